@@ -42,15 +42,15 @@ static const struct {
     [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
 };
 
-void zt_widen(zt_dtype t, const void *src, void *dst, int64_t n)
+void zt_widen(zt_dtype dtype, const void *src, void *dst, int64_t n)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     float chunk[CHUNK];
     double *wide = dst;
     if (n == 0) return;
-    if (integers[t].widen) {
-        integers[t].widen(src, dst, n);
-    } else if (t == ZT_F64) {
+    if (integers[dtype].widen) {
+        integers[dtype].widen(src, dst, n);
+    } else if (dtype == ZT_F64) {
         memcpy(dst, src, (size_t)n * sizeof(double));
     } else {
         for (int64_t at = 0; at < n; at += CHUNK) {
@@ -61,21 +61,21 @@ void zt_widen(zt_dtype t, const void *src, void *dst, int64_t n)
     }
 }
 
-void zt_narrow(zt_dtype t, const void *src, void *dst, int64_t n)
+void zt_narrow(zt_dtype dtype, const void *src, void *dst, int64_t n)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     float chunk[CHUNK];
     const double *wide = src;
     if (n == 0) return;
-    if (integers[t].narrow) {
-        integers[t].narrow(src, dst, n);
-    } else if (t == ZT_F64) {
+    if (integers[dtype].narrow) {
+        integers[dtype].narrow(src, dst, n);
+    } else if (dtype == ZT_F64) {
         memcpy(dst, src, (size_t)n * sizeof(double));
     } else {
         for (int64_t at = 0; at < n; at += CHUNK) {
             int64_t m = n - at < CHUNK ? n - at : CHUNK;
             for (int64_t i = 0; i < m; i++)
-                chunk[i] = t == ZT_F32 ? (float)wide[at + i] : zt_f64_to_f32_odd(wide[at + i]);
+                chunk[i] = dtype == ZT_F32 ? (float)wide[at + i] : zt_f64_to_f32_odd(wide[at + i]);
             info->encode(chunk, (char *)dst + at / info->block * info->block_bytes, m);
         }
     }

@@ -54,7 +54,7 @@ typedef struct zt_run_schedule {
 
 /* Copies a schedule for an engine to keep: types, places, steps and attributes go into the arena
  * `a`; buffers stay borrowed. ZT_ENOMEM: *copy is not usable. */
-zt_status zt_run_schedule_copy(zt_arena *a, const zt_run_schedule *plan, zt_run_schedule *copy);
+zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *plan, zt_run_schedule *copy);
 bool zt_place_same(const zt_place *a, const zt_place *b); /* equal in all fields */
 
 /* ---- the interface ----------------------------------------------------------------------------- */
@@ -171,9 +171,9 @@ struct zt_engine {
  * ZT_EUSAGE: an unknown name; ZT_ENOTSUP: not built, no such device, or not in opts->compute. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
 /* Closes e and, of a wrapper, the engine inside. What was made on it goes first. NULL: nothing. */
-void zt_engine_close(zt_engine *e);
+void zt_engine_close(zt_engine *engine);
 /* e, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
-const zt_engine *zt_engine_inmost(const zt_engine *e);
+const zt_engine *zt_engine_inmost(const zt_engine *engine);
 /* True: this build has an engine of this name, and "NAME:i" picks one of its devices. */
 bool zt_engine_has_devices(const char *name);
 /* Name i of the engines in this build, static; NULL past the last. */
@@ -181,7 +181,7 @@ const char *zt_engine_list(int i);
 /* Lists the devices of an engine in the order of "NAME:i". Returns how many there are and fills
  * a[max] with the first of them. 0: an engine without devices. -1: no driver to ask (ZT_ENOTSUP).
  * */
-int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max);
+int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *adapter, int max);
 
 /* zt_engine_hip is lib/engine/cuda on AMD's driver. */
 extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda,

@@ -68,9 +68,9 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
                     zt_compute_name(opts->compute));
             return NULL;
         }
-        zt_engine *e = built_in[i]->open(ctx, &with);
-        if (e) e->compute = opts->compute;
-        return e;
+        zt_engine *engine = built_in[i]->open(ctx, &with);
+        if (engine) engine->compute = opts->compute;
+        return engine;
     }
     zt_escape(text, sizeof text, name, len < 60 ? len : 60);
     for (int i = 0; i < N_NOT_BUILT; i++) {
@@ -89,27 +89,27 @@ static const zt_engine_vt *named(const char *name)
     return NULL;
 }
 
-int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *a, int max)
+int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *adapter, int max)
 {
-    const zt_engine_vt *vt = named(name);
-    return vt && vt->adapters ? vt->adapters(ctx, a, max) : 0;
+    const zt_engine_vt *vtable = named(name);
+    return vtable && vtable->adapters ? vtable->adapters(ctx, adapter, max) : 0;
 }
 
 bool zt_engine_has_devices(const char *name)
 {
-    const zt_engine_vt *vt = named(name);
-    return vt && vt->devices;
+    const zt_engine_vt *vtable = named(name);
+    return vtable && vtable->devices;
 }
 
-const zt_engine *zt_engine_inmost(const zt_engine *e)
+const zt_engine *zt_engine_inmost(const zt_engine *engine)
 {
-    while (e->inner) e = e->inner;
-    return e;
+    while (engine->inner) engine = engine->inner;
+    return engine;
 }
 
-void zt_engine_close(zt_engine *e)
+void zt_engine_close(zt_engine *engine)
 {
-    if (e) e->vt->close(e);
+    if (engine) engine->vt->close(engine);
 }
 
 const char *zt_compute_name(zt_compute c)

@@ -14,43 +14,43 @@ static const char *const what[] = {"allocation", "upload", "kernel", "output"};
 static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ESYS, ZT_ESYS};
 
 /* One more event that counts; of op `op` (NULL: of none). */
-static zt_status event(zt_engine *e, const char *op)
+static zt_status event(zt_engine *engine, const char *op)
 {
-    zt_fault *f = &((fault_engine *)e)->fault;
+    zt_fault *f = &((fault_engine *)engine)->fault;
     if (f->nth == 0 || --f->nth > 0) return ZT_OK;
     if (f->onwards) f->nth = 1;
-    return zt_fail(e->ctx, fails_with[f->at], "engine fault: %s%s%s made to fail", what[f->at],
+    return zt_fail(engine->ctx, fails_with[f->at], "engine fault: %s%s%s made to fail", what[f->at],
                    op ? " of op " : "", op ? op : "");
 }
 
 /* Does an event on a state (s NULL) or a weight count? */
-static bool counts(zt_engine *e, zt_fault_at at, const zt_store *s, int64_t handle)
+static bool counts(zt_engine *engine, zt_fault_at at, const zt_store *store, int64_t handle)
 {
-    const zt_fault *f = &((fault_engine *)e)->fault;
+    const zt_fault *f = &((fault_engine *)engine)->fault;
     zt_type type;
     int64_t its;
     if (f->at != at) return false;
     if (!f->tensor) return true;
-    return s && s->find && s->find(s->user, f->tensor, &type, &its) == ZT_OK && its == handle;
+    return store && store->find && store->find(store->user, f->tensor, &type, &its) == ZT_OK && its == handle;
 }
 
-static zt_ebuf *fault_alloc(zt_engine *e, const zt_type *t)
+static zt_ebuf *fault_alloc(zt_engine *engine, const zt_type *type)
 {
-    if (counts(e, ZT_FAULT_ALLOC, NULL, 0) && event(e, NULL)) return NULL;
-    return zt_wrap_alloc(e, t);
+    if (counts(engine, ZT_FAULT_ALLOC, NULL, 0) && event(engine, NULL)) return NULL;
+    return zt_wrap_alloc(engine, type);
 }
 
-static zt_ebuf *fault_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
+static zt_ebuf *fault_load(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle)
 {
-    if (counts(e, ZT_FAULT_ALLOC, s, handle) && event(e, NULL)) return NULL;
-    if (counts(e, ZT_FAULT_UPLOAD, s, handle) && event(e, NULL)) return NULL;
-    return zt_wrap_load(e, t, s, handle);
+    if (counts(engine, ZT_FAULT_ALLOC, store, handle) && event(engine, NULL)) return NULL;
+    if (counts(engine, ZT_FAULT_UPLOAD, store, handle) && event(engine, NULL)) return NULL;
+    return zt_wrap_load(engine, type, store, handle);
 }
 
-static zt_status fault_upload(zt_engine *e, zt_ebuf *b, const void *host)
+static zt_status fault_upload(zt_engine *engine, zt_ebuf *buffer, const void *host)
 {
-    zt_status s = counts(e, ZT_FAULT_UPLOAD, NULL, 0) ? event(e, NULL) : ZT_OK;
-    return s ? s : zt_wrap_upload(e, b, host);
+    zt_status status = counts(engine, ZT_FAULT_UPLOAD, NULL, 0) ? event(engine, NULL) : ZT_OK;
+    return status ? status : zt_wrap_upload(engine, buffer, host);
 }
 
 static zt_status before(void *user, const zt_run_schedule *plan, int step)
@@ -62,17 +62,17 @@ static zt_status before(void *user, const zt_run_schedule *plan, int step)
     if (f->at == ZT_FAULT_KERNEL) return event(user, info->name);
     for (int k = 0; k < info->n_out && f->at == ZT_FAULT_OUTPUT; k++) {
         if (st->out[k] < 0 || (f->one_value && st->out[k] != f->value)) continue;
-        zt_status s = event(user, info->name);
-        if (s) return s;
+        zt_status status = event(user, info->name);
+        if (status) return status;
     }
     return ZT_OK;
 }
 
-static zt_status fault_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
+static zt_status fault_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                               const zt_watch *watch)
 {
-    zt_watch mine = {.before = before, .user = e};
-    return zt_wrap_replay(e, r, in, out, &mine, watch);
+    zt_watch mine = {.before = before, .user = engine};
+    return zt_wrap_replay(engine, executable, inputs, outputs, &mine, watch);
 }
 
 static const zt_engine_vt fault_vt = {

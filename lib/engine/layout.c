@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *a, const zt_run_schedule *plan, zt_place_kind kind, int n,
+zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *arena, const zt_run_schedule *plan, zt_place_kind kind, int n,
                           size_t align, zt_layout *out, size_t *total)
 {
-    out->at = zt_arena_alloc(a, (size_t)(n + 1) * sizeof *out->at);
-    out->bytes = zt_arena_alloc(a, (size_t)(n + 1) * sizeof *out->bytes);
+    out->at = zt_arena_alloc(arena, (size_t)(n + 1) * sizeof *out->at);
+    out->bytes = zt_arena_alloc(arena, (size_t)(n + 1) * sizeof *out->bytes);
     if (!out->at || !out->bytes) return ZT_ENOMEM;
     memset(out->bytes, 0, (size_t)(n + 1) * sizeof *out->bytes);
     for (int v = 0; v < plan->n_values; v++)

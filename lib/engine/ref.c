@@ -32,11 +32,11 @@ struct zt_executable {
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-static zt_status must_narrow(zt_engine *e, zt_dtype t)
+static zt_status must_narrow(zt_engine *engine, zt_dtype dtype)
 {
-    if (zt_dtype_get(t)->kind != 'Q' || zt_dtype_get(t)->encode) return ZT_OK;
-    return zt_fail(e->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s",
-                   zt_dtype_get(t)->name);
+    if (zt_dtype_get(dtype)->kind != 'Q' || zt_dtype_get(dtype)->encode) return ZT_OK;
+    return zt_fail(engine->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s",
+                   zt_dtype_get(dtype)->name);
 }
 
 /* ---- the engine and its buffers -------------------------------------------------------------- */
@@ -50,25 +50,25 @@ static zt_engine *ref_open(zt_ctx *ctx, const zt_engine_opts *opts)
     return &r->base;
 }
 
-static void ref_close(zt_engine *e)
+static void ref_close(zt_engine *engine)
 {
-    ref_engine *r = (ref_engine *)e;
-    zt_free(e->ctx, r->memory);
-    zt_free(e->ctx, r);
+    ref_engine *r = (ref_engine *)engine;
+    zt_free(engine->ctx, r->memory);
+    zt_free(engine->ctx, r);
 }
 
-static bool ref_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+static bool ref_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
                     const zt_type out[])
 {
-    (void)e, (void)attrs, (void)in, (void)out;
+    (void)engine, (void)attrs, (void)input_types, (void)out;
     return zt_op_info(op)->def->ref != NULL;
 }
 
-static size_t ref_value_bytes(zt_engine *e, const zt_type *t)
+static size_t ref_value_bytes(zt_engine *engine, const zt_type *type)
 {
     size_t bytes;
-    (void)e;
-    return zt_mul_size((size_t)zt_type_count(t), 8, &bytes) ? bytes : SIZE_MAX;
+    (void)engine;
+    return zt_mul_size((size_t)zt_type_count(type), 8, &bytes) ? bytes : SIZE_MAX;
 }
 
 static void count_bytes(ref_engine *r, size_t more, size_t less)
@@ -78,100 +78,100 @@ static void count_bytes(ref_engine *r, size_t more, size_t less)
     if (r->report.held > r->report.peak) r->report.peak = r->report.held;
 }
 
-static zt_ebuf *new_buf(zt_engine *e, const zt_type *t)
+static zt_ebuf *new_buf(zt_engine *engine, const zt_type *type)
 {
-    zt_ebuf *b = zt_calloc(e->ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->type = *t;
-    b->bytes = ref_value_bytes(e, t);
-    b->data = zt_alloc(e->ctx, b->bytes);
-    if (!b->data) {
-        zt_free(e->ctx, b);
+    zt_ebuf *buffer = zt_calloc(engine->ctx, 1, sizeof *buffer);
+    if (!buffer) return NULL;
+    buffer->type = *type;
+    buffer->bytes = ref_value_bytes(engine, type);
+    buffer->data = zt_alloc(engine->ctx, buffer->bytes);
+    if (!buffer->data) {
+        zt_free(engine->ctx, buffer);
         return NULL;
     }
-    count_bytes((ref_engine *)e, b->bytes, 0);
-    ((ref_engine *)e)->report.buffers++;
-    return b;
+    count_bytes((ref_engine *)engine, buffer->bytes, 0);
+    ((ref_engine *)engine)->report.buffers++;
+    return buffer;
 }
 
-static void ref_free(zt_engine *e, zt_ebuf *b)
+static void ref_free(zt_engine *engine, zt_ebuf *buffer)
 {
-    if (!b) return;
-    count_bytes((ref_engine *)e, 0, b->bytes);
-    ((ref_engine *)e)->report.buffers--;
-    zt_free(e->ctx, b->data);
-    zt_free(e->ctx, b);
+    if (!buffer) return;
+    count_bytes((ref_engine *)engine, 0, buffer->bytes);
+    ((ref_engine *)engine)->report.buffers--;
+    zt_free(engine->ctx, buffer->data);
+    zt_free(engine->ctx, buffer);
 }
 
-static zt_ebuf *ref_alloc(zt_engine *e, const zt_type *t)
+static zt_ebuf *ref_alloc(zt_engine *engine, const zt_type *type)
 {
-    zt_ebuf *b = new_buf(e, t);
-    if (b) memset(b->data, 0, b->bytes);
-    return b;
+    zt_ebuf *buffer = new_buf(engine, type);
+    if (buffer) memset(buffer->data, 0, buffer->bytes);
+    return buffer;
 }
 
-static zt_status load_chunks(zt_ebuf *b, const zt_store *s, int64_t handle, void *raw,
+static zt_status load_chunks(zt_ebuf *buffer, const zt_store *store, int64_t handle, void *raw,
                              int64_t chunk)
 {
-    const zt_dtype_info *info = zt_dtype_get(b->type.dtype);
-    int64_t count = zt_type_count(&b->type);
+    const zt_dtype_info *info = zt_dtype_get(buffer->type.dtype);
+    int64_t count = zt_type_count(&buffer->type);
     size_t offset = 0;
     for (int64_t at = 0; at < count; at += chunk) {
         int64_t n = count - at < chunk ? count - at : chunk;
         size_t bytes = (size_t)((n + info->block - 1) / info->block) * (size_t)info->block_bytes;
-        zt_status st = s->read(s->user, handle, offset, raw, bytes);
-        if (st) return st;
-        zt_widen(b->type.dtype, raw, (char *)b->data + (size_t)at * 8, n);
+        zt_status status = store->read(store->user, handle, offset, raw, bytes);
+        if (status) return status;
+        zt_widen(buffer->type.dtype, raw, (char *)buffer->data + (size_t)at * 8, n);
         offset += bytes;
     }
     return ZT_OK;
 }
 
-static zt_ebuf *ref_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
+static zt_ebuf *ref_load(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle)
 {
     const int64_t chunk = 64 << 10; /* elements; whole blocks of every type */
-    zt_ebuf *b = new_buf(e, t);
-    void *raw = zt_alloc(e->ctx, (size_t)chunk * sizeof(double));
-    if (b && raw && load_chunks(b, s, handle, raw, chunk) == ZT_OK) {
-        zt_free(e->ctx, raw);
-        return b;
+    zt_ebuf *buffer = new_buf(engine, type);
+    void *raw = zt_alloc(engine->ctx, (size_t)chunk * sizeof(double));
+    if (buffer && raw && load_chunks(buffer, store, handle, raw, chunk) == ZT_OK) {
+        zt_free(engine->ctx, raw);
+        return buffer;
     }
-    zt_free(e->ctx, raw);
-    ref_free(e, b);
+    zt_free(engine->ctx, raw);
+    ref_free(engine, buffer);
     return NULL;
 }
 
-static zt_status ref_upload(zt_engine *e, zt_ebuf *b, const void *host)
+static zt_status ref_upload(zt_engine *engine, zt_ebuf *buffer, const void *host)
 {
-    (void)e;
-    zt_widen(b->type.dtype, host, b->data, zt_type_count(&b->type));
+    (void)engine;
+    zt_widen(buffer->type.dtype, host, buffer->data, zt_type_count(&buffer->type));
     return ZT_OK;
 }
 
-static zt_status ref_download(zt_engine *e, const zt_ebuf *b, void *host)
+static zt_status ref_download(zt_engine *engine, const zt_ebuf *buffer, void *host)
 {
-    zt_status s = must_narrow(e, b->type.dtype);
-    if (!s) zt_narrow(b->type.dtype, b->data, host, zt_type_count(&b->type));
-    return s;
+    zt_status status = must_narrow(engine, buffer->type.dtype);
+    if (!status) zt_narrow(buffer->type.dtype, buffer->data, host, zt_type_count(&buffer->type));
+    return status;
 }
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
 /* Room in the engine's memory, from *total on, for each host tensor of one kind. */
-static zt_status lay_out(zt_engine *e, zt_executable *r, zt_place_kind kind, int n, int **value,
+static zt_status lay_out(zt_engine *engine, zt_executable *executable, zt_place_kind kind, int n, int **value,
                          size_t **at, size_t *total)
 {
-    *value = zt_arena_alloc(r->arena, (size_t)n * sizeof **value);
-    *at = zt_arena_alloc(r->arena, (size_t)n * sizeof **at);
+    *value = zt_arena_alloc(executable->arena, (size_t)n * sizeof **value);
+    *at = zt_arena_alloc(executable->arena, (size_t)n * sizeof **at);
     if (!*value || !*at) return ZT_ENOMEM;
     for (int i = 0; i < n; i++) (*value)[i] = -1;
-    for (int v = 0; v < r->plan.n_values; v++)
-        if (r->plan.place[v].kind == kind) (*value)[r->plan.place[v].index] = v;
+    for (int v = 0; v < executable->plan.n_values; v++)
+        if (executable->plan.place[v].kind == kind) (*value)[executable->plan.place[v].index] = v;
     for (int i = 0; i < n; i++) {
         (*at)[i] = *total;
         if ((*value)[i] < 0) continue;
-        if (!zt_add_size(*total, ref_value_bytes(e, &r->plan.type[(*value)[i]]), total))
-            return zt_fail(e->ctx, ZT_ENOMEM, "the plan's inputs and outputs do not fit in memory");
+        if (!zt_add_size(*total, ref_value_bytes(engine, &executable->plan.type[(*value)[i]]), total))
+            return zt_fail(engine->ctx, ZT_ENOMEM, "the plan's inputs and outputs do not fit in memory");
     }
     return ZT_OK;
 }
@@ -188,59 +188,60 @@ static zt_status grow_memory(ref_engine *e, size_t bytes)
     return ZT_OK;
 }
 
-static zt_status prepare(zt_engine *e, zt_executable *r, const zt_run_schedule *plan)
+static zt_status prepare(zt_engine *engine, zt_executable *executable, const zt_run_schedule *plan)
 {
-    zt_status s = zt_run_schedule_copy(r->arena, plan, &r->plan);
+    zt_status status = zt_run_schedule_copy(executable->arena, plan, &executable->plan);
     size_t total;
-    if (!s && !zt_add_size(plan->arena_bytes, 63, &total))
-        s = zt_fail(e->ctx, ZT_ENOMEM, "an arena of %zu bytes", plan->arena_bytes);
-    if (s) return s;
+    if (!status && !zt_add_size(plan->arena_bytes, 63, &total))
+        status = zt_fail(engine->ctx, ZT_ENOMEM, "an arena of %zu bytes", plan->arena_bytes);
+    if (status) return status;
     total &= ~(size_t)63;
-    s = lay_out(e, r, ZT_PLACE_IN, plan->n_in, &r->in_value, &r->in_at, &total);
-    if (!s) s = lay_out(e, r, ZT_PLACE_OUT, plan->n_out, &r->out_value, &r->out_at, &total);
-    for (int o = 0; o < plan->n_out && !s; o++)
-        if (r->out_value[o] >= 0) s = must_narrow(e, plan->type[r->out_value[o]].dtype);
-    return s ? s : grow_memory((ref_engine *)e, total);
+    status = lay_out(engine, executable, ZT_PLACE_IN, plan->n_in, &executable->in_value, &executable->in_at, &total);
+    if (!status)
+        status = lay_out(engine, executable, ZT_PLACE_OUT, plan->n_out, &executable->out_value, &executable->out_at, &total);
+    for (int o = 0; o < plan->n_out && !status; o++)
+        if (executable->out_value[o] >= 0) status = must_narrow(engine, plan->type[executable->out_value[o]].dtype);
+    return status ? status : grow_memory((ref_engine *)engine, total);
 }
 
-static void ref_unprepare(zt_engine *e, zt_executable *r)
+static void ref_unprepare(zt_engine *engine, zt_executable *executable)
 {
-    if (!r) return;
-    zt_arena_free(r->arena);
-    zt_free(e->ctx, r);
+    if (!executable) return;
+    zt_arena_free(executable->arena);
+    zt_free(engine->ctx, executable);
 }
 
-static zt_executable *ref_prepare(zt_engine *e, const zt_run_schedule *plan)
+static zt_executable *ref_prepare(zt_engine *engine, const zt_run_schedule *plan)
 {
-    zt_executable *r = zt_calloc(e->ctx, 1, sizeof *r);
-    if (!r) return NULL;
-    r->arena = zt_arena_new(e->ctx, 0);
-    if (r->arena && prepare(e, r, plan) == ZT_OK) return r;
-    ref_unprepare(e, r);
+    zt_executable *executable = zt_calloc(engine->ctx, 1, sizeof *executable);
+    if (!executable) return NULL;
+    executable->arena = zt_arena_new(engine->ctx, 0);
+    if (executable->arena && prepare(engine, executable, plan) == ZT_OK) return executable;
+    ref_unprepare(engine, executable);
     return NULL;
 }
 
 /* ---- replay ---------------------------------------------------------------------------------- */
 
-static void *place_of(const ref_engine *e, const zt_executable *r, int v)
+static void *place_of(const ref_engine *e, const zt_executable *executable, int v)
 {
-    const zt_place *p = &r->plan.place[v];
+    const zt_place *p = &executable->plan.place[v];
     char *memory = e->memory;
     switch (p->kind) {
     case ZT_PLACE_ARENA: return memory + p->offset;
-    case ZT_PLACE_IN: return memory + r->in_at[p->index];
-    case ZT_PLACE_OUT: return memory + r->out_at[p->index];
-    case ZT_PLACE_BUF: return r->plan.buf[p->index]->data;
+    case ZT_PLACE_IN: return memory + executable->in_at[p->index];
+    case ZT_PLACE_OUT: return memory + executable->out_at[p->index];
+    case ZT_PLACE_BUF: return executable->plan.buf[p->index]->data;
     case ZT_PLACE_NOWHERE: break;
     }
     return NULL;
 }
 
-static zt_arg arg_of(const ref_engine *e, const zt_executable *r, int v)
+static zt_arg arg_of(const ref_engine *e, const zt_executable *executable, int v)
 {
-    if (v < 0 || r->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_arg){0};
-    zt_arg a = {.type = &r->plan.type[v]};
-    void *data = place_of(e, r, v);
+    if (v < 0 || executable->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_arg){0};
+    zt_arg a = {.type = &executable->plan.type[v]};
+    void *data = place_of(e, executable, v);
     if (zt_dtype_is_float(a.type->dtype))
         a.f = data;
     else
@@ -256,14 +257,14 @@ static void start_as_input(const zt_arg *in, const zt_arg *out)
     if (from != to && to) memmove(to, from, (size_t)zt_type_count(in->type) * 8);
 }
 
-static zt_status run_step(ref_engine *e, const zt_executable *r, int s)
+static zt_status run_step(ref_engine *e, const zt_executable *executable, int s)
 {
-    const zt_step *step = &r->plan.step[s];
+    const zt_step *step = &executable->plan.step[s];
     const zt_opinfo *info = zt_op_info(step->op);
     zt_arg in[ZT_MAX_IN] = {0}, out[ZT_MAX_OUT] = {0};
     zt_runtime_error t = {0};
-    for (int k = 0; k < info->n_in; k++) in[k] = arg_of(e, r, step->in[k]);
-    for (int k = 0; k < info->n_out; k++) out[k] = arg_of(e, r, step->out[k]);
+    for (int k = 0; k < info->n_in; k++) in[k] = arg_of(e, executable, step->in[k]);
+    for (int k = 0; k < info->n_out; k++) out[k] = arg_of(e, executable, step->out[k]);
     for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&in[k], &out[k]);
     if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, in, out, &t);
     e->report.kernels++;
@@ -277,40 +278,40 @@ static zt_status run_step(ref_engine *e, const zt_executable *r, int s)
                    s, t.what, (long long)t.value, (long long)t.limit);
 }
 
-static zt_status watch_step(ref_engine *e, const zt_executable *r, int s, const zt_watch *watch)
+static zt_status watch_step(ref_engine *e, const zt_executable *executable, int s, const zt_watch *watch)
 {
-    zt_status st = watch->before ? watch->before(watch->user, &r->plan, s) : ZT_OK;
-    if (st) return st;
+    zt_status status = watch->before ? watch->before(watch->user, &executable->plan, s) : ZT_OK;
+    if (status) return status;
     zt_span span = {.step = s, .begin = zt_seconds()};
-    st = run_step(e, r, s);
+    status = run_step(e, executable, s);
     span.end = zt_seconds();
-    if (!st && watch->after) watch->after(watch->user, &r->plan, s, span.end - span.begin);
-    if (!st && watch->span) watch->span(watch->user, &r->plan, &span);
-    return st;
+    if (!status && watch->after) watch->after(watch->user, &executable->plan, s, span.end - span.begin);
+    if (!status && watch->span) watch->span(watch->user, &executable->plan, &span);
+    return status;
 }
 
-static zt_status ref_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
+static zt_status ref_replay(zt_engine *base, zt_executable *executable, const void *const *inputs, void *const *outputs,
                             const zt_watch *watch)
 {
     ref_engine *e = (ref_engine *)base;
-    zt_status st = ZT_OK;
-    for (int i = 0; i < r->plan.n_in; i++) {
-        if (r->in_value[i] < 0) continue;
-        const zt_type *t = &r->plan.type[r->in_value[i]];
-        zt_widen(t->dtype, in[i], (char *)e->memory + r->in_at[i], zt_type_count(t));
+    zt_status status = ZT_OK;
+    for (int i = 0; i < executable->plan.n_in; i++) {
+        if (executable->in_value[i] < 0) continue;
+        const zt_type *type = &executable->plan.type[executable->in_value[i]];
+        zt_widen(type->dtype, inputs[i], (char *)e->memory + executable->in_at[i], zt_type_count(type));
     }
-    for (int s = 0; s < r->plan.n_steps && !st; s++)
-        st = watch ? watch_step(e, r, s, watch) : run_step(e, r, s);
-    for (int o = 0; o < r->plan.n_out && !st; o++) {
-        if (r->out_value[o] < 0) continue;
-        const zt_type *t = &r->plan.type[r->out_value[o]];
-        zt_narrow(t->dtype, (char *)e->memory + r->out_at[o], out[o], zt_type_count(t));
+    for (int s = 0; s < executable->plan.n_steps && !status; s++)
+        status = watch ? watch_step(e, executable, s, watch) : run_step(e, executable, s);
+    for (int o = 0; o < executable->plan.n_out && !status; o++) {
+        if (executable->out_value[o] < 0) continue;
+        const zt_type *type = &executable->plan.type[executable->out_value[o]];
+        zt_narrow(type->dtype, (char *)e->memory + executable->out_at[o], outputs[o], zt_type_count(type));
     }
     e->report.replays++;
-    return st;
+    return status;
 }
 
-static zt_engine_report ref_report(const zt_engine *e) { return ((const ref_engine *)e)->report; }
+static zt_engine_report ref_report(const zt_engine *engine) { return ((const ref_engine *)engine)->report; }
 
 const zt_engine_vt zt_engine_ref = {
     .name = "ref",

@@ -7,12 +7,12 @@ typedef struct trace_engine {
     void *user;
 } trace_engine;
 
-static zt_status trace_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
+static zt_status trace_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                               const zt_watch *watch)
 {
-    const trace_engine *t = (const trace_engine *)e;
+    const trace_engine *t = (const trace_engine *)engine;
     zt_watch mine = {.after = t->fn, .user = t->user};
-    return zt_wrap_replay(e, r, in, out, &mine, watch);
+    return zt_wrap_replay(engine, executable, inputs, outputs, &mine, watch);
 }
 
 static const zt_engine_vt trace_vt = {

@@ -1,7 +1,7 @@
 /* wrap.c - what wrappers share: passing every call on, and one watch around another. */
 #include "lib/engine/wrap.h"
 
-void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes)
+void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vtable, size_t bytes)
 {
     if (!inner) return NULL;
     zt_engine *w = zt_calloc(inner->ctx, 1, bytes);
@@ -9,60 +9,60 @@ void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vt, size_t bytes)
         inner->vt->close(inner);
         return NULL;
     }
-    *w = (zt_engine){.vt = vt, .ctx = inner->ctx, .inner = inner};
+    *w = (zt_engine){.vt = vtable, .ctx = inner->ctx, .inner = inner};
     return w;
 }
 
-void zt_wrap_close(zt_engine *e)
+void zt_wrap_close(zt_engine *engine)
 {
-    zt_engine *inner = e->inner;
-    zt_free(e->ctx, e);
+    zt_engine *inner = engine->inner;
+    zt_free(engine->ctx, engine);
     inner->vt->close(inner);
 }
 
-bool zt_wrap_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+bool zt_wrap_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
                  const zt_type out[])
 {
-    return e->inner->vt->has(e->inner, op, attrs, in, out);
+    return engine->inner->vt->has(engine->inner, op, attrs, input_types, out);
 }
 
-size_t zt_wrap_value_bytes(zt_engine *e, const zt_type *t)
+size_t zt_wrap_value_bytes(zt_engine *engine, const zt_type *type)
 {
-    return e->inner->vt->value_bytes(e->inner, t);
+    return engine->inner->vt->value_bytes(engine->inner, type);
 }
 
-zt_ebuf *zt_wrap_alloc(zt_engine *e, const zt_type *t)
+zt_ebuf *zt_wrap_alloc(zt_engine *engine, const zt_type *type)
 {
-    return e->inner->vt->alloc(e->inner, t);
+    return engine->inner->vt->alloc(engine->inner, type);
 }
 
-zt_ebuf *zt_wrap_load(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle)
+zt_ebuf *zt_wrap_load(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle)
 {
-    return e->inner->vt->load(e->inner, t, s, handle);
+    return engine->inner->vt->load(engine->inner, type, store, handle);
 }
 
-void zt_wrap_free(zt_engine *e, zt_ebuf *b) { e->inner->vt->free(e->inner, b); }
+void zt_wrap_free(zt_engine *engine, zt_ebuf *buffer) { engine->inner->vt->free(engine->inner, buffer); }
 
-zt_status zt_wrap_upload(zt_engine *e, zt_ebuf *b, const void *host)
+zt_status zt_wrap_upload(zt_engine *engine, zt_ebuf *buffer, const void *host)
 {
-    return e->inner->vt->upload(e->inner, b, host);
+    return engine->inner->vt->upload(engine->inner, buffer, host);
 }
 
-zt_status zt_wrap_download(zt_engine *e, const zt_ebuf *b, void *host)
+zt_status zt_wrap_download(zt_engine *engine, const zt_ebuf *buffer, void *host)
 {
-    return e->inner->vt->download(e->inner, b, host);
+    return engine->inner->vt->download(engine->inner, buffer, host);
 }
 
-zt_executable *zt_wrap_prepare(zt_engine *e, const zt_run_schedule *plan)
+zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *plan)
 {
-    return e->inner->vt->prepare(e->inner, plan);
+    return engine->inner->vt->prepare(engine->inner, plan);
 }
 
-void zt_wrap_unprepare(zt_engine *e, zt_executable *r) { e->inner->vt->unprepare(e->inner, r); }
+void zt_wrap_unprepare(zt_engine *engine, zt_executable *executable) { engine->inner->vt->unprepare(engine->inner, executable); }
 
-zt_engine_report zt_wrap_report(const zt_engine *e)
+zt_engine_report zt_wrap_report(const zt_engine *engine)
 {
-    return e->inner->vt->report(e->inner);
+    return engine->inner->vt->report(engine->inner);
 }
 
 /* ---- watches --------------------------------------------------------------------------------- */
@@ -74,10 +74,10 @@ typedef struct watch_pair {
 static zt_status before_both(void *user, const zt_run_schedule *plan, int step)
 {
     const watch_pair *w = user;
-    zt_status s = w->mine->before ? w->mine->before(w->mine->user, plan, step) : ZT_OK;
-    if (!s && w->callers && w->callers->before)
-        s = w->callers->before(w->callers->user, plan, step);
-    return s;
+    zt_status status = w->mine->before ? w->mine->before(w->mine->user, plan, step) : ZT_OK;
+    if (!status && w->callers && w->callers->before)
+        status = w->callers->before(w->callers->user, plan, step);
+    return status;
 }
 
 static void after_both(void *user, const zt_run_schedule *plan, int step, double seconds)
@@ -94,7 +94,7 @@ static void span_both(void *user, const zt_run_schedule *plan, const zt_span *sp
     if (w->mine->span) w->mine->span(w->mine->user, plan, span);
 }
 
-zt_status zt_wrap_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
+zt_status zt_wrap_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                          const zt_watch *mine, const zt_watch *callers)
 {
     watch_pair pair = {mine, callers};
@@ -102,5 +102,5 @@ zt_status zt_wrap_replay(zt_engine *e, zt_executable *r, const void *const *in, 
     zt_watch both = {.before = mine->before || c->before ? before_both : NULL,
                      .after = mine->after || c->after ? after_both : NULL,
                      .span = mine->span || c->span ? span_both : NULL, .user = &pair};
-    return e->inner->vt->replay(e->inner, r, in, out, &both);
+    return engine->inner->vt->replay(engine->inner, executable, inputs, outputs, &both);
 }

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const void *field_of(const void *attrs, const zt_attrdef *a)
+static const void *field_of(const void *attrs, const zt_attrdef *attribute)
 {
-    return (const char *)attrs + a->offset;
+    return (const char *)attrs + attribute->offset;
 }
 
 /* Whose attribute: for messages. */
@@ -27,18 +27,18 @@ static zt_status refuse(const owner *o, const char *wrong, zt_span text)
                         zt_quote(buf, text));
 }
 
-static zt_status wants(const owner *o, zt_lex *l, const char *what)
+static zt_status wants(const owner *o, zt_lex *lexer, const char *what)
 {
     char text[ZT_QUOTE];
     snprintf(text, sizeof text, "op %s: attribute '%s': %s", o->op, o->attr, what);
-    return zt_lex_expected(o->p, l, text);
+    return zt_lex_expected(o->p, lexer, text);
 }
 
 /* The next word as a string closed by a zero; false when there is none, or none so short. */
-static bool bare(zt_lex *l, char *buf, size_t bytes)
+static bool bare(zt_lex *lexer, char *buf, size_t bytes)
 {
     zt_span word;
-    if (!zt_lex_bare(l, &word) || word.n >= bytes) return false;
+    if (!zt_lex_bare(lexer, &word) || word.n >= bytes) return false;
     memcpy(buf, word.s, word.n);
     buf[word.n] = 0;
     return true;
@@ -46,27 +46,27 @@ static bool bare(zt_lex *l, char *buf, size_t bytes)
 
 /* ---- i64 ------------------------------------------------------------------------------------- */
 
-static bool i64_equal(const void *a, const void *b)
+static bool i64_equal(const void *left, const void *right)
 {
-    return memcmp(a, b, sizeof(int64_t)) == 0;
+    return memcmp(left, right, sizeof(int64_t)) == 0;
 }
 
-static zt_status i64_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status i64_put(const zt_prog *program, const void *field, zt_str *out)
 {
     int64_t v;
-    (void)p;
+    (void)program;
     memcpy(&v, field, sizeof v);
     return zt_str_printf(out, "%" PRId64, v);
 }
 
-static zt_status i64_take(const owner *o, zt_lex *l, void *field)
+static zt_status i64_take(const owner *o, zt_lex *lexer, void *field)
 {
     int64_t v;
     char text[64];
-    zt_lex before = *l;
-    if (!bare(l, text, sizeof text) || !zt_parse_i64(text, &v)) {
-        *l = before;
-        return wants(o, l, "an integer");
+    zt_lex before = *lexer;
+    if (!bare(lexer, text, sizeof text) || !zt_parse_i64(text, &v)) {
+        *lexer = before;
+        return wants(o, lexer, "an integer");
     }
     memcpy(field, &v, sizeof v);
     return ZT_OK;
@@ -74,30 +74,30 @@ static zt_status i64_take(const owner *o, zt_lex *l, void *field)
 
 /* ---- f64 ------------------------------------------------------------------------------------- */
 
-static bool f64_equal(const void *a, const void *b)
+static bool f64_equal(const void *left, const void *right)
 {
     double x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
+    memcpy(&x, left, sizeof x);
+    memcpy(&y, right, sizeof y);
     return memcmp(&x, &y, sizeof x) == 0 || (isnan(x) && isnan(y)); /* 0 and -0 differ */
 }
 
-static zt_status f64_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status f64_put(const zt_prog *program, const void *field, zt_str *out)
 {
     double v;
-    (void)p;
+    (void)program;
     memcpy(&v, field, sizeof v);
     return zt_str_put_double(out, v);
 }
 
-static zt_status f64_take(const owner *o, zt_lex *l, void *field)
+static zt_status f64_take(const owner *o, zt_lex *lexer, void *field)
 {
     double v;
     char text[64];
-    zt_lex before = *l;
-    if (!bare(l, text, sizeof text) || !zt_parse_double(text, &v)) {
-        *l = before;
-        return wants(o, l, "a number");
+    zt_lex before = *lexer;
+    if (!bare(lexer, text, sizeof text) || !zt_parse_double(text, &v)) {
+        *lexer = before;
+        return wants(o, lexer, "a number");
     }
     memcpy(field, &v, sizeof v);
     return ZT_OK;
@@ -120,22 +120,22 @@ static zt_status word_check(const owner *o, void *field, bool *symbolic)
     return ZT_OK;
 }
 
-static bool word_equal(const void *a, const void *b)
+static bool word_equal(const void *left, const void *right)
 {
-    return strncmp(a, b, sizeof(zt_enum_string)) == 0;
+    return strncmp(left, right, sizeof(zt_enum_string)) == 0;
 }
 
-static zt_status word_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status word_put(const zt_prog *program, const void *field, zt_str *out)
 {
-    (void)p;
+    (void)program;
     return zt_str_puts(out, field);
 }
 
-static zt_status word_take(const owner *o, zt_lex *l, void *field)
+static zt_status word_take(const owner *o, zt_lex *lexer, void *field)
 {
     zt_enum_string w = {{0}};
     zt_span text;
-    if (!zt_lex_name(l, &text)) return wants(o, l, "a word");
+    if (!zt_lex_name(lexer, &text)) return wants(o, lexer, "a word");
     if (text.n >= sizeof w.s) return refuse(o, "has more than 23 letters:", text);
     memcpy(w.s, text.s, text.n);
     memcpy(field, &w, sizeof w);
@@ -146,109 +146,109 @@ static zt_status word_take(const owner *o, zt_lex *l, void *field)
 
 static zt_status dims_check(const owner *o, void *field, bool *symbolic)
 {
-    zt_dims d, v = {0};
-    memcpy(&d, field, sizeof d);
-    if (d.n < 0 || d.n > ZT_MAX_RANK)
+    zt_dims dims, v = {0};
+    memcpy(&dims, field, sizeof dims);
+    if (dims.n < 0 || dims.n > ZT_MAX_RANK)
         return zt_prog_fail(o->p, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " dimensions",
-                            o->op, o->attr, d.n);
-    v.n = d.n;
-    for (int i = 0; i < d.n; i++) {
-        if (!zt_dim_known(o->p, d.dim[i]))
+                            o->op, o->attr, dims.n);
+    v.n = dims.n;
+    for (int i = 0; i < dims.n; i++) {
+        if (!zt_dim_known(o->p, dims.dim[i]))
             return zt_prog_fail(o->p, ZT_EUSAGE, "op %s: attribute '%s': dimension %d is not this "
                                 "program's", o->op, o->attr, i);
-        *symbolic = *symbolic || d.dim[i] < 0;
-        v.dim[i] = d.dim[i];
+        *symbolic = *symbolic || dims.dim[i] < 0;
+        v.dim[i] = dims.dim[i];
     }
     memcpy(field, &v, sizeof v);
     return ZT_OK;
 }
 
-static bool dims_equal(const void *a, const void *b)
+static bool dims_equal(const void *left, const void *right)
 {
     zt_dims x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
+    memcpy(&x, left, sizeof x);
+    memcpy(&y, right, sizeof y);
     return x.n == y.n && memcmp(x.dim, y.dim, (size_t)x.n * sizeof x.dim[0]) == 0;
 }
 
-static zt_status dims_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status dims_put(const zt_prog *program, const void *field, zt_str *out)
 {
-    zt_dims d;
-    memcpy(&d, field, sizeof d);
-    return zt_dims_put(p, (int)d.n, d.dim, out);
+    zt_dims dims;
+    memcpy(&dims, field, sizeof dims);
+    return zt_dims_put(program, (int)dims.n, dims.dim, out);
 }
 
-static zt_status dims_take(const owner *o, zt_lex *l, void *field)
+static zt_status dims_take(const owner *o, zt_lex *lexer, void *field)
 {
-    zt_dims d = {0};
+    zt_dims dims = {0};
     int rank;
-    if (!zt_lex_peek(l, '[')) return wants(o, l, "a list [...]");
-    zt_status s = zt_lex_dims(o->p, l, &rank, d.dim);
-    d.n = rank;
-    if (!s) memcpy(field, &d, sizeof d);
-    return s;
+    if (!zt_lex_peek(lexer, '[')) return wants(o, lexer, "a list [...]");
+    zt_status status = zt_lex_dims(o->p, lexer, &rank, dims.dim);
+    dims.n = rank;
+    if (!status) memcpy(field, &dims, sizeof dims);
+    return status;
 }
 
-static zt_status dims_bind(const zt_prog *p, const int64_t *value, void *field)
+static zt_status dims_bind(const zt_prog *program, const int64_t *value, void *field)
 {
-    zt_dims d;
-    memcpy(&d, field, sizeof d);
-    zt_status s = zt_dims_bind(p, value, (int)d.n, d.dim);
-    if (!s) memcpy(field, &d, sizeof d);
-    return s;
+    zt_dims dims;
+    memcpy(&dims, field, sizeof dims);
+    zt_status status = zt_dims_bind(program, value, (int)dims.n, dims.dim);
+    if (!status) memcpy(field, &dims, sizeof dims);
+    return status;
 }
 
 /* ---- ints ------------------------------------------------------------------------------------ */
 
 static zt_status ints_check(const owner *o, void *field, bool *symbolic)
 {
-    zt_ints d, v = {0};
+    zt_ints ints, v = {0};
     (void)symbolic;
-    memcpy(&d, field, sizeof d);
-    if (d.n < 0 || d.n > ZT_MAX_RANK)
+    memcpy(&ints, field, sizeof ints);
+    if (ints.n < 0 || ints.n > ZT_MAX_RANK)
         return zt_prog_fail(o->p, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " integers",
-                            o->op, o->attr, d.n);
-    v.n = d.n;
-    memcpy(v.v, d.v, (size_t)d.n * sizeof d.v[0]);
+                            o->op, o->attr, ints.n);
+    v.n = ints.n;
+    memcpy(v.v, ints.v, (size_t)ints.n * sizeof ints.v[0]);
     memcpy(field, &v, sizeof v);
     return ZT_OK;
 }
 
-static bool ints_equal(const void *a, const void *b)
+static bool ints_equal(const void *left, const void *right)
 {
     zt_ints x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
+    memcpy(&x, left, sizeof x);
+    memcpy(&y, right, sizeof y);
     return x.n == y.n && x.n >= 0 && x.n <= ZT_MAX_RANK &&
            memcmp(x.v, y.v, (size_t)x.n * sizeof x.v[0]) == 0;
 }
 
-static zt_status ints_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status ints_put(const zt_prog *program, const void *field, zt_str *out)
 {
-    zt_ints d;
-    (void)p;
-    memcpy(&d, field, sizeof d);
-    zt_status s = zt_str_putc(out, '[');
-    for (int i = 0; i < d.n && !s; i++)
-        s = zt_str_printf(out, "%s%" PRId64, i > 0 ? "," : "", d.v[i]);
-    return s ? s : zt_str_putc(out, ']');
+    zt_ints ints;
+    (void)program;
+    memcpy(&ints, field, sizeof ints);
+    zt_status status = zt_str_putc(out, '[');
+    for (int i = 0; i < ints.n && !status; i++)
+        status = zt_str_printf(out, "%s%" PRId64, i > 0 ? "," : "", ints.v[i]);
+    return status ? status : zt_str_putc(out, ']');
 }
 
-static zt_status ints_take(const owner *o, zt_lex *l, void *field)
+static zt_status ints_take(const owner *o, zt_lex *lexer, void *field)
 {
-    zt_ints d = {0};
-    if (!zt_lex_char(l, '[')) return wants(o, l, "a list [...]");
-    bool more = !zt_lex_char(l, ']');
+    zt_ints ints = {0};
+    if (!zt_lex_char(lexer, '[')) return wants(o, lexer, "a list [...]");
+    bool more = !zt_lex_char(lexer, ']');
     while (more) {
-        if (d.n == ZT_MAX_RANK)
+        if (ints.n == ZT_MAX_RANK)
             return zt_prog_fail(o->p, ZT_EDATA, "op %s: attribute '%s': more than %d integers",
                                 o->op, o->attr, ZT_MAX_RANK);
-        zt_status s = i64_take(o, l, &d.v[d.n++]);
-        if (s) return s;
-        more = zt_lex_char(l, ',');
-        if (!more && !zt_lex_char(l, ']')) return zt_lex_expected(o->p, l, "',' or ']'");
+        zt_status status = i64_take(o, lexer, &ints.v[ints.n++]);
+        if (status) return status;
+        more = zt_lex_char(lexer, ',');
+        if (!more && !zt_lex_char(lexer, ']')) return zt_lex_expected(o->p, lexer, "',' or ']'");
     }
-    memcpy(field, &d, sizeof d);
+    memcpy(field, &ints, sizeof ints);
     return ZT_OK;
 }
 
@@ -270,71 +270,71 @@ static zt_status str_check(const owner *o, void *field, bool *symbolic)
     return s ? ZT_OK : ZT_ENOMEM;
 }
 
-static bool str_equal(const void *a, const void *b)
+static bool str_equal(const void *left, const void *right)
 {
-    return strcmp(string(a), string(b)) == 0;
+    return strcmp(string(left), string(right)) == 0;
 }
 
-static zt_status str_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status str_put(const zt_prog *program, const void *field, zt_str *out)
 {
-    (void)p;
+    (void)program;
     return zt_str_put_json(out, string(field), strlen(string(field)));
 }
 
-static zt_status str_take(const owner *o, zt_lex *l, void *field)
+static zt_status str_take(const owner *o, zt_lex *lexer, void *field)
 {
     zt_span text;
-    if (!zt_lex_peek(l, '"')) return wants(o, l, "a string");
-    zt_status s = zt_lex_string(o->p, l, &text);
-    if (!s) memcpy(field, &text.s, sizeof text.s);
-    return s;
+    if (!zt_lex_peek(lexer, '"')) return wants(o, lexer, "a string");
+    zt_status status = zt_lex_string(o->p, lexer, &text);
+    if (!status) memcpy(field, &text.s, sizeof text.s);
+    return status;
 }
 
 /* ---- func ------------------------------------------------------------------------------------ */
 
 static const zt_func *func(const void *field)
 {
-    const zt_func *f;
-    memcpy(&f, field, sizeof f);
-    return f;
+    const zt_func *function;
+    memcpy(&function, field, sizeof function);
+    return function;
 }
 
-static bool func_equal(const void *a, const void *b) { return func(a) == func(b); }
+static bool func_equal(const void *left, const void *right) { return func(left) == func(right); }
 
 /* A function without a name is marked: text cannot find it again. */
 static const char opaque[] = "opaque";
 
-static zt_status func_put(const zt_prog *p, const void *field, zt_str *out)
+static zt_status func_put(const zt_prog *program, const void *field, zt_str *out)
 {
     const char *name = func(field)->name;
-    (void)p;
+    (void)program;
     return name ? zt_str_put_json(out, name, strlen(name)) : zt_str_puts(out, opaque);
 }
 
-static zt_status func_take(const owner *o, zt_lex *l, void *field)
+static zt_status func_take(const owner *o, zt_lex *lexer, void *field)
 {
-    zt_lex start = *l;
+    zt_lex start = *lexer;
     zt_span text;
     if (zt_lex_bare(&start, &text) && zt_span_is(text, opaque))
         return zt_prog_fail(o->p, ZT_EUSAGE,
                             "op %s: its function has no name: the program runs only "
                             "in the process that recorded it",
                             o->op);
-    if (!zt_lex_peek(l, '"')) return wants(o, l, "a string");
-    zt_status s = zt_lex_string(o->p, l, &text);
-    if (s) return s;
-    const zt_func *f = strlen(text.s) == text.n ? zt_func_find(o->p->ctx, text.s) : NULL;
-    if (!f) return refuse(o, "names no registered function:", text);
-    memcpy(field, &f, sizeof f);
+    if (!zt_lex_peek(lexer, '"')) return wants(o, lexer, "a string");
+    zt_status status = zt_lex_string(o->p, lexer, &text);
+    if (status) return status;
+    const zt_func *function = strlen(text.s) == text.n ? zt_func_find(o->p->ctx, text.s) : NULL;
+    if (!function) return refuse(o, "names no registered function:", text);
+    memcpy(field, &function, sizeof function);
     return ZT_OK;
 }
 
 bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs)
 {
     for (int k = 0; k < info->n_attrs; k++) {
-        const zt_func *f =
+        const zt_func *function =
             info->attrs[k].kind == ZT_ATTR_func ? func(field_of(attrs, &info->attrs[k])) : NULL;
-        if (f && !f->name) return true;
+        if (function && !function->name) return true;
     }
     return false;
 }
@@ -359,17 +359,17 @@ static const struct kind {
     [ZT_ATTR_func] = {sizeof(zt_func *), NULL, func_equal, func_put, func_take, NULL},
 };
 
-static bool is_default(const zt_opinfo *info, const zt_attrdef *a, const void *attrs)
+static bool is_default(const zt_opinfo *info, const zt_attrdef *attribute, const void *attrs)
 {
-    return kinds[a->kind].equal(field_of(attrs, a), field_of(info->defaults, a));
+    return kinds[attribute->kind].equal(field_of(attrs, attribute), field_of(info->defaults, attribute));
 }
 
-bool zt_attrs_same(zt_op op, const void *a, const void *b)
+bool zt_attrs_same(zt_op op, const void *left, const void *right)
 {
     const zt_opinfo *info = zt_op_info(op);
-    for (int k = 0; k < info->n_attrs && a != b; k++) {
+    for (int k = 0; k < info->n_attrs && left != right; k++) {
         const zt_attrdef *d = &info->attrs[k];
-        if (!kinds[d->kind].equal(field_of(a, d), field_of(b, d))) return false;
+        if (!kinds[d->kind].equal(field_of(left, d), field_of(right, d))) return false;
     }
     return true;
 }
@@ -390,59 +390,59 @@ uint64_t zt_attrs_hash(zt_op op, const void *attrs)
 }
 
 /* Field by field, so that what lies between them never differs; defaults are not looked at. */
-const void *zt_attrs_keep(zt_prog *p, const zt_opinfo *info, const void *attrs, bool *symbolic)
+const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *info, const void *attrs, bool *symbolic)
 {
     char buf[ZT_MAX_ATTR_BYTES];
     bool changed = false;
     *symbolic = false;
     memcpy(buf, info->defaults, info->attr_bytes);
     for (int k = 0; attrs && k < info->n_attrs; k++) {
-        const zt_attrdef *a = &info->attrs[k];
-        const struct kind *kind = &kinds[a->kind];
-        if (is_default(info, a, attrs)) continue;
+        const zt_attrdef *attribute = &info->attrs[k];
+        const struct kind *kind = &kinds[attribute->kind];
+        if (is_default(info, attribute, attrs)) continue;
         changed = true;
-        memcpy(buf + a->offset, field_of(attrs, a), kind->bytes);
-        owner o = {p, info->name, a->name};
-        if (kind->check && kind->check(&o, buf + a->offset, symbolic)) return NULL;
+        memcpy(buf + attribute->offset, field_of(attrs, attribute), kind->bytes);
+        owner o = {program, info->name, attribute->name};
+        if (kind->check && kind->check(&o, buf + attribute->offset, symbolic)) return NULL;
     }
     if (!changed) return info->defaults;
-    void *copy = zt_arena_alloc(p->memory, info->attr_bytes);
+    void *copy = zt_arena_alloc(program->memory, info->attr_bytes);
     return copy ? memcpy(copy, buf, info->attr_bytes) : NULL;
 }
 
-zt_status zt_attrs_put(const zt_prog *p, const zt_opinfo *info, const void *attrs, zt_str *out)
+zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *info, const void *attrs, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (int k = 0; k < info->n_attrs && !s; k++) {
-        const zt_attrdef *a = &info->attrs[k];
-        if (is_default(info, a, attrs)) continue;
-        s = zt_str_printf(out, " %s=", a->name);
-        if (!s) s = kinds[a->kind].put(p, field_of(attrs, a), out);
+    zt_status status = ZT_OK;
+    for (int k = 0; k < info->n_attrs && !status; k++) {
+        const zt_attrdef *attribute = &info->attrs[k];
+        if (is_default(info, attribute, attrs)) continue;
+        status = zt_str_printf(out, " %s=", attribute->name);
+        if (!status) status = kinds[attribute->kind].put(program, field_of(attrs, attribute), out);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_prog_attrs_print(const zt_prog *p, zt_op op, const void *attrs, zt_str *out)
+zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *out)
 {
-    return zt_attrs_put(p, zt_op_info(op), attrs, out);
+    return zt_attrs_put(program, zt_op_info(op), attrs, out);
 }
 
-zt_status zt_attr_take(zt_prog *p, zt_lex *l, const zt_opinfo *info, const zt_attrdef *a,
+zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, const zt_attrdef *attribute,
                        void *attrs)
 {
-    owner o = {p, info->name, a->name};
-    return kinds[a->kind].take(&o, l, (char *)attrs + a->offset);
+    owner o = {program, info->name, attribute->name};
+    return kinds[attribute->kind].take(&o, lexer, (char *)attrs + attribute->offset);
 }
 
-zt_status zt_attrs_bind(const zt_prog *p, const zt_opinfo *info, const void *attrs,
+zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *info, const void *attrs,
                         const int64_t *value, void *to)
 {
     memcpy(to, attrs, info->attr_bytes);
     for (int k = 0; k < info->n_attrs; k++) {
-        const zt_attrdef *a = &info->attrs[k];
-        zt_status s = ZT_OK;
-        if (kinds[a->kind].bind) s = kinds[a->kind].bind(p, value, (char *)to + a->offset);
-        if (s) return s;
+        const zt_attrdef *attribute = &info->attrs[k];
+        zt_status status = ZT_OK;
+        if (kinds[attribute->kind].bind) status = kinds[attribute->kind].bind(program, value, (char *)to + attribute->offset);
+        if (status) return status;
     }
     return ZT_OK;
 }

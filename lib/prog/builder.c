@@ -17,157 +17,157 @@ struct zt_builder {
     int n_exprs;
 };
 
-static zt_status emit_op(void *user, zt_op op, const void *attrs, const int *in, int *out)
+static zt_status emit_op(void *user, zt_op op, const void *attrs, const int *inputs, int *outputs)
 {
-    zt_status s = zt_builder_op(user, op, attrs, in, NULL, out);
-    for (int k = 0; s && k < zt_op_info(op)->n_out; k++) out[k] = -1;
-    return s;
+    zt_status status = zt_builder_op(user, op, attrs, inputs, NULL, outputs);
+    for (int k = 0; status && k < zt_op_info(op)->n_out; k++) outputs[k] = -1;
+    return status;
 }
 
 static zt_type emit_type(void *user, int v)
 {
-    zt_builder *b = user;
-    zt_type t = zt_builder_type(b, v);
-    for (int d = 0; d < t.rank && b->p->n_symbols; d++) t.dim[d] = -1;
-    return t;
+    zt_builder *builder = user;
+    zt_type type = zt_builder_type(builder, v);
+    for (int d = 0; d < type.rank && builder->p->n_symbols; d++) type.dim[d] = -1;
+    return type;
 }
 
-static zt_status sample_symbols(const zt_prog *p, const zt_binding *b, int n, int64_t *symbol)
+static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindings, int n, int64_t *symbol)
 {
-    for (int i = 0; i < p->n_symbols; i++) {
+    for (int i = 0; i < program->n_symbols; i++) {
         int k = 0;
-        while (k < n && strcmp(b[k].symbol, p->symbol[i]) != 0) k++;
+        while (k < n && strcmp(bindings[k].symbol, program->symbol[i]) != 0) k++;
         if (k == n)
-            return zt_fail(p->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", p->symbol[i]);
-        symbol[i] = b[k].value;
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol[i]);
+        symbol[i] = bindings[k].value;
     }
     return ZT_OK;
 }
 
-zt_builder *zt_builder_new(zt_prog *p, const zt_binding *sample, int n)
+zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int n)
 {
     int64_t symbol[ZT_MAX_SYMBOLS] = {0};
-    if (sample_symbols(p, sample, n, symbol)) return NULL;
-    zt_builder *b = zt_calloc(p->ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->p = p;
-    b->emit = (zt_emit){b, emit_op, emit_type};
-    b->n_exprs = p->exprs.n;
-    b->value = zt_calloc(p->ctx, (size_t)p->exprs.n + 1, sizeof *b->value);
-    if (b->value && zt_dims_eval(p, symbol, b->value) == ZT_OK) return b;
-    zt_builder_free(b);
+    if (sample_symbols(program, sample, n, symbol)) return NULL;
+    zt_builder *builder = zt_calloc(program->ctx, 1, sizeof *builder);
+    if (!builder) return NULL;
+    builder->p = program;
+    builder->emit = (zt_emit){builder, emit_op, emit_type};
+    builder->n_exprs = program->exprs.n;
+    builder->value = zt_calloc(program->ctx, (size_t)program->exprs.n + 1, sizeof *builder->value);
+    if (builder->value && zt_dims_eval(program, symbol, builder->value) == ZT_OK) return builder;
+    zt_builder_free(builder);
     return NULL;
 }
 
-void zt_builder_free(zt_builder *b)
+void zt_builder_free(zt_builder *builder)
 {
-    if (!b) return;
-    zt_free(b->p->ctx, b->type);
-    zt_free(b->p->ctx, b->value);
-    zt_free(b->p->ctx, b);
+    if (!builder) return;
+    zt_free(builder->p->ctx, builder->type);
+    zt_free(builder->p->ctx, builder->value);
+    zt_free(builder->p->ctx, builder);
 }
 
-const zt_emit *zt_builder_emit(zt_builder *b) { return &b->emit; }
+const zt_emit *zt_builder_emit(zt_builder *builder) { return &builder->emit; }
 
 /* Room for the types of all values; declarations since the last time get theirs. */
-static zt_status know_types(zt_builder *b)
+static zt_status know_types(zt_builder *builder)
 {
-    zt_prog *p = b->p;
-    if (p->exprs.n != b->n_exprs)
-        return zt_fail(p->ctx, ZT_EBUG, "dimensions were added beside a builder");
-    if (p->values.n > b->cap) {
-        zt_type *type = zt_realloc(p->ctx, b->type, (size_t)p->values.n * 2 * sizeof *type);
+    zt_prog *program = builder->p;
+    if (program->exprs.n != builder->n_exprs)
+        return zt_fail(program->ctx, ZT_EBUG, "dimensions were added beside a builder");
+    if (program->values.n > builder->cap) {
+        zt_type *type = zt_realloc(program->ctx, builder->type, (size_t)program->values.n * 2 * sizeof *type);
         if (!type) return ZT_ENOMEM;
-        b->type = type;
-        b->cap = p->values.n * 2;
+        builder->type = type;
+        builder->cap = program->values.n * 2;
     }
-    for (; b->n < p->values.n; b->n++) {
-        zt_type *t = &b->type[b->n];
-        *t = zt_item_at(p, b->n)->pub.type;
-        if (zt_dims_bind(p, b->value, t->rank, t->dim)) return zt_ctx_status(p->ctx);
+    for (; builder->n < program->values.n; builder->n++) {
+        zt_type *type = &builder->type[builder->n];
+        *type = zt_item_at(program, builder->n)->pub.type;
+        if (zt_dims_bind(program, builder->value, type->rank, type->dim)) return zt_ctx_status(program->ctx);
     }
     return ZT_OK;
 }
 
-static zt_status infer_last(zt_builder *b)
+static zt_status infer_last(zt_builder *builder)
 {
-    const zt_made *made = (const zt_made *)b->p->steps.at + (b->p->steps.n - 1);
-    const zt_step *st = &made->pub;
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_made *made = (const zt_made *)builder->p->steps.at + (builder->p->steps.n - 1);
+    const zt_step *step = &made->pub;
+    const zt_opinfo *info = zt_op_info(step->op);
     int64_t bound[ZT_MAX_ATTR_BYTES / sizeof(int64_t)];
-    const zt_type *in[ZT_MAX_IN] = {0};
+    const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
-    const void *attrs = st->attrs;
+    const void *attrs = step->attrs;
     if (made->symbolic) {
-        zt_status s = zt_attrs_bind(b->p, info, st->attrs, b->value, bound);
-        if (s) return s;
+        zt_status status = zt_attrs_bind(builder->p, info, step->attrs, builder->value, bound);
+        if (status) return status;
         attrs = bound;
     }
-    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] >= 0 ? &b->type[st->in[k]] : NULL;
-    zt_status s = zt_op_infer(b->p->ctx, st->op, attrs, in, out);
-    for (int k = 0; k < info->n_out && !s; k++)
-        if (st->out[k] >= 0) b->type[st->out[k]] = out[k];
-    return s;
+    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &builder->type[step->in[k]] : NULL;
+    zt_status status = zt_op_infer(builder->p->ctx, step->op, attrs, input_types, out);
+    for (int k = 0; k < info->n_out && !status; k++)
+        if (step->out[k] >= 0) builder->type[step->out[k]] = out[k];
+    return status;
 }
 
-zt_status zt_builder_op(zt_builder *b, zt_op op, const void *attrs, const int *in,
-                        const char *const *names, int *out)
+zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs,
+                        const char *const *names, int *outputs)
 {
-    zt_status s = zt_prog_op(b->p, op, attrs, in, names, out);
-    if (!s) s = know_types(b);
-    return s ? s : infer_last(b);
+    zt_status status = zt_prog_op(builder->p, op, attrs, inputs, names, outputs);
+    if (!status) status = know_types(builder);
+    return status ? status : infer_last(builder);
 }
 
-zt_type zt_builder_type(zt_builder *b, int v)
+zt_type zt_builder_type(zt_builder *builder, int v)
 {
-    if (v < 0 || v >= b->p->values.n || know_types(b)) return (zt_type){0};
-    return b->type[v];
+    if (v < 0 || v >= builder->p->values.n || know_types(builder)) return (zt_type){0};
+    return builder->type[v];
 }
 
 /* ---- a program like another ------------------------------------------------------------------ */
 
-static zt_status copy_dims(zt_prog *to, const zt_prog *p)
+static zt_status copy_dims(zt_prog *target, const zt_prog *program)
 {
-    for (int i = 0; i < p->exprs.n; i++) {
-        zt_expr *e = zt_prog_push(to, &to->exprs, sizeof *e, "dimension expressions");
-        if (!e) return ZT_ENOMEM;
-        *e = ((const zt_expr *)p->exprs.at)[i];
+    for (int i = 0; i < program->exprs.n; i++) {
+        zt_expr *expression = zt_prog_push(target, &target->exprs, sizeof *expression, "dimension expressions");
+        if (!expression) return ZT_ENOMEM;
+        *expression = ((const zt_expr *)program->exprs.at)[i];
     }
-    for (int i = 0; i < p->n_symbols; i++) {
-        to->symbol[i] = zt_arena_strndup(to->memory, p->symbol[i], strlen(p->symbol[i]));
-        if (!to->symbol[i]) return ZT_ENOMEM;
-        to->symbol_dim[i] = p->symbol_dim[i];
+    for (int i = 0; i < program->n_symbols; i++) {
+        target->symbol[i] = zt_arena_strndup(target->memory, program->symbol[i], strlen(program->symbol[i]));
+        if (!target->symbol[i]) return ZT_ENOMEM;
+        target->symbol_dim[i] = program->symbol_dim[i];
     }
-    to->n_symbols = p->n_symbols;
-    for (int i = 0; i < p->n_given; i++) {
-        zt_status s = zt_prog_set_binding(to, p->given[i].symbol, p->given[i].value);
-        if (s) return s;
+    target->n_symbols = program->n_symbols;
+    for (int i = 0; i < program->n_given; i++) {
+        zt_status status = zt_prog_set_binding(target, program->given[i].symbol, program->given[i].value);
+        if (status) return status;
     }
-    return p->file ? zt_prog_model(to, p->file, p->id) : ZT_OK;
+    return program->file ? zt_prog_model(target, program->file, program->id) : ZT_OK;
 }
 
 /* state NULL: every declaration stays what it is. */
-static zt_status copy_values(zt_prog *to, const zt_prog *p, const bool *state, int *map)
+static zt_status copy_values(zt_prog *target, const zt_prog *program, const bool *state, int *map)
 {
-    for (int v = 0; v < p->values.n; v++) {
-        const zt_value *val = zt_prog_value(p, v);
+    for (int v = 0; v < program->values.n; v++) {
+        const zt_value *value = zt_prog_value(program, v);
         bool turned = state && state[v];
         map[v] = -1;
-        if (val->kind == ZT_VALUE_OP) continue;
-        map[v] = zt_prog_declare(to, turned ? ZT_VALUE_STATE : val->kind, zt_span_of(val->name),
-                                 val->type.dtype, val->type.rank, val->type.dim,
-                                 turned ? (zt_span){0} : zt_span_of(val->tensor));
-        if (map[v] < 0) return zt_ctx_status(p->ctx);
+        if (value->kind == ZT_VALUE_OP) continue;
+        map[v] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name),
+                                 value->type.dtype, value->type.rank, value->type.dim,
+                                 turned ? (zt_span){0} : zt_span_of(value->tensor));
+        if (map[v] < 0) return zt_ctx_status(program->ctx);
     }
     return ZT_OK;
 }
 
-zt_prog *zt_prog_like_states(const zt_prog *p, const bool *state, int *map)
+zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map)
 {
-    zt_prog *to = zt_prog_new(p->ctx);
-    if (to && copy_dims(to, p) == ZT_OK && copy_values(to, p, state, map) == ZT_OK) return to;
-    zt_prog_free(to);
+    zt_prog *target = zt_prog_new(program->ctx);
+    if (target && copy_dims(target, program) == ZT_OK && copy_values(target, program, state, map) == ZT_OK) return target;
+    zt_prog_free(target);
     return NULL;
 }
 
-zt_prog *zt_prog_like(const zt_prog *p, int *map) { return zt_prog_like_states(p, NULL, map); }
+zt_prog *zt_prog_like(const zt_prog *program, int *map) { return zt_prog_like_states(program, NULL, map); }

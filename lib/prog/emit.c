@@ -5,17 +5,17 @@
 
 /* Emitters chain: after a failure they return -1 and change neither program nor first error (a
  * value of -1 is refused, and of errors the context keeps the first). */
-static int emit(zt_prog *p, zt_op op, const char *label, const void *attrs, const int *in,
+static int emit(zt_prog *program, zt_op op, const char *label, const void *attrs, const int *inputs,
                 int *const *more)
 {
     const zt_opinfo *info = zt_op_info(op);
     const char *names[ZT_MAX_OUT] = {label};
-    int out[ZT_MAX_OUT] = {-1, -1, -1};
+    int outputs[ZT_MAX_OUT] = {-1, -1, -1};
     for (int k = 1; k < info->n_out; k++) names[k] = more[k] ? NULL : "_";
-    if (zt_prog_op(p, op, attrs, in, names, out)) out[0] = out[1] = out[2] = -1;
+    if (zt_prog_op(program, op, attrs, inputs, names, outputs)) outputs[0] = outputs[1] = outputs[2] = -1;
     for (int k = 1; k < info->n_out; k++)
-        if (more[k]) *more[k] = out[k];
-    return out[0];
+        if (more[k]) *more[k] = outputs[k];
+    return outputs[0];
 }
 
 #define OP(op, ins, outs, attributes)                                                              \

@@ -6,38 +6,38 @@
 
 zt_prog *zt_prog_new(zt_ctx *ctx)
 {
-    zt_prog *p = zt_calloc(ctx, 1, sizeof *p);
-    if (!p) return NULL;
-    p->ctx = ctx;
-    p->memory = zt_arena_new(ctx, 0);
-    p->names = p->memory ? zt_map_new(ctx, 64) : NULL;
-    p->out_names = p->names ? zt_map_new(ctx, 8) : NULL;
-    if (p->out_names) return p;
-    zt_prog_free(p);
+    zt_prog *program = zt_calloc(ctx, 1, sizeof *program);
+    if (!program) return NULL;
+    program->ctx = ctx;
+    program->memory = zt_arena_new(ctx, 0);
+    program->names = program->memory ? zt_map_new(ctx, 64) : NULL;
+    program->out_names = program->names ? zt_map_new(ctx, 8) : NULL;
+    if (program->out_names) return program;
+    zt_prog_free(program);
     return NULL;
 }
 
-void zt_prog_free(zt_prog *p)
+void zt_prog_free(zt_prog *program)
 {
-    if (!p) return;
-    zt_list *lists[] = {&p->values, &p->steps, &p->exprs, &p->outputs};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) zt_free(p->ctx, lists[i]->at);
-    for (int k = 0; k <= ZT_VALUE_OP; k++) zt_free(p->ctx, p->kinds[k].at);
-    zt_map_free(p->names);
-    zt_map_free(p->out_names);
-    zt_arena_free(p->memory);
-    zt_free(p->ctx, p);
+    if (!program) return;
+    zt_list *lists[] = {&program->values, &program->steps, &program->exprs, &program->outputs};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) zt_free(program->ctx, lists[i]->at);
+    for (int k = 0; k <= ZT_VALUE_OP; k++) zt_free(program->ctx, program->kinds[k].at);
+    zt_map_free(program->names);
+    zt_map_free(program->out_names);
+    zt_arena_free(program->memory);
+    zt_free(program->ctx, program);
 }
 
-void *zt_prog_push(zt_prog *p, zt_list *l, size_t size, const char *what)
+void *zt_prog_push(zt_prog *program, zt_list *l, size_t size, const char *what)
 {
     if (l->n == ZT_MAX_LIST) {
-        zt_prog_fail(p, ZT_EUSAGE, "a program has at most %d %s", ZT_MAX_LIST, what);
+        zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d %s", ZT_MAX_LIST, what);
         return NULL;
     }
     if (l->n == l->cap) {
         int cap = l->cap ? l->cap * 2 : 16;
-        void *at = zt_realloc(p->ctx, l->at, (size_t)cap * size);
+        void *at = zt_realloc(program->ctx, l->at, (size_t)cap * size);
         if (!at) return NULL;
         l->at = at;
         l->cap = cap;
@@ -60,14 +60,14 @@ size_t zt_name_length(const char *s, size_t n)
     return k;
 }
 
-zt_status zt_name_check(const zt_prog *p, const char *what, zt_span name)
+zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name)
 {
     char buf[ZT_QUOTE];
     if (name.n > ZT_MAX_NAME)
-        return zt_prog_fail(p, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what,
+        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what,
                             zt_quote(buf, name), name.n, ZT_MAX_NAME);
     if (name.n == 0 || zt_name_length(name.s, name.n) != name.n || (name.n == 1 && *name.s == '_'))
-        return zt_prog_fail(p, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buf, name));
+        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buf, name));
     return ZT_OK;
 }
 
@@ -76,86 +76,86 @@ const char *zt_quote(char buf[ZT_QUOTE], zt_span text)
     return zt_escape(buf, ZT_QUOTE, text.s, text.n);
 }
 
-zt_status zt_prog_fail(const zt_prog *p, zt_status s, const char *fmt, ...)
+zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (!p->line) return zt_fail(p->ctx, s, "%s", text);
-    return zt_fail(p->ctx, ZT_EDATA, "%s:%ld: %s", p->where, p->line, text);
+    if (!program->line) return zt_fail(program->ctx, status, "%s", text);
+    return zt_fail(program->ctx, ZT_EDATA, "%s:%ld: %s", program->where, program->line, text);
 }
 
 /* ---- look ------------------------------------------------------------------------------------ */
 
-int zt_prog_n_values(const zt_prog *p)
+int zt_prog_n_values(const zt_prog *program)
 {
-    return p->values.n;
+    return program->values.n;
 }
 
-const zt_value *zt_prog_value(const zt_prog *p, int v)
+const zt_value *zt_prog_value(const zt_prog *program, int v)
 {
-    return v >= 0 && v < p->values.n ? &zt_item_at(p, v)->pub : NULL;
+    return v >= 0 && v < program->values.n ? &zt_item_at(program, v)->pub : NULL;
 }
 
-int zt_prog_n_steps(const zt_prog *p)
+int zt_prog_n_steps(const zt_prog *program)
 {
-    return p->steps.n;
+    return program->steps.n;
 }
 
-long zt_prog_step_line(const zt_prog *p, int s)
+long zt_prog_step_line(const zt_prog *program, int s)
 {
-    return s < 0 || s >= p->steps.n ? 0 : ((const zt_made *)p->steps.at + s)->line;
+    return s < 0 || s >= program->steps.n ? 0 : ((const zt_made *)program->steps.at + s)->line;
 }
 
-const zt_step *zt_prog_step(const zt_prog *p, int s)
+const zt_step *zt_prog_step(const zt_prog *program, int s)
 {
-    return s >= 0 && s < p->steps.n ? &((const zt_made *)p->steps.at)[s].pub : NULL;
+    return s >= 0 && s < program->steps.n ? &((const zt_made *)program->steps.at)[s].pub : NULL;
 }
 
-int zt_prog_n_outputs(const zt_prog *p)
+int zt_prog_n_outputs(const zt_prog *program)
 {
-    return p->outputs.n;
+    return program->outputs.n;
 }
 
-const zt_output *zt_prog_output(const zt_prog *p, int o)
+const zt_output *zt_prog_output(const zt_prog *program, int o)
 {
-    return o >= 0 && o < p->outputs.n ? (const zt_output *)p->outputs.at + o : NULL;
+    return o >= 0 && o < program->outputs.n ? (const zt_output *)program->outputs.at + o : NULL;
 }
 
-int zt_prog_n_symbols(const zt_prog *p)
+int zt_prog_n_symbols(const zt_prog *program)
 {
-    return p->n_symbols;
+    return program->n_symbols;
 }
 
-const char *zt_prog_symbol_name(const zt_prog *p, int s)
+const char *zt_prog_symbol_name(const zt_prog *program, int s)
 {
-    return s >= 0 && s < p->n_symbols ? p->symbol[s] : NULL;
+    return s >= 0 && s < program->n_symbols ? program->symbol[s] : NULL;
 }
 
-int zt_prog_find(const zt_prog *p, const char *name)
+int zt_prog_find(const zt_prog *program, const char *name)
 {
-    return zt_prog_lookup(p, zt_span_of(name));
+    return zt_prog_lookup(program, zt_span_of(name));
 }
 
-int zt_prog_count(const zt_prog *p, zt_value_kind kind)
+int zt_prog_count(const zt_prog *program, zt_value_kind kind)
 {
-    return p->kinds[kind].n;
+    return program->kinds[kind].n;
 }
 
-int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index)
+int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index)
 {
-    const zt_list *l = &p->kinds[kind];
+    const zt_list *l = &program->kinds[kind];
     return index >= 0 && index < l->n ? ((const int *)l->at)[index] : -1;
 }
 
-const char *zt_prog_model_file(const zt_prog *p)
+const char *zt_prog_model_file(const zt_prog *program)
 {
-    return p->file;
+    return program->file;
 }
 
-const char *zt_prog_model_id(const zt_prog *p)
+const char *zt_prog_model_id(const zt_prog *program)
 {
-    return p->id;
+    return program->id;
 }

@@ -87,87 +87,87 @@ static inline bool zt_span_is(zt_span a, const char *s)
     return a.s && k == a.n && !s[k];
 }
 
-static inline zt_item *zt_item_at(const zt_prog *p, int v)
+static inline zt_item *zt_item_at(const zt_prog *program, int v)
 {
-    return (zt_item *)p->values.at + v;
+    return (zt_item *)program->values.at + v;
 }
 
-static inline const zt_expr *zt_expr_at(const zt_prog *p, int64_t dim)
+static inline const zt_expr *zt_expr_at(const zt_prog *program, int64_t dim)
 {
-    return (const zt_expr *)p->exprs.at + (-1 - dim);
+    return (const zt_expr *)program->exprs.at + (-1 - dim);
 }
 
 /* ---- list.c: messages and room --------------------------------------------------------------- */
 
 /* zt_fail; while parsing, the status is ZT_EDATA and the line stands before the message. */
-zt_status zt_prog_fail(const zt_prog *p, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
+zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt, ...) ZT_PRINTF(3, 4);
 /* Room for one more element of `size` bytes, cleared and counted; NULL on failure. */
-void *zt_prog_push(zt_prog *p, zt_list *l, size_t size, const char *what);
+void *zt_prog_push(zt_prog *program, zt_list *l, size_t size, const char *what);
 /* How many bytes at s, at most n, are a name: [A-Za-z_][A-Za-z0-9_.]*. */
 size_t zt_name_length(const char *s, size_t n);
 /* A name and no more, not longer than ZT_MAX_NAME, not "_". `what` is for the message. */
-zt_status zt_name_check(const zt_prog *p, const char *what, zt_span name);
+zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name);
 const char *zt_quote(char buf[ZT_QUOTE], zt_span text);
 
 /* ---- build.c --------------------------------------------------------------------------------- */
 
-int zt_prog_lookup(const zt_prog *p, zt_span name); /* value number or -1 */
+int zt_prog_lookup(const zt_prog *program, zt_span name); /* value number or -1 */
 /* name.s NULL: made up. `tensor` only for ZT_VALUE_DATA. */
-int zt_prog_declare(zt_prog *p, zt_value_kind kind, zt_span name, zt_dtype dt, int rank,
+int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank,
                     const int64_t *dim, zt_span tensor);
-zt_status zt_prog_add_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
-                         const zt_span *names, int *out);
-zt_status zt_prog_add_out(zt_prog *p, zt_span name, int value);
-zt_status zt_prog_set_model(zt_prog *p, zt_span file, zt_span id);
+zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
+                         const zt_span *names, int *outputs);
+zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value);
+zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id);
 
 /* ---- symbols.c ------------------------------------------------------------------------------- */
 
 /* zt_prog_set_binding. */
-zt_status zt_prog_give(zt_prog *p, zt_span symbol, int64_t value);
+zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value);
 /* Does a dimension have each symbol that is given a number? */
-zt_status zt_given_check(const zt_prog *p);
+zt_status zt_given_check(const zt_prog *program);
 /* The bind line of those symbols that a dimension has; nothing where there is none. */
-zt_status zt_given_put(const zt_prog *p, zt_str *out);
+zt_status zt_given_put(const zt_prog *program, zt_str *out);
 
 /* ---- dims.c ---------------------------------------------------------------------------------- */
 
-bool zt_dim_known(const zt_prog *p, int64_t dim); /* a number, or an expression of this program */
-int64_t zt_dim_symbol(zt_prog *p, zt_span name); /* 0 on failure */
-zt_status zt_dim_join(zt_prog *p, char op, int64_t a, int64_t b, int64_t *dim); /* dim: a op b */
-zt_status zt_dim_put(const zt_prog *p, int64_t dim, zt_str *out);
-zt_status zt_dims_put(const zt_prog *p, int rank, const int64_t *dim, zt_str *out); /* "[n,4]" */
+bool zt_dim_known(const zt_prog *program, int64_t dim); /* a number, or an expression of this program */
+int64_t zt_dim_symbol(zt_prog *program, zt_span name); /* 0 on failure */
+zt_status zt_dim_join(zt_prog *program, char operator, int64_t a, int64_t b, int64_t *dim); /* dim: a op b */
+zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *out);
+zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dim, zt_str *out); /* "[n,4]" */
 /* Every expression's value, from those of the symbols. */
-zt_status zt_dims_eval(const zt_prog *p, const int64_t *symbol, int64_t *value);
+zt_status zt_dims_eval(const zt_prog *program, const int64_t *symbol, int64_t *value);
 /* Dimensions become the numbers that they stand for; ZT_EDATA when one is below 0. */
-zt_status zt_dims_bind(const zt_prog *p, const int64_t *value, int rank, int64_t *dim);
+zt_status zt_dims_bind(const zt_prog *program, const int64_t *value, int rank, int64_t *dim);
 
 /* ---- attrs.c --------------------------------------------------------------------------------- */
 
 /* Checks attributes (NULL: defaults) and gives those to keep: the op's defaults themselves or a
  * copy in the program's memory. NULL on failure. */
-const void *zt_attrs_keep(zt_prog *p, const zt_opinfo *info, const void *attrs, bool *symbolic);
+const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *info, const void *attrs, bool *symbolic);
 /* " eps=1e-05 dims=64": those that differ from the defaults. */
-zt_status zt_attrs_put(const zt_prog *p, const zt_opinfo *info, const void *attrs, zt_str *out);
+zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *info, const void *attrs, zt_str *out);
 /* The value after `name=`, into the attribute struct. */
-zt_status zt_attr_take(zt_prog *p, zt_lex *l, const zt_opinfo *info, const zt_attrdef *a,
+zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, const zt_attrdef *attribute,
                        void *attrs);
 /* Is a function without a name among them? */
 bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs);
 /* A copy in `to` whose dims are numbers. */
-zt_status zt_attrs_bind(const zt_prog *p, const zt_opinfo *info, const void *attrs,
+zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *info, const void *attrs,
                         const int64_t *value, void *to);
 
 /* ---- lex.c ----------------------------------------------------------------------------------- */
 
-bool zt_lex_end(zt_lex *l);                 /* nothing but space or a comment is left */
-bool zt_lex_peek(zt_lex *l, char c);        /* is c next, after space */
-bool zt_lex_char(zt_lex *l, char c);        /* the same, and step over it */
-bool zt_lex_name(zt_lex *l, zt_span *name); /* a name of any length, "_" too */
-bool zt_lex_bare(zt_lex *l, zt_span *word); /* a run of letters, digits, _ . + - */
-zt_status zt_lex_string(zt_prog *p, zt_lex *l, zt_span *s); /* JSON; the text in the arena */
+bool zt_lex_end(zt_lex *lexer);                 /* nothing but space or a comment is left */
+bool zt_lex_peek(zt_lex *lexer, char c);        /* is c next, after space */
+bool zt_lex_char(zt_lex *lexer, char c);        /* the same, and step over it */
+bool zt_lex_name(zt_lex *lexer, zt_span *name); /* a name of any length, "_" too */
+bool zt_lex_bare(zt_lex *lexer, zt_span *word); /* a run of letters, digits, _ . + - */
+zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *s); /* JSON; the text in the arena */
 /* "[n,2*(m+1)]": at most ZT_MAX_RANK dimensions. */
-zt_status zt_lex_dims(zt_prog *p, zt_lex *l, int *rank, int64_t dim[ZT_MAX_RANK]);
+zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dim[ZT_MAX_RANK]);
 /* Fails with "WHAT expected, not 'next token'". */
-zt_status zt_lex_expected(const zt_prog *p, zt_lex *l, const char *what);
+zt_status zt_lex_expected(const zt_prog *program, zt_lex *lexer, const char *what);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct part {
 
 static const zt_step *step(const part *w, int s) { return zt_prog_step(w->from, s); }
 
-static int donates(const zt_step *st) { return zt_op_info(st->op)->def->donates; }
+static int donates(const zt_step *step) { return zt_op_info(step->op)->def->donates; }
 
 /* Which memories the part uses up. */
 static void find_used(part *w)
@@ -31,14 +31,14 @@ static void find_used(part *w)
 /* Declares v, which a step reads and none of the part makes. */
 static zt_status declare(part *w, int v)
 {
-    const zt_value *x = zt_prog_value(w->from, v);
-    const zt_type *t = &w->b->type[v];
-    zt_value_kind kind = x->kind == ZT_VALUE_DATA      ? ZT_VALUE_DATA
-                         : x->kind == ZT_VALUE_STATE || w->used[v] ? ZT_VALUE_STATE
+    const zt_value *value = zt_prog_value(w->from, v);
+    const zt_type *type = &w->b->type[v];
+    zt_value_kind kind = value->kind == ZT_VALUE_DATA      ? ZT_VALUE_DATA
+                         : value->kind == ZT_VALUE_STATE || w->used[v] ? ZT_VALUE_STATE
                                                                    : ZT_VALUE_IN;
-    zt_span tensor = kind == ZT_VALUE_DATA ? zt_span_of(x->tensor) : (zt_span){0};
+    zt_span tensor = kind == ZT_VALUE_DATA ? zt_span_of(value->tensor) : (zt_span){0};
     w->map[v] =
-        zt_prog_declare(w->to, kind, zt_span_of(x->name), t->dtype, t->rank, t->dim, tensor);
+        zt_prog_declare(w->to, kind, zt_span_of(value->name), type->dtype, type->rank, type->dim, tensor);
     return w->map[v] < 0 ? zt_ctx_status(w->from->ctx) : ZT_OK;
 }
 
@@ -50,28 +50,28 @@ static zt_status declare_all(part *w)
     for (int s = w->first; s <= w->last; s++)
         for (int k = 0; k < ZT_MAX_IN; k++)
             if (step(w, s)->in[k] >= 0) reads[step(w, s)->in[k]] = true;
-    zt_status st = ZT_OK;
-    for (int v = 0; v < w->b->n_values && !st; v++) {
-        const zt_value *x = zt_prog_value(w->from, v);
-        bool inside = x->kind == ZT_VALUE_OP && x->index >= w->first && x->index <= w->last;
-        if (reads[v] && !inside) st = declare(w, v);
+    zt_status status = ZT_OK;
+    for (int v = 0; v < w->b->n_values && !status; v++) {
+        const zt_value *value = zt_prog_value(w->from, v);
+        bool inside = value->kind == ZT_VALUE_OP && value->index >= w->first && value->index <= w->last;
+        if (reads[v] && !inside) status = declare(w, v);
     }
     zt_free(w->from->ctx, reads);
-    return st;
+    return status;
 }
 
 static zt_status copy_step(part *w, int s)
 {
     const zt_step *st = step(w, s);
     const zt_opinfo *info = zt_op_info(st->op);
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
     const char *names[ZT_MAX_OUT];
-    for (int k = 0; k < ZT_MAX_IN; k++) in[k] = st->in[k] >= 0 ? w->map[st->in[k]] : ZT_NONE;
+    for (int k = 0; k < ZT_MAX_IN; k++) inputs[k] = st->in[k] >= 0 ? w->map[st->in[k]] : ZT_NONE;
     for (int k = 0; k < info->n_out; k++)
         names[k] = st->out[k] >= 0 ? zt_prog_value(w->from, st->out[k])->name : "_";
-    zt_status status = zt_prog_op(w->to, st->op, w->b->attrs[s], in, names, out);
+    zt_status status = zt_prog_op(w->to, st->op, w->b->attrs[s], inputs, names, outputs);
     for (int k = 0; k < info->n_out && !status; k++)
-        if (st->out[k] >= 0) w->map[st->out[k]] = out[k];
+        if (st->out[k] >= 0) w->map[st->out[k]] = outputs[k];
     return status;
 }
 
@@ -91,8 +91,8 @@ static zt_status keep_all(part *w)
             for (int k = 0; k < donates(step(w, s)); k++)
                 if (w->root[step(w, s)->out[k]] == v) latest = step(w, s)->out[k];
         if (latest < 0 || !zt_type_equal(&w->b->type[latest], &w->b->type[v])) continue;
-        zt_status s = zt_prog_keep(w->to, w->map[v], w->map[latest]);
-        if (s) return s;
+        zt_status status = zt_prog_keep(w->to, w->map[v], w->map[latest]);
+        if (status) return status;
     }
     return ZT_OK;
 }
@@ -120,8 +120,8 @@ static zt_status put_out(part *w)
             int root = w->root[v];
             if (is_state(w, root) && zt_prog_value(w->to, w->map[root])->keep == w->map[v])
                 continue;
-            zt_status st = zt_prog_out(w->to, zt_prog_value(w->from, v)->name, w->map[v]);
-            if (st) return st;
+            zt_status status = zt_prog_out(w->to, zt_prog_value(w->from, v)->name, w->map[v]);
+            if (status) return status;
         }
     }
     return ZT_OK;
@@ -131,32 +131,32 @@ static zt_status make(part *w)
 {
     for (int v = 0; v < w->b->n_values; v++) w->map[v] = -1;
     find_used(w);
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     if (w->from->file)
-        s = zt_prog_set_model(w->to, zt_span_of(w->from->file), zt_span_of(w->from->id));
-    if (!s) s = declare_all(w);
-    for (int i = w->first; i <= w->last && !s; i++) s = copy_step(w, i);
-    if (!s) s = keep_all(w);
-    return s ? s : put_out(w);
+        status = zt_prog_set_model(w->to, zt_span_of(w->from->file), zt_span_of(w->from->id));
+    if (!status) status = declare_all(w);
+    for (int i = w->first; i <= w->last && !status; i++) status = copy_step(w, i);
+    if (!status) status = keep_all(w);
+    return status ? status : put_out(w);
 }
 
-zt_prog *zt_prog_part(const zt_bound *b, int first, int last)
+zt_prog *zt_prog_part(const zt_bound *bound, int first, int last)
 {
-    zt_ctx *ctx = b->prog->ctx;
-    if (first < 0 || first > last || last >= b->n_steps) {
+    zt_ctx *ctx = bound->prog->ctx;
+    if (first < 0 || first > last || last >= bound->n_steps) {
         zt_fail(ctx, ZT_EUSAGE, "steps %d to %d: the program has steps 0 to %d", first, last,
-                b->n_steps - 1);
+                bound->n_steps - 1);
         return NULL;
     }
-    size_t n = (size_t)b->n_values + 1;
-    part w = {.b = b, .from = b->prog, .to = zt_prog_new(ctx), .first = first, .last = last,
+    size_t n = (size_t)bound->n_values + 1;
+    part w = {.b = bound, .from = bound->prog, .to = zt_prog_new(ctx), .first = first, .last = last,
               .map = zt_calloc(ctx, n, sizeof *w.map), .root = zt_calloc(ctx, n, sizeof *w.root),
               .used = zt_calloc(ctx, n, sizeof *w.used)};
-    zt_status s = w.to && w.map && w.root && w.used ? make(&w) : ZT_ENOMEM;
+    zt_status status = w.to && w.map && w.root && w.used ? make(&w) : ZT_ENOMEM;
     zt_free(ctx, w.map);
     zt_free(ctx, w.root);
     zt_free(ctx, w.used);
-    if (s == ZT_OK) return w.to;
+    if (status == ZT_OK) return w.to;
     zt_prog_free(w.to);
     return NULL;
 }

@@ -48,39 +48,39 @@ extern "C" {
 typedef struct zt_prog zt_prog;
 
 zt_prog *zt_prog_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
-void zt_prog_free(zt_prog *p); /* after what is bound to it, and its builders. NULL: nothing */
+void zt_prog_free(zt_prog *program); /* after what is bound to it, and its builders. NULL: nothing */
 
 /* ---- build ----------------------------------------------------------------------------------- */
 
 /* A dimension is an int64_t: 0 or more is the number itself; below 0 it stands for an expression
  * of this program. Errors give 0 and a message. */
-int64_t zt_prog_symbol(zt_prog *p, const char *name); /* the same name gives the same dimension */
+int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name gives the same dimension */
 /* a op b, op one of + - * /. Numbers are folded; a fold below 0 is an error. */
-int64_t zt_prog_dim(zt_prog *p, char op, int64_t a, int64_t b);
+int64_t zt_prog_dim(zt_prog *program, char operator, int64_t a, int64_t b);
 
 /* The three kinds of declaration: what each step is given, what a step leaves for the next, a tensor
  * of the model by its name there. `name` NULL: one is made up (v0, v1, ...). dim has `rank` entries.
  * Each returns the value's number, or -1: ZT_EUSAGE for names and dimensions, ZT_ESHAPE. */
-int zt_prog_in(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim);
-int zt_prog_state(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim); /* as zt_prog_in */
+int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim);
+int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim); /* as zt_prog_in */
 /* As zt_prog_in, of the model's tensor `tensor`, whose name is copied. */
-int zt_prog_data(zt_prog *p, const char *name, zt_dtype dt, int rank, const int64_t *dim,
+int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim,
                  const char *tensor);
 /* in[k] ZT_NONE: absent. attrs NULL: defaults. out[k] gets the outputs' numbers; names[k] may be
  * NULL, and "_" says that the output is not wanted (its number is ZT_NONE); never the first. On
  * failure the program is as it was. */
-zt_status zt_prog_op(zt_prog *p, zt_op op, const void *attrs, const int *in,
-                     const char *const *names, int *out);
+zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
+                     const char *const *names, int *outputs);
 /* `state` is `value` in the next step. ZT_EUSAGE: not a state, kept already, or a value that is used
  * up or data. Types are compared when the program is bound. */
-zt_status zt_prog_keep(zt_prog *p, int state, int value);
+zt_status zt_prog_keep(zt_prog *program, int state, int value);
 /* Adds an output. ZT_EUSAGE: the name is invalid or taken, or the value is used up. */
-zt_status zt_prog_out(zt_prog *p, const char *name, int value);
-zt_status zt_prog_model(zt_prog *p, const char *file, const char *id); /* the header line */
+zt_status zt_prog_out(zt_prog *program, const char *name, int value);
+zt_status zt_prog_model(zt_prog *program, const char *file, const char *id); /* the header line */
 /* Another path of the same model. ZT_EUSAGE: no model is named. */
-zt_status zt_prog_model_path(zt_prog *p, const char *file);
+zt_status zt_prog_model_path(zt_prog *program, const char *file);
 /* A number, 0 or more, for a symbol that is bound without one: the line bind. Each symbol once. */
-zt_status zt_prog_set_binding(zt_prog *p, const char *symbol, int64_t value);
+zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t value);
 
 /* int zt_program_rms_norm(zt_prog *, const char *label, int x, int g, const zt_rms_norm_attrs *,
  *                      int *rstd);
@@ -125,27 +125,27 @@ typedef struct zt_output {
     int value;
 } zt_output;
 
-int zt_prog_n_values(const zt_prog *p); /* declarations and what ops make */
-const zt_value *zt_prog_value(const zt_prog *p, int v); /* v from 0 */
-int zt_prog_n_steps(const zt_prog *p); /* ops */
-const zt_step *zt_prog_step(const zt_prog *p, int s); /* s from 0 */
-long zt_prog_step_line(const zt_prog *p, int s); /* of the text it was parsed from; 0: none */
-int zt_prog_n_outputs(const zt_prog *p); /* calls of zt_prog_out */
-const zt_output *zt_prog_output(const zt_prog *p, int o); /* o from 0 */
-int zt_prog_n_symbols(const zt_prog *p); /* at most ZT_MAX_SYMBOLS */
-const char *zt_prog_symbol_name(const zt_prog *p, int s); /* s from 0 */
-int zt_prog_symbol_of(const zt_prog *p, int64_t dim); /* of a dimension that is one; -1 */
-int zt_prog_find(const zt_prog *p, const char *name); /* value number or -1 */
-int zt_prog_count(const zt_prog *p, zt_value_kind kind); /* values of that kind */
-int zt_prog_nth(const zt_prog *p, zt_value_kind kind, int index); /* value number or -1 */
-const char *zt_prog_model_file(const zt_prog *p); /* NULL: none */
-const char *zt_prog_model_id(const zt_prog *p);   /* hexadecimal digits; NULL: none */
+int zt_prog_n_values(const zt_prog *program); /* declarations and what ops make */
+const zt_value *zt_prog_value(const zt_prog *program, int v); /* v from 0 */
+int zt_prog_n_steps(const zt_prog *program); /* ops */
+const zt_step *zt_prog_step(const zt_prog *program, int s); /* s from 0 */
+long zt_prog_step_line(const zt_prog *program, int s); /* of the text it was parsed from; 0: none */
+int zt_prog_n_outputs(const zt_prog *program); /* calls of zt_prog_out */
+const zt_output *zt_prog_output(const zt_prog *program, int o); /* o from 0 */
+int zt_prog_n_symbols(const zt_prog *program); /* at most ZT_MAX_SYMBOLS */
+const char *zt_prog_symbol_name(const zt_prog *program, int s); /* s from 0 */
+int zt_prog_symbol_of(const zt_prog *program, int64_t dim); /* of a dimension that is one; -1 */
+int zt_prog_find(const zt_prog *program, const char *name); /* value number or -1 */
+int zt_prog_count(const zt_prog *program, zt_value_kind kind); /* values of that kind */
+int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index); /* value number or -1 */
+const char *zt_prog_model_file(const zt_prog *program); /* NULL: none */
+const char *zt_prog_model_id(const zt_prog *program);   /* hexadecimal digits; NULL: none */
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* A function without a name is marked fn=opaque: such text is for eyes, and refused when parsed. */
-zt_status zt_prog_print(const zt_prog *p, zt_str *out);
-bool zt_prog_has_opaque(const zt_prog *p); /* does it call one */
+zt_status zt_prog_print(const zt_prog *program, zt_str *out);
+bool zt_prog_has_opaque(const zt_prog *program); /* does it call one */
 /* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
 
@@ -158,7 +158,7 @@ typedef struct zt_binding {
 
 /* The program's own numbers for symbols that b lacks are appended to b, which has room for
  * ZT_MAX_SYMBOLS. Names are good until p goes. */
-void zt_prog_bindings(const zt_prog *p, zt_binding *b, int *n);
+void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *n);
 
 /* The program with every symbol a number: all types known and checked by the ops' rules. The
  * bound program borrows p, which must outlive it and not change. A symbol without a value in b is
@@ -173,41 +173,41 @@ typedef struct zt_bound {
 
 /* b[n] is borrowed for the call. NULL: ZT_EUSAGE as above or a value below 0; ZT_ESHAPE where types
  * do not fit; ZT_EDATA for an attribute; ZT_ENOMEM. */
-zt_bound *zt_prog_bind(const zt_prog *p, const zt_binding *b, int n);
-void zt_bound_free(zt_bound *b); /* before its program; NULL: nothing */
+zt_bound *zt_prog_bind(const zt_prog *program, const zt_binding *bindings, int n);
+void zt_bound_free(zt_bound *bound); /* before its program; NULL: nothing */
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 /* Are two attribute structs of an op equal? Both are kept by programs. */
-bool zt_attrs_same(zt_op op, const void *a, const void *b);
+bool zt_attrs_same(zt_op op, const void *left, const void *right);
 /* A hash of attributes that a program keeps; equal attributes have equal hashes. */
 uint64_t zt_attrs_hash(zt_op op, const void *attrs);
 /* " eps=1e-05 dims=64", as in a step's line: those that differ from the defaults. */
-zt_status zt_prog_attrs_print(const zt_prog *p, zt_op op, const void *attrs, zt_str *out);
+zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *out);
 
 /* Steps first to last of a bound program as a program of its own, whose dimensions are numbers and
  * whose values keep their names. What comes in from before is an input, or a state where a step
  * uses it up, which then keeps what was made of it; what a later step reads or the program puts out
  * is an output. NULL: there are no such steps (ZT_EUSAGE). */
-zt_prog *zt_prog_part(const zt_bound *b, int first, int last);
+zt_prog *zt_prog_part(const zt_bound *bound, int first, int last);
 
 /* ---- ops written by rows --------------------------------------------------------------------- */
 
 /* A new program with p's symbols, dimensions, model line and declarations, and none of its ops.
  * map[v], for every value of p: its number in the new one, -1 for what ops make. */
-zt_prog *zt_prog_like(const zt_prog *p, int *map);
+zt_prog *zt_prog_like(const zt_prog *program, int *map);
 
 /* A zt_emit on a program: each op is inferred as it is added, with `sample` for the symbols, so
  * that rows can ask for dtypes and ranks. No symbols or expressions may be added beside it. */
 typedef struct zt_builder zt_builder;
 /* Borrows p; sample[n] is borrowed for the call. NULL: a symbol has no sample (ZT_EUSAGE), a
  * dimension cannot be computed, ZT_ENOMEM. */
-zt_builder *zt_builder_new(zt_prog *p, const zt_binding *sample, int n);
-void zt_builder_free(zt_builder *b); /* p stays, and must still be there. NULL: nothing */
-const zt_emit *zt_builder_emit(zt_builder *b); /* borrowed from b */
-zt_status zt_builder_op(zt_builder *b, zt_op op, const void *attrs, const int *in,
-                        const char *const *names, int *out); /* zt_prog_op */
-zt_type zt_builder_type(zt_builder *b, int v); /* with the sample's dims */
+zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int n);
+void zt_builder_free(zt_builder *builder); /* p stays, and must still be there. NULL: nothing */
+const zt_emit *zt_builder_emit(zt_builder *builder); /* borrowed from b */
+zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs,
+                        const char *const *names, int *outputs); /* zt_prog_op */
+zt_type zt_builder_type(zt_builder *builder, int v); /* with the sample's dims */
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@ extern "C" {
 
 /* zt_prog_like, in which every declaration v with state[v] is a state of the same name and type.
  * state NULL: none is. */
-zt_prog *zt_prog_like_states(const zt_prog *p, const bool *state, int *map);
+zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map);
 
 #ifdef __cplusplus
 }

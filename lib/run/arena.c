@@ -43,23 +43,23 @@ static size_t most_alive(const zt_live_range *life, int n, int first, int last, 
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
+static int by_size(const void *left, const void *right)
 {
-    const zt_live_range *x = a, *y = b;
+    const zt_live_range *x = left, *y = right;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return x->root - y->root;
 }
 
-static int by_birth(const void *a, const void *b)
+static int by_birth(const void *left, const void *right)
 {
-    const zt_live_range *x = a, *y = b;
-    return x->born != y->born ? x->born - y->born : by_size(a, b);
+    const zt_live_range *x = left, *y = right;
+    return x->born != y->born ? x->born - y->born : by_size(left, right);
 }
 
-static int by_death(const void *a, const void *b)
+static int by_death(const void *left, const void *right)
 {
-    const zt_live_range *x = a, *y = b;
-    return x->dies != y->dies ? y->dies - x->dies : by_size(a, b);
+    const zt_live_range *x = left, *y = right;
+    return x->dies != y->dies ? y->dies - x->dies : by_size(left, right);
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */

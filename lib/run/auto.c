@@ -44,16 +44,16 @@ const char *zt_auto_device(void)
 /* A part of a device's memory is left to what plans need beside weights and states. */
 enum { PLANS_PART = 16, ADAPTERS = 16 };
 
-static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bound *b)
+static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bound *bound)
 {
     zt_adapter a[ADAPTERS];
     size_t sum = 0;
     int n = zt_engine_adapters(ctx, name, a, ADAPTERS);
     if (n < 0) return zt_ctx_status(ctx);
-    for (int v = 0; v < b->n_values; v++) {
-        zt_value_kind kind = zt_prog_value(b->prog, v)->kind;
+    for (int v = 0; v < bound->n_values; v++) {
+        zt_value_kind kind = zt_prog_value(bound->prog, v)->kind;
         if (kind != ZT_VALUE_DATA && kind != ZT_VALUE_STATE) continue;
-        size_t bytes = zt_type_bytes(&b->type[v]);
+        size_t bytes = zt_type_bytes(&bound->type[v]);
         sum = bytes > SIZE_MAX - sum ? SIZE_MAX : sum + bytes;
     }
     if (device >= n || device >= ADAPTERS) return ZT_OK; /* of which nothing is known here */
@@ -63,29 +63,29 @@ static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bo
                    most);
 }
 
-static zt_status has_kernels(zt_engine *e, const zt_bound *b)
+static zt_status has_kernels(zt_engine *engine, const zt_bound *bound)
 {
     zt_chain chain;
     zt_partition cut;
-    zt_chain_init(&chain, e);
-    zt_status s = zt_partition_make(&cut, &chain, b, true, NULL, NULL);
-    if (!s) zt_partition_free(&cut);
+    zt_chain_init(&chain, engine);
+    zt_status status = zt_partition_make(&cut, &chain, bound, true, NULL, NULL);
+    if (!status) zt_partition_free(&cut);
     zt_chain_fini(&chain);
-    return s;
+    return status;
 }
 
-zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *p,
-                        const zt_binding *b, int n)
+zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *program,
+                        const zt_binding *bindings, int n)
 {
     const char *name = zt_auto_device();
-    zt_bound *bound = name ? zt_prog_bind(p, b, n) : NULL;
-    zt_engine *e = bound ? zt_engine_open(ctx, name, opts) : NULL;
-    zt_status s = e ? has_kernels(e, bound) : zt_ctx_status(ctx);
-    if (!s && e) s = has_room(ctx, name, opts ? opts->device : 0, bound);
+    zt_bound *bound = name ? zt_prog_bind(program, bindings, n) : NULL;
+    zt_engine *engine = bound ? zt_engine_open(ctx, name, opts) : NULL;
+    zt_status status = engine ? has_kernels(engine, bound) : zt_ctx_status(ctx);
+    if (!status && engine) status = has_room(ctx, name, opts ? opts->device : 0, bound);
     zt_bound_free(bound);
-    if (!s && e) return e;
-    zt_engine_close(e);
-    if (s) zt_log(ctx, ZT_LOG_INFO, "auto is cpu, not %s: %s", name, zt_ctx_error(ctx));
+    if (!status && engine) return engine;
+    zt_engine_close(engine);
+    if (status) zt_log(ctx, ZT_LOG_INFO, "auto is cpu, not %s: %s", name, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     return zt_engine_open(ctx, "cpu", opts);
 }

@@ -12,61 +12,61 @@
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-static zt_leaf *find_leaf(const zt_run *r, const zt_tensor *x)
+static zt_leaf *find_leaf(const zt_run *run, const zt_tensor *tensor)
 {
-    for (size_t i = 0; i < r->n_leaves; i++)
-        if (r->leaf[i].x == x) return &r->leaf[i];
+    for (size_t i = 0; i < run->n_leaves; i++)
+        if (run->leaf[i].x == tensor) return &run->leaf[i];
     return NULL;
 }
 
-static void drop_leaf(zt_run *r, zt_leaf *leaf)
+static void drop_leaf(zt_run *run, zt_leaf *leaf)
 {
     zt_tensor_unref(leaf->x);
     zt_tensor_unref(leaf->grad);
-    *leaf = r->leaf[--r->n_leaves];
+    *leaf = run->leaf[--run->n_leaves];
 }
 
-zt_status zt_grad_require(zt_run *r, zt_tensor *x, bool on)
+zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on)
 {
     char text[ZT_TYPE_TEXT];
-    if (!x) return zt_fail(r->ctx, ZT_EUSAGE, "no tensor to mark for a gradient");
-    zt_leaf *leaf = find_leaf(r, x);
-    if (leaf && !on) drop_leaf(r, leaf);
+    if (!tensor) return zt_fail(run->ctx, ZT_EUSAGE, "no tensor to mark for a gradient");
+    zt_leaf *leaf = find_leaf(run, tensor);
+    if (leaf && !on) drop_leaf(run, leaf);
     if (leaf || !on) return ZT_OK;
-    if (zt_dtype_get(zt_tensor_type(x)->dtype)->kind != 'F')
-        return zt_fail(r->ctx, ZT_EUSAGE, "a tensor %s has no gradient: it is not of plain floats",
-                       zt_type_text(zt_tensor_type(x), text));
-    zt_status s = zt_run_grow(r->ctx, &r->leaf, r->n_leaves, &r->cap_leaves, sizeof *r->leaf);
-    if (!s) r->leaf[r->n_leaves++] = (zt_leaf){zt_tensor_ref(x), NULL};
-    return s;
+    if (zt_dtype_get(zt_tensor_type(tensor)->dtype)->kind != 'F')
+        return zt_fail(run->ctx, ZT_EUSAGE, "a tensor %s has no gradient: it is not of plain floats",
+                       zt_type_text(zt_tensor_type(tensor), text));
+    zt_status status = zt_run_grow(run->ctx, &run->leaf, run->n_leaves, &run->cap_leaves, sizeof *run->leaf);
+    if (!status) run->leaf[run->n_leaves++] = (zt_leaf){zt_tensor_ref(tensor), NULL};
+    return status;
 }
 
-bool zt_grad_required(const zt_run *r, const zt_tensor *x) { return find_leaf(r, x) != NULL; }
+bool zt_grad_required(const zt_run *run, const zt_tensor *tensor) { return find_leaf(run, tensor) != NULL; }
 
-zt_tensor *zt_grad_of(const zt_run *r, const zt_tensor *x)
+zt_tensor *zt_grad_of(const zt_run *run, const zt_tensor *tensor)
 {
-    const zt_leaf *leaf = find_leaf(r, x);
+    const zt_leaf *leaf = find_leaf(run, tensor);
     return leaf ? leaf->grad : NULL;
 }
 
-void zt_grad_zero(zt_run *r, const zt_tensor *x)
+void zt_grad_zero(zt_run *run, const zt_tensor *tensor)
 {
-    for (size_t i = 0; i < r->n_leaves; i++) {
-        if (x && r->leaf[i].x != x) continue;
-        zt_tensor_unref(r->leaf[i].grad);
-        r->leaf[i].grad = NULL;
+    for (size_t i = 0; i < run->n_leaves; i++) {
+        if (tensor && run->leaf[i].x != tensor) continue;
+        zt_tensor_unref(run->leaf[i].grad);
+        run->leaf[i].grad = NULL;
     }
 }
 
-zt_tensor *zt_detach(zt_run *r, zt_tensor *x)
+zt_tensor *zt_detach(zt_run *run, zt_tensor *x)
 {
-    if (zt_ctx_status(r->ctx)) return NULL;
+    if (zt_ctx_status(run->ctx)) return NULL;
     if (!x) {
-        zt_fail(r->ctx, ZT_EUSAGE, "no tensor to detach");
+        zt_fail(run->ctx, ZT_EUSAGE, "no tensor to detach");
         return NULL;
     }
     zt_tensor *t = zt_tensor_view(x, zt_tensor_type(x), 0);
-    return zt_run_take(r, t) ? NULL : t;
+    return zt_run_take(run, t) ? NULL : t;
 }
 
 /* ---- the pass over a recording --------------------------------------------------------------- */
@@ -94,10 +94,10 @@ static void *room(back *b, int n, size_t size)
     return p;
 }
 
-static bool wants_step(const zt_step *st, const bool *needed)
+static bool wants_step(const zt_step *step, const bool *needed)
 {
-    for (int k = 0; k < zt_op_info(st->op)->n_out; k++)
-        if (st->out[k] >= 0 && needed[st->out[k]]) return true;
+    for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
+        if (step->out[k] >= 0 && needed[step->out[k]]) return true;
     return false;
 }
 
@@ -107,22 +107,22 @@ static bool *find_needed(back *b, int y)
     if (!needed) return NULL;
     needed[y] = true;
     for (int s = zt_prog_n_steps(b->all); s-- > 0;) {
-        const zt_step *st = zt_prog_step(b->all, s);
-        if (!wants_step(st, needed)) continue;
-        for (int k = 0; k < zt_op_info(st->op)->n_in; k++)
-            if (st->in[k] >= 0) needed[st->in[k]] = true;
+        const zt_step *step = zt_prog_step(b->all, s);
+        if (!wants_step(step, needed)) continue;
+        for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
+            if (step->in[k] >= 0) needed[step->in[k]] = true;
     }
     return needed;
 }
 
-static zt_status copy_step(back *b, const zt_step *st)
+static zt_status copy_step(back *b, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? ZT_NONE : b->cone_of[st->in[k]];
-    zt_status s = zt_prog_op(b->cone, st->op, st->attrs, in, NULL, out);
-    for (int k = 0; k < info->n_out && !s; k++) b->cone_of[st->out[k]] = out[k];
-    return s;
+    const zt_opinfo *info = zt_op_info(step->op);
+    int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
+    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : b->cone_of[step->in[k]];
+    zt_status status = zt_prog_op(b->cone, step->op, step->attrs, inputs, NULL, outputs);
+    for (int k = 0; k < info->n_out && !status; k++) b->cone_of[step->out[k]] = outputs[k];
+    return status;
 }
 
 /* What value y of the recording depends on, as a program with the one output "y". */
@@ -132,20 +132,20 @@ static zt_status make_cone(back *b, int y)
     b->cone = needed ? zt_prog_new(b->r->ctx) : NULL;
     b->cone_of = room(b, zt_prog_n_values(b->all), sizeof *b->cone_of);
     if (!b->cone || !b->cone_of) return zt_ctx_status(b->r->ctx);
-    zt_status s = ZT_OK;
-    for (int v = 0; v < zt_prog_n_values(b->all) && !s; v++) {
-        const zt_value *val = zt_prog_value(b->all, v);
-        const zt_type *t = &val->type;
+    zt_status status = ZT_OK;
+    for (int v = 0; v < zt_prog_n_values(b->all) && !status; v++) {
+        const zt_value *value = zt_prog_value(b->all, v);
+        const zt_type *type = &value->type;
         b->cone_of[v] = -1;
-        if (val->kind == ZT_VALUE_OP || !needed[v]) continue;
-        b->cone_of[v] = val->kind == ZT_VALUE_STATE
-                            ? zt_prog_state(b->cone, val->name, t->dtype, t->rank, t->dim)
-                            : zt_prog_in(b->cone, val->name, t->dtype, t->rank, t->dim);
-        if (b->cone_of[v] < 0) s = zt_ctx_status(b->r->ctx);
+        if (value->kind == ZT_VALUE_OP || !needed[v]) continue;
+        b->cone_of[v] = value->kind == ZT_VALUE_STATE
+                            ? zt_prog_state(b->cone, value->name, type->dtype, type->rank, type->dim)
+                            : zt_prog_in(b->cone, value->name, type->dtype, type->rank, type->dim);
+        if (b->cone_of[v] < 0) status = zt_ctx_status(b->r->ctx);
     }
-    for (int i = 0; i < zt_prog_n_steps(b->all) && !s; i++)
-        if (wants_step(zt_prog_step(b->all, i), needed)) s = copy_step(b, zt_prog_step(b->all, i));
-    return s ? s : zt_prog_out(b->cone, "y", b->cone_of[y]);
+    for (int i = 0; i < zt_prog_n_steps(b->all) && !status; i++)
+        if (wants_step(zt_prog_step(b->all, i), needed)) status = copy_step(b, zt_prog_step(b->all, i));
+    return status ? status : zt_prog_out(b->cone, "y", b->cone_of[y]);
 }
 
 /* The marked tensors in the cone. */
@@ -157,12 +157,12 @@ static zt_status find_leaves(back *b)
     b->sum = room(b, (int)b->r->n_leaves, sizeof(zt_tensor *));
     if (!b->leaf || !b->wrt || !b->sum) return ZT_ENOMEM;
     for (size_t i = 0; i < b->r->n_leaves; i++) {
-        zt_tensor *x = b->r->leaf[i].x;
-        int v = zt_recorder_value(b->r->recorder, x);
-        if (zt_recorder_lost(b->r->recorder, x, b->cone_of))
+        zt_tensor *tensor = b->r->leaf[i].x;
+        int v = zt_recorder_value(b->r->recorder, tensor);
+        if (zt_recorder_lost(b->r->recorder, tensor, b->cone_of))
             return zt_fail(b->r->ctx, ZT_EUSAGE,
                            "backward: a marked tensor %s was written over since it was recorded",
-                           zt_type_text(zt_tensor_type(x), text));
+                           zt_type_text(zt_tensor_type(tensor), text));
         if (v < 0 || b->cone_of[v] < 0) continue;
         b->leaf[b->n] = &b->r->leaf[i];
         b->wrt[b->n++] = b->cone_of[v];
@@ -211,14 +211,14 @@ static zt_status find_uses(back *b)
     if (!b->uses || !b->runs) return ZT_ENOMEM;
     for (int i = 0; i < b->n; i++) b->uses[result_of(b, i)]++;
     for (int s = zt_prog_n_steps(b->grad); s-- > 0;) {
-        const zt_step *st = zt_prog_step(b->grad, s);
-        const zt_opinfo *info = zt_op_info(st->op);
+        const zt_step *step = zt_prog_step(b->grad, s);
+        const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->n_out; k++) {
-            int v = st->out[k];
+            int v = step->out[k];
             b->runs[s] = b->runs[s] || (v >= 0 && b->uses[v] > 0 && !b->at[v]);
         }
         for (int k = 0; k < info->n_in && b->runs[s]; k++)
-            if (st->in[k] >= 0) b->uses[st->in[k]]++;
+            if (step->in[k] >= 0) b->uses[step->in[k]]++;
     }
     return ZT_OK;
 }
@@ -232,24 +232,24 @@ static void use(back *b, int v)
 
 static zt_status run_step(back *b, int s)
 {
-    const zt_step *st = zt_prog_step(b->grad, s);
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_step *step = zt_prog_step(b->grad, s);
+    const zt_opinfo *info = zt_op_info(step->op);
     zt_tensor *in[ZT_MAX_IN] = {0}, *out[ZT_MAX_OUT];
     for (int k = 0; k < info->n_in; k++) {
-        if (st->in[k] < 0) continue;
-        in[k] = b->at[st->in[k]];
+        if (step->in[k] < 0) continue;
+        in[k] = b->at[step->in[k]];
         if (!in[k])
             return zt_fail(b->r->ctx, ZT_EUSAGE,
                            "backward: op %s needs '%s', which was written over since it was "
-                           "recorded", info->name, zt_prog_value(b->grad, st->in[k])->name);
+                           "recorded", info->name, zt_prog_value(b->grad, step->in[k])->name);
     }
     zt_scope_begin(b->r);
-    zt_status bad = zt_run_op(b->r, st->op, st->attrs, in, out);
+    zt_status bad = zt_run_op(b->r, step->op, step->attrs, in, out);
     for (int k = 0; k < info->n_out && !bad; k++)
-        if (st->out[k] >= 0 && b->uses[st->out[k]] > 0 && !b->at[st->out[k]])
-            b->at[st->out[k]] = zt_tensor_ref(out[k]);
+        if (step->out[k] >= 0 && b->uses[step->out[k]] > 0 && !b->at[step->out[k]])
+            b->at[step->out[k]] = zt_tensor_ref(out[k]);
     zt_scope_end(b->r);
-    for (int k = 0; k < info->n_in && !bad; k++) use(b, st->in[k]);
+    for (int k = 0; k < info->n_in && !bad; k++) use(b, step->in[k]);
     return bad;
 }
 
@@ -275,36 +275,36 @@ static zt_status add_up(back *b, int i)
 
 static zt_status run_gradient(back *b, zt_tensor *dy)
 {
-    zt_status s = place_known(b, dy);
-    if (!s) s = find_uses(b);
-    for (int i = 0; i < zt_prog_n_steps(b->grad) && !s; i++)
-        if (b->runs[i]) s = run_step(b, i);
-    for (int i = 0; i < b->n && !s; i++) s = add_up(b, i);
-    for (int i = 0; i < b->n && !s; i++) {
+    zt_status status = place_known(b, dy);
+    if (!status) status = find_uses(b);
+    for (int i = 0; i < zt_prog_n_steps(b->grad) && !status; i++)
+        if (b->runs[i]) status = run_step(b, i);
+    for (int i = 0; i < b->n && !status; i++) status = add_up(b, i);
+    for (int i = 0; i < b->n && !status; i++) {
         zt_tensor_unref(b->leaf[i]->grad);
         b->leaf[i]->grad = b->sum[i];
         b->sum[i] = NULL;
     }
-    return s;
+    return status;
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static zt_status check(zt_run *r, const zt_tensor *y, const zt_tensor *dy, int *value)
+static zt_status check(zt_run *run, const zt_tensor *y, const zt_tensor *dy, int *value)
 {
     char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT];
-    if (zt_ctx_status(r->ctx)) return zt_ctx_status(r->ctx);
-    if (!r->recorder) return zt_fail(r->ctx, ZT_EUSAGE, "backward: recording has not begun");
-    if (!y) return zt_fail(r->ctx, ZT_EUSAGE, "backward: no tensor to begin from");
-    *value = zt_recorder_value(r->recorder, y);
+    if (zt_ctx_status(run->ctx)) return zt_ctx_status(run->ctx);
+    if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "backward: recording has not begun");
+    if (!y) return zt_fail(run->ctx, ZT_EUSAGE, "backward: no tensor to begin from");
+    *value = zt_recorder_value(run->recorder, y);
     if (zt_dtype_get(zt_tensor_type(y)->dtype)->kind != 'F')
-        return zt_fail(r->ctx, ZT_EUSAGE, "backward: a tensor %s is not of plain floats",
+        return zt_fail(run->ctx, ZT_EUSAGE, "backward: a tensor %s is not of plain floats",
                        zt_type_text(zt_tensor_type(y), has));
     if (*value < 0)
-        return zt_fail(r->ctx, ZT_EUSAGE, "backward: the tensor %s has not been recorded",
+        return zt_fail(run->ctx, ZT_EUSAGE, "backward: the tensor %s has not been recorded",
                        zt_type_text(zt_tensor_type(y), has));
     if (!dy || zt_type_equal(zt_tensor_type(dy), zt_tensor_type(y))) return ZT_OK;
-    return zt_fail(r->ctx, ZT_ESHAPE, "backward: the cotangent is %s, the tensor %s",
+    return zt_fail(run->ctx, ZT_ESHAPE, "backward: the cotangent is %s, the tensor %s",
                    zt_type_text(zt_tensor_type(dy), has),
                    zt_type_text(zt_tensor_type(y), wants));
 }
@@ -318,23 +318,23 @@ static void close_back(back *b)
     zt_arena_free(b->memory);
 }
 
-zt_status zt_backward(zt_run *r, zt_tensor *y, const zt_backward_opts *opts)
+zt_status zt_backward(zt_run *run, zt_tensor *y, const zt_backward_opts *opts)
 {
     static const zt_backward_opts plain;
-    back b = {.r = r};
+    back b = {.r = run};
     int value = -1;
     if (!opts) opts = &plain;
-    zt_run_into(r, NULL);
-    zt_status s = check(r, y, opts->dy, &value);
-    if (s) return s;
-    if (!opts->record) zt_record_pause(r);
-    b.all = zt_recorder_prog(r->recorder);
-    b.memory = zt_arena_new(r->ctx, 0);
-    s = b.memory ? make_cone(&b, value) : ZT_ENOMEM;
-    if (!s) s = find_leaves(&b);
-    if (!s) s = make_gradient(&b, opts->dy != NULL);
-    if (!s) s = run_gradient(&b, opts->dy);
+    zt_run_into(run, NULL);
+    zt_status status = check(run, y, opts->dy, &value);
+    if (status) return status;
+    if (!opts->record) zt_record_pause(run);
+    b.all = zt_recorder_prog(run->recorder);
+    b.memory = zt_arena_new(run->ctx, 0);
+    status = b.memory ? make_cone(&b, value) : ZT_ENOMEM;
+    if (!status) status = find_leaves(&b);
+    if (!status) status = make_gradient(&b, opts->dy != NULL);
+    if (!status) status = run_gradient(&b, opts->dy);
     close_back(&b);
-    if (!opts->record) zt_record_resume(r);
-    return s;
+    if (!opts->record) zt_record_resume(run);
+    return status;
 }

@@ -24,7 +24,7 @@ extern "C" {
 /* Infers symbols from shapes: for each symbol that b[0..*n) lacks and that is a dimension of an
  * input or state of which `from` has an array, appends its number to b (room for ZT_MAX_SYMBOLS)
  * and counts *n up. The symbols' names are p's. zt_bound_inputs_new finds contradictions. */
-zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *p, zt_checkpoint *from, zt_binding *b,
+zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings,
                           int *n);
 
 typedef struct zt_bound_inputs_opts {
@@ -54,22 +54,22 @@ typedef struct zt_bound_inputs {
 /* Binds p and fills its inputs, states and data. NULL with ZT_EDATA: an array is not of the type
  * that the program wants (the message names both), or an input is missing and not drawn. Borrows p
  * and what the options name, except `bind`, until zt_bound_inputs_free. */
-zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *p, const zt_bound_inputs_opts *o);
-void zt_bound_inputs_free(zt_bound_inputs *f); /* NULL: nothing */
+zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *program, const zt_bound_inputs_opts *options);
+void zt_bound_inputs_free(zt_bound_inputs *bound_inputs); /* NULL: nothing */
 /* Sets the states of s, a session on the same program and symbols: those that f has, the others to
  * zero. */
-zt_status zt_bound_inputs_states(const zt_bound_inputs *f, zt_session *s);
+zt_status zt_bound_inputs_states(const zt_bound_inputs *bound_inputs, zt_session *session);
 
 /* ZT_OK if g is the model that p names, or p names none; ZT_EDATA if p's model id is another. */
-zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *p, const zt_gguf *g);
+zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *program, const zt_gguf *g);
 /* The same for a model with this name (for messages) and id (32 hex digits). */
-zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *p, const char *name, const char *id);
+zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name, const char *id);
 
 /* Draws value v of a bound program into dst: contiguous host memory of zt_type_bytes of v's type.
  * The draw depends on the seed and v's name, so programs that share an input get the same numbers.
  * Floats: normal, deviation 1. Integers by the ops that read them: positions rise from 0, sequences
  * are 0, a block table gives each sequence its own blocks, indices are in range. */
-void zt_bound_inputs_draw(const zt_bound *b, int v, uint64_t seed, void *dst);
+void zt_bound_inputs_draw(const zt_bound *bound, int v, uint64_t seed, void *dst);
 
 #ifdef __cplusplus
 }

@@ -29,9 +29,9 @@ static int *slot(lessening *h, int v, form f)
 }
 
 /* A name that neither program has: "h3.bf16". One that the builder finds may be a later value's. */
-static const char *name_of(const lessening *h, int v, zt_dtype to, char buf[128])
+static const char *name_of(const lessening *h, int v, zt_dtype dtype, char buf[128])
 {
-    const char *name = zt_prog_value(h->w.from, v)->name, *type = zt_dtype_get(to)->name;
+    const char *name = zt_prog_value(h->w.from, v)->name, *type = zt_dtype_get(dtype)->name;
     snprintf(buf, 128, "%.80s.%s", name, type);
     for (int k = 2; zt_prog_find(h->w.from, buf) >= 0 || zt_prog_find(h->w.to, buf) >= 0; k++)
         snprintf(buf, 128, "%.80s.%s.%d", name, type, k);
@@ -39,14 +39,14 @@ static const char *name_of(const lessening *h, int v, zt_dtype to, char buf[128]
 }
 
 /* Value v as it is in `from`, cast. */
-static zt_status cast(lessening *h, int v, int from, zt_dtype to, int *made)
+static zt_status cast(lessening *h, int v, int from, zt_dtype dtype, int *made)
 {
-    zt_cast_attrs a = zt_cast_defaults();
+    zt_cast_attrs attrs = zt_cast_defaults();
     char buf[128];
-    const char *names[] = {name_of(h, v, to, buf)};
-    memset(&a.to, 0, sizeof a.to);
-    strncpy(a.to.s, zt_dtype_get(to)->name, sizeof a.to.s - 1);
-    return zt_prog_op(h->w.to, ZT_OP_cast, &a, &from, names, made);
+    const char *names[] = {name_of(h, v, dtype, buf)};
+    memset(&attrs.to, 0, sizeof attrs.to);
+    strncpy(attrs.to.s, zt_dtype_get(dtype)->name, sizeof attrs.to.s - 1);
+    return zt_prog_op(h->w.to, ZT_OP_cast, &attrs, &from, names, made);
 }
 
 /* v in form f, made of the form that is there. */
@@ -71,49 +71,49 @@ static bool stays(zt_op op)
 }
 
 /* A plain matrix of data that a linear op multiplies by. */
-static bool is_weight(const lessening *h, const zt_step *st, int k)
+static bool is_weight(const lessening *h, const zt_step *step, int k)
 {
-    int n = st->op == ZT_OP_linear         ? 1
-            : st->op == ZT_OP_linears      ? 3
-            : st->op == ZT_OP_gated_linear ? 2
+    int n = step->op == ZT_OP_linear         ? 1
+            : step->op == ZT_OP_linears      ? 3
+            : step->op == ZT_OP_gated_linear ? 2
                                            : 0;
-    const zt_type *t = &h->b->type[st->in[k]];
-    return k >= 1 && k <= n && zt_prog_value(h->w.from, st->in[k])->kind == ZT_VALUE_DATA &&
-           t->rank == 2 && (t->dtype == ZT_F32 || t->dtype == ZT_F16 || t->dtype == ZT_BF16);
+    const zt_type *type = &h->b->type[step->in[k]];
+    return k >= 1 && k <= n && zt_prog_value(h->w.from, step->in[k])->kind == ZT_VALUE_DATA &&
+           type->rank == 2 && (type->dtype == ZT_F32 || type->dtype == ZT_F16 || type->dtype == ZT_BF16);
 }
 
 enum { ALL_AND_WEIGHTS, ALL, WHAT_IS_THERE, TRIES };
 
 /* The form of input k in one of the tries. What is used up keeps its own. */
-static form form_of(const lessening *h, const zt_step *st, int k, int how)
+static form form_of(const lessening *h, const zt_step *step, int k, int how)
 {
-    int v = st->in[k];
-    if (k < zt_op_info(st->op)->def->donates) return DECLARED;
-    if (how == ALL_AND_WEIGHTS && h->weights && is_weight(h, st, k)) return WEIGHT;
+    int v = step->in[k];
+    if (k < zt_op_info(step->op)->def->donates) return DECLARED;
+    if (how == ALL_AND_WEIGHTS && h->weights && is_weight(h, step, k)) return WEIGHT;
     if (h->b->type[v].dtype != ZT_F32) return DECLARED;
     return how != WHAT_IS_THERE || h->made[LESS][v] >= 0 ? LESS : DECLARED;
 }
 
 /* Does the rule take these, and give each output as it was or in the lesser type? *less: those. */
-static bool allowed(const lessening *h, const zt_step *st, const void *attrs, const form *f,
+static bool allowed(const lessening *h, const zt_step *step, const void *attrs, const form *f,
                     unsigned *less)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_opinfo *info = zt_op_info(step->op);
     zt_type type[ZT_MAX_IN], out[ZT_MAX_OUT] = {{0}};
-    const zt_type *in[ZT_MAX_IN] = {0};
+    const zt_type *input_types[ZT_MAX_IN] = {0};
     bool any = false;
     *less = 0;
     for (int k = 0; k < info->n_in; k++) {
-        if (st->in[k] < 0) continue;
-        type[k] = h->b->type[st->in[k]];
+        if (step->in[k] < 0) continue;
+        type[k] = h->b->type[step->in[k]];
         if (f[k] != DECLARED) type[k].dtype = h->dtype[f[k]];
         any = any || f[k] != DECLARED;
-        in[k] = &type[k];
+        input_types[k] = &type[k];
     }
-    if (!any || zt_op_infer(NULL, st->op, attrs, in, out)) return false;
+    if (!any || zt_op_infer(NULL, step->op, attrs, input_types, out)) return false;
     for (int k = 0; k < info->n_out; k++) {
-        if (st->out[k] < 0) continue;
-        zt_type was = h->b->type[st->out[k]];
+        if (step->out[k] < 0) continue;
+        zt_type was = h->b->type[step->out[k]];
         bool lesser = was.dtype == ZT_F32 && out[k].dtype == h->dtype[LESS];
         if (lesser) was.dtype = out[k].dtype;
         if (!zt_type_equal(&was, &out[k]) || (lesser && k < info->def->donates)) return false;
@@ -125,24 +125,24 @@ static bool allowed(const lessening *h, const zt_step *st, const void *attrs, co
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* less: outputs that come in the lesser type. */
-static zt_status emit(lessening *h, const zt_step *st, const form *f, unsigned less)
+static zt_status emit(lessening *h, const zt_step *step, const form *f, unsigned less)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_opinfo *info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT] = {0};
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
     for (int k = 0; k < info->n_in; k++) {
-        in[k] = ZT_NONE;
-        if (st->in[k] < 0) continue;
-        zt_status s = want(h, st->in[k], f[k]);
-        if (s) return s;
-        in[k] = *slot(h, st->in[k], f[k]);
+        inputs[k] = ZT_NONE;
+        if (step->in[k] < 0) continue;
+        zt_status status = want(h, step->in[k], f[k]);
+        if (status) return status;
+        inputs[k] = *slot(h, step->in[k], f[k]);
     }
     for (int k = 0; k < info->n_out; k++)
-        names[k] = st->out[k] >= 0 ? zt_prog_value(h->w.from, st->out[k])->name : k ? "_" : NULL;
-    zt_status s = zt_prog_op(h->w.to, st->op, st->attrs, in, names, out);
-    for (int k = 0; k < info->n_out && !s; k++)
-        if (st->out[k] >= 0) *slot(h, st->out[k], less >> k & 1 ? LESS : DECLARED) = out[k];
-    return s;
+        names[k] = step->out[k] >= 0 ? zt_prog_value(h->w.from, step->out[k])->name : k ? "_" : NULL;
+    zt_status status = zt_prog_op(h->w.to, step->op, step->attrs, inputs, names, outputs);
+    for (int k = 0; k < info->n_out && !status; k++)
+        if (step->out[k] >= 0) *slot(h, step->out[k], less >> k & 1 ? LESS : DECLARED) = outputs[k];
+    return status;
 }
 
 static zt_status lessen(lessening *h, int step)
@@ -163,44 +163,44 @@ static zt_status lessen(lessening *h, int step)
 /* What states keep and outputs give is as it was declared. */
 static zt_status declare_ends(lessening *h)
 {
-    const zt_prog *p = h->w.from;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE) && !s; i++) {
-        int keep = zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_STATE, i))->keep;
-        if (keep >= 0) s = want(h, keep, DECLARED);
+    const zt_prog *program = h->w.from;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
+        if (keep >= 0) status = want(h, keep, DECLARED);
     }
-    for (int o = 0; o < zt_prog_n_outputs(p) && !s; o++)
-        s = want(h, zt_prog_output(p, o)->value, DECLARED);
-    return s;
+    for (int o = 0; o < zt_prog_n_outputs(program) && !status; o++)
+        status = want(h, zt_prog_output(program, o)->value, DECLARED);
+    return status;
 }
 
-static zt_status rewrite(lessening *h, zt_ctx *ctx, const zt_prog *p, bool less, zt_prog **out)
+static zt_status rewrite(lessening *h, zt_ctx *ctx, const zt_prog *program, bool less, zt_prog **out)
 {
-    zt_status s = zt_rewrite_begin(&h->w, ctx, p);
-    for (int i = 0; i < zt_prog_n_steps(p) && !s; i++)
-        s = less ? lessen(h, i) : zt_rewrite_copy(&h->w, i, NULL);
-    if (!s && less) s = declare_ends(h);
-    return zt_rewrite_end(&h->w, s, out);
+    zt_status status = zt_rewrite_begin(&h->w, ctx, program);
+    for (int i = 0; i < zt_prog_n_steps(program) && !status; i++)
+        status = less ? lessen(h, i) : zt_rewrite_copy(&h->w, i, NULL);
+    if (!status && less) status = declare_ends(h);
+    return zt_rewrite_end(&h->w, status, out);
 }
 
-zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *p, const zt_binding *sample, int n_sample,
+zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample,
                           zt_compute how)
 {
-    size_t n = (size_t)zt_prog_n_values(p) + 1;
-    bool less = how != ZT_COMPUTE_F32 && zt_prog_n_symbols(p) <= n_sample;
+    size_t n = (size_t)zt_prog_n_values(program) + 1;
+    bool less = how != ZT_COMPUTE_F32 && zt_prog_n_symbols(program) <= n_sample;
     zt_dtype half = how == ZT_COMPUTE_F16 ? ZT_F16 : ZT_BF16;
     lessening h = {.dtype = {ZT_F32, half, ZT_F8_E4M3}, .weights = how == ZT_COMPUTE_FP8};
-    zt_bound *b = less ? zt_prog_bind(p, sample, n_sample) : NULL;
+    zt_bound *bound = less ? zt_prog_bind(program, sample, n_sample) : NULL;
     zt_prog *out = NULL;
-    zt_status s = less && !b ? zt_ctx_status(ctx) : ZT_OK;
-    h.b = b;
-    for (int f = LESS; f < FORMS && !s; f++) {
+    zt_status status = less && !bound ? zt_ctx_status(ctx) : ZT_OK;
+    h.b = bound;
+    for (int f = LESS; f < FORMS && !status; f++) {
         h.made[f] = zt_alloc_array(ctx, n, sizeof *h.made[f]);
-        if (!h.made[f]) s = ZT_ENOMEM;
-        for (size_t v = 0; v < n && !s; v++) h.made[f][v] = -1;
+        if (!h.made[f]) status = ZT_ENOMEM;
+        for (size_t v = 0; v < n && !status; v++) h.made[f][v] = -1;
     }
-    if (!s) rewrite(&h, ctx, p, less, &out);
+    if (!status) rewrite(&h, ctx, program, less, &out);
     for (int f = LESS; f < FORMS; f++) zt_free(ctx, h.made[f]);
-    zt_bound_free(b);
+    zt_bound_free(bound);
     return out;
 }

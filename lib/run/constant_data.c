@@ -24,7 +24,7 @@ static const char *operand_end(const char *at)
 static zt_prog *one_op(zt_ctx *ctx, const char *name)
 {
     zt_str head, op;
-    zt_prog *p = NULL;
+    zt_prog *program = NULL;
     int n = 0;
     const char *at = name + 1 + strcspn(name + 1, " "), *end;
     zt_str_init(&head, ctx);
@@ -38,22 +38,22 @@ static zt_prog *one_op(zt_ctx *ctx, const char *name)
     }
     zt_str_printf(&op, "%s\nout y = y\n", at);
     if (!zt_ctx_status(ctx) && !zt_str_put(&head, op.data, op.len))
-        p = zt_prog_parse(ctx, "data", head.data, head.len);
+        program = zt_prog_parse(ctx, "data", head.data, head.len);
     zt_str_fini(&head);
     zt_str_fini(&op);
-    return p;
+    return program;
 }
 
-static zt_status check_type(zt_ctx *ctx, const zt_prog *p, const zt_type *want)
+static zt_status check_type(zt_ctx *ctx, const zt_prog *program, const zt_type *want)
 {
     char is[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT];
-    zt_bound *b = zt_prog_bind(p, NULL, 0);
-    if (!b) return zt_ctx_status(ctx);
-    zt_type t = b->type[zt_prog_output(p, 0)->value];
-    zt_bound_free(b);
-    if (zt_prog_n_outputs(p) == 1 && zt_type_equal(&t, want)) return ZT_OK;
+    zt_bound *bound = zt_prog_bind(program, NULL, 0);
+    if (!bound) return zt_ctx_status(ctx);
+    zt_type type = bound->type[zt_prog_output(program, 0)->value];
+    zt_bound_free(bound);
+    if (zt_prog_n_outputs(program) == 1 && zt_type_equal(&type, want)) return ZT_OK;
     return zt_fail(ctx, ZT_EDATA, "data made of data is %s, the program wants %s",
-                   zt_type_text(&t, is), zt_type_text(want, wants));
+                   zt_type_text(&type, is), zt_type_text(want, wants));
 }
 
 typedef struct made {
@@ -78,29 +78,29 @@ static zt_status made_read(void *user, int64_t handle, size_t offset, void *dst,
 
 bool zt_is_derived(const char *tensor) { return tensor[0] == '@'; }
 
-zt_status zt_constant_data_read(zt_engine *e, const char *name, const zt_type *want,
+zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *want,
                           const zt_store *store, void *bytes)
 {
-    zt_ctx *ctx = e->ctx;
+    zt_ctx *ctx = engine->ctx;
     for (const char *c = name; *c; c++)
         if ((unsigned char)*c < ' ')
             return zt_fail(ctx, ZT_EDATA, "data made of data: a line break in its name");
-    zt_prog *p = one_op(ctx, name);
-    zt_status st = p ? check_type(ctx, p, want) : zt_ctx_status(ctx);
-    zt_session *s = st ? NULL : zt_session_open(e, p, store, NULL);
-    if (!st) st = s ? zt_session_step(s, NULL, 0, NULL, (void *[]){bytes}) : zt_ctx_status(ctx);
-    zt_session_close(s);
-    zt_prog_free(p);
-    return st;
+    zt_prog *program = one_op(ctx, name);
+    zt_status status = program ? check_type(ctx, program, want) : zt_ctx_status(ctx);
+    zt_session *session = status ? NULL : zt_session_open(engine, program, store, NULL);
+    if (!status) status = session ? zt_session_step(session, NULL, 0, NULL, (void *[]){bytes}) : zt_ctx_status(ctx);
+    zt_session_close(session);
+    zt_prog_free(program);
+    return status;
 }
 
-zt_ebuf *zt_constant_data_load(zt_engine *e, const char *name, const zt_type *want, const zt_store *store)
+zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *want, const zt_store *store)
 {
-    char *bytes = zt_alloc(e->ctx, zt_type_bytes(want) + 1);
-    zt_status st = bytes ? zt_constant_data_read(e, name, want, store, bytes) : ZT_ENOMEM;
+    char *bytes = zt_alloc(engine->ctx, zt_type_bytes(want) + 1);
+    zt_status status = bytes ? zt_constant_data_read(engine, name, want, store, bytes) : ZT_ENOMEM;
     made m = {want, bytes};
     const zt_store one = {&m, made_find, made_read};
-    zt_ebuf *b = st ? NULL : e->vt->load(e, want, &one, 0);
-    zt_free(e->ctx, bytes);
-    return b;
+    zt_ebuf *buffer = status ? NULL : engine->vt->load(engine, want, &one, 0);
+    zt_free(engine->ctx, bytes);
+    return buffer;
 }

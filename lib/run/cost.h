@@ -19,7 +19,7 @@ extern "C" {
 
 /* root[v], of [values of p]: the value in whose memory v is (a view is in its input's, what a
  * donating op makes in the donated value's). The caller's to zt_free; NULL: no memory. */
-int *zt_cost_roots(zt_ctx *ctx, const zt_prog *p);
+int *zt_cost_roots(zt_ctx *ctx, const zt_prog *program);
 
 typedef struct zt_cost {
     double flops;
@@ -30,7 +30,7 @@ typedef struct zt_cost {
 } zt_cost;
 /* The cost of step `step` of b. root: zt_cost_roots of b's program. filled: the rows of a cache (a
  * state) that positions reach, since only these are read; -1: not known, the whole cache. */
-zt_cost zt_cost_of(const zt_bound *b, const int *root, int64_t filled, int step);
+zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int step);
 
 /* Runs of whole programs: arithmetic by kind, and the bytes that no machine can leave out: inputs,
  * data and states read once a run, outputs written once. Zero-initialised is nothing. */
@@ -39,7 +39,7 @@ typedef struct zt_cost_whole {
     double held; /* of one run: bytes, to be found in a cache the next time or not */
 } zt_cost_whole;
 /* Adds to *w the cost of `runs` runs of the whole program b. ZT_ENOMEM: nothing is added. */
-zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *b, const int *root, int64_t filled, double runs,
+zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs,
                       zt_cost_whole *w);
 /* The least time of these runs, in seconds, with all threads of the roof: that of the arithmetic or
  * that of the bytes, whichever is longer. */

@@ -28,19 +28,19 @@ typedef struct zt_difference {
 
 /* Compares two contiguous tensors of type t; floats and block types by the numbers that they stand
  * for. Sets all of *d. */
-void zt_compare(const zt_type *t, const void *got, const void *want, zt_difference *d);
+void zt_compare(const zt_type *type, const void *got, const void *want, zt_difference *difference);
 
 /* The share of an NMSE `bound` (zt_op_bound) that a difference uses: above 1 it is beyond the
  * bound. A bound on the mean says little of a single element, so the worst element counts too: it
  * may be off by 32 sqrt(bound) max(|want|, rms). 0: equal; infinite: not comparable, or bound 0. */
-double zt_difference_share(const zt_difference *d, double bound);
+double zt_difference_share(const zt_difference *difference, double bound);
 
 /* What is in one value. */
 typedef struct zt_summary {
     double min, max, mean, rms; /* of the finite elements; 0 where there are none */
     int64_t infinite, nan;      /* elements */
 } zt_summary;
-void zt_summarize(const zt_type *t, const void *bytes, zt_summary *s); /* contiguous; sets *s */
+void zt_summarize(const zt_type *type, const void *bytes, zt_summary *s); /* contiguous; sets *s */
 
 /* ---- two runs -------------------------------------------------------------------------------- */
 

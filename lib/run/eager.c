@@ -39,97 +39,97 @@ zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t si
     return ZT_OK;
 }
 
-void zt_scope_begin(zt_run *r)
+void zt_scope_begin(zt_run *run)
 {
-    if (r->unopened ||
-        zt_run_grow(r->ctx, &r->scope, r->n_scopes, &r->cap_scopes, sizeof *r->scope))
-        r->unopened++;
+    if (run->unopened ||
+        zt_run_grow(run->ctx, &run->scope, run->n_scopes, &run->cap_scopes, sizeof *run->scope))
+        run->unopened++;
     else
-        r->scope[r->n_scopes++] = r->n_kept;
+        run->scope[run->n_scopes++] = run->n_kept;
 }
 
-void zt_scope_end(zt_run *r)
+void zt_scope_end(zt_run *run)
 {
-    if (r->unopened > 0) {
-        r->unopened--;
+    if (run->unopened > 0) {
+        run->unopened--;
         return;
     }
-    size_t floor = r->n_scopes ? r->scope[--r->n_scopes] : 0;
-    while (r->n_kept > floor) zt_tensor_unref(r->kept[--r->n_kept]);
+    size_t floor = run->n_scopes ? run->scope[--run->n_scopes] : 0;
+    while (run->n_kept > floor) zt_tensor_unref(run->kept[--run->n_kept]);
 }
 
-zt_status zt_run_take(zt_run *r, zt_tensor *t)
+zt_status zt_run_take(zt_run *run, zt_tensor *tensor)
 {
-    if (!t) return zt_ctx_status(r->ctx);
-    if (zt_run_grow(r->ctx, &r->kept, r->n_kept, &r->cap_kept, sizeof *r->kept)) {
-        zt_tensor_unref(t);
+    if (!tensor) return zt_ctx_status(run->ctx);
+    if (zt_run_grow(run->ctx, &run->kept, run->n_kept, &run->cap_kept, sizeof *run->kept)) {
+        zt_tensor_unref(tensor);
         return ZT_ENOMEM;
     }
-    r->kept[r->n_kept++] = t;
+    run->kept[run->n_kept++] = tensor;
     return ZT_OK;
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-zt_run *zt_run_new(zt_engine *e, bool strict)
+zt_run *zt_run_new(zt_engine *engine, bool strict)
 {
-    zt_run *r = zt_calloc(e->ctx, 1, sizeof *r);
-    if (!r) return NULL;
-    r->ctx = e->ctx;
-    r->strict = strict;
-    zt_chain_init(&r->chain, e);
-    return r;
+    zt_run *run = zt_calloc(engine->ctx, 1, sizeof *run);
+    if (!run) return NULL;
+    run->ctx = engine->ctx;
+    run->strict = strict;
+    zt_chain_init(&run->chain, engine);
+    return run;
 }
 
-static void entry_free(zt_run *r, entry *c)
+static void entry_free(zt_run *run, entry *c)
 {
     if (!c) return;
     if (c->ready) c->engine->vt->unprepare(c->engine, c->ready);
     for (int k = 0; k < ZT_MAX_DONATED; k++)
         if (c->donated[k]) c->engine->vt->free(c->engine, c->donated[k]);
     zt_arena_free(c->texts);
-    zt_free(r->ctx, c);
+    zt_free(run->ctx, c);
 }
 
-void zt_run_free(zt_run *r)
+void zt_run_free(zt_run *run)
 {
-    if (!r) return;
-    r->n_scopes = r->unopened = 0;
-    zt_scope_end(r);
-    for (size_t i = 0; i < r->n_leaves; i++) {
-        zt_tensor_unref(r->leaf[i].x);
-        zt_tensor_unref(r->leaf[i].grad);
+    if (!run) return;
+    run->n_scopes = run->unopened = 0;
+    zt_scope_end(run);
+    for (size_t i = 0; i < run->n_leaves; i++) {
+        zt_tensor_unref(run->leaf[i].x);
+        zt_tensor_unref(run->leaf[i].grad);
     }
-    zt_recorder_free(r->recorder);
-    zt_tensor_unref(r->into);
-    zt_eager_async_bring(r);
-    zt_run_sync(r);
-    for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(r, r->cache[i]);
-    zt_chain_fini(&r->chain);
-    zt_free(r->ctx, r->leaf);
-    zt_free(r->ctx, r->kept);
-    zt_free(r->ctx, r->scope);
-    zt_free(r->ctx, r);
+    zt_recorder_free(run->recorder);
+    zt_tensor_unref(run->into);
+    zt_eager_async_bring(run);
+    zt_run_sync(run);
+    for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(run, run->cache[i]);
+    zt_chain_fini(&run->chain);
+    zt_free(run->ctx, run->leaf);
+    zt_free(run->ctx, run->kept);
+    zt_free(run->ctx, run->scope);
+    zt_free(run->ctx, run);
 }
 
-void zt_run_into(zt_run *r, zt_tensor *dst)
+void zt_run_into(zt_run *run, zt_tensor *dst)
 {
-    zt_tensor_unref(r->into);
-    r->into = dst ? zt_tensor_ref(dst) : NULL;
+    zt_tensor_unref(run->into);
+    run->into = dst ? zt_tensor_ref(dst) : NULL;
 }
 
-void zt_run_fail(zt_run *r, uint64_t nth, bool onwards)
+void zt_run_fail(zt_run *run, uint64_t nth, bool onwards)
 {
-    r->fault = (zt_fault){.at = ZT_FAULT_KERNEL, .nth = nth, .onwards = onwards};
+    run->fault = (zt_fault){.at = ZT_FAULT_KERNEL, .nth = nth, .onwards = onwards};
 }
 
-void zt_run_fault(zt_run *r, const zt_fault *fault)
+void zt_run_fault(zt_run *run, const zt_fault *fault)
 {
-    r->fault = fault ? *fault : (zt_fault){0};
+    run->fault = fault ? *fault : (zt_fault){0};
 }
 
-uint64_t zt_run_count(const zt_run *r, zt_op op) { return r->count[op]; }
-uint64_t zt_run_fallbacks(const zt_run *r) { return r->fallbacks; }
+uint64_t zt_run_count(const zt_run *run, zt_op op) { return run->count[op]; }
+uint64_t zt_run_fallbacks(const zt_run *run) { return run->fallbacks; }
 
 /* ---- one op, prepared ------------------------------------------------------------------------ */
 
@@ -137,7 +137,7 @@ static bool runs_ahead(const entry *c) { return c->ahead && c->engine->vt->enque
 
 static int donates(zt_op op) { return zt_op_info(op)->def->donates; }
 
-static zt_status entry_prepare(zt_run *r, entry *c)
+static zt_status entry_prepare(zt_run *run, entry *c)
 {
     const zt_opinfo *info = zt_op_info(c->op);
     zt_type type[ZT_MAX_IN + ZT_MAX_OUT];
@@ -161,13 +161,13 @@ static zt_status entry_prepare(zt_run *r, entry *c)
     for (int k = 0; k < donates(c->op); k++) {
         place[k] = place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_BUF, .index = k};
         c->donated[k] = c->engine->vt->alloc(c->engine, &c->in[k]);
-        if (!c->donated[k]) return zt_ctx_status(r->ctx);
+        if (!c->donated[k]) return zt_ctx_status(run->ctx);
     }
     zt_run_schedule plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
                     .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donates(c->op),
                     .buf = c->donated, .queued = runs_ahead(c)};
     c->ready = c->engine->vt->prepare(c->engine, &plan);
-    return c->ready ? ZT_OK : zt_ctx_status(r->ctx);
+    return c->ready ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
 static bool entry_matches(const entry *c, const entry *key)
@@ -183,42 +183,42 @@ static bool entry_matches(const entry *c, const entry *key)
 }
 
 /* Strings are the caller's: the entry takes its own. */
-static zt_status own_texts(zt_run *r, entry *c)
+static zt_status own_texts(zt_run *run, entry *c)
 {
     const zt_opinfo *info = zt_op_info(c->op);
     bool any = false;
     for (int k = 0; k < info->n_attrs; k++) any |= info->attrs[k].kind == ZT_ATTR_str;
     if (!any) return ZT_OK;
-    c->texts = zt_arena_new(r->ctx, 0);
+    c->texts = zt_arena_new(run->ctx, 0);
     const void *own = c->texts ? zt_op_attrs_copy(c->texts, c->op, c->attrs) : NULL;
     if (own) memcpy(c->attrs, own, info->attr_bytes);
     return own ? ZT_OK : ZT_ENOMEM;
 }
 
-static entry *get_entry(zt_run *r, const entry *key)
+static entry *get_entry(zt_run *run, const entry *key)
 {
     int oldest = 0;
     for (int i = 0; i < ZT_MAX_CACHED; i++) {
-        if (r->cache[i] && entry_matches(r->cache[i], key)) return r->cache[i];
-        if (!r->cache[i] || (r->cache[oldest] && r->cache[i]->used < r->cache[oldest]->used))
+        if (run->cache[i] && entry_matches(run->cache[i], key)) return run->cache[i];
+        if (!run->cache[i] || (run->cache[oldest] && run->cache[i]->used < run->cache[oldest]->used))
             oldest = i;
     }
-    const zt_type *in[ZT_MAX_IN];
-    for (int k = 0; k < ZT_MAX_IN; k++) in[k] = key->has[k] ? &key->in[k] : NULL;
-    r->chain.apart = key->apart;
-    int at = zt_chain_pick(&r->chain, r->strict, key->op, key->attrs, in, key->out);
-    r->chain.apart = false;
-    entry *c = at < 0 ? NULL : zt_alloc(r->ctx, sizeof *c);
+    const zt_type *input_types[ZT_MAX_IN];
+    for (int k = 0; k < ZT_MAX_IN; k++) input_types[k] = key->has[k] ? &key->in[k] : NULL;
+    run->chain.apart = key->apart;
+    int at = zt_chain_pick(&run->chain, run->strict, key->op, key->attrs, input_types, key->out);
+    run->chain.apart = false;
+    entry *c = at < 0 ? NULL : zt_alloc(run->ctx, sizeof *c);
     if (!c) return NULL;
     *c = *key;
-    c->engine = r->chain.engine[at];
+    c->engine = run->chain.engine[at];
     c->fell_back = at > 0;
-    if (own_texts(r, c) || entry_prepare(r, c)) {
-        entry_free(r, c);
+    if (own_texts(run, c) || entry_prepare(run, c)) {
+        entry_free(run, c);
         return NULL;
     }
-    entry_free(r, r->cache[oldest]);
-    return r->cache[oldest] = c;
+    entry_free(run, run->cache[oldest]);
+    return run->cache[oldest] = c;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
@@ -231,68 +231,68 @@ bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b)
 
 /* May `dst` be the first output? Its type must match; an input may lie under it only where the op
  * works in place on the whole of it. */
-static zt_status check_into(zt_run *r, const entry *key, zt_tensor *const *in, const zt_tensor *dst)
+static zt_status check_into(zt_run *run, const entry *key, zt_tensor *const *inputs, const zt_tensor *dst)
 {
     const zt_opinfo *info = zt_op_info(key->op);
     char want[ZT_TYPE_TEXT], has[ZT_TYPE_TEXT];
     if (!zt_type_equal(zt_tensor_type(dst), &key->out[0]))
-        return zt_fail(r->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", info->name,
+        return zt_fail(run->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", info->name,
                        zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
     for (int k = 0; k < info->n_in; k++) {
-        if (!in[k] || !zt_shares_bytes(in[k], dst)) continue;
-        bool whole = zt_tensor_address(in[k]) == zt_tensor_address(dst) &&
-                     zt_type_equal(zt_tensor_type(in[k]), zt_tensor_type(dst));
+        if (!inputs[k] || !zt_shares_bytes(inputs[k], dst)) continue;
+        bool whole = zt_tensor_address(inputs[k]) == zt_tensor_address(dst) &&
+                     zt_type_equal(zt_tensor_type(inputs[k]), zt_tensor_type(dst));
         if (!whole || !(info->def->flags & ZT_OPF_INPLACE || k < donates(key->op)))
-            return zt_fail(r->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
                            info->in_name[k]);
     }
     return ZT_OK;
 }
 
-static zt_tensor *place_output(zt_run *r, const entry *key, int k, zt_tensor *const *in)
+static zt_tensor *place_output(zt_run *run, const entry *key, int k, zt_tensor *const *inputs)
 {
-    if (k > 0 || !r->into) return zt_tensor_new(r->ctx, &key->out[k]);
-    return check_into(r, key, in, r->into) ? NULL : zt_tensor_ref(r->into);
+    if (k > 0 || !run->into) return zt_tensor_new(run->ctx, &key->out[k]);
+    return check_into(run, key, inputs, run->into) ? NULL : zt_tensor_ref(run->into);
 }
 
 /* ---- one op ---------------------------------------------------------------------------------- */
 
-static zt_status check(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, entry *key)
+static zt_status check(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, entry *key)
 {
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
     memset(key, 0, sizeof *key);
     key->op = op;
-    key->ahead = !r->eager && !r->into && !donates(op);
+    key->ahead = !run->eager && !run->into && !donates(op);
     memcpy(key->attrs, attrs ? attrs : info->defaults, info->attr_bytes);
     for (int k = 0; k < info->n_in; k++) {
-        if (!in[k] && k < info->def->n_required)
-            return zt_fail(r->ctx, ZT_EUSAGE, "op %s: input %s is missing", info->name,
+        if (!inputs[k] && k < info->def->n_required)
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", info->name,
                            info->in_name[k]);
-        key->has[k] = in[k] != NULL;
-        if (in[k]) key->in[k] = *(types[k] = zt_tensor_type(in[k]));
+        key->has[k] = inputs[k] != NULL;
+        if (inputs[k]) key->in[k] = *(types[k] = zt_tensor_type(inputs[k]));
     }
-    return zt_op_infer(r->ctx, op, key->attrs, types, key->out);
+    return zt_op_infer(run->ctx, op, key->attrs, types, key->out);
 }
 
 /* One event of an op: `dst` is what it is about to allocate (NULL) or has written. */
-static zt_status fault_point(zt_run *r, zt_fault_at at, zt_op op, const zt_tensor *dst)
+static zt_status fault_point(zt_run *run, zt_fault_at at, zt_op op, const zt_tensor *dst)
 {
     static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ENOMEM, ZT_ESYS};
     const char *name = zt_op_info(op)->name;
-    zt_fault *f = &r->fault;
+    zt_fault *f = &run->fault;
     if (f->nth == 0 || f->at != at || (f->op && strcmp(f->op, name))) return ZT_OK;
     if ((f->dst && f->dst != dst) || --f->nth > 0) return ZT_OK;
     if (f->onwards) f->nth = 1;
-    return zt_fail(r->ctx, fails_with[at], "op %s: refused by a fault point", name);
+    return zt_fail(run->ctx, fails_with[at], "op %s: refused by a fault point", name);
 }
 
-static zt_status written(zt_run *r, zt_op op, zt_tensor *const *made)
+static zt_status written(zt_run *run, zt_op op, zt_tensor *const *made)
 {
-    zt_status s = ZT_OK;
-    for (int k = 0; k < zt_op_info(op)->n_out && !s; k++)
-        s = fault_point(r, ZT_FAULT_OUTPUT, op, made[k]);
-    return s;
+    zt_status status = ZT_OK;
+    for (int k = 0; k < zt_op_info(op)->n_out && !status; k++)
+        status = fault_point(run, ZT_FAULT_OUTPUT, op, made[k]);
+    return status;
 }
 
 void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
@@ -305,140 +305,140 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
     if (fell_back) zt_count(ctx, "fallback", info->name, 1);
 }
 
-static zt_status run_entry(zt_run *r, const entry *key, zt_tensor *const *in,
-                           zt_tensor *const *out)
+static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inputs,
+                           zt_tensor *const *outputs)
 {
     const zt_opinfo *info = zt_op_info(key->op);
-    entry *c = get_entry(r, key);
+    entry *c = get_entry(run, key);
     const void *from[ZT_MAX_IN];
     void *to[ZT_MAX_OUT];
     int n_in = 0, n_out = 0, first = donates(key->op);
-    if (!c) return zt_ctx_status(r->ctx);
-    c->used = ++r->clock;
-    r->fallbacks += c->fell_back;
-    if (runs_ahead(c)) return zt_eager_async_op(r, c->engine, c->ready, info, in, out);
+    if (!c) return zt_ctx_status(run->ctx);
+    c->used = ++run->clock;
+    run->fallbacks += c->fell_back;
+    if (runs_ahead(c)) return zt_eager_async_op(run, c->engine, c->ready, info, inputs, outputs);
     for (int k = first; k < info->n_in; k++)
-        if (in[k]) from[n_in++] = zt_tensor_data(in[k]);
-    for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(out[k]);
-    zt_engine *e = c->engine;
-    zt_status st = ZT_OK;
-    for (int k = 0; k < first && !st; k++)
-        st = e->vt->upload(e, c->donated[k], zt_tensor_data(in[k]));
-    if (!st) st = e->vt->replay(e, c->ready, from, to, NULL);
-    for (int k = 0; k < first && !st; k++)
-        st = e->vt->download(e, c->donated[k], zt_tensor_data(out[k]));
-    return st;
+        if (inputs[k]) from[n_in++] = zt_tensor_data(inputs[k]);
+    for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(outputs[k]);
+    zt_engine *engine = c->engine;
+    zt_status status = ZT_OK;
+    for (int k = 0; k < first && !status; k++)
+        status = engine->vt->upload(engine, c->donated[k], zt_tensor_data(inputs[k]));
+    if (!status) status = engine->vt->replay(engine, c->ready, from, to, NULL);
+    for (int k = 0; k < first && !status; k++)
+        status = engine->vt->download(engine, c->donated[k], zt_tensor_data(outputs[k]));
+    return status;
 }
 
-static zt_status run_kernel(zt_run *r, const entry *key, zt_tensor *const *in,
-                            zt_tensor *const *out)
+static zt_status run_kernel(zt_run *run, const entry *key, zt_tensor *const *inputs,
+                            zt_tensor *const *outputs)
 {
-    zt_status st = run_entry(r, key, in, out);
-    if (!st || !zt_chain_spill(&r->chain, r->strict, st, zt_op_info(key->op)->name)) return st;
+    zt_status status = run_entry(run, key, inputs, outputs);
+    if (!status || !zt_chain_spill(&run->chain, run->strict, status, zt_op_info(key->op)->name)) return status;
     entry past = *key;
     past.apart = true;
-    return run_entry(r, &past, in, out);
+    return run_entry(run, &past, inputs, outputs);
 }
 
-static zt_status record(zt_run *r, const entry *key, zt_tensor *const *in, zt_tensor *const *made)
+static zt_status record(zt_run *run, const entry *key, zt_tensor *const *inputs, zt_tensor *const *made)
 {
-    if (r->paused == 0)
-        return zt_recorder_op(r->recorder, key->op, key->attrs, in, made, r->into != NULL);
-    if (r->into) zt_recorder_wrote(r->recorder, r->into);
+    if (run->paused == 0)
+        return zt_recorder_op(run->recorder, key->op, key->attrs, inputs, made, run->into != NULL);
+    if (run->into) zt_recorder_wrote(run->recorder, run->into);
     return ZT_OK;
 }
 
-zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out)
+zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor **outputs)
 {
     const zt_opinfo *info = zt_op_info(op);
     bool view = info->def->flags & ZT_OPF_VIEW;
     entry key;
     zt_tensor *made[ZT_MAX_OUT] = {0};
     bool ran = false;
-    uint64_t fallbacks = r->fallbacks;
-    zt_status st = zt_ctx_status(r->ctx);
-    for (int k = 0; k < info->n_out; k++) out[k] = NULL;
-    if (!st) st = check(r, op, attrs, in, &key);
-    for (int k = 0; k < info->n_out && !st; k++) {
-        st = fault_point(r, ZT_FAULT_ALLOC, op, NULL);
-        if (st) break;
-        made[k] = view && !r->into ? zt_tensor_view(in[0], &key.out[k], 0)
-                                   : place_output(r, &key, k, in);
-        st = zt_run_take(r, made[k]);
+    uint64_t fallbacks = run->fallbacks;
+    zt_status status = zt_ctx_status(run->ctx);
+    for (int k = 0; k < info->n_out; k++) outputs[k] = NULL;
+    if (!status) status = check(run, op, attrs, inputs, &key);
+    for (int k = 0; k < info->n_out && !status; k++) {
+        status = fault_point(run, ZT_FAULT_ALLOC, op, NULL);
+        if (status) break;
+        made[k] = view && !run->into ? zt_tensor_view(inputs[0], &key.out[k], 0)
+                                   : place_output(run, &key, k, inputs);
+        status = zt_run_take(run, made[k]);
     }
-    if (!st) st = fault_point(r, ZT_FAULT_KERNEL, op, NULL);
-    ran = st == ZT_OK;
-    if (!st && view && r->into)
-        memmove(zt_tensor_data(made[0]), zt_tensor_data(in[0]), zt_tensor_bytes(made[0]));
-    if (!st && !view) st = run_kernel(r, &key, in, made);
-    if (!st) st = written(r, op, made);
-    if (!st && r->recorder) st = record(r, &key, in, made);
-    if (st && ran && r->recorder && r->into) zt_recorder_wrote(r->recorder, r->into);
-    zt_run_into(r, NULL);
-    if (st) return st;
-    r->count[op]++;
-    if (zt_metrics_on(r->ctx)) zt_run_metrics(r->ctx, op, key.out, r->fallbacks > fallbacks);
-    for (int k = 0; k < info->n_out; k++) out[k] = made[k];
+    if (!status) status = fault_point(run, ZT_FAULT_KERNEL, op, NULL);
+    ran = status == ZT_OK;
+    if (!status && view && run->into)
+        memmove(zt_tensor_data(made[0]), zt_tensor_data(inputs[0]), zt_tensor_bytes(made[0]));
+    if (!status && !view) status = run_kernel(run, &key, inputs, made);
+    if (!status) status = written(run, op, made);
+    if (!status && run->recorder) status = record(run, &key, inputs, made);
+    if (status && ran && run->recorder && run->into) zt_recorder_wrote(run->recorder, run->into);
+    zt_run_into(run, NULL);
+    if (status) return status;
+    run->count[op]++;
+    if (zt_metrics_on(run->ctx)) zt_run_metrics(run->ctx, op, key.out, run->fallbacks > fallbacks);
+    for (int k = 0; k < info->n_out; k++) outputs[k] = made[k];
     return ZT_OK;
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-zt_status zt_record_begin(zt_run *r)
+zt_status zt_record_begin(zt_run *run)
 {
-    if (r->recorder) return zt_fail(r->ctx, ZT_EUSAGE, "recording has begun already");
-    r->recorder = zt_recorder_new(r->ctx);
-    return r->recorder ? ZT_OK : ZT_ENOMEM;
+    if (run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has begun already");
+    run->recorder = zt_recorder_new(run->ctx);
+    return run->recorder ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_status zt_record_clear(zt_run *r)
+zt_status zt_record_clear(zt_run *run)
 {
-    if (!r->recorder) return zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
-    zt_recorder *fresh = zt_recorder_new(r->ctx);
+    if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
+    zt_recorder *fresh = zt_recorder_new(run->ctx);
     if (!fresh) return ZT_ENOMEM;
-    zt_recorder_free(r->recorder);
-    r->recorder = fresh;
+    zt_recorder_free(run->recorder);
+    run->recorder = fresh;
     return ZT_OK;
 }
 
-int zt_record_steps(const zt_run *r)
+int zt_record_steps(const zt_run *run)
 {
-    return r->recorder ? zt_prog_n_steps(zt_recorder_prog(r->recorder)) : -1;
+    return run->recorder ? zt_prog_n_steps(zt_recorder_prog(run->recorder)) : -1;
 }
 
-const zt_prog *zt_record_prog(const zt_run *r)
+const zt_prog *zt_record_prog(const zt_run *run)
 {
-    return r->recorder ? zt_recorder_prog(r->recorder) : NULL;
+    return run->recorder ? zt_recorder_prog(run->recorder) : NULL;
 }
 
-int zt_record_slot(const zt_run *r, const zt_tensor *t)
+int zt_record_slot(const zt_run *run, const zt_tensor *tensor)
 {
-    return r->recorder ? zt_recorder_value(r->recorder, t) : -1;
+    return run->recorder ? zt_recorder_value(run->recorder, tensor) : -1;
 }
 
-zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor)
+zt_status zt_record_freeze(zt_run *run, zt_tensor *t, const char *tensor)
 {
-    if (r->recorder) return zt_recorder_freeze(r->recorder, t, tensor);
-    return zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+    if (run->recorder) return zt_recorder_freeze(run->recorder, t, tensor);
+    return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
 }
 
-zt_status zt_record_save(const zt_run *r, const char *path, bool force)
+zt_status zt_record_save(const zt_run *run, const char *path, bool force)
 {
-    if (r->recorder) return zt_recorder_save(r->recorder, path, force);
-    return zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+    if (run->recorder) return zt_recorder_save(run->recorder, path, force);
+    return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
 }
 
-void zt_record_pause(zt_run *r) { r->paused++; }
-void zt_record_resume(zt_run *r) { r->paused -= r->paused > 0; }
+void zt_record_pause(zt_run *run) { run->paused++; }
+void zt_record_resume(zt_run *run) { run->paused -= run->paused > 0; }
 
-zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs)
+zt_prog *zt_record_end(zt_run *run, zt_tensor *const *outs, int n_outs)
 {
-    if (!r->recorder) {
-        zt_fail(r->ctx, ZT_EUSAGE, "recording has not begun");
+    if (!run->recorder) {
+        zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
         return NULL;
     }
-    zt_prog *p = zt_recorder_take(r->recorder, outs, n_outs);
-    zt_recorder_free(r->recorder);
-    r->recorder = NULL;
-    return p;
+    zt_prog *program = zt_recorder_take(run->recorder, outs, n_outs);
+    zt_recorder_free(run->recorder);
+    run->recorder = NULL;
+    return program;
 }

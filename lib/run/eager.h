@@ -40,7 +40,7 @@ struct zt_run {
 /* Room for one more in a growing array of items of `size` bytes; `array` is the array's address. */
 zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t size);
 /* Gives the innermost scope a tensor; NULL, or no memory (the tensor is released): a failure. */
-zt_status zt_run_take(zt_run *r, zt_tensor *t);
+zt_status zt_run_take(zt_run *run, zt_tensor *tensor);
 bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b);
 /* Tells the context's metrics of an op that ran. */
 void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
@@ -48,9 +48,9 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
 /* ---- eager_async.c ---------------------------------------------------------------------------------- */
 
 /* Enqueues a queued plan of one op: out[] are whole fresh tensors, which are away then. */
-zt_status zt_eager_async_op(zt_run *r, zt_engine *e, zt_executable *ready, const zt_opinfo *info,
-                     zt_tensor *const *in, zt_tensor *const *out);
-void zt_eager_async_bring(zt_run *r); /* all that is away */
+zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready, const zt_opinfo *info,
+                     zt_tensor *const *inputs, zt_tensor *const *outputs);
+void zt_eager_async_bring(zt_run *run); /* all that is away */
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 
@@ -58,8 +58,8 @@ void zt_eager_async_bring(zt_run *r); /* all that is away */
 zt_recorder *zt_recorder_new(zt_ctx *ctx);
 void zt_recorder_free(zt_recorder *rec);
 /* `into`: the first output lies in a tensor that was there already. */
-zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *in,
-                         zt_tensor *const *out, bool into);
+zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *inputs,
+                         zt_tensor *const *outputs, bool into);
 /* An op that is not recorded wrote into `dst`: what was recorded of these bytes is history. */
 void zt_recorder_wrote(zt_recorder *rec, const zt_tensor *dst);
 /* The program, taken from the recorder; NULL on failure. */
@@ -70,9 +70,9 @@ zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force)
 /* The program so far. */
 const zt_prog *zt_recorder_prog(const zt_recorder *rec);
 /* The value that a tensor holds now, or -1. */
-int zt_recorder_value(const zt_recorder *rec, const zt_tensor *t);
+int zt_recorder_value(const zt_recorder *rec, const zt_tensor *tensor);
 /* Did t hold a value v with among[v] >= 0 that was written over? */
-bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *t, const int *among);
+bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *tensor, const int *among);
 /* tensor[v], [values of the program]: who still holds value v; borrowed, NULL: nobody. */
 void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor);
 
@@ -80,7 +80,7 @@ void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor);
 
 /* zt_prog_grad; map[v] of each value of p (there is room for one more) is its number in the
  * result, or -1. The gradients are the last n outputs. */
-zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
                       const zt_grad_opts *opts, int *map);
 
 #endif

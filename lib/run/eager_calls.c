@@ -19,12 +19,12 @@
 #include "lib/ops/ops.def"
 #undef OP
 
-zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out)
+zt_tensor *zt_apply(zt_run *run, const zt_func *function, zt_tensor *const *inputs, zt_tensor **outputs)
 {
     zt_tensor *from[ZT_MAX_IN] = {0}, *made[ZT_MAX_OUT] = {0};
-    int n_in = f->unary ? 1 : f->n_in, n_out = f->unary ? 1 : f->n_out;
-    for (int k = 0; k < n_in && k < ZT_MAX_IN; k++) from[k] = in[k];
-    zt_run_op(r, ZT_OP_call, &(zt_call_attrs){f}, from, made);
-    for (int k = 0; out && k < n_out && k < ZT_MAX_OUT; k++) out[k] = made[k];
+    int n_in = function->unary ? 1 : function->n_in, n_out = function->unary ? 1 : function->n_out;
+    for (int k = 0; k < n_in && k < ZT_MAX_IN; k++) from[k] = inputs[k];
+    zt_run_op(run, ZT_OP_call, &(zt_call_attrs){function}, from, made);
+    for (int k = 0; outputs && k < n_out && k < ZT_MAX_OUT; k++) outputs[k] = made[k];
     return made[0];
 }

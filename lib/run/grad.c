@@ -32,9 +32,9 @@ static bool is_real(pass *g, int v)
 static bool is_saved(const pass *g, int v)
 {
     for (int s = 0; s < zt_prog_n_steps(g->to); s++) {
-        const zt_step *st = zt_prog_step(g->to, s);
-        for (int k = 0; k < zt_op_info(st->op)->n_out; k++)
-            if (st->out[k] == v) return zt_op_info(st->op)->def->saved >> k & 1;
+        const zt_step *step = zt_prog_step(g->to, s);
+        for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
+            if (step->out[k] == v) return zt_op_info(step->op)->def->saved >> k & 1;
     }
     return false;
 }
@@ -62,15 +62,15 @@ static zt_status grow(pass *g)
 
 /* Does a gradient flow from input k: a value on the way, which the row does not take for a
  * constant. */
-static bool flows(const pass *g, const zt_opdef *def, const int *in, int k)
+static bool flows(const pass *g, const zt_opdef *def, const int *inputs, int k)
 {
-    return in[k] >= 0 && g->active[in[k]] && !(def->constant >> k & 1);
+    return inputs[k] >= 0 && g->active[inputs[k]] && !(def->constant >> k & 1);
 }
 
-static bool any_flows(const pass *g, const zt_opinfo *info, const int *in)
+static bool any_flows(const pass *g, const zt_opinfo *info, const int *inputs)
 {
     for (int k = 0; k < info->n_in; k++)
-        if (flows(g, info->def, in, k)) return true;
+        if (flows(g, info->def, inputs, k)) return true;
     return false;
 }
 
@@ -82,44 +82,44 @@ static bool is_made_up(const char *name)
 }
 
 /* All outputs are wanted: a vjp may read any of them. */
-static zt_status add_step(pass *g, zt_op op, const void *attrs, const int *in,
-                          const char *const *names, int *out)
+static zt_status add_step(pass *g, zt_op op, const void *attrs, const int *inputs,
+                          const char *const *names, int *outputs)
 {
     const zt_opinfo *info = zt_op_info(op);
     const char *free_name[ZT_MAX_OUT] = {0};
     for (int k = 0; k < info->n_out && names; k++)
         if (names[k] && !is_made_up(names[k]) && zt_prog_find(g->to, names[k]) < 0)
             free_name[k] = names[k];
-    zt_status s = zt_builder_op(g->b, op, attrs, in, free_name, out);
-    if (!s) s = grow(g);
-    if (s) return s;
-    bool on = any_flows(g, info, in);
-    for (int k = 0; k < info->n_out; k++) g->active[out[k]] = on && is_real(g, out[k]);
+    zt_status status = zt_builder_op(g->b, op, attrs, inputs, free_name, outputs);
+    if (!status) status = grow(g);
+    if (status) return status;
+    bool on = any_flows(g, info, inputs);
+    for (int k = 0; k < info->n_out; k++) g->active[outputs[k]] = on && is_real(g, outputs[k]);
     return ZT_OK;
 }
 
-static zt_status forward_op(pass *g, zt_op op, const void *attrs, const int *in,
-                            const char *const *names, int *out)
+static zt_status forward_op(pass *g, zt_op op, const void *attrs, const int *inputs,
+                            const char *const *names, int *outputs)
 {
     const zt_opinfo *info = zt_op_info(op);
     const zt_opdef *def = info->def;
     for (int k = 0; k < info->n_in; k++)
-        if (in[k] == -1) return zt_fail(g->ctx, ZT_EBUG, "op %s is given what failed", info->name);
-    if (def->vjp || !def->expand || !any_flows(g, info, in))
-        return add_step(g, op, attrs, in, names, out);
+        if (inputs[k] == -1) return zt_fail(g->ctx, ZT_EBUG, "op %s is given what failed", info->name);
+    if (def->vjp || !def->expand || !any_flows(g, info, inputs))
+        return add_step(g, op, attrs, inputs, names, outputs);
     if (!attrs) attrs = info->defaults;
-    for (int k = 0; k < info->n_out; k++) out[k] = ZT_NONE;
-    def->expand(&g->forward, attrs, in, out);
+    for (int k = 0; k < info->n_out; k++) outputs[k] = ZT_NONE;
+    def->expand(&g->forward, attrs, inputs, outputs);
     for (int k = 0; k < info->n_out; k++)
-        if (out[k] == -1) return zt_ctx_status(g->ctx);
+        if (outputs[k] == -1) return zt_ctx_status(g->ctx);
     return ZT_OK;
 }
 
-static zt_status forward_emit(void *user, zt_op op, const void *attrs, const int *in, int *out)
+static zt_status forward_emit(void *user, zt_op op, const void *attrs, const int *inputs, int *outputs)
 {
-    zt_status s = forward_op(user, op, attrs, in, NULL, out);
-    for (int k = 0; s && k < zt_op_info(op)->n_out; k++) out[k] = -1;
-    return s;
+    zt_status status = forward_op(user, op, attrs, inputs, NULL, outputs);
+    for (int k = 0; status && k < zt_op_info(op)->n_out; k++) outputs[k] = -1;
+    return status;
 }
 
 static zt_type forward_type(void *user, int v)
@@ -139,25 +139,25 @@ static zt_status activate(pass *g, int v)
     return ZT_OK;
 }
 
-static zt_status copy_step(pass *g, const zt_step *st)
+static zt_status copy_step(pass *g, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_opinfo *info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT] = {0};
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? ZT_NONE : g->map[st->in[k]];
+    int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
+    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : g->map[step->in[k]];
     for (int k = 0; k < info->n_out; k++)
-        if (st->out[k] >= 0) names[k] = zt_prog_value(g->from, st->out[k])->name;
-    zt_status s = forward_op(g, st->op, st->attrs, in, names, out);
-    for (int k = 0; k < info->n_out && !s; k++) {
-        if (st->out[k] < 0) continue;
-        g->map[st->out[k]] = out[k];
-        if (out[k] < 0)
-            s = zt_fail(g->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", info->name,
+        if (step->out[k] >= 0) names[k] = zt_prog_value(g->from, step->out[k])->name;
+    zt_status status = forward_op(g, step->op, step->attrs, inputs, names, outputs);
+    for (int k = 0; k < info->n_out && !status; k++) {
+        if (step->out[k] < 0) continue;
+        g->map[step->out[k]] = outputs[k];
+        if (outputs[k] < 0)
+            status = zt_fail(g->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", info->name,
                         info->out_name[k]);
-        else if (g->asked[st->out[k]])
-            s = activate(g, st->out[k]);
+        else if (g->asked[step->out[k]])
+            status = activate(g, step->out[k]);
     }
-    return s;
+    return status;
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -168,11 +168,11 @@ static zt_status accumulate(pass *g, int v, int dx)
         g->grad[v] = dx;
         return ZT_OK;
     }
-    int out[ZT_MAX_OUT];
-    zt_status s =
-        zt_builder_op(g->b, ZT_OP_add, NULL, (const int[]){g->grad[v], dx}, NULL, out);
-    if (!s) g->grad[v] = out[0];
-    return s;
+    int outputs[ZT_MAX_OUT];
+    zt_status status =
+        zt_builder_op(g->b, ZT_OP_add, NULL, (const int[]){g->grad[v], dx}, NULL, outputs);
+    if (!status) g->grad[v] = outputs[0];
+    return status;
 }
 
 /* What a row wrote for input k of its step. */
@@ -219,18 +219,18 @@ static zt_status back_step(pass *g, int s)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-static bool is_output(const zt_prog *p, const char *name)
+static bool is_output(const zt_prog *program, const char *name)
 {
-    for (int o = 0; o < zt_prog_n_outputs(p); o++)
-        if (!strcmp(zt_prog_output(p, o)->name, name)) return true;
+    for (int o = 0; o < zt_prog_n_outputs(program); o++)
+        if (!strcmp(zt_prog_output(program, o)->name, name)) return true;
     return false;
 }
 
 static int fill(pass *g, int like, double value)
 {
-    int out[ZT_MAX_OUT] = {-1};
-    const zt_fill_like_attrs a = {value};
-    return zt_builder_op(g->b, ZT_OP_fill_like, &a, &like, NULL, out) ? -1 : out[0];
+    int outputs[ZT_MAX_OUT] = {-1};
+    const zt_fill_like_attrs attrs = {value};
+    return zt_builder_op(g->b, ZT_OP_fill_like, &attrs, &like, NULL, outputs) ? -1 : outputs[0];
 }
 
 /* The cotangent that output `o` starts from: an input of its own, or ones. */
@@ -242,17 +242,17 @@ static zt_status seed(pass *g, const zt_output *o, bool given)
         return zt_fail(g->ctx, ZT_EUSAGE, "output '%s' has no gradient: it is %s", o->name,
                        is_real(g, v) ? "kept for the gradient of others" : "not of floats");
     if (given) {
-        zt_type t = zt_builder_type(g->b, v);
+        zt_type type = zt_builder_type(g->b, v);
         if (zt_prog_n_symbols(g->to))
             return zt_fail(g->ctx, ZT_EUSAGE, "the cotangent of '%s' cannot be an input: shapes "
                            "are known only when symbols are bound", o->name);
         snprintf(name, sizeof name, "d.%s", o->name);
-        dy = zt_prog_in(g->to, name, t.dtype, t.rank, t.dim);
+        dy = zt_prog_in(g->to, name, type.dtype, type.rank, type.dim);
     } else {
         dy = fill(g, v, 1);
     }
-    zt_status s = dy < 0 ? zt_ctx_status(g->ctx) : grow(g);
-    return s ? s : accumulate(g, v, dy);
+    zt_status status = dy < 0 ? zt_ctx_status(g->ctx) : grow(g);
+    return status ? status : accumulate(g, v, dy);
 }
 
 static zt_status seed_all(pass *g, const zt_grad_opts *opts)
@@ -264,8 +264,8 @@ static zt_status seed_all(pass *g, const zt_grad_opts *opts)
         for (int k = 0; k < opts->n_of; k++) named = named || !strcmp(opts->of[k], out->name);
         int v = g->map[out->value];
         if (opts->n_of ? !named : !is_real(g, v) || is_saved(g, v)) continue;
-        zt_status s = seed(g, out, opts->seeds);
-        if (s) return s;
+        zt_status status = seed(g, out, opts->seeds);
+        if (status) return status;
         found++;
     }
     if (found && found >= opts->n_of) return grow(g);
@@ -289,49 +289,49 @@ static zt_status put_gradient(pass *g, int wrt)
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static zt_status check(const zt_prog *p, zt_ctx *ctx, const int *wrt, int n)
+static zt_status check(const zt_prog *program, zt_ctx *ctx, const int *wrt, int n)
 {
-    int state = zt_prog_nth(p, ZT_VALUE_STATE, 0);
+    int state = zt_prog_nth(program, ZT_VALUE_STATE, 0);
     if (state >= 0)
         return zt_fail(ctx, ZT_ENOTSUP, "state '%s': no gradient is taken of a program with states",
-                       zt_prog_value(p, state)->name);
+                       zt_prog_value(program, state)->name);
     for (int i = 0; i < n; i++)
-        if (wrt[i] < 0 || wrt[i] >= zt_prog_n_values(p))
+        if (wrt[i] < 0 || wrt[i] >= zt_prog_n_values(program))
             return zt_fail(ctx, ZT_EUSAGE, "value %d is not in the program", wrt[i]);
     return ZT_OK;
 }
 
 static zt_status run_pass(pass *g, const int *wrt, int n, const zt_grad_opts *opts)
 {
-    zt_status s = grow(g);
-    if (s) return s;
-    for (int i = 0; i < n && !s; i++) {
+    zt_status status = grow(g);
+    if (status) return status;
+    for (int i = 0; i < n && !status; i++) {
         g->asked[wrt[i]] = true;
-        if (zt_prog_value(g->from, wrt[i])->kind != ZT_VALUE_OP) s = activate(g, wrt[i]);
+        if (zt_prog_value(g->from, wrt[i])->kind != ZT_VALUE_OP) status = activate(g, wrt[i]);
     }
-    for (int i = 0; i < zt_prog_n_steps(g->from) && !s; i++)
-        s = copy_step(g, zt_prog_step(g->from, i));
+    for (int i = 0; i < zt_prog_n_steps(g->from) && !status; i++)
+        status = copy_step(g, zt_prog_step(g->from, i));
     int n_forward = zt_prog_n_steps(g->to);
-    if (!s) s = seed_all(g, opts);
-    for (int i = n_forward; i-- > 0 && !s;) s = back_step(g, i);
-    for (int o = 0; o < zt_prog_n_outputs(g->from) && !s; o++) {
+    if (!status) status = seed_all(g, opts);
+    for (int i = n_forward; i-- > 0 && !status;) status = back_step(g, i);
+    for (int o = 0; o < zt_prog_n_outputs(g->from) && !status; o++) {
         const zt_output *out = zt_prog_output(g->from, o);
-        s = zt_prog_out(g->to, out->name, g->map[out->value]);
+        status = zt_prog_out(g->to, out->name, g->map[out->value]);
     }
-    for (int i = 0; i < n && !s; i++) s = put_gradient(g, wrt[i]);
-    return s;
+    for (int i = 0; i < n && !status; i++) status = put_gradient(g, wrt[i]);
+    return status;
 }
 
-zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
                       const zt_grad_opts *opts, int *map)
 {
     static const zt_grad_opts plain;
-    pass g = {.ctx = ctx, .from = p, .map = map};
+    pass g = {.ctx = ctx, .from = program, .map = map};
     if (!opts) opts = &plain;
-    if (zt_ctx_status(ctx) || check(p, ctx, wrt, n)) return NULL;
+    if (zt_ctx_status(ctx) || check(program, ctx, wrt, n)) return NULL;
     g.forward = (zt_emit){&g, forward_emit, forward_type};
-    g.asked = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *g.asked);
-    if (g.asked) g.to = zt_prog_like(p, map);
+    g.asked = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *g.asked);
+    if (g.asked) g.to = zt_prog_like(program, map);
     if (g.to) g.b = zt_builder_new(g.to, opts->sample, opts->n_sample);
     bool good = g.b && run_pass(&g, wrt, n, opts) == ZT_OK;
     zt_builder_free(g.b);
@@ -343,11 +343,11 @@ zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
     return NULL;
 }
 
-zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
                       const zt_grad_opts *opts)
 {
-    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
-    zt_prog *g = map ? zt_grad_pass(ctx, p, wrt, n, opts, map) : NULL;
+    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *map);
+    zt_prog *g = map ? zt_grad_pass(ctx, program, wrt, n, opts, map) : NULL;
     zt_free(ctx, map);
     return g;
 }

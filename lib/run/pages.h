@@ -30,31 +30,31 @@ typedef struct zt_pages zt_pages;
 /* A cache of `blocks` blocks of `size` positions for at most `sequences` sequences. Each is at
  * least 1, blocks * size at most INT32_MAX (ZT_EUSAGE). NULL: failed, see ctx. */
 zt_pages *zt_pages_open(zt_ctx *ctx, int64_t blocks, int64_t size, int64_t sequences);
-void zt_pages_close(zt_pages *p); /* NULL: nothing */
+void zt_pages_close(zt_pages *pages); /* NULL: nothing */
 
 /* Begins an empty sequence: its number, the lowest that is free; -1: all are in use (ZT_ENOMEM). */
-int zt_pages_begin(zt_pages *p);
+int zt_pages_begin(zt_pages *pages);
 /* Gives the sequence blocks for n positions in all, so that appends up to n cannot fail. ZT_ENOMEM:
  * too few blocks are free; ZT_EUSAGE: seq is not in use. */
-zt_status zt_pages_reserve(zt_pages *p, int seq, int64_t n);
+zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t n);
 /* Appends n positions. pos[n] gets the positions, seqs[n] the sequence's number n times; NULL: not
  * wanted. ZT_ENOMEM: too few blocks are free; ZT_EUSAGE: seq is not in use, or n below 0. */
-zt_status zt_pages_append(zt_pages *p, int seq, int64_t n, int32_t *pos, int32_t *seqs);
+zt_status zt_pages_append(zt_pages *pages, int seq, int64_t n, int32_t *pos, int32_t *seqs);
 /* Keeps at most the first n positions; fewer where n is inside a block that another sequence
  * shares, since appends would write there. Returns how many are kept; -1: seq is not in use, or n
  * below 0 (ZT_EUSAGE). */
-int64_t zt_pages_cut(zt_pages *p, int seq, int64_t n);
+int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t n);
 /* Begins a sequence with seq's first n positions, rounded down to whole blocks, which both share.
  * Returns its number (zt_pages_length says how many positions it has); -1: failed, as begin, or seq
  * is not in use. */
-int zt_pages_share(zt_pages *p, int seq, int64_t n);
-void zt_pages_end(zt_pages *p, int seq); /* frees its blocks; a number not in use: nothing */
+int zt_pages_share(zt_pages *pages, int seq, int64_t n);
+void zt_pages_end(zt_pages *pages, int seq); /* frees its blocks; a number not in use: nothing */
 
-int64_t zt_pages_length(const zt_pages *p, int seq); /* positions; -1: not in use */
-int64_t zt_pages_left(const zt_pages *p); /* blocks that no sequence owns */
+int64_t zt_pages_length(const zt_pages *pages, int seq); /* positions; -1: not in use */
+int64_t zt_pages_left(const zt_pages *pages); /* blocks that no sequence owns */
 /* The block table, i32[sequences, blocks], as kv_put and attention take it: row s holds the blocks
  * of sequence s in order of its positions, then zeros. Lives as long as p; calls change it. */
-const int32_t *zt_pages_table(const zt_pages *p);
+const int32_t *zt_pages_table(const zt_pages *pages);
 
 typedef struct zt_pages_count {
     int64_t blocks, size;
@@ -64,7 +64,7 @@ typedef struct zt_pages_count {
     int64_t shared;    /* blocks owned by more than one */
     int64_t positions; /* of all sequences */
 } zt_pages_count;
-zt_pages_count zt_pages_counted(const zt_pages *p); /* what is in use now */
+zt_pages_count zt_pages_counted(const zt_pages *pages); /* what is in use now */
 
 #ifdef __cplusplus
 }

@@ -64,16 +64,16 @@ typedef struct zt_pass_report {
 /* p after the passes: a new program, the caller's to free with zt_prog_free; p is not changed. opts
  * NULL: every pass, for any engine. reports: [passes of the table], or NULL; each costs a memory
  * plan. NULL: failed, see ctx. */
-zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
+zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts,
                         zt_pass_report *reports);
 
 /* engine[s], of [steps of p]: the name of the engine that runs step s; NULL: a view, which runs no
  * kernel. Needs opts->engine and a sample; the names are static. */
-zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts,
+zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts,
                           const char **engine);
 
 /* The number of steps of p that are not views. */
-int zt_prog_kernels(const zt_prog *p);
+int zt_prog_kernels(const zt_prog *program);
 
 #ifdef __cplusplus
 }

@@ -15,11 +15,11 @@ zt_status zt_plan_layout_parts(const zt_plan_layout *st, const zt_partition *cut
                        st->n_splits, cut->n_segments);
     for (int i = 0; i < st->n_splits; i++) {
         const zt_plan_layout_part *a = &st->split[i];
-        const zt_segment *g = &cut->segment[i];
-        const char *engine = g->engine ? chain->name[g->engine] : st->engine;
-        if (a->first == g->first && a->last == g->last && !strcmp(a->engine, engine)) continue;
+        const zt_segment *segment = &cut->segment[i];
+        const char *engine = segment->engine ? chain->name[segment->engine] : st->engine;
+        if (a->first == segment->first && a->last == segment->last && !strcmp(a->engine, engine)) continue;
         return zt_fail(ctx, ZT_EDATA, "%s: the plan splits %s %d..%d, its program %s %d..%d",
-                       st->where, a->engine, a->first, a->last, engine, g->first, g->last);
+                       st->where, a->engine, a->first, a->last, engine, segment->first, segment->last);
     }
     return ZT_OK;
 }
@@ -39,14 +39,14 @@ static zt_status refuse(const check *c, int v, const char *wrong)
                    zt_prog_value(c->p, v)->name, wrong);
 }
 
-static zt_status note_places(const check *c, const zt_plan_layout_part *split, zt_status s)
+static zt_status note_places(const check *c, const zt_plan_layout_part *split, zt_status status)
 {
-    for (int i = 0; i < split->n_at && !s; i++) {
+    for (int i = 0; i < split->n_at && !status; i++) {
         const zt_plan_layout_place *a = &c->st->at[split->first_at + i];
-        if (c->of[a->value]) s = refuse(c, a->value, "has two places");
+        if (c->of[a->value]) status = refuse(c, a->value, "has two places");
         c->of[a->value] = a;
     }
-    return s;
+    return status;
 }
 
 static zt_status take_offset(const check *c, zt_live_range *l, size_t *end)
@@ -78,9 +78,9 @@ static zt_status check_heirs(const check *c, int n_values, int *n)
     return ZT_OK;
 }
 
-static int by_birth(const void *a, const void *b)
+static int by_birth(const void *left, const void *right)
 {
-    const zt_live_range *x = a, *y = b;
+    const zt_live_range *x = left, *y = right;
     return x->born != y->born ? x->born - y->born : x->root - y->root;
 }
 
@@ -121,17 +121,17 @@ zt_status zt_plan_layout_apply(const zt_plan_layout *st, const zt_partition *cut
     int *near = zt_arena_alloc(cut->memory, ((size_t)n + 1) * sizeof *near);
     if (!c.of || !near) return ZT_ENOMEM;
     memset(c.of, 0, values * sizeof *c.of);
-    zt_status s = note_places(&c, split, ZT_OK);
-    for (int k = 0; k < n && !s; k++) s = take_offset(&c, &life[k], &end);
-    if (!s) s = check_heirs(&c, b->n_values, &n_heirs);
-    if (!s && n + n_heirs != split->n_at)
-        s = zt_fail(c.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", st->where,
+    zt_status status = note_places(&c, split, ZT_OK);
+    for (int k = 0; k < n && !status; k++) status = take_offset(&c, &life[k], &end);
+    if (!status) status = check_heirs(&c, b->n_values, &n_heirs);
+    if (!status && n + n_heirs != split->n_at)
+        status = zt_fail(c.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", st->where,
                     split->n_at, n + n_heirs);
-    if (!s && end != split->arena)
-        s = zt_fail(c.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", st->where,
+    if (!status && end != split->arena)
+        status = zt_fail(c.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", st->where,
                     split->arena, end);
-    if (!s) s = check_overlaps(&c, life, n, near);
+    if (!status) status = check_overlaps(&c, life, n, near);
     *arena = split->arena;
     *bound = split->bound;
-    return s;
+    return status;
 }

@@ -39,73 +39,73 @@ typedef struct writer {
 
 static zt_status put_head(const writer *w)
 {
-    zt_status s = zt_str_printf(w->out, "#plan engine %s isa=%s\n#plan passes",
+    zt_status status = zt_str_printf(w->out, "#plan engine %s isa=%s\n#plan passes",
                                 zt_engine_inmost(w->o->engine)->vt->name, zt_isa_name(w->o->isa));
-    for (int i = 0; zt_pass_at(i) && !s; i++)
-        if (!(w->o->off >> i & 1)) s = zt_str_printf(w->out, " %s", zt_pass_at(i)->name);
-    return s ? s : zt_str_putc(w->out, '\n');
+    for (int i = 0; zt_pass_at(i) && !status; i++)
+        if (!(w->o->off >> i & 1)) status = zt_str_printf(w->out, " %s", zt_pass_at(i)->name);
+    return status ? status : zt_str_putc(w->out, '\n');
 }
 
 static zt_status put_bind(const writer *w, const bool *want)
 {
-    zt_status s = zt_str_puts(w->out, "#plan bind");
-    for (int i = 0; i < w->o->n_bind && !s; i++)
-        s = zt_str_printf(w->out, " %s=%" PRId64, w->o->bind[i].symbol, w->o->bind[i].value);
-    if (!s) s = zt_str_puts(w->out, " out=");
+    zt_status status = zt_str_puts(w->out, "#plan bind");
+    for (int i = 0; i < w->o->n_bind && !status; i++)
+        status = zt_str_printf(w->out, " %s=%" PRId64, w->o->bind[i].symbol, w->o->bind[i].value);
+    if (!status) status = zt_str_puts(w->out, " out=");
     bool first = true;
-    for (int o = 0; o < zt_prog_n_outputs(w->p) && !s; o++) {
+    for (int o = 0; o < zt_prog_n_outputs(w->p) && !status; o++) {
         if (!want[o]) continue;
-        s = zt_str_printf(w->out, "%s%s", first ? "" : ",", zt_prog_output(w->p, o)->name);
+        status = zt_str_printf(w->out, "%s%s", first ? "" : ",", zt_prog_output(w->p, o)->name);
         first = false;
     }
-    return s ? s : zt_str_putc(w->out, '\n');
+    return status ? status : zt_str_putc(w->out, '\n');
 }
 
 /* Values in the order of their numbers: of roots, those in the arena. */
-static zt_status put_segment(const writer *w, const zt_partition *cut, const zt_segment *g)
+static zt_status put_segment(const writer *w, const zt_partition *cut, const zt_segment *segment)
 {
-    zt_engine *e = w->chain.engine[g->engine];
-    zt_status s = zt_str_printf(w->out, "#plan split %s %d..%d arena=%zu bound=%zu\n",
-                                w->chain.name[g->engine], g->first, g->last, g->arena_bytes,
-                                g->liveness_bytes);
-    for (int v = 0; v < w->bound->n_values && !s; v++) {
-        if (cut->root[v] != v || g->place[v].kind != ZT_PLACE_ARENA) continue;
-        size_t bytes = (e->vt->value_bytes(e, &w->bound->type[v]) + 63) & ~(size_t)63;
-        s = zt_str_printf(w->out, "#plan at %s %zu %zu", zt_prog_value(w->p, v)->name,
-                          g->place[v].offset, bytes);
-        if (!s && g->over[v] >= 0)
-            s = zt_str_printf(w->out, " over %s", zt_prog_value(w->p, g->over[v])->name);
-        if (!s) s = zt_str_putc(w->out, '\n');
+    zt_engine *engine = w->chain.engine[segment->engine];
+    zt_status status = zt_str_printf(w->out, "#plan split %s %d..%d arena=%zu bound=%zu\n",
+                                w->chain.name[segment->engine], segment->first, segment->last, segment->arena_bytes,
+                                segment->liveness_bytes);
+    for (int v = 0; v < w->bound->n_values && !status; v++) {
+        if (cut->root[v] != v || segment->place[v].kind != ZT_PLACE_ARENA) continue;
+        size_t bytes = (engine->vt->value_bytes(engine, &w->bound->type[v]) + 63) & ~(size_t)63;
+        status = zt_str_printf(w->out, "#plan at %s %zu %zu", zt_prog_value(w->p, v)->name,
+                          segment->place[v].offset, bytes);
+        if (!status && segment->over[v] >= 0)
+            status = zt_str_printf(w->out, " over %s", zt_prog_value(w->p, segment->over[v])->name);
+        if (!status) status = zt_str_putc(w->out, '\n');
     }
-    return s;
+    return status;
 }
 
 /* out[o] NULL: not wanted. */
-static zt_status put_stated(writer *w, void *const *out)
+static zt_status put_stated(writer *w, void *const *outputs)
 {
     zt_partition cut;
-    zt_status s = zt_partition_make(&cut, &w->chain, w->bound, false, out, NULL);
-    if (s) return s;
-    s = put_bind(w, cut.want);
-    for (int i = 0; i < cut.n_segments && !s; i++) s = put_segment(w, &cut, &cut.segment[i]);
+    zt_status status = zt_partition_make(&cut, &w->chain, w->bound, false, outputs, NULL);
+    if (status) return status;
+    status = put_bind(w, cut.want);
+    for (int i = 0; i < cut.n_segments && !status; i++) status = put_segment(w, &cut, &cut.segment[i]);
     zt_partition_free(&cut);
-    return s;
+    return status;
 }
 
 /* All outputs, then each alone. */
 static zt_status put_all(writer *w)
 {
     int n = zt_prog_n_outputs(w->p);
-    void **out = zt_calloc(w->o->engine->ctx, (size_t)n + 1, sizeof *out);
-    if (!out) return ZT_ENOMEM;
-    zt_status s = put_stated(w, NULL);
-    for (int o = 0; o < n && n > 1 && !s; o++) {
-        memset(out, 0, (size_t)n * sizeof *out);
-        out[o] = w;
-        s = put_stated(w, out);
+    void **outputs = zt_calloc(w->o->engine->ctx, (size_t)n + 1, sizeof *outputs);
+    if (!outputs) return ZT_ENOMEM;
+    zt_status status = put_stated(w, NULL);
+    for (int o = 0; o < n && n > 1 && !status; o++) {
+        memset(outputs, 0, (size_t)n * sizeof *outputs);
+        outputs[o] = w;
+        status = put_stated(w, outputs);
     }
-    zt_free(w->o->engine->ctx, out);
-    return s;
+    zt_free(w->o->engine->ctx, outputs);
+    return status;
 }
 
 /* The program's text with the head after its first line. */
@@ -113,28 +113,28 @@ static zt_status put_program(const writer *w)
 {
     zt_str text;
     zt_str_init(&text, w->o->engine->ctx);
-    zt_status s = zt_prog_print(w->p, &text);
-    const char *end = s ? NULL : memchr(text.data, '\n', text.len);
+    zt_status status = zt_prog_print(w->p, &text);
+    const char *end = status ? NULL : memchr(text.data, '\n', text.len);
     size_t first = end ? (size_t)(end - text.data) + 1 : 0;
-    if (!s) s = zt_str_put(w->out, text.data, first);
-    if (!s) s = put_head(w);
-    if (!s) s = zt_str_put(w->out, text.data + first, text.len - first);
+    if (!status) status = zt_str_put(w->out, text.data, first);
+    if (!status) status = put_head(w);
+    if (!status) status = zt_str_put(w->out, text.data + first, text.len - first);
     zt_str_fini(&text);
-    return s;
+    return status;
 }
 
-zt_status zt_plan_file_print(const zt_prog *p, const zt_plan_file_opts *o, zt_str *out)
+zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *o, zt_str *out)
 {
-    writer w = {.p = p, .o = o, .out = out};
-    zt_status s = put_program(&w);
-    if (s || o->n_bind < zt_prog_n_symbols(p)) return s;
-    w.bound = zt_prog_bind(p, o->bind, o->n_bind);
+    writer w = {.p = program, .o = o, .out = out};
+    zt_status status = put_program(&w);
+    if (status || o->n_bind < zt_prog_n_symbols(program)) return status;
+    w.bound = zt_prog_bind(program, o->bind, o->n_bind);
     if (!w.bound) return zt_ctx_status(o->engine->ctx);
     zt_chain_init(&w.chain, o->engine);
-    s = put_all(&w);
+    status = put_all(&w);
     zt_chain_fini(&w.chain);
     zt_bound_free(w.bound);
-    return s;
+    return status;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -196,10 +196,10 @@ static zt_status read_passes(reader *r)
     return ZT_OK;
 }
 
-static int find_output(const zt_prog *p, const char *name, size_t n)
+static int find_output(const zt_prog *program, const char *name, size_t n)
 {
-    for (int o = 0; o < zt_prog_n_outputs(p); o++)
-        if (strlen(zt_prog_output(p, o)->name) == n && !memcmp(zt_prog_output(p, o)->name, name, n))
+    for (int o = 0; o < zt_prog_n_outputs(program); o++)
+        if (strlen(zt_prog_output(program, o)->name) == n && !memcmp(zt_prog_output(program, o)->name, name, n))
             return o;
     return -1;
 }
@@ -219,9 +219,9 @@ static zt_status read_wanted(reader *r, zt_plan_layout *st, const char *list)
 static zt_status read_symbol(reader *r, zt_plan_layout *st, char *word)
 {
     char *eq = strchr(word, '=');
-    const zt_prog *p = r->p->prog;
-    for (int i = 0; eq && i < zt_prog_n_symbols(p); i++) {
-        const char *name = zt_prog_symbol_name(p, i);
+    const zt_prog *program = r->p->prog;
+    for (int i = 0; eq && i < zt_prog_n_symbols(program); i++) {
+        const char *name = zt_prog_symbol_name(program, i);
         if (strlen(name) != (size_t)(eq - word) || memcmp(name, word, strlen(name)) != 0) continue;
         if (st->sym[i] >= 0 || !zt_parse_i64(eq + 1, &st->sym[i]) || st->sym[i] < 0) break;
         return ZT_OK;
@@ -231,31 +231,31 @@ static zt_status read_symbol(reader *r, zt_plan_layout *st, char *word)
 
 static zt_status read_bind(reader *r)
 {
-    zt_plan_file *p = r->p;
-    if (p->n_stated == MAX_STATED) return bad(r, "one %s too many", "bind");
-    if (!p->stated) p->stated = zt_arena_alloc(p->memory, MAX_STATED * sizeof *p->stated);
-    if (!p->stated) return ZT_ENOMEM;
-    size_t n_out = (size_t)zt_prog_n_outputs(p->prog);
+    zt_plan_file *plan = r->p;
+    if (plan->n_stated == MAX_STATED) return bad(r, "one %s too many", "bind");
+    if (!plan->stated) plan->stated = zt_arena_alloc(plan->memory, MAX_STATED * sizeof *plan->stated);
+    if (!plan->stated) return ZT_ENOMEM;
+    size_t n_out = (size_t)zt_prog_n_outputs(plan->prog);
     char where[300];
-    zt_plan_layout *st = &p->stated[p->n_stated];
-    *st = (zt_plan_layout){.ctx = p->ctx, .engine = p->engine, .first_split = p->n_splits};
-    st->want = zt_arena_alloc(p->memory, n_out + 1);
+    zt_plan_layout *st = &plan->stated[plan->n_stated];
+    *st = (zt_plan_layout){.ctx = plan->ctx, .engine = plan->engine, .first_split = plan->n_splits};
+    st->want = zt_arena_alloc(plan->memory, n_out + 1);
     int n = snprintf(where, sizeof where, "%s:%d", r->name, r->line);
     size_t len = (size_t)n < sizeof where ? (size_t)n : sizeof where - 1;
-    st->where = zt_arena_strndup(p->memory, where, len);
+    st->where = zt_arena_strndup(plan->memory, where, len);
     if (!st->want || !st->where) return ZT_ENOMEM;
     memset(st->want, 0, n_out + 1);
     for (int i = 0; i < ZT_MAX_SYMBOLS; i++) st->sym[i] = -1;
-    zt_status s = ZT_OK;
-    for (int i = 2; i < r->n && !s; i++) {
+    zt_status status = ZT_OK;
+    for (int i = 2; i < r->n && !status; i++) {
         const char *list = after(r->word[i], "out");
-        s = list ? read_wanted(r, st, list) : read_symbol(r, st, r->word[i]);
+        status = list ? read_wanted(r, st, list) : read_symbol(r, st, r->word[i]);
     }
-    for (int i = 0; i < zt_prog_n_symbols(p->prog) && !s; i++)
+    for (int i = 0; i < zt_prog_n_symbols(plan->prog) && !status; i++)
         if (st->sym[i] < 0)
-            s = bad(r, "symbol '%s' has no number", zt_prog_symbol_name(p->prog, i));
-    p->n_stated++;
-    return s;
+            status = bad(r, "symbol '%s' has no number", zt_prog_symbol_name(plan->prog, i));
+    plan->n_stated++;
+    return status;
 }
 
 /* One more of an array in the plan's memory. */
@@ -271,10 +271,10 @@ static void *grow(reader *r, void *array, int n, int *cap, size_t size)
 
 static zt_status read_split(reader *r)
 {
-    zt_plan_file *p = r->p;
-    zt_plan_layout_part sp = {.first_at = p->n_at};
+    zt_plan_file *plan = r->p;
+    zt_plan_layout_part sp = {.first_at = plan->n_at};
     int used = 0;
-    if (!p->n_stated) return bad(r, "a %s before any bind", "split");
+    if (!plan->n_stated) return bad(r, "a %s before any bind", "split");
     bool good = r->n == 6 && strlen(r->word[2]) < sizeof sp.engine &&
                 sscanf(r->word[3], "%9d..%9d%n", &sp.first, &sp.last, &used) == 2 &&
                 !r->word[3][used] && after(r->word[4], "arena") && after(r->word[5], "bound") &&
@@ -282,30 +282,30 @@ static zt_status read_split(reader *r)
                 take_size(after(r->word[5], "bound"), &sp.bound);
     if (!good) return bad(r, "no split: '%s'", r->n > 3 ? r->word[3] : "");
     snprintf(sp.engine, sizeof sp.engine, "%s", r->word[2]);
-    p->split = grow(r, p->split, p->n_splits, &r->cap_splits, sizeof sp);
-    if (!p->split) return ZT_ENOMEM;
-    p->split[p->n_splits++] = sp;
-    p->stated[p->n_stated - 1].n_splits++;
+    plan->split = grow(r, plan->split, plan->n_splits, &r->cap_splits, sizeof sp);
+    if (!plan->split) return ZT_ENOMEM;
+    plan->split[plan->n_splits++] = sp;
+    plan->stated[plan->n_stated - 1].n_splits++;
     return ZT_OK;
 }
 
 static zt_status read_at(reader *r)
 {
-    zt_plan_file *p = r->p;
+    zt_plan_file *plan = r->p;
     zt_plan_layout_place a = {.over = -1};
-    if (!p->n_stated || !p->stated[p->n_stated - 1].n_splits)
+    if (!plan->n_stated || !plan->stated[plan->n_stated - 1].n_splits)
         return bad(r, "a place %s before any split", "at");
     bool good = (r->n == 5 || (r->n == 7 && !strcmp(r->word[5], "over"))) &&
                 take_size(r->word[3], &a.offset) && take_size(r->word[4], &a.bytes);
     if (!good) return bad(r, "no place: '%s'", r->n > 2 ? r->word[2] : "");
-    a.value = zt_prog_find(p->prog, r->word[2]);
-    if (r->n == 7) a.over = zt_prog_find(p->prog, r->word[6]);
+    a.value = zt_prog_find(plan->prog, r->word[2]);
+    if (r->n == 7) a.over = zt_prog_find(plan->prog, r->word[6]);
     if (a.value < 0 || (r->n == 7 && a.over < 0))
         return bad(r, "'%s' is no value of the program", a.value < 0 ? r->word[2] : r->word[6]);
-    p->at = grow(r, p->at, p->n_at, &r->cap_at, sizeof a);
-    if (!p->at) return ZT_ENOMEM;
-    p->at[p->n_at++] = a;
-    p->split[p->n_splits - 1].n_at++;
+    plan->at = grow(r, plan->at, plan->n_at, &r->cap_at, sizeof a);
+    if (!plan->at) return ZT_ENOMEM;
+    plan->at[plan->n_at++] = a;
+    plan->split[plan->n_splits - 1].n_at++;
     return ZT_OK;
 }
 
@@ -337,64 +337,64 @@ static zt_status read_line(reader *r, const char *at, size_t n)
     return bad(r, "'%s' begins no line of a plan", r->n > 1 ? r->word[1] : "");
 }
 
-static zt_status read_lines(zt_plan_file *p, const char *name, const char *text, size_t n)
+static zt_status read_lines(zt_plan_file *plan, const char *name, const char *text, size_t n)
 {
     char shown[256];
-    reader *r = zt_arena_alloc(p->memory, sizeof *r);
+    reader *r = zt_arena_alloc(plan->memory, sizeof *r);
     if (!r) return ZT_ENOMEM;
-    *r = (reader){.p = p, .name = zt_escape(shown, sizeof shown, name, strlen(name))};
+    *r = (reader){.p = plan, .name = zt_escape(shown, sizeof shown, name, strlen(name))};
     const char *end = text + n;
-    zt_status s = ZT_OK;
-    for (r->line = 1; text < end && !s; r->line++) {
+    zt_status status = ZT_OK;
+    for (r->line = 1; text < end && !status; r->line++) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
-        s = read_line(r, text, (size_t)((stop ? stop : end) - text));
+        status = read_line(r, text, (size_t)((stop ? stop : end) - text));
         text = stop ? stop + 1 : end;
     }
-    if (!s && !p->engine[0])
-        s = zt_fail(p->ctx, ZT_EDATA, "%s: no plan: it says no engine", r->name);
-    for (int i = 0; i < p->n_stated && !s; i++) {
-        if (p->split) p->stated[i].split = p->split + p->stated[i].first_split; /* else none */
-        p->stated[i].at = p->at;
+    if (!status && !plan->engine[0])
+        status = zt_fail(plan->ctx, ZT_EDATA, "%s: no plan: it says no engine", r->name);
+    for (int i = 0; i < plan->n_stated && !status; i++) {
+        if (plan->split) plan->stated[i].split = plan->split + plan->stated[i].first_split; /* else none */
+        plan->stated[i].at = plan->at;
     }
-    return s;
+    return status;
 }
 
 zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
 {
-    zt_plan_file *p = zt_calloc(ctx, 1, sizeof *p);
-    if (!p) return NULL;
-    p->ctx = ctx;
-    p->memory = zt_arena_new(ctx, 0);
-    p->prog = p->memory ? zt_prog_parse(ctx, name, text, n) : NULL;
-    if (p->prog && read_lines(p, name, text, n) == ZT_OK) return p;
-    zt_plan_file_free(p);
+    zt_plan_file *plan = zt_calloc(ctx, 1, sizeof *plan);
+    if (!plan) return NULL;
+    plan->ctx = ctx;
+    plan->memory = zt_arena_new(ctx, 0);
+    plan->prog = plan->memory ? zt_prog_parse(ctx, name, text, n) : NULL;
+    if (plan->prog && read_lines(plan, name, text, n) == ZT_OK) return plan;
+    zt_plan_file_free(plan);
     return NULL;
 }
 
-void zt_plan_file_free(zt_plan_file *p)
+void zt_plan_file_free(zt_plan_file *plan)
 {
-    if (!p) return;
-    zt_prog_free(p->prog);
-    zt_arena_free(p->memory);
-    zt_free(p->ctx, p);
+    if (!plan) return;
+    zt_prog_free(plan->prog);
+    zt_arena_free(plan->memory);
+    zt_free(plan->ctx, plan);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-const zt_prog *zt_plan_file_prog(const zt_plan_file *p) { return p->prog; }
-const char *zt_plan_file_engine(const zt_plan_file *p) { return p->engine; }
-zt_isa zt_plan_file_isa(const zt_plan_file *p) { return p->isa; }
-unsigned zt_plan_file_off(const zt_plan_file *p) { return p->off; }
-int zt_plan_file_count(const zt_plan_file *p) { return p->n_stated; }
-const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *p, int i) { return &p->stated[i]; }
+const zt_prog *zt_plan_file_prog(const zt_plan_file *plan) { return plan->prog; }
+const char *zt_plan_file_engine(const zt_plan_file *plan) { return plan->engine; }
+zt_isa zt_plan_file_isa(const zt_plan_file *plan) { return plan->isa; }
+unsigned zt_plan_file_off(const zt_plan_file *plan) { return plan->off; }
+int zt_plan_file_count(const zt_plan_file *plan) { return plan->n_stated; }
+const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i) { return &plan->stated[i]; }
 
-const zt_plan_layout *zt_plan_file_find(const zt_plan_file *p, const int64_t *sym, void *const *out)
+const zt_plan_layout *zt_plan_file_find(const zt_plan_file *plan, const int64_t *sym, void *const *outputs)
 {
-    for (int i = 0; i < p->n_stated; i++) {
-        const zt_plan_layout *st = &p->stated[i];
-        bool same = !memcmp(st->sym, sym, (size_t)zt_prog_n_symbols(p->prog) * sizeof *sym);
-        for (int o = 0; o < zt_prog_n_outputs(p->prog) && same; o++)
-            same = st->want[o] == (!out || out[o]);
+    for (int i = 0; i < plan->n_stated; i++) {
+        const zt_plan_layout *st = &plan->stated[i];
+        bool same = !memcmp(st->sym, sym, (size_t)zt_prog_n_symbols(plan->prog) * sizeof *sym);
+        for (int o = 0; o < zt_prog_n_outputs(plan->prog) && same; o++)
+            same = st->want[o] == (!outputs || outputs[o]);
         if (same) return st;
     }
     return NULL;

@@ -37,17 +37,17 @@ typedef struct zt_plan_file_opts {
 
 /* Appends the plan's text to `out`. p has gone through the passes. Memory is planned only where
  * o->bind has a number for every symbol of p; o->engine is required then. */
-zt_status zt_plan_file_print(const zt_prog *p, const zt_plan_file_opts *opts, zt_str *out);
+zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *opts, zt_str *out);
 
 /* Parses n bytes of text. `name` is for messages and only read here. NULL with ZT_EDATA: not a
  * valid program or plan, an unknown pass or engine, or a malformed number. */
 zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_plan_file_free(zt_plan_file *p); /* and its program; NULL: nothing */
+void zt_plan_file_free(zt_plan_file *plan); /* and its program; NULL: nothing */
 /* What the plan holds; the program and the name live as long as it does. */
-const zt_prog *zt_plan_file_prog(const zt_plan_file *p);
-const char *zt_plan_file_engine(const zt_plan_file *p); /* the engine it was made for, "cpu" */
-zt_isa zt_plan_file_isa(const zt_plan_file *p);         /* the instruction set it was made for */
-unsigned zt_plan_file_off(const zt_plan_file *p); /* bit i: pass i did not run */
+const zt_prog *zt_plan_file_prog(const zt_plan_file *plan);
+const char *zt_plan_file_engine(const zt_plan_file *plan); /* the engine it was made for, "cpu" */
+zt_isa zt_plan_file_isa(const zt_plan_file *plan);         /* the instruction set it was made for */
+unsigned zt_plan_file_off(const zt_plan_file *plan); /* bit i: pass i did not run */
 
 #ifdef __cplusplus
 }

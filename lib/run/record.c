@@ -55,14 +55,14 @@ void zt_recorder_free(zt_recorder *rec)
     zt_free(rec->ctx, rec);
 }
 
-static seen *find(const zt_recorder *rec, const zt_tensor *t)
+static seen *find(const zt_recorder *rec, const zt_tensor *tensor)
 {
     int64_t at;
-    if (!zt_map_get(rec->by_tensor, (const char *)&t, sizeof t, &at)) return NULL;
+    if (!zt_map_get(rec->by_tensor, (const char *)&tensor, sizeof tensor, &at)) return NULL;
     return rec->list[at];
 }
 
-static seen *remember(zt_recorder *rec, zt_tensor *t, int value, int state)
+static seen *remember(zt_recorder *rec, zt_tensor *tensor, int value, int state)
 {
     if (rec->n == rec->cap) {
         size_t cap = rec->cap ? rec->cap * 2 : 64;
@@ -73,19 +73,19 @@ static seen *remember(zt_recorder *rec, zt_tensor *t, int value, int state)
     }
     seen *s = zt_arena_alloc(rec->memory, sizeof *s);
     if (!s) return NULL;
-    *s = (seen){t, value, state, HOLDS};
+    *s = (seen){tensor, value, state, HOLDS};
     if (zt_map_put(rec->by_tensor, (const char *)&s->tensor, sizeof s->tensor, (int64_t)rec->n))
         return NULL;
-    zt_tensor_ref(t);
+    zt_tensor_ref(tensor);
     return rec->list[rec->n++] = s;
 }
 
 /* The value of an input; of one not seen before, a new declaration. */
-static int value_of(zt_recorder *rec, zt_tensor *t, bool donated)
+static int value_of(zt_recorder *rec, zt_tensor *tensor, bool donated)
 {
     char name[32], text[ZT_TYPE_TEXT];
-    const seen *s = find(rec, t);
-    const zt_type *type = zt_tensor_type(t);
+    const seen *s = find(rec, tensor);
+    const zt_type *type = zt_tensor_type(tensor);
     if (s && s->fate == HOLDS) return s->value;
     if (s && s->fate == OVERWRITTEN) {
         zt_fail(rec->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it",
@@ -95,7 +95,7 @@ static int value_of(zt_recorder *rec, zt_tensor *t, bool donated)
     snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? rec->n_state++ : rec->n_in++);
     int v = donated ? zt_prog_state(rec->prog, name, type->dtype, type->rank, type->dim)
                     : zt_prog_in(rec->prog, name, type->dtype, type->rank, type->dim);
-    return v < 0 || !remember(rec, t, v, donated ? v : -1) ? -1 : v;
+    return v < 0 || !remember(rec, tensor, v, donated ? v : -1) ? -1 : v;
 }
 
 zt_status zt_recorder_freeze(zt_recorder *rec, zt_tensor *t, const char *tensor)
@@ -118,27 +118,27 @@ static void overwritten(zt_recorder *rec, const zt_tensor *dst, fate how)
 
 void zt_recorder_wrote(zt_recorder *rec, const zt_tensor *dst) { overwritten(rec, dst, CHANGED); }
 
-zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *in,
-                         zt_tensor *const *out, bool into)
+zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *inputs,
+                         zt_tensor *const *outputs, bool into)
 {
     const zt_opinfo *info = zt_op_info(op);
     const int donates = info->def->donates;
     int values[ZT_MAX_IN], made[ZT_MAX_OUT];
     for (int k = 0; k < info->n_in; k++) {
-        values[k] = in[k] ? value_of(rec, in[k], k < donates) : ZT_NONE;
+        values[k] = inputs[k] ? value_of(rec, inputs[k], k < donates) : ZT_NONE;
         if (values[k] == -1) return zt_ctx_status(rec->ctx);
     }
-    zt_status st = zt_prog_op(rec->prog, op, attrs, values, NULL, made);
-    if (!st && into) overwritten(rec, out[0], OVERWRITTEN);
-    for (int k = 0; k < info->n_out && !st; k++) {
-        seen *from = k < donates ? find(rec, in[k]) : NULL, *old = find(rec, out[k]);
+    zt_status status = zt_prog_op(rec->prog, op, attrs, values, NULL, made);
+    if (!status && into) overwritten(rec, outputs[0], OVERWRITTEN);
+    for (int k = 0; k < info->n_out && !status; k++) {
+        seen *from = k < donates ? find(rec, inputs[k]) : NULL, *old = find(rec, outputs[k]);
         int state = from ? from->state : -1;
         if (old) /* written again through zt_run_into */
             *old = (seen){old->tensor, made[k], state, HOLDS};
-        else if (!remember(rec, out[k], made[k], state))
-            st = zt_ctx_status(rec->ctx);
+        else if (!remember(rec, outputs[k], made[k], state))
+            status = zt_ctx_status(rec->ctx);
     }
-    return st;
+    return status;
 }
 
 /* Each state keeps the last value that descends from it. */
@@ -148,8 +148,8 @@ static zt_status keep_states(zt_recorder *rec)
         const seen *s = rec->list[i];
         if (s->state < 0 || s->value == s->state) continue;
         if (zt_prog_value(rec->prog, s->state)->keep >= 0) continue;
-        zt_status st = zt_prog_keep(rec->prog, s->state, s->value);
-        if (st) return st;
+        zt_status status = zt_prog_keep(rec->prog, s->state, s->value);
+        if (status) return status;
     }
     return ZT_OK;
 }
@@ -163,9 +163,9 @@ zt_prog *zt_recorder_take(zt_recorder *rec, zt_tensor *const *outs, int n_outs)
         snprintf(name, sizeof name, "out%d", i);
         if (v < 0 || zt_prog_out(rec->prog, name, v)) return NULL;
     }
-    zt_prog *p = rec->prog;
+    zt_prog *program = rec->prog;
     rec->prog = NULL;
-    return p;
+    return program;
 }
 
 /* ---- frozen tensors -------------------------------------------------------------------------- */
@@ -182,14 +182,14 @@ static zt_tensor *frozen(const zt_recorder *rec, int v)
 
 static zt_status put_frozen(const zt_recorder *rec, zt_writer *w, int n)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; i < n && !s; i++) {
-        zt_tensor *t = frozen(rec, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
-        const void *data = t ? zt_tensor_data(t) : NULL;
-        s = zt_ctx_status(rec->ctx);
-        if (!s) s = zt_writer_put(w, data, zt_tensor_bytes(t));
+    zt_status status = ZT_OK;
+    for (int i = 0; i < n && !status; i++) {
+        zt_tensor *tensor = frozen(rec, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
+        const void *data = tensor ? zt_tensor_data(tensor) : NULL;
+        status = zt_ctx_status(rec->ctx);
+        if (!status) status = zt_writer_put(w, data, zt_tensor_bytes(tensor));
     }
-    return s;
+    return status;
 }
 
 zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force)
@@ -199,26 +199,26 @@ zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force)
     zt_entry *e = zt_calloc(rec->ctx, (size_t)n + 1, sizeof *e);
     zt_meta *meta = zt_meta_new(rec->ctx);
     for (int i = 0; e && i < n; i++) {
-        const zt_value *v = zt_prog_value(rec->prog, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
-        e[i] = (zt_entry){v->tensor, zt_dtype_get(v->type.dtype)->name, v->type,
-                          zt_type_bytes(&v->type)};
+        const zt_value *value = zt_prog_value(rec->prog, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
+        e[i] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
+                          zt_type_bytes(&value->type)};
     }
     zt_writer *w = e && meta ? zt_writer_open(rec->ctx, path, &o, meta, e, n) : NULL;
-    zt_status s = w ? put_frozen(rec, w, n) : zt_ctx_status(rec->ctx);
-    if (!s) s = zt_writer_commit(w);
+    zt_status status = w ? put_frozen(rec, w, n) : zt_ctx_status(rec->ctx);
+    if (!status) status = zt_writer_commit(w);
     zt_writer_close(w);
     zt_meta_free(meta);
     zt_free(rec->ctx, e);
-    return s;
+    return status;
 }
 
 /* ---- looking back ---------------------------------------------------------------------------- */
 
 const zt_prog *zt_recorder_prog(const zt_recorder *rec) { return rec->prog; }
 
-int zt_recorder_value(const zt_recorder *rec, const zt_tensor *t)
+int zt_recorder_value(const zt_recorder *rec, const zt_tensor *tensor)
 {
-    const seen *s = find(rec, t);
+    const seen *s = find(rec, tensor);
     return s && s->fate == HOLDS ? s->value : -1;
 }
 
@@ -229,11 +229,11 @@ void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor)
         if (rec->list[i]->fate == HOLDS) tensor[rec->list[i]->value] = rec->list[i]->tensor;
 }
 
-bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *t, const int *among)
+bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *tensor, const int *among)
 {
     for (size_t i = 0; i < rec->n; i++) {
         const seen *s = rec->list[i];
-        if (s->tensor == t && s->fate != HOLDS && among[s->value] >= 0) return true;
+        if (s->tensor == tensor && s->fate != HOLDS && among[s->value] >= 0) return true;
     }
     return false;
 }

@@ -34,30 +34,30 @@ typedef struct zt_session_opts {
  * when a step that needs them is first prepared; their types must match (ZT_EDATA). opts NULL: no
  * symbol is fixed, no plan. With a plan, memory is laid out as it says, which is checked here
  * (ZT_EDATA). Borrows e, p, the plan and what `store` reads from. NULL: failed, see e's context. */
-zt_session *zt_session_open(zt_engine *e, const zt_prog *p, const zt_store *store,
-                            const zt_session_opts *opts);
+zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store,
+                            const zt_session_opts *options);
 /* Frees replays, weights and states; not the engine or the program. NULL: nothing. */
-void zt_session_close(zt_session *s);
+void zt_session_close(zt_session *session);
 
-const zt_prog *zt_session_prog(const zt_session *s); /* the program it was opened on; borrowed */
+const zt_prog *zt_session_prog(const zt_session *session); /* the program it was opened on; borrowed */
 
 /* One replay. `b` gives the symbols that are not fixed. in[i] and out[o] are host memory for the
  * i-th `in` and o-th `out` of the program, contiguous, of the bound types. out[o] NULL: that output
  * is not wanted, and steps that nothing else needs do not run. Synchronous: when it returns ZT_OK
  * the outputs are written; what an op finds wrong (an index out of range) is its status. */
-zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
-                          void *const *out);
+zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int n, const void *const *inputs,
+                          void *const *outputs);
 /* Prepares a replay without running it, so that the step with the same b allocates nothing. out[o]
  * NULL: output o will not be wanted; nothing is written. out NULL: all outputs. */
-zt_status zt_session_prepare(zt_session *s, const zt_binding *b, int n, void *const *out);
+zt_status zt_session_prepare(zt_session *session, const zt_binding *bindings, int n, void *const *outputs);
 /* Frees every prepared replay; weights and states stay. */
-void zt_session_forget(zt_session *s);
+void zt_session_forget(zt_session *session);
 
 /* State i, 0 to the program's count of states - 1: its type, and its bytes copied to or from host
  * memory, contiguous, zt_type_bytes of that type. */
-zt_type zt_session_state_type(const zt_session *s, int i);
-zt_status zt_session_state_get(zt_session *s, int i, void *host);
-zt_status zt_session_state_set(zt_session *s, int i, const void *host);
+zt_type zt_session_state_type(const zt_session *session, int i);
+zt_status zt_session_state_get(zt_session *session, int i, void *host);
+zt_status zt_session_state_set(zt_session *session, int i, const void *host);
 
 typedef struct zt_session_report {
     size_t weight_bytes, state_bytes;
@@ -66,11 +66,11 @@ typedef struct zt_session_report {
     int fallbacks;            /* steps of it that fell back */
     uint64_t prepared, steps;
 } zt_session_report;
-zt_session_report zt_session_get(const zt_session *s); /* figures so far */
+zt_session_report zt_session_get(const zt_session *session); /* figures so far */
 
 /* Later steps are watched (zt_watch in engine.h), on whichever engine they run. The schedule and
  * the step number given to the callbacks are those of the part. Copied. NULL: no longer. */
-void zt_session_watch(zt_session *s, const zt_watch *watch);
+void zt_session_watch(zt_session *session, const zt_watch *watch);
 
 /* How the program runs: its parts, in order, each on one engine, in the replay that was prepared or
  * stepped last. A schedule's values have the program's numbers. It is borrowed until the next
@@ -80,8 +80,8 @@ typedef struct zt_session_part {
     const zt_run_schedule *plan;
     size_t liveness_bytes; /* the lower bound of plan->arena_bytes */
 } zt_session_part;
-int zt_session_parts(const zt_session *s); /* 0: nothing was prepared */
-zt_session_part zt_session_part_at(const zt_session *s, int i); /* i: 0 to zt_session_parts - 1 */
+int zt_session_parts(const zt_session *session); /* 0: nothing was prepared */
+zt_session_part zt_session_part_at(const zt_session *session, int i); /* i: 0 to zt_session_parts - 1 */
 
 /* ---- eager ops ------------------------------------------------------------------------------- */
 
@@ -89,33 +89,33 @@ typedef struct zt_run zt_run;
 
 /* A runner of eager ops on e, which is borrowed. strict: an op that e lacks is ZT_ENOTSUP. NULL: no
  * memory. */
-zt_run *zt_run_new(zt_engine *e, bool strict);
+zt_run *zt_run_new(zt_engine *engine, bool strict);
 /* Ends a recording, closes every scope and unmarks every tensor. NULL: nothing. */
-void zt_run_free(zt_run *r);
+void zt_run_free(zt_run *run);
 
 /* Scopes nest: a tensor made by an op belongs to the innermost open scope and is released when that
  * ends; zt_tensor_ref keeps it longer. Outside of any scope it lives until zt_run_free, or until an
  * end without a begin. */
-void zt_scope_begin(zt_run *r);
-void zt_scope_end(zt_run *r);
+void zt_scope_begin(zt_run *run);
+void zt_scope_end(zt_run *run);
 /* The next op writes its first output into dst (NULL: a new tensor), whose old content is not read.
  * The op fails with ZT_ESHAPE where the type differs. dst is referenced until then. */
-void zt_run_into(zt_run *r, zt_tensor *dst);
+void zt_run_into(zt_run *run, zt_tensor *dst);
 /* A fault point for tests: the n-th op from now on fails (ZT_ENOMEM), and with `onwards` all after
  * it. nth 0: none. */
-void zt_run_fail(zt_run *r, uint64_t nth, bool onwards);
+void zt_run_fail(zt_run *run, uint64_t nth, bool onwards);
 /* The same with a choice of the events that count: at ALLOC, KERNEL or OUTPUT, of one op, into one
  * tensor. *fault is copied, its names and tensor are borrowed. NULL: none. */
-void zt_run_fault(zt_run *r, const zt_fault *fault);
+void zt_run_fault(zt_run *run, const zt_fault *fault);
 /* Counts since zt_run_new: ops of this kind that succeeded; ops that ran on a fallback engine. */
-uint64_t zt_run_count(const zt_run *r, zt_op op);
-uint64_t zt_run_fallbacks(const zt_run *r);
+uint64_t zt_run_count(const zt_run *run, zt_op op);
+uint64_t zt_run_fallbacks(const zt_run *run);
 
 /* Runs one op; every eager op passes here. attrs: the op's attribute struct; NULL: its defaults.
  * in[]: an entry for each input of the op, NULL: absent. out[]: an entry for each output, which
  * gets a tensor of the innermost scope; all NULL on failure. ZT_EUSAGE: a required input is absent;
  * ZT_ESHAPE or ZT_EUSAGE: types or attributes that the op does not take. */
-zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in, zt_tensor **out);
+zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor **outputs);
 
 /* Asynchronous ops: on an engine that can (cuda, hip, vulkan) an op is only enqueued, and its
  * output stays on the device, where the next op reads it. These submit what is enqueued, wait for
@@ -127,10 +127,10 @@ zt_status zt_run_op(zt_run *r, zt_op op, const void *attrs, zt_tensor *const *in
  *   flush     submit now
  *   sync      submit and wait; the first error
  * On engines without asynchronous ops flush and sync are ZT_OK. */
-void zt_run_eager(zt_run *r, bool on);
-void zt_run_flush_at(zt_run *r, int n);
-zt_status zt_run_flush(zt_run *r);
-zt_status zt_run_sync(zt_run *r);
+void zt_run_eager(zt_run *run, bool on);
+void zt_run_flush_at(zt_run *run, int n);
+zt_status zt_run_flush(zt_run *run);
+zt_status zt_run_sync(zt_run *run);
 
 /* Recording: later ops become steps of a program; tensors that no recorded op made become its
  * inputs in0, in1... in order of first use.
@@ -143,23 +143,23 @@ zt_status zt_run_sync(zt_run *r);
  * A recording keeps its tensors alive. A tensor that an op wrote over by way of another tensor
  * (zt_run_into on a view of it, say) cannot be used in the recording again (ZT_EUSAGE); one that
  * was written over during a pause is a new input. */
-zt_status zt_record_begin(zt_run *r);
-zt_prog *zt_record_end(zt_run *r, zt_tensor *const *outs, int n_outs);
-zt_status zt_record_clear(zt_run *r);
-void zt_record_pause(zt_run *r);
-void zt_record_resume(zt_run *r);
-int zt_record_steps(const zt_run *r); /* steps so far; -1: not recording */
+zt_status zt_record_begin(zt_run *run);
+zt_prog *zt_record_end(zt_run *run, zt_tensor *const *outs, int n_outs);
+zt_status zt_record_clear(zt_run *run);
+void zt_record_pause(zt_run *run);
+void zt_record_resume(zt_run *run);
+int zt_record_steps(const zt_run *run); /* steps so far; -1: not recording */
 
 /* The program recorded so far, borrowed until the next op; NULL: not recording. slot: the number of
  * the value in it that t holds; -1: none, or not recording. */
-const zt_prog *zt_record_prog(const zt_run *r);
-int zt_record_slot(const zt_run *r, const zt_tensor *t);
+const zt_prog *zt_record_prog(const zt_run *run);
+int zt_record_slot(const zt_run *run, const zt_tensor *tensor);
 /* freeze: t becomes data of the recorded program, named `tensor` (copied), not an input; only once,
  * before an op uses it (ZT_EUSAGE). save: writes all frozen tensors, with their present
  * contents, to a file (its container by the suffix, else GGUF) from which zt-run --data reads them.
  * force: an existing file is replaced. ZT_EUSAGE: not recording, or one was written over. */
-zt_status zt_record_freeze(zt_run *r, zt_tensor *t, const char *tensor);
-zt_status zt_record_save(const zt_run *r, const char *path, bool force);
+zt_status zt_record_freeze(zt_run *run, zt_tensor *t, const char *tensor);
+zt_status zt_record_save(const zt_run *run, const char *path, bool force);
 
 /* zt_tensor *zt_eager_rms_norm(zt_run *, zt_tensor *x, zt_tensor *g, const zt_rms_norm_attrs *,
  * zt_tensor **rstd): typed calls of zt_run_op. The result is the first output, a tensor of the
@@ -199,7 +199,7 @@ zt_status zt_record_save(const zt_run *r, const char *path, bool force);
 /* Runs a function of the caller's (zt_func in lib/ops/ops.h) as the op `call`. in[] has an entry
  * for each of its inputs. The result is its first output; out[] (NULL: not wanted) gets all of
  * them. NULL: failed. */
-zt_tensor *zt_apply(zt_run *r, const zt_func *f, zt_tensor *const *in, zt_tensor **out);
+zt_tensor *zt_apply(zt_run *run, const zt_func *function, zt_tensor *const *inputs, zt_tensor **outputs);
 
 /* ---- gradients: a pass over programs --------------------------------------------------------- */
 
@@ -218,7 +218,7 @@ typedef struct zt_grad_opts {
  * numbers). What rows take for constants, integers, and what an op rounds to integers, has the
  * gradient 0. The caller frees the result with zt_prog_free. NULL: a program with states, or an op
  * on the way without a gradient (ZT_ENOTSUP). `ctx` is p's own. */
-zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
+zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
                       const zt_grad_opts *opts);
 
 /* ---- gradients of eager ops ------------------------------------------------------------------ */
@@ -241,12 +241,12 @@ zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *p, const int *wrt, int n,
 /* Marks x, a tensor of plain floats (else ZT_EUSAGE): zt_backward adds to its gradient, that of the
  * value which x then holds. It may be made by an op. The run keeps a reference until the mark is
  * removed (`on` false, which also drops the gradient) or the run is freed. */
-zt_status zt_grad_require(zt_run *r, zt_tensor *x, bool on);
-bool zt_grad_required(const zt_run *r, const zt_tensor *x); /* true: x is marked */
+zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on);
+bool zt_grad_required(const zt_run *run, const zt_tensor *tensor); /* true: x is marked */
 /* The gradient accumulated since it was last zeroed, of x's type; NULL: none, or x is not marked.
  * Borrowed until the next backward, zero or unmarking. */
-zt_tensor *zt_grad_of(const zt_run *r, const zt_tensor *x);
-void zt_grad_zero(zt_run *r, const zt_tensor *x); /* forget x's gradient; NULL: every gradient */
+zt_tensor *zt_grad_of(const zt_run *run, const zt_tensor *tensor);
+void zt_grad_zero(zt_run *run, const zt_tensor *tensor); /* forget x's gradient; NULL: every gradient */
 
 typedef struct zt_backward_opts {
     zt_tensor *dy; /* the cotangent of y, of y's type; NULL: ones */
@@ -257,11 +257,11 @@ typedef struct zt_backward_opts {
  * NULL: from ones, not recorded. Values that were written over since are computed again where
  * their inputs are still there (else ZT_EUSAGE). Nothing marked on the way to y: ZT_EUSAGE; an op
  * without a gradient: ZT_ENOTSUP. On failure no gradient has changed. */
-zt_status zt_backward(zt_run *r, zt_tensor *y, const zt_backward_opts *opts);
+zt_status zt_backward(zt_run *run, zt_tensor *y, const zt_backward_opts *opts);
 
 /* A view of x through which no gradient flows: the same bytes, a tensor of the innermost scope.
  * NULL: failed; x NULL is ZT_EUSAGE. */
-zt_tensor *zt_detach(zt_run *r, zt_tensor *x);
+zt_tensor *zt_detach(zt_run *run, zt_tensor *tensor);
 
 #ifdef __cplusplus
 }

@@ -20,15 +20,15 @@ typedef struct zt_chain {
     bool apart;       /* pick past the first */
     bool *apart_from; /* [values of a program]: the same for what reads such a value; NULL: none */
 } zt_chain;
-void zt_chain_init(zt_chain *c, zt_engine *e);
-void zt_chain_fini(zt_chain *c);
+void zt_chain_init(zt_chain *chain, zt_engine *engine);
+void zt_chain_fini(zt_chain *chain);
 /* The first engine of the chain that has a kernel: its index, or -1 with ZT_ENOTSUP (`strict`: the
  * first engine or nothing). in[k] NULL: absent. */
-int zt_chain_pick(zt_chain *c, bool strict, zt_op op, const void *attrs, const zt_type *const in[],
+int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, const zt_type *const input_types[],
                   const zt_type *out);
 /* May what failed with `s` on the first engine be tried past it? Then the error is told as a
  * warning that names `what`, and taken away. */
-bool zt_chain_spill(zt_chain *c, bool strict, zt_status s, const char *what);
+bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *what);
 
 /* Steps [first, last) run by one engine. in and out name the values that cross its border. */
 typedef struct zt_segment {
@@ -88,14 +88,14 @@ typedef struct zt_plan_layout {
 } zt_plan_layout;
 
 /* What it states for these symbols and outputs (as zt_partition_make's), or NULL. */
-const zt_plan_layout *zt_plan_file_find(const zt_plan_file *p, const int64_t *sym, void *const *out);
-int zt_plan_file_count(const zt_plan_file *p);
-const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *p, int i);
+const zt_plan_layout *zt_plan_file_find(const zt_plan_file *plan, const int64_t *sym, void *const *outputs);
+int zt_plan_file_count(const zt_plan_file *plan);
+const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i);
 
 /* out: an output whose entry is NULL is not wanted; NULL: all are. stated: what must be decided, or
  * NULL. */
-zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *b, bool strict,
-                      void *const *out, const zt_plan_layout *stated);
+zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *bound, bool strict,
+                      void *const *outputs, const zt_plan_layout *stated);
 /* plan_check.c: is the cut as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
  * wrong with them. */
 zt_status zt_plan_layout_parts(const zt_plan_layout *st, const zt_partition *cut, const zt_chain *chain);
@@ -105,9 +105,9 @@ void zt_partition_free(zt_partition *cut);
 
 /* constant_data.c: a tensor whose name begins with @, computed from those of the store. */
 bool zt_is_derived(const char *tensor);
-zt_status zt_constant_data_read(zt_engine *e, const char *name, const zt_type *want,
+zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *want,
                           const zt_store *store, void *bytes);
-zt_ebuf *zt_constant_data_load(zt_engine *e, const char *name, const zt_type *want,
+zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *want,
                          const zt_store *store);
 
 /* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */

@@ -42,10 +42,10 @@ struct zt_session {
 };
 
 /* session.c: the buffer of a data or state value on an engine, made when first needed there. */
-zt_ebuf *zt_session_buf(zt_session *s, int engine, int v, const zt_type *type);
+zt_ebuf *zt_session_buf(zt_session *session, int engine, int v, const zt_type *type);
 
 /* session_prepare.c: what is prepared for these symbols and outputs, or is now. NULL: an error. */
-zt_replay *zt_replay_get(zt_session *s, const zt_binding *b, int n, void *const *out);
-void zt_replay_free(zt_session *s, zt_replay *r); /* r may be NULL */
+zt_replay *zt_replay_get(zt_session *session, const zt_binding *bindings, int n, void *const *outputs);
+void zt_replay_free(zt_session *session, zt_replay *replay); /* r may be NULL */
 
 #endif

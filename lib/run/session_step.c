@@ -5,124 +5,126 @@
 #include <string.h>
 
 /* Where a root's bytes are on the host: the caller's input or output, or our staging. */
-static void *host_of(zt_session *s, zt_replay *r, int root, const void *const *in, void *const *out)
+static void *host_of(zt_session *session, zt_replay *replay, int root, const void *const *inputs, void *const *outputs)
 {
-    const zt_value *v = zt_prog_value(s->prog, root);
-    if (v->kind == ZT_VALUE_IN) return (void *)(uintptr_t)in[v->index];
-    for (int o = 0; o < zt_prog_n_outputs(s->prog); o++)
-        if (out[o] && r->cut.root[zt_prog_output(s->prog, o)->value] == root) return out[o];
-    return r->host[root];
+    const zt_value *value = zt_prog_value(session->prog, root);
+    if (value->kind == ZT_VALUE_IN) return (void *)(uintptr_t)inputs[value->index];
+    for (int o = 0; o < zt_prog_n_outputs(session->prog); o++)
+        if (outputs[o] && replay->cut.root[zt_prog_output(session->prog, o)->value] == root) return outputs[o];
+    return replay->host[root];
 }
 
-static bool donated_in(const zt_partition *cut, const zt_segment *g, int root)
+static bool donated_in(const zt_partition *cut, const zt_segment *segment, int root)
 {
-    for (int i = g->first; i < g->last; i++)
+    for (int i = segment->first; i < segment->last; i++)
         for (int k = 0; k < zt_op_info(cut->step[i].op)->def->donates; k++)
             if (cut->root[cut->step[i].in[k]] == root) return true;
     return false;
 }
 
 /* States used away from home go there before a segment and, if updated, come back after it. */
-static zt_status move_states(zt_session *s, zt_replay *r, const zt_segment *g, bool home)
+static zt_status move_states(zt_session *session, zt_replay *replay, const zt_segment *segment, bool home)
 {
-    if (g->engine == 0) return ZT_OK;
-    zt_engine *a = s->chain.engine[0], *b = s->chain.engine[g->engine];
-    for (int k = 0; k < g->n_bufs; k++) {
-        int v = g->buf[k];
-        if (zt_prog_value(s->prog, v)->kind != ZT_VALUE_STATE) continue;
-        if (home && !donated_in(&r->cut, g, v)) continue;
+    if (segment->engine == 0) return ZT_OK;
+    zt_engine *a = session->chain.engine[0], *b = session->chain.engine[segment->engine];
+    for (int k = 0; k < segment->n_bufs; k++) {
+        int v = segment->buf[k];
+        if (zt_prog_value(session->prog, v)->kind != ZT_VALUE_STATE) continue;
+        if (home && !donated_in(&replay->cut, segment, v)) continue;
         zt_engine *from = home ? b : a, *to = home ? a : b;
-        zt_status st = from->vt->download(from, s->buf[home ? g->engine : 0][v], r->host[v]);
-        if (!st) st = to->vt->upload(to, s->buf[home ? 0 : g->engine][v], r->host[v]);
-        if (st) return st;
+        zt_status status = from->vt->download(from, session->buf[home ? segment->engine : 0][v], replay->host[v]);
+        if (!status) status = to->vt->upload(to, session->buf[home ? 0 : segment->engine][v], replay->host[v]);
+        if (status) return status;
     }
     return ZT_OK;
 }
 
-static zt_status run_segment(zt_session *s, zt_replay *r, int i, const void *const *in,
-                             void *const *out)
+static zt_status run_segment(zt_session *session, zt_replay *replay, int i, const void *const *inputs,
+                             void *const *outputs)
 {
-    const zt_segment *g = &r->cut.segment[i];
-    zt_engine *e = s->chain.engine[g->engine];
-    for (int k = 0; k < g->n_in; k++) r->in[k] = host_of(s, r, g->in[k], in, out);
-    for (int k = 0; k < g->n_out; k++) r->out[k] = host_of(s, r, g->out[k], in, out);
-    zt_status st = move_states(s, r, g, false);
-    if (!st) st = e->vt->replay(e, r->ready[i], r->in, r->out, s->watched ? &s->watch : NULL);
-    return st ? st : move_states(s, r, g, true);
+    const zt_segment *segment = &replay->cut.segment[i];
+    zt_engine *engine = session->chain.engine[segment->engine];
+    for (int k = 0; k < segment->n_in; k++) replay->in[k] = host_of(session, replay, segment->in[k], inputs, outputs);
+    for (int k = 0; k < segment->n_out; k++) replay->out[k] = host_of(session, replay, segment->out[k], inputs, outputs);
+    zt_status status = move_states(session, replay, segment, false);
+    if (!status)
+        status =
+            engine->vt->replay(engine, replay->ready[i], replay->in, replay->out, session->watched ? &session->watch : NULL);
+    return status ? status : move_states(session, replay, segment, true);
 }
 
 /* Outputs that no segment wrote where the caller wants them: inputs, states, data, twins. */
-static zt_status copy_outputs(zt_session *s, zt_replay *r, const void *const *in, void *const *out)
+static zt_status copy_outputs(zt_session *session, zt_replay *replay, const void *const *inputs, void *const *outputs)
 {
-    zt_engine *e = s->chain.engine[0];
-    for (int o = 0; o < zt_prog_n_outputs(s->prog); o++) {
-        int root = r->cut.root[zt_prog_output(s->prog, o)->value];
-        const zt_value *v = zt_prog_value(s->prog, root);
-        size_t bytes = zt_type_bytes(&r->bound->type[root]);
-        zt_status st = ZT_OK;
+    zt_engine *engine = session->chain.engine[0];
+    for (int o = 0; o < zt_prog_n_outputs(session->prog); o++) {
+        int root = replay->cut.root[zt_prog_output(session->prog, o)->value];
+        const zt_value *value = zt_prog_value(session->prog, root);
+        size_t bytes = zt_type_bytes(&replay->bound->type[root]);
+        zt_status status = ZT_OK;
         int64_t handle;
         zt_type type;
-        if (!out[o]) continue;
-        if (v->kind == ZT_VALUE_STATE) {
-            st = e->vt->download(e, s->buf[0][root], out[o]);
-        } else if (v->kind == ZT_VALUE_DATA) {
-            st = s->store.find(s->store.user, v->tensor, &type, &handle);
-            if (!st) st = s->store.read(s->store.user, handle, 0, out[o], bytes);
+        if (!outputs[o]) continue;
+        if (value->kind == ZT_VALUE_STATE) {
+            status = engine->vt->download(engine, session->buf[0][root], outputs[o]);
+        } else if (value->kind == ZT_VALUE_DATA) {
+            status = session->store.find(session->store.user, value->tensor, &type, &handle);
+            if (!status) status = session->store.read(session->store.user, handle, 0, outputs[o], bytes);
         } else {
-            void *from = host_of(s, r, root, in, out);
-            if (from != out[o] && bytes) memcpy(out[o], from, bytes);
+            void *from = host_of(session, replay, root, inputs, outputs);
+            if (from != outputs[o] && bytes) memcpy(outputs[o], from, bytes);
         }
-        if (st) return st;
+        if (status) return status;
     }
     return ZT_OK;
 }
 
 /* `keep s = v` where v is not s updated in place: copy it through the host. Two passes, so that
  * states may trade places. */
-static zt_status copy_keeps(zt_session *s, zt_replay *r, const void *const *in, void *const *out)
+static zt_status copy_keeps(zt_session *session, zt_replay *replay, const void *const *inputs, void *const *outputs)
 {
-    zt_engine *e = s->chain.engine[0];
-    zt_status st = ZT_OK;
+    zt_engine *engine = session->chain.engine[0];
+    zt_status status = ZT_OK;
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < zt_prog_count(s->prog, ZT_VALUE_STATE) && !st; i++) {
-            int v = zt_prog_nth(s->prog, ZT_VALUE_STATE, i), keep = zt_prog_value(s->prog, v)->keep;
-            if (keep < 0 || r->cut.root[keep] == v) continue;
-            int root = r->cut.root[keep];
-            bool state = zt_prog_value(s->prog, root)->kind == ZT_VALUE_STATE;
-            if (pass == 0 && state) st = e->vt->download(e, s->buf[0][root], r->host[root]);
+        for (int i = 0; i < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; i++) {
+            int v = zt_prog_nth(session->prog, ZT_VALUE_STATE, i), keep = zt_prog_value(session->prog, v)->keep;
+            if (keep < 0 || replay->cut.root[keep] == v) continue;
+            int root = replay->cut.root[keep];
+            bool state = zt_prog_value(session->prog, root)->kind == ZT_VALUE_STATE;
+            if (pass == 0 && state) status = engine->vt->download(engine, session->buf[0][root], replay->host[root]);
             if (pass == 1)
-                st = e->vt->upload(e, s->buf[0][v],
-                                   state ? r->host[root] : host_of(s, r, root, in, out));
+                status = engine->vt->upload(engine, session->buf[0][v],
+                                   state ? replay->host[root] : host_of(session, replay, root, inputs, outputs));
         }
     }
-    return st;
+    return status;
 }
 
-static void tell_metrics(const zt_session *s, const zt_replay *r)
+static void tell_metrics(const zt_session *session, const zt_replay *replay)
 {
-    for (int i = 0; i < r->cut.n_segments; i++) {
-        const zt_segment *g = &r->cut.segment[i];
-        for (int k = g->first; k < g->last; k++) {
-            const zt_step *st = &r->cut.step[k];
+    for (int i = 0; i < replay->cut.n_segments; i++) {
+        const zt_segment *segment = &replay->cut.segment[i];
+        for (int k = segment->first; k < segment->last; k++) {
+            const zt_step *step = &replay->cut.step[k];
             zt_type out[ZT_MAX_OUT] = {0};
-            for (int o = 0; o < zt_op_info(st->op)->n_out; o++)
-                out[o] = st->out[o] < 0 ? zt_type_make(ZT_U8, 1, (int64_t[]){0})
-                                        : r->bound->type[st->out[o]];
-            zt_run_metrics(s->ctx, st->op, out, g->engine > 0);
+            for (int o = 0; o < zt_op_info(step->op)->n_out; o++)
+                out[o] = step->out[o] < 0 ? zt_type_make(ZT_U8, 1, (int64_t[]){0})
+                                        : replay->bound->type[step->out[o]];
+            zt_run_metrics(session->ctx, step->op, out, segment->engine > 0);
         }
     }
 }
 
-zt_status zt_session_step(zt_session *s, const zt_binding *b, int n, const void *const *in,
-                          void *const *out)
+zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int n, const void *const *inputs,
+                          void *const *outputs)
 {
-    zt_replay *r = zt_replay_get(s, b, n, out);
-    if (!r) return zt_ctx_status(s->ctx);
-    zt_status st = ZT_OK;
-    for (int i = 0; i < r->cut.n_segments && !st; i++) st = run_segment(s, r, i, in, out);
-    if (!st) st = copy_outputs(s, r, in, out);
-    if (!st) st = copy_keeps(s, r, in, out);
-    if (!st && zt_metrics_on(s->ctx)) tell_metrics(s, r);
-    s->report.steps++;
-    return st;
+    zt_replay *replay = zt_replay_get(session, bindings, n, outputs);
+    if (!replay) return zt_ctx_status(session->ctx);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < replay->cut.n_segments && !status; i++) status = run_segment(session, replay, i, inputs, outputs);
+    if (!status) status = copy_outputs(session, replay, inputs, outputs);
+    if (!status) status = copy_keeps(session, replay, inputs, outputs);
+    if (!status && zt_metrics_on(session->ctx)) tell_metrics(session, replay);
+    session->report.steps++;
+    return status;
 }

@@ -26,35 +26,35 @@ static bool same_dims(const zt_type *a, const zt_type *b)
 }
 
 /* Which of its step's outputs it is. */
-static int output_number(const zt_prog *p, const zt_value *v, int number)
+static int output_number(const zt_prog *program, const zt_value *value, int number)
 {
-    const zt_step *st = zt_prog_step(p, v->index);
+    const zt_step *step = zt_prog_step(program, value->index);
     int k = 0;
-    while (k < ZT_MAX_OUT - 1 && st->out[k] != number) k++;
+    while (k < ZT_MAX_OUT - 1 && step->out[k] != number) k++;
     return k;
 }
 
 /* Inputs a and b of steps `size` apart. first: the block's first step, if the former step is in the
  * first repetition; else -1. */
-static bool alike_value(const zt_prog *p, int a, int b, int size, int first)
+static bool alike_value(const zt_prog *program, int a, int b, int size, int first)
 {
     if (a == b) return true;
     if (a < 0 || b < 0) return false;
-    const zt_value *x = zt_prog_value(p, a), *y = zt_prog_value(p, b);
-    int from = x->kind == ZT_VALUE_OP ? x->index : -1;
+    const zt_value *value = zt_prog_value(program, a), *y = zt_prog_value(program, b);
+    int from = value->kind == ZT_VALUE_OP ? value->index : -1;
     if (first >= 0 && y->kind == ZT_VALUE_OP && from < first)
-        return y->index >= first && y->index < first + size && x->kind != ZT_VALUE_DATA;
-    if (x->kind != y->kind || x->kind == ZT_VALUE_IN) return false;
-    if (x->kind != ZT_VALUE_OP) return same_dims(&x->type, &y->type);
-    return y->index - x->index == size && output_number(p, x, a) == output_number(p, y, b);
+        return y->index >= first && y->index < first + size && value->kind != ZT_VALUE_DATA;
+    if (value->kind != y->kind || value->kind == ZT_VALUE_IN) return false;
+    if (value->kind != ZT_VALUE_OP) return same_dims(&value->type, &y->type);
+    return y->index - value->index == size && output_number(program, value, a) == output_number(program, y, b);
 }
 
 /* Strings are compared by their letters. */
-static bool same_attrs(const zt_opinfo *info, const void *a, const void *b)
+static bool same_attrs(const zt_opinfo *info, const void *left, const void *right)
 {
     char x[ZT_MAX_ATTR_BYTES], y[ZT_MAX_ATTR_BYTES];
-    memcpy(x, a, info->attr_bytes);
-    memcpy(y, b, info->attr_bytes);
+    memcpy(x, left, info->attr_bytes);
+    memcpy(y, right, info->attr_bytes);
     for (int i = 0; i < info->n_attrs; i++) {
         const char *s, *t, *none = NULL;
         size_t at = info->attrs[i].offset;
@@ -116,18 +116,18 @@ static zt_status find_blocks(finder *f, int from, int to, int depth)
         if (extent(&one) > extent(&best)) best = one;
     }
     if (extent(&best) < 4 || depth == 0) return ZT_OK;
-    zt_status s = find_blocks(f, from, best.first, depth - 1);
-    if (!s) s = add_block(f->b, best);
-    return s ? s : find_blocks(f, best.first + extent(&best), to, depth - 1);
+    zt_status status = find_blocks(f, from, best.first, depth - 1);
+    if (!status) status = add_block(f->b, best);
+    return status ? status : find_blocks(f, best.first + extent(&best), to, depth - 1);
 }
 
-zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *p, trace_blocks *b)
+zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *b)
 {
-    finder f = {p, b, MOST_WORK};
+    finder f = {program, b, MOST_WORK};
     *b = (trace_blocks){.ctx = ctx};
-    zt_status s = find_blocks(&f, 0, zt_prog_n_steps(p), 4);
-    if (s) trace_blocks_free(b);
-    return s;
+    zt_status status = find_blocks(&f, 0, zt_prog_n_steps(program), 4);
+    if (status) trace_blocks_free(b);
+    return status;
 }
 
 void trace_blocks_free(trace_blocks *b)
@@ -177,16 +177,16 @@ static int layer_named(search *s, const char *name, size_t n)
 /* -1: no memory. */
 static int layer_of_step(search *s, int i)
 {
-    const zt_step *st = zt_prog_step(s->p, i);
+    const zt_step *step = zt_prog_step(s->p, i);
     int latest = 0, own = -1;
     bool reads = false;
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-        if (st->in[k] < 0) continue;
-        const zt_value *v = zt_prog_value(s->p, st->in[k]);
-        size_t n = v->kind == ZT_VALUE_DATA ? numbered(v->tensor) : 0;
-        if (n && (own = layer_named(s, v->tensor, n)) < 0) return -1;
-        reads = reads || v->kind == ZT_VALUE_DATA;
-        if (v->kind == ZT_VALUE_OP && s->l->of[v->index] > latest) latest = s->l->of[v->index];
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+        if (step->in[k] < 0) continue;
+        const zt_value *value = zt_prog_value(s->p, step->in[k]);
+        size_t n = value->kind == ZT_VALUE_DATA ? numbered(value->tensor) : 0;
+        if (n && (own = layer_named(s, value->tensor, n)) < 0) return -1;
+        reads = reads || value->kind == ZT_VALUE_DATA;
+        if (value->kind == ZT_VALUE_OP && s->l->of[value->index] > latest) latest = s->l->of[value->index];
     }
     return own >= 0 ? own : reads ? 0 : latest;
 }
@@ -196,18 +196,18 @@ static zt_status layers_of_blocks(search *s)
 {
     trace_blocks b;
     char name[24];
-    zt_status st = trace_blocks_find(s->ctx, s->p, &b);
-    for (int i = 0, made = 0; i < b.n && !st; i++) {
-        for (int t = 0; t < b.at[i].times && !st; t++) {
+    zt_status status = trace_blocks_find(s->ctx, s->p, &b);
+    for (int i = 0, made = 0; i < b.n && !status; i++) {
+        for (int t = 0; t < b.at[i].times && !status; t++) {
             snprintf(name, sizeof name, "#%d", made++);
             int layer = layer_named(s, name, strlen(name));
-            if (layer < 0) st = ZT_ENOMEM;
-            for (int k = 0; k < b.at[i].size && !st; k++)
+            if (layer < 0) status = ZT_ENOMEM;
+            for (int k = 0; k < b.at[i].size && !status; k++)
                 s->l->of[b.at[i].first + t * b.at[i].size + k] = layer;
         }
     }
     trace_blocks_free(&b);
-    return st;
+    return status;
 }
 
 static zt_status find_layers(search *s)
@@ -222,23 +222,23 @@ static zt_status find_layers(search *s)
     return s->l->n > 1 ? ZT_OK : layers_of_blocks(s);
 }
 
-zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *p, trace_layers *l)
+zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *program, trace_layers *l)
 {
-    size_t n = (size_t)zt_prog_n_steps(p);
-    search s = {ctx, p, l, zt_map_new(ctx, 64)};
+    size_t n = (size_t)zt_prog_n_steps(program);
+    search s = {ctx, program, l, zt_map_new(ctx, 64)};
     *l = (trace_layers){.memory = zt_arena_new(ctx, 0), .n = 1};
     if (l->memory) {
         l->of = zt_arena_alloc(l->memory, (n + 1) * sizeof *l->of);
         l->name = zt_arena_alloc(l->memory, (n * ZT_MAX_IN + 2) * sizeof *l->name);
     }
-    zt_status st = s.known && l->of && l->name ? ZT_OK : ZT_ENOMEM;
-    if (!st) {
+    zt_status status = s.known && l->of && l->name ? ZT_OK : ZT_ENOMEM;
+    if (!status) {
         l->name[0] = "other";
-        st = find_layers(&s);
+        status = find_layers(&s);
     }
     zt_map_free(s.known);
-    if (st) trace_layers_free(l);
-    return st;
+    if (status) trace_layers_free(l);
+    return status;
 }
 
 void trace_layers_free(trace_layers *l)

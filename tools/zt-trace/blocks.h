@@ -17,7 +17,7 @@ typedef struct trace_blocks {
     int n;
 } trace_blocks;
 
-zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *p, trace_blocks *b);
+zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *b);
 void trace_blocks_free(trace_blocks *b);
 /* The block that step s is in; NULL: none. */
 const trace_block *trace_block_of(const trace_blocks *b, int s);
@@ -33,7 +33,7 @@ typedef struct trace_layers {
     int n;
 } trace_layers;
 
-zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *p, trace_layers *l);
+zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *program, trace_layers *l);
 void trace_layers_free(trace_layers *l);
 
 #endif

@@ -84,17 +84,17 @@ static void put_tracks(trace *t)
 
 static void put_slice(trace *t, const trace_slice *s)
 {
-    const zt_step *st = zt_prog_step(t->look.p, s->step);
+    const zt_step *step = zt_prog_step(t->look.p, s->step);
     zt_cost c = zt_cost_of(t->look.b, t->look.root, t->look.filled, s->step);
     zt_str types;
     zt_str_init(&types, t->cli->ctx);
     trace_types_of(&t->look, s->step, &types);
-    begin_event(t, zt_op_info(st->op)->name, "X", track_of(t, t->look.ran_on[s->step], s->track));
+    begin_event(t, zt_op_info(step->op)->name, "X", track_of(t, t->look.ran_on[s->step], s->track));
     zt_str_puts(t->out, ",\"cat\":");
-    put_string(t->out, zt_op_family(st->op));
+    put_string(t->out, zt_op_family(step->op));
     put_time(t, s->begin, s->end);
     zt_str_puts(t->out, ",\"args\":{\"value\":");
-    put_string(t->out, zt_prog_value(t->look.p, st->out[0])->name);
+    put_string(t->out, zt_prog_value(t->look.p, step->out[0])->name);
     zt_str_puts(t->out, ",\"types\":");
     put_string(t->out, types.data ? types.data : "");
     zt_str_puts(t->out, ",\"layer\":");
@@ -123,10 +123,10 @@ static zt_status put_layers(trace *t)
         zt_str_puts(t->out, ",\"args\":{}}");
         last = end[i];
     }
-    zt_status s = begin && end ? ZT_OK : ZT_ENOMEM;
+    zt_status status = begin && end ? ZT_OK : ZT_ENOMEM;
     zt_free(t->cli->ctx, begin);
     zt_free(t->cli->ctx, end);
-    return s;
+    return status;
 }
 
 /* Of seconds a step, where nothing tells when it began. */
@@ -146,37 +146,37 @@ static zt_status slices_of_seconds(trace_look *l)
 
 static zt_status put_trace(trace *t, const char *name)
 {
-    zt_status s = t->look.n_slices ? ZT_OK : slices_of_seconds(&t->look);
-    if (s) return s;
+    zt_status status = t->look.n_slices ? ZT_OK : slices_of_seconds(&t->look);
+    if (status) return status;
     t->first = true;
     zt_str_puts(t->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     put_metadata(t, "process_name", LAYERS, "name", name);
     for (size_t i = 0; i < t->look.n_slices; i++) put_slice(t, &t->look.slice[i]);
-    s = put_layers(t);
+    status = put_layers(t);
     put_tracks(t);
     zt_str_puts(t->out, "\n]}\n");
-    return s;
+    return status;
 }
 
-zt_status trace_chrome(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_chrome(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
     zt_str out;
-    zt_prog *p = trace_program(cli, operands, n);
-    trace *t = p ? zt_calloc(cli->ctx, 1, sizeof *t) : NULL;
+    zt_prog *program = trace_program(cli, operands, n);
+    trace *t = program ? zt_calloc(cli->ctx, 1, sizeof *t) : NULL;
     if (!t) {
-        zt_prog_free(p);
+        zt_prog_free(program);
         return zt_ctx_status(cli->ctx);
     }
     zt_str_init(&out, cli->ctx);
     t->cli = cli;
     t->out = &out;
-    zt_status s = trace_look_open(&t->look, cli, o, p, operands, n);
-    if (!s) s = trace_layers_find(cli->ctx, p, &t->layers);
-    if (!s) s = put_trace(t, n > 0 ? operands[0] : "stdin");
-    s = trace_write(cli, &out);
+    zt_status status = trace_look_open(&t->look, cli, options, program, operands, n);
+    if (!status) status = trace_layers_find(cli->ctx, program, &t->layers);
+    if (!status) status = put_trace(t, n > 0 ? operands[0] : "stdin");
+    status = trace_write(cli, &out);
     trace_layers_free(&t->layers);
     trace_look_close(&t->look);
     zt_free(cli->ctx, t);
-    zt_prog_free(p);
-    return s;
+    zt_prog_free(program);
+    return status;
 }

@@ -5,63 +5,63 @@
 #include <stdio.h>
 #include <string.h>
 
-static unsigned passes_off(const trace_options *o)
+static unsigned passes_off(const trace_options *options)
 {
     unsigned off = 0;
-    for (int i = 0; i < TRACE_N_PASSES; i++) off |= (unsigned)o->no_pass[i] << i;
+    for (int i = 0; i < TRACE_N_PASSES; i++) off |= (unsigned)options->no_pass[i] << i;
     return off;
 }
 
 /* Numbers by which the passes know shapes: those bound above 1; the others unlike one another. */
-static void make_sample(const zt_prog *p, const zt_bindings *b, zt_binding *sample)
+static void make_sample(const zt_prog *program, const zt_bindings *bindings, zt_binding *sample)
 {
-    for (int i = 0; i < zt_prog_n_symbols(p); i++) {
-        const char *name = zt_prog_symbol_name(p, i);
+    for (int i = 0; i < zt_prog_n_symbols(program); i++) {
+        const char *name = zt_prog_symbol_name(program, i);
         sample[i] = (zt_binding){name, 64 * (2 * i + 3)};
-        for (int k = 0; k < b->n; k++)
-            if (!strcmp(b->at[k].symbol, name) && b->at[k].value > 1)
-                sample[i].value = b->at[k].value;
+        for (int k = 0; k < bindings->n; k++)
+            if (!strcmp(bindings->at[k].symbol, name) && bindings->at[k].value > 1)
+                sample[i].value = bindings->at[k].value;
     }
 }
 
 /* The numbers bound, in the order of the program's symbols; how many: 0 unless all are. */
-static int bind_all(const zt_prog *p, const zt_bindings *b, zt_binding *all)
+static int bind_all(const zt_prog *program, const zt_bindings *bindings, zt_binding *all)
 {
-    if (!trace_all_bound(p, b)) return 0;
-    for (int i = 0; i < zt_prog_n_symbols(p); i++)
-        for (int k = 0; k < b->n; k++)
-            if (!strcmp(b->at[k].symbol, zt_prog_symbol_name(p, i))) all[i] = b->at[k];
-    return zt_prog_n_symbols(p);
+    if (!trace_all_bound(program, bindings)) return 0;
+    for (int i = 0; i < zt_prog_n_symbols(program); i++)
+        for (int k = 0; k < bindings->n; k++)
+            if (!strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, i))) all[i] = bindings->at[k];
+    return zt_prog_n_symbols(program);
 }
 
 /* The least seconds of a step of `p` in a fifth of a second of them; p has the subject's face. */
-static zt_status time_step(const zt_subject *s, zt_engine *e, const zt_prog *p, double *seconds)
+static zt_status time_step(const zt_subject *s, zt_engine *engine, const zt_prog *program, double *seconds)
 {
-    zt_session *run = zt_subject_session_of(s, e, p);
-    zt_status st = run ? zt_subject_step(s, run) : zt_ctx_status(s->cli->ctx);
+    zt_session *run = zt_subject_session_of(s, engine, program);
+    zt_status status = run ? zt_subject_step(s, run) : zt_ctx_status(s->cli->ctx);
     *seconds = INFINITY;
-    for (double begin = zt_seconds(); !st && zt_seconds() - begin < 0.2;) {
+    for (double begin = zt_seconds(); !status && zt_seconds() - begin < 0.2;) {
         double from = zt_seconds();
-        st = zt_subject_step(s, run);
+        status = zt_subject_step(s, run);
         *seconds = fmin(*seconds, zt_seconds() - from);
     }
     zt_session_close(run);
-    return st;
+    return status;
 }
 
 /* seconds[i]: a step before pass i; the last: after all. Passes from i on are off. */
-static zt_status time_passes(zt_cli *cli, const zt_subject *subject, const zt_prog *p, zt_engine *e,
+static zt_status time_passes(zt_cli *cli, const zt_subject *subject, const zt_prog *program, zt_engine *engine,
                              zt_pass_opts opts, double *seconds)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     unsigned off = opts.off;
-    for (int i = 0; i <= TRACE_N_PASSES && !s; i++) {
+    for (int i = 0; i <= TRACE_N_PASSES && !status; i++) {
         opts.off = off | (unsigned)(~UINT64_C(0) << i);
-        zt_prog *q = zt_prog_passes(cli->ctx, p, &opts, NULL);
-        s = q ? time_step(subject, e, q, &seconds[i]) : zt_ctx_status(cli->ctx);
+        zt_prog *q = zt_prog_passes(cli->ctx, program, &opts, NULL);
+        status = q ? time_step(subject, engine, q, &seconds[i]) : zt_ctx_status(cli->ctx);
         zt_prog_free(q);
     }
-    return s;
+    return status;
 }
 
 /* What each pass saved, on stderr; times NULL: it was not run. */
@@ -84,59 +84,59 @@ static void report(const zt_pass_report *r, const double *times)
 }
 
 /* Where every symbol has a number the program is run, too. */
-static zt_status tell(zt_cli *cli, const trace_options *o, const zt_prog *p, zt_engine *e,
-                      char **operands, int n, const zt_pass_opts *opts, const zt_bindings *b)
+static zt_status tell(zt_cli *cli, const trace_options *options, const zt_prog *program, zt_engine *engine,
+                      char **operands, int n, const zt_pass_opts *opts, const zt_bindings *bindings)
 {
     zt_pass_report r[TRACE_N_PASSES];
     double times[TRACE_N_PASSES + 1];
-    bool runs = trace_all_bound(p, b);
+    bool runs = trace_all_bound(program, bindings);
     zt_pass_opts measured = *opts;
     if (runs) { /* memory is that of these numbers */
-        measured.sample = b->at;
-        measured.n_sample = b->n;
+        measured.sample = bindings->at;
+        measured.n_sample = bindings->n;
     }
-    zt_prog *q = zt_prog_passes(cli->ctx, p, &measured, r);
-    zt_subject *subject = q && runs ? trace_subject(cli, o, p, operands, n) : NULL;
-    zt_status s = zt_ctx_status(cli->ctx);
-    if (subject) s = time_passes(cli, subject, p, e, *opts, times);
-    if (!s) report(r, runs ? times : NULL);
+    zt_prog *q = zt_prog_passes(cli->ctx, program, &measured, r);
+    zt_subject *subject = q && runs ? trace_subject(cli, options, program, operands, n) : NULL;
+    zt_status status = zt_ctx_status(cli->ctx);
+    if (subject) status = time_passes(cli, subject, program, engine, *opts, times);
+    if (!status) report(r, runs ? times : NULL);
     zt_subject_close(subject);
     zt_prog_free(q);
-    return s;
+    return status;
 }
 
-static zt_status compile(zt_cli *cli, const trace_options *o, const zt_prog *p, zt_engine *e,
+static zt_status compile(zt_cli *cli, const trace_options *options, const zt_prog *program, zt_engine *engine,
                          char **operands, int n)
 {
     zt_bindings b;
     zt_binding sample[ZT_MAX_SYMBOLS], all[ZT_MAX_SYMBOLS];
     zt_str text;
-    zt_status s = zt_bindings_of(cli->ctx, o->bind, p, &b);
-    if (s) return s;
-    make_sample(p, &b, sample);
-    zt_pass_opts opts = {.sample = sample, .n_sample = zt_prog_n_symbols(p), .engine = e,
-                         .off = passes_off(o)};
-    zt_prog *q = zt_prog_passes(cli->ctx, p, &opts, NULL);
+    zt_status status = zt_bindings_of(cli->ctx, options->bind, program, &b);
+    if (status) return status;
+    make_sample(program, &b, sample);
+    zt_pass_opts opts = {.sample = sample, .n_sample = zt_prog_n_symbols(program), .engine = engine,
+                         .off = passes_off(options)};
+    zt_prog *q = zt_prog_passes(cli->ctx, program, &opts, NULL);
     if (!q) return zt_ctx_status(cli->ctx);
-    zt_plan_file_opts to = {.engine = e, .isa = cli->isa, .off = opts.off, .bind = all,
-                          .n_bind = bind_all(p, &b, all)};
+    zt_plan_file_opts to = {.engine = engine, .isa = cli->isa, .off = opts.off, .bind = all,
+                          .n_bind = bind_all(program, &b, all)};
     zt_str_init(&text, cli->ctx);
-    s = zt_cli_move_model(cli, q, n > 0 ? operands[0] : NULL, cli->output);
-    if (!s) s = zt_plan_file_print(q, &to, &text);
+    status = zt_cli_move_model(cli, q, n > 0 ? operands[0] : NULL, cli->output);
+    if (!status) status = zt_plan_file_print(q, &to, &text);
     zt_prog_free(q);
-    if (!s && o->report) s = tell(cli, o, p, e, operands, n, &opts, &b);
+    if (!status && options->report) status = tell(cli, options, program, engine, operands, n, &opts, &b);
     zt_status written = trace_write(cli, &text);
-    return s ? s : written;
+    return status ? status : written;
 }
 
-zt_status trace_compile(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_compile(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
-    if (!o->report && zt_cli_refuse_given(cli, "model|input|data|seed", "compile without --report"))
+    if (!options->report && zt_cli_refuse_given(cli, "model|input|data|seed", "compile without --report"))
         return ZT_EUSAGE;
-    zt_prog *p = trace_program(cli, operands, n);
-    zt_engine *e = p ? zt_cli_engine(cli) : NULL;
-    zt_status s = e ? compile(cli, o, p, e, operands, n) : zt_ctx_status(cli->ctx);
-    zt_engine_close(e);
-    zt_prog_free(p);
-    return s;
+    zt_prog *program = trace_program(cli, operands, n);
+    zt_engine *engine = program ? zt_cli_engine(cli) : NULL;
+    zt_status status = engine ? compile(cli, options, program, engine, operands, n) : zt_ctx_status(cli->ctx);
+    zt_engine_close(engine);
+    zt_prog_free(program);
+    return status;
 }

@@ -23,15 +23,15 @@ const char *diff_where(const diff_side *side, int step, char *buf, size_t n)
     return buf;
 }
 
-const char *diff_index(const zt_type *t, int64_t element, char *buf, size_t n)
+const char *diff_index(const zt_type *type, int64_t element, char *buf, size_t n)
 {
     int64_t at[ZT_MAX_RANK];
     size_t len = 0;
-    for (int d = t->rank; d-- > 0; element /= t->dim[d]) at[d] = element % t->dim[d];
+    for (int d = type->rank; d-- > 0; element /= type->dim[d]) at[d] = element % type->dim[d];
     buf[0] = 0;
-    for (int d = 0; d < t->rank && len < n; d++)
+    for (int d = 0; d < type->rank && len < n; d++)
         len += (size_t)snprintf(buf + len, n - len, "%s%" PRId64, d ? "," : "[", at[d]);
-    if (len < n) snprintf(buf + len, n - len, t->rank ? "]" : "[]");
+    if (len < n) snprintf(buf + len, n - len, type->rank ? "]" : "[]");
     return buf;
 }
 
@@ -41,33 +41,33 @@ const char *diff_number(double x, char buf[32])
     return buf;
 }
 
-void diff_tell(const diff_job *j, const zt_diff_item *it)
+void diff_tell(const diff_job *j, const zt_diff_item *item)
 {
     const diff_side *b = &j->side[1];
     const zt_bound *bound = zt_interpreter_bound(b->walk);
-    const zt_step *st = zt_prog_step(b->prog, it->step);
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_step *step = zt_prog_step(b->prog, item->step);
+    const zt_opinfo *info = zt_op_info(step->op);
     char where[300], index[240], type[ZT_TYPE_TEXT], got[40], want[40], given[1024] = "";
     size_t at = 0;
     for (int k = 0; k < info->n_in && at < sizeof given; k++)
-        if (st->in[k] >= 0)
+        if (step->in[k] >= 0)
             at += (size_t)snprintf(given + at, sizeof given - at, "%s%s %s", at ? ", " : "",
-                                   info->in_name[k], zt_type_text(&bound->type[st->in[k]], type));
-    zt_type_text(&bound->type[it->value], type);
-    snprintf(got, sizeof got, "%.9g", it->d.got);
-    snprintf(want, sizeof want, "%.9g", it->d.want);
-    if (it->d.worst < 0)
+                                   info->in_name[k], zt_type_text(&bound->type[step->in[k]], type));
+    zt_type_text(&bound->type[item->value], type);
+    snprintf(got, sizeof got, "%.9g", item->d.got);
+    snprintf(want, sizeof want, "%.9g", item->d.want);
+    if (item->d.worst < 0)
         zt_cli_note(j->cli, "%s: step %d, %s '%s' %s of %s: equal numbers, %" PRId64
                     " with other bits",
-                    diff_where(b, it->step, where, sizeof where), it->step, info->name,
-                    zt_prog_value(b->prog, it->value)->name, type, given, it->d.bits);
+                    diff_where(b, item->step, where, sizeof where), item->step, info->name,
+                    zt_prog_value(b->prog, item->value)->name, type, given, item->d.bits);
     else
         zt_cli_note(j->cli, "%s: step %d, %s '%s' %s of %s: element %s is %s, not %s; largest "
                     "error %.3g, NMSE %.3g, allowed %.3g",
-                    diff_where(b, it->step, where, sizeof where), it->step, info->name,
-                    zt_prog_value(b->prog, it->value)->name, type, given,
-                    diff_index(&bound->type[it->value], it->d.worst, index, sizeof index), got,
-                    want, it->d.max_abs, it->d.nmse, it->bound);
+                    diff_where(b, item->step, where, sizeof where), item->step, info->name,
+                    zt_prog_value(b->prog, item->value)->name, type, given,
+                    diff_index(&bound->type[item->value], item->d.worst, index, sizeof index), got,
+                    want, item->d.max_abs, item->d.nmse, item->bound);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -79,32 +79,32 @@ typedef struct report {
     zt_diff_item first;
 } report;
 
-static const char *verdict(const zt_diff_item *it)
+static const char *verdict(const zt_diff_item *item)
 {
-    return it->share > 1 ? "beyond" : it->d.bits == 0 ? "same" : "within";
+    return item->share > 1 ? "beyond" : item->d.bits == 0 ? "same" : "within";
 }
 
-static zt_status put_item(void *user, const zt_diff_item *it)
+static zt_status put_item(void *user, const zt_diff_item *item)
 {
     report *r = user;
     const diff_side *b = &r->j->side[1];
     char step[16], line[24], type[ZT_TYPE_TEXT], n[4][32], bits[24];
     r->items++;
-    r->same += it->d.bits == 0;
-    bool beyond = it->share > 1;
-    if (beyond && !r->beyond++) r->first = *it;
+    r->same += item->d.bits == 0;
+    bool beyond = item->share > 1;
+    if (beyond && !r->beyond++) r->first = *item;
     if (zt_cli_interrupted()) return zt_fail(r->j->cli->ctx, ZT_EINTR, "interrupted");
     if (!beyond && !r->j->o->all) return ZT_OK;
     r->rows++;
-    snprintf(step, sizeof step, "%d", it->step);
-    snprintf(line, sizeof line, "%ld", zt_prog_step_line(b->prog, it->step));
-    snprintf(bits, sizeof bits, "%" PRId64, it->d.bits);
-    const char *cells[] = {step, line, zt_op_info(zt_prog_step(b->prog, it->step)->op)->name,
-                           zt_prog_value(b->prog, it->value)->name,
-                           zt_type_text(&zt_interpreter_bound(b->walk)->type[it->value], type),
-                           zt_interpreter_engine(b->walk, it->step), diff_number(it->d.max_abs, n[0]),
-                           diff_number(it->d.nmse, n[1]), diff_number(it->bound, n[2]),
-                           diff_number(it->share, n[3]), bits, verdict(it)};
+    snprintf(step, sizeof step, "%d", item->step);
+    snprintf(line, sizeof line, "%ld", zt_prog_step_line(b->prog, item->step));
+    snprintf(bits, sizeof bits, "%" PRId64, item->d.bits);
+    const char *cells[] = {step, line, zt_op_info(zt_prog_step(b->prog, item->step)->op)->name,
+                           zt_prog_value(b->prog, item->value)->name,
+                           zt_type_text(&zt_interpreter_bound(b->walk)->type[item->value], type),
+                           zt_interpreter_engine(b->walk, item->step), diff_number(item->d.max_abs, n[0]),
+                           diff_number(item->d.nmse, n[1]), diff_number(item->bound, n[2]),
+                           diff_number(item->share, n[3]), bits, verdict(item)};
     return zt_table_row(r->table, cells);
 }
 
@@ -116,11 +116,11 @@ static zt_status compare(diff_job *j)
     report r = {.j = j};
     r.table = zt_table_new(j->cli, "diff", columns, sizeof columns / sizeof *columns);
     if (!r.table) return ZT_ENOMEM;
-    zt_status s = zt_diff(j->side[0].walk, j->side[1].walk, &j->opts, put_item, &r);
-    if (!s && (r.rows || j->cli->format != ZT_FMT_AUTO)) s = zt_table_print(r.table);
-    if (!s) s = zt_cli_flush(j->cli);
+    zt_status status = zt_diff(j->side[0].walk, j->side[1].walk, &j->opts, put_item, &r);
+    if (!status && (r.rows || j->cli->format != ZT_FMT_AUTO)) status = zt_table_print(r.table);
+    if (!status) status = zt_cli_flush(j->cli);
     zt_table_free(r.table);
-    if (s) return s;
+    if (status) return status;
     if (r.beyond) diff_tell(j, &r.first);
     zt_cli_note(j->cli, "%d values compared: %d the same bits, %d beyond %s", r.items, r.same,
                 r.beyond, r.beyond == 1 ? "its bound" : "their bounds");
@@ -163,15 +163,15 @@ static zt_status open_walks(diff_job *j)
                                j->cli->strict);
         if (!d->walk) return zt_ctx_status(j->cli->ctx);
     }
-    const zt_prog *p = j->side[0].prog;
-    zt_status st = ZT_OK;
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_IN) && !st; i++)
-        st = zt_interpreter_put(j->side[0].walk, zt_prog_nth(p, ZT_VALUE_IN, i), s->feed->in[i]);
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE) && !st; i++)
+    const zt_prog *program = j->side[0].prog;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN) && !status; i++)
+        status = zt_interpreter_put(j->side[0].walk, zt_prog_nth(program, ZT_VALUE_IN, i), s->feed->in[i]);
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++)
         if (s->feed->state[i])
-            st = zt_interpreter_put(j->side[0].walk, zt_prog_nth(p, ZT_VALUE_STATE, i),
+            status = zt_interpreter_put(j->side[0].walk, zt_prog_nth(program, ZT_VALUE_STATE, i),
                              s->feed->state[i]);
-    return st;
+    return status;
 }
 
 static zt_status open_sides(diff_job *j, char **operands, int n)
@@ -183,8 +183,8 @@ static zt_status open_sides(diff_job *j, char **operands, int n)
     if (!j->side[0].prog) return zt_ctx_status(ctx);
     j->side[1].prog = n == 2 ? trace_program(j->cli, operands + 1, 1) : j->side[0].prog;
     if (!j->side[1].prog) return zt_ctx_status(ctx);
-    zt_status s = open_engines(j);
-    if (s) return s;
+    zt_status status = open_engines(j);
+    if (status) return status;
     j->subject = trace_subject(j->cli, j->o, j->side[0].prog, operands, n);
     return j->subject ? open_walks(j) : zt_ctx_status(ctx);
 }
@@ -208,12 +208,12 @@ static zt_status check_use(const diff_job *j, int n)
     return ZT_OK;
 }
 
-zt_status trace_diff(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_diff(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
-    diff_job j = {.cli = cli, .o = o};
-    zt_status s = check_use(&j, n);
-    if (!s) s = open_sides(&j, operands, n);
-    if (!s) s = o->replay ? diff_replay(&j) : compare(&j);
+    diff_job j = {.cli = cli, .o = options};
+    zt_status status = check_use(&j, n);
+    if (!status) status = open_sides(&j, operands, n);
+    if (!status) status = options->replay ? diff_replay(&j) : compare(&j);
     close_sides(&j);
-    return s;
+    return status;
 }

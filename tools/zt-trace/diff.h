@@ -24,10 +24,10 @@ typedef struct diff_job {
 /* "3", "run.zt:31" or, of a program that was not parsed, "step 3". */
 const char *diff_where(const diff_side *side, int step, char *buf, size_t n);
 /* "[3,17]" */
-const char *diff_index(const zt_type *t, int64_t element, char *buf, size_t n);
+const char *diff_index(const zt_type *type, int64_t element, char *buf, size_t n);
 const char *diff_number(double x, char buf[32]);
 /* Tells of an output that is beyond its bound, in words. */
-void diff_tell(const diff_job *j, const zt_diff_item *it);
+void diff_tell(const diff_job *j, const zt_diff_item *item);
 
 /* replay.c: one op, with the inputs that it has there. */
 zt_status diff_replay(diff_job *j);

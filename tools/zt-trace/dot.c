@@ -52,11 +52,11 @@ static void put_merged(zt_str *out, const char *a, const char *b)
 static void put_type(const graph *g, int v)
 {
     char text[ZT_TYPE_TEXT];
-    const zt_type *t = g->b ? &g->b->type[v] : &zt_prog_value(g->p, v)->type;
-    for (int d = 0; d < t->rank; d++)
-        if (t->dim[d] < 0) return;
+    const zt_type *type = g->b ? &g->b->type[v] : &zt_prog_value(g->p, v)->type;
+    for (int d = 0; d < type->rank; d++)
+        if (type->dim[d] < 0) return;
     if (g->b || zt_prog_value(g->p, v)->kind != ZT_VALUE_OP)
-        zt_str_printf(g->out, " %s", zt_type_text(t, text));
+        zt_str_printf(g->out, " %s", zt_type_text(type, text));
 }
 
 /* ---- repetitions ----------------------------------------------------------------------------- */
@@ -91,10 +91,10 @@ static void put_data_type(const graph *g, int s, int k)
 {
     char text[ZT_TYPE_TEXT];
     int v = input_of(g, s, k, 0);
-    zt_dtype dt = zt_prog_value(g->p, v)->type.dtype;
+    zt_dtype dtype = zt_prog_value(g->p, v)->type.dtype;
     for (int r = 1; r < times_of(g, s); r++) {
         int other = input_of(g, s, k, r);
-        if (zt_prog_value(g->p, other)->type.dtype == dt) continue;
+        if (zt_prog_value(g->p, other)->type.dtype == dtype) continue;
         zt_type_text(&zt_prog_value(g->p, v)->type, text);
         zt_str_printf(g->out, " *%s", text + strcspn(text, "["));
         return;
@@ -104,9 +104,9 @@ static void put_data_type(const graph *g, int s, int k)
 
 static void put_data(const graph *g, int s)
 {
-    const zt_step *st = zt_prog_step(g->p, s);
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-        int v = st->in[k], last = v < 0 ? v : last_input(g, s, k);
+    const zt_step *step = zt_prog_step(g->p, s);
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+        int v = step->in[k], last = v < 0 ? v : last_input(g, s, k);
         if (v < 0 || zt_prog_value(g->p, v)->kind != ZT_VALUE_DATA) continue;
         zt_str_puts(g->out, "\\n");
         put_merged(g->out, zt_prog_value(g->p, v)->tensor, zt_prog_value(g->p, last)->tensor);
@@ -127,9 +127,9 @@ static void put_value_node(const graph *g, int v, const char *other, const char 
 /* States that step s reads, which no drawn step before it did. */
 static void put_states(const graph *g, int s, bool *seen)
 {
-    const zt_step *st = zt_prog_step(g->p, s);
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-        int v = st->in[k];
+    const zt_step *step = zt_prog_step(g->p, s);
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+        int v = step->in[k];
         if (v < 0 || seen[v] || zt_prog_value(g->p, v)->kind != ZT_VALUE_STATE) continue;
         seen[v] = true;
         put_value_node(g, v, zt_prog_value(g->p, last_input(g, s, k))->name, "cylinder");
@@ -149,12 +149,12 @@ static unsigned family_number(const char *name)
 
 static void put_step(const graph *g, int s)
 {
-    const zt_step *st = zt_prog_step(g->p, s);
-    zt_str_printf(g->out, "s%d [label=\"%s", s, zt_op_info(st->op)->name);
+    const zt_step *step = zt_prog_step(g->p, s);
+    zt_str_printf(g->out, "s%d [label=\"%s", s, zt_op_info(step->op)->name);
     put_data(g, s);
     zt_str_printf(g->out, "\", color=\"%s\", tooltip=\"",
-                  zt_svg_colour(family_number(zt_op_family(st->op))));
-    put_name(g->out, zt_prog_value(g->p, st->out[0])->name);
+                  zt_svg_colour(family_number(zt_op_family(step->op))));
+    put_name(g->out, zt_prog_value(g->p, step->out[0])->name);
     zt_str_puts(g->out, "\"];\n");
 }
 
@@ -191,9 +191,9 @@ static void put_nodes(const graph *g, bool *seen)
 /* Up to the target, which the caller writes, and put_edge_end. */
 static void put_edge_from(const graph *g, int v)
 {
-    const zt_value *x = zt_prog_value(g->p, v);
-    if (x->kind == ZT_VALUE_OP)
-        zt_str_printf(g->out, "s%d -> ", drawn(g, x->index));
+    const zt_value *value = zt_prog_value(g->p, v);
+    if (value->kind == ZT_VALUE_OP)
+        zt_str_printf(g->out, "s%d -> ", drawn(g, value->index));
     else
         zt_str_printf(g->out, "v%d -> ", v);
 }
@@ -225,9 +225,9 @@ static void put_carried(const graph *g, int s, int k)
 
 static void put_step_edges(const graph *g, int s)
 {
-    const zt_step *st = zt_prog_step(g->p, s);
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-        int v = st->in[k];
+    const zt_step *step = zt_prog_step(g->p, s);
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+        int v = step->in[k];
         if (v < 0 || zt_prog_value(g->p, v)->kind == ZT_VALUE_DATA) continue;
         put_edge_from(g, v);
         zt_str_printf(g->out, "s%d", s);
@@ -261,8 +261,8 @@ static void put_edges(const graph *g, const bool *seen)
 static zt_status put_graph(zt_cli *cli, graph *g, const char *name)
 {
     bool *seen = zt_calloc(cli->ctx, (size_t)zt_prog_n_values(g->p) + 1, sizeof *seen);
-    zt_status s = seen ? trace_blocks_find(cli->ctx, g->p, &g->blocks) : ZT_ENOMEM;
-    if (!s) {
+    zt_status status = seen ? trace_blocks_find(cli->ctx, g->p, &g->blocks) : ZT_ENOMEM;
+    if (!status) {
         zt_str_puts(g->out, "digraph \"");
         put_name(g->out, name);
         zt_str_puts(g->out, "\" {\ngraph [fontname=\"sans-serif\", fontsize=11];\n"
@@ -274,26 +274,26 @@ static zt_status put_graph(zt_cli *cli, graph *g, const char *name)
         trace_blocks_free(&g->blocks);
     }
     zt_free(cli->ctx, seen);
-    return s;
+    return status;
 }
 
-zt_status trace_dot(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
     zt_bindings bind;
-    zt_prog *p = trace_program(cli, operands, n);
-    zt_status s = p ? zt_bindings_of(cli->ctx, o->bind, p, &bind) : zt_ctx_status(cli->ctx);
-    if (s) {
-        zt_prog_free(p);
-        return s;
+    zt_prog *program = trace_program(cli, operands, n);
+    zt_status status = program ? zt_bindings_of(cli->ctx, options->bind, program, &bind) : zt_ctx_status(cli->ctx);
+    if (status) {
+        zt_prog_free(program);
+        return status;
     }
     zt_str out;
     zt_str_init(&out, cli->ctx);
-    graph g = {.p = p, .out = &out};
-    if (trace_all_bound(p, &bind)) g.b = zt_prog_bind(p, bind.at, bind.n);
-    s = zt_ctx_status(cli->ctx);
-    if (!s) s = put_graph(cli, &g, n > 0 ? operands[0] : "stdin");
-    s = trace_write(cli, &out);
+    graph g = {.p = program, .out = &out};
+    if (trace_all_bound(program, &bind)) g.b = zt_prog_bind(program, bind.at, bind.n);
+    status = zt_ctx_status(cli->ctx);
+    if (!status) status = put_graph(cli, &g, n > 0 ? operands[0] : "stdin");
+    status = trace_write(cli, &out);
     zt_bound_free(g.b);
-    zt_prog_free(p);
-    return s;
+    zt_prog_free(program);
+    return status;
 }

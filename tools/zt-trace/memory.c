@@ -43,26 +43,26 @@ static void use(map *m, int value, int at)
 }
 
 /* An input whose bytes an output takes over is not alive beside it. */
-static void hand_on(map *m, const zt_step *st, size_t offset, int at)
+static void hand_on(map *m, const zt_step *step, size_t offset, int at)
 {
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-        life *l = st->in[k] >= 0 && m->of[st->in[k]] >= 0 ? &m->life[m->of[st->in[k]]] : NULL;
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+        life *l = step->in[k] >= 0 && m->of[step->in[k]] >= 0 ? &m->life[m->of[step->in[k]]] : NULL;
         if (l && l->offset == offset && l->dies == at && l->born < at) l->dies = at - 1;
     }
 }
 
 /* Output k of step `at`: its base's life, or one of its own. */
-static void make_life(map *m, const zt_session_part *part, const zt_step *st, int k, int at)
+static void make_life(map *m, const zt_session_part *part, const zt_step *step, int k, int at)
 {
-    int v = st->out[k];
+    int v = step->out[k];
     if (v < 0) return;
-    if (k < zt_op_shares(st->op)) {
-        m->of[v] = m->of[st->in[k]];
+    if (k < zt_op_shares(step->op)) {
+        m->of[v] = m->of[step->in[k]];
         return;
     }
     const zt_place *p = &part->plan->place[v];
     if (p->kind != ZT_PLACE_ARENA) return;
-    hand_on(m, st, p->offset, at);
+    hand_on(m, step, p->offset, at);
     m->of[v] = m->n;
     m->life[m->n++] = (life){
         .value = v, .born = at, .dies = at, .offset = p->offset,
@@ -79,11 +79,11 @@ static void find_lives(map *m)
             m->bound = part.liveness_bytes;
         }
         for (int s = 0; s < part.plan->n_steps; s++, m->n_steps++) {
-            const zt_step *st = &part.plan->step[s];
-            m->step[m->n_steps] = st;
-            for (int k = 0; k < zt_op_info(st->op)->n_in; k++) use(m, st->in[k], m->n_steps);
-            for (int k = 0; k < zt_op_info(st->op)->n_out; k++)
-                make_life(m, &part, st, k, m->n_steps);
+            const zt_step *step = &part.plan->step[s];
+            m->step[m->n_steps] = step;
+            for (int k = 0; k < zt_op_info(step->op)->n_in; k++) use(m, step->in[k], m->n_steps);
+            for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
+                make_life(m, &part, step, k, m->n_steps);
         }
     }
 }
@@ -124,7 +124,7 @@ enum { N_COLUMNS = 7 };
 static const char *const columns[N_COLUMNS] = {"value", "op",      "type",  "#first",
                                                "#last", "#offset", "#bytes"};
 
-static zt_status put_life(const map *m, zt_table *t, const life *l)
+static zt_status put_life(const map *m, zt_table *table, const life *l)
 {
     char type[ZT_TYPE_TEXT], number[4][24];
     snprintf(number[0], 24, "%d", l->born);
@@ -135,17 +135,17 @@ static zt_status put_life(const map *m, zt_table *t, const life *l)
                                    zt_op_info(m->step[l->born]->op)->name,
                                    zt_type_text(&m->look.b->type[l->value], type),
                                    number[0], number[1], number[2], number[3]};
-    return zt_table_row(t, cell);
+    return zt_table_row(table, cell);
 }
 
 static zt_status put_table(map *m)
 {
-    zt_table *t = zt_table_new(m->cli, "trace.memory", columns, N_COLUMNS);
-    zt_status s = t ? ZT_OK : zt_ctx_status(m->cli->ctx);
-    for (int i = 0; i < m->n && !s; i++) s = put_life(m, t, &m->life[i]);
-    if (!s) s = trace_print(m->cli, t);
-    zt_table_free(t);
-    return s;
+    zt_table *table = zt_table_new(m->cli, "trace.memory", columns, N_COLUMNS);
+    zt_status status = table ? ZT_OK : zt_ctx_status(m->cli->ctx);
+    for (int i = 0; i < m->n && !status; i++) status = put_life(m, table, &m->life[i]);
+    if (!status) status = trace_print(m->cli, table);
+    zt_table_free(table);
+    return status;
 }
 
 /* ---- the drawing ----------------------------------------------------------------------------- */
@@ -245,13 +245,13 @@ static zt_status put_drawing(map *m, const char *name, zt_str *out)
     put_rectangles(m, &top, &g, out);
     put_legend(&g, out);
     zt_svg_axes(out, &low);
-    zt_status s = put_line(m, &low, out);
+    zt_status status = put_line(m, &low, out);
     put_level(&low, (double)m->arena, zt_svg_colour(3), false, out);
     put_level(&low, (double)m->bound, zt_svg_colour(1), true, out);
     zt_svg_text(out, LEFT, LINE_TOP + LINE + 56, ZT_SVG_SMALL, ZT_SVG_START, false,
                 "line: the arena's size; broken: the lower bound");
     zt_svg_end(out);
-    return s;
+    return status;
 }
 
 /* Without --format a drawing. */
@@ -264,19 +264,19 @@ static zt_status put_map(map *m, const char *name)
     return trace_write(m->cli, &out);
 }
 
-zt_status trace_memory(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_memory(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
     map m = {.cli = cli};
-    zt_prog *p = trace_program(cli, operands, n);
-    if (!p) return zt_ctx_status(cli->ctx);
-    zt_status s = trace_look_prepare(&m.look, cli, o, p, operands, n);
-    if (!s) s = find_map(&m);
-    if (!s) s = put_map(&m, n > 0 ? operands[0] : "stdin");
+    zt_prog *program = trace_program(cli, operands, n);
+    if (!program) return zt_ctx_status(cli->ctx);
+    zt_status status = trace_look_prepare(&m.look, cli, options, program, operands, n);
+    if (!status) status = find_map(&m);
+    if (!status) status = put_map(&m, n > 0 ? operands[0] : "stdin");
     zt_free(cli->ctx, m.life);
     zt_free(cli->ctx, m.of);
     zt_free(cli->ctx, m.step);
     zt_free(cli->ctx, m.alive);
     trace_look_close(&m.look);
-    zt_prog_free(p);
-    return s;
+    zt_prog_free(program);
+    return status;
 }

@@ -23,15 +23,15 @@ static int64_t rows_filled(const trace_look *l)
 {
     int64_t filled = -1;
     for (int s = 0; s < zt_prog_n_steps(l->p); s++) {
-        const zt_step *st = zt_prog_step(l->p, s);
-        const zt_opinfo *info = zt_op_info(st->op);
+        const zt_step *step = zt_prog_step(l->p, s);
+        const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->n_in; k++) {
-            if (st->in[k] < 0 || strcmp(info->in_name[k], "pos")) continue;
-            const zt_value *v = zt_prog_value(l->p, st->in[k]);
-            const zt_type *t = &l->b->type[st->in[k]];
-            if (v->kind != ZT_VALUE_IN || t->dtype != ZT_I32) continue;
-            const int32_t *at = l->subject->feed->in[v->index];
-            for (int64_t i = 0; i < zt_type_count(t); i++)
+            if (step->in[k] < 0 || strcmp(info->in_name[k], "pos")) continue;
+            const zt_value *value = zt_prog_value(l->p, step->in[k]);
+            const zt_type *type = &l->b->type[step->in[k]];
+            if (value->kind != ZT_VALUE_IN || type->dtype != ZT_I32) continue;
+            const int32_t *at = l->subject->feed->in[value->index];
+            for (int64_t i = 0; i < zt_type_count(type); i++)
                 if (at[i] + (int64_t)1 > filled) filled = at[i] + (int64_t)1;
         }
     }
@@ -41,15 +41,15 @@ static int64_t rows_filled(const trace_look *l)
 void trace_types_of(const trace_look *l, int s, zt_str *out)
 {
     char text[ZT_TYPE_TEXT];
-    const zt_step *st = zt_prog_step(l->p, s);
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_step *step = zt_prog_step(l->p, s);
+    const zt_opinfo *info = zt_op_info(step->op);
     for (int k = 0; k < info->n_in; k++)
-        if (st->in[k] >= 0)
-            zt_str_printf(out, "%s ", zt_type_text(&l->b->type[st->in[k]], text));
+        if (step->in[k] >= 0)
+            zt_str_printf(out, "%s ", zt_type_text(&l->b->type[step->in[k]], text));
     zt_str_puts(out, "->");
     for (int k = 0; k < info->n_out; k++)
-        if (st->out[k] >= 0)
-            zt_str_printf(out, " %s", zt_type_text(&l->b->type[st->out[k]], text));
+        if (step->out[k] >= 0)
+            zt_str_printf(out, " %s", zt_type_text(&l->b->type[step->out[k]], text));
 }
 
 /* ---- replays --------------------------------------------------------------------------------- */
@@ -91,30 +91,30 @@ static zt_status replay_once(trace_look *l, record *r, double *seconds)
 {
     r->n = 0;
     double start = zt_seconds();
-    zt_status s = zt_cli_interrupted() ? ZT_EINTR : zt_subject_step(l->subject, l->session);
+    zt_status status = zt_cli_interrupted() ? ZT_EINTR : zt_subject_step(l->subject, l->session);
     *seconds = zt_seconds() - start;
-    return s || !r->full ? s : ZT_ENOMEM;
+    return status || !r->full ? status : ZT_ENOMEM;
 }
 
 /* The fastest of several replays, into *best. */
 static zt_status replay_some(trace_look *l, record *one, record *best, double *fastest)
 {
     double start = zt_seconds(), seconds;
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     *fastest = 0;
-    for (int i = 0; i < MOST_REPLAYS && !s; i++) {
+    for (int i = 0; i < MOST_REPLAYS && !status; i++) {
         if (i >= LEAST_REPLAYS + WARM && zt_seconds() - start > LONG_ENOUGH) break;
-        s = replay_once(l, one, &seconds);
-        if (s || i < WARM || (*fastest > 0 && seconds >= *fastest)) continue;
+        status = replay_once(l, one, &seconds);
+        if (status || i < WARM || (*fastest > 0 && seconds >= *fastest)) continue;
         *fastest = seconds;
         swap(one, best);
     }
-    return s;
+    return status;
 }
 
-static int by_begin(const void *a, const void *b)
+static int by_begin(const void *left, const void *right)
 {
-    const trace_slice *x = a, *y = b;
+    const trace_slice *x = left, *y = right;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return (x->end > y->end) - (x->end < y->end);
 }
@@ -170,20 +170,20 @@ static zt_status measure(trace_look *l)
 {
     record one = {.l = l}, best = {.l = l};
     double fastest;
-    zt_status s = replay_some(l, &one, &best, &l->replay);
+    zt_status status = replay_some(l, &one, &best, &l->replay);
     zt_session_watch(l->session, &(zt_watch){.span = on_span, .user = &one});
-    if (!s) s = replay_some(l, &one, &best, &fastest);
+    if (!status) status = replay_some(l, &one, &best, &fastest);
     zt_session_watch(l->session, NULL);
-    if (!s) {
+    if (!status) {
         l->slice = best.slice;
         l->n_slices = best.n;
         best.slice = NULL;
         trace_sort_slices(l);
-        s = share_time(l);
+        status = share_time(l);
     }
     zt_free(l->cli->ctx, one.slice);
     zt_free(l->cli->ctx, best.slice);
-    return s;
+    return status;
 }
 
 /* Which engine each step runs on: only parts know it. */
@@ -198,17 +198,17 @@ static void find_engines(trace_look *l)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static zt_status open_subject(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
+static zt_status open_subject(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
                               char **operands, int n)
 {
-    size_t n_steps = (size_t)zt_prog_n_steps(p) + 1;
-    *l = (trace_look){.cli = cli, .p = p, .filled = -1};
-    l->subject = trace_subject(cli, o, p, operands, n);
+    size_t n_steps = (size_t)zt_prog_n_steps(program) + 1;
+    *l = (trace_look){.cli = cli, .p = program, .filled = -1};
+    l->subject = trace_subject(cli, options, program, operands, n);
     if (!l->subject) return zt_ctx_status(cli->ctx);
     l->b = l->subject->feed->bound;
     l->seconds = zt_calloc(cli->ctx, n_steps, sizeof *l->seconds);
     l->ran_on = zt_calloc(cli->ctx, n_steps, sizeof *l->ran_on);
-    l->root = zt_cost_roots(cli->ctx, p);
+    l->root = zt_cost_roots(cli->ctx, program);
     if (!l->seconds || !l->ran_on || !l->root) return ZT_ENOMEM;
     for (size_t i = 0; i < n_steps; i++) l->ran_on[i] = "";
     l->filled = rows_filled(l);
@@ -220,30 +220,30 @@ static zt_status open_session(trace_look *l)
     l->engine = zt_cli_engine(l->cli);
     l->session = l->engine ? zt_subject_session(l->subject, l->engine) : NULL;
     if (!l->session) return zt_ctx_status(l->cli->ctx);
-    zt_status s = zt_session_prepare(l->session, l->subject->bind.at, l->subject->bind.n,
+    zt_status status = zt_session_prepare(l->session, l->subject->bind.at, l->subject->bind.n,
                                      l->subject->feed->out);
-    if (!s) find_engines(l);
-    return s;
+    if (!status) find_engines(l);
+    return status;
 }
 
-zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
+zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
                           char **operands, int n)
 {
     *l = (trace_look){.cli = cli};
-    if (o->times && zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed",
+    if (options->times && zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed",
                                         "times that are read (--times): nothing is run"))
         return ZT_EUSAGE;
-    zt_status s = open_subject(l, cli, o, p, operands, n);
-    if (!s && o->times) return trace_times_read(l, o->times);
-    if (!s) s = open_session(l);
-    return s ? s : measure(l);
+    zt_status status = open_subject(l, cli, options, program, operands, n);
+    if (!status && options->times) return trace_times_read(l, options->times);
+    if (!status) status = open_session(l);
+    return status ? status : measure(l);
 }
 
-zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
+zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
                              char **operands, int n)
 {
-    zt_status s = open_subject(l, cli, o, p, operands, n);
-    return s ? s : open_session(l);
+    zt_status status = open_subject(l, cli, options, program, operands, n);
+    return status ? status : open_session(l);
 }
 
 void trace_look_close(trace_look *l)

@@ -30,12 +30,12 @@ typedef struct trace_look {
 
 /* Opens the subject, and runs it unless --times is given. p is borrowed. Close it also when this
  * fails. */
-zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
+zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
                           char **operands, int n);
 void trace_look_close(trace_look *l);
 
 /* A session for memory, prepared and not run. */
-zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *o, const zt_prog *p,
+zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
                              char **operands, int n);
 
 /* "f32[2,64] q8_0[5,64] -> f32[2,5]" */

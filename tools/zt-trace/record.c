@@ -45,13 +45,13 @@ static zt_status read_prompt(recording *r)
 {
     const char *text = r->o->prompt;
     zt_vocab *v = zt_vocab_open(r->gguf);
-    zt_status s = v ? zt_vocab_encode(v, text, strlen(text), ZT_TOK_BOS_RULE, &r->ids)
+    zt_status status = v ? zt_vocab_encode(v, text, strlen(text), ZT_TOK_BOS_RULE, &r->ids)
                     : zt_ctx_status(r->ctx);
     zt_vocab_free(v);
     r->n = (int64_t)r->ids.n;
     r->prompt = r->ids.n;
-    if (s == ZT_OK && r->n == 0) s = zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
-    return s;
+    if (status == ZT_OK && r->n == 0) status = zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
+    return status;
 }
 
 /* ---- the symbols' numbers -------------------------------------------------------------------- */
@@ -70,30 +70,30 @@ static zt_status give_numbers(recording *r)
     const zt_binding b[] = {{"n", single ? 1 : (int64_t)r->prompt},
                             {"m", 1},
                             {"ctx", cache_rows((int64_t)r->prompt + r->o->at)}};
-    zt_status s = ZT_OK;
-    for (int i = 0; i < zt_prog_n_symbols(r->prog) && !s; i++)
-        for (int k = 0; k < 3 && !s; k++)
+    zt_status status = ZT_OK;
+    for (int i = 0; i < zt_prog_n_symbols(r->prog) && !status; i++)
+        for (int k = 0; k < 3 && !status; k++)
             if (!strcmp(zt_prog_symbol_name(r->prog, i), b[k].symbol))
-                s = zt_prog_set_binding(r->prog, b[k].symbol, b[k].value);
-    return s;
+                status = zt_prog_set_binding(r->prog, b[k].symbol, b[k].value);
+    return status;
 }
 
 /* The model as the program's folder has it. Standard input has no name. */
-static zt_status name_model(zt_cli *cli, zt_prog *p, const char *model)
+static zt_status name_model(zt_cli *cli, zt_prog *program, const char *model)
 {
     if (!strcmp(model, "-")) return ZT_OK;
     char *path = zt_cli_path_from(cli->ctx, model, cli->output);
-    zt_status s = path ? zt_prog_model_path(p, path) : zt_ctx_status(cli->ctx);
+    zt_status status = path ? zt_prog_model_path(program, path) : zt_ctx_status(cli->ctx);
     zt_free(cli->ctx, path);
-    return s;
+    return status;
 }
 
 /* ---- up to the step -------------------------------------------------------------------------- */
 
 /* An input of the program, by its name: those of lib/llm's forward passes. */
-static void fill_input(const recording *r, const char *name, const zt_type *t, int32_t *x)
+static void fill_input(const recording *r, const char *name, const zt_type *type, int32_t *x)
 {
-    int64_t count = zt_type_count(t);
+    int64_t count = zt_type_count(type);
     for (int64_t i = 0; i < count; i++)
         x[i] = !strcmp(name, "ids")     ? r->ids.id[r->from + i]
                : !strcmp(name, "pos")   ? (int32_t)(r->from + i)
@@ -121,34 +121,34 @@ static zt_status begin_step(recording *r)
 }
 
 /* Which output is the likeliest token; -1: none. */
-static int best_output(const zt_prog *p)
+static int best_output(const zt_prog *program)
 {
-    for (int i = 0; i < zt_prog_n_outputs(p); i++)
-        if (!strcmp(zt_prog_output(p, i)->name, "best")) return i;
+    for (int i = 0; i < zt_prog_n_outputs(program); i++)
+        if (!strcmp(zt_prog_output(program, i)->name, "best")) return i;
     return -1;
 }
 
 /* Runs the step, and makes the one after it the next. */
-static zt_status advance(recording *r, zt_session *s, int best)
+static zt_status advance(recording *r, zt_session *session, int best)
 {
-    zt_status st = zt_cli_interrupted() ? ZT_EINTR
-                                        : zt_session_step(s, r->bind, 2,
+    zt_status status = zt_cli_interrupted() ? ZT_EINTR
+                                        : zt_session_step(session, r->bind, 2,
                                                           (const void *const *)r->feed->in,
                                                           r->feed->out);
-    if (st == ZT_OK) st = zt_ids_push(r->ctx, &r->ids, *(int32_t *)r->feed->out[best]);
+    if (status == ZT_OK) status = zt_ids_push(r->ctx, &r->ids, *(int32_t *)r->feed->out[best]);
     r->from += r->n;
     r->n = 1;
-    return st == ZT_OK ? begin_step(r) : st;
+    return status == ZT_OK ? begin_step(r) : status;
 }
 
-static zt_status take_states(recording *r, zt_session *s)
+static zt_status take_states(recording *r, zt_session *session)
 {
     for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE); i++) {
-        zt_type t = zt_session_state_type(s, i);
-        r->feed->state[i] = zt_alloc(r->ctx, zt_type_bytes(&t) + 1);
+        zt_type type = zt_session_state_type(session, i);
+        r->feed->state[i] = zt_alloc(r->ctx, zt_type_bytes(&type) + 1);
         if (!r->feed->state[i]) return ZT_ENOMEM;
-        zt_status st = zt_session_state_get(s, i, r->feed->state[i]);
-        if (st) return st;
+        zt_status status = zt_session_state_get(session, i, r->feed->state[i]);
+        if (status) return status;
     }
     return ZT_OK;
 }
@@ -156,16 +156,16 @@ static zt_status take_states(recording *r, zt_session *s)
 static zt_status run_up_to_step(recording *r)
 {
     int best = best_output(r->prog);
-    zt_status st = begin_step(r);
-    if (st || r->o->at == 0) return st;
+    zt_status status = begin_step(r);
+    if (status || r->o->at == 0) return status;
     if (best < 0) return zt_fail(r->ctx, ZT_EUSAGE, "--at: the model makes no tokens");
     zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
-    zt_session *s = zt_session_open(r->engine, r->prog, &r->store, &so);
-    if (!s) return zt_ctx_status(r->ctx);
-    for (int64_t i = 0; i < r->o->at && !st; i++) st = advance(r, s, best);
-    if (!st) st = take_states(r, s);
-    zt_session_close(s);
-    return st;
+    zt_session *session = zt_session_open(r->engine, r->prog, &r->store, &so);
+    if (!session) return zt_ctx_status(r->ctx);
+    for (int64_t i = 0; i < r->o->at && !status; i++) status = advance(r, session, best);
+    if (!status) status = take_states(r, session);
+    zt_session_close(session);
+    return status;
 }
 
 /* ---- the step, op by op ---------------------------------------------------------------------- */
@@ -186,29 +186,29 @@ static zt_status read_steps(recording *r, int64_t *first, int64_t *last)
 
 static zt_status walk_to(recording *r, int64_t last)
 {
-    zt_status st = ZT_OK;
+    zt_status status = ZT_OK;
     r->walk = zt_interpreter_open(r->engine, r->prog, &r->store, r->bind, 3, r->cli->strict);
     if (!r->walk) return zt_ctx_status(r->ctx);
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && !st; i++)
-        st = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_IN, i), r->feed->in[i]);
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE) && !st; i++)
+    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && !status; i++)
+        status = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_IN, i), r->feed->in[i]);
+    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE) && !status; i++)
         if (r->feed->state[i])
-            st = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_STATE, i), r->feed->state[i]);
-    for (int s = 0; s <= last && !st; s++)
-        st = zt_cli_interrupted() ? ZT_EINTR : zt_interpreter_step(r->walk, s);
-    return st;
+            status = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_STATE, i), r->feed->state[i]);
+    for (int s = 0; s <= last && !status; s++)
+        status = zt_cli_interrupted() ? ZT_EINTR : zt_interpreter_step(r->walk, s);
+    return status;
 }
 
 /* What is printed: the program, or the part of it that --steps tells. */
 static zt_status choose_part(recording *r)
 {
     int64_t first = 0, last = zt_prog_n_steps(r->prog) - 1;
-    zt_status st = r->o->steps ? read_steps(r, &first, &last) : ZT_OK;
-    if (!st && r->o->steps) r->part = zt_prog_part(r->feed->bound, (int)first, (int)last);
-    if (!st) r->bound = zt_prog_bind(r->part ? r->part : r->prog, r->bind, 3);
-    if (!st && !r->bound) st = zt_ctx_status(r->ctx);
+    zt_status status = r->o->steps ? read_steps(r, &first, &last) : ZT_OK;
+    if (!status && r->o->steps) r->part = zt_prog_part(r->feed->bound, (int)first, (int)last);
+    if (!status) r->bound = zt_prog_bind(r->part ? r->part : r->prog, r->bind, 3);
+    if (!status && !r->bound) status = zt_ctx_status(r->ctx);
     bool walks = r->o->values || (r->o->times && r->part);
-    return st || !walks ? st : walk_to(r, last);
+    return status || !walks ? status : walk_to(r, last);
 }
 
 /* The bytes of a value of what is printed. */
@@ -220,28 +220,28 @@ static const void *bytes_of(recording *r, int v)
 /* Everything but data, in the order of the program. */
 static zt_status write_values(recording *r)
 {
-    const zt_prog *p = r->bound->prog;
+    const zt_prog *program = r->bound->prog;
     zt_checkpoint_opts co = {.to = zt_container_named("npz"), .force = r->cli->force};
     zt_entry *e = zt_calloc(r->ctx, (size_t)r->bound->n_values + 1, sizeof *e);
     zt_meta *meta = zt_meta_new(r->ctx);
     int64_t n = 0;
     for (int v = 0; e && v < r->bound->n_values; v++) {
-        if (zt_prog_value(p, v)->kind == ZT_VALUE_DATA) continue;
-        const zt_type *t = &r->bound->type[v];
-        e[n++] = (zt_entry){zt_prog_value(p, v)->name, zt_dtype_get(t->dtype)->name, *t,
-                            zt_type_bytes(t)};
+        if (zt_prog_value(program, v)->kind == ZT_VALUE_DATA) continue;
+        const zt_type *type = &r->bound->type[v];
+        e[n++] = (zt_entry){zt_prog_value(program, v)->name, zt_dtype_get(type->dtype)->name, *type,
+                            zt_type_bytes(type)};
     }
     zt_writer *w = e && meta ? zt_writer_open(r->ctx, r->o->values, &co, meta, e, n) : NULL;
-    zt_status st = w ? ZT_OK : zt_ctx_status(r->ctx);
-    for (int64_t i = 0; i < n && !st; i++) {
-        const void *bytes = bytes_of(r, zt_prog_find(p, e[i].name));
-        st = bytes ? zt_writer_put(w, bytes, e[i].bytes) : zt_ctx_status(r->ctx);
+    zt_status status = w ? ZT_OK : zt_ctx_status(r->ctx);
+    for (int64_t i = 0; i < n && !status; i++) {
+        const void *bytes = bytes_of(r, zt_prog_find(program, e[i].name));
+        status = bytes ? zt_writer_put(w, bytes, e[i].bytes) : zt_ctx_status(r->ctx);
     }
-    if (!st) st = zt_writer_commit(w);
+    if (!status) status = zt_writer_commit(w);
     zt_writer_close(w);
     zt_meta_free(meta);
     zt_free(r->ctx, e);
-    return st;
+    return status;
 }
 
 /* ---- the step, timed ------------------------------------------------------------------------- */
@@ -261,11 +261,11 @@ static void note(void *user, const zt_run_schedule *plan, int step, double secon
 }
 
 /* The inputs and states of what is printed, as they are before it. */
-static zt_status feed_part(recording *r, zt_bound_inputs *f)
+static zt_status feed_part(recording *r, zt_bound_inputs *bound_inputs)
 {
     static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
     for (int k = 0; k < 2; k++) {
-        void **to = k ? f->state : f->in;
+        void **to = k ? bound_inputs->state : bound_inputs->in;
         for (int i = 0; i < zt_prog_count(r->part, kinds[k]); i++) {
             int v = zt_prog_nth(r->part, kinds[k], i);
             const void *from = bytes_of(r, v);
@@ -280,29 +280,29 @@ static zt_status feed_part(recording *r, zt_bound_inputs *f)
 
 static zt_status replay(recording *r, stopwatch *c)
 {
-    zt_engine *e = zt_engine_trace(zt_cli_engine(r->cli), note, c);
+    zt_engine *engine = zt_engine_trace(zt_cli_engine(r->cli), note, c);
     zt_bound_inputs_opts fo = {.draw = true};
-    zt_bound_inputs *own = r->part ? zt_bound_inputs_new(r->ctx, r->part, &fo) : NULL, *f = own ? own : r->feed;
+    zt_bound_inputs *own = r->part ? zt_bound_inputs_new(r->ctx, r->part, &fo) : NULL, *bound_inputs = own ? own : r->feed;
     zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
-    zt_session *s = e ? zt_session_open(e, c->prog, &r->store, &so) : NULL;
-    zt_status st = s && (own || !r->part) ? ZT_OK : zt_ctx_status(r->ctx);
-    if (!st && own) st = feed_part(r, own);
-    for (int i = 0; i < REPLAYS && !st; i++) {
-        st = zt_cli_interrupted() ? ZT_EINTR : zt_bound_inputs_states(f, s);
-        if (!st) st = zt_session_step(s, r->bind, 2, (const void *const *)f->in, f->out);
+    zt_session *session = engine ? zt_session_open(engine, c->prog, &r->store, &so) : NULL;
+    zt_status status = session && (own || !r->part) ? ZT_OK : zt_ctx_status(r->ctx);
+    if (!status && own) status = feed_part(r, own);
+    for (int i = 0; i < REPLAYS && !status; i++) {
+        status = zt_cli_interrupted() ? ZT_EINTR : zt_bound_inputs_states(bound_inputs, session);
+        if (!status) status = zt_session_step(session, r->bind, 2, (const void *const *)bound_inputs->in, bound_inputs->out);
     }
-    zt_session_close(s);
+    zt_session_close(session);
     zt_bound_inputs_free(own);
-    zt_engine_close(e);
-    return st;
+    zt_engine_close(engine);
+    return status;
 }
 
 static zt_status put_times(const stopwatch *c, zt_str *out)
 {
     for (int s = 0; s < zt_prog_n_steps(c->prog); s++) {
-        const zt_step *st = zt_prog_step(c->prog, s);
+        const zt_step *step = zt_prog_step(c->prog, s);
         zt_str_printf(out, "{\"step\":%d,\"op\":\"%s\",\"out\":\"%s\",\"seconds\":%.9f}\n", s,
-                      zt_op_info(st->op)->name, zt_prog_value(c->prog, st->out[0])->name,
+                      zt_op_info(step->op)->name, zt_prog_value(c->prog, step->out[0])->name,
                       c->least[s]);
     }
     return zt_ctx_status(out->ctx);
@@ -315,34 +315,34 @@ static zt_status write_times(recording *r)
     zt_str text;
     zt_str_init(&text, r->ctx);
     zt_sink *sink = c.least ? zt_sink_open(r->ctx, r->o->times, r->cli->force) : NULL;
-    zt_status st = sink ? replay(r, &c) : zt_ctx_status(r->ctx);
-    if (!st) st = put_times(&c, &text);
-    if (!st) st = zt_sink_write(sink, text.data, text.len);
-    if (!st) st = zt_sink_commit(sink);
+    zt_status status = sink ? replay(r, &c) : zt_ctx_status(r->ctx);
+    if (!status) status = put_times(&c, &text);
+    if (!status) status = zt_sink_write(sink, text.data, text.len);
+    if (!status) status = zt_sink_commit(sink);
     zt_sink_close(sink);
     zt_str_fini(&text);
     zt_free(r->ctx, c.least);
-    return st;
+    return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static zt_status check(zt_cli *cli, const trace_options *o)
+static zt_status check(zt_cli *cli, const trace_options *options)
 {
-    const char *const out[] = {cli->output ? cli->output : "-", o->values, o->times};
-    if (!o->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
+    const char *const out[] = {cli->output ? cli->output : "-", options->values, options->times};
+    if (!options->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
     if (zt_cli_refuse_given(cli, "cycles", "a language model; it applies to a network"))
         return ZT_EUSAGE;
-    if (o->prompt && !*o->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
-    if (!o->prompt && (o->steps || o->values || o->times || o->at))
+    if (options->prompt && !*options->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
+    if (!options->prompt && (options->steps || options->values || options->times || options->at))
         return zt_fail(cli->ctx, ZT_EUSAGE,
                        "--steps, --values, --times and --at are of a run: give a prompt (-p)");
-    if (!o->steps && !o->values && !o->times &&
+    if (!options->steps && !options->values && !options->times &&
         zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS,
                             "record without --steps, --values or --times: nothing is run"))
         return ZT_EUSAGE;
     for (int i = 0; i < 3; i++) {
-        if (zt_cli_refuse_same(cli, o->model, out[i])) return zt_ctx_status(cli->ctx);
+        if (zt_cli_refuse_same(cli, options->model, out[i])) return zt_ctx_status(cli->ctx);
         for (int k = 0; k < i; k++)
             if (out[i] && out[k] && !strcmp(out[i], out[k]))
                 return zt_fail(cli->ctx, ZT_EUSAGE, "two outputs are one file, '%s'",
@@ -353,45 +353,45 @@ static zt_status check(zt_cli *cli, const trace_options *o)
 
 static zt_status record(recording *r)
 {
-    const trace_options *o = r->o;
-    zt_status st = check(r->cli, o);
-    if (!st) st = open_program(r);
-    if (!st) st = name_model(r->cli, r->prog, o->model);
-    if (!st && o->prompt) st = read_prompt(r);
-    if (!st) st = give_numbers(r);
-    if (!st && o->prompt && (o->steps || o->values || o->times)) {
+    const trace_options *options = r->o;
+    zt_status status = check(r->cli, options);
+    if (!status) status = open_program(r);
+    if (!status) status = name_model(r->cli, r->prog, options->model);
+    if (!status && options->prompt) status = read_prompt(r);
+    if (!status) status = give_numbers(r);
+    if (!status && options->prompt && (options->steps || options->values || options->times)) {
         r->engine = zt_cli_engine(r->cli);
-        if (!r->engine) st = zt_ctx_status(r->ctx);
-        if (!st) st = run_up_to_step(r);
-        if (!st) st = choose_part(r);
+        if (!r->engine) status = zt_ctx_status(r->ctx);
+        if (!status) status = run_up_to_step(r);
+        if (!status) status = choose_part(r);
     }
-    if (!st && o->values) st = write_values(r);
-    if (!st && o->times) st = write_times(r);
-    return st ? st : trace_write_program(r->cli, r->part ? r->part : r->prog);
+    if (!status && options->values) status = write_values(r);
+    if (!status && options->times) status = write_times(r);
+    return status ? status : trace_write_program(r->cli, r->part ? r->part : r->prog);
 }
 
 /* Of a network the program is all there is. */
-static zt_status record_network(zt_cli *cli, const trace_options *o)
+static zt_status record_network(zt_cli *cli, const trace_options *options)
 {
     if (zt_cli_refuse_given(cli,
                             "prompt|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
                             "a network; it applies to a language model"))
         return ZT_EUSAGE;
-    zt_prog *p = zt_cli_network(cli, o->model, &(zt_nn_options){.cycles = o->cycles});
-    zt_status st = p ? name_model(cli, p, o->model) : zt_ctx_status(cli->ctx);
-    for (int i = 0; p && i < zt_prog_n_symbols(p) && !st; i++) /* a batch of one */
-        st = zt_prog_set_binding(p, zt_prog_symbol_name(p, i), 1);
-    if (!st) st = trace_write_program(cli, p);
-    zt_prog_free(p);
-    return st;
+    zt_prog *program = zt_cli_network(cli, options->model, &(zt_nn_options){.cycles = options->cycles});
+    zt_status status = program ? name_model(cli, program, options->model) : zt_ctx_status(cli->ctx);
+    for (int i = 0; program && i < zt_prog_n_symbols(program) && !status; i++) /* a batch of one */
+        status = zt_prog_set_binding(program, zt_prog_symbol_name(program, i), 1);
+    if (!status) status = trace_write_program(cli, program);
+    zt_prog_free(program);
+    return status;
 }
 
-zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_record(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
     (void)operands, (void)n;
-    if (zt_cli_is_network(cli, o->model)) return record_network(cli, o);
-    recording r = {.cli = cli, .ctx = cli->ctx, .o = o};
-    zt_status st = record(&r);
+    if (zt_cli_is_network(cli, options->model)) return record_network(cli, options);
+    recording r = {.cli = cli, .ctx = cli->ctx, .o = options};
+    zt_status status = record(&r);
     zt_bound_free(r.bound);
     zt_interpreter_close(r.walk);
     zt_prog_free(r.part);
@@ -400,5 +400,5 @@ zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int
     zt_engine_close(r.engine);
     zt_prog_free(r.prog);
     zt_gguf_close(r.gguf);
-    return st;
+    return status;
 }

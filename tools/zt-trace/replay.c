@@ -13,18 +13,18 @@
 /* A line of the text, or the name of a value. */
 static int find_step(const diff_job *j)
 {
-    const zt_prog *p = j->side[0].prog;
+    const zt_prog *program = j->side[0].prog;
     const char *text = j->o->replay;
     char shown[96];
     int64_t line;
     if (zt_parse_i64(text, &line)) {
-        for (int s = 0; s < zt_prog_n_steps(p); s++)
-            if (zt_prog_step_line(p, s) == line) return s;
+        for (int s = 0; s < zt_prog_n_steps(program); s++)
+            if (zt_prog_step_line(program, s) == line) return s;
         zt_fail(j->cli->ctx, ZT_EUSAGE, "option '--replay': line %s of the program is no op", text);
         return -1;
     }
-    int v = zt_prog_find(p, text);
-    if (v >= 0 && zt_prog_value(p, v)->kind == ZT_VALUE_OP) return zt_prog_value(p, v)->index;
+    int v = zt_prog_find(program, text);
+    if (v >= 0 && zt_prog_value(program, v)->kind == ZT_VALUE_OP) return zt_prog_value(program, v)->index;
     zt_fail(j->cli->ctx, ZT_EUSAGE, "option '--replay': '%s' is neither a line with an op nor a "
             "value that an op makes", zt_escape(shown, sizeof shown, text, strlen(text)));
     return -1;
@@ -34,19 +34,19 @@ static int find_step(const diff_job *j)
 static zt_status put_recorded(const diff_job *j, int v, bool *found)
 {
     zt_checkpoint *c = j->subject->input;
-    zt_interpreter *w = j->side[0].walk;
-    const zt_type *t = &zt_interpreter_bound(w)->type[v];
+    zt_interpreter *interpreter = j->side[0].walk;
+    const zt_type *type = &zt_interpreter_bound(interpreter)->type[v];
     int64_t i = c ? zt_checkpoint_find(c, zt_prog_value(j->side[0].prog, v)->name) : -1;
     zt_entry e;
     if (i >= 0) zt_checkpoint_get(c, i, &e);
-    *found = i >= 0 && zt_type_equal(&e.type, t);
+    *found = i >= 0 && zt_type_equal(&e.type, type);
     if (!*found) return ZT_OK;
-    void *bytes = zt_alloc(j->cli->ctx, zt_type_bytes(t) + 1);
+    void *bytes = zt_alloc(j->cli->ctx, zt_type_bytes(type) + 1);
     if (!bytes) return ZT_ENOMEM;
-    zt_status s = zt_checkpoint_read(c, i, 0, bytes, zt_type_bytes(t));
-    if (!s) s = zt_interpreter_put(w, v, bytes);
+    zt_status status = zt_checkpoint_read(c, i, 0, bytes, zt_type_bytes(type));
+    if (!status) status = zt_interpreter_put(interpreter, v, bytes);
     zt_free(j->cli->ctx, bytes);
-    return s;
+    return status;
 }
 
 /* The op's inputs: recorded ones; where one is missing, all that comes before the op is run. */
@@ -54,34 +54,34 @@ static zt_status find_inputs(diff_job *j, int step)
 {
     zt_interpreter *a = j->side[0].walk;
     const zt_step *st = zt_prog_step(j->side[0].prog, step);
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     bool all = true, found;
     int n = zt_op_info(st->op)->n_in;
-    for (int k = 0; k < n && !s; k++) {
+    for (int k = 0; k < n && !status; k++) {
         if (st->in[k] < 0 || zt_prog_value(j->side[0].prog, st->in[k])->kind != ZT_VALUE_OP)
             continue;
-        s = put_recorded(j, st->in[k], &found);
+        status = put_recorded(j, st->in[k], &found);
         all = all && found;
     }
-    for (int i = 0; i < step && !all && !s; i++) s = zt_interpreter_step(a, i);
-    for (int k = 0; k < n && !s; k++) {
+    for (int i = 0; i < step && !all && !status; i++) status = zt_interpreter_step(a, i);
+    for (int k = 0; k < n && !status; k++) {
         if (st->in[k] < 0 || zt_prog_value(j->side[0].prog, st->in[k])->kind == ZT_VALUE_DATA)
             continue;
         const void *bytes = zt_interpreter_get(a, st->in[k]);
-        s = bytes ? zt_interpreter_put(j->side[1].walk, st->in[k], bytes) : zt_ctx_status(j->cli->ctx);
+        status = bytes ? zt_interpreter_put(j->side[1].walk, st->in[k], bytes) : zt_ctx_status(j->cli->ctx);
     }
-    return s;
+    return status;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* A row: what is in value v of a side; of an output of the second with what it is off by. */
-static zt_status put_value(const diff_job *j, zt_table *t, const char *what, int side, int v,
-                           const char *engine, const zt_diff_item *it)
+static zt_status put_value(const diff_job *j, zt_table *table, const char *what, int side, int v,
+                           const char *engine, const zt_diff_item *item)
 {
-    zt_interpreter *w = j->side[side].walk;
-    const zt_type *type = &zt_interpreter_bound(w)->type[v];
-    const void *bytes = zt_interpreter_get(w, v);
+    zt_interpreter *interpreter = j->side[side].walk;
+    const zt_type *type = &zt_interpreter_bound(interpreter)->type[v];
+    const void *bytes = zt_interpreter_get(interpreter, v);
     char text[ZT_TYPE_TEXT], n[10][32];
     zt_summary s;
     if (!bytes) return zt_ctx_status(j->cli->ctx);
@@ -92,33 +92,33 @@ static zt_status put_value(const diff_job *j, zt_table *t, const char *what, int
                            zt_type_text(type, text), engine, diff_number(s.min, n[2]),
                            diff_number(s.max, n[3]), diff_number(s.mean, n[4]),
                            diff_number(s.rms, n[5]), n[0], n[1], NULL, NULL, NULL, NULL, NULL};
-    if (it) {
-        cells[10] = diff_number(it->d.max_abs, n[6]);
-        cells[11] = diff_number(it->d.nmse, n[7]);
-        cells[12] = diff_number(it->bound, n[8]);
-        cells[13] = diff_number(it->share, n[9]);
-        cells[14] = it->share > 1 ? "beyond" : it->d.bits ? "within" : "same";
+    if (item) {
+        cells[10] = diff_number(item->d.max_abs, n[6]);
+        cells[11] = diff_number(item->d.nmse, n[7]);
+        cells[12] = diff_number(item->bound, n[8]);
+        cells[13] = diff_number(item->share, n[9]);
+        cells[14] = item->share > 1 ? "beyond" : item->d.bits ? "within" : "same";
     }
-    return zt_table_row(t, cells);
+    return zt_table_row(table, cells);
 }
 
 /* Both results and their difference; `first` is the first that is beyond. */
-static zt_status put_outputs(const diff_job *j, zt_table *t, int step, zt_diff_item *first,
+static zt_status put_outputs(const diff_job *j, zt_table *table, int step, zt_diff_item *first,
                              int *beyond)
 {
     const zt_step *st = zt_prog_step(j->side[0].prog, step);
     const zt_opinfo *info = zt_op_info(st->op);
     zt_interpreter *a = j->side[0].walk, *b = j->side[1].walk;
-    zt_status s = ZT_OK;
-    for (int k = 0; k < info->n_out && !s; k++) {
+    zt_status status = ZT_OK;
+    for (int k = 0; k < info->n_out && !status; k++) {
         zt_diff_item it;
         if (st->out[k] < 0) continue;
-        s = zt_diff_step(a, b, step, k, &j->opts, &it);
-        if (!s) s = put_value(j, t, info->out_name[k], 0, it.value, zt_interpreter_engine(a, step), NULL);
-        if (!s) s = put_value(j, t, info->out_name[k], 1, it.value, zt_interpreter_engine(b, step), &it);
+        status = zt_diff_step(a, b, step, k, &j->opts, &it);
+        if (!status) status = put_value(j, table, info->out_name[k], 0, it.value, zt_interpreter_engine(a, step), NULL);
+        if (!status) status = put_value(j, table, info->out_name[k], 1, it.value, zt_interpreter_engine(b, step), &it);
         if (it.share > 1 && !(*beyond)++) *first = it;
     }
-    return s;
+    return status;
 }
 
 static zt_status put_table(diff_job *j, int step)
@@ -128,17 +128,17 @@ static zt_status put_table(diff_job *j, int step)
                                           "#bound", "#share", "verdict"};
     const zt_step *st = zt_prog_step(j->side[0].prog, step);
     const zt_opinfo *info = zt_op_info(st->op);
-    zt_table *t = zt_table_new(j->cli, "replay", columns, sizeof columns / sizeof *columns);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
+    zt_table *table = zt_table_new(j->cli, "replay", columns, sizeof columns / sizeof *columns);
+    zt_status status = table ? ZT_OK : ZT_ENOMEM;
     zt_diff_item first;
     int beyond = 0;
-    for (int k = 0; k < info->n_in && !s; k++)
-        if (st->in[k] >= 0) s = put_value(j, t, info->in_name[k], 0, st->in[k], NULL, NULL);
-    if (!s) s = put_outputs(j, t, step, &first, &beyond);
-    if (!s) s = zt_table_print(t);
-    if (!s) s = zt_cli_flush(j->cli);
-    zt_table_free(t);
-    if (s || !beyond) return s;
+    for (int k = 0; k < info->n_in && !status; k++)
+        if (st->in[k] >= 0) status = put_value(j, table, info->in_name[k], 0, st->in[k], NULL, NULL);
+    if (!status) status = put_outputs(j, table, step, &first, &beyond);
+    if (!status) status = zt_table_print(table);
+    if (!status) status = zt_cli_flush(j->cli);
+    zt_table_free(table);
+    if (status || !beyond) return status;
     diff_tell(j, &first);
     zt_cli_no(j->cli);
     return ZT_OK;
@@ -153,53 +153,53 @@ typedef struct own {
     int n;
 } own;
 
-static bool is_donated(const zt_step *st, int k)
+static bool is_donated(const zt_step *step, int k)
 {
-    return k < zt_op_info(st->op)->def->donates;
+    return k < zt_op_info(step->op)->def->donates;
 }
 
 /* Input k as an input, or data where it is; what the op uses up as a copy of one. */
-static void declare(const diff_job *j, own *o, const zt_step *st, int k)
+static void declare(const diff_job *j, own *o, const zt_step *step, int k)
 {
-    int v = st->in[k];
+    int v = step->in[k];
     char copy[256];
     o->map[k] = ZT_NONE;
     if (v < 0) return;
     for (int i = 0; i < k; i++)
-        if (st->in[i] == v) {
+        if (step->in[i] == v) {
             o->map[k] = o->map[i];
             return;
         }
-    const zt_value *x = zt_prog_value(j->side[0].prog, v);
-    const zt_type *t = &zt_interpreter_bound(j->side[0].walk)->type[v];
-    if (x->kind == ZT_VALUE_DATA)
-        o->map[k] = zt_prog_data(o->p, x->name, t->dtype, t->rank, t->dim, x->name);
+    const zt_value *value = zt_prog_value(j->side[0].prog, v);
+    const zt_type *type = &zt_interpreter_bound(j->side[0].walk)->type[v];
+    if (value->kind == ZT_VALUE_DATA)
+        o->map[k] = zt_prog_data(o->p, value->name, type->dtype, type->rank, type->dim, value->name);
     else
-        o->map[k] = zt_prog_in(o->p, x->name, t->dtype, t->rank, t->dim);
-    snprintf(copy, sizeof copy, "%.240s.copy", x->name);
-    if (is_donated(st, k)) o->map[k] = zt_program_scale(o->p, copy, o->map[k], NULL);
+        o->map[k] = zt_prog_in(o->p, value->name, type->dtype, type->rank, type->dim);
+    snprintf(copy, sizeof copy, "%.240s.copy", value->name);
+    if (is_donated(step, k)) o->map[k] = zt_program_scale(o->p, copy, o->map[k], NULL);
     o->value[o->n++] = v;
 }
 
 static zt_status make_program(const diff_job *j, own *o, int step)
 {
-    const zt_prog *p = j->side[0].prog;
-    const zt_step *st = zt_prog_step(p, step);
+    const zt_prog *program = j->side[0].prog;
+    const zt_step *st = zt_prog_step(program, step);
     const zt_opinfo *info = zt_op_info(st->op);
     const char *names[ZT_MAX_OUT];
-    int out[ZT_MAX_OUT];
+    int outputs[ZT_MAX_OUT];
     o->p = zt_prog_new(j->cli->ctx);
     if (!o->p) return ZT_ENOMEM;
     for (int k = 0; k < info->n_in; k++) declare(j, o, st, k);
     for (int k = 0; k < info->n_out; k++)
-        names[k] = st->out[k] < 0 ? "_" : zt_prog_value(p, st->out[k])->name;
-    zt_status s = zt_ctx_status(j->cli->ctx);
-    if (!s)
-        s = zt_prog_op(o->p, st->op, zt_interpreter_bound(j->side[0].walk)->attrs[step], o->map, names,
-                       out);
-    for (int k = 0; k < info->n_out && !s; k++)
-        if (out[k] >= 0) s = zt_prog_out(o->p, names[k], out[k]);
-    return s;
+        names[k] = st->out[k] < 0 ? "_" : zt_prog_value(program, st->out[k])->name;
+    zt_status status = zt_ctx_status(j->cli->ctx);
+    if (!status)
+        status = zt_prog_op(o->p, st->op, zt_interpreter_bound(j->side[0].walk)->attrs[step], o->map, names,
+                       outputs);
+    for (int k = 0; k < info->n_out && !status; k++)
+        if (outputs[k] >= 0) status = zt_prog_out(o->p, names[k], outputs[k]);
+    return status;
 }
 
 static zt_status write_values(const diff_job *j, const own *o, const char *path)
@@ -210,20 +210,20 @@ static zt_status write_values(const diff_job *j, const own *o, const char *path)
     zt_meta *meta = zt_meta_new(j->cli->ctx);
     if (!meta) return ZT_ENOMEM;
     for (int i = 0; i < o->n; i++) {
-        const zt_type *t = &zt_interpreter_bound(a)->type[o->value[i]];
+        const zt_type *type = &zt_interpreter_bound(a)->type[o->value[i]];
         entry[i] = (zt_entry){zt_prog_value(j->side[0].prog, o->value[i])->name,
-                              zt_dtype_get(t->dtype)->name, *t, zt_type_bytes(t)};
+                              zt_dtype_get(type->dtype)->name, *type, zt_type_bytes(type)};
     }
     zt_writer *w = zt_writer_open(j->cli->ctx, path, &opts, meta, entry, o->n);
-    zt_status s = w ? ZT_OK : zt_ctx_status(j->cli->ctx);
-    for (int i = 0; i < o->n && !s; i++) {
+    zt_status status = w ? ZT_OK : zt_ctx_status(j->cli->ctx);
+    for (int i = 0; i < o->n && !status; i++) {
         const void *bytes = zt_interpreter_get(a, o->value[i]);
-        s = bytes ? zt_writer_put(w, bytes, (size_t)entry[i].bytes) : zt_ctx_status(j->cli->ctx);
+        status = bytes ? zt_writer_put(w, bytes, (size_t)entry[i].bytes) : zt_ctx_status(j->cli->ctx);
     }
-    if (!s) s = zt_writer_commit(w);
+    if (!status) status = zt_writer_commit(w);
     zt_writer_close(w);
     zt_meta_free(meta);
-    return s;
+    return status;
 }
 
 /* case.zt, and case.npz beside it. */
@@ -237,20 +237,20 @@ static zt_status write_case(const diff_job *j, int step)
         return zt_fail(j->cli->ctx, ZT_EUSAGE, "--replay -o: name a program, NAME.zt: its values "
                        "go into NAME.npz");
     snprintf(values, sizeof values, "%.*s.npz", (int)(n - 3), path);
-    zt_status s = make_program(j, &o, step);
-    if (!s && !j->cli->force && !access(path, F_OK))
-        s = zt_fail(j->cli->ctx, ZT_ECREATE, "%s: is there already (--force overwrites)", path);
-    if (!s) s = write_values(j, &o, values);
-    if (!s) s = trace_write_program(j->cli, o.p);
+    zt_status status = make_program(j, &o, step);
+    if (!status && !j->cli->force && !access(path, F_OK))
+        status = zt_fail(j->cli->ctx, ZT_ECREATE, "%s: is there already (--force overwrites)", path);
+    if (!status) status = write_values(j, &o, values);
+    if (!status) status = trace_write_program(j->cli, o.p);
     zt_prog_free(o.p);
-    return s;
+    return status;
 }
 
 zt_status diff_replay(diff_job *j)
 {
     int step = find_step(j);
-    zt_status s = step < 0 ? zt_ctx_status(j->cli->ctx) : find_inputs(j, step);
-    for (int i = 0; i < 2 && !s; i++) s = zt_interpreter_step(j->side[i].walk, step);
-    if (!s && j->cli->output) s = write_case(j, step);
-    return s ? s : put_table(j, step);
+    zt_status status = step < 0 ? zt_ctx_status(j->cli->ctx) : find_inputs(j, step);
+    for (int i = 0; i < 2 && !status; i++) status = zt_interpreter_step(j->side[i].walk, step);
+    if (!status && j->cli->output) status = write_case(j, step);
+    return status ? status : put_table(j, step);
 }

@@ -10,27 +10,27 @@
 enum { WIDEST = 72 }; /* comments begin no further to the right than this */
 
 /* The comment of the line that declares v, or of the op whose first output it is. */
-static void put_types(const zt_prog *p, const zt_bound *b, int v, zt_str *out)
+static void put_types(const zt_prog *program, const zt_bound *bound, int v, zt_str *out)
 {
     char text[ZT_TYPE_TEXT];
-    const zt_value *x = zt_prog_value(p, v);
-    if (x->kind != ZT_VALUE_OP) {
-        zt_str_printf(out, "# %s\n", zt_type_text(&b->type[v], text));
+    const zt_value *value = zt_prog_value(program, v);
+    if (value->kind != ZT_VALUE_OP) {
+        zt_str_printf(out, "# %s\n", zt_type_text(&bound->type[v], text));
         return;
     }
-    const zt_step *st = zt_prog_step(p, x->index);
-    zt_str_printf(out, "# %d:", x->index);
-    for (int k = 0; k < zt_op_info(st->op)->n_out; k++)
-        if (st->out[k] >= 0)
-            zt_str_printf(out, "%s %s", k ? "," : "", zt_type_text(&b->type[st->out[k]], text));
+    const zt_step *step = zt_prog_step(program, value->index);
+    zt_str_printf(out, "# %d:", value->index);
+    for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
+        if (step->out[k] >= 0)
+            zt_str_printf(out, "%s %s", k ? "," : "", zt_type_text(&bound->type[step->out[k]], text));
     zt_str_putc(out, '\n');
 }
 
 /* Does the canonical text have a line that begins with v? */
-static bool has_line(const zt_prog *p, int v)
+static bool has_line(const zt_prog *program, int v)
 {
-    const zt_value *x = zt_prog_value(p, v);
-    return x->kind != ZT_VALUE_OP || zt_prog_step(p, x->index)->out[0] == v;
+    const zt_value *value = zt_prog_value(program, v);
+    return value->kind != ZT_VALUE_OP || zt_prog_step(program, value->index)->out[0] == v;
 }
 
 static size_t width_of(const char *text)
@@ -45,67 +45,67 @@ static size_t width_of(const char *text)
 }
 
 /* Lines before the declarations: the version, the model's and that of the symbols' numbers. */
-static int header_lines(const zt_prog *p, const char *text)
+static int header_lines(const zt_prog *program, const char *text)
 {
-    int n = 1 + (zt_prog_model_file(p) != NULL);
+    int n = 1 + (zt_prog_model_file(program) != NULL);
     for (int i = 0; i < n && *text; i++) text += strcspn(text, "\n") + 1;
     return n + (strncmp(text, "bind  ", 6) == 0);
 }
 
 /* The lines of `text`, canonical, in the order of the values. */
-static void put_annotated(const zt_prog *p, const zt_bound *b, const char *text, zt_str *out)
+static void put_annotated(const zt_prog *program, const zt_bound *bound, const char *text, zt_str *out)
 {
     size_t width = width_of(text);
-    int skip = header_lines(p, text), v = 0;
+    int skip = header_lines(program, text), v = 0;
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, "\n");
         zt_str_put(out, at, n);
         at += n + (at[n] == '\n');
-        while (v < b->n_values && !has_line(p, v)) v++;
-        if (skip > 0 || v == b->n_values) {
+        while (v < bound->n_values && !has_line(program, v)) v++;
+        if (skip > 0 || v == bound->n_values) {
             skip--;
             zt_str_putc(out, '\n');
             continue;
         }
         zt_str_printf(out, "%*s  ", n < width ? (int)(width - n) : 0, "");
-        put_types(p, b, v++, out);
+        put_types(program, bound, v++, out);
     }
 }
 
 /* What there is, and which symbols wait for a number. */
-static void put_summary(const zt_prog *p, bool bound, zt_str *out)
+static void put_summary(const zt_prog *program, bool bound, zt_str *out)
 {
-    zt_str_printf(out, "# %d ops, %d inputs, %d states, %d data, %d outputs", zt_prog_n_steps(p),
-                  zt_prog_count(p, ZT_VALUE_IN), zt_prog_count(p, ZT_VALUE_STATE),
-                  zt_prog_count(p, ZT_VALUE_DATA), zt_prog_n_outputs(p));
-    for (int i = 0; i < zt_prog_n_symbols(p); i++)
-        zt_str_printf(out, "%s%s", i ? " " : "; symbols ", zt_prog_symbol_name(p, i));
+    zt_str_printf(out, "# %d ops, %d inputs, %d states, %d data, %d outputs", zt_prog_n_steps(program),
+                  zt_prog_count(program, ZT_VALUE_IN), zt_prog_count(program, ZT_VALUE_STATE),
+                  zt_prog_count(program, ZT_VALUE_DATA), zt_prog_n_outputs(program));
+    for (int i = 0; i < zt_prog_n_symbols(program); i++)
+        zt_str_printf(out, "%s%s", i ? " " : "; symbols ", zt_prog_symbol_name(program, i));
     zt_str_puts(out, bound ? "\n" : " (--bind gives them numbers)\n");
 }
 
-zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
     zt_bindings bind;
-    zt_prog *p = trace_program(cli, operands, n);
-    zt_status s = p ? zt_bindings_of(cli->ctx, o->bind, p, &bind) : zt_ctx_status(cli->ctx);
-    if (!s && cli->output) /* on stdout a canonical text is the same bytes again */
-        s = zt_cli_move_model(cli, p, n > 0 ? operands[0] : NULL, cli->output);
-    if (s) {
-        zt_prog_free(p);
-        return s;
+    zt_prog *program = trace_program(cli, operands, n);
+    zt_status status = program ? zt_bindings_of(cli->ctx, options->bind, program, &bind) : zt_ctx_status(cli->ctx);
+    if (!status && cli->output) /* on stdout a canonical text is the same bytes again */
+        status = zt_cli_move_model(cli, program, n > 0 ? operands[0] : NULL, cli->output);
+    if (status) {
+        zt_prog_free(program);
+        return status;
     }
     zt_str text, out;
     zt_str_init(&text, cli->ctx);
     zt_str_init(&out, cli->ctx);
-    s = zt_prog_print(p, &text);
-    bool bound = trace_all_bound(p, &bind);
-    zt_bound *b = !s && !o->plain && bound ? zt_prog_bind(p, bind.at, bind.n) : NULL;
-    if (b) put_annotated(p, b, text.data, &out);
-    if (!b && !s) zt_str_put(&out, text.data, text.len);
-    if (!s && !o->plain) put_summary(p, bound, &out);
-    s = trace_write(cli, &out);
+    status = zt_prog_print(program, &text);
+    bool bound = trace_all_bound(program, &bind);
+    zt_bound *b = !status && !options->plain && bound ? zt_prog_bind(program, bind.at, bind.n) : NULL;
+    if (b) put_annotated(program, b, text.data, &out);
+    if (!b && !status) zt_str_put(&out, text.data, text.len);
+    if (!status && !options->plain) put_summary(program, bound, &out);
+    status = trace_write(cli, &out);
     zt_str_fini(&text);
     zt_bound_free(b);
-    zt_prog_free(p);
-    return s;
+    zt_prog_free(program);
+    return status;
 }

@@ -89,9 +89,9 @@ static void add_step(stats *s, group *g, int step)
     if (cpu) g->held += seconds;
 }
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *left, const void *right)
 {
-    const group *x = a, *y = b;
+    const group *x = left, *y = right;
     if (x->seconds != y->seconds) return x->seconds < y->seconds ? 1 : -1;
     return x->step - y->step;
 }
@@ -118,9 +118,9 @@ static zt_status make_groups(stats *s)
 static zt_status measure_roof(stats *s)
 {
     zt_roof_opts o = {.threads = (int)s->cli->threads, .isa = s->cli->isa, .brief = true};
-    zt_status st = zt_roof_measure(s->cli->ctx, &o, &s->roof);
+    zt_status status = zt_roof_measure(s->cli->ctx, &o, &s->roof);
     size_t data = 0, rest = 0;
-    if (st) return st;
+    if (status) return status;
     for (int v = 0; v < s->look.b->n_values; v++) {
         zt_value_kind kind = zt_prog_value(s->look.p, v)->kind;
         if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
@@ -165,7 +165,7 @@ static void put_number(char text[32], const char *format, double x, bool there)
     if (there) snprintf(text, 32, format, x);
 }
 
-static zt_status put_row(const stats *s, zt_table *t, const group *g, const char *detail)
+static zt_status put_row(const stats *s, zt_table *table, const group *g, const char *detail)
 {
     char count[32], us[32], share[32], flops[32], bytes[32], gflops[32], gbs[32], roof[32];
     snprintf(count, sizeof count, "%" PRId64, g->count);
@@ -178,50 +178,50 @@ static zt_status put_row(const stats *s, zt_table *t, const group *g, const char
     put_number(roof, "%.2f", 100 * g->least / g->held, g->held > 0);
     const char *cell[N_COLUMNS] = {g->name, count, us,  share, flops,
                                    bytes,   gflops, gbs, roof,  detail};
-    return zt_table_row(t, cell);
+    return zt_table_row(table, cell);
 }
 
-static zt_status put_group(stats *s, zt_table *t, const group *g)
+static zt_status put_group(stats *s, zt_table *table, const group *g)
 {
     zt_str detail;
     zt_str_init(&detail, s->cli->ctx);
     if (s->by == BY_STEP) {
-        const zt_step *st = zt_prog_step(s->look.p, g->step);
-        zt_str_printf(&detail, "%d: %s ", g->step, zt_op_info(st->op)->name);
+        const zt_step *step = zt_prog_step(s->look.p, g->step);
+        zt_str_printf(&detail, "%d: %s ", g->step, zt_op_info(step->op)->name);
         trace_types_of(&s->look, g->step, &detail);
     }
-    zt_status st = put_row(s, t, g, detail.data);
+    zt_status status = put_row(s, table, g, detail.data);
     zt_str_fini(&detail);
-    return st;
+    return status;
 }
 
 static zt_status put_table(stats *s)
 {
-    zt_table *t = zt_table_new(s->cli, "trace.stats", columns, N_COLUMNS);
-    zt_status st = t ? ZT_OK : zt_ctx_status(s->cli->ctx);
-    for (int i = 0; i < s->n && !st; i++) st = put_group(s, t, &s->group[i]);
+    zt_table *table = zt_table_new(s->cli, "trace.stats", columns, N_COLUMNS);
+    zt_status status = table ? ZT_OK : zt_ctx_status(s->cli->ctx);
+    for (int i = 0; i < s->n && !status; i++) status = put_group(s, table, &s->group[i]);
     s->total.name = "total";
-    if (!st) st = put_row(s, t, &s->total, NULL);
-    if (!st) st = trace_print(s->cli, t);
-    zt_table_free(t);
-    return st;
+    if (!status) status = put_row(s, table, &s->total, NULL);
+    if (!status) status = trace_print(s->cli, table);
+    zt_table_free(table);
+    return status;
 }
 
-zt_status trace_stats(zt_cli *cli, const trace_options *o, char **operands, int n)
+zt_status trace_stats(zt_cli *cli, const trace_options *options, char **operands, int n)
 {
-    stats s = {.cli = cli, .by = o->by};
-    zt_prog *p = trace_program(cli, operands, n);
-    if (!p) return zt_ctx_status(cli->ctx);
-    zt_status st = trace_look_open(&s.look, cli, o, p, operands, n);
-    if (!st) st = trace_layers_find(cli->ctx, p, &s.layers);
-    if (!st) st = measure_roof(&s);
-    if (!st) st = make_groups(&s);
-    if (!st) st = put_table(&s);
-    if (!st) tell_roof(&s);
+    stats s = {.cli = cli, .by = options->by};
+    zt_prog *program = trace_program(cli, operands, n);
+    if (!program) return zt_ctx_status(cli->ctx);
+    zt_status status = trace_look_open(&s.look, cli, options, program, operands, n);
+    if (!status) status = trace_layers_find(cli->ctx, program, &s.layers);
+    if (!status) status = measure_roof(&s);
+    if (!status) status = make_groups(&s);
+    if (!status) status = put_table(&s);
+    if (!status) tell_roof(&s);
     zt_free(cli->ctx, s.group);
     zt_free(cli->ctx, s.of_key);
     trace_layers_free(&s.layers);
     trace_look_close(&s.look);
-    zt_prog_free(p);
-    return st;
+    zt_prog_free(program);
+    return status;
 }

@@ -81,9 +81,9 @@ static zt_status read_line(reading *r, const char *line, size_t n)
 {
     json_error_t e;
     json_t *o = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
-    zt_status s = o ? read_object(r, o) : bad(r, "not JSON");
+    zt_status status = o ? read_object(r, o) : bad(r, "not JSON");
     json_decref(o);
-    return s;
+    return status;
 }
 
 zt_status trace_times_read(trace_look *l, const char *path)
@@ -91,18 +91,18 @@ zt_status trace_times_read(trace_look *l, const char *path)
     size_t n, steps = (size_t)zt_prog_n_steps(l->p);
     reading r = {.l = l, .path = path, .times = zt_calloc(l->cli->ctx, steps + 1, sizeof(int64_t))};
     char *text = r.times ? zt_read_all(l->cli->ctx, path, &n) : NULL;
-    zt_status s = text ? ZT_OK : zt_ctx_status(l->cli->ctx);
-    for (size_t at = 0; !s && at < n;) {
+    zt_status status = text ? ZT_OK : zt_ctx_status(l->cli->ctx);
+    for (size_t at = 0; !status && at < n;) {
         const char *end = memchr(text + at, '\n', n - at);
         size_t len = end ? (size_t)(end - text) - at : n - at;
         r.line++;
-        if (len > 0) s = read_line(&r, text + at, len);
+        if (len > 0) status = read_line(&r, text + at, len);
         at += len + 1;
     }
-    for (size_t i = 0; i < steps && !s; i++)
+    for (size_t i = 0; i < steps && !status; i++)
         if (r.times[i] > 1) l->seconds[i] /= (double)r.times[i];
-    if (!s) trace_sort_slices(l);
+    if (!status) trace_sort_slices(l);
     zt_free(l->cli->ctx, text);
     zt_free(l->cli->ctx, r.times);
-    return s;
+    return status;
 }

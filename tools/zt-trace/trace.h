@@ -64,15 +64,15 @@ typedef struct trace_command {
     zt_status (*run)(zt_cli *cli, const trace_options *o, char **operands, int n);
 } trace_command;
 
-zt_status trace_record(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_compile(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_show(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_stats(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_dot(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_chrome(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_memory(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_diff(zt_cli *cli, const trace_options *o, char **operands, int n);
-zt_status trace_grad(zt_cli *cli, const trace_options *o, char **operands, int n);
+zt_status trace_record(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_compile(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_stats(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_chrome(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_memory(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_diff(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands, int n);
 
 /* ---- shared by commands (text.c) ------------------------------------------------------------- */
 
@@ -80,15 +80,15 @@ zt_status trace_grad(zt_cli *cli, const trace_options *o, char **operands, int n
 zt_prog *trace_program(zt_cli *cli, char **operands, int n);
 /* The same with all that it needs to run, which those options give or --seed draws. p is the
  * caller's to free, after the subject. */
-zt_subject *trace_subject(zt_cli *cli, const trace_options *o, const zt_prog *p, char **operands,
+zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands,
                           int n);
 /* Text, whole, to --output or stdout. Frees it. */
 zt_status trace_write(zt_cli *cli, zt_str *text);
 /* A table likewise, as --format says. */
-zt_status trace_print(zt_cli *cli, const zt_table *t);
+zt_status trace_print(zt_cli *cli, const zt_table *table);
 /* A program's canonical text, likewise. */
-zt_status trace_write_program(zt_cli *cli, const zt_prog *p);
+zt_status trace_write_program(zt_cli *cli, const zt_prog *program);
 /* Does b give every symbol of p a number? */
-bool trace_all_bound(const zt_prog *p, const zt_bindings *b);
+bool trace_all_bound(const zt_prog *program, const zt_bindings *bindings);
 
 #endif

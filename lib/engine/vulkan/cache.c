@@ -42,16 +42,16 @@ static bool folder(char *path, size_t n)
 }
 
 /* With `make` the folders are made that are not there. */
-static bool path_of(const zt_vk_engine *e, char *path, size_t n, bool make)
+static bool path_of(const zt_vk_engine *engine, char *path, size_t n, bool make)
 {
     char base[512];
     if (!folder(base, sizeof base)) return false;
     if (make) mkdir(base, 0700);
     int len = snprintf(path, n, "%s/zt", base);
     if (make) mkdir(path, 0700);
-    len += snprintf(path + len, n - (size_t)len, "/vulkan-%08x-%08x-", e->vendor, e->model);
+    len += snprintf(path + len, n - (size_t)len, "/vulkan-%08x-%08x-", engine->vendor, engine->model);
     for (size_t i = 0; i < VK_UUID_SIZE; i++)
-        len += snprintf(path + len, n - (size_t)len, "%02x", e->cache_uuid[i]);
+        len += snprintf(path + len, n - (size_t)len, "%02x", engine->cache_uuid[i]);
     return true;
 }
 
@@ -65,18 +65,18 @@ static bool may_replace(const char *path)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Did this driver write it? */
-static bool ours(const zt_vk_engine *e, const void *data, size_t n)
+static bool ours(const zt_vk_engine *engine, const void *data, size_t n)
 {
     VkPipelineCacheHeaderVersionOne h;
     if (n < sizeof h) return false;
     memcpy(&h, data, sizeof h);
     return h.headerSize >= sizeof h && h.headerSize <= n &&
-           h.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && h.vendorID == e->vendor &&
-           h.deviceID == e->model && !memcmp(h.pipelineCacheUUID, e->cache_uuid, VK_UUID_SIZE);
+           h.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && h.vendorID == engine->vendor &&
+           h.deviceID == engine->model && !memcmp(h.pipelineCacheUUID, engine->cache_uuid, VK_UUID_SIZE);
 }
 
 /* The file's data of `h->bytes`, or NULL. */
-static void *read_file(const zt_vk_engine *e, zt_ctx *ctx, const char *path, head *h)
+static void *read_file(const zt_vk_engine *engine, zt_ctx *ctx, const char *path, head *h)
 {
     uint64_t hash[2];
     zt_source *s = zt_source_open(ctx, path);
@@ -88,7 +88,7 @@ static void *read_file(const zt_vk_engine *e, zt_ctx *ctx, const char *path, hea
     if (data && !zt_source_read(s, sizeof *h, data, (size_t)h->bytes)) {
         hash_of(data, (size_t)h->bytes, hash);
         zt_source_close(s);
-        if (!memcmp(hash, h->hash, sizeof hash) && ours(e, data, (size_t)h->bytes)) return data;
+        if (!memcmp(hash, h->hash, sizeof hash) && ours(engine, data, (size_t)h->bytes)) return data;
     } else {
         zt_source_close(s);
     }
@@ -97,7 +97,7 @@ static void *read_file(const zt_vk_engine *e, zt_ctx *ctx, const char *path, hea
 }
 
 /* A folder or a pipe is no cache; the context is one of its own, whose errors nobody reads. */
-void zt_vk_cache_open(zt_vk_engine *e)
+void zt_vk_cache_open(zt_vk_engine *engine)
 {
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     char path[640];
@@ -105,46 +105,46 @@ void zt_vk_cache_open(zt_vk_engine *e)
     struct stat st;
     void *data = NULL;
     zt_ctx *ctx = zt_ctx_new();
-    if (ctx && path_of(e, path, sizeof path, false) && !stat(path, &st) && S_ISREG(st.st_mode))
-        data = read_file(e, ctx, path, &h);
+    if (ctx && path_of(engine, path, sizeof path, false) && !stat(path, &st) && S_ISREG(st.st_mode))
+        data = read_file(engine, ctx, path, &h);
     if (data) {
         info.initialDataSize = (size_t)h.bytes;
         info.pInitialData = data;
-        memcpy(e->cached, h.hash, sizeof e->cached);
+        memcpy(engine->cached, h.hash, sizeof engine->cached);
     }
-    if (e->vk.CreatePipelineCache(e->device, &info, NULL, &e->cache)) e->cache = VK_NULL_HANDLE;
+    if (engine->vk.CreatePipelineCache(engine->device, &info, NULL, &engine->cache)) engine->cache = VK_NULL_HANDLE;
     if (ctx) zt_free(ctx, data);
     zt_ctx_free(ctx);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void write_file(const zt_vk_engine *e, zt_ctx *ctx, const void *data, size_t n)
+static void write_file(const zt_vk_engine *engine, zt_ctx *ctx, const void *data, size_t n)
 {
     char path[640];
     head h = {.bytes = n};
     memcpy(h.magic, magic, sizeof magic);
     hash_of(data, n, h.hash);
-    if (!memcmp(h.hash, e->cached, sizeof h.hash) || !ours(e, data, n)) return;
-    if (!path_of(e, path, sizeof path, true) || !may_replace(path)) return;
+    if (!memcmp(h.hash, engine->cached, sizeof h.hash) || !ours(engine, data, n)) return;
+    if (!path_of(engine, path, sizeof path, true) || !may_replace(path)) return;
     zt_sink *s = zt_sink_open(ctx, path, true);
     if (s && !zt_sink_write(s, &h, sizeof h) && !zt_sink_write(s, data, n)) zt_sink_commit(s);
     zt_sink_close(s);
 }
 
 /* Some drivers have nothing to keep: their data are a header alone, which is not written. */
-void zt_vk_cache_close(zt_vk_engine *e)
+void zt_vk_cache_close(zt_vk_engine *engine)
 {
     size_t n = 0;
-    zt_ctx *ctx = e->cache && e->n_pipes ? zt_ctx_new() : NULL;
-    if (ctx && !e->vk.GetPipelineCacheData(e->device, e->cache, &n, NULL) && n < MOST &&
+    zt_ctx *ctx = engine->cache && engine->n_pipes ? zt_ctx_new() : NULL;
+    if (ctx && !engine->vk.GetPipelineCacheData(engine->device, engine->cache, &n, NULL) && n < MOST &&
         n > sizeof(VkPipelineCacheHeaderVersionOne)) {
         void *data = zt_alloc(ctx, n);
-        if (data && !e->vk.GetPipelineCacheData(e->device, e->cache, &n, data))
-            write_file(e, ctx, data, n);
+        if (data && !engine->vk.GetPipelineCacheData(engine->device, engine->cache, &n, data))
+            write_file(engine, ctx, data, n);
         zt_free(ctx, data);
     }
     zt_ctx_free(ctx);
-    if (e->cache) e->vk.DestroyPipelineCache(e->device, e->cache, NULL);
-    e->cache = VK_NULL_HANDLE;
+    if (engine->cache) engine->vk.DestroyPipelineCache(engine->device, engine->cache, NULL);
+    engine->cache = VK_NULL_HANDLE;
 }

@@ -8,86 +8,86 @@
 
 enum { STAGING = 4 << 20 };
 
-static zt_status begin(zt_vk_engine *e)
+static zt_status begin(zt_vk_engine *engine)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    return zt_vk_check(e->base.ctx, e->vk.BeginCommandBuffer(e->transfer, &info),
+    return zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(engine->transfer, &info),
                        "BeginCommandBuffer");
 }
 
-static zt_status finish(zt_vk_engine *e)
+static zt_status finish(zt_vk_engine *engine)
 {
-    zt_status s = zt_vk_check(e->base.ctx, e->vk.EndCommandBuffer(e->transfer), "EndCommandBuffer");
-    return s ? s : zt_vk_submit(e, e->transfer);
+    zt_status status = zt_vk_check(engine->base.ctx, engine->vk.EndCommandBuffer(engine->transfer), "EndCommandBuffer");
+    return status ? status : zt_vk_submit(engine, engine->transfer);
 }
 
-static zt_status copy(zt_vk_engine *e, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at,
+static zt_status copy(zt_vk_engine *engine, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at,
                       size_t n)
 {
     const VkBufferCopy region = {from_at, to_at, n};
-    zt_status s = begin(e);
-    if (s) return s;
-    e->vk.CmdCopyBuffer(e->transfer, from, to, 1, &region);
-    return finish(e);
+    zt_status status = begin(engine);
+    if (status) return status;
+    engine->vk.CmdCopyBuffer(engine->transfer, from, to, 1, &region);
+    return finish(engine);
 }
 
-static zt_status want_staging(zt_vk_engine *e)
+static zt_status want_staging(zt_vk_engine *engine)
 {
-    return e->staging.buffer ? ZT_OK : zt_vk_alloc(e, ZT_VK_HOST_MEM, STAGING, &e->staging);
+    return engine->staging.buffer ? ZT_OK : zt_vk_alloc(engine, ZT_VK_HOST_MEM, STAGING, &engine->staging);
 }
 
 /* Where the device does not work on it, nothing need be waited for. */
-static zt_status at_rest(zt_vk_engine *e, const zt_vk_mem *m)
+static zt_status at_rest(zt_vk_engine *engine, const zt_vk_mem *memory)
 {
-    return m->used > e->done ? zt_vk_sync(&e->base) : ZT_OK;
+    return memory->used > engine->done ? zt_vk_sync(&engine->base) : ZT_OK;
 }
 
-zt_status zt_vk_write(zt_vk_engine *e, const zt_vk_mem *to, size_t at, const void *src, size_t n)
+zt_status zt_vk_write(zt_vk_engine *engine, const zt_vk_mem *to, size_t at, const void *src, size_t n)
 {
-    zt_status s = at_rest(e, to);
-    if (!s && to->map) {
+    zt_status status = at_rest(engine, to);
+    if (!status && to->map) {
         if (n) memcpy(to->map + at, src, n);
         return ZT_OK;
     }
-    if (!s) s = want_staging(e);
-    for (size_t done = 0; done < n && !s;) {
+    if (!status) status = want_staging(engine);
+    for (size_t done = 0; done < n && !status;) {
         size_t part = n - done < STAGING ? n - done : STAGING;
-        memcpy(e->staging.map, (const char *)src + done, part);
-        s = copy(e, e->staging.buffer, 0, to->buffer, at + done, part);
+        memcpy(engine->staging.map, (const char *)src + done, part);
+        status = copy(engine, engine->staging.buffer, 0, to->buffer, at + done, part);
         done += part;
     }
-    return s;
+    return status;
 }
 
-zt_status zt_vk_read(zt_vk_engine *e, const zt_vk_mem *from, size_t at, void *dst, size_t n)
+zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t at, void *dst, size_t n)
 {
-    zt_status s = zt_vk_sync(&e->base);
-    if (s) return s;
-    e->report.downloads++;
+    zt_status status = zt_vk_sync(&engine->base);
+    if (status) return status;
+    engine->report.downloads++;
     if (from->map) {
         if (n) memcpy(dst, from->map + at, n);
         return ZT_OK;
     }
-    s = want_staging(e);
-    for (size_t done = 0; done < n && !s;) {
+    status = want_staging(engine);
+    for (size_t done = 0; done < n && !status;) {
         size_t part = n - done < STAGING ? n - done : STAGING;
-        s = copy(e, from->buffer, at + done, e->staging.buffer, 0, part);
-        if (!s) memcpy((char *)dst + done, e->staging.map, part);
+        status = copy(engine, from->buffer, at + done, engine->staging.buffer, 0, part);
+        if (!status) memcpy((char *)dst + done, engine->staging.map, part);
         done += part;
     }
-    return s;
+    return status;
 }
 
-zt_status zt_vk_clear(zt_vk_engine *e, const zt_vk_mem *m)
+zt_status zt_vk_clear(zt_vk_engine *engine, const zt_vk_mem *memory)
 {
-    zt_status s = at_rest(e, m);
-    if (!s && m->map) {
-        memset(m->map, 0, m->bytes);
+    zt_status status = at_rest(engine, memory);
+    if (!status && memory->map) {
+        memset(memory->map, 0, memory->bytes);
         return ZT_OK;
     }
-    if (!s) s = begin(e);
-    if (s) return s;
-    e->vk.CmdFillBuffer(e->transfer, m->buffer, 0, VK_WHOLE_SIZE, 0);
-    return finish(e);
+    if (!status) status = begin(engine);
+    if (status) return status;
+    engine->vk.CmdFillBuffer(engine->transfer, memory->buffer, 0, VK_WHOLE_SIZE, 0);
+    return finish(engine);
 }

@@ -7,44 +7,44 @@ enum { MAX_FAMILIES = 32 };
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-static zt_status read_limits(zt_vk_engine *e)
+static zt_status read_limits(zt_vk_engine *engine)
 {
     VkPhysicalDeviceSubgroupProperties sub = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                      .pNext = &sub};
-    e->vk.GetPhysicalDeviceProperties2(e->adapter, &p);
+    engine->vk.GetPhysicalDeviceProperties2(engine->adapter, &p);
     const VkPhysicalDeviceLimits *l = &p.properties.limits;
-    memcpy(e->name, p.properties.deviceName, sizeof e->name);
-    e->name[sizeof e->name - 1] = 0;
-    e->vendor = p.properties.vendorID;
-    e->model = p.properties.deviceID;
-    memcpy(e->cache_uuid, p.properties.pipelineCacheUUID, sizeof e->cache_uuid);
-    e->shared_bytes = l->maxComputeSharedMemorySize;
-    memcpy(e->groups, l->maxComputeWorkGroupCount, sizeof e->groups);
+    memcpy(engine->name, p.properties.deviceName, sizeof engine->name);
+    engine->name[sizeof engine->name - 1] = 0;
+    engine->vendor = p.properties.vendorID;
+    engine->model = p.properties.deviceID;
+    memcpy(engine->cache_uuid, p.properties.pipelineCacheUUID, sizeof engine->cache_uuid);
+    engine->shared_bytes = l->maxComputeSharedMemorySize;
+    memcpy(engine->groups, l->maxComputeWorkGroupCount, sizeof engine->groups);
     if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
         sub.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT)
-        e->lanes = sub.subgroupSize;
-    e->tick = l->timestampComputeAndGraphics ? (double)l->timestampPeriod * 1e-9 : 0;
+        engine->lanes = sub.subgroupSize;
+    engine->tick = l->timestampComputeAndGraphics ? (double)l->timestampPeriod * 1e-9 : 0;
     if (p.properties.apiVersion < VK_API_VERSION_1_2)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2",
-                       e->name, VK_API_VERSION_MAJOR(p.properties.apiVersion),
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2",
+                       engine->name, VK_API_VERSION_MAJOR(p.properties.apiVersion),
                        VK_API_VERSION_MINOR(p.properties.apiVersion));
     return ZT_OK;
 }
 
-static zt_status pick_family(zt_vk_engine *e)
+static zt_status pick_family(zt_vk_engine *engine)
 {
     VkQueueFamilyProperties family[MAX_FAMILIES];
     uint32_t n = MAX_FAMILIES;
-    e->vk.GetPhysicalDeviceQueueFamilyProperties(e->adapter, &n, family);
+    engine->vk.GetPhysicalDeviceQueueFamilyProperties(engine->adapter, &n, family);
     for (uint32_t i = 0; i < n; i++)
         if (family[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
-            e->family = i;
-            if (family[i].timestampValidBits == 0) e->tick = 0;
+            engine->family = i;
+            if (family[i].timestampValidBits == 0) engine->tick = 0;
             return ZT_OK;
         }
-    return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %s does not compute", e->name);
+    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s does not compute", engine->name);
 }
 
 /* The first memory type with all of `must`, of those with `wish` too if there is one. */
@@ -61,18 +61,18 @@ static bool find_type(const VkPhysicalDeviceMemoryProperties *m, VkMemoryPropert
     return false;
 }
 
-static zt_status pick_memory(zt_vk_engine *e)
+static zt_status pick_memory(zt_vk_engine *engine)
 {
     const VkMemoryPropertyFlags seen =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     VkPhysicalDeviceMemoryProperties m;
-    e->vk.GetPhysicalDeviceMemoryProperties(e->adapter, &m);
+    engine->vk.GetPhysicalDeviceMemoryProperties(engine->adapter, &m);
     for (uint32_t i = 0; i < m.memoryTypeCount; i++)
-        if ((m.memoryTypes[i].propertyFlags & seen) == seen) e->seen_types |= UINT32_C(1) << i;
-    if (find_type(&m, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &e->memory_type[ZT_VK_DEVICE_MEM]) &&
-        find_type(&m, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &e->memory_type[ZT_VK_HOST_MEM]))
+        if ((m.memoryTypes[i].propertyFlags & seen) == seen) engine->seen_types |= UINT32_C(1) << i;
+    if (find_type(&m, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &engine->memory_type[ZT_VK_DEVICE_MEM]) &&
+        find_type(&m, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &engine->memory_type[ZT_VK_HOST_MEM]))
         return ZT_OK;
-    return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no memory for us", e->name);
+    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no memory for us", engine->name);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -97,125 +97,125 @@ static void link_features(features *f, bool dots)
     f->v10.pNext = &f->v11;
 }
 
-static bool has_extension(const zt_vk_engine *e, const char *name)
+static bool has_extension(const zt_vk_engine *engine, const char *name)
 {
     enum { MOST = 512 };
     bool found = false;
     uint32_t n = MOST;
-    VkExtensionProperties *all = zt_alloc_array(e->base.ctx, MOST, sizeof *all);
-    VkResult r = all ? e->vk.EnumerateDeviceExtensionProperties(e->adapter, NULL, &n, all)
+    VkExtensionProperties *all = zt_alloc_array(engine->base.ctx, MOST, sizeof *all);
+    VkResult result = all ? engine->vk.EnumerateDeviceExtensionProperties(engine->adapter, NULL, &n, all)
                      : VK_ERROR_OUT_OF_HOST_MEMORY;
-    if (r != VK_SUCCESS && r != VK_INCOMPLETE) n = 0;
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE) n = 0;
     for (uint32_t i = 0; i < n && !found; i++) found = !strcmp(all[i].extensionName, name);
-    zt_free(e->base.ctx, all);
+    zt_free(engine->base.ctx, all);
     return found;
 }
 
-static zt_status make_device(zt_vk_engine *e)
+static zt_status make_device(zt_vk_engine *engine)
 {
     static const char *const dot_product = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     features have = {0}, want = {0};
-    bool knows_dots = has_extension(e, dot_product);
-    if (zt_ctx_status(e->base.ctx)) return zt_ctx_status(e->base.ctx);
+    bool knows_dots = has_extension(engine, dot_product);
+    if (zt_ctx_status(engine->base.ctx)) return zt_ctx_status(engine->base.ctx);
     link_features(&have, knows_dots);
-    e->vk.GetPhysicalDeviceFeatures2(e->adapter, &have.v10);
-    e->dots = knows_dots && have.dots.shaderIntegerDotProduct;
+    engine->vk.GetPhysicalDeviceFeatures2(engine->adapter, &have.v10);
+    engine->dots = knows_dots && have.dots.shaderIntegerDotProduct;
     if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout ||
         !have.v11.storageBuffer16BitAccess || !have.v10.features.shaderInt16)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP,
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP,
                        "engine vulkan: %s lacks bufferDeviceAddress, scalarBlockLayout or 16-bit "
                        "storage",
-                       e->name);
-    link_features(&want, e->dots);
-    want.dots.shaderIntegerDotProduct = e->dots;
+                       engine->name);
+    link_features(&want, engine->dots);
+    want.dots.shaderIntegerDotProduct = engine->dots;
     want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = VK_TRUE;
     want.v11.storageBuffer16BitAccess = want.v10.features.shaderInt16 = VK_TRUE;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                           .queueFamilyIndex = e->family,
+                                           .queueFamilyIndex = engine->family,
                                            .queueCount = 1,
                                            .pQueuePriorities = &priority};
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                      .pNext = &want.v10,
                                      .queueCreateInfoCount = 1,
                                      .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = e->dots,
+                                     .enabledExtensionCount = engine->dots,
                                      .ppEnabledExtensionNames = &dot_product};
-    return zt_vk_check(e->base.ctx, e->vk.CreateDevice(e->adapter, &info, NULL, &e->device),
+    return zt_vk_check(engine->base.ctx, engine->vk.CreateDevice(engine->adapter, &info, NULL, &engine->device),
                        "CreateDevice");
 }
 
-static zt_status load_functions(zt_vk_engine *e)
+static zt_status load_functions(zt_vk_engine *engine)
 {
-    zt_vk_api *vk = &e->vk;
+    zt_vk_api *api = &engine->vk;
     bool whole = true;
 #define X(f)                                                                                       \
-    vk->f = (PFN_vk##f)vk->GetDeviceProcAddr(e->device, "vk" #f);                                  \
-    whole = whole && vk->f;
+    api->f = (PFN_vk##f)api->GetDeviceProcAddr(engine->device, "vk" #f);                                  \
+    whole = whole && api->f;
     ZT_VK_DEVICE(X)
 #undef X
-    vk->GetDeviceQueue(e->device, e->family, 0, &e->queue);
+    api->GetDeviceQueue(engine->device, engine->family, 0, &engine->queue);
     return whole ? ZT_OK
-                 : zt_fail(e->base.ctx, ZT_ENOTSUP, "engine vulkan: %s lacks functions", e->name);
+                 : zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s lacks functions", engine->name);
 }
 
-static zt_status make_objects(zt_vk_engine *e)
+static zt_status make_objects(zt_vk_engine *engine)
 {
     const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                           .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                          .queueFamilyIndex = e->family};
+                                          .queueFamilyIndex = engine->family};
     const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(zt_vk_push)};
     const VkPipelineLayoutCreateInfo layout = {.sType =
                                                    VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                                .pushConstantRangeCount = 1,
                                                .pPushConstantRanges = &push};
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    zt_ctx *ctx = e->base.ctx;
-    zt_status s = zt_vk_check(ctx, e->vk.CreateCommandPool(e->device, &pool, NULL, &e->commands),
+    zt_ctx *ctx = engine->base.ctx;
+    zt_status status = zt_vk_check(ctx, engine->vk.CreateCommandPool(engine->device, &pool, NULL, &engine->commands),
                               "CreateCommandPool");
-    if (!s)
-        s = zt_vk_check(ctx, e->vk.CreatePipelineLayout(e->device, &layout, NULL, &e->layout),
+    if (!status)
+        status = zt_vk_check(ctx, engine->vk.CreatePipelineLayout(engine->device, &layout, NULL, &engine->layout),
                         "CreatePipelineLayout");
-    if (!s)
-        s = zt_vk_check(ctx, e->vk.CreateFence(e->device, &fence, NULL, &e->fence), "CreateFence");
+    if (!status)
+        status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &engine->fence), "CreateFence");
     const VkCommandBufferAllocateInfo one = {.sType =
                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                             .commandPool = e->commands,
+                                             .commandPool = engine->commands,
                                              .commandBufferCount = 1};
-    if (!s)
-        s = zt_vk_check(ctx, e->vk.AllocateCommandBuffers(e->device, &one, &e->transfer),
+    if (!status)
+        status = zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &engine->transfer),
                         "AllocateCommandBuffers");
-    return s;
+    return status;
 }
 
-zt_status zt_vk_device_open(zt_vk_engine *e, int index)
+zt_status zt_vk_device_open(zt_vk_engine *engine, int index)
 {
-    zt_status s = zt_vk_adapter_pick(e, index);
-    if (!s) s = read_limits(e);
-    if (!s) s = pick_family(e);
-    if (!s) s = pick_memory(e);
-    if (!s) s = make_device(e);
-    if (!s) s = load_functions(e);
-    if (!s) s = make_objects(e);
-    if (!s) zt_vk_cache_open(e);
-    return s;
+    zt_status status = zt_vk_adapter_pick(engine, index);
+    if (!status) status = read_limits(engine);
+    if (!status) status = pick_family(engine);
+    if (!status) status = pick_memory(engine);
+    if (!status) status = make_device(engine);
+    if (!status) status = load_functions(engine);
+    if (!status) status = make_objects(engine);
+    if (!status) zt_vk_cache_open(engine);
+    return status;
 }
 
-void zt_vk_device_close(zt_vk_engine *e)
+void zt_vk_device_close(zt_vk_engine *engine)
 {
-    const zt_vk_api *vk = &e->vk;
-    if (e->device && vk->DeviceWaitIdle) {
-        zt_vk_sync(&e->base);
-        vk->DeviceWaitIdle(e->device);
-        zt_vk_batches_close(e);
-        zt_vk_release(e, &e->staging);
-        zt_vk_release(e, &e->arena);
-        zt_vk_pool_close(e);
-        zt_vk_pipelines_close(e);
-        if (e->fence) vk->DestroyFence(e->device, e->fence, NULL);
-        if (e->layout) vk->DestroyPipelineLayout(e->device, e->layout, NULL);
-        if (e->commands) vk->DestroyCommandPool(e->device, e->commands, NULL);
+    const zt_vk_api *api = &engine->vk;
+    if (engine->device && api->DeviceWaitIdle) {
+        zt_vk_sync(&engine->base);
+        api->DeviceWaitIdle(engine->device);
+        zt_vk_batches_close(engine);
+        zt_vk_release(engine, &engine->staging);
+        zt_vk_release(engine, &engine->arena);
+        zt_vk_pool_close(engine);
+        zt_vk_pipelines_close(engine);
+        if (engine->fence) api->DestroyFence(engine->device, engine->fence, NULL);
+        if (engine->layout) api->DestroyPipelineLayout(engine->device, engine->layout, NULL);
+        if (engine->commands) api->DestroyCommandPool(engine->device, engine->commands, NULL);
     }
-    if (e->device && vk->DestroyDevice) vk->DestroyDevice(e->device, NULL);
-    zt_vk_unload(&e->vk, e->instance);
+    if (engine->device && api->DestroyDevice) api->DestroyDevice(engine->device, NULL);
+    zt_vk_unload(&engine->vk, engine->instance);
 }

@@ -52,11 +52,11 @@ static int function_of(zt_op op, const void *attrs)
     return -1;
 }
 
-static bool floats(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+static bool floats(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                     const zt_type out[])
 {
-    (void)e, (void)attrs;
-    return zt_vk_is_float(in[0]->dtype) && out[0].dtype == in[0]->dtype;
+    (void)engine, (void)attrs;
+    return zt_vk_is_float(input_types[0]->dtype) && out[0].dtype == input_types[0]->dtype;
 }
 
 static void take_attrs(int kind, const void *attrs, double value[2])
@@ -68,17 +68,17 @@ static void take_attrs(int kind, const void *attrs, double value[2])
     }
 }
 
-static zt_status set_unary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
+static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
-    int kind = function_of(op, c->attrs);
-    int64_t n = zt_type_count(c->out);
-    c->shader = ZT_VK_SHADER_unary;
-    c->spec[0] = (uint32_t)kind;
-    c->word[0] = (uint32_t)n;
+    int kind = function_of(op, call->attrs);
+    int64_t n = zt_type_count(call->out);
+    call->shader = ZT_VK_SHADER_unary;
+    call->spec[0] = (uint32_t)kind;
+    call->word[0] = (uint32_t)n;
     double value[2];
-    take_attrs(kind, c->attrs, value);
-    for (int i = 0; i < 2; i++) c->word[1 + i] = bits(value[i]);
-    zt_vk_spread(e, c, n, 64);
+    take_attrs(kind, call->attrs, value);
+    for (int i = 0; i < 2; i++) call->word[1 + i] = bits(value[i]);
+    zt_vk_spread(engine, call, n, 64);
     return ZT_OK;
 }
 
@@ -113,16 +113,16 @@ static int pair_of(zt_op op, const void *attrs)
 }
 
 /* Elements from one index to the next of dimension d of y in operand t, 0 where it is repeated. */
-static uint32_t step_of(const zt_type *t, const zt_type *y, int d)
+static uint32_t step_of(const zt_type *type, const zt_type *y, int d)
 {
-    int at = d - (y->rank - t->rank);
-    if (at < 0 || t->dim[at] == 1) return 0;
+    int at = d - (y->rank - type->rank);
+    if (at < 0 || type->dim[at] == 1) return 0;
     uint32_t step = 1;
-    for (int k = at + 1; k < t->rank; k++) step *= (uint32_t)t->dim[k];
+    for (int k = at + 1; k < type->rank; k++) step *= (uint32_t)type->dim[k];
     return step;
 }
 
-zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y)
+zt_vk_walk zt_vk_walk_of(const zt_type *const input_types[], int n, const zt_type *y)
 {
     zt_vk_walk w = {0};
     for (int d = y->rank - 1; d >= 0; d--) {
@@ -130,7 +130,7 @@ zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y)
         bool merge = w.n > 0;
         if (size == 1) continue;
         for (int k = 0; k < n; k++) {
-            if (in[k]) step[k] = step_of(in[k], y, d);
+            if (input_types[k]) step[k] = step_of(input_types[k], y, d);
             merge = merge && step[k] == w.step[k][w.n - 1] * w.dim[w.n - 1];
         }
         for (int k = 0; k < n && !merge; k++) w.step[k][w.n] = step[k];
@@ -142,26 +142,26 @@ zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y)
     return w;
 }
 
-static bool binary_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+static bool binary_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                        const zt_type out[])
 {
-    return floats(e, attrs, in, out) && in[1]->dtype == in[0]->dtype &&
-           zt_vk_walk_of(in, 2, &out[0]).n <= 4;
+    return floats(engine, attrs, input_types, out) && input_types[1]->dtype == input_types[0]->dtype &&
+           zt_vk_walk_of(input_types, 2, &out[0]).n <= 4;
 }
 
-static zt_status set_binary(zt_vk_engine *e, zt_vk_call *c, zt_op op)
+static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
-    zt_vk_walk w = zt_vk_walk_of(c->in, 2, c->out);
-    int64_t n = zt_type_count(c->out);
-    c->shader = ZT_VK_SHADER_binary;
-    c->spec[0] = (uint32_t)pair_of(op, c->attrs);
-    c->word[0] = (uint32_t)n;
+    zt_vk_walk w = zt_vk_walk_of(call->in, 2, call->out);
+    int64_t n = zt_type_count(call->out);
+    call->shader = ZT_VK_SHADER_binary;
+    call->spec[0] = (uint32_t)pair_of(op, call->attrs);
+    call->word[0] = (uint32_t)n;
     for (int d = 0; d < 4; d++) {
-        c->word[4 - d] = d < w.n ? w.dim[d] : 1;
-        c->word[8 - d] = d < w.n ? w.step[0][d] : 0;
-        c->word[12 - d] = d < w.n ? w.step[1][d] : 0;
+        call->word[4 - d] = d < w.n ? w.dim[d] : 1;
+        call->word[8 - d] = d < w.n ? w.step[0][d] : 0;
+        call->word[12 - d] = d < w.n ? w.step[1][d] : 0;
     }
-    zt_vk_spread(e, c, n, 64);
+    zt_vk_spread(engine, call, n, 64);
     return ZT_OK;
 }
 

@@ -4,42 +4,42 @@
 static const zt_vk_kernel *const families[] = {zt_vk_elementwise, zt_vk_chain, zt_vk_rows,
                                                zt_vk_llm};
 
-const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
-                               const zt_type *const in[], const zt_type out[])
+const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs,
+                               const zt_type *const input_types[], const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     if (!attrs) attrs = info->defaults;
-    if (!zt_vk_small(in, info->n_in, out)) return NULL;
+    if (!zt_vk_small(input_types, info->n_in, out)) return NULL;
     for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
         for (const zt_vk_kernel *k = families[f]; k->set; k++)
-            if (k->op == op && k->has(e, attrs, in, out)) return k;
+            if (k->op == op && k->has(engine, attrs, input_types, out)) return k;
     return NULL;
 }
 
-bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out)
+bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *out)
 {
     const int64_t most = INT64_C(1) << 31;
     for (int k = 0; k < n_in; k++)
-        if (in[k] && zt_type_count(in[k]) >= most) return false;
+        if (input_types[k] && zt_type_count(input_types[k]) >= most) return false;
     return zt_type_count(&out[0]) < most;
 }
 
-bool zt_vk_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
+bool zt_vk_is_float(zt_dtype dtype) { return dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16; }
 
-uint32_t zt_vk_floats(zt_dtype t) { return t == ZT_F16 ? 1 : t == ZT_BF16 ? 2 : 0; }
+uint32_t zt_vk_floats(zt_dtype dtype) { return dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : 0; }
 
-uint32_t zt_vk_width(const zt_vk_engine *e)
+uint32_t zt_vk_width(const zt_vk_engine *engine)
 {
     uint32_t width = 8;
-    while (width < 64 && width < e->lanes) width *= 2;
-    return e->lanes ? width : 64;
+    while (width < 64 && width < engine->lanes) width *= 2;
+    return engine->lanes ? width : 64;
 }
 
-void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each)
+void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each)
 {
-    int64_t groups = (n + each - 1) / each, most = e->groups[0];
+    int64_t groups = (n + each - 1) / each, most = engine->groups[0];
     int64_t down = (groups + most - 1) / most;
-    c->groups[0] = (uint32_t)(down > 1 ? most : groups);
-    c->groups[1] = (uint32_t)down;
-    c->groups[2] = 1;
+    call->groups[0] = (uint32_t)(down > 1 ? most : groups);
+    call->groups[1] = (uint32_t)down;
+    call->groups[2] = 1;
 }

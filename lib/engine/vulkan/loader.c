@@ -18,15 +18,15 @@ static const struct {
     {VK_ERROR_TOO_MANY_OBJECTS, "too many objects"},
 };
 
-zt_status zt_vk_check(zt_ctx *ctx, VkResult r, const char *call)
+zt_status zt_vk_check(zt_ctx *ctx, VkResult result, const char *call)
 {
-    if (r == VK_SUCCESS) return ZT_OK;
-    bool memory = r == VK_ERROR_OUT_OF_HOST_MEMORY || r == VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (result == VK_SUCCESS) return ZT_OK;
+    bool memory = result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i].r == r)
+        if (words[i].r == result)
             return zt_fail(ctx, memory ? ZT_ENOMEM : ZT_ESYS, "vulkan: vk%s: %s", call,
                            words[i].what);
-    return zt_fail(ctx, ZT_ESYS, "vulkan: vk%s: error %d", call, (int)r);
+    return zt_fail(ctx, ZT_ESYS, "vulkan: vk%s: error %d", call, (int)result);
 }
 
 static zt_status missing(zt_ctx *ctx, const char *what)
@@ -43,7 +43,7 @@ static PFN_vkGetInstanceProcAddr entry_of(void *library)
     return f;
 }
 
-static zt_status make_instance(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance)
+static zt_status make_instance(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
 {
     const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                    .pApplicationName = "zt",
@@ -51,40 +51,40 @@ static zt_status make_instance(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance)
     const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                        .pApplicationInfo = &app};
     uint32_t version = 0;
-    if (!vk->EnumerateInstanceVersion || vk->EnumerateInstanceVersion(&version) ||
+    if (!api->EnumerateInstanceVersion || api->EnumerateInstanceVersion(&version) ||
         version < VK_API_VERSION_1_2)
         return missing(ctx, "the loader is older than Vulkan 1.2");
-    VkResult r = vk->CreateInstance(&info, NULL, instance);
-    return r ? missing(ctx, "the loader finds no driver") : ZT_OK;
+    VkResult result = api->CreateInstance(&info, NULL, instance);
+    return result ? missing(ctx, "the loader finds no driver") : ZT_OK;
 }
 
-zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance)
+zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
 {
-    vk->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!vk->library) {
+    api->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!api->library) {
         const char *why = dlerror();
         return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s",
                        why ? why : "libvulkan.so.1");
     }
-    vk->get = entry_of(vk->library);
-    if (!vk->get) return missing(ctx, "libvulkan.so.1 is no Vulkan loader");
-#define X(f) vk->f = (PFN_vk##f)vk->get(NULL, "vk" #f);
+    api->get = entry_of(api->library);
+    if (!api->get) return missing(ctx, "libvulkan.so.1 is no Vulkan loader");
+#define X(f) api->f = (PFN_vk##f)api->get(NULL, "vk" #f);
     ZT_VK_GLOBAL(X)
 #undef X
-    zt_status s = make_instance(ctx, vk, instance);
-    if (s) return s;
+    zt_status status = make_instance(ctx, api, instance);
+    if (status) return status;
     bool whole = true;
 #define X(f)                                                                                       \
-    vk->f = (PFN_vk##f)vk->get(*instance, "vk" #f);                                                \
-    whole = whole && vk->f;
+    api->f = (PFN_vk##f)api->get(*instance, "vk" #f);                                                \
+    whole = whole && api->f;
     ZT_VK_INSTANCE(X)
 #undef X
     return whole ? ZT_OK : missing(ctx, "the loader lacks functions of Vulkan 1.2");
 }
 
-void zt_vk_unload(zt_vk_api *vk, VkInstance instance)
+void zt_vk_unload(zt_vk_api *api, VkInstance instance)
 {
-    if (instance && vk->DestroyInstance) vk->DestroyInstance(instance, NULL);
-    if (vk->library) dlclose(vk->library);
-    memset(vk, 0, sizeof *vk);
+    if (instance && api->DestroyInstance) api->DestroyInstance(instance, NULL);
+    if (api->library) dlclose(api->library);
+    memset(api, 0, sizeof *api);
 }

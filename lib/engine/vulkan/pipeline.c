@@ -19,7 +19,7 @@ static const struct {
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
-static VkPipeline build_of(zt_vk_engine *e, const uint32_t *spec, const uint32_t *words,
+static VkPipeline build_of(zt_vk_engine *engine, const uint32_t *spec, const uint32_t *words,
                            size_t bytes)
 {
     VkSpecializationMapEntry entry[ZT_VK_SPECS];
@@ -30,8 +30,8 @@ static VkPipeline build_of(zt_vk_engine *e, const uint32_t *spec, const uint32_t
                                            .pCode = words};
     VkShaderModule module;
     VkPipeline made = VK_NULL_HANDLE;
-    VkResult r = e->vk.CreateShaderModule(e->device, &code, NULL, &module);
-    if (zt_vk_check(e->base.ctx, r, "CreateShaderModule")) return VK_NULL_HANDLE;
+    VkResult result = engine->vk.CreateShaderModule(engine->device, &code, NULL, &module);
+    if (zt_vk_check(engine->base.ctx, result, "CreateShaderModule")) return VK_NULL_HANDLE;
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -39,70 +39,70 @@ static VkPipeline build_of(zt_vk_engine *e, const uint32_t *spec, const uint32_t
                   .module = module,
                   .pName = "main",
                   .pSpecializationInfo = &constants},
-        .layout = e->layout};
-    r = e->vk.CreateComputePipelines(e->device, e->cache, 1, &info, NULL, &made);
-    e->vk.DestroyShaderModule(e->device, module, NULL);
-    return zt_vk_check(e->base.ctx, r, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
+        .layout = engine->layout};
+    result = engine->vk.CreateComputePipelines(engine->device, engine->cache, 1, &info, NULL, &made);
+    engine->vk.DestroyShaderModule(engine->device, module, NULL);
+    return zt_vk_check(engine->base.ctx, result, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
 }
 
-static VkPipeline build(zt_vk_engine *e, const zt_vk_call *c)
+static VkPipeline build(zt_vk_engine *engine, const zt_vk_call *call)
 {
-    const uint32_t *code = shaders[c->shader].code;
-    size_t bytes = *shaders[c->shader].size;
-    if (!c->n_body) return build_of(e, c->spec, code, bytes);
-    uint32_t *own = zt_vk_module(e->base.ctx, code, bytes, c->body, c->n_body, &bytes);
-    VkPipeline made = own ? build_of(e, c->spec, own, bytes) : VK_NULL_HANDLE;
-    zt_free(e->base.ctx, own);
+    const uint32_t *code = shaders[call->shader].code;
+    size_t bytes = *shaders[call->shader].size;
+    if (!call->n_body) return build_of(engine, call->spec, code, bytes);
+    uint32_t *own = zt_vk_module(engine->base.ctx, code, bytes, call->body, call->n_body, &bytes);
+    VkPipeline made = own ? build_of(engine, call->spec, own, bytes) : VK_NULL_HANDLE;
+    zt_free(engine->base.ctx, own);
     return made;
 }
 
-static bool is_pipe_of(const zt_vk_pipe *p, const zt_vk_call *c)
+static bool is_pipe_of(const zt_vk_pipe *p, const zt_vk_call *call)
 {
-    return p->shader == c->shader && p->n_body == c->n_body &&
-           !memcmp(p->spec, c->spec, sizeof p->spec) &&
-           (!c->n_body || !memcmp(p->body, c->body, (size_t)c->n_body * sizeof *p->body));
+    return p->shader == call->shader && p->n_body == call->n_body &&
+           !memcmp(p->spec, call->spec, sizeof p->spec) &&
+           (!call->n_body || !memcmp(p->body, call->body, (size_t)call->n_body * sizeof *p->body));
 }
 
 /* Room for one more. */
-static bool grow(zt_vk_engine *e)
+static bool grow(zt_vk_engine *engine)
 {
-    if (e->n_pipes < e->room_pipes) return true;
-    int room = e->room_pipes ? 2 * e->room_pipes : 32;
-    zt_vk_pipe *more = zt_realloc(e->base.ctx, e->pipe, (size_t)room * sizeof *more);
+    if (engine->n_pipes < engine->room_pipes) return true;
+    int room = engine->room_pipes ? 2 * engine->room_pipes : 32;
+    zt_vk_pipe *more = zt_realloc(engine->base.ctx, engine->pipe, (size_t)room * sizeof *more);
     if (!more) return false;
-    e->pipe = more;
-    e->room_pipes = room;
+    engine->pipe = more;
+    engine->room_pipes = room;
     return true;
 }
 
-VkPipeline zt_vk_pipeline(zt_vk_engine *e, const zt_vk_call *c)
+VkPipeline zt_vk_pipeline(zt_vk_engine *engine, const zt_vk_call *call)
 {
-    for (int i = 0; i < e->n_pipes; i++)
-        if (is_pipe_of(&e->pipe[i], c)) return e->pipe[i].pipeline;
-    if (!grow(e)) return VK_NULL_HANDLE;
-    zt_vk_pipe p = {.shader = c->shader, .n_body = c->n_body};
-    memcpy(p.spec, c->spec, sizeof p.spec);
-    if (c->n_body) {
-        p.body = zt_alloc_array(e->base.ctx, (size_t)c->n_body, sizeof *p.body);
+    for (int i = 0; i < engine->n_pipes; i++)
+        if (is_pipe_of(&engine->pipe[i], call)) return engine->pipe[i].pipeline;
+    if (!grow(engine)) return VK_NULL_HANDLE;
+    zt_vk_pipe p = {.shader = call->shader, .n_body = call->n_body};
+    memcpy(p.spec, call->spec, sizeof p.spec);
+    if (call->n_body) {
+        p.body = zt_alloc_array(engine->base.ctx, (size_t)call->n_body, sizeof *p.body);
         if (!p.body) return VK_NULL_HANDLE;
-        memcpy(p.body, c->body, (size_t)c->n_body * sizeof *p.body);
+        memcpy(p.body, call->body, (size_t)call->n_body * sizeof *p.body);
     }
-    p.pipeline = build(e, c);
+    p.pipeline = build(engine, call);
     if (p.pipeline)
-        e->pipe[e->n_pipes++] = p;
+        engine->pipe[engine->n_pipes++] = p;
     else
-        zt_free(e->base.ctx, p.body);
+        zt_free(engine->base.ctx, p.body);
     return p.pipeline;
 }
 
-void zt_vk_pipelines_close(zt_vk_engine *e)
+void zt_vk_pipelines_close(zt_vk_engine *engine)
 {
-    zt_vk_cache_close(e);
-    for (int i = 0; i < e->n_pipes; i++) {
-        e->vk.DestroyPipeline(e->device, e->pipe[i].pipeline, NULL);
-        zt_free(e->base.ctx, e->pipe[i].body);
+    zt_vk_cache_close(engine);
+    for (int i = 0; i < engine->n_pipes; i++) {
+        engine->vk.DestroyPipeline(engine->device, engine->pipe[i].pipeline, NULL);
+        zt_free(engine->base.ctx, engine->pipe[i].body);
     }
-    zt_free(e->base.ctx, e->pipe);
-    e->pipe = NULL;
-    e->n_pipes = e->room_pipes = 0;
+    zt_free(engine->base.ctx, engine->pipe);
+    engine->pipe = NULL;
+    engine->n_pipes = engine->room_pipes = 0;
 }

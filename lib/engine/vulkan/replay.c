@@ -24,73 +24,73 @@ zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int s
                    limit);
 }
 
-static zt_status find_trouble(const zt_vk_engine *e, const zt_executable *r)
+static zt_status find_trouble(const zt_vk_engine *engine, const zt_executable *executable)
 {
-    const uint8_t *block = r->host.map + r->trouble_at;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < r->n_tasks && !s; i++)
-        s = zt_vk_runtime_error(e->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
-                          r->plan.step[r->task[i].step].op, r->task[i].step);
-    return s;
+    const uint8_t *block = executable->host.map + executable->trouble_at;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < executable->n_tasks && !status; i++)
+        status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
+                          executable->plan.step[executable->task[i].step].op, executable->task[i].step);
+    return status;
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
 /* All steps are asked before any runs: they run in one go. */
-static zt_status ask_before(zt_executable *r, const zt_watch *watch)
+static zt_status ask_before(zt_executable *executable, const zt_watch *watch)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; watch->before && i < r->plan.n_steps && !s; i++)
-        s = watch->before(watch->user, &r->plan, i);
-    return s;
+    zt_status status = ZT_OK;
+    for (int i = 0; watch->before && i < executable->plan.n_steps && !status; i++)
+        status = watch->before(watch->user, &executable->plan, i);
+    return status;
 }
 
 /* Their times, laid so that the first begins with `submitted`. */
-static zt_status tell_after(zt_vk_engine *e, zt_executable *r, const zt_watch *watch, double submitted)
+static zt_status tell_after(zt_vk_engine *engine, zt_executable *executable, const zt_watch *watch, double submitted)
 {
     uint64_t first = 0;
     if (!watch->after && !watch->span) return ZT_OK;
-    double *seconds = zt_calloc(e->base.ctx, (size_t)r->plan.n_steps + 1, sizeof *seconds);
+    double *seconds = zt_calloc(engine->base.ctx, (size_t)executable->plan.n_steps + 1, sizeof *seconds);
     if (!seconds) return ZT_ENOMEM;
-    for (int i = 0; i < r->n_tasks && r->times; i++) {
+    for (int i = 0; i < executable->n_tasks && executable->times; i++) {
         uint64_t t[2] = {0};
-        if (e->vk.GetQueryPoolResults(e->device, r->times, 2 * (uint32_t)i, 2, sizeof t, t,
+        if (engine->vk.GetQueryPoolResults(engine->device, executable->times, 2 * (uint32_t)i, 2, sizeof t, t,
                                       sizeof *t, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
             continue;
         if (i == 0) first = t[0];
-        zt_span span = {.step = r->task[i].step,
-                        .begin = submitted + (double)(t[0] - first) * e->tick,
-                        .end = submitted + (double)(t[1] - first) * e->tick};
-        seconds[span.step] += (double)(t[1] - t[0]) * e->tick;
-        if (watch->span) watch->span(watch->user, &r->plan, &span);
+        zt_span span = {.step = executable->task[i].step,
+                        .begin = submitted + (double)(t[0] - first) * engine->tick,
+                        .end = submitted + (double)(t[1] - first) * engine->tick};
+        seconds[span.step] += (double)(t[1] - t[0]) * engine->tick;
+        if (watch->span) watch->span(watch->user, &executable->plan, &span);
     }
-    for (int i = 0; watch->after && i < r->plan.n_steps; i++)
-        watch->after(watch->user, &r->plan, i, seconds[i]);
-    zt_free(e->base.ctx, seconds);
+    for (int i = 0; watch->after && i < executable->plan.n_steps; i++)
+        watch->after(watch->user, &executable->plan, i, seconds[i]);
+    zt_free(engine->base.ctx, seconds);
     return ZT_OK;
 }
 
 /* ---- the replay ------------------------------------------------------------------------------ */
 
-zt_status zt_vk_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
+zt_status zt_vk_replay(zt_engine *base, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_status s = zt_vk_sync(base);
-    if (!s && watch) s = ask_before(r, watch);
-    if (!s && (r->moved != e->moved || r->watched != (watch != NULL)))
-        s = zt_vk_record(e, r, watch != NULL);
-    if (s) return s;
-    for (int i = 0; i < r->plan.n_in; i++)
-        if (r->in.bytes[i]) memcpy(r->host.map + r->in.at[i], in[i], r->in.bytes[i]);
-    memset(r->host.map + r->trouble_at, 0, (size_t)r->n_tasks * ZT_VK_TROUBLE);
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    zt_status status = zt_vk_sync(base);
+    if (!status && watch) status = ask_before(executable, watch);
+    if (!status && (executable->moved != engine->moved || executable->watched != (watch != NULL)))
+        status = zt_vk_record(engine, executable, watch != NULL);
+    if (status) return status;
+    for (int i = 0; i < executable->plan.n_in; i++)
+        if (executable->in.bytes[i]) memcpy(executable->host.map + executable->in.at[i], inputs[i], executable->in.bytes[i]);
+    memset(executable->host.map + executable->trouble_at, 0, (size_t)executable->n_tasks * ZT_VK_TROUBLE);
     double submitted = watch ? zt_seconds() : 0;
-    if (r->n_tasks) s = zt_vk_submit(e, r->commands);
-    if (!s) s = find_trouble(e, r);
-    for (int i = 0; i < r->plan.n_out && !s; i++)
-        if (r->out.bytes[i]) memcpy(out[i], r->host.map + r->out.at[i], r->out.bytes[i]);
-    e->report.downloads += r->plan.n_out > 0;
-    e->report.replays++;
-    e->report.kernels += (uint64_t)r->n_tasks;
-    return s || !watch ? s : tell_after(e, r, watch, submitted);
+    if (executable->n_tasks) status = zt_vk_submit(engine, executable->commands);
+    if (!status) status = find_trouble(engine, executable);
+    for (int i = 0; i < executable->plan.n_out && !status; i++)
+        if (executable->out.bytes[i]) memcpy(outputs[i], executable->host.map + executable->out.at[i], executable->out.bytes[i]);
+    engine->report.downloads += executable->plan.n_out > 0;
+    engine->report.replays++;
+    engine->report.kernels += (uint64_t)executable->n_tasks;
+    return status || !watch ? status : tell_after(engine, executable, watch, submitted);
 }

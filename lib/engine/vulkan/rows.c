@@ -4,92 +4,92 @@
 #include <string.h>
 
 /* One workgroup a row; shaders find theirs by row_of_group() and count them in the word given. */
-static void a_group_each(const zt_vk_engine *e, zt_vk_call *c, int word, int64_t rows)
+static void a_group_each(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t rows)
 {
-    c->word[word] = (uint32_t)rows;
-    zt_vk_spread(e, c, rows, 1);
+    call->word[word] = (uint32_t)rows;
+    zt_vk_spread(engine, call, rows, 1);
 }
 
-static int64_t last_dim(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+static int64_t last_dim(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-static bool norm_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+static bool norm_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                      const zt_type out[])
 {
-    (void)e, (void)attrs, (void)out;
-    return zt_vk_is_float(in[0]->dtype);
+    (void)engine, (void)attrs, (void)out;
+    return zt_vk_is_float(input_types[0]->dtype);
 }
 
-static zt_status set_norm(zt_vk_engine *e, zt_vk_call *c, bool layer, int64_t K, double eps)
+static zt_status set_norm(zt_vk_engine *engine, zt_vk_call *call, bool layer, int64_t K, double eps)
 {
     float f = (float)eps;
-    c->shader = ZT_VK_SHADER_norm;
-    c->spec[0] = layer;
-    c->word[0] = (uint32_t)K;
-    memcpy(&c->word[1], &f, sizeof f);
-    a_group_each(e, c, 2, zt_type_count(&c->out[1]));
+    call->shader = ZT_VK_SHADER_norm;
+    call->spec[0] = layer;
+    call->word[0] = (uint32_t)K;
+    memcpy(&call->word[1], &f, sizeof f);
+    a_group_each(engine, call, 2, zt_type_count(&call->out[1]));
     return ZT_OK;
 }
 
-static zt_status set_rms_norm(zt_vk_engine *e, zt_vk_call *c)
+static zt_status set_rms_norm(zt_vk_engine *engine, zt_vk_call *call)
 {
-    const zt_rms_norm_attrs *a = c->attrs;
-    return set_norm(e, c, false, c->in[1]->dim[0], a->eps);
+    const zt_rms_norm_attrs *attrs = call->attrs;
+    return set_norm(engine, call, false, call->in[1]->dim[0], attrs->eps);
 }
 
-static zt_status set_layer_norm(zt_vk_engine *e, zt_vk_call *c)
+static zt_status set_layer_norm(zt_vk_engine *engine, zt_vk_call *call)
 {
-    const zt_layer_norm_attrs *a = c->attrs;
-    return set_norm(e, c, true, last_dim(c->in[0]), a->eps);
+    const zt_layer_norm_attrs *attrs = call->attrs;
+    return set_norm(engine, call, true, last_dim(call->in[0]), attrs->eps);
 }
 
 /* ---- argmax along the last dimension --------------------------------------------------------- */
 
-static bool argmax_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+static bool argmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                        const zt_type out[])
 {
     const zt_argmax_attrs *a = attrs;
-    (void)e, (void)out;
-    return zt_vk_is_float(in[0]->dtype) && (a->axis == -1 || a->axis == in[0]->rank - 1) &&
-           last_dim(in[0]) > 0;
+    (void)engine, (void)out;
+    return zt_vk_is_float(input_types[0]->dtype) && (a->axis == -1 || a->axis == input_types[0]->rank - 1) &&
+           last_dim(input_types[0]) > 0;
 }
 
-static zt_status set_argmax(zt_vk_engine *e, zt_vk_call *c)
+static zt_status set_argmax(zt_vk_engine *engine, zt_vk_call *call)
 {
-    c->shader = ZT_VK_SHADER_argmax;
-    c->word[0] = (uint32_t)last_dim(c->in[0]);
-    a_group_each(e, c, 1, zt_type_count(c->out));
+    call->shader = ZT_VK_SHADER_argmax;
+    call->word[0] = (uint32_t)last_dim(call->in[0]);
+    a_group_each(engine, call, 1, zt_type_count(call->out));
     return ZT_OK;
 }
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
-static bool slice_has(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
+static bool slice_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                       const zt_type out[])
 {
-    (void)e, (void)attrs, (void)out;
-    return zt_dtype_get(in[0]->dtype)->block == 1 &&
-           zt_dtype_get(in[0]->dtype)->block_bytes % 2 == 0;
+    (void)engine, (void)attrs, (void)out;
+    return zt_dtype_get(input_types[0]->dtype)->block == 1 &&
+           zt_dtype_get(input_types[0]->dtype)->block_bytes % 2 == 0;
 }
 
 /* By words, or where elements have 2 bytes by those. */
-static zt_status set_slice(zt_vk_engine *e, zt_vk_call *c)
+static zt_status set_slice(zt_vk_engine *engine, zt_vk_call *call)
 {
-    const zt_slice_attrs *a = c->attrs;
-    const zt_type *x = c->in[0], *y = c->out;
-    int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    const zt_slice_attrs *attrs = call->attrs;
+    const zt_type *x = call->in[0], *y = call->out;
+    int axis = (int)(attrs->axis < 0 ? attrs->axis + x->rank : attrs->axis);
     int64_t bytes = zt_dtype_get(x->dtype)->block_bytes, each = bytes == 2 ? 2 : 4;
     int64_t inner = bytes / each, count = zt_type_count(y) * inner;
-    int64_t from = a->from < 0 ? a->from + x->dim[axis] : a->from;
+    int64_t from = attrs->from < 0 ? attrs->from + x->dim[axis] : attrs->from;
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
-    c->shader = ZT_VK_SHADER_copy;
-    c->spec[0] = each == 2;
-    c->word[0] = (uint32_t)count;
-    c->word[1] = (uint32_t)(y->dim[axis] * inner);
-    c->word[2] = (uint32_t)(x->dim[axis] * inner);
-    c->word[3] = (uint32_t)(from * inner);
-    zt_vk_spread(e, c, count, 64);
+    call->shader = ZT_VK_SHADER_copy;
+    call->spec[0] = each == 2;
+    call->word[0] = (uint32_t)count;
+    call->word[1] = (uint32_t)(y->dim[axis] * inner);
+    call->word[2] = (uint32_t)(x->dim[axis] * inner);
+    call->word[3] = (uint32_t)(from * inner);
+    zt_vk_spread(engine, call, count, 64);
     return ZT_OK;
 }
 

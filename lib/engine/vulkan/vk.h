@@ -49,10 +49,10 @@ typedef struct zt_vk_api {
 } zt_vk_api;
 
 /* The library, and an instance of Vulkan 1.2. ZT_ENOTSUP where there is none. */
-zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *vk, VkInstance *instance);
-void zt_vk_unload(zt_vk_api *vk, VkInstance instance);
+zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance);
+void zt_vk_unload(zt_vk_api *api, VkInstance instance);
 /* ZT_ENOTSUP "vkAllocateMemory: out of device memory" and the like; ZT_OK for VK_SUCCESS. */
-zt_status zt_vk_check(zt_ctx *ctx, VkResult r, const char *call);
+zt_status zt_vk_check(zt_ctx *ctx, VkResult result, const char *call);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
@@ -145,35 +145,35 @@ struct zt_ebuf {
     zt_vk_mem plain;  /* of packed: a plain copy for ops that read no packed weights */
 };
 
-int zt_vk_adapters(zt_ctx *ctx, zt_adapter *a, int max);
-zt_status zt_vk_adapter_pick(zt_vk_engine *e, int index);
-zt_status zt_vk_device_open(zt_vk_engine *e, int index); /* after zt_vk_load */
-void zt_vk_device_close(zt_vk_engine *e);
+int zt_vk_adapters(zt_ctx *ctx, zt_adapter *adapter, int max);
+zt_status zt_vk_adapter_pick(zt_vk_engine *engine, int index);
+zt_status zt_vk_device_open(zt_vk_engine *engine, int index); /* after zt_vk_load */
+void zt_vk_device_close(zt_vk_engine *engine);
 
 /* memory.c: bytes 0 gives a small buffer. What `alloc` gives of the host's kind is not in use. */
-zt_status zt_vk_alloc(zt_vk_engine *e, zt_vk_kind kind, size_t bytes, zt_vk_mem *out);
-void zt_vk_release(zt_vk_engine *e, zt_vk_mem *m); /* to the pool, or for good; m is cleared */
-void zt_vk_bury(zt_vk_engine *e);                  /* frees what the device is done with */
-void zt_vk_pool_close(zt_vk_engine *e);
+zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk_mem *out);
+void zt_vk_release(zt_vk_engine *engine, zt_vk_mem *memory); /* to the pool, or for good; m is cleared */
+void zt_vk_bury(zt_vk_engine *engine);                  /* frees what the device is done with */
+void zt_vk_pool_close(zt_vk_engine *engine);
 
 /* copies.c: between host and device, when all that was asked of the device is done. */
-zt_status zt_vk_write(zt_vk_engine *e, const zt_vk_mem *to, size_t at, const void *src, size_t n);
-zt_status zt_vk_read(zt_vk_engine *e, const zt_vk_mem *from, size_t at, void *dst, size_t n);
-zt_status zt_vk_clear(zt_vk_engine *e, const zt_vk_mem *m);
+zt_status zt_vk_write(zt_vk_engine *engine, const zt_vk_mem *to, size_t at, const void *src, size_t n);
+zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t at, void *dst, size_t n);
+zt_status zt_vk_clear(zt_vk_engine *engine, const zt_vk_mem *memory);
 
 /* work.c */
-zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c); /* and wait for it, and all before it */
-zt_status zt_vk_enqueue(zt_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out);
-zt_status zt_vk_flush(zt_engine *e); /* hands over what is recorded */
+zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer c); /* and wait for it, and all before it */
+zt_status zt_vk_enqueue(zt_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out);
+zt_status zt_vk_flush(zt_engine *engine); /* hands over what is recorded */
 /* Flushes, waits for all of it and tells the first trouble. */
-zt_status zt_vk_sync(zt_engine *e);
-void zt_vk_batches_close(zt_vk_engine *e);
-zt_status zt_vk_lost(zt_vk_engine *e); /* fails: the device is lost */
+zt_status zt_vk_sync(zt_engine *engine);
+void zt_vk_batches_close(zt_vk_engine *engine);
+zt_status zt_vk_lost(zt_vk_engine *engine); /* fails: the device is lost */
 
 /* weights.c */
-int zt_vk_pack_of(zt_dtype t); /* the constant TYPE of shaders/weights.glsl, or 0: none */
-zt_ebuf *zt_vk_load_weight(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
-zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b); /* makes b->plain */
+int zt_vk_pack_of(zt_dtype dtype); /* the constant TYPE of shaders/weights.glsl, or 0: none */
+zt_ebuf *zt_vk_load_weight(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle);
+zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer); /* makes b->plain */
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -209,10 +209,10 @@ typedef struct zt_vk_kernel {
 
 /* They end with set NULL. */
 extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_chain[], zt_vk_rows[], zt_vk_llm[];
-const zt_vk_kernel *zt_vk_find(const zt_vk_engine *e, zt_op op, const void *attrs,
-                               const zt_type *const in[], const zt_type out[]);
+const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs,
+                               const zt_type *const input_types[], const zt_type out[]);
 /* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
-uint32_t zt_vk_width(const zt_vk_engine *e);
+uint32_t zt_vk_width(const zt_vk_engine *engine);
 /* elementwise.c: the number of an op's function, from ZT_VK_PAIRS on of two values, or -1; at:
  * NULL, or its two attributes (0 where it has none). And its name in shaders/functions.glsl. */
 enum { ZT_VK_PAIRS = 64 };
@@ -225,7 +225,7 @@ typedef struct zt_vk_walk {
     int n;
     uint32_t dim[ZT_MAX_RANK], step[ZT_MAX_IN][ZT_MAX_RANK];
 } zt_vk_walk;
-zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y);
+zt_vk_walk zt_vk_walk_of(const zt_type *const input_types[], int n, const zt_type *y);
 /* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output
  * that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
 #define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
@@ -237,12 +237,12 @@ zt_vk_walk zt_vk_walk_of(const zt_type *const in[], int n, const zt_type *y);
 uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body,
                        int n, size_t *made);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
-void zt_vk_spread(const zt_vk_engine *e, zt_vk_call *c, int64_t n, int64_t each);
+void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each);
 /* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
-bool zt_vk_is_float(zt_dtype t);
-uint32_t zt_vk_floats(zt_dtype t); /* that constant */
+bool zt_vk_is_float(zt_dtype dtype);
+uint32_t zt_vk_floats(zt_dtype dtype); /* that constant */
 /* Counts that 32 bits hold, on every operand. */
-bool zt_vk_small(const zt_type *const in[], int n_in, const zt_type *out);
+bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *out);
 
 /* Made from shaders/ by the Makefile: ZT_VK_SHADER_unary and so on are places in zt_vk_code. */
 #define ZT_VK_SHADERS(X)                                                                           \
@@ -254,12 +254,12 @@ enum {
 #undef X
         ZT_VK_N_SHADERS
 };
-VkPipeline zt_vk_pipeline(zt_vk_engine *e, const zt_vk_call *c); /* of its shader */
-void zt_vk_pipelines_close(zt_vk_engine *e);
+VkPipeline zt_vk_pipeline(zt_vk_engine *engine, const zt_vk_call *call); /* of its shader */
+void zt_vk_pipelines_close(zt_vk_engine *engine);
 
 /* cache.c: what the driver compiled, in the user's cache folder. Failures are silent. */
-void zt_vk_cache_open(zt_vk_engine *e);
-void zt_vk_cache_close(zt_vk_engine *e); /* written where pipelines were made that it lacked */
+void zt_vk_cache_open(zt_vk_engine *engine);
+void zt_vk_cache_close(zt_vk_engine *engine); /* written where pipelines were made that it lacked */
 
 /* ---- prepared plans -------------------------------------------------------------------------- */
 
@@ -311,21 +311,21 @@ struct zt_executable {
     uint64_t moved;    /* the engine's count when it was recorded */
 };
 
-zt_executable *zt_vk_prepare(zt_engine *e, const zt_run_schedule *plan);
-void zt_vk_unprepare(zt_engine *e, zt_executable *r);
+zt_executable *zt_vk_prepare(zt_engine *engine, const zt_run_schedule *plan);
+void zt_vk_unprepare(zt_engine *engine, zt_executable *executable);
 /* record.c. Where inputs and outputs are: host memory of the plan's own, or the buffers given. */
 typedef struct zt_vk_place {
     VkCommandBuffer commands;
     zt_ebuf *const *in, *const *out; /* NULL: host memory */
     VkDeviceAddress troubles;
 } zt_vk_place;
-zt_status zt_vk_record(zt_vk_engine *e, zt_executable *r, bool watched);
-void zt_vk_record_task(zt_vk_engine *e, const zt_executable *r, int task, const zt_vk_place *p);
+zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool watched);
+void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *p);
 /* What was written before is read after: by shaders and copies, and by the host where `last`. */
-void zt_vk_record_barrier(zt_vk_engine *e, VkCommandBuffer commands, bool last);
+void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool last);
 /* The trouble of a task of op `op`, step `step` (-1: none), if its block holds one. */
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
-zt_status zt_vk_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
+zt_status zt_vk_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch);
 
 #endif

@@ -5,83 +5,83 @@
 
 static void vk_close(zt_engine *base)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_vk_device_close(e);
-    zt_free(base->ctx, e);
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    zt_vk_device_close(engine);
+    zt_free(base->ctx, engine);
 }
 
 static zt_engine *vk_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
-    zt_vk_engine *e = zt_calloc(ctx, 1, sizeof *e);
-    if (!e) return NULL;
-    e->base = (zt_engine){.vt = &zt_engine_vulkan, .ctx = ctx};
-    if (zt_vk_load(ctx, &e->vk, &e->instance) == ZT_OK &&
-        zt_vk_device_open(e, opts->device) == ZT_OK)
-        return &e->base;
-    vk_close(&e->base);
+    zt_vk_engine *engine = zt_calloc(ctx, 1, sizeof *engine);
+    if (!engine) return NULL;
+    engine->base = (zt_engine){.vt = &zt_engine_vulkan, .ctx = ctx};
+    if (zt_vk_load(ctx, &engine->vk, &engine->instance) == ZT_OK &&
+        zt_vk_device_open(engine, opts->device) == ZT_OK)
+        return &engine->base;
+    vk_close(&engine->base);
     return NULL;
 }
 
-static bool vk_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+static bool vk_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
                    const zt_type out[])
 {
-    return zt_vk_find((zt_vk_engine *)e, op, attrs, in, out) != NULL;
+    return zt_vk_find((zt_vk_engine *)engine, op, attrs, input_types, out) != NULL;
 }
 
-static size_t vk_value_bytes(zt_engine *e, const zt_type *t)
+static size_t vk_value_bytes(zt_engine *engine, const zt_type *type)
 {
-    (void)e;
-    return zt_type_bytes(t);
+    (void)engine;
+    return zt_type_bytes(type);
 }
 
-static void vk_free(zt_engine *base, zt_ebuf *b)
+static void vk_free(zt_engine *base, zt_ebuf *buffer)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    if (!b) return;
-    zt_vk_release(e, &b->mem);
-    zt_vk_release(e, &b->plain);
-    zt_free(base->ctx, b);
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    if (!buffer) return;
+    zt_vk_release(engine, &buffer->mem);
+    zt_vk_release(engine, &buffer->plain);
+    zt_free(base->ctx, buffer);
 }
 
-static zt_ebuf *new_buf(zt_vk_engine *e, const zt_type *t, zt_vk_kind kind)
+static zt_ebuf *new_buf(zt_vk_engine *engine, const zt_type *type, zt_vk_kind kind)
 {
-    zt_ebuf *b = zt_calloc(e->base.ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->type = *t;
-    if (zt_vk_alloc(e, kind, zt_type_bytes(t), &b->mem) == ZT_OK) return b;
-    vk_free(&e->base, b);
+    zt_ebuf *buffer = zt_calloc(engine->base.ctx, 1, sizeof *buffer);
+    if (!buffer) return NULL;
+    buffer->type = *type;
+    if (zt_vk_alloc(engine, kind, zt_type_bytes(type), &buffer->mem) == ZT_OK) return buffer;
+    vk_free(&engine->base, buffer);
     return NULL;
 }
 
-static zt_ebuf *vk_alloc(zt_engine *base, const zt_type *t)
+static zt_ebuf *vk_alloc(zt_engine *base, const zt_type *type)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_ebuf *b = new_buf(e, t, ZT_VK_DEVICE_MEM);
-    if (!b || zt_vk_clear(e, &b->mem) == ZT_OK) return b;
-    vk_free(base, b);
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    zt_ebuf *buffer = new_buf(engine, type, ZT_VK_DEVICE_MEM);
+    if (!buffer || zt_vk_clear(engine, &buffer->mem) == ZT_OK) return buffer;
+    vk_free(base, buffer);
     return NULL;
 }
 
 /* What the host brings lies in memory that both see: the device reads it once. */
-static zt_ebuf *vk_temp(zt_engine *base, const zt_type *t, const void *host)
+static zt_ebuf *vk_temp(zt_engine *base, const zt_type *type, const void *host)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_ebuf *b = new_buf(e, t, host ? ZT_VK_HOST_MEM : ZT_VK_DEVICE_MEM);
-    if (b && host) memcpy(b->mem.map, host, zt_type_bytes(t));
-    return b;
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    zt_ebuf *buffer = new_buf(engine, type, host ? ZT_VK_HOST_MEM : ZT_VK_DEVICE_MEM);
+    if (buffer && host) memcpy(buffer->mem.map, host, zt_type_bytes(type));
+    return buffer;
 }
 
-static zt_status vk_upload(zt_engine *e, zt_ebuf *b, const void *host)
+static zt_status vk_upload(zt_engine *engine, zt_ebuf *buffer, const void *host)
 {
-    return zt_vk_write((zt_vk_engine *)e, &b->mem, 0, host, zt_type_bytes(&b->type));
+    return zt_vk_write((zt_vk_engine *)engine, &buffer->mem, 0, host, zt_type_bytes(&buffer->type));
 }
 
-static zt_status vk_download(zt_engine *e, const zt_ebuf *b, void *host)
+static zt_status vk_download(zt_engine *engine, const zt_ebuf *buffer, void *host)
 {
-    return zt_vk_read((zt_vk_engine *)e, &b->mem, 0, host, zt_type_bytes(&b->type));
+    return zt_vk_read((zt_vk_engine *)engine, &buffer->mem, 0, host, zt_type_bytes(&buffer->type));
 }
 
-static zt_engine_report vk_report(const zt_engine *e) { return ((const zt_vk_engine *)e)->report; }
+static zt_engine_report vk_report(const zt_engine *engine) { return ((const zt_vk_engine *)engine)->report; }
 
 const zt_engine_vt zt_engine_vulkan = {
     .name = "vulkan",

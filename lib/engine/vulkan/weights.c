@@ -49,10 +49,10 @@ static void pack_unit(int pack, const uint8_t *from, size_t bytes, uint32_t *wor
     pack_words(from + half, bytes - half, words, packs[pack].words - (half != 0));
 }
 
-int zt_vk_pack_of(zt_dtype t)
+int zt_vk_pack_of(zt_dtype dtype)
 {
     for (int i = 1; i < (int)(sizeof packs / sizeof packs[0]); i++)
-        if (packs[i].dtype == t) return i;
+        if (packs[i].dtype == dtype) return i;
     return 0;
 }
 
@@ -80,78 +80,79 @@ static void pack_rows(const packing *p, int64_t rows)
         }
 }
 
-static zt_status pack_all(zt_vk_engine *e, const packing *p, const zt_store *s, int64_t handle,
+static zt_status pack_all(zt_vk_engine *engine, const packing *p, const zt_store *store, int64_t handle,
                           const zt_vk_mem *to)
 {
-    zt_status st = ZT_OK;
-    for (int64_t row = 0; row < p->rows && !st; row += GROUP) {
+    zt_status status = ZT_OK;
+    for (int64_t row = 0; row < p->rows && !status; row += GROUP) {
         int64_t n = p->rows - row < GROUP ? p->rows - row : GROUP;
-        st = s->read(s->user, handle, (size_t)row * p->row_bytes, p->raw, (size_t)n * p->row_bytes);
-        if (st) break;
+        status = store->read(store->user, handle, (size_t)row * p->row_bytes, p->raw, (size_t)n * p->row_bytes);
+        if (status) break;
         pack_rows(p, n);
-        st = zt_vk_write(e, to, (size_t)(row / GROUP) * p->group_bytes, p->group, p->group_bytes);
+        status = zt_vk_write(engine, to, (size_t)(row / GROUP) * p->group_bytes, p->group, p->group_bytes);
     }
-    return st;
+    return status;
 }
 
-static packing packing_of(const zt_type *t)
+static packing packing_of(const zt_type *type)
 {
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    packing p = {.pack = zt_vk_pack_of(t->dtype), .rows = t->dim[0], .columns = t->dim[1]};
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
+    packing p = {.pack = zt_vk_pack_of(type->dtype), .rows = type->dim[0], .columns = type->dim[1]};
     int each = packs[p.pack].columns;
     p.units = (p.columns + each - 1) / each;
-    p.row_bytes = (size_t)(p.columns / d->block) * (size_t)d->block_bytes;
-    p.unit_bytes = (size_t)(each / d->block) * (size_t)d->block_bytes;
+    p.row_bytes = (size_t)(p.columns / info->block) * (size_t)info->block_bytes;
+    p.unit_bytes = (size_t)(each / info->block) * (size_t)info->block_bytes;
     p.group_bytes = (size_t)p.units * (size_t)packs[p.pack].words * GROUP * sizeof(uint32_t);
     return p;
 }
 
-static zt_status load_packed(zt_vk_engine *e, const zt_type *t, const zt_store *s, int64_t handle,
-                             zt_ebuf *b)
+static zt_status load_packed(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
+                             zt_ebuf *buffer)
 {
-    packing p = packing_of(t);
+    packing p = packing_of(type);
     size_t bytes, groups = (size_t)((p.rows + GROUP - 1) / GROUP), raw;
     if (!zt_mul_size(groups, p.group_bytes, &bytes) || !zt_mul_size(p.row_bytes, GROUP, &raw))
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
                        p.group_bytes);
-    zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, bytes, &b->mem);
-    if (st) return st;
-    b->pack = p.pack;
-    p.raw = zt_alloc(e->base.ctx, raw);
-    p.group = zt_alloc(e->base.ctx, p.group_bytes);
-    st = p.raw && p.group ? pack_all(e, &p, s, handle, &b->mem) : ZT_ENOMEM;
-    zt_free(e->base.ctx, p.raw);
-    zt_free(e->base.ctx, p.group);
-    return st;
+    zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, bytes, &buffer->mem);
+    if (status) return status;
+    buffer->pack = p.pack;
+    p.raw = zt_alloc(engine->base.ctx, raw);
+    p.group = zt_alloc(engine->base.ctx, p.group_bytes);
+    status = p.raw && p.group ? pack_all(engine, &p, store, handle, &buffer->mem) : ZT_ENOMEM;
+    zt_free(engine->base.ctx, p.raw);
+    zt_free(engine->base.ctx, p.group);
+    return status;
 }
 
-static zt_status load_plain(zt_vk_engine *e, const zt_type *t, const zt_store *s, int64_t handle,
-                            zt_ebuf *b)
+static zt_status load_plain(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
+                            zt_ebuf *buffer)
 {
-    size_t bytes = zt_type_bytes(t), piece = bytes < 1 << 20 ? bytes : 1 << 20;
-    zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, bytes, &b->mem);
-    if (st) return st;
-    char *part = zt_alloc(e->base.ctx, piece);
+    size_t bytes = zt_type_bytes(type), piece = bytes < 1 << 20 ? bytes : 1 << 20;
+    zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, bytes, &buffer->mem);
+    if (status) return status;
+    char *part = zt_alloc(engine->base.ctx, piece);
     if (!part) return ZT_ENOMEM;
-    for (size_t at = 0; at < bytes && !st; at += piece) {
+    for (size_t at = 0; at < bytes && !status; at += piece) {
         size_t n = bytes - at < piece ? bytes - at : piece;
-        st = s->read(s->user, handle, at, part, n);
-        if (!st) st = zt_vk_write(e, &b->mem, at, part, n);
+        status = store->read(store->user, handle, at, part, n);
+        if (!status) status = zt_vk_write(engine, &buffer->mem, at, part, n);
     }
-    zt_free(e->base.ctx, part);
-    return st;
+    zt_free(engine->base.ctx, part);
+    return status;
 }
 
-zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *t, const zt_store *s, int64_t handle)
+zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *type, const zt_store *store, int64_t handle)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_ebuf *b = zt_calloc(base->ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->type = *t;
-    bool packed = t->rank == 2 && zt_vk_pack_of(t->dtype);
-    zt_status st = packed ? load_packed(e, t, s, handle, b) : load_plain(e, t, s, handle, b);
-    if (!st) return b;
-    base->vt->free(base, b);
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    zt_ebuf *buffer = zt_calloc(base->ctx, 1, sizeof *buffer);
+    if (!buffer) return NULL;
+    buffer->type = *type;
+    bool packed = type->rank == 2 && zt_vk_pack_of(type->dtype);
+    zt_status status =
+        packed ? load_packed(engine, type, store, handle, buffer) : load_plain(engine, type, store, handle, buffer);
+    if (!status) return buffer;
+    base->vt->free(base, buffer);
     return NULL;
 }
 
@@ -183,24 +184,24 @@ static void unpack_row(const packing *p, const uint32_t *words, int64_t r, uint8
     }
 }
 
-zt_status zt_vk_plain(zt_vk_engine *e, zt_ebuf *b)
+zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer)
 {
-    if (b->plain.buffer) return ZT_OK;
-    packing p = packing_of(&b->type);
-    zt_status st = zt_vk_alloc(e, ZT_VK_DEVICE_MEM, zt_type_bytes(&b->type), &b->plain);
-    p.group = zt_alloc(e->base.ctx, p.group_bytes);
-    p.raw = zt_alloc(e->base.ctx, p.row_bytes);
-    if (!st && (!p.group || !p.raw)) st = ZT_ENOMEM;
-    for (int64_t r = 0; r < p.rows && !st; r++) {
+    if (buffer->plain.buffer) return ZT_OK;
+    packing p = packing_of(&buffer->type);
+    zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, zt_type_bytes(&buffer->type), &buffer->plain);
+    p.group = zt_alloc(engine->base.ctx, p.group_bytes);
+    p.raw = zt_alloc(engine->base.ctx, p.row_bytes);
+    if (!status && (!p.group || !p.raw)) status = ZT_ENOMEM;
+    for (int64_t r = 0; r < p.rows && !status; r++) {
         if (r % GROUP == 0)
-            st =
-                zt_vk_read(e, &b->mem, (size_t)(r / GROUP) * p.group_bytes, p.group, p.group_bytes);
-        if (st) break;
+            status =
+                zt_vk_read(engine, &buffer->mem, (size_t)(r / GROUP) * p.group_bytes, p.group, p.group_bytes);
+        if (status) break;
         unpack_row(&p, p.group, r % GROUP, p.raw);
-        st = zt_vk_write(e, &b->plain, (size_t)r * p.row_bytes, p.raw, p.row_bytes);
+        status = zt_vk_write(engine, &buffer->plain, (size_t)r * p.row_bytes, p.raw, p.row_bytes);
     }
-    zt_free(e->base.ctx, p.group);
-    zt_free(e->base.ctx, p.raw);
-    if (st) zt_vk_release(e, &b->plain);
-    return st;
+    zt_free(engine->base.ctx, p.group);
+    zt_free(engine->base.ctx, p.raw);
+    if (status) zt_vk_release(engine, &buffer->plain);
+    return status;
 }

@@ -12,189 +12,189 @@
 
 /* ---- the device lost ------------------------------------------------------------------------- */
 
-zt_status zt_vk_lost(zt_vk_engine *e)
+zt_status zt_vk_lost(zt_vk_engine *engine)
 {
-    e->lost = true;
-    return zt_fail(e->base.ctx, ZT_ESYS, "vulkan: %s: the device is lost, and what it held with it",
-                   e->name);
+    engine->lost = true;
+    return zt_fail(engine->base.ctx, ZT_ESYS, "vulkan: %s: the device is lost, and what it held with it",
+                   engine->name);
 }
 
 /* A call after which nothing is known of the device's work: every failure loses it. It must not
  * work on memory that goes now, which only this call can still tell. */
-static zt_status done_or_lost(zt_vk_engine *e, VkResult r, const char *call)
+static zt_status done_or_lost(zt_vk_engine *engine, VkResult result, const char *call)
 {
-    if (r == VK_SUCCESS) return ZT_OK;
-    e->vk.DeviceWaitIdle(e->device);
-    if (r == VK_ERROR_DEVICE_LOST) return zt_vk_lost(e);
-    e->lost = true;
-    return zt_vk_check(e->base.ctx, r, call);
+    if (result == VK_SUCCESS) return ZT_OK;
+    engine->vk.DeviceWaitIdle(engine->device);
+    if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
+    engine->lost = true;
+    return zt_vk_check(engine->base.ctx, result, call);
 }
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-static zt_status hand_over(zt_vk_engine *e, VkCommandBuffer c, VkFence fence)
+static zt_status hand_over(zt_vk_engine *engine, VkCommandBuffer c, VkFence fence)
 {
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &c};
-    if (e->lost) return zt_vk_lost(e);
-    VkResult r = e->vk.QueueSubmit(e->queue, 1, &info, fence);
-    if (r == VK_ERROR_DEVICE_LOST) return zt_vk_lost(e);
-    if (!r) e->report.submits++;
-    return zt_vk_check(e->base.ctx, r, "QueueSubmit");
+    if (engine->lost) return zt_vk_lost(engine);
+    VkResult result = engine->vk.QueueSubmit(engine->queue, 1, &info, fence);
+    if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
+    if (!result) engine->report.submits++;
+    return zt_vk_check(engine->base.ctx, result, "QueueSubmit");
 }
 
-static zt_status wait_for(zt_vk_engine *e, VkFence fence)
+static zt_status wait_for(zt_vk_engine *engine, VkFence fence)
 {
-    if (e->lost) return zt_vk_lost(e);
-    zt_status s = done_or_lost(
-        e, e->vk.WaitForFences(e->device, 1, &fence, VK_TRUE, UINT64_MAX), "WaitForFences");
-    return s ? s : done_or_lost(e, e->vk.ResetFences(e->device, 1, &fence), "ResetFences");
+    if (engine->lost) return zt_vk_lost(engine);
+    zt_status status = done_or_lost(
+        engine, engine->vk.WaitForFences(engine->device, 1, &fence, VK_TRUE, UINT64_MAX), "WaitForFences");
+    return status ? status : done_or_lost(engine, engine->vk.ResetFences(engine->device, 1, &fence), "ResetFences");
 }
 
-zt_status zt_vk_submit(zt_vk_engine *e, VkCommandBuffer c)
+zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer c)
 {
-    zt_status s = zt_vk_sync(&e->base);
-    if (!s) s = hand_over(e, c, e->fence);
-    return s ? s : wait_for(e, e->fence);
+    zt_status status = zt_vk_sync(&engine->base);
+    if (!status) status = hand_over(engine, c, engine->fence);
+    return status ? status : wait_for(engine, engine->fence);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-static zt_vk_batch *batch_of(zt_vk_engine *e, uint64_t serial)
+static zt_vk_batch *batch_of(zt_vk_engine *engine, uint64_t serial)
 {
-    return &e->batch[serial % ZT_VK_BATCHES];
+    return &engine->batch[serial % ZT_VK_BATCHES];
 }
 
 /* What a batch needs, made when it is first begun; what is there after a failure is kept. */
-static zt_status equip(zt_vk_engine *e, zt_vk_batch *b)
+static zt_status equip(zt_vk_engine *engine, zt_vk_batch *batch)
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     const VkCommandBufferAllocateInfo one = {.sType =
                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                             .commandPool = e->commands,
+                                             .commandPool = engine->commands,
                                              .commandBufferCount = 1};
-    zt_ctx *ctx = e->base.ctx;
-    zt_status s = ZT_OK;
-    if (!b->op) b->op = zt_alloc_array(ctx, ZT_VK_BATCH_MOST, sizeof *b->op);
-    if (!b->op) return ZT_ENOMEM;
-    if (!b->troubles.buffer)
-        s = zt_vk_alloc(e, ZT_VK_HOST_MEM, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE, &b->troubles);
-    if (!s && !b->fence)
-        s = zt_vk_check(ctx, e->vk.CreateFence(e->device, &fence, NULL, &b->fence), "CreateFence");
-    if (!s && !b->commands)
-        s = zt_vk_check(ctx, e->vk.AllocateCommandBuffers(e->device, &one, &b->commands),
+    zt_ctx *ctx = engine->base.ctx;
+    zt_status status = ZT_OK;
+    if (!batch->op) batch->op = zt_alloc_array(ctx, ZT_VK_BATCH_MOST, sizeof *batch->op);
+    if (!batch->op) return ZT_ENOMEM;
+    if (!batch->troubles.buffer)
+        status = zt_vk_alloc(engine, ZT_VK_HOST_MEM, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE, &batch->troubles);
+    if (!status && !batch->fence)
+        status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &batch->fence), "CreateFence");
+    if (!status && !batch->commands)
+        status = zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &batch->commands),
                         "AllocateCommandBuffers");
-    return s;
+    return status;
 }
 
 /* The device is done with it: its troubles are told, its block is clean for the next. */
-static zt_status finish(zt_vk_engine *e, zt_vk_batch *b)
+static zt_status finish(zt_vk_engine *engine, zt_vk_batch *batch)
 {
-    zt_status s = b->handed ? wait_for(e, b->fence) : ZT_OK;
-    for (uint32_t i = 0; i < b->n && b->handed && !s; i++)
-        s = zt_vk_runtime_error(e->base.ctx, b->troubles.map + (size_t)i * ZT_VK_TROUBLE, b->op[i], -1);
-    e->done = b->serial;
-    b->handed = b->open = false;
-    b->n = 0;
-    return s;
+    zt_status status = batch->handed ? wait_for(engine, batch->fence) : ZT_OK;
+    for (uint32_t i = 0; i < batch->n && batch->handed && !status; i++)
+        status = zt_vk_runtime_error(engine->base.ctx, batch->troubles.map + (size_t)i * ZT_VK_TROUBLE, batch->op[i], -1);
+    engine->done = batch->serial;
+    batch->handed = batch->open = false;
+    batch->n = 0;
+    return status;
 }
 
 /* The batch that is being recorded, with room for `n` commands more; NULL: not to be had. The
  * oldest of all is waited for where they are all with the device. */
-static zt_vk_batch *begin(zt_vk_engine *e, uint32_t n)
+static zt_vk_batch *begin(zt_vk_engine *engine, uint32_t n)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    zt_vk_batch *b = batch_of(e, e->serial);
-    if (b->open && b->n + n > ZT_VK_BATCH_MOST && zt_vk_flush(&e->base)) return NULL;
-    if (b->open) return b;
-    b = batch_of(e, e->serial + 1);
-    if (b->serial > e->done) {
-        zt_status s = finish(e, b);
-        zt_vk_bury(e);
-        if (s) return NULL;
+    zt_vk_batch *batch = batch_of(engine, engine->serial);
+    if (batch->open && batch->n + n > ZT_VK_BATCH_MOST && zt_vk_flush(&engine->base)) return NULL;
+    if (batch->open) return batch;
+    batch = batch_of(engine, engine->serial + 1);
+    if (batch->serial > engine->done) {
+        zt_status status = finish(engine, batch);
+        zt_vk_bury(engine);
+        if (status) return NULL;
     }
-    if (equip(e, b) || zt_vk_check(e->base.ctx, e->vk.BeginCommandBuffer(b->commands, &info),
+    if (equip(engine, batch) || zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info),
                                    "BeginCommandBuffer"))
         return NULL;
-    memset(b->troubles.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE);
-    b->serial = ++e->serial;
-    b->open = true;
-    return b;
+    memset(batch->troubles.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE);
+    batch->serial = ++engine->serial;
+    batch->open = true;
+    return batch;
 }
 
-static void mark(zt_vk_mem *m, uint64_t serial)
+static void mark(zt_vk_mem *memory, uint64_t serial)
 {
-    if (m->buffer) m->used = serial;
+    if (memory->buffer) memory->used = serial;
 }
 
-static void mark_all(zt_vk_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out)
+static void mark_all(zt_vk_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out)
 {
-    for (int i = 0; i < r->plan.n_in; i++) mark(&in[i]->mem, e->serial);
-    for (int i = 0; i < r->plan.n_out; i++) mark(&out[i]->mem, e->serial);
-    for (int i = 0; i < r->plan.n_bufs; i++) {
-        mark(&r->plan.buf[i]->mem, e->serial);
-        mark(&r->plan.buf[i]->plain, e->serial);
+    for (int i = 0; i < executable->plan.n_in; i++) mark(&in[i]->mem, engine->serial);
+    for (int i = 0; i < executable->plan.n_out; i++) mark(&out[i]->mem, engine->serial);
+    for (int i = 0; i < executable->plan.n_bufs; i++) {
+        mark(&executable->plan.buf[i]->mem, engine->serial);
+        mark(&executable->plan.buf[i]->plain, engine->serial);
     }
-    mark(&r->tables, e->serial);
-    mark(&e->arena, e->serial);
+    mark(&executable->tables, engine->serial);
+    mark(&engine->arena, engine->serial);
 }
 
-zt_status zt_vk_enqueue(zt_engine *base, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out)
+zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    if (e->lost) return zt_vk_lost(e);
-    if (r->n_tasks > ZT_VK_BATCH_MOST)
-        return zt_fail(base->ctx, ZT_ENOTSUP, "vulkan: a plan of %d commands", r->n_tasks);
-    zt_vk_batch *b = begin(e, (uint32_t)r->n_tasks);
-    if (!b) return zt_ctx_status(base->ctx);
-    const zt_vk_place p = {.commands = b->commands,
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    if (engine->lost) return zt_vk_lost(engine);
+    if (executable->n_tasks > ZT_VK_BATCH_MOST)
+        return zt_fail(base->ctx, ZT_ENOTSUP, "vulkan: a plan of %d commands", executable->n_tasks);
+    zt_vk_batch *batch = begin(engine, (uint32_t)executable->n_tasks);
+    if (!batch) return zt_ctx_status(base->ctx);
+    const zt_vk_place p = {.commands = batch->commands,
                            .in = in,
                            .out = out,
-                           .troubles = b->troubles.address + (size_t)b->n * ZT_VK_TROUBLE};
-    for (int i = 0; i < r->n_tasks; i++) {
-        b->op[b->n++] = r->plan.step[r->task[i].step].op;
-        zt_vk_record_task(e, r, i, &p);
-        zt_vk_record_barrier(e, b->commands, false);
+                           .troubles = batch->troubles.address + (size_t)batch->n * ZT_VK_TROUBLE};
+    for (int i = 0; i < executable->n_tasks; i++) {
+        batch->op[batch->n++] = executable->plan.step[executable->task[i].step].op;
+        zt_vk_record_task(engine, executable, i, &p);
+        zt_vk_record_barrier(engine, batch->commands, false);
     }
-    mark_all(e, r, in, out);
-    e->report.kernels += (uint64_t)r->n_tasks;
-    e->report.replays++;
+    mark_all(engine, executable, in, out);
+    engine->report.kernels += (uint64_t)executable->n_tasks;
+    engine->report.replays++;
     return ZT_OK;
 }
 
 zt_status zt_vk_flush(zt_engine *base)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    zt_vk_batch *b = batch_of(e, e->serial);
-    if (!b->open) return ZT_OK;
-    b->open = false;
-    zt_vk_record_barrier(e, b->commands, true);
-    zt_status s = zt_vk_check(base->ctx, e->vk.EndCommandBuffer(b->commands), "EndCommandBuffer");
-    if (!s) s = hand_over(e, b->commands, b->fence);
-    b->handed = s == ZT_OK;
-    return s;
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    zt_vk_batch *batch = batch_of(engine, engine->serial);
+    if (!batch->open) return ZT_OK;
+    batch->open = false;
+    zt_vk_record_barrier(engine, batch->commands, true);
+    zt_status status = zt_vk_check(base->ctx, engine->vk.EndCommandBuffer(batch->commands), "EndCommandBuffer");
+    if (!status) status = hand_over(engine, batch->commands, batch->fence);
+    batch->handed = status == ZT_OK;
+    return status;
 }
 
 zt_status zt_vk_sync(zt_engine *base)
 {
-    zt_vk_engine *e = (zt_vk_engine *)base;
-    if (e->done == e->serial) return ZT_OK;
-    zt_status s = zt_vk_flush(base);
-    while (e->done < e->serial) {
-        zt_status its = finish(e, batch_of(e, e->done + 1));
-        s = s ? s : its;
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    if (engine->done == engine->serial) return ZT_OK;
+    zt_status status = zt_vk_flush(base);
+    while (engine->done < engine->serial) {
+        zt_status its = finish(engine, batch_of(engine, engine->done + 1));
+        status = status ? status : its;
     }
-    zt_vk_bury(e);
-    return s;
+    zt_vk_bury(engine);
+    return status;
 }
 
-void zt_vk_batches_close(zt_vk_engine *e)
+void zt_vk_batches_close(zt_vk_engine *engine)
 {
     for (int i = 0; i < ZT_VK_BATCHES; i++) {
-        zt_vk_batch *b = &e->batch[i];
-        zt_vk_release(e, &b->troubles);
-        zt_free(e->base.ctx, b->op);
-        if (b->fence) e->vk.DestroyFence(e->device, b->fence, NULL);
+        zt_vk_batch *batch = &engine->batch[i];
+        zt_vk_release(engine, &batch->troubles);
+        zt_free(engine->base.ctx, batch->op);
+        if (batch->fence) engine->vk.DestroyFence(engine->device, batch->fence, NULL);
     }
 }

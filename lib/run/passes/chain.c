@@ -34,30 +34,30 @@ typedef struct grouping {
 /* ---- what is asked of a program -------------------------------------------------------------- */
 
 /* Do the sample's numbers tell symbols apart? */
-static bool tells_apart(const zt_prog *p, const zt_pass_opts *o)
+static bool tells_apart(const zt_prog *program, const zt_pass_opts *options)
 {
-    for (int s = 0; s < zt_prog_n_symbols(p); s++) {
+    for (int s = 0; s < zt_prog_n_symbols(program); s++) {
         int64_t value = 0;
-        for (int i = 0; i < o->n_sample; i++)
-            if (!strcmp(o->sample[i].symbol, zt_prog_symbol_name(p, s))) value = o->sample[i].value;
+        for (int i = 0; i < options->n_sample; i++)
+            if (!strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, s))) value = options->sample[i].value;
         if (value < 2) return false;
-        for (int i = 0; i < o->n_sample; i++)
-            if (o->sample[i].value == value &&
-                strcmp(o->sample[i].symbol, zt_prog_symbol_name(p, s)))
+        for (int i = 0; i < options->n_sample; i++)
+            if (options->sample[i].value == value &&
+                strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, s)))
                 return false;
     }
     return true;
 }
 
 /* Is there an elementwise op that reads another's value? */
-static bool any_pair(const zt_prog *p)
+static bool any_pair(const zt_prog *program)
 {
-    for (int s = 0; s < zt_prog_n_steps(p); s++) {
-        const zt_step *st = zt_prog_step(p, s);
-        if (!zt_pointwise_takes(st->op)) continue;
-        for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-            const zt_value *v = zt_prog_value(p, st->in[k]);
-            if (v->kind == ZT_VALUE_OP && zt_pointwise_takes(zt_prog_step(p, v->index)->op))
+    for (int s = 0; s < zt_prog_n_steps(program); s++) {
+        const zt_step *step = zt_prog_step(program, s);
+        if (!zt_pointwise_takes(step->op)) continue;
+        for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+            const zt_value *value = zt_prog_value(program, step->in[k]);
+            if (value->kind == ZT_VALUE_OP && zt_pointwise_takes(zt_prog_step(program, value->index)->op))
                 return true;
         }
     }
@@ -66,16 +66,16 @@ static bool any_pair(const zt_prog *p)
 
 static void find_ends(grouping *g)
 {
-    const zt_prog *p = g->p;
-    zt_prog_roots(p, g->root);
-    for (int s = 0; s < zt_prog_n_steps(p); s++) {
-        const zt_step *st = zt_prog_step(p, s);
-        for (int k = 0; k < zt_op_info(st->op)->def->donates; k++)
-            g->used_up[g->root[st->in[k]]] = true;
+    const zt_prog *program = g->p;
+    zt_prog_roots(program, g->root);
+    for (int s = 0; s < zt_prog_n_steps(program); s++) {
+        const zt_step *step = zt_prog_step(program, s);
+        for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
+            g->used_up[g->root[step->in[k]]] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(p); o++) g->ends[zt_prog_output(p, o)->value] = true;
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE); i++) {
-        int keep = zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_STATE, i))->keep;
+    for (int o = 0; o < zt_prog_n_outputs(program); o++) g->ends[zt_prog_output(program, o)->value] = true;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
         if (keep >= 0) g->ends[keep] = true;
     }
 }
@@ -100,9 +100,9 @@ static void find_readers(grouping *g)
 
 static bool same_shape(const zt_type *a, const zt_type *b)
 {
-    zt_type t = *a;
-    t.dtype = b->dtype;
-    return zt_type_equal(&t, b);
+    zt_type type = *a;
+    type.dtype = b->dtype;
+    return zt_type_equal(&type, b);
 }
 
 /* ---- the op of a group ----------------------------------------------------------------------- */
@@ -116,8 +116,8 @@ typedef struct fused {
 
 static int step_of(const grouping *g, int v)
 {
-    const zt_value *val = zt_prog_value(g->p, v);
-    return val->kind == ZT_VALUE_OP ? val->index : -1;
+    const zt_value *value = zt_prog_value(g->p, v);
+    return value->kind == ZT_VALUE_OP ? value->index : -1;
 }
 
 static bool read_outside(const grouping *g, int v, int stamp)
@@ -146,16 +146,16 @@ static bool fuse(const grouping *g, const int *member, int n, int stamp, fused *
     f->p.n_ops = f->p.n_out = 0;
     f->p.inputs = 0;
     for (int i = 0; i < n; i++) {
-        const zt_step *st = zt_prog_step(g->p, member[i]);
-        const zt_opinfo *info = zt_op_info(st->op);
+        const zt_step *step = zt_prog_step(g->p, member[i]);
+        const zt_opinfo *info = zt_op_info(step->op);
         zt_pointwise_op *o = &f->p.op[f->p.n_ops++];
-        *o = (zt_pointwise_op){.op = st->op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
-        memcpy(o->attrs, st->attrs ? st->attrs : info->defaults, info->attr_bytes);
+        *o = (zt_pointwise_op){.op = step->op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
+        memcpy(o->attrs, step->attrs ? step->attrs : info->defaults, info->attr_bytes);
         for (int k = 0; k < info->n_in; k++)
-            if ((o->in[k] = operand(f, g, member, n, st->in[k])) < 0) return false;
-        if (!read_outside(g, st->out[0], stamp)) continue;
+            if ((o->in[k] = operand(f, g, member, n, step->in[k])) < 0) return false;
+        if (!read_outside(g, step->out[0], stamp)) continue;
         if (f->p.n_out == ZT_POINTWISE_OUTS) return false;
-        f->out[f->p.n_out] = st->out[0];
+        f->out[f->p.n_out] = step->out[0];
         f->p.out[f->p.n_out++] = ZT_POINTWISE_INS + i;
     }
     return f->p.n_out && f->p.out[f->p.n_out - 1] == ZT_POINTWISE_INS + n - 1;
@@ -164,22 +164,22 @@ static bool fuse(const grouping *g, const int *member, int n, int stamp, fused *
 /* Has the engine the op: of these types, as the sample has them. */
 static bool engine_has(const grouping *g, const fused *f, const char *text)
 {
-    const zt_pointwise_attrs a = {text};
-    const zt_type *in[ZT_MAX_IN] = {0};
+    const zt_pointwise_attrs attrs = {text};
+    const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
-    zt_engine *e = g->opts->engine;
-    for (int k = 0; k < f->n_in; k++) in[k] = &g->b->type[f->in[k]];
-    return zt_op_infer(NULL, ZT_OP_pointwise, &a, in, out) == ZT_OK &&
-           (!e || e->vt->has(e, ZT_OP_pointwise, &a, in, out));
+    zt_engine *engine = g->opts->engine;
+    for (int k = 0; k < f->n_in; k++) input_types[k] = &g->b->type[f->in[k]];
+    return zt_op_infer(NULL, ZT_OP_pointwise, &attrs, input_types, out) == ZT_OK &&
+           (!engine || engine->vt->has(engine, ZT_OP_pointwise, &attrs, input_types, out));
 }
 
 /* The text of a group's chain, into `text`; *fits says whether the op may be made. */
 static zt_status try_text(const grouping *g, const fused *f, zt_str *text, bool *fits)
 {
     zt_str_clear(text);
-    zt_status s = zt_pointwise_print(&f->p, text);
-    *fits = !s && engine_has(g, f, text->data);
-    return s;
+    zt_status status = zt_pointwise_print(&f->p, text);
+    *fits = !status && engine_has(g, f, text->data);
+    return status;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -191,9 +191,9 @@ static int members_of(const grouping *g, int leader, int *to)
     return n;
 }
 
-static int by_step(const void *a, const void *b)
+static int by_step(const void *left, const void *right)
 {
-    return *(const int *)a - *(const int *)b;
+    return *(const int *)left - *(const int *)right;
 }
 
 /* Steps of two groups and s, in order; 0: too many. */
@@ -239,12 +239,12 @@ static bool unite(grouping *g, const int *leader, int n_leaders, int s, int stam
 /* With the groups that made its operands: all of them, or the first that it can. */
 static void join(grouping *g, int s, int *stamp)
 {
-    const zt_step *st = zt_prog_step(g->p, s);
+    const zt_step *step = zt_prog_step(g->p, s);
     int leader[3], n = 0;
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-        int from = step_of(g, st->in[k]);
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+        int from = step_of(g, step->in[k]);
         if (from < 0 || !g->may[from]) continue;
-        if (!same_shape(&g->b->type[st->in[k]], &g->b->type[st->out[0]])) continue;
+        if (!same_shape(&g->b->type[step->in[k]], &g->b->type[step->out[0]])) continue;
         bool known = false;
         for (int i = 0; i < n; i++) known = known || leader[i] == g->leader[from];
         if (!known) leader[n++] = g->leader[from];
@@ -257,54 +257,54 @@ static void join(grouping *g, int s, int *stamp)
 /* Which steps may be in a chain. */
 static zt_status find_candidates(grouping *g, zt_str *text)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(g->p) && !s; i++) {
-        const zt_step *st = zt_prog_step(g->p, i);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < zt_prog_n_steps(g->p) && !status; i++) {
+        const zt_step *step = zt_prog_step(g->p, i);
         fused f;
-        g->may[i] = zt_pointwise_takes(st->op) && !g->used_up[g->root[st->out[0]]];
-        for (int k = 0; k < zt_op_info(st->op)->n_in && g->may[i]; k++)
-            g->may[i] = !g->used_up[g->root[st->in[k]]];
+        g->may[i] = zt_pointwise_takes(step->op) && !g->used_up[g->root[step->out[0]]];
+        for (int k = 0; k < zt_op_info(step->op)->n_in && g->may[i]; k++)
+            g->may[i] = !g->used_up[g->root[step->in[k]]];
         g->mark[i] = 0;
         if (!g->may[i]) continue;
         g->mark[i] = -1;
         fuse(g, &i, 1, -1, &f);
         f.p.n_out = 1; /* of a step that nobody reads, too */
         f.p.out[0] = ZT_POINTWISE_INS;
-        s = try_text(g, &f, text, &g->may[i]);
+        status = try_text(g, &f, text, &g->may[i]);
         g->mark[i] = 0;
     }
-    return s;
+    return status;
 }
 
 /* ---- the new program ------------------------------------------------------------------------- */
 
-static zt_status put_group(zt_rewrite *w, const grouping *g, int leader, int stamp, zt_str *text)
+static zt_status put_group(zt_rewrite *rewrite, const grouping *g, int leader, int stamp, zt_str *text)
 {
     int member[MOST] = {0}, n = members_of(g, leader, member), stands[ZT_MAX_OUT];
     fused f;
     bool fits = false;
     for (int i = 0; i < n; i++) g->mark[member[i]] = stamp;
     for (int k = 0; k < ZT_MAX_OUT; k++) stands[k] = ZT_NONE;
-    zt_status s = fuse(g, member, n, stamp, &f) ? try_text(g, &f, text, &fits) : ZT_OK;
-    for (int i = 0; i < n && !fits && !s; i++) s = zt_rewrite_copy(w, member[i], NULL);
-    if (s || !fits) return s;
+    zt_status status = fuse(g, member, n, stamp, &f) ? try_text(g, &f, text, &fits) : ZT_OK;
+    for (int i = 0; i < n && !fits && !status; i++) status = zt_rewrite_copy(rewrite, member[i], NULL);
+    if (status || !fits) return status;
     memcpy(stands, f.out, (size_t)f.p.n_out * sizeof *stands);
     for (int k = f.n_in; k < ZT_MAX_IN; k++) f.in[k] = ZT_NONE;
-    return zt_rewrite_op(w, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, f.in, stands);
+    return zt_rewrite_op(rewrite, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, f.in, stands);
 }
 
 static zt_status rewrite(zt_ctx *ctx, const grouping *g, int stamp, zt_str *text, zt_prog **out)
 {
-    zt_rewrite w;
-    zt_status s = zt_rewrite_begin(&w, ctx, g->p);
-    for (int i = 0; i < zt_prog_n_steps(g->p) && !s; i++) {
+    zt_rewrite rewrite;
+    zt_status status = zt_rewrite_begin(&rewrite, ctx, g->p);
+    for (int i = 0; i < zt_prog_n_steps(g->p) && !status; i++) {
         int leader = g->leader[i];
         if (g->last[leader] == leader)
-            s = zt_rewrite_copy(&w, i, NULL);
+            status = zt_rewrite_copy(&rewrite, i, NULL);
         else if (g->last[leader] == i)
-            s = put_group(&w, g, leader, ++stamp, text);
+            status = put_group(&rewrite, g, leader, ++stamp, text);
     }
-    return zt_rewrite_end(&w, s, out);
+    return zt_rewrite_end(&rewrite, status, out);
 }
 
 static zt_status find_groups(zt_ctx *ctx, grouping *g, zt_prog **out)
@@ -314,23 +314,23 @@ static zt_status find_groups(zt_ctx *ctx, grouping *g, zt_prog **out)
     zt_str_init(&text, ctx);
     find_ends(g);
     find_readers(g);
-    zt_status s = find_candidates(g, &text);
-    for (int i = 0; i < zt_prog_n_steps(g->p) && !s; i++) {
+    zt_status status = find_candidates(g, &text);
+    for (int i = 0; i < zt_prog_n_steps(g->p) && !status; i++) {
         g->leader[i] = g->last[i] = i;
         g->next[i] = -1;
         if (g->may[i]) join(g, i, &stamp);
         g->found += g->leader[i] != i;
     }
-    if (!s && g->found) s = rewrite(ctx, g, stamp, &text, out);
+    if (!status && g->found) status = rewrite(ctx, g, stamp, &text, out);
     zt_str_fini(&text);
-    return s;
+    return status;
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
-    size_t values = (size_t)zt_prog_n_values(p) + 2, steps = (size_t)zt_prog_n_steps(p) + 1;
-    if (!any_pair(p) || !tells_apart(p, opts)) return ZT_OK;
-    grouping g = {.p = p, .opts = opts, .b = zt_prog_bind(p, opts->sample, opts->n_sample)};
+    size_t values = (size_t)zt_prog_n_values(program) + 2, steps = (size_t)zt_prog_n_steps(program) + 1;
+    if (!any_pair(program) || !tells_apart(program, opts)) return ZT_OK;
+    grouping g = {.p = program, .opts = opts, .b = zt_prog_bind(program, opts->sample, opts->n_sample)};
     g.root = zt_calloc(ctx, values, sizeof *g.root);
     g.used_up = zt_calloc(ctx, values, sizeof *g.used_up);
     g.ends = zt_calloc(ctx, values, sizeof *g.ends);
@@ -343,12 +343,12 @@ static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt
     g.mark = zt_calloc(ctx, steps, sizeof *g.mark);
     bool room = g.b && g.root && g.used_up && g.ends && g.uses && g.reader && g.may && g.leader &&
                 g.next && g.last && g.mark;
-    zt_status s = room ? find_groups(ctx, &g, out) : zt_ctx_status(ctx);
+    zt_status status = room ? find_groups(ctx, &g, out) : zt_ctx_status(ctx);
     void *const all[] = {g.root, g.used_up, g.ends, g.uses, g.reader,
                          g.may,  g.leader,  g.next, g.last, g.mark};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     zt_bound_free(g.b);
-    return s;
+    return status;
 }
 
 const zt_pass zt_pass_chain = {

@@ -24,9 +24,9 @@ static void find_used_up(finder *f)
 {
     zt_prog_roots(f->p, f->root);
     for (int s = 0; s < zt_prog_n_steps(f->p); s++) {
-        const zt_step *st = zt_prog_step(f->p, s);
-        for (int k = 0; k < zt_op_info(st->op)->def->donates; k++)
-            f->used_up[f->root[st->in[k]]] = true;
+        const zt_step *step = zt_prog_step(f->p, s);
+        for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
+            f->used_up[f->root[step->in[k]]] = true;
     }
 }
 
@@ -36,11 +36,11 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h ^ h >> 29;
 }
 
-static uint64_t step_hash(const finder *f, const zt_step *st)
+static uint64_t step_hash(const finder *f, const zt_step *step)
 {
-    uint64_t h = mix((uint64_t)st->op, zt_attrs_hash(st->op, st->attrs));
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++)
-        h = mix(h, (uint64_t)(st->in[k] < 0 ? -1 : f->same[st->in[k]]));
+    uint64_t h = mix((uint64_t)step->op, zt_attrs_hash(step->op, step->attrs));
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
+        h = mix(h, (uint64_t)(step->in[k] < 0 ? -1 : f->same[step->in[k]]));
     return h;
 }
 
@@ -54,33 +54,33 @@ static bool steps_same(const finder *f, const zt_step *a, const zt_step *b)
     return zt_attrs_same(a->op, a->attrs, b->attrs);
 }
 
-static bool may_merge(const finder *f, const zt_step *st)
+static bool may_merge(const finder *f, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_opinfo *info = zt_op_info(step->op);
     if (info->def->donates || info->def->flags & ZT_OPF_CALLERS) return false;
     for (int k = 0; k < info->n_out; k++)
-        if (st->out[k] >= 0 && f->used_up[f->root[st->out[k]]]) return false;
+        if (step->out[k] >= 0 && f->used_up[f->root[step->out[k]]]) return false;
     return true;
 }
 
 /* Does `first` make all that `st` does. */
-static bool covers(const zt_step *first, const zt_step *st)
+static bool covers(const zt_step *first, const zt_step *step)
 {
     for (int k = 0; k < ZT_MAX_OUT; k++)
-        if (st->out[k] >= 0 && first->out[k] < 0) return false;
+        if (step->out[k] >= 0 && first->out[k] < 0) return false;
     return true;
 }
 
 static void look_at(finder *f, int s)
 {
-    const zt_step *st = zt_prog_step(f->p, s);
-    if (!may_merge(f, st)) return;
-    size_t at = step_hash(f, st) & (f->n_slots - 1);
+    const zt_step *step = zt_prog_step(f->p, s);
+    if (!may_merge(f, step)) return;
+    size_t at = step_hash(f, step) & (f->n_slots - 1);
     for (; f->slot[at] >= 0; at = (at + 1) & (f->n_slots - 1)) {
         const zt_step *first = zt_prog_step(f->p, f->slot[at]);
-        if (!steps_same(f, first, st) || !covers(first, st)) continue;
+        if (!steps_same(f, first, step) || !covers(first, step)) continue;
         for (int k = 0; k < ZT_MAX_OUT; k++)
-            if (st->out[k] >= 0) f->same[st->out[k]] = f->same[first->out[k]];
+            if (step->out[k] >= 0) f->same[step->out[k]] = f->same[first->out[k]];
         f->merged[s] = true;
         f->found++;
         return;
@@ -92,37 +92,37 @@ static zt_status merge_data(finder *f, zt_ctx *ctx)
 {
     int64_t was;
     zt_map *seen = zt_map_new(ctx, (size_t)zt_prog_count(f->p, ZT_VALUE_DATA) + 1);
-    zt_status s = seen ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < zt_prog_count(f->p, ZT_VALUE_DATA) && !s; i++) {
+    zt_status status = seen ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < zt_prog_count(f->p, ZT_VALUE_DATA) && !status; i++) {
         int v = zt_prog_nth(f->p, ZT_VALUE_DATA, i);
-        const zt_value *val = zt_prog_value(f->p, v);
-        size_t n = strlen(val->tensor);
-        if (!zt_map_get(seen, val->tensor, n, &was)) {
-            s = zt_map_put(seen, val->tensor, n, v);
-        } else if (zt_type_equal(&zt_prog_value(f->p, (int)was)->type, &val->type)) {
+        const zt_value *value = zt_prog_value(f->p, v);
+        size_t n = strlen(value->tensor);
+        if (!zt_map_get(seen, value->tensor, n, &was)) {
+            status = zt_map_put(seen, value->tensor, n, v);
+        } else if (zt_type_equal(&zt_prog_value(f->p, (int)was)->type, &value->type)) {
             f->same[v] = (int)was;
             f->found++;
         }
     }
     zt_map_free(seen);
-    return s;
+    return status;
 }
 
 static zt_status merge(zt_ctx *ctx, const finder *f, zt_prog **out)
 {
-    zt_rewrite w;
-    zt_status s = zt_rewrite_begin(&w, ctx, f->p);
-    for (int i = 0; i < zt_prog_count(f->p, ZT_VALUE_DATA) && !s; i++) {
+    zt_rewrite rewrite;
+    zt_status status = zt_rewrite_begin(&rewrite, ctx, f->p);
+    for (int i = 0; i < zt_prog_count(f->p, ZT_VALUE_DATA) && !status; i++) {
         int v = zt_prog_nth(f->p, ZT_VALUE_DATA, i);
-        w.map[v] = w.map[f->same[v]];
+        rewrite.map[v] = rewrite.map[f->same[v]];
     }
-    for (int i = 0; i < zt_prog_n_steps(f->p) && !s; i++) {
-        const zt_step *st = zt_prog_step(f->p, i);
-        if (!f->merged[i]) s = zt_rewrite_copy(&w, i, NULL);
+    for (int i = 0; i < zt_prog_n_steps(f->p) && !status; i++) {
+        const zt_step *step = zt_prog_step(f->p, i);
+        if (!f->merged[i]) status = zt_rewrite_copy(&rewrite, i, NULL);
         for (int k = 0; k < ZT_MAX_OUT && f->merged[i]; k++)
-            if (st->out[k] >= 0) w.map[st->out[k]] = w.map[f->same[st->out[k]]];
+            if (step->out[k] >= 0) rewrite.map[step->out[k]] = rewrite.map[f->same[step->out[k]]];
     }
-    return zt_rewrite_end(&w, s, out);
+    return zt_rewrite_end(&rewrite, status, out);
 }
 
 static zt_status find(finder *f, zt_ctx *ctx)
@@ -130,15 +130,15 @@ static zt_status find(finder *f, zt_ctx *ctx)
     for (int v = 0; v < zt_prog_n_values(f->p); v++) f->same[v] = v;
     memset(f->slot, 0xff, f->n_slots * sizeof *f->slot);
     find_used_up(f);
-    zt_status s = merge_data(f, ctx);
-    for (int i = 0; i < zt_prog_n_steps(f->p) && !s; i++) look_at(f, i);
-    return s;
+    zt_status status = merge_data(f, ctx);
+    for (int i = 0; i < zt_prog_n_steps(f->p) && !status; i++) look_at(f, i);
+    return status;
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
-    size_t values = (size_t)zt_prog_n_values(p) + 1, steps = (size_t)zt_prog_n_steps(p) + 1;
-    finder f = {.p = p, .n_slots = 64};
+    size_t values = (size_t)zt_prog_n_values(program) + 1, steps = (size_t)zt_prog_n_steps(program) + 1;
+    finder f = {.p = program, .n_slots = 64};
     (void)opts;
     while (f.n_slots < 2 * steps) f.n_slots *= 2;
     f.same = zt_alloc_array(ctx, values, sizeof *f.same);
@@ -147,14 +147,14 @@ static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt
     f.merged = zt_calloc(ctx, steps, sizeof *f.merged);
     f.slot = zt_alloc_array(ctx, f.n_slots, sizeof *f.slot);
     bool room = f.same && f.root && f.used_up && f.merged && f.slot;
-    zt_status s = room ? find(&f, ctx) : ZT_ENOMEM;
-    if (!s && f.found) s = merge(ctx, &f, out);
+    zt_status status = room ? find(&f, ctx) : ZT_ENOMEM;
+    if (!status && f.found) status = merge(ctx, &f, out);
     zt_free(ctx, f.same);
     zt_free(ctx, f.root);
     zt_free(ctx, f.used_up);
     zt_free(ctx, f.merged);
     zt_free(ctx, f.slot);
-    return s;
+    return status;
 }
 
 const zt_pass zt_pass_cse = {

@@ -8,31 +8,31 @@
 
 static bool one_sink(const zt_pattern *p) { return !(p->sinks & (p->sinks - 1)); }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, bool single,
+static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, bool single,
                      zt_prog **out)
 {
-    zt_matcher *m = NULL;
+    zt_matcher *matcher = NULL;
     zt_pattern *list = NULL;
     int n = 0;
     zt_arena *memory = zt_arena_new(ctx, 1 << 16);
-    zt_status s = memory ? zt_patterns_make(memory, &list, &n) : ZT_ENOMEM;
-    if (!s && n) s = zt_matcher_new(&m, ctx, p, opts);
-    for (int i = 0; i < n && !s; i++)
-        if (one_sink(&list[i]) == single) s = zt_matcher_find(m, &list[i]);
-    if (!s && m) s = zt_matcher_replace(m, out);
-    zt_matcher_free(m);
+    zt_status status = memory ? zt_patterns_make(memory, &list, &n) : ZT_ENOMEM;
+    if (!status && n) status = zt_matcher_new(&matcher, ctx, program, opts);
+    for (int i = 0; i < n && !status; i++)
+        if (one_sink(&list[i]) == single) status = zt_matcher_find(matcher, &list[i]);
+    if (!status && matcher) status = zt_matcher_replace(matcher, out);
+    zt_matcher_free(matcher);
     zt_arena_free(memory);
-    return s;
+    return status;
 }
 
-static zt_status run_fuse(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_fuse(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
-    return run(ctx, p, opts, true, out);
+    return run(ctx, program, opts, true, out);
 }
 
-static zt_status run_share(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_share(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
-    return run(ctx, p, opts, false, out);
+    return run(ctx, program, opts, false, out);
 }
 
 const zt_pass zt_pass_fuse = {

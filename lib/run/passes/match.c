@@ -57,97 +57,97 @@ typedef struct match {
 /* ---- the program, indexed -------------------------------------------------------------------- */
 
 /* Lists of steps by key, rising: counted, then filled. */
-static void index_uses(zt_matcher *m)
+static void index_uses(zt_matcher *matcher)
 {
-    int n = zt_prog_n_values(m->p), n_steps = zt_prog_n_steps(m->p);
-    memset(m->first, 0, ((size_t)n + 2) * sizeof *m->first);
+    int n = zt_prog_n_values(matcher->p), n_steps = zt_prog_n_steps(matcher->p);
+    memset(matcher->first, 0, ((size_t)n + 2) * sizeof *matcher->first);
     for (int pass = 0; pass < 2; pass++) {
         for (int s = 0; s < n_steps; s++) {
-            const zt_step *st = zt_prog_step(m->p, s);
-            for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-                if (st->in[k] < 0) continue;
-                int *at = &m->first[st->in[k] + 2 - pass];
-                if (pass) m->use[*at] = s;
+            const zt_step *step = zt_prog_step(matcher->p, s);
+            for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+                if (step->in[k] < 0) continue;
+                int *at = &matcher->first[step->in[k] + 2 - pass];
+                if (pass) matcher->use[*at] = s;
                 ++*at;
             }
         }
-        for (int v = 2; v < n + 2 && !pass; v++) m->first[v] += m->first[v - 1];
+        for (int v = 2; v < n + 2 && !pass; v++) matcher->first[v] += matcher->first[v - 1];
     }
 }
 
-static void index_ops(zt_matcher *m)
+static void index_ops(zt_matcher *matcher)
 {
-    int n_steps = zt_prog_n_steps(m->p);
-    memset(m->op_first, 0, (ZT_OP_COUNT + 2) * sizeof *m->op_first);
-    for (int s = 0; s < n_steps; s++) m->op_first[zt_prog_step(m->p, s)->op + 2]++;
-    for (int o = 2; o < ZT_OP_COUNT + 2; o++) m->op_first[o] += m->op_first[o - 1];
-    for (int s = 0; s < n_steps; s++) m->op_step[m->op_first[zt_prog_step(m->p, s)->op + 1]++] = s;
+    int n_steps = zt_prog_n_steps(matcher->p);
+    memset(matcher->op_first, 0, (ZT_OP_COUNT + 2) * sizeof *matcher->op_first);
+    for (int s = 0; s < n_steps; s++) matcher->op_first[zt_prog_step(matcher->p, s)->op + 2]++;
+    for (int o = 2; o < ZT_OP_COUNT + 2; o++) matcher->op_first[o] += matcher->op_first[o - 1];
+    for (int s = 0; s < n_steps; s++) matcher->op_step[matcher->op_first[zt_prog_step(matcher->p, s)->op + 1]++] = s;
 }
 
-static void index_values(zt_matcher *m)
+static void index_values(zt_matcher *matcher)
 {
-    const zt_prog *p = m->p;
-    for (int v = 0; v < zt_prog_n_values(p); v++) {
-        const zt_value *val = zt_prog_value(p, v);
-        m->maker[v] = val->kind == ZT_VALUE_OP ? val->index : -1;
-        if (val->kind == ZT_VALUE_STATE && val->keep >= 0) m->pinned[val->keep] = true;
+    const zt_prog *program = matcher->p;
+    for (int v = 0; v < zt_prog_n_values(program); v++) {
+        const zt_value *value = zt_prog_value(program, v);
+        matcher->maker[v] = value->kind == ZT_VALUE_OP ? value->index : -1;
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0) matcher->pinned[value->keep] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(p); o++) m->pinned[zt_prog_output(p, o)->value] = true;
-    for (int s = 0; s < zt_prog_n_steps(p); s++) {
-        m->place[s] = 2 * s + 1;
-        m->of[s] = -1;
+    for (int o = 0; o < zt_prog_n_outputs(program); o++) matcher->pinned[zt_prog_output(program, o)->value] = true;
+    for (int s = 0; s < zt_prog_n_steps(program); s++) {
+        matcher->place[s] = 2 * s + 1;
+        matcher->of[s] = -1;
     }
-    zt_prog_roots(p, m->root);
+    zt_prog_roots(program, matcher->root);
 }
 
-static zt_status index_all(zt_matcher *m)
+static zt_status index_all(zt_matcher *matcher)
 {
-    size_t values = (size_t)zt_prog_n_values(m->p) + 2, steps = (size_t)zt_prog_n_steps(m->p) + 1;
-    m->maker = zt_arena_alloc(m->memory, values * sizeof *m->maker);
-    m->first = zt_arena_alloc(m->memory, values * sizeof *m->first);
-    m->use = zt_arena_alloc(m->memory, steps * ZT_MAX_IN * sizeof *m->use);
-    m->pinned = zt_arena_alloc(m->memory, values * sizeof *m->pinned);
-    m->root = zt_arena_alloc(m->memory, values * sizeof *m->root);
-    m->place = zt_arena_alloc(m->memory, steps * sizeof *m->place);
-    m->of = zt_arena_alloc(m->memory, steps * sizeof *m->of);
-    m->op_first = zt_arena_alloc(m->memory, (ZT_OP_COUNT + 2) * sizeof *m->op_first);
-    m->op_step = zt_arena_alloc(m->memory, steps * sizeof *m->op_step);
-    m->found = zt_arena_alloc(m->memory, steps * sizeof *m->found);
-    m->dag = zt_arena_alloc(m->memory, sizeof *m->dag);
-    if (!m->maker || !m->first || !m->use || !m->pinned || !m->root || !m->place || !m->of ||
-        !m->op_first || !m->op_step || !m->found || !m->dag)
+    size_t values = (size_t)zt_prog_n_values(matcher->p) + 2, steps = (size_t)zt_prog_n_steps(matcher->p) + 1;
+    matcher->maker = zt_arena_alloc(matcher->memory, values * sizeof *matcher->maker);
+    matcher->first = zt_arena_alloc(matcher->memory, values * sizeof *matcher->first);
+    matcher->use = zt_arena_alloc(matcher->memory, steps * ZT_MAX_IN * sizeof *matcher->use);
+    matcher->pinned = zt_arena_alloc(matcher->memory, values * sizeof *matcher->pinned);
+    matcher->root = zt_arena_alloc(matcher->memory, values * sizeof *matcher->root);
+    matcher->place = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->place);
+    matcher->of = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->of);
+    matcher->op_first = zt_arena_alloc(matcher->memory, (ZT_OP_COUNT + 2) * sizeof *matcher->op_first);
+    matcher->op_step = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->op_step);
+    matcher->found = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->found);
+    matcher->dag = zt_arena_alloc(matcher->memory, sizeof *matcher->dag);
+    if (!matcher->maker || !matcher->first || !matcher->use || !matcher->pinned || !matcher->root || !matcher->place ||
+        !matcher->of || !matcher->op_first || !matcher->op_step || !matcher->found || !matcher->dag)
         return ZT_ENOMEM;
-    memset(m->pinned, 0, values * sizeof *m->pinned);
-    index_values(m);
-    index_uses(m);
-    index_ops(m);
-    m->no_dims = zt_prog_n_symbols(m->p) > 0;
+    memset(matcher->pinned, 0, values * sizeof *matcher->pinned);
+    index_values(matcher);
+    index_uses(matcher);
+    index_ops(matcher);
+    matcher->no_dims = zt_prog_n_symbols(matcher->p) > 0;
     return ZT_OK;
 }
 
-zt_status zt_matcher_new(zt_matcher **out, zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts)
+zt_status zt_matcher_new(zt_matcher **out, zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts)
 {
-    zt_matcher *m = *out = zt_calloc(ctx, 1, sizeof *m);
-    if (!m) return ZT_ENOMEM;
-    m->ctx = ctx;
-    m->p = p;
-    m->opts = opts;
-    m->memory = zt_arena_new(ctx, 1 << 17);
-    m->bound = m->memory ? zt_prog_bind(p, opts->sample, opts->n_sample) : NULL;
-    zt_status s = m->bound ? index_all(m) : zt_ctx_status(ctx);
-    if (s) {
-        zt_matcher_free(m);
+    zt_matcher *matcher = *out = zt_calloc(ctx, 1, sizeof *matcher);
+    if (!matcher) return ZT_ENOMEM;
+    matcher->ctx = ctx;
+    matcher->p = program;
+    matcher->opts = opts;
+    matcher->memory = zt_arena_new(ctx, 1 << 17);
+    matcher->bound = matcher->memory ? zt_prog_bind(program, opts->sample, opts->n_sample) : NULL;
+    zt_status status = matcher->bound ? index_all(matcher) : zt_ctx_status(ctx);
+    if (status) {
+        zt_matcher_free(matcher);
         *out = NULL;
     }
-    return s;
+    return status;
 }
 
-void zt_matcher_free(zt_matcher *m)
+void zt_matcher_free(zt_matcher *matcher)
 {
-    if (!m) return;
-    zt_bound_free(m->bound);
-    zt_arena_free(m->memory);
-    zt_free(m->ctx, m);
+    if (!matcher) return;
+    zt_bound_free(matcher->bound);
+    zt_arena_free(matcher->memory);
+    zt_free(matcher->ctx, matcher);
 }
 
 /* ---- laying a pattern ------------------------------------------------------------------------ */
@@ -175,11 +175,11 @@ static bool lay_value(match *t, int x, int v)
     return t->step[node] >= 0 ? t->step[node] == step : lay(t, node, step);
 }
 
-static bool lay_inputs(match *t, int node, const zt_step *st, bool swapped)
+static bool lay_inputs(match *t, int node, const zt_step *step, bool swapped)
 {
-    const int *in = t->pat->in[node];
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++)
-        if (!lay_value(t, in[k], st->in[swapped && k < 2 ? 1 - k : k])) return false;
+    const int *inputs = t->pat->in[node];
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
+        if (!lay_value(t, inputs[k], step->in[swapped && k < 2 ? 1 - k : k])) return false;
     return true;
 }
 
@@ -271,18 +271,18 @@ static int fused_output(const zt_pattern *pat, int node, int k)
  * *before: the first reader's place. */
 static bool prove_outputs(const match *t, fused *f, int *before)
 {
-    const zt_matcher *m = t->m;
+    const zt_matcher *matcher = t->m;
     for (int k = 0; k < ZT_MAX_OUT; k++) f->stands[k] = ZT_NONE;
     for (int j = 0; j < t->pat->n; j++) {
-        const zt_step *st = zt_prog_step(m->p, t->step[j]);
-        for (int k = 0; k < zt_op_info(st->op)->n_out; k++) {
-            int v = st->out[k], o = fused_output(t->pat, j, k);
+        const zt_step *step = zt_prog_step(matcher->p, t->step[j]);
+        for (int k = 0; k < zt_op_info(step->op)->n_out; k++) {
+            int v = step->out[k], o = fused_output(t->pat, j, k);
             if (v < 0) continue;
-            bool outside = m->pinned[v];
-            for (int u = m->first[v]; u < m->first[v + 1]; u++) {
-                if (in_match(t, m->use[u])) continue;
+            bool outside = matcher->pinned[v];
+            for (int u = matcher->first[v]; u < matcher->first[v + 1]; u++) {
+                if (in_match(t, matcher->use[u])) continue;
                 outside = true;
-                if (m->place[m->use[u]] < *before) *before = m->place[m->use[u]];
+                if (matcher->place[matcher->use[u]] < *before) *before = matcher->place[matcher->use[u]];
             }
             if (outside && o < 0) return false;
             if (outside || o == 0) f->stands[o] = v;
@@ -294,14 +294,14 @@ static bool prove_outputs(const match *t, fused *f, int *before)
 /* Reads a step between them memory that the match uses up? */
 static bool disturbed(const match *t, int first, int last)
 {
-    const zt_matcher *m = t->m;
+    const zt_matcher *matcher = t->m;
     for (int j = 0; j < t->pat->n; j++) {
-        const zt_step *st = zt_prog_step(m->p, t->step[j]);
-        for (int s = first + 1, shares = zt_op_shares(st->op); s < last && shares; s++) {
-            const zt_step *other = zt_prog_step(m->p, s);
+        const zt_step *step = zt_prog_step(matcher->p, t->step[j]);
+        for (int s = first + 1, shares = zt_op_shares(step->op); s < last && shares; s++) {
+            const zt_step *other = zt_prog_step(matcher->p, s);
             for (int k = 0; k < ZT_MAX_IN && !in_match(t, s); k++)
                 for (int d = 0; d < shares && other->in[k] >= 0; d++)
-                    if (m->root[other->in[k]] == m->root[st->in[d]]) return true;
+                    if (matcher->root[other->in[k]] == matcher->root[step->in[d]]) return true;
         }
     }
     return false;
@@ -310,7 +310,7 @@ static bool disturbed(const match *t, int first, int last)
 /* A place after all that is read, before all that reads. What is read is not made by the match. */
 static bool prove_place(const match *t, fused *f, int before)
 {
-    const zt_matcher *m = t->m;
+    const zt_matcher *matcher = t->m;
     int first = t->step[0], last = t->step[0];
     for (int j = 1; j < t->pat->n; j++) {
         if (t->step[j] < first) first = t->step[j];
@@ -321,8 +321,8 @@ static bool prove_place(const match *t, fused *f, int before)
     if (before <= f->at) f->at = before - 1;
     if (before % 2 == 0 && before < 2 * last + 1) return false; /* two before one step: no order */
     for (int k = 0; k < zt_op_info(f->op)->n_in; k++) {
-        int maker = f->in[k] < 0 ? -1 : m->maker[f->in[k]];
-        if (maker >= 0 && (m->place[maker] >= f->at || in_match(t, maker))) return false;
+        int maker = f->in[k] < 0 ? -1 : matcher->maker[f->in[k]];
+        if (maker >= 0 && (matcher->place[maker] >= f->at || in_match(t, maker))) return false;
     }
     return !disturbed(t, first, last);
 }
@@ -332,115 +332,115 @@ static void gather_attrs(const match *t, void *attrs)
     const zt_opinfo *info = zt_op_info(t->pat->op);
     memcpy(attrs, t->pat->attrs, info->attr_bytes);
     for (int k = 0; k < info->n_attrs; k++) {
-        const zt_origin *g = &t->pat->gather[k];
-        if (!g->n) continue;
-        const zt_step *st = zt_prog_step(t->m->p, t->step[g->at[0].node]);
-        const zt_attrdef *from = &zt_op_info(st->op)->attrs[g->at[0].attr];
+        const zt_origin *origin = &t->pat->gather[k];
+        if (!origin->n) continue;
+        const zt_step *step = zt_prog_step(t->m->p, t->step[origin->at[0].node]);
+        const zt_attrdef *from = &zt_op_info(step->op)->attrs[origin->at[0].attr];
         size_t end = k + 1 < info->n_attrs ? info->attrs[k + 1].offset : info->attr_bytes;
-        memcpy((char *)attrs + info->attrs[k].offset, (const char *)st->attrs + from->offset,
+        memcpy((char *)attrs + info->attrs[k].offset, (const char *)step->attrs + from->offset,
                end - info->attrs[k].offset);
     }
 }
 
 static bool same_node(const match *t, int j)
 {
-    const zt_dag *d = t->m->dag;
-    const zt_step *st = zt_prog_step(t->m->p, t->step[j]);
-    return d->node[j].op == st->op &&
-           !memcmp(d->node[j].in, t->pat->in[j], sizeof d->node[j].in) &&
-           zt_attrs_same(st->op, d->node[j].attrs, st->attrs);
+    const zt_dag *dag = t->m->dag;
+    const zt_step *step = zt_prog_step(t->m->p, t->step[j]);
+    return dag->node[j].op == step->op &&
+           !memcmp(dag->node[j].in, t->pat->in[j], sizeof dag->node[j].in) &&
+           zt_attrs_same(step->op, dag->node[j].attrs, step->attrs);
 }
 
 /* Is the row, expanded, what was found; are its outputs of the same types; has the engine it. */
 static bool prove_meaning(const match *t, const fused *f, const void *attrs)
 {
-    const zt_matcher *m = t->m;
+    const zt_matcher *matcher = t->m;
     const zt_opinfo *info = zt_op_info(f->op);
-    const zt_type *in[ZT_MAX_IN] = {0};
+    const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {0};
-    for (int k = 0; k < info->n_in; k++) in[k] = f->in[k] < 0 ? NULL : &m->bound->type[f->in[k]];
-    if (zt_op_infer(NULL, f->op, attrs, in, out)) return false;
+    for (int k = 0; k < info->n_in; k++) input_types[k] = f->in[k] < 0 ? NULL : &matcher->bound->type[f->in[k]];
+    if (zt_op_infer(NULL, f->op, attrs, input_types, out)) return false;
     for (int k = 0; k < info->n_out; k++)
-        if (f->stands[k] >= 0 && !zt_type_equal(&out[k], &m->bound->type[f->stands[k]]))
+        if (f->stands[k] >= 0 && !zt_type_equal(&out[k], &matcher->bound->type[f->stands[k]]))
             return false;
-    if (!zt_dag_expand(m->dag, f->op, attrs, in, m->no_dims) || m->dag->n != t->pat->n ||
-        memcmp(m->dag->out, t->pat->out, sizeof t->pat->out) != 0)
+    if (!zt_dag_expand(matcher->dag, f->op, attrs, input_types, matcher->no_dims) || matcher->dag->n != t->pat->n ||
+        memcmp(matcher->dag->out, t->pat->out, sizeof t->pat->out) != 0)
         return false;
     for (int j = 0; j < t->pat->n; j++)
         if (!same_node(t, j)) return false;
-    zt_engine *e = m->opts->engine;
-    return !e || e->vt->has(e, f->op, attrs, in, out);
+    zt_engine *engine = matcher->opts->engine;
+    return !engine || engine->vt->has(engine, f->op, attrs, input_types, out);
 }
 
 /* All of it; then the match is taken. */
 static bool prove(match *t)
 {
-    zt_matcher *m = t->m;
+    zt_matcher *matcher = t->m;
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     const zt_opinfo *info = zt_op_info(t->pat->op);
     fused f = {.op = t->pat->op};
-    int before = 2 * zt_prog_n_steps(m->p) + 2;
+    int before = 2 * zt_prog_n_steps(matcher->p) + 2;
     for (int k = 0; k < ZT_MAX_IN; k++) f.in[k] = t->in[k] < 0 ? ZT_NONE : t->in[k];
     for (int k = 0; k < info->def->n_required; k++)
         if (f.in[k] < 0) return false;
     if (!prove_outputs(t, &f, &before) || !prove_place(t, &f, before)) return false;
     gather_attrs(t, attrs);
     if (!prove_meaning(t, &f, attrs)) return false;
-    f.attrs = zt_arena_alloc(m->memory, info->attr_bytes);
+    f.attrs = zt_arena_alloc(matcher->memory, info->attr_bytes);
     if (!f.attrs) return false; /* no memory: the context says so */
     memcpy(f.attrs, attrs, info->attr_bytes);
     for (int j = 0; j < t->pat->n; j++) {
-        m->of[t->step[j]] = m->n_found;
-        m->place[t->step[j]] = f.at;
+        matcher->of[t->step[j]] = matcher->n_found;
+        matcher->place[t->step[j]] = f.at;
     }
-    m->found[m->n_found++] = f;
+    matcher->found[matcher->n_found++] = f;
     return true;
 }
 
 /* ---- the two ends ---------------------------------------------------------------------------- */
 
-zt_status zt_matcher_find(zt_matcher *m, const zt_pattern *pat)
+zt_status zt_matcher_find(zt_matcher *matcher, const zt_pattern *pat)
 {
     int anchor = pat->n - 1; /* the last node is a sink */
     for (int j = 0; j < pat->n; j++)
-        if (m->op_first[pat->node[j] + 1] == m->op_first[pat->node[j]]) return ZT_OK;
-    int lo = m->op_first[pat->node[anchor]], hi = m->op_first[pat->node[anchor] + 1];
+        if (matcher->op_first[pat->node[j] + 1] == matcher->op_first[pat->node[j]]) return ZT_OK;
+    int lo = matcher->op_first[pat->node[anchor]], hi = matcher->op_first[pat->node[anchor] + 1];
     for (int i = hi; i-- > lo;) { /* the last of q, k and v is the last of the pattern's */
-        match t = {.m = m, .pat = pat};
+        match t = {.m = matcher, .pat = pat};
         memset(t.step, 0xff, sizeof t.step);
         memset(t.in, 0xff, sizeof t.in);
-        if (lay(&t, anchor, m->op_step[i])) lay_rest(&t, m->op_step[i]);
+        if (lay(&t, anchor, matcher->op_step[i])) lay_rest(&t, matcher->op_step[i]);
     }
-    return zt_ctx_status(m->ctx);
+    return zt_ctx_status(matcher->ctx);
 }
 
 /* next[i]: the fused op after i at the same place. */
-static zt_status emit(zt_matcher *m, zt_rewrite *w, const int *head, const int *next)
+static zt_status emit(zt_matcher *matcher, zt_rewrite *rewrite, const int *head, const int *next)
 {
-    zt_status s = ZT_OK;
-    for (int at = 0; at <= 2 * zt_prog_n_steps(m->p) && !s; at++) {
-        for (int i = head[at]; i >= 0 && !s; i = next[i])
-            s = zt_rewrite_op(w, m->found[i].op, m->found[i].attrs, m->found[i].in,
-                              m->found[i].stands);
-        if (at % 2 && !s && m->of[at / 2] < 0) s = zt_rewrite_copy(w, at / 2, NULL);
+    zt_status status = ZT_OK;
+    for (int at = 0; at <= 2 * zt_prog_n_steps(matcher->p) && !status; at++) {
+        for (int i = head[at]; i >= 0 && !status; i = next[i])
+            status = zt_rewrite_op(rewrite, matcher->found[i].op, matcher->found[i].attrs, matcher->found[i].in,
+                              matcher->found[i].stands);
+        if (at % 2 && !status && matcher->of[at / 2] < 0) status = zt_rewrite_copy(rewrite, at / 2, NULL);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_matcher_replace(zt_matcher *m, zt_prog **out)
+zt_status zt_matcher_replace(zt_matcher *matcher, zt_prog **out)
 {
-    zt_rewrite w;
-    size_t places = 2 * (size_t)zt_prog_n_steps(m->p) + 2;
-    if (!m->n_found) return ZT_OK;
-    int *head = zt_arena_alloc(m->memory, places * sizeof *head);
-    int *next = zt_arena_alloc(m->memory, (size_t)m->n_found * sizeof *next);
+    zt_rewrite rewrite;
+    size_t places = 2 * (size_t)zt_prog_n_steps(matcher->p) + 2;
+    if (!matcher->n_found) return ZT_OK;
+    int *head = zt_arena_alloc(matcher->memory, places * sizeof *head);
+    int *next = zt_arena_alloc(matcher->memory, (size_t)matcher->n_found * sizeof *next);
     if (!head || !next) return ZT_ENOMEM;
     memset(head, 0xff, places * sizeof *head);
-    for (int i = m->n_found; i-- > 0;) {
-        next[i] = head[m->found[i].at];
-        head[m->found[i].at] = i;
+    for (int i = matcher->n_found; i-- > 0;) {
+        next[i] = head[matcher->found[i].at];
+        head[matcher->found[i].at] = i;
     }
-    zt_status s = zt_rewrite_begin(&w, m->ctx, m->p);
-    if (!s) s = emit(m, &w, head, next);
-    return zt_rewrite_end(&w, s, out);
+    zt_status status = zt_rewrite_begin(&rewrite, matcher->ctx, matcher->p);
+    if (!status) status = emit(matcher, &rewrite, head, next);
+    return zt_rewrite_end(&rewrite, status, out);
 }

@@ -13,54 +13,54 @@
 
 /* ---- an emitter that writes down ------------------------------------------------------------- */
 
-static zt_status dag_op(void *user, zt_op op, const void *attrs, const int *in, int *out)
+static zt_status dag_op(void *user, zt_op op, const void *attrs, const int *inputs, int *outputs)
 {
-    zt_dag *d = user;
+    zt_dag *dag = user;
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
-    bool good = !d->failed && d->n < ZT_DAG_NODES;
+    bool good = !dag->failed && dag->n < ZT_DAG_NODES;
     for (int k = 0; k < info->n_in && good; k++) {
-        good = in[k] != -1;
-        types[k] = in[k] >= 0 ? &d->type[in[k]] : NULL;
+        good = inputs[k] != -1;
+        types[k] = inputs[k] >= 0 ? &dag->type[inputs[k]] : NULL;
     }
     if (good) {
-        zt_step *st = &d->node[d->n];
-        memcpy(d->attrs[d->n], attrs ? attrs : info->defaults, info->attr_bytes);
-        *st = (zt_step){.op = op, .attrs = d->attrs[d->n]};
-        for (int k = 0; k < ZT_MAX_IN; k++) st->in[k] = k < info->n_in ? in[k] : ZT_NONE;
-        good = zt_op_infer(NULL, op, st->attrs, types, &d->type[ZT_DAG_OUT(d->n, 0)]) == ZT_OK;
+        zt_step *step = &dag->node[dag->n];
+        memcpy(dag->attrs[dag->n], attrs ? attrs : info->defaults, info->attr_bytes);
+        *step = (zt_step){.op = op, .attrs = dag->attrs[dag->n]};
+        for (int k = 0; k < ZT_MAX_IN; k++) step->in[k] = k < info->n_in ? inputs[k] : ZT_NONE;
+        good = zt_op_infer(NULL, op, step->attrs, types, &dag->type[ZT_DAG_OUT(dag->n, 0)]) == ZT_OK;
     }
-    for (int k = 0; k < info->n_out; k++) out[k] = good ? ZT_DAG_OUT(d->n, k) : -1;
-    d->n += good;
-    d->failed = !good;
+    for (int k = 0; k < info->n_out; k++) outputs[k] = good ? ZT_DAG_OUT(dag->n, k) : -1;
+    dag->n += good;
+    dag->failed = !good;
     return good ? ZT_OK : ZT_ESHAPE;
 }
 
 static zt_type dag_type(void *user, int v)
 {
-    const zt_dag *d = user;
-    zt_type t = v >= 0 && v < ZT_DAG_VALUES ? d->type[v] : (zt_type){0};
-    for (int i = 0; i < t.rank && d->no_dims; i++) t.dim[i] = -1;
-    return t;
+    const zt_dag *dag = user;
+    zt_type type = v >= 0 && v < ZT_DAG_VALUES ? dag->type[v] : (zt_type){0};
+    for (int i = 0; i < type.rank && dag->no_dims; i++) type.dim[i] = -1;
+    return type;
 }
 
-bool zt_dag_expand(zt_dag *d, zt_op op, const void *attrs, const zt_type *const in[], bool no_dims)
+bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *const input_types[], bool no_dims)
 {
     const zt_opinfo *info = zt_op_info(op);
-    const zt_emit e = {d, dag_op, dag_type};
+    const zt_emit e = {dag, dag_op, dag_type};
     int values[ZT_MAX_IN];
-    d->n = 0;
-    d->failed = false;
-    d->no_dims = no_dims;
+    dag->n = 0;
+    dag->failed = false;
+    dag->no_dims = no_dims;
     for (int k = 0; k < info->n_in; k++) {
-        values[k] = in[k] ? k : ZT_NONE;
-        if (in[k]) d->type[k] = *in[k];
+        values[k] = input_types[k] ? k : ZT_NONE;
+        if (input_types[k]) dag->type[k] = *input_types[k];
     }
-    for (int k = 0; k < ZT_MAX_OUT; k++) d->out[k] = ZT_NONE;
-    info->def->expand(&e, attrs, values, d->out);
-    bool good = !d->failed && d->n > 1;
-    for (int k = 0; k < info->n_out; k++) good = good && d->out[k] != -1;
-    return good && d->out[0] >= ZT_MAX_IN;
+    for (int k = 0; k < ZT_MAX_OUT; k++) dag->out[k] = ZT_NONE;
+    info->def->expand(&e, attrs, values, dag->out);
+    bool good = !dag->failed && dag->n > 1;
+    for (int k = 0; k < info->n_out; k++) good = good && dag->out[k] != -1;
+    return good && dag->out[0] >= ZT_MAX_IN;
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -76,56 +76,56 @@ static size_t bytes_of(zt_attr_kind kind)
     return bytes[kind];
 }
 
-static bool field_same(const zt_attrdef *a, const void *x, const zt_attrdef *b, const void *y)
+static bool field_same(const zt_attrdef *attribute, const void *x, const zt_attrdef *b, const void *y)
 {
-    const char *p = (const char *)x + a->offset, *q = (const char *)y + b->offset;
-    if (a->kind != b->kind) return false;
-    if (a->kind == ZT_ATTR_word) return !strncmp(p, q, sizeof(zt_enum_string));
-    return !memcmp(p, q, bytes_of(a->kind));
+    const char *p = (const char *)x + attribute->offset, *q = (const char *)y + b->offset;
+    if (attribute->kind != b->kind) return false;
+    if (attribute->kind == ZT_ATTR_word) return !strncmp(p, q, sizeof(zt_enum_string));
+    return !memcmp(p, q, bytes_of(attribute->kind));
 }
 
 /* Attributes of nodes that are equal to the fused one: those of its name, and, where it is not what
  * it is by default, others after them. */
-static void find_sources(const zt_dag *d, const zt_opinfo *fused, const zt_attrdef *a,
-                         const void *attrs, zt_origin *g)
+static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_attrdef *attribute,
+                         const void *attrs, zt_origin *origin)
 {
-    int last = field_same(a, attrs, a, fused->defaults) ? 1 : 0;
-    g->n = 0;
+    int last = field_same(attribute, attrs, attribute, fused->defaults) ? 1 : 0;
+    origin->n = 0;
     for (int named = 1; named >= last; named--)
-        for (int j = 0; j < d->n; j++) {
-            const zt_opinfo *info = zt_op_info(d->node[j].op);
-            for (int k = 0; k < info->n_attrs && g->n < ZT_MAX_SOURCES; k++)
-                if (named == !strcmp(info->attrs[k].name, a->name) &&
-                    field_same(a, attrs, &info->attrs[k], d->node[j].attrs))
-                    g->at[g->n++] = (zt_source){(short)j, (short)k};
+        for (int j = 0; j < dag->n; j++) {
+            const zt_opinfo *info = zt_op_info(dag->node[j].op);
+            for (int k = 0; k < info->n_attrs && origin->n < ZT_MAX_SOURCES; k++)
+                if (named == !strcmp(info->attrs[k].name, attribute->name) &&
+                    field_same(attribute, attrs, &info->attrs[k], dag->node[j].attrs))
+                    origin->at[origin->n++] = (zt_source){(short)j, (short)k};
         }
 }
 
 /* What is left of g's sources when only those of `also` count; false: nothing. */
-static bool narrow(zt_origin *g, const zt_origin *also)
+static bool narrow(zt_origin *origin, const zt_origin *also)
 {
     int n = 0;
-    for (int i = 0; i < g->n; i++)
+    for (int i = 0; i < origin->n; i++)
         for (int k = 0; k < also->n; k++)
-            if (g->at[i].node == also->at[k].node && g->at[i].attr == also->at[k].attr) {
-                g->at[n++] = g->at[i];
+            if (origin->at[i].node == also->at[k].node && origin->at[i].attr == also->at[k].attr) {
+                origin->at[n++] = origin->at[i];
                 break;
             }
-    g->n = n;
+    origin->n = n;
     return n > 0;
 }
 
 /* Is it the same graph, with the same constants; then its sources are narrowed. */
-static bool joins(zt_pattern *p, const zt_dag *d, zt_op op, const void *attrs, const zt_origin *g)
+static bool joins(zt_pattern *p, const zt_dag *dag, zt_op op, const void *attrs, const zt_origin *origin)
 {
     const zt_opinfo *info = zt_op_info(op);
     zt_origin both[ZT_MAX_ATTR_BYTES / 8];
-    bool same = p->op == op && p->n == d->n && !memcmp(p->out, d->out, sizeof p->out);
-    for (int j = 0; j < d->n && same; j++)
-        same = p->node[j] == d->node[j].op && !memcmp(p->in[j], d->node[j].in, sizeof p->in[j]);
+    bool same = p->op == op && p->n == dag->n && !memcmp(p->out, dag->out, sizeof p->out);
+    for (int j = 0; j < dag->n && same; j++)
+        same = p->node[j] == dag->node[j].op && !memcmp(p->in[j], dag->node[j].in, sizeof p->in[j]);
     for (int k = 0; k < info->n_attrs && same; k++) {
         both[k] = p->gather[k];
-        same = p->gather[k].n ? narrow(&both[k], &g[k])
+        same = p->gather[k].n ? narrow(&both[k], &origin[k])
                               : field_same(&info->attrs[k], p->attrs, &info->attrs[k], attrs);
     }
     if (same) memcpy(p->gather, both, (size_t)info->n_attrs * sizeof *both);
@@ -134,31 +134,31 @@ static bool joins(zt_pattern *p, const zt_dag *d, zt_op op, const void *attrs, c
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-static unsigned sinks_of(const zt_dag *d)
+static unsigned sinks_of(const zt_dag *dag)
 {
     unsigned read = 0;
-    for (int j = 0; j < d->n; j++)
+    for (int j = 0; j < dag->n; j++)
         for (int k = 0; k < ZT_MAX_IN; k++)
-            if (d->node[j].in[k] >= ZT_MAX_IN)
-                read |= 1u << (d->node[j].in[k] - ZT_MAX_IN) / ZT_MAX_OUT;
-    return ((1u << d->n) - 1) & ~read;
+            if (dag->node[j].in[k] >= ZT_MAX_IN)
+                read |= 1u << (dag->node[j].in[k] - ZT_MAX_IN) / ZT_MAX_OUT;
+    return ((1u << dag->n) - 1) & ~read;
 }
 
-static bool fill(zt_arena *a, zt_pattern *p, const zt_dag *d, zt_op op, const void *attrs,
-                 const zt_origin *g, int order)
+static bool fill(zt_arena *arena, zt_pattern *p, const zt_dag *dag, zt_op op, const void *attrs,
+                 const zt_origin *origin, int order)
 {
     const zt_opinfo *info = zt_op_info(op);
     size_t n_attrs = (size_t)info->n_attrs;
-    *p = (zt_pattern){.op = op, .order = order, .n = d->n, .sinks = sinks_of(d)};
-    memcpy(p->out, d->out, sizeof p->out);
-    for (int j = 0; j < d->n; j++) {
-        p->node[j] = d->node[j].op;
-        memcpy(p->in[j], d->node[j].in, sizeof p->in[j]);
+    *p = (zt_pattern){.op = op, .order = order, .n = dag->n, .sinks = sinks_of(dag)};
+    memcpy(p->out, dag->out, sizeof p->out);
+    for (int j = 0; j < dag->n; j++) {
+        p->node[j] = dag->node[j].op;
+        memcpy(p->in[j], dag->node[j].in, sizeof p->in[j]);
     }
-    p->gather = zt_arena_alloc(a, (n_attrs + 1) * sizeof *p->gather);
-    p->attrs = zt_arena_alloc(a, info->attr_bytes);
+    p->gather = zt_arena_alloc(arena, (n_attrs + 1) * sizeof *p->gather);
+    p->attrs = zt_arena_alloc(arena, info->attr_bytes);
     if (!p->gather || !p->attrs) return false;
-    memcpy(p->gather, g, n_attrs * sizeof *g);
+    memcpy(p->gather, origin, n_attrs * sizeof *origin);
     memcpy(p->attrs, attrs, info->attr_bytes);
     return true;
 }
@@ -170,10 +170,10 @@ typedef struct maker {
     int n, cap;
 } maker;
 
-static zt_status add_pattern(maker *m, zt_op op, const void *attrs, const zt_origin *g, int first)
+static zt_status add_pattern(maker *m, zt_op op, const void *attrs, const zt_origin *origin, int first)
 {
     for (int i = first; i < m->n; i++)
-        if (joins(&m->list[i], m->d, op, attrs, g)) return ZT_OK;
+        if (joins(&m->list[i], m->d, op, attrs, origin)) return ZT_OK;
     if (m->n == m->cap) {
         int cap = m->cap ? 2 * m->cap : 32;
         zt_pattern *more = zt_arena_alloc(m->a, (size_t)cap * sizeof *more);
@@ -183,7 +183,7 @@ static zt_status add_pattern(maker *m, zt_op op, const void *attrs, const zt_ori
         m->cap = cap;
     }
     m->n++;
-    return fill(m->a, &m->list[m->n - 1], m->d, op, attrs, g, m->n) ? ZT_OK : ZT_ENOMEM;
+    return fill(m->a, &m->list[m->n - 1], m->d, op, attrs, origin, m->n) ? ZT_OK : ZT_ENOMEM;
 }
 
 static bool dags_same(const zt_dag *a, const zt_dag *b)
@@ -198,18 +198,18 @@ static bool dags_same(const zt_dag *a, const zt_dag *b)
 
 /* Attributes that come from no node and change nothing (of a norm that is not there) become what
  * they are by default. */
-static void drop_idle(maker *m, zt_op op, void *attrs, const zt_type *const in[],
-                      const zt_origin *g)
+static void drop_idle(maker *m, zt_op op, void *attrs, const zt_type *const input_types[],
+                      const zt_origin *origin)
 {
     const zt_opinfo *info = zt_op_info(op);
     int64_t plain[ZT_MAX_ATTR_BYTES / 8];
     for (int k = 0; k < info->n_attrs; k++) {
-        const zt_attrdef *a = &info->attrs[k];
-        if (g[k].n || field_same(a, attrs, a, info->defaults)) continue;
+        const zt_attrdef *attribute = &info->attrs[k];
+        if (origin[k].n || field_same(attribute, attrs, attribute, info->defaults)) continue;
         memcpy(plain, attrs, info->attr_bytes);
-        memcpy((char *)plain + a->offset, (const char *)info->defaults + a->offset,
-               bytes_of(a->kind));
-        if (zt_dag_expand(m->idle, op, plain, in, true) && dags_same(m->d, m->idle))
+        memcpy((char *)plain + attribute->offset, (const char *)info->defaults + attribute->offset,
+               bytes_of(attribute->kind));
+        if (zt_dag_expand(m->idle, op, plain, input_types, true) && dags_same(m->d, m->idle))
             memcpy(attrs, plain, info->attr_bytes);
     }
 }
@@ -220,37 +220,37 @@ static zt_status add_row(maker *m, zt_op op)
     zt_origin g[ZT_MAX_ATTR_BYTES / 8];
     zt_case c;
     int first = m->n;
-    zt_status s = ZT_OK;
-    for (int i = 0; zt_op_case(op, i, &c) && !s; i++) {
-        const zt_type *in[ZT_MAX_IN] = {0};
+    zt_status status = ZT_OK;
+    for (int i = 0; zt_op_case(op, i, &c) && !status; i++) {
+        const zt_type *input_types[ZT_MAX_IN] = {0};
         for (int k = 0; k < info->n_in; k++)
-            if (c.fill[k] != ZT_FILL_ABSENT) in[k] = &c.in[k];
-        if (!zt_dag_expand(m->d, op, c.attrs, in, true)) continue;
+            if (c.fill[k] != ZT_FILL_ABSENT) input_types[k] = &c.in[k];
+        if (!zt_dag_expand(m->d, op, c.attrs, input_types, true)) continue;
         for (int k = 0; k < info->n_attrs; k++)
             find_sources(m->d, info, &info->attrs[k], c.attrs, &g[k]);
-        drop_idle(m, op, c.attrs, in, g);
-        s = add_pattern(m, op, c.attrs, g, first);
+        drop_idle(m, op, c.attrs, input_types, g);
+        status = add_pattern(m, op, c.attrs, g, first);
     }
-    return s;
+    return status;
 }
 
 /* Of as many nodes: in the order of the table. */
-static int by_size(const void *a, const void *b)
+static int by_size(const void *left, const void *right)
 {
-    const zt_pattern *x = a, *y = b;
+    const zt_pattern *x = left, *y = right;
     return x->n != y->n ? y->n - x->n : x->order - y->order;
 }
 
-zt_status zt_patterns_make(zt_arena *a, zt_pattern **list, int *n)
+zt_status zt_patterns_make(zt_arena *arena, zt_pattern **list, int *n)
 {
-    maker m = {.a = a, .d = zt_arena_alloc(a, sizeof *m.d), .idle = zt_arena_alloc(a, sizeof *m.d)};
-    zt_status s = m.d && m.idle ? ZT_OK : ZT_ENOMEM;
-    for (int op = 0; op < ZT_OP_COUNT && !s; op++) {
+    maker m = {.a = arena, .d = zt_arena_alloc(arena, sizeof *m.d), .idle = zt_arena_alloc(arena, sizeof *m.d)};
+    zt_status status = m.d && m.idle ? ZT_OK : ZT_ENOMEM;
+    for (int op = 0; op < ZT_OP_COUNT && !status; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
-        if (def->expand && def->flags & ZT_OPF_SAME) s = add_row(&m, (zt_op)op);
+        if (def->expand && def->flags & ZT_OPF_SAME) status = add_row(&m, (zt_op)op);
     }
     if (m.n) qsort(m.list, (size_t)m.n, sizeof *m.list, by_size);
     *list = m.list;
     *n = m.n;
-    return s;
+    return status;
 }

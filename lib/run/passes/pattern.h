@@ -23,7 +23,7 @@ typedef struct zt_dag {
 
 /* Expands a row for inputs of these types (NULL: absent). False where it has no expansion for them
  * in so many nodes. */
-bool zt_dag_expand(zt_dag *d, zt_op op, const void *attrs, const zt_type *const in[], bool no_dims);
+bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *const input_types[], bool no_dims);
 
 /* Where a fused attribute may be read from: the attribute `attr` of a node's op. */
 typedef struct zt_source {
@@ -50,6 +50,6 @@ typedef struct zt_pattern {
 } zt_pattern;
 
 /* The patterns of all rows that give the bits of their expansion, largest first. */
-zt_status zt_patterns_make(zt_arena *a, zt_pattern **list, int *n);
+zt_status zt_patterns_make(zt_arena *arena, zt_pattern **list, int *n);
 
 #endif

@@ -32,21 +32,21 @@ typedef struct waiting {
 
 static int born(const waiting *w, int v)
 {
-    const zt_value *val = zt_prog_value(w->p, v);
-    return val->kind == ZT_VALUE_OP ? val->index : -1;
+    const zt_value *value = zt_prog_value(w->p, v);
+    return value->kind == ZT_VALUE_OP ? value->index : -1;
 }
 
 static void find_fixed(waiting *w)
 {
-    const zt_prog *p = w->p;
-    zt_prog_roots(p, w->root);
-    for (int v = 0; v < zt_prog_n_values(p); v++) {
+    const zt_prog *program = w->p;
+    zt_prog_roots(program, w->root);
+    for (int v = 0; v < zt_prog_n_values(program); v++) {
         if (born(w, v) < 0) w->fixed[v] = true;
         if (w->root[v] != v) w->fixed[v] = w->fixed[w->root[v]] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(p); o++) w->fixed[zt_prog_output(p, o)->value] = true;
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_STATE); i++) {
-        int keep = zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_STATE, i))->keep;
+    for (int o = 0; o < zt_prog_n_outputs(program); o++) w->fixed[zt_prog_output(program, o)->value] = true;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
         if (keep >= 0) w->fixed[keep] = true;
     }
 }
@@ -97,11 +97,11 @@ static void find_readers(waiting *w)
 static bool any_waits(const waiting *w)
 {
     for (int s = 0; s < zt_prog_n_steps(w->p); s++) {
-        const zt_step *st = zt_prog_step(w->p, s);
-        int last = w->last[st->out[0]];
-        bool all = zt_pointwise_takes(st->op) && !w->fixed[st->out[0]] && last > s + 1;
-        for (int k = 0; k < zt_op_info(st->op)->n_in && all; k++) {
-            int in = st->in[k];
+        const zt_step *step = zt_prog_step(w->p, s);
+        int last = w->last[step->out[0]];
+        bool all = zt_pointwise_takes(step->op) && !w->fixed[step->out[0]] && last > s + 1;
+        for (int k = 0; k < zt_op_info(step->op)->n_in && all; k++) {
+            int in = step->in[k];
             all = born(w, in) < 0 || w->last[w->root[in]] > s + 1;
         }
         if (all) return true;
@@ -123,10 +123,10 @@ static bool may_wait_no_more(const waiting *w, int v)
 {
     if (w->fixed[v] || born(w, v) >= w->peak || w->after[v] < 0 || w->before[v] == w->peak)
         return false;
-    const zt_step *st = zt_prog_step(w->p, born(w, v));
-    bool good = zt_pointwise_takes(st->op);
-    for (int k = 0; k < zt_op_info(st->op)->n_in && good; k++)
-        good = there(w, st->in[k], w->after[v]);
+    const zt_step *step = zt_prog_step(w->p, born(w, v));
+    bool good = zt_pointwise_takes(step->op);
+    for (int k = 0; k < zt_op_info(step->op)->n_in && good; k++)
+        good = there(w, step->in[k], w->after[v]);
     return good;
 }
 
@@ -137,11 +137,11 @@ static void choose(waiting *w)
     for (int v = 0; v < zt_prog_n_values(w->p); v++) w->again[v] = -1;
     for (int v = zt_prog_n_values(w->p); v-- > 0;) {
         if (!may_wait_no_more(w, v)) continue;
-        const zt_step *st = zt_prog_step(w->p, born(w, v));
+        const zt_step *step = zt_prog_step(w->p, born(w, v));
         w->again[v] = w->after[v];
         w->found++;
-        for (int k = 0; k < zt_op_info(st->op)->n_in; k++) {
-            int in = st->in[k];
+        for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+            int in = step->in[k];
             if (w->after[in] < 0 || w->after[in] > w->again[v]) w->after[in] = w->again[v];
         }
     }
@@ -164,17 +164,17 @@ static void name_again(const zt_rewrite *rw, int v, char name[64])
 
 static zt_status compute_again(zt_rewrite *rw, const waiting *w, int v)
 {
-    const zt_step *st = zt_prog_step(w->p, born(w, v));
+    const zt_step *step = zt_prog_step(w->p, born(w, v));
     const char *names[ZT_MAX_OUT] = {0};
     char name[64];
-    int in[ZT_MAX_IN], out[ZT_MAX_OUT];
+    int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
     if (w->before[v] < 0) return zt_rewrite_copy(rw, born(w, v), NULL);
-    for (int k = 0; k < zt_op_info(st->op)->n_in; k++) in[k] = rw->map[st->in[k]];
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) inputs[k] = rw->map[step->in[k]];
     name_again(rw, v, name);
     names[0] = name;
-    zt_status s = zt_prog_op(rw->to, st->op, st->attrs, in, names, out);
-    if (!s) rw->map[v] = out[0];
-    return s;
+    zt_status status = zt_prog_op(rw->to, step->op, step->attrs, inputs, names, outputs);
+    if (!status) rw->map[v] = outputs[0];
+    return status;
 }
 
 /* Values that are computed again before step s, in order: `next` links them, from first[s] on. */
@@ -184,33 +184,33 @@ static zt_status rewrite(zt_ctx *ctx, const waiting *w, zt_prog **out)
     zt_rewrite rw;
     int *first = zt_alloc_array(ctx, (size_t)n + 1, sizeof *first);
     int *next = zt_alloc_array(ctx, (size_t)values + 1, sizeof *next);
-    zt_status s = first && next ? zt_rewrite_begin(&rw, ctx, w->p) : ZT_ENOMEM;
+    zt_status status = first && next ? zt_rewrite_begin(&rw, ctx, w->p) : ZT_ENOMEM;
     bool begun = first && next;
-    for (int i = 0; i < n && !s; i++) first[i] = -1;
-    for (int v = values; v-- > 0 && !s;)
+    for (int i = 0; i < n && !status; i++) first[i] = -1;
+    for (int v = values; v-- > 0 && !status;)
         if (w->again[v] >= 0) {
             next[v] = first[w->again[v]];
             first[w->again[v]] = v;
         }
-    for (int i = 0; i < n && !s; i++) {
+    for (int i = 0; i < n && !status; i++) {
         int made = zt_prog_step(w->p, i)->out[0];
-        for (int v = first[i]; v >= 0 && !s; v = next[v]) s = compute_again(&rw, w, v);
+        for (int v = first[i]; v >= 0 && !status; v = next[v]) status = compute_again(&rw, w, v);
         bool moved = w->again[made] >= 0 && w->before[made] < 0;
-        if (!s && !moved) s = zt_rewrite_copy(&rw, i, NULL);
+        if (!status && !moved) status = zt_rewrite_copy(&rw, i, NULL);
     }
-    if (begun) s = zt_rewrite_end(&rw, s, out);
+    if (begun) status = zt_rewrite_end(&rw, status, out);
     zt_free(ctx, first);
     zt_free(ctx, next);
-    return s;
+    return status;
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* One round: *out NULL where nothing can be dropped. */
-static zt_status round_of(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status round_of(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
-    size_t values = (size_t)zt_prog_n_values(p) + 1, steps = (size_t)zt_prog_n_steps(p) + 2;
-    waiting w = {.p = p};
+    size_t values = (size_t)zt_prog_n_values(program) + 1, steps = (size_t)zt_prog_n_steps(program) + 2;
+    waiting w = {.p = program};
     w.root = zt_alloc_array(ctx, values, sizeof *w.root);
     w.fixed = zt_calloc(ctx, values, sizeof *w.fixed);
     w.last = zt_alloc_array(ctx, values, sizeof *w.last);
@@ -218,54 +218,54 @@ static zt_status round_of(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opt
     w.after = zt_alloc_array(ctx, values, sizeof *w.after);
     w.again = zt_alloc_array(ctx, values, sizeof *w.again);
     w.live = zt_alloc_array(ctx, steps, sizeof *w.live);
-    zt_status s = zt_ctx_status(ctx);
+    zt_status status = zt_ctx_status(ctx);
     *out = NULL;
-    if (!s) {
+    if (!status) {
         find_fixed(&w);
         find_last(&w);
-        if (any_waits(&w)) w.b = zt_prog_bind(p, opts->sample, opts->n_sample);
-        s = zt_ctx_status(ctx);
+        if (any_waits(&w)) w.b = zt_prog_bind(program, opts->sample, opts->n_sample);
+        status = zt_ctx_status(ctx);
     }
-    if (!s && w.b) {
+    if (!status && w.b) {
         find_peak(&w);
         find_readers(&w);
         choose(&w);
-        if (w.found) s = rewrite(ctx, &w, out);
+        if (w.found) status = rewrite(ctx, &w, out);
     }
     void *const all[] = {w.root, w.fixed, w.last, w.before, w.after, w.again, w.live};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     zt_bound_free(w.b);
-    return s;
+    return status;
 }
 
-static zt_status take_if_smaller(const zt_prog *p, const zt_pass_opts *opts, zt_prog *best,
+static zt_status take_if_smaller(const zt_prog *program, const zt_pass_opts *opts, zt_prog *best,
                                  zt_prog **out)
 {
     zt_pass_figures was, is;
-    zt_status s = zt_pass_measure(p, opts, &was);
-    if (!s) s = zt_pass_measure(best, opts, &is);
-    if (!s && is.arena <= was.arena - was.arena / 10)
+    zt_status status = zt_pass_measure(program, opts, &was);
+    if (!status) status = zt_pass_measure(best, opts, &is);
+    if (!status && is.arena <= was.arena - was.arena / 10)
         *out = best;
     else
         zt_prog_free(best);
-    return s;
+    return status;
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
     zt_prog *best = NULL;
-    zt_status s = ZT_OK;
-    if (!opts->engine || zt_prog_n_symbols(p) > opts->n_sample) return ZT_OK;
-    for (int i = 0; i < ROUNDS && !s; i++) {
+    zt_status status = ZT_OK;
+    if (!opts->engine || zt_prog_n_symbols(program) > opts->n_sample) return ZT_OK;
+    for (int i = 0; i < ROUNDS && !status; i++) {
         zt_prog *better;
-        s = round_of(ctx, best ? best : p, opts, &better);
+        status = round_of(ctx, best ? best : program, opts, &better);
         if (!better) break;
         zt_prog_free(best);
         best = better;
     }
-    if (!s && best) return take_if_smaller(p, opts, best, out);
+    if (!status && best) return take_if_smaller(program, opts, best, out);
     zt_prog_free(best);
-    return s;
+    return status;
 }
 
 const zt_pass zt_pass_recompute = {

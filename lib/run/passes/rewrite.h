@@ -15,17 +15,17 @@ typedef struct zt_rewrite {
     int *map; /* [values of from]; -1: not made yet */
 } zt_rewrite;
 
-zt_status zt_rewrite_begin(zt_rewrite *w, zt_ctx *ctx, const zt_prog *from);
+zt_status zt_rewrite_begin(zt_rewrite *rewrite, zt_ctx *ctx, const zt_prog *from);
 /* The step as it is, of the mapped inputs. wanted NULL: all its outputs, else bit k: output k
  * (the first is always there). */
-zt_status zt_rewrite_copy(zt_rewrite *w, int step, const unsigned *wanted);
+zt_status zt_rewrite_copy(zt_rewrite *rewrite, int step, const unsigned *wanted);
 /* Another op. in[]: values of `from` or ZT_NONE; stands[k]: the value of `from` that output k is
  * in place of (its name goes on), ZT_NONE: the output is not wanted. */
-zt_status zt_rewrite_op(zt_rewrite *w, zt_op op, const void *attrs, const int *in,
+zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const int *inputs,
                         const int *stands);
 /* Keeps and outputs: the new program, which is the caller's. After any failure, with its status
  * given as `s`: all is freed, and s comes back. */
-zt_status zt_rewrite_end(zt_rewrite *w, zt_status s, zt_prog **out);
+zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **out);
 
 /* What the sample's numbers give on the engine: the largest arena and its liveness bound, segments,
  * steps that fall back, bytes; all 0 without an engine. */
@@ -34,10 +34,10 @@ typedef struct zt_pass_figures {
     int segments, fallbacks;
     double bytes; /* that kernels read and write */
 } zt_pass_figures;
-zt_status zt_pass_measure(const zt_prog *p, const zt_pass_opts *o, zt_pass_figures *f);
+zt_status zt_pass_measure(const zt_prog *program, const zt_pass_opts *options, zt_pass_figures *f);
 
 /* root[v]: the value whose memory v is, through views and donations. */
-void zt_prog_roots(const zt_prog *p, int *root);
+void zt_prog_roots(const zt_prog *program, int *root);
 
 #define ZT_DECLARE_PASS(name) extern const zt_pass zt_pass_##name;
 ZT_PASSES(ZT_DECLARE_PASS)

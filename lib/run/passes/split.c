@@ -33,60 +33,60 @@ typedef struct splitting {
 /* ---- engines --------------------------------------------------------------------------------- */
 
 /* Types of a step's operands; the rule is asked for those of outputs that nobody wants. */
-static zt_status types_of(zt_ctx *ctx, const zt_step *st, const zt_bound *b, const void *attrs,
-                          const zt_type **in, zt_type *out)
+static zt_status types_of(zt_ctx *ctx, const zt_step *step, const zt_bound *bound, const void *attrs,
+                          const zt_type **input_types, zt_type *out)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_opinfo *info = zt_op_info(step->op);
     bool all = true;
-    for (int k = 0; k < info->n_in; k++) in[k] = st->in[k] < 0 ? NULL : &b->type[st->in[k]];
+    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] < 0 ? NULL : &bound->type[step->in[k]];
     for (int k = 0; k < info->n_out; k++) {
-        all = all && st->out[k] >= 0;
-        if (st->out[k] >= 0) out[k] = b->type[st->out[k]];
+        all = all && step->out[k] >= 0;
+        if (step->out[k] >= 0) out[k] = bound->type[step->out[k]];
     }
-    return all ? ZT_OK : zt_op_infer(ctx, st->op, attrs, in, out);
+    return all ? ZT_OK : zt_op_infer(ctx, step->op, attrs, input_types, out);
 }
 
-static zt_status pick_all(const zt_prog *p, const zt_bound *b, zt_chain *chain, int *engine)
+static zt_status pick_all(const zt_prog *program, const zt_bound *bound, zt_chain *chain, int *engine)
 {
-    for (int s = 0; s < zt_prog_n_steps(p); s++) {
-        const zt_step *st = zt_prog_step(p, s);
-        const zt_type *in[ZT_MAX_IN] = {0};
+    for (int s = 0; s < zt_prog_n_steps(program); s++) {
+        const zt_step *step = zt_prog_step(program, s);
+        const zt_type *input_types[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT] = {{0}};
         engine[s] = ANY;
-        if (zt_op_info(st->op)->def->flags & ZT_OPF_VIEW) continue;
-        zt_status bad = types_of(chain->engine[0]->ctx, st, b, b->attrs[s], in, out);
+        if (zt_op_info(step->op)->def->flags & ZT_OPF_VIEW) continue;
+        zt_status bad = types_of(chain->engine[0]->ctx, step, bound, bound->attrs[s], input_types, out);
         if (bad) return bad;
-        engine[s] = zt_chain_pick(chain, false, st->op, b->attrs[s], in, out);
+        engine[s] = zt_chain_pick(chain, false, step->op, bound->attrs[s], input_types, out);
         if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
     }
     return ZT_OK;
 }
 
 /* engine[s]: its place in the chain, ANY for views. names NULL, or where the chain's go. */
-static zt_status find_engines(const zt_prog *p, const zt_pass_opts *o, int *engine,
+static zt_status find_engines(const zt_prog *program, const zt_pass_opts *options, int *engine,
                               const char *names[ZT_MAX_CHAIN])
 {
     zt_chain chain;
-    zt_bound *b = zt_prog_bind(p, o->sample, o->n_sample);
-    if (!b) return zt_ctx_status(o->engine->ctx);
-    zt_chain_init(&chain, o->engine);
+    zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
+    if (!bound) return zt_ctx_status(options->engine->ctx);
+    zt_chain_init(&chain, options->engine);
     for (int i = 0; i < chain.n && names; i++) names[i] = chain.name[i];
-    zt_status s = pick_all(p, b, &chain, engine);
+    zt_status status = pick_all(program, bound, &chain, engine);
     zt_chain_fini(&chain);
-    zt_bound_free(b);
-    return s;
+    zt_bound_free(bound);
+    return status;
 }
 
-zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *o,
+zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options,
                           const char **engine)
 {
     const char *names[ZT_MAX_CHAIN] = {0};
-    int n = zt_prog_n_steps(p);
+    int n = zt_prog_n_steps(program);
     int *at = zt_alloc_array(ctx, (size_t)n + 1, sizeof *at);
-    zt_status s = at ? find_engines(p, o, at, names) : ZT_ENOMEM;
-    for (int i = 0; i < n && !s; i++) engine[i] = at[i] == ANY ? NULL : names[at[i]];
+    zt_status status = at ? find_engines(program, options, at, names) : ZT_ENOMEM;
+    for (int i = 0; i < n && !status; i++) engine[i] = at[i] == ANY ? NULL : names[at[i]];
     zt_free(ctx, at);
-    return s;
+    return status;
 }
 
 /* ---- what waits for what --------------------------------------------------------------------- */
@@ -110,14 +110,14 @@ static void add_edge(const edges *e, int from, int to)
 /* reader[r]: a list of the steps that read memory r so far, through `next` by step and input. */
 static void find_edges(const edges *e, const int *root, int *reader, int *next)
 {
-    const zt_prog *p = e->g->p;
+    const zt_prog *program = e->g->p;
     int caller = -1;
-    for (int v = 0; v < zt_prog_n_values(p); v++) reader[v] = -1;
+    for (int v = 0; v < zt_prog_n_values(program); v++) reader[v] = -1;
     for (int s = 0; s < e->g->n; s++) {
-        const zt_step *st = zt_prog_step(p, s);
-        const zt_opinfo *info = zt_op_info(st->op);
+        const zt_step *step = zt_prog_step(program, s);
+        const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->def->donates; k++) {
-            int *readers = &reader[root[st->in[k]]];
+            int *readers = &reader[root[step->in[k]]];
             for (int r = *readers; r >= 0; r = next[r]) add_edge(e, r / ZT_MAX_IN, s);
             *readers = -1; /* who comes later comes after this step, which came after them */
         }
@@ -126,11 +126,11 @@ static void find_edges(const edges *e, const int *root, int *reader, int *next)
             caller = s;
         }
         for (int k = 0; k < info->n_in; k++) {
-            if (st->in[k] < 0) continue;
-            const zt_value *v = zt_prog_value(p, st->in[k]);
-            add_edge(e, v->kind == ZT_VALUE_OP ? v->index : -1, s);
-            next[s * ZT_MAX_IN + k] = reader[root[st->in[k]]];
-            reader[root[st->in[k]]] = s * ZT_MAX_IN + k;
+            if (step->in[k] < 0) continue;
+            const zt_value *value = zt_prog_value(program, step->in[k]);
+            add_edge(e, value->kind == ZT_VALUE_OP ? value->index : -1, s);
+            next[s * ZT_MAX_IN + k] = reader[root[step->in[k]]];
+            reader[root[step->in[k]]] = s * ZT_MAX_IN + k;
         }
     }
 }
@@ -141,19 +141,19 @@ static zt_status make_edges(zt_ctx *ctx, splitting *g)
     int *root = zt_alloc_array(ctx, values, sizeof *root);
     int *reader = zt_alloc_array(ctx, values, sizeof *reader);
     int *next = zt_alloc_array(ctx, n * ZT_MAX_IN, sizeof *next);
-    zt_status s = root && reader && next ? ZT_OK : ZT_ENOMEM;
-    if (!s) {
+    zt_status status = root && reader && next ? ZT_OK : ZT_ENOMEM;
+    if (!status) {
         zt_prog_roots(g->p, root);
         find_edges(&(edges){g, false}, root, reader, next);
         for (int i = 1; i <= g->n; i++) g->edge[i] += g->edge[i - 1];
         g->follower = zt_alloc_array(ctx, (size_t)g->edge[g->n] + 1, sizeof *g->follower);
-        if (!g->follower) s = ZT_ENOMEM;
+        if (!g->follower) status = ZT_ENOMEM;
     }
-    if (!s) find_edges(&(edges){g, true}, root, reader, next);
+    if (!status) find_edges(&(edges){g, true}, root, reader, next);
     zt_free(ctx, root);
     zt_free(ctx, reader);
     zt_free(ctx, next);
-    return s;
+    return status;
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -187,9 +187,9 @@ static int maker_of(const splitting *g, int v)
 static bool rounds_alike(const splitting *g)
 {
     for (int s = 0; s < g->n; s++) {
-        const zt_step *st = zt_prog_step(g->p, s);
-        for (int k = 0; g->engine[s] == g->ref && k < zt_op_info(st->op)->n_in; k++) {
-            int from = maker_of(g, st->in[k]);
+        const zt_step *step = zt_prog_step(g->p, s);
+        for (int k = 0; g->engine[s] == g->ref && k < zt_op_info(step->op)->n_in; k++) {
+            int from = maker_of(g, step->in[k]);
             if (from < 0 || g->engine[from] != g->ref) continue;
             if ((g->was[from] == g->was[s]) != (g->part[from] == g->part[s])) return false;
         }
@@ -228,32 +228,32 @@ static void try_from(splitting *g, int engine)
 
 static zt_status reorder(zt_ctx *ctx, const splitting *g, zt_prog **out)
 {
-    zt_rewrite w;
-    zt_status s = zt_rewrite_begin(&w, ctx, g->p);
-    for (int i = 0; i < g->n && !s; i++) s = zt_rewrite_copy(&w, g->best[i], NULL);
-    return zt_rewrite_end(&w, s, out);
+    zt_rewrite rewrite;
+    zt_status status = zt_rewrite_begin(&rewrite, ctx, g->p);
+    for (int i = 0; i < g->n && !status; i++) status = zt_rewrite_copy(&rewrite, g->best[i], NULL);
+    return zt_rewrite_end(&rewrite, status, out);
 }
 
 static zt_status split(zt_ctx *ctx, splitting *g, const zt_pass_opts *opts, zt_prog **out)
 {
     const char *names[ZT_MAX_CHAIN] = {0};
-    zt_status s = find_engines(g->p, opts, g->engine, names);
+    zt_status status = find_engines(g->p, opts, g->engine, names);
     for (int i = 0; i < g->n; i++) g->order[i] = i;
-    if (s || (g->parts = parts_of(g, g->order, g->was)) < 3) return s;
+    if (status || (g->parts = parts_of(g, g->order, g->was)) < 3) return status;
     g->ref = ANY;
     for (int i = 0; i < ZT_MAX_CHAIN; i++)
         if (names[i] && !strcmp(names[i], zt_engine_ref.name)) g->ref = i;
-    s = make_edges(ctx, g);
+    status = make_edges(ctx, g);
     g->best_parts = g->parts;
-    for (int e = 0; e < ZT_MAX_CHAIN && !s; e++) try_from(g, e);
-    return s || g->best_parts == g->parts ? s : reorder(ctx, g, out);
+    for (int e = 0; e < ZT_MAX_CHAIN && !status; e++) try_from(g, e);
+    return status || g->best_parts == g->parts ? status : reorder(ctx, g, out);
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
 {
-    size_t n = (size_t)zt_prog_n_steps(p) + 2;
-    if (!opts->engine || zt_prog_n_symbols(p) > opts->n_sample) return ZT_OK;
-    splitting g = {.p = p, .n = zt_prog_n_steps(p)};
+    size_t n = (size_t)zt_prog_n_steps(program) + 2;
+    if (!opts->engine || zt_prog_n_symbols(program) > opts->n_sample) return ZT_OK;
+    splitting g = {.p = program, .n = zt_prog_n_steps(program)};
     g.engine = zt_alloc_array(ctx, n, sizeof *g.engine);
     g.needs = zt_calloc(ctx, n, sizeof *g.needs);
     g.edge = zt_calloc(ctx, n, sizeof *g.edge);
@@ -263,11 +263,11 @@ static zt_status run(zt_ctx *ctx, const zt_prog *p, const zt_pass_opts *opts, zt
     g.was = zt_alloc_array(ctx, n, sizeof *g.was);
     g.part = zt_alloc_array(ctx, n, sizeof *g.part);
     bool room = g.engine && g.needs && g.edge && g.waits && g.order && g.best && g.was && g.part;
-    zt_status s = room ? split(ctx, &g, opts, out) : ZT_ENOMEM;
+    zt_status status = room ? split(ctx, &g, opts, out) : ZT_ENOMEM;
     void *const all[] = {g.engine, g.needs, g.edge, g.waits, g.order,
                          g.best,   g.was,   g.part, g.follower};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
-    return s;
+    return status;
 }
 
 const zt_pass zt_pass_split = {
