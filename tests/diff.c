@@ -270,7 +270,7 @@ static zt_status see(void *user, const zt_diff_item *it)
 {
     seen *s = user;
     s->items++;
-    s->same += it->d.bits == 0;
+    s->same += it->difference.bits == 0;
     if (!(it->share > 1)) return ZT_OK;
     if (!s->beyond++) {
         s->first = zt_prog_value(s->p, it->value)->name;
@@ -314,7 +314,7 @@ static void test_planted(void)
         zt_engine *e = open_engine("cpu");
         plant(e, plants[i].op, plants[i].by);
         seen s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
-        ok(s.beyond == 1 && !strcmp(s.first, plants[i].name) && s.item.d.worst == 5,
+        ok(s.beyond == 1 && !strcmp(s.first, plants[i].name) && s.item.difference.worst == 5,
            "%s is named, element 5, and no other: '%s', %d beyond, share %g",
            zt_op_info(plants[i].op)->name, s.first, s.beyond, s.item.share);
         s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true, .through = true});
@@ -382,13 +382,13 @@ static void test_unmet(void)
     for (int i = 0; i < W; i++) w[i * 34 + 2 + 7] = 0;
     seen s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
     ok(s.beyond == 0, "rounded beside what no weight meets: '%s', %g of %g", s.first,
-       s.item.d.nmse, s.item.bound);
+       s.item.difference.nmse, s.item.bound);
     s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true, .through = true});
     ok(s.beyond == 0 || (s.beyond == 1 && !strcmp(s.first, "i")),
        "through: all but an index of numbers that are close: '%s'", s.first);
     plant(e, ZT_OP_linear, 90);
     s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
-    ok(s.beyond == 1 && !strcmp(s.first, "h") && s.item.d.worst == 5, "a wrong element is found");
+    ok(s.beyond == 1 && !strcmp(s.first, "h") && s.item.difference.worst == 5, "a wrong element is found");
     e->vt = right;
     fill_all();
     zt_engine_close(ref);

@@ -64,7 +64,7 @@ zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
         goto fail;
     zt_binding fixed = {"ctx", m->cache_rows};
     zt_session_opts so = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1,
-                          .planned = opts->planned};
+                          .plan = opts->planned};
     const zt_prog *runs = opts->planned ? zt_plan_file_prog(opts->planned) : m->passed;
     m->session = zt_session_open(opts->engine, runs, &store, &so);
     /* Generation's shape, prepared now: that loads the weights. */

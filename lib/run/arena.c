@@ -12,177 +12,177 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 2048, CLIMBS = 32, EFFORT = 1 << 23 /* pairs of lives looked at */ };
+enum { SEARCH_LIMIT = 2048, MAX_ROUNDS = 32, MAX_COMPARISONS = 1 << 23 /* pairs of lives looked at */ };
 
-typedef struct placer {
-    zt_live_range *life;
-    int n;
+typedef struct range_placer {
+    zt_live_range *ranges;
+    int count;
     int *order;     /* [n] of placing */
-    int *near;      /* placed lives by offset: all of them, or those alive */
+    int *nearby;      /* placed lives by offset: all of them, or those alive */
     size_t *offset; /* [n] of the attempt */
     size_t best, bound;
-} placer;
+} range_placer;
 
 /* ---- the lower bound ------------------------------------------------------------------------- */
 
 /* change[s - first]: bytes born at step s less those that died at s - 1. */
-static size_t most_alive(const zt_live_range *life, int n, int first, int last, int64_t *change)
+static size_t most_alive(const zt_live_range *ranges, int range_count, int first, int last, int64_t *change)
 {
-    int64_t now = 0, most = 0;
+    int64_t bytes_now = 0, most_bytes = 0;
     memset(change, 0, ((size_t)(last - first) + 2) * sizeof *change);
-    for (int i = 0; i < n; i++) {
-        change[life[i].born - first] += (int64_t)life[i].bytes;
-        if (life[i].dies < last) change[life[i].dies + 1 - first] -= (int64_t)life[i].bytes;
+    for (int i = 0; i < range_count; i++) {
+        change[ranges[i].born - first] += (int64_t)ranges[i].bytes;
+        if (ranges[i].dies < last) change[ranges[i].dies + 1 - first] -= (int64_t)ranges[i].bytes;
     }
-    for (int s = 0; s < last - first; s++) {
-        now += change[s];
-        if (now > most) most = now;
+    for (int step_index = 0; step_index < last - first; step_index++) {
+        bytes_now += change[step_index];
+        if (bytes_now > most_bytes) most_bytes = bytes_now;
     }
-    return (size_t)most;
+    return (size_t)most_bytes;
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
 static int by_size(const void *left, const void *right)
 {
-    const zt_live_range *x = left, *y = right;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return x->root - y->root;
+    const zt_live_range *left_range = left, *right_range = right;
+    if (left_range->bytes != right_range->bytes) return left_range->bytes < right_range->bytes ? 1 : -1;
+    return left_range->root - right_range->root;
 }
 
 static int by_birth(const void *left, const void *right)
 {
-    const zt_live_range *x = left, *y = right;
-    return x->born != y->born ? x->born - y->born : by_size(left, right);
+    const zt_live_range *left_range = left, *right_range = right;
+    return left_range->born != right_range->born ? left_range->born - right_range->born : by_size(left, right);
 }
 
 static int by_death(const void *left, const void *right)
 {
-    const zt_live_range *x = left, *y = right;
-    return x->dies != y->dies ? y->dies - x->dies : by_size(left, right);
+    const zt_live_range *left_range = left, *right_range = right;
+    return left_range->dies != right_range->dies ? right_range->dies - left_range->dies : by_size(left, right);
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-static bool meet(const zt_live_range *a, const zt_live_range *b)
+static bool ranges_overlap(const zt_live_range *first, const zt_live_range *second)
 {
-    return a->born <= b->dies && b->born <= a->dies;
+    return first->born <= second->dies && second->born <= first->dies;
 }
 
 /* The gap for l beside the n_near lives, which are sorted by offset: the lowest, or (tight) the
  * smallest that will do. */
-static size_t find_gap(const placer *p, const zt_live_range *l, int n_near, bool tight)
+static size_t find_gap(const range_placer *placer, const zt_live_range *range, int n_near, bool tight)
 {
-    size_t end = 0, best = SIZE_MAX, at = 0;
+    size_t end = 0, best = SIZE_MAX, gap_offset = 0;
     for (int i = 0; i < n_near; i++) {
-        const zt_live_range *other = &p->life[p->near[i]];
-        size_t offset = p->offset[p->near[i]];
-        if (!meet(l, other)) continue;
-        if (offset >= end && offset - end >= l->bytes && offset - end < best) {
+        const zt_live_range *other = &placer->ranges[placer->nearby[i]];
+        size_t offset = placer->offset[placer->nearby[i]];
+        if (!ranges_overlap(range, other)) continue;
+        if (offset >= end && offset - end >= range->bytes && offset - end < best) {
             best = offset - end;
-            at = end;
-            if (!tight) return at;
+            gap_offset = end;
+            if (!tight) return gap_offset;
         }
         if (offset + other->bytes > end) end = offset + other->bytes;
     }
-    return best < SIZE_MAX ? at : end;
+    return best < SIZE_MAX ? gap_offset : end;
 }
 
 /* Those that no later life can meet leave the list. */
-static int drop_past(const placer *p, const zt_live_range *l, int n_near, bool backwards)
+static int drop_past(const range_placer *placer, const zt_live_range *range, int n_near, bool backwards)
 {
-    int n = 0;
+    int kept = 0;
     for (int i = 0; i < n_near; i++) {
-        const zt_live_range *other = &p->life[p->near[i]];
-        if (backwards ? other->born <= l->dies : other->dies >= l->born) p->near[n++] = p->near[i];
+        const zt_live_range *other = &placer->ranges[placer->nearby[i]];
+        if (backwards ? other->born <= range->dies : other->dies >= range->born) placer->nearby[kept++] = placer->nearby[i];
     }
-    return n;
+    return kept;
 }
 
-typedef struct way {
+typedef struct sweep_kind {
     int (*order)(const void *a, const void *b);
     bool backwards, tight;
-} way;
+} sweep_kind;
 
 /* Lives in p's order get offsets: the end of the last. sweep NULL: beside all others, at
  * the lowest offset. */
-static size_t place(placer *p, const way *sweep)
+static size_t place_ranges(range_placer *placer, const sweep_kind *sweep)
 {
     size_t end = 0;
     int n_near = 0;
-    for (int k = 0; k < p->n; k++) {
-        int i = p->order[k];
-        const zt_live_range *l = &p->life[i];
-        if (sweep) n_near = drop_past(p, l, n_near, sweep->backwards);
-        p->offset[i] = find_gap(p, l, n_near, sweep && sweep->tight);
-        int at = n_near++;
-        for (; at > 0 && p->offset[p->near[at - 1]] > p->offset[i]; at--)
-            p->near[at] = p->near[at - 1];
-        p->near[at] = i;
-        if (p->offset[i] + l->bytes > end) end = p->offset[i] + l->bytes;
+    for (int k = 0; k < placer->count; k++) {
+        int i = placer->order[k];
+        const zt_live_range *range = &placer->ranges[i];
+        if (sweep) n_near = drop_past(placer, range, n_near, sweep->backwards);
+        placer->offset[i] = find_gap(placer, range, n_near, sweep && sweep->tight);
+        int position = n_near++;
+        for (; position > 0 && placer->offset[placer->nearby[position - 1]] > placer->offset[i]; position--)
+            placer->nearby[position] = placer->nearby[position - 1];
+        placer->nearby[position] = i;
+        if (placer->offset[i] + range->bytes > end) end = placer->offset[i] + range->bytes;
     }
     return end;
 }
 
-static void sort_lives(placer *p, int (*order)(const void *a, const void *b))
+static void sort_ranges(range_placer *placer, int (*order)(const void *a, const void *b))
 {
-    qsort(p->life, (size_t)p->n, sizeof *p->life, order);
-    for (int i = 0; i < p->n; i++) p->order[i] = i;
+    qsort(placer->ranges, (size_t)placer->count, sizeof *placer->ranges, order);
+    for (int i = 0; i < placer->count; i++) placer->order[i] = i;
 }
 
 /* Keeps the offsets if they are the best so far; are they good enough. */
-static bool keep(placer *p, size_t end)
+static bool keep_if_best(range_placer *placer, size_t end)
 {
-    if (end < p->best) {
-        p->best = end;
-        for (int i = 0; i < p->n; i++) p->life[i].offset = p->offset[i];
+    if (end < placer->best) {
+        placer->best = end;
+        for (int i = 0; i < placer->count; i++) placer->ranges[i].offset = placer->offset[i];
     }
-    return p->best - p->bound <= p->bound / 100;
+    return placer->best - placer->bound <= placer->bound / 100;
 }
 
 /* Those that end where the arena ends go first. */
-static void raise_top(placer *p, size_t end)
+static void raise_top(range_placer *placer, size_t end)
 {
-    int n_top = 0, *scratch = p->near;
+    int n_top = 0, *scratch = placer->nearby;
     for (int pass = 1; pass >= 0; pass--)
-        for (int k = 0; k < p->n; k++) {
-            int i = p->order[k];
-            if ((p->offset[i] + p->life[i].bytes == end) == pass) scratch[n_top++] = i;
+        for (int k = 0; k < placer->count; k++) {
+            int i = placer->order[k];
+            if ((placer->offset[i] + placer->ranges[i].bytes == end) == pass) scratch[n_top++] = i;
         }
-    memcpy(p->order, scratch, (size_t)p->n * sizeof *scratch);
+    memcpy(placer->order, scratch, (size_t)placer->count * sizeof *scratch);
 }
 
-static void try_ways(placer *p)
+static void try_sweeps(range_placer *placer)
 {
-    static const way sweeps[] = {
+    static const sweep_kind sweeps[] = {
         {by_birth, false, true}, {by_death, true, true}, {by_birth, false, false},
         {by_death, true, false}};
-    if (p->n <= MANY) {
-        sort_lives(p, by_size);
-        for (int i = 0; i < CLIMBS && i * p->n <= EFFORT / (p->n + 1); i++) {
-            size_t end = place(p, NULL);
-            if (keep(p, end)) return;
-            raise_top(p, end);
+    if (placer->count <= SEARCH_LIMIT) {
+        sort_ranges(placer, by_size);
+        for (int i = 0; i < MAX_ROUNDS && i * placer->count <= MAX_COMPARISONS / (placer->count + 1); i++) {
+            size_t end = place_ranges(placer, NULL);
+            if (keep_if_best(placer, end)) return;
+            raise_top(placer, end);
         }
     }
     for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
-        sort_lives(p, sweeps[i].order);
-        if (keep(p, place(p, &sweeps[i]))) return;
+        sort_ranges(placer, sweeps[i].order);
+        if (keep_if_best(placer, place_ranges(placer, &sweeps[i]))) return;
     }
 }
 
-zt_status zt_live_ranges_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
-                         size_t *bound)
+zt_status zt_live_ranges_place(zt_arena *memory, zt_live_range *ranges, int range_count, int first, int last, size_t *arena_bytes,
+                         size_t *liveness_bytes)
 {
-    size_t room = (size_t)n + 1;
-    placer p = {.life = life, .n = n,
-                .order = zt_arena_alloc(a, room * sizeof *p.order),
-                .near = zt_arena_alloc(a, room * sizeof *p.near),
-                .offset = zt_arena_alloc(a, room * sizeof *p.offset), .best = SIZE_MAX};
-    int64_t *change = zt_arena_alloc(a, ((size_t)(last - first) + 2) * sizeof *change);
-    if (!p.order || !p.near || !p.offset || !change) return ZT_ENOMEM;
-    *bound = p.bound = most_alive(life, n, first, last, change);
-    try_ways(&p);
-    *arena = p.best;
+    size_t room = (size_t)range_count + 1;
+    range_placer placer = {.ranges = ranges, .count = range_count,
+                .order = zt_arena_alloc(memory, room * sizeof *placer.order),
+                .nearby = zt_arena_alloc(memory, room * sizeof *placer.nearby),
+                .offset = zt_arena_alloc(memory, room * sizeof *placer.offset), .best = SIZE_MAX};
+    int64_t *change = zt_arena_alloc(memory, ((size_t)(last - first) + 2) * sizeof *change);
+    if (!placer.order || !placer.nearby || !placer.offset || !change) return ZT_ENOMEM;
+    *liveness_bytes = placer.bound = most_alive(ranges, range_count, first, last, change);
+    try_sweeps(&placer);
+    *arena_bytes = placer.best;
     return ZT_OK;
 }

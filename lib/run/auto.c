@@ -46,18 +46,18 @@ enum { PLANS_PART = 16, ADAPTERS = 16 };
 
 static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bound *bound)
 {
-    zt_adapter a[ADAPTERS];
+    zt_adapter adapters[ADAPTERS];
     size_t sum = 0;
-    int n = zt_engine_adapters(ctx, name, a, ADAPTERS);
-    if (n < 0) return zt_ctx_status(ctx);
-    for (int v = 0; v < bound->n_values; v++) {
-        zt_value_kind kind = zt_prog_value(bound->prog, v)->kind;
+    int adapter_count = zt_engine_adapters(ctx, name, adapters, ADAPTERS);
+    if (adapter_count < 0) return zt_ctx_status(ctx);
+    for (int value_id = 0; value_id < bound->n_values; value_id++) {
+        zt_value_kind kind = zt_prog_value(bound->prog, value_id)->kind;
         if (kind != ZT_VALUE_DATA && kind != ZT_VALUE_STATE) continue;
-        size_t bytes = zt_type_bytes(&bound->type[v]);
+        size_t bytes = zt_type_bytes(&bound->type[value_id]);
         sum = bytes > SIZE_MAX - sum ? SIZE_MAX : sum + bytes;
     }
-    if (device >= n || device >= ADAPTERS) return ZT_OK; /* of which nothing is known here */
-    size_t most = a[device].memory - a[device].memory / PLANS_PART;
+    if (device >= adapter_count || device >= ADAPTERS) return ZT_OK; /* of which nothing is known here */
+    size_t most = adapters[device].memory - adapters[device].memory / PLANS_PART;
     if (sum <= most) return ZT_OK;
     return zt_fail(ctx, ZT_ENOMEM, "%zu bytes of weights and states, its memory holds %zu", sum,
                    most);
@@ -75,10 +75,10 @@ static zt_status has_kernels(zt_engine *engine, const zt_bound *bound)
 }
 
 zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *program,
-                        const zt_binding *bindings, int n)
+                        const zt_binding *bindings, int binding_count)
 {
     const char *name = zt_auto_device();
-    zt_bound *bound = name ? zt_prog_bind(program, bindings, n) : NULL;
+    zt_bound *bound = name ? zt_prog_bind(program, bindings, binding_count) : NULL;
     zt_engine *engine = bound ? zt_engine_open(ctx, name, opts) : NULL;
     zt_status status = engine ? has_kernels(engine, bound) : zt_ctx_status(ctx);
     if (!status && engine) status = has_room(ctx, name, opts ? opts->device : 0, bound);

@@ -58,40 +58,40 @@ void zt_grad_zero(zt_run *run, const zt_tensor *tensor)
     }
 }
 
-zt_tensor *zt_detach(zt_run *run, zt_tensor *x)
+zt_tensor *zt_detach(zt_run *run, zt_tensor *source)
 {
     if (zt_ctx_status(run->ctx)) return NULL;
-    if (!x) {
+    if (!source) {
         zt_fail(run->ctx, ZT_EUSAGE, "no tensor to detach");
         return NULL;
     }
-    zt_tensor *t = zt_tensor_view(x, zt_tensor_type(x), 0);
-    return zt_run_take(run, t) ? NULL : t;
+    zt_tensor *detached = zt_tensor_view(source, zt_tensor_type(source), 0);
+    return zt_run_take(run, detached) ? NULL : detached;
 }
 
 /* ---- the pass over a recording --------------------------------------------------------------- */
 
-typedef struct back {
-    zt_run *r;
+typedef struct backward_pass {
+    zt_run *run;
     zt_arena *memory;   /* of the arrays */
-    const zt_prog *all; /* the recording */
+    const zt_prog *recording; /* the recording */
     zt_prog *cone, *grad;
     int *cone_of;    /* [values of all]: its number in the cone, -1: y does not depend on it */
     int *grad_of;    /* [values of cone]: its number in grad */
-    int n;           /* marked tensors that y depends on */
-    zt_leaf **leaf;  /* [n] */
+    int count;           /* marked tensors that y depends on */
+    zt_leaf **leaves;  /* [n] */
     int *wrt;        /* [n], values of the cone */
-    zt_tensor **at;  /* [values of grad], counted; NULL: not there (yet, or any more) */
+    zt_tensor **tensors;  /* [values of grad], counted; NULL: not there (yet, or any more) */
     int *uses;       /* [values of grad]: steps still to come that read it, and results */
     bool *runs;      /* [steps of grad] */
-    zt_tensor **sum; /* [n]: the new gradients, counted */
-} back;
+    zt_tensor **sums; /* [n]: the new gradients, counted */
+} backward_pass;
 
-static void *room(back *b, int n, size_t size)
+static void *alloc_array(backward_pass *backward, int count, size_t size)
 {
-    void *p = zt_arena_alloc(b->memory, ((size_t)n + 1) * size);
-    if (p) memset(p, 0, ((size_t)n + 1) * size);
-    return p;
+    void *array = zt_arena_alloc(backward->memory, ((size_t)count + 1) * size);
+    if (array) memset(array, 0, ((size_t)count + 1) * size);
+    return array;
 }
 
 static bool wants_step(const zt_step *step, const bool *needed)
@@ -101,13 +101,13 @@ static bool wants_step(const zt_step *step, const bool *needed)
     return false;
 }
 
-static bool *find_needed(back *b, int y)
+static bool *find_needed(backward_pass *backward, int result)
 {
-    bool *needed = room(b, zt_prog_n_values(b->all), sizeof *needed);
+    bool *needed = alloc_array(backward, zt_prog_n_values(backward->recording), sizeof *needed);
     if (!needed) return NULL;
-    needed[y] = true;
-    for (int s = zt_prog_n_steps(b->all); s-- > 0;) {
-        const zt_step *step = zt_prog_step(b->all, s);
+    needed[result] = true;
+    for (int step_index = zt_prog_n_steps(backward->recording); step_index-- > 0;) {
+        const zt_step *step = zt_prog_step(backward->recording, step_index);
         if (!wants_step(step, needed)) continue;
         for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
             if (step->in[k] >= 0) needed[step->in[k]] = true;
@@ -115,182 +115,185 @@ static bool *find_needed(back *b, int y)
     return needed;
 }
 
-static zt_status copy_step(back *b, const zt_step *step)
+static zt_status copy_step(backward_pass *backward, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : b->cone_of[step->in[k]];
-    zt_status status = zt_prog_op(b->cone, step->op, step->attrs, inputs, NULL, outputs);
-    for (int k = 0; k < info->n_out && !status; k++) b->cone_of[step->out[k]] = outputs[k];
+    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : backward->cone_of[step->in[k]];
+    zt_status status = zt_prog_op(backward->cone, step->op, step->attrs, inputs, NULL, outputs);
+    for (int k = 0; k < info->n_out && !status; k++) backward->cone_of[step->out[k]] = outputs[k];
     return status;
 }
 
 /* What value y of the recording depends on, as a program with the one output "y". */
-static zt_status make_cone(back *b, int y)
+static zt_status make_cone(backward_pass *backward, int result)
 {
-    bool *needed = find_needed(b, y);
-    b->cone = needed ? zt_prog_new(b->r->ctx) : NULL;
-    b->cone_of = room(b, zt_prog_n_values(b->all), sizeof *b->cone_of);
-    if (!b->cone || !b->cone_of) return zt_ctx_status(b->r->ctx);
+    bool *needed = find_needed(backward, result);
+    backward->cone = needed ? zt_prog_new(backward->run->ctx) : NULL;
+    backward->cone_of = alloc_array(backward, zt_prog_n_values(backward->recording), sizeof *backward->cone_of);
+    if (!backward->cone || !backward->cone_of) return zt_ctx_status(backward->run->ctx);
     zt_status status = ZT_OK;
-    for (int v = 0; v < zt_prog_n_values(b->all) && !status; v++) {
-        const zt_value *value = zt_prog_value(b->all, v);
+    for (int value_id = 0; value_id < zt_prog_n_values(backward->recording) && !status; value_id++) {
+        const zt_value *value = zt_prog_value(backward->recording, value_id);
         const zt_type *type = &value->type;
-        b->cone_of[v] = -1;
-        if (value->kind == ZT_VALUE_OP || !needed[v]) continue;
-        b->cone_of[v] = value->kind == ZT_VALUE_STATE
-                            ? zt_prog_state(b->cone, value->name, type->dtype, type->rank, type->dim)
-                            : zt_prog_in(b->cone, value->name, type->dtype, type->rank, type->dim);
-        if (b->cone_of[v] < 0) status = zt_ctx_status(b->r->ctx);
+        backward->cone_of[value_id] = -1;
+        if (value->kind == ZT_VALUE_OP || !needed[value_id]) continue;
+        backward->cone_of[value_id] = value->kind == ZT_VALUE_STATE
+                            ? zt_prog_state(backward->cone, value->name, type->dtype, type->rank, type->dim)
+                            : zt_prog_in(backward->cone, value->name, type->dtype, type->rank, type->dim);
+        if (backward->cone_of[value_id] < 0) status = zt_ctx_status(backward->run->ctx);
     }
-    for (int i = 0; i < zt_prog_n_steps(b->all) && !status; i++)
-        if (wants_step(zt_prog_step(b->all, i), needed)) status = copy_step(b, zt_prog_step(b->all, i));
-    return status ? status : zt_prog_out(b->cone, "y", b->cone_of[y]);
+    for (int i = 0; i < zt_prog_n_steps(backward->recording) && !status; i++)
+        if (wants_step(zt_prog_step(backward->recording, i), needed))
+            status = copy_step(backward, zt_prog_step(backward->recording, i));
+    return status ? status : zt_prog_out(backward->cone, "y", backward->cone_of[result]);
 }
 
 /* The marked tensors in the cone. */
-static zt_status find_leaves(back *b)
+static zt_status find_leaves(backward_pass *backward)
 {
     char text[ZT_TYPE_TEXT];
-    b->leaf = room(b, (int)b->r->n_leaves, sizeof(zt_leaf *));
-    b->wrt = room(b, (int)b->r->n_leaves, sizeof *b->wrt);
-    b->sum = room(b, (int)b->r->n_leaves, sizeof(zt_tensor *));
-    if (!b->leaf || !b->wrt || !b->sum) return ZT_ENOMEM;
-    for (size_t i = 0; i < b->r->n_leaves; i++) {
-        zt_tensor *tensor = b->r->leaf[i].x;
-        int v = zt_recorder_value(b->r->recorder, tensor);
-        if (zt_recorder_lost(b->r->recorder, tensor, b->cone_of))
-            return zt_fail(b->r->ctx, ZT_EUSAGE,
+    backward->leaves = alloc_array(backward, (int)backward->run->n_leaves, sizeof(zt_leaf *));
+    backward->wrt = alloc_array(backward, (int)backward->run->n_leaves, sizeof *backward->wrt);
+    backward->sums = alloc_array(backward, (int)backward->run->n_leaves, sizeof(zt_tensor *));
+    if (!backward->leaves || !backward->wrt || !backward->sums) return ZT_ENOMEM;
+    for (size_t i = 0; i < backward->run->n_leaves; i++) {
+        zt_tensor *tensor = backward->run->leaf[i].x;
+        int value_id = zt_recorder_value(backward->run->recorder, tensor);
+        if (zt_recorder_lost(backward->run->recorder, tensor, backward->cone_of))
+            return zt_fail(backward->run->ctx, ZT_EUSAGE,
                            "backward: a marked tensor %s was written over since it was recorded",
                            zt_type_text(zt_tensor_type(tensor), text));
-        if (v < 0 || b->cone_of[v] < 0) continue;
-        b->leaf[b->n] = &b->r->leaf[i];
-        b->wrt[b->n++] = b->cone_of[v];
+        if (value_id < 0 || backward->cone_of[value_id] < 0) continue;
+        backward->leaves[backward->count] = &backward->run->leaf[i];
+        backward->wrt[backward->count++] = backward->cone_of[value_id];
     }
-    if (b->n > 0) return ZT_OK;
-    return zt_fail(b->r->ctx, ZT_EUSAGE,
+    if (backward->count > 0) return ZT_OK;
+    return zt_fail(backward->run->ctx, ZT_EUSAGE,
                    "backward: the tensor depends on none that is marked for a gradient");
 }
 
-static zt_status make_gradient(back *b, bool seeded)
+static zt_status make_gradient(backward_pass *backward, bool seeded)
 {
-    b->grad_of = room(b, zt_prog_n_values(b->cone), sizeof *b->grad_of);
-    if (!b->grad_of) return ZT_ENOMEM;
-    b->grad = zt_grad_pass(b->r->ctx, b->cone, b->wrt, b->n, &(zt_grad_opts){.seeds = seeded},
-                           b->grad_of);
-    return b->grad ? ZT_OK : zt_ctx_status(b->r->ctx);
+    backward->grad_of = alloc_array(backward, zt_prog_n_values(backward->cone), sizeof *backward->grad_of);
+    if (!backward->grad_of) return ZT_ENOMEM;
+    backward->grad = zt_grad_pass(backward->run->ctx, backward->cone, backward->wrt, backward->count,
+                                  &(zt_grad_opts){.seeds = seeded}, backward->grad_of);
+    return backward->grad ? ZT_OK : zt_ctx_status(backward->run->ctx);
 }
 
 /* ---- running it ------------------------------------------------------------------------------ */
 
 /* The recorded tensors, and dy, as values of the gradient program. */
-static zt_status place_known(back *b, zt_tensor *dy)
+static zt_status place_known(backward_pass *backward, zt_tensor *dy)
 {
-    zt_tensor **known = room(b, zt_prog_n_values(b->all), sizeof(zt_tensor *));
-    b->at = room(b, zt_prog_n_values(b->grad), sizeof(zt_tensor *));
-    if (!known || !b->at) return ZT_ENOMEM;
-    zt_recorder_tensors(b->r->recorder, known);
-    for (int v = 0; v < zt_prog_n_values(b->all); v++) {
-        int g = b->cone_of[v] < 0 ? -1 : b->grad_of[b->cone_of[v]];
-        if (g >= 0 && known[v] && !b->at[g]) b->at[g] = zt_tensor_ref(known[v]);
+    zt_tensor **known = alloc_array(backward, zt_prog_n_values(backward->recording), sizeof(zt_tensor *));
+    backward->tensors = alloc_array(backward, zt_prog_n_values(backward->grad), sizeof(zt_tensor *));
+    if (!known || !backward->tensors) return ZT_ENOMEM;
+    zt_recorder_tensors(backward->run->recorder, known);
+    for (int value_id = 0; value_id < zt_prog_n_values(backward->recording); value_id++) {
+        int grad_value = backward->cone_of[value_id] < 0 ? -1 : backward->grad_of[backward->cone_of[value_id]];
+        if (grad_value >= 0 && known[value_id] && !backward->tensors[grad_value])
+            backward->tensors[grad_value] = zt_tensor_ref(known[value_id]);
     }
-    if (dy) b->at[zt_prog_find(b->grad, "d.y")] = zt_tensor_ref(dy);
+    if (dy) backward->tensors[zt_prog_find(backward->grad, "d.y")] = zt_tensor_ref(dy);
     return ZT_OK;
 }
 
-static int result_of(const back *b, int i)
+static int result_of(const backward_pass *backward, int i)
 {
-    return zt_prog_output(b->grad, zt_prog_n_outputs(b->grad) - b->n + i)->value;
+    return zt_prog_output(backward->grad, zt_prog_n_outputs(backward->grad) - backward->count + i)->value;
 }
 
 /* Which steps run: those that make what is read and not there. */
-static zt_status find_uses(back *b)
+static zt_status count_uses(backward_pass *backward)
 {
-    b->uses = room(b, zt_prog_n_values(b->grad), sizeof *b->uses);
-    b->runs = room(b, zt_prog_n_steps(b->grad), sizeof *b->runs);
-    if (!b->uses || !b->runs) return ZT_ENOMEM;
-    for (int i = 0; i < b->n; i++) b->uses[result_of(b, i)]++;
-    for (int s = zt_prog_n_steps(b->grad); s-- > 0;) {
-        const zt_step *step = zt_prog_step(b->grad, s);
+    backward->uses = alloc_array(backward, zt_prog_n_values(backward->grad), sizeof *backward->uses);
+    backward->runs = alloc_array(backward, zt_prog_n_steps(backward->grad), sizeof *backward->runs);
+    if (!backward->uses || !backward->runs) return ZT_ENOMEM;
+    for (int i = 0; i < backward->count; i++) backward->uses[result_of(backward, i)]++;
+    for (int step_index = zt_prog_n_steps(backward->grad); step_index-- > 0;) {
+        const zt_step *step = zt_prog_step(backward->grad, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->n_out; k++) {
-            int v = step->out[k];
-            b->runs[s] = b->runs[s] || (v >= 0 && b->uses[v] > 0 && !b->at[v]);
+            int value_id = step->out[k];
+            backward->runs[step_index] =
+                backward->runs[step_index] || (value_id >= 0 && backward->uses[value_id] > 0 && !backward->tensors[value_id]);
         }
-        for (int k = 0; k < info->n_in && b->runs[s]; k++)
-            if (step->in[k] >= 0) b->uses[step->in[k]]++;
+        for (int k = 0; k < info->n_in && backward->runs[step_index]; k++)
+            if (step->in[k] >= 0) backward->uses[step->in[k]]++;
     }
     return ZT_OK;
 }
 
-static void use(back *b, int v)
+static void drop_use(backward_pass *backward, int value_id)
 {
-    if (v < 0 || --b->uses[v] > 0) return;
-    zt_tensor_unref(b->at[v]);
-    b->at[v] = NULL;
+    if (value_id < 0 || --backward->uses[value_id] > 0) return;
+    zt_tensor_unref(backward->tensors[value_id]);
+    backward->tensors[value_id] = NULL;
 }
 
-static zt_status run_step(back *b, int s)
+static zt_status run_step(backward_pass *backward, int step_index)
 {
-    const zt_step *step = zt_prog_step(b->grad, s);
+    const zt_step *step = zt_prog_step(backward->grad, step_index);
     const zt_opinfo *info = zt_op_info(step->op);
     zt_tensor *in[ZT_MAX_IN] = {0}, *out[ZT_MAX_OUT];
     for (int k = 0; k < info->n_in; k++) {
         if (step->in[k] < 0) continue;
-        in[k] = b->at[step->in[k]];
+        in[k] = backward->tensors[step->in[k]];
         if (!in[k])
-            return zt_fail(b->r->ctx, ZT_EUSAGE,
+            return zt_fail(backward->run->ctx, ZT_EUSAGE,
                            "backward: op %s needs '%s', which was written over since it was "
-                           "recorded", info->name, zt_prog_value(b->grad, step->in[k])->name);
+                           "recorded", info->name, zt_prog_value(backward->grad, step->in[k])->name);
     }
-    zt_scope_begin(b->r);
-    zt_status bad = zt_run_op(b->r, step->op, step->attrs, in, out);
+    zt_scope_begin(backward->run);
+    zt_status bad = zt_run_op(backward->run, step->op, step->attrs, in, out);
     for (int k = 0; k < info->n_out && !bad; k++)
-        if (step->out[k] >= 0 && b->uses[step->out[k]] > 0 && !b->at[step->out[k]])
-            b->at[step->out[k]] = zt_tensor_ref(out[k]);
-    zt_scope_end(b->r);
-    for (int k = 0; k < info->n_in && !bad; k++) use(b, step->in[k]);
+        if (step->out[k] >= 0 && backward->uses[step->out[k]] > 0 && !backward->tensors[step->out[k]])
+            backward->tensors[step->out[k]] = zt_tensor_ref(out[k]);
+    zt_scope_end(backward->run);
+    for (int k = 0; k < info->n_in && !bad; k++) drop_use(backward, step->in[k]);
     return bad;
 }
 
 /* The new gradient of leaf i: a tensor of its own, that shares no bytes with anybody's. */
-static zt_status add_up(back *b, int i)
+static zt_status add_up(backward_pass *backward, int i)
 {
-    zt_tensor *dx = b->at[result_of(b, i)], *was = b->leaf[i]->grad;
+    zt_tensor *dx = backward->tensors[result_of(backward, i)], *was = backward->leaves[i]->grad;
     if (!dx)
-        return zt_fail(b->r->ctx, ZT_EUSAGE,
+        return zt_fail(backward->run->ctx, ZT_EUSAGE,
                        "backward: '%s' was written over since it was recorded",
-                       zt_prog_value(b->grad, result_of(b, i))->name);
-    if (!was && zt_tensor_sole(dx) && b->uses[result_of(b, i)] == 1) {
-        b->sum[i] = zt_tensor_ref(dx);
+                       zt_prog_value(backward->grad, result_of(backward, i))->name);
+    if (!was && zt_tensor_sole(dx) && backward->uses[result_of(backward, i)] == 1) {
+        backward->sums[i] = zt_tensor_ref(dx);
     } else {
-        zt_scope_begin(b->r);
-        b->sum[i] = zt_tensor_ref(was ? zt_eager_add(b->r, was, dx)
-                                      : zt_eager_scale(b->r, dx, &(zt_scale_attrs){.by = 1}));
-        zt_scope_end(b->r);
+        zt_scope_begin(backward->run);
+        backward->sums[i] = zt_tensor_ref(was ? zt_eager_add(backward->run, was, dx)
+                                      : zt_eager_scale(backward->run, dx, &(zt_scale_attrs){.by = 1}));
+        zt_scope_end(backward->run);
     }
-    use(b, result_of(b, i));
-    return b->sum[i] ? ZT_OK : zt_ctx_status(b->r->ctx);
+    drop_use(backward, result_of(backward, i));
+    return backward->sums[i] ? ZT_OK : zt_ctx_status(backward->run->ctx);
 }
 
-static zt_status run_gradient(back *b, zt_tensor *dy)
+static zt_status run_gradient(backward_pass *backward, zt_tensor *dy)
 {
-    zt_status status = place_known(b, dy);
-    if (!status) status = find_uses(b);
-    for (int i = 0; i < zt_prog_n_steps(b->grad) && !status; i++)
-        if (b->runs[i]) status = run_step(b, i);
-    for (int i = 0; i < b->n && !status; i++) status = add_up(b, i);
-    for (int i = 0; i < b->n && !status; i++) {
-        zt_tensor_unref(b->leaf[i]->grad);
-        b->leaf[i]->grad = b->sum[i];
-        b->sum[i] = NULL;
+    zt_status status = place_known(backward, dy);
+    if (!status) status = count_uses(backward);
+    for (int i = 0; i < zt_prog_n_steps(backward->grad) && !status; i++)
+        if (backward->runs[i]) status = run_step(backward, i);
+    for (int i = 0; i < backward->count && !status; i++) status = add_up(backward, i);
+    for (int i = 0; i < backward->count && !status; i++) {
+        zt_tensor_unref(backward->leaves[i]->grad);
+        backward->leaves[i]->grad = backward->sums[i];
+        backward->sums[i] = NULL;
     }
     return status;
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static zt_status check(zt_run *run, const zt_tensor *y, const zt_tensor *dy, int *value)
+static zt_status check_arguments(zt_run *run, const zt_tensor *y, const zt_tensor *dy, int *value)
 {
     char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT];
     if (zt_ctx_status(run->ctx)) return zt_ctx_status(run->ctx);
@@ -309,32 +312,33 @@ static zt_status check(zt_run *run, const zt_tensor *y, const zt_tensor *dy, int
                    zt_type_text(zt_tensor_type(y), wants));
 }
 
-static void close_back(back *b)
+static void close_back(backward_pass *backward)
 {
-    for (int v = 0; b->at && v < zt_prog_n_values(b->grad); v++) zt_tensor_unref(b->at[v]);
-    for (int i = 0; i < b->n; i++) zt_tensor_unref(b->sum[i]);
-    zt_prog_free(b->grad);
-    zt_prog_free(b->cone);
-    zt_arena_free(b->memory);
+    for (int value_id = 0; backward->tensors && value_id < zt_prog_n_values(backward->grad); value_id++)
+        zt_tensor_unref(backward->tensors[value_id]);
+    for (int i = 0; i < backward->count; i++) zt_tensor_unref(backward->sums[i]);
+    zt_prog_free(backward->grad);
+    zt_prog_free(backward->cone);
+    zt_arena_free(backward->memory);
 }
 
 zt_status zt_backward(zt_run *run, zt_tensor *y, const zt_backward_opts *opts)
 {
     static const zt_backward_opts plain;
-    back b = {.r = run};
+    backward_pass backward = {.run = run};
     int value = -1;
     if (!opts) opts = &plain;
     zt_run_into(run, NULL);
-    zt_status status = check(run, y, opts->dy, &value);
+    zt_status status = check_arguments(run, y, opts->dy, &value);
     if (status) return status;
     if (!opts->record) zt_record_pause(run);
-    b.all = zt_recorder_prog(run->recorder);
-    b.memory = zt_arena_new(run->ctx, 0);
-    status = b.memory ? make_cone(&b, value) : ZT_ENOMEM;
-    if (!status) status = find_leaves(&b);
-    if (!status) status = make_gradient(&b, opts->dy != NULL);
-    if (!status) status = run_gradient(&b, opts->dy);
-    close_back(&b);
+    backward.recording = zt_recorder_prog(run->recorder);
+    backward.memory = zt_arena_new(run->ctx, 0);
+    status = backward.memory ? make_cone(&backward, value) : ZT_ENOMEM;
+    if (!status) status = find_leaves(&backward);
+    if (!status) status = make_gradient(&backward, opts->dy != NULL);
+    if (!status) status = run_gradient(&backward, opts->dy);
+    close_back(&backward);
     if (!opts->record) zt_record_resume(run);
     return status;
 }

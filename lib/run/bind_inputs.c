@@ -12,57 +12,58 @@ static bool is_counter(const zt_value *value)
 }
 
 /* Is v the one input that arrays are for? */
-static bool is_only(const zt_prog *program, int v)
+static bool is_only(const zt_prog *program, int value_id)
 {
-    const zt_value *value = zt_prog_value(program, v);
-    int n = 0;
+    const zt_value *value = zt_prog_value(program, value_id);
+    int candidate_count = 0;
     for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++)
-        n += !is_counter(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i)));
-    return value->kind == ZT_VALUE_IN && !is_counter(value) && n == 1;
+        candidate_count += !is_counter(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i)));
+    return value->kind == ZT_VALUE_IN && !is_counter(value) && candidate_count == 1;
 }
 
 /* The array for value v, or -1. */
-static int64_t array_for(const zt_prog *program, zt_checkpoint *from, int v)
+static int64_t array_for(const zt_prog *program, zt_checkpoint *from, int value_id)
 {
-    const zt_value *value = zt_prog_value(program, v);
-    zt_entry e;
+    const zt_value *value = zt_prog_value(program, value_id);
+    zt_entry found;
     if (!from) return -1;
     int64_t i = zt_checkpoint_find(from, value->name);
-    if (i >= 0 || !is_only(program, v) || zt_checkpoint_count(from) != 1) return i;
-    zt_checkpoint_get(from, 0, &e);
-    return strcmp(e.name, "arr_0") == 0 ? 0 : -1; /* an array that NumPy was told no name for */
+    if (i >= 0 || !is_only(program, value_id) || zt_checkpoint_count(from) != 1) return i;
+    zt_checkpoint_get(from, 0, &found);
+    return strcmp(found.name, "arr_0") == 0 ? 0 : -1; /* an array that NumPy was told no name for */
 }
 
-static bool is_bound(const char *symbol, const zt_binding *bindings, int n)
+static bool is_bound(const char *symbol, const zt_binding *bindings, int binding_count)
 {
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < binding_count; i++)
         if (strcmp(bindings[i].symbol, symbol) == 0) return true;
     return false;
 }
 
 /* What the shape of one array tells. */
-static void symbols_of(const zt_prog *program, const zt_type *declared, const zt_type *is, zt_binding *bindings,
-                       int *n)
+static void symbols_of(const zt_prog *program, const zt_type *declared, const zt_type *actual, zt_binding *bindings,
+                       int *binding_count)
 {
-    for (int d = 0; d < declared->rank && declared->rank == is->rank; d++) {
-        int s = zt_prog_symbol_of(program, declared->dim[d]);
-        const char *name = s < 0 ? NULL : zt_prog_symbol_name(program, s);
-        if (name && *n < ZT_MAX_SYMBOLS && !is_bound(name, bindings, *n))
-            bindings[(*n)++] = (zt_binding){name, is->dim[d]};
+    for (int axis = 0; axis < declared->rank && declared->rank == actual->rank; axis++) {
+        int symbol_id = zt_prog_symbol_of(program, declared->dim[axis]);
+        const char *name = symbol_id < 0 ? NULL : zt_prog_symbol_name(program, symbol_id);
+        if (name && *binding_count < ZT_MAX_SYMBOLS && !is_bound(name, bindings, *binding_count))
+            bindings[(*binding_count)++] = (zt_binding){name, actual->dim[axis]};
     }
 }
 
-zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings, int *n)
+zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings,
+                                  int *binding_count)
 {
     static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < zt_prog_count(program, kinds[k]); i++) {
-            int v = zt_prog_nth(program, kinds[k], i);
-            int64_t at = array_for(program, from, v);
-            zt_entry e;
-            if (at < 0) continue;
-            zt_checkpoint_get(from, at, &e);
-            symbols_of(program, &zt_prog_value(program, v)->type, &e.type, bindings, n);
+            int value_id = zt_prog_nth(program, kinds[k], i);
+            int64_t array_index = array_for(program, from, value_id);
+            zt_entry found;
+            if (array_index < 0) continue;
+            zt_checkpoint_get(from, array_index, &found);
+            symbols_of(program, &zt_prog_value(program, value_id)->type, &found.type, bindings, binding_count);
         }
     }
     return zt_ctx_status(ctx);
@@ -71,33 +72,33 @@ zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkp
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* An array's bytes into *to; *to stays NULL where there is none. */
-static zt_status read_array(zt_bound_inputs *bound_inputs, zt_checkpoint *from, int v, void **to)
+static zt_status read_array(zt_bound_inputs *bound_inputs, zt_checkpoint *from, int value_id, void **to)
 {
     char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT], name[96];
-    const zt_type *type = &bound_inputs->bound->type[v];
-    const char *what = zt_prog_value(bound_inputs->prog, v)->kind == ZT_VALUE_IN ? "input" : "state";
-    int64_t i = array_for(bound_inputs->prog, from, v);
-    zt_entry e;
+    const zt_type *type = &bound_inputs->bound->type[value_id];
+    const char *what = zt_prog_value(bound_inputs->prog, value_id)->kind == ZT_VALUE_IN ? "input" : "state";
+    int64_t i = array_for(bound_inputs->prog, from, value_id);
+    zt_entry found;
     if (i < 0) return ZT_OK;
-    zt_checkpoint_get(from, i, &e);
-    const char *label = zt_prog_value(bound_inputs->prog, v)->name;
+    zt_checkpoint_get(from, i, &found);
+    const char *label = zt_prog_value(bound_inputs->prog, value_id)->name;
     zt_escape(name, sizeof name, label, strlen(label));
-    if (e.type.dtype == ZT_DTYPE_COUNT || e.type.rank < 0)
+    if (found.type.dtype == ZT_DTYPE_COUNT || found.type.rank < 0)
         return zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: %s '%s' is of a type or rank that zt lacks",
                        zt_checkpoint_name(from), what, name);
-    if (!zt_type_equal(&e.type, type))
+    if (!zt_type_equal(&found.type, type))
         return zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: %s '%s' is %s, the program wants %s",
-                       zt_checkpoint_name(from), what, name, zt_type_text(&e.type, has),
+                       zt_checkpoint_name(from), what, name, zt_type_text(&found.type, has),
                        zt_type_text(type, wants));
     *to = zt_alloc(bound_inputs->ctx, zt_type_bytes(type) + 1);
     return *to ? zt_checkpoint_read(from, i, 0, *to, zt_type_bytes(type)) : ZT_ENOMEM;
 }
 
-static zt_status draw(zt_bound_inputs *bound_inputs, int v, uint64_t seed, void **to)
+static zt_status draw_array(zt_bound_inputs *bound_inputs, int value_id, uint64_t seed, void **to)
 {
-    *to = zt_alloc(bound_inputs->ctx, zt_type_bytes(&bound_inputs->bound->type[v]) + 1);
+    *to = zt_alloc(bound_inputs->ctx, zt_type_bytes(&bound_inputs->bound->type[value_id]) + 1);
     if (!*to) return ZT_ENOMEM;
-    zt_bound_inputs_draw(bound_inputs->bound, v, seed, *to);
+    zt_bound_inputs_draw(bound_inputs->bound, value_id, seed, *to);
     return ZT_OK;
 }
 
@@ -105,12 +106,13 @@ static zt_status fill_inputs(zt_bound_inputs *bound_inputs, const zt_bound_input
 {
     char name[96];
     for (int i = 0; i < zt_prog_count(bound_inputs->prog, ZT_VALUE_IN); i++) {
-        int v = zt_prog_nth(bound_inputs->prog, ZT_VALUE_IN, i);
-        const char *label = zt_prog_value(bound_inputs->prog, v)->name;
-        zt_status status = read_array(bound_inputs, options->from, v, &bound_inputs->in[i]);
-        if (!status && !bound_inputs->in[i] && options->counts && is_counter(zt_prog_value(bound_inputs->prog, v)))
+        int value_id = zt_prog_nth(bound_inputs->prog, ZT_VALUE_IN, i);
+        const char *label = zt_prog_value(bound_inputs->prog, value_id)->name;
+        zt_status status = read_array(bound_inputs, options->from, value_id, &bound_inputs->in[i]);
+        if (!status && !bound_inputs->in[i] && options->counts && is_counter(zt_prog_value(bound_inputs->prog, value_id)))
             bound_inputs->in[i] = zt_calloc(bound_inputs->ctx, 1, sizeof(int64_t));
-        if (!status && !bound_inputs->in[i] && options->draw) status = draw(bound_inputs, v, options->seed, &bound_inputs->in[i]);
+        if (!status && !bound_inputs->in[i] && options->draw)
+            status = draw_array(bound_inputs, value_id, options->seed, &bound_inputs->in[i]);
         if (!status && !bound_inputs->in[i])
             status = zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: no input '%s', which the program has",
                          options->from ? zt_checkpoint_name(options->from) : "nothing is given",
@@ -142,38 +144,38 @@ static zt_status make_outputs(zt_bound_inputs *bound_inputs)
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Handles of the store below are its own times two; those of drawn data are odd. */
-static zt_status find(void *user, const char *name, zt_type *type, int64_t *handle)
+static zt_status find_data(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     const zt_bound_inputs *bound_inputs = user;
     zt_status status = bound_inputs->below ? bound_inputs->below->find(bound_inputs->below->user, name, type, handle) : ZT_ENOENT;
     if (status == ZT_OK) *handle *= 2;
     if (status != ZT_ENOENT) return status;
     for (int i = 0; i < bound_inputs->n_data; i++) {
-        int v = zt_prog_nth(bound_inputs->prog, ZT_VALUE_DATA, i);
-        if (!bound_inputs->data[i] || strcmp(zt_prog_value(bound_inputs->prog, v)->tensor, name) != 0) continue;
-        *type = bound_inputs->bound->type[v];
+        int value_id = zt_prog_nth(bound_inputs->prog, ZT_VALUE_DATA, i);
+        if (!bound_inputs->data[i] || strcmp(zt_prog_value(bound_inputs->prog, value_id)->tensor, name) != 0) continue;
+        *type = bound_inputs->bound->type[value_id];
         *handle = 2 * (int64_t)i + 1;
         return ZT_OK;
     }
     return ZT_ENOENT;
 }
 
-static zt_status read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status read_data(void *user, int64_t handle, size_t offset, void *bytes, size_t byte_count)
 {
     const zt_bound_inputs *bound_inputs = user;
-    if (handle % 2 == 0) return bound_inputs->below->read(bound_inputs->below->user, handle / 2, offset, dst, n);
-    memcpy(dst, (const char *)bound_inputs->data[handle / 2] + offset, n);
+    if (handle % 2 == 0) return bound_inputs->below->read(bound_inputs->below->user, handle / 2, offset, bytes, byte_count);
+    memcpy(bytes, (const char *)bound_inputs->data[handle / 2] + offset, byte_count);
     return ZT_OK;
 }
 
 static zt_status fill_data(zt_bound_inputs *bound_inputs, const zt_bound_inputs_opts *options)
 {
     for (int i = 0; i < bound_inputs->n_data && options->draw_data; i++) {
-        int v = zt_prog_nth(bound_inputs->prog, ZT_VALUE_DATA, i);
+        int value_id = zt_prog_nth(bound_inputs->prog, ZT_VALUE_DATA, i);
         zt_type type;
         int64_t handle;
-        zt_status status = find(bound_inputs, zt_prog_value(bound_inputs->prog, v)->tensor, &type, &handle);
-        if (status == ZT_ENOENT) status = draw(bound_inputs, v, options->seed, &bound_inputs->data[i]);
+        zt_status status = find_data(bound_inputs, zt_prog_value(bound_inputs->prog, value_id)->tensor, &type, &handle);
+        if (status == ZT_ENOENT) status = draw_array(bound_inputs, value_id, options->seed, &bound_inputs->data[i]);
         if (status) return status;
     }
     return ZT_OK;
@@ -181,21 +183,21 @@ static zt_status fill_data(zt_bound_inputs *bound_inputs, const zt_bound_inputs_
 
 /* ---- bound inputs ---------------------------------------------------------------------------- */
 
-static void **pointers(zt_bound_inputs *bound_inputs, int n)
+static void **alloc_pointers(zt_bound_inputs *bound_inputs, int count)
 {
-    return zt_calloc(bound_inputs->ctx, (size_t)n + 1, sizeof(void *));
+    return zt_calloc(bound_inputs->ctx, (size_t)count + 1, sizeof(void *));
 }
 
-static zt_status make(zt_bound_inputs *bound_inputs, const zt_bound_inputs_opts *options)
+static zt_status fill_bound_inputs(zt_bound_inputs *bound_inputs, const zt_bound_inputs_opts *options)
 {
     const zt_prog *program = bound_inputs->prog;
     bound_inputs->below = options->store;
-    bound_inputs->store = (zt_store){.user = bound_inputs, .find = find, .read = read};
+    bound_inputs->store = (zt_store){.user = bound_inputs, .find = find_data, .read = read_data};
     bound_inputs->bound = zt_prog_bind(program, options->bind, options->n_bind);
-    bound_inputs->in = pointers(bound_inputs, zt_prog_count(program, ZT_VALUE_IN));
-    bound_inputs->out = pointers(bound_inputs, zt_prog_n_outputs(program));
-    bound_inputs->state = pointers(bound_inputs, zt_prog_count(program, ZT_VALUE_STATE));
-    bound_inputs->data = pointers(bound_inputs, zt_prog_count(program, ZT_VALUE_DATA));
+    bound_inputs->in = alloc_pointers(bound_inputs, zt_prog_count(program, ZT_VALUE_IN));
+    bound_inputs->out = alloc_pointers(bound_inputs, zt_prog_n_outputs(program));
+    bound_inputs->state = alloc_pointers(bound_inputs, zt_prog_count(program, ZT_VALUE_STATE));
+    bound_inputs->data = alloc_pointers(bound_inputs, zt_prog_count(program, ZT_VALUE_DATA));
     if (!bound_inputs->bound || !bound_inputs->in || !bound_inputs->out || !bound_inputs->state || !bound_inputs->data)
         return zt_ctx_status(bound_inputs->ctx);
     bound_inputs->n_data = zt_prog_count(program, ZT_VALUE_DATA);
@@ -211,15 +213,15 @@ zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *program, const 
     if (!bound_inputs) return NULL;
     bound_inputs->ctx = ctx;
     bound_inputs->prog = program;
-    if (make(bound_inputs, options) == ZT_OK) return bound_inputs;
+    if (fill_bound_inputs(bound_inputs, options) == ZT_OK) return bound_inputs;
     zt_bound_inputs_free(bound_inputs);
     return NULL;
 }
 
-static void free_all(zt_ctx *ctx, void **at, int n)
+static void free_all(zt_ctx *ctx, void **arrays, int count)
 {
-    for (int i = 0; at && i < n; i++) zt_free(ctx, at[i]);
-    zt_free(ctx, at);
+    for (int i = 0; arrays && i < count; i++) zt_free(ctx, arrays[i]);
+    zt_free(ctx, arrays);
 }
 
 void zt_bound_inputs_free(zt_bound_inputs *bound_inputs)
@@ -256,7 +258,7 @@ zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name
                    id, zt_escape(file, sizeof file, named, strlen(named)), wanted);
 }
 
-zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *program, const zt_gguf *g)
+zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *program, const zt_gguf *model)
 {
-    return zt_prog_check_id(ctx, program, zt_gguf_name(g), zt_gguf_id(g));
+    return zt_prog_check_id(ctx, program, zt_gguf_name(model), zt_gguf_id(model));
 }

@@ -20,18 +20,18 @@ void zt_chain_init(zt_chain *chain, zt_engine *engine)
 {
     int row = 0;
     const char *name = zt_engine_inmost(engine)->vt->name;
-    *chain = (zt_chain){.engine = {engine}, .name = {name}, .n = 1};
+    *chain = (zt_chain){.engine = {engine}, .name = {name}, .count = 1};
     while (fallback[row].name && strcmp(fallback[row].name, name) != 0) row++;
     for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++)
-        chain->name[chain->n++] = fallback[row].next[i];
+        chain->name[chain->count++] = fallback[row].next[i];
     chain->spills = fallback[row].spills;
 }
 
 void zt_chain_fini(zt_chain *chain)
 {
-    for (int i = 1; i < chain->n; i++) zt_engine_close(chain->engine[i]);
-    if (chain->n) zt_free(chain->engine[0]->ctx, chain->apart_from);
-    chain->n = 0;
+    for (int i = 1; i < chain->count; i++) zt_engine_close(chain->engine[i]);
+    if (chain->count) zt_free(chain->engine[0]->ctx, chain->skip_first_for);
+    chain->count = 0;
 }
 
 static zt_engine *chain_engine(zt_chain *chain, int i)
@@ -44,16 +44,16 @@ static zt_engine *chain_engine(zt_chain *chain, int i)
 }
 
 int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, const zt_type *const input_types[],
-                  const zt_type *out)
+                  const zt_type *output_types)
 {
     char text[ZT_TYPE_TEXT];
-    for (int i = chain->apart && !strict; i < (strict ? 1 : chain->n); i++) {
+    for (int i = chain->skip_first && !strict; i < (strict ? 1 : chain->count); i++) {
         zt_engine *engine = chain_engine(chain, i);
         if (!engine) return -1;
-        if (engine->vt->has(engine, op, attrs, input_types, out)) return i;
+        if (engine->vt->has(engine, op, attrs, input_types, output_types)) return i;
     }
     zt_fail(chain->engine[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s",
-            chain->name[0], zt_op_info(op)->name, zt_type_text(out, text));
+            chain->name[0], zt_op_info(op)->name, zt_type_text(output_types, text));
     return -1;
 }
 

@@ -8,11 +8,11 @@
 
 int *zt_cost_roots(zt_ctx *ctx, const zt_prog *program)
 {
-    int n = zt_prog_n_values(program);
-    int *root = zt_alloc_array(ctx, (size_t)n + 1, sizeof *root);
-    for (int v = 0; root && v < n; v++) root[v] = v;
-    for (int s = 0; root && s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    int value_count = zt_prog_n_values(program);
+    int *root = zt_alloc_array(ctx, (size_t)value_count + 1, sizeof *root);
+    for (int value_id = 0; root && value_id < value_count; value_id++) root[value_id] = value_id;
+    for (int step_index = 0; root && step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         for (int k = 0; k < zt_op_shares(step->op); k++)
             if (step->out[k] >= 0) root[step->out[k]] = root[step->in[k]];
     }
@@ -20,15 +20,15 @@ int *zt_cost_roots(zt_ctx *ctx, const zt_prog *program)
 }
 
 /* How often the products of all outputs are made, on the average. */
-static double passes_of(zt_op op, const void *attrs, const zt_type out[])
+static double passes_of(zt_op op, const void *attrs, const zt_type output_types[])
 {
-    double all = 0, passes = 0;
+    double all_elements = 0, passes = 0;
     for (int k = 0; k < zt_op_info(op)->n_out; k++) {
-        double n = (double)zt_type_count(&out[k]);
-        all += n;
-        passes += n * (strcmp(zt_op_act(op, attrs, k)->s, "q16") ? 1 : 2);
+        double elements = (double)zt_type_count(&output_types[k]);
+        all_elements += elements;
+        passes += elements * (strcmp(zt_op_act(op, attrs, k)->s, "q16") ? 1 : 2);
     }
-    return all > 0 ? passes / all : 1;
+    return all_elements > 0 ? passes / all_elements : 1;
 }
 
 /* By the op's attribute `act`: what weights of blocks are multiplied with. */
@@ -42,57 +42,57 @@ static zt_roof_kind kind_of(zt_op op, const void *attrs, const zt_type *const in
 }
 
 /* A step's types: of a cache the rows that are filled. */
-typedef struct operands {
+typedef struct operand_types {
     const zt_step *step;
     const zt_opinfo *info;
     const void *attrs;
-    const zt_type *in[ZT_MAX_IN];
-    zt_type of[ZT_MAX_IN], out[ZT_MAX_OUT];
-} operands;
+    const zt_type *input_types[ZT_MAX_IN];
+    zt_type input_storage[ZT_MAX_IN], output_types[ZT_MAX_OUT];
+} operand_types;
 
-static zt_value_kind kind_at(const zt_bound *bound, const int *root, int v)
+static zt_value_kind kind_at(const zt_bound *bound, const int *root, int value_id)
 {
-    return zt_prog_value(bound->prog, root[v])->kind;
+    return zt_prog_value(bound->prog, root[value_id])->kind;
 }
 
-static void find_operands(const zt_bound *bound, const int *root, int64_t filled, int step, operands *o)
+static void find_operands(const zt_bound *bound, const int *root, int64_t filled, int step, operand_types *operands)
 {
-    const zt_step *st = zt_prog_step(bound->prog, step);
-    *o = (operands){.step = st, .info = zt_op_info(st->op)};
-    o->attrs = bound->attrs[step] ? bound->attrs[step] : o->info->defaults;
-    for (int k = 0; k < o->info->n_in; k++) {
-        if (st->in[k] < 0) continue;
-        zt_type *type = &o->of[k];
-        *type = bound->type[st->in[k]];
-        o->in[k] = type;
-        if (kind_at(bound, root, st->in[k]) == ZT_VALUE_STATE && filled >= 0 && type->rank &&
+    const zt_step *source_step = zt_prog_step(bound->prog, step);
+    *operands = (operand_types){.step = source_step, .info = zt_op_info(source_step->op)};
+    operands->attrs = bound->attrs[step] ? bound->attrs[step] : operands->info->defaults;
+    for (int k = 0; k < operands->info->n_in; k++) {
+        if (source_step->in[k] < 0) continue;
+        zt_type *type = &operands->input_storage[k];
+        *type = bound->type[source_step->in[k]];
+        operands->input_types[k] = type;
+        if (kind_at(bound, root, source_step->in[k]) == ZT_VALUE_STATE && filled >= 0 && type->rank &&
             type->dim[0] > filled)
             type->dim[0] = filled;
     }
-    for (int k = 0; k < o->info->n_out; k++)
-        if (st->out[k] >= 0) o->out[k] = bound->type[st->out[k]];
+    for (int k = 0; k < operands->info->n_out; k++)
+        if (source_step->out[k] >= 0) operands->output_types[k] = bound->type[source_step->out[k]];
 }
 
 zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int step)
 {
-    operands o;
-    zt_cost c = {0};
-    find_operands(bound, root, filled, step, &o);
-    for (int k = 0; k < o.info->n_in; k++) {
-        if (!o.in[k]) continue;
-        zt_value_kind kind = kind_at(bound, root, o.step->in[k]);
-        bool donated = k < o.info->def->donates;
+    operand_types operands;
+    zt_cost cost = {0};
+    find_operands(bound, root, filled, step, &operands);
+    for (int k = 0; k < operands.info->n_in; k++) {
+        if (!operands.input_types[k]) continue;
+        zt_value_kind kind = kind_at(bound, root, operands.step->in[k]);
+        bool donated = k < operands.info->def->donates;
         if ((kind == ZT_VALUE_STATE && !donated) || kind == ZT_VALUE_DATA)
-            c.data += (double)zt_type_bytes(o.in[k]);
+            cost.data += (double)zt_type_bytes(operands.input_types[k]);
     }
-    double bytes = zt_op_bytes(o.step->op, o.attrs, o.in, o.out);
-    c.flops = zt_op_flops(o.step->op, o.attrs, o.in, o.out);
-    c.data = c.data < bytes ? c.data : bytes;
-    c.rest = bytes - c.data;
-    c.kind = kind_of(o.step->op, o.attrs, o.in);
-    c.passes = c.kind == ZT_ROOF_INT8 ? passes_of(o.step->op, o.attrs, o.out) : 1;
-    if (o.info->def->flags & ZT_OPF_VIEW) c.flops = 0;
-    return c;
+    double bytes = zt_op_bytes(operands.step->op, operands.attrs, operands.input_types, operands.output_types);
+    cost.flops = zt_op_flops(operands.step->op, operands.attrs, operands.input_types, operands.output_types);
+    cost.data = cost.data < bytes ? cost.data : bytes;
+    cost.rest = bytes - cost.data;
+    cost.kind = kind_of(operands.step->op, operands.attrs, operands.input_types);
+    cost.passes = cost.kind == ZT_ROOF_INT8 ? passes_of(operands.step->op, operands.attrs, operands.output_types) : 1;
+    if (operands.info->def->flags & ZT_OPF_VIEW) cost.flops = 0;
+    return cost;
 }
 
 /* ---- whole programs -------------------------------------------------------------------------- */
@@ -101,42 +101,42 @@ zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int s
  * whole. read: [values], by root. */
 static void note_reads(const zt_bound *bound, const int *root, int64_t filled, int step, double *read)
 {
-    operands o;
-    find_operands(bound, root, filled, step, &o);
-    double bytes = zt_op_bytes(o.step->op, o.attrs, o.in, o.out);
-    for (int k = 0; k < o.info->n_in; k++) {
-        if (!o.in[k] || k < o.info->def->donates || o.info->def->flags & ZT_OPF_VIEW) continue;
-        int v = root[o.step->in[k]];
-        double all = (double)zt_type_bytes(o.in[k]), some = all < bytes ? all : bytes;
-        if (zt_prog_value(bound->prog, v)->kind != ZT_VALUE_OP && some > read[v]) read[v] = some;
+    operand_types operands;
+    find_operands(bound, root, filled, step, &operands);
+    double bytes = zt_op_bytes(operands.step->op, operands.attrs, operands.input_types, operands.output_types);
+    for (int k = 0; k < operands.info->n_in; k++) {
+        if (!operands.input_types[k] || k < operands.info->def->donates || operands.info->def->flags & ZT_OPF_VIEW) continue;
+        int value_id = root[operands.step->in[k]];
+        double all = (double)zt_type_bytes(operands.input_types[k]), some = all < bytes ? all : bytes;
+        if (zt_prog_value(bound->prog, value_id)->kind != ZT_VALUE_OP && some > read[value_id]) read[value_id] = some;
     }
 }
 
 zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs,
-                      zt_cost_whole *w)
+                      zt_cost_whole *whole)
 {
     double bytes = 0, *read = zt_calloc(ctx, (size_t)bound->n_values + 1, sizeof *read);
     if (!read) return ZT_ENOMEM;
-    for (int s = 0; s < bound->n_steps; s++) {
-        zt_cost c = zt_cost_of(bound, root, filled, s);
-        w->flops[c.kind] += runs * c.flops * c.passes;
-        note_reads(bound, root, filled, s, read);
+    for (int step_index = 0; step_index < bound->n_steps; step_index++) {
+        zt_cost cost = zt_cost_of(bound, root, filled, step_index);
+        whole->flops[cost.kind] += runs * cost.flops * cost.passes;
+        note_reads(bound, root, filled, step_index, read);
     }
-    for (int v = 0; v < bound->n_values; v++) bytes += read[v];
-    for (int o = 0; o < zt_prog_n_outputs(bound->prog); o++)
-        bytes += (double)zt_type_bytes(&bound->type[zt_prog_output(bound->prog, o)->value]);
-    w->bytes += runs * bytes;
-    w->held = bytes > w->held ? bytes : w->held;
+    for (int value_id = 0; value_id < bound->n_values; value_id++) bytes += read[value_id];
+    for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
+        bytes += (double)zt_type_bytes(&bound->type[zt_prog_output(bound->prog, output_index)->value]);
+    whole->bytes += runs * bytes;
+    whole->held = bytes > whole->held ? bytes : whole->held;
     zt_free(ctx, read);
     return ZT_OK;
 }
 
-double zt_cost_least(const zt_cost_whole *w, const zt_roof *roof)
+double zt_cost_least(const zt_cost_whole *whole, const zt_roof *roof)
 {
     double compute = 0;
     for (int k = 0; k < ZT_ROOF_KINDS; k++)
-        compute += w->flops[k] / zt_roof_rate(roof, (zt_roof_kind)k);
-    const zt_roof_level *level = zt_roof_level_of(roof, (size_t)w->held);
-    double move = w->bytes / level->read[ZT_ROOF_ALL];
+        compute += whole->flops[k] / zt_roof_rate(roof, (zt_roof_kind)k);
+    const zt_roof_level *level = zt_roof_level_of(roof, (size_t)whole->held);
+    double move = whole->bytes / level->read[ZT_ROOF_ALL];
     return compute > move ? compute : move;
 }

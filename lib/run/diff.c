@@ -11,61 +11,61 @@
 
 enum { CHUNK = 256 }; /* elements at a time: a whole number of blocks of every type */
 
-typedef struct sums {
-    double error, size; /* sums of squares */
+typedef struct error_sums {
+    double error, squares; /* sums of squares */
     int64_t finite;
-    bool apart; /* something cannot be compared */
-} sums;
+    bool incomparable; /* something cannot be compared */
+} error_sums;
 
 /* One element's distance; infinite: it cannot be compared. */
-static double distance(bool integer, double g, double w)
+static double element_distance(bool integer, double got, double want)
 {
-    if (g == w || (isnan(g) && isnan(w))) return 0;
-    if (!isfinite(g) || !isfinite(w)) return INFINITY;
-    return integer ? INFINITY : fabs(g - w);
+    if (got == want || (isnan(got) && isnan(want))) return 0;
+    if (!isfinite(got) || !isfinite(want)) return INFINITY;
+    return integer ? INFINITY : fabs(got - want);
 }
 
-static void count_element(zt_difference *difference, sums *s, bool integer, int64_t i, double g, double w)
+static void count_element(zt_difference *difference, error_sums *sums, bool integer, int64_t i, double got, double want)
 {
-    double e = distance(integer, g, w), shown = isfinite(g) && isfinite(w) ? fabs(g - w) : e;
-    if (isfinite(w)) {
-        s->size += w * w;
-        s->finite++;
+    double distance = element_distance(integer, got, want), shown = isfinite(got) && isfinite(want) ? fabs(got - want) : distance;
+    if (isfinite(want)) {
+        sums->squares += want * want;
+        sums->finite++;
     }
-    if (e == 0) return;
-    s->apart = s->apart || isinf(e);
-    if (!isinf(e)) s->error += e * e;
+    if (distance == 0) return;
+    sums->incomparable = sums->incomparable || isinf(distance);
+    if (!isinf(distance)) sums->error += distance * distance;
     if (difference->worst >= 0 && shown <= difference->max_abs) return;
     difference->worst = i;
     difference->max_abs = shown;
-    difference->got = g;
-    difference->want = w;
+    difference->got = got;
+    difference->want = want;
 }
 
-static double number(bool integer, const void *wide, int64_t i)
+static double element_value(bool integer, const void *decoded, int64_t i)
 {
-    return integer ? (double)((const int64_t *)wide)[i] : ((const double *)wide)[i];
+    return integer ? (double)((const int64_t *)decoded)[i] : ((const double *)decoded)[i];
 }
 
-static void compare_chunk(const zt_type *type, int64_t at, int64_t n, const char *got,
-                          const char *want, zt_difference *difference, sums *s)
+static void compare_chunk(const zt_type *type, int64_t start, int64_t count, const char *got,
+                          const char *want, zt_difference *difference, error_sums *s)
 {
     union {
         double f[CHUNK];
         int64_t i[CHUNK];
-    } g, w;
+    } got_values, want_values;
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     bool integer = !zt_dtype_is_float(type->dtype);
     size_t bytes = (size_t)info->block_bytes;
-    for (int64_t b = 0; b * info->block < n; b++)
-        difference->bits += memcmp(got + (size_t)b * bytes, want + (size_t)b * bytes, bytes) != 0;
-    zt_widen(type->dtype, got, &g, n);
-    zt_widen(type->dtype, want, &w, n);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t block = 0; block * info->block < count; block++)
+        difference->bits += memcmp(got + (size_t)block * bytes, want + (size_t)block * bytes, bytes) != 0;
+    zt_widen(type->dtype, got, &got_values, count);
+    zt_widen(type->dtype, want, &want_values, count);
+    for (int64_t i = 0; i < count; i++) {
         /* Integers past 2^53 that round to one double. */
-        bool hidden = integer && g.i[i] != w.i[i] && (double)g.i[i] == (double)w.i[i];
-        count_element(difference, s, integer, at + i, number(integer, &g, i),
-                      hidden ? NAN : number(integer, &w, i));
+        bool hidden = integer && got_values.i[i] != want_values.i[i] && (double)got_values.i[i] == (double)want_values.i[i];
+        count_element(difference, s, integer, start + i, element_value(integer, &got_values, i),
+                      hidden ? NAN : element_value(integer, &want_values, i));
     }
 }
 
@@ -73,15 +73,18 @@ void zt_compare(const zt_type *type, const void *got, const void *want, zt_diffe
 {
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     int64_t count = zt_type_count(type);
-    sums s = {0};
+    error_sums sums = {0};
     *difference = (zt_difference){.worst = -1};
-    for (int64_t at = 0; at < count; at += CHUNK) {
-        int64_t n = count - at < CHUNK ? count - at : CHUNK;
-        size_t offset = (size_t)(at / info->block) * (size_t)info->block_bytes;
-        compare_chunk(type, at, n, (const char *)got + offset, (const char *)want + offset, difference, &s);
+    for (int64_t start = 0; start < count; start += CHUNK) {
+        int64_t chunk = count - start < CHUNK ? count - start : CHUNK;
+        size_t offset = (size_t)(start / info->block) * (size_t)info->block_bytes;
+        compare_chunk(type, start, chunk, (const char *)got + offset, (const char *)want + offset, difference, &sums);
     }
-    difference->rms = s.finite ? sqrt(s.size / (double)s.finite) : 0;
-    difference->nmse = s.apart ? INFINITY : s.error == 0 ? 0 : s.size > 0 ? s.error / s.size : INFINITY;
+    difference->rms = sums.finite ? sqrt(sums.squares / (double)sums.finite) : 0;
+    difference->nmse = sums.incomparable  ? INFINITY
+                       : sums.error == 0  ? 0
+                       : sums.squares > 0 ? sums.error / sums.squares
+                                          : INFINITY;
 }
 
 double zt_difference_share(const zt_difference *difference, double bound)
@@ -94,66 +97,66 @@ double zt_difference_share(const zt_difference *difference, double bound)
     return fmax(of_mean, of_worst * of_worst);
 }
 
-void zt_summarize(const zt_type *type, const void *bytes, zt_summary *s)
+void zt_summarize(const zt_type *type, const void *bytes, zt_summary *summary)
 {
     union {
         double f[CHUNK];
         int64_t i[CHUNK];
-    } x;
+    } decoded;
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     bool integer = !zt_dtype_is_float(type->dtype);
     int64_t count = zt_type_count(type), finite = 0;
     double sum = 0, squares = 0;
-    *s = (zt_summary){.min = INFINITY, .max = -INFINITY};
-    for (int64_t at = 0; at < count; at += CHUNK) {
-        int64_t n = count - at < CHUNK ? count - at : CHUNK;
-        zt_widen(type->dtype, (const char *)bytes + at / info->block * info->block_bytes, &x, n);
-        for (int64_t i = 0; i < n; i++) {
-            double v = number(integer, &x, i);
-            s->nan += isnan(v) != 0;
-            s->infinite += isinf(v) != 0;
-            if (!isfinite(v)) continue;
+    *summary = (zt_summary){.min = INFINITY, .max = -INFINITY};
+    for (int64_t start = 0; start < count; start += CHUNK) {
+        int64_t chunk = count - start < CHUNK ? count - start : CHUNK;
+        zt_widen(type->dtype, (const char *)bytes + start / info->block * info->block_bytes, &decoded, chunk);
+        for (int64_t i = 0; i < chunk; i++) {
+            double value = element_value(integer, &decoded, i);
+            summary->nan += isnan(value) != 0;
+            summary->infinite += isinf(value) != 0;
+            if (!isfinite(value)) continue;
             finite++;
-            sum += v;
-            squares += v * v;
-            s->min = fmin(s->min, v);
-            s->max = fmax(s->max, v);
+            sum += value;
+            squares += value * value;
+            summary->min = fmin(summary->min, value);
+            summary->max = fmax(summary->max, value);
         }
     }
-    if (!finite) s->min = s->max = 0;
-    s->mean = finite ? sum / (double)finite : 0;
-    s->rms = finite ? sqrt(squares / (double)finite) : 0;
+    if (!finite) summary->min = summary->max = 0;
+    summary->mean = finite ? sum / (double)finite : 0;
+    summary->rms = finite ? sqrt(squares / (double)finite) : 0;
 }
 
 /* ---- two runs -------------------------------------------------------------------------------- */
 
-typedef struct pair {
-    zt_interpreter *a, *b;
-    const zt_prog *pa, *pb;
-    const zt_diff_opts *o;
-    int *in_a;    /* [values of b]: the value of a, or -1 */
+typedef struct diff_pair {
+    zt_interpreter *reference, *tested;
+    const zt_prog *reference_program, *tested_program;
+    const zt_diff_opts *options;
+    int *reference_value;    /* [values of b]: the value of a, or -1 */
     double *root; /* [values of b]: root of the bound on what may have added up, through */
     zt_diff_fn *fn;
     void *user;
-} pair;
+} diff_pair;
 
 /* How much rougher than normal numbers x is where it is rounded in blocks of 32 by their largest:
  * the mean of the largest's square, of that of all, over the six that normal numbers have. */
-static double roughness(const zt_type *type, const void *bytes)
+static double measure_roughness(const zt_type *type, const void *bytes)
 {
-    double x[32], squares = 0, largest = 0;
+    double decoded[32], squares = 0, largest = 0;
     int64_t cols = type->rank ? type->dim[type->rank - 1] : 1, count = zt_type_count(type);
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     for (int64_t row = 0; row + cols <= count && cols > 0; row += cols) {
-        for (int64_t at = 0; at < cols; at += 32) {
-            int64_t n = cols - at < 32 ? cols - at : 32;
+        for (int64_t start = 0; start < cols; start += 32) {
+            int64_t chunk = cols - start < 32 ? cols - start : 32;
             double most = 0;
-            zt_widen(type->dtype, (const char *)bytes + (row + at) * info->block_bytes, x, n);
-            for (int64_t i = 0; i < n; i++) {
-                squares += x[i] * x[i];
-                most = fmax(most, x[i] * x[i]);
+            zt_widen(type->dtype, (const char *)bytes + (row + start) * info->block_bytes, decoded, chunk);
+            for (int64_t i = 0; i < chunk; i++) {
+                squares += decoded[i] * decoded[i];
+                most = fmax(most, decoded[i] * decoded[i]);
             }
-            largest += most * (double)n;
+            largest += most * (double)chunk;
         }
     }
     return squares > 0 && isfinite(largest) ? fmax(1, largest / squares / 6) : 1;
@@ -161,145 +164,162 @@ static double roughness(const zt_type *type, const void *bytes)
 
 /* The root of the bound of output k of step s, when what the op reads
  * may be off by `before`, a root of NMSE. */
-static double root_of(zt_interpreter *interpreter, int s, int k, const zt_diff_opts *options, double before)
+static double output_bound_root(zt_interpreter *interpreter, int step_index, int output_index, const zt_diff_opts *options,
+                                double before)
 {
     const zt_bound *bound = zt_interpreter_bound(interpreter);
-    const zt_step *step = zt_prog_step(zt_interpreter_prog(interpreter), s);
-    const zt_type *input_types[ZT_MAX_IN] = {0}, *out = &bound->type[step->out[k]];
+    const zt_step *step = zt_prog_step(zt_interpreter_prog(interpreter), step_index);
+    const zt_type *input_types[ZT_MAX_IN] = {0}, *out = &bound->type[step->out[output_index]];
     for (int i = 0; i < zt_op_info(step->op)->n_in; i++)
         input_types[i] = step->in[i] < 0 ? NULL : &bound->type[step->in[i]];
-    double own = zt_op_bound(step->op, bound->attrs[s], input_types, out);
+    double own = zt_op_bound(step->op, bound->attrs[step_index], input_types, out);
     /* What only moves or rounds rounds other values to the other side now and then, as a cast. */
     if (before > 0) own = fmax(own, zt_op_bound(ZT_OP_cast, NULL, input_types, out));
     double root = sqrt(own) * (options->judge ? 1 : 2);
-    const void *x = zt_op_rounds(step->op, bound->attrs[s], input_types) ? zt_interpreter_get(interpreter, step->in[0]) : NULL;
-    if (x && zt_dtype_get(input_types[0]->dtype)->kind == 'F') root *= sqrt(roughness(input_types[0], x));
+    const void *input_bytes =
+        zt_op_rounds(step->op, bound->attrs[step_index], input_types) ? zt_interpreter_get(interpreter, step->in[0]) : NULL;
+    if (input_bytes && zt_dtype_get(input_types[0]->dtype)->kind == 'F')
+        root *= sqrt(measure_roughness(input_types[0], input_bytes));
     return options->exact ? 0 : zt_dtype_is_float(out->dtype) ? root + before : root;
 }
 
 /* Compares what both have. */
-static zt_status fill_item(zt_interpreter *a, zt_interpreter *b, const zt_diff_opts *options, double root,
+static zt_status fill_item(zt_interpreter *reference, zt_interpreter *tested, const zt_diff_opts *options, double root,
                            zt_diff_item *item)
 {
-    const void *want = zt_interpreter_get(a, item->in_a), *got = zt_interpreter_get(b, item->value);
-    if (!want || !got) return zt_ctx_status(zt_interpreter_ctx(a));
-    zt_compare(&zt_interpreter_bound(b)->type[item->value], got, want, &item->d);
+    const void *want = zt_interpreter_get(reference, item->reference_value), *got = zt_interpreter_get(tested, item->value);
+    if (!want || !got) return zt_ctx_status(zt_interpreter_ctx(reference));
+    zt_compare(&zt_interpreter_bound(tested)->type[item->value], got, want, &item->difference);
     item->bound = root * root;
-    item->share = zt_difference_share(&item->d, item->bound);
-    if (options->exact) item->share = item->d.bits ? INFINITY : 0;
+    item->share = zt_difference_share(&item->difference, item->bound);
+    if (options->exact) item->share = item->difference.bits ? INFINITY : 0;
     return ZT_OK;
 }
 
 /* An input with outliers that the weights hardly meet makes an output far smaller than its errors:
  * then they are estimated from the numbers. The bound is as many times the estimate as that of the
  * op, which is for normal numbers, is of theirs. */
-static zt_status widen_bound(zt_interpreter *b, const zt_diff_opts *options, double before, zt_diff_item *item)
+static zt_status widen_bound(zt_interpreter *tested, const zt_diff_opts *options, double before, zt_diff_item *item)
 {
     const double margin = 16;
-    double size = item->d.rms * item->d.rms * (double)zt_type_count(&zt_interpreter_bound(b)->type[item->value]);
-    if (options->exact || item->share <= 1 || !isfinite(item->d.nmse) || size <= 0) return ZT_OK;
-    double error = zt_rounding_error(b, item->step, item->output);
+    double size =
+        item->difference.rms * item->difference.rms * (double)zt_type_count(&zt_interpreter_bound(tested)->type[item->value]);
+    if (options->exact || item->share <= 1 || !isfinite(item->difference.nmse) || size <= 0) return ZT_OK;
+    double error = zt_rounding_error(tested, item->step, item->output);
     double root = sqrt(margin * error / size) * (options->judge ? 1 : 2) + before;
     if (error > 0 && root * root > item->bound) {
         item->bound = root * root;
-        item->share = zt_difference_share(&item->d, item->bound);
+        item->share = zt_difference_share(&item->difference, item->bound);
     }
-    return zt_ctx_status(zt_interpreter_ctx(b));
+    return zt_ctx_status(zt_interpreter_ctx(tested));
 }
 
-zt_status zt_diff_step(zt_interpreter *a, zt_interpreter *b, int step, int k, const zt_diff_opts *opts,
+zt_status zt_diff_step(zt_interpreter *reference, zt_interpreter *tested, int step, int output_index, const zt_diff_opts *options,
                        zt_diff_item *item)
 {
-    int v = zt_prog_step(zt_interpreter_prog(b), step)->out[k];
-    *item = (zt_diff_item){.step = step, .output = k, .value = v, .in_a = v};
-    zt_status status = fill_item(a, b, opts, root_of(b, step, k, opts, 0), item);
-    return status ? status : widen_bound(b, opts, 0, item);
+    int value_id = zt_prog_step(zt_interpreter_prog(tested), step)->out[output_index];
+    *item = (zt_diff_item){.step = step, .output = output_index, .value = value_id, .reference_value = value_id};
+    zt_status status = fill_item(reference, tested, options, output_bound_root(tested, step, output_index, options, 0), item);
+    return status ? status : widen_bound(tested, options, 0, item);
 }
 
 /* The value of a that has b's name and type. */
-static int namesake(const pair *d, int v)
+static int find_namesake(const diff_pair *pair, int value_id)
 {
-    int u = zt_prog_find(d->pa, zt_prog_value(d->pb, v)->name);
-    if (u < 0) return -1;
-    return zt_type_equal(&zt_interpreter_bound(d->a)->type[u], &zt_interpreter_bound(d->b)->type[v]) ? u : -1;
+    int found = zt_prog_find(pair->reference_program, zt_prog_value(pair->tested_program, value_id)->name);
+    if (found < 0) return -1;
+    return zt_type_equal(&zt_interpreter_bound(pair->reference)->type[found],
+                         &zt_interpreter_bound(pair->tested)->type[value_id])
+               ? found
+               : -1;
 }
 
-static zt_status give(pair *d, zt_ctx *ctx, int v)
+static zt_status give_value(diff_pair *pair, zt_ctx *ctx, int value_id)
 {
-    const void *bytes = zt_interpreter_get(d->a, d->in_a[v]);
-    return bytes ? zt_interpreter_put(d->b, v, bytes) : zt_ctx_status(ctx);
+    const void *bytes = zt_interpreter_get(pair->reference, pair->reference_value[value_id]);
+    return bytes ? zt_interpreter_put(pair->tested, value_id, bytes) : zt_ctx_status(ctx);
 }
 
 /* Inputs and states of b, from a. */
-static zt_status give_all(pair *d, zt_ctx *ctx)
+static zt_status give_all(diff_pair *pair, zt_ctx *ctx)
 {
     zt_status status = ZT_OK;
-    for (int v = 0; v < zt_prog_n_values(d->pb) && !status; v++) {
-        const zt_value *value = zt_prog_value(d->pb, v);
-        if (value->kind == ZT_VALUE_IN && d->in_a[v] < 0)
+    for (int value_id = 0; value_id < zt_prog_n_values(pair->tested_program) && !status; value_id++) {
+        const zt_value *value = zt_prog_value(pair->tested_program, value_id);
+        if (value->kind == ZT_VALUE_IN && pair->reference_value[value_id] < 0)
             return zt_fail(ctx, ZT_EDATA, "input '%s' is not in both programs with one type",
                            value->name);
-        if ((value->kind == ZT_VALUE_IN || value->kind == ZT_VALUE_STATE) && d->in_a[v] >= 0)
-            status = give(d, ctx, v);
+        if ((value->kind == ZT_VALUE_IN || value->kind == ZT_VALUE_STATE) && pair->reference_value[value_id] >= 0)
+            status = give_value(pair, ctx, value_id);
     }
     return status;
 }
 
 /* What step s reads, as a has it. */
-static zt_status give_inputs(pair *d, zt_ctx *ctx, const zt_step *step)
+static zt_status give_inputs(diff_pair *pair, zt_ctx *ctx, const zt_step *step)
 {
     zt_status status = ZT_OK;
     for (int k = 0; k < zt_op_info(step->op)->n_in && !status; k++) {
-        int v = step->in[k];
-        if (v >= 0 && d->in_a[v] >= 0 && zt_prog_value(d->pb, v)->kind == ZT_VALUE_OP)
-            status = give(d, ctx, v);
+        int value_id = step->in[k];
+        if (value_id >= 0 && pair->reference_value[value_id] >= 0 &&
+            zt_prog_value(pair->tested_program, value_id)->kind == ZT_VALUE_OP)
+            status = give_value(pair, ctx, value_id);
     }
     return status;
 }
 
-static zt_status tell(pair *d, int s, const zt_step *step, int k)
+static zt_status report_item(diff_pair *pair, int step_index, const zt_step *step, int output_index)
 {
     double before = 0;
-    zt_diff_item it = {.step = s, .output = k, .value = step->out[k], .in_a = d->in_a[step->out[k]]};
-    for (int i = 0; i < zt_op_info(step->op)->n_in && d->o->through; i++)
-        if (step->in[i] >= 0) before = fmax(before, d->root[step->in[i]]);
-    d->root[it.value] = root_of(d->b, s, k, d->o, before);
-    if (it.in_a < 0) return ZT_OK;
-    zt_status bad = fill_item(d->a, d->b, d->o, d->root[it.value], &it);
-    if (!bad) bad = widen_bound(d->b, d->o, before, &it);
-    d->root[it.value] = fmax(d->root[it.value], sqrt(it.bound));
-    return bad ? bad : d->fn(d->user, &it);
+    zt_diff_item item = {.step = step_index,
+                         .output = output_index,
+                         .value = step->out[output_index],
+                         .reference_value = pair->reference_value[step->out[output_index]]};
+    for (int i = 0; i < zt_op_info(step->op)->n_in && pair->options->through; i++)
+        if (step->in[i] >= 0) before = fmax(before, pair->root[step->in[i]]);
+    pair->root[item.value] = output_bound_root(pair->tested, step_index, output_index, pair->options, before);
+    if (item.reference_value < 0) return ZT_OK;
+    zt_status bad = fill_item(pair->reference, pair->tested, pair->options, pair->root[item.value], &item);
+    if (!bad) bad = widen_bound(pair->tested, pair->options, before, &item);
+    pair->root[item.value] = fmax(pair->root[item.value], sqrt(item.bound));
+    return bad ? bad : pair->fn(pair->user, &item);
 }
 
-static zt_status run_b(pair *d, zt_ctx *ctx)
+static zt_status run_tested(diff_pair *pair, zt_ctx *ctx)
 {
-    zt_status bad = give_all(d, ctx);
-    for (int s = 0; s < zt_prog_n_steps(d->pb) && !bad; s++) {
-        const zt_step *step = zt_prog_step(d->pb, s);
-        if (!d->o->through) bad = give_inputs(d, ctx, step);
-        if (!bad) bad = zt_interpreter_step(d->b, s);
+    zt_status bad = give_all(pair, ctx);
+    for (int step_index = 0; step_index < zt_prog_n_steps(pair->tested_program) && !bad; step_index++) {
+        const zt_step *step = zt_prog_step(pair->tested_program, step_index);
+        if (!pair->options->through) bad = give_inputs(pair, ctx, step);
+        if (!bad) bad = zt_interpreter_step(pair->tested, step_index);
         for (int k = 0; k < zt_op_info(step->op)->n_out && !bad; k++)
-            if (step->out[k] >= 0) bad = tell(d, s, step, k);
+            if (step->out[k] >= 0) bad = report_item(pair, step_index, step, k);
     }
     return bad;
 }
 
-zt_status zt_diff(zt_interpreter *a, zt_interpreter *b, const zt_diff_opts *opts, zt_diff_fn *fn, void *user)
+zt_status zt_diff(zt_interpreter *reference, zt_interpreter *tested, const zt_diff_opts *options, zt_diff_fn *fn, void *user)
 {
     static const zt_diff_opts plain;
-    zt_ctx *ctx = zt_interpreter_ctx(a);
-    const zt_prog *pa = zt_interpreter_prog(a), *pb = zt_interpreter_prog(b);
-    size_t n = (size_t)zt_prog_n_values(pb) + 1;
-    pair d = {.a = a, .b = b, .pa = pa, .pb = pb, .o = opts ? opts : &plain, .fn = fn,
-              .user = user};
+    zt_ctx *ctx = zt_interpreter_ctx(reference);
+    const zt_prog *reference_program = zt_interpreter_prog(reference), *tested_program = zt_interpreter_prog(tested);
+    size_t value_slots = (size_t)zt_prog_n_values(tested_program) + 1;
+    diff_pair pair = {.reference = reference,
+                      .tested = tested,
+                      .reference_program = reference_program,
+                      .tested_program = tested_program,
+                      .options = options ? options : &plain,
+                      .fn = fn,
+                      .user = user};
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(pa) && !status; i++) status = zt_interpreter_step(a, i);
-    d.in_a = zt_calloc(ctx, n, sizeof *d.in_a);
-    d.root = zt_calloc(ctx, n, sizeof *d.root);
-    if (!status && (!d.in_a || !d.root)) status = ZT_ENOMEM;
-    for (int v = 0; v < zt_prog_n_values(pb) && !status; v++) d.in_a[v] = namesake(&d, v);
-    if (!status) status = run_b(&d, ctx);
-    zt_free(ctx, d.in_a);
-    zt_free(ctx, d.root);
+    for (int i = 0; i < zt_prog_n_steps(reference_program) && !status; i++) status = zt_interpreter_step(reference, i);
+    pair.reference_value = zt_calloc(ctx, value_slots, sizeof *pair.reference_value);
+    pair.root = zt_calloc(ctx, value_slots, sizeof *pair.root);
+    if (!status && (!pair.reference_value || !pair.root)) status = ZT_ENOMEM;
+    for (int value_id = 0; value_id < zt_prog_n_values(tested_program) && !status; value_id++)
+        pair.reference_value[value_id] = find_namesake(&pair, value_id);
+    if (!status) status = run_tested(&pair, ctx);
+    zt_free(ctx, pair.reference_value);
+    zt_free(ctx, pair.root);
     return status;
 }

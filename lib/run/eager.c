@@ -14,11 +14,11 @@ struct zt_entry {
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     zt_arena *texts; /* of attributes that are strings; NULL: there are none */
     zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    bool has[ZT_MAX_IN];
-    bool ahead; /* where its engine can run ahead, it shall */
-    bool apart; /* the first engine has no memory for it */
+    bool has_input[ZT_MAX_IN];
+    bool may_run_ahead; /* where its engine can run ahead, it shall */
+    bool past_first_engine; /* the first engine has no memory for it */
     zt_engine *engine;
-    zt_executable *ready;
+    zt_executable *executable;
     zt_ebuf *donated[ZT_MAX_DONATED]; /* where inputs that are used up go to be updated */
     uint64_t used;
     bool fell_back;
@@ -27,15 +27,15 @@ typedef zt_entry entry;
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t size)
+zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t count, size_t *capacity, size_t size)
 {
-    void **p = array;
-    if (n < *cap) return ZT_OK;
-    size_t want = *cap ? *cap * 2 : 16;
-    void *q = zt_realloc(ctx, *p, want * size);
-    if (!q) return ZT_ENOMEM;
-    *p = q;
-    *cap = want;
+    void **slot = array;
+    if (count < *capacity) return ZT_OK;
+    size_t want = *capacity ? *capacity * 2 : 16;
+    void *grown = zt_realloc(ctx, *slot, want * size);
+    if (!grown) return ZT_ENOMEM;
+    *slot = grown;
+    *capacity = want;
     return ZT_OK;
 }
 
@@ -81,14 +81,14 @@ zt_run *zt_run_new(zt_engine *engine, bool strict)
     return run;
 }
 
-static void entry_free(zt_run *run, entry *c)
+static void entry_free(zt_run *run, entry *cached)
 {
-    if (!c) return;
-    if (c->ready) c->engine->vt->unprepare(c->engine, c->ready);
+    if (!cached) return;
+    if (cached->executable) cached->engine->vt->unprepare(cached->engine, cached->executable);
     for (int k = 0; k < ZT_MAX_DONATED; k++)
-        if (c->donated[k]) c->engine->vt->free(c->engine, c->donated[k]);
-    zt_arena_free(c->texts);
-    zt_free(run->ctx, c);
+        if (cached->donated[k]) cached->engine->vt->free(cached->engine, cached->donated[k]);
+    zt_arena_free(cached->texts);
+    zt_free(run->ctx, cached);
 }
 
 void zt_run_free(zt_run *run)
@@ -133,65 +133,67 @@ uint64_t zt_run_fallbacks(const zt_run *run) { return run->fallbacks; }
 
 /* ---- one op, prepared ------------------------------------------------------------------------ */
 
-static bool runs_ahead(const entry *c) { return c->ahead && c->engine->vt->enqueue; }
+static bool runs_ahead(const entry *cached) { return cached->may_run_ahead && cached->engine->vt->enqueue; }
 
-static int donates(zt_op op) { return zt_op_info(op)->def->donates; }
+static int donated_count(zt_op op) { return zt_op_info(op)->def->donates; }
 
-static zt_status entry_prepare(zt_run *run, entry *c)
+static zt_status entry_prepare(zt_run *run, entry *cached)
 {
-    const zt_opinfo *info = zt_op_info(c->op);
+    const zt_opinfo *info = zt_op_info(cached->op);
     zt_type type[ZT_MAX_IN + ZT_MAX_OUT];
     zt_place place[ZT_MAX_IN + ZT_MAX_OUT];
-    zt_step step = {.op = c->op, .attrs = c->attrs};
+    zt_step step = {.op = cached->op, .attrs = cached->attrs};
     int n_in = 0, n_out = 0;
     memset(place, 0, sizeof place);
     for (int k = 0; k < info->n_in; k++) {
-        step.in[k] = c->has[k] ? k : ZT_NONE;
-        type[k] = c->in[k];
-        if (!c->has[k] || k < donates(c->op)) continue;
+        step.in[k] = cached->has_input[k] ? k : ZT_NONE;
+        type[k] = cached->in[k];
+        if (!cached->has_input[k] || k < donated_count(cached->op)) continue;
         place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = n_in++};
     }
     for (int k = 0; k < info->n_out; k++) {
         step.out[k] = ZT_MAX_IN + k;
-        type[ZT_MAX_IN + k] = c->out[k];
-        if (k < donates(c->op)) continue;
+        type[ZT_MAX_IN + k] = cached->out[k];
+        if (k < donated_count(cached->op)) continue;
         place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_OUT, .index = n_out++};
     }
     for (int k = info->n_in; k < ZT_MAX_IN; k++) type[k] = zt_type_make(ZT_F32, 0, NULL);
-    for (int k = 0; k < donates(c->op); k++) {
+    for (int k = 0; k < donated_count(cached->op); k++) {
         place[k] = place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_BUF, .index = k};
-        c->donated[k] = c->engine->vt->alloc(c->engine, &c->in[k]);
-        if (!c->donated[k]) return zt_ctx_status(run->ctx);
+        cached->donated[k] = cached->engine->vt->alloc(cached->engine, &cached->in[k]);
+        if (!cached->donated[k]) return zt_ctx_status(run->ctx);
     }
     zt_run_schedule plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
-                    .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donates(c->op),
-                    .buf = c->donated, .queued = runs_ahead(c)};
-    c->ready = c->engine->vt->prepare(c->engine, &plan);
-    return c->ready ? ZT_OK : zt_ctx_status(run->ctx);
+                    .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donated_count(cached->op),
+                    .buf = cached->donated, .queued = runs_ahead(cached)};
+    cached->executable = cached->engine->vt->prepare(cached->engine, &plan);
+    return cached->executable ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
-static bool entry_matches(const entry *c, const entry *key)
+static bool entry_matches(const entry *cached, const entry *key)
 {
     const zt_opinfo *info = zt_op_info(key->op);
-    if (c->op != key->op || c->ahead != key->ahead || c->apart != key->apart) return false;
-    if (!zt_attrs_same(key->op, c->attrs, key->attrs)) return false;
+    if (cached->op != key->op || cached->may_run_ahead != key->may_run_ahead ||
+        cached->past_first_engine != key->past_first_engine)
+        return false;
+    if (!zt_attrs_same(key->op, cached->attrs, key->attrs)) return false;
     for (int k = 0; k < info->n_in; k++) {
-        if (c->has[k] != key->has[k]) return false;
-        if (key->has[k] && !zt_type_equal(&c->in[k], &key->in[k])) return false;
+        if (cached->has_input[k] != key->has_input[k]) return false;
+        if (key->has_input[k] && !zt_type_equal(&cached->in[k], &key->in[k])) return false;
     }
     return true;
 }
 
 /* Strings are the caller's: the entry takes its own. */
-static zt_status own_texts(zt_run *run, entry *c)
+static zt_status own_texts(zt_run *run, entry *cached)
 {
-    const zt_opinfo *info = zt_op_info(c->op);
+    const zt_opinfo *info = zt_op_info(cached->op);
     bool any = false;
     for (int k = 0; k < info->n_attrs; k++) any |= info->attrs[k].kind == ZT_ATTR_str;
     if (!any) return ZT_OK;
-    c->texts = zt_arena_new(run->ctx, 0);
-    const void *own = c->texts ? zt_op_attrs_copy(c->texts, c->op, c->attrs) : NULL;
-    if (own) memcpy(c->attrs, own, info->attr_bytes);
+    cached->texts = zt_arena_new(run->ctx, 0);
+    const void *own = cached->texts ? zt_op_attrs_copy(cached->texts, cached->op, cached->attrs) : NULL;
+    if (own) memcpy(cached->attrs, own, info->attr_bytes);
     return own ? ZT_OK : ZT_ENOMEM;
 }
 
@@ -204,29 +206,29 @@ static entry *get_entry(zt_run *run, const entry *key)
             oldest = i;
     }
     const zt_type *input_types[ZT_MAX_IN];
-    for (int k = 0; k < ZT_MAX_IN; k++) input_types[k] = key->has[k] ? &key->in[k] : NULL;
-    run->chain.apart = key->apart;
-    int at = zt_chain_pick(&run->chain, run->strict, key->op, key->attrs, input_types, key->out);
-    run->chain.apart = false;
-    entry *c = at < 0 ? NULL : zt_alloc(run->ctx, sizeof *c);
-    if (!c) return NULL;
-    *c = *key;
-    c->engine = run->chain.engine[at];
-    c->fell_back = at > 0;
-    if (own_texts(run, c) || entry_prepare(run, c)) {
-        entry_free(run, c);
+    for (int k = 0; k < ZT_MAX_IN; k++) input_types[k] = key->has_input[k] ? &key->in[k] : NULL;
+    run->chain.skip_first = key->past_first_engine;
+    int engine_index = zt_chain_pick(&run->chain, run->strict, key->op, key->attrs, input_types, key->out);
+    run->chain.skip_first = false;
+    entry *cached = engine_index < 0 ? NULL : zt_alloc(run->ctx, sizeof *cached);
+    if (!cached) return NULL;
+    *cached = *key;
+    cached->engine = run->chain.engine[engine_index];
+    cached->fell_back = engine_index > 0;
+    if (own_texts(run, cached) || entry_prepare(run, cached)) {
+        entry_free(run, cached);
         return NULL;
     }
     entry_free(run, run->cache[oldest]);
-    return run->cache[oldest] = c;
+    return run->cache[oldest] = cached;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
-bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b)
+bool zt_shares_bytes(const zt_tensor *first, const zt_tensor *second)
 {
-    uintptr_t p = (uintptr_t)zt_tensor_address(a), q = (uintptr_t)zt_tensor_address(b);
-    return p < q + zt_tensor_bytes(b) && q < p + zt_tensor_bytes(a);
+    uintptr_t first_address = (uintptr_t)zt_tensor_address(first), second_address = (uintptr_t)zt_tensor_address(second);
+    return first_address < second_address + zt_tensor_bytes(second) && second_address < first_address + zt_tensor_bytes(first);
 }
 
 /* May `dst` be the first output? Its type must match; an input may lie under it only where the op
@@ -242,7 +244,7 @@ static zt_status check_into(zt_run *run, const entry *key, zt_tensor *const *inp
         if (!inputs[k] || !zt_shares_bytes(inputs[k], dst)) continue;
         bool whole = zt_tensor_address(inputs[k]) == zt_tensor_address(dst) &&
                      zt_type_equal(zt_tensor_type(inputs[k]), zt_tensor_type(dst));
-        if (!whole || !(info->def->flags & ZT_OPF_INPLACE || k < donates(key->op)))
+        if (!whole || !(info->def->flags & ZT_OPF_INPLACE || k < donated_count(key->op)))
             return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
                            info->in_name[k]);
     }
@@ -257,37 +259,37 @@ static zt_tensor *place_output(zt_run *run, const entry *key, int k, zt_tensor *
 
 /* ---- one op ---------------------------------------------------------------------------------- */
 
-static zt_status check(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, entry *key)
+static zt_status check_call(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, entry *key)
 {
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
     memset(key, 0, sizeof *key);
     key->op = op;
-    key->ahead = !run->eager && !run->into && !donates(op);
+    key->may_run_ahead = !run->eager && !run->into && !donated_count(op);
     memcpy(key->attrs, attrs ? attrs : info->defaults, info->attr_bytes);
     for (int k = 0; k < info->n_in; k++) {
         if (!inputs[k] && k < info->def->n_required)
             return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", info->name,
                            info->in_name[k]);
-        key->has[k] = inputs[k] != NULL;
+        key->has_input[k] = inputs[k] != NULL;
         if (inputs[k]) key->in[k] = *(types[k] = zt_tensor_type(inputs[k]));
     }
     return zt_op_infer(run->ctx, op, key->attrs, types, key->out);
 }
 
 /* One event of an op: `dst` is what it is about to allocate (NULL) or has written. */
-static zt_status fault_point(zt_run *run, zt_fault_at at, zt_op op, const zt_tensor *dst)
+static zt_status fault_point(zt_run *run, zt_fault_at event, zt_op op, const zt_tensor *tensor)
 {
     static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ENOMEM, ZT_ESYS};
     const char *name = zt_op_info(op)->name;
-    zt_fault *f = &run->fault;
-    if (f->nth == 0 || f->at != at || (f->op && strcmp(f->op, name))) return ZT_OK;
-    if ((f->dst && f->dst != dst) || --f->nth > 0) return ZT_OK;
-    if (f->onwards) f->nth = 1;
-    return zt_fail(run->ctx, fails_with[at], "op %s: refused by a fault point", name);
+    zt_fault *fault = &run->fault;
+    if (fault->nth == 0 || fault->at != event || (fault->op && strcmp(fault->op, name))) return ZT_OK;
+    if ((fault->dst && fault->dst != tensor) || --fault->nth > 0) return ZT_OK;
+    if (fault->onwards) fault->nth = 1;
+    return zt_fail(run->ctx, fails_with[event], "op %s: refused by a fault point", name);
 }
 
-static zt_status written(zt_run *run, zt_op op, zt_tensor *const *made)
+static zt_status report_written(zt_run *run, zt_op op, zt_tensor *const *made)
 {
     zt_status status = ZT_OK;
     for (int k = 0; k < zt_op_info(op)->n_out && !status; k++)
@@ -295,11 +297,11 @@ static zt_status written(zt_run *run, zt_op op, zt_tensor *const *made)
     return status;
 }
 
-void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back)
+void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *output_types, bool fell_back)
 {
     const zt_opinfo *info = zt_op_info(op);
     uint64_t bytes = 0;
-    for (int k = 0; k < info->n_out; k++) bytes += zt_type_bytes(&out[k]);
+    for (int k = 0; k < info->n_out; k++) bytes += zt_type_bytes(&output_types[k]);
     zt_count(ctx, "op", info->name, 1);
     zt_count(ctx, "bytes", info->name, bytes);
     if (fell_back) zt_count(ctx, "fallback", info->name, 1);
@@ -309,24 +311,24 @@ static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inpu
                            zt_tensor *const *outputs)
 {
     const zt_opinfo *info = zt_op_info(key->op);
-    entry *c = get_entry(run, key);
+    entry *cached = get_entry(run, key);
     const void *from[ZT_MAX_IN];
-    void *to[ZT_MAX_OUT];
-    int n_in = 0, n_out = 0, first = donates(key->op);
-    if (!c) return zt_ctx_status(run->ctx);
-    c->used = ++run->clock;
-    run->fallbacks += c->fell_back;
-    if (runs_ahead(c)) return zt_eager_async_op(run, c->engine, c->ready, info, inputs, outputs);
+    void *output_bytes[ZT_MAX_OUT];
+    int n_in = 0, n_out = 0, first = donated_count(key->op);
+    if (!cached) return zt_ctx_status(run->ctx);
+    cached->used = ++run->clock;
+    run->fallbacks += cached->fell_back;
+    if (runs_ahead(cached)) return zt_eager_async_op(run, cached->engine, cached->executable, info, inputs, outputs);
     for (int k = first; k < info->n_in; k++)
         if (inputs[k]) from[n_in++] = zt_tensor_data(inputs[k]);
-    for (int k = first; k < info->n_out; k++) to[n_out++] = zt_tensor_data(outputs[k]);
-    zt_engine *engine = c->engine;
+    for (int k = first; k < info->n_out; k++) output_bytes[n_out++] = zt_tensor_data(outputs[k]);
+    zt_engine *engine = cached->engine;
     zt_status status = ZT_OK;
     for (int k = 0; k < first && !status; k++)
-        status = engine->vt->upload(engine, c->donated[k], zt_tensor_data(inputs[k]));
-    if (!status) status = engine->vt->replay(engine, c->ready, from, to, NULL);
+        status = engine->vt->upload(engine, cached->donated[k], zt_tensor_data(inputs[k]));
+    if (!status) status = engine->vt->replay(engine, cached->executable, from, output_bytes, NULL);
     for (int k = 0; k < first && !status; k++)
-        status = engine->vt->download(engine, c->donated[k], zt_tensor_data(outputs[k]));
+        status = engine->vt->download(engine, cached->donated[k], zt_tensor_data(outputs[k]));
     return status;
 }
 
@@ -336,11 +338,11 @@ static zt_status run_kernel(zt_run *run, const entry *key, zt_tensor *const *inp
     zt_status status = run_entry(run, key, inputs, outputs);
     if (!status || !zt_chain_spill(&run->chain, run->strict, status, zt_op_info(key->op)->name)) return status;
     entry past = *key;
-    past.apart = true;
+    past.past_first_engine = true;
     return run_entry(run, &past, inputs, outputs);
 }
 
-static zt_status record(zt_run *run, const entry *key, zt_tensor *const *inputs, zt_tensor *const *made)
+static zt_status record_call(zt_run *run, const entry *key, zt_tensor *const *inputs, zt_tensor *const *made)
 {
     if (run->paused == 0)
         return zt_recorder_op(run->recorder, key->op, key->attrs, inputs, made, run->into != NULL);
@@ -358,7 +360,7 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
     uint64_t fallbacks = run->fallbacks;
     zt_status status = zt_ctx_status(run->ctx);
     for (int k = 0; k < info->n_out; k++) outputs[k] = NULL;
-    if (!status) status = check(run, op, attrs, inputs, &key);
+    if (!status) status = check_call(run, op, attrs, inputs, &key);
     for (int k = 0; k < info->n_out && !status; k++) {
         status = fault_point(run, ZT_FAULT_ALLOC, op, NULL);
         if (status) break;
@@ -371,8 +373,8 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
     if (!status && view && run->into)
         memmove(zt_tensor_data(made[0]), zt_tensor_data(inputs[0]), zt_tensor_bytes(made[0]));
     if (!status && !view) status = run_kernel(run, &key, inputs, made);
-    if (!status) status = written(run, op, made);
-    if (!status && run->recorder) status = record(run, &key, inputs, made);
+    if (!status) status = report_written(run, op, made);
+    if (!status && run->recorder) status = record_call(run, &key, inputs, made);
     if (status && ran && run->recorder && run->into) zt_recorder_wrote(run->recorder, run->into);
     zt_run_into(run, NULL);
     if (status) return status;
@@ -416,9 +418,9 @@ int zt_record_slot(const zt_run *run, const zt_tensor *tensor)
     return run->recorder ? zt_recorder_value(run->recorder, tensor) : -1;
 }
 
-zt_status zt_record_freeze(zt_run *run, zt_tensor *t, const char *tensor)
+zt_status zt_record_freeze(zt_run *run, zt_tensor *frozen, const char *name)
 {
-    if (run->recorder) return zt_recorder_freeze(run->recorder, t, tensor);
+    if (run->recorder) return zt_recorder_freeze(run->recorder, frozen, name);
     return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
 }
 

@@ -10,98 +10,98 @@
 #include <string.h>
 
 struct zt_held { /* what a run has away: the bytes of one tensor's buffer */
-    zt_device_resident away; /* first: a zt_device_resident * is this */
+    zt_device_resident resident; /* first: a zt_device_resident * is this */
     zt_run *run;
     zt_engine *engine;
-    zt_ebuf *buf;
+    zt_ebuf *buffer;
     size_t bytes;
-    zt_held **before, *next; /* in run->held */
+    zt_held **link, *next; /* in run->held */
 };
 
 /* ---- tensors that are away ------------------------------------------------------------------- */
 
-static void drop(zt_device_resident *a)
+static void drop_resident(zt_device_resident *resident)
 {
-    zt_held *h = (zt_held *)a;
-    *h->before = h->next;
-    if (h->next) h->next->before = h->before;
-    h->engine->vt->free(h->engine, h->buf);
-    zt_free(h->run->ctx, h);
+    zt_held *held = (zt_held *)resident;
+    *held->link = held->next;
+    if (held->next) held->next->link = held->link;
+    held->engine->vt->free(held->engine, held->buffer);
+    zt_free(held->run->ctx, held);
 }
 
 /* What could not be brought is nothing, not what lay there before. */
-static void fetch(zt_device_resident *a)
+static void fetch_resident(zt_device_resident *resident)
 {
-    zt_held *h = (zt_held *)a;
-    h->run->waiting = 0;
-    zt_status status = h->engine->vt->download(h->engine, h->buf, a->data);
-    if (status && h->bytes) memset(a->data, 0, h->bytes);
-    drop(a);
+    zt_held *held = (zt_held *)resident;
+    held->run->waiting = 0;
+    zt_status status = held->engine->vt->download(held->engine, held->buffer, resident->data);
+    if (status && held->bytes) memset(resident->data, 0, held->bytes);
+    drop_resident(resident);
 }
 
 static zt_held *new_held(zt_run *run, zt_engine *engine, const zt_type *type)
 {
-    zt_held *h = zt_alloc(run->ctx, sizeof *h);
-    if (!h) return NULL;
-    *h = (zt_held){.away = {.fetch = fetch, .drop = drop}, .run = run, .engine = engine};
-    h->bytes = zt_type_bytes(type);
-    h->buf = engine->vt->temp(engine, type, NULL);
-    if (h->buf) return h;
-    zt_free(run->ctx, h);
+    zt_held *held = zt_alloc(run->ctx, sizeof *held);
+    if (!held) return NULL;
+    *held = (zt_held){.resident = {.fetch = fetch_resident, .drop = drop_resident}, .run = run, .engine = engine};
+    held->bytes = zt_type_bytes(type);
+    held->buffer = engine->vt->temp(engine, type, NULL);
+    if (held->buffer) return held;
+    zt_free(run->ctx, held);
     return NULL;
 }
 
-static void forget(zt_run *run, zt_held *h)
+static void forget_held(zt_run *run, zt_held *held)
 {
-    if (!h) return;
-    h->engine->vt->free(h->engine, h->buf);
-    zt_free(run->ctx, h);
+    if (!held) return;
+    held->engine->vt->free(held->engine, held->buffer);
+    zt_free(run->ctx, held);
 }
 
-static void send_away(zt_run *run, zt_held *h, zt_tensor *tensor)
+static void send_away(zt_run *run, zt_held *held, zt_tensor *tensor)
 {
-    h->before = &run->held;
-    h->next = run->held;
-    if (h->next) h->next->before = &h->next;
-    run->held = h;
-    zt_tensor_make_device_resident(tensor, &h->away);
+    held->link = &run->held;
+    held->next = run->held;
+    if (held->next) held->next->link = &held->next;
+    run->held = held;
+    zt_tensor_make_device_resident(tensor, &held->resident);
 }
 
 void zt_eager_async_bring(zt_run *run)
 {
     while (run->held) {
-        zt_device_resident *a = &run->held->away;
-        *a->at = NULL;
-        a->fetch(a);
+        zt_device_resident *resident = &run->held->resident;
+        *resident->at = NULL;
+        resident->fetch(resident);
     }
 }
 
 /* ---- one op ---------------------------------------------------------------------------------- */
 
 /* The buffer that holds the whole of t on engine e, or NULL. */
-static zt_ebuf *there(zt_run *run, const zt_engine *engine, const zt_tensor *tensor)
+static zt_ebuf *find_resident(zt_run *run, const zt_engine *engine, const zt_tensor *tensor)
 {
-    const zt_device_resident *a = zt_tensor_device_resident(tensor);
-    const zt_held *h = (const zt_held *)a;
-    bool ours = a && a->fetch == fetch && h->run == run && h->engine == engine;
-    bool whole = ours && a->data == zt_tensor_address(tensor) && h->bytes == zt_tensor_bytes(tensor);
-    return whole ? h->buf : NULL;
+    const zt_device_resident *resident = zt_tensor_device_resident(tensor);
+    const zt_held *held = (const zt_held *)resident;
+    bool ours = resident && resident->fetch == fetch_resident && held->run == run && held->engine == engine;
+    bool whole = ours && resident->data == zt_tensor_address(tensor) && held->bytes == zt_tensor_bytes(tensor);
+    return whole ? held->buffer : NULL;
 }
 
-zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready, const zt_opinfo *info,
+zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *executable, const zt_opinfo *info,
                      zt_tensor *const *inputs, zt_tensor *const *outputs)
 {
-    zt_ebuf *from[ZT_MAX_IN], *to[ZT_MAX_OUT], *lent[ZT_MAX_IN];
+    zt_ebuf *input_buffers[ZT_MAX_IN], *output_buffers[ZT_MAX_OUT], *lent_buffers[ZT_MAX_IN];
     zt_held *held[ZT_MAX_OUT] = {0};
     int n_in = 0, n_lent = 0;
     bool good = true;
     for (int k = 0; k < info->n_in && good; k++) {
         if (!inputs[k]) continue;
-        from[n_in] = there(run, engine, inputs[k]);
-        if (!from[n_in]) {
+        input_buffers[n_in] = find_resident(run, engine, inputs[k]);
+        if (!input_buffers[n_in]) {
             const void *bytes = zt_tensor_data(inputs[k]);
-            from[n_in] = lent[n_lent] = engine->vt->temp(engine, zt_tensor_type(inputs[k]), bytes);
-            good = from[n_in] != NULL;
+            input_buffers[n_in] = lent_buffers[n_lent] = engine->vt->temp(engine, zt_tensor_type(inputs[k]), bytes);
+            good = input_buffers[n_in] != NULL;
             n_lent += good;
         }
         n_in++;
@@ -109,15 +109,16 @@ zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready
     for (int k = 0; k < info->n_out && good; k++) {
         held[k] = new_held(run, engine, zt_tensor_type(outputs[k]));
         good = held[k] != NULL;
-        if (good) to[k] = held[k]->buf;
+        if (good) output_buffers[k] = held[k]->buffer;
     }
-    good = good && zt_ctx_status(run->ctx) == ZT_OK && engine->vt->enqueue(engine, ready, from, to) == ZT_OK;
-    for (int k = 0; k < n_lent; k++) engine->vt->free(engine, lent[k]);
+    good = good && zt_ctx_status(run->ctx) == ZT_OK &&
+           engine->vt->enqueue(engine, executable, input_buffers, output_buffers) == ZT_OK;
+    for (int k = 0; k < n_lent; k++) engine->vt->free(engine, lent_buffers[k]);
     for (int k = 0; k < info->n_out; k++)
         if (good)
             send_away(run, held[k], outputs[k]);
         else
-            forget(run, held[k]);
+            forget_held(run, held[k]);
     if (good && run->flush_at > 0 && ++run->waiting >= run->flush_at) return zt_run_flush(run);
     return good ? ZT_OK : zt_ctx_status(run->ctx);
 }

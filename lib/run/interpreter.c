@@ -20,66 +20,68 @@ struct zt_interpreter {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void *room(zt_interpreter *interpreter, int v)
+static void *alloc_value(zt_interpreter *interpreter, int value_id)
 {
-    if (!interpreter->value[v])
-        interpreter->value[v] = zt_calloc(interpreter->ctx, 1, zt_type_bytes(&interpreter->bound->type[v]) + 1);
-    return interpreter->value[v];
+    if (!interpreter->value[value_id])
+        interpreter->value[value_id] = zt_calloc(interpreter->ctx, 1, zt_type_bytes(&interpreter->bound->type[value_id]) + 1);
+    return interpreter->value[value_id];
 }
 
-static zt_status check(const zt_interpreter *interpreter, int v)
+static zt_status check_value(const zt_interpreter *interpreter, int value_id)
 {
-    if (v >= 0 && v < interpreter->bound->n_values) return ZT_OK;
-    return zt_fail(interpreter->ctx, ZT_EUSAGE, "value %d is not in the program", v);
+    if (value_id >= 0 && value_id < interpreter->bound->n_values) return ZT_OK;
+    return zt_fail(interpreter->ctx, ZT_EUSAGE, "value %d is not in the program", value_id);
 }
 
-zt_status zt_interpreter_put(zt_interpreter *interpreter, int v, const void *bytes)
+zt_status zt_interpreter_put(zt_interpreter *interpreter, int value_id, const void *bytes)
 {
-    zt_status status = check(interpreter, v);
+    zt_status status = check_value(interpreter, value_id);
     if (status) return status;
-    if (zt_prog_value(interpreter->prog, v)->kind == ZT_VALUE_DATA)
+    if (zt_prog_value(interpreter->prog, value_id)->kind == ZT_VALUE_DATA)
         return zt_fail(interpreter->ctx, ZT_EUSAGE, "'%s' is data: it comes from the store",
-                       zt_prog_value(interpreter->prog, v)->name);
-    if (!room(interpreter, v)) return ZT_ENOMEM;
-    memcpy(interpreter->value[v], bytes, zt_type_bytes(&interpreter->bound->type[v]));
+                       zt_prog_value(interpreter->prog, value_id)->name);
+    if (!alloc_value(interpreter, value_id)) return ZT_ENOMEM;
+    memcpy(interpreter->value[value_id], bytes, zt_type_bytes(&interpreter->bound->type[value_id]));
     return ZT_OK;
 }
 
-static void *read_data(zt_interpreter *interpreter, int v)
+static void *read_data(zt_interpreter *interpreter, int value_id)
 {
     int64_t handle;
-    const zt_type *type = &interpreter->bound->type[v];
-    const char *tensor = zt_prog_value(interpreter->prog, v)->tensor;
-    zt_status status = room(interpreter, v) ? ZT_OK : ZT_ENOMEM;
+    const zt_type *type = &interpreter->bound->type[value_id];
+    const char *tensor = zt_prog_value(interpreter->prog, value_id)->tensor;
+    zt_status status = alloc_value(interpreter, value_id) ? ZT_OK : ZT_ENOMEM;
     if (!status && zt_is_derived(tensor))
-        status = zt_constant_data_read(interpreter->chain.engine[0], tensor, type, &interpreter->store, interpreter->value[v]);
+        status = zt_constant_data_read(interpreter->chain.engine[0], tensor, type, &interpreter->store,
+                                       interpreter->value[value_id]);
     else if (!status) {
         status = zt_store_weight(interpreter->ctx, &interpreter->store, tensor, type, &handle);
         if (!status)
-            status = interpreter->store.read(interpreter->store.user, handle, 0, interpreter->value[v], zt_type_bytes(type));
+            status =
+                interpreter->store.read(interpreter->store.user, handle, 0, interpreter->value[value_id], zt_type_bytes(type));
     }
-    if (!status) return interpreter->value[v];
-    zt_free(interpreter->ctx, interpreter->value[v]);
-    return interpreter->value[v] = NULL;
+    if (!status) return interpreter->value[value_id];
+    zt_free(interpreter->ctx, interpreter->value[value_id]);
+    return interpreter->value[value_id] = NULL;
 }
 
-const void *zt_interpreter_get(zt_interpreter *interpreter, int v)
+const void *zt_interpreter_get(zt_interpreter *interpreter, int value_id)
 {
-    if (check(interpreter, v)) return NULL;
-    if (interpreter->value[v]) return interpreter->value[v];
-    const zt_value *value = zt_prog_value(interpreter->prog, v);
-    if (value->kind == ZT_VALUE_DATA) return read_data(interpreter, v);
-    if (value->kind == ZT_VALUE_STATE) return room(interpreter, v);
+    if (check_value(interpreter, value_id)) return NULL;
+    if (interpreter->value[value_id]) return interpreter->value[value_id];
+    const zt_value *value = zt_prog_value(interpreter->prog, value_id);
+    if (value->kind == ZT_VALUE_DATA) return read_data(interpreter, value_id);
+    if (value->kind == ZT_VALUE_STATE) return alloc_value(interpreter, value_id);
     zt_fail(interpreter->ctx, ZT_EUSAGE, value->kind == ZT_VALUE_IN ? "input '%s' has no value"
                                                         : "'%s' is not made yet", value->name);
     return NULL;
 }
 
-bool zt_interpreter_has(const zt_interpreter *interpreter, int v)
+bool zt_interpreter_has(const zt_interpreter *interpreter, int value_id)
 {
-    if (v < 0 || v >= interpreter->bound->n_values) return false;
-    zt_value_kind kind = zt_prog_value(interpreter->prog, v)->kind;
-    return interpreter->value[v] || kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE;
+    if (value_id < 0 || value_id >= interpreter->bound->n_values) return false;
+    zt_value_kind kind = zt_prog_value(interpreter->prog, value_id)->kind;
+    return interpreter->value[value_id] || kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE;
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -87,132 +89,134 @@ bool zt_interpreter_has(const zt_interpreter *interpreter, int v)
 /* A plan's operands, inputs first; a value that is given twice is one operand. */
 enum { MAX_OPERANDS = ZT_MAX_IN + ZT_MAX_OUT };
 
-typedef struct one {
+typedef struct single_step {
     zt_engine *engine;
     zt_type type[MAX_OPERANDS];
     zt_place place[MAX_OPERANDS];
     int value[MAX_OPERANDS]; /* the program's number */
-    int n;
+    int operand_count;
     zt_step step;
-    const void *in[MAX_OPERANDS];
-    void *out[MAX_OPERANDS];
-    zt_ebuf *buf[MAX_OPERANDS];
-    zt_run_schedule plan;
-} one;
+    const void *inputs[MAX_OPERANDS];
+    void *outputs[MAX_OPERANDS];
+    zt_ebuf *buffers[MAX_OPERANDS];
+    zt_run_schedule schedule;
+} single_step;
 
-static bool donates(const zt_step *step, int k)
+static bool is_donated(const zt_step *step, int k)
 {
     return k < zt_op_info(step->op)->def->donates;
 }
 
 /* Bytes that an op uses up, in a buffer of their own. */
-static zt_ebuf *upload(zt_interpreter *interpreter, zt_engine *engine, int v)
+static zt_ebuf *upload_copy(zt_interpreter *interpreter, zt_engine *engine, int value_id)
 {
-    const void *bytes = zt_interpreter_get(interpreter, v);
-    zt_ebuf *buffer = bytes ? engine->vt->alloc(engine, &interpreter->bound->type[v]) : NULL;
+    const void *bytes = zt_interpreter_get(interpreter, value_id);
+    zt_ebuf *buffer = bytes ? engine->vt->alloc(engine, &interpreter->bound->type[value_id]) : NULL;
     if (!buffer || engine->vt->upload(engine, buffer, bytes) == ZT_OK) return buffer;
     engine->vt->free(engine, buffer);
     return NULL;
 }
 
-static zt_ebuf *load(zt_interpreter *interpreter, zt_engine *engine, int v)
+static zt_ebuf *load_data(zt_interpreter *interpreter, zt_engine *engine, int value_id)
 {
     int64_t handle;
-    const zt_type *type = &interpreter->bound->type[v];
-    const char *tensor = zt_prog_value(interpreter->prog, v)->tensor;
+    const zt_type *type = &interpreter->bound->type[value_id];
+    const char *tensor = zt_prog_value(interpreter->prog, value_id)->tensor;
     if (zt_is_derived(tensor)) return zt_constant_data_load(engine, tensor, type, &interpreter->store);
     if (zt_store_weight(interpreter->ctx, &interpreter->store, tensor, type, &handle)) return NULL;
     return engine->vt->load(engine, type, &interpreter->store, handle);
 }
 
 /* Operand number of input k, with its place. */
-static zt_status add_input(zt_interpreter *interpreter, one *o, const zt_step *step, int k)
+static zt_status add_input(zt_interpreter *interpreter, single_step *single, const zt_step *step, int k)
 {
-    int v = step->in[k], i = 0;
-    o->step.in[k] = ZT_NONE;
-    if (v < 0) return ZT_OK;
-    while (i < o->n && o->value[i] != v) i++;
-    o->step.in[k] = i;
-    if (i < o->n) return ZT_OK;
-    o->value[o->n] = v;
-    o->type[o->n] = interpreter->bound->type[v];
-    zt_place *at = &o->place[o->n++];
-    if (donates(step, k) || zt_prog_value(interpreter->prog, v)->kind == ZT_VALUE_DATA) {
-        zt_ebuf *buffer = donates(step, k) ? upload(interpreter, o->engine, v) : load(interpreter, o->engine, v);
+    int value_id = step->in[k], operand = 0;
+    single->step.in[k] = ZT_NONE;
+    if (value_id < 0) return ZT_OK;
+    while (operand < single->operand_count && single->value[operand] != value_id) operand++;
+    single->step.in[k] = operand;
+    if (operand < single->operand_count) return ZT_OK;
+    single->value[single->operand_count] = value_id;
+    single->type[single->operand_count] = interpreter->bound->type[value_id];
+    zt_place *place = &single->place[single->operand_count++];
+    if (is_donated(step, k) || zt_prog_value(interpreter->prog, value_id)->kind == ZT_VALUE_DATA) {
+        zt_ebuf *buffer = is_donated(step, k) ? upload_copy(interpreter, single->engine, value_id)
+                                              : load_data(interpreter, single->engine, value_id);
         if (!buffer) return zt_ctx_status(interpreter->ctx) ? zt_ctx_status(interpreter->ctx) : ZT_ENOMEM;
-        *at = (zt_place){.kind = ZT_PLACE_BUF, .index = o->plan.n_bufs};
-        o->buf[o->plan.n_bufs++] = buffer;
+        *place = (zt_place){.kind = ZT_PLACE_BUF, .index = single->schedule.n_bufs};
+        single->buffers[single->schedule.n_bufs++] = buffer;
         return ZT_OK;
     }
-    *at = (zt_place){.kind = ZT_PLACE_IN, .index = o->plan.n_in};
-    o->in[o->plan.n_in++] = zt_interpreter_get(interpreter, v);
-    return o->in[o->plan.n_in - 1] ? ZT_OK : zt_ctx_status(interpreter->ctx);
+    *place = (zt_place){.kind = ZT_PLACE_IN, .index = single->schedule.n_in};
+    single->inputs[single->schedule.n_in++] = zt_interpreter_get(interpreter, value_id);
+    return single->inputs[single->schedule.n_in - 1] ? ZT_OK : zt_ctx_status(interpreter->ctx);
 }
 
-static zt_status add_output(zt_interpreter *interpreter, one *o, const zt_step *step, int k)
+static zt_status add_output(zt_interpreter *interpreter, single_step *single, const zt_step *step, int k)
 {
-    int v = step->out[k];
-    o->step.out[k] = v < 0 ? ZT_NONE : o->n;
-    if (v < 0) return ZT_OK;
-    if (!room(interpreter, v)) return ZT_ENOMEM;
-    o->value[o->n] = v;
-    o->type[o->n] = interpreter->bound->type[v];
-    zt_place *at = &o->place[o->n++];
-    if (donates(step, k)) {
-        *at = o->place[o->step.in[k]];
+    int value_id = step->out[k];
+    single->step.out[k] = value_id < 0 ? ZT_NONE : single->operand_count;
+    if (value_id < 0) return ZT_OK;
+    if (!alloc_value(interpreter, value_id)) return ZT_ENOMEM;
+    single->value[single->operand_count] = value_id;
+    single->type[single->operand_count] = interpreter->bound->type[value_id];
+    zt_place *place = &single->place[single->operand_count++];
+    if (is_donated(step, k)) {
+        *place = single->place[single->step.in[k]];
         return ZT_OK;
     }
-    *at = (zt_place){.kind = ZT_PLACE_OUT, .index = o->plan.n_out};
-    o->out[o->plan.n_out++] = interpreter->value[v];
+    *place = (zt_place){.kind = ZT_PLACE_OUT, .index = single->schedule.n_out};
+    single->outputs[single->schedule.n_out++] = interpreter->value[value_id];
     return ZT_OK;
 }
 
 /* What used-up values became, back to the host. */
-static zt_status fetch(zt_interpreter *interpreter, const one *o)
+static zt_status fetch_donated(zt_interpreter *interpreter, const single_step *single)
 {
     zt_status status = ZT_OK;
     for (int k = 0; k < ZT_MAX_OUT && !status; k++) {
-        int i = o->step.out[k];
-        if (k < zt_op_info(o->step.op)->n_out && i >= 0 && o->place[i].kind == ZT_PLACE_BUF)
-            status = o->engine->vt->download(o->engine, o->buf[o->place[i].index],
-                                        interpreter->value[o->value[i]]);
+        int i = single->step.out[k];
+        if (k < zt_op_info(single->step.op)->n_out && i >= 0 && single->place[i].kind == ZT_PLACE_BUF)
+            status = single->engine->vt->download(single->engine, single->buffers[single->place[i].index],
+                                        interpreter->value[single->value[i]]);
     }
     return status;
 }
 
-static zt_status run(zt_interpreter *interpreter, one *o, const zt_step *step)
+static zt_status run_single(zt_interpreter *interpreter, single_step *single, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);
-    zt_engine *engine = o->engine;
+    zt_engine *engine = single->engine;
     zt_status status = ZT_OK;
-    for (int k = 0; k < info->n_in && !status; k++) status = add_input(interpreter, o, step, k);
-    for (int k = 0; k < info->n_out && !status; k++) status = add_output(interpreter, o, step, k);
+    for (int k = 0; k < info->n_in && !status; k++) status = add_input(interpreter, single, step, k);
+    for (int k = 0; k < info->n_out && !status; k++) status = add_output(interpreter, single, step, k);
     if (status) return status;
-    o->plan.n_values = o->n;
-    o->plan.type = o->type;
-    o->plan.place = o->place;
-    o->plan.n_steps = 1;
-    o->plan.step = &o->step;
-    o->plan.buf = o->buf;
-    zt_executable *executable = engine->vt->prepare(engine, &o->plan);
+    single->schedule.n_values = single->operand_count;
+    single->schedule.type = single->type;
+    single->schedule.place = single->place;
+    single->schedule.n_steps = 1;
+    single->schedule.step = &single->step;
+    single->schedule.buf = single->buffers;
+    zt_executable *executable = engine->vt->prepare(engine, &single->schedule);
     if (!executable) return zt_ctx_status(interpreter->ctx);
-    status = engine->vt->replay(engine, executable, o->in, o->out, NULL);
-    if (!status) status = fetch(interpreter, o);
+    status = engine->vt->replay(engine, executable, single->inputs, single->outputs, NULL);
+    if (!status) status = fetch_donated(interpreter, single);
     engine->vt->unprepare(engine, executable);
     return status;
 }
 
 /* The engine of the chain that has a kernel for step s. */
-static zt_engine *pick(zt_interpreter *interpreter, int s, const zt_step *step)
+static zt_engine *pick_engine(zt_interpreter *interpreter, int step_index, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {0};
     for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] < 0 ? NULL : &interpreter->bound->type[step->in[k]];
-    if (zt_op_infer(interpreter->ctx, step->op, interpreter->bound->attrs[s], input_types, out)) return NULL;
-    int i = zt_chain_pick(&interpreter->chain, interpreter->strict, step->op, interpreter->bound->attrs[s], input_types, out);
+    if (zt_op_infer(interpreter->ctx, step->op, interpreter->bound->attrs[step_index], input_types, out)) return NULL;
+    int i = zt_chain_pick(&interpreter->chain, interpreter->strict, step->op, interpreter->bound->attrs[step_index],
+                          input_types, out);
     if (i < 0) return NULL;
-    interpreter->engine[s] = interpreter->chain.name[i];
+    interpreter->engine[step_index] = interpreter->chain.name[i];
     interpreter->fallbacks += i > 0;
     return interpreter->chain.engine[i];
 }
@@ -224,35 +228,35 @@ static zt_status copy_view(zt_interpreter *interpreter, const zt_step *step)
     return bytes ? zt_interpreter_put(interpreter, step->out[0], bytes) : zt_ctx_status(interpreter->ctx);
 }
 
-static zt_status run_step(zt_interpreter *interpreter, int s)
+static zt_status run_step(zt_interpreter *interpreter, int step_index)
 {
-    const zt_step *step = zt_prog_step(interpreter->prog, s);
-    one o = {.step = {.op = step->op, .attrs = interpreter->bound->attrs[s]}};
+    const zt_step *step = zt_prog_step(interpreter->prog, step_index);
+    single_step single = {.step = {.op = step->op, .attrs = interpreter->bound->attrs[step_index]}};
     if (zt_op_info(step->op)->def->flags & ZT_OPF_VIEW) return copy_view(interpreter, step);
-    o.engine = pick(interpreter, s, step);
-    zt_status bad = o.engine ? run(interpreter, &o, step) : zt_ctx_status(interpreter->ctx);
-    for (int i = 0; i < o.plan.n_bufs; i++) o.engine->vt->free(o.engine, o.buf[i]);
+    single.engine = pick_engine(interpreter, step_index, step);
+    zt_status bad = single.engine ? run_single(interpreter, &single, step) : zt_ctx_status(interpreter->ctx);
+    for (int i = 0; i < single.schedule.n_bufs; i++) single.engine->vt->free(single.engine, single.buffers[i]);
     return bad;
 }
 
-zt_status zt_interpreter_step(zt_interpreter *interpreter, int s)
+zt_status zt_interpreter_step(zt_interpreter *interpreter, int step_index)
 {
     char why[1024];
-    if (s < 0 || s >= interpreter->bound->n_steps)
-        return zt_fail(interpreter->ctx, ZT_EUSAGE, "step %d is not in the program", s);
+    if (step_index < 0 || step_index >= interpreter->bound->n_steps)
+        return zt_fail(interpreter->ctx, ZT_EUSAGE, "step %d is not in the program", step_index);
     if (zt_ctx_status(interpreter->ctx)) return zt_ctx_status(interpreter->ctx);
-    zt_status bad = run_step(interpreter, s);
+    zt_status bad = run_step(interpreter, step_index);
     if (!bad) return ZT_OK;
     snprintf(why, sizeof why, "%s", zt_ctx_error(interpreter->ctx));
     zt_ctx_clear(interpreter->ctx);
-    return zt_fail(interpreter->ctx, bad, "step %d, '%s': %s", s,
-                   zt_prog_value(interpreter->prog, zt_prog_step(interpreter->prog, s)->out[0])->name, why);
+    return zt_fail(interpreter->ctx, bad, "step %d, '%s': %s", step_index,
+                   zt_prog_value(interpreter->prog, zt_prog_step(interpreter->prog, step_index)->out[0])->name, why);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
 zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_binding *bindings,
-                      int n, bool strict)
+                      int binding_count, bool strict)
 {
     zt_interpreter *interpreter = zt_calloc(engine->ctx, 1, sizeof *interpreter);
     if (!interpreter) return NULL;
@@ -261,7 +265,7 @@ zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, c
     interpreter->strict = strict;
     if (store) interpreter->store = *store;
     zt_chain_init(&interpreter->chain, engine);
-    interpreter->bound = zt_prog_bind(program, bindings, n);
+    interpreter->bound = zt_prog_bind(program, bindings, binding_count);
     if (interpreter->bound) {
         interpreter->value = zt_calloc(interpreter->ctx, (size_t)interpreter->bound->n_values + 1, sizeof *interpreter->value);
         interpreter->engine = zt_calloc(interpreter->ctx, (size_t)interpreter->bound->n_steps + 1, sizeof *interpreter->engine);
@@ -274,7 +278,8 @@ zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, c
 void zt_interpreter_close(zt_interpreter *interpreter)
 {
     if (!interpreter) return;
-    for (int v = 0; interpreter->value && v < interpreter->bound->n_values; v++) zt_free(interpreter->ctx, interpreter->value[v]);
+    for (int value_id = 0; interpreter->value && value_id < interpreter->bound->n_values; value_id++)
+        zt_free(interpreter->ctx, interpreter->value[value_id]);
     zt_free(interpreter->ctx, interpreter->value);
     zt_free(interpreter->ctx, interpreter->engine);
     zt_bound_free(interpreter->bound);
@@ -286,9 +291,11 @@ zt_ctx *zt_interpreter_ctx(const zt_interpreter *interpreter) { return interpret
 const zt_prog *zt_interpreter_prog(const zt_interpreter *interpreter) { return interpreter->prog; }
 const zt_bound *zt_interpreter_bound(const zt_interpreter *interpreter) { return interpreter->bound; }
 
-const char *zt_interpreter_engine(const zt_interpreter *interpreter, int s)
+const char *zt_interpreter_engine(const zt_interpreter *interpreter, int step_index)
 {
-    return s >= 0 && s < interpreter->bound->n_steps && interpreter->engine[s] ? interpreter->engine[s] : "";
+    return step_index >= 0 && step_index < interpreter->bound->n_steps && interpreter->engine[step_index]
+               ? interpreter->engine[step_index]
+               : "";
 }
 
 int zt_interpreter_fallbacks(const zt_interpreter *interpreter) { return interpreter->fallbacks; }

@@ -36,18 +36,18 @@ void zt_pages_close(zt_pages *pages); /* NULL: nothing */
 int zt_pages_begin(zt_pages *pages);
 /* Gives the sequence blocks for n positions in all, so that appends up to n cannot fail. ZT_ENOMEM:
  * too few blocks are free; ZT_EUSAGE: seq is not in use. */
-zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t n);
+zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t count);
 /* Appends n positions. pos[n] gets the positions, seqs[n] the sequence's number n times; NULL: not
  * wanted. ZT_ENOMEM: too few blocks are free; ZT_EUSAGE: seq is not in use, or n below 0. */
-zt_status zt_pages_append(zt_pages *pages, int seq, int64_t n, int32_t *pos, int32_t *seqs);
+zt_status zt_pages_append(zt_pages *pages, int seq, int64_t count, int32_t *positions, int32_t *seqs);
 /* Keeps at most the first n positions; fewer where n is inside a block that another sequence
  * shares, since appends would write there. Returns how many are kept; -1: seq is not in use, or n
  * below 0 (ZT_EUSAGE). */
-int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t n);
+int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t count);
 /* Begins a sequence with seq's first n positions, rounded down to whole blocks, which both share.
  * Returns its number (zt_pages_length says how many positions it has); -1: failed, as begin, or seq
  * is not in use. */
-int zt_pages_share(zt_pages *pages, int seq, int64_t n);
+int zt_pages_share(zt_pages *pages, int seq, int64_t count);
 void zt_pages_end(zt_pages *pages, int seq); /* frees its blocks; a number not in use: nothing */
 
 int64_t zt_pages_length(const zt_pages *pages, int seq); /* positions; -1: not in use */

@@ -14,19 +14,19 @@ enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
 const zt_pass *zt_pass_at(int i) { return i >= 0 && i < N_PASSES ? passes[i] : NULL; }
 
-int zt_pass_find(const char *name, size_t n)
+int zt_pass_find(const char *name, size_t length)
 {
     for (int i = 0; i < N_PASSES; i++)
-        if (strlen(passes[i]->name) == n && !memcmp(passes[i]->name, name, n)) return i;
+        if (strlen(passes[i]->name) == length && !memcmp(passes[i]->name, name, length)) return i;
     return -1;
 }
 
 int zt_prog_kernels(const zt_prog *program)
 {
-    int n = 0;
-    for (int s = 0; s < zt_prog_n_steps(program); s++)
-        n += !(zt_op_info(zt_prog_step(program, s)->op)->def->flags & ZT_OPF_VIEW);
-    return n;
+    int kernel_count = 0;
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++)
+        kernel_count += !(zt_op_info(zt_prog_step(program, step_index)->op)->def->flags & ZT_OPF_VIEW);
+    return kernel_count;
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -35,36 +35,36 @@ int zt_prog_kernels(const zt_prog *program)
 static double bytes_of(const zt_prog *program, const zt_bound *bound)
 {
     double sum = 0;
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
         const zt_type *input_types[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT] = {{0}};
         for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] < 0 ? NULL : &bound->type[step->in[k]];
         for (int k = 0; k < info->n_out; k++)
             if (step->out[k] >= 0) out[k] = bound->type[step->out[k]];
-        sum += zt_op_bytes(step->op, bound->attrs[s], input_types, out);
+        sum += zt_op_bytes(step->op, bound->attrs[step_index], input_types, out);
     }
     return sum;
 }
 
-zt_status zt_pass_measure(const zt_prog *program, const zt_pass_opts *options, zt_pass_figures *f)
+zt_status zt_pass_measure(const zt_prog *program, const zt_pass_opts *options, zt_pass_figures *figures)
 {
     zt_chain chain;
     zt_partition cut;
-    *f = (zt_pass_figures){0};
+    *figures = (zt_pass_figures){0};
     if (!options->engine) return ZT_OK;
     zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
     if (!bound) return zt_ctx_status(options->engine->ctx);
     zt_chain_init(&chain, options->engine);
     zt_status status = zt_partition_make(&cut, &chain, bound, false, NULL, NULL);
-    if (!status) f->segments = cut.n_segments;
-    if (!status) f->fallbacks = cut.fallbacks;
-    if (!status) f->bytes = bytes_of(program, bound);
-    for (int i = 0; i < f->segments; i++) {
-        if (cut.segment[i].arena_bytes <= f->arena) continue;
-        f->arena = cut.segment[i].arena_bytes;
-        f->bound = cut.segment[i].liveness_bytes;
+    if (!status) figures->segments = cut.n_segments;
+    if (!status) figures->fallbacks = cut.fallbacks;
+    if (!status) figures->bytes = bytes_of(program, bound);
+    for (int i = 0; i < figures->segments; i++) {
+        if (cut.segment[i].arena_bytes <= figures->arena) continue;
+        figures->arena = cut.segment[i].arena_bytes;
+        figures->bound = cut.segment[i].liveness_bytes;
     }
     zt_partition_free(&cut);
     zt_chain_fini(&chain);
@@ -73,49 +73,49 @@ zt_status zt_pass_measure(const zt_prog *program, const zt_pass_opts *options, z
 }
 
 /* What is after a pass, as long as it did nothing what was before it. */
-static zt_status tell_after(const zt_prog *program, const zt_pass_opts *options, zt_pass_report *r)
+static zt_status tell_after(const zt_prog *program, const zt_pass_opts *options, zt_pass_report *report)
 {
-    zt_pass_figures f;
-    zt_status status = zt_pass_measure(program, options, &f);
-    r->kernels_after = zt_prog_kernels(program);
-    r->arena_after = f.arena;
-    r->bound_after = f.bound;
-    r->segments_after = f.segments;
-    r->fallbacks = f.fallbacks;
-    r->bytes_after = f.bytes;
+    zt_pass_figures figures;
+    zt_status status = zt_pass_measure(program, options, &figures);
+    report->kernels_after = zt_prog_kernels(program);
+    report->arena_after = figures.arena;
+    report->bound_after = figures.bound;
+    report->segments_after = figures.segments;
+    report->fallbacks = figures.fallbacks;
+    report->bytes_after = figures.bytes;
     return status;
 }
 
-static zt_status tell_before(const zt_prog *program, const zt_pass_opts *options, zt_pass_report *r)
+static zt_status tell_before(const zt_prog *program, const zt_pass_opts *options, zt_pass_report *report)
 {
-    *r = (zt_pass_report){0};
-    zt_status status = tell_after(program, options, r);
-    r->kernels_before = r->kernels_after;
-    r->arena_before = r->arena_after;
-    r->segments_before = r->segments_after;
-    r->bytes_before = r->bytes_after;
+    *report = (zt_pass_report){0};
+    zt_status status = tell_after(program, options, report);
+    report->kernels_before = report->kernels_after;
+    report->arena_before = report->arena_after;
+    report->segments_before = report->segments_after;
+    report->bytes_before = report->bytes_after;
     return status;
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
-static zt_status run_pass(zt_ctx *ctx, int i, const zt_pass_opts *options, zt_prog **p,
+static zt_status run_pass(zt_ctx *ctx, int pass_index, const zt_pass_opts *options, zt_prog **program,
                           zt_pass_report *report)
 {
     zt_prog *next = NULL;
-    zt_status status = report ? tell_before(*p, options, report) : ZT_OK;
-    if (status || options->off >> i & 1) return status;
+    zt_status status = report ? tell_before(*program, options, report) : ZT_OK;
+    if (status || options->off >> pass_index & 1) return status;
     double from = zt_seconds();
-    status = passes[i]->run(ctx, *p, options, &next);
+    status = passes[pass_index]->run(ctx, *program, options, &next);
     double seconds = zt_seconds() - from;
     if (next) {
-        zt_prog_free(*p);
-        *p = next;
+        zt_prog_free(*program);
+        *program = next;
     }
     if (status || !report) return status;
     report->ran = true;
     report->seconds = seconds;
-    return tell_after(*p, options, report);
+    return tell_after(*program, options, report);
 }
 
 zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts,

@@ -47,7 +47,7 @@ struct zt_pass {
 };
 
 const zt_pass *zt_pass_at(int i); /* row i of the table, static; NULL past the last; at most 32 */
-int zt_pass_find(const char *name, size_t n); /* index of the pass named by these n bytes, or -1 */
+int zt_pass_find(const char *name, size_t length); /* index of the pass named by these n bytes, or -1 */
 
 /* What a pass saved, under the sample's numbers. Kernels are steps that are not views. */
 typedef struct zt_pass_report {

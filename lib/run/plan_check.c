@@ -7,131 +7,133 @@
 
 enum { ALIGN = 64 };
 
-zt_status zt_plan_layout_parts(const zt_plan_layout *st, const zt_partition *cut, const zt_chain *chain)
+zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition *partition, const zt_chain *chain)
 {
     zt_ctx *ctx = chain->engine[0]->ctx;
-    if (st->n_splits != cut->n_segments)
-        return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", st->where,
-                       st->n_splits, cut->n_segments);
-    for (int i = 0; i < st->n_splits; i++) {
-        const zt_plan_layout_part *a = &st->split[i];
-        const zt_segment *segment = &cut->segment[i];
-        const char *engine = segment->engine ? chain->name[segment->engine] : st->engine;
-        if (a->first == segment->first && a->last == segment->last && !strcmp(a->engine, engine)) continue;
+    if (layout->n_splits != partition->n_segments)
+        return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", layout->where,
+                       layout->n_splits, partition->n_segments);
+    for (int i = 0; i < layout->n_splits; i++) {
+        const zt_plan_layout_part *part = &layout->split[i];
+        const zt_segment *segment = &partition->segment[i];
+        const char *engine = segment->engine ? chain->name[segment->engine] : layout->engine;
+        if (part->first == segment->first && part->last == segment->last && !strcmp(part->engine, engine)) continue;
         return zt_fail(ctx, ZT_EDATA, "%s: the plan splits %s %d..%d, its program %s %d..%d",
-                       st->where, a->engine, a->first, a->last, engine, segment->first, segment->last);
+                       layout->where, part->engine, part->first, part->last, engine, segment->first, segment->last);
     }
     return ZT_OK;
 }
 
 /* One segment's places against its lives. */
-typedef struct check {
-    const zt_plan_layout *st;
-    const zt_prog *p;
+typedef struct place_check {
+    const zt_plan_layout *layout;
+    const zt_prog *program;
     zt_ctx *ctx;
-    const zt_plan_layout_place **of; /* [values]: the place stated, or NULL */
-    const int *heir;
-} check;
+    const zt_plan_layout_place **places; /* [values]: the place stated, or NULL */
+    const int *heirs;
+} place_check;
 
-static zt_status refuse(const check *c, int v, const char *wrong)
+static zt_status refuse_place(const place_check *check, int value_id, const char *wrong)
 {
-    return zt_fail(c->ctx, ZT_EDATA, "%s: value '%s' %s", c->st->where,
-                   zt_prog_value(c->p, v)->name, wrong);
+    return zt_fail(check->ctx, ZT_EDATA, "%s: value '%s' %s", check->layout->where,
+                   zt_prog_value(check->program, value_id)->name, wrong);
 }
 
-static zt_status note_places(const check *c, const zt_plan_layout_part *split, zt_status status)
+static zt_status note_places(const place_check *check, const zt_plan_layout_part *split, zt_status status)
 {
-    for (int i = 0; i < split->n_at && !status; i++) {
-        const zt_plan_layout_place *a = &c->st->at[split->first_at + i];
-        if (c->of[a->value]) status = refuse(c, a->value, "has two places");
-        c->of[a->value] = a;
+    for (int i = 0; i < split->n_places && !status; i++) {
+        const zt_plan_layout_place *place = &check->layout->places[split->first_place + i];
+        if (check->places[place->value]) status = refuse_place(check, place->value, "has two places");
+        check->places[place->value] = place;
     }
     return status;
 }
 
-static zt_status take_offset(const check *c, zt_live_range *l, size_t *end)
+static zt_status use_stated_offset(const place_check *check, zt_live_range *range, size_t *end)
 {
-    const zt_plan_layout_place *a = c->of[l->root];
-    if (!a) return refuse(c, l->root, "has no place");
-    if (a->over >= 0) return refuse(c, l->root, "cannot be over another");
-    if (a->bytes != l->bytes) return refuse(c, l->root, "is of another size");
-    if (a->offset % ALIGN || a->offset > SIZE_MAX - a->bytes)
-        return refuse(c, l->root, "has no offset that is possible");
-    l->offset = a->offset;
-    if (a->offset + a->bytes > *end) *end = a->offset + a->bytes;
+    const zt_plan_layout_place *place = check->places[range->root];
+    if (!place) return refuse_place(check, range->root, "has no place");
+    if (place->over >= 0) return refuse_place(check, range->root, "cannot be over another");
+    if (place->bytes != range->bytes) return refuse_place(check, range->root, "is of another size");
+    if (place->offset % ALIGN || place->offset > SIZE_MAX - place->bytes)
+        return refuse_place(check, range->root, "has no offset that is possible");
+    range->offset = place->offset;
+    if (place->offset + place->bytes > *end) *end = place->offset + place->bytes;
     return ZT_OK;
 }
 
 /* Those that took over another's bytes say so. */
-static zt_status check_heirs(const check *c, int n_values, int *n)
+static zt_status check_heirs(const place_check *check, int n_values, int *heir_count)
 {
-    for (int v = 0; v < n_values; v++) {
-        const zt_plan_layout_place *a = c->of[v];
-        if (c->heir[v] < 0) continue;
-        ++*n;
-        if (!a) return refuse(c, v, "has no place");
-        const zt_plan_layout_place *under = c->of[c->heir[v]];
-        if (a->over != c->heir[v] || !under || under->offset != a->offset ||
-            under->bytes != a->bytes)
-            return refuse(c, v, "is not over the value that it takes over");
+    for (int value_id = 0; value_id < n_values; value_id++) {
+        const zt_plan_layout_place *place = check->places[value_id];
+        if (check->heirs[value_id] < 0) continue;
+        ++*heir_count;
+        if (!place) return refuse_place(check, value_id, "has no place");
+        const zt_plan_layout_place *under = check->places[check->heirs[value_id]];
+        if (place->over != check->heirs[value_id] || !under || under->offset != place->offset ||
+            under->bytes != place->bytes)
+            return refuse_place(check, value_id, "is not over the value that it takes over");
     }
     return ZT_OK;
 }
 
 static int by_birth(const void *left, const void *right)
 {
-    const zt_live_range *x = left, *y = right;
-    return x->born != y->born ? x->born - y->born : x->root - y->root;
+    const zt_live_range *left_range = left, *right_range = right;
+    return left_range->born != right_range->born ? left_range->born - right_range->born : left_range->root - right_range->root;
 }
 
 /* In the order of birth, beside those alive, which are sorted by offset. */
-static zt_status check_overlaps(const check *c, zt_live_range *life, int n, int *near)
+static zt_status check_overlaps(const place_check *check, zt_live_range *ranges, int range_count, int *alive)
 {
     int n_near = 0;
-    qsort(life, (size_t)n, sizeof *life, by_birth);
-    for (int i = 0; i < n; i++) {
-        int kept = 0, at;
+    qsort(ranges, (size_t)range_count, sizeof *ranges, by_birth);
+    for (int i = 0; i < range_count; i++) {
+        int kept = 0, position;
         for (int k = 0; k < n_near; k++)
-            if (life[near[k]].dies >= life[i].born) near[kept++] = near[k];
-        for (at = kept; at > 0 && life[near[at - 1]].offset > life[i].offset; at--)
-            near[at] = near[at - 1];
-        near[at] = i;
+            if (ranges[alive[k]].dies >= ranges[i].born) alive[kept++] = alive[k];
+        for (position = kept; position > 0 && ranges[alive[position - 1]].offset > ranges[i].offset; position--)
+            alive[position] = alive[position - 1];
+        alive[position] = i;
         n_near = kept + 1;
         int other = -1;
-        if (at > 0 && life[near[at - 1]].offset + life[near[at - 1]].bytes > life[i].offset)
-            other = near[at - 1];
-        if (at < kept && life[i].offset + life[i].bytes > life[near[at + 1]].offset)
-            other = near[at + 1];
+        if (position > 0 && ranges[alive[position - 1]].offset + ranges[alive[position - 1]].bytes > ranges[i].offset)
+            other = alive[position - 1];
+        if (position < kept && ranges[i].offset + ranges[i].bytes > ranges[alive[position + 1]].offset)
+            other = alive[position + 1];
         if (other < 0) continue;
-        return zt_fail(c->ctx, ZT_EDATA, "%s: values '%s' and '%s' overlap", c->st->where,
-                       zt_prog_value(c->p, life[other].root)->name,
-                       zt_prog_value(c->p, life[i].root)->name);
+        return zt_fail(check->ctx, ZT_EDATA, "%s: values '%s' and '%s' overlap", check->layout->where,
+                       zt_prog_value(check->program, ranges[other].root)->name,
+                       zt_prog_value(check->program, ranges[i].root)->name);
     }
     return ZT_OK;
 }
 
-zt_status zt_plan_layout_apply(const zt_plan_layout *st, const zt_partition *cut, int i, const zt_bound *b,
-                          zt_live_range *life, int n, size_t *arena, size_t *bound)
+zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition *partition, int segment_index,
+                               const zt_bound *bound, zt_live_range *ranges, int range_count, size_t *arena_bytes,
+                               size_t *liveness_bytes)
 {
-    const zt_plan_layout_part *split = &st->split[i];
-    check c = {.st = st, .p = b->prog, .ctx = st->ctx, .heir = cut->segment[i].over};
-    size_t values = (size_t)b->n_values + 1, end = 0;
+    const zt_plan_layout_part *split = &layout->split[segment_index];
+    place_check check = {
+        .layout = layout, .program = bound->prog, .ctx = layout->ctx, .heirs = partition->segment[segment_index].over};
+    size_t values = (size_t)bound->n_values + 1, end = 0;
     int n_heirs = 0;
-    c.of = zt_arena_alloc(cut->memory, values * sizeof *c.of);
-    int *near = zt_arena_alloc(cut->memory, ((size_t)n + 1) * sizeof *near);
-    if (!c.of || !near) return ZT_ENOMEM;
-    memset(c.of, 0, values * sizeof *c.of);
-    zt_status status = note_places(&c, split, ZT_OK);
-    for (int k = 0; k < n && !status; k++) status = take_offset(&c, &life[k], &end);
-    if (!status) status = check_heirs(&c, b->n_values, &n_heirs);
-    if (!status && n + n_heirs != split->n_at)
-        status = zt_fail(c.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", st->where,
-                    split->n_at, n + n_heirs);
+    check.places = zt_arena_alloc(partition->memory, values * sizeof *check.places);
+    int *near = zt_arena_alloc(partition->memory, ((size_t)range_count + 1) * sizeof *near);
+    if (!check.places || !near) return ZT_ENOMEM;
+    memset(check.places, 0, values * sizeof *check.places);
+    zt_status status = note_places(&check, split, ZT_OK);
+    for (int k = 0; k < range_count && !status; k++) status = use_stated_offset(&check, &ranges[k], &end);
+    if (!status) status = check_heirs(&check, bound->n_values, &n_heirs);
+    if (!status && range_count + n_heirs != split->n_places)
+        status = zt_fail(check.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", layout->where,
+                    split->n_places, range_count + n_heirs);
     if (!status && end != split->arena)
-        status = zt_fail(c.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", st->where,
+        status = zt_fail(check.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", layout->where,
                     split->arena, end);
-    if (!status) status = check_overlaps(&c, life, n, near);
-    *arena = split->arena;
-    *bound = split->bound;
+    if (!status) status = check_overlaps(&check, ranges, range_count, near);
+    *arena_bytes = split->arena;
+    *liveness_bytes = split->bound;
     return status;
 }

@@ -41,7 +41,7 @@ zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *op
 
 /* Parses n bytes of text. `name` is for messages and only read here. NULL with ZT_EDATA: not a
  * valid program or plan, an unknown pass or engine, or a malformed number. */
-zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
+zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t length);
 void zt_plan_file_free(zt_plan_file *plan); /* and its program; NULL: nothing */
 /* What the plan holds; the program and the name live as long as it does. */
 const zt_prog *zt_plan_file_prog(const zt_plan_file *plan);

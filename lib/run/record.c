@@ -27,213 +27,213 @@ struct zt_recorder {
     zt_arena *memory;
     zt_map *by_tensor; /* pointer -> address of its `seen` */
     seen **list;
-    size_t n, cap;
+    size_t seen_count, capacity;
     int n_in, n_state;
 };
 
 zt_recorder *zt_recorder_new(zt_ctx *ctx)
 {
-    zt_recorder *rec = zt_calloc(ctx, 1, sizeof *rec);
-    if (!rec) return NULL;
-    rec->ctx = ctx;
-    rec->prog = zt_prog_new(ctx);
-    rec->memory = zt_arena_new(ctx, 0);
-    rec->by_tensor = zt_map_new(ctx, 64);
-    if (rec->prog && rec->memory && rec->by_tensor) return rec;
-    zt_recorder_free(rec);
+    zt_recorder *recorder = zt_calloc(ctx, 1, sizeof *recorder);
+    if (!recorder) return NULL;
+    recorder->ctx = ctx;
+    recorder->prog = zt_prog_new(ctx);
+    recorder->memory = zt_arena_new(ctx, 0);
+    recorder->by_tensor = zt_map_new(ctx, 64);
+    if (recorder->prog && recorder->memory && recorder->by_tensor) return recorder;
+    zt_recorder_free(recorder);
     return NULL;
 }
 
-void zt_recorder_free(zt_recorder *rec)
+void zt_recorder_free(zt_recorder *recorder)
 {
-    if (!rec) return;
-    for (size_t i = 0; i < rec->n; i++) zt_tensor_unref(rec->list[i]->tensor);
-    zt_free(rec->ctx, rec->list);
-    zt_map_free(rec->by_tensor);
-    zt_arena_free(rec->memory);
-    zt_prog_free(rec->prog);
-    zt_free(rec->ctx, rec);
+    if (!recorder) return;
+    for (size_t i = 0; i < recorder->seen_count; i++) zt_tensor_unref(recorder->list[i]->tensor);
+    zt_free(recorder->ctx, recorder->list);
+    zt_map_free(recorder->by_tensor);
+    zt_arena_free(recorder->memory);
+    zt_prog_free(recorder->prog);
+    zt_free(recorder->ctx, recorder);
 }
 
-static seen *find(const zt_recorder *rec, const zt_tensor *tensor)
+static seen *find_seen(const zt_recorder *recorder, const zt_tensor *tensor)
 {
-    int64_t at;
-    if (!zt_map_get(rec->by_tensor, (const char *)&tensor, sizeof tensor, &at)) return NULL;
-    return rec->list[at];
+    int64_t address;
+    if (!zt_map_get(recorder->by_tensor, (const char *)&tensor, sizeof tensor, &address)) return NULL;
+    return recorder->list[address];
 }
 
-static seen *remember(zt_recorder *rec, zt_tensor *tensor, int value, int state)
+static seen *add_seen(zt_recorder *recorder, zt_tensor *tensor, int value, int state)
 {
-    if (rec->n == rec->cap) {
-        size_t cap = rec->cap ? rec->cap * 2 : 64;
-        seen **list = zt_realloc(rec->ctx, rec->list, cap * sizeof *list);
+    if (recorder->seen_count == recorder->capacity) {
+        size_t cap = recorder->capacity ? recorder->capacity * 2 : 64;
+        seen **list = zt_realloc(recorder->ctx, recorder->list, cap * sizeof *list);
         if (!list) return NULL;
-        rec->list = list;
-        rec->cap = cap;
+        recorder->list = list;
+        recorder->capacity = cap;
     }
-    seen *s = zt_arena_alloc(rec->memory, sizeof *s);
-    if (!s) return NULL;
-    *s = (seen){tensor, value, state, HOLDS};
-    if (zt_map_put(rec->by_tensor, (const char *)&s->tensor, sizeof s->tensor, (int64_t)rec->n))
+    seen *entry = zt_arena_alloc(recorder->memory, sizeof *entry);
+    if (!entry) return NULL;
+    *entry = (seen){tensor, value, state, HOLDS};
+    if (zt_map_put(recorder->by_tensor, (const char *)&entry->tensor, sizeof entry->tensor, (int64_t)recorder->seen_count))
         return NULL;
     zt_tensor_ref(tensor);
-    return rec->list[rec->n++] = s;
+    return recorder->list[recorder->seen_count++] = entry;
 }
 
 /* The value of an input; of one not seen before, a new declaration. */
-static int value_of(zt_recorder *rec, zt_tensor *tensor, bool donated)
+static int value_of(zt_recorder *recorder, zt_tensor *tensor, bool donated)
 {
     char name[32], text[ZT_TYPE_TEXT];
-    const seen *s = find(rec, tensor);
+    const seen *entry = find_seen(recorder, tensor);
     const zt_type *type = zt_tensor_type(tensor);
-    if (s && s->fate == HOLDS) return s->value;
-    if (s && s->fate == OVERWRITTEN) {
-        zt_fail(rec->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it",
+    if (entry && entry->fate == HOLDS) return entry->value;
+    if (entry && entry->fate == OVERWRITTEN) {
+        zt_fail(recorder->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it",
                 zt_type_text(type, text));
         return -1;
     }
-    snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? rec->n_state++ : rec->n_in++);
-    int v = donated ? zt_prog_state(rec->prog, name, type->dtype, type->rank, type->dim)
-                    : zt_prog_in(rec->prog, name, type->dtype, type->rank, type->dim);
-    return v < 0 || !remember(rec, tensor, v, donated ? v : -1) ? -1 : v;
+    snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? recorder->n_state++ : recorder->n_in++);
+    int value_id = donated ? zt_prog_state(recorder->prog, name, type->dtype, type->rank, type->dim)
+                    : zt_prog_in(recorder->prog, name, type->dtype, type->rank, type->dim);
+    return value_id < 0 || !add_seen(recorder, tensor, value_id, donated ? value_id : -1) ? -1 : value_id;
 }
 
-zt_status zt_recorder_freeze(zt_recorder *rec, zt_tensor *t, const char *tensor)
+zt_status zt_recorder_freeze(zt_recorder *recorder, zt_tensor *frozen, const char *tensor)
 {
     char name[32];
-    const zt_type *type = zt_tensor_type(t);
-    if (find(rec, t))
-        return zt_fail(rec->ctx, ZT_EUSAGE, "a tensor is frozen before an op uses it, and once");
-    snprintf(name, sizeof name, "w%d", zt_prog_count(rec->prog, ZT_VALUE_DATA));
-    int v = zt_prog_data(rec->prog, name, type->dtype, type->rank, type->dim, tensor);
-    return v < 0 || !remember(rec, t, v, -1) ? zt_ctx_status(rec->ctx) : ZT_OK;
+    const zt_type *type = zt_tensor_type(frozen);
+    if (find_seen(recorder, frozen))
+        return zt_fail(recorder->ctx, ZT_EUSAGE, "a tensor is frozen before an op uses it, and once");
+    snprintf(name, sizeof name, "w%d", zt_prog_count(recorder->prog, ZT_VALUE_DATA));
+    int value_id = zt_prog_data(recorder->prog, name, type->dtype, type->rank, type->dim, tensor);
+    return value_id < 0 || !add_seen(recorder, frozen, value_id, -1) ? zt_ctx_status(recorder->ctx) : ZT_OK;
 }
 
-static void overwritten(zt_recorder *rec, const zt_tensor *dst, fate how)
+static void mark_overwritten(zt_recorder *recorder, const zt_tensor *target, fate how)
 {
-    for (size_t i = 0; i < rec->n; i++)
-        if (rec->list[i]->fate == HOLDS && zt_shares_bytes(rec->list[i]->tensor, dst))
-            rec->list[i]->fate = how;
+    for (size_t i = 0; i < recorder->seen_count; i++)
+        if (recorder->list[i]->fate == HOLDS && zt_shares_bytes(recorder->list[i]->tensor, target))
+            recorder->list[i]->fate = how;
 }
 
-void zt_recorder_wrote(zt_recorder *rec, const zt_tensor *dst) { overwritten(rec, dst, CHANGED); }
+void zt_recorder_wrote(zt_recorder *recorder, const zt_tensor *dst) { mark_overwritten(recorder, dst, CHANGED); }
 
-zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *inputs,
+zt_status zt_recorder_op(zt_recorder *recorder, zt_op op, const void *attrs, zt_tensor *const *inputs,
                          zt_tensor *const *outputs, bool into)
 {
     const zt_opinfo *info = zt_op_info(op);
     const int donates = info->def->donates;
     int values[ZT_MAX_IN], made[ZT_MAX_OUT];
     for (int k = 0; k < info->n_in; k++) {
-        values[k] = inputs[k] ? value_of(rec, inputs[k], k < donates) : ZT_NONE;
-        if (values[k] == -1) return zt_ctx_status(rec->ctx);
+        values[k] = inputs[k] ? value_of(recorder, inputs[k], k < donates) : ZT_NONE;
+        if (values[k] == -1) return zt_ctx_status(recorder->ctx);
     }
-    zt_status status = zt_prog_op(rec->prog, op, attrs, values, NULL, made);
-    if (!status && into) overwritten(rec, outputs[0], OVERWRITTEN);
+    zt_status status = zt_prog_op(recorder->prog, op, attrs, values, NULL, made);
+    if (!status && into) mark_overwritten(recorder, outputs[0], OVERWRITTEN);
     for (int k = 0; k < info->n_out && !status; k++) {
-        seen *from = k < donates ? find(rec, inputs[k]) : NULL, *old = find(rec, outputs[k]);
+        seen *from = k < donates ? find_seen(recorder, inputs[k]) : NULL, *old = find_seen(recorder, outputs[k]);
         int state = from ? from->state : -1;
         if (old) /* written again through zt_run_into */
             *old = (seen){old->tensor, made[k], state, HOLDS};
-        else if (!remember(rec, outputs[k], made[k], state))
-            status = zt_ctx_status(rec->ctx);
+        else if (!add_seen(recorder, outputs[k], made[k], state))
+            status = zt_ctx_status(recorder->ctx);
     }
     return status;
 }
 
 /* Each state keeps the last value that descends from it. */
-static zt_status keep_states(zt_recorder *rec)
+static zt_status keep_states(zt_recorder *recorder)
 {
-    for (size_t i = rec->n; i-- > 0;) {
-        const seen *s = rec->list[i];
-        if (s->state < 0 || s->value == s->state) continue;
-        if (zt_prog_value(rec->prog, s->state)->keep >= 0) continue;
-        zt_status status = zt_prog_keep(rec->prog, s->state, s->value);
+    for (size_t i = recorder->seen_count; i-- > 0;) {
+        const seen *entry = recorder->list[i];
+        if (entry->state < 0 || entry->value == entry->state) continue;
+        if (zt_prog_value(recorder->prog, entry->state)->keep >= 0) continue;
+        zt_status status = zt_prog_keep(recorder->prog, entry->state, entry->value);
         if (status) return status;
     }
     return ZT_OK;
 }
 
-zt_prog *zt_recorder_take(zt_recorder *rec, zt_tensor *const *outs, int n_outs)
+zt_prog *zt_recorder_take(zt_recorder *recorder, zt_tensor *const *outs, int n_outs)
 {
     char name[32];
-    if (zt_ctx_status(rec->ctx) || keep_states(rec)) return NULL;
+    if (zt_ctx_status(recorder->ctx) || keep_states(recorder)) return NULL;
     for (int i = 0; i < n_outs; i++) {
-        int v = outs[i] ? value_of(rec, outs[i], false) : -1;
+        int value_id = outs[i] ? value_of(recorder, outs[i], false) : -1;
         snprintf(name, sizeof name, "out%d", i);
-        if (v < 0 || zt_prog_out(rec->prog, name, v)) return NULL;
+        if (value_id < 0 || zt_prog_out(recorder->prog, name, value_id)) return NULL;
     }
-    zt_prog *program = rec->prog;
-    rec->prog = NULL;
+    zt_prog *program = recorder->prog;
+    recorder->prog = NULL;
     return program;
 }
 
 /* ---- frozen tensors -------------------------------------------------------------------------- */
 
 /* The tensor of data value v: what it holds must still be that. */
-static zt_tensor *frozen(const zt_recorder *rec, int v)
+static zt_tensor *find_frozen(const zt_recorder *recorder, int value_id)
 {
-    for (size_t i = 0; i < rec->n; i++)
-        if (rec->list[i]->value == v && rec->list[i]->fate == HOLDS) return rec->list[i]->tensor;
-    zt_fail(rec->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over",
-            zt_prog_value(rec->prog, v)->tensor);
+    for (size_t i = 0; i < recorder->seen_count; i++)
+        if (recorder->list[i]->value == value_id && recorder->list[i]->fate == HOLDS) return recorder->list[i]->tensor;
+    zt_fail(recorder->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over",
+            zt_prog_value(recorder->prog, value_id)->tensor);
     return NULL;
 }
 
-static zt_status put_frozen(const zt_recorder *rec, zt_writer *w, int n)
+static zt_status put_frozen(const zt_recorder *recorder, zt_writer *writer, int count)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < n && !status; i++) {
-        zt_tensor *tensor = frozen(rec, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
+    for (int i = 0; i < count && !status; i++) {
+        zt_tensor *tensor = find_frozen(recorder, zt_prog_nth(recorder->prog, ZT_VALUE_DATA, i));
         const void *data = tensor ? zt_tensor_data(tensor) : NULL;
-        status = zt_ctx_status(rec->ctx);
-        if (!status) status = zt_writer_put(w, data, zt_tensor_bytes(tensor));
+        status = zt_ctx_status(recorder->ctx);
+        if (!status) status = zt_writer_put(writer, data, zt_tensor_bytes(tensor));
     }
     return status;
 }
 
-zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force)
+zt_status zt_recorder_save(const zt_recorder *recorder, const char *path, bool force)
 {
-    int n = zt_prog_count(rec->prog, ZT_VALUE_DATA);
-    zt_checkpoint_opts o = {.force = force};
-    zt_entry *e = zt_calloc(rec->ctx, (size_t)n + 1, sizeof *e);
-    zt_meta *meta = zt_meta_new(rec->ctx);
-    for (int i = 0; e && i < n; i++) {
-        const zt_value *value = zt_prog_value(rec->prog, zt_prog_nth(rec->prog, ZT_VALUE_DATA, i));
-        e[i] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
+    int data_count = zt_prog_count(recorder->prog, ZT_VALUE_DATA);
+    zt_checkpoint_opts options = {.force = force};
+    zt_entry *entries = zt_calloc(recorder->ctx, (size_t)data_count + 1, sizeof *entries);
+    zt_meta *meta = zt_meta_new(recorder->ctx);
+    for (int i = 0; entries && i < data_count; i++) {
+        const zt_value *value = zt_prog_value(recorder->prog, zt_prog_nth(recorder->prog, ZT_VALUE_DATA, i));
+        entries[i] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
                           zt_type_bytes(&value->type)};
     }
-    zt_writer *w = e && meta ? zt_writer_open(rec->ctx, path, &o, meta, e, n) : NULL;
-    zt_status status = w ? put_frozen(rec, w, n) : zt_ctx_status(rec->ctx);
-    if (!status) status = zt_writer_commit(w);
-    zt_writer_close(w);
+    zt_writer *writer = entries && meta ? zt_writer_open(recorder->ctx, path, &options, meta, entries, data_count) : NULL;
+    zt_status status = writer ? put_frozen(recorder, writer, data_count) : zt_ctx_status(recorder->ctx);
+    if (!status) status = zt_writer_commit(writer);
+    zt_writer_close(writer);
     zt_meta_free(meta);
-    zt_free(rec->ctx, e);
+    zt_free(recorder->ctx, entries);
     return status;
 }
 
 /* ---- looking back ---------------------------------------------------------------------------- */
 
-const zt_prog *zt_recorder_prog(const zt_recorder *rec) { return rec->prog; }
+const zt_prog *zt_recorder_prog(const zt_recorder *recorder) { return recorder->prog; }
 
-int zt_recorder_value(const zt_recorder *rec, const zt_tensor *tensor)
+int zt_recorder_value(const zt_recorder *recorder, const zt_tensor *tensor)
 {
-    const seen *s = find(rec, tensor);
-    return s && s->fate == HOLDS ? s->value : -1;
+    const seen *entry = find_seen(recorder, tensor);
+    return entry && entry->fate == HOLDS ? entry->value : -1;
 }
 
-void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor)
+void zt_recorder_tensors(const zt_recorder *recorder, zt_tensor **tensor)
 {
-    for (int v = 0; v < zt_prog_n_values(rec->prog); v++) tensor[v] = NULL;
-    for (size_t i = 0; i < rec->n; i++)
-        if (rec->list[i]->fate == HOLDS) tensor[rec->list[i]->value] = rec->list[i]->tensor;
+    for (int value_id = 0; value_id < zt_prog_n_values(recorder->prog); value_id++) tensor[value_id] = NULL;
+    for (size_t i = 0; i < recorder->seen_count; i++)
+        if (recorder->list[i]->fate == HOLDS) tensor[recorder->list[i]->value] = recorder->list[i]->tensor;
 }
 
-bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *tensor, const int *among)
+bool zt_recorder_lost(const zt_recorder *recorder, const zt_tensor *tensor, const int *among)
 {
-    for (size_t i = 0; i < rec->n; i++) {
-        const seen *s = rec->list[i];
-        if (s->tensor == tensor && s->fate != HOLDS && among[s->value] >= 0) return true;
+    for (size_t i = 0; i < recorder->seen_count; i++) {
+        const seen *entry = recorder->list[i];
+        if (entry->tensor == tensor && entry->fate != HOLDS && among[entry->value] >= 0) return true;
     }
     return false;
 }

@@ -27,7 +27,7 @@ typedef struct zt_session_opts {
     bool strict;               /* a fallback is an error */
     const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
-    const struct zt_plan_file *planned; /* plan_file.h: the program is the plan's; NULL: none */
+    const struct zt_plan_file *plan; /* plan_file.h: the program is the plan's; NULL: none */
 } zt_session_opts;
 
 /* Opens p on e and clears its states to zero. Weights are read from `store` (NULL: p has no data)

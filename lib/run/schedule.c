@@ -14,55 +14,55 @@ enum { ALIGN = 64 };
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 
-static void find_roots(zt_partition *cut, const zt_bound *bound)
+static void find_roots(zt_partition *partition, const zt_bound *bound)
 {
-    for (int v = 0; v < bound->n_values; v++) cut->root[v] = v;
-    for (int s = 0; s < cut->n_steps; s++) {
-        const zt_step *step = &cut->step[s];
+    for (int value_id = 0; value_id < bound->n_values; value_id++) partition->root[value_id] = value_id;
+    for (int step_index = 0; step_index < partition->n_steps; step_index++) {
+        const zt_step *step = &partition->step[step_index];
         for (int k = 0; k < zt_op_shares(step->op); k++)
-            if (step->out[k] >= 0) cut->root[step->out[k]] = cut->root[step->in[k]];
+            if (step->out[k] >= 0) partition->root[step->out[k]] = partition->root[step->in[k]];
     }
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static int pick_engine(const zt_partition *cut, zt_chain *chain, const zt_bound *bound, const zt_step *step,
+static int pick_engine(const zt_partition *partition, zt_chain *chain, const zt_bound *bound, const zt_step *step,
                        bool strict)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
-    zt_type out[ZT_MAX_OUT] = {0};
-    bool whole = chain->apart;
+    zt_type output_types[ZT_MAX_OUT] = {0};
+    bool whole = chain->skip_first;
     for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &bound->type[step->in[k]] : NULL;
-    if (zt_op_infer(chain->engine[0]->ctx, step->op, step->attrs, input_types, out)) return -1;
-    for (int k = 0; k < info->n_in && chain->apart_from; k++)
-        if (step->in[k] >= 0 && chain->apart_from[cut->root[step->in[k]]]) chain->apart = true;
-    int at = zt_chain_pick(chain, strict, step->op, step->attrs, input_types, out);
-    chain->apart = whole;
-    return at;
+    if (zt_op_infer(chain->engine[0]->ctx, step->op, step->attrs, input_types, output_types)) return -1;
+    for (int k = 0; k < info->n_in && chain->skip_first_for; k++)
+        if (step->in[k] >= 0 && chain->skip_first_for[partition->root[step->in[k]]]) chain->skip_first = true;
+    int engine_index = zt_chain_pick(chain, strict, step->op, step->attrs, input_types, output_types);
+    chain->skip_first = whole;
+    return engine_index;
 }
 
-static zt_status cut_steps(zt_partition *cut, zt_chain *chain, const zt_bound *bound, bool strict)
+static zt_status split_steps(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict)
 {
-    int *engine = zt_arena_alloc(cut->memory, (size_t)(cut->n_steps + 1) * sizeof *engine);
-    if (!engine) return ZT_ENOMEM;
-    for (int s = 0; s < cut->n_steps; s++) {
-        bool view = zt_op_info(cut->step[s].op)->def->flags & ZT_OPF_VIEW;
-        engine[s] =
-            view ? (s ? engine[s - 1] : 0) : pick_engine(cut, chain, bound, &cut->step[s], strict);
-        if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
-        cut->fallbacks += engine[s] > 0 && !view;
-        cut->n_segments += s == 0 || engine[s] != engine[s - 1];
+    int *engine_of = zt_arena_alloc(partition->memory, (size_t)(partition->n_steps + 1) * sizeof *engine_of);
+    if (!engine_of) return ZT_ENOMEM;
+    for (int step_index = 0; step_index < partition->n_steps; step_index++) {
+        bool view = zt_op_info(partition->step[step_index].op)->def->flags & ZT_OPF_VIEW;
+        engine_of[step_index] = view ? (step_index ? engine_of[step_index - 1] : 0)
+                                     : pick_engine(partition, chain, bound, &partition->step[step_index], strict);
+        if (engine_of[step_index] < 0) return zt_ctx_status(chain->engine[0]->ctx);
+        partition->fallbacks += engine_of[step_index] > 0 && !view;
+        partition->n_segments += step_index == 0 || engine_of[step_index] != engine_of[step_index - 1];
     }
-    size_t n = (size_t)cut->n_segments;
-    cut->segment = zt_arena_alloc(cut->memory, (n + 1) * sizeof *cut->segment);
-    if (!cut->segment) return ZT_ENOMEM;
-    memset(cut->segment, 0, (n + 1) * sizeof *cut->segment);
-    zt_segment *segment = cut->segment - 1;
-    for (int s = 0; s < cut->n_steps; s++) {
-        if (s == 0 || engine[s] != engine[s - 1])
-            *++segment = (zt_segment){.engine = engine[s], .first = s};
-        segment->last = s + 1;
+    size_t segment_count = (size_t)partition->n_segments;
+    partition->segment = zt_arena_alloc(partition->memory, (segment_count + 1) * sizeof *partition->segment);
+    if (!partition->segment) return ZT_ENOMEM;
+    memset(partition->segment, 0, (segment_count + 1) * sizeof *partition->segment);
+    zt_segment *segment = partition->segment - 1;
+    for (int step_index = 0; step_index < partition->n_steps; step_index++) {
+        if (step_index == 0 || engine_of[step_index] != engine_of[step_index - 1])
+            *++segment = (zt_segment){.engine = engine_of[step_index], .first = step_index};
+        segment->last = step_index + 1;
     }
     return ZT_OK;
 }
@@ -70,31 +70,32 @@ static zt_status cut_steps(zt_partition *cut, zt_chain *chain, const zt_bound *b
 /* ---- states updated where they lie ----------------------------------------------------------- */
 
 /* Of each root the last step that reads it; past every step: its old value is wanted at the end. */
-static void find_last_reads(const zt_partition *cut, const zt_bound *bound, int *last)
+static void find_last_reads(const zt_partition *partition, const zt_bound *bound, int *last)
 {
-    for (int v = 0; v < bound->n_values; v++) last[v] = -1;
-    for (int s = 0; s < cut->n_steps; s++)
-        for (int k = 0; k < zt_op_info(cut->step[s].op)->n_in; k++)
-            if (cut->step[s].in[k] >= 0) last[cut->root[cut->step[s].in[k]]] = s;
-    for (int o = 0; o < zt_prog_n_outputs(bound->prog); o++)
-        if (cut->want[o]) last[cut->root[zt_prog_output(bound->prog, o)->value]] = cut->n_steps;
-    for (int v = 0; v < bound->n_values; v++) {
-        const zt_value *value = zt_prog_value(bound->prog, v);
-        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && cut->root[value->keep] != v)
-            last[cut->root[value->keep]] = cut->n_steps;
+    for (int value_id = 0; value_id < bound->n_values; value_id++) last[value_id] = -1;
+    for (int step_index = 0; step_index < partition->n_steps; step_index++)
+        for (int k = 0; k < zt_op_info(partition->step[step_index].op)->n_in; k++)
+            if (partition->step[step_index].in[k] >= 0) last[partition->root[partition->step[step_index].in[k]]] = step_index;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
+        if (partition->wanted[output_index])
+            last[partition->root[zt_prog_output(bound->prog, output_index)->value]] = partition->n_steps;
+    for (int value_id = 0; value_id < bound->n_values; value_id++) {
+        const zt_value *value = zt_prog_value(bound->prog, value_id);
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && partition->root[value->keep] != value_id)
+            last[partition->root[value->keep]] = partition->n_steps;
     }
 }
 
 /* Does step s bear an output over state x, which it may read? An elementwise op reads no element
  * after writing that one, whichever of its inputs and outputs lie over each other. */
-static bool bears(const zt_partition *cut, const zt_bound *bound, int s, int x)
+static bool can_overwrite(const zt_partition *partition, const zt_bound *bound, int step_index, int state_id)
 {
-    const zt_step *step = &cut->step[s];
+    const zt_step *step = &partition->step[step_index];
     const unsigned both = ZT_OPF_INPLACE | ZT_OPF_ELEMENTWISE;
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        if (step->in[k] < 0 || cut->root[step->in[k]] != x) continue;
+        if (step->in[k] < 0 || partition->root[step->in[k]] != state_id) continue;
         if ((zt_op_info(step->op)->def->flags & both) != both ||
-            !zt_type_equal(&bound->type[step->in[k]], &bound->type[x]))
+            !zt_type_equal(&bound->type[step->in[k]], &bound->type[state_id]))
             return false;
     }
     return true;
@@ -102,35 +103,36 @@ static bool bears(const zt_partition *cut, const zt_bound *bound, int s, int x)
 
 /* What step s of an engine-0 segment makes and state x keeps becomes x's own memory, where nobody
  * reads x later. Not on an engine whose values are wider than their type: there `keep` rounds. */
-static void take_state(zt_partition *cut, const zt_bound *bound, zt_engine *engine, int s, int x, int last)
+static void take_state(zt_partition *partition, const zt_bound *bound, zt_engine *engine, int step_index, int state_id, int last)
 {
-    int v = zt_prog_value(bound->prog, x)->keep;
-    if (last > s || !bears(cut, bound, s, x) || !zt_type_equal(&bound->type[v], &bound->type[x]) ||
-        engine->vt->value_bytes(engine, &bound->type[x]) != zt_type_bytes(&bound->type[x]))
+    int kept = zt_prog_value(bound->prog, state_id)->keep;
+    if (last > step_index || !can_overwrite(partition, bound, step_index, state_id) ||
+        !zt_type_equal(&bound->type[kept], &bound->type[state_id]) ||
+        engine->vt->value_bytes(engine, &bound->type[state_id]) != zt_type_bytes(&bound->type[state_id]))
         return;
-    for (int u = 0; u < bound->n_values; u++)
-        if (cut->root[u] == v) cut->root[u] = x;
+    for (int other = 0; other < bound->n_values; other++)
+        if (partition->root[other] == kept) partition->root[other] = state_id;
 }
 
-static zt_status take_states(zt_partition *cut, const zt_chain *chain, const zt_bound *bound)
+static zt_status take_states(zt_partition *partition, const zt_chain *chain, const zt_bound *bound)
 {
-    size_t n = (size_t)bound->n_values + 1;
-    int *last = zt_arena_alloc(cut->memory, n * sizeof *last);
-    int *keeper = zt_arena_alloc(cut->memory, n * sizeof *keeper); /* [values]: the state, or -1 */
+    size_t value_slots = (size_t)bound->n_values + 1;
+    int *last = zt_arena_alloc(partition->memory, value_slots * sizeof *last);
+    int *keeper = zt_arena_alloc(partition->memory, value_slots * sizeof *keeper); /* [values]: the state, or -1 */
     if (!last || !keeper) return ZT_ENOMEM;
-    find_last_reads(cut, bound, last);
-    memset(keeper, -1, n * sizeof *keeper);
-    for (int x = bound->n_values - 1; x >= 0; x--) {
-        const zt_value *value = zt_prog_value(bound->prog, x);
-        if (value->kind == ZT_VALUE_STATE && value->keep >= 0) keeper[value->keep] = x;
+    find_last_reads(partition, bound, last);
+    memset(keeper, -1, value_slots * sizeof *keeper);
+    for (int state_id = bound->n_values - 1; state_id >= 0; state_id--) {
+        const zt_value *value = zt_prog_value(bound->prog, state_id);
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0) keeper[value->keep] = state_id;
     }
-    for (int i = 0; i < cut->n_segments; i++) {
-        const zt_segment *segment = &cut->segment[i];
-        for (int s = segment->first; s < segment->last && segment->engine == 0; s++)
-            for (int k = 0; k < zt_op_info(cut->step[s].op)->n_out; k++) {
-                int v = cut->step[s].out[k];
-                if (v >= 0 && cut->root[v] == v && keeper[v] >= 0)
-                    take_state(cut, bound, chain->engine[0], s, keeper[v], last[keeper[v]]);
+    for (int i = 0; i < partition->n_segments; i++) {
+        const zt_segment *segment = &partition->segment[i];
+        for (int step_index = segment->first; step_index < segment->last && segment->engine == 0; step_index++)
+            for (int k = 0; k < zt_op_info(partition->step[step_index].op)->n_out; k++) {
+                int value_id = partition->step[step_index].out[k];
+                if (value_id >= 0 && partition->root[value_id] == value_id && keeper[value_id] >= 0)
+                    take_state(partition, bound, chain->engine[0], step_index, keeper[value_id], last[keeper[value_id]]);
             }
     }
     return ZT_OK;
@@ -139,163 +141,164 @@ static zt_status take_states(zt_partition *cut, const zt_chain *chain, const zt_
 /* ---- lives ----------------------------------------------------------------------------------- */
 
 /* Past every step: the value is wanted on the host when the program ends. */
-static void want(int *last_use, const int *root, int value, int n_steps)
+static void keep_to_end(int *last_use, const int *root, int value, int n_steps)
 {
     if (value >= 0) last_use[root[value]] = n_steps;
 }
 
-static void find_last_uses(const zt_partition *cut, const zt_bound *bound, int *made, int *last_use)
+static void find_last_uses(const zt_partition *partition, const zt_bound *bound, int *first_made, int *last_use)
 {
-    for (int v = 0; v < bound->n_values; v++) made[v] = last_use[v] = -1;
-    for (int s = 0; s < cut->n_steps; s++) {
-        const zt_step *step = &cut->step[s];
+    for (int value_id = 0; value_id < bound->n_values; value_id++) first_made[value_id] = last_use[value_id] = -1;
+    for (int step_index = 0; step_index < partition->n_steps; step_index++) {
+        const zt_step *step = &partition->step[step_index];
         const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->n_in; k++)
-            if (step->in[k] >= 0) last_use[cut->root[step->in[k]]] = s;
+            if (step->in[k] >= 0) last_use[partition->root[step->in[k]]] = step_index;
         for (int k = 0; k < info->n_out; k++) {
             if (step->out[k] < 0) continue;
-            int r = cut->root[step->out[k]];
-            if (made[r] < 0 && r == step->out[k]) made[r] = s;
-            if (last_use[r] < s) last_use[r] = s;
+            int root = partition->root[step->out[k]];
+            if (first_made[root] < 0 && root == step->out[k]) first_made[root] = step_index;
+            if (last_use[root] < step_index) last_use[root] = step_index;
         }
     }
-    for (int o = 0; o < zt_prog_n_outputs(bound->prog); o++)
-        if (cut->want[o])
-            want(last_use, cut->root, zt_prog_output(bound->prog, o)->value, cut->n_steps);
-    for (int v = 0; v < bound->n_values; v++) {
-        const zt_value *value = zt_prog_value(bound->prog, v);
-        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && cut->root[value->keep] != v)
-            want(last_use, cut->root, value->keep, cut->n_steps);
+    for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
+        if (partition->wanted[output_index])
+            keep_to_end(last_use, partition->root, zt_prog_output(bound->prog, output_index)->value, partition->n_steps);
+    for (int value_id = 0; value_id < bound->n_values; value_id++) {
+        const zt_value *value = zt_prog_value(bound->prog, value_id);
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && partition->root[value->keep] != value_id)
+            keep_to_end(last_use, partition->root, value->keep, partition->n_steps);
     }
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-static zt_status place_arena(zt_partition *cut, zt_segment *segment, const zt_bound *bound, zt_live_range *lives, int n,
-                             const zt_plan_layout *stated)
+static zt_status place_arena(zt_partition *partition, zt_segment *segment, const zt_bound *bound, zt_live_range *ranges,
+                             int range_count, const zt_plan_layout *layout)
 {
-    zt_status status = stated ? zt_plan_layout_apply(stated, cut, (int)(segment - cut->segment), bound, lives, n,
-                                           &segment->arena_bytes, &segment->liveness_bytes)
-                         : zt_live_ranges_place(cut->memory, lives, n, segment->first, segment->last,
-                                          &segment->arena_bytes, &segment->liveness_bytes);
-    for (int i = 0; i < n && !status; i++)
-        segment->place[lives[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = lives[i].offset};
+    zt_status status = layout ? zt_plan_layout_apply(layout, partition, (int)(segment - partition->segment), bound, ranges,
+                                                     range_count, &segment->arena_bytes, &segment->liveness_bytes)
+                              : zt_live_ranges_place(partition->memory, ranges, range_count, segment->first, segment->last,
+                                                     &segment->arena_bytes, &segment->liveness_bytes);
+    for (int i = 0; i < range_count && !status; i++)
+        segment->place[ranges[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = ranges[i].offset};
     return status;
 }
 
-static void place_at(zt_segment *segment, int root, zt_place_kind kind, int *list, int *n)
+static void place_once(zt_segment *segment, int root, zt_place_kind kind, int *list, int *count)
 {
     if (segment->place[root].kind != ZT_PLACE_NOWHERE) return;
-    segment->place[root] = (zt_place){.kind = kind, .index = *n};
-    list[(*n)++] = root;
+    segment->place[root] = (zt_place){.kind = kind, .index = *count};
+    list[(*count)++] = root;
 }
 
 /* Does the step read root r other than as its input k? */
-static bool read_twice(const zt_partition *cut, const zt_step *step, int k, int r)
+static bool read_twice(const zt_partition *partition, const zt_step *step, int k, int root)
 {
     for (int i = 0; i < zt_op_info(step->op)->n_in; i++)
-        if (i != k && step->in[i] >= 0 && cut->root[step->in[i]] == r) return true;
+        if (i != k && step->in[i] >= 0 && partition->root[step->in[i]] == root) return true;
     return false;
 }
 
 /* An op that may work in place takes over input 0 when that dies here and is of the output's type;
  * an elementwise one any such input: it reads no element after writing that one. */
-static zt_live_range *life_to_extend(const zt_partition *cut, const zt_bound *bound, int s, const int *last_use,
-                               zt_live_range *lives, const int *life_of)
+static zt_live_range *find_range_to_extend(const zt_partition *partition, const zt_bound *bound, int step_index,
+                                           const int *last_use, zt_live_range *ranges, const int *range_of)
 {
-    const zt_step *step = &cut->step[s];
+    const zt_step *step = &partition->step[step_index];
     const zt_opinfo *info = zt_op_info(step->op);
     if (!(info->def->flags & ZT_OPF_INPLACE)) return NULL;
-    int n = info->def->flags & ZT_OPF_ELEMENTWISE ? info->n_in : 1;
-    for (int k = 0; k < n; k++) {
-        int r = step->in[k] < 0 ? -1 : cut->root[step->in[k]];
-        if (r < 0 || life_of[r] < 0 || last_use[r] != s || read_twice(cut, step, k, r)) continue;
-        if (zt_type_equal(&bound->type[step->in[k]], &bound->type[step->out[0]])) return &lives[life_of[r]];
+    int candidate_count = info->def->flags & ZT_OPF_ELEMENTWISE ? info->n_in : 1;
+    for (int k = 0; k < candidate_count; k++) {
+        int root = step->in[k] < 0 ? -1 : partition->root[step->in[k]];
+        if (root < 0 || range_of[root] < 0 || last_use[root] != step_index || read_twice(partition, step, k, root)) continue;
+        if (zt_type_equal(&bound->type[step->in[k]], &bound->type[step->out[0]])) return &ranges[range_of[root]];
     }
     return NULL;
 }
 
-typedef struct work {
-    int *made, *last_use, *life_of;
-    zt_live_range *lives;
-} work;
+typedef struct placing_work {
+    int *first_made, *last_use, *range_of;
+    zt_live_range *ranges;
+} placing_work;
 
-static zt_status place_step(zt_partition *cut, zt_segment *segment, const zt_bound *bound, zt_engine *engine, int s,
-                            work *w, int *n_lives)
+static zt_status place_step(zt_partition *partition, zt_segment *segment, const zt_bound *bound, zt_engine *engine,
+                            int step_index, placing_work *work, int *range_count)
 {
-    const zt_step *step = &cut->step[s];
+    const zt_step *step = &partition->step[step_index];
     const zt_opinfo *info = zt_op_info(step->op);
     for (int k = 0; k < info->n_in; k++) {
         if (step->in[k] < 0) continue;
-        int r = cut->root[step->in[k]];
-        zt_value_kind kind = zt_prog_value(bound->prog, r)->kind;
+        int root = partition->root[step->in[k]];
+        zt_value_kind kind = zt_prog_value(bound->prog, root)->kind;
         if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
-            place_at(segment, r, ZT_PLACE_BUF, segment->buf, &segment->n_bufs);
-        else if (kind == ZT_VALUE_IN || w->made[r] < segment->first)
-            place_at(segment, r, ZT_PLACE_IN, segment->in, &segment->n_in);
+            place_once(segment, root, ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
+        else if (kind == ZT_VALUE_IN || work->first_made[root] < segment->first)
+            place_once(segment, root, ZT_PLACE_IN, segment->in, &segment->n_in);
     }
     for (int k = 0; k < info->n_out; k++) {
-        int r = step->out[k];
-        if (r < 0) continue;
-        if (zt_prog_value(bound->prog, cut->root[r])->kind == ZT_VALUE_STATE)
-            place_at(segment, cut->root[r], ZT_PLACE_BUF, segment->buf, &segment->n_bufs);
-        if (cut->root[r] != r) continue;
-        if (w->last_use[r] >= segment->last) {
-            place_at(segment, r, ZT_PLACE_OUT, segment->out, &segment->n_out);
+        int root = step->out[k];
+        if (root < 0) continue;
+        if (zt_prog_value(bound->prog, partition->root[root])->kind == ZT_VALUE_STATE)
+            place_once(segment, partition->root[root], ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
+        if (partition->root[root] != root) continue;
+        if (work->last_use[root] >= segment->last) {
+            place_once(segment, root, ZT_PLACE_OUT, segment->out, &segment->n_out);
             continue;
         }
         zt_live_range *over =
-            k == 0 ? life_to_extend(cut, bound, s, w->last_use, w->lives, w->life_of) : NULL;
+            k == 0 ? find_range_to_extend(partition, bound, step_index, work->last_use, work->ranges, work->range_of) : NULL;
         if (over) {
-            w->life_of[r] = (int)(over - w->lives);
-            segment->over[r] = over->root;
-            over->dies = w->last_use[r];
+            work->range_of[root] = (int)(over - work->ranges);
+            segment->over[root] = over->root;
+            over->dies = work->last_use[root];
             continue;
         }
-        size_t bytes = engine->vt->value_bytes(engine, &bound->type[r]);
+        size_t bytes = engine->vt->value_bytes(engine, &bound->type[root]);
         if (!zt_add_size(bytes, ALIGN - 1, &bytes))
-            return zt_fail(engine->ctx, ZT_ENOMEM, "step %d: a value of %zu bytes", s, bytes);
-        w->life_of[r] = *n_lives;
-        w->lives[(*n_lives)++] = (zt_live_range){.root = r, .born = s, .dies = w->last_use[r],
+            return zt_fail(engine->ctx, ZT_ENOMEM, "step %d: a value of %zu bytes", step_index, bytes);
+        work->range_of[root] = *range_count;
+        work->ranges[(*range_count)++] = (zt_live_range){.root = root, .born = step_index, .dies = work->last_use[root],
                                         .bytes = bytes & ~(size_t)(ALIGN - 1)};
     }
     return ZT_OK;
 }
 
-static zt_status place_segment(zt_partition *cut, zt_segment *segment, const zt_bound *bound, zt_engine *engine, work *w,
-                               const zt_plan_layout *stated)
+static zt_status place_segment(zt_partition *partition, zt_segment *segment, const zt_bound *bound, zt_engine *engine,
+                               placing_work *work, const zt_plan_layout *layout)
 {
-    size_t n = (size_t)bound->n_values + 1;
-    int n_lives = 0;
-    segment->place = zt_arena_alloc(cut->memory, n * sizeof *segment->place);
-    segment->in = zt_arena_alloc(cut->memory, n * sizeof(int));
-    segment->out = zt_arena_alloc(cut->memory, n * sizeof(int));
-    segment->buf = zt_arena_alloc(cut->memory, n * sizeof(int));
-    segment->over = zt_arena_alloc(cut->memory, n * sizeof(int));
-    if (!segment->over || !segment->place || !segment->in || !segment->out || !segment->buf) return ZT_ENOMEM;
-    memset(segment->place, 0, n * sizeof *segment->place);
-    for (int v = 0; v < bound->n_values; v++) w->life_of[v] = segment->over[v] = -1;
-    for (int s = segment->first; s < segment->last; s++) {
-        zt_status status = place_step(cut, segment, bound, engine, s, w, &n_lives);
+    size_t value_slots = (size_t)bound->n_values + 1;
+    int range_count = 0;
+    segment->place = zt_arena_alloc(partition->memory, value_slots * sizeof *segment->place);
+    segment->in = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
+    segment->out = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
+    segment->buffers = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
+    segment->over = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
+    if (!segment->over || !segment->place || !segment->in || !segment->out || !segment->buffers) return ZT_ENOMEM;
+    memset(segment->place, 0, value_slots * sizeof *segment->place);
+    for (int value_id = 0; value_id < bound->n_values; value_id++) work->range_of[value_id] = segment->over[value_id] = -1;
+    for (int step_index = segment->first; step_index < segment->last; step_index++) {
+        zt_status status = place_step(partition, segment, bound, engine, step_index, work, &range_count);
         if (status) return status;
     }
-    zt_status status = place_arena(cut, segment, bound, w->lives, n_lives, stated);
+    zt_status status = place_arena(partition, segment, bound, work->ranges, range_count, layout);
     if (status) return status;
-    for (int v = 0; v < bound->n_values; v++)
-        if (segment->over[v] >= 0) segment->place[v] = segment->place[segment->over[v]];
-    for (int v = 0; v < bound->n_values; v++) segment->place[v] = segment->place[cut->root[v]];
+    for (int value_id = 0; value_id < bound->n_values; value_id++)
+        if (segment->over[value_id] >= 0) segment->place[value_id] = segment->place[segment->over[value_id]];
+    for (int value_id = 0; value_id < bound->n_values; value_id++)
+        segment->place[value_id] = segment->place[partition->root[value_id]];
     return ZT_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Which values are wanted outputs, or what a state keeps: others only if something reads them. */
-static void note_wanted(const zt_partition *cut, const zt_bound *bound, bool *needed)
+static void note_wanted(const zt_partition *partition, const zt_bound *bound, bool *needed)
 {
-    for (int o = 0; o < zt_prog_n_outputs(bound->prog); o++)
-        if (cut->want[o]) needed[zt_prog_output(bound->prog, o)->value] = true;
-    for (int v = 0; v < bound->n_values; v++) {
-        const zt_value *value = zt_prog_value(bound->prog, v);
+    for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
+        if (partition->wanted[output_index]) needed[zt_prog_output(bound->prog, output_index)->value] = true;
+    for (int value_id = 0; value_id < bound->n_values; value_id++) {
+        const zt_value *value = zt_prog_value(bound->prog, value_id);
         if (value->kind == ZT_VALUE_STATE && value->keep >= 0) needed[value->keep] = true;
     }
 }
@@ -312,68 +315,69 @@ static bool is_live(const zt_step *step, bool all, bool *needed)
     return live;
 }
 
-static zt_status copy_steps(zt_partition *cut, const zt_bound *bound, void *const *outputs)
+static zt_status copy_live_steps(zt_partition *partition, const zt_bound *bound, void *const *outputs)
 {
     int n_out = zt_prog_n_outputs(bound->prog);
     size_t n_values = (size_t)bound->n_values + 1, n_steps = (size_t)bound->n_steps + 1;
-    cut->root = zt_arena_alloc(cut->memory, n_values * sizeof *cut->root);
-    cut->step = zt_arena_alloc(cut->memory, n_steps * sizeof *cut->step);
-    cut->want = zt_arena_alloc(cut->memory, (size_t)n_out + 1);
-    bool *needed = zt_arena_alloc(cut->memory, n_values);
-    bool *live = zt_arena_alloc(cut->memory, n_steps);
-    if (!cut->root || !cut->step || !cut->want || !needed || !live) return ZT_ENOMEM;
+    partition->root = zt_arena_alloc(partition->memory, n_values * sizeof *partition->root);
+    partition->step = zt_arena_alloc(partition->memory, n_steps * sizeof *partition->step);
+    partition->wanted = zt_arena_alloc(partition->memory, (size_t)n_out + 1);
+    bool *needed = zt_arena_alloc(partition->memory, n_values);
+    bool *live = zt_arena_alloc(partition->memory, n_steps);
+    if (!partition->root || !partition->step || !partition->wanted || !needed || !live) return ZT_ENOMEM;
     bool all = true;
-    for (int o = 0; o < n_out; o++) {
-        cut->want[o] = !outputs || outputs[o];
-        all = all && cut->want[o];
+    for (int output_index = 0; output_index < n_out; output_index++) {
+        partition->wanted[output_index] = !outputs || outputs[output_index];
+        all = all && partition->wanted[output_index];
     }
     memset(needed, 0, n_values);
-    note_wanted(cut, bound, needed);
-    for (int s = bound->n_steps; s-- > 0;) live[s] = is_live(zt_prog_step(bound->prog, s), all, needed);
-    for (int s = 0; s < bound->n_steps; s++) {
-        if (!live[s]) continue;
-        cut->step[cut->n_steps] = *zt_prog_step(bound->prog, s);
-        cut->step[cut->n_steps++].attrs = bound->attrs[s];
+    note_wanted(partition, bound, needed);
+    for (int step_index = bound->n_steps; step_index-- > 0;)
+        live[step_index] = is_live(zt_prog_step(bound->prog, step_index), all, needed);
+    for (int step_index = 0; step_index < bound->n_steps; step_index++) {
+        if (!live[step_index]) continue;
+        partition->step[partition->n_steps] = *zt_prog_step(bound->prog, step_index);
+        partition->step[partition->n_steps++].attrs = bound->attrs[step_index];
     }
     return ZT_OK;
 }
 
-static zt_status make(zt_partition *cut, zt_chain *chain, const zt_bound *bound, bool strict,
-                      void *const *outputs, const zt_plan_layout *stated)
+static zt_status make_partition(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
+                      void *const *outputs, const zt_plan_layout *layout)
 {
-    size_t n = (size_t)bound->n_values + 1;
-    zt_status status = copy_steps(cut, bound, outputs);
+    size_t value_slots = (size_t)bound->n_values + 1;
+    zt_status status = copy_live_steps(partition, bound, outputs);
     if (status) return status;
-    find_roots(cut, bound);
-    status = cut_steps(cut, chain, bound, strict);
-    if (!status && stated) status = zt_plan_layout_parts(stated, cut, chain);
-    if (!status) status = take_states(cut, chain, bound);
+    find_roots(partition, bound);
+    status = split_steps(partition, chain, bound, strict);
+    if (!status && layout) status = zt_plan_layout_parts(layout, partition, chain);
+    if (!status) status = take_states(partition, chain, bound);
     if (status) return status;
-    work w = {.made = zt_arena_alloc(cut->memory, n * sizeof(int)),
-              .last_use = zt_arena_alloc(cut->memory, n * sizeof(int)),
-              .life_of = zt_arena_alloc(cut->memory, n * sizeof(int)),
-              .lives = zt_arena_alloc(cut->memory, n * sizeof(zt_live_range))};
-    if (!w.made || !w.last_use || !w.life_of || !w.lives) return ZT_ENOMEM;
-    find_last_uses(cut, bound, w.made, w.last_use);
-    for (int i = 0; i < cut->n_segments && !status; i++)
-        status = place_segment(cut, &cut->segment[i], bound, chain->engine[cut->segment[i].engine], &w,
-                           stated);
+    placing_work work = {.first_made = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
+              .last_use = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
+              .range_of = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
+              .ranges = zt_arena_alloc(partition->memory, value_slots * sizeof(zt_live_range))};
+    if (!work.first_made || !work.last_use || !work.range_of || !work.ranges) return ZT_ENOMEM;
+    find_last_uses(partition, bound, work.first_made, work.last_use);
+    for (int i = 0; i < partition->n_segments && !status; i++)
+        status = place_segment(partition, &partition->segment[i], bound, chain->engine[partition->segment[i].engine], &work,
+                           layout);
     return status;
 }
 
-zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *bound, bool strict,
-                      void *const *outputs, const zt_plan_layout *stated)
+zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
+                      void *const *outputs, const zt_plan_layout *layout)
 {
-    memset(cut, 0, sizeof *cut);
-    cut->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);
-    if (!cut->memory) return ZT_ENOMEM;
-    zt_status status = make(cut, chain, bound, strict, outputs, stated);
-    if (status) zt_partition_free(cut);
+    memset(partition, 0, sizeof *partition);
+    partition->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);
+    if (!partition->memory) return ZT_ENOMEM;
+    zt_status status = make_partition(partition, chain, bound, strict, outputs, layout);
+    if (status) zt_partition_free(partition);
     return status;
 }
 
-void zt_partition_free(zt_partition *cut)
+void zt_partition_free(zt_partition *partition)
 {
-    zt_arena_free(cut->memory);
-    memset(cut, 0, sizeof *cut);
+    zt_arena_free(partition->memory);
+    memset(partition, 0, sizeof *partition);
 }

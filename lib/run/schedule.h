@@ -14,11 +14,11 @@
 typedef struct zt_chain {
     zt_engine *engine[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
     const char *name[ZT_MAX_CHAIN];
-    int n;
+    int count;
     /* What the memory of some first engines does not hold is the next one's. */
     bool spills;
-    bool apart;       /* pick past the first */
-    bool *apart_from; /* [values of a program]: the same for what reads such a value; NULL: none */
+    bool skip_first;       /* pick past the first */
+    bool *skip_first_for; /* [values of a program]: the same for what reads such a value; NULL: none */
 } zt_chain;
 void zt_chain_init(zt_chain *chain, zt_engine *engine);
 void zt_chain_fini(zt_chain *chain);
@@ -33,9 +33,9 @@ bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *
 /* Steps [first, last) run by one engine. in and out name the values that cross its border. */
 typedef struct zt_segment {
     int engine, first, last;
-    int n_in, n_out, n_bufs;
+    int n_in, n_out, n_buffers;
     int *in, *out; /* roots, read from and written to host memory */
-    int *buf;      /* roots: data and states */
+    int *buffers;      /* roots: data and states */
     zt_place *place; /* [n_values], of every value used inside */
     int *over;       /* [n_values]: the root whose bytes it takes over, or -1 */
     size_t arena_bytes, liveness_bytes;
@@ -46,7 +46,7 @@ typedef struct zt_partition {
     int *root;        /* [n_values] */
     zt_step *step;    /* [n_steps], attributes bound; none that only unwanted outputs need */
     int n_steps;
-    bool *want;       /* [the program's outputs] */
+    bool *wanted;       /* [the program's outputs] */
     int n_segments, fallbacks;
     zt_segment *segment;
 } zt_partition;
@@ -60,8 +60,8 @@ typedef struct zt_live_range {
 
 /* Offsets for lives within steps [first, last), which change places; the arena's size, and the most
  * bytes alive at once. */
-zt_status zt_live_ranges_place(zt_arena *a, zt_live_range *life, int n, int first, int last, size_t *arena,
-                         size_t *bound);
+zt_status zt_live_ranges_place(zt_arena *memory, zt_live_range *ranges, int range_count, int first, int last, size_t *arena_bytes,
+                         size_t *liveness_bytes);
 
 /* What a plan states (plan_file.h) for some numbers and wanted outputs. */
 typedef struct zt_plan_layout_place {
@@ -73,35 +73,36 @@ typedef struct zt_plan_layout_part {
     char engine[32];
     int first, last; /* steps of the cut, the last not in it */
     size_t arena, bound;
-    int first_at, n_at; /* among the plan's places */
+    int first_place, n_places; /* among the plan's places */
 } zt_plan_layout_part;
 
 typedef struct zt_plan_layout {
     zt_ctx *ctx;
     const char *where;  /* "plan.zt:412", for messages */
     const char *engine; /* the one asked for: it may run inside another, which watches it */
-    int64_t sym[ZT_MAX_SYMBOLS];
-    bool *want; /* [the program's outputs] */
+    int64_t symbols[ZT_MAX_SYMBOLS];
+    bool *wanted; /* [the program's outputs] */
     int n_splits, first_split;
     const zt_plan_layout_part *split;
-    const zt_plan_layout_place *at; /* of the whole plan */
+    const zt_plan_layout_place *places; /* of the whole plan */
 } zt_plan_layout;
 
 /* What it states for these symbols and outputs (as zt_partition_make's), or NULL. */
-const zt_plan_layout *zt_plan_file_find(const zt_plan_file *plan, const int64_t *sym, void *const *outputs);
+const zt_plan_layout *zt_plan_file_find(const zt_plan_file *plan, const int64_t *symbols, void *const *outputs);
 int zt_plan_file_count(const zt_plan_file *plan);
 const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i);
 
 /* out: an output whose entry is NULL is not wanted; NULL: all are. stated: what must be decided, or
  * NULL. */
-zt_status zt_partition_make(zt_partition *cut, zt_chain *chain, const zt_bound *bound, bool strict,
-                      void *const *outputs, const zt_plan_layout *stated);
+zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
+                      void *const *outputs, const zt_plan_layout *layout);
 /* plan_check.c: is the cut as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
  * wrong with them. */
-zt_status zt_plan_layout_parts(const zt_plan_layout *st, const zt_partition *cut, const zt_chain *chain);
-zt_status zt_plan_layout_apply(const zt_plan_layout *st, const zt_partition *cut, int i, const zt_bound *b,
-                          zt_live_range *life, int n, size_t *arena, size_t *bound);
-void zt_partition_free(zt_partition *cut);
+zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition *partition, const zt_chain *chain);
+zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition *partition, int segment_index,
+                               const zt_bound *bound, zt_live_range *ranges, int range_count, size_t *arena_bytes,
+                               size_t *liveness_bytes);
+void zt_partition_free(zt_partition *partition);
 
 /* constant_data.c: a tensor whose name begins with @, computed from those of the store. */
 bool zt_is_derived(const char *tensor);

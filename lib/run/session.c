@@ -8,13 +8,13 @@
 zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,
                           int64_t *handle)
 {
-    char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT];
+    char actual_text[ZT_TYPE_TEXT], wanted_text[ZT_TYPE_TEXT];
     zt_type type;
     if (!store->find || store->find(store->user, name, &type, handle))
         return zt_fail(ctx, ZT_EDATA, "tensor '%s' is not there", name);
     if (zt_type_equal(&type, want)) return ZT_OK;
     return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", name,
-                   zt_type_text(&type, has), zt_type_text(want, wants));
+                   zt_type_text(&type, actual_text), zt_type_text(want, wanted_text));
 }
 
 static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_value *value, const zt_type *want)
@@ -25,25 +25,25 @@ static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_val
     return engine->vt->load(engine, want, &session->store, handle);
 }
 
-zt_ebuf *zt_session_buf(zt_session *session, int engine, int v, const zt_type *type)
+zt_ebuf *zt_session_buf(zt_session *session, int engine_index, int value_id, const zt_type *type)
 {
-    zt_engine *e = session->chain.engine[engine];
-    const zt_value *value = zt_prog_value(session->prog, v);
-    if (session->buf[engine][v]) return session->buf[engine][v];
-    zt_ebuf *buffer = value->kind == ZT_VALUE_DATA ? load_weight(session, e, value, type) : e->vt->alloc(e, type);
+    zt_engine *engine = session->chain.engine[engine_index];
+    const zt_value *value = zt_prog_value(session->prog, value_id);
+    if (session->buffers[engine_index][value_id]) return session->buffers[engine_index][value_id];
+    zt_ebuf *buffer = value->kind == ZT_VALUE_DATA ? load_weight(session, engine, value, type) : engine->vt->alloc(engine, type);
     if (!buffer) return NULL;
     if (value->kind == ZT_VALUE_DATA)
         session->report.weight_bytes += zt_type_bytes(type);
     else
         session->report.state_bytes += zt_type_bytes(type);
-    return session->buf[engine][v] = buffer;
+    return session->buffers[engine_index][value_id] = buffer;
 }
 
 /* States live on the first engine of the chain. */
 static zt_status make_states(zt_session *session)
 {
-    int n = zt_prog_count(session->prog, ZT_VALUE_STATE);
-    for (int i = 0; i < n; i++)
+    int state_count = zt_prog_count(session->prog, ZT_VALUE_STATE);
+    for (int i = 0; i < state_count; i++)
         if (!zt_session_buf(session, 0, zt_prog_nth(session->prog, ZT_VALUE_STATE, i), &session->state_type[i]))
             return zt_ctx_status(session->ctx);
     return ZT_OK;
@@ -53,18 +53,18 @@ static zt_status make_states(zt_session *session)
 
 static zt_status bind_states(zt_session *session)
 {
-    int n = zt_prog_count(session->prog, ZT_VALUE_STATE);
-    session->state_type = zt_calloc(session->ctx, (size_t)n + 1, sizeof *session->state_type);
+    int state_count = zt_prog_count(session->prog, ZT_VALUE_STATE);
+    session->state_type = zt_calloc(session->ctx, (size_t)state_count + 1, sizeof *session->state_type);
     if (!session->state_type) return ZT_ENOMEM;
-    if (n == 0) return ZT_OK;
+    if (state_count == 0) return ZT_OK;
     /* Symbols that only rows depend on do not matter to states: 1 stands for them. */
-    zt_binding b[ZT_MAX_SYMBOLS];
+    zt_binding bindings[ZT_MAX_SYMBOLS];
     int n_symbols = zt_prog_n_symbols(session->prog);
     for (int i = 0; i < n_symbols; i++)
-        b[i] = (zt_binding){zt_prog_symbol_name(session->prog, i), session->fixed[i] < 0 ? 1 : session->fixed[i]};
-    zt_bound *bound = zt_prog_bind(session->prog, b, n_symbols);
+        bindings[i] = (zt_binding){zt_prog_symbol_name(session->prog, i), session->fixed[i] < 0 ? 1 : session->fixed[i]};
+    zt_bound *bound = zt_prog_bind(session->prog, bindings, n_symbols);
     if (!bound) return zt_ctx_status(session->ctx);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < state_count; i++)
         session->state_type[i] = bound->type[zt_prog_nth(session->prog, ZT_VALUE_STATE, i)];
     zt_bound_free(bound);
     return make_states(session);
@@ -73,21 +73,22 @@ static zt_status bind_states(zt_session *session)
 /* All that the plan states, against the program and this engine. */
 static zt_status check_plan(zt_session *session)
 {
-    const zt_plan_file *plan = session->opts.planned;
-    int n = zt_prog_n_symbols(session->prog), n_out = zt_prog_n_outputs(session->prog);
+    const zt_plan_file *plan = session->opts.plan;
+    int symbol_count = zt_prog_n_symbols(session->prog), n_out = zt_prog_n_outputs(session->prog);
     void **outputs = zt_calloc(session->ctx, (size_t)n_out + 1, sizeof *outputs);
     zt_status status = outputs ? ZT_OK : ZT_ENOMEM;
     for (int i = 0; i < zt_plan_file_count(plan) && !status; i++) {
-        const zt_plan_layout *stated = zt_plan_file_nth(plan, i);
-        zt_binding b[ZT_MAX_SYMBOLS];
-        zt_partition cut;
-        for (int k = 0; k < n; k++)
-            b[k] = (zt_binding){zt_prog_symbol_name(session->prog, k), stated->sym[k]};
-        for (int o = 0; o < n_out; o++) outputs[o] = stated->want[o] ? session : NULL;
-        zt_bound *bound = zt_prog_bind(session->prog, b, n);
-        status = bound ? zt_partition_make(&cut, &session->chain, bound, session->opts.strict, outputs, stated)
+        const zt_plan_layout *layout = zt_plan_file_nth(plan, i);
+        zt_binding bindings[ZT_MAX_SYMBOLS];
+        zt_partition partition;
+        for (int k = 0; k < symbol_count; k++)
+            bindings[k] = (zt_binding){zt_prog_symbol_name(session->prog, k), layout->symbols[k]};
+        for (int output_index = 0; output_index < n_out; output_index++)
+            outputs[output_index] = layout->wanted[output_index] ? session : NULL;
+        zt_bound *bound = zt_prog_bind(session->prog, bindings, symbol_count);
+        status = bound ? zt_partition_make(&partition, &session->chain, bound, session->opts.strict, outputs, layout)
                    : zt_ctx_status(session->ctx);
-        if (bound && !status) zt_partition_free(&cut);
+        if (bound && !status) zt_partition_free(&partition);
         zt_bound_free(bound);
     }
     zt_free(session->ctx, outputs);
@@ -106,12 +107,12 @@ zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_
     zt_chain_init(&session->chain, engine);
     for (int i = 0; i < zt_prog_n_symbols(program); i++) {
         session->fixed[i] = -1;
-        for (int k = 0; k < session->opts.n_fixed; k++)
-            if (strcmp(session->opts.fixed[k].symbol, zt_prog_symbol_name(program, i)) == 0)
-                session->fixed[i] = session->opts.fixed[k].value;
+        for (int fixed_index = 0; fixed_index < session->opts.n_fixed; fixed_index++)
+            if (strcmp(session->opts.fixed[fixed_index].symbol, zt_prog_symbol_name(program, i)) == 0)
+                session->fixed[i] = session->opts.fixed[fixed_index].value;
     }
-    session->buf[0] = zt_calloc(session->ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *session->buf[0]);
-    if (!session->buf[0] || (session->opts.planned && check_plan(session)) || bind_states(session)) {
+    session->buffers[0] = zt_calloc(session->ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *session->buffers[0]);
+    if (!session->buffers[0] || (session->opts.plan && check_plan(session)) || bind_states(session)) {
         zt_session_close(session);
         return NULL;
     }
@@ -122,10 +123,12 @@ void zt_session_close(zt_session *session)
 {
     if (!session) return;
     zt_session_forget(session);
-    for (int e = 0; e < ZT_MAX_CHAIN; e++) {
-        for (int v = 0; session->buf[e] && v < zt_prog_n_values(session->prog); v++)
-            if (session->buf[e][v]) session->chain.engine[e]->vt->free(session->chain.engine[e], session->buf[e][v]);
-        zt_free(session->ctx, session->buf[e]);
+    for (int engine_index = 0; engine_index < ZT_MAX_CHAIN; engine_index++) {
+        for (int value_id = 0; session->buffers[engine_index] && value_id < zt_prog_n_values(session->prog); value_id++)
+            if (session->buffers[engine_index][value_id])
+                session->chain.engine[engine_index]->vt->free(session->chain.engine[engine_index],
+                                                              session->buffers[engine_index][value_id]);
+        zt_free(session->ctx, session->buffers[engine_index]);
     }
     zt_chain_fini(&session->chain);
     zt_free(session->ctx, session->state_type);
@@ -139,13 +142,13 @@ zt_type zt_session_state_type(const zt_session *session, int i) { return session
 zt_status zt_session_state_get(zt_session *session, int i, void *host)
 {
     zt_engine *engine = session->chain.engine[0];
-    return engine->vt->download(engine, session->buf[0][zt_prog_nth(session->prog, ZT_VALUE_STATE, i)], host);
+    return engine->vt->download(engine, session->buffers[0][zt_prog_nth(session->prog, ZT_VALUE_STATE, i)], host);
 }
 
 zt_status zt_session_state_set(zt_session *session, int i, const void *host)
 {
     zt_engine *engine = session->chain.engine[0];
-    return engine->vt->upload(engine, session->buf[0][zt_prog_nth(session->prog, ZT_VALUE_STATE, i)], host);
+    return engine->vt->upload(engine, session->buffers[0][zt_prog_nth(session->prog, ZT_VALUE_STATE, i)], host);
 }
 
 const zt_prog *zt_session_prog(const zt_session *session) { return session->prog; }
@@ -158,7 +161,7 @@ void zt_session_watch(zt_session *session, const zt_watch *watch)
     if (watch) session->watch = *watch;
 }
 
-static const zt_replay *latest(const zt_session *session)
+static const zt_replay *latest_replay(const zt_session *session)
 {
     const zt_replay *replay = NULL;
     for (int i = 0; i < ZT_MAX_PREPARED; i++)
@@ -166,11 +169,14 @@ static const zt_replay *latest(const zt_session *session)
     return replay;
 }
 
-int zt_session_parts(const zt_session *session) { return latest(session) ? latest(session)->cut.n_segments : 0; }
+int zt_session_parts(const zt_session *session)
+{
+    return latest_replay(session) ? latest_replay(session)->partition.n_segments : 0;
+}
 
 zt_session_part zt_session_part_at(const zt_session *session, int i)
 {
-    const zt_replay *replay = latest(session);
-    const zt_segment *segment = &replay->cut.segment[i];
-    return (zt_session_part){session->chain.engine[segment->engine], &replay->plan[i], segment->liveness_bytes};
+    const zt_replay *replay = latest_replay(session);
+    const zt_segment *segment = &replay->partition.segment[i];
+    return (zt_session_part){session->chain.engine[segment->engine], &replay->schedules[i], segment->liveness_bytes};
 }

@@ -54,20 +54,20 @@ void diff_tell(const diff_job *j, const zt_diff_item *item)
             at += (size_t)snprintf(given + at, sizeof given - at, "%s%s %s", at ? ", " : "",
                                    info->in_name[k], zt_type_text(&bound->type[step->in[k]], type));
     zt_type_text(&bound->type[item->value], type);
-    snprintf(got, sizeof got, "%.9g", item->d.got);
-    snprintf(want, sizeof want, "%.9g", item->d.want);
-    if (item->d.worst < 0)
+    snprintf(got, sizeof got, "%.9g", item->difference.got);
+    snprintf(want, sizeof want, "%.9g", item->difference.want);
+    if (item->difference.worst < 0)
         zt_cli_note(j->cli, "%s: step %d, %s '%s' %s of %s: equal numbers, %" PRId64
                     " with other bits",
                     diff_where(b, item->step, where, sizeof where), item->step, info->name,
-                    zt_prog_value(b->prog, item->value)->name, type, given, item->d.bits);
+                    zt_prog_value(b->prog, item->value)->name, type, given, item->difference.bits);
     else
         zt_cli_note(j->cli, "%s: step %d, %s '%s' %s of %s: element %s is %s, not %s; largest "
                     "error %.3g, NMSE %.3g, allowed %.3g",
                     diff_where(b, item->step, where, sizeof where), item->step, info->name,
                     zt_prog_value(b->prog, item->value)->name, type, given,
-                    diff_index(&bound->type[item->value], item->d.worst, index, sizeof index), got,
-                    want, item->d.max_abs, item->d.nmse, item->bound);
+                    diff_index(&bound->type[item->value], item->difference.worst, index, sizeof index), got,
+                    want, item->difference.max_abs, item->difference.nmse, item->bound);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ typedef struct report {
 
 static const char *verdict(const zt_diff_item *item)
 {
-    return item->share > 1 ? "beyond" : item->d.bits == 0 ? "same" : "within";
+    return item->share > 1 ? "beyond" : item->difference.bits == 0 ? "same" : "within";
 }
 
 static zt_status put_item(void *user, const zt_diff_item *item)
@@ -90,7 +90,7 @@ static zt_status put_item(void *user, const zt_diff_item *item)
     const diff_side *b = &r->j->side[1];
     char step[16], line[24], type[ZT_TYPE_TEXT], n[4][32], bits[24];
     r->items++;
-    r->same += item->d.bits == 0;
+    r->same += item->difference.bits == 0;
     bool beyond = item->share > 1;
     if (beyond && !r->beyond++) r->first = *item;
     if (zt_cli_interrupted()) return zt_fail(r->j->cli->ctx, ZT_EINTR, "interrupted");
@@ -98,12 +98,12 @@ static zt_status put_item(void *user, const zt_diff_item *item)
     r->rows++;
     snprintf(step, sizeof step, "%d", item->step);
     snprintf(line, sizeof line, "%ld", zt_prog_step_line(b->prog, item->step));
-    snprintf(bits, sizeof bits, "%" PRId64, item->d.bits);
+    snprintf(bits, sizeof bits, "%" PRId64, item->difference.bits);
     const char *cells[] = {step, line, zt_op_info(zt_prog_step(b->prog, item->step)->op)->name,
                            zt_prog_value(b->prog, item->value)->name,
                            zt_type_text(&zt_interpreter_bound(b->walk)->type[item->value], type),
-                           zt_interpreter_engine(b->walk, item->step), diff_number(item->d.max_abs, n[0]),
-                           diff_number(item->d.nmse, n[1]), diff_number(item->bound, n[2]),
+                           zt_interpreter_engine(b->walk, item->step), diff_number(item->difference.max_abs, n[0]),
+                           diff_number(item->difference.nmse, n[1]), diff_number(item->bound, n[2]),
                            diff_number(item->share, n[3]), bits, verdict(item)};
     return zt_table_row(r->table, cells);
 }

@@ -93,11 +93,11 @@ static zt_status put_value(const diff_job *j, zt_table *table, const char *what,
                            diff_number(s.max, n[3]), diff_number(s.mean, n[4]),
                            diff_number(s.rms, n[5]), n[0], n[1], NULL, NULL, NULL, NULL, NULL};
     if (item) {
-        cells[10] = diff_number(item->d.max_abs, n[6]);
-        cells[11] = diff_number(item->d.nmse, n[7]);
+        cells[10] = diff_number(item->difference.max_abs, n[6]);
+        cells[11] = diff_number(item->difference.nmse, n[7]);
         cells[12] = diff_number(item->bound, n[8]);
         cells[13] = diff_number(item->share, n[9]);
-        cells[14] = item->share > 1 ? "beyond" : item->d.bits ? "within" : "same";
+        cells[14] = item->share > 1 ? "beyond" : item->difference.bits ? "within" : "same";
     }
     return zt_table_row(table, cells);
 }

@@ -12,38 +12,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = ZT_POINTWISE_OPS };
+enum { MAX_MEMBERS = ZT_POINTWISE_OPS };
 
-typedef struct grouping {
-    const zt_prog *p;
-    const zt_pass_opts *opts;
-    zt_bound *b;
+typedef struct chain_groups {
+    const zt_prog *program;
+    const zt_pass_opts *options;
+    zt_bound *bound;
     int *root;      /* [values] */
     bool *used_up;  /* [values]: a donation takes this root's memory */
     bool *ends;     /* [values]: kept, or an output */
     int *uses;      /* [values + 1]: where a value's readers begin in `reader`, steps rising */
     int *reader;
-    bool *may;      /* [steps] */
+    bool *may_join;      /* [steps] */
     int *leader;    /* [steps]: the first step of its group */
     int *next;      /* [steps]: the next of its group, -1: the last */
     int *last;      /* [steps]: of a leader's group */
     int *mark;      /* [steps]: the last union that a step was tried in */
     int found;
-} grouping;
+} chain_groups;
 
 /* ---- what is asked of a program -------------------------------------------------------------- */
 
 /* Do the sample's numbers tell symbols apart? */
 static bool tells_apart(const zt_prog *program, const zt_pass_opts *options)
 {
-    for (int s = 0; s < zt_prog_n_symbols(program); s++) {
+    for (int step_index = 0; step_index < zt_prog_n_symbols(program); step_index++) {
         int64_t value = 0;
         for (int i = 0; i < options->n_sample; i++)
-            if (!strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, s))) value = options->sample[i].value;
+            if (!strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, step_index))) value = options->sample[i].value;
         if (value < 2) return false;
         for (int i = 0; i < options->n_sample; i++)
             if (options->sample[i].value == value &&
-                strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, s)))
+                strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, step_index)))
                 return false;
     }
     return true;
@@ -52,8 +52,8 @@ static bool tells_apart(const zt_prog *program, const zt_pass_opts *options)
 /* Is there an elementwise op that reads another's value? */
 static bool any_pair(const zt_prog *program)
 {
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         if (!zt_pointwise_takes(step->op)) continue;
         for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
             const zt_value *value = zt_prog_value(program, step->in[k]);
@@ -64,131 +64,132 @@ static bool any_pair(const zt_prog *program)
     return false;
 }
 
-static void find_ends(grouping *g)
+static void find_ends(chain_groups *groups)
 {
-    const zt_prog *program = g->p;
-    zt_prog_roots(program, g->root);
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    const zt_prog *program = groups->program;
+    zt_prog_roots(program, groups->root);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
-            g->used_up[g->root[step->in[k]]] = true;
+            groups->used_up[groups->root[step->in[k]]] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(program); o++) g->ends[zt_prog_output(program, o)->value] = true;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
+        groups->ends[zt_prog_output(program, output_index)->value] = true;
     for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
         int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
-        if (keep >= 0) g->ends[keep] = true;
+        if (keep >= 0) groups->ends[keep] = true;
     }
 }
 
 /* Readers of every value, a step as often as it reads it. */
-static void find_readers(grouping *g)
+static void find_readers(chain_groups *groups)
 {
-    int n = zt_prog_n_values(g->p);
+    int value_count = zt_prog_n_values(groups->program);
     for (int pass = 0; pass < 2; pass++) {
-        for (int s = zt_prog_n_steps(g->p); s-- > 0;)
+        for (int step_index = zt_prog_n_steps(groups->program); step_index-- > 0;)
             for (int k = 0; k < ZT_MAX_IN; k++) {
-                int v = zt_prog_step(g->p, s)->in[k];
-                if (v < 0 || k >= zt_op_info(zt_prog_step(g->p, s)->op)->n_in) continue;
+                int value_id = zt_prog_step(groups->program, step_index)->in[k];
+                if (value_id < 0 || k >= zt_op_info(zt_prog_step(groups->program, step_index)->op)->n_in) continue;
                 if (pass)
-                    g->reader[--g->uses[v]] = s;
+                    groups->reader[--groups->uses[value_id]] = step_index;
                 else
-                    g->uses[v]++;
+                    groups->uses[value_id]++;
             }
-        for (int v = 1; v <= n && !pass; v++) g->uses[v] += g->uses[v - 1];
+        for (int value_id = 1; value_id <= value_count && !pass; value_id++) groups->uses[value_id] += groups->uses[value_id - 1];
     }
 }
 
-static bool same_shape(const zt_type *a, const zt_type *b)
+static bool same_shape(const zt_type *first, const zt_type *second)
 {
-    zt_type type = *a;
-    type.dtype = b->dtype;
-    return zt_type_equal(&type, b);
+    zt_type type = *first;
+    type.dtype = second->dtype;
+    return zt_type_equal(&type, second);
 }
 
 /* ---- the op of a group ----------------------------------------------------------------------- */
 
 /* Its chain, inputs and outputs; false where a limit of the row is passed. */
-typedef struct fused {
-    zt_pointwise_chain p;
+typedef struct fused_chain {
+    zt_pointwise_chain chain;
     int in[ZT_MAX_IN], n_in; /* values of the program */
     int out[ZT_MAX_OUT];
-} fused;
+} fused_chain;
 
-static int step_of(const grouping *g, int v)
+static int step_of(const chain_groups *groups, int value_id)
 {
-    const zt_value *value = zt_prog_value(g->p, v);
+    const zt_value *value = zt_prog_value(groups->program, value_id);
     return value->kind == ZT_VALUE_OP ? value->index : -1;
 }
 
-static bool read_outside(const grouping *g, int v, int stamp)
+static bool read_outside(const chain_groups *groups, int value_id, int mark_value)
 {
-    for (int i = g->uses[v]; i < g->uses[v + 1]; i++)
-        if (g->mark[g->reader[i]] != stamp) return true;
-    return g->ends[v];
+    for (int i = groups->uses[value_id]; i < groups->uses[value_id + 1]; i++)
+        if (groups->mark[groups->reader[i]] != mark_value) return true;
+    return groups->ends[value_id];
 }
 
-static int operand(fused *f, const grouping *g, const int *member, int n, int v)
+static int operand_number(fused_chain *fused, const chain_groups *groups, const int *member, int member_count, int value_id)
 {
-    for (int i = 0; i < n; i++)
-        if (member[i] == step_of(g, v)) return ZT_POINTWISE_INS + i;
+    for (int i = 0; i < member_count; i++)
+        if (member[i] == step_of(groups, value_id)) return ZT_POINTWISE_INS + i;
     int k = 0;
-    while (k < f->n_in && f->in[k] != v) k++;
+    while (k < fused->n_in && fused->in[k] != value_id) k++;
     if (k == ZT_POINTWISE_INS) return -1;
-    if (k == f->n_in) f->in[f->n_in++] = v;
-    f->p.inputs |= 1u << k;
+    if (k == fused->n_in) fused->in[fused->n_in++] = value_id;
+    fused->chain.inputs |= 1u << k;
     return k;
 }
 
 /* Members are in order and marked with `stamp`. */
-static bool fuse(const grouping *g, const int *member, int n, int stamp, fused *f)
+static bool build_chain(const chain_groups *groups, const int *member, int member_count, int mark_value, fused_chain *fused)
 {
-    f->n_in = 0;
-    f->p.n_ops = f->p.n_out = 0;
-    f->p.inputs = 0;
-    for (int i = 0; i < n; i++) {
-        const zt_step *step = zt_prog_step(g->p, member[i]);
+    fused->n_in = 0;
+    fused->chain.n_ops = fused->chain.n_out = 0;
+    fused->chain.inputs = 0;
+    for (int i = 0; i < member_count; i++) {
+        const zt_step *step = zt_prog_step(groups->program, member[i]);
         const zt_opinfo *info = zt_op_info(step->op);
-        zt_pointwise_op *o = &f->p.op[f->p.n_ops++];
-        *o = (zt_pointwise_op){.op = step->op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
-        memcpy(o->attrs, step->attrs ? step->attrs : info->defaults, info->attr_bytes);
+        zt_pointwise_op *chain_op = &fused->chain.op[fused->chain.n_ops++];
+        *chain_op = (zt_pointwise_op){.op = step->op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
+        memcpy(chain_op->attrs, step->attrs ? step->attrs : info->defaults, info->attr_bytes);
         for (int k = 0; k < info->n_in; k++)
-            if ((o->in[k] = operand(f, g, member, n, step->in[k])) < 0) return false;
-        if (!read_outside(g, step->out[0], stamp)) continue;
-        if (f->p.n_out == ZT_POINTWISE_OUTS) return false;
-        f->out[f->p.n_out] = step->out[0];
-        f->p.out[f->p.n_out++] = ZT_POINTWISE_INS + i;
+            if ((chain_op->in[k] = operand_number(fused, groups, member, member_count, step->in[k])) < 0) return false;
+        if (!read_outside(groups, step->out[0], mark_value)) continue;
+        if (fused->chain.n_out == ZT_POINTWISE_OUTS) return false;
+        fused->out[fused->chain.n_out] = step->out[0];
+        fused->chain.out[fused->chain.n_out++] = ZT_POINTWISE_INS + i;
     }
-    return f->p.n_out && f->p.out[f->p.n_out - 1] == ZT_POINTWISE_INS + n - 1;
+    return fused->chain.n_out && fused->chain.out[fused->chain.n_out - 1] == ZT_POINTWISE_INS + member_count - 1;
 }
 
 /* Has the engine the op: of these types, as the sample has them. */
-static bool engine_has(const grouping *g, const fused *f, const char *text)
+static bool engine_has(const chain_groups *groups, const fused_chain *fused, const char *text)
 {
     const zt_pointwise_attrs attrs = {text};
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
-    zt_engine *engine = g->opts->engine;
-    for (int k = 0; k < f->n_in; k++) input_types[k] = &g->b->type[f->in[k]];
+    zt_engine *engine = groups->options->engine;
+    for (int k = 0; k < fused->n_in; k++) input_types[k] = &groups->bound->type[fused->in[k]];
     return zt_op_infer(NULL, ZT_OP_pointwise, &attrs, input_types, out) == ZT_OK &&
            (!engine || engine->vt->has(engine, ZT_OP_pointwise, &attrs, input_types, out));
 }
 
 /* The text of a group's chain, into `text`; *fits says whether the op may be made. */
-static zt_status try_text(const grouping *g, const fused *f, zt_str *text, bool *fits)
+static zt_status try_text(const chain_groups *groups, const fused_chain *fused, zt_str *text, bool *fits)
 {
     zt_str_clear(text);
-    zt_status status = zt_pointwise_print(&f->p, text);
-    *fits = !status && engine_has(g, f, text->data);
+    zt_status status = zt_pointwise_print(&fused->chain, text);
+    *fits = !status && engine_has(groups, fused, text->data);
     return status;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static int members_of(const grouping *g, int leader, int *to)
+static int members_of(const chain_groups *groups, int leader, int *members)
 {
-    int n = 0;
-    for (int s = leader; s >= 0; s = g->next[s]) to[n++] = s;
-    return n;
+    int member_count = 0;
+    for (int step_index = leader; step_index >= 0; step_index = groups->next[step_index]) members[member_count++] = step_index;
+    return member_count;
 }
 
 static int by_step(const void *left, const void *right)
@@ -197,162 +198,166 @@ static int by_step(const void *left, const void *right)
 }
 
 /* Steps of two groups and s, in order; 0: too many. */
-static int gather(const grouping *g, const int *leader, int n_leaders, int s, int *member)
+static int gather_members(const chain_groups *groups, const int *leader, int n_leaders, int step_index, int *member)
 {
-    int n = 0, all[3 * MOST];
-    for (int i = 0; i < n_leaders; i++) n += members_of(g, leader[i], all + n);
-    if (n >= MOST) return 0;
-    memcpy(member, all, (size_t)n * sizeof *member);
-    qsort(member, (size_t)n, sizeof *member, by_step);
-    member[n++] = s;
-    return n;
+    int member_count = 0, candidates[3 * MAX_MEMBERS];
+    for (int i = 0; i < n_leaders; i++) member_count += members_of(groups, leader[i], candidates + member_count);
+    if (member_count >= MAX_MEMBERS) return 0;
+    memcpy(member, candidates, (size_t)member_count * sizeof *member);
+    qsort(member, (size_t)member_count, sizeof *member, by_step);
+    member[member_count++] = step_index;
+    return member_count;
 }
 
 /* Does all of a union that others read, they read after s? */
-static bool read_later(const grouping *g, const int *member, int n, int s, int stamp)
+static bool read_later(const chain_groups *groups, const int *member, int member_count, int step_index, int mark_value)
 {
-    for (int i = 0; i < n; i++) {
-        int v = zt_prog_step(g->p, member[i])->out[0];
-        for (int u = g->uses[v]; u < g->uses[v + 1] && g->reader[u] <= s; u++)
-            if (g->mark[g->reader[u]] != stamp) return false;
+    for (int i = 0; i < member_count; i++) {
+        int value_id = zt_prog_step(groups->program, member[i])->out[0];
+        for (int use = groups->uses[value_id]; use < groups->uses[value_id + 1] && groups->reader[use] <= step_index; use++)
+            if (groups->mark[groups->reader[use]] != mark_value) return false;
     }
     return true;
 }
 
 /* Step s and the groups of `leader` become one, if they may. */
-static bool unite(grouping *g, const int *leader, int n_leaders, int s, int stamp)
+static bool unite_groups(chain_groups *groups, const int *leader, int n_leaders, int step_index, int mark_value)
 {
-    int member[MOST];
-    fused f;
-    int n = gather(g, leader, n_leaders, s, member);
-    if (n == 0) return false;
-    for (int i = 0; i < n; i++) g->mark[member[i]] = stamp;
-    if (!read_later(g, member, n, s, stamp) || !fuse(g, member, n, stamp, &f)) return false;
-    for (int i = 0; i < n; i++) {
-        g->leader[member[i]] = member[0];
-        g->next[member[i]] = i + 1 < n ? member[i + 1] : -1;
+    int member[MAX_MEMBERS];
+    fused_chain fused;
+    int member_count = gather_members(groups, leader, n_leaders, step_index, member);
+    if (member_count == 0) return false;
+    for (int i = 0; i < member_count; i++) groups->mark[member[i]] = mark_value;
+    if (!read_later(groups, member, member_count, step_index, mark_value) ||
+        !build_chain(groups, member, member_count, mark_value, &fused))
+        return false;
+    for (int i = 0; i < member_count; i++) {
+        groups->leader[member[i]] = member[0];
+        groups->next[member[i]] = i + 1 < member_count ? member[i + 1] : -1;
     }
-    g->last[member[0]] = s;
+    groups->last[member[0]] = step_index;
     return true;
 }
 
 /* With the groups that made its operands: all of them, or the first that it can. */
-static void join(grouping *g, int s, int *stamp)
+static void join_makers(chain_groups *groups, int step_index, int *mark_value)
 {
-    const zt_step *step = zt_prog_step(g->p, s);
-    int leader[3], n = 0;
+    const zt_step *step = zt_prog_step(groups->program, step_index);
+    int leader[3], leader_count = 0;
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int from = step_of(g, step->in[k]);
-        if (from < 0 || !g->may[from]) continue;
-        if (!same_shape(&g->b->type[step->in[k]], &g->b->type[step->out[0]])) continue;
+        int from = step_of(groups, step->in[k]);
+        if (from < 0 || !groups->may_join[from]) continue;
+        if (!same_shape(&groups->bound->type[step->in[k]], &groups->bound->type[step->out[0]])) continue;
         bool known = false;
-        for (int i = 0; i < n; i++) known = known || leader[i] == g->leader[from];
-        if (!known) leader[n++] = g->leader[from];
+        for (int i = 0; i < leader_count; i++) known = known || leader[i] == groups->leader[from];
+        if (!known) leader[leader_count++] = groups->leader[from];
     }
-    if (n == 0 || unite(g, leader, n, s, ++*stamp)) return;
-    for (int i = 0; i < n && n > 1; i++)
-        if (unite(g, &leader[i], 1, s, ++*stamp)) return;
+    if (leader_count == 0 || unite_groups(groups, leader, leader_count, step_index, ++*mark_value)) return;
+    for (int i = 0; i < leader_count && leader_count > 1; i++)
+        if (unite_groups(groups, &leader[i], 1, step_index, ++*mark_value)) return;
 }
 
 /* Which steps may be in a chain. */
-static zt_status find_candidates(grouping *g, zt_str *text)
+static zt_status find_candidates(chain_groups *groups, zt_str *text)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(g->p) && !status; i++) {
-        const zt_step *step = zt_prog_step(g->p, i);
-        fused f;
-        g->may[i] = zt_pointwise_takes(step->op) && !g->used_up[g->root[step->out[0]]];
-        for (int k = 0; k < zt_op_info(step->op)->n_in && g->may[i]; k++)
-            g->may[i] = !g->used_up[g->root[step->in[k]]];
-        g->mark[i] = 0;
-        if (!g->may[i]) continue;
-        g->mark[i] = -1;
-        fuse(g, &i, 1, -1, &f);
-        f.p.n_out = 1; /* of a step that nobody reads, too */
-        f.p.out[0] = ZT_POINTWISE_INS;
-        status = try_text(g, &f, text, &g->may[i]);
-        g->mark[i] = 0;
+    for (int i = 0; i < zt_prog_n_steps(groups->program) && !status; i++) {
+        const zt_step *step = zt_prog_step(groups->program, i);
+        fused_chain fused;
+        groups->may_join[i] = zt_pointwise_takes(step->op) && !groups->used_up[groups->root[step->out[0]]];
+        for (int k = 0; k < zt_op_info(step->op)->n_in && groups->may_join[i]; k++)
+            groups->may_join[i] = !groups->used_up[groups->root[step->in[k]]];
+        groups->mark[i] = 0;
+        if (!groups->may_join[i]) continue;
+        groups->mark[i] = -1;
+        build_chain(groups, &i, 1, -1, &fused);
+        fused.chain.n_out = 1; /* of a step that nobody reads, too */
+        fused.chain.out[0] = ZT_POINTWISE_INS;
+        status = try_text(groups, &fused, text, &groups->may_join[i]);
+        groups->mark[i] = 0;
     }
     return status;
 }
 
 /* ---- the new program ------------------------------------------------------------------------- */
 
-static zt_status put_group(zt_rewrite *rewrite, const grouping *g, int leader, int stamp, zt_str *text)
+static zt_status put_group(zt_rewrite *rewrite_program, const chain_groups *groups, int leader, int mark_value, zt_str *text)
 {
-    int member[MOST] = {0}, n = members_of(g, leader, member), stands[ZT_MAX_OUT];
-    fused f;
+    int member[MAX_MEMBERS] = {0}, member_count = members_of(groups, leader, member), stands[ZT_MAX_OUT];
+    fused_chain fused;
     bool fits = false;
-    for (int i = 0; i < n; i++) g->mark[member[i]] = stamp;
+    for (int i = 0; i < member_count; i++) groups->mark[member[i]] = mark_value;
     for (int k = 0; k < ZT_MAX_OUT; k++) stands[k] = ZT_NONE;
-    zt_status status = fuse(g, member, n, stamp, &f) ? try_text(g, &f, text, &fits) : ZT_OK;
-    for (int i = 0; i < n && !fits && !status; i++) status = zt_rewrite_copy(rewrite, member[i], NULL);
+    zt_status status =
+        build_chain(groups, member, member_count, mark_value, &fused) ? try_text(groups, &fused, text, &fits) : ZT_OK;
+    for (int i = 0; i < member_count && !fits && !status; i++) status = zt_rewrite_copy(rewrite_program, member[i], NULL);
     if (status || !fits) return status;
-    memcpy(stands, f.out, (size_t)f.p.n_out * sizeof *stands);
-    for (int k = f.n_in; k < ZT_MAX_IN; k++) f.in[k] = ZT_NONE;
-    return zt_rewrite_op(rewrite, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, f.in, stands);
+    memcpy(stands, fused.out, (size_t)fused.chain.n_out * sizeof *stands);
+    for (int k = fused.n_in; k < ZT_MAX_IN; k++) fused.in[k] = ZT_NONE;
+    return zt_rewrite_op(rewrite_program, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, fused.in, stands);
 }
 
-static zt_status rewrite(zt_ctx *ctx, const grouping *g, int stamp, zt_str *text, zt_prog **out)
+static zt_status rewrite_program(zt_ctx *ctx, const chain_groups *groups, int mark_value, zt_str *text, zt_prog **rewritten)
 {
-    zt_rewrite rewrite;
-    zt_status status = zt_rewrite_begin(&rewrite, ctx, g->p);
-    for (int i = 0; i < zt_prog_n_steps(g->p) && !status; i++) {
-        int leader = g->leader[i];
-        if (g->last[leader] == leader)
-            status = zt_rewrite_copy(&rewrite, i, NULL);
-        else if (g->last[leader] == i)
-            status = put_group(&rewrite, g, leader, ++stamp, text);
+    zt_rewrite rewrite_program;
+    zt_status status = zt_rewrite_begin(&rewrite_program, ctx, groups->program);
+    for (int i = 0; i < zt_prog_n_steps(groups->program) && !status; i++) {
+        int leader = groups->leader[i];
+        if (groups->last[leader] == leader)
+            status = zt_rewrite_copy(&rewrite_program, i, NULL);
+        else if (groups->last[leader] == i)
+            status = put_group(&rewrite_program, groups, leader, ++mark_value, text);
     }
-    return zt_rewrite_end(&rewrite, status, out);
+    return zt_rewrite_end(&rewrite_program, status, rewritten);
 }
 
-static zt_status find_groups(zt_ctx *ctx, grouping *g, zt_prog **out)
+static zt_status find_groups(zt_ctx *ctx, chain_groups *groups, zt_prog **rewritten)
 {
-    int stamp = 0;
+    int mark_value = 0;
     zt_str text;
     zt_str_init(&text, ctx);
-    find_ends(g);
-    find_readers(g);
-    zt_status status = find_candidates(g, &text);
-    for (int i = 0; i < zt_prog_n_steps(g->p) && !status; i++) {
-        g->leader[i] = g->last[i] = i;
-        g->next[i] = -1;
-        if (g->may[i]) join(g, i, &stamp);
-        g->found += g->leader[i] != i;
+    find_ends(groups);
+    find_readers(groups);
+    zt_status status = find_candidates(groups, &text);
+    for (int i = 0; i < zt_prog_n_steps(groups->program) && !status; i++) {
+        groups->leader[i] = groups->last[i] = i;
+        groups->next[i] = -1;
+        if (groups->may_join[i]) join_makers(groups, i, &mark_value);
+        groups->found += groups->leader[i] != i;
     }
-    if (!status && g->found) status = rewrite(ctx, g, stamp, &text, out);
+    if (!status && groups->found) status = rewrite_program(ctx, groups, mark_value, &text, rewritten);
     zt_str_fini(&text);
     return status;
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_chain_pass(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
     size_t values = (size_t)zt_prog_n_values(program) + 2, steps = (size_t)zt_prog_n_steps(program) + 1;
-    if (!any_pair(program) || !tells_apart(program, opts)) return ZT_OK;
-    grouping g = {.p = program, .opts = opts, .b = zt_prog_bind(program, opts->sample, opts->n_sample)};
-    g.root = zt_calloc(ctx, values, sizeof *g.root);
-    g.used_up = zt_calloc(ctx, values, sizeof *g.used_up);
-    g.ends = zt_calloc(ctx, values, sizeof *g.ends);
-    g.uses = zt_calloc(ctx, values, sizeof *g.uses);
-    g.reader = zt_alloc_array(ctx, steps * ZT_MAX_IN, sizeof *g.reader);
-    g.may = zt_calloc(ctx, steps, sizeof *g.may);
-    g.leader = zt_alloc_array(ctx, steps, sizeof *g.leader);
-    g.next = zt_alloc_array(ctx, steps, sizeof *g.next);
-    g.last = zt_alloc_array(ctx, steps, sizeof *g.last);
-    g.mark = zt_calloc(ctx, steps, sizeof *g.mark);
-    bool room = g.b && g.root && g.used_up && g.ends && g.uses && g.reader && g.may && g.leader &&
-                g.next && g.last && g.mark;
-    zt_status status = room ? find_groups(ctx, &g, out) : zt_ctx_status(ctx);
-    void *const all[] = {g.root, g.used_up, g.ends, g.uses, g.reader,
-                         g.may,  g.leader,  g.next, g.last, g.mark};
+    if (!any_pair(program) || !tells_apart(program, options)) return ZT_OK;
+    chain_groups groups = {
+        .program = program, .options = options, .bound = zt_prog_bind(program, options->sample, options->n_sample)};
+    groups.root = zt_calloc(ctx, values, sizeof *groups.root);
+    groups.used_up = zt_calloc(ctx, values, sizeof *groups.used_up);
+    groups.ends = zt_calloc(ctx, values, sizeof *groups.ends);
+    groups.uses = zt_calloc(ctx, values, sizeof *groups.uses);
+    groups.reader = zt_alloc_array(ctx, steps * ZT_MAX_IN, sizeof *groups.reader);
+    groups.may_join = zt_calloc(ctx, steps, sizeof *groups.may_join);
+    groups.leader = zt_alloc_array(ctx, steps, sizeof *groups.leader);
+    groups.next = zt_alloc_array(ctx, steps, sizeof *groups.next);
+    groups.last = zt_alloc_array(ctx, steps, sizeof *groups.last);
+    groups.mark = zt_calloc(ctx, steps, sizeof *groups.mark);
+    bool room = groups.bound && groups.root && groups.used_up && groups.ends && groups.uses && groups.reader &&
+                groups.may_join && groups.leader && groups.next && groups.last && groups.mark;
+    zt_status status = room ? find_groups(ctx, &groups, rewritten) : zt_ctx_status(ctx);
+    void *const all[] = {groups.root, groups.used_up, groups.ends, groups.uses, groups.reader,
+                         groups.may_join,  groups.leader,  groups.next, groups.last, groups.mark};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
-    zt_bound_free(g.b);
+    zt_bound_free(groups.bound);
     return status;
 }
 
 const zt_pass zt_pass_chain = {
     .name = "chain",
     .help = "one pass over memory for elementwise ops that follow each other",
-    .run = run,
+    .run = run_chain_pass,
 };

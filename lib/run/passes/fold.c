@@ -19,28 +19,28 @@ enum {
     MAX_DEPTH = 3
 };
 
-typedef struct folder {
+typedef struct fold_state {
     zt_ctx *ctx;
-    const zt_prog *p;
-    zt_bound *one, *two; /* under the sample, and under twice that */
-    int *same;           /* [values]: the value that stands for it */
-    int *under;          /* [values]: what its step shall read instead of input 0; -1: as it is */
+    const zt_prog *program;
+    zt_bound *bound_once, *bound_twice; /* under the sample, and under twice that */
+    int *stands_for;           /* [values]: the value that stands for it */
+    int *reads_instead;          /* [values]: what its step shall read instead of input 0; -1: as it is */
     bool *derived;       /* [steps]: becomes data */
     char *depth; /* [values]: 1 of data, one more for each op that data was made by; 0: else */
     bool *donated;       /* [values]: its memory is used up by a later step */
     bool *pinned;        /* [values]: an output, or kept */
     int found;
-} folder;
+} fold_state;
 
-static bool type_same(const folder *f, int a, int b)
+static bool type_same(const fold_state *folder, int first, int second)
 {
-    return zt_type_equal(&f->one->type[a], &f->one->type[b]) &&
-           zt_type_equal(&f->two->type[a], &f->two->type[b]);
+    return zt_type_equal(&folder->bound_once->type[first], &folder->bound_once->type[second]) &&
+           zt_type_equal(&folder->bound_twice->type[first], &folder->bound_twice->type[second]);
 }
 
 /* ---- steps that do nothing ------------------------------------------------------------------- */
 
-static bool always(const void *attrs)
+static bool is_always_idle(const void *attrs)
 {
     (void)attrs;
     return true;
@@ -50,10 +50,10 @@ static bool scale_idle(const void *attrs) { return ((const zt_scale_attrs *)attr
 
 static bool transpose_idle(const void *attrs)
 {
-    const zt_transpose_attrs *a = attrs;
-    for (int i = 0; i < a->axes.n; i++)
-        if (a->axes.v[i] != i) return false;
-    return a->axes.n > 0;
+    const zt_transpose_attrs *transpose = attrs;
+    for (int i = 0; i < transpose->axes.n; i++)
+        if (transpose->axes.v[i] != i) return false;
+    return transpose->axes.n > 0;
 }
 
 /* The output is the input where both are of one type and `idle` says so. */
@@ -61,21 +61,21 @@ static const struct {
     zt_op op;
     bool (*idle)(const void *attrs);
 } idle_ops[] = {
-    {ZT_OP_cast, always},           {ZT_OP_scale, scale_idle}, {ZT_OP_reshape, always},
-    {ZT_OP_slice, always},          {ZT_OP_repeat, always},    {ZT_OP_transpose, transpose_idle},
-    {ZT_OP_reshape_like, always},   {ZT_OP_sum_to, always},    {ZT_OP_broadcast_to, always},
+    {ZT_OP_cast, is_always_idle},           {ZT_OP_scale, scale_idle}, {ZT_OP_reshape, is_always_idle},
+    {ZT_OP_slice, is_always_idle},          {ZT_OP_repeat, is_always_idle},    {ZT_OP_transpose, transpose_idle},
+    {ZT_OP_reshape_like, is_always_idle},   {ZT_OP_sum_to, is_always_idle},    {ZT_OP_broadcast_to, is_always_idle},
 };
 
-static bool is_idle(const folder *f, const zt_step *step)
+static bool is_idle(const fold_state *folder, const zt_step *step)
 {
     for (size_t i = 0; i < sizeof idle_ops / sizeof *idle_ops; i++)
         if (idle_ops[i].op == step->op)
-            return idle_ops[i].idle(step->attrs) && type_same(f, step->in[0], step->out[0]);
+            return idle_ops[i].idle(step->attrs) && type_same(folder, step->in[0], step->out[0]);
     return false;
 }
 
 /* Has `to` every value of `from`? */
-static bool holds(zt_dtype dtype, zt_dtype from)
+static bool holds_values(zt_dtype dtype, zt_dtype from)
 {
     static const struct {
         zt_dtype wide, narrow;
@@ -87,27 +87,27 @@ static bool holds(zt_dtype dtype, zt_dtype from)
 }
 
 /* What a step may read instead of the step before it: x of cast(cast x), of view(view x). */
-static int below(const folder *f, const zt_step *step)
+static int skip_input(const fold_state *folder, const zt_step *step)
 {
-    const zt_value *value = zt_prog_value(f->p, step->in[0]);
+    const zt_value *value = zt_prog_value(folder->program, step->in[0]);
     if (value->kind != ZT_VALUE_OP) return -1;
-    const zt_step *before = zt_prog_step(f->p, value->index);
-    int x = before->in[0];
+    const zt_step *before = zt_prog_step(folder->program, value->index);
+    int source = before->in[0];
     const unsigned flags = zt_op_info(step->op)->def->flags, was = zt_op_info(before->op)->def->flags;
     if (step->op == ZT_OP_reshape && was & flags & ZT_OPF_VIEW && before->op == ZT_OP_reshape)
-        return x;
+        return source;
     if (step->op != ZT_OP_cast || before->op != ZT_OP_cast) return -1;
-    return holds(f->one->type[step->in[0]].dtype, f->one->type[x].dtype) ? x : -1;
+    return holds_values(folder->bound_once->type[step->in[0]].dtype, folder->bound_once->type[source].dtype) ? source : -1;
 }
 
 /* ---- steps on data --------------------------------------------------------------------------- */
 
-static bool fixed_type(const folder *f, int v)
+static bool fixed_type(const fold_state *folder, int value_id)
 {
-    const zt_type *type = &f->one->type[v];
-    for (int d = 0; d < type->rank; d++)
-        if (type->dim[d] != f->two->type[v].dim[d]) return false;
-    return type->rank == f->two->type[v].rank;
+    const zt_type *type = &folder->bound_once->type[value_id];
+    for (int axis = 0; axis < type->rank; axis++)
+        if (type->dim[axis] != folder->bound_twice->type[value_id].dim[axis]) return false;
+    return type->rank == folder->bound_twice->type[value_id].rank;
 }
 
 static bool has_dims(const zt_opinfo *info)
@@ -119,153 +119,155 @@ static bool has_dims(const zt_opinfo *info)
 
 /* Does the step hang on data alone, and is what it makes worth keeping: of one output, not much
  * larger than what it is made of. */
-static bool may_derive(const folder *f, const zt_step *step)
+static bool may_derive(const fold_state *folder, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);
-    size_t in = 0, made = zt_type_bytes(&f->one->type[step->out[0]]);
-    int n = 0;
+    size_t input_bytes = 0, made_bytes = zt_type_bytes(&folder->bound_once->type[step->out[0]]);
+    int input_count = 0;
     if (zt_op_shares(step->op) || info->def->flags & ZT_OPF_CALLERS || has_dims(info))
         return false;
     for (int k = 0; k < info->n_in; k++) {
         if (step->in[k] < 0) continue;
-        if (!f->depth[step->in[k]] || f->depth[step->in[k]] == MAX_DEPTH) return false;
-        in += zt_type_bytes(&f->one->type[step->in[k]]);
-        n++;
+        if (!folder->depth[step->in[k]] || folder->depth[step->in[k]] == MAX_DEPTH) return false;
+        input_bytes += zt_type_bytes(&folder->bound_once->type[step->in[k]]);
+        input_count++;
     }
     for (int k = 1; k < info->n_out; k++)
         if (step->out[k] >= 0) return false;
-    return n && fixed_type(f, step->out[0]) && !f->donated[step->out[0]] &&
-           (made <= in || made <= MAX_DERIVED);
+    return input_count && fixed_type(folder, step->out[0]) && !folder->donated[step->out[0]] &&
+           (made_bytes <= input_bytes || made_bytes <= MAX_DERIVED);
 }
 
 /* "@cast f16[576] \"blk.0.attn_norm.weight\" to=f32": an absent input is _. */
-static zt_status derived_name(const folder *f, const zt_rewrite *rewrite, const zt_step *step, zt_str *name)
+static zt_status derived_name(const fold_state *folder, const zt_rewrite *rewrite, const zt_step *step, zt_str *name)
 {
     const zt_opinfo *info = zt_op_info(step->op);
-    int n = info->n_in;
-    while (n > 0 && step->in[n - 1] < 0) n--;
+    int input_count = info->n_in;
+    while (input_count > 0 && step->in[input_count - 1] < 0) input_count--;
     zt_status status = zt_str_printf(name, "@%s", info->name);
-    for (int k = 0; k < n && !status; k++) {
+    for (int k = 0; k < input_count && !status; k++) {
         status = zt_str_putc(name, ' ');
         if (status) break;
         if (step->in[k] < 0) {
             status = zt_str_putc(name, '_');
         } else {
             char type[ZT_TYPE_TEXT];
-            const char *tensor = zt_prog_value(rewrite->to, rewrite->map[f->same[step->in[k]]])->tensor;
-            status = zt_str_printf(name, "%s ", zt_type_text(&f->one->type[step->in[k]], type));
+            const char *tensor = zt_prog_value(rewrite->to, rewrite->map[folder->stands_for[step->in[k]]])->tensor;
+            status = zt_str_printf(name, "%s ", zt_type_text(&folder->bound_once->type[step->in[k]], type));
             if (!status) status = zt_str_put_json(name, tensor, strlen(tensor));
         }
     }
-    return status ? status : zt_prog_attrs_print(f->p, step->op, step->attrs, name);
+    return status ? status : zt_prog_attrs_print(folder->program, step->op, step->attrs, name);
 }
 
-static zt_status derive(const folder *f, zt_rewrite *rewrite, const zt_step *step)
+static zt_status derive_data(const fold_state *folder, zt_rewrite *rewrite, const zt_step *step)
 {
-    const zt_type *type = &f->one->type[step->out[0]];
+    const zt_type *type = &folder->bound_once->type[step->out[0]];
     zt_str name;
-    zt_str_init(&name, f->ctx);
-    zt_status status = derived_name(f, rewrite, step, &name);
-    int v = status ? -1 : zt_prog_data(rewrite->to, zt_prog_value(f->p, step->out[0])->name, type->dtype, type->rank,
-                                  type->dim, name.data);
+    zt_str_init(&name, folder->ctx);
+    zt_status status = derived_name(folder, rewrite, step, &name);
+    int value_id = status ? -1
+                          : zt_prog_data(rewrite->to, zt_prog_value(folder->program, step->out[0])->name, type->dtype,
+                                         type->rank, type->dim, name.data);
     zt_str_fini(&name);
-    rewrite->map[step->out[0]] = v;
-    return v < 0 ? zt_ctx_status(f->ctx) : ZT_OK;
+    rewrite->map[step->out[0]] = value_id;
+    return value_id < 0 ? zt_ctx_status(folder->ctx) : ZT_OK;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static void note_values(folder *f)
+static void note_values(fold_state *folder)
 {
-    const zt_prog *program = f->p;
-    int *root = f->under; /* scratch, before it is needed */
+    const zt_prog *program = folder->program;
+    int *root = folder->reads_instead; /* scratch, before it is needed */
     zt_prog_roots(program, root);
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
-            f->donated[root[step->in[k]]] = true;
+            folder->donated[root[step->in[k]]] = true;
     }
-    for (int v = 0; v < zt_prog_n_values(program); v++) {
-        const zt_value *value = zt_prog_value(program, v);
-        f->donated[v] = f->donated[root[v]];
-        f->same[v] = v;
-        f->depth[v] = value->kind == ZT_VALUE_DATA;
-        if (value->kind == ZT_VALUE_STATE && value->keep >= 0) f->pinned[value->keep] = true;
+    for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) {
+        const zt_value *value = zt_prog_value(program, value_id);
+        folder->donated[value_id] = folder->donated[root[value_id]];
+        folder->stands_for[value_id] = value_id;
+        folder->depth[value_id] = value->kind == ZT_VALUE_DATA;
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0) folder->pinned[value->keep] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(program); o++) f->pinned[zt_prog_output(program, o)->value] = true;
-    for (int v = 0; v < zt_prog_n_values(program); v++) f->under[v] = -1;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
+        folder->pinned[zt_prog_output(program, output_index)->value] = true;
+    for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) folder->reads_instead[value_id] = -1;
 }
 
-static char deepest(const folder *f, const zt_step *step)
+static char deepest_input(const fold_state *folder, const zt_step *step)
 {
     char depth = 0;
     for (int k = 0; k < ZT_MAX_IN; k++)
-        if (step->in[k] >= 0 && f->depth[step->in[k]] > depth) depth = f->depth[step->in[k]];
+        if (step->in[k] >= 0 && folder->depth[step->in[k]] > depth) depth = folder->depth[step->in[k]];
     return depth;
 }
 
-static void look_at(folder *f, int s)
+static void check_step(fold_state *folder, int step_index)
 {
-    const zt_step *step = zt_prog_step(f->p, s);
-    int out = step->out[0], in = step->in[0];
-    if (in < 0 || f->donated[out] || f->donated[in]) return;
-    if (!f->pinned[out] && is_idle(f, step)) {
-        f->same[out] = f->same[in];
-        f->depth[out] = f->depth[in];
-    } else if (!f->pinned[out] && may_derive(f, step)) {
-        f->derived[s] = true;
-        f->depth[out] = (char)(deepest(f, step) + 1);
+    const zt_step *step = zt_prog_step(folder->program, step_index);
+    int made = step->out[0], input = step->in[0];
+    if (input < 0 || folder->donated[made] || folder->donated[input]) return;
+    if (!folder->pinned[made] && is_idle(folder, step)) {
+        folder->stands_for[made] = folder->stands_for[input];
+        folder->depth[made] = folder->depth[input];
+    } else if (!folder->pinned[made] && may_derive(folder, step)) {
+        folder->derived[step_index] = true;
+        folder->depth[made] = (char)(deepest_input(folder, step) + 1);
     } else {
-        int x = below(f, step);
-        if (x < 0 || f->donated[x]) return;
-        f->under[out] = x;
+        int source = skip_input(folder, step);
+        if (source < 0 || folder->donated[source]) return;
+        folder->reads_instead[made] = source;
     }
-    f->found++;
+    folder->found++;
 }
 
-static void find(folder *f)
+static void find_folds(fold_state *folder)
 {
-    note_values(f);
-    for (int s = 0; s < zt_prog_n_steps(f->p); s++) look_at(f, s);
+    note_values(folder);
+    for (int step_index = 0; step_index < zt_prog_n_steps(folder->program); step_index++) check_step(folder, step_index);
 }
 
-static zt_status fold(folder *f, zt_prog **out)
+static zt_status fold_steps(fold_state *folder, zt_prog **rewritten)
 {
     zt_rewrite rewrite;
-    zt_status status = zt_rewrite_begin(&rewrite, f->ctx, f->p);
-    for (int i = 0; i < zt_prog_n_steps(f->p) && !status; i++) {
-        zt_step st = *zt_prog_step(f->p, i);
-        int made = st.out[0];
-        if (f->same[made] != made)
-            rewrite.map[made] = rewrite.map[f->same[made]];
-        else if (f->derived[i])
-            status = derive(f, &rewrite, &st);
+    zt_status status = zt_rewrite_begin(&rewrite, folder->ctx, folder->program);
+    for (int i = 0; i < zt_prog_n_steps(folder->program) && !status; i++) {
+        zt_step step = *zt_prog_step(folder->program, i);
+        int made = step.out[0];
+        if (folder->stands_for[made] != made)
+            rewrite.map[made] = rewrite.map[folder->stands_for[made]];
+        else if (folder->derived[i])
+            status = derive_data(folder, &rewrite, &step);
         else {
-            if (f->under[made] >= 0) st.in[0] = f->same[f->under[made]];
-            status = zt_rewrite_op(&rewrite, st.op, st.attrs, st.in, st.out);
+            if (folder->reads_instead[made] >= 0) step.in[0] = folder->stands_for[folder->reads_instead[made]];
+            status = zt_rewrite_op(&rewrite, step.op, step.attrs, step.in, step.out);
         }
     }
-    return zt_rewrite_end(&rewrite, status, out);
+    return zt_rewrite_end(&rewrite, status, rewritten);
 }
 
 /* A program may allow the sample and not twice that: then `two` stays
  * NULL, and nothing is known. */
-static zt_status bind_twice(folder *f, const zt_pass_opts *options)
+static zt_status bind_twice(fold_state *folder, const zt_pass_opts *options)
 {
     zt_binding twice[ZT_MAX_SYMBOLS];
-    int n = options->n_sample < ZT_MAX_SYMBOLS ? options->n_sample : ZT_MAX_SYMBOLS;
+    int symbol_count = options->n_sample < ZT_MAX_SYMBOLS ? options->n_sample : ZT_MAX_SYMBOLS;
     bool fits = true;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < symbol_count; i++) {
         twice[i] = options->sample[i];
         fits &= zt_mul_i64(2, options->sample[i].value, &twice[i].value);
     }
-    f->one = zt_prog_bind(f->p, options->sample, options->n_sample);
-    if (!f->one) return zt_ctx_status(f->ctx);
-    if (zt_prog_n_symbols(f->p) == 0) f->two = f->one;
-    if (f->two || !fits) return ZT_OK;
-    f->two = zt_prog_bind(f->p, twice, n);
-    if (f->two || zt_ctx_status(f->ctx) == ZT_ENOMEM) return zt_ctx_status(f->ctx);
-    zt_ctx_clear(f->ctx);
+    folder->bound_once = zt_prog_bind(folder->program, options->sample, options->n_sample);
+    if (!folder->bound_once) return zt_ctx_status(folder->ctx);
+    if (zt_prog_n_symbols(folder->program) == 0) folder->bound_twice = folder->bound_once;
+    if (folder->bound_twice || !fits) return ZT_OK;
+    folder->bound_twice = zt_prog_bind(folder->program, twice, symbol_count);
+    if (folder->bound_twice || zt_ctx_status(folder->ctx) == ZT_ENOMEM) return zt_ctx_status(folder->ctx);
+    zt_ctx_clear(folder->ctx);
     return ZT_OK;
 }
 
@@ -280,8 +282,8 @@ static bool may_be_idle(const zt_step *step)
  * have none, and need no types. */
 static bool may_fold(const zt_prog *program)
 {
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         bool data = step->in[0] >= 0;
         for (int k = 0; k < ZT_MAX_IN && data; k++) {
             const zt_value *value = step->in[k] < 0 ? NULL : zt_prog_value(program, step->in[k]);
@@ -292,34 +294,34 @@ static bool may_fold(const zt_prog *program)
     return false;
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_fold_pass(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
     if (!may_fold(program)) return ZT_OK;
     size_t values = (size_t)zt_prog_n_values(program) + 1;
-    folder f = {.ctx = ctx, .p = program,
-                .same = zt_alloc_array(ctx, values, sizeof *f.same),
-                .under = zt_alloc_array(ctx, values, sizeof *f.under),
-                .derived = zt_calloc(ctx, (size_t)zt_prog_n_steps(program) + 1, sizeof *f.derived),
-                .depth = zt_calloc(ctx, values, sizeof *f.depth),
-                .donated = zt_calloc(ctx, values, sizeof *f.donated),
-                .pinned = zt_calloc(ctx, values, sizeof *f.pinned)};
-    bool room = f.same && f.under && f.derived && f.depth && f.donated && f.pinned;
-    zt_status status = room ? bind_twice(&f, opts) : ZT_ENOMEM;
-    if (!status && f.two) find(&f);
-    if (!status && f.found) status = fold(&f, out);
-    if (f.two != f.one) zt_bound_free(f.two);
-    zt_bound_free(f.one);
-    zt_free(ctx, f.same);
-    zt_free(ctx, f.under);
-    zt_free(ctx, f.derived);
-    zt_free(ctx, f.depth);
-    zt_free(ctx, f.donated);
-    zt_free(ctx, f.pinned);
+    fold_state folder = {.ctx = ctx, .program = program,
+                .stands_for = zt_alloc_array(ctx, values, sizeof *folder.stands_for),
+                .reads_instead = zt_alloc_array(ctx, values, sizeof *folder.reads_instead),
+                .derived = zt_calloc(ctx, (size_t)zt_prog_n_steps(program) + 1, sizeof *folder.derived),
+                .depth = zt_calloc(ctx, values, sizeof *folder.depth),
+                .donated = zt_calloc(ctx, values, sizeof *folder.donated),
+                .pinned = zt_calloc(ctx, values, sizeof *folder.pinned)};
+    bool room = folder.stands_for && folder.reads_instead && folder.derived && folder.depth && folder.donated && folder.pinned;
+    zt_status status = room ? bind_twice(&folder, options) : ZT_ENOMEM;
+    if (!status && folder.bound_twice) find_folds(&folder);
+    if (!status && folder.found) status = fold_steps(&folder, rewritten);
+    if (folder.bound_twice != folder.bound_once) zt_bound_free(folder.bound_twice);
+    zt_bound_free(folder.bound_once);
+    zt_free(ctx, folder.stands_for);
+    zt_free(ctx, folder.reads_instead);
+    zt_free(ctx, folder.derived);
+    zt_free(ctx, folder.depth);
+    zt_free(ctx, folder.donated);
+    zt_free(ctx, folder.pinned);
     return status;
 }
 
 const zt_pass zt_pass_fold = {
     .name = "fold",
     .help = "drop what changes nothing, compute once what hangs on data",
-    .run = run,
+    .run = run_fold_pass,
 };

@@ -8,31 +8,31 @@
 
 static bool one_sink(const zt_pattern *p) { return !(p->sinks & (p->sinks - 1)); }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, bool single,
-                     zt_prog **out)
+static zt_status match_patterns(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, bool single,
+                                zt_prog **rewritten)
 {
     zt_matcher *matcher = NULL;
     zt_pattern *list = NULL;
-    int n = 0;
+    int pattern_count = 0;
     zt_arena *memory = zt_arena_new(ctx, 1 << 16);
-    zt_status status = memory ? zt_patterns_make(memory, &list, &n) : ZT_ENOMEM;
-    if (!status && n) status = zt_matcher_new(&matcher, ctx, program, opts);
-    for (int i = 0; i < n && !status; i++)
+    zt_status status = memory ? zt_patterns_make(memory, &list, &pattern_count) : ZT_ENOMEM;
+    if (!status && pattern_count) status = zt_matcher_new(&matcher, ctx, program, options);
+    for (int i = 0; i < pattern_count && !status; i++)
         if (one_sink(&list[i]) == single) status = zt_matcher_find(matcher, &list[i]);
-    if (!status && matcher) status = zt_matcher_replace(matcher, out);
+    if (!status && matcher) status = zt_matcher_replace(matcher, rewritten);
     zt_matcher_free(matcher);
     zt_arena_free(memory);
     return status;
 }
 
-static zt_status run_fuse(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_fuse(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
-    return run(ctx, program, opts, true, out);
+    return match_patterns(ctx, program, options, true, rewritten);
 }
 
-static zt_status run_share(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_share(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
-    return run(ctx, program, opts, false, out);
+    return match_patterns(ctx, program, options, false, rewritten);
 }
 
 const zt_pass zt_pass_fuse = {

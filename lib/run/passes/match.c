@@ -18,110 +18,115 @@ enum {
     MAX_TRIES = 6   /* users looked at for a further sink */
 };
 
-typedef struct fused {
+typedef struct fused_op {
     zt_op op;
-    int at; /* place */
+    int place; /* place */
     int in[ZT_MAX_IN], stands[ZT_MAX_OUT];
     void *attrs;
-} fused;
+} fused_op;
 
 struct zt_matcher {
     zt_ctx *ctx;
-    const zt_prog *p;
-    const zt_pass_opts *opts;
+    const zt_prog *program;
+    const zt_pass_opts *options;
     zt_arena *memory;
     zt_bound *bound;
     int *maker;       /* [values]: the step, or -1 */
-    int *first, *use; /* steps that read value v, rising: use[first[v]] .. use[first[v + 1] - 1] */
+    int *first_use, *uses; /* steps that read value v, rising: use[first[v]] .. use[first[v + 1] - 1] */
     bool *pinned;     /* [values]: an output, or kept */
     int *root;        /* [values] */
     int *place;       /* [steps] */
-    int *of;          /* [steps]: number of the fused op that it is part of, or -1 */
+    int *fused_by;          /* [steps]: number of the fused op that it is part of, or -1 */
     int *op_first, *op_step; /* steps of each op, likewise */
-    fused *found;     /* [steps] at most */
+    fused_op *found;     /* [steps] at most */
     int n_found;
     zt_dag *dag;
     bool no_dims;
 };
 
 /* A pattern laid on the program. */
-typedef struct match {
-    zt_matcher *m;
-    const zt_pattern *pat;
+typedef struct pattern_match {
+    zt_matcher *matcher;
+    const zt_pattern *pattern;
     int step[ZT_DAG_NODES]; /* -1: not laid yet */
     bool swapped[ZT_DAG_NODES];
     int in[ZT_MAX_IN]; /* values of the program; -1: not bound */
     int n_laid;
-} match;
+} pattern_match;
 
 /* ---- the program, indexed -------------------------------------------------------------------- */
 
 /* Lists of steps by key, rising: counted, then filled. */
 static void index_uses(zt_matcher *matcher)
 {
-    int n = zt_prog_n_values(matcher->p), n_steps = zt_prog_n_steps(matcher->p);
-    memset(matcher->first, 0, ((size_t)n + 2) * sizeof *matcher->first);
+    int value_count = zt_prog_n_values(matcher->program), n_steps = zt_prog_n_steps(matcher->program);
+    memset(matcher->first_use, 0, ((size_t)value_count + 2) * sizeof *matcher->first_use);
     for (int pass = 0; pass < 2; pass++) {
-        for (int s = 0; s < n_steps; s++) {
-            const zt_step *step = zt_prog_step(matcher->p, s);
+        for (int step_index = 0; step_index < n_steps; step_index++) {
+            const zt_step *step = zt_prog_step(matcher->program, step_index);
             for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
                 if (step->in[k] < 0) continue;
-                int *at = &matcher->first[step->in[k] + 2 - pass];
-                if (pass) matcher->use[*at] = s;
-                ++*at;
+                int *next_use = &matcher->first_use[step->in[k] + 2 - pass];
+                if (pass) matcher->uses[*next_use] = step_index;
+                ++*next_use;
             }
         }
-        for (int v = 2; v < n + 2 && !pass; v++) matcher->first[v] += matcher->first[v - 1];
+        for (int value_id = 2; value_id < value_count + 2 && !pass; value_id++)
+            matcher->first_use[value_id] += matcher->first_use[value_id - 1];
     }
 }
 
 static void index_ops(zt_matcher *matcher)
 {
-    int n_steps = zt_prog_n_steps(matcher->p);
+    int n_steps = zt_prog_n_steps(matcher->program);
     memset(matcher->op_first, 0, (ZT_OP_COUNT + 2) * sizeof *matcher->op_first);
-    for (int s = 0; s < n_steps; s++) matcher->op_first[zt_prog_step(matcher->p, s)->op + 2]++;
-    for (int o = 2; o < ZT_OP_COUNT + 2; o++) matcher->op_first[o] += matcher->op_first[o - 1];
-    for (int s = 0; s < n_steps; s++) matcher->op_step[matcher->op_first[zt_prog_step(matcher->p, s)->op + 1]++] = s;
+    for (int step_index = 0; step_index < n_steps; step_index++)
+        matcher->op_first[zt_prog_step(matcher->program, step_index)->op + 2]++;
+    for (int op_number = 2; op_number < ZT_OP_COUNT + 2; op_number++)
+        matcher->op_first[op_number] += matcher->op_first[op_number - 1];
+    for (int step_index = 0; step_index < n_steps; step_index++)
+        matcher->op_step[matcher->op_first[zt_prog_step(matcher->program, step_index)->op + 1]++] = step_index;
 }
 
 static void index_values(zt_matcher *matcher)
 {
-    const zt_prog *program = matcher->p;
-    for (int v = 0; v < zt_prog_n_values(program); v++) {
-        const zt_value *value = zt_prog_value(program, v);
-        matcher->maker[v] = value->kind == ZT_VALUE_OP ? value->index : -1;
+    const zt_prog *program = matcher->program;
+    for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) {
+        const zt_value *value = zt_prog_value(program, value_id);
+        matcher->maker[value_id] = value->kind == ZT_VALUE_OP ? value->index : -1;
         if (value->kind == ZT_VALUE_STATE && value->keep >= 0) matcher->pinned[value->keep] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(program); o++) matcher->pinned[zt_prog_output(program, o)->value] = true;
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        matcher->place[s] = 2 * s + 1;
-        matcher->of[s] = -1;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
+        matcher->pinned[zt_prog_output(program, output_index)->value] = true;
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        matcher->place[step_index] = 2 * step_index + 1;
+        matcher->fused_by[step_index] = -1;
     }
     zt_prog_roots(program, matcher->root);
 }
 
 static zt_status index_all(zt_matcher *matcher)
 {
-    size_t values = (size_t)zt_prog_n_values(matcher->p) + 2, steps = (size_t)zt_prog_n_steps(matcher->p) + 1;
+    size_t values = (size_t)zt_prog_n_values(matcher->program) + 2, steps = (size_t)zt_prog_n_steps(matcher->program) + 1;
     matcher->maker = zt_arena_alloc(matcher->memory, values * sizeof *matcher->maker);
-    matcher->first = zt_arena_alloc(matcher->memory, values * sizeof *matcher->first);
-    matcher->use = zt_arena_alloc(matcher->memory, steps * ZT_MAX_IN * sizeof *matcher->use);
+    matcher->first_use = zt_arena_alloc(matcher->memory, values * sizeof *matcher->first_use);
+    matcher->uses = zt_arena_alloc(matcher->memory, steps * ZT_MAX_IN * sizeof *matcher->uses);
     matcher->pinned = zt_arena_alloc(matcher->memory, values * sizeof *matcher->pinned);
     matcher->root = zt_arena_alloc(matcher->memory, values * sizeof *matcher->root);
     matcher->place = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->place);
-    matcher->of = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->of);
+    matcher->fused_by = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->fused_by);
     matcher->op_first = zt_arena_alloc(matcher->memory, (ZT_OP_COUNT + 2) * sizeof *matcher->op_first);
     matcher->op_step = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->op_step);
     matcher->found = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->found);
     matcher->dag = zt_arena_alloc(matcher->memory, sizeof *matcher->dag);
-    if (!matcher->maker || !matcher->first || !matcher->use || !matcher->pinned || !matcher->root || !matcher->place ||
-        !matcher->of || !matcher->op_first || !matcher->op_step || !matcher->found || !matcher->dag)
+    if (!matcher->maker || !matcher->first_use || !matcher->uses || !matcher->pinned || !matcher->root || !matcher->place ||
+        !matcher->fused_by || !matcher->op_first || !matcher->op_step || !matcher->found || !matcher->dag)
         return ZT_ENOMEM;
     memset(matcher->pinned, 0, values * sizeof *matcher->pinned);
     index_values(matcher);
     index_uses(matcher);
     index_ops(matcher);
-    matcher->no_dims = zt_prog_n_symbols(matcher->p) > 0;
+    matcher->no_dims = zt_prog_n_symbols(matcher->program) > 0;
     return ZT_OK;
 }
 
@@ -130,8 +135,8 @@ zt_status zt_matcher_new(zt_matcher **out, zt_ctx *ctx, const zt_prog *program, 
     zt_matcher *matcher = *out = zt_calloc(ctx, 1, sizeof *matcher);
     if (!matcher) return ZT_ENOMEM;
     matcher->ctx = ctx;
-    matcher->p = program;
-    matcher->opts = opts;
+    matcher->program = program;
+    matcher->options = opts;
     matcher->memory = zt_arena_new(ctx, 1 << 17);
     matcher->bound = matcher->memory ? zt_prog_bind(program, opts->sample, opts->n_sample) : NULL;
     zt_status status = matcher->bound ? index_all(matcher) : zt_ctx_status(ctx);
@@ -152,189 +157,191 @@ void zt_matcher_free(zt_matcher *matcher)
 
 /* ---- laying a pattern ------------------------------------------------------------------------ */
 
-static bool lay(match *t, int node, int step);
+static bool lay_node(pattern_match *match, int node, int step);
 
-static bool is_taken(const match *t, int step)
+static bool is_taken(const pattern_match *match, int step_index)
 {
-    for (int j = 0; j < t->pat->n; j++)
-        if (t->step[j] == step) return true;
-    return t->m->of[step] >= 0;
+    for (int j = 0; j < match->pattern->n; j++)
+        if (match->step[j] == step_index) return true;
+    return match->matcher->fused_by[step_index] >= 0;
 }
 
 /* Value v of the program where the pattern has value x. */
-static bool lay_value(match *t, int x, int v)
+static bool lay_value(pattern_match *match, int pattern_value, int value_id)
 {
-    if (x < 0 || v < 0) return x < 0 && v < 0;
-    if (x < ZT_MAX_IN) {
-        if (t->in[x] < 0) t->in[x] = v;
-        return t->in[x] == v;
+    if (pattern_value < 0 || value_id < 0) return pattern_value < 0 && value_id < 0;
+    if (pattern_value < ZT_MAX_IN) {
+        if (match->in[pattern_value] < 0) match->in[pattern_value] = value_id;
+        return match->in[pattern_value] == value_id;
     }
-    int node = (x - ZT_MAX_IN) / ZT_MAX_OUT, k = (x - ZT_MAX_IN) % ZT_MAX_OUT;
-    int step = t->m->maker[v];
-    if (step < 0 || zt_prog_step(t->m->p, step)->out[k] != v) return false;
-    return t->step[node] >= 0 ? t->step[node] == step : lay(t, node, step);
+    int node = (pattern_value - ZT_MAX_IN) / ZT_MAX_OUT, k = (pattern_value - ZT_MAX_IN) % ZT_MAX_OUT;
+    int step = match->matcher->maker[value_id];
+    if (step < 0 || zt_prog_step(match->matcher->program, step)->out[k] != value_id) return false;
+    return match->step[node] >= 0 ? match->step[node] == step : lay_node(match, node, step);
 }
 
-static bool lay_inputs(match *t, int node, const zt_step *step, bool swapped)
+static bool lay_inputs(pattern_match *match, int node, const zt_step *step, bool swapped)
 {
-    const int *inputs = t->pat->in[node];
+    const int *inputs = match->pattern->in[node];
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
-        if (!lay_value(t, inputs[k], step->in[swapped && k < 2 ? 1 - k : k])) return false;
+        if (!lay_value(match, inputs[k], step->in[swapped && k < 2 ? 1 - k : k])) return false;
     return true;
 }
 
 /* A node and all it reads. On failure the match is as it was. */
-static bool lay(match *t, int node, int step)
+static bool lay_node(pattern_match *match, int node, int step)
 {
-    const zt_step *st = zt_prog_step(t->m->p, step);
-    if (st->op != t->pat->node[node] || is_taken(t, step)) return false;
-    match before = *t;
-    int ways = zt_op_info(st->op)->def->flags & ZT_OPF_COMMUTATIVE ? 2 : 1;
+    const zt_step *source_step = zt_prog_step(match->matcher->program, step);
+    if (source_step->op != match->pattern->node[node] || is_taken(match, step)) return false;
+    pattern_match before = *match;
+    int ways = zt_op_info(source_step->op)->def->flags & ZT_OPF_COMMUTATIVE ? 2 : 1;
     for (int way = 0; way < ways; way++) {
-        t->step[node] = step;
-        t->swapped[node] = way;
-        t->n_laid++;
-        if (lay_inputs(t, node, st, way)) return true;
-        *t = before;
+        match->step[node] = step;
+        match->swapped[node] = way;
+        match->n_laid++;
+        if (lay_inputs(match, node, source_step, way)) return true;
+        *match = before;
     }
     return false;
 }
 
-static bool prove(match *t);
+static bool prove_match(pattern_match *match);
 
 /* An input of the sink that is bound already, read by fewer than others; -1: none. */
-static int shared_value(const match *t, int node)
+static int shared_value(const pattern_match *match, int node)
 {
     int best = -1, least = 0;
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        int x = t->pat->in[node][k];
-        if (x < 0 || x >= ZT_MAX_IN || t->in[x] < 0) continue;
-        int n = t->m->first[t->in[x] + 1] - t->m->first[t->in[x]];
-        if (best < 0 || n < least) {
-            best = t->in[x];
-            least = n;
+        int pattern_value = match->pattern->in[node][k];
+        if (pattern_value < 0 || pattern_value >= ZT_MAX_IN || match->in[pattern_value] < 0) continue;
+        int use_count =
+            match->matcher->first_use[match->in[pattern_value] + 1] - match->matcher->first_use[match->in[pattern_value]];
+        if (best < 0 || use_count < least) {
+            best = match->in[pattern_value];
+            least = use_count;
         }
     }
     return best;
 }
 
 /* The sinks that are not laid, one by one: users of what is bound, from those nearest to `near`. */
-static bool lay_rest(match *t, int near)
+static bool lay_rest(pattern_match *match, int near_place)
 {
-    int node = t->pat->n - 1;
-    while (node >= 0 && t->step[node] >= 0) node--;
-    if (node < 0) return prove(t);
-    while (node >= 0 && (t->step[node] >= 0 || !(t->pat->sinks >> node & 1) ||
-                         shared_value(t, node) < 0))
+    int node = match->pattern->n - 1;
+    while (node >= 0 && match->step[node] >= 0) node--;
+    if (node < 0) return prove_match(match);
+    while (node >= 0 && (match->step[node] >= 0 || !(match->pattern->sinks >> node & 1) ||
+                         shared_value(match, node) < 0))
         node--;
     if (node < 0) return false;
-    int v = shared_value(t, node), lo = t->m->first[v], hi = t->m->first[v + 1], at = lo;
-    const int *use = t->m->use;
-    for (int n = hi - lo; n > 0;) { /* the first use that is not before `near` */
-        int half = n / 2;
-        bool before = use[at + half] < near;
-        at = before ? at + half + 1 : at;
-        n = before ? n - half - 1 : half;
+    int value_id = shared_value(match, node), first_use = match->matcher->first_use[value_id],
+        use_end = match->matcher->first_use[value_id + 1], nearest = first_use;
+    const int *use = match->matcher->uses;
+    for (int remaining = use_end - first_use; remaining > 0;) { /* the first use that is not before `near` */
+        int half = remaining / 2;
+        bool before = use[nearest + half] < near_place;
+        nearest = before ? nearest + half + 1 : nearest;
+        remaining = before ? remaining - half - 1 : half;
     }
-    int down = at - 1, up = at;
-    for (int tries = 0; tries < MAX_TRIES && (down >= lo || up < hi);) {
-        bool back = up >= hi || (down >= lo && near - use[down] <= use[up] - near);
+    int down = nearest - 1, up = nearest;
+    for (int tries = 0; tries < MAX_TRIES && (down >= first_use || up < use_end);) {
+        bool back = up >= use_end || (down >= first_use && near_place - use[down] <= use[up] - near_place);
         int step = back ? use[down--] : use[up++];
-        if (step > near + MAX_SPAN || step < near - MAX_SPAN) break;
-        if (zt_prog_step(t->m->p, step)->op != t->pat->node[node]) continue;
+        if (step > near_place + MAX_SPAN || step < near_place - MAX_SPAN) break;
+        if (zt_prog_step(match->matcher->program, step)->op != match->pattern->node[node]) continue;
         tries++;
-        match before = *t;
-        if (lay(t, node, step) && lay_rest(t, near)) return true;
-        *t = before;
+        pattern_match before = *match;
+        if (lay_node(match, node, step) && lay_rest(match, near_place)) return true;
+        *match = before;
     }
     return false;
 }
 
 /* ---- proving --------------------------------------------------------------------------------- */
 
-static bool in_match(const match *t, int step)
+static bool in_match(const pattern_match *match, int step_index)
 {
-    for (int j = 0; j < t->pat->n; j++)
-        if (t->step[j] == step) return true;
+    for (int j = 0; j < match->pattern->n; j++)
+        if (match->step[j] == step_index) return true;
     return false;
 }
 
 /* The fused output that output k of a node is, or -1. */
-static int fused_output(const zt_pattern *pat, int node, int k)
+static int fused_output(const zt_pattern *pattern, int node, int k)
 {
-    for (int o = 0; o < zt_op_info(pat->op)->n_out; o++)
-        if (pat->out[o] == ZT_DAG_OUT(node, k)) return o;
+    for (int output_index = 0; output_index < zt_op_info(pattern->op)->n_out; output_index++)
+        if (pattern->out[output_index] == ZT_DAG_OUT(node, k)) return output_index;
     return -1;
 }
 
 /* Outputs that somebody else reads are outputs of the fused op;
  * *before: the first reader's place. */
-static bool prove_outputs(const match *t, fused *f, int *before)
+static bool prove_outputs(const pattern_match *match, fused_op *fused, int *before)
 {
-    const zt_matcher *matcher = t->m;
-    for (int k = 0; k < ZT_MAX_OUT; k++) f->stands[k] = ZT_NONE;
-    for (int j = 0; j < t->pat->n; j++) {
-        const zt_step *step = zt_prog_step(matcher->p, t->step[j]);
+    const zt_matcher *matcher = match->matcher;
+    for (int k = 0; k < ZT_MAX_OUT; k++) fused->stands[k] = ZT_NONE;
+    for (int j = 0; j < match->pattern->n; j++) {
+        const zt_step *step = zt_prog_step(matcher->program, match->step[j]);
         for (int k = 0; k < zt_op_info(step->op)->n_out; k++) {
-            int v = step->out[k], o = fused_output(t->pat, j, k);
-            if (v < 0) continue;
-            bool outside = matcher->pinned[v];
-            for (int u = matcher->first[v]; u < matcher->first[v + 1]; u++) {
-                if (in_match(t, matcher->use[u])) continue;
+            int value_id = step->out[k], output_index = fused_output(match->pattern, j, k);
+            if (value_id < 0) continue;
+            bool outside = matcher->pinned[value_id];
+            for (int use_index = matcher->first_use[value_id]; use_index < matcher->first_use[value_id + 1]; use_index++) {
+                if (in_match(match, matcher->uses[use_index])) continue;
                 outside = true;
-                if (matcher->place[matcher->use[u]] < *before) *before = matcher->place[matcher->use[u]];
+                if (matcher->place[matcher->uses[use_index]] < *before) *before = matcher->place[matcher->uses[use_index]];
             }
-            if (outside && o < 0) return false;
-            if (outside || o == 0) f->stands[o] = v;
+            if (outside && output_index < 0) return false;
+            if (outside || output_index == 0) fused->stands[output_index] = value_id;
         }
     }
-    return f->stands[0] >= 0;
+    return fused->stands[0] >= 0;
 }
 
 /* Reads a step between them memory that the match uses up? */
-static bool disturbed(const match *t, int first, int last)
+static bool is_disturbed(const pattern_match *match, int first, int last)
 {
-    const zt_matcher *matcher = t->m;
-    for (int j = 0; j < t->pat->n; j++) {
-        const zt_step *step = zt_prog_step(matcher->p, t->step[j]);
-        for (int s = first + 1, shares = zt_op_shares(step->op); s < last && shares; s++) {
-            const zt_step *other = zt_prog_step(matcher->p, s);
-            for (int k = 0; k < ZT_MAX_IN && !in_match(t, s); k++)
-                for (int d = 0; d < shares && other->in[k] >= 0; d++)
-                    if (matcher->root[other->in[k]] == matcher->root[step->in[d]]) return true;
+    const zt_matcher *matcher = match->matcher;
+    for (int j = 0; j < match->pattern->n; j++) {
+        const zt_step *step = zt_prog_step(matcher->program, match->step[j]);
+        for (int step_index = first + 1, shares = zt_op_shares(step->op); step_index < last && shares; step_index++) {
+            const zt_step *other = zt_prog_step(matcher->program, step_index);
+            for (int k = 0; k < ZT_MAX_IN && !in_match(match, step_index); k++)
+                for (int shared = 0; shared < shares && other->in[k] >= 0; shared++)
+                    if (matcher->root[other->in[k]] == matcher->root[step->in[shared]]) return true;
         }
     }
     return false;
 }
 
 /* A place after all that is read, before all that reads. What is read is not made by the match. */
-static bool prove_place(const match *t, fused *f, int before)
+static bool prove_place(const pattern_match *match, fused_op *fused, int before)
 {
-    const zt_matcher *matcher = t->m;
-    int first = t->step[0], last = t->step[0];
-    for (int j = 1; j < t->pat->n; j++) {
-        if (t->step[j] < first) first = t->step[j];
-        if (t->step[j] > last) last = t->step[j];
+    const zt_matcher *matcher = match->matcher;
+    int first = match->step[0], last = match->step[0];
+    for (int j = 1; j < match->pattern->n; j++) {
+        if (match->step[j] < first) first = match->step[j];
+        if (match->step[j] > last) last = match->step[j];
     }
     if (last - first > MAX_SPAN) return false;
-    f->at = 2 * last + 1;
-    if (before <= f->at) f->at = before - 1;
+    fused->place = 2 * last + 1;
+    if (before <= fused->place) fused->place = before - 1;
     if (before % 2 == 0 && before < 2 * last + 1) return false; /* two before one step: no order */
-    for (int k = 0; k < zt_op_info(f->op)->n_in; k++) {
-        int maker = f->in[k] < 0 ? -1 : matcher->maker[f->in[k]];
-        if (maker >= 0 && (matcher->place[maker] >= f->at || in_match(t, maker))) return false;
+    for (int k = 0; k < zt_op_info(fused->op)->n_in; k++) {
+        int maker = fused->in[k] < 0 ? -1 : matcher->maker[fused->in[k]];
+        if (maker >= 0 && (matcher->place[maker] >= fused->place || in_match(match, maker))) return false;
     }
-    return !disturbed(t, first, last);
+    return !is_disturbed(match, first, last);
 }
 
-static void gather_attrs(const match *t, void *attrs)
+static void gather_attrs(const pattern_match *match, void *attrs)
 {
-    const zt_opinfo *info = zt_op_info(t->pat->op);
-    memcpy(attrs, t->pat->attrs, info->attr_bytes);
+    const zt_opinfo *info = zt_op_info(match->pattern->op);
+    memcpy(attrs, match->pattern->attrs, info->attr_bytes);
     for (int k = 0; k < info->n_attrs; k++) {
-        const zt_origin *origin = &t->pat->gather[k];
+        const zt_origin *origin = &match->pattern->gather[k];
         if (!origin->n) continue;
-        const zt_step *step = zt_prog_step(t->m->p, t->step[origin->at[0].node]);
+        const zt_step *step = zt_prog_step(match->matcher->program, match->step[origin->at[0].node]);
         const zt_attrdef *from = &zt_op_info(step->op)->attrs[origin->at[0].attr];
         size_t end = k + 1 < info->n_attrs ? info->attrs[k + 1].offset : info->attr_bytes;
         memcpy((char *)attrs + info->attrs[k].offset, (const char *)step->attrs + from->offset,
@@ -342,87 +349,87 @@ static void gather_attrs(const match *t, void *attrs)
     }
 }
 
-static bool same_node(const match *t, int j)
+static bool same_node(const pattern_match *match, int node)
 {
-    const zt_dag *dag = t->m->dag;
-    const zt_step *step = zt_prog_step(t->m->p, t->step[j]);
-    return dag->node[j].op == step->op &&
-           !memcmp(dag->node[j].in, t->pat->in[j], sizeof dag->node[j].in) &&
-           zt_attrs_same(step->op, dag->node[j].attrs, step->attrs);
+    const zt_dag *dag = match->matcher->dag;
+    const zt_step *step = zt_prog_step(match->matcher->program, match->step[node]);
+    return dag->node[node].op == step->op &&
+           !memcmp(dag->node[node].in, match->pattern->in[node], sizeof dag->node[node].in) &&
+           zt_attrs_same(step->op, dag->node[node].attrs, step->attrs);
 }
 
 /* Is the row, expanded, what was found; are its outputs of the same types; has the engine it. */
-static bool prove_meaning(const match *t, const fused *f, const void *attrs)
+static bool prove_meaning(const pattern_match *match, const fused_op *fused, const void *attrs)
 {
-    const zt_matcher *matcher = t->m;
-    const zt_opinfo *info = zt_op_info(f->op);
+    const zt_matcher *matcher = match->matcher;
+    const zt_opinfo *info = zt_op_info(fused->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {0};
-    for (int k = 0; k < info->n_in; k++) input_types[k] = f->in[k] < 0 ? NULL : &matcher->bound->type[f->in[k]];
-    if (zt_op_infer(NULL, f->op, attrs, input_types, out)) return false;
+    for (int k = 0; k < info->n_in; k++) input_types[k] = fused->in[k] < 0 ? NULL : &matcher->bound->type[fused->in[k]];
+    if (zt_op_infer(NULL, fused->op, attrs, input_types, out)) return false;
     for (int k = 0; k < info->n_out; k++)
-        if (f->stands[k] >= 0 && !zt_type_equal(&out[k], &matcher->bound->type[f->stands[k]]))
+        if (fused->stands[k] >= 0 && !zt_type_equal(&out[k], &matcher->bound->type[fused->stands[k]]))
             return false;
-    if (!zt_dag_expand(matcher->dag, f->op, attrs, input_types, matcher->no_dims) || matcher->dag->n != t->pat->n ||
-        memcmp(matcher->dag->out, t->pat->out, sizeof t->pat->out) != 0)
+    if (!zt_dag_expand(matcher->dag, fused->op, attrs, input_types, matcher->no_dims) || matcher->dag->n != match->pattern->n ||
+        memcmp(matcher->dag->out, match->pattern->out, sizeof match->pattern->out) != 0)
         return false;
-    for (int j = 0; j < t->pat->n; j++)
-        if (!same_node(t, j)) return false;
-    zt_engine *engine = matcher->opts->engine;
-    return !engine || engine->vt->has(engine, f->op, attrs, input_types, out);
+    for (int j = 0; j < match->pattern->n; j++)
+        if (!same_node(match, j)) return false;
+    zt_engine *engine = matcher->options->engine;
+    return !engine || engine->vt->has(engine, fused->op, attrs, input_types, out);
 }
 
 /* All of it; then the match is taken. */
-static bool prove(match *t)
+static bool prove_match(pattern_match *match)
 {
-    zt_matcher *matcher = t->m;
+    zt_matcher *matcher = match->matcher;
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
-    const zt_opinfo *info = zt_op_info(t->pat->op);
-    fused f = {.op = t->pat->op};
-    int before = 2 * zt_prog_n_steps(matcher->p) + 2;
-    for (int k = 0; k < ZT_MAX_IN; k++) f.in[k] = t->in[k] < 0 ? ZT_NONE : t->in[k];
+    const zt_opinfo *info = zt_op_info(match->pattern->op);
+    fused_op fused = {.op = match->pattern->op};
+    int before = 2 * zt_prog_n_steps(matcher->program) + 2;
+    for (int k = 0; k < ZT_MAX_IN; k++) fused.in[k] = match->in[k] < 0 ? ZT_NONE : match->in[k];
     for (int k = 0; k < info->def->n_required; k++)
-        if (f.in[k] < 0) return false;
-    if (!prove_outputs(t, &f, &before) || !prove_place(t, &f, before)) return false;
-    gather_attrs(t, attrs);
-    if (!prove_meaning(t, &f, attrs)) return false;
-    f.attrs = zt_arena_alloc(matcher->memory, info->attr_bytes);
-    if (!f.attrs) return false; /* no memory: the context says so */
-    memcpy(f.attrs, attrs, info->attr_bytes);
-    for (int j = 0; j < t->pat->n; j++) {
-        matcher->of[t->step[j]] = matcher->n_found;
-        matcher->place[t->step[j]] = f.at;
+        if (fused.in[k] < 0) return false;
+    if (!prove_outputs(match, &fused, &before) || !prove_place(match, &fused, before)) return false;
+    gather_attrs(match, attrs);
+    if (!prove_meaning(match, &fused, attrs)) return false;
+    fused.attrs = zt_arena_alloc(matcher->memory, info->attr_bytes);
+    if (!fused.attrs) return false; /* no memory: the context says so */
+    memcpy(fused.attrs, attrs, info->attr_bytes);
+    for (int j = 0; j < match->pattern->n; j++) {
+        matcher->fused_by[match->step[j]] = matcher->n_found;
+        matcher->place[match->step[j]] = fused.place;
     }
-    matcher->found[matcher->n_found++] = f;
+    matcher->found[matcher->n_found++] = fused;
     return true;
 }
 
 /* ---- the two ends ---------------------------------------------------------------------------- */
 
-zt_status zt_matcher_find(zt_matcher *matcher, const zt_pattern *pat)
+zt_status zt_matcher_find(zt_matcher *matcher, const zt_pattern *pattern)
 {
-    int anchor = pat->n - 1; /* the last node is a sink */
-    for (int j = 0; j < pat->n; j++)
-        if (matcher->op_first[pat->node[j] + 1] == matcher->op_first[pat->node[j]]) return ZT_OK;
-    int lo = matcher->op_first[pat->node[anchor]], hi = matcher->op_first[pat->node[anchor] + 1];
-    for (int i = hi; i-- > lo;) { /* the last of q, k and v is the last of the pattern's */
-        match t = {.m = matcher, .pat = pat};
-        memset(t.step, 0xff, sizeof t.step);
-        memset(t.in, 0xff, sizeof t.in);
-        if (lay(&t, anchor, matcher->op_step[i])) lay_rest(&t, matcher->op_step[i]);
+    int anchor = pattern->n - 1; /* the last node is a sink */
+    for (int j = 0; j < pattern->n; j++)
+        if (matcher->op_first[pattern->node[j] + 1] == matcher->op_first[pattern->node[j]]) return ZT_OK;
+    int first_step = matcher->op_first[pattern->node[anchor]], step_end = matcher->op_first[pattern->node[anchor] + 1];
+    for (int i = step_end; i-- > first_step;) { /* the last of q, k and v is the last of the pattern's */
+        pattern_match match = {.matcher = matcher, .pattern = pattern};
+        memset(match.step, 0xff, sizeof match.step);
+        memset(match.in, 0xff, sizeof match.in);
+        if (lay_node(&match, anchor, matcher->op_step[i])) lay_rest(&match, matcher->op_step[i]);
     }
     return zt_ctx_status(matcher->ctx);
 }
 
 /* next[i]: the fused op after i at the same place. */
-static zt_status emit(zt_matcher *matcher, zt_rewrite *rewrite, const int *head, const int *next)
+static zt_status emit_fused(zt_matcher *matcher, zt_rewrite *rewrite, const int *head, const int *next)
 {
     zt_status status = ZT_OK;
-    for (int at = 0; at <= 2 * zt_prog_n_steps(matcher->p) && !status; at++) {
-        for (int i = head[at]; i >= 0 && !status; i = next[i])
+    for (int place = 0; place <= 2 * zt_prog_n_steps(matcher->program) && !status; place++) {
+        for (int i = head[place]; i >= 0 && !status; i = next[i])
             status = zt_rewrite_op(rewrite, matcher->found[i].op, matcher->found[i].attrs, matcher->found[i].in,
                               matcher->found[i].stands);
-        if (at % 2 && !status && matcher->of[at / 2] < 0) status = zt_rewrite_copy(rewrite, at / 2, NULL);
+        if (place % 2 && !status && matcher->fused_by[place / 2] < 0) status = zt_rewrite_copy(rewrite, place / 2, NULL);
     }
     return status;
 }
@@ -430,17 +437,17 @@ static zt_status emit(zt_matcher *matcher, zt_rewrite *rewrite, const int *head,
 zt_status zt_matcher_replace(zt_matcher *matcher, zt_prog **out)
 {
     zt_rewrite rewrite;
-    size_t places = 2 * (size_t)zt_prog_n_steps(matcher->p) + 2;
+    size_t places = 2 * (size_t)zt_prog_n_steps(matcher->program) + 2;
     if (!matcher->n_found) return ZT_OK;
     int *head = zt_arena_alloc(matcher->memory, places * sizeof *head);
     int *next = zt_arena_alloc(matcher->memory, (size_t)matcher->n_found * sizeof *next);
     if (!head || !next) return ZT_ENOMEM;
     memset(head, 0xff, places * sizeof *head);
     for (int i = matcher->n_found; i-- > 0;) {
-        next[i] = head[matcher->found[i].at];
-        head[matcher->found[i].at] = i;
+        next[i] = head[matcher->found[i].place];
+        head[matcher->found[i].place] = i;
     }
-    zt_status status = zt_rewrite_begin(&rewrite, matcher->ctx, matcher->p);
-    if (!status) status = emit(matcher, &rewrite, head, next);
+    zt_status status = zt_rewrite_begin(&rewrite, matcher->ctx, matcher->program);
+    if (!status) status = emit_fused(matcher, &rewrite, head, next);
     return zt_rewrite_end(&rewrite, status, out);
 }

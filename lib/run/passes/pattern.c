@@ -36,10 +36,10 @@ static zt_status dag_op(void *user, zt_op op, const void *attrs, const int *inpu
     return good ? ZT_OK : ZT_ESHAPE;
 }
 
-static zt_type dag_type(void *user, int v)
+static zt_type dag_type(void *user, int value_id)
 {
     const zt_dag *dag = user;
-    zt_type type = v >= 0 && v < ZT_DAG_VALUES ? dag->type[v] : (zt_type){0};
+    zt_type type = value_id >= 0 && value_id < ZT_DAG_VALUES ? dag->type[value_id] : (zt_type){0};
     for (int i = 0; i < type.rank && dag->no_dims; i++) type.dim[i] = -1;
     return type;
 }
@@ -47,7 +47,7 @@ static zt_type dag_type(void *user, int v)
 bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *const input_types[], bool no_dims)
 {
     const zt_opinfo *info = zt_op_info(op);
-    const zt_emit e = {dag, dag_op, dag_type};
+    const zt_emit emitter = {dag, dag_op, dag_type};
     int values[ZT_MAX_IN];
     dag->n = 0;
     dag->failed = false;
@@ -57,7 +57,7 @@ bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *cons
         if (input_types[k]) dag->type[k] = *input_types[k];
     }
     for (int k = 0; k < ZT_MAX_OUT; k++) dag->out[k] = ZT_NONE;
-    info->def->expand(&e, attrs, values, dag->out);
+    info->def->expand(&emitter, attrs, values, dag->out);
     bool good = !dag->failed && dag->n > 1;
     for (int k = 0; k < info->n_out; k++) good = good && dag->out[k] != -1;
     return good && dag->out[0] >= ZT_MAX_IN;
@@ -76,12 +76,14 @@ static size_t bytes_of(zt_attr_kind kind)
     return bytes[kind];
 }
 
-static bool field_same(const zt_attrdef *attribute, const void *x, const zt_attrdef *b, const void *y)
+static bool field_same(const zt_attrdef *attribute, const void *first_attrs, const zt_attrdef *other_attribute,
+                       const void *second_attrs)
 {
-    const char *p = (const char *)x + attribute->offset, *q = (const char *)y + b->offset;
-    if (attribute->kind != b->kind) return false;
-    if (attribute->kind == ZT_ATTR_word) return !strncmp(p, q, sizeof(zt_enum_string));
-    return !memcmp(p, q, bytes_of(attribute->kind));
+    const char *first_field = (const char *)first_attrs + attribute->offset,
+               *second_field = (const char *)second_attrs + other_attribute->offset;
+    if (attribute->kind != other_attribute->kind) return false;
+    if (attribute->kind == ZT_ATTR_word) return !strncmp(first_field, second_field, sizeof(zt_enum_string));
+    return !memcmp(first_field, second_field, bytes_of(attribute->kind));
 }
 
 /* Attributes of nodes that are equal to the fused one: those of its name, and, where it is not what
@@ -102,33 +104,33 @@ static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_att
 }
 
 /* What is left of g's sources when only those of `also` count; false: nothing. */
-static bool narrow(zt_origin *origin, const zt_origin *also)
+static bool narrow_origin(zt_origin *origin, const zt_origin *also)
 {
-    int n = 0;
+    int kept = 0;
     for (int i = 0; i < origin->n; i++)
         for (int k = 0; k < also->n; k++)
             if (origin->at[i].node == also->at[k].node && origin->at[i].attr == also->at[k].attr) {
-                origin->at[n++] = origin->at[i];
+                origin->at[kept++] = origin->at[i];
                 break;
             }
-    origin->n = n;
-    return n > 0;
+    origin->n = kept;
+    return kept > 0;
 }
 
 /* Is it the same graph, with the same constants; then its sources are narrowed. */
-static bool joins(zt_pattern *p, const zt_dag *dag, zt_op op, const void *attrs, const zt_origin *origin)
+static bool join_pattern(zt_pattern *pattern, const zt_dag *dag, zt_op op, const void *attrs, const zt_origin *origin)
 {
     const zt_opinfo *info = zt_op_info(op);
     zt_origin both[ZT_MAX_ATTR_BYTES / 8];
-    bool same = p->op == op && p->n == dag->n && !memcmp(p->out, dag->out, sizeof p->out);
+    bool same = pattern->op == op && pattern->n == dag->n && !memcmp(pattern->out, dag->out, sizeof pattern->out);
     for (int j = 0; j < dag->n && same; j++)
-        same = p->node[j] == dag->node[j].op && !memcmp(p->in[j], dag->node[j].in, sizeof p->in[j]);
+        same = pattern->node[j] == dag->node[j].op && !memcmp(pattern->in[j], dag->node[j].in, sizeof pattern->in[j]);
     for (int k = 0; k < info->n_attrs && same; k++) {
-        both[k] = p->gather[k];
-        same = p->gather[k].n ? narrow(&both[k], &origin[k])
-                              : field_same(&info->attrs[k], p->attrs, &info->attrs[k], attrs);
+        both[k] = pattern->gather[k];
+        same = pattern->gather[k].n ? narrow_origin(&both[k], &origin[k])
+                              : field_same(&info->attrs[k], pattern->attrs, &info->attrs[k], attrs);
     }
-    if (same) memcpy(p->gather, both, (size_t)info->n_attrs * sizeof *both);
+    if (same) memcpy(pattern->gather, both, (size_t)info->n_attrs * sizeof *both);
     return same;
 }
 
@@ -144,61 +146,62 @@ static unsigned sinks_of(const zt_dag *dag)
     return ((1u << dag->n) - 1) & ~read;
 }
 
-static bool fill(zt_arena *arena, zt_pattern *p, const zt_dag *dag, zt_op op, const void *attrs,
+static bool fill_pattern(zt_arena *arena, zt_pattern *pattern, const zt_dag *dag, zt_op op, const void *attrs,
                  const zt_origin *origin, int order)
 {
     const zt_opinfo *info = zt_op_info(op);
     size_t n_attrs = (size_t)info->n_attrs;
-    *p = (zt_pattern){.op = op, .order = order, .n = dag->n, .sinks = sinks_of(dag)};
-    memcpy(p->out, dag->out, sizeof p->out);
+    *pattern = (zt_pattern){.op = op, .order = order, .n = dag->n, .sinks = sinks_of(dag)};
+    memcpy(pattern->out, dag->out, sizeof pattern->out);
     for (int j = 0; j < dag->n; j++) {
-        p->node[j] = dag->node[j].op;
-        memcpy(p->in[j], dag->node[j].in, sizeof p->in[j]);
+        pattern->node[j] = dag->node[j].op;
+        memcpy(pattern->in[j], dag->node[j].in, sizeof pattern->in[j]);
     }
-    p->gather = zt_arena_alloc(arena, (n_attrs + 1) * sizeof *p->gather);
-    p->attrs = zt_arena_alloc(arena, info->attr_bytes);
-    if (!p->gather || !p->attrs) return false;
-    memcpy(p->gather, origin, n_attrs * sizeof *origin);
-    memcpy(p->attrs, attrs, info->attr_bytes);
+    pattern->gather = zt_arena_alloc(arena, (n_attrs + 1) * sizeof *pattern->gather);
+    pattern->attrs = zt_arena_alloc(arena, info->attr_bytes);
+    if (!pattern->gather || !pattern->attrs) return false;
+    memcpy(pattern->gather, origin, n_attrs * sizeof *origin);
+    memcpy(pattern->attrs, attrs, info->attr_bytes);
     return true;
 }
 
-typedef struct maker {
-    zt_arena *a;
-    zt_dag *d, *idle; /* idle: scratch of drop_idle */
+typedef struct pattern_maker {
+    zt_arena *arena;
+    zt_dag *dag, *idle; /* idle: scratch of drop_idle */
     zt_pattern *list;
-    int n, cap;
-} maker;
+    int count, capacity;
+} pattern_maker;
 
-static zt_status add_pattern(maker *m, zt_op op, const void *attrs, const zt_origin *origin, int first)
+static zt_status add_pattern(pattern_maker *maker, zt_op op, const void *attrs, const zt_origin *origin, int first)
 {
-    for (int i = first; i < m->n; i++)
-        if (joins(&m->list[i], m->d, op, attrs, origin)) return ZT_OK;
-    if (m->n == m->cap) {
-        int cap = m->cap ? 2 * m->cap : 32;
-        zt_pattern *more = zt_arena_alloc(m->a, (size_t)cap * sizeof *more);
+    for (int i = first; i < maker->count; i++)
+        if (join_pattern(&maker->list[i], maker->dag, op, attrs, origin)) return ZT_OK;
+    if (maker->count == maker->capacity) {
+        int cap = maker->capacity ? 2 * maker->capacity : 32;
+        zt_pattern *more = zt_arena_alloc(maker->arena, (size_t)cap * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        if (m->n) memcpy(more, m->list, (size_t)m->n * sizeof *more);
-        m->list = more;
-        m->cap = cap;
+        if (maker->count) memcpy(more, maker->list, (size_t)maker->count * sizeof *more);
+        maker->list = more;
+        maker->capacity = cap;
     }
-    m->n++;
-    return fill(m->a, &m->list[m->n - 1], m->d, op, attrs, origin, m->n) ? ZT_OK : ZT_ENOMEM;
+    maker->count++;
+    return fill_pattern(maker->arena, &maker->list[maker->count - 1], maker->dag, op, attrs, origin, maker->count) ? ZT_OK
+                                                                                                                   : ZT_ENOMEM;
 }
 
-static bool dags_same(const zt_dag *a, const zt_dag *b)
+static bool dags_same(const zt_dag *first, const zt_dag *second)
 {
-    bool same = a->n == b->n && !memcmp(a->out, b->out, sizeof a->out);
-    for (int j = 0; j < a->n && same; j++)
-        same = a->node[j].op == b->node[j].op &&
-               !memcmp(a->node[j].in, b->node[j].in, sizeof a->node[j].in) &&
-               zt_attrs_same(a->node[j].op, a->node[j].attrs, b->node[j].attrs);
+    bool same = first->n == second->n && !memcmp(first->out, second->out, sizeof first->out);
+    for (int j = 0; j < first->n && same; j++)
+        same = first->node[j].op == second->node[j].op &&
+               !memcmp(first->node[j].in, second->node[j].in, sizeof first->node[j].in) &&
+               zt_attrs_same(first->node[j].op, first->node[j].attrs, second->node[j].attrs);
     return same;
 }
 
 /* Attributes that come from no node and change nothing (of a norm that is not there) become what
  * they are by default. */
-static void drop_idle(maker *m, zt_op op, void *attrs, const zt_type *const input_types[],
+static void drop_idle(pattern_maker *maker, zt_op op, void *attrs, const zt_type *const input_types[],
                       const zt_origin *origin)
 {
     const zt_opinfo *info = zt_op_info(op);
@@ -209,27 +212,27 @@ static void drop_idle(maker *m, zt_op op, void *attrs, const zt_type *const inpu
         memcpy(plain, attrs, info->attr_bytes);
         memcpy((char *)plain + attribute->offset, (const char *)info->defaults + attribute->offset,
                bytes_of(attribute->kind));
-        if (zt_dag_expand(m->idle, op, plain, input_types, true) && dags_same(m->d, m->idle))
+        if (zt_dag_expand(maker->idle, op, plain, input_types, true) && dags_same(maker->dag, maker->idle))
             memcpy(attrs, plain, info->attr_bytes);
     }
 }
 
-static zt_status add_row(maker *m, zt_op op)
+static zt_status add_row(pattern_maker *maker, zt_op op)
 {
     const zt_opinfo *info = zt_op_info(op);
-    zt_origin g[ZT_MAX_ATTR_BYTES / 8];
-    zt_case c;
-    int first = m->n;
+    zt_origin origins[ZT_MAX_ATTR_BYTES / 8];
+    zt_case made;
+    int first = maker->count;
     zt_status status = ZT_OK;
-    for (int i = 0; zt_op_case(op, i, &c) && !status; i++) {
+    for (int i = 0; zt_op_case(op, i, &made) && !status; i++) {
         const zt_type *input_types[ZT_MAX_IN] = {0};
         for (int k = 0; k < info->n_in; k++)
-            if (c.fill[k] != ZT_FILL_ABSENT) input_types[k] = &c.in[k];
-        if (!zt_dag_expand(m->d, op, c.attrs, input_types, true)) continue;
+            if (made.fill[k] != ZT_FILL_ABSENT) input_types[k] = &made.in[k];
+        if (!zt_dag_expand(maker->dag, op, made.attrs, input_types, true)) continue;
         for (int k = 0; k < info->n_attrs; k++)
-            find_sources(m->d, info, &info->attrs[k], c.attrs, &g[k]);
-        drop_idle(m, op, c.attrs, input_types, g);
-        status = add_pattern(m, op, c.attrs, g, first);
+            find_sources(maker->dag, info, &info->attrs[k], made.attrs, &origins[k]);
+        drop_idle(maker, op, made.attrs, input_types, origins);
+        status = add_pattern(maker, op, made.attrs, origins, first);
     }
     return status;
 }
@@ -237,20 +240,21 @@ static zt_status add_row(maker *m, zt_op op)
 /* Of as many nodes: in the order of the table. */
 static int by_size(const void *left, const void *right)
 {
-    const zt_pattern *x = left, *y = right;
-    return x->n != y->n ? y->n - x->n : x->order - y->order;
+    const zt_pattern *left_pattern = left, *right_pattern = right;
+    return left_pattern->n != right_pattern->n ? right_pattern->n - left_pattern->n : left_pattern->order - right_pattern->order;
 }
 
-zt_status zt_patterns_make(zt_arena *arena, zt_pattern **list, int *n)
+zt_status zt_patterns_make(zt_arena *arena, zt_pattern **list, int *count)
 {
-    maker m = {.a = arena, .d = zt_arena_alloc(arena, sizeof *m.d), .idle = zt_arena_alloc(arena, sizeof *m.d)};
-    zt_status status = m.d && m.idle ? ZT_OK : ZT_ENOMEM;
+    pattern_maker maker = {
+        .arena = arena, .dag = zt_arena_alloc(arena, sizeof *maker.dag), .idle = zt_arena_alloc(arena, sizeof *maker.dag)};
+    zt_status status = maker.dag && maker.idle ? ZT_OK : ZT_ENOMEM;
     for (int op = 0; op < ZT_OP_COUNT && !status; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
-        if (def->expand && def->flags & ZT_OPF_SAME) status = add_row(&m, (zt_op)op);
+        if (def->expand && def->flags & ZT_OPF_SAME) status = add_row(&maker, (zt_op)op);
     }
-    if (m.n) qsort(m.list, (size_t)m.n, sizeof *m.list, by_size);
-    *list = m.list;
-    *n = m.n;
+    if (maker.count) qsort(maker.list, (size_t)maker.count, sizeof *maker.list, by_size);
+    *list = maker.list;
+    *count = maker.count;
     return status;
 }

@@ -15,9 +15,9 @@
 
 enum { ROUNDS = 256 };
 
-typedef struct waiting {
-    const zt_prog *p;
-    zt_bound *b;
+typedef struct wait_state {
+    const zt_prog *program;
+    zt_bound *bound;
     int *root;     /* [values] */
     bool *fixed;   /* [values]: not in the arena, or of memory that views or donations share */
     int *last;     /* [values]: the step that reads it last, -1: none; of roots */
@@ -26,83 +26,85 @@ typedef struct waiting {
     int *again;    /* [values]: the step before which it is computed again, -1: never */
     size_t *live;  /* [steps + 1]: changes, then bytes in use */
     int peak, found;
-} waiting;
+} wait_state;
 
 /* ---- lives ----------------------------------------------------------------------------------- */
 
-static int born(const waiting *w, int v)
+static int made_at(const wait_state *waiting, int value_id)
 {
-    const zt_value *value = zt_prog_value(w->p, v);
+    const zt_value *value = zt_prog_value(waiting->program, value_id);
     return value->kind == ZT_VALUE_OP ? value->index : -1;
 }
 
-static void find_fixed(waiting *w)
+static void find_fixed(wait_state *waiting)
 {
-    const zt_prog *program = w->p;
-    zt_prog_roots(program, w->root);
-    for (int v = 0; v < zt_prog_n_values(program); v++) {
-        if (born(w, v) < 0) w->fixed[v] = true;
-        if (w->root[v] != v) w->fixed[v] = w->fixed[w->root[v]] = true;
+    const zt_prog *program = waiting->program;
+    zt_prog_roots(program, waiting->root);
+    for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) {
+        if (made_at(waiting, value_id) < 0) waiting->fixed[value_id] = true;
+        if (waiting->root[value_id] != value_id) waiting->fixed[value_id] = waiting->fixed[waiting->root[value_id]] = true;
     }
-    for (int o = 0; o < zt_prog_n_outputs(program); o++) w->fixed[zt_prog_output(program, o)->value] = true;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
+        waiting->fixed[zt_prog_output(program, output_index)->value] = true;
     for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
         int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
-        if (keep >= 0) w->fixed[keep] = true;
+        if (keep >= 0) waiting->fixed[keep] = true;
     }
 }
 
-static void find_last(waiting *w)
+static void find_last(wait_state *waiting)
 {
-    for (int v = 0; v < zt_prog_n_values(w->p); v++) w->last[v] = -1;
-    for (int s = 0; s < zt_prog_n_steps(w->p); s++)
-        for (int k = 0; k < zt_op_info(zt_prog_step(w->p, s)->op)->n_in; k++) {
-            int v = zt_prog_step(w->p, s)->in[k];
-            if (v >= 0) w->last[w->root[v]] = s;
+    for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) waiting->last[value_id] = -1;
+    for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++)
+        for (int k = 0; k < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; k++) {
+            int value_id = zt_prog_step(waiting->program, step_index)->in[k];
+            if (value_id >= 0) waiting->last[waiting->root[value_id]] = step_index;
         }
 }
 
 /* The step at which most bytes are in use. */
-static void find_peak(waiting *w)
+static void find_peak(wait_state *waiting)
 {
-    int n = zt_prog_n_steps(w->p);
+    int step_count = zt_prog_n_steps(waiting->program);
     size_t most = 0, now = 0;
-    memset(w->live, 0, ((size_t)n + 1) * sizeof *w->live);
-    for (int v = 0; v < zt_prog_n_values(w->p); v++) {
-        int from = born(w, v);
-        if (from < 0 || w->root[v] != v) continue;
-        size_t bytes = zt_type_bytes(&w->b->type[v]);
-        w->live[from] += bytes;
-        w->live[(w->last[v] > from ? w->last[v] : from) + 1] -= bytes; /* wraps, and back */
+    memset(waiting->live, 0, ((size_t)step_count + 1) * sizeof *waiting->live);
+    for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) {
+        int from = made_at(waiting, value_id);
+        if (from < 0 || waiting->root[value_id] != value_id) continue;
+        size_t bytes = zt_type_bytes(&waiting->bound->type[value_id]);
+        waiting->live[from] += bytes;
+        waiting->live[(waiting->last[value_id] > from ? waiting->last[value_id] : from) + 1] -= bytes; /* wraps, and back */
     }
-    for (int s = 0; s < n; s++) {
-        now += w->live[s];
-        if (now > most) w->peak = s;
+    for (int step_index = 0; step_index < step_count; step_index++) {
+        now += waiting->live[step_index];
+        if (now > most) waiting->peak = step_index;
         if (now > most) most = now;
     }
 }
 
-static void find_readers(waiting *w)
+static void find_readers(wait_state *waiting)
 {
-    for (int v = 0; v < zt_prog_n_values(w->p); v++) w->before[v] = w->after[v] = -1;
-    for (int s = 0; s < zt_prog_n_steps(w->p); s++)
-        for (int k = 0; k < zt_op_info(zt_prog_step(w->p, s)->op)->n_in; k++) {
-            int v = zt_prog_step(w->p, s)->in[k];
-            if (v < 0) continue;
-            if (s <= w->peak) w->before[v] = s;
-            if (s > w->peak && w->after[v] < 0) w->after[v] = s;
+    for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++)
+        waiting->before[value_id] = waiting->after[value_id] = -1;
+    for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++)
+        for (int k = 0; k < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; k++) {
+            int value_id = zt_prog_step(waiting->program, step_index)->in[k];
+            if (value_id < 0) continue;
+            if (step_index <= waiting->peak) waiting->before[value_id] = step_index;
+            if (step_index > waiting->peak && waiting->after[value_id] < 0) waiting->after[value_id] = step_index;
         }
 }
 
 /* Is there an elementwise value that waits, while all that it is made of waits as long? */
-static bool any_waits(const waiting *w)
+static bool any_waits(const wait_state *waiting)
 {
-    for (int s = 0; s < zt_prog_n_steps(w->p); s++) {
-        const zt_step *step = zt_prog_step(w->p, s);
-        int last = w->last[step->out[0]];
-        bool all = zt_pointwise_takes(step->op) && !w->fixed[step->out[0]] && last > s + 1;
+    for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++) {
+        const zt_step *step = zt_prog_step(waiting->program, step_index);
+        int last = waiting->last[step->out[0]];
+        bool all = zt_pointwise_takes(step->op) && !waiting->fixed[step->out[0]] && last > step_index + 1;
         for (int k = 0; k < zt_op_info(step->op)->n_in && all; k++) {
-            int in = step->in[k];
-            all = born(w, in) < 0 || w->last[w->root[in]] > s + 1;
+            int input = step->in[k];
+            all = made_at(waiting, input) < 0 || waiting->last[waiting->root[input]] > step_index + 1;
         }
         if (all) return true;
     }
@@ -112,37 +114,40 @@ static bool any_waits(const waiting *w)
 /* ---- what is computed again ------------------------------------------------------------------ */
 
 /* Is it there at step s anyway? Inputs and data are; a state is only until it is used up. */
-static bool there(const waiting *w, int v, int s)
+static bool is_there(const wait_state *waiting, int value_id, int step_index)
 {
-    zt_value_kind kind = zt_prog_value(w->p, v)->kind;
+    zt_value_kind kind = zt_prog_value(waiting->program, value_id)->kind;
     if (kind == ZT_VALUE_IN || kind == ZT_VALUE_DATA) return true;
-    return kind == ZT_VALUE_OP && w->root[v] == v && w->last[v] >= s && !w->fixed[v];
+    return kind == ZT_VALUE_OP && waiting->root[value_id] == value_id && waiting->last[value_id] >= step_index &&
+           !waiting->fixed[value_id];
 }
 
-static bool may_wait_no_more(const waiting *w, int v)
+static bool may_wait_no_more(const wait_state *waiting, int value_id)
 {
-    if (w->fixed[v] || born(w, v) >= w->peak || w->after[v] < 0 || w->before[v] == w->peak)
+    if (waiting->fixed[value_id] || made_at(waiting, value_id) >= waiting->peak || waiting->after[value_id] < 0 ||
+        waiting->before[value_id] == waiting->peak)
         return false;
-    const zt_step *step = zt_prog_step(w->p, born(w, v));
+    const zt_step *step = zt_prog_step(waiting->program, made_at(waiting, value_id));
     bool good = zt_pointwise_takes(step->op);
     for (int k = 0; k < zt_op_info(step->op)->n_in && good; k++)
-        good = there(w, step->in[k], w->after[v]);
+        good = is_there(waiting, step->in[k], waiting->after[value_id]);
     return good;
 }
 
 /* Later values first: theirs are more readers of the values before. */
-static void choose(waiting *w)
+static void choose_values(wait_state *waiting)
 {
-    w->found = 0;
-    for (int v = 0; v < zt_prog_n_values(w->p); v++) w->again[v] = -1;
-    for (int v = zt_prog_n_values(w->p); v-- > 0;) {
-        if (!may_wait_no_more(w, v)) continue;
-        const zt_step *step = zt_prog_step(w->p, born(w, v));
-        w->again[v] = w->after[v];
-        w->found++;
+    waiting->found = 0;
+    for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) waiting->again[value_id] = -1;
+    for (int value_id = zt_prog_n_values(waiting->program); value_id-- > 0;) {
+        if (!may_wait_no_more(waiting, value_id)) continue;
+        const zt_step *step = zt_prog_step(waiting->program, made_at(waiting, value_id));
+        waiting->again[value_id] = waiting->after[value_id];
+        waiting->found++;
         for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-            int in = step->in[k];
-            if (w->after[in] < 0 || w->after[in] > w->again[v]) w->after[in] = w->again[v];
+            int input = step->in[k];
+            if (waiting->after[input] < 0 || waiting->after[input] > waiting->again[value_id])
+                waiting->after[input] = waiting->again[value_id];
         }
     }
 }
@@ -150,55 +155,56 @@ static void choose(waiting *w)
 /* ---- the new program ------------------------------------------------------------------------- */
 
 /* A name that neither program has: "h.2", "h.3" ... */
-static void name_again(const zt_rewrite *rw, int v, char name[64])
+static void name_again(const zt_rewrite *rewrite, int value_id, char name[64])
 {
-    const char *was = zt_prog_value(rw->from, v)->name;
+    const char *was = zt_prog_value(rewrite->from, value_id)->name;
     for (int i = 2;; i++) {
         if (strlen(was) < 40)
             snprintf(name, 64, "%s.%d", was, i);
         else
-            snprintf(name, 64, "again.%d", i + v);
-        if (zt_prog_find(rw->from, name) < 0 && zt_prog_find(rw->to, name) < 0) return;
+            snprintf(name, 64, "again.%d", i + value_id);
+        if (zt_prog_find(rewrite->from, name) < 0 && zt_prog_find(rewrite->to, name) < 0) return;
     }
 }
 
-static zt_status compute_again(zt_rewrite *rw, const waiting *w, int v)
+static zt_status compute_again(zt_rewrite *rewrite, const wait_state *waiting, int value_id)
 {
-    const zt_step *step = zt_prog_step(w->p, born(w, v));
+    const zt_step *step = zt_prog_step(waiting->program, made_at(waiting, value_id));
     const char *names[ZT_MAX_OUT] = {0};
     char name[64];
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    if (w->before[v] < 0) return zt_rewrite_copy(rw, born(w, v), NULL);
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) inputs[k] = rw->map[step->in[k]];
-    name_again(rw, v, name);
+    if (waiting->before[value_id] < 0) return zt_rewrite_copy(rewrite, made_at(waiting, value_id), NULL);
+    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) inputs[k] = rewrite->map[step->in[k]];
+    name_again(rewrite, value_id, name);
     names[0] = name;
-    zt_status status = zt_prog_op(rw->to, step->op, step->attrs, inputs, names, outputs);
-    if (!status) rw->map[v] = outputs[0];
+    zt_status status = zt_prog_op(rewrite->to, step->op, step->attrs, inputs, names, outputs);
+    if (!status) rewrite->map[value_id] = outputs[0];
     return status;
 }
 
 /* Values that are computed again before step s, in order: `next` links them, from first[s] on. */
-static zt_status rewrite(zt_ctx *ctx, const waiting *w, zt_prog **out)
+static zt_status rewrite_program(zt_ctx *ctx, const wait_state *waiting, zt_prog **rewritten)
 {
-    int n = zt_prog_n_steps(w->p), values = zt_prog_n_values(w->p);
-    zt_rewrite rw;
-    int *first = zt_alloc_array(ctx, (size_t)n + 1, sizeof *first);
-    int *next = zt_alloc_array(ctx, (size_t)values + 1, sizeof *next);
-    zt_status status = first && next ? zt_rewrite_begin(&rw, ctx, w->p) : ZT_ENOMEM;
+    int step_count = zt_prog_n_steps(waiting->program), value_count = zt_prog_n_values(waiting->program);
+    zt_rewrite rewrite;
+    int *first = zt_alloc_array(ctx, (size_t)step_count + 1, sizeof *first);
+    int *next = zt_alloc_array(ctx, (size_t)value_count + 1, sizeof *next);
+    zt_status status = first && next ? zt_rewrite_begin(&rewrite, ctx, waiting->program) : ZT_ENOMEM;
     bool begun = first && next;
-    for (int i = 0; i < n && !status; i++) first[i] = -1;
-    for (int v = values; v-- > 0 && !status;)
-        if (w->again[v] >= 0) {
-            next[v] = first[w->again[v]];
-            first[w->again[v]] = v;
+    for (int i = 0; i < step_count && !status; i++) first[i] = -1;
+    for (int value_id = value_count; value_id-- > 0 && !status;)
+        if (waiting->again[value_id] >= 0) {
+            next[value_id] = first[waiting->again[value_id]];
+            first[waiting->again[value_id]] = value_id;
         }
-    for (int i = 0; i < n && !status; i++) {
-        int made = zt_prog_step(w->p, i)->out[0];
-        for (int v = first[i]; v >= 0 && !status; v = next[v]) status = compute_again(&rw, w, v);
-        bool moved = w->again[made] >= 0 && w->before[made] < 0;
-        if (!status && !moved) status = zt_rewrite_copy(&rw, i, NULL);
+    for (int i = 0; i < step_count && !status; i++) {
+        int made = zt_prog_step(waiting->program, i)->out[0];
+        for (int value_id = first[i]; value_id >= 0 && !status; value_id = next[value_id])
+            status = compute_again(&rewrite, waiting, value_id);
+        bool moved = waiting->again[made] >= 0 && waiting->before[made] < 0;
+        if (!status && !moved) status = zt_rewrite_copy(&rewrite, i, NULL);
     }
-    if (begun) status = zt_rewrite_end(&rw, status, out);
+    if (begun) status = zt_rewrite_end(&rewrite, status, rewritten);
     zt_free(ctx, first);
     zt_free(ctx, next);
     return status;
@@ -207,63 +213,63 @@ static zt_status rewrite(zt_ctx *ctx, const waiting *w, zt_prog **out)
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* One round: *out NULL where nothing can be dropped. */
-static zt_status round_of(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status round_of(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
     size_t values = (size_t)zt_prog_n_values(program) + 1, steps = (size_t)zt_prog_n_steps(program) + 2;
-    waiting w = {.p = program};
-    w.root = zt_alloc_array(ctx, values, sizeof *w.root);
-    w.fixed = zt_calloc(ctx, values, sizeof *w.fixed);
-    w.last = zt_alloc_array(ctx, values, sizeof *w.last);
-    w.before = zt_alloc_array(ctx, values, sizeof *w.before);
-    w.after = zt_alloc_array(ctx, values, sizeof *w.after);
-    w.again = zt_alloc_array(ctx, values, sizeof *w.again);
-    w.live = zt_alloc_array(ctx, steps, sizeof *w.live);
+    wait_state waiting = {.program = program};
+    waiting.root = zt_alloc_array(ctx, values, sizeof *waiting.root);
+    waiting.fixed = zt_calloc(ctx, values, sizeof *waiting.fixed);
+    waiting.last = zt_alloc_array(ctx, values, sizeof *waiting.last);
+    waiting.before = zt_alloc_array(ctx, values, sizeof *waiting.before);
+    waiting.after = zt_alloc_array(ctx, values, sizeof *waiting.after);
+    waiting.again = zt_alloc_array(ctx, values, sizeof *waiting.again);
+    waiting.live = zt_alloc_array(ctx, steps, sizeof *waiting.live);
     zt_status status = zt_ctx_status(ctx);
-    *out = NULL;
+    *rewritten = NULL;
     if (!status) {
-        find_fixed(&w);
-        find_last(&w);
-        if (any_waits(&w)) w.b = zt_prog_bind(program, opts->sample, opts->n_sample);
+        find_fixed(&waiting);
+        find_last(&waiting);
+        if (any_waits(&waiting)) waiting.bound = zt_prog_bind(program, options->sample, options->n_sample);
         status = zt_ctx_status(ctx);
     }
-    if (!status && w.b) {
-        find_peak(&w);
-        find_readers(&w);
-        choose(&w);
-        if (w.found) status = rewrite(ctx, &w, out);
+    if (!status && waiting.bound) {
+        find_peak(&waiting);
+        find_readers(&waiting);
+        choose_values(&waiting);
+        if (waiting.found) status = rewrite_program(ctx, &waiting, rewritten);
     }
-    void *const all[] = {w.root, w.fixed, w.last, w.before, w.after, w.again, w.live};
+    void *const all[] = {waiting.root, waiting.fixed, waiting.last, waiting.before, waiting.after, waiting.again, waiting.live};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
-    zt_bound_free(w.b);
+    zt_bound_free(waiting.bound);
     return status;
 }
 
-static zt_status take_if_smaller(const zt_prog *program, const zt_pass_opts *opts, zt_prog *best,
-                                 zt_prog **out)
+static zt_status take_if_smaller(const zt_prog *program, const zt_pass_opts *options, zt_prog *best,
+                                 zt_prog **smaller)
 {
-    zt_pass_figures was, is;
-    zt_status status = zt_pass_measure(program, opts, &was);
-    if (!status) status = zt_pass_measure(best, opts, &is);
-    if (!status && is.arena <= was.arena - was.arena / 10)
-        *out = best;
+    zt_pass_figures before, after;
+    zt_status status = zt_pass_measure(program, options, &before);
+    if (!status) status = zt_pass_measure(best, options, &after);
+    if (!status && after.arena <= before.arena - before.arena / 10)
+        *smaller = best;
     else
         zt_prog_free(best);
     return status;
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_recompute_pass(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
     zt_prog *best = NULL;
     zt_status status = ZT_OK;
-    if (!opts->engine || zt_prog_n_symbols(program) > opts->n_sample) return ZT_OK;
+    if (!options->engine || zt_prog_n_symbols(program) > options->n_sample) return ZT_OK;
     for (int i = 0; i < ROUNDS && !status; i++) {
         zt_prog *better;
-        status = round_of(ctx, best ? best : program, opts, &better);
+        status = round_of(ctx, best ? best : program, options, &better);
         if (!better) break;
         zt_prog_free(best);
         best = better;
     }
-    if (!status && best) return take_if_smaller(program, opts, best, out);
+    if (!status && best) return take_if_smaller(program, options, best, rewritten);
     zt_prog_free(best);
     return status;
 }
@@ -271,5 +277,5 @@ static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *op
 const zt_pass zt_pass_recompute = {
     .name = "recompute",
     .help = "compute cheap values again rather than keep them",
-    .run = run,
+    .run = run_recompute_pass,
 };

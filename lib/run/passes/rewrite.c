@@ -29,29 +29,30 @@ zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const 
 
 zt_status zt_rewrite_copy(zt_rewrite *rewrite, int step, const unsigned *wanted)
 {
-    const zt_step *st = zt_prog_step(rewrite->from, step);
+    const zt_step *source_step = zt_prog_step(rewrite->from, step);
     int stands[ZT_MAX_OUT];
     for (int k = 0; k < ZT_MAX_OUT; k++)
-        stands[k] = k == 0 || !wanted || *wanted >> k & 1 ? st->out[k] : ZT_NONE;
-    return zt_rewrite_op(rewrite, st->op, st->attrs, st->in, stands);
+        stands[k] = k == 0 || !wanted || *wanted >> k & 1 ? source_step->out[k] : ZT_NONE;
+    return zt_rewrite_op(rewrite, source_step->op, source_step->attrs, source_step->in, stands);
 }
 
-static zt_status end(zt_rewrite *rewrite)
+static zt_status end_outputs(zt_rewrite *rewrite)
 {
     const zt_prog *program = rewrite->from;
     zt_status status = ZT_OK;
     for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++) {
-        int v = zt_prog_nth(program, ZT_VALUE_STATE, i), keep = zt_prog_value(program, v)->keep;
-        if (keep >= 0) status = zt_prog_keep(rewrite->to, rewrite->map[v], rewrite->map[keep]);
+        int value_id = zt_prog_nth(program, ZT_VALUE_STATE, i), keep = zt_prog_value(program, value_id)->keep;
+        if (keep >= 0) status = zt_prog_keep(rewrite->to, rewrite->map[value_id], rewrite->map[keep]);
     }
-    for (int o = 0; o < zt_prog_n_outputs(program) && !status; o++)
-        status = zt_prog_out(rewrite->to, zt_prog_output(program, o)->name, rewrite->map[zt_prog_output(program, o)->value]);
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program) && !status; output_index++)
+        status = zt_prog_out(rewrite->to, zt_prog_output(program, output_index)->name,
+                             rewrite->map[zt_prog_output(program, output_index)->value]);
     return status;
 }
 
 zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **out)
 {
-    if (!status) status = end(rewrite);
+    if (!status) status = end_outputs(rewrite);
     if (status) zt_prog_free(rewrite->to);
     *out = status ? NULL : rewrite->to;
     zt_free(rewrite->ctx, rewrite->map);
@@ -60,9 +61,9 @@ zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **out)
 
 void zt_prog_roots(const zt_prog *program, int *root)
 {
-    for (int v = 0; v < zt_prog_n_values(program); v++) root[v] = v;
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) root[value_id] = value_id;
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         for (int k = 0; k < zt_op_shares(step->op); k++)
             if (step->out[k] >= 0) root[step->out[k]] = root[step->in[k]];
     }

@@ -16,9 +16,9 @@
 
 enum { SWEEPS = 256, ANY = -1 /* views, which no kernel runs */ };
 
-typedef struct splitting {
-    const zt_prog *p;
-    int n;         /* steps */
+typedef struct split_state {
+    const zt_prog *program;
+    int step_count;         /* steps */
     int *engine;   /* [n]: of the chain, or ANY */
     int *needs;    /* [n]: steps that it waits for */
     int *edge;     /* [n + 1]: where its followers begin */
@@ -28,7 +28,7 @@ typedef struct splitting {
     int *was, *part;   /* [n]: in which part each step was, and would be */
     int ref;           /* the engine that rounds only where the engine changes; ANY: none */
     int parts, best_parts;
-} splitting;
+} split_state;
 
 /* ---- engines --------------------------------------------------------------------------------- */
 
@@ -46,18 +46,18 @@ static zt_status types_of(zt_ctx *ctx, const zt_step *step, const zt_bound *boun
     return all ? ZT_OK : zt_op_infer(ctx, step->op, attrs, input_types, out);
 }
 
-static zt_status pick_all(const zt_prog *program, const zt_bound *bound, zt_chain *chain, int *engine)
+static zt_status pick_all(const zt_prog *program, const zt_bound *bound, zt_chain *chain, int *engine_of)
 {
-    for (int s = 0; s < zt_prog_n_steps(program); s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         const zt_type *input_types[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT] = {{0}};
-        engine[s] = ANY;
+        engine_of[step_index] = ANY;
         if (zt_op_info(step->op)->def->flags & ZT_OPF_VIEW) continue;
-        zt_status bad = types_of(chain->engine[0]->ctx, step, bound, bound->attrs[s], input_types, out);
+        zt_status bad = types_of(chain->engine[0]->ctx, step, bound, bound->attrs[step_index], input_types, out);
         if (bad) return bad;
-        engine[s] = zt_chain_pick(chain, false, step->op, bound->attrs[s], input_types, out);
-        if (engine[s] < 0) return zt_ctx_status(chain->engine[0]->ctx);
+        engine_of[step_index] = zt_chain_pick(chain, false, step->op, bound->attrs[step_index], input_types, out);
+        if (engine_of[step_index] < 0) return zt_ctx_status(chain->engine[0]->ctx);
     }
     return ZT_OK;
 }
@@ -70,7 +70,7 @@ static zt_status find_engines(const zt_prog *program, const zt_pass_opts *option
     zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
     if (!bound) return zt_ctx_status(options->engine->ctx);
     zt_chain_init(&chain, options->engine);
-    for (int i = 0; i < chain.n && names; i++) names[i] = chain.name[i];
+    for (int i = 0; i < chain.count && names; i++) names[i] = chain.name[i];
     zt_status status = pick_all(program, bound, &chain, engine);
     zt_chain_fini(&chain);
     zt_bound_free(bound);
@@ -81,75 +81,77 @@ zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opt
                           const char **engine)
 {
     const char *names[ZT_MAX_CHAIN] = {0};
-    int n = zt_prog_n_steps(program);
-    int *at = zt_alloc_array(ctx, (size_t)n + 1, sizeof *at);
-    zt_status status = at ? find_engines(program, options, at, names) : ZT_ENOMEM;
-    for (int i = 0; i < n && !status; i++) engine[i] = at[i] == ANY ? NULL : names[at[i]];
-    zt_free(ctx, at);
+    int step_count = zt_prog_n_steps(program);
+    int *engine_of = zt_alloc_array(ctx, (size_t)step_count + 1, sizeof *engine_of);
+    zt_status status = engine_of ? find_engines(program, options, engine_of, names) : ZT_ENOMEM;
+    for (int i = 0; i < step_count && !status; i++) engine[i] = engine_of[i] == ANY ? NULL : names[engine_of[i]];
+    zt_free(ctx, engine_of);
     return status;
 }
 
 /* ---- what waits for what --------------------------------------------------------------------- */
 
-typedef struct edges { /* made twice: counted, then written */
-    splitting *g;
+typedef struct edge_writer { /* made twice: counted, then written */
+    split_state *splitting;
     bool write;
-} edges;
+} edge_writer;
 
-static void add_edge(const edges *e, int from, int to)
+static void add_edge(const edge_writer *edges, int from, int to)
 {
     if (from < 0 || from == to) return;
-    if (e->write) {
-        e->g->follower[--e->g->edge[from]] = to;
-        e->g->needs[to]++;
+    if (edges->write) {
+        edges->splitting->follower[--edges->splitting->edge[from]] = to;
+        edges->splitting->needs[to]++;
     } else {
-        e->g->edge[from]++;
+        edges->splitting->edge[from]++;
     }
 }
 
 /* reader[r]: a list of the steps that read memory r so far, through `next` by step and input. */
-static void find_edges(const edges *e, const int *root, int *reader, int *next)
+static void find_edges(const edge_writer *edges, const int *root, int *reader, int *next)
 {
-    const zt_prog *program = e->g->p;
+    const zt_prog *program = edges->splitting->program;
     int caller = -1;
-    for (int v = 0; v < zt_prog_n_values(program); v++) reader[v] = -1;
-    for (int s = 0; s < e->g->n; s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) reader[value_id] = -1;
+    for (int step_index = 0; step_index < edges->splitting->step_count; step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->def->donates; k++) {
             int *readers = &reader[root[step->in[k]]];
-            for (int r = *readers; r >= 0; r = next[r]) add_edge(e, r / ZT_MAX_IN, s);
+            for (int read_index = *readers; read_index >= 0; read_index = next[read_index])
+                add_edge(edges, read_index / ZT_MAX_IN, step_index);
             *readers = -1; /* who comes later comes after this step, which came after them */
         }
         if (info->def->flags & ZT_OPF_CALLERS) {
-            add_edge(e, caller, s);
-            caller = s;
+            add_edge(edges, caller, step_index);
+            caller = step_index;
         }
         for (int k = 0; k < info->n_in; k++) {
             if (step->in[k] < 0) continue;
             const zt_value *value = zt_prog_value(program, step->in[k]);
-            add_edge(e, value->kind == ZT_VALUE_OP ? value->index : -1, s);
-            next[s * ZT_MAX_IN + k] = reader[root[step->in[k]]];
-            reader[root[step->in[k]]] = s * ZT_MAX_IN + k;
+            add_edge(edges, value->kind == ZT_VALUE_OP ? value->index : -1, step_index);
+            next[step_index * ZT_MAX_IN + k] = reader[root[step->in[k]]];
+            reader[root[step->in[k]]] = step_index * ZT_MAX_IN + k;
         }
     }
 }
 
-static zt_status make_edges(zt_ctx *ctx, splitting *g)
+static zt_status make_edges(zt_ctx *ctx, split_state *splitting)
 {
-    size_t values = (size_t)zt_prog_n_values(g->p) + 1, n = (size_t)g->n + 1;
-    int *root = zt_alloc_array(ctx, values, sizeof *root);
-    int *reader = zt_alloc_array(ctx, values, sizeof *reader);
-    int *next = zt_alloc_array(ctx, n * ZT_MAX_IN, sizeof *next);
+    size_t value_slots = (size_t)zt_prog_n_values(splitting->program) + 1, step_slots = (size_t)splitting->step_count + 1;
+    int *root = zt_alloc_array(ctx, value_slots, sizeof *root);
+    int *reader = zt_alloc_array(ctx, value_slots, sizeof *reader);
+    int *next = zt_alloc_array(ctx, step_slots * ZT_MAX_IN, sizeof *next);
     zt_status status = root && reader && next ? ZT_OK : ZT_ENOMEM;
     if (!status) {
-        zt_prog_roots(g->p, root);
-        find_edges(&(edges){g, false}, root, reader, next);
-        for (int i = 1; i <= g->n; i++) g->edge[i] += g->edge[i - 1];
-        g->follower = zt_alloc_array(ctx, (size_t)g->edge[g->n] + 1, sizeof *g->follower);
-        if (!g->follower) status = ZT_ENOMEM;
+        zt_prog_roots(splitting->program, root);
+        find_edges(&(edge_writer){splitting, false}, root, reader, next);
+        for (int i = 1; i <= splitting->step_count; i++) splitting->edge[i] += splitting->edge[i - 1];
+        splitting->follower =
+            zt_alloc_array(ctx, (size_t)splitting->edge[splitting->step_count] + 1, sizeof *splitting->follower);
+        if (!splitting->follower) status = ZT_ENOMEM;
     }
-    if (!status) find_edges(&(edges){g, true}, root, reader, next);
+    if (!status) find_edges(&(edge_writer){splitting, true}, root, reader, next);
     zt_free(ctx, root);
     zt_free(ctx, reader);
     zt_free(ctx, next);
@@ -159,113 +161,118 @@ static zt_status make_edges(zt_ctx *ctx, splitting *g)
 /* ---- orders ---------------------------------------------------------------------------------- */
 
 /* Segments that the plan is cut into: a view is of the step's engine before it (lib/run/schedule.c). */
-static int parts_of(const splitting *g, const int *order, int *part)
+static int parts_of(const split_state *splitting, const int *order, int *part)
 {
     int parts = 0, last = ANY;
-    for (int i = 0; i < g->n; i++) {
-        int e = g->engine[order[i]];
-        if (e == ANY) e = last == ANY ? 0 : last;
-        parts += e != last;
-        last = e;
+    for (int i = 0; i < splitting->step_count; i++) {
+        int engine = splitting->engine[order[i]];
+        if (engine == ANY) engine = last == ANY ? 0 : last;
+        parts += engine != last;
+        last = engine;
         part[order[i]] = parts;
     }
     return parts;
 }
 
 /* The kernel whose value, through views, v is; -1: none. */
-static int maker_of(const splitting *g, int v)
+static int maker_of(const split_state *splitting, int value_id)
 {
-    while (v >= 0 && zt_prog_value(g->p, v)->kind == ZT_VALUE_OP) {
-        int s = zt_prog_value(g->p, v)->index;
-        if (g->engine[s] != ANY) return s;
-        v = zt_prog_step(g->p, s)->in[0];
+    while (value_id >= 0 && zt_prog_value(splitting->program, value_id)->kind == ZT_VALUE_OP) {
+        int step_index = zt_prog_value(splitting->program, value_id)->index;
+        if (splitting->engine[step_index] != ANY) return step_index;
+        value_id = zt_prog_step(splitting->program, step_index)->in[0];
     }
     return -1;
 }
 
 /* Are the steps of ref that read each other's values together where they were, and only there? */
-static bool rounds_alike(const splitting *g)
+static bool rounds_alike(const split_state *splitting)
 {
-    for (int s = 0; s < g->n; s++) {
-        const zt_step *step = zt_prog_step(g->p, s);
-        for (int k = 0; g->engine[s] == g->ref && k < zt_op_info(step->op)->n_in; k++) {
-            int from = maker_of(g, step->in[k]);
-            if (from < 0 || g->engine[from] != g->ref) continue;
-            if ((g->was[from] == g->was[s]) != (g->part[from] == g->part[s])) return false;
+    for (int step_index = 0; step_index < splitting->step_count; step_index++) {
+        const zt_step *step = zt_prog_step(splitting->program, step_index);
+        for (int k = 0; splitting->engine[step_index] == splitting->ref && k < zt_op_info(step->op)->n_in; k++) {
+            int from = maker_of(splitting, step->in[k]);
+            if (from < 0 || splitting->engine[from] != splitting->ref) continue;
+            if ((splitting->was[from] == splitting->was[step_index]) != (splitting->part[from] == splitting->part[step_index]))
+                return false;
         }
     }
     return true;
 }
 
 /* All that are ready, and become so, of an engine; how many kernels. Followers stand later. */
-static int sweep(splitting *g, int engine, int *done)
+static int sweep_engine(split_state *splitting, int engine, int *done)
 {
     int kernels = 0;
-    for (int s = 0; s < g->n; s++) {
-        if (g->waits[s] != 0 || (g->engine[s] != engine && g->engine[s] != ANY)) continue;
-        g->waits[s] = -1;
-        g->order[(*done)++] = s;
-        kernels += g->engine[s] != ANY;
-        for (int i = g->edge[s]; i < g->edge[s + 1]; i++) g->waits[g->follower[i]]--;
+    for (int step_index = 0; step_index < splitting->step_count; step_index++) {
+        if (splitting->waits[step_index] != 0 ||
+            (splitting->engine[step_index] != engine && splitting->engine[step_index] != ANY))
+            continue;
+        splitting->waits[step_index] = -1;
+        splitting->order[(*done)++] = step_index;
+        kernels += splitting->engine[step_index] != ANY;
+        for (int i = splitting->edge[step_index]; i < splitting->edge[step_index + 1]; i++)
+            splitting->waits[splitting->follower[i]]--;
     }
     return kernels;
 }
 
-static void try_from(splitting *g, int engine)
+static void try_order_from(split_state *splitting, int engine)
 {
     int done = 0, idle = 0;
-    memcpy(g->waits, g->needs, (size_t)g->n * sizeof *g->waits);
-    for (int i = 0; i < SWEEPS && done < g->n && idle < ZT_MAX_CHAIN; i++) {
-        idle = sweep(g, engine, &done) ? 0 : idle + 1;
+    memcpy(splitting->waits, splitting->needs, (size_t)splitting->step_count * sizeof *splitting->waits);
+    for (int i = 0; i < SWEEPS && done < splitting->step_count && idle < ZT_MAX_CHAIN; i++) {
+        idle = sweep_engine(splitting, engine, &done) ? 0 : idle + 1;
         engine = (engine + 1) % ZT_MAX_CHAIN;
     }
-    if (done < g->n) return;
-    int parts = parts_of(g, g->order, g->part);
-    if (parts >= g->best_parts || (g->ref != ANY && !rounds_alike(g))) return;
-    g->best_parts = parts;
-    memcpy(g->best, g->order, (size_t)g->n * sizeof *g->best);
+    if (done < splitting->step_count) return;
+    int parts = parts_of(splitting, splitting->order, splitting->part);
+    if (parts >= splitting->best_parts || (splitting->ref != ANY && !rounds_alike(splitting))) return;
+    splitting->best_parts = parts;
+    memcpy(splitting->best, splitting->order, (size_t)splitting->step_count * sizeof *splitting->best);
 }
 
-static zt_status reorder(zt_ctx *ctx, const splitting *g, zt_prog **out)
+static zt_status reorder_steps(zt_ctx *ctx, const split_state *splitting, zt_prog **out)
 {
     zt_rewrite rewrite;
-    zt_status status = zt_rewrite_begin(&rewrite, ctx, g->p);
-    for (int i = 0; i < g->n && !status; i++) status = zt_rewrite_copy(&rewrite, g->best[i], NULL);
+    zt_status status = zt_rewrite_begin(&rewrite, ctx, splitting->program);
+    for (int i = 0; i < splitting->step_count && !status; i++) status = zt_rewrite_copy(&rewrite, splitting->best[i], NULL);
     return zt_rewrite_end(&rewrite, status, out);
 }
 
-static zt_status split(zt_ctx *ctx, splitting *g, const zt_pass_opts *opts, zt_prog **out)
+static zt_status split_program(zt_ctx *ctx, split_state *splitting, const zt_pass_opts *options, zt_prog **rewritten)
 {
     const char *names[ZT_MAX_CHAIN] = {0};
-    zt_status status = find_engines(g->p, opts, g->engine, names);
-    for (int i = 0; i < g->n; i++) g->order[i] = i;
-    if (status || (g->parts = parts_of(g, g->order, g->was)) < 3) return status;
-    g->ref = ANY;
+    zt_status status = find_engines(splitting->program, options, splitting->engine, names);
+    for (int i = 0; i < splitting->step_count; i++) splitting->order[i] = i;
+    if (status || (splitting->parts = parts_of(splitting, splitting->order, splitting->was)) < 3) return status;
+    splitting->ref = ANY;
     for (int i = 0; i < ZT_MAX_CHAIN; i++)
-        if (names[i] && !strcmp(names[i], zt_engine_ref.name)) g->ref = i;
-    status = make_edges(ctx, g);
-    g->best_parts = g->parts;
-    for (int e = 0; e < ZT_MAX_CHAIN && !status; e++) try_from(g, e);
-    return status || g->best_parts == g->parts ? status : reorder(ctx, g, out);
+        if (names[i] && !strcmp(names[i], zt_engine_ref.name)) splitting->ref = i;
+    status = make_edges(ctx, splitting);
+    splitting->best_parts = splitting->parts;
+    for (int engine_index = 0; engine_index < ZT_MAX_CHAIN && !status; engine_index++) try_order_from(splitting, engine_index);
+    return status || splitting->best_parts == splitting->parts ? status : reorder_steps(ctx, splitting, rewritten);
 }
 
-static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_prog **out)
+static zt_status run_split_pass(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, zt_prog **rewritten)
 {
-    size_t n = (size_t)zt_prog_n_steps(program) + 2;
-    if (!opts->engine || zt_prog_n_symbols(program) > opts->n_sample) return ZT_OK;
-    splitting g = {.p = program, .n = zt_prog_n_steps(program)};
-    g.engine = zt_alloc_array(ctx, n, sizeof *g.engine);
-    g.needs = zt_calloc(ctx, n, sizeof *g.needs);
-    g.edge = zt_calloc(ctx, n, sizeof *g.edge);
-    g.waits = zt_alloc_array(ctx, n, sizeof *g.waits);
-    g.order = zt_alloc_array(ctx, n, sizeof *g.order);
-    g.best = zt_alloc_array(ctx, n, sizeof *g.best);
-    g.was = zt_alloc_array(ctx, n, sizeof *g.was);
-    g.part = zt_alloc_array(ctx, n, sizeof *g.part);
-    bool room = g.engine && g.needs && g.edge && g.waits && g.order && g.best && g.was && g.part;
-    zt_status status = room ? split(ctx, &g, opts, out) : ZT_ENOMEM;
-    void *const all[] = {g.engine, g.needs, g.edge, g.waits, g.order,
-                         g.best,   g.was,   g.part, g.follower};
+    size_t step_slots = (size_t)zt_prog_n_steps(program) + 2;
+    if (!options->engine || zt_prog_n_symbols(program) > options->n_sample) return ZT_OK;
+    split_state splitting = {.program = program, .step_count = zt_prog_n_steps(program)};
+    splitting.engine = zt_alloc_array(ctx, step_slots, sizeof *splitting.engine);
+    splitting.needs = zt_calloc(ctx, step_slots, sizeof *splitting.needs);
+    splitting.edge = zt_calloc(ctx, step_slots, sizeof *splitting.edge);
+    splitting.waits = zt_alloc_array(ctx, step_slots, sizeof *splitting.waits);
+    splitting.order = zt_alloc_array(ctx, step_slots, sizeof *splitting.order);
+    splitting.best = zt_alloc_array(ctx, step_slots, sizeof *splitting.best);
+    splitting.was = zt_alloc_array(ctx, step_slots, sizeof *splitting.was);
+    splitting.part = zt_alloc_array(ctx, step_slots, sizeof *splitting.part);
+    bool room = splitting.engine && splitting.needs && splitting.edge && splitting.waits && splitting.order && splitting.best &&
+                splitting.was && splitting.part;
+    zt_status status = room ? split_program(ctx, &splitting, options, rewritten) : ZT_ENOMEM;
+    void *const all[] = {splitting.engine, splitting.needs, splitting.edge, splitting.waits, splitting.order,
+                         splitting.best,   splitting.was,   splitting.part, splitting.follower};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     return status;
 }
@@ -273,5 +280,5 @@ static zt_status run(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *op
 const zt_pass zt_pass_split = {
     .name = "split",
     .help = "order steps so that engines change seldom, where one lacks some ops",
-    .run = run,
+    .run = run_split_pass,
 };
