@@ -46,6 +46,15 @@ in_sources() { # PERL-REGEX FOLDER...
     diff <(ls lib/zt.h lib/zt/*.h | grep -v /all.h) <(sed -n 's/^#include "\(.*\)"$/\1/p' lib/zt/all.h)
 }
 
+@test "every public prototype has a contract, and comments are 55 per cent of the lines or more" {
+    perl tests/api/contracts.pl $(public) >"$BATS_TEST_TMPDIR/contracts"
+    cat "$BATS_TEST_TMPDIR/contracts"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/contracts")" -eq 1 ]
+    [ "$(cut -d. -f1 "$BATS_TEST_TMPDIR/contracts")" -ge 55 ]
+    printf '/* a.h - a. */\n#ifndef A_H\n#define A_H\n\nint zt_a(int n);\n\n#endif\n' >"$BATS_TEST_TMPDIR/a.h"
+    perl tests/api/contracts.pl "$BATS_TEST_TMPDIR/a.h" | grep 'a.h: zt_a$'
+}
+
 @test "every macro of a public header begins with ZT_ or zt_" {
     for h in $(public); do
         printf '#include "%s"\n' "$h" | ${CC:-gcc} -I. -xc -dM -E - | cut -d' ' -f2 | cut -d'(' -f1

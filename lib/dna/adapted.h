@@ -43,6 +43,7 @@ void zt_adapted_free(zt_adapted *a);
 zt_checkpoint *zt_adapted_checkpoint(const zt_adapted *a); /* owned by a */
 /* The same without a, which is freed with it; the base and the adapters must live as long. */
 zt_checkpoint *zt_adapted_release(zt_adapted *a);
+/* Does an adapter change tensor i of the checkpoint? false also for an i that is out of range. */
 bool zt_adapted_changes(const zt_adapted *a, int64_t i);
 /* The type that tensor i of the checkpoint has where it is stored. */
 zt_dtype zt_adapted_type(const zt_adapted *a, int64_t i);

@@ -185,6 +185,8 @@ typedef struct zt_splice_row { /* of a layer of A */
  * of a network stays A's as well. It is a model like others, which computes its numbers as they are
  * asked for, and borrows both. NULL: see the context. */
 zt_dna *zt_dna_splice(zt_dna *a, zt_dna *b, const zt_splice_how *how, const zt_dna_how *work);
+/* What became of layer i of A in a child of zt_dna_splice; NULL: no such layer, or not a child. It
+ * lives as long as the child. */
 const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t i);
 
 /* A model as a file, with the metadata of A, which may have been changed; whole or absent. */

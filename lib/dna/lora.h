@@ -36,8 +36,8 @@ typedef bool zt_lora_place_fn(const char *arch, const char *hf_name, zt_lora_pla
  * own names. NULL: not read; ZT_EDATA where it is no adapter, or what is in it does not go
  * together; ZT_ENOTSUP names what would change the result in a way that is not known here. */
 zt_lora *zt_lora_open(zt_ctx *ctx, const char *path, zt_lora_place_fn *place);
-void zt_lora_close(zt_lora *l);
-const char *zt_lora_name(const zt_lora *l);
+void zt_lora_close(zt_lora *l); /* and its files. NULL: nothing */
+const char *zt_lora_name(const zt_lora *l); /* the path it was opened by, for messages */
 /* Members of adapter_config.json that nobody here knows and that are set; NULL past the last. */
 const char *zt_lora_unknown(const zt_lora *l, int i);
 
@@ -59,7 +59,7 @@ typedef struct zt_extract zt_extract;
  * ZT_ENOTSUP: with peft, an architecture whose names are not known here. */
 zt_extract *zt_extract_new(zt_ctx *ctx, zt_checkpoint *base, zt_checkpoint *tuned,
                            const zt_extract_opts *o);
-void zt_extract_free(zt_extract *x);
+void zt_extract_free(zt_extract *x); /* before the models it borrows. NULL: nothing */
 
 int64_t zt_extract_count(const zt_extract *x); /* two a matrix: A, then B */
 const zt_entry *zt_extract_entries(const zt_extract *x); /* [count], for zt_writer_open; borrowed */

@@ -47,8 +47,9 @@ typedef struct zt_recipe zt_recipe;
 /* Of a file, or "-". What the schema's common part does not have is ZT_EDATA, one line that names
  * key and line. Without libyaml JSON alone is read, else ZT_ENOTSUP. */
 zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path);
+/* The same from n bytes of text, which are not needed afterwards; `name` is for messages. */
 zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_recipe_free(zt_recipe *r);
+void zt_recipe_free(zt_recipe *r); /* after merges of it. NULL: nothing */
 
 int zt_recipe_count(const zt_recipe *r);                /* of models; each is named once */
 const char *zt_recipe_model(const zt_recipe *r, int i); /* as it is written: "a.gguf", "a+lora" */
@@ -78,7 +79,7 @@ typedef struct zt_merge zt_merge;
  * that cannot be read or written. */
 zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *r, const zt_merge_parent *parent,
                        const zt_merge_opts *o);
-void zt_merge_free(zt_merge *m);
+void zt_merge_free(zt_merge *m); /* before the parents. NULL: nothing */
 
 int64_t zt_merge_count(const zt_merge *m); /* tensors of the child */
 const zt_entry *zt_merge_entries(const zt_merge *m); /* [count], for zt_writer_open; borrowed */

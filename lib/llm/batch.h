@@ -40,7 +40,7 @@ typedef struct zt_batch_opts {
 
 /* On a model opened for n_seq sequences (no more run at once) and cache_len tokens. */
 zt_batch *zt_batch_open(zt_llm *m, const zt_batch_opts *opts);
-void zt_batch_close(zt_batch *b);
+void zt_batch_close(zt_batch *b); /* texts that are not done are forgotten; the model stays. NULL: nothing */
 
 /* A text behind the others: `text` is what `next` gets; ids, its tokens, are borrowed until it is
  * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the
@@ -54,6 +54,7 @@ zt_status zt_batch_add_best(zt_batch *b, void *text, const zt_ids *ids, const in
  * what fits (zt_draw_fits); else ZT_EUSAGE. Of d the sampler is copied and `banned` borrowed as ids
  * are; the history is the ids. */
 zt_status zt_batch_add_drawn(zt_batch *b, void *text, const zt_ids *ids, const zt_draw *d);
+/* Forgets a text that was added, whether or not it is done; one that is not there: nothing. */
 void zt_batch_drop(zt_batch *b, const void *text);
 
 /* One step; without texts nothing. Where memory is too short for it, fewer texts run from then on;

@@ -24,7 +24,7 @@ typedef struct zt_importance zt_importance;
 
 /* `window`: most tokens of a text. Activations stay f32, the cache too. */
 zt_importance *zt_importance_open(zt_gguf *g, zt_engine *e, int64_t window);
-void zt_importance_close(zt_importance *m);
+void zt_importance_close(zt_importance *m); /* not g or e. NULL: nothing */
 
 /* One text of n tokens, 1 to window, added to the sums. */
 zt_status zt_importance_feed(zt_importance *m, const int32_t *ids, int64_t n);
@@ -37,6 +37,7 @@ typedef struct zt_importance_of {
 } zt_importance_of;
 
 int64_t zt_importance_count(const zt_importance *m); /* in the order of the pass */
+/* Matrix i, 0 to count - 1; its sums grow with each text. All zero: no such matrix. */
 zt_importance_of zt_importance_get(const zt_importance *m, int64_t i);
 
 #ifdef __cplusplus

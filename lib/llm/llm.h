@@ -62,6 +62,7 @@ typedef struct zt_hf_opts {
     zt_dtype dtype; /* F32, F16 or BF16 of the matrices; ZT_DTYPE_COUNT: as stored, blocks as F16 */
     bool (*stop)(void); /* asked now and then: ZT_EINTR when it says so; NULL: never */
 } zt_hf_opts;
+/* Writes g, a model of zt_model_open_whole, to the directory `path`. opts NULL: types as stored. */
 zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *g, const char *path, const zt_hf_opts *opts);
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
@@ -86,8 +87,8 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *g, const char *pre);
  * messages, as long as the vocabulary. A GGUF with the key
  * tokenizer.huggingface.json alone opens so. */
 zt_vocab *zt_vocab_open_json(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_vocab_free(zt_vocab *v);
-int32_t zt_vocab_size(const zt_vocab *v);
+void zt_vocab_free(zt_vocab *v);           /* NULL: nothing */
+int32_t zt_vocab_size(const zt_vocab *v); /* ids are 0 to this - 1 */
 
 enum {
     ZT_TOK_BOS = 1,      /* put BOS first */
@@ -157,6 +158,8 @@ zt_bytes zt_template_user(const zt_template *t);
  * the model's template where it names one) opens a conversation that has none. v gives BOS and EOS
  * their texts where a template writes them; NULL: <s> and </s>. */
 typedef zt_status zt_piece_fn(void *user, zt_bytes text, int message);
+/* Calls fn for each piece of the n messages m; a status of fn that is not ZT_OK ends it and is
+ * returned. ZT_EUSAGE: a role that the template does not have. */
 zt_status zt_template_pieces(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
                              const zt_message *m, int n, zt_piece_fn *fn, void *user);
 /* The same for what follows an answer: one more message of the user. `close`: begin with the end of
@@ -182,6 +185,7 @@ typedef struct zt_sampler {
     uint64_t seed;
     uint64_t sequence;
 } zt_sampler;
+/* Temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, the penalties off, seed 0. */
 zt_sampler zt_sampler_defaults(void);
 zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s); /* ZT_EUSAGE names the value */
 bool zt_sampler_penalises(const zt_sampler *s); /* by any of the three penalties */
@@ -202,7 +206,7 @@ typedef struct zt_llm_opts {
     int64_t n_seq;     /* sequences that share the cache; 0: 1 */
     int64_t cache_len; /* tokens that the cache holds, of all sequences; at least ctx_len */
     bool exact;        /* activations and cache f32 */
-    zt_dtype kv;       /* F16 or F32, or ZT_DTYPE_COUNT for the default */
+    zt_dtype kv;       /* F16 or F32; 0 or ZT_DTYPE_COUNT: F16, or F32 with `exact` */
     bool strict;
     int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
     bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
@@ -218,7 +222,7 @@ typedef struct zt_llm_opts {
 /* Hyper-parameters and every tensor's shape are checked before any weight is read: an unknown
  * architecture is ZT_ENOTSUP, a missing or misshapen tensor ZT_EDATA, both with names. */
 zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts);
-void zt_llm_close(zt_llm *m);
+void zt_llm_close(zt_llm *m); /* not its file or engine. NULL: nothing */
 
 typedef struct zt_llm_info {
     const char *arch;
@@ -240,8 +244,8 @@ zt_prog *zt_llm_program(zt_gguf *g, const zt_llm_opts *opts);
  * an encoder (one text a step, no cache; rows after `last` are not seen): in ids, types, pos, last
  * i32[n]; out states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *m);
-zt_ctx *zt_llm_ctx(const zt_llm *m);
-zt_session *zt_llm_session(zt_llm *m);
+zt_ctx *zt_llm_ctx(const zt_llm *m);      /* its file's */
+zt_session *zt_llm_session(zt_llm *m); /* in which it runs, for reports and watching; m's */
 
 /* Feed n more tokens of sequence 0, in chunks. logits: NULL, or f32[V] after the last, or with
  * `all` f32[n, V]. ZT_ENOMEM with the numbers when the context would overflow. */
@@ -264,6 +268,7 @@ typedef struct zt_draw {
 enum { ZT_DRAW_RECENT = 64, ZT_DRAW_BANNED = 32 };
 bool zt_draw_fits(const zt_draw *d); /* no more are banned, and the penalty looks back no further */
 bool zt_llm_draws(const zt_llm *m); /* the engine has the op, and the model was opened so */
+/* Feeds n tokens and draws. ZT_EUSAGE: !zt_llm_draws(m), or !zt_draw_fits(d). */
 zt_status zt_llm_draw(zt_llm *m, const int32_t *ids, size_t n, bool all, const zt_draw *d,
                       int32_t *next);
 int64_t zt_llm_position(const zt_llm *m); /* tokens fed so far */
@@ -334,8 +339,8 @@ double zt_kl_mean(const zt_kl *kl, double *error); /* *error: one standard error
 double zt_kl_ratio(const zt_kl *kl, double *error);
 /* Sorts `each`. For q from 0 to 1, between two values on the line between them. */
 void zt_kl_sort(zt_kl *kl);
-double zt_kl_quantile(const zt_kl *sorted, double q);
-void zt_kl_fini(zt_ctx *ctx, zt_kl *kl);
+double zt_kl_quantile(const zt_kl *sorted, double q); /* NaN: nothing was scored, or q is out of range */
+void zt_kl_fini(zt_ctx *ctx, zt_kl *kl);              /* frees `each`; it is empty then */
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,7 @@ typedef struct zt_mix_wish {
     const char *glob; /* of names: as fnmatch(3) has it */
     zt_dtype dtype;
 } zt_mix_wish;
+/* Does the wish name the tensor of this name? */
 bool zt_mix_matches(const zt_mix_wish *w, const char *name);
 
 /* What is known of the model, and what is asked for. Zero where the file does not say. */

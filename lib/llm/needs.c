@@ -63,7 +63,7 @@ zt_status zt_llm_executable(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts)
     o->ctx_len = or_default(o->ctx_len, usual);
     o->n_seq = or_default(o->n_seq, 1);
     o->chunk = or_default(o->chunk, DEFAULT_CHUNK);
-    if (o->kv == ZT_DTYPE_COUNT)
+    if (o->kv == ZT_DTYPE_COUNT || o->kv == 0) /* 0, as in options that say nothing */
         o->kv = o->exact ? ZT_F32 : ZT_F16;
     /* Long or short rope factors go by the context asked for, however few tokens will come. */
     int64_t context = o->ctx_len;

@@ -24,7 +24,7 @@ extern "C" {
 typedef struct zt_drafts zt_drafts;
 /* For ids from 0 to vocab - 1. */
 zt_drafts *zt_drafts_open(zt_ctx *ctx, int64_t vocab);
-void zt_drafts_free(zt_drafts *d);
+void zt_drafts_free(zt_drafts *d); /* with the last draft. NULL: nothing */
 
 /* The n tokens of a text are known: how many to try behind them, `most` at most, 0 if a step alone
  * is likelier to pay. *draft is d's, until the next call. What d foretold of this text before is

@@ -88,16 +88,16 @@ typedef enum zt_nn_softmax {
     ZT_NN_SOFTMAXES
 } zt_nn_softmax;
 
-/* As Loom writes them. NULL: none of that number. */
+/* Names as Loom writes them: "Dense", "relu", "Standard"; static. NULL: none of that number. */
 const char *zt_nn_kind_name(zt_nn_kind k);
-const char *zt_nn_act_name(zt_nn_act a);
-const char *zt_nn_softmax_name(zt_nn_softmax s);
+const char *zt_nn_act_name(zt_nn_act a);         /* the same */
+const char *zt_nn_softmax_name(zt_nn_softmax s); /* the same */
 /* In any case of letters, softmax types in theirs; false: no such name, and *out is what the
  * original takes such for: Dense, Linear, float32, Standard. */
 bool zt_nn_kind_parse(const char *name, zt_nn_kind *out);
-bool zt_nn_act_parse(const char *name, zt_nn_act *out);
-bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out);
-bool zt_nn_dtype_parse(const char *name, zt_storage *out);
+bool zt_nn_act_parse(const char *name, zt_nn_act *out);         /* the same */
+bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out); /* the same */
+bool zt_nn_dtype_parse(const char *name, zt_storage *out);      /* the same */
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
@@ -176,9 +176,12 @@ typedef struct zt_nn_arch {
     double init_scale; /* drawn weights are multiplied by this */
     uint64_t seed;
 } zt_nn_arch;
+/* A grid of 1 x 1 x 1 places of 4 layers, d_model 64, 4 heads, relu, f32, init_scale 1, seed 0. */
 zt_nn_arch zt_nn_arch_defaults(void);
 /* One member by its name in ArchConfig ("dModel"), or inputSize, numClasses; texts are borrowed. */
 zt_status zt_nn_arch_set(zt_ctx *ctx, zt_nn_arch *a, const char *key, const char *text);
+/* A new network by the builder of that name. ZT_EUSAGE: there is none, or numbers of arch that do
+ * not fit it. zt_nn_close it. */
 zt_nn *zt_nn_new(zt_ctx *ctx, const char *builder, const zt_nn_arch *arch);
 const char *zt_nn_builder(int i); /* names; NULL after the last */
 
@@ -189,7 +192,7 @@ const char *zt_nn_id(const zt_nn *nn);   /* 32 hex digits, of the document witho
 int64_t zt_nn_extent(const zt_nn *nn, int axis); /* depth, rows, cols, layers_per_cell */
 /* The layers that the document names, in the order in which they run. */
 int64_t zt_nn_count(const zt_nn *nn);
-zt_nn_layer *zt_nn_layer_at(const zt_nn *nn, int64_t i);
+zt_nn_layer *zt_nn_layer_at(const zt_nn *nn, int64_t i); /* i below count; else NULL */
 zt_nn_layer *zt_nn_find(const zt_nn *nn, const int64_t place[4]); /* NULL: an empty place */
 
 /* Weights: one list for the network, a layer's own beside each other, in the order in which the
@@ -202,7 +205,7 @@ typedef struct zt_nn_weight {
 } zt_nn_weight;
 /* How many, and weight i below that, which lives as long as the network. */
 int64_t zt_nn_n_weights(const zt_nn *nn);
-const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i);
+const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i); /* NULL past the last */
 int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l); /* of its own weights, together */
 
 /* Weights by name, as the layers compute with them: the masters at the layer's dtype and scale.

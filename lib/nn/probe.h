@@ -67,13 +67,15 @@ zt_nn_probe *zt_nn_probe_new(zt_ctx *ctx, const zt_nn_geometry *g, int64_t n,
 /* Of a file: its tensors are read, and measured. ZT_EUSAGE for a hint of no tensor; ZT_ENOTSUP for
  * more tensors than 16384. */
 zt_nn_probe *zt_nn_probe_of(zt_ctx *ctx, zt_checkpoint *c, const zt_nn_hint *hints, int n_hints);
-void zt_nn_probe_free(zt_nn_probe *p);
+void zt_nn_probe_free(zt_nn_probe *p); /* NULL: nothing */
 
-/* What was found, in its order; and the tensors it was found among: were they matched? */
-int64_t zt_nn_probe_count(const zt_nn_probe *p);
-const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *p, int64_t i);
-int64_t zt_nn_probe_tensors(const zt_nn_probe *p);
-const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i);
+/* The layers that were found, in their order, and the tensors among which they were found. Pointers
+ * live as long as p; NULL: out of range. */
+int64_t zt_nn_probe_count(const zt_nn_probe *p); /* layers */
+const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *p, int64_t i); /* layer i */
+int64_t zt_nn_probe_tensors(const zt_nn_probe *p); /* tensors */
+const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i); /* tensor i */
+/* Does a layer that was found have the tensor of this number? */
 bool zt_nn_probe_matched(const zt_nn_probe *p, int64_t tensor);
 
 /* Tensors that a network of these would not have: what is unmatched, what is no layer, what a layer
@@ -114,7 +116,8 @@ typedef struct zt_nn_layout {
 zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *p, const char *text);
 /* One after the other, as they were found. NULL: no layer, or no memory. */
 zt_nn_layout *zt_nn_layout_found(zt_ctx *ctx, const zt_nn_probe *p);
-void zt_nn_layout_free(zt_ctx *ctx, zt_nn_layout *l);
+void zt_nn_layout_free(zt_ctx *ctx, zt_nn_layout *l); /* and all within it. NULL: nothing */
+/* Does the layout have the layer of this number, at any depth? */
 bool zt_nn_layout_has(const zt_nn_layout *l, int64_t layer);
 /* Does each take as many numbers as the one before gives, as far as shapes tell? ZT_EDATA, naming
  * both layers and widths. Layers that names tell are taken to chain. */

@@ -29,7 +29,7 @@ void zt_interpreter_close(zt_interpreter *interpreter); /* NULL: nothing */
 /* What it was opened on: the context, the program, and the program bound (every value's type, the
  * steps' attributes). Borrowed; the last lives as long as w. */
 zt_ctx *zt_interpreter_ctx(const zt_interpreter *interpreter);
-const zt_prog *zt_interpreter_prog(const zt_interpreter *interpreter);
+const zt_prog *zt_interpreter_prog(const zt_interpreter *interpreter); /* as it was given */
 const zt_bound *zt_interpreter_bound(const zt_interpreter *interpreter);
 
 /* Sets value v to a copy of `bytes`: contiguous, of v's type. Inputs must be put before a step

@@ -53,11 +53,12 @@ zt_status zt_session_prepare(zt_session *session, const zt_binding *bindings, in
 /* Frees every prepared replay; weights and states stay. */
 void zt_session_forget(zt_session *session);
 
-/* State i, 0 to the program's count of states - 1: its type, and its bytes copied to or from host
- * memory, contiguous, zt_type_bytes of that type. */
+/* The type of state i, 0 to the program's count of states - 1; rank -1: there is none. */
 zt_type zt_session_state_type(const zt_session *session, int i);
+/* Copies the bytes of state i to host memory, or from it: contiguous, zt_type_bytes of its type.
+ * ZT_EUSAGE: there is no such state. */
 zt_status zt_session_state_get(zt_session *session, int i, void *host);
-zt_status zt_session_state_set(zt_session *session, int i, const void *host);
+zt_status zt_session_state_set(zt_session *session, int i, const void *host); /* the same */
 
 typedef struct zt_session_report {
     size_t weight_bytes, state_bytes;
@@ -107,9 +108,9 @@ void zt_run_fail(zt_run *run, uint64_t nth, bool onwards);
 /* The same with a choice of the events that count: at ALLOC, KERNEL or OUTPUT, of one op, into one
  * tensor. *fault is copied, its names and tensor are borrowed. NULL: none. */
 void zt_run_fault(zt_run *run, const zt_fault *fault);
-/* Counts since zt_run_new: ops of this kind that succeeded; ops that ran on a fallback engine. */
-uint64_t zt_run_count(const zt_run *run, zt_op op);
-uint64_t zt_run_fallbacks(const zt_run *run);
+/* Counts since zt_run_new. */
+uint64_t zt_run_count(const zt_run *run, zt_op op); /* ops of this kind that succeeded */
+uint64_t zt_run_fallbacks(const zt_run *run);       /* ops that ran on a fallback engine */
 
 /* Runs one op; every eager op passes here. attrs: the op's attribute struct; NULL: its defaults.
  * in[]: an entry for each input of the op, NULL: absent. out[]: an entry for each output, which

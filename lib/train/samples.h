@@ -46,7 +46,7 @@ typedef struct zt_samples {
 /* For the inputs of p, which is borrowed, but the `n_weights` values that are trained. ZT_EUSAGE
  * where an input has no rows, or a row of unknown size. */
 zt_samples *zt_samples_new(zt_ctx *ctx, const zt_prog *p, const int *weights, int n_weights);
-void zt_samples_free(zt_samples *s);
+void zt_samples_free(zt_samples *s); /* and the batch it gave last. NULL: nothing */
 
 /* Each appends rows. `name` is for messages.
  * CSV: numbers with commas between; the columns are those of the
@@ -70,6 +70,8 @@ typedef struct zt_shuffle {
     bool shuffle;  /* each epoch in an order of its own: Philox(seed, epoch, .) */
     uint64_t seed;
 } zt_shuffle;
+/* Batches of these samples for zt_fit, valid until s is freed; one set at a time. ZT_EUSAGE: a batch
+ * below 1, or a program with other symbols than its rows. ZT_ENOMEM. */
 zt_status zt_samples_batches(zt_samples *s, const zt_shuffle *o, zt_batches *out);
 
 #ifdef __cplusplus

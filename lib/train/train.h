@@ -97,23 +97,25 @@ typedef struct zt_trained {
  * Borrows engine, forward and what the store stands on. */
 zt_trainer *zt_trainer_open(zt_engine *e, const zt_prog *forward, const zt_train_opts *o,
                             const zt_store *store);
-void zt_trainer_close(zt_trainer *t);
-zt_ctx *zt_trainer_ctx(const zt_trainer *t);
+void zt_trainer_close(zt_trainer *t); /* not engine, program or store. NULL: nothing */
+zt_ctx *zt_trainer_ctx(const zt_trainer *t); /* its engine's */
 
 /* in[i]: the i-th input of forward that is no weight; `out` NULL, or an entry for each of forward's
  * outputs and then each value watched (NULL: not wanted). Counts the step. */
 zt_status zt_trainer_step(zt_trainer *t, const zt_binding *b, int n, const void *const *in,
                           double lr, void *const *out, zt_trained *result);
-uint64_t zt_trainer_steps(const zt_trainer *t);
+uint64_t zt_trainer_steps(const zt_trainer *t); /* steps done */
 void zt_trainer_set_steps(zt_trainer *t, uint64_t steps); /* as a checkpoint says */
 
 int zt_trainer_n_weights(const zt_trainer *t); /* states 0 to this - 1 are weights */
 /* States by number: weights, then moments. Types are declared ones. */
 int zt_trainer_n_states(const zt_trainer *t);
-const char *zt_trainer_state_name(const zt_trainer *t, int i);
-zt_type zt_trainer_state_type(const zt_trainer *t, int i);
+const char *zt_trainer_state_name(const zt_trainer *t, int i); /* "w", "m.w"; NULL: out of range */
+zt_type zt_trainer_state_type(const zt_trainer *t, int i); /* rank -1: out of range */
+/* Copies state i to or from host memory, contiguous, zt_type_bytes of its type. ZT_EUSAGE: i is out
+ * of range. */
 zt_status zt_trainer_get(zt_trainer *t, int i, void *host);
-zt_status zt_trainer_set(zt_trainer *t, int i, const void *host);
+zt_status zt_trainer_set(zt_trainer *t, int i, const void *host); /* the same */
 const zt_prog *zt_trainer_program(const zt_trainer *t); /* after its passes */
 /* What decides a step's bits but for its inputs: two are alike whose engine is, and whose step is,
  * but for outputs besides the loss and values watched. */
