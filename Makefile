@@ -49,9 +49,11 @@ common_src := $(sort $(wildcard tools/common/*.c))
 common_obj := $(BUILD)/libcommon.a
 tools    := $(sort $(notdir $(wildcard tools/zt-*)))
 bins     := $(tools:%=$(BUILD)/bin/%)
-test_src := $(filter-out tests/fuzz_%,$(sort $(wildcard tests/*.c)))
-test_bin := $(test_src:tests/%.c=$(BUILD)/tests/%)
-fuzz_bin := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
+# A test's program is $(BUILD)/tests/NAME, whatever folder it is in.
+test_src := $(filter-out tests/fuzz/%,$(sort $(wildcard tests/*/*.c)))
+test_bin := $(addprefix $(BUILD)/tests/,$(notdir $(test_src:.c=)))
+fuzz_src := $(filter-out tests/fuzz/main.c,$(wildcard tests/fuzz/*.c))
+fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/tests/fuzz_%)
 helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow
 cu_tests := cuda_blas cuda_emu cuda_faults cuda_fft cuda_lt cuda_unified
 emu      := $(if $(filter 11,$(HAVE_CUDA)$(HAVE_CUDAEMU)),$(BUILD)/tests/libcuda-emu.so)
@@ -73,7 +75,7 @@ help:
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
 	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
-	@echo 'make contract   add what is new in the table of ops to tests/contract.txt'
+	@echo 'make contract   add what is new in the table of ops to tests/ops/contract.txt'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
@@ -88,6 +90,7 @@ flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX51
          $(ISA_FLAGS_avx512) $(FLAGS_linalg.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
+$(shell cd $(BUILD)/tests 2>/dev/null && for d in base tensor ops prog llm nn dna train; do [ ! -f $$d ] || rm $$d; done)
 $(file >$(BUILD)/flags.new,$(flags))
 $(shell cd $(BUILD); if cmp -s flags.new flags; then rm flags.new; else mv flags.new flags; rm -f config.mk; fi)
 endif
@@ -124,8 +127,8 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 endef
 $(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
 
-$(BUILD)/lib/engine/engines.o $(cu_tests:%=$(BUILD)/tests/%.o): ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
-$(BUILD)/lib/engine/engines.o $(BUILD)/tests/vulkan_faults.o $(BUILD)/tests/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
+$(BUILD)/lib/engine/engines.o $(cu_tests:%=$(BUILD)/tests/engine/%.o): ZCPPFLAGS += $(if $(filter 1,$(HAVE_CUDA)),-DZT_HAVE_CUDA)
+$(BUILD)/lib/engine/engines.o $(BUILD)/tests/engine/vulkan_faults.o $(BUILD)/tests/engine/vulkan_cache.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
 $(BUILD)/tools/zt-bench/history.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_SQLITE)),-DZT_HAVE_SQLITE)
 $(BUILD)/lib/dna/tree_yaml.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
 
@@ -195,11 +198,12 @@ endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
 
 $(BUILD)/tests/bench_ratio: $(BUILD)/tools/zt-bench/stats.o
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(common_obj) $(BUILD)/libzt.a
+$(foreach t,$(test_src),$(eval $(BUILD)/tests/$(basename $(notdir $(t))): $(BUILD)/$(t:.c=.o)))
+$(test_bin): $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $(filter %.o,$^) $(common_obj) $(BUILD)/libzt.a $(LIBS)
 
-$(fuzz_bin): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/fuzz_main.o $(BUILD)/libzt.a
+$(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/main.o $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
 
@@ -214,16 +218,16 @@ $(BUILD)/man/zt-ops.7: $(BUILD)/man/mkops
 
 # What has been promised stays in the list, so that a test finds what is no longer so.
 contract: $(BUILD)/man/mkops
-	@{ cat tests/contract.txt; $< --list; } | LC_ALL=C sort -u >$(BUILD)/contract.new
-	@mv $(BUILD)/contract.new tests/contract.txt
-	@git diff --stat tests/contract.txt
+	@{ cat tests/ops/contract.txt; $< --list; } | LC_ALL=C sort -u >$(BUILD)/contract.new
+	@mv $(BUILD)/contract.new tests/ops/contract.txt
+	@git diff --stat tests/ops/contract.txt
 
 # ---- test ---------------------------------------------------------------------------------------
 
 # The golden cases: ZT_GOLDEN, else ../shared/golden, else those packed in tests/golden.
 golden := $(or $(ZT_GOLDEN),$(realpath ../shared/golden),$(abspath $(BUILD)/golden))
 unpacked := $(if $(wildcard $(golden)),,$(if $(wildcard tests/golden/*.tar.xz),$(BUILD)/golden))
-# The inputs of public bug reports: ZT_CASES, else ../shared/cases, else those packed in tests/cases.
+# The inputs of public bug reports: ZT_CASES, else ../shared/cases, else those packed in tests/tools/cases.
 cases := $(or $(ZT_CASES),$(realpath ../shared/cases),$(abspath $(BUILD)/cases))
 test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
            $(if $(emu),ZT_LIBCUDA='$(abspath $(emu))' ZT_LIBHIP='$(abspath $(emu))') \
@@ -232,15 +236,15 @@ test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)'
 
 test-bins: $(test_bin) $(fuzz_bin) $(helpers) $(emu)
 
-# zt-trace with one wrong kernel: tests/plant/kernel.c.
+# zt-trace with one wrong kernel: tests/tools/plant/kernel.c.
 $(BUILD)/tests/zt-trace-planted: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-trace/*.c))) \
-                                 $(BUILD)/tests/plant/kernel.o $(common_obj) $(BUILD)/libzt.a
+                                 $(BUILD)/tests/tools/plant/kernel.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS)
 
-# zt-bench with one slower kernel: tests/plant/slow.c.
+# zt-bench with one slower kernel: tests/tools/plant/slow.c.
 $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-bench/*.c))) \
-                              $(BUILD)/tests/plant/slow.o $(common_obj) $(BUILD)/libzt.a
+                              $(BUILD)/tests/tools/plant/slow.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
 
@@ -267,10 +271,10 @@ $(BUILD)/golden: $(wildcard tests/golden/*.tar.xz)
 	@for f in $^; do tar -C $@ -xJf $$f || exit; done
 	@touch $@
 
-# Sets that a make.py beside them made: tests/*/NAME.tar.xz is unpacked in $(BUILD)/NAME, beside the
+# Sets that a make.py beside them made: tests/*/*/NAME.tar.xz is unpacked in $(BUILD)/NAME, beside the
 # folder of the tests that read it. Made models of every architecture (archs), whole directories, and what
 # llama.cpp's converter makes of the former (ggufs); tokenizers; checkpoints of PyTorch; bug reports' inputs.
-set_archives := $(filter-out tests/golden/%,$(sort $(wildcard tests/*/*.tar.xz)))
+set_archives := $(sort $(wildcard tests/*/*/*.tar.xz))
 sets := $(set_archives:%.tar.xz=$(BUILD)/%.unpacked)
 $(sets): $(BUILD)/%.unpacked: %.tar.xz
 	@rm -rf $(BUILD)/$(*F) && mkdir -p $(BUILD)/$(*F) $(@D)
@@ -284,14 +288,14 @@ test check:
 	@$(MAKE) --no-print-directory run-tests
 
 # Those that take longest, the longest first: else one of them runs alone at the end.
-all_tests := $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*.bats tests/*.t))
-long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance device_llm) tests/bits.bats \
-    tests/zt-bench.bats tests/cuda.bats $(BUILD)/tests/vulkan_models \
-    $(addprefix tests/,vulkan.bats zt-convert-golden.bats docs.bats) \
-    $(addprefix $(BUILD)/tests/,grad_engines hostile) tests/zt-bench-history.bats)
+all_tests := $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*/*.bats tests/*/*.t))
+long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance device_llm) tests/engine/bits.bats \
+    tests/tools/zt-bench.bats tests/engine/cuda.bats $(BUILD)/tests/vulkan_models \
+    tests/engine/vulkan.bats tests/tools/zt-convert-golden.bats tests/checks/docs.bats \
+    $(addprefix $(BUILD)/tests/,grad_engines hostile_files) tests/tools/zt-bench-history.bats)
 
 run-tests: all test-bins $(unpacked) $(sets)
-	@$(test_env) tests/run $(long_tests) $(filter-out $(long_tests),$(all_tests))
+	@$(test_env) tests/tap-runner $(long_tests) $(filter-out $(long_tests),$(all_tests))
 
 # Not on Vulkan: a driver leaks what is its own and then is unloaded, so that no name is left to forgive.
 SANITIZE := VK_ICD_FILENAMES=none VK_DRIVER_FILES=none ZT_TEST_TIMEOUT=3000 $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
@@ -300,7 +304,7 @@ sanitize:
 	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
 	+$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
 
-# RUNS executions of each tests/fuzz_*.c, guided by coverage.
+# RUNS executions of each tests/fuzz/TARGET.c, guided by coverage.
 fuzz:
 	@scripts/deps long
 	@scripts/fuzz
@@ -309,7 +313,7 @@ long:
 	@scripts/deps long
 	@$(MAKE) --no-print-directory run-tests
 	@$(MAKE) --no-print-directory sanitize
-	ZT_LONG=1 $(BUILD)/tests/alloc
+	ZT_LONG=1 $(BUILD)/tests/op_allocations
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
 	mandoc -T lint -W warning man/*.[15] $(BUILD)/man/zt-ops.7
 
@@ -373,6 +377,6 @@ clean:
 distclean:
 	rm -rf $(BUILD)
 
-objects := $(lib_obj) $(BUILD)/man/mkops.o $(common_src:%.c=$(BUILD)/%.o) $(test_bin:%=%.o) $(fuzz_bin:%=%.o) \
-           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c tests/plant/*.c)) $(if $(emu),$(emu_obj))
+objects := $(lib_obj) $(BUILD)/man/mkops.o $(patsubst %.c,$(BUILD)/%.o,$(common_src) $(test_src)) \
+           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c tests/fuzz/*.c tests/tools/plant/*.c)) $(if $(emu),$(emu_obj))
 -include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d) $(cu_src:%.cu=$(BUILD)/%.co.d)

@@ -3,7 +3,7 @@
  *   mkops >zt-ops.7        mkops --list | LC_ALL=C sort
  *
  * The facts are what programs are written against: a row's name, the place and name of each input and
- * output, whether an input may be absent, each attribute's kind and default. tests/contract.txt holds
+ * output, whether an input may be absent, each attribute's kind and default. tests/ops/contract.txt holds
  * those that have been promised.
  */
 #include "lib/engine/engine.h"

@@ -1,7 +1,7 @@
 /* netjson_count.c - owns how many weights a layer has by its own numbers: what packed codes do not
  * say, whose last byte may have places to spare.
  *
- * The shapes are those of lib/nn/kinds.c, which stands above; tests/nn_dtype.c compares both. */
+ * The shapes are those of lib/nn/kinds.c, which stands above; tests/nn/nn_dtype.c compares both. */
 #include "lib/io/json.h"
 #include "lib/io/netjson_file.h"
 

@@ -2,7 +2,7 @@
  *
  * One row a template: what stands before and after each role's text, and where the system's goes. They
  * are used where somebody asks for one; a model's own template is a program, and run
- * (chat_template.c). Golden renderings: jinja2's of some models' templates (tests/templates).
+ * (chat_template.c). Golden renderings: jinja2's of some models' templates (tests/llm/templates).
  * template_file.c reads rows from JSON.
  */
 #include "lib/llm/template.h"

@@ -1,4 +1,4 @@
-/* planted.cu - kernels for tests/cuda_emu.c: right ones, and ones with a fault each. */
+/* planted.cu - kernels for tests/engine/cuda_emu.c: right ones, and ones with a fault each. */
 #include "lib/engine/cuda/prim.h"
 #include "planted.h"
 

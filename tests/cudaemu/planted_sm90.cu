@@ -1,4 +1,4 @@
-/* planted_sm90.cu - kernels for tests/cuda_emu.c of boxes that are copied and products of a
+/* planted_sm90.cu - kernels for tests/engine/cuda_emu.c of boxes that are copied and products of a
  * warpgroup: a right one, and ones with a fault each. */
 #include "lib/engine/cuda/prim_sm90.h"
 #include "planted.h"

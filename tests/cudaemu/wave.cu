@@ -1,5 +1,5 @@
 /* wave.cu - prim_wave.h, AMD's fragments and copies, held to the emulation's own for
- * tests/cuda_emu.c: the same bits in the same lanes. */
+ * tests/engine/cuda_emu.c: the same bits in the same lanes. */
 #include "lib/engine/cuda/prim.h"
 #include "planted.h"
 

@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# make install: what a user of the tools and of libzt.a gets, and that uninstall takes it all away.
+
+load ../common/helper
+
+# Into a folder with a blank in its name, from what is built: nothing is compiled again.
+setup_file() {
+    build=$(dirname "$bin")
+    cd "$repo" || exit
+    [ -x "$bin/zt-run" ] || skip "nothing is built in $build"
+    root="$BATS_FILE_TMPDIR/a root"
+    make --no-print-directory BUILD="$build" install DESTDIR="$root" PREFIX=/opt/zt >"$BATS_FILE_TMPDIR/log" 2>&1 ||
+        { cat "$BATS_FILE_TMPDIR/log" >&2; return 1; }
+    export build root
+    export at=$root/opt/zt
+    # A sanitized library wants a sanitized program.
+    sanitize=$(grep -o -- '-fsanitize=[a-z,]*' "$build/flags" | head -1) || true
+    export sanitize
+}
+
+tools() {
+    basename -a "$repo"/tools/zt-*/
+}
+
+@test "tools, manuals, completion, library, headers and zt.pc, and nothing else" {
+    {
+        for t in $(tools); do
+            echo "bin/$t 755"
+            echo "share/man/man1/$t.1 644"
+            echo "share/bash-completion/completions/$t 644"
+        done
+        echo share/man/man5/zt-formats.5 644
+        echo share/man/man5/zt-network.5 644
+        echo share/man/man5/zt-program.5 644
+        echo share/man/man7/zt-ops.7 644
+        echo lib/libzt.a 644
+        echo lib/pkgconfig/zt.pc 644
+        (cd "$repo/lib" && ls zt.h zt/*.h && sed -n 's/^#include "lib\/\(.*\)"$/\1/p' zt.h zt/*.h | grep -v '^zt[./]' | sed 's|^|zt/|' &&
+            echo zt/ops/ops.def) | sort -u | sed 's|.*|include/& 644|'
+    } | sort >want
+    (cd "$at" && find . ! -type d -printf '%P %m\n' | sort) >got
+    diff want got
+    [ -z "$(find "$root" ! -type d ! -path "$at/*")" ]
+}
+
+@test "installing compiles nothing that is fresh" {
+    (cd "$repo" && make BUILD="$build" -n install DESTDIR="$root" PREFIX=/opt/zt) >log
+    run grep -E "^ *(echo|gcc|clang|cc|ar) " log
+    [ -z "$output" ]
+    grep -q zt.pc log
+}
+
+@test "the installed tools run" {
+    for t in $(tools); do
+        "$at/bin/$t" --version | grep "^$t [0-9]" >/dev/null
+    done
+}
+
+@test "man finds the manuals" {
+    command -v man >/dev/null || skip "no man"
+    for t in $(tools); do
+        MANPATH=$at/share/man MANPAGER=cat man -P cat "$t" >page || skip "man shows nothing here"
+        grep -q "$t" page
+        [ "$(wc -l <page)" -gt 20 ]
+    done
+}
+
+# Completion of "ARGUMENTS" with the cursor after the last word.
+complete_line() { # tool word...
+    bash -c '
+        source "$1" || exit
+        shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
+        compopt() { :; }
+        _${1//-/_}
+        printf "%s\n" "${COMPREPLY[@]}"' - "$at/share/bash-completion/completions/$1" "$@"
+}
+
+@test "completion knows every option, and the words of those that have words" {
+    for t in $(tools); do
+        bash -n "$at/share/bash-completion/completions/$t"
+        for o in $(help_options "$t"); do
+            complete_line "$t" "$o" | grep -xF -- "$o" >/dev/null
+        done
+    done
+    [ "$(complete_line zt-run --ign)" = --ignore-eos ]
+    [ "$(complete_line zt-run -m model.gguf --tok)" = --tokenize ]
+    [ "$(complete_line zt-run --isa avx | xargs)" = 'avx2 avx512' ]
+    [ "$(complete_line zt-run --kv '' | xargs)" = 'f16 f32' ]
+    [ -z "$(complete_line zt-run -n 1)" ]
+    [ -z "$(complete_line zt-run -m mod)" ] # bash's own rule: files
+}
+
+# The flags of zt.pc as seen below DESTDIR; by sed where there is no pkg-config.
+zt_flags() {
+    if command -v pkg-config >/dev/null; then
+        PKG_CONFIG_SYSROOT_DIR="$1" PKG_CONFIG_LIBDIR="$1/opt/zt/lib/pkgconfig" pkg-config --cflags --libs zt
+    else
+        sed -n "s|\${prefix}|$1/opt/zt|g; s/^\(Cflags\|Libs\): //p" "$1/opt/zt/lib/pkgconfig/zt.pc"
+    fi
+}
+
+@test "a program links with nothing but zt.pc, in C and C++" {
+    ln -s "$root" plain # pkg-config's answer is cut at blanks
+    cat >ten.c <<'C'
+#include <zt.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    zt_gguf *g = zt_gguf_open(ctx, argv[argc - 1]);
+    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
+    puts(v ? "a model" : zt_ctx_error(ctx));
+    zt_vocab_free(v), zt_gguf_close(g), zt_ctx_free(ctx);
+    return v ? 0 : 1;
+}
+C
+    sed 's/<zt.h>/<zt\/all.h>/' ten.c >ten.cc
+    flags=$(zt_flags "$PWD/plain")
+    echo "$flags"
+    ${CC:-gcc} -std=c17 -Wall -Wextra -Werror $sanitize -o ten ten.c $flags
+    "$tests/mkmodel" m.gguf
+    [ "$(./ten m.gguf)" = 'a model' ]
+    run ./ten none.gguf
+    [ "$status" -eq 1 ]
+    [[ $output == none.gguf:* ]]
+    command -v g++ >/dev/null || skip "no g++"
+    g++ -Wall -Wextra -Werror $sanitize -o ten++ ten.cc $flags
+    [ "$(./ten++ m.gguf)" = 'a model' ]
+}
+
+@test "zt.pc names the version and PREFIX, not DESTDIR" {
+    grep -qx "prefix=/opt/zt" "$at/lib/pkgconfig/zt.pc"
+    grep -qx "Version: $("$bin/zt-run" --version | sed -n '1s/.* //p')" "$at/lib/pkgconfig/zt.pc"
+}
+
+@test "without AVX the engine asks for no AVX kernel" {
+    cd "$repo"
+    for f in lib/engine/cpu/cpu.c lib/base/cpu.c; do
+        ${CC:-gcc} -std=c17 -Wall -Wextra -Werror -I. -D_GNU_SOURCE -c -o "$BATS_TEST_TMPDIR/o.o" $f
+        run ! grep -q avx2 <(nm -u "$BATS_TEST_TMPDIR/o.o")
+        run ! grep -q avx512 <(nm -u "$BATS_TEST_TMPDIR/o.o")
+    done
+}
+
+@test "uninstall leaves no file, and another's files alone" {
+    echo mine >"$at/bin/mine"
+    cd "$repo"
+    make --no-print-directory BUILD="$build" uninstall DESTDIR="$root" PREFIX=/opt/zt
+    [ "$(find "$root" ! -type d)" = "$at/bin/mine" ]
+}

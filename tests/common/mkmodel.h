@@ -1,0 +1,401 @@
+/* mkmodel.h - for tests: small made language models, complete and runnable, from a seed.
+ *
+ *     mkmodel_opts o = mkmodel_defaults("llama");
+ *     o.type = mkmodel_type("q4_k"), o.width = 256, ...
+ *     ggufw w = {0};
+ *     const char *why = mkmodel(&o, &w);         // NULL: made; else what does not fit
+ *     ggufw_save(&w, "m.gguf");
+ *
+ * Keys and tensor names are llama.cpp's. Weights have the type asked for, as random valid blocks
+ * with scales that keep sums near 1; norms and biases are f32 near 1. gemma2 and gemma3 have a
+ * SentencePiece vocabulary, all others a byte-level BPE one.
+ */
+#ifndef ZT_MKMODEL_H
+#define ZT_MKMODEL_H
+
+#include <math.h>
+
+#include "lib/tensor/tensor.h"
+#include "tests/common/gguf_writer.h"
+#include "tests/common/made_vocab_keys.h"
+
+typedef struct mkmodel_kind { /* how random blocks of a type are made */
+    const char *name;
+    uint32_t number; /* ggml's */
+    zt_dtype dtype;
+    double unit;    /* deviation of a value whose scale d is 1, or 0: drawn and encoded */
+    int d;          /* byte of the f16 scale in a block */
+    int m;          /* byte of the f16 minimum, or -1 */
+    double m_per_d; /* minimum that centres the values, for d = 1 */
+} mkmodel_kind;
+
+typedef struct mkmodel_opts {
+    const char *arch; /* a name in mkmodel_archs */
+    uint64_t seed;
+    int64_t layers, width, heads, kv_heads, head, ffn, vocab, ctx;
+    int64_t window; /* of gemma2 and gemma3: sliding window */
+    bool untied;    /* an output matrix of its own */
+    const mkmodel_kind *type;
+    const mkmodel_kind *also; /* NULL, or the type of attn_v and ffn_down, as in Q4_K_M */
+} mkmodel_opts;
+
+/* What an architecture has; mkmodel_layer asks for any of a weight's bits. */
+enum {
+    MK_QKV = 1,           /* three matrices for q, k and v */
+    MK_FUSED_QKV = 2,     /* one */
+    MK_QKV_BIAS = 4,      /* of the three */
+    MK_FUSED_BIAS = 8,    /* of the one */
+    MK_BIAS = 16,         /* of the other matrices */
+    MK_GATE = 32,         /* gate beside up */
+    MK_FUSED_UP = 64,     /* gate above up */
+    MK_UP = 128,          /* up alone */
+    MK_PRE = 256,         /* norms before */
+    MK_POST = 512,        /* norms on what is added */
+    MK_SUM = 1024,        /* norms on the sum, and on the embedding; no last norm, no logits */
+    MK_PRE_BIAS = 2048,   /* layer norms, with biases: before */
+    MK_SUM_BIAS = 4096,   /* on the sum */
+    MK_QK_NORM = 8192,    /* of each head */
+    MK_QK_WHOLE = 16384,  /* of all heads */
+    MK_POSITIONS = 32768, /* learned; else rope */
+    MK_TYPES = 65536,
+    MK_SPM = 131072 /* SentencePiece, embeddings scaled, windows */
+};
+
+typedef struct mkmodel_arch {
+    const char *name;
+    unsigned has;
+} mkmodel_arch;
+
+static const mkmodel_arch mkmodel_archs[] = {
+    {"llama", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"qwen2", MK_QKV | MK_QKV_BIAS | MK_GATE | MK_UP | MK_PRE},
+    {"gemma3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM},
+    {"qwen3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
+    {"gemma2", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_SPM},
+    {"phi3", MK_FUSED_QKV | MK_FUSED_UP | MK_PRE},
+    {"gpt2", MK_FUSED_QKV | MK_FUSED_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_POSITIONS},
+    {"smollm3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"olmo2", MK_QKV | MK_GATE | MK_UP | MK_POST | MK_QK_WHOLE},
+    {"granite", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS |
+                 MK_TYPES},
+    {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
+};
+
+/* NULL: no such architecture. */
+GGUFW_FN const mkmodel_arch *mkmodel_arch_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++) {
+        if (strcmp(mkmodel_archs[i].name, name) == 0)
+            return &mkmodel_archs[i];
+    }
+    return NULL;
+}
+
+GGUFW_FN bool mkmodel_has(const char *arch, unsigned what)
+{
+    const mkmodel_arch *a = mkmodel_arch_of(arch);
+    return a && (a->has & what);
+}
+
+/* q4_1's codes 0..15 centre on 7.5, q4_k's product of scale and code on 31.5 * 7.5, and so on. */
+static const mkmodel_kind mkmodel_kinds[] = {
+    {"f32", 0, ZT_F32, 0, 0, -1, 0},           {"f16", 1, ZT_F16, 0, 0, -1, 0},
+    {"bf16", 30, ZT_BF16, 0, 0, -1, 0},        {"q4_0", 2, ZT_Q4_0, 4.6, 0, -1, 0},
+    {"q4_1", 3, ZT_Q4_1, 4.6, 0, 2, -7.5},     {"q5_0", 6, ZT_Q5_0, 9.2, 0, -1, 0},
+    {"q5_1", 7, ZT_Q5_1, 9.2, 0, 2, -15.5},    {"q8_0", 8, ZT_Q8_0, 74, 0, -1, 0},
+    {"q4_k", 12, ZT_Q4_K, 270, 0, 2, 7.5},     {"q5_k", 13, ZT_Q5_K, 550, 0, 2, 15.5},
+    {"q6_k", 14, ZT_Q6_K, 1370, 208, -1, 0},   {"q2_k", 10, ZT_Q2_K, 14, 80, 82, 1.5},
+    {"q3_k", 11, ZT_Q3_K, 43, 108, -1, 0},     {"iq4_nl", 20, ZT_IQ4_NL, 67, 0, -1, 0},
+    {"iq4_xs", 23, ZT_IQ4_XS, 1250, 0, -1, 0}, {"q1_0", 41, ZT_Q1_0, 1, 0, -1, 0},
+    {"q2_0", 42, ZT_Q2_0, 1.2, 0, -1, 0},      {"tq1_0", 34, ZT_TQ1_0, 0.8, 52, -1, 0},
+    {"tq2_0", 35, ZT_TQ2_0, 1.2, 64, -1, 0},   {"iq3_xxs", 18, ZT_IQ3_XXS, 150, 0, -1, 0},
+    {"iq3_s", 21, ZT_IQ3_S, 150, 0, -1, 0},    {"iq2_xxs", 16, ZT_IQ2_XXS, 56, 0, -1, 0},
+    {"iq2_xs", 17, ZT_IQ2_XS, 58, 0, -1, 0},   {"iq2_s", 22, ZT_IQ2_S, 58, 0, -1, 0},
+    {"iq1_s", 19, ZT_IQ1_S, 7.4, 0, -1, 0},
+};
+
+GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
+{
+    for (size_t i = 0; i < sizeof mkmodel_kinds / sizeof *mkmodel_kinds; i++) {
+        if (strcmp(mkmodel_kinds[i].name, name) == 0)
+            return &mkmodel_kinds[i];
+    }
+    return NULL;
+}
+
+GGUFW_FN mkmodel_opts mkmodel_defaults(const char *arch)
+{
+    bool gemma = mkmodel_has(arch, MK_SPM);
+    return (mkmodel_opts){.arch = arch,
+                          .layers = 2,
+                          .width = 64,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head = 16,
+                          .ffn = 128,
+                          .vocab = gemma ? 400 : 300,
+                          .ctx = 256,
+                          .window = 16,
+                          .type = mkmodel_type("q8_0")};
+}
+
+/* ---- weights ------------------------------------------------------------------------------- */
+
+typedef struct mkmodel_draw { /* random numbers: one sequence a tensor */
+    uint64_t seed, sequence, position;
+} mkmodel_draw;
+
+GGUFW_FN void mkmodel_set_half(uint8_t *p, double v)
+{
+    uint16_t h = zt_f32_to_f16((float)v);
+    memcpy(p, &h, 2);
+}
+
+/* n values of deviation `dev`; n is a multiple of the block. */
+GGUFW_FN void mkmodel_weights(const mkmodel_kind *k, mkmodel_draw *r, double dev, uint8_t *out,
+                              int64_t n)
+{
+    const zt_dtype_info *t = zt_dtype_get(k->dtype);
+    for (int64_t i = 0; i < n; i += t->block, out += t->block_bytes) {
+        if (k->unit == 0) {
+            float v = (float)(dev * zt_normal(r->seed, r->sequence, r->position++));
+            t->encode(&v, out, 1);
+            continue;
+        }
+        for (int b = 0; b < t->block_bytes; b += 16) {
+            uint32_t bits[4];
+            zt_philox(r->seed, r->sequence, r->position++, bits);
+            memcpy(out + b, bits, (size_t)(t->block_bytes - b < 16 ? t->block_bytes - b : 16));
+        }
+        double d = dev / k->unit * (0.5 + zt_uniform(r->seed, r->sequence, r->position++));
+        mkmodel_set_half(out + k->d, d);
+        if (k->m >= 0)
+            mkmodel_set_half(out + k->m, d * k->m_per_d);
+    }
+}
+
+typedef struct mkmodel_out {
+    const mkmodel_opts *o;
+    ggufw *w;
+    uint64_t sequence; /* tensors made so far */
+} mkmodel_out;
+
+/* w[rows, cols] in the type asked for. */
+GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols,
+                             double dev)
+{
+    bool other = m->o->also && (strstr(name, "attn_v") || strstr(name, "ffn_down"));
+    const mkmodel_kind *k = other ? m->o->also : m->o->type;
+    zt_type type = zt_type_make(k->dtype, 2, (int64_t[]){rows, cols});
+    size_t bytes = zt_type_bytes(&type);
+    uint8_t *data = malloc(bytes);
+    mkmodel_draw r = {.seed = m->o->seed, .sequence = m->sequence++};
+    if (!data)
+        abort();
+    mkmodel_weights(k, &r, dev, data, rows * cols);
+    ggufw_tensor(m->w, name, k->number, 2, type.dim, data, bytes);
+    free(data);
+}
+
+/* g[n]: f32, 1 give or take a fifth. */
+GGUFW_FN void mkmodel_norm(mkmodel_out *m, const char *name, int64_t n)
+{
+    float *g = malloc((size_t)n * sizeof *g);
+    uint64_t sequence = m->sequence++;
+    if (!g)
+        abort();
+    for (int64_t i = 0; i < n; i++)
+        g[i] = (float)(0.8 + 0.4 * zt_uniform(m->o->seed, sequence, (uint64_t)i));
+    ggufw_tensor(m->w, name, 0, 1, &n, g, (size_t)n * sizeof *g);
+    free(g);
+}
+
+GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
+{
+    const mkmodel_opts *o = m->o;
+    int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
+    double dev = 1 / sqrt((double)o->width);
+    double dev_q = 1 / sqrt((double)q), dev_ff = 1 / sqrt((double)o->ffn);
+    bool whole = mkmodel_has(o->arch, MK_QK_WHOLE);
+    struct {
+        const char *name;
+        int64_t rows, cols; /* cols 0: a vector of `rows` values about 1 */
+        double dev;
+        unsigned has; /* in architectures that have any of these; 0: in all */
+    } part[] = {
+        {"attn_norm.weight", o->width, 0, 0, MK_PRE},
+        {"attn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
+        {"attn_q.weight", q, o->width, dev, MK_QKV},
+        {"attn_q.bias", q, 0, 0, MK_QKV_BIAS},
+        {"attn_k.weight", kv, o->width, dev, MK_QKV},
+        {"attn_k.bias", kv, 0, 0, MK_QKV_BIAS},
+        {"attn_v.weight", kv, o->width, dev, MK_QKV},
+        {"attn_v.bias", kv, 0, 0, MK_QKV_BIAS},
+        {"attn_qkv.weight", q + 2 * kv, o->width, dev, MK_FUSED_QKV},
+        {"attn_qkv.bias", q + 2 * kv, 0, 0, MK_FUSED_BIAS},
+        {"attn_q_norm.weight", whole ? q : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
+        {"attn_k_norm.weight", whole ? kv : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
+        {"attn_output.weight", o->width, q, dev_q, 0},
+        {"attn_output.bias", o->width, 0, 0, MK_BIAS},
+        {"post_attention_norm.weight", o->width, 0, 0, MK_POST},
+        {"attn_output_norm.weight", o->width, 0, 0, MK_SUM},
+        {"attn_output_norm.bias", o->width, 0, 0, MK_SUM_BIAS},
+        {"ffn_norm.weight", o->width, 0, 0, MK_PRE},
+        {"ffn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
+        {"ffn_gate.weight", o->ffn, o->width, dev, MK_GATE},
+        {"ffn_up.weight", o->ffn, o->width, dev, MK_UP},
+        {"ffn_up.weight", 2 * o->ffn, o->width, dev, MK_FUSED_UP},
+        {"ffn_up.bias", o->ffn, 0, 0, MK_BIAS},
+        {"ffn_down.weight", o->width, o->ffn, dev_ff, 0},
+        {"ffn_down.bias", o->width, 0, 0, MK_BIAS},
+        {"post_ffw_norm.weight", o->width, 0, 0, MK_POST},
+        {"layer_output_norm.weight", o->width, 0, 0, MK_SUM},
+        {"layer_output_norm.bias", o->width, 0, 0, MK_SUM_BIAS},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
+        if (part[i].has && !mkmodel_has(o->arch, part[i].has))
+            continue;
+        if (part[i].cols)
+            mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
+        else
+            mkmodel_norm(m, name, part[i].rows);
+    }
+}
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+static const char mkmodel_chatml[] =
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+    "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char mkmodel_turns[] =
+    "{{ bos_token }}{% for message in messages %}"
+    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}";
+
+GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
+{
+    bool gemma = mkmodel_has(o->arch, MK_SPM);
+    struct {
+        const char *name;
+        int64_t value;
+        bool wanted;
+    } number[] = {
+        {"context_length", o->ctx, true},
+        {"embedding_length", o->width, true},
+        {"block_count", o->layers, true},
+        {"feed_forward_length", o->ffn, true},
+        {"attention.head_count", o->heads, true},
+        {"attention.head_count_kv", o->kv_heads, true},
+        {"attention.key_length", o->head, gemma || o->head * o->heads != o->width},
+        {"attention.value_length", o->head, gemma || o->head * o->heads != o->width},
+        {"attention.sliding_window", o->window, gemma},
+        {"rope.dimension_count", o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
+        {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM)},
+        {"vocab_size", o->vocab, !gemma},
+    };
+    char key[96];
+    ggufw_str(w, "general.architecture", o->arch);
+    ggufw_str(w, "general.name", "made by mkmodel");
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+        snprintf(key, sizeof key, "%s.%s", o->arch, number[i].name);
+        if (number[i].wanted)
+            ggufw_u32(w, key, (uint32_t)number[i].value);
+    }
+    bool layer_norm = mkmodel_has(o->arch, MK_PRE_BIAS | MK_SUM_BIAS);
+    struct {
+        const char *name;
+        float value;
+        bool wanted;
+    } real[] = {
+        {"rope.freq_base", gemma ? 1e6f : 1e4f, !mkmodel_has(o->arch, MK_POSITIONS)},
+        {"attention.layer_norm_rms_epsilon", gemma ? 1e-6f : 1e-5f, !layer_norm},
+        {"attention.layer_norm_epsilon", 1e-5f, layer_norm},
+        {"logit_scale", 2, strcmp(o->arch, "granite") == 0},
+        {"residual_scale", 0.5f, strcmp(o->arch, "granite") == 0},
+        {"embedding_scale", 3, strcmp(o->arch, "granite") == 0},
+        {"attention.scale", 0.3f, strcmp(o->arch, "granite") == 0},
+    };
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
+        snprintf(key, sizeof key, "%s.%s", o->arch, real[i].name);
+        if (real[i].wanted)
+            ggufw_f32(w, key, real[i].value);
+    }
+    snprintf(key, sizeof key, "%s.attention.causal", o->arch);
+    if (mkmodel_has(o->arch, MK_SUM))
+        ggufw_bool(w, key, false);
+    if (mkmodel_has(o->arch, MK_TYPES))
+        ggufw_u32(w, "tokenizer.ggml.token_type_count", 2);
+    mkmodel_vocab_keys(w, gemma, o->vocab);
+    ggufw_str(w, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
+}
+
+/* What does not fit, or NULL. */
+GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
+{
+    bool gemma = mkmodel_has(o->arch, MK_SPM);
+    if (!mkmodel_arch_of(o->arch))
+        return "the architecture is not in mkmodel_archs";
+    if (!o->type)
+        return "no such type";
+    if (o->layers < 1 || o->width < 1 || o->heads < 1 || o->kv_heads < 1 || o->head < 2 ||
+        o->ffn < 1 || o->ctx < 1 || o->window < 1 || o->heads % o->kv_heads || o->head % 2)
+        return "sizes are 1 at least, head is even, kv-heads divides heads";
+    if (o->vocab < (gemma ? 358 : 259))
+        return "the vocabulary has 259 tokens at least, gemma's 358";
+    int64_t block = zt_dtype_get(o->type->dtype)->block;
+    if (o->width % block || o->ffn % block || o->heads * o->head % block)
+        return "width, ffn and heads * head must be multiples of the type's block";
+    return NULL;
+}
+
+GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *w)
+{
+    const char *why = mkmodel_check(o);
+    if (why)
+        return why;
+    mkmodel_out m = {.o = o, .w = w};
+    mkmodel_keys(o, w);
+    /* logits are of deviation 2: a choice of tokens, none of them certain */
+    mkmodel_matrix(&m, "token_embd.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_POSITIONS))
+        mkmodel_matrix(&m, "position_embd.weight", o->ctx, o->width, 1 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_TYPES))
+        mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_SUM)) {
+        mkmodel_norm(&m, "token_embd_norm.weight", o->width);
+        mkmodel_norm(&m, "token_embd_norm.bias", o->width);
+    }
+    for (int64_t i = 0; i < o->layers; i++)
+        mkmodel_layer(&m, i);
+    if (!mkmodel_has(o->arch, MK_SUM))
+        mkmodel_norm(&m, "output_norm.weight", o->width);
+    if (mkmodel_has(o->arch, MK_PRE_BIAS))
+        mkmodel_norm(&m, "output_norm.bias", o->width);
+    if (o->untied)
+        mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    return NULL;
+}
+
+/* One that is at odds with itself: the keys of a llama of `vocab` tokens, the tensors of one with
+ * `rows`. Its bytes, malloc'ed. */
+GGUFW_FN char *mkmodel_uneven(int64_t vocab, int64_t rows, size_t *n)
+{
+    mkmodel_opts o = mkmodel_defaults("llama");
+    ggufw keys = {0}, w = {0};
+    o.vocab = vocab;
+    mkmodel(&o, &keys);
+    o.vocab = rows;
+    mkmodel(&o, &w);
+    ggufw_buf other = w.keys;
+    w.keys = keys.keys;
+    keys.keys = other;
+    free(ggufw_bytes(&keys, n));
+    return ggufw_bytes(&w, n);
+}
+
+#endif

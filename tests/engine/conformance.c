@@ -1,0 +1,240 @@
+/* conformance.c - every op's every case on every engine, against ref.
+ *
+ * Per engine and instruction set: results near ref's, the same bits for any number of threads
+ * (promise (a) of design.md: 1 to 8 on the best instruction set, 1 and 3 on the others), and for a
+ * row alone, in a part and in the whole batch (promise (b)). An op without cases fails, and so does
+ * an op of f32 operands that the cpu has no kernel for. Prints a line an op: gradient, dtypes, and
+ * the worst error seen. Gradients are grad.c's, the eager functions' are eager_ops.c's.
+ *
+ * conformance [ENGINE [OP...]]: on this engine and ref alone, these ops alone.
+ */
+#include "lib/run/diff.h"
+#include "tests/engine/conformance_rows.h"
+#include "tests/engine/conformance_trial.h"
+
+#include <math.h>
+
+/* ---- the matrix ------------------------------------------------------------------------------ */
+
+typedef struct cell {
+    int cases, fallbacks;
+    double worst;
+} cell;
+
+/* A line an op, and one more for linear with rounded activations. */
+enum { LINEAR_Q8 = ZT_OP_COUNT, N_LINES };
+
+static cell matrix[N_COLUMNS][N_LINES][ZT_DTYPE_COUNT];
+static bool f32_falls_back[ZT_OP_COUNT];
+
+/* The dtype that a case is about: of the weight, of the cache, else of the first input. */
+static zt_dtype key_dtype(zt_op op, const zt_case *c)
+{
+    return c->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention].dtype;
+}
+
+/* Are all floats of the case f32? */
+static bool is_f32(const trial *t)
+{
+    bool any = false;
+    for (int k = 0; k < ZT_MAX_IN; k++) {
+        if (!t->o.in[k] || !zt_dtype_is_float(t->o.in[k]->dtype)) continue;
+        if (t->o.in[k]->dtype != ZT_F32) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Does it round its activations? */
+static bool rounds(const trial *t)
+{
+    zt_linear_attrs a;
+    memcpy(&a, t->c.attrs, sizeof a);
+    return t->o.op == ZT_OP_linear && strcmp(a.act.s, "f32") != 0;
+}
+
+static void note(const trial *t, const setup *s, double error, bool falls_back)
+{
+    int line = rounds(t) ? LINEAR_Q8 : (int)t->o.op;
+    cell *m = &matrix[s->column][line][key_dtype(t->o.op, &t->c)];
+    m->cases++;
+    m->fallbacks += falls_back;
+    if (falls_back && s->column == ON_CPU && is_f32(t)) f32_falls_back[t->o.op] = true;
+    if (error > m->worst) m->worst = error;
+}
+
+static void put_line(const char *name, const char *gradient, const cell *row)
+{
+    char line[128];
+    int start = snprintf(line, sizeof line, "%-22s %-6s", name, gradient), at = start;
+    for (int d = 0; d < ZT_DTYPE_COUNT; d++) {
+        const cell *m = &row[d];
+        char text[48], error[16];
+        if (!m->cases) continue;
+        snprintf(error, sizeof error, "%.0e", m->worst);
+        snprintf(text, sizeof text, "  %s %s%s", zt_dtype_get((zt_dtype)d)->name,
+                 m->fallbacks == m->cases ? "-" : m->worst > 0 ? error : "0",
+                 m->fallbacks && m->fallbacks < m->cases ? " (in part)" : "");
+        if (at + strlen(text) > 98) {
+            diag("%s", line);
+            at = snprintf(line, sizeof line, "%*s", start, "");
+        }
+        at += snprintf(line + at, sizeof line - (size_t)at, "%s", text);
+    }
+    diag("%s", line);
+}
+
+static bool has_any(const cell *row)
+{
+    for (int d = 0; d < ZT_DTYPE_COUNT; d++)
+        if (row[d].cases > row[d].fallbacks) return true;
+    return false;
+}
+
+static void print_cpu(void)
+{
+    diag("op, its gradient, and for each dtype the worst normalised mean squared error on cpu (of");
+    diag("all instruction sets) against ref; '-' has no kernel, falls back to ref; a view moves");
+    diag("nothing");
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        const zt_opdef *def = zt_op_info((zt_op)op)->def;
+        const char *gradient = def->vjp                       ? "vjp"
+                               : zt_op_has_gradient((zt_op)op) ? "expand"
+                                                               : "none";
+        put_line(zt_op_info((zt_op)op)->name, def->flags & ZT_OPF_VIEW ? "view" : gradient,
+                 matrix[ON_CPU][op]);
+        if (op == ZT_OP_linear)
+            put_line("  in 8 or 16 bits", "none", matrix[ON_CPU][LINEAR_Q8]);
+    }
+}
+
+static void print_device(int column)
+{
+    diag("the same on %s, of the ops that it has", columns[column]);
+    for (int op = 0; op < N_LINES; op++)
+        if (has_any(matrix[column][op]))
+            put_line(op == LINEAR_Q8 ? "linear in 8 or 16 bits" : zt_op_info((zt_op)op)->name, "",
+                     matrix[column][op]);
+}
+
+/* Ops that the cpu may do without a kernel of its own for f32, and why. */
+static const struct {
+    zt_op op;
+    const char *why;
+} without_kernel[] = {
+    {ZT_OP_call, "it is the caller's own function"},
+};
+
+static void check_fallbacks(void)
+{
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        const char *why = NULL;
+        if (!f32_falls_back[op]) continue;
+        for (size_t i = 0; i < sizeof without_kernel / sizeof without_kernel[0]; i++)
+            if (without_kernel[i].op == (zt_op)op) why = without_kernel[i].why;
+        if (why) diag("%s has no kernel on cpu: %s", zt_op_info((zt_op)op)->name, why);
+        ok(why != NULL, "%s of f32 has a kernel on cpu", zt_op_info((zt_op)op)->name);
+    }
+}
+
+/* cuda, and so hip, has a kernel for some case of every op that moves anything. */
+static void check_cuda(int column)
+{
+    for (int op = 0; op < ZT_OP_COUNT; op++) {
+        bool needs = !(zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS));
+        if (needs)
+            ok(has_any(matrix[column][op]), "%s on %s", zt_op_info((zt_op)op)->name,
+               columns[column]);
+    }
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+static bool check(trial *t, int which)
+{
+    const setup *s = &setups[which];
+    double worst = 0;
+    if (!oneop_has(s->engine, &t->o)) {
+        note(t, s, 0, true);
+        return true;
+    }
+    if (!run_into(t, s, t->got[which])) return false;
+    for (int k = 0; k < zt_op_info(t->o.op)->n_out; k++) {
+        double limit = zt_op_bound(t->o.op, t->c.attrs, t->o.in, &t->o.out[k]);
+        zt_difference d;
+        char text[160];
+        zt_compare(&t->o.out[k], t->got[which][k], t->want[k], &d);
+        worst = fmax(worst, d.nmse);
+        snprintf(text, sizeof text,
+                 "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g", k, d.nmse,
+                 limit, (long long)d.worst, d.got, d.want);
+        if (!(zt_difference_share(&d, limit) <= 1)) return fails(t, s->name, text);
+    }
+    note(t, s, worst, false);
+    if (s->twin >= 0 && !same_bits(t, t->got[which], t->got[s->twin]))
+        return fails(t, s->name, "other bits than with 1 thread");
+    return s->forced || rows_alone(t, s, t->got[which]);
+}
+
+/* All cases of an op, as they are or in another dtype; how many. */
+static int walk_as(zt_ctx *ctx, zt_op op, zt_dtype as, bool *good)
+{
+    int n = 0;
+    trial t;
+    for (int i = 0; trial_open(&t, ctx, op, i, as); i++, trial_close(&t)) {
+        if (t.skip) continue;
+        n++;
+        if (zt_op_infer(ctx, op, t.o.attrs, t.o.in, t.o.out))
+            good[0] = fails(&t, "infer", "is refused");
+        else if (!run_into(&t, &setups[0], t.want) || !rows_alone(&t, &setups[0], t.want))
+            good[0] = false;
+        else
+            for (int s = 1; s < n_setups; s++)
+                if (!check(&t, s)) good[s] = false;
+    }
+    return n;
+}
+
+static void walk(zt_ctx *ctx, zt_op op)
+{
+    static const zt_dtype others[] = {ZT_F64, ZT_F16, ZT_BF16};
+    bool good[MAX_SETUPS], all_good = true;
+    int more = 0;
+    for (int s = 0; s < n_setups; s++) good[s] = true;
+    int n = walk_as(ctx, op, ZT_F32, good);
+    for (int d = 0; d < 3; d++) more += walk_as(ctx, op, others[d], good);
+    ok(n > 0, "%s has cases: %d, and %d in other dtypes", zt_op_info(op)->name, n, more);
+    ok(good[0], "%s on ref", zt_op_info(op)->name);
+    for (int s = 1; s < n_setups; s++) all_good &= good[s];
+    ok(all_good, "%s on the engines", zt_op_info(op)->name);
+    for (int s = 1; s < n_setups; s++)
+        if (!good[s])
+            diag("%s fails on %s, %d threads", zt_op_info(op)->name, setups[s].name,
+                 setups[s].threads);
+}
+
+static bool among(const char *name, char **list)
+{
+    for (; *list; list++)
+        if (!strcmp(name, *list)) return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    add_setups(ctx, argc > 1 ? argv[1] : NULL);
+    if (tap_failed) return tap_done();
+    for (int op = 0; op < ZT_OP_COUNT; op++)
+        if (argc < 3 || among(zt_op_info((zt_op)op)->name, argv + 2)) walk(ctx, (zt_op)op);
+    if (argc < 2 || !strcmp(argv[1], "cpu")) print_cpu();
+    for (int s = 0; s < n_setups; s++)
+        if (setups[s].column != ON_CPU && setups[s].twin < 0) print_device(setups[s].column);
+    const int last = setups[n_setups - 1].column;
+    if (argc < 3 && last >= ON_CUDA) check_cuda(last);
+    check_fallbacks();
+    for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
+    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
+    zt_ctx_free(ctx);
+    return tap_done();
+}

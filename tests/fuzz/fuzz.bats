@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# Each fuzz target a little, by the plain driver: what make fuzz found once stays mended.
+
+load ../common/helper
+
+setup() {
+    tests="$BATS_TEST_DIRNAME"
+    cd "$BATS_TEST_TMPDIR"
+}
+
+# drive TARGET FILE...: every file, then 5000 inputs made from them
+drive() {
+    local target=$1
+    shift
+    run -0 "$ZT_TESTS/fuzz_$target" -n 5000 -s 1 "$@"
+    [[ $output == "$# files and 5000 inputs made from them" ]]
+}
+
+@test "gguf: a made model, changed" {
+    "$ZT_TESTS/mkmodel" --layers 1 --width 32 --vocab 259 m.gguf
+    drive gguf m.gguf
+}
+
+@test "checkpoint: masks of each container, changed" {
+    drive checkpoint "$tests"/seeds/checkpoint/*
+}
+
+@test "dna: networks and signatures, changed" {
+    drive dna "$tests"/seeds/dna/*
+}
+
+@test "netjson: networks and frames, changed" {
+    drive netjson "$tests"/seeds/netjson/*
+}
+
+@test "nn: networks, lowered and saved, changed" {
+    drive nn "$tests"/seeds/nn/*
+}
+
+@test "recipe: merges in YAML and JSON, changed" {
+    drive recipe "$tests"/seeds/recipe/*
+}
+
+@test "npy: arrays, changed" {
+    drive npy "$tests"/seeds/npy/*
+}
+
+@test "npz: archives, changed" {
+    drive npz "$tests"/seeds/npz/*
+}
+
+@test "pt: checkpoints and pickles, changed" {
+    drive pt "$tests"/seeds/pt/*
+}
+
+@test "pass: programs for the passes, changed" {
+    drive pass "$tests"/seeds/prog/*
+}
+
+@test "prog: a program, changed" {
+    drive prog "$tests"/seeds/prog/*
+}
+
+@test "safetensors: headers and files, changed" {
+    drive safetensors "$tests"/seeds/safetensors/*
+}
+
+@test "sentencepiece: models, changed" {
+    drive sentencepiece "$tests"/seeds/sentencepiece/*
+}
+
+@test "tokjson: tokenizers, changed" {
+    drive tokjson "$tests"/seeds/tokjson/*
+}
+
+@test "vocab: texts and tokenizer keys, changed" {
+    drive vocab "$tests"/seeds/vocab/*
+}
+
+@test "jinja: templates, changed" {
+    drive jinja "$tests"/seeds/jinja/*
+}

@@ -1,0 +1,153 @@
+/* main.c - drives a fuzz target without libFuzzer: for gcc, for a crash's file, for afl's @@.
+ *
+ *   fuzz_TARGET [-n RUNS] [-s SEED] FILE...
+ *
+ * Every file is run as it is; then RUNS times a file is drawn, changed at a few places (bytes,
+ * numbers at their limits, pieces cut, doubled or taken from another file) and run. The same seed
+ * makes the same inputs. Coverage does not guide it: that is libFuzzer's part (make fuzz).
+ */
+#include "lib/base/base.h"
+#include "tests/common/npy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+enum { MOST = 1 << 16 }; /* bytes of an input that is changed */
+
+typedef struct input {
+    uint8_t *bytes;
+    size_t n;
+} input;
+
+static uint64_t state;
+
+static size_t below(size_t n) /* splitmix64 (Steele, Lea, Flood 2014) */
+{
+    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (size_t)((z ^ z >> 31) % n);
+}
+
+/* ---- changes: each makes one of n bytes at b, which has room for MOST, and returns the new n --- */
+
+static size_t flip_bit(uint8_t *b, size_t n, const input *other)
+{
+    (void)other;
+    b[below(n)] ^= (uint8_t)(1u << below(8));
+    return n;
+}
+
+static size_t set_byte(uint8_t *b, size_t n, const input *other)
+{
+    (void)other;
+    b[below(n)] = (uint8_t)below(256);
+    return n;
+}
+
+static size_t set_number(uint8_t *b, size_t n, const input *other)
+{
+    static const uint64_t limits[] = {0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff,
+                                      INT64_MAX, UINT64_MAX, UINT64_C(1) << 63, 31, 32, 33, 1 << 16};
+    size_t width = (size_t)1 << below(4);
+    uint64_t v = limits[below(sizeof limits / sizeof *limits)];
+    (void)other;
+    if (width <= n)
+        memcpy(b + below(n - width + 1), &v, width);
+    return n;
+}
+
+static size_t cut(uint8_t *b, size_t n, const input *other)
+{
+    size_t at = below(n), len = 1 + below(n - at);
+    (void)other;
+    len = below(4) ? 1 + len % 16 : len;
+    len = len < n - at ? len : n - at;
+    memmove(b + at, b + at + len, n - at - len);
+    return n - len;
+}
+
+/* `len` bytes from `from` (not in b) go in at a drawn place. */
+static size_t insert(uint8_t *b, size_t n, const uint8_t *from, size_t len)
+{
+    size_t at = below(n + 1);
+    if (n + len > MOST)
+        return n;
+    memmove(b + at + len, b + at, n - at);
+    memcpy(b + at, from, len);
+    return n + len;
+}
+
+static size_t repeat(uint8_t *b, size_t n, const input *other)
+{
+    uint8_t piece[64];
+    size_t len = 1 + below(sizeof piece), at;
+    (void)other;
+    len = len < n ? len : n;
+    at = below(n - len + 1);
+    memcpy(piece, b + at, len);
+    return insert(b, n, piece, len);
+}
+
+static size_t graft(uint8_t *b, size_t n, const input *other)
+{
+    if (!other->n)
+        return n;
+    size_t at = below(other->n), len = 1 + below(other->n - at);
+    return insert(b, n, other->bytes + at, len < 256 ? len : 256);
+}
+
+static size_t (*const changes[])(uint8_t *, size_t, const input *) = {
+    flip_bit, set_byte, set_number, set_number, cut, repeat, graft,
+};
+
+static void run_changed(const input *in, size_t n_in, uint8_t *room)
+{
+    const input *base = &in[below(n_in)], *other = &in[below(n_in)];
+    size_t n = base->n < MOST ? base->n : MOST;
+    memcpy(room, base->bytes, n);
+    for (size_t k = 1 + below(8); k && n; k--)
+        n = changes[below(sizeof changes / sizeof *changes)](room, n, other);
+    uint8_t *exact = malloc(n ? n : 1); /* so that a sanitizer sees one byte too far */
+    memcpy(exact, room, n);
+    LLVMFuzzerTestOneInput(exact, n);
+    free(exact);
+}
+
+int main(int argc, char **argv)
+{
+    long long runs = 0;
+    for (int c; (c = getopt(argc, argv, "n:s:")) != -1;) {
+        if (c == 'n')
+            runs = atoll(optarg);
+        else if (c == 's')
+            state = (uint64_t)atoll(optarg);
+        else
+            return 64;
+    }
+    size_t n = 0;
+    input *in = calloc((size_t)argc, sizeof *in);
+    uint8_t *room = malloc(MOST);
+    for (int i = optind; i < argc; i++) {
+        in[n].bytes = npy_file(argv[i], &in[n].n);
+        if (!in[n].bytes) {
+            fprintf(stderr, "%s: cannot read\n", argv[i]);
+            return 66;
+        }
+        LLVMFuzzerTestOneInput(in[n].bytes, in[n].n);
+        n++;
+    }
+    for (long long i = 0; n && i < runs; i++)
+        run_changed(in, n, room);
+    printf("%zu files and %lld inputs made from them\n", n, n ? runs : 0);
+    for (size_t i = 0; i < n; i++)
+        free(in[i].bytes);
+    free(room);
+    free(in);
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* npy.c - a fuzz target for the .npy reader: any bytes are refused, or read without harm, in
+ * 64 MiB of memory beyond their own. `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without.
+ */
+#include "lib/io/npy.h"
+
+#include "tests/common/read_arrays.h"
+
+IO_KIND(npy)
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    bool sound = true;
+    io_most = 1 << 20;
+    zt_status st = io_try(&io_npy, bytes, n, n + (64 << 20), &sound);
+    if (!sound || (st != ZT_OK && st != ZT_EDATA && st != ZT_ENOTSUP))
+        abort(); /* an unsound file was opened, or a sound answer is missing */
+    return 0;
+}

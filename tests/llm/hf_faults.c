@@ -1,0 +1,237 @@
+/* hf_faults.c - Hugging Face directories that are not as they should be: odd configs, files that
+ * lack or lie, shards, an architecture that is not known; and every allocation failing. */
+#include <unistd.h>
+
+#include "tests/llm/hf_small.h"
+
+/* What is said of a folder with this config and no weights. */
+static zt_status status_of(zt_ctx *ctx, const char *config, char message[300])
+{
+    hfw d = hfw_new();
+    hfw_text(&d, "config.json", config);
+    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
+    zt_status s = zt_ctx_status(ctx);
+    snprintf(message, 300, "%s", zt_ctx_error(ctx));
+    zt_gguf_close(g);
+    zt_ctx_clear(ctx);
+    hfw_end(&d);
+    return s;
+}
+
+/* ---- odd configs ----------------------------------------------------------------------------- */
+
+typedef struct bad_case {
+    const char *config, *says;
+    zt_status want;
+} bad_case;
+
+static const bad_case bad[] = {
+    {"", "JSON", ZT_EDATA},
+    {"[]", "not a JSON object", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"model_type\":\"llama\"}", "duplicate", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":\"2\"}", "'num_hidden_layers'", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":-1}", "-1", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":1e300}", "1e+300", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":2.5}", "2.5", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"hidden_size\":[8]}", "hidden_size", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"rms_norm_eps\":{}}", "rms_norm_eps", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"hidden_act\":\"relu\"}", "relu", ZT_ENOTSUP},
+    {"{\"model_type\":\"llama\",\"quantization_config\":{}}", "quantization_config", ZT_ENOTSUP},
+    {"{\"model_type\":\"llama\",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":0}}",
+     "llama3", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"head_dim\":4000000000,\"rope_scaling\":{\"rope_type\":\"llama3\"}"
+     "}",
+     "2000000000 pairs", ZT_EDATA},
+    {"{\"model_type\":\"phi3\",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1]}}",
+     "'long_factor' has 1", ZT_EDATA},
+    {"{\"model_type\":\"phi3\",\"partial_rotary_factor\":7}", "partial_rotary_factor is 7",
+     ZT_EDATA},
+    {"{\"model_type\":\"gemma2\",\"layer_types\":[\"strange\"]}", "layer_types", ZT_ENOTSUP},
+    {"{\"model_type\":\"gemma2\",\"layer_types\":[1]}", "layer_types", ZT_ENOTSUP},
+    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"num_hidden_layers\":4000000000}",
+     "4000000000 layers", ZT_EDATA},
+    {"{\"model_type\":\"bert\",\"is_decoder\":true}", "is_decoder", ZT_ENOTSUP},
+    /* nothing is asked of these before the model is run */
+    {"{}", "", ZT_OK},
+    {"{\"model_type\":\"llama\",\"num_attention_heads\":0}", "", ZT_OK},
+    {"{\"model_type\":7}", "", ZT_OK},
+};
+
+static void test_bad_configs(zt_ctx *ctx)
+{
+    char message[300], deep[20001];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        zt_status s = status_of(ctx, bad[i].config, message);
+        ok(s == bad[i].want && strstr(message, bad[i].says), "%.80s: %s", bad[i].config, message);
+    }
+    memset(deep, '[', sizeof deep);
+    memcpy(deep, "{\"model_type\":", 14);
+    deep[20000] = 0;
+    ok(status_of(ctx, deep, message) == ZT_EDATA, "deep nesting: %s", message);
+}
+
+/* Heads of 0 where rows are to be paired, and rows that make no heads. */
+static void test_bad_heads(zt_ctx *ctx)
+{
+    static const char *const heads[] = {"0", "3", "8", "4000000000"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char config[300];
+        hfw d = hfw_new();
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":%s}",
+                 heads[i]);
+        hfw_text(&d, "config.json", config);
+        put_layer(&d, "model.");
+        hfw_save(&d, "model.safetensors");
+        zt_gguf *g = zt_model_open(ctx, d.path);
+        ok(!g && zt_ctx_status(ctx) == ZT_EDATA, "%s heads: %s", heads[i], zt_ctx_error(ctx));
+        zt_gguf_close(g);
+        zt_ctx_clear(ctx);
+        hfw_end(&d);
+    }
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void test_files(zt_ctx *ctx)
+{
+    hfw d = hfw_new();
+    refused(ctx, "/nowhere", ZT_ENOENT, "no such path");
+    refused(ctx, d.path, ZT_ENOENT, "no config.json");
+    put_layer(&d, "model.");
+    hfw_save(&d, "model.safetensors");
+    refused(ctx, hfw_path(&d, "model.safetensors"), ZT_ENOENT, "weights without config.json");
+    hfw_text(&d, "config.json", LLAMA);
+    zt_gguf *g = zt_model_open(ctx, hfw_path(&d, "model.safetensors"));
+    ok(g && zt_gguf_n_tensors(g) == 11, "weights with config.json beside them %s",
+       zt_ctx_error(ctx));
+    zt_gguf_close(g);
+    if (truncate(hfw_path(&d, "model.safetensors"), 700) == 0)
+        refused(ctx, d.path, ZT_EDATA, "weights cut short");
+    hfw_text(&d, "model.safetensors", "GGUF");
+    refused(ctx, d.path, ZT_EDATA, "weights that are something else");
+    unlink(hfw_path(&d, "model.safetensors"));
+    hfw_text(&d, "model.safetensors.index.json",
+             "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
+    refused(ctx, d.path, ZT_EDATA, "a shard outside of the folder");
+    hfw_text(&d, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"none.safetensors\"}}");
+    refused(ctx, d.path, ZT_ENOENT, "a shard that is not there");
+    hfw_end(&d);
+}
+
+static void test_shards(zt_ctx *ctx)
+{
+    hfw d = hfw_new();
+    char map[4000] = "";
+    hfw_text(&d, "config.json", LLAMA);
+    put_layer(&d, "model.");
+    hfw_save(&d, "model-00001-of-00002.safetensors");
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&d, "model-00002-of-00002.safetensors");
+    map_layer(map, sizeof map, "model.", "model-00001-of-00002.safetensors");
+    hfw_index(&d, "model.safetensors.index.json", map);
+    hfw_map(map, sizeof map, "lm_head.weight", "model-00002-of-00002.safetensors");
+    hfw_index(&d, "model.safetensors.index.json", map);
+    const char *const names[] = {"", "model.safetensors.index.json",
+                                 "model-00001-of-00002.safetensors",
+                                 "model-00002-of-00002.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        zt_gguf *g = zt_model_open(ctx, hfw_path(&d, names[i]));
+        ok(g && zt_gguf_n_tensors(g) == 12 && zt_gguf_find(g, "output.weight") >= 0,
+           "'%s': the shards' tensors %s", names[i], zt_ctx_error(ctx));
+        zt_gguf_close(g);
+    }
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_f32(&d, "not.in.the.map", 1, D(8), 0);
+    hfw_save(&d, "model-00002-of-00002.safetensors");
+    refused(ctx, d.path, ZT_EDATA, "a tensor that the index does not name");
+    hfw_text(&d, "model.safetensors.index.json",
+             "{\"weight_map\":{\"lm_head.weight\":\"model-00001-of-00002.safetensors\"}}");
+    refused(ctx, d.path, ZT_EDATA, "a tensor in another shard than the index says");
+    unlink(hfw_path(&d, "model.safetensors.index.json"));
+    refused(ctx, d.path, ZT_ENOTSUP, "without an index all shards count");
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&d, "model-00002-of-00002.safetensors");
+    zt_gguf *g = zt_model_open(ctx, d.path);
+    ok(g && zt_gguf_n_tensors(g) == 12, "shards without an index %s", zt_ctx_error(ctx));
+    zt_gguf_close(g);
+    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&d, "model-00001-of-00002.safetensors");
+    refused(ctx, d.path, ZT_EDATA, "a tensor in two shards");
+    unlink(hfw_path(&d, "model-00001-of-00002.safetensors"));
+    if (mkfifo(hfw_path(&d, "model-00001-of-00002.safetensors"), 0600) == 0)
+        refused(ctx, d.path, ZT_EDATA, "a shard that is a pipe");
+    hfw_end(&d);
+}
+
+/* Two models that differ in nothing but a weight are two models, and one is itself. */
+static void test_identity(zt_ctx *ctx)
+{
+    char id[3][40] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        hfw d = hfw_new();
+        hfw_text(&d, "config.json", LLAMA);
+        put_layer(&d, "model.");
+        hfw_f32(&d, "model.norm.weight", 1, D(8), (float)(i / 2));
+        hfw_save(&d, "model.safetensors");
+        zt_gguf *g = zt_model_open(ctx, d.path);
+        if (g)
+            snprintf(id[i], sizeof id[i], "%s", zt_gguf_id(g));
+        zt_gguf_close(g);
+        hfw_end(&d);
+    }
+    ok(*id[0] && strcmp(id[0], id[1]) == 0 && strcmp(id[0], id[2]) != 0,
+       "the identity follows the weights, not the folder's name");
+}
+
+static void test_unknown(zt_ctx *ctx)
+{
+    hfw d = hfw_new();
+    hfw_text(&d, "config.json", "{\"model_type\":\"dinosaur\"}");
+    hfw_text(&d, "tokenizer.json", "{}");
+    zt_gguf *g = zt_model_open(ctx, d.path);
+    zt_llm_info info = {0};
+    ok(g && zt_gguf_find(g, "x") < 0 && text_key(g, "tokenizer.huggingface.json", "{}"),
+       "an architecture that is not known has its tokenizer");
+    ok(g && plan(ctx, g, &info) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "'dinosaur'"), "%s",
+       zt_ctx_error(ctx));
+    zt_gguf_close(g);
+    zt_ctx_clear(ctx);
+    hfw_end(&d);
+}
+
+static void test_no_memory(zt_ctx *ctx)
+{
+    hfw d = hfw_new();
+    bool right = true;
+    uint64_t nth = 1;
+    zt_gguf *g = NULL;
+    hfw_text(&d, "config.json", LLAMA);
+    hfw_text(&d, "tokenizer.json", "{}");
+    put_layer(&d, "model.");
+    hfw_save(&d, "model.safetensors");
+    for (; !g && nth < 5000; nth++) {
+        zt_mem_fail(ctx, nth, false);
+        g = zt_model_open(ctx, d.path);
+        zt_mem_fail(ctx, 0, false);
+        right = right && (g || zt_ctx_status(ctx) == ZT_ENOMEM);
+        zt_ctx_clear(ctx);
+        right = right && (g || zt_mem_get(ctx).blocks == 0);
+    }
+    ok(right && g && nth > 50, "memory that runs out at any of %d places", (int)nth - 2);
+    zt_gguf_close(g);
+    hfw_end(&d);
+}
+
+int main(void)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_files,
+                                       test_shards,      test_identity,  test_unknown,
+                                       test_no_memory};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        tests[i](ctx);
+    ok(zt_mem_get(ctx).blocks == 0, "no leak");
+    zt_ctx_free(ctx);
+    return tap_done();
+}

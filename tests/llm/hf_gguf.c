@@ -1,0 +1,340 @@
+/* hf_gguf.c - Hugging Face directories as GGUF, against what llama.cpp's convert_hf_to_gguf.py
+ * makes of them (tests/llm/archs/ggufs.py): every key with its type and value, every tensor's dtype,
+ * shape and bytes. What is otherwise on purpose is one table, with the reason. And written back as
+ * a directory, each is the same GGUF again.
+ *
+ *   hf_gguf [FOLDER [ARCHS]]
+ *
+ * FOLDER: cases.tsv, CASE.txt and dress/ of ggufs.py; default: ggufs beside this program's folder.
+ * ARCHS: the directories of make.py; default: archs, likewise. */
+#include "tests/common/tap.h"
+
+#include "lib/llm/llm.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* ---- what is otherwise on purpose ------------------------------------------------------------ */
+
+typedef struct otherwise {
+    const char
+        *ends; /* of the key; behind the architecture's name and a point where it begins so */
+    const char *why;
+} otherwise;
+
+static const otherwise ours[] = {
+    {"tokenizer.huggingface.json", "the way back, and what the other keys cannot say"},
+    {"tokenizer.ggml.eos_token_ids", "GGUF's own key has room for one"},
+    {".attention.sliding_window", "windows that the model was trained with"},
+    {".attention.sliding_window_pattern", "which layers have them"},
+    {".rope.layer_pattern", "which layers rotate"},
+    {"zt.tokenizer.sentencepiece", "the whole tokenizer.model, where it is all there is"},
+    {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length"},
+};
+
+static bool on_purpose(const char *line)
+{
+    size_t n = strcspn(line, " ");
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        size_t k = strlen(ours[i].ends);
+        if (n >= k && memcmp(line + n - k, ours[i].ends, k) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+typedef struct list {
+    char *line[2000];
+    int n;
+} list;
+
+__attribute__((format(printf, 2, 3))) static void add(list *l, const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    l->line[l->n++] = strdup(text);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void list_free(list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        free(l->line[i]);
+}
+
+static const char *const kind_name[] = {"UINT8",  "INT8",    "UINT16", "INT16",  "UINT32",
+                                        "INT32",  "FLOAT32", "BOOL",   "STRING", "ARRAY",
+                                        "UINT64", "INT64",   "FLOAT64"};
+
+static void add_text(list *l, const char *key, zt_bytes t)
+{
+    if (t.n > 60 || memchr(t.data, '\n', t.n) || memchr(t.data, '\t', t.n))
+        add(l, "%s STRING %zu %016" PRIx64, key, t.n, (uint64_t)XXH3_64bits(t.data, t.n));
+    else
+        add(l, "%s STRING %.*s", key, (int)t.n, t.data);
+}
+
+static uint64_t hash_strs(const zt_gguf *g, const char *key, int64_t n)
+{
+    zt_bytes *s = malloc((size_t)(n + 1) * sizeof *s);
+    XXH3_state_t *h = XXH3_createState();
+    XXH3_64bits_reset(h);
+    if (!zt_gguf_array_strs(g, key, s, n))
+        n = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t len = s[i].n;
+        XXH3_64bits_update(h, &len, sizeof len);
+        XXH3_64bits_update(h, s[i].data, s[i].n);
+    }
+    uint64_t out = XXH3_64bits_digest(h);
+    XXH3_freeState(h);
+    free(s);
+    return out;
+}
+
+static uint64_t hash_numbers(const zt_gguf *g, const char *key, zt_gguf_kind kind, int64_t n)
+{
+    static const size_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    double *x = malloc((size_t)(n + 1) * sizeof *x);
+    char *raw = calloc((size_t)(n + 1), 8), *p = raw;
+    if (!zt_gguf_array_f64(g, key, x, n))
+        n = 0;
+    for (int64_t i = 0; i < n; i++, p += bytes[kind]) {
+        int64_t v = (int64_t)x[i];
+        float f = (float)x[i];
+        memcpy(p, kind == ZT_GGUF_F32 ? (void *)&f : (void *)&v, bytes[kind]);
+    }
+    uint64_t out = XXH3_64bits(raw, (size_t)(p - raw));
+    free(raw);
+    free(x);
+    return out;
+}
+
+static void add_key(list *l, const zt_gguf *g, int64_t i)
+{
+    zt_gguf_kind kind, elem;
+    zt_bytes name = zt_gguf_key(g, i, &kind), text;
+    int64_t n;
+    double x = 0;
+    char key[256];
+    snprintf(key, sizeof key, "%.*s", (int)name.n, name.data);
+    if (kind == ZT_GGUF_STR && zt_gguf_str(g, key, &text))
+        add_text(l, key, text);
+    else if (kind == ZT_GGUF_ARRAY && zt_gguf_array(g, key, &elem, &n))
+        add(l, "%s [%s] %" PRId64 " %016" PRIx64, key, kind_name[elem], n,
+            elem == ZT_GGUF_STR ? hash_strs(g, key, n) : hash_numbers(g, key, elem, n));
+    else if (kind == ZT_GGUF_BOOL && zt_gguf_i64(g, key, &n))
+        add(l, "%s BOOL %" PRId64, key, n);
+    else if (zt_gguf_f64(g, key, &x))
+        add(l, "%s %s %.9g", key, kind_name[kind], x);
+}
+
+/* Read in pieces of an odd number of bytes: what is given must not depend on it. */
+static void add_tensor(list *l, zt_gguf *g, int64_t i)
+{
+    zt_type t;
+    size_t bytes;
+    int64_t handle;
+    char shape[200] = "", dtype[32];
+    zt_store store = zt_gguf_store(g);
+    const char *name = zt_gguf_tensor(g, i, &t, NULL, &bytes);
+    char *data = malloc(bytes + 1);
+    bool good = store.find(store.user, name, &t, &handle) == ZT_OK;
+    for (size_t at = 0, step = 1001; good && at < bytes; at += step)
+        good = store.read(store.user, handle, at, data + at,
+                          bytes - at < step ? bytes - at : step) == ZT_OK;
+    for (int d = 0; d < t.rank; d++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), d ? "x%" PRId64 : "%" PRId64,
+                 t.dim[d]);
+    snprintf(dtype, sizeof dtype, "%s", zt_dtype_get(t.dtype)->name);
+    for (char *c = dtype; *c; c++)
+        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
+    add(l, "%s %s %s %016" PRIx64, name, dtype, shape,
+        good ? (uint64_t)XXH3_64bits(data, bytes) : 0);
+    free(data);
+}
+
+/* What the converter guesses from the directory's name is not compared. */
+static bool is_guess(const char *line)
+{
+    return strncmp(line, "general.name ", 13) == 0 || strncmp(line, "general.size_label ", 19) == 0;
+}
+
+static void list_model(list *l, zt_gguf *g)
+{
+    for (int64_t i = 0; i < zt_gguf_n_keys(g); i++) {
+        add_key(l, g, i);
+        if (is_guess(l->line[l->n - 1]))
+            free(l->line[--l->n]);
+    }
+    for (int64_t i = 0; i < zt_gguf_n_tensors(g); i++)
+        add_tensor(l, g, i);
+    qsort(l->line, (size_t)l->n, sizeof *l->line, by_text);
+}
+
+static bool list_file(list *l, const char *path)
+{
+    char line[4096];
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        add(l, "%s", line);
+    }
+    if (f)
+        fclose(f);
+    qsort(l->line, (size_t)l->n, sizeof *l->line, by_text);
+    return f != NULL;
+}
+
+/* ---- a case ---------------------------------------------------------------------------------- */
+
+/* Links to all files of a folder. */
+static void link_all(const char *from, const char *to)
+{
+    DIR *d = opendir(from);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char a[5000], b[5000];
+        snprintf(a, sizeof a, "%s/%s", from, e->d_name);
+        snprintf(b, sizeof b, "%s/%s", to, e->d_name);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && symlink(a, b) != 0)
+            diag("%s: cannot be linked", b);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void unlink_all(const char *dir)
+{
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[5000];
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (unlinkat(dirfd(d), e->d_name, 0) != 0 && e->d_name[0] != '.')
+            unlink_all(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(dir);
+}
+
+/* Lines that only one side has. */
+static int compare(const list *want, const list *got, const char *name)
+{
+    int i = 0, j = 0, wrong = 0;
+    while (i < want->n || j < got->n) {
+        int c = i == want->n ? 1 : j == got->n ? -1 : strcmp(want->line[i], got->line[j]);
+        const char *line = c < 0 ? want->line[i] : j < got->n ? got->line[j] : "";
+        if (c != 0 && !on_purpose(line)) {
+            diag("%s: %s %.200s", name, c < 0 ? "missing" : "more", line);
+            wrong++;
+        }
+        i += c <= 0;
+        j += c >= 0;
+    }
+    return wrong;
+}
+
+/* A tokenizer that was made of the keys goes along from then on. */
+static bool is_new(const char *line)
+{
+    return strncmp(line, "tokenizer.huggingface.json ", 27) == 0;
+}
+
+/* Written as a directory, read again: the same keys and tensors. */
+static void check_back(zt_ctx *ctx, zt_gguf *g, const list *before, const char *tmp,
+                       const char *name)
+{
+    char dir[5000];
+    int wrong = 0, i = 0, j = 0;
+    list after = {.n = 0};
+    snprintf(dir, sizeof dir, "%s/back", tmp);
+    zt_hf_opts o = {.dtype = ZT_DTYPE_COUNT};
+    zt_gguf *again = zt_hf_write(ctx, g, dir, &o) == ZT_OK ? zt_model_open_whole(ctx, dir) : NULL;
+    if (again)
+        list_model(&after, again);
+    else
+        diag("%s: %s", name, zt_ctx_error(ctx));
+    while (i < before->n || j < after.n) {
+        int c = i == before->n ? 1 : j == after.n ? -1 : strcmp(before->line[i], after.line[j]);
+        const char *line = c < 0 ? before->line[i] : j < after.n ? after.line[j] : "";
+        if (c != 0 && !(c > 0 && is_new(line))) {
+            diag("%s: %s %.200s", name, c < 0 ? "gone" : "new", line);
+            wrong++;
+        }
+        i += c <= 0;
+        j += c >= 0;
+    }
+    ok(again && wrong == 0, "%s: there and back again", name);
+    zt_gguf_close(again);
+    list_free(&after);
+}
+
+static void check_case(const char *root, const char *archs, const char *arch, const char *dress)
+{
+    char tmp[] = "/tmp/zt-hf-gguf-XXXXXX", path[5000], name[300];
+    list want = {.n = 0}, got = {.n = 0};
+    zt_ctx *ctx = zt_ctx_new();
+    snprintf(name, sizeof name, "%s-%s", arch, dress);
+    if (!mkdtemp(tmp)) {
+        ok(false, "%s: no directory in /tmp", name);
+        return;
+    }
+    snprintf(path, sizeof path, "%s/%s", archs, arch);
+    link_all(path, tmp);
+    snprintf(path, sizeof path, "%s/dress/%s", root, dress);
+    link_all(path, tmp);
+    snprintf(path, sizeof path, "%s/%s.txt", root, name);
+    zt_gguf *g = zt_model_open_whole(ctx, tmp);
+    if (g)
+        list_model(&got, g);
+    else
+        diag("%s: %s", name, zt_ctx_error(ctx));
+    bool there = list_file(&want, path) && g;
+    ok(there && compare(&want, &got, name) == 0, "%s in %s: the converter's keys and tensors", arch,
+       dress);
+    if (g)
+        check_back(ctx, g, &got, tmp, name);
+    zt_gguf_close(g);
+    ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", name);
+    zt_ctx_free(ctx);
+    list_free(&want);
+    list_free(&got);
+    unlink_all(tmp);
+}
+
+int main(int argc, char **argv)
+{
+    char root[4200], archs[4200], path[4400], line[512], *own = realpath("/proc/self/exe", NULL);
+    const char *build = own ? dirname(dirname(own)) : ".";
+    snprintf(root, sizeof root, argc > 1 ? "%s" : "%s/ggufs", argc > 1 ? argv[1] : build);
+    snprintf(archs, sizeof archs, argc > 2 ? "%s" : "%s/archs", argc > 2 ? argv[2] : build);
+    snprintf(path, sizeof path, "%s/cases.tsv", root);
+    FILE *f = fopen(path, "r");
+    int cases = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        char arch[128], dress[128];
+        if (sscanf(line, "%127s %127s", arch, dress) == 2) {
+            check_case(root, archs, arch, dress);
+            cases++;
+        }
+    }
+    if (f)
+        fclose(f);
+    ok(cases > 0, "%d cases in %s", cases, root);
+    free(own);
+    return tap_done();
+}

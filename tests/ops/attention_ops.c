@@ -1,0 +1,332 @@
+/* attention_ops.c - scaled dot-product attention and the fused rows beside it: what they refuse and in
+ * which words, values known by hand, rows that see nothing, memory that is linear in length. */
+#include "lib/run/run.h"
+#include "tests/common/one_op.h"
+#include "tests/common/refusal.h"
+
+#include <math.h>
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+#define SDPA(...) &(const zt_sdpa_attrs){__VA_ARGS__}
+#define QKV       "f32 1 4 3 8", "f32 1 2 5 8", "f32 1 2 5 6"
+
+static const zt_qk_norm_rope_attrs five_heads = {1e-5, 5, {"halves"}};
+static const zt_scaled_softmax_attrs axis2 = {1, 2}, endless = {INFINITY, -1};
+
+static const refusal refusals[] = {
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "q has 3 dimensions, not 4", {"f32 4 3 8", "f32 1 2", "f32 1"}},
+    {ZT_OP_sdpa,
+     NULL,
+     ZT_ESHAPE,
+     "k is f16, not f32",
+     {"f32 1 4 3 8", "f16 1 2 5 8", "f32 1 2 5 8"}},
+    {ZT_OP_sdpa,
+     NULL,
+     ZT_ESHAPE,
+     "q, k and v are batches of 1, 2 and 1",
+     {"f32 1 4 3 8", "f32 2 2 5 8", "f32 1 2 5 8"}},
+    {ZT_OP_sdpa,
+     NULL,
+     ZT_ESHAPE,
+     "k has 9 columns, q 8",
+     {"f32 1 4 3 8", "f32 1 2 5 9", "f32 1 2 5 8"}},
+    {ZT_OP_sdpa,
+     NULL,
+     ZT_ESHAPE,
+     "k and v differ in more than their columns",
+     {"f32 1 4 3 8", "f32 1 2 5 8", "f32 1 2 6 8"}},
+    {ZT_OP_sdpa,
+     NULL,
+     ZT_ESHAPE,
+     "4 query heads do not share 3 key heads evenly",
+     {"f32 1 4 3 8", "f32 1 3 5 8", "f32 1 3 5 8"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "mask is neither bool nor of q's dtype", {QKV, "i32 3 5"}},
+    {ZT_OP_sdpa,
+     NULL,
+     ZT_ESHAPE,
+     "mask does not broadcast to 1 x 4 heads x 3 queries x 5 keys",
+     {QKV, "bool 3 4"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "len is not i32[1]", {QKV, NULL, "i32 2"}},
+    {ZT_OP_sdpa,
+     SDPA(0, 2, {"start"}, 0, -1, -1, 0, {"bhsd"}),
+     ZT_EUSAGE,
+     "causal is 2, not 0 or 1",
+     {QKV}},
+    {ZT_OP_sdpa,
+     SDPA(0, 0, {"middle"}, 0, -1, -1, 0, {"bhsd"}),
+     ZT_EUSAGE,
+     "align is 'middle'",
+     {QKV}},
+    {ZT_OP_sdpa,
+     SDPA(0, 0, {"end"}, 0, -1, -1, 0, {"sbhd"}),
+     ZT_EUSAGE,
+     "layout is 'sbhd'",
+     {QKV}},
+    {ZT_OP_sdpa,
+     SDPA(NAN, 0, {"end"}, 0, -1, -1, 0, {"bhsd"}),
+     ZT_EUSAGE,
+     "scale is nan",
+     {QKV}},
+    {ZT_OP_sdpa,
+     SDPA(0, 0, {"end"}, 0, -2, -1, 0, {"bhsd"}),
+     ZT_EUSAGE,
+     "left is -2 and right -1",
+     {QKV}},
+    {ZT_OP_sdpa,
+     SDPA(0, 0, {"end"}, INT64_MAX, 0, 0, 0, {"bhsd"}),
+     ZT_EUSAGE,
+     "offset is 9223372036854775807",
+     {QKV}},
+    {ZT_OP_sdpa,
+     SDPA(0, 0, {"end"}, 0, 0, 0, -1, {"bhsd"}),
+     ZT_EUSAGE,
+     "softcap is -1",
+     {QKV}},
+    {ZT_OP_sdpa_grad,
+     NULL,
+     ZT_ESHAPE,
+     "dy is not of the output's type",
+     {QKV, "f32 1 4 3 8", "f32 1 4 3", "f32 1 4 3"}},
+    {ZT_OP_sdpa_grad,
+     NULL,
+     ZT_ESHAPE,
+     "lse and delta are not f32 [1,4,3]",
+     {QKV, "f32 1 4 3 6", "f32 1 4 3", "f64 1 4 3"}},
+    {ZT_OP_qk_norm_rope,
+     &five_heads,
+     ZT_EUSAGE,
+     "q_heads is 5 of 4 heads",
+     {"f32 4 8", "f32 8", "f32 8", "f32 4", "f32 4"}},
+    {ZT_OP_qk_norm_rope,
+     NULL,
+     ZT_ESHAPE,
+     "wq and wk have 8 and 7 entries for 8 columns",
+     {"f32 4 8", "f32 8", "f32 7", "f32 4", "f32 4"}},
+    {ZT_OP_qk_norm_rope,
+     NULL,
+     ZT_ESHAPE,
+     "cos and sin are not alike",
+     {"f32 4 8", "f32 8", "f32 8", "f32 4", "f32 3"}},
+    {ZT_OP_qk_norm_rope,
+     NULL,
+     ZT_ESHAPE,
+     "cos has 3 rows along axis 0, x 2",
+     {"f32 2 4 8", "f32 8", "f32 8", "f32 3 4", "f32 3 4"}},
+    {ZT_OP_qk_norm_rope,
+     NULL,
+     ZT_ESHAPE,
+     "5 pairs are more than 8 columns have",
+     {"f32 4 8", "f32 8", "f32 8", "f32 5", "f32 5"}},
+    {ZT_OP_scaled_softmax, &axis2, ZT_ESHAPE, "axis 2 of 2 dimensions", {"f32 2 3"}},
+    {ZT_OP_scaled_softmax, &endless, ZT_EUSAGE, "scale is inf", {"f32 2 3"}},
+    {ZT_OP_scaled_softmax, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
+    {ZT_OP_rms_norm, NULL, ZT_ESHAPE, "g is f32, not f16", {"f16 2 8", "f32 8"}},
+    {ZT_OP_add_rms_norm,
+     NULL,
+     ZT_ESHAPE,
+     "residual is not of x's type",
+     {"f16 2 8", "f16 2 7", "f16 8"}},
+};
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Keys are all alike, so that y is the mean of the values that a query sees: value j is 2^j. */
+typedef struct mean_case {
+    const char *what;
+    zt_sdpa_attrs a;
+    const unsigned char *mask; /* [3,4], or NULL */
+    int32_t len;               /* -1: absent */
+    double want[3];            /* sums of the values seen; 0: none */
+    int n[3];                  /* how many */
+} mean_case;
+
+static const unsigned char some[12] = {1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1};
+
+static const mean_case means[] = {
+    {"all", {0, 0, {"start"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {15, 15, 15}, {4, 4, 4}},
+    {"causal from the start", {0, 1, {"start"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {1, 3, 7},
+     {1, 2, 3}},
+    {"causal from the end", {0, 1, {"end"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {3, 7, 15},
+     {2, 3, 4}},
+    {"a window", {0, 0, {"start"}, 0, 1, 1, 0, {"bhsd"}}, NULL, -1, {3, 7, 14}, {2, 3, 3}},
+    {"an offset", {0, 1, {"start"}, -2, -1, -1, 0, {"bhsd"}}, NULL, -1, {0, 0, 1}, {0, 0, 1}},
+    {"a length", {0, 1, {"end"}, 0, -1, -1, 0, {"bhsd"}}, NULL, 2, {0, 1, 3}, {0, 1, 2}},
+    {"a mask", {0, 0, {"start"}, 0, -1, -1, 0, {"bhsd"}}, some, -1, {9, 0, 14}, {2, 0, 3}},
+    {"a mask and causal", {0, 1, {"start"}, 0, -1, -1, 0, {"bhsd"}}, some, 4, {1, 0, 6},
+     {1, 0, 2}},
+};
+
+static bool is_mean(zt_engine *e, const mean_case *m)
+{
+    zt_type q = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 3, 2});
+    zt_type k = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 4, 2});
+    zt_type v = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 4, 1});
+    zt_type mask = zt_type_make(ZT_BOOL, 2, (int64_t[]){3, 4});
+    zt_type len = zt_type_make(ZT_I32, 1, (int64_t[]){1});
+    float qs[6] = {1, 2, 3, 4, 5, 6}, ks[8] = {0}, vs[4] = {1, 2, 4, 8}, y[3], lse[3];
+    oneop o = {.op = ZT_OP_sdpa, .attrs = &m->a, .in = {&q, &k, &v}, .data = {qs, ks, vs}};
+    o.in[3] = m->mask ? &mask : NULL;
+    o.data[3] = m->mask;
+    o.in[4] = m->len >= 0 ? &len : NULL;
+    o.data[4] = &m->len;
+    o.result[0] = y;
+    o.result[1] = lse;
+    bool good = zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) == ZT_OK && !oneop_run(e, &o);
+    for (int i = 0; i < 3 && good; i++) {
+        double want = m->n[i] ? m->want[i] / m->n[i] : 0;
+        good = fabs((double)y[i] - want) < 1e-6 &&
+               (m->n[i] ? fabs((double)lse[i] - log(m->n[i])) < 1e-6 : lse[i] == -INFINITY);
+    }
+    return good;
+}
+
+/* A NaN is a row's own, not hidden, and not its neighbours'. */
+static bool keeps_nan(zt_engine *e)
+{
+    zt_type q = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 3, 1});
+    float qs[3] = {1, NAN, 2}, ks[3] = {1, 2, 3}, y[3];
+    zt_sdpa_attrs a = zt_sdpa_defaults();
+    oneop o = {.op = ZT_OP_sdpa, .attrs = &a, .in = {&q, &q, &q}, .data = {qs, ks, ks}};
+    o.result[0] = y;
+    return zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) == ZT_OK && !oneop_run(e, &o) &&
+           isnan(y[1]) && isfinite(y[0]) && isfinite(y[2]);
+}
+
+/* What a row does not see may be anything, keys and values, by causality or by either mask; and
+ * gradients of what is seen do not have it: causally those of the queries before. */
+enum { N = 200, D = 40 }; /* over a tile, beside whole registers */
+
+typedef struct hiding {
+    float q[N][D], k[N][D], v[N][D], dy[N][D], added[N], lse[N], delta[N];
+    float y[2][N][D], dq[2][N][D], dk[2][N][D], dv[2][N][D];
+    uint8_t seen[N];
+} hiding;
+
+static void fill_hiding(hiding *h)
+{
+    for (int i = 0; i < N; i++) {
+        bool hidden = i == 150 || i == 199;
+        h->seen[i] = !hidden;
+        h->added[i] = hidden ? -INFINITY : 0;
+        for (int d = 0; d < D; d++) {
+            h->q[i][d] = sinf((float)(i * D + d));
+            h->k[i][d] = cosf((float)(3 * i + d));
+            h->v[i][d] = sinf((float)(7 * i - d));
+            h->dy[i][d] = cosf((float)(5 * i - 2 * d));
+        }
+    }
+}
+
+static bool run_hiding(zt_engine *e, hiding *h, const zt_sdpa_attrs *a, zt_dtype mask, int run)
+{
+    const int64_t four[] = {1, 1, N, D}, n = N;
+    zt_type t = zt_type_make(ZT_F32, 4, four), stat = zt_type_make(ZT_F32, 3, four);
+    zt_type m = zt_type_make(mask, 1, &n);
+    void *is = a->causal ? NULL : mask == ZT_BOOL ? (void *)h->seen : (void *)h->added;
+    oneop o = {.op = ZT_OP_sdpa, .attrs = a, .in = {&t, &t, &t, is ? &m : NULL},
+               .data = {h->q, h->k, h->v, is}};
+    oneop g = {.op = ZT_OP_sdpa_grad, .attrs = a,
+               .in = {&t, &t, &t, &t, &stat, &stat, is ? &m : NULL},
+               .data = {h->q, h->k, h->v, h->dy, h->lse, h->delta, is}};
+    o.result[0] = h->y[run];
+    o.result[1] = h->lse;
+    g.result[0] = h->dq[run];
+    g.result[1] = h->dk[run];
+    g.result[2] = h->dv[run];
+    return zt_op_infer(NULL, o.op, a, o.in, o.out) == ZT_OK && !oneop_run(e, &o) &&
+           zt_op_infer(NULL, g.op, a, g.in, g.out) == ZT_OK && !oneop_run(e, &g);
+}
+
+static bool row_is(const float (*x)[N][D], int row)
+{
+    return isfinite(x[0][row][0]) && !memcmp(x[0][row], x[1][row], sizeof x[0][row]);
+}
+
+static bool hides(zt_engine *e, bool causal, zt_dtype mask)
+{
+    static hiding h;
+    zt_sdpa_attrs a = zt_sdpa_defaults();
+    bool good = true;
+    a.causal = causal;
+    fill_hiding(&h);
+    for (int run = 0; run < 2; run++) {
+        for (int d = 0; d < D && run; d++) {
+            h.k[150][d] = h.k[199][d] = NAN;
+            h.v[150][d] = d % 2 ? NAN : INFINITY;
+            h.v[199][d] = -INFINITY;
+        }
+        good = good && run_hiding(e, &h, &a, mask, run);
+    }
+    for (int i = 0; i < (causal ? 150 : N); i++) good = good && row_is(h.y, i) && row_is(h.dq, i);
+    for (int i = 0; i < N && !causal; i++) good = good && row_is(h.dk, i) && row_is(h.dv, i);
+    return good && (!causal || (isnan(h.y[1][150][0]) && isnan(h.dq[1][150][0])));
+}
+
+/* ---- memory and trouble ---------------------------------------------------------------------- */
+
+/* Peak bytes of a step over n tokens, with its gradient. */
+static size_t peak_of(int64_t n, int32_t len, const char **error)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
+    zt_prog *p = zt_prog_new(ctx);
+    static const char *const names[] = {"q", "k", "v"};
+    static char says[200];
+    const int64_t dim[] = {1, 1, n, 16}, one = 1;
+    zt_sdpa_attrs a = zt_sdpa_defaults();
+    a.causal = 1;
+    int wrt[3], lens = zt_prog_in(p, "len", ZT_I32, 1, &one);
+    for (int k = 0; k < 3; k++) wrt[k] = zt_prog_in(p, names[k], ZT_F32, 4, dim);
+    int y = zt_program_sdpa(p, NULL, wrt[0], wrt[1], wrt[2], ZT_NONE, lens, &a, NULL);
+    zt_prog_out(p, "y", y);
+    zt_prog *g = zt_prog_grad(ctx, p, wrt, 3, &(zt_grad_opts){.seeds = true});
+    zt_session *s = g ? zt_session_open(e, g, NULL, NULL) : NULL;
+    float *x = calloc((size_t)n * 16, sizeof *x), *out = calloc((size_t)n * 16, sizeof *out);
+    const void *in[] = {&len, x, x, x, x};
+    void *outs[] = {out, out, out, out};
+    if (s) zt_session_step(s, NULL, 0, in, outs);
+    snprintf(says, sizeof says, "%s", zt_ctx_error(ctx));
+    *error = says;
+    zt_session_close(s);
+    zt_prog_free(g);
+    zt_prog_free(p);
+    size_t peak = zt_mem_get(ctx).peak;
+    zt_engine_close(e);
+    zt_ctx_free(ctx);
+    free(x);
+    free(out);
+    return peak;
+}
+
+static void memory_is_linear(void)
+{
+    const char *error;
+    double one = (double)peak_of(2048, 2048, &error), two = (double)peak_of(4096, 4096, &error);
+    ok(!*error && two < 2.2 * one, "twice the length takes twice the memory, forward and back");
+    if (*error) diag("%s", error);
+    peak_of(64, 65, &error);
+    ok(strstr(error, "length") != NULL, "a length past the keys is an error");
+    if (!strstr(error, "length")) diag("%s", error);
+}
+
+int main(void)
+{
+    zt_ctx *ctx = zt_ctx_new();
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) refused(&refusals[i]);
+    for (int k = 0; k < 2; k++) {
+        const char *name = k ? "cpu" : "ref";
+        zt_engine *e = zt_engine_open(ctx, name, &(zt_engine_opts){.threads = 2});
+        for (size_t i = 0; i < sizeof means / sizeof means[0]; i++)
+            ok(is_mean(e, &means[i]), "%s: the mean of what is seen: %s", name, means[i].what);
+        ok(keeps_nan(e), "%s: a row of NaN stays one", name);
+        ok(hides(e, true, ZT_BOOL), "%s: what is causally hidden may be NaN", name);
+        ok(hides(e, false, ZT_BOOL), "%s: what a mask of bools hides may be NaN", name);
+        ok(hides(e, false, ZT_F32), "%s: what a mask of -infinity hides may be NaN", name);
+        zt_engine_close(e);
+    }
+    memory_is_linear();
+    ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
+    zt_ctx_free(ctx);
+    return tap_done();
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bats
+# The contract of the ops: tests/ops/contract.txt, one fact a line, against the table; zt-ops(7), made from it.
+
+load ../common/helper
+
+setup() {
+    man=$(dirname "$bin")/man
+    [ -x "$man/mkops" ] || skip "no $man/mkops"
+    cd "$BATS_TEST_TMPDIR" || exit
+    "$man/mkops" --list | LC_ALL=C sort >table
+}
+
+@test "what has been promised of an op is still so" {
+    [ "$(wc -l <"$repo/tests/ops/contract.txt")" -gt 300 ]
+    LC_ALL=C comm -23 "$repo/tests/ops/contract.txt" table >gone
+    if [ -s gone ]; then
+        echo "The table no longer says this. A new meaning is a new op, or an attribute whose default keeps the old:"
+        cat gone
+        false
+    fi
+}
+
+@test "what the table says is in the list" {
+    LC_ALL=C comm -13 "$repo/tests/ops/contract.txt" table >new
+    if [ -s new ]; then
+        echo "Not in tests/ops/contract.txt yet: 'make contract' adds it, and then it is promised."
+        cat new
+        false
+    fi
+}
+
+@test "the list is sorted, and no fact stands twice" {
+    LC_ALL=C sort -u "$repo/tests/ops/contract.txt" | cmp - "$repo/tests/ops/contract.txt"
+}
+
+@test "a changed fact is found" {
+    sed -n '1p' table >first
+    read -r op _ <first
+    sed 's/ f64 / i64 /' table | LC_ALL=C sort >changed
+    [ -n "$(LC_ALL=C comm -23 table changed)" ]
+    grep -v "^$op " table >removed
+    LC_ALL=C comm -23 table removed | grep -q "^$op "
+}
+
+@test "no two ops have one meaning's words" {
+    awk '/^\.It Xo/{on = 1} /^\.Xc/{getline; print}' "$man/zt-ops.7" | sort | uniq -d >twice
+    cat twice
+    [ ! -s twice ]
+}
+
+@test "zt-ops(7) holds every op once, and mandoc finds no fault" {
+    [ "$(grep -c '^\.It Xo' "$man/zt-ops.7")" -eq "$(cut -d' ' -f1 table | sort -u | wc -l)" ]
+    for op in $(cut -d' ' -f1 table | sort -u); do grep -qx ".Ic $op" "$man/zt-ops.7"; done
+    command -v mandoc >/dev/null || skip "no mandoc"
+    mandoc -T lint -W warning "$man/zt-ops.7"
+}
+
+@test "decision records are numbered in a row, and say what, why and when" {
+    n=0
+    for f in "$repo"/docs/decisions/*.md; do
+        n=$((n + 1))
+        [[ $(basename "$f") == "$(printf '%04d' "$n")"-*.md ]]
+        for part in Decided Before Now Why; do grep -q "^$part" "$f" || { echo "$f: $part"; false; }; done
+    done
+    [ "$n" -ge 1 ]
+}

@@ -1,0 +1,238 @@
+/* custom_op.c - functions of the caller's as ops: by name and without one, run, recorded,
+ * differentiated, printed and parsed; what is refused. */
+#include "lib/run/run.h"
+#include "tests/common/tap.h"
+
+#include <math.h>
+#include <string.h>
+
+static zt_ctx *ctx;
+
+static zt_tensor *row(int n, const float *x)
+{
+    zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){n});
+    zt_tensor *y = zt_tensor_new(ctx, &t);
+    memcpy(zt_tensor_data(y), x, (size_t)n * sizeof *x);
+    return y;
+}
+
+static bool holds(const zt_tensor *t, int n, const float *want)
+{
+    const float *x = t ? zt_tensor_data(t) : NULL;
+    for (int i = 0; i < n && x; i++)
+        if (!(fabsf(x[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])))) return false;
+    return x != NULL;
+}
+
+static void said(zt_status status, const char *words)
+{
+    bool good = zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words);
+    if (!ok(good, "refused: %s", words))
+        diag("status %d: %s", (int)zt_ctx_status(ctx), zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+}
+
+/* ---- functions of one number ----------------------------------------------------------------- */
+
+static double power(double x, void *user) { return pow(x, *(const int *)user); }
+static double slope(double x, void *user)
+{
+    int n = *(const int *)user;
+    return n * pow(x, n - 1);
+}
+
+static int three = 3;
+static const zt_func slope3 = {.name = "slope3", .user = &three, .unary = slope},
+                     power3 = {.name = "power3", .user = &three, .unary = power,
+                               .derivative = &slope3},
+                     nameless = {.user = &three, .unary = power};
+
+static zt_tensor *apply(zt_run *r, const zt_func *f, zt_tensor *x)
+{
+    return zt_apply(r, f, (zt_tensor *[]){x}, NULL);
+}
+
+static void unary(zt_run *r)
+{
+    zt_tensor *x = row(3, (float[]){1, 2, -3});
+    ok(holds(apply(r, &power3, x), 3, (float[]){1, 8, -27}), "a function with its user's number");
+    zt_grad_require(r, x, true);
+    zt_record_begin(r);
+    ok(zt_backward(r, apply(r, &power3, x), NULL) == ZT_OK &&
+           holds(zt_grad_of(r, x), 3, (float[]){3, 12, 27}), "its gradient by its derivative");
+    zt_grad_zero(r, x);
+    zt_backward(r, apply(r, &slope3, x), NULL);
+    said(ZT_ENOTSUP, "op call has no gradient: function 'slope3' has none");
+    zt_backward(r, apply(r, &nameless, x), NULL);
+    said(ZT_ENOTSUP, "function 'without a name' has none");
+    zt_prog_free(zt_record_end(r, NULL, 0));
+    zt_type ti = zt_type_make(ZT_I32, 1, (int64_t[]){3});
+    zt_tensor *ints = zt_tensor_new(ctx, &ti);
+    apply(r, &power3, ints);
+    said(ZT_ESHAPE, "op call: a is i32");
+    zt_run_op(r, ZT_OP_call, NULL, (zt_tensor *[ZT_MAX_IN]){x}, (zt_tensor *[ZT_MAX_OUT]){0});
+    said(ZT_EUSAGE, "no function is given");
+    zt_tensor_unref(ints);
+    zt_grad_require(r, x, false);
+    zt_tensor_unref(x);
+}
+
+/* ---- functions of values --------------------------------------------------------------------- */
+
+/* y[n] = a[n] s + b[n], s a scalar: the gradient in a and b as ops,
+ * in s by a function that computes. */
+static zt_status affine_infer(zt_ctx *c, void *user, const zt_type *const in[], zt_type out[])
+{
+    (void)user, (void)out;
+    if (in[2]->rank) return zt_fail(c, ZT_ESHAPE, "s has %d dimensions", in[2]->rank);
+    return zt_type_equal(in[0], in[1]) ? ZT_OK : zt_fail(c, ZT_ESHAPE, "a and b differ");
+}
+
+static void affine_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)user;
+    for (int64_t i = 0; i < zt_type_count(in[0].type); i++) {
+        out[0].f[i] = in[0].f[i] * in[2].f[0] + in[1].f[i];
+        if (!isfinite(out[0].f[i])) *t = (zt_runtime_error){"affine is not finite", 0, -1};
+    }
+}
+
+static zt_status dot_infer(zt_ctx *c, void *user, const zt_type *const in[], zt_type out[])
+{
+    (void)c, (void)user;
+    out[0] = zt_type_make(in[0]->dtype, 0, NULL);
+    return ZT_OK;
+}
+
+static void dot_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)user, (void)t;
+    out[0].f[0] = 0;
+    for (int64_t i = 0; i < zt_type_count(in[0].type); i++) out[0].f[0] += in[0].f[i] * in[1].f[i];
+}
+
+static const zt_func dot = {
+    .name = "dot", .n_in = 2, .n_out = 1, .infer = dot_infer, .run = dot_run};
+
+static void affine_vjp(zt_vjp *v, void *user)
+{
+    (void)user;
+    v->dx[0] = zt_build_mul(v->e, v->dy[0], v->in[2]);
+    v->dx[1] = v->dy[0];
+    if (v->want[2])
+        v->dx[2] = zt_build_call(v->e, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE,
+                             &(zt_call_attrs){&dot}, NULL, NULL);
+}
+
+static const zt_func affine = {.name = "affine", .n_in = 3, .n_out = 1, .infer = affine_infer,
+                               .run = affine_run, .vjp = affine_vjp};
+
+static void values(zt_run *r)
+{
+    zt_type ts = zt_type_make(ZT_F32, 0, NULL);
+    zt_tensor *a = row(2, (float[]){1, 2}), *b = row(2, (float[]){10, 20});
+    zt_tensor *s = zt_tensor_new(ctx, &ts);
+    *(float *)zt_tensor_data(s) = 3;
+    zt_tensor *in[] = {a, b, s};
+    for (int k = 0; k < 3; k++) zt_grad_require(r, in[k], true);
+    zt_record_begin(r);
+    zt_tensor *y = zt_eager_square(r, zt_apply(r, &affine, in, NULL));
+    ok(holds(y, 2, (float[]){169, 676}), "an op of the caller's: %s", zt_ctx_error(ctx));
+    ok(zt_backward(r, y, NULL) == ZT_OK && holds(zt_grad_of(r, a), 2, (float[]){78, 156}) &&
+           holds(zt_grad_of(r, b), 2, (float[]){26, 52}) &&
+           holds(zt_grad_of(r, s), 1, (float[]){130}),
+       "its gradient, as ops and computed: %s", zt_ctx_error(ctx));
+    zt_apply(r, &affine, (zt_tensor *[]){a, b, b}, NULL);
+    said(ZT_ESHAPE, "op call: s has 1 dimensions");
+    zt_eager_call(r, a, b, NULL, NULL, NULL, NULL, &(zt_call_attrs){&affine}, NULL, NULL);
+    said(ZT_EUSAGE, "function 'affine' takes 3 inputs, not 2");
+    *(float *)zt_tensor_data(s) = INFINITY;
+    zt_apply(r, &affine, in, NULL);
+    said(ZT_EDATA, "affine is not finite");
+    zt_prog_free(zt_record_end(r, NULL, 0));
+    for (int k = 0; k < 3; k++) {
+        zt_grad_require(r, in[k], false);
+        zt_tensor_unref(in[k]);
+    }
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static zt_prog *recorded(zt_run *r, const zt_func *f)
+{
+    zt_tensor *x = row(2, (float[]){2, 3});
+    zt_record_begin(r);
+    zt_tensor *y = apply(r, f, x);
+    zt_prog *p = zt_record_end(r, &y, 1);
+    zt_tensor_unref(x);
+    return p;
+}
+
+static bool runs(zt_engine *e, const zt_prog *p)
+{
+    float x[2] = {2, 3}, y[2] = {0};
+    zt_session *s = zt_session_open(e, p, NULL, NULL);
+    bool good = s && !zt_session_step(s, NULL, 0, (const void *[]){x}, (void *[]){y});
+    zt_session_close(s);
+    return good && y[0] == 8 && y[1] == 27;
+}
+
+static void text(zt_engine *e, zt_run *r)
+{
+    zt_str s;
+    zt_str_init(&s, ctx);
+    zt_prog *p = recorded(r, &power3);
+    ok(p && !zt_prog_has_opaque(p) && zt_prog_print(p, &s) == ZT_OK &&
+           strstr(s.data, "= call in0 fn=\"power3\"\n"), "a named function has text");
+    ok(runs(e, p), "and replays");
+    zt_prog *q = zt_prog_parse(ctx, "t.zt", s.data, s.len);
+    ok(!q, "text of a function that is not registered");
+    said(ZT_EDATA, "attribute 'fn' names no registered function: 'power3'");
+    ok(zt_func_register(ctx, &power3) == ZT_OK && zt_func_register(ctx, &power3) == ZT_OK &&
+           zt_func_find(ctx, "power3") == &power3, "registered");
+    q = zt_prog_parse(ctx, "t.zt", s.data, s.len);
+    ok(q && runs(e, q), "then it is read, and replays: %s", zt_ctx_error(ctx));
+    zt_prog_free(q);
+    zt_prog_free(p);
+    zt_func other = slope3;
+    other.name = "power3";
+    zt_func_register(ctx, &other);
+    said(ZT_EUSAGE, "'power3' is registered already");
+    zt_func_register(ctx, &nameless);
+    said(ZT_EUSAGE, "without a name cannot be registered");
+    zt_func_register(ctx, &(zt_func){.name = "nothing", .n_in = 1, .n_out = 1});
+    said(ZT_EUSAGE, "'nothing' has no code");
+    zt_func_forget(ctx, &other);
+    ok(zt_func_find(ctx, "power3") == &power3, "another of that name forgets nothing");
+    zt_func_forget(ctx, &power3);
+    ok(!zt_func_find(ctx, "power3"), "forgotten");
+    p = recorded(r, &nameless);
+    ok(p && zt_prog_has_opaque(p) && runs(e, p), "an opaque program replays");
+    zt_str_clear(&s);
+    ok(zt_prog_print(p, &s) == ZT_OK && strstr(s.data, "= call in0 fn=opaque\n"),
+       "its text is marked");
+    ok(!zt_prog_parse(ctx, "t.zt", s.data, s.len), "and does not run elsewhere");
+    said(ZT_EDATA, "op call: its function has no name");
+    zt_prog_free(p);
+    zt_str_fini(&s);
+}
+
+int main(void)
+{
+    static const char *const engine[] = {"ref", "cpu"};
+    ctx = zt_ctx_new();
+    for (int i = 0; i < 2; i++) {
+        zt_engine *e = zt_engine_open(ctx, engine[i], &(zt_engine_opts){.threads = 2});
+        zt_run *r = zt_run_new(e, false);
+        diag("%s", engine[i]);
+        unary(r);
+        values(r);
+        text(e, r);
+        zt_run_free(r);
+        zt_engine_close(e);
+        ok(zt_mem_get(ctx).blocks == 0, "nothing is left");
+    }
+    zt_func_register(ctx, &affine); /* a context may go with functions registered */
+    zt_ctx_free(ctx);
+    return tap_done();
+}

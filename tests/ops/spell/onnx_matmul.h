@@ -1,0 +1,338 @@
+/* onnx_matmul.h - how the ops of golden/ops/onnx are spelled in zt:
+ * products of matrices, einsum. */
+#ifndef ZT_SPELL_ONNX_MATMUL_H
+#define ZT_SPELL_ONNX_MATMUL_H
+
+#include "tests/ops/spell/spell.h"
+
+SPELL_FN int to_dtype(const call *c, int x, const char *dtype)
+{
+    zt_cast_attrs a = zt_cast_defaults();
+    snprintf(a.to.s, sizeof a.to.s, "%s", dtype);
+    return zt_program_cast(c->p, NULL, x, &a);
+}
+
+/* The dtype that output o shall have, in our words. */
+SPELL_FN const char *dtype_wanted(const call *c, int o)
+{
+    const logical *l = logical_named(c->out_dtype[o]);
+    return l ? l->zt : "?";
+}
+
+/* Products are rows of floats: integers go by way of f64, exact to 2^53. */
+SPELL_FN int as_factor(const call *c, int i)
+{
+    return zt_dtype_is_float(c->type[i].dtype) ? c->in[i] : to_dtype(c, c->in[i], "f64");
+}
+
+SPELL_FN int as_wanted(const call *c, int y)
+{
+    return zt_dtype_is_float(c->type[0].dtype) ? y : to_dtype(c, y, dtype_wanted(c, 0));
+}
+
+/* ---- MatMul, Gemm ---------------------------------------------------------------------------- */
+
+/* numpy's matmul of factors a and b of types ta and tb: a vector is one row, or one column. */
+SPELL_FN int matmul_of(const call *c, int a, const zt_type *ta, int b, const zt_type *tb)
+{
+    const zt_matmul_attrs plain = {0, 0};
+    int64_t dim[ZT_MAX_RANK];
+    if (ta->rank == 1) a = reshaped(c, a, 2, (int64_t[]){1, ta->dim[0]});
+    if (tb->rank == 1) b = reshaped(c, b, 2, (int64_t[]){tb->dim[0], 1});
+    int y = zt_program_matmul(c->p, NULL, a, b, &plain);
+    if (ta->rank > 1 && tb->rank > 1) return y;
+    const zt_type *most = ta->rank > 1 ? ta : tb;
+    int rank = 0;
+    for (int d = 0; d < most->rank - 2; d++) dim[rank++] = most->dim[d];
+    if (ta->rank > 1) dim[rank++] = ta->dim[ta->rank - 2];
+    if (tb->rank > 1) dim[rank++] = tb->dim[tb->rank - 1];
+    return reshaped(c, y, rank, dim);
+}
+
+SPELL_FN int build_matmul(const call *c)
+{
+    return as_wanted(c, matmul_of(c, as_factor(c, 0), &c->type[0], as_factor(c, 1), &c->type[1]));
+}
+
+SPELL_FN int scaled(const call *c, int x, double by)
+{
+    return by == 1 ? x : zt_program_scale(c->p, NULL, x, &(zt_scale_attrs){by});
+}
+
+SPELL_FN int build_gemm(const call *c)
+{
+    const zt_matmul_attrs at = {int_or(c, "transA", 0) != 0, int_or(c, "transB", 0) != 0};
+    int y = zt_program_matmul(c->p, NULL, as_factor(c, 0), as_factor(c, 1), &at);
+    y = scaled(c, y, number_or(c, "alpha", 1));
+    if (given(c, 2))
+        y = zt_program_add(c->p, NULL, y, scaled(c, as_factor(c, 2), number_or(c, "beta", 1)));
+    return as_wanted(c, y);
+}
+
+/* ---- products of quantized matrices ---------------------------------------------------------- */
+
+/* Input i, a scale or zero point of one, of each row of a (rows) or each column of b, as f64 that
+ * broadcasts with the matrix. */
+SPELL_FN int beside(const call *c, int i, bool rows)
+{
+    const zt_type *t = &c->type[i];
+    int x = to_dtype(c, c->in[i], "f64");
+    return rows && t->rank == 1 && t->dim[0] > 1 ? reshaped(c, x, 2, (int64_t[]){t->dim[0], 1}) : x;
+}
+
+/* (input i - zero point) scale, in f64; zero and scale are inputs that may be absent (-1). */
+SPELL_FN int dequantized(const call *c, int i, int scale, int zero, bool rows)
+{
+    int x = to_dtype(c, c->in[i], "f64");
+    if (zero >= 0 && given(c, zero)) x = zt_program_sub(c->p, NULL, x, beside(c, zero, rows));
+    if (scale >= 0) x = zt_program_mul(c->p, NULL, x, beside(c, scale, rows));
+    return x;
+}
+
+SPELL_FN int build_matmul_integer(const call *c)
+{
+    int y = matmul_of(c, dequantized(c, 0, -1, 2, true), &c->type[0],
+                      dequantized(c, 1, -1, 3, false), &c->type[1]);
+    return to_dtype(c, y, "i32");
+}
+
+/* y / scale + zero in y's dtype: integers to the nearest, ties to
+ * even, what is beyond at the end. */
+SPELL_FN int build_qlinear_matmul(const call *c)
+{
+    int y = matmul_of(c, dequantized(c, 0, 1, 2, true), &c->type[0],
+                      dequantized(c, 3, 4, 5, false), &c->type[3]);
+    y = zt_program_div(c->p, NULL, y, beside(c, 6, true));
+    if (!zt_dtype_is_float(c->type[7].dtype)) y = zt_program_round(c->p, NULL, y);
+    y = zt_program_add(c->p, NULL, y, beside(c, 7, true));
+    if (c->type[7].dtype == ZT_I8) y = zt_program_clamp(c->p, NULL, y, &(zt_clamp_attrs){-128, 127});
+    if (c->type[7].dtype == ZT_U8) y = zt_program_clamp(c->p, NULL, y, &(zt_clamp_attrs){0, 255});
+    return to_dtype(c, y, dtype_wanted(c, 0));
+}
+
+/* ---- Einsum ---------------------------------------------------------------------------------- */
+
+/* A value with a label a dimension: a letter, or for what "..." stands for ELLIPSIS + the place
+ * from the right. Dimensions of 1 are left out (they broadcast) and come back at the end. */
+enum { ELLIPSIS = 256, LABELS = 512, MAX_TERMS = MAX_ARGS };
+
+typedef struct term {
+    int v, n;
+    int label[2 * ZT_MAX_RANK];
+} term;
+
+typedef struct sums {
+    const call *c;
+    int64_t size[LABELS];
+    term in[MAX_TERMS], out; /* out.v is not used */
+    int n_in;
+} sums;
+
+SPELL_FN int place_of(const term *t, int label)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->label[i] == label) return i;
+    return -1;
+}
+
+SPELL_FN int term_reshaped(const sums *s, const term *t, int v)
+{
+    int64_t dim[ZT_MAX_RANK];
+    for (int i = 0; i < t->n; i++) dim[i] = s->size[t->label[i]];
+    return reshaped(s->c, v, t->n, dim);
+}
+
+SPELL_FN int turned(const sums *s, int v, int n, const int *from)
+{
+    zt_transpose_attrs a = {.axes = {.n = n}};
+    bool same = true;
+    for (int i = 0; i < n; i++) {
+        a.axes.v[i] = from[i];
+        same = same && from[i] == i;
+    }
+    return same ? v : zt_program_transpose(s->c->p, NULL, v, &a);
+}
+
+/* The labels of one side of the equation; "..." is `dots` dimensions. The next character. */
+SPELL_FN const char *read_labels(const char *at, int dots, term *t)
+{
+    for (t->n = 0; *at && *at != ',' && *at != '-' && t->n < 2 * ZT_MAX_RANK; at++) {
+        if (*at == ' ') continue;
+        if (*at != '.') t->label[t->n++] = *at;
+        if (*at == '.') at += 2;
+        for (int d = dots; *at == '.' && d > 0; d--) t->label[t->n++] = ELLIPSIS + d - 1;
+    }
+    return at;
+}
+
+/* Entries i,i of dimensions p < q, both of size n: brought to the front, one of n n, gathered. */
+SPELL_FN void take_diagonal(const sums *s, term *t, int p, int q)
+{
+    int from[ZT_MAX_RANK] = {p, q}, k = 2, label = t->label[p];
+    int64_t n = s->size[label], rest = 1;
+    for (int i = 0; i < t->n; i++)
+        if (i != p && i != q) {
+            rest *= s->size[t->label[i]];
+            from[k++] = i;
+        }
+    int32_t *at = malloc((size_t)(n * rest) * sizeof *at + 1);
+    for (int64_t i = 0; i < n * rest; i++) at[i] = (int32_t)(i / rest * (n + 1));
+    int v = reshaped(s->c, turned(s, t->v, t->n, from), 2, (int64_t[]){n * n, rest});
+    zt_gather_elements_attrs a = zt_gather_elements_defaults();
+    v = zt_program_gather_elements(s->c->p, NULL, v,
+                                constant(s->c, ZT_I32, 2, (int64_t[]){n, rest}, at), &a);
+    free(at);
+    term old = *t;
+    for (int i = 2; i < t->n; i++) t->label[i - 1] = old.label[from[i]];
+    t->label[0] = label;
+    t->n--;
+    t->v = term_reshaped(s, t, v);
+}
+
+SPELL_FN void take_diagonals(const sums *s, term *t)
+{
+    for (int q = 0; q < t->n; q++) {
+        int p = place_of(t, t->label[q]);
+        if (p == q) continue;
+        take_diagonal(s, t, p, q);
+        q = -1;
+    }
+}
+
+/* Is a label wanted by the output, or by an input from `first` on? */
+SPELL_FN bool wanted(const sums *s, int label, int first)
+{
+    bool is = place_of(&s->out, label) >= 0;
+    for (int i = first; i < s->n_in; i++) is = is || place_of(&s->in[i], label) >= 0;
+    return is;
+}
+
+/* Sums over what neither `other` (may be NULL) nor anybody later wants. */
+SPELL_FN void sum_out(const sums *s, term *t, const term *other, int later)
+{
+    zt_sum_attrs a = {.keepdims = 0};
+    term left = {.v = t->v};
+    for (int i = 0; i < t->n; i++) {
+        if ((other && place_of(other, t->label[i]) >= 0) || wanted(s, t->label[i], later))
+            left.label[left.n++] = t->label[i];
+        else
+            a.axes.v[a.axes.n++] = i;
+    }
+    if (a.axes.n) left.v = zt_program_sum(s->c->p, NULL, t->v, &a);
+    *t = left;
+}
+
+/* t as [shared, own, summed], or with `right` [shared, summed, own], each a product of dimensions;
+ * shared and own labels are added to y. */
+SPELL_FN int as_stack(const sums *s, const term *t, const term *other, int later, bool right,
+                      term *y)
+{
+    int from[ZT_MAX_RANK], n = 0;
+    int64_t size[3] = {1, 1, 1};
+    for (int part = 0; part < 3; part++) {
+        int want = right && part ? 3 - part : part;
+        for (int i = 0; i < t->n; i++) {
+            bool both = place_of(other, t->label[i]) >= 0, kept = wanted(s, t->label[i], later);
+            if ((both ? kept ? 0 : 2 : 1) != want) continue;
+            size[part] *= s->size[t->label[i]];
+            from[n++] = i;
+            if (want == 1 || (want == 0 && !right)) y->label[y->n++] = t->label[i];
+        }
+    }
+    return reshaped(s->c, turned(s, t->v, t->n, from), 3, size);
+}
+
+/* Shared dimensions must come in one order on both sides: b's are put into that of a. */
+SPELL_FN void align(const sums *s, const term *a, term *b)
+{
+    int from[ZT_MAX_RANK], n = 0;
+    term old = *b;
+    for (int i = 0; i < a->n; i++) {
+        int at = place_of(&old, a->label[i]);
+        if (at >= 0) from[n++] = at;
+    }
+    for (int i = 0; i < old.n; i++)
+        if (place_of(a, old.label[i]) < 0) from[n++] = i;
+    for (int i = 0; i < n; i++) b->label[i] = old.label[from[i]];
+    b->v = turned(s, old.v, n, from);
+}
+
+SPELL_FN term product(const sums *s, term a, term b, int later)
+{
+    term y = {.n = 0};
+    sum_out(s, &a, &b, later);
+    sum_out(s, &b, &a, later);
+    align(s, &a, &b);
+    int left = as_stack(s, &a, &b, later, false, &y), right = as_stack(s, &b, &a, later, true, &y);
+    int v = zt_program_matmul(s->c->p, NULL, left, right, &(zt_matmul_attrs){0, 0});
+    y.v = term_reshaped(s, &y, v);
+    return y;
+}
+
+/* The operand's labels, dimensions of 1 dropped. */
+SPELL_FN const char *read_term(sums *s, int i, const char *at, int *most_dots)
+{
+    term all, *t = &s->in[i];
+    const zt_type *type = &s->c->type[i];
+    read_labels(at, 0, &all);
+    int dots = type->rank - all.n;
+    if (dots > *most_dots) *most_dots = dots;
+    at = read_labels(at, dots, &all);
+    t->n = 0;
+    for (int d = 0; d < type->rank && d < all.n; d++) {
+        if (type->dim[d] == 1) continue;
+        s->size[all.label[d]] = type->dim[d];
+        t->label[t->n++] = all.label[d];
+    }
+    return at;
+}
+
+/* Without "->": first the dots, then the letters that stand once, in order. */
+SPELL_FN void implied(const char *equation, int dots, term *out)
+{
+    for (int d = dots; d > 0; d--) out->label[out->n++] = ELLIPSIS + d - 1;
+    for (int l = 'A'; l <= 'z'; l++) {
+        const char *first = strchr(equation, l);
+        if (first && !strchr(first + 1, l)) out->label[out->n++] = l;
+    }
+}
+
+SPELL_FN int build_einsum(const call *c)
+{
+    sums s = {.c = c, .n_in = c->n_in};
+    const char *equation = word_or(c, "equation", ""), *at = equation;
+    int dots = 0;
+    int64_t dim[ZT_MAX_RANK];
+    for (int l = 0; l < LABELS; l++) s.size[l] = 1;
+    for (int i = 0; i < c->n_in; i++) {
+        at = read_term(&s, i, at, &dots);
+        if (*at == ',') at++;
+    }
+    if (*at == '-')
+        read_labels(at + 2, dots, &s.out);
+    else
+        implied(equation, dots, &s.out);
+    for (int i = 0; i < c->n_in; i++) {
+        s.in[i].v = term_reshaped(&s, &s.in[i], as_factor(c, i));
+        take_diagonals(&s, &s.in[i]);
+    }
+    term y = s.in[0];
+    for (int i = 1; i < c->n_in; i++) y = product(&s, y, s.in[i], i + 1);
+    sum_out(&s, &y, NULL, c->n_in);
+    int from[ZT_MAX_RANK], n = 0;
+    for (int i = 0; i < s.out.n; i++) {
+        if (place_of(&y, s.out.label[i]) >= 0) from[n++] = place_of(&y, s.out.label[i]);
+        dim[i] = s.size[s.out.label[i]];
+    }
+    return as_wanted(c, reshaped(c, turned(&s, y.v, n, from), s.out.n, dim));
+}
+
+static const spelling onnx_matmul_ops[] = {
+    {"MatMul", .build = build_matmul},
+    {"Gemm", .build = build_gemm},
+    {"MatMulInteger", .build = build_matmul_integer},
+    {"QLinearMatMul", .build = build_qlinear_matmul},
+    {"Einsum", .build = build_einsum},
+};
+
+#endif

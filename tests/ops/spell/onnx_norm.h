@@ -1,0 +1,114 @@
+/* onnx_norm.h - how the ops of golden/ops/onnx are spelled in zt: normalizations. */
+#ifndef ZT_SPELL_ONNX_NORM_H
+#define ZT_SPELL_ONNX_NORM_H
+
+#include "tests/ops/spell/spell.h"
+
+static double epsilon(const call *c) { return number_or(c, "epsilon", 1e-5); }
+
+/* A batch of numbers alone has one channel. */
+static int build_batch_norm(const call *c)
+{
+    const zt_type *t = &c->type[0];
+    int64_t n = count_of(c, 0);
+    int x = t->rank > 1 ? c->in[0] : reshaped(c, c->in[0], 2, (int64_t[]){n, 1}), y, mean, var;
+    if (int_or(c, "training_mode", 0)) {
+        zt_batch_norm_attrs a = {epsilon(c), 1 - number_or(c, "momentum", 0.9), 0};
+        y = zt_program_batch_norm(c->p, NULL, x, c->in[1], c->in[2], c->in[3], c->in[4], &a, NULL,
+                               NULL, &mean, &var);
+        c->more[0] = mean;
+        c->more[1] = var;
+    } else {
+        y = zt_program_batch_norm_inference(c->p, NULL, x, c->in[3], c->in[4], c->in[1], c->in[2],
+                                         &(zt_batch_norm_inference_attrs){epsilon(c)});
+    }
+    return t->rank > 1 ? y : reshaped(c, y, 1, t->dim);
+}
+
+static int groups_norm(const call *c, int64_t groups)
+{
+    return zt_program_group_norm(c->p, NULL, c->in[0], c->in[1], c->in[2],
+                              &(zt_group_norm_attrs){groups, epsilon(c)}, NULL, NULL);
+}
+
+static int build_group_norm(const call *c) { return groups_norm(c, int_or(c, "num_groups", 1)); }
+static int build_instance_norm(const call *c) { return groups_norm(c, dim_of(c, 0, 1)); }
+
+/* x as rows of what is normalised: all from the axis on. */
+static int norm_rows(const call *c, zt_type *stat)
+{
+    int64_t axis = axis_or(c, "axis", -1, 0), rows = 1, columns = 1;
+    *stat = c->type[0];
+    for (int d = 0; d < stat->rank; d++) *(d < axis ? &rows : &columns) *= stat->dim[d];
+    for (int d = (int)axis; d < stat->rank; d++) stat->dim[d] = 1;
+    return reshaped(c, c->in[0], 2, (int64_t[]){rows, columns});
+}
+
+static int norm_end(const call *c, int y)
+{
+    y = reshaped(c, y, c->type[0].rank, c->type[0].dim);
+    y = zt_program_mul(c->p, NULL, y, c->in[1]);
+    return given(c, 2) ? zt_program_add(c->p, NULL, y, c->in[2]) : y;
+}
+
+static int build_layer_norm(const call *c)
+{
+    zt_type stat;
+    int mean, rstd, x = norm_rows(c, &stat);
+    int y = zt_program_layer_norm(c->p, NULL, x, ZT_NONE, ZT_NONE, &(zt_layer_norm_attrs){epsilon(c)},
+                               &mean, &rstd);
+    if (c->n_out > 1) c->more[0] = reshaped(c, mean, stat.rank, stat.dim);
+    if (c->n_out > 2) c->more[1] = reshaped(c, rstd, stat.rank, stat.dim);
+    return norm_end(c, y);
+}
+
+static int build_rms_norm(const call *c)
+{
+    zt_type stat;
+    const zt_mean_attrs columns = {{1, {1}}, 1};
+    int x = norm_rows(c, &stat),
+        s = zt_program_mean(c->p, NULL, zt_program_square(c->p, NULL, x), &columns);
+    int r = zt_program_rsqrt(c->p, NULL,
+                          zt_program_add_scalar(c->p, NULL, s, &(zt_add_scalar_attrs){epsilon(c)}));
+    return norm_end(c, zt_program_mul(c->p, NULL, x, r));
+}
+
+/* x / (sum |x|^p)^(1/p); what is 0 stays so. */
+static int build_lp_norm(const call *c)
+{
+    zt_prog *p = c->p;
+    const zt_sum_attrs along = {{1, {int_or(c, "axis", -1)}}, 1};
+    bool one = int_or(c, "p", 2) == 1;
+    int x = c->in[0], s = one ? zt_program_abs(p, NULL, x) : zt_program_square(p, NULL, x);
+    s = zt_program_sum(p, NULL, s, &along);
+    if (!one) s = zt_program_sqrt(p, NULL, s);
+    int zero = zt_program_fill_like(p, NULL, s, &(zt_fill_like_attrs){0});
+    int unit = zt_program_fill_like(p, NULL, s, &(zt_fill_like_attrs){1});
+    s = zt_program_where(p, NULL, zt_program_eq(p, NULL, s, zero), unit, s);
+    return zt_program_div(p, NULL, x, s);
+}
+
+/* (x - mean) / (sqrt(mean x^2 - mean^2) + 1e-9) */
+static int build_mvn(const call *c)
+{
+    zt_prog *p = c->p;
+    zt_mean_attrs a = {{3, {0, 2, 3}}, 1};
+    int n = attr_ints(c, "axes", a.axes.v, ZT_MAX_RANK);
+    if (n >= 0) a.axes.n = n;
+    int mean = zt_program_mean(p, NULL, c->in[0], &a), x = zt_program_sub(p, NULL, c->in[0], mean);
+    int var = zt_program_mean(p, NULL, zt_program_square(p, NULL, x), &a);
+    int std = zt_program_add_scalar(p, NULL, zt_program_sqrt(p, NULL, var), &(zt_add_scalar_attrs){1e-9});
+    return zt_program_div(p, NULL, x, std);
+}
+
+static const spelling onnx_norm_ops[] = {
+    {"BatchNormalization", .build = build_batch_norm},
+    {"GroupNormalization", .build = build_group_norm},
+    {"InstanceNormalization", .build = build_instance_norm},
+    {"LayerNormalization", .build = build_layer_norm},
+    {"RMSNormalization", .build = build_rms_norm},
+    {"LpNormalization", .build = build_lp_norm},
+    {"MeanVarianceNormalization", .build = build_mvn},
+};
+
+#endif

@@ -1,0 +1,304 @@
+/* onnx_shape.h - how the ops of golden/ops/onnx are spelled in zt: operators that move elements, or
+ * that give shapes, which zt knows when a program is bound. */
+#ifndef ZT_SPELL_ONNX_SHAPE_H
+#define ZT_SPELL_ONNX_SHAPE_H
+
+#include "tests/ops/spell/onnx_gather.h"
+
+static int same(const call *c, int x, const zt_type *t) { return reshaped(c, x, t->rank, t->dim); }
+
+/* ---- joining and cutting --------------------------------------------------------------------- */
+
+/* Five at a time. */
+static int build_onnx_concat(const call *c)
+{
+    zt_concat_attrs a = {int_or(c, "axis", 0)};
+    int y = c->in[0], n = c->n_in;
+    for (int k = 1; k < n; k += 4) {
+        int in[4];
+        for (int j = 0; j < 4; j++) in[j] = k + j < n ? c->in[k + j] : ZT_NONE;
+        y = zt_program_concat(c->p, NULL, y, in[0], in[1], in[2], in[3], &a);
+    }
+    return n == 1 ? same(c, y, &c->type[0]) : y;
+}
+
+/* Entries [from, to) of an axis of n; an end of 0 would be the end of the axis. */
+static int cut(const call *c, int x, int64_t axis, int64_t n, int64_t from, int64_t to)
+{
+    zt_slice_attrs a = from == to ? (zt_slice_attrs){axis, n, 0} : (zt_slice_attrs){axis, from, to};
+    return zt_program_slice(c->p, NULL, x, &a);
+}
+
+/* Sizes as given, or n / num_outputs rounded up and what is left. */
+static int build_onnx_split(const call *c)
+{
+    int64_t axis = axis_or(c, "axis", 0, 0), n = dim_of(c, 0, (int)axis), size[MAX_ARGS], at = 0;
+    int parts = c->n_out, given_sizes = input_ints(c, 1, size, MAX_ARGS);
+    if (given_sizes < 0) given_sizes = attr_ints(c, "split", size, MAX_ARGS);
+    int first = -1;
+    for (int k = 0; k < parts; k++) {
+        int64_t each = given_sizes > k ? size[k] : (n + parts - 1) / parts;
+        if (each > n - at) each = n - at;
+        *(k ? &c->more[k - 1] : &first) = cut(c, c->in[0], axis, n, at, at + each);
+        at += each;
+    }
+    return first;
+}
+
+/* Of n entries those that Python's [start:end:step] has: the first, and how many. */
+static int64_t stepped(int64_t n, int64_t step, int64_t end, int64_t *start)
+{
+    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    if (*start < 0) *start += n;
+    if (end < 0) end = end < -n ? -1 : end + n;
+    if (*start < 0) *start = 0;
+    if (*start > high) *start = high;
+    if (end < low) end = low;
+    if (end > high) end = high;
+    int64_t span = step > 0 ? end - *start : *start - end, by = step > 0 ? step : -step;
+    return span <= 0 ? 0 : (span - 1) / by + 1;
+}
+
+static int listed(const call *c, int input, const char *attr, int64_t *out)
+{
+    int n = input_ints(c, input, out, ZT_MAX_RANK);
+    return n < 0 ? attr_ints(c, attr, out, ZT_MAX_RANK) : n;
+}
+
+static int build_onnx_slice(const call *c)
+{
+    int64_t start[ZT_MAX_RANK], end[ZT_MAX_RANK], axis[ZT_MAX_RANK], step[ZT_MAX_RANK];
+    int n = listed(c, 1, "starts", start), axes = listed(c, 3, "axes", axis);
+    int steps = input_ints(c, 4, step, ZT_MAX_RANK), y = same(c, c->in[0], &c->type[0]);
+    listed(c, 2, "ends", end);
+    for (int k = 0; k < n; k++) {
+        int at = axes < 0 ? k : (int)axis[k];
+        int64_t by = steps < 0 ? 1 : step[k], size = dim_of(c, 0, at);
+        int64_t count = stepped(size, by, end[k], &start[k]);
+        y = count == 0 ? cut(c, y, at, size, 0, 0)
+                       : zt_program_slice_step(c->p, NULL, y,
+                                            &(zt_slice_step_attrs){at, start[k], by, count});
+    }
+    return y;
+}
+
+/* ---- the same elements under another shape --------------------------------------------------- */
+
+static int build_flatten_at(const call *c)
+{
+    int64_t axis = axis_or(c, "axis", 1, 0), dim[2] = {1, 1};
+    for (int d = 0; d < c->type[0].rank; d++) dim[d >= axis] *= c->type[0].dim[d];
+    return reshaped(c, c->in[0], 2, dim);
+}
+
+/* 0: as it was (but for allowzero), -1: what is left. */
+static int build_onnx_reshape(const call *c)
+{
+    int64_t dim[ZT_MAX_RANK], known = 1;
+    int n = listed(c, 1, "shape", dim), free_at = -1;
+    for (int d = 0; d < n; d++) {
+        if (dim[d] == 0 && !int_or(c, "allowzero", 0)) dim[d] = c->type[0].dim[d];
+        if (dim[d] < 0) free_at = d;
+        else known *= dim[d];
+    }
+    if (free_at >= 0) dim[free_at] = known ? zt_type_count(&c->type[0]) / known : 0;
+    return reshaped(c, c->in[0], n < 0 ? 0 : n, dim);
+}
+
+static int build_squeeze(const call *c)
+{
+    const zt_type *x = &c->type[0];
+    int64_t axes[ZT_MAX_RANK], dim[ZT_MAX_RANK];
+    int n = listed(c, 1, "axes", axes), rank = 0;
+    for (int d = 0; d < x->rank; d++) {
+        bool gone = n < 0 && x->dim[d] == 1;
+        for (int k = 0; k < n; k++) gone |= axes[k] == d || axes[k] + x->rank == d;
+        if (!gone) dim[rank++] = x->dim[d];
+    }
+    return reshaped(c, c->in[0], rank, dim);
+}
+
+static int build_unsqueeze(const call *c)
+{
+    const zt_type *x = &c->type[0];
+    int64_t axes[ZT_MAX_RANK], dim[ZT_MAX_RANK];
+    int n = listed(c, 1, "axes", axes), rank = x->rank + n, at = 0;
+    for (int d = 0; d < rank; d++) {
+        bool new = false;
+        for (int k = 0; k < n; k++) new |= axes[k] == d || axes[k] + rank == d;
+        dim[d] = new ? 1 : x->dim[at++];
+    }
+    return reshaped(c, c->in[0], rank, dim);
+}
+
+/* [n, c, h, w] as the six dimensions `six`, which are turned by `axes` and joined to [n, ...]. */
+static int by_six(const call *c, const int64_t *six, const int64_t *axes, const int64_t *four)
+{
+    zt_transpose_attrs turn = {{6, {0}}};
+    memcpy(turn.axes.v, axes, 6 * sizeof axes[0]);
+    int y = zt_program_transpose(c->p, NULL, reshaped(c, c->in[0], 6, six), &turn);
+    return reshaped(c, y, 4, four);
+}
+
+static int build_depth_to_space(const call *c)
+{
+    const int64_t *x = c->type[0].dim, b = int_or(c, "blocksize", 1), rest = x[1] / (b * b);
+    const int64_t four[] = {x[0], rest, x[2] * b, x[3] * b};
+    const int64_t crd[] = {x[0], rest, b, b, x[2], x[3]}, dcr[] = {x[0], b, b, rest, x[2], x[3]};
+    if (word_is(c, "mode", "CRD")) return by_six(c, crd, (int64_t[]){0, 1, 4, 2, 5, 3}, four);
+    return by_six(c, dcr, (int64_t[]){0, 3, 4, 1, 5, 2}, four);
+}
+
+static int build_space_to_depth(const call *c)
+{
+    const int64_t *x = c->type[0].dim, b = int_or(c, "blocksize", 1);
+    const int64_t four[] = {x[0], x[1] * b * b, x[2] / b, x[3] / b};
+    const int64_t six[] = {x[0], x[1], x[2] / b, b, x[3] / b, b};
+    if (word_is(c, "mode", "CRD")) return by_six(c, six, (int64_t[]){0, 1, 3, 5, 2, 4}, four);
+    return by_six(c, six, (int64_t[]){0, 3, 5, 1, 2, 4}, four);
+}
+
+/* ---- repeating and filling ------------------------------------------------------------------- */
+
+/* The shape and x's dimensions broadcast to each other. */
+static int build_expand(const call *c)
+{
+    int64_t dim[ZT_MAX_RANK];
+    int n = input_ints(c, 1, dim, ZT_MAX_RANK), more = c->type[0].rank - n;
+    zt_type y = zt_type_make(c->type[0].dtype, more > 0 ? c->type[0].rank : n, dim);
+    for (int d = y.rank - 1; d >= 0; d--) {
+        int at = d - (y.rank - c->type[0].rank);
+        int64_t own = at >= 0 ? c->type[0].dim[at] : 1;
+        int64_t want = d >= y.rank - n ? dim[d - (y.rank - n)] : 1;
+        y.dim[d] = own == 1 ? want : own;
+    }
+    return spread_to(c, c->in[0], &y);
+}
+
+/* Axis by axis: everything from it on once more in a dimension of its own. */
+static int build_tile(const call *c)
+{
+    int64_t times[ZT_MAX_RANK];
+    zt_type t = c->type[0];
+    int y = same(c, c->in[0], &t), n = input_ints(c, 1, times, ZT_MAX_RANK);
+    for (int d = 0; d < n; d++) {
+        int64_t outer = 1, inner = 1;
+        for (int k = 0; k < t.rank; k++) *(k < d ? &outer : &inner) *= t.dim[k];
+        zt_type wide = zt_type_make(t.dtype, 3, (int64_t[]){outer, times[d], inner});
+        y = spread_to(c, reshaped(c, y, 3, (int64_t[]){outer, 1, inner}), &wide);
+        t.dim[d] *= times[d];
+        y = same(c, y, &t);
+    }
+    return y;
+}
+
+static int build_constant_of_shape(const call *c)
+{
+    const json_t *value = json_object_get(c->attrs, "value");
+    zt_type t = zt_type_make(ZT_F32, (int)count_of(c, 0), (int64_t[ZT_MAX_RANK]){0});
+    dtype_of(c->out_dtype[0], &t.dtype);
+    input_ints(c, 0, t.dim, ZT_MAX_RANK);
+    return filled(c, json_number(json_array_get(json_object_get(value, "values"), 0)), &t);
+}
+
+static int build_eye_like(const call *c)
+{
+    zt_type t = c->type[0];
+    int64_t k = int_or(c, "k", 0);
+    dtype_of(c->out_dtype[0], &t.dtype);
+    int y = zt_program_tril(c->p, NULL, filled(c, 1, &t), &(zt_tril_attrs){k});
+    return zt_program_triu(c->p, NULL, y, &(zt_triu_attrs){k});
+}
+
+static int build_range(const call *c)
+{
+    double start = value_of(c, 0, 0), limit = value_of(c, 1, 0), delta = value_of(c, 2, 0);
+    int64_t n = (int64_t)fmax(ceil((limit - start) / delta), 0);
+    int k = cast_as(c, counting(c, n), c->type[0].dtype);
+    return zt_program_add(c->p, NULL, c->in[0], zt_program_mul(c->p, NULL, k, c->in[2]));
+}
+
+static int build_onnx_pad(const call *c)
+{
+    const zt_type *x = &c->type[0];
+    int64_t pads[2 * ZT_MAX_RANK], axes[ZT_MAX_RANK];
+    int n = input_ints(c, 1, pads, 2 * ZT_MAX_RANK);
+    int given_axes = input_ints(c, 3, axes, ZT_MAX_RANK);
+    zt_pad_attrs a = {{x->rank, {0}}, {x->rank, {0}}, {{0}}, 0};
+    if (n < 0) n = attr_ints(c, "pads", pads, 2 * ZT_MAX_RANK);
+    snprintf(a.mode.s, sizeof a.mode.s, "%s", word_or(c, "mode", "constant"));
+    a.value = count_of(c, 2) ? value_of(c, 2, 0) : number(c, "value");
+    for (int k = 0; k < n / 2; k++) {
+        int64_t d = given_axes < 0 ? k : axes[k] < 0 ? axes[k] + x->rank : axes[k];
+        a.before.v[d] = pads[k];
+        a.after.v[d] = pads[n / 2 + k];
+    }
+    return zt_program_pad(c->p, NULL, c->in[0], &a);
+}
+
+static int build_trilu(const call *c)
+{
+    int64_t k = 0;
+    input_ints(c, 1, &k, 1);
+    return int_or(c, "upper", 1) ? zt_program_triu(c->p, NULL, c->in[0], &(zt_triu_attrs){k})
+                                 : zt_program_tril(c->p, NULL, c->in[0], &(zt_tril_attrs){k});
+}
+
+/* ---- what is known of x without its values, and dropout, which does nothing when it is off --- */
+
+static int build_shape(const call *c)
+{
+    int64_t n = c->type[0].rank, from = int_or(c, "start", 0), to = int_or(c, "end", n);
+    if (from < 0) from += n;
+    if (to < 0) to += n;
+    from = from < 0 ? 0 : from > n ? n : from;
+    to = to < from ? from : to > n ? n : to;
+    int64_t count = to - from;
+    return constant(c, ZT_I64, 1, &count, c->type[0].dim + from);
+}
+
+static int build_size(const call *c)
+{
+    int64_t n = zt_type_count(&c->type[0]);
+    return constant(c, ZT_I64, 0, NULL, &n);
+}
+
+static const char *drops(const call *c)
+{
+    bool training = count_of(c, 2) && value_of(c, 2, 0) != 0;
+    double ratio = count_of(c, 1) ? value_of(c, 1, 0) : 0.5;
+    return training && ratio != 0 ? "dropout in training: its values are random" : NULL;
+}
+
+static int build_dropout(const call *c)
+{
+    zt_type mask = c->type[0];
+    mask.dtype = ZT_BOOL;
+    if (c->n_out > 1) c->more[0] = filled(c, 1, &mask);
+    return same(c, c->in[0], &c->type[0]);
+}
+
+static const spelling onnx_shape_ops[] = {
+    {"Concat", .build = build_onnx_concat, .exact = true},
+    {"Split", .build = build_onnx_split, .exact = true},
+    {"Slice", .build = build_onnx_slice, .exact = true},
+    {"Flatten", .build = build_flatten_at, .exact = true},
+    {"Reshape", .build = build_onnx_reshape, .exact = true},
+    {"Squeeze", .build = build_squeeze, .exact = true},
+    {"Unsqueeze", .build = build_unsqueeze, .exact = true},
+    {"Transpose", .op = ZT_OP_transpose, .attrs = "perm:axes", .exact = true},
+    {"DepthToSpace", .build = build_depth_to_space, .exact = true},
+    {"SpaceToDepth", .build = build_space_to_depth, .exact = true},
+    {"Expand", .build = build_expand, .exact = true},
+    {"Tile", .build = build_tile, .exact = true},
+    {"ConstantOfShape", .build = build_constant_of_shape, .exact = true},
+    {"EyeLike", .build = build_eye_like, .exact = true},
+    {"Range", .build = build_range},
+    {"Pad", .build = build_onnx_pad, .exact = true},
+    {"Trilu", .build = build_trilu, .exact = true},
+    {"Shape", .build = build_shape, .exact = true},
+    {"Size", .build = build_size, .exact = true},
+    {"Dropout", .build = build_dropout, .without = drops, .exact = true},
+};
+
+#endif

@@ -1,0 +1,102 @@
+/* svg.c - drawings: hostile text, numbers, ticks, colours. */
+#include "tools/common/svg.h"
+#include "tests/common/tap.h"
+
+#include <math.h>
+#include <string.h>
+
+static zt_ctx *ctx;
+
+static bool escapes(const char *text, size_t n, const char *want)
+{
+    zt_str s;
+    zt_str_init(&s, ctx);
+    zt_svg_put_escaped(&s, text, n);
+    bool same = s.data && !strcmp(s.data, want);
+    if (!same) diag("'%s', not '%s'", s.data ? s.data : "", want);
+    zt_str_fini(&s);
+    return same;
+}
+
+static void test_text(void)
+{
+    ok(escapes("a<b>&\"c'", 8, "a&lt;b&gt;&amp;&quot;c&#39;"), "what XML reads is escaped");
+    ok(escapes("\n\t\0\x7f", 4, "\\x0a\\x09\\x00\\x7f"), "control bytes");
+    ok(escapes("\xc3\xa4 \xff\xc3", 5, "\xc3\xa4 \\xff\\xc3"), "broken UTF-8 only");
+    ok(escapes("\xef\xbf\xbf", 3, "\\xef\\xbf\\xbf"), "U+FFFF, which XML has not");
+    ok(escapes("\xc2\x85", 2, "\\xc2\\x85"), "C1 controls");
+}
+
+/* How often `what` occurs. */
+static int count(const zt_str *s, const char *what)
+{
+    int n = 0;
+    for (const char *at = s->data; at && (at = strstr(at, what)); at += strlen(what)) n++;
+    return n;
+}
+
+static void test_elements(void)
+{
+    zt_str s;
+    zt_str_init(&s, ctx);
+    zt_svg_begin(&s, 100, 50.5, "a & b");
+    zt_svg_rect(&s, 1, 2.126, 3, NAN, "#fff\"/><script>", "t<");
+    zt_svg_dot(&s, 1, 2, 3, zt_svg_colour(3), NULL);
+    zt_svg_line(&s, (double[]){0, 0, 10, INFINITY}, 2, "#000", 1.5, true, "#eee");
+    zt_svg_end(&s);
+    ok(count(&s, "viewBox=\"0 0 100 50.5\"") == 1 && count(&s, "a &amp; b") == 2, "the page");
+    ok(count(&s, "y=\"2.13\" width=\"3\" height=\"0\"") == 1, "lengths are short, and numbers");
+    ok(count(&s, "<script") == 0 && count(&s, "<title>t&lt;</title></rect>") == 1,
+       "nothing gets out");
+    ok(count(&s, "0,0 10,0") == 1 && count(&s, "stroke-dasharray") == 1, "a line");
+    ok(count(&s, "<svg") == 1 && count(&s, "</svg>\n") == 1, "one drawing");
+    ok(count(&s, "prefers-color-scheme") == 1, "for light and dark");
+    zt_str_fini(&s);
+}
+
+static void test_scales(void)
+{
+    zt_svg_plot p = {.x = 10, .y = 20, .w = 100, .h = 50,
+                     .across = {.lo = 1, .hi = 1000, .log = true},
+                     .up = {.lo = 0, .hi = 3 << 20, .unit = ZT_SVG_BYTES, .label = "bytes"}};
+    ok(fabs(zt_svg_at_x(&p, 10) - (10 + 100 / 3.0)) < 1e-9, "a log scale");
+    ok(fabs(zt_svg_at_y(&p, 3 << 19) - 45) < 1e-9, "a linear one, upwards");
+    zt_str s;
+    zt_str_init(&s, ctx);
+    zt_svg_axes(&s, &p);
+    ok(count(&s, ">1<") == 1 && count(&s, ">10<") == 1 && count(&s, ">100<") == 1, "decades");
+    ok(count(&s, ">1 MiB<") == 1 && count(&s, ">3 MiB<") == 1, "powers of two");
+    ok(count(&s, ">0 B<") == 1 && count(&s, ">-0") == 0, "zero has no sign");
+    zt_str_clear(&s);
+    p.across = (zt_svg_scale){.lo = 7, .hi = 7};
+    p.up = (zt_svg_scale){.lo = 0, .hi = NAN};
+    zt_svg_axes(&s, &p);
+    ok(count(&s, "nan") == 0 && count(&s, "inf") == 0, "no range is no trouble");
+    zt_str_fini(&s);
+    char text[24];
+    ok(!strcmp(zt_svg_bytes(1536, text), "1.5 KiB"), "sizes");
+    ok(!strcmp(zt_svg_bytes(5, text), "5 B"), "small ones");
+}
+
+static void test_colours(void)
+{
+    char a[8], b[8];
+    ok(!strcmp(zt_svg_ramp(0, a), zt_svg_ramp(-3, b)), "the ramp begins");
+    ok(!strcmp(zt_svg_ramp(1, a), zt_svg_ramp(9, b)), "and ends");
+    ok(!strcmp(zt_svg_ramp(NAN, a), zt_svg_ramp(0, b)), "NaN is 0");
+    zt_svg_ramp(0.5, a);
+    ok(strlen(a) == 7 && a[0] == '#', "a colour: %s", a);
+    ok(zt_svg_colour(0) == zt_svg_colour(10) && zt_svg_colour(0) != zt_svg_colour(1), "the set");
+}
+
+int main(void)
+{
+    ctx = zt_ctx_new();
+    test_text();
+    test_elements();
+    test_scales();
+    test_colours();
+    ok(zt_ctx_status(ctx) == ZT_OK && zt_mem_get(ctx).blocks == 0, "nothing is left");
+    zt_ctx_free(ctx);
+    return tap_done();
+}
