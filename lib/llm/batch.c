@@ -128,7 +128,7 @@ static void keep_slot(zt_batch *b, int seq)
         return;
     }
     memcpy(s->kept.id, s->ids->id, n * sizeof *s->kept.id);
-    s->kept.n = s->kept.cap = n;
+    s->kept.count = s->kept.capacity = n;
     s->ids = NULL;
 }
 
@@ -139,8 +139,8 @@ static int64_t alike(const zt_batch *b, int seq, const zt_ids *ids)
 {
     const zt_ids *has = b->slot[seq].ids ? b->slot[seq].ids : &b->slot[seq].kept;
     int64_t n = 0, most = zt_pages_length(b->pages, seq);
-    if (most > (int64_t)ids->n - 1)
-        most = (int64_t)ids->n - 1;
+    if (most > (int64_t)ids->count - 1)
+        most = (int64_t)ids->count - 1;
     while (n < most && has->id[n] == ids->id[n])
         n++;
     return n;
@@ -187,7 +187,7 @@ static int64_t blocks_of(int64_t tokens)
 bool zt_batch_enter(zt_batch *b)
 {
     zt_batch_text *t = &b->text[b->running];
-    int64_t n = (int64_t)t->ids->n + 1;
+    int64_t n = (int64_t)t->ids->count + 1;
     if (b->running >= b->most)
         return false;
     int seq = take_slot(b, t->ids);
@@ -201,7 +201,7 @@ bool zt_batch_enter(zt_batch *b)
         if (!s->used)
             zt_pages_end(b->pages, seq);
         else
-            s->kept.n = (size_t)has;
+            s->kept.count = (size_t)has;
         return false;
     }
     zt_ids_fini(b->ctx, &s->kept);
@@ -231,7 +231,7 @@ void zt_batch_put_back_all(zt_batch *b)
 
 int64_t zt_batch_left(const zt_batch *b, const zt_batch_text *t)
 {
-    return (int64_t)t->ids->n - zt_pages_length(b->pages, t->seq);
+    return (int64_t)t->ids->count - zt_pages_length(b->pages, t->seq);
 }
 
 bool zt_batch_room_for(zt_batch *b, size_t i, int64_t n)
@@ -278,13 +278,13 @@ static zt_status add(zt_batch *b, zt_batch_text t)
     const zt_ids *ids = t.ids;
     zt_status s = ZT_OK;
     t.seq = -1;
-    if (ids->n == 0)
+    if (ids->count == 0)
         return zt_fail(b->ctx, ZT_EUSAGE, "no tokens to go on from");
-    if (ids->n > (size_t)b->info.ctx_len)
+    if (ids->count > (size_t)b->info.ctx_len)
         return zt_fail(b->ctx, ZT_ENOMEM,
                        "the context of %" PRId64 " tokens is too small: %zu were given",
-                       b->info.ctx_len, ids->n);
-    for (size_t i = 0; i < ids->n && s == ZT_OK; i++)
+                       b->info.ctx_len, ids->count);
+    for (size_t i = 0; i < ids->count && s == ZT_OK; i++)
         s = zt_batch_check_id(b, ids->id[i]);
     if (s == ZT_OK && b->n == b->cap) {
         size_t cap = b->cap ? 2 * b->cap : 64;

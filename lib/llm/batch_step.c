@@ -10,7 +10,7 @@
 static zt_status add_rows(zt_batch *b, size_t i, int64_t n)
 {
     const zt_batch_text *t = &b->text[i];
-    int64_t at = b->n_rows, left = zt_batch_left(b, t), from = (int64_t)t->ids->n - left;
+    int64_t at = b->n_rows, left = zt_batch_left(b, t), from = (int64_t)t->ids->count - left;
     zt_status s = ZT_OK;
     for (int64_t k = 0; k < n && s == ZT_OK; k++) {
         b->ids[at + k] = t->ids->id[from + k];
@@ -110,7 +110,7 @@ static void describe_draws(zt_batch *b)
         const zt_batch_text *t = &b->text[b->asks[k]];
         zt_draw d = {.sampler = &greedy};
         if (t->gets == ZT_GETS_DRAWN)
-            d = (zt_draw){.sampler = &t->sampler, .history = t->ids->id, .n_history = t->ids->n,
+            d = (zt_draw){.sampler = &t->sampler, .history = t->ids->id, .n_history = t->ids->count,
                           .banned = t->banned, .n_banned = t->n_banned};
         zt_drawing_row(b->drawing, k, &d, NULL, 0);
     }
@@ -140,8 +140,8 @@ static zt_status feed(zt_batch *b)
 static zt_status check_zero(zt_batch *b, const zt_batch_text *t, const float *logits, int32_t *best)
 {
     if (!logits) {
-        b->ids[0] = t->ids->id[t->ids->n - 1];
-        b->pos[0] = (int32_t)(t->ids->n - 1);
+        b->ids[0] = t->ids->id[t->ids->count - 1];
+        b->pos[0] = (int32_t)(t->ids->count - 1);
         b->seq[0] = t->seq;
         b->rows[0] = 0;
         b->n_rows = b->n_wanted = 1;
@@ -169,7 +169,7 @@ static int32_t best_other(const zt_batch *b, const zt_batch_text *t, float *logi
     for (size_t i = 0; i < t->n_banned; i++)
         if (t->banned[i] >= 0 && t->banned[i] < b->info.vocab)
             logits[t->banned[i]] = -INFINITY;
-    return zt_sample(&greedy, logits, b->info.vocab, t->ids->id, t->ids->n, (int64_t)t->ids->n, NULL);
+    return zt_sample(&greedy, logits, b->info.vocab, t->ids->id, t->ids->count, (int64_t)t->ids->count, NULL);
 }
 
 /* What comes after the tokens of the k-th text that asks. `logits` are of its row, or NULL. */
@@ -184,10 +184,10 @@ static zt_status ask(zt_batch *b, int64_t k, float *logits)
     if (s == ZT_OK)
         s = b->opts.next(t->user, looks ? logits : NULL, token, &more);
     t->done = !more;
-    if (s == ZT_OK && more && ((int64_t)t->ids->n > b->info.ctx_len || zt_batch_left(b, t) < 1))
+    if (s == ZT_OK && more && ((int64_t)t->ids->count > b->info.ctx_len || zt_batch_left(b, t) < 1))
         s = zt_fail(b->ctx, ZT_EUSAGE,
                     "a text of %zu tokens goes on with %" PRId64 " more in a context of %" PRId64,
-                    t->ids->n, zt_batch_left(b, t), b->info.ctx_len);
+                    t->ids->count, zt_batch_left(b, t), b->info.ctx_len);
     if (s == ZT_OK && more && b->opts.forget)
         zt_pages_cut(b->pages, t->seq, 0);
     return s;

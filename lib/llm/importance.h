@@ -31,8 +31,8 @@ zt_status zt_importance_feed(zt_importance *m, const int32_t *ids, int64_t n);
 
 typedef struct zt_importance_of {
     const char *tensor; /* the matrix, named as in the file */
-    int64_t n;          /* its columns */
-    const double *sum;  /* [n] of squares; matrices that read one x share it */
+    int64_t columns;          /* its columns */
+    const double *squares;  /* [n] of squares; matrices that read one x share it */
     int64_t tokens;     /* so many were added */
 } zt_importance_of;
 

@@ -31,17 +31,17 @@ double zt_kl_row(const float *a, const float *b, int64_t V)
 
 double zt_kl_mean(const zt_kl *kl, double *error)
 {
-    double sum = 0, off = 0, n = (double)kl->n;
-    for (int64_t i = 0; i < kl->n; i++) sum += kl->each[i];
-    for (int64_t i = 0; i < kl->n; i++) off += (kl->each[i] - sum / n) * (kl->each[i] - sum / n);
-    *error = kl->n > 1 ? sqrt(off / (n - 1) / n) : 0;
+    double sum = 0, off = 0, n = (double)kl->count;
+    for (int64_t i = 0; i < kl->count; i++) sum += kl->each[i];
+    for (int64_t i = 0; i < kl->count; i++) off += (kl->each[i] - sum / n) * (kl->each[i] - sum / n);
+    *error = kl->count > 1 ? sqrt(off / (n - 1) / n) : 0;
     return sum / n;
 }
 
 double zt_kl_ratio(const zt_kl *kl, double *error)
 {
-    double n = (double)kl->n, mean = kl->shift / n, spread = kl->shift2 / n - mean * mean;
-    *error = kl->n > 1 && spread > 0 ? exp(mean) * sqrt(spread / (n - 1)) : 0;
+    double n = (double)kl->count, mean = kl->shift / n, spread = kl->shift2 / n - mean * mean;
+    *error = kl->count > 1 && spread > 0 ? exp(mean) * sqrt(spread / (n - 1)) : 0;
     return exp(mean);
 }
 
@@ -57,15 +57,15 @@ static int ascending(const void *a, const void *b)
 
 void zt_kl_sort(zt_kl *kl)
 {
-    if (kl->n) qsort(kl->each, (size_t)kl->n, sizeof *kl->each, ascending);
+    if (kl->count) qsort(kl->each, (size_t)kl->count, sizeof *kl->each, ascending);
 }
 
 double zt_kl_quantile(const zt_kl *kl, double q)
 {
-    double at = q * (double)(kl->n - 1), below = floor(at);
+    double at = q * (double)(kl->count - 1), below = floor(at);
     int64_t i = (int64_t)below;
     double x = kl->each[i];
-    return i + 1 < kl->n && at > below ? x + (at - below) * (kl->each[i + 1] - x) : x;
+    return i + 1 < kl->count && at > below ? x + (at - below) * (kl->each[i + 1] - x) : x;
 }
 
 void zt_kl_fini(zt_ctx *ctx, zt_kl *kl)

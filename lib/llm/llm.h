@@ -5,7 +5,7 @@
  *     zt_llm *m = zt_llm_open(g, &(zt_llm_opts){.engine = e, .ctx_len = 4096});
  *     zt_ids ids = {0};
  *     zt_vocab_encode(v, text, n, ZT_TOK_BOS_RULE, &ids);
- *     zt_llm_feed(m, ids.id, ids.n, false, logits);     // f32[V] after the last token
+ *     zt_llm_feed(m, ids.id, ids.count, false, logits);     // f32[V] after the last token
  *     int32_t next = zt_sample(&sampler, logits, V, ...);
  *
  * To add an architecture: a row in arch.c (the parts it has, rope, curve, windows), and where it
@@ -71,7 +71,7 @@ typedef struct zt_vocab zt_vocab;
 
 typedef struct zt_ids { /* a growing list of token ids; zero-initialised is empty */
     int32_t *id;
-    size_t n, cap;
+    size_t count, capacity;
 } zt_ids;
 zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id); /* appends; ZT_ENOMEM: unchanged */
 void zt_ids_fini(zt_ctx *ctx, zt_ids *ids);                  /* frees the list; it is empty then */
@@ -305,7 +305,7 @@ double zt_log_sum_exp(const float *logits, int64_t V);
 int zt_likeliest(const float *logits, int64_t V, int n, int32_t *id);
 
 typedef struct zt_score { /* zero-initialised; grows from window to window */
-    int64_t n;            /* tokens scored */
+    int64_t count;            /* tokens scored */
     double sum, sum2;     /* of their negative log probabilities, and of those squared */
 } zt_score;
 /* Feed a window of n tokens, forgetting what was fed before, and score those after index `from`:
@@ -315,16 +315,16 @@ zt_status zt_llm_score(zt_llm *m, const int32_t *ids, size_t n, size_t from, zt_
 double zt_score_perplexity(const zt_score *score, double *error);
 /* A long text in windows of `size` tokens, each by itself, as llama-perplexity has it: where the
  * text opens with BOS they all do, in place of their first token (which is overwritten). Window i
- * of the ids.n / size that there are. */
+ * of the ids.count / size that there are. */
 int32_t *zt_score_window(const zt_vocab *v, zt_ids *ids, int64_t size, int64_t i);
 
 /* How far model b is from model a on what both read. Zero-initialised
  * is empty; zt_kl_fini frees. */
 typedef struct zt_kl {
-    int64_t n;           /* tokens scored */
+    int64_t count;           /* tokens scored */
     int64_t same_top;    /* of which both find the same next token likeliest */
     double *each;        /* [n]: the divergence of each, zt_kl_row */
-    int64_t cap;
+    int64_t capacity;
     double shift, shift2; /* sums of log p_a - log p_b of the tokens that came; of its squares */
 } zt_kl;
 /* Kullback-Leibler divergence of the probabilities of logits b from those of a, in nats: the sum of

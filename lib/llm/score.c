@@ -44,7 +44,7 @@ int zt_likeliest(const float *logits, int64_t V, int n, int32_t *id)
 
 static void add(zt_score *score, double nll)
 {
-    score->n++;
+    score->count++;
     score->sum += nll;
     score->sum2 += nll * nll;
 }
@@ -62,15 +62,15 @@ static zt_status add_pair(const sides *s, const float *const row[2], double shif
 {
     zt_kl *kl = s->kl;
     int32_t top[2] = {-1, -1};
-    if (kl->n == kl->cap) {
-        int64_t cap = kl->cap ? 2 * kl->cap : 1024;
+    if (kl->count == kl->capacity) {
+        int64_t cap = kl->capacity ? 2 * kl->capacity : 1024;
         double *each = zt_realloc(zt_llm_ctx(s->m[0]), kl->each, (size_t)cap * sizeof *each);
         if (!each) return ZT_ENOMEM;
         kl->each = each;
-        kl->cap = cap;
+        kl->capacity = cap;
     }
     for (int k = 0; k < 2; k++) zt_likeliest(row[k], s->V, 1, &top[k]);
-    kl->each[kl->n++] = zt_kl_row(row[0], row[1], s->V);
+    kl->each[kl->count++] = zt_kl_row(row[0], row[1], s->V);
     kl->same_top += top[0] == top[1];
     kl->shift += shift;
     kl->shift2 += shift * shift;
@@ -156,7 +156,7 @@ static double mean_of(double sum, double sum2, int64_t count, double *error)
 
 double zt_score_perplexity(const zt_score *score, double *error)
 {
-    double perplexity = exp(mean_of(score->sum, score->sum2, score->n, error));
+    double perplexity = exp(mean_of(score->sum, score->sum2, score->count, error));
     *error *= perplexity;
     return perplexity;
 }

@@ -215,11 +215,11 @@ static zt_status next_of_side(void *user, float *logits, int32_t token, bool *mo
     t->wrong |= (logits != NULL) != (t->gets == 2);
     if (logits) {
         float *scratch = calloc((size_t)t->V, 2 * sizeof *scratch);
-        token = zt_sample(&t->s, logits, t->V, t->ids.id, t->ids.n, (int64_t)t->ids.n, scratch);
+        token = zt_sample(&t->s, logits, t->V, t->ids.id, t->ids.count, (int64_t)t->ids.count, scratch);
         free(scratch);
     }
     zt_status s = zt_ids_push(t->ctx, &t->ids, token);
-    *more = t->ids.n < t->n + MORE;
+    *more = t->ids.count < t->n + MORE;
     return s;
 }
 
@@ -230,14 +230,14 @@ static zt_status side_alone(on *o, side *t)
     bool more = true;
     for (size_t at = 0; more && !s;) {
         int32_t token = -1;
-        size_t n = t->ids.n - at;
+        size_t n = t->ids.count - at;
         zt_draw d = draw_of(t);
         d.history = t->ids.id;
         d.n_history = at;
         s = t->gets == 0   ? zt_llm_draw(o->m, t->ids.id + at, n, false, &d, &token)
             : t->gets == 1 ? zt_llm_next(o->m, t->ids.id + at, n, &token)
                            : zt_llm_feed(o->m, t->ids.id + at, n, false, y);
-        at = t->ids.n;
+        at = t->ids.count;
         if (!s) s = next_of_side(t, t->gets == 2 ? y : NULL, token, &more);
     }
     free(y);
@@ -275,9 +275,9 @@ static void test_drawn_together(on *o, const char *arch)
            good;
     zt_status s = good ? sides_together(o, beside) : ZT_EBUG;
     for (int k = 0; k < TOGETHER; k++) {
-        good = good && (!draws || (!beside[k].wrong && beside[k].ids.n == alone[k].ids.n &&
+        good = good && (!draws || (!beside[k].wrong && beside[k].ids.count == alone[k].ids.count &&
                                    !memcmp(beside[k].ids.id, alone[k].ids.id,
-                                           alone[k].ids.n * sizeof *alone[k].ids.id)));
+                                           alone[k].ids.count * sizeof *alone[k].ids.id)));
         zt_ids_fini(o->ctx, &alone[k].ids);
         zt_ids_fini(o->ctx, &beside[k].ids);
     }

@@ -70,11 +70,11 @@ static bool ask(model *o, answer *a)
     zt_llm_rewind(o->m, 0);
     for (int i = 0; i < MORE && good; i++) {
         zt_engine_report before = o->e->vt->report(o->e);
-        good = !zt_llm_next(o->m, i ? a->id + i - 1 : o->ids.id, i ? 1 : o->ids.n, a->id + i);
+        good = !zt_llm_next(o->m, i ? a->id + i - 1 : o->ids.id, i ? 1 : o->ids.count, a->id + i);
         a->one = a->one && costs_one(o, before);
     }
     zt_llm_rewind(o->m, 0);
-    return good && !zt_llm_feed(o->m, o->ids.id, o->ids.n, false, a->y);
+    return good && !zt_llm_feed(o->m, o->ids.id, o->ids.count, false, a->y);
 }
 
 static bool same_by_tokens(model *o, const answer *a)
@@ -82,8 +82,8 @@ static bool same_by_tokens(model *o, const answer *a)
     float *y = calloc((size_t)o->V, sizeof *y);
     zt_llm_rewind(o->m, 0);
     bool good = true;
-    for (size_t i = 0; i < o->ids.n && good; i++)
-        good = !zt_llm_feed(o->m, o->ids.id + i, 1, false, i + 1 == o->ids.n ? y : NULL);
+    for (size_t i = 0; i < o->ids.count && good; i++)
+        good = !zt_llm_feed(o->m, o->ids.id + i, 1, false, i + 1 == o->ids.count ? y : NULL);
     good = good && !memcmp(y, a->y, (size_t)o->V * sizeof *y);
     free(y);
     return good;
@@ -92,7 +92,7 @@ static bool same_by_tokens(model *o, const answer *a)
 static bool answer_of(const char *path, const char *engine, bool exact, answer *a, int64_t *V)
 {
     model o;
-    bool good = model_open(&o, path, engine, exact) && o.ids.n < MOST;
+    bool good = model_open(&o, path, engine, exact) && o.ids.count < MOST;
     a->y = calloc((size_t)o.V + 1, sizeof *a->y);
     good = good && ask(&o, a);
     a->same = good && same_by_tokens(&o, a);

@@ -41,10 +41,10 @@ static void try_text(const zt_vocab *v, const char *text, size_t n)
     for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) {
         zt_ids ids = {0};
         check_status(v->ctx, zt_vocab_encode(v, text, n, flags[f], &ids));
-        for (size_t i = 0; i < ids.n; i++)
+        for (size_t i = 0; i < ids.count; i++)
             if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(v))
                 abort();
-        decode(v, ids.id, ids.n);
+        decode(v, ids.id, ids.count);
         zt_ids_fini(v->ctx, &ids);
     }
 }

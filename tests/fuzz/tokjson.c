@@ -28,9 +28,9 @@ static void decode(const zt_vocab *v, const zt_ids *ids)
 {
     zt_str out;
     zt_str_init(&out, v->ctx);
-    check_status(v->ctx, zt_vocab_decode_ids(v, ids->id, ids->n, true, &out));
-    check_status(v->ctx, zt_vocab_decode_ids(v, ids->id, ids->n, false, &out));
-    for (size_t i = 0; i < ids->n && i < MOST_SHOWN; i++)
+    check_status(v->ctx, zt_vocab_decode_ids(v, ids->id, ids->count, true, &out));
+    check_status(v->ctx, zt_vocab_decode_ids(v, ids->id, ids->count, false, &out));
+    for (size_t i = 0; i < ids->count && i < MOST_SHOWN; i++)
         check_status(v->ctx, zt_vocab_decode(v, ids->id[i], i & 1, i == 0, &out));
     zt_str_fini(&out);
 }
@@ -41,7 +41,7 @@ static void try_text(const zt_vocab *v, const char *text, size_t n)
     for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) {
         zt_ids ids = {0};
         check_status(v->ctx, zt_vocab_encode(v, text, n, flags[f], &ids));
-        for (size_t i = 0; i < ids.n; i++)
+        for (size_t i = 0; i < ids.count; i++)
             if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(v))
                 abort();
         decode(v, &ids);

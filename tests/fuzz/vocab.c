@@ -57,7 +57,7 @@ static void try_text(const zt_vocab *v, const char *text, size_t n, unsigned fla
     zt_str back;
     zt_str_init(&back, v->ctx);
     zt_status s = zt_vocab_encode(v, text, n, flags & ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; !s && i < ids.n; i++)
+    for (size_t i = 0; !s && i < ids.count; i++)
         s = zt_vocab_decode(v, ids.id[i], true, i == 0, &back);
     if (whole && s)
         abort(); /* the vocabularies made here take every text */

@@ -36,7 +36,7 @@ static zt_status next(void *user, float *logits, int32_t best, bool *more)
     if (logits) {
         float *scratch = calloc((size_t)t->V, 2 * sizeof *scratch);
         mix(t, logits, (size_t)t->V * sizeof *logits);
-        best = zt_sample(&s, logits, t->V, t->ids.id, t->ids.n, (int64_t)t->ids.n, scratch);
+        best = zt_sample(&s, logits, t->V, t->ids.id, t->ids.count, (int64_t)t->ids.count, scratch);
         free(scratch);
         logits[0] = NAN; /* they are ours */
     }
@@ -62,8 +62,8 @@ static text make_text(zt_ctx *ctx, int k, int64_t V)
 
 static bool same_text(const text *a, const text *b)
 {
-    return a->done && a->seen == b->seen && a->ids.n == b->ids.n &&
-           memcmp(a->ids.id, b->ids.id, a->ids.n * sizeof *a->ids.id) == 0;
+    return a->done && a->seen == b->seen && a->ids.count == b->ids.count &&
+           memcmp(a->ids.id, b->ids.id, a->ids.count * sizeof *a->ids.id) == 0;
 }
 
 /* What text k gets alone, fed as ever. */
@@ -74,8 +74,8 @@ static zt_status alone(zt_llm *m, text *t, float *y)
     for (size_t at = 0; s == ZT_OK && more;) {
         int32_t best = -1;
         const int32_t *from = t->ids.id + at;
-        size_t n = t->ids.n - at;
-        at = t->ids.n;
+        size_t n = t->ids.count - at;
+        at = t->ids.count;
         s = t->logits ? zt_llm_feed(m, from, n, false, y) : zt_llm_next(m, from, n, &best);
         if (s == ZT_OK)
             s = next(t, t->logits ? y : NULL, best, &more);
@@ -154,7 +154,7 @@ static bool run_texts(stage *t, int n, int late)
         s = zt_batch_step(t->b);
     for (int k = 0; k < n; k++)
         if (!same_text(&t->want[k], &t->got[k])) {
-            diag("text %d of %d: %zu tokens, %zu wanted", k, n, t->got[k].ids.n, t->want[k].ids.n);
+            diag("text %d of %d: %zu tokens, %zu wanted", k, n, t->got[k].ids.count, t->want[k].ids.count);
             good = false;
         }
     return s == ZT_OK && good;
@@ -197,7 +197,7 @@ static void test_shared(void)
         t.got[k].make = 5;
         t.got[k].logits = false;
     }
-    int64_t n = (int64_t)t.got[0].ids.n;
+    int64_t n = (int64_t)t.got[0].ids.count;
     zt_ids_push(t.ctx, &t.got[3].ids, 1);
     for (int k = 0; k < 2 && good; k++)
         good = zt_batch_add(t.b, &t.got[k], &t.got[k].ids, false) == ZT_OK;
@@ -217,15 +217,15 @@ static void test_shared(void)
     ok(good && c.shared == 128 && c.pages.shared == 2, "the next shares with one that is done");
     while (good && zt_batch_counted(t.b).texts > 0)
         good = zt_batch_step(t.b) == ZT_OK;
-    bool same = t.got[0].ids.n == (size_t)n + 5;
+    bool same = t.got[0].ids.count == (size_t)n + 5;
     for (int k = 1; k < 3; k++)
-        same = same && memcmp(t.got[0].ids.id, t.got[k].ids.id, t.got[0].ids.n * 4) == 0;
+        same = same && memcmp(t.got[0].ids.id, t.got[k].ids.id, t.got[0].ids.count * 4) == 0;
     ok(good && same, "all three have one text");
     good = zt_batch_add(t.b, &t.got[3], &t.got[3].ids, false) == ZT_OK &&
            zt_batch_step(t.b) == ZT_OK;
     ok(good && zt_batch_counted(t.b).pages.sequences <= 3, "a kept one goes where none is free");
     zt_batch_drop(t.b, &t.got[3]);
-    ok(zt_batch_counted(t.b).texts == 0 && t.got[3].ids.n == (size_t)n + 2, "one is dropped");
+    ok(zt_batch_counted(t.b).texts == 0 && t.got[3].ids.count == (size_t)n + 2, "one is dropped");
     ok(close_stage(&t), "nothing is left allocated");
     free(f.bytes);
 }
@@ -245,7 +245,7 @@ static void test_resumed(void)
             good = zt_batch_step(t.b) == ZT_OK;
     }
     zt_batch_count c = zt_batch_counted(t.b);
-    ok(good && c.rows == t.got[0].ids.n - 1, "three turns: each of %d tokens is fed once",
+    ok(good && c.rows == t.got[0].ids.count - 1, "three turns: each of %d tokens is fed once",
        (int)c.rows);
     ok(close_stage(&t), "nothing is left allocated");
     free(f.bytes);
@@ -310,7 +310,7 @@ static void test_banned(void)
             zt_ids_fini(t.ctx, &t.got[k].ids);
             t.got[k] = make_text(t.ctx, 5, t.V);
             t.got[k].make = 20;
-            n = t.got[k].ids.n;
+            n = t.got[k].ids.count;
         }
         good = good && zt_batch_add(t.b, &t.got[0], &t.got[0].ids, false) == ZT_OK;
         if (round) /* the first time the tokens to be banned are not known */
@@ -327,7 +327,7 @@ static void test_banned(void)
         for (int k = 0; k < 3; k++)
             none = none && t.got[2].ids.id[i] != bans[k];
     }
-    ok(good && differs && none && t.got[2].ids.n == n + 20 &&
+    ok(good && differs && none && t.got[2].ids.count == n + 20 &&
            memcmp(t.got[1].ids.id, t.got[2].ids.id, (n + 20) * sizeof(int32_t)) == 0,
        "of banned tokens the batch gives none, but the likeliest of the others");
     ok(close_stage(&t), "nothing is left allocated");
@@ -403,7 +403,7 @@ static bool survive(const file *f, const stage *k, uint64_t nth, bool *good)
     zt_mem_fail(t.ctx, nth, false);
     for (int i = 0; i < 4 && *good; i++) {
         t.got[i] = make_text(t.ctx, i, t.V);
-        while (t.got[i].ids.n < k->want[i].ids.n - (size_t)t.got[i].make) { /* refused while made */
+        while (t.got[i].ids.count < k->want[i].ids.count - (size_t)t.got[i].make) { /* refused while made */
             zt_ctx_clear(t.ctx);
             zt_ids_fini(t.ctx, &t.got[i].ids);
             t.got[i] = make_text(t.ctx, i, t.V);

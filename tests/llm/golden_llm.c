@@ -138,7 +138,7 @@ static size_t encode(model *o, const json_t *p, int32_t *out)
     unsigned flags = json_is_true(json_object_get(p, "add_special")) ? ZT_TOK_BOS_RULE : 0;
     flags |= json_is_true(json_object_get(p, "parse_special")) ? ZT_TOK_SPECIAL : 0;
     zt_vocab_encode(o->v, json_string_value(text), json_string_length(text), flags, &ids);
-    size_t n = ids.n < MOST_IDS ? ids.n : MOST_IDS;
+    size_t n = ids.count < MOST_IDS ? ids.count : MOST_IDS;
     memcpy(out, ids.id, n * sizeof *out);
     zt_ids_fini(o->ctx, &ids);
     return n;

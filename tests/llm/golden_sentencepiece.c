@@ -66,10 +66,10 @@ static bool check_ids(zt_ctx *ctx, const zt_vocab *v, zt_bytes text, const int32
     zt_ids got = {0};
     char buf[200];
     zt_status s = zt_vocab_encode(v, text.data, text.n, 0, &got);
-    bool same = s == ZT_OK && got.n == n && (!n || memcmp(got.id, want, n * sizeof *want) == 0);
+    bool same = s == ZT_OK && got.count == n && (!n || memcmp(got.id, want, n * sizeof *want) == 0);
     if (!same) {
         diag("'%s': %s", zt_escape(buf, sizeof buf, text.data, text.n), zt_ctx_error(ctx));
-        show_ids("ids", got.id, got.n);
+        show_ids("ids", got.id, got.count);
         show_ids("expected", want, n);
     }
     zt_ids_fini(ctx, &got);

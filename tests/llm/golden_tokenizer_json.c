@@ -37,8 +37,8 @@ static void close_file(vocab *o)
 
 static bool same_ids(const zt_ids *got, const json_t *want)
 {
-    bool same = got->n == json_array_size(want);
-    for (size_t i = 0; same && i < got->n; i++)
+    bool same = got->count == json_array_size(want);
+    for (size_t i = 0; same && i < got->count; i++)
         same = got->id[i] == json_integer_value(json_array_get(want, i));
     return same;
 }
@@ -47,7 +47,7 @@ static void show_ids(const zt_ids *got, const json_t *want)
 {
     char *list = json_dumps(want, JSON_COMPACT);
     char line[600] = "";
-    for (size_t i = 0, at = 0; i < got->n && at < sizeof line - 12; i++)
+    for (size_t i = 0, at = 0; i < got->count && at < sizeof line - 12; i++)
         at += (size_t)snprintf(line + at, sizeof line - at, "%s%d", i ? "," : "", got->id[i]);
     diag("  ids [%s], %.600s expected", line, list);
     free(list);
@@ -151,7 +151,7 @@ static void one_letter(const vocab *o, const char *name)
         zt_status s = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
         char buf[16];
         ok(!s, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len),
-           ids.n);
+           ids.count);
         zt_ids_fini(o->ctx, &ids);
     }
     free(text);
@@ -208,7 +208,7 @@ static bool back(const vocab *o, zt_bytes t)
     zt_str_init(&out, o->ctx);
     zt_str_puts(&out, "");
     bool same = !zt_vocab_encode(o->v, t.data, t.n, ZT_TOK_SPECIAL, &ids) &&
-                !zt_vocab_decode_ids(o->v, ids.id, ids.n, true, &out) && out.len == t.n &&
+                !zt_vocab_decode_ids(o->v, ids.id, ids.count, true, &out) && out.len == t.n &&
                 memcmp(out.data, t.data, t.n) == 0;
     zt_str_fini(&out);
     zt_ids_fini(o->ctx, &ids);

@@ -94,8 +94,8 @@ static void close_vocab(made *m)
 
 static bool same_ids(const json_t *want, const zt_ids *ids)
 {
-    bool same = json_array_size(want) == ids->n;
-    for (size_t i = 0; same && i < ids->n; i++)
+    bool same = json_array_size(want) == ids->count;
+    for (size_t i = 0; same && i < ids->count; i++)
         same = json_integer_value(json_array_get(want, i)) == ids->id[i];
     return same;
 }
@@ -105,7 +105,7 @@ static bool same_text(const made *m, const zt_ids *ids, const json_t *text)
     zt_str s;
     zt_str_init(&s, m->ctx);
     zt_status st = zt_str_puts(&s, "");
-    for (size_t i = 0; !st && i < ids->n; i++)
+    for (size_t i = 0; !st && i < ids->count; i++)
         st = zt_vocab_decode(m->v, ids->id[i], true, i == 0, &s);
     bool same = !st && s.len == json_string_length(text) &&
                 memcmp(s.data, json_string_value(text), s.len) == 0;
@@ -117,7 +117,7 @@ static void show(const char *what, const made *m, const zt_ids *ids, const json_
 {
     char line[400], escaped[200];
     size_t at = 0;
-    for (size_t i = 0; i < ids->n && at + 16 < sizeof line; i++)
+    for (size_t i = 0; i < ids->count && at + 16 < sizeof line; i++)
         at += (size_t)snprintf(line + at, sizeof line - at, " %d", ids->id[i]);
     line[at] = 0;
     diag("%s: '%s':%s", what, zt_escape(escaped, sizeof escaped, json_string_value(text),

@@ -13,16 +13,16 @@ static const char *ids_text(const zt_ids *ids, char *buf, size_t n)
 {
     size_t at = 0;
     buf[0] = 0;
-    for (size_t i = 0; i < ids->n && at + 16 < n; i++)
+    for (size_t i = 0; i < ids->count && at + 16 < n; i++)
         at += (size_t)snprintf(buf + at, n - at, "%s%d", i ? " " : "", ids->id[i]);
     return buf;
 }
 
 static bool same_ids(const json_t *want, const zt_ids *ids)
 {
-    if (json_array_size(want) != ids->n)
+    if (json_array_size(want) != ids->count)
         return false;
-    for (size_t i = 0; i < ids->n; i++)
+    for (size_t i = 0; i < ids->count; i++)
         if (json_integer_value(json_array_get(want, i)) != ids->id[i])
             return false;
     return true;
@@ -36,9 +36,9 @@ static bool same_text(const zt_vocab *v, zt_ctx *ctx, const zt_ids *ids, const c
     zt_ids rule = {0};
     zt_str_init(&s, ctx);
     bool good = !zt_vocab_encode(v, "", 0, ZT_TOK_BOS_RULE, &rule);
-    size_t from = rule.n && ids->n && ids->id[0] == rule.id[0];
+    size_t from = rule.count && ids->count && ids->id[0] == rule.id[0];
     zt_ids_fini(ctx, &rule);
-    for (size_t i = from; i < ids->n; i++)
+    for (size_t i = from; i < ids->count; i++)
         good = good && !zt_vocab_decode(v, ids->id[i], true, i == 0, &s);
     good = good && strlen(hex) == 2 * s.len;
     for (size_t i = 0; good && i < s.len; i++) {

@@ -43,9 +43,9 @@ static bool same_ids(zt_ctx *ctx, const zt_vocab *a, const zt_vocab *b, const ch
 {
     zt_ids x = {0}, y = {0};
     bool same = zt_vocab_encode(a, text, strlen(text), flags, &x) == ZT_OK &&
-                zt_vocab_encode(b, text, strlen(text), flags, &y) == ZT_OK && x.n == y.n && x.n &&
-                memcmp(x.id, y.id, x.n * sizeof *x.id) == 0;
-    for (size_t i = 0; !same && i < (x.n < y.n ? x.n : y.n); i++)
+                zt_vocab_encode(b, text, strlen(text), flags, &y) == ZT_OK && x.count == y.count && x.count &&
+                memcmp(x.id, y.id, x.count * sizeof *x.id) == 0;
+    for (size_t i = 0; !same && i < (x.count < y.count ? x.count : y.count); i++)
         if (x.id[i] != y.id[i]) {
             diag("'%s': id %zu is %d and %d", text, i, x.id[i], y.id[i]);
             break;

@@ -41,9 +41,9 @@ static const double *sum_of(const zt_importance *m, const char *tensor, int64_t 
 {
     for (int64_t i = 0; m && i < zt_importance_count(m); i++) {
         zt_importance_of of = zt_importance_get(m, i);
-        *n = of.n;
+        *n = of.columns;
         if (!strcmp(of.tensor, tensor))
-            return of.sum;
+            return of.squares;
     }
     return NULL;
 }
@@ -126,9 +126,9 @@ static void test_adds(const char *arch)
         zt_importance_of x = zt_importance_get(a.m, i), y = zt_importance_get(b.m, i),
                          z = zt_importance_get(c.m, i);
         fed &= x.tokens == 64 && y.tokens == 24 && z.tokens == 40 && !strcmp(x.tensor, z.tensor);
-        for (int64_t k = 0; k < x.n; k++) {
-            worst = fmax(worst, fabs(x.sum[k] - y.sum[k] - z.sum[k]) / x.sum[k]);
-            apart = fmax(apart, x.sum[k] > 0 ? 0 : 1);
+        for (int64_t k = 0; k < x.columns; k++) {
+            worst = fmax(worst, fabs(x.squares[k] - y.squares[k] - z.squares[k]) / x.squares[k]);
+            apart = fmax(apart, x.squares[k] > 0 ? 0 : 1);
         }
     }
     ok(fed && n > 4 && worst < 1e-3 && apart == 0,

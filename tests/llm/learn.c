@@ -33,7 +33,7 @@ static double own_loss(zt_gguf *g, zt_engine *e, const lesson *l)
     for (int b = 0; b < TEXTS && good; b++)
         good = zt_llm_score(m, l->text[b], T + 1, 0, &score) == ZT_OK;
     zt_llm_close(m);
-    return good ? score.sum / (double)score.n : -1;
+    return good ? score.sum / (double)score.count : -1;
 }
 
 static double lesson_loss(zt_gguf *g, zt_engine *e, const zt_prog *p, const lesson *l)
@@ -103,8 +103,8 @@ static void new_models(zt_ctx *ctx)
     zt_vocab *v = g ? zt_vocab_open(g) : NULL;
     zt_ids ids = {0};
     ok(v && zt_vocab_size(v) > 257 && zt_vocab_size(v) <= 300 &&
-           !zt_vocab_encode(v, "aab aab", 7, 0, &ids) && ids.n == 2,
-       "%d tokens; 'aab aab' is %zu of them", v ? zt_vocab_size(v) : 0, ids.n);
+           !zt_vocab_encode(v, "aab aab", 7, 0, &ids) && ids.count == 2,
+       "%d tokens; 'aab aab' is %zu of them", v ? zt_vocab_size(v) : 0, ids.count);
     ok(!zt_llm_training(g, 65) && zt_ctx_status(ctx) == ZT_EUSAGE, "longer than its context: %s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);

@@ -47,7 +47,7 @@ static inline bool made_lives(const made *m, const char *text, unsigned flags)
     zt_str s;
     zt_str_init(&s, m->ctx);
     bool good = v && !zt_vocab_encode(v, text, strlen(text), flags | ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; good && i < ids.n; i++)
+    for (size_t i = 0; good && i < ids.count; i++)
         good = !zt_vocab_decode(v, ids.id[i], true, false, &s);
     zt_str_fini(&s);
     zt_ids_fini(m->ctx, &ids);

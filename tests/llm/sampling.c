@@ -373,10 +373,10 @@ static void test_scores(void)
     ok(zt_likeliest(x, 6, 0, id) == 0, "none wanted, none given");
     static const float huge[] = {1e30f, -1e30f}, none[] = {NAN, NAN};
     ok(zt_log_sum_exp(huge, 2) == 1e30f && isinf(zt_log_sum_exp(none, 2)), "huge logits, and none");
-    zt_score score = {.n = 4, .sum = 4 * log(8), .sum2 = 4 * log(8) * log(8)};
+    zt_score score = {.count = 4, .sum = 4 * log(8), .sum2 = 4 * log(8) * log(8)};
     double error, p = zt_score_perplexity(&score, &error);
     ok(fabs(p - 8) < 1e-9 && error < 1e-6, "the perplexity of one in eight is 8");
-    score = (zt_score){.n = 2, .sum = 2, .sum2 = 4}; /* 0 and 2 */
+    score = (zt_score){.count = 2, .sum = 2, .sum2 = 4}; /* 0 and 2 */
     p = zt_score_perplexity(&score, &error);
     ok(fabs(p - exp(1)) < 1e-9 && fabs(error - exp(1)) < 1e-9, "its standard error");
 }

@@ -59,7 +59,7 @@ static void test_goes_on(const char *arch, const file *f, const int32_t *ids, co
     zt_status s = model_open(&o, ctx, f, &as_usual);
     if (s == ZT_OK)
         s = zt_llm_load(o.m, ID, HOW, path, &got);
-    ok(s == ZT_OK && got.n == N && zt_llm_position(o.m) == N && memcmp(got.id, ids, N * 4) == 0,
+    ok(s == ZT_OK && got.count == N && zt_llm_position(o.m) == N && memcmp(got.id, ids, N * 4) == 0,
        "%s: tokens and position are back: %s", arch, zt_ctx_error(ctx));
     if (s == ZT_OK)
         s = zt_llm_feed(o.m, ids + N, MORE, true, logits);
@@ -209,7 +209,7 @@ static void test_score(const file *f, int64_t V)
         st = zt_llm_score(o.m, ids, W, FROM, &got);
     if (st == ZT_OK)
         st = zt_llm_score(o.m, ids, W, FROM, &again);
-    ok(st == ZT_OK && got.n == W - 1 - FROM && fabs(got.sum / want - 1) < 1e-6,
+    ok(st == ZT_OK && got.count == W - 1 - FROM && fabs(got.sum / want - 1) < 1e-6,
        "a window's score: %g, not %g %s", got.sum, want, zt_ctx_error(ctx));
     ok(again.sum == got.sum && again.sum2 == got.sum2, "the same again");
     ids[3] = (int32_t)V;

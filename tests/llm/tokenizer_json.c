@@ -96,7 +96,7 @@ static bool ids_are(const made *m, const char *text, size_t n, unsigned flags, c
     zt_ids ids = {0};
     char got[400] = "";
     zt_status s = zt_vocab_encode(m->v, text, n, flags, &ids);
-    for (size_t i = 0, at = 0; i < ids.n && at < sizeof got - 12; i++)
+    for (size_t i = 0, at = 0; i < ids.count && at < sizeof got - 12; i++)
         at += (size_t)snprintf(got + at, sizeof got - at, "%s%d", i ? " " : "", ids.id[i]);
     zt_ids_fini(m->ctx, &ids);
     if (s || strcmp(got, want) != 0)
@@ -148,7 +148,7 @@ static void test_long_group(void)
     memset(text, 'a', N);
     text[N - 1] = 'b';
     zt_status s = zt_vocab_encode(m.v, text, N, 0, &ids);
-    ok(!s && ids.n == 1 && ids.id[0] == 1, "a class repeated %d times: %s", N, zt_ctx_error(m.ctx));
+    ok(!s && ids.count == 1 && ids.id[0] == 1, "a class repeated %d times: %s", N, zt_ctx_error(m.ctx));
     zt_ids_fini(m.ctx, &ids);
     free(text);
     close_made(&m);
@@ -293,7 +293,7 @@ static zt_status whole_way(zt_ctx *ctx)
     zt_status s = v ? zt_vocab_encode(v, "ab <s> \xff\xc3\xa9", 10, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, &ids)
                     : zt_ctx_status(ctx);
     if (!s)
-        s = zt_vocab_decode_ids(v, ids.id, ids.n, true, &out);
+        s = zt_vocab_decode_ids(v, ids.id, ids.count, true, &out);
     zt_str_fini(&out);
     zt_ids_fini(ctx, &ids);
     zt_vocab_free(v);

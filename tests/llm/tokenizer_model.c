@@ -233,7 +233,7 @@ static bool lives(zt_ctx *ctx, const char *path)
     zt_str text;
     zt_str_init(&text, ctx);
     bool good = v && zt_vocab_encode(v, "a <s> b", 7, ZT_TOK_SPECIAL, &ids) == ZT_OK &&
-                zt_vocab_decode_ids(v, ids.id, ids.n, true, &text) == ZT_OK;
+                zt_vocab_decode_ids(v, ids.id, ids.count, true, &text) == ZT_OK;
     zt_str_fini(&text);
     zt_ids_fini(ctx, &ids);
     zt_vocab_free(v);
@@ -294,9 +294,9 @@ static zt_status ids_of(const char *config, zt_ids *ids, char error[300])
         zt_vocab_encode(v, "a[x]<new>a", 10, ZT_TOK_BOS_RULE, &got);
     zt_status s = zt_ctx_status(ctx);
     snprintf(error, 300, "%s", zt_ctx_error(ctx));
-    ids->n = 0;
-    for (size_t i = 0; i < got.n; i++)
-        ids->id[ids->n++] = got.id[i];
+    ids->count = 0;
+    for (size_t i = 0; i < got.count; i++)
+        ids->id[ids->count++] = got.id[i];
     zt_ids_fini(ctx, &got);
     zt_vocab_free(v);
     zt_gguf_close(g);
@@ -335,9 +335,9 @@ static void check_settings(void)
         while (settings[i].ids[n] >= 0)
             n++;
         zt_status s = ids_of(settings[i].config, &ids, error);
-        if (!ok(s == ZT_OK && ids.n == n && memcmp(id, settings[i].ids, n * sizeof *id) == 0,
+        if (!ok(s == ZT_OK && ids.count == n && memcmp(id, settings[i].ids, n * sizeof *id) == 0,
                 "%s %s", settings[i].config, error))
-            for (size_t k = 0; k < ids.n; k++)
+            for (size_t k = 0; k < ids.count; k++)
                 diag("%d", id[k]);
     }
     zt_ids ids = {.id = id};

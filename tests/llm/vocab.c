@@ -125,7 +125,7 @@ static const char *cut_text(const made *m, const char *text, size_t n, unsigned 
     zt_str s;
     zt_str_init(&s, m->ctx);
     zt_vocab_encode(m->v, text, n, flags, &ids);
-    for (size_t i = 0; i < ids.n; i++) {
+    for (size_t i = 0; i < ids.count; i++) {
         zt_str_puts(&s, i ? "|" : "");
         zt_vocab_decode(m->v, ids.id[i], true, false, &s);
     }
@@ -263,7 +263,7 @@ static bool round_trip(const made *m, const char *text, size_t n)
     zt_str s;
     zt_str_init(&s, m->ctx);
     bool good = zt_vocab_encode(m->v, text, n, 0, &ids) == ZT_OK;
-    for (size_t i = 0; good && i < ids.n; i++)
+    for (size_t i = 0; good && i < ids.count; i++)
         good = zt_vocab_decode(m->v, ids.id[i], true, i == 0, &s) == ZT_OK;
     good = good && s.len == n && (n == 0 || memcmp(s.data, text, n) == 0);
     zt_str_fini(&s);

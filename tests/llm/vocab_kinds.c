@@ -46,7 +46,7 @@ static bool cuts_into(const made *m, const char *text, unsigned flags, const cha
     zt_str_init(&s, m->ctx);
     zt_status st = zt_vocab_encode(m->v, text, strlen(text), flags, &ids);
     zt_str_puts(&s, "");
-    for (size_t i = 0; !st && i < ids.n; i++) {
+    for (size_t i = 0; !st && i < ids.count; i++) {
         zt_str_puts(&s, i ? "|" : "");
         st = zt_vocab_decode(m->v, ids.id[i], true, false, &s);
     }
@@ -120,7 +120,7 @@ static void test_unigram(void)
             text[j] = "aaabbcx"[(size_t)(zt_uniform(5, i, j) * 7)];
         text[n] = 0;
         zt_vocab_encode(m.v, text, n, 0, &ids);
-        for (size_t k = 0; k < ids.n; k++) {
+        for (size_t k = 0; k < ids.count; k++) {
             size_t len = ids.id[k] == 2 ? strspn(text + at, "x") : strlen(t5_words[ids.id[k]].text);
             score += ids.id[k] == 2 ? (double)len * ((double)-9.97f - 10)
                                     : score_of(text + at, len);

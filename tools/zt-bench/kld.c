@@ -44,8 +44,8 @@ static zt_status open_side(subject *s, side *d, const char *text, size_t bytes)
 static zt_status check_tokens(const subject *s)
 {
     const zt_ids *a = &s->a.ids, *b = &s->b.ids;
-    int64_t tokens = (int64_t)a->n;
-    if (a->n != b->n || (a->n && memcmp(a->id, b->id, a->n * sizeof *a->id)))
+    int64_t tokens = (int64_t)a->count;
+    if (a->count != b->count || (a->count && memcmp(a->id, b->id, a->count * sizeof *a->id)))
         return zt_fail(s->cli->ctx, ZT_EDATA, "%s: reads the text as other tokens than %s",
                        s->b.name, s->a.name);
     if (tokens < s->window)
@@ -96,7 +96,7 @@ static void close_side(zt_ctx *ctx, side *d)
 static zt_status score(subject *s)
 {
     zt_status st = ZT_OK;
-    s->windows = (int64_t)s->a.ids.n / s->window;
+    s->windows = (int64_t)s->a.ids.count / s->window;
     s->from = s->o->from < 0 ? s->window / 2 : s->o->from;
     if (s->from > s->window - 2)
         return zt_fail(s->cli->ctx, ZT_EUSAGE,
@@ -142,7 +142,7 @@ static zt_status add_divergence(subject *s)
 
 static zt_status add_figures(subject *s)
 {
-    double n = (double)s->kl.n, same = (double)s->kl.same_top / n, error;
+    double n = (double)s->kl.count, same = (double)s->kl.same_top / n, error;
     zt_status st = add_divergence(s);
     if (!st) st = add(s, "same_top", same, n > 1 ? sqrt(same * (1 - same) / (n - 1)) : 0, "share");
     double x = zt_score_perplexity(&s->a.score, &error);

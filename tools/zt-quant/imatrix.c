@@ -8,7 +8,7 @@
  * place of their first token. A rest is left out, unless it is all there is. */
 static zt_status feed(quant *q, zt_importance *m, const zt_vocab *v, zt_ids *ids, int64_t *windows)
 {
-    int64_t window = q->o->window, n = (int64_t)ids->n;
+    int64_t window = q->o->window, n = (int64_t)ids->count;
     int32_t bos = zt_vocab_bos(v);
     bool opens = n > 0 && bos >= 0 && ids->id[0] == bos;
     zt_status s = ZT_OK;
@@ -36,7 +36,7 @@ static zt_status save(quant *q, const zt_importance *m, int64_t windows)
                        : zt_ctx_status(q->ctx);
     for (int64_t i = 0; i < zt_importance_count(m) && s == ZT_OK; i++) {
         zt_importance_of of = zt_importance_get(m, i);
-        s = zt_imatrix_add_sums(im, of.tensor, of.n, of.sum, of.tokens);
+        s = zt_imatrix_add_sums(im, of.tensor, of.columns, of.squares, of.tokens);
     }
     if (s == ZT_OK)
         s = zt_imatrix_write(im, sink);

@@ -133,12 +133,12 @@ static zt_status drop_end(run *r)
 {
     zt_str text;
     zt_status s = ZT_OK;
-    if (r->stop && strcmp(r->stop, "eos") == 0 && r->ids.n > r->n_prompt)
-        r->ids.n--;
+    if (r->stop && strcmp(r->stop, "eos") == 0 && r->ids.count > r->n_prompt)
+        r->ids.count--;
     zt_str_init(&text, r->ctx);
-    while (s == ZT_OK && r->cut > 0 && r->ids.n > r->n_prompt) {
+    while (s == ZT_OK && r->cut > 0 && r->ids.count > r->n_prompt) {
         zt_str_clear(&text);
-        s = zt_vocab_decode(r->vocab, r->ids.id[--r->ids.n], true, false, &text);
+        s = zt_vocab_decode(r->vocab, r->ids.id[--r->ids.count], true, false, &text);
         if (s == ZT_OK && text.len > r->cut)
             s = zt_vocab_encode(r->vocab, text.data, text.len - r->cut, 0, &r->ids);
         r->cut -= text.len < r->cut ? text.len : r->cut;
@@ -164,7 +164,7 @@ static zt_status take_rendered(chat *c, zt_str *text, const zt_str *origin)
     size_t n = c->known.len;
     bool goes_on = n && text->len >= n && memcmp(text->data, c->known.data, n) == 0;
     if (!goes_on)
-        r->ids.n = 0;
+        r->ids.count = 0;
     zt_status s = run_encode_rendered(r, text, origin, goes_on ? n : 0, &r->ids);
     zt_str_clear(&c->known);
     return s == ZT_OK ? zt_str_put(&c->known, text->data, text->len) : s;
@@ -235,7 +235,7 @@ static zt_status answer(chat *c)
     if (s == ZT_OK)
         s = run_write(r, "\n", 1);
     if (s == ZT_OK && r->stop && strcmp(r->stop, "ctx") == 0)
-        tell_full(r, r->ids.n);
+        tell_full(r, r->ids.count);
     if (s == ZT_OK)
         s = drop_end(r);
     return s == ZT_OK ? keep_answer(c) : s;
@@ -244,7 +244,7 @@ static zt_status answer(chat *c)
 /* A turn that has no room was never said. */
 static zt_status take_back(chat *c, size_t ids, size_t messages, const zt_str *known)
 {
-    c->r->ids.n = ids;
+    c->r->ids.count = ids;
     while (json_array_size(c->messages) > messages)
         json_array_remove(c->messages, json_array_size(c->messages) - 1);
     zt_str_clear(&c->known);
@@ -254,13 +254,13 @@ static zt_status take_back(chat *c, size_t ids, size_t messages, const zt_str *k
 static zt_status take_turn(chat *c, const char *text)
 {
     run *r = c->r;
-    size_t ids = r->ids.n, messages = json_array_size(c->messages);
+    size_t ids = r->ids.count, messages = json_array_size(c->messages);
     zt_str known;
     zt_str_init(&known, r->ctx);
     zt_status s = c->known.len ? zt_str_put(&known, c->known.data, c->known.len) : ZT_OK;
     if (s == ZT_OK)
         s = add_turn(c, text);
-    r->n_prompt = r->ids.n;
+    r->n_prompt = r->ids.count;
     if (s == ZT_OK && (int64_t)r->n_prompt > zt_llm_get(r->llm).ctx_len) {
         tell_full(r, r->n_prompt);
         s = take_back(c, ids, messages, &known);
@@ -275,7 +275,7 @@ static zt_status take_turn(chat *c, const char *text)
 
 static zt_status reset(chat *c)
 {
-    c->r->ids.n = 0;
+    c->r->ids.count = 0;
     c->begun = c->tokens = false;
     json_array_clear(c->messages);
     zt_str_clear(&c->known);
@@ -334,12 +334,12 @@ static zt_status go_on(chat *c)
 {
     run *r = c->r;
     zt_status s = ZT_OK;
-    for (size_t i = 0; i < r->fed.n && s == ZT_OK; i++)
+    for (size_t i = 0; i < r->fed.count && s == ZT_OK; i++)
         s = zt_ids_push(r->ctx, &r->ids, r->fed.id[i]);
-    c->begun = c->tokens = r->fed.n > 0;
+    c->begun = c->tokens = r->fed.count > 0;
     if (c->begun)
         zt_cli_note(r->cli, "%s: the conversation goes on after %zu tokens; /reset begins another",
-                    r->o->session, r->fed.n);
+                    r->o->session, r->fed.count);
     return s;
 }
 

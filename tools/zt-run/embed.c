@@ -11,10 +11,10 @@ static zt_status embed(run *r, const char *text, size_t bytes, float *out, size_
 {
     const run_options *o = r->o;
     unsigned bos = o->bos ? ZT_TOK_BOS : o->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    r->ids.n = 0;
+    r->ids.count = 0;
     zt_status s = zt_vocab_encode(r->vocab, text, bytes, bos | (o->special ? ZT_TOK_SPECIAL : 0),
                                   &r->ids);
-    *n = r->ids.n;
+    *n = r->ids.count;
     return s == ZT_OK && *n ? zt_llm_embed(r->llm, r->ids.id, *n, out) : s;
 }
 

@@ -22,7 +22,7 @@
 
 static zt_status forget(run *r, size_t keep)
 {
-    r->fed.n = keep;
+    r->fed.count = keep;
     return zt_llm_rewind(r->llm, (int64_t)keep);
 }
 
@@ -56,8 +56,8 @@ static zt_sampler sampler_of(const run *r)
 static zt_draw drawing_of(const run *r, zt_sampler *s)
 {
     *s = sampler_of(r);
-    return (zt_draw){.sampler = s, .history = r->fed.id, .n_history = r->fed.n,
-                     .banned = r->ends.id, .n_banned = r->o->ignore_eos ? r->ends.n : 0};
+    return (zt_draw){.sampler = s, .history = r->fed.id, .n_history = r->fed.count,
+                     .banned = r->ends.id, .n_banned = r->o->ignore_eos ? r->ends.count : 0};
 }
 
 /* Is no more asked for than the token, of an engine that may draw it? */
@@ -100,7 +100,7 @@ static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
 static size_t common(const run *r, size_t most)
 {
     size_t n = 0;
-    while (n < most && n < r->fed.n && r->fed.id[n] == r->ids.id[n])
+    while (n < most && n < r->fed.count && r->fed.id[n] == r->ids.id[n])
         n++;
     return n;
 }
@@ -133,7 +133,7 @@ static zt_status feed_pieces(run *r, zt_sink *npy)
     bool all = r->o->all_logits;
     zt_status s = forget_what_differs(r);
     size_t V = (size_t)r->vocab_rows, most = all ? (size_t)r->rows : (size_t)r->o->chunk, n;
-    for (size_t at = r->fed.n; at < r->n_prompt && s == ZT_OK; at += n) {
+    for (size_t at = r->fed.count; at < r->n_prompt && s == ZT_OK; at += n) {
         if (zt_cli_interrupted())
             return ZT_EINTR;
         n = r->n_prompt - at < most ? r->n_prompt - at : most;
@@ -171,7 +171,7 @@ static bool ends_text(const run *r, int32_t id)
 {
     if (!r->o->eos)
         return zt_vocab_is_eog(r->vocab, id);
-    for (size_t i = 0; i < r->ends.n; i++)
+    for (size_t i = 0; i < r->ends.count; i++)
         if (r->ends.id[i] == id)
             return true;
     return false;
@@ -184,10 +184,10 @@ static int32_t choose(run *r)
     if (!r->logits || run_engine_chooses(r) || run_engine_draws(r, &sampler, &d))
         return r->next[r->row];
     float *logits = run_logits(r);
-    for (size_t i = 0; r->o->ignore_eos && i < r->ends.n; i++)
+    for (size_t i = 0; r->o->ignore_eos && i < r->ends.count; i++)
         if (r->ends.id[i] < r->choices)
             logits[r->ends.id[i]] = -INFINITY;
-    return zt_sample(&sampler, logits, r->choices, r->ids.id, r->ids.n, (int64_t)r->ids.n,
+    return zt_sample(&sampler, logits, r->choices, r->ids.id, r->ids.count, (int64_t)r->ids.count,
                      r->scratch);
 }
 
@@ -197,7 +197,7 @@ static zt_status put_token(run *r, int32_t id, bool ends)
     zt_status s = ZT_OK;
     if (r->o->ids) {
         char text[16];
-        const char *gap = r->ids.n > r->n_prompt + 1 ? " " : "";
+        const char *gap = r->ids.count > r->n_prompt + 1 ? " " : "";
         int n = snprintf(text, sizeof text, "%s%" PRId32, gap, id);
         s = run_write(r, text, (size_t)n);
     }
@@ -207,16 +207,16 @@ static zt_status put_token(run *r, int32_t id, bool ends)
 /* Feed the last token; without a cache, all of them. */
 static zt_status feed_last(run *r)
 {
-    size_t from = r->o->no_kv_cache ? 0 : r->ids.n - 1;
+    size_t from = r->o->no_kv_cache ? 0 : r->ids.count - 1;
     zt_status s = forget(r, from);
-    return s == ZT_OK ? feed(r, r->ids.id + from, r->ids.n - from, LAST) : s;
+    return s == ZT_OK ? feed(r, r->ids.id + from, r->ids.count - from, LAST) : s;
 }
 
 /* Was the last token fed already, behind the one before it? Then so was its answer. */
 static bool foreseen(run *r)
 {
-    size_t at = r->ids.n - 1;
-    if (r->fed.n <= at || r->fed.id[at] != r->ids.id[at])
+    size_t at = r->ids.count - 1;
+    if (r->fed.count <= at || r->fed.id[at] != r->ids.id[at])
         return false;
     r->row++;
     r->accepted++;
@@ -226,7 +226,7 @@ static bool foreseen(run *r)
 /* How many tokens may be tried behind the last: the context and -n have room for them. */
 static size_t draft_room(const run *r)
 {
-    size_t room = (size_t)zt_llm_get(r->llm).ctx_len - r->ids.n, made = r->ids.n - r->n_prompt;
+    size_t room = (size_t)zt_llm_get(r->llm).ctx_len - r->ids.count, made = r->ids.count - r->n_prompt;
     size_t wanted = r->o->n < 0 ? room : (size_t)r->o->n - made - 1;
     return wanted < room ? wanted : room;
 }
@@ -234,12 +234,12 @@ static size_t draft_room(const run *r)
 /* Feed the last token, and behind it what is likely to follow. */
 static zt_status feed_ahead(run *r)
 {
-    int32_t batch[ZT_DRAFT_ROWS] = {r->ids.id[r->ids.n - 1]};
+    int32_t batch[ZT_DRAFT_ROWS] = {r->ids.id[r->ids.count - 1]};
     const int32_t *draft;
-    size_t k = zt_drafts_next(r->drafts, r->ids.id, r->ids.n, draft_room(r), &draft);
+    size_t k = zt_drafts_next(r->drafts, r->ids.id, r->ids.count, draft_room(r), &draft);
     zt_status s = zt_ctx_status(r->ctx);
     if (s == ZT_OK)
-        s = forget(r, r->ids.n - 1);
+        s = forget(r, r->ids.count - 1);
     memcpy(batch + 1, draft, k * sizeof *draft);
     double before = zt_seconds();
     if (s == ZT_OK)
@@ -263,7 +263,7 @@ zt_status run_next_token(run *r)
     int32_t id = choose(r);
     if (id < 0)
         return zt_fail(r->ctx, ZT_EDATA, "%s: no logit is a number after token %zu",
-                       zt_gguf_name(r->gguf), r->ids.n);
+                       zt_gguf_name(r->gguf), r->ids.count);
     bool ends = ends_text(r, id);
     if (s == ZT_OK)
         s = zt_ids_push(r->ctx, &r->ids, id);
@@ -275,9 +275,9 @@ zt_status run_next_token(run *r)
         r->first = zt_seconds();
     if (ends)
         r->stop = "eos";
-    else if (!r->stop && r->o->n >= 0 && r->ids.n - r->n_prompt >= (size_t)r->o->n)
+    else if (!r->stop && r->o->n >= 0 && r->ids.count - r->n_prompt >= (size_t)r->o->n)
         r->stop = "length";
-    else if (!r->stop && (int64_t)r->ids.n > zt_llm_get(r->llm).ctx_len)
+    else if (!r->stop && (int64_t)r->ids.count > zt_llm_get(r->llm).ctx_len)
         r->stop = "ctx";
     return s;
 }
@@ -285,8 +285,8 @@ zt_status run_next_token(run *r)
 /* What was fed ahead of the text is forgotten, and the token at which it ended, as if never fed. */
 static zt_status forget_ahead(run *r)
 {
-    size_t keep = r->ids.n - (r->stop && r->ids.n > r->n_prompt);
-    return r->fed.n > keep ? forget(r, keep) : ZT_OK;
+    size_t keep = r->ids.count - (r->stop && r->ids.count > r->n_prompt);
+    return r->fed.count > keep ? forget(r, keep) : ZT_OK;
 }
 
 static zt_status generate(run *r)
@@ -308,11 +308,11 @@ static zt_status generate(run *r)
 /* The cache then holds all of r->ids. */
 zt_status run_catch_up(run *r)
 {
-    size_t keep = common(r, r->ids.n);
+    size_t keep = common(r, r->ids.count);
     zt_status s = forget(r, keep);
-    if (s != ZT_OK || keep == r->ids.n)
+    if (s != ZT_OK || keep == r->ids.count)
         return s;
-    return feed(r, r->ids.id + keep, r->ids.n - keep, NOTHING);
+    return feed(r, r->ids.id + keep, r->ids.count - keep, NOTHING);
 }
 
 zt_status run_check_room(const run *r)
@@ -430,7 +430,7 @@ static zt_status finish(run *r)
 {
     if (r->o->json)
         return run_report_json(r);
-    return r->o->ids || (r->terminal && r->ids.n > r->n_prompt) ? run_write(r, "\n", 1) : ZT_OK;
+    return r->o->ids || (r->terminal && r->ids.count > r->n_prompt) ? run_write(r, "\n", 1) : ZT_OK;
 }
 
 zt_status run_generate(run *r)

@@ -98,7 +98,7 @@ static zt_status add_text(queue *q, request *one)
     if (run_engine_draws(&one->r, &s, &d))
         return zt_batch_add_drawn(q->batch, one, ids, &d);
     if (run_wants_best(&one->r))
-        return zt_batch_add_best(q->batch, one, ids, one->r.ends.id, one->r.ends.n);
+        return zt_batch_add_best(q->batch, one, ids, one->r.ends.id, one->r.ends.count);
     return zt_batch_add(q->batch, one, ids, true);
 }
 

@@ -24,7 +24,7 @@ static zt_status encode_text(run *r)
 
 static zt_status score_windows(run *r, int64_t window, zt_score *score)
 {
-    int64_t n = (int64_t)r->ids.n / window;
+    int64_t n = (int64_t)r->ids.count / window;
     zt_status s = ZT_OK;
     for (int64_t i = 0; i < n && s == ZT_OK; i++) {
         const int32_t *ids = zt_score_window(r->vocab, &r->ids, window, i);
@@ -43,8 +43,8 @@ static zt_status print(run *r, const zt_score *score, int64_t window)
     double error, perplexity = zt_score_perplexity(score, &error);
     snprintf(cell[0], sizeof cell[0], "%.6f", perplexity);
     snprintf(cell[1], sizeof cell[1], "%.6f", error);
-    snprintf(cell[2], sizeof cell[2], "%" PRId64, score->n);
-    snprintf(cell[3], sizeof cell[3], "%" PRId64, (int64_t)r->ids.n / window);
+    snprintf(cell[2], sizeof cell[2], "%" PRId64, score->count);
+    snprintf(cell[3], sizeof cell[3], "%" PRId64, (int64_t)r->ids.count / window);
     snprintf(cell[4], sizeof cell[4], "%" PRId64, window);
     zt_table *t = zt_table_new(
         r->cli, "perplexity",
@@ -68,10 +68,10 @@ zt_status run_perplexity(run *r)
         s = run_open_llm(r, window, false);
     if (s == ZT_OK && window > zt_llm_get(r->llm).ctx_len)
         window = zt_llm_get(r->llm).ctx_len; /* all that the model was trained for */
-    if (s == ZT_OK && (int64_t)r->ids.n < window)
+    if (s == ZT_OK && (int64_t)r->ids.count < window)
         s = zt_fail(r->ctx, ZT_EDATA,
                     "%s: %zu tokens are too few for a window of %" PRId64 ": see --ctx",
-                    r->o->perplexity, r->ids.n, window);
+                    r->o->perplexity, r->ids.count, window);
     if (s == ZT_OK)
         s = score_windows(r, window, &score);
     r->prompted = r->ended = zt_seconds();

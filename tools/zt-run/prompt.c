@@ -106,7 +106,7 @@ static unsigned bos_flags(const run *r)
 static bool wants_bos(run *r)
 {
     zt_ids empty = {0};
-    bool wants = zt_vocab_encode(r->vocab, "", 0, bos_flags(r), &empty) == ZT_OK && empty.n > 0 &&
+    bool wants = zt_vocab_encode(r->vocab, "", 0, bos_flags(r), &empty) == ZT_OK && empty.count > 0 &&
                  empty.id[0] == zt_vocab_bos(r->vocab);
     zt_ids_fini(r->ctx, &empty);
     return wants;
@@ -116,16 +116,16 @@ static bool wants_bos(run *r)
 static zt_status fix_bos(run *r, zt_ids *ids)
 {
     int32_t bos = zt_vocab_bos(r->vocab);
-    bool wants = wants_bos(r), has = ids->n > 0 && ids->id[0] == bos;
+    bool wants = wants_bos(r), has = ids->count > 0 && ids->id[0] == bos;
     if (bos < 0 || wants == has || (has && !r->o->no_bos))
         return zt_ctx_status(r->ctx);
     if (has) {
-        memmove(ids->id, ids->id + 1, --ids->n * sizeof *ids->id);
+        memmove(ids->id, ids->id + 1, --ids->count * sizeof *ids->id);
         return ZT_OK;
     }
     zt_status s = zt_ids_push(r->ctx, ids, bos);
     if (s == ZT_OK) {
-        memmove(ids->id + 1, ids->id, (ids->n - 1) * sizeof *ids->id);
+        memmove(ids->id + 1, ids->id, (ids->count - 1) * sizeof *ids->id);
         ids->id[0] = bos;
     }
     return s;
@@ -256,8 +256,8 @@ zt_status run_encode_prompt(run *r)
         s = run_find_turn(r);
     if (s == ZT_OK)
         s = run_has_template(r) ? encode_chat(r) : encode_raw(r);
-    r->n_prompt = r->ids.n;
-    if (s == ZT_OK && r->ids.n == 0)
+    r->n_prompt = r->ids.count;
+    if (s == ZT_OK && r->ids.count == 0)
         return zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
     return s;
 }

@@ -124,7 +124,7 @@ static void put_settings(run *r, zt_str *s)
     put_texts(s, "stop_texts", &o->stop);
     zt_str_puts(s, ",\"eos\":");
     if (o->eos)
-        put_ids(s, r->ends.id, r->ends.n);
+        put_ids(s, r->ends.id, r->ends.count);
     else
         zt_str_puts(s, "null");
     zt_str_printf(s, ",\"ignore_eos\":%s,\"ctx\":%" PRId64, o->ignore_eos ? "true" : "false",
@@ -136,7 +136,7 @@ static void put_settings(run *r, zt_str *s)
 /* id is null where the request has no name. */
 zt_status run_put_json(run *r, zt_str *s)
 {
-    size_t made = r->ids.n - r->n_prompt;
+    size_t made = r->ids.count - r->n_prompt;
     const char *name = zt_gguf_name(r->gguf);
     zt_str_printf(s, "{\"id\":%s,\"text\":", r->id ? r->id : "null");
     zt_str_put_json(s, r->text.data ? r->text.data : "", r->text.len);
@@ -196,7 +196,7 @@ static void report_device(run *r)
 void run_report_stats(run *r)
 {
     /* The first token comes out of the prompt's logits: generation is the steps after it. */
-    size_t made = r->ids.n - r->n_prompt, steps = made ? made - 1 : 0;
+    size_t made = r->ids.count - r->n_prompt, steps = made ? made - 1 : 0;
     zt_session_report rep = zt_session_get(zt_llm_session(r->llm));
     zt_llm_info info = zt_llm_get(r->llm);
     zt_cli_note(r->cli, "load         %9.3f s", r->loaded - r->start);

@@ -11,7 +11,7 @@
 static zt_status encode(request *q)
 {
     run *r = &q->r;
-    r->ids.n = 0;
+    r->ids.count = 0;
     if (q->messages)
         return request_encode_messages(q);
     if (!*q->prompt)

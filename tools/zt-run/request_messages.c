@@ -249,7 +249,7 @@ zt_status request_encode_messages(request *q)
     zt_arena *a = zt_arena_new(r->ctx, 0);
     json_t *all = json_array();
     zt_status s = m && a && all ? encode(q, a, m, all) : zt_fail(r->ctx, ZT_ENOMEM, "no memory");
-    r->n_prompt = r->ids.n;
+    r->n_prompt = r->ids.count;
     json_decref(all);
     zt_arena_free(a);
     zt_free(r->ctx, m);

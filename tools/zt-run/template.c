@@ -352,7 +352,7 @@ static zt_status skip_end(run *r, zt_bytes *t)
     zt_str word;
     zt_str_init(&word, r->ctx);
     zt_status s = zt_vocab_encode(r->vocab, t->data, t->n, ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; s == ZT_OK && i < ids.n; i++) {
+    for (size_t i = 0; s == ZT_OK && i < ids.count; i++) {
         bool end = zt_vocab_is_eog(r->vocab, ids.id[i]), bos = ids.id[i] == zt_vocab_bos(r->vocab);
         if (!end && !bos)
             continue;

@@ -26,7 +26,7 @@ zt_status run_tokenize(run *r)
     if (s != ZT_OK)
         return s;
     zt_str_init(&line, r->ctx);
-    for (size_t i = 0; i < r->ids.n; i++)
+    for (size_t i = 0; i < r->ids.count; i++)
         zt_str_printf(&line, "%s%" PRId32, i ? " " : "", r->ids.id[i]);
     zt_str_putc(&line, '\n');
     return write_str(r, &line);
@@ -39,7 +39,7 @@ zt_status run_count(run *r)
     if (s != ZT_OK)
         return s;
     zt_str_init(&line, r->ctx);
-    zt_str_printf(&line, "%zu\n", r->ids.n);
+    zt_str_printf(&line, "%zu\n", r->ids.count);
     return write_str(r, &line);
 }
 
@@ -86,8 +86,8 @@ static bool opens_with_bos(run *r)
 {
     zt_ids empty = {0};
     unsigned flags = encode_flags(r->o);
-    bool has = r->ids.n > 0 && zt_vocab_encode(r->vocab, "", 0, flags, &empty) == ZT_OK &&
-               empty.n > 0 && empty.id[0] == r->ids.id[0] &&
+    bool has = r->ids.count > 0 && zt_vocab_encode(r->vocab, "", 0, flags, &empty) == ZT_OK &&
+               empty.count > 0 && empty.id[0] == r->ids.id[0] &&
                empty.id[0] == zt_vocab_bos(r->vocab);
     zt_ids_fini(r->ctx, &empty);
     return has;
@@ -108,10 +108,10 @@ zt_status run_detokenize(run *r)
         return s;
     zt_str_init(&text, r->ctx);
     size_t begin = opens_with_bos(r);
-    if (pieces && begin < r->ids.n)
-        s = zt_vocab_decode_ids(r->vocab, r->ids.id + begin, r->ids.n - begin, r->o->special,
+    if (pieces && begin < r->ids.count)
+        s = zt_vocab_decode_ids(r->vocab, r->ids.id + begin, r->ids.count - begin, r->o->special,
                                 &text);
-    for (size_t i = begin; i < r->ids.n && s == ZT_OK && !pieces; i++)
+    for (size_t i = begin; i < r->ids.count && s == ZT_OK && !pieces; i++)
         s = zt_vocab_decode(r->vocab, r->ids.id[i], true, i == begin, &text);
     if (s == ZT_OK && text.len)
         s = run_write_text(r, text.data, text.len);

@@ -48,8 +48,8 @@ static zt_status read_prompt(recording *r)
     zt_status status = v ? zt_vocab_encode(v, text, strlen(text), ZT_TOK_BOS_RULE, &r->ids)
                     : zt_ctx_status(r->ctx);
     zt_vocab_free(v);
-    r->n = (int64_t)r->ids.n;
-    r->prompt = r->ids.n;
+    r->n = (int64_t)r->ids.count;
+    r->prompt = r->ids.count;
     if (status == ZT_OK && r->n == 0) status = zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
     return status;
 }

@@ -55,7 +55,7 @@ static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in,
                      int *n, int64_t *samples)
 {
     train_text *t = user;
-    double room = (double)((int64_t)t->ids.n - t->T);
+    double room = (double)((int64_t)t->ids.count - t->T);
     for (int64_t r = 0; r < t->batch; r++) {
         int64_t at = (int64_t)(room * zt_uniform(t->seed, epoch, (uint64_t)(batch * t->batch + r)));
         memcpy(t->in + r * t->T, t->ids.id + at, (size_t)t->T * sizeof *t->in);
@@ -83,13 +83,13 @@ static zt_status make_room(train_text *t)
 
 zt_batches train_text_batches(train_text *t)
 {
-    int64_t windows = (int64_t)t->ids.n / t->T, batches = windows / t->batch;
+    int64_t windows = (int64_t)t->ids.count / t->T, batches = windows / t->batch;
     return (zt_batches){.user = t, .per_epoch = batches ? batches : 1, .get = get};
 }
 
 const void *train_text_bytes(const train_text *t, size_t *n)
 {
-    *n = t->ids.n * sizeof *t->ids.id;
+    *n = t->ids.count * sizeof *t->ids.id;
     return t->ids.id;
 }
 
@@ -111,9 +111,9 @@ static zt_status encode(train_text *t, const zt_gguf *g, const char *path, const
     zt_vocab *v = zt_vocab_open(g);
     zt_status s = v ? zt_vocab_encode(v, text, n, 0, &t->ids) : zt_ctx_status(t->ctx);
     zt_vocab_free(v);
-    if (s || (int64_t)t->ids.n > t->T) return s;
+    if (s || (int64_t)t->ids.count > t->T) return s;
     return zt_fail(t->ctx, ZT_EDATA, "%s: %zu tokens, and a window has %lld and the next one", path,
-                   t->ids.n, (long long)t->T);
+                   t->ids.count, (long long)t->T);
 }
 
 static zt_status open_both(train_learner *l, const train_options *o, train_text *t)

@@ -144,7 +144,7 @@ static uint64_t hash_of(const zt_str *s)
 static zt_status print_ids(const zt_ids *ids, zt_str *out)
 {
     zt_status s = zt_str_putc(out, '[');
-    for (size_t i = 0; s == ZT_OK && i < ids->n; i++) {
+    for (size_t i = 0; s == ZT_OK && i < ids->count; i++) {
         char text[16];
         snprintf(text, sizeof text, "%s%" PRId32, i ? ", " : "", ids->id[i]);
         s = zt_str_puts(out, text);

@@ -146,7 +146,7 @@ static zt_status put_merges(const tokenizer *k)
 static bool side_same(const zt_ids *ids, int64_t id, int add, bool usual)
 {
     bool on = add < 0 ? usual : add == 1;
-    return on && id >= 0 ? ids->n == 1 && ids->id[0] == id : ids->n == 0;
+    return on && id >= 0 ? ids->count == 1 && ids->id[0] == id : ids->count == 0;
 }
 
 /* Added tokens of which GGUF says all: text, and special or not. */

@@ -42,17 +42,17 @@ static const struct {
 
 zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
 {
-    if (ids->n == ids->cap) {
-        size_t cap = ids->cap ? ids->cap : 32, bytes;
+    if (ids->count == ids->capacity) {
+        size_t cap = ids->capacity ? ids->capacity : 32, bytes;
         if (!zt_mul_size(cap, 2 * sizeof *ids->id, &bytes))
-            return zt_fail(ctx, ZT_ENOMEM, "%zu token ids are too many", ids->n);
+            return zt_fail(ctx, ZT_ENOMEM, "%zu token ids are too many", ids->count);
         int32_t *p = zt_realloc(ctx, ids->id, bytes);
         if (!p)
             return ZT_ENOMEM;
         ids->id = p;
-        ids->cap = 2 * cap;
+        ids->capacity = 2 * cap;
     }
-    ids->id[ids->n++] = id;
+    ids->id[ids->count++] = id;
     return ZT_OK;
 }
 
@@ -497,7 +497,7 @@ static zt_status encode_between(const zt_vocab *v, const marked *t, const zt_ids
 {
     size_t plain = 0, from = 0, at, len;
     zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < all->n; i++) {
+    for (size_t i = 0; s == ZT_OK && i < all->count; i++) {
         if (!zt_vocab_is_control(v, all->id[i]))
             continue;
         s = find_special(v, t, from, all->id[i], &at, &len);
@@ -530,7 +530,7 @@ static zt_status encode_pieces(const zt_vocab *v, const marked *t, zt_ids *ids)
         s = encode_between(v, t, &all, NULL, &typed);
     if (s == ZT_OK && typed)
         s = encode_between(v, t, &all, ids, &typed);
-    for (size_t i = 0; s == ZT_OK && !typed && i < all.n; i++)
+    for (size_t i = 0; s == ZT_OK && !typed && i < all.count; i++)
         s = zt_ids_push(v->ctx, ids, all.id[i]);
     zt_ids_fini(v->ctx, &all);
     return s;

@@ -175,18 +175,18 @@ static zt_status key_adds(zt_ctx *ctx, const zt_gguf *g, const char *key, zt_ids
     int64_t add;
     if (!g || id < 0 || !zt_gguf_i64(g, key, &add))
         return ZT_OK;
-    size_t at = first || !ids->n ? 0 : ids->n - 1;
-    bool there = ids->n && ids->id[at] == id;
+    size_t at = first || !ids->count ? 0 : ids->count - 1;
+    bool there = ids->count && ids->id[at] == id;
     if (there == (add != 0))
         return ZT_OK;
     if (there) {
-        ids->n--;
-        memmove(ids->id + at, ids->id + at + 1, (ids->n - at) * sizeof *ids->id);
+        ids->count--;
+        memmove(ids->id + at, ids->id + at + 1, (ids->count - at) * sizeof *ids->id);
         return ZT_OK;
     }
     zt_status s = zt_ids_push(ctx, ids, id);
     if (!s && first) {
-        memmove(ids->id + 1, ids->id, (ids->n - 1) * sizeof *ids->id);
+        memmove(ids->id + 1, ids->id, (ids->count - 1) * sizeof *ids->id);
         ids->id[0] = id;
     }
     return s;
@@ -195,9 +195,9 @@ static zt_status key_adds(zt_ctx *ctx, const zt_gguf *g, const char *key, zt_ids
 /* BOS and EOS are what the model's keys say, else what stands alone before a text, and after it. */
 static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *s, zt_tj *t, const zt_gguf *g)
 {
-    int32_t bos = t->before.n ? t->before.id[0] : -1, eos = t->after.n == 1 ? t->after.id[0] : -1;
-    for (size_t i = 0; i < t->before.n + t->after.n; i++) {
-        int32_t id = i < t->before.n ? t->before.id[i] : t->after.id[i - t->before.n];
+    int32_t bos = t->before.count ? t->before.id[0] : -1, eos = t->after.count == 1 ? t->after.id[0] : -1;
+    for (size_t i = 0; i < t->before.count + t->after.count; i++) {
+        int32_t id = i < t->before.count ? t->before.id[i] : t->after.id[i - t->before.count];
         if (id >= s->n)
             return zt_fail(ctx, ZT_EDATA, "%s: post_processor adds token %d, but there are %d",
                            s->file, id, s->n);
@@ -328,7 +328,7 @@ static size_t same_stretch(const char *text, size_t n, bool want)
 static zt_status put_all(const zt_tj *t, zt_tj_work *w, const zt_ids *ids)
 {
     zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < ids->n; i++)
+    for (size_t i = 0; !s && i < ids->count; i++)
         s = zt_tj_put(t, w, ids->id[i]);
     return s;
 }
@@ -341,7 +341,7 @@ static zt_status encode_all(const zt_vocab *v, const char *text, size_t n, unsig
     zt_tj_work w;
     zt_status s = ZT_OK;
     zt_tj_work_init(&w, t, v, ids);
-    bool has_bos = rule && t->before.n && t->before.id[0] == v->bos;
+    bool has_bos = rule && t->before.count && t->before.id[0] == v->bos;
     if (flags & ZT_TOK_BOS && v->bos >= 0 && !has_bos)
         s = zt_tj_put(t, &w, v->bos);
     if (!s && rule)

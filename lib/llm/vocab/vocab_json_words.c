@@ -76,7 +76,7 @@ static size_t longest(const zt_trie *trie, const char *text, size_t n, int32_t *
 
 static zt_status wordpiece(const zt_tj *t, zt_tj_work *w, const char *text, size_t n)
 {
-    size_t before = w->ids->n;
+    size_t before = w->ids->count;
     bool bad = too_long(t, text, n);
     zt_status s = ZT_OK;
     for (size_t at = 0; !s && !bad && at < n;) {
@@ -88,7 +88,7 @@ static zt_status wordpiece(const zt_tj *t, zt_tj_work *w, const char *text, size
         at += len;
     }
     if (!s && bad) {
-        w->ids->n = before;
+        w->ids->count = before;
         s = zt_tj_put_unk(t, w);
     }
     return s;

@@ -61,7 +61,7 @@ static zt_status end_word(words *w)
 {
     const zt_vocab *v = w->v;
     const zt_str *word = &w->word;
-    size_t before = w->ids->n, at = 0;
+    size_t before = w->ids->count, at = 0;
     zt_status s = ZT_OK;
     if (word->len <= ZT_SPACE_LEN)
         return ZT_OK;
@@ -74,7 +74,7 @@ static zt_status end_word(words *w)
         at += len;
     }
     if (!s && at < word->len) {
-        w->ids->n = before;
+        w->ids->count = before;
         s = v->unk < 0 ? ZT_OK : zt_ids_push(v->ctx, w->ids, v->unk);
     }
     zt_str_clear(&w->word);
