@@ -11,23 +11,21 @@
 
 /* ---- curves of the feed-forward -------------------------------------------------------------- */
 
-static int act_silu(zt_prog *p, const char *name, int gate, int up)
+static int act_silu(zt_prog *program, const char *name, int gate, int up)
 {
-    return up == ZT_NONE ? zt_program_silu(p, name, gate) : zt_program_swiglu(p, name, gate, up);
+    return up == ZT_NONE ? zt_program_silu(program, name, gate) : zt_program_swiglu(program, name, gate, up);
 }
 
-static int act_gelu_tanh(zt_prog *p, const char *name, int gate, int up)
+static int act_gelu_tanh(zt_prog *program, const char *name, int gate, int up)
 {
-    return up == ZT_NONE ? zt_program_gelu(p, name, gate, NULL)
-                         : zt_program_geglu(p, name, gate, up, NULL);
+    return up == ZT_NONE ? zt_program_gelu(program, name, gate, NULL) : zt_program_geglu(program, name, gate, up, NULL);
 }
 
-static int act_gelu_erf(zt_prog *p, const char *name, int gate, int up)
+static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
 {
     static const zt_gelu_attrs one = {.form = {"erf"}};
     static const zt_geglu_attrs two = {.form = {"erf"}};
-    return up == ZT_NONE ? zt_program_gelu(p, name, gate, &one)
-                         : zt_program_geglu(p, name, gate, up, &two);
+    return up == ZT_NONE ? zt_program_gelu(program, name, gate, &one) : zt_program_geglu(program, name, gate, up, &two);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -117,20 +115,19 @@ static const zt_arch archs[] = {
      .encoder = true},
 };
 
-const zt_arch *zt_arch_of(const zt_gguf *g)
+const zt_arch *zt_arch_of(const zt_gguf *gguf)
 {
-    zt_ctx *ctx = zt_gguf_ctx(g);
+    zt_ctx *ctx = zt_gguf_ctx(gguf);
     zt_bytes name;
-    if (!zt_gguf_str(g, "general.architecture", &name)) {
-        zt_fail(ctx, ZT_EDATA, "%s: key 'general.architecture' is missing: not a model",
-                zt_gguf_name(g));
+    if (!zt_gguf_str(gguf, "general.architecture", &name)) {
+        zt_fail(ctx, ZT_EDATA, "%s: key 'general.architecture' is missing: not a model", zt_gguf_name(gguf));
         return NULL;
     }
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
         if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0)
             return &archs[i];
     char text[96];
-    zt_fail(ctx, ZT_ENOTSUP, "%s: architecture '%s' is not supported", zt_gguf_name(g),
+    zt_fail(ctx, ZT_ENOTSUP, "%s: architecture '%s' is not supported", zt_gguf_name(gguf),
             zt_escape(text, sizeof text, name.data, name.n));
     return NULL;
 }

@@ -62,8 +62,8 @@ typedef struct zt_arch {
     bool rope_switch;    /* rope.scaling.finetuned = false: no rope at all */
 } zt_arch;
 
-/* Row of the architecture that `g` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
-const zt_arch *zt_arch_of(const zt_gguf *g);
+/* Row of the architecture that `gguf` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
+const zt_arch *zt_arch_of(const zt_gguf *gguf);
 
 /* ---- hyper-parameters ------------------------------------------------------------------------ */
 
@@ -91,7 +91,7 @@ typedef struct zt_hyper {
     zt_pooling pooling;
 } zt_hyper;
 
-zt_status zt_hyper_read(const zt_gguf *g, zt_hyper *h);
+zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -141,12 +141,12 @@ typedef enum zt_weight {
 
 #define ZT_WEIGHT_NAME 64
 /* "blk.3.attn_q.weight"; layer is not looked at for weights that are not a layer's. */
-const char *zt_weight_name(zt_weight w, int64_t layer, char name[ZT_WEIGHT_NAME]);
+const char *zt_weight_name(zt_weight weight, int64_t layer, char name[ZT_WEIGHT_NAME]);
 /* Index of the tensor in the file, or -1 where the model has none. */
-int64_t zt_weight_find(const zt_gguf *g, const zt_hyper *h, zt_weight w, int64_t layer);
+int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight, int64_t layer);
 /* Every weight that must be there is there, with the right shape; nothing else is in the file.
  * ZT_EDATA or ZT_ENOTSUP with the tensor's name, and both shapes. */
-zt_status zt_weights_check(zt_gguf *g, const zt_hyper *h);
+zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper);
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -163,26 +163,26 @@ typedef struct zt_build_opts {
 } zt_build_opts;
 
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */
-zt_prog *zt_llm_build(const zt_gguf *g, const zt_hyper *h, const zt_build_opts *opts);
+zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build_opts *opts);
 
 /* Is the plan one of this model: its id; inputs, states and outputs as the program `built` has.
  * Numbers for its symbols by which types are compared. */
-zt_status zt_llm_check_plan(const zt_gguf *g, const zt_plan_file *plan, const zt_prog *built,
-                            const zt_binding *sample, int n);
+zt_status zt_llm_check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const zt_prog *built, const zt_binding *sample,
+                            int sample_count);
 
 /* draw.c: the inputs of op sample_token for so many rows; NULL: no memory. */
 enum { ZT_DRAW_INPUTS = 8 };
 typedef struct zt_drawing zt_drawing;
 zt_drawing *zt_drawing_new(zt_ctx *ctx, int64_t rows);
-void zt_drawing_free(zt_drawing *w);
-/* What is drawn in this row: the token after the history and n more ids. */
-void zt_drawing_row(zt_drawing *w, int64_t row, const zt_draw *d, const int32_t *ids, size_t n);
-void zt_drawing_inputs(const zt_drawing *w, const void *in[ZT_DRAW_INPUTS]); /* in their order */
-int zt_drawing_build(zt_prog *p, int logits, int64_t m); /* declares them; the token's value */
+void zt_drawing_free(zt_drawing *drawing);
+/* What is drawn in this row: the token after the history and count more ids. */
+void zt_drawing_row(zt_drawing *drawing, int64_t row, const zt_draw *draw, const int32_t *ids, size_t count);
+void zt_drawing_inputs(const zt_drawing *drawing, const void *in[ZT_DRAW_INPUTS]); /* in their order */
+int zt_drawing_build(zt_prog *program, int logits, int64_t row_count);             /* declares them; the token's value */
 /* Has it a kernel for it, and is no engine of the host? There logits are at hand, and zt_sample draws. */
-bool zt_drawing_may(zt_engine *e, int64_t vocab);
+bool zt_drawing_may(zt_engine *engine, int64_t vocab);
 
 /* feed.c, for save.c: the states were filled up to `position` by other means than feeding. */
-void zt_llm_place(zt_llm *m, int64_t position);
+void zt_llm_place(zt_llm *model, int64_t position);
 
 #endif

@@ -39,27 +39,27 @@ typedef struct zt_batch_opts {
 } zt_batch_opts;
 
 /* On a model opened for n_seq sequences (no more run at once) and cache_len tokens. */
-zt_batch *zt_batch_open(zt_llm *m, const zt_batch_opts *opts);
-void zt_batch_close(zt_batch *b); /* texts that are not done are forgotten; the model stays. NULL: nothing */
+zt_batch *zt_batch_open(zt_llm *model, const zt_batch_opts *opts);
+void zt_batch_close(zt_batch *batch); /* texts that are not done are forgotten; the model stays. NULL: nothing */
 
 /* A text behind the others: `text` is what `next` gets; ids, its tokens, are borrowed until it is
  * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the
  * vocabulary, ZT_ENOMEM with the numbers for more than the context holds. */
-zt_status zt_batch_add(zt_batch *b, void *text, const zt_ids *ids, bool logits);
-/* A text that gets the likeliest token which is none of n `banned`, borrowed as ids are: mostly the
+zt_status zt_batch_add(zt_batch *batch, void *text, const zt_ids *ids, bool logits);
+/* A text that gets the likeliest token which is none of banned_count `banned`, borrowed as ids are: mostly the
  * engine's choice, so that nobody looks at its logits. */
-zt_status zt_batch_add_best(zt_batch *b, void *text, const zt_ids *ids, const int32_t *banned,
-                            size_t n);
+zt_status zt_batch_add_best(zt_batch *batch, void *text, const zt_ids *ids, const int32_t *banned,
+                            size_t banned_count);
 /* A text whose tokens the engine draws, as zt_llm_draw does: of a model that draws (zt_llm_draws), and
- * what fits (zt_draw_fits); else ZT_EUSAGE. Of d the sampler is copied and `banned` borrowed as ids
+ * what fits (zt_draw_fits); else ZT_EUSAGE. Of draw the sampler is copied and `banned` borrowed as ids
  * are; the history is the ids. */
-zt_status zt_batch_add_drawn(zt_batch *b, void *text, const zt_ids *ids, const zt_draw *d);
+zt_status zt_batch_add_drawn(zt_batch *batch, void *text, const zt_ids *ids, const zt_draw *draw);
 /* Forgets a text that was added, whether or not it is done; one that is not there: nothing. */
-void zt_batch_drop(zt_batch *b, const void *text);
+void zt_batch_drop(zt_batch *batch, const void *text);
 
 /* One step; without texts nothing. Where memory is too short for it, fewer texts run from then on;
  * ZT_ENOMEM only when the first one cannot be fed alone. After a failure no text is lost: they wait. */
-zt_status zt_batch_step(zt_batch *b);
+zt_status zt_batch_step(zt_batch *batch);
 
 typedef struct zt_batch_count {
     size_t texts;          /* that are not done */
@@ -69,7 +69,7 @@ typedef struct zt_batch_count {
     uint64_t put_back;     /* how often a text had to wait again */
     zt_pages_count pages;
 } zt_batch_count;
-zt_batch_count zt_batch_counted(const zt_batch *b); /* figures so far */
+zt_batch_count zt_batch_counted(const zt_batch *batch); /* figures so far */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* batch_internal.h - private to lib/llm: a batch, and what batch_step.c asks of batch.c. */
+/* batch_internal.h - private to lib/llm: the state of a batch, and what batch_step.c calls in batch.c. */
 #ifndef ZT_BATCH_INTERNAL_H
 #define ZT_BATCH_INTERNAL_H
 
@@ -12,18 +12,18 @@ typedef struct zt_batch_text {
     void *user;
     const zt_ids *ids;
     zt_batch_gets gets;
-    zt_sampler sampler; /* of DRAWN */
-    const int32_t *banned; /* of DRAWN and BEST, what it never is */
+    zt_sampler sampler;    /* DRAWN */
+    const int32_t *banned; /* DRAWN and BEST: tokens that are never chosen */
     size_t n_banned;
     bool done;
-    int seq; /* -1: waits */
+    int seq; /* its slot; -1: waiting */
 } zt_batch_text;
 
 typedef struct zt_batch_slot {
-    const zt_ids *ids; /* of the text that runs here, */
-    zt_ids kept;       /* or of one that is done; */
-    bool used;         /* neither: free */
-    uint64_t at;       /* the step that fed it last */
+    const zt_ids *ids;  /* running: the text's tokens, borrowed */
+    zt_ids kept;        /* kept: the finished text's tokens */
+    bool used;          /* running or kept */
+    uint64_t last_step; /* the step that fed it last */
 } zt_batch_slot;
 
 struct zt_batch {
@@ -34,13 +34,13 @@ struct zt_batch {
     zt_pages *pages;
     zt_batch_slot *slot; /* [n_seq] */
     zt_batch_text *text; /* n of them, those that run first */
-    size_t n, cap, running;
-    size_t most;   /* texts that may run at once, and */
+    size_t text_count, text_capacity, running;
+    size_t max_running; /* texts that may run at once, and */
     int64_t chunk; /* tokens of prompts in a step: fewer than were asked for after ZT_ENOMEM */
     /* a step */
     int32_t *ids, *pos, *seq; /* [n_rows]; room for the larger of chunk and n_seq + 1 */
     int32_t *rows, *best, *drawn; /* [n_wanted]; room for n_seq */
-    size_t *asks;                 /* likewise: the text that each of them is for */
+    size_t *wanted_texts;         /* [n_wanted], room for n_seq: index of the text that each result is for */
     zt_drawing *drawing;          /* where the engine draws; else NULL */
     int64_t n_rows, n_wanted;
     float *logits; /* [n_wanted, V], and for how many there is room */
@@ -48,18 +48,18 @@ struct zt_batch {
     zt_batch_count count;
 };
 
-/* The first text that waits becomes one that runs, if there is room for its tokens, the next one,
- * and for those that run to get on for a while. */
-bool zt_batch_enter(zt_batch *b);
-/* The last that runs waits again; or all, after a failure: nobody knows what the cache holds. */
-void zt_batch_put_back(zt_batch *b);
-void zt_batch_put_back_all(zt_batch *b);
-/* Room for n positions more of text i, which runs: kept slots go, then the texts after it are put
- * back, the last first. False: there is none, though it is not the first. */
-bool zt_batch_room_for(zt_batch *b, size_t i, int64_t n);
-/* Tokens of a text that runs which are not fed yet. */
-int64_t zt_batch_left(const zt_batch *b, const zt_batch_text *t);
-zt_status zt_batch_check_id(const zt_batch *b, int32_t id); /* is it in the vocabulary? */
-void zt_batch_let_go(zt_batch *b); /* those that are done leave; the others move up in their order */
+/* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
+ * text. */
+bool zt_batch_enter(zt_batch *batch);
+/* Puts the last running text back to waiting; or all of them, after a failure, when the cache's content is unknown. */
+void zt_batch_put_back(zt_batch *batch);
+void zt_batch_put_back_all(zt_batch *batch);
+/* Makes room for position_count more positions of a running text: evicts kept slots, then puts back the texts after
+ * it, the last one first. False: still no room. */
+bool zt_batch_room_for(zt_batch *batch, size_t text_index, int64_t position_count);
+/* Tokens of a running text that are not fed yet. */
+int64_t zt_batch_left(const zt_batch *batch, const zt_batch_text *text);
+zt_status zt_batch_check_id(const zt_batch *batch, int32_t id); /* is it in the vocabulary? */
+void zt_batch_let_go(zt_batch *batch);                          /* those that are done leave; the others move up in their order */
 
 #endif

@@ -1,4 +1,4 @@
-/* batch_step.c - a step of a batch: which rows it feeds, and what it hands to the texts. */
+/* batch_step.c - one step of a batch: choose the rows to feed, run the program, hand each text its result. */
 #include "lib/llm/batch_internal.h"
 
 #include <inttypes.h>
@@ -6,224 +6,226 @@
 
 /* ---- the rows of a step --------------------------------------------------------------------- */
 
-/* n rows of text i, which has room for them; an answer, if its last token is among them. */
-static zt_status add_rows(zt_batch *b, size_t i, int64_t n)
+/* Adds the next row_count tokens of a text, which must have room for them, and asks for a result if the last token is
+ * among them. */
+static zt_status add_rows(zt_batch *batch, size_t text_index, int64_t row_count)
 {
-    const zt_batch_text *t = &b->text[i];
-    int64_t at = b->n_rows, left = zt_batch_left(b, t), from = (int64_t)t->ids->count - left;
-    zt_status s = ZT_OK;
-    for (int64_t k = 0; k < n && s == ZT_OK; k++) {
-        b->ids[at + k] = t->ids->id[from + k];
-        s = zt_batch_check_id(b, b->ids[at + k]);
+    const zt_batch_text *text = &batch->text[text_index];
+    int64_t first_row = batch->n_rows, left = zt_batch_left(batch, text), first_token = (int64_t)text->ids->count - left;
+    zt_status status = ZT_OK;
+    for (int64_t row = 0; row < row_count && status == ZT_OK; row++) {
+        batch->ids[first_row + row] = text->ids->id[first_token + row];
+        status = zt_batch_check_id(batch, batch->ids[first_row + row]);
     }
-    if (s == ZT_OK)
-        s = zt_pages_append(b->pages, t->seq, n, b->pos + at, b->seq + at);
-    if (s != ZT_OK)
-        return s;
-    b->slot[t->seq].at = b->count.steps;
-    b->n_rows += n;
-    if (n == left) {
-        b->rows[b->n_wanted] = (int32_t)(b->n_rows - 1);
-        b->asks[b->n_wanted++] = i;
+    if (status == ZT_OK)
+        status = zt_pages_append(batch->pages, text->seq, row_count, batch->pos + first_row, batch->seq + first_row);
+    if (status != ZT_OK)
+        return status;
+    batch->slot[text->seq].last_step = batch->count.steps;
+    batch->n_rows += row_count;
+    if (row_count == left) {
+        batch->rows[batch->n_wanted] = (int32_t)(batch->n_rows - 1);
+        batch->wanted_texts[batch->n_wanted++] = text_index;
     }
     return ZT_OK;
 }
 
-/* Of each text that runs one token or a piece of its prompt, and of those that enter. Prompts have
- * what generating texts leave of the chunk, and one token at least. */
-static zt_status plan_rows(zt_batch *b)
+/* Adds one token of each generating text, a piece of each prompt, and starts waiting texts. Prompts share what the
+ * generating texts leave of the chunk, at least one token. */
+static zt_status plan_rows(zt_batch *batch)
 {
-    int64_t going = 0, chunk;
-    zt_status s = ZT_OK;
-    b->n_rows = b->n_wanted = 0;
-    for (size_t i = 0; i < b->running; i++)
-        going += zt_batch_left(b, &b->text[i]) == 1;
-    chunk = b->chunk > going ? b->chunk - going : 1;
-    for (size_t i = 0; s == ZT_OK && i < b->n; i++) {
-        bool runs = i < b->running;
-        if (!runs && (chunk == 0 || !zt_batch_enter(b)))
+    int64_t generating = 0, chunk;
+    zt_status status = ZT_OK;
+    batch->n_rows = batch->n_wanted = 0;
+    for (size_t i = 0; i < batch->running; i++)
+        generating += zt_batch_left(batch, &batch->text[i]) == 1;
+    chunk = batch->chunk > generating ? batch->chunk - generating : 1;
+    for (size_t i = 0; status == ZT_OK && i < batch->text_count; i++) {
+        bool runs = i < batch->running;
+        if (!runs && (chunk == 0 || !zt_batch_enter(batch)))
             break;
-        int64_t left = zt_batch_left(b, &b->text[i]), n = left < chunk ? left : chunk;
+        int64_t left = zt_batch_left(batch, &batch->text[i]), row_count = left < chunk ? left : chunk;
         if (runs && left == 1)
-            n = 1;
+            row_count = 1;
         else
-            chunk -= n;
-        if (n == 0)
+            chunk -= row_count;
+        if (row_count == 0)
             continue;
-        if (!zt_batch_room_for(b, i, n)) {
-            zt_batch_put_back(b);
+        if (!zt_batch_room_for(batch, i, row_count)) {
+            zt_batch_put_back(batch);
             break;
         }
-        s = add_rows(b, i, n);
+        status = add_rows(batch, i, row_count);
     }
-    return s;
+    return status;
 }
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-static zt_status reserve_logits(zt_batch *b, int64_t rows)
+static zt_status reserve_logits(zt_batch *batch, int64_t rows)
 {
-    if (rows <= b->logits_rows)
+    if (rows <= batch->logits_rows)
         return ZT_OK;
-    zt_free(b->ctx, b->logits);
-    b->logits_rows = 0;
-    b->logits = zt_alloc_array(b->ctx, (size_t)rows, (size_t)b->info.vocab * sizeof *b->logits);
-    if (!b->logits)
+    zt_free(batch->ctx, batch->logits);
+    batch->logits_rows = 0;
+    batch->logits = zt_alloc_array(batch->ctx, (size_t)rows, (size_t)batch->info.vocab * sizeof *batch->logits);
+    if (!batch->logits)
         return ZT_ENOMEM;
-    b->logits_rows = rows;
+    batch->logits_rows = rows;
     return ZT_OK;
 }
 
 static const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
 
-/* What is banned may turn out to be the likeliest: then the logits say what comes after it. */
-static bool needs(const zt_batch_text *t, zt_batch_gets a)
+/* A text with banned tokens needs logits too: if the most probable token is banned, they give the next one. */
+static bool text_needs(const zt_batch_text *text, zt_batch_gets kind)
 {
-    return t->gets == a || (a == ZT_GETS_LOGITS && t->gets == ZT_GETS_BEST && t->n_banned > 0);
+    return text->gets == kind || (kind == ZT_GETS_LOGITS && text->gets == ZT_GETS_BEST && text->n_banned > 0);
 }
 
-static bool any_needs(const zt_batch *b, zt_batch_gets a)
+static bool any_text_needs(const zt_batch *batch, zt_batch_gets kind)
 {
-    for (int64_t k = 0; k < b->n_wanted; k++)
-        if (needs(&b->text[b->asks[k]], a))
+    for (int64_t wanted = 0; wanted < batch->n_wanted; wanted++)
+        if (text_needs(&batch->text[batch->wanted_texts[wanted]], kind))
             return true;
     return false;
 }
 
-static zt_status feed_rows(zt_batch *b, const bool wanted[ZT_GETS])
+static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
 {
-    zt_status s = wanted[ZT_GETS_LOGITS] ? reserve_logits(b, b->n_wanted) : ZT_OK;
-    const void *in[5 + ZT_DRAW_INPUTS] = {b->ids, b->pos, b->seq, zt_pages_table(b->pages),
-                                          b->rows};
-    void *out[] = {wanted[ZT_GETS_LOGITS] ? b->logits : NULL, wanted[ZT_GETS_BEST] ? b->best : NULL,
-                   wanted[ZT_GETS_DRAWN] ? b->drawn : NULL};
-    zt_binding sym[] = {{"n", b->n_rows}, {"m", b->n_wanted}};
-    if (b->drawing)
-        zt_drawing_inputs(b->drawing, in + 5);
-    return s ? s : zt_session_step(zt_llm_session(b->llm), sym, 2, in, out);
+    zt_status status = wanted[ZT_GETS_LOGITS] ? reserve_logits(batch, batch->n_wanted) : ZT_OK;
+    const void *inputs[5 + ZT_DRAW_INPUTS] = {batch->ids, batch->pos, batch->seq, zt_pages_table(batch->pages), batch->rows};
+    void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
+                       wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
+    zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
+    if (batch->drawing)
+        zt_drawing_inputs(batch->drawing, inputs + 5);
+    return status ? status : zt_session_step(zt_llm_session(batch->llm), symbols, 2, inputs, outputs);
 }
 
-/* How each row is drawn; of rows whose texts get something else the best is, which nobody reads. */
-static void describe_draws(zt_batch *b)
+/* Sets how each row is drawn. Rows of texts that do not draw get the greedy sampler; their result is not read. */
+static void describe_draws(zt_batch *batch)
 {
-    for (int64_t k = 0; k < b->n_wanted; k++) {
-        const zt_batch_text *t = &b->text[b->asks[k]];
-        zt_draw d = {.sampler = &greedy};
-        if (t->gets == ZT_GETS_DRAWN)
-            d = (zt_draw){.sampler = &t->sampler, .history = t->ids->id, .n_history = t->ids->count,
-                          .banned = t->banned, .n_banned = t->n_banned};
-        zt_drawing_row(b->drawing, k, &d, NULL, 0);
+    for (int64_t wanted = 0; wanted < batch->n_wanted; wanted++) {
+        const zt_batch_text *text = &batch->text[batch->wanted_texts[wanted]];
+        zt_draw draw = {.sampler = &greedy};
+        if (text->gets == ZT_GETS_DRAWN)
+            draw = (zt_draw){.sampler = &text->sampler,
+                             .history = text->ids->id,
+                             .n_history = text->ids->count,
+                             .banned = text->banned,
+                             .n_banned = text->n_banned};
+        zt_drawing_row(batch->drawing, wanted, &draw, NULL, 0);
     }
 }
 
-static zt_status feed(zt_batch *b)
+static zt_status feed_step(zt_batch *batch)
 {
-    zt_status s = plan_rows(b);
+    zt_status status = plan_rows(batch);
     bool wanted[ZT_GETS];
-    for (int a = 0; a < ZT_GETS; a++)
-        wanted[a] = any_needs(b, (zt_batch_gets)a);
-    if (s == ZT_OK && wanted[ZT_GETS_DRAWN])
-        describe_draws(b);
-    if (s == ZT_OK)
-        s = feed_rows(b, wanted);
-    if (s != ZT_OK) {
-        zt_batch_put_back_all(b);
-        return s;
+    for (int kind = 0; kind < ZT_GETS; kind++)
+        wanted[kind] = any_text_needs(batch, (zt_batch_gets)kind);
+    if (status == ZT_OK && wanted[ZT_GETS_DRAWN])
+        describe_draws(batch);
+    if (status == ZT_OK)
+        status = feed_rows(batch, wanted);
+    if (status != ZT_OK) {
+        zt_batch_put_back_all(batch);
+        return status;
     }
-    b->count.steps++;
-    b->count.rows += (uint64_t)b->n_rows;
+    batch->count.steps++;
+    batch->count.rows += (uint64_t)batch->n_rows;
     return ZT_OK;
 }
 
-/* Was 0 the likeliest, or was no logit a number? The last token is fed again, for its logits, unless
- * those of all rows are there. */
-static zt_status check_zero(zt_batch *b, const zt_batch_text *t, const float *logits, int32_t *best)
+/* Token 0 is also the result when every logit is NaN. Tells the two apart by the logits, for which the last token is
+ * fed again unless they are at hand; *best becomes -1 for NaN. */
+static zt_status check_zero(zt_batch *batch, const zt_batch_text *text, const float *logits, int32_t *best)
 {
     if (!logits) {
-        b->ids[0] = t->ids->id[t->ids->count - 1];
-        b->pos[0] = (int32_t)(t->ids->count - 1);
-        b->seq[0] = t->seq;
-        b->rows[0] = 0;
-        b->n_rows = b->n_wanted = 1;
-        zt_status s = feed_rows(b, (bool[ZT_GETS]){[ZT_GETS_LOGITS] = true});
-        if (s != ZT_OK)
-            return s;
-        logits = b->logits;
+        batch->ids[0] = text->ids->id[text->ids->count - 1];
+        batch->pos[0] = (int32_t)(text->ids->count - 1);
+        batch->seq[0] = text->seq;
+        batch->rows[0] = 0;
+        batch->n_rows = batch->n_wanted = 1;
+        zt_status status = feed_rows(batch, (bool[ZT_GETS]){[ZT_GETS_LOGITS] = true});
+        if (status != ZT_OK)
+            return status;
+        logits = batch->logits;
     }
     if (isnan(logits[0]))
         *best = -1;
     return ZT_OK;
 }
 
-static bool is_banned(const zt_batch_text *t, int32_t token)
+static bool is_banned(const zt_batch_text *text, int32_t token)
 {
-    for (size_t i = 0; i < t->n_banned; i++)
-        if (t->banned[i] == token)
+    for (size_t i = 0; i < text->n_banned; i++)
+        if (text->banned[i] == token)
             return true;
     return false;
 }
 
-/* The likeliest of the others. */
-static int32_t best_other(const zt_batch *b, const zt_batch_text *t, float *logits)
+/* The most probable token that is not banned. */
+static int32_t best_other(const zt_batch *batch, const zt_batch_text *text, float *logits)
 {
-    for (size_t i = 0; i < t->n_banned; i++)
-        if (t->banned[i] >= 0 && t->banned[i] < b->info.vocab)
-            logits[t->banned[i]] = -INFINITY;
-    return zt_sample(&greedy, logits, b->info.vocab, t->ids->id, t->ids->count, (int64_t)t->ids->count, NULL);
+    for (size_t i = 0; i < text->n_banned; i++)
+        if (text->banned[i] >= 0 && text->banned[i] < batch->info.vocab)
+            logits[text->banned[i]] = -INFINITY;
+    return zt_sample(&greedy, logits, batch->info.vocab, text->ids->id, text->ids->count, (int64_t)text->ids->count, NULL);
 }
 
-/* What comes after the tokens of the k-th text that asks. `logits` are of its row, or NULL. */
-static zt_status ask(zt_batch *b, int64_t k, float *logits)
+/* Gives the wanted-th text its next token. `logits`: of its row, or NULL. */
+static zt_status hand_result(zt_batch *batch, int64_t wanted, float *logits)
 {
-    zt_batch_text *t = &b->text[b->asks[k]];
-    bool looks = t->gets == ZT_GETS_LOGITS, best = t->gets == ZT_GETS_BEST, more = false;
-    int32_t token = looks ? -1 : best ? b->best[k] : b->drawn[k];
-    zt_status s = best && token == 0 ? check_zero(b, t, logits, &token) : ZT_OK;
-    if (s == ZT_OK && best && logits && is_banned(t, token))
-        token = best_other(b, t, logits);
-    if (s == ZT_OK)
-        s = b->opts.next(t->user, looks ? logits : NULL, token, &more);
-    t->done = !more;
-    if (s == ZT_OK && more && ((int64_t)t->ids->count > b->info.ctx_len || zt_batch_left(b, t) < 1))
-        s = zt_fail(b->ctx, ZT_EUSAGE,
-                    "a text of %zu tokens goes on with %" PRId64 " more in a context of %" PRId64,
-                    t->ids->count, zt_batch_left(b, t), b->info.ctx_len);
-    if (s == ZT_OK && more && b->opts.forget)
-        zt_pages_cut(b->pages, t->seq, 0);
-    return s;
+    zt_batch_text *text = &batch->text[batch->wanted_texts[wanted]];
+    bool wants_logits = text->gets == ZT_GETS_LOGITS, wants_best = text->gets == ZT_GETS_BEST, more = false;
+    int32_t token = wants_logits ? -1 : wants_best ? batch->best[wanted] : batch->drawn[wanted];
+    zt_status status = wants_best && token == 0 ? check_zero(batch, text, logits, &token) : ZT_OK;
+    if (status == ZT_OK && wants_best && logits && is_banned(text, token))
+        token = best_other(batch, text, logits);
+    if (status == ZT_OK)
+        status = batch->opts.next(text->user, wants_logits ? logits : NULL, token, &more);
+    text->done = !more;
+    if (status == ZT_OK && more && ((int64_t)text->ids->count > batch->info.ctx_len || zt_batch_left(batch, text) < 1))
+        status = zt_fail(batch->ctx, ZT_EUSAGE, "a text of %zu tokens goes on with %" PRId64 " more in a context of %" PRId64,
+                         text->ids->count, zt_batch_left(batch, text), batch->info.ctx_len);
+    if (status == ZT_OK && more && batch->opts.forget)
+        zt_pages_cut(batch->pages, text->seq, 0);
+    return status;
 }
 
-/* Memory was short: what may be given up goes first, then half as much at a time from now on, if
- * that is anything. */
-static bool take_less(zt_batch *b, bool first)
+/* Memory was short. The first time frees caches; later each call halves the texts and prompt tokens a step. False:
+ * both are 1 already. */
+static bool take_less(zt_batch *batch, bool first)
 {
-    if (!first && b->most == 1 && b->chunk == 1)
+    if (!first && batch->max_running == 1 && batch->chunk == 1)
         return false;
     if (!first) {
-        b->most = (b->most + 1) / 2;
-        b->chunk = (b->chunk + 1) / 2;
+        batch->max_running = (batch->max_running + 1) / 2;
+        batch->chunk = (batch->chunk + 1) / 2;
     }
-    zt_free(b->ctx, b->logits);
-    b->logits = NULL;
-    b->logits_rows = 0;
-    zt_session_forget(zt_llm_session(b->llm));
-    zt_ctx_clear(b->ctx);
+    zt_free(batch->ctx, batch->logits);
+    batch->logits = NULL;
+    batch->logits_rows = 0;
+    zt_session_forget(zt_llm_session(batch->llm));
+    zt_ctx_clear(batch->ctx);
     return true;
 }
 
-zt_status zt_batch_step(zt_batch *b)
+zt_status zt_batch_step(zt_batch *batch)
 {
-    zt_status s = ZT_OK;
-    if (b->n == 0)
+    zt_status status = ZT_OK;
+    if (batch->text_count == 0)
         return ZT_OK;
-    for (bool first = true; (s = feed(b)) == ZT_ENOMEM && take_less(b, first); first = false)
+    for (bool first = true; (status = feed_step(batch)) == ZT_ENOMEM && take_less(batch, first); first = false)
         continue;
-    int64_t n = b->n_wanted;
-    bool logits = s == ZT_OK && any_needs(b, ZT_GETS_LOGITS);
-    for (int64_t k = 0; k < n && s == ZT_OK; k++)
-        s = ask(b, k, logits ? b->logits + k * b->info.vocab : NULL);
-    if (s != ZT_OK)
-        zt_batch_put_back_all(b);
-    zt_batch_let_go(b);
-    return s;
+    int64_t wanted_count = batch->n_wanted;
+    bool logits = status == ZT_OK && any_text_needs(batch, ZT_GETS_LOGITS);
+    for (int64_t wanted = 0; wanted < wanted_count && status == ZT_OK; wanted++)
+        status = hand_result(batch, wanted, logits ? batch->logits + wanted * batch->info.vocab : NULL);
+    if (status != ZT_OK)
+        zt_batch_put_back_all(batch);
+    zt_batch_let_go(batch);
+    return status;
 }

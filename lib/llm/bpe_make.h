@@ -4,9 +4,9 @@
 
 #include "lib/io/gguf_write.h"
 
-/* Writes tokenizer.ggml.*: the end of text, the bytes, and the merges of a text, `most` tokens in
+/* Writes tokenizer.ggml.*: the end of text, the bytes, and the merges of a text, `max_tokens` tokens in
  * all at most; *n_tokens how many these are. */
-zt_status zt_bpe_make(zt_gguf_writer *w, zt_ctx *ctx, const char *text, size_t n, int64_t most,
+zt_status zt_bpe_make(zt_gguf_writer *writer, zt_ctx *ctx, const char *text, size_t text_size, int64_t max_tokens,
                       int64_t *n_tokens);
 
 #endif

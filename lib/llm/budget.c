@@ -1,105 +1,108 @@
-/* budget.c - a knapsack with one choice an item, by Lagrange multiplier and a greedy rest. */
+/* budget.c - a knapsack with one choice for each item: Lagrange multiplier, then a greedy fill of what is left. */
 #include "lib/llm/budget.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-typedef struct problem {
-    const zt_candidate *c;
-    int64_t n;
-    int k;
+typedef struct budget_problem {
+    const zt_candidate *candidates;
+    int64_t item_count;
+    int choice_count;
     uint64_t limit;
-} problem;
+} budget_problem;
 
-/* Each item's least loss + price x bytes; of equals the smaller. The bytes of all. */
-static uint64_t pick_at(const problem *p, double price, int *pick)
+/* For each item the candidate of least loss + price * bytes, the smaller one of equals. Returns the total bytes. */
+static uint64_t pick_at(const budget_problem *problem, double price, int *pick)
 {
     uint64_t sum = 0;
-    for (int64_t i = 0; i < p->n; i++) {
-        const zt_candidate *c = p->c + i * p->k;
+    for (int64_t item = 0; item < problem->item_count; item++) {
+        const zt_candidate *candidate = problem->candidates + item * problem->choice_count;
         int best = -1;
         double least = INFINITY;
-        for (int k = 0; k < p->k; k++) {
-            double cost = c[k].loss + price * (double)c[k].bytes;
-            if (cost < least || (best >= 0 && cost == least && c[k].bytes < c[best].bytes)) {
-                best = k;
+        for (int choice = 0; choice < problem->choice_count; choice++) {
+            double cost = candidate[choice].loss + price * (double)candidate[choice].bytes;
+            if (cost < least || (best >= 0 && cost == least && candidate[choice].bytes < candidate[best].bytes)) {
+                best = choice;
                 least = cost;
             }
         }
-        pick[i] = best < 0 ? 0 : best;
-        sum += c[pick[i]].bytes;
+        pick[item] = best < 0 ? 0 : best;
+        sum += candidate[pick[item]].bytes;
     }
     return sum;
 }
 
-/* Every item's smallest. */
-static uint64_t pick_smallest(const problem *p, int *pick)
+/* The smallest candidate of each item. Returns the total bytes. */
+static uint64_t pick_smallest(const budget_problem *problem, int *pick)
 {
     uint64_t sum = 0;
-    for (int64_t i = 0; i < p->n; i++) {
-        const zt_candidate *c = p->c + i * p->k;
+    for (int64_t item = 0; item < problem->item_count; item++) {
+        const zt_candidate *candidate = problem->candidates + item * problem->choice_count;
         int best = -1;
-        for (int k = 0; k < p->k; k++)
-            if (c[k].loss < INFINITY && (best < 0 || c[k].bytes < c[best].bytes ||
-                                         (c[k].bytes == c[best].bytes && c[k].loss < c[best].loss)))
-                best = k;
-        pick[i] = best < 0 ? 0 : best;
-        sum += c[pick[i]].bytes;
+        for (int choice = 0; choice < problem->choice_count; choice++)
+            if (candidate[choice].loss < INFINITY &&
+                (best < 0 || candidate[choice].bytes < candidate[best].bytes ||
+                 (candidate[choice].bytes == candidate[best].bytes && candidate[choice].loss < candidate[best].loss)))
+                best = choice;
+        pick[item] = best < 0 ? 0 : best;
+        sum += candidate[pick[item]].bytes;
     }
     return sum;
 }
 
-/* What takes the most loss away for each byte, as long as anything fits. */
-static void fill(const problem *p, uint64_t used, int *pick)
+/* Repeats the change that saves the most loss per added byte, as long as one fits. */
+static void fill_remainder(const budget_problem *problem, uint64_t used, int *pick)
 {
     for (;;) {
-        int64_t item = -1;
-        int to = 0;
-        double most = 0;
-        for (int64_t i = 0; i < p->n; i++) {
-            const zt_candidate *c = p->c + i * p->k, *now = &c[pick[i]];
-            for (int k = 0; k < p->k; k++) {
-                if (!(c[k].loss < now->loss) || used - now->bytes + c[k].bytes > p->limit)
+        int64_t best_item = -1;
+        int best_choice = 0;
+        double best_rate = 0;
+        for (int64_t item = 0; item < problem->item_count; item++) {
+            const zt_candidate *candidate = problem->candidates + item * problem->choice_count, *current = &candidate[pick[item]];
+            for (int choice = 0; choice < problem->choice_count; choice++) {
+                if (!(candidate[choice].loss < current->loss) || used - current->bytes + candidate[choice].bytes > problem->limit)
                     continue;
-                double more = c[k].bytes > now->bytes ? (double)(c[k].bytes - now->bytes) : 0;
-                double rate = (now->loss - c[k].loss) / (more > 0 ? more : 1e-9);
-                if (rate > most) {
-                    most = rate;
-                    item = i;
-                    to = k;
+                double extra_bytes =
+                    candidate[choice].bytes > current->bytes ? (double)(candidate[choice].bytes - current->bytes) : 0;
+                double rate = (current->loss - candidate[choice].loss) / (extra_bytes > 0 ? extra_bytes : 1e-9);
+                if (rate > best_rate) {
+                    best_rate = rate;
+                    best_item = item;
+                    best_choice = choice;
                 }
             }
         }
-        if (item < 0)
+        if (best_item < 0)
             return;
-        used = used - p->c[item * p->k + pick[item]].bytes + p->c[item * p->k + to].bytes;
-        pick[item] = to;
+        used = used - problem->candidates[best_item * problem->choice_count + pick[best_item]].bytes +
+               problem->candidates[best_item * problem->choice_count + best_choice].bytes;
+        pick[best_item] = best_choice;
     }
 }
 
-zt_status zt_budget(zt_ctx *ctx, const zt_candidate *c, int64_t n, int k, uint64_t limit, int *pick)
+zt_status zt_budget(zt_ctx *ctx, const zt_candidate *candidates, int64_t item_count, int choices, uint64_t limit, int *pick)
 {
-    problem p = {c, n, k, limit};
-    uint64_t least = pick_smallest(&p, pick);
+    budget_problem problem = {candidates, item_count, choices, limit};
+    uint64_t least = pick_smallest(&problem, pick);
     double low = 0, high = 1e-12; /* of prices; at the high one all fit */
     if (least > limit)
         return zt_fail(ctx, ZT_EUSAGE,
                        "%" PRIu64 " bytes are too few: at the least it takes %" PRIu64, limit,
                        least);
-    if (pick_at(&p, 0, pick) <= limit)
+    if (pick_at(&problem, 0, pick) <= limit)
         return ZT_OK;
-    while (pick_at(&p, high, pick) > limit && high < 1e300)
+    while (pick_at(&problem, high, pick) > limit && high < 1e300)
         high *= 16;
     for (int i = 0; i < 100; i++) {
         double middle = (low + high) / 2;
-        if (pick_at(&p, middle, pick) > limit)
+        if (pick_at(&problem, middle, pick) > limit)
             low = middle;
         else
             high = middle;
     }
-    uint64_t used = pick_at(&p, high, pick);
+    uint64_t used = pick_at(&problem, high, pick);
     if (used > limit) /* losses so great that no price counts */
-        used = pick_smallest(&p, pick);
-    fill(&p, used, pick);
+        used = pick_smallest(&problem, pick);
+    fill_remainder(&problem, used, pick);
     return ZT_OK;
 }

@@ -1,186 +1,176 @@
-/* feed.c - a language model is fed: logits, the likeliest token or the one drawn, states as an
- * embedding; and its position.
- */
+/* feed.c - feed a language model: logits, the most probable token, a drawn token, or an embedding; and the position. */
 #include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* What a chunk is asked for: each may be NULL. Logits of its rows, or states; the likeliest token
- * after the last; the one drawn, as `draw` says. */
-typedef struct answer {
-    float *y;
+/* The results wanted of a chunk; each may be NULL. values: logits or states of its rows; best: the most probable
+ * token; token: the one drawn, by the settings `draw`. */
+typedef struct wanted_answer {
+    float *values;
     int32_t *best, *token;
     const zt_draw *draw;
-} answer;
+} wanted_answer;
 
-/* One chunk: n tokens from the current position on; answers for `wanted` rows (0: none, 1: the
- * last, n: all): f32[wanted, V], or states f32[wanted, width]. */
-static zt_status feed_chunk(zt_llm *m, const int32_t *ids, int64_t n, int64_t wanted, answer a)
+/* Feeds one chunk from the current position on. wanted: rows to answer, 0: none, 1: the last, token_count: all.
+ * Logits are f32[wanted, V], states f32[wanted, width]. */
+static zt_status feed_chunk(zt_llm *model, const int32_t *ids, int64_t token_count, int64_t wanted, wanted_answer answer)
 {
-    for (int64_t i = 0; i < n; i++)
-        m->pos[i] = (int32_t)(m->position + i);
-    for (int64_t i = 0; i < n && m->h.arch->encoder; i++)
-        m->last[i] = (int32_t)(n - 1);
-    const int32_t *rows = wanted == 1 ? m->iota + n - 1 : m->iota;
-    const void *decoder[5 + ZT_DRAW_INPUTS] = {ids, m->pos, m->seq, m->table, rows};
-    const void *encoder[] = {ids, m->seq, m->pos, m->last}; /* all tokens are of type 0 */
-    const void *const *in = m->h.arch->encoder ? encoder : decoder;
-    void *out[] = {wanted ? a.y : NULL, wanted ? a.best : NULL, wanted ? a.token : NULL};
-    if (m->drawing)
-        zt_drawing_inputs(m->drawing, decoder + 5);
-    zt_binding b[] = {{"n", n}, {"m", wanted}};
-    zt_status s = zt_session_step(m->session, b, 2, in, out);
-    if (s == ZT_OK)
-        m->position += n;
-    return s;
+    for (int64_t i = 0; i < token_count; i++)
+        model->pos[i] = (int32_t)(model->position + i);
+    for (int64_t i = 0; i < token_count && model->hyper.arch->encoder; i++)
+        model->last[i] = (int32_t)(token_count - 1);
+    const int32_t *rows = wanted == 1 ? model->iota + token_count - 1 : model->iota;
+    const void *decoder[5 + ZT_DRAW_INPUTS] = {ids, model->pos, model->seq, model->table, rows};
+    const void *encoder[] = {ids, model->seq, model->pos, model->last}; /* all tokens are of type 0 */
+    const void *const *in = model->hyper.arch->encoder ? encoder : decoder;
+    void *out[] = {wanted ? answer.values : NULL, wanted ? answer.best : NULL, wanted ? answer.token : NULL};
+    if (model->drawing)
+        zt_drawing_inputs(model->drawing, decoder + 5);
+    zt_binding symbols[] = {{"n", token_count}, {"m", wanted}};
+    zt_status status = zt_session_step(model->session, symbols, 2, in, out);
+    if (status == ZT_OK)
+        model->position += token_count;
+    return status;
 }
 
-static zt_status check_feed(const zt_llm *m, const int32_t *ids, size_t n)
+static zt_status check_feed(const zt_llm *model, const int32_t *ids, size_t token_count)
 {
-    size_t left = (size_t)(m->opts.ctx_len - m->position);
-    if (n > left)
-        return zt_fail(m->ctx, ZT_ENOMEM,
-                       "the context of %" PRId64 " tokens is too small: %" PRId64
-                       " are in it and %zu more were given", m->opts.ctx_len, m->position, n);
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= m->h.vocab)
-            return zt_fail(m->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64,
-                           ids[i], m->h.vocab - 1);
+    size_t left = (size_t)(model->opts.ctx_len - model->position);
+    if (token_count > left)
+        return zt_fail(model->ctx, ZT_ENOMEM,
+                       "the context of %" PRId64 " tokens is too small: %" PRId64 " are in it and %zu more were given",
+                       model->opts.ctx_len, model->position, token_count);
+    for (size_t i = 0; i < token_count; i++)
+        if (ids[i] < 0 || ids[i] >= model->hyper.vocab)
+            return zt_fail(model->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, ids[i],
+                           model->hyper.vocab - 1);
     return ZT_OK;
 }
 
-static zt_status feed(zt_llm *m, const int32_t *ids, size_t n, bool all, answer a)
+static zt_status feed_chunks(zt_llm *model, const int32_t *ids, size_t token_count, bool all, wanted_answer answer)
 {
-    zt_status s = m->opts.embed ? zt_fail(m->ctx, ZT_EUSAGE, "a model opened for embeddings has no "
-                                                             "logits")
-                                : check_feed(m, ids, n);
-    for (size_t at = 0; at < n && s == ZT_OK;) {
-        size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
-        int64_t wanted = !a.y && !a.best && !a.token ? 0 : all ? (int64_t)step : at + step == n;
-        for (int64_t i = 0; a.draw && i < wanted; i++)
-            zt_drawing_row(m->drawing, i, a.draw, ids, at + step - (size_t)(wanted - 1 - i));
-        s = feed_chunk(m, ids + at, (int64_t)step, wanted, a);
-        if (all && a.y)
-            a.y += step * (size_t)m->h.vocab;
-        if (all && a.best)
-            a.best += step;
-        if (all && a.token)
-            a.token += step;
-        at += step;
+    zt_status status = model->opts.embed ? zt_fail(model->ctx, ZT_EUSAGE,
+                                                   "a model opened for embeddings has no "
+                                                   "logits")
+                                         : check_feed(model, ids, token_count);
+    for (size_t done = 0; done < token_count && status == ZT_OK;) {
+        size_t chunk = token_count - done < (size_t)model->opts.chunk ? token_count - done : (size_t)model->opts.chunk;
+        int64_t wanted = !answer.values && !answer.best && !answer.token ? 0 : all ? (int64_t)chunk : done + chunk == token_count;
+        for (int64_t i = 0; answer.draw && i < wanted; i++)
+            zt_drawing_row(model->drawing, i, answer.draw, ids, done + chunk - (size_t)(wanted - 1 - i));
+        status = feed_chunk(model, ids + done, (int64_t)chunk, wanted, answer);
+        if (all && answer.values)
+            answer.values += chunk * (size_t)model->hyper.vocab;
+        if (all && answer.best)
+            answer.best += chunk;
+        if (all && answer.token)
+            answer.token += chunk;
+        done += chunk;
     }
-    return s;
+    return status;
 }
 
-zt_status zt_llm_feed(zt_llm *m, const int32_t *ids, size_t n, bool all, float *logits)
+zt_status zt_llm_feed(zt_llm *model, const int32_t *ids, size_t token_count, bool all, float *logits)
 {
-    return feed(m, ids, n, all, (answer){.y = logits});
+    return feed_chunks(model, ids, token_count, all, (wanted_answer){.values = logits});
 }
 
-/* Was 0 the likeliest, or was no logit a number? The last token is fed again, for its logits. */
-static zt_status check_zero(zt_llm *m, const int32_t *last, int32_t *next)
+/* Token 0 is also the result when every logit is NaN. Feeds the last token again for its logits; *next becomes -1 for
+ * NaN. */
+static zt_status check_zero(zt_llm *model, const int32_t *last, int32_t *next)
 {
-    float *y = zt_alloc_array(m->ctx, (size_t)m->h.vocab, sizeof *y);
-    if (!y)
+    float *logits = zt_alloc_array(model->ctx, (size_t)model->hyper.vocab, sizeof *logits);
+    if (!logits)
         return ZT_ENOMEM;
-    m->position--;
-    zt_status s = feed(m, last, 1, false, (answer){.y = y});
-    if (s == ZT_OK && isnan(y[0]))
+    model->position--;
+    zt_status status = feed_chunks(model, last, 1, false, (wanted_answer){.values = logits});
+    if (status == ZT_OK && isnan(logits[0]))
         *next = -1;
-    zt_free(m->ctx, y);
-    return s;
+    zt_free(model->ctx, logits);
+    return status;
 }
 
-zt_status zt_llm_next(zt_llm *m, const int32_t *ids, size_t n, int32_t *next)
+zt_status zt_llm_next(zt_llm *model, const int32_t *ids, size_t token_count, int32_t *next)
 {
-    if (n == 0)
-        return zt_fail(m->ctx, ZT_EUSAGE, "no tokens to go on from");
-    zt_status s = feed(m, ids, n, false, (answer){.best = next});
-    return s == ZT_OK && *next == 0 ? check_zero(m, ids + n - 1, next) : s;
+    if (token_count == 0)
+        return zt_fail(model->ctx, ZT_EUSAGE, "no tokens to go on from");
+    zt_status status = feed_chunks(model, ids, token_count, false, (wanted_answer){.best = next});
+    return status == ZT_OK && *next == 0 ? check_zero(model, ids + token_count - 1, next) : status;
 }
 
-zt_status zt_llm_nexts(zt_llm *m, const int32_t *ids, size_t n, int32_t *next)
+zt_status zt_llm_nexts(zt_llm *model, const int32_t *ids, size_t token_count, int32_t *next)
 {
-    int64_t from = m->position;
-    zt_status s = feed(m, ids, n, true, (answer){.best = next});
-    for (size_t i = 0; i < n && s == ZT_OK; i++) {
+    int64_t from = model->position;
+    zt_status status = feed_chunks(model, ids, token_count, true, (wanted_answer){.best = next});
+    for (size_t i = 0; i < token_count && status == ZT_OK; i++) {
         if (next[i] != 0)
             continue;
-        m->position = from + (int64_t)i + 1;
-        s = check_zero(m, ids + i, next + i);
+        model->position = from + (int64_t)i + 1;
+        status = check_zero(model, ids + i, next + i);
     }
-    m->position = from + (s == ZT_OK ? (int64_t)n : 0);
-    return s;
+    model->position = from + (status == ZT_OK ? (int64_t)token_count : 0);
+    return status;
 }
 
-bool zt_llm_draws(const zt_llm *m)
+bool zt_llm_draws(const zt_llm *model) { return model->opts.draws; }
+
+zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, bool all, const zt_draw *draw, int32_t *next)
 {
-    return m->opts.draws;
+    if (token_count == 0 || !model->opts.draws || !zt_draw_fits(draw))
+        return zt_fail(model->ctx, ZT_EUSAGE,
+                       token_count ? "the engine does not draw this model's tokens so" : "no tokens to go on from");
+    return feed_chunks(model, ids, token_count, all, (wanted_answer){.token = next, .draw = draw});
 }
 
-zt_status zt_llm_draw(zt_llm *m, const int32_t *ids, size_t n, bool all, const zt_draw *d,
-                      int32_t *next)
-{
-    if (n == 0 || !m->opts.draws || !zt_draw_fits(d))
-        return zt_fail(m->ctx, ZT_EUSAGE, n ? "the engine does not draw this model's tokens so"
-                                            : "no tokens to go on from");
-    return feed(m, ids, n, all, (answer){.token = next, .draw = d});
-}
+int64_t zt_llm_position(const zt_llm *model) { return model->position; }
 
-int64_t zt_llm_position(const zt_llm *m)
-{
-    return m->position;
-}
+/* Sets the position after the states were filled by other means than feeding (save.c). */
+void zt_llm_place(zt_llm *model, int64_t position) { model->position = position; }
 
-/* The states were filled up to there by other means than feeding. */
-void zt_llm_place(zt_llm *m, int64_t position)
+zt_status zt_llm_rewind(zt_llm *model, int64_t position)
 {
-    m->position = position;
-}
-
-zt_status zt_llm_rewind(zt_llm *m, int64_t position)
-{
-    if (position < 0 || position > m->position)
-        return zt_fail(m->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64,
-                       position, m->position);
-    m->position = position;
+    if (position < 0 || position > model->position)
+        return zt_fail(model->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64, position, model->position);
+    model->position = position;
     return ZT_OK;
 }
 
 /* ---- embeddings ----------------------------------------------------------------------------- */
 
-/* n rows of states into the sum (or the one that counts), in order, whatever the chunks. */
-static void pool(zt_llm *m, int64_t n, bool first)
+/* Adds row_count rows of states to the pooled vector (or stores the one row that counts), in order, so that the result
+ * does not depend on the chunk size. */
+static void pool_states(zt_llm *model, int64_t row_count, bool first)
 {
-    int64_t width = m->h.width;
+    int64_t width = model->hyper.width;
     if (first)
-        memset(m->pooled, 0, (size_t)width * sizeof *m->pooled);
-    for (int64_t i = 0; i < n; i++) {
-        const float *x = m->states + i * width;
-        if (m->h.pooling == ZT_POOL_FIRST && !(first && i == 0))
+        memset(model->pooled, 0, (size_t)width * sizeof *model->pooled);
+    for (int64_t row = 0; row < row_count; row++) {
+        const float *state = model->states + row * width;
+        if (model->hyper.pooling == ZT_POOL_FIRST && !(first && row == 0))
             return;
-        for (int64_t k = 0; k < width; k++)
-            m->pooled[k] = (m->h.pooling == ZT_POOL_MEAN ? m->pooled[k] : 0) + (double)x[k];
+        for (int64_t column = 0; column < width; column++)
+            model->pooled[column] = (model->hyper.pooling == ZT_POOL_MEAN ? model->pooled[column] : 0) + (double)state[column];
     }
 }
 
-zt_status zt_llm_embed(zt_llm *m, const int32_t *ids, size_t n, float *out)
+zt_status zt_llm_embed(zt_llm *model, const int32_t *ids, size_t token_count, float *out)
 {
-    if (!m->opts.embed || n == 0)
-        return zt_fail(m->ctx, ZT_EUSAGE, n ? "the model was opened for logits, not embeddings"
-                                            : "no tokens to embed");
-    m->position = 0;
-    zt_status s = check_feed(m, ids, n);
-    for (size_t at = 0; at < n && s == ZT_OK;) {
-        size_t step = n - at < (size_t)m->opts.chunk ? n - at : (size_t)m->opts.chunk;
-        s = feed_chunk(m, ids + at, (int64_t)step, (int64_t)step, (answer){.y = m->states});
-        if (s == ZT_OK)
-            pool(m, (int64_t)step, at == 0);
-        at += step;
+    if (!model->opts.embed || token_count == 0)
+        return zt_fail(model->ctx, ZT_EUSAGE,
+                       token_count ? "the model was opened for logits, not embeddings" : "no tokens to embed");
+    model->position = 0;
+    zt_status status = check_feed(model, ids, token_count);
+    for (size_t done = 0; done < token_count && status == ZT_OK;) {
+        size_t chunk = token_count - done < (size_t)model->opts.chunk ? token_count - done : (size_t)model->opts.chunk;
+        status = feed_chunk(model, ids + done, (int64_t)chunk, (int64_t)chunk, (wanted_answer){.values = model->states});
+        if (status == ZT_OK)
+            pool_states(model, (int64_t)chunk, done == 0);
+        done += chunk;
     }
-    double by = m->h.pooling == ZT_POOL_MEAN ? 1 / (double)n : 1;
-    for (int64_t k = 0; k < m->h.width && s == ZT_OK; k++)
-        out[k] = (float)(m->pooled[k] * by);
-    return s;
+    double scale = model->hyper.pooling == ZT_POOL_MEAN ? 1 / (double)token_count : 1;
+    for (int64_t column = 0; column < model->hyper.width && status == ZT_OK; column++)
+        out[column] = (float)(model->pooled[column] * scale);
+    return status;
 }

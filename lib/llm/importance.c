@@ -1,4 +1,4 @@
-/* importance.c - the pass that adds sums of squares to a program, and the texts that go through. */
+/* importance.c - importance matrix: a pass that adds sums of squares to a program, and the texts fed through it. */
 #include "lib/llm/importance.h"
 
 #include "lib/llm/arch.h"
@@ -7,24 +7,24 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct matrix {
+typedef struct summed_matrix {
     const char *tensor; /* the program's */
     int output;
-} matrix;
+} summed_matrix;
 
 typedef struct sums { /* of one output */
-    int64_t n;
+    int64_t count;
     float *step; /* of the last text */
-    double *all;
+    double *total;
 } sums;
 
 struct zt_importance {
     zt_ctx *ctx;
-    zt_hyper h;
+    zt_hyper hyper;
     int64_t window, rows; /* rows: of the cache, whole blocks */
     zt_prog *prog;
     zt_session *session;
-    matrix *matrix;
+    summed_matrix *matrix;
     int64_t n_matrices, tokens;
     sums *sum;
     int n_sums;
@@ -35,222 +35,223 @@ struct zt_importance {
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* Its steps, with x's sum of squares as an output for each x that a matrix is multiplied with. */
-typedef struct pass {
+typedef struct sums_pass {
     const zt_prog *from;
     zt_prog *to;
     int *map;    /* [values of from] in `to` */
     int *output; /* [values of from] of that x's sums; -1: none yet */
-    zt_importance *m;
-} pass;
+    zt_importance *importance;
+} sums_pass;
 
-static zt_status copy_step(pass *p, const zt_step *st)
+static zt_status copy_step(sums_pass *pass, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_opinfo *info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT];
     int in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++)
-        in[k] = st->in[k] < 0 ? ZT_NONE : p->map[st->in[k]];
-    for (int k = 0; k < info->n_out; k++)
-        names[k] = st->out[k] < 0 ? "_" : zt_prog_value(p->from, st->out[k])->name;
-    zt_status s = zt_prog_op(p->to, st->op, st->attrs, in, names, out);
-    for (int k = 0; k < info->n_out && s == ZT_OK; k++)
-        if (st->out[k] >= 0)
-            p->map[st->out[k]] = out[k];
-    return s;
+    for (int slot = 0; slot < info->n_in; slot++)
+        in[slot] = step->in[slot] < 0 ? ZT_NONE : pass->map[step->in[slot]];
+    for (int slot = 0; slot < info->n_out; slot++)
+        names[slot] = step->out[slot] < 0 ? "_" : zt_prog_value(pass->from, step->out[slot])->name;
+    zt_status status = zt_prog_op(pass->to, step->op, step->attrs, in, names, out);
+    for (int slot = 0; slot < info->n_out && status == ZT_OK; slot++)
+        if (step->out[slot] >= 0)
+            pass->map[step->out[slot]] = out[slot];
+    return status;
 }
 
-/* The number of the output that holds the sums of x, a value of `from`. */
-static int output_of(pass *p, int x)
+/* Index of the output that holds the sums of squares of a value of `from`; added if it is not there yet. */
+static int sums_output(sums_pass *pass, int value)
 {
     char name[32];
     zt_sum_attrs rows = {.axes = {1, {0}}};
-    if (p->output[x] >= 0)
-        return p->output[x];
-    int y = zt_program_sum(p->to, NULL, zt_program_mul(p->to, NULL, p->map[x], p->map[x]), &rows);
-    snprintf(name, sizeof name, "sum%d", p->m->n_sums);
-    if (y < 0 || zt_prog_out(p->to, name, y) != ZT_OK)
+    if (pass->output[value] >= 0)
+        return pass->output[value];
+    int squares = zt_program_sum(pass->to, NULL, zt_program_mul(pass->to, NULL, pass->map[value], pass->map[value]), &rows);
+    snprintf(name, sizeof name, "sum%d", pass->importance->n_sums);
+    if (squares < 0 || zt_prog_out(pass->to, name, squares) != ZT_OK)
         return -1;
-    return p->output[x] = p->m->n_sums++;
+    return pass->output[value] = pass->importance->n_sums++;
 }
 
-static bool is_matrix(const pass *p, const zt_step *st)
+static bool is_matrix(const sums_pass *pass, const zt_step *step)
 {
-    return st->op == ZT_OP_linear && zt_prog_value(p->from, st->in[1])->kind == ZT_VALUE_DATA;
+    return step->op == ZT_OP_linear && zt_prog_value(pass->from, step->in[1])->kind == ZT_VALUE_DATA;
 }
 
-static zt_status copy_steps(pass *p)
+static zt_status copy_steps(sums_pass *pass)
 {
-    zt_importance *m = p->m;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(p->from) && s == ZT_OK; i++)
-        s = copy_step(p, zt_prog_step(p->from, i));
-    for (int v = 0; v < zt_prog_n_values(p->from) && s == ZT_OK; v++)
-        if (zt_prog_value(p->from, v)->kind == ZT_VALUE_STATE &&
-            zt_prog_value(p->from, v)->keep >= 0)
-            s = zt_prog_keep(p->to, p->map[v], p->map[zt_prog_value(p->from, v)->keep]);
-    for (int i = 0; i < zt_prog_n_steps(p->from) && s == ZT_OK; i++) {
-        const zt_step *st = zt_prog_step(p->from, i);
-        if (!is_matrix(p, st))
+    zt_importance *importance = pass->importance;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < zt_prog_n_steps(pass->from) && status == ZT_OK; i++)
+        status = copy_step(pass, zt_prog_step(pass->from, i));
+    for (int value = 0; value < zt_prog_n_values(pass->from) && status == ZT_OK; value++)
+        if (zt_prog_value(pass->from, value)->kind == ZT_VALUE_STATE && zt_prog_value(pass->from, value)->keep >= 0)
+            status = zt_prog_keep(pass->to, pass->map[value], pass->map[zt_prog_value(pass->from, value)->keep]);
+    for (int i = 0; i < zt_prog_n_steps(pass->from) && status == ZT_OK; i++) {
+        const zt_step *step = zt_prog_step(pass->from, i);
+        if (!is_matrix(pass, step))
             continue;
-        int o = output_of(p, st->in[0]);
-        int w = p->map[st->in[1]];
-        m->matrix[m->n_matrices++] = (matrix){zt_prog_value(p->to, w)->tensor, o};
-        s = o < 0 ? zt_ctx_status(m->ctx) : ZT_OK;
+        int output = sums_output(pass, step->in[0]);
+        int weight = pass->map[step->in[1]];
+        importance->matrix[importance->n_matrices++] = (summed_matrix){zt_prog_value(pass->to, weight)->tensor, output};
+        status = output < 0 ? zt_ctx_status(importance->ctx) : ZT_OK;
     }
-    return s;
+    return status;
 }
 
-static zt_status make_prog(zt_importance *m, const zt_prog *from)
+static zt_status make_sums_program(zt_importance *importance, const zt_prog *from)
 {
-    int n = zt_prog_n_values(from);
-    pass p = {.from = from, .m = m};
-    p.map = zt_alloc_array(m->ctx, (size_t)n + 1, sizeof *p.map);
-    p.output = zt_alloc_array(m->ctx, (size_t)n + 1, sizeof *p.output);
-    m->matrix = zt_calloc(m->ctx, (size_t)zt_prog_n_steps(from) + 1, sizeof *m->matrix);
-    if (p.map && p.output && m->matrix)
-        p.to = m->prog = zt_prog_like(from, p.map);
-    for (int v = 0; v < n && p.to; v++)
-        p.output[v] = -1;
-    zt_status s = p.to ? copy_steps(&p) : zt_ctx_status(m->ctx);
-    zt_free(m->ctx, p.map);
-    zt_free(m->ctx, p.output);
-    return s;
+    int value_count = zt_prog_n_values(from);
+    sums_pass pass = {.from = from, .importance = importance};
+    pass.map = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.map);
+    pass.output = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.output);
+    importance->matrix = zt_calloc(importance->ctx, (size_t)zt_prog_n_steps(from) + 1, sizeof *importance->matrix);
+    if (pass.map && pass.output && importance->matrix)
+        pass.to = importance->prog = zt_prog_like(from, pass.map);
+    for (int value = 0; value < value_count && pass.to; value++)
+        pass.output[value] = -1;
+    zt_status status = pass.to ? copy_steps(&pass) : zt_ctx_status(importance->ctx);
+    zt_free(importance->ctx, pass.map);
+    zt_free(importance->ctx, pass.output);
+    return status;
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static zt_status build(zt_importance *m, zt_gguf *g)
+static zt_status build_program(zt_importance *importance, zt_gguf *gguf)
 {
-    zt_status s = zt_hyper_read(g, &m->h);
-    if (s == ZT_OK)
-        s = zt_weights_check(g, &m->h);
-    if (s == ZT_OK && m->h.parts & ZT_PART_POSITIONS && m->window > m->h.ctx_train)
-        s = zt_fail(m->ctx, ZT_EUSAGE, "%s: windows of %" PRId64 " tokens, and the model has "
-                    "learned %" PRId64 " positions", zt_gguf_name(g), m->window, m->h.ctx_train);
-    if (s != ZT_OK)
-        return s;
-    zt_prog *from = zt_llm_build(g, &m->h, &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1,
-                                                            .ctx = m->window, .embed = true});
-    s = from ? make_prog(m, from) : zt_ctx_status(m->ctx);
+    zt_status status = zt_hyper_read(gguf, &importance->hyper);
+    if (status == ZT_OK)
+        status = zt_weights_check(gguf, &importance->hyper);
+    if (status == ZT_OK && importance->hyper.parts & ZT_PART_POSITIONS && importance->window > importance->hyper.ctx_train)
+        status = zt_fail(importance->ctx, ZT_EUSAGE,
+                         "%s: windows of %" PRId64 " tokens, and the model has "
+                         "learned %" PRId64 " positions",
+                         zt_gguf_name(gguf), importance->window, importance->hyper.ctx_train);
+    if (status != ZT_OK)
+        return status;
+    zt_prog *from =
+        zt_llm_build(gguf, &importance->hyper,
+                     &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1, .ctx = importance->window, .embed = true});
+    status = from ? make_sums_program(importance, from) : zt_ctx_status(importance->ctx);
     zt_prog_free(from);
-    return s;
+    return status;
 }
 
-/* Room for the sums, whose lengths a program of one token tells. */
-static zt_status make_sums(zt_importance *m)
+/* Allocates the sums; their lengths come from the program bound for one token. */
+static zt_status make_sums(zt_importance *importance)
 {
-    zt_binding b[] = {{"n", 1}, {"m", 1}, {"ctx", m->rows}};
-    zt_bound *bound = zt_prog_bind(m->prog, b, 3);
-    m->sum = zt_calloc(m->ctx, (size_t)m->n_sums + 1, sizeof *m->sum);
-    m->out = zt_calloc(m->ctx, (size_t)m->n_sums + 1, sizeof *m->out);
-    zt_status s = bound && m->sum && m->out ? ZT_OK : zt_ctx_status(m->ctx);
-    for (int i = 0; i < m->n_sums && s == ZT_OK; i++) {
-        sums *u = &m->sum[i];
-        u->n = zt_type_count(&bound->type[zt_prog_output(m->prog, i)->value]);
-        u->step = zt_calloc(m->ctx, (size_t)u->n, sizeof *u->step);
-        u->all = zt_calloc(m->ctx, (size_t)u->n, sizeof *u->all);
-        m->out[i] = u->step;
-        s = u->step && u->all ? ZT_OK : ZT_ENOMEM;
+    zt_binding symbols[] = {{"n", 1}, {"m", 1}, {"ctx", importance->rows}};
+    zt_bound *bound = zt_prog_bind(importance->prog, symbols, 3);
+    importance->sum = zt_calloc(importance->ctx, (size_t)importance->n_sums + 1, sizeof *importance->sum);
+    importance->out = zt_calloc(importance->ctx, (size_t)importance->n_sums + 1, sizeof *importance->out);
+    zt_status status = bound && importance->sum && importance->out ? ZT_OK : zt_ctx_status(importance->ctx);
+    for (int i = 0; i < importance->n_sums && status == ZT_OK; i++) {
+        sums *sum = &importance->sum[i];
+        sum->count = zt_type_count(&bound->type[zt_prog_output(importance->prog, i)->value]);
+        sum->step = zt_calloc(importance->ctx, (size_t)sum->count, sizeof *sum->step);
+        sum->total = zt_calloc(importance->ctx, (size_t)sum->count, sizeof *sum->total);
+        importance->out[i] = sum->step;
+        status = sum->step && sum->total ? ZT_OK : ZT_ENOMEM;
     }
     zt_bound_free(bound);
-    return s;
+    return status;
 }
 
-static zt_status make_inputs(zt_importance *m)
+static zt_status make_inputs(zt_importance *importance)
 {
-    size_t n = (size_t)m->rows;
-    m->iota = zt_alloc_array(m->ctx, n, sizeof *m->iota);
-    m->zero = zt_calloc(m->ctx, n, sizeof *m->zero);
-    m->last = zt_alloc_array(m->ctx, n, sizeof *m->last);
-    for (size_t i = 0; i < n && m->iota; i++)
-        m->iota[i] = (int32_t)i;
-    return m->iota && m->zero && m->last ? ZT_OK : ZT_ENOMEM;
+    size_t count = (size_t)importance->rows;
+    importance->iota = zt_alloc_array(importance->ctx, count, sizeof *importance->iota);
+    importance->zero = zt_calloc(importance->ctx, count, sizeof *importance->zero);
+    importance->last = zt_alloc_array(importance->ctx, count, sizeof *importance->last);
+    for (size_t i = 0; i < count && importance->iota; i++)
+        importance->iota[i] = (int32_t)i;
+    return importance->iota && importance->zero && importance->last ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_importance *zt_importance_open(zt_gguf *g, zt_engine *e, int64_t window)
+zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t window)
 {
-    zt_ctx *ctx = zt_gguf_ctx(g);
-    zt_store store = zt_gguf_store(g);
+    zt_ctx *ctx = zt_gguf_ctx(gguf);
+    zt_store store = zt_gguf_store(gguf);
     if (window < 1 || window > INT32_MAX - ZT_KV_BLOCK) {
         zt_fail(ctx, ZT_EUSAGE, "a window of %" PRId64 " tokens is not possible", window);
         return NULL;
     }
-    zt_importance *m = zt_calloc(ctx, 1, sizeof *m);
-    if (!m)
+    zt_importance *importance = zt_calloc(ctx, 1, sizeof *importance);
+    if (!importance)
         return NULL;
-    m->ctx = ctx;
-    m->window = window;
-    m->rows = (window + ZT_KV_BLOCK - 1) / ZT_KV_BLOCK * ZT_KV_BLOCK;
-    zt_binding fixed = {"ctx", m->rows};
-    zt_session_opts so = {.fixed = &fixed, .n_fixed = 1};
-    if (build(m, g) == ZT_OK && make_sums(m) == ZT_OK && make_inputs(m) == ZT_OK)
-        m->session = zt_session_open(e, m->prog, &store, &so);
-    if (m->session)
-        return m;
-    zt_importance_close(m);
+    importance->ctx = ctx;
+    importance->window = window;
+    importance->rows = (window + ZT_KV_BLOCK - 1) / ZT_KV_BLOCK * ZT_KV_BLOCK;
+    zt_binding fixed = {"ctx", importance->rows};
+    zt_session_opts session_opts = {.fixed = &fixed, .n_fixed = 1};
+    if (build_program(importance, gguf) == ZT_OK && make_sums(importance) == ZT_OK && make_inputs(importance) == ZT_OK)
+        importance->session = zt_session_open(engine, importance->prog, &store, &session_opts);
+    if (importance->session)
+        return importance;
+    zt_importance_close(importance);
     return NULL;
 }
 
-void zt_importance_close(zt_importance *m)
+void zt_importance_close(zt_importance *importance)
 {
-    if (!m)
+    if (!importance)
         return;
-    zt_session_close(m->session);
-    zt_prog_free(m->prog);
-    for (int i = 0; i < m->n_sums && m->sum; i++) {
-        zt_free(m->ctx, m->sum[i].step);
-        zt_free(m->ctx, m->sum[i].all);
+    zt_session_close(importance->session);
+    zt_prog_free(importance->prog);
+    for (int i = 0; i < importance->n_sums && importance->sum; i++) {
+        zt_free(importance->ctx, importance->sum[i].step);
+        zt_free(importance->ctx, importance->sum[i].total);
     }
-    zt_free(m->ctx, m->sum);
-    zt_free(m->ctx, m->out);
-    zt_free(m->ctx, m->matrix);
-    zt_free(m->ctx, m->iota);
-    zt_free(m->ctx, m->zero);
-    zt_free(m->ctx, m->last);
-    zt_free(m->ctx, m);
+    zt_free(importance->ctx, importance->sum);
+    zt_free(importance->ctx, importance->out);
+    zt_free(importance->ctx, importance->matrix);
+    zt_free(importance->ctx, importance->iota);
+    zt_free(importance->ctx, importance->zero);
+    zt_free(importance->ctx, importance->last);
+    zt_free(importance->ctx, importance);
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static zt_status check_text(const zt_importance *m, const int32_t *ids, int64_t n)
+static zt_status check_text(const zt_importance *importance, const int32_t *ids, int64_t token_count)
 {
-    if (n < 1 || n > m->window)
-        return zt_fail(m->ctx, ZT_EUSAGE, "a text of %" PRId64 " tokens, not 1 to %" PRId64, n,
-                       m->window);
-    for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= m->h.vocab)
-            return zt_fail(m->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64,
-                           ids[i], m->h.vocab - 1);
+    if (token_count < 1 || token_count > importance->window)
+        return zt_fail(importance->ctx, ZT_EUSAGE, "a text of %" PRId64 " tokens, not 1 to %" PRId64, token_count,
+                       importance->window);
+    for (int64_t i = 0; i < token_count; i++)
+        if (ids[i] < 0 || ids[i] >= importance->hyper.vocab)
+            return zt_fail(importance->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, ids[i],
+                           importance->hyper.vocab - 1);
     return ZT_OK;
 }
 
-zt_status zt_importance_feed(zt_importance *m, const int32_t *ids, int64_t n)
+zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int64_t token_count)
 {
-    zt_binding b[] = {{"n", n}, {"m", n}};
-    const void *decoder[] = {ids, m->iota, m->zero, m->iota, m->iota}; /* table: the identity */
-    const void *encoder[] = {ids, m->zero, m->iota, m->last};
-    zt_status s = check_text(m, ids, n);
-    for (int64_t i = 0; i < n && s == ZT_OK; i++)
-        m->last[i] = (int32_t)(n - 1);
-    if (s == ZT_OK)
-        s = zt_session_step(m->session, b, 2, m->h.arch->encoder ? encoder : decoder, m->out);
-    if (s != ZT_OK)
-        return s;
-    for (int i = 0; i < m->n_sums; i++)
-        for (int64_t k = 0; k < m->sum[i].n; k++)
-            m->sum[i].all[k] += (double)m->sum[i].step[k];
-    m->tokens += n;
+    zt_binding symbols[] = {{"n", token_count}, {"m", token_count}};
+    const void *decoder[] = {ids, importance->iota, importance->zero, importance->iota,
+                             importance->iota}; /* table: the identity */
+    const void *encoder[] = {ids, importance->zero, importance->iota, importance->last};
+    zt_status status = check_text(importance, ids, token_count);
+    for (int64_t i = 0; i < token_count && status == ZT_OK; i++)
+        importance->last[i] = (int32_t)(token_count - 1);
+    if (status == ZT_OK)
+        status = zt_session_step(importance->session, symbols, 2, importance->hyper.arch->encoder ? encoder : decoder,
+                                 importance->out);
+    if (status != ZT_OK)
+        return status;
+    for (int i = 0; i < importance->n_sums; i++)
+        for (int64_t column = 0; column < importance->sum[i].count; column++)
+            importance->sum[i].total[column] += (double)importance->sum[i].step[column];
+    importance->tokens += token_count;
     return ZT_OK;
 }
 
-int64_t zt_importance_count(const zt_importance *m)
-{
-    return m->n_matrices;
-}
+int64_t zt_importance_count(const zt_importance *importance) { return importance->n_matrices; }
 
-zt_importance_of zt_importance_get(const zt_importance *m, int64_t i)
+zt_importance_of zt_importance_get(const zt_importance *importance, int64_t index)
 {
-    const matrix *a = &m->matrix[i];
-    const sums *u = &m->sum[a->output];
-    return (zt_importance_of){a->tensor, u->n, u->all, m->tokens};
+    const summed_matrix *matrix = &importance->matrix[index];
+    const sums *u = &importance->sum[matrix->output];
+    return (zt_importance_of){matrix->tensor, u->count, u->total, importance->tokens};
 }

@@ -26,12 +26,12 @@ zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm
  * by 1/sqrt(2 layers) less, the embedding 0.02), norms 1. Its tokenizer is byte-level BPE, the 256
  * bytes and the merges that the text has most often within words, and an end of text. ZT_ENOTSUP
  * for architectures but llama. */
-zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *s, const char *text, size_t n);
+zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, size_t text_size);
 
-/* The forward pass over n texts of T tokens each, without a cache, in f32, and its loss:
+/* The forward pass over n texts of T = text_tokens tokens each, without a cache, in f32, and its loss:
  * in ids, target, pos i32[n,T] (pos: 0 to T-1 in each row); out loss f32, the mean cross-entropy of
  * the next tokens. Its data are the model's tensors as f32. ZT_ENOTSUP: an encoder. */
-zt_prog *zt_llm_training(zt_gguf *g, int64_t T);
+zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens);
 
 #ifdef __cplusplus
 }

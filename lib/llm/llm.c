@@ -3,113 +3,101 @@
 
 #include <inttypes.h>
 
-static zt_status make_inputs(zt_llm *m)
+static zt_status make_inputs(zt_llm *model)
 {
-    size_t chunk = (size_t)m->opts.chunk, blocks = (size_t)(m->cache_rows / ZT_KV_BLOCK);
-    m->iota = zt_alloc_array(m->ctx, chunk, sizeof *m->iota);
-    m->pos = zt_alloc_array(m->ctx, chunk, sizeof *m->pos);
-    m->seq = zt_calloc(m->ctx, chunk, sizeof *m->seq);
-    m->table = zt_alloc_array(m->ctx, (size_t)m->opts.n_seq * blocks, sizeof *m->table);
-    m->last = zt_alloc_array(m->ctx, m->h.arch->encoder ? chunk : 0, sizeof *m->last);
-    if (!m->iota || !m->pos || !m->seq || !m->table || !m->last)
+    size_t chunk = (size_t)model->opts.chunk, blocks = (size_t)(model->cache_rows / ZT_KV_BLOCK);
+    model->iota = zt_alloc_array(model->ctx, chunk, sizeof *model->iota);
+    model->pos = zt_alloc_array(model->ctx, chunk, sizeof *model->pos);
+    model->seq = zt_calloc(model->ctx, chunk, sizeof *model->seq);
+    model->table = zt_alloc_array(model->ctx, (size_t)model->opts.n_seq * blocks, sizeof *model->table);
+    model->last = zt_alloc_array(model->ctx, model->hyper.arch->encoder ? chunk : 0, sizeof *model->last);
+    if (!model->iota || !model->pos || !model->seq || !model->table || !model->last)
         return ZT_ENOMEM;
-    if (m->opts.draws && !(m->drawing = zt_drawing_new(m->ctx, m->opts.chunk)))
+    if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk)))
         return ZT_ENOMEM;
-    if (m->opts.embed) {
-        m->states = zt_alloc_array(m->ctx, chunk * (size_t)m->h.width, sizeof *m->states);
-        m->pooled = zt_alloc_array(m->ctx, (size_t)m->h.width, sizeof *m->pooled);
-        if (!m->states || !m->pooled)
+    if (model->opts.embed) {
+        model->states = zt_alloc_array(model->ctx, chunk * (size_t)model->hyper.width, sizeof *model->states);
+        model->pooled = zt_alloc_array(model->ctx, (size_t)model->hyper.width, sizeof *model->pooled);
+        if (!model->states || !model->pooled)
             return ZT_ENOMEM;
     }
     for (size_t i = 0; i < chunk; i++)
-        m->iota[i] = (int32_t)i;
-    for (size_t i = 0; i < (size_t)m->opts.n_seq * blocks; i++)
-        m->table[i] = (int32_t)(i % blocks);
+        model->iota[i] = (int32_t)i;
+    for (size_t i = 0; i < (size_t)model->opts.n_seq * blocks; i++)
+        model->table[i] = (int32_t)(i % blocks);
     return ZT_OK;
 }
 
 /* What was built runs after the passes; or the plan does, if it is of this model. */
-static zt_status pass_program(zt_llm *m, const zt_gguf *g)
+static zt_status pass_program(zt_llm *model, const zt_gguf *gguf)
 {
-    const zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", m->cache_rows}};
-    if (m->opts.planned)
-        return zt_llm_check_plan(g, m->opts.planned, m->prog, sample, 3);
-    zt_pass_opts o = {.sample = sample, .n_sample = 3, .engine = m->opts.engine,
-                      .off = m->opts.passes_off};
-    m->passed = zt_prog_passes(m->ctx, m->prog, &o, NULL);
-    return m->passed ? ZT_OK : zt_ctx_status(m->ctx);
+    const zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", model->cache_rows}};
+    if (model->opts.planned)
+        return zt_llm_check_plan(gguf, model->opts.planned, model->prog, sample, 3);
+    zt_pass_opts pass_opts = {.sample = sample, .n_sample = 3, .engine = model->opts.engine, .off = model->opts.passes_off};
+    model->passed = zt_prog_passes(model->ctx, model->prog, &pass_opts, NULL);
+    return model->passed ? ZT_OK : zt_ctx_status(model->ctx);
 }
 
-static void log_opened(const zt_llm *m, const zt_gguf *g)
+static void log_opened(const zt_llm *model, const zt_gguf *gguf)
 {
-    zt_llm_info i = zt_llm_get(m);
-    zt_session_report r = zt_session_get(m->session);
-    zt_log(m->ctx, ZT_LOG_INFO,
+    zt_llm_info info = zt_llm_get(model);
+    zt_session_report report = zt_session_get(model->session);
+    zt_log(model->ctx, ZT_LOG_INFO,
            "%s: %s, %" PRId64 " layers, width %" PRId64 ", vocabulary %" PRId64 ", context %" PRId64
            ", weights %.1f MB, cache %.1f MB, %d steps fall back",
-           zt_gguf_name(g), i.arch, i.n_layers, i.width, i.vocab, i.ctx_len,
-           (double)i.weight_bytes / 1e6, (double)i.kv_bytes / 1e6, r.fallbacks);
+           zt_gguf_name(gguf), info.arch, info.n_layers, info.width, info.vocab, info.ctx_len, (double)info.weight_bytes / 1e6,
+           (double)info.kv_bytes / 1e6, report.fallbacks);
 }
 
-zt_llm *zt_llm_open(zt_gguf *g, const zt_llm_opts *opts)
+zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
 {
-    zt_ctx *ctx = zt_gguf_ctx(g);
-    zt_store store = zt_gguf_store(g);
-    zt_llm *m = zt_calloc(ctx, 1, sizeof *m);
-    if (!m)
+    zt_ctx *ctx = zt_gguf_ctx(gguf);
+    zt_store store = zt_gguf_store(gguf);
+    zt_llm *model = zt_calloc(ctx, 1, sizeof *model);
+    if (!model)
         return NULL;
-    m->ctx = ctx;
-    if (zt_llm_executable(m, g, opts) != ZT_OK || zt_llm_scratch(m, &m->scratch) != ZT_OK ||
-        pass_program(m, g) != ZT_OK || make_inputs(m) != ZT_OK)
+    model->ctx = ctx;
+    if (zt_llm_executable(model, gguf, opts) != ZT_OK || zt_llm_scratch(model, &model->scratch) != ZT_OK ||
+        pass_program(model, gguf) != ZT_OK || make_inputs(model) != ZT_OK)
         goto fail;
-    zt_binding fixed = {"ctx", m->cache_rows};
-    zt_session_opts so = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1,
-                          .plan = opts->planned};
-    const zt_prog *runs = opts->planned ? zt_plan_file_prog(opts->planned) : m->passed;
-    m->session = zt_session_open(opts->engine, runs, &store, &so);
+    zt_binding fixed = {"ctx", model->cache_rows};
+    zt_session_opts session_opts = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1, .plan = opts->planned};
+    const zt_prog *runnable = opts->planned ? zt_plan_file_prog(opts->planned) : model->passed;
+    model->session = zt_session_open(opts->engine, runnable, &store, &session_opts);
     /* Generation's shape, prepared now: that loads the weights. */
-    zt_binding one[] = {{"n", 1}, {"m", 1}};
-    bool greedy = opts->greedy, draws = m->opts.draws && !greedy;
-    void *const wanted[] = {(greedy && !opts->embed) || draws ? NULL : m, greedy ? m : NULL,
-                            draws ? m : NULL};
-    if (m->session && zt_session_prepare(m->session, one, 2, wanted) == ZT_OK) {
-        log_opened(m, g);
-        return m;
+    zt_binding single[] = {{"n", 1}, {"m", 1}};
+    bool greedy = opts->greedy, draws = model->opts.draws && !greedy;
+    void *const wanted[] = {(greedy && !opts->embed) || draws ? NULL : model, greedy ? model : NULL, draws ? model : NULL};
+    if (model->session && zt_session_prepare(model->session, single, 2, wanted) == ZT_OK) {
+        log_opened(model, gguf);
+        return model;
     }
 fail:
-    zt_llm_close(m);
+    zt_llm_close(model);
     return NULL;
 }
 
-void zt_llm_close(zt_llm *m)
+void zt_llm_close(zt_llm *model)
 {
-    if (!m)
+    if (!model)
         return;
-    zt_session_close(m->session);
-    zt_prog_free(m->passed);
-    zt_prog_free(m->prog);
-    zt_free(m->ctx, m->iota);
-    zt_free(m->ctx, m->pos);
-    zt_free(m->ctx, m->seq);
-    zt_free(m->ctx, m->table);
-    zt_free(m->ctx, m->last);
-    zt_drawing_free(m->drawing);
-    zt_free(m->ctx, m->states);
-    zt_free(m->ctx, m->pooled);
-    zt_free(m->ctx, m);
+    zt_session_close(model->session);
+    zt_prog_free(model->passed);
+    zt_prog_free(model->prog);
+    zt_free(model->ctx, model->iota);
+    zt_free(model->ctx, model->pos);
+    zt_free(model->ctx, model->seq);
+    zt_free(model->ctx, model->table);
+    zt_free(model->ctx, model->last);
+    zt_drawing_free(model->drawing);
+    zt_free(model->ctx, model->states);
+    zt_free(model->ctx, model->pooled);
+    zt_free(model->ctx, model);
 }
 
-zt_ctx *zt_llm_ctx(const zt_llm *m)
-{
-    return m->ctx;
-}
+zt_ctx *zt_llm_ctx(const zt_llm *model) { return model->ctx; }
 
-const zt_prog *zt_llm_prog(const zt_llm *m)
-{
-    return m->prog;
-}
+const zt_prog *zt_llm_prog(const zt_llm *model) { return model->prog; }
 
-zt_session *zt_llm_session(zt_llm *m)
-{
-    return m->session;
-}
+zt_session *zt_llm_session(zt_llm *model) { return model->session; }

@@ -12,7 +12,7 @@
 
 struct zt_llm {
     zt_ctx *ctx;
-    zt_hyper h;
+    zt_hyper hyper;
     zt_llm_opts opts;     /* with every default filled in */
     int64_t cache_rows;   /* of all sequences, in whole blocks */
     zt_prog *prog;        /* as it is built, */
@@ -28,8 +28,8 @@ struct zt_llm {
 };
 
 /* Everything that needs no weights: hyper-parameters, options with their defaults, the program. */
-zt_status zt_llm_executable(zt_llm *m, zt_gguf *g, const zt_llm_opts *opts);
+zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts);
 /* Scratch for a full chunk, by liveness: a lower bound that the memory plan comes close to. */
-zt_status zt_llm_scratch(const zt_llm *m, size_t *out);
+zt_status zt_llm_scratch(const zt_llm *model, size_t *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* mix.c - owns the mixes: which tensors stay as they are, and the rules for those that do not. */
+/* mix.c - mixes of quantization types: which tensors are left alone, and the rules that give the others their type. */
 #include "lib/llm/mix.h"
 
 #include "lib/tensor/quantize.h"
@@ -54,16 +54,13 @@ static const zt_mix mixes[] = {
 #undef X
 };
 
-const zt_mix *zt_mix_at(int i)
-{
-    return i >= 0 && i < N_MIXES ? &mixes[i] : NULL;
-}
+const zt_mix *zt_mix_at(int index) { return index >= 0 && index < N_MIXES ? &mixes[index] : NULL; }
 
 const zt_mix *zt_mix_find(const char *name)
 {
-    for (const zt_mix *m = mixes; m < mixes + N_MIXES; m++)
-        if (!strcasecmp(name, m->name) || (m->alias && !strcasecmp(name, m->alias)))
-            return m;
+    for (const zt_mix *mix = mixes; mix < mixes + N_MIXES; mix++)
+        if (!strcasecmp(name, mix->name) || (mix->alias && !strcasecmp(name, mix->alias)))
+            return mix;
     return NULL;
 }
 
@@ -90,7 +87,7 @@ static const struct {
     {"ffn_down", false, DOWN},
 };
 
-static role role_of(const char *name)
+static role find_role(const char *name)
 {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (roles[i].whole ? !strcmp(name, roles[i].part) : !!strstr(name, roles[i].part))
@@ -114,34 +111,33 @@ static const char *const stay[] = {
 
 static bool ends_in(const char *name, const char *end)
 {
-    size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
+    size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && !strcmp(name + length - end_length, end);
 }
 
-static bool is_matrix(const zt_type *t)
+static bool is_matrix(const zt_type *type)
 {
-    for (int i = 0; i + 1 < t->rank; i++)
-        if (t->dim[i] > 1)
+    for (int i = 0; i + 1 < type->rank; i++)
+        if (type->dim[i] > 1)
             return true;
     return false;
 }
 
-static bool stays(const zt_mix_of *m, const zt_mix_tensor *t)
+static bool must_stay(const zt_mix_of *spec, const zt_mix_tensor *tensor)
 {
-    if (t->type->dtype >= ZT_DTYPE_COUNT || !zt_dtype_is_float(t->type->dtype) ||
-        !is_matrix(t->type))
+    if (tensor->type->dtype >= ZT_DTYPE_COUNT || !zt_dtype_is_float(tensor->type->dtype) || !is_matrix(tensor->type))
         return true;
-    if (m->arch && !ends_in(t->name, "weight"))
+    if (spec->arch && !ends_in(tensor->name, "weight"))
         return true;
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
-        if (strstr(t->name, stay[i]))
+        if (strstr(tensor->name, stay[i]))
             return true;
-    return !m->arch && strstr(t->name, "norm"); /* of other files: layernorm, bn_norm, ... */
+    return !spec->arch && strstr(tensor->name, "norm"); /* of other files: layernorm, bn_norm, ... */
 }
 
 /* ---- the rules ------------------------------------------------------------------------------- */
 
-#define M(name) (1u << name)
+#define MIX(name) (1u << name)
 #define ALL     (~0u)
 
 enum { /* when: all of these hold */
@@ -160,14 +156,19 @@ enum { /* when: all of these hold */
 /* Layer i of n, or i-th of the n tensors of this role. */
 typedef enum layers { ANY, FIRST2, FIRST4, EIGHTH, SIXTEENTH, MORE } layers;
 
-static bool among(layers which, int64_t i, int64_t n)
+static bool layer_matches(layers which, int64_t index, int64_t count)
 {
     switch (which) {
-    case FIRST2: return i < 2;
-    case FIRST4: return i < 4;
-    case EIGHTH: return i < n / 8;
-    case SIXTEENTH: return i < n / 16;
-    case MORE: return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+    case FIRST2:
+        return index < 2;
+    case FIRST4:
+        return index < 4;
+    case EIGHTH:
+        return index < count / 8;
+    case SIXTEENTH:
+        return index < count / 16;
+    case MORE:
+        return index < count / 8 || index >= 7 * count / 8 || (index - count / 8) % 3 == 2;
     case ANY: break;
     }
     return true;
@@ -182,187 +183,181 @@ typedef struct rule {
 
 /* The first that holds; none: the mix's own type. */
 static const rule rules[] = {
-    {OUTPUT, M(MXFP4_MOE), 0, ANY, ZT_Q8_0},
+    {OUTPUT, MIX(MXFP4_MOE), 0, ANY, ZT_Q8_0},
     {OUTPUT, ALL, FALCON, ANY, ZT_Q8_0},
     {OUTPUT, ALL, UNEVEN, ANY, ZT_Q8_0},
     {OUTPUT, ALL, NOT_Q8, ANY, ZT_Q6_K},
 
-    {EMBED, M(TQ1_0) | M(TQ2_0), 0, ANY, ZT_Q4_K},
+    {EMBED, MIX(TQ1_0) | MIX(TQ2_0), 0, ANY, ZT_Q4_K},
 
-    {VALUE, ALL & ~M(MXFP4_MOE), EXPERTS8, ANY, ZT_Q8_0},
-    {VALUE, M(Q2_K) | M(Q2_K_S), GQA4, ANY, ZT_Q4_K},
-    {VALUE, M(Q2_K), 0, ANY, ZT_Q3_K},
-    {VALUE, M(Q3_K_M), 0, FIRST2, ZT_Q5_K},
-    {VALUE, M(Q3_K_M), 0, ANY, ZT_Q4_K},
-    {VALUE, M(Q3_K_L), 0, ANY, ZT_Q5_K},
-    {VALUE, M(IQ4_NL) | M(IQ4_XS), GQA4, ANY, ZT_Q5_K},
-    {VALUE, M(Q4_K_M) | M(Q5_K_M), 0, MORE, ZT_Q6_K},
-    {VALUE, M(Q4_K_S), 0, FIRST4, ZT_Q5_K},
+    {VALUE, ALL & ~MIX(MXFP4_MOE), EXPERTS8, ANY, ZT_Q8_0},
+    {VALUE, MIX(Q2_K) | MIX(Q2_K_S), GQA4, ANY, ZT_Q4_K},
+    {VALUE, MIX(Q2_K), 0, ANY, ZT_Q3_K},
+    {VALUE, MIX(Q3_K_M), 0, FIRST2, ZT_Q5_K},
+    {VALUE, MIX(Q3_K_M), 0, ANY, ZT_Q4_K},
+    {VALUE, MIX(Q3_K_L), 0, ANY, ZT_Q5_K},
+    {VALUE, MIX(IQ4_NL) | MIX(IQ4_XS), GQA4, ANY, ZT_Q5_K},
+    {VALUE, MIX(Q4_K_M) | MIX(Q5_K_M), 0, MORE, ZT_Q6_K},
+    {VALUE, MIX(Q4_K_S), 0, FIRST4, ZT_Q5_K},
 
-    {KEY, ALL & ~M(MXFP4_MOE), EXPERTS8, ANY, ZT_Q8_0},
+    {KEY, ALL & ~MIX(MXFP4_MOE), EXPERTS8, ANY, ZT_Q8_0},
 
-    {DOWN, M(Q2_K), 0, ANY, ZT_Q3_K},
-    {DOWN, M(Q2_K_S), 0, EIGHTH, ZT_Q4_K},
-    {DOWN, M(Q3_K_M), 0, SIXTEENTH, ZT_Q5_K},
-    {DOWN, M(Q3_K_M), NOT_FALCON, ANY, ZT_Q4_K},
-    {DOWN, M(Q3_K_M), FALCON, MORE, ZT_Q4_K},
-    {DOWN, M(Q3_K_L), FALCON, ANY, ZT_Q4_K},
-    {DOWN, M(Q3_K_L), 0, ANY, ZT_Q5_K},
-    {DOWN, M(Q4_K_M), FALCON, SIXTEENTH, ZT_Q6_K},
-    {DOWN, M(Q4_K_M), FALCON, MORE, ZT_Q5_K},
-    {DOWN, M(Q4_K_M), NOT_FALCON, MORE, ZT_Q6_K},
-    {DOWN, M(IQ4_NL) | M(IQ4_XS), NO_IMATRIX, EIGHTH, ZT_Q5_K},
-    {DOWN, M(Q5_K_M), 0, MORE, ZT_Q6_K},
-    {DOWN, M(Q4_K_S), NOT_FALCON, EIGHTH, ZT_Q5_K},
-    {DOWN, M(Q4_0), IMATRIX, EIGHTH, ZT_Q4_1},
-    {DOWN, M(Q5_0), IMATRIX, EIGHTH, ZT_Q5_1},
+    {DOWN, MIX(Q2_K), 0, ANY, ZT_Q3_K},
+    {DOWN, MIX(Q2_K_S), 0, EIGHTH, ZT_Q4_K},
+    {DOWN, MIX(Q3_K_M), 0, SIXTEENTH, ZT_Q5_K},
+    {DOWN, MIX(Q3_K_M), NOT_FALCON, ANY, ZT_Q4_K},
+    {DOWN, MIX(Q3_K_M), FALCON, MORE, ZT_Q4_K},
+    {DOWN, MIX(Q3_K_L), FALCON, ANY, ZT_Q4_K},
+    {DOWN, MIX(Q3_K_L), 0, ANY, ZT_Q5_K},
+    {DOWN, MIX(Q4_K_M), FALCON, SIXTEENTH, ZT_Q6_K},
+    {DOWN, MIX(Q4_K_M), FALCON, MORE, ZT_Q5_K},
+    {DOWN, MIX(Q4_K_M), NOT_FALCON, MORE, ZT_Q6_K},
+    {DOWN, MIX(IQ4_NL) | MIX(IQ4_XS), NO_IMATRIX, EIGHTH, ZT_Q5_K},
+    {DOWN, MIX(Q5_K_M), 0, MORE, ZT_Q6_K},
+    {DOWN, MIX(Q4_K_S), NOT_FALCON, EIGHTH, ZT_Q5_K},
+    {DOWN, MIX(Q4_0), IMATRIX, EIGHTH, ZT_Q4_1},
+    {DOWN, MIX(Q5_0), IMATRIX, EIGHTH, ZT_Q5_1},
 
-    {ATTN_OUT, M(Q3_K_L), FALCON, ANY, ZT_Q4_K},
-    {ATTN_OUT, M(Q2_K) | M(Q3_K_S) | M(Q3_K_M) | M(IQ4_NL) | M(IQ4_XS) | M(Q4_K_S) | M(Q4_K_M),
+    {ATTN_OUT, MIX(Q3_K_L), FALCON, ANY, ZT_Q4_K},
+    {ATTN_OUT, MIX(Q2_K) | MIX(Q3_K_S) | MIX(Q3_K_M) | MIX(IQ4_NL) | MIX(IQ4_XS) | MIX(Q4_K_S) | MIX(Q4_K_M),
      EXPERTS8 | NOT_FALCON, ANY, ZT_Q5_K},
-    {ATTN_OUT, M(Q2_K), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q3_K},
-    {ATTN_OUT, M(Q3_K_M), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q4_K},
-    {ATTN_OUT, M(Q3_K_L), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q5_K},
+    {ATTN_OUT, MIX(Q2_K), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q3_K},
+    {ATTN_OUT, MIX(Q3_K_M), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q4_K},
+    {ATTN_OUT, MIX(Q3_K_L), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q5_K},
 };
 
 /* All other matrices of a mix for experts. */
-static zt_dtype of_experts(unsigned holds)
-{
-    return holds & EXPERT ? ZT_MXFP4 : ZT_Q8_0;
-}
+static zt_dtype expert_type(unsigned holds) { return holds & EXPERT ? ZT_MXFP4 : ZT_Q8_0; }
 
-/* Models of about 70B parameters with few keys: their values are small beside the rest, and get
- * more. Where llama.cpp takes the size from the number of layers. */
-static bool is_large(const zt_mix_of *m)
+/* Models of about 70B parameters with grouped keys: their value matrices are small beside the rest and get more bits.
+ * As in llama.cpp, the number of layers stands for the size. */
+static bool is_large(const zt_mix_of *spec)
 {
     static const struct {
         const char *arch;
         int64_t layers;
     } large[] = {{"llama", 80}, {"qwen2", 80}, {"deci", 80}, {"olmo", 80}, {"jais2", 68}};
-    for (size_t i = 0; m->arch && i < sizeof large / sizeof *large; i++)
-        if (!strcmp(m->arch, large[i].arch) && m->n_layers == large[i].layers)
-            return strcmp(m->arch, "llama") || m->n_heads != m->n_kv_heads;
+    for (size_t i = 0; spec->arch && i < sizeof large / sizeof *large; i++)
+        if (!strcmp(spec->arch, large[i].arch) && spec->n_layers == large[i].layers)
+            return strcmp(spec->arch, "llama") || spec->n_heads != spec->n_kv_heads;
     return false;
 }
 
-static unsigned what_holds(const zt_mix_of *m, const zt_mix_tensor *t)
+static unsigned find_conditions(const zt_mix_of *spec, const zt_mix_tensor *tensor)
 {
-    const zt_type *y = t->type;
-    bool falcon = m->arch && !strcmp(m->arch, "falcon");
-    unsigned h = m->imatrix ? IMATRIX : NO_IMATRIX;
-    h |= m->n_kv_heads > 0 && m->n_heads / m->n_kv_heads >= 4 ? GQA4 : 0;
-    h |= m->n_experts == 8 ? EXPERTS8 : NOT_EXPERTS8;
-    h |= falcon ? FALCON : NOT_FALCON;
-    h |= y->rank > 2 && y->dim[y->rank - 3] > 1 ? EXPERT : 0;
-    h |= m->mix->dtype != ZT_Q8_0 ? NOT_Q8 : 0;
-    h |= y->dim[y->rank - 1] % zt_dtype_get(m->mix->dtype)->block ? UNEVEN : 0;
-    return h;
+    const zt_type *type = tensor->type;
+    bool falcon = spec->arch && !strcmp(spec->arch, "falcon");
+    unsigned holds = spec->imatrix ? IMATRIX : NO_IMATRIX;
+    holds |= spec->n_kv_heads > 0 && spec->n_heads / spec->n_kv_heads >= 4 ? GQA4 : 0;
+    holds |= spec->n_experts == 8 ? EXPERTS8 : NOT_EXPERTS8;
+    holds |= falcon ? FALCON : NOT_FALCON;
+    holds |= type->rank > 2 && type->dim[type->rank - 3] > 1 ? EXPERT : 0;
+    holds |= spec->mix->dtype != ZT_Q8_0 ? NOT_Q8 : 0;
+    holds |= type->dim[type->rank - 1] % zt_dtype_get(spec->mix->dtype)->block ? UNEVEN : 0;
+    return holds;
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-typedef struct chooser {
-    const zt_mix_of *m;
+typedef struct type_chooser {
+    const zt_mix_of *spec;
     bool tied;              /* no output matrix: the embedding is it */
     int64_t n_values;       /* tensors of that role, */
     int64_t values, downs;  /* and how many of a role were seen */
-} chooser;
+} type_chooser;
 
 /* "blk.12.": 12; else -1. */
-static int64_t layer_of(const char *name)
+static int64_t layer_number(const char *name)
 {
     int layer;
     return sscanf(name, "blk.%d.", &layer) == 1 ? layer : -1;
 }
 
-static zt_dtype by_rules(chooser *c, const zt_mix_tensor *t)
+static zt_dtype type_by_rules(type_chooser *chooser, const zt_mix_tensor *tensor)
 {
-    const zt_mix_of *m = c->m;
-    role r = role_of(t->name), as = c->tied && r == EMBED ? OUTPUT : r;
-    unsigned holds = what_holds(m, t), mix = 1u << (m->mix - mixes);
-    int64_t i = 0, n = as == VALUE ? c->n_values : m->n_layers;
-    if (as == VALUE)
-        i = c->values++;
-    if (as == DOWN) { /* experts' tensors may come in any number: their name tells the layer */
-        i = c->downs++;
-        i = m->n_experts > 1 && layer_of(t->name) >= 0 ? layer_of(t->name) : i;
+    const zt_mix_of *spec = chooser->spec;
+    role role_found = find_role(tensor->name), acting_role = chooser->tied && role_found == EMBED ? OUTPUT : role_found;
+    unsigned holds = find_conditions(spec, tensor), mix = 1u << (spec->mix - mixes);
+    int64_t index = 0, count = acting_role == VALUE ? chooser->n_values : spec->n_layers;
+    if (acting_role == VALUE)
+        index = chooser->values++;
+    if (acting_role == DOWN) { /* experts' tensors may come in any number: their name tells the layer */
+        index = chooser->downs++;
+        index = spec->n_experts > 1 && layer_number(tensor->name) >= 0 ? layer_number(tensor->name) : index;
     }
-    for (const rule *q = rules; q < rules + sizeof rules / sizeof *rules; q++)
-        if (q->role == as && q->mixes & mix && (q->when & holds) == q->when &&
-            among(q->layers, i, n)) {
-            bool more = as == VALUE && is_large(m) && (q->dtype == ZT_Q3_K || q->dtype == ZT_Q4_K);
-            return more ? ZT_Q5_K : q->dtype;
+    for (const rule *candidate = rules; candidate < rules + sizeof rules / sizeof *rules; candidate++)
+        if (candidate->role == acting_role && candidate->mixes & mix && (candidate->when & holds) == candidate->when &&
+            layer_matches(candidate->layers, index, count)) {
+            bool more = acting_role == VALUE && is_large(spec) && (candidate->dtype == ZT_Q3_K || candidate->dtype == ZT_Q4_K);
+            return more ? ZT_Q5_K : candidate->dtype;
         }
-    if (m->mix == &mixes[MXFP4_MOE])
-        return of_experts(holds);
-    zt_dtype own = m->mix->dtype;
-    return as == VALUE && is_large(m) && (own == ZT_Q3_K || own == ZT_Q4_K) ? ZT_Q5_K : own;
+    if (spec->mix == &mixes[MXFP4_MOE])
+        return expert_type(holds);
+    zt_dtype mix_dtype = spec->mix->dtype;
+    return acting_role == VALUE && is_large(spec) && (mix_dtype == ZT_Q3_K || mix_dtype == ZT_Q4_K) ? ZT_Q5_K : mix_dtype;
 }
 
-zt_dtype zt_mix_fit(zt_dtype wanted, int64_t n)
+zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns)
 {
     static const zt_dtype smaller[ZT_DTYPE_COUNT] = {
         [ZT_IQ4_XS] = ZT_IQ4_NL, [ZT_NVFP4] = ZT_IQ4_NL, [ZT_Q2_K] = ZT_Q4_0, [ZT_Q3_K] = ZT_Q4_0,
         [ZT_TQ1_0] = ZT_Q4_0,    [ZT_TQ2_0] = ZT_Q4_0,   [ZT_Q4_K] = ZT_Q5_0, [ZT_Q5_K] = ZT_Q5_1,
         [ZT_Q6_K] = ZT_Q8_0,
     };
-    if (n % zt_dtype_get(wanted)->block == 0)
+    if (columns % zt_dtype_get(wanted)->block == 0)
         return wanted;
-    zt_dtype t = smaller[wanted]; /* f64, the first dtype, where there is none */
-    return t != ZT_F64 && n % zt_dtype_get(t)->block == 0 ? t : ZT_F16;
+    zt_dtype fallback = smaller[wanted]; /* f64, the first dtype, where there is none */
+    return fallback != ZT_F64 && columns % zt_dtype_get(fallback)->block == 0 ? fallback : ZT_F16;
 }
 
-bool zt_mix_matches(const zt_mix_wish *w, const char *name)
-{
-    return fnmatch(w->glob, name, 0) == 0;
-}
+bool zt_mix_matches(const zt_mix_wish *wish, const char *name) { return fnmatch(wish->glob, name, 0) == 0; }
 
-static void choose(chooser *c, zt_mix_tensor *t)
+static void choose_type(type_chooser *chooser, zt_mix_tensor *tensor)
 {
-    const zt_mix_of *m = c->m;
-    t->wish = -1;
-    t->fell_back = t->search = false;
-    t->dtype = t->wanted = t->type->dtype;
-    t->kept = stays(m, t);
-    if (t->kept)
+    const zt_mix_of *spec = chooser->spec;
+    tensor->wish = -1;
+    tensor->fell_back = tensor->search = false;
+    tensor->dtype = tensor->wanted = tensor->type->dtype;
+    tensor->kept = must_stay(spec, tensor);
+    if (tensor->kept)
         return;
-    for (int64_t i = 0; i < m->n_wishes; i++)
-        if (zt_mix_matches(&m->wish[i], t->name))
-            t->wish = i;
-    if (t->wish >= 0)
-        t->wanted = m->wish[t->wish].dtype;
-    else if (m->pure || zt_dtype_get(m->mix->dtype)->kind != 'Q')
-        t->wanted = m->mix->dtype;
+    for (int64_t i = 0; i < spec->n_wishes; i++)
+        if (zt_mix_matches(&spec->wish[i], tensor->name))
+            tensor->wish = i;
+    if (tensor->wish >= 0)
+        tensor->wanted = spec->wish[tensor->wish].dtype;
+    else if (spec->pure || zt_dtype_get(spec->mix->dtype)->kind != 'Q')
+        tensor->wanted = spec->mix->dtype;
     else
-        t->wanted = by_rules(c, t);
-    t->dtype = zt_mix_fit(t->wanted, t->type->dim[t->type->rank - 1]);
-    t->fell_back = t->dtype != t->wanted;
-    t->search = t->fell_back && !zt_quantize_has_rule(t->wanted);
+        tensor->wanted = type_by_rules(chooser, tensor);
+    tensor->dtype = zt_mix_fit(tensor->wanted, tensor->type->dim[tensor->type->rank - 1]);
+    tensor->fell_back = tensor->dtype != tensor->wanted;
+    tensor->search = tensor->fell_back && !zt_quantize_has_rule(tensor->wanted);
 }
 
 /* By layer, then by name: the order in which llama-quantize counts. */
-static int by_layer(const void *a, const void *b)
+static int compare_by_layer(const void *left, const void *right)
 {
-    const char *x = (*(zt_mix_tensor *const *)a)->name, *y = (*(zt_mix_tensor *const *)b)->name;
-    int64_t i = layer_of(x), j = layer_of(y);
-    return i != j ? (i > j) - (i < j) : strcmp(x, y);
+    const char *left_name = (*(zt_mix_tensor *const *)left)->name, *right_name = (*(zt_mix_tensor *const *)right)->name;
+    int64_t left_layer = layer_number(left_name), right_layer = layer_number(right_name);
+    return left_layer != right_layer ? (left_layer > right_layer) - (left_layer < right_layer) : strcmp(left_name, right_name);
 }
 
-zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *m, zt_mix_tensor *tensor, int64_t n)
+zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tensors, int64_t tensor_count)
 {
-    chooser c = {.m = m, .tied = true};
-    zt_mix_tensor **order = zt_alloc_array(ctx, (size_t)n, sizeof *order);
+    type_chooser chooser = {.spec = spec, .tied = true};
+    zt_mix_tensor **order = zt_alloc_array(ctx, (size_t)tensor_count, sizeof *order);
     if (!order)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < n; i++) {
-        role r = role_of(tensor[i].name);
-        c.n_values += r == VALUE;
-        c.tied &= r != OUTPUT;
-        order[i] = &tensor[i];
+    for (int64_t i = 0; i < tensor_count; i++) {
+        role found_role = find_role(tensors[i].name);
+        chooser.n_values += found_role == VALUE;
+        chooser.tied &= found_role != OUTPUT;
+        order[i] = &tensors[i];
     }
-    qsort(order, (size_t)n, sizeof *order, by_layer);
-    for (int64_t i = 0; i < n; i++)
-        choose(&c, order[i]);
+    qsort(order, (size_t)tensor_count, sizeof *order, compare_by_layer);
+    for (int64_t i = 0; i < tensor_count; i++)
+        choose_type(&chooser, order[i]);
     zt_free(ctx, order);
     return ZT_OK;
 }

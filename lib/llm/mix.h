@@ -26,7 +26,7 @@ typedef struct zt_mix {
     const char *alias; /* another name, "q4_k"; NULL */
 } zt_mix;
 
-const zt_mix *zt_mix_at(int i);              /* NULL past the last */
+const zt_mix *zt_mix_at(int index);              /* NULL past the last */
 const zt_mix *zt_mix_find(const char *name); /* by name or alias, in any case; NULL: none */
 
 /* A wish for some tensors, over what the mix says. */
@@ -35,7 +35,7 @@ typedef struct zt_mix_wish {
     zt_dtype dtype;
 } zt_mix_wish;
 /* Does the wish name the tensor of this name? */
-bool zt_mix_matches(const zt_mix_wish *w, const char *name);
+bool zt_mix_matches(const zt_mix_wish *wish, const char *name);
 
 /* What is known of the model, and what is asked for. Zero where the file does not say. */
 typedef struct zt_mix_of {
@@ -60,10 +60,9 @@ typedef struct zt_mix_tensor {
 } zt_mix_tensor;
 
 /* Fills the last five fields of each; the order of tensors does not matter. */
-zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *m, zt_mix_tensor *tensor, int64_t n);
-/* What rows of n columns can be where they should be `wanted`: that itself, a type of smaller
- * blocks, or f16. */
-zt_dtype zt_mix_fit(zt_dtype wanted, int64_t n);
+zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tensors, int64_t tensor_count);
+/* The type that rows of so many columns can have when `wanted` is asked for: `wanted`, a type of smaller blocks, or f16. */
+zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns);
 
 #ifdef __cplusplus
 }

@@ -24,226 +24,225 @@ zt_sampler zt_sampler_defaults(void)
                         .repeat_last = 64};
 }
 
-zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *s)
+zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *sampler)
 {
-    if (!(s->temp >= 0) || isinf(s->temp))
-        return zt_fail(ctx, ZT_EUSAGE, "temperature %g: 0 or more expected", s->temp);
-    if (s->top_k < 0)
-        return zt_fail(ctx, ZT_EUSAGE, "top-k %lld: 0 or more expected", (long long)s->top_k);
-    if (!(s->top_p > 0 && s->top_p <= 1))
-        return zt_fail(ctx, ZT_EUSAGE, "top-p %g: above 0, at most 1 expected", s->top_p);
-    if (!(s->min_p >= 0 && s->min_p <= 1))
-        return zt_fail(ctx, ZT_EUSAGE, "min-p %g: between 0 and 1 expected", s->min_p);
-    if (!(s->repeat_penalty > 0) || isinf(s->repeat_penalty))
-        return zt_fail(ctx, ZT_EUSAGE, "repeat penalty %g: above 0 expected", s->repeat_penalty);
-    if (s->repeat_last < -1)
-        return zt_fail(ctx, ZT_EUSAGE, "repeat-last %lld: -1 or more expected",
-                       (long long)s->repeat_last);
-    if (!(fabs(s->frequency_penalty) <= FLT_MAX))
-        return zt_fail(ctx, ZT_EUSAGE, "frequency penalty %g: a finite number expected",
-                       s->frequency_penalty);
-    if (!(fabs(s->presence_penalty) <= FLT_MAX))
-        return zt_fail(ctx, ZT_EUSAGE, "presence penalty %g: a finite number expected",
-                       s->presence_penalty);
+    if (!(sampler->temp >= 0) || isinf(sampler->temp))
+        return zt_fail(ctx, ZT_EUSAGE, "temperature %g: 0 or more expected", sampler->temp);
+    if (sampler->top_k < 0)
+        return zt_fail(ctx, ZT_EUSAGE, "top-k %lld: 0 or more expected", (long long)sampler->top_k);
+    if (!(sampler->top_p > 0 && sampler->top_p <= 1))
+        return zt_fail(ctx, ZT_EUSAGE, "top-p %g: above 0, at most 1 expected", sampler->top_p);
+    if (!(sampler->min_p >= 0 && sampler->min_p <= 1))
+        return zt_fail(ctx, ZT_EUSAGE, "min-p %g: between 0 and 1 expected", sampler->min_p);
+    if (!(sampler->repeat_penalty > 0) || isinf(sampler->repeat_penalty))
+        return zt_fail(ctx, ZT_EUSAGE, "repeat penalty %g: above 0 expected", sampler->repeat_penalty);
+    if (sampler->repeat_last < -1)
+        return zt_fail(ctx, ZT_EUSAGE, "repeat-last %lld: -1 or more expected", (long long)sampler->repeat_last);
+    if (!(fabs(sampler->frequency_penalty) <= FLT_MAX))
+        return zt_fail(ctx, ZT_EUSAGE, "frequency penalty %g: a finite number expected", sampler->frequency_penalty);
+    if (!(fabs(sampler->presence_penalty) <= FLT_MAX))
+        return zt_fail(ctx, ZT_EUSAGE, "presence penalty %g: a finite number expected", sampler->presence_penalty);
     return ZT_OK;
 }
 
-bool zt_sampler_penalises(const zt_sampler *s)
+bool zt_sampler_penalises(const zt_sampler *sampler)
 {
-    return s->repeat_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;
+    return sampler->repeat_penalty != 1 || sampler->frequency_penalty != 0 || sampler->presence_penalty != 0;
 }
 
 enum { LANES = 16, BLOCK = 512 }; /* logits looked at side by side, and in one go */
 
 /* ---- candidates: a heap in the scratch memory, which is aligned for floats only --------------- */
 
-/* All logits as candidates. x may be the first half of the pool's memory: key i lies at or after
+/* All logits as candidates. logits may be the first half of the pool's memory: key i lies at or after
  * logit i, so that going down reads each logit before its place is taken. */
-static void take_all(zt_ranked *p, const float *x, int64_t V)
+static void rank_all(zt_ranked *ranked, const float *logits, int64_t V)
 {
-    p->n = V;
+    ranked->n = V;
     for (int64_t i = V; i-- > 0;) {
-        float f;
-        memcpy(&f, (const unsigned char *)x + 4 * i, sizeof f);
-        zt_ranked_set(p, i, zt_ranked_key(f, i));
+        float logit;
+        memcpy(&logit, (const unsigned char *)logits + 4 * i, sizeof logit);
+        zt_ranked_set(ranked, i, zt_ranked_key(logit, i));
     }
-    int64_t n = 0;
+    int64_t kept = 0;
     for (int64_t i = 0; i < V; i++)
-        if (zt_ranked_get(p, i))
-            zt_ranked_set(p, n++, zt_ranked_get(p, i));
-    p->n = n;
+        if (zt_ranked_get(ranked, i))
+            zt_ranked_set(ranked, kept++, zt_ranked_get(ranked, i));
+    ranked->n = kept;
 }
 
-/* The largest of n numbers, NaN passed over; -inf where there is none. n is a multiple of LANES. */
-static float largest(const float *x, int64_t n)
+/* The largest of count numbers, NaN passed over; -inf where there is none. count is a multiple of LANES. */
+static float largest_logit(const float *logits, int64_t count)
 {
-    float top[LANES], all = -INFINITY;
-    for (int k = 0; k < LANES; k++) top[k] = -INFINITY;
-    for (int64_t i = 0; i < n; i += LANES)
-        for (int k = 0; k < LANES; k++) top[k] = x[i + k] > top[k] ? x[i + k] : top[k];
-    for (int k = 0; k < LANES; k++) all = top[k] > all ? top[k] : all;
-    return all;
+    float top[LANES], largest = -INFINITY;
+    for (int lane = 0; lane < LANES; lane++)
+        top[lane] = -INFINITY;
+    for (int64_t i = 0; i < count; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            top[lane] = logits[i + lane] > top[lane] ? logits[i + lane] : top[lane];
+    for (int lane = 0; lane < LANES; lane++)
+        largest = top[lane] > largest ? top[lane] : largest;
+    return largest;
 }
 
-/* The k best logits: a min-heap of k keys; most logits fail the one comparison with its top,
- * and most blocks of them that of their largest. */
-static void take_best(zt_ranked *p, const float *x, int64_t V, int64_t k)
+/* The `limit` best logits, as a min-heap of keys. Most logits fail the one comparison with its top, and most blocks fail
+ * it by their largest. */
+static void rank_best(zt_ranked *ranked, const float *logits, int64_t V, int64_t limit)
 {
     const uint64_t down = ~UINT64_C(0);
     int64_t i = 0;
-    for (p->n = 0; p->n < k && i < V; i++)
-        if (!isnan(x[i]))
-            zt_ranked_set(p, p->n++, zt_ranked_key(x[i], i));
-    zt_ranked_heap(p, down);
-    float bar = i < V ? (float)zt_ranked_number(zt_ranked_get(p, 0)) : 0;
+    for (ranked->n = 0; ranked->n < limit && i < V; i++)
+        if (!isnan(logits[i]))
+            zt_ranked_set(ranked, ranked->n++, zt_ranked_key(logits[i], i));
+    zt_ranked_heap(ranked, down);
+    float bar = i < V ? (float)zt_ranked_number(zt_ranked_get(ranked, 0)) : 0;
     for (; i < V; i++) {
-        if (i % BLOCK == 0 && V - i >= BLOCK && !(largest(x + i, BLOCK) >= bar)) {
+        if (i % BLOCK == 0 && V - i >= BLOCK && !(largest_logit(logits + i, BLOCK) >= bar)) {
             i += BLOCK - 1;
             continue;
         }
-        if (!(x[i] >= bar) || zt_ranked_key(x[i], i) < zt_ranked_get(p, 0))
+        if (!(logits[i] >= bar) || zt_ranked_key(logits[i], i) < zt_ranked_get(ranked, 0))
             continue;
-        zt_ranked_sink(p, 0, zt_ranked_key(x[i], i), down);
-        bar = (float)zt_ranked_number(zt_ranked_get(p, 0));
+        zt_ranked_sink(ranked, 0, zt_ranked_key(logits[i], i), down);
+        bar = (float)zt_ranked_number(zt_ranked_get(ranked, 0));
     }
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 /* How often each token of a history is in it: count[id], f32[V], of which no other is written. */
-static void count_tokens(const int32_t *history, size_t n, int64_t V, float *count)
+static void count_tokens(const int32_t *history, size_t length, int64_t V, float *count)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < length; i++)
         if (history[i] >= 0 && history[i] < V)
             count[history[i]] = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < length; i++)
         if (history[i] >= 0 && history[i] < V)
             count[history[i]]++;
 }
 
 /* For each token among the last ones the classical penalty (Keskar et al., CTRL, 2019), then those
  * of frequency and presence, as OpenAI's API and llama.cpp define them. out and count: f32[V]. */
-static void penalise(const zt_sampler *s, const float *logits, int64_t V, const int32_t *history,
-                     size_t n, float *out, float *count)
+static void apply_penalties(const zt_sampler *sampler, const float *logits, int64_t V, const int32_t *history, size_t length,
+                            float *out, float *count)
 {
-    size_t last = s->repeat_last < 0 || (uint64_t)s->repeat_last > n ? n : (size_t)s->repeat_last;
-    float p = (float)s->repeat_penalty, each = (float)s->frequency_penalty,
-          once = (float)s->presence_penalty;
+    size_t last = sampler->repeat_last < 0 || (uint64_t)sampler->repeat_last > length ? length : (size_t)sampler->repeat_last;
+    float penalty = (float)sampler->repeat_penalty, each = (float)sampler->frequency_penalty,
+          once = (float)sampler->presence_penalty;
     memcpy(out, logits, (size_t)V * sizeof *out);
-    count_tokens(history + (n - last), last, V, count);
-    for (size_t i = n - last; i < n; i++) {
+    count_tokens(history + (length - last), last, V, count);
+    for (size_t i = length - last; i < length; i++) {
         int32_t id = history[i];
         if (id < 0 || id >= V)
             continue;
-        float x = logits[id] > 0 ? logits[id] / p : logits[id] * p;
-        out[id] = x - (count[id] * each + once);
+        float penalized = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
+        out[id] = penalized - (count[id] * each + once);
     }
 }
 
-/* Of x[at] (-1: none) and those from `from` to below `to` the largest, the first of equals. */
-static int64_t better(const float *x, int64_t from, int64_t to, int64_t at)
+/* Index of the largest of logits[best] (best -1: none) and logits[from..to-1], the first of equals. */
+static int64_t better_index(const float *logits, int64_t from, int64_t to, int64_t best)
 {
     for (int64_t i = from; i < to; i++)
-        if (!isnan(x[i]) && (at < 0 || x[i] > x[at]))
-            at = i;
-    return at;
+        if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best]))
+            best = i;
+    return best;
 }
 
-/* Of whole blocks only the largest is asked for: then one is looked
- * through, and what is no block. */
-static int32_t greedy(const float *x, int64_t V)
+/* Finds the block with the largest logit first, then searches that block and the incomplete last one. */
+static int32_t pick_greedy(const float *logits, int64_t V)
 {
     int64_t whole = V / BLOCK * BLOCK, first = 0, end = whole;
     float best = -INFINITY;
-    for (int64_t b = 0; b < whole; b += BLOCK) {
-        float top = largest(x + b, BLOCK);
+    for (int64_t block = 0; block < whole; block += BLOCK) {
+        float top = largest_logit(logits + block, BLOCK);
         if (!(top > best))
             continue;
         best = top;
-        first = b;
-        end = b + BLOCK;
+        first = block;
+        end = block + BLOCK;
     }
-    return (int32_t)better(x, whole, V, better(x, first, end, -1));
+    return (int32_t)better_index(logits, whole, V, better_index(logits, first, end, -1));
 }
 
-/* exp((x - max) / temp); the best weighs 1 even where it is infinite. */
-static double weight(uint64_t key, double max, double temp)
+/* exp((logit - max) / temp); the best weighs 1 even where it is infinite. */
+static double candidate_weight(uint64_t key, double max, double temp)
 {
-    double x = zt_ranked_number(key);
-    return x == max ? 1 : exp((x - max) / temp);
+    double logit = zt_ranked_number(key);
+    return logit == max ? 1 : exp((logit - max) / temp);
 }
 
 /* Sum of the weights of the candidates from `least` up, in the order in which they lie. */
-static double total(const zt_ranked *p, uint64_t least, double max, double temp)
+static double total_weight(const zt_ranked *ranked, uint64_t least, double max, double temp)
 {
     double sum = 0;
-    for (int64_t i = p->n; i-- > 0;)
-        if (zt_ranked_get(p, i) >= least)
-            sum += weight(zt_ranked_get(p, i), max, temp);
+    for (int64_t i = ranked->n; i-- > 0;)
+        if (zt_ranked_get(ranked, i) >= least)
+            sum += candidate_weight(zt_ranked_get(ranked, i), max, temp);
     return sum;
 }
 
 /* The least candidate of the fewest that have top_p of all weight from `least` up. */
-static uint64_t cut_top_p(zt_ranked *p, double top_p, uint64_t least, double max)
+static uint64_t cut_top_p(zt_ranked *ranked, double top_p, uint64_t least, double max)
 {
-    double want = top_p * total(p, least, max, 1), sum = 0;
+    double target = top_p * total_weight(ranked, least, max, 1), sum = 0;
     uint64_t key = least;
-    for (int64_t j = 0; j < p->n && sum < want && zt_ranked_best(p, j) >= least; j++) {
-        key = zt_ranked_best(p, j);
-        sum += weight(key, max, 1);
+    for (int64_t rank = 0; rank < ranked->n && sum < target && zt_ranked_best(ranked, rank) >= least; rank++) {
+        key = zt_ranked_best(ranked, rank);
+        sum += candidate_weight(key, max, 1);
     }
     return key;
 }
 
-/* A key under all whose weight is min_p or more, and above all others. */
+/* A key that is below every candidate of weight min_p or more, and above all others. */
 static uint64_t cut_min_p(double min_p, double max)
 {
     double least = max + log(min_p);
     if (least < -(double)FLT_MAX)
         return 0;
-    float f = (float)least;
-    if (f < least)
-        f = nextafterf(f, INFINITY);
-    return zt_ranked_key(f, 0xffffffff);
+    float bound = (float)least;
+    if (bound < least)
+        bound = nextafterf(bound, INFINITY);
+    return zt_ranked_key(bound, 0xffffffff);
 }
 
-static int32_t draw(zt_ranked *p, uint64_t least, double max, double temp, double u)
+static int32_t draw_candidate(zt_ranked *ranked, uint64_t least, double max, double temp, double uniform)
 {
-    double want = u * total(p, least, max, temp), sum = 0;
-    uint64_t key = zt_ranked_best(p, 0);
-    for (int64_t j = 0; j < p->n && zt_ranked_best(p, j) >= least; j++) {
-        key = zt_ranked_best(p, j);
-        sum += weight(key, max, temp);
-        if (sum > want)
+    double target = uniform * total_weight(ranked, least, max, temp), sum = 0;
+    uint64_t key = zt_ranked_best(ranked, 0);
+    for (int64_t rank = 0; rank < ranked->n && zt_ranked_best(ranked, rank) >= least; rank++) {
+        key = zt_ranked_best(ranked, rank);
+        sum += candidate_weight(key, max, temp);
+        if (sum > target)
             break;
     }
     return zt_ranked_place(key);
 }
 
-int32_t zt_sample(const zt_sampler *s, const float *logits, int64_t V, const int32_t *history,
-                  size_t n_history, int64_t position, float *scratch)
+int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, const int32_t *history, size_t n_history,
+                  int64_t position, float *scratch)
 {
-    const float *x = logits;
-    if (zt_sampler_penalises(s)) {
-        penalise(s, logits, V, history, n_history, scratch, scratch + V);
-        x = scratch;
+    const float *penalized = logits;
+    if (zt_sampler_penalises(sampler)) {
+        apply_penalties(sampler, logits, V, history, n_history, scratch, scratch + V);
+        penalized = scratch;
     }
-    if (s->temp == 0)
-        return greedy(x, V);
-    bool some = s->top_k > 0 && s->top_k <= V / 2; /* so that they fit behind the logits */
-    zt_ranked p = {.at = (unsigned char *)(some ? scratch + V : scratch)};
-    if (some)
-        take_best(&p, x, V, s->top_k);
+    if (sampler->temp == 0)
+        return pick_greedy(penalized, V);
+    bool limited = sampler->top_k > 0 && sampler->top_k <= V / 2; /* so that they fit behind the logits */
+    zt_ranked ranked = {.at = (unsigned char *)(limited ? scratch + V : scratch)};
+    if (limited)
+        rank_best(&ranked, penalized, V, sampler->top_k);
     else
-        take_all(&p, x, V);
-    if (p.n == 0)
+        rank_all(&ranked, penalized, V);
+    if (ranked.n == 0)
         return -1;
-    zt_ranked_heap(&p, 0);
-    double max = zt_ranked_number(zt_ranked_best(&p, 0));
-    uint64_t least = s->top_k > 0 && s->top_k < p.n ? zt_ranked_best(&p, s->top_k - 1) : 0;
-    if (s->top_p < 1)
-        least = cut_top_p(&p, s->top_p, least, max);
-    uint64_t bar = s->min_p > 0 ? cut_min_p(s->min_p, max) : 0;
-    double u = zt_uniform(s->seed, s->sequence, (uint64_t)position);
-    return draw(&p, bar > least ? bar : least, max, s->temp, u);
+    zt_ranked_heap(&ranked, 0);
+    double max = zt_ranked_number(zt_ranked_best(&ranked, 0));
+    uint64_t least = sampler->top_k > 0 && sampler->top_k < ranked.n ? zt_ranked_best(&ranked, sampler->top_k - 1) : 0;
+    if (sampler->top_p < 1)
+        least = cut_top_p(&ranked, sampler->top_p, least, max);
+    uint64_t bar = sampler->min_p > 0 ? cut_min_p(sampler->min_p, max) : 0;
+    double uniform = zt_uniform(sampler->seed, sampler->sequence, (uint64_t)position);
+    return draw_candidate(&ranked, bar > least ? bar : least, max, sampler->temp, uniform);
 }

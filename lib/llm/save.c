@@ -1,8 +1,8 @@
 /* save.c - the KV cache and the tokens in it as a file, to go on from there.
  *
  * The file, little endian: the head below; tokens i32[n]; of each state its first n rows; then
- * XXH3-128 of all of that. The head names model and arithmetic, so that what is taken back has the
- * very bits that feeding would have made. The whole file is checked before any of it is used.
+ * XXH3-128 of all of that. The header names model and arithmetic, so that the restored cache has the
+ * bits that feeding would have produced. The whole file is checked before any of it is used.
  */
 #define XXH_STATIC_LINKING_ONLY /* the state's size, to have its memory from the context */
 #include "lib/llm/arch.h"
@@ -15,262 +15,257 @@
 #define MAGIC "zt-sess1"
 #define PIECE (1u << 20)
 
-typedef struct head {
+typedef struct session_header {
     char magic[8];
     char model[32]; /* zt_llm_key */
-    char how[64];   /* the arithmetic, zeros behind */
+    char arithmetic[64]; /* the arithmetic, zeros behind */
     int32_t kv;     /* zt_dtype of the cache */
     int32_t n_states;
-    int64_t n;      /* tokens */
+    int64_t token_count; /* tokens */
     uint64_t bytes; /* of the whole file */
-} head;
+} session_header;
 
-zt_status zt_llm_key(zt_gguf *g, char key[33])
+zt_status zt_llm_key(zt_gguf *gguf, char key[33])
 {
     enum { SAMPLES = 64, BYTES = 256 };
-    int64_t n = zt_gguf_n_tensors(g), picked = n < SAMPLES ? n : SAMPLES;
+    int64_t tensor_count = zt_gguf_n_tensors(gguf), picked = tensor_count < SAMPLES ? tensor_count : SAMPLES;
     char sample[32 + SAMPLES * BYTES];
     size_t used = 32;
-    zt_store store = zt_gguf_store(g);
-    memcpy(sample, zt_gguf_id(g), 32);
+    zt_store store = zt_gguf_store(gguf);
+    memcpy(sample, zt_gguf_id(gguf), 32);
     for (int64_t i = 0; i < picked; i++) {
         zt_type type;
         int64_t handle;
         size_t bytes;
-        const char *name = zt_gguf_tensor(g, i * n / picked, &type, NULL, &bytes);
-        size_t k = bytes < BYTES ? bytes : BYTES;
-        zt_status s = store.find(store.user, name, &type, &handle);
-        if (s == ZT_OK)
-            s = store.read(store.user, handle, (bytes - k) / 2, sample + used, k);
-        if (s != ZT_OK)
-            return s;
-        used += k;
+        const char *name = zt_gguf_tensor(gguf, i * tensor_count / picked, &type, NULL, &bytes);
+        size_t piece = bytes < BYTES ? bytes : BYTES;
+        zt_status status = store.find(store.user, name, &type, &handle);
+        if (status == ZT_OK)
+            status = store.read(store.user, handle, (bytes - piece) / 2, sample + used, piece);
+        if (status != ZT_OK)
+            return status;
+        used += piece;
     }
-    XXH128_hash_t h = XXH3_128bits(sample, used);
-    snprintf(key, 33, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
+    XXH128_hash_t hash = XXH3_128bits(sample, used);
+    snprintf(key, 33, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
     return ZT_OK;
 }
 
-static int n_states(zt_llm *m)
-{
-    return zt_prog_count(zt_llm_prog(m), ZT_VALUE_STATE);
-}
+static int count_states(zt_llm *model) { return zt_prog_count(zt_llm_prog(model), ZT_VALUE_STATE); }
 
 /* Bytes of one row (a token) of the i-th state, whose first dimension is positions. */
-static size_t row_bytes(zt_llm *m, int i, size_t *rows)
+static size_t row_bytes(zt_llm *model, int index, size_t *rows)
 {
-    zt_type t = zt_session_state_type(zt_llm_session(m), i);
-    *rows = t.rank > 0 ? (size_t)t.dim[0] : 0;
-    return *rows ? zt_type_bytes(&t) / *rows : 0;
+    zt_type type = zt_session_state_type(zt_llm_session(model), index);
+    *rows = type.rank > 0 ? (size_t)type.dim[0] : 0;
+    return *rows ? zt_type_bytes(&type) / *rows : 0;
 }
 
 /* The largest state, whole. */
-static size_t most_bytes(zt_llm *m)
+static size_t largest_state_bytes(zt_llm *model)
 {
     size_t most = 0, rows;
-    for (int i = 0; i < n_states(m); i++) {
-        size_t bytes = row_bytes(m, i, &rows) * rows;
+    for (int i = 0; i < count_states(model); i++) {
+        size_t bytes = row_bytes(model, i, &rows) * rows;
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
-static head make_head(zt_llm *m, const char *model, const char *how, int64_t n)
+static session_header make_head(zt_llm *model, const char *model_key, const char *arithmetic, int64_t token_count)
 {
     size_t rows;
-    head h = {.n = n, .n_states = n_states(m)};
-    h.bytes = sizeof h + (size_t)n * sizeof(int32_t) + sizeof(XXH128_canonical_t);
-    memcpy(h.magic, MAGIC, sizeof h.magic);
-    memcpy(h.model, model, strnlen(model, sizeof h.model));
-    memcpy(h.how, how, strnlen(how, sizeof h.how - 1));
-    for (int i = 0; i < h.n_states; i++) {
-        h.bytes += row_bytes(m, i, &rows) * (size_t)n;
-        h.kv = (int32_t)zt_session_state_type(zt_llm_session(m), i).dtype;
+    session_header header = {.token_count = token_count, .n_states = count_states(model)};
+    header.bytes = sizeof header + (size_t)token_count * sizeof(int32_t) + sizeof(XXH128_canonical_t);
+    memcpy(header.magic, MAGIC, sizeof header.magic);
+    memcpy(header.model, model_key, strnlen(model_key, sizeof header.model));
+    memcpy(header.arithmetic, arithmetic, strnlen(arithmetic, sizeof header.arithmetic - 1));
+    for (int i = 0; i < header.n_states; i++) {
+        header.bytes += row_bytes(model, i, &rows) * (size_t)token_count;
+        header.kv = (int32_t)zt_session_state_type(zt_llm_session(model), i).dtype;
     }
-    return h;
+    return header;
 }
 
 /* ---- save ------------------------------------------------------------------------------------ */
 
-typedef struct writer {
+typedef struct session_writer {
     zt_sink *sink;
     XXH3_state_t *hash;
-} writer;
+} session_writer;
 
-static zt_status put(writer *w, const void *bytes, size_t n)
+static zt_status write_hashed(session_writer *writer, const void *bytes, size_t size)
 {
-    XXH3_128bits_update(w->hash, bytes, n);
-    return zt_sink_write(w->sink, bytes, n);
+    XXH3_128bits_update(writer->hash, bytes, size);
+    return zt_sink_write(writer->sink, bytes, size);
 }
 
-static zt_status put_states(zt_llm *m, writer *w, size_t n)
+static zt_status write_states(zt_llm *model, session_writer *writer, size_t token_count)
 {
-    zt_status s = ZT_OK;
-    void *whole = zt_alloc(zt_llm_ctx(m), most_bytes(m));
+    zt_status status = ZT_OK;
+    void *whole = zt_alloc(zt_llm_ctx(model), largest_state_bytes(model));
     if (!whole)
         return ZT_ENOMEM;
-    for (int i = 0; i < n_states(m) && s == ZT_OK; i++) {
-        size_t rows, bytes = row_bytes(m, i, &rows);
-        if (n > rows)
-            s = zt_fail(zt_llm_ctx(m), ZT_ENOTSUP, "state %d holds %zu positions, not all %zu", i,
-                        rows, n);
+    for (int i = 0; i < count_states(model) && status == ZT_OK; i++) {
+        size_t rows, bytes = row_bytes(model, i, &rows);
+        if (token_count > rows)
+            status = zt_fail(zt_llm_ctx(model), ZT_ENOTSUP, "state %d holds %zu positions, not all %zu", i, rows, token_count);
         else
-            s = zt_session_state_get(zt_llm_session(m), i, whole);
-        if (s == ZT_OK)
-            s = put(w, whole, bytes * n);
+            status = zt_session_state_get(zt_llm_session(model), i, whole);
+        if (status == ZT_OK)
+            status = write_hashed(writer, whole, bytes * token_count);
     }
-    zt_free(zt_llm_ctx(m), whole);
-    return s;
+    zt_free(zt_llm_ctx(model), whole);
+    return status;
 }
 
-static zt_status put_all(zt_llm *m, writer *w, const head *h, const int32_t *ids)
+static zt_status write_session(zt_llm *model, session_writer *writer, const session_header *header, const int32_t *ids)
 {
     XXH128_canonical_t sum;
-    XXH3_128bits_reset(w->hash);
-    zt_status s = put(w, h, sizeof *h);
-    if (s == ZT_OK)
-        s = put(w, ids, (size_t)h->n * sizeof *ids);
-    if (s == ZT_OK)
-        s = put_states(m, w, (size_t)h->n);
-    XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(w->hash));
-    if (s == ZT_OK)
-        s = zt_sink_write(w->sink, &sum, sizeof sum);
-    return s == ZT_OK ? zt_sink_commit(w->sink) : s;
+    XXH3_128bits_reset(writer->hash);
+    zt_status status = write_hashed(writer, header, sizeof *header);
+    if (status == ZT_OK)
+        status = write_hashed(writer, ids, (size_t)header->token_count * sizeof *ids);
+    if (status == ZT_OK)
+        status = write_states(model, writer, (size_t)header->token_count);
+    XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(writer->hash));
+    if (status == ZT_OK)
+        status = zt_sink_write(writer->sink, &sum, sizeof sum);
+    return status == ZT_OK ? zt_sink_commit(writer->sink) : status;
 }
 
-zt_status zt_llm_save(zt_llm *m, const char *model, const char *how, const int32_t *ids,
-                      const char *path)
+zt_status zt_llm_save(zt_llm *model, const char *model_key, const char *arithmetic, const int32_t *ids, const char *path)
 {
-    zt_ctx *ctx = zt_llm_ctx(m);
-    head h = make_head(m, model, how, zt_llm_position(m));
-    writer w = {.hash = zt_alloc(ctx, sizeof(XXH3_state_t))};
-    if (w.hash)
-        w.sink = zt_sink_open(ctx, path, true);
-    zt_status s = w.sink ? put_all(m, &w, &h, ids) : zt_ctx_status(ctx);
-    zt_sink_close(w.sink);
-    zt_free(ctx, w.hash);
-    return s;
+    zt_ctx *ctx = zt_llm_ctx(model);
+    session_header header = make_head(model, model_key, arithmetic, zt_llm_position(model));
+    session_writer writer = {.hash = zt_alloc(ctx, sizeof(XXH3_state_t))};
+    if (writer.hash)
+        writer.sink = zt_sink_open(ctx, path, true);
+    zt_status status = writer.sink ? write_session(model, &writer, &header, ids) : zt_ctx_status(ctx);
+    zt_sink_close(writer.sink);
+    zt_free(ctx, writer.hash);
+    return status;
 }
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-typedef struct reader {
-    zt_llm *m;
+typedef struct session_reader {
+    zt_llm *model;
     zt_ctx *ctx;
     zt_source *src;
     const char *path;
-    head h;
-} reader;
+    session_header header;
+} session_reader;
 
-static zt_status damaged(reader *r, const char *what)
+static zt_status fail_damaged(session_reader *reader, const char *what)
 {
-    return zt_fail(r->ctx, ZT_EDATA, "%s: session: %s", r->path, what);
+    return zt_fail(reader->ctx, ZT_EDATA, "%s: session: %s", reader->path, what);
 }
 
-/* Ours, of this model, and as long as it says. `*use` false: of another arithmetic. */
-static zt_status check_head(reader *r, const char *model, const char *how, bool *use)
+/* Checks format, model and length. *use false: made with another arithmetic, not an error. */
+static zt_status check_head(session_reader *reader, const char *model_key, const char *arithmetic, bool *use)
 {
-    head *h = &r->h, want;
-    uint64_t size = zt_source_size(r->src);
+    session_header *header = &reader->header, want;
+    uint64_t size = zt_source_size(reader->src);
     char shown[64];
-    if (size < sizeof *h || zt_source_read(r->src, 0, h, sizeof *h) != ZT_OK)
-        return damaged(r, "too short to be one");
-    if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0)
-        return damaged(r, "not a session file of zt-run");
-    if (memcmp(h->model, model, sizeof h->model) != 0)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: session of another model: %s, this is %s", r->path,
-                       zt_escape(shown, sizeof shown, h->model, sizeof h->model), model);
-    if (h->n < 0 || h->n > INT32_MAX || h->bytes != size)
-        return zt_fail(r->ctx, ZT_EDATA,
-                       "%s: session: %" PRIu64 " bytes, where its head says %" PRIu64, r->path,
-                       size, h->bytes);
-    h->how[sizeof h->how - 1] = 0;
-    want = make_head(r->m, model, how, h->n);
-    *use = strcmp(h->how, want.how) == 0 && h->kv == want.kv;
+    if (size < sizeof *header || zt_source_read(reader->src, 0, header, sizeof *header) != ZT_OK)
+        return fail_damaged(reader, "too short to be one");
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
+        return fail_damaged(reader, "not a session file of zt-run");
+    if (memcmp(header->model, model_key, sizeof header->model) != 0)
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: session of another model: %s, this is %s", reader->path,
+                       zt_escape(shown, sizeof shown, header->model, sizeof header->model), model_key);
+    if (header->token_count < 0 || header->token_count > INT32_MAX || header->bytes != size)
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: session: %" PRIu64 " bytes, where its head says %" PRIu64, reader->path, size,
+                       header->bytes);
+    header->arithmetic[sizeof header->arithmetic - 1] = 0;
+    want = make_head(reader->model, model_key, arithmetic, header->token_count);
+    *use = strcmp(header->arithmetic, want.arithmetic) == 0 && header->kv == want.kv;
     if (!*use)
-        zt_log(r->ctx, ZT_LOG_WARN, "%s: session made with '%s', this is '%s': not used", r->path,
-               zt_escape(shown, sizeof shown, h->how, strlen(h->how)), how);
-    else if (h->n_states != want.n_states || h->bytes != want.bytes)
-        return damaged(r, "its cache has another shape than the model's");
+        zt_log(reader->ctx, ZT_LOG_WARN, "%s: session made with '%s', this is '%s': not used", reader->path,
+               zt_escape(shown, sizeof shown, header->arithmetic, strlen(header->arithmetic)), arithmetic);
+    else if (header->n_states != want.n_states || header->bytes != want.bytes)
+        return fail_damaged(reader, "its cache has another shape than the model's");
     return ZT_OK;
 }
 
-static zt_status check_sum(reader *r)
+static zt_status check_sum(session_reader *reader)
 {
     XXH128_canonical_t sum, stored;
-    XXH3_state_t *hash = zt_alloc(r->ctx, sizeof *hash);
-    void *piece = zt_alloc(r->ctx, PIECE);
-    zt_status s = hash && piece ? ZT_OK : ZT_ENOMEM;
-    uint64_t end = r->h.bytes - sizeof sum;
-    if (s == ZT_OK)
+    XXH3_state_t *hash = zt_alloc(reader->ctx, sizeof *hash);
+    void *piece = zt_alloc(reader->ctx, PIECE);
+    zt_status status = hash && piece ? ZT_OK : ZT_ENOMEM;
+    uint64_t end = reader->header.bytes - sizeof sum;
+    if (status == ZT_OK)
         XXH3_128bits_reset(hash);
-    for (uint64_t at = 0, n; s == ZT_OK && at < end; at += n) {
-        n = end - at < PIECE ? end - at : PIECE;
-        s = zt_source_read(r->src, at, piece, (size_t)n);
-        if (s == ZT_OK)
-            XXH3_128bits_update(hash, piece, (size_t)n);
+    for (uint64_t at = 0, piece_size; status == ZT_OK && at < end; at += piece_size) {
+        piece_size = end - at < PIECE ? end - at : PIECE;
+        status = zt_source_read(reader->src, at, piece, (size_t)piece_size);
+        if (status == ZT_OK)
+            XXH3_128bits_update(hash, piece, (size_t)piece_size);
     }
-    if (s == ZT_OK)
-        s = zt_source_read(r->src, end, &stored, sizeof stored);
-    if (s == ZT_OK) {
+    if (status == ZT_OK)
+        status = zt_source_read(reader->src, end, &stored, sizeof stored);
+    if (status == ZT_OK) {
         XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(hash));
         if (memcmp(&sum, &stored, sizeof sum) != 0)
-            s = damaged(r, "damaged: its checksum is another");
+            status = fail_damaged(reader, "damaged: its checksum is another");
     }
-    zt_free(r->ctx, hash);
-    zt_free(r->ctx, piece);
-    return s;
+    zt_free(reader->ctx, hash);
+    zt_free(reader->ctx, piece);
+    return status;
 }
 
-/* Tokens 0 .. n - 1, all of them in the vocabulary. */
-static zt_status take_ids(reader *r, size_t n, zt_ids *ids)
+/* Tokens 0 .. token_count - 1, all of them in the vocabulary. */
+static zt_status read_ids(session_reader *reader, size_t token_count, zt_ids *ids)
 {
-    int64_t V = zt_llm_get(r->m).vocab;
-    int32_t *id = zt_alloc_array(r->ctx, n, sizeof *id);
-    zt_status s = id ? zt_source_read(r->src, sizeof r->h, id, n * sizeof *id) : ZT_ENOMEM;
-    for (size_t i = 0; i < n && s == ZT_OK; i++)
-        s = id[i] < 0 || id[i] >= V ? damaged(r, "a token id beyond the vocabulary")
-                                    : zt_ids_push(r->ctx, ids, id[i]);
-    zt_free(r->ctx, id);
-    return s;
+    int64_t V = zt_llm_get(reader->model).vocab;
+    int32_t *id = zt_alloc_array(reader->ctx, token_count, sizeof *id);
+    zt_status status = id ? zt_source_read(reader->src, sizeof reader->header, id, token_count * sizeof *id) : ZT_ENOMEM;
+    for (size_t i = 0; i < token_count && status == ZT_OK; i++)
+        status = id[i] < 0 || id[i] >= V ? fail_damaged(reader, "a token id beyond the vocabulary")
+                                         : zt_ids_push(reader->ctx, ids, id[i]);
+    zt_free(reader->ctx, id);
+    return status;
 }
 
-/* The rest of a state is what it is: nothing before it is written is read. */
-static zt_status take_states(reader *r, size_t n)
+/* Restores the first token_count positions of each state. The rest is zero and never read before it is written. */
+static zt_status read_states(session_reader *reader, size_t token_count)
 {
-    zt_status s = ZT_OK;
-    zt_session *session = zt_llm_session(r->m);
-    uint64_t at = sizeof r->h + (uint64_t)r->h.n * sizeof(int32_t);
-    void *whole = zt_calloc(r->ctx, most_bytes(r->m), 1);
+    zt_status status = ZT_OK;
+    zt_session *session = zt_llm_session(reader->model);
+    uint64_t at = sizeof reader->header + (uint64_t)reader->header.token_count * sizeof(int32_t);
+    void *whole = zt_calloc(reader->ctx, largest_state_bytes(reader->model), 1);
     if (!whole)
         return ZT_ENOMEM;
-    for (int i = 0; i < r->h.n_states && s == ZT_OK; i++) {
-        size_t rows, bytes = row_bytes(r->m, i, &rows);
-        s = n > rows ? damaged(r, "more positions than a state holds")
-                     : zt_source_read(r->src, at, whole, bytes * n);
-        if (s == ZT_OK)
-            s = zt_session_state_set(session, i, whole);
-        at += bytes * (uint64_t)r->h.n;
+    for (int i = 0; i < reader->header.n_states && status == ZT_OK; i++) {
+        size_t rows, bytes = row_bytes(reader->model, i, &rows);
+        status = token_count > rows ? fail_damaged(reader, "more positions than a state holds")
+                                    : zt_source_read(reader->src, at, whole, bytes * token_count);
+        if (status == ZT_OK)
+            status = zt_session_state_set(session, i, whole);
+        at += bytes * (uint64_t)reader->header.token_count;
     }
-    zt_free(r->ctx, whole);
-    return s;
+    zt_free(reader->ctx, whole);
+    return status;
 }
 
-zt_status zt_llm_load(zt_llm *m, const char *model, const char *how, const char *path, zt_ids *ids)
+zt_status zt_llm_load(zt_llm *model, const char *model_key, const char *arithmetic, const char *path, zt_ids *ids)
 {
-    reader r = {.m = m, .ctx = zt_llm_ctx(m), .path = path};
+    session_reader reader = {.model = model, .ctx = zt_llm_ctx(model), .path = path};
     bool use = false;
-    r.src = zt_source_open(r.ctx, path);
-    zt_status s = r.src ? check_head(&r, model, how, &use) : zt_ctx_status(r.ctx);
-    int64_t limit = zt_llm_get(m).ctx_len, n = r.h.n < limit ? r.h.n : limit;
-    if (s == ZT_OK && use)
-        s = check_sum(&r);
-    if (s == ZT_OK && use)
-        s = take_ids(&r, (size_t)n, ids);
-    if (s == ZT_OK && use)
-        s = take_states(&r, (size_t)n);
-    if (s == ZT_OK && use)
-        zt_llm_place(m, n);
-    zt_source_close(r.src);
-    return s;
+    reader.src = zt_source_open(reader.ctx, path);
+    zt_status status = reader.src ? check_head(&reader, model_key, arithmetic, &use) : zt_ctx_status(reader.ctx);
+    int64_t limit = zt_llm_get(model).ctx_len,
+            token_count = reader.header.token_count < limit ? reader.header.token_count : limit;
+    if (status == ZT_OK && use)
+        status = check_sum(&reader);
+    if (status == ZT_OK && use)
+        status = read_ids(&reader, (size_t)token_count, ids);
+    if (status == ZT_OK && use)
+        status = read_states(&reader, (size_t)token_count);
+    if (status == ZT_OK && use)
+        zt_llm_place(model, token_count);
+    zt_source_close(reader.src);
+    return status;
 }

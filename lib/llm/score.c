@@ -1,7 +1,6 @@
-/* score.c - how likely the model finds what it reads: log probabilities, perplexity of a window.
+/* score.c - log probabilities of a text, perplexity of windows, and two models compared on one text.
  *
- * Probabilities are those of the logits as the model gives them,
- * before any sampler. A logit that is no number has none.
+ * Probabilities come from the model's logits, before any sampler. A logit that is NaN has probability 0.
  */
 #include "lib/llm/llm.h"
 
@@ -11,152 +10,154 @@
 /* A window's logits are looked at in pieces of about this size. */
 #define PIECE_BYTES (32u << 20)
 
-/* log of the sum of all exp(x). exp in f32 is good to 1e-7 of each term; the sum is f64. */
-double zt_log_sum_exp(const float *x, int64_t V)
+/* log of the sum of all exp(logits). exp in f32 is good to 1e-7 of each term; the sum is f64. */
+double zt_log_sum_exp(const float *logits, int64_t V)
 {
     float max = -INFINITY;
     double sum = 0;
     for (int64_t i = 0; i < V; i++)
-        max = x[i] > max ? x[i] : max;
+        max = logits[i] > max ? logits[i] : max;
     if (isinf(max))
         return max;
     for (int64_t i = 0; i < V; i++)
-        if (!isnan(x[i]))
-            sum += expf(x[i] - max);
+        if (!isnan(logits[i]))
+            sum += expf(logits[i] - max);
     return max + log(sum);
 }
 
-int zt_likeliest(const float *logits, int64_t V, int n, int32_t *id)
+int zt_likeliest(const float *logits, int64_t V, int limit, int32_t *ids)
 {
-    int have = 0;
-    for (int64_t i = 0; i < V && n > 0; i++) {
-        if (isnan(logits[i]) || (have == n && logits[i] <= logits[id[n - 1]]))
+    int count = 0;
+    for (int64_t i = 0; i < V && limit > 0; i++) {
+        if (isnan(logits[i]) || (count == limit && logits[i] <= logits[ids[limit - 1]]))
             continue;
-        int at = have < n ? have++ : n - 1; /* ties stay in the order of ids */
-        for (; at > 0 && logits[i] > logits[id[at - 1]]; at--)
-            id[at] = id[at - 1];
-        id[at] = (int32_t)i;
+        int place = count < limit ? count++ : limit - 1; /* ties stay in the order of ids */
+        for (; place > 0 && logits[i] > logits[ids[place - 1]]; place--)
+            ids[place] = ids[place - 1];
+        ids[place] = (int32_t)i;
     }
-    return have;
+    return count;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-static void add(zt_score *score, double nll)
+static void add_token_score(zt_score *score, double nll)
 {
     score->count++;
     score->sum += nll;
     score->sum2 += nll * nll;
 }
 
-/* What a window's rows of logits go to: one of each model, and the token that came next. */
-typedef struct sides {
-    zt_llm *m[2]; /* the second may be NULL */
+/* The one or two models that score a window, and where their results go. */
+typedef struct scored_models {
+    zt_llm *model[2]; /* the second may be NULL */
     zt_score *score[2];
     zt_kl *kl;
     int64_t V;
-} sides;
+} scored_models;
 
 /* shift: of the token's negative log probability, from a to b. */
-static zt_status add_pair(const sides *s, const float *const row[2], double shift)
+static zt_status add_pair(const scored_models *scored, const float *const row[2], double shift)
 {
-    zt_kl *kl = s->kl;
-    int32_t top[2] = {-1, -1};
+    zt_kl *kl = scored->kl;
+    int32_t best[2] = {-1, -1};
     if (kl->count == kl->capacity) {
         int64_t cap = kl->capacity ? 2 * kl->capacity : 1024;
-        double *each = zt_realloc(zt_llm_ctx(s->m[0]), kl->each, (size_t)cap * sizeof *each);
+        double *each = zt_realloc(zt_llm_ctx(scored->model[0]), kl->each, (size_t)cap * sizeof *each);
         if (!each) return ZT_ENOMEM;
         kl->each = each;
         kl->capacity = cap;
     }
-    for (int k = 0; k < 2; k++) zt_likeliest(row[k], s->V, 1, &top[k]);
-    kl->each[kl->count++] = zt_kl_row(row[0], row[1], s->V);
-    kl->same_top += top[0] == top[1];
+    for (int which = 0; which < 2; which++)
+        zt_likeliest(row[which], scored->V, 1, &best[which]);
+    kl->each[kl->count++] = zt_kl_row(row[0], row[1], scored->V);
+    kl->same_top += best[0] == best[1];
     kl->shift += shift;
     kl->shift2 += shift * shift;
     return ZT_OK;
 }
 
-static zt_status add_row(const sides *s, const float *const row[2], int32_t next)
+static zt_status add_row(const scored_models *scored, const float *const row[2], int32_t next)
 {
     double nll[2] = {0, 0};
-    for (int k = 0; k < 2 && s->m[k]; k++) {
-        nll[k] = zt_log_sum_exp(row[k], s->V) - row[k][next];
-        add(s->score[k], nll[k]);
+    for (int which = 0; which < 2 && scored->model[which]; which++) {
+        nll[which] = zt_log_sum_exp(row[which], scored->V) - row[which][next];
+        add_token_score(scored->score[which], nll[which]);
     }
-    return s->kl ? add_pair(s, row, nll[1] - nll[0]) : ZT_OK;
+    return scored->kl ? add_pair(scored, row, nll[1] - nll[0]) : ZT_OK;
 }
 
-/* Tokens [at, at + n) to each model, and their rows. logits: [2][most rows, V]. */
-static zt_status score_piece(const sides *s, const int32_t *ids, size_t at, size_t n,
+/* Tokens [at, at + token_count) to each model, and their rows. logits: [2][most rows, V]. */
+static zt_status score_piece(const scored_models *scored, const int32_t *ids, size_t first, size_t token_count,
                              float *const logits[2])
 {
-    zt_status st = ZT_OK;
-    for (int k = 0; k < 2 && s->m[k] && st == ZT_OK; k++)
-        st = zt_llm_feed(s->m[k], ids + at, n, true, logits[k]);
-    for (size_t i = 0; st == ZT_OK && i < n; i++) {
-        size_t row = i * (size_t)s->V;
-        st = add_row(s, (const float *[2]){logits[0] + row, logits[1] + (s->m[1] ? row : 0)},
-                     ids[at + i + 1]);
+    zt_status status = ZT_OK;
+    for (int which = 0; which < 2 && scored->model[which] && status == ZT_OK; which++)
+        status = zt_llm_feed(scored->model[which], ids + first, token_count, true, logits[which]);
+    for (size_t i = 0; status == ZT_OK && i < token_count; i++) {
+        size_t row = i * (size_t)scored->V;
+        status =
+            add_row(scored, (const float *[2]){logits[0] + row, logits[1] + (scored->model[1] ? row : 0)}, ids[first + i + 1]);
     }
-    return st;
+    return status;
 }
 
-static zt_status score_sides(const sides *s, const int32_t *ids, size_t n, size_t from)
+static zt_status score_sides(const scored_models *scored, const int32_t *ids, size_t token_count, size_t from)
 {
-    size_t most = PIECE_BYTES / ((size_t)s->V * sizeof(float)) + 1;
-    int two = s->m[1] ? 2 : 1;
-    zt_ctx *ctx = zt_llm_ctx(s->m[0]);
-    float *room = zt_alloc_array(ctx, two * most, (size_t)s->V * sizeof(float));
-    float *const logits[2] = {room, room ? room + (size_t)(two - 1) * most * (size_t)s->V : NULL};
-    zt_status st = room ? ZT_OK : ZT_ENOMEM;
-    for (int k = 0; k < two && st == ZT_OK; k++) {
-        st = zt_llm_rewind(s->m[k], 0);
-        if (st == ZT_OK) st = zt_llm_feed(s->m[k], ids, from, false, NULL);
+    size_t max_rows = PIECE_BYTES / ((size_t)scored->V * sizeof(float)) + 1;
+    int model_count = scored->model[1] ? 2 : 1;
+    zt_ctx *ctx = zt_llm_ctx(scored->model[0]);
+    float *memory = zt_alloc_array(ctx, model_count * max_rows, (size_t)scored->V * sizeof(float));
+    float *const logits[2] = {memory, memory ? memory + (size_t)(model_count - 1) * max_rows * (size_t)scored->V : NULL};
+    zt_status status = memory ? ZT_OK : ZT_ENOMEM;
+    for (int which = 0; which < model_count && status == ZT_OK; which++) {
+        status = zt_llm_rewind(scored->model[which], 0);
+        if (status == ZT_OK)
+            status = zt_llm_feed(scored->model[which], ids, from, false, NULL);
     }
-    for (size_t at = from, step; st == ZT_OK && at + 1 < n; at += step) {
-        step = n - 1 - at < most ? n - 1 - at : most;
-        st = score_piece(s, ids, at, step, logits);
+    for (size_t first = from, step; status == ZT_OK && first + 1 < token_count; first += step) {
+        step = token_count - 1 - first < max_rows ? token_count - 1 - first : max_rows;
+        status = score_piece(scored, ids, first, step, logits);
     }
-    zt_free(ctx, room);
-    return st;
+    zt_free(ctx, memory);
+    return status;
 }
 
-zt_status zt_llm_score(zt_llm *m, const int32_t *ids, size_t n, size_t from, zt_score *score)
+zt_status zt_llm_score(zt_llm *model, const int32_t *ids, size_t token_count, size_t from, zt_score *score)
 {
-    sides s = {.m = {m}, .score = {score}, .V = zt_llm_get(m).vocab};
-    return score_sides(&s, ids, n, from);
+    scored_models scored = {.model = {model}, .score = {score}, .V = zt_llm_get(model).vocab};
+    return score_sides(&scored, ids, token_count, from);
 }
 
-zt_status zt_llm_score_pair(zt_llm *a, zt_llm *b, const int32_t *ids, size_t n, size_t from,
-                            zt_score *score_a, zt_score *score_b, zt_kl *kl)
+zt_status zt_llm_score_pair(zt_llm *base, zt_llm *other, const int32_t *ids, size_t token_count, size_t from,
+                            zt_score *base_score, zt_score *other_score, zt_kl *kl)
 {
-    sides s = {{a, b}, {score_a, score_b}, kl, zt_llm_get(a).vocab};
-    int64_t other = zt_llm_get(b).vocab;
-    if (other != s.V)
-        return zt_fail(zt_llm_ctx(a), ZT_EUSAGE,
-                       "vocabularies of %" PRId64 " and of %" PRId64 " tokens", s.V, other);
-    return score_sides(&s, ids, n, from);
+    scored_models scored = {{base, other}, {base_score, other_score}, kl, zt_llm_get(base).vocab};
+    int64_t other_vocab = zt_llm_get(other).vocab;
+    if (other_vocab != scored.V)
+        return zt_fail(zt_llm_ctx(base), ZT_EUSAGE, "vocabularies of %" PRId64 " and of %" PRId64 " tokens", scored.V,
+                       other_vocab);
+    return score_sides(&scored, ids, token_count, from);
 }
 
-int32_t *zt_score_window(const zt_vocab *v, zt_ids *ids, int64_t size, int64_t i)
+int32_t *zt_score_window(const zt_vocab *vocab, zt_ids *ids, int64_t size, int64_t index)
 {
-    int32_t bos = zt_vocab_bos(v), *window = ids->id + i * size;
+    int32_t bos = zt_vocab_bos(vocab), *window = ids->id + index * size;
     if (bos >= 0 && ids->id[0] == bos) window[0] = bos;
     return window;
 }
 
-/* The mean of n numbers of this sum and these squares, and its standard error. */
-static double mean_of(double sum, double sum2, int64_t count, double *error)
+/* The mean of number numbers of this sum and these squares, and its standard error. */
+static double mean_and_error(double sum, double sum2, int64_t count, double *error)
 {
-    double n = (double)count, mean = sum / n, spread = sum2 / n - mean * mean;
-    *error = count > 1 && spread > 0 ? sqrt(spread / (n - 1)) : 0;
+    double number = (double)count, mean = sum / number, spread = sum2 / number - mean * mean;
+    *error = count > 1 && spread > 0 ? sqrt(spread / (number - 1)) : 0;
     return mean;
 }
 
 double zt_score_perplexity(const zt_score *score, double *error)
 {
-    double perplexity = exp(mean_of(score->sum, score->sum2, score->count, error));
+    double perplexity = exp(mean_and_error(score->sum, score->sum2, score->count, error));
     *error *= perplexity;
     return perplexity;
 }

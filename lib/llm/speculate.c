@@ -1,11 +1,12 @@
-/* speculate.c - drafts by lookup: where the end of the text stood before, and how far to trust it.
+/* speculate.c - prompt-lookup drafts: find an earlier occurrence of the text's end, and decide how much to draft.
  *
- * Of all places where the last token stood before, the one with the longest common past is taken;
- * of equals one near the place that the last draft was read from, since who copies a text with
- * changes comes back to it right behind the change; else the latest. How often such a match
- * foretells the next token is counted, by its length and nearness, at every token, drafted or not:
- * it costs nothing to see whether a guess would have come true. The draft is as long as pays:
- * expected tokens for the time of its batch, which is measured.
+ * Match: of all earlier places of the last token, the one with the longest common context before it. Of equals one near
+ * the place where the last draft was read, because a text copied with changes continues right behind the change; else
+ * the latest.
+ *
+ * Trust: for each class of matches (length, near or not) hits and tries are counted at every token, drafted or not.
+ *
+ * Length: the number of rows with the most expected tokens per measured batch time.
  */
 #include "lib/llm/speculate.h"
 
@@ -36,7 +37,7 @@ static const double usual_hits[CLASSES / 2] = {.15, .3, .45, .6, .7, .8, .9, .95
 #define SETTLED 4           /* measures that a cost is the mean of; later ones push out earlier ones */
 
 typedef struct match {
-    size_t at;     /* what follows the place: the first token foretold */
+    size_t position; /* what follows the place: the first token foretold */
     size_t length; /* of the common past; 0: no match */
     bool near;
 } match;
@@ -46,10 +47,10 @@ struct zt_drafts {
     int64_t vocab;
     int32_t *last;      /* [vocab]: the latest place of each token; -1: none */
     int32_t *id, *prev; /* [cap]: the text, and of each token the place of the same before it */
-    size_t n, cap;
-    match told;         /* the last guess, made when the text had told_n tokens, */
-    size_t told_n;
-    int32_t draft[ZT_DRAFT_ROWS - 1]; /* and all that it foretold */
+    size_t length, capacity;
+    match guess;                      /* the last guess, */
+    size_t guess_length;              /* the text's length when it was made, */
+    int32_t draft[ZT_DRAFT_ROWS - 1]; /* and the tokens it predicted */
     double hits[CLASSES], tries[CLASSES];
     double cost[SIZES];  /* seconds, where measured; no draft is made before that of one row is */
     int measured[SIZES]; /* how often, SETTLED at most; */
@@ -58,165 +59,167 @@ struct zt_drafts {
 
 zt_drafts *zt_drafts_open(zt_ctx *ctx, int64_t vocab)
 {
-    zt_drafts *d = zt_calloc(ctx, 1, sizeof *d);
-    if (!d)
+    zt_drafts *drafts = zt_calloc(ctx, 1, sizeof *drafts);
+    if (!drafts)
         return NULL;
-    d->ctx = ctx;
-    d->vocab = vocab;
-    d->last = zt_alloc_array(ctx, (size_t)vocab, sizeof *d->last);
-    if (!d->last) {
-        zt_drafts_free(d);
+    drafts->ctx = ctx;
+    drafts->vocab = vocab;
+    drafts->last = zt_alloc_array(ctx, (size_t)vocab, sizeof *drafts->last);
+    if (!drafts->last) {
+        zt_drafts_free(drafts);
         return NULL;
     }
-    memset(d->last, -1, (size_t)vocab * sizeof *d->last);
-    return d;
+    memset(drafts->last, -1, (size_t)vocab * sizeof *drafts->last);
+    return drafts;
 }
 
-void zt_drafts_free(zt_drafts *d)
+void zt_drafts_free(zt_drafts *drafts)
 {
-    if (!d)
+    if (!drafts)
         return;
-    zt_free(d->ctx, d->last);
-    zt_free(d->ctx, d->id);
-    zt_free(d->ctx, d->prev);
-    zt_free(d->ctx, d);
+    zt_free(drafts->ctx, drafts->last);
+    zt_free(drafts->ctx, drafts->id);
+    zt_free(drafts->ctx, drafts->prev);
+    zt_free(drafts->ctx, drafts);
 }
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-static bool grow(zt_drafts *d, size_t n)
+static bool grow_text(zt_drafts *drafts, size_t token_count)
 {
-    if (n <= d->cap)
+    if (token_count <= drafts->capacity)
         return true;
-    size_t cap = n < 512 ? 1024 : 2 * n;
-    int32_t *id = zt_realloc(d->ctx, d->id, cap * sizeof *id);
+    size_t cap = token_count < 512 ? 1024 : 2 * token_count;
+    int32_t *id = zt_realloc(drafts->ctx, drafts->id, cap * sizeof *id);
     if (id)
-        d->id = id;
-    int32_t *prev = id ? zt_realloc(d->ctx, d->prev, cap * sizeof *prev) : NULL;
+        drafts->id = id;
+    int32_t *prev = id ? zt_realloc(drafts->ctx, drafts->prev, cap * sizeof *prev) : NULL;
     if (!prev)
         return false;
-    d->prev = prev;
-    d->cap = cap;
+    drafts->prev = prev;
+    drafts->capacity = cap;
     return true;
 }
 
-/* The text has become ids: another, or the old one and more. */
-static bool take(zt_drafts *d, const int32_t *ids, size_t n)
+/* Brings the stored text up to `ids`: appends the new tokens, or starts over when it is another text. */
+static bool follow_text(zt_drafts *drafts, const int32_t *ids, size_t token_count)
 {
-    if (d->n > n || (d->n && memcmp(d->id, ids, d->n * sizeof *ids) != 0)) {
-        for (size_t i = 0; i < d->n; i++)
-            d->last[d->id[i]] = -1;
-        d->n = d->told_n = 0;
+    if (drafts->length > token_count || (drafts->length && memcmp(drafts->id, ids, drafts->length * sizeof *ids) != 0)) {
+        for (size_t i = 0; i < drafts->length; i++)
+            drafts->last[drafts->id[i]] = -1;
+        drafts->length = drafts->guess_length = 0;
     }
-    if (n > INT32_MAX || !grow(d, n))
+    if (token_count > INT32_MAX || !grow_text(drafts, token_count))
         return false;
-    for (; d->n < n; d->n++) {
-        int32_t id = ids[d->n];
-        if (id < 0 || id >= d->vocab)
+    for (; drafts->length < token_count; drafts->length++) {
+        int32_t id = ids[drafts->length];
+        if (id < 0 || id >= drafts->vocab)
             return false;
-        d->id[d->n] = id;
-        d->prev[d->n] = d->last[id];
-        d->last[id] = (int32_t)d->n;
+        drafts->id[drafts->length] = id;
+        drafts->prev[drafts->length] = drafts->last[id];
+        drafts->last[id] = (int32_t)drafts->length;
     }
     return true;
 }
 
 /* ---- guesses --------------------------------------------------------------------------------- */
 
-/* Tokens before place p that are those before the end, the tokens there included. */
-static size_t past(const zt_drafts *d, size_t p)
+/* Length of the common context of the token at `place` and the last token, both included. */
+static size_t common_past(const zt_drafts *drafts, size_t place)
 {
-    size_t k = 1, end = d->n - 1;
-    while (k < LONGEST && k <= p && d->id[p - k] == d->id[end - k])
-        k++;
-    return k;
+    size_t length = 1, end = drafts->length - 1;
+    while (length < LONGEST && length <= place && drafts->id[place - length] == drafts->id[end - length])
+        length++;
+    return length;
 }
 
-static match find(const zt_drafts *d)
+static match find_match(const zt_drafts *drafts)
 {
     match best = {0};
-    size_t expected = d->told.at + (d->n - d->told_n); /* had it come true */
-    int32_t p = d->prev[d->n - 1];
-    for (int i = 0; p >= 0 && i < PLACES; i++, p = d->prev[p]) {
-        size_t at = (size_t)p + 1, far = at > expected ? at - expected : expected - at;
-        match m = {.at = at, .length = past(d, (size_t)p), .near = d->told_n && far <= NEAR};
-        if (m.length > best.length || (m.length == best.length && m.near > best.near))
-            best = m;
+    size_t expected = drafts->guess.position + (drafts->length - drafts->guess_length); /* had it come true */
+    int32_t place = drafts->prev[drafts->length - 1];
+    for (int i = 0; place >= 0 && i < PLACES; i++, place = drafts->prev[place]) {
+        size_t position = (size_t)place + 1, distance = position > expected ? position - expected : expected - position;
+        match candidate = {
+            .position = position, .length = common_past(drafts, (size_t)place), .near = drafts->guess_length && distance <= NEAR};
+        if (candidate.length > best.length || (candidate.length == best.length && candidate.near > best.near))
+            best = candidate;
     }
     return best;
 }
 
-static int class_of(size_t length, bool near)
+static int match_class(size_t length, bool near)
 {
     static const uint8_t least[CLASSES / 2] = {1, 2, 3, 4, 5, 7, 10, LONGEST};
-    int c = 0;
-    while (c + 1 < CLASSES / 2 && length >= least[c + 1])
-        c++;
-    return 2 * c + near;
+    int class_index = 0;
+    while (class_index + 1 < CLASSES / 2 && length >= least[class_index + 1])
+        class_index++;
+    return 2 * class_index + near;
 }
 
-/* How likely the i-th token foretold by a match comes, if those before it came. */
-static double chance(const zt_drafts *d, match m, size_t i)
+/* Probability that the predicted token `index` of a match comes true, given that the ones before it did. */
+static double hit_chance(const zt_drafts *drafts, match base, size_t index)
 {
-    int c = class_of(m.length + i, m.near || i > 0);
-    double p = (d->hits[c] + BELIEF * usual_hits[c / 2]) / (d->tries[c] + BELIEF);
-    return p < SUREST ? p : SUREST;
+    int class_index = match_class(base.length + index, base.near || index > 0);
+    double probability =
+        (drafts->hits[class_index] + BELIEF * usual_hits[class_index / 2]) / (drafts->tries[class_index] + BELIEF);
+    return probability < SUREST ? probability : SUREST;
 }
 
-/* Hold the last guess to what has come. */
-static void learn(zt_drafts *d, size_t n)
+/* Compares the last guess with the tokens that came, and counts hits and tries. */
+static void score_last_guess(zt_drafts *drafts, size_t token_count)
 {
-    size_t came = n - d->told_n;
-    for (size_t i = 0; d->told_n && d->told.length && i < came && i < ZT_DRAFT_ROWS - 1; i++) {
-        int c = class_of(d->told.length + i, d->told.near || i > 0);
-        bool hit = d->draft[i] == d->id[d->told_n + i];
-        d->hits[c] = d->hits[c] * KEEP + hit;
-        d->tries[c] = d->tries[c] * KEEP + 1;
+    size_t came = token_count - drafts->guess_length;
+    for (size_t i = 0; drafts->guess_length && drafts->guess.length && i < came && i < ZT_DRAFT_ROWS - 1; i++) {
+        int class_index = match_class(drafts->guess.length + i, drafts->guess.near || i > 0);
+        bool hit = drafts->draft[i] == drafts->id[drafts->guess_length + i];
+        drafts->hits[class_index] = drafts->hits[class_index] * KEEP + hit;
+        drafts->tries[class_index] = drafts->tries[class_index] * KEEP + 1;
         if (!hit)
             return;
     }
 }
 
-/* The text from the match on; past its end, that again: what goes round goes on going round. */
-static void foretell(zt_drafts *d, match m)
+/* Copies the text from the match on. Past the text's end the draft repeats itself, as a loop in the text would. */
+static void write_draft(zt_drafts *drafts, match found)
 {
     for (size_t i = 0; i < ZT_DRAFT_ROWS - 1; i++) {
-        size_t at = m.at + i;
-        d->draft[i] = at < d->n ? d->id[at] : d->draft[at - d->n];
+        size_t at = found.position + i;
+        drafts->draft[i] = at < drafts->length ? drafts->id[at] : drafts->draft[at - drafts->length];
     }
 }
 
 /* ---- how far --------------------------------------------------------------------------------- */
 
-/* What a size's rows beyond the first cost, by what is usual: as measured, else as of the size that was
- * found the cheapest so, since who hopes will see. */
-static double by_usual(const zt_drafts *d, int size)
+/* Cost of a size's rows beyond the first, relative to usual_cost: as measured, else that of the cheapest measured size
+ * (optimistic, so that the size gets tried). */
+static double relative_cost(const zt_drafts *drafts, int size)
 {
     double least = INFINITY;
     for (int i = 1; i < SIZES; i++) {
-        double by = (d->cost[i] / d->cost[0] - 1) / (usual_cost[i] - 1);
-        if (d->measured[i] && (i == size || !d->measured[size]) && by < least)
-            least = by;
+        double ratio = (drafts->cost[i] / drafts->cost[0] - 1) / (usual_cost[i] - 1);
+        if (drafts->measured[i] && (i == size || !drafts->measured[size]) && ratio < least)
+            least = ratio;
     }
     return least < INFINITY ? least : 1;
 }
 
-/* Of a batch, in single steps. Neither less than a step nor twice what is usual is believed. */
-static double cost_of(const zt_drafts *d, int size)
+/* Cost of a batch in single steps, limited to the range from 1 to twice the usual cost. */
+static double batch_cost(const zt_drafts *drafts, int size)
 {
-    double usual = usual_cost[size], cost = 1 + (usual - 1) * by_usual(d, size);
+    double usual = usual_cost[size], cost = 1 + (usual - 1) * relative_cost(drafts, size);
     return cost < 1 ? 1 : cost > 2 * usual ? 2 * usual : cost;
 }
 
-static size_t worth(const zt_drafts *d, match m, size_t most)
+static size_t best_draft_length(const zt_drafts *drafts, match base, size_t limit)
 {
-    double tokens = 1, all = 1, best = 1;
+    double tokens = 1, chance_of_all = 1, best = 1;
     size_t rows = 1, found = 0;
-    for (int size = 1; size < SIZES && size_rows[size] <= most + 1; size++) {
+    for (int size = 1; size < SIZES && size_rows[size] <= limit + 1; size++) {
         for (; rows < size_rows[size]; rows++)
-            tokens += all *= chance(d, m, rows - 1);
-        double gain = tokens / cost_of(d, size);
-        if (gain <= best || gain < (d->seen[size] ? GAIN : FIRST))
+            tokens += chance_of_all *= hit_chance(drafts, base, rows - 1);
+        double gain = tokens / batch_cost(drafts, size);
+        if (gain <= best || gain < (drafts->seen[size] ? GAIN : FIRST))
             continue;
         best = gain;
         found = rows - 1;
@@ -224,42 +227,41 @@ static size_t worth(const zt_drafts *d, match m, size_t most)
     return found;
 }
 
-size_t zt_drafts_next(zt_drafts *d, const int32_t *ids, size_t n, size_t most,
-                      const int32_t **draft)
+size_t zt_drafts_next(zt_drafts *drafts, const int32_t *ids, size_t token_count, size_t limit, const int32_t **draft)
 {
-    *draft = d->draft;
-    if (n == 0 || !take(d, ids, n))
+    *draft = drafts->draft;
+    if (token_count == 0 || !follow_text(drafts, ids, token_count))
         return 0;
-    learn(d, n);
-    match m = find(d);
-    if (!m.length) /* the place stays in mind */
-        m.at = d->told.at + (n - d->told_n);
+    score_last_guess(drafts, token_count);
+    match found = find_match(drafts);
+    if (!found.length) /* the place stays in mind */
+        found.position = drafts->guess.position + (token_count - drafts->guess_length);
     else
-        foretell(d, m);
-    d->told = m;
-    d->told_n = n;
-    return m.length && d->measured[0] ? worth(d, m, most) : 0;
+        write_draft(drafts, found);
+    drafts->guess = found;
+    drafts->guess_length = token_count;
+    return found.length && drafts->measured[0] ? best_draft_length(drafts, found, limit) : 0;
 }
 
-/* A batch that took much longer than expected was held up by something else, and counts as twice what was
- * expected. */
-static void measure(zt_drafts *d, int size, double seconds)
+/* Updates the running mean of a size's time. A batch that took more than twice the expected time was delayed by
+ * something else and counts as twice the expected. */
+static void record_cost(zt_drafts *drafts, int size, double seconds)
 {
-    double *cost = &d->cost[size];
-    if (!d->measured[size])
-        *cost = size ? cost_of(d, size) * d->cost[0] : seconds;
-    d->measured[size] += d->measured[size] < SETTLED;
-    *cost += ((seconds < 2 * *cost ? seconds : 2 * *cost) - *cost) / d->measured[size];
+    double *cost = &drafts->cost[size];
+    if (!drafts->measured[size])
+        *cost = size ? batch_cost(drafts, size) * drafts->cost[0] : seconds;
+    drafts->measured[size] += drafts->measured[size] < SETTLED;
+    *cost += ((seconds < 2 * *cost ? seconds : 2 * *cost) - *cost) / drafts->measured[size];
 }
 
-/* Measured in noise: a size that was unlucky comes back to what is usual, and is tried again. */
-void zt_drafts_took(zt_drafts *d, size_t rows, double seconds)
+/* Sizes that are not used drift back to their usual cost, so that one unlucky measurement does not exclude them. */
+void zt_drafts_took(zt_drafts *drafts, size_t rows, double seconds)
 {
     for (int i = 0; i < SIZES; i++) {
         if (size_rows[i] != rows)
-            d->cost[i] += (usual_cost[i] * d->cost[0] - d->cost[i]) / 1024;
-        else if (i == 0 || d->seen[i])
-            measure(d, i, seconds);
-        d->seen[i] |= size_rows[i] == rows;
+            drafts->cost[i] += (usual_cost[i] * drafts->cost[0] - drafts->cost[i]) / 1024;
+        else if (i == 0 || drafts->seen[i])
+            record_cost(drafts, i, seconds);
+        drafts->seen[i] |= size_rows[i] == rows;
     }
 }

@@ -116,29 +116,20 @@ const zt_template *zt_template_find(const char *name)
     return NULL;
 }
 
-const char *zt_template_name(const zt_template *t)
-{
-    return t->name;
-}
+const char *zt_template_name(const zt_template *chat_template) { return chat_template->name; }
 
-const char *zt_template_list(int i)
-{
-    return i >= 0 && (size_t)i < COUNT(templates) ? templates[i].name : NULL;
-}
+const char *zt_template_list(int index) { return index >= 0 && (size_t)index < COUNT(templates) ? templates[index].name : NULL; }
 
-zt_bytes zt_template_user(const zt_template *t)
-{
-    return zt_trimmed(t->prefix[ZT_ROLE_USER]);
-}
+zt_bytes zt_template_user(const zt_template *chat_template) { return zt_trimmed(chat_template->prefix[ZT_ROLE_USER]); }
 
 /* ---- the default system text ----------------------------------------------------------------- */
 
-static bool skip(zt_bytes *t, const char *what)
+static bool skip_prefix(zt_bytes *text, const char *what)
 {
-    size_t n = strlen(what);
-    if (t->n < n || memcmp(t->data, what, n) != 0)
+    size_t length = strlen(what);
+    if (text->n < length || memcmp(text->data, what, length) != 0)
         return false;
-    *t = (zt_bytes){t->data + n, t->n - n};
+    *text = (zt_bytes){text->data + length, text->n - length};
     return true;
 }
 
@@ -148,34 +139,34 @@ static bool skip(zt_bytes *t, const char *what)
 static zt_bytes default_system(zt_bytes text)
 {
     static const char head[] = "<|im_start|>system", tail[] = "<|im_end|>";
-    zt_bytes t = text;
-    const char *p;
-    while ((p = memmem(t.data, t.n, head, strlen(head)))) {
-        char quote = p > text.data && (p[-1] == '\'' || p[-1] == '"') ? p[-1] : '{';
-        t = (zt_bytes){p + strlen(head), (size_t)(text.data + text.n - p) - strlen(head)};
-        if (!skip(&t, "\n") && !skip(&t, "\\n"))
+    zt_bytes rest = text;
+    const char *found;
+    while ((found = memmem(rest.data, rest.n, head, strlen(head)))) {
+        char quote = found > text.data && (found[-1] == '\'' || found[-1] == '"') ? found[-1] : '{';
+        rest = (zt_bytes){found + strlen(head), (size_t)(text.data + text.n - found) - strlen(head)};
+        if (!skip_prefix(&rest, "\n") && !skip_prefix(&rest, "\\n"))
             continue;
-        const char *end = memmem(t.data, t.n, tail, strlen(tail));
-        size_t len = 0, most = end ? (size_t)(end - t.data) : 0;
-        while (len < most && t.data[len] != quote)
-            len += t.data[len] == '\\' && len + 1 < most ? 2 : 1;
-        if (len && len == most)
-            return (zt_bytes){t.data, len};
+        const char *end = memmem(rest.data, rest.n, tail, strlen(tail));
+        size_t length = 0, limit = end ? (size_t)(end - rest.data) : 0;
+        while (length < limit && rest.data[length] != quote)
+            length += rest.data[length] == '\\' && length + 1 < limit ? 2 : 1;
+        if (length && length == limit)
+            return (zt_bytes){rest.data, length};
     }
     return (zt_bytes){NULL, 0};
 }
 
 /* A piece of a Jinja string: \n is a line's end, any other escaped character itself. */
-static zt_status put_literal(zt_bytes t, zt_str *out)
+static zt_status append_unescaped(zt_bytes literal, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < t.n; i++) {
-        char c = t.data[i];
-        if (c == '\\' && i + 1 < t.n)
-            c = t.data[++i] == 'n' ? '\n' : t.data[i];
-        s = zt_str_putc(out, c);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && i < literal.n; i++) {
+        char byte = literal.data[i];
+        if (byte == '\\' && i + 1 < literal.n)
+            byte = literal.data[++i] == 'n' ? '\n' : literal.data[i];
+        status = zt_str_putc(out, byte);
     }
-    return s;
+    return status;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -190,181 +181,192 @@ int zt_role_find(const char *name)
     return -1;
 }
 
-zt_bytes zt_trimmed(const char *s)
+zt_bytes zt_trimmed(const char *text)
 {
     static const char blank[] = " \t\r\n\v\f";
-    const char *from = s + strspn(s, blank);
-    zt_bytes t = {from, strlen(from)};
-    while (t.n && strchr(blank, t.data[t.n - 1]))
-        t.n--;
-    return t;
+    const char *from = text + strspn(text, blank);
+    zt_bytes trimmed = {from, strlen(from)};
+    while (trimmed.n && strchr(blank, trimmed.data[trimmed.n - 1]))
+        trimmed.n--;
+    return trimmed;
 }
 
-typedef struct writer { /* a conversation on its way into pieces */
+typedef struct turn_writer { /* a conversation on its way into pieces */
     zt_ctx *ctx;
-    const zt_template *t;
-    const zt_vocab *v;
-    const zt_message *m;
-    int n, system; /* system: the message that waits for a user's turn; -1: none */
+    const zt_template *chat_template;
+    const zt_vocab *vocab;
+    const zt_message *messages;
+    int message_count, system; /* system: the message that waits for a user's turn; -1: none */
     bool begun;    /* a user's turn was written */
-    zt_piece_fn *fn;
+    zt_piece_fn *piece_fn;
     void *user;
-} writer;
+} turn_writer;
 
-static zt_status put_token(writer *w, int32_t id, const char *otherwise, zt_str *out)
+static zt_status append_token(turn_writer *writer, int32_t id, const char *otherwise, zt_str *out)
 {
-    return w->v && id >= 0 ? zt_vocab_decode(w->v, id, true, false, out)
-                           : zt_str_puts(out, otherwise);
+    return writer->vocab && id >= 0 ? zt_vocab_decode(writer->vocab, id, true, false, out) : zt_str_puts(out, otherwise);
 }
 
 /* The template's own words, in which BOS and EOS stand for those tokens' texts. */
-static zt_status put_own(writer *w, const char *text)
+static zt_status write_own_text(turn_writer *writer, const char *text)
 {
-    zt_str s;
-    zt_str_init(&s, w->ctx);
-    zt_status st = ZT_OK;
-    for (; *text && st == ZT_OK; text++) {
+    zt_str expanded;
+    zt_str_init(&expanded, writer->ctx);
+    zt_status status = ZT_OK;
+    for (; *text && status == ZT_OK; text++) {
         if (*text == BOS[0])
-            st = put_token(w, w->v ? zt_vocab_bos(w->v) : -1, "<s>", &s);
+            status = append_token(writer, writer->vocab ? zt_vocab_bos(writer->vocab) : -1, "<s>", &expanded);
         else if (*text == EOS[0])
-            st = put_token(w, w->v ? zt_vocab_eos(w->v) : -1, "</s>", &s);
+            status = append_token(writer, writer->vocab ? zt_vocab_eos(writer->vocab) : -1, "</s>", &expanded);
         else
-            st = zt_str_putc(&s, *text);
+            status = zt_str_putc(&expanded, *text);
     }
-    if (st == ZT_OK && s.len)
-        st = w->fn(w->user, (zt_bytes){s.data, s.len}, -1);
-    zt_str_fini(&s);
-    return st;
+    if (status == ZT_OK && expanded.len)
+        status = writer->piece_fn(writer->user, (zt_bytes){expanded.data, expanded.len}, -1);
+    zt_str_fini(&expanded);
+    return status;
 }
 
 /* Message k's text. `joined`: a system text stands before it in the same turn. */
-static zt_status put_text(writer *w, int k, int role, bool joined)
+static zt_status write_message_text(turn_writer *writer, int index, int role, bool joined)
 {
-    const char *text = w->m[k].content;
-    zt_bytes t = {text, strlen(text)};
-    if (w->t->trim >> role & 1) {
-        t = zt_trimmed(text);
-        if (joined && w->t->trim_joined)
-            t = (zt_bytes){text, (size_t)(t.data + t.n - text)};
+    const char *text = writer->messages[index].content;
+    zt_bytes trimmed = {text, strlen(text)};
+    if (writer->chat_template->trim >> role & 1) {
+        trimmed = zt_trimmed(text);
+        if (joined && writer->chat_template->trim_joined)
+            trimmed = (zt_bytes){text, (size_t)(trimmed.data + trimmed.n - text)};
     }
-    return t.n ? w->fn(w->user, t, k) : ZT_OK;
+    return trimmed.n ? writer->piece_fn(writer->user, trimmed, index) : ZT_OK;
 }
 
-static zt_status put_turn(writer *w, int k, int role)
+static zt_status write_turn(turn_writer *writer, int index, int role)
 {
-    const zt_template *t = w->t;
+    const zt_template *chat_template = writer->chat_template;
     bool user = role == ZT_ROLE_USER;
-    zt_status s = user && w->begun && t->again ? put_own(w, t->again) : ZT_OK;
-    bool joined = user && w->system >= 0;
-    for (int i = k + 1; joined && t->system == ZT_SYSTEM_IN_LAST && i < w->n; i++)
-        joined = zt_role_find(w->m[i].role) != ZT_ROLE_USER;
-    if (s == ZT_OK)
-        s = put_own(w, t->prefix[role]);
-    if (s == ZT_OK && joined) {
-        s = put_own(w, t->prefix[ZT_ROLE_SYSTEM]);
-        if (s == ZT_OK)
-            s = put_text(w, w->system, ZT_ROLE_SYSTEM, false);
-        if (s == ZT_OK)
-            s = put_own(w, t->suffix[ZT_ROLE_SYSTEM]);
-        w->system = -1;
+    zt_status status = user && writer->begun && chat_template->again ? write_own_text(writer, chat_template->again) : ZT_OK;
+    bool joined = user && writer->system >= 0;
+    for (int i = index + 1; joined && chat_template->system == ZT_SYSTEM_IN_LAST && i < writer->message_count; i++)
+        joined = zt_role_find(writer->messages[i].role) != ZT_ROLE_USER;
+    if (status == ZT_OK)
+        status = write_own_text(writer, chat_template->prefix[role]);
+    if (status == ZT_OK && joined) {
+        status = write_own_text(writer, chat_template->prefix[ZT_ROLE_SYSTEM]);
+        if (status == ZT_OK)
+            status = write_message_text(writer, writer->system, ZT_ROLE_SYSTEM, false);
+        if (status == ZT_OK)
+            status = write_own_text(writer, chat_template->suffix[ZT_ROLE_SYSTEM]);
+        writer->system = -1;
     }
-    w->begun = w->begun || user;
-    if (s == ZT_OK)
-        s = put_text(w, k, role, joined);
-    return s == ZT_OK ? put_own(w, t->suffix[role]) : s;
+    writer->begun = writer->begun || user;
+    if (status == ZT_OK)
+        status = write_message_text(writer, index, role, joined);
+    return status == ZT_OK ? write_own_text(writer, chat_template->suffix[role]) : status;
 }
 
-static zt_status check(zt_ctx *ctx, const zt_template *t, const zt_message *m, int n,
-                       bool *has_system)
+static zt_status check_messages(zt_ctx *ctx, const zt_template *chat_template, const zt_message *messages, int message_count,
+                                bool *has_system)
 {
     *has_system = false;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < message_count; i++) {
         char shown[64];
-        int role = zt_role_find(m[i].role);
+        int role = zt_role_find(messages[i].role);
         if (role < 0)
-            return zt_fail(ctx, ZT_EUSAGE,
-                           "message %d: role '%s' is none of system, user, assistant", i,
-                           zt_escape(shown, sizeof shown, m[i].role, strlen(m[i].role)));
+            return zt_fail(ctx, ZT_EUSAGE, "message %d: role '%s' is none of system, user, assistant", i,
+                           zt_escape(shown, sizeof shown, messages[i].role, strlen(messages[i].role)));
         *has_system = *has_system || role == ZT_ROLE_SYSTEM;
-        if (!t->prefix[role])
-            return zt_fail(ctx, ZT_EUSAGE, "template %s has no place for a %s message", t->name,
-                           role_names[role]);
+        if (!chat_template->prefix[role])
+            return zt_fail(ctx, ZT_EUSAGE, "template %s has no place for a %s message", chat_template->name, role_names[role]);
     }
     return ZT_OK;
 }
 
 /* The system text that opens a conversation which brings none. */
-static zt_status put_default(writer *w, const zt_gguf *g)
+static zt_status write_default_system(turn_writer *writer, const zt_gguf *gguf)
 {
     zt_bytes own = {NULL, 0};
-    if (w->t->own_system && zt_gguf_str(g, "tokenizer.chat_template", &own))
+    if (writer->chat_template->own_system && zt_gguf_str(gguf, "tokenizer.chat_template", &own))
         own = default_system(own);
-    if (!own.n && !w->t->always_system)
+    if (!own.n && !writer->chat_template->always_system)
         return ZT_OK;
     zt_str text;
-    zt_str_init(&text, w->ctx);
-    zt_status s = put_own(w, w->t->prefix[ZT_ROLE_SYSTEM]);
-    if (s == ZT_OK)
-        s = put_literal(own, &text);
-    if (s == ZT_OK && text.len)
-        s = w->fn(w->user, (zt_bytes){text.data, text.len}, -1);
-    if (s == ZT_OK)
-        s = put_own(w, w->t->suffix[ZT_ROLE_SYSTEM]);
+    zt_str_init(&text, writer->ctx);
+    zt_status status = write_own_text(writer, writer->chat_template->prefix[ZT_ROLE_SYSTEM]);
+    if (status == ZT_OK)
+        status = append_unescaped(own, &text);
+    if (status == ZT_OK && text.len)
+        status = writer->piece_fn(writer->user, (zt_bytes){text.data, text.len}, -1);
+    if (status == ZT_OK)
+        status = write_own_text(writer, writer->chat_template->suffix[ZT_ROLE_SYSTEM]);
     zt_str_fini(&text);
-    return s;
+    return status;
 }
 
-static zt_status open_answer(writer *w)
+static zt_status open_answer(turn_writer *writer)
 {
-    return put_own(w, w->t->open ? w->t->open : w->t->prefix[ZT_ROLE_ASSISTANT]);
+    return write_own_text(writer, writer->chat_template->open ? writer->chat_template->open
+                                                              : writer->chat_template->prefix[ZT_ROLE_ASSISTANT]);
 }
 
-zt_status zt_template_pieces(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
-                             const zt_message *m, int n, zt_piece_fn *fn, void *user)
+zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab,
+                             const zt_message *messages, int message_count, zt_piece_fn *fn, void *user)
 {
-    zt_ctx *ctx = zt_gguf_ctx(g);
-    writer w = {.ctx = ctx, .t = t, .v = v, .m = m, .n = n, .system = -1, .fn = fn, .user = user};
+    zt_ctx *ctx = zt_gguf_ctx(gguf);
+    turn_writer writer = {.ctx = ctx,
+                          .chat_template = chat_template,
+                          .vocab = vocab,
+                          .messages = messages,
+                          .message_count = message_count,
+                          .system = -1,
+                          .piece_fn = fn,
+                          .user = user};
     bool has_system;
-    zt_status s = check(ctx, t, m, n, &has_system);
-    if (s == ZT_OK && t->global_prefix)
-        s = put_own(&w, t->global_prefix);
-    if (s == ZT_OK && !has_system)
-        s = put_default(&w, g);
-    for (int i = 0; s == ZT_OK && i < n; i++) {
-        int role = zt_role_find(m[i].role);
-        if (role == ZT_ROLE_SYSTEM && t->system != ZT_SYSTEM_TURN)
-            w.system = i;
+    zt_status status = check_messages(ctx, chat_template, messages, message_count, &has_system);
+    if (status == ZT_OK && chat_template->global_prefix)
+        status = write_own_text(&writer, chat_template->global_prefix);
+    if (status == ZT_OK && !has_system)
+        status = write_default_system(&writer, gguf);
+    for (int i = 0; status == ZT_OK && i < message_count; i++) {
+        int role = zt_role_find(messages[i].role);
+        if (role == ZT_ROLE_SYSTEM && chat_template->system != ZT_SYSTEM_TURN)
+            writer.system = i;
         else
-            s = put_turn(&w, i, role);
+            status = write_turn(&writer, i, role);
     }
-    if (s == ZT_OK && w.system >= 0)
-        s = zt_fail(ctx, ZT_EUSAGE, "template %s: a system message needs a user message after it",
-                    t->name);
-    if (s == ZT_OK)
-        s = open_answer(&w);
-    return s == ZT_OK && t->global_suffix ? put_own(&w, t->global_suffix) : s;
+    if (status == ZT_OK && writer.system >= 0)
+        status = zt_fail(ctx, ZT_EUSAGE, "template %s: a system message needs a user message after it", chat_template->name);
+    if (status == ZT_OK)
+        status = open_answer(&writer);
+    return status == ZT_OK && chat_template->global_suffix ? write_own_text(&writer, chat_template->global_suffix) : status;
 }
 
-zt_status zt_template_next(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
-                           const char *text, bool close, zt_piece_fn *fn, void *user)
+zt_status zt_template_next(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab, const char *text,
+                           bool close, zt_piece_fn *fn, void *user)
 {
-    zt_message m = {"user", text};
-    writer w = {.ctx = zt_gguf_ctx(g), .t = t, .v = v, .m = &m, .n = 1, .system = -1,
-                .begun = true, .fn = fn, .user = user};
-    zt_status s = close ? put_own(&w, t->suffix[ZT_ROLE_ASSISTANT]) : ZT_OK;
-    if (s == ZT_OK)
-        s = put_turn(&w, 0, ZT_ROLE_USER);
-    return s == ZT_OK ? open_answer(&w) : s;
+    zt_message message = {"user", text};
+    turn_writer writer = {.ctx = zt_gguf_ctx(gguf),
+                          .chat_template = chat_template,
+                          .vocab = vocab,
+                          .messages = &message,
+                          .message_count = 1,
+                          .system = -1,
+                          .begun = true,
+                          .piece_fn = fn,
+                          .user = user};
+    zt_status status = close ? write_own_text(&writer, chat_template->suffix[ZT_ROLE_ASSISTANT]) : ZT_OK;
+    if (status == ZT_OK)
+        status = write_turn(&writer, 0, ZT_ROLE_USER);
+    return status == ZT_OK ? open_answer(&writer) : status;
 }
 
-static zt_status put_piece(void *user, zt_bytes text, int message)
+static zt_status append_piece(void *user, zt_bytes text, int message)
 {
     (void)message;
     return zt_str_put(user, text.data, text.n);
 }
 
-zt_status zt_template_render(const zt_template *t, const zt_gguf *g, const zt_vocab *v,
-                             const zt_message *m, int n, zt_str *out)
+zt_status zt_template_render(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab,
+                             const zt_message *messages, int message_count, zt_str *out)
 {
-    return zt_template_pieces(t, g, v, m, n, put_piece, out);
+    return zt_template_pieces(chat_template, gguf, vocab, messages, message_count, append_piece, out);
 }

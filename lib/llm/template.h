@@ -31,6 +31,6 @@ struct zt_template {
 };
 
 /* The text without the blanks around it. */
-zt_bytes zt_trimmed(const char *s);
+zt_bytes zt_trimmed(const char *text);
 
 #endif

@@ -15,105 +15,104 @@
 /* The file's own limit: templates are short. jansson's memory is bounded by it. */
 #define MOST_BYTES (256 << 10)
 
-typedef struct reading {
+typedef struct template_reading {
     zt_ctx *ctx;
     const char *path;
     zt_arena *texts;
-} reading;
+} template_reading;
 
-static zt_status wrong(reading *r, const char *key, const char *why)
+static zt_status fail_field(template_reading *reading, const char *key, const char *why)
 {
-    return zt_fail(r->ctx, ZT_EDATA, "%s: chat template: \"%s\" %s", r->path, key, why);
+    return zt_fail(reading->ctx, ZT_EDATA, "%s: chat template: \"%s\" %s", reading->path, key, why);
 }
 
 /* A text of the template, kept. Control characters would be taken for marks of our own. */
-static zt_status keep_text(reading *r, const char *key, const json_t *value, const char **out)
+static zt_status keep_text(template_reading *reading, const char *key, const json_t *value, const char **out)
 {
     const char *text = json_string_value(value);
     if (!text)
-        return wrong(r, key, "is not a string");
-    for (const char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t' && *c != '\r')
-            return wrong(r, key, "holds a control character");
-    *out = zt_arena_strndup(r->texts, text, strlen(text));
-    return *out ? ZT_OK : zt_ctx_status(r->ctx);
+        return fail_field(reading, key, "is not a string");
+    for (const char *byte = text; *byte; byte++)
+        if ((unsigned char)*byte < 0x20 && *byte != '\n' && *byte != '\t' && *byte != '\r')
+            return fail_field(reading, key, "holds a control character");
+    *out = zt_arena_strndup(reading->texts, text, strlen(text));
+    return *out ? ZT_OK : zt_ctx_status(reading->ctx);
 }
 
-static const json_t *member(const json_t *o, const char *key, const char *go)
+static const json_t *get_member(const json_t *object, const char *key, const char *go_name)
 {
-    const json_t *value = json_object_get(o, key);
-    return value ? value : json_object_get(o, go);
+    const json_t *value = json_object_get(object, key);
+    return value ? value : json_object_get(object, go_name);
 }
 
-static zt_status read_text(reading *r, const json_t *o, const char *key, const char *go,
+static zt_status read_text(template_reading *reading, const json_t *object, const char *key, const char *go_name,
                            const char **out)
 {
-    const json_t *value = member(o, key, go);
-    return value && !json_is_null(value) ? keep_text(r, key, value, out) : ZT_OK;
+    const json_t *value = get_member(object, key, go_name);
+    return value && !json_is_null(value) ? keep_text(reading, key, value, out) : ZT_OK;
 }
 
-static zt_status read_roles(reading *r, const json_t *o, const char *key, const char *go,
+static zt_status read_roles(template_reading *reading, const json_t *object, const char *key, const char *go_name,
                             const char *out[ZT_ROLES])
 {
-    const json_t *roles = member(o, key, go), *value;
+    const json_t *roles = get_member(object, key, go_name), *value;
     const char *role;
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     if (!roles || json_is_null(roles))
         return ZT_OK;
     if (!json_is_object(roles))
-        return wrong(r, key, "is not an object");
+        return fail_field(reading, key, "is not an object");
     json_object_foreach((json_t *)roles, role, value) {
         char shown[64];
-        int k = zt_role_find(role);
-        if (s == ZT_OK && k < 0)
-            s = zt_fail(r->ctx, ZT_EDATA,
-                        "%s: chat template: \"%s\": '%s' is none of system, user, assistant",
-                        r->path, key, zt_escape(shown, sizeof shown, role, strlen(role)));
-        if (s == ZT_OK)
-            s = keep_text(r, key, value, &out[k]);
+        int role_index = zt_role_find(role);
+        if (status == ZT_OK && role_index < 0)
+            status = zt_fail(reading->ctx, ZT_EDATA, "%s: chat template: \"%s\": '%s' is none of system, user, assistant",
+                             reading->path, key, zt_escape(shown, sizeof shown, role, strlen(role)));
+        if (status == ZT_OK)
+            status = keep_text(reading, key, value, &out[role_index]);
     }
-    return s;
+    return status;
 }
 
-static zt_status read_fields(reading *r, const json_t *o, zt_template *t)
+static zt_status read_fields(template_reading *reading, const json_t *object, zt_template *chat_template)
 {
-    if (!json_is_object(o))
-        return zt_fail(r->ctx, ZT_EDATA, "%s: a chat template is a JSON object", r->path);
-    zt_status s = read_text(r, o, "name", "Name", &t->name);
-    if (s == ZT_OK)
-        s = read_roles(r, o, "role_prefixes", "RolePrefixes", t->prefix);
-    if (s == ZT_OK)
-        s = read_roles(r, o, "role_suffixes", "RoleSuffixes", t->suffix);
-    if (s == ZT_OK)
-        s = read_text(r, o, "global_prefix", "GlobalPrefix", &t->global_prefix);
-    if (s == ZT_OK)
-        s = read_text(r, o, "global_suffix", "GlobalSuffix", &t->global_suffix);
-    if (s == ZT_OK && !t->prefix[ZT_ROLE_USER])
-        s = wrong(r, "role_prefixes", "has no user");
-    if (s == ZT_OK && !t->prefix[ZT_ROLE_ASSISTANT])
-        s = wrong(r, "role_prefixes", "has no assistant");
-    if (!t->name)
-        t->name = "of the file";
+    if (!json_is_object(object))
+        return zt_fail(reading->ctx, ZT_EDATA, "%s: a chat template is a JSON object", reading->path);
+    zt_status status = read_text(reading, object, "name", "Name", &chat_template->name);
+    if (status == ZT_OK)
+        status = read_roles(reading, object, "role_prefixes", "RolePrefixes", chat_template->prefix);
+    if (status == ZT_OK)
+        status = read_roles(reading, object, "role_suffixes", "RoleSuffixes", chat_template->suffix);
+    if (status == ZT_OK)
+        status = read_text(reading, object, "global_prefix", "GlobalPrefix", &chat_template->global_prefix);
+    if (status == ZT_OK)
+        status = read_text(reading, object, "global_suffix", "GlobalSuffix", &chat_template->global_suffix);
+    if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_USER])
+        status = fail_field(reading, "role_prefixes", "has no user");
+    if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_ASSISTANT])
+        status = fail_field(reading, "role_prefixes", "has no assistant");
+    if (!chat_template->name)
+        chat_template->name = "of the file";
     for (int i = 0; i < ZT_ROLES; i++)
-        t->suffix[i] = t->suffix[i] ? t->suffix[i] : "";
-    return s;
+        chat_template->suffix[i] = chat_template->suffix[i] ? chat_template->suffix[i] : "";
+    return status;
 }
 
-static zt_status parse(reading *r, const char *text, size_t n, zt_template *t)
+static zt_status parse_template(template_reading *reading, const char *text, size_t size, zt_template *chat_template)
 {
-    json_error_t e;
+    json_error_t error;
     char shown[128];
-    json_t *o = zt_json_parse(text, n, 0, &e);
-    if (!o)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: line %d: %s", r->path, e.line,
-                       zt_escape(shown, sizeof shown, e.text, strlen(e.text)));
-    zt_status s = read_fields(r, o, t);
-    json_decref(o);
-    return s;
+    json_t *object = zt_json_parse(text, size, 0, &error);
+    if (!object)
+        return zt_fail(reading->ctx, ZT_EDATA, "%s: line %d: %s", reading->path, error.line,
+                       zt_escape(shown, sizeof shown, error.text, strlen(error.text)));
+    zt_status status = read_fields(reading, object, chat_template);
+    json_decref(object);
+    return status;
 }
 
-/* Whole, unless it is too long to be one. */
-static char *read_short(zt_ctx *ctx, const char *path, size_t *n)
+/* Reads the whole file; ZT_EDATA if it is longer than MOST_BYTES. */
+static char *read_short(zt_ctx *ctx, const char *path, size_t *size)
 {
     zt_source *src = zt_source_open(ctx, path);
     char *text = NULL;
@@ -121,8 +120,8 @@ static char *read_short(zt_ctx *ctx, const char *path, size_t *n)
         zt_fail(ctx, ZT_EDATA, "%s: %llu bytes: a chat template has %d at most", path,
                 (unsigned long long)zt_source_size(src), MOST_BYTES);
     else if (src)
-        text = zt_alloc(ctx, *n = (size_t)zt_source_size(src));
-    if (text && zt_source_read(src, 0, text, *n) != ZT_OK) {
+        text = zt_alloc(ctx, *size = (size_t)zt_source_size(src));
+    if (text && zt_source_read(src, 0, text, *size) != ZT_OK) {
         zt_free(ctx, text);
         text = NULL;
     }
@@ -132,23 +131,23 @@ static char *read_short(zt_ctx *ctx, const char *path, size_t *n)
 
 zt_template *zt_template_open(zt_ctx *ctx, const char *path)
 {
-    size_t n = 0;
-    reading r = {.ctx = ctx, .path = path};
-    char *text = read_short(ctx, path, &n);
-    zt_template *t = text ? zt_calloc(ctx, 1, sizeof *t) : NULL;
-    if (t)
-        t->owned = r.texts = zt_arena_new(ctx, 0);
-    bool good = r.texts && parse(&r, text, n, t) == ZT_OK;
+    size_t size = 0;
+    template_reading reading = {.ctx = ctx, .path = path};
+    char *text = read_short(ctx, path, &size);
+    zt_template *chat_template = text ? zt_calloc(ctx, 1, sizeof *chat_template) : NULL;
+    if (chat_template)
+        chat_template->owned = reading.texts = zt_arena_new(ctx, 0);
+    bool good = reading.texts && parse_template(&reading, text, size, chat_template) == ZT_OK;
     zt_free(ctx, text);
     if (good)
-        return t;
-    zt_template_free(ctx, t);
+        return chat_template;
+    zt_template_free(ctx, chat_template);
     return NULL;
 }
 
-void zt_template_free(zt_ctx *ctx, zt_template *t)
+void zt_template_free(zt_ctx *ctx, zt_template *chat_template)
 {
-    if (t)
-        zt_arena_free(t->owned);
-    zt_free(ctx, t);
+    if (chat_template)
+        zt_arena_free(chat_template->owned);
+    zt_free(ctx, chat_template);
 }
