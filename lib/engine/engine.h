@@ -54,15 +54,15 @@ typedef struct zt_run_schedule {
 
 /* Copies a schedule for an engine to keep: types, places, steps and attributes go into the arena
  * `a`; buffers stay borrowed. ZT_ENOMEM: *copy is not usable. */
-zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *plan, zt_run_schedule *copy);
-bool zt_place_same(const zt_place *a, const zt_place *b); /* equal in all fields */
+zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *schedule, zt_run_schedule *copy);
+bool zt_place_same(const zt_place *first, const zt_place *second); /* equal in all fields */
 
 /* ---- the interface ----------------------------------------------------------------------------- */
 
 /* What floats of f32 are computed with on a device that has the choice: sums are of f32 in all of
  * them. fp8: bf16, and weights become E4M3 as they are loaded. */
 typedef enum zt_compute { ZT_COMPUTE_F32, ZT_COMPUTE_F16, ZT_COMPUTE_BF16, ZT_COMPUTE_FP8 } zt_compute;
-const char *zt_compute_name(zt_compute c); /* "f16", as --compute takes it; static */
+const char *zt_compute_name(zt_compute compute); /* "f16", as --compute takes it; static */
 
 typedef struct zt_engine_opts {
     int threads; /* 0: zt_cpu_count */

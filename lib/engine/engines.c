@@ -43,10 +43,10 @@ static const char *engine_name(const void *user, int i)
 /* "NAME" is device 0. */
 static bool is_device_of(const char *name, const char *engine, int64_t *device)
 {
-    size_t n = strlen(engine);
+    size_t length = strlen(engine);
     *device = 0;
-    if (strncmp(name, engine, n)) return false;
-    return name[n] == 0 || (name[n] == ':' && zt_parse_i64(name + n + 1, device) && *device >= 0 &&
+    if (strncmp(name, engine, length)) return false;
+    return name[length] == 0 || (name[length] == ':' && zt_parse_i64(name + length + 1, device) && *device >= 0 &&
                             *device < INT32_MAX);
 }
 
@@ -82,7 +82,7 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
     return NULL;
 }
 
-static const zt_engine_vt *named(const char *name)
+static const zt_engine_vt *find_vtable(const char *name)
 {
     for (int i = 0; i < N_BUILT_IN; i++)
         if (!strcmp(name, built_in[i]->name)) return built_in[i];
@@ -91,13 +91,13 @@ static const zt_engine_vt *named(const char *name)
 
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *adapter, int max)
 {
-    const zt_engine_vt *vtable = named(name);
+    const zt_engine_vt *vtable = find_vtable(name);
     return vtable && vtable->adapters ? vtable->adapters(ctx, adapter, max) : 0;
 }
 
 bool zt_engine_has_devices(const char *name)
 {
-    const zt_engine_vt *vtable = named(name);
+    const zt_engine_vt *vtable = find_vtable(name);
     return vtable && vtable->devices;
 }
 
@@ -112,8 +112,8 @@ void zt_engine_close(zt_engine *engine)
     if (engine) engine->vt->close(engine);
 }
 
-const char *zt_compute_name(zt_compute c)
+const char *zt_compute_name(zt_compute compute)
 {
     static const char *const names[] = {"f32", "f16", "bf16", "fp8"};
-    return names[c];
+    return names[compute];
 }

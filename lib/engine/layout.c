@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *arena, const zt_run_schedule *plan, zt_place_kind kind, int n,
-                          size_t align, zt_layout *out, size_t *total)
+zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *arena, const zt_run_schedule *schedule, zt_place_kind kind, int count,
+                          size_t align, zt_layout *layout, size_t *total)
 {
-    out->at = zt_arena_alloc(arena, (size_t)(n + 1) * sizeof *out->at);
-    out->bytes = zt_arena_alloc(arena, (size_t)(n + 1) * sizeof *out->bytes);
-    if (!out->at || !out->bytes) return ZT_ENOMEM;
-    memset(out->bytes, 0, (size_t)(n + 1) * sizeof *out->bytes);
-    for (int v = 0; v < plan->n_values; v++)
-        if (plan->place[v].kind == kind)
-            out->bytes[plan->place[v].index] = zt_type_bytes(&plan->type[v]);
-    for (int i = 0; i < n; i++) {
-        size_t bytes = out->bytes[i];
-        out->at[i] = *total;
+    layout->at = zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *layout->at);
+    layout->bytes = zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *layout->bytes);
+    if (!layout->at || !layout->bytes) return ZT_ENOMEM;
+    memset(layout->bytes, 0, (size_t)(count + 1) * sizeof *layout->bytes);
+    for (int value_id = 0; value_id < schedule->n_values; value_id++)
+        if (schedule->place[value_id].kind == kind)
+            layout->bytes[schedule->place[value_id].index] = zt_type_bytes(&schedule->type[value_id]);
+    for (int i = 0; i < count; i++) {
+        size_t bytes = layout->bytes[i];
+        layout->at[i] = *total;
         if (bytes > SIZE_MAX - align || !zt_add_size(*total, (bytes + align - 1) & ~(align - 1), total))
             return zt_fail(ctx, ZT_ENOMEM, "the plan's inputs and outputs are too large");
     }

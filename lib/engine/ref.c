@@ -25,9 +25,9 @@ typedef struct ref_engine {
 
 struct zt_executable {
     zt_arena *arena; /* holds the copies below */
-    zt_run_schedule plan;
-    int *in_value, *out_value; /* [n_in], [n_out]: a value in that place, -1: none */
-    size_t *in_at, *out_at;    /* offsets into the engine's memory */
+    zt_run_schedule schedule;
+    int *input_values, *output_values; /* [n_in], [n_out]: a value in that place, -1: none */
+    size_t *input_offsets, *output_offsets;    /* offsets into the engine's memory */
 };
 
 /* ---- conversion ------------------------------------------------------------------------------ */
@@ -44,17 +44,17 @@ static zt_status must_narrow(zt_engine *engine, zt_dtype dtype)
 static zt_engine *ref_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
     (void)opts; /* one thread, no device */
-    ref_engine *r = zt_calloc(ctx, 1, sizeof *r);
-    if (!r) return NULL;
-    r->base = (zt_engine){.vt = &zt_engine_ref, .ctx = ctx};
-    return &r->base;
+    ref_engine *ref = zt_calloc(ctx, 1, sizeof *ref);
+    if (!ref) return NULL;
+    ref->base = (zt_engine){.vt = &zt_engine_ref, .ctx = ctx};
+    return &ref->base;
 }
 
 static void ref_close(zt_engine *engine)
 {
-    ref_engine *r = (ref_engine *)engine;
-    zt_free(engine->ctx, r->memory);
-    zt_free(engine->ctx, r);
+    ref_engine *ref = (ref_engine *)engine;
+    zt_free(engine->ctx, ref->memory);
+    zt_free(engine->ctx, ref);
 }
 
 static bool ref_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
@@ -71,11 +71,11 @@ static size_t ref_value_bytes(zt_engine *engine, const zt_type *type)
     return zt_mul_size((size_t)zt_type_count(type), 8, &bytes) ? bytes : SIZE_MAX;
 }
 
-static void count_bytes(ref_engine *r, size_t more, size_t less)
+static void count_bytes(ref_engine *ref, size_t more, size_t less)
 {
-    r->report.held += more - less;
-    r->report.allocated += more;
-    if (r->report.held > r->report.peak) r->report.peak = r->report.held;
+    ref->report.held += more - less;
+    ref->report.allocated += more;
+    if (ref->report.held > ref->report.peak) ref->report.peak = ref->report.held;
 }
 
 static zt_ebuf *new_buf(zt_engine *engine, const zt_type *type)
@@ -116,12 +116,12 @@ static zt_status load_chunks(zt_ebuf *buffer, const zt_store *store, int64_t han
     const zt_dtype_info *info = zt_dtype_get(buffer->type.dtype);
     int64_t count = zt_type_count(&buffer->type);
     size_t offset = 0;
-    for (int64_t at = 0; at < count; at += chunk) {
-        int64_t n = count - at < chunk ? count - at : chunk;
-        size_t bytes = (size_t)((n + info->block - 1) / info->block) * (size_t)info->block_bytes;
+    for (int64_t start = 0; start < count; start += chunk) {
+        int64_t chunk_count = count - start < chunk ? count - start : chunk;
+        size_t bytes = (size_t)((chunk_count + info->block - 1) / info->block) * (size_t)info->block_bytes;
         zt_status status = store->read(store->user, handle, offset, raw, bytes);
         if (status) return status;
-        zt_widen(buffer->type.dtype, raw, (char *)buffer->data + (size_t)at * 8, n);
+        zt_widen(buffer->type.dtype, raw, (char *)buffer->data + (size_t)start * 8, chunk_count);
         offset += bytes;
     }
     return ZT_OK;
@@ -158,49 +158,52 @@ static zt_status ref_download(zt_engine *engine, const zt_ebuf *buffer, void *ho
 /* ---- prepare --------------------------------------------------------------------------------- */
 
 /* Room in the engine's memory, from *total on, for each host tensor of one kind. */
-static zt_status lay_out(zt_engine *engine, zt_executable *executable, zt_place_kind kind, int n, int **value,
-                         size_t **at, size_t *total)
+static zt_status lay_out(zt_engine *engine, zt_executable *executable, zt_place_kind kind, int count, int **value,
+                         size_t **offsets, size_t *total)
 {
-    *value = zt_arena_alloc(executable->arena, (size_t)n * sizeof **value);
-    *at = zt_arena_alloc(executable->arena, (size_t)n * sizeof **at);
-    if (!*value || !*at) return ZT_ENOMEM;
-    for (int i = 0; i < n; i++) (*value)[i] = -1;
-    for (int v = 0; v < executable->plan.n_values; v++)
-        if (executable->plan.place[v].kind == kind) (*value)[executable->plan.place[v].index] = v;
-    for (int i = 0; i < n; i++) {
-        (*at)[i] = *total;
+    *value = zt_arena_alloc(executable->arena, (size_t)count * sizeof **value);
+    *offsets = zt_arena_alloc(executable->arena, (size_t)count * sizeof **offsets);
+    if (!*value || !*offsets) return ZT_ENOMEM;
+    for (int i = 0; i < count; i++) (*value)[i] = -1;
+    for (int value_id = 0; value_id < executable->schedule.n_values; value_id++)
+        if (executable->schedule.place[value_id].kind == kind) (*value)[executable->schedule.place[value_id].index] = value_id;
+    for (int i = 0; i < count; i++) {
+        (*offsets)[i] = *total;
         if ((*value)[i] < 0) continue;
-        if (!zt_add_size(*total, ref_value_bytes(engine, &executable->plan.type[(*value)[i]]), total))
+        if (!zt_add_size(*total, ref_value_bytes(engine, &executable->schedule.type[(*value)[i]]), total))
             return zt_fail(engine->ctx, ZT_ENOMEM, "the plan's inputs and outputs do not fit in memory");
     }
     return ZT_OK;
 }
 
-static zt_status grow_memory(ref_engine *e, size_t bytes)
+static zt_status grow_memory(ref_engine *ref, size_t bytes)
 {
-    if (e->memory && bytes <= e->memory_bytes) return ZT_OK;
-    void *memory = zt_alloc(e->base.ctx, bytes);
+    if (ref->memory && bytes <= ref->memory_bytes) return ZT_OK;
+    void *memory = zt_alloc(ref->base.ctx, bytes);
     if (!memory) return ZT_ENOMEM;
-    zt_free(e->base.ctx, e->memory); /* nothing lives there between replays */
-    count_bytes(e, bytes, e->memory_bytes);
-    e->memory = memory;
-    e->memory_bytes = bytes;
+    zt_free(ref->base.ctx, ref->memory); /* nothing lives there between replays */
+    count_bytes(ref, bytes, ref->memory_bytes);
+    ref->memory = memory;
+    ref->memory_bytes = bytes;
     return ZT_OK;
 }
 
-static zt_status prepare(zt_engine *engine, zt_executable *executable, const zt_run_schedule *plan)
+static zt_status fill_executable(zt_engine *engine, zt_executable *executable, const zt_run_schedule *schedule)
 {
-    zt_status status = zt_run_schedule_copy(executable->arena, plan, &executable->plan);
+    zt_status status = zt_run_schedule_copy(executable->arena, schedule, &executable->schedule);
     size_t total;
-    if (!status && !zt_add_size(plan->arena_bytes, 63, &total))
-        status = zt_fail(engine->ctx, ZT_ENOMEM, "an arena of %zu bytes", plan->arena_bytes);
+    if (!status && !zt_add_size(schedule->arena_bytes, 63, &total))
+        status = zt_fail(engine->ctx, ZT_ENOMEM, "an arena of %zu bytes", schedule->arena_bytes);
     if (status) return status;
     total &= ~(size_t)63;
-    status = lay_out(engine, executable, ZT_PLACE_IN, plan->n_in, &executable->in_value, &executable->in_at, &total);
+    status =
+        lay_out(engine, executable, ZT_PLACE_IN, schedule->n_in, &executable->input_values, &executable->input_offsets, &total);
     if (!status)
-        status = lay_out(engine, executable, ZT_PLACE_OUT, plan->n_out, &executable->out_value, &executable->out_at, &total);
-    for (int o = 0; o < plan->n_out && !status; o++)
-        if (executable->out_value[o] >= 0) status = must_narrow(engine, plan->type[executable->out_value[o]].dtype);
+        status = lay_out(engine, executable, ZT_PLACE_OUT, schedule->n_out, &executable->output_values,
+                         &executable->output_offsets, &total);
+    for (int output_index = 0; output_index < schedule->n_out && !status; output_index++)
+        if (executable->output_values[output_index] >= 0)
+            status = must_narrow(engine, schedule->type[executable->output_values[output_index]].dtype);
     return status ? status : grow_memory((ref_engine *)engine, total);
 }
 
@@ -211,103 +214,104 @@ static void ref_unprepare(zt_engine *engine, zt_executable *executable)
     zt_free(engine->ctx, executable);
 }
 
-static zt_executable *ref_prepare(zt_engine *engine, const zt_run_schedule *plan)
+static zt_executable *ref_prepare(zt_engine *engine, const zt_run_schedule *schedule)
 {
     zt_executable *executable = zt_calloc(engine->ctx, 1, sizeof *executable);
     if (!executable) return NULL;
     executable->arena = zt_arena_new(engine->ctx, 0);
-    if (executable->arena && prepare(engine, executable, plan) == ZT_OK) return executable;
+    if (executable->arena && fill_executable(engine, executable, schedule) == ZT_OK) return executable;
     ref_unprepare(engine, executable);
     return NULL;
 }
 
 /* ---- replay ---------------------------------------------------------------------------------- */
 
-static void *place_of(const ref_engine *e, const zt_executable *executable, int v)
+static void *place_of(const ref_engine *ref, const zt_executable *executable, int value_id)
 {
-    const zt_place *p = &executable->plan.place[v];
-    char *memory = e->memory;
-    switch (p->kind) {
-    case ZT_PLACE_ARENA: return memory + p->offset;
-    case ZT_PLACE_IN: return memory + executable->in_at[p->index];
-    case ZT_PLACE_OUT: return memory + executable->out_at[p->index];
-    case ZT_PLACE_BUF: return executable->plan.buf[p->index]->data;
+    const zt_place *place = &executable->schedule.place[value_id];
+    char *memory = ref->memory;
+    switch (place->kind) {
+    case ZT_PLACE_ARENA: return memory + place->offset;
+    case ZT_PLACE_IN: return memory + executable->input_offsets[place->index];
+    case ZT_PLACE_OUT: return memory + executable->output_offsets[place->index];
+    case ZT_PLACE_BUF: return executable->schedule.buf[place->index]->data;
     case ZT_PLACE_NOWHERE: break;
     }
     return NULL;
 }
 
-static zt_arg arg_of(const ref_engine *e, const zt_executable *executable, int v)
+static zt_arg arg_of(const ref_engine *ref, const zt_executable *executable, int value_id)
 {
-    if (v < 0 || executable->plan.place[v].kind == ZT_PLACE_NOWHERE) return (zt_arg){0};
-    zt_arg a = {.type = &executable->plan.type[v]};
-    void *data = place_of(e, executable, v);
-    if (zt_dtype_is_float(a.type->dtype))
-        a.f = data;
+    if (value_id < 0 || executable->schedule.place[value_id].kind == ZT_PLACE_NOWHERE) return (zt_arg){0};
+    zt_arg arg = {.type = &executable->schedule.type[value_id]};
+    void *data = place_of(ref, executable, value_id);
+    if (zt_dtype_is_float(arg.type->dtype))
+        arg.f = data;
     else
-        a.i = data;
-    return a;
+        arg.i = data;
+    return arg;
 }
 
 /* A view or a donated value usually has its input's place; elsewhere it starts as a copy. */
-static void start_as_input(const zt_arg *in, const zt_arg *out)
+static void start_as_input(const zt_arg *input, const zt_arg *output)
 {
-    const void *from = in->f ? (const void *)in->f : in->i;
-    void *to = out->f ? (void *)out->f : out->i;
-    if (from != to && to) memmove(to, from, (size_t)zt_type_count(in->type) * 8);
+    const void *from = input->f ? (const void *)input->f : input->i;
+    void *destination = output->f ? (void *)output->f : output->i;
+    if (from != destination && destination) memmove(destination, from, (size_t)zt_type_count(input->type) * 8);
 }
 
-static zt_status run_step(ref_engine *e, const zt_executable *executable, int s)
+static zt_status run_step(ref_engine *ref, const zt_executable *executable, int step_index)
 {
-    const zt_step *step = &executable->plan.step[s];
+    const zt_step *step = &executable->schedule.step[step_index];
     const zt_opinfo *info = zt_op_info(step->op);
-    zt_arg in[ZT_MAX_IN] = {0}, out[ZT_MAX_OUT] = {0};
-    zt_runtime_error t = {0};
-    for (int k = 0; k < info->n_in; k++) in[k] = arg_of(e, executable, step->in[k]);
-    for (int k = 0; k < info->n_out; k++) out[k] = arg_of(e, executable, step->out[k]);
-    for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&in[k], &out[k]);
-    if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, in, out, &t);
-    e->report.kernels++;
-    if (!t.what) return ZT_OK;
-    if (t.limit < 0)
-        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s", info->name, s, t.what);
-    if (t.value < 0)
-        return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", info->name, s,
-                       t.what, (long long)t.value);
-    return zt_fail(e->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", info->name,
-                   s, t.what, (long long)t.value, (long long)t.limit);
+    zt_arg inputs[ZT_MAX_IN] = {0}, outputs[ZT_MAX_OUT] = {0};
+    zt_runtime_error failure = {0};
+    for (int k = 0; k < info->n_in; k++) inputs[k] = arg_of(ref, executable, step->in[k]);
+    for (int k = 0; k < info->n_out; k++) outputs[k] = arg_of(ref, executable, step->out[k]);
+    for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&inputs[k], &outputs[k]);
+    if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, inputs, outputs, &failure);
+    ref->report.kernels++;
+    if (!failure.what) return ZT_OK;
+    if (failure.limit < 0)
+        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s", info->name, step_index, failure.what);
+    if (failure.value < 0)
+        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", info->name, step_index,
+                       failure.what, (long long)failure.value);
+    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", info->name,
+                   step_index, failure.what, (long long)failure.value, (long long)failure.limit);
 }
 
-static zt_status watch_step(ref_engine *e, const zt_executable *executable, int s, const zt_watch *watch)
+static zt_status watch_step(ref_engine *ref, const zt_executable *executable, int step_index, const zt_watch *watch)
 {
-    zt_status status = watch->before ? watch->before(watch->user, &executable->plan, s) : ZT_OK;
+    zt_status status = watch->before ? watch->before(watch->user, &executable->schedule, step_index) : ZT_OK;
     if (status) return status;
-    zt_span span = {.step = s, .begin = zt_seconds()};
-    status = run_step(e, executable, s);
+    zt_span span = {.step = step_index, .begin = zt_seconds()};
+    status = run_step(ref, executable, step_index);
     span.end = zt_seconds();
-    if (!status && watch->after) watch->after(watch->user, &executable->plan, s, span.end - span.begin);
-    if (!status && watch->span) watch->span(watch->user, &executable->plan, &span);
+    if (!status && watch->after) watch->after(watch->user, &executable->schedule, step_index, span.end - span.begin);
+    if (!status && watch->span) watch->span(watch->user, &executable->schedule, &span);
     return status;
 }
 
 static zt_status ref_replay(zt_engine *base, zt_executable *executable, const void *const *inputs, void *const *outputs,
                             const zt_watch *watch)
 {
-    ref_engine *e = (ref_engine *)base;
+    ref_engine *ref = (ref_engine *)base;
     zt_status status = ZT_OK;
-    for (int i = 0; i < executable->plan.n_in; i++) {
-        if (executable->in_value[i] < 0) continue;
-        const zt_type *type = &executable->plan.type[executable->in_value[i]];
-        zt_widen(type->dtype, inputs[i], (char *)e->memory + executable->in_at[i], zt_type_count(type));
+    for (int i = 0; i < executable->schedule.n_in; i++) {
+        if (executable->input_values[i] < 0) continue;
+        const zt_type *type = &executable->schedule.type[executable->input_values[i]];
+        zt_widen(type->dtype, inputs[i], (char *)ref->memory + executable->input_offsets[i], zt_type_count(type));
     }
-    for (int s = 0; s < executable->plan.n_steps && !status; s++)
-        status = watch ? watch_step(e, executable, s, watch) : run_step(e, executable, s);
-    for (int o = 0; o < executable->plan.n_out && !status; o++) {
-        if (executable->out_value[o] < 0) continue;
-        const zt_type *type = &executable->plan.type[executable->out_value[o]];
-        zt_narrow(type->dtype, (char *)e->memory + executable->out_at[o], outputs[o], zt_type_count(type));
+    for (int step_index = 0; step_index < executable->schedule.n_steps && !status; step_index++)
+        status = watch ? watch_step(ref, executable, step_index, watch) : run_step(ref, executable, step_index);
+    for (int output_index = 0; output_index < executable->schedule.n_out && !status; output_index++) {
+        if (executable->output_values[output_index] < 0) continue;
+        const zt_type *type = &executable->schedule.type[executable->output_values[output_index]];
+        zt_narrow(type->dtype, (char *)ref->memory + executable->output_offsets[output_index], outputs[output_index],
+                  zt_type_count(type));
     }
-    e->report.replays++;
+    ref->report.replays++;
     return status;
 }
 

@@ -10,8 +10,8 @@ typedef struct trace_engine {
 static zt_status trace_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                               const zt_watch *watch)
 {
-    const trace_engine *t = (const trace_engine *)engine;
-    zt_watch mine = {.after = t->fn, .user = t->user};
+    const trace_engine *trace = (const trace_engine *)engine;
+    zt_watch mine = {.after = trace->fn, .user = trace->user};
     return zt_wrap_replay(engine, executable, inputs, outputs, &mine, watch);
 }
 
@@ -33,9 +33,9 @@ static const zt_engine_vt trace_vt = {
 
 zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user)
 {
-    trace_engine *t = zt_wrap_new(inner, &trace_vt, sizeof *t);
-    if (!t) return NULL;
-    t->fn = fn;
-    t->user = user;
-    return &t->base;
+    trace_engine *trace = zt_wrap_new(inner, &trace_vt, sizeof *trace);
+    if (!trace) return NULL;
+    trace->fn = fn;
+    trace->user = user;
+    return &trace->base;
 }

@@ -4,13 +4,13 @@
 void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vtable, size_t bytes)
 {
     if (!inner) return NULL;
-    zt_engine *w = zt_calloc(inner->ctx, 1, bytes);
-    if (!w) {
+    zt_engine *wrapper = zt_calloc(inner->ctx, 1, bytes);
+    if (!wrapper) {
         inner->vt->close(inner);
         return NULL;
     }
-    *w = (zt_engine){.vt = vtable, .ctx = inner->ctx, .inner = inner};
-    return w;
+    *wrapper = (zt_engine){.vt = vtable, .ctx = inner->ctx, .inner = inner};
+    return wrapper;
 }
 
 void zt_wrap_close(zt_engine *engine)
@@ -53,9 +53,9 @@ zt_status zt_wrap_download(zt_engine *engine, const zt_ebuf *buffer, void *host)
     return engine->inner->vt->download(engine->inner, buffer, host);
 }
 
-zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *plan)
+zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *schedule)
 {
-    return engine->inner->vt->prepare(engine->inner, plan);
+    return engine->inner->vt->prepare(engine->inner, schedule);
 }
 
 void zt_wrap_unprepare(zt_engine *engine, zt_executable *executable) { engine->inner->vt->unprepare(engine->inner, executable); }
@@ -71,36 +71,36 @@ typedef struct watch_pair {
     const zt_watch *mine, *callers;
 } watch_pair;
 
-static zt_status before_both(void *user, const zt_run_schedule *plan, int step)
+static zt_status before_both(void *user, const zt_run_schedule *schedule, int step)
 {
-    const watch_pair *w = user;
-    zt_status status = w->mine->before ? w->mine->before(w->mine->user, plan, step) : ZT_OK;
-    if (!status && w->callers && w->callers->before)
-        status = w->callers->before(w->callers->user, plan, step);
+    const watch_pair *watches = user;
+    zt_status status = watches->mine->before ? watches->mine->before(watches->mine->user, schedule, step) : ZT_OK;
+    if (!status && watches->callers && watches->callers->before)
+        status = watches->callers->before(watches->callers->user, schedule, step);
     return status;
 }
 
-static void after_both(void *user, const zt_run_schedule *plan, int step, double seconds)
+static void after_both(void *user, const zt_run_schedule *schedule, int step, double seconds)
 {
-    const watch_pair *w = user;
-    if (w->callers && w->callers->after) w->callers->after(w->callers->user, plan, step, seconds);
-    if (w->mine->after) w->mine->after(w->mine->user, plan, step, seconds);
+    const watch_pair *watches = user;
+    if (watches->callers && watches->callers->after) watches->callers->after(watches->callers->user, schedule, step, seconds);
+    if (watches->mine->after) watches->mine->after(watches->mine->user, schedule, step, seconds);
 }
 
-static void span_both(void *user, const zt_run_schedule *plan, const zt_span *span)
+static void span_both(void *user, const zt_run_schedule *schedule, const zt_span *span)
 {
-    const watch_pair *w = user;
-    if (w->callers && w->callers->span) w->callers->span(w->callers->user, plan, span);
-    if (w->mine->span) w->mine->span(w->mine->user, plan, span);
+    const watch_pair *watches = user;
+    if (watches->callers && watches->callers->span) watches->callers->span(watches->callers->user, schedule, span);
+    if (watches->mine->span) watches->mine->span(watches->mine->user, schedule, span);
 }
 
 zt_status zt_wrap_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                          const zt_watch *mine, const zt_watch *callers)
 {
     watch_pair pair = {mine, callers};
-    const zt_watch none = {0}, *c = callers ? callers : &none;
-    zt_watch both = {.before = mine->before || c->before ? before_both : NULL,
-                     .after = mine->after || c->after ? after_both : NULL,
-                     .span = mine->span || c->span ? span_both : NULL, .user = &pair};
+    const zt_watch none = {0}, *outer = callers ? callers : &none;
+    zt_watch both = {.before = mine->before || outer->before ? before_both : NULL,
+                     .after = mine->after || outer->after ? after_both : NULL,
+                     .span = mine->span || outer->span ? span_both : NULL, .user = &pair};
     return engine->inner->vt->replay(engine->inner, executable, inputs, outputs, &both);
 }

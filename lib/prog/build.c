@@ -16,23 +16,23 @@ static const char *const kind_name[] = {"in", "state", "data", "op"};
 /* A failed call may leave names in the maps whose owners were taken back, so the owner decides. */
 int zt_prog_lookup(const zt_prog *program, zt_span name)
 {
-    int64_t v;
-    bool there = name.s && zt_map_get(program->names, name.s, name.n, &v) && v < program->values.n &&
-                 zt_span_is(name, zt_item_at(program, (int)v)->pub.name);
-    return there ? (int)v : -1;
+    int64_t found;
+    bool there = name.text && zt_map_get(program->names, name.text, name.length, &found) && found < program->values.count &&
+                 zt_span_is(name, zt_item_at(program, (int)found)->value.name);
+    return there ? (int)found : -1;
 }
 
 static bool output_taken(const zt_prog *program, zt_span name)
 {
-    int64_t o;
-    return zt_map_get(program->out_names, name.s, name.n, &o) && o < program->outputs.n &&
-           zt_span_is(name, zt_prog_output(program, (int)o)->name);
+    int64_t found;
+    return zt_map_get(program->out_names, name.text, name.length, &found) && found < program->outputs.count &&
+           zt_span_is(name, zt_prog_output(program, (int)found)->name);
 }
 
 /* "v7", or the next number whose name nobody took. */
 static zt_span made_up(const zt_prog *program, char buf[24])
 {
-    int k = program->values.n;
+    int k = program->values.count;
     do {
         snprintf(buf, 24, "v%d", k++);
     } while (zt_prog_lookup(program, zt_span_of(buf)) >= 0);
@@ -41,34 +41,34 @@ static zt_span made_up(const zt_prog *program, char buf[24])
 
 static zt_status put_name(zt_prog *program, zt_map *names, zt_span name, int number, const char **copy)
 {
-    *copy = zt_arena_strndup(program->memory, name.s, name.n);
-    return *copy ? zt_map_put(names, *copy, name.n, number) : ZT_ENOMEM;
+    *copy = zt_arena_strndup(program->memory, name.text, name.length);
+    return *copy ? zt_map_put(names, *copy, name.length, number) : ZT_ENOMEM;
 }
 
 /* A new value, not used by anyone yet; its number, or -1 and nothing changed. */
 static int add_value(zt_prog *program, zt_value_kind kind, zt_span name)
 {
     char buf[24];
-    int v = program->values.n, n_kind = program->kinds[kind].n;
-    if (!name.s) name = made_up(program, buf);
+    int value_id = program->values.count, kind_count = program->kinds[kind].count;
+    if (!name.text) name = made_up(program, buf);
     if (zt_name_check(program, "value", name)) return -1;
     if (zt_prog_lookup(program, name) >= 0) {
-        zt_prog_fail(program, ZT_EUSAGE, "value '%.*s' is there already", (int)name.n, name.s);
+        zt_prog_fail(program, ZT_EUSAGE, "value '%.*s' is there already", (int)name.length, name.text);
         return -1;
     }
     zt_item *item = zt_prog_push(program, &program->values, sizeof *item, "values");
     if (!item) return -1;
-    item->pub.kind = kind;
-    item->pub.index = n_kind;
-    item->pub.keep = item->holder = item->pinned = -1;
-    item->root = v;
+    item->value.kind = kind;
+    item->value.index = kind_count;
+    item->value.keep = item->holder = item->pinned = -1;
+    item->root = value_id;
     int *number = zt_prog_push(program, &program->kinds[kind], sizeof *number, "values");
-    if (number && !put_name(program, program->names, name, v, &item->pub.name)) {
-        *number = v;
-        return v;
+    if (number && !put_name(program, program->names, name, value_id, &item->value.name)) {
+        *number = value_id;
+        return value_id;
     }
-    program->values.n = v;
-    program->kinds[kind].n = n_kind;
+    program->values.count = value_id;
+    program->kinds[kind].count = kind_count;
     return -1;
 }
 
@@ -78,14 +78,14 @@ static zt_status check_type(const zt_prog *program, zt_span name, const zt_type 
     for (int i = 0; i < type->rank; i++) {
         if (!zt_dim_known(program, type->dim[i]))
             return zt_prog_fail(program, ZT_EUSAGE, "value '%.*s': dimension %d is not this program's",
-                                (int)name.n, name.s, i);
+                                (int)name.length, name.text, i);
         numbers = numbers && type->dim[i] >= 0;
     }
     if (!numbers || zt_type_check(NULL, type, NULL)) return ZT_OK;
     zt_ctx *own = zt_ctx_new();
     if (!own) return zt_prog_fail(program, ZT_ENOMEM, "no memory for a message");
     zt_type_check(own, type, NULL);
-    zt_status status = zt_prog_fail(program, ZT_ESHAPE, "value '%.*s': %s", (int)name.n, name.s,
+    zt_status status = zt_prog_fail(program, ZT_ESHAPE, "value '%.*s': %s", (int)name.length, name.text,
                                zt_ctx_error(own));
     zt_ctx_free(own);
     return status;
@@ -95,25 +95,25 @@ int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype
                     const int64_t *dim, zt_span tensor)
 {
     char buf[24], quote[ZT_QUOTE];
-    if (!name.s) name = made_up(program, buf);
+    if (!name.text) name = made_up(program, buf);
     if (rank < 0 || rank > ZT_MAX_RANK || !zt_dtype_get(dtype)) {
         zt_prog_fail(program, ZT_EUSAGE, "value '%s': dtype %d of rank %d is no type",
                      zt_quote(quote, name), (int)dtype, rank);
         return -1;
     }
-    if (kind == ZT_VALUE_DATA && !tensor.s) {
+    if (kind == ZT_VALUE_DATA && !tensor.text) {
         zt_prog_fail(program, ZT_EUSAGE, "value '%s': data of no tensor", zt_quote(quote, name));
         return -1;
     }
     zt_type type = zt_type_make(dtype, rank, dim);
     const char *copy = NULL;
     if (zt_name_check(program, "value", name) || check_type(program, name, &type)) return -1;
-    if (tensor.s && !(copy = zt_arena_strndup(program->memory, tensor.s, tensor.n))) return -1;
-    int v = add_value(program, kind, name);
-    if (v < 0) return -1;
-    zt_item_at(program, v)->pub.type = type;
-    zt_item_at(program, v)->pub.tensor = copy;
-    return v;
+    if (tensor.text && !(copy = zt_arena_strndup(program->memory, tensor.text, tensor.length))) return -1;
+    int value_id = add_value(program, kind, name);
+    if (value_id < 0) return -1;
+    zt_item_at(program, value_id)->value.type = type;
+    zt_item_at(program, value_id)->value.tensor = copy;
+    return value_id;
 }
 
 int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim)
@@ -134,21 +134,21 @@ int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, c
 
 /* ---- uses ------------------------------------------------------------------------------------ */
 
-static zt_item *root_of(const zt_prog *program, int v)
+static zt_item *root_of(const zt_prog *program, int value_id)
 {
-    return zt_item_at(program, zt_item_at(program, v)->root);
+    return zt_item_at(program, zt_item_at(program, value_id)->root);
 }
 
 /* Is v a value, and its memory still what it was? `who` wants it: "op rope", "out 'y'". */
-static zt_status check_use(const zt_prog *program, const char *who, int v)
+static zt_status check_use(const zt_prog *program, const char *who, int value_id)
 {
-    if (v < 0 || v >= program->values.n)
-        return zt_prog_fail(program, ZT_EUSAGE, v == -1 ? "%s is given a value that failed (%d)"
-                                                  : "%s: value %d is not in the program", who, v);
-    const zt_item *item = zt_item_at(program, v), *root = root_of(program, v);
+    if (value_id < 0 || value_id >= program->values.count)
+        return zt_prog_fail(program, ZT_EUSAGE, value_id == -1 ? "%s is given a value that failed (%d)"
+                                                  : "%s: value %d is not in the program", who, value_id);
+    const zt_item *item = zt_item_at(program, value_id), *root = root_of(program, value_id);
     if (item->age == root->donations) return ZT_OK;
     return zt_prog_fail(program, ZT_EUSAGE, "%s: value '%s' is used up, its memory is '%s' now", who,
-                        item->pub.name, zt_item_at(program, root->holder)->pub.name);
+                        item->value.name, zt_item_at(program, root->holder)->value.name);
 }
 
 static zt_status check_inputs(const zt_prog *program, const zt_opinfo *info, const int *inputs)
@@ -166,18 +166,18 @@ static zt_status check_inputs(const zt_prog *program, const zt_opinfo *info, con
 }
 
 /* May input d be used up: not an input or data of the program, not read beside, not pinned. */
-static zt_status check_donation(const zt_prog *program, const zt_opinfo *info, const int *inputs, int d)
+static zt_status check_donation(const zt_prog *program, const zt_opinfo *info, const int *inputs, int donated_input)
 {
-    const zt_item *item = zt_item_at(program, inputs[d]), *root = root_of(program, inputs[d]);
-    const char *name = item->pub.name;
-    if (root->pub.kind == ZT_VALUE_IN || root->pub.kind == ZT_VALUE_DATA)
+    const zt_item *item = zt_item_at(program, inputs[donated_input]), *root = root_of(program, inputs[donated_input]);
+    const char *name = item->value.name;
+    if (root->value.kind == ZT_VALUE_IN || root->value.kind == ZT_VALUE_DATA)
         return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', which is %s and no state",
-                            info->name, name, kind_name[root->pub.kind]);
+                            info->name, name, kind_name[root->value.kind]);
     if (root->pinned >= 0)
         return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output",
-                            info->name, name, zt_item_at(program, root->pinned)->pub.name);
+                            info->name, name, zt_item_at(program, root->pinned)->value.name);
     for (int k = 0; k < info->n_in; k++)
-        if (k != d && inputs[k] >= 0 && zt_item_at(program, inputs[k])->root == item->root)
+        if (k != donated_input && inputs[k] >= 0 && zt_item_at(program, inputs[k])->root == item->root)
             return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too",
                                 info->name, name, info->in_name[k]);
     return ZT_OK;
@@ -206,26 +206,26 @@ static zt_status add_outputs(zt_prog *program, const zt_opinfo *info, const zt_s
         if (k >= info->n_out || zt_span_is(names[k], "_")) continue;
         step->out[k] = add_value(program, ZT_VALUE_OP, names[k]);
         if (step->out[k] < 0) return zt_ctx_status(program->ctx);
-        zt_item_at(program, step->out[k])->pub.index = program->steps.n - 1;
+        zt_item_at(program, step->out[k])->value.index = program->steps.count - 1;
     }
     return ZT_OK;
 }
 
 static zt_status add_step(zt_prog *program, const zt_opinfo *info, zt_made made, const zt_span *names)
 {
-    zt_made *to = zt_prog_push(program, &program->steps, sizeof *to, "ops");
-    if (!to) return ZT_ENOMEM;
-    int n_values = program->values.n, n_ops = program->kinds[ZT_VALUE_OP].n;
-    zt_status status = add_outputs(program, info, names, &made.pub);
+    zt_made *step = zt_prog_push(program, &program->steps, sizeof *step, "ops");
+    if (!step) return ZT_ENOMEM;
+    int n_values = program->values.count, n_ops = program->kinds[ZT_VALUE_OP].count;
+    zt_status status = add_outputs(program, info, names, &made.step);
     if (status) {
-        program->values.n = n_values;
-        program->kinds[ZT_VALUE_OP].n = n_ops;
-        program->steps.n--;
+        program->values.count = n_values;
+        program->kinds[ZT_VALUE_OP].count = n_ops;
+        program->steps.count--;
         return status;
     }
-    *to = made;
+    *step = made;
     if (made.symbolic) program->symbolic_bytes += (info->attr_bytes + 15) & ~(size_t)15;
-    share_memory(program, &to->pub);
+    share_memory(program, &step->step);
     return ZT_OK;
 }
 
@@ -243,13 +243,13 @@ zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const in
         if (zt_span_is(names[k], "_"))
             return zt_prog_fail(program, ZT_EUSAGE, "op %s: output '%s', which has the memory of '%s', "
                                 "needs a name", info->name, info->out_name[k], info->in_name[k]);
-    zt_made made = {.pub.op = op, .line = program->line};
-    made.pub.attrs = zt_attrs_keep(program, info, attrs, &made.symbolic);
-    if (!made.pub.attrs) return zt_ctx_status(program->ctx);
-    for (int k = 0; k < ZT_MAX_IN; k++) made.pub.in[k] = k < info->n_in ? inputs[k] : ZT_NONE;
+    zt_made made = {.step.op = op, .line = program->line};
+    made.step.attrs = zt_attrs_keep(program, info, attrs, &made.symbolic);
+    if (!made.step.attrs) return zt_ctx_status(program->ctx);
+    for (int k = 0; k < ZT_MAX_IN; k++) made.step.in[k] = k < info->n_in ? inputs[k] : ZT_NONE;
     status = add_step(program, info, made, names);
     if (status || !outputs) return status;
-    memcpy(outputs, zt_prog_step(program, program->steps.n - 1)->out, (size_t)info->n_out * sizeof *outputs);
+    memcpy(outputs, zt_prog_step(program, program->steps.count - 1)->out, (size_t)info->n_out * sizeof *outputs);
     return ZT_OK;
 }
 
@@ -267,19 +267,19 @@ zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *i
 zt_status zt_prog_keep(zt_prog *program, int state, int value)
 {
     char who[ZT_MAX_NAME + 16] = "keep";
-    if (state < 0 || state >= program->values.n) return check_use(program, who, state);
-    zt_value *val = &zt_item_at(program, state)->pub;
-    snprintf(who, sizeof who, "keep '%s'", val->name);
-    if (val->kind != ZT_VALUE_STATE) return zt_prog_fail(program, ZT_EUSAGE, "%s: it is no state", who);
+    if (state < 0 || state >= program->values.count) return check_use(program, who, state);
+    zt_value *state_value = &zt_item_at(program, state)->value;
+    snprintf(who, sizeof who, "keep '%s'", state_value->name);
+    if (state_value->kind != ZT_VALUE_STATE) return zt_prog_fail(program, ZT_EUSAGE, "%s: it is no state", who);
     zt_status status = check_use(program, who, value);
     if (status) return status;
-    if (val->keep >= 0)
+    if (state_value->keep >= 0)
         return zt_prog_fail(program, ZT_EUSAGE, "%s: it keeps '%s' already", who,
-                            zt_item_at(program, val->keep)->pub.name);
-    if (root_of(program, value)->pub.kind == ZT_VALUE_DATA)
+                            zt_item_at(program, state_value->keep)->value.name);
+    if (root_of(program, value)->value.kind == ZT_VALUE_DATA)
         return zt_prog_fail(program, ZT_EUSAGE, "%s: '%s' is data of the model", who,
-                            zt_item_at(program, value)->pub.name);
-    val->keep = value;
+                            zt_item_at(program, value)->value.name);
+    state_value->keep = value;
     root_of(program, value)->pinned = value;
     return ZT_OK;
 }
@@ -290,14 +290,14 @@ zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value)
     const char *copy;
     zt_status status = zt_name_check(program, "output", name);
     if (status) return status;
-    snprintf(who, sizeof who, "out '%.*s'", (int)name.n, name.s);
+    snprintf(who, sizeof who, "out '%.*s'", (int)name.length, name.text);
     status = check_use(program, who, value);
     if (status) return status;
     if (output_taken(program, name)) return zt_prog_fail(program, ZT_EUSAGE, "%s is there already", who);
-    status = put_name(program, program->out_names, name, program->outputs.n, &copy);
-    zt_output *to = status ? NULL : zt_prog_push(program, &program->outputs, sizeof *to, "outputs");
-    if (!to) return status ? status : zt_ctx_status(program->ctx);
-    *to = (zt_output){copy, value};
+    status = put_name(program, program->out_names, name, program->outputs.count, &copy);
+    zt_output *output = status ? NULL : zt_prog_push(program, &program->outputs, sizeof *output, "outputs");
+    if (!output) return status ? status : zt_ctx_status(program->ctx);
+    *output = (zt_output){copy, value};
     root_of(program, value)->pinned = value;
     return ZT_OK;
 }
@@ -310,18 +310,18 @@ zt_status zt_prog_out(zt_prog *program, const char *name, int value)
 static bool is_hex(zt_span id)
 {
     size_t k = 0;
-    while (k < id.n && strchr("0123456789abcdefABCDEF", id.s[k])) k++;
-    return k == id.n && k > 0 && k <= 128;
+    while (k < id.length && strchr("0123456789abcdefABCDEF", id.text[k])) k++;
+    return k == id.length && k > 0 && k <= 128;
 }
 
 zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id)
 {
     char buf[ZT_QUOTE];
     if (program->file) return zt_prog_fail(program, ZT_EUSAGE, "the model is named already: '%s'", program->file);
-    if (id.s && !is_hex(id))
+    if (id.text && !is_hex(id))
         return zt_prog_fail(program, ZT_EUSAGE, "id '%s' is not hexadecimal", zt_quote(buf, id));
-    const char *id_copy = id.s ? zt_arena_strndup(program->memory, id.s, id.n) : NULL;
-    const char *copy = !id.s || id_copy ? zt_arena_strndup(program->memory, file.s, file.n) : NULL;
+    const char *id_copy = id.text ? zt_arena_strndup(program->memory, id.text, id.length) : NULL;
+    const char *copy = !id.text || id_copy ? zt_arena_strndup(program->memory, file.text, file.length) : NULL;
     if (!copy) return ZT_ENOMEM;
     program->file = copy;
     program->id = id_copy;

@@ -9,11 +9,11 @@
 #include <string.h>
 
 struct zt_builder {
-    zt_prog *p;
+    zt_prog *program;
     zt_emit emit;
-    zt_type *type; /* of the first n values, bound */
-    int n, cap;
-    int64_t *value; /* of the program's expressions */
+    zt_type *types; /* of the first n values, bound */
+    int type_count, capacity;
+    int64_t *expr_values; /* of the program's expressions */
     int n_exprs;
 };
 
@@ -24,37 +24,37 @@ static zt_status emit_op(void *user, zt_op op, const void *attrs, const int *inp
     return status;
 }
 
-static zt_type emit_type(void *user, int v)
+static zt_type emit_type(void *user, int value_id)
 {
     zt_builder *builder = user;
-    zt_type type = zt_builder_type(builder, v);
-    for (int d = 0; d < type.rank && builder->p->n_symbols; d++) type.dim[d] = -1;
+    zt_type type = zt_builder_type(builder, value_id);
+    for (int axis = 0; axis < type.rank && builder->program->n_symbols; axis++) type.dim[axis] = -1;
     return type;
 }
 
-static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindings, int n, int64_t *symbol)
+static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindings, int binding_count, int64_t *symbol)
 {
     for (int i = 0; i < program->n_symbols; i++) {
         int k = 0;
-        while (k < n && strcmp(bindings[k].symbol, program->symbol[i]) != 0) k++;
-        if (k == n)
+        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[i]) != 0) k++;
+        if (k == binding_count)
             return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol[i]);
         symbol[i] = bindings[k].value;
     }
     return ZT_OK;
 }
 
-zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int n)
+zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int sample_count)
 {
     int64_t symbol[ZT_MAX_SYMBOLS] = {0};
-    if (sample_symbols(program, sample, n, symbol)) return NULL;
+    if (sample_symbols(program, sample, sample_count, symbol)) return NULL;
     zt_builder *builder = zt_calloc(program->ctx, 1, sizeof *builder);
     if (!builder) return NULL;
-    builder->p = program;
+    builder->program = program;
     builder->emit = (zt_emit){builder, emit_op, emit_type};
-    builder->n_exprs = program->exprs.n;
-    builder->value = zt_calloc(program->ctx, (size_t)program->exprs.n + 1, sizeof *builder->value);
-    if (builder->value && zt_dims_eval(program, symbol, builder->value) == ZT_OK) return builder;
+    builder->n_exprs = program->exprs.count;
+    builder->expr_values = zt_calloc(program->ctx, (size_t)program->exprs.count + 1, sizeof *builder->expr_values);
+    if (builder->expr_values && zt_dims_eval(program, symbol, builder->expr_values) == ZT_OK) return builder;
     zt_builder_free(builder);
     return NULL;
 }
@@ -62,9 +62,9 @@ zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int n)
 void zt_builder_free(zt_builder *builder)
 {
     if (!builder) return;
-    zt_free(builder->p->ctx, builder->type);
-    zt_free(builder->p->ctx, builder->value);
-    zt_free(builder->p->ctx, builder);
+    zt_free(builder->program->ctx, builder->types);
+    zt_free(builder->program->ctx, builder->expr_values);
+    zt_free(builder->program->ctx, builder);
 }
 
 const zt_emit *zt_builder_emit(zt_builder *builder) { return &builder->emit; }
@@ -72,66 +72,66 @@ const zt_emit *zt_builder_emit(zt_builder *builder) { return &builder->emit; }
 /* Room for the types of all values; declarations since the last time get theirs. */
 static zt_status know_types(zt_builder *builder)
 {
-    zt_prog *program = builder->p;
-    if (program->exprs.n != builder->n_exprs)
+    zt_prog *program = builder->program;
+    if (program->exprs.count != builder->n_exprs)
         return zt_fail(program->ctx, ZT_EBUG, "dimensions were added beside a builder");
-    if (program->values.n > builder->cap) {
-        zt_type *type = zt_realloc(program->ctx, builder->type, (size_t)program->values.n * 2 * sizeof *type);
+    if (program->values.count > builder->capacity) {
+        zt_type *type = zt_realloc(program->ctx, builder->types, (size_t)program->values.count * 2 * sizeof *type);
         if (!type) return ZT_ENOMEM;
-        builder->type = type;
-        builder->cap = program->values.n * 2;
+        builder->types = type;
+        builder->capacity = program->values.count * 2;
     }
-    for (; builder->n < program->values.n; builder->n++) {
-        zt_type *type = &builder->type[builder->n];
-        *type = zt_item_at(program, builder->n)->pub.type;
-        if (zt_dims_bind(program, builder->value, type->rank, type->dim)) return zt_ctx_status(program->ctx);
+    for (; builder->type_count < program->values.count; builder->type_count++) {
+        zt_type *type = &builder->types[builder->type_count];
+        *type = zt_item_at(program, builder->type_count)->value.type;
+        if (zt_dims_bind(program, builder->expr_values, type->rank, type->dim)) return zt_ctx_status(program->ctx);
     }
     return ZT_OK;
 }
 
 static zt_status infer_last(zt_builder *builder)
 {
-    const zt_made *made = (const zt_made *)builder->p->steps.at + (builder->p->steps.n - 1);
-    const zt_step *step = &made->pub;
+    const zt_made *made = (const zt_made *)builder->program->steps.items + (builder->program->steps.count - 1);
+    const zt_step *step = &made->step;
     const zt_opinfo *info = zt_op_info(step->op);
     int64_t bound[ZT_MAX_ATTR_BYTES / sizeof(int64_t)];
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
     const void *attrs = step->attrs;
     if (made->symbolic) {
-        zt_status status = zt_attrs_bind(builder->p, info, step->attrs, builder->value, bound);
+        zt_status status = zt_attrs_bind(builder->program, info, step->attrs, builder->expr_values, bound);
         if (status) return status;
         attrs = bound;
     }
-    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &builder->type[step->in[k]] : NULL;
-    zt_status status = zt_op_infer(builder->p->ctx, step->op, attrs, input_types, out);
+    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &builder->types[step->in[k]] : NULL;
+    zt_status status = zt_op_infer(builder->program->ctx, step->op, attrs, input_types, out);
     for (int k = 0; k < info->n_out && !status; k++)
-        if (step->out[k] >= 0) builder->type[step->out[k]] = out[k];
+        if (step->out[k] >= 0) builder->types[step->out[k]] = out[k];
     return status;
 }
 
 zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs,
                         const char *const *names, int *outputs)
 {
-    zt_status status = zt_prog_op(builder->p, op, attrs, inputs, names, outputs);
+    zt_status status = zt_prog_op(builder->program, op, attrs, inputs, names, outputs);
     if (!status) status = know_types(builder);
     return status ? status : infer_last(builder);
 }
 
-zt_type zt_builder_type(zt_builder *builder, int v)
+zt_type zt_builder_type(zt_builder *builder, int value_id)
 {
-    if (v < 0 || v >= builder->p->values.n || know_types(builder)) return (zt_type){0};
-    return builder->type[v];
+    if (value_id < 0 || value_id >= builder->program->values.count || know_types(builder)) return (zt_type){0};
+    return builder->types[value_id];
 }
 
 /* ---- a program like another ------------------------------------------------------------------ */
 
 static zt_status copy_dims(zt_prog *target, const zt_prog *program)
 {
-    for (int i = 0; i < program->exprs.n; i++) {
+    for (int i = 0; i < program->exprs.count; i++) {
         zt_expr *expression = zt_prog_push(target, &target->exprs, sizeof *expression, "dimension expressions");
         if (!expression) return ZT_ENOMEM;
-        *expression = ((const zt_expr *)program->exprs.at)[i];
+        *expression = ((const zt_expr *)program->exprs.items)[i];
     }
     for (int i = 0; i < program->n_symbols; i++) {
         target->symbol[i] = zt_arena_strndup(target->memory, program->symbol[i], strlen(program->symbol[i]));
@@ -149,15 +149,15 @@ static zt_status copy_dims(zt_prog *target, const zt_prog *program)
 /* state NULL: every declaration stays what it is. */
 static zt_status copy_values(zt_prog *target, const zt_prog *program, const bool *state, int *map)
 {
-    for (int v = 0; v < program->values.n; v++) {
-        const zt_value *value = zt_prog_value(program, v);
-        bool turned = state && state[v];
-        map[v] = -1;
+    for (int value_id = 0; value_id < program->values.count; value_id++) {
+        const zt_value *value = zt_prog_value(program, value_id);
+        bool turned = state && state[value_id];
+        map[value_id] = -1;
         if (value->kind == ZT_VALUE_OP) continue;
-        map[v] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name),
+        map[value_id] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name),
                                  value->type.dtype, value->type.rank, value->type.dim,
                                  turned ? (zt_span){0} : zt_span_of(value->tensor));
-        if (map[v] < 0) return zt_ctx_status(program->ctx);
+        if (map[value_id] < 0) return zt_ctx_status(program->ctx);
     }
     return ZT_OK;
 }

@@ -10,32 +10,32 @@
 
 bool zt_dim_known(const zt_prog *program, int64_t dim)
 {
-    return dim >= 0 || -1 - dim < program->exprs.n;
+    return dim >= 0 || -1 - dim < program->exprs.count;
 }
 
 /* a op b; NULL, or what is wrong with it. */
-static const char *apply(char operator, int64_t a, int64_t b, int64_t *r)
+static const char *apply_operator(char operator, int64_t left, int64_t right, int64_t *result)
 {
     bool over = false;
-    if (operator == '+') over = __builtin_add_overflow(a, b, r);
-    if (operator == '-') over = __builtin_sub_overflow(a, b, r);
-    if (operator == '*') over = __builtin_mul_overflow(a, b, r);
+    if (operator == '+') over = __builtin_add_overflow(left, right, result);
+    if (operator == '-') over = __builtin_sub_overflow(left, right, result);
+    if (operator == '*') over = __builtin_mul_overflow(left, right, result);
     if (operator == '/') {
-        if (b == 0) return "divides by zero";
-        if (a == INT64_MIN && b == -1) return "overflows";
-        *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
+        if (right == 0) return "divides by zero";
+        if (left == INT64_MIN && right == -1) return "overflows";
+        *result = left / right - (left % right != 0 && (left < 0) != (right < 0));
     }
     return over ? "overflows" : NULL;
 }
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
-static int64_t add(zt_prog *program, zt_expr e)
+static int64_t add_expression(zt_prog *program, zt_expr expression)
 {
-    zt_expr *to = zt_prog_push(program, &program->exprs, sizeof *to, "dimension expressions");
-    if (!to) return 0;
-    *to = e;
-    return -(int64_t)program->exprs.n;
+    zt_expr *added = zt_prog_push(program, &program->exprs, sizeof *added, "dimension expressions");
+    if (!added) return 0;
+    *added = expression;
+    return -(int64_t)program->exprs.count;
 }
 
 int64_t zt_dim_symbol(zt_prog *program, zt_span name)
@@ -49,8 +49,8 @@ int64_t zt_dim_symbol(zt_prog *program, zt_span name)
                      zt_quote(buf, name), ZT_MAX_SYMBOLS);
         return 0;
     }
-    const char *copy = zt_arena_strndup(program->memory, name.s, name.n);
-    int64_t dim = copy ? add(program, (zt_expr){.op = 's', .terms = 1, .a = program->n_symbols}) : 0;
+    const char *copy = zt_arena_strndup(program->memory, name.text, name.length);
+    int64_t dim = copy ? add_expression(program, (zt_expr){.operator = 's', .terms = 1, .left = program->n_symbols}) : 0;
     if (dim == 0) return 0;
     program->symbol[program->n_symbols] = copy;
     program->symbol_dim[program->n_symbols++] = dim;
@@ -69,41 +69,41 @@ int64_t zt_prog_symbol(zt_prog *program, const char *name)
     return zt_dim_symbol(program, zt_span_of(name));
 }
 
-static zt_status fold(zt_prog *program, char operator, int64_t a, int64_t b, int64_t *dim)
+static zt_status fold_numbers(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dim)
 {
-    const char *wrong = apply(operator, a, b, dim);
+    const char *wrong = apply_operator(operator, left, right, dim);
     if (!wrong && *dim < 0) wrong = "is below 0";
     if (!wrong) return ZT_OK;
-    return zt_prog_fail(program, ZT_EDATA, "dimension %" PRId64 "%c%" PRId64 " %s", a, operator, b, wrong);
+    return zt_prog_fail(program, ZT_EDATA, "dimension %" PRId64 "%c%" PRId64 " %s", left, operator, right, wrong);
 }
 
-zt_status zt_dim_join(zt_prog *program, char operator, int64_t a, int64_t b, int64_t *dim)
+zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dim)
 {
-    if (a >= 0 && b >= 0) return fold(program, operator, a, b, dim);
-    int terms = (a < 0 ? zt_expr_at(program, a)->terms : 1) + (b < 0 ? zt_expr_at(program, b)->terms : 1);
+    if (left >= 0 && right >= 0) return fold_numbers(program, operator, left, right, dim);
+    int terms = (left < 0 ? zt_expr_at(program, left)->terms : 1) + (right < 0 ? zt_expr_at(program, right)->terms : 1);
     if (terms > ZT_MAX_TERMS)
         return zt_prog_fail(program, ZT_EUSAGE, "a dimension has at most %d numbers and symbols",
                             ZT_MAX_TERMS);
-    *dim = add(program, (zt_expr){.op = operator, .terms = terms, .a = a, .b = b});
+    *dim = add_expression(program, (zt_expr){.operator = operator, .terms = terms, .left = left, .right = right});
     return *dim ? ZT_OK : zt_ctx_status(program->ctx);
 }
 
-int64_t zt_prog_dim(zt_prog *program, char operator, int64_t a, int64_t b)
+int64_t zt_prog_dim(zt_prog *program, char operator, int64_t left, int64_t right)
 {
     int64_t dim = 0;
-    if (operator && strchr("+-*/", operator) && zt_dim_known(program, a) && zt_dim_known(program, b))
-        return zt_dim_join(program, operator, a, b, &dim) ? 0 : dim;
+    if (operator && strchr("+-*/", operator) && zt_dim_known(program, left) && zt_dim_known(program, right))
+        return zt_dim_join(program, operator, left, right, &dim) ? 0 : dim;
     zt_prog_fail(program, ZT_EUSAGE, "operator %d on dimensions %" PRId64 " and %" PRId64
-                 ": one of them is not this program's", operator, a, b);
+                 ": one of them is not this program's", operator, left, right);
     return 0;
 }
 
 /* ---- print ----------------------------------------------------------------------------------- */
 
 /* How tightly it binds: sums, products, then numbers and symbols. */
-static int level(const zt_prog *program, int64_t dim)
+static int binding_level(const zt_prog *program, int64_t dim)
 {
-    char operator = dim < 0 ? zt_expr_at(program, dim)->op : 's';
+    char operator = dim < 0 ? zt_expr_at(program, dim)->operator : 's';
     return operator == 's' ? 3 : operator == '*' || operator == '/' ? 2 : 1;
 }
 
@@ -120,11 +120,11 @@ zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *out)
 {
     if (dim >= 0) return zt_str_printf(out, "%" PRId64, dim);
     const zt_expr *expression = zt_expr_at(program, dim);
-    if (expression->op == 's') return zt_str_puts(out, program->symbol[expression->a]);
-    int own = level(program, dim);
-    zt_status status = put_operand(program, expression->a, level(program, expression->a) < own, out);
-    if (!status) status = zt_str_putc(out, expression->op);
-    if (!status) status = put_operand(program, expression->b, level(program, expression->b) <= own, out);
+    if (expression->operator == 's') return zt_str_puts(out, program->symbol[expression->left]);
+    int own = binding_level(program, dim);
+    zt_status status = put_operand(program, expression->left, binding_level(program, expression->left) < own, out);
+    if (!status) status = zt_str_putc(out, expression->operator);
+    if (!status) status = put_operand(program, expression->right, binding_level(program, expression->right) <= own, out);
     return status;
 }
 
@@ -142,14 +142,14 @@ zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dim, zt_s
 
 /* "dimension n/m: 8/0 divides by zero" */
 ZT_PRINTF(3, 4)
-static zt_status refuse(const zt_prog *program, int64_t dim, const char *fmt, ...)
+static zt_status refuse_dimension(const zt_prog *program, int64_t dim, const char *fmt, ...)
 {
     char wrong[96];
     zt_str text;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(wrong, sizeof wrong, fmt, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(wrong, sizeof wrong, fmt, arguments);
+    va_end(arguments);
     zt_str_init(&text, program->ctx);
     zt_status status = zt_dim_put(program, dim, &text);
     if (!status) status = zt_prog_fail(program, ZT_EDATA, "dimension %s%s", text.data, wrong);
@@ -159,16 +159,17 @@ static zt_status refuse(const zt_prog *program, int64_t dim, const char *fmt, ..
 
 zt_status zt_dims_eval(const zt_prog *program, const int64_t *symbol, int64_t *value)
 {
-    for (int i = 0; i < program->exprs.n; i++) {
-        const zt_expr *expression = (const zt_expr *)program->exprs.at + i;
-        if (expression->op == 's') {
-            value[i] = symbol[expression->a];
+    for (int i = 0; i < program->exprs.count; i++) {
+        const zt_expr *expression = (const zt_expr *)program->exprs.items + i;
+        if (expression->operator == 's') {
+            value[i] = symbol[expression->left];
             continue;
         }
-        int64_t a = expression->a < 0 ? value[-1 - expression->a] : expression->a,
-                b = expression->b < 0 ? value[-1 - expression->b] : expression->b;
-        const char *wrong = apply(expression->op, a, b, &value[i]);
-        if (wrong) return refuse(program, -1 - i, ": %" PRId64 "%c%" PRId64 " %s", a, expression->op, b, wrong);
+        int64_t left = expression->left < 0 ? value[-1 - expression->left] : expression->left,
+                right = expression->right < 0 ? value[-1 - expression->right] : expression->right;
+        const char *wrong = apply_operator(expression->operator, left, right, &value[i]);
+        if (wrong)
+            return refuse_dimension(program, -1 - i, ": %" PRId64 "%c%" PRId64 " %s", left, expression->operator, right, wrong);
     }
     return ZT_OK;
 }
@@ -177,9 +178,9 @@ zt_status zt_dims_bind(const zt_prog *program, const int64_t *value, int rank, i
 {
     for (int i = 0; i < rank; i++) {
         if (dim[i] >= 0) continue;
-        int64_t v = value[-1 - dim[i]];
-        if (v < 0) return refuse(program, dim[i], " is %" PRId64, v);
-        dim[i] = v;
+        int64_t number = value[-1 - dim[i]];
+        if (number < 0) return refuse_dimension(program, dim[i], " is %" PRId64, number);
+        dim[i] = number;
     }
     return ZT_OK;
 }

@@ -5,7 +5,7 @@
 
 /* Emitters chain: after a failure they return -1 and change neither program nor first error (a
  * value of -1 is refused, and of errors the context keeps the first). */
-static int emit(zt_prog *program, zt_op op, const char *label, const void *attrs, const int *inputs,
+static int emit_step(zt_prog *program, zt_op op, const char *label, const void *attrs, const int *inputs,
                 int *const *more)
 {
     const zt_opinfo *info = zt_op_info(op);
@@ -22,7 +22,7 @@ static int emit(zt_prog *program, zt_op op, const char *label, const void *attrs
     int zt_program_##op(zt_prog *p,                                                                   \
                      const char *label ZT_EMIT_##ins ZT_PARAM_##attributes(op) ZT_EMIT_##outs)     \
     {                                                                                              \
-        return emit(p, ZT_OP_##op, label, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},     \
+        return emit_step(p, ZT_OP_##op, label, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},     \
                     (int *const[]){ZT_MORE_##outs});                                               \
     }
 #include "lib/ops/ops.def"

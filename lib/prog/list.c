@@ -21,68 +21,68 @@ void zt_prog_free(zt_prog *program)
 {
     if (!program) return;
     zt_list *lists[] = {&program->values, &program->steps, &program->exprs, &program->outputs};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) zt_free(program->ctx, lists[i]->at);
-    for (int k = 0; k <= ZT_VALUE_OP; k++) zt_free(program->ctx, program->kinds[k].at);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) zt_free(program->ctx, lists[i]->items);
+    for (int k = 0; k <= ZT_VALUE_OP; k++) zt_free(program->ctx, program->kinds[k].items);
     zt_map_free(program->names);
     zt_map_free(program->out_names);
     zt_arena_free(program->memory);
     zt_free(program->ctx, program);
 }
 
-void *zt_prog_push(zt_prog *program, zt_list *l, size_t size, const char *what)
+void *zt_prog_push(zt_prog *program, zt_list *list, size_t size, const char *what)
 {
-    if (l->n == ZT_MAX_LIST) {
+    if (list->count == ZT_MAX_LIST) {
         zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d %s", ZT_MAX_LIST, what);
         return NULL;
     }
-    if (l->n == l->cap) {
-        int cap = l->cap ? l->cap * 2 : 16;
-        void *at = zt_realloc(program->ctx, l->at, (size_t)cap * size);
-        if (!at) return NULL;
-        l->at = at;
-        l->cap = cap;
+    if (list->count == list->capacity) {
+        int capacity = list->capacity ? list->capacity * 2 : 16;
+        void *grown = zt_realloc(program->ctx, list->items, (size_t)capacity * size);
+        if (!grown) return NULL;
+        list->items = grown;
+        list->capacity = capacity;
     }
-    return memset((char *)l->at + (size_t)l->n++ * size, 0, size);
+    return memset((char *)list->items + (size_t)list->count++ * size, 0, size);
 }
 
 /* ---- names and messages ---------------------------------------------------------------------- */
 
-static bool is_letter(char c)
+static bool is_letter(char letter)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
 }
 
-size_t zt_name_length(const char *s, size_t n)
+size_t zt_name_length(const char *text, size_t max_length)
 {
-    if (n == 0 || !is_letter(s[0])) return 0;
+    if (max_length == 0 || !is_letter(text[0])) return 0;
     size_t k = 1;
-    while (k < n && (is_letter(s[k]) || (s[k] >= '0' && s[k] <= '9') || s[k] == '.')) k++;
+    while (k < max_length && (is_letter(text[k]) || (text[k] >= '0' && text[k] <= '9') || text[k] == '.')) k++;
     return k;
 }
 
 zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name)
 {
     char buf[ZT_QUOTE];
-    if (name.n > ZT_MAX_NAME)
+    if (name.length > ZT_MAX_NAME)
         return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what,
-                            zt_quote(buf, name), name.n, ZT_MAX_NAME);
-    if (name.n == 0 || zt_name_length(name.s, name.n) != name.n || (name.n == 1 && *name.s == '_'))
+                            zt_quote(buf, name), name.length, ZT_MAX_NAME);
+    if (name.length == 0 || zt_name_length(name.text, name.length) != name.length || (name.length == 1 && *name.text == '_'))
         return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buf, name));
     return ZT_OK;
 }
 
-const char *zt_quote(char buf[ZT_QUOTE], zt_span text)
+const char *zt_quote(char quotation[ZT_QUOTE], zt_span text)
 {
-    return zt_escape(buf, ZT_QUOTE, text.s, text.n);
+    return zt_escape(quotation, ZT_QUOTE, text.text, text.length);
 }
 
 zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt, ...)
 {
     char text[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(text, sizeof text, fmt, arguments);
+    va_end(arguments);
     if (!program->line) return zt_fail(program->ctx, status, "%s", text);
     return zt_fail(program->ctx, ZT_EDATA, "%s:%ld: %s", program->where, program->line, text);
 }
@@ -91,37 +91,39 @@ zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt
 
 int zt_prog_n_values(const zt_prog *program)
 {
-    return program->values.n;
+    return program->values.count;
 }
 
-const zt_value *zt_prog_value(const zt_prog *program, int v)
+const zt_value *zt_prog_value(const zt_prog *program, int value_id)
 {
-    return v >= 0 && v < program->values.n ? &zt_item_at(program, v)->pub : NULL;
+    return value_id >= 0 && value_id < program->values.count ? &zt_item_at(program, value_id)->value : NULL;
 }
 
 int zt_prog_n_steps(const zt_prog *program)
 {
-    return program->steps.n;
+    return program->steps.count;
 }
 
-long zt_prog_step_line(const zt_prog *program, int s)
+long zt_prog_step_line(const zt_prog *program, int step_index)
 {
-    return s < 0 || s >= program->steps.n ? 0 : ((const zt_made *)program->steps.at + s)->line;
+    return step_index < 0 || step_index >= program->steps.count ? 0 : ((const zt_made *)program->steps.items + step_index)->line;
 }
 
-const zt_step *zt_prog_step(const zt_prog *program, int s)
+const zt_step *zt_prog_step(const zt_prog *program, int step_index)
 {
-    return s >= 0 && s < program->steps.n ? &((const zt_made *)program->steps.at)[s].pub : NULL;
+    return step_index >= 0 && step_index < program->steps.count ? &((const zt_made *)program->steps.items)[step_index].step
+                                                                : NULL;
 }
 
 int zt_prog_n_outputs(const zt_prog *program)
 {
-    return program->outputs.n;
+    return program->outputs.count;
 }
 
-const zt_output *zt_prog_output(const zt_prog *program, int o)
+const zt_output *zt_prog_output(const zt_prog *program, int output_index)
 {
-    return o >= 0 && o < program->outputs.n ? (const zt_output *)program->outputs.at + o : NULL;
+    return output_index >= 0 && output_index < program->outputs.count ? (const zt_output *)program->outputs.items + output_index
+                                                                      : NULL;
 }
 
 int zt_prog_n_symbols(const zt_prog *program)
@@ -129,9 +131,9 @@ int zt_prog_n_symbols(const zt_prog *program)
     return program->n_symbols;
 }
 
-const char *zt_prog_symbol_name(const zt_prog *program, int s)
+const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id)
 {
-    return s >= 0 && s < program->n_symbols ? program->symbol[s] : NULL;
+    return symbol_id >= 0 && symbol_id < program->n_symbols ? program->symbol[symbol_id] : NULL;
 }
 
 int zt_prog_find(const zt_prog *program, const char *name)
@@ -141,13 +143,13 @@ int zt_prog_find(const zt_prog *program, const char *name)
 
 int zt_prog_count(const zt_prog *program, zt_value_kind kind)
 {
-    return program->kinds[kind].n;
+    return program->kinds[kind].count;
 }
 
 int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index)
 {
-    const zt_list *l = &program->kinds[kind];
-    return index >= 0 && index < l->n ? ((const int *)l->at)[index] : -1;
+    const zt_list *list = &program->kinds[kind];
+    return index >= 0 && index < list->count ? ((const int *)list->items)[index] : -1;
 }
 
 const char *zt_prog_model_file(const zt_prog *program)

@@ -17,8 +17,8 @@ enum {
 };
 
 typedef struct zt_span {
-    const char *s; /* NULL: no text at all */
-    size_t n;
+    const char *text; /* NULL: no text at all */
+    size_t length;
 } zt_span;
 
 /* A cursor in the rest of one line. */
@@ -27,21 +27,21 @@ typedef struct zt_lex {
 } zt_lex;
 
 typedef struct zt_list {
-    void *at;
-    int n, cap;
+    void *items;
+    int count, capacity;
 } zt_list;
 
 /* A dimension below 0: -1 - its index among these. Operands come before their use. */
 typedef struct zt_expr {
-    char op;   /* one of + - * /, or 's': symbol number a */
+    char operator;   /* one of + - * /, or 's': symbol number a */
     int terms; /* numbers and symbols in it */
-    int64_t a, b;
+    int64_t left, right;
 } zt_expr;
 
 /* Views and donations share memory: `root` is the value whose memory it is. Each donation makes
  * all that was made of that memory before unusable; `age` tells them apart. */
 typedef struct zt_item {
-    zt_value pub;
+    zt_value value;
     int root, age;
     /* of roots: */
     int donations;
@@ -50,7 +50,7 @@ typedef struct zt_item {
 } zt_item;
 
 typedef struct zt_made {
-    zt_step pub;
+    zt_step step;
     bool symbolic; /* attributes with expressions: binding copies them */
     long line;     /* of the text it was parsed from; 0 else */
 } zt_made;
@@ -73,28 +73,28 @@ struct zt_prog {
     long line;             /* while parsing: from 1; 0 else */
 };
 
-static inline zt_span zt_span_of(const char *s)
+static inline zt_span zt_span_of(const char *text)
 {
-    zt_span r = {s, 0};
-    while (s && s[r.n]) r.n++;
-    return r;
+    zt_span span = {text, 0};
+    while (text && text[span.length]) span.length++;
+    return span;
 }
 
-static inline bool zt_span_is(zt_span a, const char *s)
+static inline bool zt_span_is(zt_span span, const char *text)
 {
-    size_t k = 0;
-    while (k < a.n && s[k] && a.s[k] == s[k]) k++;
-    return a.s && k == a.n && !s[k];
+    size_t length = 0;
+    while (length < span.length && text[length] && span.text[length] == text[length]) length++;
+    return span.text && length == span.length && !text[length];
 }
 
-static inline zt_item *zt_item_at(const zt_prog *program, int v)
+static inline zt_item *zt_item_at(const zt_prog *program, int value_id)
 {
-    return (zt_item *)program->values.at + v;
+    return (zt_item *)program->values.items + value_id;
 }
 
 static inline const zt_expr *zt_expr_at(const zt_prog *program, int64_t dim)
 {
-    return (const zt_expr *)program->exprs.at + (-1 - dim);
+    return (const zt_expr *)program->exprs.items + (-1 - dim);
 }
 
 /* ---- list.c: messages and room --------------------------------------------------------------- */
@@ -102,12 +102,12 @@ static inline const zt_expr *zt_expr_at(const zt_prog *program, int64_t dim)
 /* zt_fail; while parsing, the status is ZT_EDATA and the line stands before the message. */
 zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt, ...) ZT_PRINTF(3, 4);
 /* Room for one more element of `size` bytes, cleared and counted; NULL on failure. */
-void *zt_prog_push(zt_prog *program, zt_list *l, size_t size, const char *what);
+void *zt_prog_push(zt_prog *program, zt_list *list, size_t size, const char *what);
 /* How many bytes at s, at most n, are a name: [A-Za-z_][A-Za-z0-9_.]*. */
-size_t zt_name_length(const char *s, size_t n);
+size_t zt_name_length(const char *text, size_t max_length);
 /* A name and no more, not longer than ZT_MAX_NAME, not "_". `what` is for the message. */
 zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name);
-const char *zt_quote(char buf[ZT_QUOTE], zt_span text);
+const char *zt_quote(char quotation[ZT_QUOTE], zt_span text);
 
 /* ---- build.c --------------------------------------------------------------------------------- */
 
@@ -133,7 +133,7 @@ zt_status zt_given_put(const zt_prog *program, zt_str *out);
 
 bool zt_dim_known(const zt_prog *program, int64_t dim); /* a number, or an expression of this program */
 int64_t zt_dim_symbol(zt_prog *program, zt_span name); /* 0 on failure */
-zt_status zt_dim_join(zt_prog *program, char operator, int64_t a, int64_t b, int64_t *dim); /* dim: a op b */
+zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dim); /* dim: a op b */
 zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *out);
 zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dim, zt_str *out); /* "[n,4]" */
 /* Every expression's value, from those of the symbols. */
@@ -160,11 +160,11 @@ zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *info, const voi
 /* ---- lex.c ----------------------------------------------------------------------------------- */
 
 bool zt_lex_end(zt_lex *lexer);                 /* nothing but space or a comment is left */
-bool zt_lex_peek(zt_lex *lexer, char c);        /* is c next, after space */
-bool zt_lex_char(zt_lex *lexer, char c);        /* the same, and step over it */
+bool zt_lex_peek(zt_lex *lexer, char wanted);        /* is c next, after space */
+bool zt_lex_char(zt_lex *lexer, char wanted);        /* the same, and step over it */
 bool zt_lex_name(zt_lex *lexer, zt_span *name); /* a name of any length, "_" too */
 bool zt_lex_bare(zt_lex *lexer, zt_span *word); /* a run of letters, digits, _ . + - */
-zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *s); /* JSON; the text in the arena */
+zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *text); /* JSON; the text in the arena */
 /* "[n,2*(m+1)]": at most ZT_MAX_RANK dimensions. */
 zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dim[ZT_MAX_RANK]);
 /* Fails with "WHAT expected, not 'next token'". */

@@ -8,11 +8,11 @@
 #include <string.h>
 
 /* The value of that name, defined before. */
-static zt_status value_named(const zt_prog *program, zt_span name, int *v)
+static zt_status value_named(const zt_prog *program, zt_span name, int *value_id)
 {
     char buf[ZT_QUOTE];
-    *v = zt_prog_lookup(program, name);
-    if (*v >= 0) return ZT_OK;
+    *value_id = zt_prog_lookup(program, name);
+    if (*value_id >= 0) return ZT_OK;
     return zt_prog_fail(program, ZT_EDATA, "value '%s' is not defined before", zt_quote(buf, name));
 }
 
@@ -24,7 +24,7 @@ static zt_status line_end(const zt_prog *program, zt_lex *lexer)
 /* ---- model, bind, in, state, data ------------------------------------------------------------------ */
 
 /* model "FILE" id=HEX */
-static zt_status model(zt_prog *program, zt_lex *lexer)
+static zt_status read_model(zt_prog *program, zt_lex *lexer)
 {
     zt_span file, word, id = {0};
     zt_status status = zt_lex_string(program, lexer, &file);
@@ -38,7 +38,7 @@ static zt_status model(zt_prog *program, zt_lex *lexer)
 }
 
 /* SYMBOL=N ... */
-static zt_status bind(zt_prog *program, zt_lex *lexer)
+static zt_status read_bind(zt_prog *program, zt_lex *lexer)
 {
     zt_status status = ZT_OK;
     do {
@@ -48,8 +48,8 @@ static zt_status bind(zt_prog *program, zt_lex *lexer)
         if (!zt_lex_name(lexer, &symbol)) return zt_lex_expected(program, lexer, "a symbol");
         if (!zt_lex_char(lexer, '=')) return zt_lex_expected(program, lexer, "'='");
         if (!zt_lex_bare(lexer, &number)) return zt_lex_expected(program, lexer, "a number");
-        snprintf(digits, sizeof digits, "%.*s", (int)(number.n < 24 ? number.n : 23), number.s);
-        if (number.n >= sizeof digits || !zt_parse_i64(digits, &value))
+        snprintf(digits, sizeof digits, "%.*s", (int)(number.length < 24 ? number.length : 23), number.text);
+        if (number.length >= sizeof digits || !zt_parse_i64(digits, &value))
             return zt_prog_fail(program, ZT_EDATA, "symbol's number '%s' is not one of 63 bits",
                                 zt_quote(buf, number));
         status = zt_prog_give(program, symbol, value);
@@ -72,8 +72,8 @@ static const char *dtype_name(const void *user, int i)
 
 static const char *attribute_name(const void *info, int i)
 {
-    const zt_opinfo *o = info;
-    return i < o->n_attrs ? o->attrs[i].name : NULL;
+    const zt_opinfo *op_info = info;
+    return i < op_info->n_attrs ? op_info->attrs[i].name : NULL;
 }
 
 /* WHAT 'word' is not known, and the nearest of the names. */
@@ -81,13 +81,13 @@ static zt_status not_known(const zt_prog *program, const char *what, zt_span wor
                            const void *user)
 {
     char buf[ZT_QUOTE], hint[ZT_QUOTE + 24] = "";
-    const char *near = zt_near_name(word.s, word.n, name, user);
+    const char *near = zt_near_name(word.text, word.length, name, user);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
     return zt_prog_fail(program, ZT_EDATA, "%s '%s' is not known%s", what, zt_quote(buf, word), hint);
 }
 
 /* NAME: TYPE[...] and, of data, "TENSOR" */
-static zt_status declaration(zt_prog *program, zt_lex *lexer, zt_value_kind kind)
+static zt_status read_declaration(zt_prog *program, zt_lex *lexer, zt_value_kind kind)
 {
     zt_span name, type, tensor = {0};
     zt_dtype dtype;
@@ -96,72 +96,72 @@ static zt_status declaration(zt_prog *program, zt_lex *lexer, zt_value_kind kind
     if (!zt_lex_name(lexer, &name)) return zt_lex_expected(program, lexer, "a name");
     if (!zt_lex_char(lexer, ':')) return zt_lex_expected(program, lexer, "':'");
     if (!zt_lex_name(lexer, &type)) return zt_lex_expected(program, lexer, "a dtype");
-    if (!zt_dtype_parse(type.s, type.n, &dtype))
+    if (!zt_dtype_parse(type.text, type.length, &dtype))
         return not_known(program, "dtype", type, dtype_name, NULL);
     zt_status status = zt_lex_dims(program, lexer, &rank, dim);
     if (!status && kind == ZT_VALUE_DATA) status = zt_lex_string(program, lexer, &tensor);
     if (!status) status = line_end(program, lexer);
     if (status) return status;
-    int v = zt_prog_declare(program, kind, name, dtype, rank, dim, tensor);
-    return v < 0 ? zt_ctx_status(program->ctx) : ZT_OK;
+    int value_id = zt_prog_declare(program, kind, name, dtype, rank, dim, tensor);
+    return value_id < 0 ? zt_ctx_status(program->ctx) : ZT_OK;
 }
 
-static zt_status in(zt_prog *program, zt_lex *lexer)
+static zt_status read_in(zt_prog *program, zt_lex *lexer)
 {
-    return declaration(program, lexer, ZT_VALUE_IN);
+    return read_declaration(program, lexer, ZT_VALUE_IN);
 }
 
-static zt_status state(zt_prog *program, zt_lex *lexer)
+static zt_status read_state(zt_prog *program, zt_lex *lexer)
 {
-    return declaration(program, lexer, ZT_VALUE_STATE);
+    return read_declaration(program, lexer, ZT_VALUE_STATE);
 }
 
-static zt_status data(zt_prog *program, zt_lex *lexer)
+static zt_status read_data(zt_prog *program, zt_lex *lexer)
 {
-    return declaration(program, lexer, ZT_VALUE_DATA);
+    return read_declaration(program, lexer, ZT_VALUE_DATA);
 }
 
 /* ---- keep, out ------------------------------------------------------------------------------- */
 
 /* NAME = VALUE */
-static zt_status pair(zt_prog *program, zt_lex *lexer, zt_span *name, int *value)
+static zt_status read_pair(zt_prog *program, zt_lex *lexer, zt_span *name, int *value)
 {
-    zt_span v;
+    zt_span value_name;
     if (!zt_lex_name(lexer, name)) return zt_lex_expected(program, lexer, "a name");
     if (!zt_lex_char(lexer, '=')) return zt_lex_expected(program, lexer, "'='");
-    if (!zt_lex_name(lexer, &v)) return zt_lex_expected(program, lexer, "a value");
+    if (!zt_lex_name(lexer, &value_name)) return zt_lex_expected(program, lexer, "a value");
     zt_status status = line_end(program, lexer);
-    return status ? status : value_named(program, v, value);
+    return status ? status : value_named(program, value_name, value);
 }
 
-static zt_status keep(zt_prog *program, zt_lex *lexer)
+static zt_status read_keep(zt_prog *program, zt_lex *lexer)
 {
     zt_span name;
-    int of = -1, value = -1;
-    zt_status status = pair(program, lexer, &name, &value);
-    if (!status) status = value_named(program, name, &of);
-    return status ? status : zt_prog_keep(program, of, value);
+    int state = -1, value = -1;
+    zt_status status = read_pair(program, lexer, &name, &value);
+    if (!status) status = value_named(program, name, &state);
+    return status ? status : zt_prog_keep(program, state, value);
 }
 
-static zt_status out(zt_prog *program, zt_lex *lexer)
+static zt_status read_out(zt_prog *program, zt_lex *lexer)
 {
     zt_span name;
     int value = -1;
-    zt_status status = pair(program, lexer, &name, &value);
+    zt_status status = read_pair(program, lexer, &name, &value);
     return status ? status : zt_prog_add_out(program, name, value);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Y, RSTD = ; those not named are not wanted. How many there are: *n. */
-static zt_status outputs(zt_prog *program, zt_lex *lexer, zt_span names[ZT_MAX_OUT], int *n)
+static zt_status read_outputs(zt_prog *program, zt_lex *lexer, zt_span names[ZT_MAX_OUT], int *output_count)
 {
-    *n = 0;
+    *output_count = 0;
     for (int k = 0; k < ZT_MAX_OUT; k++) names[k] = (zt_span){"_", 1};
     do {
-        if (*n == ZT_MAX_OUT)
+        if (*output_count == ZT_MAX_OUT)
             return zt_prog_fail(program, ZT_EDATA, "more than %d outputs", ZT_MAX_OUT);
-        if (!zt_lex_name(lexer, &names[(*n)++])) return zt_lex_expected(program, lexer, "a name");
+        if (!zt_lex_name(lexer, &names[(*output_count)++])) return zt_lex_expected(program, lexer, "a name");
     } while (zt_lex_char(lexer, ','));
     return zt_lex_char(lexer, '=') ? ZT_OK : zt_lex_expected(program, lexer, "',' or '='");
 }
@@ -170,7 +170,7 @@ static zt_status find_op(const zt_prog *program, zt_lex *lexer, int n_out, zt_op
 {
     zt_span name;
     if (!zt_lex_name(lexer, &name)) return zt_lex_expected(program, lexer, "an op");
-    if (!zt_op_find(name.s, name.n, op))
+    if (!zt_op_find(name.text, name.length, op))
         return not_known(program, "op", name, op_name, NULL);
     const zt_opinfo *info = zt_op_info(*op);
     if (n_out <= info->n_out) return ZT_OK;
@@ -179,7 +179,7 @@ static zt_status find_op(const zt_prog *program, zt_lex *lexer, int n_out, zt_op
 }
 
 /* NAME=VALUE; `seen` has a bit for each attribute that was there. */
-static zt_status attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, zt_span name, void *attrs,
+static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, zt_span name, void *attrs,
                            unsigned *seen)
 {
     char buf[ZT_QUOTE];
@@ -192,45 +192,45 @@ static zt_status attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo *inf
         return zt_attr_take(program, lexer, info, &info->attrs[k], attrs);
     }
     char hint[ZT_QUOTE + 24] = "";
-    const char *near = zt_near_name(name.s, name.n, attribute_name, info);
+    const char *near = zt_near_name(name.text, name.length, attribute_name, info);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
     return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' is not known%s", info->name,
                         zt_quote(buf, name), hint);
 }
 
-static zt_status input(const zt_prog *program, const zt_opinfo *info, zt_span name, int *inputs, int *n,
+static zt_status read_input(const zt_prog *program, const zt_opinfo *info, zt_span name, int *inputs, int *input_count,
                        bool late)
 {
     char buf[ZT_QUOTE];
     if (late)
         return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' after the attributes", info->name,
                             zt_quote(buf, name));
-    if (*n == info->n_in)
+    if (*input_count == info->n_in)
         return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs, it has %d", info->name,
                             info->n_in);
     if (zt_span_is(name, "_")) {
-        inputs[(*n)++] = ZT_NONE;
+        inputs[(*input_count)++] = ZT_NONE;
         return ZT_OK;
     }
-    return value_named(program, name, &inputs[(*n)++]);
+    return value_named(program, name, &inputs[(*input_count)++]);
 }
 
 /* Y, RSTD = OP INPUT ... NAME=VALUE ... */
-static zt_status op_line(zt_prog *program, zt_lex *lexer)
+static zt_status read_op_line(zt_prog *program, zt_lex *lexer)
 {
     zt_span names[ZT_MAX_OUT], word;
     int inputs[ZT_MAX_IN], n_in = 0, n_out;
     char attrs[ZT_MAX_ATTR_BYTES];
     unsigned seen = 0;
     zt_op op;
-    zt_status status = outputs(program, lexer, names, &n_out);
+    zt_status status = read_outputs(program, lexer, names, &n_out);
     if (!status) status = find_op(program, lexer, n_out, &op);
     if (status) return status;
     const zt_opinfo *info = zt_op_info(op);
     memcpy(attrs, info->defaults, info->attr_bytes);
     while (!status && zt_lex_name(lexer, &word))
-        status = zt_lex_char(lexer, '=') ? attribute(program, lexer, info, word, attrs, &seen)
-                                : input(program, info, word, inputs, &n_in, seen != 0);
+        status = zt_lex_char(lexer, '=') ? read_attribute(program, lexer, info, word, attrs, &seen)
+                                : read_input(program, info, word, inputs, &n_in, seen != 0);
     if (!status) status = line_end(program, lexer);
     while (n_in < ZT_MAX_IN) inputs[n_in++] = ZT_NONE;
     return status ? status : zt_prog_add_op(program, op, attrs, inputs, names, NULL);
@@ -240,33 +240,33 @@ static zt_status op_line(zt_prog *program, zt_lex *lexer)
 
 static const struct line_kind {
     const char *word;
-    zt_status (*take)(zt_prog *p, zt_lex *l);
+    zt_status (*read)(zt_prog *p, zt_lex *l);
 } line_kinds[] = {
-    {"model", model}, {"bind", bind}, {"in", in},  {"state", state},
-    {"data", data},   {"keep", keep}, {"out", out},
+    {"model", read_model}, {"bind", read_bind}, {"in", read_in},  {"state", read_state},
+    {"data", read_data},   {"keep", read_keep}, {"out", read_out},
 };
 
 /* Words are not reserved: `in = silu x` is an op whose output is called in. */
-static zt_status line(zt_prog *program, zt_lex lexer)
+static zt_status read_line(zt_prog *program, zt_lex lexer)
 {
     char buf[ZT_QUOTE];
     zt_lex start = lexer;
     zt_span word;
     if (zt_lex_end(&lexer)) return ZT_OK;
     if (!zt_lex_name(&lexer, &word)) return zt_lex_expected(program, &lexer, "a name");
-    if (zt_lex_peek(&lexer, '=') || zt_lex_peek(&lexer, ',')) return op_line(program, &start);
+    if (zt_lex_peek(&lexer, '=') || zt_lex_peek(&lexer, ',')) return read_op_line(program, &start);
     for (size_t k = 0; k < sizeof line_kinds / sizeof line_kinds[0]; k++)
-        if (zt_span_is(word, line_kinds[k].word)) return line_kinds[k].take(program, &lexer);
+        if (zt_span_is(word, line_kinds[k].word)) return line_kinds[k].read(program, &lexer);
     return zt_prog_fail(program, ZT_EDATA, "'%s' begins no line: model, bind, in, state, data, keep, out, or "
                         "NAME = OP expected", zt_quote(buf, word));
 }
 
-static zt_status first_line(const zt_prog *program, zt_lex lexer)
+static zt_status read_first_line(const zt_prog *program, zt_lex lexer)
 {
     char buf[ZT_QUOTE];
-    zt_span a, b, version;
-    if (!zt_lex_name(&lexer, &a) || !zt_span_is(a, "zt") || !zt_lex_name(&lexer, &b) ||
-        !zt_span_is(b, "program") || !zt_lex_bare(&lexer, &version))
+    zt_span first_word, second_word, version;
+    if (!zt_lex_name(&lexer, &first_word) || !zt_span_is(first_word, "zt") || !zt_lex_name(&lexer, &second_word) ||
+        !zt_span_is(second_word, "program") || !zt_lex_bare(&lexer, &version))
         return zt_prog_fail(program, ZT_EDATA, "no program: it must begin with 'zt program 1'");
     if (!zt_span_is(version, "1"))
         return zt_prog_fail(program, ZT_EDATA, "version %s of programs is not known, only 1",
@@ -274,25 +274,25 @@ static zt_status first_line(const zt_prog *program, zt_lex lexer)
     return line_end(program, &lexer);
 }
 
-static zt_status lines(zt_prog *program, const char *text, const char *end)
+static zt_status read_lines(zt_prog *program, const char *text, const char *end)
 {
     zt_status status = ZT_OK;
     for (program->line = 1; !status && (text < end || program->line == 1); program->line++) {
         const char *stop = text < end ? memchr(text, '\n', (size_t)(end - text)) : NULL;
         zt_lex lexer = {text, stop ? stop : end};
-        status = program->line == 1 ? first_line(program, lexer) : line(program, lexer);
+        status = program->line == 1 ? read_first_line(program, lexer) : read_line(program, lexer);
         text = stop ? stop + 1 : end;
     }
     return status;
 }
 
-zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
+zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t length)
 {
     char where[256];
-    zt_prog *program = zt_foreign_fail(ctx, name, text, n) ? NULL : zt_prog_new(ctx);
+    zt_prog *program = zt_foreign_fail(ctx, name, text, length) ? NULL : zt_prog_new(ctx);
     if (!program) return NULL;
     program->where = zt_escape(where, sizeof where, name, strlen(name));
-    zt_status status = lines(program, n ? text : "", (n ? text : "") + n);
+    zt_status status = read_lines(program, length ? text : "", (length ? text : "") + length);
     program->line = program->given_line;
     if (!status) status = zt_given_check(program);
     program->where = NULL;

@@ -3,141 +3,141 @@
 
 #include <string.h>
 
-typedef struct part {
-    const zt_bound *b;
+typedef struct part_state {
+    const zt_bound *bound;
     const zt_prog *from;
     zt_prog *to;
     int first, last;
     int *map;   /* [values of from]: its number in `to`, or -1 */
     int *root;  /* [values of from]: whose memory it is, through views and donations in the part */
     bool *used; /* [values of from]: a step of the part uses up the memory of this root */
-} part;
+} part_state;
 
-static const zt_step *step(const part *w, int s) { return zt_prog_step(w->from, s); }
+static const zt_step *step_at(const part_state *part, int step_index) { return zt_prog_step(part->from, step_index); }
 
-static int donates(const zt_step *step) { return zt_op_info(step->op)->def->donates; }
+static int donated_count(const zt_step *step_at) { return zt_op_info(step_at->op)->def->donates; }
 
 /* Which memories the part uses up. */
-static void find_used(part *w)
+static void find_used(part_state *part)
 {
-    for (int v = 0; v < w->b->n_values; v++) w->root[v] = v;
-    for (int s = w->first; s <= w->last; s++) {
-        const zt_step *st = step(w, s);
-        for (int k = 0; k < donates(st); k++) w->used[w->root[st->in[k]]] = true;
-        for (int k = 0; k < zt_op_shares(st->op); k++) w->root[st->out[k]] = w->root[st->in[k]];
+    for (int value_id = 0; value_id < part->bound->n_values; value_id++) part->root[value_id] = value_id;
+    for (int step_index = part->first; step_index <= part->last; step_index++) {
+        const zt_step *step = step_at(part, step_index);
+        for (int k = 0; k < donated_count(step); k++) part->used[part->root[step->in[k]]] = true;
+        for (int k = 0; k < zt_op_shares(step->op); k++) part->root[step->out[k]] = part->root[step->in[k]];
     }
 }
 
 /* Declares v, which a step reads and none of the part makes. */
-static zt_status declare(part *w, int v)
+static zt_status declare_value(part_state *part, int value_id)
 {
-    const zt_value *value = zt_prog_value(w->from, v);
-    const zt_type *type = &w->b->type[v];
+    const zt_value *value = zt_prog_value(part->from, value_id);
+    const zt_type *type = &part->bound->type[value_id];
     zt_value_kind kind = value->kind == ZT_VALUE_DATA      ? ZT_VALUE_DATA
-                         : value->kind == ZT_VALUE_STATE || w->used[v] ? ZT_VALUE_STATE
+                         : value->kind == ZT_VALUE_STATE || part->used[value_id] ? ZT_VALUE_STATE
                                                                    : ZT_VALUE_IN;
     zt_span tensor = kind == ZT_VALUE_DATA ? zt_span_of(value->tensor) : (zt_span){0};
-    w->map[v] =
-        zt_prog_declare(w->to, kind, zt_span_of(value->name), type->dtype, type->rank, type->dim, tensor);
-    return w->map[v] < 0 ? zt_ctx_status(w->from->ctx) : ZT_OK;
+    part->map[value_id] =
+        zt_prog_declare(part->to, kind, zt_span_of(value->name), type->dtype, type->rank, type->dim, tensor);
+    return part->map[value_id] < 0 ? zt_ctx_status(part->from->ctx) : ZT_OK;
 }
 
 /* In the order of the values, as in the whole program. */
-static zt_status declare_all(part *w)
+static zt_status declare_all(part_state *part)
 {
-    bool *reads = zt_calloc(w->from->ctx, (size_t)w->b->n_values + 1, sizeof *reads);
+    bool *reads = zt_calloc(part->from->ctx, (size_t)part->bound->n_values + 1, sizeof *reads);
     if (!reads) return ZT_ENOMEM;
-    for (int s = w->first; s <= w->last; s++)
+    for (int step_index = part->first; step_index <= part->last; step_index++)
         for (int k = 0; k < ZT_MAX_IN; k++)
-            if (step(w, s)->in[k] >= 0) reads[step(w, s)->in[k]] = true;
+            if (step_at(part, step_index)->in[k] >= 0) reads[step_at(part, step_index)->in[k]] = true;
     zt_status status = ZT_OK;
-    for (int v = 0; v < w->b->n_values && !status; v++) {
-        const zt_value *value = zt_prog_value(w->from, v);
-        bool inside = value->kind == ZT_VALUE_OP && value->index >= w->first && value->index <= w->last;
-        if (reads[v] && !inside) status = declare(w, v);
+    for (int value_id = 0; value_id < part->bound->n_values && !status; value_id++) {
+        const zt_value *value = zt_prog_value(part->from, value_id);
+        bool inside = value->kind == ZT_VALUE_OP && value->index >= part->first && value->index <= part->last;
+        if (reads[value_id] && !inside) status = declare_value(part, value_id);
     }
-    zt_free(w->from->ctx, reads);
+    zt_free(part->from->ctx, reads);
     return status;
 }
 
-static zt_status copy_step(part *w, int s)
+static zt_status copy_step(part_state *part, int step_index)
 {
-    const zt_step *st = step(w, s);
-    const zt_opinfo *info = zt_op_info(st->op);
+    const zt_step *step = step_at(part, step_index);
+    const zt_opinfo *info = zt_op_info(step->op);
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
     const char *names[ZT_MAX_OUT];
-    for (int k = 0; k < ZT_MAX_IN; k++) inputs[k] = st->in[k] >= 0 ? w->map[st->in[k]] : ZT_NONE;
+    for (int k = 0; k < ZT_MAX_IN; k++) inputs[k] = step->in[k] >= 0 ? part->map[step->in[k]] : ZT_NONE;
     for (int k = 0; k < info->n_out; k++)
-        names[k] = st->out[k] >= 0 ? zt_prog_value(w->from, st->out[k])->name : "_";
-    zt_status status = zt_prog_op(w->to, st->op, w->b->attrs[s], inputs, names, outputs);
+        names[k] = step->out[k] >= 0 ? zt_prog_value(part->from, step->out[k])->name : "_";
+    zt_status status = zt_prog_op(part->to, step->op, part->bound->attrs[step_index], inputs, names, outputs);
     for (int k = 0; k < info->n_out && !status; k++)
-        if (st->out[k] >= 0) w->map[st->out[k]] = outputs[k];
+        if (step->out[k] >= 0) part->map[step->out[k]] = outputs[k];
     return status;
 }
 
 /* Is v, of the whole program, a state of the part? */
-static bool is_state(const part *w, int v)
+static bool is_state(const part_state *part, int value_id)
 {
-    return w->map[v] >= 0 && zt_prog_value(w->to, w->map[v])->kind == ZT_VALUE_STATE;
+    return part->map[value_id] >= 0 && zt_prog_value(part->to, part->map[value_id])->kind == ZT_VALUE_STATE;
 }
 
 /* Each state that is used up keeps the last value that is its memory and of its type. */
-static zt_status keep_all(part *w)
+static zt_status keep_all(part_state *part)
 {
-    for (int v = 0; v < w->b->n_values; v++) {
-        if (!w->used[v] || w->map[v] < 0 || !is_state(w, v)) continue;
+    for (int value_id = 0; value_id < part->bound->n_values; value_id++) {
+        if (!part->used[value_id] || part->map[value_id] < 0 || !is_state(part, value_id)) continue;
         int latest = -1;
-        for (int s = w->first; s <= w->last; s++)
-            for (int k = 0; k < donates(step(w, s)); k++)
-                if (w->root[step(w, s)->out[k]] == v) latest = step(w, s)->out[k];
-        if (latest < 0 || !zt_type_equal(&w->b->type[latest], &w->b->type[v])) continue;
-        zt_status status = zt_prog_keep(w->to, w->map[v], w->map[latest]);
+        for (int step_index = part->first; step_index <= part->last; step_index++)
+            for (int k = 0; k < donated_count(step_at(part, step_index)); k++)
+                if (part->root[step_at(part, step_index)->out[k]] == value_id) latest = step_at(part, step_index)->out[k];
+        if (latest < 0 || !zt_type_equal(&part->bound->type[latest], &part->bound->type[value_id])) continue;
+        zt_status status = zt_prog_keep(part->to, part->map[value_id], part->map[latest]);
         if (status) return status;
     }
     return ZT_OK;
 }
 
 /* Is v read after the part, or put out or kept at the end? */
-static bool leaves(const part *w, int v)
+static bool leaves_part(const part_state *part, int value_id)
 {
-    for (int s = w->last + 1; s < w->b->n_steps; s++)
+    for (int step_index = part->last + 1; step_index < part->bound->n_steps; step_index++)
         for (int k = 0; k < ZT_MAX_IN; k++)
-            if (step(w, s)->in[k] == v) return true;
-    for (int o = 0; o < zt_prog_n_outputs(w->from); o++)
-        if (zt_prog_output(w->from, o)->value == v) return true;
-    for (int i = 0; i < zt_prog_count(w->from, ZT_VALUE_STATE); i++)
-        if (zt_prog_value(w->from, zt_prog_nth(w->from, ZT_VALUE_STATE, i))->keep == v) return true;
+            if (step_at(part, step_index)->in[k] == value_id) return true;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(part->from); output_index++)
+        if (zt_prog_output(part->from, output_index)->value == value_id) return true;
+    for (int i = 0; i < zt_prog_count(part->from, ZT_VALUE_STATE); i++)
+        if (zt_prog_value(part->from, zt_prog_nth(part->from, ZT_VALUE_STATE, i))->keep == value_id) return true;
     return false;
 }
 
 /* What a state keeps need not be put out as well. */
-static zt_status put_out(part *w)
+static zt_status put_out(part_state *part)
 {
-    for (int s = w->first; s <= w->last; s++) {
-        for (int k = 0; k < zt_op_info(step(w, s)->op)->n_out; k++) {
-            int v = step(w, s)->out[k];
-            if (v < 0 || !leaves(w, v)) continue;
-            int root = w->root[v];
-            if (is_state(w, root) && zt_prog_value(w->to, w->map[root])->keep == w->map[v])
+    for (int step_index = part->first; step_index <= part->last; step_index++) {
+        for (int k = 0; k < zt_op_info(step_at(part, step_index)->op)->n_out; k++) {
+            int value_id = step_at(part, step_index)->out[k];
+            if (value_id < 0 || !leaves_part(part, value_id)) continue;
+            int root = part->root[value_id];
+            if (is_state(part, root) && zt_prog_value(part->to, part->map[root])->keep == part->map[value_id])
                 continue;
-            zt_status status = zt_prog_out(w->to, zt_prog_value(w->from, v)->name, w->map[v]);
+            zt_status status = zt_prog_out(part->to, zt_prog_value(part->from, value_id)->name, part->map[value_id]);
             if (status) return status;
         }
     }
     return ZT_OK;
 }
 
-static zt_status make(part *w)
+static zt_status fill_part(part_state *part)
 {
-    for (int v = 0; v < w->b->n_values; v++) w->map[v] = -1;
-    find_used(w);
+    for (int value_id = 0; value_id < part->bound->n_values; value_id++) part->map[value_id] = -1;
+    find_used(part);
     zt_status status = ZT_OK;
-    if (w->from->file)
-        status = zt_prog_set_model(w->to, zt_span_of(w->from->file), zt_span_of(w->from->id));
-    if (!status) status = declare_all(w);
-    for (int i = w->first; i <= w->last && !status; i++) status = copy_step(w, i);
-    if (!status) status = keep_all(w);
-    return status ? status : put_out(w);
+    if (part->from->file)
+        status = zt_prog_set_model(part->to, zt_span_of(part->from->file), zt_span_of(part->from->id));
+    if (!status) status = declare_all(part);
+    for (int i = part->first; i <= part->last && !status; i++) status = copy_step(part, i);
+    if (!status) status = keep_all(part);
+    return status ? status : put_out(part);
 }
 
 zt_prog *zt_prog_part(const zt_bound *bound, int first, int last)
@@ -148,15 +148,15 @@ zt_prog *zt_prog_part(const zt_bound *bound, int first, int last)
                 bound->n_steps - 1);
         return NULL;
     }
-    size_t n = (size_t)bound->n_values + 1;
-    part w = {.b = bound, .from = bound->prog, .to = zt_prog_new(ctx), .first = first, .last = last,
-              .map = zt_calloc(ctx, n, sizeof *w.map), .root = zt_calloc(ctx, n, sizeof *w.root),
-              .used = zt_calloc(ctx, n, sizeof *w.used)};
-    zt_status status = w.to && w.map && w.root && w.used ? make(&w) : ZT_ENOMEM;
-    zt_free(ctx, w.map);
-    zt_free(ctx, w.root);
-    zt_free(ctx, w.used);
-    if (status == ZT_OK) return w.to;
-    zt_prog_free(w.to);
+    size_t value_slots = (size_t)bound->n_values + 1;
+    part_state part = {.bound = bound, .from = bound->prog, .to = zt_prog_new(ctx), .first = first, .last = last,
+              .map = zt_calloc(ctx, value_slots, sizeof *part.map), .root = zt_calloc(ctx, value_slots, sizeof *part.root),
+              .used = zt_calloc(ctx, value_slots, sizeof *part.used)};
+    zt_status status = part.to && part.map && part.root && part.used ? fill_part(&part) : ZT_ENOMEM;
+    zt_free(ctx, part.map);
+    zt_free(ctx, part.root);
+    zt_free(ctx, part.used);
+    if (status == ZT_OK) return part.to;
+    zt_prog_free(part.to);
     return NULL;
 }

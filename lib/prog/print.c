@@ -26,12 +26,12 @@ static zt_status put_declaration(const zt_prog *program, const zt_value *value, 
 }
 
 /* Up to the last that is there; what is absent before it is "_". */
-static zt_status put_values(const zt_prog *program, const int *value, int n, const char *between,
+static zt_status put_values(const zt_prog *program, const int *value, int value_count, const char *between,
                             zt_str *out)
 {
     zt_status status = ZT_OK;
-    while (n > 0 && value[n - 1] < 0) n--;
-    for (int k = 0; k < n && !status; k++) {
+    while (value_count > 0 && value[value_count - 1] < 0) value_count--;
+    for (int k = 0; k < value_count && !status; k++) {
         if (k > 0) status = zt_str_puts(out, between);
         if (!status) status = zt_str_puts(out, value[k] < 0 ? "_" : zt_prog_value(program, value[k])->name);
     }
@@ -51,11 +51,11 @@ static zt_status put_step(const zt_prog *program, const zt_step *step, zt_str *o
 static zt_status put_list(const zt_prog *program, zt_str *out)
 {
     zt_status status = ZT_OK;
-    for (int v = 0; v < program->values.n && !status; v++) {
-        const zt_value *value = zt_prog_value(program, v);
+    for (int value_id = 0; value_id < program->values.count && !status; value_id++) {
+        const zt_value *value = zt_prog_value(program, value_id);
         if (value->kind != ZT_VALUE_OP)
             status = put_declaration(program, value, out);
-        else if (zt_prog_step(program, value->index)->out[0] == v)
+        else if (zt_prog_step(program, value->index)->out[0] == value_id)
             status = put_step(program, zt_prog_step(program, value->index), out);
     }
     return status;
@@ -69,9 +69,9 @@ static zt_status put_end(const zt_prog *program, zt_str *out)
         if (value->keep >= 0)
             status = zt_str_printf(out, "keep  %s = %s\n", value->name, zt_prog_value(program, value->keep)->name);
     }
-    for (int i = 0; i < program->outputs.n && !status; i++) {
-        const zt_output *o = zt_prog_output(program, i);
-        status = zt_str_printf(out, "out   %s = %s\n", o->name, zt_prog_value(program, o->value)->name);
+    for (int i = 0; i < program->outputs.count && !status; i++) {
+        const zt_output *output = zt_prog_output(program, i);
+        status = zt_str_printf(out, "out   %s = %s\n", output->name, zt_prog_value(program, output->value)->name);
     }
     return status;
 }
@@ -90,8 +90,8 @@ zt_status zt_prog_print(const zt_prog *program, zt_str *out)
 
 bool zt_prog_has_opaque(const zt_prog *program)
 {
-    for (int s = 0; s < program->steps.n; s++) {
-        const zt_step *step = zt_prog_step(program, s);
+    for (int step_index = 0; step_index < program->steps.count; step_index++) {
+        const zt_step *step = zt_prog_step(program, step_index);
         if (zt_attrs_opaque(zt_op_info(step->op), step->attrs)) return true;
     }
     return false;

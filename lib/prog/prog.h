@@ -56,7 +56,7 @@ void zt_prog_free(zt_prog *program); /* after what is bound to it, and its build
  * of this program. Errors give 0 and a message. */
 int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name gives the same dimension */
 /* a op b, op one of + - * /. Numbers are folded; a fold below 0 is an error. */
-int64_t zt_prog_dim(zt_prog *program, char operator, int64_t a, int64_t b);
+int64_t zt_prog_dim(zt_prog *program, char operator, int64_t left, int64_t right);
 
 /* The three kinds of declaration: what each step is given, what a step leaves for the next, a tensor
  * of the model by its name there. `name` NULL: one is made up (v0, v1, ...). dim has `rank` entries.
@@ -126,14 +126,14 @@ typedef struct zt_output {
 } zt_output;
 
 int zt_prog_n_values(const zt_prog *program); /* declarations and what ops make */
-const zt_value *zt_prog_value(const zt_prog *program, int v); /* v from 0 */
+const zt_value *zt_prog_value(const zt_prog *program, int value_id); /* v from 0 */
 int zt_prog_n_steps(const zt_prog *program); /* ops */
-const zt_step *zt_prog_step(const zt_prog *program, int s); /* s from 0 */
-long zt_prog_step_line(const zt_prog *program, int s); /* of the text it was parsed from; 0: none */
+const zt_step *zt_prog_step(const zt_prog *program, int step_index); /* s from 0 */
+long zt_prog_step_line(const zt_prog *program, int step_index); /* of the text it was parsed from; 0: none */
 int zt_prog_n_outputs(const zt_prog *program); /* calls of zt_prog_out */
-const zt_output *zt_prog_output(const zt_prog *program, int o); /* o from 0 */
+const zt_output *zt_prog_output(const zt_prog *program, int output_index); /* o from 0 */
 int zt_prog_n_symbols(const zt_prog *program); /* at most ZT_MAX_SYMBOLS */
-const char *zt_prog_symbol_name(const zt_prog *program, int s); /* s from 0 */
+const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id); /* s from 0 */
 int zt_prog_symbol_of(const zt_prog *program, int64_t dim); /* of a dimension that is one; -1 */
 int zt_prog_find(const zt_prog *program, const char *name); /* value number or -1 */
 int zt_prog_count(const zt_prog *program, zt_value_kind kind); /* values of that kind */
@@ -147,7 +147,7 @@ const char *zt_prog_model_id(const zt_prog *program);   /* hexadecimal digits; N
 zt_status zt_prog_print(const zt_prog *program, zt_str *out);
 bool zt_prog_has_opaque(const zt_prog *program); /* does it call one */
 /* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
-zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
+zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t length);
 
 /* ---- bind ------------------------------------------------------------------------------------ */
 
@@ -158,7 +158,7 @@ typedef struct zt_binding {
 
 /* The program's own numbers for symbols that b lacks are appended to b, which has room for
  * ZT_MAX_SYMBOLS. Names are good until p goes. */
-void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *n);
+void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding_count);
 
 /* The program with every symbol a number: all types known and checked by the ops' rules. The
  * bound program borrows p, which must outlive it and not change. A symbol without a value in b is
@@ -173,7 +173,7 @@ typedef struct zt_bound {
 
 /* b[n] is borrowed for the call. NULL: ZT_EUSAGE as above or a value below 0; ZT_ESHAPE where types
  * do not fit; ZT_EDATA for an attribute; ZT_ENOMEM. */
-zt_bound *zt_prog_bind(const zt_prog *program, const zt_binding *bindings, int n);
+zt_bound *zt_prog_bind(const zt_prog *program, const zt_binding *bindings, int binding_count);
 void zt_bound_free(zt_bound *bound); /* before its program; NULL: nothing */
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -202,12 +202,12 @@ zt_prog *zt_prog_like(const zt_prog *program, int *map);
 typedef struct zt_builder zt_builder;
 /* Borrows p; sample[n] is borrowed for the call. NULL: a symbol has no sample (ZT_EUSAGE), a
  * dimension cannot be computed, ZT_ENOMEM. */
-zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int n);
+zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int sample_count);
 void zt_builder_free(zt_builder *builder); /* p stays, and must still be there. NULL: nothing */
 const zt_emit *zt_builder_emit(zt_builder *builder); /* borrowed from b */
 zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs,
                         const char *const *names, int *outputs); /* zt_prog_op */
-zt_type zt_builder_type(zt_builder *builder, int v); /* with the sample's dims */
+zt_type zt_builder_type(zt_builder *builder, int value_id); /* with the sample's dims */
 
 #ifdef __cplusplus
 }

@@ -12,12 +12,12 @@ zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value)
             status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%s' has a number already",
                              program->given[i].symbol);
     if (!status && value < 0)
-        status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ", below 0", (int)symbol.n,
-                         symbol.s, value);
+        status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ", below 0", (int)symbol.length,
+                         symbol.text, value);
     if (!status && program->n_given == ZT_MAX_SYMBOLS)
         status = zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d symbols", ZT_MAX_SYMBOLS);
     if (status) return status;
-    const char *copy = zt_arena_strndup(program->memory, symbol.s, symbol.n);
+    const char *copy = zt_arena_strndup(program->memory, symbol.text, symbol.length);
     if (!copy) return ZT_ENOMEM;
     program->given[program->n_given++] = (zt_binding){copy, value};
     return ZT_OK;
@@ -28,13 +28,13 @@ zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t valu
     return zt_prog_give(program, zt_span_of(symbol), value);
 }
 
-void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *n)
+void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding_count)
 {
-    int before = *n;
-    for (int i = 0; i < program->n_given && *n < ZT_MAX_SYMBOLS; i++) {
+    int before = *binding_count;
+    for (int i = 0; i < program->n_given && *binding_count < ZT_MAX_SYMBOLS; i++) {
         int k = 0;
         while (k < before && strcmp(bindings[k].symbol, program->given[i].symbol) != 0) k++;
-        if (k == before) bindings[(*n)++] = program->given[i];
+        if (k == before) bindings[(*binding_count)++] = program->given[i];
     }
 }
 
@@ -45,17 +45,17 @@ static void mark_dim(const zt_prog *program, int64_t dim, bool used[ZT_MAX_SYMBO
 {
     if (dim >= 0) return;
     const zt_expr *expression = zt_expr_at(program, dim);
-    if (expression->op == 's') {
-        used[expression->a] = true;
+    if (expression->operator == 's') {
+        used[expression->left] = true;
         return;
     }
-    mark_dim(program, expression->a, used);
-    mark_dim(program, expression->b, used);
+    mark_dim(program, expression->left, used);
+    mark_dim(program, expression->right, used);
 }
 
-static void mark_dims(const zt_prog *program, int n, const int64_t *dim, bool used[ZT_MAX_SYMBOLS])
+static void mark_dims(const zt_prog *program, int rank, const int64_t *dim, bool used[ZT_MAX_SYMBOLS])
 {
-    for (int i = 0; i < n; i++) mark_dim(program, dim[i], used);
+    for (int i = 0; i < rank; i++) mark_dim(program, dim[i], used);
 }
 
 static void mark_attrs(const zt_prog *program, const zt_step *step, bool used[ZT_MAX_SYMBOLS])
@@ -73,12 +73,13 @@ static void mark_attrs(const zt_prog *program, const zt_step *step, bool used[ZT
 static void mark_used(const zt_prog *program, bool used[ZT_MAX_SYMBOLS])
 {
     memset(used, 0, ZT_MAX_SYMBOLS * sizeof *used);
-    for (int v = 0; v < program->values.n; v++) {
-        const zt_value *value = zt_prog_value(program, v);
+    for (int value_id = 0; value_id < program->values.count; value_id++) {
+        const zt_value *value = zt_prog_value(program, value_id);
         if (value->kind != ZT_VALUE_OP) mark_dims(program, value->type.rank, value->type.dim, used);
     }
-    for (int s = 0; s < program->steps.n; s++)
-        if (((const zt_made *)program->steps.at)[s].symbolic) mark_attrs(program, zt_prog_step(program, s), used);
+    for (int step_index = 0; step_index < program->steps.count; step_index++)
+        if (((const zt_made *)program->steps.items)[step_index].symbolic)
+            mark_attrs(program, zt_prog_step(program, step_index), used);
 }
 
 static bool is_used(const zt_prog *program, const char *symbol, const bool used[ZT_MAX_SYMBOLS])
@@ -103,13 +104,13 @@ zt_status zt_given_check(const zt_prog *program)
 zt_status zt_given_put(const zt_prog *program, zt_str *out)
 {
     bool used[ZT_MAX_SYMBOLS];
-    int n = 0;
+    int put_count = 0;
     zt_status status = ZT_OK;
     if (!program->n_given) return ZT_OK;
     mark_used(program, used);
     for (int i = 0; i < program->n_given && !status; i++)
         if (is_used(program, program->given[i].symbol, used))
-            status = zt_str_printf(out, "%s %s=%" PRId64, n++ ? "" : "bind ", program->given[i].symbol,
+            status = zt_str_printf(out, "%s %s=%" PRId64, put_count++ ? "" : "bind ", program->given[i].symbol,
                               program->given[i].value);
-    return status || !n ? status : zt_str_putc(out, '\n');
+    return status || !put_count ? status : zt_str_putc(out, '\n');
 }

@@ -12,74 +12,75 @@
 enum { DIMS = 4, STEPS_AT = 1 + DIMS, ATTRS_AT = STEPS_AT + DIMS * ZT_POINTWISE_INS };
 
 /* Parsed and typed; false where a value or an op is none of the shader's. */
-static bool understand(const void *attrs, const zt_type *const input_types[], zt_pointwise_chain *p,
+static bool parse_chain(const void *attrs, const zt_type *const input_types[], zt_pointwise_chain *chain,
                        zt_type value[ZT_POINTWISE_VALUES], zt_type *whole)
 {
-    const zt_pointwise_attrs *a = attrs;
-    if (zt_pointwise_parse(NULL, a->chain, p) || zt_pointwise_types(NULL, p, input_types, value, whole))
+    const zt_pointwise_attrs *pointwise = attrs;
+    if (zt_pointwise_parse(NULL, pointwise->chain, chain) || zt_pointwise_types(NULL, chain, input_types, value, whole))
         return false;
     zt_dtype dtype = value[ZT_POINTWISE_INS].dtype;
     bool good = zt_vk_is_float(dtype);
     for (int k = 0; k < ZT_POINTWISE_INS && good; k++) good = !input_types[k] || input_types[k]->dtype == dtype;
-    for (int i = 0; i < p->n_ops && good; i++)
+    for (int i = 0; i < chain->n_ops && good; i++)
         good = value[ZT_POINTWISE_INS + i].dtype == dtype &&
-               zt_vk_function(p->op[i].op, p->op[i].attrs, NULL) >= 0;
-    return good && zt_vk_walk_of(input_types, ZT_POINTWISE_INS, whole).n <= DIMS;
+               zt_vk_function(chain->op[i].op, chain->op[i].attrs, NULL) >= 0;
+    return good && zt_vk_strides_of(input_types, ZT_POINTWISE_INS, whole).axis_count <= DIMS;
 }
 
 static bool chain_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                       const zt_type out[])
 {
-    zt_pointwise_chain p;
+    zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;
     (void)engine, (void)out;
-    return understand(attrs, input_types, &p, value, &whole);
+    return parse_chain(attrs, input_types, &chain, value, &whole);
 }
 
 static void set_shapes(zt_vk_call *call, const zt_type *whole, uint32_t *table)
 {
-    zt_vk_walk w = zt_vk_walk_of(call->in, ZT_POINTWISE_INS, whole);
+    zt_vk_strides strides = zt_vk_strides_of(call->in, ZT_POINTWISE_INS, whole);
     table[0] = (uint32_t)zt_type_count(whole);
-    for (int d = 0; d < DIMS; d++) table[DIMS - d] = d < w.n ? w.dim[d] : 1;
+    for (int axis = 0; axis < DIMS; axis++) table[DIMS - axis] = axis < strides.axis_count ? strides.dims[axis] : 1;
     for (int k = 0; k < ZT_POINTWISE_INS; k++) {
         if (!call->in[k]) continue;
         zt_type same = *call->in[k];
         same.dtype = whole->dtype;
         call->spec[0] |= 1u << k;
         if (zt_type_equal(&same, whole)) call->spec[1] |= 1u << k;
-        for (int d = 0; d < DIMS && d < w.n; d++)
-            table[STEPS_AT + DIMS * k + DIMS - 1 - d] = w.step[k][d];
+        for (int axis = 0; axis < DIMS && axis < strides.axis_count; axis++)
+            table[STEPS_AT + DIMS * k + DIMS - 1 - axis] = strides.steps[k][axis];
     }
 }
 
-static uint32_t float_bits(double x)
+static uint32_t float_bits(double number)
 {
-    float f = (float)x;
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
+    float single = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    return bits;
 }
 
 static zt_status set_chain(zt_vk_engine *engine, zt_vk_call *call)
 {
-    zt_pointwise_chain p;
+    zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;
-    if (!understand(call->attrs, call->in, &p, value, &whole))
+    if (!parse_chain(call->attrs, call->in, &chain, value, &whole))
         return zt_fail(engine->base.ctx, ZT_EBUG, "op pointwise: vulkan has no kernel for it");
-    call->table_words = ATTRS_AT + 2 * (size_t)p.n_ops;
+    call->table_words = ATTRS_AT + 2 * (size_t)chain.n_ops;
     call->table = zt_calloc(engine->base.ctx, call->table_words, sizeof *call->table);
     if (!call->table) return ZT_ENOMEM;
     call->shader = ZT_VK_SHADER_pointwise;
     set_shapes(call, &whole, call->table);
-    for (int i = 0; i < p.n_ops; i++) {
-        const zt_pointwise_op *o = &p.op[i];
+    for (int i = 0; i < chain.n_ops; i++) {
+        const zt_pointwise_op *chain_op = &chain.op[i];
         double attr[2];
-        int f = zt_vk_function(o->op, o->attrs, attr);
-        call->body[call->n_body++] = ZT_VK_BODY(f, o->in[0], o->in[1] < 0 ? o->in[0] : o->in[1]);
+        int function = zt_vk_function(chain_op->op, chain_op->attrs, attr);
+        call->body[call->n_body++] =
+            ZT_VK_BODY(function, chain_op->in[0], chain_op->in[1] < 0 ? chain_op->in[0] : chain_op->in[1]);
         for (int k = 0; k < 2; k++) call->table[ATTRS_AT + 2 * i + k] = float_bits(attr[k]);
     }
-    for (int k = 0; k < p.n_out; k++)
-        if (call->wanted[k]) call->body[p.out[k] - ZT_POINTWISE_INS] |= ZT_VK_BODY_OUT((uint32_t)k);
+    for (int k = 0; k < chain.n_out; k++)
+        if (call->wanted[k]) call->body[chain.out[k] - ZT_POINTWISE_INS] |= ZT_VK_BODY_OUT((uint32_t)k);
     zt_vk_spread(engine, call, zt_type_count(&whole), 64);
     return ZT_OK;
 }

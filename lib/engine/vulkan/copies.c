@@ -8,7 +8,7 @@
 
 enum { STAGING = 4 << 20 };
 
-static zt_status begin(zt_vk_engine *engine)
+static zt_status begin_copy(zt_vk_engine *engine)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
@@ -16,20 +16,20 @@ static zt_status begin(zt_vk_engine *engine)
                        "BeginCommandBuffer");
 }
 
-static zt_status finish(zt_vk_engine *engine)
+static zt_status submit_copy(zt_vk_engine *engine)
 {
     zt_status status = zt_vk_check(engine->base.ctx, engine->vk.EndCommandBuffer(engine->transfer), "EndCommandBuffer");
     return status ? status : zt_vk_submit(engine, engine->transfer);
 }
 
-static zt_status copy(zt_vk_engine *engine, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at,
-                      size_t n)
+static zt_status copy_buffer(zt_vk_engine *engine, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at,
+                      size_t byte_count)
 {
-    const VkBufferCopy region = {from_at, to_at, n};
-    zt_status status = begin(engine);
+    const VkBufferCopy region = {from_at, to_at, byte_count};
+    zt_status status = begin_copy(engine);
     if (status) return status;
     engine->vk.CmdCopyBuffer(engine->transfer, from, to, 1, &region);
-    return finish(engine);
+    return submit_copy(engine);
 }
 
 static zt_status want_staging(zt_vk_engine *engine)
@@ -43,37 +43,37 @@ static zt_status at_rest(zt_vk_engine *engine, const zt_vk_mem *memory)
     return memory->used > engine->done ? zt_vk_sync(&engine->base) : ZT_OK;
 }
 
-zt_status zt_vk_write(zt_vk_engine *engine, const zt_vk_mem *to, size_t at, const void *src, size_t n)
+zt_status zt_vk_write(zt_vk_engine *engine, const zt_vk_mem *to, size_t offset, const void *source, size_t byte_count)
 {
     zt_status status = at_rest(engine, to);
     if (!status && to->map) {
-        if (n) memcpy(to->map + at, src, n);
+        if (byte_count) memcpy(to->map + offset, source, byte_count);
         return ZT_OK;
     }
     if (!status) status = want_staging(engine);
-    for (size_t done = 0; done < n && !status;) {
-        size_t part = n - done < STAGING ? n - done : STAGING;
-        memcpy(engine->staging.map, (const char *)src + done, part);
-        status = copy(engine, engine->staging.buffer, 0, to->buffer, at + done, part);
+    for (size_t done = 0; done < byte_count && !status;) {
+        size_t part = byte_count - done < STAGING ? byte_count - done : STAGING;
+        memcpy(engine->staging.map, (const char *)source + done, part);
+        status = copy_buffer(engine, engine->staging.buffer, 0, to->buffer, offset + done, part);
         done += part;
     }
     return status;
 }
 
-zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t at, void *dst, size_t n)
+zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t offset, void *destination, size_t byte_count)
 {
     zt_status status = zt_vk_sync(&engine->base);
     if (status) return status;
     engine->report.downloads++;
     if (from->map) {
-        if (n) memcpy(dst, from->map + at, n);
+        if (byte_count) memcpy(destination, from->map + offset, byte_count);
         return ZT_OK;
     }
     status = want_staging(engine);
-    for (size_t done = 0; done < n && !status;) {
-        size_t part = n - done < STAGING ? n - done : STAGING;
-        status = copy(engine, from->buffer, at + done, engine->staging.buffer, 0, part);
-        if (!status) memcpy((char *)dst + done, engine->staging.map, part);
+    for (size_t done = 0; done < byte_count && !status;) {
+        size_t part = byte_count - done < STAGING ? byte_count - done : STAGING;
+        status = copy_buffer(engine, from->buffer, offset + done, engine->staging.buffer, 0, part);
+        if (!status) memcpy((char *)destination + done, engine->staging.map, part);
         done += part;
     }
     return status;
@@ -86,8 +86,8 @@ zt_status zt_vk_clear(zt_vk_engine *engine, const zt_vk_mem *memory)
         memset(memory->map, 0, memory->bytes);
         return ZT_OK;
     }
-    if (!status) status = begin(engine);
+    if (!status) status = begin_copy(engine);
     if (status) return status;
     engine->vk.CmdFillBuffer(engine->transfer, memory->buffer, 0, VK_WHOLE_SIZE, 0);
-    return finish(engine);
+    return submit_copy(engine);
 }

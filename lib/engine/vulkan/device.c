@@ -11,34 +11,34 @@ static zt_status read_limits(zt_vk_engine *engine)
 {
     VkPhysicalDeviceSubgroupProperties sub = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
-    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                      .pNext = &sub};
-    engine->vk.GetPhysicalDeviceProperties2(engine->adapter, &p);
-    const VkPhysicalDeviceLimits *l = &p.properties.limits;
-    memcpy(engine->name, p.properties.deviceName, sizeof engine->name);
+    engine->vk.GetPhysicalDeviceProperties2(engine->adapter, &properties);
+    const VkPhysicalDeviceLimits *limits = &properties.properties.limits;
+    memcpy(engine->name, properties.properties.deviceName, sizeof engine->name);
     engine->name[sizeof engine->name - 1] = 0;
-    engine->vendor = p.properties.vendorID;
-    engine->model = p.properties.deviceID;
-    memcpy(engine->cache_uuid, p.properties.pipelineCacheUUID, sizeof engine->cache_uuid);
-    engine->shared_bytes = l->maxComputeSharedMemorySize;
-    memcpy(engine->groups, l->maxComputeWorkGroupCount, sizeof engine->groups);
+    engine->vendor = properties.properties.vendorID;
+    engine->model = properties.properties.deviceID;
+    memcpy(engine->cache_uuid, properties.properties.pipelineCacheUUID, sizeof engine->cache_uuid);
+    engine->shared_bytes = limits->maxComputeSharedMemorySize;
+    memcpy(engine->groups, limits->maxComputeWorkGroupCount, sizeof engine->groups);
     if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
         sub.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT)
         engine->lanes = sub.subgroupSize;
-    engine->tick = l->timestampComputeAndGraphics ? (double)l->timestampPeriod * 1e-9 : 0;
-    if (p.properties.apiVersion < VK_API_VERSION_1_2)
+    engine->tick = limits->timestampComputeAndGraphics ? (double)limits->timestampPeriod * 1e-9 : 0;
+    if (properties.properties.apiVersion < VK_API_VERSION_1_2)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2",
-                       engine->name, VK_API_VERSION_MAJOR(p.properties.apiVersion),
-                       VK_API_VERSION_MINOR(p.properties.apiVersion));
+                       engine->name, VK_API_VERSION_MAJOR(properties.properties.apiVersion),
+                       VK_API_VERSION_MINOR(properties.properties.apiVersion));
     return ZT_OK;
 }
 
 static zt_status pick_family(zt_vk_engine *engine)
 {
     VkQueueFamilyProperties family[MAX_FAMILIES];
-    uint32_t n = MAX_FAMILIES;
-    engine->vk.GetPhysicalDeviceQueueFamilyProperties(engine->adapter, &n, family);
-    for (uint32_t i = 0; i < n; i++)
+    uint32_t family_count = MAX_FAMILIES;
+    engine->vk.GetPhysicalDeviceQueueFamilyProperties(engine->adapter, &family_count, family);
+    for (uint32_t i = 0; i < family_count; i++)
         if (family[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
             engine->family = i;
             if (family[i].timestampValidBits == 0) engine->tick = 0;
@@ -48,13 +48,13 @@ static zt_status pick_family(zt_vk_engine *engine)
 }
 
 /* The first memory type with all of `must`, of those with `wish` too if there is one. */
-static bool find_type(const VkPhysicalDeviceMemoryProperties *m, VkMemoryPropertyFlags must,
+static bool find_type(const VkPhysicalDeviceMemoryProperties *properties, VkMemoryPropertyFlags must,
                       VkMemoryPropertyFlags wish, uint32_t *type)
 {
     for (int pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < m->memoryTypeCount; i++) {
+        for (uint32_t i = 0; i < properties->memoryTypeCount; i++) {
             VkMemoryPropertyFlags want = pass == 0 ? must | wish : must;
-            if ((m->memoryTypes[i].propertyFlags & want) != want) continue;
+            if ((properties->memoryTypes[i].propertyFlags & want) != want) continue;
             *type = i;
             return true;
         }
@@ -65,12 +65,12 @@ static zt_status pick_memory(zt_vk_engine *engine)
 {
     const VkMemoryPropertyFlags seen =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    VkPhysicalDeviceMemoryProperties m;
-    engine->vk.GetPhysicalDeviceMemoryProperties(engine->adapter, &m);
-    for (uint32_t i = 0; i < m.memoryTypeCount; i++)
-        if ((m.memoryTypes[i].propertyFlags & seen) == seen) engine->seen_types |= UINT32_C(1) << i;
-    if (find_type(&m, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &engine->memory_type[ZT_VK_DEVICE_MEM]) &&
-        find_type(&m, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &engine->memory_type[ZT_VK_HOST_MEM]))
+    VkPhysicalDeviceMemoryProperties properties;
+    engine->vk.GetPhysicalDeviceMemoryProperties(engine->adapter, &properties);
+    for (uint32_t i = 0; i < properties.memoryTypeCount; i++)
+        if ((properties.memoryTypes[i].propertyFlags & seen) == seen) engine->seen_types |= UINT32_C(1) << i;
+    if (find_type(&properties, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &engine->memory_type[ZT_VK_DEVICE_MEM]) &&
+        find_type(&properties, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &engine->memory_type[ZT_VK_HOST_MEM]))
         return ZT_OK;
     return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no memory for us", engine->name);
 }
@@ -78,35 +78,35 @@ static zt_status pick_memory(zt_vk_engine *engine)
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* The features that are asked about and asked for, each in a struct of its own. */
-typedef struct features {
-    VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dots;
+typedef struct device_features {
+    VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dot_products;
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceFeatures2 v10;
-} features;
+} device_features;
 
 /* With `dots` only where the device knows that struct. */
-static void link_features(features *f, bool dots)
+static void link_features(device_features *features, bool dots)
 {
-    f->dots.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
-    f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    f->v12.pNext = dots ? &f->dots : NULL;
-    f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
-    f->v11.pNext = &f->v12;
-    f->v10.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    f->v10.pNext = &f->v11;
+    features->dot_products.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
+    features->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    features->v12.pNext = dots ? &features->dot_products : NULL;
+    features->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    features->v11.pNext = &features->v12;
+    features->v10.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    features->v10.pNext = &features->v11;
 }
 
 static bool has_extension(const zt_vk_engine *engine, const char *name)
 {
-    enum { MOST = 512 };
+    enum { MAX_EXTENSIONS = 512 };
     bool found = false;
-    uint32_t n = MOST;
-    VkExtensionProperties *all = zt_alloc_array(engine->base.ctx, MOST, sizeof *all);
-    VkResult result = all ? engine->vk.EnumerateDeviceExtensionProperties(engine->adapter, NULL, &n, all)
+    uint32_t extension_count = MAX_EXTENSIONS;
+    VkExtensionProperties *all = zt_alloc_array(engine->base.ctx, MAX_EXTENSIONS, sizeof *all);
+    VkResult result = all ? engine->vk.EnumerateDeviceExtensionProperties(engine->adapter, NULL, &extension_count, all)
                      : VK_ERROR_OUT_OF_HOST_MEMORY;
-    if (result != VK_SUCCESS && result != VK_INCOMPLETE) n = 0;
-    for (uint32_t i = 0; i < n && !found; i++) found = !strcmp(all[i].extensionName, name);
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE) extension_count = 0;
+    for (uint32_t i = 0; i < extension_count && !found; i++) found = !strcmp(all[i].extensionName, name);
     zt_free(engine->base.ctx, all);
     return found;
 }
@@ -114,12 +114,12 @@ static bool has_extension(const zt_vk_engine *engine, const char *name)
 static zt_status make_device(zt_vk_engine *engine)
 {
     static const char *const dot_product = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
-    features have = {0}, want = {0};
+    device_features have = {0}, want = {0};
     bool knows_dots = has_extension(engine, dot_product);
     if (zt_ctx_status(engine->base.ctx)) return zt_ctx_status(engine->base.ctx);
     link_features(&have, knows_dots);
     engine->vk.GetPhysicalDeviceFeatures2(engine->adapter, &have.v10);
-    engine->dots = knows_dots && have.dots.shaderIntegerDotProduct;
+    engine->dots = knows_dots && have.dot_products.shaderIntegerDotProduct;
     if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout ||
         !have.v11.storageBuffer16BitAccess || !have.v10.features.shaderInt16)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP,
@@ -127,7 +127,7 @@ static zt_status make_device(zt_vk_engine *engine)
                        "storage",
                        engine->name);
     link_features(&want, engine->dots);
-    want.dots.shaderIntegerDotProduct = engine->dots;
+    want.dot_products.shaderIntegerDotProduct = engine->dots;
     want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = VK_TRUE;
     want.v11.storageBuffer16BitAccess = want.v10.features.shaderInt16 = VK_TRUE;
     const float priority = 1;

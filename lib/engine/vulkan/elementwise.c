@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t bits(double x)
+static uint32_t float_bits(double number)
 {
-    float f = (float)x;
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
+    float single = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    return bits;
 }
 
 /* ---- one number ------------------------------------------------------------------------------ */
@@ -52,7 +52,7 @@ static int function_of(zt_op op, const void *attrs)
     return -1;
 }
 
-static bool floats(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
+static bool all_floats(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                     const zt_type out[])
 {
     (void)engine, (void)attrs;
@@ -71,14 +71,14 @@ static void take_attrs(int kind, const void *attrs, double value[2])
 static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
     int kind = function_of(op, call->attrs);
-    int64_t n = zt_type_count(call->out);
+    int64_t element_count = zt_type_count(call->out);
     call->shader = ZT_VK_SHADER_unary;
     call->spec[0] = (uint32_t)kind;
-    call->word[0] = (uint32_t)n;
+    call->word[0] = (uint32_t)element_count;
     double value[2];
     take_attrs(kind, call->attrs, value);
-    for (int i = 0; i < 2; i++) call->word[1 + i] = bits(value[i]);
-    zt_vk_spread(engine, call, n, 64);
+    for (int i = 0; i < 2; i++) call->word[1 + i] = float_bits(value[i]);
+    zt_vk_spread(engine, call, element_count, 64);
     return ZT_OK;
 }
 
@@ -113,55 +113,55 @@ static int pair_of(zt_op op, const void *attrs)
 }
 
 /* Elements from one index to the next of dimension d of y in operand t, 0 where it is repeated. */
-static uint32_t step_of(const zt_type *type, const zt_type *y, int d)
+static uint32_t step_of(const zt_type *type, const zt_type *whole, int axis)
 {
-    int at = d - (y->rank - type->rank);
-    if (at < 0 || type->dim[at] == 1) return 0;
+    int own_axis = axis - (whole->rank - type->rank);
+    if (own_axis < 0 || type->dim[own_axis] == 1) return 0;
     uint32_t step = 1;
-    for (int k = at + 1; k < type->rank; k++) step *= (uint32_t)type->dim[k];
+    for (int k = own_axis + 1; k < type->rank; k++) step *= (uint32_t)type->dim[k];
     return step;
 }
 
-zt_vk_walk zt_vk_walk_of(const zt_type *const input_types[], int n, const zt_type *y)
+zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int operand_count, const zt_type *whole)
 {
-    zt_vk_walk w = {0};
-    for (int d = y->rank - 1; d >= 0; d--) {
-        uint32_t size = (uint32_t)y->dim[d], step[ZT_MAX_IN] = {0};
-        bool merge = w.n > 0;
+    zt_vk_strides strides = {0};
+    for (int axis = whole->rank - 1; axis >= 0; axis--) {
+        uint32_t size = (uint32_t)whole->dim[axis], step[ZT_MAX_IN] = {0};
+        bool merge = strides.axis_count > 0;
         if (size == 1) continue;
-        for (int k = 0; k < n; k++) {
-            if (input_types[k]) step[k] = step_of(input_types[k], y, d);
-            merge = merge && step[k] == w.step[k][w.n - 1] * w.dim[w.n - 1];
+        for (int k = 0; k < operand_count; k++) {
+            if (input_types[k]) step[k] = step_of(input_types[k], whole, axis);
+            merge = merge && step[k] == strides.steps[k][strides.axis_count - 1] * strides.dims[strides.axis_count - 1];
         }
-        for (int k = 0; k < n && !merge; k++) w.step[k][w.n] = step[k];
+        for (int k = 0; k < operand_count && !merge; k++) strides.steps[k][strides.axis_count] = step[k];
         if (merge)
-            w.dim[w.n - 1] *= size;
+            strides.dims[strides.axis_count - 1] *= size;
         else
-            w.dim[w.n++] = size;
+            strides.dims[strides.axis_count++] = size;
     }
-    return w;
+    return strides;
 }
 
 static bool binary_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                        const zt_type out[])
 {
-    return floats(engine, attrs, input_types, out) && input_types[1]->dtype == input_types[0]->dtype &&
-           zt_vk_walk_of(input_types, 2, &out[0]).n <= 4;
+    return all_floats(engine, attrs, input_types, out) && input_types[1]->dtype == input_types[0]->dtype &&
+           zt_vk_strides_of(input_types, 2, &out[0]).axis_count <= 4;
 }
 
 static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
-    zt_vk_walk w = zt_vk_walk_of(call->in, 2, call->out);
-    int64_t n = zt_type_count(call->out);
+    zt_vk_strides strides = zt_vk_strides_of(call->in, 2, call->out);
+    int64_t element_count = zt_type_count(call->out);
     call->shader = ZT_VK_SHADER_binary;
     call->spec[0] = (uint32_t)pair_of(op, call->attrs);
-    call->word[0] = (uint32_t)n;
-    for (int d = 0; d < 4; d++) {
-        call->word[4 - d] = d < w.n ? w.dim[d] : 1;
-        call->word[8 - d] = d < w.n ? w.step[0][d] : 0;
-        call->word[12 - d] = d < w.n ? w.step[1][d] : 0;
+    call->word[0] = (uint32_t)element_count;
+    for (int axis = 0; axis < 4; axis++) {
+        call->word[4 - axis] = axis < strides.axis_count ? strides.dims[axis] : 1;
+        call->word[8 - axis] = axis < strides.axis_count ? strides.steps[0][axis] : 0;
+        call->word[12 - axis] = axis < strides.axis_count ? strides.steps[1][axis] : 0;
     }
-    zt_vk_spread(engine, call, n, 64);
+    zt_vk_spread(engine, call, element_count, 64);
     return ZT_OK;
 }
 
@@ -177,25 +177,25 @@ BINARIES(BINARY)
 
 int zt_vk_function(zt_op op, const void *attrs, double at[2])
 {
-    int f = function_of(op, attrs), pair = pair_of(op, attrs);
+    int function = function_of(op, attrs), pair = pair_of(op, attrs);
     if (at) at[0] = at[1] = 0;
-    if (f >= 0 && at) take_attrs(f, attrs, at);
-    return f >= 0 ? f : pair >= 0 ? ZT_VK_PAIRS + pair : -1;
+    if (function >= 0 && at) take_attrs(function, attrs, at);
+    return function >= 0 ? function : pair >= 0 ? ZT_VK_PAIRS + pair : -1;
 }
 
-bool zt_vk_function_name(int f, char *name, size_t bytes)
+bool zt_vk_function_name(int function, char *name, size_t bytes)
 {
-    int pair = f - ZT_VK_PAIRS;
-    const bool one = f < (int)(sizeof functions / sizeof functions[0]);
+    int pair = function - ZT_VK_PAIRS;
+    const bool one = function < (int)(sizeof functions / sizeof functions[0]);
     if (!one && (pair < 0 || pair >= (int)(sizeof pairs / sizeof pairs[0]))) return false;
-    const char *form = one ? functions[f].form : pairs[pair].form;
-    snprintf(name, bytes, "f_%s%s%s", zt_op_info(one ? functions[f].op : pairs[pair].op)->name,
+    const char *form = one ? functions[function].form : pairs[pair].form;
+    snprintf(name, bytes, "f_%s%s%s", zt_op_info(one ? functions[function].op : pairs[pair].op)->name,
              form ? "_" : "", form ? form : "");
     return true;
 }
 
 const zt_vk_kernel zt_vk_elementwise[] = {
-#define X(NAME) {.op = ZT_OP_##NAME, .has = floats, .set = set_##NAME},
+#define X(NAME) {.op = ZT_OP_##NAME, .has = all_floats, .set = set_##NAME},
     UNARIES(X)
 #undef X
 #define X(NAME) {.op = ZT_OP_##NAME, .has = binary_has, .set = set_##NAME},

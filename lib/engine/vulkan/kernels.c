@@ -10,8 +10,8 @@ const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void 
     const zt_opinfo *info = zt_op_info(op);
     if (!attrs) attrs = info->defaults;
     if (!zt_vk_small(input_types, info->n_in, out)) return NULL;
-    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
-        for (const zt_vk_kernel *k = families[f]; k->set; k++)
+    for (size_t family = 0; family < sizeof families / sizeof families[0]; family++)
+        for (const zt_vk_kernel *k = families[family]; k->set; k++)
             if (k->op == op && k->has(engine, attrs, input_types, out)) return k;
     return NULL;
 }
@@ -35,9 +35,9 @@ uint32_t zt_vk_width(const zt_vk_engine *engine)
     return engine->lanes ? width : 64;
 }
 
-void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each)
+void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t item_count, int64_t items_each)
 {
-    int64_t groups = (n + each - 1) / each, most = engine->groups[0];
+    int64_t groups = (item_count + items_each - 1) / items_each, most = engine->groups[0];
     int64_t down = (groups + most - 1) / most;
     call->groups[0] = (uint32_t)(down > 1 ? most : groups);
     call->groups[1] = (uint32_t)down;

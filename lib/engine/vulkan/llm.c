@@ -29,7 +29,7 @@ static uint32_t codes_a_row(const zt_vk_engine *engine, const zt_vk_call *call)
 
 static void linear_codes(const zt_vk_engine *engine, zt_vk_call *call)
 {
-    int64_t n = call->in[0]->dim[0], K = call->in[0]->dim[1], blocks = n * K / 32;
+    int64_t tokens = call->in[0]->dim[0], K = call->in[0]->dim[1], blocks = tokens * K / 32;
     uint32_t each = codes_a_row(engine, call);
     if (!each) return;
     call->shader = ZT_VK_SHADER_codes;
@@ -45,21 +45,21 @@ static uint32_t rows_each(int64_t n) { return n >= 8 ? 8 : n >= 4 ? 4 : 1; }
 
 static zt_status set_linear(zt_vk_engine *engine, zt_vk_call *call)
 {
-    int64_t n = call->in[0]->dim[0], K = call->in[0]->dim[1], M = call->in[1]->dim[0];
+    int64_t tokens = call->in[0]->dim[0], K = call->in[0]->dim[1], M = call->in[1]->dim[0];
     uint32_t codes = codes_a_row(engine, call);
     const char *act = ((const zt_linear_attrs *)call->attrs)->act.s;
     bool brain = call->in[1]->dtype == ZT_BF16 && strcmp(act, "f32");
     call->shader = codes ? ZT_VK_SHADER_linear8 : ZT_VK_SHADER_linear;
     call->spec[0] = (uint32_t)call->packed;
-    call->spec[1] = rows_each(n);
+    call->spec[1] = rows_each(tokens);
     call->spec[2] = codes ? codes : brain;
     call->spec[3] = call->plain;
-    call->word[0] = (uint32_t)n;
+    call->word[0] = (uint32_t)tokens;
     call->word[1] = (uint32_t)K;
     call->word[2] = (uint32_t)M;
     call->word[3] = call->in[2] ? zt_vk_floats(call->in[2]->dtype) : 0;
     call->groups[0] = (uint32_t)((M + 31) / 32);
-    call->groups[1] = (uint32_t)((n + call->spec[1] - 1) / call->spec[1]);
+    call->groups[1] = (uint32_t)((tokens + call->spec[1] - 1) / call->spec[1]);
     call->groups[2] = 1;
     return ZT_OK;
 }
@@ -99,9 +99,9 @@ static double quarters_of(const zt_rope_attrs *attrs, int64_t i, int64_t dims)
     return zt_rope_scale(attrs, i) * pow(attrs->theta, -2 * (double)i / (double)dims) / M_PI_2;
 }
 
-static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *x)
+static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *rows)
 {
-    return attrs->head ? attrs->head : attrs->dims ? attrs->dims : x->dim[x->rank - 1];
+    return attrs->head ? attrs->head : attrs->dims ? attrs->dims : rows->dim[rows->rank - 1];
 }
 
 /* Whole turns a position may be left out, but not before a division: with divisors, which are known
@@ -109,11 +109,11 @@ static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *x)
 static bool rope_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                      const zt_type out[])
 {
-    const zt_rope_attrs *a = attrs;
-    int64_t dims = a->dims ? a->dims : rope_head(a, input_types[0]);
+    const zt_rope_attrs *rope = attrs;
+    int64_t dims = rope->dims ? rope->dims : rope_head(rope, input_types[0]);
     (void)out;
     for (int64_t i = 0; input_types[2] && i < dims / 2; i++) {
-        double quarters = quarters_of(a, i, dims);
+        double quarters = quarters_of(rope, i, dims);
         if (!(quarters >= 0 && quarters < 4)) return false;
     }
     return zt_vk_is_float(input_types[0]->dtype) && input_types[0]->dim[0] <= engine->groups[1];
@@ -122,9 +122,9 @@ static bool rope_has(const zt_vk_engine *engine, const void *attrs, const zt_typ
 static zt_status set_rope(zt_vk_engine *engine, zt_vk_call *call)
 {
     const zt_rope_attrs *attrs = call->attrs;
-    const zt_type *x = call->in[0];
-    int64_t rows = x->dim[0], cols = rows ? zt_type_count(x) / rows : 0;
-    int64_t head = rope_head(attrs, x), dims = attrs->dims ? attrs->dims : head;
+    const zt_type *rotated = call->in[0];
+    int64_t rows = rotated->dim[0], cols = rows ? zt_type_count(rotated) / rows : 0;
+    int64_t head = rope_head(attrs, rotated), dims = attrs->dims ? attrs->dims : head;
     float amplitude = (float)attrs->amplitude;
     call->shader = ZT_VK_SHADER_rope;
     call->word[0] = (uint32_t)cols;
@@ -151,13 +151,13 @@ static zt_status set_rope(zt_vk_engine *engine, zt_vk_call *call)
 /* ---- the cache ------------------------------------------------------------------------------- */
 
 /* ctx, S, B, block from word `at` on (lib/ops/row.h: zt_slots_make). */
-static void set_slots(zt_vk_call *call, int at, const zt_type *cache, const zt_type *table)
+static void set_slots(zt_vk_call *call, int word, const zt_type *cache, const zt_type *table)
 {
     int64_t ctx = cache->dim[0], S = table ? table->dim[0] : 1, B = table ? table->dim[1] : 1;
-    call->word[at] = (uint32_t)ctx;
-    call->word[at + 1] = (uint32_t)S;
-    call->word[at + 2] = (uint32_t)B;
-    call->word[at + 3] = (uint32_t)(B ? ctx / B : 0);
+    call->word[word] = (uint32_t)ctx;
+    call->word[word + 1] = (uint32_t)S;
+    call->word[word + 2] = (uint32_t)B;
+    call->word[word + 3] = (uint32_t)(B ? ctx / B : 0);
 }
 
 static bool kv_put_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
@@ -187,9 +187,9 @@ enum { MOST_HEAD = 512 }; /* MOST_D of shaders/attention.comp */
 static bool attention_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                           const zt_type out[])
 {
-    const zt_attention_attrs *a = attrs;
+    const zt_attention_attrs *attention = attrs;
     (void)out;
-    return a->head <= MOST_HEAD && input_types[0]->dim[0] <= engine->groups[1] && input_types[0]->dtype == ZT_F32;
+    return attention->head <= MOST_HEAD && input_types[0]->dim[0] <= engine->groups[1] && input_types[0]->dtype == ZT_F32;
 }
 
 static zt_status set_attention(zt_vk_engine *engine, zt_vk_call *call)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct {
-    VkResult r;
+    VkResult result;
     const char *what;
 } words[] = {
     {VK_NOT_READY, "not ready"},
@@ -23,13 +23,13 @@ zt_status zt_vk_check(zt_ctx *ctx, VkResult result, const char *call)
     if (result == VK_SUCCESS) return ZT_OK;
     bool memory = result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i].r == result)
+        if (words[i].result == result)
             return zt_fail(ctx, memory ? ZT_ENOMEM : ZT_ESYS, "vulkan: vk%s: %s", call,
                            words[i].what);
     return zt_fail(ctx, ZT_ESYS, "vulkan: vk%s: error %d", call, (int)result);
 }
 
-static zt_status missing(zt_ctx *ctx, const char *what)
+static zt_status fail_missing(zt_ctx *ctx, const char *what)
 {
     return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: %s", what);
 }
@@ -37,10 +37,10 @@ static zt_status missing(zt_ctx *ctx, const char *what)
 /* POSIX lets a function's address come through a pointer to an object (dlsym). */
 static PFN_vkGetInstanceProcAddr entry_of(void *library)
 {
-    PFN_vkGetInstanceProcAddr f;
-    void *p = dlsym(library, "vkGetInstanceProcAddr");
-    memcpy(&f, &p, sizeof f);
-    return f;
+    PFN_vkGetInstanceProcAddr entry;
+    void *symbol = dlsym(library, "vkGetInstanceProcAddr");
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry;
 }
 
 static zt_status make_instance(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
@@ -53,9 +53,9 @@ static zt_status make_instance(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance
     uint32_t version = 0;
     if (!api->EnumerateInstanceVersion || api->EnumerateInstanceVersion(&version) ||
         version < VK_API_VERSION_1_2)
-        return missing(ctx, "the loader is older than Vulkan 1.2");
+        return fail_missing(ctx, "the loader is older than Vulkan 1.2");
     VkResult result = api->CreateInstance(&info, NULL, instance);
-    return result ? missing(ctx, "the loader finds no driver") : ZT_OK;
+    return result ? fail_missing(ctx, "the loader finds no driver") : ZT_OK;
 }
 
 zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
@@ -67,7 +67,7 @@ zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
                        why ? why : "libvulkan.so.1");
     }
     api->get = entry_of(api->library);
-    if (!api->get) return missing(ctx, "libvulkan.so.1 is no Vulkan loader");
+    if (!api->get) return fail_missing(ctx, "libvulkan.so.1 is no Vulkan loader");
 #define X(f) api->f = (PFN_vk##f)api->get(NULL, "vk" #f);
     ZT_VK_GLOBAL(X)
 #undef X
@@ -79,7 +79,7 @@ zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
     whole = whole && api->f;
     ZT_VK_INSTANCE(X)
 #undef X
-    return whole ? ZT_OK : missing(ctx, "the loader lacks functions of Vulkan 1.2");
+    return whole ? ZT_OK : fail_missing(ctx, "the loader lacks functions of Vulkan 1.2");
 }
 
 void zt_vk_unload(zt_vk_api *api, VkInstance instance)

@@ -11,7 +11,7 @@ enum { SMALLEST = 4096 };
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-static void held(zt_vk_engine *engine, size_t more, size_t less)
+static void count_held(zt_vk_engine *engine, size_t more, size_t less)
 {
     engine->report.held += more - less;
     engine->report.allocated += more;
@@ -21,22 +21,22 @@ static void held(zt_vk_engine *engine, size_t more, size_t less)
 /* The class whose buffers hold so many bytes, or -1: too large for the pool. */
 static int class_of(size_t bytes)
 {
-    int c = 0;
-    while (c < ZT_VK_CLASSES && (size_t)SMALLEST << c < bytes) c++;
-    return c < ZT_VK_CLASSES ? c : -1;
+    int size_class = 0;
+    while (size_class < ZT_VK_CLASSES && (size_t)SMALLEST << size_class < bytes) size_class++;
+    return size_class < ZT_VK_CLASSES ? size_class : -1;
 }
 
-static bool busy(const zt_vk_engine *engine, const zt_vk_mem *memory) { return memory->used > engine->done; }
+static bool is_busy(const zt_vk_engine *engine, const zt_vk_mem *memory) { return memory->used > engine->done; }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static void destroy(zt_vk_engine *engine, zt_vk_mem *memory)
+static void destroy_memory(zt_vk_engine *engine, zt_vk_mem *memory)
 {
     if (memory->buffer) engine->vk.DestroyBuffer(engine->device, memory->buffer, NULL);
     if (memory->memory) {
         engine->vk.FreeMemory(engine->device, memory->memory, NULL);
         zt_mem_release(engine->base.ctx, memory->bytes);
-        held(engine, 0, memory->bytes);
+        count_held(engine, 0, memory->bytes);
     }
     memset(memory, 0, sizeof *memory);
 }
@@ -57,8 +57,8 @@ static uint32_t type_for(const zt_vk_engine *engine, zt_vk_kind kind, uint32_t a
 {
     uint32_t want = engine->memory_type[kind];
     for (uint32_t i = 0; i < 32; i++) {
-        uint32_t t = (want + i) % 32;
-        if (allowed >> t & 1) return t;
+        uint32_t type = (want + i) % 32;
+        if (allowed >> type & 1) return type;
     }
     return want;
 }
@@ -69,12 +69,12 @@ static bool give_up_pool(zt_vk_engine *engine)
     if (engine->report.pooled == 0 && engine->pool.n_graves == 0) return false;
     zt_vk_sync(&engine->base);
     for (int k = 0; k < ZT_VK_KINDS; k++)
-        for (int c = 0; c < ZT_VK_CLASSES; c++)
-            while (engine->pool.n[k][c] > 0) {
-                zt_vk_mem *memory = &engine->pool.free[k][c][--engine->pool.n[k][c]];
+        for (int size_class = 0; size_class < ZT_VK_CLASSES; size_class++)
+            while (engine->pool.n[k][size_class] > 0) {
+                zt_vk_mem *memory = &engine->pool.free[k][size_class][--engine->pool.n[k][size_class]];
                 engine->report.pooled--;
                 engine->report.pooled_bytes -= memory->bytes;
-                destroy(engine, memory);
+                destroy_memory(engine, memory);
             }
     return true;
 }
@@ -82,8 +82,8 @@ static bool give_up_pool(zt_vk_engine *engine)
 /* Room for it under the context's limit, if need be by giving up what waits. */
 static void make_room(zt_vk_engine *engine, size_t bytes)
 {
-    zt_mem m = zt_mem_get(engine->base.ctx);
-    if (m.limit && (m.held > m.limit || bytes > m.limit - m.held)) give_up_pool(engine);
+    zt_mem usage = zt_mem_get(engine->base.ctx);
+    if (usage.limit && (usage.held > usage.limit || bytes > usage.limit - usage.held)) give_up_pool(engine);
 }
 
 /* `seen`: the host sees it, by the type that it is really of. */
@@ -109,13 +109,13 @@ static zt_status give_memory(zt_vk_engine *engine, zt_vk_kind kind, zt_vk_mem *m
         return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held",
                        engine->name, memory->bytes, engine->report.held);
     }
-    held(engine, memory->bytes, 0);
+    count_held(engine, memory->bytes, 0);
     *seen = engine->seen_types >> type & 1;
     result = engine->vk.BindBufferMemory(engine->device, memory->buffer, memory->memory, 0);
     return zt_vk_check(engine->base.ctx, result, "BindBufferMemory");
 }
 
-static zt_status create(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk_mem *memory)
+static zt_status create_memory(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk_mem *memory)
 {
     memset(memory, 0, sizeof *memory);
     memory->bytes = bytes;
@@ -126,30 +126,30 @@ static zt_status create(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_
     if (!status && kind == ZT_VK_HOST_MEM && !seen)
         status = zt_fail(engine->base.ctx, ZT_ENOTSUP, "vulkan: %s shares no memory with the host", engine->name);
     if (!status && seen) {
-        void *p = NULL;
-        VkResult result = engine->vk.MapMemory(engine->device, memory->memory, 0, VK_WHOLE_SIZE, 0, &p);
+        void *mapped = NULL;
+        VkResult result = engine->vk.MapMemory(engine->device, memory->memory, 0, VK_WHOLE_SIZE, 0, &mapped);
         status = zt_vk_check(engine->base.ctx, result, "MapMemory");
-        memory->map = p;
+        memory->map = mapped;
     }
     const VkBufferDeviceAddressInfo where = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                              .buffer = memory->buffer};
     if (!status) memory->address = engine->vk.GetBufferDeviceAddress(engine->device, &where);
-    if (status) destroy(engine, memory);
+    if (status) destroy_memory(engine, memory);
     return status;
 }
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 /* One that waits, preferably one that the device is done with; of the host's kind no other. */
-static bool take(zt_vk_engine *engine, zt_vk_kind kind, int c, zt_vk_mem *out)
+static bool take_pooled(zt_vk_engine *engine, zt_vk_kind kind, int size_class, zt_vk_mem *out)
 {
-    zt_vk_mem *list = engine->pool.free[kind][c];
-    int n = engine->pool.n[kind][c], i = n - 1;
-    while (i >= 0 && busy(engine, &list[i])) i--;
-    if (i < 0 && kind == ZT_VK_DEVICE_MEM) i = n - 1;
-    if (i < 0) return false;
-    *out = list[i];
-    list[i] = list[--engine->pool.n[kind][c]];
+    zt_vk_mem *list = engine->pool.free[kind][size_class];
+    int free_count = engine->pool.n[kind][size_class], slot = free_count - 1;
+    while (slot >= 0 && is_busy(engine, &list[slot])) slot--;
+    if (slot < 0 && kind == ZT_VK_DEVICE_MEM) slot = free_count - 1;
+    if (slot < 0) return false;
+    *out = list[slot];
+    list[slot] = list[--engine->pool.n[kind][size_class]];
     engine->report.pooled--;
     engine->report.pooled_bytes -= out->bytes;
     return true;
@@ -157,31 +157,31 @@ static bool take(zt_vk_engine *engine, zt_vk_kind kind, int c, zt_vk_mem *out)
 
 zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk_mem *out)
 {
-    int c = class_of(bytes);
+    int size_class = class_of(bytes);
     zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
     if (bytes > SIZE_MAX - 64)
         return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %zu bytes wanted", bytes);
-    if (c < 0) {
-        status = create(engine, kind, (bytes + 63) & ~(size_t)63, out);
-    } else if (take(engine, kind, c, out)) {
+    if (size_class < 0) {
+        status = create_memory(engine, kind, (bytes + 63) & ~(size_t)63, out);
+    } else if (take_pooled(engine, kind, size_class, out)) {
         engine->report.pool_hits++;
     } else {
         engine->report.pool_misses++;
-        status = create(engine, kind, (size_t)SMALLEST << c, out);
-        if (!status) out->pooled = 1 + c + (kind == ZT_VK_HOST_MEM ? ZT_VK_CLASSES : 0);
+        status = create_memory(engine, kind, (size_t)SMALLEST << size_class, out);
+        if (!status) out->pooled = 1 + size_class + (kind == ZT_VK_HOST_MEM ? ZT_VK_CLASSES : 0);
         engine->report.pool_allocated += !status;
     }
     engine->report.buffers += !status;
     return status;
 }
 
-static bool keep(zt_vk_engine *engine, const zt_vk_mem *memory)
+static bool keep_pooled(zt_vk_engine *engine, const zt_vk_mem *memory)
 {
     if (memory->pooled == 0 || engine->report.pooled_bytes + memory->bytes > ZT_VK_POOL_BYTES) return false;
-    int kind = (memory->pooled - 1) / ZT_VK_CLASSES, c = (memory->pooled - 1) % ZT_VK_CLASSES;
-    if (engine->pool.n[kind][c] == ZT_VK_POOL_EACH) return false;
-    engine->pool.free[kind][c][engine->pool.n[kind][c]++] = *memory;
+    int kind = (memory->pooled - 1) / ZT_VK_CLASSES, size_class = (memory->pooled - 1) % ZT_VK_CLASSES;
+    if (engine->pool.n[kind][size_class] == ZT_VK_POOL_EACH) return false;
+    engine->pool.free[kind][size_class][engine->pool.n[kind][size_class]++] = *memory;
     engine->report.pooled++;
     engine->report.pooled_bytes += memory->bytes;
     return true;
@@ -190,12 +190,12 @@ static bool keep(zt_vk_engine *engine, const zt_vk_mem *memory)
 /* What the device works on is freed later; where too many wait for that, it is waited for. */
 static void free_when_done(zt_vk_engine *engine, zt_vk_mem *memory)
 {
-    if (busy(engine, memory) && engine->pool.n_graves < ZT_VK_GRAVES) {
+    if (is_busy(engine, memory) && engine->pool.n_graves < ZT_VK_GRAVES) {
         engine->pool.grave[engine->pool.n_graves++] = *memory;
         return;
     }
-    if (busy(engine, memory)) zt_vk_sync(&engine->base);
-    destroy(engine, memory);
+    if (is_busy(engine, memory)) zt_vk_sync(&engine->base);
+    destroy_memory(engine, memory);
 }
 
 void zt_vk_release(zt_vk_engine *engine, zt_vk_mem *memory)
@@ -203,7 +203,7 @@ void zt_vk_release(zt_vk_engine *engine, zt_vk_mem *memory)
     if (!memory->buffer) return;
     engine->report.buffers--;
     engine->report.pool_released += memory->pooled > 0;
-    if (!keep(engine, memory)) free_when_done(engine, memory);
+    if (!keep_pooled(engine, memory)) free_when_done(engine, memory);
     memset(memory, 0, sizeof *memory);
 }
 
@@ -211,10 +211,10 @@ void zt_vk_bury(zt_vk_engine *engine)
 {
     int left = 0;
     for (int i = 0; i < engine->pool.n_graves; i++)
-        if (busy(engine, &engine->pool.grave[i]))
+        if (is_busy(engine, &engine->pool.grave[i]))
             engine->pool.grave[left++] = engine->pool.grave[i];
         else
-            destroy(engine, &engine->pool.grave[i]);
+            destroy_memory(engine, &engine->pool.grave[i]);
     engine->pool.n_graves = left;
 }
 

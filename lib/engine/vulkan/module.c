@@ -22,147 +22,147 @@ enum { /* SPIR-V 1.5, 3.52 */
     EACH = 64 /* words that an op takes at most */
 };
 
-typedef struct writer {
+typedef struct module_writer {
     const uint32_t *code;
-    size_t n;
-    uint32_t *to; /* NULL: nothing is written yet */
+    size_t word_count;
+    uint32_t *output; /* NULL: nothing is written yet */
     size_t at;
     uint32_t next; /* the first free id */
-    uint32_t none, u32, f32, pointer, t, constant, given, rounded, store, chain, function[128];
-} writer;
+    uint32_t none, u32, f32, pointer, stored_type, constant, given, rounded, store, chain, function[128];
+} module_writer;
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static bool named(const uint32_t *at, uint32_t words, const char *name)
+static bool has_name(const uint32_t *instruction, uint32_t words, const char *name)
 {
-    size_t n = strlen(name) + 1;
-    return n <= 4 * (words - 2) && !memcmp(at + 2, name, n);
+    size_t length = strlen(name) + 1;
+    return length <= 4 * (words - 2) && !memcmp(instruction + 2, name, length);
 }
 
-static void find_name(writer *w, const uint32_t *at, uint32_t words)
+static void find_name(module_writer *writer, const uint32_t *instruction, uint32_t words)
 {
     char name[64];
     const struct {
         const char *name;
         uint32_t *id;
-    } ours[] = {{"t", &w->t},
-                {"given(u1;", &w->given},
-                {"rounded(f1;", &w->rounded},
-                {"store(u1;f1;", &w->store},
-                {"chain(", &w->chain}};
+    } ours[] = {{"t", &writer->stored_type},
+                {"given(u1;", &writer->given},
+                {"rounded(f1;", &writer->rounded},
+                {"store(u1;f1;", &writer->store},
+                {"chain(", &writer->chain}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
-        if (named(at, words, ours[i].name)) *ours[i].id = at[1];
-    for (int f = 0; f < 128; f++) {
-        if (!zt_vk_function_name(f, name, sizeof name - 12)) continue;
+        if (has_name(instruction, words, ours[i].name)) *ours[i].id = instruction[1];
+    for (int function = 0; function < 128; function++) {
+        if (!zt_vk_function_name(function, name, sizeof name - 12)) continue;
         strcat(name, "(f1;f1;f1;");
-        if (named(at, words, name)) w->function[f] = at[1];
+        if (has_name(instruction, words, name)) writer->function[function] = instruction[1];
     }
 }
 
-static void find_type(writer *w, const uint32_t *at, uint32_t op)
+static void find_type(module_writer *writer, const uint32_t *instruction, uint32_t op)
 {
-    if (op == TYPE_VOID) w->none = at[1];
-    if (op == TYPE_FLOAT && at[2] == 32) w->f32 = at[1];
-    if (op == TYPE_INT && at[2] == 32 && at[3] == 0) w->u32 = at[1];
-    if (op == TYPE_POINTER && at[2] == PRIVATE && at[3] == w->f32) w->pointer = at[1];
+    if (op == TYPE_VOID) writer->none = instruction[1];
+    if (op == TYPE_FLOAT && instruction[2] == 32) writer->f32 = instruction[1];
+    if (op == TYPE_INT && instruction[2] == 32 && instruction[3] == 0) writer->u32 = instruction[1];
+    if (op == TYPE_POINTER && instruction[2] == PRIVATE && instruction[3] == writer->f32) writer->pointer = instruction[1];
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put(writer *w, uint32_t op, const uint32_t *word, uint32_t n)
+static void put_instruction(module_writer *writer, uint32_t op, const uint32_t *word, uint32_t word_count)
 {
-    w->to[w->at++] = (n + 1) << 16 | op;
-    memcpy(w->to + w->at, word, n * sizeof *word);
-    w->at += n;
+    writer->output[writer->at++] = (word_count + 1) << 16 | op;
+    memcpy(writer->output + writer->at, word, word_count * sizeof *word);
+    writer->at += word_count;
 }
 #define PUT(w, op, ...)                                                                            \
-    put(w, op, (const uint32_t[]){__VA_ARGS__},                                                    \
+    put_instruction(w, op, (const uint32_t[]){__VA_ARGS__},                                                    \
         sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-static void put_constants(writer *w)
+static void put_constants(module_writer *writer)
 {
-    w->constant = w->next;
-    for (uint32_t i = 0; i < CONSTANTS; i++) PUT(w, CONSTANT, w->u32, w->next++, i);
+    writer->constant = writer->next;
+    for (uint32_t i = 0; i < CONSTANTS; i++) PUT(writer, CONSTANT, writer->u32, writer->next++, i);
 }
 
-static uint32_t load(writer *w, uint32_t value)
+static uint32_t load_value(module_writer *writer, uint32_t value)
 {
-    uint32_t p = w->next++, x = w->next++;
-    PUT(w, ACCESS, w->pointer, p, w->t, w->constant + value);
-    PUT(w, LOAD, w->f32, x, p);
-    return x;
+    uint32_t pointer = writer->next++, loaded = writer->next++;
+    PUT(writer, ACCESS, writer->pointer, pointer, writer->stored_type, writer->constant + value);
+    PUT(writer, LOAD, writer->f32, loaded, pointer);
+    return loaded;
 }
 
-static uint32_t given(writer *w, uint32_t i)
+static uint32_t load_given(module_writer *writer, uint32_t input)
 {
-    uint32_t x = w->next++;
-    PUT(w, CALL, w->f32, x, w->given, w->constant + i);
-    return x;
+    uint32_t converted = writer->next++;
+    PUT(writer, CALL, writer->f32, converted, writer->given, writer->constant + input);
+    return converted;
 }
 
-static void put_op(writer *w, uint32_t i, uint32_t op)
+static void put_op(module_writer *writer, uint32_t op_index, uint32_t op)
 {
-    uint32_t f = ZT_VK_BODY_F(op), x = load(w, ZT_VK_BODY_A(op)), a, b = x;
-    if (f < ZT_VK_PAIRS) {
-        a = given(w, 2 * i);
-        b = given(w, 2 * i + 1);
+    uint32_t function = ZT_VK_BODY_F(op), first = load_value(writer, ZT_VK_BODY_A(op)), argument, second = first;
+    if (function < ZT_VK_PAIRS) {
+        argument = load_given(writer, 2 * op_index);
+        second = load_given(writer, 2 * op_index + 1);
     } else {
-        a = load(w, ZT_VK_BODY_B(op));
+        argument = load_value(writer, ZT_VK_BODY_B(op));
     }
-    uint32_t y = w->next++, r = w->next++, p = w->next++;
-    PUT(w, CALL, w->f32, y, w->function[f], x, a, b);
-    PUT(w, CALL, w->f32, r, w->rounded, y);
-    PUT(w, ACCESS, w->pointer, p, w->t, w->constant + ZT_POINTWISE_INS + i);
-    PUT(w, STORE, p, r);
+    uint32_t computed = writer->next++, rounded = writer->next++, stored_at = writer->next++;
+    PUT(writer, CALL, writer->f32, computed, writer->function[function], first, argument, second);
+    PUT(writer, CALL, writer->f32, rounded, writer->rounded, computed);
+    PUT(writer, ACCESS, writer->pointer, stored_at, writer->stored_type, writer->constant + ZT_POINTWISE_INS + op_index);
+    PUT(writer, STORE, stored_at, rounded);
     if (ZT_VK_BODY_TO(op))
-        PUT(w, CALL, w->none, w->next++, w->store, w->constant + ZT_VK_BODY_TO(op) - 1, r);
+        PUT(writer, CALL, writer->none, writer->next++, writer->store, writer->constant + ZT_VK_BODY_TO(op) - 1, rounded);
 }
 
-static bool all_there(const writer *w, const uint32_t *body, int n)
+static bool all_there(const module_writer *writer, const uint32_t *body, int op_count)
 {
-    bool good = w->none && w->u32 && w->f32 && w->pointer && w->t && w->given && w->rounded &&
-                w->store && w->chain;
-    for (int i = 0; i < n; i++) good = good && w->function[ZT_VK_BODY_F(body[i])];
+    bool good = writer->none && writer->u32 && writer->f32 && writer->pointer && writer->stored_type && writer->given &&
+                writer->rounded && writer->store && writer->chain;
+    for (int i = 0; i < op_count; i++) good = good && writer->function[ZT_VK_BODY_F(body[i])];
     return good;
 }
 
 /* Every instruction copied, with ours between. */
-static bool write(writer *w, const uint32_t *body, int n)
+static bool write_module(module_writer *writer, const uint32_t *body, int op_count)
 {
     bool functions = false, ours = false;
-    memcpy(w->to, w->code, HEADER * sizeof *w->to);
-    w->at = HEADER;
-    for (size_t i = HEADER; i < w->n;) {
-        const uint32_t *at = w->code + i;
-        uint32_t op = *at & 0xffff, words = *at >> 16;
-        if (words == 0 || words > w->n - i) return false;
-        if (op == NAME) find_name(w, at, words);
-        if (words > 1) find_type(w, at, op);
+    memcpy(writer->output, writer->code, HEADER * sizeof *writer->output);
+    writer->at = HEADER;
+    for (size_t position = HEADER; position < writer->word_count;) {
+        const uint32_t *instruction = writer->code + position;
+        uint32_t op = *instruction & 0xffff, words = *instruction >> 16;
+        if (words == 0 || words > writer->word_count - position) return false;
+        if (op == NAME) find_name(writer, instruction, words);
+        if (words > 1) find_type(writer, instruction, op);
         if (op == FUNCTION && !functions) {
-            if (!all_there(w, body, n)) return false;
-            put_constants(w);
+            if (!all_there(writer, body, op_count)) return false;
+            put_constants(writer);
             functions = true;
         }
-        if (op == FUNCTION) ours = at[2] == w->chain;
-        put(w, op, at + 1, words - 1);
-        for (int k = 0; k < n && ours && op == LABEL; k++) put_op(w, (uint32_t)k, body[k]);
-        i += words;
+        if (op == FUNCTION) ours = instruction[2] == writer->chain;
+        put_instruction(writer, op, instruction + 1, words - 1);
+        for (int k = 0; k < op_count && ours && op == LABEL; k++) put_op(writer, (uint32_t)k, body[k]);
+        position += words;
     }
-    w->to[3] = w->next; /* the bound of ids */
+    writer->output[3] = writer->next; /* the bound of ids */
     return functions;
 }
 
 uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body,
-                       int n, size_t *made)
+                       int op_count, size_t *module_bytes)
 {
-    writer w = {.code = code, .n = bytes / sizeof *code, .next = code[3]};
-    w.to = zt_alloc_array(ctx, w.n + 4 * CONSTANTS + (size_t)n * EACH, sizeof *w.to);
-    if (!w.to) return NULL;
-    if (write(&w, body, n)) {
-        *made = w.at * sizeof *w.to;
-        return w.to;
+    module_writer writer = {.code = code, .word_count = bytes / sizeof *code, .next = code[3]};
+    writer.output = zt_alloc_array(ctx, writer.word_count + 4 * CONSTANTS + (size_t)op_count * EACH, sizeof *writer.output);
+    if (!writer.output) return NULL;
+    if (write_module(&writer, body, op_count)) {
+        *module_bytes = writer.at * sizeof *writer.output;
+        return writer.output;
     }
-    zt_free(ctx, w.to);
+    zt_free(ctx, writer.output);
     zt_fail(ctx, ZT_EBUG, "engine vulkan: the module of chains lacks what is to be called");
     return NULL;
 }

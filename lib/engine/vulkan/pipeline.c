@@ -45,7 +45,7 @@ static VkPipeline build_of(zt_vk_engine *engine, const uint32_t *spec, const uin
     return zt_vk_check(engine->base.ctx, result, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
 }
 
-static VkPipeline build(zt_vk_engine *engine, const zt_vk_call *call)
+static VkPipeline build_pipeline(zt_vk_engine *engine, const zt_vk_call *call)
 {
     const uint32_t *code = shaders[call->shader].code;
     size_t bytes = *shaders[call->shader].size;
@@ -56,15 +56,15 @@ static VkPipeline build(zt_vk_engine *engine, const zt_vk_call *call)
     return made;
 }
 
-static bool is_pipe_of(const zt_vk_pipe *p, const zt_vk_call *call)
+static bool is_pipe_of(const zt_vk_pipe *pipe, const zt_vk_call *call)
 {
-    return p->shader == call->shader && p->n_body == call->n_body &&
-           !memcmp(p->spec, call->spec, sizeof p->spec) &&
-           (!call->n_body || !memcmp(p->body, call->body, (size_t)call->n_body * sizeof *p->body));
+    return pipe->shader == call->shader && pipe->n_body == call->n_body &&
+           !memcmp(pipe->spec, call->spec, sizeof pipe->spec) &&
+           (!call->n_body || !memcmp(pipe->body, call->body, (size_t)call->n_body * sizeof *pipe->body));
 }
 
 /* Room for one more. */
-static bool grow(zt_vk_engine *engine)
+static bool grow_pipes(zt_vk_engine *engine)
 {
     if (engine->n_pipes < engine->room_pipes) return true;
     int room = engine->room_pipes ? 2 * engine->room_pipes : 32;
@@ -79,20 +79,20 @@ VkPipeline zt_vk_pipeline(zt_vk_engine *engine, const zt_vk_call *call)
 {
     for (int i = 0; i < engine->n_pipes; i++)
         if (is_pipe_of(&engine->pipe[i], call)) return engine->pipe[i].pipeline;
-    if (!grow(engine)) return VK_NULL_HANDLE;
-    zt_vk_pipe p = {.shader = call->shader, .n_body = call->n_body};
-    memcpy(p.spec, call->spec, sizeof p.spec);
+    if (!grow_pipes(engine)) return VK_NULL_HANDLE;
+    zt_vk_pipe pipe = {.shader = call->shader, .n_body = call->n_body};
+    memcpy(pipe.spec, call->spec, sizeof pipe.spec);
     if (call->n_body) {
-        p.body = zt_alloc_array(engine->base.ctx, (size_t)call->n_body, sizeof *p.body);
-        if (!p.body) return VK_NULL_HANDLE;
-        memcpy(p.body, call->body, (size_t)call->n_body * sizeof *p.body);
+        pipe.body = zt_alloc_array(engine->base.ctx, (size_t)call->n_body, sizeof *pipe.body);
+        if (!pipe.body) return VK_NULL_HANDLE;
+        memcpy(pipe.body, call->body, (size_t)call->n_body * sizeof *pipe.body);
     }
-    p.pipeline = build(engine, call);
-    if (p.pipeline)
-        engine->pipe[engine->n_pipes++] = p;
+    pipe.pipeline = build_pipeline(engine, call);
+    if (pipe.pipeline)
+        engine->pipe[engine->n_pipes++] = pipe;
     else
-        zt_free(engine->base.ctx, p.body);
-    return p.pipeline;
+        zt_free(engine->base.ctx, pipe.body);
+    return pipe.pipeline;
 }
 
 void zt_vk_pipelines_close(zt_vk_engine *engine)

@@ -4,24 +4,24 @@
 #include <string.h>
 
 /* The memory a value is in, and where in it. */
-static const zt_vk_mem *find(const zt_vk_engine *engine, const zt_executable *executable, const zt_vk_operand *o,
-                             const zt_vk_place *w, size_t *at)
+static const zt_vk_mem *find_memory(const zt_vk_engine *engine, const zt_executable *executable, const zt_vk_operand *operand,
+                             const zt_vk_place *where, size_t *offset)
 {
-    const zt_place *p = &o->place;
-    *at = 0;
-    switch (p->kind) {
-    case ZT_PLACE_ARENA: *at = p->offset; return &engine->arena;
+    const zt_place *placed = &operand->place;
+    *offset = 0;
+    switch (placed->kind) {
+    case ZT_PLACE_ARENA: *offset = placed->offset; return &engine->arena;
     case ZT_PLACE_IN:
-        if (w->in) return &w->in[p->index]->mem;
-        *at = executable->in.at[p->index];
+        if (where->inputs) return &where->inputs[placed->index]->mem;
+        *offset = executable->in.at[placed->index];
         return &executable->host;
     case ZT_PLACE_OUT:
-        if (w->out) return &w->out[p->index]->mem;
-        *at = executable->out.at[p->index];
+        if (where->outputs) return &where->outputs[placed->index]->mem;
+        *offset = executable->out.at[placed->index];
         return &executable->host;
     case ZT_PLACE_BUF: {
-        const zt_ebuf *buffer = executable->plan.buf[p->index];
-        return buffer->pack && !o->pack ? &buffer->plain : &buffer->mem;
+        const zt_ebuf *buffer = executable->schedule.buf[placed->index];
+        return buffer->pack && !operand->pack ? &buffer->plain : &buffer->mem;
     }
     case ZT_PLACE_NOWHERE: break;
     }
@@ -29,43 +29,43 @@ static const zt_vk_mem *find(const zt_vk_engine *engine, const zt_executable *ex
 }
 
 static void record_copy(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task,
-                        const zt_vk_place *p)
+                        const zt_vk_place *place)
 {
     size_t from_at, to_at;
-    const zt_vk_mem *from = find(engine, executable, &task->operand[0], p, &from_at);
-    const zt_vk_mem *to = find(engine, executable, &task->operand[1], p, &to_at);
+    const zt_vk_mem *from = find_memory(engine, executable, &task->operand[0], place, &from_at);
+    const zt_vk_mem *target = find_memory(engine, executable, &task->operand[1], place, &to_at);
     const VkBufferCopy region = {from_at, to_at, task->bytes};
-    if (task->bytes) engine->vk.CmdCopyBuffer(p->commands, from->buffer, to->buffer, 1, &region);
+    if (task->bytes) engine->vk.CmdCopyBuffer(place->commands, from->buffer, target->buffer, 1, &region);
 }
 
 static void record_dispatch(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task,
-                            const zt_vk_place *p)
+                            const zt_vk_place *place)
 {
     zt_vk_push push = {{0}, {0}};
     if (!task->pipeline) return; /* nothing to do */
     memcpy(push.word, task->word, sizeof push.word);
     for (int i = 0; i < task->n_operands; i++) {
-        size_t at;
-        const zt_vk_mem *memory = find(engine, executable, &task->operand[i], p, &at);
-        uint64_t address = memory ? memory->address + at : 0;
+        size_t offset;
+        const zt_vk_mem *memory = find_memory(engine, executable, &task->operand[i], place, &offset);
+        uint64_t address = memory ? memory->address + offset : 0;
         if (i == task->table_at) address = executable->tables.address + task->table_offset;
         if (i < ZT_VK_FEW)
             push.at[i] = address;
         else
             memcpy(push.word + 2 * (i - ZT_VK_FEW), &address, sizeof address);
     }
-    push.at[ZT_VK_FEW] = p->troubles + (size_t)(task - executable->task) * ZT_VK_TROUBLE;
-    engine->vk.CmdBindPipeline(p->commands, VK_PIPELINE_BIND_POINT_COMPUTE, task->pipeline);
-    engine->vk.CmdPushConstants(p->commands, engine->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+    push.at[ZT_VK_FEW] = place->troubles + (size_t)(task - executable->task) * ZT_VK_TROUBLE;
+    engine->vk.CmdBindPipeline(place->commands, VK_PIPELINE_BIND_POINT_COMPUTE, task->pipeline);
+    engine->vk.CmdPushConstants(place->commands, engine->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
                            &push);
-    engine->vk.CmdDispatch(p->commands, task->groups[0], task->groups[1], task->groups[2]);
+    engine->vk.CmdDispatch(place->commands, task->groups[0], task->groups[1], task->groups[2]);
 }
 
-void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *p)
+void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *place)
 {
     static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *,
                                const zt_vk_place *) = {record_dispatch, record_copy};
-    act[executable->task[task].act](engine, executable, &executable->task[task], p);
+    act[executable->task[task].act](engine, executable, &executable->task[task], place);
 }
 
 void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool last)
@@ -82,7 +82,7 @@ void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool l
                              &all, 0, NULL, 0, NULL);
 }
 
-static zt_status begin(zt_vk_engine *engine, zt_executable *executable)
+static zt_status begin_commands(zt_vk_engine *engine, zt_executable *executable)
 {
     const VkCommandBufferAllocateInfo one = {.sType =
                                                  VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -108,16 +108,16 @@ zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool wat
 {
     executable->watched = watched;
     executable->moved = UINT64_MAX; /* until all is written down */
-    zt_status status = begin(engine, executable);
+    zt_status status = begin_commands(engine, executable);
     if (status) return status;
     if (watched && executable->times)
         engine->vk.CmdResetQueryPool(executable->commands, executable->times, 0, 2 * (uint32_t)executable->n_tasks);
-    const zt_vk_place p = {.commands = executable->commands, .troubles = executable->host.address + executable->trouble_at};
+    const zt_vk_place place = {.commands = executable->commands, .troubles = executable->host.address + executable->trouble_at};
     for (int i = 0; i < executable->n_tasks; i++) {
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,
                                     2 * (uint32_t)i);
-        zt_vk_record_task(engine, executable, i, &p);
+        zt_vk_record_task(engine, executable, i, &place);
         zt_vk_record_barrier(engine, executable->commands, i == executable->n_tasks - 1);
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,

@@ -30,7 +30,7 @@ static zt_status find_trouble(const zt_vk_engine *engine, const zt_executable *e
     zt_status status = ZT_OK;
     for (int i = 0; i < executable->n_tasks && !status; i++)
         status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
-                          executable->plan.step[executable->task[i].step].op, executable->task[i].step);
+                          executable->schedule.step[executable->task[i].step].op, executable->task[i].step);
     return status;
 }
 
@@ -40,32 +40,32 @@ static zt_status find_trouble(const zt_vk_engine *engine, const zt_executable *e
 static zt_status ask_before(zt_executable *executable, const zt_watch *watch)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; watch->before && i < executable->plan.n_steps && !status; i++)
-        status = watch->before(watch->user, &executable->plan, i);
+    for (int i = 0; watch->before && i < executable->schedule.n_steps && !status; i++)
+        status = watch->before(watch->user, &executable->schedule, i);
     return status;
 }
 
 /* Their times, laid so that the first begins with `submitted`. */
-static zt_status tell_after(zt_vk_engine *engine, zt_executable *executable, const zt_watch *watch, double submitted)
+static zt_status report_times(zt_vk_engine *engine, zt_executable *executable, const zt_watch *watch, double submitted)
 {
     uint64_t first = 0;
     if (!watch->after && !watch->span) return ZT_OK;
-    double *seconds = zt_calloc(engine->base.ctx, (size_t)executable->plan.n_steps + 1, sizeof *seconds);
+    double *seconds = zt_calloc(engine->base.ctx, (size_t)executable->schedule.n_steps + 1, sizeof *seconds);
     if (!seconds) return ZT_ENOMEM;
     for (int i = 0; i < executable->n_tasks && executable->times; i++) {
-        uint64_t t[2] = {0};
-        if (engine->vk.GetQueryPoolResults(engine->device, executable->times, 2 * (uint32_t)i, 2, sizeof t, t,
-                                      sizeof *t, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        uint64_t stamps[2] = {0};
+        if (engine->vk.GetQueryPoolResults(engine->device, executable->times, 2 * (uint32_t)i, 2, sizeof stamps, stamps,
+                                      sizeof *stamps, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
             continue;
-        if (i == 0) first = t[0];
+        if (i == 0) first = stamps[0];
         zt_span span = {.step = executable->task[i].step,
-                        .begin = submitted + (double)(t[0] - first) * engine->tick,
-                        .end = submitted + (double)(t[1] - first) * engine->tick};
-        seconds[span.step] += (double)(t[1] - t[0]) * engine->tick;
-        if (watch->span) watch->span(watch->user, &executable->plan, &span);
+                        .begin = submitted + (double)(stamps[0] - first) * engine->tick,
+                        .end = submitted + (double)(stamps[1] - first) * engine->tick};
+        seconds[span.step] += (double)(stamps[1] - stamps[0]) * engine->tick;
+        if (watch->span) watch->span(watch->user, &executable->schedule, &span);
     }
-    for (int i = 0; watch->after && i < executable->plan.n_steps; i++)
-        watch->after(watch->user, &executable->plan, i, seconds[i]);
+    for (int i = 0; watch->after && i < executable->schedule.n_steps; i++)
+        watch->after(watch->user, &executable->schedule, i, seconds[i]);
     zt_free(engine->base.ctx, seconds);
     return ZT_OK;
 }
@@ -81,16 +81,16 @@ zt_status zt_vk_replay(zt_engine *base, zt_executable *executable, const void *c
     if (!status && (executable->moved != engine->moved || executable->watched != (watch != NULL)))
         status = zt_vk_record(engine, executable, watch != NULL);
     if (status) return status;
-    for (int i = 0; i < executable->plan.n_in; i++)
+    for (int i = 0; i < executable->schedule.n_in; i++)
         if (executable->in.bytes[i]) memcpy(executable->host.map + executable->in.at[i], inputs[i], executable->in.bytes[i]);
     memset(executable->host.map + executable->trouble_at, 0, (size_t)executable->n_tasks * ZT_VK_TROUBLE);
     double submitted = watch ? zt_seconds() : 0;
     if (executable->n_tasks) status = zt_vk_submit(engine, executable->commands);
     if (!status) status = find_trouble(engine, executable);
-    for (int i = 0; i < executable->plan.n_out && !status; i++)
+    for (int i = 0; i < executable->schedule.n_out && !status; i++)
         if (executable->out.bytes[i]) memcpy(outputs[i], executable->host.map + executable->out.at[i], executable->out.bytes[i]);
-    engine->report.downloads += executable->plan.n_out > 0;
+    engine->report.downloads += executable->schedule.n_out > 0;
     engine->report.replays++;
     engine->report.kernels += (uint64_t)executable->n_tasks;
-    return status || !watch ? status : tell_after(engine, executable, watch, submitted);
+    return status || !watch ? status : report_times(engine, executable, watch, submitted);
 }

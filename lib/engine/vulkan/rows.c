@@ -23,11 +23,11 @@ static bool norm_has(const zt_vk_engine *engine, const void *attrs, const zt_typ
 
 static zt_status set_norm(zt_vk_engine *engine, zt_vk_call *call, bool layer, int64_t K, double eps)
 {
-    float f = (float)eps;
+    float epsilon = (float)eps;
     call->shader = ZT_VK_SHADER_norm;
     call->spec[0] = layer;
     call->word[0] = (uint32_t)K;
-    memcpy(&call->word[1], &f, sizeof f);
+    memcpy(&call->word[1], &epsilon, sizeof epsilon);
     a_group_each(engine, call, 2, zt_type_count(&call->out[1]));
     return ZT_OK;
 }
@@ -49,9 +49,9 @@ static zt_status set_layer_norm(zt_vk_engine *engine, zt_vk_call *call)
 static bool argmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                        const zt_type out[])
 {
-    const zt_argmax_attrs *a = attrs;
+    const zt_argmax_attrs *argmax = attrs;
     (void)engine, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype) && (a->axis == -1 || a->axis == input_types[0]->rank - 1) &&
+    return zt_vk_is_float(input_types[0]->dtype) && (argmax->axis == -1 || argmax->axis == input_types[0]->rank - 1) &&
            last_dim(input_types[0]) > 0;
 }
 
@@ -77,17 +77,17 @@ static bool slice_has(const zt_vk_engine *engine, const void *attrs, const zt_ty
 static zt_status set_slice(zt_vk_engine *engine, zt_vk_call *call)
 {
     const zt_slice_attrs *attrs = call->attrs;
-    const zt_type *x = call->in[0], *y = call->out;
-    int axis = (int)(attrs->axis < 0 ? attrs->axis + x->rank : attrs->axis);
-    int64_t bytes = zt_dtype_get(x->dtype)->block_bytes, each = bytes == 2 ? 2 : 4;
-    int64_t inner = bytes / each, count = zt_type_count(y) * inner;
-    int64_t from = attrs->from < 0 ? attrs->from + x->dim[axis] : attrs->from;
-    for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
+    const zt_type *whole = call->in[0], *slice = call->out;
+    int axis = (int)(attrs->axis < 0 ? attrs->axis + whole->rank : attrs->axis);
+    int64_t bytes = zt_dtype_get(whole->dtype)->block_bytes, each = bytes == 2 ? 2 : 4;
+    int64_t inner = bytes / each, count = zt_type_count(slice) * inner;
+    int64_t from = attrs->from < 0 ? attrs->from + whole->dim[axis] : attrs->from;
+    for (int inner_axis = axis + 1; inner_axis < whole->rank; inner_axis++) inner *= whole->dim[inner_axis];
     call->shader = ZT_VK_SHADER_copy;
     call->spec[0] = each == 2;
     call->word[0] = (uint32_t)count;
-    call->word[1] = (uint32_t)(y->dim[axis] * inner);
-    call->word[2] = (uint32_t)(x->dim[axis] * inner);
+    call->word[1] = (uint32_t)(slice->dim[axis] * inner);
+    call->word[2] = (uint32_t)(whole->dim[axis] * inner);
     call->word[3] = (uint32_t)(from * inner);
     zt_vk_spread(engine, call, count, 64);
     return ZT_OK;

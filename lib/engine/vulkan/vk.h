@@ -221,11 +221,11 @@ bool zt_vk_function_name(int f, char *name, size_t bytes);
 /* Operands that broadcast to y: its dimensions from the last, those that go on from each other in
  * all operands as one; and for each the elements from one index to
  * the next, 0 where it is repeated. */
-typedef struct zt_vk_walk {
-    int n;
-    uint32_t dim[ZT_MAX_RANK], step[ZT_MAX_IN][ZT_MAX_RANK];
-} zt_vk_walk;
-zt_vk_walk zt_vk_walk_of(const zt_type *const input_types[], int n, const zt_type *y);
+typedef struct zt_vk_strides {
+    int axis_count;
+    uint32_t dims[ZT_MAX_RANK], steps[ZT_MAX_IN][ZT_MAX_RANK];
+} zt_vk_strides;
+zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int n, const zt_type *y);
 /* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output
  * that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
 #define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
@@ -295,7 +295,7 @@ typedef struct zt_vk_task {
 
 struct zt_executable {
     zt_arena *memory;
-    zt_run_schedule plan;
+    zt_run_schedule schedule;
     zt_vk_task *task;
     int n_tasks;
     zt_vk_mem host;          /* inputs, outputs and the trouble block, seen by both sides */
@@ -316,7 +316,7 @@ void zt_vk_unprepare(zt_engine *engine, zt_executable *executable);
 /* record.c. Where inputs and outputs are: host memory of the plan's own, or the buffers given. */
 typedef struct zt_vk_place {
     VkCommandBuffer commands;
-    zt_ebuf *const *in, *const *out; /* NULL: host memory */
+    zt_ebuf *const *inputs, *const *outputs; /* NULL: host memory */
     VkDeviceAddress troubles;
 } zt_vk_place;
 zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool watched);

@@ -12,19 +12,19 @@ enum { GROUP = 32, MAX_WORDS = 53 };
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-static void pack_words(const uint8_t *from, size_t bytes, uint32_t *words, int n)
+static void pack_words(const uint8_t *from, size_t bytes, uint32_t *words, int word_count)
 {
-    memset(words, 0, (size_t)n * sizeof *words);
+    memset(words, 0, (size_t)word_count * sizeof *words);
     memcpy(words, from, bytes);
 }
 
 static uint32_t scale_word(const uint8_t *from)
 {
-    uint16_t h;
+    uint16_t half;
     uint32_t word;
-    memcpy(&h, from, sizeof h);
-    float d = zt_f16_to_f32(h);
-    memcpy(&word, &d, sizeof word);
+    memcpy(&half, from, sizeof half);
+    float scale = zt_f16_to_f32(half);
+    memcpy(&word, &scale, sizeof word);
     return word;
 }
 
@@ -58,70 +58,72 @@ int zt_vk_pack_of(zt_dtype dtype)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-typedef struct packing {
+typedef struct weight_packing {
     int pack;
     int64_t rows, columns, units;
     size_t row_bytes, unit_bytes, group_bytes; /* unit_bytes: of the file's block or 32 columns */
     uint8_t *raw;                              /* GROUP rows as the file has them */
     uint32_t *group;                           /* and packed */
-} packing;
+} weight_packing;
 
-static void pack_rows(const packing *p, int64_t rows)
+static void pack_rows(const weight_packing *packing, int64_t rows)
 {
     uint32_t words[MAX_WORDS];
-    int n = packs[p->pack].words;
-    memset(p->group, 0, p->group_bytes);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t u = 0; u < p->units; u++) {
-            size_t at = (size_t)u * p->unit_bytes, left = p->row_bytes - at;
-            pack_unit(p->pack, p->raw + (size_t)r * p->row_bytes + at,
-                      left < p->unit_bytes ? left : p->unit_bytes, words);
-            for (int w = 0; w < n; w++) p->group[(u * n + w) * GROUP + r] = words[w];
+    int unit_words = packs[packing->pack].words;
+    memset(packing->group, 0, packing->group_bytes);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t unit_index = 0; unit_index < packing->units; unit_index++) {
+            size_t offset = (size_t)unit_index * packing->unit_bytes, left = packing->row_bytes - offset;
+            pack_unit(packing->pack, packing->raw + (size_t)row * packing->row_bytes + offset,
+                      left < packing->unit_bytes ? left : packing->unit_bytes, words);
+            for (int word_index = 0; word_index < unit_words; word_index++)
+                packing->group[(unit_index * unit_words + word_index) * GROUP + row] = words[word_index];
         }
 }
 
-static zt_status pack_all(zt_vk_engine *engine, const packing *p, const zt_store *store, int64_t handle,
+static zt_status pack_all(zt_vk_engine *engine, const weight_packing *packing, const zt_store *store, int64_t handle,
                           const zt_vk_mem *to)
 {
     zt_status status = ZT_OK;
-    for (int64_t row = 0; row < p->rows && !status; row += GROUP) {
-        int64_t n = p->rows - row < GROUP ? p->rows - row : GROUP;
-        status = store->read(store->user, handle, (size_t)row * p->row_bytes, p->raw, (size_t)n * p->row_bytes);
+    for (int64_t row = 0; row < packing->rows && !status; row += GROUP) {
+        int64_t group_rows = packing->rows - row < GROUP ? packing->rows - row : GROUP;
+        status = store->read(store->user, handle, (size_t)row * packing->row_bytes, packing->raw,
+                             (size_t)group_rows * packing->row_bytes);
         if (status) break;
-        pack_rows(p, n);
-        status = zt_vk_write(engine, to, (size_t)(row / GROUP) * p->group_bytes, p->group, p->group_bytes);
+        pack_rows(packing, group_rows);
+        status = zt_vk_write(engine, to, (size_t)(row / GROUP) * packing->group_bytes, packing->group, packing->group_bytes);
     }
     return status;
 }
 
-static packing packing_of(const zt_type *type)
+static weight_packing packing_of(const zt_type *type)
 {
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
-    packing p = {.pack = zt_vk_pack_of(type->dtype), .rows = type->dim[0], .columns = type->dim[1]};
-    int each = packs[p.pack].columns;
-    p.units = (p.columns + each - 1) / each;
-    p.row_bytes = (size_t)(p.columns / info->block) * (size_t)info->block_bytes;
-    p.unit_bytes = (size_t)(each / info->block) * (size_t)info->block_bytes;
-    p.group_bytes = (size_t)p.units * (size_t)packs[p.pack].words * GROUP * sizeof(uint32_t);
-    return p;
+    weight_packing packing = {.pack = zt_vk_pack_of(type->dtype), .rows = type->dim[0], .columns = type->dim[1]};
+    int each = packs[packing.pack].columns;
+    packing.units = (packing.columns + each - 1) / each;
+    packing.row_bytes = (size_t)(packing.columns / info->block) * (size_t)info->block_bytes;
+    packing.unit_bytes = (size_t)(each / info->block) * (size_t)info->block_bytes;
+    packing.group_bytes = (size_t)packing.units * (size_t)packs[packing.pack].words * GROUP * sizeof(uint32_t);
+    return packing;
 }
 
 static zt_status load_packed(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
                              zt_ebuf *buffer)
 {
-    packing p = packing_of(type);
-    size_t bytes, groups = (size_t)((p.rows + GROUP - 1) / GROUP), raw;
-    if (!zt_mul_size(groups, p.group_bytes, &bytes) || !zt_mul_size(p.row_bytes, GROUP, &raw))
+    weight_packing packing = packing_of(type);
+    size_t bytes, groups = (size_t)((packing.rows + GROUP - 1) / GROUP), raw;
+    if (!zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size(packing.row_bytes, GROUP, &raw))
         return zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
-                       p.group_bytes);
+                       packing.group_bytes);
     zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, bytes, &buffer->mem);
     if (status) return status;
-    buffer->pack = p.pack;
-    p.raw = zt_alloc(engine->base.ctx, raw);
-    p.group = zt_alloc(engine->base.ctx, p.group_bytes);
-    status = p.raw && p.group ? pack_all(engine, &p, store, handle, &buffer->mem) : ZT_ENOMEM;
-    zt_free(engine->base.ctx, p.raw);
-    zt_free(engine->base.ctx, p.group);
+    buffer->pack = packing.pack;
+    packing.raw = zt_alloc(engine->base.ctx, raw);
+    packing.group = zt_alloc(engine->base.ctx, packing.group_bytes);
+    status = packing.raw && packing.group ? pack_all(engine, &packing, store, handle, &buffer->mem) : ZT_ENOMEM;
+    zt_free(engine->base.ctx, packing.raw);
+    zt_free(engine->base.ctx, packing.group);
     return status;
 }
 
@@ -133,10 +135,10 @@ static zt_status load_plain(zt_vk_engine *engine, const zt_type *type, const zt_
     if (status) return status;
     char *part = zt_alloc(engine->base.ctx, piece);
     if (!part) return ZT_ENOMEM;
-    for (size_t at = 0; at < bytes && !status; at += piece) {
-        size_t n = bytes - at < piece ? bytes - at : piece;
-        status = store->read(store->user, handle, at, part, n);
-        if (!status) status = zt_vk_write(engine, &buffer->mem, at, part, n);
+    for (size_t offset = 0; offset < bytes && !status; offset += piece) {
+        size_t piece_bytes = bytes - offset < piece ? bytes - offset : piece;
+        status = store->read(store->user, handle, offset, part, piece_bytes);
+        if (!status) status = zt_vk_write(engine, &buffer->mem, offset, part, piece_bytes);
     }
     zt_free(engine->base.ctx, part);
     return status;
@@ -159,49 +161,50 @@ zt_ebuf *zt_vk_load_weight(zt_engine *base, const zt_type *type, const zt_store 
 /* ---- back to plain --------------------------------------------------------------------------- */
 
 /* A unit as the file has it: the first `bytes` of it. */
-static void unpack_unit(int pack, const uint32_t *words, size_t bytes, uint8_t *to)
+static void unpack_unit(int pack, const uint32_t *words, size_t bytes, uint8_t *unit_bytes)
 {
-    float d;
+    float scale;
     if (!packs[pack].scaled) {
-        memcpy(to, words, bytes);
+        memcpy(unit_bytes, words, bytes);
         return;
     }
-    memcpy(&d, words, sizeof d);
-    uint16_t h = zt_f32_to_f16(d);
-    memcpy(to, &h, sizeof h);
-    memcpy(to + sizeof h, words + 1, bytes - sizeof h);
+    memcpy(&scale, words, sizeof scale);
+    uint16_t half = zt_f32_to_f16(scale);
+    memcpy(unit_bytes, &half, sizeof half);
+    memcpy(unit_bytes + sizeof half, words + 1, bytes - sizeof half);
 }
 
 /* Columns of row r, `words` being its group, as the file has them. */
-static void unpack_row(const packing *p, const uint32_t *words, int64_t r, uint8_t *row)
+static void unpack_row(const weight_packing *packing, const uint32_t *words, int64_t row_index, uint8_t *row)
 {
-    int n = packs[p->pack].words;
+    int unit_words = packs[packing->pack].words;
     uint32_t unit[MAX_WORDS];
-    for (int64_t u = 0; u < p->units; u++) {
-        size_t at = (size_t)u * p->unit_bytes, left = p->row_bytes - at;
-        for (int w = 0; w < n; w++) unit[w] = words[(u * n + w) * GROUP + r];
-        unpack_unit(p->pack, unit, left < p->unit_bytes ? left : p->unit_bytes, row + at);
+    for (int64_t unit_index = 0; unit_index < packing->units; unit_index++) {
+        size_t offset = (size_t)unit_index * packing->unit_bytes, left = packing->row_bytes - offset;
+        for (int word_index = 0; word_index < unit_words; word_index++)
+            unit[word_index] = words[(unit_index * unit_words + word_index) * GROUP + row_index];
+        unpack_unit(packing->pack, unit, left < packing->unit_bytes ? left : packing->unit_bytes, row + offset);
     }
 }
 
 zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer)
 {
     if (buffer->plain.buffer) return ZT_OK;
-    packing p = packing_of(&buffer->type);
+    weight_packing packing = packing_of(&buffer->type);
     zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, zt_type_bytes(&buffer->type), &buffer->plain);
-    p.group = zt_alloc(engine->base.ctx, p.group_bytes);
-    p.raw = zt_alloc(engine->base.ctx, p.row_bytes);
-    if (!status && (!p.group || !p.raw)) status = ZT_ENOMEM;
-    for (int64_t r = 0; r < p.rows && !status; r++) {
-        if (r % GROUP == 0)
-            status =
-                zt_vk_read(engine, &buffer->mem, (size_t)(r / GROUP) * p.group_bytes, p.group, p.group_bytes);
+    packing.group = zt_alloc(engine->base.ctx, packing.group_bytes);
+    packing.raw = zt_alloc(engine->base.ctx, packing.row_bytes);
+    if (!status && (!packing.group || !packing.raw)) status = ZT_ENOMEM;
+    for (int64_t row_index = 0; row_index < packing.rows && !status; row_index++) {
+        if (row_index % GROUP == 0)
+            status = zt_vk_read(engine, &buffer->mem, (size_t)(row_index / GROUP) * packing.group_bytes, packing.group,
+                                packing.group_bytes);
         if (status) break;
-        unpack_row(&p, p.group, r % GROUP, p.raw);
-        status = zt_vk_write(engine, &buffer->plain, (size_t)r * p.row_bytes, p.raw, p.row_bytes);
+        unpack_row(&packing, packing.group, row_index % GROUP, packing.raw);
+        status = zt_vk_write(engine, &buffer->plain, (size_t)row_index * packing.row_bytes, packing.raw, packing.row_bytes);
     }
-    zt_free(engine->base.ctx, p.group);
-    zt_free(engine->base.ctx, p.raw);
+    zt_free(engine->base.ctx, packing.group);
+    zt_free(engine->base.ctx, packing.raw);
     if (status) zt_vk_release(engine, &buffer->plain);
     return status;
 }

@@ -32,10 +32,10 @@ static zt_status done_or_lost(zt_vk_engine *engine, VkResult result, const char 
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-static zt_status hand_over(zt_vk_engine *engine, VkCommandBuffer c, VkFence fence)
+static zt_status hand_over(zt_vk_engine *engine, VkCommandBuffer commands, VkFence fence)
 {
     const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &c};
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
     if (engine->lost) return zt_vk_lost(engine);
     VkResult result = engine->vk.QueueSubmit(engine->queue, 1, &info, fence);
     if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
@@ -51,10 +51,10 @@ static zt_status wait_for(zt_vk_engine *engine, VkFence fence)
     return status ? status : done_or_lost(engine, engine->vk.ResetFences(engine->device, 1, &fence), "ResetFences");
 }
 
-zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer c)
+zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer commands)
 {
     zt_status status = zt_vk_sync(&engine->base);
-    if (!status) status = hand_over(engine, c, engine->fence);
+    if (!status) status = hand_over(engine, commands, engine->fence);
     return status ? status : wait_for(engine, engine->fence);
 }
 
@@ -66,7 +66,7 @@ static zt_vk_batch *batch_of(zt_vk_engine *engine, uint64_t serial)
 }
 
 /* What a batch needs, made when it is first begun; what is there after a failure is kept. */
-static zt_status equip(zt_vk_engine *engine, zt_vk_batch *batch)
+static zt_status equip_batch(zt_vk_engine *engine, zt_vk_batch *batch)
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     const VkCommandBufferAllocateInfo one = {.sType =
@@ -88,7 +88,7 @@ static zt_status equip(zt_vk_engine *engine, zt_vk_batch *batch)
 }
 
 /* The device is done with it: its troubles are told, its block is clean for the next. */
-static zt_status finish(zt_vk_engine *engine, zt_vk_batch *batch)
+static zt_status finish_batch(zt_vk_engine *engine, zt_vk_batch *batch)
 {
     zt_status status = batch->handed ? wait_for(engine, batch->fence) : ZT_OK;
     for (uint32_t i = 0; i < batch->n && batch->handed && !status; i++)
@@ -101,20 +101,20 @@ static zt_status finish(zt_vk_engine *engine, zt_vk_batch *batch)
 
 /* The batch that is being recorded, with room for `n` commands more; NULL: not to be had. The
  * oldest of all is waited for where they are all with the device. */
-static zt_vk_batch *begin(zt_vk_engine *engine, uint32_t n)
+static zt_vk_batch *begin_batch(zt_vk_engine *engine, uint32_t command_count)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     zt_vk_batch *batch = batch_of(engine, engine->serial);
-    if (batch->open && batch->n + n > ZT_VK_BATCH_MOST && zt_vk_flush(&engine->base)) return NULL;
+    if (batch->open && batch->n + command_count > ZT_VK_BATCH_MOST && zt_vk_flush(&engine->base)) return NULL;
     if (batch->open) return batch;
     batch = batch_of(engine, engine->serial + 1);
     if (batch->serial > engine->done) {
-        zt_status status = finish(engine, batch);
+        zt_status status = finish_batch(engine, batch);
         zt_vk_bury(engine);
         if (status) return NULL;
     }
-    if (equip(engine, batch) || zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info),
+    if (equip_batch(engine, batch) || zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info),
                                    "BeginCommandBuffer"))
         return NULL;
     memset(batch->troubles.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE);
@@ -123,41 +123,41 @@ static zt_vk_batch *begin(zt_vk_engine *engine, uint32_t n)
     return batch;
 }
 
-static void mark(zt_vk_mem *memory, uint64_t serial)
+static void mark_used(zt_vk_mem *memory, uint64_t serial)
 {
     if (memory->buffer) memory->used = serial;
 }
 
-static void mark_all(zt_vk_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out)
+static void mark_all_used(zt_vk_engine *engine, zt_executable *executable, zt_ebuf *const *inputs, zt_ebuf *const *outputs)
 {
-    for (int i = 0; i < executable->plan.n_in; i++) mark(&in[i]->mem, engine->serial);
-    for (int i = 0; i < executable->plan.n_out; i++) mark(&out[i]->mem, engine->serial);
-    for (int i = 0; i < executable->plan.n_bufs; i++) {
-        mark(&executable->plan.buf[i]->mem, engine->serial);
-        mark(&executable->plan.buf[i]->plain, engine->serial);
+    for (int i = 0; i < executable->schedule.n_in; i++) mark_used(&inputs[i]->mem, engine->serial);
+    for (int i = 0; i < executable->schedule.n_out; i++) mark_used(&outputs[i]->mem, engine->serial);
+    for (int i = 0; i < executable->schedule.n_bufs; i++) {
+        mark_used(&executable->schedule.buf[i]->mem, engine->serial);
+        mark_used(&executable->schedule.buf[i]->plain, engine->serial);
     }
-    mark(&executable->tables, engine->serial);
-    mark(&engine->arena, engine->serial);
+    mark_used(&executable->tables, engine->serial);
+    mark_used(&engine->arena, engine->serial);
 }
 
-zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out)
+zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *const *inputs, zt_ebuf *const *outputs)
 {
     zt_vk_engine *engine = (zt_vk_engine *)base;
     if (engine->lost) return zt_vk_lost(engine);
     if (executable->n_tasks > ZT_VK_BATCH_MOST)
         return zt_fail(base->ctx, ZT_ENOTSUP, "vulkan: a plan of %d commands", executable->n_tasks);
-    zt_vk_batch *batch = begin(engine, (uint32_t)executable->n_tasks);
+    zt_vk_batch *batch = begin_batch(engine, (uint32_t)executable->n_tasks);
     if (!batch) return zt_ctx_status(base->ctx);
-    const zt_vk_place p = {.commands = batch->commands,
-                           .in = in,
-                           .out = out,
+    const zt_vk_place place = {.commands = batch->commands,
+                           .inputs = inputs,
+                           .outputs = outputs,
                            .troubles = batch->troubles.address + (size_t)batch->n * ZT_VK_TROUBLE};
     for (int i = 0; i < executable->n_tasks; i++) {
-        batch->op[batch->n++] = executable->plan.step[executable->task[i].step].op;
-        zt_vk_record_task(engine, executable, i, &p);
+        batch->op[batch->n++] = executable->schedule.step[executable->task[i].step].op;
+        zt_vk_record_task(engine, executable, i, &place);
         zt_vk_record_barrier(engine, batch->commands, false);
     }
-    mark_all(engine, executable, in, out);
+    mark_all_used(engine, executable, inputs, outputs);
     engine->report.kernels += (uint64_t)executable->n_tasks;
     engine->report.replays++;
     return ZT_OK;
@@ -182,7 +182,7 @@ zt_status zt_vk_sync(zt_engine *base)
     if (engine->done == engine->serial) return ZT_OK;
     zt_status status = zt_vk_flush(base);
     while (engine->done < engine->serial) {
-        zt_status its = finish(engine, batch_of(engine, engine->done + 1));
+        zt_status its = finish_batch(engine, batch_of(engine, engine->done + 1));
         status = status ? status : its;
     }
     zt_vk_bury(engine);

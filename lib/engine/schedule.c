@@ -1,0 +1,34 @@
+/* schedule.c - an engine's own copy of a schedule. */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+static void *copy_array(zt_arena *arena, const void *source, size_t count, size_t size)
+{
+    void *copied = zt_arena_alloc(arena, count * size + 1);
+    if (copied && count) memcpy(copied, source, count * size);
+    return copied;
+}
+
+zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *schedule, zt_run_schedule *copy)
+{
+    *copy = *schedule;
+    copy->type = copy_array(arena, schedule->type, (size_t)schedule->n_values, sizeof *schedule->type);
+    copy->place = copy_array(arena, schedule->place, (size_t)schedule->n_values, sizeof *schedule->place);
+    copy->buf = copy_array(arena, schedule->buf, (size_t)schedule->n_bufs, sizeof *schedule->buf);
+    zt_step *step = copy_array(arena, schedule->step, (size_t)schedule->n_steps, sizeof *schedule->step);
+    copy->step = step;
+    if (!copy->type || !copy->place || !copy->buf || !step) return ZT_ENOMEM;
+    for (int step_index = 0; step_index < schedule->n_steps; step_index++) {
+        const zt_opinfo *info = zt_op_info(step[step_index].op);
+        const void *attrs = step[step_index].attrs ? step[step_index].attrs : info->defaults;
+        step[step_index].attrs = zt_op_attrs_copy(arena, step[step_index].op, attrs);
+        if (!step[step_index].attrs) return ZT_ENOMEM;
+    }
+    return ZT_OK;
+}
+
+bool zt_place_same(const zt_place *first, const zt_place *second)
+{
+    return first->kind == second->kind && first->index == second->index && first->offset == second->offset;
+}
