@@ -32,11 +32,11 @@ ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
                     -mavx512bf16 -mavx512vbmi -mprefer-vector-width=512
 # How its loops fall on lines is worth 5 per cent of a prompt on a Zen 3: what other code stands before them
 # must not decide that.
-FLAGS_linalg.avx2 := -falign-functions=64
+FLAGS_product.avx2 := -falign-functions=64
 ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512)),avx512)
 ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
 
-isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))
+isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/engine/cpu/isa/*/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))
 cu_src   := $(if $(filter 1,$(HAVE_CUDA)),$(sort $(wildcard lib/engine/cuda/*.cu)))
 # Kernels of NVIDIA's machines alone are in *_sm90.cu.
 hip_src  := $(filter-out %_sm90.cu,$(cu_src))
@@ -87,7 +87,7 @@ $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
 
 # Changed flags rebuild everything: the stamp holds them and changes only when they do.
 flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) \
-         $(ISA_FLAGS_avx512) $(FLAGS_linalg.avx2)
+         $(ISA_FLAGS_avx512) $(FLAGS_product.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(shell cd $(BUILD)/tests 2>/dev/null && for d in base tensor ops prog llm nn dna train; do [ ! -f $$d ] || rm $$d; done)

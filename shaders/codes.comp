@@ -12,7 +12,7 @@
 layout(constant_id = 0) const uint EACH = 1u;
 layout(local_size_x = 64) in;
 
-// As lib/engine/cpu/isa/dot.h rounds, so that both multiply the same integers.
+// As lib/engine/cpu/isa/gemm_quant/microkernel.h rounds, so that both multiply the same integers.
 void put_codes(inout float v[32], uint row, uint block, uint B, uint all)
 {
     Words to = Words(call.at[1]);

@@ -179,7 +179,7 @@ size_t zt_cpu_reach(bool few)
  * bits 25, with 4096 4 more. (On an Emerald Rapids those of 8 bits take as long either way.) On a Zen 4
  * short groups of 8 bits take less with it (576 columns, 10 KB: 3 to 10 per cent more tokens a second), long
  * ones as much either way. For a Zen 3, which has twice the instructions to do for a line, 2048 is best too,
- * where one group is read at a time (tiles.h): Q4_1 156 to 194 tokens a second, Q8_0 110 to 132; with 1024
+ * where one group is read at a time (tile_codes.h): Q4_1 156 to 194 tokens a second, Q8_0 110 to 132; with 1024
  * and 4096 half of that. */
 size_t zt_cpu_reach_of_codes(int bits)
 {

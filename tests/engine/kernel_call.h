@@ -16,7 +16,7 @@ typedef struct isa {
 
 #define FAMILIES(s)                                                                                \
     {                                                                                              \
-        zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linalg_##s, zt_cpu_index_##s,            \
+        zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linear_##s, zt_cpu_index_##s,            \
             zt_cpu_norm_##s, zt_cpu_attention_##s, zt_cpu_unary_##s                                \
     }
 static const isa isas[] = {

@@ -94,7 +94,7 @@ void zt_cpu_runtime_error(zt_cpu_call *c, const char *what, int64_t value, int64
 
 /* The lists: one per family file in isa/ and instruction set. */
 #define ZT_CPU_FAMILIES(X)                                                                         \
-    X(elementwise) X(unary) X(binary) X(logic) X(like) X(reduce) X(linalg) X(linears) X(matmul) X(shape) X(move)       \
+    X(elementwise) X(unary) X(binary) X(logic) X(like) X(reduce) X(linear) X(linear_fused) X(matmul) X(shape) X(move)       \
     X(fused) X(sdpa) X(sdpa_grad)                                                                  \
     X(recurrent) X(recurrent_back) X(norm_channels) X(loss) X(entmax) X(random) X(spectral)        \
     X(index) X(norm) X(rope_put) X(attention) X(cast) X(conv) X(place) X(quant) X(conv_filter) X(pool)         \

@@ -35,7 +35,7 @@
  *   I8_16     n 8  f16 d[16], i8 sc[8][16][2], one a 16 columns         the same
  *
  * With activations of 8 bits tiles take two scales at a time, of two times 32 columns or of the
- * halves of 32, as whole numbers of 16 bits (isa/tiles.h). power[r] is the power of two by which all
+ * halves of 32, as whole numbers of 16 bits (isa/gemm_quant/tile_codes.h). power[r] is the power of two by which all
  * scales of row r are such, rounded, and what its minima are over 2^zt_pack_min_power; NaN where
  * one of them is not finite. So that all come in twos, an odd number of times 32 columns has one
  * more behind it, of zeros.
@@ -176,7 +176,7 @@ static inline int zt_pack_beyond(zt_pack_form f)
     return (sum >> 15 > 0) + (sum >> 16 > 0) + (sum >> 17 > 0) + (sum >> 18 > 0);
 }
 
-/* log2 of the unit of minima in that of scales, by what products lose in tiles (isa/tiles.h): sums
+/* log2 of the unit of minima in that of scales, by what products lose in tiles (isa/gemm_quant/tile_codes.h): sums
  * zt_pack_beyond, scales of 32 columns 15 bits, and then what minima are multiplied by 12. */
 static inline int zt_pack_min_power(zt_pack_form f)
 {

@@ -1,11 +1,11 @@
-/* tile_table.h - private to isa/linalg.c: the tiles of every type of weights, and how they take
+/* tile_table.h - private to gemm_quant/: the tiles of every type of weights, and how they take
  * activations.
  */
 #ifndef ZT_CPU_TILE_TABLE_H
 #define ZT_CPU_TILE_TABLE_H
 
-#include "lib/engine/cpu/isa/unpacked.h"
-#include "lib/engine/cpu/isa/tiles.h"
+#include "lib/engine/cpu/isa/gemm_quant/unpacked.h"
+#include "lib/engine/cpu/isa/gemm_quant/tile_plain.h"
 
 typedef enum act_form { ROWS, BRAIN, WIDE, CODES } act_form;
 

@@ -1,5 +1,5 @@
-/* dot.h - private to isa/linalg.c: the 16 rows of a group at a time, on each instruction set
- * (dot_avx512.h, dot_avx2.h, dot_scalar.h).
+/* microkernel.h - private to gemm_quant/: the 16 rows of a group at a time, on each instruction set
+ * (microkernel_avx512.h, microkernel_avx2.h, microkernel_scalar.h).
  *
  *   fv  f32, one a row            iv  i32, one a row
  *   cv  bytes of codes: four columns of each row (pack.h)
@@ -14,12 +14,12 @@
  * bits, n, T and step are constants; bits says how far sums stay exact in 16 bits. All of it is exact integer
  * arithmetic. (With AVX2 codes of 8 bits are made signed, which is what from.each else does: they begin
  * at from.whole.)
- * cv_dots_fine is the same of tokens of 16 bits, two rows each (codes.h): y[T / 2].
+ * cv_dots_fine is the same of tokens of 16 bits, two rows each (activations.h): y[T / 2].
  * cv_dots_opened (AVX-512), cv_dots_opened_fine (not scalar): of codes that lie opened at p (unpacked.h).
  *
  * cv_dots_packed (AVX2, in place of cv_dots and cv_dots_fine) takes codes as they are packed, cv_dots_nibbles
  * (AVX-512) those of 4 bits. cv_dots_crossed(beyond, n, T, step, p, x, from, y) (AVX2) is both sums of a pair at
- * once, less `beyond` bits: of n words of x, crossed (tiles.h), by codes that cv_cross has put at p.
+ * once, less `beyond` bits: of n words of x, crossed (tile_codes.h), by codes that cv_cross has put at p.
  *
  * iv_join(a, b) (not AVX2) is 256 a + b. An iv may be two whole numbers of 16 bits a row: iv_pair(a, b, n) has
  * the lower 16 bits of a and b, shifted n to the right; iv_unsigned and iv_signed read them from
@@ -124,11 +124,11 @@ INLINE void send_for(const uint8_t *p, size_t reach, int bytes)
 }
 
 #if defined(ZT_ISA_avx512)
-#include "lib/engine/cpu/isa/dot_avx512.h"
+#include "lib/engine/cpu/isa/gemm_quant/microkernel_avx512.h"
 #elif defined(ZT_ISA_avx2)
-#include "lib/engine/cpu/isa/dot_avx2.h"
+#include "lib/engine/cpu/isa/gemm_quant/microkernel_avx2.h"
 #else
-#include "lib/engine/cpu/isa/dot_scalar.h"
+#include "lib/engine/cpu/isa/gemm_quant/microkernel_scalar.h"
 #endif
 
 /* ---- all: codes of 32 columns ---------------------------------------------------------------- */

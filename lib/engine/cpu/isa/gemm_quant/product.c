@@ -1,4 +1,4 @@
-/* linalg.c - the matrix product: y[t,m] = sum_k x[t,k] w[m,k] + b[m], with packed weights; for
+/* product.c - the matrix product: y[t,m] = sum_k x[t,k] w[m,k] + b[m], with packed weights; for
  * linear, and (product.h) for the rows that have products in them.
  *
  * A tile multiplies one or more groups of 16 rows (pack.h) by 1, 2, 4 or 8 tokens. Whatever its
@@ -12,13 +12,13 @@
  *   ROWS    f32 as they are: x itself, or made from 16 bits
  *   BRAIN   rounded to bfloat16: pairs of columns in a word
  *   WIDE    rounded to bfloat16, as f32: without AVX-512, and where FMAs are faster than its pairs
- *   CODES   8 bits: tokens of a tile (T) side by side, for each pair of columns (tiles.h): i8
+ *   CODES   8 bits: tokens of a tile (T) side by side, for each pair of columns (tile_codes.h): i8
  *             q[columns / 4][T][4], i16 scale[T][2] unless both are one, f32 unit[T], i32 [2][T]
  *             which sums begin with (-zt_pack_middle * sum(q) in it), and with minima i16 [T][2] which
  *             these are multiplied by. For AMX 16 tokens have their i8 q[16][64] one after the
- *             other (unpacked.h); with AVX2 words of a tile of 8 are crossed (tiles.h)
+ *             other (unpacked.h); with AVX2 words of a tile of 8 are crossed (tile_codes.h)
  * With act=q16 a token is two rows of CODES, the upper and the lower half of 16 bits: tiles multiply both
- * and put the integers together. (With AVX2 they are words of 16 bits: codes.h.)
+ * and put the integers together. (With AVX2 they are words of 16 bits: activations.h.)
  *
  * For many tokens a group is first opened (unpacked.h) where the processor is faster with that; for fewer it
  * takes two tiles at once there. (Of plain weights with AVX2 always three.)
@@ -29,9 +29,9 @@
 #include <math.h>
 
 #include "lib/base/processor.h"
-#include "lib/engine/cpu/isa/product.h"
-#include "lib/engine/cpu/isa/codes_tile.h"
-#include "lib/engine/cpu/isa/tile_table.h"
+#include "lib/engine/cpu/isa/gemm_quant/product.h"
+#include "lib/engine/cpu/isa/gemm_quant/activations_tile.h"
+#include "lib/engine/cpu/isa/gemm_quant/tile_table.h"
 
 enum { FEW = 2 }; /* rows that every thread brings into their form for itself, in each of its parts */
 enum { AT_ONCE = 1024 }; /* bytes to send for, from which on it is done while a tile goes on */
@@ -571,72 +571,3 @@ int ZT_SYM(zt_product_ahead)(const zt_product *p, int64_t g, int64_t end, zt_cpu
                         .bytes = (size_t)(end - g) * group};
     return 1;
 }
-
-/* ---- linear ---------------------------------------------------------------------------------- */
-
-static zt_product product_of(const zt_cpu_call *c)
-{
-    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
-    return ZT_SYM(zt_product_make)(&c->in[0], &c->in[1], &c->in[2], act, c->tile,
-                                   c->shared);
-}
-
-static bool linear_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    (void)attrs;
-    return ZT_SYM(zt_product_has)(in[0], in[1], in[2]) && out[0].dtype == in[0]->dtype;
-}
-
-/* With `alone`, activations lie behind the thread's scratch. */
-static void linear_setup(zt_cpu_call *c)
-{
-    zt_product p = product_of(c);
-    c->n_phases = p.n_first ? 2 : 1;
-    c->items[0] = p.n_first;
-    c->items[c->n_phases - 1] = p.n_items;
-    c->shared_bytes = p.shared_bytes;
-    c->local_bytes = (size_t)round_up((int64_t)p.local_bytes, 64) + (p.alone ? p.acts_bytes : 0);
-}
-
-static void linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    zt_product p = product_of(c);
-    if (phase != c->n_phases - 1) {
-        ZT_SYM(zt_product_first)(&p, begin, end, local);
-        return;
-    }
-    uint8_t *room = (uint8_t *)local + round_up((int64_t)p.local_bytes, 64);
-    const uint8_t *acts = ZT_SYM(zt_product_acts)(&p, room, local);
-    const zt_product_out out = {.at = c->out[0].data, .step = p.M};
-    while (begin < end) {
-        int64_t t = begin / p.groups * p.block, g = begin % p.groups;
-        int64_t last = t + p.block < p.n ? t + p.block : p.n;
-        int64_t n = end - begin < p.groups - g ? end - begin : p.groups - g;
-        ZT_SYM(zt_product_multiply)(&p, acts, &out, t, last, g, g + n, local);
-        begin += n;
-    }
-}
-
-/* In a phase that does nothing else? */
-static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
-{
-    zt_product p = product_of(a), q = product_of(b);
-    return a->n_phases == 2 && b->n_phases == 2 && !p.pack && !q.pack && !p.lies &&
-           ZT_SYM(zt_product_alike)(&p, &q);
-}
-
-static int linear_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch a[])
-{
-    zt_product p = product_of(c);
-    return ZT_SYM(zt_product_ahead)(&p, begin, end, a);
-}
-
-const zt_cpu_kernel ZT_SYM(zt_cpu_linalg)[] = {
-    {.op = ZT_OP_linear,
-     .has = linear_has,
-     .setup = linear_setup,
-     .run = linear_run,
-     .ahead = linear_ahead,
-     .alike = linear_alike},
-    {0},
-};

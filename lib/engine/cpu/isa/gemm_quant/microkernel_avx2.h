@@ -1,4 +1,4 @@
-/* dot_avx2.h - private to isa/dot.h, which tells what these are: two registers, of rows 0 to 7 and 8
+/* microkernel_avx2.h - private to microkernel.h, which tells what these are: two registers, of rows 0 to 7 and 8
  * to 15. */
 #ifndef ZT_CPU_DOT_AVX2_H
 #define ZT_CPU_DOT_AVX2_H
@@ -238,7 +238,7 @@ INLINE cv cv_lower(cv c)
     return cv_and(TWO(cv, _mm256_add_epi8, c, eight), 15);
 }
 
-/* What sums of more bits are put together of (tiles.h). */
+/* What sums of more bits are put together of (tile_codes.h). */
 INLINE iv join_crossed(int beyond, iv a, iv b)
 {
     const iv middle = TWICE(iv, _mm256_set1_epi16(-32768));
@@ -267,7 +267,7 @@ TEMPLATE void cv_dots_crossed(int beyond, int n, int T, int step, const uint8_t 
     UNROLL for (int t = 0; t < T; t++) y[t] = join_crossed(beyond, cv_load(kept + 64 * t), y[t]);
 }
 
-/* The sum of both rows of a token is the second one's (codes.h). */
+/* The sum of both rows of a token is the second one's (activations.h). */
 TEMPLATE void begin_fine(int T, sums_from from, iv *y)
 {
     UNROLL for (int u = 0; u < T / 2; u++) y[u] = iv_set(load_i32(from.each + 8 * u + 4));

@@ -1,4 +1,4 @@
-/* dot_scalar.h - private to isa/dot.h, which tells what these are: in plain C. */
+/* microkernel_scalar.h - private to microkernel.h, which tells what these are: in plain C. */
 #ifndef ZT_CPU_DOT_SCALAR_H
 #define ZT_CPU_DOT_SCALAR_H
 

@@ -1,22 +1,22 @@
-/* unpacked.h - private to isa/linalg.c: a group that is unpacked (opened) once for many tiles of 8-bit
+/* unpacked.h - private to gemm_quant/: a group that is unpacked (opened) once for many tiles of 8-bit
  * activations, which vectors or the tile registers of AMX then multiply.
  */
 #ifndef ZT_CPU_UNPACKED_H
 #define ZT_CPU_UNPACKED_H
 
 #include "lib/engine/cpu/isa/amx.h"
-#include "lib/engine/cpu/isa/tiles.h"
+#include "lib/engine/cpu/isa/gemm_quant/tile_codes.h"
 
 /* An opened group is OPEN_COLUMNS columns at a time, pair after pair:
  *
  *   opened_bytes   codes     by vectors      u8 [columns / 4][16 rows][4]
- *                            AVX2, 8 bits    crossed (tiles.h)
+ *                            AVX2, 8 bits    crossed (tile_codes.h)
  *                            by AMX          as by vectors, but i8, less zt_pack_middle
  *   scales_bytes   scales    8 bits          i16 D[16][2], and with minima i16 N[16][2]
  *                            16 bits         f32 d[2][16], and with minima f32 n[2][16]
  *
  * By vectors this is done only where it saves time: where shifts and conversions take the ports that
- * products need (worth_opening in linalg.c). */
+ * products need (worth_opening in product.c). */
 enum { AMX_ROWS = 16 };
 #if defined(ZT_ISA_avx2)
 enum { OPEN_COLUMNS = 1024, OPEN_BYTES = (1024 + 4 * 64) * OPEN_COLUMNS / 32 };

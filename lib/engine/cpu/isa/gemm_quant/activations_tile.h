@@ -1,11 +1,11 @@
-/* codes_tile.h - private to isa/linalg.c: put_codes of a whole tile of 8 rows at once, where takes_tile says so
+/* activations_tile.h - private to gemm_quant/: put_codes of a whole tile of 8 rows at once, where takes_tile says so
  * (AVX-512: or of one of 4, which is half of that): x[r] is what row r is made of (twice each with 16 bits). Codes
  * are turned in registers, scales and sums are made side by side.
  */
 #ifndef ZT_CPU_CODES_TILE_H
 #define ZT_CPU_CODES_TILE_H
 
-#include "lib/engine/cpu/isa/codes.h"
+#include "lib/engine/cpu/isa/gemm_quant/activations.h"
 
 #if !defined(ZT_ISA_scalar)
 /* ---- what comes behind the codes ------------------------------------------------------------- */
@@ -229,7 +229,7 @@ static void put_tile(zt_pack_form f, const float *const *x, int64_t K, int64_t p
 INLINE bool takes_tile(int64_t T, int64_t parts) { return (void)parts, T >= 4; }
 
 #elif defined(ZT_ISA_avx2)
-/* ---- a tile, whose words are crossed (tiles.h) ----------------------------------------------- */
+/* ---- a tile, whose words are crossed (tile_codes.h) ----------------------------------------------- */
 
 /* 32 codes of each of eight rows, what each 8 of them sum up to, and the scales. */
 typedef struct tile_part {

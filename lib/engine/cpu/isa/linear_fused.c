@@ -1,4 +1,4 @@
-/* linears.c - kernels of rows with products and what is done to them (lib/ops/linear_fused.c): x is
+/* linear_fused.c - kernels of rows with products and what is done to them (lib/ops/linear_fused.c): x is
  * brought into its form once for all products that read that form; the weights' groups are one list
  * of items, so that threads stay balanced over all of them.
  *
@@ -6,7 +6,7 @@
  * piece of the product while that is in the caches. So the bits are those of the expansion.
  */
 #include "lib/ops/linear.h"
-#include "lib/engine/cpu/isa/product.h"
+#include "lib/engine/cpu/isa/gemm_quant/product.h"
 
 #include <string.h>
 
@@ -360,7 +360,7 @@ AFTER(add)
 
 #define KERNEL(OP, name, has_it)                                                                   \
     {.op = OP, .has = has_it, .setup = name##_setup, .run = name##_run, .ahead = name##_ahead}
-const zt_cpu_kernel ZT_SYM(zt_cpu_linears)[] = {
+const zt_cpu_kernel ZT_SYM(zt_cpu_linear_fused)[] = {
     KERNEL(ZT_OP_linears, linears, linears_has),
     KERNEL(ZT_OP_gated_linear, gated, gated_has),
     KERNEL(ZT_OP_linear_act, act, one_has),

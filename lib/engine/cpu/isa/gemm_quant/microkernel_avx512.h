@@ -1,4 +1,4 @@
-/* dot_avx512.h - private to isa/dot.h, which tells what these are: a register is 16 rows. */
+/* microkernel_avx512.h - private to microkernel.h, which tells what these are: a register is 16 rows. */
 #ifndef ZT_CPU_DOT_AVX512_H
 #define ZT_CPU_DOT_AVX512_H
 

@@ -1,4 +1,4 @@
-/* product.h - private to isa/: one product x w^T + b as a part of a call; linalg.c owns what it does.
+/* product.h - private to isa/: one product x w^T + b as a part of a call; product.c owns what it does.
  *
  * A product is made anew for each run of its call, from the operands alone, which costs less than a
  * block of its multiplying. Its work is two phases of items: n_first that bring weights and x into

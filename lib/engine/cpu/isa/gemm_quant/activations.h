@@ -1,4 +1,4 @@
-/* codes.h - private to isa/linalg.c: activations to 8 bits, or to twice 8; linalg.c says how they
+/* activations.h - private to gemm_quant/: activations to 8 bits, or to twice 8; product.c says how they
  * lie.
  *
  * quantize: 32 f32 to signed bytes q = round(x / d), d = the largest |x| / 127, ties to even;
@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#include "lib/engine/cpu/isa/unpacked.h"
+#include "lib/engine/cpu/isa/gemm_quant/unpacked.h"
 
 /* ---- 32 values ------------------------------------------------------------------------------- */
 
@@ -395,7 +395,7 @@ INLINE void put_row(zt_pack_form f, const float *x, int64_t K, int parts, place 
 }
 
 /* A row of x to where its first (or only) row lies: the same, with `parts` known to the compiler. (Most rows come
- * a tile at once: codes_tile.h.) */
+ * a tile at once: activations_tile.h.) */
 static void put_codes(zt_pack_form f, const float *x, int64_t K, int64_t parts, place to)
 {
     if (parts == 2)
