@@ -14,15 +14,15 @@
 /* Pairs of steps that are compared: a program of a million steps is not looked at for long. */
 static const int64_t MOST_WORK = 20000000;
 
-typedef struct finder {
-    const zt_prog *p;
-    trace_blocks *b;
+typedef struct block_finder {
+    const zt_prog *program;
+    trace_blocks *blocks;
     int64_t work; /* that is left */
-} finder;
+} block_finder;
 
-static bool same_dims(const zt_type *a, const zt_type *b)
+static bool same_dims(const zt_type *first, const zt_type *second)
 {
-    return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]);
+    return first->rank == second->rank && !memcmp(first->dim, second->dim, (size_t)first->rank * sizeof first->dim[0]);
 }
 
 /* Which of its step's outputs it is. */
@@ -36,213 +36,216 @@ static int output_number(const zt_prog *program, const zt_value *value, int numb
 
 /* Inputs a and b of steps `size` apart. first: the block's first step, if the former step is in the
  * first repetition; else -1. */
-static bool alike_value(const zt_prog *program, int a, int b, int size, int first)
+static bool values_alike(const zt_prog *program, int first_value, int second_value, int size, int first)
 {
-    if (a == b) return true;
-    if (a < 0 || b < 0) return false;
-    const zt_value *value = zt_prog_value(program, a), *y = zt_prog_value(program, b);
+    if (first_value == second_value) return true;
+    if (first_value < 0 || second_value < 0) return false;
+    const zt_value *value = zt_prog_value(program, first_value), *other = zt_prog_value(program, second_value);
     int from = value->kind == ZT_VALUE_OP ? value->index : -1;
-    if (first >= 0 && y->kind == ZT_VALUE_OP && from < first)
-        return y->index >= first && y->index < first + size && value->kind != ZT_VALUE_DATA;
-    if (value->kind != y->kind || value->kind == ZT_VALUE_IN) return false;
-    if (value->kind != ZT_VALUE_OP) return same_dims(&value->type, &y->type);
-    return y->index - value->index == size && output_number(program, value, a) == output_number(program, y, b);
+    if (first >= 0 && other->kind == ZT_VALUE_OP && from < first)
+        return other->index >= first && other->index < first + size && value->kind != ZT_VALUE_DATA;
+    if (value->kind != other->kind || value->kind == ZT_VALUE_IN) return false;
+    if (value->kind != ZT_VALUE_OP) return same_dims(&value->type, &other->type);
+    return other->index - value->index == size &&
+           output_number(program, value, first_value) == output_number(program, other, second_value);
 }
 
 /* Strings are compared by their letters. */
 static bool same_attrs(const zt_opinfo *info, const void *left, const void *right)
 {
-    char x[ZT_MAX_ATTR_BYTES], y[ZT_MAX_ATTR_BYTES];
-    memcpy(x, left, info->attr_bytes);
-    memcpy(y, right, info->attr_bytes);
+    char left_copy[ZT_MAX_ATTR_BYTES], right_copy[ZT_MAX_ATTR_BYTES];
+    memcpy(left_copy, left, info->attr_bytes);
+    memcpy(right_copy, right, info->attr_bytes);
     for (int i = 0; i < info->n_attrs; i++) {
-        const char *s, *t, *none = NULL;
-        size_t at = info->attrs[i].offset;
+        const char *left_text, *right_text, *no_text = NULL;
+        size_t offset = info->attrs[i].offset;
         if (info->attrs[i].kind != ZT_ATTR_str) continue;
-        memcpy(&s, x + at, sizeof s);
-        memcpy(&t, y + at, sizeof t);
-        if (s != t && (!s || !t || strcmp(s, t))) return false;
-        memcpy(x + at, &none, sizeof none);
-        memcpy(y + at, &none, sizeof none);
+        memcpy(&left_text, left_copy + offset, sizeof left_text);
+        memcpy(&right_text, right_copy + offset, sizeof right_text);
+        if (left_text != right_text && (!left_text || !right_text || strcmp(left_text, right_text))) return false;
+        memcpy(left_copy + offset, &no_text, sizeof no_text);
+        memcpy(right_copy + offset, &no_text, sizeof no_text);
     }
-    return !memcmp(x, y, info->attr_bytes);
+    return !memcmp(left_copy, right_copy, info->attr_bytes);
 }
 
-static bool alike(finder *f, int s, int size, int first)
+static bool steps_alike(block_finder *finder, int step_index, int size, int first)
 {
-    const zt_step *a = zt_prog_step(f->p, s), *b = zt_prog_step(f->p, s + size);
-    const zt_opinfo *info = zt_op_info(a->op);
-    f->work--;
-    if (a->op != b->op || !same_attrs(info, a->attrs, b->attrs)) return false;
+    const zt_step *former = zt_prog_step(finder->program, step_index), *latter = zt_prog_step(finder->program, step_index + size);
+    const zt_opinfo *info = zt_op_info(former->op);
+    finder->work--;
+    if (former->op != latter->op || !same_attrs(info, former->attrs, latter->attrs)) return false;
     for (int k = 0; k < info->n_in; k++)
-        if (!alike_value(f->p, a->in[k], b->in[k], size, s < first + size ? first : -1))
+        if (!values_alike(finder->program, former->in[k], latter->in[k], size, step_index < first + size ? first : -1))
             return false;
     for (int k = 0; k < info->n_out; k++)
-        if ((a->out[k] < 0) != (b->out[k] < 0)) return false;
+        if ((former->out[k] < 0) != (latter->out[k] < 0)) return false;
     return true;
 }
 
-static int extent(const trace_block *b) { return b->size * b->times; }
+static int block_extent(const trace_block *block) { return block->size * block->times; }
 
 /* The widest block of steps [from, to) with `size` steps. */
-static trace_block widest_of(finder *f, int from, int to, int size)
+static trace_block widest_of(block_finder *finder, int from, int to, int size)
 {
     trace_block best = {from, size, 0};
-    for (int first = from; first + 2 * size <= to && f->work > 0;) {
-        int s = first;
-        while (s + size < to && alike(f, s, size, first)) s++;
-        trace_block b = {first, size, (s - first) / size + 1};
-        if (b.times > 1 && extent(&b) > extent(&best)) best = b;
-        first = b.times > 1 ? first + extent(&b) : first + 1;
+    for (int first = from; first + 2 * size <= to && finder->work > 0;) {
+        int next_step = first;
+        while (next_step + size < to && steps_alike(finder, next_step, size, first)) next_step++;
+        trace_block block = {first, size, (next_step - first) / size + 1};
+        if (block.times > 1 && block_extent(&block) > block_extent(&best)) best = block;
+        first = block.times > 1 ? first + block_extent(&block) : first + 1;
     }
     return best;
 }
 
-static zt_status add_block(trace_blocks *b, trace_block one)
+static zt_status add_block(trace_blocks *blocks, trace_block one)
 {
-    trace_block *at = zt_realloc(b->ctx, b->at, ((size_t)b->n + 1) * sizeof *at);
-    if (!at) return ZT_ENOMEM;
-    b->at = at;
-    at[b->n++] = one;
+    trace_block *grown = zt_realloc(blocks->ctx, blocks->blocks, ((size_t)blocks->count + 1) * sizeof *grown);
+    if (!grown) return ZT_ENOMEM;
+    blocks->blocks = grown;
+    grown[blocks->count++] = one;
     return ZT_OK;
 }
 
 /* In [from, to), appended in order; no deeper than `depth`. */
-static zt_status find_blocks(finder *f, int from, int to, int depth)
+static zt_status find_blocks(block_finder *finder, int from, int to, int depth)
 {
     trace_block best = {from, 1, 0};
-    for (int size = 1; size <= (to - from) / 2 && f->work > 0; size++) {
-        trace_block one = widest_of(f, from, to, size);
-        if (extent(&one) > extent(&best)) best = one;
+    for (int size = 1; size <= (to - from) / 2 && finder->work > 0; size++) {
+        trace_block one = widest_of(finder, from, to, size);
+        if (block_extent(&one) > block_extent(&best)) best = one;
     }
-    if (extent(&best) < 4 || depth == 0) return ZT_OK;
-    zt_status status = find_blocks(f, from, best.first, depth - 1);
-    if (!status) status = add_block(f->b, best);
-    return status ? status : find_blocks(f, best.first + extent(&best), to, depth - 1);
+    if (block_extent(&best) < 4 || depth == 0) return ZT_OK;
+    zt_status status = find_blocks(finder, from, best.first, depth - 1);
+    if (!status) status = add_block(finder->blocks, best);
+    return status ? status : find_blocks(finder, best.first + block_extent(&best), to, depth - 1);
 }
 
-zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *b)
+zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *blocks)
 {
-    finder f = {program, b, MOST_WORK};
-    *b = (trace_blocks){.ctx = ctx};
-    zt_status status = find_blocks(&f, 0, zt_prog_n_steps(program), 4);
-    if (status) trace_blocks_free(b);
+    block_finder finder = {program, blocks, MOST_WORK};
+    *blocks = (trace_blocks){.ctx = ctx};
+    zt_status status = find_blocks(&finder, 0, zt_prog_n_steps(program), 4);
+    if (status) trace_blocks_free(blocks);
     return status;
 }
 
-void trace_blocks_free(trace_blocks *b)
+void trace_blocks_free(trace_blocks *blocks)
 {
-    zt_free(b->ctx, b->at);
-    b->at = NULL;
-    b->n = 0;
+    zt_free(blocks->ctx, blocks->blocks);
+    blocks->blocks = NULL;
+    blocks->count = 0;
 }
 
-const trace_block *trace_block_of(const trace_blocks *b, int s)
+const trace_block *trace_block_of(const trace_blocks *blocks, int step_index)
 {
-    for (int i = 0; i < b->n; i++)
-        if (s >= b->at[i].first && s < b->at[i].first + extent(&b->at[i])) return &b->at[i];
+    for (int i = 0; i < blocks->count; i++)
+        if (step_index >= blocks->blocks[i].first && step_index < blocks->blocks[i].first + block_extent(&blocks->blocks[i]))
+            return &blocks->blocks[i];
     return NULL;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Letters of "blk.17" in "blk.17.attn_q.weight"; 0: no part is a number. */
-static size_t numbered(const char *name)
+static size_t numbered_prefix(const char *name)
 {
-    for (const char *at = name; *at; at += *at == '.') {
-        size_t n = strcspn(at, ".");
-        if (n && strspn(at, "0123456789") == n) return (size_t)(at - name) + n;
-        at += n;
+    for (const char *part = name; *part; part += *part == '.') {
+        size_t length = strcspn(part, ".");
+        if (length && strspn(part, "0123456789") == length) return (size_t)(part - name) + length;
+        part += length;
     }
     return 0;
 }
 
-typedef struct search {
+typedef struct layer_search {
     zt_ctx *ctx;
-    const zt_prog *p;
-    trace_layers *l;
+    const zt_prog *program;
+    trace_layers *layers;
     zt_map *known; /* name to number */
-} search;
+} layer_search;
 
-static int layer_named(search *s, const char *name, size_t n)
+static int layer_named(layer_search *search, const char *name, size_t length)
 {
     int64_t found;
-    if (zt_map_get(s->known, name, n, &found)) return (int)found;
-    char *copy = zt_arena_strndup(s->l->memory, name, n);
-    if (!copy || zt_map_put(s->known, copy, n, s->l->n)) return -1;
-    s->l->name[s->l->n] = copy;
-    return s->l->n++;
+    if (zt_map_get(search->known, name, length, &found)) return (int)found;
+    char *copy = zt_arena_strndup(search->layers->memory, name, length);
+    if (!copy || zt_map_put(search->known, copy, length, search->layers->count)) return -1;
+    search->layers->names[search->layers->count] = copy;
+    return search->layers->count++;
 }
 
 /* -1: no memory. */
-static int layer_of_step(search *s, int i)
+static int layer_of_step(layer_search *search, int step_index)
 {
-    const zt_step *step = zt_prog_step(s->p, i);
+    const zt_step *step = zt_prog_step(search->program, step_index);
     int latest = 0, own = -1;
     bool reads = false;
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
         if (step->in[k] < 0) continue;
-        const zt_value *value = zt_prog_value(s->p, step->in[k]);
-        size_t n = value->kind == ZT_VALUE_DATA ? numbered(value->tensor) : 0;
-        if (n && (own = layer_named(s, value->tensor, n)) < 0) return -1;
+        const zt_value *value = zt_prog_value(search->program, step->in[k]);
+        size_t length = value->kind == ZT_VALUE_DATA ? numbered_prefix(value->tensor) : 0;
+        if (length && (own = layer_named(search, value->tensor, length)) < 0) return -1;
         reads = reads || value->kind == ZT_VALUE_DATA;
-        if (value->kind == ZT_VALUE_OP && s->l->of[value->index] > latest) latest = s->l->of[value->index];
+        if (value->kind == ZT_VALUE_OP && search->layers->of_step[value->index] > latest)
+            latest = search->layers->of_step[value->index];
     }
     return own >= 0 ? own : reads ? 0 : latest;
 }
 
 /* No name told any: the repetitions of what repeats. */
-static zt_status layers_of_blocks(search *s)
+static zt_status layers_of_blocks(layer_search *search)
 {
-    trace_blocks b;
+    trace_blocks blocks;
     char name[24];
-    zt_status status = trace_blocks_find(s->ctx, s->p, &b);
-    for (int i = 0, made = 0; i < b.n && !status; i++) {
-        for (int t = 0; t < b.at[i].times && !status; t++) {
+    zt_status status = trace_blocks_find(search->ctx, search->program, &blocks);
+    for (int i = 0, made = 0; i < blocks.count && !status; i++) {
+        for (int repetition = 0; repetition < blocks.blocks[i].times && !status; repetition++) {
             snprintf(name, sizeof name, "#%d", made++);
-            int layer = layer_named(s, name, strlen(name));
+            int layer = layer_named(search, name, strlen(name));
             if (layer < 0) status = ZT_ENOMEM;
-            for (int k = 0; k < b.at[i].size && !status; k++)
-                s->l->of[b.at[i].first + t * b.at[i].size + k] = layer;
+            for (int k = 0; k < blocks.blocks[i].size && !status; k++)
+                search->layers->of_step[blocks.blocks[i].first + repetition * blocks.blocks[i].size + k] = layer;
         }
     }
-    trace_blocks_free(&b);
+    trace_blocks_free(&blocks);
     return status;
 }
 
-static zt_status find_layers(search *s)
+static zt_status find_layers(layer_search *search)
 {
-    int n = zt_prog_n_steps(s->p);
-    for (int i = 0; i < n; i++) {
-        s->l->of[i] = 0;
-        int layer = layer_of_step(s, i);
+    int step_count = zt_prog_n_steps(search->program);
+    for (int i = 0; i < step_count; i++) {
+        search->layers->of_step[i] = 0;
+        int layer = layer_of_step(search, i);
         if (layer < 0) return ZT_ENOMEM;
-        s->l->of[i] = layer;
+        search->layers->of_step[i] = layer;
     }
-    return s->l->n > 1 ? ZT_OK : layers_of_blocks(s);
+    return search->layers->count > 1 ? ZT_OK : layers_of_blocks(search);
 }
 
-zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *program, trace_layers *l)
+zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *program, trace_layers *layers)
 {
-    size_t n = (size_t)zt_prog_n_steps(program);
-    search s = {ctx, program, l, zt_map_new(ctx, 64)};
-    *l = (trace_layers){.memory = zt_arena_new(ctx, 0), .n = 1};
-    if (l->memory) {
-        l->of = zt_arena_alloc(l->memory, (n + 1) * sizeof *l->of);
-        l->name = zt_arena_alloc(l->memory, (n * ZT_MAX_IN + 2) * sizeof *l->name);
+    size_t step_count = (size_t)zt_prog_n_steps(program);
+    layer_search search = {ctx, program, layers, zt_map_new(ctx, 64)};
+    *layers = (trace_layers){.memory = zt_arena_new(ctx, 0), .count = 1};
+    if (layers->memory) {
+        layers->of_step = zt_arena_alloc(layers->memory, (step_count + 1) * sizeof *layers->of_step);
+        layers->names = zt_arena_alloc(layers->memory, (step_count * ZT_MAX_IN + 2) * sizeof *layers->names);
     }
-    zt_status status = s.known && l->of && l->name ? ZT_OK : ZT_ENOMEM;
+    zt_status status = search.known && layers->of_step && layers->names ? ZT_OK : ZT_ENOMEM;
     if (!status) {
-        l->name[0] = "other";
-        status = find_layers(&s);
+        layers->names[0] = "other";
+        status = find_layers(&search);
     }
-    zt_map_free(s.known);
-    if (status) trace_layers_free(l);
+    zt_map_free(search.known);
+    if (status) trace_layers_free(layers);
     return status;
 }
 
-void trace_layers_free(trace_layers *l)
+void trace_layers_free(trace_layers *layers)
 {
-    zt_arena_free(l->memory);
-    *l = (trace_layers){0};
+    zt_arena_free(layers->memory);
+    *layers = (trace_layers){0};
 }

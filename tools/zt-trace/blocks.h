@@ -13,14 +13,14 @@ typedef struct trace_block {
 
 typedef struct trace_blocks {
     zt_ctx *ctx;
-    trace_block *at; /* [n], in the order of the steps, disjoint */
-    int n;
+    trace_block *blocks; /* [n], in the order of the steps, disjoint */
+    int count;
 } trace_blocks;
 
-zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *b);
-void trace_blocks_free(trace_blocks *b);
+zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *blocks);
+void trace_blocks_free(trace_blocks *blocks);
 /* The block that step s is in; NULL: none. */
-const trace_block *trace_block_of(const trace_blocks *b, int s);
+const trace_block *trace_block_of(const trace_blocks *blocks, int step_index);
 
 /* The layer of each step: that of the data it reads, which their tensors' names tell ("blk.17." or
  * "model.layers.17.": up to the first part that is a number); of a step that reads none, the latest
@@ -28,12 +28,12 @@ const trace_block *trace_block_of(const trace_blocks *b, int s);
  * "#1"... What belongs to no layer is in "other". */
 typedef struct trace_layers {
     zt_arena *memory;
-    int *of;           /* [steps]: into name */
-    const char **name; /* [n]; [0] is "other", the rest in order of appearance */
-    int n;
+    int *of_step;           /* [steps]: into name */
+    const char **names; /* [n]; [0] is "other", the rest in order of appearance */
+    int count;
 } trace_layers;
 
-zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *program, trace_layers *l);
-void trace_layers_free(trace_layers *l);
+zt_status trace_layers_find(zt_ctx *ctx, const zt_prog *program, trace_layers *layers);
+void trace_layers_free(trace_layers *layers);
 
 #endif

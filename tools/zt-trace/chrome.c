@@ -18,165 +18,165 @@ typedef struct track {
     int number; /* of a thread or queue */
 } track;
 
-typedef struct trace {
+typedef struct chrome_trace {
     zt_cli *cli;
-    trace_look look;
+    trace_profile profile;
     trace_layers layers;
-    track track[MAX_TRACKS]; /* [n_tracks]: tid - FIRST_TRACK */
+    track tracks[MAX_TRACKS]; /* [n_tracks]: tid - FIRST_TRACK */
     int n_tracks;
-    zt_str *out;
+    zt_str *text;
     bool first; /* of the events */
-} trace;
+} chrome_trace;
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_string(zt_str *out, const char *text) { zt_str_put_json(out, text, strlen(text)); }
 
-static void begin_event(trace *t, const char *name, const char *phase, int tid)
+static void begin_event(chrome_trace *trace, const char *name, const char *phase, int tid)
 {
-    zt_str_puts(t->out, t->first ? "\n{\"name\":" : ",\n{\"name\":");
-    t->first = false;
-    put_string(t->out, name);
-    zt_str_printf(t->out, ",\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", phase, PROCESS, tid);
+    zt_str_puts(trace->text, trace->first ? "\n{\"name\":" : ",\n{\"name\":");
+    trace->first = false;
+    put_string(trace->text, name);
+    zt_str_printf(trace->text, ",\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", phase, PROCESS, tid);
 }
 
-static void put_time(trace *t, double begin, double end)
+static void put_time(chrome_trace *trace, double begin, double end)
 {
     double dur = end > begin ? end - begin : 0;
-    zt_str_printf(t->out, ",\"ts\":%.3f,\"dur\":%.3f", begin * 1e6, dur * 1e6);
+    zt_str_printf(trace->text, ",\"ts\":%.3f,\"dur\":%.3f", begin * 1e6, dur * 1e6);
 }
 
-static void put_metadata(trace *t, const char *what, int tid, const char *key, const char *value)
+static void put_metadata(chrome_trace *trace, const char *what, int tid, const char *key, const char *value)
 {
-    begin_event(t, what, "M", tid);
-    zt_str_printf(t->out, ",\"args\":{\"%s\":", key);
-    put_string(t->out, value);
-    zt_str_puts(t->out, "}}");
+    begin_event(trace, what, "M", tid);
+    zt_str_printf(trace->text, ",\"args\":{\"%s\":", key);
+    put_string(trace->text, value);
+    zt_str_puts(trace->text, "}}");
 }
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
 /* Its tid; those past the last share that. */
-static int track_of(trace *t, const char *engine, int number)
+static int track_of(chrome_trace *trace, const char *engine, int number)
 {
-    for (int i = 0; i < t->n_tracks; i++)
-        if (t->track[i].number == number && !strcmp(t->track[i].engine, engine))
+    for (int i = 0; i < trace->n_tracks; i++)
+        if (trace->tracks[i].number == number && !strcmp(trace->tracks[i].engine, engine))
             return FIRST_TRACK + i;
-    if (t->n_tracks < MAX_TRACKS) t->track[t->n_tracks++] = (track){engine, number};
-    return FIRST_TRACK + t->n_tracks - 1;
+    if (trace->n_tracks < MAX_TRACKS) trace->tracks[trace->n_tracks++] = (track){engine, number};
+    return FIRST_TRACK + trace->n_tracks - 1;
 }
 
-static void put_tracks(trace *t)
+static void put_tracks(chrome_trace *trace)
 {
     char name[64];
-    put_metadata(t, "thread_name", LAYERS, "name", "layers");
-    for (int i = 0; i < t->n_tracks; i++) {
-        const char *engine = t->track[i].engine;
+    put_metadata(trace, "thread_name", LAYERS, "name", "layers");
+    for (int i = 0; i < trace->n_tracks; i++) {
+        const char *engine = trace->tracks[i].engine;
         snprintf(name, sizeof name, "%s %s %d", *engine ? engine : "run",
-                 zt_engine_has_devices(engine) ? "queue" : "thread", t->track[i].number);
-        put_metadata(t, "thread_name", FIRST_TRACK + i, "name", name);
-        begin_event(t, "thread_sort_index", "M", FIRST_TRACK + i);
-        zt_str_printf(t->out, ",\"args\":{\"sort_index\":%d}}", t->track[i].number + 1);
+                 zt_engine_has_devices(engine) ? "queue" : "thread", trace->tracks[i].number);
+        put_metadata(trace, "thread_name", FIRST_TRACK + i, "name", name);
+        begin_event(trace, "thread_sort_index", "M", FIRST_TRACK + i);
+        zt_str_printf(trace->text, ",\"args\":{\"sort_index\":%d}}", trace->tracks[i].number + 1);
     }
 }
 
 /* ---- steps and layers ------------------------------------------------------------------------ */
 
-static void put_slice(trace *t, const trace_slice *s)
+static void put_slice(chrome_trace *trace, const trace_slice *slice)
 {
-    const zt_step *step = zt_prog_step(t->look.p, s->step);
-    zt_cost c = zt_cost_of(t->look.b, t->look.root, t->look.filled, s->step);
+    const zt_step *step = zt_prog_step(trace->profile.program, slice->step);
+    zt_cost cost = zt_cost_of(trace->profile.bound, trace->profile.root, trace->profile.filled, slice->step);
     zt_str types;
-    zt_str_init(&types, t->cli->ctx);
-    trace_types_of(&t->look, s->step, &types);
-    begin_event(t, zt_op_info(step->op)->name, "X", track_of(t, t->look.ran_on[s->step], s->track));
-    zt_str_puts(t->out, ",\"cat\":");
-    put_string(t->out, zt_op_family(step->op));
-    put_time(t, s->begin, s->end);
-    zt_str_puts(t->out, ",\"args\":{\"value\":");
-    put_string(t->out, zt_prog_value(t->look.p, step->out[0])->name);
-    zt_str_puts(t->out, ",\"types\":");
-    put_string(t->out, types.data ? types.data : "");
-    zt_str_puts(t->out, ",\"layer\":");
-    put_string(t->out, t->layers.name[t->layers.of[s->step]]);
-    zt_str_printf(t->out, ",\"step\":%d,\"flops\":%.0f,\"bytes\":%.0f}}", s->step, c.flops,
-                  c.data + c.rest);
+    zt_str_init(&types, trace->cli->ctx);
+    trace_types_of(&trace->profile, slice->step, &types);
+    begin_event(trace, zt_op_info(step->op)->name, "X", track_of(trace, trace->profile.ran_on[slice->step], slice->track));
+    zt_str_puts(trace->text, ",\"cat\":");
+    put_string(trace->text, zt_op_family(step->op));
+    put_time(trace, slice->begin, slice->end);
+    zt_str_puts(trace->text, ",\"args\":{\"value\":");
+    put_string(trace->text, zt_prog_value(trace->profile.program, step->out[0])->name);
+    zt_str_puts(trace->text, ",\"types\":");
+    put_string(trace->text, types.data ? types.data : "");
+    zt_str_puts(trace->text, ",\"layer\":");
+    put_string(trace->text, trace->layers.names[trace->layers.of_step[slice->step]]);
+    zt_str_printf(trace->text, ",\"step\":%d,\"flops\":%.0f,\"bytes\":%.0f}}", slice->step, cost.flops,
+                  cost.data + cost.rest);
     zt_str_fini(&types);
 }
 
 /* One layer after the other: events of one track must not overlap but by holding one another. */
-static zt_status put_layers(trace *t)
+static zt_status put_layers(chrome_trace *trace)
 {
-    double *begin = zt_calloc(t->cli->ctx, (size_t)t->layers.n, sizeof *begin);
-    double *end = zt_calloc(t->cli->ctx, (size_t)t->layers.n, sizeof *end), last = 0;
-    for (size_t i = 0; begin && end && i < t->look.n_slices; i++) {
-        const trace_slice *s = &t->look.slice[i];
-        int layer = t->layers.of[s->step];
-        if (end[layer] == 0) begin[layer] = s->begin;
-        if (s->end > end[layer]) end[layer] = s->end;
+    double *begin = zt_calloc(trace->cli->ctx, (size_t)trace->layers.count, sizeof *begin);
+    double *end = zt_calloc(trace->cli->ctx, (size_t)trace->layers.count, sizeof *end), last = 0;
+    for (size_t i = 0; begin && end && i < trace->profile.n_slices; i++) {
+        const trace_slice *slice = &trace->profile.slices[i];
+        int layer = trace->layers.of_step[slice->step];
+        if (end[layer] == 0) begin[layer] = slice->begin;
+        if (slice->end > end[layer]) end[layer] = slice->end;
     }
-    for (int i = 1; begin && end && i < t->layers.n; i++) {
+    for (int i = 1; begin && end && i < trace->layers.count; i++) {
         if (end[i] <= last) continue;
-        begin_event(t, t->layers.name[i], "X", LAYERS);
-        zt_str_puts(t->out, ",\"cat\":\"layer\"");
-        put_time(t, begin[i] > last ? begin[i] : last, end[i]);
-        zt_str_puts(t->out, ",\"args\":{}}");
+        begin_event(trace, trace->layers.names[i], "X", LAYERS);
+        zt_str_puts(trace->text, ",\"cat\":\"layer\"");
+        put_time(trace, begin[i] > last ? begin[i] : last, end[i]);
+        zt_str_puts(trace->text, ",\"args\":{}}");
         last = end[i];
     }
     zt_status status = begin && end ? ZT_OK : ZT_ENOMEM;
-    zt_free(t->cli->ctx, begin);
-    zt_free(t->cli->ctx, end);
+    zt_free(trace->cli->ctx, begin);
+    zt_free(trace->cli->ctx, end);
     return status;
 }
 
 /* Of seconds a step, where nothing tells when it began. */
-static zt_status slices_of_seconds(trace_look *l)
+static zt_status slices_of_seconds(trace_profile *profile)
 {
-    size_t n = (size_t)zt_prog_n_steps(l->p);
-    double at = 0;
-    l->slice = zt_calloc(l->cli->ctx, n + 1, sizeof *l->slice);
-    if (!l->slice) return ZT_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        if (l->seconds[i] <= 0) continue;
-        l->slice[l->n_slices++] = (trace_slice){(int)i, 0, at, at + l->seconds[i]};
-        at += l->seconds[i];
+    size_t step_count = (size_t)zt_prog_n_steps(profile->program);
+    double start = 0;
+    profile->slices = zt_calloc(profile->cli->ctx, step_count + 1, sizeof *profile->slices);
+    if (!profile->slices) return ZT_ENOMEM;
+    for (size_t i = 0; i < step_count; i++) {
+        if (profile->seconds[i] <= 0) continue;
+        profile->slices[profile->n_slices++] = (trace_slice){(int)i, 0, start, start + profile->seconds[i]};
+        start += profile->seconds[i];
     }
     return ZT_OK;
 }
 
-static zt_status put_trace(trace *t, const char *name)
+static zt_status put_trace(chrome_trace *trace, const char *name)
 {
-    zt_status status = t->look.n_slices ? ZT_OK : slices_of_seconds(&t->look);
+    zt_status status = trace->profile.n_slices ? ZT_OK : slices_of_seconds(&trace->profile);
     if (status) return status;
-    t->first = true;
-    zt_str_puts(t->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    put_metadata(t, "process_name", LAYERS, "name", name);
-    for (size_t i = 0; i < t->look.n_slices; i++) put_slice(t, &t->look.slice[i]);
-    status = put_layers(t);
-    put_tracks(t);
-    zt_str_puts(t->out, "\n]}\n");
+    trace->first = true;
+    zt_str_puts(trace->text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    put_metadata(trace, "process_name", LAYERS, "name", name);
+    for (size_t i = 0; i < trace->profile.n_slices; i++) put_slice(trace, &trace->profile.slices[i]);
+    status = put_layers(trace);
+    put_tracks(trace);
+    zt_str_puts(trace->text, "\n]}\n");
     return status;
 }
 
-zt_status trace_chrome(zt_cli *cli, const trace_options *options, char **operands, int n)
+zt_status trace_chrome(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
     zt_str out;
-    zt_prog *program = trace_program(cli, operands, n);
-    trace *t = program ? zt_calloc(cli->ctx, 1, sizeof *t) : NULL;
-    if (!t) {
+    zt_prog *program = trace_program(cli, operands, operand_count);
+    chrome_trace *trace = program ? zt_calloc(cli->ctx, 1, sizeof *trace) : NULL;
+    if (!trace) {
         zt_prog_free(program);
         return zt_ctx_status(cli->ctx);
     }
     zt_str_init(&out, cli->ctx);
-    t->cli = cli;
-    t->out = &out;
-    zt_status status = trace_look_open(&t->look, cli, options, program, operands, n);
-    if (!status) status = trace_layers_find(cli->ctx, program, &t->layers);
-    if (!status) status = put_trace(t, n > 0 ? operands[0] : "stdin");
+    trace->cli = cli;
+    trace->text = &out;
+    zt_status status = trace_profile_open(&trace->profile, cli, options, program, operands, operand_count);
+    if (!status) status = trace_layers_find(cli->ctx, program, &trace->layers);
+    if (!status) status = put_trace(trace, operand_count > 0 ? operands[0] : "stdin");
     status = trace_write(cli, &out);
-    trace_layers_free(&t->layers);
-    trace_look_close(&t->look);
-    zt_free(cli->ctx, t);
+    trace_layers_free(&trace->layers);
+    trace_profile_close(&trace->profile);
+    zt_free(cli->ctx, trace);
     zt_prog_free(program);
     return status;
 }

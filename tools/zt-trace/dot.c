@@ -11,26 +11,26 @@
 
 #include <string.h>
 
-typedef struct graph {
-    const zt_prog *p;
-    zt_bound *b; /* NULL: not bound */
+typedef struct dot_graph {
+    const zt_prog *program;
+    zt_bound *bound; /* NULL: not bound */
     trace_blocks blocks;
-    zt_str *out;
-} graph;
+    zt_str *text;
+} dot_graph;
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* Inside a quoted string: Graphviz reads backslashes, quotes and HTML's entities there. */
-static void put_text(zt_str *out, const char *text, size_t n)
+static void put_text(zt_str *out, const char *text, size_t length)
 {
     zt_str clean;
     zt_str_init(&clean, out->ctx);
-    zt_str_put_escaped(&clean, text, n);
+    zt_str_put_escaped(&clean, text, length);
     for (size_t i = 0; i < clean.len; i++) {
-        char c = clean.data[i];
-        if (c == '"' || c == '\\') zt_str_putc(out, '\\');
-        zt_str_putc(out, c);
-        if (c == '&') zt_str_puts(out, "amp;");
+        char letter = clean.data[i];
+        if (letter == '"' || letter == '\\') zt_str_putc(out, '\\');
+        zt_str_putc(out, letter);
+        if (letter == '&') zt_str_puts(out, "amp;");
     }
     zt_str_fini(&clean);
 }
@@ -38,249 +38,251 @@ static void put_text(zt_str *out, const char *text, size_t n)
 static void put_name(zt_str *out, const char *name) { put_text(out, name, strlen(name)); }
 
 /* Where two names part: a * stands for what is not alike. */
-static void put_merged(zt_str *out, const char *a, const char *b)
+static void put_merged(zt_str *out, const char *first, const char *second)
 {
-    size_t na = strlen(a), nb = strlen(b), head = 0, tail = 0;
-    while (head < na && head < nb && a[head] == b[head]) head++;
-    while (tail < na - head && tail < nb - head && a[na - 1 - tail] == b[nb - 1 - tail]) tail++;
-    put_text(out, a, head);
-    if (head < na || head < nb) zt_str_putc(out, '*');
-    put_text(out, a + na - tail, tail);
+    size_t first_length = strlen(first), second_length = strlen(second), head = 0, tail = 0;
+    while (head < first_length && head < second_length && first[head] == second[head]) head++;
+    while (tail < first_length - head && tail < second_length - head &&
+           first[first_length - 1 - tail] == second[second_length - 1 - tail])
+        tail++;
+    put_text(out, first, head);
+    if (head < first_length || head < second_length) zt_str_putc(out, '*');
+    put_text(out, first + first_length - tail, tail);
 }
 
 /* " f32[4,8]", or nothing where a dimension has no number. */
-static void put_type(const graph *g, int v)
+static void put_type(const dot_graph *graph, int value_id)
 {
     char text[ZT_TYPE_TEXT];
-    const zt_type *type = g->b ? &g->b->type[v] : &zt_prog_value(g->p, v)->type;
-    for (int d = 0; d < type->rank; d++)
-        if (type->dim[d] < 0) return;
-    if (g->b || zt_prog_value(g->p, v)->kind != ZT_VALUE_OP)
-        zt_str_printf(g->out, " %s", zt_type_text(type, text));
+    const zt_type *type = graph->bound ? &graph->bound->type[value_id] : &zt_prog_value(graph->program, value_id)->type;
+    for (int axis = 0; axis < type->rank; axis++)
+        if (type->dim[axis] < 0) return;
+    if (graph->bound || zt_prog_value(graph->program, value_id)->kind != ZT_VALUE_OP)
+        zt_str_printf(graph->text, " %s", zt_type_text(type, text));
 }
 
 /* ---- repetitions ----------------------------------------------------------------------------- */
 
 /* The step that is drawn in the place of s. */
-static int drawn(const graph *g, int s)
+static int drawn_step(const dot_graph *graph, int step_index)
 {
-    const trace_block *b = trace_block_of(&g->blocks, s);
-    return b ? b->first + (s - b->first) % b->size : s;
+    const trace_block *block = trace_block_of(&graph->blocks, step_index);
+    return block ? block->first + (step_index - block->first) % block->size : step_index;
 }
 
 /* How often step s is there, and its input k in one of its repetitions. */
-static int times_of(const graph *g, int s)
+static int times_of(const dot_graph *graph, int step_index)
 {
-    const trace_block *b = trace_block_of(&g->blocks, s);
-    return b ? b->times : 1;
+    const trace_block *block = trace_block_of(&graph->blocks, step_index);
+    return block ? block->times : 1;
 }
 
-static int input_of(const graph *g, int s, int k, int repetition)
+static int input_of(const dot_graph *graph, int step_index, int k, int repetition)
 {
-    const trace_block *b = trace_block_of(&g->blocks, s);
-    return zt_prog_step(g->p, b ? s + b->size * repetition : s)->in[k];
+    const trace_block *block = trace_block_of(&graph->blocks, step_index);
+    return zt_prog_step(graph->program, block ? step_index + block->size * repetition : step_index)->in[k];
 }
 
-static int last_input(const graph *g, int s, int k)
+static int last_input(const dot_graph *graph, int step_index, int k)
 {
-    return input_of(g, s, k, times_of(g, s) - 1);
+    return input_of(graph, step_index, k, times_of(graph, step_index) - 1);
 }
 
 /* The type of data, with a * for the dtype where that is not the same in all repetitions. */
-static void put_data_type(const graph *g, int s, int k)
+static void put_data_type(const dot_graph *graph, int step_index, int k)
 {
     char text[ZT_TYPE_TEXT];
-    int v = input_of(g, s, k, 0);
-    zt_dtype dtype = zt_prog_value(g->p, v)->type.dtype;
-    for (int r = 1; r < times_of(g, s); r++) {
-        int other = input_of(g, s, k, r);
-        if (zt_prog_value(g->p, other)->type.dtype == dtype) continue;
-        zt_type_text(&zt_prog_value(g->p, v)->type, text);
-        zt_str_printf(g->out, " *%s", text + strcspn(text, "["));
+    int value_id = input_of(graph, step_index, k, 0);
+    zt_dtype dtype = zt_prog_value(graph->program, value_id)->type.dtype;
+    for (int repetition = 1; repetition < times_of(graph, step_index); repetition++) {
+        int other = input_of(graph, step_index, k, repetition);
+        if (zt_prog_value(graph->program, other)->type.dtype == dtype) continue;
+        zt_type_text(&zt_prog_value(graph->program, value_id)->type, text);
+        zt_str_printf(graph->text, " *%s", text + strcspn(text, "["));
         return;
     }
-    put_type(g, v);
+    put_type(graph, value_id);
 }
 
-static void put_data(const graph *g, int s)
+static void put_data(const dot_graph *graph, int step_index)
 {
-    const zt_step *step = zt_prog_step(g->p, s);
+    const zt_step *step = zt_prog_step(graph->program, step_index);
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int v = step->in[k], last = v < 0 ? v : last_input(g, s, k);
-        if (v < 0 || zt_prog_value(g->p, v)->kind != ZT_VALUE_DATA) continue;
-        zt_str_puts(g->out, "\\n");
-        put_merged(g->out, zt_prog_value(g->p, v)->tensor, zt_prog_value(g->p, last)->tensor);
-        put_data_type(g, s, k);
+        int value_id = step->in[k], last = value_id < 0 ? value_id : last_input(graph, step_index, k);
+        if (value_id < 0 || zt_prog_value(graph->program, value_id)->kind != ZT_VALUE_DATA) continue;
+        zt_str_puts(graph->text, "\\n");
+        put_merged(graph->text, zt_prog_value(graph->program, value_id)->tensor, zt_prog_value(graph->program, last)->tensor);
+        put_data_type(graph, step_index, k);
     }
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static void put_value_node(const graph *g, int v, const char *other, const char *shape)
+static void put_value_node(const dot_graph *graph, int value_id, const char *other, const char *shape)
 {
-    zt_str_printf(g->out, "v%d [shape=%s, label=\"", v, shape);
-    put_merged(g->out, zt_prog_value(g->p, v)->name, other);
-    put_type(g, v);
-    zt_str_puts(g->out, "\"];\n");
+    zt_str_printf(graph->text, "v%d [shape=%s, label=\"", value_id, shape);
+    put_merged(graph->text, zt_prog_value(graph->program, value_id)->name, other);
+    put_type(graph, value_id);
+    zt_str_puts(graph->text, "\"];\n");
 }
 
 /* States that step s reads, which no drawn step before it did. */
-static void put_states(const graph *g, int s, bool *seen)
+static void put_states(const dot_graph *graph, int step_index, bool *seen)
 {
-    const zt_step *step = zt_prog_step(g->p, s);
+    const zt_step *step = zt_prog_step(graph->program, step_index);
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int v = step->in[k];
-        if (v < 0 || seen[v] || zt_prog_value(g->p, v)->kind != ZT_VALUE_STATE) continue;
-        seen[v] = true;
-        put_value_node(g, v, zt_prog_value(g->p, last_input(g, s, k))->name, "cylinder");
+        int value_id = step->in[k];
+        if (value_id < 0 || seen[value_id] || zt_prog_value(graph->program, value_id)->kind != ZT_VALUE_STATE) continue;
+        seen[value_id] = true;
+        put_value_node(graph, value_id, zt_prog_value(graph->program, last_input(graph, step_index, k))->name, "cylinder");
     }
 }
 
 /* A colour for each family of ops. */
 static unsigned family_number(const char *name)
 {
-    unsigned n = 0;
+    unsigned number = 0;
     for (int op = 0; op < ZT_OP_COUNT; op++) {
-        if (!strcmp(zt_op_family((zt_op)op), name)) return n;
-        n += op + 1 < ZT_OP_COUNT && zt_op_family((zt_op)op) != zt_op_family((zt_op)(op + 1));
+        if (!strcmp(zt_op_family((zt_op)op), name)) return number;
+        number += op + 1 < ZT_OP_COUNT && zt_op_family((zt_op)op) != zt_op_family((zt_op)(op + 1));
     }
-    return n;
+    return number;
 }
 
-static void put_step(const graph *g, int s)
+static void put_step(const dot_graph *graph, int step_index)
 {
-    const zt_step *step = zt_prog_step(g->p, s);
-    zt_str_printf(g->out, "s%d [label=\"%s", s, zt_op_info(step->op)->name);
-    put_data(g, s);
-    zt_str_printf(g->out, "\", color=\"%s\", tooltip=\"",
+    const zt_step *step = zt_prog_step(graph->program, step_index);
+    zt_str_printf(graph->text, "s%d [label=\"%s", step_index, zt_op_info(step->op)->name);
+    put_data(graph, step_index);
+    zt_str_printf(graph->text, "\", color=\"%s\", tooltip=\"",
                   zt_svg_colour(family_number(zt_op_family(step->op))));
-    put_name(g->out, zt_prog_value(g->p, step->out[0])->name);
-    zt_str_puts(g->out, "\"];\n");
+    put_name(graph->text, zt_prog_value(graph->program, step->out[0])->name);
+    zt_str_puts(graph->text, "\"];\n");
 }
 
-static void put_nodes(const graph *g, bool *seen)
+static void put_nodes(const dot_graph *graph, bool *seen)
 {
-    int n = zt_prog_n_steps(g->p);
-    for (int i = 0; i < zt_prog_count(g->p, ZT_VALUE_IN); i++) {
-        int v = zt_prog_nth(g->p, ZT_VALUE_IN, i);
-        put_value_node(g, v, zt_prog_value(g->p, v)->name, "oval");
+    int step_count = zt_prog_n_steps(graph->program);
+    for (int i = 0; i < zt_prog_count(graph->program, ZT_VALUE_IN); i++) {
+        int value_id = zt_prog_nth(graph->program, ZT_VALUE_IN, i);
+        put_value_node(graph, value_id, zt_prog_value(graph->program, value_id)->name, "oval");
     }
-    for (int s = 0, k = 0; s < n; s++) {
-        const trace_block *b = trace_block_of(&g->blocks, s);
-        if (b && s == b->first)
-            zt_str_printf(g->out,
+    for (int step_index = 0, k = 0; step_index < step_count; step_index++) {
+        const trace_block *block = trace_block_of(&graph->blocks, step_index);
+        if (block && step_index == block->first)
+            zt_str_printf(graph->text,
                           "subgraph cluster_%d {\nstyle=\"rounded,dashed\"; color=\"#80868b\"; "
                           "labeljust=l; label=\"%d times\";\n",
-                          k++, b->times);
-        put_states(g, s, seen);
-        put_step(g, s);
-        if (b && s == b->first + b->size - 1) {
-            zt_str_puts(g->out, "}\n");
-            s = b->first + b->size * b->times - 1;
+                          k++, block->times);
+        put_states(graph, step_index, seen);
+        put_step(graph, step_index);
+        if (block && step_index == block->first + block->size - 1) {
+            zt_str_puts(graph->text, "}\n");
+            step_index = block->first + block->size * block->times - 1;
         }
     }
-    for (int o = 0; o < zt_prog_n_outputs(g->p); o++) {
-        zt_str_printf(g->out, "out%d [shape=oval, style=bold, label=\"", o);
-        put_name(g->out, zt_prog_output(g->p, o)->name);
-        zt_str_puts(g->out, "\"];\n");
+    for (int output_index = 0; output_index < zt_prog_n_outputs(graph->program); output_index++) {
+        zt_str_printf(graph->text, "out%d [shape=oval, style=bold, label=\"", output_index);
+        put_name(graph->text, zt_prog_output(graph->program, output_index)->name);
+        zt_str_puts(graph->text, "\"];\n");
     }
 }
 
 /* ---- edges ----------------------------------------------------------------------------------- */
 
 /* Up to the target, which the caller writes, and put_edge_end. */
-static void put_edge_from(const graph *g, int v)
+static void put_edge_from(const dot_graph *graph, int value_id)
 {
-    const zt_value *value = zt_prog_value(g->p, v);
+    const zt_value *value = zt_prog_value(graph->program, value_id);
     if (value->kind == ZT_VALUE_OP)
-        zt_str_printf(g->out, "s%d -> ", drawn(g, value->index));
+        zt_str_printf(graph->text, "s%d -> ", drawn_step(graph, value->index));
     else
-        zt_str_printf(g->out, "v%d -> ", v);
+        zt_str_printf(graph->text, "v%d -> ", value_id);
 }
 
-static void put_edge_end(const graph *g, int v, const char *style)
+static void put_edge_end(const dot_graph *graph, int value_id, const char *style)
 {
-    zt_str_printf(g->out, " [%s", style);
-    if (g->b) {
+    zt_str_printf(graph->text, " [%s", style);
+    if (graph->bound) {
         char text[ZT_TYPE_TEXT];
-        zt_str_printf(g->out, "%slabel=\"%s\"", *style ? ", " : "",
-                      zt_type_text(&g->b->type[v], text));
+        zt_str_printf(graph->text, "%slabel=\"%s\"", *style ? ", " : "",
+                      zt_type_text(&graph->bound->type[value_id], text));
     }
-    zt_str_puts(g->out, "];\n");
+    zt_str_puts(graph->text, "];\n");
 }
 
 /* In the second repetition: does this input come from the first? Drawn broken, as it does not come
  * from there in the first. */
-static void put_carried(const graph *g, int s, int k)
+static void put_carried(const dot_graph *graph, int step_index, int k)
 {
-    const trace_block *b = trace_block_of(&g->blocks, s);
-    int v = b ? zt_prog_step(g->p, s + b->size)->in[k] : ZT_NONE;
-    if (v < 0 || zt_prog_value(g->p, v)->kind != ZT_VALUE_OP) return;
-    int from = zt_prog_value(g->p, v)->index;
-    if (from < b->first || from >= b->first + b->size) return;
-    put_edge_from(g, v);
-    zt_str_printf(g->out, "s%d", s);
-    put_edge_end(g, v, "style=dashed, constraint=false");
+    const trace_block *block = trace_block_of(&graph->blocks, step_index);
+    int value_id = block ? zt_prog_step(graph->program, step_index + block->size)->in[k] : ZT_NONE;
+    if (value_id < 0 || zt_prog_value(graph->program, value_id)->kind != ZT_VALUE_OP) return;
+    int from = zt_prog_value(graph->program, value_id)->index;
+    if (from < block->first || from >= block->first + block->size) return;
+    put_edge_from(graph, value_id);
+    zt_str_printf(graph->text, "s%d", step_index);
+    put_edge_end(graph, value_id, "style=dashed, constraint=false");
 }
 
-static void put_step_edges(const graph *g, int s)
+static void put_step_edges(const dot_graph *graph, int step_index)
 {
-    const zt_step *step = zt_prog_step(g->p, s);
+    const zt_step *step = zt_prog_step(graph->program, step_index);
     for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int v = step->in[k];
-        if (v < 0 || zt_prog_value(g->p, v)->kind == ZT_VALUE_DATA) continue;
-        put_edge_from(g, v);
-        zt_str_printf(g->out, "s%d", s);
-        put_edge_end(g, v, "");
-        put_carried(g, s, k);
+        int value_id = step->in[k];
+        if (value_id < 0 || zt_prog_value(graph->program, value_id)->kind == ZT_VALUE_DATA) continue;
+        put_edge_from(graph, value_id);
+        zt_str_printf(graph->text, "s%d", step_index);
+        put_edge_end(graph, value_id, "");
+        put_carried(graph, step_index, k);
     }
 }
 
-static void put_edges(const graph *g, const bool *seen)
+static void put_edges(const dot_graph *graph, const bool *seen)
 {
-    for (int s = 0; s < zt_prog_n_steps(g->p); s++)
-        if (drawn(g, s) == s) put_step_edges(g, s);
-    for (int i = 0; i < zt_prog_count(g->p, ZT_VALUE_STATE); i++) {
-        int v = zt_prog_nth(g->p, ZT_VALUE_STATE, i), keep = zt_prog_value(g->p, v)->keep;
-        if (!seen[v] || keep < 0 || zt_prog_value(g->p, keep)->kind != ZT_VALUE_OP) continue;
-        put_edge_from(g, keep);
-        zt_str_printf(g->out, "v%d [style=dotted, constraint=false];\n", v);
+    for (int step_index = 0; step_index < zt_prog_n_steps(graph->program); step_index++)
+        if (drawn_step(graph, step_index) == step_index) put_step_edges(graph, step_index);
+    for (int i = 0; i < zt_prog_count(graph->program, ZT_VALUE_STATE); i++) {
+        int value_id = zt_prog_nth(graph->program, ZT_VALUE_STATE, i), keep = zt_prog_value(graph->program, value_id)->keep;
+        if (!seen[value_id] || keep < 0 || zt_prog_value(graph->program, keep)->kind != ZT_VALUE_OP) continue;
+        put_edge_from(graph, keep);
+        zt_str_printf(graph->text, "v%d [style=dotted, constraint=false];\n", value_id);
     }
-    for (int o = 0; o < zt_prog_n_outputs(g->p); o++) {
-        int v = zt_prog_output(g->p, o)->value;
-        zt_value_kind kind = zt_prog_value(g->p, v)->kind;
-        if (kind == ZT_VALUE_DATA || (kind == ZT_VALUE_STATE && !seen[v])) continue;
-        put_edge_from(g, v);
-        zt_str_printf(g->out, "out%d", o);
-        put_edge_end(g, v, "");
+    for (int output_index = 0; output_index < zt_prog_n_outputs(graph->program); output_index++) {
+        int value_id = zt_prog_output(graph->program, output_index)->value;
+        zt_value_kind kind = zt_prog_value(graph->program, value_id)->kind;
+        if (kind == ZT_VALUE_DATA || (kind == ZT_VALUE_STATE && !seen[value_id])) continue;
+        put_edge_from(graph, value_id);
+        zt_str_printf(graph->text, "out%d", output_index);
+        put_edge_end(graph, value_id, "");
     }
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static zt_status put_graph(zt_cli *cli, graph *g, const char *name)
+static zt_status put_graph(zt_cli *cli, dot_graph *graph, const char *name)
 {
-    bool *seen = zt_calloc(cli->ctx, (size_t)zt_prog_n_values(g->p) + 1, sizeof *seen);
-    zt_status status = seen ? trace_blocks_find(cli->ctx, g->p, &g->blocks) : ZT_ENOMEM;
+    bool *seen = zt_calloc(cli->ctx, (size_t)zt_prog_n_values(graph->program) + 1, sizeof *seen);
+    zt_status status = seen ? trace_blocks_find(cli->ctx, graph->program, &graph->blocks) : ZT_ENOMEM;
     if (!status) {
-        zt_str_puts(g->out, "digraph \"");
-        put_name(g->out, name);
-        zt_str_puts(g->out, "\" {\ngraph [fontname=\"sans-serif\", fontsize=11];\n"
+        zt_str_puts(graph->text, "digraph \"");
+        put_name(graph->text, name);
+        zt_str_puts(graph->text, "\" {\ngraph [fontname=\"sans-serif\", fontsize=11];\n"
                             "node [shape=box, style=rounded, fontname=\"sans-serif\", "
                             "fontsize=11];\nedge [fontname=\"sans-serif\", fontsize=9];\n");
-        put_nodes(g, seen);
-        put_edges(g, seen);
-        zt_str_puts(g->out, "}\n");
-        trace_blocks_free(&g->blocks);
+        put_nodes(graph, seen);
+        put_edges(graph, seen);
+        zt_str_puts(graph->text, "}\n");
+        trace_blocks_free(&graph->blocks);
     }
     zt_free(cli->ctx, seen);
     return status;
 }
 
-zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, int n)
+zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
     zt_bindings bind;
-    zt_prog *program = trace_program(cli, operands, n);
+    zt_prog *program = trace_program(cli, operands, operand_count);
     zt_status status = program ? zt_bindings_of(cli->ctx, options->bind, program, &bind) : zt_ctx_status(cli->ctx);
     if (status) {
         zt_prog_free(program);
@@ -288,12 +290,12 @@ zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, 
     }
     zt_str out;
     zt_str_init(&out, cli->ctx);
-    graph g = {.p = program, .out = &out};
-    if (trace_all_bound(program, &bind)) g.b = zt_prog_bind(program, bind.at, bind.n);
+    dot_graph graph = {.program = program, .text = &out};
+    if (trace_all_bound(program, &bind)) graph.bound = zt_prog_bind(program, bind.at, bind.n);
     status = zt_ctx_status(cli->ctx);
-    if (!status) status = put_graph(cli, &g, n > 0 ? operands[0] : "stdin");
+    if (!status) status = put_graph(cli, &graph, operand_count > 0 ? operands[0] : "stdin");
     status = trace_write(cli, &out);
-    zt_bound_free(g.b);
+    zt_bound_free(graph.bound);
     zt_prog_free(program);
     return status;
 }

@@ -6,40 +6,40 @@
 
 enum { MAX_NAMES = 4096, ANY_NUMBER = 64 };
 
-typedef struct names {
-    const char *at[MAX_NAMES];
-    int n;
+typedef struct name_list {
+    const char *names[MAX_NAMES];
+    int count;
     char *copies[MAX_NAMES]; /* of the lists, cut at their commas */
-    int n_copies;
-} names;
+    int copy_count;
+} name_list;
 
 /* "w0,b0" */
-static zt_status add_names(zt_ctx *ctx, names *to, const char *option, const char *list)
+static zt_status add_names(zt_ctx *ctx, name_list *names, const char *option, const char *list)
 {
-    char *copy = to->n_copies < MAX_NAMES ? zt_strdup(ctx, list) : NULL, *save;
+    char *copy = names->copy_count < MAX_NAMES ? zt_strdup(ctx, list) : NULL, *save;
     if (!copy) return zt_fail(ctx, ZT_ENOMEM, "option '--%s': too many names", option);
-    to->copies[to->n_copies++] = copy;
-    int before = to->n;
-    for (char *at = strtok_r(copy, ",", &save); at; at = strtok_r(NULL, ",", &save)) {
-        if (to->n == MAX_NAMES)
+    names->copies[names->copy_count++] = copy;
+    int before = names->count;
+    for (char *name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+        if (names->count == MAX_NAMES)
             return zt_fail(ctx, ZT_EUSAGE, "option '--%s': too many names", option);
-        to->at[to->n++] = at;
+        names->names[names->count++] = name;
     }
-    if (to->n > before) return ZT_OK;
+    if (names->count > before) return ZT_OK;
     return zt_fail(ctx, ZT_EUSAGE, "option '--%s': a name is missing", option);
 }
 
-static zt_status add_lists(zt_ctx *ctx, names *to, const char *option, const zt_opt_list *lists)
+static zt_status add_lists(zt_ctx *ctx, name_list *names, const char *option, const zt_opt_list *lists)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < lists->n && !status; i++) status = add_names(ctx, to, option, lists->item[i]);
+    for (int i = 0; i < lists->n && !status; i++) status = add_names(ctx, names, option, lists->item[i]);
     return status;
 }
 
-static void free_names(zt_ctx *ctx, names *n)
+static void free_names(zt_ctx *ctx, name_list *names)
 {
-    for (int i = 0; i < n->n_copies; i++) zt_free(ctx, n->copies[i]);
-    zt_free(ctx, n);
+    for (int i = 0; i < names->copy_count; i++) zt_free(ctx, names->copies[i]);
+    zt_free(ctx, names);
 }
 
 static const char *value_name(const void *prog, int i)
@@ -66,19 +66,19 @@ static zt_status no_such(zt_ctx *ctx, const zt_prog *program, const char *what, 
 
 static bool is_output(const zt_prog *program, const char *name)
 {
-    for (int o = 0; o < zt_prog_n_outputs(program); o++)
-        if (!strcmp(zt_prog_output(program, o)->name, name)) return true;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
+        if (!strcmp(zt_prog_output(program, output_index)->name, name)) return true;
     return false;
 }
 
-static zt_status find_values(zt_ctx *ctx, const zt_prog *program, const names *wrt, int *value)
+static zt_status find_values(zt_ctx *ctx, const zt_prog *program, const name_list *wrt, int *value)
 {
-    for (int i = 0; i < wrt->n; i++) {
-        value[i] = zt_prog_find(program, wrt->at[i]);
-        if (value[i] < 0) return no_such(ctx, program, "value", wrt->at[i]);
+    for (int i = 0; i < wrt->count; i++) {
+        value[i] = zt_prog_find(program, wrt->names[i]);
+        if (value[i] < 0) return no_such(ctx, program, "value", wrt->names[i]);
         for (int k = 0; k < i; k++)
             if (value[k] == value[i])
-                return zt_fail(ctx, ZT_EUSAGE, "'%s' is named twice", wrt->at[i]);
+                return zt_fail(ctx, ZT_EUSAGE, "'%s' is named twice", wrt->names[i]);
     }
     return ZT_OK;
 }
@@ -95,40 +95,42 @@ static void fill_sample(const zt_prog *program, zt_bindings *bindings)
     }
 }
 
-static zt_status differentiate(zt_cli *cli, const trace_options *options, const zt_prog *program,
-                               const char *path, const names *wrt, const names *of)
+static zt_status write_gradient(zt_cli *cli, const trace_options *options, const zt_prog *program,
+                               const char *path, const name_list *wrt, const name_list *of)
 {
     zt_bindings sample;
     int value[MAX_NAMES];
     zt_status status = zt_bindings_of(cli->ctx, options->bind, program, &sample);
     if (!status) status = find_values(cli->ctx, program, wrt, value);
-    for (int i = 0; i < of->n && !status; i++)
-        if (!is_output(program, of->at[i])) status = no_such(cli->ctx, program, "output", of->at[i]);
+    for (int i = 0; i < of->count && !status; i++)
+        if (!is_output(program, of->names[i])) status = no_such(cli->ctx, program, "output", of->names[i]);
     if (status) return status;
     fill_sample(program, &sample);
-    zt_grad_opts go = {.of = of->at, .n_of = of->n, .seeds = options->seeds, .sample = sample.at,
+    zt_grad_opts grad_options = {.of = of->names, .n_of = of->count, .seeds = options->seeds, .sample = sample.at,
                        .n_sample = sample.n};
-    zt_prog *g = zt_prog_grad(cli->ctx, program, value, wrt->n, &go);
-    if (!g) return zt_ctx_status(cli->ctx);
-    status = zt_cli_move_model(cli, g, path, cli->output);
-    if (!status) status = trace_write_program(cli, g);
-    zt_prog_free(g);
+    zt_prog *gradient = zt_prog_grad(cli->ctx, program, value, wrt->count, &grad_options);
+    if (!gradient) return zt_ctx_status(cli->ctx);
+    status = zt_cli_move_model(cli, gradient, path, cli->output);
+    if (!status) status = trace_write_program(cli, gradient);
+    zt_prog_free(gradient);
     return status;
 }
 
 /* Names may follow the option as words: all operands but the last, which is the program. */
-zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands, int n)
+zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
     zt_ctx *ctx = cli->ctx;
-    names *wrt = zt_calloc(ctx, 1, sizeof *wrt), *of = zt_calloc(ctx, 1, sizeof *of);
+    name_list *wrt = zt_calloc(ctx, 1, sizeof *wrt), *of = zt_calloc(ctx, 1, sizeof *of);
     zt_status status = wrt && of ? ZT_OK : ZT_ENOMEM;
     if (!status && !options->wrt.n)
         status = zt_fail(ctx, ZT_EUSAGE, "--wrt is missing: with respect to which values");
     if (!status) status = add_lists(ctx, wrt, "wrt", &options->wrt);
-    for (int i = 0; i < n - 1 && !status; i++) status = add_names(ctx, wrt, "wrt", operands[i]);
+    for (int i = 0; i < operand_count - 1 && !status; i++) status = add_names(ctx, wrt, "wrt", operands[i]);
     if (!status) status = add_lists(ctx, of, "of", &options->of);
-    zt_prog *program = status ? NULL : trace_program(cli, operands + (n > 1 ? n - 1 : 0), n > 0);
-    status = program ? differentiate(cli, options, program, n > 0 ? operands[n - 1] : NULL, wrt, of) : zt_ctx_status(ctx);
+    zt_prog *program =
+        status ? NULL : trace_program(cli, operands + (operand_count > 1 ? operand_count - 1 : 0), operand_count > 0);
+    status = program ? write_gradient(cli, options, program, operand_count > 0 ? operands[operand_count - 1] : NULL, wrt, of)
+                     : zt_ctx_status(ctx);
     zt_prog_free(program);
     if (wrt) free_names(ctx, wrt);
     if (of) free_names(ctx, of);

@@ -49,28 +49,28 @@ static const zt_tool tool = {
     .shared_options = trace_shared_options,
 };
 
-static zt_status dispatch(zt_cli *cli)
+static zt_status run_command(zt_cli *cli)
 {
     char shown[64];
     int i = zt_command_enter(cli, commands, sizeof *commands, TRACE_N_COMMANDS);
-    int n = cli->n_operands - 1;
+    int operand_count = cli->n_operands - 1;
     if (i < 0) return zt_ctx_status(cli->ctx);
-    const trace_command *c = &commands[i];
-    if (c->operands >= 0 && n > c->operands)
+    const trace_command *command = &commands[i];
+    if (command->operands >= 0 && operand_count > command->operands)
         return zt_fail(cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
-                       zt_escape(shown, sizeof shown, cli->operands[1 + c->operands],
-                                 strlen(cli->operands[1 + c->operands])),
-                       c->is.name, c->operands, c->operands == 1 ? "" : "s");
+                       zt_escape(shown, sizeof shown, cli->operands[1 + command->operands],
+                                 strlen(cli->operands[1 + command->operands])),
+                       command->is.name, command->operands, command->operands == 1 ? "" : "s");
     if (cli->pair && i != TRACE_DIFF)
         return zt_fail(cli->ctx, ZT_EUSAGE,
                        "%s takes one engine, instruction set and number of threads, not two",
-                       c->is.name);
-    return c->run(cli, &trace_opt, cli->operands + 1, n);
+                       command->is.name);
+    return command->run(cli, &trace_opt, cli->operands + 1, operand_count);
 }
 
 int main(int argc, char **argv)
 {
     zt_command_modes(commands, sizeof *commands, TRACE_N_COMMANDS, modes, synopsis);
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
-    return zt_cli_close(cli, dispatch(cli));
+    return zt_cli_close(cli, run_command(cli));
 }

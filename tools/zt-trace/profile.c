@@ -13,247 +13,247 @@ enum { LEAST_REPLAYS = 3, MOST_REPLAYS = 1000, WARM = 2 }; /* or so many */
 /* ---- steps and values ------------------------------------------------------------------------ */
 
 /* The program's number of a plan's step. */
-static int step_of(const trace_look *l, const zt_run_schedule *plan, int step)
+static int step_of(const trace_profile *profile, const zt_run_schedule *schedule, int step)
 {
-    return zt_prog_value(l->p, plan->step[step].out[0])->index;
+    return zt_prog_value(profile->program, schedule->step[step].out[0])->index;
 }
 
 /* The input of that name of some op, if the program is fed it: positions reach so far. */
-static int64_t rows_filled(const trace_look *l)
+static int64_t rows_filled(const trace_profile *profile)
 {
     int64_t filled = -1;
-    for (int s = 0; s < zt_prog_n_steps(l->p); s++) {
-        const zt_step *step = zt_prog_step(l->p, s);
+    for (int step_index = 0; step_index < zt_prog_n_steps(profile->program); step_index++) {
+        const zt_step *step = zt_prog_step(profile->program, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
         for (int k = 0; k < info->n_in; k++) {
             if (step->in[k] < 0 || strcmp(info->in_name[k], "pos")) continue;
-            const zt_value *value = zt_prog_value(l->p, step->in[k]);
-            const zt_type *type = &l->b->type[step->in[k]];
+            const zt_value *value = zt_prog_value(profile->program, step->in[k]);
+            const zt_type *type = &profile->bound->type[step->in[k]];
             if (value->kind != ZT_VALUE_IN || type->dtype != ZT_I32) continue;
-            const int32_t *at = l->subject->feed->in[value->index];
+            const int32_t *positions = profile->subject->feed->in[value->index];
             for (int64_t i = 0; i < zt_type_count(type); i++)
-                if (at[i] + (int64_t)1 > filled) filled = at[i] + (int64_t)1;
+                if (positions[i] + (int64_t)1 > filled) filled = positions[i] + (int64_t)1;
         }
     }
     return filled;
 }
 
-void trace_types_of(const trace_look *l, int s, zt_str *out)
+void trace_types_of(const trace_profile *profile, int step_index, zt_str *out)
 {
     char text[ZT_TYPE_TEXT];
-    const zt_step *step = zt_prog_step(l->p, s);
+    const zt_step *step = zt_prog_step(profile->program, step_index);
     const zt_opinfo *info = zt_op_info(step->op);
     for (int k = 0; k < info->n_in; k++)
         if (step->in[k] >= 0)
-            zt_str_printf(out, "%s ", zt_type_text(&l->b->type[step->in[k]], text));
+            zt_str_printf(out, "%s ", zt_type_text(&profile->bound->type[step->in[k]], text));
     zt_str_puts(out, "->");
     for (int k = 0; k < info->n_out; k++)
         if (step->out[k] >= 0)
-            zt_str_printf(out, " %s", zt_type_text(&l->b->type[step->out[k]], text));
+            zt_str_printf(out, " %s", zt_type_text(&profile->bound->type[step->out[k]], text));
 }
 
 /* ---- replays --------------------------------------------------------------------------------- */
 
 /* One replay while it runs. */
-typedef struct record {
-    trace_look *l;
-    trace_slice *slice;
-    size_t n, cap;
+typedef struct slice_record {
+    trace_profile *profile;
+    trace_slice *slices;
+    size_t count, capacity;
     bool full; /* there was no memory for a slice */
-} record;
+} slice_record;
 
-static void on_span(void *user, const zt_run_schedule *plan, const zt_span *span)
+static void on_span(void *user, const zt_run_schedule *schedule, const zt_span *span)
 {
-    record *r = user;
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 1024;
-        trace_slice *more = zt_realloc(r->l->cli->ctx, r->slice, cap * sizeof *more);
+    slice_record *record = user;
+    if (record->count == record->capacity) {
+        size_t cap = record->capacity ? 2 * record->capacity : 1024;
+        trace_slice *more = zt_realloc(record->profile->cli->ctx, record->slices, cap * sizeof *more);
         if (!more) {
-            r->full = true;
+            record->full = true;
             return;
         }
-        r->slice = more;
-        r->cap = cap;
+        record->slices = more;
+        record->capacity = cap;
     }
-    r->slice[r->n++] =
-        (trace_slice){step_of(r->l, plan, span->step), span->track, span->begin, span->end};
+    record->slices[record->count++] =
+        (trace_slice){step_of(record->profile, schedule, span->step), span->track, span->begin, span->end};
 }
 
-static void swap(record *a, record *b)
+static void swap_records(slice_record *first, slice_record *second)
 {
-    record t = *a;
-    *a = *b;
-    *b = t;
+    slice_record kept = *first;
+    *first = *second;
+    *second = kept;
 }
 
 /* Seconds of one replay, into r. */
-static zt_status replay_once(trace_look *l, record *r, double *seconds)
+static zt_status replay_once(trace_profile *profile, slice_record *record, double *seconds)
 {
-    r->n = 0;
+    record->count = 0;
     double start = zt_seconds();
-    zt_status status = zt_cli_interrupted() ? ZT_EINTR : zt_subject_step(l->subject, l->session);
+    zt_status status = zt_cli_interrupted() ? ZT_EINTR : zt_subject_step(profile->subject, profile->session);
     *seconds = zt_seconds() - start;
-    return status || !r->full ? status : ZT_ENOMEM;
+    return status || !record->full ? status : ZT_ENOMEM;
 }
 
 /* The fastest of several replays, into *best. */
-static zt_status replay_some(trace_look *l, record *one, record *best, double *fastest)
+static zt_status replay_some(trace_profile *profile, slice_record *latest, slice_record *best, double *fastest)
 {
     double start = zt_seconds(), seconds;
     zt_status status = ZT_OK;
     *fastest = 0;
     for (int i = 0; i < MOST_REPLAYS && !status; i++) {
         if (i >= LEAST_REPLAYS + WARM && zt_seconds() - start > LONG_ENOUGH) break;
-        status = replay_once(l, one, &seconds);
+        status = replay_once(profile, latest, &seconds);
         if (status || i < WARM || (*fastest > 0 && seconds >= *fastest)) continue;
         *fastest = seconds;
-        swap(one, best);
+        swap_records(latest, best);
     }
     return status;
 }
 
 static int by_begin(const void *left, const void *right)
 {
-    const trace_slice *x = left, *y = right;
-    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return (x->end > y->end) - (x->end < y->end);
+    const trace_slice *left_slice = left, *right_slice = right;
+    if (left_slice->begin != right_slice->begin) return left_slice->begin < right_slice->begin ? -1 : 1;
+    return (left_slice->end > right_slice->end) - (left_slice->end < right_slice->end);
 }
 
-void trace_sort_slices(trace_look *l)
+void trace_sort_slices(trace_profile *profile)
 {
-    if (l->n_slices) qsort(l->slice, l->n_slices, sizeof *l->slice, by_begin);
-    double origin = l->n_slices ? l->slice[0].begin : 0;
-    for (size_t i = 0; i < l->n_slices; i++) {
-        l->slice[i].begin -= origin;
-        l->slice[i].end -= origin;
+    if (profile->n_slices) qsort(profile->slices, profile->n_slices, sizeof *profile->slices, by_begin);
+    double origin = profile->n_slices ? profile->slices[0].begin : 0;
+    for (size_t i = 0; i < profile->n_slices; i++) {
+        profile->slices[i].begin -= origin;
+        profile->slices[i].end -= origin;
     }
 }
 
 /* The time until `to`, in equal parts to the steps of the n slices that are going on; those that
  * end before it leave. Returns how many are left. */
-static int pass_time(trace_look *l, int *going, int n, double *at, double to)
+static int pass_time(trace_profile *profile, int *going, int going_count, double *now, double end_time)
 {
-    while (n > 0 && *at < to) {
-        double until = to;
-        for (int i = 0; i < n; i++)
-            if (l->slice[going[i]].end < until) until = l->slice[going[i]].end;
-        for (int i = 0; i < n; i++)
-            l->seconds[l->slice[going[i]].step] += until > *at ? (until - *at) / n : 0;
-        *at = until > *at ? until : *at;
-        for (int i = 0; i < n;)
-            if (l->slice[going[i]].end <= *at)
-                going[i] = going[--n];
+    while (going_count > 0 && *now < end_time) {
+        double until = end_time;
+        for (int i = 0; i < going_count; i++)
+            if (profile->slices[going[i]].end < until) until = profile->slices[going[i]].end;
+        for (int i = 0; i < going_count; i++)
+            profile->seconds[profile->slices[going[i]].step] += until > *now ? (until - *now) / going_count : 0;
+        *now = until > *now ? until : *now;
+        for (int i = 0; i < going_count;)
+            if (profile->slices[going[i]].end <= *now)
+                going[i] = going[--going_count];
             else
                 i++;
     }
-    return n;
+    return going_count;
 }
 
 /* Seconds of each step: what threads did side by side shares the time. The slices are in order. */
-static zt_status share_time(trace_look *l)
+static zt_status share_time(trace_profile *profile)
 {
-    int *going = zt_calloc(l->cli->ctx, l->n_slices + 1, sizeof *going), n = 0;
-    double at = 0;
+    int *going = zt_calloc(profile->cli->ctx, profile->n_slices + 1, sizeof *going), going_count = 0;
+    double now = 0;
     if (!going) return ZT_ENOMEM;
-    for (size_t i = 0; i < l->n_slices; i++) {
-        n = pass_time(l, going, n, &at, l->slice[i].begin);
-        at = l->slice[i].begin;
-        going[n++] = (int)i;
+    for (size_t i = 0; i < profile->n_slices; i++) {
+        going_count = pass_time(profile, going, going_count, &now, profile->slices[i].begin);
+        now = profile->slices[i].begin;
+        going[going_count++] = (int)i;
     }
-    pass_time(l, going, n, &at, INFINITY);
-    zt_free(l->cli->ctx, going);
+    pass_time(profile, going, going_count, &now, INFINITY);
+    zt_free(profile->cli->ctx, going);
     return ZT_OK;
 }
 
 /* The watch writes to the record that `one` is: its content changes places with best's. */
-static zt_status measure(trace_look *l)
+static zt_status measure_replays(trace_profile *profile)
 {
-    record one = {.l = l}, best = {.l = l};
+    slice_record one = {.profile = profile}, best = {.profile = profile};
     double fastest;
-    zt_status status = replay_some(l, &one, &best, &l->replay);
-    zt_session_watch(l->session, &(zt_watch){.span = on_span, .user = &one});
-    if (!status) status = replay_some(l, &one, &best, &fastest);
-    zt_session_watch(l->session, NULL);
+    zt_status status = replay_some(profile, &one, &best, &profile->replay);
+    zt_session_watch(profile->session, &(zt_watch){.span = on_span, .user = &one});
+    if (!status) status = replay_some(profile, &one, &best, &fastest);
+    zt_session_watch(profile->session, NULL);
     if (!status) {
-        l->slice = best.slice;
-        l->n_slices = best.n;
-        best.slice = NULL;
-        trace_sort_slices(l);
-        status = share_time(l);
+        profile->slices = best.slices;
+        profile->n_slices = best.count;
+        best.slices = NULL;
+        trace_sort_slices(profile);
+        status = share_time(profile);
     }
-    zt_free(l->cli->ctx, one.slice);
-    zt_free(l->cli->ctx, best.slice);
+    zt_free(profile->cli->ctx, one.slices);
+    zt_free(profile->cli->ctx, best.slices);
     return status;
 }
 
 /* Which engine each step runs on: only parts know it. */
-static void find_engines(trace_look *l)
+static void find_engines(trace_profile *profile)
 {
-    for (int i = 0; i < zt_session_parts(l->session); i++) {
-        zt_session_part part = zt_session_part_at(l->session, i);
+    for (int i = 0; i < zt_session_parts(profile->session); i++) {
+        zt_session_part part = zt_session_part_at(profile->session, i);
         for (int k = 0; k < part.plan->n_steps; k++)
-            l->ran_on[step_of(l, part.plan, k)] = part.engine->vt->name;
+            profile->ran_on[step_of(profile, part.plan, k)] = part.engine->vt->name;
     }
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static zt_status open_subject(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                              char **operands, int n)
+static zt_status open_subject(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
+                              char **operands, int operand_count)
 {
     size_t n_steps = (size_t)zt_prog_n_steps(program) + 1;
-    *l = (trace_look){.cli = cli, .p = program, .filled = -1};
-    l->subject = trace_subject(cli, options, program, operands, n);
-    if (!l->subject) return zt_ctx_status(cli->ctx);
-    l->b = l->subject->feed->bound;
-    l->seconds = zt_calloc(cli->ctx, n_steps, sizeof *l->seconds);
-    l->ran_on = zt_calloc(cli->ctx, n_steps, sizeof *l->ran_on);
-    l->root = zt_cost_roots(cli->ctx, program);
-    if (!l->seconds || !l->ran_on || !l->root) return ZT_ENOMEM;
-    for (size_t i = 0; i < n_steps; i++) l->ran_on[i] = "";
-    l->filled = rows_filled(l);
+    *profile = (trace_profile){.cli = cli, .program = program, .filled = -1};
+    profile->subject = trace_subject(cli, options, program, operands, operand_count);
+    if (!profile->subject) return zt_ctx_status(cli->ctx);
+    profile->bound = profile->subject->feed->bound;
+    profile->seconds = zt_calloc(cli->ctx, n_steps, sizeof *profile->seconds);
+    profile->ran_on = zt_calloc(cli->ctx, n_steps, sizeof *profile->ran_on);
+    profile->root = zt_cost_roots(cli->ctx, program);
+    if (!profile->seconds || !profile->ran_on || !profile->root) return ZT_ENOMEM;
+    for (size_t i = 0; i < n_steps; i++) profile->ran_on[i] = "";
+    profile->filled = rows_filled(profile);
     return ZT_OK;
 }
 
-static zt_status open_session(trace_look *l)
+static zt_status open_session(trace_profile *profile)
 {
-    l->engine = zt_cli_engine(l->cli);
-    l->session = l->engine ? zt_subject_session(l->subject, l->engine) : NULL;
-    if (!l->session) return zt_ctx_status(l->cli->ctx);
-    zt_status status = zt_session_prepare(l->session, l->subject->bind.at, l->subject->bind.n,
-                                     l->subject->feed->out);
-    if (!status) find_engines(l);
+    profile->engine = zt_cli_engine(profile->cli);
+    profile->session = profile->engine ? zt_subject_session(profile->subject, profile->engine) : NULL;
+    if (!profile->session) return zt_ctx_status(profile->cli->ctx);
+    zt_status status = zt_session_prepare(profile->session, profile->subject->bind.at, profile->subject->bind.n,
+                                     profile->subject->feed->out);
+    if (!status) find_engines(profile);
     return status;
 }
 
-zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                          char **operands, int n)
+zt_status trace_profile_open(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
+                          char **operands, int operand_count)
 {
-    *l = (trace_look){.cli = cli};
+    *profile = (trace_profile){.cli = cli};
     if (options->times && zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed",
                                         "times that are read (--times): nothing is run"))
         return ZT_EUSAGE;
-    zt_status status = open_subject(l, cli, options, program, operands, n);
-    if (!status && options->times) return trace_times_read(l, options->times);
-    if (!status) status = open_session(l);
-    return status ? status : measure(l);
+    zt_status status = open_subject(profile, cli, options, program, operands, operand_count);
+    if (!status && options->times) return trace_times_read(profile, options->times);
+    if (!status) status = open_session(profile);
+    return status ? status : measure_replays(profile);
 }
 
-zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                             char **operands, int n)
+zt_status trace_profile_prepare(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
+                             char **operands, int operand_count)
 {
-    zt_status status = open_subject(l, cli, options, program, operands, n);
-    return status ? status : open_session(l);
+    zt_status status = open_subject(profile, cli, options, program, operands, operand_count);
+    return status ? status : open_session(profile);
 }
 
-void trace_look_close(trace_look *l)
+void trace_profile_close(trace_profile *profile)
 {
-    zt_ctx *ctx = l->cli->ctx;
-    if (l->session) zt_session_close(l->session);
-    if (l->engine) zt_engine_close(l->engine);
-    zt_free(ctx, l->slice);
-    zt_free(ctx, l->seconds);
-    zt_free(ctx, l->ran_on);
-    zt_free(ctx, l->root);
-    zt_subject_close(l->subject);
+    zt_ctx *ctx = profile->cli->ctx;
+    if (profile->session) zt_session_close(profile->session);
+    if (profile->engine) zt_engine_close(profile->engine);
+    zt_free(ctx, profile->slices);
+    zt_free(ctx, profile->seconds);
+    zt_free(ctx, profile->ran_on);
+    zt_free(ctx, profile->root);
+    zt_subject_close(profile->subject);
 }

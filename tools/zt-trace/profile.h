@@ -12,10 +12,10 @@ typedef struct trace_slice {
 } trace_slice;
 
 /* A program with times, measured or read. Steps are the program's. */
-typedef struct trace_look {
+typedef struct trace_profile {
     zt_cli *cli;
-    const zt_prog *p;
-    const zt_bound *b;    /* the subject's */
+    const zt_prog *program;
+    const zt_bound *bound;    /* the subject's */
     zt_subject *subject;
     zt_engine *engine;    /* NULL: times were read */
     zt_session *session;  /* likewise */
@@ -24,26 +24,26 @@ typedef struct trace_look {
     int *root;            /* [values]: whose memory a view or what a donating op makes is */
     int64_t filled;       /* rows of a cache that positions reach; -1: not known */
     double replay;        /* seconds of a replay that nobody watches; 0: not known */
-    trace_slice *slice;   /* [n_slices] of that replay, in order of their beginning */
+    trace_slice *slices;   /* [n_slices] of that replay, in order of their beginning */
     size_t n_slices;
-} trace_look;
+} trace_profile;
 
 /* Opens the subject, and runs it unless --times is given. p is borrowed. Close it also when this
  * fails. */
-zt_status trace_look_open(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                          char **operands, int n);
-void trace_look_close(trace_look *l);
+zt_status trace_profile_open(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
+                          char **operands, int operand_count);
+void trace_profile_close(trace_profile *profile);
 
 /* A session for memory, prepared and not run. */
-zt_status trace_look_prepare(trace_look *l, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                             char **operands, int n);
+zt_status trace_profile_prepare(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
+                             char **operands, int operand_count);
 
 /* "f32[2,64] q8_0[5,64] -> f32[2,5]" */
-void trace_types_of(const trace_look *l, int s, zt_str *out);
+void trace_types_of(const trace_profile *profile, int step_index, zt_str *out);
 
 /* In order of their beginning, the first at 0. */
-void trace_sort_slices(trace_look *l);
+void trace_sort_slices(trace_profile *profile);
 /* Reads --times into seconds and slices (times.c). */
-zt_status trace_times_read(trace_look *l, const char *path);
+zt_status trace_times_read(trace_profile *profile, const char *path);
 
 #endif

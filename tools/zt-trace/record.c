@@ -10,47 +10,49 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef struct recording {
+typedef struct trace_recording {
     zt_cli *cli;
     zt_ctx *ctx;
-    const trace_options *o;
+    const trace_options *options;
     zt_gguf *gguf;
     zt_store store;
     zt_engine *engine;
-    zt_prog *prog;   /* of the model */
+    zt_prog *program;   /* of the model */
     zt_ids ids;      /* of the prompt, then of the tokens that followed */
     size_t prompt;   /* tokens of the prompt */
-    int64_t from, n; /* the step feeds n ids from there on */
-    zt_binding bind[3];
-    zt_bound_inputs *feed;   /* of the step */
-    zt_interpreter *walk;
+    int64_t from, row_count; /* the step feeds n ids from there on */
+    zt_binding bindings[3];
+    zt_bound_inputs *inputs;   /* of the step */
+    zt_interpreter *interpreter;
     zt_prog *part;   /* --steps: of the program; NULL: all of it */
     zt_bound *bound; /* what is printed, bound */
-} recording;
+} trace_recording;
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static zt_status open_program(recording *r)
+static zt_status open_program(trace_recording *recording)
 {
-    static const zt_dtype kv[] = {ZT_F16, ZT_F32};
-    zt_llm_opts lo = {.ctx_len = r->o->ctx, .exact = r->o->exact, .embed = r->o->embed,
-                      .kv = r->o->kv < 0 ? ZT_DTYPE_COUNT : kv[r->o->kv]};
-    r->gguf = zt_model_open(r->ctx, r->o->model);
-    r->prog = r->gguf ? zt_llm_program(r->gguf, &lo) : NULL;
-    if (r->prog) r->store = zt_gguf_store(r->gguf);
-    return zt_ctx_status(r->ctx);
+    static const zt_dtype cache_types[] = {ZT_F16, ZT_F32};
+    zt_llm_opts llm_options = {.ctx_len = recording->options->ctx,
+                               .exact = recording->options->exact,
+                               .embed = recording->options->embed,
+                               .kv = recording->options->kv < 0 ? ZT_DTYPE_COUNT : cache_types[recording->options->kv]};
+    recording->gguf = zt_model_open(recording->ctx, recording->options->model);
+    recording->program = recording->gguf ? zt_llm_program(recording->gguf, &llm_options) : NULL;
+    if (recording->program) recording->store = zt_gguf_store(recording->gguf);
+    return zt_ctx_status(recording->ctx);
 }
 
-static zt_status read_prompt(recording *r)
+static zt_status read_prompt(trace_recording *recording)
 {
-    const char *text = r->o->prompt;
-    zt_vocab *v = zt_vocab_open(r->gguf);
-    zt_status status = v ? zt_vocab_encode(v, text, strlen(text), ZT_TOK_BOS_RULE, &r->ids)
-                    : zt_ctx_status(r->ctx);
-    zt_vocab_free(v);
-    r->n = (int64_t)r->ids.count;
-    r->prompt = r->ids.count;
-    if (status == ZT_OK && r->n == 0) status = zt_fail(r->ctx, ZT_EUSAGE, "the prompt has no tokens");
+    const char *text = recording->options->prompt;
+    zt_vocab *vocab = zt_vocab_open(recording->gguf);
+    zt_status status = vocab ? zt_vocab_encode(vocab, text, strlen(text), ZT_TOK_BOS_RULE, &recording->ids)
+                    : zt_ctx_status(recording->ctx);
+    zt_vocab_free(vocab);
+    recording->row_count = (int64_t)recording->ids.count;
+    recording->prompt = recording->ids.count;
+    if (status == ZT_OK && recording->row_count == 0) status = zt_fail(recording->ctx, ZT_EUSAGE, "the prompt has no tokens");
     return status;
 }
 
@@ -64,17 +66,17 @@ static int64_t cache_rows(int64_t tokens)
 
 /* Those of the step that is recorded, so that the program runs without --bind: of the prompt, of
  * the token that --at says, and without a prompt of a single token. */
-static zt_status give_numbers(recording *r)
+static zt_status give_numbers(trace_recording *recording)
 {
-    bool single = !r->o->prompt || r->o->at > 0;
-    const zt_binding b[] = {{"n", single ? 1 : (int64_t)r->prompt},
+    bool single = !recording->options->prompt || recording->options->at > 0;
+    const zt_binding numbers[] = {{"n", single ? 1 : (int64_t)recording->prompt},
                             {"m", 1},
-                            {"ctx", cache_rows((int64_t)r->prompt + r->o->at)}};
+                            {"ctx", cache_rows((int64_t)recording->prompt + recording->options->at)}};
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_n_symbols(r->prog) && !status; i++)
+    for (int i = 0; i < zt_prog_n_symbols(recording->program) && !status; i++)
         for (int k = 0; k < 3 && !status; k++)
-            if (!strcmp(zt_prog_symbol_name(r->prog, i), b[k].symbol))
-                status = zt_prog_set_binding(r->prog, b[k].symbol, b[k].value);
+            if (!strcmp(zt_prog_symbol_name(recording->program, i), numbers[k].symbol))
+                status = zt_prog_set_binding(recording->program, numbers[k].symbol, numbers[k].value);
     return status;
 }
 
@@ -91,31 +93,32 @@ static zt_status name_model(zt_cli *cli, zt_prog *program, const char *model)
 /* ---- up to the step -------------------------------------------------------------------------- */
 
 /* An input of the program, by its name: those of lib/llm's forward passes. */
-static void fill_input(const recording *r, const char *name, const zt_type *type, int32_t *x)
+static void fill_input(const trace_recording *recording, const char *name, const zt_type *type, int32_t *values)
 {
     int64_t count = zt_type_count(type);
     for (int64_t i = 0; i < count; i++)
-        x[i] = !strcmp(name, "ids")     ? r->ids.id[r->from + i]
-               : !strcmp(name, "pos")   ? (int32_t)(r->from + i)
+        values[i] = !strcmp(name, "ids")     ? recording->ids.id[recording->from + i]
+               : !strcmp(name, "pos")   ? (int32_t)(recording->from + i)
                : !strcmp(name, "table") ? (int32_t)i
-               : !strcmp(name, "rows") || !strcmp(name, "last") ? (int32_t)(r->n - 1)
+               : !strcmp(name, "rows") || !strcmp(name, "last") ? (int32_t)(recording->row_count - 1)
                                                                 : 0; /* seq, types */
 }
 
 /* Inputs of the step that feeds n ids after those before `from`, into a new feed. */
-static zt_status begin_step(recording *r)
+static zt_status begin_step(trace_recording *recording)
 {
-    int64_t rows = cache_rows(r->n + r->o->at);
-    if (r->feed) rows = r->bind[2].value;
-    zt_binding b[] = {{"n", r->n}, {"m", 1}, {"ctx", rows}};
-    memcpy(r->bind, b, sizeof b);
-    zt_bound_inputs_free(r->feed);
-    r->feed = zt_bound_inputs_new(r->ctx, r->prog,
-                          &(zt_bound_inputs_opts){.bind = r->bind, .n_bind = 3, .draw = true});
-    if (!r->feed) return zt_ctx_status(r->ctx);
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN); i++) {
-        int v = zt_prog_nth(r->prog, ZT_VALUE_IN, i);
-        fill_input(r, zt_prog_value(r->prog, v)->name, &r->feed->bound->type[v], r->feed->in[i]);
+    int64_t rows = cache_rows(recording->row_count + recording->options->at);
+    if (recording->inputs) rows = recording->bindings[2].value;
+    zt_binding numbers[] = {{"n", recording->row_count}, {"m", 1}, {"ctx", rows}};
+    memcpy(recording->bindings, numbers, sizeof numbers);
+    zt_bound_inputs_free(recording->inputs);
+    recording->inputs = zt_bound_inputs_new(recording->ctx, recording->program,
+                          &(zt_bound_inputs_opts){.bind = recording->bindings, .n_bind = 3, .draw = true});
+    if (!recording->inputs) return zt_ctx_status(recording->ctx);
+    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_IN); i++) {
+        int value_id = zt_prog_nth(recording->program, ZT_VALUE_IN, i);
+        fill_input(recording, zt_prog_value(recording->program, value_id)->name, &recording->inputs->bound->type[value_id],
+                   recording->inputs->in[i]);
     }
     return ZT_OK;
 }
@@ -129,41 +132,41 @@ static int best_output(const zt_prog *program)
 }
 
 /* Runs the step, and makes the one after it the next. */
-static zt_status advance(recording *r, zt_session *session, int best)
+static zt_status advance_step(trace_recording *recording, zt_session *session, int best)
 {
     zt_status status = zt_cli_interrupted() ? ZT_EINTR
-                                        : zt_session_step(session, r->bind, 2,
-                                                          (const void *const *)r->feed->in,
-                                                          r->feed->out);
-    if (status == ZT_OK) status = zt_ids_push(r->ctx, &r->ids, *(int32_t *)r->feed->out[best]);
-    r->from += r->n;
-    r->n = 1;
-    return status == ZT_OK ? begin_step(r) : status;
+                                        : zt_session_step(session, recording->bindings, 2,
+                                                          (const void *const *)recording->inputs->in,
+                                                          recording->inputs->out);
+    if (status == ZT_OK) status = zt_ids_push(recording->ctx, &recording->ids, *(int32_t *)recording->inputs->out[best]);
+    recording->from += recording->row_count;
+    recording->row_count = 1;
+    return status == ZT_OK ? begin_step(recording) : status;
 }
 
-static zt_status take_states(recording *r, zt_session *session)
+static zt_status take_states(trace_recording *recording, zt_session *session)
 {
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE); i++) {
+    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_STATE); i++) {
         zt_type type = zt_session_state_type(session, i);
-        r->feed->state[i] = zt_alloc(r->ctx, zt_type_bytes(&type) + 1);
-        if (!r->feed->state[i]) return ZT_ENOMEM;
-        zt_status status = zt_session_state_get(session, i, r->feed->state[i]);
+        recording->inputs->state[i] = zt_alloc(recording->ctx, zt_type_bytes(&type) + 1);
+        if (!recording->inputs->state[i]) return ZT_ENOMEM;
+        zt_status status = zt_session_state_get(session, i, recording->inputs->state[i]);
         if (status) return status;
     }
     return ZT_OK;
 }
 
-static zt_status run_up_to_step(recording *r)
+static zt_status run_up_to_step(trace_recording *recording)
 {
-    int best = best_output(r->prog);
-    zt_status status = begin_step(r);
-    if (status || r->o->at == 0) return status;
-    if (best < 0) return zt_fail(r->ctx, ZT_EUSAGE, "--at: the model makes no tokens");
-    zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
-    zt_session *session = zt_session_open(r->engine, r->prog, &r->store, &so);
-    if (!session) return zt_ctx_status(r->ctx);
-    for (int64_t i = 0; i < r->o->at && !status; i++) status = advance(r, session, best);
-    if (!status) status = take_states(r, session);
+    int best = best_output(recording->program);
+    zt_status status = begin_step(recording);
+    if (status || recording->options->at == 0) return status;
+    if (best < 0) return zt_fail(recording->ctx, ZT_EUSAGE, "--at: the model makes no tokens");
+    zt_session_opts session_options = {.strict = recording->cli->strict, .fixed = &recording->bindings[2], .n_fixed = 1};
+    zt_session *session = zt_session_open(recording->engine, recording->program, &recording->store, &session_options);
+    if (!session) return zt_ctx_status(recording->ctx);
+    for (int64_t i = 0; i < recording->options->at && !status; i++) status = advance_step(recording, session, best);
+    if (!status) status = take_states(recording, session);
     zt_session_close(session);
     return status;
 }
@@ -171,76 +174,82 @@ static zt_status run_up_to_step(recording *r)
 /* ---- the step, op by op ---------------------------------------------------------------------- */
 
 /* "A..B", both among them; "A": that one. */
-static zt_status read_steps(recording *r, int64_t *first, int64_t *last)
+static zt_status read_steps(trace_recording *recording, int64_t *first, int64_t *last)
 {
-    char a[24], shown[64];
-    const char *text = r->o->steps, *dots = strstr(text, "..");
-    size_t n = dots ? (size_t)(dots - text) : strlen(text);
-    snprintf(a, sizeof a, "%.*s", (int)(n < sizeof a ? n : sizeof a - 1), text);
-    bool good = zt_parse_i64(a, first) && zt_parse_i64(dots ? dots + 2 : a, last);
-    if (good && *first >= 0 && *first <= *last && *last < zt_prog_n_steps(r->prog)) return ZT_OK;
-    return zt_fail(r->ctx, ZT_EUSAGE, "--steps '%s': not A..B, ops from 0 to %d",
+    char word[24], shown[64];
+    const char *text = recording->options->steps, *dots = strstr(text, "..");
+    size_t length = dots ? (size_t)(dots - text) : strlen(text);
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), text);
+    bool good = zt_parse_i64(word, first) && zt_parse_i64(dots ? dots + 2 : word, last);
+    if (good && *first >= 0 && *first <= *last && *last < zt_prog_n_steps(recording->program)) return ZT_OK;
+    return zt_fail(recording->ctx, ZT_EUSAGE, "--steps '%s': not A..B, ops from 0 to %d",
                    zt_escape(shown, sizeof shown, text, strlen(text)),
-                   zt_prog_n_steps(r->prog) - 1);
+                   zt_prog_n_steps(recording->program) - 1);
 }
 
-static zt_status walk_to(recording *r, int64_t last)
+static zt_status interpret_to(trace_recording *recording, int64_t last)
 {
     zt_status status = ZT_OK;
-    r->walk = zt_interpreter_open(r->engine, r->prog, &r->store, r->bind, 3, r->cli->strict);
-    if (!r->walk) return zt_ctx_status(r->ctx);
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && !status; i++)
-        status = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_IN, i), r->feed->in[i]);
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_STATE) && !status; i++)
-        if (r->feed->state[i])
-            status = zt_interpreter_put(r->walk, zt_prog_nth(r->prog, ZT_VALUE_STATE, i), r->feed->state[i]);
-    for (int s = 0; s <= last && !status; s++)
-        status = zt_cli_interrupted() ? ZT_EINTR : zt_interpreter_step(r->walk, s);
+    recording->interpreter = zt_interpreter_open(recording->engine, recording->program, &recording->store, recording->bindings,
+                                                 3, recording->cli->strict);
+    if (!recording->interpreter) return zt_ctx_status(recording->ctx);
+    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_IN) && !status; i++)
+        status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_IN, i),
+                                    recording->inputs->in[i]);
+    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_STATE) && !status; i++)
+        if (recording->inputs->state[i])
+            status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_STATE, i),
+                                        recording->inputs->state[i]);
+    for (int step_index = 0; step_index <= last && !status; step_index++)
+        status = zt_cli_interrupted() ? ZT_EINTR : zt_interpreter_step(recording->interpreter, step_index);
     return status;
 }
 
 /* What is printed: the program, or the part of it that --steps tells. */
-static zt_status choose_part(recording *r)
+static zt_status choose_part(trace_recording *recording)
 {
-    int64_t first = 0, last = zt_prog_n_steps(r->prog) - 1;
-    zt_status status = r->o->steps ? read_steps(r, &first, &last) : ZT_OK;
-    if (!status && r->o->steps) r->part = zt_prog_part(r->feed->bound, (int)first, (int)last);
-    if (!status) r->bound = zt_prog_bind(r->part ? r->part : r->prog, r->bind, 3);
-    if (!status && !r->bound) status = zt_ctx_status(r->ctx);
-    bool walks = r->o->values || (r->o->times && r->part);
-    return status || !walks ? status : walk_to(r, last);
+    int64_t first = 0, last = zt_prog_n_steps(recording->program) - 1;
+    zt_status status = recording->options->steps ? read_steps(recording, &first, &last) : ZT_OK;
+    if (!status && recording->options->steps) recording->part = zt_prog_part(recording->inputs->bound, (int)first, (int)last);
+    if (!status) recording->bound = zt_prog_bind(recording->part ? recording->part : recording->program, recording->bindings, 3);
+    if (!status && !recording->bound) status = zt_ctx_status(recording->ctx);
+    bool walks = recording->options->values || (recording->options->times && recording->part);
+    return status || !walks ? status : interpret_to(recording, last);
 }
 
 /* The bytes of a value of what is printed. */
-static const void *bytes_of(recording *r, int v)
+static const void *bytes_of(trace_recording *recording, int value_id)
 {
-    return zt_interpreter_get(r->walk, zt_prog_find(r->prog, zt_prog_value(r->bound->prog, v)->name));
+    return zt_interpreter_get(recording->interpreter,
+                              zt_prog_find(recording->program, zt_prog_value(recording->bound->prog, value_id)->name));
 }
 
 /* Everything but data, in the order of the program. */
-static zt_status write_values(recording *r)
+static zt_status write_values(trace_recording *recording)
 {
-    const zt_prog *program = r->bound->prog;
-    zt_checkpoint_opts co = {.to = zt_container_named("npz"), .force = r->cli->force};
-    zt_entry *e = zt_calloc(r->ctx, (size_t)r->bound->n_values + 1, sizeof *e);
-    zt_meta *meta = zt_meta_new(r->ctx);
-    int64_t n = 0;
-    for (int v = 0; e && v < r->bound->n_values; v++) {
-        if (zt_prog_value(program, v)->kind == ZT_VALUE_DATA) continue;
-        const zt_type *type = &r->bound->type[v];
-        e[n++] = (zt_entry){zt_prog_value(program, v)->name, zt_dtype_get(type->dtype)->name, *type,
+    const zt_prog *program = recording->bound->prog;
+    zt_checkpoint_opts checkpoint_options = {.to = zt_container_named("npz"), .force = recording->cli->force};
+    zt_entry *entries = zt_calloc(recording->ctx, (size_t)recording->bound->n_values + 1, sizeof *entries);
+    zt_meta *meta = zt_meta_new(recording->ctx);
+    int64_t entry_count = 0;
+    for (int value_id = 0; entries && value_id < recording->bound->n_values; value_id++) {
+        if (zt_prog_value(program, value_id)->kind == ZT_VALUE_DATA) continue;
+        const zt_type *type = &recording->bound->type[value_id];
+        entries[entry_count++] = (zt_entry){zt_prog_value(program, value_id)->name, zt_dtype_get(type->dtype)->name, *type,
                             zt_type_bytes(type)};
     }
-    zt_writer *w = e && meta ? zt_writer_open(r->ctx, r->o->values, &co, meta, e, n) : NULL;
-    zt_status status = w ? ZT_OK : zt_ctx_status(r->ctx);
-    for (int64_t i = 0; i < n && !status; i++) {
-        const void *bytes = bytes_of(r, zt_prog_find(program, e[i].name));
-        status = bytes ? zt_writer_put(w, bytes, e[i].bytes) : zt_ctx_status(r->ctx);
+    zt_writer *writer = entries && meta ? zt_writer_open(recording->ctx, recording->options->values, &checkpoint_options, meta,
+                                                         entries, entry_count)
+                                        : NULL;
+    zt_status status = writer ? ZT_OK : zt_ctx_status(recording->ctx);
+    for (int64_t i = 0; i < entry_count && !status; i++) {
+        const void *bytes = bytes_of(recording, zt_prog_find(program, entries[i].name));
+        status = bytes ? zt_writer_put(writer, bytes, entries[i].bytes) : zt_ctx_status(recording->ctx);
     }
-    if (!status) status = zt_writer_commit(w);
-    zt_writer_close(w);
+    if (!status) status = zt_writer_commit(writer);
+    zt_writer_close(writer);
     zt_meta_free(meta);
-    zt_free(r->ctx, e);
+    zt_free(recording->ctx, entries);
     return status;
 }
 
@@ -248,48 +257,50 @@ static zt_status write_values(recording *r)
 
 enum { REPLAYS = 5 };
 
-typedef struct stopwatch {
-    const zt_prog *prog;
+typedef struct step_stopwatch {
+    const zt_prog *program;
     double *least; /* [steps]: of all replays */
-} stopwatch;
+} step_stopwatch;
 
-static void note(void *user, const zt_run_schedule *plan, int step, double seconds)
+static void note_step(void *user, const zt_run_schedule *schedule, int step, double seconds)
 {
-    const stopwatch *c = user;
-    int s = zt_prog_value(c->prog, plan->step[step].out[0])->index;
-    if (!(c->least[s] > 0) || seconds < c->least[s]) c->least[s] = seconds;
+    const step_stopwatch *stopwatch = user;
+    int step_index = zt_prog_value(stopwatch->program, schedule->step[step].out[0])->index;
+    if (!(stopwatch->least[step_index] > 0) || seconds < stopwatch->least[step_index]) stopwatch->least[step_index] = seconds;
 }
 
 /* The inputs and states of what is printed, as they are before it. */
-static zt_status feed_part(recording *r, zt_bound_inputs *bound_inputs)
+static zt_status feed_part(trace_recording *recording, zt_bound_inputs *bound_inputs)
 {
     static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
     for (int k = 0; k < 2; k++) {
-        void **to = k ? bound_inputs->state : bound_inputs->in;
-        for (int i = 0; i < zt_prog_count(r->part, kinds[k]); i++) {
-            int v = zt_prog_nth(r->part, kinds[k], i);
-            const void *from = bytes_of(r, v);
-            size_t bytes = zt_type_bytes(&r->bound->type[v]);
-            if (!to[i]) to[i] = zt_alloc(r->ctx, bytes + 1);
-            if (!from || !to[i]) return zt_ctx_status(r->ctx);
-            memcpy(to[i], from, bytes);
+        void **arrays = k ? bound_inputs->state : bound_inputs->in;
+        for (int i = 0; i < zt_prog_count(recording->part, kinds[k]); i++) {
+            int value_id = zt_prog_nth(recording->part, kinds[k], i);
+            const void *from = bytes_of(recording, value_id);
+            size_t bytes = zt_type_bytes(&recording->bound->type[value_id]);
+            if (!arrays[i]) arrays[i] = zt_alloc(recording->ctx, bytes + 1);
+            if (!from || !arrays[i]) return zt_ctx_status(recording->ctx);
+            memcpy(arrays[i], from, bytes);
         }
     }
     return ZT_OK;
 }
 
-static zt_status replay(recording *r, stopwatch *c)
+static zt_status replay_part(trace_recording *recording, step_stopwatch *stopwatch)
 {
-    zt_engine *engine = zt_engine_trace(zt_cli_engine(r->cli), note, c);
-    zt_bound_inputs_opts fo = {.draw = true};
-    zt_bound_inputs *own = r->part ? zt_bound_inputs_new(r->ctx, r->part, &fo) : NULL, *bound_inputs = own ? own : r->feed;
-    zt_session_opts so = {.strict = r->cli->strict, .fixed = &r->bind[2], .n_fixed = 1};
-    zt_session *session = engine ? zt_session_open(engine, c->prog, &r->store, &so) : NULL;
-    zt_status status = session && (own || !r->part) ? ZT_OK : zt_ctx_status(r->ctx);
-    if (!status && own) status = feed_part(r, own);
+    zt_engine *engine = zt_engine_trace(zt_cli_engine(recording->cli), note_step, stopwatch);
+    zt_bound_inputs_opts input_options = {.draw = true};
+    zt_bound_inputs *own = recording->part ? zt_bound_inputs_new(recording->ctx, recording->part, &input_options) : NULL,
+                    *bound_inputs = own ? own : recording->inputs;
+    zt_session_opts session_options = {.strict = recording->cli->strict, .fixed = &recording->bindings[2], .n_fixed = 1};
+    zt_session *session = engine ? zt_session_open(engine, stopwatch->program, &recording->store, &session_options) : NULL;
+    zt_status status = session && (own || !recording->part) ? ZT_OK : zt_ctx_status(recording->ctx);
+    if (!status && own) status = feed_part(recording, own);
     for (int i = 0; i < REPLAYS && !status; i++) {
         status = zt_cli_interrupted() ? ZT_EINTR : zt_bound_inputs_states(bound_inputs, session);
-        if (!status) status = zt_session_step(session, r->bind, 2, (const void *const *)bound_inputs->in, bound_inputs->out);
+        if (!status)
+            status = zt_session_step(session, recording->bindings, 2, (const void *const *)bound_inputs->in, bound_inputs->out);
     }
     zt_session_close(session);
     zt_bound_inputs_free(own);
@@ -297,37 +308,37 @@ static zt_status replay(recording *r, stopwatch *c)
     return status;
 }
 
-static zt_status put_times(const stopwatch *c, zt_str *out)
+static zt_status put_times(const step_stopwatch *stopwatch, zt_str *out)
 {
-    for (int s = 0; s < zt_prog_n_steps(c->prog); s++) {
-        const zt_step *step = zt_prog_step(c->prog, s);
-        zt_str_printf(out, "{\"step\":%d,\"op\":\"%s\",\"out\":\"%s\",\"seconds\":%.9f}\n", s,
-                      zt_op_info(step->op)->name, zt_prog_value(c->prog, step->out[0])->name,
-                      c->least[s]);
+    for (int step_index = 0; step_index < zt_prog_n_steps(stopwatch->program); step_index++) {
+        const zt_step *step = zt_prog_step(stopwatch->program, step_index);
+        zt_str_printf(out, "{\"step\":%d,\"op\":\"%s\",\"out\":\"%s\",\"seconds\":%.9f}\n", step_index,
+                      zt_op_info(step->op)->name, zt_prog_value(stopwatch->program, step->out[0])->name,
+                      stopwatch->least[step_index]);
     }
     return zt_ctx_status(out->ctx);
 }
 
-static zt_status write_times(recording *r)
+static zt_status write_times(trace_recording *recording)
 {
-    stopwatch c = {.prog = r->bound->prog};
-    c.least = zt_calloc(r->ctx, (size_t)zt_prog_n_steps(c.prog) + 1, sizeof *c.least);
+    step_stopwatch stopwatch = {.program = recording->bound->prog};
+    stopwatch.least = zt_calloc(recording->ctx, (size_t)zt_prog_n_steps(stopwatch.program) + 1, sizeof *stopwatch.least);
     zt_str text;
-    zt_str_init(&text, r->ctx);
-    zt_sink *sink = c.least ? zt_sink_open(r->ctx, r->o->times, r->cli->force) : NULL;
-    zt_status status = sink ? replay(r, &c) : zt_ctx_status(r->ctx);
-    if (!status) status = put_times(&c, &text);
+    zt_str_init(&text, recording->ctx);
+    zt_sink *sink = stopwatch.least ? zt_sink_open(recording->ctx, recording->options->times, recording->cli->force) : NULL;
+    zt_status status = sink ? replay_part(recording, &stopwatch) : zt_ctx_status(recording->ctx);
+    if (!status) status = put_times(&stopwatch, &text);
     if (!status) status = zt_sink_write(sink, text.data, text.len);
     if (!status) status = zt_sink_commit(sink);
     zt_sink_close(sink);
     zt_str_fini(&text);
-    zt_free(r->ctx, c.least);
+    zt_free(recording->ctx, stopwatch.least);
     return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static zt_status check(zt_cli *cli, const trace_options *options)
+static zt_status check_options(zt_cli *cli, const trace_options *options)
 {
     const char *const out[] = {cli->output ? cli->output : "-", options->values, options->times};
     if (!options->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
@@ -351,23 +362,23 @@ static zt_status check(zt_cli *cli, const trace_options *options)
     return ZT_OK;
 }
 
-static zt_status record(recording *r)
+static zt_status record_step(trace_recording *recording)
 {
-    const trace_options *options = r->o;
-    zt_status status = check(r->cli, options);
-    if (!status) status = open_program(r);
-    if (!status) status = name_model(r->cli, r->prog, options->model);
-    if (!status && options->prompt) status = read_prompt(r);
-    if (!status) status = give_numbers(r);
+    const trace_options *options = recording->options;
+    zt_status status = check_options(recording->cli, options);
+    if (!status) status = open_program(recording);
+    if (!status) status = name_model(recording->cli, recording->program, options->model);
+    if (!status && options->prompt) status = read_prompt(recording);
+    if (!status) status = give_numbers(recording);
     if (!status && options->prompt && (options->steps || options->values || options->times)) {
-        r->engine = zt_cli_engine(r->cli);
-        if (!r->engine) status = zt_ctx_status(r->ctx);
-        if (!status) status = run_up_to_step(r);
-        if (!status) status = choose_part(r);
+        recording->engine = zt_cli_engine(recording->cli);
+        if (!recording->engine) status = zt_ctx_status(recording->ctx);
+        if (!status) status = run_up_to_step(recording);
+        if (!status) status = choose_part(recording);
     }
-    if (!status && options->values) status = write_values(r);
-    if (!status && options->times) status = write_times(r);
-    return status ? status : trace_write_program(r->cli, r->part ? r->part : r->prog);
+    if (!status && options->values) status = write_values(recording);
+    if (!status && options->times) status = write_times(recording);
+    return status ? status : trace_write_program(recording->cli, recording->part ? recording->part : recording->program);
 }
 
 /* Of a network the program is all there is. */
@@ -386,19 +397,19 @@ static zt_status record_network(zt_cli *cli, const trace_options *options)
     return status;
 }
 
-zt_status trace_record(zt_cli *cli, const trace_options *options, char **operands, int n)
+zt_status trace_record(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
-    (void)operands, (void)n;
+    (void)operands, (void)operand_count;
     if (zt_cli_is_network(cli, options->model)) return record_network(cli, options);
-    recording r = {.cli = cli, .ctx = cli->ctx, .o = options};
-    zt_status status = record(&r);
-    zt_bound_free(r.bound);
-    zt_interpreter_close(r.walk);
-    zt_prog_free(r.part);
-    zt_bound_inputs_free(r.feed);
-    zt_ids_fini(r.ctx, &r.ids);
-    zt_engine_close(r.engine);
-    zt_prog_free(r.prog);
-    zt_gguf_close(r.gguf);
+    trace_recording recording = {.cli = cli, .ctx = cli->ctx, .options = options};
+    zt_status status = record_step(&recording);
+    zt_bound_free(recording.bound);
+    zt_interpreter_close(recording.interpreter);
+    zt_prog_free(recording.part);
+    zt_bound_inputs_free(recording.inputs);
+    zt_ids_fini(recording.ctx, &recording.ids);
+    zt_engine_close(recording.engine);
+    zt_prog_free(recording.program);
+    zt_gguf_close(recording.gguf);
     return status;
 }

@@ -10,12 +10,12 @@
 enum { WIDEST = 72 }; /* comments begin no further to the right than this */
 
 /* The comment of the line that declares v, or of the op whose first output it is. */
-static void put_types(const zt_prog *program, const zt_bound *bound, int v, zt_str *out)
+static void put_types(const zt_prog *program, const zt_bound *bound, int value_id, zt_str *out)
 {
     char text[ZT_TYPE_TEXT];
-    const zt_value *value = zt_prog_value(program, v);
+    const zt_value *value = zt_prog_value(program, value_id);
     if (value->kind != ZT_VALUE_OP) {
-        zt_str_printf(out, "# %s\n", zt_type_text(&bound->type[v], text));
+        zt_str_printf(out, "# %s\n", zt_type_text(&bound->type[value_id], text));
         return;
     }
     const zt_step *step = zt_prog_step(program, value->index);
@@ -27,19 +27,19 @@ static void put_types(const zt_prog *program, const zt_bound *bound, int v, zt_s
 }
 
 /* Does the canonical text have a line that begins with v? */
-static bool has_line(const zt_prog *program, int v)
+static bool has_line(const zt_prog *program, int value_id)
 {
-    const zt_value *value = zt_prog_value(program, v);
-    return value->kind != ZT_VALUE_OP || zt_prog_step(program, value->index)->out[0] == v;
+    const zt_value *value = zt_prog_value(program, value_id);
+    return value->kind != ZT_VALUE_OP || zt_prog_step(program, value->index)->out[0] == value_id;
 }
 
 static size_t width_of(const char *text)
 {
     size_t widest = 0;
-    for (const char *at = text; *at;) {
-        size_t n = strcspn(at, "\n");
-        if (n > widest && n <= WIDEST) widest = n;
-        at += n + (at[n] == '\n');
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        if (length > widest && length <= WIDEST) widest = length;
+        line += length + (line[length] == '\n');
     }
     return widest;
 }
@@ -47,28 +47,28 @@ static size_t width_of(const char *text)
 /* Lines before the declarations: the version, the model's and that of the symbols' numbers. */
 static int header_lines(const zt_prog *program, const char *text)
 {
-    int n = 1 + (zt_prog_model_file(program) != NULL);
-    for (int i = 0; i < n && *text; i++) text += strcspn(text, "\n") + 1;
-    return n + (strncmp(text, "bind  ", 6) == 0);
+    int line_count = 1 + (zt_prog_model_file(program) != NULL);
+    for (int i = 0; i < line_count && *text; i++) text += strcspn(text, "\n") + 1;
+    return line_count + (strncmp(text, "bind  ", 6) == 0);
 }
 
 /* The lines of `text`, canonical, in the order of the values. */
 static void put_annotated(const zt_prog *program, const zt_bound *bound, const char *text, zt_str *out)
 {
     size_t width = width_of(text);
-    int skip = header_lines(program, text), v = 0;
-    for (const char *at = text; *at;) {
-        size_t n = strcspn(at, "\n");
-        zt_str_put(out, at, n);
-        at += n + (at[n] == '\n');
-        while (v < bound->n_values && !has_line(program, v)) v++;
-        if (skip > 0 || v == bound->n_values) {
+    int skip = header_lines(program, text), value_id = 0;
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        zt_str_put(out, line, length);
+        line += length + (line[length] == '\n');
+        while (value_id < bound->n_values && !has_line(program, value_id)) value_id++;
+        if (skip > 0 || value_id == bound->n_values) {
             skip--;
             zt_str_putc(out, '\n');
             continue;
         }
-        zt_str_printf(out, "%*s  ", n < width ? (int)(width - n) : 0, "");
-        put_types(program, bound, v++, out);
+        zt_str_printf(out, "%*s  ", length < width ? (int)(width - length) : 0, "");
+        put_types(program, bound, value_id++, out);
     }
 }
 
@@ -83,13 +83,13 @@ static void put_summary(const zt_prog *program, bool bound, zt_str *out)
     zt_str_puts(out, bound ? "\n" : " (--bind gives them numbers)\n");
 }
 
-zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int n)
+zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
     zt_bindings bind;
-    zt_prog *program = trace_program(cli, operands, n);
+    zt_prog *program = trace_program(cli, operands, operand_count);
     zt_status status = program ? zt_bindings_of(cli->ctx, options->bind, program, &bind) : zt_ctx_status(cli->ctx);
     if (!status && cli->output) /* on stdout a canonical text is the same bytes again */
-        status = zt_cli_move_model(cli, program, n > 0 ? operands[0] : NULL, cli->output);
+        status = zt_cli_move_model(cli, program, operand_count > 0 ? operands[0] : NULL, cli->output);
     if (status) {
         zt_prog_free(program);
         return status;
@@ -99,13 +99,13 @@ zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands,
     zt_str_init(&out, cli->ctx);
     status = zt_prog_print(program, &text);
     bool bound = trace_all_bound(program, &bind);
-    zt_bound *b = !status && !options->plain && bound ? zt_prog_bind(program, bind.at, bind.n) : NULL;
-    if (b) put_annotated(program, b, text.data, &out);
-    if (!b && !status) zt_str_put(&out, text.data, text.len);
+    zt_bound *bound_values = !status && !options->plain && bound ? zt_prog_bind(program, bind.at, bind.n) : NULL;
+    if (bound_values) put_annotated(program, bound_values, text.data, &out);
+    if (!bound_values && !status) zt_str_put(&out, text.data, text.len);
     if (!status && !options->plain) put_summary(program, bound, &out);
     status = trace_write(cli, &out);
     zt_str_fini(&text);
-    zt_bound_free(b);
+    zt_bound_free(bound_values);
     zt_prog_free(program);
     return status;
 }

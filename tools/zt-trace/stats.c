@@ -16,46 +16,46 @@
 /* In the order of --by's words. */
 enum { BY_OP, BY_STEP, BY_FAMILY, BY_LAYER };
 
-typedef struct group {
+typedef struct stats_group {
     const char *name;
     int64_t count;
     double seconds, flops, bytes;
     double least, held; /* seconds at the roof, and those that they are held against */
     int step;           /* of BY_STEP */
-} group;
+} stats_group;
 
-typedef struct stats {
+typedef struct trace_stats_state {
     zt_cli *cli;
-    trace_look look;
+    trace_profile profile;
     trace_layers layers;
     zt_roof roof;
     const zt_roof_level *of_data, *of_rest;
     int by;
-    group *group; /* [n] */
-    int n, *of_key; /* a group's place + 1; 0: not met yet */
-    group total;
-} stats;
+    stats_group *groups; /* [n] */
+    int group_count, *group_of_key; /* a group's place + 1; 0: not met yet */
+    stats_group total;
+} trace_stats_state;
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static const char *name_of(const stats *s, int step)
+static const char *name_of(const trace_stats_state *stats, int step)
 {
-    const zt_step *st = zt_prog_step(s->look.p, step);
-    switch (s->by) {
-    case BY_STEP: return zt_prog_value(s->look.p, st->out[0])->name;
-    case BY_FAMILY: return zt_op_family(st->op);
-    case BY_LAYER: return s->layers.name[s->layers.of[step]];
-    default: return zt_op_info(st->op)->name;
+    const zt_step *source_step = zt_prog_step(stats->profile.program, step);
+    switch (stats->by) {
+    case BY_STEP: return zt_prog_value(stats->profile.program, source_step->out[0])->name;
+    case BY_FAMILY: return zt_op_family(source_step->op);
+    case BY_LAYER: return stats->layers.names[stats->layers.of_step[step]];
+    default: return zt_op_info(source_step->op)->name;
     }
 }
 
 /* Numbers that tell groups apart, below steps + layers + ops. */
-static int key_of(const stats *s, int step)
+static int key_of(const trace_stats_state *stats, int step)
 {
-    zt_op op = zt_prog_step(s->look.p, step)->op;
-    switch (s->by) {
+    zt_op op = zt_prog_step(stats->profile.program, step)->op;
+    switch (stats->by) {
     case BY_STEP: return step;
-    case BY_LAYER: return s->layers.of[step];
+    case BY_LAYER: return stats->layers.of_step[step];
     case BY_FAMILY: /* its first op */
         while (op > 0 && zt_op_family(op) == zt_op_family((zt_op)(op - 1))) op = (zt_op)(op - 1);
         return (int)op;
@@ -63,92 +63,92 @@ static int key_of(const stats *s, int step)
     }
 }
 
-static group *group_of(stats *s, int step)
+static stats_group *group_of(trace_stats_state *stats, int step)
 {
-    int key = key_of(s, step);
-    if (!s->of_key[key]) {
-        s->group[s->n] = (group){.name = name_of(s, step), .step = step};
-        s->of_key[key] = ++s->n;
+    int key = key_of(stats, step);
+    if (!stats->group_of_key[key]) {
+        stats->groups[stats->group_count] = (stats_group){.name = name_of(stats, step), .step = step};
+        stats->group_of_key[key] = ++stats->group_count;
     }
-    return &s->group[s->of_key[key] - 1];
+    return &stats->groups[stats->group_of_key[key] - 1];
 }
 
-static void add_step(stats *s, group *g, int step)
+static void add_step(trace_stats_state *stats, stats_group *group, int step)
 {
-    zt_cost c = zt_cost_of(s->look.b, s->look.root, s->look.filled, step);
-    double seconds = s->look.seconds[step];
-    double rate = zt_roof_rate(&s->roof, c.kind) / c.passes;
-    double compute = c.flops / rate, move = c.data / s->of_data->read[ZT_ROOF_ALL] +
-                                            c.rest / s->of_rest->read[ZT_ROOF_ALL];
-    bool cpu = !strcmp(s->look.ran_on[step], "cpu");
-    g->count++;
-    g->seconds += seconds;
-    g->flops += c.flops;
-    g->bytes += c.data + c.rest;
-    if (cpu) g->least += compute > move ? compute : move;
-    if (cpu) g->held += seconds;
+    zt_cost cost = zt_cost_of(stats->profile.bound, stats->profile.root, stats->profile.filled, step);
+    double seconds = stats->profile.seconds[step];
+    double rate = zt_roof_rate(&stats->roof, cost.kind) / cost.passes;
+    double compute = cost.flops / rate, move = cost.data / stats->of_data->read[ZT_ROOF_ALL] +
+                                            cost.rest / stats->of_rest->read[ZT_ROOF_ALL];
+    bool cpu = !strcmp(stats->profile.ran_on[step], "cpu");
+    group->count++;
+    group->seconds += seconds;
+    group->flops += cost.flops;
+    group->bytes += cost.data + cost.rest;
+    if (cpu) group->least += compute > move ? compute : move;
+    if (cpu) group->held += seconds;
 }
 
 static int by_time(const void *left, const void *right)
 {
-    const group *x = left, *y = right;
-    if (x->seconds != y->seconds) return x->seconds < y->seconds ? 1 : -1;
-    return x->step - y->step;
+    const stats_group *left_group = left, *right_group = right;
+    if (left_group->seconds != right_group->seconds) return left_group->seconds < right_group->seconds ? 1 : -1;
+    return left_group->step - right_group->step;
 }
 
 /* Views run nothing: they are no rows. */
-static zt_status make_groups(stats *s)
+static zt_status make_groups(trace_stats_state *stats)
 {
-    int n = zt_prog_n_steps(s->look.p);
-    s->group = zt_calloc(s->cli->ctx, (size_t)n + 1, sizeof *s->group);
-    s->of_key = zt_calloc(s->cli->ctx, (size_t)n + (size_t)s->layers.n + ZT_OP_COUNT,
-                           sizeof *s->of_key);
-    if (!s->group || !s->of_key) return ZT_ENOMEM;
-    for (int i = 0; i < n; i++) {
-        if (zt_op_info(zt_prog_step(s->look.p, i)->op)->def->flags & ZT_OPF_VIEW) continue;
-        add_step(s, group_of(s, i), i);
-        add_step(s, &s->total, i);
+    int step_count = zt_prog_n_steps(stats->profile.program);
+    stats->groups = zt_calloc(stats->cli->ctx, (size_t)step_count + 1, sizeof *stats->groups);
+    stats->group_of_key = zt_calloc(stats->cli->ctx, (size_t)step_count + (size_t)stats->layers.count + ZT_OP_COUNT,
+                           sizeof *stats->group_of_key);
+    if (!stats->groups || !stats->group_of_key) return ZT_ENOMEM;
+    for (int i = 0; i < step_count; i++) {
+        if (zt_op_info(zt_prog_step(stats->profile.program, i)->op)->def->flags & ZT_OPF_VIEW) continue;
+        add_step(stats, group_of(stats, i), i);
+        add_step(stats, &stats->total, i);
     }
-    qsort(s->group, (size_t)s->n, sizeof *s->group, by_time);
+    qsort(stats->groups, (size_t)stats->group_count, sizeof *stats->groups, by_time);
     return ZT_OK;
 }
 
 /* ---- the roof -------------------------------------------------------------------------------- */
 
-static zt_status measure_roof(stats *s)
+static zt_status measure_roof(trace_stats_state *stats)
 {
-    zt_roof_opts o = {.threads = (int)s->cli->threads, .isa = s->cli->isa, .brief = true};
-    zt_status status = zt_roof_measure(s->cli->ctx, &o, &s->roof);
+    zt_roof_opts roof_options = {.threads = (int)stats->cli->threads, .isa = stats->cli->isa, .brief = true};
+    zt_status status = zt_roof_measure(stats->cli->ctx, &roof_options, &stats->roof);
     size_t data = 0, rest = 0;
     if (status) return status;
-    for (int v = 0; v < s->look.b->n_values; v++) {
-        zt_value_kind kind = zt_prog_value(s->look.p, v)->kind;
+    for (int value_id = 0; value_id < stats->profile.bound->n_values; value_id++) {
+        zt_value_kind kind = zt_prog_value(stats->profile.program, value_id)->kind;
         if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
-            data += zt_type_bytes(&s->look.b->type[v]);
+            data += zt_type_bytes(&stats->profile.bound->type[value_id]);
     }
-    for (int i = 0; s->look.session && i < zt_session_parts(s->look.session); i++) {
-        size_t arena = zt_session_part_at(s->look.session, i).plan->arena_bytes;
+    for (int i = 0; stats->profile.session && i < zt_session_parts(stats->profile.session); i++) {
+        size_t arena = zt_session_part_at(stats->profile.session, i).plan->arena_bytes;
         rest = arena > rest ? arena : rest;
     }
-    s->of_data = zt_roof_level_of(&s->roof, data + rest);
-    s->of_rest = zt_roof_level_of(&s->roof, rest);
+    stats->of_data = zt_roof_level_of(&stats->roof, data + rest);
+    stats->of_rest = zt_roof_level_of(&stats->roof, rest);
     return ZT_OK;
 }
 
-static void tell_roof(const stats *s)
+static void report_roof(const trace_stats_state *stats)
 {
-    const zt_roof *r = &s->roof;
+    const zt_roof *roof = &stats->roof;
     char replay[96] = "";
-    if (s->look.replay > 0)
+    if (stats->profile.replay > 0)
         snprintf(replay, sizeof replay, "; a replay that is not watched takes %.1f us",
-                 s->look.replay * 1e6);
-    zt_cli_note(s->cli,
+                 stats->profile.replay * 1e6);
+    zt_cli_note(stats->cli,
                 "roof, %d threads: f32 %.0f, bf16 %.0f, int8 %.0f G/s; data in %s %.1f, "
                 "the rest in %s %.1f GB/s%s",
-                r->threads, zt_roof_rate(r, ZT_ROOF_F32) / 1e9, zt_roof_rate(r, ZT_ROOF_BF16) / 1e9,
-                zt_roof_rate(r, ZT_ROOF_INT8) / 1e9, s->of_data->name,
-                s->of_data->read[ZT_ROOF_ALL] / 1e9, s->of_rest->name,
-                s->of_rest->read[ZT_ROOF_ALL] / 1e9, replay);
+                roof->threads, zt_roof_rate(roof, ZT_ROOF_F32) / 1e9, zt_roof_rate(roof, ZT_ROOF_BF16) / 1e9,
+                zt_roof_rate(roof, ZT_ROOF_INT8) / 1e9, stats->of_data->name,
+                stats->of_data->read[ZT_ROOF_ALL] / 1e9, stats->of_rest->name,
+                stats->of_rest->read[ZT_ROOF_ALL] / 1e9, replay);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -159,69 +159,69 @@ static const char *const columns[N_COLUMNS] = {"name",      "#count",    "#us", 
                                                "#roof_pct", "detail"};
 
 /* A number, or nothing where there is none: 0 / 0. */
-static void put_number(char text[32], const char *format, double x, bool there)
+static void put_number(char text[32], const char *format, double number, bool present)
 {
     text[0] = 0;
-    if (there) snprintf(text, 32, format, x);
+    if (present) snprintf(text, 32, format, number);
 }
 
-static zt_status put_row(const stats *s, zt_table *table, const group *g, const char *detail)
+static zt_status put_row(const trace_stats_state *stats, zt_table *table, const stats_group *group, const char *detail)
 {
     char count[32], us[32], share[32], flops[32], bytes[32], gflops[32], gbs[32], roof[32];
-    snprintf(count, sizeof count, "%" PRId64, g->count);
-    put_number(us, "%.2f", g->seconds * 1e6, true);
-    put_number(share, "%.2f", 100 * g->seconds / s->total.seconds, s->total.seconds > 0);
-    put_number(flops, "%.0f", g->flops, true);
-    put_number(bytes, "%.0f", g->bytes, true);
-    put_number(gflops, "%.2f", g->flops / g->seconds / 1e9, g->seconds > 0);
-    put_number(gbs, "%.2f", g->bytes / g->seconds / 1e9, g->seconds > 0);
-    put_number(roof, "%.2f", 100 * g->least / g->held, g->held > 0);
-    const char *cell[N_COLUMNS] = {g->name, count, us,  share, flops,
+    snprintf(count, sizeof count, "%" PRId64, group->count);
+    put_number(us, "%.2f", group->seconds * 1e6, true);
+    put_number(share, "%.2f", 100 * group->seconds / stats->total.seconds, stats->total.seconds > 0);
+    put_number(flops, "%.0f", group->flops, true);
+    put_number(bytes, "%.0f", group->bytes, true);
+    put_number(gflops, "%.2f", group->flops / group->seconds / 1e9, group->seconds > 0);
+    put_number(gbs, "%.2f", group->bytes / group->seconds / 1e9, group->seconds > 0);
+    put_number(roof, "%.2f", 100 * group->least / group->held, group->held > 0);
+    const char *cell[N_COLUMNS] = {group->name, count, us,  share, flops,
                                    bytes,   gflops, gbs, roof,  detail};
     return zt_table_row(table, cell);
 }
 
-static zt_status put_group(stats *s, zt_table *table, const group *g)
+static zt_status put_group(trace_stats_state *stats, zt_table *table, const stats_group *group)
 {
     zt_str detail;
-    zt_str_init(&detail, s->cli->ctx);
-    if (s->by == BY_STEP) {
-        const zt_step *step = zt_prog_step(s->look.p, g->step);
-        zt_str_printf(&detail, "%d: %s ", g->step, zt_op_info(step->op)->name);
-        trace_types_of(&s->look, g->step, &detail);
+    zt_str_init(&detail, stats->cli->ctx);
+    if (stats->by == BY_STEP) {
+        const zt_step *step = zt_prog_step(stats->profile.program, group->step);
+        zt_str_printf(&detail, "%d: %s ", group->step, zt_op_info(step->op)->name);
+        trace_types_of(&stats->profile, group->step, &detail);
     }
-    zt_status status = put_row(s, table, g, detail.data);
+    zt_status status = put_row(stats, table, group, detail.data);
     zt_str_fini(&detail);
     return status;
 }
 
-static zt_status put_table(stats *s)
+static zt_status put_table(trace_stats_state *stats)
 {
-    zt_table *table = zt_table_new(s->cli, "trace.stats", columns, N_COLUMNS);
-    zt_status status = table ? ZT_OK : zt_ctx_status(s->cli->ctx);
-    for (int i = 0; i < s->n && !status; i++) status = put_group(s, table, &s->group[i]);
-    s->total.name = "total";
-    if (!status) status = put_row(s, table, &s->total, NULL);
-    if (!status) status = trace_print(s->cli, table);
+    zt_table *table = zt_table_new(stats->cli, "trace.stats", columns, N_COLUMNS);
+    zt_status status = table ? ZT_OK : zt_ctx_status(stats->cli->ctx);
+    for (int i = 0; i < stats->group_count && !status; i++) status = put_group(stats, table, &stats->groups[i]);
+    stats->total.name = "total";
+    if (!status) status = put_row(stats, table, &stats->total, NULL);
+    if (!status) status = trace_print(stats->cli, table);
     zt_table_free(table);
     return status;
 }
 
-zt_status trace_stats(zt_cli *cli, const trace_options *options, char **operands, int n)
+zt_status trace_stats(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
-    stats s = {.cli = cli, .by = options->by};
-    zt_prog *program = trace_program(cli, operands, n);
+    trace_stats_state stats = {.cli = cli, .by = options->by};
+    zt_prog *program = trace_program(cli, operands, operand_count);
     if (!program) return zt_ctx_status(cli->ctx);
-    zt_status status = trace_look_open(&s.look, cli, options, program, operands, n);
-    if (!status) status = trace_layers_find(cli->ctx, program, &s.layers);
-    if (!status) status = measure_roof(&s);
-    if (!status) status = make_groups(&s);
-    if (!status) status = put_table(&s);
-    if (!status) tell_roof(&s);
-    zt_free(cli->ctx, s.group);
-    zt_free(cli->ctx, s.of_key);
-    trace_layers_free(&s.layers);
-    trace_look_close(&s.look);
+    zt_status status = trace_profile_open(&stats.profile, cli, options, program, operands, operand_count);
+    if (!status) status = trace_layers_find(cli->ctx, program, &stats.layers);
+    if (!status) status = measure_roof(&stats);
+    if (!status) status = make_groups(&stats);
+    if (!status) status = put_table(&stats);
+    if (!status) report_roof(&stats);
+    zt_free(cli->ctx, stats.groups);
+    zt_free(cli->ctx, stats.group_of_key);
+    trace_layers_free(&stats.layers);
+    trace_profile_close(&stats.profile);
     zt_prog_free(program);
     return status;
 }

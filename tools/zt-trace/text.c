@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-zt_prog *trace_program(zt_cli *cli, char **operands, int n)
+zt_prog *trace_program(zt_cli *cli, char **operands, int operand_count)
 {
-    const char *path = n > 0 ? operands[0] : "-";
-    if (n == 0 && isatty(STDIN_FILENO))
+    const char *path = operand_count > 0 ? operands[0] : "-";
+    if (operand_count == 0 && isatty(STDIN_FILENO))
         zt_fail(cli->ctx, ZT_EUSAGE, "no program: name a file, or - for standard input");
     else if (!zt_cli_refuse_same(cli, path, cli->output))
         return zt_cli_program(cli, path);
@@ -15,14 +15,18 @@ zt_prog *trace_program(zt_cli *cli, char **operands, int n)
 }
 
 zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands,
-                          int n)
+                          int operand_count)
 {
-    zt_subject_opts so = {.path = n > 0 ? operands[0] : "-", .model = options->model, .data = options->data,
-                          .input = options->input, .bind = options->bind, .draw = true};
+    zt_subject_opts subject_options = {.path = operand_count > 0 ? operands[0] : "-",
+                                       .model = options->model,
+                                       .data = options->data,
+                                       .input = options->input,
+                                       .bind = options->bind,
+                                       .draw = true};
     const char *const inputs[] = {options->model, options->data, options->input};
     for (int i = 0; i < 3; i++)
         if (zt_cli_refuse_same(cli, inputs[i], cli->output)) return NULL;
-    return zt_subject_open(cli, program, &so);
+    return zt_subject_open(cli, program, &subject_options);
 }
 
 static zt_status write_text(zt_cli *cli, const zt_str *text)

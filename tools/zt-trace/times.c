@@ -12,97 +12,97 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct reading {
-    trace_look *l;
+typedef struct times_reading {
+    trace_profile *profile;
     const char *path;
     int line;
     int64_t *times; /* [steps] that it came */
-    size_t cap;     /* of slices */
-} reading;
+    size_t slice_capacity;     /* of slices */
+} times_reading;
 
-static zt_status bad(const reading *r, const char *what)
+static zt_status fail_line(const times_reading *reading, const char *what)
 {
     char shown[256];
-    return zt_fail(r->l->cli->ctx, ZT_EDATA, "%s:%d: %s",
-                   zt_escape(shown, sizeof shown, r->path, strlen(r->path)), r->line, what);
+    return zt_fail(reading->profile->cli->ctx, ZT_EDATA, "%s:%d: %s",
+                   zt_escape(shown, sizeof shown, reading->path, strlen(reading->path)), reading->line, what);
 }
 
 /* A number of seconds that there can be; -1: it is not there, or none. */
-static double seconds_of(const json_t *o, const char *key)
+static double seconds_of(const json_t *object, const char *key)
 {
-    const json_t *v = json_object_get(o, key);
-    double x = json_is_number(v) ? json_number_value(v) : -1;
-    return isfinite(x) && x >= 0 && x < 1e12 ? x : -1;
+    const json_t *value = json_object_get(object, key);
+    double seconds = json_is_number(value) ? json_number_value(value) : -1;
+    return isfinite(seconds) && seconds >= 0 && seconds < 1e12 ? seconds : -1;
 }
 
 /* Of a line that names none: the engine that --engine names, or the one that auto is. */
-static const char *engine_of(const reading *r, const json_t *o)
+static const char *engine_of(const times_reading *reading, const json_t *object)
 {
-    const char *name = json_string_value(json_object_get(o, "engine"));
-    if (!name) name = strcmp(r->l->cli->engine, "auto") ? r->l->cli->engine : "cpu";
+    const char *name = json_string_value(json_object_get(object, "engine"));
+    if (!name) name = strcmp(reading->profile->cli->engine, "auto") ? reading->profile->cli->engine : "cpu";
     for (int i = 0; name && zt_engine_list(i); i++)
         if (!strcmp(zt_engine_list(i), name)) return zt_engine_list(i);
     return "";
 }
 
-static zt_status add_slice(reading *r, const json_t *o, int step)
+static zt_status add_slice(times_reading *reading, const json_t *object, int step)
 {
-    trace_look *l = r->l;
-    double begin = seconds_of(o, "begin"), end = seconds_of(o, "end");
-    json_int_t track = json_integer_value(json_object_get(o, "track"));
+    trace_profile *profile = reading->profile;
+    double begin = seconds_of(object, "begin"), end = seconds_of(object, "end");
+    json_int_t track = json_integer_value(json_object_get(object, "track"));
     if (begin < 0 || end < begin || track < 0 || track > 4095) return ZT_OK;
-    if (l->n_slices == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 256;
-        trace_slice *more = zt_realloc(l->cli->ctx, l->slice, cap * sizeof *more);
+    if (profile->n_slices == reading->slice_capacity) {
+        size_t cap = reading->slice_capacity ? 2 * reading->slice_capacity : 256;
+        trace_slice *more = zt_realloc(profile->cli->ctx, profile->slices, cap * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        l->slice = more;
-        r->cap = cap;
+        profile->slices = more;
+        reading->slice_capacity = cap;
     }
-    l->slice[l->n_slices++] = (trace_slice){step, (int)track, begin, end};
+    profile->slices[profile->n_slices++] = (trace_slice){step, (int)track, begin, end};
     return ZT_OK;
 }
 
-static zt_status read_object(reading *r, const json_t *o)
+static zt_status read_object(times_reading *reading, const json_t *object)
 {
-    const json_t *step = json_object_get(o, "step");
-    double seconds = seconds_of(o, "seconds");
-    int n = zt_prog_n_steps(r->l->p);
-    if (!json_is_object(o) || !json_is_integer(step) || seconds < 0)
-        return bad(r, "not an object with \"step\" and \"seconds\"");
-    json_int_t s = json_integer_value(step);
-    if (s < 0 || s >= n) return bad(r, "a step that the program does not have");
-    r->l->seconds[s] += seconds;
-    r->l->ran_on[s] = engine_of(r, o);
-    r->times[s]++;
-    return add_slice(r, o, (int)s);
+    const json_t *step = json_object_get(object, "step");
+    double seconds = seconds_of(object, "seconds");
+    int step_count = zt_prog_n_steps(reading->profile->program);
+    if (!json_is_object(object) || !json_is_integer(step) || seconds < 0)
+        return fail_line(reading, "not an object with \"step\" and \"seconds\"");
+    json_int_t step_number = json_integer_value(step);
+    if (step_number < 0 || step_number >= step_count) return fail_line(reading, "a step that the program does not have");
+    reading->profile->seconds[step_number] += seconds;
+    reading->profile->ran_on[step_number] = engine_of(reading, object);
+    reading->times[step_number]++;
+    return add_slice(reading, object, (int)step_number);
 }
 
-static zt_status read_line(reading *r, const char *line, size_t n)
+static zt_status read_line(times_reading *reading, const char *line, size_t length)
 {
-    json_error_t e;
-    json_t *o = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
-    zt_status status = o ? read_object(r, o) : bad(r, "not JSON");
-    json_decref(o);
+    json_error_t error;
+    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
+    zt_status status = object ? read_object(reading, object) : fail_line(reading, "not JSON");
+    json_decref(object);
     return status;
 }
 
-zt_status trace_times_read(trace_look *l, const char *path)
+zt_status trace_times_read(trace_profile *profile, const char *path)
 {
-    size_t n, steps = (size_t)zt_prog_n_steps(l->p);
-    reading r = {.l = l, .path = path, .times = zt_calloc(l->cli->ctx, steps + 1, sizeof(int64_t))};
-    char *text = r.times ? zt_read_all(l->cli->ctx, path, &n) : NULL;
-    zt_status status = text ? ZT_OK : zt_ctx_status(l->cli->ctx);
-    for (size_t at = 0; !status && at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        size_t len = end ? (size_t)(end - text) - at : n - at;
-        r.line++;
-        if (len > 0) status = read_line(&r, text + at, len);
-        at += len + 1;
+    size_t length, steps = (size_t)zt_prog_n_steps(profile->program);
+    times_reading reading = {.profile = profile, .path = path, .times = zt_calloc(profile->cli->ctx, steps + 1, sizeof(int64_t))};
+    char *text = reading.times ? zt_read_all(profile->cli->ctx, path, &length) : NULL;
+    zt_status status = text ? ZT_OK : zt_ctx_status(profile->cli->ctx);
+    for (size_t position = 0; !status && position < length;) {
+        const char *end = memchr(text + position, '\n', length - position);
+        size_t len = end ? (size_t)(end - text) - position : length - position;
+        reading.line++;
+        if (len > 0) status = read_line(&reading, text + position, len);
+        position += len + 1;
     }
     for (size_t i = 0; i < steps && !status; i++)
-        if (r.times[i] > 1) l->seconds[i] /= (double)r.times[i];
-    if (!status) trace_sort_slices(l);
-    zt_free(l->cli->ctx, text);
-    zt_free(l->cli->ctx, r.times);
+        if (reading.times[i] > 1) profile->seconds[i] /= (double)reading.times[i];
+    if (!status) trace_sort_slices(profile);
+    zt_free(profile->cli->ctx, text);
+    zt_free(profile->cli->ctx, reading.times);
     return status;
 }

@@ -64,24 +64,24 @@ typedef struct trace_command {
     zt_status (*run)(zt_cli *cli, const trace_options *o, char **operands, int n);
 } trace_command;
 
-zt_status trace_record(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_compile(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_stats(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_chrome(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_memory(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_diff(zt_cli *cli, const trace_options *options, char **operands, int n);
-zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands, int n);
+zt_status trace_record(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_compile(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_stats(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_chrome(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_memory(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_diff(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
+zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands, int operand_count);
 
 /* ---- shared by commands (text.c) ------------------------------------------------------------- */
 
 /* The program that the first operand names, or standard input where there is none. */
-zt_prog *trace_program(zt_cli *cli, char **operands, int n);
+zt_prog *trace_program(zt_cli *cli, char **operands, int operand_count);
 /* The same with all that it needs to run, which those options give or --seed draws. p is the
  * caller's to free, after the subject. */
 zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands,
-                          int n);
+                          int operand_count);
 /* Text, whole, to --output or stdout. Frees it. */
 zt_status trace_write(zt_cli *cli, zt_str *text);
 /* A table likewise, as --format says. */
