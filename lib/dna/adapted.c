@@ -553,8 +553,8 @@ zt_adapted *zt_adapted_new(zt_ctx *ctx, zt_checkpoint *base, const zt_lora_use *
     if (s == ZT_OK)
         a->made = zt_checkpoint_of_made(ctx, &(zt_made){.name = zt_checkpoint_name(base),
                                                         .container = zt_checkpoint_container(base),
-                                                        .entry = a->entry,
-                                                        .n = a->n,
+                                                        .entries = a->entry,
+                                                        .count = a->n,
                                                         .meta = a->meta,
                                                         .user = a,
                                                         .read = zt_adapted_read,

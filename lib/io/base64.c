@@ -3,70 +3,70 @@
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-size_t zt_base64_size(size_t n) { return (n + 2) / 3 * 4; }
+size_t zt_base64_size(size_t size) { return (size + 2) / 3 * 4; }
 
-static char *put_four(char *to, uint32_t v)
+static char *put_four(char *output, uint32_t bits)
 {
-    *to++ = digits[v >> 18];
-    *to++ = digits[v >> 12 & 63];
-    *to++ = digits[v >> 6 & 63];
-    *to++ = digits[v & 63];
-    return to;
+    *output++ = digits[bits >> 18];
+    *output++ = digits[bits >> 12 & 63];
+    *output++ = digits[bits >> 6 & 63];
+    *output++ = digits[bits & 63];
+    return output;
 }
 
-void zt_base64(const void *bytes, size_t n, char *to)
+void zt_base64(const void *bytes, size_t size, char *output)
 {
-    const unsigned char *p = bytes;
-    for (; n >= 3; p += 3, n -= 3)
-        to = put_four(to, (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2]);
-    if (n == 0) return;
-    to = put_four(to, (uint32_t)p[0] << 16 | (n == 2 ? (uint32_t)p[1] << 8 : 0));
-    to[-1] = '=';
-    if (n == 1) to[-2] = '=';
+    const unsigned char *input = bytes;
+    for (; size >= 3; input += 3, size -= 3)
+        output = put_four(output, (uint32_t)input[0] << 16 | (uint32_t)input[1] << 8 | input[2]);
+    if (size == 0) return;
+    output = put_four(output, (uint32_t)input[0] << 16 | (size == 2 ? (uint32_t)input[1] << 8 : 0));
+    output[-1] = '=';
+    if (size == 1) output[-2] = '=';
 }
 
-zt_status zt_base64_put(zt_str *out, const void *bytes, size_t n)
+zt_status zt_base64_put(zt_str *out, const void *bytes, size_t size)
 {
     enum { STEP = 3 * 256 };
-    const char *p = bytes;
-    char text[STEP / 3 * 4];
-    zt_status s = ZT_OK;
-    for (size_t k; n && s == ZT_OK; p += k, n -= k) {
-        k = n < STEP ? n : STEP;
-        zt_base64(p, k, text);
-        s = zt_str_put(out, text, zt_base64_size(k));
+    const char *input = bytes;
+    char encoded[STEP / 3 * 4];
+    zt_status status = ZT_OK;
+    for (size_t step; size && status == ZT_OK; input += step, size -= step) {
+        step = size < STEP ? size : STEP;
+        zt_base64(input, step, encoded);
+        status = zt_str_put(out, encoded, zt_base64_size(step));
     }
-    return s;
+    return status;
 }
 
-static int digit(char c)
+static int digit_value(char character)
 {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
+    if (character >= 'A' && character <= 'Z') return character - 'A';
+    if (character >= 'a' && character <= 'z') return character - 'a' + 26;
+    if (character >= '0' && character <= '9') return character - '0' + 52;
+    return character == '+' ? 62 : character == '/' ? 63 : -1;
 }
 
-char *zt_base64_get(zt_ctx *ctx, const char *text, size_t n, size_t *size)
+char *zt_base64_get(zt_ctx *ctx, const char *text, size_t length, size_t *size)
 {
-    size_t pad = 0;
-    while (pad < 2 && pad < n && text[n - 1 - pad] == '=') pad++;
-    if (n % 4 != 0) return NULL;
-    char *out = zt_alloc(ctx, n / 4 * 3 + 1), *to = out;
-    uint32_t v = 0;
-    for (size_t i = 0; out && i < n; i++) {
-        int d = i < n - pad ? digit(text[i]) : 0;
-        if (d < 0) {
+    size_t padding = 0;
+    while (padding < 2 && padding < length && text[length - 1 - padding] == '=') padding++;
+    if (length % 4 != 0) return NULL;
+    char *out = zt_alloc(ctx, length / 4 * 3 + 1), *cursor = out;
+    uint32_t bits = 0;
+    for (size_t i = 0; out && i < length; i++) {
+        int value = i < length - padding ? digit_value(text[i]) : 0;
+        if (value < 0) {
             zt_free(ctx, out);
             return NULL;
         }
-        v = v << 6 | (uint32_t)d;
+        bits = bits << 6 | (uint32_t)value;
         if (i % 4 == 3) {
-            *to++ = (char)(v >> 16);
-            *to++ = (char)(v >> 8);
-            *to++ = (char)v;
+            *cursor++ = (char)(bits >> 16);
+            *cursor++ = (char)(bits >> 8);
+            *cursor++ = (char)bits;
         }
     }
-    *size = n / 4 * 3 - pad;
+    *size = length / 4 * 3 - padding;
     return out;
 }

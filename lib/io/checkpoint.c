@@ -32,118 +32,119 @@ const zt_container *zt_container_for(const char *path)
         const char *suffix;
         const zt_container *container;
     } also[] = {{".pth", &zt_container_pt}, {".bin", &zt_container_pt}};
-    size_t n = strlen(path);
+    size_t length = strlen(path);
     for (int i = 0; i < N_CONTAINERS; i++) {
-        size_t k = strlen(containers[i]->suffix);
-        if (n > k && strcmp(path + n - k, containers[i]->suffix) == 0) return containers[i];
+        size_t suffix_length = strlen(containers[i]->suffix);
+        if (length > suffix_length && strcmp(path + length - suffix_length, containers[i]->suffix) == 0) return containers[i];
     }
     for (size_t i = 0; i < sizeof also / sizeof *also; i++) {
-        size_t k = strlen(also[i].suffix);
-        if (n > k && strcmp(path + n - k, also[i].suffix) == 0) return also[i].container;
+        size_t suffix_length = strlen(also[i].suffix);
+        if (length > suffix_length && strcmp(path + length - suffix_length, also[i].suffix) == 0) return also[i].container;
     }
     return NULL;
 }
 
-const char *zt_container_name(const zt_container *c) { return c->name; }
+const char *zt_container_name(const zt_container *container) { return container->name; }
 
-bool zt_container_writes(const zt_container *c) { return c->ops != NULL; }
+bool zt_container_writes(const zt_container *container) { return container->ops != NULL; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static zt_checkpoint *checkpoint_new(zt_ctx *ctx, const char *name)
 {
-    zt_checkpoint *c = zt_calloc(ctx, 1, sizeof *c);
-    if (!c) return NULL;
-    c->ctx = ctx;
-    c->hidden = -1;
-    c->name = zt_strdup(ctx, name);
-    if (c->name) return c;
-    zt_free(ctx, c);
+    zt_checkpoint *checkpoint = zt_calloc(ctx, 1, sizeof *checkpoint);
+    if (!checkpoint) return NULL;
+    checkpoint->ctx = ctx;
+    checkpoint->hidden = -1;
+    checkpoint->name = zt_strdup(ctx, name);
+    if (checkpoint->name) return checkpoint;
+    zt_free(ctx, checkpoint);
     return NULL;
 }
 
-void zt_checkpoint_close(zt_checkpoint *c)
+void zt_checkpoint_close(zt_checkpoint *checkpoint)
 {
-    if (!c) return;
-    if (c->user) c->reader->close(c->user);
-    zt_meta_free(c->meta);
-    zt_map_free(c->masks);
-    zt_free(c->ctx, c->mask_of);
-    zt_free(c->ctx, c->mask);
-    zt_arena_free(c->texts);
-    zt_free(c->ctx, c->name);
-    zt_free(c->ctx, c);
+    if (!checkpoint) return;
+    if (checkpoint->user) checkpoint->reader->close(checkpoint->user);
+    zt_meta_free(checkpoint->meta);
+    zt_map_free(checkpoint->masks);
+    zt_free(checkpoint->ctx, checkpoint->mask_of);
+    zt_free(checkpoint->ctx, checkpoint->mask);
+    zt_arena_free(checkpoint->texts);
+    zt_free(checkpoint->ctx, checkpoint->name);
+    zt_free(checkpoint->ctx, checkpoint);
 }
 
 /* Does a file begin as SentencePiece's does: a message of a piece, of a text? */
-static bool is_vocabulary(const unsigned char *p, size_t n)
+static bool is_vocabulary(const unsigned char *head, size_t size)
 {
     enum { PIECES = 1 << 3 | 2, TEXT = 1 << 3 | 2 }; /* protobuf: field 1, by its length */
-    return n >= 4 && p[0] == PIECES && p[1] > 2 && p[p[1] < 128 ? 2 : 3] == TEXT;
+    return size >= 4 && head[0] == PIECES && head[1] > 2 && head[head[1] < 128 ? 2 : 3] == TEXT;
 }
 
 /* By the first bytes, which a stream gets back; where they say nothing, by the name, so that the
  * reader tells what is wrong. */
-static zt_status find_container(zt_checkpoint *c, zt_source *s)
+static zt_status find_container(zt_checkpoint *checkpoint, zt_source *source)
 {
     unsigned char head[ZT_PROBE];
-    size_t n;
-    zt_status st = zt_source_read_some(s, 0, head, sizeof head, sizeof head, &n);
-    if (st == ZT_OK) st = zt_source_unread(s, head, n);
-    if (st != ZT_OK) return st;
-    for (int i = 0; i < N_CONTAINERS && !c->container; i++)
-        if (containers[i]->probe(head, n, zt_source_size(s))) c->container = containers[i];
-    if (!c->container) st = zt_foreign_fail(c->ctx, c->name, head, n);
-    if (st != ZT_OK) return st;
-    if (!c->container) c->container = zt_container_for(c->name);
-    if (c->container) return ZT_OK;
+    size_t size;
+    zt_status status = zt_source_read_some(source, 0, head, sizeof head, sizeof head, &size);
+    if (status == ZT_OK) status = zt_source_unread(source, head, size);
+    if (status != ZT_OK) return status;
+    for (int i = 0; i < N_CONTAINERS && !checkpoint->container; i++)
+        if (containers[i]->probe(head, size, zt_source_size(source))) checkpoint->container = containers[i];
+    if (!checkpoint->container) status = zt_foreign_fail(checkpoint->ctx, checkpoint->name, head, size);
+    if (status != ZT_OK) return status;
+    if (!checkpoint->container) checkpoint->container = zt_container_for(checkpoint->name);
+    if (checkpoint->container) return ZT_OK;
     char text[64];
-    if (n == 0) return zt_fail(c->ctx, ZT_EDATA, "%s: empty file", c->name);
-    if (is_vocabulary(head, n))
-        return zt_fail(c->ctx, ZT_EDATA,
+    if (size == 0) return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: empty file", checkpoint->name);
+    if (is_vocabulary(head, size))
+        return zt_fail(checkpoint->ctx, ZT_EDATA,
                        "%s: a SentencePiece vocabulary (tokenizer.model), without weights: name the "
                        "directory of its model",
-                       c->name);
-    return zt_fail(c->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", c->name,
-                   zt_escape(text, sizeof text, (const char *)head, n < 8 ? n : 8));
+                       checkpoint->name);
+    return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", checkpoint->name,
+                   zt_escape(text, sizeof text, (const char *)head, size < 8 ? size : 8));
 }
 
 /* Is it a file of a container whose files may be parts of a model, by their names or an index? */
-static bool may_be_part(const zt_checkpoint *c, const zt_source *s)
+static bool may_be_part(const zt_checkpoint *checkpoint, const zt_source *source)
 {
-    return !c->alone && zt_source_fd(s) >= 0 && c->container->numbered && c->container->numbered(s);
+    return !checkpoint->alone && zt_source_fd(source) >= 0 && checkpoint->container->numbered &&
+           checkpoint->container->numbered(source);
 }
 
 /* By its index, whose name the checkpoint takes. */
-static zt_status open_indexed(zt_checkpoint *c, char *index)
+static zt_status open_indexed(zt_checkpoint *checkpoint, char *index)
 {
-    zt_free(c->ctx, c->name);
-    c->name = index;
-    return zt_parts_open_index(c);
+    zt_free(checkpoint->ctx, checkpoint->name);
+    checkpoint->name = index;
+    return zt_parts_open_index(checkpoint);
 }
 
 /* Takes over the source. */
-static zt_status open_source(zt_checkpoint *c, zt_source *s)
+static zt_status open_source(zt_checkpoint *checkpoint, zt_source *source)
 {
-    zt_shard_name part;
+    zt_shard_name shard;
     char *index = NULL;
-    zt_status st = find_container(c, s);
-    bool may = st == ZT_OK && may_be_part(c, s);
-    bool numbered = may && zt_shard_parse(c->name, &part) && part.count > 1;
-    if (may && !numbered) st = zt_parts_find_index(c, &index);
-    if (st == ZT_OK && (numbered || index)) {
-        zt_source_close(s);
-        st = index ? open_indexed(c, index) : zt_parts_open(c, &part);
-        return st == ZT_OK ? zt_checkpoint_unmask(c) : st;
+    zt_status status = find_container(checkpoint, source);
+    bool is_part = status == ZT_OK && may_be_part(checkpoint, source);
+    bool numbered = is_part && zt_shard_parse(checkpoint->name, &shard) && shard.count > 1;
+    if (is_part && !numbered) status = zt_parts_find_index(checkpoint, &index);
+    if (status == ZT_OK && (numbered || index)) {
+        zt_source_close(source);
+        status = index ? open_indexed(checkpoint, index) : zt_parts_open(checkpoint, &shard);
+        return status == ZT_OK ? zt_checkpoint_unmask(checkpoint) : status;
     }
-    if (st == ZT_OK && !c->container->streams) st = zt_source_spool(s);
-    if (st != ZT_OK) {
-        zt_source_close(s);
-        return st;
+    if (status == ZT_OK && !checkpoint->container->streams) status = zt_source_spool(source);
+    if (status != ZT_OK) {
+        zt_source_close(source);
+        return status;
     }
-    c->streams = zt_source_streams(s);
-    st = c->container->open(c, s);
-    return st == ZT_OK && !c->alone ? zt_checkpoint_unmask(c) : st;
+    checkpoint->streams = zt_source_streams(source);
+    status = checkpoint->container->open(checkpoint, source);
+    return status == ZT_OK && !checkpoint->alone ? zt_checkpoint_unmask(checkpoint) : status;
 }
 
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
@@ -154,191 +155,191 @@ zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 
 zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)
 {
-    zt_checkpoint *c = checkpoint_new(ctx, path);
-    if (c && zt_parts_open_index(c) == ZT_OK && zt_checkpoint_unmask(c) == ZT_OK) return c;
-    zt_checkpoint_close(c);
+    zt_checkpoint *checkpoint = checkpoint_new(ctx, path);
+    if (checkpoint && zt_parts_open_index(checkpoint) == ZT_OK && zt_checkpoint_unmask(checkpoint) == ZT_OK) return checkpoint;
+    zt_checkpoint_close(checkpoint);
     return NULL;
 }
 
 zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
                                   const zt_reader *reader, void *user)
 {
-    zt_checkpoint *c = checkpoint_new(ctx, name);
-    if (!c) {
+    zt_checkpoint *checkpoint = checkpoint_new(ctx, name);
+    if (!checkpoint) {
         reader->close(user);
         return NULL;
     }
-    c->container = container;
-    c->reader = reader;
-    c->user = user;
-    c->parts = true;
-    if (zt_checkpoint_unmask(c) == ZT_OK) return c;
-    zt_checkpoint_close(c);
+    checkpoint->container = container;
+    checkpoint->reader = reader;
+    checkpoint->user = user;
+    checkpoint->parts = true;
+    if (zt_checkpoint_unmask(checkpoint) == ZT_OK) return checkpoint;
+    zt_checkpoint_close(checkpoint);
     return NULL;
 }
 
-static zt_checkpoint *take(zt_ctx *ctx, zt_source *s, bool alone)
+static zt_checkpoint *take_source(zt_ctx *ctx, zt_source *source, bool alone)
 {
-    zt_checkpoint *c = s ? checkpoint_new(ctx, zt_source_name(s)) : NULL;
-    if (!c) {
-        zt_source_close(s);
+    zt_checkpoint *checkpoint = source ? checkpoint_new(ctx, zt_source_name(source)) : NULL;
+    if (!checkpoint) {
+        zt_source_close(source);
         return NULL;
     }
-    c->alone = alone;
-    if (open_source(c, s) == ZT_OK) return c;
-    zt_checkpoint_close(c);
+    checkpoint->alone = alone;
+    if (open_source(checkpoint, source) == ZT_OK) return checkpoint;
+    zt_checkpoint_close(checkpoint);
     return NULL;
 }
 
-zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s) { return take(ctx, s, false); }
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *source) { return take_source(ctx, source, false); }
 
-zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *s) { return take(ctx, s, true); }
+zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *source) { return take_source(ctx, source, true); }
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
-const char *zt_checkpoint_name(const zt_checkpoint *c) { return c->name; }
+const char *zt_checkpoint_name(const zt_checkpoint *checkpoint) { return checkpoint->name; }
 
-const zt_container *zt_checkpoint_container(const zt_checkpoint *c) { return c->container; }
+const zt_container *zt_checkpoint_container(const zt_checkpoint *checkpoint) { return checkpoint->container; }
 
-bool zt_checkpoint_streams(const zt_checkpoint *c) { return c->streams; }
+bool zt_checkpoint_streams(const zt_checkpoint *checkpoint) { return checkpoint->streams; }
 
-bool zt_checkpoint_in_parts(const zt_checkpoint *c) { return c->parts; }
+bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint) { return checkpoint->parts; }
 
-zt_meta *zt_checkpoint_meta(zt_checkpoint *c)
+zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint)
 {
-    if (c->meta) return c->meta;
-    zt_meta *m = zt_meta_new(c->ctx);
-    if (m && c->reader->meta(c->user, m) == ZT_OK) return c->meta = m;
-    zt_meta_free(m);
+    if (checkpoint->meta) return checkpoint->meta;
+    zt_meta *meta = zt_meta_new(checkpoint->ctx);
+    if (meta && checkpoint->reader->meta(checkpoint->user, meta) == ZT_OK) return checkpoint->meta = meta;
+    zt_meta_free(meta);
     return NULL;
 }
 
-int64_t zt_checkpoint_count(const zt_checkpoint *c)
+int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint)
 {
-    return c->reader->count(c->user) - (c->hidden >= 0);
+    return checkpoint->reader->count(checkpoint->user) - (checkpoint->hidden >= 0);
 }
 
 /* Number of what is stored. */
-static int64_t stored(const zt_checkpoint *c, int64_t i)
+static int64_t stored_index(const zt_checkpoint *checkpoint, int64_t i)
 {
-    return c->hidden >= 0 && i >= c->hidden ? i + 1 : i;
+    return checkpoint->hidden >= 0 && i >= checkpoint->hidden ? i + 1 : i;
 }
 
-void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e)
+void zt_checkpoint_get(const zt_checkpoint *checkpoint, int64_t i, zt_entry *entry)
 {
-    i = stored(c, i);
-    c->reader->get(c->user, i, e);
-    if (!c->mask_of || c->mask_of[i] < 0) return;
-    const zt_mask *m = &c->mask[c->mask_of[i]];
-    e->name = m->name;
-    e->dtype = m->dtype;
-    e->type = m->type;
+    i = stored_index(checkpoint, i);
+    checkpoint->reader->get(checkpoint->user, i, entry);
+    if (!checkpoint->mask_of || checkpoint->mask_of[i] < 0) return;
+    const zt_mask *mask = &checkpoint->mask[checkpoint->mask_of[i]];
+    entry->name = mask->name;
+    entry->dtype = mask->dtype;
+    entry->type = mask->type;
 }
 
-int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name)
+int64_t zt_checkpoint_find(const zt_checkpoint *checkpoint, const char *name)
 {
     int64_t i;
-    if (!c->masks || !zt_map_get(c->masks, name, strlen(name), &i)) {
-        i = c->reader->find(c->user, name);
-        if (i >= 0 && c->mask_of && c->mask_of[i] >= 0) return -1;
+    if (!checkpoint->masks || !zt_map_get(checkpoint->masks, name, strlen(name), &i)) {
+        i = checkpoint->reader->find(checkpoint->user, name);
+        if (i >= 0 && checkpoint->mask_of && checkpoint->mask_of[i] >= 0) return -1;
     }
-    return i < 0 || i == c->hidden ? -1 : c->hidden >= 0 && i > c->hidden ? i - 1 : i;
+    return i < 0 || i == checkpoint->hidden ? -1 : checkpoint->hidden >= 0 && i > checkpoint->hidden ? i - 1 : i;
 }
 
-zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void *dst, size_t n)
+zt_status zt_checkpoint_read(zt_checkpoint *checkpoint, int64_t i, uint64_t offset, void *dst, size_t size)
 {
-    return c->reader->read(c->user, stored(c, i), offset, dst, n);
+    return checkpoint->reader->read(checkpoint->user, stored_index(checkpoint, i), offset, dst, size);
 }
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    zt_checkpoint *c = user;
-    zt_entry e;
-    *handle = zt_checkpoint_find(c, name);
+    zt_checkpoint *checkpoint = user;
+    zt_entry entry;
+    *handle = zt_checkpoint_find(checkpoint, name);
     if (*handle < 0) return ZT_ENOENT;
-    zt_checkpoint_get(c, *handle, &e);
-    *type = e.type;
-    if (e.type.dtype != ZT_DTYPE_COUNT && e.type.rank >= 0) return ZT_OK;
-    return zt_fail(c->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of a type or rank that zt lacks (%s)",
-                   zt_checkpoint_name(c), e.name, e.dtype);
+    zt_checkpoint_get(checkpoint, *handle, &entry);
+    *type = entry.type;
+    if (entry.type.dtype != ZT_DTYPE_COUNT && entry.type.rank >= 0) return ZT_OK;
+    return zt_fail(checkpoint->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of a type or rank that zt lacks (%s)",
+                   zt_checkpoint_name(checkpoint), entry.name, entry.dtype);
 }
 
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
-    return zt_checkpoint_read(user, handle, offset, dst, n);
+    return zt_checkpoint_read(user, handle, offset, dst, size);
 }
 
-zt_store zt_checkpoint_store(zt_checkpoint *c)
+zt_store zt_checkpoint_store(zt_checkpoint *checkpoint)
 {
-    return (zt_store){.user = c, .find = store_find, .read = store_read};
+    return (zt_store){.user = checkpoint, .find = store_find, .read = store_read};
 }
 
-bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **source,
+bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source,
                          uint64_t *offset)
 {
-    return c->reader->place && c->reader->place(c->user, stored(c, i), source, offset);
+    return checkpoint->reader->place && checkpoint->reader->place(checkpoint->user, stored_index(checkpoint, i), source, offset);
 }
 
-zt_status zt_checkpoint_end(zt_checkpoint *c)
+zt_status zt_checkpoint_end(zt_checkpoint *checkpoint)
 {
-    return c->streams && c->reader->end ? c->reader->end(c->user) : ZT_OK;
+    return checkpoint->streams && checkpoint->reader->end ? checkpoint->reader->end(checkpoint->user) : ZT_OK;
 }
 
 /* ---- as a GGUF ------------------------------------------------------------------------------- */
 
-typedef struct over {
-    zt_checkpoint *c;
-    int64_t *of; /* tensor of the GGUF -> of the checkpoint */
-} over;
+typedef struct renamed_gguf {
+    zt_checkpoint *checkpoint;
+    int64_t *stored; /* tensor of the GGUF -> of the checkpoint */
+} renamed_gguf;
 
-static zt_status over_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status read_renamed(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
-    over *o = user;
-    return zt_checkpoint_read(o->c, o->of[handle], offset, dst, n);
+    renamed_gguf *over = user;
+    return zt_checkpoint_read(over->checkpoint, over->stored[handle], offset, dst, size);
 }
 
-static void over_release(void *user)
+static void release_renamed(void *user)
 {
-    over *o = user;
-    zt_ctx *ctx = o->c->ctx;
-    zt_free(ctx, o->of);
-    zt_checkpoint_close(o->c);
-    zt_free(ctx, o);
+    renamed_gguf *over = user;
+    zt_ctx *ctx = over->checkpoint->ctx;
+    zt_free(ctx, over->stored);
+    zt_checkpoint_close(over->checkpoint);
+    zt_free(ctx, over);
 }
 
-static zt_status put_all(zt_gguf_writer *w, over *o)
+static zt_status put_header(zt_gguf_writer *writer, renamed_gguf *over)
 {
-    const zt_meta *m = zt_checkpoint_meta(o->c);
-    int64_t n = zt_checkpoint_count(o->c), used = 0;
-    zt_status st = m ? zt_gguf_put_keys(w, m) : zt_ctx_status(o->c->ctx);
-    for (int64_t i = 0; st == ZT_OK && i < n; i++) {
-        zt_entry e;
-        zt_checkpoint_get(o->c, i, &e);
-        if (!zt_gguf_can(e.name, e.dtype, e.type.rank)) continue;
-        o->of[used++] = i;
-        st = zt_gguf_put_tensor_word(w, e.name, e.dtype, e.type.rank, e.type.dim);
+    const zt_meta *meta = zt_checkpoint_meta(over->checkpoint);
+    int64_t count = zt_checkpoint_count(over->checkpoint), used = 0;
+    zt_status status = meta ? zt_gguf_put_keys(writer, meta) : zt_ctx_status(over->checkpoint->ctx);
+    for (int64_t i = 0; status == ZT_OK && i < count; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(over->checkpoint, i, &entry);
+        if (!zt_gguf_can(entry.name, entry.dtype, entry.type.rank)) continue;
+        over->stored[used++] = i;
+        status = zt_gguf_put_tensor_word(writer, entry.name, entry.dtype, entry.type.rank, entry.type.dim);
     }
-    return st;
+    return status;
 }
 
-zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c)
+zt_gguf *zt_checkpoint_gguf(zt_checkpoint *checkpoint)
 {
-    size_t bytes, n = (size_t)zt_checkpoint_count(c);
+    size_t bytes, count = (size_t)zt_checkpoint_count(checkpoint);
     uint64_t data;
     char *header = NULL;
-    over *o = zt_calloc(c->ctx, 1, sizeof *o);
-    if (!o) {
-        zt_checkpoint_close(c);
+    renamed_gguf *over = zt_calloc(checkpoint->ctx, 1, sizeof *over);
+    if (!over) {
+        zt_checkpoint_close(checkpoint);
         return NULL;
     }
-    o->c = c;
-    o->of = zt_alloc_array(c->ctx, n, sizeof *o->of);
-    zt_gguf_writer *w = zt_gguf_writer_new(c->ctx);
-    if (w && o->of && put_all(w, o) == ZT_OK) header = zt_gguf_writer_finish(w, &bytes, &data);
-    zt_gguf_writer_free(w);
+    over->checkpoint = checkpoint;
+    over->stored = zt_alloc_array(checkpoint->ctx, count, sizeof *over->stored);
+    zt_gguf_writer *writer = zt_gguf_writer_new(checkpoint->ctx);
+    if (writer && over->stored && put_header(writer, over) == ZT_OK) header = zt_gguf_writer_finish(writer, &bytes, &data);
+    zt_gguf_writer_free(writer);
     if (header)
-        return zt_gguf_over(c->ctx, c->name, header, bytes, data,
-                            &(zt_store){.user = o, .read = over_read}, over_release);
-    over_release(o);
+        return zt_gguf_over(checkpoint->ctx, checkpoint->name, header, bytes, data,
+                            &(zt_store){.user = over, .read = read_renamed}, release_renamed);
+    release_renamed(over);
     return NULL;
 }

@@ -43,8 +43,8 @@ typedef struct zt_container zt_container;
 const zt_container *zt_container_named(const char *name); /* "gguf" "safetensors" ...; NULL: none */
 const zt_container *zt_container_for(const char *path);   /* by the suffix of an output; NULL */
 const zt_container *zt_container_at(int i);               /* NULL past the last */
-const char *zt_container_name(const zt_container *c);     /* as zt_container_named takes it */
-bool zt_container_writes(const zt_container *c); /* can one be written? */
+const char *zt_container_name(const zt_container *container);     /* as zt_container_named takes it */
+bool zt_container_writes(const zt_container *container); /* can one be written? */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -71,56 +71,56 @@ zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 /* By an index, NAME.safetensors.index.json or NAME.bin.index.json, the files that it names. */
 zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path);
 /* Of a source, which it owns, also on failure; NULL gives NULL. */
-zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *s);
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *source);
 /* Over an open GGUF, however it came to be; takes it over, also on failure. */
-zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *g);
+zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *gguf);
 /* Tensors that somebody makes as they are read. */
 typedef struct zt_made {
     const char *name; /* for messages; copied, like the container */
     const zt_container *container;
-    const zt_entry *entry; /* [n], borrowed until the checkpoint is closed, as their names are */
-    int64_t n;
+    const zt_entry *entries; /* [count], borrowed until the checkpoint is closed, as their names are */
+    int64_t count;
     const zt_meta *meta; /* borrowed likewise */
     void *user;
     /* Bytes of tensor i; from several threads at once. */
-    zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t n);
+    zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t count);
     void (*release)(void *user); /* at closing, and where this fails; NULL: nothing */
 } zt_made;
 /* A checkpoint over them; *made itself is copied. NULL on failure, release has run then. */
 zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *made);
-void zt_checkpoint_close(zt_checkpoint *c); /* and the files it opened. NULL: nothing */
+void zt_checkpoint_close(zt_checkpoint *checkpoint); /* and the files it opened. NULL: nothing */
 
-const char *zt_checkpoint_name(const zt_checkpoint *c); /* for messages */
-const zt_container *zt_checkpoint_container(const zt_checkpoint *c); /* what it was read from */
-bool zt_checkpoint_streams(const zt_checkpoint *c); /* forward only */
-bool zt_checkpoint_in_parts(const zt_checkpoint *c); /* in shards, or of no file that was named */
+const char *zt_checkpoint_name(const zt_checkpoint *checkpoint); /* for messages */
+const zt_container *zt_checkpoint_container(const zt_checkpoint *checkpoint); /* what it was read from */
+bool zt_checkpoint_streams(const zt_checkpoint *checkpoint); /* forward only */
+bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint); /* in shards, or of no file that was named */
 /* Owned by the checkpoint; may be changed. */
-zt_meta *zt_checkpoint_meta(zt_checkpoint *c);
+zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint);
 
-int64_t zt_checkpoint_count(const zt_checkpoint *c); /* tensors */
-void zt_checkpoint_get(const zt_checkpoint *c, int64_t i, zt_entry *e); /* i below count */
-int64_t zt_checkpoint_find(const zt_checkpoint *c, const char *name);   /* index or -1 */
-/* n bytes at `offset` of tensor i. */
-zt_status zt_checkpoint_read(zt_checkpoint *c, int64_t i, uint64_t offset, void *dst, size_t n);
+int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint); /* tensors */
+void zt_checkpoint_get(const zt_checkpoint *checkpoint, int64_t i, zt_entry *entry); /* i below count */
+int64_t zt_checkpoint_find(const zt_checkpoint *checkpoint, const char *name);   /* index or -1 */
+/* `size` bytes at `offset` of tensor i. */
+zt_status zt_checkpoint_read(zt_checkpoint *checkpoint, int64_t i, uint64_t offset, void *dst, size_t size);
 /* A store over it, valid as long as it is open; not of a stream. */
-zt_store zt_checkpoint_store(zt_checkpoint *c);
+zt_store zt_checkpoint_store(zt_checkpoint *checkpoint);
 /* After the last tensor of a stream: nothing may follow but padding. ZT_OK where it does not
  * stream. */
-zt_status zt_checkpoint_end(zt_checkpoint *c);
+zt_status zt_checkpoint_end(zt_checkpoint *checkpoint);
 /* Where tensor i's bytes are in a file, for copying by the kernel; false: not in one piece as they
  * are read. */
-bool zt_checkpoint_place(const zt_checkpoint *c, int64_t i, const zt_source **source,
+bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source,
                          uint64_t *offset);
 
-/* The same as a GGUF: whatever has GGUF's metadata runs. Takes c over, also on failure. Tensors
+/* The same as a GGUF: whatever has GGUF's metadata runs. Takes `checkpoint` over, also on failure. Tensors
  * that GGUF cannot say are left out. */
-zt_gguf *zt_checkpoint_gguf(zt_checkpoint *c);
+zt_gguf *zt_checkpoint_gguf(zt_checkpoint *checkpoint);
 
-/* Other metadata and names (entries as they are listed, else the same) for the very file that c was
+/* Other metadata and names (entries as they are listed, else the same) for the very file that `checkpoint` was
  * opened from: written where they are, if that is one write that is done or not. *done false: not
  * so, and nothing has changed. */
-zt_status zt_checkpoint_patch(zt_checkpoint *c, const char *path, const zt_meta *meta,
-                              const zt_entry *entries, int64_t n, bool *done);
+zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta,
+                              const zt_entry *entries, int64_t count, bool *done);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -134,22 +134,22 @@ typedef struct zt_checkpoint_opts {
 } zt_checkpoint_opts;
 
 /* "-" is stdout. Copies what it needs of meta; entries must live until commit. */
-zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
-                          const zt_meta *meta, const zt_entry *entries, int64_t n);
-/* The next n bytes of the data of all entries, in order. */
-zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n);
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
+                          const zt_meta *meta, const zt_entry *entries, int64_t count);
+/* The next `size` bytes of the data of all entries, in order. */
+zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size);
 /* The next n bytes from a source: by the kernel where it can, and where nothing comes between
  * tensors (seamless) at once for several. */
-bool zt_writer_seamless(const zt_writer *w);
+bool zt_writer_seamless(const zt_writer *writer);
 /* As zt_writer_put, from a source. ZT_EBUG: more than the entries have, as for put. */
-zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n);
-zt_status zt_writer_commit(zt_writer *w); /* all bytes must have been put: ZT_EBUG else */
-void zt_writer_close(zt_writer *w);       /* without commit no trace is left */
+zt_status zt_writer_copy(zt_writer *writer, const zt_source *source, uint64_t offset, uint64_t size);
+zt_status zt_writer_commit(zt_writer *writer); /* all bytes must have been put: ZT_EBUG else */
+void zt_writer_close(zt_writer *writer);       /* without commit no trace is left */
 
 /* The exact size of the file or files that would be written so, headers included, for data of any
  * values; nothing is opened. 0 on failure. */
-uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
-                         const zt_meta *meta, const zt_entry *entries, int64_t n);
+uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
+                         const zt_meta *meta, const zt_entry *entries, int64_t count);
 
 #ifdef __cplusplus
 }

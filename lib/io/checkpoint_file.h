@@ -1,9 +1,9 @@
 /* checkpoint_file.h - private to lib/io/checkpoint*.c: what a row of the table of containers is,
  * and what is kept of an open checkpoint and of one being written.
  *
- * checkpoint.c owns the table, opening and reading; checkpoint_parts.c several files as one; checkpoint_mask.c what a container cannot say;
- * checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file is;
- * checkpoint_gguf.c, _st.c, _np.c and _json.c their containers. */
+ * checkpoint.c owns the table, opening and reading; checkpoint_parts.c several files as one; checkpoint_mask.c what a container
+ * cannot say; checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file is; checkpoint_gguf.c, _st.c, _np.c
+ * and _json.c their containers. */
 #ifndef ZT_CHECKPOINT_FILE_H
 #define ZT_CHECKPOINT_FILE_H
 
@@ -30,9 +30,9 @@ typedef struct zt_part {
     zt_ctx *ctx;
     zt_sink *sink;
     char *path;
-    const zt_entry *entry; /* as they are stored */
-    int64_t n;
-    uint64_t align, at; /* the container's own: bytes of data put, and what they are padded to */
+    const zt_entry *entries; /* as they are stored */
+    int64_t count;
+    uint64_t align, position; /* the container's own: bytes of data put, and what they are padded to */
     void *user;
 } zt_part;
 
@@ -57,16 +57,16 @@ struct zt_container {
     zt_status (*open)(zt_checkpoint *c, zt_source *s);
     /* Writing; NULL: it is not written. */
     const zt_part_ops *ops;
-    bool (*can)(const zt_entry *e); /* name, dtype and shape as they are? */
+    bool (*can_store)(const zt_entry *e); /* name, dtype and shape as they are? */
     /* Can it hold this metadata in its own way? NULL: it has none, and "zt.gguf" is a tensor. */
     bool (*can_meta)(const zt_meta *m);
-    zt_dtype bytes; /* of what it cannot say: U8, or I8 */
+    zt_dtype mask_dtype; /* of what it cannot say: U8, or I8 */
     bool shards;    /* NAME-00001-of-0000N and suffix are written as one model */
     /* Is a file of that name read with all the others, by numbers or an index? NULL: none is. */
     bool (*numbered)(const zt_source *s);
     /* A shard's own keys (NULL: none); what is written beside them, when all are whole. */
     zt_status (*shard_meta)(zt_meta *m, int64_t no, int64_t count, int64_t n_tensors);
-    char *(*index)(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *bytes);
+    char *(*index)(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *mask_dtype);
     const char *index_suffix;
 };
 
@@ -105,35 +105,35 @@ zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_contai
                                   const zt_reader *reader, void *user);
 /* One of several files, by itself and as it is stored: no masks. Takes over the source, also on
  * failure; NULL gives NULL. */
-zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *s);
+zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *source);
 /* All the files of the model that c->name is one of: by the index beside it, else by their numbers.
- * Fills container, reader and user of c. */
-zt_status zt_parts_open(zt_checkpoint *c, const zt_shard_name *n);
+ * Fills container, reader and user of `checkpoint`. */
+zt_status zt_parts_open(zt_checkpoint *checkpoint, const zt_shard_name *name);
 /* The same by an index, c->name; where its files are safetensors, zt_st_open_index does it. */
-zt_status zt_parts_open_index(zt_checkpoint *c);
+zt_status zt_parts_open_index(zt_checkpoint *checkpoint);
 /* The path of an index beside the file c->name that names it and others, whatever they are called; to
  * be freed. NULL in *index: there is none. */
-zt_status zt_parts_find_index(const zt_checkpoint *c, char **index);
-zt_status zt_st_open_index(zt_checkpoint *c);
+zt_status zt_parts_find_index(const zt_checkpoint *checkpoint, char **index);
+zt_status zt_st_open_index(zt_checkpoint *checkpoint);
 /* Metadata and masks of what has just been opened. */
-zt_status zt_checkpoint_unmask(zt_checkpoint *c);
+zt_status zt_checkpoint_unmask(zt_checkpoint *checkpoint);
 
 #define ZT_KEY_GGUF    "zt.gguf"
 #define ZT_KEY_TENSORS "zt.tensors"
 
-/* All keys of a GGUF put into m (lent: g lives as long) but those that say which of several files it
+/* All keys of a GGUF put into m (lent: `gguf` lives as long) but those that say which of several files it
  * is, and all of m into one that is written. */
-zt_status zt_gguf_all_keys(const zt_gguf *g, zt_meta *to, bool lent);
-zt_status zt_gguf_put_keys(zt_gguf_writer *w, const zt_meta *m);
-/* All of m as the text of a GGUF header, and back into m. */
-zt_status zt_meta_to_text(const zt_meta *m, zt_str *text);
-zt_status zt_meta_from_text(zt_meta *m, const char *name, const char *text, size_t n);
+zt_status zt_gguf_all_keys(const zt_gguf *gguf, zt_meta *to, bool lent);
+zt_status zt_gguf_put_keys(zt_gguf_writer *writer, const zt_meta *meta);
+/* All of `meta` as the text of a GGUF header, and back into `meta`. */
+zt_status zt_meta_to_text(const zt_meta *meta, zt_str *text);
+zt_status zt_meta_from_text(zt_meta *meta, const char *name, const char *text, size_t size);
 
-/* How entries are stored in a container: out[n] from entries[n]; what is masked is told to meta. */
+/* How entries are stored in a container: out[count] from entries[count]; what is masked is told to meta. */
 zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
-                          const zt_entry *entries, int64_t n, zt_entry *out, zt_meta *meta);
+                          const zt_entry *entries, int64_t count, zt_entry *out, zt_meta *meta);
 /* Metadata as the container holds it: as it is, or all of it as one text; where it holds none, as
  * it is. */
-zt_status zt_fit_meta(const zt_container *to, zt_meta **m);
+zt_status zt_fit_meta(const zt_container *to, zt_meta **meta);
 
 #endif

@@ -10,214 +10,215 @@
 
 #define KEY_FRAME "zt.netjson"
 
-static const char lead[] = "{\"" ZT_KEY_GGUF "\":\"";
+static const char own_member[] = "{\"" ZT_KEY_GGUF "\":\"";
 
-typedef struct document {
+typedef struct json_document {
     zt_ctx *ctx;
-    zt_netjson *j;
+    zt_netjson *json;
     const char *frame; /* without what is ours */
-    size_t n;
-    const char *more; /* our own member's text, base64; NULL: there is none */
-    size_t more_n;
-} document;
+    size_t frame_size;
+    const char *own; /* our own member's text, base64; NULL: there is none */
+    size_t own_size;
+} json_document;
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int64_t count(const void *user)
+static int64_t count_tensors(const void *user)
 {
-    return zt_netjson_count(((const document *)user)->j);
+    return zt_netjson_count(((const json_document *)user)->json);
 }
 
-static void get(const void *user, int64_t i, zt_entry *e)
+static void get_entry(const void *user, int64_t i, zt_entry *entry)
 {
-    const zt_array *a = zt_netjson_get(((const document *)user)->j, i);
-    bool known = a->type.dtype < ZT_DTYPE_COUNT;
-    *e = (zt_entry){.name = a->name,
-                    .dtype = known ? zt_dtype_get(a->type.dtype)->name : a->dtype,
-                    .type = a->type,
-                    .bytes = a->bytes};
+    const zt_array *array = zt_netjson_get(((const json_document *)user)->json, i);
+    bool known = array->type.dtype < ZT_DTYPE_COUNT;
+    *entry = (zt_entry){.name = array->name,
+                    .dtype = known ? zt_dtype_get(array->type.dtype)->name : array->dtype,
+                    .type = array->type,
+                    .bytes = array->bytes};
 }
 
-static int64_t find(const void *user, const char *name)
+static int64_t find_tensor(const void *user, const char *name)
 {
-    return zt_netjson_find(((const document *)user)->j, name);
+    return zt_netjson_find(((const json_document *)user)->json, name);
 }
 
-static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t n)
+static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t size)
 {
-    return zt_netjson_read(((document *)user)->j, i, (size_t)offset, dst, n);
+    return zt_netjson_read(((json_document *)user)->json, i, (size_t)offset, dst, size);
 }
 
-static bool has(const void *user, const char *key)
+static bool has_key(const void *user, const char *key)
 {
-    return strcmp(key, ZT_KEY_GGUF) == 0 && ((const document *)user)->more;
+    return strcmp(key, ZT_KEY_GGUF) == 0 && ((const json_document *)user)->own;
 }
 
-static zt_status meta(const void *user, zt_meta *to)
+static zt_status read_meta(const void *user, zt_meta *to)
 {
-    const document *d = user;
+    const json_document *document = user;
     zt_ctx *ctx = zt_meta_ctx(to);
     zt_str frame;
     zt_str_init(&frame, ctx);
-    zt_status st = d->more ? zt_meta_put_str(to, ZT_KEY_GGUF, d->more, d->more_n) : ZT_OK;
-    if (st == ZT_OK && d->more)
-        st = zt_str_putc(&frame, '{');
-    if (st == ZT_OK)
-        st = zt_str_put(&frame, d->frame, d->n);
-    if (st == ZT_OK)
-        st = zt_meta_put_str(to, KEY_FRAME, frame.data, frame.len);
+    zt_status status = document->own ? zt_meta_put_str(to, ZT_KEY_GGUF, document->own, document->own_size) : ZT_OK;
+    if (status == ZT_OK && document->own)
+        status = zt_str_putc(&frame, '{');
+    if (status == ZT_OK)
+        status = zt_str_put(&frame, document->frame, document->frame_size);
+    if (status == ZT_OK)
+        status = zt_meta_put_str(to, KEY_FRAME, frame.data, frame.len);
     zt_str_fini(&frame);
-    return st;
+    return status;
 }
 
 static void close_document(void *user)
 {
-    document *d = user;
-    zt_netjson_close(d->j);
-    zt_free(d->ctx, d);
+    json_document *document = user;
+    zt_netjson_close(document->json);
+    zt_free(document->ctx, document);
 }
 
-static const zt_reader reader = {.count = count,
-                                 .get = get,
-                                 .find = find,
+static const zt_reader reader = {.count = count_tensors,
+                                 .get = get_entry,
+                                 .find = find_tensor,
                                  .read = read_data,
-                                 .has = has,
-                                 .meta = meta,
+                                 .has = has_key,
+                                 .meta = read_meta,
                                  .close = close_document};
 
 /* Our member, as we write it: {"zt.gguf":"...", and the rest of the document. */
-static void part_from_ours(document *d)
+static void split_own_member(json_document *document)
 {
-    size_t k = sizeof lead - 1;
-    const char *end =
-        d->n > k && memcmp(d->frame, lead, k) == 0 ? memchr(d->frame + k, '"', d->n - k) : NULL;
-    if (!end || (size_t)(end + 2 - d->frame) > d->n || end[1] != ',')
+    size_t lead_size = sizeof own_member - 1;
+    const char *end_document = document->frame_size > lead_size && memcmp(document->frame, own_member, lead_size) == 0
+                                   ? memchr(document->frame + lead_size, '"', document->frame_size - lead_size)
+                                   : NULL;
+    if (!end_document || (size_t)(end_document + 2 - document->frame) > document->frame_size || end_document[1] != ',')
         return;
-    d->more = d->frame + k;
-    d->more_n = (size_t)(end - d->more);
-    d->n -= (size_t)(end + 2 - d->frame);
-    d->frame = end + 2;
+    document->own = document->frame + lead_size;
+    document->own_size = (size_t)(end_document - document->own);
+    document->frame_size -= (size_t)(end_document + 2 - document->frame);
+    document->frame = end_document + 2;
 }
 
-static zt_status open_json(zt_checkpoint *c, zt_source *s)
+static zt_status open_json(zt_checkpoint *checkpoint, zt_source *source)
 {
-    zt_netjson *j = zt_netjson_take(c->ctx, s);
-    document *d = j ? zt_calloc(c->ctx, 1, sizeof *d) : NULL;
-    if (!d) {
-        zt_netjson_close(j);
-        return zt_ctx_status(c->ctx);
+    zt_netjson *json = zt_netjson_take(checkpoint->ctx, source);
+    json_document *document = json ? zt_calloc(checkpoint->ctx, 1, sizeof *document) : NULL;
+    if (!document) {
+        zt_netjson_close(json);
+        return zt_ctx_status(checkpoint->ctx);
     }
-    d->ctx = c->ctx;
-    d->j = j;
-    d->frame = zt_netjson_frame(j, &d->n);
-    part_from_ours(d);
-    c->reader = &reader;
-    c->user = d;
+    document->ctx = checkpoint->ctx;
+    document->json = json;
+    document->frame = zt_netjson_frame(json, &document->frame_size);
+    split_own_member(document);
+    checkpoint->reader = &reader;
+    checkpoint->user = document;
     return ZT_OK;
 }
 
 /* Is it a network, and no index of safetensors? That is told where it begins. */
-static bool probe(const unsigned char *head, size_t n, uint64_t size)
+static bool probe_json(const unsigned char *head, size_t head_size, uint64_t size)
 {
     (void)size;
-    return zt_netjson_sniff(head, n) &&
-           (memmem(head, n, "\"layers", 7) ||
-            (n >= sizeof lead - 1 && !memcmp(head, lead, sizeof lead - 1)));
+    return zt_netjson_sniff(head, head_size) &&
+           (memmem(head, head_size, "\"layers", 7) ||
+            (head_size >= sizeof own_member - 1 && !memcmp(head, own_member, sizeof own_member - 1)));
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static bool can(const zt_entry *e)
+static bool can_store(const zt_entry *entry)
 {
-    (void)e; /* the frame knows */
+    (void)entry; /* the frame knows */
     return true;
 }
 
-static bool can_meta(const zt_meta *m)
+static bool can_meta(const zt_meta *meta)
 {
-    return zt_meta_count(m) == 1 && zt_meta_find(m, KEY_FRAME) == 0 &&
-           zt_meta_text(zt_meta_get(m, 0)).data;
+    return zt_meta_count(meta) == 1 && zt_meta_find(meta, KEY_FRAME) == 0 &&
+           zt_meta_text(zt_meta_get(meta, 0)).data;
 }
 
-/* The document that comes of the frame in m, with what else there is before it. */
-static zt_status make_document(zt_part *p, zt_meta *m, zt_str *out)
+/* The document that comes of the frame in `meta`, with what else there is before it. */
+static zt_status make_document(zt_part *part, zt_meta *meta, zt_str *out)
 {
-    int64_t i = zt_meta_find(m, KEY_FRAME);
-    zt_bytes frame = i >= 0 ? zt_meta_text(zt_meta_get(m, i)) : (zt_bytes){.data = NULL};
+    int64_t index = zt_meta_find(meta, KEY_FRAME);
+    zt_bytes frame = index >= 0 ? zt_meta_text(zt_meta_get(meta, index)) : (zt_bytes){.data = NULL};
     const char *brace = frame.data ? memchr(frame.data, '{', frame.n) : NULL;
     if (!brace)
-        return zt_fail(p->ctx, ZT_ENOTSUP,
-                       "%s: only what was a network's JSON becomes one: there is no '%s'", p->path,
+        return zt_fail(part->ctx, ZT_ENOTSUP,
+                       "%s: only what was a network's JSON becomes one: there is no '%s'", part->path,
                        KEY_FRAME);
-    if (zt_meta_count(m) == 1)
+    if (zt_meta_count(meta) == 1)
         return zt_str_put(out, frame.data, frame.n);
-    zt_str rest; /* the frame's bytes go with its key */
-    zt_str_init(&rest, p->ctx);
-    zt_status st = zt_str_put(&rest, brace + 1, frame.n - (size_t)(brace + 1 - frame.data));
-    zt_meta_remove(m, i);
-    if (st == ZT_OK)
-        st = zt_str_puts(out, lead);
-    if (st == ZT_OK)
-        st = zt_meta_to_text(m, out);
-    if (st == ZT_OK)
-        st = zt_str_puts(out, "\",");
-    if (st == ZT_OK)
-        st = zt_str_put(out, rest.data ? rest.data : "", rest.len);
-    zt_str_fini(&rest);
-    return st;
+    zt_str remainder; /* the frame's bytes go with its key */
+    zt_str_init(&remainder, part->ctx);
+    zt_status status = zt_str_put(&remainder, brace + 1, frame.n - (size_t)(brace + 1 - frame.data));
+    zt_meta_remove(meta, index);
+    if (status == ZT_OK)
+        status = zt_str_puts(out, own_member);
+    if (status == ZT_OK)
+        status = zt_meta_to_text(meta, out);
+    if (status == ZT_OK)
+        status = zt_str_puts(out, "\",");
+    if (status == ZT_OK)
+        status = zt_str_put(out, remainder.data ? remainder.data : "", remainder.len);
+    zt_str_fini(&remainder);
+    return status;
 }
 
-static zt_status begin(zt_part *p, const zt_meta *meta)
+static zt_status begin_document(zt_part *part, const zt_meta *read_meta)
 {
     zt_str text;
-    zt_meta *m = zt_meta_new(p->ctx);
-    if (!m)
+    zt_meta *all_meta = zt_meta_new(part->ctx);
+    if (!all_meta)
         return ZT_ENOMEM;
-    zt_str_init(&text, p->ctx);
-    int64_t i = zt_meta_find(meta, ZT_KEY_GGUF);
-    zt_bytes all = i >= 0 ? zt_meta_text(zt_meta_get(meta, i)) : (zt_bytes){.data = NULL};
-    zt_status st =
-        all.data ? zt_meta_from_text(m, p->path, all.data, all.n) : zt_meta_join(m, meta);
-    if (st == ZT_OK)
-        st = make_document(p, m, &text);
-    if (st == ZT_OK) {
-        p->user = zt_netjson_writer_new(p->ctx, p->sink, text.data, text.len);
-        st = p->user ? ZT_OK : zt_ctx_status(p->ctx);
+    zt_str_init(&text, part->ctx);
+    int64_t index = zt_meta_find(read_meta, ZT_KEY_GGUF);
+    zt_bytes own = index >= 0 ? zt_meta_text(zt_meta_get(read_meta, index)) : (zt_bytes){.data = NULL};
+    zt_status status =
+        own.data ? zt_meta_from_text(all_meta, part->path, own.data, own.n) : zt_meta_join(all_meta, read_meta);
+    if (status == ZT_OK)
+        status = make_document(part, all_meta, &text);
+    if (status == ZT_OK) {
+        part->user = zt_netjson_writer_new(part->ctx, part->sink, text.data, text.len);
+        status = part->user ? ZT_OK : zt_ctx_status(part->ctx);
     }
     zt_str_fini(&text);
-    zt_meta_free(m);
-    return st;
+    zt_meta_free(all_meta);
+    return status;
 }
 
-static zt_status tensor(zt_part *p, int64_t i)
+static zt_status begin_tensor(zt_part *part, int64_t i)
 {
-    return zt_netjson_begin(p->user, p->entry[i].name, (size_t)p->entry[i].bytes);
+    return zt_netjson_begin(part->user, part->entries[i].name, (size_t)part->entries[i].bytes);
 }
 
-static zt_status put(zt_part *p, const void *bytes, size_t n)
+static zt_status write_data(zt_part *part, const void *bytes, size_t size)
 {
-    return zt_netjson_write(p->user, bytes, n);
+    return zt_netjson_write(part->user, bytes, size);
 }
 
-static zt_status end(zt_part *p)
+static zt_status end_document(zt_part *part)
 {
-    return zt_netjson_finish(p->user);
+    return zt_netjson_finish(part->user);
 }
 
-static void close_part(zt_part *p)
+static void close_part(zt_part *part)
 {
-    zt_netjson_writer_free(p->user);
-    p->user = NULL;
+    zt_netjson_writer_free(part->user);
+    part->user = NULL;
 }
 
 static const zt_part_ops ops = {
-    .begin = begin, .tensor = tensor, .put = put, .end = end, .close = close_part};
+    .begin = begin_document, .tensor = begin_tensor, .put = write_data, .end = end_document, .close = close_part};
 
 const zt_container zt_container_json = {.name = "json",
                                         .suffix = ".json",
-                                        .probe = probe,
+                                        .probe = probe_json,
                                         .open = open_json,
                                         .ops = &ops,
-                                        .can = can,
+                                        .can_store = can_store,
                                         .can_meta = can_meta,
-                                        .bytes = ZT_U8};
+                                        .mask_dtype = ZT_U8};

@@ -3,69 +3,72 @@
 
 #include <string.h>
 
-typedef struct made {
+typedef struct made_checkpoint {
     zt_ctx *ctx;
-    zt_made is;
+    zt_made source;
     zt_map *by_name;
-} made;
+} made_checkpoint;
 
-static int64_t count(const void *user) { return ((const made *)user)->is.n; }
+static int64_t count_tensors(const void *user) { return ((const made_checkpoint *)user)->source.count; }
 
-static void get(const void *user, int64_t i, zt_entry *e) { *e = ((const made *)user)->is.entry[i]; }
-
-static int64_t find(const void *user, const char *name)
+static void get_entry(const void *user, int64_t i, zt_entry *entry)
 {
-    return zt_map_find(((const made *)user)->by_name, name);
+    *entry = ((const made_checkpoint *)user)->source.entries[i];
 }
 
-static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t n)
+static int64_t find_tensor(const void *user, const char *name)
 {
-    const made *m = user;
-    const zt_entry *e = &m->is.entry[i];
-    if (offset > e->bytes || n > e->bytes - offset)
-        return zt_fail(m->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %llu asked for",
-                       m->is.name, e->name, n, (unsigned long long)offset);
-    return n ? m->is.read(m->is.user, i, offset, dst, n) : ZT_OK;
+    return zt_map_find(((const made_checkpoint *)user)->by_name, name);
 }
 
-static bool has(const void *user, const char *key)
+static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t size)
 {
-    return zt_meta_find(((const made *)user)->is.meta, key) >= 0;
+    const made_checkpoint *made = user;
+    const zt_entry *entry = &made->source.entries[i];
+    if (offset > entry->bytes || size > entry->bytes - offset)
+        return zt_fail(made->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %llu asked for",
+                       made->source.name, entry->name, size, (unsigned long long)offset);
+    return size ? made->source.read(made->source.user, i, offset, dst, size) : ZT_OK;
 }
 
-static zt_status meta(const void *user, zt_meta *to)
+static bool has_key(const void *user, const char *key)
 {
-    return zt_meta_share(to, ((const made *)user)->is.meta);
+    return zt_meta_find(((const made_checkpoint *)user)->source.meta, key) >= 0;
+}
+
+static zt_status read_meta(const void *user, zt_meta *to)
+{
+    return zt_meta_share(to, ((const made_checkpoint *)user)->source.meta);
 }
 
 static void close_made(void *user)
 {
-    made *m = user;
-    if (m->is.release) m->is.release(m->is.user);
-    zt_map_free(m->by_name);
-    zt_free(m->ctx, m);
+    made_checkpoint *made = user;
+    if (made->source.release) made->source.release(made->source.user);
+    zt_map_free(made->by_name);
+    zt_free(made->ctx, made);
 }
 
-static const zt_reader reader = {.count = count,
-                                 .get = get,
-                                 .find = find,
+static const zt_reader reader = {.count = count_tensors,
+                                 .get = get_entry,
+                                 .find = find_tensor,
                                  .read = read_data,
-                                 .has = has,
-                                 .meta = meta,
+                                 .has = has_key,
+                                 .meta = read_meta,
                                  .close = close_made};
 
-zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *is)
+zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *source)
 {
-    made *m = zt_calloc(ctx, 1, sizeof *m);
-    if (!m) {
-        if (is->release) is->release(is->user);
+    made_checkpoint *made = zt_calloc(ctx, 1, sizeof *made);
+    if (!made) {
+        if (source->release) source->release(source->user);
         return NULL;
     }
-    *m = (made){.ctx = ctx, .is = *is, .by_name = zt_map_new(ctx, (size_t)is->n)};
-    zt_status s = m->by_name ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < is->n && s == ZT_OK; i++)
-        s = zt_map_put(m->by_name, is->entry[i].name, strlen(is->entry[i].name), i);
-    if (s == ZT_OK) return zt_checkpoint_over(ctx, is->name, is->container, &reader, m);
-    close_made(m);
+    *made = (made_checkpoint){.ctx = ctx, .source = *source, .by_name = zt_map_new(ctx, (size_t)source->count)};
+    zt_status status = made->by_name ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < source->count && status == ZT_OK; i++)
+        status = zt_map_put(made->by_name, source->entries[i].name, strlen(source->entries[i].name), i);
+    if (status == ZT_OK) return zt_checkpoint_over(ctx, source->name, source->container, &reader, made);
+    close_made(made);
     return NULL;
 }

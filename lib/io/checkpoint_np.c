@@ -13,23 +13,23 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void entry_of(const zt_array *a, zt_entry *e)
+static void fill_entry(const zt_array *array, zt_entry *entry)
 {
-    bool known = a->type.dtype < ZT_DTYPE_COUNT;
-    *e = (zt_entry){.name = a->name,
-                    .dtype = known ? zt_dtype_get(a->type.dtype)->name : a->dtype,
-                    .type = a->type,
-                    .bytes = a->bytes};
+    bool known = array->type.dtype < ZT_DTYPE_COUNT;
+    *entry = (zt_entry){.name = array->name,
+                    .dtype = known ? zt_dtype_get(array->type.dtype)->name : array->dtype,
+                    .type = array->type,
+                    .bytes = array->bytes};
 }
 
-static bool has_nothing(const void *user, const char *key)
+static bool has_no_key(const void *user, const char *key)
 {
     (void)user;
     (void)key;
     return false;
 }
 
-static zt_status no_meta(const void *user, zt_meta *to)
+static zt_status read_no_meta(const void *user, zt_meta *to)
 {
     (void)user;
     (void)to;
@@ -44,7 +44,7 @@ static zt_status no_meta(const void *user, zt_meta *to)
     }                                                                                              \
     static void K##_get(const void *user, int64_t i, zt_entry *e)                                  \
     {                                                                                              \
-        entry_of(zt_##K##_get(user, i), e);                                                        \
+        fill_entry(zt_##K##_get(user, i), e);                                                        \
     }                                                                                              \
     static int64_t K##_find(const void *user, const char *name)                                    \
     {                                                                                              \
@@ -62,8 +62,8 @@ static zt_status no_meta(const void *user, zt_meta *to)
                                          .get = K##_get,                                           \
                                          .find = K##_find,                                         \
                                          .read = K##_read,                                         \
-                                         .has = has_nothing,                                       \
-                                         .meta = no_meta,                                          \
+                                         .has = has_no_key,                                       \
+                                         .meta = read_no_meta,                                          \
                                          .close = K##_close};                                      \
     static zt_status K##_open(zt_checkpoint *c, zt_source *s)                                      \
     {                                                                                              \
@@ -77,27 +77,27 @@ ROOM(npz)
 ROOM(pt)
 
 /* A zip is the one or the other. */
-static zt_status open_zip(zt_checkpoint *c, zt_source *s)
+static zt_status open_zip(zt_checkpoint *checkpoint, zt_source *source)
 {
-    return zt_pt_is_zip(s) ? pt_open(c, s) : npz_open(c, s);
+    return zt_pt_is_zip(source) ? pt_open(checkpoint, source) : npz_open(checkpoint, source);
 }
 
-static bool probe_npy(const unsigned char *head, size_t n, uint64_t size)
+static bool probe_npy(const unsigned char *head, size_t head_size, uint64_t size)
 {
     (void)size;
-    return zt_npy_sniff(head, n);
+    return zt_npy_sniff(head, head_size);
 }
 
-static bool probe_npz(const unsigned char *head, size_t n, uint64_t size)
+static bool probe_npz(const unsigned char *head, size_t head_size, uint64_t size)
 {
     (void)size;
-    return zt_npz_sniff(head, n);
+    return zt_npz_sniff(head, head_size);
 }
 
-static bool probe_pt(const unsigned char *head, size_t n, uint64_t size)
+static bool probe_pt(const unsigned char *head, size_t head_size, uint64_t size)
 {
     (void)size;
-    return zt_pt_sniff(head, n);
+    return zt_pt_sniff(head, head_size);
 }
 
 /* ---- npy: one array has a name here --------------------------------------------------------- */
@@ -107,10 +107,10 @@ static int64_t npy_count(const void *user)
     return zt_npy_count(user);
 }
 
-static void npy_get(const void *user, int64_t i, zt_entry *e)
+static void npy_get(const void *user, int64_t i, zt_entry *entry)
 {
-    entry_of(zt_npy_get(user, i), e);
-    e->name = NPY_NAME;
+    fill_entry(zt_npy_get(user, i), entry);
+    entry->name = NPY_NAME;
 }
 
 static int64_t npy_find(const void *user, const char *name)
@@ -119,9 +119,9 @@ static int64_t npy_find(const void *user, const char *name)
     return strcmp(name, NPY_NAME) == 0 ? 0 : -1;
 }
 
-static zt_status npy_read(void *user, int64_t i, uint64_t offset, void *dst, size_t n)
+static zt_status npy_read(void *user, int64_t i, uint64_t offset, void *dst, size_t size)
 {
-    return zt_npy_read(user, i, (size_t)offset, dst, n);
+    return zt_npy_read(user, i, (size_t)offset, dst, size);
 }
 
 static void npy_close(void *user)
@@ -133,39 +133,39 @@ static const zt_reader npy_reader = {.count = npy_count,
                                      .get = npy_get,
                                      .find = npy_find,
                                      .read = npy_read,
-                                     .has = has_nothing,
-                                     .meta = no_meta,
+                                     .has = has_no_key,
+                                     .meta = read_no_meta,
                                      .close = npy_close};
 
-static zt_status open_npy(zt_checkpoint *c, zt_source *s)
+static zt_status open_npy(zt_checkpoint *checkpoint, zt_source *source)
 {
-    c->reader = &npy_reader;
-    c->user = zt_npy_take(c->ctx, s);
-    return c->user ? ZT_OK : zt_ctx_status(c->ctx);
+    checkpoint->reader = &npy_reader;
+    checkpoint->user = zt_npy_take(checkpoint->ctx, source);
+    return checkpoint->user ? ZT_OK : zt_ctx_status(checkpoint->ctx);
 }
 
-static zt_status begin_npy(zt_part *p, const zt_meta *meta)
+static zt_status begin_npy(zt_part *part, const zt_meta *meta)
 {
     (void)meta;
-    if (p->n != 1)
-        return zt_fail(p->ctx, ZT_ENOTSUP, "%s: an npy file has one tensor, not %lld", p->path,
-                       (long long)p->n);
+    if (part->count != 1)
+        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: an npy file has one tensor, not %lld", part->path,
+                       (long long)part->count);
     return ZT_OK;
 }
 
-static zt_status npy_tensor(zt_part *p, int64_t i)
+static zt_status npy_tensor(zt_part *part, int64_t i)
 {
-    return zt_npy_write_header(p->sink, p->ctx, &p->entry[i].type);
+    return zt_npy_write_header(part->sink, part->ctx, &part->entries[i].type);
 }
 
-static bool npy_can(const zt_entry *e)
+static bool npy_can(const zt_entry *entry)
 {
-    return e->type.dtype < ZT_DTYPE_COUNT && e->type.rank >= 0 && zt_npz_can(&e->type);
+    return entry->type.dtype < ZT_DTYPE_COUNT && entry->type.rank >= 0 && zt_npz_can(&entry->type);
 }
 
-static bool passes_meta(const zt_meta *m)
+static bool accepts_meta(const zt_meta *meta)
 {
-    (void)m;
+    (void)meta;
     return true;
 }
 
@@ -176,27 +176,27 @@ const zt_container zt_container_npy = {.name = "npy",
                                        .probe = probe_npy,
                                        .open = open_npy,
                                        .ops = &npy_ops,
-                                       .can = npy_can,
-                                       .can_meta = passes_meta,
-                                       .bytes = ZT_U8};
+                                       .can_store = npy_can,
+                                       .can_meta = accepts_meta,
+                                       .mask_dtype = ZT_U8};
 
 /* ---- npz and pt: members one after the other ------------------------------------------------ */
 
-static bool is_text(const char *s)
+static bool is_member_name(const char *text)
 {
-    size_t n = strlen(s);
-    return n < 65000 && zt_utf8_valid(s, n); /* a zip's names have 64 KiB */
+    size_t length = strlen(text);
+    return length < 65000 && zt_utf8_valid(text, length); /* a zip's names have 64 KiB */
 }
 
-static bool npz_can(const zt_entry *e)
+static bool npz_can(const zt_entry *entry)
 {
-    return npy_can(e) && is_text(e->name);
+    return npy_can(entry) && is_member_name(entry->name);
 }
 
-static bool pt_can(const zt_entry *e)
+static bool pt_can(const zt_entry *entry)
 {
-    return e->type.dtype < ZT_DTYPE_COUNT && e->type.rank >= 0 && zt_pt_can(&e->type) &&
-           is_text(e->name);
+    return entry->type.dtype < ZT_DTYPE_COUNT && entry->type.rank >= 0 && zt_pt_can(&entry->type) &&
+           is_member_name(entry->name);
 }
 
 /* K_ops of a writer zt_K_writer_*. */
@@ -209,7 +209,7 @@ static bool pt_can(const zt_entry *e)
     }                                                                                              \
     static zt_status K##_tensor(zt_part *p, int64_t i)                                             \
     {                                                                                              \
-        return zt_##K##_begin(p->user, p->entry[i].name, &p->entry[i].type);                       \
+        return zt_##K##_begin(p->user, p->entries[i].name, &p->entries[i].type);                       \
     }                                                                                              \
     static zt_status K##_put(zt_part *p, const void *bytes, size_t n)                              \
     {                                                                                              \
@@ -233,9 +233,9 @@ static bool pt_can(const zt_entry *e)
 WRITER(npz)
 WRITER(pt)
 
-static bool is_numbered(const zt_source *s)
+static bool is_numbered(const zt_source *source)
 {
-    (void)s;
+    (void)source;
     return true;
 }
 
@@ -245,8 +245,8 @@ const zt_container zt_container_npz = {.name = "npz",
                                        .probe = probe_npz,
                                        .open = open_zip,
                                        .ops = &npz_ops,
-                                       .can = npz_can,
-                                       .bytes = ZT_U8,
+                                       .can_store = npz_can,
+                                       .mask_dtype = ZT_U8,
                                        .numbered = zt_pt_is_zip};
 
 /* Found by its first bytes it is the older format, by its name either. */
@@ -255,6 +255,6 @@ const zt_container zt_container_pt = {.name = "pt",
                                       .probe = probe_pt,
                                       .open = pt_open,
                                       .ops = &pt_ops,
-                                      .can = pt_can,
-                                      .bytes = ZT_U8,
+                                      .can_store = pt_can,
+                                      .mask_dtype = ZT_U8,
                                       .numbered = is_numbered};

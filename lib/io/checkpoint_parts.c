@@ -7,318 +7,320 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct parts {
+typedef struct model_parts {
     zt_ctx *ctx;
     const char *name;     /* of the index, or of the file that was named; the checkpoint's */
-    zt_checkpoint **part; /* each alone */
-    int64_t n;
+    zt_checkpoint **parts; /* each alone */
+    int64_t part_count;
     struct where {
         int32_t part;
-        int64_t i;
-    } * of; /* [n_tensors] tensor -> file, and tensor there */
-    int64_t n_tensors;
+        int64_t index;
+    } * places; /* [tensor_count] tensor -> file, and tensor there */
+    int64_t tensor_count;
     zt_map *names;  /* of tensors */
     zt_map *files;  /* of an index: name of a file -> part; NULL: there is none */
     zt_map *wanted; /* tensor -> part */
     zt_arena *texts;
-} parts;
+} model_parts;
 
 /* ---- the reader ------------------------------------------------------------------------------ */
 
-static zt_checkpoint *part_of(const parts *p, int64_t i) { return p->part[p->of[i].part]; }
+static zt_checkpoint *part_of(const model_parts *parts, int64_t i) { return parts->parts[parts->places[i].part]; }
 
-static int64_t count(const void *user) { return ((const parts *)user)->n_tensors; }
+static int64_t count_tensors(const void *user) { return ((const model_parts *)user)->tensor_count; }
 
-static void get(const void *user, int64_t i, zt_entry *e)
+static void get_entry(const void *user, int64_t i, zt_entry *entry)
 {
-    const parts *p = user;
-    const zt_checkpoint *c = part_of(p, i);
-    c->reader->get(c->user, p->of[i].i, e);
+    const model_parts *parts = user;
+    const zt_checkpoint *part = part_of(parts, i);
+    part->reader->get(part->user, parts->places[i].index, entry);
 }
 
-static int64_t find(const void *user, const char *name)
+static int64_t find_tensor(const void *user, const char *name)
 {
-    return zt_map_find(((const parts *)user)->names, name);
+    return zt_map_find(((const model_parts *)user)->names, name);
 }
 
-static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t n)
+static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t size)
 {
-    parts *p = user;
-    zt_checkpoint *c = part_of(p, i);
-    return c->reader->read(c->user, p->of[i].i, offset, dst, n);
+    model_parts *parts = user;
+    zt_checkpoint *part = part_of(parts, i);
+    return part->reader->read(part->user, parts->places[i].index, offset, dst, size);
 }
 
-static bool place(const void *user, int64_t i, const zt_source **source, uint64_t *offset)
+static bool locate_data(const void *user, int64_t i, const zt_source **source, uint64_t *offset)
 {
-    const parts *p = user;
-    const zt_checkpoint *c = part_of(p, i);
-    return c->reader->place && c->reader->place(c->user, p->of[i].i, source, offset);
+    const model_parts *parts = user;
+    const zt_checkpoint *part = part_of(parts, i);
+    return part->reader->place && part->reader->place(part->user, parts->places[i].index, source, offset);
 }
 
 /* Metadata are the first file's. */
-static bool has(const void *user, const char *key)
+static bool has_key(const void *user, const char *key)
 {
-    const zt_checkpoint *c = ((const parts *)user)->part[0];
-    return c->reader->has(c->user, key);
+    const zt_checkpoint *part = ((const model_parts *)user)->parts[0];
+    return part->reader->has(part->user, key);
 }
 
-static zt_status meta(const void *user, zt_meta *to)
+static zt_status read_meta(const void *user, zt_meta *to)
 {
-    const zt_checkpoint *c = ((const parts *)user)->part[0];
-    return c->reader->meta(c->user, to);
+    const zt_checkpoint *part = ((const model_parts *)user)->parts[0];
+    return part->reader->meta(part->user, to);
 }
 
 static void close_parts(void *user)
 {
-    parts *p = user;
-    for (int64_t i = 0; i < p->n; i++) zt_checkpoint_close(p->part[i]);
-    zt_map_free(p->names);
-    zt_map_free(p->files);
-    zt_map_free(p->wanted);
-    zt_arena_free(p->texts);
-    zt_free(p->ctx, p->part);
-    zt_free(p->ctx, p->of);
-    zt_free(p->ctx, p);
+    model_parts *parts = user;
+    for (int64_t i = 0; i < parts->part_count; i++) zt_checkpoint_close(parts->parts[i]);
+    zt_map_free(parts->names);
+    zt_map_free(parts->files);
+    zt_map_free(parts->wanted);
+    zt_arena_free(parts->texts);
+    zt_free(parts->ctx, parts->parts);
+    zt_free(parts->ctx, parts->places);
+    zt_free(parts->ctx, parts);
 }
 
-static const zt_reader reader = {.count = count,
-                                 .get = get,
-                                 .find = find,
+static const zt_reader reader = {.count = count_tensors,
+                                 .get = get_entry,
+                                 .find = find_tensor,
                                  .read = read_data,
-                                 .place = place,
-                                 .has = has,
-                                 .meta = meta,
+                                 .place = locate_data,
+                                 .has = has_key,
+                                 .meta = read_meta,
                                  .close = close_parts};
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static parts *parts_new(zt_checkpoint *c)
+static model_parts *parts_new(zt_checkpoint *checkpoint)
 {
-    parts *p = zt_calloc(c->ctx, 1, sizeof *p);
-    if (!p) return NULL;
-    p->ctx = c->ctx;
-    p->name = c->name;
-    p->texts = zt_arena_new(c->ctx, 0);
-    p->part = zt_calloc(c->ctx, ZT_MAX_SHARDS, sizeof(zt_checkpoint *));
-    if (p->texts && p->part) return p;
-    close_parts(p);
+    model_parts *parts = zt_calloc(checkpoint->ctx, 1, sizeof *parts);
+    if (!parts) return NULL;
+    parts->ctx = checkpoint->ctx;
+    parts->name = checkpoint->name;
+    parts->texts = zt_arena_new(checkpoint->ctx, 0);
+    parts->parts = zt_calloc(checkpoint->ctx, ZT_MAX_SHARDS, sizeof(zt_checkpoint *));
+    if (parts->texts && parts->parts) return parts;
+    close_parts(parts);
     return NULL;
 }
 
 /* Takes over the source. */
-static zt_status add_part(parts *p, zt_source *s)
+static zt_status add_part(model_parts *parts, zt_source *source)
 {
-    zt_checkpoint *c = zt_checkpoint_alone(p->ctx, s);
-    if (!c) return zt_ctx_status(p->ctx);
-    p->part[p->n++] = c;
-    if (c->container == p->part[0]->container) return ZT_OK;
-    return zt_fail(p->ctx, ZT_EDATA, "%s and %s: files of one model, and of two containers",
-                   p->part[0]->name, c->name);
+    zt_checkpoint *part = zt_checkpoint_alone(parts->ctx, source);
+    if (!part) return zt_ctx_status(parts->ctx);
+    parts->parts[parts->part_count++] = part;
+    if (part->container == parts->parts[0]->container) return ZT_OK;
+    return zt_fail(parts->ctx, ZT_EDATA, "%s and %s: files of one model, and of two containers",
+                   parts->parts[0]->name, part->name);
 }
 
-/* Tensor i of file k: no file before it may have it, and where there is an index, it is there. */
-static zt_status add_tensor(parts *p, int32_t k, int64_t i)
+/* Tensor i of file `part_index`: no file before it may have it, and where there is an index, it is there. */
+static zt_status add_tensor(model_parts *parts, int32_t part_index, int64_t i)
 {
-    zt_checkpoint *c = p->part[k];
+    zt_checkpoint *part = parts->parts[part_index];
     char text[160];
     int64_t other;
-    zt_entry e;
-    c->reader->get(c->user, i, &e);
-    size_t n = strlen(e.name);
-    if (zt_map_get(p->names, e.name, n, &other))
-        return zt_shard_twice(p->ctx, p->part[p->of[other].part]->name, c->name, e.name);
-    if (p->wanted && (!zt_map_get(p->wanted, e.name, n, &other) || other != k))
-        return zt_fail(p->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, where the index does not have it",
-                       p->name, zt_escape(text, sizeof text, e.name, n), c->name);
-    p->of[p->n_tensors] = (struct where){.part = k, .i = i};
-    return zt_map_put(p->names, e.name, n, p->n_tensors++);
+    zt_entry entry;
+    part->reader->get(part->user, i, &entry);
+    size_t length = strlen(entry.name);
+    if (zt_map_get(parts->names, entry.name, length, &other))
+        return zt_shard_twice(parts->ctx, parts->parts[parts->places[other].part]->name, part->name, entry.name);
+    if (parts->wanted && (!zt_map_get(parts->wanted, entry.name, length, &other) || other != part_index))
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, where the index does not have it",
+                       parts->name, zt_escape(text, sizeof text, entry.name, length), part->name);
+    parts->places[parts->tensor_count] = (struct where){.part = part_index, .index = i};
+    return zt_map_put(parts->names, entry.name, length, parts->tensor_count++);
 }
 
-static zt_status add_tensors(parts *p)
+static zt_status add_tensors(model_parts *parts)
 {
-    int64_t all = 0;
-    for (int64_t k = 0; k < p->n; k++) all += p->part[k]->reader->count(p->part[k]->user);
-    p->of = zt_alloc_array(p->ctx, (size_t)all, sizeof *p->of);
-    p->names = zt_map_new(p->ctx, (size_t)all);
-    zt_status st = p->of && p->names ? ZT_OK : ZT_ENOMEM;
-    for (int32_t k = 0; st == ZT_OK && k < p->n; k++)
-        for (int64_t i = 0; st == ZT_OK && i < p->part[k]->reader->count(p->part[k]->user); i++)
-            st = add_tensor(p, k, i);
-    if (st == ZT_OK && p->wanted && (size_t)p->n_tensors != zt_map_count(p->wanted))
-        st = zt_index_missing(p->ctx, p->name, p->names);
-    return st;
+    int64_t total = 0;
+    for (int64_t k = 0; k < parts->part_count; k++) total += parts->parts[k]->reader->count(parts->parts[k]->user);
+    parts->places = zt_alloc_array(parts->ctx, (size_t)total, sizeof *parts->places);
+    parts->names = zt_map_new(parts->ctx, (size_t)total);
+    zt_status status = parts->places && parts->names ? ZT_OK : ZT_ENOMEM;
+    for (int32_t k = 0; status == ZT_OK && k < parts->part_count; k++)
+        for (int64_t i = 0; status == ZT_OK && i < parts->parts[k]->reader->count(parts->parts[k]->user); i++)
+            status = add_tensor(parts, k, i);
+    if (status == ZT_OK && parts->wanted && (size_t)parts->tensor_count != zt_map_count(parts->wanted))
+        status = zt_index_missing(parts->ctx, parts->name, parts->names);
+    return status;
 }
 
-/* Hands p over to c, also on failure. */
-static zt_status finish(zt_checkpoint *c, parts *p, zt_status st)
+/* Hands `parts` over to `checkpoint`, also on failure. */
+static zt_status finish_opening(zt_checkpoint *checkpoint, model_parts *parts, zt_status status)
 {
-    if (st == ZT_OK && p->n == 0)
-        st = zt_fail(c->ctx, ZT_EDATA, "%s: an index of no tensors", c->name);
-    if (st == ZT_OK) st = add_tensors(p);
-    if (st != ZT_OK) {
-        close_parts(p);
-        return st;
+    if (status == ZT_OK && parts->part_count == 0)
+        status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: an index of no tensors", checkpoint->name);
+    if (status == ZT_OK) status = add_tensors(parts);
+    if (status != ZT_OK) {
+        close_parts(parts);
+        return status;
     }
-    c->container = p->part[0]->container;
-    c->reader = &reader;
-    c->user = p;
-    c->parts = true;
+    checkpoint->container = parts->parts[0]->container;
+    checkpoint->reader = &reader;
+    checkpoint->user = parts;
+    checkpoint->parts = true;
     return ZT_OK;
 }
 
 /* ---- by an index ----------------------------------------------------------------------------- */
 
 /* The number of the file of this name, which is opened when it is met first. */
-static zt_status find_part(parts *p, const char *file, int64_t *part)
+static zt_status find_part(model_parts *parts, const char *file, int64_t *part)
 {
-    const char *slash = strrchr(p->name, '/');
+    const char *slash = strrchr(parts->name, '/');
     zt_str path;
-    if (zt_map_get(p->files, file, strlen(file), part)) return ZT_OK;
-    if (p->n == ZT_MAX_SHARDS)
-        return zt_fail(p->ctx, ZT_EDATA, "%s: more than %d files", p->name, ZT_MAX_SHARDS);
-    zt_str_init(&path, p->ctx);
-    zt_status st = zt_str_put(&path, p->name, slash ? (size_t)(slash - p->name) + 1 : 0);
-    if (st == ZT_OK) st = zt_str_puts(&path, file);
-    zt_source *s = st == ZT_OK ? zt_shard_open(p->ctx, path.data) : NULL;
+    if (zt_map_get(parts->files, file, strlen(file), part)) return ZT_OK;
+    if (parts->part_count == ZT_MAX_SHARDS)
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: more than %d files", parts->name, ZT_MAX_SHARDS);
+    zt_str_init(&path, parts->ctx);
+    zt_status status = zt_str_put(&path, parts->name, slash ? (size_t)(slash - parts->name) + 1 : 0);
+    if (status == ZT_OK) status = zt_str_puts(&path, file);
+    zt_source *source = status == ZT_OK ? zt_shard_open(parts->ctx, path.data) : NULL;
     zt_str_fini(&path);
-    st = s ? add_part(p, s) : zt_ctx_status(p->ctx);
-    const char *key = st == ZT_OK ? zt_arena_strndup(p->texts, file, strlen(file)) : NULL;
-    if (!key) return st == ZT_OK ? ZT_ENOMEM : st;
-    *part = p->n - 1;
-    return zt_map_put(p->files, key, strlen(key), *part);
+    status = source ? add_part(parts, source) : zt_ctx_status(parts->ctx);
+    const char *key = status == ZT_OK ? zt_arena_strndup(parts->texts, file, strlen(file)) : NULL;
+    if (!key) return status == ZT_OK ? ZT_ENOMEM : status;
+    *part = parts->part_count - 1;
+    return zt_map_put(parts->files, key, strlen(key), *part);
 }
 
 static zt_status add_mapping(void *user, const char *tensor, const char *file)
 {
-    parts *p = user;
+    model_parts *parts = user;
     char text[160];
     int64_t part;
-    zt_status st = find_part(p, file, &part);
-    if (st != ZT_OK) return st;
-    if (zt_map_get(p->wanted, tensor, strlen(tensor), NULL))
-        return zt_fail(p->ctx, ZT_EDATA, "%s: tensor '%s' is there twice", p->name,
+    zt_status status = find_part(parts, file, &part);
+    if (status != ZT_OK) return status;
+    if (zt_map_get(parts->wanted, tensor, strlen(tensor), NULL))
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is there twice", parts->name,
                        zt_escape(text, sizeof text, tensor, strlen(tensor)));
-    const char *key = zt_arena_strndup(p->texts, tensor, strlen(tensor));
-    return key ? zt_map_put(p->wanted, key, strlen(key), part) : ZT_ENOMEM;
+    const char *key = zt_arena_strndup(parts->texts, tensor, strlen(tensor));
+    return key ? zt_map_put(parts->wanted, key, strlen(key), part) : ZT_ENOMEM;
 }
 
 /* What an index is of: safetensors, by all names; and whether it has a certain one. */
-typedef struct glance {
+typedef struct index_summary {
     const char *file; /* NULL: none is looked for */
-    bool found, others, first, safetensors;
-} glance;
+    bool found, others, any, safetensors;
+} index_summary;
 
-static zt_status see(void *user, const char *tensor, const char *file)
+static zt_status note_file(void *user, const char *tensor, const char *file)
 {
     static const char end[] = ".safetensors";
-    glance *g = user;
-    size_t n = strlen(file), k = sizeof end - 1;
+    index_summary *summary = user;
+    size_t length = strlen(file), end_length = sizeof end - 1;
     (void)tensor;
-    g->safetensors = (!g->first || g->safetensors) && n > k && strcmp(file + n - k, end) == 0;
-    g->first = true;
-    bool same = g->file && strcmp(file, g->file) == 0;
-    g->found |= same;
-    g->others |= !same;
+    summary->safetensors =
+        (!summary->any || summary->safetensors) && length > end_length && strcmp(file + length - end_length, end) == 0;
+    summary->any = true;
+    bool same = summary->file && strcmp(file, summary->file) == 0;
+    summary->found |= same;
+    summary->others |= !same;
     return ZT_OK;
 }
 
-static zt_status open_index(zt_checkpoint *c, const glance *g)
+static zt_status open_index(zt_checkpoint *checkpoint, const index_summary *summary)
 {
-    if (g->safetensors || !g->first) return zt_st_open_index(c);
-    parts *p = parts_new(c);
-    if (!p) return ZT_ENOMEM;
-    p->files = zt_map_new(c->ctx, 16);
-    p->wanted = zt_map_new(c->ctx, 256);
-    zt_status st = p->files && p->wanted ? zt_index_read(c->ctx, c->name, add_mapping, p) : ZT_ENOMEM;
-    return finish(c, p, st);
+    if (summary->safetensors || !summary->any) return zt_st_open_index(checkpoint);
+    model_parts *parts = parts_new(checkpoint);
+    if (!parts) return ZT_ENOMEM;
+    parts->files = zt_map_new(checkpoint->ctx, 16);
+    parts->wanted = zt_map_new(checkpoint->ctx, 256);
+    zt_status status =
+        parts->files && parts->wanted ? zt_index_read(checkpoint->ctx, checkpoint->name, add_mapping, parts) : ZT_ENOMEM;
+    return finish_opening(checkpoint, parts, status);
 }
 
-zt_status zt_parts_open_index(zt_checkpoint *c)
+zt_status zt_parts_open_index(zt_checkpoint *checkpoint)
 {
-    glance g = {.file = NULL};
-    zt_status st = zt_index_read(c->ctx, c->name, see, &g);
-    return st == ZT_OK ? open_index(c, &g) : st;
+    index_summary summary = {.file = NULL};
+    zt_status status = zt_index_read(checkpoint->ctx, checkpoint->name, note_file, &summary);
+    return status == ZT_OK ? open_index(checkpoint, &summary) : status;
 }
 
 /* ---- by numbers ------------------------------------------------------------------------------ */
 
-static zt_status open_numbered(zt_checkpoint *c, const zt_shard_name *n)
+static zt_status open_numbered(zt_checkpoint *checkpoint, const zt_shard_name *name)
 {
-    if (n->count > ZT_MAX_SHARDS)
-        return zt_fail(c->ctx, ZT_EDATA, "%s: one of %lld files, %d are allowed", c->name,
-                       (long long)n->count, ZT_MAX_SHARDS);
-    parts *p = parts_new(c);
-    zt_status st = p ? ZT_OK : ZT_ENOMEM;
-    for (int64_t no = 1; st == ZT_OK && no <= n->count; no++) {
-        zt_source *s = zt_shard_open_beside(c->ctx, c->name, n, no);
-        st = s ? add_part(p, s) : zt_ctx_status(c->ctx);
+    if (name->count > ZT_MAX_SHARDS)
+        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: one of %lld files, %d are allowed", checkpoint->name,
+                       (long long)name->count, ZT_MAX_SHARDS);
+    model_parts *parts = parts_new(checkpoint);
+    zt_status status = parts ? ZT_OK : ZT_ENOMEM;
+    for (int64_t number = 1; status == ZT_OK && number <= name->count; number++) {
+        zt_source *source = zt_shard_open_beside(checkpoint->ctx, checkpoint->name, name, number);
+        status = source ? add_part(parts, source) : zt_ctx_status(checkpoint->ctx);
     }
-    return p ? finish(c, p, st) : st;
+    return parts ? finish_opening(checkpoint, parts, status) : status;
 }
 
 /* "x-00002-of-00003.safetensors": "x.safetensors.index.json". NULL: no memory. */
-static char *index_of(const zt_checkpoint *c, const zt_shard_name *n)
+static char *index_of(const zt_checkpoint *checkpoint, const zt_shard_name *name)
 {
-    zt_str s;
-    zt_str_init(&s, c->ctx);
-    if (zt_str_put(&s, c->name, n->stem) == ZT_OK &&
-        zt_str_puts(&s, c->name + n->suffix) == ZT_OK && zt_str_puts(&s, ".index.json") == ZT_OK)
-        return s.data;
-    zt_str_fini(&s);
+    zt_str path;
+    zt_str_init(&path, checkpoint->ctx);
+    if (zt_str_put(&path, checkpoint->name, name->stem) == ZT_OK &&
+        zt_str_puts(&path, checkpoint->name + name->suffix) == ZT_OK && zt_str_puts(&path, ".index.json") == ZT_OK)
+        return path.data;
+    zt_str_fini(&path);
     return NULL;
 }
 
-zt_status zt_parts_open(zt_checkpoint *c, const zt_shard_name *n)
+zt_status zt_parts_open(zt_checkpoint *checkpoint, const zt_shard_name *name)
 {
-    struct stat is;
-    const char *slash = strrchr(c->name, '/');
-    glance g = {.file = slash ? slash + 1 : c->name};
-    char *index = index_of(c, n);
+    struct stat info;
+    const char *slash = strrchr(checkpoint->name, '/');
+    index_summary summary = {.file = slash ? slash + 1 : checkpoint->name};
+    char *index = index_of(checkpoint, name);
     if (!index) return ZT_ENOMEM;
-    if (stat(index, &is) != 0) {
-        zt_free(c->ctx, index);
-        return open_numbered(c, n);
+    if (stat(index, &info) != 0) {
+        zt_free(checkpoint->ctx, index);
+        return open_numbered(checkpoint, name);
     }
-    zt_status st = zt_index_read(c->ctx, index, see, &g);
-    if (st == ZT_OK && !g.found)
-        st = zt_fail(c->ctx, ZT_EDATA, "%s: one of several parts of a model, and %s does not name it",
-                     c->name, index);
-    if (st != ZT_OK) {
-        zt_free(c->ctx, index);
-        return st;
+    zt_status status = zt_index_read(checkpoint->ctx, index, note_file, &summary);
+    if (status == ZT_OK && !summary.found)
+        status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: one of several parts of a model, and %s does not name it",
+                     checkpoint->name, index);
+    if (status != ZT_OK) {
+        zt_free(checkpoint->ctx, index);
+        return status;
     }
-    zt_free(c->ctx, c->name);
-    c->name = index; /* whose files are opened beside it */
-    return open_index(c, &g);
+    zt_free(checkpoint->ctx, checkpoint->name);
+    checkpoint->name = index; /* whose files are opened beside it */
+    return open_index(checkpoint, &summary);
 }
 
 /* ---- by an index beside it ------------------------------------------------------------------- */
 
-zt_status zt_parts_find_index(const zt_checkpoint *c, char **index)
+zt_status zt_parts_find_index(const zt_checkpoint *checkpoint, char **index)
 {
     static const char *const names[] = {"model.safetensors.index.json",
                                         "pytorch_model.bin.index.json"};
-    const char *slash = strrchr(c->name, '/');
-    const size_t folder = slash ? (size_t)(slash - c->name) + 1 : 0;
-    struct stat is;
+    const char *slash = strrchr(checkpoint->name, '/');
+    const size_t folder = slash ? (size_t)(slash - checkpoint->name) + 1 : 0;
+    struct stat info;
     zt_str path;
-    zt_status st = ZT_OK;
+    zt_status status = ZT_OK;
     *index = NULL;
-    for (size_t i = 0; st == ZT_OK && !*index && i < sizeof names / sizeof *names; i++) {
-        glance g = {.file = c->name + folder};
-        zt_str_init(&path, c->ctx);
-        st = zt_str_put(&path, c->name, folder);
-        if (st == ZT_OK) st = zt_str_puts(&path, names[i]);
-        if (st == ZT_OK && stat(path.data, &is) == 0 && S_ISREG(is.st_mode))
-            st = zt_index_read(c->ctx, path.data, see, &g);
-        if (st == ZT_EDATA) {
-            zt_ctx_clear(c->ctx);
-            st = ZT_OK;
-        } else if (st == ZT_OK && g.found && g.others) {
+    for (size_t i = 0; status == ZT_OK && !*index && i < sizeof names / sizeof *names; i++) {
+        index_summary summary = {.file = checkpoint->name + folder};
+        zt_str_init(&path, checkpoint->ctx);
+        status = zt_str_put(&path, checkpoint->name, folder);
+        if (status == ZT_OK) status = zt_str_puts(&path, names[i]);
+        if (status == ZT_OK && stat(path.data, &info) == 0 && S_ISREG(info.st_mode))
+            status = zt_index_read(checkpoint->ctx, path.data, note_file, &summary);
+        if (status == ZT_EDATA) {
+            zt_ctx_clear(checkpoint->ctx);
+            status = ZT_OK;
+        } else if (status == ZT_OK && summary.found && summary.others) {
             *index = path.data;
             continue;
         }
         zt_str_fini(&path);
     }
-    return st;
+    return status;
 }

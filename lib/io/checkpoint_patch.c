@@ -12,72 +12,72 @@ enum {
     MOST = 1 << 28 /* bytes of a header and its padding: two of them are held */
 };
 
-/* The header that the file would have, of exactly n bytes; NULL: it would not, or on failure. */
-static char *new_header(zt_checkpoint *c, const zt_meta *meta, const zt_entry *entries,
-                        int64_t count, size_t n)
+/* The header that the file would have, of exactly `size` bytes; NULL: it would not, or on failure. */
+static char *new_header(zt_checkpoint *checkpoint, const zt_meta *meta, const zt_entry *entries,
+                        int64_t count, size_t size)
 {
     size_t bytes = 0;
-    zt_arena *texts = zt_arena_new(c->ctx, 0);
-    zt_meta *m = zt_meta_new(c->ctx);
-    zt_entry *stored = zt_alloc_array(c->ctx, (size_t)count, sizeof *stored);
+    zt_arena *texts = zt_arena_new(checkpoint->ctx, 0);
+    zt_meta *all_meta = zt_meta_new(checkpoint->ctx);
+    zt_entry *stored = zt_alloc_array(checkpoint->ctx, (size_t)count, sizeof *stored);
     char *header = NULL;
-    zt_part part = {.ctx = c->ctx, .entry = stored, .n = count, .align = 1};
-    if (texts && m && stored && zt_meta_share(m, meta) == ZT_OK &&
-        zt_mask_entries(c->ctx, texts, c->container, entries, count, stored, m) == ZT_OK &&
-        zt_fit_meta(c->container, &m) == ZT_OK)
-        header = c->container->ops->header(&part, m, n, &bytes);
-    zt_free(c->ctx, stored);
-    zt_meta_free(m);
+    zt_part part = {.ctx = checkpoint->ctx, .entries = stored, .count = count, .align = 1};
+    if (texts && all_meta && stored && zt_meta_share(all_meta, meta) == ZT_OK &&
+        zt_mask_entries(checkpoint->ctx, texts, checkpoint->container, entries, count, stored, all_meta) == ZT_OK &&
+        zt_fit_meta(checkpoint->container, &all_meta) == ZT_OK)
+        header = checkpoint->container->ops->header(&part, all_meta, size, &bytes);
+    zt_free(checkpoint->ctx, stored);
+    zt_meta_free(all_meta);
     zt_arena_free(texts);
-    if (header && bytes == n) return header;
-    zt_free(c->ctx, header);
+    if (header && bytes == size) return header;
+    zt_free(checkpoint->ctx, header);
     return NULL;
 }
 
 /* The bytes that differ, first to last, into the file, if they are in one page of it. */
-static zt_status write_difference(zt_checkpoint *c, const char *path, const char *old,
-                                  const char *fresh, size_t n, bool *done)
+static zt_status write_difference(zt_checkpoint *checkpoint, const char *path, const char *old,
+                                  const char *fresh, size_t size, bool *done)
 {
-    size_t from = 0, to = n;
-    while (from < n && old[from] == fresh[from]) from++;
-    while (to > from && old[to - 1] == fresh[to - 1]) to--;
-    if (to == from) {
+    size_t begin = 0, end = size;
+    while (begin < size && old[begin] == fresh[begin]) begin++;
+    while (end > begin && old[end - 1] == fresh[end - 1]) end--;
+    if (end == begin) {
         *done = true;
         return ZT_OK;
     }
-    if (from / PAGE != (to - 1) / PAGE) return ZT_OK;
+    if (begin / PAGE != (end - 1) / PAGE) return ZT_OK;
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return ZT_OK; /* a new file may do */
-    ssize_t k = pwrite(fd, fresh + from, to - from, (off_t)from);
-    int error = k < 0 ? errno : k != (ssize_t)(to - from) ? EIO : fdatasync(fd) ? errno : 0;
+    ssize_t written = pwrite(fd, fresh + begin, end - begin, (off_t)begin);
+    int error = written < 0 ? errno : written != (ssize_t)(end - begin) ? EIO : fdatasync(fd) ? errno : 0;
     close(fd);
     *done = error == 0;
-    return error ? zt_fail(c->ctx, ZT_EIO, "%s: %s", path, strerror(error)) : ZT_OK;
+    return error ? zt_fail(checkpoint->ctx, ZT_EIO, "%s: %s", path, strerror(error)) : ZT_OK;
 }
 
-zt_status zt_checkpoint_patch(zt_checkpoint *c, const char *path, const zt_meta *meta,
-                              const zt_entry *entries, int64_t n, bool *done)
+zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta,
+                              const zt_entry *entries, int64_t count, bool *done)
 {
     const zt_source *source = NULL;
-    uint64_t at;
+    uint64_t position;
     *done = false;
-    if (!c->container->ops || !c->container->ops->header || c->streams || n == 0 ||
-        n != zt_checkpoint_count(c) || !zt_checkpoint_place(c, 0, &source, &at) || at > MOST)
+    if (!checkpoint->container->ops || !checkpoint->container->ops->header || checkpoint->streams || count == 0 ||
+        count != zt_checkpoint_count(checkpoint) || !zt_checkpoint_place(checkpoint, 0, &source, &position) || position > MOST)
         return ZT_OK;
-    for (int64_t i = 1; i < n; i++) {
+    for (int64_t i = 1; i < count; i++) {
         const zt_source *other;
         uint64_t offset;
-        if (!zt_checkpoint_place(c, i, &other, &offset) || other != source)
+        if (!zt_checkpoint_place(checkpoint, i, &other, &offset) || other != source)
             return ZT_OK; /* shards */
     }
-    char *old = zt_alloc(c->ctx, (size_t)at);
-    zt_status st = old ? zt_source_read(source, 0, old, (size_t)at) : ZT_ENOMEM;
-    char *fresh = st == ZT_OK ? new_header(c, meta, entries, n, (size_t)at) : NULL;
-    if (st == ZT_OK && !fresh)
-        st = zt_ctx_status(c->ctx);
-    else if (st == ZT_OK && memcmp(old, fresh, 8) == 0) /* version and byte order, or length */
-        st = write_difference(c, path, old, fresh, (size_t)at, done);
-    zt_free(c->ctx, old);
-    zt_free(c->ctx, fresh);
-    return st;
+    char *old = zt_alloc(checkpoint->ctx, (size_t)position);
+    zt_status status = old ? zt_source_read(source, 0, old, (size_t)position) : ZT_ENOMEM;
+    char *fresh = status == ZT_OK ? new_header(checkpoint, meta, entries, count, (size_t)position) : NULL;
+    if (status == ZT_OK && !fresh)
+        status = zt_ctx_status(checkpoint->ctx);
+    else if (status == ZT_OK && memcmp(old, fresh, 8) == 0) /* version and byte order, or length */
+        status = write_difference(checkpoint, path, old, fresh, (size_t)position, done);
+    zt_free(checkpoint->ctx, old);
+    zt_free(checkpoint->ctx, fresh);
+    return status;
 }

@@ -12,18 +12,18 @@ enum { MAX_SHARDS = 1000 };
 
 struct zt_writer {
     zt_ctx *ctx;
-    const zt_container *to;
-    bool force, anew, counts; /* counts: bytes are counted and not kept */
+    const zt_container *container;
+    bool force, in_place, counts; /* counts: bytes are counted and not kept */
     zt_arena *texts;
     zt_meta *meta;
-    zt_entry *entry; /* as they are stored */
-    int64_t n;
+    zt_entry *entries; /* as they are stored */
+    int64_t count;
     bool hidden; /* entry 0 is the metadata, ours to put */
-    zt_part *part;
-    int64_t n_parts, current;
-    int64_t i;     /* the entry of the current part whose data come next */
-    uint64_t left; /* bytes of it that have not come */
-    bool open;     /* entry i has been announced */
+    zt_part *parts;
+    int64_t part_count, current;
+    int64_t entry_index;     /* the entry of the current part whose data come next */
+    uint64_t remaining; /* bytes of it that have not come */
+    bool open;     /* entry `entry_index` has been announced */
     char *path;
     zt_status failed;
 };
@@ -31,48 +31,49 @@ struct zt_writer {
 /* ---- what goes into which file --------------------------------------------------------------- */
 
 /* "m.gguf" -> "m-00002-of-00003.gguf" */
-static char *shard_path(zt_writer *w, int64_t no)
+static char *shard_path(zt_writer *writer, int64_t number)
 {
-    size_t n = strlen(w->path), k = strlen(w->to->suffix);
-    zt_str s;
-    zt_str_init(&s, w->ctx);
-    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0) n -= k;
-    zt_status st = zt_str_put(&s, w->path, n);
-    if (st == ZT_OK)
-        st = zt_str_printf(&s, "-%05" PRId64 "-of-%05" PRId64 "%s", no + 1, w->n_parts,
-                           w->to->suffix);
-    if (st == ZT_OK) return s.data;
-    zt_str_fini(&s);
+    size_t length = strlen(writer->path), suffix_length = strlen(writer->container->suffix);
+    zt_str text;
+    zt_str_init(&text, writer->ctx);
+    if (length > suffix_length && strcmp(writer->path + length - suffix_length, writer->container->suffix) == 0)
+        length -= suffix_length;
+    zt_status status = zt_str_put(&text, writer->path, length);
+    if (status == ZT_OK)
+        status = zt_str_printf(&text, "-%05" PRId64 "-of-%05" PRId64 "%s", number + 1, writer->part_count,
+                           writer->container->suffix);
+    if (status == ZT_OK) return text.data;
+    zt_str_fini(&text);
     return NULL;
 }
 
-/* The first entry behind those that begin a file at `from`: as many as fit, one at least. */
-static int64_t cut(const zt_writer *w, int64_t from, uint64_t most)
+/* The first entry behind those that begin a file at `first`: as many as fit, one at least. */
+static int64_t find_part_end(const zt_writer *writer, int64_t first, uint64_t limit)
 {
     uint64_t bytes = 0;
-    int64_t i = from;
-    for (; i < w->n; i++) {
-        if (i > from && (w->entry[i].bytes > most || bytes > most - w->entry[i].bytes)) break;
-        bytes += w->entry[i].bytes;
+    int64_t i = first;
+    for (; i < writer->count; i++) {
+        if (i > first && (writer->entries[i].bytes > limit || bytes > limit - writer->entries[i].bytes)) break;
+        bytes += writer->entries[i].bytes;
     }
     return i;
 }
 
-static zt_status plan(zt_writer *w, uint64_t most)
+static zt_status plan_parts(zt_writer *writer, uint64_t limit)
 {
-    most = most ? most : UINT64_MAX;
-    for (int64_t i = 0; i < w->n; w->n_parts++) i = cut(w, i, most);
-    w->n_parts = w->n_parts ? w->n_parts : 1;
-    if (w->n_parts > MAX_SHARDS)
-        return zt_fail(w->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", w->path,
-                       (long long)w->n_parts, MAX_SHARDS);
-    w->part = zt_calloc(w->ctx, (size_t)w->n_parts, sizeof *w->part);
-    if (!w->part) return ZT_ENOMEM;
-    for (int64_t k = 0, i = 0, end; k < w->n_parts; k++, i = end) {
-        end = cut(w, i, most);
-        w->part[k] = (zt_part){.ctx = w->ctx, .entry = w->entry + i, .n = end - i, .align = 1};
-        w->part[k].path = w->n_parts > 1 ? shard_path(w, k) : zt_strdup(w->ctx, w->path);
-        if (!w->part[k].path) return ZT_ENOMEM;
+    limit = limit ? limit : UINT64_MAX;
+    for (int64_t i = 0; i < writer->count; writer->part_count++) i = find_part_end(writer, i, limit);
+    writer->part_count = writer->part_count ? writer->part_count : 1;
+    if (writer->part_count > MAX_SHARDS)
+        return zt_fail(writer->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", writer->path,
+                       (long long)writer->part_count, MAX_SHARDS);
+    writer->parts = zt_calloc(writer->ctx, (size_t)writer->part_count, sizeof *writer->parts);
+    if (!writer->parts) return ZT_ENOMEM;
+    for (int64_t index = 0, i = 0, end; index < writer->part_count; index++, i = end) {
+        end = find_part_end(writer, i, limit);
+        writer->parts[index] = (zt_part){.ctx = writer->ctx, .entries = writer->entries + i, .count = end - i, .align = 1};
+        writer->parts[index].path = writer->part_count > 1 ? shard_path(writer, index) : zt_strdup(writer->ctx, writer->path);
+        if (!writer->parts[index].path) return ZT_ENOMEM;
     }
     return ZT_OK;
 }
@@ -80,306 +81,314 @@ static zt_status plan(zt_writer *w, uint64_t most)
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Metadata as an entry of its own, before the others. */
-static zt_status hide_meta(zt_writer *w, zt_str *text)
+static zt_status hide_meta(zt_writer *writer, zt_str *text)
 {
-    zt_status st = zt_meta_to_text(w->meta, text);
-    if (st != ZT_OK) return st;
-    memmove(w->entry + 1, w->entry, (size_t)w->n * sizeof *w->entry);
-    w->entry[0] =
+    zt_status status = zt_meta_to_text(writer->meta, text);
+    if (status != ZT_OK) return status;
+    memmove(writer->entries + 1, writer->entries, (size_t)writer->count * sizeof *writer->entries);
+    writer->entries[0] =
         (zt_entry){.name = ZT_KEY_GGUF,
-                   .dtype = zt_dtype_get(w->to->bytes)->name,
-                   .type = {.dtype = w->to->bytes, .rank = 1, .dim = {(int64_t)text->len}},
+                   .dtype = zt_dtype_get(writer->container->mask_dtype)->name,
+                   .type = {.dtype = writer->container->mask_dtype, .rank = 1, .dim = {(int64_t)text->len}},
                    .bytes = text->len};
-    w->n++;
-    w->hidden = true;
+    writer->count++;
+    writer->hidden = true;
     return ZT_OK;
 }
 
 /* Of one file, meta is looked at while it is opened, and no longer. */
-static zt_status take_meta(zt_writer *w, const zt_meta *meta, bool shards)
+static zt_status take_meta(zt_writer *writer, const zt_meta *meta, bool shards)
 {
-    w->meta = zt_meta_new(w->ctx);
-    if (!w->meta || !meta) return w->meta ? ZT_OK : ZT_ENOMEM;
-    return shards ? zt_meta_join(w->meta, meta) : zt_meta_share(w->meta, meta);
+    writer->meta = zt_meta_new(writer->ctx);
+    if (!writer->meta || !meta) return writer->meta ? ZT_OK : ZT_ENOMEM;
+    return shards ? zt_meta_join(writer->meta, meta) : zt_meta_share(writer->meta, meta);
 }
 
-static zt_status prepare(zt_writer *w, const zt_meta *meta, bool shards, const zt_entry *entries,
-                         int64_t n, zt_str *text)
+static zt_status prepare_entries(zt_writer *writer, const zt_meta *meta, bool shards, const zt_entry *entries,
+                         int64_t count, zt_str *text)
 {
-    w->texts = zt_arena_new(w->ctx, 0);
-    w->entry = zt_alloc_array(w->ctx, (size_t)n + 1, sizeof *w->entry);
-    w->n = n;
-    zt_status st = w->texts && w->entry ? take_meta(w, meta, shards) : ZT_ENOMEM;
-    if (st == ZT_OK) st = zt_mask_entries(w->ctx, w->texts, w->to, entries, n, w->entry, w->meta);
-    if (st == ZT_OK) st = zt_fit_meta(w->to, &w->meta);
-    bool hides = !w->to->can_meta && zt_meta_count(w->meta) > 0;
-    return st == ZT_OK && hides ? hide_meta(w, text) : st;
+    writer->texts = zt_arena_new(writer->ctx, 0);
+    writer->entries = zt_alloc_array(writer->ctx, (size_t)count + 1, sizeof *writer->entries);
+    writer->count = count;
+    zt_status status = writer->texts && writer->entries ? take_meta(writer, meta, shards) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = zt_mask_entries(writer->ctx, writer->texts, writer->container, entries, count, writer->entries, writer->meta);
+    if (status == ZT_OK) status = zt_fit_meta(writer->container, &writer->meta);
+    bool hides = !writer->container->can_meta && zt_meta_count(writer->meta) > 0;
+    return status == ZT_OK && hides ? hide_meta(writer, text) : status;
 }
 
 /* Out at once: who reads a pipe may begin. */
-static zt_status put_header(zt_writer *w, zt_part *p, const zt_meta *m)
+static zt_status put_header(zt_writer *writer, zt_part *part, const zt_meta *meta)
 {
-    size_t n;
-    if (!w->to->ops->header) return w->to->ops->begin(p, m);
-    char *header = w->to->ops->header(p, m, 0, &n);
-    zt_status st = header ? zt_sink_write(p->sink, header, n) : zt_ctx_status(w->ctx);
-    if (st == ZT_OK) st = zt_sink_write(p->sink, NULL, 0);
-    zt_free(w->ctx, header);
-    return st;
+    size_t size;
+    if (!writer->container->ops->header) return writer->container->ops->begin(part, meta);
+    char *header = writer->container->ops->header(part, meta, 0, &size);
+    zt_status status = header ? zt_sink_write(part->sink, header, size) : zt_ctx_status(writer->ctx);
+    if (status == ZT_OK) status = zt_sink_write(part->sink, NULL, 0);
+    zt_free(writer->ctx, header);
+    return status;
 }
 
 /* Metadata of a shard: all in the first one, where the container tells shards apart. */
-static zt_status begin_part(zt_writer *w, int64_t k)
+static zt_status begin_part(zt_writer *writer, int64_t index)
 {
-    zt_meta *m = w->meta, *own = NULL;
-    zt_status st = ZT_OK;
-    if (w->n_parts > 1) {
-        m = own = zt_meta_new(w->ctx);
-        st = own ? ZT_OK : ZT_ENOMEM;
-        if (st == ZT_OK && (k == 0 || !w->to->shard_meta)) st = zt_meta_share(own, w->meta);
-        if (st == ZT_OK && w->to->shard_meta) st = w->to->shard_meta(own, k, w->n_parts, w->n);
+    zt_meta *shared = writer->meta, *shard_meta = NULL;
+    zt_status status = ZT_OK;
+    if (writer->part_count > 1) {
+        shared = shard_meta = zt_meta_new(writer->ctx);
+        status = shard_meta ? ZT_OK : ZT_ENOMEM;
+        if (status == ZT_OK && (index == 0 || !writer->container->shard_meta)) status = zt_meta_share(shard_meta, writer->meta);
+        if (status == ZT_OK && writer->container->shard_meta)
+            status = writer->container->shard_meta(shard_meta, index, writer->part_count, writer->count);
     }
-    zt_part *p = &w->part[k];
-    if (st == ZT_OK) {
-        p->sink = w->counts ? zt_sink_count(w->ctx)
-                  : w->anew ? zt_sink_open_anew(w->ctx, p->path)
-                            : zt_sink_open(w->ctx, p->path, w->force);
-        st = p->sink ? put_header(w, p, m) : zt_ctx_status(w->ctx);
+    zt_part *part = &writer->parts[index];
+    if (status == ZT_OK) {
+        part->sink = writer->counts ? zt_sink_count(writer->ctx)
+                  : writer->in_place ? zt_sink_open_anew(writer->ctx, part->path)
+                            : zt_sink_open(writer->ctx, part->path, writer->force);
+        status = part->sink ? put_header(writer, part, shared) : zt_ctx_status(writer->ctx);
     }
-    zt_meta_free(own);
-    return st;
+    zt_meta_free(shard_meta);
+    return status;
 }
 
-static zt_status advance(zt_writer *w);
+static zt_status advance_entry(zt_writer *writer);
 
-static zt_status start(zt_writer *w, const zt_checkpoint_opts *o, const zt_meta *meta,
-                       const zt_entry *entries, int64_t n)
+static zt_status start_writing(zt_writer *writer, const zt_checkpoint_opts *options, const zt_meta *meta,
+                       const zt_entry *entries, int64_t count)
 {
     zt_str text;
-    zt_str_init(&text, w->ctx);
-    zt_status st = prepare(w, meta, o->shard > 0, entries, n, &text);
-    if (st == ZT_OK) st = plan(w, o->shard);
-    if (st == ZT_OK) st = begin_part(w, 0);
-    if (st == ZT_OK) st = advance(w);
-    if (st == ZT_OK && w->hidden) st = zt_writer_put(w, text.data, text.len);
+    zt_str_init(&text, writer->ctx);
+    zt_status status = prepare_entries(writer, meta, options->shard > 0, entries, count, &text);
+    if (status == ZT_OK) status = plan_parts(writer, options->shard);
+    if (status == ZT_OK) status = begin_part(writer, 0);
+    if (status == ZT_OK) status = advance_entry(writer);
+    if (status == ZT_OK && writer->hidden) status = zt_writer_put(writer, text.data, text.len);
     zt_str_fini(&text);
-    return st;
+    return status;
 }
 
-static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
-                              const zt_meta *meta, const zt_entry *entries, int64_t n, bool counts)
+static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
+                              const zt_meta *meta, const zt_entry *entries, int64_t count, bool counts)
 {
-    zt_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w) return NULL;
-    *w = (zt_writer){.ctx = ctx, .to = o->to, .force = o->force, .anew = o->anew, .counts = counts,
-                      .i = -1};
-    if (!w->to) w->to = zt_container_for(path);
-    if (!w->to) w->to = &zt_container_gguf;
-    w->path = zt_strdup(ctx, path);
-    zt_status st = w->path ? ZT_OK : ZT_ENOMEM;
-    if (st == ZT_OK && !w->to->ops)
-        st = zt_fail(ctx, ZT_ENOTSUP, "%s: %s is not written", path, w->to->name);
-    if (st == ZT_OK && o->shard && !w->to->shards)
-        st = zt_fail(ctx, ZT_EUSAGE, "%s: %s has no shards", path, w->to->name);
-    if (st == ZT_OK && o->shard && strcmp(path, "-") == 0)
-        st = zt_fail(ctx, ZT_EUSAGE, "shards are files: they do not go to stdout");
-    if (st == ZT_OK && start(w, o, meta, entries, n) == ZT_OK) return w;
-    zt_writer_close(w);
+    zt_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
+    if (!writer) return NULL;
+    *writer = (zt_writer){.ctx = ctx,
+                          .container = options->to,
+                          .force = options->force,
+                          .in_place = options->anew,
+                          .counts = counts,
+                          .entry_index = -1};
+    if (!writer->container) writer->container = zt_container_for(path);
+    if (!writer->container) writer->container = &zt_container_gguf;
+    writer->path = zt_strdup(ctx, path);
+    zt_status status = writer->path ? ZT_OK : ZT_ENOMEM;
+    if (status == ZT_OK && !writer->container->ops)
+        status = zt_fail(ctx, ZT_ENOTSUP, "%s: %s is not written", path, writer->container->name);
+    if (status == ZT_OK && options->shard && !writer->container->shards)
+        status = zt_fail(ctx, ZT_EUSAGE, "%s: %s has no shards", path, writer->container->name);
+    if (status == ZT_OK && options->shard && strcmp(path, "-") == 0)
+        status = zt_fail(ctx, ZT_EUSAGE, "shards are files: they do not go to stdout");
+    if (status == ZT_OK && start_writing(writer, options, meta, entries, count) == ZT_OK) return writer;
+    zt_writer_close(writer);
     return NULL;
 }
 
-zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
-                          const zt_meta *meta, const zt_entry *entries, int64_t n)
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
+                          const zt_meta *meta, const zt_entry *entries, int64_t count)
 {
-    return writer_open(ctx, path, o, meta, entries, n, false);
+    return writer_open(ctx, path, options, meta, entries, count, false);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* To the next entry that has bytes, announcing all on the way; in the last part past the last. */
-static zt_status advance(zt_writer *w)
+static zt_status advance_entry(zt_writer *writer)
 {
-    zt_status st = ZT_OK;
-    while (st == ZT_OK && w->left == 0) {
-        zt_part *p = &w->part[w->current];
-        if (w->i + 1 < p->n) {
-            w->i++;
-            w->left = p->entry[w->i].bytes;
-            st = w->to->ops->tensor ? w->to->ops->tensor(p, w->i) : ZT_OK;
-        } else if (w->current + 1 < w->n_parts) {
-            st = w->to->ops->end ? w->to->ops->end(p) : ZT_OK;
-            w->i = -1;
-            w->current++;
-            st = st == ZT_OK ? begin_part(w, w->current) : st;
+    zt_status status = ZT_OK;
+    while (status == ZT_OK && writer->remaining == 0) {
+        zt_part *part = &writer->parts[writer->current];
+        if (writer->entry_index + 1 < part->count) {
+            writer->entry_index++;
+            writer->remaining = part->entries[writer->entry_index].bytes;
+            status = writer->container->ops->tensor ? writer->container->ops->tensor(part, writer->entry_index) : ZT_OK;
+        } else if (writer->current + 1 < writer->part_count) {
+            status = writer->container->ops->end ? writer->container->ops->end(part) : ZT_OK;
+            writer->entry_index = -1;
+            writer->current++;
+            status = status == ZT_OK ? begin_part(writer, writer->current) : status;
         } else {
-            w->i = p->n;
+            writer->entry_index = part->count;
             break;
         }
     }
-    return w->failed = st;
+    return writer->failed = status;
 }
 
-static zt_status too_many(zt_writer *w)
+static zt_status fail_surplus(zt_writer *writer)
 {
-    return w->failed = zt_fail(w->ctx, ZT_EBUG, "%s: more data than its tensors have", w->path);
+    return writer->failed = zt_fail(writer->ctx, ZT_EBUG, "%s: more data than its tensors have", writer->path);
 }
 
-zt_status zt_writer_put(zt_writer *w, const void *bytes, size_t n)
+zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size)
 {
-    const char *p = bytes;
-    while (n && !w->failed) {
-        zt_part *part = &w->part[w->current];
-        size_t k = n < w->left ? n : (size_t)w->left;
-        if (k == 0) return too_many(w);
-        w->failed = w->to->ops->put ? w->to->ops->put(part, p, k) : zt_sink_write(part->sink, p, k);
-        w->left -= k;
-        p += k;
-        n -= k;
-        if (!w->failed) advance(w);
+    const char *cursor = bytes;
+    while (size && !writer->failed) {
+        zt_part *part = &writer->parts[writer->current];
+        size_t step = size < writer->remaining ? size : (size_t)writer->remaining;
+        if (step == 0) return fail_surplus(writer);
+        writer->failed = writer->container->ops->put ? writer->container->ops->put(part, cursor, step)
+                                                     : zt_sink_write(part->sink, cursor, step);
+        writer->remaining -= step;
+        cursor += step;
+        size -= step;
+        if (!writer->failed) advance_entry(writer);
     }
-    return w->failed;
+    return writer->failed;
 }
 
 /* Where the container changes what it is given, the bytes pass through memory. */
-static zt_status copy_some(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n)
+static zt_status copy_some(zt_writer *writer, const zt_source *source, uint64_t offset, uint64_t size)
 {
     enum { STEP = 1 << 18 };
-    zt_part *part = &w->part[w->current];
-    if (!w->to->ops->put) return zt_sink_copy(part->sink, s, offset, n);
-    char *buf = zt_alloc(w->ctx, STEP);
-    zt_status st = buf ? ZT_OK : ZT_ENOMEM;
-    for (size_t k; st == ZT_OK && n; offset += k, n -= k) {
-        k = n < STEP ? (size_t)n : STEP;
-        st = zt_source_read(s, offset, buf, k);
-        if (st == ZT_OK) st = w->to->ops->put(part, buf, k);
+    zt_part *part = &writer->parts[writer->current];
+    if (!writer->container->ops->put) return zt_sink_copy(part->sink, source, offset, size);
+    char *buffer = zt_alloc(writer->ctx, STEP);
+    zt_status status = buffer ? ZT_OK : ZT_ENOMEM;
+    for (size_t step; status == ZT_OK && size; offset += step, size -= step) {
+        step = size < STEP ? (size_t)size : STEP;
+        status = zt_source_read(source, offset, buffer, step);
+        if (status == ZT_OK) status = writer->container->ops->put(part, buffer, step);
     }
-    zt_free(w->ctx, buf);
-    return st;
+    zt_free(writer->ctx, buffer);
+    return status;
 }
 
-bool zt_writer_seamless(const zt_writer *w) { return !w->to->ops->put && !w->to->ops->tensor; }
+bool zt_writer_seamless(const zt_writer *writer) { return !writer->container->ops->put && !writer->container->ops->tensor; }
 
-/* Of the next n bytes, those that go out at once: the entry's; or the file's. */
-static uint64_t at_once(const zt_writer *w, uint64_t n)
+/* Of the next `size` bytes, those that go out at once: the entry's; or the file's. */
+static uint64_t count_at_once(const zt_writer *writer, uint64_t size)
 {
-    const zt_part *p = &w->part[w->current];
-    uint64_t k = n < w->left ? n : w->left;
-    for (int64_t i = w->i + 1; k < n && i < p->n && zt_writer_seamless(w); i++)
-        k += n - k < p->entry[i].bytes ? n - k : p->entry[i].bytes;
-    return k;
+    const zt_part *part = &writer->parts[writer->current];
+    uint64_t total = size < writer->remaining ? size : writer->remaining;
+    for (int64_t i = writer->entry_index + 1; total < size && i < part->count && zt_writer_seamless(writer); i++)
+        total += size - total < part->entries[i].bytes ? size - total : part->entries[i].bytes;
+    return total;
 }
 
-/* k bytes of the file have been put. */
-static void pass(zt_writer *w, uint64_t k)
+/* `size` bytes of the file have been put. */
+static void pass_entries(zt_writer *writer, uint64_t size)
 {
-    while (k && !w->failed) {
-        uint64_t step = k < w->left ? k : w->left;
-        w->left -= step;
-        k -= step;
-        advance(w);
+    while (size && !writer->failed) {
+        uint64_t step = size < writer->remaining ? size : writer->remaining;
+        writer->remaining -= step;
+        size -= step;
+        advance_entry(writer);
     }
 }
 
-zt_status zt_writer_copy(zt_writer *w, const zt_source *s, uint64_t offset, uint64_t n)
+zt_status zt_writer_copy(zt_writer *writer, const zt_source *source, uint64_t offset, uint64_t size)
 {
-    while (n && !w->failed) {
-        uint64_t k = at_once(w, n);
-        if (k == 0) return too_many(w);
-        w->failed = copy_some(w, s, offset, k);
-        offset += k;
-        n -= k;
-        pass(w, k);
+    while (size && !writer->failed) {
+        uint64_t step = count_at_once(writer, size);
+        if (step == 0) return fail_surplus(writer);
+        writer->failed = copy_some(writer, source, offset, step);
+        offset += step;
+        size -= step;
+        pass_entries(writer, step);
     }
-    return w->failed;
+    return writer->failed;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static char *with_suffix(zt_writer *w, const char *suffix)
+static char *with_suffix(zt_writer *writer, const char *suffix)
 {
-    size_t n = strlen(w->path), k = strlen(w->to->suffix);
-    zt_str s;
-    zt_str_init(&s, w->ctx);
-    if (n > k && strcmp(w->path + n - k, w->to->suffix) == 0) n -= k;
-    if (zt_str_put(&s, w->path, n) == ZT_OK && zt_str_puts(&s, suffix) == ZT_OK) return s.data;
-    zt_str_fini(&s);
+    size_t length = strlen(writer->path), suffix_length = strlen(writer->container->suffix);
+    zt_str text;
+    zt_str_init(&text, writer->ctx);
+    if (length > suffix_length && strcmp(writer->path + length - suffix_length, writer->container->suffix) == 0)
+        length -= suffix_length;
+    if (zt_str_put(&text, writer->path, length) == ZT_OK && zt_str_puts(&text, suffix) == ZT_OK) return text.data;
+    zt_str_fini(&text);
     return NULL;
 }
 
-static zt_status write_index(zt_writer *w)
+static zt_status write_index(zt_writer *writer)
 {
-    size_t n;
-    char *path = with_suffix(w, w->to->index_suffix);
-    char *text = path ? w->to->index(w->ctx, w->part, w->n_parts, &n) : NULL;
-    zt_sink *s = text ? zt_sink_open(w->ctx, path, w->force) : NULL;
-    zt_status st = s ? zt_sink_write(s, text, n) : zt_ctx_status(w->ctx);
-    if (st == ZT_OK) st = zt_sink_commit(s);
-    zt_sink_close(s);
-    zt_free(w->ctx, text);
-    zt_free(w->ctx, path);
-    return st;
+    size_t size;
+    char *path = with_suffix(writer, writer->container->index_suffix);
+    char *text = path ? writer->container->index(writer->ctx, writer->parts, writer->part_count, &size) : NULL;
+    zt_sink *sink = text ? zt_sink_open(writer->ctx, path, writer->force) : NULL;
+    zt_status status = sink ? zt_sink_write(sink, text, size) : zt_ctx_status(writer->ctx);
+    if (status == ZT_OK) status = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    zt_free(writer->ctx, text);
+    zt_free(writer->ctx, path);
+    return status;
 }
 
 /* Files get their names one after the other; when one fails, those that have theirs go again,
  * unless they took the place of another. */
-static zt_status name_all(zt_writer *w)
+static zt_status name_files(zt_writer *writer)
 {
-    zt_status st = ZT_OK;
-    int64_t k = 0;
-    for (; st == ZT_OK && k < w->n_parts; k++) st = zt_sink_commit(w->part[k].sink);
-    if (st == ZT_OK && w->to->index && w->n_parts > 1) st = write_index(w);
-    for (int64_t i = 0; st != ZT_OK && !w->force && i < k - 1; i++) unlink(w->part[i].path);
-    return st;
+    zt_status status = ZT_OK;
+    int64_t named = 0;
+    for (; status == ZT_OK && named < writer->part_count; named++) status = zt_sink_commit(writer->parts[named].sink);
+    if (status == ZT_OK && writer->container->index && writer->part_count > 1) status = write_index(writer);
+    for (int64_t i = 0; status != ZT_OK && !writer->force && i < named - 1; i++) unlink(writer->parts[i].path);
+    return status;
 }
 
-zt_status zt_writer_commit(zt_writer *w)
+zt_status zt_writer_commit(zt_writer *writer)
 {
-    if (w->failed) return w->failed;
-    zt_part *p = &w->part[w->current];
-    if (w->left || w->current + 1 != w->n_parts || w->i != p->n)
-        return w->failed = zt_fail(w->ctx, ZT_EBUG, "%s: less data than its tensors have", w->path);
-    zt_status st = w->to->ops->end ? w->to->ops->end(p) : ZT_OK;
-    return w->failed = st == ZT_OK ? name_all(w) : st;
+    if (writer->failed) return writer->failed;
+    zt_part *part = &writer->parts[writer->current];
+    if (writer->remaining || writer->current + 1 != writer->part_count || writer->entry_index != part->count)
+        return writer->failed = zt_fail(writer->ctx, ZT_EBUG, "%s: less data than its tensors have", writer->path);
+    zt_status status = writer->container->ops->end ? writer->container->ops->end(part) : ZT_OK;
+    return writer->failed = status == ZT_OK ? name_files(writer) : status;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* All data, of zeros. */
-static zt_status put_zeros(zt_writer *w)
+static zt_status put_zeros(zt_writer *writer)
 {
     enum { STEP = 1 << 18 };
-    char *zeros = zt_calloc(w->ctx, STEP, 1);
-    zt_status st = zeros ? ZT_OK : ZT_ENOMEM;
-    while (st == ZT_OK && w->left > 0)
-        st = zt_writer_put(w, zeros, w->left < STEP ? (size_t)w->left : STEP);
-    zt_free(w->ctx, zeros);
-    zt_part *p = &w->part[w->current];
-    return st == ZT_OK && w->to->ops->end ? w->to->ops->end(p) : st;
+    char *zeros = zt_calloc(writer->ctx, STEP, 1);
+    zt_status status = zeros ? ZT_OK : ZT_ENOMEM;
+    while (status == ZT_OK && writer->remaining > 0)
+        status = zt_writer_put(writer, zeros, writer->remaining < STEP ? (size_t)writer->remaining : STEP);
+    zt_free(writer->ctx, zeros);
+    zt_part *part = &writer->parts[writer->current];
+    return status == ZT_OK && writer->container->ops->end ? writer->container->ops->end(part) : status;
 }
 
-uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *o,
-                         const zt_meta *meta, const zt_entry *entries, int64_t n)
+uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
+                         const zt_meta *meta, const zt_entry *entries, int64_t count)
 {
     uint64_t sum = 0;
-    zt_writer *w = writer_open(ctx, path, o, meta, entries, n, true);
-    if (w && put_zeros(w) == ZT_OK)
-        for (int64_t k = 0; k < w->n_parts; k++) sum += zt_sink_counted(w->part[k].sink);
-    zt_writer_close(w);
+    zt_writer *writer = writer_open(ctx, path, options, meta, entries, count, true);
+    if (writer && put_zeros(writer) == ZT_OK)
+        for (int64_t index = 0; index < writer->part_count; index++) sum += zt_sink_counted(writer->parts[index].sink);
+    zt_writer_close(writer);
     return sum;
 }
 
-void zt_writer_close(zt_writer *w)
+void zt_writer_close(zt_writer *writer)
 {
-    if (!w) return;
-    for (int64_t k = 0; w->part && k < w->n_parts; k++) {
-        if (w->to->ops->close) w->to->ops->close(&w->part[k]);
-        zt_sink_close(w->part[k].sink);
-        zt_free(w->ctx, w->part[k].path);
+    if (!writer) return;
+    for (int64_t k = 0; writer->parts && k < writer->part_count; k++) {
+        if (writer->container->ops->close) writer->container->ops->close(&writer->parts[k]);
+        zt_sink_close(writer->parts[k].sink);
+        zt_free(writer->ctx, writer->parts[k].path);
     }
-    zt_free(w->ctx, w->part);
-    zt_free(w->ctx, w->entry);
-    zt_meta_free(w->meta);
-    zt_arena_free(w->texts);
-    zt_free(w->ctx, w->path);
-    zt_free(w->ctx, w);
+    zt_free(writer->ctx, writer->parts);
+    zt_free(writer->ctx, writer->entries);
+    zt_meta_free(writer->meta);
+    zt_arena_free(writer->texts);
+    zt_free(writer->ctx, writer->path);
+    zt_free(writer->ctx, writer);
 }

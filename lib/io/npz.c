@@ -42,7 +42,7 @@ static zt_status add_member(zt_npz *z, int64_t i)
     if (n < k || strcmp(e->name + n - k, end) != 0)
         return ZT_OK;
     npz_array *a = &z->array[z->n];
-    zt_zip_member m = {.zip = z->zip, .i = i};
+    zt_zip_member m = {.zip = z->zip, .index = i};
     zt_str s;
     zt_str_init(&s, z->ctx);
     zt_status st =
@@ -143,7 +143,7 @@ int64_t zt_npz_find(const zt_npz *z, const char *name)
 zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n)
 {
     const npz_array *a = &z->array[i];
-    zt_zip_member m = {.zip = z->zip, .i = a->member};
+    zt_zip_member m = {.zip = z->zip, .index = a->member};
     zt_status st = zt_array_range(z->ctx, z->file, &a->a.e, offset, n);
     if (st != ZT_OK)
         return st;

@@ -167,14 +167,14 @@ zt_status zt_pt_parse_zip(zt_pt *t)
     if (st != ZT_OK)
         return st;
     zt_zip_member m = {.zip = t->zip};
-    st = find(t, root, n, "data.pkl", &m.i);
+    st = find(t, root, n, "data.pkl", &m.index);
     if (st != ZT_OK)
         return st;
-    if (m.i < 0)
+    if (m.index < 0)
         return zt_fail(t->ctx, ZT_EDATA, "%s: a zip without its data.pkl", t->file);
-    if (zt_zip_get(t->zip, m.i)->size > zt_source_size(t->in) * DENSE + (1 << 20))
+    if (zt_zip_get(t->zip, m.index)->size > zt_source_size(t->in) * DENSE + (1 << 20))
         return zt_fail(t->ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", t->file);
-    pickle *p = begin_pickle(t, zt_zip_fetch, &m, zt_zip_get(t->zip, m.i)->size);
+    pickle *p = begin_pickle(t, zt_zip_fetch, &m, zt_zip_get(t->zip, m.index)->size);
     if (!p)
         return ZT_ENOMEM;
     st = read_pickle(t, p, &v);

@@ -7,330 +7,331 @@
 
 enum { MAX_COMMENT = 65535 };
 
-static uint64_t le(const uint8_t *p, int bytes)
+static uint64_t read_le(const uint8_t *from, int width)
 {
-    uint64_t v = 0;
-    for (int i = bytes; i-- > 0;)
-        v = v << 8 | p[i];
-    return v;
+    uint64_t value = 0;
+    for (int i = width; i-- > 0;)
+        value = value << 8 | from[i];
+    return value;
 }
 
-static zt_status bad(const zt_zip *z, const char *name, const char *what)
+static zt_status fail_member(const zt_zip *zip, const char *name, const char *what)
 {
     char text[160];
-    return zt_fail(z->ctx, ZT_EDATA, "%s: member '%s': %s", z->file,
+    return zt_fail(zip->ctx, ZT_EDATA, "%s: member '%s': %s", zip->file,
                    zt_escape(text, sizeof text, name, strlen(name)), what);
 }
 
 /* ---- the end record -------------------------------------------------------------------------- */
 
-typedef struct directory {
+typedef struct directory_place {
     uint64_t begin, bytes, count;
-} directory;
+} directory_place;
 
-/* Of a tail of the file, the end record's offset, or n: its comment must fill the rest. */
-static size_t find_end(const uint8_t *tail, size_t n)
+/* Of a tail of the file, the end record's offset, or `size`: its comment must fill the rest. */
+static size_t find_end(const uint8_t *tail, size_t size)
 {
-    for (size_t at = n >= ZIP_END_BYTES ? n - ZIP_END_BYTES + 1 : 0; at-- > 0;) {
-        if (le(tail + at, 4) == ZIP_END && at + ZIP_END_BYTES + le(tail + at + 20, 2) == n)
-            return at;
+    for (size_t position = size >= ZIP_END_BYTES ? size - ZIP_END_BYTES + 1 : 0; position-- > 0;) {
+        if (read_le(tail + position, 4) == ZIP_END && position + ZIP_END_BYTES + read_le(tail + position + 20, 2) == size)
+            return position;
     }
-    return n;
+    return size;
 }
 
 /* Numbers that the end record has no room for, from the record that the locator names. */
-static zt_status read_end64(const zt_zip *z, uint64_t locator, const uint8_t *loc, directory *d)
+static zt_status read_end64(const zt_zip *zip, uint64_t locator, const uint8_t *record, directory_place *directory)
 {
     uint8_t end[ZIP_END64_BYTES];
-    uint64_t at = le(loc + 8, 8);
-    if (at > locator || locator - at < sizeof end)
-        return zt_fail(z->ctx, ZT_EDATA, "%s: its zip64 end record is not where it should be",
-                       z->file);
-    zt_status st = zt_source_read(z->in, at, end, sizeof end);
-    if (st != ZT_OK)
-        return st;
-    if (le(end, 4) != ZIP_END64 || le(end + 4, 8) != locator - at - 12 || le(end + 16, 4) ||
-        le(end + 20, 4) || le(end + 24, 8) != le(end + 32, 8))
-        return zt_fail(z->ctx, ZT_EDATA, "%s: its zip64 end record is broken", z->file);
-    *d = (directory){.count = le(end + 32, 8), .bytes = le(end + 40, 8), .begin = le(end + 48, 8)};
-    return d->begin <= at && at - d->begin == d->bytes
+    uint64_t position = read_le(record + 8, 8);
+    if (position > locator || locator - position < sizeof end)
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is not where it should be",
+                       zip->file);
+    zt_status status = zt_source_read(zip->source, position, end, sizeof end);
+    if (status != ZT_OK)
+        return status;
+    if (read_le(end, 4) != ZIP_END64 || read_le(end + 4, 8) != locator - position - 12 || read_le(end + 16, 4) ||
+        read_le(end + 20, 4) || read_le(end + 24, 8) != read_le(end + 32, 8))
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is broken", zip->file);
+    *directory = (directory_place){.count = read_le(end + 32, 8), .bytes = read_le(end + 40, 8), .begin = read_le(end + 48, 8)};
+    return directory->begin <= position && position - directory->begin == directory->bytes
                ? ZT_OK
-               : zt_fail(z->ctx, ZT_EDATA, "%s: its directory does not end where its end begins",
-                         z->file);
+               : zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins",
+                         zip->file);
 }
 
-static zt_status read_end(const zt_zip *z, directory *d)
+static zt_status read_end(const zt_zip *zip, directory_place *directory)
 {
-    uint64_t size = zt_source_size(z->in);
-    size_t n = size < MAX_COMMENT + ZIP_END_BYTES ? (size_t)size : MAX_COMMENT + ZIP_END_BYTES;
-    uint8_t *tail = zt_alloc(z->ctx, n), loc[ZIP_LOCATOR64_BYTES] = {0};
-    zt_status st = tail ? zt_source_read(z->in, size - n, tail, n) : ZT_ENOMEM;
-    size_t at = st == ZT_OK ? find_end(tail, n) : n;
-    uint64_t end = size - n + at;
-    if (st == ZT_OK && at == n)
-        st = zt_fail(z->ctx, ZT_EDATA, "%s: a zip archive without an end: it is cut", z->file);
-    if (st == ZT_OK && end >= sizeof loc)
-        st = zt_source_read(z->in, end - sizeof loc, loc, sizeof loc);
-    if (st != ZT_OK) {
-        zt_free(z->ctx, tail);
-        return st;
+    uint64_t size = zt_source_size(zip->source);
+    size_t tail_size = size < MAX_COMMENT + ZIP_END_BYTES ? (size_t)size : MAX_COMMENT + ZIP_END_BYTES;
+    uint8_t *tail = zt_alloc(zip->ctx, tail_size), locator[ZIP_LOCATOR64_BYTES] = {0};
+    zt_status status = tail ? zt_source_read(zip->source, size - tail_size, tail, tail_size) : ZT_ENOMEM;
+    size_t end_position = status == ZT_OK ? find_end(tail, tail_size) : tail_size;
+    uint64_t end = size - tail_size + end_position;
+    if (status == ZT_OK && end_position == tail_size)
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: a zip archive without an end: it is cut", zip->file);
+    if (status == ZT_OK && end >= sizeof locator)
+        status = zt_source_read(zip->source, end - sizeof locator, locator, sizeof locator);
+    if (status != ZT_OK) {
+        zt_free(zip->ctx, tail);
+        return status;
     }
-    const uint8_t *e = tail + at;
-    *d = (directory){.count = le(e + 10, 2), .bytes = le(e + 12, 4), .begin = le(e + 16, 4)};
-    if (le(loc, 4) == ZIP_LOCATOR64)
-        st = read_end64(z, end - sizeof loc, loc, d);
-    else if (le(e + 4, 2) || le(e + 6, 2) || le(e + 8, 2) != d->count || d->begin > end ||
-             end - d->begin != d->bytes)
-        st = zt_fail(z->ctx, ZT_EDATA, "%s: its directory does not end where its end begins",
-                     z->file);
-    zt_free(z->ctx, tail);
-    if (st == ZT_OK && d->count > d->bytes / ZIP_ENTRY_BYTES)
-        st = zt_fail(z->ctx, ZT_EDATA, "%s: %llu members in a directory of %llu bytes", z->file,
-                     (unsigned long long)d->count, (unsigned long long)d->bytes);
-    return st;
+    const uint8_t *record = tail + end_position;
+    *directory =
+        (directory_place){.count = read_le(record + 10, 2), .bytes = read_le(record + 12, 4), .begin = read_le(record + 16, 4)};
+    if (read_le(locator, 4) == ZIP_LOCATOR64)
+        status = read_end64(zip, end - sizeof locator, locator, directory);
+    else if (read_le(record + 4, 2) || read_le(record + 6, 2) || read_le(record + 8, 2) != directory->count ||
+             directory->begin > end || end - directory->begin != directory->bytes)
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins",
+                     zip->file);
+    zt_free(zip->ctx, tail);
+    if (status == ZT_OK && directory->count > directory->bytes / ZIP_ENTRY_BYTES)
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: %llu members in a directory of %llu bytes", zip->file,
+                     (unsigned long long)directory->count, (unsigned long long)directory->bytes);
+    return status;
 }
 
 /* ---- one entry of the directory -------------------------------------------------------------- */
 
-/* Of the extra fields at p, the zip64 one: numbers that have no room elsewhere, in their order. */
-static bool read_extra(const uint8_t *p, size_t n, zt_zip_entry *e)
+/* Of the extra fields at `extra`, the zip64 one: numbers that have no room elsewhere, in their order. */
+static bool read_extra(const uint8_t *extra, size_t size, zt_zip_entry *entry)
 {
-    uint64_t *const number[] = {&e->size, &e->packed, &e->head};
+    uint64_t *const number[] = {&entry->size, &entry->packed, &entry->head};
     size_t wanted = 0;
     for (int i = 0; i < 3; i++)
         wanted += *number[i] == UINT32_MAX;
-    while (n >= 4) {
-        size_t id = le(p, 2), len = le(p + 2, 2);
-        if (len > n - 4)
+    while (size >= 4) {
+        size_t id = read_le(extra, 2), length = read_le(extra + 2, 2);
+        if (length > size - 4)
             return false;
         if (id == 1 && wanted) {
-            size_t at = 0;
+            size_t position = 0;
             for (int i = 0; i < 3; i++) {
                 if (*number[i] != UINT32_MAX)
                     continue;
-                if (at + 8 > len)
+                if (position + 8 > length)
                     return false;
-                *number[i] = le(p + 4 + at, 8);
-                at += 8;
+                *number[i] = read_le(extra + 4 + position, 8);
+                position += 8;
             }
             wanted = 0;
         }
-        p += 4 + len;
-        n -= 4 + len;
+        extra += 4 + length;
+        size -= 4 + length;
     }
-    return n == 0 && wanted == 0;
+    return size == 0 && wanted == 0;
 }
 
-/* The entry at p, of at most n bytes; *used are its own. */
-static zt_status read_entry(zt_zip *z, const uint8_t *p, size_t n, zt_zip_entry *e, size_t *used)
+/* The entry at `record`, of at most `size` bytes; *used are its own. */
+static zt_status read_entry(zt_zip *zip, const uint8_t *record, size_t size, zt_zip_entry *entry, size_t *used)
 {
-    size_t len = n < ZIP_ENTRY_BYTES ? 0 : le(p + 28, 2);
-    if (n < ZIP_ENTRY_BYTES || le(p, 4) != ZIP_ENTRY)
-        return zt_fail(z->ctx, ZT_EDATA, "%s: its directory is broken at member %lld", z->file,
-                       (long long)z->n);
-    *used = ZIP_ENTRY_BYTES + len + le(p + 30, 2) + le(p + 32, 2);
-    if (*used > n || memchr(p + ZIP_ENTRY_BYTES, 0, len))
-        return zt_fail(z->ctx, ZT_EDATA, "%s: the name of member %lld is broken", z->file,
-                       (long long)z->n);
-    *e = (zt_zip_entry){.name = zt_arena_strndup(z->texts, (const char *)p + ZIP_ENTRY_BYTES, len),
-                        .crc = (uint32_t)le(p + 16, 4),
-                        .packed = le(p + 20, 4),
-                        .size = le(p + 24, 4),
-                        .head = le(p + 42, 4),
-                        .deflated = le(p + 10, 2) == ZIP_DEFLATED};
-    return e->name ? ZT_OK : ZT_ENOMEM;
+    size_t length = size < ZIP_ENTRY_BYTES ? 0 : read_le(record + 28, 2);
+    if (size < ZIP_ENTRY_BYTES || read_le(record, 4) != ZIP_ENTRY)
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: its directory is broken at member %lld", zip->file,
+                       (long long)zip->count);
+    *used = ZIP_ENTRY_BYTES + length + read_le(record + 30, 2) + read_le(record + 32, 2);
+    if (*used > size || memchr(record + ZIP_ENTRY_BYTES, 0, length))
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: the name of member %lld is broken", zip->file,
+                       (long long)zip->count);
+    *entry = (zt_zip_entry){.name = zt_arena_strndup(zip->texts, (const char *)record + ZIP_ENTRY_BYTES, length),
+                        .crc = (uint32_t)read_le(record + 16, 4),
+                        .packed = read_le(record + 20, 4),
+                        .size = read_le(record + 24, 4),
+                        .head = read_le(record + 42, 4),
+                        .deflated = read_le(record + 10, 2) == ZIP_DEFLATED};
+    return entry->name ? ZT_OK : ZT_ENOMEM;
 }
 
-/* What the entry at p says of its member. */
-static zt_status check_entry(const zt_zip *z, const uint8_t *p, zt_zip_entry *e)
+/* What the entry at `record` says of its member. */
+static zt_status check_entry(const zt_zip *zip, const uint8_t *record, zt_zip_entry *entry)
 {
-    if (le(p + 8, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(e->name, strlen(e->name)))
-        return bad(z, e->name, "its name is flagged as UTF-8 and is not valid UTF-8");
-    if (le(p + 8, 2) & ZIP_FLAG_CRYPT)
-        return bad(z, e->name, "it is encrypted");
-    if (!e->deflated && le(p + 10, 2) != ZIP_STORED)
-        return bad(z, e->name, "neither stored nor deflated");
-    if (!read_extra(p + ZIP_ENTRY_BYTES + le(p + 28, 2), le(p + 30, 2), e))
-        return bad(z, e->name, "its extra fields are broken");
-    if (!e->deflated && e->size != e->packed)
-        return bad(z, e->name, "stored, but of two sizes");
-    return e->size || e->crc == 0 ? ZT_OK : bad(z, e->name, "empty, but with a checksum");
+    if (read_le(record + 8, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(entry->name, strlen(entry->name)))
+        return fail_member(zip, entry->name, "its name is flagged as UTF-8 and is not valid UTF-8");
+    if (read_le(record + 8, 2) & ZIP_FLAG_CRYPT)
+        return fail_member(zip, entry->name, "it is encrypted");
+    if (!entry->deflated && read_le(record + 10, 2) != ZIP_STORED)
+        return fail_member(zip, entry->name, "neither stored nor deflated");
+    if (!read_extra(record + ZIP_ENTRY_BYTES + read_le(record + 28, 2), read_le(record + 30, 2), entry))
+        return fail_member(zip, entry->name, "its extra fields are broken");
+    if (!entry->deflated && entry->size != entry->packed)
+        return fail_member(zip, entry->name, "stored, but of two sizes");
+    return entry->size || entry->crc == 0 ? ZT_OK : fail_member(zip, entry->name, "empty, but with a checksum");
 }
 
-zt_status zt_zip_peek(zt_zip *z, uint64_t offset, void *dst, size_t n)
+zt_status zt_zip_peek(zt_zip *zip, uint64_t offset, void *dst, size_t size)
 {
-    uint64_t left = zt_source_size(z->in) - offset;
-    if (offset < z->window_at || offset - z->window_at > z->window_n ||
-        z->window_n - (size_t)(offset - z->window_at) < n) {
-        size_t some = left < ZIP_WINDOW ? (size_t)left : ZIP_WINDOW;
-        z->window_n = 0;
-        if (some < n)
-            return zt_fail(z->ctx, ZT_EDATA, "%s: it is cut", z->file);
-        zt_status st = zt_source_read(z->in, offset, z->window, some);
-        if (st != ZT_OK)
-            return st;
-        z->window_at = offset;
-        z->window_n = some;
+    uint64_t remaining = zt_source_size(zip->source) - offset;
+    if (offset < zip->window_at || offset - zip->window_at > zip->window_size ||
+        zip->window_size - (size_t)(offset - zip->window_at) < size) {
+        size_t window_size = remaining < ZIP_WINDOW ? (size_t)remaining : ZIP_WINDOW;
+        zip->window_size = 0;
+        if (window_size < size)
+            return zt_fail(zip->ctx, ZT_EDATA, "%s: it is cut", zip->file);
+        zt_status status = zt_source_read(zip->source, offset, zip->window, window_size);
+        if (status != ZT_OK)
+            return status;
+        zip->window_at = offset;
+        zip->window_size = window_size;
     }
-    memcpy(dst, z->window + (offset - z->window_at), n);
+    memcpy(dst, zip->window + (offset - zip->window_at), size);
     return ZT_OK;
 }
 
 /* What the member says of itself, and where its bytes begin; the directory begins at `end`. */
-static zt_status read_local(zt_zip *z, zt_zip_entry *e, uint64_t end)
+static zt_status read_local(zt_zip *zip, zt_zip_entry *entry, uint64_t end)
 {
     uint8_t head[ZIP_LOCAL_BYTES + 65535];
-    size_t len = strlen(e->name), n = ZIP_LOCAL_BYTES + len;
-    if (e->head > end || end - e->head < n)
-        return bad(z, e->name, "it is not in the file");
-    zt_status st = n <= ZIP_WINDOW ? zt_zip_peek(z, e->head, head, n)
-                                   : zt_source_read(z->in, e->head, head, n);
-    if (st != ZT_OK)
-        return st;
-    bool later = le(head + 6, 2) & ZIP_FLAG_DESCRIPTOR;
-    if (le(head, 4) != ZIP_LOCAL || le(head + 26, 2) != len ||
-        memcmp(head + ZIP_LOCAL_BYTES, e->name, len) != 0 ||
-        le(head + 8, 2) != (e->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
-        le(head + 6, 2) & ZIP_FLAG_CRYPT)
-        return bad(z, e->name, "its header and the directory contradict each other");
-    if (le(head + 6, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(e->name, len))
-        return bad(z, e->name, "its name is flagged as UTF-8 and is not valid UTF-8");
-    if (!later && (le(head + 14, 4) != e->crc ||
-                   (le(head + 18, 4) != UINT32_MAX && le(head + 18, 4) != e->packed) ||
-                   (le(head + 22, 4) != UINT32_MAX && le(head + 22, 4) != e->size)))
-        return bad(z, e->name, "its header and the directory contradict each other");
-    e->data = e->head + n + le(head + 28, 2);
-    if (e->data > end || end - e->data < e->packed)
-        return bad(z, e->name, "its bytes are not in the file");
+    size_t length = strlen(entry->name), head_size = ZIP_LOCAL_BYTES + length;
+    if (entry->head > end || end - entry->head < head_size)
+        return fail_member(zip, entry->name, "it is not in the file");
+    zt_status status = head_size <= ZIP_WINDOW ? zt_zip_peek(zip, entry->head, head, head_size)
+                                   : zt_source_read(zip->source, entry->head, head, head_size);
+    if (status != ZT_OK)
+        return status;
+    bool later = read_le(head + 6, 2) & ZIP_FLAG_DESCRIPTOR;
+    if (read_le(head, 4) != ZIP_LOCAL || read_le(head + 26, 2) != length ||
+        memcmp(head + ZIP_LOCAL_BYTES, entry->name, length) != 0 ||
+        read_le(head + 8, 2) != (entry->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
+        read_le(head + 6, 2) & ZIP_FLAG_CRYPT)
+        return fail_member(zip, entry->name, "its header and the directory contradict each other");
+    if (read_le(head + 6, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(entry->name, length))
+        return fail_member(zip, entry->name, "its name is flagged as UTF-8 and is not valid UTF-8");
+    if (!later && (read_le(head + 14, 4) != entry->crc ||
+                   (read_le(head + 18, 4) != UINT32_MAX && read_le(head + 18, 4) != entry->packed) ||
+                   (read_le(head + 22, 4) != UINT32_MAX && read_le(head + 22, 4) != entry->size)))
+        return fail_member(zip, entry->name, "its header and the directory contradict each other");
+    entry->data = entry->head + head_size + read_le(head + 28, 2);
+    if (entry->data > end || end - entry->data < entry->packed)
+        return fail_member(zip, entry->name, "its bytes are not in the file");
     return ZT_OK;
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-static int by_head(const void *a, const void *b)
+static int compare_heads(const void *left, const void *right)
 {
-    const zt_zip_entry *x = *(zt_zip_entry *const *)a, *y = *(zt_zip_entry *const *)b;
-    return (x->head > y->head) - (x->head < y->head);
+    const zt_zip_entry *first = *(zt_zip_entry *const *)left, *second = *(zt_zip_entry *const *)right;
+    return (first->head > second->head) - (first->head < second->head);
 }
 
-static zt_status check_overlaps(const zt_zip *z)
+static zt_status check_overlaps(const zt_zip *zip)
 {
-    const zt_zip_entry **order = zt_alloc_array(z->ctx, (size_t)z->n, sizeof *order);
-    zt_status st = order ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; order && i < z->n; i++)
-        order[i] = &z->entry[i];
-    if (order && z->n)
-        qsort(order, (size_t)z->n, sizeof *order, by_head);
-    for (int64_t i = 1; st == ZT_OK && i < z->n; i++)
+    const zt_zip_entry **order = zt_alloc_array(zip->ctx, (size_t)zip->count, sizeof *order);
+    zt_status status = order ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; order && i < zip->count; i++)
+        order[i] = &zip->entries[i];
+    if (order && zip->count)
+        qsort(order, (size_t)zip->count, sizeof *order, compare_heads);
+    for (int64_t i = 1; status == ZT_OK && i < zip->count; i++)
         if (order[i]->head < order[i - 1]->data + order[i - 1]->packed)
-            st = zt_faults_pass(z->ctx, bad(z, order[i]->name, "it shares bytes with another"));
-    zt_free(z->ctx, order);
-    return st;
+            status = zt_faults_pass(zip->ctx, fail_member(zip, order[i]->name, "it shares bytes with another"));
+    zt_free(zip->ctx, order);
+    return status;
 }
 
-static zt_status map_names(zt_zip *z)
+static zt_status map_member_names(zt_zip *zip)
 {
-    zt_status st = ZT_OK;
-    z->names = zt_map_new(z->ctx, (size_t)z->n);
-    if (!z->names)
+    zt_status status = ZT_OK;
+    zip->names = zt_map_new(zip->ctx, (size_t)zip->count);
+    if (!zip->names)
         return ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < z->n; i++) {
-        const char *name = z->entry[i].name;
-        st = zt_map_get(z->names, name, strlen(name), NULL)
-                 ? zt_faults_pass(z->ctx, bad(z, name, "it is there twice"))
-                 : zt_map_put(z->names, name, strlen(name), i);
+    for (int64_t i = 0; status == ZT_OK && i < zip->count; i++) {
+        const char *name = zip->entries[i].name;
+        status = zt_map_get(zip->names, name, strlen(name), NULL)
+                 ? zt_faults_pass(zip->ctx, fail_member(zip, name, "it is there twice"))
+                 : zt_map_put(zip->names, name, strlen(name), i);
     }
-    return st;
+    return status;
 }
 
-static zt_status read_directory(zt_zip *z, const uint8_t *p, const directory *d)
+static zt_status read_directory(zt_zip *zip, const uint8_t *records, const directory_place *directory)
 {
-    zt_status st = ZT_OK;
-    size_t at = 0, used = 0;
+    zt_status status = ZT_OK;
+    size_t position = 0, used = 0;
     uint64_t i = 0;
-    z->entry = zt_alloc_array(z->ctx, (size_t)d->count, sizeof *z->entry);
-    z->checked = zt_calloc(z->ctx, (size_t)d->count, sizeof *z->checked);
-    if (!z->entry || !z->checked)
+    zip->entries = zt_alloc_array(zip->ctx, (size_t)directory->count, sizeof *zip->entries);
+    zip->checked = zt_calloc(zip->ctx, (size_t)directory->count, sizeof *zip->checked);
+    if (!zip->entries || !zip->checked)
         return ZT_ENOMEM;
-    for (; st == ZT_OK && i < d->count; i++, at += used) {
-        zt_zip_entry *e = &z->entry[z->n];
-        st = read_entry(z, p + at, (size_t)d->bytes - at, e, &used);
-        if (st != ZT_OK)
+    for (; status == ZT_OK && i < directory->count; i++, position += used) {
+        zt_zip_entry *entry = &zip->entries[zip->count];
+        status = read_entry(zip, records + position, (size_t)directory->bytes - position, entry, &used);
+        if (status != ZT_OK)
             break;
-        st = check_entry(z, p + at, e);
-        if (st == ZT_OK)
-            st = read_local(z, e, d->begin);
-        z->n += st == ZT_OK;
-        st = zt_faults_pass(z->ctx, st);
+        status = check_entry(zip, records + position, entry);
+        if (status == ZT_OK)
+            status = read_local(zip, entry, directory->begin);
+        zip->count += status == ZT_OK;
+        status = zt_faults_pass(zip->ctx, status);
     }
-    if (st == ZT_OK && at != d->bytes)
-        st = zt_fail(z->ctx, ZT_EDATA, "%s: its directory holds more than the %llu members told",
-                     z->file, (unsigned long long)d->count);
-    return st;
+    if (status == ZT_OK && position != directory->bytes)
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory holds more than the %llu members told",
+                     zip->file, (unsigned long long)directory->count);
+    return status;
 }
 
 /* Reads and checks the directory and what members say of themselves. */
-static zt_status parse(zt_zip *z)
+static zt_status read_archive(zt_zip *zip)
 {
-    directory d;
-    zt_status st = read_end(z, &d);
-    if (st != ZT_OK)
-        return st;
-    uint8_t *p = zt_alloc(z->ctx, (size_t)d.bytes);
-    st = p ? zt_source_read(z->in, d.begin, p, (size_t)d.bytes) : ZT_ENOMEM;
-    if (st == ZT_OK)
-        st = read_directory(z, p, &d);
-    zt_free(z->ctx, p);
-    if (st == ZT_OK)
-        st = check_overlaps(z);
-    return st == ZT_OK ? map_names(z) : st;
+    directory_place found;
+    zt_status status = read_end(zip, &found);
+    if (status != ZT_OK)
+        return status;
+    uint8_t *records = zt_alloc(zip->ctx, (size_t)found.bytes);
+    status = records ? zt_source_read(zip->source, found.begin, records, (size_t)found.bytes) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = read_directory(zip, records, &found);
+    zt_free(zip->ctx, records);
+    if (status == ZT_OK)
+        status = check_overlaps(zip);
+    return status == ZT_OK ? map_member_names(zip) : status;
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-bool zt_zip_sniff(const void *bytes, size_t n)
+bool zt_zip_sniff(const void *bytes, size_t size)
 {
-    return n >= 4 && (le(bytes, 4) == ZIP_LOCAL || le(bytes, 4) == ZIP_END);
+    return size >= 4 && (read_le(bytes, 4) == ZIP_LOCAL || read_le(bytes, 4) == ZIP_END);
 }
 
-zt_zip *zt_zip_from(zt_ctx *ctx, const zt_source *in)
+zt_zip *zt_zip_from(zt_ctx *ctx, const zt_source *source)
 {
-    zt_zip *z = zt_calloc(ctx, 1, sizeof *z);
-    if (!z)
+    zt_zip *zip = zt_calloc(ctx, 1, sizeof *zip);
+    if (!zip)
         return NULL;
-    *z = (zt_zip){.ctx = ctx, .in = in, .file = zt_source_name(in)};
-    pthread_mutex_init(&z->lock, NULL);
-    z->texts = zt_arena_new(ctx, 4096);
-    if (z->texts && parse(z) == ZT_OK)
-        return z;
-    zt_zip_close(z);
+    *zip = (zt_zip){.ctx = ctx, .source = source, .file = zt_source_name(source)};
+    pthread_mutex_init(&zip->lock, NULL);
+    zip->texts = zt_arena_new(ctx, 4096);
+    if (zip->texts && read_archive(zip) == ZT_OK)
+        return zip;
+    zt_zip_close(zip);
     return NULL;
 }
 
-void zt_zip_close(zt_zip *z)
+void zt_zip_close(zt_zip *zip)
 {
-    if (!z)
+    if (!zip)
         return;
-    zt_zip_cursor_free(z);
-    pthread_mutex_destroy(&z->lock);
-    zt_map_free(z->names);
-    zt_arena_free(z->texts);
-    zt_free(z->ctx, z->entry);
-    zt_free(z->ctx, z->checked);
-    zt_free(z->ctx, z);
+    zt_zip_cursor_free(zip);
+    pthread_mutex_destroy(&zip->lock);
+    zt_map_free(zip->names);
+    zt_arena_free(zip->texts);
+    zt_free(zip->ctx, zip->entries);
+    zt_free(zip->ctx, zip->checked);
+    zt_free(zip->ctx, zip);
 }
 
-int64_t zt_zip_count(const zt_zip *z)
+int64_t zt_zip_count(const zt_zip *zip)
 {
-    return z->n;
+    return zip->count;
 }
 
-const zt_zip_entry *zt_zip_get(const zt_zip *z, int64_t i)
+const zt_zip_entry *zt_zip_get(const zt_zip *zip, int64_t i)
 {
-    return &z->entry[i];
+    return &zip->entries[i];
 }
 
-int64_t zt_zip_find(const zt_zip *z, const char *name)
+int64_t zt_zip_find(const zt_zip *zip, const char *name)
 {
-    return zt_map_find(z->names, name);
+    return zt_map_find(zip->names, name);
 }

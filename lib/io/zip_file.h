@@ -35,22 +35,22 @@ enum { ZIP_WINDOW = 4096 };
 
 struct zt_zip {
     zt_ctx *ctx;
-    const zt_source *in;
+    const zt_source *source;
     const char *file; /* its name */
     zt_arena *texts;
-    zt_zip_entry *entry;
+    zt_zip_entry *entries;
     bool *checked; /* its CRC-32 is right */
-    int64_t n;
+    int64_t count;
     zt_map *names;
     pthread_mutex_t lock; /* of the cursor and of `checked` */
     zip_cursor *cursor;   /* NULL until something is read */
     uint64_t window_at;   /* bytes of the file that were read together: headers lie close */
-    size_t window_n;
+    size_t window_size;
     uint8_t window[ZIP_WINDOW];
 };
 
-void zt_zip_cursor_free(zt_zip *z);
-/* n bytes of the file, at most ZIP_WINDOW, with those behind them. Not from several threads. */
-zt_status zt_zip_peek(zt_zip *z, uint64_t offset, void *dst, size_t n);
+void zt_zip_cursor_free(zt_zip *zip);
+/* `size` bytes of the file, at most ZIP_WINDOW, with those behind them. Not from several threads. */
+zt_status zt_zip_peek(zt_zip *zip, uint64_t offset, void *dst, size_t size);
 
 #endif

@@ -16,218 +16,218 @@ enum {
 
 struct zip_cursor {
     int64_t member; /* -1: none */
-    const zt_zip_entry *e;
-    uint64_t pos,
+    const zt_zip_entry *entry;
+    uint64_t position,
         taken; /* bytes of the member that have passed, bytes of the file taken for them */
     uint32_t crc;
-    bool inflating, ended; /* z is in use; it has seen its end */
-    z_stream z;
-    uint8_t in[BUFFER], out[BUFFER];
+    bool inflating, ended; /* `stream` is in use; it has seen its end */
+    z_stream stream;
+    uint8_t input[BUFFER], output[BUFFER];
 };
 
-static void *zip_alloc(void *user, uInt n, uInt size)
+static void *zip_alloc(void *user, uInt count, uInt size)
 {
-    return zt_calloc(user, n, size);
+    return zt_calloc(user, count, size);
 }
 
-static void zip_free(void *user, void *p)
+static void zip_free(void *user, void *block)
 {
-    zt_free(user, p);
+    zt_free(user, block);
 }
 
-static zt_status bad(const zt_zip *z, const zt_zip_entry *e, const char *what)
+static zt_status fail_member(const zt_zip *zip, const zt_zip_entry *entry, const char *what)
 {
     char text[160];
-    return zt_fail(z->ctx, ZT_EDATA, "%s: member '%s': %s", z->file,
-                   zt_escape(text, sizeof text, e->name, strlen(e->name)), what);
+    return zt_fail(zip->ctx, ZT_EDATA, "%s: member '%s': %s", zip->file,
+                   zt_escape(text, sizeof text, entry->name, strlen(entry->name)), what);
 }
 
-static void stop(zip_cursor *c)
+static void stop_cursor(zip_cursor *cursor)
 {
-    if (c->inflating)
-        inflateEnd(&c->z);
-    c->inflating = false;
-    c->member = -1;
+    if (cursor->inflating)
+        inflateEnd(&cursor->stream);
+    cursor->inflating = false;
+    cursor->member = -1;
 }
 
-void zt_zip_cursor_free(zt_zip *z)
+void zt_zip_cursor_free(zt_zip *zip)
 {
-    if (z->cursor)
-        stop(z->cursor);
-    zt_free(z->ctx, z->cursor);
+    if (zip->cursor)
+        stop_cursor(zip->cursor);
+    zt_free(zip->ctx, zip->cursor);
 }
 
-static zt_status start(zt_zip *z, int64_t i)
+static zt_status start_member(zt_zip *zip, int64_t i)
 {
-    zip_cursor *c = z->cursor ? z->cursor : zt_alloc(z->ctx, sizeof *c);
-    if (!c)
+    zip_cursor *cursor = zip->cursor ? zip->cursor : zt_alloc(zip->ctx, sizeof *cursor);
+    if (!cursor)
         return ZT_ENOMEM;
-    if (!z->cursor) {
-        z->cursor = c;
-        c->inflating = false;
+    if (!zip->cursor) {
+        zip->cursor = cursor;
+        cursor->inflating = false;
     }
-    stop(c);
-    c->e = &z->entry[i];
-    c->pos = c->taken = 0;
-    c->crc = 0;
-    c->ended = false;
-    c->z = (z_stream){.zalloc = zip_alloc, .zfree = zip_free, .opaque = z->ctx};
-    if (c->e->deflated && inflateInit2(&c->z, -MAX_WBITS) != Z_OK)
-        return zt_fail(z->ctx, ZT_ENOMEM, "%s: no memory to inflate with", z->file);
-    c->inflating = c->e->deflated;
-    c->member = i;
+    stop_cursor(cursor);
+    cursor->entry = &zip->entries[i];
+    cursor->position = cursor->taken = 0;
+    cursor->crc = 0;
+    cursor->ended = false;
+    cursor->stream = (z_stream){.zalloc = zip_alloc, .zfree = zip_free, .opaque = zip->ctx};
+    if (cursor->entry->deflated && inflateInit2(&cursor->stream, -MAX_WBITS) != Z_OK)
+        return zt_fail(zip->ctx, ZT_ENOMEM, "%s: no memory to inflate with", zip->file);
+    cursor->inflating = cursor->entry->deflated;
+    cursor->member = i;
     return ZT_OK;
 }
 
 /* ---- bytes in their order -------------------------------------------------------------------- */
 
 /* More of the file for the inflater, if there is more of the member. */
-static zt_status refill(const zt_zip *z, zip_cursor *c)
+static zt_status refill_input(const zt_zip *zip, zip_cursor *cursor)
 {
-    uint64_t left = c->e->packed - c->taken;
-    size_t n = left < BUFFER ? (size_t)left : BUFFER;
-    zt_status st = zt_source_read(z->in, c->e->data + c->taken, c->in, n);
-    c->z.next_in = c->in;
-    c->z.avail_in = (uInt)n;
-    c->taken += n;
-    return st;
+    uint64_t left = cursor->entry->packed - cursor->taken;
+    size_t size = left < BUFFER ? (size_t)left : BUFFER;
+    zt_status status = zt_source_read(zip->source, cursor->entry->data + cursor->taken, cursor->input, size);
+    cursor->stream.next_in = cursor->input;
+    cursor->stream.avail_in = (uInt)size;
+    cursor->taken += size;
+    return status;
 }
 
-/* Inflates up to n bytes, all of them unless the member ends; *got of them. */
-static zt_status inflate_some(const zt_zip *z, zip_cursor *c, void *dst, size_t n, size_t *got)
+/* Inflates up to `size` bytes, all of them unless the member ends; *got of them. */
+static zt_status inflate_some(const zt_zip *zip, zip_cursor *cursor, void *dst, size_t size, size_t *produced)
 {
-    zt_status st = ZT_OK;
-    c->z.next_out = dst;
-    c->z.avail_out = (uInt)n;
-    while (st == ZT_OK && c->z.avail_out && !c->ended) {
-        if (!c->z.avail_in && c->taken < c->e->packed && (st = refill(z, c)) != ZT_OK)
+    zt_status status = ZT_OK;
+    cursor->stream.next_out = dst;
+    cursor->stream.avail_out = (uInt)size;
+    while (status == ZT_OK && cursor->stream.avail_out && !cursor->ended) {
+        if (!cursor->stream.avail_in && cursor->taken < cursor->entry->packed && (status = refill_input(zip, cursor)) != ZT_OK)
             break;
-        int r = inflate(&c->z, Z_NO_FLUSH);
-        c->ended = r == Z_STREAM_END;
-        if (r == Z_MEM_ERROR)
-            st = zt_fail(z->ctx, ZT_ENOMEM, "%s: no memory to inflate with", z->file);
-        else if (r != Z_OK && r != Z_STREAM_END)
-            st = bad(z, c->e,
-                     r == Z_BUF_ERROR ? "its deflated bytes are cut"
+        int result = inflate(&cursor->stream, Z_NO_FLUSH);
+        cursor->ended = result == Z_STREAM_END;
+        if (result == Z_MEM_ERROR)
+            status = zt_fail(zip->ctx, ZT_ENOMEM, "%s: no memory to inflate with", zip->file);
+        else if (result != Z_OK && result != Z_STREAM_END)
+            status = fail_member(zip, cursor->entry,
+                     result == Z_BUF_ERROR ? "its deflated bytes are cut"
                                       : "its deflated bytes are broken");
     }
-    *got = n - c->z.avail_out;
-    return st;
+    *produced = size - cursor->stream.avail_out;
+    return status;
 }
 
 /* Past the last byte: nothing may be left, and the sum must be right. */
-static zt_status check_end(zt_zip *z, zip_cursor *c)
+static zt_status check_end(zt_zip *zip, zip_cursor *cursor)
 {
     size_t got = 0;
-    uint8_t one;
-    zt_status st = ZT_OK;
-    if (c->e->deflated && !c->ended)
-        st = inflate_some(z, c, &one, 1, &got);
-    if (st != ZT_OK)
-        return st;
-    if (got || (c->e->deflated && (c->z.avail_in || c->taken < c->e->packed)))
-        return bad(z, c->e, "it holds more than its size says");
-    if (c->crc != c->e->crc)
-        return bad(z, c->e, "its CRC-32 is wrong");
-    z->checked[c->member] = true;
+    uint8_t byte;
+    zt_status status = ZT_OK;
+    if (cursor->entry->deflated && !cursor->ended)
+        status = inflate_some(zip, cursor, &byte, 1, &got);
+    if (status != ZT_OK)
+        return status;
+    if (got || (cursor->entry->deflated && (cursor->stream.avail_in || cursor->taken < cursor->entry->packed)))
+        return fail_member(zip, cursor->entry, "it holds more than its size says");
+    if (cursor->crc != cursor->entry->crc)
+        return fail_member(zip, cursor->entry, "its CRC-32 is wrong");
+    zip->checked[cursor->member] = true;
     return ZT_OK;
 }
 
-/* The next n bytes, at most as many as are left, and at most BUFFER if they go nowhere (dst NULL).
+/* The next `size` bytes, at most as many as are left, and at most BUFFER if they go nowhere (dst NULL).
  */
-static zt_status pass(zt_zip *z, zip_cursor *c, void *dst, size_t n)
+static zt_status pass_bytes(zt_zip *zip, zip_cursor *cursor, void *dst, size_t size)
 {
-    size_t got = n;
-    void *to = dst ? dst : c->out;
-    uint64_t at = c->e->data + c->pos;
-    zt_status st = c->e->deflated ? inflate_some(z, c, to, n, &got)
-                   : n <= SMALL   ? zt_zip_peek(z, at, to, n)
-                                  : zt_source_read(z->in, at, to, n);
-    if (st == ZT_OK && got < n)
-        st = bad(z, c->e, "it holds less than its size says");
-    if (st == ZT_OK) {
-        c->crc = (uint32_t)crc32_z(c->crc, to, n);
-        c->pos += n;
-        if (c->pos == c->e->size)
-            st = check_end(z, c);
+    size_t got = size;
+    void *target = dst ? dst : cursor->output;
+    uint64_t position = cursor->entry->data + cursor->position;
+    zt_status status = cursor->entry->deflated ? inflate_some(zip, cursor, target, size, &got)
+                   : size <= SMALL   ? zt_zip_peek(zip, position, target, size)
+                                  : zt_source_read(zip->source, position, target, size);
+    if (status == ZT_OK && got < size)
+        status = fail_member(zip, cursor->entry, "it holds less than its size says");
+    if (status == ZT_OK) {
+        cursor->crc = (uint32_t)crc32_z(cursor->crc, target, size);
+        cursor->position += size;
+        if (cursor->position == cursor->entry->size)
+            status = check_end(zip, cursor);
     }
-    if (st != ZT_OK)
-        stop(c);
-    return st;
+    if (status != ZT_OK)
+        stop_cursor(cursor);
+    return status;
 }
 
-static zt_status pass_over(zt_zip *z, zip_cursor *c, uint64_t n)
+static zt_status pass_over(zt_zip *zip, zip_cursor *cursor, uint64_t size)
 {
-    zt_status st = ZT_OK;
-    while (st == ZT_OK && n) {
-        size_t some = n < BUFFER ? (size_t)n : BUFFER;
-        st = pass(z, c, NULL, some);
-        n -= some;
+    zt_status status = ZT_OK;
+    while (status == ZT_OK && size) {
+        size_t step = size < BUFFER ? (size_t)size : BUFFER;
+        status = pass_bytes(zip, cursor, NULL, step);
+        size -= step;
     }
-    return st;
+    return status;
 }
 
-/* n bytes at offset, by the cursor. */
-static zt_status walk(zt_zip *z, int64_t i, uint64_t offset, uint8_t *dst, size_t n)
+/* `size` bytes at offset, by the cursor. */
+static zt_status read_in_order(zt_zip *zip, int64_t i, uint64_t offset, uint8_t *dst, size_t size)
 {
-    zip_cursor *c = z->cursor;
-    zt_status st = ZT_OK;
-    if (!c || c->member != i || c->pos > offset) {
-        st = start(z, i);
-        c = z->cursor;
+    zip_cursor *cursor = zip->cursor;
+    zt_status status = ZT_OK;
+    if (!cursor || cursor->member != i || cursor->position > offset) {
+        status = start_member(zip, i);
+        cursor = zip->cursor;
     }
-    if (st == ZT_OK)
-        st = pass_over(z, c, offset - c->pos);
-    while (st == ZT_OK && n) { /* zlib counts in unsigned int */
-        size_t some = n < 1 << 30 ? n : 1 << 30;
-        st = pass(z, c, dst, some);
-        dst += some;
-        n -= some;
+    if (status == ZT_OK)
+        status = pass_over(zip, cursor, offset - cursor->position);
+    while (status == ZT_OK && size) { /* zlib counts in unsigned int */
+        size_t step = size < 1 << 30 ? size : 1 << 30;
+        status = pass_bytes(zip, cursor, dst, step);
+        dst += step;
+        size -= step;
     }
-    return st;
+    return status;
 }
 
 /* ---- from any place -------------------------------------------------------------------------- */
 
-static bool is_near(const zt_zip *z, int64_t i, uint64_t offset)
+static bool is_near(const zt_zip *zip, int64_t i, uint64_t offset)
 {
-    const zip_cursor *c = z->cursor;
-    return offset <= NEAR || (c && c->member == i && c->pos <= offset && offset - c->pos <= NEAR);
+    const zip_cursor *cursor = zip->cursor;
+    return offset <= NEAR || (cursor && cursor->member == i && cursor->position <= offset && offset - cursor->position <= NEAR);
 }
 
 /* Under the lock. *direct: the bytes are to be read in place. */
-static zt_status read_locked(zt_zip *z, int64_t i, uint64_t offset, void *dst, size_t n,
+static zt_status read_locked(zt_zip *zip, int64_t i, uint64_t offset, void *dst, size_t size,
                              bool *direct)
 {
-    const zt_zip_entry *e = &z->entry[i];
-    *direct = !e->deflated && z->checked[i];
+    const zt_zip_entry *entry = &zip->entries[i];
+    *direct = !entry->deflated && zip->checked[i];
     if (*direct)
         return ZT_OK;
-    if (e->deflated || is_near(z, i, offset))
-        return walk(z, i, offset, dst, n);
-    zt_status st = start(z, i);
-    if (st == ZT_OK)
-        st = pass_over(z, z->cursor, e->size);
-    *direct = st == ZT_OK;
-    return st;
+    if (entry->deflated || is_near(zip, i, offset))
+        return read_in_order(zip, i, offset, dst, size);
+    zt_status status = start_member(zip, i);
+    if (status == ZT_OK)
+        status = pass_over(zip, zip->cursor, entry->size);
+    *direct = status == ZT_OK;
+    return status;
 }
 
-zt_status zt_zip_read(zt_zip *z, int64_t i, uint64_t offset, void *dst, size_t n)
+zt_status zt_zip_read(zt_zip *zip, int64_t i, uint64_t offset, void *dst, size_t size)
 {
-    const zt_zip_entry *e = &z->entry[i];
+    const zt_zip_entry *entry = &zip->entries[i];
     bool direct;
-    if (offset > e->size || e->size - offset < n)
-        return bad(z, e, "it is cut");
-    if (n == 0)
+    if (offset > entry->size || entry->size - offset < size)
+        return fail_member(zip, entry, "it is cut");
+    if (size == 0)
         return ZT_OK;
-    pthread_mutex_lock(&z->lock);
-    zt_status st = read_locked(z, i, offset, dst, n, &direct);
-    pthread_mutex_unlock(&z->lock);
-    return st == ZT_OK && direct ? zt_source_read(z->in, e->data + offset, dst, n) : st;
+    pthread_mutex_lock(&zip->lock);
+    zt_status status = read_locked(zip, i, offset, dst, size, &direct);
+    pthread_mutex_unlock(&zip->lock);
+    return status == ZT_OK && direct ? zt_source_read(zip->source, entry->data + offset, dst, size) : status;
 }
 
-zt_status zt_zip_fetch(void *member, uint64_t offset, void *dst, size_t n)
+zt_status zt_zip_fetch(void *member, uint64_t offset, void *dst, size_t size)
 {
-    const zt_zip_member *m = member;
-    return zt_zip_read(m->zip, m->i, offset, dst, n);
+    const zt_zip_member *request = member;
+    return zt_zip_read(request->zip, request->index, offset, dst, size);
 }

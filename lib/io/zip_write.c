@@ -12,267 +12,267 @@ enum {
     MANY = UINT16_MAX
 };
 
-typedef struct member {
+typedef struct written_member {
     char *name;
     uint64_t head, size;
     uint32_t crc;
-} member;
+} written_member;
 
 struct zt_zip_writer {
     zt_ctx *ctx;
     zt_sink *out;
     zt_arena *texts;
     zt_map *names;
-    member *list;
-    size_t n, room;
-    uint64_t at;   /* bytes written */
-    uint64_t left; /* bytes of the open member that are to come */
+    written_member *members;
+    size_t count, capacity;
+    uint64_t position;   /* bytes written */
+    uint64_t remaining; /* bytes of the open member that are to come */
     bool open;
 };
 
 zt_zip_writer *zt_zip_writer_new(zt_ctx *ctx, zt_sink *out)
 {
-    zt_zip_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w)
+    zt_zip_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
+    if (!writer)
         return NULL;
-    w->ctx = ctx;
-    w->out = out;
-    w->texts = zt_arena_new(ctx, 4096);
-    w->names = w->texts ? zt_map_new(ctx, 64) : NULL;
-    if (w->names)
-        return w;
-    zt_zip_writer_free(w);
+    writer->ctx = ctx;
+    writer->out = out;
+    writer->texts = zt_arena_new(ctx, 4096);
+    writer->names = writer->texts ? zt_map_new(ctx, 64) : NULL;
+    if (writer->names)
+        return writer;
+    zt_zip_writer_free(writer);
     return NULL;
 }
 
-void zt_zip_writer_free(zt_zip_writer *w)
+void zt_zip_writer_free(zt_zip_writer *writer)
 {
-    if (!w)
+    if (!writer)
         return;
-    zt_map_free(w->names);
-    zt_arena_free(w->texts);
-    zt_free(w->ctx, w->list);
-    zt_free(w->ctx, w);
+    zt_map_free(writer->names);
+    zt_arena_free(writer->texts);
+    zt_free(writer->ctx, writer->members);
+    zt_free(writer->ctx, writer);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-typedef struct record {
-    uint8_t byte[128];
-    size_t n;
-} record;
+typedef struct record_bytes {
+    uint8_t bytes[128];
+    size_t size;
+} record_bytes;
 
-static void put(record *r, uint64_t v, int bytes)
+static void put_number(record_bytes *record, uint64_t value, int width)
 {
-    for (int i = 0; i < bytes; i++)
-        r->byte[r->n++] = (uint8_t)(v >> 8 * i);
+    for (int i = 0; i < width; i++)
+        record->bytes[record->size++] = (uint8_t)(value >> 8 * i);
 }
 
-static zt_status emit(zt_zip_writer *w, const void *bytes, size_t n)
+static zt_status write_bytes(zt_zip_writer *writer, const void *bytes, size_t size)
 {
-    zt_status st = zt_sink_write(w->out, bytes, n);
-    if (st == ZT_OK)
-        w->at += n;
-    return st;
+    zt_status status = zt_sink_write(writer->out, bytes, size);
+    if (status == ZT_OK)
+        writer->position += size;
+    return status;
 }
 
-static bool is_large(uint64_t v)
+static bool is_large(uint64_t value)
 {
-    return v >= UINT32_MAX;
+    return value >= UINT32_MAX;
 }
 
 /* The fields that local header and directory have in common, from the version on. Sizes are told
  * by the directory; here they are 0, or where they are large what says "see the extra field". */
-static void put_common(record *r, const member *m, bool local, bool wide, size_t extra)
+static void put_common(record_bytes *header, const written_member *member, bool local, bool wide, size_t extra)
 {
-    bool large = is_large(m->size);
-    put(r, wide ? VERSION64 : VERSION, 2);
-    put(r, ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8, 2);
-    put(r, ZIP_STORED, 2);
-    put(r, 0, 2); /* midnight */
-    put(r, DATE, 2);
-    put(r, local ? 0 : m->crc, 4);
+    bool large = is_large(member->size);
+    put_number(header, wide ? VERSION64 : VERSION, 2);
+    put_number(header, ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8, 2);
+    put_number(header, ZIP_STORED, 2);
+    put_number(header, 0, 2); /* midnight */
+    put_number(header, DATE, 2);
+    put_number(header, local ? 0 : member->crc, 4);
     for (int i = 0; i < 2; i++)
-        put(r, large ? UINT32_MAX : local ? 0 : m->size, 4);
-    put(r, strlen(m->name), 2);
-    put(r, extra, 2);
+        put_number(header, large ? UINT32_MAX : local ? 0 : member->size, 4);
+    put_number(header, strlen(member->name), 2);
+    put_number(header, extra, 2);
 }
 
-static zt_status put_local(zt_zip_writer *w, const member *m, unsigned align)
+static zt_status put_local(zt_zip_writer *writer, const written_member *member, unsigned align)
 {
     static const uint8_t zeros[4096];
-    record r = {.n = 0};
-    bool large = is_large(m->size);
+    record_bytes header = {.size = 0};
+    bool large = is_large(member->size);
     size_t wide = large ? 20 : 0;
-    uint64_t data = w->at + ZIP_LOCAL_BYTES + strlen(m->name) + wide;
+    uint64_t data = writer->position + ZIP_LOCAL_BYTES + strlen(member->name) + wide;
     size_t pad = (size_t)((align - data % align) % align);
     if (pad && pad < 4) /* there is room for the padding's own head */
         pad += align;
-    put(&r, ZIP_LOCAL, 4);
-    put_common(&r, m, true, large, wide + pad);
-    zt_status st = emit(w, r.byte, r.n);
-    if (st == ZT_OK)
-        st = emit(w, m->name, strlen(m->name));
-    r.n = 0;
+    put_number(&header, ZIP_LOCAL, 4);
+    put_common(&header, member, true, large, wide + pad);
+    zt_status status = write_bytes(writer, header.bytes, header.size);
+    if (status == ZT_OK)
+        status = write_bytes(writer, member->name, strlen(member->name));
+    header.size = 0;
     if (large) {
-        put(&r, 1, 2);
-        put(&r, 16, 2);
-        put(&r, 0, 8);
-        put(&r, 0, 8);
+        put_number(&header, 1, 2);
+        put_number(&header, 16, 2);
+        put_number(&header, 0, 8);
+        put_number(&header, 0, 8);
     }
     if (pad) {
-        put(&r, PADDING, 2);
-        put(&r, pad - 4, 2);
+        put_number(&header, PADDING, 2);
+        put_number(&header, pad - 4, 2);
     }
-    if (st == ZT_OK)
-        st = emit(w, r.byte, r.n);
-    return st == ZT_OK && pad > 4 ? emit(w, zeros, pad - 4) : st;
+    if (status == ZT_OK)
+        status = write_bytes(writer, header.bytes, header.size);
+    return status == ZT_OK && pad > 4 ? write_bytes(writer, zeros, pad - 4) : status;
 }
 
-static zt_status put_descriptor(zt_zip_writer *w, const member *m)
+static zt_status put_descriptor(zt_zip_writer *writer, const written_member *member)
 {
-    record r = {.n = 0};
-    int bytes = is_large(m->size) ? 8 : 4;
-    put(&r, ZIP_DESCRIPTOR, 4);
-    put(&r, m->crc, 4);
-    put(&r, m->size, bytes);
-    put(&r, m->size, bytes);
-    return emit(w, r.byte, r.n);
+    record_bytes header = {.size = 0};
+    int width = is_large(member->size) ? 8 : 4;
+    put_number(&header, ZIP_DESCRIPTOR, 4);
+    put_number(&header, member->crc, 4);
+    put_number(&header, member->size, width);
+    put_number(&header, member->size, width);
+    return write_bytes(writer, header.bytes, header.size);
 }
 
-static zt_status put_entry(zt_zip_writer *w, const member *m)
+static zt_status put_entry(zt_zip_writer *writer, const written_member *member)
 {
-    record r = {.n = 0};
-    bool large = is_large(m->size), far = is_large(m->head);
+    record_bytes header = {.size = 0};
+    bool large = is_large(member->size), far = is_large(member->head);
     size_t extra = (large ? 16u : 0u) + (far ? 8u : 0u);
-    put(&r, ZIP_ENTRY, 4);
-    put(&r, VERSION64, 2); /* made by, on MS-DOS: no permissions */
-    put_common(&r, m, false, large || far, extra ? extra + 4 : 0);
-    put(&r, 0, 2); /* comment */
-    put(&r, 0, 2); /* disk */
-    put(&r, 0, 2);
-    put(&r, 0, 4);
-    put(&r, far ? UINT32_MAX : m->head, 4);
-    zt_status st = emit(w, r.byte, r.n);
-    if (st == ZT_OK)
-        st = emit(w, m->name, strlen(m->name));
-    r.n = 0;
+    put_number(&header, ZIP_ENTRY, 4);
+    put_number(&header, VERSION64, 2); /* made by, on MS-DOS: no permissions */
+    put_common(&header, member, false, large || far, extra ? extra + 4 : 0);
+    put_number(&header, 0, 2); /* comment */
+    put_number(&header, 0, 2); /* disk */
+    put_number(&header, 0, 2);
+    put_number(&header, 0, 4);
+    put_number(&header, far ? UINT32_MAX : member->head, 4);
+    zt_status status = write_bytes(writer, header.bytes, header.size);
+    if (status == ZT_OK)
+        status = write_bytes(writer, member->name, strlen(member->name));
+    header.size = 0;
     if (extra) {
-        put(&r, 1, 2);
-        put(&r, extra, 2);
+        put_number(&header, 1, 2);
+        put_number(&header, extra, 2);
     }
     if (large) {
-        put(&r, m->size, 8);
-        put(&r, m->size, 8);
+        put_number(&header, member->size, 8);
+        put_number(&header, member->size, 8);
     }
     if (far)
-        put(&r, m->head, 8);
-    return st == ZT_OK ? emit(w, r.byte, r.n) : st;
+        put_number(&header, member->head, 8);
+    return status == ZT_OK ? write_bytes(writer, header.bytes, header.size) : status;
 }
 
-static zt_status put_end(zt_zip_writer *w, uint64_t begin)
+static zt_status put_end(zt_zip_writer *writer, uint64_t begin)
 {
-    record r = {.n = 0};
-    uint64_t end = w->at, bytes = end - begin;
-    if (is_large(begin) || is_large(bytes) || w->n >= MANY) {
-        put(&r, ZIP_END64, 4);
-        put(&r, ZIP_END64_BYTES - 12, 8);
-        put(&r, VERSION64, 2);
-        put(&r, VERSION64, 2);
-        put(&r, 0, 8); /* both disks */
-        put(&r, w->n, 8);
-        put(&r, w->n, 8);
-        put(&r, bytes, 8);
-        put(&r, begin, 8);
-        put(&r, ZIP_LOCATOR64, 4);
-        put(&r, 0, 4);
-        put(&r, end, 8);
-        put(&r, 1, 4);
+    record_bytes header = {.size = 0};
+    uint64_t directory_end = writer->position, bytes = directory_end - begin;
+    if (is_large(begin) || is_large(bytes) || writer->count >= MANY) {
+        put_number(&header, ZIP_END64, 4);
+        put_number(&header, ZIP_END64_BYTES - 12, 8);
+        put_number(&header, VERSION64, 2);
+        put_number(&header, VERSION64, 2);
+        put_number(&header, 0, 8); /* both disks */
+        put_number(&header, writer->count, 8);
+        put_number(&header, writer->count, 8);
+        put_number(&header, bytes, 8);
+        put_number(&header, begin, 8);
+        put_number(&header, ZIP_LOCATOR64, 4);
+        put_number(&header, 0, 4);
+        put_number(&header, directory_end, 8);
+        put_number(&header, 1, 4);
     }
-    put(&r, ZIP_END, 4);
-    put(&r, 0, 4);
+    put_number(&header, ZIP_END, 4);
+    put_number(&header, 0, 4);
     for (int i = 0; i < 2; i++)
-        put(&r, w->n < MANY ? w->n : MANY, 2);
-    put(&r, is_large(bytes) ? UINT32_MAX : bytes, 4);
-    put(&r, is_large(begin) ? UINT32_MAX : begin, 4);
-    put(&r, 0, 2);
-    return emit(w, r.byte, r.n);
+        put_number(&header, writer->count < MANY ? writer->count : MANY, 2);
+    put_number(&header, is_large(bytes) ? UINT32_MAX : bytes, 4);
+    put_number(&header, is_large(begin) ? UINT32_MAX : begin, 4);
+    put_number(&header, 0, 2);
+    return write_bytes(writer, header.bytes, header.size);
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static zt_status end_member(zt_zip_writer *w)
+static zt_status end_member(zt_zip_writer *writer)
 {
     char text[160];
-    if (!w->open)
+    if (!writer->open)
         return ZT_OK;
-    const member *m = &w->list[w->n - 1];
-    if (w->left)
-        return zt_fail(w->ctx, ZT_EUSAGE, "member '%s' lacks %llu bytes",
-                       zt_escape(text, sizeof text, m->name, strlen(m->name)),
-                       (unsigned long long)w->left);
-    w->open = false;
-    return put_descriptor(w, m);
+    const written_member *last = &writer->members[writer->count - 1];
+    if (writer->remaining)
+        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' lacks %llu bytes",
+                       zt_escape(text, sizeof text, last->name, strlen(last->name)),
+                       (unsigned long long)writer->remaining);
+    writer->open = false;
+    return put_descriptor(writer, last);
 }
 
-static zt_status add(zt_zip_writer *w, const char *name, uint64_t size)
+static zt_status add_member(zt_zip_writer *writer, const char *name, uint64_t size)
 {
     char text[160];
-    size_t len = strlen(name);
-    if (len > UINT16_MAX)
-        return zt_fail(w->ctx, ZT_ENOTSUP, "a zip member's name has at most %d bytes, not %zu",
-                       UINT16_MAX, len);
-    if (!zt_utf8_valid(name, len))
-        return zt_fail(w->ctx, ZT_ENOTSUP, "a zip has no name '%s': it is no UTF-8",
-                       zt_escape(text, sizeof text, name, len));
-    if (zt_map_get(w->names, name, len, NULL))
-        return zt_fail(w->ctx, ZT_EUSAGE, "member '%s' is there twice",
-                       zt_escape(text, sizeof text, name, len));
-    if (w->n == w->room) {
-        size_t room = w->room ? 2 * w->room : 16;
-        member *list = zt_realloc(w->ctx, w->list, room * sizeof *list);
+    size_t length = strlen(name);
+    if (length > UINT16_MAX)
+        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip member's name has at most %d bytes, not %zu",
+                       UINT16_MAX, length);
+    if (!zt_utf8_valid(name, length))
+        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip has no name '%s': it is no UTF-8",
+                       zt_escape(text, sizeof text, name, length));
+    if (zt_map_get(writer->names, name, length, NULL))
+        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' is there twice",
+                       zt_escape(text, sizeof text, name, length));
+    if (writer->count == writer->capacity) {
+        size_t room = writer->capacity ? 2 * writer->capacity : 16;
+        written_member *list = zt_realloc(writer->ctx, writer->members, room * sizeof *list);
         if (!list)
             return ZT_ENOMEM;
-        w->list = list;
-        w->room = room;
+        writer->members = list;
+        writer->capacity = room;
     }
-    member *m = &w->list[w->n];
-    *m = (member){.name = zt_arena_strndup(w->texts, name, len), .head = w->at, .size = size};
-    if (!m->name)
+    written_member *added = &writer->members[writer->count];
+    *added = (written_member){.name = zt_arena_strndup(writer->texts, name, length), .head = writer->position, .size = size};
+    if (!added->name)
         return ZT_ENOMEM;
-    w->n++;
-    return zt_map_put(w->names, m->name, len, 0);
+    writer->count++;
+    return zt_map_put(writer->names, added->name, length, 0);
 }
 
-zt_status zt_zip_begin(zt_zip_writer *w, const char *name, uint64_t size, unsigned align)
+zt_status zt_zip_begin(zt_zip_writer *writer, const char *name, uint64_t size, unsigned align)
 {
-    zt_status st = end_member(w);
-    if (st == ZT_OK)
-        st = add(w, name, size);
-    if (st == ZT_OK)
-        st = put_local(w, &w->list[w->n - 1], align);
-    if (st != ZT_OK)
-        return st;
-    w->left = size;
-    w->open = true;
+    zt_status status = end_member(writer);
+    if (status == ZT_OK)
+        status = add_member(writer, name, size);
+    if (status == ZT_OK)
+        status = put_local(writer, &writer->members[writer->count - 1], align);
+    if (status != ZT_OK)
+        return status;
+    writer->remaining = size;
+    writer->open = true;
     return ZT_OK;
 }
 
-zt_status zt_zip_write(zt_zip_writer *w, const void *bytes, size_t n)
+zt_status zt_zip_write(zt_zip_writer *writer, const void *bytes, size_t size)
 {
-    if (!w->open || n > w->left)
-        return zt_fail(w->ctx, ZT_EUSAGE, "more bytes than the member has");
-    member *m = &w->list[w->n - 1];
-    m->crc = (uint32_t)crc32_z(m->crc, bytes, n);
-    w->left -= n;
-    return emit(w, bytes, n);
+    if (!writer->open || size > writer->remaining)
+        return zt_fail(writer->ctx, ZT_EUSAGE, "more bytes than the member has");
+    written_member *open_member = &writer->members[writer->count - 1];
+    open_member->crc = (uint32_t)crc32_z(open_member->crc, bytes, size);
+    writer->remaining -= size;
+    return write_bytes(writer, bytes, size);
 }
 
-zt_status zt_zip_finish(zt_zip_writer *w)
+zt_status zt_zip_finish(zt_zip_writer *writer)
 {
-    zt_status st = end_member(w);
-    uint64_t begin = w->at;
-    for (size_t i = 0; st == ZT_OK && i < w->n; i++)
-        st = put_entry(w, &w->list[i]);
-    return st == ZT_OK ? put_end(w, begin) : st;
+    zt_status status = end_member(writer);
+    uint64_t begin = writer->position;
+    for (size_t i = 0; status == ZT_OK && i < writer->count; i++)
+        status = put_entry(writer, &writer->members[i]);
+    return status == ZT_OK ? put_end(writer, begin) : status;
 }
