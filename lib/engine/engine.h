@@ -170,9 +170,9 @@ struct zt_engine {
  * "vulkan:1", "cuda", "hip" where built. opts NULL: defaults. ctx must outlive it. NULL with
  * ZT_EUSAGE: an unknown name; ZT_ENOTSUP: not built, no such device, or not in opts->compute. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
-/* Closes e and, of a wrapper, the engine inside. What was made on it goes first. NULL: nothing. */
+/* Closes engine and, of a wrapper, the engine inside. What was made on it goes first. NULL: nothing. */
 void zt_engine_close(zt_engine *engine);
-/* e, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
+/* engine, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
 const zt_engine *zt_engine_inmost(const zt_engine *engine);
 /* True: this build has an engine of this name, and "NAME:i" picks one of its devices. */
 bool zt_engine_has_devices(const char *name);

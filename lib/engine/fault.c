@@ -23,7 +23,7 @@ static zt_status count_event(zt_engine *engine, const char *op)
                    op ? " of op " : "", op ? op : "");
 }
 
-/* Does an event on a state (s NULL) or a weight count? */
+/* Does an event on a state (store NULL) or a weight count? */
 static bool counts_store(zt_engine *engine, zt_fault_at at, const zt_store *store, int64_t handle)
 {
     const zt_fault *fault = &((fault_engine *)engine)->fault;

@@ -139,7 +139,7 @@ static zt_item *root_of(const zt_prog *program, int value_id)
     return zt_item_at(program, zt_item_at(program, value_id)->root);
 }
 
-/* Is v a value, and its memory still what it was? `who` wants it: "op rope", "out 'y'". */
+/* Is it a value, and its memory still what it was? `who` wants it: "op rope", "out 'y'". */
 static zt_status check_use(const zt_prog *program, const char *who, int value_id)
 {
     if (value_id < 0 || value_id >= program->values.count)
@@ -165,7 +165,7 @@ static zt_status check_inputs(const zt_prog *program, const zt_opinfo *info, con
     return ZT_OK;
 }
 
-/* May input d be used up: not an input or data of the program, not read beside, not pinned. */
+/* May the donated input be used up: not an input or data of the program, not read beside, not pinned. */
 static zt_status check_donation(const zt_prog *program, const zt_opinfo *info, const int *inputs, int donated_input)
 {
     const zt_item *item = zt_item_at(program, inputs[donated_input]), *root = root_of(program, inputs[donated_input]);

@@ -13,7 +13,7 @@ bool zt_dim_known(const zt_prog *program, int64_t dim)
     return dim >= 0 || -1 - dim < program->exprs.count;
 }
 
-/* a op b; NULL, or what is wrong with it. */
+/* left operator right; NULL, or what is wrong with it. */
 static const char *apply_operator(char operator, int64_t left, int64_t right, int64_t *result)
 {
     bool over = false;

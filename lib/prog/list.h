@@ -103,7 +103,7 @@ static inline const zt_expr *zt_expr_at(const zt_prog *program, int64_t dim)
 zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt, ...) ZT_PRINTF(3, 4);
 /* Room for one more element of `size` bytes, cleared and counted; NULL on failure. */
 void *zt_prog_push(zt_prog *program, zt_list *list, size_t size, const char *what);
-/* How many bytes at s, at most n, are a name: [A-Za-z_][A-Za-z0-9_.]*. */
+/* How many bytes at text, at most max_length, are a name: [A-Za-z_][A-Za-z0-9_.]*. */
 size_t zt_name_length(const char *text, size_t max_length);
 /* A name and no more, not longer than ZT_MAX_NAME, not "_". `what` is for the message. */
 zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name);

@@ -153,7 +153,7 @@ static zt_status read_out(zt_prog *program, zt_lex *lexer)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* Y, RSTD = ; those not named are not wanted. How many there are: *n. */
+/* Y, RSTD = ; those not named are not wanted. How many there are: *output_count. */
 static zt_status read_outputs(zt_prog *program, zt_lex *lexer, zt_span names[ZT_MAX_OUT], int *output_count)
 {
     *output_count = 0;

@@ -28,7 +28,7 @@ static void find_used(part_state *part)
     }
 }
 
-/* Declares v, which a step reads and none of the part makes. */
+/* Declares a value, which a step reads and none of the part makes. */
 static zt_status declare_value(part_state *part, int value_id)
 {
     const zt_value *value = zt_prog_value(part->from, value_id);
@@ -75,7 +75,7 @@ static zt_status copy_step(part_state *part, int step_index)
     return status;
 }
 
-/* Is v, of the whole program, a state of the part? */
+/* Is the value, of the whole program, a state of the part? */
 static bool is_state(const part_state *part, int value_id)
 {
     return part->map[value_id] >= 0 && zt_prog_value(part->to, part->map[value_id])->kind == ZT_VALUE_STATE;
@@ -97,7 +97,7 @@ static zt_status keep_all(part_state *part)
     return ZT_OK;
 }
 
-/* Is v read after the part, or put out or kept at the end? */
+/* Is the value read after the part, or put out or kept at the end? */
 static bool leaves_part(const part_state *part, int value_id)
 {
     for (int step_index = part->last + 1; step_index < part->bound->n_steps; step_index++)

@@ -55,7 +55,7 @@ void zt_prog_free(zt_prog *program); /* after what is bound to it, and its build
 /* A dimension is an int64_t: 0 or more is the number itself; below 0 it stands for an expression
  * of this program. Errors give 0 and a message. */
 int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name gives the same dimension */
-/* a op b, op one of + - * /. Numbers are folded; a fold below 0 is an error. */
+/* left operator right, the operator one of + - * /. Numbers are folded; a fold below 0 is an error. */
 int64_t zt_prog_dim(zt_prog *program, char operator, int64_t left, int64_t right);
 
 /* The three kinds of declaration: what each step is given, what a step leaves for the next, a tensor
@@ -66,7 +66,7 @@ int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, 
 /* As zt_prog_in, of the model's tensor `tensor`, whose name is copied. */
 int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim,
                  const char *tensor);
-/* in[k] ZT_NONE: absent. attrs NULL: defaults. out[k] gets the outputs' numbers; names[k] may be
+/* inputs[k] ZT_NONE: absent. attrs NULL: defaults. outputs[k] gets the outputs' numbers; names[k] may be
  * NULL, and "_" says that the output is not wanted (its number is ZT_NONE); never the first. On
  * failure the program is as it was. */
 zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
@@ -156,8 +156,8 @@ typedef struct zt_binding {
     int64_t value; /* 0 or more */
 } zt_binding;
 
-/* The program's own numbers for symbols that b lacks are appended to b, which has room for
- * ZT_MAX_SYMBOLS. Names are good until p goes. */
+/* The program's own numbers for symbols that bindings lacks are appended to bindings, which has room for
+ * ZT_MAX_SYMBOLS. Names are good until program goes. */
 void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding_count);
 
 /* The program with every symbol a number: all types known and checked by the ops' rules. The
@@ -171,8 +171,8 @@ typedef struct zt_bound {
     const void **attrs; /* [n_steps] with their dims as numbers */
 } zt_bound;
 
-/* b[n] is borrowed for the call. NULL: ZT_EUSAGE as above or a value below 0; ZT_ESHAPE where types
- * do not fit; ZT_EDATA for an attribute; ZT_ENOMEM. */
+/* bindings[binding_count] is borrowed for the call. NULL: ZT_EUSAGE as above or a value below 0;
+ * ZT_ESHAPE where types do not fit; ZT_EDATA for an attribute; ZT_ENOMEM. */
 zt_bound *zt_prog_bind(const zt_prog *program, const zt_binding *bindings, int binding_count);
 void zt_bound_free(zt_bound *bound); /* before its program; NULL: nothing */
 
@@ -193,14 +193,14 @@ zt_prog *zt_prog_part(const zt_bound *bound, int first, int last);
 
 /* ---- ops written by rows --------------------------------------------------------------------- */
 
-/* A new program with p's symbols, dimensions, model line and declarations, and none of its ops.
- * map[v], for every value of p: its number in the new one, -1 for what ops make. */
+/* A new program with the program's symbols, dimensions, model line and declarations, and none of its ops.
+ * map[v], for every value of program: its number in the new one, -1 for what ops make. */
 zt_prog *zt_prog_like(const zt_prog *program, int *map);
 
 /* A zt_emit on a program: each op is inferred as it is added, with `sample` for the symbols, so
  * that rows can ask for dtypes and ranks. No symbols or expressions may be added beside it. */
 typedef struct zt_builder zt_builder;
-/* Borrows p; sample[n] is borrowed for the call. NULL: a symbol has no sample (ZT_EUSAGE), a
+/* Borrows program; sample[sample_count] is borrowed for the call. NULL: a symbol has no sample (ZT_EUSAGE), a
  * dimension cannot be computed, ZT_ENOMEM. */
 zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int sample_count);
 void zt_builder_free(zt_builder *builder); /* p stays, and must still be there. NULL: nothing */

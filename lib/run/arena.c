@@ -69,7 +69,7 @@ static bool ranges_overlap(const zt_live_range *first, const zt_live_range *seco
     return first->born <= second->dies && second->born <= first->dies;
 }
 
-/* The gap for l beside the n_near lives, which are sorted by offset: the lowest, or (tight) the
+/* The gap for a live range beside the n_near lives, which are sorted by offset: the lowest, or (tight) the
  * smallest that will do. */
 static size_t find_gap(const range_placer *placer, const zt_live_range *range, int n_near, bool tight)
 {
@@ -104,7 +104,7 @@ typedef struct sweep_kind {
     bool backwards, tight;
 } sweep_kind;
 
-/* Lives in p's order get offsets: the end of the last. sweep NULL: beside all others, at
+/* Lives in placer's order get offsets: the end of the last. sweep NULL: beside all others, at
  * the lowest offset. */
 static size_t place_ranges(range_placer *placer, const sweep_kind *sweep)
 {

@@ -125,7 +125,7 @@ static zt_status copy_step(backward_pass *backward, const zt_step *step)
     return status;
 }
 
-/* What value y of the recording depends on, as a program with the one output "y". */
+/* What the result, a value of the recording depends on, as a program with the one output "y". */
 static zt_status make_cone(backward_pass *backward, int result)
 {
     bool *needed = find_needed(backward, result);

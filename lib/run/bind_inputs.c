@@ -11,7 +11,7 @@ static bool is_counter(const zt_value *value)
     return value->type.rank == 0 && value->type.dtype == ZT_I64 && strcmp(value->name, "counter") == 0;
 }
 
-/* Is v the one input that arrays are for? */
+/* Is the value the one input that arrays are for? */
 static bool is_only(const zt_prog *program, int value_id)
 {
     const zt_value *value = zt_prog_value(program, value_id);
@@ -21,7 +21,7 @@ static bool is_only(const zt_prog *program, int value_id)
     return value->kind == ZT_VALUE_IN && !is_counter(value) && candidate_count == 1;
 }
 
-/* The array for value v, or -1. */
+/* The array for the value, or -1. */
 static int64_t array_for(const zt_prog *program, zt_checkpoint *from, int value_id)
 {
     const zt_value *value = zt_prog_value(program, value_id);

@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* Infers symbols from shapes: for each symbol that b[0..*n) lacks and that is a dimension of an
- * input or state of which `from` has an array, appends its number to b (room for ZT_MAX_SYMBOLS)
- * and counts *n up. The symbols' names are p's. zt_bound_inputs_new finds contradictions. */
+/* Infers symbols from shapes: for each symbol that bindings[0..*n) lacks and that is a dimension of an
+ * input or state of which `from` has an array, appends its number to bindings (room for ZT_MAX_SYMBOLS)
+ * and counts *n up. The symbols' names are the program's. zt_bound_inputs_new finds contradictions. */
 zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings,
                           int *n);
 
@@ -51,16 +51,17 @@ typedef struct zt_bound_inputs {
     int64_t n_data;
 } zt_bound_inputs;
 
-/* Binds p and fills its inputs, states and data. NULL with ZT_EDATA: an array is not of the type
- * that the program wants (the message names both), or an input is missing and not drawn. Borrows p
+/* Binds program and fills its inputs, states and data. NULL with ZT_EDATA: an array is not of the type
+ * that the program wants (the message names both), or an input is missing and not drawn. Borrows program
  * and what the options name, except `bind`, until zt_bound_inputs_free. */
 zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *program, const zt_bound_inputs_opts *options);
 void zt_bound_inputs_free(zt_bound_inputs *bound_inputs); /* NULL: nothing */
-/* Sets the states of s, a session on the same program and symbols: those that f has, the others to
- * zero. */
+/* Sets the states of session, a session on the same program and symbols: those that bound_inputs has,
+ * the others to zero. */
 zt_status zt_bound_inputs_states(const zt_bound_inputs *bound_inputs, zt_session *session);
 
-/* ZT_OK if g is the model that p names, or p names none; ZT_EDATA if p's model id is another. */
+/* ZT_OK if g is the model that program names, or program names none; ZT_EDATA if the program's model
+ * id is another. */
 zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *program, const zt_gguf *g);
 /* The same for a model with this name (for messages) and id (32 hex digits). */
 zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name, const char *id);

@@ -38,7 +38,7 @@ static const char *name_of(const lowering_state *lowering, int value_id, zt_dtyp
     return buf;
 }
 
-/* Value v as it is in `from`, cast. */
+/* The value as it is in `from`, cast. */
 static zt_status add_cast(lowering_state *lowering, int value_id, int from, zt_dtype dtype, int *value)
 {
     zt_cast_attrs attrs = zt_cast_defaults();
@@ -49,7 +49,7 @@ static zt_status add_cast(lowering_state *lowering, int value_id, int from, zt_d
     return zt_prog_op(lowering->rewrite.to, ZT_OP_cast, &attrs, &from, names, value);
 }
 
-/* v in form f, made of the form that is there. */
+/* The value in the wanted form, made of the form that is there. */
 static zt_status ensure_form(lowering_state *lowering, int value_id, form wanted)
 {
     int *slot = form_slot(lowering, value_id, wanted);
@@ -95,7 +95,7 @@ static form form_of(const lowering_state *lowering, const zt_step *step, int k, 
     return attempt != WHAT_IS_THERE || lowering->values[LOWERED][value_id] >= 0 ? LOWERED : DECLARED;
 }
 
-/* Does the rule take these, and give each output as it was or in the lesser type? *less: those. */
+/* Does the rule take these, and give each output as it was or in the lesser type? *lowered_outputs: those. */
 static bool rule_allows(const lowering_state *lowering, const zt_step *step, const void *attrs, const form *forms,
                     unsigned *lowered_outputs)
 {
@@ -125,7 +125,7 @@ static bool rule_allows(const lowering_state *lowering, const zt_step *step, con
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* less: outputs that come in the lesser type. */
+/* lowered_outputs: outputs that come in the lesser type. */
 static zt_status emit_step(lowering_state *lowering, const zt_step *step, const form *forms, unsigned lowered_outputs)
 {
     const zt_opinfo *info = zt_op_info(step->op);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* root[v], of [values of p]: the value in whose memory v is (a view is in its input's, what a
+/* root[v], of [values of program]: the value in whose memory v is (a view is in its input's, what a
  * donating op makes in the donated value's). The caller's to zt_free; NULL: no memory. */
 int *zt_cost_roots(zt_ctx *ctx, const zt_prog *program);
 
@@ -28,7 +28,7 @@ typedef struct zt_cost {
     zt_roof_kind kind;
     double passes; /* how often the arithmetic of `kind` is done: 2 for act=q16 */
 } zt_cost;
-/* The cost of step `step` of b. root: zt_cost_roots of b's program. filled: the rows of a cache (a
+/* The cost of step `step` of bound. root: zt_cost_roots of bound's program. filled: the rows of a cache (a
  * state) that positions reach, since only these are read; -1: not known, the whole cache. */
 zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int step);
 
@@ -38,7 +38,7 @@ typedef struct zt_cost_whole {
     double flops[ZT_ROOF_KINDS], bytes;
     double held; /* of one run: bytes, to be found in a cache the next time or not */
 } zt_cost_whole;
-/* Adds to *w the cost of `runs` runs of the whole program b. ZT_ENOMEM: nothing is added. */
+/* Adds to *w the cost of `runs` runs of the whole program bound. ZT_ENOMEM: nothing is added. */
 zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs,
                       zt_cost_whole *w);
 /* The least time of these runs, in seconds, with all threads of the roof: that of the arithmetic or

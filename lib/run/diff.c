@@ -162,7 +162,7 @@ static double measure_roughness(const zt_type *type, const void *bytes)
     return squares > 0 && isfinite(largest) ? fmax(1, largest / squares / 6) : 1;
 }
 
-/* The root of the bound of output k of step s, when what the op reads
+/* The root of the bound of the output of the step, when what the op reads
  * may be off by `before`, a root of NMSE. */
 static double output_bound_root(zt_interpreter *interpreter, int step_index, int output_index, const zt_diff_opts *options,
                                 double before)

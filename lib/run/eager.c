@@ -277,7 +277,7 @@ static zt_status check_call(zt_run *run, zt_op op, const void *attrs, zt_tensor 
     return zt_op_infer(run->ctx, op, key->attrs, types, key->out);
 }
 
-/* One event of an op: `dst` is what it is about to allocate (NULL) or has written. */
+/* One event of an op: `tensor` is what it is about to allocate (NULL) or has written. */
 static zt_status fault_point(zt_run *run, zt_fault_at event, zt_op op, const zt_tensor *tensor)
 {
     static const zt_status fails_with[] = {ZT_ENOMEM, ZT_ESYS, ZT_ENOMEM, ZT_ESYS};

@@ -71,14 +71,14 @@ zt_status zt_recorder_save(const zt_recorder *rec, const char *path, bool force)
 const zt_prog *zt_recorder_prog(const zt_recorder *rec);
 /* The value that a tensor holds now, or -1. */
 int zt_recorder_value(const zt_recorder *rec, const zt_tensor *tensor);
-/* Did t hold a value v with among[v] >= 0 that was written over? */
+/* Did tensor hold a value v with among[v] >= 0 that was written over? */
 bool zt_recorder_lost(const zt_recorder *rec, const zt_tensor *tensor, const int *among);
 /* tensor[v], [values of the program]: who still holds value v; borrowed, NULL: nobody. */
 void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor);
 
 /* ---- grad.c ---------------------------------------------------------------------------------- */
 
-/* zt_prog_grad; map[v] of each value of p (there is room for one more) is its number in the
+/* zt_prog_grad; map[v] of each value of program (there is room for one more) is its number in the
  * result, or -1. The gradients are the last n outputs. */
 zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
                       const zt_grad_opts *opts, int *map);

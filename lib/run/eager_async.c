@@ -78,7 +78,7 @@ void zt_eager_async_bring(zt_run *run)
 
 /* ---- one op ---------------------------------------------------------------------------------- */
 
-/* The buffer that holds the whole of t on engine e, or NULL. */
+/* The buffer that holds the whole of tensor on the engine, or NULL. */
 static zt_ebuf *find_resident(zt_run *run, const zt_engine *engine, const zt_tensor *tensor)
 {
     const zt_device_resident *resident = zt_tensor_device_resident(tensor);

@@ -28,7 +28,7 @@ static bool is_real(grad_pass *pass, int value_id)
     return zt_dtype_get(zt_builder_type(pass->builder, value_id).dtype)->kind == 'F';
 }
 
-/* Is v an output that its op keeps for the gradient alone. */
+/* Is the value an output that its op keeps for the gradient alone. */
 static bool is_saved(const grad_pass *pass, int value_id)
 {
     for (int step_index = 0; step_index < zt_prog_n_steps(pass->to); step_index++) {
@@ -128,7 +128,7 @@ static zt_type forward_type(void *user, int value_id)
     return emitter->type(emitter->user, value_id);
 }
 
-/* From here on, what depends on value v of `from` is on the way. */
+/* From here on, what depends on the value of `from` is on the way. */
 static zt_status mark_active(grad_pass *pass, int value_id)
 {
     if (!is_real(pass, pass->map[value_id]))
@@ -233,7 +233,7 @@ static int add_constant(grad_pass *pass, int like, double value)
     return zt_builder_op(pass->builder, ZT_OP_fill_like, &attrs, &like, NULL, outputs) ? -1 : outputs[0];
 }
 
-/* The cotangent that output `o` starts from: an input of its own, or ones. */
+/* The cotangent that an output starts from: an input of its own, or ones. */
 static zt_status seed_output(grad_pass *pass, const zt_output *output, bool given)
 {
     char name[300];

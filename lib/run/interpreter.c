@@ -205,7 +205,7 @@ static zt_status run_single(zt_interpreter *interpreter, single_step *single, co
     return status;
 }
 
-/* The engine of the chain that has a kernel for step s. */
+/* The engine of the chain that has a kernel for the step. */
 static zt_engine *pick_engine(zt_interpreter *interpreter, int step_index, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);

@@ -21,29 +21,29 @@ extern "C" {
 
 typedef struct zt_interpreter zt_interpreter;
 
-/* Binds p with n symbols. Borrows e, p and what `store` reads from (NULL: p has no data). `strict`:
- * a fallback is an error. NULL: failed, see e's context. */
+/* Binds program with binding_count symbols. Borrows engine, program and what `store` reads from (NULL:
+ * program has no data). `strict`: a fallback is an error. NULL: failed, see the engine's context. */
 zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_binding *bindings,
                       int binding_count, bool strict);
 void zt_interpreter_close(zt_interpreter *interpreter); /* NULL: nothing */
 /* What it was opened on: the context, the program, and the program bound (every value's type, the
- * steps' attributes). Borrowed; the last lives as long as w. */
+ * steps' attributes). Borrowed; the last lives as long as interpreter. */
 zt_ctx *zt_interpreter_ctx(const zt_interpreter *interpreter);
 const zt_prog *zt_interpreter_prog(const zt_interpreter *interpreter); /* as it was given */
 const zt_bound *zt_interpreter_bound(const zt_interpreter *interpreter);
 
-/* Sets value v to a copy of `bytes`: contiguous, of v's type. Inputs must be put before a step
- * reads them; a state that was not put is 0; what an op made may be replaced. ZT_EUSAGE: v is not
+/* Sets the value to a copy of `bytes`: contiguous, of the value's type. Inputs must be put before a step
+ * reads them; a state that was not put is 0; what an op made may be replaced. ZT_EUSAGE: the value is not
  * in the program, or is data. */
 zt_status zt_interpreter_put(zt_interpreter *interpreter, int value_id, const void *bytes);
-/* Runs step s (not in the program: ZT_EUSAGE). The message of a failure names the step and the
+/* Runs the step (not in the program: ZT_EUSAGE). The message of a failure names the step and the
  * value that it makes. */
 zt_status zt_interpreter_step(zt_interpreter *interpreter, int step_index);
-/* The bytes of v; data are read from the store. NULL: v was neither put nor made (ZT_EUSAGE), or
- * its data cannot be read. Valid until v is put or made again. */
+/* The bytes of the value; data are read from the store. NULL: the value was neither put nor made
+ * (ZT_EUSAGE), or its data cannot be read. Valid until the value is put or made again. */
 const void *zt_interpreter_get(zt_interpreter *interpreter, int value_id);
 bool zt_interpreter_has(const zt_interpreter *interpreter, int value_id); /* put or made, or is state or data */
-/* The name of the engine that ran step s; "": it has not run, or is a view. */
+/* The name of the engine that ran the step; "": it has not run, or is a view. */
 const char *zt_interpreter_engine(const zt_interpreter *interpreter, int step_index);
 int zt_interpreter_fallbacks(const zt_interpreter *interpreter); /* steps run on a fallback engine */
 

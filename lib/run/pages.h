@@ -34,17 +34,18 @@ void zt_pages_close(zt_pages *pages); /* NULL: nothing */
 
 /* Begins an empty sequence: its number, the lowest that is free; -1: all are in use (ZT_ENOMEM). */
 int zt_pages_begin(zt_pages *pages);
-/* Gives the sequence blocks for n positions in all, so that appends up to n cannot fail. ZT_ENOMEM:
+/* Gives the sequence blocks for count positions in all, so that appends up to count cannot fail. ZT_ENOMEM:
  * too few blocks are free; ZT_EUSAGE: seq is not in use. */
 zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t count);
-/* Appends n positions. pos[n] gets the positions, seqs[n] the sequence's number n times; NULL: not
- * wanted. ZT_ENOMEM: too few blocks are free; ZT_EUSAGE: seq is not in use, or n below 0. */
+/* Appends count positions. positions[count] gets the positions, seqs[count] the sequence's number count
+ * times; NULL: not wanted. ZT_ENOMEM: too few blocks are free; ZT_EUSAGE: seq is not in use, or count
+ * below 0. */
 zt_status zt_pages_append(zt_pages *pages, int seq, int64_t count, int32_t *positions, int32_t *seqs);
-/* Keeps at most the first n positions; fewer where n is inside a block that another sequence
- * shares, since appends would write there. Returns how many are kept; -1: seq is not in use, or n
+/* Keeps at most the first count positions; fewer where count is inside a block that another sequence
+ * shares, since appends would write there. Returns how many are kept; -1: seq is not in use, or count
  * below 0 (ZT_EUSAGE). */
 int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t count);
-/* Begins a sequence with seq's first n positions, rounded down to whole blocks, which both share.
+/* Begins a sequence with seq's first count positions, rounded down to whole blocks, which both share.
  * Returns its number (zt_pages_length says how many positions it has); -1: failed, as begin, or seq
  * is not in use. */
 int zt_pages_share(zt_pages *pages, int seq, int64_t count);
@@ -53,7 +54,7 @@ void zt_pages_end(zt_pages *pages, int seq); /* frees its blocks; a number not i
 int64_t zt_pages_length(const zt_pages *pages, int seq); /* positions; -1: not in use */
 int64_t zt_pages_left(const zt_pages *pages); /* blocks that no sequence owns */
 /* The block table, i32[sequences, blocks], as kv_put and attention take it: row s holds the blocks
- * of sequence s in order of its positions, then zeros. Lives as long as p; calls change it. */
+ * of sequence s in order of its positions, then zeros. Lives as long as pages; calls change it. */
 const int32_t *zt_pages_table(const zt_pages *pages);
 
 typedef struct zt_pages_count {

@@ -61,18 +61,18 @@ typedef struct zt_pass_report {
     double seconds;                   /* of the pass itself */
 } zt_pass_report;
 
-/* p after the passes: a new program, the caller's to free with zt_prog_free; p is not changed. opts
+/* program after the passes: a new program, the caller's to free with zt_prog_free; program is not changed. opts
  * NULL: every pass, for any engine. reports: [passes of the table], or NULL; each costs a memory
  * plan. NULL: failed, see ctx. */
 zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts,
                         zt_pass_report *reports);
 
-/* engine[s], of [steps of p]: the name of the engine that runs step s; NULL: a view, which runs no
+/* engine[s], of [steps of program]: the name of the engine that runs step s; NULL: a view, which runs no
  * kernel. Needs opts->engine and a sample; the names are static. */
 zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts,
                           const char **engine);
 
-/* The number of steps of p that are not views. */
+/* The number of steps of program that are not views. */
 int zt_prog_kernels(const zt_prog *program);
 
 #ifdef __cplusplus

@@ -35,11 +35,11 @@ typedef struct zt_plan_file_opts {
     int n_bind;
 } zt_plan_file_opts;
 
-/* Appends the plan's text to `out`. p has gone through the passes. Memory is planned only where
- * o->bind has a number for every symbol of p; o->engine is required then. */
+/* Appends the plan's text to `out`. program has gone through the passes. Memory is planned only where
+ * o->bind has a number for every symbol of program; o->engine is required then. */
 zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *opts, zt_str *out);
 
-/* Parses n bytes of text. `name` is for messages and only read here. NULL with ZT_EDATA: not a
+/* Parses length bytes of text. `name` is for messages and only read here. NULL with ZT_EDATA: not a
  * valid program or plan, an unknown pass or engine, or a malformed number. */
 zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t length);
 void zt_plan_file_free(zt_plan_file *plan); /* and its program; NULL: nothing */

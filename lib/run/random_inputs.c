@@ -14,7 +14,7 @@ typedef struct value_role {
     int64_t limit;
 } value_role;
 
-/* An index into all of x, whatever its axis. */
+/* An index into all of type, whatever its axis. */
 static int64_t least_dim(const zt_type *type)
 {
     int64_t least = INT32_MAX;
@@ -69,7 +69,7 @@ static bool same_numbers(const zt_step *step)
     return step->op == ZT_OP_cast || (zt_op_info(step->op)->def->flags & ZT_OPF_VIEW);
 }
 
-/* What step s takes its k-th input for; false: it does not tell. */
+/* What the step takes its input_index-th input for; false: it does not tell. */
 static bool role_at(const zt_bound *bound, int step_index, int input_index, value_role *found)
 {
     const char *name = zt_op_info(zt_prog_step(bound->prog, step_index)->op)->in_name[input_index];
@@ -81,7 +81,7 @@ static bool role_at(const zt_bound *bound, int step_index, int input_index, valu
     return false;
 }
 
-/* Who reads v says what it may be: of several limits the least, and positions before indices. */
+/* Who reads a value says what it may be: of several limits the least, and positions before indices. */
 static value_role role_of(const zt_bound *bound, int value_id)
 {
     value_role found = {ZT_FILL_ABSENT, INT64_MAX}, candidate;

@@ -170,7 +170,7 @@ zt_prog *zt_recorder_take(zt_recorder *recorder, zt_tensor *const *outs, int n_o
 
 /* ---- frozen tensors -------------------------------------------------------------------------- */
 
-/* The tensor of data value v: what it holds must still be that. */
+/* The tensor of a data value: what it holds must still be that. */
 static zt_tensor *find_frozen(const zt_recorder *recorder, int value_id)
 {
     for (size_t i = 0; i < recorder->seen_count; i++)

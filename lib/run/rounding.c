@@ -42,7 +42,7 @@ static bool find_rounding(const zt_step *step, const void *attrs, int k, const z
     return bits || (weight->dtype == ZT_BF16 && act && act->s[0] == 'q');
 }
 
-/* Sums of squares of the weights of each column; w is [rows, cols]. */
+/* Sums of squares of the weights of each column; weights is [rows, cols]. */
 static void add_squares(const zt_type *type, const char *weights, double *row, double *squares)
 {
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
@@ -54,7 +54,7 @@ static void add_squares(const zt_type *type, const char *weights, double *row, d
     }
 }
 
-/* The distance of two neighbours of x in bf16, which has 8 bits. */
+/* The distance of two neighbours of value in bf16, which has 8 bits. */
 static double step_of_bf16(double value)
 {
     int exponent;
@@ -62,7 +62,7 @@ static double step_of_bf16(double value)
     return value == 0 || !isfinite(value) ? 0 : ldexp(1, exponent - 8);
 }
 
-/* Of n columns that are rounded together: what is rounded to steps is off by a twelfth of a step's
+/* Of count columns that are rounded together: what is rounded to steps is off by a twelfth of a step's
  * square on average, which meets the weights of its column. */
 static double block_error(const rounding_kind *rounding, const double *values, const double *squares, int64_t count)
 {

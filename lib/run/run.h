@@ -30,10 +30,11 @@ typedef struct zt_session_opts {
     const struct zt_plan_file *plan; /* plan_file.h: the program is the plan's; NULL: none */
 } zt_session_opts;
 
-/* Opens p on e and clears its states to zero. Weights are read from `store` (NULL: p has no data)
- * when a step that needs them is first prepared; their types must match (ZT_EDATA). opts NULL: no
- * symbol is fixed, no plan. With a plan, memory is laid out as it says, which is checked here
- * (ZT_EDATA). Borrows e, p, the plan and what `store` reads from. NULL: failed, see e's context. */
+/* Opens program on engine and clears its states to zero. Weights are read from `store` (NULL: program
+ * has no data) when a step that needs them is first prepared; their types must match (ZT_EDATA). options
+ * NULL: no symbol is fixed, no plan. With a plan, memory is laid out as it says, which is checked here
+ * (ZT_EDATA). Borrows engine, program, the plan and what `store` reads from. NULL: failed, see the
+ * engine's context. */
 zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store,
                             const zt_session_opts *options);
 /* Frees replays, weights and states; not the engine or the program. NULL: nothing. */
@@ -41,14 +42,14 @@ void zt_session_close(zt_session *session);
 
 const zt_prog *zt_session_prog(const zt_session *session); /* the program it was opened on; borrowed */
 
-/* One replay. `b` gives the symbols that are not fixed. in[i] and out[o] are host memory for the
- * i-th `in` and o-th `out` of the program, contiguous, of the bound types. out[o] NULL: that output
+/* One replay. `bindings` gives the symbols that are not fixed. inputs[i] and outputs[o] are host memory for
+ * the i-th `in` and o-th `out` of the program, contiguous, of the bound types. outputs[o] NULL: that output
  * is not wanted, and steps that nothing else needs do not run. Synchronous: when it returns ZT_OK
  * the outputs are written; what an op finds wrong (an index out of range) is its status. */
 zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int n, const void *const *inputs,
                           void *const *outputs);
-/* Prepares a replay without running it, so that the step with the same b allocates nothing. out[o]
- * NULL: output o will not be wanted; nothing is written. out NULL: all outputs. */
+/* Prepares a replay without running it, so that the step with the same bindings allocates nothing.
+ * outputs[o] NULL: output o will not be wanted; nothing is written. outputs NULL: all outputs. */
 zt_status zt_session_prepare(zt_session *session, const zt_binding *bindings, int n, void *const *outputs);
 /* Frees every prepared replay; weights and states stay. */
 void zt_session_forget(zt_session *session);
@@ -88,7 +89,7 @@ zt_session_part zt_session_part_at(const zt_session *session, int i); /* i: 0 to
 
 typedef struct zt_run zt_run;
 
-/* A runner of eager ops on e, which is borrowed. strict: an op that e lacks is ZT_ENOTSUP. NULL: no
+/* A runner of eager ops on engine, which is borrowed. strict: an op that engine lacks is ZT_ENOTSUP. NULL: no
  * memory. */
 zt_run *zt_run_new(zt_engine *engine, bool strict);
 /* Ends a recording, closes every scope and unmarks every tensor. NULL: nothing. */
@@ -212,13 +213,13 @@ typedef struct zt_grad_opts {
     int n_sample;
 } zt_grad_opts;
 
-/* The program that computes what p does and, after p's outputs, the gradient d.x for each of the n
- * values wrt[i] of plain float type (inputs, data, or what an op makes): the sum over outputs y of
- * d.y^T (dy / dx). Its ops are ordinary ones, so that it has a gradient itself: where d.x is an
- * output already, the next is d.d.x. With `seeds` its inputs d.y come after p's (shapes must be
- * numbers). What rows take for constants, integers, and what an op rounds to integers, has the
- * gradient 0. The caller frees the result with zt_prog_free. NULL: a program with states, or an op
- * on the way without a gradient (ZT_ENOTSUP). `ctx` is p's own. */
+/* The program that computes what program does and, after the program's outputs, the gradient d.x for
+ * each of the n values wrt[i] of plain float type (inputs, data, or what an op makes): the sum over
+ * outputs y of d.y^T (dy / dx). Its ops are ordinary ones, so that it has a gradient itself: where d.x
+ * is an output already, the next is d.d.x. With `seeds` its inputs d.y come after the program's (shapes
+ * must be numbers). What rows take for constants, integers, and what an op rounds to integers, has the
+ * gradient 0. The caller frees the result with zt_prog_free. NULL: a program with states, or an op on
+ * the way without a gradient (ZT_ENOTSUP). `ctx` is the program's own. */
 zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
                       const zt_grad_opts *opts);
 
@@ -239,12 +240,12 @@ zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n
  *     }
  */
 
-/* Marks x, a tensor of plain floats (else ZT_EUSAGE): zt_backward adds to its gradient, that of the
- * value which x then holds. It may be made by an op. The run keeps a reference until the mark is
+/* Marks tensor, a tensor of plain floats (else ZT_EUSAGE): zt_backward adds to its gradient, that of the
+ * value which tensor then holds. It may be made by an op. The run keeps a reference until the mark is
  * removed (`on` false, which also drops the gradient) or the run is freed. */
 zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on);
 bool zt_grad_required(const zt_run *run, const zt_tensor *tensor); /* true: x is marked */
-/* The gradient accumulated since it was last zeroed, of x's type; NULL: none, or x is not marked.
+/* The gradient accumulated since it was last zeroed, of the tensor's type; NULL: none, or tensor is not marked.
  * Borrowed until the next backward, zero or unmarking. */
 zt_tensor *zt_grad_of(const zt_run *run, const zt_tensor *tensor);
 void zt_grad_zero(zt_run *run, const zt_tensor *tensor); /* forget x's gradient; NULL: every gradient */
@@ -260,8 +261,8 @@ typedef struct zt_backward_opts {
  * without a gradient: ZT_ENOTSUP. On failure no gradient has changed. */
 zt_status zt_backward(zt_run *run, zt_tensor *y, const zt_backward_opts *opts);
 
-/* A view of x through which no gradient flows: the same bytes, a tensor of the innermost scope.
- * NULL: failed; x NULL is ZT_EUSAGE. */
+/* A view of tensor through which no gradient flows: the same bytes, a tensor of the innermost scope.
+ * NULL: failed; tensor NULL is ZT_EUSAGE. */
 zt_tensor *zt_detach(zt_run *run, zt_tensor *tensor);
 
 #ifdef __cplusplus

@@ -86,7 +86,7 @@ static void find_last_reads(const zt_partition *partition, const zt_bound *bound
     }
 }
 
-/* Does step s bear an output over state x, which it may read? An elementwise op reads no element
+/* Does the step bear an output over the state, which it may read? An elementwise op reads no element
  * after writing that one, whichever of its inputs and outputs lie over each other. */
 static bool can_overwrite(const zt_partition *partition, const zt_bound *bound, int step_index, int state_id)
 {
@@ -101,8 +101,8 @@ static bool can_overwrite(const zt_partition *partition, const zt_bound *bound, 
     return true;
 }
 
-/* What step s of an engine-0 segment makes and state x keeps becomes x's own memory, where nobody
- * reads x later. Not on an engine whose values are wider than their type: there `keep` rounds. */
+/* What the step of an engine-0 segment makes and the state keeps becomes the state's own memory, where nobody
+ * reads the state later. Not on an engine whose values are wider than their type: there `keep` rounds. */
 static void take_state(zt_partition *partition, const zt_bound *bound, zt_engine *engine, int step_index, int state_id, int last)
 {
     int kept = zt_prog_value(bound->prog, state_id)->keep;
@@ -192,7 +192,7 @@ static void place_once(zt_segment *segment, int root, zt_place_kind kind, int *l
     list[(*count)++] = root;
 }
 
-/* Does the step read root r other than as its input k? */
+/* Does the step read the root other than as its input k? */
 static bool read_twice(const zt_partition *partition, const zt_step *step, int k, int root)
 {
     for (int i = 0; i < zt_op_info(step->op)->n_in; i++)

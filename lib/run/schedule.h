@@ -23,10 +23,10 @@ typedef struct zt_chain {
 void zt_chain_init(zt_chain *chain, zt_engine *engine);
 void zt_chain_fini(zt_chain *chain);
 /* The first engine of the chain that has a kernel: its index, or -1 with ZT_ENOTSUP (`strict`: the
- * first engine or nothing). in[k] NULL: absent. */
+ * first engine or nothing). input_types[k] NULL: absent. */
 int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, const zt_type *const input_types[],
                   const zt_type *out);
-/* May what failed with `s` on the first engine be tried past it? Then the error is told as a
+/* May what failed with `status` on the first engine be tried past it? Then the error is told as a
  * warning that names `what`, and taken away. */
 bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *what);
 
@@ -92,11 +92,11 @@ const zt_plan_layout *zt_plan_file_find(const zt_plan_file *plan, const int64_t 
 int zt_plan_file_count(const zt_plan_file *plan);
 const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i);
 
-/* out: an output whose entry is NULL is not wanted; NULL: all are. stated: what must be decided, or
+/* outputs: an output whose entry is NULL is not wanted; NULL: all are. layout: what must be decided, or
  * NULL. */
 zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
                       void *const *outputs, const zt_plan_layout *layout);
-/* plan_check.c: is the cut as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
+/* plan_check.c: is the partition as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
  * wrong with them. */
 zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition *partition, const zt_chain *chain);
 zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition *partition, int segment_index,

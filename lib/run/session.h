@@ -46,6 +46,6 @@ zt_ebuf *zt_session_buf(zt_session *session, int engine_index, int value_id, con
 
 /* session_prepare.c: what is prepared for these symbols and outputs, or is now. NULL: an error. */
 zt_replay *zt_replay_get(zt_session *session, const zt_binding *bindings, int binding_count, void *const *outputs);
-void zt_replay_free(zt_session *session, zt_replay *replay); /* r may be NULL */
+void zt_replay_free(zt_session *session, zt_replay *replay); /* replay may be NULL */
 
 #endif

@@ -34,8 +34,8 @@ static int output_number(const zt_prog *program, const zt_value *value, int numb
     return k;
 }
 
-/* Inputs a and b of steps `size` apart. first: the block's first step, if the former step is in the
- * first repetition; else -1. */
+/* Inputs first_value and second_value of steps `size` apart. first: the block's first step, if the
+ * former step is in the first repetition; else -1. */
 static bool values_alike(const zt_prog *program, int first_value, int second_value, int size, int first)
 {
     if (first_value == second_value) return true;

@@ -19,7 +19,7 @@ typedef struct trace_blocks {
 
 zt_status trace_blocks_find(zt_ctx *ctx, const zt_prog *program, trace_blocks *blocks);
 void trace_blocks_free(trace_blocks *blocks);
-/* The block that step s is in; NULL: none. */
+/* The block that the step is in; NULL: none. */
 const trace_block *trace_block_of(const trace_blocks *blocks, int step_index);
 
 /* The layer of each step: that of the data it reads, which their tensors' names tell ("blk.17." or

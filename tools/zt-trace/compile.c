@@ -34,7 +34,7 @@ static int bind_all(const zt_prog *program, const zt_bindings *bindings, zt_bind
     return zt_prog_n_symbols(program);
 }
 
-/* The least seconds of a step of `p` in a fifth of a second of them; p has the subject's face. */
+/* The least seconds of a step of `program` in a fifth of a second of them; program has the subject's face. */
 static zt_status time_step(const zt_subject *subject, zt_engine *engine, const zt_prog *program, double *seconds)
 {
     zt_session *run = zt_subject_session_of(subject, engine, program);

@@ -63,14 +63,14 @@ static void put_type(const dot_graph *graph, int value_id)
 
 /* ---- repetitions ----------------------------------------------------------------------------- */
 
-/* The step that is drawn in the place of s. */
+/* The step that is drawn in the place of a step. */
 static int drawn_step(const dot_graph *graph, int step_index)
 {
     const trace_block *block = trace_block_of(&graph->blocks, step_index);
     return block ? block->first + (step_index - block->first) % block->size : step_index;
 }
 
-/* How often step s is there, and its input k in one of its repetitions. */
+/* How often the step is there, and its input k in one of its repetitions. */
 static int times_of(const dot_graph *graph, int step_index)
 {
     const trace_block *block = trace_block_of(&graph->blocks, step_index);
@@ -126,7 +126,7 @@ static void put_value_node(const dot_graph *graph, int value_id, const char *oth
     zt_str_puts(graph->text, "\"];\n");
 }
 
-/* States that step s reads, which no drawn step before it did. */
+/* States that the step reads, which no drawn step before it did. */
 static void put_states(const dot_graph *graph, int step_index, bool *seen)
 {
     const zt_step *step = zt_prog_step(graph->program, step_index);

@@ -12,7 +12,7 @@ enum { LEAST_REPLAYS = 3, MOST_REPLAYS = 1000, WARM = 2 }; /* or so many */
 
 /* ---- steps and values ------------------------------------------------------------------------ */
 
-/* The program's number of a plan's step. */
+/* The program's number of a schedule's step. */
 static int step_of(const trace_profile *profile, const zt_run_schedule *schedule, int step)
 {
     return zt_prog_value(profile->program, schedule->step[step].out[0])->index;
@@ -86,7 +86,7 @@ static void swap_records(slice_record *first, slice_record *second)
     *second = kept;
 }
 
-/* Seconds of one replay, into r. */
+/* Seconds of one replay, into record. */
 static zt_status replay_once(trace_profile *profile, slice_record *record, double *seconds)
 {
     record->count = 0;
@@ -129,7 +129,7 @@ void trace_sort_slices(trace_profile *profile)
     }
 }
 
-/* The time until `to`, in equal parts to the steps of the n slices that are going on; those that
+/* The time until `to`, in equal parts to the steps of the going_count slices that are going on; those that
  * end before it leave. Returns how many are left. */
 static int pass_time(trace_profile *profile, int *going, int going_count, double *now, double end_time)
 {

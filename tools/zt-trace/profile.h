@@ -28,7 +28,7 @@ typedef struct trace_profile {
     size_t n_slices;
 } trace_profile;
 
-/* Opens the subject, and runs it unless --times is given. p is borrowed. Close it also when this
+/* Opens the subject, and runs it unless --times is given. program is borrowed. Close it also when this
  * fails. */
 zt_status trace_profile_open(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
                           char **operands, int operand_count);

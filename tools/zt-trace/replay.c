@@ -30,7 +30,7 @@ static int find_step(const diff_job *job)
     return -1;
 }
 
-/* Value v as it stands in the file of -i; *found false: it does not. */
+/* The value as it stands in the file of -i; *found false: it does not. */
 static zt_status put_recorded(const diff_job *job, int value_id, bool *found)
 {
     zt_checkpoint *input = job->subject->input;
@@ -75,7 +75,7 @@ static zt_status find_inputs(diff_job *job, int step)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* A row: what is in value v of a side; of an output of the second with what it is off by. */
+/* A row: what is in the value of a side; of an output of the second with what it is off by. */
 static zt_status put_value(const diff_job *job, zt_table *table, const char *what, int side, int value_id,
                            const char *engine, const zt_diff_item *item)
 {

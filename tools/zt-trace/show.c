@@ -9,7 +9,7 @@
 
 enum { WIDEST = 72 }; /* comments begin no further to the right than this */
 
-/* The comment of the line that declares v, or of the op whose first output it is. */
+/* The comment of the line that declares the value, or of the op whose first output it is. */
 static void put_types(const zt_prog *program, const zt_bound *bound, int value_id, zt_str *out)
 {
     char text[ZT_TYPE_TEXT];
@@ -26,7 +26,7 @@ static void put_types(const zt_prog *program, const zt_bound *bound, int value_i
     zt_str_putc(out, '\n');
 }
 
-/* Does the canonical text have a line that begins with v? */
+/* Does the canonical text have a line that begins with the value's name? */
 static bool has_line(const zt_prog *program, int value_id)
 {
     const zt_value *value = zt_prog_value(program, value_id);

@@ -78,7 +78,7 @@ zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands,
 
 /* The program that the first operand names, or standard input where there is none. */
 zt_prog *trace_program(zt_cli *cli, char **operands, int operand_count);
-/* The same with all that it needs to run, which those options give or --seed draws. p is the
+/* The same with all that it needs to run, which those options give or --seed draws. program is the
  * caller's to free, after the subject. */
 zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands,
                           int operand_count);
@@ -88,7 +88,7 @@ zt_status trace_write(zt_cli *cli, zt_str *text);
 zt_status trace_print(zt_cli *cli, const zt_table *table);
 /* A program's canonical text, likewise. */
 zt_status trace_write_program(zt_cli *cli, const zt_prog *program);
-/* Does b give every symbol of p a number? */
+/* Does bindings give every symbol of program a number? */
 bool trace_all_bound(const zt_prog *program, const zt_bindings *bindings);
 
 #endif

@@ -75,7 +75,7 @@ static bool is_our_driver(const zt_vk_engine *engine, const void *data, size_t l
            header.deviceID == engine->model && !memcmp(header.pipelineCacheUUID, engine->cache_uuid, VK_UUID_SIZE);
 }
 
-/* The file's data of `h->bytes`, or NULL. */
+/* The file's data of `head->bytes`, or NULL. */
 static void *read_file(const zt_vk_engine *engine, zt_ctx *ctx, const char *path, cache_head *head)
 {
     uint64_t hash[2];

@@ -112,7 +112,7 @@ static int pair_of(zt_op op, const void *attrs)
     return -1;
 }
 
-/* Elements from one index to the next of dimension d of y in operand t, 0 where it is repeated. */
+/* Elements from one index to the next of an axis of the whole in an operand, 0 where it is repeated. */
 static uint32_t step_of(const zt_type *type, const zt_type *whole, int axis)
 {
     int own_axis = axis - (whole->rank - type->rank);

@@ -51,7 +51,7 @@ static void add_copy(zt_executable *executable, int step_index, int output_index
     task->bytes = zt_type_bytes(&executable->schedule.type[step->in[output_index]]);
 }
 
-/* Operand k in an engine's buffer: packed where the kernel reads that, else plain. */
+/* An operand in an engine's buffer: packed where the kernel reads that, else plain. */
 static zt_status choose_form(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_kernel *kernel, int operand_index,
                              const zt_type *type, zt_vk_operand *operand, zt_vk_call *call)
 {

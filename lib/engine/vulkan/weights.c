@@ -174,7 +174,7 @@ static void unpack_unit(int pack, const uint32_t *words, size_t bytes, uint8_t *
     memcpy(unit_bytes + sizeof half, words + 1, bytes - sizeof half);
 }
 
-/* Columns of row r, `words` being its group, as the file has them. */
+/* Columns of a row, `words` being its group, as the file has them. */
 static void unpack_row(const weight_packing *packing, const uint32_t *words, int64_t row_index, uint8_t *row)
 {
     int unit_words = packs[packing->pack].words;

@@ -99,7 +99,7 @@ static zt_status finish_batch(zt_vk_engine *engine, zt_vk_batch *batch)
     return status;
 }
 
-/* The batch that is being recorded, with room for `n` commands more; NULL: not to be had. The
+/* The batch that is being recorded, with room for `command_count` commands more; NULL: not to be had. The
  * oldest of all is waited for where they are all with the device. */
 static zt_vk_batch *begin_batch(zt_vk_engine *engine, uint32_t command_count)
 {

@@ -140,7 +140,7 @@ static int operand_number(fused_chain *fused, const chain_groups *groups, const 
     return k;
 }
 
-/* Members are in order and marked with `stamp`. */
+/* Members are in order and marked with `mark_value`. */
 static bool build_chain(const chain_groups *groups, const int *member, int member_count, int mark_value, fused_chain *fused)
 {
     fused->n_in = 0;
@@ -197,7 +197,7 @@ static int by_step(const void *left, const void *right)
     return *(const int *)left - *(const int *)right;
 }
 
-/* Steps of two groups and s, in order; 0: too many. */
+/* Steps of two groups and the step, in order; 0: too many. */
 static int gather_members(const chain_groups *groups, const int *leader, int n_leaders, int step_index, int *member)
 {
     int member_count = 0, candidates[3 * MAX_MEMBERS];
@@ -209,7 +209,7 @@ static int gather_members(const chain_groups *groups, const int *leader, int n_l
     return member_count;
 }
 
-/* Does all of a union that others read, they read after s? */
+/* Does all of a union that others read, they read after the step? */
 static bool read_later(const chain_groups *groups, const int *member, int member_count, int step_index, int mark_value)
 {
     for (int i = 0; i < member_count; i++) {
@@ -220,7 +220,7 @@ static bool read_later(const chain_groups *groups, const int *member, int member
     return true;
 }
 
-/* Step s and the groups of `leader` become one, if they may. */
+/* The step and the groups of `leader` become one, if they may. */
 static bool unite_groups(chain_groups *groups, const int *leader, int n_leaders, int step_index, int mark_value)
 {
     int member[MAX_MEMBERS];

@@ -63,7 +63,7 @@ static bool may_merge(const repeat_finder *finder, const zt_step *step)
     return true;
 }
 
-/* Does `first` make all that `st` does. */
+/* Does `first` make all that `step` does. */
 static bool makes_all_of(const zt_step *first, const zt_step *step)
 {
     for (int k = 0; k < ZT_MAX_OUT; k++)

@@ -166,7 +166,7 @@ static bool is_taken(const pattern_match *match, int step_index)
     return match->matcher->fused_by[step_index] >= 0;
 }
 
-/* Value v of the program where the pattern has value x. */
+/* The value of the program where the pattern has pattern_value. */
 static bool lay_value(pattern_match *match, int pattern_value, int value_id)
 {
     if (pattern_value < 0 || value_id < 0) return pattern_value < 0 && value_id < 0;
@@ -224,7 +224,7 @@ static int shared_value(const pattern_match *match, int node)
     return best;
 }
 
-/* The sinks that are not laid, one by one: users of what is bound, from those nearest to `near`. */
+/* The sinks that are not laid, one by one: users of what is bound, from those nearest to `near_place`. */
 static bool lay_rest(pattern_match *match, int near_place)
 {
     int node = match->pattern->n - 1;

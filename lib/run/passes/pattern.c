@@ -103,7 +103,7 @@ static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_att
         }
 }
 
-/* What is left of g's sources when only those of `also` count; false: nothing. */
+/* What is left of origin's sources when only those of `also` count; false: nothing. */
 static bool narrow_origin(zt_origin *origin, const zt_origin *also)
 {
     int kept = 0;

@@ -113,7 +113,7 @@ static bool any_waits(const wait_state *waiting)
 
 /* ---- what is computed again ------------------------------------------------------------------ */
 
-/* Is it there at step s anyway? Inputs and data are; a state is only until it is used up. */
+/* Is it there at the step anyway? Inputs and data are; a state is only until it is used up. */
 static bool is_there(const wait_state *waiting, int value_id, int step_index)
 {
     zt_value_kind kind = zt_prog_value(waiting->program, value_id)->kind;

@@ -24,7 +24,7 @@ zt_status zt_rewrite_copy(zt_rewrite *rewrite, int step, const unsigned *wanted)
 zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const int *inputs,
                         const int *stands);
 /* Keeps and outputs: the new program, which is the caller's. After any failure, with its status
- * given as `s`: all is freed, and s comes back. */
+ * given as `status`: all is freed, and status comes back. */
 zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **out);
 
 /* What the sample's numbers give on the engine: the largest arena and its liveness bound, segments,

@@ -174,7 +174,7 @@ static int parts_of(const split_state *splitting, const int *order, int *part)
     return parts;
 }
 
-/* The kernel whose value, through views, v is; -1: none. */
+/* The kernel whose value, through views, the value is; -1: none. */
 static int maker_of(const split_state *splitting, int value_id)
 {
     while (value_id >= 0 && zt_prog_value(splitting->program, value_id)->kind == ZT_VALUE_OP) {
