@@ -60,8 +60,8 @@ static void try_ids(const zt_vocab *v)
 
 static zt_vocab *open_vocab(zt_ctx *ctx, zt_sp_model *m)
 {
-    size_t n = (size_t)m->n;
-    zt_vocab_spec s = {.file = "fuzz", .kind = &zt_vocab_sentencepiece, .n = m->n, .extra = m};
+    size_t n = (size_t)m->piece_count;
+    zt_vocab_spec s = {.file = "fuzz", .kind = &zt_vocab_sentencepiece, .token_count = m->piece_count, .extra = m};
     s.text = zt_calloc(ctx, n, sizeof *s.text);
     s.attr = zt_calloc(ctx, n, sizeof *s.attr);
     s.bos = zt_sp_control(m, m->bos_piece);

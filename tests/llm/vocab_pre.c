@@ -195,7 +195,7 @@ static bool same_rules(const zt_pre *a, const zt_pre *b)
         const char *p = a->rule[i].pattern, *q = b->rule[i].pattern;
         if (!p || !q)
             return p == q;
-        if (strcmp(p, q) != 0 || a->rule[i].how != b->rule[i].how)
+        if (strcmp(p, q) != 0 || a->rule[i].behavior != b->rule[i].behavior)
             return false;
     }
     return true;

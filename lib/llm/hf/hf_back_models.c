@@ -27,7 +27,7 @@ static zt_status put_pre(words *w, const zt_pre *p, zt_bytes name)
     zt_status s =
         zt_str_puts(&w->json, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
     for (int i = 0; s == ZT_OK && i < ZT_PRE_RULES && p->rule[i].pattern; i++) {
-        if (p->rule[i].how != ZT_SPLIT_ISOLATED || p->plain)
+        if (p->rule[i].behavior != ZT_SPLIT_ISOLATED || p->plain)
             return zt_fail(w->b->ctx, ZT_ENOTSUP,
                            "%s: pre-tokenizer '%.*s' has no form in tokenizer.json", w->b->file,
                            (int)name.n, name.data);

@@ -223,8 +223,7 @@ static cuts cuts_of(const json_t *pre)
 static bool cuts_alike(const zt_pre *p, const cuts *c)
 {
     for (int i = 0; i < c->n; i++)
-        if (!p->rule[i].pattern || p->rule[i].how != ZT_SPLIT_ISOLATED ||
-            strcmp(p->rule[i].pattern, c->pattern[i]) != 0)
+        if (!p->rule[i].pattern || p->rule[i].behavior != ZT_SPLIT_ISOLATED || strcmp(p->rule[i].pattern, c->pattern[i]) != 0)
             return false;
     return c->n > 0 && (c->n == ZT_PRE_RULES || !p->rule[c->n].pattern);
 }

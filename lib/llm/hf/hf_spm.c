@@ -72,7 +72,7 @@ static zt_status check_row(const hf_words *w, int64_t id, zt_bytes text, bool co
 static zt_status set_pieces(hf_words *w, const zt_sp_model *sp, const added *a)
 {
     zt_status s = ZT_OK;
-    for (int32_t i = 0; s == ZT_OK && i < sp->n; i++) {
+    for (int32_t i = 0; s == ZT_OK && i < sp->piece_count; i++) {
         const zt_sp_piece *p = &sp->piece[i];
         /* numbered as GGUF's; the user's own count as any other, as the converter has it */
         hf_word type = p->type == HF_WORD_USER ? HF_WORD_NORMAL : (hf_word)p->type;
@@ -275,7 +275,7 @@ static zt_status put_normalizer(hf *m, const zt_sp_model *sp, bool spaced)
 
 static bool has_type(const zt_sp_model *sp, int type)
 {
-    for (int32_t i = 0; i < sp->n; i++)
+    for (int32_t i = 0; i < sp->piece_count; i++)
         if (sp->piece[i].type == type)
             return true;
     return false;
@@ -341,7 +341,7 @@ zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n)
     if (s == ZT_OK)
         s = zt_sp_check(&sp);
     if (s == ZT_OK) {
-        s = zt_hf_words_init(&w, m, sp.n);
+        s = zt_hf_words_init(&w, m, sp.piece_count);
         if (s == ZT_OK)
             s = zt_hf_spm_words(&w, &sp);
         if (s == ZT_OK)

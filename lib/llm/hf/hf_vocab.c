@@ -83,7 +83,7 @@ static bool is_named(const tokenizer *k, zt_bytes text)
 static zt_status set_added(const tokenizer *k, hf_words *w)
 {
     zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < k->t->added.n; i++) {
+    for (size_t i = 0; s == ZT_OK && i < k->t->added.count; i++) {
         const zt_added *a = &k->t->added.token[i];
         s = zt_hf_words_add(w, a->id, a->content, a->special, 0);
     }
@@ -93,7 +93,7 @@ static zt_status set_added(const tokenizer *k, hf_words *w)
 static zt_status set_model(const tokenizer *k, hf_words *w)
 {
     zt_status s = ZT_OK;
-    for (int32_t i = 0; s == ZT_OK && i < k->t->n; i++)
+    for (int32_t i = 0; s == ZT_OK && i < k->t->token_count; i++)
         if (k->t->text[i].data)
             s = zt_hf_words_set(w, i, k->t->text[i], HF_WORD_NORMAL, 0);
     return s == ZT_OK ? set_added(k, w) : s;
@@ -153,7 +153,7 @@ static bool side_same(const zt_ids *ids, int64_t id, int add, bool usual)
 static bool added_plain(const zt_tj *t)
 {
     static const char space[] = "\xe2\x96\x81";
-    for (size_t i = 0; i < t->added.n; i++) {
+    for (size_t i = 0; i < t->added.count; i++) {
         const zt_added *a = &t->added.token[i];
         if (a->single_word || a->lstrip || a->rstrip)
             return false;
@@ -174,9 +174,8 @@ static bool keys_suffice(const tokenizer *k, const char *pre)
     const char *type = json_string_value(json_object_get(decoder, "type"));
     bool model =
         t->unk < 0 && !t->unk_missing && !t->byte_fallback && t->prefix.n == 0 && t->suffix.n == 0;
-    return model && t->norm.n == 0 && type && strcmp(type, "ByteLevel") == 0 && added_plain(t) &&
-           zt_hf_pre_same(k->root, pre) &&
-           side_same(&t->before, k->m->bos, k->m->add_bos, p->add_bos || p->force_bos) &&
+    return model && t->norm.count == 0 && type && strcmp(type, "ByteLevel") == 0 && added_plain(t) &&
+           zt_hf_pre_same(k->root, pre) && side_same(&t->before, k->m->bos, k->m->add_bos, p->add_bos || p->force_bos) &&
            side_same(&t->after, k->m->eos, k->m->add_eos, false);
 }
 
@@ -254,7 +253,7 @@ static zt_status put_llama(const tokenizer *k, hf_words *w)
 {
     const zt_tj *t = k->t;
     zt_status s = ZT_OK;
-    for (int32_t i = 0; s == ZT_OK && i < t->n; i++) {
+    for (int32_t i = 0; s == ZT_OK && i < t->token_count; i++) {
         if (!t->text[i].data)
             continue;
         hf_word type = is_byte(t->text[i])       ? HF_WORD_BYTE
@@ -262,7 +261,7 @@ static zt_status put_llama(const tokenizer *k, hf_words *w)
                                                  : HF_WORD_NORMAL;
         s = zt_hf_words_set(w, i, t->text[i], type, -1000);
     }
-    for (size_t i = 0; s == ZT_OK && i < t->added.n; i++) {
+    for (size_t i = 0; s == ZT_OK && i < t->added.count; i++) {
         const zt_added *a = &t->added.token[i];
         if (a->id >= (int64_t)t->entries)
             s = zt_hf_words_set(w, a->id, a->content,
@@ -311,7 +310,7 @@ static zt_status put_unigram(const tokenizer *k, hf_words *w)
 {
     const zt_tj *t = k->t;
     zt_status s = set_added(k, w);
-    for (int32_t i = 0; s == ZT_OK && i < t->n; i++) {
+    for (int32_t i = 0; s == ZT_OK && i < t->token_count; i++) {
         bool added = w->n > i && (w->type[i] == HF_WORD_CONTROL || w->type[i] == HF_WORD_USER);
         hf_word type = i == t->unk               ? HF_WORD_UNKNOWN
                        : is_named(k, t->text[i]) ? HF_WORD_CONTROL
@@ -427,7 +426,7 @@ static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *
     if (s == ZT_OK && !k->t)
         s = zt_sp_check(&sp);
     if (s == ZT_OK)
-        s = count_rows(m, sp.n, &rows);
+        s = count_rows(m, sp.piece_count, &rows);
     if (s != ZT_OK) {
         zt_sp_fini(&sp);
         return s;
@@ -436,7 +435,7 @@ static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *
     if (s == ZT_OK)
         s = zt_hf_spm_words(&w, &sp);
     /* phi3: tokenizer.json has the last word */
-    for (size_t i = 0; s == ZT_OK && k->t && m->arch.id == HF_PHI3 && i < k->t->added.n; i++) {
+    for (size_t i = 0; s == ZT_OK && k->t && m->arch.id == HF_PHI3 && i < k->t->added.count; i++) {
         const zt_added *a = &k->t->added.token[i];
         s = zt_hf_words_set(&w, a->id, a->content, a->special ? HF_WORD_CONTROL : HF_WORD_USER,
                             -1000);

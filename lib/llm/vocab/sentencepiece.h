@@ -36,7 +36,7 @@ typedef struct zt_sp_model { /* ModelProto; texts point into the file */
     zt_ctx *ctx;
     const char *file; /* for messages */
     zt_sp_piece *piece;
-    int32_t n;
+    int32_t piece_count;
     int32_t unk; /* -1: none; set by zt_sp_check */
     zt_sp_type type;
     bool byte_fallback, suffix;
@@ -45,18 +45,18 @@ typedef struct zt_sp_model { /* ModelProto; texts point into the file */
     zt_sp_rule norm, denorm;
 } zt_sp_model;
 
-/* Reads the wire format. `bytes` must outlive m; fini also after a failure. ZT_EDATA: not
+/* Reads the wire format. `bytes` must outlive model; fini also after a failure. ZT_EDATA: not
  * SentencePiece's, or cut short. ZT_ENOTSUP: a model type or piece type that is not known. */
-zt_status zt_sp_read(zt_sp_model *m, zt_ctx *ctx, const char *file, zt_bytes bytes);
-void zt_sp_fini(zt_sp_model *m);
+zt_status zt_sp_read(zt_sp_model *model, zt_ctx *ctx, const char *file, zt_bytes bytes);
+void zt_sp_fini(zt_sp_model *model);
 /* ZT_EDATA: SentencePiece refuses to load such a model, for the reason that the message names. */
-zt_status zt_sp_check(zt_sp_model *m);
-/* The file that g's key ZT_SP_KEY holds, as long as g lives; "": it has none. */
-zt_bytes zt_sp_of(const zt_gguf *g);
+zt_status zt_sp_check(zt_sp_model *model);
+/* The file that g's key ZT_SP_KEY holds, as long as gguf lives; "": it has none. */
+zt_bytes zt_sp_of(const zt_gguf *gguf);
 /* The control piece of this text, -1: none. */
-int32_t zt_sp_control(const zt_sp_model *m, zt_bytes text);
-/* Does a file begin as a tokenizer.model does? n >= 4 for an answer other than false. */
-bool zt_sp_sniff(const void *head, size_t n);
+int32_t zt_sp_control(const zt_sp_model *model, zt_bytes text);
+/* Does a file begin as a tokenizer.model does? size >= 4 for an answer other than false. */
+bool zt_sp_sniff(const void *head, size_t size);
 
 /* ---- normalization --------------------------------------------------------------------------- */
 
@@ -68,11 +68,11 @@ typedef struct zt_sp_norm {
     bool suffix;         /* the dummy blank comes last */
 } zt_sp_norm;
 
-/* Bytes of the character that text begins with, by its first byte alone; at most n. */
-size_t zt_sp_char(const char *text, size_t n);
-/* The longest key of t that text begins with, 0: none. */
-size_t zt_sp_longest(const zt_trie *t, const char *text, size_t n);
+/* Bytes of the character that text begins with, by its first byte alone; at most size. */
+size_t zt_sp_char(const char *text, size_t size);
+/* The longest key of trie that text begins with, 0: none. */
+size_t zt_sp_longest(const zt_trie *trie, const char *text, size_t size);
 /* Appends the normalized text. ZT_EDATA: the charsmap leads out of itself. */
-zt_status zt_sp_normalize(const zt_sp_norm *m, const char *text, size_t n, zt_str *out);
+zt_status zt_sp_normalize(const zt_sp_norm *norm, const char *text, size_t size, zt_str *out);
 
 #endif

@@ -11,100 +11,99 @@
 enum { FROZEN = -2, DEPTH = 100 }; /* a user's symbol; how often a piece comes apart at most */
 
 /* Scores to integers in opposite order: the best score is the smallest. */
-static uint32_t order_of(float score)
+static uint32_t score_order(float score)
 {
     uint32_t bits;
     memcpy(&bits, &score, sizeof bits);
     return bits >> 31 ? bits : ~bits & 0x7fffffff;
 }
 
-typedef struct pairs { /* of one text */
-    const zt_sp *k;
+typedef struct pair_search { /* of one text */
+    const zt_sp *pieces;
     uint32_t
         *left; /* [pieces]: of a piece that is not to be used, bytes of its left part; or NULL */
-} pairs;
+} pair_search;
 
-static bool pair(const void *arg, const char *text, const zt_sym *a, const zt_sym *b,
-                 uint32_t *rank, int32_t *id)
+static bool find_pair(const void *arg, const char *text, const zt_sym *left, const zt_sym *right, uint32_t *rank, int32_t *id)
 {
-    const pairs *p = arg;
-    if (a->id == FROZEN || b->id == FROZEN)
+    const pair_search *search = arg;
+    if (left->id == FROZEN || right->id == FROZEN)
         return false;
-    *id = zt_sp_find(p->k, text + a->at, (size_t)a->len + b->len);
+    *id = zt_sp_find(search->pieces, text + left->offset, (size_t)left->length + right->length);
     if (*id < 0)
         return false;
-    const zt_sp_piece *piece = &p->k->m.piece[*id];
-    *rank = order_of(piece->score);
+    const zt_sp_piece *piece = &search->pieces->model.piece[*id];
+    *rank = score_order(piece->score);
     if (piece->type == ZT_TOK_UNUSED)
-        p->left[*id] = a->len;
+        search->left[*id] = left->length;
     return true;
 }
 
-static zt_status symbols(const zt_sp_out *o, zt_merger *m)
+static zt_status split_symbols(const zt_sp_out *output, zt_merger *merger)
 {
-    zt_status s = zt_merger_reserve(m, o->n);
-    size_t n = 0;
-    for (size_t at = 0, len; s == ZT_OK && at < o->n; at += len, n++) {
-        size_t user = zt_sp_longest(o->k->user, o->text + at, o->n - at);
-        len = user ? user : zt_sp_char(o->text + at, o->n - at);
-        m->sym[n] = (zt_sym){.at = (uint32_t)at, .len = (uint32_t)len, .id = user ? FROZEN : -1};
+    zt_status status = zt_merger_reserve(merger, output->size);
+    size_t count = 0;
+    for (size_t offset = 0, length; status == ZT_OK && offset < output->size; offset += length, count++) {
+        size_t user = zt_sp_longest(output->pieces->user, output->text + offset, output->size - offset);
+        length = user ? user : zt_sp_char(output->text + offset, output->size - offset);
+        merger->symbols[count] = (zt_sym){.offset = (uint32_t)offset, .length = (uint32_t)length, .id = user ? FROZEN : -1};
     }
-    m->n = n;
-    return s;
+    merger->count = count;
+    return status;
 }
 
-typedef struct part { /* of a piece that comes apart */
-    size_t at, n;
+typedef struct piece_part { /* of a piece that comes apart */
+    size_t offset, size;
     int depth;
-} part;
+} piece_part;
 
 /* Bytes of the left part of this text, 0: it stays whole, as *id. */
-static size_t cut(const zt_sp *k, const pairs *p, const char *text, part w, int32_t *id)
+static size_t split_piece(const zt_sp *pieces, const pair_search *search, const char *text, piece_part part, int32_t *id)
 {
-    *id = zt_sp_find(k, text, w.n);
+    *id = zt_sp_find(pieces, text, part.size);
     if (*id < 0)
-        *id = k->m.unk;
-    if (*id < 0 || k->m.piece[*id].type != ZT_TOK_UNUSED || w.depth > DEPTH)
+        *id = pieces->model.unk;
+    if (*id < 0 || pieces->model.piece[*id].type != ZT_TOK_UNUSED || part.depth > DEPTH)
         return 0;
-    size_t left = p->left[*id];
+    size_t left = search->left[*id];
     if (!left)
-        *id = k->m.unk;
+        *id = pieces->model.unk;
     return left;
 }
 
 /* The left part first: a stack of right parts that wait, at most one for each level. */
-static zt_status emit_parts(zt_sp_out *o, const pairs *p, size_t at, size_t n)
+static zt_status emit_parts(zt_sp_out *output, const pair_search *search, size_t offset, size_t size)
 {
-    part stack[DEPTH + 3];
+    piece_part stack[DEPTH + 3];
     int top = 0;
-    zt_status s = ZT_OK;
-    stack[top++] = (part){at, n, 0};
-    while (s == ZT_OK && top > 0) {
-        part w = stack[--top];
+    zt_status status = ZT_OK;
+    stack[top++] = (piece_part){offset, size, 0};
+    while (status == ZT_OK && top > 0) {
+        piece_part part = stack[--top];
         int32_t id;
-        size_t left = cut(o->k, p, o->text + w.at, w, &id);
+        size_t left = split_piece(output->pieces, search, output->text + part.offset, part, &id);
         if (!left) {
-            s = zt_sp_emit(o, w.at, w.n, id);
+            status = zt_sp_emit(output, part.offset, part.size, id);
             continue;
         }
-        stack[top++] = (part){w.at + left, w.n - left, w.depth + 1};
-        stack[top++] = (part){w.at, left, w.depth + 1};
+        stack[top++] = (piece_part){part.offset + left, part.size - left, part.depth + 1};
+        stack[top++] = (piece_part){part.offset, left, part.depth + 1};
     }
-    return s;
+    return status;
 }
 
-zt_status zt_sp_bpe(zt_sp_out *o, zt_merger *m)
+zt_status zt_sp_bpe(zt_sp_out *output, zt_merger *merger)
 {
-    pairs p = {.k = o->k};
-    zt_status s = symbols(o, m);
-    if (s == ZT_OK && o->k->unused) {
-        p.left = zt_calloc(o->v->ctx, (size_t)o->k->m.n, sizeof *p.left);
-        s = p.left ? ZT_OK : ZT_ENOMEM;
+    pair_search search = {.pieces = output->pieces};
+    zt_status status = split_symbols(output, merger);
+    if (status == ZT_OK && output->pieces->unused) {
+        search.left = zt_calloc(output->vocab->ctx, (size_t)output->pieces->model.piece_count, sizeof *search.left);
+        status = search.left ? ZT_OK : ZT_ENOMEM;
     }
-    if (s == ZT_OK)
-        zt_merger_run(m, &p, o->text, pair);
-    for (int32_t i = 0; s == ZT_OK && i >= 0; i = m->sym[i].next)
-        s = emit_parts(o, &p, m->sym[i].at, m->sym[i].len);
-    zt_free(o->v->ctx, p.left);
-    return s;
+    if (status == ZT_OK)
+        zt_merger_run(merger, &search, output->text, find_pair);
+    for (int32_t i = 0; status == ZT_OK && i >= 0; i = merger->symbols[i].next)
+        status = emit_parts(output, &search, merger->symbols[i].offset, merger->symbols[i].length);
+    zt_free(output->vocab->ctx, search.left);
+    return status;
 }

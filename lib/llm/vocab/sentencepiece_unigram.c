@@ -7,92 +7,92 @@
 #define UNKNOWN_PENALTY 10.0f
 #define RESET_SCORE     100000.0f /* a sum beyond this starts again from 0, to keep its precision */
 
-typedef struct best { /* the best way to a position */
+typedef struct best_path { /* the best way to a position */
     float score;
     int32_t from, id; /* where its last piece starts, -1: not reached; that piece */
-} best;
+} best_path;
 
 /* A user's symbol counts more than any other, a long one more than several short ones. */
-static float score_of(const zt_sp *k, int32_t id, size_t n)
+static float piece_score(const zt_sp *pieces, int32_t id, size_t size)
 {
-    const zt_sp_piece *p = &k->m.piece[id];
-    return p->type == ZT_TOK_USER ? (float)(0.1 * ((double)n - 1)) : p->score;
+    const zt_sp_piece *piece = &pieces->model.piece[id];
+    return piece->type == ZT_TOK_USER ? (float)(0.1 * ((double)size - 1)) : piece->score;
 }
 
-static void offer(best *b, float score, size_t from, int32_t id)
+static void offer_path(best_path *path, float score, size_t from, int32_t id)
 {
-    if (b->from < 0 || score > b->score)
-        *b = (best){score, (int32_t)from, id};
+    if (path->from < 0 || score > path->score)
+        *path = (best_path){score, (int32_t)from, id};
 }
 
-static void reset_scores(best *b, size_t at, size_t frontier)
+static void reset_scores(best_path *paths, size_t position, size_t frontier)
 {
-    float offset = b[at].score;
-    for (size_t i = at; i <= frontier; i++)
-        if (i == at || b[i].from >= 0)
-            b[i].score -= offset;
+    float offset = paths[position].score;
+    for (size_t i = position; i <= frontier; i++)
+        if (i == position || paths[i].from >= 0)
+            paths[i].score -= offset;
 }
 
-/* All pieces that begin at `at`. */
-static void step(const zt_sp_out *o, best *b, size_t at, size_t len, size_t *frontier)
+/* All pieces that begin at `offset`. */
+static void extend_paths(const zt_sp_out *output, best_path *paths, size_t offset, size_t length, size_t *frontier)
 {
-    const zt_sp *k = o->k;
+    const zt_sp *pieces = output->pieces;
     bool whole = false; /* the character itself is a piece */
     uint32_t node = ZT_TRIE_ROOT;
-    if (b[at].score < -RESET_SCORE || b[at].score > RESET_SCORE)
-        reset_scores(b, at, *frontier);
-    float before = b[at].score;
-    for (size_t i = at; i < o->n; i++) {
-        node = zt_trie_step(k->trie, node, (unsigned char)o->text[i]);
+    if (paths[offset].score < -RESET_SCORE || paths[offset].score > RESET_SCORE)
+        reset_scores(paths, offset, *frontier);
+    float before = paths[offset].score;
+    for (size_t i = offset; i < output->size; i++) {
+        node = zt_trie_step(pieces->trie, node, (unsigned char)output->text[i]);
         if (node == ZT_TRIE_NONE)
             break;
-        int32_t id = zt_trie_value(k->trie, node);
-        if (id < 0 || k->m.piece[id].type == ZT_TOK_UNUSED)
+        int32_t id = zt_trie_value(pieces->trie, node);
+        if (id < 0 || pieces->model.piece[id].type == ZT_TOK_UNUSED)
             continue;
         *frontier = i + 1 > *frontier ? i + 1 : *frontier;
-        offer(&b[i + 1], score_of(k, id, i + 1 - at) + before, at, id);
-        whole = whole || i + 1 == at + len;
+        offer_path(&paths[i + 1], piece_score(pieces, id, i + 1 - offset) + before, offset, id);
+        whole = whole || i + 1 == offset + length;
     }
     if (whole)
         return;
-    *frontier = at + len > *frontier ? at + len : *frontier;
-    offer(&b[at + len], k->worst - UNKNOWN_PENALTY + before, at, k->m.unk);
+    *frontier = offset + length > *frontier ? offset + length : *frontier;
+    offer_path(&paths[offset + length], pieces->worst - UNKNOWN_PENALTY + before, offset, pieces->model.unk);
 }
 
 /* Turns the best way round: each `from` becomes the end of the piece that comes next. Returns the
  * end of the first. */
-static size_t turn(best *b, size_t n)
+static size_t reverse_path(best_path *paths, size_t size)
 {
-    size_t at = n, next = n;
+    size_t position = size, next = size;
     for (;;) {
-        size_t from = (size_t)b[at].from;
-        b[at].from = (int32_t)next;
+        size_t from = (size_t)paths[position].from;
+        paths[position].from = (int32_t)next;
         if (!from)
-            return at;
-        next = at;
-        at = from;
+            return position;
+        next = position;
+        position = from;
     }
 }
 
-zt_status zt_sp_unigram(zt_sp_out *o, zt_merger *m)
+zt_status zt_sp_unigram(zt_sp_out *output, zt_merger *merger)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     size_t frontier = 0;
-    (void)m;
-    best *b = zt_alloc_array(o->v->ctx, o->n + 1, sizeof *b);
-    if (!b)
+    (void)merger;
+    best_path *paths = zt_alloc_array(output->vocab->ctx, output->size + 1, sizeof *paths);
+    if (!paths)
         return ZT_ENOMEM;
-    for (size_t i = 0; i <= o->n; i++)
-        b[i] = (best){0, -1, -1};
-    for (size_t at = 0, len; at < o->n; at += len) {
-        len = zt_sp_char(o->text + at, o->n - at);
-        step(o, b, at, len, &frontier);
+    for (size_t i = 0; i <= output->size; i++)
+        paths[i] = (best_path){0, -1, -1};
+    for (size_t offset = 0, length; offset < output->size; offset += length) {
+        length = zt_sp_char(output->text + offset, output->size - offset);
+        extend_paths(output, paths, offset, length, &frontier);
     }
-    for (size_t start = 0, end = turn(b, o->n); s == ZT_OK && start < o->n;) {
-        s = zt_sp_emit(o, start, end - start, b[end].id);
+    for (size_t start = 0, end = reverse_path(paths, output->size); status == ZT_OK && start < output->size;) {
+        status = zt_sp_emit(output, start, end - start, paths[end].id);
         start = end;
-        end = (size_t)b[end].from;
+        end = (size_t)paths[end].from;
     }
-    zt_free(o->v->ctx, b);
-    return s;
+    zt_free(output->vocab->ctx, paths);
+    return status;
 }

@@ -43,14 +43,14 @@ static const struct {
 zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
 {
     if (ids->count == ids->capacity) {
-        size_t cap = ids->capacity ? ids->capacity : 32, bytes;
-        if (!zt_mul_size(cap, 2 * sizeof *ids->id, &bytes))
+        size_t capacity = ids->capacity ? ids->capacity : 32, bytes;
+        if (!zt_mul_size(capacity, 2 * sizeof *ids->id, &bytes))
             return zt_fail(ctx, ZT_ENOMEM, "%zu token ids are too many", ids->count);
-        int32_t *p = zt_realloc(ctx, ids->id, bytes);
-        if (!p)
+        int32_t *grown = zt_realloc(ctx, ids->id, bytes);
+        if (!grown)
             return ZT_ENOMEM;
-        ids->id = p;
-        ids->capacity = 2 * cap;
+        ids->id = grown;
+        ids->capacity = 2 * capacity;
     }
     ids->id[ids->count++] = id;
     return ZT_OK;
@@ -68,188 +68,178 @@ void zt_ids_fini(zt_ctx *ctx, zt_ids *ids)
  * texts were chosen to collide, and every look-up would be slow. */
 enum { MOST_PROBES = 4096 };
 
-static size_t home(const zt_vocab *v, uint64_t h)
+static size_t home_slot(const zt_vocab *vocab, uint64_t hash) { return (size_t)(hash ^ hash >> 29) & vocab->mask; }
+
+static uint32_t hash_tag(uint64_t hash) { return (uint32_t)(hash >> 32); }
+
+static bool equals_joined(zt_bytes text, zt_bytes left, zt_bytes right)
 {
-    return (size_t)(h ^ h >> 29) & v->mask;
+    return text.n == left.n + right.n && memcmp(text.data, left.data, left.n) == 0 &&
+           (right.n == 0 || memcmp(text.data + left.n, right.data, right.n) == 0);
 }
 
-static uint32_t tag(uint64_t h)
+int32_t zt_vocab_lookup(const zt_vocab *vocab, uint64_t hash, zt_bytes left, zt_bytes right)
 {
-    return (uint32_t)(h >> 32);
-}
-
-static bool same(zt_bytes t, zt_bytes a, zt_bytes b)
-{
-    return t.n == a.n + b.n && memcmp(t.data, a.data, a.n) == 0 &&
-           (b.n == 0 || memcmp(t.data + a.n, b.data, b.n) == 0);
-}
-
-int32_t zt_vocab_lookup(const zt_vocab *v, uint64_t h, zt_bytes a, zt_bytes b)
-{
-    for (size_t i = home(v, h);; i = (i + 1) & v->mask) {
-        const zt_slot *s = &v->slot[i];
-        if (!s->id)
+    for (size_t i = home_slot(vocab, hash);; i = (i + 1) & vocab->mask) {
+        const zt_slot *slot = &vocab->slot[i];
+        if (!slot->id)
             return -1;
-        if (s->tag == tag(h) && same(v->text[s->id - 1], a, b))
-            return (int32_t)(s->id - 1);
+        if (slot->tag == hash_tag(hash) && equals_joined(vocab->text[slot->id - 1], left, right))
+            return (int32_t)(slot->id - 1);
     }
 }
 
 /* Of tokens with one text the last counts. */
-static zt_status insert(zt_vocab *v, int32_t id)
+static zt_status insert_token(zt_vocab *vocab, int32_t id)
 {
-    zt_bytes t = v->text[id];
-    uint64_t h = zt_hash_more(ZT_HASH_SEED, t.data, t.n);
-    size_t i = home(v, h);
-    for (int probes = 0; v->slot[i].id; i = (i + 1) & v->mask) {
-        if (v->slot[i].tag == tag(h) && same(v->text[v->slot[i].id - 1], t, (zt_bytes){"", 0}))
+    zt_bytes text = vocab->text[id];
+    uint64_t hash = zt_hash_more(ZT_HASH_SEED, text.data, text.n);
+    size_t i = home_slot(vocab, hash);
+    for (int probes = 0; vocab->slot[i].id; i = (i + 1) & vocab->mask) {
+        if (vocab->slot[i].tag == hash_tag(hash) && equals_joined(vocab->text[vocab->slot[i].id - 1], text, (zt_bytes){"", 0}))
             break;
         if (++probes > MOST_PROBES)
-            return zt_fail(v->ctx, ZT_EDATA, "%s: the texts of %d tokens all collide", v->file,
-                           MOST_PROBES);
+            return zt_fail(vocab->ctx, ZT_EDATA, "%s: the texts of %d tokens all collide", vocab->file, MOST_PROBES);
     }
-    v->slot[i] = (zt_slot){tag(h), (uint32_t)id + 1};
+    vocab->slot[i] = (zt_slot){hash_tag(hash), (uint32_t)id + 1};
     return ZT_OK;
 }
 
-static zt_status build_table(zt_vocab *v)
+static zt_status build_table(zt_vocab *vocab)
 {
     size_t slots = 64;
-    while (slots < 2 * (size_t)v->n)
+    while (slots < 2 * (size_t)vocab->token_count)
         slots *= 2;
-    v->slot = zt_calloc(v->ctx, slots, sizeof *v->slot);
-    if (!v->slot)
+    vocab->slot = zt_calloc(vocab->ctx, slots, sizeof *vocab->slot);
+    if (!vocab->slot)
         return ZT_ENOMEM;
-    v->mask = slots - 1;
-    for (int32_t id = 0; id < v->n; id++) {
-        if (v->text[id].n > v->longest)
-            v->longest = v->text[id].n;
-        zt_status s = v->text[id].n ? insert(v, id) : ZT_OK;
-        if (s)
-            return s;
+    vocab->mask = slots - 1;
+    for (int32_t id = 0; id < vocab->token_count; id++) {
+        if (vocab->text[id].n > vocab->longest)
+            vocab->longest = vocab->text[id].n;
+        zt_status status = vocab->text[id].n ? insert_token(vocab, id) : ZT_OK;
+        if (status)
+            return status;
     }
     return ZT_OK;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int32_t find_text(const zt_vocab *v, const char *text)
-{
-    return zt_vocab_find(v, text, strlen(text));
-}
+static int32_t find_text(const zt_vocab *vocab, const char *text) { return zt_vocab_find(vocab, text, strlen(text)); }
 
 /* Bits beside type and ZT_TOK_EOG stay. */
-static void set_type(zt_vocab *v, int32_t id, unsigned type)
+static void set_type(zt_vocab *vocab, int32_t id, unsigned type)
 {
-    v->attr[id] = (uint16_t)((v->attr[id] & ~(ZT_TOK_TYPE_MASK | ZT_TOK_EOG)) | type);
+    vocab->attr[id] = (uint16_t)((vocab->attr[id] & ~(ZT_TOK_TYPE_MASK | ZT_TOK_EOG)) | type);
 }
 
 /* Tokens of these texts end a generation whatever the file says of them. */
-static void mark_ends(zt_vocab *v)
+static void mark_ends(zt_vocab *vocab)
 {
-    if (v->eos >= 0)
-        v->attr[v->eos] |= ZT_TOK_EOG;
+    if (vocab->eos >= 0)
+        vocab->attr[vocab->eos] |= ZT_TOK_EOG;
     for (size_t i = 0; i < COUNT(eog_texts); i++) {
-        int32_t id = find_text(v, eog_texts[i]);
+        int32_t id = find_text(vocab, eog_texts[i]);
         if (id >= 0)
-            set_type(v, id, ZT_TOK_CONTROL | ZT_TOK_EOG);
+            set_type(vocab, id, ZT_TOK_CONTROL | ZT_TOK_EOG);
     }
     for (size_t i = 0; i < COUNT(not_eog); i++) {
-        int32_t id = find_text(v, not_eog[i].text);
-        bool applies = id >= 0 && id != v->eos;
+        int32_t id = find_text(vocab, not_eog[i].text);
+        bool applies = id >= 0 && id != vocab->eos;
         for (int k = 0; applies && k < 3 && not_eog[i].with[k]; k++)
-            applies = find_text(v, not_eog[i].with[k]) >= 0;
+            applies = find_text(vocab, not_eog[i].with[k]) >= 0;
         if (applies)
-            set_type(v, id, not_eog[i].type);
+            set_type(vocab, id, not_eog[i].type);
     }
 }
 
-static zt_status index_special(zt_vocab *v)
+static zt_status index_special(zt_vocab *vocab)
 {
-    for (int32_t id = 0; id < v->n; id++) {
-        size_t n = v->text[id].n;
-        if (!n || !zt_vocab_is_special(v, id))
+    for (int32_t id = 0; id < vocab->token_count; id++) {
+        size_t size = vocab->text[id].n;
+        if (!size || !zt_vocab_is_special(vocab, id))
             continue;
-        if (n > ZT_SPECIAL_MAX)
-            return zt_fail(v->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, at most %d fit",
-                           v->file, id, n, ZT_SPECIAL_MAX);
-        v->special[(unsigned char)v->text[id].data[0]][(n - 1) / 64] |= UINT64_C(1) << (n - 1) % 64;
+        if (size > ZT_SPECIAL_MAX)
+            return zt_fail(vocab->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, at most %d fit", vocab->file, id, size,
+                           ZT_SPECIAL_MAX);
+        vocab->special[(unsigned char)vocab->text[id].data[0]][(size - 1) / 64] |= UINT64_C(1) << (size - 1) % 64;
     }
     return ZT_OK;
 }
 
-static zt_status check_id(const zt_vocab *v, const char *what, int32_t id)
+static zt_status check_id(const zt_vocab *vocab, const char *what, int32_t id)
 {
-    if (id < -1 || id >= v->n)
-        return zt_fail(v->ctx, ZT_EDATA, "%s: the %s token is %d, but there are %d tokens", v->file,
-                       what, id, v->n);
+    if (id < -1 || id >= vocab->token_count)
+        return zt_fail(vocab->ctx, ZT_EDATA, "%s: the %s token is %d, but there are %d tokens", vocab->file, what, id,
+                       vocab->token_count);
     return ZT_OK;
 }
 
-static zt_status check_ids(const zt_vocab *v)
+static zt_status check_ids(const zt_vocab *vocab)
 {
-    zt_status s = check_id(v, "BOS", v->bos);
-    if (!s)
-        s = check_id(v, "EOS", v->eos);
-    if (!s)
-        s = check_id(v, "unknown", v->unk);
-    for (int i = 0; !s && i < v->before.n; i++)
-        s = check_id(v, "first", v->before.id[i]);
-    for (int i = 0; !s && i < v->after.n; i++)
-        s = check_id(v, "last", v->after.id[i]);
-    return s;
+    zt_status status = check_id(vocab, "BOS", vocab->bos);
+    if (!status)
+        status = check_id(vocab, "EOS", vocab->eos);
+    if (!status)
+        status = check_id(vocab, "unknown", vocab->unk);
+    for (int i = 0; !status && i < vocab->before.count; i++)
+        status = check_id(vocab, "first", vocab->before.id[i]);
+    for (int i = 0; !status && i < vocab->after.count; i++)
+        status = check_id(vocab, "last", vocab->after.id[i]);
+    return status;
 }
 
-static zt_status open_vocab(zt_vocab *v, const zt_vocab_spec *spec)
+static zt_status open_vocab(zt_vocab *vocab, const zt_vocab_spec *spec)
 {
-    zt_status s = check_ids(v);
-    if (!s)
-        s = build_table(v);
-    if (s)
-        return s;
-    mark_ends(v);
-    s = v->kind->encode_all ? ZT_OK : index_special(v);
-    if (!s && spec->n_rules) {
-        v->split = zt_split_new(v->ctx, v->file, spec->rule, spec->n_rules);
-        s = v->split ? ZT_OK : zt_ctx_status(v->ctx);
+    zt_status status = check_ids(vocab);
+    if (!status)
+        status = build_table(vocab);
+    if (status)
+        return status;
+    mark_ends(vocab);
+    status = vocab->kind->encode_all ? ZT_OK : index_special(vocab);
+    if (!status && spec->n_rules) {
+        vocab->split = zt_split_new(vocab->ctx, vocab->file, spec->rule, spec->n_rules);
+        status = vocab->split ? ZT_OK : zt_ctx_status(vocab->ctx);
     }
-    return s ? s : v->kind->open(v, spec);
+    return status ? status : vocab->kind->open(vocab, spec);
 }
 
-static void take(zt_vocab *v, zt_vocab_spec *spec)
+static void take_spec(zt_vocab *vocab, zt_vocab_spec *spec)
 {
-    v->file = spec->file;
-    v->kind = spec->kind;
-    v->n = spec->n;
-    v->text = spec->text;
-    v->attr = spec->attr;
-    v->score = spec->score;
-    v->storage = spec->storage;
-    v->bos = spec->bos;
-    v->eos = spec->eos;
-    v->unk = spec->unk;
-    v->before = spec->before;
-    v->after = spec->after;
-    v->byte_level = spec->byte_level;
-    v->ignore_merges = spec->ignore_merges;
-    v->byte_fallback = spec->byte_fallback;
-    v->add_space = spec->add_space;
-    v->merge_spaces = spec->merge_spaces;
-    v->lowercase = spec->lowercase;
-    v->strip_accents = spec->strip_accents;
-    for (int b = 0; b < 256; b++)
-        v->byte_id[b] = -1;
+    vocab->file = spec->file;
+    vocab->kind = spec->kind;
+    vocab->token_count = spec->token_count;
+    vocab->text = spec->text;
+    vocab->attr = spec->attr;
+    vocab->score = spec->score;
+    vocab->storage = spec->storage;
+    vocab->bos = spec->bos;
+    vocab->eos = spec->eos;
+    vocab->unk = spec->unk;
+    vocab->before = spec->before;
+    vocab->after = spec->after;
+    vocab->byte_level = spec->byte_level;
+    vocab->ignore_merges = spec->ignore_merges;
+    vocab->byte_fallback = spec->byte_fallback;
+    vocab->add_space = spec->add_space;
+    vocab->merge_spaces = spec->merge_spaces;
+    vocab->lowercase = spec->lowercase;
+    vocab->strip_accents = spec->strip_accents;
+    for (int byte = 0; byte < 256; byte++)
+        vocab->byte_id[byte] = -1;
 }
 
 zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec)
 {
-    zt_vocab *v = zt_calloc(ctx, 1, sizeof *v);
-    if (v) {
-        v->ctx = ctx;
-        take(v, spec);
-        if (!open_vocab(v, spec))
-            return v;
-        zt_vocab_free(v);
+    zt_vocab *vocab = zt_calloc(ctx, 1, sizeof *vocab);
+    if (vocab) {
+        vocab->ctx = ctx;
+        take_spec(vocab, spec);
+        if (!open_vocab(vocab, spec))
+            return vocab;
+        zt_vocab_free(vocab);
         return NULL;
     }
     zt_free(ctx, spec->text);
@@ -259,356 +249,330 @@ zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec)
     return NULL;
 }
 
-void zt_vocab_free(zt_vocab *v)
+void zt_vocab_free(zt_vocab *vocab)
 {
-    if (!v)
+    if (!vocab)
         return;
-    v->kind->close(v);
-    zt_split_free(v->split);
-    zt_free(v->ctx, v->text);
-    zt_free(v->ctx, v->attr);
-    zt_free(v->ctx, v->score);
-    zt_free(v->ctx, v->storage);
-    zt_free(v->ctx, v->slot);
-    zt_free(v->ctx, v);
+    vocab->kind->close(vocab);
+    zt_split_free(vocab->split);
+    zt_free(vocab->ctx, vocab->text);
+    zt_free(vocab->ctx, vocab->attr);
+    zt_free(vocab->ctx, vocab->score);
+    zt_free(vocab->ctx, vocab->storage);
+    zt_free(vocab->ctx, vocab->slot);
+    zt_free(vocab->ctx, vocab);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-int32_t zt_vocab_size(const zt_vocab *v)
-{
-    return v->n;
-}
+int32_t zt_vocab_size(const zt_vocab *vocab) { return vocab->token_count; }
 
-int32_t zt_vocab_bos(const zt_vocab *v)
-{
-    return v->bos;
-}
+int32_t zt_vocab_bos(const zt_vocab *vocab) { return vocab->bos; }
 
-int32_t zt_vocab_eos(const zt_vocab *v)
-{
-    return v->eos;
-}
+int32_t zt_vocab_eos(const zt_vocab *vocab) { return vocab->eos; }
 
-zt_status zt_vocab_check_rows(const zt_vocab *v, int64_t rows)
+zt_status zt_vocab_check_rows(const zt_vocab *vocab, int64_t rows)
 {
-    char buf[80];
-    for (int64_t id = rows; id < v->n; id++)
-        if (v->text[id].n && !zt_vocab_is_control(v, (int32_t)id))
-            return zt_fail(v->ctx, ZT_EDATA,
-                           "%s: token %" PRId64
-                           ", '%s', has no row in the embedding: %d tokens, %" PRId64 " rows",
-                           v->file, id, zt_escape(buf, sizeof buf, v->text[id].data, v->text[id].n),
-                           v->n, rows);
+    char escaped[80];
+    for (int64_t id = rows; id < vocab->token_count; id++)
+        if (vocab->text[id].n && !zt_vocab_is_control(vocab, (int32_t)id))
+            return zt_fail(vocab->ctx, ZT_EDATA,
+                           "%s: token %" PRId64 ", '%s', has no row in the embedding: %d tokens, %" PRId64 " rows", vocab->file,
+                           id, zt_escape(escaped, sizeof escaped, vocab->text[id].data, vocab->text[id].n), vocab->token_count,
+                           rows);
     return ZT_OK;
 }
 
-bool zt_vocab_is_pieces(const zt_vocab *v)
+bool zt_vocab_is_pieces(const zt_vocab *vocab) { return vocab->kind == &zt_vocab_sentencepiece; }
+
+bool zt_vocab_is_eog(const zt_vocab *vocab, int32_t id)
 {
-    return v->kind == &zt_vocab_sentencepiece;
+    return id >= 0 && id < vocab->token_count && vocab->attr[id] & ZT_TOK_EOG;
 }
 
-bool zt_vocab_is_eog(const zt_vocab *v, int32_t id)
+bool zt_vocab_is_control(const zt_vocab *vocab, int32_t id)
 {
-    return id >= 0 && id < v->n && v->attr[id] & ZT_TOK_EOG;
+    return id >= 0 && id < vocab->token_count && zt_vocab_type(vocab, id) == ZT_TOK_CONTROL;
 }
 
-bool zt_vocab_is_control(const zt_vocab *v, int32_t id)
+int32_t zt_vocab_find(const zt_vocab *vocab, const char *text, size_t size)
 {
-    return id >= 0 && id < v->n && zt_vocab_type(v, id) == ZT_TOK_CONTROL;
-}
-
-int32_t zt_vocab_find(const zt_vocab *v, const char *text, size_t n)
-{
-    uint64_t h = zt_hash_more(ZT_HASH_SEED, text, n);
-    return n ? zt_vocab_lookup(v, h, (zt_bytes){text, n}, (zt_bytes){"", 0}) : -1;
+    uint64_t hash = zt_hash_more(ZT_HASH_SEED, text, size);
+    return size ? zt_vocab_lookup(vocab, hash, (zt_bytes){text, size}, (zt_bytes){"", 0}) : -1;
 }
 
 /* ---- byte tokens ----------------------------------------------------------------------------- */
 
-void zt_vocab_hex_bytes(zt_vocab *v)
+void zt_vocab_hex_bytes(zt_vocab *vocab)
 {
-    for (int b = 0; b < 256; b++) {
+    for (int byte = 0; byte < 256; byte++) {
         char text[8];
-        int n = snprintf(text, sizeof text, "<0x%02X>", b);
-        v->byte_id[b] = zt_vocab_find(v, text, (size_t)n);
+        int length = snprintf(text, sizeof text, "<0x%02X>", byte);
+        vocab->byte_id[byte] = zt_vocab_find(vocab, text, (size_t)length);
     }
 }
 
-static int hex(char c)
+static int hex_digit(char letter)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return letter >= '0' && letter <= '9' ? letter - '0' : letter >= 'A' && letter <= 'F' ? letter - 'A' + 10 : -1;
 }
 
-int zt_vocab_hex_byte(zt_bytes t)
+int zt_vocab_hex_byte(zt_bytes text)
 {
-    if (t.n != 6 || memcmp(t.data, "<0x", 3) != 0 || t.data[5] != '>')
+    if (text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>')
         return -1;
-    int hi = hex(t.data[3]), lo = hex(t.data[4]);
-    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+    int high = hex_digit(text.data[3]), low = hex_digit(text.data[4]);
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
 /* ---- spaces as U+2581 ------------------------------------------------------------------------ */
 
-static zt_status replace(zt_str *out, const char *text, size_t n, const char *old, const char *with)
+static zt_status put_replaced(zt_str *out, const char *text, size_t size, const char *old, const char *with)
 {
-    size_t n_old = strlen(old), done = 0; /* all before done is written */
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < n; i++) {
-        const char *at = memchr(text + i, old[0], n - i);
-        i = at ? (size_t)(at - text) : n;
-        if (n - i < n_old || memcmp(text + i, old, n_old) != 0)
+    size_t old_size = strlen(old), done = 0; /* all before done is written */
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && i < size; i++) {
+        const char *found = memchr(text + i, old[0], size - i);
+        i = found ? (size_t)(found - text) : size;
+        if (size - i < old_size || memcmp(text + i, old, old_size) != 0)
             continue;
-        s = zt_str_put(out, text + done, i - done);
-        if (!s)
-            s = zt_str_puts(out, with);
-        done = i + n_old;
+        status = zt_str_put(out, text + done, i - done);
+        if (!status)
+            status = zt_str_puts(out, with);
+        done = i + old_size;
         i = done - 1;
     }
-    return s ? s : zt_str_put(out, text + done, n - done);
+    return status ? status : zt_str_put(out, text + done, size - done);
 }
 
-zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t n)
+zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t size) { return put_replaced(out, text, size, " ", ZT_SPACE); }
+
+zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t size)
 {
-    return replace(out, text, n, " ", ZT_SPACE);
+    return put_replaced(out, text, size, ZT_SPACE, " ");
 }
 
-zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t n)
+zt_status zt_vocab_decode_spaced(const zt_vocab *vocab, int32_t id, bool first, zt_str *out)
 {
-    return replace(out, text, n, ZT_SPACE, " ");
-}
-
-zt_status zt_vocab_decode_spaced(const zt_vocab *v, int32_t id, bool first, zt_str *out)
-{
-    zt_bytes t = v->text[id];
-    int b = zt_vocab_type(v, id) == ZT_TOK_BYTE ? zt_vocab_hex_byte(t) : -1;
-    if (b >= 0)
-        return zt_str_putc(out, (char)b);
-    bool added = first && v->add_space && t.n >= ZT_SPACE_LEN &&
-                 memcmp(t.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
+    zt_bytes text = vocab->text[id];
+    int byte = zt_vocab_type(vocab, id) == ZT_TOK_BYTE ? zt_vocab_hex_byte(text) : -1;
+    if (byte >= 0)
+        return zt_str_putc(out, (char)byte);
+    bool added = first && vocab->add_space && text.n >= ZT_SPACE_LEN && memcmp(text.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
     size_t skip = added ? ZT_SPACE_LEN : 0;
-    return zt_vocab_take_spaces(out, t.data + skip, t.n - skip);
+    return zt_vocab_take_spaces(out, text.data + skip, text.n - skip);
 }
 
 /* ---- text to ids ----------------------------------------------------------------------------- */
 
-typedef struct marked { /* text in which special tokens are looked for */
+typedef struct marked_text { /* text in which special tokens are looked for */
     const char *text;
-    size_t n;
+    size_t size;
     const char *origin; /* of each byte: 1, somebody typed it; NULL: not known */
     unsigned flags;
-} marked;
+} marked_text;
 
 /* Control and unknown tokens count only with ZT_TOK_SPECIAL or where nobody typed their ends, those a
  * user defined always. */
-static bool counts(const zt_vocab *v, int32_t id, const marked *t, size_t at)
+static bool is_wanted_special(const zt_vocab *vocab, int32_t id, const marked_text *input, size_t offset)
 {
-    bool own = t->origin && !t->origin[at] && !t->origin[at + v->text[id].n - 1];
-    return zt_vocab_is_special(v, id) &&
-           (zt_vocab_type(v, id) == ZT_TOK_USER || own || t->flags & ZT_TOK_SPECIAL);
+    bool own = input->origin && !input->origin[offset] && !input->origin[offset + vocab->text[id].n - 1];
+    return zt_vocab_is_special(vocab, id) && (zt_vocab_type(vocab, id) == ZT_TOK_USER || own || input->flags & ZT_TOK_SPECIAL);
 }
 
-/* The longest special token that is at `at`, -1: none. */
-static int32_t special_at(const zt_vocab *v, const marked *t, size_t at)
+/* The longest special token that is at `offset`, -1: none. */
+static int32_t special_at(const zt_vocab *vocab, const marked_text *input, size_t offset)
 {
-    const char *text = t->text + at;
-    const size_t n = t->n - at;
-    const uint64_t *lengths = v->special[(unsigned char)text[0]];
-    uint64_t h = ZT_HASH_SEED;
+    const char *text = input->text + offset;
+    const size_t size = input->size - offset;
+    const uint64_t *lengths = vocab->special[(unsigned char)text[0]];
+    uint64_t hash = ZT_HASH_SEED;
     size_t done = 0;
     int32_t best = -1;
-    for (size_t w = 0; w < ZT_SPECIAL_MAX / 64; w++)
-        for (uint64_t bits = lengths[w]; bits; bits &= bits - 1) {
-            size_t len = w * 64 + (size_t)__builtin_ctzll(bits) + 1;
-            if (len > n)
+    for (size_t word = 0; word < ZT_SPECIAL_MAX / 64; word++)
+        for (uint64_t bits = lengths[word]; bits; bits &= bits - 1) {
+            size_t length = word * 64 + (size_t)__builtin_ctzll(bits) + 1;
+            if (length > size)
                 return best;
-            h = zt_hash_more(h, text + done, len - done);
-            done = len;
-            int32_t id = zt_vocab_lookup(v, h, (zt_bytes){text, len}, (zt_bytes){"", 0});
-            if (id >= 0 && counts(v, id, t, at))
+            hash = zt_hash_more(hash, text + done, length - done);
+            done = length;
+            int32_t id = zt_vocab_lookup(vocab, hash, (zt_bytes){text, length}, (zt_bytes){"", 0});
+            if (id >= 0 && is_wanted_special(vocab, id, input, offset))
                 best = id;
         }
     return best;
 }
 
-/* The first special token from `at` on, the longest that begins there; its distance, that of the end
+/* The first special token from `start` on, the longest that begins there; its distance, that of the end
  * when there is none. */
-static size_t next_special(const zt_vocab *v, const marked *t, size_t at, int32_t *id)
+static size_t next_special(const zt_vocab *vocab, const marked_text *input, size_t start, int32_t *id)
 {
-    size_t i = at;
-    for (*id = -1; i < t->n; i++) {
-        *id = special_at(v, t, i);
+    size_t i = start;
+    for (*id = -1; i < input->size; i++) {
+        *id = special_at(vocab, input, i);
         if (*id >= 0)
             break;
     }
-    return i - at;
+    return i - start;
 }
 
-static bool is_space(char c) /* as isspace of the C locale */
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+static bool is_space(char letter) /* as isspace of the C locale */ { return letter == ' ' || (letter >= '\t' && letter <= '\r'); }
 
-static zt_status encode(const zt_vocab *v, const marked *t, zt_merger *m, zt_ids *ids)
+static zt_status encode_marked(const zt_vocab *vocab, const marked_text *input, zt_merger *merger, zt_ids *ids)
 {
-    const char *text = t->text;
-    const size_t n = t->n;
-    zt_status s = ZT_OK;
-    for (size_t at = 0; !s && at < n;) {
+    const char *text = input->text;
+    const size_t size = input->size;
+    zt_status status = ZT_OK;
+    for (size_t offset = 0; !status && offset < size;) {
         int32_t id;
-        size_t len = next_special(v, t, at, &id), plain = len;
-        while (id >= 0 && v->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[at + plain - 1]))
+        size_t length = next_special(vocab, input, offset, &id), plain = length;
+        while (id >= 0 && vocab->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[offset + plain - 1]))
             plain--;
-        if (plain && at && v->kind->encode_next)
-            s = v->kind->encode_next(v, text + at, plain, m, ids);
+        if (plain && offset && vocab->kind->encode_next)
+            status = vocab->kind->encode_next(vocab, text + offset, plain, merger, ids);
         else if (plain)
-            s = v->kind->encode(v, text + at, plain, m, ids);
-        at += len;
-        if (!s && id >= 0) {
-            s = zt_ids_push(v->ctx, ids, id);
-            at += v->text[id].n;
-            while (v->attr[id] & ZT_TOK_RSTRIP && at < n && is_space(text[at]))
-                at++;
+            status = vocab->kind->encode(vocab, text + offset, plain, merger, ids);
+        offset += length;
+        if (!status && id >= 0) {
+            status = zt_ids_push(vocab->ctx, ids, id);
+            offset += vocab->text[id].n;
+            while (vocab->attr[id] & ZT_TOK_RSTRIP && offset < size && is_space(text[offset]))
+                offset++;
         }
     }
-    return s;
+    return status;
 }
 
 /* Where the special token's text is, at or after `from`; SIZE_MAX: nowhere. *len: its bytes. */
-static zt_status find_special(const zt_vocab *v, const marked *t, size_t from, int32_t id, size_t *at,
+static zt_status find_special(const zt_vocab *vocab, const marked_text *input, size_t from, int32_t id, size_t *found,
                               size_t *len)
 {
     zt_str word;
-    zt_str_init(&word, v->ctx);
-    zt_status s = zt_vocab_decode(v, id, true, false, &word);
+    zt_str_init(&word, vocab->ctx);
+    zt_status status = zt_vocab_decode(vocab, id, true, false, &word);
     const char *hit = NULL;
-    if (s == ZT_OK && word.len)
-        hit = memmem(t->text + from, t->n - from, word.data, word.len);
-    *at = hit ? (size_t)(hit - t->text) : SIZE_MAX;
+    if (status == ZT_OK && word.len)
+        hit = memmem(input->text + from, input->size - from, word.data, word.len);
+    *found = hit ? (size_t)(hit - input->text) : SIZE_MAX;
     *len = word.len;
     zt_str_fini(&word);
-    return s;
+    return status;
 }
 
 /* The special tokens among `all` that are the template's, with the text between them encoded without;
  * out NULL: only *typed, whether there are others. */
-static zt_status encode_between(const zt_vocab *v, const marked *t, const zt_ids *all, zt_ids *out,
-                                bool *typed)
+static zt_status encode_between(const zt_vocab *vocab, const marked_text *input, const zt_ids *all, zt_ids *out, bool *typed)
 {
-    size_t plain = 0, from = 0, at, len;
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < all->count; i++) {
-        if (!zt_vocab_is_control(v, all->id[i]))
+    size_t plain = 0, from = 0, found, length;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < all->count; i++) {
+        if (!zt_vocab_is_control(vocab, all->id[i]))
             continue;
-        s = find_special(v, t, from, all->id[i], &at, &len);
-        if (s != ZT_OK || at == SIZE_MAX)
+        status = find_special(vocab, input, from, all->id[i], &found, &length);
+        if (status != ZT_OK || found == SIZE_MAX)
             continue;
-        from = at + len;
-        if (t->origin[at] || t->origin[from - 1]) {
+        from = found + length;
+        if (input->origin[found] || input->origin[from - 1]) {
             *typed = true;
             continue;
         }
-        if (out && at > plain)
-            s = zt_vocab_encode(v, t->text + plain, at - plain, 0, out);
-        if (out && s == ZT_OK)
-            s = zt_ids_push(v->ctx, out, all->id[i]);
+        if (out && found > plain)
+            status = zt_vocab_encode(vocab, input->text + plain, found - plain, 0, out);
+        if (out && status == ZT_OK)
+            status = zt_ids_push(vocab->ctx, out, all->id[i]);
         plain = from;
     }
-    return out && s == ZT_OK && plain < t->n
-               ? zt_vocab_encode(v, t->text + plain, t->n - plain, 0, out)
-               : s;
+    return out && status == ZT_OK && plain < input->size
+               ? zt_vocab_encode(vocab, input->text + plain, input->size - plain, 0, out)
+               : status;
 }
 
 /* Of a kind that handles whole texts: all special tokens are found; if somebody typed one, the text is
  * encoded in the pieces between those of the others. */
-static zt_status encode_pieces(const zt_vocab *v, const marked *t, zt_ids *ids)
+static zt_status encode_pieces(const zt_vocab *vocab, const marked_text *input, zt_ids *ids)
 {
     zt_ids all = {0};
     bool typed = false;
-    zt_status s = v->kind->encode_all(v, t->text, t->n, ZT_TOK_SPECIAL, &all);
-    if (s == ZT_OK)
-        s = encode_between(v, t, &all, NULL, &typed);
-    if (s == ZT_OK && typed)
-        s = encode_between(v, t, &all, ids, &typed);
-    for (size_t i = 0; s == ZT_OK && !typed && i < all.count; i++)
-        s = zt_ids_push(v->ctx, ids, all.id[i]);
-    zt_ids_fini(v->ctx, &all);
-    return s;
+    zt_status status = vocab->kind->encode_all(vocab, input->text, input->size, ZT_TOK_SPECIAL, &all);
+    if (status == ZT_OK)
+        status = encode_between(vocab, input, &all, NULL, &typed);
+    if (status == ZT_OK && typed)
+        status = encode_between(vocab, input, &all, ids, &typed);
+    for (size_t i = 0; status == ZT_OK && !typed && i < all.count; i++)
+        status = zt_ids_push(vocab->ctx, ids, all.id[i]);
+    zt_ids_fini(vocab->ctx, &all);
+    return status;
 }
 
-static zt_status check_length(const zt_vocab *v, size_t n)
+static zt_status check_length(const zt_vocab *vocab, size_t size)
 {
-    if (n > INT32_MAX / 4)
-        return zt_fail(v->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", n,
-                       INT32_MAX / 4);
+    if (size > INT32_MAX / 4)
+        return zt_fail(vocab->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", size, INT32_MAX / 4);
     return ZT_OK;
 }
 
-zt_status zt_vocab_encode_origin(const zt_vocab *v, const char *text, size_t n, const char *origin,
-                                 unsigned flags, zt_ids *ids)
+zt_status zt_vocab_encode_origin(const zt_vocab *vocab, const char *text, size_t size, const char *origin, unsigned flags,
+                                 zt_ids *ids)
 {
-    const marked t = {text, n, origin, flags & ZT_TOK_SPECIAL};
-    zt_merger m;
-    zt_status s = check_length(v, n);
-    if (s != ZT_OK || n == 0)
-        return s;
-    if (v->kind->encode_all)
-        return t.flags ? v->kind->encode_all(v, text, n, t.flags, ids) : encode_pieces(v, &t, ids);
-    zt_merger_init(&m, v->ctx);
-    s = encode(v, &t, &m, ids);
-    zt_merger_fini(&m);
-    return s;
+    const marked_text input = {text, size, origin, flags & ZT_TOK_SPECIAL};
+    zt_merger merger;
+    zt_status status = check_length(vocab, size);
+    if (status != ZT_OK || size == 0)
+        return status;
+    if (vocab->kind->encode_all)
+        return input.flags ? vocab->kind->encode_all(vocab, text, size, input.flags, ids) : encode_pieces(vocab, &input, ids);
+    zt_merger_init(&merger, vocab->ctx);
+    status = encode_marked(vocab, &input, &merger, ids);
+    zt_merger_fini(&merger);
+    return status;
 }
 
-zt_status zt_vocab_encode(const zt_vocab *v, const char *text, size_t n, unsigned flags,
-                          zt_ids *ids)
+zt_status zt_vocab_encode(const zt_vocab *vocab, const char *text, size_t size, unsigned flags, zt_ids *ids)
 {
     bool rule = flags & ZT_TOK_BOS_RULE;
-    const marked t = {text, n, NULL, flags};
-    zt_merger m;
-    zt_status s = check_length(v, n);
-    if (s != ZT_OK)
-        return s;
-    if (v->kind->encode_all)
-        return v->kind->encode_all(v, text, n, flags, ids);
-    zt_merger_init(&m, v->ctx);
-    if (flags & ZT_TOK_BOS && v->bos >= 0 && !(rule && v->before.n && v->before.id[0] == v->bos))
-        s = zt_ids_push(v->ctx, ids, v->bos);
-    for (int i = 0; !s && rule && i < v->before.n; i++)
-        s = zt_ids_push(v->ctx, ids, v->before.id[i]);
-    if (!s)
-        s = encode(v, &t, &m, ids);
-    for (int i = 0; !s && rule && i < v->after.n; i++)
-        s = zt_ids_push(v->ctx, ids, v->after.id[i]);
-    zt_merger_fini(&m);
-    return s;
+    const marked_text input = {text, size, NULL, flags};
+    zt_merger merger;
+    zt_status status = check_length(vocab, size);
+    if (status != ZT_OK)
+        return status;
+    if (vocab->kind->encode_all)
+        return vocab->kind->encode_all(vocab, text, size, flags, ids);
+    zt_merger_init(&merger, vocab->ctx);
+    if (flags & ZT_TOK_BOS && vocab->bos >= 0 && !(rule && vocab->before.count && vocab->before.id[0] == vocab->bos))
+        status = zt_ids_push(vocab->ctx, ids, vocab->bos);
+    for (int i = 0; !status && rule && i < vocab->before.count; i++)
+        status = zt_ids_push(vocab->ctx, ids, vocab->before.id[i]);
+    if (!status)
+        status = encode_marked(vocab, &input, &merger, ids);
+    for (int i = 0; !status && rule && i < vocab->after.count; i++)
+        status = zt_ids_push(vocab->ctx, ids, vocab->after.id[i]);
+    zt_merger_fini(&merger);
+    return status;
 }
 
 /* ---- ids to text ----------------------------------------------------------------------------- */
 
-zt_status zt_vocab_decode(const zt_vocab *v, int32_t id, bool special, bool first, zt_str *out)
+zt_status zt_vocab_decode(const zt_vocab *vocab, int32_t id, bool special, bool first, zt_str *out)
 {
-    if (id < 0 || id >= v->n)
-        return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, v->n);
-    if (v->kind->decode_all && (special || zt_vocab_type(v, id) != ZT_TOK_CONTROL))
-        return v->kind->decode(v, id, first, out);
-    if (!zt_vocab_is_special(v, id))
-        return v->kind->decode(v, id, first, out);
-    bool shown = special || zt_vocab_type(v, id) == ZT_TOK_USER;
-    return shown ? zt_str_put(out, v->text[id].data, v->text[id].n) : ZT_OK;
+    if (id < 0 || id >= vocab->token_count)
+        return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, vocab->token_count);
+    if (vocab->kind->decode_all && (special || zt_vocab_type(vocab, id) != ZT_TOK_CONTROL))
+        return vocab->kind->decode(vocab, id, first, out);
+    if (!zt_vocab_is_special(vocab, id))
+        return vocab->kind->decode(vocab, id, first, out);
+    bool shown = special || zt_vocab_type(vocab, id) == ZT_TOK_USER;
+    return shown ? zt_str_put(out, vocab->text[id].data, vocab->text[id].n) : ZT_OK;
 }
 
-zt_status zt_vocab_decode_ids(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
-                              zt_str *out)
+zt_status zt_vocab_decode_ids(const zt_vocab *vocab, const int32_t *ids, size_t count, bool special, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= v->n)
-            return zt_fail(v->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i],
-                           v->n);
-    if (v->kind->decode_all)
-        return v->kind->decode_all(v, ids, n, special, out);
-    for (size_t i = 0; !s && i < n; i++)
-        s = zt_vocab_decode(v, ids[i], special, i == 0, out);
-    return s;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocab->token_count)
+            return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i], vocab->token_count);
+    if (vocab->kind->decode_all)
+        return vocab->kind->decode_all(vocab, ids, count, special, out);
+    for (size_t i = 0; !status && i < count; i++)
+        status = zt_vocab_decode(vocab, ids[i], special, i == 0, out);
+    return status;
 }

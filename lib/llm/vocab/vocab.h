@@ -48,20 +48,20 @@ typedef enum zt_split_how { /* what becomes of a pattern's matches */
 
 typedef struct zt_split_rule {
     const char *pattern; /* PCRE2 with UTF and UCP; \s and \S mean Unicode's White_Space */
-    zt_split_how how;
+    zt_split_how behavior;
 } zt_split_rule;
 
 enum { ZT_AROUND_MAX = 8 }; /* most ids before, or after, a text by the model's rule */
 
 typedef struct zt_around {
     int32_t id[ZT_AROUND_MAX];
-    int n;
+    int count;
 } zt_around;
 
 typedef struct zt_vocab_spec {
     const char *file; /* for messages; lives as long as the vocabulary */
     const zt_vocab_kind *kind;
-    int32_t n; /* tokens */
+    int32_t token_count; /* tokens */
 
     /* zt_alloc'd, and the vocabulary's (or freed) whatever zt_vocab_from answers. */
     zt_bytes *text; /* [n], "" for an id without a text */
@@ -90,11 +90,11 @@ typedef struct zt_vocab_spec {
 /* NULL with ZT_EDATA, ZT_ENOTSUP or ZT_ENOMEM. */
 zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec);
 
-/* vocab_json.c: g's key tokenizer.huggingface.json is text; other keys of g name BOS, EOS, ends. */
-zt_vocab *zt_vocab_from_json(const zt_gguf *g, zt_bytes text);
+/* vocab_json.c: g's key tokenizer.huggingface.json is text; other keys of gguf name BOS, EOS, ends. */
+zt_vocab *zt_vocab_from_json(const zt_gguf *gguf, zt_bytes text);
 
-/* Marks what g's key tokenizer.ggml.eos_token_ids lists as ending a generation; g may be NULL. */
-zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *s, const zt_gguf *g);
+/* Marks what g's key tokenizer.ggml.eos_token_ids lists as ending a generation; gguf may be NULL. */
+zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *spec, const zt_gguf *gguf);
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
@@ -107,7 +107,7 @@ struct zt_vocab {
     zt_ctx *ctx;
     const char *file; /* for messages */
     const zt_vocab_kind *kind;
-    int32_t n;
+    int32_t token_count;
     zt_bytes *text; /* [n] */
     uint16_t *attr; /* [n] */
     double *score;  /* [n] or NULL */
@@ -137,82 +137,81 @@ struct zt_vocab {
 #define ZT_HASH_SEED UINT64_C(0xcbf29ce484222325)
 
 /* FNV-1a: a prefix's hash goes on to the hash of a longer prefix. */
-static inline uint64_t zt_hash_more(uint64_t h, const char *s, size_t n)
+static inline uint64_t zt_hash_more(uint64_t hash, const char *text, size_t size)
 {
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)s[i]) * UINT64_C(0x100000001b3);
-    return h;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
-/* The id of the text that is a followed by b (b may be empty), whose hash is h; -1: none. */
-int32_t zt_vocab_lookup(const zt_vocab *v, uint64_t h, zt_bytes a, zt_bytes b);
+/* The id of the text that is a followed by right (right may be empty), whose hash is hash; -1: none. */
+int32_t zt_vocab_lookup(const zt_vocab *vocab, uint64_t hash, zt_bytes left, zt_bytes right);
 
 /* ---- the merge machine ----------------------------------------------------------------------- */
 
 /* Symbols are pieces of one text, in a doubly linked list in text order. */
 typedef struct zt_sym {
-    uint32_t at, len; /* bytes */
+    uint32_t offset, length; /* bytes */
     int32_t prev, next; /* -1: none */
     int32_t id;       /* token, -1: none has this text */
 } zt_sym;
 
 typedef struct zt_pair { /* two neighbours that may merge */
     uint64_t key;        /* rank << 32 | left symbol: best first, then leftmost */
-    uint32_t len;        /* of both together: while it holds, neither has changed */
+    uint32_t length;     /* of both together: while it holds, neither has changed */
     int32_t id;          /* what they become */
 } zt_pair;
 
 /* May a and b merge? If so *rank (small is good) and *id. arg is the caller's. */
-typedef bool zt_pair_fn(const void *arg, const char *text, const zt_sym *a, const zt_sym *b,
-                        uint32_t *rank, int32_t *id);
+typedef bool zt_pair_fn(const void *arg, const char *text, const zt_sym *left, const zt_sym *right, uint32_t *rank, int32_t *id);
 
 typedef struct zt_merger { /* working memory, kept from piece to piece */
     zt_ctx *ctx;
-    zt_sym *sym;
-    size_t n, cap;
+    zt_sym *symbols;
+    size_t count, capacity;
     zt_pair *heap;
-    size_t n_heap, cap_heap;
+    size_t heap_count, heap_capacity;
     zt_str printed; /* BPE's */
 } zt_merger;
 
-void zt_merger_init(zt_merger *m, zt_ctx *ctx);
+void zt_merger_init(zt_merger *merger, zt_ctx *ctx);
 
-/* Fill sym[0..n) with at, len and id after reserving; run links them. n < 2^31. */
-zt_status zt_merger_reserve(zt_merger *m, size_t n);
+/* Fill sym[0..n) with at, len and id after reserving; run links them. count < 2^31. */
+zt_status zt_merger_reserve(zt_merger *merger, size_t count);
 /* Merges until nothing does. What is left is the list from symbol 0 on. O(n log n). */
-void zt_merger_run(zt_merger *m, const void *arg, const char *text, zt_pair_fn *pair);
-void zt_merger_fini(zt_merger *m);
+void zt_merger_run(zt_merger *merger, const void *arg, const char *text, zt_pair_fn *pair);
+void zt_merger_fini(zt_merger *merger);
 
-/* What two tokens make, and its rank: an id and a number for each pair of ids. Made for at most n
+/* What two tokens make, and its rank: an id and a number for each pair of ids. Made for at most limit
  * pairs, freed by zt_free. */
-zt_pairs *zt_pairs_new(zt_ctx *ctx, size_t n);
-bool zt_pairs_find(const zt_pairs *t, int32_t left, int32_t right, uint32_t *rank, int32_t *id);
-void zt_pairs_put(zt_pairs *t, int32_t left, int32_t right, uint32_t rank, int32_t id); /* replaces */
+zt_pairs *zt_pairs_new(zt_ctx *ctx, size_t limit);
+bool zt_pairs_find(const zt_pairs *pairs, int32_t left, int32_t right, uint32_t *rank, int32_t *id);
+void zt_pairs_put(zt_pairs *pairs, int32_t left, int32_t right, uint32_t rank, int32_t id); /* replaces */
 
 /* ---- cutting text into pieces ---------------------------------------------------------------- */
 
 /* Called with each piece in order; n > 0. What it returns ends the cutting unless it is ZT_OK. */
-typedef zt_status zt_split_fn(void *arg, const char *piece, size_t n);
+typedef zt_status zt_split_fn(void *arg, const char *piece, size_t size);
 
 /* ZT_EBUG where a pattern does not compile: they are ours. */
-zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int n);
-void zt_split_free(zt_split *s);
+zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int rule_count);
+void zt_split_free(zt_split *split);
 /* Text is any bytes: a stretch that is no UTF-8 is a piece by itself. A pattern that takes more
  * steps than any honest one: ZT_EDATA. May be called from several threads at once. */
-zt_status zt_split_run(const zt_split *s, const char *text, size_t n, zt_split_fn *fn, void *arg);
+zt_status zt_split_run(const zt_split *split, const char *text, size_t size, zt_split_fn *fn, void *arg);
 
 /* ---- what kinds share ------------------------------------------------------------------------ */
 
 /* Spaces as U+2581 and back. */
 #define ZT_SPACE "\xe2\x96\x81"
 #define ZT_SPACE_LEN 3
-zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t n);
-zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t n);
+zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t size);
+zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t size);
 /* The text of a token with U+2581 for space or of one byte: decode of several kinds. */
-zt_status zt_vocab_decode_spaced(const zt_vocab *v, int32_t id, bool first, zt_str *out);
+zt_status zt_vocab_decode_spaced(const zt_vocab *vocab, int32_t id, bool first, zt_str *out);
 
 /* byte_id from the texts <0x00> to <0xFF>. */
-void zt_vocab_hex_bytes(zt_vocab *v);
+void zt_vocab_hex_bytes(zt_vocab *vocab);
 /* The value of a byte token's text "<0x41>", -1: it is not of that form. */
 int zt_vocab_hex_byte(zt_bytes text);
 
@@ -221,56 +220,50 @@ int zt_vocab_hex_byte(zt_bytes text);
 /* Byte strings to values, walked a byte at a time from the root. */
 enum { ZT_TRIE_ROOT = 0, ZT_TRIE_NONE = 0 }; /* nothing leads to the root */
 zt_trie *zt_trie_new(zt_ctx *ctx);
-void zt_trie_free(zt_trie *t);
-zt_status zt_trie_put(zt_trie *t, zt_bytes key, int32_t value); /* replaces; value >= 0 */
-uint32_t zt_trie_step(const zt_trie *t, uint32_t node, unsigned char c);
-int32_t zt_trie_value(const zt_trie *t, uint32_t node); /* -1: no key ends here */
+void zt_trie_free(zt_trie *trie);
+zt_status zt_trie_put(zt_trie *trie, zt_bytes key, int32_t value); /* replaces; value >= 0 */
+uint32_t zt_trie_step(const zt_trie *trie, uint32_t node, unsigned char byte);
+int32_t zt_trie_value(const zt_trie *trie, uint32_t node); /* -1: no key ends here */
 
 /* ---- SentencePiece's precompiled normalization ----------------------------------------------- */
 
 /* Bytes are borrowed: they must live as long. ZT_EDATA: its sizes do not fit. */
 zt_charsmap *zt_charsmap_new(zt_ctx *ctx, const char *file, zt_bytes map);
-void zt_charsmap_free(zt_charsmap *c);
+void zt_charsmap_free(zt_charsmap *charsmap);
 /* What the longest (or shortest) mapped prefix of text becomes, and *used, its bytes; 0: none is
  * mapped. ZT_EDATA when the map leads out of itself. */
-zt_status zt_charsmap_prefix(const zt_charsmap *c, const char *text, size_t n, bool shortest,
-                             zt_bytes *out, size_t *used);
+zt_status zt_charsmap_prefix(const zt_charsmap *charsmap, const char *text, size_t size, bool shortest, zt_bytes *out,
+                             size_t *used);
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
 struct zt_vocab_kind {
     const char *name; /* tokenizer.ggml.model */
-    zt_status (*open)(zt_vocab *v, const zt_vocab_spec *spec);
-    void (*close)(zt_vocab *v); /* also after an open that failed half way */
+    zt_status (*open)(zt_vocab *vocab, const zt_vocab_spec *spec);
+    void (*close)(zt_vocab *vocab); /* also after an open that failed half way */
     /* Ordinary text without special tokens; nothing or a special token is before it. n > 0.
      * The merger is working memory, kept from call to call. */
-    zt_status (*encode)(const zt_vocab *v, const char *text, size_t n, zt_merger *m, zt_ids *ids);
+    zt_status (*encode)(const zt_vocab *vocab, const char *text, size_t size, zt_merger *merger, zt_ids *ids);
     /* The same of text behind a special token; NULL: it is as any. */
-    zt_status (*encode_next)(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
-                             zt_ids *ids);
+    zt_status (*encode_next)(const zt_vocab *vocab, const char *text, size_t size, zt_merger *merger, zt_ids *ids);
     /* Appends the bytes of an ordinary token. `first`: it opens the text. */
-    zt_status (*decode)(const zt_vocab *v, int32_t id, bool first, zt_str *out);
+    zt_status (*decode)(const zt_vocab *vocab, int32_t id, bool first, zt_str *out);
     /* A kind may do without both and handle whole texts, special tokens and zt_vocab_encode's flags
      * included; then special tokens are not indexed. */
-    zt_status (*encode_all)(const zt_vocab *v, const char *text, size_t n, unsigned flags,
-                            zt_ids *ids);
-    zt_status (*decode_all)(const zt_vocab *v, const int32_t *ids, size_t n, bool special,
-                            zt_str *out);
+    zt_status (*encode_all)(const zt_vocab *vocab, const char *text, size_t size, unsigned flags, zt_ids *ids);
+    zt_status (*decode_all)(const zt_vocab *vocab, const int32_t *ids, size_t size, bool special, zt_str *out);
 };
 
 extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_bert,
     zt_vocab_sentencepiece; /* spec.extra: a zt_sp_model, which it takes */
 
-static inline int zt_vocab_type(const zt_vocab *v, int32_t id)
-{
-    return v->attr[id] & ZT_TOK_TYPE_MASK;
-}
+static inline int zt_vocab_type(const zt_vocab *vocab, int32_t id) { return vocab->attr[id] & ZT_TOK_TYPE_MASK; }
 
 /* Looked for in raw text, and so kept from the kind's encode. */
-static inline bool zt_vocab_is_special(const zt_vocab *v, int32_t id)
+static inline bool zt_vocab_is_special(const zt_vocab *vocab, int32_t id)
 {
-    int t = v->attr[id] & ZT_TOK_WITHIN ? ZT_TOK_NORMAL : zt_vocab_type(v, id);
-    return t == ZT_TOK_USER || t == ZT_TOK_CONTROL || t == ZT_TOK_UNKNOWN;
+    int type = vocab->attr[id] & ZT_TOK_WITHIN ? ZT_TOK_NORMAL : zt_vocab_type(vocab, id);
+    return type == ZT_TOK_USER || type == ZT_TOK_CONTROL || type == ZT_TOK_UNKNOWN;
 }
 
 /* ---- pre-tokenizers known by name ------------------------------------------------------------ */
@@ -289,6 +282,6 @@ typedef struct zt_pre { /* a row of vocab_pre.c */
 } zt_pre;
 
 const zt_pre *zt_pre_find(zt_bytes name); /* NULL: not known */
-const char *zt_pre_name(int i);           /* names in order, NULL after the last */
+const char *zt_pre_name(int index);       /* names in order, NULL after the last */
 
 #endif

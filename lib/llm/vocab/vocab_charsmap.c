@@ -15,83 +15,79 @@ struct zt_charsmap {
     zt_ctx *ctx;
     const char *file;
     const unsigned char *unit; /* little-endian, not aligned */
-    uint32_t n;                /* units */
+    uint32_t unit_count;       /* units */
     zt_bytes text;             /* replacements */
 };
 
-static uint32_t u32(const unsigned char *p)
+static uint32_t read_u32(const unsigned char *bytes)
 {
-    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
 zt_charsmap *zt_charsmap_new(zt_ctx *ctx, const char *file, zt_bytes map)
 {
-    const unsigned char *p = (const unsigned char *)map.data;
-    uint32_t size = map.n >= 4 ? u32(p) : 0;
+    const unsigned char *bytes = (const unsigned char *)map.data;
+    uint32_t size = map.n >= 4 ? read_u32(bytes) : 0;
     if (map.n < 8 || size < 4 || size % 4 || size > map.n - 4) {
         zt_fail(ctx, ZT_EDATA, "%s: the charsmap has %zu bytes, of them %u of a trie", file, map.n,
                 size);
         return NULL;
     }
-    zt_charsmap *c = zt_calloc(ctx, 1, sizeof *c);
-    if (c)
-        *c = (zt_charsmap){ctx, file, p + 4, size / 4, {map.data + 4 + size, map.n - 4 - size}};
-    return c;
+    zt_charsmap *charsmap = zt_calloc(ctx, 1, sizeof *charsmap);
+    if (charsmap)
+        *charsmap = (zt_charsmap){ctx, file, bytes + 4, size / 4, {map.data + 4 + size, map.n - 4 - size}};
+    return charsmap;
 }
 
-void zt_charsmap_free(zt_charsmap *c)
+void zt_charsmap_free(zt_charsmap *charsmap)
 {
-    if (c)
-        zt_free(c->ctx, c);
+    if (charsmap)
+        zt_free(charsmap->ctx, charsmap);
 }
 
-static zt_status outside(const zt_charsmap *c, const char *what, uint32_t at, size_t n)
+static zt_status fail_outside(const zt_charsmap *charsmap, const char *what, uint32_t index, size_t limit)
 {
-    return zt_fail(c->ctx, ZT_EDATA, "%s: the charsmap leads to %s %u of %zu", c->file, what, at,
-                   n);
+    return zt_fail(charsmap->ctx, ZT_EDATA, "%s: the charsmap leads to %s %u of %zu", charsmap->file, what, index, limit);
 }
 
-static uint32_t offset_of(uint32_t unit)
-{
-    return unit >> 10 << ((unit & 1u << 9) >> 6);
-}
+static uint32_t child_offset(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }
 
 /* Goes down from the root along text; *value of the longest text that is mapped. */
-static zt_status walk(const zt_charsmap *c, const char *text, size_t n, bool shortest,
-                      uint32_t *value, size_t *used)
+static zt_status find_mapped(const zt_charsmap *charsmap, const char *text, size_t size, bool shortest, uint32_t *value,
+                             size_t *used)
 {
-    uint32_t at = 0, unit = u32(c->unit);
-    for (size_t i = 0; i < n && !(shortest && *used); i++) {
+    uint32_t index = 0, unit = read_u32(charsmap->unit);
+    for (size_t i = 0; i < size && !(shortest && *used); i++) {
         unsigned char byte = (unsigned char)text[i];
-        at ^= offset_of(unit) ^ byte;
-        if (at >= c->n)
-            return outside(c, "unit", at, c->n);
-        unit = u32(c->unit + 4 * (size_t)at);
+        index ^= child_offset(unit) ^ byte;
+        if (index >= charsmap->unit_count)
+            return fail_outside(charsmap, "unit", index, charsmap->unit_count);
+        unit = read_u32(charsmap->unit + 4 * (size_t)index);
         if (!byte || (unit & (1u << 31 | 0xff)) != byte)
             break;
         if (unit & 1u << 8) {
-            uint32_t leaf = at ^ offset_of(unit);
-            if (leaf >= c->n)
-                return outside(c, "unit", leaf, c->n);
-            *value = u32(c->unit + 4 * (size_t)leaf) & ~(1u << 31);
+            uint32_t leaf = index ^ child_offset(unit);
+            if (leaf >= charsmap->unit_count)
+                return fail_outside(charsmap, "unit", leaf, charsmap->unit_count);
+            *value = read_u32(charsmap->unit + 4 * (size_t)leaf) & ~(1u << 31);
             *used = i + 1;
         }
     }
     return ZT_OK;
 }
 
-zt_status zt_charsmap_prefix(const zt_charsmap *c, const char *text, size_t n, bool shortest,
-                             zt_bytes *out, size_t *used)
+zt_status zt_charsmap_prefix(const zt_charsmap *charsmap, const char *text, size_t size, bool shortest, zt_bytes *out,
+                             size_t *used)
 {
     uint32_t value = 0;
     *used = 0;
-    zt_status s = walk(c, text, n, shortest, &value, used);
-    if (s || !*used)
-        return s;
-    const char *from = c->text.data + value;
-    const char *end = value < c->text.n ? memchr(from, 0, c->text.n - value) : NULL;
+    zt_status status = find_mapped(charsmap, text, size, shortest, &value, used);
+    if (status || !*used)
+        return status;
+    const char *from = charsmap->text.data + value;
+    const char *end = value < charsmap->text.n ? memchr(from, 0, charsmap->text.n - value) : NULL;
     if (!end)
-        return outside(c, "byte", value, c->text.n);
+        return fail_outside(charsmap, "byte", value, charsmap->text.n);
     *out = (zt_bytes){from, (size_t)(end - from)};
     return ZT_OK;
 }

@@ -29,65 +29,64 @@ typedef struct zt_tj_reader {
     bool zeros;        /* U+FDD0 stands for U+0000, which jansson takes in no key */
 } zt_tj_reader;
 
-/* One JSON value of n bytes, NULL with ZT_EDATA. No member comes twice. Memory that jansson takes
+/* One JSON value of size bytes, NULL with ZT_EDATA. No member comes twice. Memory that jansson takes
  * is held from the context's for so long: *held, to be freed after json_decref. */
-json_t *zt_tj_load(zt_tj_reader *r, const char *text, size_t n, void **held);
+json_t *zt_tj_load(zt_tj_reader *reader, const char *text, size_t size, void **held);
 /* A copy that lives as long as the arena; data NULL: no memory. */
-zt_bytes zt_tj_keep(zt_tj_reader *r, const char *text, size_t n);
+zt_bytes zt_tj_keep(zt_tj_reader *reader, const char *text, size_t size);
 
 /* Members of an object: absent or null leaves *out; another type is ZT_EDATA. */
-zt_status zt_tj_bool(zt_tj_reader *r, const json_t *o, const char *name, bool *out);
-zt_status zt_tj_text(zt_tj_reader *r, const json_t *o, const char *name, zt_bytes *out);
-zt_status zt_tj_size(zt_tj_reader *r, const json_t *o, const char *name, int64_t *out);
+zt_status zt_tj_bool(zt_tj_reader *reader, const json_t *object, const char *name, bool *out);
+zt_status zt_tj_text(zt_tj_reader *reader, const json_t *object, const char *name, zt_bytes *out);
+zt_status zt_tj_size(zt_tj_reader *reader, const json_t *object, const char *name, int64_t *out);
 /* The same where it must be there. */
-zt_status zt_tj_need(zt_tj_reader *r, const json_t *o, const char *name);
+zt_status zt_tj_need(zt_tj_reader *reader, const json_t *object, const char *name);
 /* The index of member `name` in names[0..n), which ends with NULL: ZT_ENOTSUP for another. */
-zt_status zt_tj_word(zt_tj_reader *r, const json_t *o, const char *name, const char *const *names,
-                     int *out);
+zt_status zt_tj_word(zt_tj_reader *reader, const json_t *object, const char *name, const char *const *names, int *out);
 
 /* ---- patterns (vocab_regex.c) ---------------------------------------------------------------- */
 
 typedef struct zt_pattern zt_pattern;
 
 /* {"String": text} or {"Regex": text}. */
-zt_status zt_pattern_read(zt_tj_reader *r, const json_t *o, const char *name, zt_pattern **out);
-void zt_pattern_free(zt_pattern *p);
+zt_status zt_pattern_read(zt_tj_reader *reader, const json_t *object, const char *name, zt_pattern **out);
+void zt_pattern_free(zt_pattern *pattern);
 
 /* Matches of a pattern in text (valid UTF-8), in order, not overlapping. */
 typedef struct zt_finder {
-    const zt_pattern *p;
+    const zt_pattern *pattern;
     zt_tj_work *work;
     const char *text;
-    size_t n, at, last; /* the search goes on at `at`; the last match ended at `last` */
+    size_t size, position, last; /* the search goes on at `at`; the last match ended at `last` */
     bool any;           /* there was one */
 } zt_finder;
 /* *found: text[*from .. *to). A pattern that takes more steps than any honest one: ZT_EDATA. */
-zt_status zt_finder_next(zt_finder *f, bool *found, size_t *from, size_t *to);
+zt_status zt_finder_next(zt_finder *finder, bool *found, size_t *from, size_t *to);
 
 /* ---- steps: normalizers, pre-tokenizers, decoders -------------------------------------------- */
 
 typedef struct zt_tj_step zt_tj_step;
 
 typedef struct zt_text { /* a stretch of text on its way to the model */
-    const char *s;
-    size_t n;
+    const char *data;
+    size_t size;
     size_t zero; /* leading bytes that come from the very first character of the whole text */
 } zt_text;
 
 typedef struct zt_parts { /* a list of texts */
     zt_str bytes;
     size_t *end; /* [n] */
-    size_t n, cap;
+    size_t count, capacity;
 } zt_parts;
-zt_status zt_parts_end(zt_parts *p); /* what was put into bytes since the last end is one text */
+zt_status zt_parts_end(zt_parts *parts); /* what was put into bytes since the last end is one text */
 
 typedef struct zt_tj_row {
     const char *name;
-    zt_status (*read)(zt_tj_reader *r, const json_t *o, zt_tj_step *s); /* NULL: no fields */
+    zt_status (*read)(zt_tj_reader *reader, const json_t *object, zt_tj_step *step); /* NULL: no fields */
     /* One of these, by family. */
-    zt_status (*norm)(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero);
-    zt_status (*pre)(const zt_tj_step *s, zt_tj_work *w, zt_text in);
-    zt_status (*decode)(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out);
+    zt_status (*norm)(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero);
+    zt_status (*pre)(const zt_tj_step *step, zt_tj_work *work, zt_text input);
+    zt_status (*decode)(const zt_tj_step *step, zt_tj_work *work, const zt_parts *input, zt_parts *out);
 } zt_tj_row;
 
 struct zt_tj_step { /* fields mean what the row says */
@@ -97,7 +96,7 @@ struct zt_tj_step { /* fields mean what the row says */
     zt_charsmap *map;
     int64_t start, stop;
     bool flag[4];
-    int how;
+    int mode;
 };
 
 typedef struct zt_tj_family {
@@ -110,37 +109,36 @@ enum { ZT_MOST_STEPS = 48 };
 
 typedef struct zt_tj_steps { /* a component, its Sequences laid out flat */
     zt_tj_step *step;
-    int n;
+    int count;
 } zt_tj_steps;
-/* j may be NULL or null: no steps. */
-zt_status zt_tj_steps_read(zt_tj_reader *r, const zt_tj_family *f, const json_t *j,
-                           zt_tj_steps *out);
-void zt_tj_steps_free(zt_ctx *ctx, zt_tj_steps *s);
+/* value may be NULL or null: no steps. */
+zt_status zt_tj_steps_read(zt_tj_reader *reader, const zt_tj_family *family, const json_t *value, zt_tj_steps *out);
+void zt_tj_steps_free(zt_ctx *ctx, zt_tj_steps *steps);
 
-zt_status zt_metaspace_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s); /* vocab_json_pre.c */
+zt_status zt_metaspace_read(zt_tj_reader *reader, const json_t *object, zt_tj_step *step); /* vocab_json_pre.c */
 /* Precompiled (vocab_precompiled.c). */
-zt_status zt_precompiled_read(zt_tj_reader *r, const json_t *o, zt_tj_step *s);
-zt_status zt_precompiled(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero);
+zt_status zt_precompiled_read(zt_tj_reader *reader, const json_t *object, zt_tj_step *step);
+zt_status zt_precompiled(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero);
 /* Bytes written, at most in.n; SIZE_MAX: it is not base64. */
-size_t zt_tj_base64(zt_bytes in, char *out);
+size_t zt_tj_base64(zt_bytes input, char *out);
 
 /* ---- characters (vocab_norm.c) --------------------------------------------------------------- */
 
-bool zt_char_space(uint32_t cp);  /* Unicode's White_Space */
-bool zt_char_word(uint32_t cp);   /* \w of Rust's regex crate */
-bool zt_char_punct(uint32_t cp);  /* ASCII punctuation and P* */
-bool zt_char_number(uint32_t cp); /* N* */
+bool zt_char_space(uint32_t codepoint);  /* Unicode's White_Space */
+bool zt_char_word(uint32_t codepoint);   /* \w of Rust's regex crate */
+bool zt_char_punct(uint32_t codepoint);  /* ASCII punctuation and P* */
+bool zt_char_number(uint32_t codepoint); /* N* */
 /* GPT-2's printable characters of bytes, in UTF-8; appends. */
-zt_status zt_char_print(const char *bytes, size_t n, zt_str *out);
-/* Decodes a character known to be valid; advances *i. */
-uint32_t zt_char_next(const char *s, size_t n, size_t *i);
+zt_status zt_char_print(const char *bytes, size_t size, zt_str *out);
+/* Decodes a character known to be valid; advances *offset. */
+uint32_t zt_char_next(const char *text, size_t size, size_t *offset);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
 typedef struct zt_model_row {
     const char *name;
-    zt_status (*read)(zt_tj_reader *r, const json_t *o, zt_tj *t);
-    zt_status (*piece)(const zt_tj *t, zt_tj_work *w, const char *text, size_t n); /* n > 0 */
+    zt_status (*read)(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer);
+    zt_status (*piece)(const zt_tj *tokenizer, zt_tj_work *work, const char *text, size_t size); /* n > 0 */
 } zt_model_row;
 extern const zt_model_row zt_model_bpe, zt_model_unigram, zt_model_wordpiece, zt_model_wordlevel;
 
@@ -154,25 +152,25 @@ typedef struct zt_added {
 
 typedef struct zt_added_set {
     zt_added *token;
-    size_t n;
+    size_t count;
     zt_trie *raw, *normal; /* values: index of token */
 } zt_added_set;
 
 /* Ids are given as the library does: that of the model's vocabulary, else the next free one. Needs
  * the model and the normalizers. */
-zt_status zt_added_read(zt_tj_reader *r, const json_t *root, zt_tj *t);
-void zt_added_free(zt_ctx *ctx, zt_added_set *a);
+zt_status zt_added_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokenizer);
+void zt_added_free(zt_ctx *ctx, zt_added_set *set);
 
 typedef struct zt_added_finder {
-    const zt_tj *t;
+    const zt_tj *tokenizer;
     const zt_trie *trie;
     const char *text;
-    size_t n, at, done; /* text before `done` has been told */
+    size_t size, position, done; /* text before `done` has been told */
     bool special;       /* special tokens count */
 } zt_added_finder;
 /* The next added token: *from .. *to is its place with the white space it takes; NULL: no more. Who
  * takes it sets done to *to. */
-const zt_added *zt_added_next(zt_added_finder *f, size_t *from, size_t *to);
+const zt_added *zt_added_next(zt_added_finder *finder, size_t *from, size_t *to);
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
@@ -189,7 +187,7 @@ struct zt_tj {
     zt_map *ids;    /* text -> id */
     size_t entries; /* how many the file lists */
     zt_bytes *text; /* [n]; data NULL: a gap */
-    int32_t n;
+    int32_t token_count;
     int32_t unk;       /* -1: none */
     bool unk_missing;  /* an unknown token is named and is none: met, it is an error */
     int32_t byte[256]; /* <0x00> ...; -1: none */
@@ -203,8 +201,8 @@ struct zt_tj {
 };
 
 struct zt_tj_work {
-    const zt_tj *t;
-    const zt_vocab *v; /* NULL while reading */
+    const zt_tj *tokenizer;
+    const zt_vocab *vocab; /* NULL while reading */
     zt_ids *ids;
     zt_merger merger;
     zt_str step[ZT_MOST_STEPS]; /* what pre-tokenizers make of their text */
@@ -212,29 +210,29 @@ struct zt_tj_work {
     void *match, *context, *memory, *stack; /* PCRE2's, made when first needed */
     bool alone, first; /* decoding one token by itself; it opens the text */
     void *path;        /* Unigram's best path */
-    size_t path_cap;
+    size_t path_capacity;
 };
-void zt_tj_work_init(zt_tj_work *w, const zt_tj *t, const zt_vocab *v, zt_ids *ids);
-void zt_tj_work_fini(zt_tj_work *w);
-void zt_pattern_work_fini(zt_tj_work *w); /* vocab_regex.c */
+void zt_tj_work_init(zt_tj_work *work, const zt_tj *tokenizer, const zt_vocab *vocab, zt_ids *ids);
+void zt_tj_work_fini(zt_tj_work *work);
+void zt_pattern_work_fini(zt_tj_work *work); /* vocab_regex.c */
 
-/* All normalizers. What they make is in one of w->norm, or is `in` itself. */
-zt_status zt_norm_run(const zt_tj *t, zt_tj_work *w, zt_text in, zt_text *out);
+/* All normalizers. What they make is in one of w->norm, or is `input` itself. */
+zt_status zt_norm_run(const zt_tj *tokenizer, zt_tj_work *work, zt_text input, zt_text *out);
 /* The pre-tokenizers from `step` on, then the model. */
-zt_status zt_pre_run(zt_tj_work *w, const zt_tj_step *step, zt_text in);
-zt_status zt_post_read(zt_tj_reader *r, const json_t *root, zt_tj *t);
+zt_status zt_pre_run(zt_tj_work *work, const zt_tj_step *step, zt_text input);
+zt_status zt_post_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokenizer);
 /* All decoders over p, which is used up; the result is appended to out. */
 void zt_decode_link(zt_tj_steps *steps); /* once, when all are read */
-zt_status zt_decode_run(const zt_tj *t, zt_tj_work *w, zt_parts *p, zt_str *out);
-zt_status zt_model_read(zt_tj_reader *r, const json_t *root, zt_tj *t);
+zt_status zt_decode_run(const zt_tj *tokenizer, zt_tj_work *work, zt_parts *parts, zt_str *out);
+zt_status zt_model_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokenizer);
 /* The ids of the model's vocabulary object: t->ids, text, n, entries, byte. */
-zt_status zt_vocab_object(zt_tj_reader *r, const json_t *o, zt_tj *t);
-zt_status zt_model_unk(zt_tj_reader *r, const json_t *o, zt_tj *t, const char *def);
-int32_t zt_model_find(const zt_tj *t, const char *text, size_t n);
-zt_status zt_tj_put(const zt_tj *t, zt_tj_work *w, int32_t id);
+zt_status zt_vocab_object(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer);
+zt_status zt_model_unk(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer, const char *def);
+int32_t zt_model_find(const zt_tj *tokenizer, const char *text, size_t size);
+zt_status zt_tj_put(const zt_tj *tokenizer, zt_tj_work *work, int32_t id);
 /* The unknown token; ZT_EDATA where the file names one that it does not have. */
-zt_status zt_tj_put_unk(const zt_tj *t, zt_tj_work *w);
+zt_status zt_tj_put_unk(const zt_tj *tokenizer, zt_tj_work *work);
 /* The token of each byte, if every byte has one: then true. */
-bool zt_tj_has_bytes(const zt_tj *t, const char *text, size_t n);
+bool zt_tj_has_bytes(const zt_tj *tokenizer, const char *text, size_t size);
 
 #endif

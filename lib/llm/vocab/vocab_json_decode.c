@@ -10,336 +10,325 @@
 
 #define BROKEN "\xef\xbf\xbd" /* U+FFFD */
 
-zt_status zt_parts_end(zt_parts *p)
+zt_status zt_parts_end(zt_parts *parts)
 {
-    if (p->n == p->cap) {
-        size_t cap = p->cap ? 2 * p->cap : 32, bytes;
-        if (!zt_mul_size(cap, sizeof *p->end, &bytes))
-            return zt_fail(p->bytes.ctx, ZT_ENOMEM, "%zu texts are too many", p->n);
-        size_t *end = zt_realloc(p->bytes.ctx, p->end, bytes);
+    if (parts->count == parts->capacity) {
+        size_t capacity = parts->capacity ? 2 * parts->capacity : 32, bytes;
+        if (!zt_mul_size(capacity, sizeof *parts->end, &bytes))
+            return zt_fail(parts->bytes.ctx, ZT_ENOMEM, "%zu texts are too many", parts->count);
+        size_t *end = zt_realloc(parts->bytes.ctx, parts->end, bytes);
         if (!end)
             return ZT_ENOMEM;
-        p->end = end;
-        p->cap = cap;
+        parts->end = end;
+        parts->capacity = capacity;
     }
-    p->end[p->n++] = p->bytes.len;
+    parts->end[parts->count++] = parts->bytes.len;
     return ZT_OK;
 }
 
-static zt_bytes part(const zt_parts *p, size_t i)
+static zt_bytes get_part(const zt_parts *parts, size_t index)
 {
-    size_t from = i ? p->end[i - 1] : 0;
-    return (zt_bytes){p->bytes.len ? p->bytes.data + from : "", p->end[i] - from};
+    size_t from = index ? parts->end[index - 1] : 0;
+    return (zt_bytes){parts->bytes.len ? parts->bytes.data + from : "", parts->end[index] - from};
 }
 
-static bool begins(zt_bytes t, zt_bytes with)
-{
-    return t.n >= with.n && memcmp(t.data, with.data, with.n) == 0;
-}
+static bool begins_with(zt_bytes text, zt_bytes with) { return text.n >= with.n && memcmp(text.data, with.data, with.n) == 0; }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* How many bytes at the start of broken text one U+FFFD stands for: the longest beginning of some
  * character that is there, at least 1. */
-static size_t broken_bytes(const char *text, size_t n)
+static size_t broken_bytes(const char *text, size_t size)
 {
-    unsigned char c = (unsigned char)text[0], low = 0x80, high = 0xbf;
-    size_t len = c >= 0xc2 && c <= 0xdf   ? 2
-                 : c >= 0xe0 && c <= 0xef ? 3
-                 : c >= 0xf0 && c <= 0xf4 ? 4
-                                          : 1;
-    if (c == 0xe0)
+    unsigned char first = (unsigned char)text[0], low = 0x80, high = 0xbf;
+    size_t expected = first >= 0xc2 && first <= 0xdf   ? 2
+                      : first >= 0xe0 && first <= 0xef ? 3
+                      : first >= 0xf0 && first <= 0xf4 ? 4
+                                                       : 1;
+    if (first == 0xe0)
         low = 0xa0;
-    else if (c == 0xed)
+    else if (first == 0xed)
         high = 0x9f;
-    else if (c == 0xf0)
+    else if (first == 0xf0)
         low = 0x90;
-    else if (c == 0xf4)
+    else if (first == 0xf4)
         high = 0x8f;
     size_t i = 1;
-    for (; i < len && i < n; i++, low = 0x80, high = 0xbf)
+    for (; i < expected && i < size; i++, low = 0x80, high = 0xbf)
         if ((unsigned char)text[i] < low || (unsigned char)text[i] > high)
             break;
     return i;
 }
 
-static zt_status put_lossy(zt_str *out, const char *text, size_t n)
+static zt_status put_lossy(zt_str *out, const char *text, size_t size)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0, from = 0; !s && from < n; from = i) {
-        uint32_t cp;
-        int len;
-        while (i < n && (len = zt_utf8_decode(text + i, n - i, &cp)) > 0)
-            i += (size_t)len;
-        s = zt_str_put(out, text + from, i - from);
-        if (s || i == n)
+    zt_status status = ZT_OK;
+    for (size_t i = 0, from = 0; !status && from < size; from = i) {
+        uint32_t codepoint;
+        int length;
+        while (i < size && (length = zt_utf8_decode(text + i, size - i, &codepoint)) > 0)
+            i += (size_t)length;
+        status = zt_str_put(out, text + from, i - from);
+        if (status || i == size)
             break;
-        i += broken_bytes(text + i, n - i);
-        s = zt_str_puts(out, BROKEN);
+        i += broken_bytes(text + i, size - i);
+        status = zt_str_puts(out, BROKEN);
     }
-    return s;
+    return status;
 }
 
-static int byte_of_char(uint32_t cp) /* -1: stands for none */
+static int byte_of_char(uint32_t codepoint) /* -1: stands for none */
 {
-    if (cp >= 256)
-        return cp < 256 + 33 ? (int)cp - 256 : cp < 256 + 67 ? (int)cp - 256 + 127 - 33
-               : cp == 256 + 67 ? 173 : -1;
-    return cp <= 32 || (cp >= 127 && cp <= 160) || cp == 173 ? -1 : (int)cp;
+    if (codepoint >= 256)
+        return codepoint < 256 + 33    ? (int)codepoint - 256
+               : codepoint < 256 + 67  ? (int)codepoint - 256 + 127 - 33
+               : codepoint == 256 + 67 ? 173
+                                       : -1;
+    return codepoint <= 32 || (codepoint >= 127 && codepoint <= 160) || codepoint == 173 ? -1 : (int)codepoint;
 }
 
 /* The bytes that its characters stand for; if one of them stands for none, its own bytes. */
-static zt_status put_unprinted(zt_str *out, zt_bytes t)
+static zt_status put_unprinted(zt_str *out, zt_bytes text)
 {
     size_t start = out->len;
-    for (size_t i = 0; i < t.n;) {
-        uint32_t cp = 0;
-        int len = zt_utf8_decode(t.data + i, t.n - i, &cp), b = len ? byte_of_char(cp) : -1;
-        if (b < 0) {
+    for (size_t i = 0; i < text.n;) {
+        uint32_t codepoint = 0;
+        int length = zt_utf8_decode(text.data + i, text.n - i, &codepoint), byte = length ? byte_of_char(codepoint) : -1;
+        if (byte < 0) {
             out->len = start;
-            return zt_str_put(out, t.data, t.n);
+            return zt_str_put(out, text.data, text.n);
         }
-        zt_status s = zt_str_putc(out, (char)b);
-        if (s)
-            return s;
-        i += (size_t)len;
+        zt_status status = zt_str_putc(out, (char)byte);
+        if (status)
+            return status;
+        i += (size_t)length;
     }
     return ZT_OK;
 }
 
-static zt_status byte_level(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out)
+static zt_status decode_byte_level(const zt_tj_step *step, zt_tj_work *work, const zt_parts *input, zt_parts *out)
 {
     zt_str bytes;
-    zt_status st = ZT_OK;
-    (void)s;
-    zt_str_init(&bytes, w->t->ctx);
-    for (size_t i = 0; !st && i < in->n; i++)
-        st = put_unprinted(&bytes, part(in, i));
-    if (!st)
-        st = w->alone ? zt_str_put(&out->bytes, bytes.len ? bytes.data : "", bytes.len)
-                      : put_lossy(&out->bytes, bytes.data, bytes.len);
+    zt_status status = ZT_OK;
+    (void)step;
+    zt_str_init(&bytes, work->tokenizer->ctx);
+    for (size_t i = 0; !status && i < input->count; i++)
+        status = put_unprinted(&bytes, get_part(input, i));
+    if (!status)
+        status = work->alone ? zt_str_put(&out->bytes, bytes.len ? bytes.data : "", bytes.len)
+                             : put_lossy(&out->bytes, bytes.data, bytes.len);
     zt_str_fini(&bytes);
-    return st ? st : zt_parts_end(out);
+    return status ? status : zt_parts_end(out);
 }
 
-static int hex(char c)
+static int hex_digit(char letter)
 {
-    return c >= '0' && c <= '9'               ? c - '0'
-           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                : -1;
+    return letter >= '0' && letter <= '9'                 ? letter - '0'
+           : (letter | 32) >= 'a' && (letter | 32) <= 'f' ? (letter | 32) - 'a' + 10
+                                                          : -1;
 }
 
 /* The value of "<0x41>", -1: it is not of that form. A sign may stand for the first digit. */
-static int byte_of_text(zt_bytes t)
+static int byte_of_text(zt_bytes text)
 {
-    if (t.n != 6 || memcmp(t.data, "<0x", 3) != 0 || t.data[5] != '>')
+    if (text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>')
         return -1;
-    int high = t.data[3] == '+' ? 0 : hex(t.data[3]), low = hex(t.data[4]);
+    int high = text.data[3] == '+' ? 0 : hex_digit(text.data[3]), low = hex_digit(text.data[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
 /* A run of bytes: one text if it is UTF-8, else U+FFFD for each byte. */
-static zt_status put_run(const zt_tj_work *w, const zt_str *run, zt_parts *out)
+static zt_status put_run(const zt_tj_work *work, const zt_str *run, zt_parts *out)
 {
     bool valid = true;
-    uint32_t cp;
-    zt_status s = ZT_OK;
-    for (size_t i = 0, len; valid && i < run->len; i += len)
-        valid = (len = (size_t)zt_utf8_decode(run->data + i, run->len - i, &cp)) > 0;
-    if (valid || w->alone) {
-        s = zt_str_put(&out->bytes, run->data, run->len);
-        return s ? s : zt_parts_end(out);
+    uint32_t codepoint;
+    zt_status status = ZT_OK;
+    for (size_t i = 0, length; valid && i < run->len; i += length)
+        valid = (length = (size_t)zt_utf8_decode(run->data + i, run->len - i, &codepoint)) > 0;
+    if (valid || work->alone) {
+        status = zt_str_put(&out->bytes, run->data, run->len);
+        return status ? status : zt_parts_end(out);
     }
-    for (size_t i = 0; !s && i < run->len; i++) {
-        s = zt_str_puts(&out->bytes, BROKEN);
-        if (!s)
-            s = zt_parts_end(out);
+    for (size_t i = 0; !status && i < run->len; i++) {
+        status = zt_str_puts(&out->bytes, BROKEN);
+        if (!status)
+            status = zt_parts_end(out);
     }
-    return s;
+    return status;
 }
 
-static zt_status byte_fallback(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in,
-                               zt_parts *out)
+static zt_status decode_byte_fallback(const zt_tj_step *step, zt_tj_work *work, const zt_parts *input, zt_parts *out)
 {
     zt_str run;
-    zt_status st = ZT_OK;
-    (void)s;
-    zt_str_init(&run, w->t->ctx);
-    for (size_t i = 0; !st && i <= in->n; i++) {
-        int b = i < in->n ? byte_of_text(part(in, i)) : -1;
-        if (b >= 0) {
-            st = zt_str_putc(&run, (char)b);
+    zt_status status = ZT_OK;
+    (void)step;
+    zt_str_init(&run, work->tokenizer->ctx);
+    for (size_t i = 0; !status && i <= input->count; i++) {
+        int byte = i < input->count ? byte_of_text(get_part(input, i)) : -1;
+        if (byte >= 0) {
+            status = zt_str_putc(&run, (char)byte);
             continue;
         }
         if (run.len)
-            st = put_run(w, &run, out);
+            status = put_run(work, &run, out);
         zt_str_clear(&run);
-        if (!st && i < in->n)
-            st = zt_str_put(&out->bytes, part(in, i).data, part(in, i).n);
-        if (!st && i < in->n)
-            st = zt_parts_end(out);
+        if (!status && i < input->count)
+            status = zt_str_put(&out->bytes, get_part(input, i).data, get_part(input, i).n);
+        if (!status && i < input->count)
+            status = zt_parts_end(out);
     }
     zt_str_fini(&run);
-    return st;
+    return status;
 }
 
 /* ---- part by part ---------------------------------------------------------------------------- */
 
 /* Appends what the i-th of n texts becomes. */
-typedef zt_status part_fn(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
-                          zt_str *out);
+typedef zt_status part_fn(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t size, zt_str *out);
 
-static zt_status each(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out,
-                      part_fn *fn)
+static zt_status decode_each(const zt_tj_step *step, zt_tj_work *work, const zt_parts *input, zt_parts *out, part_fn *decode_part)
 {
-    zt_status st = ZT_OK;
-    for (size_t i = 0; !st && i < in->n; i++) {
-        st = fn(s, w, part(in, i), i, in->n, &out->bytes);
-        if (!st)
-            st = zt_parts_end(out);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && i < input->count; i++) {
+        status = decode_part(step, work, get_part(input, i), i, input->count, &out->bytes);
+        if (!status)
+            status = zt_parts_end(out);
     }
-    return st;
+    return status;
 }
 
-#define EACH(name, fn)                                                                             \
-    static zt_status name(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out)   \
-    {                                                                                              \
-        return each(s, w, in, out, fn);                                                            \
+#define EACH(name, decode_part)                                                                                                  \
+    static zt_status name(const zt_tj_step *step, zt_tj_work *work, const zt_parts *input, zt_parts *out)                        \
+    {                                                                                                                            \
+        return decode_each(step, work, input, out, decode_part);                                                                 \
     }
 
-static bool opens(const zt_tj_work *w, size_t i)
-{
-    return i == 0 && w->first;
-}
+static bool opens_text(const zt_tj_work *work, size_t index) { return index == 0 && work->first; }
 
-/* t with `to` in place of `from`. */
-static zt_status put_replaced(zt_str *out, zt_bytes t, zt_bytes from, zt_bytes to)
+/* text with `to` in place of `from`. */
+static zt_status put_replaced(zt_str *out, zt_bytes text, zt_bytes from, zt_bytes to)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i <= t.n;) {
-        const char *p = from.n ? memmem(t.data + i, t.n - i, from.data, from.n) : NULL;
-        size_t end = p ? (size_t)(p - t.data) : t.n;
-        s = zt_str_put(out, t.data + i, end - i);
-        if (!s && p)
-            s = zt_str_put(out, to.data, to.n);
-        i = p ? end + from.n : t.n + 1;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && i <= text.n;) {
+        const char *found = from.n ? memmem(text.data + i, text.n - i, from.data, from.n) : NULL;
+        size_t end = found ? (size_t)(found - text.data) : text.n;
+        status = zt_str_put(out, text.data + i, end - i);
+        if (!status && found)
+            status = zt_str_put(out, to.data, to.n);
+        i = found ? end + from.n : text.n + 1;
     }
-    return s;
+    return status;
 }
 
 /* Metaspace: blanks for the replacement; in the text that opens, nothing, if one is prepended. */
-static zt_status unmeta(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
-                        zt_str *out)
+static zt_status metaspace_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t count, zt_str *out)
 {
     enum { NEVER = 2 };
-    (void)n;
-    bool drop = opens(w, i) && s->how != NEVER;
-    return put_replaced(out, t, s->text, (zt_bytes){" ", drop ? 0 : 1});
+    (void)count;
+    bool drop = opens_text(work, index) && step->mode != NEVER;
+    return put_replaced(out, text, step->text, (zt_bytes){" ", drop ? 0 : 1});
 }
-EACH(metaspace, unmeta)
+EACH(decode_metaspace, metaspace_part)
 
-static zt_status read_bpe(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_bpe(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    s->text = (zt_bytes){"</w>", 4};
-    return zt_tj_text(r, o, "suffix", &s->text);
+    step->text = (zt_bytes){"</w>", 4};
+    return zt_tj_text(reader, object, "suffix", &step->text);
 }
 
-static zt_status unsuffix(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
-                          zt_str *out)
+static zt_status bpe_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t count, zt_str *out)
 {
-    bool last = i + 1 == n && !w->alone;
-    return put_replaced(out, t, s->text, (zt_bytes){" ", last ? 0 : 1});
+    bool last = index + 1 == count && !work->alone;
+    return put_replaced(out, text, step->text, (zt_bytes){" ", last ? 0 : 1});
 }
-EACH(bpe, unsuffix)
+EACH(decode_bpe, bpe_part)
 
-static zt_status read_strip(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_strip(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    uint32_t cp;
-    s->text = (zt_bytes){" ", 1};
-    zt_status st = zt_tj_text(r, o, "content", &s->text);
-    if (!st && (!s->text.n || (size_t)zt_utf8_decode(s->text.data, s->text.n, &cp) != s->text.n))
-        st = zt_fail(r->ctx, ZT_EDATA, "%s: %s: 'content' is not one character", r->file, r->where);
-    if (!st)
-        st = zt_tj_size(r, o, "start", &s->start);
-    return st ? st : zt_tj_size(r, o, "stop", &s->stop);
+    uint32_t codepoint;
+    step->text = (zt_bytes){" ", 1};
+    zt_status status = zt_tj_text(reader, object, "content", &step->text);
+    if (!status && (!step->text.n || (size_t)zt_utf8_decode(step->text.data, step->text.n, &codepoint) != step->text.n))
+        status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'content' is not one character", reader->file, reader->where);
+    if (!status)
+        status = zt_tj_size(reader, object, "start", &step->start);
+    return status ? status : zt_tj_size(reader, object, "stop", &step->stop);
 }
 
 /* Up to `start` and `stop` characters from the ends. After a Fuse the text's ends are meant, and a
  * token alone has only the first of them. */
-static zt_status strip_ends(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
-                            zt_str *out)
+static zt_status strip_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t count, zt_str *out)
 {
-    bool fused = w->alone && s->flag[0];
-    (void)n;
-    for (int64_t k = 0; k < s->start && (!fused || opens(w, i)) && begins(t, s->text); k++)
-        t = (zt_bytes){t.data + s->text.n, t.n - s->text.n};
-    for (int64_t k = 0; k < s->stop && !fused && t.n >= s->text.n; k++) {
-        if (memcmp(t.data + t.n - s->text.n, s->text.data, s->text.n) != 0)
+    bool fused = work->alone && step->flag[0];
+    (void)count;
+    for (int64_t k = 0; k < step->start && (!fused || opens_text(work, index)) && begins_with(text, step->text); k++)
+        text = (zt_bytes){text.data + step->text.n, text.n - step->text.n};
+    for (int64_t k = 0; k < step->stop && !fused && text.n >= step->text.n; k++) {
+        if (memcmp(text.data + text.n - step->text.n, step->text.data, step->text.n) != 0)
             break;
-        t.n -= s->text.n;
+        text.n -= step->text.n;
     }
-    return zt_str_put(out, t.data, t.n);
+    return zt_str_put(out, text.data, text.n);
 }
-EACH(strip, strip_ends)
+EACH(decode_strip, strip_part)
 
-static zt_status read_replace(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_replace(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    zt_status st = zt_tj_need(r, o, "content");
-    if (!st)
-        st = zt_tj_text(r, o, "content", &s->text);
-    return st ? st : zt_pattern_read(r, o, "pattern", &s->pattern);
+    zt_status status = zt_tj_need(reader, object, "content");
+    if (!status)
+        status = zt_tj_text(reader, object, "content", &step->text);
+    return status ? status : zt_pattern_read(reader, object, "pattern", &step->pattern);
 }
 
-static bool is_utf8(zt_bytes t)
+static bool is_utf8(zt_bytes text)
 {
-    uint32_t cp;
-    int len;
-    for (size_t i = 0; i < t.n; i += (size_t)len)
-        if (!(len = zt_utf8_decode(t.data + i, t.n - i, &cp)))
+    uint32_t codepoint;
+    int length;
+    for (size_t i = 0; i < text.n; i += (size_t)length)
+        if (!(length = zt_utf8_decode(text.data + i, text.n - i, &codepoint)))
             return false;
     return true;
 }
 
 /* Bytes that are not UTF-8, which only a token alone can be, are left as they are. */
-static zt_status replace_in(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
-                            zt_str *out)
+static zt_status replace_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t count, zt_str *out)
 {
-    zt_finder f = {.p = s->pattern, .work = w, .text = t.data, .n = t.n};
+    zt_finder finder = {.pattern = step->pattern, .work = work, .text = text.data, .size = text.n};
     size_t done = 0, from, to;
     bool found;
-    zt_status st;
-    (void)i, (void)n;
-    if (!t.n || !is_utf8(t))
-        return zt_str_put(out, t.data, t.n);
-    while (!(st = zt_finder_next(&f, &found, &from, &to)) && found) {
-        st = zt_str_put(out, t.data + done, from - done);
-        if (!st)
-            st = zt_str_put(out, s->text.data, s->text.n);
-        if (st)
-            return st;
+    zt_status status;
+    (void)index, (void)count;
+    if (!text.n || !is_utf8(text))
+        return zt_str_put(out, text.data, text.n);
+    while (!(status = zt_finder_next(&finder, &found, &from, &to)) && found) {
+        status = zt_str_put(out, text.data + done, from - done);
+        if (!status)
+            status = zt_str_put(out, step->text.data, step->text.n);
+        if (status)
+            return status;
         done = to;
     }
-    return st ? st : zt_str_put(out, t.data + done, t.n - done);
+    return status ? status : zt_str_put(out, text.data + done, text.n - done);
 }
-EACH(replace, replace_in)
+EACH(decode_replace, replace_part)
 
-static zt_status fuse(const zt_tj_step *s, zt_tj_work *w, const zt_parts *in, zt_parts *out)
+static zt_status decode_fuse(const zt_tj_step *step, zt_tj_work *work, const zt_parts *input, zt_parts *out)
 {
-    (void)s, (void)w;
-    zt_status st = zt_str_put(&out->bytes, in->bytes.len ? in->bytes.data : "", in->bytes.len);
-    return st ? st : zt_parts_end(out);
+    (void)step, (void)work;
+    zt_status status = zt_str_put(&out->bytes, input->bytes.len ? input->bytes.data : "", input->bytes.len);
+    return status ? status : zt_parts_end(out);
 }
 
 /* ---- WordPiece ------------------------------------------------------------------------------- */
 
 enum { CLEANUP };
 
-static zt_status read_wordpiece(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_wordpiece(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    s->text = (zt_bytes){"##", 2};
-    s->flag[CLEANUP] = true;
-    zt_status st = zt_tj_text(r, o, "prefix", &s->text);
-    return st ? st : zt_tj_bool(r, o, "cleanup", &s->flag[CLEANUP]);
+    step->text = (zt_bytes){"##", 2};
+    step->flag[CLEANUP] = true;
+    zt_status status = zt_tj_text(reader, object, "prefix", &step->text);
+    return status ? status : zt_tj_bool(reader, object, "cleanup", &step->flag[CLEANUP]);
 }
 
 /* English punctuation without the blanks that tokens put there. */
@@ -350,53 +339,53 @@ static zt_status clean_up(zt_str *text)
         {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},       {" do not", " don't"},
         {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"},
     };
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && text->len && i < sizeof pairs / sizeof *pairs; i++) {
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && text->len && i < sizeof pairs / sizeof *pairs; i++) {
         zt_bytes from = {pairs[i][0], strlen(pairs[i][0])}, to = {pairs[i][1], strlen(pairs[i][1])};
-        zt_str next;
+        zt_str cleaned;
         if (!memmem(text->data, text->len, from.data, from.n))
             continue;
-        zt_str_init(&next, text->ctx);
-        s = put_replaced(&next, (zt_bytes){text->data, text->len}, from, to);
+        zt_str_init(&cleaned, text->ctx);
+        status = put_replaced(&cleaned, (zt_bytes){text->data, text->len}, from, to);
         zt_str_fini(text);
-        *text = next;
+        *text = cleaned;
     }
-    return s;
+    return status;
 }
 
-static zt_status join_word(const zt_tj_step *s, zt_tj_work *w, zt_bytes t, size_t i, size_t n,
-                           zt_str *out)
+static zt_status wordpiece_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes part_text, size_t index, size_t count,
+                                zt_str *out)
 {
     zt_str text;
-    zt_status st = ZT_OK;
-    (void)n;
-    zt_str_init(&text, w->t->ctx);
-    if (!opens(w, i) && begins(t, s->text))
-        t = (zt_bytes){t.data + s->text.n, t.n - s->text.n};
-    else if (!opens(w, i))
-        st = zt_str_putc(&text, ' ');
-    if (!st)
-        st = zt_str_put(&text, t.data, t.n);
-    if (!st && s->flag[CLEANUP])
-        st = clean_up(&text);
-    if (!st && text.len)
-        st = zt_str_put(out, text.data, text.len);
+    zt_status status = ZT_OK;
+    (void)count;
+    zt_str_init(&text, work->tokenizer->ctx);
+    if (!opens_text(work, index) && begins_with(part_text, step->text))
+        part_text = (zt_bytes){part_text.data + step->text.n, part_text.n - step->text.n};
+    else if (!opens_text(work, index))
+        status = zt_str_putc(&text, ' ');
+    if (!status)
+        status = zt_str_put(&text, part_text.data, part_text.n);
+    if (!status && step->flag[CLEANUP])
+        status = clean_up(&text);
+    if (!status && text.len)
+        status = zt_str_put(out, text.data, text.len);
     zt_str_fini(&text);
-    return st;
+    return status;
 }
-EACH(wordpiece, join_word)
+EACH(decode_wordpiece, wordpiece_part)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
 static const zt_tj_row rows[] = {
-    {"BPEDecoder", .read = read_bpe, .decode = bpe},
-    {"ByteFallback", .decode = byte_fallback},
-    {"ByteLevel", .decode = byte_level},
-    {"Fuse", .decode = fuse},
-    {"Metaspace", .read = zt_metaspace_read, .decode = metaspace},
-    {"Replace", .read = read_replace, .decode = replace},
-    {"Strip", .read = read_strip, .decode = strip},
-    {"WordPiece", .read = read_wordpiece, .decode = wordpiece},
+    {"BPEDecoder", .read = read_bpe, .decode = decode_bpe},
+    {"ByteFallback", .decode = decode_byte_fallback},
+    {"ByteLevel", .decode = decode_byte_level},
+    {"Fuse", .decode = decode_fuse},
+    {"Metaspace", .read = zt_metaspace_read, .decode = decode_metaspace},
+    {"Replace", .read = read_replace, .decode = decode_replace},
+    {"Strip", .read = read_strip, .decode = decode_strip},
+    {"WordPiece", .read = read_wordpiece, .decode = decode_wordpiece},
     {0},
 };
 const zt_tj_family zt_decoders = {"decoder", "decoders", rows};
@@ -405,50 +394,50 @@ const zt_tj_family zt_decoders = {"decoder", "decoders", rows};
 void zt_decode_link(zt_tj_steps *steps)
 {
     bool fused = false;
-    for (int i = 0; i < steps->n; i++) {
-        zt_tj_step *s = &steps->step[i];
-        fused = fused || s->row->decode == fuse || s->row->decode == byte_level;
-        if (s->row->decode == strip)
-            s->flag[0] = fused;
+    for (int i = 0; i < steps->count; i++) {
+        zt_tj_step *step = &steps->step[i];
+        fused = fused || step->row->decode == decode_fuse || step->row->decode == decode_byte_level;
+        if (step->row->decode == decode_strip)
+            step->flag[0] = fused;
     }
 }
 
-static void parts_clear(zt_parts *p)
+static void parts_clear(zt_parts *parts)
 {
-    zt_str_clear(&p->bytes);
-    p->n = 0;
+    zt_str_clear(&parts->bytes);
+    parts->count = 0;
 }
 
 /* Without a decoder: a blank between texts. */
-static zt_status join_blanks(const zt_tj_work *w, const zt_parts *p, zt_str *out)
+static zt_status join_blanks(const zt_tj_work *work, const zt_parts *parts, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < p->n; i++) {
-        if (!opens(w, i))
-            s = zt_str_putc(out, ' ');
-        if (!s)
-            s = zt_str_put(out, part(p, i).data, part(p, i).n);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && i < parts->count; i++) {
+        if (!opens_text(work, i))
+            status = zt_str_putc(out, ' ');
+        if (!status)
+            status = zt_str_put(out, get_part(parts, i).data, get_part(parts, i).n);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_decode_run(const zt_tj *t, zt_tj_work *w, zt_parts *p, zt_str *out)
+zt_status zt_decode_run(const zt_tj *tokenizer, zt_tj_work *work, zt_parts *parts, zt_str *out)
 {
     zt_parts next = {0};
-    zt_status s = ZT_OK;
-    if (!t->has_decoder)
-        return join_blanks(w, p, out);
-    zt_str_init(&next.bytes, t->ctx);
-    for (int i = 0; !s && i < t->decode.n; i++) {
+    zt_status status = ZT_OK;
+    if (!tokenizer->has_decoder)
+        return join_blanks(work, parts, out);
+    zt_str_init(&next.bytes, tokenizer->ctx);
+    for (int i = 0; !status && i < tokenizer->decode.count; i++) {
         parts_clear(&next);
-        s = t->decode.step[i].row->decode(&t->decode.step[i], w, p, &next);
-        zt_parts swap = *p;
-        *p = next;
+        status = tokenizer->decode.step[i].row->decode(&tokenizer->decode.step[i], work, parts, &next);
+        zt_parts swap = *parts;
+        *parts = next;
         next = swap;
     }
-    if (!s && p->bytes.len)
-        s = zt_str_put(out, p->bytes.data, p->bytes.len);
+    if (!status && parts->bytes.len)
+        status = zt_str_put(out, parts->bytes.data, parts->bytes.len);
     zt_str_fini(&next.bytes);
-    zt_free(t->ctx, next.end);
-    return s;
+    zt_free(tokenizer->ctx, next.end);
+    return status;
 }

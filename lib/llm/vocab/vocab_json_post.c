@@ -7,131 +7,131 @@
 
 #include <string.h>
 
-typedef struct post {
-    zt_tj_reader *r;
-    zt_tj *t;
+typedef struct post_reader {
+    zt_tj_reader *reader;
+    zt_tj *tokenizer;
     bool done; /* one that adds ids was there */
-} post;
+} post_reader;
 
-static zt_status bad(const post *p, const char *what)
+static zt_status fail_post(const post_reader *post, const char *what)
 {
-    return zt_fail(p->r->ctx, ZT_EDATA, "%s: post_processor: %s", p->r->file, what);
+    return zt_fail(post->reader->ctx, ZT_EDATA, "%s: post_processor: %s", post->reader->file, what);
 }
 
-static zt_status push(const post *p, zt_ids *to, const json_t *id)
+static zt_status push_id(const post_reader *post, zt_ids *ids, const json_t *value)
 {
-    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX)
-        return bad(p, "an id that is none");
-    return zt_ids_push(p->r->ctx, to, (int32_t)json_integer_value(id));
+    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > INT32_MAX)
+        return fail_post(post, "an id that is none");
+    return zt_ids_push(post->reader->ctx, ids, (int32_t)json_integer_value(value));
 }
 
 /* [text, id] of BERT and RoBERTa. */
-static zt_status push_named(const post *p, const json_t *o, const char *name, zt_ids *to)
+static zt_status push_named(const post_reader *post, const json_t *object, const char *name, zt_ids *ids)
 {
-    const json_t *pair = json_object_get(o, name);
-    return json_array_size(pair) == 2 ? push(p, to, json_array_get(pair, 1))
-                                      : bad(p, "'sep' or 'cls' is not a text and an id");
+    const json_t *pair = json_object_get(object, name);
+    return json_array_size(pair) == 2 ? push_id(post, ids, json_array_get(pair, 1))
+                                      : fail_post(post, "'sep' or 'cls' is not a text and an id");
 }
 
-static zt_status bert(post *p, const json_t *o)
+static zt_status read_bert(post_reader *post, const json_t *object)
 {
-    zt_status s = push_named(p, o, "cls", &p->t->before);
-    return s ? s : push_named(p, o, "sep", &p->t->after);
+    zt_status status = push_named(post, object, "cls", &post->tokenizer->before);
+    return status ? status : push_named(post, object, "sep", &post->tokenizer->after);
 }
 
 /* The ids of one special token of a template. */
-static zt_status push_special(const post *p, const json_t *o, const json_t *piece, zt_ids *to)
+static zt_status push_special(const post_reader *post, const json_t *object, const json_t *piece, zt_ids *ids)
 {
     const char *name = json_string_value(json_object_get(piece, "id"));
-    const json_t *token = name ? json_object_get(json_object_get(o, "special_tokens"), name) : NULL;
-    const json_t *ids = json_object_get(token, "ids");
-    zt_status s = ZT_OK;
-    if (!json_is_array(ids))
-        return bad(p, "a template's special token is not among 'special_tokens'");
-    for (size_t i = 0; !s && i < json_array_size(ids); i++)
-        s = push(p, to, json_array_get(ids, i));
-    return s;
+    const json_t *token = name ? json_object_get(json_object_get(object, "special_tokens"), name) : NULL;
+    const json_t *listed = json_object_get(token, "ids");
+    zt_status status = ZT_OK;
+    if (!json_is_array(listed))
+        return fail_post(post, "a template's special token is not among 'special_tokens'");
+    for (size_t i = 0; !status && i < json_array_size(listed); i++)
+        status = push_id(post, ids, json_array_get(listed, i));
+    return status;
 }
 
-static zt_status template(post *p, const json_t *o)
+static zt_status read_template(post_reader *post, const json_t *object)
 {
-    const json_t *single = json_object_get(o, "single");
-    zt_ids *to = &p->t->before;
-    zt_status s = json_is_array(single) ? ZT_OK : bad(p, "a template without 'single'");
-    for (size_t i = 0; !s && i < json_array_size(single); i++) {
+    const json_t *single = json_object_get(object, "single");
+    zt_ids *ids = &post->tokenizer->before;
+    zt_status status = json_is_array(single) ? ZT_OK : fail_post(post, "a template without 'single'");
+    for (size_t i = 0; !status && i < json_array_size(single); i++) {
         const json_t *piece = json_array_get(single, i);
         const json_t *sequence = json_object_get(piece, "Sequence");
         const char *which = json_string_value(json_object_get(sequence, "id"));
         if (!sequence)
-            s = push_special(p, o, json_object_get(piece, "SpecialToken"), to);
-        else if (!which || strcmp(which, "A") != 0 || to == &p->t->after)
-            s = zt_fail(p->r->ctx, ZT_ENOTSUP, "%s: post_processor: a template of one text is not "
-                        "that text once", p->r->file);
+            status = push_special(post, object, json_object_get(piece, "SpecialToken"), ids);
+        else if (!which || strcmp(which, "A") != 0 || ids == &post->tokenizer->after)
+            status = zt_fail(post->reader->ctx, ZT_ENOTSUP,
+                             "%s: post_processor: a template of one text is not "
+                             "that text once",
+                             post->reader->file);
         else
-            to = &p->t->after;
+            ids = &post->tokenizer->after;
     }
-    if (!s && to == &p->t->before)
-        s = zt_fail(p->r->ctx, ZT_ENOTSUP, "%s: post_processor: a template without the text",
-                    p->r->file);
-    return s;
+    if (!status && ids == &post->tokenizer->before)
+        status = zt_fail(post->reader->ctx, ZT_ENOTSUP, "%s: post_processor: a template without the text", post->reader->file);
+    return status;
 }
 
-static zt_status nothing(post *p, const json_t *o)
+static zt_status read_nothing(post_reader *post, const json_t *object)
 {
-    (void)p, (void)o;
+    (void)post, (void)object;
     return ZT_OK;
 }
 
-static zt_status read_post(post *p, const json_t *o, int depth);
+static zt_status read_post(post_reader *post, const json_t *object, int depth);
 
-static zt_status sequence(post *p, const json_t *o, int depth)
+static zt_status read_sequence(post_reader *post, const json_t *object, int depth)
 {
-    const json_t *list = json_object_get(o, "processors");
-    zt_status s = ZT_OK;
+    const json_t *list = json_object_get(object, "processors");
+    zt_status status = ZT_OK;
     if (!json_is_array(list) || depth > ZT_MOST_STEPS)
-        return bad(p, "a Sequence without 'processors', or too deep");
-    for (size_t i = 0; !s && i < json_array_size(list); i++)
-        s = read_post(p, json_array_get(list, i), depth + 1);
-    return s;
+        return fail_post(post, "a Sequence without 'processors', or too deep");
+    for (size_t i = 0; !status && i < json_array_size(list); i++)
+        status = read_post(post, json_array_get(list, i), depth + 1);
+    return status;
 }
 
-static zt_status read_post(post *p, const json_t *o, int depth)
+static zt_status read_post(post_reader *post, const json_t *object, int depth)
 {
     static const struct {
         const char *name;
-        zt_status (*read)(post *p, const json_t *o);
+        zt_status (*read)(post_reader *post, const json_t *object);
         bool adds;
     } rows[] = {
-        {"BertProcessing", bert, true},
-        {"RobertaProcessing", bert, true},
-        {"TemplateProcessing", template, true},
-        {"ByteLevel", nothing, false},
+        {"BertProcessing", read_bert, true},
+        {"RobertaProcessing", read_bert, true},
+        {"TemplateProcessing", read_template, true},
+        {"ByteLevel", read_nothing, false},
     };
-    const json_t *type = json_object_get(o, "type");
+    const json_t *type = json_object_get(object, "type");
     const char *name = json_string_value(type);
-    char buf[80];
+    char escaped[80];
     if (!name)
-        return bad(p, "a component without a 'type'");
+        return fail_post(post, "a component without a 'type'");
     if (strcmp(name, "Sequence") == 0)
-        return sequence(p, o, depth);
+        return read_sequence(post, object, depth);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].name, name) != 0)
             continue;
-        if (rows[i].adds && p->done)
-            return zt_fail(p->r->ctx, ZT_ENOTSUP,
-                           "%s: post_processor: a second one that adds tokens, '%s'", p->r->file,
-                           name);
-        p->done = p->done || rows[i].adds;
-        return rows[i].read(p, o);
+        if (rows[i].adds && post->done)
+            return zt_fail(post->reader->ctx, ZT_ENOTSUP, "%s: post_processor: a second one that adds tokens, '%s'",
+                           post->reader->file, name);
+        post->done = post->done || rows[i].adds;
+        return rows[i].read(post, object);
     }
-    return zt_fail(p->r->ctx, ZT_ENOTSUP, "%s: post_processor '%s' is not supported", p->r->file,
-                   zt_escape(buf, sizeof buf, name, json_string_length(type)));
+    return zt_fail(post->reader->ctx, ZT_ENOTSUP, "%s: post_processor '%s' is not supported", post->reader->file,
+                   zt_escape(escaped, sizeof escaped, name, json_string_length(type)));
 }
 
-zt_status zt_post_read(zt_tj_reader *r, const json_t *root, zt_tj *t)
+zt_status zt_post_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokenizer)
 {
-    const json_t *o = json_object_get(root, "post_processor");
-    post p = {.r = r, .t = t};
-    r->where = "post_processor";
-    return !o || json_is_null(o) ? ZT_OK : read_post(&p, o, 0);
+    const json_t *object = json_object_get(root, "post_processor");
+    post_reader post = {.reader = reader, .tokenizer = tokenizer};
+    reader->where = "post_processor";
+    return !object || json_is_null(object) ? ZT_OK : read_post(&post, object, 0);
 }

@@ -12,37 +12,37 @@ enum { MOST_JSON = 256 << 20 };
 /* ---- the tree -------------------------------------------------------------------------------- */
 
 /* A bound on what jansson takes for a text: by how many values can be in it. */
-static size_t tree_bytes(const char *text, size_t n)
+static size_t tree_bytes(const char *text, size_t size)
 {
     size_t objects = 0, arrays = 0, values = 1;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < size; i++) {
         objects += text[i] == '{';
         arrays += text[i] == '[';
         values += text[i] == ',' || text[i] == ':';
     }
-    return n + 320 * objects + 160 * arrays + 80 * values;
+    return size + 320 * objects + 160 * arrays + 80 * values;
 }
 
-/* Is the escape at text[i] the character U+0000? */
-static bool zero_at(const char *text, size_t n, size_t i)
+/* Is the escape at text[offset] the character U+0000? */
+static bool zero_at(const char *text, size_t size, size_t offset)
 {
-    return n - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0;
+    return size - offset >= 6 && memcmp(text + offset, "\\u0000", 6) == 0;
 }
 
 /* jansson takes no U+0000 in a key, but a vocabulary may well have it: in a copy of the text the
- * noncharacter U+FDD0 stands for it. NULL: there is none, or *s is an error. */
-static char *mark_zeros(zt_tj_reader *r, const char *text, size_t n, zt_status *s)
+ * noncharacter U+FDD0 stands for it. NULL: there is none, or *status is an error. */
+static char *mark_zeros(zt_tj_reader *reader, const char *text, size_t size, zt_status *status)
 {
     char *copy = NULL;
-    bool taken = memmem(text, n, "\xef\xb7\x90", 3) != NULL;
-    for (size_t i = 0; i + 1 < n; i++) {
+    bool taken = memmem(text, size, "\xef\xb7\x90", 3) != NULL;
+    for (size_t i = 0; i + 1 < size; i++) {
         if (text[i] != '\\')
             continue;
-        if (n - i >= 6 && strncasecmp(text + i, "\\ufdd0", 6) == 0)
+        if (size - i >= 6 && strncasecmp(text + i, "\\ufdd0", 6) == 0)
             taken = true;
-        if (zero_at(text, n, i)) {
-            if (!copy && !(copy = zt_strndup(r->ctx, text, n))) {
-                *s = ZT_ENOMEM;
+        if (zero_at(text, size, i)) {
+            if (!copy && !(copy = zt_strndup(reader->ctx, text, size))) {
+                *status = ZT_ENOMEM;
                 return NULL;
             }
             memcpy(copy + i + 2, "fdd0", 4);
@@ -50,186 +50,179 @@ static char *mark_zeros(zt_tj_reader *r, const char *text, size_t n, zt_status *
         i++;
     }
     if (copy && taken) {
-        *s = zt_fail(r->ctx, ZT_ENOTSUP, "%s: it has both U+0000 and the noncharacter U+FDD0",
-                     r->file);
-        zt_free(r->ctx, copy);
+        *status = zt_fail(reader->ctx, ZT_ENOTSUP, "%s: it has both U+0000 and the noncharacter U+FDD0", reader->file);
+        zt_free(reader->ctx, copy);
         return NULL;
     }
-    r->zeros = copy != NULL;
+    reader->zeros = copy != NULL;
     return copy;
 }
 
-json_t *zt_tj_load(zt_tj_reader *r, const char *text, size_t n, void **held)
+json_t *zt_tj_load(zt_tj_reader *reader, const char *text, size_t size, void **held)
 {
-    zt_status s = ZT_OK;
-    json_error_t e;
-    char buf[2 * JSON_ERROR_TEXT_LENGTH];
+    zt_status status = ZT_OK;
+    json_error_t error;
+    char escaped[2 * JSON_ERROR_TEXT_LENGTH];
     *held = NULL;
-    if (n > MOST_JSON) {
-        zt_fail(r->ctx, ZT_EDATA, "%s: %zu bytes of JSON, at most %d are read", r->file, n,
-                MOST_JSON);
+    if (size > MOST_JSON) {
+        zt_fail(reader->ctx, ZT_EDATA, "%s: %zu bytes of JSON, at most %d are read", reader->file, size, MOST_JSON);
         return NULL;
     }
-    *held = zt_alloc(r->ctx, tree_bytes(text, n)); /* not touched: only the account is wanted */
-    char *copy = *held ? mark_zeros(r, text, n, &s) : NULL;
-    if (!*held || s)
+    *held = zt_alloc(reader->ctx, tree_bytes(text, size)); /* not touched: only the account is wanted */
+    char *copy = *held ? mark_zeros(reader, text, size, &status) : NULL;
+    if (!*held || status)
         return NULL;
-    json_t *j = zt_json_parse(copy ? copy : text, n, 0, &e);
-    zt_free(r->ctx, copy);
-    if (!j)
-        zt_fail(r->ctx, json_error_code(&e) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
-                "%s: JSON, line %d: %s", r->file, e.line,
-                zt_escape(buf, sizeof buf, e.text, strlen(e.text)));
-    else if (!json_is_object(j)) {
-        zt_fail(r->ctx, ZT_EDATA, "%s: its JSON is no object", r->file);
-        json_decref(j);
-        j = NULL;
+    json_t *root = zt_json_parse(copy ? copy : text, size, 0, &error);
+    zt_free(reader->ctx, copy);
+    if (!root)
+        zt_fail(reader->ctx, json_error_code(&error) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA, "%s: JSON, line %d: %s",
+                reader->file, error.line, zt_escape(escaped, sizeof escaped, error.text, strlen(error.text)));
+    else if (!json_is_object(root)) {
+        zt_fail(reader->ctx, ZT_EDATA, "%s: its JSON is no object", reader->file);
+        json_decref(root);
+        root = NULL;
     }
-    return j;
+    return root;
 }
 
-zt_bytes zt_tj_keep(zt_tj_reader *r, const char *text, size_t n)
+zt_bytes zt_tj_keep(zt_tj_reader *reader, const char *text, size_t size)
 {
-    char *p = zt_arena_strndup(r->texts, text, n);
+    char *copy = zt_arena_strndup(reader->texts, text, size);
     zt_bytes none = {NULL, 0};
-    if (!p)
+    if (!copy)
         return none;
-    if (r->zeros) {
-        size_t to = 0;
-        for (size_t i = 0; i < n; to++) {
-            bool zero = n - i >= 3 && memcmp(p + i, "\xef\xb7\x90", 3) == 0;
-            p[to] = zero ? 0 : p[i];
+    if (reader->zeros) {
+        size_t kept = 0;
+        for (size_t i = 0; i < size; kept++) {
+            bool zero = size - i >= 3 && memcmp(copy + i, "\xef\xb7\x90", 3) == 0;
+            copy[kept] = zero ? 0 : copy[i];
             i += zero ? 3 : 1;
         }
-        n = to;
+        size = kept;
     }
-    return (zt_bytes){p, n};
+    return (zt_bytes){copy, size};
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static zt_status wrong(zt_tj_reader *r, const char *name, const char *what)
+static zt_status fail_member(zt_tj_reader *reader, const char *name, const char *what)
 {
-    return zt_fail(r->ctx, ZT_EDATA, "%s: %s: '%s' is %s", r->file, r->where, name, what);
+    return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: '%s' is %s", reader->file, reader->where, name, what);
 }
 
-static const json_t *member(const json_t *o, const char *name)
+static const json_t *get_member(const json_t *object, const char *name)
 {
-    const json_t *j = json_object_get(o, name);
-    return json_is_null(j) ? NULL : j;
+    const json_t *value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
 }
 
-zt_status zt_tj_need(zt_tj_reader *r, const json_t *o, const char *name)
+zt_status zt_tj_need(zt_tj_reader *reader, const json_t *object, const char *name)
 {
-    return member(o, name) ? ZT_OK : wrong(r, name, "missing");
+    return get_member(object, name) ? ZT_OK : fail_member(reader, name, "missing");
 }
 
-zt_status zt_tj_bool(zt_tj_reader *r, const json_t *o, const char *name, bool *out)
+zt_status zt_tj_bool(zt_tj_reader *reader, const json_t *object, const char *name, bool *out)
 {
-    const json_t *j = member(o, name);
-    if (j && !json_is_boolean(j))
-        return wrong(r, name, "neither true nor false");
-    if (j)
-        *out = json_is_true(j);
+    const json_t *value = get_member(object, name);
+    if (value && !json_is_boolean(value))
+        return fail_member(reader, name, "neither true nor false");
+    if (value)
+        *out = json_is_true(value);
     return ZT_OK;
 }
 
-zt_status zt_tj_text(zt_tj_reader *r, const json_t *o, const char *name, zt_bytes *out)
+zt_status zt_tj_text(zt_tj_reader *reader, const json_t *object, const char *name, zt_bytes *out)
 {
-    const json_t *j = member(o, name);
-    if (!j)
+    const json_t *value = get_member(object, name);
+    if (!value)
         return ZT_OK;
-    if (!json_is_string(j))
-        return wrong(r, name, "no text");
-    *out = zt_tj_keep(r, json_string_value(j), json_string_length(j));
+    if (!json_is_string(value))
+        return fail_member(reader, name, "no text");
+    *out = zt_tj_keep(reader, json_string_value(value), json_string_length(value));
     return out->data ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_status zt_tj_size(zt_tj_reader *r, const json_t *o, const char *name, int64_t *out)
+zt_status zt_tj_size(zt_tj_reader *reader, const json_t *object, const char *name, int64_t *out)
 {
-    const json_t *j = member(o, name);
-    if (!j)
+    const json_t *value = get_member(object, name);
+    if (!value)
         return ZT_OK;
-    if (!json_is_integer(j) || json_integer_value(j) < 0)
-        return wrong(r, name, "no count");
-    *out = json_integer_value(j);
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return fail_member(reader, name, "no count");
+    *out = json_integer_value(value);
     return ZT_OK;
 }
 
-zt_status zt_tj_word(zt_tj_reader *r, const json_t *o, const char *name, const char *const *names,
-                     int *out)
+zt_status zt_tj_word(zt_tj_reader *reader, const json_t *object, const char *name, const char *const *names, int *out)
 {
-    const json_t *j = member(o, name);
-    const char *word = json_string_value(j);
-    char buf[80];
-    if (!j)
+    const json_t *value = get_member(object, name);
+    const char *word = json_string_value(value);
+    char escaped[80];
+    if (!value)
         return ZT_OK;
     if (!word)
-        return wrong(r, name, "no text");
+        return fail_member(reader, name, "no text");
     for (int i = 0; names[i]; i++)
         if (strcmp(word, names[i]) == 0) {
             *out = i;
             return ZT_OK;
         }
-    return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: '%s' is '%s', which is not known", r->file,
-                   r->where, name, zt_escape(buf, sizeof buf, word, json_string_length(j)));
+    return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: '%s' is '%s', which is not known", reader->file, reader->where, name,
+                   zt_escape(escaped, sizeof escaped, word, json_string_length(value)));
 }
 
 /* ---- components ------------------------------------------------------------------------------ */
 
-static zt_status add_step(zt_tj_reader *r, const zt_tj_family *f, const json_t *j, zt_tj_steps *out)
+static zt_status add_step(zt_tj_reader *reader, const zt_tj_family *family, const json_t *value, zt_tj_steps *out)
 {
-    const json_t *type = json_object_get(j, "type");
+    const json_t *type = json_object_get(value, "type");
     const char *name = json_string_value(type);
-    char buf[80];
+    char escaped[80];
     if (!name)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: %s: a component without a 'type'", r->file, f->key);
-    if (out->n == ZT_MOST_STEPS)
-        return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: more than %d components", r->file, f->key,
-                       ZT_MOST_STEPS);
-    for (const zt_tj_row *row = f->row; row->name; row++)
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a component without a 'type'", reader->file, family->key);
+    if (out->count == ZT_MOST_STEPS)
+        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: more than %d components", reader->file, family->key, ZT_MOST_STEPS);
+    for (const zt_tj_row *row = family->row; row->name; row++)
         if (strcmp(row->name, name) == 0) {
-            zt_tj_step *s = &out->step[out->n++];
-            s->row = row;
-            return row->read ? row->read(r, j, s) : ZT_OK;
+            zt_tj_step *step = &out->step[out->count++];
+            step->row = row;
+            return row->read ? row->read(reader, value, step) : ZT_OK;
         }
-    return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s '%s' is not supported", r->file, f->key,
-                   zt_escape(buf, sizeof buf, name, json_string_length(type)));
+    return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s '%s' is not supported", reader->file, family->key,
+                   zt_escape(escaped, sizeof escaped, name, json_string_length(type)));
 }
 
 /* A Sequence may hold Sequences; jansson bounds how deep. */
-static zt_status add_steps(zt_tj_reader *r, const zt_tj_family *f, const json_t *j,
-                           zt_tj_steps *out, int depth)
+static zt_status add_steps(zt_tj_reader *reader, const zt_tj_family *family, const json_t *value, zt_tj_steps *out, int depth)
 {
-    const char *name = json_string_value(json_object_get(j, "type"));
-    zt_status s = ZT_OK;
+    const char *name = json_string_value(json_object_get(value, "type"));
+    zt_status status = ZT_OK;
     if (!name || strcmp(name, "Sequence") != 0)
-        return add_step(r, f, j, out);
-    const json_t *list = json_object_get(j, f->list);
+        return add_step(reader, family, value, out);
+    const json_t *list = json_object_get(value, family->list);
     if (!json_is_array(list) || depth > ZT_MOST_STEPS)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: %s: a Sequence without '%s', or too deep", r->file,
-                       f->key, f->list);
-    for (size_t i = 0; !s && i < json_array_size(list); i++)
-        s = add_steps(r, f, json_array_get(list, i), out, depth + 1);
-    return s;
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a Sequence without '%s', or too deep", reader->file, family->key,
+                       family->list);
+    for (size_t i = 0; !status && i < json_array_size(list); i++)
+        status = add_steps(reader, family, json_array_get(list, i), out, depth + 1);
+    return status;
 }
 
-zt_status zt_tj_steps_read(zt_tj_reader *r, const zt_tj_family *f, const json_t *j,
-                           zt_tj_steps *out)
+zt_status zt_tj_steps_read(zt_tj_reader *reader, const zt_tj_family *family, const json_t *value, zt_tj_steps *out)
 {
-    r->where = f->key;
-    if (!j || json_is_null(j))
+    reader->where = family->key;
+    if (!value || json_is_null(value))
         return ZT_OK;
-    out->step = zt_calloc(r->ctx, ZT_MOST_STEPS, sizeof *out->step);
-    return out->step ? add_steps(r, f, j, out, 0) : ZT_ENOMEM;
+    out->step = zt_calloc(reader->ctx, ZT_MOST_STEPS, sizeof *out->step);
+    return out->step ? add_steps(reader, family, value, out, 0) : ZT_ENOMEM;
 }
 
-void zt_tj_steps_free(zt_ctx *ctx, zt_tj_steps *s)
+void zt_tj_steps_free(zt_ctx *ctx, zt_tj_steps *steps)
 {
-    for (int i = 0; i < s->n; i++) {
-        zt_pattern_free(s->step[i].pattern);
-        zt_charsmap_free(s->step[i].map);
+    for (int i = 0; i < steps->count; i++) {
+        zt_pattern_free(steps->step[i].pattern);
+        zt_charsmap_free(steps->step[i].map);
     }
-    zt_free(ctx, s->step);
-    *s = (zt_tj_steps){0};
+    zt_free(ctx, steps->step);
+    *steps = (zt_tj_steps){0};
 }

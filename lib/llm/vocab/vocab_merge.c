@@ -9,147 +9,147 @@
 
 #include <assert.h>
 
-void zt_merger_init(zt_merger *m, zt_ctx *ctx)
+void zt_merger_init(zt_merger *merger, zt_ctx *ctx)
 {
-    *m = (zt_merger){.ctx = ctx};
-    zt_str_init(&m->printed, ctx);
+    *merger = (zt_merger){.ctx = ctx};
+    zt_str_init(&merger->printed, ctx);
 }
 
-void zt_merger_fini(zt_merger *m)
+void zt_merger_fini(zt_merger *merger)
 {
-    zt_str_fini(&m->printed);
-    zt_free(m->ctx, m->sym);
-    zt_free(m->ctx, m->heap);
-    m->sym = NULL;
-    m->heap = NULL;
-    m->n = m->cap = m->n_heap = m->cap_heap = 0;
+    zt_str_fini(&merger->printed);
+    zt_free(merger->ctx, merger->symbols);
+    zt_free(merger->ctx, merger->heap);
+    merger->symbols = NULL;
+    merger->heap = NULL;
+    merger->count = merger->capacity = merger->heap_count = merger->heap_capacity = 0;
 }
 
-/* Room for n items of `size` bytes; grows by half at least. */
-static void *reserve(zt_ctx *ctx, void *p, size_t *cap, size_t n, size_t size)
+/* Room for count items of `size` bytes; grows by half at least. */
+static void *reserve_items(zt_ctx *ctx, void *items, size_t *capacity, size_t count, size_t size)
 {
-    if (n <= *cap)
-        return p;
-    size_t want = *cap + *cap / 2 < n ? n : *cap + *cap / 2, bytes;
-    if (want < 64)
-        want = 64;
-    if (!zt_mul_size(want, size, &bytes)) {
-        zt_fail(ctx, ZT_ENOMEM, "text too long: %zu symbols of %zu bytes", want, size);
+    if (count <= *capacity)
+        return items;
+    size_t wanted = *capacity + *capacity / 2 < count ? count : *capacity + *capacity / 2, bytes;
+    if (wanted < 64)
+        wanted = 64;
+    if (!zt_mul_size(wanted, size, &bytes)) {
+        zt_fail(ctx, ZT_ENOMEM, "text too long: %zu symbols of %zu bytes", wanted, size);
         return NULL;
     }
-    void *q = zt_realloc(ctx, p, bytes);
-    if (q)
-        *cap = want;
-    return q;
+    void *grown = zt_realloc(ctx, items, bytes);
+    if (grown)
+        *capacity = wanted;
+    return grown;
 }
 
-zt_status zt_merger_reserve(zt_merger *m, size_t n)
+zt_status zt_merger_reserve(zt_merger *merger, size_t count)
 {
-    zt_sym *sym = reserve(m->ctx, m->sym, &m->cap, n, sizeof *sym);
-    if (!sym)
+    zt_sym *symbols = reserve_items(merger->ctx, merger->symbols, &merger->capacity, count, sizeof *symbols);
+    if (!symbols)
         return ZT_ENOMEM;
-    m->sym = sym;
-    /* Merging n symbols puts n - 1 pairs at first and adds one net at each of n - 1 merges. */
-    zt_pair *heap = reserve(m->ctx, m->heap, &m->cap_heap, 2 * n, sizeof *heap);
+    merger->symbols = symbols;
+    /* Merging count symbols puts count - 1 pairs at first and adds one net at each of count - 1 merges. */
+    zt_pair *heap = reserve_items(merger->ctx, merger->heap, &merger->heap_capacity, 2 * count, sizeof *heap);
     if (!heap)
         return ZT_ENOMEM;
-    m->heap = heap;
-    m->n = n;
+    merger->heap = heap;
+    merger->count = count;
     return ZT_OK;
 }
 
 /* ---- the heap: smallest key on top, four children each --------------------------------------- */
 
 /* Four pairs are one line of the cache, and half the levels of two children each. */
-static void sift_down(zt_pair *heap, size_t n, size_t i)
+static void sift_down(zt_pair *heap, size_t count, size_t place)
 {
-    zt_pair p = heap[i];
-    for (size_t c; (c = 4 * i + 1) < n; i = c) {
-        size_t end = c + 4 < n ? c + 4 : n;
-        for (size_t k = c + 1; k < end; k++)
-            c = heap[k].key < heap[c].key ? k : c;
-        if (heap[c].key >= p.key)
+    zt_pair moved = heap[place];
+    for (size_t child; (child = 4 * place + 1) < count; place = child) {
+        size_t end = child + 4 < count ? child + 4 : count;
+        for (size_t k = child + 1; k < end; k++)
+            child = heap[k].key < heap[child].key ? k : child;
+        if (heap[child].key >= moved.key)
             break;
-        heap[i] = heap[c];
+        heap[place] = heap[child];
     }
-    heap[i] = p;
+    heap[place] = moved;
 }
 
-static void push(zt_merger *m, zt_pair p)
+static void push_pair(zt_merger *merger, zt_pair pair)
 {
-    assert(m->n_heap < m->cap_heap);
-    size_t i = m->n_heap++;
-    for (; i && p.key < m->heap[(i - 1) / 4].key; i = (i - 1) / 4)
-        m->heap[i] = m->heap[(i - 1) / 4];
-    m->heap[i] = p;
+    assert(merger->heap_count < merger->heap_capacity);
+    size_t place = merger->heap_count++;
+    for (; place && pair.key < merger->heap[(place - 1) / 4].key; place = (place - 1) / 4)
+        merger->heap[place] = merger->heap[(place - 1) / 4];
+    merger->heap[place] = pair;
 }
 
-static zt_pair pop(zt_merger *m)
+static zt_pair pop_pair(zt_merger *merger)
 {
-    zt_pair top = m->heap[0];
-    m->heap[0] = m->heap[--m->n_heap];
-    if (m->n_heap)
-        sift_down(m->heap, m->n_heap, 0);
+    zt_pair top = merger->heap[0];
+    merger->heap[0] = merger->heap[--merger->heap_count];
+    if (merger->heap_count)
+        sift_down(merger->heap, merger->heap_count, 0);
     return top;
 }
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-/* The pair that starts at symbol i, if it may merge. */
-static bool pair_at(const zt_merger *m, const void *arg, const char *text, zt_pair_fn *fn,
-                    int32_t i, zt_pair *p)
+/* The pair that starts at symbol left, if it may merge. */
+static bool pair_at(const zt_merger *merger, const void *arg, const char *text, zt_pair_fn *find_pair, int32_t left,
+                    zt_pair *pair)
 {
-    int32_t j = i < 0 ? -1 : m->sym[i].next;
+    int32_t right = left < 0 ? -1 : merger->symbols[left].next;
     uint32_t rank;
-    if (j < 0 || !fn(arg, text, &m->sym[i], &m->sym[j], &rank, &p->id))
+    if (right < 0 || !find_pair(arg, text, &merger->symbols[left], &merger->symbols[right], &rank, &pair->id))
         return false;
-    p->key = (uint64_t)rank << 32 | (uint32_t)i;
-    p->len = m->sym[i].len + m->sym[j].len;
+    pair->key = (uint64_t)rank << 32 | (uint32_t)left;
+    pair->length = merger->symbols[left].length + merger->symbols[right].length;
     return true;
 }
 
-static void link_symbols(zt_merger *m)
+static void link_symbols(zt_merger *merger)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        m->sym[i].prev = (int32_t)i - 1;
-        m->sym[i].next = i + 1 < m->n ? (int32_t)i + 1 : -1;
+    for (size_t index = 0; index < merger->count; index++) {
+        merger->symbols[index].prev = (int32_t)index - 1;
+        merger->symbols[index].next = index + 1 < merger->count ? (int32_t)index + 1 : -1;
     }
 }
 
-/* Symbol i takes in the one after it; that one keeps length 0, which
+/* Symbol index takes in the one after it; that one keeps length 0, which
  * no pair in the heap matches. */
-static void merge_at(zt_merger *m, int32_t i, int32_t id)
+static void merge_at(zt_merger *merger, int32_t index, int32_t id)
 {
-    zt_sym *a = &m->sym[i], *b = &m->sym[a->next];
-    a->len += b->len;
-    a->id = id;
-    a->next = b->next;
-    if (b->next >= 0)
-        m->sym[b->next].prev = i;
-    b->len = 0;
+    zt_sym *left = &merger->symbols[index], *right = &merger->symbols[left->next];
+    left->length += right->length;
+    left->id = id;
+    left->next = right->next;
+    if (right->next >= 0)
+        merger->symbols[right->next].prev = index;
+    right->length = 0;
 }
 
-void zt_merger_run(zt_merger *m, const void *arg, const char *text, zt_pair_fn *fn)
+void zt_merger_run(zt_merger *merger, const void *arg, const char *text, zt_pair_fn *find_pair)
 {
-    zt_pair p;
-    link_symbols(m);
-    m->n_heap = 0;
-    for (size_t i = 0; i < m->n; i++)
-        if (pair_at(m, arg, text, fn, (int32_t)i, &p))
-            m->heap[m->n_heap++] = p;
-    for (size_t i = (m->n_heap + 2) / 4; i-- > 0;)
-        sift_down(m->heap, m->n_heap, i);
-    while (m->n_heap) {
-        p = pop(m);
-        int32_t i = (int32_t)(uint32_t)p.key;
-        const zt_sym *a = &m->sym[i];
-        if (!a->len || a->next < 0 || a->len + m->sym[a->next].len != p.len)
+    zt_pair pair;
+    link_symbols(merger);
+    merger->heap_count = 0;
+    for (size_t i = 0; i < merger->count; i++)
+        if (pair_at(merger, arg, text, find_pair, (int32_t)i, &pair))
+            merger->heap[merger->heap_count++] = pair;
+    for (size_t i = (merger->heap_count + 2) / 4; i-- > 0;)
+        sift_down(merger->heap, merger->heap_count, i);
+    while (merger->heap_count) {
+        pair = pop_pair(merger);
+        int32_t i = (int32_t)(uint32_t)pair.key;
+        const zt_sym *left = &merger->symbols[i];
+        if (!left->length || left->next < 0 || left->length + merger->symbols[left->next].length != pair.length)
             continue;
-        merge_at(m, i, p.id);
-        zt_pair q;
-        if (pair_at(m, arg, text, fn, m->sym[i].prev, &q))
-            push(m, q);
-        if (pair_at(m, arg, text, fn, i, &q))
-            push(m, q);
+        merge_at(merger, i, pair.id);
+        zt_pair pair_after;
+        if (pair_at(merger, arg, text, find_pair, merger->symbols[i].prev, &pair_after))
+            push_pair(merger, pair_after);
+        if (pair_at(merger, arg, text, find_pair, i, &pair_after))
+            push_pair(merger, pair_after);
     }
 }

@@ -12,447 +12,434 @@
 
 /* ---- characters ------------------------------------------------------------------------------ */
 
-uint32_t zt_char_next(const char *s, size_t n, size_t *i)
+uint32_t zt_char_next(const char *text, size_t size, size_t *offset)
 {
-    uint32_t cp = (unsigned char)s[*i];
-    int len = cp < 0x80 ? 1 : zt_utf8_decode(s + *i, n - *i, &cp);
-    *i += len ? (size_t)len : 1;
-    return cp;
+    uint32_t codepoint = (unsigned char)text[*offset];
+    int length = codepoint < 0x80 ? 1 : zt_utf8_decode(text + *offset, size - *offset, &codepoint);
+    *offset += length ? (size_t)length : 1;
+    return codepoint;
 }
 
-static zt_status put_char(zt_str *out, uint32_t cp)
+static zt_status put_char(zt_str *out, uint32_t codepoint)
 {
     char utf8[4];
-    if (cp < 0x80)
-        return zt_str_putc(out, (char)cp);
-    return zt_str_put(out, utf8, (size_t)zt_utf8_encode(cp, utf8));
+    if (codepoint < 0x80)
+        return zt_str_putc(out, (char)codepoint);
+    return zt_str_put(out, utf8, (size_t)zt_utf8_encode(codepoint, utf8));
 }
 
-bool zt_char_space(uint32_t cp)
+bool zt_char_space(uint32_t codepoint)
 {
-    if (cp < 0x80)
-        return cp == ' ' || (cp >= 9 && cp <= 13);
-    return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) ||
-           cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
+    if (codepoint < 0x80)
+        return codepoint == ' ' || (codepoint >= 9 && codepoint <= 13);
+    return codepoint == 0x85 || codepoint == 0xa0 || codepoint == 0x1680 || (codepoint >= 0x2000 && codepoint <= 0x200a) ||
+           codepoint == 0x2028 || codepoint == 0x2029 || codepoint == 0x202f || codepoint == 0x205f || codepoint == 0x3000;
 }
 
-static bool ascii_letter(uint32_t cp)
-{
-    return (cp | 32) >= 'a' && (cp | 32) <= 'z';
-}
+static bool ascii_letter(uint32_t codepoint) { return (codepoint | 32) >= 'a' && (codepoint | 32) <= 'z'; }
 
-static bool ascii_digit(uint32_t cp)
-{
-    return cp >= '0' && cp <= '9';
-}
+static bool ascii_digit(uint32_t codepoint) { return codepoint >= '0' && codepoint <= '9'; }
 
-static unsigned category_bit(uint32_t cp)
-{
-    return 1u << utf8proc_category((utf8proc_int32_t)cp);
-}
+static unsigned category_bit(uint32_t codepoint) { return 1u << utf8proc_category((utf8proc_int32_t)codepoint); }
 
-#define CAT(x) (1u << UTF8PROC_CATEGORY_##x)
-#define MARKS (CAT(MN) | CAT(MC) | CAT(ME))
-#define PUNCTS (CAT(PC) | CAT(PD) | CAT(PS) | CAT(PE) | CAT(PI) | CAT(PF) | CAT(PO))
-#define LETTERS (CAT(LU) | CAT(LL) | CAT(LT) | CAT(LM) | CAT(LO))
+#define CATEGORY(x) (1u << UTF8PROC_CATEGORY_##x)
+#define MARKS       (CATEGORY(MN) | CATEGORY(MC) | CATEGORY(ME))
+#define PUNCTS      (CATEGORY(PC) | CATEGORY(PD) | CATEGORY(PS) | CATEGORY(PE) | CATEGORY(PI) | CATEGORY(PF) | CATEGORY(PO))
+#define LETTERS     (CATEGORY(LU) | CATEGORY(LL) | CATEGORY(LT) | CATEGORY(LM) | CATEGORY(LO))
 
 /* Alphabetic, marks, decimal digits, connectors, joiners. Alphabetic is letters, letter numbers,
  * some marks and the letters in circles and squares. */
-bool zt_char_word(uint32_t cp)
+bool zt_char_word(uint32_t codepoint)
 {
-    if (cp < 0x80)
-        return ascii_letter(cp) || ascii_digit(cp) || cp == '_';
-    if (cp == 0x200c || cp == 0x200d || (cp >= 0x24b6 && cp <= 0x24e9))
+    if (codepoint < 0x80)
+        return ascii_letter(codepoint) || ascii_digit(codepoint) || codepoint == '_';
+    if (codepoint == 0x200c || codepoint == 0x200d || (codepoint >= 0x24b6 && codepoint <= 0x24e9))
         return true;
-    if ((cp >= 0x1f130 && cp <= 0x1f149) || (cp >= 0x1f150 && cp <= 0x1f169) ||
-        (cp >= 0x1f170 && cp <= 0x1f189))
+    if ((codepoint >= 0x1f130 && codepoint <= 0x1f149) || (codepoint >= 0x1f150 && codepoint <= 0x1f169) ||
+        (codepoint >= 0x1f170 && codepoint <= 0x1f189))
         return true;
-    return category_bit(cp) & (LETTERS | MARKS | CAT(ND) | CAT(NL) | CAT(PC));
+    return category_bit(codepoint) & (LETTERS | MARKS | CATEGORY(ND) | CATEGORY(NL) | CATEGORY(PC));
 }
 
-bool zt_char_punct(uint32_t cp)
+bool zt_char_punct(uint32_t codepoint)
 {
-    if (cp < 0x80)
-        return cp > 32 && cp < 127 && !ascii_letter(cp) && !ascii_digit(cp);
-    return category_bit(cp) & PUNCTS;
+    if (codepoint < 0x80)
+        return codepoint > 32 && codepoint < 127 && !ascii_letter(codepoint) && !ascii_digit(codepoint);
+    return category_bit(codepoint) & PUNCTS;
 }
 
-bool zt_char_number(uint32_t cp)
+bool zt_char_number(uint32_t codepoint)
 {
-    return cp < 0x80 ? ascii_digit(cp) : (category_bit(cp) & (CAT(ND) | CAT(NL) | CAT(NO))) != 0;
+    return codepoint < 0x80 ? ascii_digit(codepoint)
+                            : (category_bit(codepoint) & (CATEGORY(ND) | CATEGORY(NL) | CATEGORY(NO))) != 0;
 }
 
 /* Bytes that print in Latin-1 stand for themselves; the others, in order, for U+0100 and on. */
-zt_status zt_char_print(const char *bytes, size_t n, zt_str *out)
+zt_status zt_char_print(const char *bytes, size_t size, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; !s && i < n; i++) {
-        uint32_t b = (unsigned char)bytes[i];
-        s = put_char(out, b <= 32                ? 256 + b
-                          : b >= 127 && b <= 160 ? 256 + 33 + (b - 127)
-                          : b == 173             ? 256 + 33 + 34
-                                                 : b);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; !status && i < size; i++) {
+        uint32_t byte = (unsigned char)bytes[i];
+        status = put_char(out, byte <= 32                   ? 256 + byte
+                               : byte >= 127 && byte <= 160 ? 256 + 33 + (byte - 127)
+                               : byte == 173                ? 256 + 33 + 34
+                                                            : byte);
     }
-    return s;
+    return status;
 }
 
 /* ---- character by character ------------------------------------------------------------------ */
 
 /* What becomes of one character is appended to out. */
-typedef zt_status map_fn(const zt_tj_step *s, uint32_t cp, zt_str *out);
+typedef zt_status map_fn(const zt_tj_step *step, uint32_t codepoint, zt_str *out);
 
-static zt_status map_text(const zt_tj_step *s, zt_text in, map_fn *fn, zt_str *out, size_t *zero)
+static zt_status map_text(const zt_tj_step *step, zt_text input, map_fn *map_char, zt_str *out, size_t *zero)
 {
-    zt_status st = ZT_OK;
+    zt_status status = ZT_OK;
     *zero = 0;
-    for (size_t i = 0; !st && i < in.n;) {
-        bool from_zero = i < in.zero;
-        st = fn(s, zt_char_next(in.s, in.n, &i), out);
+    for (size_t i = 0; !status && i < input.size;) {
+        bool from_zero = i < input.zero;
+        status = map_char(step, zt_char_next(input.data, input.size, &i), out);
         if (from_zero)
             *zero = out->len;
     }
-    return st;
+    return status;
 }
 
 /* Rust's lower case is Unicode's, one character at a time: only one becomes two. */
-static zt_status lower_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
+static zt_status lower_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
-    (void)s;
-    if (cp < 0x80)
-        return zt_str_putc(out, (char)(cp >= 'A' && cp <= 'Z' ? cp + 32 : cp));
-    if (cp == 0x130)
+    (void)step;
+    if (codepoint < 0x80)
+        return zt_str_putc(out, (char)(codepoint >= 'A' && codepoint <= 'Z' ? codepoint + 32 : codepoint));
+    if (codepoint == 0x130)
         return zt_str_put(out, "i\xcc\x87", 3);
-    return put_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
+    return put_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)codepoint));
 }
 
-static zt_status unmark_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
+static zt_status unmark_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
-    (void)s;
-    return cp >= 0x80 && category_bit(cp) & MARKS ? ZT_OK : put_char(out, cp);
+    (void)step;
+    return codepoint >= 0x80 && category_bit(codepoint) & MARKS ? ZT_OK : put_char(out, codepoint);
 }
 
-static zt_status nmt_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
+static zt_status nmt_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
-    (void)s;
-    if ((cp >= 1 && cp <= 8) || cp == 0xb || (cp >= 0xe && cp <= 0x1f) || cp == 0x7f ||
-        cp == 0x8f || cp == 0x9f)
+    (void)step;
+    if ((codepoint >= 1 && codepoint <= 8) || codepoint == 0xb || (codepoint >= 0xe && codepoint <= 0x1f) || codepoint == 0x7f ||
+        codepoint == 0x8f || codepoint == 0x9f)
         return ZT_OK;
-    bool space = cp == 9 || cp == 0xa || cp == 0xc || cp == 0xd || cp == 0x1680 ||
-                 (cp >= 0x200b && cp <= 0x200f) || cp == 0x2028 || cp == 0x2029 || cp == 0x2581 ||
-                 cp == 0xfeff || cp == 0xfffd;
-    return put_char(out, space ? ' ' : cp);
+    bool space = codepoint == 9 || codepoint == 0xa || codepoint == 0xc || codepoint == 0xd || codepoint == 0x1680 ||
+                 (codepoint >= 0x200b && codepoint <= 0x200f) || codepoint == 0x2028 || codepoint == 0x2029 ||
+                 codepoint == 0x2581 || codepoint == 0xfeff || codepoint == 0xfffd;
+    return put_char(out, space ? ' ' : codepoint);
 }
 
-static zt_status byte_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
+static zt_status byte_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
     char utf8[4];
-    (void)s;
-    return zt_char_print(utf8, (size_t)zt_utf8_encode(cp, utf8), out);
+    (void)step;
+    return zt_char_print(utf8, (size_t)zt_utf8_encode(codepoint, utf8), out);
 }
 
-#define BY_CHAR(name, fn)                                                                          \
-    static zt_status name(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out,             \
-                          size_t *zero)                                                            \
-    {                                                                                              \
-        (void)w;                                                                                   \
-        return map_text(s, in, fn, out, zero);                                                     \
+#define BY_CHAR(name, map_char)                                                                                                  \
+    static zt_status name(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)                    \
+    {                                                                                                                            \
+        (void)work;                                                                                                              \
+        return map_text(step, input, map_char, out, zero);                                                                       \
     }
-BY_CHAR(lowercase, lower_char)
-BY_CHAR(strip_accents, unmark_char)
-BY_CHAR(nmt, nmt_char)
-BY_CHAR(byte_level, byte_char)
+BY_CHAR(norm_lowercase, lower_char)
+BY_CHAR(norm_strip_accents, unmark_char)
+BY_CHAR(norm_nmt, nmt_char)
+BY_CHAR(norm_byte_level, byte_char)
 
 /* ---- normal forms ---------------------------------------------------------------------------- */
 
 /* Marks in the order of their combining classes, those of one class as they came: counted, since a
  * text may be nothing but marks. Characters of class 0 part them. */
-static zt_status order_marks(zt_ctx *ctx, int32_t *cp, size_t n)
+static zt_status order_marks(zt_ctx *ctx, int32_t *codepoints, size_t mark_count)
 {
     size_t count[257] = {0};
     bool sorted = true;
     int last = 0;
-    for (size_t i = 0; i < n; i++) {
-        int class = utf8proc_get_property(cp[i])->combining_class;
-        sorted = sorted && class >= last;
-        last = class;
-        count[class + 1]++;
+    for (size_t i = 0; i < mark_count; i++) {
+        int combining_class = utf8proc_get_property(codepoints[i])->combining_class;
+        sorted = sorted && combining_class >= last;
+        last = combining_class;
+        count[combining_class + 1]++;
     }
     if (sorted)
         return ZT_OK;
-    int32_t *copy = zt_alloc_array(ctx, n, sizeof *copy);
+    int32_t *copy = zt_alloc_array(ctx, mark_count, sizeof *copy);
     if (!copy)
         return ZT_ENOMEM;
-    memcpy(copy, cp, n * sizeof *cp);
-    for (int c = 1; c < 257; c++)
-        count[c] += count[c - 1];
-    for (size_t i = 0; i < n; i++)
-        cp[count[utf8proc_get_property(copy[i])->combining_class]++] = copy[i];
+    memcpy(copy, codepoints, mark_count * sizeof *codepoints);
+    for (int class_index = 1; class_index < 257; class_index++)
+        count[class_index] += count[class_index - 1];
+    for (size_t i = 0; i < mark_count; i++)
+        codepoints[count[utf8proc_get_property(copy[i])->combining_class]++] = copy[i];
     zt_free(ctx, copy);
     return ZT_OK;
 }
 
-static zt_status order_all(zt_ctx *ctx, int32_t *cp, size_t n)
+static zt_status order_all_marks(zt_ctx *ctx, int32_t *codepoints, size_t count)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0, from; !s && i < n;) {
-        for (; i < n && !utf8proc_get_property(cp[i])->combining_class; i++)
+    zt_status status = ZT_OK;
+    for (size_t i = 0, from; !status && i < count;) {
+        for (; i < count && !utf8proc_get_property(codepoints[i])->combining_class; i++)
             ;
-        for (from = i; i < n && utf8proc_get_property(cp[i])->combining_class; i++)
+        for (from = i; i < count && utf8proc_get_property(codepoints[i])->combining_class; i++)
             ;
         if (i - from > 1)
-            s = order_marks(ctx, cp + from, i - from);
+            status = order_marks(ctx, codepoints + from, i - from);
     }
-    return s;
+    return status;
 }
 
 enum { MOST_DECOMPOSED = 18 }; /* characters that one becomes, by Unicode's stability policy */
 
 /* Decomposed, ordered, and composed again if how & COMPOSE; appended. No character before the text
  * combines with it. */
-static zt_status normal_form(zt_ctx *ctx, const char *text, size_t n, int how, zt_str *out)
+static zt_status normal_form(zt_ctx *ctx, const char *text, size_t size, int form, zt_str *out)
 {
-    size_t cap = n + MOST_DECOMPOSED, len = 0;
-    int32_t *cp = zt_alloc_array(ctx, cap, sizeof *cp);
-    zt_status s = cp ? ZT_OK : ZT_ENOMEM;
-    for (size_t i = 0; !s && i < n;) {
+    size_t capacity = size + MOST_DECOMPOSED, count = 0;
+    int32_t *codepoints = zt_alloc_array(ctx, capacity, sizeof *codepoints);
+    zt_status status = codepoints ? ZT_OK : ZT_ENOMEM;
+    for (size_t i = 0; !status && i < size;) {
         int boundary = 0;
-        if (cap - len < MOST_DECOMPOSED) {
-            int32_t *p = zt_realloc(ctx, cp, (2 * cap) * sizeof *cp);
-            if (!p) {
-                s = ZT_ENOMEM;
+        if (capacity - count < MOST_DECOMPOSED) {
+            int32_t *grown = zt_realloc(ctx, codepoints, (2 * capacity) * sizeof *codepoints);
+            if (!grown) {
+                status = ZT_ENOMEM;
                 break;
             }
-            cp = p;
-            cap *= 2;
+            codepoints = grown;
+            capacity *= 2;
         }
-        utf8proc_ssize_t k = utf8proc_decompose_char(
-            (utf8proc_int32_t)zt_char_next(text, n, &i), cp + len, (utf8proc_ssize_t)(cap - len),
-            (utf8proc_option_t)(how & ~UTF8PROC_COMPOSE), &boundary);
-        if (k < 0 || (size_t)k > cap - len)
-            s = zt_fail(ctx, ZT_EBUG, "utf8proc: %s", utf8proc_errmsg(k));
+        utf8proc_ssize_t decomposed = utf8proc_decompose_char((utf8proc_int32_t)zt_char_next(text, size, &i), codepoints + count,
+                                                              (utf8proc_ssize_t)(capacity - count),
+                                                              (utf8proc_option_t)(form & ~UTF8PROC_COMPOSE), &boundary);
+        if (decomposed < 0 || (size_t)decomposed > capacity - count)
+            status = zt_fail(ctx, ZT_EBUG, "utf8proc: %s", utf8proc_errmsg(decomposed));
         else
-            len += (size_t)k;
+            count += (size_t)decomposed;
     }
-    if (!s)
-        s = order_all(ctx, cp, len);
-    if (!s && how & UTF8PROC_COMPOSE)
-        len = (size_t)utf8proc_normalize_utf32(
-            cp, (utf8proc_ssize_t)len, (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    for (size_t i = 0; !s && i < len; i++)
-        s = put_char(out, (uint32_t)cp[i]);
-    zt_free(ctx, cp);
-    return s;
+    if (!status)
+        status = order_all_marks(ctx, codepoints, count);
+    if (!status && form & UTF8PROC_COMPOSE)
+        count = (size_t)utf8proc_normalize_utf32(codepoints, (utf8proc_ssize_t)count,
+                                                 (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    for (size_t i = 0; !status && i < count; i++)
+        status = put_char(out, (uint32_t)codepoints[i]);
+    zt_free(ctx, codepoints);
+    return status;
 }
 
 /* ASCII is normal in every form and combines with nothing before it: only runs of other characters,
  * each with the ASCII character before it, have to be looked at. */
-static zt_status normal_text(zt_ctx *ctx, zt_text in, int how, zt_str *out, size_t *zero)
+static zt_status normal_text(zt_ctx *ctx, zt_text input, int form, zt_str *out, size_t *zero)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     size_t start = out->len;
-    for (size_t i = 0; !s && i < in.n;) {
+    for (size_t i = 0; !status && i < input.size;) {
         size_t from = i;
-        for (; i < in.n && (unsigned char)in.s[i] < 0x80; i++)
+        for (; i < input.size && (unsigned char)input.data[i] < 0x80; i++)
             ;
-        size_t plain = i < in.n && i > from ? i - 1 : i;
-        s = zt_str_put(out, in.s + from, plain - from);
-        for (; i < in.n && (unsigned char)in.s[i] >= 0x80; i++)
+        size_t plain = i < input.size && i > from ? i - 1 : i;
+        status = zt_str_put(out, input.data + from, plain - from);
+        for (; i < input.size && (unsigned char)input.data[i] >= 0x80; i++)
             ;
-        if (!s && i > plain)
-            s = normal_form(ctx, in.s + plain, i - plain, how, out);
+        if (!status && i > plain)
+            status = normal_form(ctx, input.data + plain, i - plain, form, out);
     }
     *zero = 0;
-    if (in.zero && out->len > start)
+    if (input.zero && out->len > start)
         zt_char_next(out->data + start, out->len - start, zero);
-    return s;
+    return status;
 }
 
 enum { NFD = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, NFC = UTF8PROC_STABLE | UTF8PROC_COMPOSE };
 
-#define NORMAL_FORM(name, how)                                                                     \
-    static zt_status name(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out,             \
-                          size_t *zero)                                                            \
-    {                                                                                              \
-        (void)s;                                                                                   \
-        return normal_text(w->t->ctx, in, how, out, zero);                                         \
+#define NORMAL_FORM(name, form)                                                                                                  \
+    static zt_status name(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)                    \
+    {                                                                                                                            \
+        (void)step;                                                                                                              \
+        return normal_text(work->tokenizer->ctx, input, form, out, zero);                                                        \
     }
-NORMAL_FORM(nfc, NFC | UTF8PROC_DECOMPOSE)
-NORMAL_FORM(nfd, NFD)
-NORMAL_FORM(nfkc, NFC | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT)
-NORMAL_FORM(nfkd, NFD | UTF8PROC_COMPAT)
+NORMAL_FORM(norm_nfc, NFC | UTF8PROC_DECOMPOSE)
+NORMAL_FORM(norm_nfd, NFD)
+NORMAL_FORM(norm_nfkc, NFC | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT)
+NORMAL_FORM(norm_nfkd, NFD | UTF8PROC_COMPAT)
 
 /* ---- BERT ------------------------------------------------------------------------------------ */
 
 enum { CLEAN, CHINESE, ACCENTS, LOWER };
 
-static zt_status read_bert(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_bert(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    s->flag[CLEAN] = s->flag[CHINESE] = s->flag[LOWER] = true;
-    zt_status st = zt_tj_bool(r, o, "clean_text", &s->flag[CLEAN]);
-    if (!st)
-        st = zt_tj_bool(r, o, "handle_chinese_chars", &s->flag[CHINESE]);
-    if (!st)
-        st = zt_tj_bool(r, o, "lowercase", &s->flag[LOWER]);
-    s->flag[ACCENTS] = s->flag[LOWER];
-    return st ? st : zt_tj_bool(r, o, "strip_accents", &s->flag[ACCENTS]);
+    step->flag[CLEAN] = step->flag[CHINESE] = step->flag[LOWER] = true;
+    zt_status status = zt_tj_bool(reader, object, "clean_text", &step->flag[CLEAN]);
+    if (!status)
+        status = zt_tj_bool(reader, object, "handle_chinese_chars", &step->flag[CHINESE]);
+    if (!status)
+        status = zt_tj_bool(reader, object, "lowercase", &step->flag[LOWER]);
+    step->flag[ACCENTS] = step->flag[LOWER];
+    return status ? status : zt_tj_bool(reader, object, "strip_accents", &step->flag[ACCENTS]);
 }
 
-static bool is_chinese(uint32_t cp)
+static bool is_chinese(uint32_t codepoint)
 {
     static const uint32_t range[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df},
                                         {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf},
                                         {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
-    for (size_t i = 0; cp >= 0x3400 && i < sizeof range / sizeof *range; i++)
-        if (cp >= range[i][0] && cp <= range[i][1])
+    for (size_t i = 0; codepoint >= 0x3400 && i < sizeof range / sizeof *range; i++)
+        if (codepoint >= range[i][0] && codepoint <= range[i][1])
             return true;
     return false;
 }
 
-static bool is_control(uint32_t cp)
-{
-    return category_bit(cp) & (CAT(CC) | CAT(CF) | CAT(CO));
-}
+static bool is_control(uint32_t codepoint) { return category_bit(codepoint) & (CATEGORY(CC) | CATEGORY(CF) | CATEGORY(CO)); }
 
 /* Controls go, white space is a blank, Chinese characters stand between blanks. */
-static zt_status clean_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
+static zt_status clean_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
-    if (s->flag[CLEAN]) {
-        bool space = cp == '\t' || cp == '\n' || cp == '\r';
-        if (cp == 0 || cp == 0xfffd || (!space && is_control(cp)))
+    if (step->flag[CLEAN]) {
+        bool space = codepoint == '\t' || codepoint == '\n' || codepoint == '\r';
+        if (codepoint == 0 || codepoint == 0xfffd || (!space && is_control(codepoint)))
             return ZT_OK;
-        if (space || zt_char_space(cp))
-            cp = ' ';
+        if (space || zt_char_space(codepoint))
+            codepoint = ' ';
     }
-    bool apart = s->flag[CHINESE] && is_chinese(cp);
-    zt_status st = apart ? zt_str_putc(out, ' ') : ZT_OK;
-    if (!st)
-        st = put_char(out, cp);
-    return !st && apart ? zt_str_putc(out, ' ') : st;
+    bool apart = step->flag[CHINESE] && is_chinese(codepoint);
+    zt_status status = apart ? zt_str_putc(out, ' ') : ZT_OK;
+    if (!status)
+        status = put_char(out, codepoint);
+    return !status && apart ? zt_str_putc(out, ' ') : status;
 }
 
-static zt_status unaccent_char(const zt_tj_step *s, uint32_t cp, zt_str *out)
+static zt_status unaccent_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
-    (void)s;
-    return cp >= 0x80 && category_bit(cp) & CAT(MN) ? ZT_OK : put_char(out, cp);
+    (void)step;
+    return codepoint >= 0x80 && category_bit(codepoint) & CATEGORY(MN) ? ZT_OK : put_char(out, codepoint);
 }
 
-static zt_status bert(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)
+static zt_status norm_bert(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)
 {
-    zt_str a, b;
-    zt_str_init(&a, w->t->ctx);
-    zt_str_init(&b, w->t->ctx);
-    zt_status st = map_text(s, in, clean_char, s->flag[ACCENTS] || s->flag[LOWER] ? &a : out, zero);
-    if (!st && s->flag[ACCENTS]) {
-        st = normal_text(w->t->ctx, (zt_text){a.data, a.len, *zero}, NFD, &b, zero);
-        zt_str_clear(&a);
-        if (!st)
-            st = map_text(s, (zt_text){b.data, b.len, *zero}, unaccent_char,
-                          s->flag[LOWER] ? &a : out, zero);
+    zt_str cleaned, decomposed;
+    zt_str_init(&cleaned, work->tokenizer->ctx);
+    zt_str_init(&decomposed, work->tokenizer->ctx);
+    zt_status status = map_text(step, input, clean_char, step->flag[ACCENTS] || step->flag[LOWER] ? &cleaned : out, zero);
+    if (!status && step->flag[ACCENTS]) {
+        status = normal_text(work->tokenizer->ctx, (zt_text){cleaned.data, cleaned.len, *zero}, NFD, &decomposed, zero);
+        zt_str_clear(&cleaned);
+        if (!status)
+            status = map_text(step, (zt_text){decomposed.data, decomposed.len, *zero}, unaccent_char,
+                              step->flag[LOWER] ? &cleaned : out, zero);
     }
-    if (!st && s->flag[LOWER])
-        st = map_text(s, (zt_text){a.data, a.len, *zero}, lower_char, out, zero);
-    zt_str_fini(&a);
-    zt_str_fini(&b);
-    return st;
+    if (!status && step->flag[LOWER])
+        status = map_text(step, (zt_text){cleaned.data, cleaned.len, *zero}, lower_char, out, zero);
+    zt_str_fini(&cleaned);
+    zt_str_fini(&decomposed);
+    return status;
 }
 
 /* ---- ends and parts of the text -------------------------------------------------------------- */
 
-static zt_status read_strip(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_strip(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    zt_status st = zt_tj_bool(r, o, "strip_left", &s->flag[0]);
-    return st ? st : zt_tj_bool(r, o, "strip_right", &s->flag[1]);
+    zt_status status = zt_tj_bool(reader, object, "strip_left", &step->flag[0]);
+    return status ? status : zt_tj_bool(reader, object, "strip_right", &step->flag[1]);
 }
 
-static zt_status strip(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)
+static zt_status norm_strip(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)
 {
     size_t from = 0, to = 0;
-    (void)w;
-    for (size_t i = 0; s->flag[0] && i < in.n && zt_char_space(zt_char_next(in.s, in.n, &i));)
+    (void)work;
+    for (size_t i = 0; step->flag[0] && i < input.size && zt_char_space(zt_char_next(input.data, input.size, &i));)
         from = i;
-    for (size_t i = from; s->flag[1] && i < in.n;)
-        if (!zt_char_space(zt_char_next(in.s, in.n, &i)))
+    for (size_t i = from; step->flag[1] && i < input.size;)
+        if (!zt_char_space(zt_char_next(input.data, input.size, &i)))
             to = i;
-    if (!s->flag[1])
-        to = in.n;
-    *zero = from < in.zero ? in.zero - from : 0;
-    return to > from ? zt_str_put(out, in.s + from, to - from) : ZT_OK;
+    if (!step->flag[1])
+        to = input.size;
+    *zero = from < input.zero ? input.zero - from : 0;
+    return to > from ? zt_str_put(out, input.data + from, to - from) : ZT_OK;
 }
 
-static zt_status read_prepend(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_prepend(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    zt_status st = zt_tj_need(r, o, "prepend");
-    return st ? st : zt_tj_text(r, o, "prepend", &s->text);
+    zt_status status = zt_tj_need(reader, object, "prepend");
+    return status ? status : zt_tj_text(reader, object, "prepend", &step->text);
 }
 
-static zt_status prepend(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)
+static zt_status norm_prepend(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)
 {
-    (void)w;
-    *zero = in.zero ? in.zero + s->text.n : 0;
-    zt_status st = zt_str_put(out, s->text.data, s->text.n);
-    return st ? st : zt_str_put(out, in.s, in.n);
+    (void)work;
+    *zero = input.zero ? input.zero + step->text.n : 0;
+    zt_status status = zt_str_put(out, step->text.data, step->text.n);
+    return status ? status : zt_str_put(out, input.data, input.size);
 }
 
-static zt_status read_replace(zt_tj_reader *r, const json_t *o, zt_tj_step *s)
+static zt_status read_replace(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
-    zt_status st = zt_tj_need(r, o, "content");
-    if (!st)
-        st = zt_tj_text(r, o, "content", &s->text);
-    return st ? st : zt_pattern_read(r, o, "pattern", &s->pattern);
+    zt_status status = zt_tj_need(reader, object, "content");
+    if (!status)
+        status = zt_tj_text(reader, object, "content", &step->text);
+    return status ? status : zt_pattern_read(reader, object, "pattern", &step->pattern);
 }
 
 /* New text comes from where the character before its end in the old text came from. */
-static zt_status replace(const zt_tj_step *s, zt_tj_work *w, zt_text in, zt_str *out, size_t *zero)
+static zt_status norm_replace(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)
 {
-    zt_finder f = {.p = s->pattern, .work = w, .text = in.s, .n = in.n};
+    zt_finder finder = {.pattern = step->pattern, .work = work, .text = input.data, .size = input.size};
     size_t done = 0, from, to;
     bool found;
-    zt_status st;
-    *zero = in.zero;
-    while (!(st = zt_finder_next(&f, &found, &from, &to)) && found) {
-        st = zt_str_put(out, in.s + done, from - done);
-        if (!st)
-            st = zt_str_put(out, s->text.data, s->text.n);
-        if (st)
-            return st;
-        if (in.zero && from <= in.zero)
-            *zero = to <= in.zero ? out->len + (in.zero - to) : out->len - s->text.n;
+    zt_status status;
+    *zero = input.zero;
+    while (!(status = zt_finder_next(&finder, &found, &from, &to)) && found) {
+        status = zt_str_put(out, input.data + done, from - done);
+        if (!status)
+            status = zt_str_put(out, step->text.data, step->text.n);
+        if (status)
+            return status;
+        if (input.zero && from <= input.zero)
+            *zero = to <= input.zero ? out->len + (input.zero - to) : out->len - step->text.n;
         done = to;
     }
-    return st ? st : zt_str_put(out, in.s + done, in.n - done);
+    return status ? status : zt_str_put(out, input.data + done, input.size - done);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
 static const zt_tj_row rows[] = {
-    {"BertNormalizer", .read = read_bert, .norm = bert},
-    {"ByteLevel", .norm = byte_level},
-    {"Lowercase", .norm = lowercase},
-    {"NFC", .norm = nfc},
-    {"NFD", .norm = nfd},
-    {"NFKC", .norm = nfkc},
-    {"NFKD", .norm = nfkd},
-    {"Nmt", .norm = nmt},
+    {"BertNormalizer", .read = read_bert, .norm = norm_bert},
+    {"ByteLevel", .norm = norm_byte_level},
+    {"Lowercase", .norm = norm_lowercase},
+    {"NFC", .norm = norm_nfc},
+    {"NFD", .norm = norm_nfd},
+    {"NFKC", .norm = norm_nfkc},
+    {"NFKD", .norm = norm_nfkd},
+    {"Nmt", .norm = norm_nmt},
     {"Precompiled", .read = zt_precompiled_read, .norm = zt_precompiled},
-    {"Prepend", .read = read_prepend, .norm = prepend},
-    {"Replace", .read = read_replace, .norm = replace},
-    {"Strip", .read = read_strip, .norm = strip},
-    {"StripAccents", .norm = strip_accents},
+    {"Prepend", .read = read_prepend, .norm = norm_prepend},
+    {"Replace", .read = read_replace, .norm = norm_replace},
+    {"Strip", .read = read_strip, .norm = norm_strip},
+    {"StripAccents", .norm = norm_strip_accents},
     {0},
 };
 const zt_tj_family zt_norms = {"normalizer", "normalizers", rows};
 
 /* An empty text stays so: there is nothing that a normalizer would hang something on. */
-zt_status zt_norm_run(const zt_tj *t, zt_tj_work *w, zt_text in, zt_text *out)
+zt_status zt_norm_run(const zt_tj *tokenizer, zt_tj_work *work, zt_text input, zt_text *out)
 {
-    zt_status s = ZT_OK;
-    *out = in;
-    for (int i = 0; !s && out->n && i < t->norm.n; i++) {
-        zt_str *to = &w->norm[i & 1];
+    zt_status status = ZT_OK;
+    *out = input;
+    for (int i = 0; !status && out->size && i < tokenizer->norm.count; i++) {
+        zt_str *buffer = &work->norm[i & 1];
         size_t zero = 0;
-        zt_str_clear(to);
-        s = t->norm.step[i].row->norm(&t->norm.step[i], w, *out, to, &zero);
-        *out = (zt_text){to->data, to->len, zero < to->len ? zero : to->len};
+        zt_str_clear(buffer);
+        status = tokenizer->norm.step[i].row->norm(&tokenizer->norm.step[i], work, *out, buffer, &zero);
+        *out = (zt_text){buffer->data, buffer->len, zero < buffer->len ? zero : buffer->len};
     }
-    return s;
+    return status;
 }

@@ -12,236 +12,236 @@
 
 enum { NONE = -1 };
 
-zt_status zt_onig_fail(const zt_onig *o, zt_status s, const char *what)
+zt_status zt_onig_fail(const zt_onig *onig, zt_status status, const char *what)
 {
-    char buf[160];
-    return zt_fail(o->ctx, s, "%s: %s: regular expression '%s', byte %zu: %s", o->file, o->where,
-                   zt_escape(buf, sizeof buf, o->whole.data, o->whole.n),
-                   (size_t)(o->p - o->whole.data), what);
+    char escaped[160];
+    return zt_fail(onig->ctx, status, "%s: %s: regular expression '%s', byte %zu: %s", onig->file, onig->where,
+                   zt_escape(escaped, sizeof escaped, onig->whole.data, onig->whole.n), (size_t)(onig->cursor - onig->whole.data),
+                   what);
 }
 
-bool zt_onig_among(const char *set, char c)
-{
-    return c && strchr(set, c);
-}
+bool zt_onig_among(const char *set, char letter) { return letter && strchr(set, letter); }
 
-bool zt_onig_more(const zt_onig *o, const char *text)
+bool zt_onig_more(const zt_onig *onig, const char *text)
 {
-    size_t n = strlen(text);
-    return (size_t)(o->end - o->p) >= n && memcmp(o->p, text, n) == 0;
+    size_t size = strlen(text);
+    return (size_t)(onig->end - onig->cursor) >= size && memcmp(onig->cursor, text, size) == 0;
 }
 
 /* ---- escapes, groups, repetition ------------------------------------------------------------- */
 
-static void mark_atom(zt_onig *o)
-{
-    o->atom = (ptrdiff_t)o->out->len;
-}
+static void mark_atom(zt_onig *onig) { onig->atom = (ptrdiff_t)onig->out->len; }
 
 /* A group's name with what closes it, as it is; what opens it may have been copied. */
-static zt_status copy_name(zt_onig *o)
+static zt_status copy_name(zt_onig *onig)
 {
-    const char *from = o->p;
-    o->p += o->p < o->end && zt_onig_among("<'", *o->p);
-    while (o->p < o->end && !zt_onig_among(">')", *o->p))
-        o->p++;
-    if (o->p == o->end || *o->p == ')')
-        return zt_onig_fail(o, ZT_EDATA, "a name without its end");
-    o->p++;
-    return zt_str_put(o->out, from, (size_t)(o->p - from));
+    const char *start = onig->cursor;
+    onig->cursor += onig->cursor < onig->end && zt_onig_among("<'", *onig->cursor);
+    while (onig->cursor < onig->end && !zt_onig_among(">')", *onig->cursor))
+        onig->cursor++;
+    if (onig->cursor == onig->end || *onig->cursor == ')')
+        return zt_onig_fail(onig, ZT_EDATA, "a name without its end");
+    onig->cursor++;
+    return zt_str_put(onig->out, start, (size_t)(onig->cursor - start));
 }
 
-static zt_status escape(zt_onig *o)
+static zt_status translate_escape(zt_onig *onig)
 {
     static const char word_edge[] = "(?:(?<=[" ZT_ONIG_WORD_ALONE "])(?![" ZT_ONIG_WORD_ALONE
                                     "])|(?<![" ZT_ONIG_WORD_ALONE "])(?=[" ZT_ONIG_WORD_ALONE "]))";
     static const char no_edge[] = "(?:(?<=[" ZT_ONIG_WORD_ALONE "])(?=[" ZT_ONIG_WORD_ALONE
                                   "])|(?<![" ZT_ONIG_WORD_ALONE "])(?![" ZT_ONIG_WORD_ALONE "]))";
     char text[128];
-    uint32_t cp;
+    uint32_t codepoint;
     bool negative = false;
-    if (++o->p == o->end)
-        return zt_onig_fail(o, ZT_EDATA, "it ends with a backslash");
-    char c = *o->p;
-    mark_atom(o);
-    const char *named = zt_onig_letter(c, &negative);
-    if (named || (c | 32) == 'p') {
-        o->p++;
-        zt_status st = ZT_OK;
+    if (++onig->cursor == onig->end)
+        return zt_onig_fail(onig, ZT_EDATA, "it ends with a backslash");
+    char letter = *onig->cursor;
+    mark_atom(onig);
+    const char *named = zt_onig_letter(letter, &negative);
+    if (named || (letter | 32) == 'p') {
+        onig->cursor++;
+        zt_status status = ZT_OK;
         if (!named) {
-            negative = c == 'P';
-            st = zt_onig_property(o, &negative, text, sizeof text);
+            negative = letter == 'P';
+            status = zt_onig_property(onig, &negative, text, sizeof text);
         }
         named = named ? named : text;
         named = strcmp(named, ZT_ONIG_WORD) == 0 ? ZT_ONIG_WORD_ALONE : named;
-        return st ? st : zt_str_printf(o->out, "[%s%s]", negative ? "^" : "", named);
+        return status ? status : zt_str_printf(onig->out, "[%s%s]", negative ? "^" : "", named);
     }
-    if (zt_onig_among("yYX", c))
-        return zt_onig_fail(o, ZT_ENOTSUP, "text segments");
-    if (zt_onig_among("bBO", c)) {
-        o->p++;
-        return zt_str_puts(o->out, c == 'b' ? word_edge : c == 'B' ? no_edge : "(?s:.)");
+    if (zt_onig_among("yYX", letter))
+        return zt_onig_fail(onig, ZT_ENOTSUP, "text segments");
+    if (zt_onig_among("bBO", letter)) {
+        onig->cursor++;
+        return zt_str_puts(onig->out, letter == 'b' ? word_edge : letter == 'B' ? no_edge : "(?s:.)");
     }
-    if (zt_onig_among("AZzGKRNgk123456789", c)) {
-        o->p++;
-        zt_status st = zt_str_printf(o->out, "\\%c", c);
-        return !st && zt_onig_among("gk", c) ? copy_name(o) : st;
+    if (zt_onig_among("AZzGKRNgk123456789", letter)) {
+        onig->cursor++;
+        zt_status status = zt_str_printf(onig->out, "\\%c", letter);
+        return !status && zt_onig_among("gk", letter) ? copy_name(onig) : status;
     }
-    zt_status st = zt_onig_char(o, true, &cp);
-    return st ? st : zt_onig_put_char(o->out, cp);
+    zt_status status = zt_onig_char(onig, true, &codepoint);
+    return status ? status : zt_onig_put_char(onig->out, codepoint);
 }
 
 /* After "(?": options, with PCRE2's letters. ")" ends them: they hold to the end of the group. */
-static zt_status options(zt_onig *o)
+static zt_status translate_options(zt_onig *onig)
 {
-    zt_status st = zt_str_puts(o->out, "(?");
-    for (; !st && o->p < o->end && zt_onig_among("im-", *o->p); o->p++)
-        st = zt_str_putc(o->out, *o->p == 'm' ? 's' : *o->p);
-    if (st || o->p == o->end || (*o->p != ')' && *o->p != ':'))
-        return st ? st : zt_onig_fail(o, ZT_ENOTSUP, "that kind of group");
-    if (*o->p == ')') {
-        o->depth--;
-        o->group[o->depth ? o->depth - 1 : ZT_ONIG_DEPTH - 1].closers++;
-        o->atom = NONE;
+    zt_status status = zt_str_puts(onig->out, "(?");
+    for (; !status && onig->cursor < onig->end && zt_onig_among("im-", *onig->cursor); onig->cursor++)
+        status = zt_str_putc(onig->out, *onig->cursor == 'm' ? 's' : *onig->cursor);
+    if (status || onig->cursor == onig->end || (*onig->cursor != ')' && *onig->cursor != ':'))
+        return status ? status : zt_onig_fail(onig, ZT_ENOTSUP, "that kind of group");
+    if (*onig->cursor == ')') {
+        onig->depth--;
+        onig->group[onig->depth ? onig->depth - 1 : ZT_ONIG_DEPTH - 1].closers++;
+        onig->atom = NONE;
     }
-    o->p++;
-    return zt_str_putc(o->out, ':');
+    onig->cursor++;
+    return zt_str_putc(onig->out, ':');
 }
 
-static zt_status open_group(zt_onig *o)
+static zt_status open_group(zt_onig *onig)
 {
     static const char *const plain[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?<", "(?'"};
-    if (zt_onig_more(o, "(?#")) {
-        const char *close = memchr(o->p, ')', (size_t)(o->end - o->p));
-        o->p = close ? close + 1 : o->end;
-        return close ? ZT_OK : zt_onig_fail(o, ZT_EDATA, "a comment without its end");
+    if (zt_onig_more(onig, "(?#")) {
+        const char *end = memchr(onig->cursor, ')', (size_t)(onig->end - onig->cursor));
+        onig->cursor = end ? end + 1 : onig->end;
+        return end ? ZT_OK : zt_onig_fail(onig, ZT_EDATA, "a comment without its end");
     }
-    if (o->depth == ZT_ONIG_DEPTH - 1)
-        return zt_onig_fail(o, ZT_ENOTSUP, "groups nested so deep");
-    o->group[o->depth++] = (zt_onig_group){o->out->len, 0};
-    o->atom = NONE;
+    if (onig->depth == ZT_ONIG_DEPTH - 1)
+        return zt_onig_fail(onig, ZT_ENOTSUP, "groups nested so deep");
+    onig->group[onig->depth++] = (zt_onig_group){onig->out->len, 0};
+    onig->atom = NONE;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (zt_onig_more(o, plain[i])) {
-            o->p += strlen(plain[i]);
-            zt_status st = zt_str_puts(o->out, plain[i]);
-            return !st && i >= 6 ? copy_name(o) : st;
+        if (zt_onig_more(onig, plain[i])) {
+            onig->cursor += strlen(plain[i]);
+            zt_status status = zt_str_puts(onig->out, plain[i]);
+            return !status && i >= 6 ? copy_name(onig) : status;
         }
-    if (zt_onig_more(o, "(?")) {
-        o->p += 2;
-        return options(o);
+    if (zt_onig_more(onig, "(?")) {
+        onig->cursor += 2;
+        return translate_options(onig);
     }
-    if (zt_onig_more(o, "(*"))
-        return zt_onig_fail(o, ZT_ENOTSUP, "callouts");
-    o->p++;
-    return zt_str_putc(o->out, '(');
+    if (zt_onig_more(onig, "(*"))
+        return zt_onig_fail(onig, ZT_ENOTSUP, "callouts");
+    onig->cursor++;
+    return zt_str_putc(onig->out, '(');
 }
 
-static zt_status close_group(zt_onig *o)
+static zt_status close_group(zt_onig *onig)
 {
-    if (!o->depth)
-        return zt_onig_fail(o, ZT_EDATA, "a ) too many");
-    zt_onig_group *g = &o->group[--o->depth];
-    zt_status st = ZT_OK;
-    for (int i = 0; !st && i <= g->closers; i++)
-        st = zt_str_putc(o->out, ')');
-    o->atom = (ptrdiff_t)g->at;
-    o->p++;
-    return st;
+    if (!onig->depth)
+        return zt_onig_fail(onig, ZT_EDATA, "a ) too many");
+    zt_onig_group *group = &onig->group[--onig->depth];
+    zt_status status = ZT_OK;
+    for (int i = 0; !status && i <= group->closers; i++)
+        status = zt_str_putc(onig->out, ')');
+    onig->atom = (ptrdiff_t)group->offset;
+    onig->cursor++;
+    return status;
 }
 
 /* "(?:" before the last atom and ")" after it. */
-static zt_status wrap_atom(zt_onig *o)
+static zt_status wrap_atom(zt_onig *onig)
 {
-    zt_status st = zt_str_puts(o->out, "(?:)");
-    if (st)
-        return st;
-    char *at = o->out->data + o->atom;
-    memmove(at + 3, at, o->out->len - 4 - (size_t)o->atom);
-    memcpy(at, "(?:", 3);
-    o->out->data[o->out->len - 1] = ')';
+    zt_status status = zt_str_puts(onig->out, "(?:)");
+    if (status)
+        return status;
+    char *atom = onig->out->data + onig->atom;
+    memmove(atom + 3, atom, onig->out->len - 4 - (size_t)onig->atom);
+    memcpy(atom, "(?:", 3);
+    onig->out->data[onig->out->len - 1] = ')';
     return ZT_OK;
 }
 
-/* {n}, {n,}, {,m}, {n,m}; else a brace is a brace. */
-static zt_status interval(zt_onig *o)
+/* {bounds}, {bounds,}, {,m}, {bounds,m}; else a brace is a brace. */
+static zt_status translate_interval(zt_onig *onig)
 {
-    const char *p = o->p + 1;
-    long n[2] = {0, -1};
+    const char *cursor = onig->cursor + 1;
+    long bounds[2] = {0, -1};
     int given = 0;
     bool comma = false;
-    for (; p < o->end && ((*p >= '0' && *p <= '9') || (*p == ',' && !comma)); p++) {
-        if (*p == ',') {
+    for (; cursor < onig->end && ((*cursor >= '0' && *cursor <= '9') || (*cursor == ',' && !comma)); cursor++) {
+        if (*cursor == ',') {
             comma = true;
             continue;
         }
-        long *x = &n[comma];
-        *x = (*x < 0 ? 0 : *x) * 10 + (*p - '0');
+        long *bound = &bounds[comma];
+        *bound = (*bound < 0 ? 0 : *bound) * 10 + (*cursor - '0');
         given |= 1 << comma;
-        if (*x > 100000)
-            return zt_onig_fail(o, ZT_EDATA, "so many repetitions");
+        if (*bound > 100000)
+            return zt_onig_fail(onig, ZT_EDATA, "so many repetitions");
     }
-    if (!given || p == o->end || *p != '}' || o->atom == NONE) {
-        o->p++;
-        mark_atom(o);
-        return zt_str_puts(o->out, "\\{");
+    if (!given || cursor == onig->end || *cursor != '}' || onig->atom == NONE) {
+        onig->cursor++;
+        mark_atom(onig);
+        return zt_str_puts(onig->out, "\\{");
     }
-    if (comma && n[1] >= 0 && n[1] < n[0])
-        return zt_onig_fail(o, ZT_ENOTSUP, "a repetition that is out of order");
-    o->p = p + 1;
-    zt_status st = !comma      ? zt_str_printf(o->out, "{%ld}", n[0])
-                   : n[1] < 0 ? zt_str_printf(o->out, "{%ld,}", n[0])
-                              : zt_str_printf(o->out, "{%ld,%ld}", n[0], n[1]);
-    bool nested = o->p < o->end && (*o->p == '+' || (*o->p == '?' && !comma));
-    return !st && nested ? wrap_atom(o) : st;
+    if (comma && bounds[1] >= 0 && bounds[1] < bounds[0])
+        return zt_onig_fail(onig, ZT_ENOTSUP, "a repetition that is out of order");
+    onig->cursor = cursor + 1;
+    zt_status status = !comma          ? zt_str_printf(onig->out, "{%ld}", bounds[0])
+                       : bounds[1] < 0 ? zt_str_printf(onig->out, "{%ld,}", bounds[0])
+                                       : zt_str_printf(onig->out, "{%ld,%ld}", bounds[0], bounds[1]);
+    bool nested = onig->cursor < onig->end && (*onig->cursor == '+' || (*onig->cursor == '?' && !comma));
+    return !status && nested ? wrap_atom(onig) : status;
 }
 
-static zt_status one(zt_onig *o)
+static zt_status translate_one(zt_onig *onig)
 {
-    uint32_t cp;
-    zt_status st;
-    switch (*o->p) {
+    uint32_t codepoint;
+    zt_status status;
+    switch (*onig->cursor) {
     case '\\':
-        return escape(o);
+        return translate_escape(onig);
     case '[':
-        o->p++;
-        mark_atom(o);
-        return zt_onig_class(o, o->out, 0);
+        onig->cursor++;
+        mark_atom(onig);
+        return zt_onig_class(onig, onig->out, 0);
     case '(':
-        return open_group(o);
+        return open_group(onig);
     case ')':
-        return close_group(o);
+        return close_group(onig);
     case '{':
-        return interval(o);
+        return translate_interval(onig);
     case '.':
-        mark_atom(o);
-        return zt_str_putc(o->out, *o->p++);
+        mark_atom(onig);
+        return zt_str_putc(onig->out, *onig->cursor++);
     case '|':
     case '^':
     case '$':
-        o->atom = NONE;
-        return zt_str_putc(o->out, *o->p++);
+        onig->atom = NONE;
+        return zt_str_putc(onig->out, *onig->cursor++);
     case '*':
     case '+':
     case '?':
-        return zt_str_putc(o->out, *o->p++);
+        return zt_str_putc(onig->out, *onig->cursor++);
     default:
-        mark_atom(o);
-        st = zt_onig_char(o, false, &cp);
-        return st ? st : zt_onig_put_char(o->out, cp);
+        mark_atom(onig);
+        status = zt_onig_char(onig, false, &codepoint);
+        return status ? status : zt_onig_put_char(onig->out, codepoint);
     }
 }
 
 zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_bytes regex,
                            zt_str *out)
 {
-    zt_onig o = {.ctx = ctx, .file = file, .where = where, .whole = regex, .p = regex.data,
-              .end = regex.data + regex.n, .out = out, .atom = NONE};
-    zt_status st = zt_str_puts(out, "");
-    while (!st && o.p < o.end)
-        st = one(&o);
-    if (!st && o.depth)
-        st = zt_onig_fail(&o, ZT_EDATA, "a ( without its )");
-    for (int i = 0; !st && i < o.group[ZT_ONIG_DEPTH - 1].closers; i++)
-        st = zt_str_putc(out, ')');
-    return st;
+    zt_onig onig = {.ctx = ctx,
+                    .file = file,
+                    .where = where,
+                    .whole = regex,
+                    .cursor = regex.data,
+                    .end = regex.data + regex.n,
+                    .out = out,
+                    .atom = NONE};
+    zt_status status = zt_str_puts(out, "");
+    while (!status && onig.cursor < onig.end)
+        status = translate_one(&onig);
+    if (!status && onig.depth)
+        status = zt_onig_fail(&onig, ZT_EDATA, "a ( without its )");
+    for (int i = 0; !status && i < onig.group[ZT_ONIG_DEPTH - 1].closers; i++)
+        status = zt_str_putc(out, ')');
+    return status;
 }

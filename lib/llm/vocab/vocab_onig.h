@@ -18,7 +18,7 @@ enum { ZT_ONIG_DEPTH = 100 };
 #define ZT_ONIG_WORD_ALONE ZT_ONIG_WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
 typedef struct zt_onig_group {
-    size_t at;   /* where its text begins in out */
+    size_t offset; /* where its text begins in out */
     int closers; /* (?i) and the like that end with it */
 } zt_onig_group;
 
@@ -26,23 +26,23 @@ typedef struct zt_onig { /* an expression being written anew */
     zt_ctx *ctx;
     const char *file, *where;
     zt_bytes whole;
-    const char *p, *end;
+    const char *cursor, *end;
     zt_str *out;
     zt_onig_group group[ZT_ONIG_DEPTH]; /* the last is the whole expression's */
     int depth;
     ptrdiff_t atom; /* where the last thing that may be repeated begins in out; negative: none */
 } zt_onig;
 
-zt_status zt_onig_fail(const zt_onig *o, zt_status s, const char *what);
-bool zt_onig_among(const char *set, char c);
-bool zt_onig_more(const zt_onig *o, const char *text); /* does text come next? */
+zt_status zt_onig_fail(const zt_onig *onig, zt_status status, const char *what);
+bool zt_onig_among(const char *set, char letter);
+bool zt_onig_more(const zt_onig *onig, const char *text); /* does text come next? */
 /* After \p or \P: {name} or {^name}. `set` stands within brackets. */
-zt_status zt_onig_property(zt_onig *o, bool *negative, char *set, size_t cap);
-/* Is the escape letter c a set? Then it, within brackets, and whether its opposite is meant. */
-const char *zt_onig_letter(char c, bool *negative);
+zt_status zt_onig_property(zt_onig *onig, bool *negative, char *set, size_t capacity);
+/* Is the escape letter letter a set? Then it, within brackets, and whether its opposite is meant. */
+const char *zt_onig_letter(char letter, bool *negative);
 /* The character that begins at p, after a backslash if `escaped`. */
-zt_status zt_onig_char(zt_onig *o, bool escaped, uint32_t *cp);
-zt_status zt_onig_put_char(zt_str *out, uint32_t cp); /* a literal, in or out of a class */
-zt_status zt_onig_class(zt_onig *o, zt_str *out, int depth); /* after "[" */
+zt_status zt_onig_char(zt_onig *onig, bool escaped, uint32_t *codepoint);
+zt_status zt_onig_put_char(zt_str *out, uint32_t codepoint);    /* a literal, in or out of a class */
+zt_status zt_onig_class(zt_onig *onig, zt_str *out, int depth); /* after "[" */
 
 #endif

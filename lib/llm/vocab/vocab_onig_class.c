@@ -68,91 +68,86 @@ static const struct {
     {"format", "\\p{Cf}"},
 };
 
-static void *pcre_alloc(size_t n, void *ctx)
-{
-    return zt_alloc(ctx, n);
-}
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
 
-static void pcre_free(void *p, void *ctx)
-{
-    zt_free(ctx, p);
-}
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 static zt_status pcre2_knows(zt_ctx *ctx, const char *set, bool *known)
 {
-    int code = PCRE2_ERROR_HEAP_FAILED;
-    PCRE2_SIZE at;
+    int error_code = PCRE2_ERROR_HEAP_FAILED;
+    PCRE2_SIZE error_offset;
     pcre2_general_context *memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
-    pcre2_compile_context *cc = memory ? pcre2_compile_context_create(memory) : NULL;
-    pcre2_code *c = NULL;
-    if (cc)
-        c = pcre2_compile((PCRE2_SPTR)set, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at,
-                          cc);
-    *known = c != NULL;
-    pcre2_code_free(c);
-    pcre2_compile_context_free(cc);
+    pcre2_compile_context *compile_context = memory ? pcre2_compile_context_create(memory) : NULL;
+    pcre2_code *code = NULL;
+    if (compile_context)
+        code = pcre2_compile((PCRE2_SPTR)set, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &error_code, &error_offset,
+                             compile_context);
+    *known = code != NULL;
+    pcre2_code_free(code);
+    pcre2_compile_context_free(compile_context);
     pcre2_general_context_free(memory);
-    return !c && code == PCRE2_ERROR_HEAP_FAILED ? ZT_ENOMEM : ZT_OK;
+    return !code && error_code == PCRE2_ERROR_HEAP_FAILED ? ZT_ENOMEM : ZT_OK;
 }
 
 /* The set of the name (case, blanks, - and _ do not count), or \p{name} left to PCRE2, into set. */
-static zt_status name_set(const zt_onig *o, const char *name, size_t n, char *set, size_t cap)
+static zt_status name_set(const zt_onig *onig, const char *name, size_t size, char *set, size_t capacity)
 {
     char plain[48];
-    size_t len = 0;
-    for (size_t i = 0; i < n; i++) {
-        char c = name[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && c != ' ' && c != '-' && c != '_')
-            return zt_onig_fail(o, ZT_ENOTSUP, "the name of a property is not known");
-        if (len + 1 == sizeof plain)
-            return zt_onig_fail(o, ZT_ENOTSUP, "the name of a property is too long");
+    size_t length = 0;
+    for (size_t i = 0; i < size; i++) {
+        char character = name[i];
+        bool letter = (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+                      (character >= '0' && character <= '9');
+        if (!letter && character != ' ' && character != '-' && character != '_')
+            return zt_onig_fail(onig, ZT_ENOTSUP, "the name of a property is not known");
+        if (length + 1 == sizeof plain)
+            return zt_onig_fail(onig, ZT_ENOTSUP, "the name of a property is too long");
         if (letter)
-            plain[len++] = c;
+            plain[length++] = character;
     }
-    plain[len] = 0;
+    plain[length] = 0;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (strcasecmp(sets[i].name, plain) == 0) {
-            snprintf(set, cap, "%s", sets[i].set);
+            snprintf(set, capacity, "%s", sets[i].set);
             return ZT_OK;
         }
     /* PCRE2's \p{Han} goes by Script_Extensions, which is more. */
     bool script = false;
-    snprintf(set, cap, "\\p{sc:%s}", plain);
-    zt_status s = len > 2 ? pcre2_knows(o->ctx, set, &script) : ZT_OK;
+    snprintf(set, capacity, "\\p{sc:%s}", plain);
+    zt_status status = length > 2 ? pcre2_knows(onig->ctx, set, &script) : ZT_OK;
     if (!script)
-        snprintf(set, cap, "\\p{%s}", plain);
-    return s;
+        snprintf(set, capacity, "\\p{%s}", plain);
+    return status;
 }
 
 /* After \p or \P: {name} or {^name}. */
-zt_status zt_onig_property(zt_onig *o, bool *negative, char *set, size_t cap)
+zt_status zt_onig_property(zt_onig *onig, bool *negative, char *set, size_t capacity)
 {
     const char *close = NULL;
-    if (o->p < o->end && *o->p == '{')
-        close = memchr(o->p, '}', (size_t)(o->end - o->p));
+    if (onig->cursor < onig->end && *onig->cursor == '{')
+        close = memchr(onig->cursor, '}', (size_t)(onig->end - onig->cursor));
     if (!close)
-        return zt_onig_fail(o, ZT_EDATA, "a property without {name}");
-    const char *name = o->p + 1;
+        return zt_onig_fail(onig, ZT_EDATA, "a property without {name}");
+    const char *name = onig->cursor + 1;
     if (*name == '^') {
         *negative = !*negative;
         name++;
     }
-    zt_status s = name_set(o, name, (size_t)(close - name), set, cap);
-    o->p = close + 1;
-    return s;
+    zt_status status = name_set(onig, name, (size_t)(close - name), set, capacity);
+    onig->cursor = close + 1;
+    return status;
 }
 
-/* Is the escape letter c a set? Then its text, and whether it is the set's opposite. */
-const char *zt_onig_letter(char c, bool *negative)
+/* Is the escape letter letter a set? Then its text, and whether it is the set's opposite. */
+const char *zt_onig_letter(char letter, bool *negative)
 {
     static const struct {
-        char c;
+        char letter;
         const char *set;
     } table[] = {{'s', SPACE}, {'d', "\\p{Nd}"}, {'w', ZT_ONIG_WORD}, {'h', HEX}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].c == (c | 32)) {
-            *negative = table[i].c != c;
+        if (table[i].letter == (letter | 32)) {
+            *negative = table[i].letter != letter;
             return table[i].set;
         }
     return NULL;
@@ -160,228 +155,226 @@ const char *zt_onig_letter(char c, bool *negative)
 
 /* ---- single characters ----------------------------------------------------------------------- */
 
-static int hex_value(char c)
+static int hex_value(char letter)
 {
-    return c >= '0' && c <= '9'               ? c - '0'
-           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                : -1;
+    return letter >= '0' && letter <= '9'                 ? letter - '0'
+           : (letter | 32) >= 'a' && (letter | 32) <= 'f' ? (letter | 32) - 'a' + 10
+                                                          : -1;
 }
 
-/* Up to `most` digits of a base that is a power of two; how many there were. */
-static int digits(zt_onig *o, int base, int most, uint32_t *value)
+/* Up to `limit` digits of a base that is a power of two; how many there were. */
+static int read_digits(zt_onig *onig, int base, int limit, uint32_t *value)
 {
-    int n = 0;
-    for (*value = 0; n < most && o->p < o->end; n++, o->p++) {
-        int d = hex_value(*o->p);
-        if (d < 0 || d >= base)
+    int count = 0;
+    for (*value = 0; count < limit && onig->cursor < onig->end; count++, onig->cursor++) {
+        int digit = hex_value(*onig->cursor);
+        if (digit < 0 || digit >= base)
             break;
-        *value = *value * (uint32_t)base + (uint32_t)d;
+        *value = *value * (uint32_t)base + (uint32_t)digit;
     }
-    return n;
+    return count;
 }
 
-static zt_status hex_escape(zt_onig *o, char kind, uint32_t *cp)
+static zt_status hex_escape(zt_onig *onig, char kind, uint32_t *codepoint)
 {
-    bool braces = kind == 'x' && o->p < o->end && *o->p == '{';
-    o->p += braces;
-    int n = digits(o, 16, braces ? 8 : kind == 'u' ? 4 : 2, cp);
-    if (!n || (kind == 'u' && n != 4) || (braces && (o->p == o->end || *o->p++ != '}')))
-        return zt_onig_fail(o, ZT_EDATA, "a character's number is incomplete");
-    if (*cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000))
-        return zt_onig_fail(o, ZT_EDATA, "no such character");
-    if (kind == 'x' && !braces && *cp > 0x7f)
-        return zt_onig_fail(o, ZT_ENOTSUP, "a byte beyond ASCII");
+    bool braces = kind == 'x' && onig->cursor < onig->end && *onig->cursor == '{';
+    onig->cursor += braces;
+    int count = read_digits(onig, 16, braces ? 8 : kind == 'u' ? 4 : 2, codepoint);
+    if (!count || (kind == 'u' && count != 4) || (braces && (onig->cursor == onig->end || *onig->cursor++ != '}')))
+        return zt_onig_fail(onig, ZT_EDATA, "a character's number is incomplete");
+    if (*codepoint > 0x10ffff || (*codepoint >= 0xd800 && *codepoint < 0xe000))
+        return zt_onig_fail(onig, ZT_EDATA, "no such character");
+    if (kind == 'x' && !braces && *codepoint > 0x7f)
+        return zt_onig_fail(onig, ZT_ENOTSUP, "a byte beyond ASCII");
     return ZT_OK;
 }
 
 /* \b is a backspace: that is so in a class, and elsewhere it does not come here. */
-zt_status zt_onig_char(zt_onig *o, bool escaped, uint32_t *cp)
+zt_status zt_onig_char(zt_onig *onig, bool escaped, uint32_t *codepoint)
 {
-    static const char from[] = "tnrfvaeb", to[] = "\t\n\r\f\v\a\x1b\b";
-    int len = zt_utf8_decode(o->p, (size_t)(o->end - o->p), cp);
-    if (!len)
-        return zt_onig_fail(o, ZT_EDATA, "it ends too early, or is not UTF-8");
-    o->p += len;
+    static const char escape_letters[] = "tnrfvaeb", escape_values[] = "\t\n\r\f\v\a\x1b\b";
+    int length = zt_utf8_decode(onig->cursor, (size_t)(onig->end - onig->cursor), codepoint);
+    if (!length)
+        return zt_onig_fail(onig, ZT_EDATA, "it ends too early, or is not UTF-8");
+    onig->cursor += length;
     if (!escaped)
         return ZT_OK;
-    const char *simple = *cp && *cp < 128 ? strchr(from, (int)*cp) : NULL;
+    const char *simple = *codepoint && *codepoint < 128 ? strchr(escape_letters, (int)*codepoint) : NULL;
     if (simple)
-        *cp = (unsigned char)to[simple - from];
-    else if (*cp == 'x' || *cp == 'u')
-        return hex_escape(o, (char)*cp, cp);
-    else if (*cp >= '0' && *cp <= '7') {
-        o->p--;
-        digits(o, 8, 3, cp);
-        if (*cp > 0x7f)
-            return zt_onig_fail(o, ZT_ENOTSUP, "a byte beyond ASCII");
-    } else if (*cp == 'c') {
-        if (o->p == o->end || (unsigned char)*o->p > 127)
-            return zt_onig_fail(o, ZT_EDATA, "a control character is incomplete");
-        *cp = (uint32_t)(*o->p++ & 0x1f);
-    } else if (*cp == 'C' || *cp == 'M')
-        return zt_onig_fail(o, ZT_ENOTSUP, "control and meta escapes");
+        *codepoint = (unsigned char)escape_values[simple - escape_letters];
+    else if (*codepoint == 'x' || *codepoint == 'u')
+        return hex_escape(onig, (char)*codepoint, codepoint);
+    else if (*codepoint >= '0' && *codepoint <= '7') {
+        onig->cursor--;
+        read_digits(onig, 8, 3, codepoint);
+        if (*codepoint > 0x7f)
+            return zt_onig_fail(onig, ZT_ENOTSUP, "a byte beyond ASCII");
+    } else if (*codepoint == 'c') {
+        if (onig->cursor == onig->end || (unsigned char)*onig->cursor > 127)
+            return zt_onig_fail(onig, ZT_EDATA, "a control character is incomplete");
+        *codepoint = (uint32_t)(*onig->cursor++ & 0x1f);
+    } else if (*codepoint == 'C' || *codepoint == 'M')
+        return zt_onig_fail(onig, ZT_ENOTSUP, "control and meta escapes");
     return ZT_OK;
 }
 
 /* A literal, in or out of a class. */
-zt_status zt_onig_put_char(zt_str *out, uint32_t cp)
+zt_status zt_onig_put_char(zt_str *out, uint32_t codepoint)
 {
     char utf8[4];
-    if (cp < 32 || cp == 127)
-        return zt_str_printf(out, "\\x{%x}", (unsigned)cp);
-    bool plain = cp > 127 || cp == ' ' || (cp >= '0' && cp <= '9') ||
-                 ((cp | 32) >= 'a' && (cp | 32) <= 'z');
-    zt_status s = plain ? ZT_OK : zt_str_putc(out, '\\');
-    return s ? s : zt_str_put(out, utf8, (size_t)zt_utf8_encode(cp, utf8));
+    if (codepoint < 32 || codepoint == 127)
+        return zt_str_printf(out, "\\x{%x}", (unsigned)codepoint);
+    bool plain = codepoint > 127 || codepoint == ' ' || (codepoint >= '0' && codepoint <= '9') ||
+                 ((codepoint | 32) >= 'a' && (codepoint | 32) <= 'z');
+    zt_status status = plain ? ZT_OK : zt_str_putc(out, '\\');
+    return status ? status : zt_str_put(out, utf8, (size_t)zt_utf8_encode(codepoint, utf8));
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-typedef struct set { /* the union of what is in brackets and of alternatives */
+typedef struct char_set {  /* the union of what is in brackets and of alternatives */
     zt_str simple, others; /* "a-z\p{L}"; "|[^b]|(?:...)" */
-} set;
+} char_set;
 
-static void set_init(set *s, zt_ctx *ctx)
+static void set_init(char_set *set, zt_ctx *ctx)
 {
-    zt_str_init(&s->simple, ctx);
-    zt_str_init(&s->others, ctx);
+    zt_str_init(&set->simple, ctx);
+    zt_str_init(&set->others, ctx);
 }
 
-static void set_fini(set *s)
+static void set_fini(char_set *set)
 {
-    zt_str_fini(&s->simple);
-    zt_str_fini(&s->others);
+    zt_str_fini(&set->simple);
+    zt_str_fini(&set->others);
 }
 
 /* An expression for one character of the set, or none of it. */
-static zt_status set_put(const set *s, bool negative, zt_str *out)
+static zt_status set_put(const char_set *set, bool negative, zt_str *out)
 {
-    const char *simple = s->simple.len ? s->simple.data : NULL;
-    if (!s->others.len)
+    const char *simple = set->simple.len ? set->simple.data : NULL;
+    if (!set->others.len)
         return simple ? zt_str_printf(out, "[%s%s]", negative ? "^" : "", simple)
                       : zt_str_puts(out, negative ? "(?s:.)" : "(?!)");
-    zt_status st = zt_str_puts(out, negative ? "(?:(?!" : "(?:");
-    if (!st)
-        st = simple ? zt_str_printf(out, "[%s]%s", simple, s->others.data)
-                    : zt_str_puts(out, s->others.data + 1);
-    return st ? st : zt_str_puts(out, negative ? ")(?s:.))" : ")");
+    zt_status status = zt_str_puts(out, negative ? "(?:(?!" : "(?:");
+    if (!status)
+        status = simple ? zt_str_printf(out, "[%s]%s", simple, set->others.data) : zt_str_puts(out, set->others.data + 1);
+    return status ? status : zt_str_puts(out, negative ? ")(?s:.))" : ")");
 }
 
-static zt_status set_add(set *s, const char *content, bool negative)
+static zt_status set_add(char_set *set, const char *content, bool negative)
 {
-    return negative ? zt_str_printf(&s->others, "|[^%s]", content)
-                    : zt_str_puts(&s->simple, content);
+    return negative ? zt_str_printf(&set->others, "|[^%s]", content) : zt_str_puts(&set->simple, content);
 }
 
 /* "[:alpha:]" or "[:^alpha:]" at p? */
-static bool posix(zt_onig *o, set *s, zt_status *st)
+static bool read_posix_set(zt_onig *onig, char_set *set, zt_status *status)
 {
-    const char *name = o->p + 2, *close;
+    const char *name = onig->cursor + 2, *close;
     char text[128];
-    if (!zt_onig_more(o, "[:") || !(close = memmem(name, (size_t)(o->end - name), ":]", 2)))
+    if (!zt_onig_more(onig, "[:") || !(close = memmem(name, (size_t)(onig->end - name), ":]", 2)))
         return false;
     bool negative = *name == '^';
     name += negative;
-    for (const char *c = name; c < close; c++)
-        if ((*c | 32) < 'a' || (*c | 32) > 'z')
+    for (const char *letter = name; letter < close; letter++)
+        if ((*letter | 32) < 'a' || (*letter | 32) > 'z')
             return false;
-    *st = name_set(o, name, (size_t)(close - name), text, sizeof text);
-    if (!*st && close - name == 5 && strncasecmp(name, "punct", 5) == 0)
+    *status = name_set(onig, name, (size_t)(close - name), text, sizeof text);
+    if (!*status && close - name == 5 && strncasecmp(name, "punct", 5) == 0)
         snprintf(text, sizeof text, "\\p{P}\\p{S}");
-    if (!*st)
-        *st = set_add(s, text, negative);
-    o->p = close + 2;
+    if (!*status)
+        *status = set_add(set, text, negative);
+    onig->cursor = close + 2;
     return true;
 }
 
 /* A character, or a range of them, or an escape that is a set. */
-static zt_status class_item(zt_onig *o, set *s)
+static zt_status class_item(zt_onig *onig, char_set *set)
 {
     char text[128];
     uint32_t from, to;
-    bool escaped = *o->p == '\\', negative = false;
-    if (escaped && ++o->p == o->end)
-        return zt_onig_fail(o, ZT_EDATA, "it ends with a backslash");
-    const char *named = escaped ? zt_onig_letter(*o->p, &negative) : NULL;
+    bool escaped = *onig->cursor == '\\', negative = false;
+    if (escaped && ++onig->cursor == onig->end)
+        return zt_onig_fail(onig, ZT_EDATA, "it ends with a backslash");
+    const char *named = escaped ? zt_onig_letter(*onig->cursor, &negative) : NULL;
     if (named) {
-        o->p++;
-        return set_add(s, named, negative);
+        onig->cursor++;
+        return set_add(set, named, negative);
     }
-    if (escaped && (*o->p | 32) == 'p') {
-        negative = *o->p++ == 'P';
-        zt_status st = zt_onig_property(o, &negative, text, sizeof text);
-        return st ? st : set_add(s, text, negative);
+    if (escaped && (*onig->cursor | 32) == 'p') {
+        negative = *onig->cursor++ == 'P';
+        zt_status status = zt_onig_property(onig, &negative, text, sizeof text);
+        return status ? status : set_add(set, text, negative);
     }
-    if (escaped && zt_onig_among("RXNOKGAzZByYgk", *o->p))
-        return zt_onig_fail(o, ZT_ENOTSUP, "that escape within a class");
-    zt_status st = zt_onig_char(o, escaped, &from);
-    if (st)
-        return st;
-    st = zt_onig_put_char(&s->simple, from);
-    if (st || o->end - o->p < 2 || *o->p != '-' || o->p[1] == ']' || o->p[1] == '[')
-        return st;
-    o->p++;
-    escaped = *o->p == '\\';
-    o->p += escaped;
-    if (escaped && o->p < o->end && (zt_onig_letter(*o->p, &negative) || (*o->p | 32) == 'p'))
-        return zt_onig_fail(o, ZT_EDATA, "a range that ends with a set");
-    st = zt_onig_char(o, escaped, &to);
-    if (!st && to < from)
-        st = zt_onig_fail(o, ZT_EDATA, "a range out of order");
-    if (!st)
-        st = zt_str_putc(&s->simple, '-');
-    return st ? st : zt_onig_put_char(&s->simple, to);
+    if (escaped && zt_onig_among("RXNOKGAzZByYgk", *onig->cursor))
+        return zt_onig_fail(onig, ZT_ENOTSUP, "that escape within a class");
+    zt_status status = zt_onig_char(onig, escaped, &from);
+    if (status)
+        return status;
+    status = zt_onig_put_char(&set->simple, from);
+    if (status || onig->end - onig->cursor < 2 || *onig->cursor != '-' || onig->cursor[1] == ']' || onig->cursor[1] == '[')
+        return status;
+    onig->cursor++;
+    escaped = *onig->cursor == '\\';
+    onig->cursor += escaped;
+    if (escaped && onig->cursor < onig->end && (zt_onig_letter(*onig->cursor, &negative) || (*onig->cursor | 32) == 'p'))
+        return zt_onig_fail(onig, ZT_EDATA, "a range that ends with a set");
+    status = zt_onig_char(onig, escaped, &to);
+    if (!status && to < from)
+        status = zt_onig_fail(onig, ZT_EDATA, "a range out of order");
+    if (!status)
+        status = zt_str_putc(&set->simple, '-');
+    return status ? status : zt_onig_put_char(&set->simple, to);
 }
 
 /* One operand of &&: up to && or the closing bracket. */
-static zt_status class_union(zt_onig *o, set *s, bool first, int depth)
+static zt_status class_union(zt_onig *onig, char_set *set, bool first, int depth)
 {
-    zt_status st = ZT_OK;
-    for (; !st && o->p < o->end && !zt_onig_more(o, "&&"); first = false) {
-        if (*o->p == ']' && !first)
+    zt_status status = ZT_OK;
+    for (; !status && onig->cursor < onig->end && !zt_onig_more(onig, "&&"); first = false) {
+        if (*onig->cursor == ']' && !first)
             break;
-        if (posix(o, s, &st))
+        if (read_posix_set(onig, set, &status))
             continue;
-        if (*o->p != '[') {
-            st = class_item(o, s);
+        if (*onig->cursor != '[') {
+            status = class_item(onig, set);
             continue;
         }
-        o->p++;
-        st = zt_str_putc(&s->others, '|');
-        if (!st)
-            st = zt_onig_class(o, &s->others, depth + 1);
+        onig->cursor++;
+        status = zt_str_putc(&set->others, '|');
+        if (!status)
+            status = zt_onig_class(onig, &set->others, depth + 1);
     }
-    return !st && o->p == o->end ? zt_onig_fail(o, ZT_EDATA, "a class without its end") : st;
+    return !status && onig->cursor == onig->end ? zt_onig_fail(onig, ZT_EDATA, "a class without its end") : status;
 }
 
 /* After "[": appends an expression for one character. A && B: B here, and A. */
-zt_status zt_onig_class(zt_onig *o, zt_str *out, int depth)
+zt_status zt_onig_class(zt_onig *onig, zt_str *out, int depth)
 {
-    set s;
-    zt_str one;
-    zt_status st = ZT_OK;
-    bool first = true, negative = o->p < o->end && *o->p == '^';
+    char_set set;
+    zt_str intersected;
+    zt_status status = ZT_OK;
+    bool first = true, negative = onig->cursor < onig->end && *onig->cursor == '^';
     if (depth > MOST_CLASS_DEPTH)
-        return zt_onig_fail(o, ZT_ENOTSUP, "classes nested so deep");
-    o->p += negative;
-    zt_str_init(&one, o->ctx);
-    for (bool again = true; !st && again; first = false) {
-        set_init(&s, o->ctx);
-        st = class_union(o, &s, first, depth);
-        again = !st && zt_onig_more(o, "&&");
-        o->p += again ? 2 : 0;
-        if (!st && first && !again)
-            st = set_put(&s, negative, out);
-        else if (!st) {
-            st = zt_str_puts(&one, "(?=");
-            st = st ? st : set_put(&s, false, &one);
-            st = st ? st : zt_str_putc(&one, ')');
+        return zt_onig_fail(onig, ZT_ENOTSUP, "classes nested so deep");
+    onig->cursor += negative;
+    zt_str_init(&intersected, onig->ctx);
+    for (bool again = true; !status && again; first = false) {
+        set_init(&set, onig->ctx);
+        status = class_union(onig, &set, first, depth);
+        again = !status && zt_onig_more(onig, "&&");
+        onig->cursor += again ? 2 : 0;
+        if (!status && first && !again)
+            status = set_put(&set, negative, out);
+        else if (!status) {
+            status = zt_str_puts(&intersected, "(?=");
+            status = status ? status : set_put(&set, false, &intersected);
+            status = status ? status : zt_str_putc(&intersected, ')');
         }
-        set_fini(&s);
+        set_fini(&set);
     }
-    if (!st && one.len)
-        st = zt_str_printf(out, negative ? "(?:(?!%s)(?s:.))" : "(?:%s(?s:.))", one.data);
-    o->p += !st;
-    zt_str_fini(&one);
-    return st;
+    if (!status && intersected.len)
+        status = zt_str_printf(out, negative ? "(?:(?!%s)(?s:.))" : "(?:%s(?s:.))", intersected.data);
+    onig->cursor += !status;
+    zt_str_fini(&intersected);
+    return status;
 }

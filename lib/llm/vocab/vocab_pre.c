@@ -253,7 +253,7 @@ const zt_pre *zt_pre_find(zt_bytes name)
     return NULL;
 }
 
-const char *zt_pre_name(int i)
+const char *zt_pre_name(int index)
 {
-    return i >= 0 && (size_t)i < sizeof pre_table / sizeof *pre_table ? pre_table[i].name : NULL;
+    return index >= 0 && (size_t)index < sizeof pre_table / sizeof *pre_table ? pre_table[index].name : NULL;
 }

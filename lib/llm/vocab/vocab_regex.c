@@ -24,189 +24,185 @@ struct zt_pattern {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void *pcre_alloc(size_t n, void *ctx)
-{
-    return zt_alloc(ctx, n);
-}
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
 
-static void pcre_free(void *p, void *ctx)
-{
-    zt_free(ctx, p);
-}
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 /* A regular expression that PCRE2 does not take is one that we cannot do. */
-static zt_status compile(zt_tj_reader *r, zt_pattern *p, const zt_str *regex, zt_bytes shown)
+static zt_status compile_pattern(zt_tj_reader *reader, zt_pattern *pattern, const zt_str *regex, zt_bytes shown)
 {
-    int code;
-    PCRE2_SIZE at;
-    PCRE2_UCHAR why[120];
-    char buf[160];
-    pcre2_compile_context *cc = pcre2_compile_context_create(p->memory);
-    if (!cc)
+    int error_code;
+    PCRE2_SIZE error_offset;
+    PCRE2_UCHAR reason[120];
+    char escaped[160];
+    pcre2_compile_context *compile_context = pcre2_compile_context_create(pattern->memory);
+    if (!compile_context)
         return ZT_ENOMEM;
-    pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
-    p->code = pcre2_compile((PCRE2_SPTR)regex->data, regex->len,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                            &code, &at, cc);
-    pcre2_compile_context_free(cc);
-    if (p->code) { /* without JIT PCRE2 interprets: slower, the same matches */
-        int rc = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
-        return rc == PCRE2_ERROR_NOMEMORY && zt_ctx_status(r->ctx) ? ZT_ENOMEM : ZT_OK;
+    pcre2_set_newline(compile_context, PCRE2_NEWLINE_LF);
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)regex->data, regex->len, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                      &error_code, &error_offset, compile_context);
+    pcre2_compile_context_free(compile_context);
+    if (pattern->code) { /* without JIT PCRE2 interprets: slower, the same matches */
+        int result = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+        return result == PCRE2_ERROR_NOMEMORY && zt_ctx_status(reader->ctx) ? ZT_ENOMEM : ZT_OK;
     }
-    if (code == PCRE2_ERROR_HEAP_FAILED)
+    if (error_code == PCRE2_ERROR_HEAP_FAILED)
         return ZT_ENOMEM;
-    pcre2_get_error_message(code, why, sizeof why);
-    return zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: regular expression '%s': %s", r->file, r->where,
-                   zt_escape(buf, sizeof buf, shown.data, shown.n), (const char *)why);
+    pcre2_get_error_message(error_code, reason, sizeof reason);
+    return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: regular expression '%s': %s", reader->file, reader->where,
+                   zt_escape(escaped, sizeof escaped, shown.data, shown.n), (const char *)reason);
 }
 
-static zt_status read_regex(zt_tj_reader *r, zt_pattern *p, zt_bytes text)
+static zt_status read_regex(zt_tj_reader *reader, zt_pattern *pattern, zt_bytes text)
 {
     zt_str regex;
-    zt_str_init(&regex, r->ctx);
-    p->memory = pcre2_general_context_create(pcre_alloc, pcre_free, r->ctx);
-    zt_status s = p->memory ? ZT_OK : ZT_ENOMEM;
-    if (!s && text.n > MOST_PATTERN)
-        s = zt_fail(r->ctx, ZT_ENOTSUP, "%s: %s: a regular expression of %zu bytes, at most %d are "
-                    "supported", r->file, r->where, text.n, MOST_PATTERN);
-    if (!s)
-        s = zt_onig_to_pcre2(r->ctx, r->file, r->where, text, &regex);
-    if (!s)
-        s = compile(r, p, &regex, text);
+    zt_str_init(&regex, reader->ctx);
+    pattern->memory = pcre2_general_context_create(pcre_alloc, pcre_free, reader->ctx);
+    zt_status status = pattern->memory ? ZT_OK : ZT_ENOMEM;
+    if (!status && text.n > MOST_PATTERN)
+        status = zt_fail(reader->ctx, ZT_ENOTSUP,
+                         "%s: %s: a regular expression of %zu bytes, at most %d are "
+                         "supported",
+                         reader->file, reader->where, text.n, MOST_PATTERN);
+    if (!status)
+        status = zt_onig_to_pcre2(reader->ctx, reader->file, reader->where, text, &regex);
+    if (!status)
+        status = compile_pattern(reader, pattern, &regex, text);
     zt_str_fini(&regex);
-    return s;
+    return status;
 }
 
-zt_status zt_pattern_read(zt_tj_reader *r, const json_t *o, const char *name, zt_pattern **out)
+zt_status zt_pattern_read(zt_tj_reader *reader, const json_t *object, const char *name, zt_pattern **out)
 {
-    const json_t *j = json_object_get(o, name);
+    const json_t *value = json_object_get(object, name);
     zt_bytes literal = {NULL, 0}, regex = {NULL, 0};
-    zt_status s = zt_tj_need(r, o, name);
-    if (!s && (!json_is_object(j) || json_object_size(j) != 1))
-        s = zt_fail(r->ctx, ZT_EDATA, "%s: %s: '%s' is neither a String nor a Regex", r->file,
-                    r->where, name);
-    if (!s)
-        s = zt_tj_text(r, j, "String", &literal);
-    if (!s)
-        s = zt_tj_text(r, j, "Regex", &regex);
-    if (!s && !literal.data && !regex.data)
-        s = zt_tj_need(r, j, "String");
-    zt_pattern *p = s ? NULL : zt_calloc(r->ctx, 1, sizeof *p);
-    if (!p)
-        return s ? s : ZT_ENOMEM;
-    *out = p; /* freed with the step that it belongs to */
-    p->ctx = r->ctx;
-    p->file = r->file;
-    p->literal = literal;
-    return literal.n ? ZT_OK : read_regex(r, p, literal.data ? literal : regex);
+    zt_status status = zt_tj_need(reader, object, name);
+    if (!status && (!json_is_object(value) || json_object_size(value) != 1))
+        status =
+            zt_fail(reader->ctx, ZT_EDATA, "%s: %s: '%s' is neither a String nor a Regex", reader->file, reader->where, name);
+    if (!status)
+        status = zt_tj_text(reader, value, "String", &literal);
+    if (!status)
+        status = zt_tj_text(reader, value, "Regex", &regex);
+    if (!status && !literal.data && !regex.data)
+        status = zt_tj_need(reader, value, "String");
+    zt_pattern *pattern = status ? NULL : zt_calloc(reader->ctx, 1, sizeof *pattern);
+    if (!pattern)
+        return status ? status : ZT_ENOMEM;
+    *out = pattern; /* freed with the step that it belongs to */
+    pattern->ctx = reader->ctx;
+    pattern->file = reader->file;
+    pattern->literal = literal;
+    return literal.n ? ZT_OK : read_regex(reader, pattern, literal.data ? literal : regex);
 }
 
-void zt_pattern_free(zt_pattern *p)
+void zt_pattern_free(zt_pattern *pattern)
 {
-    if (!p)
+    if (!pattern)
         return;
-    pcre2_code_free(p->code);
-    pcre2_general_context_free(p->memory);
-    zt_free(p->ctx, p);
+    pcre2_code_free(pattern->code);
+    pcre2_general_context_free(pattern->memory);
+    zt_free(pattern->ctx, pattern);
 }
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
-static zt_status prepare(zt_tj_work *w)
+static zt_status prepare_match(zt_tj_work *work)
 {
-    if (w->match)
+    if (work->match)
         return ZT_OK;
-    w->memory = pcre2_general_context_create(pcre_alloc, pcre_free, w->t->ctx);
-    w->context = w->memory ? pcre2_match_context_create(w->memory) : NULL;
-    w->match = w->context ? pcre2_match_data_create(1, w->memory) : NULL;
-    if (!w->match)
+    work->memory = pcre2_general_context_create(pcre_alloc, pcre_free, work->tokenizer->ctx);
+    work->context = work->memory ? pcre2_match_context_create(work->memory) : NULL;
+    work->match = work->context ? pcre2_match_data_create(1, work->memory) : NULL;
+    if (!work->match)
         return ZT_ENOMEM;
-    pcre2_set_match_limit(w->context, MOST_STEPS);
-    pcre2_set_heap_limit(w->context, MOST_HEAP_KIB);
+    pcre2_set_match_limit(work->context, MOST_STEPS);
+    pcre2_set_heap_limit(work->context, MOST_HEAP_KIB);
     return ZT_OK;
 }
 
-void zt_pattern_work_fini(zt_tj_work *w)
+void zt_pattern_work_fini(zt_tj_work *work)
 {
-    pcre2_match_data_free(w->match);
-    pcre2_jit_stack_free(w->stack);
-    pcre2_match_context_free(w->context);
-    pcre2_general_context_free(w->memory);
+    pcre2_match_data_free(work->match);
+    pcre2_jit_stack_free(work->stack);
+    pcre2_match_context_free(work->context);
+    pcre2_general_context_free(work->memory);
 }
 
 /* A repeated group over a long text asks for much; the system gives it page by page. */
-static bool grow_stack(zt_tj_work *w)
+static bool grow_stack(zt_tj_work *work)
 {
-    if (w->stack)
+    if (work->stack)
         return false;
-    w->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, w->memory);
-    if (w->stack)
-        pcre2_jit_stack_assign(w->context, NULL, w->stack);
-    return w->stack;
+    work->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, work->memory);
+    if (work->stack)
+        pcre2_jit_stack_assign(work->context, NULL, work->stack);
+    return work->stack;
 }
 
-static int match(const zt_finder *f, uint32_t how)
+static int run_match(const zt_finder *finder, uint32_t options)
 {
-    return pcre2_match(f->p->code, (PCRE2_SPTR)f->text, f->n, f->at, PCRE2_NO_UTF_CHECK | how,
-                       f->work->match, f->work->context);
+    return pcre2_match(finder->pattern->code, (PCRE2_SPTR)finder->text, finder->size, finder->position,
+                       PCRE2_NO_UTF_CHECK | options, finder->work->match, finder->work->context);
 }
 
-static zt_status find_regex(zt_finder *f, bool *found, size_t *from, size_t *to)
+static zt_status find_regex(zt_finder *finder, bool *found, size_t *from, size_t *to)
 {
-    zt_status s = prepare(f->work);
-    if (s)
-        return s;
-    int rc = match(f, 0);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && grow_stack(f->work))
-        rc = match(f, 0);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has the heap */
-        rc = match(f, PCRE2_NO_JIT);
-    *found = rc >= 0;
-    if (rc == PCRE2_ERROR_NOMATCH)
+    zt_status status = prepare_match(finder->work);
+    if (status)
+        return status;
+    int result = run_match(finder, 0);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && grow_stack(finder->work))
+        result = run_match(finder, 0);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has the heap */
+        result = run_match(finder, PCRE2_NO_JIT);
+    *found = result >= 0;
+    if (result == PCRE2_ERROR_NOMATCH)
         return ZT_OK;
-    if (rc < 0)
-        return zt_fail(f->p->ctx, ZT_EDATA,
+    if (result < 0)
+        return zt_fail(finder->pattern->ctx, ZT_EDATA,
                        "%s: a regular expression takes more than %d steps or %d KiB at byte %zu "
                        "of %zu (PCRE2 error %d)",
-                       f->p->file, MOST_STEPS, MOST_HEAP_KIB, f->at, f->n, rc);
-    const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(f->work->match);
-    *from = ov[0];
-    *to = ov[1];
+                       finder->pattern->file, MOST_STEPS, MOST_HEAP_KIB, finder->position, finder->size, result);
+    const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(finder->work->match);
+    *from = offsets[0];
+    *to = offsets[1];
     if (*from > *to) /* \K in a look-ahead can do that */
-        return zt_fail(f->p->ctx, ZT_EDATA, "%s: a match that ends before it begins", f->p->file);
+        return zt_fail(finder->pattern->ctx, ZT_EDATA, "%s: a match that ends before it begins", finder->pattern->file);
     return ZT_OK;
 }
 
-static bool find_literal(const zt_finder *f, size_t *from, size_t *to)
+static bool find_literal(const zt_finder *finder, size_t *from, size_t *to)
 {
-    zt_bytes lit = f->p->literal;
-    const char *p = memmem(f->text + f->at, f->n - f->at, lit.data, lit.n);
-    if (!p)
+    zt_bytes literal = finder->pattern->literal;
+    const char *found = memmem(finder->text + finder->position, finder->size - finder->position, literal.data, literal.n);
+    if (!found)
         return false;
-    *from = (size_t)(p - f->text);
-    *to = *from + lit.n;
+    *from = (size_t)(found - finder->text);
+    *to = *from + literal.n;
     return true;
 }
 
-zt_status zt_finder_next(zt_finder *f, bool *found, size_t *from, size_t *to)
+zt_status zt_finder_next(zt_finder *finder, bool *found, size_t *from, size_t *to)
 {
-    while (f->at <= f->n) {
-        zt_status s = ZT_OK;
-        if (f->p->literal.n)
-            *found = find_literal(f, from, to);
+    while (finder->position <= finder->size) {
+        zt_status status = ZT_OK;
+        if (finder->pattern->literal.n)
+            *found = find_literal(finder, from, to);
         else
-            s = find_regex(f, found, from, to);
-        if (s || !*found)
-            return s;
-        if (*from != *to || !f->any || f->last != *to) {
-            f->any = true;
-            f->at = f->last = *to;
+            status = find_regex(finder, found, from, to);
+        if (status || !*found)
+            return status;
+        if (*from != *to || !finder->any || finder->last != *to) {
+            finder->any = true;
+            finder->position = finder->last = *to;
             return ZT_OK;
         }
-        if (f->at < f->n)
-            zt_char_next(f->text, f->n, &f->at);
+        if (finder->position < finder->size)
+            zt_char_next(finder->text, finder->size, &finder->position);
         else
-            f->at++;
+            finder->position++;
     }
     *found = false;
     return ZT_OK;

@@ -6,7 +6,7 @@
 #include "lib/llm/vocab/sentencepiece.h"
 
 typedef struct zt_sp { /* the kind's own, zt_vocab.extra */
-    zt_sp_model m;
+    zt_sp_model model;
     zt_sp_norm norm, denorm; /* denorm without a map: nothing is to be done */
     zt_trie *user;           /* the user's symbols */
     zt_trie *trie;           /* unigram: ordinary pieces */
@@ -18,20 +18,20 @@ typedef struct zt_sp { /* the kind's own, zt_vocab.extra */
 } zt_sp;
 
 typedef struct zt_sp_out { /* one normalized text on its way to ids */
-    const zt_sp *k;
-    const zt_vocab *v;
+    const zt_sp *pieces;
+    const zt_vocab *vocab;
     const char *text;
-    size_t n; /* > 0 */
+    size_t size; /* > 0 */
     zt_ids *ids;
     bool unknown; /* what came last */
 } zt_sp_out;
 
-/* Text [at, at + n) is the token id; the unknown one is joined or becomes bytes. */
-zt_status zt_sp_emit(zt_sp_out *o, size_t at, size_t n, int32_t id);
+/* Text [at, at + size) is the token id; the unknown one is joined or becomes bytes. */
+zt_status zt_sp_emit(zt_sp_out *output, size_t offset, size_t size, int32_t id);
 /* The ordinary piece of this text, -1: none; not with unigram. */
-int32_t zt_sp_find(const zt_sp *k, const char *text, size_t n);
+int32_t zt_sp_find(const zt_sp *pieces, const char *text, size_t size);
 
-zt_status zt_sp_unigram(zt_sp_out *o, zt_merger *m);
-zt_status zt_sp_bpe(zt_sp_out *o, zt_merger *m);
+zt_status zt_sp_unigram(zt_sp_out *output, zt_merger *merger);
+zt_status zt_sp_bpe(zt_sp_out *output, zt_merger *merger);
 
 #endif

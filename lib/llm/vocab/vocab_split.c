@@ -21,7 +21,7 @@
 
 typedef struct cutter {
     pcre2_code *code;
-    zt_split_how how;
+    zt_split_how behavior;
 } cutter;
 
 struct zt_split {
@@ -30,230 +30,214 @@ struct zt_split {
     pcre2_general_context *memory;
     pcre2_compile_context *compile;
     cutter rule[ZT_PRE_RULES];
-    int n;
+    int rule_count;
 };
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-static void *pcre_alloc(size_t n, void *ctx)
-{
-    return zt_alloc(ctx, n);
-}
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
 
-static void pcre_free(void *p, void *ctx)
-{
-    zt_free(ctx, p);
-}
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
-void zt_split_free(zt_split *s)
+void zt_split_free(zt_split *split)
 {
-    if (!s)
+    if (!split)
         return;
-    for (int i = 0; i < s->n; i++)
-        pcre2_code_free(s->rule[i].code);
-    pcre2_compile_context_free(s->compile);
-    pcre2_general_context_free(s->memory);
-    zt_free(s->ctx, s);
+    for (int i = 0; i < split->rule_count; i++)
+        pcre2_code_free(split->rule[i].code);
+    pcre2_compile_context_free(split->compile);
+    pcre2_general_context_free(split->memory);
+    zt_free(split->ctx, split);
 }
 
-/* What p begins with: bytes of it, and what to write instead (NULL: the same). *in: in a class. */
-static size_t pattern_item(const char *p, bool *in, const char **out)
+/* What pattern begins with: bytes of it, and what to write instead (NULL: the same). *in_class: in a class. */
+static size_t pattern_item(const char *pattern, bool *in_class, const char **instead)
 {
-    *out = NULL;
-    if (*p == '\\' && p[1]) {
-        if (p[1] == 's')
-            *out = *in ? SPACE : "[" SPACE "]";
-        else if (p[1] == 'S')
-            *out = *in ? OTHER : "[^" SPACE "]";
+    *instead = NULL;
+    if (*pattern == '\\' && pattern[1]) {
+        if (pattern[1] == 's')
+            *instead = *in_class ? SPACE : "[" SPACE "]";
+        else if (pattern[1] == 'S')
+            *instead = *in_class ? OTHER : "[^" SPACE "]";
         return 2;
     }
-    *in = *p == '[' || (*in && *p != ']');
+    *in_class = *pattern == '[' || (*in_class && *pattern != ']');
     return 1;
 }
 
-static zt_status translate(const char *pattern, zt_str *out)
+static zt_status translate_pattern(const char *pattern, zt_str *out)
 {
-    bool in = false;
-    zt_status s = zt_str_puts(out, "");
-    for (const char *p = pattern; !s && *p;) {
+    bool in_class = false;
+    zt_status status = zt_str_puts(out, "");
+    for (const char *item = pattern; !status && *item;) {
         const char *instead;
-        size_t n = pattern_item(p, &in, &instead);
-        s = instead ? zt_str_puts(out, instead) : zt_str_put(out, p, n);
-        p += n;
+        size_t size = pattern_item(item, &in_class, &instead);
+        status = instead ? zt_str_puts(out, instead) : zt_str_put(out, item, size);
+        item += size;
     }
-    return s;
+    return status;
 }
 
 /* Without JIT (a kernel that forbids it) PCRE2 interprets: slower, the same pieces. It says "no
  * memory" for that too: it was ours that lacked only when the context knows. */
-static zt_status compile(zt_split *s, const zt_split_rule *r, const zt_str *text)
+static zt_status compile_rule(zt_split *split, const zt_split_rule *rule, const zt_str *text)
 {
     int code;
-    PCRE2_SIZE at;
-    pcre2_code *c = pcre2_compile((PCRE2_SPTR)text->data, text->len, PCRE2_UTF | PCRE2_UCP, &code,
-                                  &at, s->compile);
-    if (!c)
-        return zt_fail(s->ctx, ZT_EBUG, "pre-tokenizer: PCRE2 error %d at %zu of '%s'", code, at,
-                       text->data);
-    s->rule[s->n++] = (cutter){c, r->how};
-    int rc = pcre2_jit_compile(c, PCRE2_JIT_COMPLETE);
-    return rc == PCRE2_ERROR_NOMEMORY && zt_ctx_status(s->ctx) ? ZT_ENOMEM : ZT_OK;
+    PCRE2_SIZE error_offset;
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)text->data, text->len, PCRE2_UTF | PCRE2_UCP, &code, &error_offset, split->compile);
+    if (!compiled)
+        return zt_fail(split->ctx, ZT_EBUG, "pre-tokenizer: PCRE2 error %d at %zu of '%s'", code, error_offset, text->data);
+    split->rule[split->rule_count++] = (cutter){compiled, rule->behavior};
+    int result = pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    return result == PCRE2_ERROR_NOMEMORY && zt_ctx_status(split->ctx) ? ZT_ENOMEM : ZT_OK;
 }
 
-static zt_status split_add(zt_split *s, const zt_split_rule *r)
+static zt_status add_rule(zt_split *split, const zt_split_rule *rule)
 {
     zt_str text;
-    zt_str_init(&text, s->ctx);
-    zt_status st = translate(r->pattern, &text);
-    if (!st)
-        st = compile(s, r, &text);
+    zt_str_init(&text, split->ctx);
+    zt_status status = translate_pattern(rule->pattern, &text);
+    if (!status)
+        status = compile_rule(split, rule, &text);
     zt_str_fini(&text);
-    return st;
+    return status;
 }
 
-zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int n)
+zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rules, int rule_count)
 {
-    zt_split *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s)
+    zt_split *split = zt_calloc(ctx, 1, sizeof *split);
+    if (!split)
         return NULL;
-    s->ctx = ctx;
-    s->file = file;
-    s->memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
-    s->compile = s->memory ? pcre2_compile_context_create(s->memory) : NULL;
-    if (!s->compile)
+    split->ctx = ctx;
+    split->file = file;
+    split->memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
+    split->compile = split->memory ? pcre2_compile_context_create(split->memory) : NULL;
+    if (!split->compile)
         goto fail;
-    for (int i = 0; i < n && i < ZT_PRE_RULES; i++)
-        if (split_add(s, &rule[i]))
+    for (int i = 0; i < rule_count && i < ZT_PRE_RULES; i++)
+        if (add_rule(split, &rules[i]))
             goto fail;
-    return s;
+    return split;
 fail:
-    zt_split_free(s);
+    zt_split_free(split);
     return NULL;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-typedef struct job { /* one call of zt_split_run */
-    const zt_split *s;
+typedef struct cut_job { /* one call of zt_split_run */
+    const zt_split *split;
     zt_split_fn *fn;
     void *arg;
     pcre2_match_data *match;
     pcre2_match_context *limits;
-} job;
+} cut_job;
 
-static zt_status cut(const job *j, int rule, const char *text, size_t n);
+static zt_status cut_by_rule(const cut_job *job, int rule, const char *text, size_t size);
 
-static bool starts_char(char c)
-{
-    return ((unsigned char)c & 0xc0) != 0x80;
-}
+static bool starts_char(char byte) { return ((unsigned char)byte & 0xc0) != 0x80; }
 
-/* Bytes of the first n characters of text (valid UTF-8). */
-static size_t bytes_of(const char *text, size_t bytes, size_t n)
+/* Bytes of the first char_count characters of text (valid UTF-8). */
+static size_t prefix_bytes(const char *text, size_t bytes, size_t char_count)
 {
     size_t i = 0;
     for (; i < bytes; i++)
-        if (starts_char(text[i]) && n-- == 0)
+        if (starts_char(text[i]) && char_count-- == 0)
             break;
     return i;
 }
 
-static zt_status threes(const job *j, int rule, const char *text, size_t n)
+static zt_status cut_in_threes(const cut_job *job, int rule, const char *text, size_t size)
 {
     size_t chars = 0;
-    zt_status s = ZT_OK;
-    for (size_t i = 0; i < n; i++)
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < size; i++)
         chars += starts_char(text[i]);
-    for (size_t at = 0, want = chars % 3 ? chars % 3 : 3; !s && at < n; want = 3) {
-        size_t len = bytes_of(text + at, n - at, want);
-        s = cut(j, rule, text + at, len);
-        at += len;
+    for (size_t offset = 0, char_count = chars % 3 ? chars % 3 : 3; !status && offset < size; char_count = 3) {
+        size_t length = prefix_bytes(text + offset, size - offset, char_count);
+        status = cut_by_rule(job, rule, text + offset, length);
+        offset += length;
     }
-    return s;
+    return status;
 }
 
 /* 1: found, 0: none, -1: failed. What JIT's small stack is too small for is interpreted. */
-static int find(const job *j, int rule, const char *text, size_t n, size_t at, size_t *from,
-                size_t *to)
+static int find_match(const cut_job *job, int rule, const char *text, size_t size, size_t offset, size_t *from, size_t *to)
 {
-    const pcre2_code *code = j->s->rule[rule].code;
-    int rc = pcre2_match(code, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, j->match, j->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(code, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, j->match,
-                         j->limits);
-    if (rc == PCRE2_ERROR_NOMATCH)
+    const pcre2_code *code = job->split->rule[rule].code;
+    int result = pcre2_match(code, (PCRE2_SPTR)text, size, offset, PCRE2_NO_UTF_CHECK, job->match, job->limits);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT)
+        result = pcre2_match(code, (PCRE2_SPTR)text, size, offset, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, job->match, job->limits);
+    if (result == PCRE2_ERROR_NOMATCH)
         return 0;
-    if (rc >= 0) {
-        const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(j->match);
-        *from = ov[0];
-        *to = ov[1];
+    if (result >= 0) {
+        const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(job->match);
+        *from = offsets[0];
+        *to = offsets[1];
         return 1;
     }
-    zt_fail(j->s->ctx, rc == PCRE2_ERROR_NOMEMORY ? ZT_ENOMEM : ZT_EDATA,
-            "%s: pre-tokenizer: PCRE2 error %d of pattern %d at byte %zu of %zu", j->s->file, rc,
-            rule + 1, at, n);
+    zt_fail(job->split->ctx, result == PCRE2_ERROR_NOMEMORY ? ZT_ENOMEM : ZT_EDATA,
+            "%s: pre-tokenizer: PCRE2 error %d of pattern %d at byte %zu of %zu", job->split->file, result, rule + 1, offset,
+            size);
     return -1;
 }
 
 /* Text (valid UTF-8) cut by rule number `rule` and those after it. No pattern matches nothing. */
-static zt_status cut(const job *j, int rule, const char *text, size_t n)
+static zt_status cut_by_rule(const cut_job *job, int rule, const char *text, size_t size)
 {
-    size_t at = 0, from, to; /* all before at is done */
-    zt_status s = ZT_OK;
-    if (!n || rule == j->s->n)
-        return n ? j->fn(j->arg, text, n) : ZT_OK;
-    while (!s && at < n) {
-        int found = find(j, rule, text, n, at, &from, &to);
+    size_t offset = 0, from, to; /* all before at is done */
+    zt_status status = ZT_OK;
+    if (!size || rule == job->split->rule_count)
+        return size ? job->fn(job->arg, text, size) : ZT_OK;
+    while (!status && offset < size) {
+        int found = find_match(job, rule, text, size, offset, &from, &to);
         if (found < 0)
-            return zt_ctx_status(j->s->ctx);
+            return zt_ctx_status(job->split->ctx);
         if (!found)
             break;
-        s = cut(j, rule + 1, text + at, from - at);
-        if (!s)
-            s = j->s->rule[rule].how == ZT_SPLIT_THREES ? threes(j, rule + 1, text + from, to - from)
-                                                        : cut(j, rule + 1, text + from, to - from);
-        at = to;
+        status = cut_by_rule(job, rule + 1, text + offset, from - offset);
+        if (!status)
+            status = job->split->rule[rule].behavior == ZT_SPLIT_THREES ? cut_in_threes(job, rule + 1, text + from, to - from)
+                                                                        : cut_by_rule(job, rule + 1, text + from, to - from);
+        offset = to;
     }
-    return s ? s : cut(j, rule + 1, text + at, n - at);
+    return status ? status : cut_by_rule(job, rule + 1, text + offset, size - offset);
 }
 
 /* Bytes at the start of text that are all UTF-8 (valid), or all not. */
-static size_t stretch(const char *text, size_t n, bool valid)
+static size_t stretch_length(const char *text, size_t size, bool valid)
 {
     size_t i = 0;
-    uint32_t cp;
-    while (i < n) {
-        int len = (unsigned char)text[i] < 0x80 ? 1 : zt_utf8_decode(text + i, n - i, &cp);
-        if ((len > 0) != valid)
+    uint32_t codepoint;
+    while (i < size) {
+        int length = (unsigned char)text[i] < 0x80 ? 1 : zt_utf8_decode(text + i, size - i, &codepoint);
+        if ((length > 0) != valid)
             break;
-        i += len ? (size_t)len : 1;
+        i += length ? (size_t)length : 1;
     }
     return i;
 }
 
 /* Steps that PCRE2 may take for one match: an honest pattern needs a few for each byte. */
-static uint32_t step_limit(size_t n)
-{
-    return n > UINT32_MAX / 64 ? UINT32_MAX : (uint32_t)(100000 + 32 * n);
-}
+static uint32_t step_limit(size_t size) { return size > UINT32_MAX / 64 ? UINT32_MAX : (uint32_t)(100000 + 32 * size); }
 
-zt_status zt_split_run(const zt_split *s, const char *text, size_t n, zt_split_fn *fn, void *arg)
+zt_status zt_split_run(const zt_split *split, const char *text, size_t size, zt_split_fn *fn, void *arg)
 {
-    job j = {s, fn, arg, pcre2_match_data_create(1, s->memory),
-             pcre2_match_context_create(s->memory)};
-    zt_status st = j.match && j.limits ? ZT_OK : ZT_ENOMEM;
-    if (!st)
-        pcre2_set_match_limit(j.limits, step_limit(n));
-    for (size_t at = 0; !st && at < n;) {
-        size_t good = stretch(text + at, n - at, true);
-        st = good ? cut(&j, 0, text + at, good) : ZT_OK;
-        at += good;
-        size_t bad = stretch(text + at, n - at, false);
-        if (!st && bad)
-            st = fn(arg, text + at, bad);
-        at += bad;
+    cut_job job = {split, fn, arg, pcre2_match_data_create(1, split->memory), pcre2_match_context_create(split->memory)};
+    zt_status status = job.match && job.limits ? ZT_OK : ZT_ENOMEM;
+    if (!status)
+        pcre2_set_match_limit(job.limits, step_limit(size));
+    for (size_t offset = 0; !status && offset < size;) {
+        size_t good = stretch_length(text + offset, size - offset, true);
+        status = good ? cut_by_rule(&job, 0, text + offset, good) : ZT_OK;
+        offset += good;
+        size_t bad = stretch_length(text + offset, size - offset, false);
+        if (!status && bad)
+            status = fn(arg, text + offset, bad);
+        offset += bad;
     }
-    pcre2_match_context_free(j.limits);
-    pcre2_match_data_free(j.match);
-    return st;
+    pcre2_match_context_free(job.limits);
+    pcre2_match_data_free(job.match);
+    return status;
 }

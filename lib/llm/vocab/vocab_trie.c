@@ -7,127 +7,124 @@
 
 #include <sys/random.h>
 
-typedef struct edge {
+typedef struct trie_edge {
     uint64_t key;  /* node << 8 | byte, plus one; 0: a free slot */
     uint32_t node; /* where it leads */
-} edge;
+} trie_edge;
 
 struct zt_trie {
     zt_ctx *ctx;
-    edge *slot;
-    size_t cap, n_edges; /* cap is a power of two */
+    trie_edge *slot;
+    size_t capacity, edge_count; /* cap is a power of two */
     uint64_t seed;       /* odd */
     int32_t *value;      /* [n_nodes], -1: none */
-    size_t n_nodes, cap_nodes;
+    size_t node_count, node_capacity;
 };
 
-static size_t home(const zt_trie *t, uint64_t key)
+static size_t home_slot(const zt_trie *trie, uint64_t key)
 {
-    uint64_t h = key * t->seed;
-    return (size_t)((h ^ h >> 32) * t->seed >> 20) & (t->cap - 1);
+    uint64_t hash = key * trie->seed;
+    return (size_t)((hash ^ hash >> 32) * trie->seed >> 20) & (trie->capacity - 1);
 }
 
-static edge *find(const zt_trie *t, uint64_t key)
+static trie_edge *find_edge(const zt_trie *trie, uint64_t key)
 {
-    size_t i = home(t, key);
-    while (t->slot[i].key && t->slot[i].key != key)
-        i = (i + 1) & (t->cap - 1);
-    return &t->slot[i];
+    size_t i = home_slot(trie, key);
+    while (trie->slot[i].key && trie->slot[i].key != key)
+        i = (i + 1) & (trie->capacity - 1);
+    return &trie->slot[i];
 }
 
 zt_trie *zt_trie_new(zt_ctx *ctx)
 {
-    zt_trie *t = zt_calloc(ctx, 1, sizeof *t);
-    if (!t)
+    zt_trie *trie = zt_calloc(ctx, 1, sizeof *trie);
+    if (!trie)
         return NULL;
-    t->ctx = ctx;
-    t->cap = 64;
-    t->cap_nodes = 32;
-    if (getrandom(&t->seed, sizeof t->seed, GRND_NONBLOCK) != (ssize_t)sizeof t->seed)
-        t->seed = (uint64_t)(uintptr_t)t * UINT64_C(0x9e3779b97f4a7c15);
-    t->seed |= 1;
-    t->slot = zt_calloc(ctx, t->cap, sizeof *t->slot);
-    t->value = zt_alloc_array(ctx, t->cap_nodes, sizeof *t->value);
-    if (!t->slot || !t->value) {
-        zt_trie_free(t);
+    trie->ctx = ctx;
+    trie->capacity = 64;
+    trie->node_capacity = 32;
+    if (getrandom(&trie->seed, sizeof trie->seed, GRND_NONBLOCK) != (ssize_t)sizeof trie->seed)
+        trie->seed = (uint64_t)(uintptr_t)trie * UINT64_C(0x9e3779b97f4a7c15);
+    trie->seed |= 1;
+    trie->slot = zt_calloc(ctx, trie->capacity, sizeof *trie->slot);
+    trie->value = zt_alloc_array(ctx, trie->node_capacity, sizeof *trie->value);
+    if (!trie->slot || !trie->value) {
+        zt_trie_free(trie);
         return NULL;
     }
-    t->value[t->n_nodes++] = -1;
-    return t;
+    trie->value[trie->node_count++] = -1;
+    return trie;
 }
 
-void zt_trie_free(zt_trie *t)
+void zt_trie_free(zt_trie *trie)
 {
-    if (!t)
+    if (!trie)
         return;
-    zt_free(t->ctx, t->slot);
-    zt_free(t->ctx, t->value);
-    zt_free(t->ctx, t);
+    zt_free(trie->ctx, trie->slot);
+    zt_free(trie->ctx, trie->value);
+    zt_free(trie->ctx, trie);
 }
 
-static zt_status grow_slots(zt_trie *t)
+static zt_status grow_slots(zt_trie *trie)
 {
-    zt_trie bigger = *t;
-    bigger.cap = 2 * t->cap;
-    bigger.slot = zt_calloc(t->ctx, bigger.cap, sizeof *bigger.slot);
+    zt_trie bigger = *trie;
+    bigger.capacity = 2 * trie->capacity;
+    bigger.slot = zt_calloc(trie->ctx, bigger.capacity, sizeof *bigger.slot);
     if (!bigger.slot)
         return ZT_ENOMEM;
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slot[i].key)
-            *find(&bigger, t->slot[i].key) = t->slot[i];
-    zt_free(t->ctx, t->slot);
-    t->slot = bigger.slot;
-    t->cap = bigger.cap;
+    for (size_t i = 0; i < trie->capacity; i++)
+        if (trie->slot[i].key)
+            *find_edge(&bigger, trie->slot[i].key) = trie->slot[i];
+    zt_free(trie->ctx, trie->slot);
+    trie->slot = bigger.slot;
+    trie->capacity = bigger.capacity;
     return ZT_OK;
 }
 
-static zt_status grow_nodes(zt_trie *t)
+static zt_status grow_nodes(zt_trie *trie)
 {
     size_t bytes;
-    if (t->n_nodes >= UINT32_MAX / 4 || !zt_mul_size(t->cap_nodes, 2 * sizeof *t->value, &bytes))
-        return zt_fail(t->ctx, ZT_ENOMEM, "%zu nodes are too many", t->n_nodes);
-    int32_t *value = zt_realloc(t->ctx, t->value, bytes);
+    if (trie->node_count >= UINT32_MAX / 4 || !zt_mul_size(trie->node_capacity, 2 * sizeof *trie->value, &bytes))
+        return zt_fail(trie->ctx, ZT_ENOMEM, "%zu nodes are too many", trie->node_count);
+    int32_t *value = zt_realloc(trie->ctx, trie->value, bytes);
     if (!value)
         return ZT_ENOMEM;
-    t->value = value;
-    t->cap_nodes *= 2;
+    trie->value = value;
+    trie->node_capacity *= 2;
     return ZT_OK;
 }
 
 /* Room for one more edge and one more node. */
-static zt_status reserve(zt_trie *t)
+static zt_status reserve_edge(zt_trie *trie)
 {
-    zt_status s = t->n_edges >= t->cap / 2 ? grow_slots(t) : ZT_OK;
-    return !s && t->n_nodes == t->cap_nodes ? grow_nodes(t) : s;
+    zt_status status = trie->edge_count >= trie->capacity / 2 ? grow_slots(trie) : ZT_OK;
+    return !status && trie->node_count == trie->node_capacity ? grow_nodes(trie) : status;
 }
 
-zt_status zt_trie_put(zt_trie *t, zt_bytes key, int32_t value)
+zt_status zt_trie_put(zt_trie *trie, zt_bytes key, int32_t value)
 {
     uint32_t node = ZT_TRIE_ROOT;
     for (size_t i = 0; i < key.n; i++) {
-        zt_status s = reserve(t);
-        if (s)
-            return s;
-        uint64_t k = ((uint64_t)node << 8 | (unsigned char)key.data[i]) + 1;
-        edge *e = find(t, k);
-        if (!e->key) {
-            *e = (edge){k, (uint32_t)t->n_nodes};
-            t->value[t->n_nodes++] = -1;
-            t->n_edges++;
+        zt_status status = reserve_edge(trie);
+        if (status)
+            return status;
+        uint64_t edge_key = ((uint64_t)node << 8 | (unsigned char)key.data[i]) + 1;
+        trie_edge *edge = find_edge(trie, edge_key);
+        if (!edge->key) {
+            *edge = (trie_edge){edge_key, (uint32_t)trie->node_count};
+            trie->value[trie->node_count++] = -1;
+            trie->edge_count++;
         }
-        node = e->node;
+        node = edge->node;
     }
-    t->value[node] = value;
+    trie->value[node] = value;
     return ZT_OK;
 }
 
-uint32_t zt_trie_step(const zt_trie *t, uint32_t node, unsigned char c)
+uint32_t zt_trie_step(const zt_trie *trie, uint32_t node, unsigned char byte)
 {
-    const edge *e = find(t, ((uint64_t)node << 8 | c) + 1);
-    return e->key ? e->node : ZT_TRIE_NONE;
+    const trie_edge *edge = find_edge(trie, ((uint64_t)node << 8 | byte) + 1);
+    return edge->key ? edge->node : ZT_TRIE_NONE;
 }
 
-int32_t zt_trie_value(const zt_trie *t, uint32_t node)
-{
-    return t->value[node];
-}
+int32_t zt_trie_value(const zt_trie *trie, uint32_t node) { return trie->value[node]; }

@@ -15,207 +15,205 @@
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static zt_status fill(zt_vocab *v, double *worst)
+static zt_status fill_trie(zt_vocab *vocab, double *worst)
 {
-    zt_status s = ZT_OK;
-    for (int32_t i = 0; !s && i < v->n; i++) {
-        int type = zt_vocab_type(v, i);
-        if (!isfinite(v->score[i]))
-            s = zt_fail(v->ctx, ZT_EDATA, "%s: the score of token %d is not a finite number",
-                        v->file, i);
+    zt_status status = ZT_OK;
+    for (int32_t i = 0; !status && i < vocab->token_count; i++) {
+        int type = zt_vocab_type(vocab, i);
+        if (!isfinite(vocab->score[i]))
+            status = zt_fail(vocab->ctx, ZT_EDATA, "%s: the score of token %d is not a finite number", vocab->file, i);
         else if (type == ZT_TOK_NORMAL || type == ZT_TOK_USER || type == ZT_TOK_UNUSED)
-            s = zt_trie_put(v->trie, v->text[i], i);
-        if (type == ZT_TOK_NORMAL && v->score[i] < *worst)
-            *worst = v->score[i];
+            status = zt_trie_put(vocab->trie, vocab->text[i], i);
+        if (type == ZT_TOK_NORMAL && vocab->score[i] < *worst)
+            *worst = vocab->score[i];
     }
-    return s;
+    return status;
 }
 
-static zt_status open_ugm(zt_vocab *v, const zt_vocab_spec *spec)
+static zt_status open_ugm(zt_vocab *vocab, const zt_vocab_spec *spec)
 {
     double worst = INFINITY;
-    zt_vocab_hex_bytes(v);
-    v->trie = zt_trie_new(v->ctx);
-    zt_status s = v->trie ? fill(v, &worst) : ZT_ENOMEM;
-    v->unk_score = (isfinite(worst) ? worst : 0) - UNKNOWN_PENALTY;
-    if (!s && spec->charsmap.n) {
-        v->charsmap = zt_charsmap_new(v->ctx, v->file, spec->charsmap);
-        s = v->charsmap ? ZT_OK : zt_ctx_status(v->ctx);
+    zt_vocab_hex_bytes(vocab);
+    vocab->trie = zt_trie_new(vocab->ctx);
+    zt_status status = vocab->trie ? fill_trie(vocab, &worst) : ZT_ENOMEM;
+    vocab->unk_score = (isfinite(worst) ? worst : 0) - UNKNOWN_PENALTY;
+    if (!status && spec->charsmap.n) {
+        vocab->charsmap = zt_charsmap_new(vocab->ctx, vocab->file, spec->charsmap);
+        status = vocab->charsmap ? ZT_OK : zt_ctx_status(vocab->ctx);
     }
-    return s;
+    return status;
 }
 
-static void close_ugm(zt_vocab *v)
+static void close_ugm(zt_vocab *vocab)
 {
-    zt_trie_free(v->trie);
-    zt_charsmap_free(v->charsmap);
+    zt_trie_free(vocab->trie);
+    zt_charsmap_free(vocab->charsmap);
 }
 
 /* ---- normalization --------------------------------------------------------------------------- */
 
-typedef struct normal { /* text being normalized */
-    const zt_vocab *v;
+typedef struct text_normalizer { /* text being normalized */
+    const zt_vocab *vocab;
     zt_str *out;
     bool in_word;  /* what came last was no blank */
     bool prefixed; /* the space before the text is there */
-} normal;
+} text_normalizer;
 
 /* Blanks become U+2581: one each, or with merge_spaces one before each word. */
-static zt_status put_byte(normal *m, char c)
+static zt_status put_byte(text_normalizer *normalizer, char byte)
 {
-    bool merge = m->v->merge_spaces;
-    zt_status s = ZT_OK;
-    if (c == ' ') {
-        m->in_word = false;
-        return merge ? ZT_OK : zt_str_put(m->out, ZT_SPACE, ZT_SPACE_LEN);
+    bool merge = normalizer->vocab->merge_spaces;
+    zt_status status = ZT_OK;
+    if (byte == ' ') {
+        normalizer->in_word = false;
+        return merge ? ZT_OK : zt_str_put(normalizer->out, ZT_SPACE, ZT_SPACE_LEN);
     }
-    bool first = m->v->add_space && !m->prefixed;
-    if (!m->in_word && (first || merge))
-        s = zt_str_put(m->out, ZT_SPACE, ZT_SPACE_LEN);
-    m->prefixed = m->in_word = true;
-    return s ? s : zt_str_putc(m->out, c);
+    bool first = normalizer->vocab->add_space && !normalizer->prefixed;
+    if (!normalizer->in_word && (first || merge))
+        status = zt_str_put(normalizer->out, ZT_SPACE, ZT_SPACE_LEN);
+    normalizer->prefixed = normalizer->in_word = true;
+    return status ? status : zt_str_putc(normalizer->out, byte);
 }
 
 /* What text begins with, normalized: mapped, or one character; a byte
  * that is no UTF-8 is U+FFFD. */
-static zt_status put_prefix(normal *m, const char *text, size_t n, size_t *used)
+static zt_status put_prefix(text_normalizer *normalizer, const char *text, size_t size, size_t *used)
 {
-    zt_bytes to = {text, 0};
-    uint32_t cp;
+    zt_bytes normalized = {text, 0};
+    uint32_t codepoint;
     *used = 0;
-    const zt_charsmap *map = m->v->charsmap;
-    zt_status s = map ? zt_charsmap_prefix(map, text, n, false, &to, used) : ZT_OK;
-    if (!s && !*used) {
-        int len = zt_utf8_decode(text, n, &cp);
-        to = len ? (zt_bytes){text, (size_t)len} : (zt_bytes){REPLACEMENT, 3};
-        *used = len ? (size_t)len : 1;
+    const zt_charsmap *map = normalizer->vocab->charsmap;
+    zt_status status = map ? zt_charsmap_prefix(map, text, size, false, &normalized, used) : ZT_OK;
+    if (!status && !*used) {
+        int length = zt_utf8_decode(text, size, &codepoint);
+        normalized = length ? (zt_bytes){text, (size_t)length} : (zt_bytes){REPLACEMENT, 3};
+        *used = length ? (size_t)length : 1;
     }
-    for (size_t i = 0; !s && i < to.n; i++)
-        s = put_byte(m, to.data[i]);
-    return s;
+    for (size_t i = 0; !status && i < normalized.n; i++)
+        status = put_byte(normalizer, normalized.data[i]);
+    return status;
 }
 
 /* ---- Viterbi --------------------------------------------------------------------------------- */
 
 enum { UNREACHED = -2, UNKNOWN = -1 };
 
-typedef struct best { /* the best way to a position */
+typedef struct best_path { /* the best way to a position */
     double score;
     uint32_t from; /* where its last token starts */
     int32_t id;    /* that token, or UNKNOWN */
-} best;
+} best_path;
 
-static void offer(best *b, double score, size_t from, int32_t id)
+static void offer_path(best_path *path, double score, size_t from, int32_t id)
 {
-    if (b->id == UNREACHED || score > b->score)
-        *b = (best){score, (uint32_t)from, id};
+    if (path->id == UNREACHED || score > path->score)
+        *path = (best_path){score, (uint32_t)from, id};
 }
 
-static size_t char_len(const char *text, size_t n)
+static size_t char_length(const char *text, size_t size)
 {
-    uint32_t cp;
-    int len = zt_utf8_decode(text, n, &cp);
-    return len ? (size_t)len : 1;
+    uint32_t codepoint;
+    int length = zt_utf8_decode(text, size, &codepoint);
+    return length ? (size_t)length : 1;
 }
 
-/* All tokens that start at `at`. */
-static void step(const zt_vocab *v, const char *text, size_t n, size_t at, size_t len, best *b)
+/* All tokens that start at `offset`. */
+static void extend_paths(const zt_vocab *vocab, const char *text, size_t size, size_t offset, size_t length, best_path *paths)
 {
-    double score = b[at].score;
+    double score = paths[offset].score;
     bool whole = false; /* the character itself is a token */
     uint32_t node = ZT_TRIE_ROOT;
-    for (size_t i = at; i < n; i++) {
-        node = zt_trie_step(v->trie, node, (unsigned char)text[i]);
+    for (size_t i = offset; i < size; i++) {
+        node = zt_trie_step(vocab->trie, node, (unsigned char)text[i]);
         if (node == ZT_TRIE_NONE)
             break;
-        int32_t id = zt_trie_value(v->trie, node);
+        int32_t id = zt_trie_value(vocab->trie, node);
         if (id < 0)
             continue;
-        whole = whole || i + 1 == at + len;
-        offer(&b[i + 1], score + (zt_vocab_type(v, id) == ZT_TOK_USER ? 0 : v->score[id]), at, id);
+        whole = whole || i + 1 == offset + length;
+        offer_path(&paths[i + 1], score + (zt_vocab_type(vocab, id) == ZT_TOK_USER ? 0 : vocab->score[id]), offset, id);
     }
     if (!whole)
-        offer(&b[at + len], score + v->unk_score, at, UNKNOWN);
+        offer_path(&paths[offset + length], score + vocab->unk_score, offset, UNKNOWN);
 }
 
-/* Unknown text from a to b: its bytes where they are tokens, else one unknown token. */
-static zt_status put_unknown(const zt_vocab *v, const char *text, size_t a, size_t b, zt_ids *ids)
+/* Unknown text from a to to: its bytes where they are tokens, else one unknown token. */
+static zt_status put_unknown(const zt_vocab *vocab, const char *text, size_t from, size_t to, zt_ids *ids)
 {
-    bool bytes = v->byte_fallback;
-    zt_status s = ZT_OK;
-    for (size_t i = a; bytes && i < b; i++)
-        bytes = v->byte_id[(unsigned char)text[i]] >= 0;
-    for (size_t i = a; bytes && !s && i < b; i++)
-        s = zt_ids_push(v->ctx, ids, v->byte_id[(unsigned char)text[i]]);
-    return !bytes && v->unk >= 0 ? zt_ids_push(v->ctx, ids, v->unk) : s;
+    bool bytes = vocab->byte_fallback;
+    zt_status status = ZT_OK;
+    for (size_t i = from; bytes && i < to; i++)
+        bytes = vocab->byte_id[(unsigned char)text[i]] >= 0;
+    for (size_t i = from; bytes && !status && i < to; i++)
+        status = zt_ids_push(vocab->ctx, ids, vocab->byte_id[(unsigned char)text[i]]);
+    return !bytes && vocab->unk >= 0 ? zt_ids_push(vocab->ctx, ids, vocab->unk) : status;
 }
 
 /* Turns the best way round: each `from` becomes the end of the token
  * that comes next. Returns the end of the first. */
-static size_t turn(best *b, size_t n)
+static size_t reverse_path(best_path *paths, size_t size)
 {
-    size_t at = n, next = n;
+    size_t position = size, next = size;
     for (;;) {
-        size_t from = b[at].from;
-        b[at].from = (uint32_t)next;
+        size_t from = paths[position].from;
+        paths[position].from = (uint32_t)next;
         if (!from)
-            return at;
-        next = at;
-        at = from;
+            return position;
+        next = position;
+        position = from;
     }
 }
 
-static zt_status put_best(const zt_vocab *v, const char *text, size_t n, best *b, zt_ids *ids)
+static zt_status put_best(const zt_vocab *vocab, const char *text, size_t size, best_path *paths, zt_ids *ids)
 {
-    zt_status s = ZT_OK;
-    size_t start = 0, end = turn(b, n);
-    while (!s && start < n) {
-        int32_t id = b[end].id;
-        while (id == UNKNOWN && end < n && b[b[end].from].id == UNKNOWN)
-            end = b[end].from;
-        s = id == UNKNOWN ? put_unknown(v, text, start, end, ids) : zt_ids_push(v->ctx, ids, id);
+    zt_status status = ZT_OK;
+    size_t start = 0, end = reverse_path(paths, size);
+    while (!status && start < size) {
+        int32_t id = paths[end].id;
+        while (id == UNKNOWN && end < size && paths[paths[end].from].id == UNKNOWN)
+            end = paths[end].from;
+        status = id == UNKNOWN ? put_unknown(vocab, text, start, end, ids) : zt_ids_push(vocab->ctx, ids, id);
         start = end;
-        end = b[end].from;
+        end = paths[end].from;
     }
-    return s;
+    return status;
 }
 
-static zt_status tokens(const zt_vocab *v, const char *text, size_t n, zt_ids *ids)
+static zt_status encode_tokens(const zt_vocab *vocab, const char *text, size_t size, zt_ids *ids)
 {
-    if (!n)
+    if (!size)
         return ZT_OK;
-    if (n >= UINT32_MAX)
-        return zt_fail(v->ctx, ZT_EUSAGE, "text of %zu bytes is too long", n);
-    best *b = zt_alloc_array(v->ctx, n + 1, sizeof *b);
-    if (!b)
+    if (size >= UINT32_MAX)
+        return zt_fail(vocab->ctx, ZT_EUSAGE, "text of %zu bytes is too long", size);
+    best_path *paths = zt_alloc_array(vocab->ctx, size + 1, sizeof *paths);
+    if (!paths)
         return ZT_ENOMEM;
-    for (size_t i = 0; i <= n; i++)
-        b[i].id = UNREACHED;
-    b[0] = (best){0, 0, UNKNOWN};
-    for (size_t at = 0, len; at < n; at += len) {
-        len = char_len(text + at, n - at);
-        if (b[at].id != UNREACHED)
-            step(v, text, n, at, len, b);
+    for (size_t i = 0; i <= size; i++)
+        paths[i].id = UNREACHED;
+    paths[0] = (best_path){0, 0, UNKNOWN};
+    for (size_t offset = 0, length; offset < size; offset += length) {
+        length = char_length(text + offset, size - offset);
+        if (paths[offset].id != UNREACHED)
+            extend_paths(vocab, text, size, offset, length, paths);
     }
-    zt_status s = put_best(v, text, n, b, ids);
-    zt_free(v->ctx, b);
-    return s;
+    zt_status status = put_best(vocab, text, size, paths, ids);
+    zt_free(vocab->ctx, paths);
+    return status;
 }
 
-static zt_status encode_ugm(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
-                            zt_ids *ids)
+static zt_status encode_ugm(const zt_vocab *vocab, const char *text, size_t size, zt_merger *merger, zt_ids *ids)
 {
     zt_str out;
-    normal norm = {.v = v, .out = &out};
-    zt_status s = ZT_OK;
-    (void)m;
-    zt_str_init(&out, v->ctx);
-    for (size_t at = 0, used; !s && at < n; at += used)
-        s = put_prefix(&norm, text + at, n - at, &used);
-    if (!s)
-        s = tokens(v, out.data, out.len, ids);
+    text_normalizer normalizer = {.vocab = vocab, .out = &out};
+    zt_status status = ZT_OK;
+    (void)merger;
+    zt_str_init(&out, vocab->ctx);
+    for (size_t offset = 0, used; !status && offset < size; offset += used)
+        status = put_prefix(&normalizer, text + offset, size - offset, &used);
+    if (!status)
+        status = encode_tokens(vocab, out.data, out.len, ids);
     zt_str_fini(&out);
-    return s;
+    return status;
 }
 
 const zt_vocab_kind zt_vocab_t5 = {

@@ -15,41 +15,38 @@ enum { MOST_DECOMPOSED = 32 }; /* characters that one becomes; Unicode's longest
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static zt_status open_wpm(zt_vocab *v, const zt_vocab_spec *spec)
+static zt_status open_wpm(zt_vocab *vocab, const zt_vocab_spec *spec)
 {
     (void)spec;
-    v->trie = zt_trie_new(v->ctx);
-    zt_status s = v->trie ? ZT_OK : ZT_ENOMEM;
-    for (int32_t i = 0; !s && i < v->n; i++)
-        if (v->text[i].n)
-            s = zt_trie_put(v->trie, v->text[i], i);
-    return s;
+    vocab->trie = zt_trie_new(vocab->ctx);
+    zt_status status = vocab->trie ? ZT_OK : ZT_ENOMEM;
+    for (int32_t i = 0; !status && i < vocab->token_count; i++)
+        if (vocab->text[i].n)
+            status = zt_trie_put(vocab->trie, vocab->text[i], i);
+    return status;
 }
 
-static void close_wpm(zt_vocab *v)
-{
-    zt_trie_free(v->trie);
-}
+static void close_wpm(zt_vocab *vocab) { zt_trie_free(vocab->trie); }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-typedef struct words { /* one call of encode */
-    const zt_vocab *v;
+typedef struct word_encoder { /* one call of encode */
+    const zt_vocab *vocab;
     zt_ids *ids;
     zt_str word; /* with U+2581 before it */
-} words;
+} word_encoder;
 
 /* Bytes of the longest token that text begins with, and the token; 0: none does. */
-static size_t longest(const zt_vocab *v, const char *text, size_t n, int32_t *id)
+static size_t longest_token(const zt_vocab *vocab, const char *text, size_t size, int32_t *id)
 {
     uint32_t node = ZT_TRIE_ROOT;
     size_t best = 0;
-    for (size_t i = 0; i < n; i++) {
-        node = zt_trie_step(v->trie, node, (unsigned char)text[i]);
+    for (size_t i = 0; i < size; i++) {
+        node = zt_trie_step(vocab->trie, node, (unsigned char)text[i]);
         if (node == ZT_TRIE_NONE)
             break;
-        if (zt_trie_value(v->trie, node) >= 0) {
-            *id = zt_trie_value(v->trie, node);
+        if (zt_trie_value(vocab->trie, node) >= 0) {
+            *id = zt_trie_value(vocab->trie, node);
             best = i + 1;
         }
     }
@@ -57,118 +54,116 @@ static size_t longest(const zt_vocab *v, const char *text, size_t n, int32_t *id
 }
 
 /* The word so far is whole: its tokens, or where they do not reach its end the unknown one. */
-static zt_status end_word(words *w)
+static zt_status end_word(word_encoder *encoder)
 {
-    const zt_vocab *v = w->v;
-    const zt_str *word = &w->word;
-    size_t before = w->ids->count, at = 0;
-    zt_status s = ZT_OK;
+    const zt_vocab *vocab = encoder->vocab;
+    const zt_str *word = &encoder->word;
+    size_t before = encoder->ids->count, offset = 0;
+    zt_status status = ZT_OK;
     if (word->len <= ZT_SPACE_LEN)
         return ZT_OK;
-    while (!s && at < word->len) {
+    while (!status && offset < word->len) {
         int32_t id;
-        size_t len = longest(v, word->data + at, word->len - at, &id);
-        if (!len)
+        size_t length = longest_token(vocab, word->data + offset, word->len - offset, &id);
+        if (!length)
             break;
-        s = zt_ids_push(v->ctx, w->ids, id);
-        at += len;
+        status = zt_ids_push(vocab->ctx, encoder->ids, id);
+        offset += length;
     }
-    if (!s && at < word->len) {
-        w->ids->count = before;
-        s = v->unk < 0 ? ZT_OK : zt_ids_push(v->ctx, w->ids, v->unk);
+    if (!status && offset < word->len) {
+        encoder->ids->count = before;
+        status = vocab->unk < 0 ? ZT_OK : zt_ids_push(vocab->ctx, encoder->ids, vocab->unk);
     }
-    zt_str_clear(&w->word);
-    return s ? s : zt_str_put(&w->word, ZT_SPACE, ZT_SPACE_LEN);
+    zt_str_clear(&encoder->word);
+    return status ? status : zt_str_put(&encoder->word, ZT_SPACE, ZT_SPACE_LEN);
 }
 
-static bool is_blank(uint32_t c)
+static bool is_blank(uint32_t codepoint)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r') || c == 0x85 ||
-           (c >= 0xa0 && (1 << utf8proc_category((utf8proc_int32_t)c) &
-                          (1 << UTF8PROC_CATEGORY_ZS | 1 << UTF8PROC_CATEGORY_ZL |
-                           1 << UTF8PROC_CATEGORY_ZP)) != 0);
+    return codepoint == ' ' || (codepoint >= '\t' && codepoint <= '\r') || codepoint == 0x85 ||
+           (codepoint >= 0xa0 && (1 << utf8proc_category((utf8proc_int32_t)codepoint) &
+                                  (1 << UTF8PROC_CATEGORY_ZS | 1 << UTF8PROC_CATEGORY_ZL | 1 << UTF8PROC_CATEGORY_ZP)) != 0);
 }
 
 /* Chinese characters stand alone; the ranges are BERT's. */
-static bool is_han(uint32_t c)
+static bool is_han(uint32_t codepoint)
 {
     static const uint32_t range[][2] = {
         {0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
         {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f},
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-        if (c >= range[i][0] && c <= range[i][1])
+        if (codepoint >= range[i][0] && codepoint <= range[i][1])
             return true;
     return false;
 }
 
-static bool stands_alone(uint32_t c, utf8proc_category_t cat)
+static bool stands_alone(uint32_t codepoint, utf8proc_category_t category)
 {
-    bool ascii = c < 0x80 && ((c >= '!' && c <= '/') || (c >= ':' && c <= '@') ||
-                              (c >= '[' && c <= '`') || (c >= '{' && c <= '~'));
-    return ascii || (cat >= UTF8PROC_CATEGORY_PC && cat <= UTF8PROC_CATEGORY_PO) || is_han(c);
+    bool ascii = codepoint < 0x80 && ((codepoint >= '!' && codepoint <= '/') || (codepoint >= ':' && codepoint <= '@') ||
+                                      (codepoint >= '[' && codepoint <= '`') || (codepoint >= '{' && codepoint <= '~'));
+    return ascii || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO) || is_han(codepoint);
 }
 
-static zt_status put_char(words *w, uint32_t c)
+static zt_status put_char(word_encoder *encoder, uint32_t codepoint)
 {
     char utf8[4];
-    utf8proc_category_t cat = utf8proc_category((utf8proc_int32_t)c);
-    if (is_blank(c))
-        return end_word(w);
-    if (!c || c == 0xfffd || cat == UTF8PROC_CATEGORY_CC || cat == UTF8PROC_CATEGORY_CF ||
-        cat == UTF8PROC_CATEGORY_CO)
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
+    if (is_blank(codepoint))
+        return end_word(encoder);
+    if (!codepoint || codepoint == 0xfffd || category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+        category == UTF8PROC_CATEGORY_CO)
         return ZT_OK;
-    if (w->v->strip_accents && cat == UTF8PROC_CATEGORY_MN)
+    if (encoder->vocab->strip_accents && category == UTF8PROC_CATEGORY_MN)
         return ZT_OK;
-    if (w->v->lowercase)
-        c = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    bool alone = stands_alone(c, cat);
-    zt_status s = alone ? end_word(w) : ZT_OK;
-    if (!s)
-        s = zt_str_put(&w->word, utf8, (size_t)zt_utf8_encode(c, utf8));
-    return !s && alone ? end_word(w) : s;
+    if (encoder->vocab->lowercase)
+        codepoint = (uint32_t)utf8proc_tolower((utf8proc_int32_t)codepoint);
+    bool alone = stands_alone(codepoint, category);
+    zt_status status = alone ? end_word(encoder) : ZT_OK;
+    if (!status)
+        status = zt_str_put(&encoder->word, utf8, (size_t)zt_utf8_encode(codepoint, utf8));
+    return !status && alone ? end_word(encoder) : status;
 }
 
-static zt_status put_decomposed(words *w, uint32_t c)
+static zt_status put_decomposed(word_encoder *encoder, uint32_t codepoint)
 {
     utf8proc_int32_t parts[MOST_DECOMPOSED];
     int bounds = 0;
-    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)c, parts, MOST_DECOMPOSED,
-                                                 UTF8PROC_DECOMPOSE, &bounds);
-    zt_status s = ZT_OK;
-    if (n < 1 || n > MOST_DECOMPOSED)
-        return put_char(w, c);
-    for (utf8proc_ssize_t i = 0; !s && i < n; i++)
-        s = put_char(w, (uint32_t)parts[i]);
-    return s;
+    utf8proc_ssize_t count =
+        utf8proc_decompose_char((utf8proc_int32_t)codepoint, parts, MOST_DECOMPOSED, UTF8PROC_DECOMPOSE, &bounds);
+    zt_status status = ZT_OK;
+    if (count < 1 || count > MOST_DECOMPOSED)
+        return put_char(encoder, codepoint);
+    for (utf8proc_ssize_t i = 0; !status && i < count; i++)
+        status = put_char(encoder, (uint32_t)parts[i]);
+    return status;
 }
 
-static zt_status encode_wpm(const zt_vocab *v, const char *text, size_t n, zt_merger *m,
-                            zt_ids *ids)
+static zt_status encode_wpm(const zt_vocab *vocab, const char *text, size_t size, zt_merger *merger, zt_ids *ids)
 {
-    words w = {.v = v, .ids = ids};
-    (void)m;
-    zt_str_init(&w.word, v->ctx);
-    zt_status s = zt_str_put(&w.word, ZT_SPACE, ZT_SPACE_LEN);
-    for (size_t i = 0; !s && i < n;) {
-        uint32_t c = 0xfffd; /* a byte that is no UTF-8 is dropped like one */
-        int len = zt_utf8_decode(text + i, n - i, &c);
-        s = v->strip_accents && c >= 0x80 ? put_decomposed(&w, c) : put_char(&w, c);
-        i += len ? (size_t)len : 1;
+    word_encoder encoder = {.vocab = vocab, .ids = ids};
+    (void)merger;
+    zt_str_init(&encoder.word, vocab->ctx);
+    zt_status status = zt_str_put(&encoder.word, ZT_SPACE, ZT_SPACE_LEN);
+    for (size_t i = 0; !status && i < size;) {
+        uint32_t codepoint = 0xfffd; /* a byte that is no UTF-8 is dropped like one */
+        int length = zt_utf8_decode(text + i, size - i, &codepoint);
+        status = vocab->strip_accents && codepoint >= 0x80 ? put_decomposed(&encoder, codepoint) : put_char(&encoder, codepoint);
+        i += length ? (size_t)length : 1;
     }
-    if (!s)
-        s = end_word(&w);
-    zt_str_fini(&w.word);
-    return s;
+    if (!status)
+        status = end_word(&encoder);
+    zt_str_fini(&encoder.word);
+    return status;
 }
 
 /* The space before a word is not there before the first. */
-static zt_status decode_wpm(const zt_vocab *v, int32_t id, bool first, zt_str *out)
+static zt_status decode_wpm(const zt_vocab *vocab, int32_t id, bool first, zt_str *out)
 {
-    zt_bytes t = v->text[id];
-    bool skip = first && t.n >= ZT_SPACE_LEN && memcmp(t.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
+    zt_bytes text = vocab->text[id];
+    bool skip = first && text.n >= ZT_SPACE_LEN && memcmp(text.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
     size_t from = skip ? ZT_SPACE_LEN : 0;
-    return zt_vocab_take_spaces(out, t.data + from, t.n - from);
+    return zt_vocab_take_spaces(out, text.data + from, text.n - from);
 }
 
 const zt_vocab_kind zt_vocab_bert = {
