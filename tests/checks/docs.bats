@@ -103,7 +103,7 @@ block() { # heading file
     n=0
     for page in README.md ARCHITECTURE.md SECURITY.md docs/engines.md; do
         for word in $(grep -oE '`(zt|ZT)_[A-Za-z0-9_]+`' $page | tr -d '`' | sort -u); do
-            grep -rqwF --include='*.[ch]' --include='*.c[pu]*' --include='*.def' -e "$word" lib tools tests Makefile ||
+            grep -rqwF --include='*.[ch]' --include='*.c[pu]*' --include='*.def' --include='*.mk' -e "$word" lib tools tests Makefile mk ||
                 [[ $word == *_ || $word == *FAMILY ]] || { echo "$page names $word"; false; }
             n=$((n + 1))
         done
@@ -113,7 +113,7 @@ block() { # heading file
 
 @test "README's table names every folder" {
     cd "$repo"
-    for d in lib/*/ lib tools man tests bench scripts; do
+    for d in lib/*/ lib tools man tests bench mk scripts; do
         [ -d "$d" ] && grep -qE "^\|.*\`${d%/}(/|\`)" README.md || { echo "README does not name $d"; false; }
     done
 }
@@ -123,7 +123,7 @@ block() { # heading file
     targets=$(grep -oE '(^    |`)make [a-z]+' README.md | sed 's/.* //' | sort -u)
     [ -n "$targets" ]
     for t in $targets; do
-        grep -qE "^([a-z -]* )?$t( [a-z -]*)?:" Makefile || { echo "no target $t"; false; }
+        grep -qE "^([a-z -]* )?$t( [a-z -]*)?:" Makefile mk/*.mk || { echo "no target $t"; false; }
     done
     for t in $(tools); do grep -qF "$t" README.md; done
     for t in $(grep -oE '\bzt-[a-z]+' README.md | sort -u); do [ -d "tools/$t" ]; done

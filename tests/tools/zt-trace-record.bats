@@ -344,7 +344,7 @@ int main(void)
     return zt_ctx_status(ctx);
 }
 END
-    libs=$(sed -n 's/^LIBS *:= *//p' "$repo/Makefile")
+    libs=$(sed -n 's/^LIBS *:= *//p' "$repo/mk/flags.mk")
     ${CC:-gcc} -std=c17 -I"$repo" -o mine mine.c "$lib" $libs -pthread
     ./mine >opaque.zt
     cat run.zt

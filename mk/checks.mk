@@ -1,0 +1,29 @@
+# checks.mk - sanitizers, fuzzing, the long tests, and the contract of the ops.
+
+# Without Vulkan: a driver leaks memory of its own and is then unloaded, so that the leaks have no name by which
+# they could be suppressed.
+SANITIZE := VK_ICD_FILENAMES=none VK_DRIVER_FILES=none ZT_TEST_TIMEOUT=3000 \
+            $(MAKE) --no-print-directory run-tests OPT='-O1 -g -fno-omit-frame-pointer $$(SAN)' HARDEN=-fPIE
+sanitize:
+	@scripts/deps test
+	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
+	+$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
+
+# RUNS executions of each tests/fuzz/TARGET.c, guided by coverage.
+fuzz:
+	@scripts/deps long
+	@scripts/fuzz
+
+long:
+	@scripts/deps long
+	@$(MAKE) --no-print-directory run-tests
+	@$(MAKE) --no-print-directory sanitize
+	ZT_LONG=1 $(BUILD)/tests/op_allocations
+	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
+	mandoc -T lint -W warning man/*.[15] $(BUILD)/man/zt-ops.7
+
+# Adds new facts of the table of ops to the contract. Old ones stay, so that a test finds those that no longer hold.
+contract: $(BUILD)/man/mkops
+	@{ cat tests/ops/contract.txt; $< --list; } | LC_ALL=C sort -u >$(BUILD)/contract.new
+	@mv $(BUILD)/contract.new tests/ops/contract.txt
+	@git diff --stat tests/ops/contract.txt

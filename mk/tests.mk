@@ -1,0 +1,49 @@
+# tests.mk - test programs, and the targets that run tests.
+
+test-bins: $(test_bin) $(fuzz_bin) $(helpers) $(emu)
+
+# zt-trace with a planted error in one kernel.
+$(BUILD)/tests/zt-trace-planted: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-trace/*.c))) \
+                                 $(BUILD)/tests/tools/plant/kernel.o $(common_obj) $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS)
+
+# zt-bench with one slower kernel.
+$(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-bench/*.c))) \
+                              $(BUILD)/tests/tools/plant/slow.o $(common_obj) $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
+
+$(BUILD)/tests/bench_ratio: $(BUILD)/tools/zt-bench/stats.o
+$(foreach t,$(test_src),$(eval $(BUILD)/tests/$(basename $(notdir $(t))): $(BUILD)/$(t:.c=.o)))
+$(test_bin): $(common_obj) $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $(filter %.o,$^) $(common_obj) $(BUILD)/libzt.a $(LIBS)
+
+$(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/main.o $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/tests/cuda_emu: | $(emu)
+$(test_bin): | $(sets)
+
+# ---- run ----------------------------------------------------------------------------------------
+
+test_env = ZT_BIN='$(abspath $(BUILD)/bin)' ZT_TESTS='$(abspath $(BUILD)/tests)' \
+           $(if $(emu),ZT_LIBCUDA='$(abspath $(emu))' ZT_LIBHIP='$(abspath $(emu))') \
+           $(if $(wildcard $(golden))$(unpacked),ZT_GOLDEN='$(golden)') \
+           $(if $(ZT_GOLDEN)$(realpath ../shared/golden),ZT_GOLDEN_STRICT=1) ZT_CASES='$(cases)'
+
+test check:
+	@scripts/deps test
+	@$(MAKE) --no-print-directory run-tests
+
+# Tests that take longest start first, the longest in front: else one of them would run alone at the end.
+all_tests := $(filter-out $(helpers),$(test_bin)) $(sort $(wildcard tests/*/*.bats tests/*/*.t))
+long_tests := $(filter $(all_tests),$(addprefix $(BUILD)/tests/,conformance device_llm) tests/engine/bits.bats \
+    tests/tools/zt-bench.bats tests/engine/cuda.bats $(BUILD)/tests/vulkan_models \
+    tests/engine/vulkan.bats tests/tools/zt-convert-golden.bats tests/checks/docs.bats \
+    $(addprefix $(BUILD)/tests/,grad_engines hostile_files) tests/tools/zt-bench-history.bats)
+
+run-tests: all test-bins $(unpacked) $(sets)
+	@$(test_env) tests/tap-runner $(long_tests) $(filter-out $(long_tests),$(all_tests))
