@@ -4,8 +4,12 @@
  *     zt_adapted *m = zt_adapted_new(ctx, base, a, 2, &(zt_adapted_opts){0});
  *     zt_checkpoint *c = zt_adapted_checkpoint(m);
  *
- * A scale multiplies the difference that its adapter makes: y = x + sum of scale (with - x), so that
- * the order of adapters says nothing. Tensors that no adapter changes are the base's bytes. What is
+ * A scale multiplies the difference that its adapter makes, so that the order of adapters does not matter:
+ *
+ *     y = x + sum over adapters of scale * (x with this adapter alone - x)
+ *
+ *
+ * Tensors that no adapter changes are the base's bytes. What is
  * changed is computed in f32 from the base's values and, unless `floats`, written in the base's type
  * again: by row, to the same bits for any number of threads and in whatever pieces it is read.
  */
@@ -24,31 +28,30 @@ typedef struct zt_lora_use {
 } zt_lora_use;
 
 typedef struct zt_adapted_opts {
-    bool floats; /* what is changed is f32, for who computes with it */
-    int threads; /* of a read; 0: the caller's alone */
+    bool floats; /* changed tensors are f32, for use in computations */
+    int threads; /* of a read; 0: the caller's thread only */
 } zt_adapted_opts;
 
 typedef struct zt_adapted zt_adapted;
 
-/* base is borrowed until zt_adapted_free and must be readable anywhere. ZT_EDATA, ZT_ESHAPE: an
- * adapter is for another model; ZT_ENOTSUP: adapters that do not go together, or a type that is only
- * read. */
-zt_adapted *zt_adapted_new(zt_ctx *ctx, zt_checkpoint *base, const zt_lora_use *adapter, int n,
-                           const zt_adapted_opts *o);
-/* The checkpoint is closed as well. */
-void zt_adapted_free(zt_adapted *a);
+/* base is borrowed until zt_adapted_free and must be seekable. ZT_EDATA, ZT_ESHAPE: an adapter is for another model;
+ * ZT_ENOTSUP: adapters that cannot be combined, or a type that can be read but not written. */
+zt_adapted *zt_adapted_new(zt_ctx *ctx, zt_checkpoint *base, const zt_lora_use *adapters, int count,
+                           const zt_adapted_opts *options);
+/* Closes its checkpoint too. NULL: no effect. */
+void zt_adapted_free(zt_adapted *adapted);
 
 /* Its metadata is the base's, with "zt.lora.adapters" (a name and a scale each) and "zt.lora.ids"
  * (zt_dna_id of each). */
-zt_checkpoint *zt_adapted_checkpoint(const zt_adapted *a); /* owned by a */
-/* The same without a, which is freed with it; the base and the adapters must live as long. */
-zt_checkpoint *zt_adapted_release(zt_adapted *a);
-/* Does an adapter change tensor i of the checkpoint? false also for an i that is out of range. */
-bool zt_adapted_changes(const zt_adapted *a, int64_t i);
-/* The type that tensor i of the checkpoint has where it is stored. */
-zt_dtype zt_adapted_type(const zt_adapted *a, int64_t i);
-/* Rows that adapters add to the vocabulary. */
-int64_t zt_adapted_grown(const zt_adapted *a);
+zt_checkpoint *zt_adapted_checkpoint(const zt_adapted *adapted); /* owned by `adapted` */
+/* Gives the checkpoint to the caller, who closes it; `adapted` is freed then. Base and adapters must live as long. */
+zt_checkpoint *zt_adapted_release(zt_adapted *adapted);
+/* Does an adapter change the tensor? Also false for an index out of range. */
+bool zt_adapted_changes(const zt_adapted *adapted, int64_t index);
+/* The type in which the base stores a tensor of the checkpoint. */
+zt_dtype zt_adapted_type(const zt_adapted *adapted, int64_t index);
+/* Number of rows that adapters add to the vocabulary. */
+int64_t zt_adapted_grown(const zt_adapted *adapted);
 
 #ifdef __cplusplus
 }

@@ -12,253 +12,247 @@
 
 /* ---- an adapter's tensors as floats ---------------------------------------------------------- */
 
-/* Elements [at, at + n) of tensor i of a plain type. */
-static zt_status read_at(const zt_lora *l, int64_t i, int64_t at, int64_t n, float *out)
+/* Elements [at, at + row_count) of tensor i of a plain type. */
+static zt_status read_elements(const zt_lora *adapter, int64_t tensor, int64_t offset, int64_t row_count, float *out)
 {
-    zt_entry e;
-    zt_checkpoint_get(l->file, i, &e);
-    const zt_dtype_info *d = zt_dtype_get(e.type.dtype);
-    size_t from = (size_t)(at / d->block) * (size_t)d->block_bytes;
-    size_t bytes = (size_t)(n / d->block) * (size_t)d->block_bytes;
-    char *raw = zt_alloc(l->ctx, bytes + 1);
-    zt_status s = raw ? zt_checkpoint_read(l->file, i, from, raw, bytes) : ZT_ENOMEM;
-    if (s == ZT_OK) d->decode(raw, out, n);
-    zt_free(l->ctx, raw);
-    return s;
+    zt_entry entry;
+    zt_checkpoint_get(adapter->file, tensor, &entry);
+    const zt_dtype_info *info = zt_dtype_get(entry.type.dtype);
+    size_t from = (size_t)(offset / info->block) * (size_t)info->block_bytes;
+    size_t bytes = (size_t)(row_count / info->block) * (size_t)info->block_bytes;
+    char *raw = zt_alloc(adapter->ctx, bytes + 1);
+    zt_status status = raw ? zt_checkpoint_read(adapter->file, tensor, from, raw, bytes) : ZT_ENOMEM;
+    if (status == ZT_OK) info->decode(raw, out, row_count);
+    zt_free(adapter->ctx, raw);
+    return status;
 }
 
-static zt_status read_all(const zt_lora *l, int64_t i, float **out)
+static zt_status read_tensor(const zt_lora *adapter, int64_t tensor, float **out)
 {
-    zt_entry e;
-    zt_checkpoint_get(l->file, i, &e);
-    int64_t n = zt_type_count(&e.type);
-    *out = zt_alloc_array(l->ctx, (size_t)n + 1, sizeof **out);
-    return *out ? read_at(l, i, 0, n, *out) : ZT_ENOMEM;
+    zt_entry entry;
+    zt_checkpoint_get(adapter->file, tensor, &entry);
+    int64_t count = zt_type_count(&entry.type);
+    *out = zt_alloc_array(adapter->ctx, (size_t)count + 1, sizeof **out);
+    return *out ? read_elements(adapter, tensor, 0, count, *out) : ZT_ENOMEM;
 }
 
 /* [rows, columns] to [columns, rows]. */
-static zt_status transpose(zt_ctx *ctx, float **x, int64_t rows, int64_t columns)
+static zt_status transpose_matrix(zt_ctx *ctx, float **matrix, int64_t rows, int64_t columns)
 {
-    float *y = zt_alloc_array(ctx, (size_t)(rows * columns) + 1, sizeof *y);
-    for (int64_t r = 0; y && r < rows; r++)
-        for (int64_t c = 0; c < columns; c++) y[c * rows + r] = (*x)[r * columns + c];
-    if (!y) return ZT_ENOMEM;
-    zt_free(ctx, *x);
-    *x = y;
+    float *transposed = zt_alloc_array(ctx, (size_t)(rows * columns) + 1, sizeof *transposed);
+    for (int64_t row = 0; transposed && row < rows; row++)
+        for (int64_t column = 0; column < columns; column++) transposed[column * rows + row] = (*matrix)[row * columns + column];
+    if (!transposed) return ZT_ENOMEM;
+    zt_free(ctx, *matrix);
+    *matrix = transposed;
     return ZT_OK;
 }
 
 /* Row 2 i + j of a head in GGUF is row j d/2 + i of Hugging Face's. */
-static int64_t source_row(int64_t r, int64_t rows, int64_t heads)
+static int64_t source_row(int64_t row, int64_t rows, int64_t heads)
 {
-    if (!heads) return r;
-    int64_t d = rows / heads, in = r % d;
-    return r - in + in % 2 * (d / 2) + in / 2;
+    if (!heads) return row;
+    int64_t head_rows = rows / heads, row_in_head = row % head_rows;
+    return row - row_in_head + row_in_head % 2 * (head_rows / 2) + row_in_head / 2;
 }
 
-static zt_status pair(zt_ctx *ctx, float **x, int64_t rows, int64_t width, int64_t heads)
+static zt_status pair_rows(zt_ctx *ctx, float **matrix, int64_t rows, int64_t width, int64_t heads)
 {
-    float *y = heads ? zt_alloc_array(ctx, (size_t)(rows * width) + 1, sizeof *y) : NULL;
-    if (!heads || !y) return heads ? ZT_ENOMEM : ZT_OK;
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(y + r * width, *x + source_row(r, rows, heads) * width, (size_t)width * sizeof *y);
-    zt_free(ctx, *x);
-    *x = y;
+    float *paired = heads ? zt_alloc_array(ctx, (size_t)(rows * width) + 1, sizeof *paired) : NULL;
+    if (!heads || !paired) return heads ? ZT_ENOMEM : ZT_OK;
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(paired + row * width, *matrix + source_row(row, rows, heads) * width, (size_t)width * sizeof *paired);
+    zt_free(ctx, *matrix);
+    *matrix = paired;
     return ZT_OK;
 }
 
-static zt_status load_product(zt_adapted *a, const adapted_change *c, const lora_fit *f,
+static zt_status load_product(zt_adapted *adapted, const adapted_change *change, const lora_placement *placement,
                               adapted_loaded *out)
 {
-    const zt_lora *l = f->lora;
-    const lora_part *p = f->part;
-    zt_status s = read_all(l, p->a, &out->right);
-    if (s == ZT_OK) s = read_all(l, p->b, &out->left);
-    if (s == ZT_OK && f->flipped) { /* (B A)' = A' B' */
-        float *x = out->left;
+    const zt_lora *adapter = placement->adapter;
+    const lora_part *part = placement->part;
+    zt_status status = read_tensor(adapter, part->lora_a, &out->right);
+    if (status == ZT_OK) status = read_tensor(adapter, part->lora_b, &out->left);
+    if (status == ZT_OK && placement->flipped) { /* (B A)' = A' B' */
+        float *scratch = out->left;
         out->left = out->right;
-        out->right = x;
-        if (!p->tokens) s = transpose(a->ctx, &out->left, p->r, c->rows);
-        if (s == ZT_OK) s = transpose(a->ctx, &out->right, c->columns, p->r);
+        out->right = scratch;
+        if (!part->tokens) status = transpose_matrix(adapted->ctx, &out->left, part->rank, change->rows);
+        if (status == ZT_OK) status = transpose_matrix(adapted->ctx, &out->right, change->columns, part->rank);
     }
-    if (s == ZT_OK) s = pair(a->ctx, &out->left, c->rows, p->r, f->heads);
-    for (int64_t i = 0; s == ZT_OK && i < c->rows * p->r; i++)
-        out->left[i] = (float)(out->left[i] * p->scale);
-    return s;
+    if (status == ZT_OK) status = pair_rows(adapted->ctx, &out->left, change->rows, part->rank, placement->heads);
+    for (int64_t i = 0; status == ZT_OK && i < change->rows * part->rank; i++) out->left[i] = (float)(out->left[i] * part->scale);
+    return status;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The base's; a row beyond its last is 0. */
-static zt_status base_rows(zt_adapted *a, const adapted_change *c, int64_t first, int64_t n,
-                           float *x)
+static zt_status read_base_rows(zt_adapted *adapted, const adapted_change *change, int64_t first, int64_t row_count,
+                                float *scratch)
 {
-    const zt_dtype_info *d = zt_dtype_get(c->stored);
-    int64_t has = first >= c->base_rows ? 0 : c->base_rows - first < n ? c->base_rows - first : n;
-    size_t row = (size_t)(c->columns / d->block) * (size_t)d->block_bytes;
-    memset(x + has * c->columns, 0, (size_t)((n - has) * c->columns) * sizeof *x);
+    const zt_dtype_info *info = zt_dtype_get(change->stored);
+    int64_t has = first >= change->base_rows ? 0 : change->base_rows - first < row_count ? change->base_rows - first : row_count;
+    size_t row = (size_t)(change->columns / info->block) * (size_t)info->block_bytes;
+    memset(scratch + has * change->columns, 0, (size_t)((row_count - has) * change->columns) * sizeof *scratch);
     if (!has) return ZT_OK;
-    char *raw = zt_alloc(a->ctx, (size_t)has * row + 1);
-    zt_status s = raw ? zt_checkpoint_read(a->base, c->base, (size_t)first * row, raw,
-                                           (size_t)has * row)
-                      : ZT_ENOMEM;
-    if (s == ZT_OK) d->decode(raw, x, has * c->columns);
-    zt_free(a->ctx, raw);
-    return s;
+    char *raw = zt_alloc(adapted->ctx, (size_t)has * row + 1);
+    zt_status status =
+        raw ? zt_checkpoint_read(adapted->base, change->base_tensor, (size_t)first * row, raw, (size_t)has * row) : ZT_ENOMEM;
+    if (status == ZT_OK) info->decode(raw, scratch, has * change->columns);
+    zt_free(adapted->ctx, raw);
+    return status;
 }
 
 /* Of the tensor that an adapter has whole. */
-static zt_status whole_rows(const adapted_change *c, const lora_fit *f, const adapted_loaded *l,
-                            int64_t first, int64_t n, float *y)
+static zt_status read_whole_rows(const adapted_change *change, const lora_placement *placement, const adapted_loaded *loaded,
+                                 int64_t first, int64_t row_count, float *out)
 {
-    zt_status s = ZT_OK;
-    if (l->whole)
-        memcpy(y, l->whole + first * c->columns, (size_t)(n * c->columns) * sizeof *y);
-    else if (!f->heads)
-        s = read_at(f->lora, f->part->whole, first * c->columns, n * c->columns, y);
-    for (int64_t r = 0; f->heads && !l->whole && r < n && s == ZT_OK; r++)
-        s = read_at(f->lora, f->part->whole,
-                    source_row(first + r, c->rows, f->heads) * c->columns, c->columns,
-                    y + r * c->columns);
-    for (int64_t i = 0; f->add != 0 && i < n * c->columns; i++) y[i] += f->add;
-    return s;
+    zt_status status = ZT_OK;
+    if (loaded->whole)
+        memcpy(out, loaded->whole + first * change->columns, (size_t)(row_count * change->columns) * sizeof *out);
+    else if (!placement->heads)
+        status =
+            read_elements(placement->adapter, placement->part->whole, first * change->columns, row_count * change->columns, out);
+    for (int64_t row = 0; placement->heads && !loaded->whole && row < row_count && status == ZT_OK; row++)
+        status = read_elements(placement->adapter, placement->part->whole,
+                               source_row(first + row, change->rows, placement->heads) * change->columns, change->columns,
+                               out + row * change->columns);
+    for (int64_t i = 0; placement->add != 0 && i < row_count * change->columns; i++) out[i] += placement->add;
+    return status;
 }
 
 /* y += scale left right */
-static void add_product(const adapted_change *c, const lora_fit *f, const adapted_loaded *l,
-                        float scale, int64_t first, int64_t n, float *y)
+static void add_product(const adapted_change *change, const lora_placement *placement, const adapted_loaded *loaded, float scale,
+                        int64_t first, int64_t row_count, float *out)
 {
     const merge_loops *loops = zt_merge_loops();
-    int64_t r = f->part->r;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < r; k++)
-            loops->add(y + i * c->columns, l->right + k * c->columns,
-                       scale * l->left[(first + i) * r + k], c->columns);
+    int64_t rank = placement->part->rank;
+    for (int64_t i = 0; i < row_count; i++)
+        for (int64_t k = 0; k < rank; k++)
+            loops->add(out + i * change->columns, loaded->right + k * change->columns,
+                       scale * loaded->left[(first + i) * rank + k], change->columns);
 }
 
-static void scale_rows(const adapted_change *c, const lora_fit *f, const float *factor,
-                       int64_t first, int64_t n, float *y)
+static void scale_rows(const adapted_change *change, const lora_placement *placement, const float *factor, int64_t first,
+                       int64_t row_count, float *out)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < c->columns; k++)
-            y[i * c->columns + k] *= factor[f->flipped ? k : first + i];
+    for (int64_t i = 0; i < row_count; i++)
+        for (int64_t k = 0; k < change->columns; k++) out[i * change->columns + k] *= factor[placement->flipped ? k : first + i];
 }
 
-static void put_rows(const adapted_change *c, const lora_fit *f, const adapted_loaded *l,
-                     int64_t first, int64_t n, float *y)
+static void replace_rows(const adapted_change *change, const lora_placement *placement, const adapted_loaded *loaded,
+                         int64_t first, int64_t row_count, float *out)
 {
-    for (int64_t i = 0; i < f->part->n_rows; i++) {
-        int64_t r = f->part->row[i] - first;
-        if (r >= 0 && r < n)
-            memcpy(y + r * c->columns, l->rows + i * c->columns,
-                   (size_t)c->columns * sizeof *y);
+    for (int64_t i = 0; i < placement->part->row_count; i++) {
+        int64_t row = placement->part->row_indices[i] - first;
+        if (row >= 0 && row < row_count)
+            memcpy(out + row * change->columns, loaded->rows + i * change->columns, (size_t)change->columns * sizeof *out);
     }
 }
 
 /* y, which begins as the base's rows, as one adapter alone would have them. */
-static zt_status apply(const adapted_change *c, const adapted_item *item, const adapted_loaded *l,
-                       int64_t first, int64_t n, float *y)
+static zt_status apply_adapter(const adapted_change *change, const adapted_item *item, const adapted_loaded *loaded,
+                               int64_t first, int64_t row_count, float *out)
 {
-    const lora_fit *f = &item->fit;
-    zt_status s = f->part->whole >= 0 ? whole_rows(c, f, l, first, n, y) : ZT_OK;
-    if (s != ZT_OK) return s;
-    if (l->left) add_product(c, f, l, 1, first, n, y);
-    if (l->factor) scale_rows(c, f, l->factor, first, n, y);
-    if (l->rows) put_rows(c, f, l, first, n, y);
-    for (int64_t i = 0; l->addend && i < n * c->columns; i++)
-        y[i] += l->addend[first * c->columns + i];
+    const lora_placement *placement = &item->placement;
+    zt_status status = placement->part->whole >= 0 ? read_whole_rows(change, placement, loaded, first, row_count, out) : ZT_OK;
+    if (status != ZT_OK) return status;
+    if (loaded->left) add_product(change, placement, loaded, 1, first, row_count, out);
+    if (loaded->factor) scale_rows(change, placement, loaded->factor, first, row_count, out);
+    if (loaded->rows) replace_rows(change, placement, loaded, first, row_count, out);
+    for (int64_t i = 0; loaded->addend && i < row_count * change->columns; i++)
+        out[i] += loaded->addend[first * change->columns + i];
     return ZT_OK;
 }
 
 /* A product alone is added without what it is added to. */
-static bool is_product(const lora_part *p)
+static bool is_product(const lora_part *part)
 {
-    return p->a >= 0 && p->whole < 0 && p->magnitude < 0 && p->rows < 0 && p->addend < 0;
+    return part->lora_a >= 0 && part->whole < 0 && part->magnitude < 0 && part->rows < 0 && part->addend < 0;
 }
 
-zt_status zt_adapted_rows(zt_adapted *a, const adapted_change *c, const adapted_loaded *loaded,
-                          int64_t first, int64_t n, float *y, float *x)
+zt_status zt_adapted_rows(zt_adapted *adapted, const adapted_change *change, const adapted_loaded *loaded, int64_t first,
+                          int64_t row_count, float *out, float *scratch)
 {
-    zt_status s = base_rows(a, c, first, n, y);
-    for (int k = 0; k < c->n && s == ZT_OK; k++) {
-        const adapted_item *item = &c->item[k];
-        if (is_product(item->fit.part)) {
-            add_product(c, &item->fit, &loaded[k], (float)item->scale, first, n, y);
-        } else if (c->n == 1 && item->scale == 1) {
-            s = apply(c, item, &loaded[k], first, n, y);
+    zt_status status = read_base_rows(adapted, change, first, row_count, out);
+    for (int k = 0; k < change->item_count && status == ZT_OK; k++) {
+        const adapted_item *item = &change->items[k];
+        if (is_product(item->placement.part)) {
+            add_product(change, &item->placement, &loaded[k], (float)item->scale, first, row_count, out);
+        } else if (change->item_count == 1 && item->scale == 1) {
+            status = apply_adapter(change, item, &loaded[k], first, row_count, out);
         } else {
-            int64_t count = n * c->columns;
-            float *base = x, *with = x + count;
-            s = base_rows(a, c, first, n, base);
+            int64_t count = row_count * change->columns;
+            float *base = scratch, *with = scratch + count;
+            status = read_base_rows(adapted, change, first, row_count, base);
             memcpy(with, base, (size_t)count * sizeof *with);
-            if (s == ZT_OK) s = apply(c, item, &loaded[k], first, n, with);
-            for (int64_t i = 0; s == ZT_OK && i < count; i++)
-                y[i] += (float)item->scale * (with[i] - base[i]);
+            if (status == ZT_OK) status = apply_adapter(change, item, &loaded[k], first, row_count, with);
+            for (int64_t i = 0; status == ZT_OK && i < count; i++) out[i] += (float)item->scale * (with[i] - base[i]);
         }
     }
-    return s;
+    return status;
 }
 
 /* ---- into memory ----------------------------------------------------------------------------- */
 
 /* DoRA's factors: what there is of each output's length, to what it shall be. */
-static zt_status load_factor(zt_adapted *a, const adapted_change *c, const adapted_item *item,
-                             adapted_loaded *out)
+static zt_status load_factor(zt_adapted *adapted, const adapted_change *change, const adapted_item *item, adapted_loaded *out)
 {
     enum { STRIP = 1 << 16 };
-    const lora_fit *f = &item->fit;
-    int64_t n = f->flipped ? c->columns : c->rows;
-    int64_t strip = c->columns && c->columns < STRIP ? STRIP / c->columns : 1;
-    double *sum = zt_calloc(a->ctx, (size_t)n + 1, sizeof *sum);
-    float *y = zt_alloc_array(a->ctx, (size_t)(strip * c->columns) + 1, sizeof *y);
-    zt_status s = sum && y ? read_all(f->lora, f->part->magnitude, &out->factor) : ZT_ENOMEM;
-    if (s == ZT_OK && !f->flipped) s = pair(a->ctx, &out->factor, n, 1, f->heads);
-    for (int64_t first = 0; first < c->rows && s == ZT_OK; first += strip) {
-        int64_t k = c->rows - first < strip ? c->rows - first : strip;
-        s = base_rows(a, c, first, k, y);
-        if (s == ZT_OK && f->part->whole >= 0) s = whole_rows(c, f, out, first, k, y);
-        if (s == ZT_OK) add_product(c, f, out, 1, first, k, y);
-        for (int64_t i = 0; s == ZT_OK && i < k * c->columns; i++)
-            sum[f->flipped ? i % c->columns : first + i / c->columns] += (double)y[i] * y[i];
+    const lora_placement *placement = &item->placement;
+    int64_t output_count = placement->flipped ? change->columns : change->rows;
+    int64_t strip = change->columns && change->columns < STRIP ? STRIP / change->columns : 1;
+    double *sum = zt_calloc(adapted->ctx, (size_t)output_count + 1, sizeof *sum);
+    float *values = zt_alloc_array(adapted->ctx, (size_t)(strip * change->columns) + 1, sizeof *values);
+    zt_status status = sum && values ? read_tensor(placement->adapter, placement->part->magnitude, &out->factor) : ZT_ENOMEM;
+    if (status == ZT_OK && !placement->flipped) status = pair_rows(adapted->ctx, &out->factor, output_count, 1, placement->heads);
+    for (int64_t first = 0; first < change->rows && status == ZT_OK; first += strip) {
+        int64_t strip_count = change->rows - first < strip ? change->rows - first : strip;
+        status = read_base_rows(adapted, change, first, strip_count, values);
+        if (status == ZT_OK && placement->part->whole >= 0)
+            status = read_whole_rows(change, placement, out, first, strip_count, values);
+        if (status == ZT_OK) add_product(change, placement, out, 1, first, strip_count, values);
+        for (int64_t i = 0; status == ZT_OK && i < strip_count * change->columns; i++)
+            sum[placement->flipped ? i % change->columns : first + i / change->columns] += (double)values[i] * values[i];
     }
-    for (int64_t i = 0; s == ZT_OK && i < n; i++)
-        out->factor[i] = (float)(out->factor[i] / sqrt(sum[i]));
-    zt_free(a->ctx, sum);
-    zt_free(a->ctx, y);
-    return s;
+    for (int64_t i = 0; status == ZT_OK && i < output_count; i++) out->factor[i] = (float)(out->factor[i] / sqrt(sum[i]));
+    zt_free(adapted->ctx, sum);
+    zt_free(adapted->ctx, values);
+    return status;
 }
 
-zt_status zt_adapted_load(zt_adapted *a, const adapted_change *c, const adapted_item *item,
-                          adapted_loaded *out)
+zt_status zt_adapted_load(zt_adapted *adapted, const adapted_change *change, const adapted_item *item, adapted_loaded *out)
 {
-    const lora_fit *f = &item->fit;
-    const lora_part *p = f->part;
-    zt_status s = ZT_OK;
+    const lora_placement *placement = &item->placement;
+    const lora_part *part = placement->part;
+    zt_status status = ZT_OK;
     *out = (adapted_loaded){0};
-    if (p->whole >= 0 && f->turned && c->columns) {
-        zt_entry e;
-        zt_checkpoint_get(f->lora->file, p->whole, &e);
-        if (e.type.rank == 2) {
-            s = read_all(f->lora, p->whole, &out->whole);
-            if (s == ZT_OK) s = transpose(a->ctx, &out->whole, c->columns, c->rows);
+    if (part->whole >= 0 && placement->turned && change->columns) {
+        zt_entry entry;
+        zt_checkpoint_get(placement->adapter->file, part->whole, &entry);
+        if (entry.type.rank == 2) {
+            status = read_tensor(placement->adapter, part->whole, &out->whole);
+            if (status == ZT_OK) status = transpose_matrix(adapted->ctx, &out->whole, change->columns, change->rows);
         }
     }
-    if (s == ZT_OK && p->a >= 0) s = load_product(a, c, f, out);
-    if (s == ZT_OK && p->magnitude >= 0) s = load_factor(a, c, item, out);
-    if (s == ZT_OK && p->rows >= 0) s = read_all(f->lora, p->rows, &out->rows);
-    if (s == ZT_OK && p->addend >= 0) {
-        s = read_all(f->lora, p->addend, &out->addend);
-        if (s == ZT_OK) s = pair(a->ctx, &out->addend, c->rows * c->columns, 1, f->heads);
-        for (int64_t i = 0; s == ZT_OK && i < c->rows * c->columns; i++)
-            out->addend[i] = (float)(out->addend[i] * p->scale);
+    if (status == ZT_OK && part->lora_a >= 0) status = load_product(adapted, change, placement, out);
+    if (status == ZT_OK && part->magnitude >= 0) status = load_factor(adapted, change, item, out);
+    if (status == ZT_OK && part->rows >= 0) status = read_tensor(placement->adapter, part->rows, &out->rows);
+    if (status == ZT_OK && part->addend >= 0) {
+        status = read_tensor(placement->adapter, part->addend, &out->addend);
+        if (status == ZT_OK) status = pair_rows(adapted->ctx, &out->addend, change->rows * change->columns, 1, placement->heads);
+        for (int64_t i = 0; status == ZT_OK && i < change->rows * change->columns; i++)
+            out->addend[i] = (float)(out->addend[i] * part->scale);
     }
-    if (s != ZT_OK) zt_adapted_unload(a->ctx, out);
-    return s;
+    if (status != ZT_OK) zt_adapted_unload(adapted->ctx, out);
+    return status;
 }
 
-void zt_adapted_unload(zt_ctx *ctx, adapted_loaded *l)
+void zt_adapted_unload(zt_ctx *ctx, adapted_loaded *loaded)
 {
-    float *all[] = {l->left, l->right, l->factor, l->whole, l->rows, l->addend};
+    float *all[] = {loaded->left, loaded->right, loaded->factor, loaded->whole, loaded->rows, loaded->addend};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) zt_free(ctx, all[i]);
-    *l = (adapted_loaded){0};
+    *loaded = (adapted_loaded){0};
 }

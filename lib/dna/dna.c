@@ -6,137 +6,134 @@
 #define KEY_FRAME "zt.netjson"
 
 /* A layer for each tensor. */
-static zt_status list_tensors(zt_dna *d)
+static zt_status list_tensors(zt_dna *model)
 {
-    int64_t n = zt_checkpoint_count(d->from);
-    d->layer = zt_calloc(d->ctx, (size_t)n + 1, sizeof *d->layer);
-    d->part = zt_calloc(d->ctx, (size_t)n + 1, sizeof *d->part);
-    d->first = zt_alloc_array(d->ctx, (size_t)n + 1, sizeof *d->first);
-    if (!d->layer || !d->part || !d->first) return ZT_ENOMEM;
-    for (int64_t i = 0; i < n; i++) {
-        zt_entry e;
-        zt_checkpoint_get(d->from, i, &e);
-        bool known = e.type.dtype != ZT_DTYPE_COUNT && e.type.rank >= 0;
-        d->layer[i] = (zt_dna_layer){.name = e.name,
-                                     .dtype = e.dtype,
-                                     .shape = e.type,
-                                     .n = known ? zt_type_count(&e.type) : 0};
-        d->part[i] = (dna_part){.tensor = i, .n = d->layer[i].n, .next = i + 1};
-        d->first[i] = i;
+    int64_t count = zt_checkpoint_count(model->checkpoint);
+    model->layers = zt_calloc(model->ctx, (size_t)count + 1, sizeof *model->layers);
+    model->parts = zt_calloc(model->ctx, (size_t)count + 1, sizeof *model->parts);
+    model->first_parts = zt_alloc_array(model->ctx, (size_t)count + 1, sizeof *model->first_parts);
+    if (!model->layers || !model->parts || !model->first_parts) return ZT_ENOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(model->checkpoint, i, &entry);
+        bool known = entry.type.dtype != ZT_DTYPE_COUNT && entry.type.rank >= 0;
+        model->layers[i] = (zt_dna_layer){
+            .name = entry.name, .dtype = entry.dtype, .shape = entry.type, .count = known ? zt_type_count(&entry.type) : 0};
+        model->parts[i] = (dna_part){.tensor = i, .count = model->layers[i].count, .next = i + 1};
+        model->first_parts[i] = i;
     }
-    d->n = d->n_parts = n;
-    return zt_dna_places(d);
+    model->layer_count = model->part_count = count;
+    return zt_dna_places(model);
 }
 
-static zt_status list_layers(zt_dna *d)
+static zt_status list_layers(zt_dna *model)
 {
-    zt_meta *m = zt_checkpoint_meta(d->from); /* from here on it is there */
-    if (!m) return zt_ctx_status(d->ctx);
-    int64_t i = zt_meta_find(m, KEY_FRAME);
-    zt_bytes frame = i >= 0 ? zt_meta_text(zt_meta_get(m, i)) : (zt_bytes){.data = NULL};
-    d->net = d->of_net = frame.data != NULL;
-    if (d->net) return zt_dna_net_layers(d, frame);
-    zt_status s = list_tensors(d);
-    return s == ZT_OK && zt_dna_holds_signatures(d) ? zt_dna_take_signatures(d) : s;
+    zt_meta *meta = zt_checkpoint_meta(model->checkpoint); /* from here on it is there */
+    if (!meta) return zt_ctx_status(model->ctx);
+    int64_t frame_index = zt_meta_find(meta, KEY_FRAME);
+    zt_bytes frame = frame_index >= 0 ? zt_meta_text(zt_meta_get(meta, frame_index)) : (zt_bytes){.data = NULL};
+    model->is_net = model->of_net = frame.data != NULL;
+    if (model->is_net) return zt_dna_net_layers(model, frame);
+    zt_status status = list_tensors(model);
+    return status == ZT_OK && zt_dna_holds_signatures(model) ? zt_dna_read_signatures(model) : status;
 }
 
-static zt_status index_names(zt_dna *d)
+static zt_status index_names(zt_dna *model)
 {
-    zt_status s = ZT_OK;
-    d->names = zt_map_new(d->ctx, (size_t)d->n);
-    if (!d->names) return ZT_ENOMEM;
-    for (int64_t i = 0; i < d->n && s == ZT_OK; i++)
-        s = zt_map_put(d->names, d->layer[i].name, strlen(d->layer[i].name), i);
-    return s;
+    zt_status status = ZT_OK;
+    model->names = zt_map_new(model->ctx, (size_t)model->layer_count);
+    if (!model->names) return ZT_ENOMEM;
+    for (int64_t i = 0; i < model->layer_count && status == ZT_OK; i++)
+        status = zt_map_put(model->names, model->layers[i].name, strlen(model->layers[i].name), i);
+    return status;
 }
 
-zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule)
+zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *checkpoint, zt_storage_rule rule)
 {
-    zt_dna *d = c ? zt_calloc(ctx, 1, sizeof *d) : NULL;
-    if (!d) {
-        zt_checkpoint_close(c);
+    zt_dna *model = checkpoint ? zt_calloc(ctx, 1, sizeof *model) : NULL;
+    if (!model) {
+        zt_checkpoint_close(checkpoint);
         return NULL;
     }
-    *d = (zt_dna){
-        .ctx = ctx, .from = c, .rule = rule, .texts = zt_arena_new(ctx, 0), .held_layer = -1};
-    zt_status s = d->texts ? list_layers(d) : ZT_ENOMEM;
-    if (s == ZT_OK) s = index_names(d);
-    if (s == ZT_OK) return d;
-    zt_dna_close(d);
+    *model = (zt_dna){.ctx = ctx, .checkpoint = checkpoint, .rule = rule, .texts = zt_arena_new(ctx, 0), .held_layer = -1};
+    zt_status status = model->texts ? list_layers(model) : ZT_ENOMEM;
+    if (status == ZT_OK) status = index_names(model);
+    if (status == ZT_OK) return model;
+    zt_dna_close(model);
     return NULL;
 }
 
-static const char opening[] = "{\"schema\":\"zt.dna.extract/1\"";
+static const char json_opening[] = "{\"schema\":\"zt.dna.extract/1\"";
 
-bool zt_dna_sniff(const void *head, size_t n)
+bool zt_dna_sniff(const void *head, size_t size)
 {
-    return n >= sizeof opening - 1 && memcmp(head, opening, sizeof opening - 1) == 0;
+    return size >= sizeof json_opening - 1 && memcmp(head, json_opening, sizeof json_opening - 1) == 0;
 }
 
-static zt_status parse_all(zt_dna *d, const zt_source *s)
+static zt_status parse_signatures(zt_dna *model, const zt_source *source)
 {
-    size_t n = (size_t)zt_source_size(s);
-    char *text = zt_alloc(d->ctx, n + 1);
-    d->file = zt_strdup(d->ctx, zt_source_name(s));
-    zt_status st = text && d->file && d->texts ? zt_source_read(s, 0, text, n) : ZT_ENOMEM;
-    if (st == ZT_OK) st = zt_dna_parse(d, text, n);
-    zt_free(d->ctx, text);
-    return st == ZT_OK ? index_names(d) : st;
+    size_t size = (size_t)zt_source_size(source);
+    char *text = zt_alloc(model->ctx, size + 1);
+    model->file_name = zt_strdup(model->ctx, zt_source_name(source));
+    zt_status status = text && model->file_name && model->texts ? zt_source_read(source, 0, text, size) : ZT_ENOMEM;
+    if (status == ZT_OK) status = zt_dna_parse(model, text, size);
+    zt_free(model->ctx, text);
+    return status == ZT_OK ? index_names(model) : status;
 }
 
-zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *s)
+zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *source)
 {
-    zt_dna *d = s ? zt_calloc(ctx, 1, sizeof *d) : NULL;
-    if (!d) return NULL;
-    *d = (zt_dna){.ctx = ctx, .texts = zt_arena_new(ctx, 0), .held_layer = -1};
-    if (parse_all(d, s) == ZT_OK) return d;
-    zt_dna_close(d);
+    zt_dna *model = source ? zt_calloc(ctx, 1, sizeof *model) : NULL;
+    if (!model) return NULL;
+    *model = (zt_dna){.ctx = ctx, .texts = zt_arena_new(ctx, 0), .held_layer = -1};
+    if (parse_signatures(model, source) == ZT_OK) return model;
+    zt_dna_close(model);
     return NULL;
 }
 
-static void free_mix(zt_ctx *ctx, dna_mix *m)
+static void free_mix(zt_ctx *ctx, dna_mix *mix)
 {
-    if (!m) return;
-    zt_free(ctx, m->twin);
-    zt_free(ctx, m->alpha);
-    zt_free(ctx, m->was);
-    zt_free(ctx, m->room);
-    zt_free(ctx, m->row);
-    zt_free(ctx, m);
+    if (!mix) return;
+    zt_free(ctx, mix->twins);
+    zt_free(ctx, mix->alphas);
+    zt_free(ctx, mix->weights_a);
+    zt_free(ctx, mix->values_b);
+    zt_free(ctx, mix->rows);
+    zt_free(ctx, mix);
 }
 
-void zt_dna_close(zt_dna *d)
+void zt_dna_close(zt_dna *model)
 {
-    if (!d) return;
-    zt_free(d->ctx, d->part);
-    zt_free(d->ctx, d->held);
-    zt_free(d->ctx, d->codes);
-    if (!d->mix) { /* a child has borrowed these */
-        zt_checkpoint_close(d->from);
-        zt_arena_free(d->texts);
-        zt_map_free(d->names);
-        zt_free(d->ctx, d->layer);
-        zt_free(d->ctx, d->first);
-        zt_free(d->ctx, d->length);
-        zt_free(d->ctx, d->file);
-        for (int64_t i = 0; d->given && i < d->n; i++) zt_free(d->ctx, d->given[i]);
-        zt_free(d->ctx, d->given);
+    if (!model) return;
+    zt_free(model->ctx, model->parts);
+    zt_free(model->ctx, model->held_values);
+    zt_free(model->ctx, model->codes);
+    if (!model->mix) { /* a child has borrowed these */
+        zt_checkpoint_close(model->checkpoint);
+        zt_arena_free(model->texts);
+        zt_map_free(model->names);
+        zt_free(model->ctx, model->layers);
+        zt_free(model->ctx, model->first_parts);
+        zt_free(model->ctx, model->lengths);
+        zt_free(model->ctx, model->file_name);
+        for (int64_t i = 0; model->json_values && i < model->layer_count; i++) zt_free(model->ctx, model->json_values[i]);
+        zt_free(model->ctx, model->json_values);
     }
-    free_mix(d->ctx, d->mix);
-    zt_free(d->ctx, d);
+    free_mix(model->ctx, model->mix);
+    zt_free(model->ctx, model);
 }
 
-const char *zt_dna_name(const zt_dna *d)
+const char *zt_dna_name(const zt_dna *model)
 {
-    return d->from ? zt_checkpoint_name(d->from) : d->file;
+    return model->checkpoint ? zt_checkpoint_name(model->checkpoint) : model->file_name;
 }
 
-bool zt_dna_is_net(const zt_dna *d) { return d->of_net; }
+bool zt_dna_is_net(const zt_dna *model) { return model->of_net; }
 
-bool zt_dna_is_signed(const zt_dna *d) { return d->length != NULL; }
+bool zt_dna_is_signed(const zt_dna *model) { return model->lengths != NULL; }
 
-int64_t zt_dna_count(const zt_dna *d) { return d->n; }
+int64_t zt_dna_count(const zt_dna *model) { return model->layer_count; }
 
-const zt_dna_layer *zt_dna_get(const zt_dna *d, int64_t i) { return &d->layer[i]; }
+const zt_dna_layer *zt_dna_get(const zt_dna *model, int64_t index) { return &model->layers[index]; }
 
-int64_t zt_dna_find(const zt_dna *d, const char *name) { return zt_map_find(d->names, name); }
+int64_t zt_dna_find(const zt_dna *model, const char *name) { return zt_map_find(model->names, name); }

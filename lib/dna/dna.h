@@ -1,19 +1,22 @@
-/* dna.h - what a model is made of, told and compared: layer signatures after the DNA engine of
- * openfluke/loom's package poly (documented behaviour, as facts), for its networks and for any
- * checkpoint.
+/* dna.h - inspect, compare and mix models by layer. Layer signatures follow the DNA engine of
+ * openfluke/loom's package poly (documented behaviour, as facts), for its networks and for any checkpoint.
  *
  *     zt_dna *a = zt_dna_of(ctx, zt_checkpoint_open(ctx, "a.gguf", 0), ZT_RULE_FIELD);
  *     for (int64_t i = 0; i < zt_dna_count(a); i++) ... zt_dna_get(a, i)->name ...
  *     zt_dna_close(a);
  *
- * A layer is a tensor, or, of a network (checkpoints with the metadata "zt.netjson": netjson.h), a
- * layer of its grid with all that is in it. Its place is z, y, x, l: a network's own numbers; of a
- * tensor z is its block (the first part of its name that is a number: "blk.17.",
- * "model.layers.17.", -1: none), y which of several stacks of blocks, x 0, and l which of its
- * block's tensors it is.
+ * What a layer is, and its place z, y, x, l:
  *
- * The rule is that of storage.h by which weights are taken at the precision of their dtype: the
- * field's, what the file's codes stand for; or Loom's own.
+ *                    | a checkpoint                             | a network (metadata "zt.netjson", netjson.h)
+ *     layer          | one tensor                               | one layer of the grid with all layers inside it
+ *     z              | its block, from the name ("blk.17.",     | the network's own z
+ *                    | "model.layers.17."); -1: no block        |
+ *     y              | which stack of blocks                    | y
+ *     x              | 0                                        | x
+ *     l              | which tensor of its block                | l
+ *
+ * The rule (storage.h) says how weights are rounded to their dtype: ZT_RULE_FIELD, the values that the file's
+ * codes stand for, or ZT_RULE_LOOM, Loom's own rounding.
  */
 #ifndef ZT_DNA_H
 #define ZT_DNA_H
@@ -28,191 +31,192 @@ extern "C" {
 typedef struct zt_dna zt_dna;
 
 typedef struct zt_dna_layer {
-    const char *name;  /* a tensor's; of a network's layer its place, "0,0,0,3" */
-    const char *type;  /* "Dense"; of a tensor its name with * for its block */
-    const char *dtype; /* zt's name, or the network's word */
+    const char *name;  /* the tensor's name; in a network the place, "0,0,0,3" */
+    const char *type;  /* "Dense"; for a tensor its name with * in place of the block */
+    const char *dtype; /* zt's name of the dtype, or the network's */
     int64_t place[4];  /* z, y, x, l */
-    zt_type shape;     /* of a tensor; else [n] */
-    int64_t n;         /* numbers in its signature */
+    zt_type shape;     /* of the tensor; in a network [count] */
+    int64_t count;     /* numbers in its signature */
 } zt_dna_layer;
 
-/* Takes the checkpoint over, also on failure; NULL gives NULL. */
-zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *c, zt_storage_rule rule);
-/* Signatures as `zt-dna extract` writes them in JSON; what they are by is told in them. */
-zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *s);
-bool zt_dna_sniff(const void *head, size_t n); /* do these first bytes begin such? 64 are enough */
-void zt_dna_close(zt_dna *d); /* and the checkpoint that zt_dna_of took over; NULL: nothing */
+/* The checkpoint is owned by the result, and closed on failure too. checkpoint NULL: returns NULL. */
+zt_dna *zt_dna_of(zt_ctx *ctx, zt_checkpoint *checkpoint, zt_storage_rule rule);
+/* Signatures in the JSON of `zt-dna extract`, which also says by which rule they were made. */
+zt_dna *zt_dna_of_json(zt_ctx *ctx, const zt_source *source);
+bool zt_dna_sniff(const void *head, size_t size); /* is this the start of such JSON? 64 bytes are enough */
+void zt_dna_close(zt_dna *model);                 /* with the checkpoint given to zt_dna_of; NULL: no effect */
 
-const char *zt_dna_name(const zt_dna *d); /* for messages */
-bool zt_dna_is_net(const zt_dna *d); /* it is a network: its layers are those of a grid */
-bool zt_dna_is_signed(const zt_dna *d); /* its signatures alone, and no model */
-int64_t zt_dna_count(const zt_dna *d); /* layers */
-const zt_dna_layer *zt_dna_get(const zt_dna *d, int64_t i); /* i below count */
-int64_t zt_dna_find(const zt_dna *d, const char *name);     /* index or -1 */
+const char *zt_dna_name(const zt_dna *model);                       /* for messages */
+bool zt_dna_is_net(const zt_dna *model);                            /* a network: its layers are those of a grid */
+bool zt_dna_is_signed(const zt_dna *model);                         /* it has signatures only, no weights */
+int64_t zt_dna_count(const zt_dna *model);                          /* number of layers */
+const zt_dna_layer *zt_dna_get(const zt_dna *model, int64_t index); /* index < zt_dna_count */
+int64_t zt_dna_find(const zt_dna *model, const char *name);         /* index, or -1 */
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
-/* Layer i's signature, n numbers: its weights at the precision of their dtype, brought to length 1
- * (all 0 stays so); of what is within a layer of a network each brought to length 1, one behind the
- * other, and that again; 1 where there are no weights. *length (may be NULL): of the weights. */
-zt_status zt_dna_sign(zt_dna *d, int64_t i, float *out, double *length);
-/* Its numbers before that: of a layer with others in it, the signature times the length. */
-zt_status zt_dna_read(zt_dna *d, int64_t i, float *out);
+/* The signature of a layer: `count` floats (zt_dna_layer) of length 1.
+ *   weights:            rounded to their dtype and divided by their length; zeros stay zeros
+ *   no weights:         the one number 1
+ *   a layer of layers:  the signatures of the parts, concatenated, divided by the length of the whole
+ * *length: the length of the weights; may be NULL. */
+zt_status zt_dna_sign(zt_dna *model, int64_t index, float *out, double *length);
+/* The values themselves, before normalization; for a layer of layers, the signature times the length. */
+zt_status zt_dna_read(zt_dna *model, int64_t index, float *out);
 
-/* The signatures as a checkpoint, which zt_dna_of takes for what they are of: whole or absent.
- * Tensors in f16 with a mean square of 1; of networks and by Loom's rule in f32, of length 1. */
-zt_status zt_dna_write_signatures(zt_dna *d, const char *path, const zt_checkpoint_opts *o);
+/* Writes the signatures as a checkpoint, which zt_dna_of reads in place of the model. The file is written completely
+ * or not at all. Tensors are f16 with a mean square of 1; for networks and by Loom's rule f32 of length 1. */
+zt_status zt_dna_write_signatures(zt_dna *model, const char *path, const zt_checkpoint_opts *options);
 
-/* Two signatures, of lengths 1 or 0: 1 where both are 0, 0 where one is, else their dot product, in
- * f32 from first to last. */
-float zt_dna_similarity(const float *a, const float *b, int64_t n);
+/* The similarity of two signatures: their dot product, summed in f32 from first to last. Both all zero: 1; one: 0. */
+float zt_dna_similarity(const float *values_a, const float *values_b, int64_t count);
 
 /* ---- two models ------------------------------------------------------------------------------ */
 
-/* What the difference of two layers is. Rounding: rel_l2 is what both dtypes can do, and no more
- * than is usual between layers of these two; unrelated: it is more, and the cosine is below 1/2. */
-typedef enum zt_dna_change {
-    ZT_DNA_SAME,
-    ZT_DNA_ROUNDED,
-    ZT_DNA_CHANGED,
-    ZT_DNA_UNRELATED
-} zt_dna_change;
-const char *zt_dna_change_word(zt_dna_change c); /* "no", "identical within rounding", "yes" ... */
+/* The kind of difference between two layers:
+ *   SAME       all values are equal
+ *   ROUNDED    rel_l2 is no more than rounding to the two dtypes causes, and not an outlier among the layers of these two
+ *   CHANGED    more than rounding
+ *   UNRELATED  more than rounding, and the cosine is below 1/2 */
+typedef enum zt_dna_change { ZT_DNA_SAME, ZT_DNA_ROUNDED, ZT_DNA_CHANGED, ZT_DNA_UNRELATED } zt_dna_change;
+const char *zt_dna_change_word(zt_dna_change change); /* "no", "identical within rounding", "yes" ... */
 
-/* What there is between a layer of A and that of the same name in B. Numbers that there are none of
- * are NaN. */
+/* A layer of model A compared with the layer of the same name in model B. Not computed: NaN. */
 typedef struct zt_dna_score {
-    int64_t a, b;          /* the layers */
-    double overlap;        /* of their signatures; 0 where they do not fit together */
-    double cosine, rel_l2; /* of their numbers; |a - b| / |a| */
-    double spread;         /* the standard deviation of b over that of a */
-    double rank_a,
-        rank_b;  /* of matrices: directions that count, (sum s^2)^2 / sum s^4; estimated */
-    double most; /* the largest |a - b| */
-    double a2, b2, ab, d2; /* sums of a^2, b^2, ab, (a - b)^2 */
-    bool same;             /* all numbers are equal */
-    bool changed;          /* by more than rounding: the last two of `change` */
+    int64_t layer_a, layer_b;              /* indices of the layers */
+    double overlap;                        /* similarity of the signatures; 0 where shapes or types differ */
+    double cosine, rel_l2;                 /* of the values; |a - b| / |a| */
+    double spread;                         /* standard deviation of b divided by that of a */
+    double rank_a, rank_b;                 /* of matrices: effective rank (sum s^2)^2 / sum s^4, estimated */
+    double max_diff;                       /* maximum of |a - b| */
+    double sum_aa, sum_bb, sum_ab, sum_dd; /* sums of a a, b b, a b, (a - b)^2 */
+    bool same;                             /* all values are equal */
+    bool changed;                          /* `change` is CHANGED or UNRELATED */
     zt_dna_change change;
 } zt_dna_score;
 
-/* A layer of A that is another of B: their overlap is above 0.8, and none of B's is above it. */
+/* A layer of A that is found as another layer of B: their overlap is above 0.8 and is the highest of all layers of B. */
 typedef struct zt_dna_shift {
-    int64_t from, to;
+    int64_t from_layer, to_layer;
     double overlap;
 } zt_dna_shift;
 
 typedef struct zt_dna_verdict {
     zt_ctx *ctx;
-    double overlap;        /* the mean of the layers'; 0 where none are common */
-    double cosine, rel_l2; /* of all their numbers as one vector */
-    zt_dna_score *layer;   /* [n] the layers of both, in A's order */
-    int64_t n, fit, same;  /* fit: how many fit together; same: how many are the same */
-    zt_dna_shift *shift;   /* [n_shifts] */
-    int64_t n_shifts;
-    int64_t only_a, only_b; /* layers that the other has not */
+    double overlap;                             /* mean over the common layers; 0: there are none */
+    double cosine, rel_l2;                      /* of all values as one vector */
+    zt_dna_score *scores;                       /* [score_count] layers that both models have, in A's order */
+    int64_t score_count, fit_count, same_count; /* fit: of equal shape and type; same: of equal values */
+    zt_dna_shift *shifts;                       /* [shift_count] */
+    int64_t shift_count;
+    int64_t only_a, only_b; /* layers that the other model does not have */
 } zt_dna_verdict;
 
-typedef struct zt_dna_how {
+typedef struct zt_dna_compare_opts {
     int threads;
-    bool ranks, shifts;                                 /* are they wanted */
-    bool (*wanted)(const void *user, const char *name); /* which layers; NULL: all */
-    /* Called before each layer, with its name; what is not ZT_OK ends the work. NULL: none. */
-    zt_status (*tick)(void *user, const char *layer, int64_t done, int64_t all);
+    bool ranks, shifts;                                 /* compute ranks; find shifts */
+    bool (*wanted)(const void *user, const char *name); /* select layers; NULL: all */
+    /* Called before each layer. A result other than ZT_OK stops the comparison and is returned. NULL: not called. */
+    zt_status (*progress)(void *user, const char *layer, int64_t done, int64_t total);
     void *user;
-} zt_dna_how;
+} zt_dna_compare_opts;
 
-/* By the field's rule layers fit together that have one type and one shape; by Loom's their dtype
- * must be one as well. One layer of each is in memory at most, by the field's rule a piece of it.
- * zt_dna_verdict_free it, also on failure. */
-zt_status zt_dna_compare(zt_dna *a, zt_dna *b, const zt_dna_how *how, zt_dna_verdict *v);
-void zt_dna_verdict_free(zt_dna_verdict *v);
+/* Compares the layers of equal names. Two layers fit together if type and shape are equal; by Loom's rule their dtype too.
+ * In memory: one layer of each model at most, by the field's rule a piece of it. Free the verdict on failure too. */
+zt_status zt_dna_compare(zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_opts *options, zt_dna_verdict *verdict);
+void zt_dna_verdict_free(zt_dna_verdict *verdict);
 
 /* ---- many models ----------------------------------------------------------------------------- */
 
-typedef enum zt_kinship {
-    ZT_KIN_ROOT,    /* its own beginning: of no other kin, or the first of its kin */
-    ZT_KIN_SAME,    /* all numbers are the parent's */
-    ZT_KIN_ROUNDED, /* the parent in other dtypes: where the dtype is one the numbers are as well */
-    ZT_KIN_FINE_TUNE, /* the parent, trained further or changed */
-} zt_kinship;
+typedef enum zt_dna_relation {
+    ZT_RELATION_ROOT,      /* no parent: unrelated to the others, or the first of its family */
+    ZT_RELATION_SAME,      /* all values are the parent's */
+    ZT_RELATION_ROUNDED,   /* the parent in other dtypes; values of equal dtypes are equal */
+    ZT_RELATION_FINE_TUNE, /* the parent with other changes, as training makes them */
+} zt_dna_relation;
 
-typedef struct zt_dna_kin {
+typedef struct zt_dna_descent {
     int parent; /* -1: a root */
-    zt_kinship how;
-    zt_dna_verdict with; /* the parent beside it: layers that are the same were frozen */
-} zt_dna_kin;
+    zt_dna_relation relation;
+    zt_dna_verdict verdict; /* parent and child compared; layers that are the same were frozen */
+} zt_dna_descent;
 
 typedef struct zt_lineage {
     zt_ctx *ctx;
-    int n;
-    double *overlap, *cosine, *rel_l2; /* [n x n], of all numbers that two have in common */
-    zt_dna_kin *kin;                   /* [n] */
+    int model_count;
+    double *overlap, *cosine, *rel_l2; /* [model_count, model_count], over all values that two models have in common */
+    zt_dna_descent *descents;          /* [model_count] */
 } zt_lineage;
 
-/* Who comes from whom. Two are kin of whose layers half fit together at least, and
- * whose numbers, as one vector, have a cosine above `above`; the
- * tree is that of least distances, |a - b|^2 / (|a| |b|), from the first model on: independent
- * changes add up in it, so that a model is nearer to its parent than to what its parent came from.
- * zt_lineage_free it, also on failure. */
-zt_status zt_dna_lineage(zt_dna *const *m, int n, const zt_dna_how *how, double above,
+/* Finds which model was derived from which. Two models are related if at least half of their layers fit together and the
+ * cosine of all values as one vector is above min_cosine. The result is the minimum spanning tree of the distances
+ * |a - b|^2 / (|a| |b|), grown from the first model: independent changes add up in this distance, so that a model is
+ * nearer to its parent than to its parent's parent. Free the lineage on failure too. */
+zt_status zt_dna_lineage(zt_dna *const *models, int count, const zt_dna_compare_opts *options, double min_cosine,
                          zt_lineage *out);
-void zt_lineage_free(zt_lineage *l);
-const char *zt_kinship_name(zt_kinship k); /* "fine-tune" */
+void zt_lineage_free(zt_lineage *lineage);
+const char *zt_dna_relation_name(zt_dna_relation kinship); /* "fine-tune" */
 
 /* ---- children of two ------------------------------------------------------------------------- */
 
 typedef enum zt_splice_mode { ZT_SPLICE_BLEND, ZT_SPLICE_POINT, ZT_SPLICE_UNIFORM } zt_splice_mode;
 
-/* With fitness, where the two are not both 0: a blend takes fb / (fa + fb) x (0.5 + overlap / 2) of
- * B, `uniform` a number from A with probability fa / (fa + fb). Without: alpha of B, and 0.5. */
-typedef struct zt_splice_how {
+/* The share of B, with fa and fb the fitness of A and B:
+ *
+ *              | fa + fb > 0                             | fa = fb = 0
+ *     blend    | fb / (fa + fb) * (0.5 + overlap / 2)    | alpha
+ *     uniform  | a value is A's with p = fa / (fa + fb)  | p = 0.5 */
+typedef struct zt_splice_opts {
     zt_splice_mode mode;
     double alpha;                /* blend: a (1 - alpha) + b alpha */
-    double ratio;                /* point: the first n x ratio numbers are A's, the others B's */
+    double ratio;                /* point: the first count * ratio values are A's, the others B's */
     double fitness_a, fitness_b; /* not negative */
-    uint64_t seed;               /* uniform: draws are named by seed, tensor and number */
-} zt_splice_how;
+    uint64_t seed;               /* uniform: each draw depends on seed, tensor and element only */
+} zt_splice_opts;
 
-typedef struct zt_splice_row { /* of a layer of A */
-    int64_t b;                 /* that of B with the same name; -1: none */
-    double similarity;         /* their overlap; 0 where they do not fit together */
-    bool mixed;                /* false: it stays A's */
-    double alpha;              /* B's share, of a blend */
+typedef struct zt_splice_row { /* what becomes of a layer of A */
+    int64_t layer_b;           /* B's layer of the same name; -1: none */
+    double similarity;         /* their overlap; 0 where shapes or types differ */
+    bool mixed;                /* false: A's values are kept */
+    double alpha;              /* share of B in a blend */
 } zt_splice_row;
 
-/* The child of two models: A's layers, those mixed with B's that fit, in type, shape and, of
- * networks, dtype. What B lacks or has otherwise stays A's. By Loom's rule what is within a layer
- * of a network stays A's as well. It is a model like others, which computes its numbers as they are
- * asked for, and borrows both. NULL: see the context. */
-zt_dna *zt_dna_splice(zt_dna *a, zt_dna *b, const zt_splice_how *how, const zt_dna_how *work);
-/* What became of layer i of A in a child of zt_dna_splice; NULL: no such layer, or not a child. It
- * lives as long as the child. */
-const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t i);
+/* The child of two models: A's layers, mixed with B's where type, shape and, in networks, dtype are equal. Other layers
+ * keep A's values; by Loom's rule layers inside a network's layer do too. The child is used like any model and computes
+ * its values when they are read. A and B are borrowed until it is closed. NULL: the error is in the context. */
+zt_dna *zt_dna_splice(zt_dna *model_a, zt_dna *model_b, const zt_splice_opts *options, const zt_dna_compare_opts *work);
+/* What became of a layer of A in a child of zt_dna_splice; NULL: no such layer, or not a child. Lives as long as the child. */
+const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t index);
 
-/* A model as a file, with the metadata of A, which may have been changed; whole or absent. */
-zt_status zt_dna_write(zt_dna *d, const char *path, const zt_checkpoint_opts *o);
-/* Its metadata: of a child, A's. */
-zt_meta *zt_dna_meta(zt_dna *d);
+/* Writes a model with its metadata (zt_dna_meta), which the caller may change first. All of the file or none. */
+zt_status zt_dna_write(zt_dna *model, const char *path, const zt_checkpoint_opts *options);
+/* The metadata; a child's is A's. Owned by the model. */
+zt_meta *zt_dna_meta(zt_dna *model);
 
 /* ---- networks in one ------------------------------------------------------------------------- */
 
-typedef struct zt_graft_how {
-    const char *combine; /* how the branches' outputs are joined: "concat" "add" "avg" ... */
-    bool residual;       /* and its input is added */
+typedef struct zt_graft_opts {
+    const char *combine;       /* how the branches' outputs are joined: "concat", "add", "avg", ... */
+    bool residual;             /* add the input to the output */
     const char *const *select; /* [n_select] globs: only layers whose name (place) or type matches */
     int n_select;              /* 0: all */
-    /* Of "filter": the network that gives a number for each branch; NULL: a Dense of gate_inputs
-     * numbers whose weights are 0, so that all shares begin equal. */
+    /* For "filter": the network that gives one number per branch. NULL: a Dense layer of gate_inputs inputs with
+     * zero weights, so that all branches begin with equal shares. */
     zt_dna *gate;
     int64_t gate_inputs;
-} zt_graft_how;
+} zt_graft_opts;
 
-/* Networks side by side: a network of one layer, Parallel, with a branch for each (its one layer,
- * or a Sequential of all in the grid's order); within a Sequential before a Residual, if that is
- * asked for; one network alone needs no Parallel. Weights are copied as they are. Whole or absent;
- * meta is the file's, and gets the frame. */
-zt_status zt_dna_graft(zt_dna *const *m, int n, const zt_graft_how *how, zt_meta *meta,
-                       const char *path, const zt_checkpoint_opts *o);
+/* Joins networks side by side into one and writes it, all of the file or none:
+ *
+ *     Sequential                       only with `residual`
+ *       Parallel                       only of two networks and more
+ *         network 0                    its one layer, or a Sequential of its layers in the grid's order
+ *         network 1 ...
+ *       Residual
+ *
+ * Weights are copied unchanged. meta: the file's metadata; the network's frame is added to it. */
+zt_status zt_dna_graft(zt_dna *const *models, int count, const zt_graft_opts *options, zt_meta *meta, const char *path,
+                       const zt_checkpoint_opts *file_options);
 
 #ifdef __cplusplus
 }

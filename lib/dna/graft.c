@@ -16,329 +16,326 @@
 
 #define KEY_FRAME "zt.netjson"
 
-typedef struct span {
+typedef struct text_span {
     const char *text;
-    size_t n;
-} span;
+    size_t length;
+} text_span;
 
-typedef struct source { /* a tensor of the new document */
-    int net; /* -1: zeros */
+typedef struct tensor_source { /* a tensor of the new document */
+    int network;               /* -1: zeros */
     int64_t tensor;
     uint64_t bytes;
-} source;
+} tensor_source;
 
-typedef struct graft {
+typedef struct graft_writer {
     zt_ctx *ctx;
-    zt_dna *const *m;
-    int n, at; /* networks, and behind them the gate; the one at hand */
-    const zt_graft_how *how;
+    zt_dna *const *networks;
+    int network_count, current; /* networks, and behind them the gate; the one at hand */
+    const zt_graft_opts *options;
     zt_str doc;
-    span *layer; /* of the network at hand */
-    int64_t n_layers, room;
-    source *from; /* [n_tensors] */
-    int64_t n_tensors, from_room;
+    text_span *layers; /* of the network at hand */
+    int64_t layer_count, layer_capacity;
+    tensor_source *sources; /* [tensor_count] */
+    int64_t tensor_count, source_capacity;
     bool first; /* no member has been written in the object at hand */
-} graft;
+} graft_writer;
 
-static const char *name_of(const graft *g) { return zt_dna_name(g->m[g->at]); }
+static const char *name_of(const graft_writer *graft) { return zt_dna_name(graft->networks[graft->current]); }
 
 /* ---- the text of a layer --------------------------------------------------------------------- */
 
-static zt_status add_tensor(graft *g, source from)
+static zt_status add_tensor(graft_writer *graft, tensor_source from)
 {
-    if (g->n_tensors == g->from_room) {
-        int64_t room = g->from_room ? 2 * g->from_room : 64;
-        source *more = zt_realloc(g->ctx, g->from, (size_t)room * sizeof *more);
+    if (graft->tensor_count == graft->source_capacity) {
+        int64_t room = graft->source_capacity ? 2 * graft->source_capacity : 64;
+        tensor_source *more = zt_realloc(graft->ctx, graft->sources, (size_t)room * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        g->from = more;
-        g->from_room = room;
+        graft->sources = more;
+        graft->source_capacity = room;
     }
-    g->from[g->n_tensors] = from;
-    return zt_str_printf(&g->doc, "\"#%" PRId64 ":%" PRIu64 "\"", g->n_tensors++, from.bytes);
+    graft->sources[graft->tensor_count] = from;
+    return zt_str_printf(&graft->doc, "\"#%" PRId64 ":%" PRIu64 "\"", graft->tensor_count++, from.bytes);
 }
 
 /* "#3:256" of the network at hand gets the next number of all. */
-static zt_status put_tensor(graft *g, const char *text, size_t n)
+static zt_status put_tensor(graft_writer *graft, const char *text, size_t length)
 {
     char copy[64];
     long long tensor = -1;
     unsigned long long bytes = 0;
-    snprintf(copy, sizeof copy, "%.*s", (int)(n < sizeof copy ? n : sizeof copy - 1), text);
+    snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy - 1), text);
     if (sscanf(copy, "\"#%lld:%llu\"", &tensor, &bytes) != 2 || tensor < 0)
-        return zt_fail(g->ctx, ZT_EDATA, "%s: weights that are no text", name_of(g));
-    return add_tensor(g, (source){.net = g->at, .tensor = tensor, .bytes = bytes});
+        return zt_fail(graft->ctx, ZT_EDATA, "%s: weights that are no text", name_of(graft));
+    return add_tensor(graft, (tensor_source){.network = graft->current, .tensor = tensor, .bytes = bytes});
 }
 
-static zt_status put_layer(graft *g, const char *text, size_t n, bool top);
+static zt_status put_layer(graft_writer *graft, const char *text, size_t length, bool top);
 
-static zt_status put_item(void *user, int64_t i, const char *text, size_t n)
+static zt_status put_item(void *user, int64_t index, const char *text, size_t length)
 {
-    graft *g = user;
-    if (i) zt_str_putc(&g->doc, ',');
-    return put_layer(g, text, n, false);
+    graft_writer *graft = user;
+    if (index) zt_str_putc(&graft->doc, ',');
+    return put_layer(graft, text, length, false);
 }
 
-static zt_status put_items(graft *g, const char *text, size_t n)
+static zt_status put_items(graft_writer *graft, const char *text, size_t length)
 {
-    zt_status s = zt_str_putc(&g->doc, '[');
-    if (s == ZT_OK) s = zt_json_items(g->ctx, name_of(g), text, n, put_item, g);
-    return s == ZT_OK ? zt_str_putc(&g->doc, ']') : s;
+    zt_status status = zt_str_putc(&graft->doc, '[');
+    if (status == ZT_OK) status = zt_json_items(graft->ctx, name_of(graft), text, length, put_item, graft);
+    return status == ZT_OK ? zt_str_putc(&graft->doc, ']') : status;
 }
 
-static bool is(const char *key, const char *const *list)
+static bool is_listed(const char *key, const char *const *list)
 {
     for (; *list; list++)
         if (strcmp(key, *list) == 0) return true;
     return false;
 }
 
-static zt_status put_member(graft *g, const char *key, const char *text, size_t n)
+static zt_status put_member(graft_writer *graft, const char *key, const char *text, size_t length)
 {
     static const char *const lists[] = {"parallel_branches", "sequential_layers", NULL};
-    zt_status s = g->first ? ZT_OK : zt_str_putc(&g->doc, ',');
-    g->first = false;
-    if (s == ZT_OK) s = zt_str_put_json(&g->doc, key, strlen(key));
-    if (s == ZT_OK) s = zt_str_putc(&g->doc, ':');
-    if (s != ZT_OK) return s;
-    if (strcmp(key, "weights") == 0) return put_tensor(g, text, n);
-    if (is(key, lists) && n && *text == '[')
-        s = put_items(g, text, n);
+    zt_status status = graft->first ? ZT_OK : zt_str_putc(&graft->doc, ',');
+    graft->first = false;
+    if (status == ZT_OK) status = zt_str_put_json(&graft->doc, key, strlen(key));
+    if (status == ZT_OK) status = zt_str_putc(&graft->doc, ':');
+    if (status != ZT_OK) return status;
+    if (strcmp(key, "weights") == 0) return put_tensor(graft, text, length);
+    if (is_listed(key, lists) && length && *text == '[')
+        status = put_items(graft, text, length);
     else
-        s = zt_str_put(&g->doc, text, n);
-    g->first = false;
-    return s;
+        status = zt_str_put(&graft->doc, text, length);
+    graft->first = false;
+    return status;
 }
 
-static zt_status inner_member(void *user, const char *key, const char *text, size_t n)
+static zt_status put_inner_member(void *user, const char *key, const char *text, size_t length)
 {
-    return put_member(user, key, text, n);
+    return put_member(user, key, text, length);
 }
 
-static zt_status top_member(void *user, const char *key, const char *text, size_t n)
+static zt_status put_top_member(void *user, const char *key, const char *text, size_t length)
 {
     static const char *const places[] = {"z", "y", "x", "l", NULL};
-    return is(key, places) ? ZT_OK : put_member(user, key, text, n);
+    return is_listed(key, places) ? ZT_OK : put_member(user, key, text, length);
 }
 
 /* A layer of a grid loses its place. */
-static zt_status put_layer(graft *g, const char *text, size_t n, bool top)
+static zt_status put_layer(graft_writer *graft, const char *text, size_t length, bool top)
 {
-    zt_status s = zt_str_puts(&g->doc, top ? "{\"z\":0,\"y\":0,\"x\":0,\"l\":0" : "{");
-    g->first = !top;
-    if (s == ZT_OK)
-        s = zt_json_members(g->ctx, name_of(g), text, n, top ? top_member : inner_member, g);
-    g->first = false;
-    return s == ZT_OK ? zt_str_putc(&g->doc, '}') : s;
+    zt_status status = zt_str_puts(&graft->doc, top ? "{\"z\":0,\"y\":0,\"x\":0,\"l\":0" : "{");
+    graft->first = !top;
+    if (status == ZT_OK)
+        status = zt_json_members(graft->ctx, name_of(graft), text, length, top ? put_top_member : put_inner_member, graft);
+    graft->first = false;
+    return status == ZT_OK ? zt_str_putc(&graft->doc, '}') : status;
 }
 
 /* ---- a network as a branch ------------------------------------------------------------------- */
 
-static zt_status note_layer(void *user, int64_t i, const char *text, size_t n)
+static zt_status note_layer(void *user, int64_t index, const char *text, size_t length)
 {
-    graft *g = user;
-    if (i == g->room) {
-        int64_t room = i ? 2 * i : 64;
-        span *more = zt_realloc(g->ctx, g->layer, (size_t)room * sizeof *more);
+    graft_writer *graft = user;
+    if (index == graft->layer_capacity) {
+        int64_t room = index ? 2 * index : 64;
+        text_span *more = zt_realloc(graft->ctx, graft->layers, (size_t)room * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        g->layer = more;
-        g->room = room;
+        graft->layers = more;
+        graft->layer_capacity = room;
     }
-    g->layer[i] = (span){.text = text, .n = n};
-    g->n_layers = i + 1;
+    graft->layers[index] = (text_span){.text = text, .length = length};
+    graft->layer_count = index + 1;
     return ZT_OK;
 }
 
-static zt_status note_member(void *user, const char *key, const char *text, size_t n)
+static zt_status note_member(void *user, const char *key, const char *text, size_t length)
 {
-    graft *g = user;
-    return strcmp(key, "layers") == 0 ? zt_json_items(g->ctx, name_of(g), text, n, note_layer, g)
-                                      : ZT_OK;
+    graft_writer *graft = user;
+    return strcmp(key, "layers") == 0 ? zt_json_items(graft->ctx, name_of(graft), text, length, note_layer, graft) : ZT_OK;
 }
 
-typedef struct step {
-    int64_t place[4], i;
-} step;
+typedef struct grid_step {
+    int64_t place[4], index;
+} grid_step;
 
-static int by_place(const void *a, const void *b)
+static int compare_places(const void *left, const void *right)
 {
-    const step *x = a, *y = b;
+    const grid_step *first = left, *second = right;
     for (int k = 0; k < 4; k++)
-        if (x->place[k] != y->place[k]) return x->place[k] < y->place[k] ? -1 : 1;
-    return x->i < y->i ? -1 : x->i > y->i;
+        if (first->place[k] != second->place[k]) return first->place[k] < second->place[k] ? -1 : 1;
+    return first->index < second->index ? -1 : first->index > second->index;
 }
 
-static bool is_selected(const graft *g, const zt_dna_layer *l)
+static bool is_selected(const graft_writer *graft, const zt_dna_layer *layer)
 {
-    bool all = g->how->n_select == 0 || g->at == g->n; /* a gate is whole */
-    for (int k = 0; !all && k < g->how->n_select; k++)
-        all = fnmatch(g->how->select[k], l->name, 0) == 0 ||
-              fnmatch(g->how->select[k], l->type, 0) == 0;
-    return all;
+    bool selected = graft->options->n_select == 0 || graft->current == graft->network_count; /* a gate is whole */
+    for (int k = 0; !selected && k < graft->options->n_select; k++)
+        selected =
+            fnmatch(graft->options->select[k], layer->name, 0) == 0 || fnmatch(graft->options->select[k], layer->type, 0) == 0;
+    return selected;
 }
 
-/* The layers that are selected, in the order of the grid; *n of them. */
-static step *list_steps(graft *g, int64_t *n)
+/* The layers that are selected, in the order of the grid; *count of them. */
+static grid_step *list_steps(graft_writer *graft, int64_t *count)
 {
-    const zt_dna *d = g->m[g->at];
-    step *s = zt_alloc_array(g->ctx, (size_t)d->n + 1, sizeof *s);
-    *n = 0;
-    for (int64_t i = 0; s && i < d->n; i++) {
-        if (!is_selected(g, &d->layer[i])) continue;
-        memcpy(s[*n].place, d->layer[i].place, sizeof s[*n].place);
-        s[(*n)++].i = i;
+    const zt_dna *model = graft->networks[graft->current];
+    grid_step *steps = zt_alloc_array(graft->ctx, (size_t)model->layer_count + 1, sizeof *steps);
+    *count = 0;
+    for (int64_t i = 0; steps && i < model->layer_count; i++) {
+        if (!is_selected(graft, &model->layers[i])) continue;
+        memcpy(steps[*count].place, model->layers[i].place, sizeof steps[*count].place);
+        steps[(*count)++].index = i;
     }
-    if (s) qsort(s, (size_t)*n, sizeof *s, by_place);
-    return s;
+    if (steps) qsort(steps, (size_t)*count, sizeof *steps, compare_places);
+    return steps;
 }
 
-static zt_status put_steps(graft *g, const step *steps, int64_t n)
+static zt_status put_steps(graft_writer *graft, const grid_step *steps, int64_t count)
 {
-    zt_status s = ZT_OK;
-    if (n != 1)
-        s = zt_str_puts(&g->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Sequential\","
-                                 "\"activation\":\"Linear\",\"dtype\":\"float32\","
-                                 "\"sequential_layers\":[");
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) {
-        if (i) zt_str_putc(&g->doc, ',');
-        const span *l = &g->layer[steps[i].i];
-        s = put_layer(g, l->text, l->n, true);
+    zt_status status = ZT_OK;
+    if (count != 1)
+        status = zt_str_puts(&graft->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Sequential\","
+                                          "\"activation\":\"Linear\",\"dtype\":\"float32\","
+                                          "\"sequential_layers\":[");
+    for (int64_t i = 0; i < count && status == ZT_OK; i++) {
+        if (i) zt_str_putc(&graft->doc, ',');
+        const text_span *span = &graft->layers[steps[i].index];
+        status = put_layer(graft, span->text, span->length, true);
     }
-    return s == ZT_OK && n != 1 ? zt_str_puts(&g->doc, "]}") : s;
+    return status == ZT_OK && count != 1 ? zt_str_puts(&graft->doc, "]}") : status;
 }
 
-static zt_status put_branch(graft *g)
+static zt_status put_branch(graft_writer *graft)
 {
-    zt_dna *d = g->m[g->at];
-    zt_meta *m = zt_dna_meta(d);
-    zt_bytes frame = zt_meta_text(zt_meta_get(m, zt_meta_find(m, KEY_FRAME)));
-    g->n_layers = 0;
-    zt_status s = zt_json_members(g->ctx, name_of(g), frame.data, frame.n, note_member, g);
-    if (s == ZT_OK && (g->n_layers == 0 || g->n_layers != d->n))
-        s = zt_fail(g->ctx, ZT_EDATA, "%s: a network without layers", name_of(g));
-    int64_t n = 0;
-    step *steps = s == ZT_OK ? list_steps(g, &n) : NULL;
-    if (s == ZT_OK && !steps) s = ZT_ENOMEM;
-    if (s == ZT_OK && n == 0)
-        s = zt_fail(g->ctx, ZT_EUSAGE, "%s: no layer has a name or a type that is selected",
-                    name_of(g));
-    if (s == ZT_OK) s = put_steps(g, steps, n);
-    zt_free(g->ctx, steps);
-    return s;
+    zt_dna *model = graft->networks[graft->current];
+    zt_meta *meta = zt_dna_meta(model);
+    zt_bytes frame = zt_meta_text(zt_meta_get(meta, zt_meta_find(meta, KEY_FRAME)));
+    graft->layer_count = 0;
+    zt_status status = zt_json_members(graft->ctx, name_of(graft), frame.data, frame.n, note_member, graft);
+    if (status == ZT_OK && (graft->layer_count == 0 || graft->layer_count != model->layer_count))
+        status = zt_fail(graft->ctx, ZT_EDATA, "%s: a network without layers", name_of(graft));
+    int64_t count = 0;
+    grid_step *steps = status == ZT_OK ? list_steps(graft, &count) : NULL;
+    if (status == ZT_OK && !steps) status = ZT_ENOMEM;
+    if (status == ZT_OK && count == 0)
+        status = zt_fail(graft->ctx, ZT_EUSAGE, "%s: no layer has a name or a type that is selected", name_of(graft));
+    if (status == ZT_OK) status = put_steps(graft, steps, count);
+    zt_free(graft->ctx, steps);
+    return status;
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
 /* What says how much each branch counts: a network, or a layer that begins with equal shares. */
-static zt_status put_gate(graft *g)
+static zt_status put_gate(graft_writer *graft)
 {
-    int64_t in = g->how->gate_inputs, count;
-    zt_status s = zt_str_puts(&g->doc, ",\"filter_gate\":");
-    if (s == ZT_OK && g->how->gate) {
-        g->at = g->n;
-        return put_branch(g);
+    int64_t input_count = graft->options->gate_inputs, count;
+    zt_status status = zt_str_puts(&graft->doc, ",\"filter_gate\":");
+    if (status == ZT_OK && graft->options->gate) {
+        graft->current = graft->network_count;
+        return put_branch(graft);
     }
-    if (s == ZT_OK && (!zt_mul_i64(in, g->n, &count) || count < 1))
-        s = zt_fail(g->ctx, ZT_EUSAGE, "a gate of %" PRId64 " numbers", in);
-    if (s == ZT_OK)
-        s = zt_str_printf(&g->doc,
-                          "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Dense\","
-                          "\"activation\":\"Linear\",\"dtype\":\"float32\","
-                          "\"input_height\":%" PRId64 ",\"output_height\":%d,\"weights\":",
-                          in, g->n);
-    if (s == ZT_OK)
-        s = add_tensor(g, (source){.net = -1, .bytes = (uint64_t)count * sizeof(float)});
-    return s == ZT_OK ? zt_str_putc(&g->doc, '}') : s;
+    if (status == ZT_OK && (!zt_mul_i64(input_count, graft->network_count, &count) || count < 1))
+        status = zt_fail(graft->ctx, ZT_EUSAGE, "a gate of %" PRId64 " numbers", input_count);
+    if (status == ZT_OK)
+        status = zt_str_printf(&graft->doc,
+                               "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Dense\","
+                               "\"activation\":\"Linear\",\"dtype\":\"float32\","
+                               "\"input_height\":%" PRId64 ",\"output_height\":%d,\"weights\":",
+                               input_count, graft->network_count);
+    if (status == ZT_OK) status = add_tensor(graft, (tensor_source){.network = -1, .bytes = (uint64_t)count * sizeof(float)});
+    return status == ZT_OK ? zt_str_putc(&graft->doc, '}') : status;
 }
 
-static zt_status put_branches(graft *g)
+static zt_status put_branches(graft_writer *graft)
 {
-    zt_status s = zt_str_puts(&g->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Parallel\","
-                                       "\"activation\":\"Linear\",\"dtype\":\"float32\","
-                                       "\"combine_mode\":");
-    if (s == ZT_OK) s = zt_str_put_json(&g->doc, g->how->combine, strlen(g->how->combine));
-    if (s == ZT_OK) s = zt_str_puts(&g->doc, ",\"parallel_branches\":[");
-    for (g->at = 0; g->at < g->n && s == ZT_OK; g->at++) {
-        if (g->at) zt_str_putc(&g->doc, ',');
-        s = put_branch(g);
+    zt_status status = zt_str_puts(&graft->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Parallel\","
+                                                "\"activation\":\"Linear\",\"dtype\":\"float32\","
+                                                "\"combine_mode\":");
+    if (status == ZT_OK) status = zt_str_put_json(&graft->doc, graft->options->combine, strlen(graft->options->combine));
+    if (status == ZT_OK) status = zt_str_puts(&graft->doc, ",\"parallel_branches\":[");
+    for (graft->current = 0; graft->current < graft->network_count && status == ZT_OK; graft->current++) {
+        if (graft->current) zt_str_putc(&graft->doc, ',');
+        status = put_branch(graft);
     }
-    if (s == ZT_OK) s = zt_str_putc(&g->doc, ']');
-    if (s == ZT_OK && strcmp(g->how->combine, "filter") == 0) s = put_gate(g);
-    g->at = 0;
-    return s == ZT_OK ? zt_str_putc(&g->doc, '}') : s;
+    if (status == ZT_OK) status = zt_str_putc(&graft->doc, ']');
+    if (status == ZT_OK && strcmp(graft->options->combine, "filter") == 0) status = put_gate(graft);
+    graft->current = 0;
+    return status == ZT_OK ? zt_str_putc(&graft->doc, '}') : status;
 }
 
-static zt_status put_document(graft *g)
+static zt_status put_document(graft_writer *graft)
 {
-    zt_status s = zt_str_puts(&g->doc, "{\"id\":\"graft\",\"depth\":1,\"rows\":1,\"cols\":1,"
-                                       "\"layers_per_cell\":1,\"layers\":[");
-    if (s == ZT_OK && g->how->residual)
-        s = zt_str_puts(&g->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Sequential\","
-                                 "\"activation\":\"Linear\",\"dtype\":\"float32\","
-                                 "\"sequential_layers\":[");
-    if (s == ZT_OK) s = g->n == 1 ? put_branch(g) : put_branches(g);
-    if (s == ZT_OK && g->how->residual)
-        s = zt_str_puts(&g->doc, ",{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Residual\","
-                                 "\"activation\":\"Linear\",\"dtype\":\"float32\"}]}");
-    return s == ZT_OK ? zt_str_puts(&g->doc, "]}") : s;
+    zt_status status = zt_str_puts(&graft->doc, "{\"id\":\"graft\",\"depth\":1,\"rows\":1,\"cols\":1,"
+                                                "\"layers_per_cell\":1,\"layers\":[");
+    if (status == ZT_OK && graft->options->residual)
+        status = zt_str_puts(&graft->doc, "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Sequential\","
+                                          "\"activation\":\"Linear\",\"dtype\":\"float32\","
+                                          "\"sequential_layers\":[");
+    if (status == ZT_OK) status = graft->network_count == 1 ? put_branch(graft) : put_branches(graft);
+    if (status == ZT_OK && graft->options->residual)
+        status = zt_str_puts(&graft->doc, ",{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Residual\","
+                                          "\"activation\":\"Linear\",\"dtype\":\"float32\"}]}");
+    return status == ZT_OK ? zt_str_puts(&graft->doc, "]}") : status;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static zt_status copy_tensor(graft *g, const source *from, zt_writer *w)
+static zt_status copy_tensor(graft_writer *graft, const tensor_source *from, zt_writer *writer)
 {
     char piece[1 << 14] = {0};
-    zt_status s = ZT_OK;
-    for (uint64_t at = 0, k; at < from->bytes && s == ZT_OK; at += k) {
-        k = from->bytes - at < sizeof piece ? from->bytes - at : sizeof piece;
-        if (from->net >= 0)
-            s = zt_checkpoint_read(g->m[from->net]->from, from->tensor, at, piece, (size_t)k);
-        if (s == ZT_OK) s = zt_writer_put(w, piece, (size_t)k);
+    zt_status status = ZT_OK;
+    for (uint64_t offset = 0, step; offset < from->bytes && status == ZT_OK; offset += step) {
+        step = from->bytes - offset < sizeof piece ? from->bytes - offset : sizeof piece;
+        if (from->network >= 0)
+            status = zt_checkpoint_read(graft->networks[from->network]->checkpoint, from->tensor, offset, piece, (size_t)step);
+        if (status == ZT_OK) status = zt_writer_put(writer, piece, (size_t)step);
     }
-    return s;
+    return status;
 }
 
-static zt_status write_file(graft *g, zt_meta *meta, const char *path, const zt_checkpoint_opts *o)
+static zt_status write_file(graft_writer *graft, zt_meta *meta, const char *path, const zt_checkpoint_opts *options)
 {
-    zt_status s = zt_meta_put_str(meta, KEY_FRAME, g->doc.data, g->doc.len);
-    zt_netjson *frame = s == ZT_OK ? zt_netjson_from_frame(g->ctx, g->doc.data, g->doc.len) : NULL;
-    zt_entry *e = frame ? zt_calloc(g->ctx, (size_t)g->n_tensors + 1, sizeof *e) : NULL;
-    for (int64_t i = 0; e && i < g->n_tensors; i++) {
-        const zt_array *a = zt_netjson_get(frame, i);
-        bool known = a->type.dtype < ZT_DTYPE_COUNT;
-        e[i] = (zt_entry){.name = a->name,
-                          .dtype = known ? zt_dtype_get(a->type.dtype)->name : a->dtype,
-                          .type = a->type,
-                          .bytes = a->bytes};
+    zt_status status = zt_meta_put_str(meta, KEY_FRAME, graft->doc.data, graft->doc.len);
+    zt_netjson *frame = status == ZT_OK ? zt_netjson_from_frame(graft->ctx, graft->doc.data, graft->doc.len) : NULL;
+    zt_entry *entries = frame ? zt_calloc(graft->ctx, (size_t)graft->tensor_count + 1, sizeof *entries) : NULL;
+    for (int64_t i = 0; entries && i < graft->tensor_count; i++) {
+        const zt_array *array = zt_netjson_get(frame, i);
+        bool known = array->type.dtype < ZT_DTYPE_COUNT;
+        entries[i] = (zt_entry){.name = array->name,
+                                .dtype = known ? zt_dtype_get(array->type.dtype)->name : array->dtype,
+                                .type = array->type,
+                                .bytes = array->bytes};
     }
-    zt_writer *w = e ? zt_writer_open(g->ctx, path, o, meta, e, g->n_tensors) : NULL;
-    if (s == ZT_OK && !w) s = zt_ctx_status(g->ctx);
-    for (int64_t i = 0; i < g->n_tensors && s == ZT_OK; i++) s = copy_tensor(g, &g->from[i], w);
-    if (s == ZT_OK) s = zt_writer_commit(w);
-    zt_writer_close(w);
-    zt_free(g->ctx, e);
+    zt_writer *writer = entries ? zt_writer_open(graft->ctx, path, options, meta, entries, graft->tensor_count) : NULL;
+    if (status == ZT_OK && !writer) status = zt_ctx_status(graft->ctx);
+    for (int64_t i = 0; i < graft->tensor_count && status == ZT_OK; i++) status = copy_tensor(graft, &graft->sources[i], writer);
+    if (status == ZT_OK) status = zt_writer_commit(writer);
+    zt_writer_close(writer);
+    zt_free(graft->ctx, entries);
     zt_netjson_close(frame);
-    return s;
+    return status;
 }
 
-zt_status zt_dna_graft(zt_dna *const *m, int n, const zt_graft_how *how, zt_meta *meta,
-                       const char *path, const zt_checkpoint_opts *o)
+zt_status zt_dna_graft(zt_dna *const *models, int count, const zt_graft_opts *options, zt_meta *meta, const char *path,
+                       const zt_checkpoint_opts *file_options)
 {
-    zt_ctx *ctx = m[0]->ctx;
-    zt_dna **all = zt_calloc(ctx, (size_t)n + 1, sizeof *all);
+    zt_ctx *ctx = models[0]->ctx;
+    zt_dna **all = zt_calloc(ctx, (size_t)count + 1, sizeof *all);
     if (!all) return ZT_ENOMEM;
-    memcpy(all, m, (size_t)n * sizeof *all);
-    all[n] = how->gate;
-    graft g = {.ctx = ctx, .m = all, .n = n, .how = how};
-    zt_str_init(&g.doc, g.ctx);
-    zt_status s = ZT_OK;
-    for (g.at = 0; g.at < n + (how->gate != NULL) && s == ZT_OK; g.at++)
-        if (!all[g.at]->net) s = zt_fail(g.ctx, ZT_EDATA, "%s: is no network", name_of(&g));
-    g.at = 0;
-    if (s == ZT_OK) s = put_document(&g);
-    if (s == ZT_OK) s = write_file(&g, meta, path, o);
-    zt_str_fini(&g.doc);
-    zt_free(g.ctx, g.layer);
-    zt_free(g.ctx, g.from);
+    memcpy(all, models, (size_t)count * sizeof *all);
+    all[count] = options->gate;
+    graft_writer graft = {.ctx = ctx, .networks = all, .network_count = count, .options = options};
+    zt_str_init(&graft.doc, graft.ctx);
+    zt_status status = ZT_OK;
+    for (graft.current = 0; graft.current < count + (options->gate != NULL) && status == ZT_OK; graft.current++)
+        if (!all[graft.current]->is_net) status = zt_fail(graft.ctx, ZT_EDATA, "%s: is no network", name_of(&graft));
+    graft.current = 0;
+    if (status == ZT_OK) status = put_document(&graft);
+    if (status == ZT_OK) status = write_file(&graft, meta, path, file_options);
+    zt_str_fini(&graft.doc);
+    zt_free(graft.ctx, graft.layers);
+    zt_free(graft.ctx, graft.sources);
     zt_free(ctx, all);
-    return s;
+    return status;
 }

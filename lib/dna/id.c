@@ -9,53 +9,52 @@
 #include <string.h>
 #include <xxhash.h>
 
-typedef struct named {
+typedef struct named_tensor {
     const char *name;
     int64_t index;
-} named;
+} named_tensor;
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *left, const void *right)
 {
-    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+    return strcmp(((const named_tensor *)left)->name, ((const named_tensor *)right)->name);
 }
 
-static zt_status add_tensor(XXH3_state_t *x, zt_checkpoint *c, int64_t i)
+static zt_status hash_tensor(XXH3_state_t *state, zt_checkpoint *checkpoint, int64_t index)
 {
     enum { SAMPLE = 512 };
     char buf[SAMPLE];
-    zt_entry e;
-    zt_status s = ZT_OK;
-    zt_checkpoint_get(c, i, &e);
-    XXH3_128bits_update(x, e.name, strlen(e.name) + 1);
-    XXH3_128bits_update(x, e.dtype, strlen(e.dtype) + 1);
-    for (int k = 0; k < e.type.rank; k++)
-        XXH3_128bits_update(x, &e.type.dim[k], sizeof e.type.dim[k]);
-    XXH3_128bits_update(x, &e.bytes, sizeof e.bytes);
-    size_t n = e.bytes < SAMPLE ? (size_t)e.bytes : SAMPLE;
-    uint64_t at[3] = {0, (e.bytes - n) / 2, e.bytes - n};
-    for (int k = 0; k < (e.bytes > SAMPLE ? 3 : 1) && n && s == ZT_OK; k++) {
-        s = zt_checkpoint_read(c, i, at[k], buf, n);
-        XXH3_128bits_update(x, buf, n);
+    zt_entry entry;
+    zt_status status = ZT_OK;
+    zt_checkpoint_get(checkpoint, index, &entry);
+    XXH3_128bits_update(state, entry.name, strlen(entry.name) + 1);
+    XXH3_128bits_update(state, entry.dtype, strlen(entry.dtype) + 1);
+    for (int k = 0; k < entry.type.rank; k++) XXH3_128bits_update(state, &entry.type.dim[k], sizeof entry.type.dim[k]);
+    XXH3_128bits_update(state, &entry.bytes, sizeof entry.bytes);
+    size_t sample_size = entry.bytes < SAMPLE ? (size_t)entry.bytes : SAMPLE;
+    uint64_t offsets[3] = {0, (entry.bytes - sample_size) / 2, entry.bytes - sample_size};
+    for (int k = 0; k < (entry.bytes > SAMPLE ? 3 : 1) && sample_size && status == ZT_OK; k++) {
+        status = zt_checkpoint_read(checkpoint, index, offsets[k], buf, sample_size);
+        XXH3_128bits_update(state, buf, sample_size);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_dna_id(zt_ctx *ctx, zt_checkpoint *c, char id[33])
+zt_status zt_dna_id(zt_ctx *ctx, zt_checkpoint *checkpoint, char id[33])
 {
-    int64_t n = zt_checkpoint_count(c);
-    XXH3_state_t x;
-    named *list = zt_alloc_array(ctx, (size_t)n + 1, sizeof *list);
-    zt_status s = list ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; list && i < n; i++) {
-        zt_entry e;
-        zt_checkpoint_get(c, i, &e);
-        list[i] = (named){e.name, i};
+    int64_t count = zt_checkpoint_count(checkpoint);
+    XXH3_state_t state;
+    named_tensor *list = zt_alloc_array(ctx, (size_t)count + 1, sizeof *list);
+    zt_status status = list ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; list && i < count; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        list[i] = (named_tensor){entry.name, i};
     }
-    if (list) qsort(list, (size_t)n, sizeof *list, by_name);
-    XXH3_128bits_reset(&x);
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) s = add_tensor(&x, c, list[i].index);
-    XXH128_hash_t h = XXH3_128bits_digest(&x);
-    snprintf(id, 33, "%016" PRIx64 "%016" PRIx64, h.high64, h.low64);
+    if (list) qsort(list, (size_t)count, sizeof *list, compare_names);
+    XXH3_128bits_reset(&state);
+    for (int64_t i = 0; i < count && status == ZT_OK; i++) status = hash_tensor(&state, checkpoint, list[i].index);
+    XXH128_hash_t hash = XXH3_128bits_digest(&state);
+    snprintf(id, 33, "%016" PRIx64 "%016" PRIx64, hash.high64, hash.low64);
     zt_free(ctx, list);
-    return s;
+    return status;
 }

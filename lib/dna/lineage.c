@@ -5,119 +5,118 @@
 #include <math.h>
 #include <string.h>
 
-const char *zt_kinship_name(zt_kinship k)
+const char *zt_dna_relation_name(zt_dna_relation kinship)
 {
     static const char *const name[] = {"root", "same", "rounded", "fine-tune"};
-    return name[k];
+    return name[kinship];
 }
 
-static zt_status compare_all(zt_lineage *l, zt_dna *const *m, const zt_dna_how *how,
-                             double *distance)
+static zt_status compare_all(zt_lineage *lineage, zt_dna *const *models, const zt_dna_compare_opts *options, double *distance)
 {
-    int n = l->n;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < n; i++) {
-        l->overlap[i * n + i] = l->cosine[i * n + i] = 1;
-        l->rel_l2[i * n + i] = distance[i * n + i] = 0;
+    int count = lineage->model_count;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < count; i++) {
+        lineage->overlap[i * count + i] = lineage->cosine[i * count + i] = 1;
+        lineage->rel_l2[i * count + i] = distance[i * count + i] = 0;
     }
-    for (int k = 0; k < n * n && s == ZT_OK; k++) {
-        int i = k / n, j = k % n;
-        zt_dna_verdict v;
-        double a2 = 0, b2 = 0, d2 = 0;
+    for (int k = 0; k < count * count && status == ZT_OK; k++) {
+        int i = k / count, j = k % count;
+        zt_dna_verdict verdict;
+        double sum_aa = 0, sum_bb = 0, sum_dd = 0;
         if (j <= i) continue;
-        s = zt_dna_compare(m[i], m[j], how, &v);
-        for (int64_t r = 0; r < v.n && s == ZT_OK; r++) {
-            a2 += v.layer[r].a2;
-            b2 += v.layer[r].b2;
-            d2 += v.layer[r].d2;
+        status = zt_dna_compare(models[i], models[j], options, &verdict);
+        for (int64_t row = 0; row < verdict.score_count && status == ZT_OK; row++) {
+            sum_aa += verdict.scores[row].sum_aa;
+            sum_bb += verdict.scores[row].sum_bb;
+            sum_dd += verdict.scores[row].sum_dd;
         }
-        l->overlap[i * n + j] = l->overlap[j * n + i] = v.overlap;
-        l->cosine[i * n + j] = l->cosine[j * n + i] = v.cosine;
-        l->rel_l2[i * n + j] = v.rel_l2;
-        l->rel_l2[j * n + i] = d2 == 0 ? v.rel_l2 : sqrt(d2 / b2);
-        double apart = d2 == 0 ? 0 : d2 / (sqrt(a2) * sqrt(b2));
-        if (2 * v.fit < v.n + v.only_a || 2 * v.fit < v.n + v.only_b) apart = INFINITY;
-        distance[i * n + j] = distance[j * n + i] = apart;
-        zt_dna_verdict_free(&v);
+        lineage->overlap[i * count + j] = lineage->overlap[j * count + i] = verdict.overlap;
+        lineage->cosine[i * count + j] = lineage->cosine[j * count + i] = verdict.cosine;
+        lineage->rel_l2[i * count + j] = verdict.rel_l2;
+        lineage->rel_l2[j * count + i] = sum_dd == 0 ? verdict.rel_l2 : sqrt(sum_dd / sum_bb);
+        double gap = sum_dd == 0 ? 0 : sum_dd / (sqrt(sum_aa) * sqrt(sum_bb));
+        if (2 * verdict.fit_count < verdict.score_count + verdict.only_a ||
+            2 * verdict.fit_count < verdict.score_count + verdict.only_b)
+            gap = INFINITY;
+        distance[i * count + j] = distance[j * count + i] = gap;
+        zt_dna_verdict_free(&verdict);
     }
-    return s;
+    return status;
 }
 
 /* What the verdict of a parent and its child says. */
-static zt_kinship kinship(const zt_dna *parent, const zt_dna *child, const zt_dna_verdict *v)
+static zt_dna_relation find_kinship(const zt_dna *parent, const zt_dna *child, const zt_dna_verdict *verdict)
 {
     bool same_where_one_dtype = true;
-    if (v->same == v->n && v->only_a == 0 && v->only_b == 0) return ZT_KIN_SAME;
-    for (int64_t k = 0; k < v->n && same_where_one_dtype; k++) {
-        const zt_dna_score *r = &v->layer[k];
-        bool one = strcmp(parent->layer[r->a].dtype, child->layer[r->b].dtype) == 0;
-        same_where_one_dtype = one ? r->same : !r->changed;
+    if (verdict->same_count == verdict->score_count && verdict->only_a == 0 && verdict->only_b == 0) return ZT_RELATION_SAME;
+    for (int64_t k = 0; k < verdict->score_count && same_where_one_dtype; k++) {
+        const zt_dna_score *score = &verdict->scores[k];
+        bool one = strcmp(parent->layers[score->layer_a].dtype, child->layers[score->layer_b].dtype) == 0;
+        same_where_one_dtype = one ? score->same : !score->changed;
     }
-    return same_where_one_dtype ? ZT_KIN_ROUNDED : ZT_KIN_FINE_TUNE;
+    return same_where_one_dtype ? ZT_RELATION_ROUNDED : ZT_RELATION_FINE_TUNE;
 }
 
 /* The model outside the tree that is nearest to one inside which it is kin of; -1: none is. */
-static int nearest(const zt_lineage *l, const double *distance, const bool *inside, double above,
-                   int *parent)
+static int find_nearest(const zt_lineage *lineage, const double *distance, const bool *inside, double min_cosine, int *parent)
 {
     int best = -1;
     double least = INFINITY;
-    for (int i = 0; i < l->n; i++)
-        for (int j = 0; inside[i] && j < l->n; j++) {
-            double d = distance[i * l->n + j];
-            if (inside[j] || !(l->cosine[i * l->n + j] > above) || !(d < least)) continue;
-            least = d;
+    for (int i = 0; i < lineage->model_count; i++)
+        for (int j = 0; inside[i] && j < lineage->model_count; j++) {
+            double candidate = distance[i * lineage->model_count + j];
+            if (inside[j] || !(lineage->cosine[i * lineage->model_count + j] > min_cosine) || !(candidate < least)) continue;
+            least = candidate;
             best = j;
             *parent = i;
         }
     return best;
 }
 
-static zt_status grow(zt_lineage *l, zt_dna *const *m, const zt_dna_how *how,
-                      const double *distance, double above, bool *inside)
+static zt_status grow_tree(zt_lineage *lineage, zt_dna *const *models, const zt_dna_compare_opts *options, const double *distance,
+                           double min_cosine, bool *inside)
 {
-    zt_status s = ZT_OK;
-    for (int done = 0; done < l->n && s == ZT_OK; done++) {
-        int parent = -1, next = nearest(l, distance, inside, above, &parent);
-        for (int k = 0; next < 0 && k < l->n; k++)
+    zt_status status = ZT_OK;
+    for (int done = 0; done < lineage->model_count && status == ZT_OK; done++) {
+        int parent = -1, next = find_nearest(lineage, distance, inside, min_cosine, &parent);
+        for (int k = 0; next < 0 && k < lineage->model_count; k++)
             if (!inside[k]) next = k; /* a root: the first that is left */
         inside[next] = true;
-        zt_dna_kin *kin = &l->kin[next];
-        kin->parent = parent;
+        zt_dna_descent *descent = &lineage->descents[next];
+        descent->parent = parent;
         if (parent < 0) continue;
-        s = zt_dna_compare(m[parent], m[next], how, &kin->with);
-        if (s == ZT_OK) kin->how = kinship(m[parent], m[next], &kin->with);
+        status = zt_dna_compare(models[parent], models[next], options, &descent->verdict);
+        if (status == ZT_OK) descent->relation = find_kinship(models[parent], models[next], &descent->verdict);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_dna_lineage(zt_dna *const *m, int n, const zt_dna_how *how, double above,
-                         zt_lineage *out)
+zt_status zt_dna_lineage(zt_dna *const *models, int count, const zt_dna_compare_opts *options, double min_cosine, zt_lineage *out)
 {
-    zt_ctx *ctx = m[0]->ctx;
-    size_t cells = (size_t)n * (size_t)n;
-    *out = (zt_lineage){.ctx = ctx, .n = n};
+    zt_ctx *ctx = models[0]->ctx;
+    size_t cells = (size_t)count * (size_t)count;
+    *out = (zt_lineage){.ctx = ctx, .model_count = count};
     out->overlap = zt_calloc(ctx, cells, sizeof(double));
     out->cosine = zt_calloc(ctx, cells, sizeof(double));
     out->rel_l2 = zt_calloc(ctx, cells, sizeof(double));
-    out->kin = zt_calloc(ctx, (size_t)n, sizeof *out->kin);
+    out->descents = zt_calloc(ctx, (size_t)count, sizeof *out->descents);
     double *distance = zt_calloc(ctx, cells, sizeof *distance);
-    bool *inside = zt_calloc(ctx, (size_t)n, sizeof *inside);
-    bool room = out->overlap && out->cosine && out->rel_l2 && out->kin && distance && inside;
-    zt_status s = room ? compare_all(out, m, how, distance) : ZT_ENOMEM;
-    if (s == ZT_OK) s = grow(out, m, how, distance, above, inside);
+    bool *inside = zt_calloc(ctx, (size_t)count, sizeof *inside);
+    bool room = out->overlap && out->cosine && out->rel_l2 && out->descents && distance && inside;
+    zt_status status = room ? compare_all(out, models, options, distance) : ZT_ENOMEM;
+    if (status == ZT_OK) status = grow_tree(out, models, options, distance, min_cosine, inside);
     zt_free(ctx, distance);
     zt_free(ctx, inside);
-    return s;
+    return status;
 }
 
-void zt_lineage_free(zt_lineage *l)
+void zt_lineage_free(zt_lineage *lineage)
 {
-    if (!l->ctx) return;
-    for (int i = 0; l->kin && i < l->n; i++) zt_dna_verdict_free(&l->kin[i].with);
-    zt_free(l->ctx, l->overlap);
-    zt_free(l->ctx, l->cosine);
-    zt_free(l->ctx, l->rel_l2);
-    zt_free(l->ctx, l->kin);
-    *l = (zt_lineage){.ctx = NULL};
+    if (!lineage->ctx) return;
+    for (int i = 0; lineage->descents && i < lineage->model_count; i++) zt_dna_verdict_free(&lineage->descents[i].verdict);
+    zt_free(lineage->ctx, lineage->overlap);
+    zt_free(lineage->ctx, lineage->cosine);
+    zt_free(lineage->ctx, lineage->rel_l2);
+    zt_free(lineage->ctx, lineage->descents);
+    *lineage = (zt_lineage){.ctx = NULL};
 }

@@ -22,54 +22,53 @@ extern "C" {
 
 typedef struct zt_lora zt_lora;
 
-/* What a Hugging Face model's tensor is to a model with GGUF's names: as zt_hf_place_of of llm.h
- * knows it, which the caller lends. */
+/* The tensor of a GGUF that a Hugging Face model's tensor becomes. zt_hf_place_of of llm.h computes it; the caller passes
+ * that function in. */
 typedef struct zt_lora_place {
     char name[64];
-    bool transposed; /* a matrix's rows are its columns there */
-    float add;       /* to each value */
-    bool pairs, kv;  /* rows lie in pairs within each head of q; of k */
+    bool transposed; /* the matrix is transposed in the GGUF */
+    float add;       /* added to each value */
+    bool pairs, kv;  /* rows of each head are in pairs for rope: of q; of k */
 } zt_lora_place;
 typedef bool zt_lora_place_fn(const char *arch, const char *hf_name, zt_lora_place *out);
 
-/* A directory of PEFT's, the file in it, or llama.cpp's GGUF. place NULL: models have the adapter's
- * own names. NULL: not read; ZT_EDATA where it is no adapter, or what is in it does not go
- * together; ZT_ENOTSUP names what would change the result in a way that is not known here. */
+/* Opens a directory of PEFT's, the weights file in it, or a GGUF adapter of llama.cpp. place NULL: models have the
+ * adapter's own tensor names. Returns NULL on error. ZT_EDATA: not an adapter, or its tensors contradict its
+ * configuration; ZT_ENOTSUP: a setting that changes the result and is not implemented; the message names it. */
 zt_lora *zt_lora_open(zt_ctx *ctx, const char *path, zt_lora_place_fn *place);
-void zt_lora_close(zt_lora *l); /* and its files. NULL: nothing */
-const char *zt_lora_name(const zt_lora *l); /* the path it was opened by, for messages */
-/* Members of adapter_config.json that nobody here knows and that are set; NULL past the last. */
-const char *zt_lora_unknown(const zt_lora *l, int i);
+void zt_lora_close(zt_lora *adapter);             /* closes its files too. NULL: no effect */
+const char *zt_lora_name(const zt_lora *adapter); /* the path by which it was opened, for messages */
+/* Settings of adapter_config.json that are unknown and not at a default; NULL past the last. */
+const char *zt_lora_unknown(const zt_lora *adapter, int index);
 
 typedef struct zt_extract_opts {
-    int64_t rank; /* of each matrix */
-    bool peft;    /* Hugging Face's names; else the model's own, as llama.cpp has them */
-    zt_lora_place_fn *place; /* with peft: what those names are to the model */
-    int threads;  /* 0: as many as there are processors */
+    int64_t rank;            /* rank of each matrix */
+    bool peft;               /* Hugging Face's names; else the model's own, as in llama.cpp's adapters */
+    zt_lora_place_fn *place; /* with peft: maps those names to the model's */
+    int threads;             /* 0: one per processor */
     uint64_t seed;
     bool (*stop)(void); /* NULL: never */
-    void (*progress)(void *user, const char *matrix, double done, double all);
+    void (*progress)(void *user, const char *matrix, double done, double total);
     void *user;
 } zt_extract_opts;
 
 typedef struct zt_extract zt_extract;
 
-/* Both are borrowed, and must be readable anywhere. Matrices that both have and that are not the
- * same bytes are taken, but not embeddings. ZT_EDATA: there is none; ZT_ESHAPE: of other shapes;
- * ZT_ENOTSUP: with peft, an architecture whose names are not known here. */
-zt_extract *zt_extract_new(zt_ctx *ctx, zt_checkpoint *base, zt_checkpoint *tuned,
-                           const zt_extract_opts *o);
-void zt_extract_free(zt_extract *x); /* before the models it borrows. NULL: nothing */
+/* Extracts an adapter: for each matrix that both models have with different bytes, embeddings excluded. Both models are
+ * borrowed and must be seekable. ZT_EDATA: no such matrix; ZT_ESHAPE: shapes differ; ZT_ENOTSUP: with peft, an
+ * architecture whose Hugging Face names are not known. */
+zt_extract *zt_extract_new(zt_ctx *ctx, zt_checkpoint *base, zt_checkpoint *tuned, const zt_extract_opts *options);
+void zt_extract_free(zt_extract *extract); /* before the models that it borrows. NULL: no effect */
 
-int64_t zt_extract_count(const zt_extract *x); /* two a matrix: A, then B */
-const zt_entry *zt_extract_entries(const zt_extract *x); /* [count], for zt_writer_open; borrowed */
-zt_meta *zt_extract_meta(zt_extract *x); /* of a GGUF; empty with peft */
-/* Tensors that differ and are not in it: norms, embeddings, what the base does not have. */
-int64_t zt_extract_left(const zt_extract *x);
-/* All bytes, f32. The same for any number of threads. */
-zt_status zt_extract_write(zt_extract *x, zt_writer *w);
-/* After that: the part of the differences' squares that the adapter has, 0 to 1. */
-double zt_extract_share(const zt_extract *x);
+int64_t zt_extract_count(const zt_extract *extract);           /* tensors: A and B of each matrix */
+const zt_entry *zt_extract_entries(const zt_extract *extract); /* [count], for zt_writer_open; borrowed */
+zt_meta *zt_extract_meta(zt_extract *extract);                 /* for a GGUF; empty with peft */
+/* Number of tensors that differ but are not in the adapter: norms, embeddings, tensors that the base does not have. */
+int64_t zt_extract_left(const zt_extract *extract);
+/* Writes all tensors, in f32. Same bits for any number of threads. */
+zt_status zt_extract_write(zt_extract *extract, zt_writer *writer);
+/* After writing: the share of the squared differences that the adapter captures, 0 to 1. */
+double zt_extract_share(const zt_extract *extract);
 
 #ifdef __cplusplus
 }

@@ -1,25 +1,26 @@
-/* lora_part.h - private to lib/dna: an adapter's parts, and how they lie in a model.
+/* lora_internal.h - private to lib/dna: an adapter's parts, and their tensors in a model.
  *
- * lora.c opens files and sorts tensors into parts; lora_config.c reads adapter_config.json,
- * lora_pattern.c its patterns; lora_fit.c finds each part's tensor in a model; adapted.c makes the
- * tensors of the model with adapters, adapted_values.c their values.
+ *     lora.c            opens files, groups tensors into parts
+ *     lora_config.c     adapter_config.json and its patterns for module names
+ *     lora_placement.c  finds each part's tensor in a model
+ *     adapted.c         the tensors of a model with adapters
+ *     adapted_values.c  their values
  */
-#ifndef ZT_LORA_PART_H
-#define ZT_LORA_PART_H
+#ifndef ZT_LORA_INTERNAL_H
+#define ZT_LORA_INTERNAL_H
 
 #include "lib/dna/lora.h"
 #include "lib/io/json.h"
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
-/* An object of adapter_config.json whose keys are Python's regular expressions for modules. */
+/* An object of adapter_config.json whose keys are Python regular expressions that match module names. */
 typedef struct lora_patterns lora_patterns;
-/* NULL with ZT_OK in *s: the member is absent, null or empty. The object must live as long. */
-lora_patterns *zt_lora_patterns_read(zt_ctx *ctx, const char *file, const char *member,
-                                     const json_t *object, zt_status *s);
-void zt_lora_patterns_free(lora_patterns *p);
-/* The value of the first key that fits the module, as PEFT asks; NULL in *value: none does. */
-zt_status zt_lora_patterns_find(const lora_patterns *p, const char *module, const json_t **value);
+/* NULL with ZT_OK in *status: the member is absent, null or empty. The object is borrowed. */
+lora_patterns *zt_lora_patterns_read(zt_ctx *ctx, const char *file, const char *member, const json_t *object, zt_status *status);
+void zt_lora_patterns_free(lora_patterns *patterns);
+/* The value of the first key that matches the module, in PEFT's order; NULL in *value: no key matches. */
+zt_status zt_lora_patterns_find(const lora_patterns *patterns, const char *module, const json_t **value);
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 
@@ -27,43 +28,41 @@ typedef struct lora_config {
     const char *file; /* for messages */
     json_t *json;
     double alpha; /* lora_alpha */
-    int64_t r;
+    int64_t rank;
     lora_patterns *alphas, *ranks;
-    bool root;                   /* use_rslora */
-    bool transposed;             /* fan_in_fan_out */
-    bool dora;                   /* use_dora */
-    bool tied;                   /* ensure_weight_tying */
-    const json_t *saved, *token; /* modules_to_save, trainable_token_indices; NULL: none */
+    bool rank_stabilized;                     /* use_rslora */
+    bool transposed;                          /* fan_in_fan_out */
+    bool dora;                                /* use_dora */
+    bool tied;                                /* ensure_weight_tying */
+    const json_t *saved_modules, *token_rows; /* modules_to_save, trainable_token_indices; NULL: none */
 } lora_config;
 
-zt_status zt_lora_config_read(zt_ctx *ctx, const char *path, lora_config *c);
-void zt_lora_config_fini(lora_config *c);
+zt_status zt_lora_config_read(zt_ctx *ctx, const char *path, lora_config *config);
+void zt_lora_config_fini(lora_config *config);
 /* Is the module among modules_to_save? */
-bool zt_lora_config_saves(const lora_config *c, const char *module);
-/* alpha / r of a module, whose matrices are of rank r; ZT_EDATA: the configuration has another. */
-zt_status zt_lora_config_scale(zt_ctx *ctx, const lora_config *c, const char *module, int64_t r,
-                               double *scale);
-/* The rows of an embedding that were trained, [n] in the arena. */
-zt_status zt_lora_config_rows(zt_ctx *ctx, const lora_config *c, const char *module, int64_t n,
-                              zt_arena *arena, const int64_t **row);
+bool zt_lora_config_saves(const lora_config *config, const char *module);
+/* The scale alpha / rank of a module whose matrices have actual_rank; ZT_EDATA: the configuration says another rank. */
+zt_status zt_lora_config_scale(zt_ctx *ctx, const lora_config *config, const char *module, int64_t actual_rank, double *scale);
+/* The indices of an embedding's trained rows, [count], allocated in the arena. */
+zt_status zt_lora_config_rows(zt_ctx *ctx, const lora_config *config, const char *module, int64_t count, zt_arena *arena,
+                              const int64_t **row);
 
-/* What an adapter has for one tensor of a model. Numbers are tensors of its file, -1: it has none.
- */
+/* What an adapter has for one tensor of a model. Tensors are indices in its file; -1: absent. */
 typedef struct lora_part {
-    const char *name;   /* of the tensor, by the adapter's names */
-    const char *module; /* the same without ".weight"; of a GGUF the whole */
-    int64_t whole;      /* the tensor itself, trained */
-    int64_t a, b;       /* [r, in], [out, r] */
-    int64_t magnitude;  /* DoRA: the length of each output's weights */
-    int64_t rows;       /* some rows, trained */
-    int64_t addend;     /* lora_B.bias, to a bias */
-    bool embedding;     /* A is [r, rows], B [columns, r]: the product is transposed */
-    bool tokens;        /* the same of a GGUF: A is [rows, r] */
-    bool saved;         /* among modules_to_save */
-    int64_t r;
+    const char *name;       /* the model's tensor, in the adapter's naming */
+    const char *module;     /* the same without ".weight"; in a GGUF equal to name */
+    int64_t whole;          /* the whole tensor, trained */
+    int64_t lora_a, lora_b; /* [rank, in], [out, rank] */
+    int64_t magnitude;      /* DoRA: the length of each output's weight vector */
+    int64_t rows;           /* trained rows, those of row_indices */
+    int64_t addend;         /* lora_B.bias, added to a bias */
+    bool embedding;         /* A is [rank, rows], B [columns, rank]: the product is transposed */
+    bool tokens;            /* the same in a GGUF: A is [rows, rank] */
+    bool saved;             /* among modules_to_save */
+    int64_t rank;
     double scale;
-    const int64_t *row; /* [n_rows] of `rows` */
-    int64_t n_rows;
+    const int64_t *row_indices; /* [row_count] rows of the model's tensor */
+    int64_t row_count;
 } lora_part;
 
 struct zt_lora {
@@ -73,37 +72,37 @@ struct zt_lora {
     zt_lora_place_fn *place;
     bool gguf;
     lora_config config;
-    double alpha; /* of a GGUF */
-    lora_part *part;
-    int64_t n;
+    double alpha; /* in a GGUF */
+    lora_part *parts;
+    int64_t part_count;
     zt_map *by_name;
 };
 
-/* How a part lies in a model. */
-typedef struct lora_fit {
-    const zt_lora *lora;
+/* Where a part belongs in a model, and how it is oriented there. */
+typedef struct lora_placement {
+    const zt_lora *adapter;
     const lora_part *part;
-    int64_t tensor; /* of the model; -1: the head of a model whose embedding is its head */
-    bool flipped;   /* the product is transposed, magnitudes are of columns */
+    int64_t tensor; /* the model's tensor; -1: the output head of a model that uses its embedding as the head */
+    bool flipped;   /* the product B A is transposed, magnitudes are of columns */
     bool turned;    /* whole matrices are transposed */
-    float add;      /* to whole tensors */
-    int64_t heads;  /* rows lie in pairs within each of so many; 0: they do not */
-} lora_fit;
+    float add;      /* added to whole tensors */
+    int64_t heads;  /* rows are in pairs for rope within each of so many heads; 0: they are not */
+} lora_placement;
 
-/* Names of a model's embedding and head. */
+/* A model's embedding and output head. */
 typedef struct lora_ends {
     int64_t embedding, head; /* tensors, -1 */
-    const char *head_name;   /* of a head that is not there and could be; NULL */
+    const char *head_name;   /* name of a head that could be added; NULL */
 } lora_ends;
-void zt_lora_ends(const zt_lora *l, zt_checkpoint *model, lora_ends *out);
+void zt_lora_ends(const zt_lora *adapter, zt_checkpoint *model, lora_ends *out);
 
-/* Shapes are checked. ZT_EDATA, ZT_ESHAPE: the model has no such tensor, or of another shape. */
-zt_status zt_lora_fit(const zt_lora *l, zt_checkpoint *model, const lora_ends *ends,
-                      const lora_part *p, lora_fit *out);
-/* Is it for models of this architecture? */
-zt_status zt_lora_check_arch(const zt_lora *l, zt_checkpoint *model);
-/* In how many heads a tensor's rows are paired on the way from Hugging Face's names to GGUF's; 0:
- * they are not, -1: not known. */
+/* Finds a part's tensor and checks shapes. ZT_EDATA: the model has no such tensor; ZT_ESHAPE: it has another shape. */
+zt_status zt_lora_place_part(const zt_lora *adapter, zt_checkpoint *model, const lora_ends *ends, const lora_part *part,
+                             lora_placement *out);
+/* ZT_EDATA: the adapter is for another architecture. */
+zt_status zt_lora_check_arch(const zt_lora *adapter, zt_checkpoint *model);
+/* The number of heads within which the conversion from Hugging Face to GGUF pairs a tensor's rows for rope; 0: rows keep
+ * their order; -1: not known. */
 int64_t zt_lora_heads(zt_checkpoint *model, const char *name);
 
 #endif

@@ -22,67 +22,66 @@ struct lora_patterns {
     pcre2_compile_context *how;
     pcre2_match_context *limits;
     pcre2_match_data *match;
-    pcre2_code **code;
-    const json_t **value;
-    int n;
+    pcre2_code **codes;
+    const json_t **values;
+    int count;
 };
 
-static void *pcre_alloc(size_t n, void *ctx) { return zt_alloc(ctx, n); }
-static void pcre_free(void *p, void *ctx) { zt_free(ctx, p); }
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 /* ---- what both understand -------------------------------------------------------------------- */
 
-/* Behind a backslash. *p: its character; moved to the last that belongs to it. */
-static bool same_escape(const char **p)
+/* Behind a backslash. *cursor: its character; moved to the last that belongs to it. */
+static bool is_same_escape(const char **cursor)
 {
-    const char *c = *p;
-    if (*c == 'x') {
-        if (!isxdigit((unsigned char)c[1]) || !isxdigit((unsigned char)c[2])) return false;
-        *p = c + 2;
+    const char *escape = *cursor;
+    if (*escape == 'x') {
+        if (!isxdigit((unsigned char)escape[1]) || !isxdigit((unsigned char)escape[2])) return false;
+        *cursor = escape + 2;
         return true;
     }
-    return *c && (!isalnum((unsigned char)*c) || isdigit((unsigned char)*c) ||
-                  strchr("AbBdDsSwWZnrtfa", *c));
+    return *escape && (!isalnum((unsigned char)*escape) || isdigit((unsigned char)*escape) || strchr("AbBdDsSwWZnrtfa", *escape));
 }
 
 /* Behind "(": what kind of a group it is. */
-static bool same_group(const char *p)
+static bool is_same_group(const char *text)
 {
-    if (*p == '*') return false;
-    if (*p != '?') return true;
-    p++;
-    if (strchr(":=!>#(", *p) && *p) return true;
-    if (*p == '<') return p[1] == '=' || p[1] == '!';
-    if (*p == 'P') return p[1] == '<' || p[1] == '=';
-    size_t flags = strspn(p, "imsx-");
-    return flags && p[flags] == ':';
+    if (*text == '*') return false;
+    if (*text != '?') return true;
+    text++;
+    if (strchr(":=!>#(", *text) && *text) return true;
+    if (*text == '<') return text[1] == '=' || text[1] == '!';
+    if (*text == 'P') return text[1] == '<' || text[1] == '=';
+    size_t flags = strspn(text, "imsx-");
+    return flags && text[flags] == ':';
 }
 
 /* Behind "{": not a quantifier that only one of them reads as one. */
-static bool same_braces(const char *p)
+static bool is_same_braces(const char *text)
 {
-    size_t n = strcspn(p, "}");
-    return *p != ',' && (!p[n] || !memchr(p, ' ', n));
+    size_t length = strcspn(text, "}");
+    return *text != ',' && (!text[length] || !memchr(text, ' ', length));
 }
 
 /* The first place that both do not read alike; NULL: there is none. */
-static const char *other_meaning(const char *key)
+static const char *find_other_meaning(const char *key)
 {
     bool set = false;
-    for (const char *p = key; *p; p++) {
-        const char *at = p;
-        if (*p == '\\') {
-            p++;
-            if (!same_escape(&p)) return at;
+    for (const char *cursor = key; *cursor; cursor++) {
+        const char *start = cursor;
+        if (*cursor == '\\') {
+            cursor++;
+            if (!is_same_escape(&cursor)) return start;
         } else if (set) {
-            if (*p == '[' && p[1] && strchr(":.=", p[1])) return at;
-            set = *p != ']';
-        } else if (*p == '[') {
+            if (*cursor == '[' && cursor[1] && strchr(":.=", cursor[1])) return start;
+            set = *cursor != ']';
+        } else if (*cursor == '[') {
             set = true;
-            if (p[1] == '^') p++;
-            if (p[1] == ']') p++; /* the first is itself */
-        } else if ((*p == '(' && !same_group(p + 1)) || (*p == '{' && !same_braces(p + 1))) {
-            return at;
+            if (cursor[1] == '^') cursor++;
+            if (cursor[1] == ']') cursor++; /* the first is itself */
+        } else if ((*cursor == '(' && !is_same_group(cursor + 1)) || (*cursor == '{' && !is_same_braces(cursor + 1))) {
+            return start;
         }
     }
     return NULL;
@@ -90,120 +89,118 @@ static const char *other_meaning(const char *key)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static zt_status bad(const lora_patterns *p, const char *key, const char *why)
+static zt_status fail_pattern(const lora_patterns *patterns, const char *key, const char *why)
 {
     char shown[160];
-    return zt_fail(p->ctx, ZT_EDATA, "%s: %s: '%s': %s", p->file, p->member,
+    return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s: '%s': %s", patterns->file, patterns->member,
                    zt_escape(shown, sizeof shown, key, strlen(key)), why);
 }
 
-static zt_status compile(lora_patterns *p, const char *key)
+static zt_status compile_pattern(lora_patterns *patterns, const char *key)
 {
     int code;
-    PCRE2_SIZE at;
+    PCRE2_SIZE error_offset;
     PCRE2_UCHAR why[120];
     char text[200];
-    const char *other = strlen(key) > MOST_KEY ? key : other_meaning(key);
+    const char *other = strlen(key) > MOST_KEY ? key : find_other_meaning(key);
     if (other) {
         char shown[24];
         snprintf(text, sizeof text, "'%s' is not read here as Python's re reads it",
                  zt_escape(shown, sizeof shown, other, strnlen(other, 3)));
-        return bad(p, key, text);
+        return fail_pattern(patterns, key, text);
     }
     zt_str whole;
-    zt_str_init(&whole, p->ctx);
-    zt_status s = zt_str_printf(&whole, "(.*\\.)?(%s)$", key);
-    if (s == ZT_OK)
-        p->code[p->n] = pcre2_compile((PCRE2_SPTR)whole.data, whole.len,
-                                      PCRE2_ANCHORED | PCRE2_UTF | PCRE2_UCP, &code, &at, p->how);
+    zt_str_init(&whole, patterns->ctx);
+    zt_status status = zt_str_printf(&whole, "(.*\\.)?(%s)$", key);
+    if (status == ZT_OK)
+        patterns->codes[patterns->count] = pcre2_compile(
+            (PCRE2_SPTR)whole.data, whole.len, PCRE2_ANCHORED | PCRE2_UTF | PCRE2_UCP, &code, &error_offset, patterns->how);
     zt_str_fini(&whole);
-    if (s != ZT_OK) return s;
-    if (p->code[p->n++]) return ZT_OK;
-    if (code == PCRE2_ERROR_HEAP_FAILED) return zt_fail(p->ctx, ZT_ENOMEM, "%s", p->file);
+    if (status != ZT_OK) return status;
+    if (patterns->codes[patterns->count++]) return ZT_OK;
+    if (code == PCRE2_ERROR_HEAP_FAILED) return zt_fail(patterns->ctx, ZT_ENOMEM, "%s", patterns->file);
     pcre2_get_error_message(code, why, sizeof why);
-    return bad(p, key, (const char *)why);
+    return fail_pattern(patterns, key, (const char *)why);
 }
 
-static zt_status read_keys(lora_patterns *p)
+static zt_status read_keys(lora_patterns *patterns)
 {
     const char *key;
     json_t *value;
-    size_t n = json_object_size(p->object);
-    if (n > MOST_KEYS)
-        return zt_fail(p->ctx, ZT_EDATA, "%s: %s has %zu keys, at most %d are read", p->file,
-                       p->member, n, MOST_KEYS);
-    p->memory = pcre2_general_context_create(pcre_alloc, pcre_free, p->ctx);
-    p->how = p->memory ? pcre2_compile_context_create(p->memory) : NULL;
-    p->limits = p->how ? pcre2_match_context_create(p->memory) : NULL;
-    p->match = p->limits ? pcre2_match_data_create(1, p->memory) : NULL;
-    p->code = zt_calloc(p->ctx, n, sizeof(pcre2_code *));
-    p->value = zt_calloc(p->ctx, n, sizeof(json_t *));
-    if (!p->match || !p->code || !p->value) return ZT_ENOMEM;
-    pcre2_set_newline(p->how, PCRE2_NEWLINE_LF);
-    pcre2_set_match_limit(p->limits, MOST_STEPS);
-    pcre2_set_heap_limit(p->limits, MOST_HEAP_KIB);
-    json_object_foreach((json_t *)(uintptr_t)p->object, key, value)
+    size_t length = json_object_size(patterns->object);
+    if (length > MOST_KEYS)
+        return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s has %zu keys, at most %d are read", patterns->file, patterns->member,
+                       length, MOST_KEYS);
+    patterns->memory = pcre2_general_context_create(pcre_alloc, pcre_free, patterns->ctx);
+    patterns->how = patterns->memory ? pcre2_compile_context_create(patterns->memory) : NULL;
+    patterns->limits = patterns->how ? pcre2_match_context_create(patterns->memory) : NULL;
+    patterns->match = patterns->limits ? pcre2_match_data_create(1, patterns->memory) : NULL;
+    patterns->codes = zt_calloc(patterns->ctx, length, sizeof(pcre2_code *));
+    patterns->values = zt_calloc(patterns->ctx, length, sizeof(json_t *));
+    if (!patterns->match || !patterns->codes || !patterns->values) return ZT_ENOMEM;
+    pcre2_set_newline(patterns->how, PCRE2_NEWLINE_LF);
+    pcre2_set_match_limit(patterns->limits, MOST_STEPS);
+    pcre2_set_heap_limit(patterns->limits, MOST_HEAP_KIB);
+    json_object_foreach((json_t *)(uintptr_t)patterns->object, key, value)
     {
-        if (!json_is_number(value)) return bad(p, key, "its value is not a number");
-        p->value[p->n] = value;
-        zt_status s = compile(p, key);
-        if (s != ZT_OK) return s;
+        if (!json_is_number(value)) return fail_pattern(patterns, key, "its value is not a number");
+        patterns->values[patterns->count] = value;
+        zt_status status = compile_pattern(patterns, key);
+        if (status != ZT_OK) return status;
     }
     return ZT_OK;
 }
 
-lora_patterns *zt_lora_patterns_read(zt_ctx *ctx, const char *file, const char *member,
-                                     const json_t *object, zt_status *s)
+lora_patterns *zt_lora_patterns_read(zt_ctx *ctx, const char *file, const char *member, const json_t *object, zt_status *status)
 {
-    *s = ZT_OK;
+    *status = ZT_OK;
     if (!object || json_is_null(object)) return NULL;
     if (!json_is_object(object)) {
-        *s = zt_fail(ctx, ZT_EDATA, "%s: '%s' is not an object", file, member);
+        *status = zt_fail(ctx, ZT_EDATA, "%s: '%s' is not an object", file, member);
         return NULL;
     }
     if (!json_object_size(object)) return NULL;
-    lora_patterns *p = zt_calloc(ctx, 1, sizeof *p);
-    *s = p ? ZT_OK : ZT_ENOMEM;
-    if (!p) return NULL;
-    *p = (lora_patterns){.ctx = ctx, .file = file, .member = member, .object = object};
-    *s = read_keys(p);
-    if (*s == ZT_OK) return p;
-    zt_lora_patterns_free(p);
+    lora_patterns *patterns = zt_calloc(ctx, 1, sizeof *patterns);
+    *status = patterns ? ZT_OK : ZT_ENOMEM;
+    if (!patterns) return NULL;
+    *patterns = (lora_patterns){.ctx = ctx, .file = file, .member = member, .object = object};
+    *status = read_keys(patterns);
+    if (*status == ZT_OK) return patterns;
+    zt_lora_patterns_free(patterns);
     return NULL;
 }
 
-void zt_lora_patterns_free(lora_patterns *p)
+void zt_lora_patterns_free(lora_patterns *patterns)
 {
-    if (!p) return;
-    for (int i = 0; p->code && i < p->n; i++) pcre2_code_free(p->code[i]);
-    pcre2_match_data_free(p->match);
-    pcre2_match_context_free(p->limits);
-    pcre2_compile_context_free(p->how);
-    pcre2_general_context_free(p->memory);
-    zt_free(p->ctx, p->code);
-    zt_free(p->ctx, p->value);
-    zt_free(p->ctx, p);
+    if (!patterns) return;
+    for (int i = 0; patterns->codes && i < patterns->count; i++) pcre2_code_free(patterns->codes[i]);
+    pcre2_match_data_free(patterns->match);
+    pcre2_match_context_free(patterns->limits);
+    pcre2_compile_context_free(patterns->how);
+    pcre2_general_context_free(patterns->memory);
+    zt_free(patterns->ctx, patterns->codes);
+    zt_free(patterns->ctx, patterns->values);
+    zt_free(patterns->ctx, patterns);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-zt_status zt_lora_patterns_find(const lora_patterns *p, const char *module, const json_t **value)
+zt_status zt_lora_patterns_find(const lora_patterns *patterns, const char *module, const json_t **value)
 {
     *value = NULL;
-    for (int i = 0; p && i < p->n; i++) {
-        int rc = pcre2_match(p->code[i], (PCRE2_SPTR)module, strlen(module), 0, 0, p->match,
-                             p->limits);
+    for (int i = 0; patterns && i < patterns->count; i++) {
+        int matched =
+            pcre2_match(patterns->codes[i], (PCRE2_SPTR)module, strlen(module), 0, 0, patterns->match, patterns->limits);
         char shown[160];
-        if (rc >= 0) {
-            *value = p->value[i];
+        if (matched >= 0) {
+            *value = patterns->values[i];
             return ZT_OK;
         }
-        if (rc != PCRE2_ERROR_NOMATCH)
-            return zt_fail(p->ctx, ZT_EDATA, "%s: %s: a pattern for '%s' takes too many steps",
-                           p->file, p->member,
-                           zt_escape(shown, sizeof shown, module, strlen(module)));
+        if (matched != PCRE2_ERROR_NOMATCH)
+            return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s: a pattern for '%s' takes too many steps", patterns->file,
+                           patterns->member, zt_escape(shown, sizeof shown, module, strlen(module)));
     }
     /* PEFT looks the module's own name up where no pattern matches */
-    if (p) *value = json_object_get(p->object, module);
+    if (patterns) *value = json_object_get(patterns->object, module);
     return ZT_OK;
 }

@@ -35,73 +35,70 @@ extern "C" {
 
 typedef struct zt_merge_method {
     const char *name;   /* "slerp" */
-    const char *line;   /* what it does */
-    const char *source; /* paper or page */
+    const char *line;   /* what it does, in one line */
+    const char *source; /* paper or web page */
 } zt_merge_method;
-const zt_merge_method *zt_merge_method_at(int i); /* NULL past the last */
+const zt_merge_method *zt_merge_method_at(int index); /* NULL past the last */
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 
 typedef struct zt_recipe zt_recipe;
 
-/* Of a file, or "-". What the schema's common part does not have is ZT_EDATA, one line that names
- * key and line. Without libyaml JSON alone is read, else ZT_ENOTSUP. */
+/* From a file, or "-" for stdin. ZT_EDATA: a key that is not supported, with its line. ZT_ENOTSUP: YAML, where zt was
+ * built without libyaml; JSON is always read. NULL: the error is in the context. */
 zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path);
-/* The same from n bytes of text, which are not needed afterwards; `name` is for messages. */
-zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_recipe_free(zt_recipe *r); /* after merges of it. NULL: nothing */
+/* The same from text, which is copied; `name` is for messages. */
+zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t length);
+void zt_recipe_free(zt_recipe *recipe); /* after the merges that use it. NULL: no effect */
 
-int zt_recipe_count(const zt_recipe *r);                /* of models; each is named once */
-const char *zt_recipe_model(const zt_recipe *r, int i); /* as it is written: "a.gguf", "a+lora" */
-int zt_recipe_first(const zt_recipe *r); /* whose types and metadata the child has: the base, else
-                                            the first */
+int zt_recipe_count(const zt_recipe *recipe);                    /* number of models, each counted once */
+const char *zt_recipe_model(const zt_recipe *recipe, int index); /* as the recipe has it: "a.gguf", "a+lora" */
+int zt_recipe_first(const zt_recipe *recipe); /* the model that gives types and metadata: the base, else the first */
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-typedef struct zt_merge_parent { /* all borrowed until zt_merge_free */
-    zt_checkpoint *model; /* one that can be read anywhere; several parents may be of one */
-    const zt_adapted *adapted; /* whose checkpoint it is, as floats; NULL: a model as it is */
+typedef struct zt_merge_parent { /* borrowed until zt_merge_free */
+    zt_checkpoint *model;        /* must be seekable; several parents may share one */
+    const zt_adapted *adapted;   /* NULL, or the adapted model that `model` is the checkpoint of, opened with floats */
 } zt_merge_parent;
 
 typedef struct zt_merge_opts {
-    int threads;        /* 0: as many as there are processors */
-    uint64_t seed;      /* of dare and della */
-    bool (*stop)(void); /* asked now and then: ZT_EINTR when it says so; NULL: never */
-    /* Bytes of the child, and which tensor they are of; NULL: nobody asks. */
-    void (*progress)(void *user, const char *tensor, double done, double all);
+    int threads;        /* 0: one per processor */
+    uint64_t seed;      /* for dare and della */
+    bool (*stop)(void); /* polled; true ends the merge with ZT_EINTR; NULL: never */
+    /* Called with bytes of the child done and in total, and the tensor at work; NULL: not called. */
+    void (*progress)(void *user, const char *tensor, double done, double total);
     void *user;
 } zt_merge_opts;
 
 typedef struct zt_merge zt_merge;
 
-/* What can be found wrong without a look at values is found here: ZT_EDATA for a recipe that does
- * not fit its method or models, ZT_ESHAPE for parents of different shapes, ZT_ENOTSUP for types
- * that cannot be read or written. */
-zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *r, const zt_merge_parent *parent,
-                       const zt_merge_opts *o);
-void zt_merge_free(zt_merge *m); /* before the parents. NULL: nothing */
+/* Plans the merge and checks everything that does not need values. ZT_EDATA: the recipe does not fit its method or
+ * models; ZT_ESHAPE: parents of different shapes; ZT_ENOTSUP: types that cannot be read or written. */
+zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *recipe, const zt_merge_parent *parent, const zt_merge_opts *options);
+void zt_merge_free(zt_merge *merge); /* before the parents. NULL: no effect */
 
-int64_t zt_merge_count(const zt_merge *m); /* tensors of the child */
-const zt_entry *zt_merge_entries(const zt_merge *m); /* [count], for zt_writer_open; borrowed */
-/* Tensor i's type in the child: of floats that can be written. search: the codes of least error,
- * also where the format has a rule of its own (zt_quantizer.search). */
-zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search);
-/* Can all of it be written? ZT_ENOTSUP, naming the first tensor whose type is only read. */
-zt_status zt_merge_check(const zt_merge *m);
-bool zt_merge_copies(const zt_merge *m, int64_t i); /* it goes over as it is: no floats */
-/* The child's: the first parent's, the tokenizer that the recipe asks for, and where it comes from:
- *   zt.merge.method    its name
+int64_t zt_merge_count(const zt_merge *merge);           /* number of tensors of the child */
+const zt_entry *zt_merge_entries(const zt_merge *merge); /* [count], for zt_writer_open; borrowed */
+/* Sets the type of a tensor of the child: a float type that can be written. search: search for the codes of least error
+ * instead of the format's rule (zt_quantizer.search). */
+zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool search);
+/* ZT_ENOTSUP: a tensor has a type that can be read but not written; the message names the first. */
+zt_status zt_merge_check(const zt_merge *merge);
+bool zt_merge_copies(const zt_merge *merge, int64_t index); /* is the tensor copied without change? */
+/* The child's metadata: the first parent's, the recipe's tokenizer, and its origin:
+ *   zt.merge.method    the method's name
  *   zt.merge.recipe    the recipe's text
- *   zt.merge.parents   the models as the recipe has them
- *   zt.merge.ids       zt_dna_id of each
- * May be changed. */
-zt_meta *zt_merge_meta(zt_merge *m);
-/* All tensors' bytes in the order of the entries; w NULL: computed, and not kept. */
-zt_status zt_merge_write(zt_merge *m, zt_writer *w);
+ *   zt.merge.parents   the models, as the recipe has them
+ *   zt.merge.ids       zt_dna_id of each model
+ * The caller may change it before the file is written. */
+zt_meta *zt_merge_meta(zt_merge *merge);
+/* Writes all tensors in the order of the entries. writer NULL: computes them without writing. */
+zt_status zt_merge_write(zt_merge *merge, zt_writer *writer);
 
-/* 32 hex digits: XXH3-128 of all tensors' names, dtypes and shapes in the order of names, and of a
- * sample of each one's bytes (of its first, middle and last 512). The same in every container. */
-zt_status zt_dna_id(zt_ctx *ctx, zt_checkpoint *c, char id[33]);
+/* A model's identity: 32 hex digits, XXH3-128 of all tensors in the order of their names: name, dtype, shape, and the
+ * first, middle and last 512 bytes. The same in every container. */
+zt_status zt_dna_id(zt_ctx *ctx, zt_checkpoint *checkpoint, char id[33]);
 
 #ifdef __cplusplus
 }

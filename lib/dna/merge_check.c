@@ -22,130 +22,136 @@ static const struct {
 
 static bool ends_in(const char *name, const char *end)
 {
-    size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end) && (n == k || name[n - k - 1] == '.');
+    size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && !strcmp(name + length - end_length, end) &&
+           (length == end_length || name[length - end_length - 1] == '.');
 }
 
-static int64_t find_end(zt_checkpoint *c, const char *end)
+static int64_t find_by_ending(zt_checkpoint *checkpoint, const char *end)
 {
-    zt_entry e;
-    for (int64_t i = 0; i < zt_checkpoint_count(c); i++) {
-        zt_checkpoint_get(c, i, &e);
-        if (ends_in(e.name, end)) return i;
+    zt_entry entry;
+    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++) {
+        zt_checkpoint_get(checkpoint, i, &entry);
+        if (ends_in(entry.name, end)) return i;
     }
     return -1;
 }
 
-int64_t zt_merge_find(zt_checkpoint *c, const char *name)
+int64_t zt_merge_find(zt_checkpoint *checkpoint, const char *name)
 {
-    int64_t i = zt_checkpoint_find(c, name);
+    int64_t i = zt_checkpoint_find(checkpoint, name);
     for (size_t k = 0; k < sizeof ties / sizeof *ties && i < 0; k++)
-        if (ends_in(name, ties[k].head)) i = find_end(c, ties[k].embedding);
+        if (ends_in(name, ties[k].head)) i = find_by_ending(checkpoint, ties[k].embedding);
     return i;
 }
 
-int64_t zt_merge_head(zt_checkpoint *c)
+int64_t zt_merge_head(zt_checkpoint *checkpoint)
 {
     int64_t i = -1;
     for (size_t k = 0; k < sizeof ties / sizeof *ties && i < 0; k++)
-        if (find_end(c, ties[k].embedding) >= 0) i = find_end(c, ties[k].head);
+        if (find_by_ending(checkpoint, ties[k].embedding) >= 0) i = find_by_ending(checkpoint, ties[k].head);
     return i;
 }
 
-const char *zt_merge_head_name(const zt_merge *m)
+const char *zt_merge_head_name(const zt_merge *merge)
 {
-    for (int i = 0; i < m->r->n_models; i++) {
-        zt_entry e;
-        int64_t head = zt_merge_head(m->parent[i].model);
+    for (int i = 0; i < merge->recipe->model_count; i++) {
+        zt_entry entry;
+        int64_t head = zt_merge_head(merge->parents[i].model);
         if (head < 0) continue;
-        zt_checkpoint_get(m->parent[i].model, head, &e);
-        return e.name;
+        zt_checkpoint_get(merge->parents[i].model, head, &entry);
+        return entry.name;
     }
     return NULL;
 }
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-static const zt_meta_item *item_of(zt_checkpoint *c, const char *key)
+static const zt_meta_item *find_item(zt_checkpoint *checkpoint, const char *key)
 {
-    const zt_meta *m = zt_checkpoint_meta(c);
-    int64_t i = zt_meta_find(m, key);
-    return i >= 0 ? zt_meta_get(m, i) : NULL;
+    const zt_meta *meta = zt_checkpoint_meta(checkpoint);
+    int64_t i = zt_meta_find(meta, key);
+    return i >= 0 ? zt_meta_get(meta, i) : NULL;
 }
 
-static zt_status check_arch(const zt_merge *m, zt_checkpoint *a, zt_checkpoint *b, char arch[65])
+static zt_status check_arch(const zt_merge *merge, zt_checkpoint *first, zt_checkpoint *other, char arch[65])
 {
-    const zt_meta_item *x = item_of(a, "general.architecture"),
-                       *y = item_of(b, "general.architecture");
-    zt_bytes s = x ? zt_meta_text(x) : (zt_bytes){NULL, 0},
-             t = y ? zt_meta_text(y) : (zt_bytes){NULL, 0};
-    char p[80], q[80];
+    const zt_meta_item *first_item = find_item(first, "general.architecture"),
+                       *other_item = find_item(other, "general.architecture");
+    zt_bytes first_arch = first_item ? zt_meta_text(first_item) : (zt_bytes){NULL, 0},
+             other_arch = other_item ? zt_meta_text(other_item) : (zt_bytes){NULL, 0};
+    char shown_first[80], shown_other[80];
     arch[0] = 0;
-    if (!s.data || !t.data) return ZT_OK;
-    if (s.n == t.n && !memcmp(s.data, t.data, s.n)) {
-        snprintf(arch, 65, "%.*s", (int)(s.n < 64 ? s.n : 64), s.data);
+    if (!first_arch.data || !other_arch.data) return ZT_OK;
+    if (first_arch.n == other_arch.n && !memcmp(first_arch.data, other_arch.data, first_arch.n)) {
+        snprintf(arch, 65, "%.*s", (int)(first_arch.n < 64 ? first_arch.n : 64), first_arch.data);
         return ZT_OK;
     }
-    return zt_fail(m->ctx, ZT_EDATA, "%s: is of the architecture '%s', %s is of '%s'",
-                   zt_checkpoint_name(b), zt_escape(q, sizeof q, t.data, t.n),
-                   zt_checkpoint_name(a), zt_escape(p, sizeof p, s.data, s.n));
+    return zt_fail(merge->ctx, ZT_EDATA, "%s: is of the architecture '%s', %s is of '%s'", zt_checkpoint_name(other),
+                   zt_escape(shown_other, sizeof shown_other, other_arch.data, other_arch.n), zt_checkpoint_name(first),
+                   zt_escape(shown_first, sizeof shown_first, first_arch.data, first_arch.n));
 }
 
 /* Numbers by which the same matrices mean something else. */
-static zt_status check_numbers(const zt_merge *m, zt_checkpoint *a, zt_checkpoint *b,
-                               const char *arch)
+static zt_status check_numbers(const zt_merge *merge, zt_checkpoint *first, zt_checkpoint *other, const char *arch)
 {
-    static const char *const names[] = {"attention.head_count", "attention.head_count_kv",
-                                        "attention.key_length", "expert_used_count"};
+    static const char *const names[] = {"attention.head_count", "attention.head_count_kv", "attention.key_length",
+                                        "expert_used_count"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char key[160];
-        uint32_t p, q;
+        uint32_t first_value, other_value;
         snprintf(key, sizeof key, "%s.%s", arch, names[i]);
-        const zt_meta_item *x = item_of(a, key), *y = item_of(b, key);
-        if (!x || !y || x->kind != ZT_GGUF_U32 || y->kind != ZT_GGUF_U32) continue;
-        memcpy(&p, x->value, sizeof p);
-        memcpy(&q, y->value, sizeof q);
-        if (p != q)
-            return zt_fail(m->ctx, ZT_EDATA, "%s: '%s' is %" PRIu32 ", in %s it is %" PRIu32,
-                           zt_checkpoint_name(b), key, q, zt_checkpoint_name(a), p);
+        const zt_meta_item *first_item = find_item(first, key), *other_item = find_item(other, key);
+        if (!first_item || !other_item || first_item->kind != ZT_GGUF_U32 || other_item->kind != ZT_GGUF_U32) continue;
+        memcpy(&first_value, first_item->value, sizeof first_value);
+        memcpy(&other_value, other_item->value, sizeof other_value);
+        if (first_value != other_value)
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: '%s' is %" PRIu32 ", in %s it is %" PRIu32, zt_checkpoint_name(other), key,
+                           other_value, zt_checkpoint_name(first), first_value);
     }
     return ZT_OK;
 }
 
 /* The same tokens: rows of embeddings are of the same words. */
-static zt_status check_tokens(const zt_merge *m, zt_checkpoint *a, zt_checkpoint *b)
+static zt_status check_tokens(const zt_merge *merge, zt_checkpoint *first, zt_checkpoint *other)
 {
     const char *key = "tokenizer.ggml.tokens";
-    const zt_meta_item *x = item_of(a, key), *y = item_of(b, key);
-    char s[60], t[60];
-    size_t at = 0, bt = 0;
-    if (!x || !y || (x->bytes == y->bytes && !memcmp(x->value, y->value, x->bytes))) return ZT_OK;
+    const zt_meta_item *first_item = find_item(first, key), *other_item = find_item(other, key);
+    char shown_first[60], shown_other[60];
+    size_t first_offset = 0, other_offset = 0;
+    if (!first_item || !other_item ||
+        (first_item->bytes == other_item->bytes && !memcmp(first_item->value, other_item->value, first_item->bytes)))
+        return ZT_OK;
     for (int64_t i = 0;; i++) {
-        zt_bytes p = zt_meta_next_str(x, &at), q = zt_meta_next_str(y, &bt);
-        if (!p.data && !q.data) return ZT_OK;
-        if (p.data && q.data && p.n == q.n && !memcmp(p.data, q.data, p.n)) continue;
-        return zt_fail(m->ctx, ZT_EDATA,
+        zt_bytes first_token = zt_meta_next_str(first_item, &first_offset),
+                 other_token = zt_meta_next_str(other_item, &other_offset);
+        if (!first_token.data && !other_token.data) return ZT_OK;
+        if (first_token.data && other_token.data && first_token.n == other_token.n &&
+            !memcmp(first_token.data, other_token.data, first_token.n))
+            continue;
+        return zt_fail(merge->ctx, ZT_EDATA,
                        "%s: token %" PRId64 " is %s%s%s, in %s it is %s%s%s: models of other tokens "
                        "are not merged",
-                       zt_checkpoint_name(b), i, q.data ? "'" : "",
-                       q.data ? zt_escape(t, sizeof t, q.data, q.n) : "none", q.data ? "'" : "",
-                       zt_checkpoint_name(a), p.data ? "'" : "",
-                       p.data ? zt_escape(s, sizeof s, p.data, p.n) : "none", p.data ? "'" : "");
+                       zt_checkpoint_name(other), i, other_token.data ? "'" : "",
+                       other_token.data ? zt_escape(shown_other, sizeof shown_other, other_token.data, other_token.n) : "none",
+                       other_token.data ? "'" : "", zt_checkpoint_name(first), first_token.data ? "'" : "",
+                       first_token.data ? zt_escape(shown_first, sizeof shown_first, first_token.data, first_token.n) : "none",
+                       first_token.data ? "'" : "");
     }
 }
 
-zt_status zt_merge_check_parents(const zt_merge *m)
+zt_status zt_merge_check_parents(const zt_merge *merge)
 {
-    zt_checkpoint *a = m->parent[zt_recipe_first(m->r)].model;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < m->r->n_models && s == ZT_OK; i++) {
-        zt_checkpoint *b = m->parent[i].model;
+    zt_checkpoint *first = merge->parents[zt_recipe_first(merge->recipe)].model;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < merge->recipe->model_count && status == ZT_OK; i++) {
+        zt_checkpoint *other = merge->parents[i].model;
         char arch[65];
-        s = check_arch(m, a, b, arch);
-        if (s == ZT_OK && *arch) s = check_numbers(m, a, b, arch);
-        if (s == ZT_OK && m->r->tokens != TOKENS_UNION) s = check_tokens(m, a, b);
+        status = check_arch(merge, first, other, arch);
+        if (status == ZT_OK && *arch) status = check_numbers(merge, first, other, arch);
+        if (status == ZT_OK && merge->recipe->tokens_from != TOKENS_UNION) status = check_tokens(merge, first, other);
     }
-    return s;
+    return status;
 }
 
 /* ---- tensors that the lead does not have ----------------------------------------------------- */
@@ -153,41 +159,37 @@ zt_status zt_merge_check_parents(const zt_merge *m)
 /* Buffers that a model may have been saved with. */
 static bool is_buffer(const char *name)
 {
-    static const char *const words[] = {"rotary_emb.", "rope_freqs", "rope_factors", "position_ids",
-                                        "masked_bias", ".attn.bias"};
+    static const char *const words[] = {"rotary_emb.", "rope_freqs", "rope_factors", "position_ids", "masked_bias", ".attn.bias"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(name, words[i])) return true;
     return false;
 }
 
-zt_status zt_merge_check_extra(const zt_merge *m, const merge_slice *slice, int lead)
+zt_status zt_merge_check_extra(const zt_merge *merge, const merge_slice *slice, int lead)
 {
-    const merge_source *to = &slice->source[lead];
-    zt_checkpoint *a = m->parent[to->model].model;
-    for (int k = 0; k < slice->n; k++) {
-        const merge_source *from = &slice->source[k];
-        zt_checkpoint *b = m->parent[from->model].model;
-        int64_t end = from->to < 0 ? m->layers[from->model] : from->to;
-        int64_t head = zt_merge_head(b);
-        if (k == lead || from->model == to->model) continue;
-        for (int64_t i = 0; i < zt_checkpoint_count(b); i++) {
-            zt_entry e;
-            size_t at, n;
+    const merge_source *lead_source = &slice->sources[lead];
+    zt_checkpoint *lead_model = merge->parents[lead_source->model].model;
+    for (int k = 0; k < slice->source_count; k++) {
+        const merge_source *source = &slice->sources[k];
+        zt_checkpoint *other = merge->parents[source->model].model;
+        int64_t end = source->end_layer < 0 ? merge->layer_counts[source->model] : source->end_layer;
+        int64_t head = zt_merge_head(other);
+        if (k == lead || source->model == lead_source->model) continue;
+        for (int64_t i = 0; i < zt_checkpoint_count(other); i++) {
+            zt_entry entry;
+            size_t digits_at, digit_count;
             char name[512], shown[160];
-            zt_checkpoint_get(b, i, &e);
-            int64_t layer = zt_merge_layer(e.name, &at, &n);
-            if (i == head || is_buffer(e.name) || (layer >= 0 && (layer < from->from || layer >= end)))
-                continue;
+            zt_checkpoint_get(other, i, &entry);
+            int64_t layer = zt_merge_layer(entry.name, &digits_at, &digit_count);
+            if (i == head || is_buffer(entry.name) || (layer >= 0 && (layer < source->first_layer || layer >= end))) continue;
             if (layer < 0)
-                snprintf(name, sizeof name, "%s", e.name);
+                snprintf(name, sizeof name, "%s", entry.name);
             else
-                snprintf(name, sizeof name, "%.*s%" PRId64 "%s", (int)at, e.name,
-                         layer - from->from + to->from, e.name + at + n);
-            if (strlen(e.name) < 400 && zt_checkpoint_find(a, name) < 0)
-                return zt_fail(m->ctx, ZT_EDATA, "%s: has a tensor '%s', which %s does not have",
-                               zt_checkpoint_name(b),
-                               zt_escape(shown, sizeof shown, e.name, strlen(e.name)),
-                               zt_checkpoint_name(a));
+                snprintf(name, sizeof name, "%.*s%" PRId64 "%s", (int)digits_at, entry.name,
+                         layer - source->first_layer + lead_source->first_layer, entry.name + digits_at + digit_count);
+            if (strlen(entry.name) < 400 && zt_checkpoint_find(lead_model, name) < 0)
+                return zt_fail(merge->ctx, ZT_EDATA, "%s: has a tensor '%s', which %s does not have", zt_checkpoint_name(other),
+                               zt_escape(shown, sizeof shown, entry.name, strlen(entry.name)), zt_checkpoint_name(lead_model));
         }
     }
     return ZT_OK;

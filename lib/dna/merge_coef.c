@@ -27,405 +27,412 @@ const merge_loops *zt_merge_loops(void)
 
 /* ---- combinations ---------------------------------------------------------------------------- */
 
-typedef struct combination {
+typedef struct linear_combination {
     const merge_loops *loops;
-    float c[MERGE_SOURCES];
+    float coefficients[MERGE_SOURCES];
     int around; /* a source that all are taken from, or -1 */
-} combination;
+} linear_combination;
 
-static void do_combination(merge_work *w, const merge_piece *p, void *arg)
+static void do_combination(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const combination *c = arg;
-    if (c->around >= 0)
-        c->loops->combine_from(p->y, p->x[c->around], p->x, c->c, w->k, p->n);
+    const linear_combination *combination = arg;
+    if (combination->around >= 0)
+        combination->loops->combine_from(piece->result, piece->sources[combination->around], piece->sources,
+                                         combination->coefficients, work->source_count, piece->count);
     else
-        c->loops->combine(p->y, p->x, c->c, w->k, p->n);
+        combination->loops->combine(piece->result, piece->sources, combination->coefficients, work->source_count, piece->count);
 }
 
-/* The whole tensor by coefficients c; around -1: by nothing but them. */
-static zt_status combine(merge_work *w, const double *c, int around)
+/* The whole tensor by coefficients coefficients; around -1: by nothing but them. */
+static zt_status combine_sources(merge_work *work, const double *coefficients, int around)
 {
-    combination k = {.loops = zt_merge_loops(), .around = around};
-    for (int i = 0; i < w->k; i++) k.c[i] = (float)(i == around ? 0 : c[i]);
-    return zt_merge_pass_out(w, do_combination, &k);
+    linear_combination combination = {.loops = zt_merge_loops(), .around = around};
+    for (int i = 0; i < work->source_count; i++) combination.coefficients[i] = (float)(i == around ? 0 : coefficients[i]);
+    return zt_merge_pass_out(work, do_combination, &combination);
 }
 
-zt_status zt_merge_linear(merge_work *w)
+zt_status zt_merge_linear(merge_work *work)
 {
-    double c[MERGE_SOURCES], sum = 0;
-    bool normalize = w->v->shared[MP_NORMALIZE] != 0;
-    for (int i = 0; i < w->k; i++) sum += c[i] = w->v->each[i][MP_WEIGHT];
-    for (int i = 0; i < w->k && normalize; i++) c[i] /= sum;
-    zt_status s = zt_merge_begin(w);
-    if (s == ZT_OK && normalize && sum == 0)
-        s = zt_fail(w->m->ctx, ZT_EDATA, "%s: the weights for '%s' sum to 0", w->m->r->name,
-                    w->job->out.name);
-    return s == ZT_OK ? combine(w, c, normalize ? 0 : -1) : s;
+    double coefficients[MERGE_SOURCES], sum = 0;
+    bool normalize = work->values->shared[MP_NORMALIZE] != 0;
+    for (int i = 0; i < work->source_count; i++) sum += coefficients[i] = work->values->each[i][MP_WEIGHT];
+    for (int i = 0; i < work->source_count && normalize; i++) coefficients[i] /= sum;
+    zt_status status = zt_merge_begin(work);
+    if (status == ZT_OK && normalize && sum == 0)
+        status = zt_fail(work->merge->ctx, ZT_EDATA, "%s: the weights for '%s' sum to 0", work->merge->recipe->name,
+                         work->job->entry.name);
+    return status == ZT_OK ? combine_sources(work, coefficients, normalize ? 0 : -1) : status;
 }
 
-zt_status zt_merge_tasks(merge_work *w)
+zt_status zt_merge_tasks(merge_work *work)
 {
-    double c[MERGE_SOURCES] = {0}, sum = 0;
-    for (int i = 0; i < w->n_others; i++) sum += w->v->each[w->other[i]][MP_WEIGHT];
-    if (w->v->shared[MP_NORMALIZE] == 0 || fabs(sum) < 1e-8) sum = 1;
-    for (int i = 0; i < w->n_others; i++)
-        c[w->other[i]] = w->v->shared[MP_LAMBDA] * w->v->each[w->other[i]][MP_WEIGHT] / sum;
-    zt_status s = zt_merge_begin(w);
-    return s == ZT_OK ? combine(w, c, w->base) : s;
+    double coefficients[MERGE_SOURCES] = {0}, sum = 0;
+    for (int i = 0; i < work->other_count; i++) sum += work->values->each[work->others[i]][MP_WEIGHT];
+    if (work->values->shared[MP_NORMALIZE] == 0 || fabs(sum) < 1e-8) sum = 1;
+    for (int i = 0; i < work->other_count; i++)
+        coefficients[work->others[i]] = work->values->shared[MP_LAMBDA] * work->values->each[work->others[i]][MP_WEIGHT] / sum;
+    zt_status status = zt_merge_begin(work);
+    return status == ZT_OK ? combine_sources(work, coefficients, work->base) : status;
 }
 
-zt_status zt_merge_scale(merge_work *w)
+zt_status zt_merge_scale(merge_work *work)
 {
-    double c = w->v->has_each[0] & MP_BIT(MP_SCALE) ? w->v->each[0][MP_SCALE] : 1;
-    zt_status s = zt_merge_begin(w);
-    return s == ZT_OK ? combine(w, &c, -1) : s;
+    double coefficient = work->values->has_each[0] & MP_BIT(MP_SCALE) ? work->values->each[0][MP_SCALE] : 1;
+    zt_status status = zt_merge_begin(work);
+    return status == ZT_OK ? combine_sources(work, &coefficient, -1) : status;
 }
 
-static void do_nearswap(merge_work *w, const merge_piece *p, void *arg)
+static void do_nearswap(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const combination *c = arg;
-    c->loops->nearswap(p->y, p->x[w->base], p->x[w->other[0]], c->c[0], p->n);
+    const linear_combination *combination = arg;
+    combination->loops->nearswap(piece->result, piece->sources[work->base], piece->sources[work->others[0]],
+                                 combination->coefficients[0], piece->count);
 }
 
-zt_status zt_merge_nearswap(merge_work *w)
+zt_status zt_merge_nearswap(merge_work *work)
 {
-    combination c = {.loops = zt_merge_loops(), .c = {(float)w->v->shared[MP_T]}};
-    zt_status s = zt_merge_begin(w);
-    return s == ZT_OK ? zt_merge_pass_out(w, do_nearswap, &c) : s;
+    linear_combination combination = {.loops = zt_merge_loops(), .coefficients = {(float)work->values->shared[MP_T]}};
+    zt_status status = zt_merge_begin(work);
+    return status == ZT_OK ? zt_merge_pass_out(work, do_nearswap, &combination) : status;
 }
 
 /* ---- inner products -------------------------------------------------------------------------- */
 
-/* Of n vectors: g[i * n + j]. */
-typedef struct gram {
+/* Of count vectors: g[i * count + j]. */
+typedef struct gram_table {
     const merge_loops *loops;
-    const int *of; /* [n] the sources */
-    int n, base;   /* base: they are differences to it; -1 */
-    double *part;  /* [pieces][n * n] */
-} gram;
+    const int *sources; /* [count] the sources */
+    int count, base;    /* base: they are differences to it; -1 */
+    double *parts;      /* [pieces][count * count] */
+} gram_table;
 
-static void products(const merge_loops *l, const float *const *x, int n, int64_t count, double *g)
+static void multiply_pairs(const merge_loops *loops, const float *const *vectors, int vector_count, int64_t count, double *table)
 {
-    for (int i = 0; i < n; i++)
-        for (int j = i; j < n; j++) g[i * n + j] = g[j * n + i] = l->dot(x[i], x[j], count);
+    for (int i = 0; i < vector_count; i++)
+        for (int j = i; j < vector_count; j++)
+            table[i * vector_count + j] = table[j * vector_count + i] = loops->dot(vectors[i], vectors[j], count);
 }
 
 /* The vectors of a piece: as they are, or less the base. */
-static void vectors(const gram *g, const merge_piece *p, const float **x)
+static void make_vectors(const gram_table *gram, const merge_piece *piece, const float **vectors)
 {
-    for (int i = 0; i < g->n; i++) {
-        x[i] = p->x[g->of[i]];
-        if (g->base < 0) continue;
-        g->loops->subtract(p->d[i], x[i], p->x[g->base], p->n);
-        x[i] = p->d[i];
+    for (int i = 0; i < gram->count; i++) {
+        vectors[i] = piece->sources[gram->sources[i]];
+        if (gram->base < 0) continue;
+        gram->loops->subtract(piece->deltas[i], vectors[i], piece->sources[gram->base], piece->count);
+        vectors[i] = piece->deltas[i];
     }
 }
 
-static void do_gram(merge_work *w, const merge_piece *p, void *arg)
+static void do_gram(merge_work *work, const merge_piece *piece, void *arg)
 {
-    gram *g = arg;
-    const float *x[MERGE_SOURCES];
-    (void)w;
-    vectors(g, p, x);
-    products(g->loops, x, g->n, p->n, g->part + p->index * g->n * g->n);
+    gram_table *gram = arg;
+    const float *vectors[MERGE_SOURCES];
+    (void)work;
+    make_vectors(gram, piece, vectors);
+    multiply_pairs(gram->loops, vectors, gram->count, piece->count, gram->parts + piece->index * gram->count * gram->count);
 }
 
-static zt_status gram_of(merge_work *w, const int *of, int n, int base, double *out)
+static zt_status find_gram(merge_work *work, const int *sources, int count, int base, double *out)
 {
-    gram g = {.loops = zt_merge_loops(), .of = of, .n = n, .base = base};
-    size_t cells = (size_t)n * (size_t)n;
-    g.part = zt_calloc(w->m->ctx, (size_t)w->pieces * cells + 1, sizeof *g.part);
-    zt_status s = g.part ? zt_merge_pass(w, do_gram, &g) : ZT_ENOMEM;
+    gram_table gram = {.loops = zt_merge_loops(), .sources = sources, .count = count, .base = base};
+    size_t cells = (size_t)count * (size_t)count;
+    gram.parts = zt_calloc(work->merge->ctx, (size_t)work->piece_count * cells + 1, sizeof *gram.parts);
+    zt_status status = gram.parts ? zt_merge_pass(work, do_gram, &gram) : ZT_ENOMEM;
     memset(out, 0, cells * sizeof *out);
-    for (int64_t p = 0; s == ZT_OK && p < w->pieces; p++)
-        for (size_t i = 0; i < cells; i++) out[i] += g.part[(size_t)p * cells + i];
-    zt_free(w->m->ctx, g.part);
-    return s;
+    for (int64_t piece = 0; status == ZT_OK && piece < work->piece_count; piece++)
+        for (size_t i = 0; i < cells; i++) out[i] += gram.parts[(size_t)piece * cells + i];
+    zt_free(work->merge->ctx, gram.parts);
+    return status;
 }
 
-static double clamp(double x) { return x < -1 ? -1 : x > 1 ? 1 : x; }
+static double clamp_cosine(double cosine) { return cosine < -1 ? -1 : cosine > 1 ? 1 : cosine; }
 
 /* ---- slerp ----------------------------------------------------------------------------------- */
 
-/* Coefficients of two vectors of these products at t; false: they lie in one line. */
-static bool arc(double aa, double ab, double bb, double t, double least, double near, double *ca,
-                double *cb)
+/* Coefficients of two vectors of these products at ratio; false: they lie in one line. */
+static bool find_arc(double dot_aa, double dot_ab, double dot_bb, double ratio, double least, double near, double *coefficient_a,
+                     double *coefficient_b)
 {
-    double na = sqrt(aa), nb = sqrt(bb);
-    double cosine = clamp(ab / ((na > least ? na : 1) * (nb > least ? nb : 1)));
+    double norm_a = sqrt(dot_aa), norm_b = sqrt(dot_bb);
+    double cosine = clamp_cosine(dot_ab / ((norm_a > least ? norm_a : 1) * (norm_b > least ? norm_b : 1)));
     double theta = acos(cosine), sine = sin(theta);
-    *ca = 1 - t;
-    *cb = t;
+    *coefficient_a = 1 - ratio;
+    *coefficient_b = ratio;
     if (fabs(cosine) > near) return false;
-    *ca = sin((1 - t) * theta) / sine;
-    *cb = sin(t * theta) / sine;
+    *coefficient_a = sin((1 - ratio) * theta) / sine;
+    *coefficient_b = sin(ratio * theta) / sine;
     return true;
 }
 
-zt_status zt_merge_slerp(merge_work *w)
+zt_status zt_merge_slerp(merge_work *work)
 {
-    double g[4], c[MERGE_SOURCES] = {0};
-    int of[2] = {w->base, w->other[0]};
-    zt_status s = zt_merge_begin(w);
-    if (s == ZT_OK) s = gram_of(w, of, 2, -1, g);
-    if (s != ZT_OK) return s;
-    bool bent = arc(g[0], g[1], g[3], w->v->shared[MP_T], 1e-8, 0.9995, &c[of[0]], &c[of[1]]);
-    return combine(w, c, bent ? -1 : w->base);
+    double table[4], coefficients[MERGE_SOURCES] = {0};
+    int sources[2] = {work->base, work->others[0]};
+    zt_status status = zt_merge_begin(work);
+    if (status == ZT_OK) status = find_gram(work, sources, 2, -1, table);
+    if (status != ZT_OK) return status;
+    bool bent = find_arc(table[0], table[1], table[3], work->values->shared[MP_T], 1e-8, 0.9995, &coefficients[sources[0]],
+                         &coefficients[sources[1]]);
+    return combine_sources(work, coefficients, bent ? -1 : work->base);
 }
 
 /* mergekit's: directions of rows, of columns, or of the whole; with a base, of the differences. */
-typedef struct arcs {
-    gram g;
-    double t;
+typedef struct arc_blend {
+    gram_table gram;
+    double ratio;
     int64_t columns; /* of a column's: of each its three products */
-    double *aa, *ab, *bb;
-} arcs;
+    double *sums_aa, *sums_ab, *sums_bb;
+} arc_blend;
 
 static const double NEAR_1 = 1 - 5e-17; /* 1 - cos^2 at most 1e-16 */
 
-static void along_arc(const arcs *a, const merge_piece *p, const float *const *x, const double *c)
+static void combine_along_arc(const arc_blend *arcs, const merge_piece *piece, const float *const *vectors,
+                              const double *coefficients)
 {
-    const float f[2] = {(float)c[0], (float)c[1]};
-    (void)a;
-    a->g.loops->combine(p->y, x, f, 2, p->n);
+    const float factors[2] = {(float)coefficients[0], (float)coefficients[1]};
+    (void)arcs;
+    arcs->gram.loops->combine(piece->result, vectors, factors, 2, piece->count);
 }
 
-static void add_base(const merge_work *w, const merge_piece *p)
+static void add_base(const merge_work *work, const merge_piece *piece)
 {
-    for (int64_t i = 0; w->base >= 0 && i < p->n; i++) p->y[i] += p->x[w->base][i];
+    for (int64_t i = 0; work->base >= 0 && i < piece->count; i++) piece->result[i] += piece->sources[work->base][i];
 }
 
 /* Each row by itself. */
-static void do_rows(merge_work *w, const merge_piece *p, void *arg)
+static void do_rows(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const arcs *a = arg;
-    const float *x[MERGE_SOURCES];
-    vectors(&a->g, p, x);
-    for (int64_t at = 0; at < p->n; at += w->columns) {
-        const float *row[2] = {x[0] + at, x[1] + at};
-        merge_piece one = *p;
-        double g[4], c[2];
-        one.y += at;
-        one.n = w->columns;
-        products(a->g.loops, row, 2, w->columns, g);
-        arc(g[0], g[1], g[3], a->t, 1e-7, NEAR_1, &c[0], &c[1]);
-        along_arc(a, &one, row, c);
+    const arc_blend *arcs = arg;
+    const float *vectors[MERGE_SOURCES];
+    make_vectors(&arcs->gram, piece, vectors);
+    for (int64_t offset = 0; offset < piece->count; offset += work->columns) {
+        const float *row[2] = {vectors[0] + offset, vectors[1] + offset};
+        merge_piece one = *piece;
+        double table[4], coefficients[2];
+        one.result += offset;
+        one.count = work->columns;
+        multiply_pairs(arcs->gram.loops, row, 2, work->columns, table);
+        find_arc(table[0], table[1], table[3], arcs->ratio, 1e-7, NEAR_1, &coefficients[0], &coefficients[1]);
+        combine_along_arc(arcs, &one, row, coefficients);
     }
-    add_base(w, p);
+    add_base(work, piece);
 }
 
 /* Columns are those of the first dimension: sums over it, in one thread's order. */
-static void add_columns(merge_work *w, const merge_piece *p, void *arg)
+static void add_columns(merge_work *work, const merge_piece *piece, void *arg)
 {
-    arcs *a = arg;
-    const float *x[MERGE_SOURCES];
-    (void)w;
-    vectors(&a->g, p, x);
-    for (int64_t i = 0; i < p->n; i++) {
-        int64_t c = (p->first + i) % a->columns;
-        a->aa[c] += (double)x[0][i] * x[0][i];
-        a->ab[c] += (double)x[0][i] * x[1][i];
-        a->bb[c] += (double)x[1][i] * x[1][i];
+    arc_blend *arcs = arg;
+    const float *vectors[MERGE_SOURCES];
+    (void)work;
+    make_vectors(&arcs->gram, piece, vectors);
+    for (int64_t i = 0; i < piece->count; i++) {
+        int64_t column = (piece->first + i) % arcs->columns;
+        arcs->sums_aa[column] += (double)vectors[0][i] * vectors[0][i];
+        arcs->sums_ab[column] += (double)vectors[0][i] * vectors[1][i];
+        arcs->sums_bb[column] += (double)vectors[1][i] * vectors[1][i];
     }
 }
 
-static void do_columns(merge_work *w, const merge_piece *p, void *arg)
+static void do_columns(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const arcs *a = arg;
-    const float *x[MERGE_SOURCES];
-    vectors(&a->g, p, x);
-    for (int64_t i = 0; i < p->n; i++) {
-        int64_t k = (p->first + i) % a->columns;
-        p->y[i] = (float)(a->aa[k] * x[0][i] + a->bb[k] * x[1][i]);
+    const arc_blend *arcs = arg;
+    const float *vectors[MERGE_SOURCES];
+    make_vectors(&arcs->gram, piece, vectors);
+    for (int64_t i = 0; i < piece->count; i++) {
+        int64_t column = (piece->first + i) % arcs->columns;
+        piece->result[i] = (float)(arcs->sums_aa[column] * vectors[0][i] + arcs->sums_bb[column] * vectors[1][i]);
     }
-    add_base(w, p);
+    add_base(work, piece);
 }
 
 /* One thread adds them up, in order; then aa and bb are the coefficients. */
-static zt_status by_columns(merge_work *w, arcs *a)
+static zt_status merge_columns(merge_work *work, arc_blend *arcs)
 {
-    a->columns = w->n / w->job->out.type.dim[0];
-    a->aa = zt_calloc(w->m->ctx, (size_t)a->columns * 3 + 1, sizeof *a->aa);
-    if (!a->aa) return ZT_ENOMEM;
-    a->ab = a->aa + a->columns;
-    a->bb = a->ab + a->columns;
-    w->alone = true;
-    zt_status s = zt_merge_pass(w, add_columns, a);
-    w->alone = false;
-    for (int64_t k = 0; k < a->columns && s == ZT_OK; k++)
-        arc(a->aa[k], a->ab[k], a->bb[k], a->t, 1e-7, NEAR_1, &a->aa[k], &a->bb[k]);
-    if (s == ZT_OK) s = zt_merge_pass_out(w, do_columns, a);
-    zt_free(w->m->ctx, a->aa);
-    return s;
+    arcs->columns = work->element_count / work->job->entry.type.dim[0];
+    arcs->sums_aa = zt_calloc(work->merge->ctx, (size_t)arcs->columns * 3 + 1, sizeof *arcs->sums_aa);
+    if (!arcs->sums_aa) return ZT_ENOMEM;
+    arcs->sums_ab = arcs->sums_aa + arcs->columns;
+    arcs->sums_bb = arcs->sums_ab + arcs->columns;
+    work->single_thread = true;
+    zt_status status = zt_merge_pass(work, add_columns, arcs);
+    work->single_thread = false;
+    for (int64_t column = 0; column < arcs->columns && status == ZT_OK; column++)
+        find_arc(arcs->sums_aa[column], arcs->sums_ab[column], arcs->sums_bb[column], arcs->ratio, 1e-7, NEAR_1,
+                 &arcs->sums_aa[column], &arcs->sums_bb[column]);
+    if (status == ZT_OK) status = zt_merge_pass_out(work, do_columns, arcs);
+    zt_free(work->merge->ctx, arcs->sums_aa);
+    return status;
 }
 
-static void do_whole_arc(merge_work *w, const merge_piece *p, void *arg)
+static void do_whole_arc(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const arcs *a = arg;
-    const float *x[MERGE_SOURCES];
-    const double c[2] = {a->aa[0], a->bb[0]};
-    vectors(&a->g, p, x);
-    along_arc(a, p, x, c);
-    add_base(w, p);
+    const arc_blend *arcs = arg;
+    const float *vectors[MERGE_SOURCES];
+    const double coefficients[2] = {arcs->sums_aa[0], arcs->sums_bb[0]};
+    make_vectors(&arcs->gram, piece, vectors);
+    combine_along_arc(arcs, piece, vectors, coefficients);
+    add_base(work, piece);
 }
 
-zt_status zt_merge_nuslerp(merge_work *w)
+zt_status zt_merge_nuslerp(merge_work *work)
 {
-    const double wa = w->v->each[w->other[0]][MP_WEIGHT], wb = w->v->each[w->other[1]][MP_WEIGHT];
-    arcs a = {.g = {.loops = zt_merge_loops(), .of = w->other, .n = 2, .base = w->base}};
-    bool whole = w->v->shared[MP_FLATTEN] != 0 || w->job->out.type.rank == 0;
-    bool columns = !whole && w->v->shared[MP_ROW_WISE] != 0 && w->job->out.type.rank > 1;
-    double g[4], c[2];
-    a.t = fabs(wa + wb) < 1e-6 ? 0.5 : wb / (wa + wb);
-    w->by_row = !whole;
-    zt_status s = zt_merge_begin(w);
-    if (s != ZT_OK || columns) return s == ZT_OK ? by_columns(w, &a) : s;
-    if (!whole) return zt_merge_pass_out(w, do_rows, &a);
-    s = gram_of(w, w->other, 2, w->base, g);
-    if (s != ZT_OK) return s;
-    arc(g[0], g[1], g[3], a.t, 1e-7, NEAR_1, &c[0], &c[1]);
-    a.aa = &c[0];
-    a.bb = &c[1];
-    return zt_merge_pass_out(w, do_whole_arc, &a);
+    const double weight_a = work->values->each[work->others[0]][MP_WEIGHT],
+                 weight_b = work->values->each[work->others[1]][MP_WEIGHT];
+    arc_blend arcs = {.gram = {.loops = zt_merge_loops(), .sources = work->others, .count = 2, .base = work->base}};
+    bool whole = work->values->shared[MP_FLATTEN] != 0 || work->job->entry.type.rank == 0;
+    bool columns = !whole && work->values->shared[MP_ROW_WISE] != 0 && work->job->entry.type.rank > 1;
+    double table[4], coefficients[2];
+    arcs.ratio = fabs(weight_a + weight_b) < 1e-6 ? 0.5 : weight_b / (weight_a + weight_b);
+    work->by_row = !whole;
+    zt_status status = zt_merge_begin(work);
+    if (status != ZT_OK || columns) return status == ZT_OK ? merge_columns(work, &arcs) : status;
+    if (!whole) return zt_merge_pass_out(work, do_rows, &arcs);
+    status = find_gram(work, work->others, 2, work->base, table);
+    if (status != ZT_OK) return status;
+    find_arc(table[0], table[1], table[3], arcs.ratio, 1e-7, NEAR_1, &coefficients[0], &coefficients[1]);
+    arcs.sums_aa = &coefficients[0];
+    arcs.sums_bb = &coefficients[1];
+    return zt_merge_pass_out(work, do_whole_arc, &arcs);
 }
 
 /* ---- karcher --------------------------------------------------------------------------------- */
 
-/* Vectors in the span of the units u_i, as coefficients; g: the units' inner products. */
-static double inner(const double *g, const double *a, const double *b, int n)
+/* Vectors in the span of the units u_i, as coefficients; table: the units' inner products. */
+static double inner_product(const double *table, const double *left, const double *right, int count)
 {
     double sum = 0;
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) sum += a[i] * b[j] * g[i * n + j];
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++) sum += left[i] * right[j] * table[i * count + j];
     return sum;
 }
 
-static double length(const double *g, const double *a, int n)
+static double vector_length(const double *table, const double *vector, int count)
 {
-    return sqrt(fmax(inner(g, a, a, n), 0));
+    return sqrt(fmax(inner_product(table, vector, vector, count), 0));
 }
 
 /* One step of the mean along the sphere; false: it has arrived. */
-static bool step(const double *g, const bool *valid, double share, double tol, int n, double *mean)
+static bool karcher_step(const double *table, const bool *valid, double share, double tolerance, int count, double *mean)
 {
     double tangent[MERGE_SOURCES] = {0};
-    for (int j = 0; j < n; j++) {
+    for (int j = 0; j < count; j++) {
         double unit[MERGE_SOURCES] = {0};
         unit[j] = 1;
-        double dot = clamp(inner(g, mean, unit, n)), theta = acos(dot);
-        if (!valid[j] || theta < tol) continue;
-        double f = share * theta / sin(theta);
-        tangent[j] += f;
-        for (int i = 0; i < n; i++) tangent[i] -= f * dot * mean[i];
+        double dot = clamp_cosine(inner_product(table, mean, unit, count)), theta = acos(dot);
+        if (!valid[j] || theta < tolerance) continue;
+        double factor = share * theta / sin(theta);
+        tangent[j] += factor;
+        for (int i = 0; i < count; i++) tangent[i] -= factor * dot * mean[i];
     }
-    double norm = length(g, tangent, n);
-    if (norm < tol) return false;
-    for (int i = 0; i < n; i++) mean[i] = cos(norm) * mean[i] + sin(norm) / norm * tangent[i];
-    double one = length(g, mean, n);
-    for (int i = 0; i < n && one > tol; i++) mean[i] /= one;
+    double norm = vector_length(table, tangent, count);
+    if (norm < tolerance) return false;
+    for (int i = 0; i < count; i++) mean[i] = cos(norm) * mean[i] + sin(norm) / norm * tangent[i];
+    double one = vector_length(table, mean, count);
+    for (int i = 0; i < count && one > tolerance; i++) mean[i] /= one;
     return true;
 }
 
 /* The mean's coefficients of the units; false: all are 0. */
-static bool karcher_mean(const double *g, const bool *valid, int n, double tol, int most,
-                         double *mean)
+static bool karcher_mean(const double *table, const bool *valid, int count, double tolerance, int max_steps, double *mean)
 {
     int n_valid = 0, first = -1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         n_valid += valid[i];
         if (valid[i] && first < 0) first = i;
     }
     if (!n_valid) return false;
-    for (int i = 0; i < n; i++) mean[i] = valid[i] ? 1.0 / n_valid : 0;
-    double norm = length(g, mean, n);
-    for (int i = 0; i < n; i++) mean[i] = norm < tol ? i == first : mean[i] / norm;
-    for (int i = 0; i < most && step(g, valid, 1.0 / n_valid, tol, n, mean); i++) continue;
+    for (int i = 0; i < count; i++) mean[i] = valid[i] ? 1.0 / n_valid : 0;
+    double norm = vector_length(table, mean, count);
+    for (int i = 0; i < count; i++) mean[i] = norm < tolerance ? i == first : mean[i] / norm;
+    for (int i = 0; i < max_steps && karcher_step(table, valid, 1.0 / n_valid, tolerance, count, mean); i++) continue;
     return true;
 }
 
-zt_status zt_merge_karcher(merge_work *w)
+zt_status zt_merge_karcher(merge_work *work)
 {
-    double g[MERGE_SOURCES * MERGE_SOURCES], norm[MERGE_SOURCES], c[MERGE_SOURCES] = {0}, scale = 0;
+    double table[MERGE_SOURCES * MERGE_SOURCES], norm[MERGE_SOURCES], coefficients[MERGE_SOURCES] = {0}, scale = 0;
     bool valid[MERGE_SOURCES];
-    int of[MERGE_SOURCES], n = w->k;
-    double tol = w->v->shared[MP_TOL];
-    for (int i = 0; i < n; i++) of[i] = i;
-    zt_status s = zt_merge_begin(w);
-    if (s == ZT_OK && n == 1) return combine(w, (const double[]){1}, -1);
-    if (s == ZT_OK) s = gram_of(w, of, n, -1, g);
-    if (s != ZT_OK) return s;
-    for (int i = 0; i < n; i++) {
-        norm[i] = sqrt(g[i * n + i]);
-        valid[i] = norm[i] > tol;
-        scale += norm[i] / n;
+    int sources[MERGE_SOURCES], count = work->source_count;
+    double tolerance = work->values->shared[MP_TOL];
+    for (int i = 0; i < count; i++) sources[i] = i;
+    zt_status status = zt_merge_begin(work);
+    if (status == ZT_OK && count == 1) return combine_sources(work, (const double[]){1}, -1);
+    if (status == ZT_OK) status = find_gram(work, sources, count, -1, table);
+    if (status != ZT_OK) return status;
+    for (int i = 0; i < count; i++) {
+        norm[i] = sqrt(table[i * count + i]);
+        valid[i] = norm[i] > tolerance;
+        scale += norm[i] / count;
     }
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            g[i * n + j] = norm[i] > 0 && norm[j] > 0 ? g[i * n + j] / (norm[i] * norm[j]) : 0;
-    if (karcher_mean(g, valid, n, tol, (int)w->v->shared[MP_MAX_ITER], c))
-        for (int i = 0; i < n; i++) c[i] = norm[i] > 0 ? scale * c[i] / norm[i] : 0;
-    return combine(w, c, -1);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++)
+            table[i * count + j] = norm[i] > 0 && norm[j] > 0 ? table[i * count + j] / (norm[i] * norm[j]) : 0;
+    if (karcher_mean(table, valid, count, tolerance, (int)work->values->shared[MP_MAX_ITER], coefficients))
+        for (int i = 0; i < count; i++) coefficients[i] = norm[i] > 0 ? scale * coefficients[i] / norm[i] : 0;
+    return combine_sources(work, coefficients, -1);
 }
 
 /* ---- model stock ----------------------------------------------------------------------------- */
 
 /* How far to go from the base to the mean: from the cosines between differences. */
-static double stock_t(const double *g, int n)
+static double find_stock_ratio(const double *table, int count)
 {
     double sum = 0;
-    for (int i = 0; i < n; i++)
-        for (int j = i + 1; j < n; j++)
-            sum += clamp(g[i * n + j] / fmax(sqrt(g[i * n + i]) * sqrt(g[j * n + j]), 1e-6));
-    double cosine = sum / (n * (n - 1) / 2.0), below = 1 + (n - 1) * cosine;
-    return fabs(below) < 1e-6 ? 0 : n * cosine / below;
+    for (int i = 0; i < count; i++)
+        for (int j = i + 1; j < count; j++)
+            sum += clamp_cosine(table[i * count + j] / fmax(sqrt(table[i * count + i]) * sqrt(table[j * count + j]), 1e-6));
+    double cosine = sum / (count * (count - 1) / 2.0), below = 1 + (count - 1) * cosine;
+    return fabs(below) < 1e-6 ? 0 : count * cosine / below;
 }
 
-static void stock(const gram *g, const merge_work *w, const merge_piece *p, double t, int64_t at,
-                  int64_t n)
+static void combine_stock(const gram_table *gram, const merge_work *work, const merge_piece *piece, double ratio, int64_t offset,
+                          int64_t count)
 {
-    const float *x[MERGE_SOURCES];
-    float c[MERGE_SOURCES];
-    for (int i = 0; i < g->n; i++) {
-        x[i] = p->x[g->of[i]] + at;
-        c[i] = (float)(t / g->n);
+    const float *vectors[MERGE_SOURCES];
+    float coefficients[MERGE_SOURCES];
+    for (int i = 0; i < gram->count; i++) {
+        vectors[i] = piece->sources[gram->sources[i]] + offset;
+        coefficients[i] = (float)(ratio / gram->count);
     }
-    g->loops->combine_from(p->y + at, p->x[w->base] + at, x, c, g->n, n);
+    gram->loops->combine_from(piece->result + offset, piece->sources[work->base] + offset, vectors, coefficients, gram->count,
+                              count);
 }
 
-static void do_stock_rows(merge_work *w, const merge_piece *p, void *arg)
+static void do_stock_rows(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const gram *g = arg;
+    const gram_table *gram = arg;
     double table[MERGE_SOURCES * MERGE_SOURCES];
-    const float *x[MERGE_SOURCES], *row[MERGE_SOURCES];
-    vectors(g, p, x);
-    for (int64_t at = 0; at < p->n; at += w->columns) {
-        for (int i = 0; i < g->n; i++) row[i] = x[i] + at;
-        products(g->loops, row, g->n, w->columns, table);
-        stock(g, w, p, stock_t(table, g->n), at, w->columns);
+    const float *vectors[MERGE_SOURCES], *row[MERGE_SOURCES];
+    make_vectors(gram, piece, vectors);
+    for (int64_t offset = 0; offset < piece->count; offset += work->columns) {
+        for (int i = 0; i < gram->count; i++) row[i] = vectors[i] + offset;
+        multiply_pairs(gram->loops, row, gram->count, work->columns, table);
+        combine_stock(gram, work, piece, find_stock_ratio(table, gram->count), offset, work->columns);
     }
 }
 
-typedef struct stocked {
-    gram g;
-    double t;
-} stocked;
+typedef struct stock_blend {
+    gram_table gram;
+    double ratio;
+} stock_blend;
 
-static void do_stock(merge_work *w, const merge_piece *p, void *arg)
+static void do_stock(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const stocked *a = arg;
-    stock(&a->g, w, p, a->t, 0, p->n);
+    const stock_blend *stocked = arg;
+    combine_stock(&stocked->gram, work, piece, stocked->ratio, 0, piece->count);
 }
 
-zt_status zt_merge_stock(merge_work *w)
+zt_status zt_merge_stock(merge_work *work)
 {
     double table[MERGE_SOURCES * MERGE_SOURCES];
-    stocked a = {
-        .g = {.loops = zt_merge_loops(), .of = w->other, .n = w->n_others, .base = w->base}};
-    bool rows = w->v->shared[MP_FILTER_WISE] != 0;
-    w->by_row = rows;
-    zt_status s = zt_merge_begin(w);
-    if (s == ZT_OK && rows) return zt_merge_pass_out(w, do_stock_rows, &a.g);
-    if (s == ZT_OK) s = gram_of(w, w->other, w->n_others, w->base, table);
-    a.t = s == ZT_OK ? stock_t(table, w->n_others) : 0;
-    return s == ZT_OK ? zt_merge_pass_out(w, do_stock, &a) : s;
+    stock_blend stocked = {
+        .gram = {.loops = zt_merge_loops(), .sources = work->others, .count = work->other_count, .base = work->base}};
+    bool rows = work->values->shared[MP_FILTER_WISE] != 0;
+    work->by_row = rows;
+    zt_status status = zt_merge_begin(work);
+    if (status == ZT_OK && rows) return zt_merge_pass_out(work, do_stock_rows, &stocked.gram);
+    if (status == ZT_OK) status = find_gram(work, work->others, work->other_count, work->base, table);
+    stocked.ratio = status == ZT_OK ? find_stock_ratio(table, work->other_count) : 0;
+    return status == ZT_OK ? zt_merge_pass_out(work, do_stock, &stocked) : status;
 }

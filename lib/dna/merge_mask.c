@@ -10,392 +10,395 @@
 #include <string.h>
 #include <xxhash.h>
 
-typedef struct masks {
+typedef struct delta_masks {
     const merge_loops *loops;
-    int n;
-    bool none[MERGE_SOURCES]; /* nothing is kept */
-    bool all[MERGE_SOURCES];  /* nothing is left out */
-    merge_range range[MERGE_SOURCES];
-    double density[MERGE_SOURCES], epsilon[MERGE_SOURCES];
-    uint64_t sequence[MERGE_SOURCES];
-    float scale[MERGE_SOURCES]; /* of what is kept */
-    bool by_chance;             /* and over the chance that it had */
-    uint64_t **sort;            /* [threads] two lists of a row */
-    int list_of[MERGE_SOURCES]; /* of the ranked lists: whose it is */
+    int count;
+    bool keeps_none[MERGE_SOURCES]; /* nothing is kept */
+    bool keeps_all[MERGE_SOURCES];  /* nothing is left out */
+    merge_range ranges[MERGE_SOURCES];
+    double densities[MERGE_SOURCES], epsilons[MERGE_SOURCES];
+    uint64_t sequences[MERGE_SOURCES];
+    float scales[MERGE_SOURCES]; /* of what is kept */
+    bool by_chance;              /* and over the chance that it had */
+    uint64_t **sort_space;       /* [threads] two lists of a row */
+    int list_of[MERGE_SOURCES];  /* of the ranked lists: whose it is */
     merge_range *ranked;
-    int n_ranked;
-    double *before, *after; /* [pieces][n] sums of magnitudes */
-    float c[MERGE_SOURCES]; /* weights */
-    float factor;           /* of the whole */
+    int ranked_count;
+    double *before, *after;       /* [pieces][count] sums of magnitudes */
+    float weights[MERGE_SOURCES]; /* weights */
+    float factor;                 /* of the whole */
     bool normalize;
-} masks;
+} delta_masks;
 
-static const double *params_of(const merge_work *w, int i) { return w->v->each[w->other[i]]; }
+static const double *source_params(const merge_work *work, int index) { return work->values->each[work->others[index]]; }
 
 /* ---- at random ------------------------------------------------------------------------------- */
 
 /* Draws in the order of elements: each of 32 bits. */
-typedef struct draws {
-    uint64_t seed, sequence, at;
-    uint32_t four[4];
-} draws;
+typedef struct random_draws {
+    uint64_t seed, sequence, position;
+    uint32_t words[4];
+} random_draws;
 
-static draws draws_from(uint64_t seed, uint64_t sequence, int64_t first)
+static random_draws start_draws(uint64_t seed, uint64_t sequence, int64_t first)
 {
-    draws d = {.seed = seed, .sequence = sequence, .at = (uint64_t)first};
-    if (d.at % 4) zt_philox(seed, sequence, d.at / 4, d.four);
-    return d;
+    random_draws draws = {.seed = seed, .sequence = sequence, .position = (uint64_t)first};
+    if (draws.position % 4) zt_philox(seed, sequence, draws.position / 4, draws.words);
+    return draws;
 }
 
-static inline uint32_t draw(draws *d)
+static inline uint32_t draw_word(random_draws *draws)
 {
-    if (d->at % 4 == 0) zt_philox(d->seed, d->sequence, d->at / 4, d->four);
-    return d->four[d->at++ % 4];
+    if (draws->position % 4 == 0) zt_philox(draws->seed, draws->sequence, draws->position / 4, draws->words);
+    return draws->words[draws->position++ % 4];
 }
 
-static void keep_random(const masks *m, const merge_work *w, const merge_piece *p, int i)
+static void keep_random(const delta_masks *masks, const merge_work *work, const merge_piece *piece, int index)
 {
-    draws r = draws_from(w->m->o.seed, m->sequence[i], p->first);
-    double below = m->density[i] * 0x1p32;
-    for (int64_t j = 0; j < p->n; j++)
-        if (draw(&r) >= below) p->d[i][j] = 0;
+    random_draws draws = start_draws(work->merge->options.seed, masks->sequences[index], piece->first);
+    double below = masks->densities[index] * 0x1p32;
+    for (int64_t j = 0; j < piece->count; j++)
+        if (draw_word(&draws) >= below) piece->deltas[index][j] = 0;
 }
 
 /* Keys in the upper halves sorted, from the lowest: eight bits at a time. */
-static void sort_keys(uint64_t *a, uint64_t *b, int64_t n)
+static void sort_keys(uint64_t *keys, uint64_t *spare, int64_t count)
 {
     for (int shift = 32; shift < 64; shift += 8) {
-        int64_t at[257] = {0};
-        for (int64_t i = 0; i < n; i++) at[(a[i] >> shift & 255) + 1]++;
-        for (int k = 0; k < 256; k++) at[k + 1] += at[k];
-        for (int64_t i = 0; i < n; i++) b[at[a[i] >> shift & 255]++] = a[i];
-        uint64_t *t = a;
-        a = b;
-        b = t;
+        int64_t starts[257] = {0};
+        for (int64_t i = 0; i < count; i++) starts[(keys[i] >> shift & 255) + 1]++;
+        for (int k = 0; k < 256; k++) starts[k + 1] += starts[k];
+        for (int64_t i = 0; i < count; i++) spare[starts[keys[i] >> shift & 255]++] = keys[i];
+        uint64_t *swap = keys;
+        keys = spare;
+        spare = swap;
     }
 }
 
 /* One row: the chance grows with the rank in it, from density - epsilon to density + epsilon. */
-static void keep_ranked_row(const masks *m, float *d, int64_t n, int i, draws *r, uint64_t *room)
+static void keep_ranked_row(const delta_masks *masks, float *delta, int64_t count, int index, random_draws *draws, uint64_t *room)
 {
-    uint64_t *key = room, *rank = room + n;
-    double least = m->density[i] - m->epsilon[i];
-    for (int64_t j = 0; j < n; j++) {
-        uint32_t u;
-        memcpy(&u, &d[j], 4);
-        key[j] = (uint64_t)(u & 0x7fffffff) << 32 | (uint32_t)j;
+    uint64_t *key = room, *rank = room + count;
+    double least = masks->densities[index] - masks->epsilons[index];
+    for (int64_t j = 0; j < count; j++) {
+        uint32_t bits;
+        memcpy(&bits, &delta[j], 4);
+        key[j] = (uint64_t)(bits & 0x7fffffff) << 32 | (uint32_t)j;
     }
-    sort_keys(key, rank, n); /* an even number of turns: back in key */
-    for (int64_t j = 0; j < n; j++) rank[(uint32_t)key[j]] = (uint64_t)j;
-    for (int64_t j = 0; j < n; j++) {
-        double chance = least + 2 * m->epsilon[i] * (n > 1 ? (double)rank[j] / (double)(n - 1) : 0);
-        bool kept = draw(r) < chance * 0x1p32;
-        d[j] = !kept ? 0 : m->by_chance ? (float)(d[j] / chance) : d[j];
+    sort_keys(key, rank, count); /* an even number of turns: back in key */
+    for (int64_t j = 0; j < count; j++) rank[(uint32_t)key[j]] = (uint64_t)j;
+    for (int64_t j = 0; j < count; j++) {
+        double chance = least + 2 * masks->epsilons[index] * (count > 1 ? (double)rank[j] / (double)(count - 1) : 0);
+        bool kept = draw_word(draws) < chance * 0x1p32;
+        delta[j] = !kept ? 0 : masks->by_chance ? (float)(delta[j] / chance) : delta[j];
     }
 }
 
-static void keep_ranked(const masks *m, const merge_work *w, const merge_piece *p, int i)
+static void keep_ranked(const delta_masks *masks, const merge_work *work, const merge_piece *piece, int index)
 {
-    draws r = draws_from(w->m->o.seed, m->sequence[i], p->first);
-    for (int64_t at = 0; at < p->n; at += w->columns)
-        keep_ranked_row(m, p->d[i] + at, w->columns, i, &r, m->sort[p->thread]);
+    random_draws draws = start_draws(work->merge->options.seed, masks->sequences[index], piece->first);
+    for (int64_t offset = 0; offset < piece->count; offset += work->columns)
+        keep_ranked_row(masks, piece->deltas[index] + offset, work->columns, index, &draws, masks->sort_space[piece->thread]);
 }
 
 /* ---- differences ----------------------------------------------------------------------------- */
 
-static void difference(const masks *m, const merge_work *w, const merge_piece *p, int i)
+static void subtract_base(const delta_masks *masks, const merge_work *work, const merge_piece *piece, int index)
 {
-    m->loops->subtract(p->d[i], p->x[w->other[i]], p->x[w->base], p->n);
+    masks->loops->subtract(piece->deltas[index], piece->sources[work->others[index]], piece->sources[work->base], piece->count);
 }
 
 /* d[i]: what is kept of the i-th difference, not scaled but by chance. */
-static void keep(const masks *m, const merge_work *w, const merge_piece *p, int i)
+static void keep_selected(const delta_masks *masks, const merge_work *work, const merge_piece *piece, int index)
 {
-    merge_sparse how = w->m->r->method->sparse;
-    difference(m, w, p, i);
-    if (m->all[i]) return;
-    if (m->none[i])
-        memset(p->d[i], 0, (size_t)p->n * sizeof *p->d[i]);
+    merge_sparse how = work->merge->recipe->method->sparse;
+    subtract_base(masks, work, piece, index);
+    if (masks->keeps_all[index]) return;
+    if (masks->keeps_none[index])
+        memset(piece->deltas[index], 0, (size_t)piece->count * sizeof *piece->deltas[index]);
     else if (how == SPARSE_RANDOM)
-        keep_random(m, w, p, i);
+        keep_random(masks, work, piece, index);
     else if (how == SPARSE_RANKED)
-        keep_ranked(m, w, p, i);
+        keep_ranked(masks, work, piece, index);
     else {
-        zt_merge_range_keep(&m->range[i], p, p->d[i], p->d[i]);
-        m->loops->keep(p->d[i], m->range[i].lo, m->range[i].hi, p->n);
+        zt_merge_range_keep(&masks->ranges[index], piece, piece->deltas[index], piece->deltas[index]);
+        masks->loops->keep(piece->deltas[index], masks->ranges[index].low, masks->ranges[index].high, piece->count);
     }
 }
 
-static void do_last(merge_work *w, const merge_piece *p, void *arg)
+static void write_masked(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const masks *m = arg;
-    const float *base = p->x[w->base];
-    for (int i = 0; i < m->n; i++) {
-        keep(m, w, p, i);
-        if (m->scale[i] != 1)
-            for (int64_t j = 0; j < p->n; j++) p->d[i][j] *= m->scale[i];
+    const delta_masks *masks = arg;
+    const float *base = piece->sources[work->base];
+    for (int i = 0; i < masks->count; i++) {
+        keep_selected(masks, work, piece, i);
+        if (masks->scales[i] != 1)
+            for (int64_t j = 0; j < piece->count; j++) piece->deltas[i][j] *= masks->scales[i];
     }
-    if (w->m->r->method->consensus)
-        m->loops->consensus(p->y, base, p->d, m->c, m->n, m->normalize, m->factor, p->n);
+    if (work->merge->recipe->method->consensus)
+        masks->loops->consensus(piece->result, base, piece->deltas, masks->weights, masks->count, masks->normalize, masks->factor,
+                                piece->count);
     else
-        m->loops->combine_on(p->y, base, p->d, m->c, m->n, p->n);
+        masks->loops->combine_on(piece->result, base, piece->deltas, masks->weights, masks->count, piece->count);
 }
 
 /* ---- what is found before that --------------------------------------------------------------- */
 
-static void ranked_lists(merge_work *w, const merge_piece *p, const float **v, void *arg)
+static void ranked_lists(merge_work *work, const merge_piece *piece, const float **lists, void *arg)
 {
-    const masks *m = arg;
-    for (int k = 0; k < m->n_ranked; k++) {
-        difference(m, w, p, m->list_of[k]);
-        v[k] = p->d[m->list_of[k]];
+    const delta_masks *masks = arg;
+    for (int k = 0; k < masks->ranked_count; k++) {
+        subtract_base(masks, work, piece, masks->list_of[k]);
+        lists[k] = piece->deltas[masks->list_of[k]];
     }
 }
 
 /* From which rank to which the i-th difference is kept. */
-static void aim(masks *m, const merge_work *w, int i)
+static void find_range(delta_masks *masks, const merge_work *work, int index)
 {
-    const double *v = params_of(w, i);
-    int64_t n = w->n, keeps = (int64_t)(v[MP_DENSITY] * (double)n);
-    merge_range *r = &m->range[i];
-    if (w->m->r->method->sparse == SPARSE_LARGEST) {
-        keeps = keeps < 1 ? 1 : keeps;
-        *r = (merge_range){.from = n - keeps, .to = n};
+    const double *params = source_params(work, index);
+    int64_t count = work->element_count, kept = (int64_t)(params[MP_DENSITY] * (double)count);
+    merge_range *range = &masks->ranges[index];
+    if (work->merge->recipe->method->sparse == SPARSE_LARGEST) {
+        kept = kept < 1 ? 1 : kept;
+        *range = (merge_range){.first_rank = count - kept, .end_rank = count};
     } else {
-        int64_t top = (int64_t)(v[MP_GAMMA] * (double)n), from = n - keeps - top;
+        int64_t top = (int64_t)(params[MP_GAMMA] * (double)count), from = count - kept - top;
         from = from < 0 ? 0 : from;
-        *r = (merge_range){.from = from, .to = from + keeps < n ? from + keeps : n};
+        *range = (merge_range){.first_rank = from, .end_rank = from + kept < count ? from + kept : count};
     }
-    m->none[i] = r->from >= r->to;
+    masks->keeps_none[index] = range->first_rank >= range->end_rank;
 }
 
-static zt_status find_ranges(masks *m, merge_work *w)
+static zt_status find_ranges(delta_masks *masks, merge_work *work)
 {
-    merge_range of[MERGE_SOURCES];
-    for (int i = 0; i < m->n; i++) {
-        if (m->all[i] || m->none[i]) continue;
-        aim(m, w, i);
-        if (m->none[i]) continue;
-        m->list_of[m->n_ranked] = i;
-        of[m->n_ranked++] = m->range[i];
+    merge_range ranges[MERGE_SOURCES];
+    for (int i = 0; i < masks->count; i++) {
+        if (masks->keeps_all[i] || masks->keeps_none[i]) continue;
+        find_range(masks, work, i);
+        if (masks->keeps_none[i]) continue;
+        masks->list_of[masks->ranked_count] = i;
+        ranges[masks->ranked_count++] = masks->ranges[i];
     }
-    zt_status s = m->n_ranked ? zt_merge_ranges(w, of, m->n_ranked, ranked_lists, m) : ZT_OK;
-    for (int k = 0; k < m->n_ranked; k++) m->range[m->list_of[k]] = of[k];
-    return s;
+    zt_status status = masks->ranked_count ? zt_merge_ranges(work, ranges, masks->ranked_count, ranked_lists, masks) : ZT_OK;
+    for (int k = 0; k < masks->ranked_count; k++) masks->ranges[masks->list_of[k]] = ranges[k];
+    return status;
 }
 
-static zt_status room_to_sort(masks *m, merge_work *w)
+static zt_status alloc_sort_space(delta_masks *masks, merge_work *work)
 {
-    int threads = zt_pool_size(w->m->pool);
-    m->sort = zt_calloc(w->m->ctx, (size_t)threads, sizeof *m->sort);
-    for (int t = 0; m->sort && t < threads; t++)
-        if (!(m->sort[t] = zt_alloc_array(w->m->ctx, (size_t)w->columns * 2 + 1, sizeof **m->sort)))
+    int threads = zt_pool_size(work->merge->pool);
+    masks->sort_space = zt_calloc(work->merge->ctx, (size_t)threads, sizeof *masks->sort_space);
+    for (int thread = 0; masks->sort_space && thread < threads; thread++)
+        if (!(masks->sort_space[thread] =
+                  zt_alloc_array(work->merge->ctx, (size_t)work->columns * 2 + 1, sizeof **masks->sort_space)))
             return ZT_ENOMEM;
-    return m->sort ? ZT_OK : ZT_ENOMEM;
+    return masks->sort_space ? ZT_OK : ZT_ENOMEM;
 }
 
-static void do_norms(merge_work *w, const merge_piece *p, void *arg)
+static void do_norms(merge_work *work, const merge_piece *piece, void *arg)
 {
-    masks *m = arg;
-    for (int i = 0; i < m->n; i++) {
+    delta_masks *masks = arg;
+    for (int i = 0; i < masks->count; i++) {
         double before = 0, after = 0;
-        difference(m, w, p, i);
-        for (int64_t j = 0; j < p->n; j++) before += fabsf(p->d[i][j]);
-        keep(m, w, p, i);
-        for (int64_t j = 0; j < p->n; j++) after += fabsf(p->d[i][j]);
-        m->before[p->index * m->n + i] = before;
-        m->after[p->index * m->n + i] = after;
+        subtract_base(masks, work, piece, i);
+        for (int64_t j = 0; j < piece->count; j++) before += fabsf(piece->deltas[i][j]);
+        keep_selected(masks, work, piece, i);
+        for (int64_t j = 0; j < piece->count; j++) after += fabsf(piece->deltas[i][j]);
+        masks->before[piece->index * masks->count + i] = before;
+        masks->after[piece->index * masks->count + i] = after;
     }
 }
 
 /* mergekit's rule: the same L1 norm as before. */
-static zt_status find_norms(masks *m, merge_work *w)
+static zt_status find_norms(delta_masks *masks, merge_work *work)
 {
-    size_t cells = (size_t)w->pieces * (size_t)m->n;
-    m->before = zt_calloc(w->m->ctx, cells * 2 + 1, sizeof *m->before);
-    if (!m->before) return ZT_ENOMEM;
-    m->after = m->before + cells;
-    zt_status s = zt_merge_pass(w, do_norms, m);
-    for (int i = 0; i < m->n && s == ZT_OK; i++) {
+    size_t cells = (size_t)work->piece_count * (size_t)masks->count;
+    masks->before = zt_calloc(work->merge->ctx, cells * 2 + 1, sizeof *masks->before);
+    if (!masks->before) return ZT_ENOMEM;
+    masks->after = masks->before + cells;
+    zt_status status = zt_merge_pass(work, do_norms, masks);
+    for (int i = 0; i < masks->count && status == ZT_OK; i++) {
         double before = 0, after = 0;
-        for (int64_t p = 0; p < w->pieces; p++) {
-            before += m->before[p * m->n + i];
-            after += m->after[p * m->n + i];
+        for (int64_t piece = 0; piece < work->piece_count; piece++) {
+            before += masks->before[piece * masks->count + i];
+            after += masks->after[piece * masks->count + i];
         }
-        bool counts = !m->all[i] && before >= 1e-7 && after >= 1e-7;
-        m->scale[i] = counts ? (float)(before / after) : 1;
+        bool counts = !masks->keeps_all[i] && before >= 1e-7 && after >= 1e-7;
+        masks->scales[i] = counts ? (float)(before / after) : 1;
     }
-    return s;
+    return status;
 }
 
 /* Parameters, before there is a look at values. */
-static void set_up(masks *m, merge_work *w)
+static void set_up(delta_masks *masks, merge_work *work)
 {
-    const merge_method *how = w->m->r->method;
-    int rescale = (int)w->v->shared[MP_RESCALE];
+    const merge_method *how = work->merge->recipe->method;
+    int rescale = (int)work->values->shared[MP_RESCALE];
     double sum = 0;
-    m->loops = zt_merge_loops();
-    m->n = w->n_others;
-    m->by_chance = rescale == RESCALE_DENSITY;
-    m->normalize = w->v->shared[MP_NORMALIZE] != 0;
-    for (int i = 0; i < m->n; i++) {
-        const double *v = params_of(w, i);
-        m->density[i] = v[MP_DENSITY];
-        m->epsilon[i] = how->others & MP_BIT(MP_EPSILON) ? v[MP_EPSILON] : 0;
-        m->all[i] = m->density[i] >= 1;
-        m->none[i] = m->density[i] <= 0;
-        m->scale[i] = 1;
-        if (m->by_chance && how->sparse != SPARSE_RANKED && !m->all[i] && !m->none[i])
-            m->scale[i] = (float)(1 / m->density[i]);
-        m->sequence[i] = XXH3_64bits_withSeed(w->job->out.name, strlen(w->job->out.name),
-                                              (uint64_t)w->job->slice->source[w->other[i]].model);
-        sum += m->c[i] = (float)v[MP_WEIGHT];
+    masks->loops = zt_merge_loops();
+    masks->count = work->other_count;
+    masks->by_chance = rescale == RESCALE_DENSITY;
+    masks->normalize = work->values->shared[MP_NORMALIZE] != 0;
+    for (int i = 0; i < masks->count; i++) {
+        const double *params = source_params(work, i);
+        masks->densities[i] = params[MP_DENSITY];
+        masks->epsilons[i] = how->per_other & MP_BIT(MP_EPSILON) ? params[MP_EPSILON] : 0;
+        masks->keeps_all[i] = masks->densities[i] >= 1;
+        masks->keeps_none[i] = masks->densities[i] <= 0;
+        masks->scales[i] = 1;
+        if (masks->by_chance && how->sparse != SPARSE_RANKED && !masks->keeps_all[i] && !masks->keeps_none[i])
+            masks->scales[i] = (float)(1 / masks->densities[i]);
+        masks->sequences[i] = XXH3_64bits_withSeed(work->job->entry.name, strlen(work->job->entry.name),
+                                                   (uint64_t)work->job->slice->sources[work->others[i]].model);
+        sum += masks->weights[i] = (float)params[MP_WEIGHT];
     }
-    double of = m->normalize && fabs(sum) >= 1e-8 ? sum : 1;
-    m->factor = (float)w->v->shared[MP_LAMBDA];
-    for (int i = 0; i < m->n && !how->consensus; i++)
-        m->c[i] = (float)(m->c[i] * w->v->shared[MP_LAMBDA] / of);
+    double divisor = masks->normalize && fabs(sum) >= 1e-8 ? sum : 1;
+    masks->factor = (float)work->values->shared[MP_LAMBDA];
+    for (int i = 0; i < masks->count && !how->consensus; i++)
+        masks->weights[i] = (float)(masks->weights[i] * work->values->shared[MP_LAMBDA] / divisor);
 }
 
-static void fini(masks *m, merge_work *w)
+static void free_masks(delta_masks *masks, merge_work *work)
 {
-    zt_merge_ranges_free(w, m->range, m->n);
-    for (int t = 0; m->sort && t < zt_pool_size(w->m->pool); t++) zt_free(w->m->ctx, m->sort[t]);
-    zt_free(w->m->ctx, m->sort);
-    zt_free(w->m->ctx, m->before);
+    zt_merge_ranges_free(work, masks->ranges, masks->count);
+    for (int thread = 0; masks->sort_space && thread < zt_pool_size(work->merge->pool); thread++)
+        zt_free(work->merge->ctx, masks->sort_space[thread]);
+    zt_free(work->merge->ctx, masks->sort_space);
+    zt_free(work->merge->ctx, masks->before);
 }
 
-zt_status zt_merge_masked(merge_work *w)
+zt_status zt_merge_masked(merge_work *work)
 {
-    masks m = {0};
-    merge_sparse how = w->m->r->method->sparse;
-    set_up(&m, w);
-    w->by_row = how == SPARSE_RANKED;
-    zt_status s = zt_merge_begin(w);
-    if (s == ZT_OK && how == SPARSE_RANKED) s = room_to_sort(&m, w);
-    if (s == ZT_OK && (how == SPARSE_LARGEST || how == SPARSE_MIDDLE)) s = find_ranges(&m, w);
-    if (s == ZT_OK && (int)w->v->shared[MP_RESCALE] == RESCALE_L1) s = find_norms(&m, w);
-    if (s == ZT_OK) s = zt_merge_pass_out(w, do_last, &m);
-    fini(&m, w);
-    return s;
+    delta_masks masks = {0};
+    merge_sparse how = work->merge->recipe->method->sparse;
+    set_up(&masks, work);
+    work->by_row = how == SPARSE_RANKED;
+    zt_status status = zt_merge_begin(work);
+    if (status == ZT_OK && how == SPARSE_RANKED) status = alloc_sort_space(&masks, work);
+    if (status == ZT_OK && (how == SPARSE_LARGEST || how == SPARSE_MIDDLE)) status = find_ranges(&masks, work);
+    if (status == ZT_OK && (int)work->values->shared[MP_RESCALE] == RESCALE_L1) status = find_norms(&masks, work);
+    if (status == ZT_OK) status = zt_merge_pass_out(work, write_masked, &masks);
+    free_masks(&masks, work);
+    return status;
 }
 
 /* ---- sce ------------------------------------------------------------------------------------- */
 
-typedef struct sce {
+typedef struct sce_selection {
     const merge_loops *loops;
-    int n;
+    int count;
     merge_range range; /* of variances */
     bool none, all;
     int64_t *nonzero; /* [pieces] */
-    double *square;   /* [pieces][n] */
-    float weight[MERGE_SOURCES];
-} sce;
+    double *squares;  /* [pieces][count] */
+    float weights[MERGE_SOURCES];
+} sce_selection;
 
 /* The differences, and in y the variance of each element among the models. */
-static void variances(const sce *c, const merge_work *w, const merge_piece *p)
+static void find_variances(const sce_selection *sce, const merge_work *work, const merge_piece *piece)
 {
-    for (int i = 0; i < c->n; i++)
-        c->loops->subtract(p->d[i], p->x[w->other[i]], p->x[w->base], p->n);
-    for (int64_t j = 0; j < p->n; j++) {
+    for (int i = 0; i < sce->count; i++)
+        sce->loops->subtract(piece->deltas[i], piece->sources[work->others[i]], piece->sources[work->base], piece->count);
+    for (int64_t j = 0; j < piece->count; j++) {
         double mean = 0, sum = 0;
-        for (int i = 0; i < c->n; i++) mean += p->d[i][j];
-        mean /= c->n;
-        for (int i = 0; i < c->n; i++) sum += (p->d[i][j] - mean) * (p->d[i][j] - mean);
-        p->y[j] = (float)(sum / c->n);
+        for (int i = 0; i < sce->count; i++) mean += piece->deltas[i][j];
+        mean /= sce->count;
+        for (int i = 0; i < sce->count; i++) sum += (piece->deltas[i][j] - mean) * (piece->deltas[i][j] - mean);
+        piece->result[j] = (float)(sum / sce->count);
     }
 }
 
-static void variance_list(merge_work *w, const merge_piece *p, const float **v, void *arg)
+static void variance_list(merge_work *work, const merge_piece *piece, const float **lists, void *arg)
 {
-    variances(arg, w, p);
-    v[0] = p->y;
+    find_variances(arg, work, piece);
+    lists[0] = piece->result;
 }
 
-static void do_nonzero(merge_work *w, const merge_piece *p, void *arg)
+static void do_nonzero(merge_work *work, const merge_piece *piece, void *arg)
 {
-    sce *c = arg;
-    variances(c, w, p);
-    c->nonzero[p->index] = 0;
-    for (int64_t j = 0; j < p->n; j++) c->nonzero[p->index] += p->y[j] != 0;
+    sce_selection *sce = arg;
+    find_variances(sce, work, piece);
+    sce->nonzero[piece->index] = 0;
+    for (int64_t j = 0; j < piece->count; j++) sce->nonzero[piece->index] += piece->result[j] != 0;
 }
 
 /* The differences that are selected. */
-static void select_them(const sce *c, const merge_work *w, const merge_piece *p)
+static void select_deltas(const sce_selection *sce, const merge_work *work, const merge_piece *piece)
 {
-    variances(c, w, p);
-    for (int i = 0; i < c->n && !c->all; i++) {
-        if (!c->none) zt_merge_range_keep(&c->range, p, p->y, p->d[i]);
-        for (int64_t j = 0; j < p->n; j++)
-            if (c->none || p->y[j] < c->range.lo || p->y[j] > c->range.hi) p->d[i][j] = 0;
+    find_variances(sce, work, piece);
+    for (int i = 0; i < sce->count && !sce->all; i++) {
+        if (!sce->none) zt_merge_range_keep(&sce->range, piece, piece->result, piece->deltas[i]);
+        for (int64_t j = 0; j < piece->count; j++)
+            if (sce->none || piece->result[j] < sce->range.low || piece->result[j] > sce->range.high) piece->deltas[i][j] = 0;
     }
 }
 
-static void do_squares(merge_work *w, const merge_piece *p, void *arg)
+static void do_squares(merge_work *work, const merge_piece *piece, void *arg)
 {
-    sce *c = arg;
-    select_them(c, w, p);
-    for (int i = 0; i < c->n; i++)
-        c->square[p->index * c->n + i] = c->loops->dot(p->d[i], p->d[i], p->n);
+    sce_selection *sce = arg;
+    select_deltas(sce, work, piece);
+    for (int i = 0; i < sce->count; i++)
+        sce->squares[piece->index * sce->count + i] = sce->loops->dot(piece->deltas[i], piece->deltas[i], piece->count);
 }
 
-static void do_sce(merge_work *w, const merge_piece *p, void *arg)
+static void do_sce(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const sce *c = arg;
-    select_them(c, w, p);
-    for (int64_t j = 0; j < p->n; j++) {
-        float sum = 0, some = 0, of = 0;
-        for (int i = 0; i < c->n; i++) sum += p->d[i][j];
-        for (int i = 0; i < c->n; i++) {
-            float d = p->d[i][j];
-            if (sum >= 0 ? d <= 0 : d >= 0) continue;
-            some += d * c->weight[i];
-            of += c->weight[i];
+    const sce_selection *sce = arg;
+    select_deltas(sce, work, piece);
+    for (int64_t j = 0; j < piece->count; j++) {
+        float sum = 0, selected_sum = 0, weight_sum = 0;
+        for (int i = 0; i < sce->count; i++) sum += piece->deltas[i][j];
+        for (int i = 0; i < sce->count; i++) {
+            float delta = piece->deltas[i][j];
+            if (sum >= 0 ? delta <= 0 : delta >= 0) continue;
+            selected_sum += delta * sce->weights[i];
+            weight_sum += sce->weights[i];
         }
-        p->y[j] = p->x[w->base][j] + some / (of < 1e-6f ? 1e-6f : of);
+        piece->result[j] = piece->sources[work->base][j] + selected_sum / (weight_sum < 1e-6f ? 1e-6f : weight_sum);
     }
 }
 
-static zt_status select_range(sce *c, merge_work *w)
+static zt_status select_range(sce_selection *sce, merge_work *work)
 {
-    double topk = w->v->shared[MP_SELECT_TOPK];
-    int64_t n = 0;
-    c->all = topk >= 1;
-    c->none = topk <= 0;
-    if (c->all || c->none) return ZT_OK;
-    zt_status s = zt_merge_pass(w, do_nonzero, c);
-    for (int64_t p = 0; p < w->pieces && s == ZT_OK; p++) n += c->nonzero[p];
-    int64_t k = (int64_t)((double)n * topk);
-    c->none = k == 0;
-    c->range = (merge_range){.from = w->n - k, .to = w->n};
-    return s == ZT_OK && k ? zt_merge_ranges(w, &c->range, 1, variance_list, c) : s;
+    double topk = work->values->shared[MP_SELECT_TOPK];
+    int64_t count = 0;
+    sce->all = topk >= 1;
+    sce->none = topk <= 0;
+    if (sce->all || sce->none) return ZT_OK;
+    zt_status status = zt_merge_pass(work, do_nonzero, sce);
+    for (int64_t piece = 0; piece < work->piece_count && status == ZT_OK; piece++) count += sce->nonzero[piece];
+    int64_t kept = (int64_t)((double)count * topk);
+    sce->none = kept == 0;
+    sce->range = (merge_range){.first_rank = work->element_count - kept, .end_rank = work->element_count};
+    return status == ZT_OK && kept ? zt_merge_ranges(work, &sce->range, 1, variance_list, sce) : status;
 }
 
-static zt_status weigh(sce *c, merge_work *w)
+static zt_status find_weights(sce_selection *sce, merge_work *work)
 {
     double mean[MERGE_SOURCES] = {0}, sum = 0;
-    zt_status s = zt_merge_pass(w, do_squares, c);
-    for (int i = 0; i < c->n; i++) {
-        for (int64_t p = 0; p < w->pieces && s == ZT_OK; p++) mean[i] += c->square[p * c->n + i];
-        sum += mean[i] /= (double)w->n;
+    zt_status status = zt_merge_pass(work, do_squares, sce);
+    for (int i = 0; i < sce->count; i++) {
+        for (int64_t piece = 0; piece < work->piece_count && status == ZT_OK; piece++)
+            mean[i] += sce->squares[piece * sce->count + i];
+        sum += mean[i] /= (double)work->element_count;
     }
-    for (int i = 0; i < c->n; i++)
-        c->weight[i] = (float)(fabs(sum) < 1e-6 ? 1.0 / c->n : mean[i] / sum);
-    return s;
+    for (int i = 0; i < sce->count; i++) sce->weights[i] = (float)(fabs(sum) < 1e-6 ? 1.0 / sce->count : mean[i] / sum);
+    return status;
 }
 
-zt_status zt_merge_sce(merge_work *w)
+zt_status zt_merge_sce(merge_work *work)
 {
-    sce c = {.loops = zt_merge_loops(), .n = w->n_others};
-    zt_status s = zt_merge_begin(w);
-    if (s != ZT_OK) return s;
-    c.nonzero = zt_alloc_array(w->m->ctx, (size_t)w->pieces + 1, sizeof *c.nonzero);
-    c.square = zt_alloc_array(w->m->ctx, (size_t)w->pieces * (size_t)c.n + 1, sizeof *c.square);
-    s = c.nonzero && c.square ? select_range(&c, w) : ZT_ENOMEM;
-    if (s == ZT_OK) s = weigh(&c, w);
-    if (s == ZT_OK) s = zt_merge_pass_out(w, do_sce, &c);
-    zt_merge_ranges_free(w, &c.range, 1);
-    zt_free(w->m->ctx, c.nonzero);
-    zt_free(w->m->ctx, c.square);
-    return s;
+    sce_selection sce = {.loops = zt_merge_loops(), .count = work->other_count};
+    zt_status status = zt_merge_begin(work);
+    if (status != ZT_OK) return status;
+    sce.nonzero = zt_alloc_array(work->merge->ctx, (size_t)work->piece_count + 1, sizeof *sce.nonzero);
+    sce.squares = zt_alloc_array(work->merge->ctx, (size_t)work->piece_count * (size_t)sce.count + 1, sizeof *sce.squares);
+    status = sce.nonzero && sce.squares ? select_range(&sce, work) : ZT_ENOMEM;
+    if (status == ZT_OK) status = find_weights(&sce, work);
+    if (status == ZT_OK) status = zt_merge_pass_out(work, do_sce, &sce);
+    zt_merge_ranges_free(work, &sce.range, 1);
+    zt_free(work->merge->ctx, sce.nonzero);
+    zt_free(work->merge->ctx, sce.squares);
+    return status;
 }

@@ -33,103 +33,93 @@ const merge_param_info zt_merge_params[MP_COUNT] = {
 };
 
 /* What task vectors have in common. */
-#define TASK_SHARED                                                                                \
-    (MP_BIT(MP_LAMBDA) | MP_BIT(MP_NORMALIZE) | MP_BIT(MP_RESCALE) | MP_BIT(MP_INT8_MASK))
-#define TASK(NAME, LINE, SOURCE, RUN, OTHERS, SPARSE, CONSENSUS, NORMALIZE, RESCALE)               \
-    {                                                                                              \
-        .about = {NAME, LINE, SOURCE}, .run = RUN, .shared = TASK_SHARED,                          \
-        .others = MP_BIT(MP_WEIGHT) | MP_BIT(MP_DENSITY) | (OTHERS),                               \
-        .required = MP_BIT(MP_WEIGHT), .base = 2, .least = 1, .sparse = SPARSE,                    \
-        .consensus = CONSENSUS, .normalize = NORMALIZE, .rescale = RESCALE                         \
+#define TASK_SHARED (MP_BIT(MP_LAMBDA) | MP_BIT(MP_NORMALIZE) | MP_BIT(MP_RESCALE) | MP_BIT(MP_INT8_MASK))
+#define TASK(NAME, LINE, SOURCE, RUN, OTHERS, SPARSE, CONSENSUS, NORMALIZE, RESCALE)                                             \
+    {                                                                                                                            \
+        .info = {NAME, LINE, SOURCE}, .run_method = RUN, .shared = TASK_SHARED,                                                  \
+        .per_other = MP_BIT(MP_WEIGHT) | MP_BIT(MP_DENSITY) | (OTHERS), .required = MP_BIT(MP_WEIGHT), .base = 2,                \
+        .min_sources = 1, .sparse = SPARSE, .consensus = CONSENSUS, .normalize = NORMALIZE, .rescale = RESCALE                   \
     }
 
 static const merge_method methods[] = {
-    {.about = {"linear", "a weighted mean", "Model soups, arXiv:2203.05482"},
-     .run = zt_merge_linear,
+    {.info = {"linear", "a weighted mean", "Model soups, arXiv:2203.05482"},
+     .run_method = zt_merge_linear,
      .shared = MP_BIT(MP_NORMALIZE),
-     .each = MP_BIT(MP_WEIGHT),
+     .per_source = MP_BIT(MP_WEIGHT),
      .required = MP_BIT(MP_WEIGHT),
-     .least = 1,
+     .min_sources = 1,
      .normalize = true},
-    {.about = {"slerp", "along the arc between two models",
-               "K. Shoemake, Animating rotation with quaternion curves, 1985"},
-     .run = zt_merge_slerp,
+    {.info = {"slerp", "along the arc between two models", "K. Shoemake, Animating rotation with quaternion curves, 1985"},
+     .run_method = zt_merge_slerp,
      .shared = MP_BIT(MP_T),
      .required = MP_BIT(MP_T),
      .base = 2,
-     .least = 2,
-     .most = 2},
-    {.about = {"nuslerp",
-               "the same by weights, of rows or columns if wished, of differences if there "
-               "is a base",
-               "mergekit docs/merge_methods.md"},
-     .run = zt_merge_nuslerp,
+     .min_sources = 2,
+     .max_sources = 2},
+    {.info = {"nuslerp",
+              "the same by weights, of rows or columns if wished, of differences if there "
+              "is a base",
+              "mergekit docs/merge_methods.md"},
+     .run_method = zt_merge_nuslerp,
      .shared = MP_BIT(MP_ROW_WISE) | MP_BIT(MP_FLATTEN),
-     .others = MP_BIT(MP_WEIGHT),
+     .per_other = MP_BIT(MP_WEIGHT),
      .required = MP_BIT(MP_WEIGHT),
      .base = 1,
-     .least = 1,
-     .least_others = 2,
-     .most_others = 2},
-    TASK("task_arithmetic", "the base plus weighted differences to it", "arXiv:2212.04089",
-         zt_merge_tasks, 0, SPARSE_NONE, false, false, RESCALE_NONE),
-    TASK("ties", "the largest differences, those of the elected sign", "arXiv:2306.01708",
-         zt_merge_masked, 0, SPARSE_LARGEST, true, true, RESCALE_NONE),
-    TASK("dare_ties", "differences kept at random, those of the elected sign", "arXiv:2311.03099",
-         zt_merge_masked, 0, SPARSE_RANDOM, true, false, RESCALE_DENSITY),
-    TASK("dare_linear", "differences kept at random", "arXiv:2311.03099", zt_merge_masked, 0,
-         SPARSE_RANDOM, false, false, RESCALE_DENSITY),
-    TASK("breadcrumbs", "differences without the smallest and the outliers", "arXiv:2312.06795",
-         zt_merge_masked, MP_BIT(MP_GAMMA), SPARSE_MIDDLE, false, false, RESCALE_NONE),
-    TASK("breadcrumbs_ties", "the same, those of the elected sign", "arXiv:2312.06795",
-         zt_merge_masked, MP_BIT(MP_GAMMA), SPARSE_MIDDLE, true, false, RESCALE_NONE),
-    TASK("della", "differences kept at random, large ones with more chance, of the elected sign",
-         "arXiv:2406.11617", zt_merge_masked, MP_BIT(MP_EPSILON), SPARSE_RANKED, true, true,
+     .min_sources = 1,
+     .min_others = 2,
+     .max_others = 2},
+    TASK("task_arithmetic", "the base plus weighted differences to it", "arXiv:2212.04089", zt_merge_tasks, 0, SPARSE_NONE, false,
+         false, RESCALE_NONE),
+    TASK("ties", "the largest differences, those of the elected sign", "arXiv:2306.01708", zt_merge_masked, 0, SPARSE_LARGEST,
+         true, true, RESCALE_NONE),
+    TASK("dare_ties", "differences kept at random, those of the elected sign", "arXiv:2311.03099", zt_merge_masked, 0,
+         SPARSE_RANDOM, true, false, RESCALE_DENSITY),
+    TASK("dare_linear", "differences kept at random", "arXiv:2311.03099", zt_merge_masked, 0, SPARSE_RANDOM, false, false,
          RESCALE_DENSITY),
-    TASK("della_linear", "the same, of any sign", "arXiv:2406.11617", zt_merge_masked,
-         MP_BIT(MP_EPSILON), SPARSE_RANKED, false, false, RESCALE_DENSITY),
-    {.about = {"model_stock", "from the base to the mean, as far as the angles say",
-               "arXiv:2403.19522"},
-     .run = zt_merge_stock,
+    TASK("breadcrumbs", "differences without the smallest and the outliers", "arXiv:2312.06795", zt_merge_masked,
+         MP_BIT(MP_GAMMA), SPARSE_MIDDLE, false, false, RESCALE_NONE),
+    TASK("breadcrumbs_ties", "the same, those of the elected sign", "arXiv:2312.06795", zt_merge_masked, MP_BIT(MP_GAMMA),
+         SPARSE_MIDDLE, true, false, RESCALE_NONE),
+    TASK("della", "differences kept at random, large ones with more chance, of the elected sign", "arXiv:2406.11617",
+         zt_merge_masked, MP_BIT(MP_EPSILON), SPARSE_RANKED, true, true, RESCALE_DENSITY),
+    TASK("della_linear", "the same, of any sign", "arXiv:2406.11617", zt_merge_masked, MP_BIT(MP_EPSILON), SPARSE_RANKED, false,
+         false, RESCALE_DENSITY),
+    {.info = {"model_stock", "from the base to the mean, as far as the angles say", "arXiv:2403.19522"},
+     .run_method = zt_merge_stock,
      .shared = MP_BIT(MP_FILTER_WISE),
      .base = 2,
-     .least = 3},
-    {.about = {"nearswap", "the base, moved by at most t towards the other model",
-               "huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001"},
-     .run = zt_merge_nearswap,
+     .min_sources = 3},
+    {.info = {"nearswap", "the base, moved by at most t towards the other model",
+              "huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001"},
+     .run_method = zt_merge_nearswap,
      .shared = MP_BIT(MP_T),
      .required = MP_BIT(MP_T),
      .base = 2,
-     .least = 2,
-     .most = 2},
-    {.about = {"karcher", "the mean on the sphere", "H. Karcher, 1977; arXiv:2603.04972"},
-     .run = zt_merge_karcher,
+     .min_sources = 2,
+     .max_sources = 2},
+    {.info = {"karcher", "the mean on the sphere", "H. Karcher, 1977; arXiv:2603.04972"},
+     .run_method = zt_merge_karcher,
      .shared = MP_BIT(MP_MAX_ITER) | MP_BIT(MP_TOL),
-     .least = 1},
-    {.about = {"sce", "differences that vary most, weighed by their squares, of the elected sign",
-               "arXiv:2408.07990"},
-     .run = zt_merge_sce,
+     .min_sources = 1},
+    {.info = {"sce", "differences that vary most, weighed by their squares, of the elected sign", "arXiv:2408.07990"},
+     .run_method = zt_merge_sce,
      .shared = MP_BIT(MP_SELECT_TOPK) | MP_BIT(MP_INT8_MASK),
      .base = 2,
-     .least = 1},
-    {.about = {"passthrough", "one model's tensors; slices stack layers",
-               "mergekit docs/merge_methods.md"},
-     .run = zt_merge_scale,
-     .each = MP_BIT(MP_SCALE),
-     .least = 1,
-     .most = 1},
+     .min_sources = 1},
+    {.info = {"passthrough", "one model's tensors; slices stack layers", "mergekit docs/merge_methods.md"},
+     .run_method = zt_merge_scale,
+     .per_source = MP_BIT(MP_SCALE),
+     .min_sources = 1,
+     .max_sources = 1},
 };
 
 enum { N_METHODS = sizeof methods / sizeof *methods };
 
-const zt_merge_method *zt_merge_method_at(int i)
-{
-    return i >= 0 && i < N_METHODS ? &methods[i].about : NULL;
-}
+const zt_merge_method *zt_merge_method_at(int index) { return index >= 0 && index < N_METHODS ? &methods[index].info : NULL; }
 
 const merge_method *zt_merge_method_find(const char *name)
 {
     for (int i = 0; i < N_METHODS; i++)
-        if (!strcmp(methods[i].about.name, name)) return &methods[i];
+        if (!strcmp(methods[i].info.name, name)) return &methods[i];
     return NULL;
 }

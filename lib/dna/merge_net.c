@@ -11,108 +11,103 @@
 
 #define KEY_FRAME "zt.netjson"
 
-static zt_netjson *frame_of(zt_merge *m, zt_checkpoint *c)
+static zt_netjson *open_frame(zt_merge *merge, zt_checkpoint *checkpoint)
 {
-    const zt_meta *meta = zt_checkpoint_meta(c);
-    zt_bytes text = zt_meta_text(zt_meta_get(meta, zt_meta_find(meta, KEY_FRAME)));
-    zt_netjson *j = zt_netjson_from_frame(m->ctx, text.data ? text.data : "", text.n);
-    if (!j) return NULL;
-    bool same = zt_netjson_count(j) == zt_checkpoint_count(c);
-    for (int64_t i = 0; same && i < zt_netjson_count(j); i++) {
-        zt_entry e;
-        zt_checkpoint_get(c, i, &e);
-        same =
-            !strcmp(zt_netjson_get(j, i)->name, e.name) && zt_netjson_get(j, i)->bytes == e.bytes;
+    const zt_meta *meta = zt_checkpoint_meta(checkpoint);
+    zt_bytes frame_text = zt_meta_text(zt_meta_get(meta, zt_meta_find(meta, KEY_FRAME)));
+    zt_netjson *frame = zt_netjson_from_frame(merge->ctx, frame_text.data ? frame_text.data : "", frame_text.n);
+    if (!frame) return NULL;
+    bool same = zt_netjson_count(frame) == zt_checkpoint_count(checkpoint);
+    for (int64_t i = 0; same && i < zt_netjson_count(frame); i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        same = !strcmp(zt_netjson_get(frame, i)->name, entry.name) && zt_netjson_get(frame, i)->bytes == entry.bytes;
     }
-    if (same) return j;
-    zt_fail(m->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are",
-            zt_checkpoint_name(c));
-    zt_netjson_close(j);
+    if (same) return frame;
+    zt_fail(merge->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are", zt_checkpoint_name(checkpoint));
+    zt_netjson_close(frame);
     return NULL;
 }
 
-zt_status zt_merge_net_open(zt_merge *m)
+zt_status zt_merge_net_open(zt_merge *merge)
 {
-    for (int i = 0; i < m->r->n_models; i++) {
-        zt_checkpoint *c = m->parent[i].model;
-        if (zt_meta_find(zt_checkpoint_meta(c), KEY_FRAME) < 0) continue;
-        if (!(m->net[i] = frame_of(m, c))) return zt_ctx_status(m->ctx);
+    for (int i = 0; i < merge->recipe->model_count; i++) {
+        zt_checkpoint *checkpoint = merge->parents[i].model;
+        if (zt_meta_find(zt_checkpoint_meta(checkpoint), KEY_FRAME) < 0) continue;
+        if (!(merge->frames[i] = open_frame(merge, checkpoint))) return zt_ctx_status(merge->ctx);
     }
     return ZT_OK;
 }
 
-zt_status zt_merge_net_check(const zt_merge *m, int model, int64_t tensor)
+zt_status zt_merge_net_check(const zt_merge *merge, int model, int64_t tensor)
 {
-    const zt_netjson *j = m->net[model];
-    zt_net_weights w = zt_netjson_weights(j, tensor);
+    const zt_netjson *frame = merge->frames[model];
+    zt_net_weights weights = zt_netjson_weights(frame, tensor);
     char shown[160];
-    const char *name = zt_netjson_get(j, tensor)->name;
-    if (!w.native || zt_netjson_elements(j, tensor) >= 0) return ZT_OK;
-    return zt_fail(m->ctx, ZT_ENOTSUP,
-                   "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
-                   zt_checkpoint_name(m->parent[model].model),
-                   zt_escape(shown, sizeof shown, name, strlen(name)), zt_netjson_word(w.type));
+    const char *name = zt_netjson_get(frame, tensor)->name;
+    if (!weights.native || zt_netjson_elements(frame, tensor) >= 0) return ZT_OK;
+    return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
+                   zt_checkpoint_name(merge->parents[model].model), zt_escape(shown, sizeof shown, name, strlen(name)),
+                   zt_netjson_word(weights.type));
 }
 
-void zt_merge_net_entry(const zt_merge *m, int model, int64_t tensor, zt_entry *e)
+void zt_merge_net_entry(const zt_merge *merge, int model, int64_t tensor, zt_entry *entry)
 {
-    const zt_netjson *j = m->net[model];
-    zt_checkpoint_get(m->parent[model].model, tensor, e);
-    if (j && e->type.dtype == ZT_DTYPE_COUNT && zt_netjson_elements(j, tensor) >= 0)
-        e->type.dim[0] = zt_netjson_elements(j, tensor);
+    const zt_netjson *frame = merge->frames[model];
+    zt_checkpoint_get(merge->parents[model].model, tensor, entry);
+    if (frame && entry->type.dtype == ZT_DTYPE_COUNT && zt_netjson_elements(frame, tensor) >= 0)
+        entry->type.dim[0] = zt_netjson_elements(frame, tensor);
 }
 
-bool zt_merge_net_codes(const zt_merge *m, const merge_job *j, int k, zt_net_weights *out)
+bool zt_merge_net_codes(const zt_merge *merge, const merge_job *job, int source, zt_net_weights *out)
 {
-    const zt_netjson *net = m->net[j->slice->source[k].model];
-    if (!net) return false;
-    *out = zt_netjson_weights(net, j->of[k]);
+    const zt_netjson *frame = merge->frames[job->slice->sources[source].model];
+    if (!frame) return false;
+    *out = zt_netjson_weights(frame, job->tensors[source]);
     return out->native;
 }
 
-bool zt_merge_net_by_mean(const merge_job *j)
+bool zt_merge_net_by_mean(const merge_job *job)
 {
-    return j->net.type == ZT_STORE_TERNARY || j->net.type == ZT_STORE_BINARY;
+    return job->net_weights.type == ZT_STORE_TERNARY || job->net_weights.type == ZT_STORE_BINARY;
 }
 
 /* The scale that the merged layer needs. */
-static zt_status find_scale(zt_merge *m, merge_job *j)
+static zt_status find_scale(zt_merge *merge, merge_job *job)
 {
-    int64_t n = zt_type_count(&j->out.type);
-    double *sizes = zt_calloc(m->ctx, (size_t)n + 1, sizeof *sizes), all = 0;
+    int64_t count = zt_type_count(&job->entry.type);
+    double *sizes = zt_calloc(merge->ctx, (size_t)count + 1, sizeof *sizes), all = 0;
     if (!sizes) return ZT_ENOMEM;
-    zt_status s = zt_merge_make(m, j, NULL, sizes);
-    bool mean = zt_merge_net_by_mean(j);
-    for (int64_t i = 0; i < n && s == ZT_OK; i++)
-        all = mean ? all + sizes[i] : sizes[i] > all ? sizes[i] : all;
-    float size = (float)(mean && n ? all / (double)n : all);
-    if (s == ZT_OK) j->net.scale = zt_storage_scale(zt_net_nearest(&j->net).type, &size, 1);
-    zt_free(m->ctx, sizes);
-    return s;
+    zt_status status = zt_merge_compute(merge, job, NULL, sizes);
+    bool mean = zt_merge_net_by_mean(job);
+    for (int64_t i = 0; i < count && status == ZT_OK; i++) all = mean ? all + sizes[i] : sizes[i] > all ? sizes[i] : all;
+    float size = (float)(mean && count ? all / (double)count : all);
+    if (status == ZT_OK) job->net_weights.scale = zt_storage_scale(zt_net_nearest(&job->net_weights).type, &size, 1);
+    zt_free(merge->ctx, sizes);
+    return status;
 }
 
-zt_status zt_merge_net_finish(zt_merge *m)
+zt_status zt_merge_net_finish(zt_merge *merge)
 {
-    zt_netjson *net = m->net[zt_recipe_first(m->r)];
-    zt_status s = ZT_OK;
-    if (!net) return ZT_OK;
-    if (m->restacked || zt_netjson_count(net) != m->n)
-        return zt_fail(m->ctx, ZT_ENOTSUP, "%s: a network has the layers that it has: no slices",
-                       m->r->name);
-    zt_net_weights *w = zt_alloc_array(m->ctx, (size_t)m->n + 1, sizeof *w);
-    if (!w) return ZT_ENOMEM;
-    for (int64_t i = 0; i < m->n; i++) w[i] = zt_netjson_weights(net, i);
-    for (int64_t i = 0; i < m->n && s == ZT_OK; i++) {
-        merge_job *j = &m->job[i];
-        if (!j->coded || j->copy || j->net.type <= ZT_STORE_BF16) continue;
-        s = find_scale(m, j);
-        w[j->of[j->from]].scale = j->net.scale;
+    zt_netjson *first_frame = merge->frames[zt_recipe_first(merge->recipe)];
+    zt_status status = ZT_OK;
+    if (!first_frame) return ZT_OK;
+    if (merge->restacked || zt_netjson_count(first_frame) != merge->job_count)
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: a network has the layers that it has: no slices", merge->recipe->name);
+    zt_net_weights *weights = zt_alloc_array(merge->ctx, (size_t)merge->job_count + 1, sizeof *weights);
+    if (!weights) return ZT_ENOMEM;
+    for (int64_t i = 0; i < merge->job_count; i++) weights[i] = zt_netjson_weights(first_frame, i);
+    for (int64_t i = 0; i < merge->job_count && status == ZT_OK; i++) {
+        merge_job *job = &merge->jobs[i];
+        if (!job->coded || job->copy || job->net_weights.type <= ZT_STORE_BF16) continue;
+        status = find_scale(merge, job);
+        weights[job->tensors[job->type_source]].scale = job->net_weights.scale;
     }
     zt_str frame;
-    zt_str_init(&frame, m->ctx);
-    if (s == ZT_OK) s = zt_netjson_reframe(net, w, &frame);
-    if (s == ZT_OK) s = zt_meta_put_str(m->meta, KEY_FRAME, frame.data, frame.len);
+    zt_str_init(&frame, merge->ctx);
+    if (status == ZT_OK) status = zt_netjson_reframe(first_frame, weights, &frame);
+    if (status == ZT_OK) status = zt_meta_put_str(merge->meta, KEY_FRAME, frame.data, frame.len);
     zt_str_fini(&frame);
-    zt_free(m->ctx, w);
-    return s;
+    zt_free(merge->ctx, weights);
+    return status;
 }

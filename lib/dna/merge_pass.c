@@ -17,244 +17,234 @@ enum {
     WINDOW = 96 << 20, /* bytes of all sources and the child */
 };
 
-static size_t bytes_of(zt_dtype t, int64_t n)
+static size_t block_bytes(zt_dtype dtype, int64_t count)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    return (size_t)(n / d->block) * (size_t)d->block_bytes;
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    return (size_t)(count / info->block) * (size_t)info->block_bytes;
 }
 
-/* n elements of source k, from a place that ends a byte; and of the child. */
-static size_t source_bytes(const merge_work *w, int k, int64_t n)
+/* count elements of source source, from a place that ends a byte; and of the child. */
+static size_t source_bytes(const merge_work *work, int source, int64_t count)
 {
-    return w->coded[k] ? zt_net_bytes(&w->codes[k], n) : bytes_of(w->in[k].dtype, n);
+    return work->coded[source] ? zt_net_bytes(&work->net_weights[source], count) : block_bytes(work->types[source].dtype, count);
 }
 
-static size_t child_bytes(const merge_work *w, int64_t n)
+static size_t child_bytes(const merge_work *work, int64_t count)
 {
-    return w->job->coded ? zt_net_bytes(&w->job->net, n) : bytes_of(w->job->out.type.dtype, n);
+    return work->job->coded ? zt_net_bytes(&work->job->net_weights, count) : block_bytes(work->job->entry.type.dtype, count);
 }
 
 /* Codes of a network have no blocks. */
-static bool has_blocks(bool coded, zt_dtype t)
-{
-    return !coded && zt_dtype_get(t)->block > 1;
-}
+static bool has_blocks(bool coded, zt_dtype dtype) { return !coded && zt_dtype_get(dtype)->block > 1; }
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-static void shape_of(merge_work *w)
+static void set_shape(merge_work *work)
 {
-    const zt_type *out = &w->job->out.type;
-    bool blocks = has_blocks(w->job->coded, out->dtype);
-    w->n = zt_type_count(out);
-    w->columns = out->rank ? out->dim[out->rank - 1] : 1;
-    w->rows = w->columns ? w->n / w->columns : 0;
-    for (int k = 0; k < w->k; k++)
-        blocks = blocks || has_blocks(w->coded[k], w->in[k].dtype);
-    w->by_row = w->by_row || blocks;
-    int64_t rows = w->columns && w->columns < PIECE ? PIECE / w->columns : 1;
-    w->piece = w->by_row ? rows * w->columns : PIECE;
-    w->piece = w->piece < 1 ? 1 : w->piece;
-    w->pieces = (w->n + w->piece - 1) / w->piece;
-    size_t most = child_bytes(w, w->piece);
-    for (int k = 0; k < w->k; k++) {
-        size_t b = source_bytes(w, k, w->piece);
-        most = b > most ? b : most;
+    const zt_type *out = &work->job->entry.type;
+    bool blocks = has_blocks(work->job->coded, out->dtype);
+    work->element_count = zt_type_count(out);
+    work->columns = out->rank ? out->dim[out->rank - 1] : 1;
+    work->rows = work->columns ? work->element_count / work->columns : 0;
+    for (int source = 0; source < work->source_count; source++)
+        blocks = blocks || has_blocks(work->coded[source], work->types[source].dtype);
+    work->by_row = work->by_row || blocks;
+    int64_t rows = work->columns && work->columns < PIECE ? PIECE / work->columns : 1;
+    work->piece_size = work->by_row ? rows * work->columns : PIECE;
+    work->piece_size = work->piece_size < 1 ? 1 : work->piece_size;
+    work->piece_count = (work->element_count + work->piece_size - 1) / work->piece_size;
+    size_t largest = child_bytes(work, work->piece_size);
+    for (int source = 0; source < work->source_count; source++) {
+        size_t bytes = source_bytes(work, source, work->piece_size);
+        largest = bytes > largest ? bytes : largest;
     }
-    size_t share = WINDOW / ((size_t)w->k + 1);
-    w->window = most && most < share ? (int64_t)(share / most) : 1;
-    w->window = w->window < w->pieces ? w->window : w->pieces;
-    w->loaded = -1;
+    size_t share = WINDOW / ((size_t)work->source_count + 1);
+    work->window_pieces = largest && largest < share ? (int64_t)(share / largest) : 1;
+    work->window_pieces = work->window_pieces < work->piece_count ? work->window_pieces : work->piece_count;
+    work->loaded_piece = -1;
 }
 
-zt_status zt_merge_begin(merge_work *w)
+zt_status zt_merge_begin(merge_work *work)
 {
-    zt_ctx *ctx = w->m->ctx;
-    int threads = zt_pool_size(w->m->pool);
+    zt_ctx *ctx = work->merge->ctx;
+    int threads = zt_pool_size(work->merge->pool);
     size_t cells, of_all;
-    shape_of(w);
-    for (int k = 0; k < w->k; k++)
-        if (!(w->raw[k] = zt_alloc(ctx, source_bytes(w, k, w->window * w->piece))))
-            return ZT_ENOMEM;
-    w->out = zt_alloc(ctx, child_bytes(w, w->window * w->piece));
-    w->status = zt_calloc(ctx, (size_t)w->window + 1, sizeof *w->status);
-    w->x = zt_calloc(ctx, (size_t)threads, sizeof *w->x);
-    if (!w->out || !w->status || !w->x ||
-        !zt_mul_size((size_t)w->piece, (size_t)(2 * w->k + 1), &cells) ||
-        !zt_mul_size(cells, sizeof **w->x, &of_all))
-        return zt_fail(ctx, ZT_ENOMEM, "tensor '%s': rows of %lld", w->job->out.name,
-                       (long long)w->columns);
+    set_shape(work);
+    for (int k = 0; k < work->source_count; k++)
+        if (!(work->raw[k] = zt_alloc(ctx, source_bytes(work, k, work->window_pieces * work->piece_size)))) return ZT_ENOMEM;
+    work->out = zt_alloc(ctx, child_bytes(work, work->window_pieces * work->piece_size));
+    work->statuses = zt_calloc(ctx, (size_t)work->window_pieces + 1, sizeof *work->statuses);
+    work->buffers = zt_calloc(ctx, (size_t)threads, sizeof *work->buffers);
+    if (!work->out || !work->statuses || !work->buffers ||
+        !zt_mul_size((size_t)work->piece_size, (size_t)(2 * work->source_count + 1), &cells) ||
+        !zt_mul_size(cells, sizeof **work->buffers, &of_all))
+        return zt_fail(ctx, ZT_ENOMEM, "tensor '%s': rows of %lld", work->job->entry.name, (long long)work->columns);
     for (int i = 0; i < threads; i++)
-        if (!(w->x[i] = zt_alloc(ctx, of_all))) return ZT_ENOMEM;
+        if (!(work->buffers[i] = zt_alloc(ctx, of_all))) return ZT_ENOMEM;
     return ZT_OK;
 }
 
-void zt_merge_end(merge_work *w)
+void zt_merge_end(merge_work *work)
 {
-    zt_ctx *ctx = w->m->ctx;
-    for (int k = 0; k < w->k; k++) zt_free(ctx, w->raw[k]);
-    for (int i = 0; w->x && i < zt_pool_size(w->m->pool); i++) zt_free(ctx, w->x[i]);
-    zt_free(ctx, w->x);
-    zt_free(ctx, w->out);
-    zt_free(ctx, w->status);
+    zt_ctx *ctx = work->merge->ctx;
+    for (int k = 0; k < work->source_count; k++) zt_free(ctx, work->raw[k]);
+    for (int i = 0; work->buffers && i < zt_pool_size(work->merge->pool); i++) zt_free(ctx, work->buffers[i]);
+    zt_free(ctx, work->buffers);
+    zt_free(ctx, work->out);
+    zt_free(ctx, work->statuses);
 }
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-typedef struct pass {
-    merge_work *w;
-    merge_piece_fn *fn;
+typedef struct merge_pass {
+    merge_work *work;
+    merge_piece_fn *visit;
     void *arg;
-    bool out;           /* what it leaves is the child's */
+    bool writes_child;  /* what it leaves is the child's */
     int64_t first, end; /* pieces of the window */
     atomic_llong next;
-} pass;
+} merge_pass;
 
-static zt_status load(merge_work *w, int64_t first)
+static zt_status load_window(merge_work *work, int64_t first)
 {
-    if (w->loaded == first) return ZT_OK;
-    int64_t from = first * w->piece, n = w->window * w->piece;
-    n = w->n - from < n ? w->n - from : n;
-    zt_status s = ZT_OK;
-    for (int k = 0; k < w->k && s == ZT_OK; k++)
-        s = zt_checkpoint_read(w->m->parent[w->job->slice->source[k].model].model, w->job->of[k],
-                               source_bytes(w, k, from), w->raw[k], source_bytes(w, k, n));
-    w->loaded = s == ZT_OK ? first : -1;
-    return s;
+    if (work->loaded_piece == first) return ZT_OK;
+    int64_t from = first * work->piece_size, count = work->window_pieces * work->piece_size;
+    count = work->element_count - from < count ? work->element_count - from : count;
+    zt_status status = ZT_OK;
+    for (int source = 0; source < work->source_count && status == ZT_OK; source++)
+        status =
+            zt_checkpoint_read(work->merge->parents[work->job->slice->sources[source].model].model, work->job->tensors[source],
+                               source_bytes(work, source, from), work->raw[source], source_bytes(work, source, count));
+    work->loaded_piece = status == ZT_OK ? first : -1;
+    return status;
 }
 
-/* The k-th source's values: where they lie, if they are floats already. */
-static const float *values_of(const merge_work *w, int k, int64_t at, int64_t n, float *buf)
+/* The source-th source's values: where they lie, if they are floats already. */
+static const float *decode_values(const merge_work *work, int source, int64_t offset, int64_t count, float *buffer)
 {
-    const char *raw = w->raw[k] + source_bytes(w, k, at);
-    if (w->coded[k]) {
-        zt_net_decode(&w->codes[k], raw, n, buf);
-        return buf;
+    const char *raw = work->raw[source] + source_bytes(work, source, offset);
+    if (work->coded[source]) {
+        zt_net_decode(&work->net_weights[source], raw, count, buffer);
+        return buffer;
     }
-    if (w->in[k].dtype == ZT_F32) return (const float *)raw;
-    zt_dtype_get(w->in[k].dtype)->decode(raw, buf, n);
-    return buf;
+    if (work->types[source].dtype == ZT_F32) return (const float *)raw;
+    zt_dtype_get(work->types[source].dtype)->decode(raw, buffer, count);
+    return buffer;
 }
 
-/* The first of n values that is no number, or -1. */
-static int64_t not_finite(const float *y, int64_t n)
+/* The first of count values that is no number, or -1. */
+static int64_t find_not_finite(const float *values, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(y[i])) return i;
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i])) return i;
     return -1;
 }
 
-static zt_status encode(merge_work *w, zt_ctx *ctx, const float *y, int64_t at, int64_t first,
-                        int64_t n)
+static zt_status encode_piece(merge_work *work, zt_ctx *ctx, const float *values, int64_t offset, int64_t first, int64_t count)
 {
-    const merge_job *j = w->job;
-    zt_quantizer q = {.dtype = j->out.type.dtype,
-                      .n = w->by_row ? w->columns : n,
-                      .name = j->out.name,
-                      .search = j->search,
-                      .first_row = w->by_row ? first / w->columns : 0};
-    char *out = w->out + bytes_of(q.dtype, at);
-    zt_status s = zt_quantize_rows(NULL, &q, y, n / q.n, out);
-    if (s == ZT_OK || !ctx) return s;
-    int64_t i = not_finite(y, n);
+    const merge_job *job = work->job;
+    zt_quantizer quantizer = {.dtype = job->entry.type.dtype,
+                              .n = work->by_row ? work->columns : count,
+                              .name = job->entry.name,
+                              .search = job->search,
+                              .first_row = work->by_row ? first / work->columns : 0};
+    char *out = work->out + block_bytes(quantizer.dtype, offset);
+    zt_status status = zt_quantize_rows(NULL, &quantizer, values, count / quantizer.n, out);
+    if (status == ZT_OK || !ctx) return status;
+    int64_t i = find_not_finite(values, count);
     char shown[160];
-    if (i < 0) return zt_quantize_rows(ctx, &q, y, n / q.n, out);
+    if (i < 0) return zt_quantize_rows(ctx, &quantizer, values, count / quantizer.n, out);
     return zt_fail(ctx, ZT_EDATA, "tensor '%s': element %lld is not finite",
-                   zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)),
-                   (long long)(first + i));
+                   zt_escape(shown, sizeof shown, job->entry.name, strlen(job->entry.name)), (long long)(first + i));
 }
 
 /* Of a network: what its scale is found from, or its codes. d is room. */
-static zt_status code(merge_work *w, zt_ctx *ctx, const merge_piece *p, int64_t at)
+static zt_status code_piece(merge_work *work, zt_ctx *ctx, const merge_piece *piece, int64_t offset)
 {
-    const merge_job *j = w->job;
-    int64_t bad = not_finite(p->y, p->n);
+    const merge_job *job = work->job;
+    int64_t bad = find_not_finite(piece->result, piece->count);
     if (bad >= 0)
-        return zt_fail(ctx, ZT_EDATA, "'%s': weight %lld is not finite", j->out.name,
-                       (long long)(p->first + bad));
-    if (!w->sizes) {
-        zt_net_weights nearest = zt_net_nearest(&j->net);
-        return zt_net_encode(ctx, &nearest, p->y, p->n, w->out + child_bytes(w, at), p->d[0]);
+        return zt_fail(ctx, ZT_EDATA, "'%s': weight %lld is not finite", job->entry.name, (long long)(piece->first + bad));
+    if (!work->magnitudes) {
+        zt_net_weights nearest = zt_net_nearest(&job->net_weights);
+        return zt_net_encode(ctx, &nearest, piece->result, piece->count, work->out + child_bytes(work, offset), piece->deltas[0]);
     }
-    double most = 0, sum = 0;
-    for (int64_t i = 0; i < p->n; i++) {
-        double x = fabs((double)p->y[i]);
-        most = x > most ? x : most;
-        sum += x;
+    double largest = 0, sum = 0;
+    for (int64_t i = 0; i < piece->count; i++) {
+        double magnitude = fabs((double)piece->result[i]);
+        largest = magnitude > largest ? magnitude : largest;
+        sum += magnitude;
     }
-    w->sizes[p->index] = zt_merge_net_by_mean(j) ? sum : most;
+    work->magnitudes[piece->index] = zt_merge_net_by_mean(job) ? sum : largest;
     return ZT_OK;
 }
 
-static zt_status do_piece(pass *p, zt_ctx *ctx, int thread, int64_t i)
+static zt_status process_piece(merge_pass *pass, zt_ctx *ctx, int thread, int64_t index)
 {
-    merge_work *w = p->w;
-    float *buf = w->x[thread], *d[MERGE_SOURCES];
-    const float *x[MERGE_SOURCES];
-    int64_t first = i * w->piece, at = first - p->first * w->piece;
-    int64_t n = w->n - first < w->piece ? w->n - first : w->piece;
-    for (int k = 0; k < w->k; k++) {
-        x[k] = values_of(w, k, at, n, buf + k * w->piece);
-        d[k] = buf + (w->k + k) * w->piece;
+    merge_work *work = pass->work;
+    float *buffer = work->buffers[thread], *deltas[MERGE_SOURCES];
+    const float *sources[MERGE_SOURCES];
+    int64_t first = index * work->piece_size, offset = first - pass->first * work->piece_size;
+    int64_t count = work->element_count - first < work->piece_size ? work->element_count - first : work->piece_size;
+    for (int k = 0; k < work->source_count; k++) {
+        sources[k] = decode_values(work, k, offset, count, buffer + k * work->piece_size);
+        deltas[k] = buffer + (work->source_count + k) * work->piece_size;
     }
-    merge_piece piece = {.x = x,
-                         .d = d,
-                         .y = buf + 2 * w->k * w->piece,
-                         .index = i,
+    merge_piece piece = {.sources = sources,
+                         .deltas = deltas,
+                         .result = buffer + 2 * work->source_count * work->piece_size,
+                         .index = index,
                          .first = first,
-                         .n = n,
+                         .count = count,
                          .thread = thread};
-    p->fn(w, &piece, p->arg);
-    if (p->out && w->job->coded) return code(w, ctx, &piece, at);
-    return p->out ? encode(w, ctx, piece.y, at, first, n) : ZT_OK;
+    pass->visit(work, &piece, pass->arg);
+    if (pass->writes_child && work->job->coded) return code_piece(work, ctx, &piece, offset);
+    return pass->writes_child ? encode_piece(work, ctx, piece.result, offset, first, count) : ZT_OK;
 }
 
-static void do_pieces(void *user, int thread, int n_threads)
+static void process_pieces(void *user, int thread, int n_threads)
 {
-    pass *p = user;
+    merge_pass *pass = user;
     int64_t i;
     (void)n_threads;
-    while ((i = atomic_fetch_add(&p->next, 1)) < p->end)
-        p->w->status[i - p->first] = do_piece(p, NULL, thread, i);
+    while ((i = atomic_fetch_add(&pass->next, 1)) < pass->end)
+        pass->work->statuses[i - pass->first] = process_piece(pass, NULL, thread, i);
 }
 
-static zt_status put(pass *p)
+static zt_status write_window(merge_pass *pass)
 {
-    merge_work *w = p->w;
-    int64_t from = p->first * w->piece, to = p->end * w->piece < w->n ? p->end * w->piece : w->n;
-    size_t bytes = child_bytes(w, to - from);
-    for (int64_t i = p->first; i < p->end; i++)
-        if (w->status[i - p->first] != ZT_OK) return do_piece(p, w->m->ctx, 0, i); /* its message */
-    if (w->sizes) return ZT_OK;
-    w->m->done += (double)bytes;
-    if (w->m->o.progress) w->m->o.progress(w->m->o.user, w->job->out.name, w->m->done, w->m->all);
-    return w->w ? zt_writer_put(w->w, w->out, bytes) : ZT_OK;
+    merge_work *work = pass->work;
+    int64_t from = pass->first * work->piece_size,
+            end = pass->end * work->piece_size < work->element_count ? pass->end * work->piece_size : work->element_count;
+    size_t bytes = child_bytes(work, end - from);
+    for (int64_t i = pass->first; i < pass->end; i++)
+        if (work->statuses[i - pass->first] != ZT_OK) return process_piece(pass, work->merge->ctx, 0, i); /* its message */
+    if (work->magnitudes) return ZT_OK;
+    work->merge->bytes_done += (double)bytes;
+    if (work->merge->options.progress)
+        work->merge->options.progress(work->merge->options.user, work->job->entry.name, work->merge->bytes_done,
+                                      work->merge->bytes_total);
+    return work->writer ? zt_writer_put(work->writer, work->out, bytes) : ZT_OK;
 }
 
-static zt_status run(merge_work *w, merge_piece_fn *fn, void *arg, bool out)
+static zt_status run_pass(merge_work *work, merge_piece_fn *visit, void *arg, bool out)
 {
-    zt_status s = ZT_OK;
-    for (int64_t first = 0; first < w->pieces && s == ZT_OK; first += w->window) {
-        int64_t end = first + w->window < w->pieces ? first + w->window : w->pieces;
-        pass p = {
-            .w = w, .fn = fn, .arg = arg, .out = out, .first = first, .end = end, .next = first};
-        if (w->m->o.stop && w->m->o.stop()) return zt_fail(w->m->ctx, ZT_EINTR, "interrupted");
-        s = load(w, first);
-        if (s != ZT_OK) return s;
-        if (w->alone)
-            do_pieces(&p, 0, 1);
+    zt_status status = ZT_OK;
+    for (int64_t first = 0; first < work->piece_count && status == ZT_OK; first += work->window_pieces) {
+        int64_t end = first + work->window_pieces < work->piece_count ? first + work->window_pieces : work->piece_count;
+        merge_pass pass = {
+            .work = work, .visit = visit, .arg = arg, .writes_child = out, .first = first, .end = end, .next = first};
+        if (work->merge->options.stop && work->merge->options.stop()) return zt_fail(work->merge->ctx, ZT_EINTR, "interrupted");
+        status = load_window(work, first);
+        if (status != ZT_OK) return status;
+        if (work->single_thread)
+            process_pieces(&pass, 0, 1);
         else
-            zt_pool_run(w->m->pool, do_pieces, &p);
-        if (out) s = put(&p);
+            zt_pool_run(work->merge->pool, process_pieces, &pass);
+        if (out) status = write_window(&pass);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_merge_pass(merge_work *w, merge_piece_fn *fn, void *arg)
-{
-    return run(w, fn, arg, false);
-}
-zt_status zt_merge_pass_out(merge_work *w, merge_piece_fn *fn, void *arg)
-{
-    return run(w, fn, arg, true);
-}
+zt_status zt_merge_pass(merge_work *work, merge_piece_fn *visit, void *arg) { return run_pass(work, visit, arg, false); }
+zt_status zt_merge_pass_out(merge_work *work, merge_piece_fn *visit, void *arg) { return run_pass(work, visit, arg, true); }

@@ -12,14 +12,14 @@ enum { LAYERS = 1 << 16 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-int64_t zt_merge_layer(const char *name, size_t *at, size_t *n)
+int64_t zt_merge_layer(const char *name, size_t *digits_at, size_t *digit_count)
 {
-    for (const char *p = name; p; p = strchr(p, '.') ? strchr(p, '.') + 1 : NULL) {
-        size_t k = strspn(p, "0123456789");
-        if (!k || k > 5 || (p[k] != '.' && p[k])) continue;
-        *at = (size_t)(p - name);
-        *n = k;
-        return strtol(p, NULL, 10);
+    for (const char *part = name; part; part = strchr(part, '.') ? strchr(part, '.') + 1 : NULL) {
+        size_t digits = strspn(part, "0123456789");
+        if (!digits || digits > 5 || (part[digits] != '.' && part[digits])) continue;
+        *digits_at = (size_t)(part - name);
+        *digit_count = digits;
+        return strtol(part, NULL, 10);
     }
     return -1;
 }
@@ -27,381 +27,377 @@ int64_t zt_merge_layer(const char *name, size_t *at, size_t *n)
 /* What comes before the layers; all else that is of none comes behind them. */
 static bool is_before(const char *name)
 {
-    return strstr(name, "embd") || strstr(name, "embed") || strstr(name, "wte") ||
-           strstr(name, "wpe");
+    return strstr(name, "embd") || strstr(name, "embed") || strstr(name, "wte") || strstr(name, "wpe");
 }
 
-static int64_t count_layers(zt_checkpoint *c)
+static int64_t count_layers(zt_checkpoint *checkpoint)
 {
     int64_t most = -1;
-    zt_entry e;
-    for (int64_t i = 0; i < zt_checkpoint_count(c); i++) {
-        size_t at, n;
-        zt_checkpoint_get(c, i, &e);
-        int64_t layer = zt_merge_layer(e.name, &at, &n);
+    zt_entry entry;
+    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++) {
+        size_t digits_at, digit_count;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        int64_t layer = zt_merge_layer(entry.name, &digits_at, &digit_count);
         most = layer > most ? layer : most;
     }
     return most + 1;
 }
 
 /* A model's tensors by layer: those of none have -1. */
-typedef struct placed {
+typedef struct placed_tensor {
     int64_t layer, index;
-} placed;
+} placed_tensor;
 
-static int by_layer(const void *a, const void *b)
+static int compare_layers(const void *left, const void *right)
 {
-    const placed *p = a, *q = b;
-    if (p->layer != q->layer) return p->layer < q->layer ? -1 : 1;
-    return p->index < q->index ? -1 : p->index > q->index;
+    const placed_tensor *first = left, *second = right;
+    if (first->layer != second->layer) return first->layer < second->layer ? -1 : 1;
+    return first->index < second->index ? -1 : first->index > second->index;
 }
 
-typedef struct planner {
-    zt_merge *m;
+typedef struct merge_planner {
+    zt_merge *merge;
     const merge_slice *slice; /* and the model that tells its tensors */
     int lead;
-    placed *place; /* of that model */
-    int64_t n_places;
-    int64_t room; /* jobs */
-} planner;
+    placed_tensor *places; /* of that model */
+    int64_t place_count;
+    int64_t job_capacity; /* jobs */
+} merge_planner;
 
 /* The source whose names and types count: the base, else the first. */
-static int lead_of(const merge_slice *s) { return s->base >= 0 ? s->base : 0; }
+static int find_lead(const merge_slice *slice) { return slice->base_index >= 0 ? slice->base_index : 0; }
 
-static zt_checkpoint *model_of(const zt_merge *m, const merge_slice *s, int k)
+static zt_checkpoint *source_model(const zt_merge *merge, const merge_slice *slice, int k)
 {
-    return m->parent[s->source[k].model].model;
+    return merge->parents[slice->sources[k].model].model;
 }
 
-static zt_status aim(planner *p, const merge_slice *slice)
+static zt_status sort_places(merge_planner *planner, const merge_slice *slice)
 {
-    zt_merge *m = p->m;
-    p->slice = slice;
-    p->lead = lead_of(slice);
-    zt_checkpoint *c = model_of(m, slice, p->lead);
-    p->n_places = zt_checkpoint_count(c);
-    zt_free(m->ctx, p->place);
-    p->place = zt_alloc_array(m->ctx, (size_t)p->n_places + 1, sizeof *p->place);
-    if (!p->place) return ZT_ENOMEM;
-    for (int64_t i = 0; i < p->n_places; i++) {
-        zt_entry e;
-        size_t at, n;
-        zt_checkpoint_get(c, i, &e);
-        p->place[i] = (placed){zt_merge_layer(e.name, &at, &n), i};
+    zt_merge *merge = planner->merge;
+    planner->slice = slice;
+    planner->lead = find_lead(slice);
+    zt_checkpoint *checkpoint = source_model(merge, slice, planner->lead);
+    planner->place_count = zt_checkpoint_count(checkpoint);
+    zt_free(merge->ctx, planner->places);
+    planner->places = zt_alloc_array(merge->ctx, (size_t)planner->place_count + 1, sizeof *planner->places);
+    if (!planner->places) return ZT_ENOMEM;
+    for (int64_t i = 0; i < planner->place_count; i++) {
+        zt_entry entry;
+        size_t digits_at, digit_count;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        planner->places[i] = (placed_tensor){zt_merge_layer(entry.name, &digits_at, &digit_count), i};
     }
-    qsort(p->place, (size_t)p->n_places, sizeof *p->place, by_layer);
+    qsort(planner->places, (size_t)planner->place_count, sizeof *planner->places, compare_layers);
     return ZT_OK;
 }
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
 /* The same name in another layer, in the arena; NULL: no memory. */
-static const char *renumbered(zt_arena *a, const char *name, int64_t layer)
+static const char *renumber_name(zt_arena *arena, const char *name, int64_t layer)
 {
-    size_t at, n;
-    if (layer < 0 || zt_merge_layer(name, &at, &n) == layer)
-        return zt_arena_strndup(a, name, strlen(name));
+    size_t digits_at, digit_count;
+    if (layer < 0 || zt_merge_layer(name, &digits_at, &digit_count) == layer) return zt_arena_strndup(arena, name, strlen(name));
     size_t size = strlen(name) + 24;
-    char *out = zt_arena_alloc(a, size);
-    if (out) snprintf(out, size, "%.*s%" PRId64 "%s", (int)at, name, layer, name + at + n);
+    char *out = zt_arena_alloc(arena, size);
+    if (out) snprintf(out, size, "%.*s%" PRId64 "%s", (int)digits_at, name, layer, name + digits_at + digit_count);
     return out;
 }
 
-static bool same_shape(const zt_type *a, const zt_type *b)
+static bool same_shape(const zt_type *left, const zt_type *right)
 {
-    return a->rank == b->rank &&
-           (a->rank < 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
+    return left->rank == right->rank &&
+           (left->rank < 0 || !memcmp(left->dim, right->dim, (size_t)left->rank * sizeof *left->dim));
 }
 
 /* Has the tensor of codes its scales in another tensor, as FP8 often has? */
-static bool has_scales(zt_checkpoint *c, const zt_entry *e)
+static bool has_scales(zt_checkpoint *checkpoint, const zt_entry *entry)
 {
     static const char *const ends[] = {"_scale", "_scale_inv"};
     char name[512];
-    if (e->type.dtype == ZT_DTYPE_COUNT || zt_dtype_get(e->type.dtype)->block_bytes != 1)
-        return false;
+    if (entry->type.dtype == ZT_DTYPE_COUNT || zt_dtype_get(entry->type.dtype)->block_bytes != 1) return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        int n = snprintf(name, sizeof name, "%s%s", e->name, ends[i]);
-        if (n < (int)sizeof name && zt_checkpoint_find(c, name) >= 0) return true;
+        int length = snprintf(name, sizeof name, "%s%s", entry->name, ends[i]);
+        if (length < (int)sizeof name && zt_checkpoint_find(checkpoint, name) >= 0) return true;
     }
     return false;
 }
 
-static zt_status check_source(planner *p, const zt_entry *lead, const zt_entry *e, int k)
+static zt_status check_source(merge_planner *planner, const zt_entry *lead, const zt_entry *entry, int source)
 {
-    const zt_merge *m = p->m;
-    const char *a = zt_checkpoint_name(model_of(m, p->slice, p->lead)),
-               *b = zt_checkpoint_name(model_of(m, p->slice, k));
-    char x[ZT_TYPE_TEXT], y[ZT_TYPE_TEXT], name[160];
+    const zt_merge *merge = planner->merge;
+    const char *lead_name = zt_checkpoint_name(source_model(merge, planner->slice, planner->lead)),
+               *source_name = zt_checkpoint_name(source_model(merge, planner->slice, source));
+    char text_source[ZT_TYPE_TEXT], text_lead[ZT_TYPE_TEXT], name[160];
     zt_escape(name, sizeof name, lead->name, strlen(lead->name));
-    if (!same_shape(&lead->type, &e->type))
-        return zt_fail(m->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", b, name,
-                       e->type.rank < 0 ? e->dtype : zt_type_text(&e->type, x), a,
-                       lead->type.rank < 0 ? lead->dtype : zt_type_text(&lead->type, y));
-    bool floats = e->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(e->type.dtype);
-    if (m->net[p->slice->source[k].model])
-        return zt_merge_net_check(m, p->slice->source[k].model,
-                                  zt_checkpoint_find(model_of(m, p->slice, k), e->name));
+    if (!same_shape(&lead->type, &entry->type))
+        return zt_fail(merge->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", source_name, name,
+                       entry->type.rank < 0 ? entry->dtype : zt_type_text(&entry->type, text_source), lead_name,
+                       lead->type.rank < 0 ? lead->dtype : zt_type_text(&lead->type, text_lead));
+    bool floats = entry->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(entry->type.dtype);
+    if (merge->frames[planner->slice->sources[source].model])
+        return zt_merge_net_check(merge, planner->slice->sources[source].model,
+                                  zt_checkpoint_find(source_model(merge, planner->slice, source), entry->name));
     bool lead_floats = lead->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(lead->type.dtype);
-    if (floats && has_scales(model_of(m, p->slice, k), e))
-        return zt_fail(m->ctx, ZT_ENOTSUP, "%s: '%s' is %s codes with scales in another tensor", b,
-                       name, e->dtype);
+    if (floats && has_scales(source_model(merge, planner->slice, source), entry))
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: '%s' is %s codes with scales in another tensor", source_name, name,
+                       entry->dtype);
     if (floats != lead_floats)
-        return zt_fail(m->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", b, name,
-                       e->dtype, a, lead->dtype);
-    if (floats && !zt_dtype_get(e->type.dtype)->decode)
-        return zt_fail(m->ctx, ZT_ENOTSUP, "%s: tensor '%s': %s cannot be decoded", b, name,
-                       e->dtype);
+        return zt_fail(merge->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", source_name, name, entry->dtype, lead_name,
+                       lead->dtype);
+    if (floats && !zt_dtype_get(entry->type.dtype)->decode)
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: tensor '%s': %s cannot be decoded", source_name, name, entry->dtype);
     return ZT_OK;
 }
 
 /* With adapters a tensor is f32 here, and of the model's own type in the child. */
-static zt_status put_stored_type(const zt_merge *m, const zt_merge_parent *p, int64_t index,
-                                 zt_entry *e)
+static zt_status put_stored_type(const zt_merge *merge, const zt_merge_parent *parent, int64_t index, zt_entry *entry)
 {
     size_t bytes;
-    if (!p->adapted || !zt_adapted_changes(p->adapted, index)) return ZT_OK;
-    e->type.dtype = zt_adapted_type(p->adapted, index);
-    e->dtype = zt_dtype_get(e->type.dtype)->name;
-    if (!zt_type_check(m->ctx, &e->type, &bytes)) return zt_ctx_status(m->ctx);
-    e->bytes = bytes;
+    if (!parent->adapted || !zt_adapted_changes(parent->adapted, index)) return ZT_OK;
+    entry->type.dtype = zt_adapted_type(parent->adapted, index);
+    entry->dtype = zt_dtype_get(entry->type.dtype)->name;
+    if (!zt_type_check(merge->ctx, &entry->type, &bytes)) return zt_ctx_status(merge->ctx);
+    entry->bytes = bytes;
     return ZT_OK;
 }
 
 /* The tensor that the lead has at `index`, of the layer that is `off` above each source's first
  * (-1: of none), as the child's of layer `to`. as: the name that counts; NULL: its own. */
-static zt_status add_job(planner *p, int64_t index, const char *as, int64_t off, int64_t to,
-                         double t)
+static zt_status add_job(merge_planner *planner, int64_t index, const char *name_override, int64_t layer_offset,
+                         int64_t child_layer, double stack_position)
 {
-    zt_merge *m = p->m;
-    const merge_slice *s = p->slice;
-    if (m->n == p->room) {
-        int64_t more = p->room ? 2 * p->room : 256;
-        merge_job *grown = zt_realloc(m->ctx, m->job, (size_t)more * sizeof *grown);
+    zt_merge *merge = planner->merge;
+    const merge_slice *slice = planner->slice;
+    if (merge->job_count == planner->job_capacity) {
+        int64_t more = planner->job_capacity ? 2 * planner->job_capacity : 256;
+        merge_job *grown = zt_realloc(merge->ctx, merge->jobs, (size_t)more * sizeof *grown);
         if (!grown) return ZT_ENOMEM;
-        m->job = grown;
-        p->room = more;
+        merge->jobs = grown;
+        planner->job_capacity = more;
     }
-    zt_entry lead, e;
-    zt_merge_net_entry(m, s->source[p->lead].model, index, &lead);
-    if (as) lead.name = as;
-    merge_job *j = &m->job[m->n];
-    *j = (merge_job){.out = lead, .slice = s, .t = t, .order = index, .from = p->lead};
-    j->out.name = renumbered(m->arena, lead.name, to);
-    j->of = zt_arena_alloc(m->arena, (size_t)s->n * sizeof *j->of);
-    if (!j->out.name || !j->of) return ZT_ENOMEM;
-    zt_status st = put_stored_type(m, &m->parent[s->source[p->lead].model], index, &j->out);
-    if (st != ZT_OK) return st;
-    for (int k = 0; k < s->n; k++) {
-        const char *name = renumbered(m->arena, lead.name, off < 0 ? -1 : s->source[k].from + off);
+    zt_entry lead, entry;
+    zt_merge_net_entry(merge, slice->sources[planner->lead].model, index, &lead);
+    if (name_override) lead.name = name_override;
+    merge_job *job = &merge->jobs[merge->job_count];
+    *job = (merge_job){
+        .entry = lead, .slice = slice, .stack_position = stack_position, .order = index, .type_source = planner->lead};
+    job->entry.name = renumber_name(merge->arena, lead.name, child_layer);
+    job->tensors = zt_arena_alloc(merge->arena, (size_t)slice->source_count * sizeof *job->tensors);
+    if (!job->entry.name || !job->tensors) return ZT_ENOMEM;
+    zt_status status = put_stored_type(merge, &merge->parents[slice->sources[planner->lead].model], index, &job->entry);
+    if (status != ZT_OK) return status;
+    for (int k = 0; k < slice->source_count; k++) {
+        const char *name =
+            renumber_name(merge->arena, lead.name, layer_offset < 0 ? -1 : slice->sources[k].first_layer + layer_offset);
         char shown[160];
         if (!name) return ZT_ENOMEM;
-        j->of[k] = zt_merge_find(model_of(m, s, k), name);
-        if (j->of[k] < 0)
-            return zt_fail(m->ctx, ZT_EDATA, "%s: has no tensor '%s', which %s has",
-                           zt_checkpoint_name(model_of(m, s, k)),
-                           zt_escape(shown, sizeof shown, name, strlen(name)),
-                           zt_checkpoint_name(model_of(m, s, p->lead)));
-        zt_merge_net_entry(m, s->source[k].model, j->of[k], &e);
-        j->head = j->head || (off < 0 && strcmp(e.name, name));
-        st = check_source(p, &lead, &e, k);
-        if (st != ZT_OK) return st;
+        job->tensors[k] = zt_merge_find(source_model(merge, slice, k), name);
+        if (job->tensors[k] < 0)
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: has no tensor '%s', which %s has",
+                           zt_checkpoint_name(source_model(merge, slice, k)), zt_escape(shown, sizeof shown, name, strlen(name)),
+                           zt_checkpoint_name(source_model(merge, slice, planner->lead)));
+        zt_merge_net_entry(merge, slice->sources[k].model, job->tensors[k], &entry);
+        job->head = job->head || (layer_offset < 0 && strcmp(entry.name, name));
+        status = check_source(planner, &lead, &entry, k);
+        if (status != ZT_OK) return status;
     }
-    m->n++;
+    merge->job_count++;
     return ZT_OK;
 }
 
 /* ---- all tensors ----------------------------------------------------------------------------- */
 
 /* Those of no layer: of the first slice what comes before them, of the last what comes behind. */
-static zt_status add_outside(planner *p, bool before, bool behind)
+static zt_status add_outside(merge_planner *planner, bool before, bool behind)
 {
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < p->n_places && p->place[i].layer < 0 && s == ZT_OK; i++) {
-        zt_entry e;
-        zt_checkpoint_get(model_of(p->m, p->slice, p->lead), p->place[i].index, &e);
-        if (is_before(e.name) ? before : behind) s = add_job(p, p->place[i].index, NULL, -1, -1, 0);
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < planner->place_count && planner->places[i].layer < 0 && status == ZT_OK; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(source_model(planner->merge, planner->slice, planner->lead), planner->places[i].index, &entry);
+        if (is_before(entry.name) ? before : behind) status = add_job(planner, planner->places[i].index, NULL, -1, -1, 0);
     }
-    return s;
+    return status;
 }
 
 /* The head, where the lead has its embedding for it and a parent has one. */
-static zt_status add_head(planner *p)
+static zt_status add_head(merge_planner *planner)
 {
-    zt_checkpoint *c = model_of(p->m, p->slice, p->lead);
-    const char *name = zt_merge_head_name(p->m);
-    int64_t embedding = name && zt_merge_head(c) < 0 ? zt_merge_find(c, name) : -1;
+    zt_checkpoint *checkpoint = source_model(planner->merge, planner->slice, planner->lead);
+    const char *name = zt_merge_head_name(planner->merge);
+    int64_t embedding = name && zt_merge_head(checkpoint) < 0 ? zt_merge_find(checkpoint, name) : -1;
     if (embedding < 0) return ZT_OK;
-    zt_status s = add_job(p, embedding, name, -1, -1, 0);
-    if (s == ZT_OK) p->m->job[p->m->n - 1].order = p->n_places; /* behind all others */
-    return s;
+    zt_status status = add_job(planner, embedding, name, -1, -1, 0);
+    if (status == ZT_OK) planner->merge->jobs[planner->merge->job_count - 1].order = planner->place_count; /* behind all others */
+    return status;
 }
 
 /* The first place at or above a layer. */
-static int64_t first_of(const planner *p, int64_t layer)
+static int64_t find_first_place(const merge_planner *planner, int64_t layer)
 {
-    int64_t lo = 0, hi = p->n_places;
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo) / 2;
-        if (p->place[mid].layer < layer)
-            lo = mid + 1;
+    int64_t low = 0, high = planner->place_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (planner->places[middle].layer < layer)
+            low = middle + 1;
         else
-            hi = mid;
+            high = middle;
     }
-    return lo;
+    return low;
 }
 
-static zt_status add_layers(planner *p, int64_t n, int64_t *next)
+static zt_status add_layers(merge_planner *planner, int64_t count, int64_t *next)
 {
-    zt_status s = ZT_OK;
-    int64_t from = p->slice->source[p->lead].from;
-    for (int64_t i = 0; i < n && s == ZT_OK; i++, ++*next) {
-        double t = n > 1 ? (double)i / (double)(n - 1) : 1;
-        for (int64_t k = first_of(p, from + i);
-             k < p->n_places && p->place[k].layer == from + i && s == ZT_OK; k++)
-            s = add_job(p, p->place[k].index, NULL, i, *next, t);
+    zt_status status = ZT_OK;
+    int64_t from = planner->slice->sources[planner->lead].first_layer;
+    for (int64_t i = 0; i < count && status == ZT_OK; i++, ++*next) {
+        double stack_position = count > 1 ? (double)i / (double)(count - 1) : 1;
+        for (int64_t k = find_first_place(planner, from + i);
+             k < planner->place_count && planner->places[k].layer == from + i && status == ZT_OK; k++)
+            status = add_job(planner, planner->places[k].index, NULL, i, *next, stack_position);
     }
-    return s;
+    return status;
 }
 
 /* How many layers a slice has, the same of each source. */
-static zt_status layers_of(const zt_merge *m, merge_slice *s, int64_t *n)
+static zt_status count_slice_layers(const zt_merge *merge, merge_slice *slice, int64_t *count)
 {
-    for (int k = 0; k < s->n; k++) {
-        merge_source *src = &s->source[k];
-        int64_t has = m->layers[src->model];
-        const char *name = zt_checkpoint_name(m->parent[src->model].model);
-        int64_t to = src->to < 0 ? has : src->to;
-        if (to > has)
-            return zt_fail(m->ctx, ZT_EDATA,
-                           "%s: layers %" PRId64 " to %" PRId64 " of %s, which has %" PRId64,
-                           m->r->name, src->from, to, name, has);
-        if (k && to - src->from != *n)
-            return zt_fail(m->ctx, ZT_EDATA,
-                           "%s: %" PRId64 " layers of %s beside %" PRId64 " of %s", m->r->name,
-                           to - src->from, name, *n,
-                           zt_checkpoint_name(m->parent[s->source[0].model].model));
-        *n = to - src->from;
+    for (int k = 0; k < slice->source_count; k++) {
+        merge_source *source = &slice->sources[k];
+        int64_t model_layers = merge->layer_counts[source->model];
+        const char *name = zt_checkpoint_name(merge->parents[source->model].model);
+        int64_t end = source->end_layer < 0 ? model_layers : source->end_layer;
+        if (end > model_layers)
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: layers %" PRId64 " to %" PRId64 " of %s, which has %" PRId64,
+                           merge->recipe->name, source->first_layer, end, name, model_layers);
+        if (k && end - source->first_layer != *count)
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: %" PRId64 " layers of %s beside %" PRId64 " of %s", merge->recipe->name,
+                           end - source->first_layer, name, *count,
+                           zt_checkpoint_name(merge->parents[slice->sources[0].model].model));
+        *count = end - source->first_layer;
     }
     return ZT_OK;
 }
 
 /* Is the child's stack the lead's own? */
-static bool is_whole(const zt_merge *m)
+static bool is_whole_stack(const zt_merge *merge)
 {
-    const merge_slice *s = &m->r->slice[0];
-    int lead = lead_of(s);
-    return m->r->n_slices == 1 && s->source[lead].from == 0 &&
-           (s->source[lead].to < 0 || s->source[lead].to == m->layers[s->source[lead].model]);
+    const merge_slice *slice = &merge->recipe->slices[0];
+    int lead = find_lead(slice);
+    return merge->recipe->slice_count == 1 && slice->sources[lead].first_layer == 0 &&
+           (slice->sources[lead].end_layer < 0 ||
+            slice->sources[lead].end_layer == merge->layer_counts[slice->sources[lead].model]);
 }
 
-static int by_order(const void *a, const void *b)
+static int compare_order(const void *left, const void *right)
 {
-    const merge_job *p = a, *q = b;
-    return p->order < q->order ? -1 : p->order > q->order;
+    const merge_job *first = left, *second = right;
+    return first->order < second->order ? -1 : first->order > second->order;
 }
 
-static zt_status list_jobs(zt_merge *m)
+static zt_status list_jobs(zt_merge *merge)
 {
-    planner p = {.m = m};
-    const zt_recipe *r = m->r;
+    merge_planner planner = {.merge = merge};
+    const zt_recipe *recipe = merge->recipe;
     int64_t next = 0;
-    zt_status s = ZT_OK;
-    for (int i = 0; i < r->n_slices && s == ZT_OK; i++) {
-        int64_t n = 0;
-        s = layers_of(m, &r->slice[i], &n);
-        if (s == ZT_OK && next + n > LAYERS)
-            s = zt_fail(m->ctx, ZT_EDATA, "%s: more than %d layers", r->name, LAYERS);
-        if (s == ZT_OK) s = aim(&p, &r->slice[i]);
-        if (s == ZT_OK) s = zt_merge_check_extra(m, &r->slice[i], p.lead);
-        if (s == ZT_OK && i == 0) s = add_outside(&p, true, false);
-        if (s == ZT_OK) s = add_layers(&p, n, &next);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < recipe->slice_count && status == ZT_OK; i++) {
+        int64_t layer_count = 0;
+        status = count_slice_layers(merge, &recipe->slices[i], &layer_count);
+        if (status == ZT_OK && next + layer_count > LAYERS)
+            status = zt_fail(merge->ctx, ZT_EDATA, "%s: more than %d layers", recipe->name, LAYERS);
+        if (status == ZT_OK) status = sort_places(&planner, &recipe->slices[i]);
+        if (status == ZT_OK) status = zt_merge_check_extra(merge, &recipe->slices[i], planner.lead);
+        if (status == ZT_OK && i == 0) status = add_outside(&planner, true, false);
+        if (status == ZT_OK) status = add_layers(&planner, layer_count, &next);
     }
-    if (s == ZT_OK) s = add_outside(&p, false, true);
-    if (s == ZT_OK) s = add_head(&p);
-    zt_free(m->ctx, p.place);
-    m->restacked = !is_whole(m);
-    if (s == ZT_OK && !m->restacked) qsort(m->job, (size_t)m->n, sizeof *m->job, by_order);
-    m->stack = next;
-    return s;
+    if (status == ZT_OK) status = add_outside(&planner, false, true);
+    if (status == ZT_OK) status = add_head(&planner);
+    zt_free(merge->ctx, planner.places);
+    merge->restacked = !is_whole_stack(merge);
+    if (status == ZT_OK && !merge->restacked) qsort(merge->jobs, (size_t)merge->job_count, sizeof *merge->jobs, compare_order);
+    merge->child_layers = next;
+    return status;
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool is_float(const zt_entry *e)
+static bool is_float(const zt_entry *entry)
 {
-    return e->type.rank >= 0 && e->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(e->type.dtype);
+    return entry->type.rank >= 0 && entry->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(entry->type.dtype);
 }
 
 /* Does it go over as it is: no floats, or a method that would change nothing? */
-static bool copies(const zt_merge *m, const merge_job *j, const merge_values *v)
+static bool is_copied(const zt_merge *merge, const merge_job *job, const merge_values *values)
 {
-    zt_entry e;
-    zt_checkpoint_get(model_of(m, j->slice, j->from), j->of[j->from], &e);
-    if (!is_float(&e) && !j->coded) return true;
-    const zt_merge_parent *p = &m->parent[j->slice->source[0].model];
-    return m->r->method->most == 1 && !(v->has_each[0] & MP_BIT(MP_SCALE)) &&
-           e.type.dtype == j->out.type.dtype && !(p->adapted && zt_adapted_changes(p->adapted, j->of[0]));
+    zt_entry entry;
+    zt_checkpoint_get(source_model(merge, job->slice, job->type_source), job->tensors[job->type_source], &entry);
+    if (!is_float(&entry) && !job->coded) return true;
+    const zt_merge_parent *parent = &merge->parents[job->slice->sources[0].model];
+    return merge->recipe->method->max_sources == 1 && !(values->has_each[0] & MP_BIT(MP_SCALE)) &&
+           entry.type.dtype == job->entry.type.dtype &&
+           !(parent->adapted && zt_adapted_changes(parent->adapted, job->tensors[0]));
 }
 
-zt_status zt_merge_retype(zt_merge *m, int64_t i, zt_dtype t, bool search)
+zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool search)
 {
-    merge_job *j = &m->job[i];
-    zt_type type = j->out.type;
-    bool net = m->net[j->slice->source[j->from].model] != NULL; /* its frame says the types */
+    merge_job *job = &merge->jobs[index];
+    zt_type type = job->entry.type;
+    bool net = merge->frames[job->slice->sources[job->type_source].model] != NULL; /* its frame says the types */
     char shown[160];
     size_t bytes;
-    j->search = search;
-    if ((!is_float(&j->out) && !net) || t == type.dtype) return ZT_OK;
-    type.dtype = t;
-    if (net || !zt_quantize_has(t) || !zt_type_check(NULL, &type, &bytes))
-        return zt_fail(m->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
-                       zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)),
-                       j->out.dtype, zt_dtype_get(t)->name);
-    j->out.type = type;
-    j->out.dtype = zt_dtype_get(t)->name;
-    j->out.bytes = bytes;
-    j->copy = false;
-    m->entry[i] = j->out;
+    job->search = search;
+    if ((!is_float(&job->entry) && !net) || dtype == type.dtype) return ZT_OK;
+    type.dtype = dtype;
+    if (net || !zt_quantize_has(dtype) || !zt_type_check(NULL, &type, &bytes))
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
+                       zt_escape(shown, sizeof shown, job->entry.name, strlen(job->entry.name)), job->entry.dtype,
+                       zt_dtype_get(dtype)->name);
+    job->entry.type = type;
+    job->entry.dtype = zt_dtype_get(dtype)->name;
+    job->entry.bytes = bytes;
+    job->copy = false;
+    merge->entries[index] = job->entry;
     return ZT_OK;
 }
 
-bool zt_merge_copies(const zt_merge *m, int64_t i) { return m->job[i].copy; }
+bool zt_merge_copies(const zt_merge *merge, int64_t index) { return merge->jobs[index].copy; }
 
 /* Its parameters are sound, its type can be written. */
-static zt_status finish_job(zt_merge *m, int64_t i, merge_values *v, const char **names)
+static zt_status finish_job(zt_merge *merge, int64_t index, merge_values *values, const char **names)
 {
-    merge_job *j = &m->job[i];
-    for (int k = 0; k < j->slice->n; k++) {
-        zt_entry e;
-        zt_checkpoint_get(model_of(m, j->slice, k), j->of[k], &e);
-        names[k] = j->head ? j->out.name : e.name;
+    merge_job *job = &merge->jobs[index];
+    for (int k = 0; k < job->slice->source_count; k++) {
+        zt_entry entry;
+        zt_checkpoint_get(source_model(merge, job->slice, k), job->tensors[k], &entry);
+        names[k] = job->head ? job->entry.name : entry.name;
     }
-    zt_status s = zt_merge_resolve(m->r, j->slice, j->out.name, names, j->t, v);
-    m->entry[i] = j->out;
-    if (s == ZT_OK && m->r->dtype != ZT_DTYPE_COUNT) s = zt_merge_retype(m, i, m->r->dtype, false);
-    if (s != ZT_OK) return s;
-    j->coded = zt_merge_net_codes(m, j, j->from, &j->net);
-    if (j->coded && j->out.type.dtype == ZT_DTYPE_COUNT)
-        m->entry[i].type.dim[0] = (int64_t)j->out.bytes;
-    j->copy = copies(m, j, v);
+    zt_status status = zt_merge_resolve(merge->recipe, job->slice, job->entry.name, names, job->stack_position, values);
+    merge->entries[index] = job->entry;
+    if (status == ZT_OK && merge->recipe->dtype != ZT_DTYPE_COUNT)
+        status = zt_merge_retype(merge, index, merge->recipe->dtype, false);
+    if (status != ZT_OK) return status;
+    job->coded = zt_merge_net_codes(merge, job, job->type_source, &job->net_weights);
+    if (job->coded && job->entry.type.dtype == ZT_DTYPE_COUNT) merge->entries[index].type.dim[0] = (int64_t)job->entry.bytes;
+    job->copy = is_copied(merge, job, values);
     return ZT_OK;
 }
 
-zt_status zt_merge_plan(zt_merge *m)
+zt_status zt_merge_plan(zt_merge *merge)
 {
-    for (int i = 0; i < m->r->n_models; i++) m->layers[i] = count_layers(m->parent[i].model);
-    zt_status s = zt_merge_net_open(m);
-    if (s == ZT_OK) s = zt_merge_check_parents(m);
-    if (s == ZT_OK) s = list_jobs(m);
-    if (s != ZT_OK) return s;
-    if (!m->n) return zt_fail(m->ctx, ZT_EDATA, "%s: there is no tensor to merge", m->r->name);
+    for (int i = 0; i < merge->recipe->model_count; i++) merge->layer_counts[i] = count_layers(merge->parents[i].model);
+    zt_status status = zt_merge_net_open(merge);
+    if (status == ZT_OK) status = zt_merge_check_parents(merge);
+    if (status == ZT_OK) status = list_jobs(merge);
+    if (status != ZT_OK) return status;
+    if (!merge->job_count) return zt_fail(merge->ctx, ZT_EDATA, "%s: there is no tensor to merge", merge->recipe->name);
     double each[MERGE_SOURCES][MP_COUNT];
     unsigned has[MERGE_SOURCES];
     const char *names[MERGE_SOURCES];
-    merge_values v = {.each = each, .has_each = has};
-    m->entry = zt_alloc_array(m->ctx, (size_t)m->n, sizeof *m->entry);
-    if (!m->entry) return ZT_ENOMEM;
-    for (int64_t i = 0; i < m->n && s == ZT_OK; i++) s = finish_job(m, i, &v, names);
-    return s;
+    merge_values values = {.each = each, .has_each = has};
+    merge->entries = zt_alloc_array(merge->ctx, (size_t)merge->job_count, sizeof *merge->entries);
+    if (!merge->entries) return ZT_ENOMEM;
+    for (int64_t i = 0; i < merge->job_count && status == ZT_OK; i++) status = finish_job(merge, i, &values, names);
+    return status;
 }

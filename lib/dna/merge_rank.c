@@ -7,178 +7,180 @@
 #include <string.h>
 
 enum { BINS = 2048, LEVELS = 3 };
-static const int shift_of[LEVELS] = {20, 9, 0};
-static const uint32_t mask_of[LEVELS] = {2047, 2047, 511};
+static const int level_shifts[LEVELS] = {20, 9, 0};
+static const uint32_t level_masks[LEVELS] = {2047, 2047, 511};
 
 /* The search for the value of one rank. */
-typedef struct edge {
+typedef struct rank_edge {
     int list;
     bool last;           /* that of the last one kept, not of the first */
     int64_t rank, below; /* below: values that are smaller than all that begin with `prefix` */
     uint32_t prefix;     /* the bits found so far, shifted to their place */
     int64_t equal;
-} edge;
+} rank_edge;
 
-typedef struct search {
-    merge_list_fn *fn;
+typedef struct rank_search {
+    merge_list_fn *list_values;
     void *arg;
-    edge edge[2 * MERGE_SOURCES];
-    int n_lists, n_edges, level;
-    uint64_t *count; /* [threads][edges][BINS] */
-} search;
+    rank_edge edges[2 * MERGE_SOURCES];
+    int list_count, edge_count, level;
+    uint64_t *counts; /* [threads][edges][BINS] */
+} rank_search;
 
-static inline uint32_t bits_of(float x)
+static inline uint32_t magnitude_bits(float value)
 {
-    uint32_t u;
-    memcpy(&u, &x, 4);
-    return u & 0x7fffffff;
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits & 0x7fffffff;
 }
 
-static void do_count(merge_work *w, const merge_piece *p, void *arg)
+static void do_count(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const search *s = arg;
-    const float *v[MERGE_SOURCES];
-    int shift = shift_of[s->level], above = s->level ? shift_of[s->level - 1] : 31;
-    uint32_t mask = mask_of[s->level];
-    s->fn(w, p, v, s->arg);
-    for (int e = 0; e < s->n_edges; e++) {
-        uint64_t *count = s->count + ((size_t)p->thread * (size_t)s->n_edges + (size_t)e) * BINS;
-        const float *x = v[s->edge[e].list];
-        uint32_t prefix = s->edge[e].prefix >> above;
-        for (int64_t i = 0; i < p->n; i++) {
-            uint32_t u = bits_of(x[i]);
-            if (u >> above == prefix) count[u >> shift & mask]++;
+    const rank_search *search = arg;
+    const float *lists[MERGE_SOURCES];
+    int shift = level_shifts[search->level], above = search->level ? level_shifts[search->level - 1] : 31;
+    uint32_t mask = level_masks[search->level];
+    search->list_values(work, piece, lists, search->arg);
+    for (int edge_index = 0; edge_index < search->edge_count; edge_index++) {
+        uint64_t *count = search->counts + ((size_t)piece->thread * (size_t)search->edge_count + (size_t)edge_index) * BINS;
+        const float *values = lists[search->edges[edge_index].list];
+        uint32_t prefix = search->edges[edge_index].prefix >> above;
+        for (int64_t i = 0; i < piece->count; i++) {
+            uint32_t bits = magnitude_bits(values[i]);
+            if (bits >> above == prefix) count[bits >> shift & mask]++;
         }
     }
 }
 
 /* The bin that holds the edge's rank. */
-static void narrow(const search *s, int e, int threads)
+static void narrow_edge(const rank_search *search, int edge_index, int threads)
 {
-    edge *g = (edge *)&s->edge[e];
-    for (uint32_t b = 0; b <= mask_of[s->level]; b++) {
-        int64_t n = 0;
-        for (int t = 0; t < threads; t++)
-            n += (int64_t)s->count[((size_t)t * (size_t)s->n_edges + (size_t)e) * BINS + b];
-        if (g->below + n > g->rank || b == mask_of[s->level]) {
-            g->prefix |= b << shift_of[s->level];
-            g->equal = n;
+    rank_edge *edge = (rank_edge *)&search->edges[edge_index];
+    for (uint32_t bin = 0; bin <= level_masks[search->level]; bin++) {
+        int64_t bin_count = 0;
+        for (int thread = 0; thread < threads; thread++)
+            bin_count += (int64_t)search->counts[((size_t)thread * (size_t)search->edge_count + (size_t)edge_index) * BINS + bin];
+        if (edge->below + bin_count > edge->rank || bin == level_masks[search->level]) {
+            edge->prefix |= bin << level_shifts[search->level];
+            edge->equal = bin_count;
             return;
         }
-        g->below += n;
+        edge->below += bin_count;
     }
 }
 
-static zt_status search_all(merge_work *w, search *s)
+static zt_status search_all(merge_work *work, rank_search *search)
 {
-    int threads = zt_pool_size(w->m->pool);
-    size_t cells = (size_t)threads * (size_t)s->n_edges * BINS;
-    s->count = zt_alloc_array(w->m->ctx, cells + 1, sizeof *s->count);
-    zt_status st = s->count ? ZT_OK : ZT_ENOMEM;
-    for (s->level = 0; s->level < LEVELS && st == ZT_OK; s->level++) {
-        memset(s->count, 0, cells * sizeof *s->count);
-        st = zt_merge_pass(w, do_count, s);
-        for (int e = 0; e < s->n_edges && st == ZT_OK; e++) narrow(s, e, threads);
+    int threads = zt_pool_size(work->merge->pool);
+    size_t cells = (size_t)threads * (size_t)search->edge_count * BINS;
+    search->counts = zt_alloc_array(work->merge->ctx, cells + 1, sizeof *search->counts);
+    zt_status status = search->counts ? ZT_OK : ZT_ENOMEM;
+    for (search->level = 0; search->level < LEVELS && status == ZT_OK; search->level++) {
+        memset(search->counts, 0, cells * sizeof *search->counts);
+        status = zt_merge_pass(work, do_count, search);
+        for (int edge_index = 0; edge_index < search->edge_count && status == ZT_OK; edge_index++)
+            narrow_edge(search, edge_index, threads);
     }
-    zt_free(w->m->ctx, s->count);
-    return st;
+    zt_free(work->merge->ctx, search->counts);
+    return status;
 }
 
 /* ---- equal ones ------------------------------------------------------------------------------ */
 
-typedef struct equals {
-    merge_range *r;
-    int n;
-    merge_list_fn *fn;
+typedef struct equal_count {
+    merge_range *ranges;
+    int count;
+    merge_list_fn *list_values;
     void *arg;
-} equals;
+} equal_count;
 
-static void do_equals(merge_work *w, const merge_piece *p, void *arg)
+static void do_equals(merge_work *work, const merge_piece *piece, void *arg)
 {
-    const equals *q = arg;
-    const float *v[MERGE_SOURCES];
-    q->fn(w, p, v, q->arg);
-    for (int k = 0; k < q->n; k++) {
-        const merge_range *r = &q->r[k];
-        if (!r->equal) continue;
-        int64_t *of = r->equal + 2 * p->index;
-        of[0] = of[1] = 0;
-        for (int64_t i = 0; i < p->n; i++) {
-            of[0] += fabsf(v[k][i]) == r->lo;
-            of[1] += fabsf(v[k][i]) == r->hi;
+    const equal_count *equals = arg;
+    const float *lists[MERGE_SOURCES];
+    equals->list_values(work, piece, lists, equals->arg);
+    for (int k = 0; k < equals->count; k++) {
+        const merge_range *range = &equals->ranges[k];
+        if (!range->equal) continue;
+        int64_t *equal_counts = range->equal + 2 * piece->index;
+        equal_counts[0] = equal_counts[1] = 0;
+        for (int64_t i = 0; i < piece->count; i++) {
+            equal_counts[0] += fabsf(lists[k][i]) == range->low;
+            equal_counts[1] += fabsf(lists[k][i]) == range->high;
         }
     }
 }
 
-static zt_status count_equals(merge_work *w, merge_range *r, int n, merge_list_fn *fn, void *arg)
+static zt_status count_equals(merge_work *work, merge_range *ranges, int count, merge_list_fn *list_values, void *arg)
 {
-    equals q = {r, n, fn, arg};
+    equal_count equals = {ranges, count, list_values, arg};
     bool any = false;
-    for (int k = 0; k < n; k++) {
-        if (!r[k].some_lo && !r[k].some_hi) continue;
-        r[k].equal = zt_alloc_array(w->m->ctx, (size_t)w->pieces * 2 + 1, sizeof *r[k].equal);
-        if (!r[k].equal) return ZT_ENOMEM;
+    for (int k = 0; k < count; k++) {
+        if (!ranges[k].some_low && !ranges[k].some_high) continue;
+        ranges[k].equal = zt_alloc_array(work->merge->ctx, (size_t)work->piece_count * 2 + 1, sizeof *ranges[k].equal);
+        if (!ranges[k].equal) return ZT_ENOMEM;
         any = true;
     }
-    zt_status s = any ? zt_merge_pass(w, do_equals, &q) : ZT_OK;
-    for (int k = 0; k < n && s == ZT_OK; k++)
-        for (int side = 0; side < 2 && r[k].equal; side++)
-            for (int64_t i = 0, sum = 0, here; i < w->pieces; i++, sum += here) {
-                here = r[k].equal[2 * i + side];
-                r[k].equal[2 * i + side] = sum;
+    zt_status status = any ? zt_merge_pass(work, do_equals, &equals) : ZT_OK;
+    for (int k = 0; k < count && status == ZT_OK; k++)
+        for (int side = 0; side < 2 && ranges[k].equal; side++)
+            for (int64_t i = 0, sum = 0, here; i < work->piece_count; i++, sum += here) {
+                here = ranges[k].equal[2 * i + side];
+                ranges[k].equal[2 * i + side] = sum;
             }
-    return s;
+    return status;
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static float float_of(uint32_t u)
+static float bits_to_float(uint32_t bits)
 {
-    float x;
-    memcpy(&x, &u, 4);
-    return x;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
 }
 
-static void set_edge(const edge *e, merge_range *r)
+static void set_edge(const rank_edge *edge, merge_range *range)
 {
-    if (e->last) {
-        r->hi = float_of(e->prefix);
-        r->take_hi = r->to - e->below;
-        r->some_hi = r->take_hi < e->equal && r->hi > 0;
+    if (edge->last) {
+        range->high = bits_to_float(edge->prefix);
+        range->take_high = range->end_rank - edge->below;
+        range->some_high = range->take_high < edge->equal && range->high > 0;
     } else {
-        r->lo = float_of(e->prefix);
-        r->skip_lo = r->from - e->below;
-        r->some_lo = r->skip_lo > 0 && r->lo > 0;
+        range->low = bits_to_float(edge->prefix);
+        range->skip_low = range->first_rank - edge->below;
+        range->some_low = range->skip_low > 0 && range->low > 0;
     }
 }
 
-zt_status zt_merge_ranges(merge_work *w, merge_range *r, int n, merge_list_fn *fn, void *arg)
+zt_status zt_merge_ranges(merge_work *work, merge_range *ranges, int count, merge_list_fn *list_values, void *arg)
 {
-    search s = {.fn = fn, .arg = arg, .n_lists = n};
-    for (int k = 0; k < n; k++) {
-        if (r[k].from > 0) s.edge[s.n_edges++] = (edge){.list = k, .rank = r[k].from};
-        if (r[k].to < w->n)
-            s.edge[s.n_edges++] = (edge){.list = k, .last = true, .rank = r[k].to - 1};
-        r[k].lo = 0;
-        r[k].hi = INFINITY;
+    rank_search search = {.list_values = list_values, .arg = arg, .list_count = count};
+    for (int k = 0; k < count; k++) {
+        if (ranges[k].first_rank > 0) search.edges[search.edge_count++] = (rank_edge){.list = k, .rank = ranges[k].first_rank};
+        if (ranges[k].end_rank < work->element_count)
+            search.edges[search.edge_count++] = (rank_edge){.list = k, .last = true, .rank = ranges[k].end_rank - 1};
+        ranges[k].low = 0;
+        ranges[k].high = INFINITY;
     }
-    zt_status st = s.n_edges ? search_all(w, &s) : ZT_OK;
-    for (int e = 0; e < s.n_edges && st == ZT_OK; e++) set_edge(&s.edge[e], &r[s.edge[e].list]);
-    return st == ZT_OK ? count_equals(w, r, n, fn, arg) : st;
+    zt_status status = search.edge_count ? search_all(work, &search) : ZT_OK;
+    for (int edge_index = 0; edge_index < search.edge_count && status == ZT_OK; edge_index++)
+        set_edge(&search.edges[edge_index], &ranges[search.edges[edge_index].list]);
+    return status == ZT_OK ? count_equals(work, ranges, count, list_values, arg) : status;
 }
 
-void zt_merge_ranges_free(merge_work *w, merge_range *r, int n)
+void zt_merge_ranges_free(merge_work *work, merge_range *ranges, int count)
 {
-    for (int k = 0; k < n; k++) zt_free(w->m->ctx, r[k].equal);
+    for (int k = 0; k < count; k++) zt_free(work->merge->ctx, ranges[k].equal);
 }
 
-void zt_merge_range_keep(const merge_range *r, const merge_piece *p, const float *by, float *d)
+void zt_merge_range_keep(const merge_range *range, const merge_piece *piece, const float *ranked, float *values)
 {
-    int64_t lo = r->equal ? r->equal[2 * p->index] : 0,
-            hi = r->equal ? r->equal[2 * p->index + 1] : 0;
-    for (int64_t i = 0; r->equal && i < p->n; i++) {
-        float a = fabsf(by[i]);
-        if (a == r->lo && r->some_lo && lo++ < r->skip_lo) d[i] = 0;
-        if (a == r->hi && r->some_hi && hi++ >= r->take_hi) d[i] = 0;
+    int64_t low_seen = range->equal ? range->equal[2 * piece->index] : 0,
+            high_seen = range->equal ? range->equal[2 * piece->index + 1] : 0;
+    for (int64_t i = 0; range->equal && i < piece->count; i++) {
+        float magnitude = fabsf(ranked[i]);
+        if (magnitude == range->low && range->some_low && low_seen++ < range->skip_low) values[i] = 0;
+        if (magnitude == range->high && range->some_high && high_seen++ >= range->take_high) values[i] = 0;
     }
 }

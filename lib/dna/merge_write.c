@@ -5,129 +5,126 @@
 
 #include <string.h>
 
-static zt_status take(zt_merge *m, const zt_merge_parent *parent, const zt_merge_opts *o)
+static zt_status take_parents(zt_merge *merge, const zt_merge_parent *parent, const zt_merge_opts *options)
 {
-    int threads = o && o->threads ? o->threads : zt_cpu_count();
-    size_t n = (size_t)m->r->n_models;
-    if (o) m->o = *o;
-    m->arena = zt_arena_new(m->ctx, 0);
-    m->parent = zt_calloc(m->ctx, n, sizeof *m->parent);
-    m->layers = zt_calloc(m->ctx, n, sizeof *m->layers);
-    m->net = zt_calloc(m->ctx, n, sizeof(zt_netjson *));
-    m->pool = zt_pool_new(m->ctx, threads > 256 ? 256 : threads);
-    if (!m->arena || !m->parent || !m->layers || !m->net || !m->pool) return ZT_ENOMEM;
-    memcpy(m->parent, parent, n * sizeof *parent);
-    for (size_t i = 0; i < n; i++)
-        if (!zt_checkpoint_meta(parent[i].model))
-            return zt_ctx_status(m->ctx); /* from now on there */
-    for (size_t i = 0; i < n; i++)
+    int threads = options && options->threads ? options->threads : zt_cpu_count();
+    size_t parent_count = (size_t)merge->recipe->model_count;
+    if (options) merge->options = *options;
+    merge->arena = zt_arena_new(merge->ctx, 0);
+    merge->parents = zt_calloc(merge->ctx, parent_count, sizeof *merge->parents);
+    merge->layer_counts = zt_calloc(merge->ctx, parent_count, sizeof *merge->layer_counts);
+    merge->frames = zt_calloc(merge->ctx, parent_count, sizeof(zt_netjson *));
+    merge->pool = zt_pool_new(merge->ctx, threads > 256 ? 256 : threads);
+    if (!merge->arena || !merge->parents || !merge->layer_counts || !merge->frames || !merge->pool) return ZT_ENOMEM;
+    memcpy(merge->parents, parent, parent_count * sizeof *parent);
+    for (size_t i = 0; i < parent_count; i++)
+        if (!zt_checkpoint_meta(parent[i].model)) return zt_ctx_status(merge->ctx); /* from now on there */
+    for (size_t i = 0; i < parent_count; i++)
         if (zt_checkpoint_streams(parent[i].model))
-            return zt_fail(m->ctx, ZT_EUSAGE, "%s: a parent must be readable anywhere",
-                           zt_checkpoint_name(parent[i].model));
-    return zt_merge_plan(m);
+            return zt_fail(merge->ctx, ZT_EUSAGE, "%s: a parent must be readable anywhere", zt_checkpoint_name(parent[i].model));
+    return zt_merge_plan(merge);
 }
 
-zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *r, const zt_merge_parent *parent,
-                       const zt_merge_opts *o)
+zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *recipe, const zt_merge_parent *parent, const zt_merge_opts *options)
 {
-    zt_merge *m = zt_calloc(ctx, 1, sizeof *m);
-    if (!m) return NULL;
-    m->ctx = ctx;
-    m->r = r;
-    zt_status s = take(m, parent, o);
-    if (s == ZT_OK) s = zt_merge_put_meta(m);
-    if (s == ZT_OK) s = zt_merge_net_finish(m);
-    if (s == ZT_OK) return m;
-    zt_merge_free(m);
+    zt_merge *merge = zt_calloc(ctx, 1, sizeof *merge);
+    if (!merge) return NULL;
+    merge->ctx = ctx;
+    merge->recipe = recipe;
+    zt_status status = take_parents(merge, parent, options);
+    if (status == ZT_OK) status = zt_merge_put_meta(merge);
+    if (status == ZT_OK) status = zt_merge_net_finish(merge);
+    if (status == ZT_OK) return merge;
+    zt_merge_free(merge);
     return NULL;
 }
 
-void zt_merge_free(zt_merge *m)
+void zt_merge_free(zt_merge *merge)
 {
-    if (!m) return;
-    for (int i = 0; m->net && i < m->r->n_models; i++) zt_netjson_close(m->net[i]);
-    zt_free(m->ctx, m->net);
-    zt_free(m->ctx, m->parent);
-    zt_free(m->ctx, m->layers);
-    zt_free(m->ctx, m->job);
-    zt_free(m->ctx, m->entry);
-    zt_meta_free(m->meta);
-    zt_pool_free(m->pool);
-    zt_arena_free(m->arena);
-    zt_free(m->ctx, m);
+    if (!merge) return;
+    for (int i = 0; merge->frames && i < merge->recipe->model_count; i++) zt_netjson_close(merge->frames[i]);
+    zt_free(merge->ctx, merge->frames);
+    zt_free(merge->ctx, merge->parents);
+    zt_free(merge->ctx, merge->layer_counts);
+    zt_free(merge->ctx, merge->jobs);
+    zt_free(merge->ctx, merge->entries);
+    zt_meta_free(merge->meta);
+    zt_pool_free(merge->pool);
+    zt_arena_free(merge->arena);
+    zt_free(merge->ctx, merge);
 }
 
-int64_t zt_merge_count(const zt_merge *m) { return m->n; }
-const zt_entry *zt_merge_entries(const zt_merge *m) { return m->entry; }
-zt_meta *zt_merge_meta(zt_merge *m) { return m->meta; }
+int64_t zt_merge_count(const zt_merge *merge) { return merge->job_count; }
+const zt_entry *zt_merge_entries(const zt_merge *merge) { return merge->entries; }
+zt_meta *zt_merge_meta(zt_merge *merge) { return merge->meta; }
 
-zt_status zt_merge_check(const zt_merge *m)
+zt_status zt_merge_check(const zt_merge *merge)
 {
     char shown[160];
-    for (int64_t i = 0; i < m->n; i++) {
-        const merge_job *j = &m->job[i];
-        if (!j->copy && !j->coded && !zt_quantize_has(j->out.type.dtype))
-            return zt_fail(
-                m->ctx, ZT_ENOTSUP, "tensor '%s': %s is read, and not written: name another type",
-                zt_escape(shown, sizeof shown, j->out.name, strlen(j->out.name)), j->out.dtype);
+    for (int64_t i = 0; i < merge->job_count; i++) {
+        const merge_job *job = &merge->jobs[i];
+        if (!job->copy && !job->coded && !zt_quantize_has(job->entry.type.dtype))
+            return zt_fail(merge->ctx, ZT_ENOTSUP, "tensor '%s': %s is read, and not written: name another type",
+                           zt_escape(shown, sizeof shown, job->entry.name, strlen(job->entry.name)), job->entry.dtype);
     }
     return ZT_OK;
 }
 
 /* ---- a tensor -------------------------------------------------------------------------------- */
 
-static zt_status copy(zt_merge *m, const merge_job *j, zt_writer *w)
+static zt_status copy_tensor(zt_merge *merge, const merge_job *job, zt_writer *writer)
 {
     enum { BYTES = 1 << 16 };
     char piece[BYTES];
-    zt_checkpoint *c = m->parent[j->slice->source[j->from].model].model;
-    zt_status s = ZT_OK;
-    for (uint64_t at = 0, k; at < j->out.bytes && s == ZT_OK; at += k) {
-        k = j->out.bytes - at < BYTES ? j->out.bytes - at : BYTES;
-        if (m->o.stop && m->o.stop()) return zt_fail(m->ctx, ZT_EINTR, "interrupted");
-        s = zt_checkpoint_read(c, j->of[j->from], at, piece, (size_t)k);
-        if (s == ZT_OK && w) s = zt_writer_put(w, piece, (size_t)k);
+    zt_checkpoint *checkpoint = merge->parents[job->slice->sources[job->type_source].model].model;
+    zt_status status = ZT_OK;
+    for (uint64_t offset = 0, step; offset < job->entry.bytes && status == ZT_OK; offset += step) {
+        step = job->entry.bytes - offset < BYTES ? job->entry.bytes - offset : BYTES;
+        if (merge->options.stop && merge->options.stop()) return zt_fail(merge->ctx, ZT_EINTR, "interrupted");
+        status = zt_checkpoint_read(checkpoint, job->tensors[job->type_source], offset, piece, (size_t)step);
+        if (status == ZT_OK && writer) status = zt_writer_put(writer, piece, (size_t)step);
     }
-    m->done += (double)j->out.bytes;
-    return s;
+    merge->bytes_done += (double)job->entry.bytes;
+    return status;
 }
 
 /* Types, names and parameters of the sources. */
-static zt_status set_up(merge_work *w, merge_values *v)
+static zt_status set_up(merge_work *work, merge_values *values)
 {
-    const merge_job *j = w->job;
-    zt_merge *m = w->m;
-    w->k = j->slice->n;
-    w->base = m->r->method->base ? j->slice->base : -1;
-    for (int k = 0; k < w->k; k++) {
-        zt_entry e;
-        zt_merge_net_entry(m, j->slice->source[k].model, j->of[k], &e);
-        w->coded[k] = zt_merge_net_codes(m, j, k, &w->codes[k]);
-        w->in[k] = e.type;
-        w->name[k] = j->head ? j->out.name : e.name;
-        if (k != w->base) w->other[w->n_others++] = k;
+    const merge_job *job = work->job;
+    zt_merge *merge = work->merge;
+    work->source_count = job->slice->source_count;
+    work->base = merge->recipe->method->base ? job->slice->base_index : -1;
+    for (int source = 0; source < work->source_count; source++) {
+        zt_entry entry;
+        zt_merge_net_entry(merge, job->slice->sources[source].model, job->tensors[source], &entry);
+        work->coded[source] = zt_merge_net_codes(merge, job, source, &work->net_weights[source]);
+        work->types[source] = entry.type;
+        work->names[source] = job->head ? job->entry.name : entry.name;
+        if (source != work->base) work->others[work->other_count++] = source;
     }
-    return zt_merge_resolve(m->r, j->slice, j->out.name, w->name, j->t, v);
+    return zt_merge_resolve(merge->recipe, job->slice, job->entry.name, work->names, job->stack_position, values);
 }
 
-zt_status zt_merge_make(zt_merge *m, const merge_job *j, zt_writer *out, double *sizes)
+zt_status zt_merge_compute(zt_merge *merge, const merge_job *job, zt_writer *writer, double *magnitudes)
 {
     double each[MERGE_SOURCES][MP_COUNT];
     unsigned has[MERGE_SOURCES];
-    merge_values v = {.each = each, .has_each = has};
-    merge_work w = {.m = m, .job = j, .v = &v, .w = out, .sizes = sizes};
-    zt_status s = set_up(&w, &v);
-    if (s == ZT_OK && j->out.bytes) s = m->r->method->run(&w);
-    zt_merge_end(&w);
-    return s;
+    merge_values values = {.each = each, .has_each = has};
+    merge_work work = {.merge = merge, .job = job, .values = &values, .writer = writer, .magnitudes = magnitudes};
+    zt_status status = set_up(&work, &values);
+    if (status == ZT_OK && job->entry.bytes) status = merge->recipe->method->run_method(&work);
+    zt_merge_end(&work);
+    return status;
 }
 
-zt_status zt_merge_write(zt_merge *m, zt_writer *w)
+zt_status zt_merge_write(zt_merge *merge, zt_writer *writer)
 {
-    zt_status s = zt_merge_check(m);
-    m->done = m->all = 0;
-    for (int64_t i = 0; i < m->n; i++) m->all += (double)m->job[i].out.bytes;
-    for (int64_t i = 0; i < m->n && s == ZT_OK; i++)
-        s = m->job[i].copy ? copy(m, &m->job[i], w) : zt_merge_make(m, &m->job[i], w, NULL);
-    return s;
+    zt_status status = zt_merge_check(merge);
+    merge->bytes_done = merge->bytes_total = 0;
+    for (int64_t i = 0; i < merge->job_count; i++) merge->bytes_total += (double)merge->jobs[i].entry.bytes;
+    for (int64_t i = 0; i < merge->job_count && status == ZT_OK; i++)
+        status = merge->jobs[i].copy ? copy_tensor(merge, &merge->jobs[i], writer)
+                                     : zt_merge_compute(merge, &merge->jobs[i], writer, NULL);
+    return status;
 }

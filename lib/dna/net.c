@@ -9,191 +9,189 @@
 
 enum { MAX_DEPTH = 64, MAX_PATH = 1 << 12 }; /* as lib/io/netjson_walk.c has it */
 
-typedef struct net {
-    zt_dna *d;
-    zt_netjson *j;
-    int64_t room, layers_room; /* of parts, of layers */
-} net;
+typedef struct net_reader {
+    zt_dna *model;
+    zt_netjson *frame;
+    int64_t part_capacity, layer_capacity; /* of parts, of layers */
+} net_reader;
 
-static zt_status bad(const net *w, const char *path, const char *what)
+static zt_status fail_at_path(const net_reader *reader, const char *path, const char *what)
 {
-    return zt_fail(w->d->ctx, ZT_EDATA, "%s: '%s' %s", zt_dna_name(w->d), path, what);
+    return zt_fail(reader->model->ctx, ZT_EDATA, "%s: '%s' %s", zt_dna_name(reader->model), path, what);
 }
 
 /* One more part; its index. */
-static zt_status add_part(net *w, dna_part p, int64_t *at)
+static zt_status add_part(net_reader *reader, dna_part part, int64_t *index)
 {
-    zt_dna *d = w->d;
-    if (d->n_parts == w->room) {
-        int64_t room = w->room ? 2 * w->room : 64;
-        dna_part *more = zt_realloc(d->ctx, d->part, (size_t)room * sizeof *more);
+    zt_dna *model = reader->model;
+    if (model->part_count == reader->part_capacity) {
+        int64_t room = reader->part_capacity ? 2 * reader->part_capacity : 64;
+        dna_part *more = zt_realloc(model->ctx, model->parts, (size_t)room * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        d->part = more;
-        w->room = room;
+        model->parts = more;
+        reader->part_capacity = room;
     }
-    *at = d->n_parts;
-    d->part[d->n_parts++] = p;
-    d->part[*at].next = d->n_parts;
+    *index = model->part_count;
+    model->parts[model->part_count++] = part;
+    model->parts[*index].next = model->part_count;
     return ZT_OK;
 }
 
 /* How many weights there are; where a layer does not say, all that its bytes have places for. */
-static int64_t elements(const net *w, int64_t t)
+static int64_t count_weights(const net_reader *reader, int64_t tensor)
 {
-    zt_net_weights are = zt_netjson_weights(w->j, t);
-    int64_t n = zt_netjson_elements(w->j, t);
-    uint64_t bytes = zt_netjson_get(w->j, t)->bytes;
-    return n >= 0 ? n : (int64_t)(bytes * 8 / (unsigned)zt_storage_get(are.type)->bits);
+    zt_net_weights are = zt_netjson_weights(reader->frame, tensor);
+    int64_t count = zt_netjson_elements(reader->frame, tensor);
+    uint64_t bytes = zt_netjson_get(reader->frame, tensor)->bytes;
+    return count >= 0 ? count : (int64_t)(bytes * 8 / (unsigned)zt_storage_get(are.type)->bits);
 }
 
-static zt_status add_layer(net *w, json_t *layer, char *path, size_t len, int depth, int64_t *at);
+static zt_status add_layer(net_reader *reader, json_t *layer, char *path, size_t length, int depth, int64_t *index);
 
 /* The layers of a list within a layer. Links to elsewhere are no part of it. */
-static zt_status add_list(net *w, json_t *layer, const char *key, char *path, size_t len, int depth)
+static zt_status add_list(net_reader *reader, json_t *layer, const char *key, char *path, size_t length, int depth)
 {
     json_t *list = json_object_get(layer, key), *item;
     size_t i;
-    int64_t at;
-    zt_status s = ZT_OK;
+    int64_t index;
+    zt_status status = ZT_OK;
     json_array_foreach(list, i, item)
     {
         if (json_is_true(json_object_get(item, "is_remote_link"))) continue;
-        int n = snprintf(path + len, MAX_PATH - len, ".%s.%zu", key, i);
-        if (n < 0 || (size_t)n >= MAX_PATH - len) return bad(w, path, "is a path too long");
-        s = add_layer(w, item, path, len + (size_t)n, depth + 1, &at);
-        if (s != ZT_OK) break;
+        int added = snprintf(path + length, MAX_PATH - length, ".%s.%zu", key, i);
+        if (added < 0 || (size_t)added >= MAX_PATH - length) return fail_at_path(reader, path, "is a path too long");
+        status = add_layer(reader, item, path, length + (size_t)added, depth + 1, &index);
+        if (status != ZT_OK) break;
     }
-    path[len] = 0;
-    return s;
+    path[length] = 0;
+    return status;
 }
 
 /* The gate of a filter counts behind the branches. */
-static zt_status add_gate(net *w, json_t *layer, char *path, size_t len, int depth)
+static zt_status add_gate(net_reader *reader, json_t *layer, char *path, size_t length, int depth)
 {
-    int64_t at;
+    int64_t index;
     json_t *gate = json_object_get(layer, "filter_gate");
     if (!json_is_object(gate)) return ZT_OK;
-    int n = snprintf(path + len, MAX_PATH - len, ".filter_gate");
-    if (n < 0 || (size_t)n >= MAX_PATH - len) return bad(w, path, "is a path too long");
-    zt_status s = add_layer(w, gate, path, len + (size_t)n, depth + 1, &at);
-    path[len] = 0;
-    return s;
+    int added = snprintf(path + length, MAX_PATH - length, ".filter_gate");
+    if (added < 0 || (size_t)added >= MAX_PATH - length) return fail_at_path(reader, path, "is a path too long");
+    zt_status status = add_layer(reader, gate, path, length + (size_t)added, depth + 1, &index);
+    path[length] = 0;
+    return status;
 }
 
-static bool is_container(const char *type)
-{
-    return strcmp(type, "Parallel") == 0 || strcmp(type, "Sequential") == 0;
-}
+static bool is_container(const char *type) { return strcmp(type, "Parallel") == 0 || strcmp(type, "Sequential") == 0; }
 
 /* Softmax and residual layers, and what has no weights, are the number 1. */
-static zt_status add_leaf(net *w, char *path, size_t len, int64_t *at)
+static zt_status add_leaf(net_reader *reader, char *path, size_t length, int64_t *index)
 {
-    snprintf(path + len, MAX_PATH - len, ".weights");
-    int64_t t = zt_checkpoint_find(w->d->from, path);
-    path[len] = 0;
-    if (t < 0) return add_part(w, (dna_part){.tensor = -1, .n = 1}, at);
-    dna_part p = {.tensor = t, .n = elements(w, t), .are = zt_netjson_weights(w->j, t)};
-    if (p.n == 0) p = (dna_part){.tensor = -1, .n = 1};
-    return add_part(w, p, at);
+    snprintf(path + length, MAX_PATH - length, ".weights");
+    int64_t tensor = zt_checkpoint_find(reader->model->checkpoint, path);
+    path[length] = 0;
+    if (tensor < 0) return add_part(reader, (dna_part){.tensor = -1, .count = 1}, index);
+    dna_part part = {
+        .tensor = tensor, .count = count_weights(reader, tensor), .weights = zt_netjson_weights(reader->frame, tensor)};
+    if (part.count == 0) part = (dna_part){.tensor = -1, .count = 1};
+    return add_part(reader, part, index);
 }
 
-static zt_status add_layer(net *w, json_t *layer, char *path, size_t len, int depth, int64_t *at)
+static zt_status add_layer(net_reader *reader, json_t *layer, char *path, size_t length, int depth, int64_t *index)
 {
     const char *type = json_string_value(json_object_get(layer, "type"));
-    if (!json_is_object(layer)) return bad(w, path, "is no layer");
-    if (depth > MAX_DEPTH) return bad(w, path, "is too deep in other layers");
-    if (!is_container(type ? type : "")) return add_leaf(w, path, len, at);
-    zt_status s = add_part(w, (dna_part){.tensor = -1, .group = true}, at);
-    if (s == ZT_OK) s = add_list(w, layer, "parallel_branches", path, len, depth);
-    if (s == ZT_OK) s = add_list(w, layer, "sequential_layers", path, len, depth);
-    if (s == ZT_OK) s = add_gate(w, layer, path, len, depth);
-    if (s != ZT_OK) return s;
-    dna_part *p = &w->d->part[*at];
-    p->next = w->d->n_parts;
-    for (int64_t i = *at + 1; i < p->next; i = w->d->part[i].next) p->n += w->d->part[i].n;
+    if (!json_is_object(layer)) return fail_at_path(reader, path, "is no layer");
+    if (depth > MAX_DEPTH) return fail_at_path(reader, path, "is too deep in other layers");
+    if (!is_container(type ? type : "")) return add_leaf(reader, path, length, index);
+    zt_status status = add_part(reader, (dna_part){.tensor = -1, .is_group = true}, index);
+    if (status == ZT_OK) status = add_list(reader, layer, "parallel_branches", path, length, depth);
+    if (status == ZT_OK) status = add_list(reader, layer, "sequential_layers", path, length, depth);
+    if (status == ZT_OK) status = add_gate(reader, layer, path, length, depth);
+    if (status != ZT_OK) return status;
+    dna_part *part = &reader->model->parts[*index];
+    part->next = reader->model->part_count;
+    for (int64_t i = *index + 1; i < part->next; i = reader->model->parts[i].next) part->count += reader->model->parts[i].count;
     return ZT_OK;
 }
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
-static zt_status top_layer(net *w, json_t *layer, int64_t i)
+static zt_status add_top_layer(net_reader *reader, json_t *layer, int64_t index)
 {
     static const char *const axis[4] = {"z", "y", "x", "l"};
     char path[MAX_PATH];
-    zt_dna *d = w->d;
-    zt_dna_layer *to = &d->layer[i];
+    zt_dna *model = reader->model;
+    zt_dna_layer *layer_out = &model->layers[index];
     const char *type = json_string_value(json_object_get(layer, "type"));
     const char *dtype = json_string_value(json_object_get(layer, "dtype"));
-    int len = snprintf(path, sizeof path, "layers.%" PRId64, i);
-    zt_status s = add_layer(w, layer, path, (size_t)len, 1, &d->first[i]);
-    if (s != ZT_OK) return s;
-    const dna_part *p = &d->part[d->first[i]];
-    for (int k = 0; k < 4; k++) to->place[k] = json_integer_value(json_object_get(layer, axis[k]));
-    snprintf(path, sizeof path, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, to->place[0],
-             to->place[1], to->place[2], to->place[3]);
-    to->n = p->n;
-    to->shape = zt_type_make(ZT_F32, 1, &to->n);
-    to->name = zt_arena_strndup(d->texts, path, strlen(path));
-    to->type = zt_arena_strndup(d->texts, type ? type : "", strlen(type ? type : ""));
-    to->dtype = p->tensor >= 0 ? zt_netjson_word(p->are.type)
-                               : zt_arena_strndup(d->texts, dtype ? dtype : "float32",
-                                                  strlen(dtype ? dtype : "float32"));
-    return to->name && to->type && to->dtype ? ZT_OK : ZT_ENOMEM;
+    int length = snprintf(path, sizeof path, "layers.%" PRId64, index);
+    zt_status status = add_layer(reader, layer, path, (size_t)length, 1, &model->first_parts[index]);
+    if (status != ZT_OK) return status;
+    const dna_part *part = &model->parts[model->first_parts[index]];
+    for (int k = 0; k < 4; k++) layer_out->place[k] = json_integer_value(json_object_get(layer, axis[k]));
+    snprintf(path, sizeof path, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, layer_out->place[0], layer_out->place[1],
+             layer_out->place[2], layer_out->place[3]);
+    layer_out->count = part->count;
+    layer_out->shape = zt_type_make(ZT_F32, 1, &layer_out->count);
+    layer_out->name = zt_arena_strndup(model->texts, path, strlen(path));
+    layer_out->type = zt_arena_strndup(model->texts, type ? type : "", strlen(type ? type : ""));
+    layer_out->dtype = part->tensor >= 0
+                           ? zt_netjson_word(part->weights.type)
+                           : zt_arena_strndup(model->texts, dtype ? dtype : "float32", strlen(dtype ? dtype : "float32"));
+    return layer_out->name && layer_out->type && layer_out->dtype ? ZT_OK : ZT_ENOMEM;
 }
 
 /* The frame must be of the checkpoint's tensors. */
-static bool is_of(const net *w)
+static bool frame_matches(const net_reader *reader)
 {
-    const zt_dna *d = w->d;
-    bool same = zt_netjson_count(w->j) == zt_checkpoint_count(d->from);
-    for (int64_t i = 0; same && i < zt_netjson_count(w->j); i++) {
-        const zt_array *a = zt_netjson_get(w->j, i);
-        zt_entry e;
-        zt_checkpoint_get(d->from, i, &e);
-        same = strcmp(a->name, e.name) == 0 && a->bytes == e.bytes;
+    const zt_dna *model = reader->model;
+    bool same = zt_netjson_count(reader->frame) == zt_checkpoint_count(model->checkpoint);
+    for (int64_t i = 0; same && i < zt_netjson_count(reader->frame); i++) {
+        const zt_array *array = zt_netjson_get(reader->frame, i);
+        zt_entry entry;
+        zt_checkpoint_get(model->checkpoint, i, &entry);
+        same = strcmp(array->name, entry.name) == 0 && array->bytes == entry.bytes;
     }
     return same;
 }
 
 /* Layers are looked at one by one: what a text of JSON can be blown up to is never held. */
-static zt_status next_layer(void *user, int64_t i, const char *text, size_t n)
+static zt_status read_layer(void *user, int64_t index, const char *text, size_t length)
 {
-    net *w = user;
-    zt_dna *d = w->d;
-    if (i == w->layers_room) {
-        int64_t room = i ? 2 * i : 64;
-        zt_dna_layer *more = zt_realloc(d->ctx, d->layer, (size_t)room * sizeof *more);
-        if (more) d->layer = more;
-        int64_t *first = more ? zt_realloc(d->ctx, d->first, (size_t)room * sizeof *first) : NULL;
+    net_reader *reader = user;
+    zt_dna *model = reader->model;
+    if (index == reader->layer_capacity) {
+        int64_t room = index ? 2 * index : 64;
+        zt_dna_layer *more = zt_realloc(model->ctx, model->layers, (size_t)room * sizeof *more);
+        if (more) model->layers = more;
+        int64_t *first = more ? zt_realloc(model->ctx, model->first_parts, (size_t)room * sizeof *first) : NULL;
         if (!first) return ZT_ENOMEM;
-        d->first = first;
-        w->layers_room = room;
+        model->first_parts = first;
+        reader->layer_capacity = room;
     }
-    json_t *layer = zt_json_load(d->ctx, zt_dna_name(d), text, n);
-    if (!layer) return zt_ctx_status(d->ctx);
-    d->layer[i] = (zt_dna_layer){.n = 0};
-    zt_status s = top_layer(w, layer, i);
+    json_t *layer = zt_json_load(model->ctx, zt_dna_name(model), text, length);
+    if (!layer) return zt_ctx_status(model->ctx);
+    model->layers[index] = (zt_dna_layer){.count = 0};
+    zt_status status = add_top_layer(reader, layer, index);
     json_decref(layer);
-    d->n = i + 1;
-    return s;
+    model->layer_count = index + 1;
+    return status;
 }
 
-static zt_status next_member(void *user, const char *key, const char *text, size_t n)
+static zt_status read_member(void *user, const char *key, const char *text, size_t length)
 {
-    net *w = user;
+    net_reader *reader = user;
     return strcmp(key, "layers") == 0
-               ? zt_json_items(w->d->ctx, zt_dna_name(w->d), text, n, next_layer, w)
+               ? zt_json_items(reader->model->ctx, zt_dna_name(reader->model), text, length, read_layer, reader)
                : ZT_OK;
 }
 
-zt_status zt_dna_net_layers(zt_dna *d, zt_bytes frame)
+zt_status zt_dna_net_layers(zt_dna *model, zt_bytes frame)
 {
-    net w = {.d = d, .j = zt_netjson_from_frame(d->ctx, frame.data, frame.n)};
-    if (!w.j) return zt_ctx_status(d->ctx);
-    zt_status s =
-        is_of(&w) ? zt_json_members(d->ctx, zt_dna_name(d), frame.data, frame.n, next_member, &w)
-                  : zt_fail(d->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are",
-                            zt_dna_name(d));
-    zt_netjson_close(w.j);
-    return s;
+    net_reader reader = {.model = model, .frame = zt_netjson_from_frame(model->ctx, frame.data, frame.n)};
+    if (!reader.frame) return zt_ctx_status(model->ctx);
+    zt_status status =
+        frame_matches(&reader)
+            ? zt_json_members(model->ctx, zt_dna_name(model), frame.data, frame.n, read_member, &reader)
+            : zt_fail(model->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are", zt_dna_name(model));
+    zt_netjson_close(reader.frame);
+    return status;
 }

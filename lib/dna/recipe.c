@@ -11,127 +11,121 @@
 
 enum { MODELS = 256, SLICES = 4096 };
 
-void *zt_recipe_room(builder *b, int64_t n, size_t size)
+void *zt_recipe_alloc(recipe_builder *builder, int64_t count, size_t size)
 {
     size_t bytes;
-    if (!zt_mul_size((size_t)n + 1, size, &bytes)) return NULL;
-    void *p = zt_arena_alloc(b->r->arena, bytes);
-    if (p) memset(p, 0, bytes);
-    return p;
+    if (!zt_mul_size((size_t)count + 1, size, &bytes)) return NULL;
+    void *memory = zt_arena_alloc(builder->recipe->arena, bytes);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
 }
 
 /* ---- the walk over a map by a table of keys -------------------------------------------------- */
 
-bool zt_recipe_is_null(const zt_tree *t)
+bool zt_recipe_is_null(const zt_tree *node)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL"};
-    for (size_t i = 0; t->kind == ZT_TREE_SCALAR && t->plain && i < sizeof words / sizeof *words;
-         i++)
-        if (!strcmp(t->text, words[i])) return true;
+    for (size_t i = 0; node->kind == ZT_TREE_SCALAR && node->plain && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(node->text, words[i])) return true;
     return false;
 }
 
-static const char *key_name(const void *rows, int i) { return ((const recipe_key *)rows)[i].name; }
+static const char *key_name(const void *rows, int index) { return ((const recipe_key *)rows)[index].name; }
 
-zt_status zt_recipe_keys(builder *b, const zt_tree *map, const char *what, const recipe_key *rows,
-                         void *into)
+zt_status zt_recipe_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
 {
     if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: keys and values were expected", what);
-    for (int64_t i = 0; i < map->n; i++) {
-        const zt_tree *key = map->item[2 * i], *value = map->item[2 * i + 1];
+    for (int64_t i = 0; i < map->count; i++) {
+        const zt_tree *key = map->items[2 * i], *value = map->items[2 * i + 1];
         const recipe_key *row = rows;
         char shown[80];
         zt_near_hint hint;
         while (row->name && strcmp(row->name, key->text)) row++;
         if (!row->name)
-            return REFUSE(key, "%s: unknown key '%s'%s", what,
-                          zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
+            return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
                           zt_near(hint, key->text, key_name, rows));
-        if (!row->fn)
-            return REFUSE(key, "%s: the key '%s' of mergekit is not supported", what, key->text);
-        zt_status s = zt_recipe_is_null(value) ? ZT_OK : row->fn(b, value, into);
-        if (s != ZT_OK) return s;
+        if (!row->read) return REFUSE(key, "%s: the key '%s' of mergekit is not supported", what, key->text);
+        zt_status status = zt_recipe_is_null(value) ? ZT_OK : row->read(builder, value, into);
+        if (status != ZT_OK) return status;
     }
     return ZT_OK;
 }
 
-zt_status zt_recipe_text(builder *b, const zt_tree *t, const char *what, const char **out)
+zt_status zt_recipe_text(recipe_builder *builder, const zt_tree *node, const char *what, const char **out)
 {
-    if (t->kind != ZT_TREE_SCALAR || !*t->text) return REFUSE(t, "%s: a text was expected", what);
-    *out = zt_arena_strndup(b->r->arena, t->text, strlen(t->text));
+    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "%s: a text was expected", what);
+    *out = zt_arena_strndup(builder->recipe->arena, node->text, strlen(node->text));
     return *out ? ZT_OK : ZT_ENOMEM;
 }
 
 /* ---- models and slices ----------------------------------------------------------------------- */
 
-static zt_status model_of(builder *b, const zt_tree *t, int *out)
+static zt_status find_model(recipe_builder *builder, const zt_tree *node, int *out)
 {
-    zt_recipe *r = b->r;
-    if (t->kind != ZT_TREE_SCALAR || !*t->text)
-        return REFUSE(t, "a model: its file's name was expected");
-    for (const char *p = t->text; *p; p++)
-        if ((unsigned char)*p < ' ') return REFUSE(t, "a model: a name with control characters");
-    for (*out = 0; *out < r->n_models; (*out)++)
-        if (!strcmp(r->model[*out], t->text)) return ZT_OK;
-    if (r->n_models == MODELS) return REFUSE(t, "more than %d models", MODELS);
-    r->model[*out] = zt_arena_strndup(r->arena, t->text, strlen(t->text));
-    r->n_models += r->model[*out] != NULL;
-    return r->model[*out] ? ZT_OK : ZT_ENOMEM;
+    zt_recipe *recipe = builder->recipe;
+    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "a model: its file's name was expected");
+    for (const char *text = node->text; *text; text++)
+        if ((unsigned char)*text < ' ') return REFUSE(node, "a model: a name with control characters");
+    for (*out = 0; *out < recipe->model_count; (*out)++)
+        if (!strcmp(recipe->models[*out], node->text)) return ZT_OK;
+    if (recipe->model_count == MODELS) return REFUSE(node, "more than %d models", MODELS);
+    recipe->models[*out] = zt_arena_strndup(recipe->arena, node->text, strlen(node->text));
+    recipe->model_count += recipe->models[*out] != NULL;
+    return recipe->models[*out] ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status on_model(builder *b, const zt_tree *t, void *into)
+static zt_status on_model(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return model_of(b, t, &((merge_source *)into)->model);
+    return find_model(builder, node, &((merge_source *)into)->model);
 }
 
-static zt_status on_scope_of_source(builder *b, const zt_tree *t, void *into)
+static zt_status on_scope_of_source(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return zt_recipe_parameters(b, t, &((merge_source *)into)->scope);
+    return zt_recipe_parameters(builder, node, &((merge_source *)into)->scope);
 }
 
-static zt_status on_range(builder *b, const zt_tree *t, void *into)
+static zt_status on_range(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    merge_source *s = into;
-    bool good = t->kind == ZT_TREE_LIST && t->n == 2 && t->item[0]->kind == ZT_TREE_SCALAR &&
-                t->item[1]->kind == ZT_TREE_SCALAR && zt_parse_i64(t->item[0]->text, &s->from) &&
-                zt_parse_i64(t->item[1]->text, &s->to) && s->from >= 0 && s->from <= s->to;
-    return good ? ZT_OK : REFUSE(t, "layer_range: [first, past the last] was expected");
+    merge_source *source = into;
+    bool good = node->kind == ZT_TREE_LIST && node->count == 2 && node->items[0]->kind == ZT_TREE_SCALAR &&
+                node->items[1]->kind == ZT_TREE_SCALAR && zt_parse_i64(node->items[0]->text, &source->first_layer) &&
+                zt_parse_i64(node->items[1]->text, &source->end_layer) && source->first_layer >= 0 &&
+                source->first_layer <= source->end_layer;
+    return good ? ZT_OK : REFUSE(node, "layer_range: [first, past the last] was expected");
 }
 
-static zt_status source_of(builder *b, const zt_tree *t, const char *what, const recipe_key *keys,
-                           merge_source *s)
+static zt_status read_source(recipe_builder *builder, const zt_tree *node, const char *what, const recipe_key *keys,
+                             merge_source *source)
 {
-    *s = (merge_source){.model = -1, .to = -1, .line = t->line};
-    zt_status st = zt_recipe_keys(b, t, what, keys, s);
-    return st == ZT_OK && s->model < 0 ? REFUSE(t, "%s without 'model'", what) : st;
+    *source = (merge_source){.model = -1, .end_layer = -1, .line = node->line};
+    zt_status status = zt_recipe_keys(builder, node, what, keys, source);
+    return status == ZT_OK && source->model < 0 ? REFUSE(node, "%s without 'model'", what) : status;
 }
 
-static zt_status sources_of(builder *b, const zt_tree *t, const char *what, const recipe_key *keys,
-                            merge_slice *slice)
+static zt_status read_sources(recipe_builder *builder, const zt_tree *node, const char *what, const recipe_key *keys,
+                              merge_slice *slice)
 {
-    if (t->kind != ZT_TREE_LIST || !t->n) return REFUSE(t, "%s: a list was expected", what);
-    if (t->n >= MERGE_SOURCES) return REFUSE(t, "%s: more than %d", what, MERGE_SOURCES - 1);
-    slice->source =
-        zt_recipe_room(b, t->n + 1, sizeof *slice->source); /* and the base, if it is not there */
-    slice->base = -1;
-    for (int64_t i = 0; slice->source && i < t->n; i++) {
-        zt_status s = source_of(b, t->item[i], what, keys, &slice->source[slice->n++]);
-        for (int k = 0; s == ZT_OK && k < i; k++)
-            if (slice->source[k].model == slice->source[i].model)
-                s = REFUSE(t->item[i], "%s: '%s' comes twice", what,
-                           b->r->model[slice->source[i].model]);
-        if (s != ZT_OK) return s;
+    if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "%s: a list was expected", what);
+    if (node->count >= MERGE_SOURCES) return REFUSE(node, "%s: more than %d", what, MERGE_SOURCES - 1);
+    slice->sources = zt_recipe_alloc(builder, node->count + 1, sizeof *slice->sources); /* and the base, if it is not there */
+    slice->base_index = -1;
+    for (int64_t i = 0; slice->sources && i < node->count; i++) {
+        zt_status status = read_source(builder, node->items[i], what, keys, &slice->sources[slice->source_count++]);
+        for (int k = 0; status == ZT_OK && k < i; k++)
+            if (slice->sources[k].model == slice->sources[i].model)
+                status = REFUSE(node->items[i], "%s: '%s' comes twice", what, builder->recipe->models[slice->sources[i].model]);
+        if (status != ZT_OK) return status;
     }
-    return slice->source ? ZT_OK : ZT_ENOMEM;
+    return slice->sources ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status on_models(builder *b, const zt_tree *t, void *into)
+static zt_status on_models(recipe_builder *builder, const zt_tree *node, void *into)
 {
     static const recipe_key keys[] = {{"model", on_model}, {"parameters", on_scope_of_source}, {0}};
-    zt_recipe *r = into;
-    r->slice = zt_recipe_room(b, 1, sizeof *r->slice);
-    r->n_slices = 1;
-    return r->slice ? sources_of(b, t, "models", keys, r->slice) : ZT_ENOMEM;
+    zt_recipe *recipe = into;
+    recipe->slices = zt_recipe_alloc(builder, 1, sizeof *recipe->slices);
+    recipe->slice_count = 1;
+    return recipe->slices ? read_sources(builder, node, "models", keys, recipe->slices) : ZT_ENOMEM;
 }
 
 typedef struct slice_into {
@@ -139,207 +133,192 @@ typedef struct slice_into {
     int base;
 } slice_into;
 
-static zt_status on_sources(builder *b, const zt_tree *t, void *into)
+static zt_status on_sources(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {
-        {"model", on_model}, {"layer_range", on_range}, {"parameters", on_scope_of_source}, {0}};
-    return sources_of(b, t, "sources", keys, ((slice_into *)into)->slice);
+    static const recipe_key keys[] = {{"model", on_model}, {"layer_range", on_range}, {"parameters", on_scope_of_source}, {0}};
+    return read_sources(builder, node, "sources", keys, ((slice_into *)into)->slice);
 }
 
-static zt_status on_slice_scope(builder *b, const zt_tree *t, void *into)
+static zt_status on_slice_scope(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return zt_recipe_parameters(b, t, &((slice_into *)into)->slice->scope);
+    return zt_recipe_parameters(builder, node, &((slice_into *)into)->slice->scope);
 }
 
-static zt_status on_slice_base(builder *b, const zt_tree *t, void *into)
+static zt_status on_slice_base(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return model_of(b, t, &((slice_into *)into)->base);
+    return find_model(builder, node, &((slice_into *)into)->base);
 }
 
 /* Every source says which layers; the base is one of them. */
-static zt_status check_slice(builder *b, const zt_tree *t, const slice_into *into)
+static zt_status check_slice(recipe_builder *builder, const zt_tree *node, const slice_into *into)
 {
     merge_slice *slice = into->slice;
-    if (!slice->n) return REFUSE(t, "a slice without 'sources'");
-    for (int i = 0; i < slice->n; i++) {
-        if (slice->source[i].to < 0) return REFUSE(t, "a source without 'layer_range'");
-        if (slice->source[i].model == into->base) slice->base = i;
+    if (!slice->source_count) return REFUSE(node, "a slice without 'sources'");
+    for (int i = 0; i < slice->source_count; i++) {
+        if (slice->sources[i].end_layer < 0) return REFUSE(node, "a source without 'layer_range'");
+        if (slice->sources[i].model == into->base) slice->base_index = i;
     }
-    return into->base < 0 || slice->base >= 0
-               ? ZT_OK
-               : REFUSE(t, "a slice's base_model is none of its sources");
+    return into->base < 0 || slice->base_index >= 0 ? ZT_OK : REFUSE(node, "a slice's base_model is none of its sources");
 }
 
-static zt_status on_slices(builder *b, const zt_tree *t, void *into)
+static zt_status on_slices(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {{"sources", on_sources},
-                                      {"parameters", on_slice_scope},
-                                      {"base_model", on_slice_base},
-                                      {"residual_weight", NULL},
-                                      {0}};
-    zt_recipe *r = into;
-    if (t->kind != ZT_TREE_LIST || !t->n) return REFUSE(t, "slices: a list was expected");
-    if (t->n > SLICES) return REFUSE(t, "slices: more than %d", SLICES);
-    r->slice = zt_recipe_room(b, t->n, sizeof *r->slice);
-    for (int64_t i = 0; r->slice && i < t->n; i++) {
-        slice_into one = {.slice = &r->slice[r->n_slices++], .base = -1};
-        one.slice->base = -1;
-        zt_status s = zt_recipe_keys(b, t->item[i], "slices", keys, &one);
-        if (s == ZT_OK) s = check_slice(b, t->item[i], &one);
-        if (s != ZT_OK) return s;
+    static const recipe_key keys[] = {
+        {"sources", on_sources}, {"parameters", on_slice_scope}, {"base_model", on_slice_base}, {"residual_weight", NULL}, {0}};
+    zt_recipe *recipe = into;
+    if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "slices: a list was expected");
+    if (node->count > SLICES) return REFUSE(node, "slices: more than %d", SLICES);
+    recipe->slices = zt_recipe_alloc(builder, node->count, sizeof *recipe->slices);
+    for (int64_t i = 0; recipe->slices && i < node->count; i++) {
+        slice_into one = {.slice = &recipe->slices[recipe->slice_count++], .base = -1};
+        one.slice->base_index = -1;
+        zt_status status = zt_recipe_keys(builder, node->items[i], "slices", keys, &one);
+        if (status == ZT_OK) status = check_slice(builder, node->items[i], &one);
+        if (status != ZT_OK) return status;
     }
-    return r->slice ? ZT_OK : ZT_ENOMEM;
+    return recipe->slices ? ZT_OK : ZT_ENOMEM;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static const char *method_name(const void *user, int i)
+static const char *method_name(const void *user, int index)
 {
     (void)user;
-    return zt_merge_method_at(i) ? zt_merge_method_at(i)->name : NULL;
+    return zt_merge_method_at(index) ? zt_merge_method_at(index)->name : NULL;
 }
 
-static zt_status on_method(builder *b, const zt_tree *t, void *into)
+static zt_status on_method(recipe_builder *builder, const zt_tree *node, void *into)
 {
     const char *name = NULL;
     char shown[80], known[400];
     zt_near_hint hint;
-    size_t n = 0;
-    zt_status s = zt_recipe_text(b, t, "merge_method", &name);
-    if (s != ZT_OK) return s;
+    size_t used = 0;
+    zt_status status = zt_recipe_text(builder, node, "merge_method", &name);
+    if (status != ZT_OK) return status;
     ((zt_recipe *)into)->method = zt_merge_method_find(name);
     if (((zt_recipe *)into)->method) return ZT_OK;
-    for (int i = 0; zt_merge_method_at(i) && n < sizeof known; i++)
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "",
-                              zt_merge_method_at(i)->name);
-    return REFUSE(t, "there is no merge_method '%s'%s: %s",
-                  zt_escape(shown, sizeof shown, name, strlen(name)),
+    for (int i = 0; zt_merge_method_at(i) && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", zt_merge_method_at(i)->name);
+    return REFUSE(node, "there is no merge_method '%s'%s: %s", zt_escape(shown, sizeof shown, name, strlen(name)),
                   zt_near(hint, name, method_name, NULL), known);
 }
 
-static zt_status on_base(builder *b, const zt_tree *t, void *into)
+static zt_status on_base(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return model_of(b, t, &((zt_recipe *)into)->base);
+    return find_model(builder, node, &((zt_recipe *)into)->base);
 }
 
-static zt_status on_scope(builder *b, const zt_tree *t, void *into)
+static zt_status on_scope(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return zt_recipe_parameters(b, t, &((zt_recipe *)into)->scope);
+    return zt_recipe_parameters(builder, node, &((zt_recipe *)into)->scope);
 }
 
-static zt_status dtype_of(builder *b, const zt_tree *t, const char *what, zt_dtype *out)
+static zt_status read_dtype(recipe_builder *builder, const zt_tree *node, const char *what, zt_dtype *out)
 {
     static const struct {
         const char *name;
         zt_dtype dtype;
-    } words[] = {{"float32", ZT_F32},     {"float", ZT_F32},   {"float16", ZT_F16},
-                 {"half", ZT_F16},        {"float64", ZT_F64}, {"bfloat16", ZT_BF16},
-                 {"auto", ZT_DTYPE_COUNT}};
+    } words[] = {{"float32", ZT_F32}, {"float", ZT_F32},     {"float16", ZT_F16},     {"half", ZT_F16},
+                 {"float64", ZT_F64}, {"bfloat16", ZT_BF16}, {"auto", ZT_DTYPE_COUNT}};
     const char *name = NULL;
     char shown[80];
-    zt_status s = zt_recipe_text(b, t, what, &name);
-    if (s != ZT_OK) return s;
+    zt_status status = zt_recipe_text(builder, node, what, &name);
+    if (status != ZT_OK) return status;
     if (!strncmp(name, "torch.", 6)) name += 6;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i].name, name)) return *out = words[i].dtype, ZT_OK;
     if (zt_dtype_parse(name, strlen(name), out) && zt_quantize_has(*out)) return ZT_OK;
-    return REFUSE(t, "%s: there is no type '%s' to write", what,
-                  zt_escape(shown, sizeof shown, name, strlen(name)));
+    return REFUSE(node, "%s: there is no type '%s' to write", what, zt_escape(shown, sizeof shown, name, strlen(name)));
 }
 
 /* The type that is computed in says the child's too, unless out_dtype does: we compute in f32. */
-static zt_status on_dtype(builder *b, const zt_tree *t, void *into)
+static zt_status on_dtype(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    zt_dtype d = ZT_DTYPE_COUNT;
-    zt_recipe *r = into;
-    zt_status s = dtype_of(b, t, "dtype", &d);
-    if (s == ZT_OK && r->dtype == ZT_DTYPE_COUNT) r->dtype = d;
-    return s;
+    zt_dtype dtype = ZT_DTYPE_COUNT;
+    zt_recipe *recipe = into;
+    zt_status status = read_dtype(builder, node, "dtype", &dtype);
+    if (status == ZT_OK && recipe->dtype == ZT_DTYPE_COUNT) recipe->dtype = dtype;
+    return status;
 }
 
-static zt_status on_out_dtype(builder *b, const zt_tree *t, void *into)
+static zt_status on_out_dtype(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    zt_dtype d = ZT_DTYPE_COUNT;
-    zt_status s = dtype_of(b, t, "out_dtype", &d);
-    if (s == ZT_OK && d != ZT_DTYPE_COUNT) ((zt_recipe *)into)->dtype = d;
-    return s;
+    zt_dtype dtype = ZT_DTYPE_COUNT;
+    zt_status status = read_dtype(builder, node, "out_dtype", &dtype);
+    if (status == ZT_OK && dtype != ZT_DTYPE_COUNT) ((zt_recipe *)into)->dtype = dtype;
+    return status;
 }
 
 /* "base", "union" or a model; the base itself may come later in the document. */
-static zt_status on_tokens(builder *b, const zt_tree *t, void *into)
+static zt_status on_tokens(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    zt_recipe *r = into;
-    if (t->kind == ZT_TREE_SCALAR && !strcmp(t->text, "base")) return ZT_OK;
-    if (t->kind == ZT_TREE_SCALAR && !strcmp(t->text, "union"))
-        return r->tokens = TOKENS_UNION, ZT_OK;
-    return model_of(b, t, &r->tokens);
+    zt_recipe *recipe = into;
+    if (node->kind == ZT_TREE_SCALAR && !strcmp(node->text, "base")) return ZT_OK;
+    if (node->kind == ZT_TREE_SCALAR && !strcmp(node->text, "union")) return recipe->tokens_from = TOKENS_UNION, ZT_OK;
+    return find_model(builder, node, &recipe->tokens_from);
 }
 
-static zt_status on_tokenizer(builder *b, const zt_tree *t, void *into)
+static zt_status on_tokenizer(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {
-        {"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
-    return zt_recipe_keys(b, t, "tokenizer", keys, into);
+    static const recipe_key keys[] = {{"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
+    return zt_recipe_keys(builder, node, "tokenizer", keys, into);
 }
 
-static zt_status on_template(builder *b, const zt_tree *t, void *into)
+static zt_status on_template(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    zt_recipe *r = into;
-    zt_status s = zt_recipe_text(b, t, "chat_template", &r->chat_template);
-    if (s != ZT_OK) return s;
-    if (!strcmp(r->chat_template, "auto")) return r->chat_template = NULL, ZT_OK;
-    return strchr(r->chat_template, '{')
-               ? ZT_OK
-               : REFUSE(t, "chat_template: 'auto' or a template was expected, not a name");
+    zt_recipe *recipe = into;
+    zt_status status = zt_recipe_text(builder, node, "chat_template", &recipe->chat_template);
+    if (status != ZT_OK) return status;
+    if (!strcmp(recipe->chat_template, "auto")) return recipe->chat_template = NULL, ZT_OK;
+    return strchr(recipe->chat_template, '{') ? ZT_OK
+                                              : REFUSE(node, "chat_template: 'auto' or a template was expected, not a name");
 }
 
-static zt_status check_whole(builder *b, const zt_tree *t)
+static zt_status check_whole(recipe_builder *builder, const zt_tree *node)
 {
-    zt_recipe *r = b->r;
-    if (!r->method) return REFUSE(t, "it names no merge_method");
-    if (!zt_tree_get(t, "models") == !zt_tree_get(t, "slices") || !r->n_slices)
-        return REFUSE(t, "it needs 'models' or 'slices', one of them");
-    if (zt_tree_get(t, "tokenizer_source") && zt_tree_get(t, "tokenizer"))
-        return REFUSE(t, "tokenizer_source and tokenizer say the same");
+    zt_recipe *recipe = builder->recipe;
+    if (!recipe->method) return REFUSE(node, "it names no merge_method");
+    if (!zt_tree_get(node, "models") == !zt_tree_get(node, "slices") || !recipe->slice_count)
+        return REFUSE(node, "it needs 'models' or 'slices', one of them");
+    if (zt_tree_get(node, "tokenizer_source") && zt_tree_get(node, "tokenizer"))
+        return REFUSE(node, "tokenizer_source and tokenizer say the same");
     return ZT_OK;
 }
 
 /* The base is a source of every slice, the last of those that models list without it. */
-static zt_status place_base(builder *b, const zt_tree *t)
+static zt_status place_base(recipe_builder *builder, const zt_tree *node)
 {
-    zt_recipe *r = b->r;
-    bool listed = zt_tree_get(t, "models") != NULL;
-    for (int i = 0; r->base >= 0 && i < r->n_slices; i++) {
-        merge_slice *slice = &r->slice[i];
-        for (int k = 0; k < slice->n && slice->base < 0; k++)
-            if (slice->source[k].model == r->base) slice->base = k;
-        if (slice->base >= 0) continue;
-        if (!listed)
-            return REFUSE(t, "slice %d: base_model '%s' is none of its sources", i + 1,
-                          r->model[r->base]);
-        slice->base = slice->n;
-        slice->source[slice->n++] = (merge_source){.model = r->base, .to = -1};
+    zt_recipe *recipe = builder->recipe;
+    bool listed = zt_tree_get(node, "models") != NULL;
+    for (int i = 0; recipe->base >= 0 && i < recipe->slice_count; i++) {
+        merge_slice *slice = &recipe->slices[i];
+        for (int k = 0; k < slice->source_count && slice->base_index < 0; k++)
+            if (slice->sources[k].model == recipe->base) slice->base_index = k;
+        if (slice->base_index >= 0) continue;
+        if (!listed) return REFUSE(node, "slice %d: base_model '%s' is none of its sources", i + 1, recipe->models[recipe->base]);
+        slice->base_index = slice->source_count;
+        slice->sources[slice->source_count++] = (merge_source){.model = recipe->base, .end_layer = -1};
     }
     return ZT_OK;
 }
 
-static zt_status check_contract(builder *b, const zt_tree *t)
+static zt_status check_contract(recipe_builder *builder, const zt_tree *node)
 {
-    const zt_recipe *r = b->r;
-    const merge_method *m = r->method;
-    for (int i = 0; i < r->n_slices; i++) {
-        const merge_slice *s = &r->slice[i];
-        int others = s->n - (m->base && s->base >= 0);
-        if (m->base == 2 && s->base < 0) return REFUSE(t, "%s needs a base_model", m->about.name);
-        if (s->n < m->least || (m->most && s->n > m->most) || others < m->least_others ||
-            (m->most_others && others > m->most_others))
-            return REFUSE(t, "%s is not of %d model%s%s", m->about.name, s->n, s->n == 1 ? "" : "s",
-                          s->base >= 0 ? ", the base counted" : "");
+    const zt_recipe *recipe = builder->recipe;
+    const merge_method *method = recipe->method;
+    for (int i = 0; i < recipe->slice_count; i++) {
+        const merge_slice *slice = &recipe->slices[i];
+        int others = slice->source_count - (method->base && slice->base_index >= 0);
+        if (method->base == 2 && slice->base_index < 0) return REFUSE(node, "%s needs a base_model", method->info.name);
+        if (slice->source_count < method->min_sources || (method->max_sources && slice->source_count > method->max_sources) ||
+            others < method->min_others || (method->max_others && others > method->max_others))
+            return REFUSE(node, "%s is not of %d model%s%s", method->info.name, slice->source_count,
+                          slice->source_count == 1 ? "" : "s", slice->base_index >= 0 ? ", the base counted" : "");
     }
     return ZT_OK;
 }
 
-static zt_status build(builder *b, const zt_tree *t)
+static zt_status build_recipe(recipe_builder *builder, const zt_tree *node)
 {
     static const recipe_key keys[] = {{"merge_method", on_method}, {"base_model", on_base},
                                       {"models", on_models},       {"slices", on_slices},
@@ -347,62 +326,55 @@ static zt_status build(builder *b, const zt_tree *t)
                                       {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
                                       {"tokenizer", on_tokenizer}, {"chat_template", on_template},
                                       {"modules", NULL},           {0}};
-    zt_status s = zt_recipe_keys(b, t, "recipe", keys, b->r);
-    if (s == ZT_OK) s = check_whole(b, t);
-    if (s == ZT_OK) s = place_base(b, t);
-    return s == ZT_OK ? check_contract(b, t) : s;
+    zt_status status = zt_recipe_keys(builder, node, "recipe", keys, builder->recipe);
+    if (status == ZT_OK) status = check_whole(builder, node);
+    if (status == ZT_OK) status = place_base(builder, node);
+    return status == ZT_OK ? check_contract(builder, node) : status;
 }
 
-zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
+zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t length)
 {
     zt_arena *arena = zt_arena_new(ctx, 0);
-    zt_recipe *r = arena ? zt_arena_alloc(arena, sizeof *r) : NULL;
-    if (!r) {
+    zt_recipe *recipe = arena ? zt_arena_alloc(arena, sizeof *recipe) : NULL;
+    if (!recipe) {
         zt_arena_free(arena);
         return NULL;
     }
-    *r = (zt_recipe){.ctx = ctx,
-                     .arena = arena,
-                     .base = -1,
-                     .dtype = ZT_DTYPE_COUNT,
-                     .tokens = TOKENS_OF_FIRST,
-                     .text_n = n};
-    builder b = {.r = r, .ctx = ctx};
-    r->name = zt_arena_strndup(arena, name, strlen(name));
-    r->text = n <= ZT_TREE_BYTES ? zt_arena_strndup(arena, text, n) : "";
-    r->model = zt_recipe_room(&b, MODELS, sizeof *r->model);
-    bool good = r->name && r->text && r->model;
-    const zt_tree *t = good ? zt_tree_parse(ctx, arena, r->name, text, n) : NULL;
-    if (t && build(&b, t) == ZT_OK) return r;
-    zt_recipe_free(r);
+    *recipe = (zt_recipe){
+        .ctx = ctx, .arena = arena, .base = -1, .dtype = ZT_DTYPE_COUNT, .tokens_from = TOKENS_OF_FIRST, .text_length = length};
+    recipe_builder builder = {.recipe = recipe, .ctx = ctx};
+    recipe->name = zt_arena_strndup(arena, name, strlen(name));
+    recipe->text = length <= ZT_TREE_BYTES ? zt_arena_strndup(arena, text, length) : "";
+    recipe->models = zt_recipe_alloc(&builder, MODELS, sizeof *recipe->models);
+    bool good = recipe->name && recipe->text && recipe->models;
+    const zt_tree *node = good ? zt_tree_parse(ctx, arena, recipe->name, text, length) : NULL;
+    if (node && build_recipe(&builder, node) == ZT_OK) return recipe;
+    zt_recipe_free(recipe);
     return NULL;
 }
 
 zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path)
 {
-    zt_source *in = zt_source_open(ctx, path);
-    uint64_t n = in ? zt_source_size(in) : 0;
-    zt_recipe *r = NULL;
-    char *text = in && n <= ZT_TREE_BYTES ? zt_alloc(ctx, (size_t)n + 1) : NULL;
-    if (in && n > ZT_TREE_BYTES)
-        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes are no recipe: at most %d", zt_source_name(in),
-                (unsigned long long)n, ZT_TREE_BYTES);
-    if (text && zt_source_read(in, 0, text, (size_t)n) == ZT_OK)
-        r = zt_recipe_parse(ctx, zt_source_name(in), text, (size_t)n);
+    zt_source *source = zt_source_open(ctx, path);
+    uint64_t count = source ? zt_source_size(source) : 0;
+    zt_recipe *recipe = NULL;
+    char *text = source && count <= ZT_TREE_BYTES ? zt_alloc(ctx, (size_t)count + 1) : NULL;
+    if (source && count > ZT_TREE_BYTES)
+        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes are no recipe: at most %d", zt_source_name(source), (unsigned long long)count,
+                ZT_TREE_BYTES);
+    if (text && zt_source_read(source, 0, text, (size_t)count) == ZT_OK)
+        recipe = zt_recipe_parse(ctx, zt_source_name(source), text, (size_t)count);
     zt_free(ctx, text);
-    zt_source_close(in);
-    return r;
+    zt_source_close(source);
+    return recipe;
 }
 
-void zt_recipe_free(zt_recipe *r)
+void zt_recipe_free(zt_recipe *recipe)
 {
-    if (r) zt_arena_free(r->arena);
+    if (recipe) zt_arena_free(recipe->arena);
 }
 
-int zt_recipe_count(const zt_recipe *r) { return r->n_models; }
-const char *zt_recipe_model(const zt_recipe *r, int i) { return r->model[i]; }
+int zt_recipe_count(const zt_recipe *recipe) { return recipe->model_count; }
+const char *zt_recipe_model(const zt_recipe *recipe, int index) { return recipe->models[index]; }
 
-int zt_recipe_first(const zt_recipe *r)
-{
-    return r->base >= 0 ? r->base : r->slice[0].source[0].model;
-}
+int zt_recipe_first(const zt_recipe *recipe) { return recipe->base >= 0 ? recipe->base : recipe->slices[0].sources[0].model; }

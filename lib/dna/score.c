@@ -17,270 +17,269 @@
 
 enum { SLOTS = 8, PIECE = 1 << 16, PROBES = 4, LANES = 8, MOST_COLS = 1 << 17 };
 
-typedef struct slot {
-    dna_sums sum;
-    float *x[2];   /* [piece] of a and b */
-    float *g[2];   /* [PROBES x cols] the G z so far */
-    double *sk[2]; /* [DNA_BUCKETS] */
-    int64_t at, n; /* the piece that it has: n 0 is none */
-} slot;
+typedef struct sum_slot {
+    dna_sums sums;
+    float *values[2];      /* [piece] of a and b */
+    float *probes[2];      /* [PROBES x cols] the G z so far */
+    double *sketch[2];     /* [DNA_BUCKETS] */
+    int64_t offset, count; /* the piece that it has: count 0 is none */
+} sum_slot;
 
-struct dna_crew {
+struct dna_workers {
     zt_ctx *ctx;
     zt_pool *pool;
-    slot slot[SLOTS];
+    sum_slot slots[SLOTS];
     char *raw[2]; /* codes of SLOTS pieces */
-    size_t raw_room[2];
-    float *z; /* [PROBES x cols] signs */
-    int64_t room, cols_room;
-    double *sk; /* of all slots */
+    size_t raw_capacity[2];
+    float *signs; /* [PROBES x cols] signs */
+    int64_t piece_capacity, column_capacity;
+    double *sketches; /* of all slots */
     /* of the layers at hand */
     zt_dtype dtype[2];
-    int64_t piece, cols;
+    int64_t piece_size, columns;
     bool ranks, sketch;
 };
 
-dna_crew *zt_dna_crew_new(zt_ctx *ctx, int threads)
+dna_workers *zt_dna_workers_new(zt_ctx *ctx, int threads)
 {
-    dna_crew *c = zt_calloc(ctx, 1, sizeof *c);
-    if (!c) return NULL;
-    c->ctx = ctx;
-    c->pool = zt_pool_new(ctx, threads > SLOTS ? SLOTS : threads);
-    c->sk = zt_calloc(ctx, (size_t)2 * SLOTS * DNA_BUCKETS, sizeof *c->sk);
-    for (int k = 0; k < SLOTS && c->sk; k++)
-        for (int side = 0; side < 2; side++)
-            c->slot[k].sk[side] = c->sk + (2 * k + side) * DNA_BUCKETS;
-    if (c->pool && c->sk) return c;
-    zt_dna_crew_free(c);
+    dna_workers *workers = zt_calloc(ctx, 1, sizeof *workers);
+    if (!workers) return NULL;
+    workers->ctx = ctx;
+    workers->pool = zt_pool_new(ctx, threads > SLOTS ? SLOTS : threads);
+    workers->sketches = zt_calloc(ctx, (size_t)2 * SLOTS * DNA_BUCKETS, sizeof *workers->sketches);
+    for (int k = 0; k < SLOTS && workers->sketches; k++)
+        for (int side = 0; side < 2; side++) workers->slots[k].sketch[side] = workers->sketches + (2 * k + side) * DNA_BUCKETS;
+    if (workers->pool && workers->sketches) return workers;
+    zt_dna_workers_free(workers);
     return NULL;
 }
 
-void zt_dna_crew_free(dna_crew *c)
+void zt_dna_workers_free(dna_workers *workers)
 {
-    if (!c) return;
+    if (!workers) return;
     for (int k = 0; k < SLOTS; k++)
         for (int side = 0; side < 2; side++) {
-            zt_free(c->ctx, c->slot[k].x[side]);
-            zt_free(c->ctx, c->slot[k].g[side]);
+            zt_free(workers->ctx, workers->slots[k].values[side]);
+            zt_free(workers->ctx, workers->slots[k].probes[side]);
         }
-    zt_free(c->ctx, c->raw[0]);
-    zt_free(c->ctx, c->raw[1]);
-    zt_free(c->ctx, c->z);
-    zt_free(c->ctx, c->sk);
-    zt_pool_free(c->pool);
-    zt_free(c->ctx, c);
+    zt_free(workers->ctx, workers->raw[0]);
+    zt_free(workers->ctx, workers->raw[1]);
+    zt_free(workers->ctx, workers->signs);
+    zt_free(workers->ctx, workers->sketches);
+    zt_pool_free(workers->pool);
+    zt_free(workers->ctx, workers);
 }
 
 /* ---- one piece ------------------------------------------------------------------------------- */
 
-static void add_sums(dna_sums *s, const float *x, const float *y, int64_t n)
+static void add_sums(dna_sums *sums, const float *values_a, const float *values_b, int64_t count)
 {
-    double a1[LANES] = {0}, b1[LANES] = {0}, a2[LANES] = {0}, b2[LANES] = {0}, ab[LANES] = {0},
-           d2[LANES] = {0}, most[LANES] = {0};
-    for (int64_t i = 0; i < n; i += LANES) {
-        int64_t end = n - i < LANES ? n - i : LANES;
+    double sum_a[LANES] = {0}, sum_b[LANES] = {0}, sum_aa[LANES] = {0}, sum_bb[LANES] = {0}, sum_ab[LANES] = {0},
+           sum_dd[LANES] = {0}, max_diff[LANES] = {0};
+    for (int64_t i = 0; i < count; i += LANES) {
+        int64_t end = count - i < LANES ? count - i : LANES;
         for (int64_t k = 0; k < end; k++) {
-            double a = x[i + k], b = y[i + k], d = a - b;
-            a1[k] += a;
-            b1[k] += b;
-            a2[k] += a * a;
-            b2[k] += b * b;
-            ab[k] += a * b;
-            d2[k] += d * d;
-            d = fabs(d);
-            most[k] = d > most[k] ? d : most[k];
+            double value_a = values_a[i + k], value_b = values_b[i + k], diff = value_a - value_b;
+            sum_a[k] += value_a;
+            sum_b[k] += value_b;
+            sum_aa[k] += value_a * value_a;
+            sum_bb[k] += value_b * value_b;
+            sum_ab[k] += value_a * value_b;
+            sum_dd[k] += diff * diff;
+            diff = fabs(diff);
+            max_diff[k] = diff > max_diff[k] ? diff : max_diff[k];
         }
     }
     for (int k = 0; k < LANES; k++) {
-        s->a1 += a1[k];
-        s->b1 += b1[k];
-        s->a2 += a2[k];
-        s->b2 += b2[k];
-        s->ab += ab[k];
-        s->d2 += d2[k];
-        s->most = most[k] > s->most ? most[k] : s->most;
+        sums->sum_a += sum_a[k];
+        sums->sum_b += sum_b[k];
+        sums->sum_aa += sum_aa[k];
+        sums->sum_bb += sum_bb[k];
+        sums->sum_ab += sum_ab[k];
+        sums->sum_dd += sum_dd[k];
+        sums->max_diff = max_diff[k] > sums->max_diff ? max_diff[k] : sums->max_diff;
     }
 }
 
-static float dot(const float *x, const float *y, int64_t n)
+static float dot_product(const float *left, const float *right, int64_t count)
 {
     float lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] += x[i + k] * y[i + k];
-    for (; i < n; i++) sum += x[i] * y[i];
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) lane[k] += left[i + k] * right[i + k];
+    for (; i < count; i++) sum += left[i] * right[i];
     for (int k = 0; k < LANES; k++) sum += lane[k];
     return sum;
 }
 
-/* y += s x */
-static void add_times(float *y, float s, const float *x, int64_t n)
+/* y += scale x */
+static void add_scaled(float *out, float scale, const float *vector, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) y[i + k] += s * x[i + k];
-    for (; i < n; i++) y[i] += s * x[i];
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) out[i + k] += scale * vector[i + k];
+    for (; i < count; i++) out[i] += scale * vector[i];
 }
 
-/* G z += w (w . z) for each row w. */
-static void add_probes(float *g, const float *z, const float *x, int64_t n, int64_t cols)
+/* G signs += w (w . signs) for each row w. */
+static void add_probes(float *probes, const float *signs, const float *rows, int64_t count, int64_t columns)
 {
-    for (int64_t at = 0; at < n; at += cols)
+    for (int64_t offset = 0; offset < count; offset += columns)
         for (int k = 0; k < PROBES; k++)
-            add_times(g + k * cols, dot(x + at, z + k * cols, cols), x + at, cols);
+            add_scaled(probes + k * columns, dot_product(rows + offset, signs + k * columns, columns), rows + offset, columns);
 }
 
 /* A bucket and a sign for number i of a layer: 32 well mixed bits (the finaliser of MurmurHash3).
  */
-static uint32_t mixed(uint64_t i)
+static uint32_t mix_bits(uint64_t number)
 {
-    uint32_t h = (uint32_t)i * 2654435769u + (uint32_t)(i >> 32) * 40503u + 1;
-    h = (h ^ h >> 16) * 0x85ebca6bu;
-    h = (h ^ h >> 13) * 0xc2b2ae35u;
-    return h ^ h >> 16;
+    uint32_t hash = (uint32_t)number * 2654435769u + (uint32_t)(number >> 32) * 40503u + 1;
+    hash = (hash ^ hash >> 16) * 0x85ebca6bu;
+    hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
+    return hash ^ hash >> 16;
 }
 
-static void add_sketch(slot *s, int64_t at, int64_t n)
+static void add_sketch(sum_slot *slot, int64_t offset, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t h = mixed((uint64_t)(at + i)), bucket = h % DNA_BUCKETS;
-        float sign = h >> 31 ? -1.0f : 1.0f;
-        s->sk[0][bucket] += (double)(sign * s->x[0][i]);
-        s->sk[1][bucket] += (double)(sign * s->x[1][i]);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t hash = mix_bits((uint64_t)(offset + i)), bucket = hash % DNA_BUCKETS;
+        float sign = hash >> 31 ? -1.0f : 1.0f;
+        slot->sketch[0][bucket] += (double)(sign * slot->values[0][i]);
+        slot->sketch[1][bucket] += (double)(sign * slot->values[1][i]);
     }
 }
 
-static void work(void *user, int thread, int n_threads)
+static void sum_slots(void *user, int thread, int n_threads)
 {
-    dna_crew *c = user;
+    dna_workers *crew = user;
     for (int k = thread; k < SLOTS; k += n_threads) {
-        slot *s = &c->slot[k];
-        if (s->n == 0) continue;
+        sum_slot *slot = &crew->slots[k];
+        if (slot->count == 0) continue;
         for (int side = 0; side < 2; side++)
-            zt_dna_decode(c->dtype[side],
-                          c->raw[side] + (size_t)k * zt_dna_bytes(c->dtype[side], c->piece),
-                          s->x[side], s->n);
-        add_sums(&s->sum, s->x[0], s->x[1], s->n);
-        for (int side = 0; c->ranks && side < 2; side++)
-            add_probes(s->g[side], c->z, s->x[side], s->n, c->cols);
-        if (c->sketch) add_sketch(s, s->at, s->n);
+            zt_dna_decode(crew->dtype[side], crew->raw[side] + (size_t)k * zt_dna_bytes(crew->dtype[side], crew->piece_size),
+                          slot->values[side], slot->count);
+        add_sums(&slot->sums, slot->values[0], slot->values[1], slot->count);
+        for (int side = 0; crew->ranks && side < 2; side++)
+            add_probes(slot->probes[side], crew->signs, slot->values[side], slot->count, crew->columns);
+        if (crew->sketch) add_sketch(slot, slot->offset, slot->count);
     }
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+static int64_t find_gcd(int64_t left, int64_t right) { return right ? find_gcd(right, left % right) : left; }
 
-static float *room(zt_ctx *ctx, float *old, int64_t n)
+static float *replace_buffer(zt_ctx *ctx, float *buffer, int64_t count)
 {
-    zt_free(ctx, old);
-    return zt_alloc_array(ctx, (size_t)n, sizeof(float));
+    zt_free(ctx, buffer);
+    return zt_alloc_array(ctx, (size_t)count, sizeof(float));
 }
 
-static zt_status make_room(dna_crew *c)
+static zt_status make_room(dna_workers *workers)
 {
     bool good = true;
     for (int side = 0; side < 2; side++) {
-        size_t bytes = SLOTS * zt_dna_bytes(c->dtype[side], c->piece);
-        if (bytes <= c->raw_room[side]) continue;
-        zt_free(c->ctx, c->raw[side]);
-        c->raw[side] = zt_alloc(c->ctx, bytes);
-        c->raw_room[side] = c->raw[side] ? bytes : 0;
-        good = good && c->raw[side];
+        size_t bytes = SLOTS * zt_dna_bytes(workers->dtype[side], workers->piece_size);
+        if (bytes <= workers->raw_capacity[side]) continue;
+        zt_free(workers->ctx, workers->raw[side]);
+        workers->raw[side] = zt_alloc(workers->ctx, bytes);
+        workers->raw_capacity[side] = workers->raw[side] ? bytes : 0;
+        good = good && workers->raw[side];
     }
-    for (int k = 0; k < 2 * SLOTS && good && c->piece > c->room; k++)
-        good = (c->slot[k / 2].x[k % 2] = room(c->ctx, c->slot[k / 2].x[k % 2], c->piece));
-    if (good && c->piece > c->room) c->room = c->piece;
-    if (!c->ranks || c->cols <= c->cols_room) return good ? ZT_OK : ZT_ENOMEM;
-    good = good && (c->z = room(c->ctx, c->z, PROBES * c->cols));
+    for (int k = 0; k < 2 * SLOTS && good && workers->piece_size > workers->piece_capacity; k++)
+        good = (workers->slots[k / 2].values[k % 2] =
+                    replace_buffer(workers->ctx, workers->slots[k / 2].values[k % 2], workers->piece_size));
+    if (good && workers->piece_size > workers->piece_capacity) workers->piece_capacity = workers->piece_size;
+    if (!workers->ranks || workers->columns <= workers->column_capacity) return good ? ZT_OK : ZT_ENOMEM;
+    good = good && (workers->signs = replace_buffer(workers->ctx, workers->signs, PROBES * workers->columns));
     for (int k = 0; k < 2 * SLOTS && good; k++)
-        good = (c->slot[k / 2].g[k % 2] = room(c->ctx, c->slot[k / 2].g[k % 2], PROBES * c->cols));
-    if (good) c->cols_room = c->cols;
+        good = (workers->slots[k / 2].probes[k % 2] =
+                    replace_buffer(workers->ctx, workers->slots[k / 2].probes[k % 2], PROBES * workers->columns));
+    if (good) workers->column_capacity = workers->columns;
     return good ? ZT_OK : ZT_ENOMEM;
 }
 
 /* Pieces end where rows and blocks of all types do. */
-static void cut(dna_crew *c, const zt_type *shape, bool ranks, int64_t n)
+static void cut_pieces(dna_workers *workers, const zt_type *shape, bool ranks, int64_t count)
 {
     int64_t step = 256;
-    c->cols = shape->rank == 2 ? shape->dim[1] : 0;
-    c->ranks = ranks && c->cols > 1 && c->cols <= MOST_COLS && shape->dim[0] > 1;
-    if (c->ranks) step = c->cols / gcd(c->cols, 256) * 256;
-    c->piece = step < PIECE ? PIECE / step * step : step;
-    if (c->piece > n) c->piece = n;
+    workers->columns = shape->rank == 2 ? shape->dim[1] : 0;
+    workers->ranks = ranks && workers->columns > 1 && workers->columns <= MOST_COLS && shape->dim[0] > 1;
+    if (workers->ranks) step = workers->columns / find_gcd(workers->columns, 256) * 256;
+    workers->piece_size = step < PIECE ? PIECE / step * step : step;
+    if (workers->piece_size > count) workers->piece_size = count;
 }
 
-static zt_status begin(dna_crew *c)
+static zt_status clear_sums(dna_workers *workers)
 {
-    zt_status s = make_room(c);
-    for (int k = 0; k < SLOTS && s == ZT_OK; k++) {
-        c->slot[k].sum = (dna_sums){.a1 = 0};
+    zt_status status = make_room(workers);
+    for (int k = 0; k < SLOTS && status == ZT_OK; k++) {
+        workers->slots[k].sums = (dna_sums){.sum_a = 0};
         for (int side = 0; side < 2; side++) {
-            if (c->ranks) memset(c->slot[k].g[side], 0, PROBES * (size_t)c->cols * sizeof(float));
-            if (c->sketch) memset(c->slot[k].sk[side], 0, DNA_BUCKETS * sizeof(double));
+            if (workers->ranks) memset(workers->slots[k].probes[side], 0, PROBES * (size_t)workers->columns * sizeof(float));
+            if (workers->sketch) memset(workers->slots[k].sketch[side], 0, DNA_BUCKETS * sizeof(double));
         }
     }
-    for (int64_t i = 0; s == ZT_OK && c->ranks && i < PROBES * c->cols; i++)
-        c->z[i] = mixed((uint64_t)i) >> 31 ? -1.0f : 1.0f;
-    return s;
+    for (int64_t i = 0; status == ZT_OK && workers->ranks && i < PROBES * workers->columns; i++)
+        workers->signs[i] = mix_bits((uint64_t)i) >> 31 ? -1.0f : 1.0f;
+    return status;
 }
 
 /* (sum s^2)^2 / sum s^4 of one side. */
-static double rank_of(const dna_crew *c, int side, double squares)
+static double rank_of(const dna_workers *workers, int side, double squares)
 {
     double fourth = 0;
-    for (int64_t i = 0; i < PROBES * c->cols; i++) {
-        double v = 0;
-        for (int k = 0; k < SLOTS; k++) v += (double)c->slot[k].g[side][i];
-        fourth += v * v;
+    for (int64_t i = 0; i < PROBES * workers->columns; i++) {
+        double product = 0;
+        for (int k = 0; k < SLOTS; k++) product += (double)workers->slots[k].probes[side][i];
+        fourth += product * product;
     }
     return fourth > 0 ? squares * squares * PROBES / fourth : NAN;
 }
 
-static void finish(dna_crew *c, dna_sums *out, double *sketch[2])
+static void add_up_slots(dna_workers *workers, dna_sums *out, double *sketch[2])
 {
     *out = (dna_sums){.rank_a = NAN, .rank_b = NAN};
-    for (int side = 0; side < 2 && c->sketch; side++)
-        memset(sketch[side], 0, DNA_BUCKETS * sizeof(double));
+    for (int side = 0; side < 2 && workers->sketch; side++) memset(sketch[side], 0, DNA_BUCKETS * sizeof(double));
     for (int k = 0; k < SLOTS; k++) {
-        const dna_sums *s = &c->slot[k].sum;
-        out->a1 += s->a1;
-        out->b1 += s->b1;
-        out->a2 += s->a2;
-        out->b2 += s->b2;
-        out->ab += s->ab;
-        out->d2 += s->d2;
-        out->most = s->most > out->most ? s->most : out->most;
-        for (int side = 0; side < 2 && c->sketch; side++)
-            for (int i = 0; i < DNA_BUCKETS; i++) sketch[side][i] += c->slot[k].sk[side][i];
+        const dna_sums *sums = &workers->slots[k].sums;
+        out->sum_a += sums->sum_a;
+        out->sum_b += sums->sum_b;
+        out->sum_aa += sums->sum_aa;
+        out->sum_bb += sums->sum_bb;
+        out->sum_ab += sums->sum_ab;
+        out->sum_dd += sums->sum_dd;
+        out->max_diff = sums->max_diff > out->max_diff ? sums->max_diff : out->max_diff;
+        for (int side = 0; side < 2 && workers->sketch; side++)
+            for (int i = 0; i < DNA_BUCKETS; i++) sketch[side][i] += workers->slots[k].sketch[side][i];
     }
-    if (!c->ranks) return;
-    out->rank_a = rank_of(c, 0, out->a2);
-    out->rank_b = rank_of(c, 1, out->b2);
+    if (!workers->ranks) return;
+    out->rank_a = rank_of(workers, 0, out->sum_aa);
+    out->rank_b = rank_of(workers, 1, out->sum_bb);
 }
 
-zt_status zt_dna_sum(dna_crew *c, zt_dna *a, int64_t i, zt_dna *b, int64_t j, bool ranks,
+zt_status zt_dna_sum(dna_workers *workers, zt_dna *model_a, int64_t index_a, zt_dna *model_b, int64_t index_b, bool ranks,
                      dna_sums *out, double *sketch_a, double *sketch_b)
 {
-    int64_t n = a->layer[i].n;
-    zt_dna *from[2] = {a, b};
-    int64_t which[2] = {i, j};
-    c->dtype[0] = zt_dna_dtype(a, i);
-    c->dtype[1] = zt_dna_dtype(b, j);
-    c->sketch = sketch_a != NULL;
-    cut(c, &a->layer[i].shape, ranks, n);
-    zt_status s = begin(c);
-    for (int64_t at = 0; at < n && s == ZT_OK; at += SLOTS * c->piece) {
-        int64_t here = n - at < SLOTS * c->piece ? n - at : SLOTS * c->piece;
-        for (int side = 0; side < 2 && s == ZT_OK; side++)
-            s = zt_dna_fetch(from[side], which[side], at, here, c->raw[side]);
+    int64_t count = model_a->layers[index_a].count;
+    zt_dna *from[2] = {model_a, model_b};
+    int64_t which[2] = {index_a, index_b};
+    workers->dtype[0] = zt_dna_dtype(model_a, index_a);
+    workers->dtype[1] = zt_dna_dtype(model_b, index_b);
+    workers->sketch = sketch_a != NULL;
+    cut_pieces(workers, &model_a->layers[index_a].shape, ranks, count);
+    zt_status status = clear_sums(workers);
+    for (int64_t offset = 0; offset < count && status == ZT_OK; offset += SLOTS * workers->piece_size) {
+        int64_t here = count - offset < SLOTS * workers->piece_size ? count - offset : SLOTS * workers->piece_size;
+        for (int side = 0; side < 2 && status == ZT_OK; side++)
+            status = zt_dna_fetch(from[side], which[side], offset, here, workers->raw[side]);
         for (int k = 0; k < SLOTS; k++) {
-            int64_t left = here - k * c->piece;
-            c->slot[k].at = at + k * c->piece;
-            c->slot[k].n = left < 0 ? 0 : left < c->piece ? left : c->piece;
+            int64_t left = here - k * workers->piece_size;
+            workers->slots[k].offset = offset + k * workers->piece_size;
+            workers->slots[k].count = left < 0 ? 0 : left < workers->piece_size ? left : workers->piece_size;
         }
-        if (s == ZT_OK) zt_pool_run(c->pool, work, c);
+        if (status == ZT_OK) zt_pool_run(workers->pool, sum_slots, workers);
     }
-    if (s == ZT_OK) finish(c, out, (double *[2]){sketch_a, sketch_b});
-    return s;
+    if (status == ZT_OK) add_up_slots(workers, out, (double *[2]){sketch_a, sketch_b});
+    return status;
 }

@@ -9,223 +9,219 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static void blend(float *x, const float *y, int64_t n, float alpha)
+static void blend_values(float *values, const float *other, int64_t count, float alpha)
 {
-    for (int64_t i = 0; i < n; i++) x[i] = x[i] * (1 - alpha) + y[i] * alpha;
+    for (int64_t i = 0; i < count; i++) values[i] = values[i] * (1 - alpha) + other[i] * alpha;
 }
 
 /* Number at + i is A's below `first`. */
-static void cross(float *x, const float *y, int64_t at, int64_t n, int64_t first)
+static void cross_over(float *values, const float *other, int64_t offset, int64_t count, int64_t first)
 {
-    for (int64_t i = at < first ? first - at : 0; i < n; i++) x[i] = y[i];
+    for (int64_t i = offset < first ? first - offset : 0; i < count; i++) values[i] = other[i];
 }
 
-/* A draw of 32 bits for each number: the i-th of part p is word i % 4 of position i / 4. */
-static void pick(float *x, const float *y, int64_t p, int64_t at, int64_t n,
-                 const zt_splice_how *how)
+/* A draw of 32 bits for each number: the i-th of part part_index is word i % 4 of position i / 4. */
+static void pick_values(float *values, const float *other, int64_t part_index, int64_t offset, int64_t count,
+                        const zt_splice_opts *options)
 {
-    double all = how->fitness_a + how->fitness_b;
-    double share = all > 0 ? how->fitness_a / all : 0.5;
+    double all = options->fitness_a + options->fitness_b;
+    double share = all > 0 ? options->fitness_a / all : 0.5;
     uint64_t below = (uint64_t)(share * 4294967296.0); /* 2^32: always */
     uint32_t word[4] = {0};
-    for (int64_t i = at; i < at + n; i++) {
-        if (i % 4 == 0 || i == at) zt_philox(how->seed, (uint64_t)p, (uint64_t)(i / 4), word);
-        if (word[i % 4] >= below) x[i - at] = y[i - at];
+    for (int64_t i = offset; i < offset + count; i++) {
+        if (i % 4 == 0 || i == offset) zt_philox(options->seed, (uint64_t)part_index, (uint64_t)(i / 4), word);
+        if (word[i % 4] >= below) values[i - offset] = other[i - offset];
     }
 }
 
-static int64_t first_of_a(double ratio, int64_t n)
+static int64_t first_of_a(double ratio, int64_t count)
 {
-    double k = (double)n * ratio;
-    return k >= (double)n ? n : k > 0 ? (int64_t)k : 0;
+    double boundary = (double)count * ratio;
+    return boundary >= (double)count ? count : boundary > 0 ? (int64_t)boundary : 0;
 }
 
-/* B's numbers at .. at+n-1 of part p. */
-static zt_status fetch_b(zt_dna *b, int64_t p, int64_t at, int64_t n, float *out)
+/* B's numbers at .. at+count-1 of part part_index. */
+static zt_status fetch_b(zt_dna *model_b, int64_t part_index, int64_t offset, int64_t count, float *out)
 {
-    if (b->net) return zt_dna_master(b, p, out);
-    zt_dtype t = zt_dna_dtype(b, p);
-    size_t bytes = zt_dna_bytes(t, n);
-    zt_status s = zt_dna_room(b, bytes);
-    if (s == ZT_OK) s = zt_dna_fetch(b, p, at, n, b->codes);
-    if (s == ZT_OK) zt_dna_decode(t, b->codes, out, n);
-    return s;
+    if (model_b->is_net) return zt_dna_master(model_b, part_index, out);
+    zt_dtype dtype = zt_dna_dtype(model_b, part_index);
+    size_t bytes = zt_dna_bytes(dtype, count);
+    zt_status status = zt_dna_grow_codes(model_b, bytes);
+    if (status == ZT_OK) status = zt_dna_fetch(model_b, part_index, offset, count, model_b->codes);
+    if (status == ZT_OK) zt_dna_decode(dtype, model_b->codes, out, count);
+    return status;
 }
 
-zt_status zt_dna_mix(zt_dna *child, int64_t p, int64_t at, int64_t n, float *x)
+zt_status zt_dna_mix(zt_dna *child, int64_t part_index, int64_t offset, int64_t count, float *values)
 {
-    dna_mix *m = child->mix;
-    if (n > m->room_n) {
-        zt_free(child->ctx, m->room);
-        m->room_n = 0;
-        m->room = zt_alloc_array(child->ctx, (size_t)n, sizeof *m->room);
-        if (!m->room) return ZT_ENOMEM;
-        m->room_n = n;
+    dna_mix *mix = child->mix;
+    if (count > mix->capacity_b) {
+        zt_free(child->ctx, mix->values_b);
+        mix->capacity_b = 0;
+        mix->values_b = zt_alloc_array(child->ctx, (size_t)count, sizeof *mix->values_b);
+        if (!mix->values_b) return ZT_ENOMEM;
+        mix->capacity_b = count;
     }
-    zt_status s = fetch_b(m->b, m->twin[p], at, n, m->room);
-    if (s != ZT_OK) return s;
-    if (m->how.mode == ZT_SPLICE_BLEND)
-        blend(x, m->room, n, m->alpha[p]);
-    else if (m->how.mode == ZT_SPLICE_POINT)
-        cross(x, m->room, at, n, first_of_a(m->how.ratio, child->part[p].n));
+    zt_status status = fetch_b(mix->model_b, mix->twins[part_index], offset, count, mix->values_b);
+    if (status != ZT_OK) return status;
+    if (mix->options.mode == ZT_SPLICE_BLEND)
+        blend_values(values, mix->values_b, count, mix->alphas[part_index]);
+    else if (mix->options.mode == ZT_SPLICE_POINT)
+        cross_over(values, mix->values_b, offset, count, first_of_a(mix->options.ratio, child->parts[part_index].count));
     else
-        pick(x, m->room, p, at, n, &m->how);
+        pick_values(values, mix->values_b, part_index, offset, count, &mix->options);
     return ZT_OK;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* Are the parts of two layers the same tree of the same dtypes? */
-static bool same_parts(const zt_dna *a, int64_t pa, const zt_dna *b, int64_t pb)
+static bool same_parts(const zt_dna *model_a, int64_t part_a, const zt_dna *model_b, int64_t part_b)
 {
-    int64_t n = a->part[pa].next - pa;
-    bool same = b->part[pb].next - pb == n;
-    for (int64_t k = 0; k < n && same; k++) {
-        const dna_part *x = &a->part[pa + k], *y = &b->part[pb + k];
-        same = x->group == y->group && x->n == y->n && x->next - pa == y->next - pb &&
-               (x->tensor < 0) == (y->tensor < 0) && x->are.type == y->are.type;
+    int64_t part_count = model_a->parts[part_a].next - part_a;
+    bool same = model_b->parts[part_b].next - part_b == part_count;
+    for (int64_t k = 0; k < part_count && same; k++) {
+        const dna_part *left = &model_a->parts[part_a + k], *right = &model_b->parts[part_b + k];
+        same = left->is_group == right->is_group && left->count == right->count && left->next - part_a == right->next - part_b &&
+               (left->tensor < 0) == (right->tensor < 0) && left->weights.type == right->weights.type;
     }
     return same;
 }
 
 /* Can a tensor's dtype be written again? Whole numbers stay as they are. */
-static bool is_float(zt_dtype t) { return t != ZT_DTYPE_COUNT && zt_dtype_is_float(t); }
+static bool is_float(zt_dtype dtype) { return dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(dtype); }
 
-static bool mixes(const zt_dna *a, int64_t i, const zt_dna *b, int64_t j)
+static bool can_mix(const zt_dna *model_a, int64_t index_a, const zt_dna *model_b, int64_t index_b)
 {
-    const zt_dna_layer *x = &a->layer[i], *y = &b->layer[j];
-    if (!a->net) return is_float(x->shape.dtype) && is_float(y->shape.dtype);
-    const dna_part *p = &a->part[a->first[i]];
-    return strcmp(x->dtype, y->dtype) == 0 && same_parts(a, a->first[i], b, b->first[j]) &&
-           (a->rule == ZT_RULE_FIELD || !p->group);
+    const zt_dna_layer *layer_a = &model_a->layers[index_a], *layer_b = &model_b->layers[index_b];
+    if (!model_a->is_net) return is_float(layer_a->shape.dtype) && is_float(layer_b->shape.dtype);
+    const dna_part *part = &model_a->parts[model_a->first_parts[index_a]];
+    return strcmp(layer_a->dtype, layer_b->dtype) == 0 &&
+           same_parts(model_a, model_a->first_parts[index_a], model_b, model_b->first_parts[index_b]) &&
+           (model_a->rule == ZT_RULE_FIELD || !part->is_group);
 }
 
 /* The scale of the child's own weights. */
-static zt_status own_scale(zt_dna *c, int64_t p)
+static zt_status find_own_scale(zt_dna *child, int64_t part_index)
 {
-    dna_part *part = &c->part[p];
-    float *x = zt_alloc_array(c->ctx, (size_t)part->n, sizeof *x);
-    zt_status s = x ? zt_dna_mixed(c, p, x) : ZT_ENOMEM;
-    if (s == ZT_OK) part->are.scale = zt_storage_scale(zt_net_nearest(&part->are).type, x, part->n);
-    zt_free(c->ctx, x);
-    return s;
+    dna_part *part = &child->parts[part_index];
+    float *values = zt_alloc_array(child->ctx, (size_t)part->count, sizeof *values);
+    zt_status status = values ? zt_dna_mixed(child, part_index, values) : ZT_ENOMEM;
+    if (status == ZT_OK) part->weights.scale = zt_storage_scale(zt_net_nearest(&part->weights).type, values, part->count);
+    zt_free(child->ctx, values);
+    return status;
 }
 
 /* Codes of a byte and more hold what is between A's and B's with the larger scale of the two; where
  * there are few codes, or the scale is a mean of magnitudes, that would be far from the nearest. */
-static zt_status find_scale(zt_dna *c, int64_t p, const dna_part *b)
+static zt_status find_scale(zt_dna *child, int64_t part_index, const dna_part *part_b)
 {
-    dna_part *to = &c->part[p];
-    if (!to->are.native || !b->are.native) return ZT_OK;
-    if (zt_storage_get(to->are.type)->bits < 8) return own_scale(c, p);
-    if (b->are.scale > to->are.scale) to->are.scale = b->are.scale;
+    dna_part *part = &child->parts[part_index];
+    if (!part->weights.native || !part_b->weights.native) return ZT_OK;
+    if (zt_storage_get(part->weights.type)->bits < 8) return find_own_scale(child, part_index);
+    if (part_b->weights.scale > part->weights.scale) part->weights.scale = part_b->weights.scale;
     return ZT_OK;
 }
 
-static zt_status plan_parts(zt_dna *c, int64_t i, int64_t j, float alpha, bool *any)
+static zt_status plan_parts(zt_dna *child, int64_t index_a, int64_t index_b, float alpha, bool *any)
 {
-    const zt_dna *b = c->mix->b;
-    int64_t pa = c->first[i], pb = b->first[j];
-    zt_status s = ZT_OK;
+    const zt_dna *model_b = child->mix->model_b;
+    int64_t part_a = child->first_parts[index_a], part_b = model_b->first_parts[index_b];
+    zt_status status = ZT_OK;
     *any = false;
-    for (int64_t k = 0; pa + k < c->part[pa].next && s == ZT_OK; k++) {
-        if (c->part[pa + k].tensor < 0) continue;
-        c->mix->twin[pa + k] = pb + k;
-        c->mix->alpha[pa + k] = alpha;
-        if (c->net) s = find_scale(c, pa + k, &b->part[pb + k]);
+    for (int64_t k = 0; part_a + k < child->parts[part_a].next && status == ZT_OK; k++) {
+        if (child->parts[part_a + k].tensor < 0) continue;
+        child->mix->twins[part_a + k] = part_b + k;
+        child->mix->alphas[part_a + k] = alpha;
+        if (child->is_net) status = find_scale(child, part_a + k, &model_b->parts[part_b + k]);
         *any = true;
     }
-    return s;
+    return status;
 }
 
-static double share_of_b(const zt_splice_how *how, double similarity)
+static double share_of_b(const zt_splice_opts *options, double similarity)
 {
-    double all = how->fitness_a + how->fitness_b;
-    return all > 0 ? how->fitness_b / all * (0.5 + 0.5 * similarity) : how->alpha;
+    double all = options->fitness_a + options->fitness_b;
+    return all > 0 ? options->fitness_b / all * (0.5 + 0.5 * similarity) : options->alpha;
 }
 
-static zt_status plan_layer(zt_dna *c, const zt_dna *a, const zt_dna_score *s)
+static zt_status plan_layer(zt_dna *child, const zt_dna *model_a, const zt_dna_score *score)
 {
-    zt_splice_row *r = &c->mix->row[s->a];
-    const zt_dna_layer *l = &a->layer[s->a];
-    *r = (zt_splice_row){.b = s->b, .similarity = s->overlap};
-    if (isnan(s->cosine) || !mixes(a, s->a, c->mix->b, s->b)) return ZT_OK;
-    r->alpha = share_of_b(&c->mix->how, s->overlap);
-    zt_status st = plan_parts(c, s->a, s->b, (float)r->alpha, &r->mixed);
-    if (st != ZT_OK) return st;
-    zt_dtype t = l->shape.dtype;
-    bool writes =
-        c->net || zt_dtype_get(t)->kind == 'F' || zt_dtype_is_packed(t) || zt_quantize_has(t);
-    return writes || !r->mixed ? ZT_OK
-                               : zt_fail(a->ctx, ZT_ENOTSUP,
-                                         "%s: '%s' is %s, which is not written: convert it first",
-                                         zt_dna_name(a), l->name, l->dtype);
+    zt_splice_row *row = &child->mix->rows[score->layer_a];
+    const zt_dna_layer *layer = &model_a->layers[score->layer_a];
+    *row = (zt_splice_row){.layer_b = score->layer_b, .similarity = score->overlap};
+    if (isnan(score->cosine) || !can_mix(model_a, score->layer_a, child->mix->model_b, score->layer_b)) return ZT_OK;
+    row->alpha = share_of_b(&child->mix->options, score->overlap);
+    zt_status status = plan_parts(child, score->layer_a, score->layer_b, (float)row->alpha, &row->mixed);
+    if (status != ZT_OK) return status;
+    zt_dtype dtype = layer->shape.dtype;
+    bool writes = child->is_net || zt_dtype_get(dtype)->kind == 'F' || zt_dtype_is_packed(dtype) || zt_quantize_has(dtype);
+    return writes || !row->mixed ? ZT_OK
+                                 : zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: '%s' is %s, which is not written: convert it first",
+                                           zt_dna_name(model_a), layer->name, layer->dtype);
 }
 
-static zt_status plan(zt_dna *c, zt_dna *a, zt_dna *b, const zt_dna_how *work)
+static zt_status plan_layers(zt_dna *child, zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_opts *work)
 {
-    zt_dna_verdict v = {.ctx = NULL};
-    zt_dna_how how = *work;
-    how.ranks = how.shifts = false;
-    zt_status s = zt_dna_compare(a, b, &how, &v);
-    for (int64_t k = 0; k < v.n && s == ZT_OK; k++) s = plan_layer(c, a, &v.layer[k]);
-    zt_dna_verdict_free(&v);
-    return s;
+    zt_dna_verdict verdict = {.ctx = NULL};
+    zt_dna_compare_opts options = *work;
+    options.ranks = options.shifts = false;
+    zt_status status = zt_dna_compare(model_a, model_b, &options, &verdict);
+    for (int64_t k = 0; k < verdict.score_count && status == ZT_OK; k++) status = plan_layer(child, model_a, &verdict.scores[k]);
+    zt_dna_verdict_free(&verdict);
+    return status;
 }
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
-static zt_status make_room(zt_dna *c, const zt_dna *a, zt_dna *b, const zt_splice_how *how)
+static zt_status make_room(zt_dna *child, const zt_dna *model_a, zt_dna *model_b, const zt_splice_opts *options)
 {
-    size_t parts = (size_t)a->n_parts + 1, layers = (size_t)a->n + 1;
-    dna_mix *m = c->mix;
-    c->part = zt_alloc_array(c->ctx, parts, sizeof *c->part);
-    if (!c->part) return ZT_ENOMEM;
-    m->b = b;
-    m->how = *how;
-    m->twin = zt_alloc_array(c->ctx, parts, sizeof *m->twin);
-    m->alpha = zt_calloc(c->ctx, parts, sizeof *m->alpha);
-    m->was = zt_calloc(c->ctx, parts, sizeof *m->was);
-    m->row = zt_alloc_array(c->ctx, layers, sizeof *m->row);
-    if (!m->twin || !m->alpha || !m->was || !m->row) return ZT_ENOMEM;
-    for (int64_t p = 0; p < a->n_parts; p++) {
-        c->part[p] = a->part[p];
-        m->was[p] = a->part[p].are;
-        m->twin[p] = -1;
+    size_t parts = (size_t)model_a->part_count + 1, layers = (size_t)model_a->layer_count + 1;
+    dna_mix *mix = child->mix;
+    child->parts = zt_alloc_array(child->ctx, parts, sizeof *child->parts);
+    if (!child->parts) return ZT_ENOMEM;
+    mix->model_b = model_b;
+    mix->options = *options;
+    mix->twins = zt_alloc_array(child->ctx, parts, sizeof *mix->twins);
+    mix->alphas = zt_calloc(child->ctx, parts, sizeof *mix->alphas);
+    mix->weights_a = zt_calloc(child->ctx, parts, sizeof *mix->weights_a);
+    mix->rows = zt_alloc_array(child->ctx, layers, sizeof *mix->rows);
+    if (!mix->twins || !mix->alphas || !mix->weights_a || !mix->rows) return ZT_ENOMEM;
+    for (int64_t part_index = 0; part_index < model_a->part_count; part_index++) {
+        child->parts[part_index] = model_a->parts[part_index];
+        mix->weights_a[part_index] = model_a->parts[part_index].weights;
+        mix->twins[part_index] = -1;
     }
-    for (int64_t i = 0; i < a->n; i++) m->row[i] = (zt_splice_row){.b = -1};
+    for (int64_t i = 0; i < model_a->layer_count; i++) mix->rows[i] = (zt_splice_row){.layer_b = -1};
     return ZT_OK;
 }
 
-zt_dna *zt_dna_splice(zt_dna *a, zt_dna *b, const zt_splice_how *how, const zt_dna_how *work)
+zt_dna *zt_dna_splice(zt_dna *model_a, zt_dna *model_b, const zt_splice_opts *options, const zt_dna_compare_opts *work)
 {
-    const zt_dna *told = a->length ? a : b->length ? b : NULL;
-    if (told) {
-        zt_fail(a->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(told));
+    const zt_dna *signed_model = model_a->lengths ? model_a : model_b->lengths ? model_b : NULL;
+    if (signed_model) {
+        zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(signed_model));
         return NULL;
     }
-    zt_dna *c = zt_alloc(a->ctx, sizeof *c);
-    dna_mix *m = c ? zt_calloc(a->ctx, 1, sizeof *m) : NULL;
-    if (!m) {
-        zt_free(a->ctx, c);
+    zt_dna *child = zt_alloc(model_a->ctx, sizeof *child);
+    dna_mix *mix = child ? zt_calloc(model_a->ctx, 1, sizeof *mix) : NULL;
+    if (!mix) {
+        zt_free(model_a->ctx, child);
         return NULL;
     }
-    *c = *a;
-    c->mix = m; /* from here on zt_dna_close knows a child */
-    c->held = NULL;
-    c->codes = NULL;
-    c->held_room = 0;
-    c->codes_room = 0;
-    c->held_layer = -1;
-    c->part = NULL;
-    zt_status s = make_room(c, a, b, how);
-    if (s == ZT_OK) s = plan(c, a, b, work);
-    if (s == ZT_OK) return c;
-    zt_dna_close(c);
+    *child = *model_a;
+    child->mix = mix; /* from here on zt_dna_close knows a child */
+    child->held_values = NULL;
+    child->codes = NULL;
+    child->held_capacity = 0;
+    child->codes_capacity = 0;
+    child->held_layer = -1;
+    child->parts = NULL;
+    zt_status status = make_room(child, model_a, model_b, options);
+    if (status == ZT_OK) status = plan_layers(child, model_a, model_b, work);
+    if (status == ZT_OK) return child;
+    zt_dna_close(child);
     return NULL;
 }
 
-const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t i)
-{
-    return &child->mix->row[i];
-}
+const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t index) { return &child->mix->rows[index]; }

@@ -15,150 +15,153 @@
 
 enum { MORE = 8, TURNS = 4, SWEEPS = 60 };
 
-typedef struct work {
+typedef struct svd_work {
     const merge_loops *loops;
-    const float *d;
-    int64_t m, n, l; /* of d; vectors */
-    float *tall;     /* [l, m] */
-    float *wide;     /* [l, n] */
+    const float *matrix;
+    int64_t row_count, column_count, vector_count; /* of d; vectors */
+    float *tall;                                   /* [vector_count, row_count] */
+    float *wide;                                   /* [vector_count, column_count] */
     uint64_t seed;
     atomic_llong next;
-} work;
+} svd_work;
 
 /* tall = (D wide^T)^T: a row of D at a time. */
-static void to_tall(void *user, int thread, int n_threads)
+static void multiply_to_tall(void *user, int thread, int n_threads)
 {
-    work *w = user;
-    int64_t i;
+    svd_work *work = user;
+    int64_t row;
     (void)thread, (void)n_threads;
-    while ((i = atomic_fetch_add(&w->next, 1)) < w->m)
-        for (int64_t k = 0; k < w->l; k++)
-            w->tall[k * w->m + i] = (float)w->loops->dot(w->d + i * w->n, w->wide + k * w->n, w->n);
+    while ((row = atomic_fetch_add(&work->next, 1)) < work->row_count)
+        for (int64_t k = 0; k < work->vector_count; k++)
+            work->tall[k * work->row_count + row] = (float)work->loops->dot(
+                work->matrix + row * work->column_count, work->wide + k * work->column_count, work->column_count);
 }
 
 /* wide = tall D: a vector at a time. */
-static void to_wide(void *user, int thread, int n_threads)
+static void multiply_to_wide(void *user, int thread, int n_threads)
 {
-    work *w = user;
-    int64_t k;
+    svd_work *work = user;
+    int64_t vector;
     (void)thread, (void)n_threads;
-    while ((k = atomic_fetch_add(&w->next, 1)) < w->l) {
-        float *out = w->wide + k * w->n;
-        memset(out, 0, (size_t)w->n * sizeof *out);
-        for (int64_t i = 0; i < w->m; i++)
-            w->loops->add(out, w->d + i * w->n, w->tall[k * w->m + i], w->n);
+    while ((vector = atomic_fetch_add(&work->next, 1)) < work->vector_count) {
+        float *out = work->wide + vector * work->column_count;
+        memset(out, 0, (size_t)work->column_count * sizeof *out);
+        for (int64_t i = 0; i < work->row_count; i++)
+            work->loops->add(out, work->matrix + i * work->column_count, work->tall[vector * work->row_count + i],
+                             work->column_count);
     }
 }
 
-static void draw(void *user, int thread, int n_threads)
+static void draw_vectors(void *user, int thread, int n_threads)
 {
-    work *w = user;
-    int64_t k;
+    svd_work *work = user;
+    int64_t vector;
     (void)thread, (void)n_threads;
-    while ((k = atomic_fetch_add(&w->next, 1)) < w->l)
-        for (int64_t j = 0; j < w->n; j++)
-            w->wide[k * w->n + j] = (float)zt_normal(w->seed, (uint64_t)k, (uint64_t)j);
+    while ((vector = atomic_fetch_add(&work->next, 1)) < work->vector_count)
+        for (int64_t column = 0; column < work->column_count; column++)
+            work->wide[vector * work->column_count + column] = (float)zt_normal(work->seed, (uint64_t)vector, (uint64_t)column);
 }
 
-static void all(work *w, zt_pool *pool, zt_pool_fn *fn)
+static void run_all(svd_work *work, zt_pool *pool, zt_pool_fn *task)
 {
-    atomic_store(&w->next, 0);
-    zt_pool_run(pool, fn, w);
+    atomic_store(&work->next, 0);
+    zt_pool_run(pool, task, work);
 }
 
 /* Rows made orthonormal, twice over; what depends on those before becomes 0. */
-static void orthonormal(const work *w, float *x, int64_t n)
+static void orthonormalize(const svd_work *work, float *vectors, int64_t count)
 {
-    for (int64_t k = 0; k < w->l; k++) {
-        float *row = x + k * n;
-        double was = sqrt(w->loops->dot(row, row, n)), is = was;
+    for (int64_t k = 0; k < work->vector_count; k++) {
+        float *row = vectors + k * count;
+        double length_before = sqrt(work->loops->dot(row, row, count)), length_now = length_before;
         for (int turn = 0; turn < 2; turn++) {
             for (int64_t j = 0; j < k; j++)
-                w->loops->add(row, x + j * n, (float)-w->loops->dot(row, x + j * n, n), n);
-            is = sqrt(w->loops->dot(row, row, n));
+                work->loops->add(row, vectors + j * count, (float)-work->loops->dot(row, vectors + j * count, count), count);
+            length_now = sqrt(work->loops->dot(row, row, count));
         }
-        float scale = is > was * 1e-6 && is > 0 ? (float)(1 / is) : 0;
-        for (int64_t i = 0; i < n; i++) row[i] *= scale;
+        float scale = length_now > length_before * 1e-6 && length_now > 0 ? (float)(1 / length_now) : 0;
+        for (int64_t i = 0; i < count; i++) row[i] *= scale;
     }
 }
 
 /* Two rows of x, and the same of y, turned so that those of x are orthogonal; false: they were. */
-static bool rotate(const work *w, float *a, float *b, float *p, float *q)
+static bool rotate_pair(const svd_work *work, float *row_a, float *row_b, float *tall_a, float *tall_b)
 {
-    double aa = w->loops->dot(a, a, w->n), bb = w->loops->dot(b, b, w->n),
-           ab = w->loops->dot(a, b, w->n);
-    if (fabs(ab) <= 1e-7 * sqrt(aa) * sqrt(bb)) return false;
-    double z = (bb - aa) / (2 * ab), t = (z < 0 ? -1 : 1) / (fabs(z) + sqrt(1 + z * z));
-    float c = (float)(1 / sqrt(1 + t * t)), s = (float)(t / sqrt(1 + t * t));
-    for (int64_t i = 0; i < w->n; i++) {
-        float u = a[i], v = b[i];
-        a[i] = c * u - s * v;
-        b[i] = s * u + c * v;
+    double dot_aa = work->loops->dot(row_a, row_a, work->column_count),
+           dot_bb = work->loops->dot(row_b, row_b, work->column_count),
+           dot_ab = work->loops->dot(row_a, row_b, work->column_count);
+    if (fabs(dot_ab) <= 1e-7 * sqrt(dot_aa) * sqrt(dot_bb)) return false;
+    double zeta = (dot_bb - dot_aa) / (2 * dot_ab), tangent = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
+    float cosine = (float)(1 / sqrt(1 + tangent * tangent)), sine = (float)(tangent / sqrt(1 + tangent * tangent));
+    for (int64_t i = 0; i < work->column_count; i++) {
+        float value_a = row_a[i], value_b = row_b[i];
+        row_a[i] = cosine * value_a - sine * value_b;
+        row_b[i] = sine * value_a + cosine * value_b;
     }
-    for (int64_t i = 0; i < w->m; i++) {
-        float u = p[i], v = q[i];
-        p[i] = c * u - s * v;
-        q[i] = s * u + c * v;
+    for (int64_t i = 0; i < work->row_count; i++) {
+        float value_a = tall_a[i], value_b = tall_b[i];
+        tall_a[i] = cosine * value_a - sine * value_b;
+        tall_b[i] = sine * value_a + cosine * value_b;
     }
     return true;
 }
 
 /* D = tall^T wide stays so, and the rows of wide become orthogonal. */
-static void jacobi(const work *w)
+static void orthogonalize(const svd_work *work)
 {
     bool any = true;
     for (int sweep = 0; sweep < SWEEPS && any; sweep++) {
         any = false;
-        for (int64_t i = 0; i < w->l; i++)
-            for (int64_t j = i + 1; j < w->l; j++)
-                any |= rotate(w, w->wide + i * w->n, w->wide + j * w->n, w->tall + i * w->m,
-                              w->tall + j * w->m);
+        for (int64_t i = 0; i < work->vector_count; i++)
+            for (int64_t j = i + 1; j < work->vector_count; j++)
+                any |= rotate_pair(work, work->wide + i * work->column_count, work->wide + j * work->column_count,
+                                   work->tall + i * work->row_count, work->tall + j * work->row_count);
     }
 }
 
 /* The largest first; each vector with the root of its value. */
-static void take(const work *w, zt_svd *out)
+static void take_largest(const svd_work *work, zt_svd *out)
 {
-    for (int64_t r = 0; r < out->rank; r++) {
+    for (int64_t rank = 0; rank < out->rank; rank++) {
         int64_t best = -1;
         double most = 0;
-        for (int64_t k = 0; k < w->l; k++) {
-            const float *row = w->wide + k * w->n;
-            double value = sqrt(w->loops->dot(row, row, w->n));
+        for (int64_t k = 0; k < work->vector_count; k++) {
+            const float *row = work->wide + k * work->column_count;
+            double value = sqrt(work->loops->dot(row, row, work->column_count));
             if (value > most) most = value, best = k;
         }
-        float *left = out->left + r * w->m, *right = out->right + r * w->n;
-        out->value[r] = most;
-        memset(left, 0, (size_t)w->m * sizeof *left);
-        memset(right, 0, (size_t)w->n * sizeof *right);
+        float *left = out->left + rank * work->row_count, *right = out->right + rank * work->column_count;
+        out->values[rank] = most;
+        memset(left, 0, (size_t)work->row_count * sizeof *left);
+        memset(right, 0, (size_t)work->column_count * sizeof *right);
         if (best < 0) continue;
-        w->loops->add(left, w->tall + best * w->m, (float)sqrt(most), w->m);
-        w->loops->add(right, w->wide + best * w->n, (float)(1 / sqrt(most)), w->n);
-        memset(w->wide + best * w->n, 0, (size_t)w->n * sizeof *w->wide);
+        work->loops->add(left, work->tall + best * work->row_count, (float)sqrt(most), work->row_count);
+        work->loops->add(right, work->wide + best * work->column_count, (float)(1 / sqrt(most)), work->column_count);
+        memset(work->wide + best * work->column_count, 0, (size_t)work->column_count * sizeof *work->wide);
     }
 }
 
-zt_status zt_svd_find(zt_ctx *ctx, zt_pool *pool, const float *d, zt_svd *out)
+zt_status zt_svd_find(zt_ctx *ctx, zt_pool *pool, const float *matrix, zt_svd *out)
 {
     int64_t least = out->rows < out->columns ? out->rows : out->columns;
-    work w = {
-        .loops = zt_merge_loops(), .d = d, .m = out->rows, .n = out->columns, .seed = out->seed};
-    w.l = out->rank + MORE < least ? out->rank + MORE : least;
-    w.tall = zt_alloc_array(ctx, (size_t)(w.l * w.m) + 1, sizeof *w.tall);
-    w.wide = zt_alloc_array(ctx, (size_t)(w.l * w.n) + 1, sizeof *w.wide);
-    bool good = w.tall && w.wide;
+    svd_work work = {
+        .loops = zt_merge_loops(), .matrix = matrix, .row_count = out->rows, .column_count = out->columns, .seed = out->seed};
+    work.vector_count = out->rank + MORE < least ? out->rank + MORE : least;
+    work.tall = zt_alloc_array(ctx, (size_t)(work.vector_count * work.row_count) + 1, sizeof *work.tall);
+    work.wide = zt_alloc_array(ctx, (size_t)(work.vector_count * work.column_count) + 1, sizeof *work.wide);
+    bool good = work.tall && work.wide;
     if (good) {
-        all(&w, pool, draw);
+        run_all(&work, pool, draw_vectors);
         for (int turn = 0; turn < TURNS; turn++) {
-            orthonormal(&w, w.wide, w.n);
-            all(&w, pool, to_tall);
-            orthonormal(&w, w.tall, w.m);
-            all(&w, pool, to_wide);
+            orthonormalize(&work, work.wide, work.column_count);
+            run_all(&work, pool, multiply_to_tall);
+            orthonormalize(&work, work.tall, work.row_count);
+            run_all(&work, pool, multiply_to_wide);
         }
-        jacobi(&w);
-        take(&w, out);
+        orthogonalize(&work);
+        take_largest(&work, out);
     }
-    zt_free(ctx, w.tall);
-    zt_free(ctx, w.wide);
+    zt_free(ctx, work.tall);
+    zt_free(ctx, work.wide);
     return good ? ZT_OK : ZT_ENOMEM;
 }

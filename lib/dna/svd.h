@@ -8,12 +8,12 @@ typedef struct zt_svd {
     int64_t rows, columns;
     int64_t rank; /* wanted; may be more than there are: what is past those is 0 */
     uint64_t seed;
-    float *left;   /* [rank, rows] the i-th left vector times the root of its value */
-    float *right;  /* [rank, columns] likewise */
-    double *value; /* [rank] falling */
+    float *left;    /* [rank, rows] the i-th left vector times the root of its value */
+    float *right;   /* [rank, columns] likewise */
+    double *values; /* [rank] falling */
 } zt_svd;
 
 /* d: [rows, columns]. left, right and value are the caller's. */
-zt_status zt_svd_find(zt_ctx *ctx, zt_pool *pool, const float *d, zt_svd *out);
+zt_status zt_svd_find(zt_ctx *ctx, zt_pool *pool, const float *matrix, zt_svd *out);
 
 #endif

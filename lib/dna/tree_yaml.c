@@ -19,7 +19,7 @@ enum { ANCHORS = 256 };
 
 typedef struct yaml_reader {
     zt_ctx *ctx;
-    zt_arena *a;
+    zt_arena *arena;
     const char *file;
     yaml_parser_t parser;
     yaml_event_t event; /* the one that is being looked at */
@@ -27,201 +27,199 @@ typedef struct yaml_reader {
     struct {
         const char *name;
         const zt_tree *node;
-    } anchor[ANCHORS];
-    int n_anchors;
+    } anchors[ANCHORS];
+    int anchor_count;
 } yaml_reader;
 
-static int line_of(const yaml_event_t *e) { return (int)e->start_mark.line + 1; }
+static int line_of(const yaml_event_t *event) { return (int)event->start_mark.line + 1; }
 
-static zt_status bad(yaml_reader *r, const char *what)
+static zt_status fail_here(yaml_reader *reader, const char *what)
 {
-    return zt_fail(r->ctx, ZT_EDATA, "%s:%d: %s", r->file, line_of(&r->event), what);
+    return zt_fail(reader->ctx, ZT_EDATA, "%s:%d: %s", reader->file, line_of(&reader->event), what);
 }
 
-static zt_status advance(yaml_reader *r)
+static zt_status next_event(yaml_reader *reader)
 {
-    yaml_event_delete(&r->event);
-    if (yaml_parser_parse(&r->parser, &r->event)) return ZT_OK;
-    if (r->parser.error == YAML_MEMORY_ERROR)
-        return zt_fail(r->ctx, ZT_ENOMEM, "%s: no memory for libyaml", r->file);
-    size_t line = r->parser.problem_mark.line + 1;
-    return zt_fail(r->ctx, ZT_EDATA, "%s:%zu: not YAML: %s", r->file, line,
-                   r->parser.problem ? r->parser.problem : "it cannot be read");
+    yaml_event_delete(&reader->event);
+    if (yaml_parser_parse(&reader->parser, &reader->event)) return ZT_OK;
+    if (reader->parser.error == YAML_MEMORY_ERROR)
+        return zt_fail(reader->ctx, ZT_ENOMEM, "%s: no memory for libyaml", reader->file);
+    size_t line = reader->parser.problem_mark.line + 1;
+    return zt_fail(reader->ctx, ZT_EDATA, "%s:%zu: not YAML: %s", reader->file, line,
+                   reader->parser.problem ? reader->parser.problem : "it cannot be read");
 }
 
-static zt_status count(yaml_reader *r, uint64_t nodes)
+static zt_status count_nodes(yaml_reader *reader, uint64_t nodes)
 {
-    r->nodes += nodes;
-    return r->nodes <= ZT_TREE_NODES ? ZT_OK : bad(r, "more values than a recipe can have");
+    reader->nodes += nodes;
+    return reader->nodes <= ZT_TREE_NODES ? ZT_OK : fail_here(reader, "more values than a recipe can have");
 }
 
-static zt_tree *new_node(yaml_reader *r, zt_tree_kind kind)
+static zt_tree *new_node(yaml_reader *reader, zt_tree_kind kind)
 {
-    zt_tree *t = count(r, 1) == ZT_OK ? zt_arena_alloc(r->a, sizeof *t) : NULL;
-    if (t) *t = (zt_tree){.kind = kind, .line = line_of(&r->event), .nodes = 1};
-    return t;
+    zt_tree *node = count_nodes(reader, 1) == ZT_OK ? zt_arena_alloc(reader->arena, sizeof *node) : NULL;
+    if (node) *node = (zt_tree){.kind = kind, .line = line_of(&reader->event), .node_count = 1};
+    return node;
 }
 
 /* A node is complete: from now on an alias may stand for it. */
-static zt_status remember(yaml_reader *r, const char *anchor, const zt_tree *t)
+static zt_status remember_anchor(yaml_reader *reader, const char *anchor, const zt_tree *node)
 {
     if (!anchor) return ZT_OK;
-    if (r->n_anchors == ANCHORS) return bad(r, "too many anchors");
-    r->anchor[r->n_anchors].name = anchor;
-    r->anchor[r->n_anchors++].node = t;
+    if (reader->anchor_count == ANCHORS) return fail_here(reader, "too many anchors");
+    reader->anchors[reader->anchor_count].name = anchor;
+    reader->anchors[reader->anchor_count++].node = node;
     return ZT_OK;
 }
 
-static zt_tree *of_alias(yaml_reader *r)
+static zt_tree *read_alias(yaml_reader *reader)
 {
-    const char *name = (const char *)r->event.data.alias.anchor;
-    for (int i = r->n_anchors - 1; i >= 0; i--) {
-        const zt_tree *t = r->anchor[i].node;
-        if (strcmp(r->anchor[i].name, name)) continue;
-        if (count(r, t->nodes) != ZT_OK) return NULL;
-        zt_tree *same = zt_arena_alloc(r->a, sizeof *same);
-        if (same) *same = *t;
+    const char *name = (const char *)reader->event.data.alias.anchor;
+    for (int i = reader->anchor_count - 1; i >= 0; i--) {
+        const zt_tree *node = reader->anchors[i].node;
+        if (strcmp(reader->anchors[i].name, name)) continue;
+        if (count_nodes(reader, node->node_count) != ZT_OK) return NULL;
+        zt_tree *same = zt_arena_alloc(reader->arena, sizeof *same);
+        if (same) *same = *node;
         return same;
     }
-    bad(r, "an alias of nothing above it");
+    fail_here(reader, "an alias of nothing above it");
     return NULL;
 }
 
-static zt_tree *of_scalar(yaml_reader *r)
+static zt_tree *read_scalar(yaml_reader *reader)
 {
-    zt_tree *t = new_node(r, ZT_TREE_SCALAR);
-    size_t n = r->event.data.scalar.length;
-    if (!t) return NULL;
-    t->plain = r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    t->text = zt_arena_strndup(r->a, (const char *)r->event.data.scalar.value, n);
-    if (!t->text) return NULL;
-    if (strlen(t->text) == n) return t;
-    bad(r, "a text with a zero byte");
+    zt_tree *node = new_node(reader, ZT_TREE_SCALAR);
+    size_t length = reader->event.data.scalar.length;
+    if (!node) return NULL;
+    node->plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    node->text = zt_arena_strndup(reader->arena, (const char *)reader->event.data.scalar.value, length);
+    if (!node->text) return NULL;
+    if (strlen(node->text) == length) return node;
+    fail_here(reader, "a text with a zero byte");
     return NULL;
 }
 
-static zt_tree *of_event(yaml_reader *r, int depth);
+static zt_tree *read_event(yaml_reader *reader, int depth);
 
-static zt_status append(yaml_reader *r, zt_tree *t, int64_t *room, zt_tree *item)
+static zt_status append_item(yaml_reader *reader, zt_tree *node, int64_t *room, zt_tree *item)
 {
-    int64_t n = t->kind == ZT_TREE_MAP ? 2 * t->n : t->n;
-    (void)r;
+    int64_t count = node->kind == ZT_TREE_MAP ? 2 * node->count : node->count;
+    (void)reader;
     if (!item) return ZT_EDATA;
-    if (n + 2 > *room) {
+    if (count + 2 > *room) {
         int64_t more = *room ? *room * 2 : 8;
-        zt_tree **grown = zt_arena_alloc(r->a, (size_t)more * sizeof *grown);
+        zt_tree **grown = zt_arena_alloc(reader->arena, (size_t)more * sizeof *grown);
         if (!grown) return ZT_ENOMEM;
-        if (n) memcpy(grown, t->item, (size_t)n * sizeof *grown);
-        t->item = grown;
+        if (count) memcpy(grown, node->items, (size_t)count * sizeof *grown);
+        node->items = grown;
         *room = more;
     }
-    t->item[n] = item;
-    t->nodes += item->nodes;
+    node->items[count] = item;
+    node->node_count += item->node_count;
     return ZT_OK;
 }
 
-static zt_tree *of_list(yaml_reader *r, int depth)
+static zt_tree *read_list(yaml_reader *reader, int depth)
 {
-    zt_tree *t = new_node(r, ZT_TREE_LIST);
+    zt_tree *node = new_node(reader, ZT_TREE_LIST);
     int64_t room = 0;
-    zt_status s = t ? advance(r) : ZT_ENOMEM;
-    while (s == ZT_OK && r->event.type != YAML_SEQUENCE_END_EVENT) {
-        s = append(r, t, &room, of_event(r, depth + 1));
-        t->n++;
-        if (s == ZT_OK) s = advance(r);
+    zt_status status = node ? next_event(reader) : ZT_ENOMEM;
+    while (status == ZT_OK && reader->event.type != YAML_SEQUENCE_END_EVENT) {
+        status = append_item(reader, node, &room, read_event(reader, depth + 1));
+        node->count++;
+        if (status == ZT_OK) status = next_event(reader);
     }
-    return s == ZT_OK ? t : NULL;
+    return status == ZT_OK ? node : NULL;
 }
 
-static zt_status check_key(yaml_reader *r, const zt_tree *map, const zt_tree *key)
+static zt_status check_key(yaml_reader *reader, const zt_tree *map, const zt_tree *key)
 {
     char shown[80];
     if (!key) return ZT_EDATA;
-    if (key->kind != ZT_TREE_SCALAR) return bad(r, "a key that is no text");
-    if (!strcmp(key->text, "<<")) return bad(r, "merge keys ('<<') are not read");
+    if (key->kind != ZT_TREE_SCALAR) return fail_here(reader, "a key that is no text");
+    if (!strcmp(key->text, "<<")) return fail_here(reader, "merge keys ('<<') are not read");
     if (!zt_tree_get(map, key->text)) return ZT_OK;
-    return zt_tree_fail(r->ctx, r->file, key, "key '%s' comes twice",
+    return zt_tree_fail(reader->ctx, reader->file, key, "key '%s' comes twice",
                         zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
 }
 
-static zt_tree *of_map(yaml_reader *r, int depth)
+static zt_tree *read_map(yaml_reader *reader, int depth)
 {
-    zt_tree *t = new_node(r, ZT_TREE_MAP);
+    zt_tree *node = new_node(reader, ZT_TREE_MAP);
     int64_t room = 0;
-    zt_status s = t ? advance(r) : ZT_ENOMEM;
-    while (s == ZT_OK && r->event.type != YAML_MAPPING_END_EVENT) {
-        zt_tree *key = of_event(r, depth + 1);
-        s = check_key(r, t, key);
-        if (s == ZT_OK) s = append(r, t, &room, key);
-        if (s == ZT_OK) s = advance(r);
-        zt_tree *value = s == ZT_OK ? of_event(r, depth + 1) : NULL;
-        if (s == ZT_OK && !value) s = ZT_EDATA;
-        if (s != ZT_OK) break;
-        t->item[2 * t->n++ + 1] = value;
-        t->nodes += value->nodes;
-        s = advance(r);
+    zt_status status = node ? next_event(reader) : ZT_ENOMEM;
+    while (status == ZT_OK && reader->event.type != YAML_MAPPING_END_EVENT) {
+        zt_tree *key = read_event(reader, depth + 1);
+        status = check_key(reader, node, key);
+        if (status == ZT_OK) status = append_item(reader, node, &room, key);
+        if (status == ZT_OK) status = next_event(reader);
+        zt_tree *value = status == ZT_OK ? read_event(reader, depth + 1) : NULL;
+        if (status == ZT_OK && !value) status = ZT_EDATA;
+        if (status != ZT_OK) break;
+        node->items[2 * node->count++ + 1] = value;
+        node->node_count += value->node_count;
+        status = next_event(reader);
     }
-    return s == ZT_OK ? t : NULL;
+    return status == ZT_OK ? node : NULL;
 }
 
 /* The anchor and the tag of the event, whichever kind it is. */
-static void marks_of(const yaml_event_t *e, const char **anchor, const char **tag)
+static void marks_of(const yaml_event_t *event, const char **anchor, const char **tag)
 {
     const yaml_char_t *a = NULL, *t = NULL;
-    if (e->type == YAML_SCALAR_EVENT) a = e->data.scalar.anchor, t = e->data.scalar.tag;
-    if (e->type == YAML_SEQUENCE_START_EVENT)
-        a = e->data.sequence_start.anchor, t = e->data.sequence_start.tag;
-    if (e->type == YAML_MAPPING_START_EVENT)
-        a = e->data.mapping_start.anchor, t = e->data.mapping_start.tag;
+    if (event->type == YAML_SCALAR_EVENT) a = event->data.scalar.anchor, t = event->data.scalar.tag;
+    if (event->type == YAML_SEQUENCE_START_EVENT) a = event->data.sequence_start.anchor, t = event->data.sequence_start.tag;
+    if (event->type == YAML_MAPPING_START_EVENT) a = event->data.mapping_start.anchor, t = event->data.mapping_start.tag;
     *anchor = (const char *)a;
     *tag = (const char *)t;
 }
 
 /* The node that begins with the event; the event that ends it is the reader's after that. */
-static zt_tree *of_event(yaml_reader *r, int depth)
+static zt_tree *read_event(yaml_reader *reader, int depth)
 {
     const char *anchor, *tag;
-    zt_tree *t = NULL;
-    marks_of(&r->event, &anchor, &tag);
-    if (tag) return bad(r, "tags are not read"), NULL;
-    if (depth > ZT_TREE_DEPTH) return bad(r, "nested too deeply"), NULL;
-    if (anchor && !(anchor = zt_arena_strndup(r->a, anchor, strlen(anchor)))) return NULL;
-    switch (r->event.type) {
-    case YAML_ALIAS_EVENT: return of_alias(r);
-    case YAML_SCALAR_EVENT: t = of_scalar(r); break;
-    case YAML_SEQUENCE_START_EVENT: t = of_list(r, depth); break;
-    case YAML_MAPPING_START_EVENT: t = of_map(r, depth); break;
-    default: return bad(r, "a value was expected"), NULL;
+    zt_tree *node = NULL;
+    marks_of(&reader->event, &anchor, &tag);
+    if (tag) return fail_here(reader, "tags are not read"), NULL;
+    if (depth > ZT_TREE_DEPTH) return fail_here(reader, "nested too deeply"), NULL;
+    if (anchor && !(anchor = zt_arena_strndup(reader->arena, anchor, strlen(anchor)))) return NULL;
+    switch (reader->event.type) {
+    case YAML_ALIAS_EVENT: return read_alias(reader);
+    case YAML_SCALAR_EVENT: node = read_scalar(reader); break;
+    case YAML_SEQUENCE_START_EVENT: node = read_list(reader, depth); break;
+    case YAML_MAPPING_START_EVENT: node = read_map(reader, depth); break;
+    default: return fail_here(reader, "a value was expected"), NULL;
     }
-    return t && remember(r, anchor, t) == ZT_OK ? t : NULL;
+    return node && remember_anchor(reader, anchor, node) == ZT_OK ? node : NULL;
 }
 
 /* One document, and nothing behind it. */
-static const zt_tree *document(yaml_reader *r)
+static const zt_tree *read_document(yaml_reader *reader)
 {
-    zt_status s = advance(r); /* the stream's beginning */
-    if (s == ZT_OK) s = advance(r);
-    if (s == ZT_OK && r->event.type == YAML_STREAM_END_EVENT) s = bad(r, "it is empty");
-    if (s == ZT_OK) s = advance(r);
-    const zt_tree *t = s == ZT_OK ? of_event(r, 0) : NULL;
-    if (t) s = advance(r);
-    if (t && s == ZT_OK) s = advance(r);
-    if (t && s == ZT_OK && r->event.type != YAML_STREAM_END_EVENT) s = bad(r, "a second document");
-    return s == ZT_OK ? t : NULL;
+    zt_status status = next_event(reader); /* the stream's beginning */
+    if (status == ZT_OK) status = next_event(reader);
+    if (status == ZT_OK && reader->event.type == YAML_STREAM_END_EVENT) status = fail_here(reader, "it is empty");
+    if (status == ZT_OK) status = next_event(reader);
+    const zt_tree *node = status == ZT_OK ? read_event(reader, 0) : NULL;
+    if (node) status = next_event(reader);
+    if (node && status == ZT_OK) status = next_event(reader);
+    if (node && status == ZT_OK && reader->event.type != YAML_STREAM_END_EVENT) status = fail_here(reader, "a second document");
+    return status == ZT_OK ? node : NULL;
 }
 
-const zt_tree *zt_tree_yaml(zt_ctx *ctx, zt_arena *a, const char *file, const char *text, size_t n)
+const zt_tree *zt_tree_yaml(zt_ctx *ctx, zt_arena *arena, const char *file, const char *text, size_t length)
 {
-    yaml_reader r = {.ctx = ctx, .a = a, .file = file};
-    if (!yaml_parser_initialize(&r.parser)) {
+    yaml_reader reader = {.ctx = ctx, .arena = arena, .file = file};
+    if (!yaml_parser_initialize(&reader.parser)) {
         zt_fail(ctx, ZT_ENOMEM, "%s: no memory for libyaml", file);
         return NULL;
     }
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
-    const zt_tree *t = document(&r);
-    yaml_event_delete(&r.event);
-    yaml_parser_delete(&r.parser);
-    return t;
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
+    const zt_tree *node = read_document(&reader);
+    yaml_event_delete(&reader.event);
+    yaml_parser_delete(&reader.parser);
+    return node;
 }
 
 #endif

@@ -30,7 +30,7 @@ static zt_dna *open_net(zt_ctx *ctx, const char *text)
 static void compare(zt_ctx *ctx)
 {
     zt_dna *a = open_net(ctx, net_a), *b = open_net(ctx, net_b);
-    zt_dna_how how = {.threads = 2, .ranks = true, .shifts = true};
+    zt_dna_compare_opts how = {.threads = 2, .ranks = true, .shifts = true};
     zt_dna_verdict v = {.ctx = NULL};
     if (a && b)
         (void)zt_dna_compare(a, b, &how, &v);
@@ -42,7 +42,7 @@ static void compare(zt_ctx *ctx)
 static void lineage(zt_ctx *ctx)
 {
     zt_dna *m[2] = {open_net(ctx, net_a), open_net(ctx, net_b)};
-    zt_dna_how how = {.threads = 1};
+    zt_dna_compare_opts how = {.threads = 1};
     zt_lineage l = {.ctx = NULL};
     if (m[0] && m[1])
         (void)zt_dna_lineage(m, 2, &how, 0.5, &l);
@@ -54,8 +54,8 @@ static void lineage(zt_ctx *ctx)
 static void splice(zt_ctx *ctx)
 {
     zt_dna *a = open_net(ctx, net_a), *b = open_net(ctx, net_b);
-    zt_dna_how work = {.threads = 1};
-    zt_splice_how how = {.alpha = 0.5};
+    zt_dna_compare_opts work = {.threads = 1};
+    zt_splice_opts how = {.alpha = 0.5};
     zt_checkpoint_opts o = {.to = zt_container_named("json"), .force = true};
     zt_dna *child = a && b ? zt_dna_splice(a, b, &how, &work) : NULL;
     if (child)
@@ -68,7 +68,7 @@ static void splice(zt_ctx *ctx)
 static void graft(zt_ctx *ctx)
 {
     zt_dna *m[2] = {open_net(ctx, net_a), open_net(ctx, net_b)};
-    zt_graft_how how = {.combine = "add", .residual = true};
+    zt_graft_opts how = {.combine = "add", .residual = true};
     zt_checkpoint_opts o = {.to = zt_container_named("json"), .force = true};
     zt_meta *meta = zt_meta_new(ctx);
     if (m[0] && m[1] && meta)

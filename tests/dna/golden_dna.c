@@ -26,12 +26,12 @@ static bool signature_is(zt_dna *d, int64_t i, const json_t *want)
     const json_t *w = json_object_get(want, "weights");
     bool same = strcmp(l->type, text_of(want, "type_name")) == 0 &&
                 strcmp(l->dtype, text_of(want, "dtype_name")) == 0 &&
-                l->n == (int64_t)json_array_size(w);
+                l->count == (int64_t)json_array_size(w);
     for (int k = 0; k < 4; k++)
         same = same && l->place[k] == json_integer_value(json_object_get(want, axis[k]));
-    float *x = malloc((size_t)l->n * sizeof *x + 1);
+    float *x = malloc((size_t)l->count * sizeof *x + 1);
     same = same && zt_dna_sign(d, i, x, NULL) == ZT_OK;
-    for (int64_t k = 0; same && k < l->n; k++)
+    for (int64_t k = 0; same && k < l->count; k++)
         same = loom_near(x[k], loom_number(json_array_get(w, (size_t)k)), 1e-5);
     free(x);
     return same;
@@ -50,11 +50,11 @@ static bool signatures_are(zt_dna *d, const json_t *want)
 static bool overlaps_are(const zt_dna *a, const zt_dna_verdict *v, const json_t *want)
 {
     const json_t *layers = json_object_get(want, "layer_overlaps");
-    bool same = (size_t)v->n == json_object_size(layers) &&
+    bool same = (size_t)v->score_count == json_object_size(layers) &&
                 loom_near(v->overlap, loom_number(json_object_get(want, "overall_overlap")), 1e-5);
-    for (int64_t k = 0; same && k < v->n; k++) {
-        const json_t *x = json_object_get(layers, zt_dna_get(a, v->layer[k].a)->name);
-        same = x && loom_near(v->layer[k].overlap, loom_number(x), 1e-5);
+    for (int64_t k = 0; same && k < v->score_count; k++) {
+        const json_t *x = json_object_get(layers, zt_dna_get(a, v->scores[k].layer_a)->name);
+        same = x && loom_near(v->scores[k].overlap, loom_number(x), 1e-5);
     }
     return same;
 }
@@ -63,12 +63,12 @@ static bool shifts_are(const zt_dna *a, const zt_dna *b, const zt_dna_verdict *v
                        const json_t *want)
 {
     const json_t *shifts = json_object_get(want, "logic_shifts");
-    bool same = (size_t)v->n_shifts == json_array_size(shifts);
-    for (int64_t k = 0; same && k < v->n_shifts; k++) {
+    bool same = (size_t)v->shift_count == json_array_size(shifts);
+    for (int64_t k = 0; same && k < v->shift_count; k++) {
         const json_t *x = json_array_get(shifts, (size_t)k);
-        const zt_dna_shift *s = &v->shift[k];
-        same = strcmp(zt_dna_get(a, s->from)->name, text_of(x, "source")) == 0 &&
-               strcmp(zt_dna_get(b, s->to)->name, text_of(x, "target")) == 0 &&
+        const zt_dna_shift *s = &v->shifts[k];
+        same = strcmp(zt_dna_get(a, s->from_layer)->name, text_of(x, "source")) == 0 &&
+               strcmp(zt_dna_get(b, s->to_layer)->name, text_of(x, "target")) == 0 &&
                loom_near(s->overlap, loom_number(json_object_get(x, "overlap")), 1e-5);
     }
     return same;
@@ -77,7 +77,7 @@ static bool shifts_are(const zt_dna *a, const zt_dna *b, const zt_dna_verdict *v
 static bool comparison_is(zt_dna *a, zt_dna *b, const json_t *want, int threads)
 {
     zt_dna_verdict v;
-    zt_dna_how how = {.threads = threads, .ranks = true, .shifts = true};
+    zt_dna_compare_opts how = {.threads = threads, .ranks = true, .shifts = true};
     bool same = zt_dna_compare(a, b, &how, &v) == ZT_OK && overlaps_are(a, &v, want) &&
                 shifts_are(a, b, &v, want);
     zt_dna_verdict_free(&v);
@@ -120,19 +120,19 @@ static void test_vectors(zt_ctx *ctx, const json_t *c, size_t number)
     loom_net na, nb;
     zt_dna *a = loom_open(&na, ctx, ja, ZT_RULE_LOOM), *b = loom_open(&nb, ctx, jb, ZT_RULE_LOOM);
     zt_dna_verdict v = {.ctx = NULL};
-    zt_dna_how how = {.threads = 1};
+    zt_dna_compare_opts how = {.threads = 1};
     float x[256];
-    bool same = a && b && zt_dna_get(a, 0)->n <= 256 && zt_dna_sign(a, 0, x, NULL) == ZT_OK &&
-                zt_dna_compare(a, b, &how, &v) == ZT_OK && v.n == 1;
-    for (int64_t k = 0; same && k < zt_dna_get(a, 0)->n; k++)
+    bool same = a && b && zt_dna_get(a, 0)->count <= 256 && zt_dna_sign(a, 0, x, NULL) == ZT_OK &&
+                zt_dna_compare(a, b, &how, &v) == ZT_OK && v.score_count == 1;
+    for (int64_t k = 0; same && k < zt_dna_get(a, 0)->count; k++)
         same = loom_near(x[k], loom_number(json_array_get(unit, (size_t)k)), 1e-5);
     ok(same, "dna_helpers %zu: normalize", number);
     const json_t *cosine = json_object_get(c, "cosine_similarity_of_normalized");
-    ok(same && loom_near(v.layer[0].overlap, loom_number(cosine), 1e-5),
+    ok(same && loom_near(v.scores[0].overlap, loom_number(cosine), 1e-5),
        "dna_helpers %zu: similarity", number);
-    ok(same && loom_near(1 - v.layer[0].cosine, loom_number(json_object_get(c, "cosine_distance")),
+    ok(same && loom_near(1 - v.scores[0].cosine, loom_number(json_object_get(c, "cosine_distance")),
                          1e-5) &&
-           loom_near(sqrt(v.layer[0].d2), loom_number(json_object_get(c, "euclidean")), 1e-5),
+           loom_near(sqrt(v.scores[0].sum_dd), loom_number(json_object_get(c, "euclidean")), 1e-5),
        "dna_helpers %zu: distances", number);
     zt_dna_verdict_free(&v);
     loom_close(&na);

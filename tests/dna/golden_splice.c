@@ -13,7 +13,7 @@ typedef struct splice_case {
     const json_t *c;
     const char *name;
     zt_dna *a, *b, *child;
-    zt_splice_how how;
+    zt_splice_opts how;
 } splice_case;
 
 static double config(const json_t *c, const char *key)
@@ -25,7 +25,7 @@ static bool take_config(splice_case *t)
 {
     static const char *const modes[] = {"blend", "point", "uniform"};
     const json_t *mode = json_object_get(json_object_get(t->c, "config"), "crossover_mode");
-    t->how = (zt_splice_how){.alpha = config(t->c, "blend_alpha"),
+    t->how = (zt_splice_opts){.alpha = config(t->c, "blend_alpha"),
                              .ratio = config(t->c, "split_ratio"),
                              .fitness_a = config(t->c, "fitness_a"),
                              .fitness_b = config(t->c, "fitness_b"),
@@ -41,7 +41,7 @@ static bool take_config(splice_case *t)
 /* The numbers of a layer; malloc'ed. */
 static float *numbers_of(zt_dna *d, int64_t i)
 {
-    float *x = malloc((size_t)zt_dna_get(d, i)->n * sizeof *x + 1);
+    float *x = malloc((size_t)zt_dna_get(d, i)->count * sizeof *x + 1);
     if (x && zt_dna_read(d, i, x) != ZT_OK) {
         free(x);
         return NULL;
@@ -57,7 +57,7 @@ static bool similarities_are(const splice_case *t)
     for (int64_t i = 0; same && i < zt_dna_count(t->a); i++) {
         const zt_splice_row *r = zt_dna_splice_row(t->child, i);
         const json_t *x = json_object_get(want, zt_dna_get(t->a, i)->name);
-        same = (r->b >= 0) == (x != NULL) && (!x || loom_near(r->similarity, loom_number(x), 1e-5));
+        same = (r->layer_b >= 0) == (x != NULL) && (!x || loom_near(r->similarity, loom_number(x), 1e-5));
         common += x != NULL;
     }
     return same && common == json_object_size(want);
@@ -78,9 +78,9 @@ static bool mixed_as_they_fit(const splice_case *t)
     bool same = true;
     for (int64_t i = 0; same && i < zt_dna_count(t->a); i++) {
         const zt_splice_row *r = zt_dna_splice_row(t->child, i);
-        const zt_dna_layer *x = zt_dna_get(t->a, i), *y = r->b < 0 ? NULL : zt_dna_get(t->b, r->b);
+        const zt_dna_layer *x = zt_dna_get(t->a, i), *y = r->layer_b < 0 ? NULL : zt_dna_get(t->b, r->layer_b);
         bool fit = y && strcmp(x->type, y->type) == 0 && strcmp(x->dtype, y->dtype) == 0 &&
-                   x->n == y->n && has_weights(t, i);
+                   x->count == y->count && has_weights(t, i);
         same = r->mixed == fit;
     }
     return same;
@@ -95,8 +95,8 @@ static bool child_is(const splice_case *t)
         bool mixed = zt_dna_splice_row(t->child, i)->mixed;
         float *got = numbers_of(t->child, i), *a = numbers_of(t->a, i);
         same = got && a &&
-               (!mixed || (int64_t)json_array_size(want) == zt_dna_get(t->a, i)->n);
-        for (int64_t k = 0; same && k < zt_dna_get(t->a, i)->n; k++)
+               (!mixed || (int64_t)json_array_size(want) == zt_dna_get(t->a, i)->count);
+        for (int64_t k = 0; same && k < zt_dna_get(t->a, i)->count; k++)
             same = mixed ? loom_near(got[k], loom_number(json_array_get(want, (size_t)k)), 1e-6)
                          : got[k] == a[k];
         free(got);
@@ -114,9 +114,9 @@ static bool count_random(const splice_case *t, int64_t *from_a, int64_t *all)
         const zt_splice_row *r = zt_dna_splice_row(t->child, i);
         if (!r->mixed)
             continue;
-        float *x = numbers_of(t->child, i), *a = numbers_of(t->a, i), *b = numbers_of(t->b, r->b);
+        float *x = numbers_of(t->child, i), *a = numbers_of(t->a, i), *b = numbers_of(t->b, r->layer_b);
         good = x && a && b;
-        for (int64_t k = 0; good && k < zt_dna_get(t->a, i)->n; k++) {
+        for (int64_t k = 0; good && k < zt_dna_get(t->a, i)->count; k++) {
             good = x[k] == a[k] || x[k] == b[k];
             *from_a += x[k] == a[k];
             ++*all;
@@ -143,13 +143,13 @@ static void test_random(const splice_case *t)
 static bool overlaps_are(const splice_case *t, zt_dna *parent, const char *key)
 {
     const json_t *want = json_object_get(json_object_get(t->c, key), "layer_overlaps");
-    zt_dna_how how = {.threads = 2};
+    zt_dna_compare_opts how = {.threads = 2};
     zt_dna_verdict v;
-    bool same = zt_dna_compare(t->child, parent, &how, &v) == ZT_OK && v.n > 0;
-    for (int64_t k = 0; same && k < v.n; k++) {
-        const json_t *x = json_object_get(want, zt_dna_get(t->child, v.layer[k].a)->name);
-        same = x && (!zt_dna_splice_row(t->child, v.layer[k].a)->mixed ||
-                     loom_near(v.layer[k].overlap, loom_number(x), 1e-5));
+    bool same = zt_dna_compare(t->child, parent, &how, &v) == ZT_OK && v.score_count > 0;
+    for (int64_t k = 0; same && k < v.score_count; k++) {
+        const json_t *x = json_object_get(want, zt_dna_get(t->child, v.scores[k].layer_a)->name);
+        same = x && (!zt_dna_splice_row(t->child, v.scores[k].layer_a)->mixed ||
+                     loom_near(v.scores[k].overlap, loom_number(x), 1e-5));
     }
     zt_dna_verdict_free(&v);
     return same;
@@ -159,7 +159,7 @@ static void test_case(zt_ctx *ctx, const json_t *c, const char *name)
 {
     splice_case t = {.c = c, .name = name};
     loom_net na, nb;
-    zt_dna_how work = {.threads = 1};
+    zt_dna_compare_opts work = {.threads = 1};
     t.a = loom_open(&na, ctx, json_object_get(c, "a"), ZT_RULE_LOOM);
     t.b = loom_open(&nb, ctx, json_object_get(c, "b"), ZT_RULE_LOOM);
     t.child = t.a && t.b && take_config(&t) ? zt_dna_splice(t.a, t.b, &t.how, &work) : NULL;

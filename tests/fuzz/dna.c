@@ -23,9 +23,9 @@ static bool is_small(const zt_dna *d)
 {
     int64_t all = 0;
     for (int64_t i = 0; i < zt_dna_count(d); i++) {
-        if (zt_dna_get(d, i)->n < 0 || zt_dna_get(d, i)->n > MOST)
+        if (zt_dna_get(d, i)->count < 0 || zt_dna_get(d, i)->count > MOST)
             return false;
-        all += zt_dna_get(d, i)->n;
+        all += zt_dna_get(d, i)->count;
     }
     return all <= MOST && zt_dna_count(d) < 256;
 }
@@ -34,10 +34,10 @@ static bool is_small(const zt_dna *d)
 static void sign_all(zt_ctx *ctx, zt_dna *d)
 {
     for (int64_t i = 0; i < zt_dna_count(d); i++) {
-        float *x = zt_alloc_array(ctx, (size_t)zt_dna_get(d, i)->n + 1, sizeof *x);
+        float *x = zt_alloc_array(ctx, (size_t)zt_dna_get(d, i)->count + 1, sizeof *x);
         if (!zt_dna_get(d, i)->name || !zt_dna_get(d, i)->type || !zt_dna_get(d, i)->dtype)
             abort();
-        if (x && zt_dna_get(d, i)->n > 0)
+        if (x && zt_dna_get(d, i)->count > 0)
             (void)zt_dna_sign(d, i, x, NULL);
         zt_free(ctx, x);
     }
@@ -45,8 +45,8 @@ static void sign_all(zt_ctx *ctx, zt_dna *d)
 
 static void pair(zt_ctx *ctx, zt_dna *a, zt_dna *b)
 {
-    zt_dna_how how = {.threads = 1, .ranks = true, .shifts = true};
-    zt_splice_how splice = {.mode = ZT_SPLICE_UNIFORM};
+    zt_dna_compare_opts how = {.threads = 1, .ranks = true, .shifts = true};
+    zt_splice_opts splice = {.mode = ZT_SPLICE_UNIFORM};
     zt_dna_verdict v;
     (void)zt_dna_compare(a, b, &how, &v);
     zt_dna_verdict_free(&v);

@@ -8,7 +8,7 @@ static bool wanted(const void *user, const char *name)
     return dna_selected(((const dna_told *)user)->o, name);
 }
 
-static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
+static zt_status report_progress(void *user, const char *layer, int64_t done, int64_t all)
 {
     return dna_tick(((const dna_told *)user)->cli, layer, done, all);
 }
@@ -22,7 +22,7 @@ static void sum_up(const dna_told *t)
         snprintf(missing, sizeof missing, "; %lld only in the first, %lld only in the second",
                  (long long)v->only_a, (long long)v->only_b);
     zt_cli_note(t->cli, "overlap %.6f, relative L2 %.3g; %lld of %lld layers are the same%s",
-                v->overlap, v->rel_l2, (long long)v->same, (long long)v->n, missing);
+                v->overlap, v->rel_l2, (long long)v->same_count, (long long)v->score_count, missing);
 }
 
 static zt_status tell(const dna_told *t)
@@ -39,11 +39,11 @@ static zt_status compare(zt_cli *cli, const dna_options *o, zt_dna *a, zt_dna *b
 {
     zt_dna_verdict v = {.ctx = NULL};
     dna_told t = {.cli = cli, .o = o, .a = a, .b = b, .v = &v};
-    zt_dna_how how = {.threads = dna_threads(cli),
+    zt_dna_compare_opts how = {.threads = dna_threads(cli),
                       .ranks = !o->shifts && !o->map,
                       .shifts = o->shifts || (cli->format == ZT_FMT_JSON && !o->map),
                       .wanted = wanted,
-                      .tick = tick,
+                      .progress = report_progress,
                       .user = &t};
     zt_status s = zt_dna_compare(a, b, &how, &v);
     if (s == ZT_OK) s = tell(&t);

@@ -59,7 +59,7 @@ static zt_status count_inputs(zt_cli *cli, const char *path, int64_t *n)
 }
 
 static zt_status write(zt_cli *cli, const dna_options *o, zt_dna *const *m, int n,
-                       zt_graft_how *how)
+                       zt_graft_opts *how)
 {
     zt_checkpoint_opts opts = {.to = dna_container(cli, o, cli->output, "json"),
                                .force = cli->force};
@@ -75,7 +75,7 @@ static zt_status write(zt_cli *cli, const dna_options *o, zt_dna *const *m, int 
 zt_status dna_graft(zt_cli *cli, const dna_options *o, char **operands, int n)
 {
     zt_dna *m[MOST] = {NULL};
-    zt_graft_how how = {.combine = words[o->combine],
+    zt_graft_opts how = {.combine = words[o->combine],
                         .residual = o->residual,
                         .select = o->select.item,
                         .n_select = o->select.n};

@@ -57,7 +57,7 @@ zt_status dna_put_signature(zt_dna *d, int64_t i, bool weights, zt_str *s)
 {
     const zt_dna_layer *l = zt_dna_get(d, i);
     double length = NAN;
-    float *x = zt_alloc_array(s->ctx, (size_t)l->n + 1, sizeof *x);
+    float *x = zt_alloc_array(s->ctx, (size_t)l->count + 1, sizeof *x);
     zt_status st = x ? zt_dna_sign(d, i, x, &length) : ZT_ENOMEM;
     if (st == ZT_OK) {
         zt_str_putc(s, '{');
@@ -69,9 +69,9 @@ zt_status dna_put_signature(zt_dna *d, int64_t i, bool weights, zt_str *s)
         zt_str_puts(s, ",\"shape\":[");
         for (int k = 0; k < l->shape.rank; k++)
             zt_str_printf(s, "%s%" PRId64, k ? "," : "", l->shape.dim[k]);
-        zt_str_printf(s, "],\"n\":%" PRId64, l->n);
+        zt_str_printf(s, "],\"n\":%" PRId64, l->count);
         dna_put_number(s, "length", length);
-        if (weights) put_weights(s, x, l->n);
+        if (weights) put_weights(s, x, l->count);
         st = zt_str_putc(s, '}');
     }
     zt_free(s->ctx, x);

@@ -11,7 +11,7 @@ static zt_status put_layer(zt_table *t, const zt_dna_layer *l)
 {
     char place[4][NUMBER], n[NUMBER], shape[ZT_TYPE_TEXT];
     for (int k = 0; k < 4; k++) snprintf(place[k], NUMBER, "%" PRId64, l->place[k]);
-    snprintf(n, NUMBER, "%" PRId64, l->n);
+    snprintf(n, NUMBER, "%" PRId64, l->count);
     return zt_table_row(t, (const char *[]){place[0], place[1], place[2], place[3], l->type,
                                             l->dtype, dna_shape(&l->shape, shape), n, l->name});
 }

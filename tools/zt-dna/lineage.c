@@ -47,7 +47,7 @@ static void put_matrix(zt_str *s, const char *key, const double *x, int n)
 
 static void put_kin(zt_str *s, const line *l, int i)
 {
-    const zt_dna_kin *k = &l->of.kin[i];
+    const zt_dna_descent *k = &l->of.descents[i];
     int64_t listed = 0;
     zt_str_puts(s, i ? ",{" : "{");
     dna_put_text(s, "model", l->name[i]);
@@ -57,13 +57,13 @@ static void put_kin(zt_str *s, const line *l, int i)
     else
         zt_str_puts(s, "\"parent\":null");
     zt_str_putc(s, ',');
-    dna_put_text(s, "kind", zt_kinship_name(k->how));
-    dna_put_number(s, "overlap", k->parent < 0 ? NAN : k->with.overlap);
-    dna_put_number(s, "rel_l2", k->parent < 0 ? NAN : k->with.rel_l2);
+    dna_put_text(s, "kind", zt_dna_relation_name(k->relation));
+    dna_put_number(s, "overlap", k->parent < 0 ? NAN : k->verdict.overlap);
+    dna_put_number(s, "rel_l2", k->parent < 0 ? NAN : k->verdict.rel_l2);
     zt_str_puts(s, ",\"frozen\":[");
-    for (int64_t r = 0; r < k->with.n; r++) {
-        if (!k->with.layer[r].same) continue;
-        const char *name = zt_dna_get(l->m[k->parent], k->with.layer[r].a)->name;
+    for (int64_t r = 0; r < k->verdict.score_count; r++) {
+        if (!k->verdict.scores[r].same) continue;
+        const char *name = zt_dna_get(l->m[k->parent], k->verdict.scores[r].layer_a)->name;
         if (listed++) zt_str_putc(s, ',');
         zt_str_put_json(s, name, strlen(name));
     }
@@ -97,18 +97,18 @@ enum { OWN = 7 }; /* columns before the matrix's */
 
 static zt_status put_row(zt_table *t, const line *l, int i)
 {
-    const zt_dna_kin *k = &l->of.kin[i];
+    const zt_dna_descent *k = &l->of.descents[i];
     char text[4][NUMBER] = {"", "", "", ""}, cell[MOST][NUMBER];
     const char *row[OWN + MOST];
     if (k->parent >= 0) {
-        snprintf(text[0], NUMBER, "%.7f", k->with.overlap);
-        snprintf(text[1], NUMBER, "%.5g", k->with.rel_l2);
-        snprintf(text[2], NUMBER, "%" PRId64, k->with.same);
-        snprintf(text[3], NUMBER, "%" PRId64, k->with.n);
+        snprintf(text[0], NUMBER, "%.7f", k->verdict.overlap);
+        snprintf(text[1], NUMBER, "%.5g", k->verdict.rel_l2);
+        snprintf(text[2], NUMBER, "%" PRId64, k->verdict.same_count);
+        snprintf(text[3], NUMBER, "%" PRId64, k->verdict.score_count);
     }
     row[0] = l->name[i];
     row[1] = k->parent < 0 ? "" : l->name[k->parent];
-    row[2] = zt_kinship_name(k->how);
+    row[2] = zt_dna_relation_name(k->relation);
     for (int c = 0; c < 4; c++) row[3 + c] = text[c];
     for (int j = 0; j < l->n; j++) {
         snprintf(cell[j], NUMBER, "%.6f", l->of.overlap[i * l->n + j]);
@@ -140,16 +140,16 @@ static zt_status tell_table(const line *l)
 
 static void put_node(zt_str *s, const line *l, int i, int depth)
 {
-    const zt_dna_kin *k = &l->of.kin[i];
+    const zt_dna_descent *k = &l->of.descents[i];
     for (int d = 1; d < depth; d++) zt_str_puts(s, "   ");
     if (depth) zt_str_puts(s, "`- ");
     zt_str_put_escaped(s, l->name[i], strlen(l->name[i]));
     if (k->parent >= 0)
         zt_str_printf(s, "  %s, relative L2 %.3g, %" PRId64 " of %" PRId64 " layers the same",
-                      zt_kinship_name(k->how), k->with.rel_l2, k->with.same, k->with.n);
+                      zt_dna_relation_name(k->relation), k->verdict.rel_l2, k->verdict.same_count, k->verdict.score_count);
     zt_str_putc(s, '\n');
     for (int j = 0; j < l->n; j++)
-        if (l->of.kin[j].parent == i) put_node(s, l, j, depth + 1);
+        if (l->of.descents[j].parent == i) put_node(s, l, j, depth + 1);
 }
 
 static zt_status tell_tree(const line *l)
@@ -157,7 +157,7 @@ static zt_status tell_tree(const line *l)
     zt_str s;
     zt_str_init(&s, l->cli->ctx);
     for (int i = 0; i < l->n; i++)
-        if (l->of.kin[i].parent < 0) put_node(&s, l, i, 0);
+        if (l->of.descents[i].parent < 0) put_node(&s, l, i, 0);
     for (int i = 0; i < l->n; i++) {
         zt_str_putc(&s, '\n');
         for (int j = 0; j < l->n; j++) {
@@ -210,7 +210,7 @@ static zt_status tell(const line *l)
 zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n)
 {
     line l = {.cli = cli, .o = o, .name = operands, .n = n};
-    zt_dna_how how = {.threads = dna_threads(cli), .wanted = wanted, .tick = tick, .user = &l};
+    zt_dna_compare_opts how = {.threads = dna_threads(cli), .wanted = wanted, .progress = tick, .user = &l};
     double above = zt_cli_given(cli, "threshold") ? o->threshold : 0.5;
     int stdins = 0;
     if (n > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", n, MOST);

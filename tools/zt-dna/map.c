@@ -104,20 +104,20 @@ static zt_status lay_out(map *m)
     zt_status s = ZT_OK;
     m->rows = zt_map_new(ctx, 64);
     m->columns = zt_map_new(ctx, 64);
-    m->row = zt_alloc_array(ctx, (size_t)v->n + 1, sizeof *m->row);
-    m->column = zt_alloc_array(ctx, (size_t)v->n + 1, sizeof *m->column);
+    m->row = zt_alloc_array(ctx, (size_t)v->score_count + 1, sizeof *m->row);
+    m->column = zt_alloc_array(ctx, (size_t)v->score_count + 1, sizeof *m->column);
     if (!m->rows || !m->columns || !m->row || !m->column) return ZT_ENOMEM;
-    for (int64_t k = 0; k < v->n && s == ZT_OK; k++)
-        s = place(m, zt_dna_get(m->t->a, v->layer[k].a), &r, &c);
+    for (int64_t k = 0; k < v->score_count && s == ZT_OK; k++)
+        s = place(m, zt_dna_get(m->t->a, v->scores[k].layer_a), &r, &c);
     if (s == ZT_OK) s = put_in_order(m);
     size_t cells = 0;
     if (s == ZT_OK && !zt_mul_size((size_t)m->n_rows, (size_t)m->n_columns, &cells))
         return zt_fail(ctx, ZT_ENOMEM, "a map of %" PRId64 " by %" PRId64, m->n_rows, m->n_columns);
     m->at = s == ZT_OK ? zt_calloc(ctx, cells + 1, sizeof(void *)) : NULL;
     if (s == ZT_OK && !m->at) s = ZT_ENOMEM;
-    for (int64_t k = 0; k < v->n && s == ZT_OK; k++) {
-        s = place(m, zt_dna_get(m->t->a, v->layer[k].a), &r, &c);
-        m->at[r * m->n_columns + c] = &v->layer[k];
+    for (int64_t k = 0; k < v->score_count && s == ZT_OK; k++) {
+        s = place(m, zt_dna_get(m->t->a, v->scores[k].layer_a), &r, &c);
+        m->at[r * m->n_columns + c] = &v->scores[k];
     }
     return s;
 }
@@ -210,7 +210,7 @@ static void draw(const map *m, zt_str *s)
         dna_draw_row(s, r, label.data ? label.data : "");
         for (int64_t c = 0; c < m->n_columns; c++) {
             const zt_dna_score *x = m->at[r * m->n_columns + c];
-            if (x) dna_draw_cell(s, r, c, x->overlap, x->same, zt_dna_get(m->t->a, x->a)->name);
+            if (x) dna_draw_cell(s, r, c, x->overlap, x->same, zt_dna_get(m->t->a, x->layer_a)->name);
         }
     }
     for (int64_t c = 0; c < m->n_columns; c++) {

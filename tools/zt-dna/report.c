@@ -23,7 +23,7 @@ static const char *yes(bool b) { return b ? "yes" : "no"; }
 
 static void put_layer(zt_str *s, const dna_told *t, const zt_dna_score *r)
 {
-    const zt_dna_layer *a = zt_dna_get(t->a, r->a), *b = zt_dna_get(t->b, r->b);
+    const zt_dna_layer *a = zt_dna_get(t->a, r->layer_a), *b = zt_dna_get(t->b, r->layer_b);
     zt_str_putc(s, '{');
     dna_put_text(s, "name", a->name);
     dna_put_place(s, a);
@@ -39,7 +39,7 @@ static void put_layer(zt_str *s, const dna_told *t, const zt_dna_score *r)
     dna_put_number(s, "rank_a", r->rank_a);
     dna_put_number(s, "rank_b", r->rank_b);
     dna_put_number(s, "rank_change", r->rank_b / r->rank_a);
-    dna_put_number(s, "max_diff", r->most);
+    dna_put_number(s, "max_diff", r->max_diff);
     zt_str_printf(s, ",\"same\":%s,\"changed\":%s,", r->same ? "true" : "false",
                   r->changed ? "true" : "false");
     dna_put_text(s, "change", zt_dna_change_word(r->change));
@@ -49,9 +49,9 @@ static void put_layer(zt_str *s, const dna_told *t, const zt_dna_score *r)
 static void put_shift(zt_str *s, const dna_told *t, const zt_dna_shift *x)
 {
     zt_str_putc(s, '{');
-    dna_put_text(s, "source", zt_dna_get(t->a, x->from)->name);
+    dna_put_text(s, "source", zt_dna_get(t->a, x->from_layer)->name);
     zt_str_putc(s, ',');
-    dna_put_text(s, "target", zt_dna_get(t->b, x->to)->name);
+    dna_put_text(s, "target", zt_dna_get(t->b, x->to_layer)->name);
     dna_put_number(s, "overlap", x->overlap);
     zt_str_putc(s, '}');
 }
@@ -69,15 +69,15 @@ zt_status dna_tell_json(const dna_told *t)
     zt_str_printf(&s,
                   ",\"alike\":%s,\"same\":%" PRId64 ",\"only_a\":%" PRId64 ",\"only_b\":%" PRId64
                   ",\"layers\":[",
-                  v->overlap >= t->o->threshold ? "true" : "false", v->same, v->only_a, v->only_b);
-    for (int64_t k = 0; k < v->n; k++) {
+                  v->overlap >= t->o->threshold ? "true" : "false", v->same_count, v->only_a, v->only_b);
+    for (int64_t k = 0; k < v->score_count; k++) {
         if (k) zt_str_putc(&s, ',');
-        put_layer(&s, t, &v->layer[k]);
+        put_layer(&s, t, &v->scores[k]);
     }
     zt_str_puts(&s, "],\"shifts\":[");
-    for (int64_t k = 0; k < v->n_shifts; k++) {
+    for (int64_t k = 0; k < v->shift_count; k++) {
         if (k) zt_str_putc(&s, ',');
-        put_shift(&s, t, &v->shift[k]);
+        put_shift(&s, t, &v->shifts[k]);
     }
     zt_status st = zt_str_puts(&s, "]}\n");
     if (st == ZT_OK) st = zt_cli_write(t->cli, s.data, s.len);
@@ -93,10 +93,10 @@ zt_status dna_tell_layers(const dna_told *t)
                                           "#spread", "#rank",   "same",    "changed"};
     zt_table *table = zt_table_new(t->cli, "dna", columns, 9);
     zt_status s = table ? ZT_OK : ZT_ENOMEM;
-    for (int64_t k = 0; k < t->v->n && s == ZT_OK; k++) {
+    for (int64_t k = 0; k < t->v->score_count && s == ZT_OK; k++) {
         char n[4][NUMBER];
-        const zt_dna_score *r = &t->v->layer[k];
-        const zt_dna_layer *a = zt_dna_get(t->a, r->a), *b = zt_dna_get(t->b, r->b);
+        const zt_dna_score *r = &t->v->scores[k];
+        const zt_dna_layer *a = zt_dna_get(t->a, r->layer_a), *b = zt_dna_get(t->b, r->layer_b);
         s = zt_table_row(
             table, (const char *[]){a->name, a->dtype, b->dtype, cell(n[0], "%.7f", r->overlap),
                                     cell(n[1], "%.5g", r->rel_l2), cell(n[2], "%.5f", r->spread),
@@ -113,11 +113,11 @@ zt_status dna_tell_shifts(const dna_told *t)
     static const char *const columns[] = {"source", "target", "#overlap"};
     zt_table *table = zt_table_new(t->cli, "dna.shifts", columns, 3);
     zt_status s = table ? ZT_OK : ZT_ENOMEM;
-    for (int64_t k = 0; k < t->v->n_shifts && s == ZT_OK; k++) {
+    for (int64_t k = 0; k < t->v->shift_count && s == ZT_OK; k++) {
         char n[NUMBER];
-        const zt_dna_shift *x = &t->v->shift[k];
-        s = zt_table_row(table, (const char *[]){zt_dna_get(t->a, x->from)->name,
-                                                 zt_dna_get(t->b, x->to)->name,
+        const zt_dna_shift *x = &t->v->shifts[k];
+        s = zt_table_row(table, (const char *[]){zt_dna_get(t->a, x->from_layer)->name,
+                                                 zt_dna_get(t->b, x->to_layer)->name,
                                                  cell(n, "%.7f", x->overlap)});
     }
     if (s == ZT_OK) s = zt_table_print(table);
@@ -146,10 +146,10 @@ static void add(block *b, const zt_dna_score *r)
     b->same += r->same;
     b->changed += r->changed;
     b->overlap += r->overlap;
-    b->a2 += r->a2;
-    b->b2 += r->b2;
-    b->ab += r->ab;
-    b->d2 += r->d2;
+    b->a2 += r->sum_aa;
+    b->b2 += r->sum_bb;
+    b->ab += r->sum_ab;
+    b->d2 += r->sum_dd;
 }
 
 static zt_status put_block(zt_table *table, const block *b)
@@ -171,20 +171,20 @@ zt_status dna_tell_blocks(const dna_told *t)
                                           "#cosine", "#rel_l2", "#same", "#changed"};
     const zt_dna_verdict *v = t->v;
     zt_ctx *ctx = t->cli->ctx;
-    block *b = zt_alloc_array(ctx, (size_t)v->n + 1, sizeof *b);
-    zt_map *places = zt_map_new(ctx, (size_t)v->n);
+    block *b = zt_alloc_array(ctx, (size_t)v->score_count + 1, sizeof *b);
+    zt_map *places = zt_map_new(ctx, (size_t)v->score_count);
     zt_table *table = zt_table_new(t->cli, "dna.blocks", columns, 9);
     zt_status s = b && places && table ? ZT_OK : ZT_ENOMEM;
     int64_t n = 0;
-    for (int64_t k = 0; k < v->n && s == ZT_OK; k++) {
-        const zt_dna_layer *l = zt_dna_get(t->a, v->layer[k].a);
+    for (int64_t k = 0; k < v->score_count && s == ZT_OK; k++) {
+        const zt_dna_layer *l = zt_dna_get(t->a, v->scores[k].layer_a);
         int64_t at = n;
         /* the map borrows its keys: the place within the layer */
         if (!zt_map_get(places, (const char *)l->place, 3 * sizeof *l->place, &at)) {
             b[n++] = (block){.z = l->place[0], .y = l->place[1], .x = l->place[2]};
             s = zt_map_put(places, (const char *)l->place, 3 * sizeof *l->place, at);
         }
-        add(&b[at], &v->layer[k]);
+        add(&b[at], &v->scores[k]);
     }
     if (s == ZT_OK) qsort(b, (size_t)n, sizeof *b, by_place);
     for (int64_t k = 0; k < n && s == ZT_OK; k++) s = put_block(table, &b[k]);

@@ -11,7 +11,7 @@ typedef struct splice {
     zt_cli *cli;
     const dna_options *o;
     zt_dna *a, *b, *child;
-    zt_dna_how how;
+    zt_dna_compare_opts how;
 } splice;
 
 static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
@@ -42,7 +42,7 @@ static void put_layers(const splice *x, zt_str *s)
     for (int64_t i = 0; i < zt_dna_count(x->a); i++) {
         const zt_splice_row *r = zt_dna_splice_row(x->child, i);
         mixed += r->mixed;
-        if (r->b < 0) continue;
+        if (r->layer_b < 0) continue;
         if (common++) zt_str_putc(s, ',');
         zt_str_put_json(s, zt_dna_get(x->a, i)->name, strlen(zt_dna_get(x->a, i)->name));
         zt_str_putc(s, ':');
@@ -56,7 +56,7 @@ static void put_layers(const splice *x, zt_str *s)
         const zt_splice_row *r = zt_dna_splice_row(x->child, i);
         zt_str_puts(s, i ? ",{" : "{");
         dna_put_text(s, "name", zt_dna_get(x->a, i)->name);
-        zt_str_printf(s, ",\"in_b\":%s,\"mixed\":%s", r->b < 0 ? "false" : "true",
+        zt_str_printf(s, ",\"in_b\":%s,\"mixed\":%s", r->layer_b < 0 ? "false" : "true",
                       r->mixed ? "true" : "false");
         dna_put_number(s, "alpha", r->mixed && x->o->mode == ZT_SPLICE_BLEND ? r->alpha : NAN);
         zt_str_putc(s, '}');
@@ -111,7 +111,7 @@ static zt_status check(zt_cli *cli, const dna_options *o, char **operands)
 static zt_status make_child(splice *x)
 {
     const dna_options *o = x->o;
-    zt_splice_how how = {.mode = (zt_splice_mode)o->mode,
+    zt_splice_opts how = {.mode = (zt_splice_mode)o->mode,
                          .alpha = o->alpha,
                          .ratio = o->ratio,
                          .fitness_a = o->fitness_a,
@@ -169,7 +169,7 @@ zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n)
 {
     splice x = {.cli = cli, .o = o};
     (void)n;
-    x.how = (zt_dna_how){.threads = dna_threads(cli), .tick = tick, .user = &x};
+    x.how = (zt_dna_compare_opts){.threads = dna_threads(cli), .progress = tick, .user = &x};
     zt_status s = check(cli, o, operands);
     if (s != ZT_OK) return s;
     x.a = dna_open(cli, o, operands[0]);
