@@ -108,15 +108,15 @@ typedef struct zt_span {
     int track;         /* the thread, 0 the one that replays; of a device: the queue */
     double begin, end; /* by zt_seconds; a device's clock is laid so that it begins with the submit */
 } zt_span;
-typedef void zt_span_fn(void *user, const zt_run_schedule *plan, const zt_span *span);
+typedef void zt_span_fn(void *user, const zt_run_schedule *schedule, const zt_span *span);
 
 /* Called around every step of a replay, by the thread that replays. before: a status other than
  * ZT_OK ends the replay with it (the callee has set the message). Any may be NULL. Where before and
  * after both are, the steps run as they do unwatched, and after span is called for their pieces, in
  * no order (on a device that keeps no time, for none). */
 typedef struct zt_watch {
-    zt_status (*before)(void *user, const zt_run_schedule *plan, int step);
-    void (*after)(void *user, const zt_run_schedule *plan, int step, double seconds);
+    zt_status (*before)(void *user, const zt_run_schedule *schedule, int step);
+    void (*after)(void *user, const zt_run_schedule *schedule, int step, double seconds);
     void *user;
     zt_span_fn *span;
 } zt_watch;
@@ -136,7 +136,7 @@ typedef struct zt_engine_vt {
     void (*free)(zt_engine *e, zt_ebuf *b);
     zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host);         /* a whole state */
     zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
-    zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *plan);    /* copies what it keeps */
+    zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *schedule);    /* copies what it keeps */
     void (*unprepare)(zt_engine *e, zt_executable *r);
     /* in, out: host memory, contiguous, of the schedule's types. Synchronous: when it returns, the
      * outputs are written and what kernels found wrong is an error: "op gather (step 3): index 70000
@@ -211,7 +211,7 @@ typedef struct zt_fault {
 zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault);
 /* The same for all events of one kind. */
 zt_engine *zt_engine_fault(zt_engine *inner, zt_fault_at at, uint64_t nth, bool onwards);
-typedef void zt_trace_fn(void *user, const zt_run_schedule *plan, int step, double seconds);
+typedef void zt_trace_fn(void *user, const zt_run_schedule *schedule, int step, double seconds);
 /* An engine that calls fn(user, ...) after each step it runs. NULL: as above. */
 zt_engine *zt_engine_trace(zt_engine *inner, zt_trace_fn *fn, void *user);
 

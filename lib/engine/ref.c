@@ -2,7 +2,7 @@
  * of the inputs to that of the outputs, and the ops' own reference loops run on them, one after the
  * other, in one thread. Weights are decoded when they are loaded. Never fast.
  *
- * A value takes 8 bytes an element wherever it is. Prepared plans share one block of memory (the
+ * A value takes 8 bytes an element wherever it is. Prepared schedules share one block of memory (the
  * engine's, as large as the largest of them needs): arena first, then inputs and outputs.
  */
 #include "lib/engine/convert.h"

@@ -1,4 +1,4 @@
-/* trace.c - an engine that tells a function of every step it ran. */
+/* trace.c - an engine that calls a function after every step. */
 #include "lib/engine/wrap.h"
 
 typedef struct trace_engine {

@@ -1,6 +1,6 @@
 /* wrap.h - private to lib/engine: an engine around an engine that passes everything on.
  *
- * A wrapper's vtable takes what it does not change from here; buffers and prepared plans are the
+ * A wrapper's vtable takes what it does not change from here; buffers and executables are the
  * inner engine's own.
  */
 #ifndef ZT_WRAP_H
@@ -21,7 +21,7 @@ zt_ebuf *zt_wrap_load(zt_engine *engine, const zt_type *type, const zt_store *st
 void zt_wrap_free(zt_engine *engine, zt_ebuf *buffer);
 zt_status zt_wrap_upload(zt_engine *engine, zt_ebuf *buffer, const void *host);
 zt_status zt_wrap_download(zt_engine *engine, const zt_ebuf *buffer, void *host);
-zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *plan);
+zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *schedule);
 void zt_wrap_unprepare(zt_engine *engine, zt_executable *executable);
 zt_engine_report zt_wrap_report(const zt_engine *engine);
 

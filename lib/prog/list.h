@@ -39,7 +39,7 @@ typedef struct zt_expr {
 } zt_expr;
 
 /* Views and donations share memory: `root` is the value whose memory it is. Each donation makes
- * all that was made of that memory before unusable; `age` tells them apart. */
+ * all that was made of that memory before unusable; `age` distinguishes them. */
 typedef struct zt_item {
     zt_value value;
     int root, age;

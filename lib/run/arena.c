@@ -1,4 +1,4 @@
-/* arena.c - owns where values lie in an arena: lives (bytes, from a step to a step) get offsets.
+/* arena.c - owns where values lie in an arena: live ranges (bytes, from a step to a step) get offsets.
  *
  * The largest first, each at the lowest offset that is free during its whole life: that is often
  * the lower bound (the most bytes alive at once) itself. Where it is not, what came to lie on top
@@ -7,18 +7,18 @@
  * among those alive; programs of very many values get only these, whose cost grows with what is
  * alive.
  */
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEARCH_LIMIT = 2048, MAX_ROUNDS = 32, MAX_COMPARISONS = 1 << 23 /* pairs of lives looked at */ };
+enum { SEARCH_LIMIT = 2048, MAX_ROUNDS = 32, MAX_COMPARISONS = 1 << 23 /* pairs of live ranges compared */ };
 
 typedef struct range_placer {
     zt_live_range *ranges;
     int count;
     int *order;     /* [n] of placing */
-    int *nearby;      /* placed lives by offset: all of them, or those alive */
+    int *nearby;      /* placed ranges by offset: all of them, or those alive */
     size_t *offset; /* [n] of the attempt */
     size_t best, bound;
 } range_placer;
@@ -69,7 +69,7 @@ static bool ranges_overlap(const zt_live_range *first, const zt_live_range *seco
     return first->born <= second->dies && second->born <= first->dies;
 }
 
-/* The gap for a live range beside the n_near lives, which are sorted by offset: the lowest, or (tight) the
+/* The gap for a live range beside the n_near ranges, which are sorted by offset: the lowest, or (tight) the
  * smallest that will do. */
 static size_t find_gap(const range_placer *placer, const zt_live_range *range, int n_near, bool tight)
 {
@@ -88,7 +88,7 @@ static size_t find_gap(const range_placer *placer, const zt_live_range *range, i
     return best < SIZE_MAX ? gap_offset : end;
 }
 
-/* Those that no later life can meet leave the list. */
+/* Those that no later range can overlap leave the list. */
 static int drop_past(const range_placer *placer, const zt_live_range *range, int n_near, bool backwards)
 {
     int kept = 0;
@@ -104,7 +104,7 @@ typedef struct sweep_kind {
     bool backwards, tight;
 } sweep_kind;
 
-/* Lives in placer's order get offsets: the end of the last. sweep NULL: beside all others, at
+/* Ranges in placer's order get offsets: the end of the last. sweep NULL: beside all others, at
  * the lowest offset. */
 static size_t place_ranges(range_placer *placer, const sweep_kind *sweep)
 {

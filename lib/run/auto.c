@@ -1,6 +1,6 @@
 /* auto.c - the engine that `auto` means. */
 #include "lib/run/auto.h"
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ const char *zt_auto_device(void)
 
 /* ---- does it run all of it? ------------------------------------------------------------------ */
 
-/* A part of a device's memory is left to what plans need beside weights and states. */
+/* A part of a device's memory is left to what schedules need beside weights and states. */
 enum { PLANS_PART = 16, ADAPTERS = 16 };
 
 static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bound *bound)
@@ -66,10 +66,10 @@ static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bo
 static zt_status has_kernels(zt_engine *engine, const zt_bound *bound)
 {
     zt_chain chain;
-    zt_partition cut;
+    zt_partition partition;
     zt_chain_init(&chain, engine);
-    zt_status status = zt_partition_make(&cut, &chain, bound, true, NULL, NULL);
-    if (!status) zt_partition_free(&cut);
+    zt_status status = zt_partition_make(&partition, &chain, bound, true, NULL, NULL);
+    if (!status) zt_partition_free(&partition);
     zt_chain_fini(&chain);
     return status;
 }

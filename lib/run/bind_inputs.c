@@ -30,7 +30,7 @@ static int64_t array_for(const zt_prog *program, zt_checkpoint *from, int value_
     int64_t i = zt_checkpoint_find(from, value->name);
     if (i >= 0 || !is_only(program, value_id) || zt_checkpoint_count(from) != 1) return i;
     zt_checkpoint_get(from, 0, &found);
-    return strcmp(found.name, "arr_0") == 0 ? 0 : -1; /* an array that NumPy was told no name for */
+    return strcmp(found.name, "arr_0") == 0 ? 0 : -1; /* NumPy's name for an array without one */
 }
 
 static bool is_bound(const char *symbol, const zt_binding *bindings, int binding_count)
@@ -40,7 +40,7 @@ static bool is_bound(const char *symbol, const zt_binding *bindings, int binding
     return false;
 }
 
-/* What the shape of one array tells. */
+/* The symbols that follow from the shape of one array. */
 static void symbols_of(const zt_prog *program, const zt_type *declared, const zt_type *actual, zt_binding *bindings,
                        int *binding_count)
 {

@@ -4,7 +4,7 @@
  *     zt_checkpoint *c = zt_checkpoint_open(ctx, "in.npz", 0);
  *     zt_binding b[ZT_MAX_SYMBOLS] = {{"ctx", 64}};
  *     int n = 1;
- *     zt_bound_inputs_symbols(ctx, p, c, b, &n);                // those that the inputs' shapes tell
+ *     zt_bound_inputs_symbols(ctx, p, c, b, &n);                // those that follow from shapes
  *     zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &(zt_bound_inputs_opts){.bind = b, .n_bind = n, .from = c});
  *     zt_session_opts o = {.fixed = b, .n_fixed = n};
  *     zt_session *s = zt_session_open(e, p, &f->store, &o);
@@ -35,7 +35,7 @@ typedef struct zt_bound_inputs_opts {
     const zt_store *store; /* data by the name of its tensor; NULL: none */
     bool counts;           /* an input 'counter', i64 without rows, that is not in `from` is 0 */
     bool draw;             /* inputs that are not in `from` are drawn, else ZT_EDATA */
-    bool draw_data;        /* data that is not in `store` is drawn, else the session tells */
+    bool draw_data;        /* data that is not in `store` is drawn; false: the session fails without it */
     uint64_t seed;
 } zt_bound_inputs_opts;
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 /* The next operand: `_`, or a type and a JSON string. Its end, or NULL where there is none. */
 static const char *operand_end(const char *text)

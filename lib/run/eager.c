@@ -163,10 +163,10 @@ static zt_status entry_prepare(zt_run *run, entry *cached)
         cached->donated[k] = cached->engine->vt->alloc(cached->engine, &cached->in[k]);
         if (!cached->donated[k]) return zt_ctx_status(run->ctx);
     }
-    zt_run_schedule plan = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
+    zt_run_schedule schedule = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
                     .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donated_count(cached->op),
                     .buf = cached->donated, .queued = runs_ahead(cached)};
-    cached->executable = cached->engine->vt->prepare(cached->engine, &plan);
+    cached->executable = cached->engine->vt->prepare(cached->engine, &schedule);
     return cached->executable ? ZT_OK : zt_ctx_status(run->ctx);
 }
 

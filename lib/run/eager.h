@@ -2,7 +2,7 @@
 #ifndef ZT_RUN_EAGER_H
 #define ZT_RUN_EAGER_H
 
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 typedef struct zt_recorder zt_recorder;
 typedef struct zt_entry zt_entry; /* an op prepared: eager.c's own */
@@ -47,7 +47,7 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
 
 /* ---- eager_async.c ---------------------------------------------------------------------------------- */
 
-/* Enqueues a queued plan of one op: out[] are whole fresh tensors, which are away then. */
+/* Enqueues a queued schedule of one op: out[] are whole fresh tensors, which are away then. */
 zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready, const zt_opinfo *info,
                      zt_tensor *const *inputs, zt_tensor *const *outputs);
 void zt_eager_async_bring(zt_run *run); /* all that is away */

@@ -1,7 +1,7 @@
 /* grad.c - the gradient pass: a program becomes one that also computes vector-Jacobian products.
  *
  * The forward ops are copied (those on the way that have no vjp of their own as their expansion),
- * then walked backwards: each op's row writes its gradient through zt_emit, cotangents of one value
+ * then visited in reverse: each op's row writes its gradient through zt_emit, cotangents of one value
  * are added up. There is no other autograd; a gradient is a program, and has a gradient.
  */
 #include "lib/run/eager.h"

@@ -1,7 +1,7 @@
 /* interpreter.c - a program run one op at a time: each step a one-step schedule on host values. */
 #include "lib/run/interpreter.h"
 
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +86,7 @@ bool zt_interpreter_has(const zt_interpreter *interpreter, int value_id)
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-/* A plan's operands, inputs first; a value that is given twice is one operand. */
+/* A schedule's operands, inputs first; a value that is given twice is one operand. */
 enum { MAX_OPERANDS = ZT_MAX_IN + ZT_MAX_OUT };
 
 typedef struct single_step {

@@ -5,7 +5,7 @@
 
 #include "lib/run/compute.h"
 #include "lib/run/passes/rewrite.h"
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #define ROW(name) &zt_pass_##name,
 static const zt_pass *const passes[] = {ZT_PASSES(ROW)};
@@ -51,22 +51,22 @@ static double bytes_of(const zt_prog *program, const zt_bound *bound)
 zt_status zt_pass_measure(const zt_prog *program, const zt_pass_opts *options, zt_pass_figures *figures)
 {
     zt_chain chain;
-    zt_partition cut;
+    zt_partition partition;
     *figures = (zt_pass_figures){0};
     if (!options->engine) return ZT_OK;
     zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
     if (!bound) return zt_ctx_status(options->engine->ctx);
     zt_chain_init(&chain, options->engine);
-    zt_status status = zt_partition_make(&cut, &chain, bound, false, NULL, NULL);
-    if (!status) figures->segments = cut.n_segments;
-    if (!status) figures->fallbacks = cut.fallbacks;
+    zt_status status = zt_partition_make(&partition, &chain, bound, false, NULL, NULL);
+    if (!status) figures->segments = partition.n_segments;
+    if (!status) figures->fallbacks = partition.fallbacks;
     if (!status) figures->bytes = bytes_of(program, bound);
     for (int i = 0; i < figures->segments; i++) {
-        if (cut.segment[i].arena_bytes <= figures->arena) continue;
-        figures->arena = cut.segment[i].arena_bytes;
-        figures->bound = cut.segment[i].liveness_bytes;
+        if (partition.segment[i].arena_bytes <= figures->arena) continue;
+        figures->arena = partition.segment[i].arena_bytes;
+        figures->bound = partition.segment[i].liveness_bytes;
     }
-    zt_partition_free(&cut);
+    zt_partition_free(&partition);
     zt_chain_fini(&chain);
     zt_bound_free(bound);
     return status;

@@ -31,7 +31,7 @@ extern "C" {
 
 typedef struct zt_pass_opts {
     /* Some number for each symbol, by which dtypes and ranks are known. Unlike one another and
-     * above 1, they tell dimensions apart best. */
+     * above 1, they distinguish dimensions best. */
     const zt_binding *sample;
     int n_sample;
     zt_engine *engine; /* what it will run on: no op is made that this lacks; NULL: any op may be */

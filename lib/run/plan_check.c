@@ -1,6 +1,6 @@
 /* plan_check.c - owns the checks of what a plan states: the same split, a place for every value that
  * needs one and for no other, and no two values on the same bytes while both are needed. */
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,12 @@ zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition 
     return ZT_OK;
 }
 
-/* One segment's places against its lives. */
+/* One segment's places against its live ranges. */
 typedef struct place_check {
     const zt_plan_layout *layout;
     const zt_prog *program;
     zt_ctx *ctx;
-    const zt_plan_layout_place **places; /* [values]: the place stated, or NULL */
+    const zt_plan_layout_place **places; /* [values]: the place in the plan file, or NULL */
     const int *heirs;
 } place_check;
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 enum { MAX_STATED = 256, MAX_WORDS = 8, MAX_LINE = 4096 };
 
@@ -62,14 +62,14 @@ static zt_status put_bind(const plan_writer *writer, const bool *want)
 }
 
 /* Values in the order of their numbers: of roots, those in the arena. */
-static zt_status put_segment(const plan_writer *writer, const zt_partition *cut, const zt_segment *segment)
+static zt_status put_segment(const plan_writer *writer, const zt_partition *partition, const zt_segment *segment)
 {
     zt_engine *engine = writer->chain.engine[segment->engine];
     zt_status status = zt_str_printf(writer->out, "#plan split %s %d..%d arena=%zu bound=%zu\n",
                                 writer->chain.name[segment->engine], segment->first, segment->last, segment->arena_bytes,
                                 segment->liveness_bytes);
     for (int value_id = 0; value_id < writer->bound->n_values && !status; value_id++) {
-        if (cut->root[value_id] != value_id || segment->place[value_id].kind != ZT_PLACE_ARENA) continue;
+        if (partition->root[value_id] != value_id || segment->place[value_id].kind != ZT_PLACE_ARENA) continue;
         size_t bytes = (engine->vt->value_bytes(engine, &writer->bound->type[value_id]) + 63) & ~(size_t)63;
         status = zt_str_printf(writer->out, "#plan at %s %zu %zu", zt_prog_value(writer->program, value_id)->name,
                           segment->place[value_id].offset, bytes);
@@ -83,12 +83,12 @@ static zt_status put_segment(const plan_writer *writer, const zt_partition *cut,
 /* out[o] NULL: not wanted. */
 static zt_status put_layout(plan_writer *writer, void *const *outputs)
 {
-    zt_partition cut;
-    zt_status status = zt_partition_make(&cut, &writer->chain, writer->bound, false, outputs, NULL);
+    zt_partition partition;
+    zt_status status = zt_partition_make(&partition, &writer->chain, writer->bound, false, outputs, NULL);
     if (status) return status;
-    status = put_bind(writer, cut.wanted);
-    for (int i = 0; i < cut.n_segments && !status; i++) status = put_segment(writer, &cut, &cut.segment[i]);
-    zt_partition_free(&cut);
+    status = put_bind(writer, partition.wanted);
+    for (int i = 0; i < partition.n_segments && !status; i++) status = put_segment(writer, &partition, &partition.segment[i]);
+    zt_partition_free(&partition);
     return status;
 }
 

@@ -1,20 +1,28 @@
-/* random_inputs.c - values for the inputs of a program, made up from a seed so that the program can run.
+/* random_inputs.c - values for the inputs of a program, drawn from a seed so that the program can run.
  *
- * Floats are normal. What an integer may be depends on who reads it, which the name of that op's
- * input tells: `pos`, `seq` and `table` are those of a cache, `i` and `target` are places in the
- * op's first input. Reshaped, cast or cut it is still the same number.
+ * Floats are drawn from the normal distribution. The range of an integer follows from the ops that read it,
+ * by the name of the input that they read it as:
+ *
+ *     pos          rises from 0: a position in a cache
+ *     seq          0: a sequence
+ *     table        a permutation: a block table
+ *     i, ids       below the dimension of the op's first input that it indexes
+ *     target       below the number of classes
+ *     else         below every dimension of the program's declared values
+ *
+ * A cast or a view of a value has the role of the value.
  */
 #include "lib/run/bind_inputs.h"
 
 #include <string.h>
 
-/* How an integer is filled, and for FILL_IDS what it must stay below. */
+/* How a value of integers is filled; limit: with ZT_FILL_IDS each is below it. */
 typedef struct value_role {
     zt_fill fill;
     int64_t limit;
 } value_role;
 
-/* An index into all of type, whatever its axis. */
+/* The smallest dimension: what is below it indexes any axis of the type. */
 static int64_t least_dim(const zt_type *type)
 {
     int64_t least = INT32_MAX;
@@ -63,13 +71,13 @@ static const struct {
 } roles[] = {{"pos", position_role}, {"seq", sequence_role}, {"table", table_role},
              {"i", index_role},      {"ids", index_role},    {"target", class_role}};
 
-/* Is output 0 the numbers of input 0 in another form? */
+/* Does output 0 hold the numbers of input 0, in another type or shape? */
 static bool same_numbers(const zt_step *step)
 {
     return step->op == ZT_OP_cast || (zt_op_info(step->op)->def->flags & ZT_OPF_VIEW);
 }
 
-/* What the step takes its input_index-th input for; false: it does not tell. */
+/* The role of one input of the step; false: its name says nothing. */
 static bool role_at(const zt_bound *bound, int step_index, int input_index, value_role *found)
 {
     const char *name = zt_op_info(zt_prog_step(bound->prog, step_index)->op)->in_name[input_index];
@@ -81,11 +89,12 @@ static bool role_at(const zt_bound *bound, int step_index, int input_index, valu
     return false;
 }
 
-/* Who reads a value says what it may be: of several limits the least, and positions before indices. */
+/* The role of a value, from all steps that read it: a cache's roles go before indices, and of several
+ * limits the smallest holds. */
 static value_role role_of(const zt_bound *bound, int value_id)
 {
     value_role found = {ZT_FILL_ABSENT, INT64_MAX}, candidate;
-    int alias = value_id; /* v in another form: the last one made */
+    int alias = value_id; /* the latest cast or view of the value */
     for (int step_index = 0; step_index < bound->n_steps; step_index++) {
         const zt_step *step = zt_prog_step(bound->prog, step_index);
         for (int k = 0; k < ZT_MAX_IN; k++) {
@@ -101,8 +110,8 @@ static value_role role_of(const zt_bound *bound, int value_id)
     return found;
 }
 
-/* Of an integer of which nobody tells what it is for: below each dimension of the program's other
- * values that are not made by ops. */
+/* The limit of an integer whose readers give it no role: the smallest dimension of the program's other
+ * declared values. */
 static int64_t limit_for(const zt_bound *bound, int value_id)
 {
     int64_t least = INT32_MAX;
@@ -114,7 +123,7 @@ static int64_t limit_for(const zt_bound *bound, int value_id)
     return least;
 }
 
-/* FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo): a name as a number. */
+/* FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo) of a name. */
 static uint64_t hash_name(const char *name, uint64_t seed)
 {
     uint64_t state = 14695981039346656037u ^ seed * 0x9e3779b97f4a7c15u;

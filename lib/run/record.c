@@ -1,6 +1,6 @@
 /* record.c - eager ops, recorded as a program.
  *
- * Tensors are told apart by identity, so the recorder keeps each it has seen until the end. One
+ * Tensors are distinguished by identity, so the recorder keeps each it has seen until the end. One
  * that no recorded op made becomes an input; one that an op used up becomes a state, whose last
  * update is kept.
  *

@@ -8,6 +8,6 @@
  * first input to 8 or 16 bits in blocks of 32, or to bf16: what the interpreter holds of input and
  * weight. 0: the step rounds nothing, or is no product of a matrix; or a value cannot be had, and the
  * context says why. */
-double zt_rounding_error(zt_interpreter *walk, int s, int k);
+double zt_rounding_error(zt_interpreter *interpreter, int step, int k);
 
 #endif

@@ -79,7 +79,7 @@ void zt_session_watch(zt_session *session, const zt_watch *watch);
  * prepare, step or forget. */
 typedef struct zt_session_part {
     zt_engine *engine;
-    const zt_run_schedule *plan;
+    const zt_run_schedule *schedule;
     size_t liveness_bytes; /* the lower bound of plan->arena_bytes */
 } zt_session_part;
 int zt_session_parts(const zt_session *session); /* 0: nothing was prepared */

@@ -1,7 +1,46 @@
-/* session.c - sessions: a program on an engine, its weights and states. */
-#include "lib/run/session.h"
+/* session.c - sessions: a program on an engine, its weights and states, and its replays.
+ *
+ * For each set of symbol values and wanted outputs the program is bound, partitioned among the engines
+ * of the chain (partition.c) and prepared there: a replay, of which the latest are kept. A step runs the
+ * replay's segments one after the other. Values that cross between engines, and what `keep` copies, pass
+ * through host memory that the replay owns; program inputs and outputs are the caller's own memory.
+ */
+#include "lib/run/eager.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { MAX_PREPARED = 8 };
+
+typedef struct session_replay {
+    int64_t symbols[ZT_MAX_SYMBOLS];
+    uint64_t used; /* clock of the last use */
+    zt_bound *bound;
+    zt_partition partition;
+    zt_executable **executables; /* [n_segments] */
+    zt_run_schedule *schedules;    /* [n_segments], in the partition's memory */
+    void **host;      /* [n_values] of roots: staging owned by us, or NULL */
+    const void **in;  /* scratch for a segment's pointers */
+    void **out;
+} session_replay;
+
+struct zt_session {
+    zt_ctx *ctx;
+    zt_chain chain;
+    const zt_prog *prog;
+    zt_store store;
+    zt_session_opts opts;
+    int64_t fixed[ZT_MAX_SYMBOLS]; /* -1: given at each step */
+    zt_ebuf **buffers[ZT_MAX_CHAIN];   /* [n_values] of data and states, on each engine of the chain */
+    zt_type *state_type;           /* [states], bound */
+    session_replay *cache[MAX_PREPARED];
+    uint64_t clock;
+    zt_session_report report;
+    zt_watch watch;
+    bool watched;
+    /* While one is prepared: the value + 1 that the first engine did not take, or -1: the schedule. */
+    int no_memory_for;
+};
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
@@ -25,7 +64,7 @@ static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_val
     return engine->vt->load(engine, want, &session->store, handle);
 }
 
-zt_ebuf *zt_session_buf(zt_session *session, int engine_index, int value_id, const zt_type *type)
+static zt_ebuf *session_buffer(zt_session *session, int engine_index, int value_id, const zt_type *type)
 {
     zt_engine *engine = session->chain.engine[engine_index];
     const zt_value *value = zt_prog_value(session->prog, value_id);
@@ -44,9 +83,347 @@ static zt_status make_states(zt_session *session)
 {
     int state_count = zt_prog_count(session->prog, ZT_VALUE_STATE);
     for (int i = 0; i < state_count; i++)
-        if (!zt_session_buf(session, 0, zt_prog_nth(session->prog, ZT_VALUE_STATE, i), &session->state_type[i]))
+        if (!session_buffer(session, 0, zt_prog_nth(session->prog, ZT_VALUE_STATE, i), &session->state_type[i]))
             return zt_ctx_status(session->ctx);
     return ZT_OK;
+}
+
+/* ---- preparing a replay ----------------------------------------------------------------------- */
+
+static void free_replay(zt_session *session, session_replay *replay)
+{
+    if (!replay) return;
+    for (int i = 0; replay->executables && i < replay->partition.n_segments; i++) {
+        zt_engine *engine = session->chain.engine[replay->partition.segment[i].engine];
+        if (replay->executables[i]) engine->vt->unprepare(engine, replay->executables[i]);
+    }
+    for (int value_id = 0; replay->host && value_id < zt_prog_n_values(session->prog); value_id++)
+        zt_free(session->ctx, replay->host[value_id]);
+    zt_free(session->ctx, replay->executables);
+    zt_free(session->ctx, replay->host);
+    zt_free(session->ctx, replay->in);
+    zt_free(session->ctx, replay->out);
+    zt_partition_free(&replay->partition);
+    zt_bound_free(replay->bound);
+    zt_free(session->ctx, replay);
+}
+
+static zt_status prepare_segment(zt_session *session, session_replay *replay, int segment_index)
+{
+    zt_segment *segment = &replay->partition.segment[segment_index];
+    zt_engine *engine = session->chain.engine[segment->engine];
+    zt_ebuf **buffers = zt_arena_alloc(replay->partition.memory, ((size_t)segment->n_buffers + 1) * sizeof *buffers);
+    if (!buffers) return ZT_ENOMEM;
+    for (int k = 0; k < segment->n_buffers; k++) {
+        buffers[k] = session_buffer(session, segment->engine, segment->buffers[k], &replay->bound->type[segment->buffers[k]]);
+        if (buffers[k]) continue;
+        session->no_memory_for = segment->engine == 0 ? segment->buffers[k] + 1 : 0;
+        return zt_ctx_status(session->ctx);
+    }
+    replay->schedules[segment_index] = (zt_run_schedule){.n_values = replay->bound->n_values, .type = replay->bound->type,
+                           .place = segment->place, .n_steps = segment->last - segment->first,
+                           .step = replay->partition.step + segment->first, .n_in = segment->n_in, .n_out = segment->n_out,
+                           .n_bufs = segment->n_buffers, .buf = buffers, .arena_bytes = segment->arena_bytes};
+    replay->executables[segment_index] = engine->vt->prepare(engine, &replay->schedules[segment_index]);
+    if (segment->arena_bytes > session->report.arena_bytes) {
+        session->report.arena_bytes = segment->arena_bytes;
+        session->report.liveness_bytes = segment->liveness_bytes;
+    }
+    session->no_memory_for = replay->executables[segment_index] || segment->engine > 0 ? 0 : -1;
+    return replay->executables[segment_index] ? ZT_OK : zt_ctx_status(session->ctx);
+}
+
+static zt_status alloc_staging(zt_session *session, session_replay *replay, int root)
+{
+    if (replay->host[root]) return ZT_OK;
+    replay->host[root] = zt_alloc(session->ctx, zt_type_bytes(&replay->bound->type[root]));
+    return replay->host[root] ? ZT_OK : ZT_ENOMEM;
+}
+
+static bool is_program_output(const zt_session *session, const session_replay *replay, int root)
+{
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++)
+        if (replay->partition.wanted[output_index] &&
+            replay->partition.root[zt_prog_output(session->prog, output_index)->value] == root)
+            return true;
+    return false;
+}
+
+/* Host memory for what leaves a segment and is not the caller's, and for states that move. */
+static zt_status alloc_all_staging(zt_session *session, session_replay *replay)
+{
+    zt_status status = ZT_OK;
+    for (int i = 0; i < replay->partition.n_segments && !status; i++) {
+        const zt_segment *segment = &replay->partition.segment[i];
+        for (int k = 0; k < segment->n_out && !status; k++)
+            if (!is_program_output(session, replay, segment->out[k])) status = alloc_staging(session, replay, segment->out[k]);
+        for (int k = 0; k < segment->n_buffers && !status; k++)
+            if (segment->engine > 0 && zt_prog_value(session->prog, segment->buffers[k])->kind == ZT_VALUE_STATE)
+                status = alloc_staging(session, replay, segment->buffers[k]);
+    }
+    for (int i = 0; i < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; i++) {
+        int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, i), keep = zt_prog_value(session->prog, value_id)->keep;
+        if (keep >= 0 && replay->partition.root[keep] != value_id &&
+            zt_prog_value(session->prog, replay->partition.root[keep])->kind == ZT_VALUE_STATE)
+            status = alloc_staging(session, replay, replay->partition.root[keep]);
+    }
+    return status;
+}
+
+static zt_status fill_replay(zt_session *session, session_replay *replay, const int64_t *symbols, void *const *outputs)
+{
+    zt_binding bindings[ZT_MAX_SYMBOLS];
+    int symbol_count = zt_prog_n_symbols(session->prog);
+    size_t n_values = (size_t)zt_prog_n_values(session->prog) + 1;
+    for (int i = 0; i < symbol_count; i++) bindings[i] = (zt_binding){zt_prog_symbol_name(session->prog, i), symbols[i]};
+    memcpy(replay->symbols, symbols, (size_t)symbol_count * sizeof *symbols);
+    replay->bound = zt_prog_bind(session->prog, bindings, symbol_count);
+    if (!replay->bound) return zt_ctx_status(session->ctx);
+    const zt_plan_layout *layout = session->opts.plan ? zt_plan_file_find(session->opts.plan, symbols, outputs) : NULL;
+    zt_status status =
+        zt_partition_make(&replay->partition, &session->chain, replay->bound, session->opts.strict, outputs, layout);
+    if (status) return status;
+    replay->executables = zt_calloc(session->ctx, (size_t)replay->partition.n_segments + 1, sizeof *replay->executables);
+    replay->schedules =
+        zt_arena_alloc(replay->partition.memory, ((size_t)replay->partition.n_segments + 1) * sizeof *replay->schedules);
+    replay->host = zt_calloc(session->ctx, n_values, sizeof *replay->host);
+    replay->in = zt_calloc(session->ctx, n_values, sizeof *replay->in);
+    replay->out = zt_calloc(session->ctx, n_values, sizeof *replay->out);
+    if (!replay->executables || !replay->schedules || !replay->host || !replay->in || !replay->out) return ZT_ENOMEM;
+    for (int i = 0; i < replay->partition.n_segments && !status; i++) {
+        for (int engine_index = 1; engine_index <= replay->partition.segment[i].engine; engine_index++)
+            if (!session->buffers[engine_index])
+                session->buffers[engine_index] = zt_calloc(session->ctx, n_values, sizeof *session->buffers[engine_index]);
+        if (!session->buffers[replay->partition.segment[i].engine]) return ZT_ENOMEM;
+        status = prepare_segment(session, replay, i);
+    }
+    if (!status) status = alloc_all_staging(session, replay);
+    session->report.fallbacks = replay->partition.fallbacks;
+    return status;
+}
+
+/* ---- a device without memory ----------------------------------------------------------------- */
+
+/* What the first engine had no memory for is noted as past it: a weight for good, a schedule once. */
+static bool spill_to_next(zt_session *session, zt_status status)
+{
+    char what[160] = "this plan";
+    if (session->no_memory_for == 0 || session->opts.plan) return false;
+    if (session->no_memory_for > 0) {
+        const char *name = zt_prog_value(session->prog, session->no_memory_for - 1)->tensor;
+        snprintf(what, sizeof what, "what reads '%.120s'", name ? name : "a state");
+        if (!name) return false; /* states live on the first engine */
+    }
+    if (!zt_chain_spill(&session->chain, session->opts.strict, status, what)) return false;
+    session->chain.skip_first = session->no_memory_for < 0;
+    if (session->no_memory_for < 0) return true;
+    bool **apart = &session->chain.skip_first_for;
+    if (!*apart) *apart = zt_calloc(session->ctx, (size_t)zt_prog_n_values(session->prog) + 1, sizeof **apart);
+    if (*apart) (*apart)[session->no_memory_for - 1] = true;
+    return *apart != NULL;
+}
+
+static session_replay *make_replay(zt_session *session, const int64_t *symbols, void *const *outputs)
+{
+    zt_status status = ZT_OK;
+    session_replay *replay = NULL;
+    do {
+        free_replay(session, replay);
+        session->no_memory_for = 0;
+        replay = zt_calloc(session->ctx, 1, sizeof *replay);
+        status = replay ? fill_replay(session, replay, symbols, outputs) : ZT_ENOMEM;
+    } while (status && spill_to_next(session, status));
+    session->chain.skip_first = false;
+    if (!status) return replay;
+    free_replay(session, replay);
+    return NULL;
+}
+
+/* ---- kept replays ----------------------------------------------------------------------------- */
+
+/* The symbol values of a step: those fixed, then those given. */
+static zt_status step_symbols(zt_session *session, const zt_binding *bindings, int binding_count, int64_t *symbols)
+{
+    for (int i = 0; i < zt_prog_n_symbols(session->prog); i++) {
+        const char *name = zt_prog_symbol_name(session->prog, i);
+        symbols[i] = session->fixed[i];
+        for (int k = 0; k < binding_count && symbols[i] < 0; k++)
+            if (strcmp(bindings[k].symbol, name) == 0) symbols[i] = bindings[k].value;
+        if (symbols[i] < 0) return zt_fail(session->ctx, ZT_EUSAGE, "symbol '%s' has no value", name);
+    }
+    return ZT_OK;
+}
+
+/* Of those symbols, for those outputs? */
+static bool replay_matches(const zt_session *session, const session_replay *replay, const int64_t *symbols,
+                        void *const *outputs)
+{
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++)
+        if (replay->partition.wanted[output_index] != (!outputs || outputs[output_index])) return false;
+    return !memcmp(replay->symbols, symbols, (size_t)zt_prog_n_symbols(session->prog) * sizeof *symbols);
+}
+
+static session_replay *get_replay(zt_session *session, const zt_binding *bindings, int binding_count, void *const *outputs)
+{
+    int64_t symbols[ZT_MAX_SYMBOLS];
+    int oldest = 0;
+    if (step_symbols(session, bindings, binding_count, symbols)) return NULL;
+    for (int i = 0; i < MAX_PREPARED; i++) {
+        if (session->cache[i] && replay_matches(session, session->cache[i], symbols, outputs)) {
+            session->cache[i]->used = ++session->clock;
+            return session->cache[i];
+        }
+        if (!session->cache[i] || (session->cache[oldest] && session->cache[i]->used < session->cache[oldest]->used))
+            oldest = i;
+    }
+    session_replay *replay = make_replay(session, symbols, outputs);
+    if (!replay) return NULL;
+    free_replay(session, session->cache[oldest]);
+    replay->used = ++session->clock;
+    session->report.prepared++;
+    return session->cache[oldest] = replay;
+}
+
+zt_status zt_session_prepare(zt_session *session, const zt_binding *bindings, int binding_count, void *const *outputs)
+{
+    return get_replay(session, bindings, binding_count, outputs) ? ZT_OK : zt_ctx_status(session->ctx);
+}
+
+void zt_session_forget(zt_session *session)
+{
+    for (int i = 0; i < MAX_PREPARED; i++) {
+        free_replay(session, session->cache[i]);
+        session->cache[i] = NULL;
+    }
+}
+
+/* ---- a step ----------------------------------------------------------------------------------- */
+
+/* Where a root's bytes are on the host: the caller's input or output, or our staging. */
+static void *host_bytes(zt_session *session, session_replay *replay, int root, const void *const *inputs, void *const *outputs)
+{
+    const zt_value *value = zt_prog_value(session->prog, root);
+    if (value->kind == ZT_VALUE_IN) return (void *)(uintptr_t)inputs[value->index];
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++)
+        if (outputs[output_index] && replay->partition.root[zt_prog_output(session->prog, output_index)->value] == root)
+            return outputs[output_index];
+    return replay->host[root];
+}
+
+static bool is_donated_in(const zt_partition *partition, const zt_segment *segment, int root)
+{
+    for (int i = segment->first; i < segment->last; i++)
+        for (int k = 0; k < zt_op_info(partition->step[i].op)->def->donates; k++)
+            if (partition->root[partition->step[i].in[k]] == root) return true;
+    return false;
+}
+
+/* States used away from home go there before a segment and, if updated, come back after it. */
+static zt_status move_states(zt_session *session, session_replay *replay, const zt_segment *segment, bool home)
+{
+    if (segment->engine == 0) return ZT_OK;
+    zt_engine *home_engine = session->chain.engine[0], *away_engine = session->chain.engine[segment->engine];
+    for (int k = 0; k < segment->n_buffers; k++) {
+        int value_id = segment->buffers[k];
+        if (zt_prog_value(session->prog, value_id)->kind != ZT_VALUE_STATE) continue;
+        if (home && !is_donated_in(&replay->partition, segment, value_id)) continue;
+        zt_engine *from = home ? away_engine : home_engine, *to = home ? home_engine : away_engine;
+        zt_status status =
+            from->vt->download(from, session->buffers[home ? segment->engine : 0][value_id], replay->host[value_id]);
+        if (!status) status = to->vt->upload(to, session->buffers[home ? 0 : segment->engine][value_id], replay->host[value_id]);
+        if (status) return status;
+    }
+    return ZT_OK;
+}
+
+static zt_status run_segment(zt_session *session, session_replay *replay, int segment_index, const void *const *inputs,
+                             void *const *outputs)
+{
+    const zt_segment *segment = &replay->partition.segment[segment_index];
+    zt_engine *engine = session->chain.engine[segment->engine];
+    for (int k = 0; k < segment->n_in; k++) replay->in[k] = host_bytes(session, replay, segment->in[k], inputs, outputs);
+    for (int k = 0; k < segment->n_out; k++) replay->out[k] = host_bytes(session, replay, segment->out[k], inputs, outputs);
+    zt_status status = move_states(session, replay, segment, false);
+    if (!status)
+        status = engine->vt->replay(engine, replay->executables[segment_index], replay->in, replay->out,
+                                    session->watched ? &session->watch : NULL);
+    return status ? status : move_states(session, replay, segment, true);
+}
+
+/* Outputs that no segment wrote where the caller wants them: inputs, states, data, twins. */
+static zt_status copy_outputs(zt_session *session, session_replay *replay, const void *const *inputs, void *const *outputs)
+{
+    zt_engine *engine = session->chain.engine[0];
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++) {
+        int root = replay->partition.root[zt_prog_output(session->prog, output_index)->value];
+        const zt_value *value = zt_prog_value(session->prog, root);
+        size_t bytes = zt_type_bytes(&replay->bound->type[root]);
+        zt_status status = ZT_OK;
+        int64_t handle;
+        zt_type type;
+        if (!outputs[output_index]) continue;
+        if (value->kind == ZT_VALUE_STATE) {
+            status = engine->vt->download(engine, session->buffers[0][root], outputs[output_index]);
+        } else if (value->kind == ZT_VALUE_DATA) {
+            status = session->store.find(session->store.user, value->tensor, &type, &handle);
+            if (!status) status = session->store.read(session->store.user, handle, 0, outputs[output_index], bytes);
+        } else {
+            void *from = host_bytes(session, replay, root, inputs, outputs);
+            if (from != outputs[output_index] && bytes) memcpy(outputs[output_index], from, bytes);
+        }
+        if (status) return status;
+    }
+    return ZT_OK;
+}
+
+/* `keep s = v` where v is not s updated in place: copy it through the host. Two passes, so that
+ * states may trade places. */
+static zt_status copy_keeps(zt_session *session, session_replay *replay, const void *const *inputs, void *const *outputs)
+{
+    zt_engine *engine = session->chain.engine[0];
+    zt_status status = ZT_OK;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; i++) {
+            int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, i), keep = zt_prog_value(session->prog, value_id)->keep;
+            if (keep < 0 || replay->partition.root[keep] == value_id) continue;
+            int root = replay->partition.root[keep];
+            bool state = zt_prog_value(session->prog, root)->kind == ZT_VALUE_STATE;
+            if (pass == 0 && state) status = engine->vt->download(engine, session->buffers[0][root], replay->host[root]);
+            if (pass == 1)
+                status = engine->vt->upload(engine, session->buffers[0][value_id],
+                                   state ? replay->host[root] : host_bytes(session, replay, root, inputs, outputs));
+        }
+    }
+    return status;
+}
+
+static void report_metrics(const zt_session *session, const session_replay *replay)
+{
+    for (int i = 0; i < replay->partition.n_segments; i++) {
+        const zt_segment *segment = &replay->partition.segment[i];
+        for (int k = segment->first; k < segment->last; k++) {
+            const zt_step *step = &replay->partition.step[k];
+            zt_type output_types[ZT_MAX_OUT] = {0};
+            for (int output_index = 0; output_index < zt_op_info(step->op)->n_out; output_index++)
+                output_types[output_index] = step->out[output_index] < 0 ? zt_type_make(ZT_U8, 1, (int64_t[]){0})
+                                        : replay->bound->type[step->out[output_index]];
+            zt_run_metrics(session->ctx, step->op, output_types, segment->engine > 0);
+        }
+    }
+}
+
+zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int binding_count, const void *const *inputs,
+                          void *const *outputs)
+{
+    session_replay *replay = get_replay(session, bindings, binding_count, outputs);
+    if (!replay) return zt_ctx_status(session->ctx);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < replay->partition.n_segments && !status; i++) status = run_segment(session, replay, i, inputs, outputs);
+    if (!status) status = copy_outputs(session, replay, inputs, outputs);
+    if (!status) status = copy_keeps(session, replay, inputs, outputs);
+    if (!status && zt_metrics_on(session->ctx)) report_metrics(session, replay);
+    session->report.steps++;
+    return status;
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -70,8 +447,8 @@ static zt_status bind_states(zt_session *session)
     return make_states(session);
 }
 
-/* All that the plan states, against the program and this engine. */
-static zt_status check_plan(zt_session *session)
+/* Checks all layouts of the plan file, against the program and this engine. */
+static zt_status check_plan_file(zt_session *session)
 {
     const zt_plan_file *plan = session->opts.plan;
     int symbol_count = zt_prog_n_symbols(session->prog), n_out = zt_prog_n_outputs(session->prog);
@@ -112,7 +489,7 @@ zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_
                 session->fixed[i] = session->opts.fixed[fixed_index].value;
     }
     session->buffers[0] = zt_calloc(session->ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *session->buffers[0]);
-    if (!session->buffers[0] || (session->opts.plan && check_plan(session)) || bind_states(session)) {
+    if (!session->buffers[0] || (session->opts.plan && check_plan_file(session)) || bind_states(session)) {
         zt_session_close(session);
         return NULL;
     }
@@ -161,10 +538,10 @@ void zt_session_watch(zt_session *session, const zt_watch *watch)
     if (watch) session->watch = *watch;
 }
 
-static const zt_replay *latest_replay(const zt_session *session)
+static const session_replay *latest_replay(const zt_session *session)
 {
-    const zt_replay *replay = NULL;
-    for (int i = 0; i < ZT_MAX_PREPARED; i++)
+    const session_replay *replay = NULL;
+    for (int i = 0; i < MAX_PREPARED; i++)
         if (session->cache[i] && (!replay || session->cache[i]->used > replay->used)) replay = session->cache[i];
     return replay;
 }
@@ -176,7 +553,7 @@ int zt_session_parts(const zt_session *session)
 
 zt_session_part zt_session_part_at(const zt_session *session, int i)
 {
-    const zt_replay *replay = latest_replay(session);
+    const session_replay *replay = latest_replay(session);
     const zt_segment *segment = &replay->partition.segment[i];
     return (zt_session_part){session->chain.engine[segment->engine], &replay->schedules[i], segment->liveness_bytes};
 }

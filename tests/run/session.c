@@ -86,7 +86,7 @@ static const char *const placed_text =
 
 static int placed(const zt_session *s, const zt_prog *p, const char *name)
 {
-    return zt_session_part_at(s, 0).plan->place[zt_prog_find(p, name)].kind;
+    return zt_session_part_at(s, 0).schedule->place[zt_prog_find(p, name)].kind;
 }
 
 /* Two steps of it: outputs and states. */
@@ -205,9 +205,9 @@ static void test_look(zt_engine *e, const char *label, int parts)
     bool sound = zt_session_parts(s) == parts;
     for (int i = 0; i < zt_session_parts(s); i++) {
         zt_session_part part = zt_session_part_at(s, i);
-        sound = sound && part.engine && part.plan->arena_bytes >= part.liveness_bytes &&
-                part.plan->n_values == zt_prog_n_values(p);
-        steps += part.plan->n_steps;
+        sound = sound && part.engine && part.schedule->arena_bytes >= part.liveness_bytes &&
+                part.schedule->n_values == zt_prog_n_values(p);
+        steps += part.schedule->n_steps;
     }
     ok(sound && steps == zt_prog_n_steps(p), "%s: %d parts with all steps", label, parts);
     zt_session_close(s);

@@ -194,7 +194,7 @@ static int layer_of_step(layer_search *search, int step_index)
     return own >= 0 ? own : reads ? 0 : latest;
 }
 
-/* No name told any: the repetitions of what repeats. */
+/* No name has a layer: each repetition of a block is one. */
 static zt_status layers_of_blocks(layer_search *search)
 {
     trace_blocks blocks;

@@ -22,7 +22,7 @@ void trace_blocks_free(trace_blocks *blocks);
 /* The block that the step is in; NULL: none. */
 const trace_block *trace_block_of(const trace_blocks *blocks, int step_index);
 
-/* The layer of each step: that of the data it reads, which their tensors' names tell ("blk.17." or
+/* The layer of each step: that of the data it reads, from the tensors' names ("blk.17." or
  * "model.layers.17.": up to the first part that is a number); of a step that reads none, the latest
  * of those its inputs come from. Where no name has a number, the repetitions of the blocks: "#0",
  * "#1"... What belongs to no layer is in "other". */

@@ -1,6 +1,6 @@
 /* chrome.c - zt-trace chrome: one replay as trace events, which Perfetto and chrome://tracing read.
  * The form: "Trace Event Format" (Google): an object with traceEvents; complete events (ph X, ts
- * and dur in microseconds) on threads, whose names metadata events (ph M) tell.
+ * and dur in microseconds) on threads, whose names are in metadata events (ph M).
  *
  * A track for each thread of the processor and each queue of a device, an event for each piece of a
  * step; above them the layers, from the first piece of each to the last. Where only seconds a step
@@ -129,7 +129,7 @@ static zt_status put_layers(chrome_trace *trace)
     return status;
 }
 
-/* Of seconds a step, where nothing tells when it began. */
+/* Slices of seconds a step, where it is not known when a step began. */
 static zt_status slices_of_seconds(trace_profile *profile)
 {
     size_t step_count = (size_t)zt_prog_n_steps(profile->program);

@@ -33,7 +33,7 @@ typedef struct memory_map {
 
 /* ---- lives ----------------------------------------------------------------------------------- */
 
-enum { ALIGN = 64 }; /* of values in an arena: lib/run/schedule.c */
+enum { ALIGN = 64 }; /* of values in an arena: lib/run/partition.c */
 
 static size_t align_size(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
@@ -61,13 +61,13 @@ static void make_range(memory_map *map, const zt_session_part *part, const zt_st
         map->range_of[value_id] = map->range_of[step->in[k]];
         return;
     }
-    const zt_place *place = &part->plan->place[value_id];
+    const zt_place *place = &part->schedule->place[value_id];
     if (place->kind != ZT_PLACE_ARENA) return;
     hand_on(map, step, place->offset, step_index);
     map->range_of[value_id] = map->range_count;
     map->ranges[map->range_count++] = (live_range){
         .value = value_id, .born = step_index, .dies = step_index, .offset = place->offset,
-        .bytes = align_size(part->engine->vt->value_bytes(part->engine, &part->plan->type[value_id]))};
+        .bytes = align_size(part->engine->vt->value_bytes(part->engine, &part->schedule->type[value_id]))};
 }
 
 static void find_ranges(memory_map *map)
@@ -75,12 +75,12 @@ static void find_ranges(memory_map *map)
     for (int value_id = 0; value_id < map->profile.bound->n_values; value_id++) map->range_of[value_id] = -1;
     for (int i = 0; i < zt_session_parts(map->profile.session); i++) {
         zt_session_part part = zt_session_part_at(map->profile.session, i);
-        if (part.plan->arena_bytes > map->arena) {
-            map->arena = part.plan->arena_bytes;
+        if (part.schedule->arena_bytes > map->arena) {
+            map->arena = part.schedule->arena_bytes;
             map->bound = part.liveness_bytes;
         }
-        for (int step_index = 0; step_index < part.plan->n_steps; step_index++, map->n_steps++) {
-            const zt_step *step = &part.plan->step[step_index];
+        for (int step_index = 0; step_index < part.schedule->n_steps; step_index++, map->n_steps++) {
+            const zt_step *step = &part.schedule->step[step_index];
             map->steps[map->n_steps] = step;
             for (int k = 0; k < zt_op_info(step->op)->n_in; k++) use_value(map, step->in[k], map->n_steps);
             for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
@@ -178,7 +178,7 @@ static void put_legend(const family_legend *legend, zt_str *out)
     }
 }
 
-/* A little less, so that neighbours can be told apart. */
+/* A little less, so that a gap shows between neighbours. */
 static double shrink_length(double length) { return length > 3 ? length - 0.6 : length; }
 
 static void put_rectangles(const memory_map *map, const zt_svg_plot *plot, family_legend *legend, zt_str *out)

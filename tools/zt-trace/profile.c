@@ -191,8 +191,8 @@ static void find_engines(trace_profile *profile)
 {
     for (int i = 0; i < zt_session_parts(profile->session); i++) {
         zt_session_part part = zt_session_part_at(profile->session, i);
-        for (int k = 0; k < part.plan->n_steps; k++)
-            profile->ran_on[step_of(profile, part.plan, k)] = part.engine->vt->name;
+        for (int k = 0; k < part.schedule->n_steps; k++)
+            profile->ran_on[step_of(profile, part.schedule, k)] = part.engine->vt->name;
     }
 }
 

@@ -18,7 +18,7 @@ typedef struct trace_profile {
     const zt_bound *bound;    /* the subject's */
     zt_subject *subject;
     zt_engine *engine;    /* NULL: times were read */
-    zt_session *session;  /* likewise */
+    zt_session *session;  /* NULL: times were read */
     double *seconds;      /* [steps] of one replay, by the clock; 0: did not run */
     const char **ran_on;  /* [steps]: an engine's name; "" not known */
     int *root;            /* [values]: whose memory a view or what a donating op makes is */

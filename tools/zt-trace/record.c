@@ -2,7 +2,7 @@
  *
  * The program is the forward pass as it is built, before any pass; prompt and single token are this
  * one program, with other numbers for its symbols. With a prompt there are values, too: those of
- * the step that --at chooses, to which the run comes as zt-run does. Then the step is walked op by
+ * the step that --at chooses, to which the run comes as zt-run does. Then the step is interpreted op by
  * op (--steps, --values) and replayed with a clock (--times).
  */
 #include "tools/zt-trace/trace.h"
@@ -205,7 +205,7 @@ static zt_status interpret_to(trace_recording *recording, int64_t last)
     return status;
 }
 
-/* What is printed: the program, or the part of it that --steps tells. */
+/* What is printed: the program, or the part of it that --steps names. */
 static zt_status choose_part(trace_recording *recording)
 {
     int64_t first = 0, last = zt_prog_n_steps(recording->program) - 1;
@@ -213,8 +213,8 @@ static zt_status choose_part(trace_recording *recording)
     if (!status && recording->options->steps) recording->part = zt_prog_part(recording->inputs->bound, (int)first, (int)last);
     if (!status) recording->bound = zt_prog_bind(recording->part ? recording->part : recording->program, recording->bindings, 3);
     if (!status && !recording->bound) status = zt_ctx_status(recording->ctx);
-    bool walks = recording->options->values || (recording->options->times && recording->part);
-    return status || !walks ? status : interpret_to(recording, last);
+    bool interprets = recording->options->values || (recording->options->times && recording->part);
+    return status || !interprets ? status : interpret_to(recording, last);
 }
 
 /* The bytes of a value of what is printed. */

@@ -49,7 +49,7 @@ static const char *name_of(const trace_stats_state *stats, int step)
     }
 }
 
-/* Numbers that tell groups apart, below steps + layers + ops. */
+/* The number of a step's group, below steps + layers + ops. */
 static int key_of(const trace_stats_state *stats, int step)
 {
     zt_op op = zt_prog_step(stats->profile.program, step)->op;
@@ -127,7 +127,7 @@ static zt_status measure_roof(trace_stats_state *stats)
             data += zt_type_bytes(&stats->profile.bound->type[value_id]);
     }
     for (int i = 0; stats->profile.session && i < zt_session_parts(stats->profile.session); i++) {
-        size_t arena = zt_session_part_at(stats->profile.session, i).plan->arena_bytes;
+        size_t arena = zt_session_part_at(stats->profile.session, i).schedule->arena_bytes;
         rest = arena > rest ? arena : rest;
     }
     stats->of_data = zt_roof_level_of(&stats->roof, data + rest);

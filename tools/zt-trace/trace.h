@@ -84,9 +84,9 @@ zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_pr
                           int operand_count);
 /* Text, whole, to --output or stdout. Frees it. */
 zt_status trace_write(zt_cli *cli, zt_str *text);
-/* A table likewise, as --format says. */
+/* A table, whole, to --output or stdout, as --format says. */
 zt_status trace_print(zt_cli *cli, const zt_table *table);
-/* A program's canonical text, likewise. */
+/* A program's canonical text, to --output or stdout. */
 zt_status trace_write_program(zt_cli *cli, const zt_prog *program);
 /* Does bindings give every symbol of program a number? */
 bool trace_all_bound(const zt_prog *program, const zt_bindings *bindings);

@@ -136,8 +136,8 @@ static void tell_fallbacks(const run *r)
     zt_str_init(&names, r->cli->ctx);
     for (int i = 0; i < zt_session_parts(s); i++) {
         zt_session_part part = zt_session_part_at(s, i);
-        for (int k = 0; k < part.plan->n_steps; k++) {
-            zt_op op = part.plan->step[k].op;
+        for (int k = 0; k < part.schedule->n_steps; k++) {
+            zt_op op = part.schedule->step[k].op;
             bool view = zt_op_info(op)->def->flags & ZT_OPF_VIEW;
             all += !view;
             count[op] += !view && part.engine != r->engine;

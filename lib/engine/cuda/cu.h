@@ -4,8 +4,8 @@
  * device.c a device made ready, adapters.c which there are, memory.c buffers and the pool, copies.c
  * to and from them, weights.c how weights come in, pack.c their forms, kernels.c which row runs an
  * op and how one launches, blas*.c and fft.c what cuBLAS and cuFFT do where they are named, FAMILY.c
- * the rows beside FAMILY.cu, their kernels, prepare.c from a plan to what is captured, replay.c running it, work.c what runs ahead of the caller, cuda.c the
- * vtables: cuda and hip are this one engine on two drivers.
+ * the rows beside FAMILY.cu, their kernels, prepare.c from a plan to what is captured, replay.c running it, work.c what runs
+ * ahead of the caller, cuda.c the vtables: cuda and hip are this one engine on two drivers.
  *
  * All work goes to one stream, in order: memory that is released may be given out again at once,
  * and what a step writes is there for the next. Nothing of CUDA is needed to build this side.
@@ -16,7 +16,7 @@
 #include "lib/engine/cuda/args.h"
 #include "lib/engine/cuda/driver.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/layout.h"
+#include "lib/engine/schedule.h"
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 

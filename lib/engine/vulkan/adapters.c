@@ -1,4 +1,4 @@
-/* adapters.c - which adapters there are: what the loader tells of each, and choosing one. */
+/* adapters.c - the adapters that the loader reports, and choosing one. */
 #include "lib/engine/vulkan/vk.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * A driver believes what it is given, so a file is read only where its hash is right and the header
  * of its data (VkPipelineCacheHeaderVersionOne) names this very driver; else it is as if there were
  * none. It is written whole or not at all, by a rename: of two processes the later wins. It saves
- * time and nothing else, so no failure here is told.
+ * time and nothing else, so failures here are not reported.
  */
 #include "lib/engine/vulkan/vk.h"
 

@@ -1,6 +1,6 @@
 /* copies.c - between host and device. Memory that both sides see is copied to and from by the host;
  * the rest goes through a staging buffer and a command. All that was asked of the device before is
- * done then, and its troubles are told.
+ * done then, and its runtime errors are reported.
  */
 #include "lib/engine/vulkan/vk.h"
 

@@ -1,8 +1,8 @@
-/* prepare.c - from a plan to tasks, which record.c writes down as one command buffer.
+/* prepare.c - from a schedule to tasks, which record.c writes down as one command buffer.
  *
  * A step is a dispatch, or a copy where a view or a used-up value has a place apart. All tasks wait
- * for those before them. Inputs, outputs and one trouble block a task lie in host memory of the
- * plan's own, which the device reads and writes; so a replay is one submit, whatever memory the
+ * for those before them. Inputs, outputs and one error block a task lie in host memory of the
+ * executable's own, which the device reads and writes; so a replay is one submit, whatever memory the
  * caller has.
  */
 #include "lib/engine/vulkan/vk.h"
@@ -13,7 +13,7 @@ enum { ALIGN = 64 };
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
-/* ---- memory of the plan ---------------------------------------------------------------------- */
+/* ---- memory of the executable ---------------------------------------------------------------- */
 
 static zt_status lay_out(zt_vk_engine *engine, zt_executable *executable, zt_place_kind kind, int count, zt_layout *layout,
                          size_t *total)
@@ -207,9 +207,9 @@ static zt_status fill_executable(zt_vk_engine *engine, zt_executable *executable
     if (!status) status = make_tasks(engine, executable, &all);
     if (!status) status = write_tables(engine, executable, &all);
     zt_free(engine->base.ctx, all.words);
-    executable->trouble_at = total;
+    executable->errors_at = total;
     if (!status && !schedule->queued)
-        status = zt_vk_alloc(engine, ZT_VK_HOST_MEM, total + (size_t)executable->n_tasks * ZT_VK_TROUBLE, &executable->host);
+        status = zt_vk_alloc(engine, ZT_VK_HOST_MEM, total + (size_t)executable->n_tasks * ZT_VK_ERROR_BYTES, &executable->host);
     if (!status) status = want_arena(engine, round_up(schedule->arena_bytes) + executable->scratch_bytes);
     return status || schedule->queued ? status : zt_vk_record(engine, executable, false);
 }
@@ -219,7 +219,7 @@ zt_executable *zt_vk_prepare(zt_engine *base, const zt_run_schedule *schedule)
     zt_vk_engine *engine = (zt_vk_engine *)base;
     zt_executable *executable = zt_calloc(base->ctx, 1, sizeof *executable);
     if (!executable) return NULL;
-    engine->plans++;
+    engine->executables++;
     executable->memory = zt_arena_new(base->ctx, 0);
     if (executable->memory && fill_executable(engine, executable, schedule) == ZT_OK) return executable;
     zt_vk_unprepare(base, executable);
@@ -234,7 +234,7 @@ void zt_vk_unprepare(zt_engine *base, zt_executable *executable)
     if (executable->times) engine->vk.DestroyQueryPool(engine->device, executable->times, NULL);
     zt_vk_release(engine, &executable->host);
     zt_vk_release(engine, &executable->tables);
-    if (--engine->plans == 0) zt_vk_release(engine, &engine->arena);
+    if (--engine->executables == 0) zt_vk_release(engine, &engine->arena);
     zt_arena_free(executable->memory);
     zt_free(base->ctx, executable);
 }

@@ -54,7 +54,7 @@ static void record_dispatch(zt_vk_engine *engine, const zt_executable *executabl
         else
             memcpy(push.word + 2 * (i - ZT_VK_FEW), &address, sizeof address);
     }
-    push.at[ZT_VK_FEW] = place->troubles + (size_t)(task - executable->task) * ZT_VK_TROUBLE;
+    push.at[ZT_VK_FEW] = place->errors + (size_t)(task - executable->task) * ZT_VK_ERROR_BYTES;
     engine->vk.CmdBindPipeline(place->commands, VK_PIPELINE_BIND_POINT_COMPUTE, task->pipeline);
     engine->vk.CmdPushConstants(place->commands, engine->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
                            &push);
@@ -112,7 +112,7 @@ zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool wat
     if (status) return status;
     if (watched && executable->times)
         engine->vk.CmdResetQueryPool(executable->commands, executable->times, 0, 2 * (uint32_t)executable->n_tasks);
-    const zt_vk_place place = {.commands = executable->commands, .troubles = executable->host.address + executable->trouble_at};
+    const zt_vk_place place = {.commands = executable->commands, .errors = executable->host.address + executable->errors_at};
     for (int i = 0; i < executable->n_tasks; i++) {
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,

@@ -1,12 +1,12 @@
-/* replay.c - one replay: inputs into the plan's host memory, one submit, outputs out of it. */
+/* replay.c - one replay: inputs into the executable's host memory, one submit, outputs out of it. */
 #include "lib/engine/vulkan/vk.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- troubles -------------------------------------------------------------------------------- */
+/* ---- runtime errors -------------------------------------------------------------------------------- */
 
-static const char *const trouble_words[] = {NULL, "index", "position", "sequence", "block"};
+static const char *const error_words[] = {NULL, "index", "position", "sequence", "block"};
 
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
 {
@@ -16,7 +16,7 @@ zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int s
     int32_t kind = all[1], value = all[4], limit = all[5];
     if (kind == 0) return ZT_OK;
     const char *name = zt_op_info(op)->name;
-    const char *what = trouble_words[kind > 0 && kind <= 4 ? kind : 1];
+    const char *what = error_words[kind > 0 && kind <= 4 ? kind : 1];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
     if (value < 0)
         return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is below 0", name, where, what, value);
@@ -24,12 +24,12 @@ zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int s
                    limit);
 }
 
-static zt_status find_trouble(const zt_vk_engine *engine, const zt_executable *executable)
+static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executable *executable)
 {
-    const uint8_t *block = executable->host.map + executable->trouble_at;
+    const uint8_t *block = executable->host.map + executable->errors_at;
     zt_status status = ZT_OK;
     for (int i = 0; i < executable->n_tasks && !status; i++)
-        status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)i * ZT_VK_TROUBLE,
+        status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)i * ZT_VK_ERROR_BYTES,
                           executable->schedule.step[executable->task[i].step].op, executable->task[i].step);
     return status;
 }
@@ -83,10 +83,10 @@ zt_status zt_vk_replay(zt_engine *base, zt_executable *executable, const void *c
     if (status) return status;
     for (int i = 0; i < executable->schedule.n_in; i++)
         if (executable->in.bytes[i]) memcpy(executable->host.map + executable->in.at[i], inputs[i], executable->in.bytes[i]);
-    memset(executable->host.map + executable->trouble_at, 0, (size_t)executable->n_tasks * ZT_VK_TROUBLE);
+    memset(executable->host.map + executable->errors_at, 0, (size_t)executable->n_tasks * ZT_VK_ERROR_BYTES);
     double submitted = watch ? zt_seconds() : 0;
     if (executable->n_tasks) status = zt_vk_submit(engine, executable->commands);
-    if (!status) status = find_trouble(engine, executable);
+    if (!status) status = find_runtime_error(engine, executable);
     for (int i = 0; i < executable->schedule.n_out && !status; i++)
         if (executable->out.bytes[i]) memcpy(outputs[i], executable->host.map + executable->out.at[i], executable->out.bytes[i]);
     engine->report.downloads += executable->schedule.n_out > 0;

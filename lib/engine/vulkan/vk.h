@@ -4,7 +4,7 @@
  * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
  * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, chain.c, rows.c
  * and llm.c, pipeline.c shaders, module.c the one that is written here, cache.c what the driver
- * made of them, prepare.c from a plan to tasks, record.c from tasks to commands, replay.c running
+ * made of them, prepare.c from a schedule to tasks, record.c from tasks to commands, replay.c running
  * them, vulkan.c the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
@@ -14,7 +14,7 @@
 #define ZT_VK_H
 
 #include "lib/engine/engine.h"
-#include "lib/engine/layout.h"
+#include "lib/engine/schedule.h"
 
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
@@ -84,13 +84,13 @@ typedef struct zt_vk_pool {
  * set for every kernel by its first input: 0 f32, 1 f16, 2 bf16. */
 enum { ZT_VK_SPECS = 5, ZT_VK_FLOATS = ZT_VK_SPECS - 1 };
 
-/* Commands of plans that run ahead of the caller, handed over together. */
+/* Commands of executables that run ahead of the caller, handed over together. */
 enum { ZT_VK_BATCHES = 4, ZT_VK_BATCH_MOST = 1024 };
 
 typedef struct zt_vk_batch {
     VkCommandBuffer commands;
     VkFence fence;
-    zt_vk_mem troubles; /* a block each command */
+    zt_vk_mem errors; /* a block each command */
     zt_op *op;          /* whose it is */
     uint32_t n;
     uint64_t serial;
@@ -119,7 +119,7 @@ typedef struct zt_vk_engine {
     uint32_t family, memory_type[ZT_VK_KINDS];
     uint32_t seen_types; /* memory types that the host sees without flushing, a bit each */
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
-    uint32_t lanes; /* of a subgroup whose invocations can tell each other values; 0: they cannot */
+    uint32_t lanes; /* of a subgroup whose invocations can exchange values; 0: they cannot */
     bool dots;      /* products of four pairs of signed bytes in one instruction */
     double tick;    /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
@@ -129,9 +129,9 @@ typedef struct zt_vk_engine {
     zt_vk_pipe *pipe;
     int n_pipes, room_pipes;
     zt_vk_mem staging; /* of the host, for copies to memory that it does not see */
-    zt_vk_mem arena;   /* of all prepared plans: replays are synchronous, so nothing lives there */
-    uint64_t moved;    /* counts its moves: prepared plans then record anew */
-    int plans;         /* prepared now: with the last of them the arena goes */
+    zt_vk_mem arena;   /* of all executables: replays are synchronous, so nothing lives there */
+    uint64_t moved;    /* counts its moves: executables then record anew */
+    int executables;         /* prepared now: with the last of them the arena goes */
     zt_vk_batch batch[ZT_VK_BATCHES];
     uint64_t serial, done; /* of the batch begun last; of the last that the device is done with */
     bool lost;             /* the device: nothing more is asked of it */
@@ -165,7 +165,7 @@ zt_status zt_vk_clear(zt_vk_engine *engine, const zt_vk_mem *memory);
 zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer c); /* and wait for it, and all before it */
 zt_status zt_vk_enqueue(zt_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out);
 zt_status zt_vk_flush(zt_engine *engine); /* hands over what is recorded */
-/* Flushes, waits for all of it and tells the first trouble. */
+/* Flushes, waits for all of it and reports the first runtime error. */
 zt_status zt_vk_sync(zt_engine *engine);
 void zt_vk_batches_close(zt_vk_engine *engine);
 zt_status zt_vk_lost(zt_vk_engine *engine); /* fails: the device is lost */
@@ -178,7 +178,7 @@ zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer); /* makes b->plain 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* One dispatch, as a kernel's `set` wants it. The engine adds addresses: the op's inputs in order,
- * the step's own table if it has one, then its outputs; the last is the trouble block. */
+ * the step's own table if it has one, then its outputs; the last is the error block. */
 typedef struct zt_vk_call {
     const void *attrs;
     const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
@@ -261,7 +261,7 @@ void zt_vk_pipelines_close(zt_vk_engine *engine);
 void zt_vk_cache_open(zt_vk_engine *engine);
 void zt_vk_cache_close(zt_vk_engine *engine); /* written where pipelines were made that it lacked */
 
-/* ---- prepared plans -------------------------------------------------------------------------- */
+/* ---- executables ----------------------------------------------------------------------------- */
 
 typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call.glsl has them */
     uint64_t at[8];
@@ -269,7 +269,7 @@ typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call
 } zt_vk_push;
 
 enum {
-    ZT_VK_TROUBLE = 32, /* bytes a task for its trouble block */
+    ZT_VK_ERROR_BYTES = 32, /* bytes a task for its error block */
     ZT_VK_FEW = 7,      /* operands in `at` */
     ZT_VK_MANY = 15     /* and with those in `word` */
 };
@@ -298,11 +298,11 @@ struct zt_executable {
     zt_run_schedule schedule;
     zt_vk_task *task;
     int n_tasks;
-    zt_vk_mem host;          /* inputs, outputs and the trouble block, seen by both sides */
+    zt_vk_mem host;          /* inputs, outputs and the error block, seen by both sides */
     zt_layout in, out; /* in it */
-    size_t trouble_at;
+    size_t errors_at;
     zt_vk_mem tables;
-    size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
+    size_t scratch_bytes; /* behind the schedule's arena; one scratch for all steps */
     zt_vk_call scratch;   /* what filled it last, from which value */
     int scratch_of;
     VkCommandBuffer commands;
@@ -311,19 +311,19 @@ struct zt_executable {
     uint64_t moved;    /* the engine's count when it was recorded */
 };
 
-zt_executable *zt_vk_prepare(zt_engine *engine, const zt_run_schedule *plan);
+zt_executable *zt_vk_prepare(zt_engine *engine, const zt_run_schedule *schedule);
 void zt_vk_unprepare(zt_engine *engine, zt_executable *executable);
-/* record.c. Where inputs and outputs are: host memory of the plan's own, or the buffers given. */
+/* record.c. Where inputs and outputs are: host memory of the executable's own, or the buffers given. */
 typedef struct zt_vk_place {
     VkCommandBuffer commands;
     zt_ebuf *const *inputs, *const *outputs; /* NULL: host memory */
-    VkDeviceAddress troubles;
+    VkDeviceAddress errors;
 } zt_vk_place;
 zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool watched);
 void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *p);
 /* What was written before is read after: by shaders and copies, and by the host where `last`. */
 void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool last);
-/* The trouble of a task of op `op`, step `step` (-1: none), if its block holds one. */
+/* The runtime error of a task of op `op`, step `step` (-1: none), if its block holds one. */
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
 zt_status zt_vk_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch);

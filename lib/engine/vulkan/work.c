@@ -1,11 +1,11 @@
-/* work.c - what is handed to the device: prepared plans one at a time, waited for; and plans
+/* work.c - what is handed to the device: executables one at a time, waited for; and executables
  * that run ahead of the caller, gathered in batches.
  *
  * A batch is a command buffer being recorded until it is flushed: when the caller says so, when
  * it is full, and before the host looks at anything. There is one queue and a barrier after
  * every command, so that batches run in their order; memory released meanwhile may be given out
  * again to the device, not to the host (zt_vk_mem.used). What a command found wrong is in its
- * trouble block, and told when the host next waits. */
+ * error block, and reported when the host next waits. */
 #include "lib/engine/vulkan/vk.h"
 
 #include <string.h>
@@ -77,8 +77,8 @@ static zt_status equip_batch(zt_vk_engine *engine, zt_vk_batch *batch)
     zt_status status = ZT_OK;
     if (!batch->op) batch->op = zt_alloc_array(ctx, ZT_VK_BATCH_MOST, sizeof *batch->op);
     if (!batch->op) return ZT_ENOMEM;
-    if (!batch->troubles.buffer)
-        status = zt_vk_alloc(engine, ZT_VK_HOST_MEM, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE, &batch->troubles);
+    if (!batch->errors.buffer)
+        status = zt_vk_alloc(engine, ZT_VK_HOST_MEM, (size_t)ZT_VK_BATCH_MOST * ZT_VK_ERROR_BYTES, &batch->errors);
     if (!status && !batch->fence)
         status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &batch->fence), "CreateFence");
     if (!status && !batch->commands)
@@ -87,12 +87,12 @@ static zt_status equip_batch(zt_vk_engine *engine, zt_vk_batch *batch)
     return status;
 }
 
-/* The device is done with it: its troubles are told, its block is clean for the next. */
+/* The device is done with it: its runtime errors are reported, its block is clean for the next. */
 static zt_status finish_batch(zt_vk_engine *engine, zt_vk_batch *batch)
 {
     zt_status status = batch->handed ? wait_for(engine, batch->fence) : ZT_OK;
     for (uint32_t i = 0; i < batch->n && batch->handed && !status; i++)
-        status = zt_vk_runtime_error(engine->base.ctx, batch->troubles.map + (size_t)i * ZT_VK_TROUBLE, batch->op[i], -1);
+        status = zt_vk_runtime_error(engine->base.ctx, batch->errors.map + (size_t)i * ZT_VK_ERROR_BYTES, batch->op[i], -1);
     engine->done = batch->serial;
     batch->handed = batch->open = false;
     batch->n = 0;
@@ -117,7 +117,7 @@ static zt_vk_batch *begin_batch(zt_vk_engine *engine, uint32_t command_count)
     if (equip_batch(engine, batch) || zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info),
                                    "BeginCommandBuffer"))
         return NULL;
-    memset(batch->troubles.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_TROUBLE);
+    memset(batch->errors.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_ERROR_BYTES);
     batch->serial = ++engine->serial;
     batch->open = true;
     return batch;
@@ -151,7 +151,7 @@ zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *con
     const zt_vk_place place = {.commands = batch->commands,
                            .inputs = inputs,
                            .outputs = outputs,
-                           .troubles = batch->troubles.address + (size_t)batch->n * ZT_VK_TROUBLE};
+                           .errors = batch->errors.address + (size_t)batch->n * ZT_VK_ERROR_BYTES};
     for (int i = 0; i < executable->n_tasks; i++) {
         batch->op[batch->n++] = executable->schedule.step[executable->task[i].step].op;
         zt_vk_record_task(engine, executable, i, &place);
@@ -193,7 +193,7 @@ void zt_vk_batches_close(zt_vk_engine *engine)
 {
     for (int i = 0; i < ZT_VK_BATCHES; i++) {
         zt_vk_batch *batch = &engine->batch[i];
-        zt_vk_release(engine, &batch->troubles);
+        zt_vk_release(engine, &batch->errors);
         zt_free(engine->base.ctx, batch->op);
         if (batch->fence) engine->vk.DestroyFence(engine->device, batch->fence, NULL);
     }

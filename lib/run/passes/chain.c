@@ -33,7 +33,7 @@ typedef struct chain_groups {
 
 /* ---- what is asked of a program -------------------------------------------------------------- */
 
-/* Do the sample's numbers tell symbols apart? */
+/* Are the sample's numbers of the symbols all different? */
 static bool tells_apart(const zt_prog *program, const zt_pass_opts *options)
 {
     for (int step_index = 0; step_index < zt_prog_n_symbols(program); step_index++) {

@@ -37,7 +37,7 @@ struct zt_matcher {
     int *root;        /* [values] */
     int *place;       /* [steps] */
     int *fused_by;          /* [steps]: number of the fused op that it is part of, or -1 */
-    int *op_first, *op_step; /* steps of each op, likewise */
+    int *op_first, *op_step; /* steps of each op, in the same form */
     fused_op *found;     /* [steps] at most */
     int n_found;
     zt_dag *dag;

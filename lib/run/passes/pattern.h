@@ -1,6 +1,6 @@
 /* pattern.h - private to lib/run/passes: the expansions of fused rows as patterns.
  *
- * A row's `expand` is run with an emitter that only writes down what it is told: a small graph. Its
+ * A row's `expand` is run with an emitter that only records what is emitted: a small graph. Its
  * values are numbers: fused input k is k; output o of node j is ZT_DAG_OUT(j, o).
  */
 #ifndef ZT_PATTERN_H
@@ -14,7 +14,7 @@ enum { ZT_DAG_NODES = 16 };
 
 typedef struct zt_dag {
     int n;
-    bool failed, no_dims; /* no_dims: rows are not told dimensions, which symbols may change */
+    bool failed, no_dims; /* no_dims: rows get no dimensions, which symbols may change */
     zt_step node[ZT_DAG_NODES]; /* attrs in `attrs` */
     int out[ZT_MAX_OUT];        /* of the fused op; ZT_NONE: not there */
     zt_type type[ZT_DAG_VALUES];

@@ -4,7 +4,7 @@
  * A gradient reads what its forward part made long before. Where the operands of an elementwise op
  * are there anyway when its value is next read, keeping the value costs memory and computing it
  * again a pass over it; the bits are the same. Round by round the values that wait through the peak
- * are dropped, until none is left that can be; what comes out is taken where the memory plan is at
+ * are dropped, until none is left that can be; what comes out is taken where the memory of its schedules is at
  * least a tenth smaller. A value that nobody reads before is only moved.
  */
 #include "lib/ops/pointwise.h"
@@ -28,7 +28,7 @@ typedef struct wait_state {
     int peak, found;
 } wait_state;
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- live ranges ----------------------------------------------------------------------------- */
 
 static int made_at(const wait_state *waiting, int value_id)
 {

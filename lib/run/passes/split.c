@@ -1,7 +1,7 @@
 /* split.c - the pass split: where an engine lacks some ops, steps are ordered so that the work goes
  * from one engine to the next as seldom as it can.
  *
- * What an engine lacks falls back (lib/run/chain.c), and the plan is cut wherever the engine
+ * What an engine lacks falls back (lib/run/fallback.c), and the program is partitioned wherever the engine
  * changes: values that cross go by way of the host. Steps of one engine that could follow each
  * other are put together: as many as are ready, then those of the next engine, and so on, beginning
  * with whichever engine comes out best. Order stays where one step needs another: by values; who
@@ -10,7 +10,7 @@
  * other's values would come together or apart, since between them ref rounds nothing.
  */
 #include "lib/run/passes/rewrite.h"
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #include <string.h>
 
@@ -160,7 +160,7 @@ static zt_status make_edges(zt_ctx *ctx, split_state *splitting)
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/* Segments that the plan is cut into: a view is of the step's engine before it (lib/run/schedule.c). */
+/* Segments of the partition: a view is of the step's engine before it (lib/run/partition.c). */
 static int parts_of(const split_state *splitting, const int *order, int *part)
 {
     int parts = 0, last = ANY;

@@ -1,12 +1,12 @@
-/* schedule.c - from a bound program to segments with a memory plan.
+/* partition.c - from a bound program to segments, every value with its place.
  *
- * Four passes: find the root of every value; cut the steps where the engine changes; let what
+ * Four passes: find the root of every value; split the steps where the engine changes; let what
  * states keep be written where they lie; in each segment place the roots: host memory for what
  * crosses its border, buffers for data and states, and offsets in an
  * arena for the rest (arena.c). A value made and one that dies in the
  * same step never share bytes, save when the op may work in place.
  */
-#include "lib/run/schedule.h"
+#include "lib/run/partition.h"
 
 #include <string.h>
 
@@ -138,7 +138,7 @@ static zt_status take_states(zt_partition *partition, const zt_chain *chain, con
     return ZT_OK;
 }
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- live ranges ----------------------------------------------------------------------------- */
 
 /* Past every step: the value is wanted on the host when the program ends. */
 static void keep_to_end(int *last_use, const int *root, int value, int n_steps)
@@ -304,7 +304,7 @@ static void note_wanted(const zt_partition *partition, const zt_bound *bound, bo
 }
 
 /* Is one of its values needed, or does it write into a state? Then so are its inputs. Where every
- * output is wanted, every step runs, for its troubles too. */
+ * output is wanted, every step runs, for its runtime errors too. */
 static bool is_live(const zt_step *step, bool all, bool *needed)
 {
     const zt_opinfo *info = zt_op_info(step->op);

@@ -1,5 +1,5 @@
-/* chain.c - which engine runs an op: the one asked for, or the next that has a kernel. */
-#include "lib/run/schedule.h"
+/* fallback.c - which engine runs an op: the one asked for, or the next that has a kernel. */
+#include "lib/run/partition.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* schedule.h - private to lib/run: a bound program cut between engines, every value given a place.
+/* partition.h - private to lib/run: a bound program split between engines, every value given a place.
  *
  * Values that share memory have one root: the output of a view is its input, the output of a
  * donating op is the state it used up, and what a state keeps is the state, where it may be written
  * over what was there. Only roots are placed.
  */
-#ifndef ZT_RUN_SCHEDULE_H
-#define ZT_RUN_SCHEDULE_H
+#ifndef ZT_RUN_PARTITION_H
+#define ZT_RUN_PARTITION_H
 
 #include "lib/run/plan_file.h"
 
@@ -15,8 +15,7 @@ typedef struct zt_chain {
     zt_engine *engine[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
     const char *name[ZT_MAX_CHAIN];
     int count;
-    /* What the memory of some first engines does not hold is the next one's. */
-    bool spills;
+    bool spills;      /* what the first engine has no memory for runs on the next */
     bool skip_first;       /* pick past the first */
     bool *skip_first_for; /* [values of a program]: the same for what reads such a value; NULL: none */
 } zt_chain;
@@ -26,8 +25,8 @@ void zt_chain_fini(zt_chain *chain);
  * first engine or nothing). input_types[k] NULL: absent. */
 int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, const zt_type *const input_types[],
                   const zt_type *out);
-/* May what failed with `status` on the first engine be tried past it? Then the error is told as a
- * warning that names `what`, and taken away. */
+/* May what failed with `status` on the first engine run on the next one? Then the error is logged as a
+ * warning that names `what`, and cleared. */
 bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *what);
 
 /* Steps [first, last) run by one engine. in and out name the values that cross its border. */
@@ -58,7 +57,7 @@ typedef struct zt_live_range {
     size_t bytes, offset;
 } zt_live_range;
 
-/* Offsets for lives within steps [first, last), which change places; the arena's size, and the most
+/* Offsets for live ranges within steps [first, last), which change places; the arena's size, and the most
  * bytes alive at once. */
 zt_status zt_live_ranges_place(zt_arena *memory, zt_live_range *ranges, int range_count, int first, int last, size_t *arena_bytes,
                          size_t *liveness_bytes);
@@ -71,7 +70,7 @@ typedef struct zt_plan_layout_place {
 
 typedef struct zt_plan_layout_part {
     char engine[32];
-    int first, last; /* steps of the cut, the last not in it */
+    int first, last; /* steps of the partition, the last not in it */
     size_t arena, bound;
     int first_place, n_places; /* among the plan's places */
 } zt_plan_layout_part;
@@ -96,7 +95,7 @@ const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i);
  * NULL. */
 zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
                       void *const *outputs, const zt_plan_layout *layout);
-/* plan_check.c: is the partition as stated. Lives get the offsets stated for segment i; ZT_EDATA says what is
+/* plan_check.c: is the partition as stated. Live ranges get the offsets stated for segment i; ZT_EDATA says what is
  * wrong with them. */
 zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition *partition, const zt_chain *chain);
 zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition *partition, int segment_index,

@@ -1,12 +1,12 @@
-/* layout.h - for engines with devices: the places of a plan's inputs, or outputs, one behind the
+/* schedule.h - for engines with devices: the places of a schedule's inputs, or outputs, one behind the
  * other in memory that a replay fills or reads at once. */
-#ifndef ZT_LAYOUT_H
-#define ZT_LAYOUT_H
+#ifndef ZT_ENGINE_SCHEDULE_H
+#define ZT_ENGINE_SCHEDULE_H
 
 #include "lib/engine/engine.h"
 
 typedef struct zt_layout {
-    size_t *at, *bytes; /* [n], in the arena; bytes 0: an input that no value of the plan is */
+    size_t *at, *bytes; /* [n], in the arena; bytes 0: an input that no value of the schedule is */
 } zt_layout;
 
 /* Of the count places of `kind`, from *total on, which grows by what they take; each begins at a
