@@ -22,12 +22,12 @@ typedef struct zt_faults {
     void *user;
 } zt_faults;
 
-zt_status zt_faults_listen(zt_ctx *ctx, const zt_faults *f); /* borrowed; NULL: nobody listens */
+zt_status zt_faults_listen(zt_ctx *ctx, const zt_faults *faults); /* borrowed; NULL: nobody listens */
 /* ZT_OK: somebody listened; else ZT_EDATA, and the fault is in the context. */
 zt_status zt_faults_tell(zt_ctx *ctx, const char *fmt, ...) ZT_PRINTF(2, 3);
-/* The same of a fault that is in the context already, as s: where somebody listened it is there no
+/* The same of a fault that is in the context already, as `status`: where somebody listened it is there no
  * more. What is no bad data stays. */
-zt_status zt_faults_pass(zt_ctx *ctx, zt_status s);
+zt_status zt_faults_pass(zt_ctx *ctx, zt_status status);
 
 #ifdef __cplusplus
 }

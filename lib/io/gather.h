@@ -21,19 +21,19 @@ typedef struct zt_layout {
 } zt_layout;
 
 /* How many elements, and the raw bytes that they span from `begin` on: false when it overflows. */
-bool zt_layout_check(const zt_layout *l, int64_t *count, uint64_t *span);
+bool zt_layout_check(const zt_layout *layout, int64_t *count, uint64_t *span);
 
 typedef struct zt_gather zt_gather;
 zt_gather *zt_gather_new(zt_ctx *ctx);
-void zt_gather_free(zt_gather *g);
-/* n bytes at `offset` of the array whose number is `key`; the layout has been checked. From any
+void zt_gather_free(zt_gather *gather);
+/* `size` bytes at `offset` of the array whose number is `key`; the layout has been checked. From any
  * thread, if fetch is. */
-zt_status zt_gather_read(zt_gather *g, const zt_layout *l, int64_t key, size_t offset, void *dst,
-                         size_t n, zt_fetch *fetch, void *user);
+zt_status zt_gather_read(zt_gather *gather, const zt_layout *layout, int64_t key, size_t offset, void *dst,
+                         size_t size, zt_fetch *fetch, void *user);
 
-/* Are n bytes at `offset` inside of the tensor? ZT_EUSAGE when not. */
-zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *e, size_t offset, size_t n);
+/* Are `size` bytes at `offset` inside of the tensor? ZT_EUSAGE when not. */
+zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *array, size_t offset, size_t size);
 /* Its type for a store: ZT_ENOTSUP when zt has none. */
-zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *e, zt_type *type);
+zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *array, zt_type *type);
 
 #endif

@@ -10,320 +10,320 @@
 /* ---- open and close ------------------------------------------------------------------------ */
 
 /* Cuts head to what is before the data. Of a stream, what was read too far comes again. */
-static bool trim(zt_gguf *g)
+static bool trim_head(zt_gguf *gguf)
 {
-    size_t n = g->have < g->data ? g->have : (size_t)g->data;
-    if (g->have > n && zt_source_unread(g->source, g->head + n, g->have - n) != ZT_OK)
+    size_t kept = gguf->head_size < gguf->data_start ? gguf->head_size : (size_t)gguf->data_start;
+    if (gguf->head_size > kept && zt_source_unread(gguf->source, gguf->head + kept, gguf->head_size - kept) != ZT_OK)
         return false;
-    g->have = n;
-    char *head = zt_realloc(g->ctx, g->head, n);
-    g->head = head ? head : g->head;
+    gguf->head_size = kept;
+    char *head = zt_realloc(gguf->ctx, gguf->head, kept);
+    gguf->head = head ? head : gguf->head;
     return head != NULL;
 }
 
 /* What of the padding before the data is not in head, as far as the file has it. It may be 2 GiB. */
-static bool hash_padding(zt_gguf *g, XXH3_state_t *h)
+static bool hash_padding(zt_gguf *gguf, XXH3_state_t *hash)
 {
     enum { STEP = 1 << 16 };
-    uint64_t to = g->data < g->file_size ? g->data : g->file_size;
-    char *buf = g->have < to ? zt_alloc(g->ctx, STEP) : NULL;
-    bool good = g->have >= to || buf;
+    uint64_t end = gguf->data_start < gguf->file_size ? gguf->data_start : gguf->file_size;
+    char *buffer = gguf->head_size < end ? zt_alloc(gguf->ctx, STEP) : NULL;
+    bool good = gguf->head_size >= end || buffer;
     size_t got = 1;
-    for (uint64_t at = g->have; good && got && at < to; at += got) {
-        size_t n = to - at < STEP ? (size_t)(to - at) : STEP;
-        good = zt_source_read_some(g->source, at, buf, n, n, &got) == ZT_OK;
+    for (uint64_t position = gguf->head_size; good && got && position < end; position += got) {
+        size_t size = end - position < STEP ? (size_t)(end - position) : STEP;
+        good = zt_source_read_some(gguf->source, position, buffer, size, size, &got) == ZT_OK;
         if (good)
-            XXH3_128bits_update(h, buf, got);
+            XXH3_128bits_update(hash, buffer, got);
     }
-    zt_free(g->ctx, buf);
+    zt_free(gguf->ctx, buffer);
     return good;
 }
 
 /* XXH3-128 of the bytes before the data, followed by the file's size as a little-endian u64. */
-static bool identify(zt_gguf *g)
+static bool compute_id(zt_gguf *gguf)
 {
-    XXH3_state_t *h = XXH3_createState();
-    if (!h) {
-        zt_fail(g->ctx, ZT_ENOMEM, "%s: out of memory", zt_gguf_name(g));
+    XXH3_state_t *hash = XXH3_createState();
+    if (!hash) {
+        zt_fail(gguf->ctx, ZT_ENOMEM, "%s: out of memory", zt_gguf_name(gguf));
         return false;
     }
-    XXH3_128bits_reset(h);
-    XXH3_128bits_update(h, g->head, g->have);
-    bool good = hash_padding(g, h);
-    XXH3_128bits_update(h, &g->file_size, 8);
-    XXH128_hash_t id = XXH3_128bits_digest(h);
-    XXH3_freeState(h);
-    snprintf(g->id, sizeof g->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)id.high64,
+    XXH3_128bits_reset(hash);
+    XXH3_128bits_update(hash, gguf->head, gguf->head_size);
+    bool good = hash_padding(gguf, hash);
+    XXH3_128bits_update(hash, &gguf->file_size, 8);
+    XXH128_hash_t id = XXH3_128bits_digest(hash);
+    XXH3_freeState(hash);
+    snprintf(gguf->id, sizeof gguf->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)id.high64,
              (uint64_t)id.low64);
     return good;
 }
 
-static bool add_name(zt_gguf *g, zt_map *m, const char *noun, const char *name, size_t n, int64_t i)
+static bool add_name(zt_gguf *gguf, zt_map *map, const char *noun, const char *name, size_t length, int64_t i)
 {
     char text[160];
     int64_t other;
-    if (!zt_map_get(m, name, n, &other))
-        return zt_map_put(m, name, n, i) == ZT_OK;
-    return zt_faults_tell(g->ctx, "%s: %s '%s' is there twice", zt_gguf_name(g), noun,
-                    zt_escape(text, sizeof text, name, n)) == ZT_OK;
+    if (!zt_map_get(map, name, length, &other))
+        return zt_map_put(map, name, length, i) == ZT_OK;
+    return zt_faults_tell(gguf->ctx, "%s: %s '%s' is there twice", zt_gguf_name(gguf), noun,
+                    zt_escape(text, sizeof text, name, length)) == ZT_OK;
 }
 
-static bool map_keys(zt_gguf *g)
+static bool map_keys(zt_gguf *gguf)
 {
-    g->keys = zt_map_new(g->ctx, (size_t)g->n_keys);
-    if (!g->keys)
+    gguf->keys = zt_map_new(gguf->ctx, (size_t)gguf->n_keys);
+    if (!gguf->keys)
         return false;
-    for (int64_t i = 0; i < g->n_keys; i++) {
-        zt_bytes key = zt_gguf_key(g, i, NULL);
-        if (!add_name(g, g->keys, "key", key.data, key.n, i))
+    for (int64_t i = 0; i < gguf->n_keys; i++) {
+        zt_bytes key = zt_gguf_key(gguf, i, NULL);
+        if (!add_name(gguf, gguf->keys, "key", key.data, key.n, i))
             return false;
     }
     return true;
 }
 
 /* Also closes every name by a zero byte, over the first byte of its rank, which is kept apart. */
-static bool map_tensors(zt_gguf *g)
+static bool map_tensors(zt_gguf *gguf)
 {
-    g->tensors = zt_map_new(g->ctx, (size_t)g->n_tensors);
-    if (!g->tensors)
+    gguf->tensors = zt_map_new(gguf->ctx, (size_t)gguf->n_tensors);
+    if (!gguf->tensors)
         return false;
-    for (int64_t i = 0; i < g->n_tensors; i++) {
-        const gguf_tensor *t = &g->tensor[i];
-        char *name = g->head + t->name;
-        if (!add_name(g, g->tensors, "tensor", name, t->name_len, i))
+    for (int64_t i = 0; i < gguf->n_tensors; i++) {
+        const gguf_tensor *tensor = &gguf->tensor[i];
+        char *name = gguf->head + tensor->name;
+        if (!add_name(gguf, gguf->tensors, "tensor", name, tensor->name_length, i))
             return false;
-        name[t->name_len] = 0;
+        name[tensor->name_length] = 0;
     }
     return true;
 }
 
-static bool read_header(zt_gguf *g)
+static bool read_header(zt_gguf *gguf)
 {
-    return zt_gguf_parse(g) && trim(g) && identify(g) && map_keys(g) && map_tensors(g);
+    return zt_gguf_parse(gguf) && trim_head(gguf) && compute_id(gguf) && map_keys(gguf) && map_tensors(gguf);
 }
 
 /* Takes over the source, also when it fails, if `owns`. */
-static zt_gguf *open_over(zt_ctx *ctx, zt_source *s, bool owns)
+static zt_gguf *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 {
-    zt_gguf *g = zt_calloc(ctx, 1, sizeof *g);
-    if (!g) {
+    zt_gguf *gguf = zt_calloc(ctx, 1, sizeof *gguf);
+    if (!gguf) {
         if (owns)
-            zt_source_close(s);
+            zt_source_close(source);
         return NULL;
     }
-    g->ctx = ctx;
-    g->source = s;
-    g->owns_source = owns;
-    g->file_size = zt_source_size(s);
-    if (!read_header(g)) {
-        zt_gguf_close(g);
+    gguf->ctx = ctx;
+    gguf->source = source;
+    gguf->owns_source = owns;
+    gguf->file_size = zt_source_size(source);
+    if (!read_header(gguf)) {
+        zt_gguf_close(gguf);
         return NULL;
     }
-    return g;
+    return gguf;
 }
 
 zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path)
 {
-    zt_source *s = zt_source_open(ctx, path);
-    return s ? open_over(ctx, s, true) : NULL;
+    zt_source *source = zt_source_open(ctx, path);
+    return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *s)
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source)
 {
-    return open_over(ctx, s, false);
+    return open_source(ctx, source, false);
 }
 
-zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s)
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source)
 {
-    return open_over(ctx, s, true);
+    return open_source(ctx, source, true);
 }
 
-zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
+zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes,
                       const zt_store *data, void (*release)(void *user))
 {
-    zt_gguf *g = zt_calloc(ctx, 1, sizeof *g);
-    if (!g) {
+    zt_gguf *gguf = zt_calloc(ctx, 1, sizeof *gguf);
+    if (!gguf) {
         zt_free(ctx, header);
         if (release)
             release(data->user);
         return NULL;
     }
-    *g = (zt_gguf){.ctx = ctx, .owns_source = true, .over = *data, .release = release};
-    g->head = header;
-    g->have = n;
-    g->file_size = n + data_bytes;
-    g->source = zt_source_memory(ctx, name, NULL, 0); /* for its name */
-    if (g->source && read_header(g))
-        return g;
-    zt_gguf_close(g);
+    *gguf = (zt_gguf){.ctx = ctx, .owns_source = true, .over = *data, .release = release};
+    gguf->head = header;
+    gguf->head_size = size;
+    gguf->file_size = size + data_bytes;
+    gguf->source = zt_source_memory(ctx, name, NULL, 0); /* for its name */
+    if (gguf->source && read_header(gguf))
+        return gguf;
+    zt_gguf_close(gguf);
     return NULL;
 }
 
-void zt_gguf_close(zt_gguf *g)
+void zt_gguf_close(zt_gguf *gguf)
 {
-    if (!g)
+    if (!gguf)
         return;
-    zt_map_free(g->tensors);
-    zt_map_free(g->keys);
-    zt_free(g->ctx, g->tensor);
-    zt_free(g->ctx, g->key);
-    zt_free(g->ctx, g->head);
-    if (g->owns_source)
-        zt_source_close(g->source);
-    if (g->release)
-        g->release(g->over.user);
-    zt_free(g->ctx, g);
+    zt_map_free(gguf->tensors);
+    zt_map_free(gguf->keys);
+    zt_free(gguf->ctx, gguf->tensor);
+    zt_free(gguf->ctx, gguf->key);
+    zt_free(gguf->ctx, gguf->head);
+    if (gguf->owns_source)
+        zt_source_close(gguf->source);
+    if (gguf->release)
+        gguf->release(gguf->over.user);
+    zt_free(gguf->ctx, gguf);
 }
 
-zt_ctx *zt_gguf_ctx(const zt_gguf *g)
+zt_ctx *zt_gguf_ctx(const zt_gguf *gguf)
 {
-    return g->ctx;
+    return gguf->ctx;
 }
 
-const char *zt_gguf_name(const zt_gguf *g)
+const char *zt_gguf_name(const zt_gguf *gguf)
 {
-    return zt_source_name(g->source);
+    return zt_source_name(gguf->source);
 }
 
-const char *zt_gguf_id(const zt_gguf *g)
+const char *zt_gguf_id(const zt_gguf *gguf)
 {
-    return g->id;
+    return gguf->id;
 }
 
-uint64_t zt_gguf_file_size(const zt_gguf *g)
+uint64_t zt_gguf_file_size(const zt_gguf *gguf)
 {
-    return g->file_size;
+    return gguf->file_size;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-int64_t zt_gguf_n_tensors(const zt_gguf *g)
+int64_t zt_gguf_n_tensors(const zt_gguf *gguf)
 {
-    return g->n_tensors;
+    return gguf->n_tensors;
 }
 
-const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset,
+const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset,
                            size_t *bytes)
 {
-    const gguf_tensor *t = &g->tensor[i];
-    const gguf_type *number = zt_gguf_type(t->type);
+    const gguf_tensor *tensor = &gguf->tensor[i];
+    const gguf_type *number = zt_gguf_type(tensor->type);
     if (type) {
-        *type = (zt_type){.dtype = number->dtype, .rank = t->rank};
-        for (int d = 0; d < t->rank; d++)
-            type->dim[d] = (int64_t)zt_gguf_u64(g->head + t->dims + 8 * (size_t)(t->rank - 1 - d));
+        *type = (zt_type){.dtype = number->dtype, .rank = tensor->rank};
+        for (int d = 0; d < tensor->rank; d++)
+            type->dim[d] = (int64_t)zt_gguf_u64(gguf->head + tensor->dims + 8 * (size_t)(tensor->rank - 1 - d));
         if (number->dtype == ZT_DTYPE_COUNT)
             type->rank = -1;
     }
     if (offset)
-        *offset = g->data + t->offset;
+        *offset = gguf->data_start + tensor->offset;
     if (bytes)
-        *bytes = (size_t)t->bytes;
-    return g->head + t->name;
+        *bytes = (size_t)tensor->bytes;
+    return gguf->head + tensor->name;
 }
 
-const char *zt_gguf_tensor_word(const zt_gguf *g, int64_t i, int *rank)
+const char *zt_gguf_tensor_word(const zt_gguf *gguf, int64_t i, int *rank)
 {
     if (rank)
-        *rank = g->tensor[i].rank;
-    return zt_gguf_type(g->tensor[i].type)->name;
+        *rank = gguf->tensor[i].rank;
+    return zt_gguf_type(gguf->tensor[i].type)->name;
 }
 
 /* Bytes of a number that must be turned around when it is read; 1: nothing is. */
-static size_t turned(const zt_gguf *g, const gguf_tensor *t)
+static size_t swap_width(const zt_gguf *gguf, const gguf_tensor *tensor)
 {
-    const gguf_type *type = zt_gguf_type(t->type);
-    return g->big && type->block == 1 ? type->block_bytes : 1;
+    const gguf_type *type = zt_gguf_type(tensor->type);
+    return gguf->big_endian && type->block == 1 ? type->block_bytes : 1;
 }
 
-bool zt_gguf_place(const zt_gguf *g, int64_t i, const zt_source **source, uint64_t *offset)
+bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uint64_t *offset)
 {
-    const gguf_tensor *t = &g->tensor[i];
-    if (g->over.read || turned(g, t) != 1)
+    const gguf_tensor *tensor = &gguf->tensor[i];
+    if (gguf->over.read || swap_width(gguf, tensor) != 1)
         return false;
-    *source = g->source;
-    *offset = g->data + t->offset;
+    *source = gguf->source;
+    *offset = gguf->data_start + tensor->offset;
     return true;
 }
 
-int64_t zt_gguf_find(const zt_gguf *g, const char *name)
+int64_t zt_gguf_find(const zt_gguf *gguf, const char *name)
 {
-    return zt_map_find(g->tensors, name);
+    return zt_map_find(gguf->tensors, name);
 }
 
-zt_status zt_gguf_end(zt_gguf *g)
+zt_status zt_gguf_end(zt_gguf *gguf)
 {
     enum { MOST = 1 << 20 }; /* a stream without end is no trap */
     char waste[4096];
-    const gguf_tensor *last = g->n_tensors ? &g->tensor[g->n_tensors - 1] : NULL;
-    uint64_t at = last ? g->data + last->offset + last->bytes : g->data;
-    zt_status s = ZT_OK;
-    for (size_t got = 1, all = 0; zt_source_streams(g->source) && s == ZT_OK && got && all < MOST;
-         all += got, at += got)
-        s = zt_source_read_some(g->source, at, waste, sizeof waste, 1, &got);
-    return s;
+    const gguf_tensor *last = gguf->n_tensors ? &gguf->tensor[gguf->n_tensors - 1] : NULL;
+    uint64_t position = last ? gguf->data_start + last->offset + last->bytes : gguf->data_start;
+    zt_status status = ZT_OK;
+    for (size_t received = 1, total = 0; zt_source_streams(gguf->source) && status == ZT_OK && received && total < MOST;
+         total += received, position += received)
+        status = zt_source_read_some(gguf->source, position, waste, sizeof waste, 1, &received);
+    return status;
 }
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    const zt_gguf *g = user;
-    int64_t i = zt_gguf_find(g, name);
+    const zt_gguf *gguf = user;
+    int64_t i = zt_gguf_find(gguf, name);
     char text[160];
     if (i < 0)
         return ZT_ENOENT;
-    const gguf_type *number = zt_gguf_type(g->tensor[i].type);
+    const gguf_type *number = zt_gguf_type(gguf->tensor[i].type);
     if (number->dtype == ZT_DTYPE_COUNT)
-        return zt_fail(g->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
-                       zt_gguf_name(g), zt_escape(text, sizeof text, name, strlen(name)),
+        return zt_fail(gguf->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
+                       zt_gguf_name(gguf), zt_escape(text, sizeof text, name, strlen(name)),
                        number->name);
-    zt_gguf_tensor(g, i, type, NULL, NULL);
+    zt_gguf_tensor(gguf, i, type, NULL, NULL);
     *handle = i;
     return ZT_OK;
 }
 
-/* n bytes at `at` of a file whose numbers have `size` bytes the other way around; where a piece
+/* `byte_count` bytes at `position` of a file whose numbers have `size` bytes the other way around; where a piece
  * begins or ends inside of a number, that one is read whole. */
-static zt_status read_turned(const zt_gguf *g, uint64_t data, size_t at, char *dst, size_t n,
+static zt_status read_swapped(const zt_gguf *gguf, uint64_t data, size_t position, char *dst, size_t byte_count,
                              size_t size)
 {
-    char one[8];
-    zt_status s = ZT_OK;
-    while (n && s == ZT_OK) {
-        size_t within = at % size, k = n - n % size;
-        if (within == 0 && k) {
-            s = zt_source_read(g->source, data + at, dst, k);
-            zt_swap_bytes(dst, k / size, (int)size);
+    char number[8];
+    zt_status status = ZT_OK;
+    while (byte_count && status == ZT_OK) {
+        size_t within = position % size, step = byte_count - byte_count % size;
+        if (within == 0 && step) {
+            status = zt_source_read(gguf->source, data + position, dst, step);
+            zt_swap_bytes(dst, step / size, (int)size);
         } else {
-            k = size - within < n ? size - within : n;
-            s = zt_source_read(g->source, data + at - within, one, size);
-            zt_swap_bytes(one, 1, (int)size);
-            memcpy(dst, one + within, k);
+            step = size - within < byte_count ? size - within : byte_count;
+            status = zt_source_read(gguf->source, data + position - within, number, size);
+            zt_swap_bytes(number, 1, (int)size);
+            memcpy(dst, number + within, step);
         }
-        at += k;
-        dst += k;
-        n -= k;
+        position += step;
+        dst += step;
+        byte_count -= step;
     }
-    return s;
+    return status;
 }
 
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
-    const zt_gguf *g = user;
+    const zt_gguf *gguf = user;
     size_t end;
-    if (handle < 0 || handle >= g->n_tensors)
-        return zt_fail(g->ctx, ZT_EUSAGE, "%s: no tensor number %lld", zt_gguf_name(g),
+    if (handle < 0 || handle >= gguf->n_tensors)
+        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: no tensor number %lld", zt_gguf_name(gguf),
                        (long long)handle);
-    const gguf_tensor *t = &g->tensor[handle];
-    if (!zt_add_size(offset, n, &end) || end > t->bytes)
-        return zt_fail(g->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for",
-                       zt_gguf_name(g), g->head + t->name, n, offset, (unsigned long long)t->bytes);
-    if (g->over.read)
-        return g->over.read(g->over.user, handle, offset, dst, n);
-    if (turned(g, t) != 1)
-        return read_turned(g, g->data + t->offset, offset, dst, n, turned(g, t));
-    return zt_source_read(g->source, g->data + t->offset + offset, dst, n);
+    const gguf_tensor *tensor = &gguf->tensor[handle];
+    if (!zt_add_size(offset, size, &end) || end > tensor->bytes)
+        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for",
+                       zt_gguf_name(gguf), gguf->head + tensor->name, size, offset, (unsigned long long)tensor->bytes);
+    if (gguf->over.read)
+        return gguf->over.read(gguf->over.user, handle, offset, dst, size);
+    if (swap_width(gguf, tensor) != 1)
+        return read_swapped(gguf, gguf->data_start + tensor->offset, offset, dst, size, swap_width(gguf, tensor));
+    return zt_source_read(gguf->source, gguf->data_start + tensor->offset + offset, dst, size);
 }
 
-zt_store zt_gguf_store(zt_gguf *g)
+zt_store zt_gguf_store(zt_gguf *gguf)
 {
-    return (zt_store){.user = g, .find = store_find, .read = store_read};
+    return (zt_store){.user = gguf, .find = store_find, .read = store_read};
 }

@@ -24,25 +24,25 @@ extern "C" {
 typedef struct zt_gguf zt_gguf;
 
 zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path); /* opens and owns a zt_source */
-zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
-zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *s);     /* owns the source, also when it fails */
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source);     /* owns the source, also when it fails */
 /* A header in memory (zt_gguf_writer_finish) over tensors that another store holds: tensor i of the
  * header is that store's handle i, and data_bytes is what all of them take with their padding.
  * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
-zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t n, uint64_t data_bytes,
+zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes,
                       const zt_store *data, void (*release)(void *user));
 /* One of a model's files, NAME-00002-of-0000N.gguf, opened by that path: all of them as one, without
  * the keys split.* that say so. What is whole by itself stays as it is. A name that the keys
  * contradict, a tensor that two files have, and one of several files that comes by a stream are
- * ZT_EDATA. Takes g over, also when it fails. */
-zt_gguf *zt_gguf_with_shards(zt_gguf *g, const char *path);
-void zt_gguf_close(zt_gguf *g); /* ends all that is borrowed from g. NULL: nothing */
+ * ZT_EDATA. Takes `gguf` over, also when it fails. */
+zt_gguf *zt_gguf_with_shards(zt_gguf *gguf, const char *path);
+void zt_gguf_close(zt_gguf *gguf); /* ends all that is borrowed from `gguf`. NULL: nothing */
 
-zt_ctx *zt_gguf_ctx(const zt_gguf *g); /* the context it was opened with */
+zt_ctx *zt_gguf_ctx(const zt_gguf *gguf); /* the context it was opened with */
 
-const char *zt_gguf_name(const zt_gguf *g);     /* of the source, for messages */
-const char *zt_gguf_id(const zt_gguf *g); /* 32 hex digits: XXH3-128 of header bytes and size */
-uint64_t zt_gguf_file_size(const zt_gguf *g); /* bytes, header included; zt_source_size's */
+const char *zt_gguf_name(const zt_gguf *gguf);     /* of the source, for messages */
+const char *zt_gguf_id(const zt_gguf *gguf); /* 32 hex digits: XXH3-128 of header bytes and size */
+uint64_t zt_gguf_file_size(const zt_gguf *gguf); /* bytes, header included; zt_source_size's */
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
@@ -59,41 +59,41 @@ typedef struct zt_bytes { /* a borrowed piece of text: not closed by a zero */
 
 const char *zt_gguf_kind_name(zt_gguf_kind kind); /* "u32", "str", "array" */
 
-int64_t zt_gguf_n_keys(const zt_gguf *g); /* keys are numbered from 0 */
+int64_t zt_gguf_n_keys(const zt_gguf *gguf); /* keys are numbered from 0 */
 /* Key i's name, not closed by a zero; `kind` may be NULL. */
-zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind);
+zt_bytes zt_gguf_key(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind);
 /* The value's bytes, little endian, as they lie in a file of version 3 behind its kind. */
-zt_bytes zt_gguf_key_value(const zt_gguf *g, int64_t i, zt_gguf_kind *kind, zt_bytes *value);
+zt_bytes zt_gguf_key_value(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind, zt_bytes *value);
 /* By name; false when the key is absent or of another kind (a number of any width is a number, a
  * bool also 0 or 1; floats only where integral for i64). No message. */
-bool zt_gguf_i64(const zt_gguf *g, const char *key, int64_t *out);
-bool zt_gguf_f64(const zt_gguf *g, const char *key, double *out);   /* any number */
-bool zt_gguf_str(const zt_gguf *g, const char *key, zt_bytes *out); /* borrowed from g */
+bool zt_gguf_i64(const zt_gguf *gguf, const char *key, int64_t *out);
+bool zt_gguf_f64(const zt_gguf *gguf, const char *key, double *out);   /* any number */
+bool zt_gguf_str(const zt_gguf *gguf, const char *key, zt_bytes *out); /* borrowed from gguf */
 /* Arrays: element count and kind, then elements; index within count. */
-bool zt_gguf_array(const zt_gguf *g, const char *key, zt_gguf_kind *elem, int64_t *count);
+bool zt_gguf_array(const zt_gguf *gguf, const char *key, zt_gguf_kind *elem, int64_t *count);
 /* {"",0} if not a string. Walks from the first: for one or two, not for all. */
-zt_bytes zt_gguf_array_str(const zt_gguf *g, const char *key, int64_t i);
-/* Whole arrays at once (tokens, scores) into out[count], texts borrowed from g. false: absent, of
+zt_bytes zt_gguf_array_str(const zt_gguf *gguf, const char *key, int64_t i);
+/* Whole arrays at once (tokens, scores) into out[count], texts borrowed from `gguf`. false: absent, of
  * another kind, or not of `count` elements; out may be written in part. */
-bool zt_gguf_array_strs(const zt_gguf *g, const char *key, zt_bytes *out, int64_t count);
-bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count); /* as above */
-bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t count); /* as above */
+bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int64_t count);
+bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64_t count); /* as above */
+bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_t count); /* as above */
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-int64_t zt_gguf_n_tensors(const zt_gguf *g); /* tensors are numbered from 0 */
+int64_t zt_gguf_n_tensors(const zt_gguf *gguf); /* tensors are numbered from 0 */
 /* Tensor i: its name; its type, place in the file and size in bytes, each of which may be NULL. */
-const char *zt_gguf_tensor(const zt_gguf *g, int64_t i, zt_type *type, uint64_t *offset,
+const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset,
                            size_t *bytes);
 /* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks it. */
-const char *zt_gguf_tensor_word(const zt_gguf *g, int64_t i, int *rank);
-int64_t zt_gguf_find(const zt_gguf *g, const char *name); /* index or -1 */
+const char *zt_gguf_tensor_word(const zt_gguf *gguf, int64_t i, int *rank);
+int64_t zt_gguf_find(const zt_gguf *gguf, const char *name); /* index or -1 */
 /* After the last tensor of a stream: passes by what may follow it. */
-zt_status zt_gguf_end(zt_gguf *g);
+zt_status zt_gguf_end(zt_gguf *gguf);
 /* Where tensor i's bytes are as they will be read; false: not in one piece. */
-bool zt_gguf_place(const zt_gguf *g, int64_t i, const zt_source **source, uint64_t *offset);
+bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uint64_t *offset);
 /* A store over the file, valid as long as it is open. */
-zt_store zt_gguf_store(zt_gguf *g);
+zt_store zt_gguf_store(zt_gguf *gguf);
 /* A tensor of a type that ggml has and zt does not passes open; only using it fails: the store's
  * find is ZT_ENOTSUP naming tensor and type. `type` above then has rank -1. A number that ggml does
  * not have is bad data: its size cannot be known. Names are closed by

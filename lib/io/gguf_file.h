@@ -12,7 +12,7 @@ typedef struct gguf_tensor {
     size_t dims;     /* in head: `rank` u64, fastest first */
     uint64_t offset; /* from the beginning of the data section */
     uint64_t bytes;
-    uint8_t rank, type, name_len; /* type: ggml's number */
+    uint8_t rank, type, name_length; /* type: ggml's number */
 } gguf_tensor;
 
 struct zt_gguf {
@@ -23,13 +23,13 @@ struct zt_gguf {
     void (*release)(void *user);
     char id[33];
     uint64_t file_size;
-    char *head; /* the file's first `have` bytes */
-    size_t have;
-    uint64_t align, data; /* data: where the data section begins in the file */
+    char *head; /* the file's first `head_size` bytes */
+    size_t head_size;
+    uint64_t align, data_start; /* data: where the data section begins in the file */
     size_t *key;          /* [n_keys] positions of key records in head */
     int64_t n_keys;
     size_t keys_end; /* in head, behind the last key's value */
-    bool big;        /* a big-endian file: head has been turned around, data are when read */
+    bool big_endian;        /* a big-endian file: head has been turned around, data are when read */
     zt_map *keys;
     gguf_tensor *tensor; /* [n_tensors] in file order, which is also the order of their data */
     int64_t n_tensors;
@@ -55,18 +55,18 @@ const gguf_kind *zt_gguf_kind_get(uint32_t kind); /* NULL: no such kind */
 
 /* A key of this one file, which a file that is made of it does not have: which of a model's files it
  * is, and an alignment that is read, and not written (up to 2 GiB of padding). */
-bool zt_gguf_is_own_key(const zt_gguf *g, zt_bytes key);
+bool zt_gguf_is_own_key(const zt_gguf *gguf, zt_bytes key);
 enum { ZT_GGUF_MOST_ALIGN = 1 << 20 }; /* that is written */
 
-/* Read and check the whole header of g->source; fills all of g but the maps and id. false with a
+/* Read and check the whole header of g->source; fills all of `gguf` but the maps and id. false with a
  * message in the context. */
-bool zt_gguf_parse(zt_gguf *g);
+bool zt_gguf_parse(zt_gguf *gguf);
 
 /* `count` numbers of 1, 2, 4 or 8 bytes, not aligned: the other byte order. */
-void zt_swap_bytes(char *p, size_t count, int bytes);
+void zt_swap_bytes(char *number, size_t count, int bytes);
 
 /* Header bytes at a position that the parser has checked. */
-uint32_t zt_gguf_u32(const char *p);
-uint64_t zt_gguf_u64(const char *p);
+uint32_t zt_gguf_u32(const char *bytes);
+uint64_t zt_gguf_u64(const char *bytes);
 
 #endif

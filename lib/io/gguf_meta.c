@@ -5,205 +5,205 @@
 #include <string.h>
 
 /* A value in the header: where it is and, for an array, of what and how many. */
-typedef struct value {
+typedef struct key_value {
     const gguf_kind *kind; /* of the value, or of an array's elements */
     bool is_array;
     uint64_t count; /* 1 when not an array */
     const char *data;
     zt_gguf_kind number; /* of kind */
-} value;
+} key_value;
 
-static zt_bytes string_at(const char *p)
+static zt_bytes string_at(const char *record)
 {
-    return (zt_bytes){.data = p + 8, .n = (size_t)zt_gguf_u64(p)};
+    return (zt_bytes){.data = record + 8, .n = (size_t)zt_gguf_u64(record)};
 }
 
-static zt_bytes read_key(const zt_gguf *g, int64_t i, value *v)
+static zt_bytes read_key(const zt_gguf *gguf, int64_t i, key_value *value)
 {
-    zt_bytes key = string_at(g->head + g->key[i]);
-    const char *p = key.data + key.n;
-    *v = (value){.number = (zt_gguf_kind)zt_gguf_u32(p), .count = 1};
-    p += 4;
-    if (v->number == ZT_GGUF_ARRAY) {
-        v->is_array = true;
-        v->number = (zt_gguf_kind)zt_gguf_u32(p);
-        v->count = zt_gguf_u64(p + 4);
-        p += 12;
+    zt_bytes key = string_at(gguf->head + gguf->key[i]);
+    const char *cursor = key.data + key.n;
+    *value = (key_value){.number = (zt_gguf_kind)zt_gguf_u32(cursor), .count = 1};
+    cursor += 4;
+    if (value->number == ZT_GGUF_ARRAY) {
+        value->is_array = true;
+        value->number = (zt_gguf_kind)zt_gguf_u32(cursor);
+        value->count = zt_gguf_u64(cursor + 4);
+        cursor += 12;
     }
-    v->kind = zt_gguf_kind_get(v->number);
-    v->data = p;
+    value->kind = zt_gguf_kind_get(value->number);
+    value->data = cursor;
     return key;
 }
 
-static bool find(const zt_gguf *g, const char *key, value *v)
+static bool find_value(const zt_gguf *gguf, const char *key, key_value *value)
 {
     int64_t i;
-    if (!zt_map_get(g->keys, key, strlen(key), &i))
+    if (!zt_map_get(gguf->keys, key, strlen(key), &i))
         return false;
-    read_key(g, i, v);
+    read_key(gguf, i, value);
     return true;
 }
 
-int64_t zt_gguf_n_keys(const zt_gguf *g)
+int64_t zt_gguf_n_keys(const zt_gguf *gguf)
 {
-    return g->n_keys;
+    return gguf->n_keys;
 }
 
-zt_bytes zt_gguf_key(const zt_gguf *g, int64_t i, zt_gguf_kind *kind)
+zt_bytes zt_gguf_key(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind)
 {
-    value v;
-    zt_bytes key = read_key(g, i, &v);
+    key_value value;
+    zt_bytes key = read_key(gguf, i, &value);
     if (kind)
-        *kind = v.is_array ? ZT_GGUF_ARRAY : v.number;
+        *kind = value.is_array ? ZT_GGUF_ARRAY : value.number;
     return key;
 }
 
-zt_bytes zt_gguf_key_value(const zt_gguf *g, int64_t i, zt_gguf_kind *kind, zt_bytes *raw)
+zt_bytes zt_gguf_key_value(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind, zt_bytes *raw)
 {
-    zt_bytes key = zt_gguf_key(g, i, kind);
-    const char *from = key.data + key.n + 4;
-    size_t end = i + 1 < g->n_keys ? g->key[i + 1] : g->keys_end;
-    *raw = (zt_bytes){.data = from, .n = (size_t)(g->head + end - from)};
+    zt_bytes key = zt_gguf_key(gguf, i, kind);
+    const char *begin = key.data + key.n + 4;
+    size_t end = i + 1 < gguf->n_keys ? gguf->key[i + 1] : gguf->keys_end;
+    *raw = (zt_bytes){.data = begin, .n = (size_t)(gguf->head + end - begin)};
     return key;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 /* A number of any kind: as a double if `real`, else as its low 64 bits, negative if `minus`. */
-typedef struct number {
-    bool real, minus;
-    double d;
-    uint64_t u;
-} number;
+typedef struct any_number {
+    bool is_real, is_negative;
+    double real_value;
+    uint64_t bits;
+} any_number;
 
-static bool read_number(const gguf_kind *kind, const char *p, number *out)
+static bool read_number(const gguf_kind *kind, const char *bytes, any_number *out)
 {
-    float f;
-    *out = (number){.real = kind->form == 'f'};
+    float single;
+    *out = (any_number){.is_real = kind->form == 'f'};
     if (kind->bytes == 0)
         return false;
-    memcpy(&out->u, p, kind->bytes); /* little endian: the low bytes */
-    if (out->real && kind->bytes == 4) {
-        memcpy(&f, p, 4);
-        out->d = f;
-    } else if (out->real) {
-        memcpy(&out->d, p, 8);
-    } else if (kind->form == 'i' && out->u >> (8 * kind->bytes - 1)) {
-        out->minus = true;
-        out->u |= kind->bytes == 8 ? 0 : UINT64_MAX << 8 * kind->bytes;
+    memcpy(&out->bits, bytes, kind->bytes); /* little endian: the low bytes */
+    if (out->is_real && kind->bytes == 4) {
+        memcpy(&single, bytes, 4);
+        out->real_value = single;
+    } else if (out->is_real) {
+        memcpy(&out->real_value, bytes, 8);
+    } else if (kind->form == 'i' && out->bits >> (8 * kind->bytes - 1)) {
+        out->is_negative = true;
+        out->bits |= kind->bytes == 8 ? 0 : UINT64_MAX << 8 * kind->bytes;
     }
     return true;
 }
 
-static bool to_i64(const gguf_kind *kind, const char *p, int64_t *out)
+static bool to_i64(const gguf_kind *kind, const char *bytes, int64_t *out)
 {
-    number x;
-    if (!read_number(kind, p, &x))
+    any_number number;
+    if (!read_number(kind, bytes, &number))
         return false;
-    if (x.real) {
-        if (!(x.d >= -0x1p63 && x.d < 0x1p63) || x.d != trunc(x.d))
+    if (number.is_real) {
+        if (!(number.real_value >= -0x1p63 && number.real_value < 0x1p63) || number.real_value != trunc(number.real_value))
             return false;
-        *out = (int64_t)x.d;
+        *out = (int64_t)number.real_value;
         return true;
     }
-    if (!x.minus && x.u > INT64_MAX)
+    if (!number.is_negative && number.bits > INT64_MAX)
         return false;
-    memcpy(out, &x.u, 8); /* two's complement */
+    memcpy(out, &number.bits, 8); /* two's complement */
     return true;
 }
 
-static bool to_f64(const gguf_kind *kind, const char *p, double *out)
+static bool to_f64(const gguf_kind *kind, const char *bytes, double *out)
 {
-    number x;
-    if (!read_number(kind, p, &x))
+    any_number number;
+    if (!read_number(kind, bytes, &number))
         return false;
-    *out = x.real ? x.d : x.minus ? -(double)(~x.u + 1) : (double)x.u;
+    *out = number.is_real ? number.real_value : number.is_negative ? -(double)(~number.bits + 1) : (double)number.bits;
     return true;
 }
 
-bool zt_gguf_i64(const zt_gguf *g, const char *key, int64_t *out)
+bool zt_gguf_i64(const zt_gguf *gguf, const char *key, int64_t *out)
 {
-    value v;
-    return find(g, key, &v) && !v.is_array && to_i64(v.kind, v.data, out);
+    key_value value;
+    return find_value(gguf, key, &value) && !value.is_array && to_i64(value.kind, value.data, out);
 }
 
-bool zt_gguf_f64(const zt_gguf *g, const char *key, double *out)
+bool zt_gguf_f64(const zt_gguf *gguf, const char *key, double *out)
 {
-    value v;
-    return find(g, key, &v) && !v.is_array && to_f64(v.kind, v.data, out);
+    key_value value;
+    return find_value(gguf, key, &value) && !value.is_array && to_f64(value.kind, value.data, out);
 }
 
-bool zt_gguf_str(const zt_gguf *g, const char *key, zt_bytes *out)
+bool zt_gguf_str(const zt_gguf *gguf, const char *key, zt_bytes *out)
 {
-    value v;
-    if (!find(g, key, &v) || v.is_array || v.number != ZT_GGUF_STR)
+    key_value value;
+    if (!find_value(gguf, key, &value) || value.is_array || value.number != ZT_GGUF_STR)
         return false;
-    *out = string_at(v.data);
+    *out = string_at(value.data);
     return true;
 }
 
 /* ---- arrays -------------------------------------------------------------------------------- */
 
-static bool find_array(const zt_gguf *g, const char *key, value *v)
+static bool find_array(const zt_gguf *gguf, const char *key, key_value *value)
 {
-    return find(g, key, v) && v->is_array;
+    return find_value(gguf, key, value) && value->is_array;
 }
 
-bool zt_gguf_array(const zt_gguf *g, const char *key, zt_gguf_kind *elem, int64_t *count)
+bool zt_gguf_array(const zt_gguf *gguf, const char *key, zt_gguf_kind *elem, int64_t *count)
 {
-    value v;
-    if (!find_array(g, key, &v))
+    key_value value;
+    if (!find_array(gguf, key, &value))
         return false;
     if (elem)
-        *elem = v.number;
+        *elem = value.number;
     if (count)
-        *count = (int64_t)v.count;
+        *count = (int64_t)value.count;
     return true;
 }
 
-zt_bytes zt_gguf_array_str(const zt_gguf *g, const char *key, int64_t i)
+zt_bytes zt_gguf_array_str(const zt_gguf *gguf, const char *key, int64_t i)
 {
-    value v;
-    if (!find_array(g, key, &v) || v.number != ZT_GGUF_STR || i < 0 || (uint64_t)i >= v.count)
+    key_value value;
+    if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || i < 0 || (uint64_t)i >= value.count)
         return (zt_bytes){.data = ""};
-    const char *p = v.data;
+    const char *cursor = value.data;
     for (int64_t k = 0; k < i; k++)
-        p += 8 + zt_gguf_u64(p);
-    return string_at(p);
+        cursor += 8 + zt_gguf_u64(cursor);
+    return string_at(cursor);
 }
 
-bool zt_gguf_array_strs(const zt_gguf *g, const char *key, zt_bytes *out, int64_t count)
+bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int64_t count)
 {
-    value v;
-    if (!find_array(g, key, &v) || v.number != ZT_GGUF_STR || (int64_t)v.count != count)
+    key_value value;
+    if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || (int64_t)value.count != count)
         return false;
-    const char *p = v.data;
+    const char *cursor = value.data;
     for (int64_t i = 0; i < count; i++) {
-        out[i] = string_at(p);
-        p = out[i].data + out[i].n;
+        out[i] = string_at(cursor);
+        cursor = out[i].data + out[i].n;
     }
     return true;
 }
 
-bool zt_gguf_array_i64(const zt_gguf *g, const char *key, int64_t *out, int64_t count)
+bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64_t count)
 {
-    value v;
-    if (!find_array(g, key, &v) || (int64_t)v.count != count)
+    key_value value;
+    if (!find_array(gguf, key, &value) || (int64_t)value.count != count)
         return false;
     for (int64_t i = 0; i < count; i++) {
-        if (!to_i64(v.kind, v.data + i * v.kind->bytes, &out[i]))
+        if (!to_i64(value.kind, value.data + i * value.kind->bytes, &out[i]))
             return false;
     }
     return true;
 }
 
-bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t count)
+bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_t count)
 {
-    value v;
-    if (!find_array(g, key, &v) || (int64_t)v.count != count)
+    key_value value;
+    if (!find_array(gguf, key, &value) || (int64_t)value.count != count)
         return false;
     for (int64_t i = 0; i < count; i++) {
-        if (!to_f64(v.kind, v.data + i * v.kind->bytes, &out[i]))
+        if (!to_f64(value.kind, value.data + i * value.kind->bytes, &out[i]))
             return false;
     }
     return true;
@@ -211,6 +211,6 @@ bool zt_gguf_array_f64(const zt_gguf *g, const char *key, double *out, int64_t c
 
 const char *zt_gguf_kind_name(zt_gguf_kind kind)
 {
-    const gguf_kind *k = zt_gguf_kind_get(kind);
-    return k ? k->name : "?";
+    const gguf_kind *row = zt_gguf_kind_get(kind);
+    return row ? row->name : "?";
 }

@@ -27,305 +27,305 @@ enum {
 };
 
 /* A position, and what is being read there, for messages. */
-typedef struct reader {
-    zt_gguf *g;
-    size_t pos;
+typedef struct header_reader {
+    zt_gguf *gguf;
+    size_t position;
     const char *noun; /* "key", "tensor", or NULL: the file's beginning */
     uint64_t index, count;
-    size_t name, name_len; /* in head; name_len 0: not read yet */
-} reader;
+    size_t name, name_length; /* in head; name_length 0: not read yet */
+} header_reader;
 
-uint32_t zt_gguf_u32(const char *p)
+uint32_t zt_gguf_u32(const char *bytes)
 {
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return v;
+    uint32_t value;
+    memcpy(&value, bytes, 4);
+    return value;
 }
 
-uint64_t zt_gguf_u64(const char *p)
+uint64_t zt_gguf_u64(const char *bytes)
 {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
+    uint64_t value;
+    memcpy(&value, bytes, 8);
+    return value;
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
 /* "key 'general.name'", "key 3 of 12", "header" */
-static const char *where(const reader *r, char buf[MAX_WHERE])
+static const char *describe_place(const header_reader *reader, char buffer[MAX_WHERE])
 {
     char name[MAX_WHERE - 20];
-    if (!r->noun)
-        snprintf(buf, MAX_WHERE, "header");
-    else if (r->name_len)
-        snprintf(buf, MAX_WHERE, "%s '%s'", r->noun,
-                 zt_escape(name, sizeof name, r->g->head + r->name, r->name_len));
+    if (!reader->noun)
+        snprintf(buffer, MAX_WHERE, "header");
+    else if (reader->name_length)
+        snprintf(buffer, MAX_WHERE, "%s '%s'", reader->noun,
+                 zt_escape(name, sizeof name, reader->gguf->head + reader->name, reader->name_length));
     else
-        snprintf(buf, MAX_WHERE, "%s %llu of %llu", r->noun, (unsigned long long)r->index + 1,
-                 (unsigned long long)r->count);
-    return buf;
+        snprintf(buffer, MAX_WHERE, "%s %llu of %llu", reader->noun, (unsigned long long)reader->index + 1,
+                 (unsigned long long)reader->count);
+    return buffer;
 }
 
-ZT_PRINTF(2, 3) static bool bad(const reader *r, const char *fmt, ...)
+ZT_PRINTF(2, 3) static bool fail_at(const header_reader *reader, const char *format, ...)
 {
     char what[256], at[MAX_WHERE];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    zt_fail(r->g->ctx, ZT_EDATA, "%s: %s: %s", zt_gguf_name(r->g), where(r, at), what);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    zt_fail(reader->gguf->ctx, ZT_EDATA, "%s: %s: %s", zt_gguf_name(reader->gguf), describe_place(reader, at), what);
     return false;
 }
 
 /* What can be gone on behind: true if somebody listens. */
-ZT_PRINTF(2, 3) static bool amiss(const reader *r, const char *fmt, ...)
+ZT_PRINTF(2, 3) static bool report_fault(const header_reader *reader, const char *format, ...)
 {
     char what[256], at[MAX_WHERE];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return zt_faults_tell(r->g->ctx, "%s: %s: %s", zt_gguf_name(r->g), where(r, at), what) == ZT_OK;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return zt_faults_tell(reader->gguf->ctx, "%s: %s: %s", zt_gguf_name(reader->gguf), describe_place(reader, at), what) == ZT_OK;
 }
 
-static bool cut(const reader *r, uint64_t bytes)
+static bool fail_short(const header_reader *reader, uint64_t bytes)
 {
-    return bad(r, "%llu bytes expected, %llu left in the file", (unsigned long long)bytes,
-               (unsigned long long)(r->g->file_size - r->pos));
+    return fail_at(reader, "%llu bytes expected, %llu left in the file", (unsigned long long)bytes,
+               (unsigned long long)(reader->gguf->file_size - reader->position));
 }
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 
 /* Have the file's first `least` bytes (no more than it has) in head. */
-static bool grow(zt_gguf *g, uint64_t least)
+static bool grow_head(zt_gguf *gguf, uint64_t least)
 {
-    uint64_t want = g->have ? 2 * (uint64_t)g->have : FIRST_BLOCK;
+    uint64_t want = gguf->head_size ? 2 * (uint64_t)gguf->head_size : FIRST_BLOCK;
     if (want < least)
         want = least;
-    if (want > g->file_size)
-        want = g->file_size;
-    char *head = zt_realloc(g->ctx, g->head, (size_t)want);
+    if (want > gguf->file_size)
+        want = gguf->file_size;
+    char *head = zt_realloc(gguf->ctx, gguf->head, (size_t)want);
     if (!head)
         return false;
-    g->head = head;
-    if (zt_source_read(g->source, g->have, head + g->have, (size_t)want - g->have) != ZT_OK)
+    gguf->head = head;
+    if (zt_source_read(gguf->source, gguf->head_size, head + gguf->head_size, (size_t)want - gguf->head_size) != ZT_OK)
         return false;
-    g->have = (size_t)want;
+    gguf->head_size = (size_t)want;
     return true;
 }
 
 /* The same of a stream: never more memory than twice what came. false without a message when it
  * ends before; then its size is known. */
-static bool grow_stream(zt_gguf *g, uint64_t least)
+static bool grow_stream(zt_gguf *gguf, uint64_t least)
 {
-    while (g->have < least) {
-        size_t want = g->have < FIRST_BLOCK ? FIRST_BLOCK : 2 * g->have, got;
-        uint64_t missing = least - g->have;
-        char *head = zt_realloc(g->ctx, g->head, want);
+    while (gguf->head_size < least) {
+        size_t want = gguf->head_size < FIRST_BLOCK ? FIRST_BLOCK : 2 * gguf->head_size, received;
+        uint64_t missing = least - gguf->head_size;
+        char *head = zt_realloc(gguf->ctx, gguf->head, want);
         if (!head)
             return false;
-        g->head = head;
-        want -= g->have;
-        if (zt_source_read_some(g->source, g->have, head + g->have, want,
-                                missing < want ? (size_t)missing : want, &got) != ZT_OK)
+        gguf->head = head;
+        want -= gguf->head_size;
+        if (zt_source_read_some(gguf->source, gguf->head_size, head + gguf->head_size, want,
+                                missing < want ? (size_t)missing : want, &received) != ZT_OK)
             return false;
-        g->have += got;
-        if (got < want && got < missing) {
-            g->file_size = g->have;
+        gguf->head_size += received;
+        if (received < want && received < missing) {
+            gguf->file_size = gguf->head_size;
             return false;
         }
     }
     return true;
 }
 
-static uint64_t left(const reader *r)
+static uint64_t count_left(const header_reader *reader)
 {
-    return r->g->file_size - r->pos;
+    return reader->gguf->file_size - reader->position;
 }
 
-/* Are n more bytes in head, or can they be had? */
-static inline bool need(reader *r, uint64_t n)
+/* Are `size` more bytes in head, or can they be had? */
+static inline bool require_bytes(header_reader *reader, uint64_t size)
 {
-    if (n <= r->g->have - r->pos)
+    if (size <= reader->gguf->head_size - reader->position)
         return true;
-    if (zt_source_streams(r->g->source) && n <= left(r))
-        return grow_stream(r->g, r->pos + n) ||
-               (zt_ctx_status(r->g->ctx) == ZT_OK && cut(r, n));
-    return n <= left(r) ? grow(r->g, r->pos + n) : cut(r, n);
+    if (zt_source_streams(reader->gguf->source) && size <= count_left(reader))
+        return grow_stream(reader->gguf, reader->position + size) ||
+               (zt_ctx_status(reader->gguf->ctx) == ZT_OK && fail_short(reader, size));
+    return size <= count_left(reader) ? grow_head(reader->gguf, reader->position + size) : fail_short(reader, size);
 }
 
-/* `count` numbers of so many bytes at `at` in head come out little endian. */
-static void turn(zt_gguf *g, size_t at, uint64_t count, int bytes)
+/* `count` numbers of so many bytes at `position` in head come out little endian. */
+static void swap_numbers(zt_gguf *gguf, size_t position, uint64_t count, int bytes)
 {
-    if (g->big)
-        zt_swap_bytes(g->head + at, (size_t)count, bytes);
+    if (gguf->big_endian)
+        zt_swap_bytes(gguf->head + position, (size_t)count, bytes);
 }
 
-static inline bool get_u32(reader *r, uint32_t *out)
+static inline bool get_u32(header_reader *reader, uint32_t *out)
 {
-    if (!need(r, 4))
+    if (!require_bytes(reader, 4))
         return false;
-    turn(r->g, r->pos, 1, 4);
-    *out = zt_gguf_u32(r->g->head + r->pos);
-    r->pos += 4;
+    swap_numbers(reader->gguf, reader->position, 1, 4);
+    *out = zt_gguf_u32(reader->gguf->head + reader->position);
+    reader->position += 4;
     return true;
 }
 
-static inline bool get_u64(reader *r, uint64_t *out)
+static inline bool get_u64(header_reader *reader, uint64_t *out)
 {
-    if (!need(r, 8))
+    if (!require_bytes(reader, 8))
         return false;
-    turn(r->g, r->pos, 1, 8);
-    *out = zt_gguf_u64(r->g->head + r->pos);
-    r->pos += 8;
+    swap_numbers(reader->gguf, reader->position, 1, 8);
+    *out = zt_gguf_u64(reader->gguf->head + reader->position);
+    reader->position += 8;
     return true;
 }
 
-static inline bool get_string(reader *r, size_t *at, uint64_t *len)
+static inline bool get_string(header_reader *reader, size_t *start, uint64_t *length)
 {
-    if (!get_u64(r, len) || !need(r, *len))
+    if (!get_u64(reader, length) || !require_bytes(reader, *length))
         return false;
-    *at = r->pos;
-    r->pos += (size_t)*len;
+    *start = reader->position;
+    reader->position += (size_t)*length;
     return true;
 }
 
 /* A name: shown in messages from here on. */
-static bool get_name(reader *r, uint64_t max)
+static bool get_name(header_reader *reader, uint64_t max)
 {
-    size_t at;
-    uint64_t len;
-    if (!get_string(r, &at, &len))
+    size_t start;
+    uint64_t length;
+    if (!get_string(reader, &start, &length))
         return false;
-    if (len > max)
-        return bad(r, "a name of %llu bytes, %llu are allowed", (unsigned long long)len,
+    if (length > max)
+        return fail_at(reader, "a name of %llu bytes, %llu are allowed", (unsigned long long)length,
                    (unsigned long long)max);
-    r->name = at;
-    r->name_len = (size_t)len;
-    if (memchr(r->g->head + at, 0, (size_t)len))
-        return bad(r, "a zero byte in the name");
+    reader->name = start;
+    reader->name_length = (size_t)length;
+    if (memchr(reader->gguf->head + start, 0, (size_t)length))
+        return fail_at(reader, "a zero byte in the name");
     return true;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-static bool check_bools(const reader *r, uint64_t n)
+static bool check_bools(const header_reader *reader, uint64_t count)
 {
-    const char *p = r->g->head + r->pos;
-    for (uint64_t i = 0; i < n; i++) {
-        if (p[i] & ~1)
-            return amiss(r, "a bool of %d, only 0 and 1 are allowed", (unsigned char)p[i]);
+    const char *values = reader->gguf->head + reader->position;
+    for (uint64_t i = 0; i < count; i++) {
+        if (values[i] & ~1)
+            return report_fault(reader, "a bool of %d, only 0 and 1 are allowed", (unsigned char)values[i]);
     }
     return true;
 }
 
-/* n values of a kind of fixed size. */
-static bool skip_plain(reader *r, const gguf_kind *kind, uint64_t n)
+/* `count` values of a kind of fixed size. */
+static bool skip_plain(header_reader *reader, const gguf_kind *kind, uint64_t count)
 {
-    if (n > left(r) / kind->bytes)
-        return bad(r, "%llu values of %s expected, %llu bytes left in the file",
-                   (unsigned long long)n, kind->name, (unsigned long long)left(r));
-    if (!need(r, n * kind->bytes) || (kind->form == 'b' && !check_bools(r, n)))
+    if (count > count_left(reader) / kind->bytes)
+        return fail_at(reader, "%llu values of %s expected, %llu bytes left in the file",
+                   (unsigned long long)count, kind->name, (unsigned long long)count_left(reader));
+    if (!require_bytes(reader, count * kind->bytes) || (kind->form == 'b' && !check_bools(reader, count)))
         return false;
-    turn(r->g, r->pos, n, kind->bytes);
-    r->pos += (size_t)n * kind->bytes;
+    swap_numbers(reader->gguf, reader->position, count, kind->bytes);
+    reader->position += (size_t)count * kind->bytes;
     return true;
 }
 
-static bool skip_strings(reader *r, uint64_t n)
+static bool skip_strings(header_reader *reader, uint64_t count)
 {
-    if (n > left(r) / 8)
-        return bad(r, "%llu strings expected, %llu bytes left in the file", (unsigned long long)n,
-                   (unsigned long long)left(r));
-    for (uint64_t i = 0, len; i < n; i++) {
-        size_t at;
-        if (!get_string(r, &at, &len))
+    if (count > count_left(reader) / 8)
+        return fail_at(reader, "%llu strings expected, %llu bytes left in the file", (unsigned long long)count,
+                   (unsigned long long)count_left(reader));
+    for (uint64_t i = 0, length; i < count; i++) {
+        size_t start;
+        if (!get_string(reader, &start, &length))
             return false;
     }
     return true;
 }
 
-static bool skip_array(reader *r)
+static bool skip_array(header_reader *reader)
 {
-    uint32_t elem;
-    uint64_t n;
-    if (!get_u32(r, &elem) || !get_u64(r, &n))
+    uint32_t kind_number;
+    uint64_t count;
+    if (!get_u32(reader, &kind_number) || !get_u64(reader, &count))
         return false;
-    const gguf_kind *kind = zt_gguf_kind_get(elem);
+    const gguf_kind *kind = zt_gguf_kind_get(kind_number);
     if (!kind)
-        return bad(r, "an array of values of kind %u, which there is not", elem);
+        return fail_at(reader, "an array of values of kind %u, which there is not", kind_number);
     if (kind->form == 'a')
-        return bad(r, "an array of arrays, which is not allowed");
-    return kind->form == 's' ? skip_strings(r, n) : skip_plain(r, kind, n);
+        return fail_at(reader, "an array of arrays, which is not allowed");
+    return kind->form == 's' ? skip_strings(reader, count) : skip_plain(reader, kind, count);
 }
 
-static bool skip_value(reader *r, const gguf_kind *kind)
+static bool skip_value(header_reader *reader, const gguf_kind *kind)
 {
     if (kind->form == 'a')
-        return skip_array(r);
-    return kind->form == 's' ? skip_strings(r, 1) : skip_plain(r, kind, 1);
+        return skip_array(reader);
+    return kind->form == 's' ? skip_strings(reader, 1) : skip_plain(reader, kind, 1);
 }
 
 /* After general.alignment has been passed: its value lies just behind. */
-static bool set_alignment(reader *r, const gguf_kind *kind)
+static bool set_alignment(header_reader *reader, const gguf_kind *kind)
 {
     if (kind != zt_gguf_kind_get(ZT_GGUF_U32))
-        return bad(r, "a value of kind %s, u32 expected", kind->name);
-    uint32_t align = zt_gguf_u32(r->g->head + r->pos - 4);
+        return fail_at(reader, "a value of kind %s, u32 expected", kind->name);
+    uint32_t align = zt_gguf_u32(reader->gguf->head + reader->position - 4);
     if (align == 0 || (align & (align - 1)) != 0)
-        return bad(r, "%u is not a power of two", align);
-    r->g->align = align;
+        return fail_at(reader, "%u is not a power of two", align);
+    reader->gguf->align = align;
     return true;
 }
 
-static bool read_key(reader *r)
+static bool read_key(header_reader *reader)
 {
     static const char alignment[] = "general.alignment";
     uint32_t number;
-    if (!get_name(r, MAX_KEY))
+    if (!get_name(reader, MAX_KEY))
         return false;
-    if (r->name_len == 0)
-        return bad(r, "the key is empty");
-    if (!get_u32(r, &number))
+    if (reader->name_length == 0)
+        return fail_at(reader, "the key is empty");
+    if (!get_u32(reader, &number))
         return false;
     const gguf_kind *kind = zt_gguf_kind_get(number);
     if (!kind)
-        return bad(r, "a value of kind %u, which there is not", number);
-    if (!skip_value(r, kind))
+        return fail_at(reader, "a value of kind %u, which there is not", number);
+    if (!skip_value(reader, kind))
         return false;
-    if (r->name_len == sizeof alignment - 1 &&
-        memcmp(r->g->head + r->name, alignment, sizeof alignment - 1) == 0)
-        return set_alignment(r, kind);
+    if (reader->name_length == sizeof alignment - 1 &&
+        memcmp(reader->gguf->head + reader->name, alignment, sizeof alignment - 1) == 0)
+        return set_alignment(reader, kind);
     return true;
 }
 
-/* Room for one more of n entries: doubles, so that memory follows what has been read and not what
+/* Room for one more of `count` entries: doubles, so that memory follows what has been read and not what
  * a count claims. */
-static void *room(zt_ctx *ctx, void *list, int64_t n, size_t entry_bytes)
+static void *grow_list(zt_ctx *ctx, void *list, int64_t count, size_t entry_bytes)
 {
-    if (n & (n - 1)) /* not a power of two: inside what there is */
+    if (count & (count - 1)) /* not a power of two: inside what there is */
         return list;
-    return zt_realloc(ctx, list, (size_t)(n ? 2 * n : 1) * entry_bytes);
+    return zt_realloc(ctx, list, (size_t)(count ? 2 * count : 1) * entry_bytes);
 }
 
-static bool read_keys(reader *r, uint64_t count)
+static bool read_keys(header_reader *reader, uint64_t count)
 {
-    zt_gguf *g = r->g;
-    if (count > left(r) / MIN_KEY_RECORD)
-        return bad(r, "%llu keys cannot fit in the %llu bytes left in the file",
-                   (unsigned long long)count, (unsigned long long)left(r));
+    zt_gguf *gguf = reader->gguf;
+    if (count > count_left(reader) / MIN_KEY_RECORD)
+        return fail_at(reader, "%llu keys cannot fit in the %llu bytes left in the file",
+                   (unsigned long long)count, (unsigned long long)count_left(reader));
     for (uint64_t i = 0; i < count; i++) {
-        size_t at = r->pos;
-        *r = (reader){.g = g, .pos = at, .noun = "key", .index = i, .count = count};
-        size_t *list = room(g->ctx, g->key, g->n_keys, sizeof *list);
+        size_t record = reader->position;
+        *reader = (header_reader){.gguf = gguf, .position = record, .noun = "key", .index = i, .count = count};
+        size_t *list = grow_list(gguf->ctx, gguf->key, gguf->n_keys, sizeof *list);
         if (!list)
             return false;
-        g->key = list;
-        if (!read_key(r))
+        gguf->key = list;
+        if (!read_key(reader))
             return false;
-        g->key[g->n_keys++] = at;
+        gguf->key[gguf->n_keys++] = record;
     }
-    g->keys_end = r->pos;
+    gguf->keys_end = reader->position;
     return true;
 }
 
@@ -333,101 +333,101 @@ static bool read_keys(reader *r, uint64_t count)
 
 /* Elements and bytes from the dims in head; refuses what overflows, leaving zeros aside so that
  * strides fit too, or splits a block. */
-static bool size_tensor(const reader *r, gguf_tensor *t, const gguf_type *type)
+static bool size_tensor(const header_reader *reader, gguf_tensor *tensor, const gguf_type *type)
 {
-    int64_t n = 1, bytes;
+    int64_t count = 1, bytes;
     bool empty = false;
-    for (int i = 0; i < t->rank; i++) {
-        uint64_t dim = zt_gguf_u64(r->g->head + t->dims + 8 * (size_t)i);
+    for (int i = 0; i < tensor->rank; i++) {
+        uint64_t dim = zt_gguf_u64(reader->gguf->head + tensor->dims + 8 * (size_t)i);
         if (i == 0 && dim % type->block != 0)
-            return bad(r, "rows of %llu are not in whole blocks of %d (%s)",
+            return fail_at(reader, "rows of %llu are not in whole blocks of %d (%s)",
                        (unsigned long long)dim, type->block, type->name);
-        if (dim > INT64_MAX || (dim && !zt_mul_i64(n, (int64_t)dim, &n)))
-            return bad(r, "dimension %d of %llu: too many elements", i, (unsigned long long)dim);
+        if (dim > INT64_MAX || (dim && !zt_mul_i64(count, (int64_t)dim, &count)))
+            return fail_at(reader, "dimension %d of %llu: too many elements", i, (unsigned long long)dim);
         empty |= dim == 0;
     }
-    if (t->rank == 0 && type->block != 1)
-        return bad(r, "a scalar of %s, whose blocks have %d elements", type->name, type->block);
-    if (!zt_mul_i64(n / type->block, type->block_bytes, &bytes) ||
-        (!empty && (uint64_t)bytes > r->g->file_size))
-        return bad(r, "%lld elements of %s in a file of %llu bytes", (long long)n, type->name,
-                   (unsigned long long)r->g->file_size);
-    t->bytes = empty ? 0 : (uint64_t)bytes;
+    if (tensor->rank == 0 && type->block != 1)
+        return fail_at(reader, "a scalar of %s, whose blocks have %d elements", type->name, type->block);
+    if (!zt_mul_i64(count / type->block, type->block_bytes, &bytes) ||
+        (!empty && (uint64_t)bytes > reader->gguf->file_size))
+        return fail_at(reader, "%lld elements of %s in a file of %llu bytes", (long long)count, type->name,
+                   (unsigned long long)reader->gguf->file_size);
+    tensor->bytes = empty ? 0 : (uint64_t)bytes;
     return true;
 }
 
-static uint64_t padded(uint64_t n, uint64_t align) /* n below 2^63, align a power of two */
+static uint64_t round_up(uint64_t size, uint64_t align) /* `size` below 2^63, align a power of two */
 {
-    return (n + align - 1) & ~(align - 1);
+    return (size + align - 1) & ~(align - 1);
 }
 
-static bool read_tensor(reader *r, gguf_tensor *t, uint64_t expected_offset)
+static bool read_tensor(header_reader *reader, gguf_tensor *tensor, uint64_t expected_offset)
 {
     uint32_t rank, number;
-    if (!get_name(r, MAX_NAME) || !get_u32(r, &rank))
+    if (!get_name(reader, MAX_NAME) || !get_u32(reader, &rank))
         return false;
     if (rank > MAX_DIMS)
-        return bad(r, "%u dimensions, %d are allowed", rank, MAX_DIMS);
-    *t = (gguf_tensor){.name = r->name, .dims = r->pos};
-    t->rank = (uint8_t)rank;
-    t->name_len = (uint8_t)r->name_len;
-    if (!need(r, 8 * rank))
+        return fail_at(reader, "%u dimensions, %d are allowed", rank, MAX_DIMS);
+    *tensor = (gguf_tensor){.name = reader->name, .dims = reader->position};
+    tensor->rank = (uint8_t)rank;
+    tensor->name_length = (uint8_t)reader->name_length;
+    if (!require_bytes(reader, 8 * rank))
         return false;
-    turn(r->g, r->pos, rank, 8);
-    r->pos += 8 * rank;
-    if (!get_u32(r, &number) || !get_u64(r, &t->offset))
+    swap_numbers(reader->gguf, reader->position, rank, 8);
+    reader->position += 8 * rank;
+    if (!get_u32(reader, &number) || !get_u64(reader, &tensor->offset))
         return false;
     const gguf_type *type = zt_gguf_type(number);
     if (!type)
-        return bad(r, "tensor type %u, which there is not", number);
-    t->type = (uint8_t)number;
-    if (t->offset != expected_offset) {
-        if (!amiss(r, "offset %llu, %llu expected", (unsigned long long)t->offset,
+        return fail_at(reader, "tensor type %u, which there is not", number);
+    tensor->type = (uint8_t)number;
+    if (tensor->offset != expected_offset) {
+        if (!report_fault(reader, "offset %llu, %llu expected", (unsigned long long)tensor->offset,
                    (unsigned long long)expected_offset))
             return false;
-        t->offset = expected_offset;
+        tensor->offset = expected_offset;
     }
-    return size_tensor(r, t, type);
+    return size_tensor(reader, tensor, type);
 }
 
-static bool read_tensors(reader *r, uint64_t count)
+static bool read_tensors(header_reader *reader, uint64_t count)
 {
-    zt_gguf *g = r->g;
+    zt_gguf *gguf = reader->gguf;
     uint64_t end = 0;
-    *r = (reader){.g = g, .pos = r->pos};
-    if (count > left(r) / MIN_TENSOR_RECORD)
-        return bad(r, "%llu tensors cannot fit in the %llu bytes left in the file",
-                   (unsigned long long)count, (unsigned long long)left(r));
+    *reader = (header_reader){.gguf = gguf, .position = reader->position};
+    if (count > count_left(reader) / MIN_TENSOR_RECORD)
+        return fail_at(reader, "%llu tensors cannot fit in the %llu bytes left in the file",
+                   (unsigned long long)count, (unsigned long long)count_left(reader));
     for (uint64_t i = 0; i < count; i++) {
-        *r = (reader){.g = g, .pos = r->pos, .noun = "tensor", .index = i, .count = count};
-        gguf_tensor *list = room(g->ctx, g->tensor, g->n_tensors, sizeof *list);
+        *reader = (header_reader){.gguf = gguf, .position = reader->position, .noun = "tensor", .index = i, .count = count};
+        gguf_tensor *list = grow_list(gguf->ctx, gguf->tensor, gguf->n_tensors, sizeof *list);
         if (!list)
             return false;
-        g->tensor = list;
-        gguf_tensor *t = &list[g->n_tensors];
-        if (!read_tensor(r, t, padded(end, g->align)))
+        gguf->tensor = list;
+        gguf_tensor *tensor = &list[gguf->n_tensors];
+        if (!read_tensor(reader, tensor, round_up(end, gguf->align)))
             return false;
-        end = t->offset + t->bytes; /* two numbers below 2^63 */
-        if (end > g->file_size) /* all behind it would: nothing to go on for */
-            return bad(r, "ends at byte %llu of the data, in a file of %llu bytes",
-                       (unsigned long long)end, (unsigned long long)g->file_size);
-        g->n_tensors++;
+        end = tensor->offset + tensor->bytes; /* two numbers below 2^63 */
+        if (end > gguf->file_size) /* all behind it would: nothing to go on for */
+            return fail_at(reader, "ends at byte %llu of the data, in a file of %llu bytes",
+                       (unsigned long long)end, (unsigned long long)gguf->file_size);
+        gguf->n_tensors++;
     }
     return true;
 }
 
 /* Where the data begin is known only now: is all of it there? */
-static bool check_data(reader *r)
+static bool check_data(header_reader *reader)
 {
-    zt_gguf *g = r->g;
-    g->data = padded(r->pos, g->align);
-    for (int64_t i = 0; i < g->n_tensors; i++) {
-        const gguf_tensor *t = &g->tensor[i];
-        *r = (reader){.g = g, .noun = "tensor", .name = t->name, .name_len = t->name_len};
-        uint64_t from = g->data + t->offset;
-        uint64_t there = from < g->file_size ? g->file_size - from : 0;
-        if ((t->bytes > there || from > g->file_size) &&
-            !amiss(r, "%llu bytes expected, %llu left in the file", (unsigned long long)t->bytes,
+    zt_gguf *gguf = reader->gguf;
+    gguf->data_start = round_up(reader->position, gguf->align);
+    for (int64_t i = 0; i < gguf->n_tensors; i++) {
+        const gguf_tensor *tensor = &gguf->tensor[i];
+        *reader = (header_reader){.gguf = gguf, .noun = "tensor", .name = tensor->name, .name_length = tensor->name_length};
+        uint64_t from = gguf->data_start + tensor->offset;
+        uint64_t there = from < gguf->file_size ? gguf->file_size - from : 0;
+        if ((tensor->bytes > there || from > gguf->file_size) &&
+            !report_fault(reader, "%llu bytes expected, %llu left in the file", (unsigned long long)tensor->bytes,
                    (unsigned long long)there))
             return false;
     }
@@ -436,45 +436,45 @@ static bool check_data(reader *r)
 
 /* ---- the file ------------------------------------------------------------------------------ */
 
-static bool check_magic(const zt_gguf *g)
+static bool check_magic(const zt_gguf *gguf)
 {
     char text[32];
-    size_t n = g->have < 4 ? g->have : 4;
-    if (n == 0)
-        zt_fail(g->ctx, ZT_EDATA, "%s: empty file", zt_gguf_name(g));
-    else if (memcmp(g->head, "GGUF", n) == 0)
+    size_t size = gguf->head_size < 4 ? gguf->head_size : 4;
+    if (size == 0)
+        zt_fail(gguf->ctx, ZT_EDATA, "%s: empty file", zt_gguf_name(gguf));
+    else if (memcmp(gguf->head, "GGUF", size) == 0)
         return true; /* fewer than four bytes of it are a file cut short */
-    else if (zt_foreign_fail(g->ctx, zt_gguf_name(g), g->head, g->have) == ZT_OK)
-        zt_fail(g->ctx, ZT_EDATA, "%s: not a GGUF file (starts with '%s')", zt_gguf_name(g),
-                zt_escape(text, sizeof text, g->head, n));
+    else if (zt_foreign_fail(gguf->ctx, zt_gguf_name(gguf), gguf->head, gguf->head_size) == ZT_OK)
+        zt_fail(gguf->ctx, ZT_EDATA, "%s: not a GGUF file (starts with '%s')", zt_gguf_name(gguf),
+                zt_escape(text, sizeof text, gguf->head, size));
     return false;
 }
 
 /* The number tells the byte order too: there are not 2^24 versions. */
-static bool check_version(zt_gguf *g, uint32_t version)
+static bool check_version(zt_gguf *gguf, uint32_t version)
 {
-    g->big = version == 0x02000000 || version == 0x03000000;
-    turn(g, 4, 1, 4);
-    if (g->big || version == 2 || version == 3)
+    gguf->big_endian = version == 0x02000000 || version == 0x03000000;
+    swap_numbers(gguf, 4, 1, 4);
+    if (gguf->big_endian || version == 2 || version == 3)
         return true;
-    zt_fail(g->ctx, ZT_EDATA, "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(g),
+    zt_fail(gguf->ctx, ZT_EDATA, "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(gguf),
             version);
     return false;
 }
 
-bool zt_gguf_parse(zt_gguf *g)
+bool zt_gguf_parse(zt_gguf *gguf)
 {
-    reader r = {.g = g};
+    header_reader reader = {.gguf = gguf};
     uint32_t version;
-    uint64_t n_tensors, n_keys;
-    g->align = 32;
-    if (zt_source_streams(g->source) ? !grow_stream(g, 1) && zt_ctx_status(g->ctx) != ZT_OK
-                                     : g->file_size && !g->have && !grow(g, 1))
+    uint64_t tensor_count, key_count;
+    gguf->align = 32;
+    if (zt_source_streams(gguf->source) ? !grow_stream(gguf, 1) && zt_ctx_status(gguf->ctx) != ZT_OK
+                                     : gguf->file_size && !gguf->head_size && !grow_head(gguf, 1))
         return false;
-    if (!check_magic(g) || !need(&r, 24))
+    if (!check_magic(gguf) || !require_bytes(&reader, 24))
         return false;
-    r.pos = 4;
-    return get_u32(&r, &version) && check_version(g, version) && get_u64(&r, &n_tensors) &&
-           get_u64(&r, &n_keys) && read_keys(&r, n_keys) && read_tensors(&r, n_tensors) &&
-           check_data(&r);
+    reader.position = 4;
+    return get_u32(&reader, &version) && check_version(gguf, version) && get_u64(&reader, &tensor_count) &&
+           get_u64(&reader, &key_count) && read_keys(&reader, key_count) && read_tensors(&reader, tensor_count) &&
+           check_data(&reader);
 }

@@ -46,13 +46,13 @@ const gguf_kind *zt_gguf_kind_get(uint32_t kind)
     return kind < sizeof kinds / sizeof *kinds ? &kinds[kind] : NULL;
 }
 
-void zt_swap_bytes(char *p, size_t count, int bytes)
+void zt_swap_bytes(char *number, size_t count, int bytes)
 {
-    for (size_t i = 0; bytes > 1 && i < count; i++, p += bytes) {
-        for (int a = 0, b = bytes - 1; a < b; a++, b--) {
-            char c = p[a];
-            p[a] = p[b];
-            p[b] = c;
+    for (size_t i = 0; bytes > 1 && i < count; i++, number += bytes) {
+        for (int low = 0, high = bytes - 1; low < high; low++, high--) {
+            char byte = number[low];
+            number[low] = number[high];
+            number[high] = byte;
         }
     }
 }

@@ -27,38 +27,38 @@ extern "C" {
 typedef struct zt_gguf_writer zt_gguf_writer;
 
 zt_gguf_writer *zt_gguf_writer_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
-void zt_gguf_writer_free(zt_gguf_writer *w); /* NULL: nothing */
-zt_status zt_gguf_writer_status(const zt_gguf_writer *w); /* the first failure, or ZT_OK */
+void zt_gguf_writer_free(zt_gguf_writer *writer); /* NULL: nothing */
+zt_status zt_gguf_writer_status(const zt_gguf_writer *writer); /* the first failure, or ZT_OK */
 
-/* Any integer kind, bool too; ZT_EUSAGE when v does not fit. */
-zt_status zt_gguf_put_int(zt_gguf_writer *w, const char *key, zt_gguf_kind kind, int64_t v);
-/* f32 (v is rounded) or f64; ZT_EUSAGE for other kinds. */
-zt_status zt_gguf_put_real(zt_gguf_writer *w, const char *key, zt_gguf_kind kind, double v);
-/* A text of n bytes, which are copied. */
-zt_status zt_gguf_put_str(zt_gguf_writer *w, const char *key, const char *text, size_t n);
+/* Any integer kind, bool too; ZT_EUSAGE when `value` does not fit. */
+zt_status zt_gguf_put_int(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind, int64_t value);
+/* f32 (value is rounded) or f64; ZT_EUSAGE for other kinds. */
+zt_status zt_gguf_put_real(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind, double value);
+/* A text of `size` bytes, which are copied. */
+zt_status zt_gguf_put_str(zt_gguf_writer *writer, const char *key, const char *text, size_t size);
 /* count values of a kind of fixed size, as they lie in a file. */
-zt_status zt_gguf_put_array(zt_gguf_writer *w, const char *key, zt_gguf_kind kind,
+zt_status zt_gguf_put_array(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind,
                             const void *values, int64_t count);
 /* An array of texts[count], which are copied. */
-zt_status zt_gguf_put_strs(zt_gguf_writer *w, const char *key, const zt_bytes *texts,
+zt_status zt_gguf_put_strs(zt_gguf_writer *writer, const char *key, const zt_bytes *texts,
                            int64_t count);
 /* A value of any kind as zt_gguf_key_value gives it. The bytes are believed. */
-zt_status zt_gguf_put_raw(zt_gguf_writer *w, const char *key, zt_gguf_kind kind,
-                          const void *value, size_t n);
+zt_status zt_gguf_put_raw(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind,
+                          const void *value, size_t size);
 /* Of the data section: a power of two, 32 unless told; before the first tensor. Also the key. */
-zt_status zt_gguf_put_align(zt_gguf_writer *w, uint32_t align);
+zt_status zt_gguf_put_align(zt_gguf_writer *writer, uint32_t align);
 
 /* Names below 64 bytes, 4 dimensions at most, a dtype that ggml has. */
-zt_status zt_gguf_put_tensor(zt_gguf_writer *w, const char *name, const zt_type *type);
+zt_status zt_gguf_put_tensor(zt_gguf_writer *writer, const char *name, const zt_type *type);
 
 /* The same of a type by the format's word for it, also where zt lacks it; dim[rank], row-major. */
-zt_status zt_gguf_put_tensor_word(zt_gguf_writer *w, const char *name, const char *word, int rank,
+zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, const char *word, int rank,
                                   const int64_t *dim);
 /* Can a tensor be put so? */
 bool zt_gguf_can(const char *name, const char *word, int rank);
 
 /* The header and its padding; *data_bytes (may be NULL) of data are to follow. NULL on failure. */
-char *zt_gguf_writer_finish(zt_gguf_writer *w, size_t *n, uint64_t *data_bytes);
+char *zt_gguf_writer_finish(zt_gguf_writer *writer, size_t *size, uint64_t *data_bytes);
 
 #ifdef __cplusplus
 }

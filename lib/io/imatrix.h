@@ -29,9 +29,9 @@ extern "C" {
 typedef struct zt_imatrix zt_imatrix;
 
 zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path); /* either form, told by the content */
-zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
 zt_imatrix *zt_imatrix_new(zt_ctx *ctx);                    /* empty */
-void zt_imatrix_close(zt_imatrix *m); /* NULL: nothing */
+void zt_imatrix_close(zt_imatrix *imatrix); /* NULL: nothing */
 
 typedef struct zt_imatrix_entry {
     const char *name; /* of the weight */
@@ -39,35 +39,35 @@ typedef struct zt_imatrix_entry {
     const float *mean; /* [matrices, columns] mean squares; 1 for a matrix that was never used */
 } zt_imatrix_entry;
 
-int64_t zt_imatrix_count(const zt_imatrix *m); /* weights that have an entry */
+int64_t zt_imatrix_count(const zt_imatrix *imatrix); /* weights that have an entry */
 /* i from 0 to the count; what it points to is m's. */
-zt_imatrix_entry zt_imatrix_get(const zt_imatrix *m, int64_t i);
+zt_imatrix_entry zt_imatrix_get(const zt_imatrix *imatrix, int64_t i);
 /* States the shape of a weight: `matrices` matrices whose rows have `columns`. An entry of one matrix
  * with the values of all is split. *has: is there an entry of this name? ZT_EDATA when it has
  * another number of values; the message names both. */
-zt_status zt_imatrix_fit(zt_imatrix *m, const char *name, int64_t matrices, int64_t columns,
+zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns,
                          bool *has);
 /* The importance [columns] of matrix `matrix` of a weight; m's. NULL: there is no such entry, or it
  * has another shape: zt_imatrix_fit first. */
-const float *zt_imatrix_find(const zt_imatrix *m, const char *name, int64_t matrix,
+const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix,
                              int64_t columns);
-int64_t zt_imatrix_chunks(const zt_imatrix *m); /* 0: not known */
-const char *zt_imatrix_dataset(const zt_imatrix *m); /* NULL: not known */
+int64_t zt_imatrix_chunks(const zt_imatrix *imatrix); /* 0: not known */
+const char *zt_imatrix_dataset(const zt_imatrix *imatrix); /* NULL: not known */
 
 /* Adds `rows` rows that were multiplied by matrix `matrix` of the `matrices` of a weight. ZT_ESHAPE
  * when its entry has another shape. */
-zt_status zt_imatrix_add(zt_imatrix *m, const char *name, int64_t matrices, int64_t matrix,
-                         int64_t columns, const float *x, int64_t rows);
+zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix,
+                         int64_t columns, const float *activations, int64_t rows);
 /* The same where the squares have been summed up already, of a weight of one matrix. */
-zt_status zt_imatrix_add_sums(zt_imatrix *m, const char *name, int64_t columns, const double *sum,
+zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum,
                               int64_t rows);
 /* What was read and in how many pieces of how many tokens, for the file. */
-zt_status zt_imatrix_about(zt_imatrix *m, const char *dataset, int64_t chunks, int64_t chunk_size);
+zt_status zt_imatrix_about(zt_imatrix *imatrix, const char *dataset, int64_t chunks, int64_t chunk_size);
 
 /* Writes GGUF to the sink, which the caller commits. Fails as zt_sink_write does. */
-zt_status zt_imatrix_write(const zt_imatrix *m, zt_sink *out);
+zt_status zt_imatrix_write(const zt_imatrix *imatrix, zt_sink *out);
 /* The same in the older form, which loses counts. */
-zt_status zt_imatrix_write_dat(const zt_imatrix *m, zt_sink *out);
+zt_status zt_imatrix_write_dat(const zt_imatrix *imatrix, zt_sink *out);
 
 #ifdef __cplusplus
 }

@@ -6,13 +6,13 @@
 
 enum { MAX_INDEX = 64 << 20 }; /* bytes */
 
-typedef struct reading {
+typedef struct index_reading {
     zt_ctx *ctx;
     const char *path;
     zt_index_fn *fn;
     void *user;
     bool has_map;
-} reading;
+} index_reading;
 
 /* A file of this very folder: nothing that leads elsewhere. */
 static bool is_plain_name(const char *name)
@@ -21,77 +21,78 @@ static bool is_plain_name(const char *name)
            !strpbrk(name, "/\\");
 }
 
-static zt_status read_mapping(void *user, const char *tensor, const char *text, size_t n)
+static zt_status read_mapping(void *user, const char *tensor, const char *text, size_t size)
 {
-    reading *r = user;
-    char buf[160];
+    index_reading *reading = user;
+    char buffer[160];
     zt_str file;
-    zt_str_init(&file, r->ctx);
-    zt_status st = zt_json_string(r->ctx, r->path, text, n, &file);
+    zt_str_init(&file, reading->ctx);
+    zt_status status = zt_json_string(reading->ctx, reading->path, text, size, &file);
     const char *name = file.data ? file.data : "";
-    if (st == ZT_OK && !is_plain_name(name))
-        st = zt_fail(r->ctx, ZT_EDATA, "%s: '%s' is not the name of a file beside it", r->path,
-                     zt_escape(buf, sizeof buf, name, strlen(name)));
-    if (st == ZT_OK)
-        st = r->fn(r->user, tensor, name);
+    if (status == ZT_OK && !is_plain_name(name))
+        status = zt_fail(reading->ctx, ZT_EDATA, "%s: '%s' is not the name of a file beside it", reading->path,
+                     zt_escape(buffer, sizeof buffer, name, strlen(name)));
+    if (status == ZT_OK)
+        status = reading->fn(reading->user, tensor, name);
     zt_str_fini(&file);
-    return st;
+    return status;
 }
 
-static zt_status read_member(void *user, const char *key, const char *text, size_t n)
+static zt_status read_member(void *user, const char *key, const char *text, size_t size)
 {
-    reading *r = user;
+    index_reading *reading = user;
     if (strcmp(key, "weight_map") != 0) {
-        json_t *j = zt_json_load(r->ctx, r->path, text, n);
-        json_decref(j);
-        return j ? ZT_OK : zt_ctx_status(r->ctx);
+        json_t *json = zt_json_load(reading->ctx, reading->path, text, size);
+        json_decref(json);
+        return json ? ZT_OK : zt_ctx_status(reading->ctx);
     }
-    if (r->has_map)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: 'weight_map' is there twice", r->path);
-    r->has_map = true;
-    return zt_json_members(r->ctx, r->path, text, n, read_mapping, r);
+    if (reading->has_map)
+        return zt_fail(reading->ctx, ZT_EDATA, "%s: 'weight_map' is there twice", reading->path);
+    reading->has_map = true;
+    return zt_json_members(reading->ctx, reading->path, text, size, read_mapping, reading);
 }
 
 zt_status zt_index_read(zt_ctx *ctx, const char *path, zt_index_fn *fn, void *user)
 {
-    reading r = {.ctx = ctx, .path = path, .fn = fn, .user = user};
-    zt_source *in = zt_source_open(ctx, path);
-    uint64_t n = in ? zt_source_size(in) : 0;
-    zt_status st = in ? ZT_OK : zt_ctx_status(ctx);
-    if (n > MAX_INDEX)
-        st = zt_fail(ctx, ZT_EDATA, "%s: an index of %llu bytes, %d are allowed", path,
-                     (unsigned long long)n, MAX_INDEX);
-    char *text = st == ZT_OK ? zt_alloc(ctx, (size_t)n) : NULL;
-    if (st == ZT_OK)
-        st = text ? zt_source_read(in, 0, text, (size_t)n) : ZT_ENOMEM;
-    if (st == ZT_OK)
-        st = zt_json_members(ctx, path, text, (size_t)n, read_member, &r);
+    index_reading reading = {.ctx = ctx, .path = path, .fn = fn, .user = user};
+    zt_source *source = zt_source_open(ctx, path);
+    uint64_t size = source ? zt_source_size(source) : 0;
+    zt_status status = source ? ZT_OK : zt_ctx_status(ctx);
+    if (size > MAX_INDEX)
+        status = zt_fail(ctx, ZT_EDATA, "%s: an index of %llu bytes, %d are allowed", path,
+                     (unsigned long long)size, MAX_INDEX);
+    char *text = status == ZT_OK ? zt_alloc(ctx, (size_t)size) : NULL;
+    if (status == ZT_OK)
+        status = text ? zt_source_read(source, 0, text, (size_t)size) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = zt_json_members(ctx, path, text, (size_t)size, read_member, &reading);
     zt_free(ctx, text);
-    zt_source_close(in);
-    if (st == ZT_OK && !r.has_map)
-        st = zt_fail(ctx, ZT_EDATA, "%s: there is no 'weight_map': no index of weights", path);
-    return st;
+    zt_source_close(source);
+    if (status == ZT_OK && !reading.has_map)
+        status = zt_fail(ctx, ZT_EDATA, "%s: there is no 'weight_map': no index of weights", path);
+    return status;
 }
 
-typedef struct lookup {
+typedef struct index_lookup {
     zt_ctx *ctx;
     const char *path;
-    const zt_map *there;
-} lookup;
+    const zt_map *present;
+} index_lookup;
 
-static zt_status look_up(void *user, const char *tensor, const char *file)
+static zt_status check_present(void *user, const char *tensor, const char *file)
 {
-    const lookup *l = user;
-    const size_t n = strlen(tensor);
-    char a[160], b[160];
-    if (zt_map_get(l->there, tensor, n, NULL))
+    const index_lookup *lookup = user;
+    const size_t length = strlen(tensor);
+    char tensor_text[160], file_text[160];
+    if (zt_map_get(lookup->present, tensor, length, NULL))
         return ZT_OK;
-    return zt_fail(l->ctx, ZT_EDATA, "%s: tensor '%s' is not in %s, where the index has it", l->path,
-                   zt_escape(a, sizeof a, tensor, n), zt_escape(b, sizeof b, file, strlen(file)));
+    return zt_fail(lookup->ctx, ZT_EDATA, "%s: tensor '%s' is not in %s, where the index has it", lookup->path,
+                   zt_escape(tensor_text, sizeof tensor_text, tensor, length),
+                   zt_escape(file_text, sizeof file_text, file, strlen(file)));
 }
 
 zt_status zt_index_missing(zt_ctx *ctx, const char *path, const zt_map *there)
 {
-    lookup l = {.ctx = ctx, .path = path, .there = there};
-    return zt_index_read(ctx, path, look_up, &l);
+    index_lookup lookup = {.ctx = ctx, .path = path, .present = there};
+    return zt_index_read(ctx, path, check_present, &lookup);
 }

@@ -9,237 +9,238 @@ enum { MAX_KEY = 65535 }; /* bytes of a member's name, as it is written */
 
 /* ---- whole documents ------------------------------------------------------------------------- */
 
-json_t *zt_json_parse(const char *text, size_t n, size_t flags, json_error_t *e)
+json_t *zt_json_parse(const char *text, size_t size, size_t flags, json_error_t *error)
 {
-    json_t *j = json_loadb(text, n, flags | JSON_REJECT_DUPLICATES, e);
-    const char *zero = j && n ? memchr(text, 0, n) : NULL;
-    if (!zero)
-        return j;
-    json_decref(j);
-    if (e) {
-        *e = (json_error_t){.line = 1, .column = -1, .position = (int)(zero - text)};
-        for (const char *p = text; p < zero; p++)
-            e->line += *p == '\n';
-        snprintf(e->text, sizeof e->text, "a zero byte at byte %zu", (size_t)(zero - text));
+    json_t *json = json_loadb(text, size, flags | JSON_REJECT_DUPLICATES, error);
+    const char *zero_byte = json && size ? memchr(text, 0, size) : NULL;
+    if (!zero_byte)
+        return json;
+    json_decref(json);
+    if (error) {
+        *error = (json_error_t){.line = 1, .column = -1, .position = (int)(zero_byte - text)};
+        for (const char *cursor = text; cursor < zero_byte; cursor++)
+            error->line += *cursor == '\n';
+        snprintf(error->text, sizeof error->text, "a zero byte at byte %zu", (size_t)(zero_byte - text));
     }
     return NULL;
 }
 
-json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n)
+json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t size)
 {
     char what[2 * JSON_ERROR_TEXT_LENGTH];
-    json_error_t e;
-    json_t *j = zt_json_parse(text, n, JSON_DECODE_ANY, &e);
-    if (!j && zt_foreign_fail(ctx, file, text, n) == ZT_OK)
-        zt_fail(ctx, json_error_code(&e) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
-                "%s: JSON, line %d: %s", file, e.line,
-                zt_escape(what, sizeof what, e.text, strlen(e.text)));
-    return j;
+    json_error_t error;
+    json_t *json = zt_json_parse(text, size, JSON_DECODE_ANY, &error);
+    if (!json && zt_foreign_fail(ctx, file, text, size) == ZT_OK)
+        zt_fail(ctx, json_error_code(&error) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
+                "%s: JSON, line %d: %s", file, error.line,
+                zt_escape(what, sizeof what, error.text, strlen(error.text)));
+    return json;
 }
 
 json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max)
 {
-    zt_source *s = zt_source_open(ctx, path);
-    json_t *j = NULL;
-    if (!s)
+    zt_source *source = zt_source_open(ctx, path);
+    json_t *json = NULL;
+    if (!source)
         return NULL;
-    uint64_t n = zt_source_size(s);
-    char *text = n <= max ? zt_alloc(ctx, (size_t)n) : NULL;
-    if (n > max)
+    uint64_t size = zt_source_size(source);
+    char *text = size <= max ? zt_alloc(ctx, (size_t)size) : NULL;
+    if (size > max)
         zt_fail(ctx, ZT_EDATA, "%s: %llu bytes of JSON, %zu are allowed", path,
-                (unsigned long long)n, max);
-    if (text && zt_source_read(s, 0, text, (size_t)n) == ZT_OK)
-        j = zt_json_load(ctx, path, text, (size_t)n);
+                (unsigned long long)size, max);
+    if (text && zt_source_read(source, 0, text, (size_t)size) == ZT_OK)
+        json = zt_json_load(ctx, path, text, (size_t)size);
     zt_free(ctx, text);
-    zt_source_close(s);
-    return j;
+    zt_source_close(source);
+    return json;
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-typedef struct walker {
+typedef struct json_walker {
     zt_ctx *ctx;
     const char *file;
-    const char *begin, *p, *end;
-} walker;
+    const char *begin, *cursor, *end;
+} json_walker;
 
-static zt_status bad(const walker *w, const char *what)
+static zt_status fail_at(const json_walker *walker, const char *what)
 {
-    return zt_fail(w->ctx, ZT_EDATA, "%s: JSON, byte %zu: %s", w->file, (size_t)(w->p - w->begin),
+    return zt_fail(walker->ctx, ZT_EDATA, "%s: JSON, byte %zu: %s", walker->file, (size_t)(walker->cursor - walker->begin),
                    what);
 }
 
-static void skip_space(walker *w)
+static void skip_space(json_walker *walker)
 {
-    while (w->p < w->end && (*w->p == ' ' || *w->p == '\n' || *w->p == '\r' || *w->p == '\t'))
-        w->p++;
+    while (walker->cursor < walker->end &&
+           (*walker->cursor == ' ' || *walker->cursor == '\n' || *walker->cursor == '\r' || *walker->cursor == '\t'))
+        walker->cursor++;
 }
 
-/* Is c next, after white space? Then it is passed. */
-static bool take(walker *w, char c)
+/* Is `wanted` next, after white space? Then it is passed. */
+static bool skip_character(json_walker *walker, char wanted)
 {
-    skip_space(w);
-    if (w->p == w->end || *w->p != c)
+    skip_space(walker);
+    if (walker->cursor == walker->end || *walker->cursor != wanted)
         return false;
-    w->p++;
+    walker->cursor++;
     return true;
 }
 
 /* Past the string that begins at p. */
-static bool skip_string(walker *w)
+static bool skip_string(json_walker *walker)
 {
-    for (w->p++; w->p < w->end; w->p++) {
-        if (*w->p == '\\')
-            w->p++;
-        else if (*w->p == '"')
-            return ++w->p <= w->end;
+    for (walker->cursor++; walker->cursor < walker->end; walker->cursor++) {
+        if (*walker->cursor == '\\')
+            walker->cursor++;
+        else if (*walker->cursor == '"')
+            return ++walker->cursor <= walker->end;
     }
-    w->p = w->end;
+    walker->cursor = walker->end;
     return false;
 }
 
 /* Past the array or object that begins at p, as far as brackets and strings tell. */
-static bool skip_nested(walker *w)
+static bool skip_nested(json_walker *walker)
 {
     size_t depth = 0;
-    while (w->p < w->end) {
-        char c = *w->p;
-        if (c == '"') {
-            if (!skip_string(w))
+    while (walker->cursor < walker->end) {
+        char character = *walker->cursor;
+        if (character == '"') {
+            if (!skip_string(walker))
                 return false;
             continue;
         }
-        w->p++;
-        if (c == '[' || c == '{')
+        walker->cursor++;
+        if (character == '[' || character == '{')
             depth++;
-        else if ((c == ']' || c == '}') && --depth == 0)
+        else if ((character == ']' || character == '}') && --depth == 0)
             return true;
     }
     return false;
 }
 
 /* The text of the value at p, of any sort. */
-static bool skip_value(walker *w)
+static bool skip_value(json_walker *walker)
 {
-    if (w->p == w->end)
+    if (walker->cursor == walker->end)
         return false;
-    if (*w->p == '"')
-        return skip_string(w);
-    if (*w->p == '[' || *w->p == '{')
-        return skip_nested(w);
-    const char *from = w->p;
-    while (w->p < w->end && !strchr(",]} \n\r\t", *w->p))
-        w->p++;
-    return w->p > from;
+    if (*walker->cursor == '"')
+        return skip_string(walker);
+    if (*walker->cursor == '[' || *walker->cursor == '{')
+        return skip_nested(walker);
+    const char *begin = walker->cursor;
+    while (walker->cursor < walker->end && !strchr(",]} \n\r\t", *walker->cursor))
+        walker->cursor++;
+    return walker->cursor > begin;
 }
 
-bool zt_json_is_plain(const char *s, size_t n)
+bool zt_json_is_plain(const char *text, size_t size)
 {
-    if (n < 2 || s[0] != '"' || s[n - 1] != '"')
+    if (size < 2 || text[0] != '"' || text[size - 1] != '"')
         return false;
-    s++;
-    n -= 2;
-    for (size_t i = 0; i < n;) {
-        unsigned char c = (unsigned char)s[i];
-        uint32_t cp;
-        int len = c < 0x80 ? 1 : zt_utf8_decode(s + i, n - i, &cp);
-        if (c < 0x20 || c == '\\' || c == '"' || len == 0)
+    text++;
+    size -= 2;
+    for (size_t i = 0; i < size;) {
+        unsigned char byte = (unsigned char)text[i];
+        uint32_t code_point;
+        int length = byte < 0x80 ? 1 : zt_utf8_decode(text + i, size - i, &code_point);
+        if (byte < 0x20 || byte == '\\' || byte == '"' || length == 0)
             return false;
-        i += (size_t)len;
+        i += (size_t)length;
     }
     return true;
 }
 
-zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out)
+zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_str *out)
 {
-    if (zt_json_is_plain(text, n))
-        return zt_str_put(out, text + 1, n - 2);
-    json_t *j = zt_json_load(ctx, file, text, n);
-    if (!j)
+    if (zt_json_is_plain(text, size))
+        return zt_str_put(out, text + 1, size - 2);
+    json_t *json = zt_json_load(ctx, file, text, size);
+    if (!json)
         return zt_ctx_status(ctx);
-    const char *s = json_string_value(j);
-    zt_status st = s ? zt_str_put(out, s, json_string_length(j))
+    const char *string = json_string_value(json);
+    zt_status status = string ? zt_str_put(out, string, json_string_length(json))
                      : zt_fail(ctx, ZT_EDATA, "%s: JSON: a string expected", file);
-    json_decref(j);
-    return st;
+    json_decref(json);
+    return status;
 }
 
-static zt_status member(walker *w, zt_str *key, zt_json_member_fn *fn, void *user)
+static zt_status read_member(json_walker *walker, zt_str *key, zt_json_member_fn *fn, void *user)
 {
-    skip_space(w);
-    const char *from = w->p;
-    if (from == w->end || *from != '"' || !skip_string(w) || w->p - from > MAX_KEY)
-        return bad(w, "a member's name expected, of less than 64 KiB");
+    skip_space(walker);
+    const char *begin = walker->cursor;
+    if (begin == walker->end || *begin != '"' || !skip_string(walker) || walker->cursor - begin > MAX_KEY)
+        return fail_at(walker, "a member's name expected, of less than 64 KiB");
     zt_str_clear(key);
-    zt_status s = zt_json_string(w->ctx, w->file, from, (size_t)(w->p - from), key);
-    if (s == ZT_OK)
-        s = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
-    if (s != ZT_OK)
-        return s;
-    if (!take(w, ':'))
-        return bad(w, "':' expected");
-    skip_space(w);
-    from = w->p;
-    if (!skip_value(w))
-        return bad(w, "a value expected");
-    return fn(user, key->data, from, (size_t)(w->p - from));
+    zt_status status = zt_json_string(walker->ctx, walker->file, begin, (size_t)(walker->cursor - begin), key);
+    if (status == ZT_OK)
+        status = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
+    if (status != ZT_OK)
+        return status;
+    if (!skip_character(walker, ':'))
+        return fail_at(walker, "':' expected");
+    skip_space(walker);
+    begin = walker->cursor;
+    if (!skip_value(walker))
+        return fail_at(walker, "a value expected");
+    return fn(user, key->data, begin, (size_t)(walker->cursor - begin));
 }
 
-static zt_status members(walker *w, zt_str *key, zt_json_member_fn *fn, void *user)
+static zt_status read_members(json_walker *walker, zt_str *key, zt_json_member_fn *fn, void *user)
 {
-    if (!take(w, '{')) {
-        zt_foreign_fail(w->ctx, w->file, w->begin, (size_t)(w->end - w->begin));
-        return bad(w, "an object expected");
+    if (!skip_character(walker, '{')) {
+        zt_foreign_fail(walker->ctx, walker->file, walker->begin, (size_t)(walker->end - walker->begin));
+        return fail_at(walker, "an object expected");
     }
-    if (!take(w, '}')) {
+    if (!skip_character(walker, '}')) {
         do {
-            zt_status s = member(w, key, fn, user);
-            if (s != ZT_OK)
-                return s;
-        } while (take(w, ','));
-        if (!take(w, '}'))
-            return bad(w, "',' or '}' expected");
+            zt_status status = read_member(walker, key, fn, user);
+            if (status != ZT_OK)
+                return status;
+        } while (skip_character(walker, ','));
+        if (!skip_character(walker, '}'))
+            return fail_at(walker, "',' or '}' expected");
     }
-    skip_space(w);
-    return w->p == w->end ? ZT_OK : bad(w, "nothing more expected after the object");
+    skip_space(walker);
+    return walker->cursor == walker->end ? ZT_OK : fail_at(walker, "nothing more expected after the object");
 }
 
-zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t n,
+zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size,
                           zt_json_member_fn *fn, void *user)
 {
-    walker w = {.ctx = ctx, .file = file, .begin = text, .p = text, .end = text + n};
+    json_walker walker = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
     zt_str key;
     zt_str_init(&key, ctx);
-    zt_status s = members(&w, &key, fn, user);
+    zt_status status = read_members(&walker, &key, fn, user);
     zt_str_fini(&key);
-    return s;
+    return status;
 }
 
-static zt_status items(walker *w, zt_json_item_fn *fn, void *user)
+static zt_status read_items(json_walker *walker, zt_json_item_fn *fn, void *user)
 {
     int64_t i = 0;
-    if (!take(w, '['))
-        return bad(w, "an array expected");
-    if (!take(w, ']')) {
+    if (!skip_character(walker, '['))
+        return fail_at(walker, "an array expected");
+    if (!skip_character(walker, ']')) {
         do {
-            skip_space(w);
-            const char *from = w->p;
-            if (!skip_value(w))
-                return bad(w, "a value expected");
-            zt_status s = fn(user, i++, from, (size_t)(w->p - from));
-            if (s != ZT_OK)
-                return s;
-        } while (take(w, ','));
-        if (!take(w, ']'))
-            return bad(w, "',' or ']' expected");
+            skip_space(walker);
+            const char *begin = walker->cursor;
+            if (!skip_value(walker))
+                return fail_at(walker, "a value expected");
+            zt_status status = fn(user, i++, begin, (size_t)(walker->cursor - begin));
+            if (status != ZT_OK)
+                return status;
+        } while (skip_character(walker, ','));
+        if (!skip_character(walker, ']'))
+            return fail_at(walker, "',' or ']' expected");
     }
-    skip_space(w);
-    return w->p == w->end ? ZT_OK : bad(w, "nothing more expected after the array");
+    skip_space(walker);
+    return walker->cursor == walker->end ? ZT_OK : fail_at(walker, "nothing more expected after the array");
 }
 
-zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t n,
+zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size,
                         zt_json_item_fn *fn, void *user)
 {
-    walker w = {.ctx = ctx, .file = file, .begin = text, .p = text, .end = text + n};
-    return items(&w, fn, user);
+    json_walker walker = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
+    return read_items(&walker, fn, user);
 }

@@ -12,10 +12,10 @@
 #include "lib/base/base.h"
 
 /* jansson's json_loadb without members that come twice, and without what jansson 2.14 passes over:
- * a zero byte behind a number. NULL: not JSON, `e` (may be NULL) says why; no message is set. */
-json_t *zt_json_parse(const char *text, size_t n, size_t flags, json_error_t *e);
+ * a zero byte behind a number. NULL: not JSON, `error` (may be NULL) says why; no message is set. */
+json_t *zt_json_parse(const char *text, size_t size, size_t flags, json_error_t *error);
 /* The value of a text: one JSON value, no member twice. NULL: not so (ZT_EDATA); json_decref it. */
-json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t n);
+json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t size);
 /* The same of a whole file of at most `max` bytes. ZT_ENOENT when it is not there. */
 json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max);
 
@@ -24,20 +24,20 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max);
 typedef zt_status zt_json_member_fn(void *user, const char *key, const char *text, size_t n);
 /* fn for every member of the object that the text is. Does not look for members that come twice.
  * Stops at the first status that is not ZT_OK, and returns it. */
-zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t n,
+zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size,
                           zt_json_member_fn *fn, void *user);
 /* An item: its number and its text, checked likewise. */
 typedef zt_status zt_json_item_fn(void *user, int64_t i, const char *text, size_t n);
 /* fn for every item of the array that the text is. Likewise. */
-zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t n,
+zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size,
                         zt_json_item_fn *fn, void *user);
 /* Appends the string that the text is (with its quotes), decoded; no zero byte is in it. */
-zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t n, zt_str *out);
-/* Past the value that begins at p (no white space before it): all of it is valid JSON, lists and
+zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_str *out);
+/* Past the value that begins at `cursor` (no white space before it): all of it is valid JSON, lists and
  * objects nest at most `depth` deep, a double holds its numbers. Members may come twice. NULL: not
  * so. Nothing is kept: memory is the stack of `depth` calls. */
-const char *zt_json_value_end(const char *p, const char *end, int depth);
+const char *zt_json_value_end(const char *cursor, const char *end, int depth);
 /* Is the text a string that stands for itself between its quotes: no escapes, valid UTF-8? */
-bool zt_json_is_plain(const char *text, size_t n);
+bool zt_json_is_plain(const char *text, size_t size);
 
 #endif

@@ -29,38 +29,38 @@ typedef struct zt_meta_item {
 } zt_meta_item;
 
 zt_meta *zt_meta_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
-void zt_meta_free(zt_meta *m); /* NULL: nothing */
+void zt_meta_free(zt_meta *meta); /* NULL: nothing */
 
-zt_ctx *zt_meta_ctx(const zt_meta *m); /* the context it was made with */
+zt_ctx *zt_meta_ctx(const zt_meta *meta); /* the context it was made with */
 
-int64_t zt_meta_count(const zt_meta *m); /* items, numbered from 0 */
-const zt_meta_item *zt_meta_get(const zt_meta *m, int64_t i); /* good until the next change */
-int64_t zt_meta_find(const zt_meta *m, const char *key);      /* -1: there is none */
+int64_t zt_meta_count(const zt_meta *meta); /* items, numbered from 0 */
+const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i); /* good until the next change */
+int64_t zt_meta_find(const zt_meta *meta, const char *key);      /* -1: there is none */
 
 /* Puts a copy: in the place of the key's old value, else at the end. The bytes are believed. */
-zt_status zt_meta_put(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value,
                       size_t bytes);
-/* The same without a copy: the value stays where it is, and must be there as long as m. */
-zt_status zt_meta_lend(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
+/* The same without a copy: the value stays where it is, and must be there as long as `meta`. */
+zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value,
                        size_t bytes);
-/* The next kinds of put copy likewise, and fail with ZT_ENOMEM. A text of n bytes: */
-zt_status zt_meta_put_str(zt_meta *m, const char *key, const char *text, size_t n);
-/* A text whose n bytes the caller fills in; NULL on failure. */
-char *zt_meta_room(zt_meta *m, const char *key, size_t n);
-zt_status zt_meta_put_u32(zt_meta *m, const char *key, uint32_t v); /* one u32 */
-/* An array of texts[n]. */
-zt_status zt_meta_put_strs(zt_meta *m, const char *key, const zt_bytes *texts, int64_t n);
-/* Puts all of b that m has no key of. */
-zt_status zt_meta_join(zt_meta *m, const zt_meta *b);
-zt_status zt_meta_share(zt_meta *m, const zt_meta *b); /* lent: b lives as long as m */
-void zt_meta_remove(zt_meta *m, int64_t i); /* what follows moves up */
+/* The next kinds of put copy likewise, and fail with ZT_ENOMEM. A text of `length` bytes: */
+zt_status zt_meta_put_str(zt_meta *meta, const char *key, const char *text, size_t length);
+/* A text whose `size` bytes the caller fills in; NULL on failure. */
+char *zt_meta_room(zt_meta *meta, const char *key, size_t size);
+zt_status zt_meta_put_u32(zt_meta *meta, const char *key, uint32_t value); /* one u32 */
+/* An array of texts[text_count]. */
+zt_status zt_meta_put_strs(zt_meta *meta, const char *key, const zt_bytes *texts, int64_t text_count);
+/* Puts all of `other` that `meta` has no key of. */
+zt_status zt_meta_join(zt_meta *meta, const zt_meta *other);
+zt_status zt_meta_share(zt_meta *meta, const zt_meta *other); /* lent: `other` lives as long as meta */
+void zt_meta_remove(zt_meta *meta, int64_t i); /* what follows moves up */
 
 /* The item's text; {NULL, 0} if it is no string. */
 zt_bytes zt_meta_text(const zt_meta_item *item);
 /* Of an array: kind and count of its elements; false if it is none. */
 bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count);
 /* An array of strings: the next from *at on (0 at first), {NULL, 0} past the last. */
-zt_bytes zt_meta_next_str(const zt_meta_item *item, size_t *at);
+zt_bytes zt_meta_next_str(const zt_meta_item *item, size_t *position);
 
 #ifdef __cplusplus
 }

@@ -8,273 +8,273 @@
 
 enum { PIECE = 1 << 14 }; /* characters of base64 that are decoded together */
 
-void *zt_nj_room(zt_ctx *ctx, void *list, int64_t n, size_t size)
+void *zt_nj_room(zt_ctx *ctx, void *list, int64_t count, size_t size)
 {
-    return n & (n - 1) ? list : zt_realloc(ctx, list, (size_t)(n ? 2 * n : 1) * size);
+    return count & (count - 1) ? list : zt_realloc(ctx, list, (size_t)(count ? 2 * count : 1) * size);
 }
 
-bool zt_netjson_sniff(const void *bytes, size_t n)
+bool zt_netjson_sniff(const void *bytes, size_t size)
 {
-    const char *p = bytes;
+    const char *text = bytes;
     size_t i = 0;
-    while (i < n && (p[i] == ' ' || p[i] == '\n' || p[i] == '\r' || p[i] == '\t'))
+    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t'))
         i++;
-    return i < n && p[i] == '{';
+    return i < size && text[i] == '{';
 }
 
-static zt_status map_names(zt_netjson *j)
+static zt_status map_names(zt_netjson *net)
 {
-    zt_status st = ZT_OK;
-    j->names = zt_map_new(j->ctx, (size_t)j->n);
-    if (!j->names)
+    zt_status status = ZT_OK;
+    net->names = zt_map_new(net->ctx, (size_t)net->tensor_count);
+    if (!net->names)
         return ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < j->n; i++)
-        st = zt_map_put(j->names, j->tensor[i].name, strlen(j->tensor[i].name), i);
-    return st;
+    for (int64_t i = 0; status == ZT_OK && i < net->tensor_count; i++)
+        status = zt_map_put(net->names, net->tensors[i].name, strlen(net->tensors[i].name), i);
+    return status;
 }
 
-zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s)
+zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source)
 {
-    zt_netjson *j = zt_calloc(ctx, 1, sizeof *j);
-    if (!j)
+    zt_netjson *net = zt_calloc(ctx, 1, sizeof *net);
+    if (!net)
         return NULL;
-    j->ctx = ctx;
-    j->in = s;
-    j->file = zt_source_name(s);
-    zt_str_init(&j->frame, ctx);
-    j->keep = zt_arena_new(ctx, 4096);
-    if (j->keep && zt_nj_scan(j) == ZT_OK && zt_nj_walk(j) == ZT_OK && map_names(j) == ZT_OK)
-        return j;
-    zt_netjson_close(j);
+    net->ctx = ctx;
+    net->source = source;
+    net->file = zt_source_name(source);
+    zt_str_init(&net->frame, ctx);
+    net->arena = zt_arena_new(ctx, 4096);
+    if (net->arena && zt_nj_scan(net) == ZT_OK && zt_nj_walk(net) == ZT_OK && map_names(net) == ZT_OK)
+        return net;
+    zt_netjson_close(net);
     return NULL;
 }
 
-zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t n)
+zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
 {
-    zt_netjson *j = zt_calloc(ctx, 1, sizeof *j);
-    if (!j)
+    zt_netjson *net = zt_calloc(ctx, 1, sizeof *net);
+    if (!net)
         return NULL;
-    j->ctx = ctx;
-    j->file = "the network's frame";
-    zt_str_init(&j->frame, ctx);
-    j->keep = zt_arena_new(ctx, 4096);
-    if (j->keep && zt_str_put(&j->frame, frame, n) == ZT_OK && zt_nj_scan_frame(j) == ZT_OK &&
-        zt_nj_walk(j) == ZT_OK && map_names(j) == ZT_OK)
-        return j;
-    zt_netjson_close(j);
+    net->ctx = ctx;
+    net->file = "the network's frame";
+    zt_str_init(&net->frame, ctx);
+    net->arena = zt_arena_new(ctx, 4096);
+    if (net->arena && zt_str_put(&net->frame, frame, size) == ZT_OK && zt_nj_scan_frame(net) == ZT_OK &&
+        zt_nj_walk(net) == ZT_OK && map_names(net) == ZT_OK)
+        return net;
+    zt_netjson_close(net);
     return NULL;
 }
 
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path)
 {
-    zt_source *s = zt_source_open(ctx, path);
-    return s ? zt_netjson_take(ctx, s) : NULL;
+    zt_source *source = zt_source_open(ctx, path);
+    return source ? zt_netjson_take(ctx, source) : NULL;
 }
 
-zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *s)
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source)
 {
-    zt_netjson *j = zt_netjson_from(ctx, s);
-    if (j)
-        j->owned = s;
+    zt_netjson *net = zt_netjson_from(ctx, source);
+    if (net)
+        net->owned = source;
     else
-        zt_source_close(s);
-    return j;
+        zt_source_close(source);
+    return net;
 }
 
-void zt_netjson_close(zt_netjson *j)
+void zt_netjson_close(zt_netjson *net)
 {
-    if (!j)
+    if (!net)
         return;
-    zt_map_free(j->names);
-    zt_arena_free(j->keep);
-    zt_free(j->ctx, j->tensor);
-    zt_free(j->ctx, j->weights);
-    zt_str_fini(&j->frame);
-    zt_source_close(j->owned);
-    zt_free(j->ctx, j);
+    zt_map_free(net->names);
+    zt_arena_free(net->arena);
+    zt_free(net->ctx, net->tensors);
+    zt_free(net->ctx, net->weights);
+    zt_str_fini(&net->frame);
+    zt_source_close(net->owned);
+    zt_free(net->ctx, net);
 }
 
-int64_t zt_netjson_count(const zt_netjson *j)
+int64_t zt_netjson_count(const zt_netjson *net)
 {
-    return j->n;
+    return net->tensor_count;
 }
 
-const zt_array *zt_netjson_get(const zt_netjson *j, int64_t i)
+const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i)
 {
-    return &j->tensor[i];
+    return &net->tensors[i];
 }
 
-int64_t zt_netjson_find(const zt_netjson *j, const char *name)
+int64_t zt_netjson_find(const zt_netjson *net, const char *name)
 {
     int64_t i;
-    return zt_map_get(j->names, name, strlen(name), &i) ? i : -1;
+    return zt_map_get(net->names, name, strlen(name), &i) ? i : -1;
 }
 
-const char *zt_netjson_frame(const zt_netjson *j, size_t *n)
+const char *zt_netjson_frame(const zt_netjson *net, size_t *size)
 {
-    *n = j->frame.len;
-    return j->frame.data;
+    *size = net->frame.len;
+    return net->frame.data;
 }
 
-/* Up to PIECE characters of the text, from the group of byte `offset` on; *n bytes came of it. */
-static zt_status read_piece(const zt_netjson *j, const nj_weights *w, size_t offset, void *dst,
-                            size_t *n)
+/* Up to PIECE characters of the text, from the group of byte `offset` on; *wanted bytes came of it. */
+static zt_status read_piece(const zt_netjson *net, const nj_weights *weights, size_t offset, void *dst,
+                            size_t *wanted)
 {
     char text[PIECE];
-    uint64_t from = offset / 3 * 4, all = (w->bytes + 2) / 3 * 4;
-    size_t some = all - from < PIECE ? (size_t)(all - from) : PIECE, got = 0, skip = offset % 3;
-    zt_status st = zt_source_read(j->in, w->text + from, text, some);
-    if (st != ZT_OK)
-        return st;
-    char *bytes = zt_base64_get(j->ctx, text, some, &got);
+    uint64_t start = offset / 3 * 4, total = (weights->bytes + 2) / 3 * 4;
+    size_t step = total - start < PIECE ? (size_t)(total - start) : PIECE, got = 0, skip = offset % 3;
+    zt_status status = zt_source_read(net->source, weights->text + start, text, step);
+    if (status != ZT_OK)
+        return status;
+    char *bytes = zt_base64_get(net->ctx, text, step, &got);
     if (!bytes || got <= skip) { /* it was base64 when it was opened */
-        zt_free(j->ctx, bytes);
-        st = zt_ctx_status(j->ctx);
-        return st != ZT_OK ? st : zt_fail(j->ctx, ZT_EIO, "%s: it has changed", j->file);
+        zt_free(net->ctx, bytes);
+        status = zt_ctx_status(net->ctx);
+        return status != ZT_OK ? status : zt_fail(net->ctx, ZT_EIO, "%s: it has changed", net->file);
     }
-    *n = got - skip < *n ? got - skip : *n;
-    memcpy(dst, bytes + skip, *n);
-    zt_free(j->ctx, bytes);
+    *wanted = got - skip < *wanted ? got - skip : *wanted;
+    memcpy(dst, bytes + skip, *wanted);
+    zt_free(net->ctx, bytes);
     return ZT_OK;
 }
 
-zt_status zt_netjson_read(zt_netjson *j, int64_t i, size_t offset, void *dst, size_t n)
+zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, size_t size)
 {
-    char *to = dst;
-    zt_status st = zt_array_range(j->ctx, j->file, &j->tensor[i], offset, n);
-    if (!j->in)
-        st = zt_fail(j->ctx, ZT_EUSAGE, "%s has no weights", j->file);
-    while (st == ZT_OK && n) {
-        size_t some = n;
-        st = read_piece(j, &j->weights[i], offset, to, &some);
-        to += some;
-        offset += some;
-        n -= some;
+    char *output = dst;
+    zt_status status = zt_array_range(net->ctx, net->file, &net->tensors[i], offset, size);
+    if (!net->source)
+        status = zt_fail(net->ctx, ZT_EUSAGE, "%s has no weights", net->file);
+    while (status == ZT_OK && size) {
+        size_t step = size;
+        status = read_piece(net, &net->weights[i], offset, output, &step);
+        output += step;
+        offset += step;
+        size -= step;
     }
-    return st;
+    return status;
 }
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    zt_netjson *j = user;
-    *handle = zt_netjson_find(j, name);
+    zt_netjson *net = user;
+    *handle = zt_netjson_find(net, name);
     return *handle < 0 ? ZT_ENOENT
-                       : zt_array_type(j->ctx, j->file, zt_netjson_get(j, *handle), type);
+                       : zt_array_type(net->ctx, net->file, zt_netjson_get(net, *handle), type);
 }
 
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
-    return zt_netjson_read(user, handle, offset, dst, n);
+    return zt_netjson_read(user, handle, offset, dst, size);
 }
 
-zt_store zt_netjson_store(zt_netjson *j)
+zt_store zt_netjson_store(zt_netjson *net)
 {
-    return (zt_store){.user = j, .find = store_find, .read = store_read};
+    return (zt_store){.user = net, .find = store_find, .read = store_read};
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct zt_netjson_writer {
-    zt_netjson *j; /* of the frame alone */
+    zt_netjson *net; /* of the frame alone */
     zt_sink *out;
     int64_t next;    /* tensors begun */
-    size_t at;       /* of the frame, written */
-    size_t left;     /* bytes of the open tensor that are to come */
+    size_t frame_position;       /* of the frame, written */
+    size_t remaining;     /* bytes of the open tensor that are to come */
     uint8_t rest[3]; /* bytes that make no whole group yet */
-    size_t n_rest;
+    size_t rest_size;
 };
 
-zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t n)
+zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t size)
 {
-    zt_netjson_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w)
+    zt_netjson_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
+    if (!writer)
         return NULL;
-    w->j = zt_netjson_from_frame(ctx, frame, n);
-    w->out = out;
-    if (w->j)
-        return w;
-    zt_free(ctx, w);
+    writer->net = zt_netjson_from_frame(ctx, frame, size);
+    writer->out = out;
+    if (writer->net)
+        return writer;
+    zt_free(ctx, writer);
     return NULL;
 }
 
-void zt_netjson_writer_free(zt_netjson_writer *w)
+void zt_netjson_writer_free(zt_netjson_writer *writer)
 {
-    if (!w)
+    if (!writer)
         return;
-    zt_ctx *ctx = w->j->ctx;
-    zt_netjson_close(w->j);
-    zt_free(ctx, w);
+    zt_ctx *ctx = writer->net->ctx;
+    zt_netjson_close(writer->net);
+    zt_free(ctx, writer);
 }
 
 /* The frame up to `end`. */
-static zt_status put_frame(zt_netjson_writer *w, size_t end)
+static zt_status put_frame(zt_netjson_writer *writer, size_t end)
 {
-    zt_status st = zt_sink_write(w->out, w->j->frame.data + w->at, end - w->at);
-    w->at = end;
-    return st;
+    zt_status status = zt_sink_write(writer->out, writer->net->frame.data + writer->frame_position, end - writer->frame_position);
+    writer->frame_position = end;
+    return status;
 }
 
-static zt_status put_base64(zt_netjson_writer *w, const void *bytes, size_t n)
+static zt_status put_base64(zt_netjson_writer *writer, const void *bytes, size_t size)
 {
-    zt_str s;
-    zt_str_init(&s, w->j->ctx);
-    zt_status st = zt_base64_put(&s, bytes, n);
-    if (st == ZT_OK)
-        st = zt_sink_write(w->out, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    zt_str text;
+    zt_str_init(&text, writer->net->ctx);
+    zt_status status = zt_base64_put(&text, bytes, size);
+    if (status == ZT_OK)
+        status = zt_sink_write(writer->out, text.data, text.len);
+    zt_str_fini(&text);
+    return status;
 }
 
-zt_status zt_netjson_begin(zt_netjson_writer *w, const char *name, size_t bytes)
+zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t bytes)
 {
     char text[160];
-    zt_netjson *j = w->j;
+    zt_netjson *net = writer->net;
     zt_escape(text, sizeof text, name, strlen(name));
-    if (w->left)
-        return zt_fail(j->ctx, ZT_EUSAGE, "a tensor before '%s' lacks %zu bytes", text, w->left);
-    if (w->next >= j->n || strcmp(j->tensor[w->next].name, name) != 0)
-        return zt_fail(j->ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
-                       w->next < j->n ? j->tensor[w->next].name : "nothing");
-    if (j->tensor[w->next].bytes != bytes)
-        return zt_fail(j->ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text,
-                       bytes, j->tensor[w->next].bytes);
-    const nj_weights *x = &j->weights[w->next++];
-    zt_status st = put_frame(w, x->frame);
-    w->at = x->frame_end;
-    w->left = bytes;
-    w->n_rest = 0;
-    return st;
+    if (writer->remaining)
+        return zt_fail(net->ctx, ZT_EUSAGE, "a tensor before '%s' lacks %zu bytes", text, writer->remaining);
+    if (writer->next >= net->tensor_count || strcmp(net->tensors[writer->next].name, name) != 0)
+        return zt_fail(net->ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
+                       writer->next < net->tensor_count ? net->tensors[writer->next].name : "nothing");
+    if (net->tensors[writer->next].bytes != bytes)
+        return zt_fail(net->ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text,
+                       bytes, net->tensors[writer->next].bytes);
+    const nj_weights *weights = &net->weights[writer->next++];
+    zt_status status = put_frame(writer, weights->frame);
+    writer->frame_position = weights->frame_end;
+    writer->remaining = bytes;
+    writer->rest_size = 0;
+    return status;
 }
 
-zt_status zt_netjson_write(zt_netjson_writer *w, const void *bytes, size_t n)
+zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t size)
 {
-    const uint8_t *p = bytes;
-    zt_status st = ZT_OK;
-    if (n > w->left)
-        return zt_fail(w->j->ctx, ZT_EUSAGE, "more bytes than the tensor has");
-    w->left -= n;
-    while (st == ZT_OK && n) {
-        size_t some = w->n_rest || n < 3 ? 1 : n - n % 3;
-        some = some < 3 * PIECE ? some : 3 * PIECE;
-        if (some >= 3) {
-            st = put_base64(w, p, some);
+    const uint8_t *input = bytes;
+    zt_status status = ZT_OK;
+    if (size > writer->remaining)
+        return zt_fail(writer->net->ctx, ZT_EUSAGE, "more bytes than the tensor has");
+    writer->remaining -= size;
+    while (status == ZT_OK && size) {
+        size_t step = writer->rest_size || size < 3 ? 1 : size - size % 3;
+        step = step < 3 * PIECE ? step : 3 * PIECE;
+        if (step >= 3) {
+            status = put_base64(writer, input, step);
         } else {
-            w->rest[w->n_rest++] = *p;
-            if (w->n_rest == 3 || (n == 1 && !w->left)) {
-                st = put_base64(w, w->rest, w->n_rest);
-                w->n_rest = 0;
+            writer->rest[writer->rest_size++] = *input;
+            if (writer->rest_size == 3 || (size == 1 && !writer->remaining)) {
+                status = put_base64(writer, writer->rest, writer->rest_size);
+                writer->rest_size = 0;
             }
         }
-        p += some;
-        n -= some;
+        input += step;
+        size -= step;
     }
-    return st;
+    return status;
 }
 
-zt_status zt_netjson_finish(zt_netjson_writer *w)
+zt_status zt_netjson_finish(zt_netjson_writer *writer)
 {
-    if (w->left || w->next < w->j->n)
-        return zt_fail(w->j->ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
-                       (long long)w->j->n, (long long)(w->next - (w->left > 0)));
-    return put_frame(w, w->j->frame.len);
+    if (writer->remaining || writer->next < writer->net->tensor_count)
+        return zt_fail(writer->net->ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
+                       (long long)writer->net->tensor_count, (long long)(writer->next - (writer->remaining > 0)));
+    return put_frame(writer, writer->net->frame.len);
 }

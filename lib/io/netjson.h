@@ -42,20 +42,20 @@ extern "C" {
 typedef struct zt_netjson zt_netjson;
 
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
-zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
-void zt_netjson_close(zt_netjson *j); /* NULL: nothing */
+zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
+void zt_netjson_close(zt_netjson *net); /* NULL: nothing */
 
 /* Could these first bytes of a file begin one? They begin a JSON object. */
-bool zt_netjson_sniff(const void *bytes, size_t n);
+bool zt_netjson_sniff(const void *bytes, size_t size);
 
-int64_t zt_netjson_count(const zt_netjson *j); /* tensors, numbered from 0 */
-const zt_array *zt_netjson_get(const zt_netjson *j, int64_t i); /* in the document's order */
-int64_t zt_netjson_find(const zt_netjson *j, const char *name); /* index or -1 */
-/* n bytes at `offset` of tensor i. From any thread. */
-zt_status zt_netjson_read(zt_netjson *j, int64_t i, size_t offset, void *dst, size_t n);
-zt_store zt_netjson_store(zt_netjson *j);                     /* valid as long as it is open */
-const char *zt_netjson_frame(const zt_netjson *j, size_t *n); /* closed by a zero as well */
+int64_t zt_netjson_count(const zt_netjson *net); /* tensors, numbered from 0 */
+const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i); /* in the document's order */
+int64_t zt_netjson_find(const zt_netjson *net, const char *name); /* index or -1 */
+/* `size` bytes at `offset` of tensor i. From any thread. */
+zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, size_t size);
+zt_store zt_netjson_store(zt_netjson *net);                     /* valid as long as it is open */
+const char *zt_netjson_frame(const zt_netjson *net, size_t *size); /* closed by a zero as well */
 
 /* What a text of weights holds: numbers of a storage type, codes that count in scales.
  *
@@ -70,41 +70,41 @@ typedef struct zt_net_weights {
 } zt_net_weights;
 
 /* How the weights of tensor i are coded. */
-zt_net_weights zt_netjson_weights(const zt_netjson *j, int64_t i);
+zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i);
 /* How many there are; -1: packed, and the layer's numbers do not go with the bytes. */
-int64_t zt_netjson_elements(const zt_netjson *j, int64_t i);
-const char *zt_netjson_word(zt_storage t);                   /* "int8" */
+int64_t zt_netjson_elements(const zt_netjson *net, int64_t i);
+const char *zt_netjson_word(zt_storage storage);                   /* "int8" */
 /* A frame alone: nothing of it can be read. ZT_EDATA when it is none. Copies it. */
-zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t n);
-/* The frame of the same network with other weights, w[count]; all else is as it was. ZT_ENOTSUP
+zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size);
+/* The frame of the same network with other weights, weights[count]; all else is as it was. ZT_ENOTSUP
  * where packed weights would become others whose number is not known. */
-zt_status zt_netjson_reframe(const zt_netjson *j, const zt_net_weights *w, zt_str *out);
+zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weights, zt_str *out);
 
-size_t zt_net_bytes(const zt_net_weights *w, int64_t n); /* that n weights take */
-/* n weights to bytes; y gets what these mean. Messages are zt_storage_encode's. */
-zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, int64_t n, void *out,
-                        float *y);
-/* How x is encoded so that codes which are read as `w` says are those nearest to x: by the field's
+size_t zt_net_bytes(const zt_net_weights *weights, int64_t count); /* that `count` weights take */
+/* `count` weights to bytes; `decoded` gets what these mean. Messages are zt_storage_encode's. */
+zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float *values, int64_t count, void *out,
+                        float *decoded);
+/* How x is encoded so that codes which are read as `weights` says are those nearest to x: by the field's
  * rule; where Loom's reader takes the codes for signed numbers, as such. The scale stays w's, and
- * the bytes take as much room. Floats are encoded as `w` says. */
-zt_net_weights zt_net_nearest(const zt_net_weights *w);
+ * the bytes take as much room. Floats are encoded as `weights` says. */
+zt_net_weights zt_net_nearest(const zt_net_weights *weights);
 
 /* Does the field's rule make other codes of this type than Loom's reader takes them for? Those of
  * all others are read by Loom's rule, whatever the document says. */
-bool zt_nj_reads_by_rule(zt_storage t);
-/* n weights from their bytes. */
-void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y);
+bool zt_nj_reads_by_rule(zt_storage storage);
+/* `count` weights from their bytes. */
+void zt_net_decode(const zt_net_weights *weights, const void *bytes, int64_t count, float *values);
 
 typedef struct zt_netjson_writer zt_netjson_writer;
 
 /* Copies the frame. ZT_EDATA when it is none. */
-zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t n);
-void zt_netjson_writer_free(zt_netjson_writer *w); /* the sink stays open. NULL: nothing */
+zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t size);
+void zt_netjson_writer_free(zt_netjson_writer *writer); /* the sink stays open. NULL: nothing */
 /* ZT_ENOTSUP when the frame's next tensor has another name or size. */
-zt_status zt_netjson_begin(zt_netjson_writer *w, const char *name, size_t bytes);
-/* The next n bytes of the tensor. ZT_EUSAGE: it has not so many. */
-zt_status zt_netjson_write(zt_netjson_writer *w, const void *bytes, size_t n);
-zt_status zt_netjson_finish(zt_netjson_writer *w); /* ZT_ENOTSUP: tensors are missing */
+zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t bytes);
+/* The next `size` bytes of the tensor. ZT_EUSAGE: it has not so many. */
+zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t size);
+zt_status zt_netjson_finish(zt_netjson_writer *writer); /* ZT_ENOTSUP: tensors are missing */
 
 #ifdef __cplusplus
 }

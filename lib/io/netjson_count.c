@@ -27,18 +27,18 @@ static const struct {
                {"embedding_dim", offsetof(nj_sizes, embedding)},
                {"num_clusters", offsetof(nj_sizes, clusters)}};
 
-void zt_nj_note_size(nj_sizes *s, const char *key, const json_t *value)
+void zt_nj_note_size(nj_sizes *sizes, const char *key, const json_t *value)
 {
-    double x = json_number_value(value);
+    double number = json_number_value(value);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (strcmp(key, members[i].key) == 0 && x >= 0 && x <= MAX_SIZE)
-            *(int64_t *)(void *)((char *)s + members[i].offset) = (int64_t)x;
+        if (strcmp(key, members[i].key) == 0 && number >= 0 && number <= MAX_SIZE)
+            *(int64_t *)(void *)((char *)sizes + members[i].offset) = (int64_t)number;
     if (strcmp(key, "type") == 0 && json_is_string(value)) {
         const char *name = json_string_value(value);
-        size_t n = strlen(name);
-        s->kind[0] = 0;
-        if (n < sizeof s->kind)
-            memcpy(s->kind, name, n + 1);
+        size_t length = strlen(name);
+        sizes->kind[0] = 0;
+        if (length < sizeof sizes->kind)
+            memcpy(sizes->kind, name, length + 1);
     }
 }
 
@@ -46,110 +46,110 @@ void zt_nj_note_size(nj_sizes *s, const char *key, const json_t *value)
 
 /* Numbers are at most 2^24: no product of two overflows, and of a sum of them neither. */
 
-static int64_t dense(const nj_sizes *s)
+static int64_t count_dense(const nj_sizes *sizes)
 {
-    return s->in * s->out;
+    return sizes->in * sizes->out;
 }
 
-static int64_t attention(const nj_sizes *s)
+static int64_t count_attention(const nj_sizes *sizes)
 {
-    int64_t d = s->d_model ? s->d_model : s->in;
-    int64_t each = s->head_dim ? s->head_dim : s->heads ? d / s->heads : 0, kv;
-    if (!zt_mul_i64(s->kv_heads ? s->kv_heads : s->heads, each, &kv) || kv > MAX_SIZE)
+    int64_t width = sizes->d_model ? sizes->d_model : sizes->in;
+    int64_t head_size = sizes->head_dim ? sizes->head_dim : sizes->heads ? width / sizes->heads : 0, kv_width;
+    if (!zt_mul_i64(sizes->kv_heads ? sizes->kv_heads : sizes->heads, head_size, &kv_width) || kv_width > MAX_SIZE)
         return -1;
-    return 2 * d * d + 2 * kv * d + 2 * d + 2 * kv;
+    return 2 * width * width + 2 * kv_width * width + 2 * width + 2 * kv_width;
 }
 
-static int64_t gated(const nj_sizes *s)
+static int64_t count_gated(const nj_sizes *sizes)
 {
-    return 3 * s->in * s->out + 2 * s->out + s->in;
+    return 3 * sizes->in * sizes->out + 2 * sizes->out + sizes->in;
 }
 
-static int64_t one(const nj_sizes *s)
+static int64_t count_rmsnorm(const nj_sizes *sizes)
 {
-    return s->in;
+    return sizes->in;
 }
 
-static int64_t two(const nj_sizes *s)
+static int64_t count_layernorm(const nj_sizes *sizes)
 {
-    return 2 * s->in;
+    return 2 * sizes->in;
 }
 
-static int64_t kernels(const nj_sizes *s, int dimensions)
+static int64_t count_kernels(const nj_sizes *sizes, int dimensions)
 {
-    int64_t n = s->filters * s->channels;
+    int64_t product = sizes->filters * sizes->channels;
     for (int d = 0; d < dimensions; d++)
-        if (!zt_mul_i64(n, s->kernel ? s->kernel : 1, &n))
+        if (!zt_mul_i64(product, sizes->kernel ? sizes->kernel : 1, &product))
             return -1;
-    return n;
+    return product;
 }
 
-static int64_t line(const nj_sizes *s)
+static int64_t count_conv1d(const nj_sizes *sizes)
 {
-    return kernels(s, 1);
+    return count_kernels(sizes, 1);
 }
 
-static int64_t plane(const nj_sizes *s)
+static int64_t count_conv2d(const nj_sizes *sizes)
 {
-    return kernels(s, 2);
+    return count_kernels(sizes, 2);
 }
 
-static int64_t volume(const nj_sizes *s)
+static int64_t count_conv3d(const nj_sizes *sizes)
 {
-    return kernels(s, 3);
+    return count_kernels(sizes, 3);
 }
 
-static int64_t recurrent(const nj_sizes *s)
+static int64_t count_rnn(const nj_sizes *sizes)
 {
-    return s->out * s->in + s->out * s->out + s->out;
+    return sizes->out * sizes->in + sizes->out * sizes->out + sizes->out;
 }
 
-static int64_t four_gates(const nj_sizes *s)
+static int64_t count_lstm(const nj_sizes *sizes)
 {
-    return 4 * recurrent(s);
+    return 4 * count_rnn(sizes);
 }
 
-static int64_t embedding(const nj_sizes *s)
+static int64_t count_embedding(const nj_sizes *sizes)
 {
-    return (s->vocab ? s->vocab : s->in) * (s->embedding ? s->embedding : s->out);
+    return (sizes->vocab ? sizes->vocab : sizes->in) * (sizes->embedding ? sizes->embedding : sizes->out);
 }
 
-static int64_t centres(const nj_sizes *s)
+static int64_t count_kmeans(const nj_sizes *sizes)
 {
-    return (s->clusters ? s->clusters : s->out) * s->in;
+    return (sizes->clusters ? sizes->clusters : sizes->out) * sizes->in;
 }
 
 /* In any case of letters. */
 static const struct {
     const char *kind;
     int64_t (*count)(const nj_sizes *s);
-} kinds[] = {{"Dense", dense},
-             {"MultiHeadAttention", attention},
-             {"MHA", attention},
-             {"attention", attention},
-             {"SwiGLU", gated},
-             {"RMSNorm", one},
-             {"LayerNorm", two},
-             {"CNN1", line},
-             {"CNN2", plane},
-             {"CNN3", volume},
-             {"ConvTransposed1D", line},
-             {"ConvTransposed2D", plane},
-             {"ConvTransposed3D", volume},
-             {"RNN", recurrent},
-             {"LSTM", four_gates},
-             {"Embedding", embedding},
-             {"KMeans", centres}};
+} kinds[] = {{"Dense", count_dense},
+             {"MultiHeadAttention", count_attention},
+             {"MHA", count_attention},
+             {"attention", count_attention},
+             {"SwiGLU", count_gated},
+             {"RMSNorm", count_rmsnorm},
+             {"LayerNorm", count_layernorm},
+             {"CNN1", count_conv1d},
+             {"CNN2", count_conv2d},
+             {"CNN3", count_conv3d},
+             {"ConvTransposed1D", count_conv1d},
+             {"ConvTransposed2D", count_conv2d},
+             {"ConvTransposed3D", count_conv3d},
+             {"RNN", count_rnn},
+             {"LSTM", count_lstm},
+             {"Embedding", count_embedding},
+             {"KMeans", count_kmeans}};
 
-int64_t zt_nj_count(const nj_sizes *s, const zt_net_weights *w, uint64_t bytes)
+int64_t zt_nj_count(const nj_sizes *sizes, const zt_net_weights *weights, uint64_t bytes)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcasecmp(s->kind, kinds[i].kind) != 0)
+        if (strcasecmp(sizes->kind, kinds[i].kind) != 0)
             continue;
-        int64_t n = kinds[i].count(s);
-        uint64_t most = bytes * 8 / (unsigned)zt_storage_get(w->type)->bits;
-        bool fits = n >= 0 && (uint64_t)n <= most && zt_net_bytes(w, n) == bytes;
-        return fits ? n : -1;
+        int64_t count = kinds[i].count(sizes);
+        uint64_t limit = bytes * 8 / (unsigned)zt_storage_get(weights->type)->bits;
+        bool fits = count >= 0 && (uint64_t)count <= limit && zt_net_bytes(weights, count) == bytes;
+        return fits ? count : -1;
     }
     return -1;
 }

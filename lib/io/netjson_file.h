@@ -19,7 +19,7 @@ typedef struct nj_weights {
     uint64_t bytes;
     size_t frame, frame_end; /* where the frame says it, without quotes */
     nj_span member[NJ_MEMBERS];
-    zt_net_weights are;
+    zt_net_weights coding;
     int64_t count; /* how many there are; -1: packed, and the layer's numbers do not say */
 } nj_weights;
 
@@ -33,30 +33,30 @@ typedef struct nj_sizes {
 struct zt_netjson {
     zt_ctx *ctx;
     const char *file;
-    zt_source *in, *owned;
+    zt_source *source, *owned;
     zt_str frame;
     nj_weights *weights;
-    int64_t n_weights;
-    zt_arena *keep;
-    zt_array *tensor;
-    int64_t n;
+    int64_t weights_count;
+    zt_arena *arena;
+    zt_array *tensors;
+    int64_t tensor_count;
     zt_map *names;
 };
 
 /* Reads the file once: frame and weights. Only texts and base64 are looked at. */
-zt_status zt_nj_scan(zt_netjson *j);
+zt_status zt_nj_scan(zt_netjson *net);
 /* Finds the frame's weights again, for a writer: their places and sizes. */
-zt_status zt_nj_scan_frame(zt_netjson *j);
+zt_status zt_nj_scan_frame(zt_netjson *net);
 /* Goes through the frame's layers: every one of `weights` becomes a tensor, in order. */
-zt_status zt_nj_walk(zt_netjson *j);
+zt_status zt_nj_walk(zt_netjson *net);
 
 /* netjson_count.c: a member of a layer that may be one of its numbers. */
-void zt_nj_note_size(nj_sizes *s, const char *key, const json_t *value);
+void zt_nj_note_size(nj_sizes *sizes, const char *key, const json_t *value);
 /* How many weights a layer has of which there are so many bytes; -1: its numbers say otherwise, or
  * nothing. */
-int64_t zt_nj_count(const nj_sizes *s, const zt_net_weights *w, uint64_t bytes);
+int64_t zt_nj_count(const nj_sizes *sizes, const zt_net_weights *weights, uint64_t bytes);
 
-/* Room for one more of n, in steps that double. */
-void *zt_nj_room(zt_ctx *ctx, void *list, int64_t n, size_t size);
+/* Room for one more of `count`, in steps that double. */
+void *zt_nj_room(zt_ctx *ctx, void *list, int64_t count, size_t size);
 
 #endif

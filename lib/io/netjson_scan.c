@@ -14,197 +14,197 @@ enum {
     MAX_FRAME = 32 << 20 /* bytes: a hundred thousand layers */
 };
 
-typedef struct scanner {
-    zt_netjson *j;
+typedef struct frame_scanner {
+    zt_netjson *net;
     const char *frame; /* the text is a frame, in memory; else the file's */
-    uint64_t at, end;  /* next byte to fetch */
-    size_t next, got;
+    uint64_t position, end;  /* next byte to fetch */
+    size_t next, buffered;
     zt_str *out; /* NULL: what is read is kept already */
     char buffer[BUFFER];
-} scanner;
+} frame_scanner;
 
-static uint64_t here(const scanner *s)
+static uint64_t read_position(const frame_scanner *scanner)
 {
-    return s->at - (s->got - s->next);
+    return scanner->position - (scanner->buffered - scanner->next);
 }
 
-static zt_status bad(const scanner *s, const char *what)
+static zt_status fail_at(const frame_scanner *scanner, const char *what)
 {
-    return zt_fail(s->j->ctx, ZT_EDATA, "%s: byte %" PRIu64 ": %s", s->j->file, here(s), what);
+    return zt_fail(scanner->net->ctx, ZT_EDATA, "%s: byte %" PRIu64 ": %s", scanner->net->file, read_position(scanner), what);
 }
 
 /* The next byte without passing it; -1 at the end, and on a failure that the context has. */
-static int peek(scanner *s)
+static int peek_byte(frame_scanner *scanner)
 {
-    if (s->next < s->got)
-        return (unsigned char)s->buffer[s->next];
-    uint64_t left = s->end - s->at;
-    size_t n = left < BUFFER ? (size_t)left : BUFFER;
-    if (n == 0)
+    if (scanner->next < scanner->buffered)
+        return (unsigned char)scanner->buffer[scanner->next];
+    uint64_t left = scanner->end - scanner->position;
+    size_t size = left < BUFFER ? (size_t)left : BUFFER;
+    if (size == 0)
         return -1;
-    if (s->frame)
-        memcpy(s->buffer, s->frame + s->at, n);
-    else if (zt_source_read(s->j->in, s->at, s->buffer, n) != ZT_OK)
+    if (scanner->frame)
+        memcpy(scanner->buffer, scanner->frame + scanner->position, size);
+    else if (zt_source_read(scanner->net->source, scanner->position, scanner->buffer, size) != ZT_OK)
         return -1;
-    s->at += n;
-    s->next = 0;
-    s->got = n;
-    return (unsigned char)s->buffer[0];
+    scanner->position += size;
+    scanner->next = 0;
+    scanner->buffered = size;
+    return (unsigned char)scanner->buffer[0];
 }
 
 /* Passes the byte that peek gave, into the frame. */
-static zt_status keep(scanner *s)
+static zt_status keep_byte(frame_scanner *scanner)
 {
-    char c = s->buffer[s->next++];
-    if (!s->out)
+    char byte = scanner->buffer[scanner->next++];
+    if (!scanner->out)
         return ZT_OK;
-    return s->out->len < MAX_FRAME ? zt_str_putc(s->out, c)
-                                   : bad(s, "too much text beside the weights");
+    return scanner->out->len < MAX_FRAME ? zt_str_putc(scanner->out, byte)
+                                   : fail_at(scanner, "too much text beside the weights");
 }
 
-static zt_status keep_space(scanner *s)
+static zt_status keep_space(frame_scanner *scanner)
 {
-    zt_status st = ZT_OK;
-    for (int c; st == ZT_OK && (c = peek(s), c == ' ' || c == '\n' || c == '\r' || c == '\t');)
-        st = keep(s);
-    return st;
+    zt_status status = ZT_OK;
+    for (int byte; status == ZT_OK && (byte = peek_byte(scanner), byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t');)
+        status = keep_byte(scanner);
+    return status;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static int digit(int c)
+static int digit_value(int character)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *p = c > 0 ? strchr(digits, c) : NULL;
-    return p ? (int)(p - digits) : -1;
+    const char *found = character > 0 ? strchr(digits, character) : NULL;
+    return found ? (int)(found - digits) : -1;
 }
 
 /* The base64 up to the quote; *bytes that it makes. It must be what encoding them would give. */
-static zt_status pass_base64(scanner *s, uint64_t *bytes)
+static zt_status pass_base64(frame_scanner *scanner, uint64_t *bytes)
 {
-    uint64_t n = 0, pad = 0;
-    int last = 0, c;
-    for (; (c = peek(s)) != '"'; n++, s->next++) {
-        int d = c == '=' ? 0 : digit(c);
-        if (d < 0 || (pad && c != '='))
-            return bad(s, "weights that are no base64");
-        pad += c == '=';
-        last = pad ? last : d;
+    uint64_t length = 0, padding = 0;
+    int last = 0, byte;
+    for (; (byte = peek_byte(scanner)) != '"'; length++, scanner->next++) {
+        int value = byte == '=' ? 0 : digit_value(byte);
+        if (value < 0 || (padding && byte != '='))
+            return fail_at(scanner, "weights that are no base64");
+        padding += byte == '=';
+        last = padding ? last : value;
     }
-    if (n % 4 != 0 || pad > 2 || (pad && (last & ((1 << 2 * pad) - 1))))
-        return bad(s, "weights that are no base64, or not as it is written");
-    *bytes = n / 4 * 3 - pad;
+    if (length % 4 != 0 || padding > 2 || (padding && (last & ((1 << 2 * padding) - 1))))
+        return fail_at(scanner, "weights that are no base64, or not as it is written");
+    *bytes = length / 4 * 3 - padding;
     return ZT_OK;
 }
 
 /* A frame's own words for weights: #NUMBER:BYTES. */
-static zt_status pass_number(scanner *s, uint64_t *bytes)
+static zt_status pass_number(frame_scanner *scanner, uint64_t *bytes)
 {
-    char text[48], want[48];
-    size_t n = 0;
-    int64_t v = -1;
-    while (n + 1 < sizeof text && peek(s) >= 0 && peek(s) != '"')
-        text[n++] = s->buffer[s->next++];
-    text[n] = 0;
+    char text[48], wanted[48];
+    size_t length = 0;
+    int64_t value = -1;
+    while (length + 1 < sizeof text && peek_byte(scanner) >= 0 && peek_byte(scanner) != '"')
+        text[length++] = scanner->buffer[scanner->next++];
+    text[length] = 0;
     const char *colon = strchr(text, ':');
-    if (colon && zt_parse_i64(colon + 1, &v))
-        snprintf(want, sizeof want, "#%" PRId64 ":%" PRId64, s->j->n_weights, v);
-    *bytes = (uint64_t)v;
-    return v >= 0 && strcmp(text, want) == 0 ? ZT_OK : bad(s, "no frame: its weights are not told");
+    if (colon && zt_parse_i64(colon + 1, &value))
+        snprintf(wanted, sizeof wanted, "#%" PRId64 ":%" PRId64, scanner->net->weights_count, value);
+    *bytes = (uint64_t)value;
+    return value >= 0 && strcmp(text, wanted) == 0 ? ZT_OK : fail_at(scanner, "no frame: its weights are not told");
 }
 
 /* From the quote that begins a text of weights to that which ends it. */
-static zt_status pass_weights(scanner *s)
+static zt_status pass_weights(frame_scanner *scanner)
 {
-    zt_netjson *j = s->j;
-    nj_weights *list = zt_nj_room(j->ctx, j->weights, j->n_weights, sizeof *list);
+    zt_netjson *net = scanner->net;
+    nj_weights *list = zt_nj_room(net->ctx, net->weights, net->weights_count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
-    j->weights = list;
-    nj_weights *w = &list[j->n_weights];
-    zt_status st = keep(s);
-    w->text = here(s);
-    if (st == ZT_OK)
-        st = s->frame ? pass_number(s, &w->bytes) : pass_base64(s, &w->bytes);
-    w->frame = s->out ? s->out->len : (size_t)w->text;
-    if (st == ZT_OK && s->out)
-        st = zt_str_printf(s->out, "#%" PRId64 ":%" PRIu64, j->n_weights, w->bytes);
-    w->frame_end = s->out ? s->out->len : (size_t)here(s);
-    j->n_weights++;
-    if (st == ZT_OK && peek(s) != '"')
-        return bad(s, "it is cut");
-    return st == ZT_OK ? keep(s) : st;
+    net->weights = list;
+    nj_weights *weights = &list[net->weights_count];
+    zt_status status = keep_byte(scanner);
+    weights->text = read_position(scanner);
+    if (status == ZT_OK)
+        status = scanner->frame ? pass_number(scanner, &weights->bytes) : pass_base64(scanner, &weights->bytes);
+    weights->frame = scanner->out ? scanner->out->len : (size_t)weights->text;
+    if (status == ZT_OK && scanner->out)
+        status = zt_str_printf(scanner->out, "#%" PRId64 ":%" PRIu64, net->weights_count, weights->bytes);
+    weights->frame_end = scanner->out ? scanner->out->len : (size_t)read_position(scanner);
+    net->weights_count++;
+    if (status == ZT_OK && peek_byte(scanner) != '"')
+        return fail_at(scanner, "it is cut");
+    return status == ZT_OK ? keep_byte(scanner) : status;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* From a quote to the one that ends its text; *is: it says weights, as plainly as that. */
-static zt_status keep_text(scanner *s, bool *is)
+static zt_status keep_text(frame_scanner *scanner, bool *is_weights)
 {
     static const char word[] = "weights";
-    size_t n = 0;
-    zt_status st = keep(s);
-    *is = true;
-    for (int c; st == ZT_OK; n++) {
-        c = peek(s);
-        if (c < 0)
-            return bad(s, "it is cut");
-        if (c == '"')
+    size_t length = 0;
+    zt_status status = keep_byte(scanner);
+    *is_weights = true;
+    for (int byte; status == ZT_OK; length++) {
+        byte = peek_byte(scanner);
+        if (byte < 0)
+            return fail_at(scanner, "it is cut");
+        if (byte == '"')
             break;
-        *is = *is && n < sizeof word - 1 && c == word[n];
-        st = keep(s);
-        if (st == ZT_OK && c == '\\' && peek(s) >= 0)
-            st = keep(s);
+        *is_weights = *is_weights && length < sizeof word - 1 && byte == word[length];
+        status = keep_byte(scanner);
+        if (status == ZT_OK && byte == '\\' && peek_byte(scanner) >= 0)
+            status = keep_byte(scanner);
     }
-    *is = *is && n == sizeof word - 1;
-    return st == ZT_OK ? keep(s) : st;
+    *is_weights = *is_weights && length == sizeof word - 1;
+    return status == ZT_OK ? keep_byte(scanner) : status;
 }
 
 /* A text, and if it is the name "weights" of a text, that. */
-static zt_status pass_text(scanner *s)
+static zt_status pass_text(frame_scanner *scanner)
 {
-    bool is;
-    zt_status st = keep_text(s, &is);
-    if (st == ZT_OK && is)
-        st = keep_space(s);
-    if (st != ZT_OK || !is || peek(s) != ':')
-        return st;
-    st = keep(s);
-    if (st == ZT_OK)
-        st = keep_space(s);
-    return st == ZT_OK && peek(s) == '"' ? pass_weights(s) : st;
+    bool is_weights;
+    zt_status status = keep_text(scanner, &is_weights);
+    if (status == ZT_OK && is_weights)
+        status = keep_space(scanner);
+    if (status != ZT_OK || !is_weights || peek_byte(scanner) != ':')
+        return status;
+    status = keep_byte(scanner);
+    if (status == ZT_OK)
+        status = keep_space(scanner);
+    return status == ZT_OK && peek_byte(scanner) == '"' ? pass_weights(scanner) : status;
 }
 
-static zt_status scan(scanner *s)
+static zt_status scan_texts(frame_scanner *scanner)
 {
-    zt_status st = ZT_OK;
-    for (int c; st == ZT_OK && (c = peek(s)) >= 0;)
-        st = c == '"' ? pass_text(s) : keep(s);
-    return st == ZT_OK ? zt_ctx_status(s->j->ctx) : st;
+    zt_status status = ZT_OK;
+    for (int byte; status == ZT_OK && (byte = peek_byte(scanner)) >= 0;)
+        status = byte == '"' ? pass_text(scanner) : keep_byte(scanner);
+    return status == ZT_OK ? zt_ctx_status(scanner->net->ctx) : status;
 }
 
-static zt_status run(zt_netjson *j, const char *frame, uint64_t end, zt_str *out)
+static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end, zt_str *out)
 {
-    scanner *s = zt_alloc(j->ctx, sizeof *s);
-    if (!s)
+    frame_scanner *scanner = zt_alloc(net->ctx, sizeof *scanner);
+    if (!scanner)
         return ZT_ENOMEM;
-    s->j = j;
-    s->frame = frame;
-    s->at = 0;
-    s->end = end;
-    s->next = s->got = 0;
-    s->out = out;
-    zt_status st = scan(s);
-    zt_free(j->ctx, s);
-    return st;
+    scanner->net = net;
+    scanner->frame = frame;
+    scanner->position = 0;
+    scanner->end = end;
+    scanner->next = scanner->buffered = 0;
+    scanner->out = out;
+    zt_status status = scan_texts(scanner);
+    zt_free(net->ctx, scanner);
+    return status;
 }
 
-zt_status zt_nj_scan(zt_netjson *j)
+zt_status zt_nj_scan(zt_netjson *net)
 {
-    return run(j, NULL, zt_source_size(j->in), &j->frame);
+    return scan_document(net, NULL, zt_source_size(net->source), &net->frame);
 }
 
-zt_status zt_nj_scan_frame(zt_netjson *j)
+zt_status zt_nj_scan_frame(zt_netjson *net)
 {
-    return run(j, j->frame.data, j->frame.len, NULL);
+    return scan_document(net, net->frame.data, net->frame.len, NULL);
 }

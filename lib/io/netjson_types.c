@@ -8,65 +8,65 @@
 
 #include "lib/io/netjson_file.h"
 
-zt_net_weights zt_netjson_weights(const zt_netjson *j, int64_t i)
+zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i)
 {
-    return j->weights[i].are;
+    return net->weights[i].coding;
 }
 
-int64_t zt_netjson_elements(const zt_netjson *j, int64_t i)
+int64_t zt_netjson_elements(const zt_netjson *net, int64_t i)
 {
-    return j->weights[i].count;
+    return net->weights[i].count;
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
 /* Floats that are held as f32. */
-static bool is_f32(const zt_net_weights *w)
+static bool is_f32(const zt_net_weights *weights)
 {
-    return !w->native || w->type == ZT_STORE_F32 || w->type == ZT_STORE_F16 ||
-           w->type == ZT_STORE_BF16;
+    return !weights->native || weights->type == ZT_STORE_F32 || weights->type == ZT_STORE_F16 ||
+           weights->type == ZT_STORE_BF16;
 }
 
-size_t zt_net_bytes(const zt_net_weights *w, int64_t n)
+size_t zt_net_bytes(const zt_net_weights *weights, int64_t count)
 {
-    return is_f32(w) ? (size_t)n * sizeof(float) : zt_storage_bytes(w->type, w->rule, n);
+    return is_f32(weights) ? (size_t)count * sizeof(float) : zt_storage_bytes(weights->type, weights->rule, count);
 }
 
 /* The codes of each byte in the other order: the first of them in the highest bits. */
-static void turn(uint8_t *p, size_t n, int bits)
+static void reverse_codes(uint8_t *codes, size_t size, int bits)
 {
     unsigned mask = (1u << bits) - 1;
-    for (size_t i = 0; i < n; i++) {
-        unsigned was = p[i], is = 0;
-        for (int at = 0; at < 8; at += bits)
-            is |= (was >> at & mask) << (8 - bits - at);
-        p[i] = (uint8_t)is;
+    for (size_t i = 0; i < size; i++) {
+        unsigned old = codes[i], fresh = 0;
+        for (int shift = 0; shift < 8; shift += bits)
+            fresh |= (old >> shift & mask) << (8 - bits - shift);
+        codes[i] = (uint8_t)fresh;
     }
 }
 
-zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *w, const float *x, int64_t n, void *out,
-                        float *y)
+zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float *values, int64_t count, void *out,
+                        float *decoded)
 {
-    size_t bytes = zt_storage_bytes(w->type, w->rule, n);
-    int bits = zt_storage_get(w->type)->bits;
-    zt_status st;
-    if (!w->native) {
-        memcpy(out, x, (size_t)n * sizeof *x);
-        memcpy(y, x, (size_t)n * sizeof *x);
+    size_t bytes = zt_storage_bytes(weights->type, weights->rule, count);
+    int bits = zt_storage_get(weights->type)->bits;
+    zt_status status;
+    if (!weights->native) {
+        memcpy(out, values, (size_t)count * sizeof *values);
+        memcpy(decoded, values, (size_t)count * sizeof *values);
         return ZT_OK;
     }
-    st = zt_storage_encode(ctx, w->type, w->rule, x, n, w->scale, out);
-    if (st != ZT_OK)
-        return st;
-    zt_storage_decode(w->type, w->rule, out, n, w->scale, y);
-    if (is_f32(w))
-        memcpy(out, y, (size_t)n * sizeof *y);
-    else if (w->rule == ZT_RULE_FIELD && bits < 8)
-        turn(out, bytes, bits);
+    status = zt_storage_encode(ctx, weights->type, weights->rule, values, count, weights->scale, out);
+    if (status != ZT_OK)
+        return status;
+    zt_storage_decode(weights->type, weights->rule, out, count, weights->scale, decoded);
+    if (is_f32(weights))
+        memcpy(out, decoded, (size_t)count * sizeof *decoded);
+    else if (weights->rule == ZT_RULE_FIELD && bits < 8)
+        reverse_codes(out, bytes, bits);
     return ZT_OK;
 }
 
-zt_net_weights zt_net_nearest(const zt_net_weights *w)
+zt_net_weights zt_net_nearest(const zt_net_weights *weights)
 {
     static const struct {
         zt_storage type, read; /* by Loom's reader */
@@ -75,142 +75,142 @@ zt_net_weights zt_net_nearest(const zt_net_weights *w)
                 {ZT_STORE_U32, ZT_STORE_I32},    {ZT_STORE_U16, ZT_STORE_I16},
                 {ZT_STORE_U8, ZT_STORE_I8},      {ZT_STORE_U4, ZT_STORE_I4},
                 {ZT_STORE_U2, ZT_STORE_I2}};
-    zt_net_weights as = *w;
-    if (!w->native || w->rule == ZT_RULE_FIELD || w->type <= ZT_STORE_BF16)
-        return as;
-    as.rule = ZT_RULE_FIELD;
+    zt_net_weights nearest = *weights;
+    if (!weights->native || weights->rule == ZT_RULE_FIELD || weights->type <= ZT_STORE_BF16)
+        return nearest;
+    nearest.rule = ZT_RULE_FIELD;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].type == w->type)
-            as.type = rows[i].read;
-    return as;
+        if (rows[i].type == weights->type)
+            nearest.type = rows[i].read;
+    return nearest;
 }
 
-void zt_net_decode(const zt_net_weights *w, const void *bytes, int64_t n, float *y)
+void zt_net_decode(const zt_net_weights *weights, const void *bytes, int64_t count, float *values)
 {
     uint8_t piece[256];
-    const uint8_t *p = bytes;
-    int bits = zt_storage_get(w->type)->bits;
-    if (is_f32(w)) {
-        memcpy(y, bytes, (size_t)n * sizeof *y);
+    const uint8_t *input = bytes;
+    int bits = zt_storage_get(weights->type)->bits;
+    if (is_f32(weights)) {
+        memcpy(values, bytes, (size_t)count * sizeof *values);
         return;
     }
-    if (w->rule == ZT_RULE_LOOM || bits >= 8) {
-        zt_storage_decode(w->type, w->rule, bytes, n, w->scale, y);
+    if (weights->rule == ZT_RULE_LOOM || bits >= 8) {
+        zt_storage_decode(weights->type, weights->rule, bytes, count, weights->scale, values);
         return;
     }
-    for (int64_t each = 8 * (int64_t)sizeof piece / bits; n > 0; n -= each, y += each) {
-        int64_t some = n < each ? n : each;
-        size_t size = zt_storage_bytes(w->type, w->rule, some);
-        memcpy(piece, p, size);
-        turn(piece, size, bits);
-        zt_storage_decode(w->type, w->rule, piece, some, w->scale, y);
-        p += size;
+    for (int64_t piece_count = 8 * (int64_t)sizeof piece / bits; count > 0; count -= piece_count, values += piece_count) {
+        int64_t step = count < piece_count ? count : piece_count;
+        size_t size = zt_storage_bytes(weights->type, weights->rule, step);
+        memcpy(piece, input, size);
+        reverse_codes(piece, size, bits);
+        zt_storage_decode(weights->type, weights->rule, piece, step, weights->scale, values);
+        input += size;
     }
 }
 
 /* ---- another frame --------------------------------------------------------------------------- */
 
 /* frame[from .. to-1] becomes the text. */
-typedef struct edit {
+typedef struct frame_edit {
     size_t from, to;
     int order; /* among those of one place */
     char text[48];
-} edit;
+} frame_edit;
 
 enum { EDITS = NJ_MEMBERS + 1 }; /* of a layer: its members, and what stands for its weights */
 
-static int by_place(const void *a, const void *b)
+static int compare_edits(const void *left, const void *right)
 {
-    const edit *x = a, *y = b;
-    return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->order - y->order;
+    const frame_edit *first = left, *second = right;
+    return first->from != second->from ? (first->from < second->from ? -1 : 1) : first->order - second->order;
 }
 
 /* The shortest number that reads as this scale. */
-static void write_scale(char *buf, size_t size, float scale)
+static void write_scale(char *buffer, size_t size, float scale)
 {
     for (int digits = 1; digits <= 9; digits++) {
-        snprintf(buf, size, "%.*g", digits, (double)scale);
-        if (strtof(buf, NULL) == scale)
+        snprintf(buffer, size, "%.*g", digits, (double)scale);
+        if (strtof(buffer, NULL) == scale)
             return;
     }
 }
 
 /* A member's value, where it stands or, missing, behind the weights. */
-static void set(edit *e, const nj_weights *w, int member, const char *value)
+static void set_member(frame_edit *edit, const nj_weights *weights, int member, const char *value)
 {
     static const char *const key[NJ_MEMBERS] = {"dtype", "native", "scale", "zt.rule"};
-    nj_span at = w->member[member];
-    bool there = at.to > at.from;
-    e->from = there ? at.from : w->frame_end + 1;
-    e->to = there ? at.to : e->from;
-    e->order = member;
-    if (there)
-        snprintf(e->text, sizeof e->text, "%s", value);
+    nj_span span = weights->member[member];
+    bool present = span.to > span.from;
+    edit->from = present ? span.from : weights->frame_end + 1;
+    edit->to = present ? span.to : edit->from;
+    edit->order = member;
+    if (present)
+        snprintf(edit->text, sizeof edit->text, "%s", value);
     else
-        snprintf(e->text, sizeof e->text, ",\"%s\":%s", key[member], value);
+        snprintf(edit->text, sizeof edit->text, ",\"%s\":%s", key[member], value);
 }
 
 /* What must be said otherwise of tensor i; how many edits. */
-static int edits_of(const zt_netjson *j, int64_t i, const zt_net_weights *to, edit *e)
+static int collect_edits(const zt_netjson *net, int64_t i, const zt_net_weights *wanted, frame_edit *edits)
 {
-    const nj_weights *w = &j->weights[i];
+    const nj_weights *weights = &net->weights[i];
     char text[32];
-    int n = 0;
-    bool by_rule = to->native && zt_nj_reads_by_rule(to->type);
-    snprintf(text, sizeof text, "\"%s\"", zt_netjson_word(to->type));
-    set(&e[n++], w, NJ_DTYPE, text);
-    if (to->native != w->are.native)
-        set(&e[n++], w, NJ_NATIVE, to->native ? "true" : "false");
-    write_scale(text, sizeof text, to->scale);
-    if (to->scale != w->are.scale || (w->member[NJ_SCALE].to == 0 && to->native))
-        set(&e[n++], w, NJ_SCALE, text);
-    if (w->member[NJ_RULE].to || (by_rule && to->rule == ZT_RULE_FIELD))
-        set(&e[n++], w, NJ_RULE, to->rule == ZT_RULE_FIELD && by_rule ? "\"field\"" : "\"loom\"");
-    e[n] = (edit){.from = w->frame, .to = w->frame_end};
-    snprintf(e[n].text, sizeof e[n].text, "#%lld:%zu", (long long)i,
-             zt_net_bytes(to, zt_netjson_elements(j, i)));
-    return n + 1;
+    int count = 0;
+    bool by_rule = wanted->native && zt_nj_reads_by_rule(wanted->type);
+    snprintf(text, sizeof text, "\"%s\"", zt_netjson_word(wanted->type));
+    set_member(&edits[count++], weights, NJ_DTYPE, text);
+    if (wanted->native != weights->coding.native)
+        set_member(&edits[count++], weights, NJ_NATIVE, wanted->native ? "true" : "false");
+    write_scale(text, sizeof text, wanted->scale);
+    if (wanted->scale != weights->coding.scale || (weights->member[NJ_SCALE].to == 0 && wanted->native))
+        set_member(&edits[count++], weights, NJ_SCALE, text);
+    if (weights->member[NJ_RULE].to || (by_rule && wanted->rule == ZT_RULE_FIELD))
+        set_member(&edits[count++], weights, NJ_RULE, wanted->rule == ZT_RULE_FIELD && by_rule ? "\"field\"" : "\"loom\"");
+    edits[count] = (frame_edit){.from = weights->frame, .to = weights->frame_end};
+    snprintf(edits[count].text, sizeof edits[count].text, "#%lld:%zu", (long long)i,
+             zt_net_bytes(wanted, zt_netjson_elements(net, i)));
+    return count + 1;
 }
 
-static bool is_same(const zt_net_weights *a, const zt_net_weights *b)
+static bool is_same(const zt_net_weights *left, const zt_net_weights *right)
 {
-    return a->type == b->type && a->native == b->native && a->rule == b->rule &&
-           a->scale == b->scale;
+    return left->type == right->type && left->native == right->native && left->rule == right->rule &&
+           left->scale == right->scale;
 }
 
-static zt_status put_edited(const zt_netjson *j, const edit *e, int64_t n, zt_str *out)
+static zt_status put_edited(const zt_netjson *net, const frame_edit *edits, int64_t count, zt_str *out)
 {
-    size_t at = 0;
-    zt_status st = ZT_OK;
-    for (int64_t i = 0; i < n && st == ZT_OK; i++) {
-        st = zt_str_put(out, j->frame.data + at, e[i].from - at);
-        if (st == ZT_OK)
-            st = zt_str_puts(out, e[i].text);
-        at = e[i].to;
+    size_t position = 0;
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < count && status == ZT_OK; i++) {
+        status = zt_str_put(out, net->frame.data + position, edits[i].from - position);
+        if (status == ZT_OK)
+            status = zt_str_puts(out, edits[i].text);
+        position = edits[i].to;
     }
-    return st == ZT_OK ? zt_str_put(out, j->frame.data + at, j->frame.len - at) : st;
+    return status == ZT_OK ? zt_str_put(out, net->frame.data + position, net->frame.len - position) : status;
 }
 
-zt_status zt_netjson_reframe(const zt_netjson *j, const zt_net_weights *w, zt_str *out)
+zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weights, zt_str *out)
 {
-    int64_t n = 0;
-    zt_status st = ZT_OK;
-    edit *e = zt_alloc_array(j->ctx, (size_t)j->n + 1, EDITS * sizeof *e);
-    if (!e)
+    int64_t count = 0;
+    zt_status status = ZT_OK;
+    frame_edit *edits = zt_alloc_array(net->ctx, (size_t)net->tensor_count + 1, EDITS * sizeof *edits);
+    if (!edits)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < j->n && st == ZT_OK; i++) {
-        if (is_same(&w[i], &j->weights[i].are))
+    for (int64_t i = 0; i < net->tensor_count && status == ZT_OK; i++) {
+        if (is_same(&weights[i], &net->weights[i].coding))
             continue;
-        if (zt_netjson_elements(j, i) < 0)
-            st = zt_fail(j->ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told",
-                         j->tensor[i].name, zt_netjson_word(j->weights[i].are.type));
+        if (zt_netjson_elements(net, i) < 0)
+            status = zt_fail(net->ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told",
+                         net->tensors[i].name, zt_netjson_word(net->weights[i].coding.type));
         else
-            n += edits_of(j, i, &w[i], e + n);
+            count += collect_edits(net, i, &weights[i], edits + count);
     }
-    if (st == ZT_OK) {
-        qsort(e, (size_t)n, sizeof *e, by_place);
-        st = put_edited(j, e, n, out);
+    if (status == ZT_OK) {
+        qsort(edits, (size_t)count, sizeof *edits, compare_edits);
+        status = put_edited(net, edits, count, out);
     }
-    zt_free(j->ctx, e);
-    return st;
+    zt_free(net->ctx, edits);
+    return status;
 }

@@ -57,29 +57,29 @@ static const nj_dtype *dtype_named(const char *name)
     return &dtypes[0];
 }
 
-const char *zt_netjson_word(zt_storage t)
+const char *zt_netjson_word(zt_storage storage)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (dtypes[i].storage == t)
+        if (dtypes[i].storage == storage)
             return dtypes[i].name;
     return NULL;
 }
 
-bool zt_nj_reads_by_rule(zt_storage t)
+bool zt_nj_reads_by_rule(zt_storage storage)
 {
     static const zt_storage other[] = {ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2, ZT_STORE_FP4,
                                        ZT_STORE_U64,     ZT_STORE_U32,     ZT_STORE_U16,
                                        ZT_STORE_U8,      ZT_STORE_U4,      ZT_STORE_U2};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (other[i] == t)
+        if (other[i] == storage)
             return true;
     return false;
 }
 
 /* ---- one layer ------------------------------------------------------------------------------- */
 
-typedef struct layer {
-    zt_netjson *j;
+typedef struct net_layer {
+    zt_netjson *net;
     zt_str *path; /* of the layer */
     int depth;
     const nj_dtype *dtype;
@@ -90,135 +90,135 @@ typedef struct layer {
     nj_sizes sizes;
     unsigned seen;   /* members that there were, by their rows */
     bool has_layers, top;
-} layer;
+} net_layer;
 
-static zt_status bad(const layer *l, const char *what)
+static zt_status fail_at(const net_layer *layer, const char *what)
 {
     char text[160];
-    return zt_fail(l->j->ctx, ZT_EDATA, "%s: %s: %s", l->j->file,
-                   l->path->len ? zt_escape(text, sizeof text, l->path->data, l->path->len)
+    return zt_fail(layer->net->ctx, ZT_EDATA, "%s: %s: %s", layer->net->file,
+                   layer->path->len ? zt_escape(text, sizeof text, layer->path->data, layer->path->len)
                                 : "the network",
                    what);
 }
 
-static zt_status read_weights(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_weights(net_layer *layer, const char *key, const char *text, size_t size)
 {
-    char want[48];
-    zt_netjson *j = l->j;
+    char wanted[48];
+    zt_netjson *net = layer->net;
     (void)key;
-    if (j->n >= j->n_weights)
-        return bad(l, "weights that are no text");
-    int len =
-        snprintf(want, sizeof want, "\"#%" PRId64 ":%" PRIu64 "\"", j->n, j->weights[j->n].bytes);
-    if (n != (size_t)len || memcmp(text, want, n) != 0)
-        return bad(l, "weights that are no text");
-    l->weights = j->n++;
+    if (net->tensor_count >= net->weights_count)
+        return fail_at(layer, "weights that are no text");
+    int length =
+        snprintf(wanted, sizeof wanted, "\"#%" PRId64 ":%" PRIu64 "\"", net->tensor_count, net->weights[net->tensor_count].bytes);
+    if (size != (size_t)length || memcmp(text, wanted, size) != 0)
+        return fail_at(layer, "weights that are no text");
+    layer->weights = net->tensor_count++;
     return ZT_OK;
 }
 
-static void note(layer *l, int member, const char *text, size_t n)
+static void note_member(net_layer *layer, int member, const char *text, size_t size)
 {
-    size_t from = (size_t)(text - l->j->frame.data);
-    l->member[member] = (nj_span){from, from + n};
+    size_t start = (size_t)(text - layer->net->frame.data);
+    layer->member[member] = (nj_span){start, start + size};
 }
 
-static zt_status read_dtype(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_dtype(net_layer *layer, const char *key, const char *text, size_t size)
 {
-    zt_str s;
+    zt_str word;
     (void)key;
-    note(l, NJ_DTYPE, text, n);
-    zt_str_init(&s, l->j->ctx);
-    zt_status st = zt_json_string(l->j->ctx, l->j->file, text, n, &s);
-    if (st == ZT_OK)
-        l->dtype = dtype_named(s.len ? s.data : "");
-    zt_str_fini(&s);
-    return st;
+    note_member(layer, NJ_DTYPE, text, size);
+    zt_str_init(&word, layer->net->ctx);
+    zt_status status = zt_json_string(layer->net->ctx, layer->net->file, text, size, &word);
+    if (status == ZT_OK)
+        layer->dtype = dtype_named(word.len ? word.data : "");
+    zt_str_fini(&word);
+    return status;
 }
 
-static zt_status read_native(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_native(net_layer *layer, const char *key, const char *text, size_t size)
 {
     (void)key;
-    note(l, NJ_NATIVE, text, n);
-    l->native = n == 4 && memcmp(text, "true", 4) == 0;
-    return l->native || (n == 5 && memcmp(text, "false", 5) == 0)
+    note_member(layer, NJ_NATIVE, text, size);
+    layer->native = size == 4 && memcmp(text, "true", 4) == 0;
+    return layer->native || (size == 5 && memcmp(text, "false", 5) == 0)
                ? ZT_OK
-               : bad(l, "\"native\" is neither true nor false");
+               : fail_at(layer, "\"native\" is neither true nor false");
 }
 
 /* A number; null and 0 are none. */
-static zt_status read_scale(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_scale(net_layer *layer, const char *key, const char *text, size_t size)
 {
     (void)key;
-    note(l, NJ_SCALE, text, n);
-    json_t *v = zt_json_load(l->j->ctx, l->j->file, text, n);
-    zt_status st = v ? ZT_OK : zt_ctx_status(l->j->ctx);
-    if (v && !json_is_number(v) && !json_is_null(v))
-        st = bad(l, "\"scale\" is no number");
-    float scale = st == ZT_OK ? (float)json_number_value(v) : 0;
-    l->scale = scale != 0 && isfinite(scale) ? scale : 1;
-    json_decref(v);
-    return st;
+    note_member(layer, NJ_SCALE, text, size);
+    json_t *json = zt_json_load(layer->net->ctx, layer->net->file, text, size);
+    zt_status status = json ? ZT_OK : zt_ctx_status(layer->net->ctx);
+    if (json && !json_is_number(json) && !json_is_null(json))
+        status = fail_at(layer, "\"scale\" is no number");
+    float scale = status == ZT_OK ? (float)json_number_value(json) : 0;
+    layer->scale = scale != 0 && isfinite(scale) ? scale : 1;
+    json_decref(json);
+    return status;
 }
 
-static zt_status read_rule(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_rule(net_layer *layer, const char *key, const char *text, size_t size)
 {
     (void)key;
-    note(l, NJ_RULE, text, n);
-    l->field = n == 7 && memcmp(text, "\"field\"", 7) == 0;
-    return l->field || (n == 6 && memcmp(text, "\"loom\"", 6) == 0)
+    note_member(layer, NJ_RULE, text, size);
+    layer->field = size == 7 && memcmp(text, "\"field\"", 7) == 0;
+    return layer->field || (size == 6 && memcmp(text, "\"loom\"", 6) == 0)
                ? ZT_OK
-               : bad(l, "\"zt.rule\" is neither field nor loom");
+               : fail_at(layer, "\"zt.rule\" is neither field nor loom");
 }
 
-static zt_status read_layer(void *user, int64_t i, const char *text, size_t n);
-static zt_status read_one(const layer *above, const char *text, size_t n);
+static zt_status read_layer(void *user, int64_t i, const char *text, size_t size);
+static zt_status read_layer_at(const net_layer *above, const char *text, size_t size);
 
 /* Back to a length that it had; nothing was ever put where memory failed at once. */
-static void cut(zt_str *path, size_t at)
+static void truncate_path(zt_str *path, size_t length)
 {
-    path->len = at;
+    path->len = length;
     if (path->data)
-        path->data[at] = 0;
+        path->data[length] = 0;
 }
 
 /* The layers of a list, below `key`. */
-static zt_status read_layers(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_layers(net_layer *layer, const char *key, const char *text, size_t size)
 {
-    size_t at = l->path->len;
-    if (l->depth == MAX_DEPTH)
-        return bad(l, "layers nested too deep");
-    zt_status st = zt_str_printf(l->path, "%s%s", at ? "." : "", key);
-    l->depth++;
-    if (st == ZT_OK && !(n == 4 && memcmp(text, "null", 4) == 0))
-        st = zt_json_items(l->j->ctx, l->j->file, text, n, read_layer, l);
-    l->depth--;
-    cut(l->path, at);
-    l->has_layers = true;
-    return st;
+    size_t length = layer->path->len;
+    if (layer->depth == MAX_DEPTH)
+        return fail_at(layer, "layers nested too deep");
+    zt_status status = zt_str_printf(layer->path, "%s%s", length ? "." : "", key);
+    layer->depth++;
+    if (status == ZT_OK && !(size == 4 && memcmp(text, "null", 4) == 0))
+        status = zt_json_items(layer->net->ctx, layer->net->file, text, size, read_layer, layer);
+    layer->depth--;
+    truncate_path(layer->path, length);
+    layer->has_layers = true;
+    return status;
 }
 
 /* One layer, below `key` itself. */
-static zt_status read_gate(layer *l, const char *key, const char *text, size_t n)
+static zt_status read_gate(net_layer *layer, const char *key, const char *text, size_t size)
 {
-    size_t at = l->path->len;
-    if (n == 4 && memcmp(text, "null", 4) == 0)
+    size_t length = layer->path->len;
+    if (size == 4 && memcmp(text, "null", 4) == 0)
         return ZT_OK;
-    if (l->depth == MAX_DEPTH)
-        return bad(l, "layers nested too deep");
-    zt_status st = zt_str_printf(l->path, ".%s", key);
-    l->depth++;
-    if (st == ZT_OK)
-        st = read_one(l, text, n);
-    l->depth--;
-    cut(l->path, at);
-    return st;
+    if (layer->depth == MAX_DEPTH)
+        return fail_at(layer, "layers nested too deep");
+    zt_status status = zt_str_printf(layer->path, ".%s", key);
+    layer->depth++;
+    if (status == ZT_OK)
+        status = read_layer_at(layer, text, size);
+    layer->depth--;
+    truncate_path(layer->path, length);
+    return status;
 }
 
 /* Members that mean something here; of the network, and of a layer. */
 static const struct {
     const char *key;
     bool top, layer;
-    zt_status (*read)(layer *l, const char *key, const char *text, size_t n);
+    zt_status (*read)(net_layer *l, const char *key, const char *text, size_t n);
 } members[] = {
     {"layers", true, false, read_layers},
     {"weights", false, true, read_weights},
@@ -231,111 +231,111 @@ static const struct {
     {"filter_gate", false, true, read_gate},
 };
 
-static zt_status read_member(void *user, const char *key, const char *text, size_t n)
+static zt_status read_member(void *user, const char *key, const char *text, size_t size)
 {
-    layer *l = user;
+    net_layer *layer = user;
     for (unsigned i = 0; i < sizeof members / sizeof *members; i++) {
-        if (strcmp(key, members[i].key) != 0 || !(l->top ? members[i].top : members[i].layer))
+        if (strcmp(key, members[i].key) != 0 || !(layer->top ? members[i].top : members[i].layer))
             continue;
-        if (l->seen >> i & 1)
-            return bad(l, "a member is there twice");
-        l->seen |= 1u << i;
-        return members[i].read(l, key, text, n);
+        if (layer->seen >> i & 1)
+            return fail_at(layer, "a member is there twice");
+        layer->seen |= 1u << i;
+        return members[i].read(layer, key, text, size);
     }
-    if (n > MAX_VALUE)
-        return bad(l, "a member of more than 1 MiB");
-    json_t *v = zt_json_load(l->j->ctx, l->j->file, text, n);
-    zt_nj_note_size(&l->sizes, key, v);
-    json_decref(v);
-    return v ? ZT_OK : zt_ctx_status(l->j->ctx);
+    if (size > MAX_VALUE)
+        return fail_at(layer, "a member of more than 1 MiB");
+    json_t *json = zt_json_load(layer->net->ctx, layer->net->file, text, size);
+    zt_nj_note_size(&layer->sizes, key, json);
+    json_decref(json);
+    return json ? ZT_OK : zt_ctx_status(layer->net->ctx);
 }
 
 /* What the layer's weights are, now that all its members are known; and what zt calls them. */
-static zt_dtype store_fence(const layer *l)
+static zt_dtype resolve_coding(const net_layer *layer)
 {
-    const nj_dtype *d = l->dtype;
-    nj_weights *w = &l->j->weights[l->weights];
-    bool field = l->native && l->field && zt_nj_reads_by_rule(d->storage);
-    w->are = (zt_net_weights){.type = d->storage,
-                              .native = l->native,
+    const nj_dtype *dtype = layer->dtype;
+    nj_weights *weights = &layer->net->weights[layer->weights];
+    bool field = layer->native && layer->field && zt_nj_reads_by_rule(dtype->storage);
+    weights->coding = (zt_net_weights){.type = dtype->storage,
+                              .native = layer->native,
                               .rule = field ? ZT_RULE_FIELD : ZT_RULE_LOOM,
-                              .scale = l->scale};
-    memcpy(w->member, l->member, sizeof w->member);
-    if (!l->native)
+                              .scale = layer->scale};
+    memcpy(weights->member, layer->member, sizeof weights->member);
+    if (!layer->native)
         return dtypes[0].dtype;
-    return field && d->dtype < ZT_DTYPE_COUNT ? zt_storage_get(d->storage)->dtype : d->dtype;
+    return field && dtype->dtype < ZT_DTYPE_COUNT ? zt_storage_get(dtype->storage)->dtype : dtype->dtype;
 }
 
 /* The layer's weights, whose dtype is known now, as a tensor. */
-static zt_status add_tensor(const layer *l)
+static zt_status add_tensor(const net_layer *layer)
 {
-    zt_netjson *j = l->j;
-    zt_array *a = &j->tensor[l->weights];
-    const nj_dtype *d = l->native ? l->dtype : &dtypes[0];
-    zt_dtype held = store_fence(l);
+    zt_netjson *net = layer->net;
+    zt_array *array = &net->tensors[layer->weights];
+    const nj_dtype *dtype = layer->native ? layer->dtype : &dtypes[0];
+    zt_dtype held = resolve_coding(layer);
     bool packed = held == ZT_DTYPE_COUNT;
-    size_t bytes = (size_t)j->weights[l->weights].bytes;
+    size_t bytes = (size_t)net->weights[layer->weights].bytes;
     size_t item = packed ? 1 : (size_t)zt_dtype_get(held)->block_bytes;
-    int64_t *dim = zt_arena_alloc(j->keep, sizeof *dim);
+    int64_t *dim = zt_arena_alloc(net->arena, sizeof *dim);
     if (!dim)
         return ZT_ENOMEM;
     if (bytes % item != 0)
-        return bad(l, "weights that are no whole elements");
+        return fail_at(layer, "weights that are no whole elements");
     zt_str name;
-    zt_str_init(&name, j->ctx);
-    zt_status st = zt_str_printf(&name, "%s.weights", l->path->data);
-    nj_weights *w = &j->weights[l->weights];
+    zt_str_init(&name, net->ctx);
+    zt_status status = zt_str_printf(&name, "%s.weights", layer->path->data);
+    nj_weights *weights = &net->weights[layer->weights];
     *dim = (int64_t)(bytes / item);
-    w->count = packed ? zt_nj_count(&l->sizes, &w->are, bytes) : *dim;
-    *a = (zt_array){.name = st == ZT_OK ? zt_arena_strndup(j->keep, name.data, name.len) : NULL,
-                    .dtype = d->name,
+    weights->count = packed ? zt_nj_count(&layer->sizes, &weights->coding, bytes) : *dim;
+    *array = (zt_array){.name = status == ZT_OK ? zt_arena_strndup(net->arena, name.data, name.len) : NULL,
+                    .dtype = dtype->name,
                     .type = zt_type_make(held, 1, dim),
                     .bytes = bytes,
                     .rank = 1,
                     .dim = dim};
     zt_str_fini(&name);
-    return a->name ? ZT_OK : ZT_ENOMEM;
+    return array->name ? ZT_OK : ZT_ENOMEM;
 }
 
 /* A layer at the path, within `above`. */
-static zt_status read_one(const layer *above, const char *text, size_t n)
+static zt_status read_layer_at(const net_layer *above, const char *text, size_t size)
 {
-    layer l = {.j = above->j,
+    net_layer layer = {.net = above->net,
                .path = above->path,
                .depth = above->depth,
                .dtype = &dtypes[0],
                .scale = 1,
                .weights = -1};
-    if (l.path->len > MAX_NAME)
-        return bad(&l, "a name that is too long");
-    zt_status st = zt_json_members(l.j->ctx, l.j->file, text, n, read_member, &l);
-    return st == ZT_OK && l.weights >= 0 ? add_tensor(&l) : st;
+    if (layer.path->len > MAX_NAME)
+        return fail_at(&layer, "a name that is too long");
+    zt_status status = zt_json_members(layer.net->ctx, layer.net->file, text, size, read_member, &layer);
+    return status == ZT_OK && layer.weights >= 0 ? add_tensor(&layer) : status;
 }
 
-static zt_status read_layer(void *user, int64_t i, const char *text, size_t n)
+static zt_status read_layer(void *user, int64_t i, const char *text, size_t size)
 {
-    const layer *above = user;
-    size_t at = above->path->len;
-    zt_status st = zt_str_printf(above->path, ".%" PRId64, i);
-    if (st == ZT_OK)
-        st = read_one(above, text, n);
-    cut(above->path, at);
-    return st;
+    const net_layer *above = user;
+    size_t length = above->path->len;
+    zt_status status = zt_str_printf(above->path, ".%" PRId64, i);
+    if (status == ZT_OK)
+        status = read_layer_at(above, text, size);
+    truncate_path(above->path, length);
+    return status;
 }
 
-zt_status zt_nj_walk(zt_netjson *j)
+zt_status zt_nj_walk(zt_netjson *net)
 {
     zt_str path;
-    zt_str_init(&path, j->ctx);
-    layer top = {.j = j, .path = &path, .top = true, .weights = -1};
-    j->tensor = zt_calloc(j->ctx, (size_t)j->n_weights + 1, sizeof *j->tensor);
-    zt_status st = j->tensor ? zt_str_put(&j->frame, "", 0) : ZT_ENOMEM;
-    if (st == ZT_OK)
-        st = zt_json_members(j->ctx, j->file, j->frame.data, j->frame.len, read_member, &top);
-    if (st == ZT_OK && !top.has_layers)
-        st = bad(&top, "there are no \"layers\"");
-    if (st == ZT_OK && j->n != j->n_weights)
-        st = bad(&top, "\"weights\" that are no layer's");
+    zt_str_init(&path, net->ctx);
+    net_layer top = {.net = net, .path = &path, .top = true, .weights = -1};
+    net->tensors = zt_calloc(net->ctx, (size_t)net->weights_count + 1, sizeof *net->tensors);
+    zt_status status = net->tensors ? zt_str_put(&net->frame, "", 0) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = zt_json_members(net->ctx, net->file, net->frame.data, net->frame.len, read_member, &top);
+    if (status == ZT_OK && !top.has_layers)
+        status = fail_at(&top, "there are no \"layers\"");
+    if (status == ZT_OK && net->tensor_count != net->weights_count)
+        status = fail_at(&top, "\"weights\" that are no layer's");
     zt_str_fini(&path);
-    return st;
+    return status;
 }

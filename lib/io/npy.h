@@ -27,19 +27,19 @@ extern "C" {
 typedef struct zt_npy zt_npy;
 
 zt_npy *zt_npy_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
-zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
-void zt_npy_close(zt_npy *a); /* NULL: nothing */
+zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
+zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
+void zt_npy_close(zt_npy *npy); /* NULL: nothing */
 
 /* Do these first bytes of a file begin an npy file? 6 bytes suffice. */
-bool zt_npy_sniff(const void *bytes, size_t n);
+bool zt_npy_sniff(const void *bytes, size_t size);
 
-int64_t zt_npy_count(const zt_npy *a); /* 1: the array is called "" */
-const zt_array *zt_npy_get(const zt_npy *a, int64_t i); /* i is 0; borrowed from a */
-int64_t zt_npy_find(const zt_npy *a, const char *name); /* 0 or -1 */
-/* n bytes at `offset` of the array. From any thread. */
-zt_status zt_npy_read(zt_npy *a, int64_t i, size_t offset, void *dst, size_t n);
-zt_store zt_npy_store(zt_npy *a); /* valid as long as it is open */
+int64_t zt_npy_count(const zt_npy *npy); /* 1: the array is called "" */
+const zt_array *zt_npy_get(const zt_npy *npy, int64_t i); /* i is 0; borrowed from a */
+int64_t zt_npy_find(const zt_npy *npy, const char *name); /* 0 or -1 */
+/* `size` bytes at `offset` of the array. From any thread. */
+zt_status zt_npy_read(zt_npy *npy, int64_t i, size_t offset, void *dst, size_t size);
+zt_store zt_npy_store(zt_npy *npy); /* valid as long as it is open */
 
 /* The header of a tensor of this type. ZT_ENOTSUP for types that NumPy has no word for (bf16 and
  * block types). */

@@ -28,7 +28,7 @@ static const np_dtype dtypes[] = {
     {"c8", 8, 4, ZT_DTYPE_COUNT}, {"c16", 16, 8, ZT_DTYPE_COUNT},
 };
 
-static const np_dtype *dtype_of(const char *word)
+static const np_dtype *find_dtype(const char *word)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (strcmp(word, dtypes[i].word) == 0)
@@ -38,154 +38,155 @@ static const np_dtype *dtype_of(const char *word)
 
 /* ---- the literal ----------------------------------------------------------------------------- */
 
-typedef struct parser {
+typedef struct npy_parser {
     zt_ctx *ctx;
     const char *what;
-    const char *begin, *p, *end;
+    const char *begin, *cursor, *end;
     char descr[32];
     bool fortran;
     int rank;
     int64_t dim[MAX_DIMS];
-} parser;
+} npy_parser;
 
-static zt_status expected(const parser *s, const char *what)
+static zt_status fail_expected(const npy_parser *parser, const char *what)
 {
-    return zt_fail(s->ctx, ZT_EDATA, "%s: npy header, byte %zu: %s expected", s->what,
-                   (size_t)(s->p - s->begin), what);
+    return zt_fail(parser->ctx, ZT_EDATA, "%s: npy header, byte %zu: %s expected", parser->what,
+                   (size_t)(parser->cursor - parser->begin), what);
 }
 
-static void skip_space(parser *s)
+static void skip_space(npy_parser *parser)
 {
-    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
-        s->p++;
+    while (parser->cursor < parser->end &&
+           (*parser->cursor == ' ' || *parser->cursor == '\t' || *parser->cursor == '\n' || *parser->cursor == '\r'))
+        parser->cursor++;
 }
 
-static bool take(parser *s, char c)
+static bool skip_character(npy_parser *parser, char wanted)
 {
-    skip_space(s);
-    if (s->p == s->end || *s->p != c)
+    skip_space(parser);
+    if (parser->cursor == parser->end || *parser->cursor != wanted)
         return false;
-    s->p++;
+    parser->cursor++;
     return true;
 }
 
-static bool take_word(parser *s, const char *word)
+static bool skip_word(npy_parser *parser, const char *word)
 {
-    size_t n = strlen(word);
-    skip_space(s);
-    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0)
+    size_t length = strlen(word);
+    skip_space(parser);
+    if ((size_t)(parser->end - parser->cursor) < length || memcmp(parser->cursor, word, length) != 0)
         return false;
-    s->p += n;
+    parser->cursor += length;
     return true;
 }
 
-/* 'text' or "text", of fewer than `room` bytes, without escapes. */
-static bool take_text(parser *s, char *out, size_t room)
+/* 'text' or "text", of fewer than `capacity` bytes, without escapes. */
+static bool read_quoted(npy_parser *parser, char *out, size_t capacity)
 {
-    char quote = take(s, '\'') ? '\'' : take(s, '"') ? '"' : 0;
-    size_t n = 0;
-    for (; quote && s->p < s->end && n + 1 < room; s->p++) {
-        if (*s->p == quote || *s->p <= 0x1f || *s->p == '\\')
+    char quote = skip_character(parser, '\'') ? '\'' : skip_character(parser, '"') ? '"' : 0;
+    size_t length = 0;
+    for (; quote && parser->cursor < parser->end && length + 1 < capacity; parser->cursor++) {
+        if (*parser->cursor == quote || *parser->cursor <= 0x1f || *parser->cursor == '\\')
             break;
-        out[n++] = *s->p;
+        out[length++] = *parser->cursor;
     }
-    out[n] = 0;
-    bool right = quote && s->p < s->end && *s->p == quote;
-    s->p += right;
-    return right;
+    out[length] = 0;
+    bool complete = quote && parser->cursor < parser->end && *parser->cursor == quote;
+    parser->cursor += complete;
+    return complete;
 }
 
-static bool is_digit(const parser *s)
+static bool is_digit(const npy_parser *parser)
 {
-    return s->p < s->end && *s->p >= '0' && *s->p <= '9';
+    return parser->cursor < parser->end && *parser->cursor >= '0' && *parser->cursor <= '9';
 }
 
 /* A dimension; Python 2 wrote an L behind large ones. */
-static bool take_count(parser *s, int64_t *v)
+static bool read_count(npy_parser *parser, int64_t *value)
 {
-    skip_space(s);
-    const char *from = s->p;
-    *v = 0;
-    for (; is_digit(s); s->p++)
-        if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, *s->p - '0', v))
+    skip_space(parser);
+    const char *begin = parser->cursor;
+    *value = 0;
+    for (; is_digit(parser); parser->cursor++)
+        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *parser->cursor - '0', value))
             return false;
-    bool right = s->p > from && (*from != '0' || s->p == from + 1);
-    if (s->p < s->end && *s->p == 'L')
-        s->p++;
-    return right;
+    bool complete = parser->cursor > begin && (*begin != '0' || parser->cursor == begin + 1);
+    if (parser->cursor < parser->end && *parser->cursor == 'L')
+        parser->cursor++;
+    return complete;
 }
 
-static zt_status read_shape(parser *s)
+static zt_status read_shape(npy_parser *parser)
 {
     bool comma = false;
-    s->rank = 0;
-    if (!take(s, '('))
-        return expected(s, "a tuple of dimensions");
-    while (!take(s, ')')) {
-        if (s->rank == MAX_DIMS)
-            return zt_fail(s->ctx, ZT_EDATA, "%s: more than %d dimensions", s->what, MAX_DIMS);
-        if ((s->rank && !comma) || !take_count(s, &s->dim[s->rank]))
-            return expected(s, "a dimension");
-        s->rank++;
-        comma = take(s, ',');
+    parser->rank = 0;
+    if (!skip_character(parser, '('))
+        return fail_expected(parser, "a tuple of dimensions");
+    while (!skip_character(parser, ')')) {
+        if (parser->rank == MAX_DIMS)
+            return zt_fail(parser->ctx, ZT_EDATA, "%s: more than %d dimensions", parser->what, MAX_DIMS);
+        if ((parser->rank && !comma) || !read_count(parser, &parser->dim[parser->rank]))
+            return fail_expected(parser, "a dimension");
+        parser->rank++;
+        comma = skip_character(parser, ',');
     }
-    return s->rank != 1 || comma ? ZT_OK : expected(s, "a tuple, not a number,");
+    return parser->rank != 1 || comma ? ZT_OK : fail_expected(parser, "a tuple, not a number,");
 }
 
-static zt_status read_order(parser *s)
+static zt_status read_order(npy_parser *parser)
 {
-    s->fortran = take_word(s, "True");
-    return s->fortran || take_word(s, "False") ? ZT_OK : expected(s, "True or False");
+    parser->fortran = skip_word(parser, "True");
+    return parser->fortran || skip_word(parser, "False") ? ZT_OK : fail_expected(parser, "True or False");
 }
 
-static zt_status read_descr(parser *s)
+static zt_status read_descr(npy_parser *parser)
 {
-    return take_text(s, s->descr, sizeof s->descr) ? ZT_OK : expected(s, "a plain dtype");
+    return read_quoted(parser, parser->descr, sizeof parser->descr) ? ZT_OK : fail_expected(parser, "a plain dtype");
 }
 
-static zt_status read_dict(parser *s)
+static zt_status read_dict(npy_parser *parser)
 {
     static const struct {
         const char *key;
-        zt_status (*read)(parser *s);
+        zt_status (*read)(npy_parser *parser);
     } member[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", read_shape}};
     bool seen[3] = {false};
-    if (!take(s, '{'))
-        return expected(s, "a dictionary");
+    if (!skip_character(parser, '{'))
+        return fail_expected(parser, "a dictionary");
     for (int i = 0; i < 3; i++) {
         char key[16];
-        int k = 0;
-        if ((i && !take(s, ',')) || !take_text(s, key, sizeof key) || !take(s, ':'))
-            return expected(s, "one of 'descr', 'fortran_order', 'shape'");
-        while (k < 3 && strcmp(key, member[k].key) != 0)
-            k++;
-        if (k == 3 || seen[k])
-            return expected(s, "each of 'descr', 'fortran_order', 'shape' once");
-        seen[k] = true;
-        zt_status st = member[k].read(s);
-        if (st != ZT_OK)
-            return st;
+        int row = 0;
+        if ((i && !skip_character(parser, ',')) || !read_quoted(parser, key, sizeof key) || !skip_character(parser, ':'))
+            return fail_expected(parser, "one of 'descr', 'fortran_order', 'shape'");
+        while (row < 3 && strcmp(key, member[row].key) != 0)
+            row++;
+        if (row == 3 || seen[row])
+            return fail_expected(parser, "each of 'descr', 'fortran_order', 'shape' once");
+        seen[row] = true;
+        zt_status status = member[row].read(parser);
+        if (status != ZT_OK)
+            return status;
     }
-    take(s, ',');
-    if (!take(s, '}'))
-        return expected(s, "'}'");
-    skip_space(s);
-    return s->p == s->end ? ZT_OK : expected(s, "nothing more");
+    skip_character(parser, ',');
+    if (!skip_character(parser, '}'))
+        return fail_expected(parser, "'}'");
+    skip_space(parser);
+    return parser->cursor == parser->end ? ZT_OK : fail_expected(parser, "nothing more");
 }
 
 /* ---- the array ------------------------------------------------------------------------------- */
 
 /* The header's text, and where the data begin. */
 static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch,
-                           void *user, char **text, size_t *n, uint64_t *data)
+                           void *user, char **text, size_t *text_size, uint64_t *data)
 {
     uint8_t head[12];
     if (size < 10)
         return zt_fail(ctx, ZT_EDATA, "%s: an npy file of %llu bytes: it is cut", what,
                        (unsigned long long)size);
-    zt_status st = fetch(user, 0, head, 10);
-    if (st != ZT_OK)
-        return st;
+    zt_status status = fetch(user, 0, head, 10);
+    if (status != ZT_OK)
+        return status;
     bool wide = head[6] > 1;
     if (memcmp(head, "\x93NUMPY", 6) != 0)
         return zt_fail(ctx, ZT_EDATA, "%s: this is no npy file", what);
@@ -194,97 +195,97 @@ static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetc
                        head[7]);
     if (wide && size < 12)
         return zt_fail(ctx, ZT_EDATA, "%s: its npy header is cut", what);
-    if (wide && (st = fetch(user, 10, head + 10, 2)) != ZT_OK)
-        return st;
-    *n = head[8] | (size_t)head[9] << 8;
+    if (wide && (status = fetch(user, 10, head + 10, 2)) != ZT_OK)
+        return status;
+    *text_size = head[8] | (size_t)head[9] << 8;
     if (wide)
-        *n |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
-    *data = (wide ? 12 : 10) + (uint64_t)*n;
-    if (*n > MAX_HEADER || *data > size)
-        return zt_fail(ctx, ZT_EDATA, "%s: an npy header of %zu bytes, %llu are there", what, *n,
+        *text_size |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    *data = (wide ? 12 : 10) + (uint64_t)*text_size;
+    if (*text_size > MAX_HEADER || *data > size)
+        return zt_fail(ctx, ZT_EDATA, "%s: an npy header of %zu bytes, %llu are there", what, *text_size,
                        (unsigned long long)(size - (wide ? 12 : 10)));
-    *text = zt_alloc(ctx, *n);
-    return *text ? fetch(user, *data - *n, *text, *n) : ZT_ENOMEM;
+    *text = zt_alloc(ctx, *text_size);
+    return *text ? fetch(user, *data - *text_size, *text, *text_size) : ZT_ENOMEM;
 }
 
 /* '<' and '=' and none are little endian: what wrote '=' was. */
-static zt_status read_dtype(const parser *s, npy_array *a, zt_arena *keep)
+static zt_status read_dtype(const npy_parser *parser, npy_array *array, zt_arena *keep)
 {
-    bool order = s->descr[0] && strchr("<>=|", s->descr[0]);
-    const char *word = s->descr + order;
-    const np_dtype *d = dtype_of(word);
+    bool order = parser->descr[0] && strchr("<>=|", parser->descr[0]);
+    const char *word = parser->descr + order;
+    const np_dtype *dtype = find_dtype(word);
     char text[80];
-    if (!d && *word && strchr("USmMVOfgGa", *word) && *word != 'f')
-        return zt_fail(s->ctx, *word == 'O' ? ZT_EDATA : ZT_ENOTSUP,
+    if (!dtype && *word && strchr("USmMVOfgGa", *word) && *word != 'f')
+        return zt_fail(parser->ctx, *word == 'O' ? ZT_EDATA : ZT_ENOTSUP,
                        *word == 'O' ? "%s: an array of Python objects (%s), which are code"
                                     : "%s: dtype '%s' is not supported: only numbers are",
-                       s->what, zt_escape(text, sizeof text, s->descr, strlen(s->descr)));
-    if (!d || (s->descr[0] == '|' && d->swap > 1))
-        return zt_fail(s->ctx, ZT_EDATA, "%s: '%s' is no dtype", s->what,
-                       zt_escape(text, sizeof text, s->descr, strlen(s->descr)));
-    snprintf(text, sizeof text, "%c%s", d->item == 1 ? '|' : s->descr[0] == '>' ? '>' : '<', word);
-    a->e.dtype = zt_arena_strndup(keep, text, strlen(text));
-    a->e.type.dtype = d->dtype;
-    a->layout.item = d->item;
-    a->layout.swap = s->descr[0] == '>' ? d->swap : 1;
-    return a->e.dtype ? ZT_OK : ZT_ENOMEM;
+                       parser->what, zt_escape(text, sizeof text, parser->descr, strlen(parser->descr)));
+    if (!dtype || (parser->descr[0] == '|' && dtype->swap > 1))
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: '%s' is no dtype", parser->what,
+                       zt_escape(text, sizeof text, parser->descr, strlen(parser->descr)));
+    snprintf(text, sizeof text, "%c%s", dtype->item == 1 ? '|' : parser->descr[0] == '>' ? '>' : '<', word);
+    array->array.dtype = zt_arena_strndup(keep, text, strlen(text));
+    array->array.type.dtype = dtype->dtype;
+    array->layout.item = dtype->item;
+    array->layout.swap = parser->descr[0] == '>' ? dtype->swap : 1;
+    return array->array.dtype ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status lay_out(const parser *s, npy_array *a, zt_arena *keep)
+static zt_status set_layout(const npy_parser *parser, npy_array *array, zt_arena *keep)
 {
-    size_t rank = (size_t)s->rank;
+    size_t rank = (size_t)parser->rank;
     int64_t *dim = zt_arena_alloc(keep, (rank + 1) * sizeof *dim), step = 1;
     int64_t *stride = zt_arena_alloc(keep, (rank + 1) * sizeof *stride);
     if (!dim || !stride)
         return ZT_ENOMEM;
-    memcpy(dim, s->dim, rank * sizeof *dim);
-    for (size_t k = 0; k < rank; k++) {
-        size_t i = s->fortran ? k : rank - 1 - k;
+    memcpy(dim, parser->dim, rank * sizeof *dim);
+    for (size_t step_index = 0; step_index < rank; step_index++) {
+        size_t i = parser->fortran ? step_index : rank - 1 - step_index;
         stride[i] = step;
         if (dim[i] && !zt_mul_i64(step, dim[i], &step))
-            return zt_fail(s->ctx, ZT_EDATA, "%s: dimension %zu of %lld: too many elements",
-                           s->what, i, (long long)dim[i]);
+            return zt_fail(parser->ctx, ZT_EDATA, "%s: dimension %zu of %lld: too many elements",
+                           parser->what, i, (long long)dim[i]);
     }
-    a->e.rank = a->layout.rank = s->rank;
-    a->e.dim = a->layout.dim = dim;
-    a->layout.stride = stride;
-    a->e.type.rank = s->rank <= ZT_MAX_RANK ? s->rank : -1;
-    for (int i = 0; i < a->e.type.rank; i++)
-        a->e.type.dim[i] = dim[i];
+    array->array.rank = array->layout.rank = parser->rank;
+    array->array.dim = array->layout.dim = dim;
+    array->layout.stride = stride;
+    array->array.type.rank = parser->rank <= ZT_MAX_RANK ? parser->rank : -1;
+    for (int i = 0; i < array->array.type.rank; i++)
+        array->array.type.dim[i] = dim[i];
     return ZT_OK;
 }
 
-static zt_status finish(parser *s, uint64_t size, zt_arena *keep, npy_array *a)
+static zt_status read_array(npy_parser *parser, uint64_t size, zt_arena *keep, npy_array *array)
 {
     uint64_t span;
     int64_t count;
-    zt_status st = read_dict(s);
-    if (st == ZT_OK)
-        st = read_dtype(s, a, keep);
-    if (st == ZT_OK)
-        st = lay_out(s, a, keep);
-    if (st != ZT_OK)
-        return st;
-    if (!zt_layout_check(&a->layout, &count, &span))
-        return zt_fail(s->ctx, ZT_EDATA, "%s: its shape makes too many bytes", s->what);
-    a->e.bytes = (size_t)count * a->layout.item;
-    if (size - a->layout.begin != a->e.bytes)
-        return zt_fail(s->ctx, ZT_EDATA, "%s: %zu bytes of data expected, %llu are there", s->what,
-                       a->e.bytes, (unsigned long long)(size - a->layout.begin));
+    zt_status status = read_dict(parser);
+    if (status == ZT_OK)
+        status = read_dtype(parser, array, keep);
+    if (status == ZT_OK)
+        status = set_layout(parser, array, keep);
+    if (status != ZT_OK)
+        return status;
+    if (!zt_layout_check(&array->layout, &count, &span))
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: its shape makes too many bytes", parser->what);
+    array->array.bytes = (size_t)count * array->layout.item;
+    if (size - array->layout.begin != array->array.bytes)
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: %zu bytes of data expected, %llu are there", parser->what,
+                       array->array.bytes, (unsigned long long)(size - array->layout.begin));
     return ZT_OK;
 }
 
 zt_status zt_npy_array_parse(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch,
-                             void *user, zt_arena *keep, npy_array *a)
+                             void *user, zt_arena *keep, npy_array *array)
 {
     char *text = NULL;
-    size_t n = 0;
-    *a = (npy_array){0};
-    zt_status st = read_text(ctx, what, size, fetch, user, &text, &n, &a->layout.begin);
-    if (st == ZT_OK) {
-        parser s = {.ctx = ctx, .what = what, .begin = text, .p = text, .end = text + n};
-        st = finish(&s, size, keep, a);
+    size_t text_size = 0;
+    *array = (npy_array){0};
+    zt_status status = read_text(ctx, what, size, fetch, user, &text, &text_size, &array->layout.begin);
+    if (status == ZT_OK) {
+        npy_parser parser = {.ctx = ctx, .what = what, .begin = text, .cursor = text, .end = text + text_size};
+        status = read_array(&parser, size, keep, array);
     }
     zt_free(ctx, text);
-    return st;
+    return status;
 }

@@ -27,20 +27,20 @@ extern "C" {
 typedef struct zt_npz zt_npz;
 
 zt_npz *zt_npz_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
-zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
-void zt_npz_close(zt_npz *z); /* NULL: nothing */
+zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
+zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
+void zt_npz_close(zt_npz *npz); /* NULL: nothing */
 
 /* Do these first bytes of a file begin a zip? 4 bytes suffice. PyTorch's (zt_pt_is_zip) are zips,
  * too. */
-bool zt_npz_sniff(const void *bytes, size_t n);
+bool zt_npz_sniff(const void *bytes, size_t size);
 
-int64_t zt_npz_count(const zt_npz *z); /* arrays, numbered from 0 */
-const zt_array *zt_npz_get(const zt_npz *z, int64_t i); /* in the directory's order */
-int64_t zt_npz_find(const zt_npz *z, const char *name); /* index or -1 */
-/* n bytes at `offset` of array i. From any thread. In order is fastest. */
-zt_status zt_npz_read(zt_npz *z, int64_t i, size_t offset, void *dst, size_t n);
-zt_store zt_npz_store(zt_npz *z); /* valid as long as it is open */
+int64_t zt_npz_count(const zt_npz *npz); /* arrays, numbered from 0 */
+const zt_array *zt_npz_get(const zt_npz *npz, int64_t i); /* in the directory's order */
+int64_t zt_npz_find(const zt_npz *npz, const char *name); /* index or -1 */
+/* `size` bytes at `offset` of array i. From any thread. In order is fastest. */
+zt_status zt_npz_read(zt_npz *npz, int64_t i, size_t offset, void *dst, size_t size);
+zt_store zt_npz_store(zt_npz *npz); /* valid as long as it is open */
 
 typedef struct zt_npz_writer zt_npz_writer;
 
@@ -48,13 +48,13 @@ bool zt_npz_can(const zt_type *type); /* has NumPy a word for its dtype? */
 
 /* Borrows the sink, which must outlive the writer. NULL: ZT_ENOMEM. */
 zt_npz_writer *zt_npz_writer_new(zt_ctx *ctx, zt_sink *out);
-void zt_npz_writer_free(zt_npz_writer *w); /* the sink stays open. NULL: nothing */
+void zt_npz_writer_free(zt_npz_writer *writer); /* the sink stays open. NULL: nothing */
 /* The next array. A name that was there is ZT_EUSAGE, a dtype without NumPy's word ZT_ENOTSUP. */
-zt_status zt_npz_begin(zt_npz_writer *w, const char *name, const zt_type *type);
-/* The next n bytes of the array, row-major, little endian. ZT_EUSAGE: it has not so many. */
-zt_status zt_npz_write(zt_npz_writer *w, const void *bytes, size_t n);
+zt_status zt_npz_begin(zt_npz_writer *writer, const char *name, const zt_type *type);
+/* The next `size` bytes of the array, row-major, little endian. ZT_EUSAGE: it has not so many. */
+zt_status zt_npz_write(zt_npz_writer *writer, const void *bytes, size_t size);
 /* Ends the file; once, at the end. ZT_EUSAGE: the last array lacks bytes. */
-zt_status zt_npz_finish(zt_npz_writer *w);
+zt_status zt_npz_finish(zt_npz_writer *writer);
 
 #ifdef __cplusplus
 }
