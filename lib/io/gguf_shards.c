@@ -82,11 +82,11 @@ static zt_status check_name(const zt_gguf *gguf, const char *path, zt_shard_name
                        "-%05lld-of-%05lld.gguf, and the other parts be beside it",
                        zt_gguf_name(gguf), (long long)number + 1, (long long)count, (long long)number + 1,
                        (long long)count);
-    if (name->no != number + 1 || name->count != count)
+    if (name->number != number + 1 || name->count != count)
         return zt_fail(gguf->ctx, ZT_EDATA,
                        "%s: part %lld of %lld by its name, and %lld of %lld by split.no and "
                        "split.count",
-                       zt_gguf_name(gguf), (long long)name->no, (long long)name->count,
+                       zt_gguf_name(gguf), (long long)name->number, (long long)name->count,
                        (long long)number + 1, (long long)count);
     return ZT_OK;
 }
@@ -98,14 +98,14 @@ static zt_status check_alone(const zt_gguf *gguf, const char *path)
     struct stat info;
     zt_shard_name name;
     if (!zt_shard_parse(path, &name) || name.count == 1) return ZT_OK;
-    char *other = zt_shard_path(gguf->ctx, path, &name, name.no == 1 ? 2 : 1);
+    char *other = zt_shard_path(gguf->ctx, path, &name, name.number == 1 ? 2 : 1);
     if (!other) return ZT_ENOMEM;
     zt_status status = ZT_OK;
     if (stat(other, &info) == 0)
         status = zt_fail(gguf->ctx, ZT_EDATA,
                      "%s: part %lld of %lld by its name, with %s beside it, and all of a model by "
                      "split.no and split.count",
-                     zt_gguf_name(gguf), (long long)name.no, (long long)name.count, other);
+                     zt_gguf_name(gguf), (long long)name.number, (long long)name.count, other);
     zt_free(gguf->ctx, other);
     return status;
 }

@@ -5,213 +5,214 @@
 
 /* ---- faults and memory ----------------------------------------------------------------------- */
 
-uint64_t zt_pk_here(const pickle *p)
+uint64_t zt_pk_here(const pickle_reader *pickle)
 {
-    return p->at - (p->got - p->next);
+    return pickle->position - (pickle->buffered - pickle->next);
 }
 
-zt_status zt_pk_fail(pickle *p, const char *what)
+zt_status zt_pk_fail(pickle_reader *pickle, const char *what)
 {
-    return zt_fail(p->ctx, ZT_EDATA, "%s: pickle, byte %llu: %s", p->file,
-                   (unsigned long long)zt_pk_here(p), what);
+    return zt_fail(pickle->ctx, ZT_EDATA, "%s: pickle, byte %llu: %s", pickle->file,
+                   (unsigned long long)zt_pk_here(pickle), what);
 }
 
-bool zt_pk_spend(pickle *p, size_t bytes)
+bool zt_pk_spend(pickle_reader *pickle, size_t bytes)
 {
-    if (bytes <= p->budget) {
-        p->budget -= bytes;
+    if (bytes <= pickle->budget) {
+        pickle->budget -= bytes;
         return true;
     }
-    zt_pk_fail(p, "it makes more values than a file of its size should");
+    zt_pk_fail(pickle, "it makes more values than a file of its size should");
     return false;
 }
 
-void *zt_pk_alloc(pickle *p, size_t n, size_t size)
+void *zt_pk_alloc(pickle_reader *pickle, size_t count, size_t size)
 {
     size_t bytes;
-    if (!zt_mul_size(n, size, &bytes) || bytes > SIZE_MAX - 16) {
-        zt_pk_fail(p, "too many values");
+    if (!zt_mul_size(count, size, &bytes) || bytes > SIZE_MAX - 16) {
+        zt_pk_fail(pickle, "too many values");
         return NULL;
     }
-    return zt_pk_spend(p, bytes + 16) ? zt_arena_alloc(p->keep, bytes) : NULL;
+    return zt_pk_spend(pickle, bytes + 16) ? zt_arena_alloc(pickle->arena, bytes) : NULL;
 }
 
 /* Why a NULL came back. */
-zt_status zt_pk_why(const pickle *p)
+zt_status zt_pk_why(const pickle_reader *pickle)
 {
-    return zt_ctx_status(p->ctx);
+    return zt_ctx_status(pickle->ctx);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static zt_status refill(pickle *p)
+static zt_status refill_buffer(pickle_reader *pickle)
 {
-    uint64_t left = p->end - p->at;
-    size_t n = left < PK_BUFFER ? (size_t)left : PK_BUFFER;
-    if (n == 0)
-        return zt_pk_fail(p, "it is cut");
-    zt_status st = p->fetch(p->user, p->at, p->buffer, n);
-    if (st != ZT_OK)
-        return st;
-    p->at += n;
-    p->next = 0;
-    p->got = n;
+    uint64_t left = pickle->end - pickle->position;
+    size_t size = left < PK_BUFFER ? (size_t)left : PK_BUFFER;
+    if (size == 0)
+        return zt_pk_fail(pickle, "it is cut");
+    zt_status status = pickle->fetch(pickle->user, pickle->position, pickle->buffer, size);
+    if (status != ZT_OK)
+        return status;
+    pickle->position += size;
+    pickle->next = 0;
+    pickle->buffered = size;
     return ZT_OK;
 }
 
-static zt_status read_bytes(pickle *p, void *dst, size_t n)
+static zt_status read_bytes(pickle_reader *pickle, void *dst, size_t size)
 {
-    uint8_t *to = dst;
-    while (n) {
-        zt_status st = p->next == p->got ? refill(p) : ZT_OK;
-        if (st != ZT_OK)
-            return st;
-        size_t some = p->got - p->next < n ? p->got - p->next : n;
-        memcpy(to, p->buffer + p->next, some);
-        p->next += some;
-        to += some;
-        n -= some;
+    uint8_t *output = dst;
+    while (size) {
+        zt_status status = pickle->next == pickle->buffered ? refill_buffer(pickle) : ZT_OK;
+        if (status != ZT_OK)
+            return status;
+        size_t step = pickle->buffered - pickle->next < size ? pickle->buffered - pickle->next : size;
+        memcpy(output, pickle->buffer + pickle->next, step);
+        pickle->next += step;
+        output += step;
+        size -= step;
     }
     return ZT_OK;
 }
 
-zt_status zt_pk_read_le(pickle *p, int bytes, uint64_t *v)
+zt_status zt_pk_read_le(pickle_reader *pickle, int width, uint64_t *value)
 {
-    uint8_t b[8];
-    zt_status st = read_bytes(p, b, (size_t)bytes);
-    *v = 0;
-    for (int i = bytes; st == ZT_OK && i-- > 0;)
-        *v = *v << 8 | b[i];
-    return st;
+    uint8_t raw[8];
+    zt_status status = read_bytes(pickle, raw, (size_t)width);
+    *value = 0;
+    for (int i = width; status == ZT_OK && i-- > 0;)
+        *value = *value << 8 | raw[i];
+    return status;
 }
 
 /* A line of text, without its end; closed by a zero. */
-zt_status zt_pk_read_line(pickle *p, char line[PK_LINE], size_t *n)
+zt_status zt_pk_read_line(pickle_reader *pickle, char line[PK_LINE], size_t *length)
 {
-    zt_status st;
-    for (*n = 0; (st = read_bytes(p, line + *n, 1)) == ZT_OK && line[*n] != '\n'; ++*n)
-        if (*n + 2 > PK_LINE)
-            return zt_pk_fail(p, "a line of text that is too long");
-    line[*n] = 0;
-    return st;
+    zt_status status;
+    for (*length = 0; (status = read_bytes(pickle, line + *length, 1)) == ZT_OK && line[*length] != '\n'; ++*length)
+        if (*length + 2 > PK_LINE)
+            return zt_pk_fail(pickle, "a line of text that is too long");
+    line[*length] = 0;
+    return status;
 }
 
-/* n bytes that are kept, closed by a zero. */
-zt_status zt_pk_read_text(pickle *p, uint64_t n, pk_value *out)
+/* `length` bytes that are kept, closed by a zero. */
+zt_status zt_pk_read_text(pickle_reader *pickle, uint64_t length, pk_value *out)
 {
-    if (n > p->end - zt_pk_here(p) || n > UINT32_MAX)
-        return zt_pk_fail(p, "a text longer than the file");
-    char *s = zt_pk_alloc(p, (size_t)n + 1, 1);
-    if (!s)
-        return zt_pk_why(p);
-    s[n] = 0;
-    *out = (pk_value){.kind = PK_TEXT, .n = (uint32_t)n, .text = s};
-    return read_bytes(p, s, (size_t)n);
+    if (length > pickle->end - zt_pk_here(pickle) || length > UINT32_MAX)
+        return zt_pk_fail(pickle, "a text longer than the file");
+    char *text = zt_pk_alloc(pickle, (size_t)length + 1, 1);
+    if (!text)
+        return zt_pk_why(pickle);
+    text[length] = 0;
+    *out = (pk_value){.kind = PK_TEXT, .count = (uint32_t)length, .text = text};
+    return read_bytes(pickle, text, (size_t)length);
 }
 
 /* ---- stack ----------------------------------------------------------------------------------- */
 
-zt_status zt_pk_push(pickle *p, pk_value v)
+zt_status zt_pk_push(pickle_reader *pickle, pk_value value)
 {
-    if (p->n == p->room) {
-        size_t room = p->room ? 2 * p->room : 64;
-        if (!zt_pk_spend(p, (room - p->room) * sizeof *p->stack))
-            return zt_pk_why(p);
-        pk_value *s = zt_realloc(p->ctx, p->stack, room * sizeof *s);
-        if (!s)
+    if (pickle->stack_size == pickle->stack_capacity) {
+        size_t capacity = pickle->stack_capacity ? 2 * pickle->stack_capacity : 64;
+        if (!zt_pk_spend(pickle, (capacity - pickle->stack_capacity) * sizeof *pickle->stack))
+            return zt_pk_why(pickle);
+        pk_value *stack = zt_realloc(pickle->ctx, pickle->stack, capacity * sizeof *stack);
+        if (!stack)
             return ZT_ENOMEM;
-        p->stack = s;
-        p->room = room;
+        pickle->stack = stack;
+        pickle->stack_capacity = capacity;
     }
-    p->stack[p->n++] = v;
+    pickle->stack[pickle->stack_size++] = value;
     return ZT_OK;
 }
 
 /* The topmost value, which must be no mark. */
-zt_status zt_pk_pop(pickle *p, pk_value *v)
+zt_status zt_pk_pop(pickle_reader *pickle, pk_value *value)
 {
-    if (!p->n || p->stack[p->n - 1].kind == PK_MARK)
-        return zt_pk_fail(p, "a value is missing on the stack");
-    *v = p->stack[--p->n];
+    if (!pickle->stack_size || pickle->stack[pickle->stack_size - 1].kind == PK_MARK)
+        return zt_pk_fail(pickle, "a value is missing on the stack");
+    *value = pickle->stack[--pickle->stack_size];
     return ZT_OK;
 }
 
 /* Where the values above the last mark begin; the mark is taken away. */
-zt_status zt_pk_above_mark(pickle *p, size_t *first)
+zt_status zt_pk_above_mark(pickle_reader *pickle, size_t *first)
 {
-    size_t i = p->n;
-    while (i && p->stack[i - 1].kind != PK_MARK)
+    size_t i = pickle->stack_size;
+    while (i && pickle->stack[i - 1].kind != PK_MARK)
         i--;
     if (!i)
-        return zt_pk_fail(p, "a mark is missing on the stack");
+        return zt_pk_fail(pickle, "a mark is missing on the stack");
     *first = i;
     return ZT_OK;
 }
 
-pk_list *zt_pk_list(pickle *p)
+pk_list *zt_pk_list(pickle_reader *pickle)
 {
-    pk_list *l = zt_pk_alloc(p, 1, sizeof *l);
-    if (l)
-        *l = (pk_list){0};
-    return l;
+    pk_list *list = zt_pk_alloc(pickle, 1, sizeof *list);
+    if (list)
+        *list = (pk_list){0};
+    return list;
 }
 
-zt_status zt_pk_append(pickle *p, pk_list *l, const pk_value *v, size_t n)
+zt_status zt_pk_append(pickle_reader *pickle, pk_list *list, const pk_value *values, size_t count)
 {
-    if (l->room - l->n < n) {
-        size_t room = n > l->room ? l->n + n : 2 * l->room;
-        pk_value *item = zt_pk_alloc(p, room, sizeof *item);
-        if (!item)
-            return zt_pk_why(p);
-        if (l->n)
-            memcpy(item, l->item, l->n * sizeof *item);
-        l->item = item;
-        l->room = room;
+    if (list->capacity - list->count < count) {
+        size_t capacity = count > list->capacity ? list->count + count : 2 * list->capacity;
+        pk_value *items = zt_pk_alloc(pickle, capacity, sizeof *items);
+        if (!items)
+            return zt_pk_why(pickle);
+        if (list->count)
+            memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
+        list->capacity = capacity;
     }
-    if (n)
-        memcpy(l->item + l->n, v, n * sizeof *v);
-    l->n += n;
+    if (count)
+        memcpy(list->items + list->count, values, count * sizeof *values);
+    list->count += count;
     return ZT_OK;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static zt_status run(pickle *p, pk_value *out)
+static zt_status run_opcodes(pickle_reader *pickle, pk_value *out)
 {
     for (;;) {
         uint8_t op;
-        zt_status st = read_bytes(p, &op, 1);
-        if (st != ZT_OK)
-            return st;
-        p->ops++;
+        zt_status status = read_bytes(pickle, &op, 1);
+        if (status != ZT_OK)
+            return status;
+        pickle->ops++;
         if (op == '.')
             break;
-        st = zt_pk_opcodes[op].run ? zt_pk_opcodes[op].run(p, zt_pk_opcodes[op].arg)
-                                   : zt_pk_fail(p, "no opcode");
-        if (st != ZT_OK)
-            return st;
+        status = zt_pk_opcodes[op].run ? zt_pk_opcodes[op].run(pickle, zt_pk_opcodes[op].arg)
+                                   : zt_pk_fail(pickle, "no opcode");
+        if (status != ZT_OK)
+            return status;
     }
-    if (p->n != 1 || p->stack[0].kind == PK_MARK)
-        return zt_pk_fail(p, "not one value is left at its end");
-    *out = p->stack[0];
+    if (pickle->stack_size != 1 || pickle->stack[0].kind == PK_MARK)
+        return zt_pk_fail(pickle, "not one value is left at its end");
+    *out = pickle->stack[0];
     return ZT_OK;
 }
 
-zt_status zt_pickle_read(pickle *p, pk_value *out)
+zt_status zt_pickle_read(pickle_reader *pickle, pk_value *out)
 {
-    p->stack = p->memo = NULL;
-    p->n = p->room = p->memo_n = p->memoized = p->ops = p->next = p->got = 0;
-    zt_status st = run(p, out);
-    p->at = zt_pk_here(p);
-    p->next = p->got = 0;
-    zt_free(p->ctx, p->stack);
-    zt_free(p->ctx, p->memo);
-    p->stack = p->memo = NULL;
-    return st;
+    pickle->stack = pickle->memo = NULL;
+    pickle->stack_size = pickle->stack_capacity = pickle->memo_size = pickle->memoized = pickle->ops = pickle->next =
+        pickle->buffered = 0;
+    zt_status status = run_opcodes(pickle, out);
+    pickle->position = zt_pk_here(pickle);
+    pickle->next = pickle->buffered = 0;
+    zt_free(pickle->ctx, pickle->stack);
+    zt_free(pickle->ctx, pickle->memo);
+    pickle->stack = pickle->memo = NULL;
+    return status;
 }
 
-void zt_pickle_end(pickle *p)
+void zt_pickle_end(pickle_reader *pickle)
 {
-    zt_map_free(p->names);
-    p->names = NULL;
+    zt_map_free(pickle->names);
+    pickle->names = NULL;
 }

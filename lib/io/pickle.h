@@ -16,7 +16,7 @@
 
 #include "lib/io/gather.h"
 
-struct pickle;
+struct pickle_reader;
 
 typedef enum pk_kind {
     PK_NONE, /* None, and whatever holds no tensor: floats, devices */
@@ -36,11 +36,11 @@ typedef enum pk_kind {
 } pk_kind;
 
 typedef struct pk_value {
-    uint32_t kind, n; /* n: bytes of a text, items of a tuple */
+    uint32_t kind, count; /* `count`: bytes of a text, items of a tuple */
     union {
         int64_t i;
         const char *text; /* closed by a zero, which does not count; may hold others */
-        struct pk_value *item;
+        struct pk_value *items;
         struct pk_list *list;
         const struct pk_global *global;
         const struct pk_storage *storage;
@@ -50,8 +50,8 @@ typedef struct pk_value {
 } pk_value;
 
 typedef struct pk_list {
-    pk_value *item;
-    size_t n, room;
+    pk_value *items;
+    size_t count, capacity;
     bool set, ordered;    /* a set; an OrderedDict */
     struct pk_list *attr; /* an OrderedDict's attributes, names and values in turn; NULL: none */
 } pk_list;
@@ -59,7 +59,7 @@ typedef struct pk_list {
 /* What stands for an unknown object. Its class or function is never looked up. */
 typedef struct pk_object {
     const struct pk_global *type;
-    pk_value args;                  /* a tuple: what was handed to the class or function */
+    pk_value arguments;                  /* a tuple: what was handed to the class or function */
     pk_list state;                  /* each state that was set; dictionaries hold attributes */
     pk_list items, pairs;           /* what was appended to it; keys and values in turn */
     const struct pk_tensor *tensor; /* what torch.Tensor() became by its state; NULL: nothing */
@@ -80,14 +80,14 @@ typedef struct pk_storage {
     const char *key;
     const pk_dtype *dtype;           /* NULL: untyped, numel counts bytes */
     uint64_t bytes;                  /* of the storage of that key */
-    uint64_t begin, some;            /* the bytes of it that this one means */
-    const struct pk_storage *before; /* the storage that the pickle named before this one */
+    uint64_t begin, size;            /* the bytes of it that this one means */
+    const struct pk_storage *previous; /* the storage that the pickle named before this one */
 } pk_storage;
 
 /* A name. */
 typedef struct pk_global {
     const char *module, *name;
-    zt_status (*call)(struct pickle *p, const pk_value *arg, size_t n, pk_value *out); /* or NULL */
+    zt_status (*call)(struct pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out); /* or NULL */
     const pk_dtype *dtype; /* of a storage class or a dtype; NULL: untyped, or neither */
     enum {
         PK_FUNCTION, /* or a class that is called */
@@ -98,7 +98,7 @@ typedef struct pk_global {
         PK_UNKNOWN
     } what;
     const char *shown;              /* of an unknown one: "module.name", escaped for a message */
-    const struct pk_global *before; /* the unknown one that was named before this one */
+    const struct pk_global *previous; /* the unknown one that was named before this one */
 } pk_global;
 
 typedef struct pk_tensor {
@@ -112,62 +112,62 @@ typedef struct pk_tensor {
 
 enum { PK_BUFFER = 1 << 14 };
 
-typedef struct pickle {
+typedef struct pickle_reader {
     zt_ctx *ctx;
     const char *file; /* for messages */
-    zt_arena *keep;   /* all that is made */
+    zt_arena *arena;   /* all that is made */
     size_t budget;    /* bytes that may still be spent */
     bool plain;       /* nothing may be named */
     zt_fetch *fetch;
     void *user;
-    uint64_t at, end; /* next byte to fetch, and where they end */
-    size_t next, got; /* in the buffer */
+    uint64_t position, end; /* next byte to fetch, and where they end */
+    size_t next, buffered; /* in the buffer */
     size_t ops;       /* done so far */
     pk_value *stack, *memo;
-    size_t n, room, memo_n, memoized; /* slots of the memo; those in use */
+    size_t stack_size, stack_capacity, memo_size, memoized; /* slots of the memo; those in use */
     const pk_storage *storages;       /* the last one that was named */
     const pk_global *unknown;         /* the last of the distinct unknown names */
-    int64_t n_unknown;
+    int64_t unknown_count;
     zt_map *names; /* of unknown names; NULL until there is one. zt_pickle_end frees it */
     uint8_t buffer[PK_BUFFER];
-} pickle;
+} pickle_reader;
 
 /* Reads the pickle that begins at p->at; p->at is then behind it. The machine's own memory goes;
  * values live as long as p->keep. */
-zt_status zt_pickle_read(pickle *p, pk_value *out);
-void zt_pickle_end(pickle *p); /* frees what p holds between pickles, not p */
+zt_status zt_pickle_read(pickle_reader *pickle, pk_value *out);
+void zt_pickle_end(pickle_reader *pickle); /* frees what the reader holds between pickles, not the reader */
 
 /* ---- between pickle*.c ------------------------------------------------------------------------
  */
 
-zt_status zt_pk_fail(pickle *p, const char *what);   /* ZT_EDATA, with the byte */
-void *zt_pk_alloc(pickle *p, size_t n, size_t size); /* NULL: too much, and the context says so */
-zt_status zt_pk_append(pickle *p, pk_list *l, const pk_value *v, size_t n);
-pk_list *zt_pk_list(pickle *p);
-bool zt_pk_is(const char *s, size_t n, const char *word); /* word NULL: false */
+zt_status zt_pk_fail(pickle_reader *pickle, const char *what);   /* ZT_EDATA, with the byte */
+void *zt_pk_alloc(pickle_reader *pickle, size_t count, size_t size); /* NULL: too much, and the context says so */
+zt_status zt_pk_append(pickle_reader *pickle, pk_list *list, const pk_value *values, size_t count);
+pk_list *zt_pk_list(pickle_reader *pickle);
+bool zt_pk_is(const char *text, size_t length, const char *word); /* word NULL: false */
 
 /* The value of a name, known or not. */
-zt_status zt_pk_global(pickle *p, const char *module, size_t m, const char *name, size_t n,
+zt_status zt_pk_global(pickle_reader *pickle, const char *module, size_t module_length, const char *name, size_t length,
                        pk_value *out);
-/* What f called with a tuple stands for. */
-zt_status zt_pk_reduce(pickle *p, pk_value f, pk_value args, pk_value *out);
+/* What `function` called with a tuple stands for. */
+zt_status zt_pk_reduce(pickle_reader *pickle, pk_value function, pk_value arguments, pk_value *out);
 /* What a class makes without its __init__, and an instance of Python 2: as zt_pk_reduce. */
-zt_status zt_pk_instance(pickle *p, pk_value type, pk_value args, bool known_too, pk_value *out);
+zt_status zt_pk_instance(pickle_reader *pickle, pk_value type, pk_value args, bool known_too, pk_value *out);
 /* An opaque object. */
-zt_status zt_pk_object(pickle *p, const pk_global *type, pk_value args, pk_value *out);
+zt_status zt_pk_object(pickle_reader *pickle, const pk_global *type, pk_value args, pk_value *out);
 /* What setting an object's state comes to. */
-zt_status zt_pk_build(pickle *p, pk_value object, pk_value state);
+zt_status zt_pk_build(pickle_reader *pickle, pk_value object, pk_value state);
 /* What a persistent id means: a storage, or the class of a module. */
-zt_status zt_pk_persistent(pickle *p, pk_value id, pk_value *out);
+zt_status zt_pk_persistent(pickle_reader *pickle, pk_value id, pk_value *out);
 
 /* Rows of lib/io/pickle_names.c whose meaning is in pickle_torch.c. */
-typedef zt_status pk_call(pickle *p, const pk_value *arg, size_t n, pk_value *out);
+typedef zt_status pk_call(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out);
 pk_call zt_pk_call_tensor, zt_pk_call_tensor_v2, zt_pk_call_tensor_v3, zt_pk_call_parameter,
     zt_pk_call_from_type, zt_pk_call_cpu_tensor, zt_pk_call_sparse, zt_pk_call_quantized,
     zt_pk_call_meta, zt_pk_call_wrapper, zt_pk_call_nested, zt_pk_call_numpy, zt_pk_call_dict,
     zt_pk_call_counter, zt_pk_call_size, zt_pk_call_set, zt_pk_call_device, zt_pk_call_encode,
     zt_pk_call_bytearray, zt_pk_call_complex, zt_pk_call_layout;
 /* A view of a storage: four arguments, as _rebuild_tensor takes them; dtype NULL: the storage's. */
-zt_status zt_pk_view(pickle *p, const pk_value *arg, const pk_dtype *dtype, pk_value *out);
+zt_status zt_pk_view(pickle_reader *pickle, const pk_value *arguments, const pk_dtype *dtype, pk_value *out);
 
 #endif

@@ -49,7 +49,7 @@ const size_t zt_pk_n_dtypes = sizeof zt_pk_dtypes / sizeof *zt_pk_dtypes;
         module, name, NULL, NULL, what, NULL, NULL                                                 \
     }
 
-static const pk_global known[] = {
+static const pk_global known_names[] = {
     FUNCTION("torch._utils", "_rebuild_tensor_v2", zt_pk_call_tensor_v2),
     FUNCTION("torch._utils", "_rebuild_tensor_v3", zt_pk_call_tensor_v3),
     FUNCTION("torch._utils", "_rebuild_tensor", zt_pk_call_tensor),
@@ -86,131 +86,131 @@ static const pk_global known[] = {
     NAMED("torch", "per_channel_affine_float_qparams", PK_PLAIN),
 };
 
-bool zt_pk_is(const char *s, size_t n, const char *word)
+bool zt_pk_is(const char *text, size_t length, const char *word)
 {
-    return word && strlen(word) == n && memcmp(s, word, n) == 0;
+    return word && strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
 /* "FloatTensor" of a dtype whose storage class is "FloatStorage". */
-static bool is_tensor_class(const char *name, size_t n, const pk_dtype *d)
+static bool is_tensor_class(const char *name, size_t length, const pk_dtype *dtype)
 {
     static const char tensor[] = "Tensor", storage[] = "Storage";
-    size_t stem = d->storage ? strlen(d->storage) - (sizeof storage - 1) : 0;
-    return d->storage && n == stem + sizeof tensor - 1 && memcmp(name, d->storage, stem) == 0 &&
+    size_t stem = dtype->storage ? strlen(dtype->storage) - (sizeof storage - 1) : 0;
+    return dtype->storage && length == stem + sizeof tensor - 1 && memcmp(name, dtype->storage, stem) == 0 &&
            memcmp(name + stem, tensor, sizeof tensor - 1) == 0;
 }
 
 /* uint1 to uint7 and int1 to int7, dtypes that have a name and no storage. */
-static bool is_narrow_int(const char *name, size_t n)
+static bool is_narrow_int(const char *name, size_t length)
 {
-    bool u = n && *name == 'u';
-    return n == 4u + u && memcmp(name + u, "int", 3) == 0 && name[n - 1] >= '1' &&
-           name[n - 1] <= '7';
+    bool is_unsigned = length && *name == 'u';
+    return length == 4u + is_unsigned && memcmp(name + is_unsigned, "int", 3) == 0 && name[length - 1] >= '1' &&
+           name[length - 1] <= '7';
 }
 
 /* A storage class, a tensor class or a dtype of torch's. */
-static zt_status torch_name(pickle *p, const char *name, size_t n, const pk_global **found)
+static zt_status find_torch_name(pickle_reader *pickle, const char *name, size_t length, const pk_global **found)
 {
-    pk_global g = {.module = "torch", .what = PK_UNKNOWN};
-    for (size_t i = 0; g.what == PK_UNKNOWN && i < zt_pk_n_dtypes; i++) {
-        const pk_dtype *d = g.dtype = &zt_pk_dtypes[i];
-        if (zt_pk_is(name, n, d->storage))
-            g.what = PK_STORAGE_CLASS;
-        else if (zt_pk_is(name, n, d->name))
-            g.what = PK_DTYPE;
-        else if (is_tensor_class(name, n, d))
-            g.what = PK_TENSOR_CLASS;
+    pk_global global = {.module = "torch", .what = PK_UNKNOWN};
+    for (size_t i = 0; global.what == PK_UNKNOWN && i < zt_pk_n_dtypes; i++) {
+        const pk_dtype *dtype = global.dtype = &zt_pk_dtypes[i];
+        if (zt_pk_is(name, length, dtype->storage))
+            global.what = PK_STORAGE_CLASS;
+        else if (zt_pk_is(name, length, dtype->name))
+            global.what = PK_DTYPE;
+        else if (is_tensor_class(name, length, dtype))
+            global.what = PK_TENSOR_CLASS;
     }
-    if (g.what == PK_UNKNOWN && is_narrow_int(name, n)) {
-        g.what = PK_DTYPE;
-        g.dtype = NULL;
+    if (global.what == PK_UNKNOWN && is_narrow_int(name, length)) {
+        global.what = PK_DTYPE;
+        global.dtype = NULL;
     }
     *found = NULL;
-    if (g.what == PK_UNKNOWN)
+    if (global.what == PK_UNKNOWN)
         return ZT_OK;
-    pk_global *made = zt_pk_alloc(p, 1, sizeof *made);
+    pk_global *made = zt_pk_alloc(pickle, 1, sizeof *made);
     if (!made)
-        return zt_ctx_status(p->ctx);
-    *made = g;
+        return zt_ctx_status(pickle->ctx);
+    *made = global;
     *found = made;
     return ZT_OK;
 }
 
 /* Modules whose classes are those of torch, for another device or layout. */
-static bool is_torch(const char *module, size_t m)
+static bool is_torch(const char *module, size_t module_length)
 {
     static const char *const same[] = {"torch", "torch.cuda", "torch.sparse", "torch.cuda.sparse"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        if (zt_pk_is(module, m, same[i]))
+        if (zt_pk_is(module, module_length, same[i]))
             return true;
     return false;
 }
 
-static zt_status find_known(pickle *p, const char *module, size_t m, const char *name, size_t n,
+static zt_status find_known(pickle_reader *pickle, const char *module, size_t module_length, const char *name, size_t length,
                             const pk_global **found)
 {
-    if (zt_pk_is(module, m, "__builtin__")) { /* what Python 2 called it, and protocol 2 does */
+    if (zt_pk_is(module, module_length, "__builtin__")) { /* what Python 2 called it, and protocol 2 does */
         module = "builtins";
-        m = strlen(module);
+        module_length = strlen(module);
     }
     *found = NULL;
-    for (size_t i = 0; !*found && i < sizeof known / sizeof *known; i++)
-        if (zt_pk_is(module, m, known[i].module) && zt_pk_is(name, n, known[i].name))
-            *found = &known[i];
-    return !*found && is_torch(module, m) ? torch_name(p, name, n, found) : ZT_OK;
+    for (size_t i = 0; !*found && i < sizeof known_names / sizeof *known_names; i++)
+        if (zt_pk_is(module, module_length, known_names[i].module) && zt_pk_is(name, length, known_names[i].name))
+            *found = &known_names[i];
+    return !*found && is_torch(module, module_length) ? find_torch_name(pickle, name, length, found) : ZT_OK;
 }
 
 /* ---- unknown names --------------------------------------------------------------------------- */
 
 enum { SHOWN = 160 }; /* bytes of a name in a message */
 
-/* A copy of s in p's memory, escaped and cut to SHOWN bytes. */
-static char *show(pickle *p, const char *s, size_t n)
+/* A copy of `source` in the reader's memory, escaped and cut to SHOWN bytes. */
+static char *copy_escaped(pickle_reader *pickle, const char *source, size_t length)
 {
     char text[SHOWN];
-    zt_escape(text, sizeof text, s, n);
-    char *kept = zt_pk_alloc(p, strlen(text) + 1, 1);
+    zt_escape(text, sizeof text, source, length);
+    char *kept = zt_pk_alloc(pickle, strlen(text) + 1, 1);
     return kept ? strcpy(kept, text) : NULL;
 }
 
 /* Each name is kept once. */
-static zt_status find_unknown(pickle *p, const char *module, size_t m, const char *name, size_t n,
+static zt_status find_unknown(pickle_reader *pickle, const char *module, size_t module_length, const char *name, size_t length,
                               const pk_global **found)
 {
-    size_t all = m + 1 + n;
+    size_t total = module_length + 1 + length;
     int64_t address;
-    char *key = zt_pk_alloc(p, all + 1, 1);
-    if (!p->names)
-        p->names = zt_map_new(p->ctx, 16);
-    if (!key || !p->names)
-        return zt_ctx_status(p->ctx);
-    memcpy(key, module, m);
-    key[m] = '.';
-    memcpy(key + m + 1, name, n);
-    key[all] = 0;
-    if (zt_map_get(p->names, key, all, &address)) {
+    char *key = zt_pk_alloc(pickle, total + 1, 1);
+    if (!pickle->names)
+        pickle->names = zt_map_new(pickle->ctx, 16);
+    if (!key || !pickle->names)
+        return zt_ctx_status(pickle->ctx);
+    memcpy(key, module, module_length);
+    key[module_length] = '.';
+    memcpy(key + module_length + 1, name, length);
+    key[total] = 0;
+    if (zt_map_get(pickle->names, key, total, &address)) {
         *found = (const pk_global *)(intptr_t)address;
         return ZT_OK;
     }
-    pk_global *g = zt_pk_alloc(p, 1, sizeof *g + 64); /* 64: its place in the map */
-    char *shown = g ? show(p, key, all) : NULL;
+    pk_global *global = zt_pk_alloc(pickle, 1, sizeof *global + 64); /* 64: its place in the map */
+    char *shown = global ? copy_escaped(pickle, key, total) : NULL;
     if (!shown)
-        return zt_ctx_status(p->ctx);
-    *g = (pk_global){.what = PK_UNKNOWN, .shown = shown, .before = p->unknown};
-    p->unknown = g;
-    *found = g;
-    p->n_unknown++;
-    return zt_map_put(p->names, key, all, (int64_t)(intptr_t)g);
+        return zt_ctx_status(pickle->ctx);
+    *global = (pk_global){.what = PK_UNKNOWN, .shown = shown, .previous = pickle->unknown};
+    pickle->unknown = global;
+    *found = global;
+    pickle->unknown_count++;
+    return zt_map_put(pickle->names, key, total, (int64_t)(intptr_t)global);
 }
 
-zt_status zt_pk_global(pickle *p, const char *module, size_t m, const char *name, size_t n,
+zt_status zt_pk_global(pickle_reader *pickle, const char *module, size_t module_length, const char *name, size_t length,
                        pk_value *out)
 {
     const pk_global *found = NULL;
-    zt_status st = p->plain ? zt_pk_fail(p, "a name, where only plain values may be")
-                            : find_known(p, module, m, name, n, &found);
-    if (st == ZT_OK && !found)
-        st = find_unknown(p, module, m, name, n, &found);
+    zt_status status = pickle->plain ? zt_pk_fail(pickle, "a name, where only plain values may be")
+                            : find_known(pickle, module, module_length, name, length, &found);
+    if (status == ZT_OK && !found)
+        status = find_unknown(pickle, module, module_length, name, length, &found);
     *out = (pk_value){.kind = PK_GLOBAL, .global = found};
-    return st;
+    return status;
 }

@@ -4,75 +4,75 @@
 
 #include <string.h>
 
-zt_status zt_pk_object(pickle *p, const pk_global *type, pk_value args, pk_value *out)
+zt_status zt_pk_object(pickle_reader *pickle, const pk_global *type, pk_value args, pk_value *out)
 {
-    pk_object *o = zt_pk_alloc(p, 1, sizeof *o);
-    if (!o)
-        return zt_ctx_status(p->ctx);
-    *o = (pk_object){.type = type, .args = args};
-    *out = (pk_value){.kind = PK_OBJECT, .object = o};
+    pk_object *object = zt_pk_alloc(pickle, 1, sizeof *object);
+    if (!object)
+        return zt_ctx_status(pickle->ctx);
+    *object = (pk_object){.type = type, .arguments = args};
+    *out = (pk_value){.kind = PK_OBJECT, .object = object};
     return ZT_OK;
 }
 
 /* `known_too`: a known class may be made so, as PyTorch's safe reader allows it for NEWOBJ. */
-zt_status zt_pk_instance(pickle *p, pk_value type, pk_value args, bool known_too, pk_value *out)
+zt_status zt_pk_instance(pickle_reader *pickle, pk_value type, pk_value args, bool known_too, pk_value *out)
 {
     bool unknown =
         type.kind == PK_OBJECT || (type.kind == PK_GLOBAL && type.global->what == PK_UNKNOWN);
-    return unknown || known_too ? zt_pk_reduce(p, type, args, out)
-                                : zt_pk_fail(p, "an instance of a class that is not made so");
+    return unknown || known_too ? zt_pk_reduce(pickle, type, args, out)
+                                : zt_pk_fail(pickle, "an instance of a class that is not made so");
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /* Attributes, names and values in turn. Those of Python itself are no data. */
-static bool are_attributes(pk_value v)
+static bool are_attributes(pk_value value)
 {
-    for (size_t i = 0; v.kind == PK_DICT && i < v.list->n; i += 2) {
-        const pk_value *key = &v.list->item[i];
-        if (key->kind != PK_TEXT || (key->n > 1 && memcmp(key->text, "__", 2) == 0))
+    for (size_t i = 0; value.kind == PK_DICT && i < value.list->count; i += 2) {
+        const pk_value *key = &value.list->items[i];
+        if (key->kind != PK_TEXT || (key->count > 1 && memcmp(key->text, "__", 2) == 0))
             return false;
     }
-    return v.kind == PK_DICT;
+    return value.kind == PK_DICT;
 }
 
 /* An OrderedDict's attributes, such as _metadata of a module's state. */
-static zt_status build_dict(pickle *p, pk_value dict, pk_value state)
+static zt_status build_dict(pickle_reader *pickle, pk_value dict, pk_value state)
 {
     if (!are_attributes(state))
-        return zt_pk_fail(p, "a dictionary's state that is not its attributes");
-    if (!dict.list->attr && !(dict.list->attr = zt_pk_list(p)))
-        return zt_ctx_status(p->ctx);
-    return zt_pk_append(p, dict.list->attr, state.list->item, state.list->n);
+        return zt_pk_fail(pickle, "a dictionary's state that is not its attributes");
+    if (!dict.list->attr && !(dict.list->attr = zt_pk_list(pickle)))
+        return zt_ctx_status(pickle->ctx);
+    return zt_pk_append(pickle, dict.list->attr, state.list->items, state.list->count);
 }
 
 /* torch.Tensor() of long ago: (storage, offset, size, stride) follow as its state. */
-static zt_status build_tensor(pickle *p, pk_object *o, pk_value state)
+static zt_status build_tensor(pickle_reader *pickle, pk_object *object, pk_value state)
 {
-    pk_value v = {0};
-    if (state.kind != PK_TUPLE || state.n != 4)
-        return zt_pk_fail(p, "a tensor's state that is no tuple of four");
-    zt_status st = zt_pk_view(p, state.item, NULL, &v);
-    o->tensor = st == ZT_OK ? v.tensor : NULL;
-    return st;
+    pk_value view = {0};
+    if (state.kind != PK_TUPLE || state.count != 4)
+        return zt_pk_fail(pickle, "a tensor's state that is no tuple of four");
+    zt_status status = zt_pk_view(pickle, state.items, NULL, &view);
+    object->tensor = status == ZT_OK ? view.tensor : NULL;
+    return status;
 }
 
 /* A state is kept as it is; a pair of attributes and slots as the two that it is. */
-static zt_status build_object(pickle *p, pk_object *o, pk_value state)
+static zt_status build_object(pickle_reader *pickle, pk_object *object, pk_value state)
 {
-    if (o->type->what == PK_TENSOR_CLASS)
-        return build_tensor(p, o, state);
-    bool pair = state.kind == PK_TUPLE && state.n == 2;
+    if (object->type->what == PK_TENSOR_CLASS)
+        return build_tensor(pickle, object, state);
+    bool pair = state.kind == PK_TUPLE && state.count == 2;
     for (uint32_t i = 0; pair && i < 2; i++)
-        pair = state.item[i].kind == PK_NONE || state.item[i].kind == PK_DICT;
-    return pair ? zt_pk_append(p, &o->state, state.item, 2) : zt_pk_append(p, &o->state, &state, 1);
+        pair = state.items[i].kind == PK_NONE || state.items[i].kind == PK_DICT;
+    return pair ? zt_pk_append(pickle, &object->state, state.items, 2) : zt_pk_append(pickle, &object->state, &state, 1);
 }
 
-zt_status zt_pk_build(pickle *p, pk_value object, pk_value state)
+zt_status zt_pk_build(pickle_reader *pickle, pk_value object, pk_value state)
 {
     if (object.kind == PK_OBJECT)
-        return build_object(p, object.object, state);
+        return build_object(pickle, object.object, state);
     if (object.kind == PK_DICT && object.list->ordered)
-        return build_dict(p, object, state);
-    return zt_pk_fail(p, "an object's state, which is not allowed");
+        return build_dict(pickle, object, state);
+    return zt_pk_fail(pickle, "an object's state, which is not allowed");
 }

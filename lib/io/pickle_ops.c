@@ -5,538 +5,538 @@
 
 /* ---- opcodes: plain values ------------------------------------------------------------------- */
 
-static zt_status op_refuse(pickle *p, int arg)
+static zt_status op_refuse(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    return zt_pk_fail(p, "an opcode that makes objects, or none at all");
+    return zt_pk_fail(pickle, "an opcode that makes objects, or none at all");
 }
 
-static zt_status op_proto(pickle *p, int arg)
+static zt_status op_proto(pickle_reader *pickle, int arg)
 {
-    uint64_t v;
-    zt_status st = zt_pk_read_le(p, arg, &v);
-    return st == ZT_OK && v > 5 ? zt_pk_fail(p, "a protocol above 5") : st;
+    uint64_t value;
+    zt_status status = zt_pk_read_le(pickle, arg, &value);
+    return status == ZT_OK && value > 5 ? zt_pk_fail(pickle, "a protocol above 5") : status;
 }
 
-static zt_status op_frame(pickle *p, int arg)
+static zt_status op_frame(pickle_reader *pickle, int arg)
 {
-    uint64_t v;
-    zt_status st = zt_pk_read_le(p, arg, &v);
-    return st == ZT_OK && v > p->end - zt_pk_here(p) ? zt_pk_fail(p, "a frame longer than the file")
-                                                     : st;
+    uint64_t value;
+    zt_status status = zt_pk_read_le(pickle, arg, &value);
+    return status == ZT_OK && value > pickle->end - zt_pk_here(pickle) ? zt_pk_fail(pickle, "a frame longer than the file")
+                                                     : status;
 }
 
-static zt_status op_none(pickle *p, int arg)
+static zt_status op_none(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    return zt_pk_push(p, (pk_value){.kind = PK_NONE});
+    return zt_pk_push(pickle, (pk_value){.kind = PK_NONE});
 }
 
-static zt_status op_bool(pickle *p, int arg)
+static zt_status op_bool(pickle_reader *pickle, int arg)
 {
-    return zt_pk_push(p, (pk_value){.kind = PK_BOOL, .i = arg});
+    return zt_pk_push(pickle, (pk_value){.kind = PK_BOOL, .i = arg});
 }
 
-static zt_status op_float(pickle *p, int arg)
+static zt_status op_float(pickle_reader *pickle, int arg)
 {
-    uint64_t v;
-    zt_status st = zt_pk_read_le(p, arg, &v);
-    return st == ZT_OK ? op_none(p, 0) : st;
+    uint64_t value;
+    zt_status status = zt_pk_read_le(pickle, arg, &value);
+    return status == ZT_OK ? op_none(pickle, 0) : status;
 }
 
 /* An unsigned number of 1 or 2 bytes, or a signed one of 4. */
-static zt_status op_int(pickle *p, int arg)
+static zt_status op_int(pickle_reader *pickle, int arg)
 {
-    uint64_t v;
-    zt_status st = zt_pk_read_le(p, arg, &v);
-    int64_t i = arg == 4 ? (int32_t)(uint32_t)v : (int64_t)v;
-    return st == ZT_OK ? zt_pk_push(p, (pk_value){.kind = PK_INT, .i = i}) : st;
+    uint64_t value;
+    zt_status status = zt_pk_read_le(pickle, arg, &value);
+    int64_t number = arg == 4 ? (int32_t)(uint32_t)value : (int64_t)value;
+    return status == ZT_OK ? zt_pk_push(pickle, (pk_value){.kind = PK_INT, .i = number}) : status;
 }
 
 /* Bytes that are kept; `arg` bytes before them say how many. */
-static zt_status read_counted(pickle *p, int arg, pk_value *v)
+static zt_status read_counted(pickle_reader *pickle, int arg, pk_value *value)
 {
-    uint64_t n;
-    zt_status st = zt_pk_read_le(p, arg, &n);
-    return st == ZT_OK ? zt_pk_read_text(p, n, v) : st;
+    uint64_t length;
+    zt_status status = zt_pk_read_le(pickle, arg, &length);
+    return status == ZT_OK ? zt_pk_read_text(pickle, length, value) : status;
 }
 
 /* An integer of any length, in two's complement; `arg` bytes say how many it has. */
-static zt_status op_long(pickle *p, int arg)
+static zt_status op_long(pickle_reader *pickle, int arg)
 {
-    pk_value v;
-    zt_status st = read_counted(p, arg, &v);
-    if (st != ZT_OK)
-        return st;
-    v.kind = PK_LONG;
-    if (v.n > 8)
-        return zt_pk_push(p, v);
-    uint64_t bits = v.n && v.text[v.n - 1] < 0 ? UINT64_MAX : 0;
-    for (size_t i = v.n; i-- > 0;)
-        bits = bits << 8 | (uint8_t)v.text[i];
-    return zt_pk_push(p, (pk_value){.kind = PK_INT, .i = (int64_t)bits});
+    pk_value value;
+    zt_status status = read_counted(pickle, arg, &value);
+    if (status != ZT_OK)
+        return status;
+    value.kind = PK_LONG;
+    if (value.count > 8)
+        return zt_pk_push(pickle, value);
+    uint64_t bits = value.count && value.text[value.count - 1] < 0 ? UINT64_MAX : 0;
+    for (size_t i = value.count; i-- > 0;)
+        bits = bits << 8 | (uint8_t)value.text[i];
+    return zt_pk_push(pickle, (pk_value){.kind = PK_INT, .i = (int64_t)bits});
 }
 
 /* Decimal digits beyond 64 bits: the bytes of what they say, little endian. */
-static zt_status push_long(pickle *p, const char *digits)
+static zt_status push_long(pickle_reader *pickle, const char *digits)
 {
-    size_t most = strlen(digits) / 2 + 1, n = 0;
-    char *b = zt_pk_alloc(p, most, 1);
-    if (!b)
-        return zt_pk_why(p);
-    memset(b, 0, most);
+    size_t capacity = strlen(digits) / 2 + 1, length = 0;
+    char *bytes = zt_pk_alloc(pickle, capacity, 1);
+    if (!bytes)
+        return zt_pk_why(pickle);
+    memset(bytes, 0, capacity);
     for (; *digits; digits++) {
         unsigned carry = (unsigned)(*digits - '0');
         if (carry > 9)
-            return zt_pk_fail(p, "no number");
-        for (size_t k = 0; k < n || carry; k++) {
-            carry += 10u * (uint8_t)b[k];
-            b[k] = (char)carry;
+            return zt_pk_fail(pickle, "no number");
+        for (size_t k = 0; k < length || carry; k++) {
+            carry += 10u * (uint8_t)bytes[k];
+            bytes[k] = (char)carry;
             carry >>= 8;
-            n = k < n ? n : k + 1;
+            length = k < length ? length : k + 1;
         }
     }
-    return zt_pk_push(p, (pk_value){.kind = PK_LONG, .n = (uint32_t)n, .text = b});
+    return zt_pk_push(pickle, (pk_value){.kind = PK_LONG, .count = (uint32_t)length, .text = bytes});
 }
 
 /* A number as text: I (01 and 00 are truth values), L (closed by an L), F. */
-static zt_status op_number_line(pickle *p, int arg)
+static zt_status op_number_line(pickle_reader *pickle, int arg)
 {
     char line[PK_LINE];
-    size_t n;
-    int64_t i;
-    double d;
-    zt_status st = zt_pk_read_line(p, line, &n);
-    if (st != ZT_OK)
-        return st;
-    if (strlen(line) != n)
-        return zt_pk_fail(p, "a number with a zero byte");
+    size_t length;
+    int64_t number;
+    double real;
+    zt_status status = zt_pk_read_line(pickle, line, &length);
+    if (status != ZT_OK)
+        return status;
+    if (strlen(line) != length)
+        return zt_pk_fail(pickle, "a number with a zero byte");
     if (arg == 'F')
-        return zt_parse_double(line, &d) ? op_none(p, 0) : zt_pk_fail(p, "no number");
+        return zt_parse_double(line, &real) ? op_none(pickle, 0) : zt_pk_fail(pickle, "no number");
     if (arg == 'I' && (strcmp(line, "00") == 0 || strcmp(line, "01") == 0))
-        return op_bool(p, line[1] - '0');
-    if (arg == 'L' && n && line[n - 1] == 'L')
-        line[n - 1] = 0;
-    if (!zt_parse_i64(line, &i))
-        return *line >= '0' && *line <= '9' ? push_long(p, line) : zt_pk_fail(p, "no number");
-    return zt_pk_push(p, (pk_value){.kind = PK_INT, .i = i});
+        return op_bool(pickle, line[1] - '0');
+    if (arg == 'L' && length && line[length - 1] == 'L')
+        line[length - 1] = 0;
+    if (!zt_parse_i64(line, &number))
+        return *line >= '0' && *line <= '9' ? push_long(pickle, line) : zt_pk_fail(pickle, "no number");
+    return zt_pk_push(pickle, (pk_value){.kind = PK_INT, .i = number});
 }
 
 /* ---- opcodes: texts -------------------------------------------------------------------------- */
 
 /* UTF-8 but for surrogates, which Python writes of bytes that were no text (of file names). */
-static bool is_surrogate_text(const char *s, size_t n)
+static bool is_surrogate_text(const char *text, size_t length)
 {
-    size_t from = 0;
-    for (size_t i = 0; i + 3 <= n; i++)
-        if ((uint8_t)s[i] == 0xed && (uint8_t)s[i + 1] >= 0xa0 && (s[i + 2] & 0xc0) == 0x80) {
-            if (!zt_utf8_valid(s + from, i - from))
+    size_t start = 0;
+    for (size_t i = 0; i + 3 <= length; i++)
+        if ((uint8_t)text[i] == 0xed && (uint8_t)text[i + 1] >= 0xa0 && (text[i + 2] & 0xc0) == 0x80) {
+            if (!zt_utf8_valid(text + start, i - start))
                 return false;
-            from = i + 3;
+            start = i + 3;
             i += 2;
         }
-    return zt_utf8_valid(s + from, n - from);
+    return zt_utf8_valid(text + start, length - start);
 }
 
 /* A text in UTF-8, whose length is `arg` bytes. One with surrogates is no name. */
-static zt_status op_unicode(pickle *p, int arg)
+static zt_status op_unicode(pickle_reader *pickle, int arg)
 {
-    pk_value v;
-    zt_status st = read_counted(p, arg, &v);
-    if (st == ZT_OK && !zt_utf8_valid(v.text, v.n)) {
-        if (!is_surrogate_text(v.text, v.n))
-            return zt_pk_fail(p, "a text that is no UTF-8");
-        v = (pk_value){.kind = PK_NONE};
+    pk_value value;
+    zt_status status = read_counted(pickle, arg, &value);
+    if (status == ZT_OK && !zt_utf8_valid(value.text, value.count)) {
+        if (!is_surrogate_text(value.text, value.count))
+            return zt_pk_fail(pickle, "a text that is no UTF-8");
+        value = (pk_value){.kind = PK_NONE};
     }
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* Bytes; Python 2's texts are such, and are names where they are UTF-8. */
-static zt_status op_bytes(pickle *p, int arg)
+static zt_status op_bytes(pickle_reader *pickle, int arg)
 {
-    pk_value v;
-    zt_status st = read_counted(p, arg, &v);
-    if (st == ZT_OK && !zt_utf8_valid(v.text, v.n))
-        v = (pk_value){.kind = PK_NONE};
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    pk_value value;
+    zt_status status = read_counted(pickle, arg, &value);
+    if (status == ZT_OK && !zt_utf8_valid(value.text, value.count))
+        value = (pk_value){.kind = PK_NONE};
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* A text on a line, V bare or S quoted; with escapes it is no name that PyTorch writes. */
-static zt_status op_text_line(pickle *p, int arg)
+static zt_status op_text_line(pickle_reader *pickle, int arg)
 {
     char line[PK_LINE];
-    size_t n, skip = arg == 'S';
-    zt_status st = zt_pk_read_line(p, line, &n);
-    if (st != ZT_OK)
-        return st;
-    if (skip && (n < 2 || (line[0] != '\'' && line[0] != '"') || line[n - 1] != line[0]))
-        return zt_pk_fail(p, "a text without quotes");
-    n -= 2 * skip;
-    if (memchr(line + skip, '\\', n) || !zt_utf8_valid(line + skip, n))
-        return op_none(p, 0);
-    char *s = zt_pk_alloc(p, n + 1, 1);
-    if (!s)
-        return zt_pk_why(p);
-    memcpy(s, line + skip, n);
-    s[n] = 0;
-    return zt_pk_push(p, (pk_value){.kind = PK_TEXT, .n = (uint32_t)n, .text = s});
+    size_t length, skip = arg == 'S';
+    zt_status status = zt_pk_read_line(pickle, line, &length);
+    if (status != ZT_OK)
+        return status;
+    if (skip && (length < 2 || (line[0] != '\'' && line[0] != '"') || line[length - 1] != line[0]))
+        return zt_pk_fail(pickle, "a text without quotes");
+    length -= 2 * skip;
+    if (memchr(line + skip, '\\', length) || !zt_utf8_valid(line + skip, length))
+        return op_none(pickle, 0);
+    char *text = zt_pk_alloc(pickle, length + 1, 1);
+    if (!text)
+        return zt_pk_why(pickle);
+    memcpy(text, line + skip, length);
+    text[length] = 0;
+    return zt_pk_push(pickle, (pk_value){.kind = PK_TEXT, .count = (uint32_t)length, .text = text});
 }
 
 /* ---- opcodes: containers --------------------------------------------------------------------- */
 
-static zt_status op_mark(pickle *p, int arg)
+static zt_status op_mark(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    return zt_pk_push(p, (pk_value){.kind = PK_MARK});
+    return zt_pk_push(pickle, (pk_value){.kind = PK_MARK});
 }
 
 /* An empty list, dictionary or set. */
-static zt_status op_empty(pickle *p, int arg)
+static zt_status op_empty(pickle_reader *pickle, int arg)
 {
-    pk_list *l = zt_pk_list(p);
-    if (!l)
-        return zt_pk_why(p);
-    l->set = arg == 'S';
-    return zt_pk_push(p, (pk_value){.kind = arg == PK_DICT ? PK_DICT : PK_LIST, .list = l});
+    pk_list *list = zt_pk_list(pickle);
+    if (!list)
+        return zt_pk_why(pickle);
+    list->set = arg == 'S';
+    return zt_pk_push(pickle, (pk_value){.kind = arg == PK_DICT ? PK_DICT : PK_LIST, .list = list});
 }
 
-static zt_status make_tuple(pickle *p, size_t first, size_t n)
+static zt_status make_tuple(pickle_reader *pickle, size_t first, size_t count)
 {
-    pk_value v = {.kind = PK_TUPLE, .n = (uint32_t)n};
-    if (n > UINT32_MAX || !(v.item = zt_pk_alloc(p, n, sizeof *v.item)))
-        return zt_pk_why(p);
-    if (n)
-        memcpy(v.item, p->stack + first, n * sizeof *v.item);
-    p->n = first;
-    return zt_pk_push(p, v);
+    pk_value value = {.kind = PK_TUPLE, .count = (uint32_t)count};
+    if (count > UINT32_MAX || !(value.items = zt_pk_alloc(pickle, count, sizeof *value.items)))
+        return zt_pk_why(pickle);
+    if (count)
+        memcpy(value.items, pickle->stack + first, count * sizeof *value.items);
+    pickle->stack_size = first;
+    return zt_pk_push(pickle, value);
 }
 
 /* A tuple of the topmost `arg` values. */
-static zt_status op_tuple_n(pickle *p, int arg)
+static zt_status op_tuple_n(pickle_reader *pickle, int arg)
 {
-    size_t n = (size_t)arg;
-    if (p->n < n)
-        return zt_pk_fail(p, "a value is missing on the stack");
-    for (size_t i = p->n - n; i < p->n; i++)
-        if (p->stack[i].kind == PK_MARK)
-            return zt_pk_fail(p, "a value is missing on the stack");
-    return make_tuple(p, p->n - n, n);
+    size_t count = (size_t)arg;
+    if (pickle->stack_size < count)
+        return zt_pk_fail(pickle, "a value is missing on the stack");
+    for (size_t i = pickle->stack_size - count; i < pickle->stack_size; i++)
+        if (pickle->stack[i].kind == PK_MARK)
+            return zt_pk_fail(pickle, "a value is missing on the stack");
+    return make_tuple(pickle, pickle->stack_size - count, count);
 }
 
-static zt_status op_tuple(pickle *p, int arg)
+static zt_status op_tuple(pickle_reader *pickle, int arg)
 {
     size_t first = 0;
-    zt_status st = zt_pk_above_mark(p, &first);
+    zt_status status = zt_pk_above_mark(pickle, &first);
     (void)arg;
-    if (st != ZT_OK)
-        return st;
-    memmove(p->stack + first - 1, p->stack + first, (p->n - first) * sizeof *p->stack);
-    p->n--;
-    return make_tuple(p, first - 1, p->n - (first - 1));
+    if (status != ZT_OK)
+        return status;
+    memmove(pickle->stack + first - 1, pickle->stack + first, (pickle->stack_size - first) * sizeof *pickle->stack);
+    pickle->stack_size--;
+    return make_tuple(pickle, first - 1, pickle->stack_size - (first - 1));
 }
 
 /* The values from `first` on go into a container. */
-static zt_status add_all(pickle *p, size_t first, int arg, pk_list *into)
+static zt_status append_all(pickle_reader *pickle, size_t first, int arg, pk_list *into)
 {
-    if (arg == PK_DICT && (p->n - first) % 2)
-        return zt_pk_fail(p, "a key without a value");
-    return zt_pk_append(p, into, p->stack + first, p->n - first);
+    if (arg == PK_DICT && (pickle->stack_size - first) % 2)
+        return zt_pk_fail(pickle, "a key without a value");
+    return zt_pk_append(pickle, into, pickle->stack + first, pickle->stack_size - first);
 }
 
 /* What is above the mark becomes a list, dictionary or frozen set. */
-static zt_status op_collect(pickle *p, int arg)
+static zt_status op_collect(pickle_reader *pickle, int arg)
 {
     size_t first = 0;
-    zt_status st = zt_pk_above_mark(p, &first);
-    if (st == ZT_OK)
-        st = op_empty(p, arg);
-    if (st != ZT_OK)
-        return st;
-    pk_value made = p->stack[--p->n];
-    st = add_all(p, first, arg, made.list);
-    p->n = first - 1;
-    return st == ZT_OK ? zt_pk_push(p, made) : st;
+    zt_status status = zt_pk_above_mark(pickle, &first);
+    if (status == ZT_OK)
+        status = op_empty(pickle, arg);
+    if (status != ZT_OK)
+        return status;
+    pk_value made = pickle->stack[--pickle->stack_size];
+    status = append_all(pickle, first, arg, made.list);
+    pickle->stack_size = first - 1;
+    return status == ZT_OK ? zt_pk_push(pickle, made) : status;
 }
 
-/* The list that takes `arg` of the value v: items of a list, a set, or a dictionary; NULL: none. An
+/* The list that takes `arg` of the value: items of a list, a set, or a dictionary; NULL: none. An
  * opaque object takes items and pairs. */
-static pk_list *container_of(const pk_value *v, int arg)
+static pk_list *find_container(const pk_value *value, int arg)
 {
-    if (v->kind == PK_OBJECT && arg != 'S')
-        return arg == PK_DICT ? &v->object->pairs : &v->object->items;
-    bool right =
-        v->kind == (uint32_t)(arg == PK_DICT ? PK_DICT : PK_LIST) && v->list->set == (arg == 'S');
-    return right ? v->list : NULL;
+    if (value->kind == PK_OBJECT && arg != 'S')
+        return arg == PK_DICT ? &value->object->pairs : &value->object->items;
+    bool fits =
+        value->kind == (uint32_t)(arg == PK_DICT ? PK_DICT : PK_LIST) && value->list->set == (arg == 'S');
+    return fits ? value->list : NULL;
 }
 
 /* What is above the mark goes into the container below it. */
-static zt_status op_extend(pickle *p, int arg)
+static zt_status op_extend(pickle_reader *pickle, int arg)
 {
     size_t first = 0;
-    zt_status st = zt_pk_above_mark(p, &first);
-    if (st != ZT_OK)
-        return st;
-    pk_list *into = first < 2 ? NULL : container_of(&p->stack[first - 2], arg);
+    zt_status status = zt_pk_above_mark(pickle, &first);
+    if (status != ZT_OK)
+        return status;
+    pk_list *into = first < 2 ? NULL : find_container(&pickle->stack[first - 2], arg);
     if (!into)
-        return zt_pk_fail(p, "items for what is no container of theirs");
-    st = add_all(p, first, arg, into);
-    p->n = first - 1;
-    return st;
+        return zt_pk_fail(pickle, "items for what is no container of theirs");
+    status = append_all(pickle, first, arg, into);
+    pickle->stack_size = first - 1;
+    return status;
 }
 
-static zt_status op_append(pickle *p, int arg)
+static zt_status op_append(pickle_reader *pickle, int arg)
 {
-    pk_value v;
-    zt_status st = zt_pk_pop(p, &v);
-    pk_list *into = st == ZT_OK && p->n ? container_of(&p->stack[p->n - 1], arg) : NULL;
-    if (st == ZT_OK && !into)
-        st = zt_pk_fail(p, "an item for what is no list");
-    return st == ZT_OK ? zt_pk_append(p, into, &v, 1) : st;
+    pk_value value;
+    zt_status status = zt_pk_pop(pickle, &value);
+    pk_list *into = status == ZT_OK && pickle->stack_size ? find_container(&pickle->stack[pickle->stack_size - 1], arg) : NULL;
+    if (status == ZT_OK && !into)
+        status = zt_pk_fail(pickle, "an item for what is no list");
+    return status == ZT_OK ? zt_pk_append(pickle, into, &value, 1) : status;
 }
 
 /* The topmost value, and the one below it. */
-static zt_status pop_two(pickle *p, pk_value *below, pk_value *top)
+static zt_status pop_two(pickle_reader *pickle, pk_value *below, pk_value *top)
 {
-    zt_status st = zt_pk_pop(p, top);
-    return st == ZT_OK ? zt_pk_pop(p, below) : st;
+    zt_status status = zt_pk_pop(pickle, top);
+    return status == ZT_OK ? zt_pk_pop(pickle, below) : status;
 }
 
-static zt_status op_setitem(pickle *p, int arg)
+static zt_status op_setitem(pickle_reader *pickle, int arg)
 {
     pk_value pair[2];
-    zt_status st = pop_two(p, &pair[0], &pair[1]);
-    pk_list *into = st == ZT_OK && p->n ? container_of(&p->stack[p->n - 1], arg) : NULL;
-    if (st == ZT_OK && !into)
-        st = zt_pk_fail(p, "an item for what is no dictionary");
-    return st == ZT_OK ? zt_pk_append(p, into, pair, 2) : st;
+    zt_status status = pop_two(pickle, &pair[0], &pair[1]);
+    pk_list *into = status == ZT_OK && pickle->stack_size ? find_container(&pickle->stack[pickle->stack_size - 1], arg) : NULL;
+    if (status == ZT_OK && !into)
+        status = zt_pk_fail(pickle, "an item for what is no dictionary");
+    return status == ZT_OK ? zt_pk_append(pickle, into, pair, 2) : status;
 }
 
 /* ---- opcodes: stack and memo ----------------------------------------------------------------- */
 
-static zt_status op_pop(pickle *p, int arg)
+static zt_status op_pop(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    if (!p->n)
-        return zt_pk_fail(p, "a value is missing on the stack");
-    p->n--;
+    if (!pickle->stack_size)
+        return zt_pk_fail(pickle, "a value is missing on the stack");
+    pickle->stack_size--;
     return ZT_OK;
 }
 
-static zt_status op_pop_mark(pickle *p, int arg)
+static zt_status op_pop_mark(pickle_reader *pickle, int arg)
 {
     size_t first = 0;
-    zt_status st = zt_pk_above_mark(p, &first);
+    zt_status status = zt_pk_above_mark(pickle, &first);
     (void)arg;
-    if (st == ZT_OK)
-        p->n = first - 1;
-    return st;
+    if (status == ZT_OK)
+        pickle->stack_size = first - 1;
+    return status;
 }
 
-static zt_status op_dup(pickle *p, int arg)
+static zt_status op_dup(pickle_reader *pickle, int arg)
 {
-    pk_value v;
-    zt_status st = zt_pk_pop(p, &v);
+    pk_value value;
+    zt_status status = zt_pk_pop(pickle, &value);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_push(p, v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK)
+        status = zt_pk_push(pickle, value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* A memo's number: of `arg` bytes, or a line (0). */
-static zt_status read_slot(pickle *p, int arg, uint64_t *slot)
+static zt_status read_slot(pickle_reader *pickle, int arg, uint64_t *slot)
 {
     char line[PK_LINE];
-    size_t n;
-    int64_t i;
+    size_t length;
+    int64_t number;
     if (arg)
-        return zt_pk_read_le(p, arg, slot);
-    zt_status st = zt_pk_read_line(p, line, &n);
-    if (st == ZT_OK && (strlen(line) != n || !zt_parse_i64(line, &i) || i < 0))
-        return zt_pk_fail(p, "no number of the memo");
-    *slot = st == ZT_OK ? (uint64_t)i : 0;
-    return st;
+        return zt_pk_read_le(pickle, arg, slot);
+    zt_status status = zt_pk_read_line(pickle, line, &length);
+    if (status == ZT_OK && (strlen(line) != length || !zt_parse_i64(line, &number) || number < 0))
+        return zt_pk_fail(pickle, "no number of the memo");
+    *slot = status == ZT_OK ? (uint64_t)number : 0;
+    return status;
 }
 
 /* Slots below memo_n that nothing was put in hold a mark, which is never a value. */
-static zt_status memo_put(pickle *p, uint64_t slot)
+static zt_status memo_put(pickle_reader *pickle, uint64_t slot)
 {
-    if (!p->n || p->stack[p->n - 1].kind == PK_MARK)
-        return zt_pk_fail(p, "a value is missing on the stack");
-    if (slot >= p->memo_n) {
-        uint64_t n = p->memo_n ? p->memo_n : 64;
-        while (n <= slot && n < UINT64_C(1) << 40)
-            n *= 2;
-        if (n <= slot || !zt_pk_spend(p, (size_t)(n - p->memo_n) * sizeof *p->memo))
-            return zt_pk_fail(p, "a number of the memo that is too large");
-        pk_value *memo = zt_realloc(p->ctx, p->memo, (size_t)n * sizeof *memo);
+    if (!pickle->stack_size || pickle->stack[pickle->stack_size - 1].kind == PK_MARK)
+        return zt_pk_fail(pickle, "a value is missing on the stack");
+    if (slot >= pickle->memo_size) {
+        uint64_t capacity = pickle->memo_size ? pickle->memo_size : 64;
+        while (capacity <= slot && capacity < UINT64_C(1) << 40)
+            capacity *= 2;
+        if (capacity <= slot || !zt_pk_spend(pickle, (size_t)(capacity - pickle->memo_size) * sizeof *pickle->memo))
+            return zt_pk_fail(pickle, "a number of the memo that is too large");
+        pk_value *memo = zt_realloc(pickle->ctx, pickle->memo, (size_t)capacity * sizeof *memo);
         if (!memo)
             return ZT_ENOMEM;
-        for (size_t i = p->memo_n; i < n; i++)
+        for (size_t i = pickle->memo_size; i < capacity; i++)
             memo[i] = (pk_value){.kind = PK_MARK};
-        p->memo = memo;
-        p->memo_n = (size_t)n;
+        pickle->memo = memo;
+        pickle->memo_size = (size_t)capacity;
     }
-    p->memoized += p->memo[slot].kind == PK_MARK;
-    p->memo[slot] = p->stack[p->n - 1];
+    pickle->memoized += pickle->memo[slot].kind == PK_MARK;
+    pickle->memo[slot] = pickle->stack[pickle->stack_size - 1];
     return ZT_OK;
 }
 
-static zt_status op_put(pickle *p, int arg)
+static zt_status op_put(pickle_reader *pickle, int arg)
 {
     uint64_t slot;
-    zt_status st = read_slot(p, arg, &slot);
-    return st == ZT_OK ? memo_put(p, slot) : st;
+    zt_status status = read_slot(pickle, arg, &slot);
+    return status == ZT_OK ? memo_put(pickle, slot) : status;
 }
 
-static zt_status op_get(pickle *p, int arg)
+static zt_status op_get(pickle_reader *pickle, int arg)
 {
     uint64_t slot;
-    zt_status st = read_slot(p, arg, &slot);
-    if (st == ZT_OK && (slot >= p->memo_n || p->memo[slot].kind == PK_MARK))
-        return zt_pk_fail(p, "nothing is at that number of the memo");
-    return st == ZT_OK ? zt_pk_push(p, p->memo[slot]) : st;
+    zt_status status = read_slot(pickle, arg, &slot);
+    if (status == ZT_OK && (slot >= pickle->memo_size || pickle->memo[slot].kind == PK_MARK))
+        return zt_pk_fail(pickle, "nothing is at that number of the memo");
+    return status == ZT_OK ? zt_pk_push(pickle, pickle->memo[slot]) : status;
 }
 
-static zt_status op_memoize(pickle *p, int arg)
+static zt_status op_memoize(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    return memo_put(p, p->memoized);
+    return memo_put(pickle, pickle->memoized);
 }
 
 /* ---- opcodes: names, and what stands for calls ----------------------------------------------- */
 
-static zt_status op_global(pickle *p, int arg)
+static zt_status op_global(pickle_reader *pickle, int arg)
 {
     char module[PK_LINE], name[PK_LINE];
-    size_t m, n = 0;
-    pk_value v;
-    zt_status st = zt_pk_read_line(p, module, &m);
+    size_t module_length, length = 0;
+    pk_value value;
+    zt_status status = zt_pk_read_line(pickle, module, &module_length);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_read_line(p, name, &n);
-    if (st == ZT_OK)
-        st = zt_pk_global(p, module, m, name, n, &v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK)
+        status = zt_pk_read_line(pickle, name, &length);
+    if (status == ZT_OK)
+        status = zt_pk_global(pickle, module, module_length, name, length, &value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
-static zt_status op_stack_global(pickle *p, int arg)
+static zt_status op_stack_global(pickle_reader *pickle, int arg)
 {
-    pk_value module = {0}, name = {0}, v = {0};
-    zt_status st = pop_two(p, &module, &name);
+    pk_value module = {0}, name = {0}, value = {0};
+    zt_status status = pop_two(pickle, &module, &name);
     (void)arg;
-    if (st == ZT_OK && (module.kind != PK_TEXT || name.kind != PK_TEXT))
-        st = zt_pk_fail(p, "a name that is no text");
-    if (st == ZT_OK)
-        st = zt_pk_global(p, module.text, module.n, name.text, name.n, &v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK && (module.kind != PK_TEXT || name.kind != PK_TEXT))
+        status = zt_pk_fail(pickle, "a name that is no text");
+    if (status == ZT_OK)
+        status = zt_pk_global(pickle, module.text, module.count, name.text, name.count, &value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
-static zt_status op_reduce(pickle *p, int arg)
+static zt_status op_reduce(pickle_reader *pickle, int arg)
 {
-    pk_value f = {0}, args = {0}, v = {0};
-    zt_status st = pop_two(p, &f, &args);
+    pk_value function = {0}, arguments = {0}, value = {0};
+    zt_status status = pop_two(pickle, &function, &arguments);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_reduce(p, f, args, &v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK)
+        status = zt_pk_reduce(pickle, function, arguments, &value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* A class, a tuple of arguments. */
-static zt_status op_newobj(pickle *p, int arg)
+static zt_status op_newobj(pickle_reader *pickle, int arg)
 {
-    pk_value type = {0}, args = {0}, v = {0};
-    zt_status st = pop_two(p, &type, &args);
+    pk_value type = {0}, arguments = {0}, value = {0};
+    zt_status status = pop_two(pickle, &type, &arguments);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_instance(p, type, args, true, &v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK)
+        status = zt_pk_instance(pickle, type, arguments, true, &value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* And a dictionary of named arguments. */
-static zt_status op_newobj_ex(pickle *p, int arg)
+static zt_status op_newobj_ex(pickle_reader *pickle, int arg)
 {
-    pk_value type = {0}, args = {0}, named = {0}, v = {0};
-    zt_status st = pop_two(p, &args, &named);
+    pk_value type = {0}, arguments = {0}, named = {0}, value = {0};
+    zt_status status = pop_two(pickle, &arguments, &named);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_pop(p, &type);
-    if (st == ZT_OK && named.kind != PK_DICT)
-        st = zt_pk_fail(p, "named arguments that are no dictionary");
-    if (st == ZT_OK)
-        st = zt_pk_instance(p, type, args, false, &v);
-    if (st == ZT_OK) /* may hold tensors, as the others may */
-        st = zt_pk_append(p, &v.object->state, &named, 1);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK)
+        status = zt_pk_pop(pickle, &type);
+    if (status == ZT_OK && named.kind != PK_DICT)
+        status = zt_pk_fail(pickle, "named arguments that are no dictionary");
+    if (status == ZT_OK)
+        status = zt_pk_instance(pickle, type, arguments, false, &value);
+    if (status == ZT_OK) /* may hold tensors, as the others may */
+        status = zt_pk_append(pickle, &value.object->state, &named, 1);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* The values above the mark as a tuple, which is popped with the mark. */
-static zt_status pop_arguments(pickle *p, size_t first, pk_value *args)
+static zt_status pop_arguments(pickle_reader *pickle, size_t first, pk_value *arguments)
 {
-    zt_status st = make_tuple(p, first, p->n - first);
-    if (st == ZT_OK)
-        *args = p->stack[--p->n];
-    p->n = first - 1;
-    return st;
+    zt_status status = make_tuple(pickle, first, pickle->stack_size - first);
+    if (status == ZT_OK)
+        *arguments = pickle->stack[--pickle->stack_size];
+    pickle->stack_size = first - 1;
+    return status;
 }
 
-static zt_status push_instance(pickle *p, pk_value type, pk_value args)
+static zt_status push_instance(pickle_reader *pickle, pk_value type, pk_value arguments)
 {
-    pk_value v = {0};
-    zt_status st = zt_pk_instance(p, type, args, false, &v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    pk_value value = {0};
+    zt_status status = zt_pk_instance(pickle, type, arguments, false, &value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* Python 2's: the class is the first value above the mark, */
-static zt_status op_obj(pickle *p, int arg)
+static zt_status op_obj(pickle_reader *pickle, int arg)
 {
-    pk_value type = {0}, args = {0};
+    pk_value type = {0}, arguments = {0};
     size_t first = 0;
-    zt_status st = zt_pk_above_mark(p, &first);
+    zt_status status = zt_pk_above_mark(pickle, &first);
     (void)arg;
-    if (st == ZT_OK && first == p->n)
-        st = zt_pk_fail(p, "a value is missing on the stack");
-    if (st != ZT_OK)
-        return st;
-    type = p->stack[first];
-    memmove(p->stack + first, p->stack + first + 1, (p->n - first - 1) * sizeof *p->stack);
-    p->n--;
-    st = pop_arguments(p, first, &args);
-    return st == ZT_OK ? push_instance(p, type, args) : st;
+    if (status == ZT_OK && first == pickle->stack_size)
+        status = zt_pk_fail(pickle, "a value is missing on the stack");
+    if (status != ZT_OK)
+        return status;
+    type = pickle->stack[first];
+    memmove(pickle->stack + first, pickle->stack + first + 1, (pickle->stack_size - first - 1) * sizeof *pickle->stack);
+    pickle->stack_size--;
+    status = pop_arguments(pickle, first, &arguments);
+    return status == ZT_OK ? push_instance(pickle, type, arguments) : status;
 }
 
 /* or two lines that name it. */
-static zt_status op_inst(pickle *p, int arg)
+static zt_status op_inst(pickle_reader *pickle, int arg)
 {
-    pk_value type = {0}, args = {0};
+    pk_value type = {0}, arguments = {0};
     size_t first = 0;
-    zt_status st = op_global(p, arg);
-    if (st == ZT_OK)
-        st = zt_pk_pop(p, &type);
-    if (st == ZT_OK)
-        st = zt_pk_above_mark(p, &first);
-    if (st == ZT_OK)
-        st = pop_arguments(p, first, &args);
-    return st == ZT_OK ? push_instance(p, type, args) : st;
+    zt_status status = op_global(pickle, arg);
+    if (status == ZT_OK)
+        status = zt_pk_pop(pickle, &type);
+    if (status == ZT_OK)
+        status = zt_pk_above_mark(pickle, &first);
+    if (status == ZT_OK)
+        status = pop_arguments(pickle, first, &arguments);
+    return status == ZT_OK ? push_instance(pickle, type, arguments) : status;
 }
 
-static zt_status op_build(pickle *p, int arg)
+static zt_status op_build(pickle_reader *pickle, int arg)
 {
     pk_value state;
-    zt_status st = zt_pk_pop(p, &state);
+    zt_status status = zt_pk_pop(pickle, &state);
     (void)arg;
-    if (st == ZT_OK && (!p->n || p->stack[p->n - 1].kind == PK_MARK))
-        st = zt_pk_fail(p, "a value is missing on the stack");
-    return st == ZT_OK ? zt_pk_build(p, p->stack[p->n - 1], state) : st;
+    if (status == ZT_OK && (!pickle->stack_size || pickle->stack[pickle->stack_size - 1].kind == PK_MARK))
+        status = zt_pk_fail(pickle, "a value is missing on the stack");
+    return status == ZT_OK ? zt_pk_build(pickle, pickle->stack[pickle->stack_size - 1], state) : status;
 }
 
-static zt_status op_persistent(pickle *p, int arg)
+static zt_status op_persistent(pickle_reader *pickle, int arg)
 {
-    pk_value id, v;
-    zt_status st = zt_pk_pop(p, &id);
+    pk_value id, value;
+    zt_status status = zt_pk_pop(pickle, &id);
     (void)arg;
-    if (st == ZT_OK)
-        st = zt_pk_persistent(p, id, &v);
-    return st == ZT_OK ? zt_pk_push(p, v) : st;
+    if (status == ZT_OK)
+        status = zt_pk_persistent(pickle, id, &value);
+    return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -38,34 +38,34 @@ extern "C" {
 typedef struct zt_pt zt_pt;
 
 zt_pt *zt_pt_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
-zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *s);     /* takes it over, also on failure */
-void zt_pt_close(zt_pt *t); /* NULL: nothing */
+zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
+zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
+void zt_pt_close(zt_pt *pt); /* NULL: nothing */
 
 /* Do these first bytes of a file begin a checkpoint of the older format? 32 bytes suffice. */
-bool zt_pt_sniff(const void *bytes, size_t n);
+bool zt_pt_sniff(const void *bytes, size_t size);
 /* Is this zip a checkpoint, and no .npz? Looks for its data.pkl; fails without a message. */
-bool zt_pt_is_zip(const zt_source *s);
+bool zt_pt_is_zip(const zt_source *source);
 
-int64_t zt_pt_count(const zt_pt *t); /* tensors, numbered from 0 */
-const zt_array *zt_pt_get(const zt_pt *t, int64_t i); /* in the pickle's order */
-int64_t zt_pt_find(const zt_pt *t, const char *name); /* index or -1 */
-/* n bytes at `offset` of tensor i. From any thread. In order is fastest. */
-zt_status zt_pt_read(zt_pt *t, int64_t i, size_t offset, void *dst, size_t n);
-zt_store zt_pt_store(zt_pt *t); /* valid as long as it is open */
+int64_t zt_pt_count(const zt_pt *pt); /* tensors, numbered from 0 */
+const zt_array *zt_pt_get(const zt_pt *pt, int64_t i); /* in the pickle's order */
+int64_t zt_pt_find(const zt_pt *pt, const char *name); /* index or -1 */
+/* `size` bytes at `offset` of tensor i. From any thread. In order is fastest. */
+zt_status zt_pt_read(zt_pt *pt, int64_t i, size_t offset, void *dst, size_t size);
+zt_store zt_pt_store(zt_pt *pt); /* valid as long as it is open */
 
 typedef struct zt_pt_writer zt_pt_writer;
 
 bool zt_pt_can(const zt_type *type); /* has PyTorch its dtype? */
 /* Borrows the sink, which must outlive the writer. NULL: ZT_ENOMEM. */
 zt_pt_writer *zt_pt_writer_new(zt_ctx *ctx, zt_sink *out);
-void zt_pt_writer_free(zt_pt_writer *w); /* the sink stays open. NULL: nothing */
+void zt_pt_writer_free(zt_pt_writer *writer); /* the sink stays open. NULL: nothing */
 /* The next tensor. A name that was there is ZT_EUSAGE, a dtype that PyTorch lacks ZT_ENOTSUP. */
-zt_status zt_pt_begin(zt_pt_writer *w, const char *name, const zt_type *type);
-/* The next n bytes of the tensor, row-major, little endian. ZT_EUSAGE: it has not so many. */
-zt_status zt_pt_write(zt_pt_writer *w, const void *bytes, size_t n);
+zt_status zt_pt_begin(zt_pt_writer *writer, const char *name, const zt_type *type);
+/* The next `size` bytes of the tensor, row-major, little endian. ZT_EUSAGE: it has not so many. */
+zt_status zt_pt_write(zt_pt_writer *writer, const void *bytes, size_t size);
 /* Ends the file; once, at the end. ZT_EUSAGE: the last tensor lacks bytes. */
-zt_status zt_pt_finish(zt_pt_writer *w);
+zt_status zt_pt_finish(zt_pt_writer *writer);
 
 #ifdef __cplusplus
 }

@@ -10,44 +10,44 @@ typedef struct pt_storage {
     const char *key;
     uint64_t bytes;
     size_t item;    /* bytes of an element of the class that named it first */
-    bool told;      /* a fault of it has been told, and it has no place */
+    bool reported;      /* a fault of it has been told, and it has no place */
     bool placed;    /* it is known where it is: */
     int64_t member; /* in the zip; -1: the file itself, */
     uint64_t begin; /* from this byte on */
 } pt_storage;
 
 typedef struct pt_tensor {
-    zt_array a;
+    zt_array array;
     zt_layout layout; /* raw bytes are its storage's */
-    int64_t storage;
+    int64_t storage_index;
 } pt_tensor;
 
 struct zt_pt {
     zt_ctx *ctx;
     const char *file;
-    zt_source *in, *owned;
+    zt_source *source, *owned;
     zt_zip *zip; /* NULL: the older format */
-    bool big;    /* elements are big endian */
-    zt_arena *keep;
+    bool big_endian;    /* elements are big endian */
+    zt_arena *arena;
     zt_gather *gather;
-    pt_storage *storage;
-    int64_t n_storages;
+    pt_storage *storages;
+    int64_t storage_count;
     zt_map *keys; /* of storages */
-    pt_tensor *tensor;
-    int64_t n;
+    pt_tensor *tensors;
+    int64_t tensor_count;
     zt_map *names;
     zt_str unknown,
         unread;            /* unknown names, and tensors that are not read, as lists for messages */
     char unread_last[200]; /* the last one that was counted */
-    int64_t n_unread;
+    int64_t unread_count;
 };
 
-/* What the pickle p made becomes the file's: tensors, within what is left of p's budget, and their
+/* What the pickle made becomes the file's: tensors, within what is left of its budget, and their
  * storages, which have no place yet. */
-zt_status zt_pt_collect(zt_pt *t, pk_value root, const pickle *p);
+zt_status zt_pt_collect(zt_pt *pt, pk_value root, const pickle_reader *pickle);
 
 /* Reads a checkpoint of either format, all but tensors' bytes. */
-zt_status zt_pt_parse_zip(zt_pt *t);
-zt_status zt_pt_parse_older(zt_pt *t);
+zt_status zt_pt_parse_zip(zt_pt *pt);
+zt_status zt_pt_parse_older(zt_pt *pt);
 
 #endif

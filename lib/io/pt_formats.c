@@ -19,204 +19,204 @@ enum {
 static const uint8_t magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
 /* Memory that a pickle may take: real ones need about as much as the file that they are in has. */
-static size_t budget(const zt_pt *t)
+static size_t memory_budget(const zt_pt *pt)
 {
-    uint64_t n = zt_source_size(t->in);
-    return n > SIZE_MAX / 8 ? SIZE_MAX / 2 : (size_t)(4 * n) + (40 << 20);
+    uint64_t size = zt_source_size(pt->source);
+    return size > SIZE_MAX / 8 ? SIZE_MAX / 2 : (size_t)(4 * size) + (40 << 20);
 }
 
 /* The reading of pickles that lie in what `fetch` gives, `bytes` of it; zt_free it. */
-static pickle *begin_pickle(zt_pt *t, zt_fetch *fetch, void *user, uint64_t bytes)
+static pickle_reader *begin_pickle(zt_pt *pt, zt_fetch *fetch, void *user, uint64_t bytes)
 {
-    pickle *p = zt_calloc(t->ctx, 1, sizeof *p);
-    if (p)
-        *p = (pickle){.ctx = t->ctx,
-                      .file = t->file,
-                      .keep = t->keep,
-                      .budget = budget(t),
+    pickle_reader *pickle = zt_calloc(pt->ctx, 1, sizeof *pickle);
+    if (pickle)
+        *pickle = (pickle_reader){.ctx = pt->ctx,
+                      .file = pt->file,
+                      .arena = pt->arena,
+                      .budget = memory_budget(pt),
                       .fetch = fetch,
                       .user = user,
                       .end = bytes};
-    return p;
+    return pickle;
 }
 
 /* ---- zip ------------------------------------------------------------------------------------- */
 
 /* The member ROOT/NAME, -1: there is none. */
-static zt_status find(zt_pt *t, const char *root, size_t root_n, const char *name, int64_t *i)
+static zt_status find_member(zt_pt *pt, const char *root, size_t root_length, const char *name, int64_t *index)
 {
-    zt_str s;
-    zt_str_init(&s, t->ctx);
-    zt_status st = zt_str_put(&s, root, root_n);
-    if (st == ZT_OK)
-        st = zt_str_printf(&s, "/%s", name);
-    *i = st == ZT_OK ? zt_zip_find(t->zip, s.data) : -1;
-    zt_str_fini(&s);
-    return st;
+    zt_str path;
+    zt_str_init(&path, pt->ctx);
+    zt_status status = zt_str_put(&path, root, root_length);
+    if (status == ZT_OK)
+        status = zt_str_printf(&path, "/%s", name);
+    *index = status == ZT_OK ? zt_zip_find(pt->zip, path.data) : -1;
+    zt_str_fini(&path);
+    return status;
 }
 
 /* A small record as text without white space at its end; "" when there is none. */
-static zt_status record(zt_pt *t, const char *root, size_t root_n, const char *name,
+static zt_status read_record(zt_pt *pt, const char *root, size_t root_length, const char *name,
                         char text[MAX_RECORD])
 {
-    int64_t i;
+    int64_t index;
     text[0] = 0;
-    zt_status st = find(t, root, root_n, name, &i);
-    if (st != ZT_OK)
-        return st;
-    uint64_t n = i < 0 ? 0 : zt_zip_get(t->zip, i)->size;
-    if (n >= MAX_RECORD)
-        return zt_fail(t->ctx, ZT_EDATA, "%s: a record '%s' of %llu bytes", t->file, name,
-                       (unsigned long long)n);
-    st = i < 0 ? ZT_OK : zt_zip_read(t->zip, i, 0, text, (size_t)n);
-    while (n && strchr(" \n\r\t", text[n - 1]))
-        n--;
-    text[st == ZT_OK ? n : 0] = 0;
-    return st;
+    zt_status status = find_member(pt, root, root_length, name, &index);
+    if (status != ZT_OK)
+        return status;
+    uint64_t length = index < 0 ? 0 : zt_zip_get(pt->zip, index)->size;
+    if (length >= MAX_RECORD)
+        return zt_fail(pt->ctx, ZT_EDATA, "%s: a record '%s' of %llu bytes", pt->file, name,
+                       (unsigned long long)length);
+    status = index < 0 ? ZT_OK : zt_zip_read(pt->zip, index, 0, text, (size_t)length);
+    while (length && strchr(" \n\r\t", text[length - 1]))
+        length--;
+    text[status == ZT_OK ? length : 0] = 0;
+    return status;
 }
 
-static zt_status check_records(zt_pt *t, const char *root, size_t n)
+static zt_status check_records(zt_pt *pt, const char *root, size_t root_length)
 {
     char text[MAX_RECORD], escaped[160];
-    int64_t v = 0, code = -1;
-    zt_status st = record(t, root, n, "version", text);
-    if (st == ZT_OK && !*text)
-        st = record(t, root, n, ".data/version", text);
-    if (st == ZT_OK && (!zt_parse_i64(text, &v) || v < MIN_VERSION || v > MAX_VERSION))
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: version '%s', there are %d to %d", t->file,
+    int64_t version = 0, code = -1;
+    zt_status status = read_record(pt, root, root_length, "version", text);
+    if (status == ZT_OK && !*text)
+        status = read_record(pt, root, root_length, ".data/version", text);
+    if (status == ZT_OK && (!zt_parse_i64(text, &version) || version < MIN_VERSION || version > MAX_VERSION))
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: version '%s', there are %d to %d", pt->file,
                      zt_escape(escaped, sizeof escaped, text, strlen(text)), MIN_VERSION,
                      MAX_VERSION);
-    if (st == ZT_OK)
-        st = record(t, root, n, "byteorder", text);
-    t->big = strcmp(text, "big") == 0;
-    if (st == ZT_OK && *text && !t->big && strcmp(text, "little") != 0)
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: byte order '%s'", t->file,
+    if (status == ZT_OK)
+        status = read_record(pt, root, root_length, "byteorder", text);
+    pt->big_endian = strcmp(text, "big") == 0;
+    if (status == ZT_OK && *text && !pt->big_endian && strcmp(text, "little") != 0)
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: byte order '%s'", pt->file,
                      zt_escape(escaped, sizeof escaped, text, strlen(text)));
-    if (st == ZT_OK)
-        st = find(t, root, n, "constants.pkl", &code);
-    if (st == ZT_OK && code >= 0)
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: a TorchScript program, which is code", t->file);
-    return st;
+    if (status == ZT_OK)
+        status = find_member(pt, root, root_length, "constants.pkl", &code);
+    if (status == ZT_OK && code >= 0)
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: a TorchScript program, which is code", pt->file);
+    return status;
 }
 
 /* All members lie in one folder, whatever its name is. */
-static zt_status find_root(const zt_pt *t, const char **root, size_t *n)
+static zt_status find_root(const zt_pt *pt, const char **root, size_t *length)
 {
-    int64_t members = zt_zip_count(t->zip);
-    const char *first = members ? zt_zip_get(t->zip, 0)->name : "", *slash = strchr(first, '/');
+    int64_t members = zt_zip_count(pt->zip);
+    const char *first = members ? zt_zip_get(pt->zip, 0)->name : "", *slash = strchr(first, '/');
     *root = first;
-    *n = slash ? (size_t)(slash - first) : 0;
-    bool one = slash != NULL;
-    for (int64_t i = 1; one && i < members; i++)
-        one = strncmp(zt_zip_get(t->zip, i)->name, first, *n + 1) == 0;
-    return one ? ZT_OK
-               : zt_fail(t->ctx, ZT_EDATA, "%s: a zip, but its members are not in one folder",
-                         t->file);
+    *length = slash ? (size_t)(slash - first) : 0;
+    bool same = slash != NULL;
+    for (int64_t i = 1; same && i < members; i++)
+        same = strncmp(zt_zip_get(pt->zip, i)->name, first, *length + 1) == 0;
+    return same ? ZT_OK
+               : zt_fail(pt->ctx, ZT_EDATA, "%s: a zip, but its members are not in one folder",
+                         pt->file);
 }
 
 /* Storages are members data/KEY, and have the size that the pickle says. */
-static zt_status place_members(zt_pt *t, const char *root, size_t n)
+static zt_status place_members(zt_pt *pt, const char *root, size_t root_length)
 {
     char text[160];
     zt_str name;
-    zt_status st = ZT_OK;
-    zt_str_init(&name, t->ctx);
-    for (int64_t i = 0; st == ZT_OK && i < t->n_storages; i++) {
-        pt_storage *s = &t->storage[i];
+    zt_status status = ZT_OK;
+    zt_str_init(&name, pt->ctx);
+    for (int64_t i = 0; status == ZT_OK && i < pt->storage_count; i++) {
+        pt_storage *storage = &pt->storages[i];
         zt_str_clear(&name);
-        st = zt_str_printf(&name, "data/%s", s->key);
-        if (st == ZT_OK)
-            st = find(t, root, n, name.data, &s->member);
-        s->placed = s->member >= 0;
-        if (!s->placed || zt_zip_get(t->zip, s->member)->size == s->bytes)
+        status = zt_str_printf(&name, "data/%s", storage->key);
+        if (status == ZT_OK)
+            status = find_member(pt, root, root_length, name.data, &storage->member);
+        storage->placed = storage->member >= 0;
+        if (!storage->placed || zt_zip_get(pt->zip, storage->member)->size == storage->bytes)
             continue;
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: storage '%s' is of %llu bytes, %llu are there", t->file,
-                     zt_escape(text, sizeof text, s->key, strlen(s->key)),
-                     (unsigned long long)s->bytes,
-                     (unsigned long long)zt_zip_get(t->zip, s->member)->size);
-        st = zt_faults_pass(t->ctx, st);
-        s->placed = false;
-        s->told = true;
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: storage '%s' is of %llu bytes, %llu are there", pt->file,
+                     zt_escape(text, sizeof text, storage->key, strlen(storage->key)),
+                     (unsigned long long)storage->bytes,
+                     (unsigned long long)zt_zip_get(pt->zip, storage->member)->size);
+        status = zt_faults_pass(pt->ctx, status);
+        storage->placed = false;
+        storage->reported = true;
     }
     zt_str_fini(&name);
-    return st;
+    return status;
 }
 
-static void end_pickle(zt_pt *t, pickle *p)
+static void end_pickle(zt_pt *pt, pickle_reader *pickle)
 {
-    zt_pickle_end(p);
-    zt_free(t->ctx, p);
+    zt_pickle_end(pickle);
+    zt_free(pt->ctx, pickle);
 }
 
-static zt_status read_pickle(zt_pt *t, pickle *p, pk_value *root)
+static zt_status read_pickle(zt_pt *pt, pickle_reader *pickle, pk_value *root)
 {
-    zt_status st = zt_pickle_read(p, root);
-    if (st == ZT_OK)
-        st = zt_pt_collect(t, *root, p);
-    return st;
+    zt_status status = zt_pickle_read(pickle, root);
+    if (status == ZT_OK)
+        status = zt_pt_collect(pt, *root, pickle);
+    return status;
 }
 
-zt_status zt_pt_parse_zip(zt_pt *t)
+zt_status zt_pt_parse_zip(zt_pt *pt)
 {
     const char *root;
-    size_t n;
-    pk_value v;
-    zt_status st = find_root(t, &root, &n);
-    if (st == ZT_OK)
-        st = check_records(t, root, n);
-    if (st != ZT_OK)
-        return st;
-    zt_zip_member m = {.zip = t->zip};
-    st = find(t, root, n, "data.pkl", &m.index);
-    if (st != ZT_OK)
-        return st;
-    if (m.index < 0)
-        return zt_fail(t->ctx, ZT_EDATA, "%s: a zip without its data.pkl", t->file);
-    if (zt_zip_get(t->zip, m.index)->size > zt_source_size(t->in) * DENSE + (1 << 20))
-        return zt_fail(t->ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", t->file);
-    pickle *p = begin_pickle(t, zt_zip_fetch, &m, zt_zip_get(t->zip, m.index)->size);
-    if (!p)
+    size_t root_length;
+    pk_value value;
+    zt_status status = find_root(pt, &root, &root_length);
+    if (status == ZT_OK)
+        status = check_records(pt, root, root_length);
+    if (status != ZT_OK)
+        return status;
+    zt_zip_member request = {.zip = pt->zip};
+    status = find_member(pt, root, root_length, "data.pkl", &request.index);
+    if (status != ZT_OK)
+        return status;
+    if (request.index < 0)
+        return zt_fail(pt->ctx, ZT_EDATA, "%s: a zip without its data.pkl", pt->file);
+    if (zt_zip_get(pt->zip, request.index)->size > zt_source_size(pt->source) * DENSE + (1 << 20))
+        return zt_fail(pt->ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", pt->file);
+    pickle_reader *pickle = begin_pickle(pt, zt_zip_fetch, &request, zt_zip_get(pt->zip, request.index)->size);
+    if (!pickle)
         return ZT_ENOMEM;
-    st = read_pickle(t, p, &v);
-    if (st == ZT_OK && p->at != p->end)
-        st = zt_pk_fail(p, "bytes follow its end");
-    end_pickle(t, p);
-    return st == ZT_OK ? place_members(t, root, n) : st;
+    status = read_pickle(pt, pickle, &value);
+    if (status == ZT_OK && pickle->position != pickle->end)
+        status = zt_pk_fail(pickle, "bytes follow its end");
+    end_pickle(pt, pickle);
+    return status == ZT_OK ? place_members(pt, root, root_length) : status;
 }
 
 /* ---- the older format ------------------------------------------------------------------------ */
 
-static zt_status fetch_file(void *user, uint64_t offset, void *dst, size_t n)
+static zt_status fetch_file(void *user, uint64_t offset, void *dst, size_t size)
 {
-    return zt_source_read(user, offset, dst, n);
+    return zt_source_read(user, offset, dst, size);
 }
 
 /* Of protocols 0 and 1 as text; from 4 on a frame may be around it. */
-bool zt_pt_sniff(const void *bytes, size_t n)
+bool zt_pt_sniff(const void *bytes, size_t size)
 {
     static const char text[] = "L119547037146038801333356L\n.";
-    const uint8_t *b = bytes;
-    if (n >= sizeof text - 1 && memcmp(b, text, sizeof text - 1) == 0)
+    const uint8_t *head = bytes;
+    if (size >= sizeof text - 1 && memcmp(head, text, sizeof text - 1) == 0)
         return true;
-    size_t at = n > 2 && b[2] == 0x95 ? 11 : 2;
-    return n >= at + 2 + sizeof magic && b[0] == 0x80 && b[at] == 0x8a &&
-           b[at + 1] == sizeof magic && memcmp(b + at + 2, magic, sizeof magic) == 0;
+    size_t start = size > 2 && head[2] == 0x95 ? 11 : 2;
+    return size >= start + 2 + sizeof magic && head[0] == 0x80 && head[start] == 0x8a &&
+           head[start + 1] == sizeof magic && memcmp(head + start + 2, magic, sizeof magic) == 0;
 }
 
 /* A pickle in which nothing may be named. */
-static zt_status read_plain(pickle *p, pk_value *v)
+static zt_status read_plain(pickle_reader *pickle, pk_value *value)
 {
-    p->plain = true;
-    zt_status st = zt_pickle_read(p, v);
-    p->plain = false;
-    return st;
+    pickle->plain = true;
+    zt_status status = zt_pickle_read(pickle, value);
+    pickle->plain = false;
+    return status;
 }
 
 /* Does it tell which byte order the machine had? Storages are little endian all the same. */
-static bool is_machine(const pk_value *v)
+static bool is_machine(const pk_value *value)
 {
-    for (size_t i = 0; v->kind == PK_DICT && i < v->list->n; i += 2) {
-        const pk_value *key = &v->list->item[i];
+    for (size_t i = 0; value->kind == PK_DICT && i < value->list->count; i += 2) {
+        const pk_value *key = &value->list->items[i];
         if (key->kind == PK_TEXT && strcmp(key->text, "little_endian") == 0)
             return key[1].kind == PK_BOOL;
     }
@@ -224,77 +224,77 @@ static bool is_machine(const pk_value *v)
 }
 
 /* Magic number, version, and a dictionary about the machine, each a pickle. */
-static zt_status read_preamble(zt_pt *t, pickle *p)
+static zt_status read_preamble(zt_pt *pt, pickle_reader *pickle)
 {
-    pk_value v;
-    zt_status st = read_plain(p, &v);
-    if (st == ZT_OK &&
-        (v.kind != PK_LONG || v.n != sizeof magic || memcmp(v.text, magic, v.n) != 0))
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: this is no checkpoint of PyTorch's", t->file);
-    if (st == ZT_OK)
-        st = read_plain(p, &v);
-    if (st == ZT_OK && (v.kind != PK_INT || v.i != OLDER_VERSION))
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: its format is not version %d", t->file, OLDER_VERSION);
-    if (st == ZT_OK)
-        st = read_plain(p, &v);
-    if (st == ZT_OK && !is_machine(&v))
-        st = zt_fail(t->ctx, ZT_EDATA, "%s: nothing is told of the machine that wrote it", t->file);
-    return st;
+    pk_value value;
+    zt_status status = read_plain(pickle, &value);
+    if (status == ZT_OK &&
+        (value.kind != PK_LONG || value.count != sizeof magic || memcmp(value.text, magic, value.count) != 0))
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: this is no checkpoint of PyTorch's", pt->file);
+    if (status == ZT_OK)
+        status = read_plain(pickle, &value);
+    if (status == ZT_OK && (value.kind != PK_INT || value.i != OLDER_VERSION))
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: its format is not version %d", pt->file, OLDER_VERSION);
+    if (status == ZT_OK)
+        status = read_plain(pickle, &value);
+    if (status == ZT_OK && !is_machine(&value))
+        status = zt_fail(pt->ctx, ZT_EDATA, "%s: nothing is told of the machine that wrote it", pt->file);
+    return status;
 }
 
 /* At p->at lies the storage of this key: how many elements, then these. */
-static zt_status place_older(zt_pt *t, pickle *p, const pk_value *key)
+static zt_status place_older(zt_pt *pt, pickle_reader *pickle, const pk_value *key)
 {
     char text[160];
     uint8_t count[8];
-    uint64_t n = 0;
-    int64_t i;
-    if (key->kind != PK_TEXT || !zt_map_get(t->keys, key->text, key->n, &i))
-        return zt_pk_fail(p, "a storage's key that no tensor names");
-    pt_storage *s = &t->storage[i];
-    zt_status st = ZT_OK;
-    if (s->placed || p->end - p->at < sizeof count)
-        return zt_pk_fail(p,
-                          s->placed ? "a storage's key that is there twice" : "storages are cut");
-    st = zt_source_read(t->in, p->at, count, sizeof count);
-    for (int k = 8; k-- > 0;)
-        n = n << 8 | count[k];
-    s->begin = p->at + sizeof count;
-    if (st == ZT_OK && (s->bytes / s->item != n || p->end - s->begin < s->bytes))
-        st = zt_fail(t->ctx, ZT_EDATA,
+    uint64_t element_count = 0;
+    int64_t index;
+    if (key->kind != PK_TEXT || !zt_map_get(pt->keys, key->text, key->count, &index))
+        return zt_pk_fail(pickle, "a storage's key that no tensor names");
+    pt_storage *storage = &pt->storages[index];
+    zt_status status = ZT_OK;
+    if (storage->placed || pickle->end - pickle->position < sizeof count)
+        return zt_pk_fail(pickle,
+                          storage->placed ? "a storage's key that is there twice" : "storages are cut");
+    status = zt_source_read(pt->source, pickle->position, count, sizeof count);
+    for (int byte = 8; byte-- > 0;)
+        element_count = element_count << 8 | count[byte];
+    storage->begin = pickle->position + sizeof count;
+    if (status == ZT_OK && (storage->bytes / storage->item != element_count || pickle->end - storage->begin < storage->bytes))
+        status = zt_fail(pt->ctx, ZT_EDATA,
                      "%s: storage '%s' is of %llu bytes; %llu elements are told, %llu bytes left",
-                     t->file, zt_escape(text, sizeof text, s->key, strlen(s->key)),
-                     (unsigned long long)s->bytes, (unsigned long long)n,
-                     (unsigned long long)(p->end - s->begin));
-    s->placed = true;
-    if (st == ZT_OK)
-        p->at = s->begin + s->bytes;
-    return st;
+                     pt->file, zt_escape(text, sizeof text, storage->key, strlen(storage->key)),
+                     (unsigned long long)storage->bytes, (unsigned long long)element_count,
+                     (unsigned long long)(pickle->end - storage->begin));
+    storage->placed = true;
+    if (status == ZT_OK)
+        pickle->position = storage->begin + storage->bytes;
+    return status;
 }
 
-static zt_status read_older(zt_pt *t, pickle *p)
+static zt_status read_older(zt_pt *pt, pickle_reader *pickle)
 {
-    pk_value v;
-    zt_status st = read_preamble(t, p);
-    if (st == ZT_OK)
-        st = read_pickle(t, p, &v);
-    if (st == ZT_OK)
-        st = read_plain(p, &v);
-    if (st == ZT_OK && v.kind != PK_LIST)
-        st = zt_pk_fail(p, "no list of storages");
-    for (size_t i = 0; st == ZT_OK && i < v.list->n; i++)
-        st = place_older(t, p, &v.list->item[i]);
-    if (st == ZT_OK && p->at != p->end)
-        st = zt_pk_fail(p, "bytes follow the last storage");
-    return st;
+    pk_value value;
+    zt_status status = read_preamble(pt, pickle);
+    if (status == ZT_OK)
+        status = read_pickle(pt, pickle, &value);
+    if (status == ZT_OK)
+        status = read_plain(pickle, &value);
+    if (status == ZT_OK && value.kind != PK_LIST)
+        status = zt_pk_fail(pickle, "no list of storages");
+    for (size_t i = 0; status == ZT_OK && i < value.list->count; i++)
+        status = place_older(pt, pickle, &value.list->items[i]);
+    if (status == ZT_OK && pickle->position != pickle->end)
+        status = zt_pk_fail(pickle, "bytes follow the last storage");
+    return status;
 }
 
-zt_status zt_pt_parse_older(zt_pt *t)
+zt_status zt_pt_parse_older(zt_pt *pt)
 {
-    pickle *p = begin_pickle(t, fetch_file, t->in, zt_source_size(t->in));
-    if (!p)
+    pickle_reader *pickle = begin_pickle(pt, fetch_file, pt->source, zt_source_size(pt->source));
+    if (!pickle)
         return ZT_ENOMEM;
-    zt_status st = read_older(t, p);
-    end_pickle(t, p);
-    return st;
+    zt_status status = read_older(pt, pickle);
+    end_pickle(pt, pickle);
+    return status;
 }

@@ -18,8 +18,8 @@ enum {
     SAID = 6    /* unread tensors, or unknown names, that a message says */
 };
 
-typedef struct walker {
-    zt_pt *t;
+typedef struct pt_walker {
+    zt_pt *pt;
     zt_str path;
     int parts;        /* keys that the path is made of */
     int nameless;     /* keys above that are neither text nor number, and sets */
@@ -28,190 +28,190 @@ typedef struct walker {
     int depth;
     size_t left;   /* visits */
     size_t budget; /* bytes for tensors and their names */
-} walker;
+} pt_walker;
 
-static zt_status bad(const walker *w, const char *what)
+static zt_status fail_at(const pt_walker *walker, const char *what)
 {
     char text[160];
-    return zt_fail(w->t->ctx, ZT_EDATA, "%s: at '%s': %s", w->t->file,
-                   zt_escape(text, sizeof text, w->path.len ? w->path.data : "", w->path.len),
+    return zt_fail(walker->pt->ctx, ZT_EDATA, "%s: at '%s': %s", walker->pt->file,
+                   zt_escape(text, sizeof text, walker->path.len ? walker->path.data : "", walker->path.len),
                    what);
 }
 
-/* Room for one more of n, in steps that double. */
-static void *room(zt_ctx *ctx, void *list, int64_t n, size_t size)
+/* Room for one more of `count`, in steps that double. */
+static void *grow_list(zt_ctx *ctx, void *list, int64_t count, size_t size)
 {
-    return n & (n - 1) ? list : zt_realloc(ctx, list, (size_t)(n ? 2 * n : 1) * size);
+    return count & (count - 1) ? list : zt_realloc(ctx, list, (size_t)(count ? 2 * count : 1) * size);
 }
 
 /* ---- a tensor -------------------------------------------------------------------------------- */
 
-static zt_status find_storage(walker *w, const pk_storage *s, int64_t *out)
+static zt_status find_storage(pt_walker *walker, const pk_storage *storage, int64_t *out)
 {
-    zt_pt *t = w->t;
-    size_t n = strlen(s->key);
-    if (zt_map_get(t->keys, s->key, n, out))
-        return t->storage[*out].bytes == s->bytes ? ZT_OK : bad(w, "its storage has two sizes");
-    pt_storage *list = room(t->ctx, t->storage, t->n_storages, sizeof *list);
+    zt_pt *pt = walker->pt;
+    size_t length = strlen(storage->key);
+    if (zt_map_get(pt->keys, storage->key, length, out))
+        return pt->storages[*out].bytes == storage->bytes ? ZT_OK : fail_at(walker, "its storage has two sizes");
+    pt_storage *list = grow_list(pt->ctx, pt->storages, pt->storage_count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
-    t->storage = list;
-    *out = t->n_storages++;
+    pt->storages = list;
+    *out = pt->storage_count++;
     list[*out] = (pt_storage){
-        .key = s->key, .bytes = s->bytes, .item = s->dtype ? s->dtype->item : 1, .member = -1};
-    return zt_map_put(t->keys, s->key, n, *out);
+        .key = storage->key, .bytes = storage->bytes, .item = storage->dtype ? storage->dtype->item : 1, .member = -1};
+    return zt_map_put(pt->keys, storage->key, length, *out);
 }
 
-static void lay_out(pt_tensor *x, const pk_tensor *k)
+static void set_layout(pt_tensor *tensor, const pk_tensor *source)
 {
     int64_t count;
     uint64_t span;
-    x->layout = (zt_layout){.rank = k->rank,
-                            .dim = k->dim,
-                            .stride = k->stride,
-                            .item = k->dtype->item,
-                            .swap = k->dtype->swap,
-                            .begin = k->storage->begin + (uint64_t)k->offset * k->dtype->item};
-    zt_layout_check(&x->layout, &count, &span); /* the pickle's reader has, too */
-    x->a.type = (zt_type){.dtype = k->dtype->dtype, .rank = k->rank <= ZT_MAX_RANK ? k->rank : -1};
-    for (int i = 0; i < x->a.type.rank; i++)
-        x->a.type.dim[i] = k->dim[i];
-    x->a.dtype = k->dtype->name;
-    x->a.bytes = (size_t)count * k->dtype->item;
-    x->a.rank = k->rank;
-    x->a.dim = k->dim;
+    tensor->layout = (zt_layout){.rank = source->rank,
+                            .dim = source->dim,
+                            .stride = source->stride,
+                            .item = source->dtype->item,
+                            .swap = source->dtype->swap,
+                            .begin = source->storage->begin + (uint64_t)source->offset * source->dtype->item};
+    zt_layout_check(&tensor->layout, &count, &span); /* the pickle's reader has, too */
+    tensor->array.type = (zt_type){.dtype = source->dtype->dtype, .rank = source->rank <= ZT_MAX_RANK ? source->rank : -1};
+    for (int i = 0; i < tensor->array.type.rank; i++)
+        tensor->array.type.dim[i] = source->dim[i];
+    tensor->array.dtype = source->dtype->name;
+    tensor->array.bytes = (size_t)count * source->dtype->item;
+    tensor->array.rank = source->rank;
+    tensor->array.dim = source->dim;
 }
 
-static zt_status add_tensor(walker *w, const pk_tensor *k)
+static zt_status add_tensor(pt_walker *walker, const pk_tensor *source)
 {
-    zt_pt *t = w->t;
-    const char *path = w->path.len ? w->path.data : "";
-    size_t n = w->path.len, cost = n + 2 * sizeof(pt_tensor) + 64;
-    if (cost > w->budget)
-        return bad(w, "more tensors than a file of its size should name");
-    w->budget -= cost;
-    if (memchr(path, 0, n))
-        return bad(w, "a tensor whose name has a zero byte");
-    if (zt_map_get(t->names, path, n, NULL))
-        return bad(w, "two tensors have this name");
-    pt_tensor *list = room(t->ctx, t->tensor, t->n, sizeof *list);
+    zt_pt *pt = walker->pt;
+    const char *path = walker->path.len ? walker->path.data : "";
+    size_t length = walker->path.len, cost = length + 2 * sizeof(pt_tensor) + 64;
+    if (cost > walker->budget)
+        return fail_at(walker, "more tensors than a file of its size should name");
+    walker->budget -= cost;
+    if (memchr(path, 0, length))
+        return fail_at(walker, "a tensor whose name has a zero byte");
+    if (zt_map_get(pt->names, path, length, NULL))
+        return fail_at(walker, "two tensors have this name");
+    pt_tensor *list = grow_list(pt->ctx, pt->tensors, pt->tensor_count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
-    t->tensor = list;
-    pt_tensor *x = &list[t->n];
-    *x = (pt_tensor){.a = {.name = zt_arena_strndup(t->keep, path, n)}};
-    if (!x->a.name)
+    pt->tensors = list;
+    pt_tensor *tensor = &list[pt->tensor_count];
+    *tensor = (pt_tensor){.array = {.name = zt_arena_strndup(pt->arena, path, length)}};
+    if (!tensor->array.name)
         return ZT_ENOMEM;
-    lay_out(x, k);
-    zt_status st = find_storage(w, k->storage, &x->storage);
-    return st == ZT_OK ? zt_map_put(t->names, x->a.name, n, t->n++) : st;
+    set_layout(tensor, source);
+    zt_status status = find_storage(walker, source->storage, &tensor->storage_index);
+    return status == ZT_OK ? zt_map_put(pt->names, tensor->array.name, length, pt->tensor_count++) : status;
 }
 
 /* A tensor at this path is not read. Several in one object are said once. */
-static zt_status lose(walker *w, const char *why)
+static zt_status report_lost(pt_walker *walker, const char *why)
 {
-    zt_pt *t = w->t;
+    zt_pt *pt = walker->pt;
     char path[100], text[200];
-    zt_escape(path, sizeof path, w->path.len ? w->path.data : "", w->path.len);
+    zt_escape(path, sizeof path, walker->path.len ? walker->path.data : "", walker->path.len);
     snprintf(text, sizeof text, "'%s' (%s)", path, why);
-    if (strcmp(text, t->unread_last) == 0)
+    if (strcmp(text, pt->unread_last) == 0)
         return ZT_OK;
-    memcpy(t->unread_last, text, sizeof text);
-    if (t->n_unread++ >= SAID)
+    memcpy(pt->unread_last, text, sizeof text);
+    if (pt->unread_count++ >= SAID)
         return ZT_OK;
-    return zt_str_printf(&t->unread, "%s%s", t->n_unread > 1 ? ", " : "", text);
+    return zt_str_printf(&pt->unread, "%s%s", pt->unread_count > 1 ? ", " : "", text);
 }
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-static zt_status visit(walker *w, const pk_value *v);
+static zt_status visit_value(pt_walker *walker, const pk_value *value);
 
 /* A value below a key. */
-static zt_status below(walker *w, const pk_value *v, const pk_value *key)
+static zt_status visit_below(pt_walker *walker, const pk_value *value, const pk_value *key)
 {
-    if (w->lost)
-        return visit(w, v);
-    size_t at = w->path.len;
+    if (walker->lost)
+        return visit_value(walker, value);
+    size_t length = walker->path.len;
     bool named = key->kind == PK_TEXT || key->kind == PK_INT;
-    zt_status st = named && w->parts ? zt_str_putc(&w->path, '.') : ZT_OK;
-    w->parts += named;
-    if (st == ZT_OK && key->kind == PK_TEXT)
-        st = zt_str_put(&w->path, key->text, key->n);
-    else if (st == ZT_OK && named)
-        st = zt_str_printf(&w->path, "%" PRId64, key->i);
-    if (st == ZT_OK && w->path.len > MAX_NAME)
-        st = bad(w, "a path of more than 64 KiB");
-    w->nameless += !named;
-    if (st == ZT_OK)
-        st = visit(w, v);
-    w->nameless -= !named;
-    w->parts -= named;
-    w->path.len = at;
-    return st;
+    zt_status status = named && walker->parts ? zt_str_putc(&walker->path, '.') : ZT_OK;
+    walker->parts += named;
+    if (status == ZT_OK && key->kind == PK_TEXT)
+        status = zt_str_put(&walker->path, key->text, key->count);
+    else if (status == ZT_OK && named)
+        status = zt_str_printf(&walker->path, "%" PRId64, key->i);
+    if (status == ZT_OK && walker->path.len > MAX_NAME)
+        status = fail_at(walker, "a path of more than 64 KiB");
+    walker->nameless += !named;
+    if (status == ZT_OK)
+        status = visit_value(walker, value);
+    walker->nameless -= !named;
+    walker->parts -= named;
+    walker->path.len = length;
+    return status;
 }
 
-static zt_status visit_items(walker *w, const pk_value *item, size_t n, bool set)
+static zt_status visit_items(pt_walker *walker, const pk_value *items, size_t count, bool set)
 {
-    zt_status st = ZT_OK;
-    for (size_t i = 0; st == ZT_OK && i < n; i++) {
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
         pk_value key = {.kind = set ? PK_NONE : PK_INT, .i = (int64_t)i};
-        st = below(w, &item[i], &key);
+        status = visit_below(walker, &items[i], &key);
     }
-    return st;
+    return status;
 }
 
 /* Of keys nothing but the name is looked at. */
-static zt_status visit_dict(walker *w, const pk_list *l)
+static zt_status visit_dict(pt_walker *walker, const pk_list *list)
 {
-    zt_status st = ZT_OK;
-    for (size_t i = 0; st == ZT_OK && i + 1 < l->n; i += 2)
-        st = below(w, &l->item[i + 1], &l->item[i]);
-    return st;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i + 1 < list->count; i += 2)
+        status = visit_below(walker, &list->items[i + 1], &list->items[i]);
+    return status;
 }
 
 /* What has no name of its own. */
-static zt_status visit_lost(walker *w, const pk_value *v, const char *why)
+static zt_status visit_lost(pt_walker *walker, const pk_value *value, const char *why)
 {
-    const char *was = w->lost;
-    w->lost = was ? was : why;
-    zt_status st = visit(w, v);
-    w->lost = was;
-    return st;
+    const char *outer = walker->lost;
+    walker->lost = outer ? outer : why;
+    zt_status status = visit_value(walker, value);
+    walker->lost = outer;
+    return status;
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static const char inside[] = "inside an unknown object";
+static const char inside_object[] = "inside an unknown object";
 
 /* A dictionary of attributes, or a pair of such and of slots. */
-static zt_status visit_state(walker *w, const pk_value *v)
+static zt_status visit_state(pt_walker *walker, const pk_value *value)
 {
-    bool pair = v->kind == PK_TUPLE && v->n == 2;
+    bool pair = value->kind == PK_TUPLE && value->count == 2;
     for (uint32_t i = 0; pair && i < 2; i++)
-        pair = v->item[i].kind == PK_DICT || v->item[i].kind == PK_NONE;
+        pair = value->items[i].kind == PK_DICT || value->items[i].kind == PK_NONE;
     if (!pair)
-        return v->kind == PK_DICT ? visit_dict(w, v->list) : visit_lost(w, v, inside);
-    zt_status st = visit_state(w, &v->item[0]);
-    return st == ZT_OK ? visit_state(w, &v->item[1]) : st;
+        return value->kind == PK_DICT ? visit_dict(walker, value->list) : visit_lost(walker, value, inside_object);
+    zt_status status = visit_state(walker, &value->items[0]);
+    return status == ZT_OK ? visit_state(walker, &value->items[1]) : status;
 }
 
-static zt_status visit_tensor(walker *w, const pk_tensor *k)
+static zt_status visit_tensor(pt_walker *walker, const pk_tensor *source)
 {
-    if (w->lost || w->nameless)
-        return lose(w, w->lost ? w->lost : "in a set, or below a key that is no name");
-    zt_status st = add_tensor(w, k);
-    return st == ZT_OK && k->state ? visit_state(w, k->state) : st;
+    if (walker->lost || walker->nameless)
+        return report_lost(walker, walker->lost ? walker->lost : "in a set, or below a key that is no name");
+    zt_status status = add_tensor(walker, source);
+    return status == ZT_OK && source->state ? visit_state(walker, source->state) : status;
 }
 
 /* The attribute of this name; NULL: none. */
-static const pk_value *attribute(const pk_object *o, const char *name)
+static const pk_value *find_attribute(const pk_object *object, const char *name)
 {
-    for (size_t i = 0; i < o->state.n; i++) {
-        const pk_value *s = &o->state.item[i];
-        for (size_t k = 0; s->kind == PK_DICT && k + 1 < s->list->n; k += 2)
-            if (s->list->item[k].kind == PK_TEXT &&
-                zt_pk_is(s->list->item[k].text, s->list->item[k].n, name))
-                return &s->list->item[k + 1];
+    for (size_t i = 0; i < object->state.count; i++) {
+        const pk_value *state = &object->state.items[i];
+        for (size_t k = 0; state->kind == PK_DICT && k + 1 < state->list->count; k += 2)
+            if (state->list->items[k].kind == PK_TEXT &&
+                zt_pk_is(state->list->items[k].text, state->list->items[k].count, name))
+                return &state->list->items[k + 1];
     }
     return NULL;
 }
@@ -219,161 +219,161 @@ static const pk_value *attribute(const pk_object *o, const char *name)
 /* The parts of torch.nn.Module that make its state_dict, in its order. */
 enum { PARAMETERS, BUFFERS, MODULES, PARTS };
 
-static bool is_module(const pk_object *o, const pk_value *part[PARTS])
+static bool is_module(const pk_object *object, const pk_value *parts[PARTS])
 {
-    static const char *const name[PARTS] = {"_parameters", "_buffers", "_modules"};
-    bool all = true;
-    for (int i = 0; all && i < PARTS; i++) {
-        part[i] = attribute(o, name[i]);
-        all = part[i] && part[i]->kind == PK_DICT;
+    static const char *const names[PARTS] = {"_parameters", "_buffers", "_modules"};
+    bool complete = true;
+    for (int i = 0; complete && i < PARTS; i++) {
+        parts[i] = find_attribute(object, names[i]);
+        complete = parts[i] && parts[i]->kind == PK_DICT;
     }
-    return all;
+    return complete;
 }
 
 /* Is the key one of a set of texts? */
 static bool is_among(const pk_value *key, const pk_value *set)
 {
-    for (size_t i = 0; set && set->kind == PK_LIST && i < set->list->n; i++) {
-        const pk_value *v = &set->list->item[i];
-        if (v->kind == PK_TEXT && key->kind == PK_TEXT && v->n == key->n &&
-            memcmp(v->text, key->text, v->n) == 0)
+    for (size_t i = 0; set && set->kind == PK_LIST && i < set->list->count; i++) {
+        const pk_value *value = &set->list->items[i];
+        if (value->kind == PK_TEXT && key->kind == PK_TEXT && value->count == key->count &&
+            memcmp(value->text, key->text, value->count) == 0)
             return true;
     }
     return false;
 }
 
-static zt_status visit_module(walker *w, const pk_object *o, const pk_value *part[PARTS])
+static zt_status visit_module(pt_walker *walker, const pk_object *object, const pk_value *parts[PARTS])
 {
-    const pk_value *skip = attribute(o, "_non_persistent_buffers_set");
-    zt_status st = ZT_OK;
+    const pk_value *skip = find_attribute(object, "_non_persistent_buffers_set");
+    zt_status status = ZT_OK;
     for (int k = 0; k < PARTS; k++) {
-        const pk_list *l = part[k]->list;
-        for (size_t i = 0; st == ZT_OK && i + 1 < l->n; i += 2)
-            if (k != BUFFERS || !is_among(&l->item[i], skip))
-                st = below(w, &l->item[i + 1], &l->item[i]);
+        const pk_list *list = parts[k]->list;
+        for (size_t i = 0; status == ZT_OK && i + 1 < list->count; i += 2)
+            if (k != BUFFERS || !is_among(&list->items[i], skip))
+                status = visit_below(walker, &list->items[i + 1], &list->items[i]);
     }
-    return st;
+    return status;
 }
 
-static zt_status visit_parts(walker *w, const pk_object *o)
+static zt_status visit_parts(pt_walker *walker, const pk_object *object)
 {
-    zt_status st = visit_dict(w, &o->pairs);
-    if (st == ZT_OK)
-        st = visit_items(w, o->items.item, o->items.n, false);
-    for (size_t i = 0; st == ZT_OK && i < o->state.n; i++)
-        st = visit_state(w, &o->state.item[i]);
-    return st == ZT_OK ? visit_lost(w, &o->args, inside) : st;
+    zt_status status = visit_dict(walker, &object->pairs);
+    if (status == ZT_OK)
+        status = visit_items(walker, object->items.items, object->items.count, false);
+    for (size_t i = 0; status == ZT_OK && i < object->state.count; i++)
+        status = visit_state(walker, &object->state.items[i]);
+    return status == ZT_OK ? visit_lost(walker, &object->arguments, inside_object) : status;
 }
 
 /* A module's tensors have a name by each path to it, as in its state_dict. Another object's have
  * one name, by the first path, however often and by whom, also itself, it is held. */
-static zt_status visit_object(walker *w, pk_object *o)
+static zt_status visit_object(pt_walker *walker, pk_object *object)
 {
-    const pk_value *part[PARTS];
-    bool lost = w->lost || w->nameless, done = o->named || (lost && o->lost);
-    if (o->tensor)
-        return visit_tensor(w, o->tensor);
-    if (o->type->what == PK_TENSOR_CLASS)
-        return lose(w, "a tensor without data");
-    bool module = is_module(o, part);
+    const pk_value *parts[PARTS];
+    bool lost = walker->lost || walker->nameless, done = object->named || (lost && object->lost);
+    if (object->tensor)
+        return visit_tensor(walker, object->tensor);
+    if (object->type->what == PK_TENSOR_CLASS)
+        return report_lost(walker, "a tensor without data");
+    bool module = is_module(object, parts);
     if (done && !module)
         return ZT_OK;
-    *(lost ? &o->lost : &o->named) = true;
-    w->opaque++;
-    zt_status st = module ? visit_module(w, o, part) : visit_parts(w, o);
-    w->opaque--;
-    return st;
+    *(lost ? &object->lost : &object->named) = true;
+    walker->opaque++;
+    zt_status status = module ? visit_module(walker, object, parts) : visit_parts(walker, object);
+    walker->opaque--;
+    return status;
 }
 
-static zt_status visit_one(walker *w, const pk_value *v)
+static zt_status dispatch_value(pt_walker *walker, const pk_value *value)
 {
     pk_value attributes = {.kind = PK_DICT};
-    zt_status st = ZT_OK;
-    switch (v->kind) {
-    case PK_TENSOR: return visit_tensor(w, v->tensor);
-    case PK_OBJECT: return visit_object(w, v->object);
-    case PK_FOREIGN: return lose(w, v->text);
-    case PK_STORAGE: return lose(w, w->lost ? w->lost : "a storage without a tensor");
-    case PK_TUPLE: return visit_items(w, v->item, v->n, false);
-    case PK_LIST: return visit_items(w, v->list->item, v->list->n, v->list->set);
+    zt_status status = ZT_OK;
+    switch (value->kind) {
+    case PK_TENSOR: return visit_tensor(walker, value->tensor);
+    case PK_OBJECT: return visit_object(walker, value->object);
+    case PK_FOREIGN: return report_lost(walker, value->text);
+    case PK_STORAGE: return report_lost(walker, walker->lost ? walker->lost : "a storage without a tensor");
+    case PK_TUPLE: return visit_items(walker, value->items, value->count, false);
+    case PK_LIST: return visit_items(walker, value->list->items, value->list->count, value->list->set);
     case PK_DICT:
-        st = visit_dict(w, v->list);
-        attributes.list = v->list->attr;
-        return st == ZT_OK && attributes.list
-                   ? visit_lost(w, &attributes, "an attribute of a dictionary")
-                   : st;
+        status = visit_dict(walker, value->list);
+        attributes.list = value->list->attr;
+        return status == ZT_OK && attributes.list
+                   ? visit_lost(walker, &attributes, "an attribute of a dictionary")
+                   : status;
     default: return ZT_OK;
     }
 }
 
-static zt_status visit(walker *w, const pk_value *v)
+static zt_status visit_value(pt_walker *walker, const pk_value *value)
 {
-    if (!w->left--)
-        return bad(w, "containers that hold each other over and over");
-    if (w->depth == MAX_DEPTH && w->opaque)
-        return lose(w, "an unknown object nested too deep");
-    if (w->depth == MAX_DEPTH)
-        return bad(w, "containers nested too deep");
-    w->depth++;
-    zt_status st = visit_one(w, v);
-    w->depth--;
-    return st;
+    if (!walker->left--)
+        return fail_at(walker, "containers that hold each other over and over");
+    if (walker->depth == MAX_DEPTH && walker->opaque)
+        return report_lost(walker, "an unknown object nested too deep");
+    if (walker->depth == MAX_DEPTH)
+        return fail_at(walker, "containers nested too deep");
+    walker->depth++;
+    zt_status status = dispatch_value(walker, value);
+    walker->depth--;
+    return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* The first unknown names that the pickle used, as a list. */
-static zt_status say_unknown(zt_pt *t, const pickle *p)
+static zt_status list_unknown(zt_pt *pt, const pickle_reader *pickle)
 {
     const pk_global *first[SAID] = {0};
-    int64_t n = p->n_unknown;
-    for (const pk_global *g = p->unknown; g; g = g->before) /* the last one first */
-        if (--n < SAID)
-            first[n] = g;
-    zt_status st = ZT_OK;
-    for (int i = 0; st == ZT_OK && i < SAID && first[i]; i++)
-        st = zt_str_printf(&t->unknown, "%s%s", i ? ", " : "", first[i]->shown);
-    if (st == ZT_OK && p->n_unknown > SAID)
-        st = zt_str_printf(&t->unknown, " and %" PRId64 " more", p->n_unknown - SAID);
-    return st;
+    int64_t remaining = pickle->unknown_count;
+    for (const pk_global *global = pickle->unknown; global; global = global->previous) /* the last one first */
+        if (--remaining < SAID)
+            first[remaining] = global;
+    zt_status status = ZT_OK;
+    for (int i = 0; status == ZT_OK && i < SAID && first[i]; i++)
+        status = zt_str_printf(&pt->unknown, "%s%s", i ? ", " : "", first[i]->shown);
+    if (status == ZT_OK && pickle->unknown_count > SAID)
+        status = zt_str_printf(&pt->unknown, " and %" PRId64 " more", pickle->unknown_count - SAID);
+    return status;
 }
 
 /* A file whose tensors are all lost has none, which is an answer that nobody may take for one. */
-static zt_status check_any(zt_pt *t, const pickle *p)
+static zt_status check_not_empty(zt_pt *pt, const pickle_reader *pickle)
 {
-    if (t->n == 0 && t->n_unread)
-        return zt_fail(t->ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", t->file,
-                       t->unread.data, p->n_unknown ? "; unknown globals, not called: " : "",
-                       p->n_unknown ? t->unknown.data : "");
-    if (t->n == 0 && p->n_unknown)
-        return zt_fail(t->ctx, ZT_EDATA,
+    if (pt->tensor_count == 0 && pt->unread_count)
+        return zt_fail(pt->ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", pt->file,
+                       pt->unread.data, pickle->unknown_count ? "; unknown globals, not called: " : "",
+                       pickle->unknown_count ? pt->unknown.data : "");
+    if (pt->tensor_count == 0 && pickle->unknown_count)
+        return zt_fail(pt->ctx, ZT_EDATA,
                        "%s: it has no tensors, and its pickle names unknown globals, which are "
                        "not called: %s",
-                       t->file, t->unknown.data);
+                       pt->file, pt->unknown.data);
     return ZT_OK;
 }
 
 /* The older format has all storages in the file, also those that no tensor here uses. */
-static zt_status add_storages(walker *w, const pickle *p)
+static zt_status add_storages(pt_walker *walker, const pickle_reader *pickle)
 {
-    int64_t i;
-    zt_status st = ZT_OK;
-    for (const pk_storage *s = p->storages; st == ZT_OK && s; s = s->before)
-        st = find_storage(w, s, &i);
-    return st;
+    int64_t index;
+    zt_status status = ZT_OK;
+    for (const pk_storage *storage = pickle->storages; status == ZT_OK && storage; storage = storage->previous)
+        status = find_storage(walker, storage, &index);
+    return status;
 }
 
-zt_status zt_pt_collect(zt_pt *t, pk_value root, const pickle *p)
+zt_status zt_pt_collect(zt_pt *pt, pk_value root, const pickle_reader *pickle)
 {
-    walker w = {.t = t, .left = OFTEN * p->ops + FEW, .budget = p->budget};
-    zt_str_init(&w.path, t->ctx);
-    zt_status st = visit(&w, &root);
-    if (st == ZT_OK && !t->zip)
-        st = add_storages(&w, p);
-    if (st == ZT_OK)
-        st = say_unknown(t, p);
-    if (st == ZT_OK && t->n_unread > SAID)
-        st = zt_str_printf(&t->unread, " and %" PRId64 " more", t->n_unread - SAID);
-    zt_str_fini(&w.path);
-    return st == ZT_OK ? check_any(t, p) : st;
+    pt_walker walker = {.pt = pt, .left = OFTEN * pickle->ops + FEW, .budget = pickle->budget};
+    zt_str_init(&walker.path, pt->ctx);
+    zt_status status = visit_value(&walker, &root);
+    if (status == ZT_OK && !pt->zip)
+        status = add_storages(&walker, pickle);
+    if (status == ZT_OK)
+        status = list_unknown(pt, pickle);
+    if (status == ZT_OK && pt->unread_count > SAID)
+        status = zt_str_printf(&pt->unread, " and %" PRId64 " more", pt->unread_count - SAID);
+    zt_str_fini(&walker.path);
+    return status == ZT_OK ? check_not_empty(pt, pickle) : status;
 }

@@ -8,180 +8,180 @@
 
 zt_safetensors *zt_st_new(zt_ctx *ctx, const char *name)
 {
-    zt_safetensors *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s)
+    zt_safetensors *safetensors = zt_calloc(ctx, 1, sizeof *safetensors);
+    if (!safetensors)
         return NULL;
-    s->ctx = ctx;
-    s->name = zt_strdup(ctx, name);
-    s->texts = zt_arena_new(ctx, 4096);
-    if (s->name && s->texts)
-        return s;
-    zt_safetensors_close(s);
+    safetensors->ctx = ctx;
+    safetensors->name = zt_strdup(ctx, name);
+    safetensors->texts = zt_arena_new(ctx, 4096);
+    if (safetensors->name && safetensors->texts)
+        return safetensors;
+    zt_safetensors_close(safetensors);
     return NULL;
 }
 
-void zt_safetensors_close(zt_safetensors *s)
+void zt_safetensors_close(zt_safetensors *safetensors)
 {
-    if (!s)
+    if (!safetensors)
         return;
-    for (int i = 0; s->owns_sources && i < s->n_shards; i++)
-        zt_source_close(s->shard[i]);
-    zt_map_free(s->names);
-    zt_free(s->ctx, s->shard);
-    zt_free(s->ctx, s->tensor);
-    zt_free(s->ctx, s->meta);
-    zt_arena_free(s->texts);
-    zt_free(s->ctx, s->name);
-    zt_free(s->ctx, s);
+    for (int i = 0; safetensors->owns_sources && i < safetensors->shard_count; i++)
+        zt_source_close(safetensors->shards[i]);
+    zt_map_free(safetensors->names);
+    zt_free(safetensors->ctx, safetensors->shards);
+    zt_free(safetensors->ctx, safetensors->tensors);
+    zt_free(safetensors->ctx, safetensors->meta);
+    zt_arena_free(safetensors->texts);
+    zt_free(safetensors->ctx, safetensors->name);
+    zt_free(safetensors->ctx, safetensors);
 }
 
-void *zt_st_room(zt_ctx *ctx, void *list, int64_t n, size_t entry_bytes)
+void *zt_st_grow_list(zt_ctx *ctx, void *list, int64_t count, size_t entry_bytes)
 {
-    if (n & (n - 1)) /* not a power of two: inside what there is */
+    if (count & (count - 1)) /* not a power of two: inside what there is */
         return list;
-    return zt_realloc(ctx, list, (size_t)(n ? 2 * n : 1) * entry_bytes);
+    return zt_realloc(ctx, list, (size_t)(count ? 2 * count : 1) * entry_bytes);
 }
 
-zt_status zt_st_add_shard(zt_safetensors *s, zt_source *source)
+zt_status zt_st_add_shard(zt_safetensors *safetensors, zt_source *source)
 {
-    zt_source **list = zt_st_room(s->ctx, s->shard, s->n_shards, sizeof *list);
+    zt_source **list = zt_st_grow_list(safetensors->ctx, safetensors->shards, safetensors->shard_count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
-    s->shard = list;
-    s->shard[s->n_shards++] = source;
+    safetensors->shards = list;
+    safetensors->shards[safetensors->shard_count++] = source;
     return ZT_OK;
 }
 
-zt_status zt_st_map_names(zt_safetensors *s)
+zt_status zt_st_map_names(zt_safetensors *safetensors)
 {
     char text[160];
-    s->names = zt_map_new(s->ctx, (size_t)s->n_tensors);
-    zt_status st = s->names ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < s->n_tensors; i++) {
-        const char *name = s->tensor[i].e.name;
-        size_t n = strlen(name);
-        size_t had = zt_map_count(s->names);
-        st = zt_map_put(s->names, name, n, i);
-        if (st == ZT_OK && zt_map_count(s->names) == had)
-            st = zt_faults_tell(s->ctx, "%s: tensor '%s' is there twice", s->name,
-                                zt_escape(text, sizeof text, name, n));
+    safetensors->names = zt_map_new(safetensors->ctx, (size_t)safetensors->tensor_count);
+    zt_status status = safetensors->names ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; status == ZT_OK && i < safetensors->tensor_count; i++) {
+        const char *name = safetensors->tensors[i].entry.name;
+        size_t length = strlen(name);
+        size_t before = zt_map_count(safetensors->names);
+        status = zt_map_put(safetensors->names, name, length, i);
+        if (status == ZT_OK && zt_map_count(safetensors->names) == before)
+            status = zt_faults_tell(safetensors->ctx, "%s: tensor '%s' is there twice", safetensors->name,
+                                zt_escape(text, sizeof text, name, length));
     }
-    return st;
+    return status;
 }
 
 /* Takes over the source, also when it fails, if `owns`. */
-static zt_safetensors *open_over(zt_ctx *ctx, zt_source *source, bool owns)
+static zt_safetensors *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 {
-    zt_safetensors *s = zt_st_new(ctx, zt_source_name(source));
-    if (s && zt_st_add_shard(s, source) == ZT_OK) {
-        s->owns_sources = owns;
-        if (zt_st_parse(s) == ZT_OK && zt_st_map_names(s) == ZT_OK)
-            return s;
+    zt_safetensors *safetensors = zt_st_new(ctx, zt_source_name(source));
+    if (safetensors && zt_st_add_shard(safetensors, source) == ZT_OK) {
+        safetensors->owns_sources = owns;
+        if (zt_st_parse(safetensors) == ZT_OK && zt_st_map_names(safetensors) == ZT_OK)
+            return safetensors;
     } else if (owns) {
         zt_source_close(source);
     }
-    zt_safetensors_close(s);
+    zt_safetensors_close(safetensors);
     return NULL;
 }
 
 zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path)
 {
     zt_source *source = zt_source_open(ctx, path);
-    return source ? open_over(ctx, source, true) : NULL;
+    return source ? open_source(ctx, source, true) : NULL;
 }
 
 zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source)
 {
-    return open_over(ctx, source, false);
+    return open_source(ctx, source, false);
 }
 
 zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source)
 {
-    return open_over(ctx, source, true);
+    return open_source(ctx, source, true);
 }
 
-const char *zt_safetensors_name(const zt_safetensors *s)
+const char *zt_safetensors_name(const zt_safetensors *safetensors)
 {
-    return s->name;
+    return safetensors->name;
 }
 
 /* ---- tensors and metadata -------------------------------------------------------------------- */
 
-int64_t zt_safetensors_count(const zt_safetensors *s)
+int64_t zt_safetensors_count(const zt_safetensors *safetensors)
 {
-    return s->n_tensors;
+    return safetensors->tensor_count;
 }
 
-const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *s, int64_t i)
+const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i)
 {
-    return &s->tensor[i].e;
+    return &safetensors->tensors[i].entry;
 }
 
-int64_t zt_safetensors_find(const zt_safetensors *s, const char *name)
+int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name)
 {
-    return zt_map_find(s->names, name);
+    return zt_map_find(safetensors->names, name);
 }
 
-zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset, void *dst,
-                              size_t n)
+zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst,
+                              size_t size)
 {
     char text[160];
     size_t end;
-    if (i < 0 || i >= s->n_tensors)
-        return zt_fail(s->ctx, ZT_EUSAGE, "%s: no tensor number %lld", s->name, (long long)i);
-    const st_tensor *t = &s->tensor[i];
-    if (!zt_add_size(offset, n, &end) || end > t->e.bytes)
-        return zt_fail(s->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for",
-                       s->name, zt_escape(text, sizeof text, t->e.name, strlen(t->e.name)), n,
-                       offset, t->e.bytes);
-    return zt_source_read(s->shard[t->shard], t->offset + offset, dst, n);
+    if (i < 0 || i >= safetensors->tensor_count)
+        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: no tensor number %lld", safetensors->name, (long long)i);
+    const st_tensor *tensor = &safetensors->tensors[i];
+    if (!zt_add_size(offset, size, &end) || end > tensor->entry.bytes)
+        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for",
+                       safetensors->name, zt_escape(text, sizeof text, tensor->entry.name, strlen(tensor->entry.name)), size,
+                       offset, tensor->entry.bytes);
+    return zt_source_read(safetensors->shards[tensor->shard_index], tensor->offset + offset, dst, size);
 }
 
-void zt_safetensors_place(const zt_safetensors *s, int64_t i, const zt_source **source,
+void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source,
                           uint64_t *offset)
 {
-    *source = s->shard[s->tensor[i].shard];
-    *offset = s->tensor[i].offset;
+    *source = safetensors->shards[safetensors->tensors[i].shard_index];
+    *offset = safetensors->tensors[i].offset;
 }
 
-zt_status zt_safetensors_end(const zt_safetensors *s)
+zt_status zt_safetensors_end(const zt_safetensors *safetensors)
 {
     char byte;
-    size_t got = 0;
-    if (s->n_shards != 1 || !zt_source_streams(s->shard[0]))
+    size_t received = 0;
+    if (safetensors->shard_count != 1 || !zt_source_streams(safetensors->shards[0]))
         return ZT_OK;
-    const st_tensor *last = s->n_tensors ? &s->tensor[s->n_tensors - 1] : NULL;
-    uint64_t at = last ? last->offset + last->e.bytes : s->data;
-    zt_status st = zt_source_read_some(s->shard[0], at, &byte, 1, 1, &got);
-    if (st == ZT_OK && got)
-        st = zt_fail(s->ctx, ZT_EDATA, "%s: more bytes than belong to tensors", s->name);
-    return st;
+    const st_tensor *last = safetensors->tensor_count ? &safetensors->tensors[safetensors->tensor_count - 1] : NULL;
+    uint64_t position = last ? last->offset + last->entry.bytes : safetensors->data_start;
+    zt_status status = zt_source_read_some(safetensors->shards[0], position, &byte, 1, 1, &received);
+    if (status == ZT_OK && received)
+        status = zt_fail(safetensors->ctx, ZT_EDATA, "%s: more bytes than belong to tensors", safetensors->name);
+    return status;
 }
 
-const char *zt_safetensors_meta(const zt_safetensors *s, int64_t i, const char **value, size_t *n)
+const char *zt_safetensors_meta(const zt_safetensors *safetensors, int64_t i, const char **value, size_t *size)
 {
-    if (i < 0 || i >= s->n_meta)
+    if (i < 0 || i >= safetensors->meta_count)
         return NULL;
     if (value)
-        *value = s->meta[i].value;
-    if (n)
-        *n = s->meta[i].n;
-    return s->meta[i].key;
+        *value = safetensors->meta[i].value;
+    if (size)
+        *size = safetensors->meta[i].size;
+    return safetensors->meta[i].key;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    const zt_safetensors *s = user;
-    int64_t i = zt_safetensors_find(s, name);
+    const zt_safetensors *safetensors = user;
+    int64_t i = zt_safetensors_find(safetensors, name);
     char text[160];
     if (i < 0)
         return ZT_ENOENT;
-    const zt_safetensors_entry *e = &s->tensor[i].e;
+    const zt_safetensors_entry *e = &safetensors->tensors[i].entry;
     if (e->type.rank < 0)
-        return zt_fail(s->ctx, ZT_ENOTSUP,
-                       "%s: tensor '%s' is of type %s%s, which is not supported", s->name,
+        return zt_fail(safetensors->ctx, ZT_ENOTSUP,
+                       "%s: tensor '%s' is of type %s%s, which is not supported", safetensors->name,
                        zt_escape(text, sizeof text, name, strlen(name)), e->dtype,
                        e->type.dtype < ZT_DTYPE_COUNT ? " with too many dimensions" : "");
     *type = e->type;
@@ -189,12 +189,12 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     return ZT_OK;
 }
 
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
-    return zt_safetensors_read(user, handle, offset, dst, n);
+    return zt_safetensors_read(user, handle, offset, dst, size);
 }
 
-zt_store zt_safetensors_store(zt_safetensors *s)
+zt_store zt_safetensors_store(zt_safetensors *safetensors)
 {
-    return (zt_store){.user = s, .find = store_find, .read = store_read};
+    return (zt_store){.user = safetensors, .find = store_find, .read = store_read};
 }

@@ -28,12 +28,12 @@ zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *s);     /* borrows t
  * named with it, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
 zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *s); /* owns it, also when it fails */
-void zt_safetensors_close(zt_safetensors *s); /* NULL: nothing */
+void zt_safetensors_close(zt_safetensors *safetensors); /* NULL: nothing */
 
 /* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */
-bool zt_safetensors_sniff(const void *bytes, size_t n, uint64_t size);
+bool zt_safetensors_sniff(const void *bytes, size_t head_size, uint64_t size);
 
-const char *zt_safetensors_name(const zt_safetensors *s); /* of the file or index, for messages */
+const char *zt_safetensors_name(const zt_safetensors *safetensors); /* of the file or index, for messages */
 
 typedef struct zt_safetensors_entry {
     const char *name;  /* without a zero byte inside; of any length */
@@ -43,30 +43,30 @@ typedef struct zt_safetensors_entry {
     size_t bytes;
 } zt_safetensors_entry;
 
-int64_t zt_safetensors_count(const zt_safetensors *s); /* tensors, numbered from 0 */
+int64_t zt_safetensors_count(const zt_safetensors *safetensors); /* tensors, numbered from 0 */
 /* In the order of their data. */
-const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *s, int64_t i);
-int64_t zt_safetensors_find(const zt_safetensors *s, const char *name); /* index or -1 */
-/* n bytes at `offset` of tensor i. From any thread. */
-zt_status zt_safetensors_read(const zt_safetensors *s, int64_t i, size_t offset, void *dst,
-                              size_t n);
+const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i);
+int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name); /* index or -1 */
+/* `size` bytes at `offset` of tensor i. From any thread. */
+zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst,
+                              size_t size);
 
 /* "__metadata__": pairs of texts, in the file's order; NULL past the last. Of shards the
  * first one's. */
-const char *zt_safetensors_meta(const zt_safetensors *s, int64_t i, const char **value, size_t *n);
+const char *zt_safetensors_meta(const zt_safetensors *safetensors, int64_t i, const char **value, size_t *size);
 
 /* Where tensor i's bytes are. */
-void zt_safetensors_place(const zt_safetensors *s, int64_t i, const zt_source **source,
+void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source,
                           uint64_t *offset);
 /* After the last tensor of a stream: nothing may follow it. */
-zt_status zt_safetensors_end(const zt_safetensors *s);
+zt_status zt_safetensors_end(const zt_safetensors *safetensors);
 /* The format's word for a dtype ("BF16"); NULL: it has none. */
-const char *zt_safetensors_word(zt_dtype t);
+const char *zt_safetensors_word(zt_dtype dtype);
 bool zt_safetensors_has_word(const char *word); /* is it a dtype of the format? */
 
 /* A store over the file, valid as long as it is open. A tensor of a dtype that zt lacks fails when
  * it is looked for, with ZT_ENOTSUP and its name. */
-zt_store zt_safetensors_store(zt_safetensors *s);
+zt_store zt_safetensors_store(zt_safetensors *safetensors);
 
 #ifdef __cplusplus
 }

@@ -54,364 +54,368 @@ static const st_dtype dtypes[] = {
     {"F4", 4, ZT_F4_E2M1},
 };
 
-static bool is_word(const char *text, size_t n, const char *word)
+static bool is_word(const char *text, size_t length, const char *word)
 {
-    return strlen(word) == n && memcmp(text, word, n) == 0;
+    return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-static const st_dtype *dtype_named(const char *name, size_t n)
+static const st_dtype *find_dtype(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (is_word(name, n, dtypes[i].name))
+        if (is_word(name, length, dtypes[i].name))
             return &dtypes[i];
     return NULL;
 }
 
-const char *zt_safetensors_word(zt_dtype t)
+const char *zt_safetensors_word(zt_dtype dtype)
 {
-    for (size_t i = 0; t < ZT_DTYPE_COUNT && i < sizeof dtypes / sizeof *dtypes; i++)
-        if (dtypes[i].dtype == t)
+    for (size_t i = 0; dtype < ZT_DTYPE_COUNT && i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].dtype == dtype)
             return dtypes[i].name;
     return NULL;
 }
 
 bool zt_safetensors_has_word(const char *word)
 {
-    return dtype_named(word, strlen(word)) != NULL;
+    return find_dtype(word, strlen(word)) != NULL;
 }
 
 /* What an entry says. */
-typedef struct said {
+typedef struct entry_content {
     const st_dtype *dtype;
     size_t rank;
     int64_t dim[MAX_RANK]; /* none is negative */
-    int64_t at[2];         /* in the data: the first byte, and the one behind the last; likewise */
-} said;
+    int64_t offsets[2];         /* in the data: the first byte, and the one behind the last; likewise */
+} entry_content;
 
 /* ---- scanned --------------------------------------------------------------------------------- */
 
-typedef struct cursor {
-    const char *p, *end;
-} cursor;
+typedef struct text_cursor {
+    const char *position, *end;
+} text_cursor;
 
-static void skip_space(cursor *c)
+static void skip_space(text_cursor *cursor)
 {
-    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\r' || *c->p == '\t'))
-        c->p++;
+    while (cursor->position < cursor->end &&
+           (*cursor->position == ' ' || *cursor->position == '\n' || *cursor->position == '\r' || *cursor->position == '\t'))
+        cursor->position++;
 }
 
 /* Is `wanted` next, after white space? Then it is passed. */
-static bool take(cursor *c, char wanted)
+static bool skip_character(text_cursor *cursor, char wanted)
 {
-    skip_space(c);
-    if (c->p == c->end || *c->p != wanted)
+    skip_space(cursor);
+    if (cursor->position == cursor->end || *cursor->position != wanted)
         return false;
-    c->p++;
+    cursor->position++;
     return true;
 }
 
 /* What is between quotes, as it is written. */
-static bool take_word(cursor *c, const char **word, size_t *n)
+static bool read_word(text_cursor *cursor, const char **word, size_t *length)
 {
-    if (!take(c, '"'))
+    if (!skip_character(cursor, '"'))
         return false;
-    const char *quote = memchr(c->p, '"', (size_t)(c->end - c->p));
+    const char *quote = memchr(cursor->position, '"', (size_t)(cursor->end - cursor->position));
     if (!quote)
         return false;
-    *word = c->p;
-    *n = (size_t)(quote - c->p);
-    c->p = quote + 1;
+    *word = cursor->position;
+    *length = (size_t)(quote - cursor->position);
+    cursor->position = quote + 1;
     return true;
 }
 
 /* Digits, of which no zero is the first of several. */
-static bool take_count(cursor *c, int64_t *v)
+static bool read_count(text_cursor *cursor, int64_t *value)
 {
-    skip_space(c);
-    const char *from = c->p;
-    for (*v = 0; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++) {
-        if (c->p - from == MAX_DIGITS)
+    skip_space(cursor);
+    const char *start = cursor->position;
+    for (*value = 0; cursor->position < cursor->end && *cursor->position >= '0' && *cursor->position <= '9'; cursor->position++) {
+        if (cursor->position - start == MAX_DIGITS)
             return false;
-        *v = 10 * *v + (*c->p - '0');
+        *value = 10 * *value + (*cursor->position - '0');
     }
-    return c->p > from && (*from != '0' || c->p == from + 1);
+    return cursor->position > start && (*start != '0' || cursor->position == start + 1);
 }
 
-/* A list of `most` counts or fewer. */
-static bool take_counts(cursor *c, int64_t *list, size_t most, size_t *n)
+/* A list of `capacity` counts or fewer. */
+static bool read_counts(text_cursor *cursor, int64_t *list, size_t capacity, size_t *count)
 {
-    *n = 0;
-    if (!take(c, '['))
+    *count = 0;
+    if (!skip_character(cursor, '['))
         return false;
-    if (take(c, ']'))
+    if (skip_character(cursor, ']'))
         return true;
     do {
-        if (*n == most || !take_count(c, &list[*n]))
+        if (*count == capacity || !read_count(cursor, &list[*count]))
             return false;
-        ++*n;
-    } while (take(c, ','));
-    return take(c, ']');
+        ++*count;
+    } while (skip_character(cursor, ','));
+    return skip_character(cursor, ']');
 }
 
-static bool take_dtype(cursor *c, said *e)
+static bool read_dtype(text_cursor *cursor, entry_content *content)
 {
     const char *word;
-    size_t n;
-    return take_word(c, &word, &n) && (e->dtype = dtype_named(word, n)) != NULL;
+    size_t length;
+    return read_word(cursor, &word, &length) && (content->dtype = find_dtype(word, length)) != NULL;
 }
 
-static bool take_shape(cursor *c, said *e) { return take_counts(c, e->dim, MAX_RANK, &e->rank); }
-
-static bool take_offsets(cursor *c, said *e)
+static bool read_shape(text_cursor *cursor, entry_content *content)
 {
-    size_t n;
-    return take_counts(c, e->at, 2, &n) && n == 2;
+    return read_counts(cursor, content->dim, MAX_RANK, &content->rank);
+}
+
+static bool read_offsets(text_cursor *cursor, entry_content *content)
+{
+    size_t count;
+    return read_counts(cursor, content->offsets, 2, &count) && count == 2;
 }
 
 static const struct {
     const char *name;
-    bool (*take)(cursor *c, said *e);
+    bool (*take)(text_cursor *c, entry_content *e);
 } members[] = {
-    {"dtype", take_dtype}, {"shape", take_shape}, {"data_offsets", take_offsets}};
+    {"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
 
 enum { N_MEMBERS = sizeof members / sizeof *members };
 
-static size_t member_named(const char *word, size_t n)
+static size_t find_member_index(const char *word, size_t length)
 {
     size_t i = 0;
-    while (i < N_MEMBERS && !is_word(word, n, members[i].name))
+    while (i < N_MEMBERS && !is_word(word, length, members[i].name))
         i++;
     return i;
 }
 
 /* false: not of that form. */
-static bool scan(const char *text, size_t n, said *e)
+static bool scan_entry(const char *text, size_t size, entry_content *content)
 {
-    cursor c = {.p = text, .end = text + n};
+    text_cursor cursor = {.position = text, .end = text + size};
     bool seen[N_MEMBERS] = {false};
-    if (!take(&c, '{'))
+    if (!skip_character(&cursor, '{'))
         return false;
-    for (size_t k = 0; k < N_MEMBERS; k++) {
+    for (size_t read_count = 0; read_count < N_MEMBERS; read_count++) {
         const char *word;
         size_t length;
-        if ((k && !take(&c, ',')) || !take_word(&c, &word, &length))
+        if ((read_count && !skip_character(&cursor, ',')) || !read_word(&cursor, &word, &length))
             return false;
-        size_t i = member_named(word, length);
-        if (i == N_MEMBERS || seen[i] || !take(&c, ':') || !members[i].take(&c, e))
+        size_t i = find_member_index(word, length);
+        if (i == N_MEMBERS || seen[i] || !skip_character(&cursor, ':') || !members[i].take(&cursor, content))
             return false;
         seen[i] = true;
     }
-    return take(&c, '}') && c.p == c.end;
+    return skip_character(&cursor, '}') && cursor.position == cursor.end;
 }
 
 /* ---- walked: as any JSON ----------------------------------------------------------------------------- */
 
-zt_status zt_st_amiss(const st_parser *p, const char *name, const char *fmt, ...)
+zt_status zt_st_report_fault(const st_parser *parser, const char *name, const char *format, ...)
 {
     char what[256], text[160];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return zt_faults_tell(p->s->ctx, "%s: tensor '%s': %s", p->file,
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return zt_faults_tell(parser->safetensors->ctx, "%s: tensor '%s': %s", parser->file,
                           zt_escape(text, sizeof text, name, strlen(name)), what);
 }
 
 /* The entry says nothing that could be used: without it one can go on. */
-#define unfit(...) (zt_st_amiss(__VA_ARGS__) == ZT_OK ? ZT_ENOENT : ZT_EDATA)
+#define report_unfit(...) (zt_st_report_fault(__VA_ARGS__) == ZT_OK ? ZT_ENOENT : ZT_EDATA)
 
-static bool is_count(const json_t *v) { return json_is_integer(v) && json_integer_value(v) >= 0; }
+static bool is_count(const json_t *value) { return json_is_integer(value) && json_integer_value(value) >= 0; }
 
 /* A document of MAX_VALUE bytes has no list that is longer than MAX_RANK. */
-static zt_status shape_of(const st_parser *p, const char *name, const json_t *shape, said *e)
+static zt_status shape_from_json(const st_parser *parser, const char *name, const json_t *shape, entry_content *content)
 {
-    e->rank = json_array_size(shape);
-    if (!json_is_array(shape) || e->rank > MAX_RANK)
-        return unfit(p, name, "shape is no list");
-    for (size_t i = 0; i < e->rank; i++) {
-        const json_t *v = json_array_get(shape, i);
-        if (!is_count(v))
-            return unfit(p, name, "dimension %zu is no count", i);
-        e->dim[i] = json_integer_value(v);
+    content->rank = json_array_size(shape);
+    if (!json_is_array(shape) || content->rank > MAX_RANK)
+        return report_unfit(parser, name, "shape is no list");
+    for (size_t i = 0; i < content->rank; i++) {
+        const json_t *value = json_array_get(shape, i);
+        if (!is_count(value))
+            return report_unfit(parser, name, "dimension %zu is no count", i);
+        content->dim[i] = json_integer_value(value);
     }
     return ZT_OK;
 }
 
-static zt_status offsets_of(const st_parser *p, const char *name, const json_t *list, said *e)
+static zt_status offsets_from_json(const st_parser *parser, const char *name, const json_t *list, entry_content *content)
 {
     if (json_array_size(list) != 2)
-        return unfit(p, name, "data_offsets is no pair of numbers");
+        return report_unfit(parser, name, "data_offsets is no pair of numbers");
     for (size_t i = 0; i < 2; i++) {
-        const json_t *v = json_array_get(list, i);
-        if (!is_count(v))
-            return unfit(p, name, "data_offsets are no counts");
-        e->at[i] = json_integer_value(v);
+        const json_t *value = json_array_get(list, i);
+        if (!is_count(value))
+            return report_unfit(parser, name, "data_offsets are no counts");
+        content->offsets[i] = json_integer_value(value);
     }
     return ZT_OK;
 }
 
-static zt_status dtype_of(const st_parser *p, const char *name, const json_t *v, said *e)
+static zt_status dtype_from_json(const st_parser *parser, const char *name, const json_t *value, entry_content *content)
 {
-    e->dtype = json_is_string(v) ? dtype_named(json_string_value(v), json_string_length(v)) : NULL;
-    return e->dtype ? ZT_OK : unfit(p, name, "its dtype is none of the format's");
+    content->dtype = json_is_string(value) ? find_dtype(json_string_value(value), json_string_length(value)) : NULL;
+    return content->dtype ? ZT_OK : report_unfit(parser, name, "its dtype is none of the format's");
 }
 
 /* In the order of `members`. */
-static zt_status (*const said_by[N_MEMBERS])(const st_parser *, const char *, const json_t *,
-                                             said *) = {dtype_of, shape_of, offsets_of};
+static zt_status (*const from_json[N_MEMBERS])(const st_parser *, const char *, const json_t *,
+                                             entry_content *) = {dtype_from_json, shape_from_json, offsets_from_json};
 
 /* An entry on its way through walk(). */
 typedef struct entry_walk {
-    const st_parser *p;
+    const st_parser *parser;
     const char *name;
-    said *e;
+    entry_content *content;
     bool seen[N_MEMBERS];
 } entry_walk;
 
 /* "-0" is a float to the reference reader, and jansson's 0. */
-static bool has_minus(const char *text, size_t n, const json_t *v)
+static bool has_minus(const char *text, size_t size, const json_t *value)
 {
-    return json_is_array(v) && memchr(text, '-', n);
+    return json_is_array(value) && memchr(text, '-', size);
 }
 
-static zt_status read_value(entry_walk *w, size_t member, const char *text, size_t n)
+static zt_status read_value(entry_walk *walk, size_t member, const char *text, size_t size)
 {
     const char *what = members[member].name;
-    if (w->seen[member])
-        return unfit(w->p, w->name, "'%s' is there twice", what);
-    w->seen[member] = true;
-    if (n > MAX_VALUE)
-        return unfit(w->p, w->name, "'%s' has %zu bytes, %d are allowed", what, n, MAX_VALUE);
-    json_t *v = zt_json_load(w->p->s->ctx, w->p->file, text, n);
-    zt_status s = !v                       ? zt_ctx_status(w->p->s->ctx)
-                  : has_minus(text, n, v) ? unfit(w->p, w->name, "'%s' is not of counts", what)
-                                           : said_by[member](w->p, w->name, v, w->e);
-    json_decref(v);
-    return s;
+    if (walk->seen[member])
+        return report_unfit(walk->parser, walk->name, "'%s' is there twice", what);
+    walk->seen[member] = true;
+    if (size > MAX_VALUE)
+        return report_unfit(walk->parser, walk->name, "'%s' has %zu bytes, %d are allowed", what, size, MAX_VALUE);
+    json_t *value = zt_json_load(walk->parser->safetensors->ctx, walk->parser->file, text, size);
+    zt_status status = !value                       ? zt_ctx_status(walk->parser->safetensors->ctx)
+                  : has_minus(text, size, value) ? report_unfit(walk->parser, walk->name, "'%s' is not of counts", what)
+                                           : from_json[member](walk->parser, walk->name, value, walk->content);
+    json_decref(value);
+    return status;
 }
 
 /* Which member the quoted name stands for; N_MEMBERS: for none, or for one with a zero inside. */
-static zt_status find_member(const entry_walk *w, const char *text, size_t n, size_t *member)
+static zt_status find_member(const entry_walk *walk, const char *text, size_t size, size_t *member)
 {
     zt_str key;
-    *member = member_named(text + 1, n - 2);
-    if (*member < N_MEMBERS || n > MAX_VALUE || !memchr(text, '\\', n))
+    *member = find_member_index(text + 1, size - 2);
+    if (*member < N_MEMBERS || size > MAX_VALUE || !memchr(text, '\\', size))
         return ZT_OK;
-    zt_str_init(&key, w->p->s->ctx);
-    json_t *v = zt_json_parse(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    zt_status s = zt_str_put(&key, json_string_value(v), json_string_length(v));
-    if (s == ZT_OK) *member = member_named(key.data, key.len);
-    json_decref(v);
+    zt_str_init(&key, walk->parser->safetensors->ctx);
+    json_t *value = zt_json_parse(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    zt_status status = zt_str_put(&key, json_string_value(value), json_string_length(value));
+    if (status == ZT_OK) *member = find_member_index(key.data, key.len);
+    json_decref(value);
     zt_str_fini(&key);
-    return s;
+    return status;
 }
 
-static zt_status not_json(const entry_walk *w)
+static zt_status fail_not_object(const entry_walk *walk)
 {
-    return unfit(w->p, w->name, "not an object of dtype, shape and data_offsets");
+    return report_unfit(walk->parser, walk->name, "not an object of dtype, shape and data_offsets");
 }
 
 /* The member at the cursor, past its value. */
-static zt_status walk_member(entry_walk *w, cursor *c)
+static zt_status read_any_member(entry_walk *walk, text_cursor *cursor)
 {
     size_t member;
-    skip_space(c);
-    const char *name = c->p, *colon = NULL;
-    if (c->p < c->end && *c->p == '"')
-        colon = zt_json_value_end(name, c->end, 0);
+    skip_space(cursor);
+    const char *name = cursor->position, *colon = NULL;
+    if (cursor->position < cursor->end && *cursor->position == '"')
+        colon = zt_json_value_end(name, cursor->end, 0);
     if (!colon)
-        return not_json(w);
-    c->p = colon;
-    if (!take(c, ':'))
-        return not_json(w);
-    skip_space(c);
-    const char *value = c->p, *end = zt_json_value_end(value, c->end, MAX_DEPTH);
+        return fail_not_object(walk);
+    cursor->position = colon;
+    if (!skip_character(cursor, ':'))
+        return fail_not_object(walk);
+    skip_space(cursor);
+    const char *value = cursor->position, *end = zt_json_value_end(value, cursor->end, MAX_DEPTH);
     if (!end)
-        return not_json(w);
-    c->p = end;
-    zt_status s = find_member(w, name, (size_t)(colon - name), &member);
-    return s == ZT_OK && member < N_MEMBERS ? read_value(w, member, value, (size_t)(end - value))
-                                            : s;
+        return fail_not_object(walk);
+    cursor->position = end;
+    zt_status status = find_member(walk, name, (size_t)(colon - name), &member);
+    return status == ZT_OK && member < N_MEMBERS ? read_value(walk, member, value, (size_t)(end - value))
+                                            : status;
 }
 
-static zt_status walk(const st_parser *p, const char *name, const char *text, size_t n, said *e)
+static zt_status read_any_json(const st_parser *parser, const char *name, const char *text, size_t size, entry_content *content)
 {
-    entry_walk w = {.p = p, .name = name, .e = e};
-    cursor c = {.p = text, .end = text + n};
-    zt_status s = ZT_OK;
-    if (!take(&c, '{'))
-        return not_json(&w);
-    bool more = !take(&c, '}');
-    while (more && s == ZT_OK) {
-        s = walk_member(&w, &c);
-        more = s == ZT_OK && take(&c, ',');
-        if (s == ZT_OK && !more && !take(&c, '}'))
-            s = not_json(&w);
+    entry_walk walk = {.parser = parser, .name = name, .content = content};
+    text_cursor cursor = {.position = text, .end = text + size};
+    zt_status status = ZT_OK;
+    if (!skip_character(&cursor, '{'))
+        return fail_not_object(&walk);
+    bool more = !skip_character(&cursor, '}');
+    while (more && status == ZT_OK) {
+        status = read_any_member(&walk, &cursor);
+        more = status == ZT_OK && skip_character(&cursor, ',');
+        if (status == ZT_OK && !more && !skip_character(&cursor, '}'))
+            status = fail_not_object(&walk);
     }
-    skip_space(&c);
-    for (size_t i = 0; i < N_MEMBERS && s == ZT_OK; i++)
-        if (!w.seen[i] || c.p != c.end)
-            s = not_json(&w);
-    return s;
+    skip_space(&cursor);
+    for (size_t i = 0; i < N_MEMBERS && status == ZT_OK; i++)
+        if (!walk.seen[i] || cursor.position != cursor.end)
+            status = fail_not_object(&walk);
+    return status;
 }
 
 /* ---- can it be so? --------------------------------------------------------------------------- */
 
 /* Dimensions into type, and the bytes that they make. */
-static zt_status check_shape(const st_parser *p, const char *name, const said *e, zt_type *type,
+static zt_status check_shape(const st_parser *parser, const char *name, const entry_content *content, zt_type *type,
                              uint64_t *bytes)
 {
     int64_t count = 1, bits;
     bool empty = false;
-    *type = (zt_type){.dtype = e->dtype->dtype, .rank = e->rank <= ZT_MAX_RANK ? (int)e->rank : -1};
-    for (size_t i = 0; i < e->rank; i++) {
-        int64_t dim = e->dim[i];
+    *type = (zt_type){.dtype = content->dtype->dtype, .rank = content->rank <= ZT_MAX_RANK ? (int)content->rank : -1};
+    for (size_t i = 0; i < content->rank; i++) {
+        int64_t dim = content->dim[i];
         empty |= dim == 0;
         if (dim && !zt_mul_i64(count, dim, &count))
-            return unfit(p, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
+            return report_unfit(parser, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
         if (i < ZT_MAX_RANK)
             type->dim[i] = dim;
     }
-    if (!zt_mul_i64(count, e->dtype->bits, &bits))
-        return unfit(p, name, "%lld elements are too many", (long long)count);
+    if (!zt_mul_i64(count, content->dtype->bits, &bits))
+        return report_unfit(parser, name, "%lld elements are too many", (long long)count);
     if (!empty && bits % 8 != 0)
-        return unfit(p, name, "%lld elements of %d bits are no whole bytes", (long long)count,
-                     e->dtype->bits);
+        return report_unfit(parser, name, "%lld elements of %d bits are no whole bytes", (long long)count,
+                     content->dtype->bits);
     *bytes = empty ? 0 : (uint64_t)bits / 8;
-    if (e->dtype->dtype == ZT_DTYPE_COUNT)
+    if (content->dtype->dtype == ZT_DTYPE_COUNT)
         type->rank = -1;
     return ZT_OK;
 }
 
-static zt_status check(const st_parser *p, const said *e, st_tensor *t)
+static zt_status check_entry(const st_parser *parser, const entry_content *content, st_tensor *tensor)
 {
-    const char *name = t->e.name;
-    uint64_t bytes = 0, from = (uint64_t)e->at[0], to = (uint64_t)e->at[1];
-    zt_status s = check_shape(p, name, e, &t->e.type, &bytes);
-    if (s != ZT_OK)
-        return s;
-    if (from > to || to > p->data_bytes)
-        return unfit(p, name, "data from byte %llu to %llu, in %llu bytes of data",
-                     (unsigned long long)from, (unsigned long long)to,
-                     (unsigned long long)p->data_bytes);
-    if (to - from != bytes) {
-        s = zt_st_amiss(p, name, "%llu bytes of data, its shape makes %llu",
-                        (unsigned long long)(to - from), (unsigned long long)bytes);
-        if (s != ZT_OK)
-            return s;
-        t->e.type.dtype = ZT_DTYPE_COUNT; /* who goes on sees bytes */
+    const char *name = tensor->entry.name;
+    uint64_t bytes = 0, begin = (uint64_t)content->offsets[0], end = (uint64_t)content->offsets[1];
+    zt_status status = check_shape(parser, name, content, &tensor->entry.type, &bytes);
+    if (status != ZT_OK)
+        return status;
+    if (begin > end || end > parser->data_size)
+        return report_unfit(parser, name, "data from byte %llu to %llu, in %llu bytes of data",
+                     (unsigned long long)begin, (unsigned long long)end,
+                     (unsigned long long)parser->data_size);
+    if (end - begin != bytes) {
+        status = zt_st_report_fault(parser, name, "%llu bytes of data, its shape makes %llu",
+                        (unsigned long long)(end - begin), (unsigned long long)bytes);
+        if (status != ZT_OK)
+            return status;
+        tensor->entry.type.dtype = ZT_DTYPE_COUNT; /* who goes on sees bytes */
     }
-    t->e.dtype = e->dtype->name;
-    t->e.rank = (int)e->rank;
-    t->e.bytes = (size_t)(to - from);
-    t->offset = p->data + from;
-    t->shard = p->s->n_shards - 1;
+    tensor->entry.dtype = content->dtype->name;
+    tensor->entry.rank = (int)content->rank;
+    tensor->entry.bytes = (size_t)(end - begin);
+    tensor->offset = parser->data_start + begin;
+    tensor->shard_index = parser->safetensors->shard_count - 1;
     return ZT_OK;
 }
 
-zt_status zt_st_entry(const st_parser *p, const char *text, size_t n, st_tensor *t)
+zt_status zt_st_entry(const st_parser *parser, const char *text, size_t size, st_tensor *tensor)
 {
-    said e;
-    zt_status s = scan(text, n, &e) ? ZT_OK : walk(p, t->e.name, text, n, &e);
-    return s == ZT_OK ? check(p, &e, t) : s;
+    entry_content content;
+    zt_status status = scan_entry(text, size, &content) ? ZT_OK : read_any_json(parser, tensor->entry.name, text, size, &content);
+    return status == ZT_OK ? check_entry(parser, &content, tensor) : status;
 }

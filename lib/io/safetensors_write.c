@@ -13,107 +13,107 @@ struct zt_st_writer {
     zt_ctx *ctx;
     zt_status status;
     zt_str text; /* behind the eight bytes of its length, from the '{' on */
-    int64_t n_meta, n_tensors;
-    uint64_t end; /* of the data so far */
+    int64_t meta_count, tensor_count;
+    uint64_t data_end; /* of the data so far */
 };
 
 zt_st_writer *zt_st_writer_new(zt_ctx *ctx, size_t expect)
 {
     static const char begin[] = "\0\0\0\0\0\0\0\0{";
-    size_t room = expect > sizeof begin ? expect : sizeof begin;
-    zt_st_writer *w = zt_calloc(ctx, 1, sizeof *w);
-    if (!w) return NULL;
-    w->ctx = ctx;
-    w->text = (zt_str){.ctx = ctx, .data = zt_alloc(ctx, room), .cap = room};
-    if (w->text.data) {
-        w->status = zt_str_put(&w->text, begin, sizeof begin - 1);
-        return w;
+    size_t capacity = expect > sizeof begin ? expect : sizeof begin;
+    zt_st_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
+    if (!writer) return NULL;
+    writer->ctx = ctx;
+    writer->text = (zt_str){.ctx = ctx, .data = zt_alloc(ctx, capacity), .cap = capacity};
+    if (writer->text.data) {
+        writer->status = zt_str_put(&writer->text, begin, sizeof begin - 1);
+        return writer;
     }
-    zt_free(ctx, w);
+    zt_free(ctx, writer);
     return NULL;
 }
 
-void zt_st_writer_free(zt_st_writer *w)
+void zt_st_writer_free(zt_st_writer *writer)
 {
-    if (!w) return;
-    zt_str_fini(&w->text);
-    zt_free(w->ctx, w);
+    if (!writer) return;
+    zt_str_fini(&writer->text);
+    zt_free(writer->ctx, writer);
 }
 
-bool zt_st_text_ok(const char *text, size_t n)
+bool zt_st_text_ok(const char *text, size_t size)
 {
-    return zt_utf8_valid(text, n) && (n == 0 || !memchr(text, 0, n));
+    return zt_utf8_valid(text, size) && (size == 0 || !memchr(text, 0, size));
 }
 
-static zt_status refuse(zt_st_writer *w, const char *name, const char *what)
+static zt_status refuse_name(zt_st_writer *writer, const char *name, const char *what)
 {
     char text[160];
-    return w->status = zt_fail(w->ctx, ZT_ENOTSUP, "safetensors: '%s': %s",
+    return writer->status = zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: '%s': %s",
                                zt_escape(text, sizeof text, name, strlen(name)), what);
 }
 
-static void put_string(zt_st_writer *w, const char *text, size_t n)
+static void put_string(zt_st_writer *writer, const char *text, size_t size)
 {
-    if (w->status == ZT_OK) w->status = zt_str_put_json(&w->text, text, n);
+    if (writer->status == ZT_OK) writer->status = zt_str_put_json(&writer->text, text, size);
 }
 
-static void puts_raw(zt_st_writer *w, const char *text)
+static void put_raw(zt_st_writer *writer, const char *text)
 {
-    if (w->status == ZT_OK) w->status = zt_str_puts(&w->text, text);
+    if (writer->status == ZT_OK) writer->status = zt_str_puts(&writer->text, text);
 }
 
-zt_status zt_st_put_meta(zt_st_writer *w, const char *key, const char *text, size_t n)
+zt_status zt_st_put_meta(zt_st_writer *writer, const char *key, const char *text, size_t size)
 {
-    if (w->status != ZT_OK) return w->status;
-    if (!zt_st_text_ok(key, strlen(key)) || !zt_st_text_ok(text, n))
-        return refuse(w, key, "metadata that is no UTF-8");
-    puts_raw(w, w->n_meta++ ? "," : "\"__metadata__\":{");
-    put_string(w, key, strlen(key));
-    puts_raw(w, ":");
-    put_string(w, text, n);
-    return w->status;
+    if (writer->status != ZT_OK) return writer->status;
+    if (!zt_st_text_ok(key, strlen(key)) || !zt_st_text_ok(text, size))
+        return refuse_name(writer, key, "metadata that is no UTF-8");
+    put_raw(writer, writer->meta_count++ ? "," : "\"__metadata__\":{");
+    put_string(writer, key, strlen(key));
+    put_raw(writer, ":");
+    put_string(writer, text, size);
+    return writer->status;
 }
 
-zt_status zt_st_put_tensor(zt_st_writer *w, const char *name, const char *word, int rank,
+zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *word, int rank,
                            const int64_t *dim, uint64_t bytes)
 {
-    size_t n = strlen(name);
-    if (w->status != ZT_OK) return w->status;
-    if (!zt_st_text_ok(name, n) || strcmp(name, "__metadata__") == 0)
-        return refuse(w, name, "is no name of a tensor there");
-    if (bytes > INT64_MAX - w->end) return refuse(w, name, "too many bytes");
-    puts_raw(w, w->n_tensors ? "," : w->n_meta ? "}," : "");
-    put_string(w, name, n);
-    puts_raw(w, ":{\"dtype\":");
-    put_string(w, word, strlen(word));
-    puts_raw(w, ",\"shape\":[");
-    for (int i = 0; i < rank && w->status == ZT_OK; i++)
-        w->status = zt_str_printf(&w->text, i ? ",%" PRId64 : "%" PRId64, dim[i]);
-    if (w->status == ZT_OK)
-        w->status = zt_str_printf(&w->text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", w->end,
-                                  w->end + bytes);
-    w->end += bytes;
-    w->n_tensors++;
-    return w->status;
+    size_t length = strlen(name);
+    if (writer->status != ZT_OK) return writer->status;
+    if (!zt_st_text_ok(name, length) || strcmp(name, "__metadata__") == 0)
+        return refuse_name(writer, name, "is no name of a tensor there");
+    if (bytes > INT64_MAX - writer->data_end) return refuse_name(writer, name, "too many bytes");
+    put_raw(writer, writer->tensor_count ? "," : writer->meta_count ? "}," : "");
+    put_string(writer, name, length);
+    put_raw(writer, ":{\"dtype\":");
+    put_string(writer, word, strlen(word));
+    put_raw(writer, ",\"shape\":[");
+    for (int i = 0; i < rank && writer->status == ZT_OK; i++)
+        writer->status = zt_str_printf(&writer->text, i ? ",%" PRId64 : "%" PRId64, dim[i]);
+    if (writer->status == ZT_OK)
+        writer->status = zt_str_printf(&writer->text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", writer->data_end,
+                                  writer->data_end + bytes);
+    writer->data_end += bytes;
+    writer->tensor_count++;
+    return writer->status;
 }
 
-char *zt_st_writer_finish(zt_st_writer *w, size_t least, size_t *n)
+char *zt_st_writer_finish(zt_st_writer *writer, size_t least, size_t *size)
 {
-    puts_raw(w, w->n_meta && !w->n_tensors ? "}}" : "}");
-    size_t all = w->text.len <= least ? least : (w->text.len + ALIGN - 1) / ALIGN * ALIGN;
-    int blanks = (int)(all - w->text.len);
-    if (w->status == ZT_OK) w->status = zt_str_printf(&w->text, "%*s", blanks, "");
-    if (w->status != ZT_OK) return NULL;
-    uint64_t length = w->text.len - 8;
+    put_raw(writer, writer->meta_count && !writer->tensor_count ? "}}" : "}");
+    size_t total = writer->text.len <= least ? least : (writer->text.len + ALIGN - 1) / ALIGN * ALIGN;
+    int blanks = (int)(total - writer->text.len);
+    if (writer->status == ZT_OK) writer->status = zt_str_printf(&writer->text, "%*s", blanks, "");
+    if (writer->status != ZT_OK) return NULL;
+    uint64_t length = writer->text.len - 8;
     if (length > MAX_HEADER) {
-        w->status =
-            zt_fail(w->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
+        writer->status =
+            zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
                     (unsigned long long)length, MAX_HEADER);
         return NULL;
     }
-    memcpy(w->text.data, &length, 8);
-    char *header = w->text.data;
-    *n = w->text.len;
-    zt_str_init(&w->text, w->ctx); /* the caller has it now */
+    memcpy(writer->text.data, &length, 8);
+    char *header = writer->text.data;
+    *size = writer->text.len;
+    zt_str_init(&writer->text, writer->ctx); /* the caller has it now */
     return header;
 }

@@ -163,7 +163,7 @@ static void test_shard_names(zt_ctx *ctx)
                                          "m-1-of-1000000000000.x", ""};
     zt_shard_name n;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        bool is = zt_shard_parse(names[i].path, &n) && n.no == names[i].no &&
+        bool is = zt_shard_parse(names[i].path, &n) && n.number == names[i].no &&
                   n.count == names[i].count;
         char *second = is ? zt_shard_path(ctx, names[i].path, &n, 2) : NULL;
         ok(second && strcmp(second, names[i].second) == 0, "'%s' is a part", names[i].path);
