@@ -1,9 +1,14 @@
-/* sentencepiece.c - owns tokenizer.model: SentencePiece's protocol buffer, read and checked.
+/* sentencepiece.c - read and check tokenizer.model, SentencePiece's protocol buffer.
  *
- * Fields are a varint (number << 3 | wire type) and a value. ModelProto: 1 a piece, 2 TrainerSpec,
- * 3 NormalizerSpec, 5 the denormalizer's. Of a field given twice the last counts, and a message
- * given twice is one. Source: sentencepiece_model.proto and model_interface.cc of
- * google/sentencepiece, as facts. */
+ * A field is a varint (number << 3 | wire type) and a value. Fields of ModelProto:
+ *
+ *     1   a piece
+ *     2   TrainerSpec
+ *     3   NormalizerSpec
+ *     5   the denormalizer's NormalizerSpec
+ *
+ * Of a field given twice the last counts; a message given twice is merged. Source: sentencepiece_model.proto and
+ * model_interface.cc of google/sentencepiece, as facts. */
 #include "lib/llm/vocab/sentencepiece.h"
 #include "lib/base/foreign.h"
 

@@ -51,7 +51,7 @@ zt_status zt_sp_read(zt_sp_model *model, zt_ctx *ctx, const char *file, zt_bytes
 void zt_sp_fini(zt_sp_model *model);
 /* ZT_EDATA: SentencePiece refuses to load such a model, for the reason that the message names. */
 zt_status zt_sp_check(zt_sp_model *model);
-/* The file that g's key ZT_SP_KEY holds, as long as gguf lives; "": it has none. */
+/* The file that gguf's key ZT_SP_KEY holds, as long as gguf lives; "": it has none. */
 zt_bytes zt_sp_of(const zt_gguf *gguf);
 /* The control piece of this text, -1: none. */
 int32_t zt_sp_control(const zt_sp_model *model, zt_bytes text);

@@ -1,9 +1,9 @@
 /* sentencepiece_bpe.c - SentencePiece's BPE model: neighbours merge while their text is a piece,
  * the best score first.
  *
- * Symbols are characters, and the user's symbols, which never merge. A piece that is not to be used
- * takes part in merging; where it is left over it comes apart again, into what it was made of when
- * its pair was last seen. Source: bpe_model.cc of google/sentencepiece, as facts. */
+ * Symbols are characters, and user-defined symbols, which never merge. An unused piece takes part in merging; if it is
+ * left at the end, it is split again into the two parts that it was last seen made of. Source: bpe_model.cc of
+ * google/sentencepiece, as facts. */
 #include "lib/llm/vocab/vocab_sentencepiece.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static size_t split_piece(const zt_sp *pieces, const pair_search *search, const 
     return left;
 }
 
-/* The left part first: a stack of right parts that wait, at most one for each level. */
+/* Emits the left part first; the right parts wait on a stack, at most one for each level. */
 static zt_status emit_parts(zt_sp_out *output, const pair_search *search, size_t offset, size_t size)
 {
     piece_part stack[DEPTH + 3];

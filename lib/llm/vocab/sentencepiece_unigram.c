@@ -59,8 +59,7 @@ static void extend_paths(const zt_sp_out *output, best_path *paths, size_t offse
     offer_path(&paths[offset + length], pieces->worst - UNKNOWN_PENALTY + before, offset, pieces->model.unk);
 }
 
-/* Turns the best way round: each `from` becomes the end of the piece that comes next. Returns the
- * end of the first. */
+/* Reverses the best path: each `from` becomes the end of the next piece. Returns the end of the first piece. */
 static size_t reverse_path(best_path *paths, size_t size)
 {
     size_t position = size, next = size;

@@ -372,8 +372,8 @@ typedef struct marked_text { /* text in which special tokens are looked for */
     unsigned flags;
 } marked_text;
 
-/* Control and unknown tokens count only with ZT_TOK_SPECIAL or where nobody typed their ends, those a
- * user defined always. */
+/* User-defined tokens always count; control and unknown tokens only with ZT_TOK_SPECIAL, or if the template wrote their
+ * first and last byte. */
 static bool is_wanted_special(const zt_vocab *vocab, int32_t id, const marked_text *input, size_t offset)
 {
     bool own = input->origin && !input->origin[offset] && !input->origin[offset + vocab->text[id].n - 1];
@@ -403,8 +403,8 @@ static int32_t special_at(const zt_vocab *vocab, const marked_text *input, size_
     return best;
 }
 
-/* The first special token from `start` on, the longest that begins there; its distance, that of the end
- * when there is none. */
+/* Finds the first special token from `start` on, the longest of those that begin at one place. Returns its distance, or
+ * that of the text's end and id -1. */
 static size_t next_special(const zt_vocab *vocab, const marked_text *input, size_t start, int32_t *id)
 {
     size_t i = start;
@@ -416,7 +416,11 @@ static size_t next_special(const zt_vocab *vocab, const marked_text *input, size
     return i - start;
 }
 
-static bool is_space(char letter) /* as isspace of the C locale */ { return letter == ' ' || (letter >= '\t' && letter <= '\r'); }
+/* isspace of the C locale */
+static bool is_space(char letter)
+{
+    return letter == ' ' || (letter >= '\t' && letter <= '\r');
+}
 
 static zt_status encode_marked(const zt_vocab *vocab, const marked_text *input, zt_merger *merger, zt_ids *ids)
 {
@@ -459,8 +463,8 @@ static zt_status find_special(const zt_vocab *vocab, const marked_text *input, s
     return status;
 }
 
-/* The special tokens among `all` that are the template's, with the text between them encoded without;
- * out NULL: only *typed, whether there are others. */
+/* Appends to `out` the special tokens of `all` that the template wrote, and the text between them encoded without special
+ * tokens. *typed: the user typed others. out NULL: only sets *typed. */
 static zt_status encode_between(const zt_vocab *vocab, const marked_text *input, const zt_ids *all, zt_ids *out, bool *typed)
 {
     size_t plain = 0, from = 0, found, length;
@@ -487,8 +491,8 @@ static zt_status encode_between(const zt_vocab *vocab, const marked_text *input,
                : status;
 }
 
-/* Of a kind that handles whole texts: all special tokens are found; if somebody typed one, the text is
- * encoded in the pieces between those of the others. */
+/* For a kind that handles whole texts: encodes with all special tokens. If the user typed one of them, the text is
+ * encoded again, piece by piece between the special tokens that the template wrote. */
 static zt_status encode_pieces(const zt_vocab *vocab, const marked_text *input, zt_ids *ids)
 {
     zt_ids all = {0};

@@ -1,10 +1,9 @@
-/* vocab.h - private to lib/llm's vocabularies: what one is made of, the object, its text table, the
- * cutting of text into pieces, and the merge machine that all kinds of BPE share.
+/* vocab.h - private to lib/llm/vocab: the specification a vocabulary is built from, the object, its text table,
+ * splitting of text into pieces, and the merge loop that all kinds of BPE share.
  *
  * A reader (vocab_gguf.c: the tokenizer's keys of GGUF; vocab_json.c: tokenizer.json) fills a
- * zt_vocab_spec and calls zt_vocab_from (vocab.c), which owns what every vocabulary has in common.
- * A kind (vocab_bpe.c, vocab_spm.c, ...) is the row that turns ordinary text into ids and ids into
- * text; it may use the pieces of other kinds: splits, merges, the models of one piece.
+ * zt_vocab_spec and calls zt_vocab_from (vocab.c), which does what all vocabularies have in common.
+ * A kind (vocab_bpe.c, vocab_spm.c, ...) is a table of functions that turn ordinary text into ids and ids into text.
  */
 #ifndef ZT_LLM_VOCAB_H
 #define ZT_LLM_VOCAB_H
@@ -90,10 +89,10 @@ typedef struct zt_vocab_spec {
 /* NULL with ZT_EDATA, ZT_ENOTSUP or ZT_ENOMEM. */
 zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec);
 
-/* vocab_json.c: g's key tokenizer.huggingface.json is text; other keys of gguf name BOS, EOS, ends. */
+/* vocab_json.c: text is the value of gguf's key tokenizer.huggingface.json; other keys of gguf name BOS, EOS and ends. */
 zt_vocab *zt_vocab_from_json(const zt_gguf *gguf, zt_bytes text);
 
-/* Marks what g's key tokenizer.ggml.eos_token_ids lists as ending a generation; gguf may be NULL. */
+/* Marks the tokens of gguf's key tokenizer.ggml.eos_token_ids as ending a generation; gguf may be NULL. */
 zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *spec, const zt_gguf *gguf);
 
 /* ---- the object ------------------------------------------------------------------------------ */
@@ -136,7 +135,7 @@ struct zt_vocab {
 
 #define ZT_HASH_SEED UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a: a prefix's hash goes on to the hash of a longer prefix. */
+/* FNV-1a: continues the hash of a prefix with more text. */
 static inline uint64_t zt_hash_more(uint64_t hash, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -144,7 +143,7 @@ static inline uint64_t zt_hash_more(uint64_t hash, const char *text, size_t size
     return hash;
 }
 
-/* The id of the text that is a followed by right (right may be empty), whose hash is hash; -1: none. */
+/* The id of the text left + right (right may be empty), whose hash is given; -1: none. */
 int32_t zt_vocab_lookup(const zt_vocab *vocab, uint64_t hash, zt_bytes left, zt_bytes right);
 
 /* ---- the merge machine ----------------------------------------------------------------------- */
@@ -158,8 +157,8 @@ typedef struct zt_sym {
 
 typedef struct zt_pair { /* two neighbours that may merge */
     uint64_t key;        /* rank << 32 | left symbol: best first, then leftmost */
-    uint32_t length;     /* of both together: while it holds, neither has changed */
-    int32_t id;          /* what they become */
+    uint32_t length;     /* of both together; the pair is out of date when the symbols' lengths no longer add up to it */
+    int32_t id;          /* the merged token */
 } zt_pair;
 
 /* May a and b merge? If so *rank (small is good) and *id. arg is the caller's. */
@@ -176,14 +175,14 @@ typedef struct zt_merger { /* working memory, kept from piece to piece */
 
 void zt_merger_init(zt_merger *merger, zt_ctx *ctx);
 
-/* Fill sym[0..n) with at, len and id after reserving; run links them. count < 2^31. */
+/* Makes room for count symbols, count < 2^31. The caller fills symbols[0..count) with offset, length and id;
+ * zt_merger_run links them. */
 zt_status zt_merger_reserve(zt_merger *merger, size_t count);
 /* Merges until nothing does. What is left is the list from symbol 0 on. O(n log n). */
 void zt_merger_run(zt_merger *merger, const void *arg, const char *text, zt_pair_fn *pair);
 void zt_merger_fini(zt_merger *merger);
 
-/* What two tokens make, and its rank: an id and a number for each pair of ids. Made for at most limit
- * pairs, freed by zt_free. */
+/* The merges of a BPE: a pair of ids gives the merged id and its rank. For at most `limit` pairs; freed by zt_free. */
 zt_pairs *zt_pairs_new(zt_ctx *ctx, size_t limit);
 bool zt_pairs_find(const zt_pairs *pairs, int32_t left, int32_t right, uint32_t *rank, int32_t *id);
 void zt_pairs_put(zt_pairs *pairs, int32_t left, int32_t right, uint32_t rank, int32_t id); /* replaces */
@@ -217,7 +216,7 @@ int zt_vocab_hex_byte(zt_bytes text);
 
 /* ---- tries ----------------------------------------------------------------------------------- */
 
-/* Byte strings to values, walked a byte at a time from the root. */
+/* A map from byte strings to values that is followed byte by byte from the root. */
 enum { ZT_TRIE_ROOT = 0, ZT_TRIE_NONE = 0 }; /* nothing leads to the root */
 zt_trie *zt_trie_new(zt_ctx *ctx);
 void zt_trie_free(zt_trie *trie);

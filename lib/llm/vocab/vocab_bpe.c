@@ -38,7 +38,7 @@ static void index_printed_bytes(zt_vocab *vocab)
 
 /* ---- merges ---------------------------------------------------------------------------------- */
 
-/* Both, and both together, must be tokens. A pair listed twice keeps its first line. */
+/* Left, right and their concatenation must be tokens. A pair listed twice keeps its first rank. */
 static zt_status put_merge(zt_vocab *vocab, const zt_merge_spec *spec, uint32_t rank)
 {
     char left_text[80], right_text[80];
@@ -134,7 +134,7 @@ static void add_char_symbols(const zt_vocab *vocab, const char *text, size_t siz
     }
 }
 
-/* Line ends that are a token are that token, whatever merges say: Gemma 4's rule. */
+/* Gemma 4: a run of line ends that is a token becomes that token, whatever the merges say. */
 static bool all_newlines(const char *text, size_t size)
 {
     size_t i = 0;

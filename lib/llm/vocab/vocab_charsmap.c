@@ -1,11 +1,17 @@
 /* vocab_charsmap.c - SentencePiece's precompiled normalization: which byte strings become which.
  *
- * Four bytes: the size of the trie; the trie, a double array of 32-bit units; then the
- * replacements, each closed by a zero byte. A unit holds a label in bits 0-7, "some text ends at a
- * child" in bit 8, the offset to its children in bits 10-30 (times 256 with bit 9), or with bit 31
- * a value: the place of a replacement. Source: Darts-clone's and SentencePiece's formats, as facts.
+ *     bytes 0-3      size of the trie in bytes
+ *     trie           double array of 32-bit units
+ *     replacements   texts, each closed by a zero byte
  *
- * Nothing here is believed: every index is checked against the array.
+ *     bits of a unit
+ *     0-7            label
+ *     8              a text ends at one of its children
+ *     9              the offset counts in units of 256
+ *     10-30          offset to its children
+ *     31             the unit is a value: the place of a replacement
+ *
+ * Every index is checked against the array. Source: Darts-clone's and SentencePiece's formats, as facts.
  */
 #include "lib/llm/vocab/vocab.h"
 
@@ -52,7 +58,7 @@ static zt_status fail_outside(const zt_charsmap *charsmap, const char *what, uin
 
 static uint32_t child_offset(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }
 
-/* Goes down from the root along text; *value of the longest text that is mapped. */
+/* Follows text from the root: *value and *used of the longest (or shortest) mapped prefix. */
 static zt_status find_mapped(const zt_charsmap *charsmap, const char *text, size_t size, bool shortest, uint32_t *value,
                              size_t *used)
 {

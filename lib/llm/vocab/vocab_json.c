@@ -1,10 +1,9 @@
-/* vocab_json.c - a vocabulary from Hugging Face's tokenizer.json: opening it, and the way of a text
- * through its parts (vocab_json.h draws it).
+/* vocab_json.c - a vocabulary from Hugging Face's tokenizer.json: opening it, and passing a text through its components
+ * (drawn in vocab_json.h).
  *
- * Text may be any bytes. A stretch that is no UTF-8 goes past normalizers and pre-tokenizers: its
- * bytes become tokens of bytes where the vocabulary has such, else each is as U+FFFD. Truncation
- * and padding are not done: how long a text may be is not the vocabulary's matter. A file without
- * the member 'decoder' (the library always writes one) is decoded as its ByteLevel says.
+ * Text may be any bytes. A stretch that is not UTF-8 skips normalizers and pre-tokenizers: it becomes byte tokens where
+ * the vocabulary has them, else one U+FFFD for each byte. Truncation and padding are not applied. A file without the
+ * member 'decoder' (the library always writes one) is decoded as its ByteLevel component says.
  */
 #include "lib/llm/vocab/vocab_json.h"
 
@@ -191,7 +190,7 @@ static zt_status apply_key_add(zt_ctx *ctx, const zt_gguf *gguf, const char *key
     return status;
 }
 
-/* BOS and EOS are what the model's keys say, else what stands alone before a text, and after it. */
+/* BOS and EOS come from the model's keys, else from the single id that the post-processor puts before, or after, a text. */
 static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *spec, zt_tj *tokenizer, const zt_gguf *gguf)
 {
     int32_t bos = tokenizer->before.count ? tokenizer->before.id[0] : -1,

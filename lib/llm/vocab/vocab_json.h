@@ -1,11 +1,11 @@
 /* vocab_json.h - private to the vocabularies read from Hugging Face's tokenizer.json: the parts
- * that vocab_json*.c, vocab_norm.c, vocab_precompiled.c and vocab_regex.c share.
+ * that vocab_json*.c share.
  *
- * Text to ids: text is cut at added tokens that want it raw; each stretch between them goes through
- * the normalizers, is cut at the added tokens that want it normalized, goes through the
- * pre-tokenizers, and each piece that comes out goes through the model. Ids to text: the texts of
- * tokens go through the decoders as one list. Every component is one row of its family's table, and
- * what a file asks for beyond the rows is ZT_ENOTSUP with its name.
+ *     text -> split at raw added tokens -> normalizers -> split at normalized added tokens
+ *          -> pre-tokenizers -> model (each piece) -> post-processor -> ids
+ *     ids  -> texts of tokens, one list -> decoders -> text
+ *
+ * Every component is one row of its family's table; a component without a row is ZT_ENOTSUP with its name.
  *
  * Meanings of components and fields: huggingface/tokenizers 0.23, as facts.
  */
@@ -44,7 +44,7 @@ zt_status zt_tj_need(zt_tj_reader *reader, const json_t *object, const char *nam
 /* The index of member `name` in names[0..n), which ends with NULL: ZT_ENOTSUP for another. */
 zt_status zt_tj_word(zt_tj_reader *reader, const json_t *object, const char *name, const char *const *names, int *out);
 
-/* ---- patterns (vocab_regex.c) ---------------------------------------------------------------- */
+/* ---- patterns (vocab_json_pattern.c) ---------------------------------------------------------------- */
 
 typedef struct zt_pattern zt_pattern;
 
@@ -57,7 +57,7 @@ typedef struct zt_finder {
     const zt_pattern *pattern;
     zt_tj_work *work;
     const char *text;
-    size_t size, position, last; /* the search goes on at `at`; the last match ended at `last` */
+    size_t size, position, last; /* the search continues at `position`; the last match ended at `last` */
     bool any;           /* there was one */
 } zt_finder;
 /* *found: text[*from .. *to). A pattern that takes more steps than any honest one: ZT_EDATA. */
@@ -116,13 +116,10 @@ zt_status zt_tj_steps_read(zt_tj_reader *reader, const zt_tj_family *family, con
 void zt_tj_steps_free(zt_ctx *ctx, zt_tj_steps *steps);
 
 zt_status zt_metaspace_read(zt_tj_reader *reader, const json_t *object, zt_tj_step *step); /* vocab_json_pre.c */
-/* Precompiled (vocab_precompiled.c). */
-zt_status zt_precompiled_read(zt_tj_reader *reader, const json_t *object, zt_tj_step *step);
-zt_status zt_precompiled(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero);
 /* Bytes written, at most in.n; SIZE_MAX: it is not base64. */
 size_t zt_tj_base64(zt_bytes input, char *out);
 
-/* ---- characters (vocab_norm.c) --------------------------------------------------------------- */
+/* ---- characters (vocab_json_norm.c) --------------------------------------------------------------- */
 
 bool zt_char_space(uint32_t codepoint);  /* Unicode's White_Space */
 bool zt_char_word(uint32_t codepoint);   /* \w of Rust's regex crate */
@@ -140,7 +137,6 @@ typedef struct zt_model_row {
     zt_status (*read)(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer);
     zt_status (*piece)(const zt_tj *tokenizer, zt_tj_work *work, const char *text, size_t size); /* n > 0 */
 } zt_model_row;
-extern const zt_model_row zt_model_bpe, zt_model_unigram, zt_model_wordpiece, zt_model_wordlevel;
 
 /* ---- added tokens (vocab_json_added.c) ------------------------------------------------------- */
 
@@ -165,7 +161,7 @@ typedef struct zt_added_finder {
     const zt_tj *tokenizer;
     const zt_trie *trie;
     const char *text;
-    size_t size, position, done; /* text before `done` has been told */
+    size_t size, position, done; /* text before `done` has been handled */
     bool special;       /* special tokens count */
 } zt_added_finder;
 /* The next added token: *from .. *to is its place with the white space it takes; NULL: no more. Who
@@ -214,9 +210,9 @@ struct zt_tj_work {
 };
 void zt_tj_work_init(zt_tj_work *work, const zt_tj *tokenizer, const zt_vocab *vocab, zt_ids *ids);
 void zt_tj_work_fini(zt_tj_work *work);
-void zt_pattern_work_fini(zt_tj_work *work); /* vocab_regex.c */
+void zt_pattern_work_fini(zt_tj_work *work); /* vocab_json_pattern.c */
 
-/* All normalizers. What they make is in one of w->norm, or is `input` itself. */
+/* Runs all normalizers. The result is in one of work->norm, or is `input` itself. */
 zt_status zt_norm_run(const zt_tj *tokenizer, zt_tj_work *work, zt_text input, zt_text *out);
 /* The pre-tokenizers from `step` on, then the model. */
 zt_status zt_pre_run(zt_tj_work *work, const zt_tj_step *step, zt_text input);
@@ -225,13 +221,8 @@ zt_status zt_post_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokenize
 void zt_decode_link(zt_tj_steps *steps); /* once, when all are read */
 zt_status zt_decode_run(const zt_tj *tokenizer, zt_tj_work *work, zt_parts *parts, zt_str *out);
 zt_status zt_model_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokenizer);
-/* The ids of the model's vocabulary object: t->ids, text, n, entries, byte. */
-zt_status zt_vocab_object(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer);
-zt_status zt_model_unk(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer, const char *def);
 int32_t zt_model_find(const zt_tj *tokenizer, const char *text, size_t size);
 zt_status zt_tj_put(const zt_tj *tokenizer, zt_tj_work *work, int32_t id);
-/* The unknown token; ZT_EDATA where the file names one that it does not have. */
-zt_status zt_tj_put_unk(const zt_tj *tokenizer, zt_tj_work *work);
 /* The token of each byte, if every byte has one: then true. */
 bool zt_tj_has_bytes(const zt_tj *tokenizer, const char *text, size_t size);
 

@@ -1,9 +1,8 @@
-/* vocab_json_added.c - owns tokenizer.json's added tokens: their ids, and finding them in text.
+/* vocab_json_added.c - tokenizer.json's added tokens: their ids, and finding them in text.
  *
- * Those that are normalized are looked for in normalized text by their normalized content, the
- * others in raw text. At each place the longest counts; one that then fails to be a single word is
- * passed over, with all that is in it. Source: huggingface/tokenizers,
- * tokenizer/added_vocabulary.rs, as facts.
+ * Tokens with `normalized` are searched in normalized text by their normalized content, the others in raw text. At each
+ * place the longest counts; if it must be a single word and is not, it is skipped together with all tokens inside it.
+ * Source: huggingface/tokenizers, tokenizer/added_vocabulary.rs, as facts.
  */
 #include "lib/llm/vocab/vocab_json.h"
 
@@ -28,8 +27,8 @@ static zt_status read_token(zt_tj_reader *reader, const json_t *object, zt_added
     return status ? status : zt_tj_bool(reader, object, "rstrip", &added->rstrip);
 }
 
-/* A content that comes again replaces what it was; a new one has the model's id for it, or the next
- * that is free. The id in the file is not asked for: so does the library. */
+/* A content that is repeated replaces the earlier entry. A new one gets the model's id, or the next free one. The id in
+ * the file is ignored, as in the library. */
 static zt_status give_ids(zt_tj *tokenizer, zt_added_set *set, size_t count)
 {
     zt_map *places = zt_map_new(tokenizer->ctx, count);
@@ -56,7 +55,7 @@ static zt_status give_ids(zt_tj *tokenizer, zt_added_set *set, size_t count)
     return status;
 }
 
-/* The content as it is looked for and shown: normalized if that is wanted and changes it. */
+/* Sets the content that is searched and shown: normalized if the token asks for it. */
 static zt_status normalize_content(zt_tj_reader *reader, zt_tj *tokenizer, zt_tj_work *work, zt_added *added)
 {
     zt_text out;
@@ -150,7 +149,7 @@ static bool is_single_word(const zt_added_finder *finder, size_t from, size_t to
            !(to < finder->size && zt_char_word(zt_char_next(finder->text, finder->size, &right)));
 }
 
-/* White space before `from`, but not before what was told already. */
+/* Start of the white space before `from`, not before text that was handled already. */
 static size_t strip_left(const zt_added_finder *finder, size_t from)
 {
     while (from > finder->done) {

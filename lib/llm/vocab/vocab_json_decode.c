@@ -1,8 +1,8 @@
-/* vocab_json_decode.c - owns tokenizer.json's decoders: lists of tokens' texts made into one text.
+/* vocab_json_decode.c - tokenizer.json's decoders: a list of token texts becomes one text.
  *
- * One token may also be decoded alone, while a model writes: bytes are then bytes, not U+FFFD, what
- * belongs to the first token is done when it opens the text, and what belongs to the last is not
- * done. Source: huggingface/tokenizers, decoders/, as facts.
+ * One token may also be decoded alone, while a text is streamed. Then incomplete UTF-8 stays bytes (not U+FFFD), rules
+ * for the first token apply if it opens the text, and rules for the last token do not apply. Source:
+ * huggingface/tokenizers, decoders/, as facts.
  */
 #include "lib/llm/vocab/vocab_json.h"
 
@@ -36,8 +36,7 @@ static bool begins_with(zt_bytes text, zt_bytes with) { return text.n >= with.n 
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* How many bytes at the start of broken text one U+FFFD stands for: the longest beginning of some
- * character that is there, at least 1. */
+/* Number of bytes that one U+FFFD replaces: the longest incomplete character at the start of text, at least 1. */
 static size_t broken_bytes(const char *text, size_t size)
 {
     unsigned char first = (unsigned char)text[0], low = 0x80, high = 0xbf;
@@ -205,7 +204,7 @@ static zt_status decode_each(const zt_tj_step *step, zt_tj_work *work, const zt_
 
 static bool opens_text(const zt_tj_work *work, size_t index) { return index == 0 && work->first; }
 
-/* text with `to` in place of `from`. */
+/* Appends text with every `from` replaced by `to`. */
 static zt_status put_replaced(zt_str *out, zt_bytes text, zt_bytes from, zt_bytes to)
 {
     zt_status status = ZT_OK;
@@ -220,7 +219,7 @@ static zt_status put_replaced(zt_str *out, zt_bytes text, zt_bytes from, zt_byte
     return status;
 }
 
-/* Metaspace: blanks for the replacement; in the text that opens, nothing, if one is prepended. */
+/* Metaspace: the replacement becomes a blank; in the first text it is removed if the scheme prepends one. */
 static zt_status metaspace_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t count, zt_str *out)
 {
     enum { NEVER = 2 };
@@ -255,8 +254,8 @@ static zt_status read_strip(zt_tj_reader *reader, const json_t *object, zt_tj_st
     return status ? status : zt_tj_size(reader, object, "stop", &step->stop);
 }
 
-/* Up to `start` and `stop` characters from the ends. After a Fuse the text's ends are meant, and a
- * token alone has only the first of them. */
+/* Removes up to `start` characters at the beginning and `stop` at the end. After a Fuse these are the ends of the whole
+ * text, of which a token decoded alone can have only the first. */
 static zt_status strip_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes text, size_t index, size_t count, zt_str *out)
 {
     bool fused = work->alone && step->flag[0];

@@ -1,4 +1,4 @@
-/* vocab_json_post.c - owns tokenizer.json's post-processors: which ids go before and after a text.
+/* vocab_json_post.c - tokenizer.json's post-processors: which ids go before and after a text.
  *
  * Source: huggingface/tokenizers, processors/, as facts. Offsets, types and pairs of texts are no
  * matter here.

@@ -1,9 +1,8 @@
-/* vocab_json_pre.c - owns tokenizer.json's pre-tokenizers.
+/* vocab_json_pre.c - tokenizer.json's pre-tokenizers.
  *
- * A step cuts its text, or writes it anew, and hands each piece to the step after it; after the
- * last comes the model. Cutting by a pattern goes over items, its matches and what lies between
- * them, and a behaviour says which items join. Source: huggingface/tokenizers, pre_tokenizers/ and
- * tokenizer/normalizer.rs, as facts.
+ * A step splits or rewrites its text and passes each piece to the next step; the last step passes them to the model. A
+ * split by a pattern works on items, the matches and the texts between them; a behaviour says which items are joined to
+ * one piece. Source: huggingface/tokenizers, pre_tokenizers/ and tokenizer/normalizer.rs, as facts.
  */
 #include "lib/llm/vocab/vocab_json.h"
 
@@ -85,7 +84,7 @@ enum { REMOVED, ISOLATED, WITH_PREVIOUS, WITH_NEXT, CONTIGUOUS };
 static const char *const behaviours[] = {"Removed",        "Isolated",   "MergedWithPrevious",
                                          "MergedWithNext", "Contiguous", NULL};
 
-/* Does the item join the piece that is held? The last item was a match, or not. */
+/* Is the item joined to the current piece? `last`: whether the item before was a match. */
 static bool joins_piece(int mode, bool match, bool last)
 {
     return mode == WITH_PREVIOUS ? match && !last
@@ -281,7 +280,7 @@ static zt_status read_byte_level(zt_tj_reader *reader, const json_t *object, zt_
     return status;
 }
 
-/* The piece in printable characters; what came from the first character still does. */
+/* Writes the piece in printable characters, and keeps track of what came from the first character. */
 static zt_status print_piece(const zt_tj_step *step, zt_tj_work *work, zt_text piece)
 {
     zt_str *out = step_buffer(step, work);

@@ -116,8 +116,7 @@ static void link_symbols(zt_merger *merger)
     }
 }
 
-/* Symbol index takes in the one after it; that one keeps length 0, which
- * no pair in the heap matches. */
+/* Appends the next symbol to symbol `index`. The other one keeps length 0, which matches no pair in the heap. */
 static void merge_at(zt_merger *merger, int32_t index, int32_t id)
 {
     zt_sym *left = &merger->symbols[index], *right = &merger->symbols[left->next];

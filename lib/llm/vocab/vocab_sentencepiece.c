@@ -103,7 +103,7 @@ static void close_sp(zt_vocab *vocab)
 
 /* ---- text to ids ----------------------------------------------------------------------------- */
 
-/* A run of what is not known is one token, where it does not become its bytes. */
+/* A run of unknown pieces becomes its bytes, or one unknown token. */
 zt_status zt_sp_emit(zt_sp_out *output, size_t offset, size_t size, int32_t id)
 {
     const zt_sp *pieces = output->pieces;
@@ -123,7 +123,7 @@ int32_t zt_sp_find(const zt_sp *pieces, const char *text, size_t size)
     return size <= pieces->longest && zt_map_get(pieces->ids, text, size, &id) ? (int32_t)id : -1;
 }
 
-/* The whole text is looked up: a piece that is not used is as good as none. */
+/* Looks up the whole text; an unused piece counts as none. */
 static zt_status emit_whole(zt_sp_out *output, size_t offset, size_t size)
 {
     const zt_sp *pieces = output->pieces;
@@ -159,8 +159,8 @@ static zt_status encode_chars(zt_sp_out *output, zt_merger *merger)
     return status;
 }
 
-/* Does this stretch of a text have the dummy blank? Without it transformers keeps one that the
- * stretch itself begins with, where the model would take it away. */
+/* Does this stretch of a text get the dummy blank? If it does not, transformers keeps a blank that the stretch itself
+ * begins with, which the model would remove. */
 static bool has_dummy(const zt_sp *pieces, bool follows_special, const char *text)
 {
     if (pieces->model.prefix_once && pieces->model.norm.remove_extra && text[0] == ' ')

@@ -26,7 +26,7 @@ typedef struct zt_sp_out { /* one normalized text on its way to ids */
     bool unknown; /* what came last */
 } zt_sp_out;
 
-/* Text [at, at + size) is the token id; the unknown one is joined or becomes bytes. */
+/* Appends token id for text[offset..offset + size); unknown ones are joined or become bytes. */
 zt_status zt_sp_emit(zt_sp_out *output, size_t offset, size_t size, int32_t id);
 /* The ordinary piece of this text, -1: none; not with unigram. */
 int32_t zt_sp_find(const zt_sp *pieces, const char *text, size_t size);

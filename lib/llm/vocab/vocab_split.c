@@ -78,8 +78,8 @@ static zt_status translate_pattern(const char *pattern, zt_str *out)
     return status;
 }
 
-/* Without JIT (a kernel that forbids it) PCRE2 interprets: slower, the same pieces. It says "no
- * memory" for that too: it was ours that lacked only when the context knows. */
+/* Without JIT (a kernel may forbid it) PCRE2 interprets: slower, same pieces. PCRE2 reports that as "no memory" too; only
+ * the context's status says whether memory was really short. */
 static zt_status compile_rule(zt_split *split, const zt_split_rule *rule, const zt_str *text)
 {
     int code;

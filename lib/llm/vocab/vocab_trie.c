@@ -1,4 +1,4 @@
-/* vocab_trie.c - byte strings to values, walked a byte at a time.
+/* vocab_trie.c - a map from byte strings to values, followed byte by byte.
  *
  * Nodes are numbered; an open-addressing table takes (node, byte) to the next node. Its hash has a
  * seed of its own for each trie: no file can choose keys that meet in one place.
@@ -15,7 +15,7 @@ typedef struct trie_edge {
 struct zt_trie {
     zt_ctx *ctx;
     trie_edge *slot;
-    size_t capacity, edge_count; /* cap is a power of two */
+    size_t capacity, edge_count; /* capacity is a power of two */
     uint64_t seed;       /* odd */
     int32_t *value;      /* [n_nodes], -1: none */
     size_t node_count, node_capacity;

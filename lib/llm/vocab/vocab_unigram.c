@@ -1,4 +1,4 @@
-/* vocab_ugm.c - the 't5' tokenizer: SentencePiece's Unigram model.
+/* vocab_unigram.c - the 't5' tokenizer: SentencePiece's Unigram model.
  *
  * Text is normalized (a map of byte strings from the file; blanks), then cut into the tokens whose
  * scores add up best: Viterbi over byte positions, with a trie of the texts. A character that no
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+#define REPLACEMENT     "\xef\xbf\xbd" /* U+FFFD */
 #define UNKNOWN_PENALTY 10.0
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static void extend_paths(const zt_vocab *vocab, const char *text, size_t size, s
         offer_path(&paths[offset + length], score + vocab->unk_score, offset, UNKNOWN);
 }
 
-/* Unknown text from a to to: its bytes where they are tokens, else one unknown token. */
+/* Unknown text[from..to): its bytes if all of them are tokens, else one unknown token. */
 static zt_status put_unknown(const zt_vocab *vocab, const char *text, size_t from, size_t to, zt_ids *ids)
 {
     bool bytes = vocab->byte_fallback;
@@ -149,8 +149,7 @@ static zt_status put_unknown(const zt_vocab *vocab, const char *text, size_t fro
     return !bytes && vocab->unk >= 0 ? zt_ids_push(vocab->ctx, ids, vocab->unk) : status;
 }
 
-/* Turns the best way round: each `from` becomes the end of the token
- * that comes next. Returns the end of the first. */
+/* Reverses the best path: each `from` becomes the end of the next token. Returns the end of the first token. */
 static size_t reverse_path(best_path *paths, size_t size)
 {
     size_t position = size, next = size;

@@ -1,7 +1,7 @@
-/* vocab_norm.c - owns tokenizer.json's normalizers, and what is asked there about characters.
+/* vocab_json_norm.c - tokenizer.json's normalizers, and the properties of characters that its components ask for.
  *
- * Besides the text a normalizer follows `zero`, how many leading bytes come from the very first
- * character of the whole text: a Metaspace that prepends only to the first word asks for it.
+ * Besides the text a normalizer updates `zero`: how many leading bytes come from the first character of the whole text.
+ * A Metaspace that prepends only to the first word needs it.
  * Characters' properties are utf8proc's. Source of the meanings: huggingface/tokenizers,
  * normalizers/, as facts.
  */
@@ -36,11 +36,20 @@ bool zt_char_space(uint32_t codepoint)
            codepoint == 0x2028 || codepoint == 0x2029 || codepoint == 0x202f || codepoint == 0x205f || codepoint == 0x3000;
 }
 
-static bool ascii_letter(uint32_t codepoint) { return (codepoint | 32) >= 'a' && (codepoint | 32) <= 'z'; }
+static bool ascii_letter(uint32_t codepoint)
+{
+    return (codepoint | 32) >= 'a' && (codepoint | 32) <= 'z';
+}
 
-static bool ascii_digit(uint32_t codepoint) { return codepoint >= '0' && codepoint <= '9'; }
+static bool ascii_digit(uint32_t codepoint)
+{
+    return codepoint >= '0' && codepoint <= '9';
+}
 
-static unsigned category_bit(uint32_t codepoint) { return 1u << utf8proc_category((utf8proc_int32_t)codepoint); }
+static unsigned category_bit(uint32_t codepoint)
+{
+    return 1u << utf8proc_category((utf8proc_int32_t)codepoint);
+}
 
 #define CATEGORY(x) (1u << UTF8PROC_CATEGORY_##x)
 #define MARKS       (CATEGORY(MN) | CATEGORY(MC) | CATEGORY(ME))
@@ -155,8 +164,8 @@ BY_CHAR(norm_byte_level, byte_char)
 
 /* ---- normal forms ---------------------------------------------------------------------------- */
 
-/* Marks in the order of their combining classes, those of one class as they came: counted, since a
- * text may be nothing but marks. Characters of class 0 part them. */
+/* Sorts marks by combining class, stable, between two characters of class 0. A counting sort, because a hostile text may
+ * consist of marks only. */
 static zt_status order_marks(zt_ctx *ctx, int32_t *codepoints, size_t mark_count)
 {
     size_t count[257] = {0};
@@ -235,8 +244,8 @@ static zt_status normal_form(zt_ctx *ctx, const char *text, size_t size, int for
     return status;
 }
 
-/* ASCII is normal in every form and combines with nothing before it: only runs of other characters,
- * each with the ASCII character before it, have to be looked at. */
+/* ASCII is unchanged by every form and combines with nothing before it, so only runs of other characters are normalized,
+ * each with the ASCII character before it. */
 static zt_status normal_text(zt_ctx *ctx, zt_text input, int form, zt_str *out, size_t *zero)
 {
     zt_status status = ZT_OK;
@@ -289,16 +298,18 @@ static zt_status read_bert(zt_tj_reader *reader, const json_t *object, zt_tj_ste
 
 static bool is_chinese(uint32_t codepoint)
 {
-    static const uint32_t range[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df},
-                                        {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf},
-                                        {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
+    static const uint32_t range[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
+                                        {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
     for (size_t i = 0; codepoint >= 0x3400 && i < sizeof range / sizeof *range; i++)
         if (codepoint >= range[i][0] && codepoint <= range[i][1])
             return true;
     return false;
 }
 
-static bool is_control(uint32_t codepoint) { return category_bit(codepoint) & (CATEGORY(CC) | CATEGORY(CF) | CATEGORY(CO)); }
+static bool is_control(uint32_t codepoint)
+{
+    return category_bit(codepoint) & (CATEGORY(CC) | CATEGORY(CF) | CATEGORY(CO));
+}
 
 /* Controls go, white space is a blank, Chinese characters stand between blanks. */
 static zt_status clean_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
@@ -409,6 +420,124 @@ static zt_status norm_replace(const zt_tj_step *step, zt_tj_work *work, zt_text 
     return status ? status : zt_str_put(out, input.data + done, input.size - done);
 }
 
+/* A grapheme cluster of less than 6 bytes, or else each of its characters, is replaced as a whole if some key of the map
+ * is its prefix; the shortest such key counts. Source: the crates spm_precompiled and tokenizers
+ * (normalizers/precompiled.rs), as facts. */
+enum { CLUSTER = 6 };
+
+/* ---- Precompiled: SentencePiece's charsmap --------------------------------------------------------------------------------- */
+
+static int base64_value(char digit)
+{
+    return digit >= 'A' && digit <= 'Z'   ? digit - 'A'
+           : digit >= 'a' && digit <= 'z' ? digit - 'a' + 26
+           : digit >= '0' && digit <= '9' ? digit - '0' + 52
+           : digit == '+'                 ? 62
+           : digit == '/'                 ? 63
+                                          : -1;
+}
+
+size_t zt_tj_base64(zt_bytes input, char *out)
+{
+    size_t size = 0;
+    uint32_t bits = 0;
+    while (input.n && input.data[input.n - 1] == '=')
+        input.n--;
+    for (size_t i = 0; i < input.n; i++) {
+        int value = base64_value(input.data[i]);
+        if (value < 0)
+            return SIZE_MAX;
+        bits = bits << 6 | (uint32_t)value;
+        if (i % 4)
+            out[size++] = (char)(bits >> (6 - 2 * (i % 4)));
+    }
+    return size;
+}
+
+static zt_status read_precompiled(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
+{
+    zt_bytes text;
+    zt_status status = zt_tj_need(reader, object, "precompiled_charsmap");
+    if (!status)
+        status = zt_tj_text(reader, object, "precompiled_charsmap", &text);
+    if (status)
+        return status;
+    char *bytes = zt_arena_alloc(reader->texts, text.n + 1);
+    if (!bytes)
+        return ZT_ENOMEM;
+    size_t size = zt_tj_base64(text, bytes);
+    if (size == SIZE_MAX)
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'precompiled_charsmap' is not base64", reader->file, reader->where);
+    step->map = zt_charsmap_new(reader->ctx, reader->file, (zt_bytes){bytes, size});
+    return step->map ? ZT_OK : zt_ctx_status(reader->ctx);
+}
+
+/* ---- Precompiled: looking up ------------------------------------------------------------------------------ */
+
+/* The text is replaced if some key is a prefix: then *done. */
+static zt_status replace_prefix(const zt_charsmap *charsmap, const char *text, size_t size, zt_str *out, bool *done)
+{
+    zt_bytes replacement;
+    size_t used = 0;
+    zt_status status = zt_charsmap_prefix(charsmap, text, size, true, &replacement, &used);
+    *done = used > 0;
+    for (size_t i = 0; !status && used && i < replacement.n; i++) {
+        uint32_t codepoint;
+        int length = zt_utf8_decode(replacement.data + i, replacement.n - i, &codepoint);
+        if (!length)
+            return zt_fail(out->ctx, ZT_EDATA, "the charsmap has a replacement that is not UTF-8");
+        i += (size_t)length - 1;
+    }
+    return !status && used ? zt_str_put(out, replacement.data, replacement.n) : status;
+}
+
+static zt_status each_char(const zt_charsmap *charsmap, const char *text, size_t size, zt_str *out)
+{
+    zt_status status = ZT_OK;
+    for (size_t i = 0, from; !status && i < size;) {
+        bool done;
+        from = i;
+        zt_char_next(text, size, &i);
+        status = replace_prefix(charsmap, text + from, i - from, out, &done);
+        if (!status && !done)
+            status = zt_str_put(out, text + from, i - from);
+    }
+    return status;
+}
+
+/* Where the grapheme cluster that begins at text[offset] ends. */
+static size_t cluster_end(zt_text input, size_t offset)
+{
+    utf8proc_int32_t state = 0, left = (utf8proc_int32_t)zt_char_next(input.data, input.size, &offset);
+    while (offset < input.size) {
+        size_t next = offset;
+        utf8proc_int32_t right = (utf8proc_int32_t)zt_char_next(input.data, input.size, &next);
+        if (utf8proc_grapheme_break_stateful(left, right, &state))
+            break;
+        left = right;
+        offset = next;
+    }
+    return offset;
+}
+
+static zt_status norm_precompiled(const zt_tj_step *step, zt_tj_work *work, zt_text input, zt_str *out, size_t *zero)
+{
+    zt_status status = ZT_OK;
+    (void)work;
+    for (size_t i = 0, end; !status && i < input.size; i = end) {
+        bool done = false;
+        end = cluster_end(input, i);
+        if (end - i < CLUSTER)
+            status = replace_prefix(step->map, input.data + i, end - i, out, &done);
+        if (!status && !done)
+            status = each_char(step->map, input.data + i, end - i, out);
+    }
+    *zero = 0;
+    if (input.zero && out->len)
+        zt_char_next(out->data, out->len, zero);
+    return status;
+}
+
 /* ---- the family ------------------------------------------------------------------------------ */
 
 static const zt_tj_row rows[] = {
@@ -420,7 +549,7 @@ static const zt_tj_row rows[] = {
     {"NFKC", .norm = norm_nfkc},
     {"NFKD", .norm = norm_nfkd},
     {"Nmt", .norm = norm_nmt},
-    {"Precompiled", .read = zt_precompiled_read, .norm = zt_precompiled},
+    {"Precompiled", .read = read_precompiled, .norm = norm_precompiled},
     {"Prepend", .read = read_prepend, .norm = norm_prepend},
     {"Replace", .read = read_replace, .norm = norm_replace},
     {"Strip", .read = read_strip, .norm = norm_strip},
@@ -429,7 +558,7 @@ static const zt_tj_row rows[] = {
 };
 const zt_tj_family zt_norms = {"normalizer", "normalizers", rows};
 
-/* An empty text stays so: there is nothing that a normalizer would hang something on. */
+/* An empty text stays empty: no normalizer runs on it. */
 zt_status zt_norm_run(const zt_tj *tokenizer, zt_tj_work *work, zt_text input, zt_text *out)
 {
     zt_status status = ZT_OK;

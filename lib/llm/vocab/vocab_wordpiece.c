@@ -1,4 +1,4 @@
-/* vocab_wpm.c - the 'bert' tokenizer: WordPiece.
+/* vocab_wordpiece.c - the 'bert' tokenizer: WordPiece.
  *
  * Text is cleaned (no control characters; accents and case go where the model has none), cut into
  * words at blanks, punctuation and Han characters, and a word is cut into the longest tokens from
@@ -26,7 +26,10 @@ static zt_status open_wpm(zt_vocab *vocab, const zt_vocab_spec *spec)
     return status;
 }
 
-static void close_wpm(zt_vocab *vocab) { zt_trie_free(vocab->trie); }
+static void close_wpm(zt_vocab *vocab)
+{
+    zt_trie_free(vocab->trie);
+}
 
 /* ---- words ----------------------------------------------------------------------------------- */
 

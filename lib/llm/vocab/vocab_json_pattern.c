@@ -1,9 +1,8 @@
-/* vocab_regex.c - patterns of tokenizer.json: literal texts, and regular expressions as Oniguruma
+/* vocab_json_pattern.c - patterns of tokenizer.json: literal texts, and regular expressions as Oniguruma
  * (Ruby's syntax) understands them, run by PCRE2.
  *
- * vocab_onig.c writes the expression anew for PCRE2. Matching is bounded in steps and memory; an
- * expression that exceeds them is bad data, never wrong ids. Empty matches count, save right after
- * another match: so does the library's Oniguruma.
+ * vocab_onig.c translates the expression for PCRE2. Matching is bounded in steps and memory; an expression that exceeds
+ * them is bad data, never wrong ids. Empty matches count except right after another match, as in the library's Oniguruma.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/llm/vocab/vocab_onig.h"
@@ -24,9 +23,15 @@ struct zt_pattern {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
+static void *pcre_alloc(size_t size, void *ctx)
+{
+    return zt_alloc(ctx, size);
+}
 
-static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
+static void pcre_free(void *memory, void *ctx)
+{
+    zt_free(ctx, memory);
+}
 
 /* A regular expression that PCRE2 does not take is one that we cannot do. */
 static zt_status compile_pattern(zt_tj_reader *reader, zt_pattern *pattern, const zt_str *regex, zt_bytes shown)
