@@ -4,7 +4,7 @@
  * hf.c finds the files, hf_weights.c those of the weights; hf_config.c, hf_rope.c and hf_token.c write the keys; hf_names.c finds the
  * GGUF name of every tensor and what is to be done to it; hf_store.c does that when it is read.
  * What only a file that others read must say too, is by hf_general.c and hf_special.c (keys),
- * hf_words.c, hf_vocab.c and hf_spm.c (the tokens, in GGUF's terms), hf_pre.c (the pre-tokenizer).
+ * hf_tokens.c, hf_vocab.c and hf_spm.c (the tokens, in GGUF's terms), hf_pre.c (the pre-tokenizer).
  * What tells two architectures apart is a column or a mask of the tables in those files.
  */
 #ifndef ZT_HF_H
@@ -43,7 +43,7 @@ typedef struct hf_arch {
     /* What stands before the names of tensors where they are written. */
     const char *prefix, *layers;
 } hf_arch;
-const hf_arch *zt_hf_archs(size_t *n); /* hf_config.c; of one name the first is written */
+const hf_arch *zt_hf_archs(size_t *count); /* hf_config.c; of one name the first is written */
 
 /* A set of architectures, for rows that some have and others not. */
 #define HF_SET(id)     (1u << (id))
@@ -69,25 +69,25 @@ typedef struct hf_key {         /* a number: hf_config.c */
     double otherwise[HF_COUNT];
     const char *gpt2; /* the name in its config.json, where it is not the first */
 } hf_key;
-const hf_key *zt_hf_keys(size_t *n);
+const hf_key *zt_hf_keys(size_t *count);
 
 /* Words and switches of config.json that must be what the architecture means. */
 typedef struct hf_demand {
     const char *names, *words; /* words: " a b " */
     unsigned archs;
 } hf_demand;
-const hf_demand *zt_hf_demands(size_t *n);
+const hf_demand *zt_hf_demands(size_t *count);
 
 typedef struct hf_special { /* a special token: hf_special.c */
     const char *name, *key; /* NAME_token of tokenizer_config.json; tokenizer.ggml.KEY_token_id */
 } hf_special;
-const hf_special *zt_hf_specials(size_t *n);
+const hf_special *zt_hf_specials(size_t *count);
 
 typedef struct hf_sampling { /* a number of generation_config.json: hf_general.c */
     const char *name, *key;  /* general.sampling.KEY */
     zt_gguf_kind kind;
 } hf_sampling;
-const hf_sampling *zt_hf_samplings(size_t *n);
+const hf_sampling *zt_hf_samplings(size_t *count);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
@@ -99,8 +99,7 @@ enum {
 }; /* done to a tensor's values */
 /* The name in a Hugging Face model of a GGUF's tensor, and what was done to its values; ZT_ENOTSUP:
  * it has no place there. */
-zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name,
-                          unsigned *todo);
+zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name, unsigned *todo);
 
 typedef struct hf_tensor {
     const char *name; /* GGUF's */
@@ -119,20 +118,19 @@ typedef struct hf_tensors {
     zt_arena *arena;
     zt_checkpoint *from; /* the weights; NULL: there are none */
     hf_tensor *list;
-    int64_t n;
+    int64_t count;
     struct hf_cache *cache;
 } hf_tensors;
 
 /* NULL on failure; takes over `from`, also then. */
 hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from);
-void zt_hf_tensors_free(void *t);
-zt_status zt_hf_tensors_add(hf_tensors *t,
-                            const hf_tensor *one); /* its name and values are copied */
-zt_store zt_hf_tensors_store(hf_tensors *t);
+void zt_hf_tensors_free(void *user);
+zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added); /* its name and values are copied */
+zt_store zt_hf_tensors_store(hf_tensors *tensors);
 
 /* ---- a model being opened -------------------------------------------------------------------- */
 
-typedef struct hf {
+typedef struct hf_import {
     zt_ctx *ctx;
     const char *path; /* as given */
     bool is_folder;   /* that path is one, not a file of weights */
@@ -153,122 +151,121 @@ typedef struct hf {
     bool embedded;     /* tokens are as many as the embedding has rows */
     bool spaced;       /* tokenizer.ggml.add_space_prefix is put */
     int64_t ids[3];    /* BOS, EOS, UNK where no other file names them; -1: none */
-    zt_gguf_writer *w;
+    zt_gguf_writer *writer;
     hf_tensors *tensors;
-} hf;
+} hf_import;
 
 /* "folder/name", good until the next call; NULL without memory. */
-const char *zt_hf_file(hf *m, const char *name);
-bool zt_hf_has_file(hf *m, const char *name);
+const char *zt_hf_file(hf_import *import, const char *name);
+bool zt_hf_has_file(hf_import *import, const char *name);
 /* The object that the file is; NULL when there is no such file (status ZT_OK) or it is bad. */
-json_t *zt_hf_load(hf *m, const char *name, zt_status *status);
+json_t *zt_hf_load(hf_import *import, const char *name, zt_status *status);
 
 /* The weights of the directory: model.safetensors, an index, pytorch_model.bin and others (the table in
  * hf_weights.c). NULL: they cannot be read; or there are none, ZT_OK. */
-zt_checkpoint *zt_hf_open_weights(hf *m, zt_status *status);
-zt_status zt_hf_no_weights(hf *m); /* ZT_ENOENT, with the names that were looked for */
+zt_checkpoint *zt_hf_open_weights(hf_import *import, zt_status *status);
+zt_status zt_hf_no_weights(hf_import *import); /* ZT_ENOENT, with the names that were looked for */
 
 /* Of the first of these names ("a|b") that config.json has, text part first; NULL: none has it. It
  * may be null. */
-const json_t *zt_hf_get(const hf *m, const char *names);
+const json_t *zt_hf_get(const hf_import *import, const char *names);
 /* Numbers of config.json: `out` stays when it is absent or null; ZT_EDATA when it is something
  * else. */
-zt_status zt_hf_int(const hf *m, const char *names, int64_t *out);
-zt_status zt_hf_real(const hf *m, const char *names, double *out);
+zt_status zt_hf_int(const hf_import *import, const char *names, int64_t *out);
+zt_status zt_hf_real(const hf_import *import, const char *names, double *out);
 /* A number in any object of it; `what` names it in messages. */
-zt_status zt_hf_number(const hf *m, const json_t *v, const char *what, double *out);
+zt_status zt_hf_number(const hf_import *import, const json_t *value, const char *what, double *out);
 /* The number of a key of GGUF: config.json's, else what holds where it is silent; `out` stays where
  * neither says one. */
-zt_status zt_hf_value(const hf *m, const char *suffix, double *out);
-bool zt_hf_is(const hf *m, unsigned set); /* is the architecture of the set? */
+zt_status zt_hf_value(const hf_import *import, const char *suffix, double *out);
+bool zt_hf_is(const hf_import *import, unsigned set); /* is the architecture of the set? */
 
-zt_status zt_hf_find_arch(hf *m);     /* from config.json; ZT_OK also when it is not known */
-zt_status zt_hf_put_config(hf *m);    /* sizes, norms, windows, scales */
-zt_status zt_hf_put_layers(hf *m);    /* what differs from layer to layer */
-zt_status zt_hf_put_rope(hf *m);      /* also adds the tensors of rope's factors */
-zt_status zt_hf_put_tokenizer(hf *m); /* tokenizer.json, special tokens, chat templates */
-zt_status zt_hf_add_tensors(hf *m);   /* from the weights: names, types, transforms */
+zt_status zt_hf_find_arch(hf_import *import);     /* from config.json; ZT_OK also when it is not known */
+zt_status zt_hf_put_config(hf_import *import);    /* sizes, norms, windows, scales */
+zt_status zt_hf_put_layers(hf_import *import);    /* what differs from layer to layer */
+zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
+zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */
+zt_status zt_hf_add_tensors(hf_import *import);   /* from the weights: names, types, transforms */
 /* All of them as they are, of an architecture that is not known; and config.json as a key. */
-zt_status zt_hf_pass_all(hf *m);
+zt_status zt_hf_pass_all(hf_import *import);
 
 /* ---- what only a file needs ------------------------------------------------------------------ */
 
-zt_status zt_hf_put_general(hf *m); /* general.*; when the tensors are known */
-zt_status zt_hf_put_card(hf *m);    /* of it what README.md says */
+zt_status zt_hf_put_general(hf_import *import); /* general.*; when the tensors are known */
+zt_status zt_hf_put_card(hf_import *import);    /* of it what README.md says */
 /* tokenizer.ggml.*: the tokens in GGUF's terms, and special ones, where they can be said so. */
-zt_status zt_hf_put_vocab(hf *m);
+zt_status zt_hf_put_vocabulary(hf_import *import);
 /* From tokenizer.json's tree (may be NULL) and tokenizer_config.json: special tokens, what is put
  * around texts, normalizers. An id from n_tokens on is none; -1: all may be. */
-zt_status zt_hf_put_special(hf *m, const json_t *tokenizer, int64_t n_tokens);
+zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t n_tokens);
 
 /* The tokens of a file. Those that nobody names are "[PAD7]", which are not used. */
-typedef enum hf_word { /* as GGUF numbers them */
-                       HF_WORD_NORMAL = 1,
-                       HF_WORD_UNKNOWN,
-                       HF_WORD_CONTROL,
-                       HF_WORD_USER,
-                       HF_WORD_UNUSED,
-                       HF_WORD_BYTE
-} hf_word;
+typedef enum hf_token_type { /* as GGUF numbers them */
+                             HF_TOKEN_NORMAL = 1,
+                             HF_TOKEN_UNKNOWN,
+                             HF_TOKEN_CONTROL,
+                             HF_TOKEN_USER,
+                             HF_TOKEN_UNUSED,
+                             HF_TOKEN_BYTE
+} hf_token_type;
 
-typedef struct hf_words {
-    hf *m;
+typedef struct hf_tokens {
+    hf_import *import;
     zt_arena *texts;
-    int64_t n;
+    int64_t count;
     zt_bytes *text;
     int32_t *type;
     float *score;
-} hf_words;
+} hf_tokens;
 
-zt_status zt_hf_words_init(hf_words *w, hf *m, int64_t n);
-void zt_hf_words_fini(hf_words *w);
+zt_status zt_hf_tokens_init(hf_tokens *tokens, hf_import *import, int64_t count);
+void zt_hf_tokens_fini(hf_tokens *tokens);
 /* The text is copied. Ids from n on are passed over: the model has no rows for them. */
-zt_status zt_hf_words_set(hf_words *w, int64_t id, zt_bytes text, hf_word type, float score);
+zt_status zt_hf_tokens_set(hf_tokens *tokens, int64_t id, zt_bytes text, hf_token_type type, float score);
 bool zt_hf_looks_special(zt_bytes text); /* "<|...|>" and the like */
 /* A token that was added: CONTROL if it is special or looks so, else USER with plain spaces. */
-zt_status zt_hf_words_add(hf_words *w, int64_t id, zt_bytes text, bool special, float score);
+zt_status zt_hf_tokens_add(hf_tokens *tokens, int64_t id, zt_bytes text, bool special, float score);
 /* tokenizer.ggml.model, .pre, .tokens, .scores (where so said), .token_type */
-zt_status zt_hf_words_put(hf_words *w, const char *model, const char *pre, bool scores);
+zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre, bool scores);
 
 /* The name of SentencePiece's file in the directory: tokenizer.model, or as some models name it
  * (spiece.model ...); NULL: there is none. */
-const char *zt_hf_spm_name(hf *m);
+const char *zt_hf_spm_name(hf_import *import);
 /* That file, whose bytes outlive sp: read; its pieces into w, with what added_tokens.json and
  * tokenizer_config.json add; ggml's name of such a model. */
-zt_status zt_hf_spm_open(hf *m, zt_sp_model *sp, zt_bytes file);
-zt_status zt_hf_spm_words(hf_words *w, const zt_sp_model *sp);
-const char *zt_hf_spm_model(const zt_sp_model *sp);
+zt_status zt_hf_spm_open(hf_import *import, zt_sp_model *model, zt_bytes file);
+zt_status zt_hf_spm_words(hf_tokens *tokens, const zt_sp_model *model);
+const char *zt_hf_spm_model(const zt_sp_model *model);
 /* Does tokenizer_config.json, or the model's type where that is silent, name a class whose ids are those
  * of the file? ZT_ENOTSUP: it does not. */
-zt_status zt_hf_spm_class(hf *m, const json_t *config);
+zt_status zt_hf_spm_class(hf_import *import, const json_t *config);
 /* What goes around a text, where no file said so. */
-zt_status zt_hf_spm_ends(hf *m, const zt_sp_model *sp, const json_t *config);
+zt_status zt_hf_spm_ends(hf_import *import, const zt_sp_model *model, const json_t *config);
 /* The keys of its normalizer, but add_space_prefix where that was put, and the file itself; config is
  * tokenizer_config.json or NULL. */
-zt_status zt_hf_spm_put_keys(hf *m, const zt_sp_model *sp, zt_bytes file, bool spaced,
-                             const json_t *config);
+zt_status zt_hf_spm_put_keys(hf_import *import, const zt_sp_model *model, zt_bytes file, bool spaced, const json_t *config);
 /* All keys of a tokenizer.model that is alone, m->path. */
-zt_status zt_hf_spm_alone(hf *m, const char *text, size_t n);
+zt_status zt_hf_spm_alone(hf_import *import, const char *text, size_t size);
 /* Appends a piece to a tokenizer.model; after the last what its reader wants to know: `bytes`, that
  * there are pieces for all bytes. */
-zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_word type);
+zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_token_type type);
 zt_status zt_hf_spm_end(zt_str *out, bool bytes);
 
 /* The name of a tokenizer.json's pre-tokenizer for tokenizer.ggml.pre, by the ids that it makes of
  * a certain text, else by its patterns; *name NULL: it has none. */
 
-zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer, const char **name);
+zt_status zt_hf_pre_name(hf_import *import, const zt_vocab *vocab, const json_t *tokenizer, const char **name);
 /* Are its patterns, to the letter, those that the name stands for here? */
 bool zt_hf_pre_same(const json_t *tokenizer, const char *name);
 
-/* Positions in which pair i of `dims` columns turns once; by what Llama 3 divides its angle. */
-float zt_hf_wave(double theta, int64_t i, int64_t dims);
+/* Positions in which pair pair of `dims` columns turns once; by what Llama 3 divides its angle. */
+float zt_hf_wave(double theta, int64_t pair, int64_t dims);
 float zt_hf_llama3(float wave, double factor, double low, double high, double original);
 
 /* The key ARCH.SUFFIX */
-zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v);
-zt_status zt_hf_put_real(hf *m, const char *suffix, double v);
-zt_status zt_hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n);
-zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text);
+zt_status zt_hf_put_int(hf_import *import, const char *suffix, int64_t value);
+zt_status zt_hf_put_real(hf_import *import, const char *suffix, double value);
+zt_status zt_hf_put_flags(hf_import *import, const char *suffix, const uint8_t *flags, size_t count);
+zt_status zt_hf_put_text(hf_import *import, const char *suffix, const char *text);
 
 #endif

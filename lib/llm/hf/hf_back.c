@@ -1,4 +1,4 @@
-/* hf_back.c - owns writing a GGUF as a Hugging Face directory: the directory, whole or absent, and
+/* hf_export.c - owns writing a GGUF as a Hugging Face directory: the directory, whole or absent, and
  * the small files in it. */
 #include "lib/base/attributes.h"
 #include "lib/llm/hf/hf_back.h"
@@ -13,240 +13,235 @@
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-const char *zt_back_key(const hf_back *b, const char *suffix, char key[128])
+const char *zt_export_key(const hf_export *export, const char *suffix, char key[128])
 {
-    snprintf(key, 128, "%s.%s", b->arch->name, suffix);
+    snprintf(key, 128, "%s.%s", export->arch->name, suffix);
     return key;
 }
 
-bool zt_back_int(const hf_back *b, const char *suffix, int64_t *v)
+bool zt_export_int(const hf_export *export, const char *suffix, int64_t *value)
 {
     char key[128];
-    return zt_gguf_i64(b->g, zt_back_key(b, suffix, key), v);
+    return zt_gguf_i64(export->gguf, zt_export_key(export, suffix, key), value);
 }
 
-bool zt_back_real(const hf_back *b, const char *suffix, double *v)
+bool zt_export_real(const hf_export *export, const char *suffix, double *value)
 {
     char key[128];
-    return zt_gguf_f64(b->g, zt_back_key(b, suffix, key), v);
+    return zt_gguf_f64(export->gguf, zt_export_key(export, suffix, key), value);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-json_t *zt_back_number(double v)
+json_t *zt_export_number(double value)
 {
     char text[40];
     for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtof(text, NULL) == (float)v)
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtof(text, NULL) == (float)value)
             break;
     }
     return json_real(strtod(text, NULL));
 }
 
-static zt_status no_memory(hf_back *b)
+static zt_status no_memory(hf_export *export)
 {
-    return zt_fail(b->ctx, ZT_ENOMEM, "%s: out of memory", b->file);
+    return zt_fail(export->ctx, ZT_ENOMEM, "%s: out of memory", export->file);
 }
 
-zt_status zt_back_set(hf_back *b, json_t *object, const char *name, json_t *v)
+zt_status zt_export_set(hf_export *export, json_t *object, const char *name, json_t *value)
 {
-    return json_object_set_new(object, name, v) == 0 ? ZT_OK : no_memory(b);
+    return json_object_set_new(object, name, value) == 0 ? ZT_OK : no_memory(export);
 }
 
-zt_status zt_back_text(hf_back *b, json_t *object, const char *name, zt_bytes text)
+zt_status zt_export_text(hf_export *export, json_t *object, const char *name, zt_bytes text)
 {
-    json_t *v = json_stringn(text.data, text.n);
-    if (!v)
-        return zt_fail(b->ctx, ZT_EDATA, "%s: the text for '%s' is not UTF-8", b->file, name);
-    return zt_back_set(b, object, name, v);
+    json_t *value = json_stringn(text.data, text.n);
+    if (!value)
+        return zt_fail(export->ctx, ZT_EDATA, "%s: the text for '%s' is not UTF-8", export->file, name);
+    return zt_export_set(export, object, name, value);
 }
 
-zt_status zt_back_write(hf_back *b, const char *name, const void *bytes, size_t n)
+zt_status zt_export_file(hf_export *export, const char *name, const void *bytes, size_t size)
 {
-    size_t len = b->dir.len;
-    zt_status s = zt_str_puts(&b->dir, name);
-    zt_sink *out = s == ZT_OK ? zt_sink_open(b->ctx, b->dir.data, false) : NULL;
-    s = out ? zt_sink_write(out, bytes, n) : zt_ctx_status(b->ctx);
-    if (s == ZT_OK)
-        s = zt_sink_commit(out);
-    zt_sink_close(out);
-    b->dir.len = len;
-    b->dir.data[len] = 0;
-    return s;
+    size_t length = export->directory.len;
+    zt_status status = zt_str_puts(&export->directory, name);
+    zt_sink *sink = status == ZT_OK ? zt_sink_open(export->ctx, export->directory.data, false) : NULL;
+    status = sink ? zt_sink_write(sink, bytes, size) : zt_ctx_status(export->ctx);
+    if (status == ZT_OK)
+        status = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    export->directory.len = length;
+    export->directory.data[length] = 0;
+    return status;
 }
 
-zt_status zt_back_json(hf_back *b, const char *name, const json_t *j)
+zt_status zt_export_json(hf_export *export, const char *name, const json_t *object)
 {
-    char *text = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    zt_status s = text ? zt_back_write(b, name, text, strlen(text)) : no_memory(b);
+    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    zt_status status = text ? zt_export_file(export, name, text, strlen(text)) : no_memory(export);
     free(text);
-    return s;
+    return status;
 }
 
-int64_t zt_back_values(hf_back *b, const char *name, float *v, int64_t n)
+int64_t zt_export_values(hf_export *export, const char *name, float *values, int64_t limit)
 {
-    zt_type t;
+    zt_type type;
     int64_t handle;
-    zt_store store = zt_gguf_store(b->g);
-    if (zt_gguf_find(b->g, name) < 0 || store.find(store.user, name, &t, &handle) != ZT_OK)
+    zt_store store = zt_gguf_store(export->gguf);
+    if (zt_gguf_find(export->gguf, name) < 0 || store.find(store.user, name, &type, &handle) != ZT_OK)
         return 0;
-    if (t.dtype != ZT_F32 || t.rank != 1 || t.dim[0] > n)
+    if (type.dtype != ZT_F32 || type.rank != 1 || type.dim[0] > limit)
         return 0;
-    return store.read(store.user, handle, 0, v, (size_t)t.dim[0] * sizeof *v) == ZT_OK ? t.dim[0]
-                                                                                       : 0;
+    return store.read(store.user, handle, 0, values, (size_t)type.dim[0] * sizeof *values) == ZT_OK ? type.dim[0] : 0;
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
 /* Of Llama's architecture with a window: Mistral. */
-static zt_status find_arch(hf_back *b)
+static zt_status find_arch(hf_export *export)
 {
-    size_t n;
-    const hf_arch *archs = zt_hf_archs(&n);
+    size_t count;
+    const hf_arch *archs = zt_hf_archs(&count);
     int64_t window;
     zt_bytes name;
-    if (!zt_gguf_str(b->g, "general.architecture", &name))
-        return zt_fail(b->ctx, ZT_EDATA, "%s: key 'general.architecture' is missing: not a model",
-                       b->file);
-    for (size_t i = 0; i < n && !b->arch; i++)
+    if (!zt_gguf_str(export->gguf, "general.architecture", &name))
+        return zt_fail(export->ctx, ZT_EDATA, "%s: key 'general.architecture' is missing: not a model", export->file);
+    for (size_t i = 0; i < count && !export->arch; i++)
         if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0)
-            b->arch = &archs[i];
+            export->arch = &archs[i];
     char text[96];
-    if (!b->arch)
-        return zt_fail(b->ctx, ZT_ENOTSUP,
-                       "%s: architecture '%s' cannot be written for transformers", b->file,
+    if (!export->arch)
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: architecture '%s' cannot be written for transformers", export->file,
                        zt_escape(text, sizeof text, name.data, name.n));
-    if (b->arch->id == HF_LLAMA && zt_back_int(b, "attention.sliding_window", &window))
-        b->arch++;
+    if (export->arch->id == HF_LLAMA && zt_export_int(export, "attention.sliding_window", &window))
+        export->arch++;
     return ZT_OK;
 }
 
 /* Whether q, k and v, and gate and up, are one matrix or several, is the architecture's there. */
-static zt_status check_layout(hf_back *b)
+static zt_status check_layout(hf_export *export)
 {
     const unsigned fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
-    if (((b->h.parts ^ b->h.arch->parts) & fused) == 0)
+    if (((export->hyper.parts ^ export->hyper.arch->parts) & fused) == 0)
         return ZT_OK;
-    return zt_fail(b->ctx, ZT_ENOTSUP,
-                   "%s: its matrices are fused otherwise than those of transformers' %s", b->file,
-                   b->arch->type);
+    return zt_fail(export->ctx, ZT_ENOTSUP, "%s: its matrices are fused otherwise than those of transformers' %s", export->file,
+                   export->arch->type);
 }
 
 /* The type of the matrices: as stored, blocks as f16, unless it is asked for. */
-static void find_dtype(hf_back *b)
+static void find_dtype(hf_export *export)
 {
-    zt_type t;
-    int64_t n = zt_gguf_n_tensors(b->g);
-    b->dtype = ZT_DTYPE_COUNT;
-    for (int64_t i = 0; i < n && b->dtype == ZT_DTYPE_COUNT; i++) {
-        const char *name = zt_gguf_tensor(b->g, i, &t, NULL, NULL);
-        bool plain = t.dtype == ZT_F32 || t.dtype == ZT_F16 || t.dtype == ZT_BF16;
-        if (t.rank == 2 && !zt_model_stays_f32(name, &t))
-            b->dtype = plain ? t.dtype : ZT_F16;
+    zt_type type;
+    int64_t tensor_count = zt_gguf_n_tensors(export->gguf);
+    export->dtype = ZT_DTYPE_COUNT;
+    for (int64_t i = 0; i < tensor_count && export->dtype == ZT_DTYPE_COUNT; i++) {
+        const char *name = zt_gguf_tensor(export->gguf, i, &type, NULL, NULL);
+        bool plain = type.dtype == ZT_F32 || type.dtype == ZT_F16 || type.dtype == ZT_BF16;
+        if (type.rank == 2 && !zt_model_stays_f32(name, &type))
+            export->dtype = plain ? type.dtype : ZT_F16;
     }
-    if (b->opts.dtype != ZT_DTYPE_COUNT)
-        b->dtype = b->opts.dtype;
+    if (export->opts.dtype != ZT_DTYPE_COUNT)
+        export->dtype = export->opts.dtype;
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-static void remove_all(const char *dir, int depth)
+static void remove_all(const char *path, int depth)
 {
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char path[4600];
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        char child[4600];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (unlinkat(dirfd(d), e->d_name, 0) != 0 && depth > 0)
-            remove_all(path, depth - 1);
+        snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
+        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && depth > 0)
+            remove_all(child, depth - 1);
     }
-    if (d)
-        closedir(d);
-    rmdir(dir);
+    if (directory)
+        closedir(directory);
+    rmdir(path);
 }
 
 /* What may become the directory: nothing, or one without files. */
-static zt_status check_target(hf_back *b, const char *path)
+static zt_status check_target(hf_export *export, const char *path)
 {
-    struct stat st;
-    if (lstat(path, &st) != 0)
+    struct stat info;
+    if (lstat(path, &info) != 0)
         return ZT_OK;
-    DIR *d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    DIR *directory = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
     int files = 0;
-    for (struct dirent *e; d && (e = readdir(d));)
-        files += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    if (!d || files)
-        zt_fail(b->ctx, ZT_ECREATE, "%s: is there already, and %s", path,
-                d ? "has files" : "no directory");
-    if (d)
-        closedir(d);
-    return d && !files ? ZT_OK : ZT_ECREATE;
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        files += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (!directory || files)
+        zt_fail(export->ctx, ZT_ECREATE, "%s: is there already, and %s", path, directory ? "has files" : "no directory");
+    if (directory)
+        closedir(directory);
+    return directory && !files ? ZT_OK : ZT_ECREATE;
 }
 
 /* "dir/.name.XXXXXX" */
-static zt_status make_dir(hf_back *b, const char *path)
+static zt_status make_dir(hf_export *export, const char *path)
 {
     mode_t mask = umask(0);
     umask(mask);
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    const char *slash = memrchr(path, '/', n);
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    const char *slash = memrchr(path, '/', length);
     size_t parent = slash ? (size_t)(slash - path) + 1 : 0;
-    zt_status s = zt_str_printf(&b->dir, "%.*s.%.*s.XXXXXX", (int)parent, path, (int)(n - parent),
-                                path + parent);
-    if (s == ZT_OK && (!mkdtemp(b->dir.data) || chmod(b->dir.data, 0777 & ~mask) != 0))
-        s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
-    return s == ZT_OK ? zt_str_putc(&b->dir, '/') : s;
+    zt_status status =
+        zt_str_printf(&export->directory, "%.*s.%.*s.XXXXXX", (int)parent, path, (int)(length - parent), path + parent);
+    if (status == ZT_OK && (!mkdtemp(export->directory.data) || chmod(export->directory.data, 0777 & ~mask) != 0))
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
+    return status == ZT_OK ? zt_str_putc(&export->directory, '/') : status;
 }
 
-static zt_status write_all(hf_back *b)
+static zt_status write_all(hf_export *export)
 {
-    static zt_status (*const step[])(hf_back *) = {zt_back_config, zt_back_rope, zt_back_card,
-                                                   zt_back_tokenizer, zt_back_tensors};
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < sizeof step / sizeof *step; i++)
-        s = step[i](b);
-    return s == ZT_OK ? zt_back_json(b, "config.json", b->config) : s;
+    static zt_status (*const step[])(hf_export *) = {zt_export_config, zt_export_rope, zt_export_card, zt_export_tokenizer,
+                                                     zt_export_tensors};
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++)
+        status = step[i](export);
+    return status == ZT_OK ? zt_export_json(export, "config.json", export->config) : status;
 }
 
-static zt_status write_model(hf_back *b, const char *path)
+static zt_status write_model(hf_export *export, const char *path)
 {
-    zt_status s = make_dir(b, path);
-    if (s != ZT_OK)
-        return s;
-    s = write_all(b);
-    b->dir.data[--b->dir.len] = 0;
-    if (s == ZT_OK)
-        s = zt_attributes_keep_folder(b->ctx, b->dir.data, path);
-    if (s == ZT_OK && rename(b->dir.data, path) != 0)
-        s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
-    if (s != ZT_OK)
-        remove_all(b->dir.data, 1);
-    return s;
+    zt_status status = make_dir(export, path);
+    if (status != ZT_OK)
+        return status;
+    status = write_all(export);
+    export->directory.data[--export->directory.len] = 0;
+    if (status == ZT_OK)
+        status = zt_attributes_keep_folder(export->ctx, export->directory.data, path);
+    if (status == ZT_OK && rename(export->directory.data, path) != 0)
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
+    if (status != ZT_OK)
+        remove_all(export->directory.data, 1);
+    return status;
 }
 
-zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *g, const char *path, const zt_hf_opts *opts)
+zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *gguf, const char *path, const zt_hf_opts *opts)
 {
-    hf_back b = {.ctx = ctx, .g = g, .file = zt_gguf_name(g), .opts = *opts};
-    zt_str_init(&b.dir, ctx);
-    b.config = json_object();
-    zt_status s = b.config ? check_target(&b, path) : no_memory(&b);
-    if (s == ZT_OK)
-        s = find_arch(&b);
-    if (s == ZT_OK)
-        s = zt_hyper_read(g, &b.h);
-    if (s == ZT_OK)
-        s = zt_weights_check(g, &b.h);
-    if (s == ZT_OK)
-        s = check_layout(&b);
-    if (s == ZT_OK) {
-        find_dtype(&b);
-        s = write_model(&b, path);
+    hf_export export = {.ctx = ctx, .gguf = gguf, .file = zt_gguf_name(gguf), .opts = *opts};
+    zt_str_init(&export.directory, ctx);
+    export.config = json_object();
+    zt_status status = export.config ? check_target(&export, path) : no_memory(&export);
+    if (status == ZT_OK)
+        status = find_arch(&export);
+    if (status == ZT_OK)
+        status = zt_hyper_read(gguf, &export.hyper);
+    if (status == ZT_OK)
+        status = zt_weights_check(gguf, &export.hyper);
+    if (status == ZT_OK)
+        status = check_layout(&export);
+    if (status == ZT_OK) {
+        find_dtype(&export);
+        status = write_model(&export, path);
     }
-    json_decref(b.config);
-    zt_str_fini(&b.dir);
-    return s;
+    json_decref(export.config);
+    zt_str_fini(&export.directory);
+    return status;
 }

@@ -7,225 +7,220 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is(const hf_back *b, unsigned set)
+static bool is_of(const hf_export *export, unsigned set)
 {
-    return set & HF_SET(b->arch->id);
+    return set & HF_SET(export->arch->id);
 }
 
-static zt_status set(hf_back *b, const char *name, json_t *v)
+static zt_status set_member(hf_export *export, const char *name, json_t *value)
 {
-    return zt_back_set(b, b->config, name, v);
+    return zt_export_set(export, export->config, name, value);
 }
 
-static bool has(const hf_back *b, const char *tensor)
+static bool has_tensor(const hf_export *export, const char *tensor)
 {
-    return zt_gguf_find(b->g, tensor) >= 0;
+    return zt_gguf_find(export->gguf, tensor) >= 0;
 }
 
 /* The first of "a|b". */
-static const char *first_of(const char *names, char sep, char word[64])
+static const char *first_of(const char *names, char separator, char word[64])
 {
-    snprintf(word, 64, "%.*s", (int)(strchr(names, sep) ? strchr(names, sep) - names : 63), names);
+    snprintf(word, 64, "%.*s", (int)(strchr(names, separator) ? strchr(names, separator) - names : 63), names);
     return word;
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 /* GPT-2's feed-forward is four times as wide where nothing is said. */
-static bool goes_without(const hf_back *b, const hf_key *k)
+static bool goes_without(const hf_export *export, const hf_key *row)
 {
-    return b->arch->id == HF_GPT2 && strcmp(k->suffix, "feed_forward_length") == 0 &&
-           b->h.ff == 4 * b->h.width;
+    return export->arch->id == HF_GPT2 && strcmp(row->suffix, "feed_forward_length") == 0 &&
+           export->hyper.ff == 4 * export->hyper.width;
 }
 
-static zt_status put_keys(hf_back *b)
+static zt_status put_keys(hf_export *export)
 {
-    size_t n;
-    const hf_key *keys = zt_hf_keys(&n);
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
-        const hf_key *k = &keys[i];
+    size_t count;
+    const hf_key *keys = zt_hf_keys(&count);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
+        const hf_key *row = &keys[i];
         char word[64];
-        int64_t v;
-        double x;
-        bool own = b->arch->id == HF_GPT2 && k->gpt2;
-        const char *name = own ? k->gpt2 : first_of(k->names, '|', word);
-        if (k->otherwise[b->arch->id] < 0 || goes_without(b, k))
+        int64_t number;
+        double real;
+        bool gpt2_name = export->arch->id == HF_GPT2 && row->gpt2;
+        const char *name = gpt2_name ? row->gpt2 : first_of(row->names, '|', word);
+        if (row->otherwise[export->arch->id] < 0 || goes_without(export, row))
             continue;
-        if (k->kind == 'u' && zt_back_int(b, k->suffix, &v))
-            s = set(b, name, json_integer(v));
-        else if (k->kind == 'f' && zt_back_real(b, k->suffix, &x))
-            s = set(b, name, x == 0 ? json_null() : zt_back_number(x));
+        if (row->kind == 'u' && zt_export_int(export, row->suffix, &number))
+            status = set_member(export, name, json_integer(number));
+        else if (row->kind == 'f' && zt_export_real(export, row->suffix, &real))
+            status = set_member(export, name, real == 0 ? json_null() : zt_export_number(real));
     }
-    return s;
+    return status;
 }
 
 /* What the architecture means anyhow. */
-static zt_status put_demands(hf_back *b)
+static zt_status put_demands(hf_export *export)
 {
-    size_t n;
-    const hf_demand *d = zt_hf_demands(&n);
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
+    size_t count;
+    const hf_demand *demands = zt_hf_demands(&count);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
         char name[64], word[64];
-        if (!is(b, d[i].archs))
+        if (!is_of(export, demands[i].archs))
             continue;
-        first_of(d[i].names, '|', name);
-        first_of(d[i].words + 1, ' ', word);
+        first_of(demands[i].names, '|', name);
+        first_of(demands[i].words + 1, ' ', word);
         bool flag = strcmp(word, "true") == 0 || strcmp(word, "false") == 0;
-        s = set(b, name, flag ? json_boolean(word[0] == 't') : json_string(word));
+        status = set_member(export, name, flag ? json_boolean(word[0] == 't') : json_string(word));
     }
-    return s;
+    return status;
 }
 
 /* ---- beside the tables ----------------------------------------------------------------------- */
 
-static zt_status put_class(hf_back *b)
+static zt_status put_class(hf_export *export)
 {
     zt_bytes name = {"", 0};
-    zt_status s = set(b, "architectures", json_pack("[s]", b->arch->class));
-    if (s == ZT_OK)
-        s = set(b, "model_type", json_string(b->arch->type));
-    if (s == ZT_OK)
-        s = set(b, "torch_dtype",
-                json_string(b->dtype == ZT_F16    ? "float16"
-                            : b->dtype == ZT_BF16 ? "bfloat16"
-                                                  : "float32"));
-    if (s == ZT_OK && zt_gguf_str(b->g, "general.name", &name) && name.n)
-        s = zt_back_text(b, b->config, "_name_or_path", name);
-    return s;
+    zt_status status = set_member(export, "architectures", json_pack("[s]", export->arch->class));
+    if (status == ZT_OK)
+        status = set_member(export, "model_type", json_string(export->arch->type));
+    if (status == ZT_OK)
+        status = set_member(export, "torch_dtype",
+                            json_string(export->dtype == ZT_F16    ? "float16"
+                                        : export->dtype == ZT_BF16 ? "bfloat16"
+                                                                   : "float32"));
+    if (status == ZT_OK && zt_gguf_str(export->gguf, "general.name", &name) && name.n)
+        status = zt_export_text(export, export->config, "_name_or_path", name);
+    return status;
 }
 
 /* Sizes that tensors say, and biases that they are. */
-static zt_status put_sizes(hf_back *b)
+static zt_status put_sizes(hf_export *export)
 {
-    zt_status s = set(b, "vocab_size", json_integer(b->h.vocab));
-    if (s == ZT_OK && !b->h.arch->encoder)
-        s = set(b, "tie_word_embeddings", json_boolean(!has(b, "output.weight")));
-    if (s == ZT_OK && b->arch->id == HF_GPT2)
-        s = set(b, "n_ctx", json_integer(b->h.ctx_train));
-    if (s == ZT_OK && is(b, HF_LLAMA_LIKE))
-        s = set(b, "attention_bias", json_boolean(has(b, "blk.0.attn_q.bias")));
-    if (s == ZT_OK && is(b, HF_LLAMA_LIKE))
-        s = set(b, "mlp_bias", json_boolean(has(b, "blk.0.ffn_up.bias")));
-    return s;
+    zt_status status = set_member(export, "vocab_size", json_integer(export->hyper.vocab));
+    if (status == ZT_OK && !export->hyper.arch->encoder)
+        status = set_member(export, "tie_word_embeddings", json_boolean(!has_tensor(export, "output.weight")));
+    if (status == ZT_OK && export->arch->id == HF_GPT2)
+        status = set_member(export, "n_ctx", json_integer(export->hyper.ctx_train));
+    if (status == ZT_OK && is_of(export, HF_LLAMA_LIKE))
+        status = set_member(export, "attention_bias", json_boolean(has_tensor(export, "blk.0.attn_q.bias")));
+    if (status == ZT_OK && is_of(export, HF_LLAMA_LIKE))
+        status = set_member(export, "mlp_bias", json_boolean(has_tensor(export, "blk.0.ffn_up.bias")));
+    return status;
 }
 
 /* Gemma scales attention by 1/sqrt(query_pre_attn_scalar). */
-static zt_status put_gemma(hf_back *b)
+static zt_status put_gemma(hf_export *export)
 {
-    double scale = 0, scalar = 1 / (b->h.attn_scale * b->h.attn_scale), near = rint(scalar);
-    if (!is(b, HF_GEMMAS))
+    double scale = 0, scalar = 1 / (export->hyper.attn_scale * export->hyper.attn_scale), nearest = rint(scalar);
+    if (!is_of(export, HF_GEMMAS))
         return ZT_OK;
-    bool said = zt_back_real(b, "attention.scale", &scale) && scale > 0;
-    if (!said || (float)(1 / sqrt(near)) == (float)scale)
-        scalar = near;
-    return set(b, "query_pre_attn_scalar",
-               scalar == near ? json_integer((json_int_t)near) : zt_back_number(scalar));
+    bool given = zt_export_real(export, "attention.scale", &scale) && scale > 0;
+    if (!given || (float)(1 / sqrt(nearest)) == (float)scale)
+        scalar = nearest;
+    return set_member(export, "query_pre_attn_scalar",
+                      scalar == nearest ? json_integer((json_int_t)nearest) : zt_export_number(scalar));
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static zt_status put_layer_types(hf_back *b)
+static zt_status put_layer_types(hf_export *export)
 {
     json_t *list = json_array();
-    for (int64_t l = 0; list && l < b->h.n_layers; l++)
-        if (json_array_append_new(
-                list, json_string(b->h.local[l] ? "sliding_attention" : "full_attention")) != 0)
+    for (int64_t layer = 0; list && layer < export->hyper.n_layers; layer++)
+        if (json_array_append_new(list, json_string(export->hyper.local[layer] ? "sliding_attention" : "full_attention")) != 0)
             break;
-    return set(b, "layer_types", list);
+    return set_member(export, "layer_types", list);
 }
 
 /* A pattern of layers is a number or a list. Qwen wants its windows switched on. */
-static zt_status put_windows(hf_back *b)
+static zt_status put_windows(hf_export *export)
 {
     int64_t window = 0, period;
-    bool qwen = is(b, HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3));
+    bool qwen = is_of(export, HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3));
     char key[128];
     zt_gguf_kind kind;
-    bool named = zt_back_int(b, "attention.sliding_window", &window) && window > 0;
-    if (b->h.window > 0 && !is(b, HF_WINDOWED))
-        return zt_fail(b->ctx, ZT_ENOTSUP, "%s: %s models with windows cannot be written", b->file,
-                       b->arch->type);
-    if (!is(b, HF_WINDOWED))
+    bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
+    if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED))
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with windows cannot be written", export->file, export->arch->type);
+    if (!is_of(export, HF_WINDOWED))
         return ZT_OK;
-    zt_status s = qwen ? set(b, "use_sliding_window", json_boolean(named)) : ZT_OK;
-    if (s == ZT_OK && (named || b->arch->id == HF_PHI3))
-        s = set(b, "sliding_window", named ? json_integer(window) : json_null());
-    if (s != ZT_OK || !named)
-        return s;
-    if (zt_gguf_array(b->g, zt_back_key(b, "attention.sliding_window_pattern", key), &kind,
-                      &(int64_t){0}))
-        return put_layer_types(b);
-    return zt_back_int(b, "attention.sliding_window_pattern", &period)
-               ? set(b, "sliding_window_pattern", json_integer(period))
+    zt_status status = qwen ? set_member(export, "use_sliding_window", json_boolean(named)) : ZT_OK;
+    if (status == ZT_OK && (named || export->arch->id == HF_PHI3))
+        status = set_member(export, "sliding_window", named ? json_integer(window) : json_null());
+    if (status != ZT_OK || !named)
+        return status;
+    if (zt_gguf_array(export->gguf, zt_export_key(export, "attention.sliding_window_pattern", key), &kind, &(int64_t){0}))
+        return put_layer_types(export);
+    return zt_export_int(export, "attention.sliding_window_pattern", &period)
+               ? set_member(export, "sliding_window_pattern", json_integer(period))
                : ZT_OK;
 }
 
 /* SmolLM3: which layers rotate. */
-static zt_status put_rope_layers(hf_back *b)
+static zt_status put_rope_layers(hf_export *export)
 {
-    int64_t period, n;
+    int64_t period, count;
     char key[128];
     zt_gguf_kind kind;
-    if (b->arch->id != HF_SMOLLM3)
+    if (export->arch->id != HF_SMOLLM3)
         return ZT_OK;
-    if (zt_back_int(b, "rope.layer_pattern", &period))
-        return set(b, "no_rope_layer_interval", json_integer(period));
-    if (!zt_gguf_array(b->g, zt_back_key(b, "rope.layer_pattern", key), &kind, &n))
+    if (zt_export_int(export, "rope.layer_pattern", &period))
+        return set_member(export, "no_rope_layer_interval", json_integer(period));
+    if (!zt_gguf_array(export->gguf, zt_export_key(export, "rope.layer_pattern", key), &kind, &count))
         return ZT_OK;
     json_t *list = json_array();
-    for (int64_t l = 0; list && l < b->h.n_layers; l++)
-        if (json_array_append_new(list, json_integer(b->h.rotated[l])) != 0)
+    for (int64_t layer = 0; list && layer < export->hyper.n_layers; layer++)
+        if (json_array_append_new(list, json_integer(export->hyper.rotated[layer])) != 0)
             break;
-    return set(b, "no_rope_layers", list);
+    return set_member(export, "no_rope_layers", list);
 }
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
 /* As sentence-transformers says how states are pooled. */
-static zt_status put_pooling(hf_back *b)
+static zt_status put_pooling(hf_export *export)
 {
     int64_t type;
-    if (!zt_back_int(b, "pooling_type", &type) || type < 1 || type > 3)
+    if (!zt_export_int(export, "pooling_type", &type) || type < 1 || type > 3)
         return ZT_OK;
-    size_t len = b->dir.len;
-    zt_status s = zt_str_puts(&b->dir, "1_Pooling");
-    if (s == ZT_OK && mkdir(b->dir.data, 0777) != 0)
-        s = zt_fail(b->ctx, ZT_ECREATE, "%s: cannot be created", b->dir.data);
-    b->dir.len = len;
-    b->dir.data[len] = 0;
-    json_t *pooling = json_pack("{sisbsbsb}", "word_embedding_dimension", (int)b->h.width,
-                                "pooling_mode_cls_token", type == 2, "pooling_mode_mean_tokens",
-                                type == 1, "pooling_mode_lasttoken", type == 3);
+    size_t length = export->directory.len;
+    zt_status status = zt_str_puts(&export->directory, "1_Pooling");
+    if (status == ZT_OK && mkdir(export->directory.data, 0777) != 0)
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created", export->directory.data);
+    export->directory.len = length;
+    export->directory.data[length] = 0;
+    json_t *pooling = json_pack("{sisbsbsb}", "word_embedding_dimension", (int)export->hyper.width, "pooling_mode_cls_token",
+                                type == 2, "pooling_mode_mean_tokens", type == 1, "pooling_mode_lasttoken", type == 3);
     json_t *modules =
         json_pack("[{sissssss}{sissssss}]", "idx", 0, "name", "0", "path", "", "type",
                   "sentence_transformers.models.Transformer", "idx", 1, "name", "1", "path",
                   "1_Pooling", "type", "sentence_transformers.models.Pooling");
-    if (s == ZT_OK)
-        s = zt_back_json(b, "1_Pooling/config.json", pooling);
-    if (s == ZT_OK)
-        s = zt_back_json(b, "modules.json", modules);
+    if (status == ZT_OK)
+        status = zt_export_json(export, "1_Pooling/config.json", pooling);
+    if (status == ZT_OK)
+        status = zt_export_json(export, "modules.json", modules);
     json_decref(pooling);
     json_decref(modules);
-    return s;
+    return status;
 }
 
-static zt_status put_encoder(hf_back *b)
+static zt_status put_encoder(hf_export *export)
 {
-    if (!is(b, HF_BERTS))
+    if (!is_of(export, HF_BERTS))
         return ZT_OK;
-    zt_status s = set(b, "type_vocab_size", json_integer(b->h.n_types));
-    return s == ZT_OK ? put_pooling(b) : s;
+    zt_status status = set_member(export, "type_vocab_size", json_integer(export->hyper.n_types));
+    return status == ZT_OK ? put_pooling(export) : status;
 }
 
-zt_status zt_back_config(hf_back *b)
+zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_back *) = {put_class,       put_keys,   put_demands,
-                                                   put_sizes,       put_gemma,  put_windows,
-                                                   put_rope_layers, put_encoder};
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < sizeof step / sizeof *step; i++)
-        s = step[i](b);
-    return s;
+    static zt_status (*const step[])(hf_export *) = {put_class, put_keys,    put_demands,     put_sizes,
+                                                     put_gemma, put_windows, put_rope_layers, put_encoder};
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++)
+        status = step[i](export);
+    return status;
 }

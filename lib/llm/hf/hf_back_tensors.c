@@ -11,252 +11,248 @@
 
 enum { PIECE = 1 << 20 };
 
-typedef struct out {
+typedef struct output_tensor {
     zt_str name;
     zt_type type, from; /* as written, as stored */
     unsigned todo;
     int64_t heads; /* whose rows are apart again; 0: none */
     int64_t handle;
-} out;
+} output_tensor;
 
 /* ---- what each becomes ----------------------------------------------------------------------- */
 
 /* Tensors that config.json says instead. */
-static bool is_said(const char *name)
+static bool is_in_config(const char *name)
 {
     return strncmp(name, "rope_", 5) == 0;
 }
 
 /* Vectors stay in f32; of matrices what is asked for, else what they are stored in, blocks f16. */
-static zt_dtype dtype_of(const hf_back *b, const zt_type *from)
+static zt_dtype output_dtype(const hf_export *export, const zt_type *from)
 {
     bool plain = from->dtype == ZT_F32 || from->dtype == ZT_F16 || from->dtype == ZT_BF16;
     if (from->rank < 2)
         return plain ? from->dtype : ZT_F32;
-    return b->opts.dtype != ZT_DTYPE_COUNT ? b->opts.dtype : plain ? from->dtype : ZT_F16;
+    return export->opts.dtype != ZT_DTYPE_COUNT ? export->opts.dtype : plain ? from->dtype : ZT_F16;
 }
 
-static zt_status plan(hf_back *b, int64_t i, out *o)
+static zt_status plan_tensor(hf_export *export, int64_t index, output_tensor *output)
 {
-    const char *name = zt_gguf_tensor(b->g, i, &o->from, NULL, NULL);
-    zt_store store = zt_gguf_store(b->g);
-    zt_status s = zt_hf_name_back(b->ctx, b->arch, name, &o->name, &o->todo);
-    if (s == ZT_OK)
-        s = store.find(store.user, name, &o->from, &o->handle);
-    if (s != ZT_OK)
-        return s;
-    o->type = o->from;
-    o->type.dtype = dtype_of(b, &o->from);
-    o->heads = 0;
-    if ((o->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(b->arch->id) & HF_PAIRED))
-        o->heads = o->todo & HF_PAIR_Q ? b->h.n_heads : b->h.n_kv_heads;
-    if (o->from.rank != 2)
-        o->todo &= ~(unsigned)HF_TRANSPOSE;
-    if (!(HF_SET(b->arch->id) & HF_GEMMAS))
-        o->todo &= ~(unsigned)HF_NORM;
-    if (o->todo & HF_TRANSPOSE) {
-        o->type.dim[0] = o->from.dim[1];
-        o->type.dim[1] = o->from.dim[0];
+    const char *name = zt_gguf_tensor(export->gguf, index, &output->from, NULL, NULL);
+    zt_store store = zt_gguf_store(export->gguf);
+    zt_status status = zt_hf_export_name(export->ctx, export->arch, name, &output->name, &output->todo);
+    if (status == ZT_OK)
+        status = store.find(store.user, name, &output->from, &output->handle);
+    if (status != ZT_OK)
+        return status;
+    output->type = output->from;
+    output->type.dtype = output_dtype(export, &output->from);
+    output->heads = 0;
+    if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
+        output->heads = output->todo & HF_PAIR_Q ? export->hyper.n_heads : export->hyper.n_kv_heads;
+    if (output->from.rank != 2)
+        output->todo &= ~(unsigned)HF_TRANSPOSE;
+    if (!(HF_SET(export->arch->id) & HF_GEMMAS))
+        output->todo &= ~(unsigned)HF_NORM;
+    if (output->todo & HF_TRANSPOSE) {
+        output->type.dim[0] = output->from.dim[1];
+        output->type.dim[1] = output->from.dim[0];
     }
     return ZT_OK;
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static const char *word_of(zt_dtype t)
+static const char *dtype_name(zt_dtype dtype)
 {
-    return t == ZT_F16 ? "F16" : t == ZT_BF16 ? "BF16" : "F32";
+    return dtype == ZT_F16 ? "F16" : dtype == ZT_BF16 ? "BF16" : "F32";
 }
 
-static zt_status put_entry(zt_str *head, const out *o, uint64_t at)
+static zt_status put_entry(zt_str *head, const output_tensor *output, uint64_t offset)
 {
     char text[200];
-    int n = 0;
-    for (int d = 0; d < o->type.rank; d++)
-        n += snprintf(text + n, sizeof text - (size_t)n, d ? ",%" PRId64 : "%" PRId64,
-                      o->type.dim[d]);
-    return zt_str_printf(
-        head,
-        ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-        o->name.data, word_of(o->type.dtype), text, at, at + zt_type_bytes(&o->type));
+    int length = 0;
+    for (int dim = 0; dim < output->type.rank; dim++)
+        length += snprintf(text + length, sizeof text - (size_t)length, dim ? ",%" PRId64 : "%" PRId64, output->type.dim[dim]);
+    return zt_str_printf(head, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                         output->name.data, dtype_name(output->type.dtype), text, offset, offset + zt_type_bytes(&output->type));
 }
 
-static zt_status make_header(hf_back *b, out *o, zt_str *head)
+static zt_status make_header(hf_export *export, output_tensor *output, zt_str *head)
 {
-    uint64_t at = 0, n;
-    zt_status s = zt_str_put(head, "\0\0\0\0\0\0\0\0", 8);
-    if (s == ZT_OK)
-        s = zt_str_puts(head, "{\"__metadata__\":{\"format\":\"pt\"}");
-    for (int64_t i = 0; s == ZT_OK && i < zt_gguf_n_tensors(b->g); i++) {
-        if (is_said(zt_gguf_tensor(b->g, i, &(zt_type){0}, NULL, NULL)))
+    uint64_t offset = 0, header_size;
+    zt_status status = zt_str_put(head, "\0\0\0\0\0\0\0\0", 8);
+    if (status == ZT_OK)
+        status = zt_str_puts(head, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(export->gguf); i++) {
+        if (is_in_config(zt_gguf_tensor(export->gguf, i, &(zt_type){0}, NULL, NULL)))
             continue;
-        s = plan(b, i, o);
-        if (s == ZT_OK)
-            s = put_entry(head, o, at);
-        at += zt_type_bytes(&o->type);
+        status = plan_tensor(export, i, output);
+        if (status == ZT_OK)
+            status = put_entry(head, output, offset);
+        offset += zt_type_bytes(&output->type);
     }
-    if (s == ZT_OK)
-        s = zt_str_putc(head, '}');
-    while (s == ZT_OK && head->len % 8)
-        s = zt_str_putc(head, ' ');
-    n = head->len - 8;
-    for (int i = 0; s == ZT_OK && i < 8; i++)
-        head->data[i] = (char)(n >> 8 * i);
-    return s;
+    if (status == ZT_OK)
+        status = zt_str_putc(head, '}');
+    while (status == ZT_OK && head->len % 8)
+        status = zt_str_putc(head, ' ');
+    header_size = head->len - 8;
+    for (int i = 0; status == ZT_OK && i < 8; i++)
+        head->data[i] = (char)(header_size >> 8 * i);
+    return status;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-typedef struct writer {
-    hf_back *b;
+typedef struct tensor_writer {
+    hf_export *export;
     zt_store store;
     zt_sink *sink;
     char *raw, *bytes; /* PIECE or one row, whichever is more */
     float *value;
     size_t raw_room, values_room;
-} writer;
+} tensor_writer;
 
-static zt_status grow(writer *w, size_t raw, size_t values)
+static zt_status grow_buffers(tensor_writer *writer, size_t raw, size_t values)
 {
-    zt_ctx *ctx = w->b->ctx;
-    if (raw > w->raw_room) {
-        zt_free(ctx, w->raw);
-        w->raw = zt_alloc(ctx, raw);
-        w->raw_room = w->raw ? raw : 0;
+    zt_ctx *ctx = writer->export->ctx;
+    if (raw > writer->raw_room) {
+        zt_free(ctx, writer->raw);
+        writer->raw = zt_alloc(ctx, raw);
+        writer->raw_room = writer->raw ? raw : 0;
     }
-    if (values > w->values_room) {
-        zt_free(ctx, w->value);
-        zt_free(ctx, w->bytes);
-        w->value = zt_alloc_array(ctx, values, sizeof *w->value);
-        w->bytes = zt_alloc_array(ctx, values, sizeof(float));
-        w->values_room = w->value && w->bytes ? values : 0;
+    if (values > writer->values_room) {
+        zt_free(ctx, writer->value);
+        zt_free(ctx, writer->bytes);
+        writer->value = zt_alloc_array(ctx, values, sizeof *writer->value);
+        writer->bytes = zt_alloc_array(ctx, values, sizeof(float));
+        writer->values_room = writer->value && writer->bytes ? values : 0;
     }
-    return (raw && !w->raw) || (values && !w->values_room) ? ZT_ENOMEM : ZT_OK;
+    return (raw && !writer->raw) || (values && !writer->values_room) ? ZT_ENOMEM : ZT_OK;
 }
 
-/* n values that lie in w->raw as `from`, written as the tensor is. */
-static zt_status put_values(writer *w, const out *o, int64_t n)
+/* count values that lie in w->raw as `from`, written as the tensor is. */
+static zt_status put_values(tensor_writer *writer, const output_tensor *output, int64_t count)
 {
-    if (w->b->opts.stop && w->b->opts.stop())
-        return zt_fail(w->b->ctx, ZT_EINTR, "interrupted");
-    const zt_dtype_info *from = zt_dtype_get(o->from.dtype), *to = zt_dtype_get(o->type.dtype);
-    if (o->from.dtype == o->type.dtype && !(o->todo & HF_NORM))
-        return zt_sink_write(w->sink, w->raw, (size_t)n * (size_t)to->block_bytes);
-    from->decode(w->raw, w->value, n);
-    for (int64_t i = 0; (o->todo & HF_NORM) && i < n; i++)
-        w->value[i] -= 1;
-    for (int64_t i = 0; o->type.dtype == ZT_F16 && i < n; i++)
-        if (fabsf(w->value[i]) >= 65520 && isfinite(w->value[i]))
-            return zt_fail(w->b->ctx, ZT_ENOTSUP,
-                           "%s: tensor '%s' has the value %g, too large for f16: take bf16",
-                           w->b->file, o->name.data, (double)w->value[i]);
-    to->encode(w->value, w->bytes, n);
-    return zt_sink_write(w->sink, w->bytes, (size_t)n * (size_t)to->block_bytes);
+    if (writer->export->opts.stop && writer->export->opts.stop())
+        return zt_fail(writer->export->ctx, ZT_EINTR, "interrupted");
+    const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);
+    if (output->from.dtype == output->type.dtype && !(output->todo & HF_NORM))
+        return zt_sink_write(writer->sink, writer->raw, (size_t)count * (size_t)to->block_bytes);
+    from->decode(writer->raw, writer->value, count);
+    for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++)
+        writer->value[i] -= 1;
+    for (int64_t i = 0; output->type.dtype == ZT_F16 && i < count; i++)
+        if (fabsf(writer->value[i]) >= 65520 && isfinite(writer->value[i]))
+            return zt_fail(writer->export->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the value %g, too large for f16: take bf16",
+                           writer->export->file, output->name.data, (double)writer->value[i]);
+    to->encode(writer->value, writer->bytes, count);
+    return zt_sink_write(writer->sink, writer->bytes, (size_t)count * (size_t)to->block_bytes);
 }
 
 /* Of a vector each value is a row. */
-static size_t row_bytes(const zt_type *t)
+static size_t row_bytes(const zt_type *type)
 {
-    zt_type one = *t;
-    if (t->rank)
+    zt_type one = *type;
+    if (type->rank)
         one.dim[0] = 1;
     return zt_type_bytes(&one);
 }
 
-/* The row of the GGUF tensor that becomes row r of the tensor written. GGUF interleaves the two halves
+/* The row of the GGUF tensor that becomes row row of the tensor written. GGUF interleaves the two halves
  * of each head's rows (rope); with heads of four rows:
  *
- *     r, written     0  1  2  3
+ *     row, written     0  1  2  3
  *     row in GGUF    0  2  1  3
  */
-static int64_t stored_row(const out *o, int64_t r)
+static int64_t stored_row(const output_tensor *output, int64_t row)
 {
-    if (o->heads == 0)
-        return r;
-    int64_t head = o->from.dim[0] / o->heads, half = head / 2, in = r % head;
-    return r - in + (in < half ? 2 * in : 2 * (in - half) + 1);
+    if (output->heads == 0)
+        return row;
+    int64_t head = output->from.dim[0] / output->heads, half = head / 2, within = row % head;
+    return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
-static zt_status write_rows(writer *w, const out *o)
+static zt_status write_rows(tensor_writer *writer, const output_tensor *output)
 {
-    int64_t rows = o->from.rank ? o->from.dim[0] : 1;
+    int64_t rows = output->from.rank ? output->from.dim[0] : 1;
     if (rows == 0)
         return ZT_OK;
-    int64_t width = zt_type_count(&o->from) / rows;
-    size_t row = row_bytes(&o->from);
-    int64_t most = o->heads ? 1 : row && row < PIECE ? (int64_t)(PIECE / row) : 1;
-    zt_status s = grow(w, (size_t)most * row, (size_t)(most * width));
-    for (int64_t r = 0, k; s == ZT_OK && r < rows; r += k) {
-        k = rows - r < most ? rows - r : most;
-        s = w->store.read(w->store.user, o->handle, (size_t)stored_row(o, r) * row, w->raw,
-                          (size_t)k * row);
-        if (s == ZT_OK)
-            s = put_values(w, o, k * width);
+    int64_t width = zt_type_count(&output->from) / rows;
+    size_t row = row_bytes(&output->from);
+    int64_t max_rows = output->heads ? 1 : row && row < PIECE ? (int64_t)(PIECE / row) : 1;
+    zt_status status = grow_buffers(writer, (size_t)max_rows * row, (size_t)(max_rows * width));
+    for (int64_t first_row = 0, count; status == ZT_OK && first_row < rows; first_row += count) {
+        count = rows - first_row < max_rows ? rows - first_row : max_rows;
+        status = writer->store.read(writer->store.user, output->handle, (size_t)stored_row(output, first_row) * row, writer->raw,
+                                    (size_t)count * row);
+        if (status == ZT_OK)
+            status = put_values(writer, output, count * width);
     }
-    return s;
+    return status;
 }
 
 /* The whole of it as f32, then column by column. */
-static zt_status write_columns(writer *w, const out *o)
+static zt_status write_columns(tensor_writer *writer, const output_tensor *output)
 {
-    const zt_dtype_info *from = zt_dtype_get(o->from.dtype), *to = zt_dtype_get(o->type.dtype);
-    int64_t rows = o->from.dim[0], columns = o->from.dim[1], n = rows * columns;
-    float *all = zt_alloc_array(w->b->ctx, (size_t)n, sizeof *all);
-    size_t bytes = zt_type_bytes(&o->from);
-    zt_status s = all ? grow(w, bytes, (size_t)rows) : ZT_ENOMEM;
-    if (s == ZT_OK)
-        s = w->store.read(w->store.user, o->handle, 0, w->raw, bytes);
-    if (s == ZT_OK)
-        from->decode(w->raw, all, n);
-    for (int64_t c = 0; s == ZT_OK && c < columns; c++) {
-        for (int64_t r = 0; r < rows; r++)
-            w->value[r] = all[r * columns + c];
-        to->encode(w->value, w->bytes, rows);
-        s = zt_sink_write(w->sink, w->bytes, (size_t)rows * (size_t)to->block_bytes);
+    const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);
+    int64_t rows = output->from.dim[0], columns = output->from.dim[1], count = rows * columns;
+    float *all = zt_alloc_array(writer->export->ctx, (size_t)count, sizeof *all);
+    size_t bytes = zt_type_bytes(&output->from);
+    zt_status status = all ? grow_buffers(writer, bytes, (size_t)rows) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = writer->store.read(writer->store.user, output->handle, 0, writer->raw, bytes);
+    if (status == ZT_OK)
+        from->decode(writer->raw, all, count);
+    for (int64_t column = 0; status == ZT_OK && column < columns; column++) {
+        for (int64_t row = 0; row < rows; row++)
+            writer->value[row] = all[row * columns + column];
+        to->encode(writer->value, writer->bytes, rows);
+        status = zt_sink_write(writer->sink, writer->bytes, (size_t)rows * (size_t)to->block_bytes);
     }
-    zt_free(w->b->ctx, all);
-    return s;
+    zt_free(writer->export->ctx, all);
+    return status;
 }
 
-static zt_status write_data(writer *w, out *o)
+static zt_status write_data(tensor_writer *writer, output_tensor *output)
 {
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; s == ZT_OK && i < zt_gguf_n_tensors(w->b->g); i++) {
-        if (is_said(zt_gguf_tensor(w->b->g, i, &(zt_type){0}, NULL, NULL)))
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(writer->export->gguf); i++) {
+        if (is_in_config(zt_gguf_tensor(writer->export->gguf, i, &(zt_type){0}, NULL, NULL)))
             continue;
-        s = plan(w->b, i, o);
-        if (s == ZT_OK)
-            s = o->todo & HF_TRANSPOSE ? write_columns(w, o) : write_rows(w, o);
+        status = plan_tensor(writer->export, i, output);
+        if (status == ZT_OK)
+            status = output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_back_tensors(hf_back *b)
+zt_status zt_export_tensors(hf_export *export)
 {
-    writer w = {.b = b, .store = zt_gguf_store(b->g)};
-    out o = {.handle = -1};
+    tensor_writer writer = {.export = export, .store = zt_gguf_store(export->gguf)};
+    output_tensor output = {.handle = -1};
     zt_str head;
-    size_t len = b->dir.len;
-    zt_str_init(&head, b->ctx);
-    zt_str_init(&o.name, b->ctx);
-    zt_status s = make_header(b, &o, &head);
-    if (s == ZT_OK)
-        s = zt_str_puts(&b->dir, "model.safetensors");
-    if (s == ZT_OK)
-        w.sink = zt_sink_open(b->ctx, b->dir.data, false);
-    b->dir.len = len;
-    b->dir.data[len] = 0;
-    if (s == ZT_OK)
-        s = w.sink ? zt_sink_write(w.sink, head.data, head.len) : zt_ctx_status(b->ctx);
-    if (s == ZT_OK)
-        s = write_data(&w, &o);
-    if (s == ZT_OK)
-        s = zt_sink_commit(w.sink);
-    zt_sink_close(w.sink);
-    zt_free(b->ctx, w.raw);
-    zt_free(b->ctx, w.bytes);
-    zt_free(b->ctx, w.value);
-    zt_str_fini(&o.name);
+    size_t length = export->directory.len;
+    zt_str_init(&head, export->ctx);
+    zt_str_init(&output.name, export->ctx);
+    zt_status status = make_header(export, &output, &head);
+    if (status == ZT_OK)
+        status = zt_str_puts(&export->directory, "model.safetensors");
+    if (status == ZT_OK)
+        writer.sink = zt_sink_open(export->ctx, export->directory.data, false);
+    export->directory.len = length;
+    export->directory.data[length] = 0;
+    if (status == ZT_OK)
+        status = writer.sink ? zt_sink_write(writer.sink, head.data, head.len) : zt_ctx_status(export->ctx);
+    if (status == ZT_OK)
+        status = write_data(&writer, &output);
+    if (status == ZT_OK)
+        status = zt_sink_commit(writer.sink);
+    zt_sink_close(writer.sink);
+    zt_free(export->ctx, writer.raw);
+    zt_free(export->ctx, writer.bytes);
+    zt_free(export->ctx, writer.value);
+    zt_str_fini(&output.name);
     zt_str_fini(&head);
-    return s;
+    return status;
 }

@@ -11,42 +11,42 @@ enum { MAX_IDS = 256 };
 /* ---- special tokens -------------------------------------------------------------------------- */
 
 /* The text of a token; of a WordPiece's that is a word, as GGUF has it. */
-static zt_bytes text_of(const hf_back *b, int64_t id)
+static zt_bytes token_text(const hf_export *export, int64_t id)
 {
-    int64_t n;
-    zt_gguf_kind elem;
-    bool there = zt_gguf_array(b->g, "tokenizer.ggml.tokens", &elem, &n) && id >= 0 && id < n;
-    return there ? zt_gguf_array_str(b->g, "tokenizer.ggml.tokens", id) : (zt_bytes){NULL, 0};
+    int64_t count;
+    zt_gguf_kind element_kind;
+    bool there = zt_gguf_array(export->gguf, "tokenizer.ggml.tokens", &element_kind, &count) && id >= 0 && id < count;
+    return there ? zt_gguf_array_str(export->gguf, "tokenizer.ggml.tokens", id) : (zt_bytes){NULL, 0};
 }
 
 /* config.json has the ids, tokenizer_config.json the texts. No padding is said too: some
  * configurations have their own else, beyond a small vocabulary. */
-static zt_status put_specials(hf_back *b, json_t *tokenizer)
+static zt_status put_specials(hf_export *export, json_t *tokenizer)
 {
-    size_t n;
-    const hf_special *sp = zt_hf_specials(&n);
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
+    size_t count;
+    const hf_special *rows = zt_hf_specials(&count);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
         char key[64], name[32];
         int64_t id;
-        snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", sp[i].key ? sp[i].key : "");
-        snprintf(name, sizeof name, "%s_token_id", sp[i].name);
-        if (!sp[i].key || !zt_gguf_i64(b->g, key, &id)) {
-            if (strcmp(sp[i].name, "pad") == 0)
-                s = zt_back_set(b, b->config, name, json_null());
+        snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", rows[i].key ? rows[i].key : "");
+        snprintf(name, sizeof name, "%s_token_id", rows[i].name);
+        if (!rows[i].key || !zt_gguf_i64(export->gguf, key, &id)) {
+            if (strcmp(rows[i].name, "pad") == 0)
+                status = zt_export_set(export, export->config, name, json_null());
             continue;
         }
-        s = zt_back_set(b, b->config, name, json_integer(id));
-        snprintf(name, sizeof name, "%s_token", sp[i].name);
-        zt_bytes text = text_of(b, id);
-        if (s == ZT_OK && text.data)
-            s = zt_back_text(b, tokenizer, name, text);
+        status = zt_export_set(export, export->config, name, json_integer(id));
+        snprintf(name, sizeof name, "%s_token", rows[i].name);
+        zt_bytes text = token_text(export, id);
+        if (status == ZT_OK && text.data)
+            status = zt_export_text(export, tokenizer, name, text);
     }
-    return s;
+    return status;
 }
 
 /* What goes around a BERT's text is tokenizer.json's alone. */
-static zt_status put_flags(hf_back *b, json_t *tokenizer)
+static zt_status put_flags(hf_export *export, json_t *tokenizer)
 {
     static const char *const flags[][2] = {
         {"tokenizer.ggml.add_bos_token", "add_bos_token"},
@@ -55,154 +55,153 @@ static zt_status put_flags(hf_back *b, json_t *tokenizer)
         {ZT_SP_LEGACY, "legacy"},
         {"tokenizer.ggml.remove_extra_whitespaces", "clean_up_tokenization_spaces"},
     };
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < sizeof flags / sizeof *flags; i++) {
-        int64_t v;
-        if (zt_gguf_i64(b->g, flags[i][0], &v) && !(i < 2 && b->arch->id == HF_BERT))
-            s = zt_back_set(b, tokenizer, flags[i][1], json_boolean(v != 0));
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < sizeof flags / sizeof *flags; i++) {
+        int64_t value;
+        if (zt_gguf_i64(export->gguf, flags[i][0], &value) && !(i < 2 && export->arch->id == HF_BERT))
+            status = zt_export_set(export, tokenizer, flags[i][1], json_boolean(value != 0));
     }
-    return s;
+    return status;
 }
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
-static json_t *named(const char *name, size_t n, zt_bytes text)
+static json_t *make_template(const char *name, size_t length, zt_bytes text)
 {
-    return json_pack("{ss%ss%}", "name", name, n, "template", text.data, text.n);
+    return json_pack("{ss%ss%}", "name", name, length, "template", text.data, text.n);
 }
 
 /* One is a text; several are a list, the unnamed one "default". */
-static zt_status put_templates(hf_back *b, json_t *tokenizer)
+static zt_status put_templates(hf_export *export, json_t *tokenizer)
 {
-    zt_bytes one;
-    int64_t n = 0;
-    zt_gguf_kind elem;
-    bool plain = zt_gguf_str(b->g, "tokenizer.chat_template", &one);
-    if (!zt_gguf_array(b->g, "tokenizer.chat_templates", &elem, &n) || elem != ZT_GGUF_STR ||
-        n > 64)
-        return plain ? zt_back_text(b, tokenizer, "chat_template", one) : ZT_OK;
+    zt_bytes text;
+    int64_t count = 0;
+    zt_gguf_kind element_kind;
+    bool plain = zt_gguf_str(export->gguf, "tokenizer.chat_template", &text);
+    if (!zt_gguf_array(export->gguf, "tokenizer.chat_templates", &element_kind, &count) || element_kind != ZT_GGUF_STR ||
+        count > 64)
+        return plain ? zt_export_text(export, tokenizer, "chat_template", text) : ZT_OK;
     json_t *list = json_array();
     if (list && plain)
-        json_array_append_new(list, named("default", 7, one));
-    for (int64_t i = 0; list && i < n; i++) {
+        json_array_append_new(list, make_template("default", 7, text));
+    for (int64_t i = 0; list && i < count; i++) {
         char key[160];
-        zt_bytes name = zt_gguf_array_str(b->g, "tokenizer.chat_templates", i);
+        zt_bytes name = zt_gguf_array_str(export->gguf, "tokenizer.chat_templates", i);
         snprintf(key, sizeof key, "tokenizer.chat_template.%.*s", (int)name.n, name.data);
-        if (name.n < 100 && zt_gguf_str(b->g, key, &one))
-            json_array_append_new(list, named(name.data, name.n, one));
+        if (name.n < 100 && zt_gguf_str(export->gguf, key, &text))
+            json_array_append_new(list, make_template(name.data, name.n, text));
     }
-    return zt_back_set(b, tokenizer, "chat_template", list);
+    return zt_export_set(export, tokenizer, "chat_template", list);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Tokens that SentencePiece's own file does not know as they are: ggml's converter finds them here.
  */
-static zt_status put_decoder(hf_back *b, json_t *tokenizer)
+static zt_status put_decoder(hf_export *export, json_t *tokenizer)
 {
-    int64_t n;
-    zt_gguf_kind elem;
+    int64_t count;
+    zt_gguf_kind element_kind;
     zt_bytes model;
-    bool named = zt_gguf_str(b->g, "tokenizer.ggml.model", &model);
+    bool named = zt_gguf_str(export->gguf, "tokenizer.ggml.model", &model);
     bool llama = named && model.n == 5 && memcmp(model.data, "llama", 5) == 0;
-    if ((!llama && !zt_sp_of(b->g).n) ||
-        !zt_gguf_array(b->g, "tokenizer.ggml.tokens", &elem, &n) || n < 1)
+    if ((!llama && !zt_sp_of(export->gguf).n) || !zt_gguf_array(export->gguf, "tokenizer.ggml.tokens", &element_kind, &count) ||
+        count < 1)
         return ZT_OK;
-    double *score = zt_calloc(b->ctx, (size_t)n, sizeof *score);
-    int64_t *type = zt_calloc(b->ctx, (size_t)n, sizeof *type);
-    zt_bytes *text = zt_calloc(b->ctx, (size_t)n, sizeof *text);
-    json_t *all = json_object();
-    zt_status s = score && type && text && all ? ZT_OK : ZT_ENOMEM;
-    bool there = s == ZT_OK && zt_gguf_array_f64(b->g, "tokenizer.ggml.scores", score, n) &&
-                 zt_gguf_array_i64(b->g, "tokenizer.ggml.token_type", type, n) &&
-                 zt_gguf_array_strs(b->g, "tokenizer.ggml.tokens", text, n);
-    for (int64_t i = 0; s == ZT_OK && there && i < n; i++) {
+    double *score = zt_calloc(export->ctx, (size_t)count, sizeof *score);
+    int64_t *type = zt_calloc(export->ctx, (size_t)count, sizeof *type);
+    zt_bytes *text = zt_calloc(export->ctx, (size_t)count, sizeof *text);
+    json_t *decoder = json_object();
+    zt_status status = score && type && text && decoder ? ZT_OK : ZT_ENOMEM;
+    bool there = status == ZT_OK && zt_gguf_array_f64(export->gguf, "tokenizer.ggml.scores", score, count) &&
+                 zt_gguf_array_i64(export->gguf, "tokenizer.ggml.token_type", type, count) &&
+                 zt_gguf_array_strs(export->gguf, "tokenizer.ggml.tokens", text, count);
+    for (int64_t i = 0; status == ZT_OK && there && i < count; i++) {
         char id[24];
-        bool control = type[i] == HF_WORD_CONTROL;
-        if (score[i] != -1000 || (!control && type[i] != HF_WORD_USER))
+        bool control = type[i] == HF_TOKEN_CONTROL;
+        if (score[i] != -1000 || (!control && type[i] != HF_TOKEN_USER))
             continue;
         snprintf(id, sizeof id, "%lld", (long long)i);
-        json_t *one = json_pack("{sbsbsbsbsb}", "lstrip", 0, "normalized", 0, "rstrip", 0,
-                                "single_word", 0, "special", control);
-        s = one ? zt_back_text(b, one, "content", text[i]) : ZT_ENOMEM;
-        if (s == ZT_OK)
-            s = zt_back_set(b, all, id, json_incref(one));
-        json_decref(one);
+        json_t *entry =
+            json_pack("{sbsbsbsbsb}", "lstrip", 0, "normalized", 0, "rstrip", 0, "single_word", 0, "special", control);
+        status = entry ? zt_export_text(export, entry, "content", text[i]) : ZT_ENOMEM;
+        if (status == ZT_OK)
+            status = zt_export_set(export, decoder, id, json_incref(entry));
+        json_decref(entry);
     }
-    if (s == ZT_OK && there && json_object_size(all))
-        s = zt_back_set(b, tokenizer, "added_tokens_decoder", json_incref(all));
-    json_decref(all);
-    zt_free(b->ctx, text);
-    zt_free(b->ctx, type);
-    zt_free(b->ctx, score);
-    return s;
+    if (status == ZT_OK && there && json_object_size(decoder))
+        status = zt_export_set(export, tokenizer, "added_tokens_decoder", json_incref(decoder));
+    json_decref(decoder);
+    zt_free(export->ctx, text);
+    zt_free(export->ctx, type);
+    zt_free(export->ctx, score);
+    return status;
 }
 
-static zt_status write_config(hf_back *b)
+static zt_status write_config(hf_export *export)
 {
     zt_bytes json;
-    bool pieces = zt_sp_of(b->g).n && !zt_gguf_str(b->g, "tokenizer.huggingface.json", &json);
+    bool pieces = zt_sp_of(export->gguf).n && !zt_gguf_str(export->gguf, "tokenizer.huggingface.json", &json);
     json_t *tokenizer = json_pack("{ss}", "tokenizer_class",
                                   pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
-    zt_status s = tokenizer ? put_specials(b, tokenizer) : ZT_ENOMEM;
-    if (s == ZT_OK)
-        s = put_flags(b, tokenizer);
-    if (s == ZT_OK)
-        s = put_templates(b, tokenizer);
-    if (s == ZT_OK)
-        s = put_decoder(b, tokenizer);
-    if (s == ZT_OK)
-        s = zt_back_json(b, "tokenizer_config.json", tokenizer);
+    zt_status status = tokenizer ? put_specials(export, tokenizer) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = put_flags(export, tokenizer);
+    if (status == ZT_OK)
+        status = put_templates(export, tokenizer);
+    if (status == ZT_OK)
+        status = put_decoder(export, tokenizer);
+    if (status == ZT_OK)
+        status = zt_export_json(export, "tokenizer_config.json", tokenizer);
     json_decref(tokenizer);
-    return s;
+    return status;
 }
 
 /* What ends a text, and how its makers want it sampled. */
-static zt_status write_generation(hf_back *b)
+static zt_status write_generation(hf_export *export)
 {
-    size_t n;
-    const hf_sampling *rows = zt_hf_samplings(&n);
+    size_t count;
+    const hf_sampling *rows = zt_hf_samplings(&count);
     int64_t id, ends, ids[MAX_IDS];
-    zt_gguf_kind elem;
-    json_t *j = json_object();
-    zt_status s = j ? ZT_OK : ZT_ENOMEM;
-    if (s == ZT_OK && zt_gguf_i64(b->g, "tokenizer.ggml.bos_token_id", &id))
-        s = zt_back_set(b, j, "bos_token_id", json_integer(id));
-    if (s == ZT_OK && zt_gguf_array(b->g, "tokenizer.ggml.eos_token_ids", &elem, &ends) &&
-        ends <= MAX_IDS && zt_gguf_array_i64(b->g, "tokenizer.ggml.eos_token_ids", ids, ends)) {
+    zt_gguf_kind element_kind;
+    json_t *generation = json_object();
+    zt_status status = generation ? ZT_OK : ZT_ENOMEM;
+    if (status == ZT_OK && zt_gguf_i64(export->gguf, "tokenizer.ggml.bos_token_id", &id))
+        status = zt_export_set(export, generation, "bos_token_id", json_integer(id));
+    if (status == ZT_OK && zt_gguf_array(export->gguf, "tokenizer.ggml.eos_token_ids", &element_kind, &ends) && ends <= MAX_IDS &&
+        zt_gguf_array_i64(export->gguf, "tokenizer.ggml.eos_token_ids", ids, ends)) {
         json_t *list = json_array();
         for (int64_t i = 0; list && i < ends; i++)
             json_array_append_new(list, json_integer(ids[i]));
-        s = zt_back_set(b, j, "eos_token_id", list);
-    } else if (s == ZT_OK && zt_gguf_i64(b->g, "tokenizer.ggml.eos_token_id", &id)) {
-        s = zt_back_set(b, j, "eos_token_id", json_integer(id));
+        status = zt_export_set(export, generation, "eos_token_id", list);
+    } else if (status == ZT_OK && zt_gguf_i64(export->gguf, "tokenizer.ggml.eos_token_id", &id)) {
+        status = zt_export_set(export, generation, "eos_token_id", json_integer(id));
     }
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
         char key[64];
-        double v;
+        double value;
         snprintf(key, sizeof key, "general.sampling.%s", rows[i].key);
-        if (zt_gguf_f64(b->g, key, &v))
-            s = zt_back_set(b, j, rows[i].name,
-                            rows[i].kind == ZT_GGUF_I32 ? json_integer((json_int_t)v)
-                                                        : zt_back_number(v));
+        if (zt_gguf_f64(export->gguf, key, &value))
+            status = zt_export_set(export, generation, rows[i].name,
+                                   rows[i].kind == ZT_GGUF_I32 ? json_integer((json_int_t)value) : zt_export_number(value));
     }
-    if (s == ZT_OK && json_object_size(j) && !b->h.arch->encoder)
-        s = zt_back_json(b, "generation_config.json", j);
-    json_decref(j);
-    return s;
+    if (status == ZT_OK && json_object_size(generation) && !export->hyper.arch->encoder)
+        status = zt_export_json(export, "generation_config.json", generation);
+    json_decref(generation);
+    return status;
 }
 
-zt_status zt_back_tokenizer(hf_back *b)
+zt_status zt_export_tokenizer(hf_export *export)
 {
     zt_bytes json, model;
-    bool whole = zt_gguf_str(b->g, "tokenizer.huggingface.json", &json);
-    bool words = zt_gguf_str(b->g, "tokenizer.ggml.model", &model);
+    bool whole = zt_gguf_str(export->gguf, "tokenizer.huggingface.json", &json);
+    bool words = zt_gguf_str(export->gguf, "tokenizer.ggml.model", &model);
     if (!whole && !words)
         return ZT_OK;
-    zt_status s = words ? zt_back_words(b) : ZT_OK;
-    if (s == ZT_OK && whole)
-        s = zt_back_write(b, "tokenizer.json", json.data, json.n);
-    if (s == ZT_OK)
-        s = write_config(b);
-    return s == ZT_OK ? write_generation(b) : s;
+    zt_status status = words ? zt_export_tokens(export) : ZT_OK;
+    if (status == ZT_OK && whole)
+        status = zt_export_file(export, "tokenizer.json", json.data, json.n);
+    if (status == ZT_OK)
+        status = write_config(export);
+    return status == ZT_OK ? write_generation(export) : status;
 }

@@ -8,32 +8,31 @@
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
 
-typedef struct words {
-    hf_back *b;
-    int64_t n, base; /* ids from base on are added tokens only */
+typedef struct token_writer {
+    hf_export *export;
+    int64_t count, first_added; /* ids from base on are added tokens only */
     zt_bytes *text;
     int64_t *type;
     double *score;
     zt_map *ids; /* text -> id, the first of each */
     zt_str json;
-} words;
+} token_writer;
 
-zt_status zt_words_quoted(zt_str *out, zt_bytes t);
+zt_status put_quoted(zt_str *out, zt_bytes text);
 /* `"vocab":{"text":id,...}` of the model's own. */
-zt_status zt_words_vocab(words *w);
+zt_status put_vocab(token_writer *tokens);
 /* The id of a key, where another says that it goes around texts; -1. */
-int64_t zt_words_around_id(const words *w, const char *key, const char *add, int otherwise);
+int64_t find_around_id(const token_writer *tokens, const char *key, const char *add, int otherwise);
 /* `"post_processor":...,`: `otherwise` where nothing is put around. */
-zt_status zt_words_around(words *w, int64_t bos, int64_t eos, const char *otherwise);
-const char *zt_words_nothing(const words *w, const char *level);
+zt_status put_post_processor(token_writer *tokens, int64_t bos, int64_t eos, const char *otherwise);
+const char *empty_post_processor(const token_writer *tokens, const char *level);
 
 /* From `,"normalizer":` to the end of the model's members. */
-zt_status zt_words_gpt2(words *w);
-zt_status zt_words_llama(words *w);
-zt_status zt_words_bert(words *w);
-zt_status zt_words_unigram(words *w);
-bool zt_words_scored(const words *w); /* do tokens differ by their scores? */
-zt_status zt_words_turn_marks(words *w,
-                              zt_arena *texts); /* WordPiece's, as tokenizer.json has them */
+zt_status put_gpt2_model(token_writer *tokens);
+zt_status put_llama_model(token_writer *tokens);
+zt_status put_bert_model(token_writer *tokens);
+zt_status put_unigram_model(token_writer *tokens);
+bool has_scores(const token_writer *tokens);                              /* do tokens differ by their scores? */
+zt_status convert_wordpiece_marks(token_writer *tokens, zt_arena *texts); /* WordPiece's, as tokenizer.json has them */
 
 #endif

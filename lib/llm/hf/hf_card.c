@@ -11,80 +11,77 @@
 
 enum { MOST = 256 };
 
-typedef struct row {
+typedef struct card_row {
     const char
         *names;      /* of the card, in order: all of a list's, of a text the first that is there */
     const char *key; /* general.KEY */
     bool list;
-} row;
+} card_row;
 
-static const row rows[] = {
-    {"license", "license", false},
-    {"license_name", "license.name", false},
-    {"license_link", "license.link", false},
-    {"tags|pipeline_tag", "tags", true},
-    {"language|languages", "languages", true},
+static const card_row rows[] = {
+    {"license", "license", false},       {"license_name", "license.name", false},   {"license_link", "license.link", false},
+    {"tags|pipeline_tag", "tags", true}, {"language|languages", "languages", true},
 };
 
-typedef struct texts {
+typedef struct card_texts {
     json_t *one[MOST]; /* strings */
-    int n;
-} texts;
+    int count;
+} card_texts;
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static zt_bytes trim(zt_bytes t)
+static zt_bytes trim_blanks(zt_bytes text)
 {
-    while (t.n && strchr(" \t\r", t.data[0]))
-        t = (zt_bytes){t.data + 1, t.n - 1};
-    while (t.n && strchr(" \t\r", t.data[t.n - 1]))
-        t.n--;
-    return t;
+    while (text.n && strchr(" \t\r", text.data[0]))
+        text = (zt_bytes){text.data + 1, text.n - 1};
+    while (text.n && strchr(" \t\r", text.data[text.n - 1]))
+        text.n--;
+    return text;
 }
 
 /* Up to a comment, which a blank opens. */
-static zt_bytes plain(zt_bytes t)
+static zt_bytes strip_comment(zt_bytes text)
 {
-    for (size_t i = 0; i < t.n; i++)
-        if (t.data[i] == '#' && (i == 0 || t.data[i - 1] == ' '))
-            t.n = i;
-    return trim(t);
+    for (size_t i = 0; i < text.n; i++)
+        if (text.data[i] == '#' && (i == 0 || text.data[i - 1] == ' '))
+            text.n = i;
+    return trim_blanks(text);
 }
 
-static void add_text(texts *out, zt_bytes t)
+static void add_text(card_texts *out, zt_bytes text)
 {
-    json_t *v = NULL;
+    json_t *value = NULL;
     const char *end;
-    t = trim(t);
-    if (out->n == MOST || t.n == 0)
+    text = trim_blanks(text);
+    if (out->count == MOST || text.n == 0)
         return;
-    if (t.n > 1 && t.data[0] == '"')
-        v = json_loadb(t.data, t.n, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, NULL);
-    else if (t.n > 1 && t.data[0] == '\'' && (end = memchr(t.data + 1, '\'', t.n - 1)))
-        v = json_stringn(t.data + 1, (size_t)(end - t.data) - 1);
-    else if ((t = plain(t)).n)
-        v = json_stringn(t.data, t.n);
-    if (json_is_string(v))
-        out->one[out->n++] = v;
+    if (text.n > 1 && text.data[0] == '"')
+        value = json_loadb(text.data, text.n, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, NULL);
+    else if (text.n > 1 && text.data[0] == '\'' && (end = memchr(text.data + 1, '\'', text.n - 1)))
+        value = json_stringn(text.data + 1, (size_t)(end - text.data) - 1);
+    else if ((text = strip_comment(text)).n)
+        value = json_stringn(text.data, text.n);
+    if (json_is_string(value))
+        out->one[out->count++] = value;
     else
-        json_decref(v);
+        json_decref(value);
 }
 
 /* "[a, b]" or one text. */
-static void add_value(texts *out, zt_bytes t)
+static void add_value(card_texts *out, zt_bytes text)
 {
-    t = trim(t);
-    if (t.n < 2 || t.data[0] != '[') {
-        add_text(out, t);
+    text = trim_blanks(text);
+    if (text.n < 2 || text.data[0] != '[') {
+        add_text(out, text);
         return;
     }
     size_t from = 1;
-    for (size_t i = 1; i < t.n; i++) {
-        if (t.data[i] != ',' && t.data[i] != ']')
+    for (size_t i = 1; i < text.n; i++) {
+        if (text.data[i] != ',' && text.data[i] != ']')
             continue;
-        add_text(out, (zt_bytes){t.data + from, i - from});
+        add_text(out, (zt_bytes){text.data + from, i - from});
         from = i + 1;
-        if (t.data[i] == ']')
+        if (text.data[i] == ']')
             break;
     }
 }
@@ -94,132 +91,132 @@ static bool next_line(zt_bytes *rest, zt_bytes *line)
     if (rest->n == 0)
         return false;
     const char *end = memchr(rest->data, '\n', rest->n);
-    size_t n = end ? (size_t)(end - rest->data) : rest->n;
-    *line = (zt_bytes){rest->data, n};
-    n += end != NULL;
-    *rest = (zt_bytes){rest->data + n, rest->n - n};
+    size_t length = end ? (size_t)(end - rest->data) : rest->n;
+    *line = (zt_bytes){rest->data, length};
+    length += end != NULL;
+    *rest = (zt_bytes){rest->data + length, rest->n - length};
     return true;
 }
 
 static bool is_rule(zt_bytes line)
 {
-    line = trim(line);
+    line = trim_blanks(line);
     return line.n == 3 && memcmp(line.data, "---", 3) == 0;
 }
 
 /* What the card says under a name. */
-static void find(zt_bytes card, const char *name, size_t k, texts *out)
+static void find_entry(zt_bytes card, const char *name, size_t name_length, card_texts *out)
 {
     zt_bytes line;
     bool inside = false;
     if (!next_line(&card, &line) || !is_rule(line))
         return;
     while (next_line(&card, &line) && !is_rule(line)) {
-        zt_bytes t = trim(line);
-        if (inside && t.n > 1 && t.data[0] == '-' && t.data[1] == ' ') {
-            add_text(out, (zt_bytes){t.data + 2, t.n - 2});
+        zt_bytes trimmed = trim_blanks(line);
+        if (inside && trimmed.n > 1 && trimmed.data[0] == '-' && trimmed.data[1] == ' ') {
+            add_text(out, (zt_bytes){trimmed.data + 2, trimmed.n - 2});
             continue;
         }
-        inside = line.n > k && memcmp(line.data, name, k) == 0 && line.data[k] == ':';
+        inside = line.n > name_length && memcmp(line.data, name, name_length) == 0 && line.data[name_length] == ':';
         if (inside)
-            add_value(out, (zt_bytes){line.data + k + 1, line.n - k - 1});
+            add_value(out, (zt_bytes){line.data + name_length + 1, line.n - name_length - 1});
     }
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static zt_status put_row(hf *m, const row *r, const texts *t)
+static zt_status put_row(hf_import *import, const card_row *row, const card_texts *texts)
 {
     char key[64];
     zt_bytes all[MOST];
     zt_str joined;
-    zt_status s = ZT_OK;
-    snprintf(key, sizeof key, "general.%s", r->key);
-    for (int i = 0; i < t->n; i++)
-        all[i] = (zt_bytes){json_string_value(t->one[i]), json_string_length(t->one[i])};
-    if (r->list)
-        return zt_gguf_put_strs(m->w, key, all, t->n);
-    zt_str_init(&joined, m->ctx);
-    for (int i = 0; s == ZT_OK && i < t->n; i++) {
-        s = i ? zt_str_putc(&joined, ',') : ZT_OK;
-        if (s == ZT_OK)
-            s = zt_str_put(&joined, all[i].data, all[i].n);
+    zt_status status = ZT_OK;
+    snprintf(key, sizeof key, "general.%s", row->key);
+    for (int i = 0; i < texts->count; i++)
+        all[i] = (zt_bytes){json_string_value(texts->one[i]), json_string_length(texts->one[i])};
+    if (row->list)
+        return zt_gguf_put_strs(import->writer, key, all, texts->count);
+    zt_str_init(&joined, import->ctx);
+    for (int i = 0; status == ZT_OK && i < texts->count; i++) {
+        status = i ? zt_str_putc(&joined, ',') : ZT_OK;
+        if (status == ZT_OK)
+            status = zt_str_put(&joined, all[i].data, all[i].n);
     }
-    if (s == ZT_OK)
-        s = zt_gguf_put_str(m->w, key, joined.data ? joined.data : "", joined.len);
+    if (status == ZT_OK)
+        status = zt_gguf_put_str(import->writer, key, joined.data ? joined.data : "", joined.len);
     zt_str_fini(&joined);
-    return s;
+    return status;
 }
 
-zt_status zt_hf_put_card(hf *m)
+zt_status zt_hf_put_card(hf_import *import)
 {
-    size_t n;
-    zt_status s = ZT_OK;
-    struct stat st;
-    const char *path = zt_hf_file(m, "README.md");
-    if (path && (stat(path, &st) != 0 || !S_ISREG(st.st_mode)))
+    size_t size;
+    zt_status status = ZT_OK;
+    struct stat info;
+    const char *path = zt_hf_file(import, "README.md");
+    if (path && (stat(path, &info) != 0 || !S_ISREG(info.st_mode)))
         return ZT_OK;
-    char *text = path ? zt_read_all(m->ctx, path, &n) : NULL;
+    char *text = path ? zt_read_all(import->ctx, path, &size) : NULL;
     if (!text)
-        return zt_ctx_status(m->ctx);
-    for (size_t i = 0; s == ZT_OK && i < sizeof rows / sizeof *rows; i++) {
-        texts t = {.n = 0};
-        for (const char *p = rows[i].names; *p && (rows[i].list || t.n == 0);) {
-            size_t k = strcspn(p, "|");
-            find((zt_bytes){text, n}, p, k, &t);
-            p += k + (p[k] == '|');
+        return zt_ctx_status(import->ctx);
+    for (size_t i = 0; status == ZT_OK && i < sizeof rows / sizeof *rows; i++) {
+        card_texts texts = {.count = 0};
+        for (const char *name = rows[i].names; *name && (rows[i].list || texts.count == 0);) {
+            size_t length = strcspn(name, "|");
+            find_entry((zt_bytes){text, size}, name, length, &texts);
+            name += length + (name[length] == '|');
         }
-        if (t.n)
-            s = put_row(m, &rows[i], &t);
-        while (t.n)
-            json_decref(t.one[--t.n]);
+        if (texts.count)
+            status = put_row(import, &rows[i], &texts);
+        while (texts.count)
+            json_decref(texts.one[--texts.count]);
     }
-    zt_free(m->ctx, text);
-    return s;
+    zt_free(import->ctx, text);
+    return status;
 }
 
 /* ---- and back -------------------------------------------------------------------------------- */
 
-static zt_status write_list(hf_back *b, const char *key, int64_t n, zt_str *out)
+static zt_status write_list(hf_export *export, const char *key, int64_t count, zt_str *out)
 {
     zt_bytes all[MOST];
-    zt_status s = ZT_OK;
-    if (n > MOST || !zt_gguf_array_strs(b->g, key, all, n))
+    zt_status status = ZT_OK;
+    if (count > MOST || !zt_gguf_array_strs(export->gguf, key, all, count))
         return ZT_OK;
-    for (int64_t i = 0; s == ZT_OK && i < n; i++) {
-        s = zt_str_puts(out, "\n- ");
-        if (s == ZT_OK)
-            s = zt_str_put_json(out, all[i].data, all[i].n);
+    for (int64_t i = 0; status == ZT_OK && i < count; i++) {
+        status = zt_str_puts(out, "\n- ");
+        if (status == ZT_OK)
+            status = zt_str_put_json(out, all[i].data, all[i].n);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_back_card(hf_back *b)
+zt_status zt_export_card(hf_export *export)
 {
     zt_str out;
     bool any = false;
-    zt_str_init(&out, b->ctx);
-    zt_status s = zt_str_puts(&out, "---\n");
-    for (size_t i = 0; s == ZT_OK && i < sizeof rows / sizeof *rows; i++) {
+    zt_str_init(&out, export->ctx);
+    zt_status status = zt_str_puts(&out, "---\n");
+    for (size_t i = 0; status == ZT_OK && i < sizeof rows / sizeof *rows; i++) {
         char key[64];
         zt_bytes text;
-        zt_gguf_kind elem;
-        int64_t n;
+        zt_gguf_kind element_kind;
+        int64_t count;
         snprintf(key, sizeof key, "general.%s", rows[i].key);
-        bool one = zt_gguf_str(b->g, key, &text);
-        if (!one && !(zt_gguf_array(b->g, key, &elem, &n) && elem == ZT_GGUF_STR && n > 0))
+        bool one = zt_gguf_str(export->gguf, key, &text);
+        if (!one && !(zt_gguf_array(export->gguf, key, &element_kind, &count) && element_kind == ZT_GGUF_STR && count > 0))
             continue;
-        s = zt_str_printf(&out, "%.*s: ", (int)strcspn(rows[i].names, "|"), rows[i].names);
-        if (s == ZT_OK)
-            s = one ? zt_str_put_json(&out, text.data, text.n) : write_list(b, key, n, &out);
-        if (s == ZT_OK)
-            s = zt_str_putc(&out, '\n');
+        status = zt_str_printf(&out, "%.*s: ", (int)strcspn(rows[i].names, "|"), rows[i].names);
+        if (status == ZT_OK)
+            status = one ? zt_str_put_json(&out, text.data, text.n) : write_list(export, key, count, &out);
+        if (status == ZT_OK)
+            status = zt_str_putc(&out, '\n');
         any = true;
     }
-    if (s == ZT_OK)
-        s = zt_str_puts(&out, "---\n");
-    if (s == ZT_OK && any)
-        s = zt_back_write(b, "README.md", out.data, out.len);
+    if (status == ZT_OK)
+        status = zt_str_puts(&out, "---\n");
+    if (status == ZT_OK && any)
+        status = zt_export_file(export, "README.md", out.data, out.len);
     zt_str_fini(&out);
-    return s;
+    return status;
 }

@@ -17,95 +17,94 @@
 /* The first of "a|b" that the object has, and its name. */
 static const json_t *get_in(const json_t *object, const char *names, char name[MAX_NAME])
 {
-    for (const char *p = names; *p;) {
-        size_t n = strcspn(p, "|");
-        snprintf(name, MAX_NAME, "%.*s", (int)n, p);
-        const json_t *v = json_object_get(object, name);
-        if (v)
-            return v;
-        p += n + (p[n] == '|');
+    for (const char *candidate = names; *candidate;) {
+        size_t length = strcspn(candidate, "|");
+        snprintf(name, MAX_NAME, "%.*s", (int)length, candidate);
+        const json_t *value = json_object_get(object, name);
+        if (value)
+            return value;
+        candidate += length + (candidate[length] == '|');
     }
     return NULL;
 }
 
-static const json_t *find(const hf *m, const char *names, char name[MAX_NAME])
+static const json_t *find_value(const hf_import *import, const char *names, char name[MAX_NAME])
 {
-    const json_t *v = get_in(m->text, names, name);
-    return v ? v : get_in(m->config, names, name);
+    const json_t *value = get_in(import->text, names, name);
+    return value ? value : get_in(import->config, names, name);
 }
 
-const json_t *zt_hf_get(const hf *m, const char *names)
+const json_t *zt_hf_get(const hf_import *import, const char *names)
 {
     char name[MAX_NAME];
-    return find(m, names, name);
+    return find_value(import, names, name);
 }
 
-zt_status zt_hf_number(const hf *m, const json_t *v, const char *what, double *out)
+zt_status zt_hf_number(const hf_import *import, const json_t *value, const char *what, double *out)
 {
-    if (!v || json_is_null(v))
+    if (!value || json_is_null(value))
         return ZT_OK;
-    if (!json_is_number(v))
-        return zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: '%s' is not a number", m->folder.data,
-                       what);
-    *out = json_number_value(v);
+    if (!json_is_number(value))
+        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' is not a number", import->folder.data, what);
+    *out = json_number_value(value);
     return ZT_OK;
 }
 
-zt_status zt_hf_real(const hf *m, const char *names, double *out)
+zt_status zt_hf_real(const hf_import *import, const char *names, double *out)
 {
     char name[MAX_NAME];
-    const json_t *v = find(m, names, name);
-    return zt_hf_number(m, v, name, out);
+    const json_t *value = find_value(import, names, name);
+    return zt_hf_number(import, value, name, out);
 }
 
-zt_status zt_hf_int(const hf *m, const char *names, int64_t *out)
+zt_status zt_hf_int(const hf_import *import, const char *names, int64_t *out)
 {
     char name[MAX_NAME];
-    double d = (double)*out;
-    zt_status s = zt_hf_number(m, find(m, names, name), name, &d);
-    if (s == ZT_OK && !(d >= 0 && d <= UINT32_MAX && d == floor(d)))
-        s = zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, not a count below 2^32",
-                    m->folder.data, name, d);
-    if (s == ZT_OK)
-        *out = (int64_t)d;
-    return s;
+    double number = (double)*out;
+    zt_status status = zt_hf_number(import, find_value(import, names, name), name, &number);
+    if (status == ZT_OK && !(number >= 0 && number <= UINT32_MAX && number == floor(number)))
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, not a count below 2^32", import->folder.data, name,
+                         number);
+    if (status == ZT_OK)
+        *out = (int64_t)number;
+    return status;
 }
 
-bool zt_hf_is(const hf *m, unsigned set)
+bool zt_hf_is(const hf_import *import, unsigned set)
 {
-    return m->known && (set & HF_SET(m->arch.id));
+    return import->known && (set & HF_SET(import->arch.id));
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static const char *key_of(const hf *m, const char *suffix, char key[128])
+static const char *full_key(const hf_import *import, const char *suffix, char key[128])
 {
-    snprintf(key, 128, "%s.%s", m->arch.name, suffix);
+    snprintf(key, 128, "%s.%s", import->arch.name, suffix);
     return key;
 }
 
-zt_status zt_hf_put_int(hf *m, const char *suffix, int64_t v)
+zt_status zt_hf_put_int(hf_import *import, const char *suffix, int64_t value)
 {
     char key[128];
-    return zt_gguf_put_int(m->w, key_of(m, suffix, key), ZT_GGUF_U32, v);
+    return zt_gguf_put_int(import->writer, full_key(import, suffix, key), ZT_GGUF_U32, value);
 }
 
-zt_status zt_hf_put_real(hf *m, const char *suffix, double v)
+zt_status zt_hf_put_real(hf_import *import, const char *suffix, double value)
 {
     char key[128];
-    return zt_gguf_put_real(m->w, key_of(m, suffix, key), ZT_GGUF_F32, v);
+    return zt_gguf_put_real(import->writer, full_key(import, suffix, key), ZT_GGUF_F32, value);
 }
 
-zt_status zt_hf_put_flags(hf *m, const char *suffix, const uint8_t *flag, size_t n)
+zt_status zt_hf_put_flags(hf_import *import, const char *suffix, const uint8_t *flag, size_t count)
 {
     char key[128];
-    return zt_gguf_put_array(m->w, key_of(m, suffix, key), ZT_GGUF_BOOL, flag, (int64_t)n);
+    return zt_gguf_put_array(import->writer, full_key(import, suffix, key), ZT_GGUF_BOOL, flag, (int64_t)count);
 }
 
-zt_status zt_hf_put_text(hf *m, const char *suffix, const char *text)
+zt_status zt_hf_put_text(hf_import *import, const char *suffix, const char *text)
 {
     char key[128];
-    return zt_gguf_put_str(m->w, key_of(m, suffix, key), text, strlen(text));
+    return zt_gguf_put_str(import->writer, full_key(import, suffix, key), text, strlen(text));
 }
 
 /* ---- the architecture ------------------------------------------------------------------------ */
@@ -130,31 +129,31 @@ static const hf_arch archs[] = {
     {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers."},
 };
 
-const hf_arch *zt_hf_archs(size_t *n)
+const hf_arch *zt_hf_archs(size_t *count)
 {
-    *n = sizeof archs / sizeof *archs;
+    *count = sizeof archs / sizeof *archs;
     return archs;
 }
 
 /* An encoder in the dress of a language model has another name in GGUF. */
-static bool is_bidirectional(const hf *m)
+static bool is_bidirectional(const hf_import *import)
 {
-    return json_is_true(zt_hf_get(m, "use_bidirectional_attention"));
+    return json_is_true(zt_hf_get(import, "use_bidirectional_attention"));
 }
 
-zt_status zt_hf_find_arch(hf *m)
+zt_status zt_hf_find_arch(hf_import *import)
 {
-    const json_t *type = json_object_get(m->text, "model_type");
-    const char *name = json_string_value(type ? type : json_object_get(m->config, "model_type"));
+    const json_t *type = json_object_get(import->text, "model_type");
+    const char *name = json_string_value(type ? type : json_object_get(import->config, "model_type"));
     if (!name) /* the name of a class is better than none: it will be named as not supported */
-        name = json_string_value(json_array_get(zt_hf_get(m, "architectures"), 0));
+        name = json_string_value(json_array_get(zt_hf_get(import, "architectures"), 0));
     if (!name || !*name) /* whoever needs one will miss the key */
         return ZT_OK;
-    m->arch.name = name;
+    import->arch.name = name;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        if (strcmp(archs[i].type, name) == 0 && !is_bidirectional(m)) {
-            m->arch = archs[i];
-            m->known = true;
+        if (strcmp(archs[i].type, name) == 0 && !is_bidirectional(import)) {
+            import->arch = archs[i];
+            import->known = true;
         }
     }
     return ZT_OK;
@@ -244,90 +243,89 @@ static const hf_key keys[] = {
      {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
 };
 
-const hf_key *zt_hf_keys(size_t *n)
+const hf_key *zt_hf_keys(size_t *count)
 {
-    *n = sizeof keys / sizeof *keys;
+    *count = sizeof keys / sizeof *keys;
     return keys;
 }
 
 /* What config.json says, or what holds where it is silent; NAN: neither. Null is not silence: it
  * switches off what would hold. */
-static zt_status value_of(const hf *m, const hf_key *k, double *out)
+static zt_status read_value(const hf_import *import, const hf_key *row, double *out)
 {
-    const json_t *given = zt_hf_get(m, k->names);
-    double otherwise = k->otherwise[m->arch.id];
-    int64_t n = 0;
+    const json_t *given = zt_hf_get(import, row->names);
+    double otherwise = row->otherwise[import->arch.id];
+    int64_t number = 0;
     *out = !given && otherwise > 0 ? otherwise : NAN;
-    if (json_is_null(given) && k->kind == 'f' && otherwise > 0)
+    if (json_is_null(given) && row->kind == 'f' && otherwise > 0)
         *out = 0; /* whose meaning is none, where GGUF's silence means a number (gemma2's caps) */
     if (!given || json_is_null(given) || otherwise < 0)
         return ZT_OK;
-    zt_status s = k->kind == 'u' ? zt_hf_int(m, k->names, &n) : zt_hf_real(m, k->names, out);
-    if (k->kind == 'u')
-        *out = (double)n;
-    return s;
+    zt_status status = row->kind == 'u' ? zt_hf_int(import, row->names, &number) : zt_hf_real(import, row->names, out);
+    if (row->kind == 'u')
+        *out = (double)number;
+    return status;
 }
 
-zt_status zt_hf_value(const hf *m, const char *suffix, double *out)
+zt_status zt_hf_value(const hf_import *import, const char *suffix, double *out)
 {
-    double v = NAN;
-    zt_status s = ZT_OK;
+    double number = NAN;
+    zt_status status = ZT_OK;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].suffix, suffix) == 0)
-            s = value_of(m, &keys[i], &v);
-    if (s == ZT_OK && !isnan(v))
-        *out = v;
-    return s;
+            status = read_value(import, &keys[i], &number);
+    if (status == ZT_OK && !isnan(number))
+        *out = number;
+    return status;
 }
 
 /* Of these transformers says the head's length where config.json does not, and so the converter. */
-static zt_status head_of(const hf *m, double *v)
+static zt_status derive_head_length(const hf_import *import, double *value)
 {
     double width = 0, heads = 0;
-    zt_status s = zt_hf_value(m, "embedding_length", &width);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "attention.head_count", &heads);
-    if (s == ZT_OK && heads >= 1 && width >= heads)
-        *v = floor(width / heads);
-    return s;
+    zt_status status = zt_hf_value(import, "embedding_length", &width);
+    if (status == ZT_OK)
+        status = zt_hf_value(import, "attention.head_count", &heads);
+    if (status == ZT_OK && heads >= 1 && width >= heads)
+        *value = floor(width / heads);
+    return status;
 }
 
-static zt_status put_key(hf *m, const hf_key *k)
+static zt_status put_key(hf_import *import, const hf_key *row)
 {
-    double v;
-    zt_status s = value_of(m, k, &v);
-    if (s == ZT_OK && isnan(v) && strcmp(k->names, "head_dim") == 0 &&
-        zt_hf_is(m, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
-        s = head_of(m, &v);
-    if (s != ZT_OK || isnan(v))
-        return s;
-    return k->kind == 'u' ? zt_hf_put_int(m, k->suffix, (int64_t)v)
-                          : zt_hf_put_real(m, k->suffix, v);
+    double value;
+    zt_status status = read_value(import, row, &value);
+    if (status == ZT_OK && isnan(value) && strcmp(row->names, "head_dim") == 0 &&
+        zt_hf_is(import, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
+        status = derive_head_length(import, &value);
+    if (status != ZT_OK || isnan(value))
+        return status;
+    return row->kind == 'u' ? zt_hf_put_int(import, row->suffix, (int64_t)value) : zt_hf_put_real(import, row->suffix, value);
 }
 
 /* ---- what the tables cannot say -------------------------------------------------------------- */
 
 /* Where it is not said, four times the width. */
-static zt_status put_feed_forward(hf *m)
+static zt_status put_feed_forward(hf_import *import)
 {
-    double width = 0, n = NAN;
-    zt_status s = zt_hf_value(m, "embedding_length", &width);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "feed_forward_length", &n);
-    return s == ZT_OK && isnan(n) ? zt_hf_put_int(m, "feed_forward_length", 4 * (int64_t)width) : s;
+    double width = 0, length = NAN;
+    zt_status status = zt_hf_value(import, "embedding_length", &width);
+    if (status == ZT_OK)
+        status = zt_hf_value(import, "feed_forward_length", &length);
+    return status == ZT_OK && isnan(length) ? zt_hf_put_int(import, "feed_forward_length", 4 * (int64_t)width) : status;
 }
 
 /* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key is for what is not the
  * head's length, which the architecture means anyhow. */
-static zt_status put_gemma_scale(hf *m)
+static zt_status put_gemma_scale(hf_import *import)
 {
     double scalar = 256, head = 0;
-    zt_status s = zt_hf_real(m, "query_pre_attn_scalar", &scalar);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "attention.key_length", &head);
-    if (s != ZT_OK || !(scalar > 0) || scalar == head)
-        return s;
-    return zt_hf_put_real(m, "attention.scale", 1 / sqrt(scalar));
+    zt_status status = zt_hf_real(import, "query_pre_attn_scalar", &scalar);
+    if (status == ZT_OK)
+        status = zt_hf_value(import, "attention.key_length", &head);
+    if (status != ZT_OK || !(scalar > 0) || scalar == head)
+        return status;
+    return zt_hf_put_real(import, "attention.scale", 1 / sqrt(scalar));
 }
 
 /* ---- what must be so ------------------------------------------------------------------------- */
@@ -348,34 +346,31 @@ static const hf_demand demands[] = {
     {"rotary_emb_interleaved", " false ", HF_SET(HF_NOMIC)},
 };
 
-const hf_demand *zt_hf_demands(size_t *n)
+const hf_demand *zt_hf_demands(size_t *count)
 {
-    *n = sizeof demands / sizeof *demands;
+    *count = sizeof demands / sizeof *demands;
     return demands;
 }
 
-static zt_status check_demands(const hf *m)
+static zt_status check_demands(const hf_import *import)
 {
     for (size_t i = 0; i < sizeof demands / sizeof *demands; i++) {
-        const hf_demand *d = &demands[i];
+        const hf_demand *demand = &demands[i];
         char name[MAX_NAME];
-        const json_t *v = zt_hf_is(m, d->archs) ? find(m, d->names, name) : NULL;
-        if (!v || json_is_null(v))
+        const json_t *value = zt_hf_is(import, demand->archs) ? find_value(import, demand->names, name) : NULL;
+        if (!value || json_is_null(value))
             continue;
-        const char *word =
-            json_is_boolean(v) ? json_is_true(v) ? "true" : "false" : json_string_value(v);
-        char is[80], text[64];
-        snprintf(is, sizeof is, " %.60s ", word ? word : "?");
-        if (!strstr(d->words, is))
-            return zt_fail(m->ctx, ZT_ENOTSUP,
-                           "%sconfig.json: %s models with %s '%s' are not supported",
-                           m->folder.data, m->arch.name, name,
-                           zt_escape(text, sizeof text, is + 1, strlen(is) - 2));
+        const char *word = json_is_boolean(value) ? json_is_true(value) ? "true" : "false" : json_string_value(value);
+        char spelled[80], text[64];
+        snprintf(spelled, sizeof spelled, " %.60s ", word ? word : "?");
+        if (!strstr(demand->words, spelled))
+            return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: %s models with %s '%s' are not supported",
+                           import->folder.data, import->arch.name, name,
+                           zt_escape(text, sizeof text, spelled + 1, strlen(spelled) - 2));
     }
-    if (json_is_object(zt_hf_get(m, "quantization_config")))
-        return zt_fail(m->ctx, ZT_ENOTSUP,
-                       "%sconfig.json: weights with a quantization_config are not supported",
-                       m->folder.data);
+    if (json_is_object(zt_hf_get(import, "quantization_config")))
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: weights with a quantization_config are not supported",
+                       import->folder.data);
     return ZT_OK;
 }
 
@@ -390,15 +385,14 @@ static const char *pooling_folder(const json_t *modules)
     {
         const char *type = json_string_value(json_object_get(module, "type"));
         const char *path = json_string_value(json_object_get(module, "path"));
-        size_t n = type ? strlen(type) : 0;
-        if (n >= 8 && strcmp(type + n - 8, ".Pooling") == 0 && path && *path && *path != '.' &&
-            !strpbrk(path, "/\\"))
+        size_t length = type ? strlen(type) : 0;
+        if (length >= 8 && strcmp(type + length - 8, ".Pooling") == 0 && path && *path && *path != '.' && !strpbrk(path, "/\\"))
             return path;
     }
     return NULL;
 }
 
-static zt_status put_pooling(hf *m)
+static zt_status put_pooling(hf_import *import)
 {
     static const struct {
         const char *name;
@@ -407,45 +401,45 @@ static zt_status put_pooling(hf *m)
                  {"pooling_mode_cls_token", 2},
                  {"pooling_mode_lasttoken", 3}};
     char file[300];
-    zt_status s = ZT_OK;
-    json_t *modules = zt_hf_load(m, "modules.json", &s);
+    zt_status status = ZT_OK;
+    json_t *modules = zt_hf_load(import, "modules.json", &status);
     const char *folder = pooling_folder(modules);
     snprintf(file, sizeof file, "%s/config.json", folder ? folder : "");
-    json_t *pooling = s == ZT_OK && folder && strlen(folder) < 256 ? zt_hf_load(m, file, &s) : NULL;
-    for (size_t i = 0; s == ZT_OK && i < sizeof modes / sizeof *modes; i++) {
+    json_t *pooling = status == ZT_OK && folder && strlen(folder) < 256 ? zt_hf_load(import, file, &status) : NULL;
+    for (size_t i = 0; status == ZT_OK && i < sizeof modes / sizeof *modes; i++) {
         if (json_is_true(json_object_get(pooling, modes[i].name))) {
-            s = zt_hf_put_int(m, "pooling_type", modes[i].type);
+            status = zt_hf_put_int(import, "pooling_type", modes[i].type);
             break;
         }
     }
     json_decref(pooling);
     json_decref(modules);
-    return s;
+    return status;
 }
 
-static zt_status put_encoder(hf *m)
+static zt_status put_encoder(hf_import *import)
 {
     char key[128];
     int64_t types = 2;
-    zt_gguf_put_int(m->w, key_of(m, "attention.causal", key), ZT_GGUF_BOOL, 0);
-    zt_status s = zt_hf_int(m, "type_vocab_size", &types);
-    if (s == ZT_OK)
-        s = zt_gguf_put_int(m->w, "tokenizer.ggml.token_type_count", ZT_GGUF_U32, types);
-    return s == ZT_OK ? put_pooling(m) : s;
+    zt_gguf_put_int(import->writer, full_key(import, "attention.causal", key), ZT_GGUF_BOOL, 0);
+    zt_status status = zt_hf_int(import, "type_vocab_size", &types);
+    if (status == ZT_OK)
+        status = zt_gguf_put_int(import->writer, "tokenizer.ggml.token_type_count", ZT_GGUF_U32, types);
+    return status == ZT_OK ? put_pooling(import) : status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-zt_status zt_hf_put_config(hf *m)
+zt_status zt_hf_put_config(hf_import *import)
 {
-    zt_status s = check_demands(m);
-    for (size_t i = 0; s == ZT_OK && i < sizeof keys / sizeof *keys; i++)
-        s = put_key(m, &keys[i]);
-    if (s == ZT_OK)
-        s = put_feed_forward(m);
-    if (s == ZT_OK && zt_hf_is(m, HF_GEMMAS))
-        s = put_gemma_scale(m);
-    if (s == ZT_OK)
-        s = zt_hf_put_layers(m);
-    return s == ZT_OK && zt_hf_is(m, HF_BERTS) ? put_encoder(m) : s;
+    zt_status status = check_demands(import);
+    for (size_t i = 0; status == ZT_OK && i < sizeof keys / sizeof *keys; i++)
+        status = put_key(import, &keys[i]);
+    if (status == ZT_OK)
+        status = put_feed_forward(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS))
+        status = put_gemma_scale(import);
+    if (status == ZT_OK)
+        status = zt_hf_put_layers(import);
+    return status == ZT_OK && zt_hf_is(import, HF_BERTS) ? put_encoder(import) : status;
 }

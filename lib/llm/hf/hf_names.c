@@ -107,35 +107,34 @@ static const char *const suffixes[][2] = {
 
 /* ---- finding a name -------------------------------------------------------------------------- */
 
-typedef struct found {
+typedef struct name_match {
     char name[64]; /* GGUF's */
     unsigned todo;
-} found;
+} name_match;
 
-static bool is_left_out(const hf *m, const char *name)
+static bool is_left_out(const hf_import *import, const char *name)
 {
-    size_t n = strlen(name);
+    size_t length = strlen(name);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (zt_hf_is(m, left_out[i].archs) && strstr(name, left_out[i].part))
+        if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part))
             return true;
-    return zt_hf_is(m, GPT2) && n >= 10 &&
-           strcmp(name + n - 10, ".attn.bias") == 0; /* the causal mask */
+    return zt_hf_is(import, GPT2) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0; /* the causal mask */
 }
 
 /* "layers.3." -> 3 and what is behind; -1: the name is not a layer's. */
 static int64_t after_layer(const char *name, const char **rest)
 {
     static const char *const words[] = {"layers.", "layer.", "h."};
-    for (const char *p = name; p; p = strchr(p, '.'), p = p ? p + 1 : NULL) {
+    for (const char *part = name; part; part = strchr(part, '.'), part = part ? part + 1 : NULL) {
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-            const char *c = p + strlen(words[i]), *from = c;
+            const char *digit = part + strlen(words[i]), *from = digit;
             int64_t layer = 0;
-            if (strncmp(p, words[i], strlen(words[i])) != 0)
+            if (strncmp(part, words[i], strlen(words[i])) != 0)
                 continue;
-            for (; *c >= '0' && *c <= '9' && layer < 100000; c++)
-                layer = 10 * layer + (*c - '0');
-            if (c > from && *c == '.') {
-                *rest = c + 1;
+            for (; *digit >= '0' && *digit <= '9' && layer < 100000; digit++)
+                layer = 10 * layer + (*digit - '0');
+            if (digit > from && *digit == '.') {
+                *rest = digit + 1;
                 return layer;
             }
         }
@@ -144,44 +143,43 @@ static int64_t after_layer(const char *name, const char **rest)
 }
 
 /* Is text[0..n) the word, or does it end in it behind a point? */
-static bool ends_in(const char *text, size_t n, const char *word, bool prefix)
+static bool ends_in(const char *text, size_t length, const char *word, bool prefix)
 {
-    size_t k = strlen(word);
-    if (n == k)
-        return memcmp(text, word, k) == 0;
-    return prefix && n > k && text[n - k - 1] == '.' && memcmp(text + n - k, word, k) == 0;
+    size_t word_length = strlen(word);
+    if (length == word_length)
+        return memcmp(text, word, word_length) == 0;
+    return prefix && length > word_length && text[length - word_length - 1] == '.' &&
+           memcmp(text + length - word_length, word, word_length) == 0;
 }
 
-static const hf_name *look_up(const hf *m, const hf_name *table, size_t rows, const char *text,
-                              size_t n, bool prefix)
+static const hf_name *find_row(const hf_import *import, const hf_name *table, size_t rows, const char *text, size_t length,
+                               bool prefix)
 {
     for (size_t i = 0; i < rows; i++)
-        if (zt_hf_is(m, table[i].archs) && ends_in(text, n, table[i].hf, prefix))
+        if (zt_hf_is(import, table[i].archs) && ends_in(text, length, table[i].hf, prefix))
             return &table[i];
     return NULL;
 }
 
-static bool find_name(const hf *m, const char *name, found *f)
+static bool find_name(const hf_import *import, const char *name, name_match *found)
 {
-    size_t n = strlen(name);
+    size_t length = strlen(name);
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        size_t k = strlen(suffixes[i][0]);
+        size_t suffix_length = strlen(suffixes[i][0]);
         const char *rest = name;
-        if (n <= k || strcmp(name + n - k, suffixes[i][0]) != 0)
+        if (length <= suffix_length || strcmp(name + length - suffix_length, suffixes[i][0]) != 0)
             continue;
         int64_t layer = after_layer(name, &rest);
-        size_t len = rest < name + n - k ? (size_t)(name + n - k - rest) : 0;
-        const hf_name *row =
-            layer >= 0 ? look_up(m, layered, sizeof layered / sizeof *layered, rest, len, false)
-                       : look_up(m, once, sizeof once / sizeof *once, rest, len, true);
+        size_t stem_length = rest < name + length - suffix_length ? (size_t)(name + length - suffix_length - rest) : 0;
+        const hf_name *row = layer >= 0 ? find_row(import, layered, sizeof layered / sizeof *layered, rest, stem_length, false)
+                                        : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true);
         if (!row)
             return false;
         if (layer >= 0)
-            snprintf(f->name, sizeof f->name, "blk.%" PRId64 ".%s%s", layer, row->gguf,
-                     suffixes[i][1]);
+            snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf, suffixes[i][1]);
         else
-            snprintf(f->name, sizeof f->name, "%s%s", row->gguf, suffixes[i][1]);
-        f->todo = row->todo;
+            snprintf(found->name, sizeof found->name, "%s%s", row->gguf, suffixes[i][1]);
+        found->todo = row->todo;
         return true;
     }
     return false;
@@ -189,18 +187,18 @@ static bool find_name(const hf *m, const char *name, found *f)
 
 bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
 {
-    size_t n;
-    const hf_arch *archs = zt_hf_archs(&n);
-    found f;
-    for (size_t i = 0; i < n; i++) {
-        hf m = {.known = true, .arch = archs[i]};
-        if (strcmp(archs[i].name, arch) != 0 || is_left_out(&m, name) || !find_name(&m, name, &f))
+    size_t count;
+    const hf_arch *archs = zt_hf_archs(&count);
+    name_match found;
+    for (size_t i = 0; i < count; i++) {
+        hf_import import = {.known = true, .arch = archs[i]};
+        if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found))
             continue;
-        *out = (zt_hf_place){.transposed = f.todo & TRANSPOSE};
-        out->add = (f.todo & NORM) && zt_hf_is(&m, HF_GEMMAS) ? 1 : 0;
-        out->pairs = (f.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&m, HF_PAIRED);
-        out->kv = f.todo & PAIR_K;
-        memcpy(out->name, f.name, sizeof out->name);
+        *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE};
+        out->add = (found.todo & NORM) && zt_hf_is(&import, HF_GEMMAS) ? 1 : 0;
+        out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
+        out->kv = found.todo & PAIR_K;
+        memcpy(out->name, found.name, sizeof out->name);
         return true;
     }
     return false;
@@ -208,36 +206,32 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
 
 /* ---- and back -------------------------------------------------------------------------------- */
 
-static const hf_name *look_back(const hf_name *table, size_t rows, unsigned archs, const char *text,
-                                size_t n)
+static const hf_name *find_gguf_row(const hf_name *table, size_t rows, unsigned archs, const char *text, size_t length)
 {
     for (size_t i = 0; i < rows; i++)
-        if ((table[i].archs & archs) && strlen(table[i].gguf) == n &&
-            memcmp(table[i].gguf, text, n) == 0)
+        if ((table[i].archs & archs) && strlen(table[i].gguf) == length && memcmp(table[i].gguf, text, length) == 0)
             return &table[i];
     return NULL;
 }
 
 /* "blk.3.attn_q.weight": "3", and behind its point. */
-static const char *layer_of(const char *gguf, size_t *digits)
+static const char *layer_digits(const char *gguf, size_t *digits)
 {
     *digits = strncmp(gguf, "blk.", 4) == 0 ? strspn(gguf + 4, "0123456789") : 0;
     return *digits && gguf[4 + *digits] == '.' ? gguf + 4 : NULL;
 }
 
-zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name,
-                          unsigned *todo)
+zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name, unsigned *todo)
 {
     size_t digits;
-    const char *layer = layer_of(gguf, &digits), *stem = layer ? layer + digits + 1 : gguf;
+    const char *layer = layer_digits(gguf, &digits), *stem = layer ? layer + digits + 1 : gguf;
     const char *point = strrchr(stem, '.');
-    size_t n = point ? (size_t)(point - stem) : 0;
+    size_t length = point ? (size_t)(point - stem) : 0;
     bool known = point && (strcmp(point, ".weight") == 0 || strcmp(point, ".bias") == 0);
     unsigned set = HF_SET(arch->id);
-    const hf_name *row =
-        !known  ? NULL
-        : layer ? look_back(layered, sizeof layered / sizeof *layered, set, stem, n)
-                : look_back(once, sizeof once / sizeof *once, set, stem, n);
+    const hf_name *row = !known  ? NULL
+                         : layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length)
+                                 : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length);
     char text[160];
     if (!row)
         return zt_fail(ctx, ZT_ENOTSUP, "tensor '%s' has no place in a %s model of transformers",
@@ -245,12 +239,12 @@ zt_status zt_hf_name_back(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt
     *todo = row->todo;
     zt_str_clear(name);
     bool head = strcmp(row->hf, "lm_head") == 0;
-    zt_status s = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
-    if (s == ZT_OK && layer)
-        s = zt_str_put(name, layer, digits + 1);
-    if (s == ZT_OK)
-        s = zt_str_puts(name, row->hf);
-    return s == ZT_OK ? zt_str_puts(name, point) : s;
+    zt_status status = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
+    if (status == ZT_OK && layer)
+        status = zt_str_put(name, layer, digits + 1);
+    if (status == ZT_OK)
+        status = zt_str_puts(name, row->hf);
+    return status == ZT_OK ? zt_str_puts(name, point) : status;
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -262,160 +256,154 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
 }
 
 /* As the converter has it; f64 becomes f32. */
-static zt_status plan(const hf *m, const zt_entry *e, const found *f, hf_tensor *t)
+static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, const name_match *found, hf_tensor *tensor)
 {
-    char text[160], is[ZT_TYPE_TEXT];
-    zt_escape(text, sizeof text, e->name, strlen(e->name));
-    const zt_dtype_info *dtype =
-        e->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(e->type.dtype) : NULL;
-    if (e->type.rank < 0 || !dtype || dtype->kind != 'F' ||
-        dtype->block_bytes < 2) /* no floats of a byte */
-        return zt_fail(m->ctx, ZT_ENOTSUP,
-                       "%s: tensor '%s' is of type %s, which is not supported here",
-                       zt_checkpoint_name(m->tensors->from), text, e->dtype);
-    if (e->type.rank > 4)
-        return zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
-                       zt_checkpoint_name(m->tensors->from), text, zt_type_text(&e->type, is));
-    *t = (hf_tensor){.name = f->name, .type = e->type, .from = e->type.dtype};
-    if (e->type.dtype == ZT_F64 || zt_model_stays_f32(f->name, &e->type))
-        t->type.dtype = ZT_F32;
-    if ((f->todo & NORM) && zt_hf_is(m, HF_GEMMAS)) {
-        t->type.dtype = ZT_F32;
-        t->add = 1;
+    char text[160], type_text[ZT_TYPE_TEXT];
+    zt_escape(text, sizeof text, entry->name, strlen(entry->name));
+    const zt_dtype_info *dtype = entry->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry->type.dtype) : NULL;
+    if (entry->type.rank < 0 || !dtype || dtype->kind != 'F' || dtype->block_bytes < 2) /* no floats of a byte */
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported here",
+                       zt_checkpoint_name(import->tensors->from), text, entry->dtype);
+    if (entry->type.rank > 4)
+        return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
+                       zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
+    *tensor = (hf_tensor){.name = found->name, .type = entry->type, .from = entry->type.dtype};
+    if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &entry->type))
+        tensor->type.dtype = ZT_F32;
+    if ((found->todo & NORM) && zt_hf_is(import, HF_GEMMAS)) {
+        tensor->type.dtype = ZT_F32;
+        tensor->add = 1;
     }
-    if ((f->todo & TRANSPOSE) && e->type.rank == 2) {
-        t->type.dim[0] = e->type.dim[1];
-        t->type.dim[1] = e->type.dim[0];
-        t->type.dtype = t->from = e->type.dtype;
-        t->transposed = true;
+    if ((found->todo & TRANSPOSE) && entry->type.rank == 2) {
+        tensor->type.dim[0] = entry->type.dim[1];
+        tensor->type.dim[1] = entry->type.dim[0];
+        tensor->type.dtype = tensor->from = entry->type.dtype;
+        tensor->transposed = true;
     }
     return ZT_OK;
 }
 
-static zt_status pair_rows(const hf *m, const found *f, hf_tensor *t)
+static zt_status pair_rows(const hf_import *import, const name_match *found, hf_tensor *tensor)
 {
     double heads = 0;
-    int64_t rows = t->type.rank ? t->type.dim[0] : 0;
-    if (!(f->todo & (PAIR_Q | PAIR_K)) || !zt_hf_is(m, HF_PAIRED))
+    int64_t rows = tensor->type.rank ? tensor->type.dim[0] : 0;
+    if (!(found->todo & (PAIR_Q | PAIR_K)) || !zt_hf_is(import, HF_PAIRED))
         return ZT_OK;
-    zt_status s = zt_hf_value(m, "attention.head_count", &heads);
-    if (s == ZT_OK && (f->todo & PAIR_K))
-        s = zt_hf_value(m, "attention.head_count_kv", &heads);
-    t->heads = (int64_t)heads;
-    if (s == ZT_OK && (t->heads < 1 || rows % t->heads != 0 || rows / t->heads % 2 != 0))
-        s = zt_fail(m->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows for %" PRId64 " heads",
-                    m->path, f->name, rows, t->heads);
-    return s;
+    zt_status status = zt_hf_value(import, "attention.head_count", &heads);
+    if (status == ZT_OK && (found->todo & PAIR_K))
+        status = zt_hf_value(import, "attention.head_count_kv", &heads);
+    tensor->heads = (int64_t)heads;
+    if (status == ZT_OK && (tensor->heads < 1 || rows % tensor->heads != 0 || rows / tensor->heads % 2 != 0))
+        status = zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows for %" PRId64 " heads", import->path,
+                         found->name, rows, tensor->heads);
+    return status;
 }
 
-static zt_status add_tensor(hf *m, int64_t i)
+static zt_status add_tensor(hf_import *import, int64_t index)
 {
     char text[160];
-    zt_entry e;
-    found f;
-    hf_tensor t;
-    zt_checkpoint_get(m->tensors->from, i, &e);
-    if (is_left_out(m, e.name))
+    zt_entry entry;
+    name_match found;
+    hf_tensor tensor;
+    zt_checkpoint_get(import->tensors->from, index, &entry);
+    if (is_left_out(import, entry.name))
         return ZT_OK;
-    if (!find_name(m, e.name, &f))
-        return zt_fail(m->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", m->path,
-                       zt_escape(text, sizeof text, e.name, strlen(e.name)), m->arch.name);
+    if (!find_name(import, entry.name, &found))
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", import->path,
+                       zt_escape(text, sizeof text, entry.name, strlen(entry.name)), import->arch.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
-    if (strcmp(f.name, "output.weight") == 0 && zt_checkpoint_count(m->tensors->from) > 1 &&
-        (json_is_true(zt_hf_get(m, "tie_word_embeddings")) ||
-         (zt_hf_is(m, HF_GEMMAS) && !json_is_false(zt_hf_get(m, "tie_word_embeddings")))))
-        snprintf(f.name, sizeof f.name, "tied");
-    zt_status s = plan(m, &e, &f, &t);
-    if (s == ZT_OK)
-        s = pair_rows(m, &f, &t);
-    t.source = i;
-    return s == ZT_OK ? zt_hf_tensors_add(m->tensors, &t) : s;
+    if (strcmp(found.name, "output.weight") == 0 && zt_checkpoint_count(import->tensors->from) > 1 &&
+        (json_is_true(zt_hf_get(import, "tie_word_embeddings")) ||
+         (zt_hf_is(import, HF_GEMMAS) && !json_is_false(zt_hf_get(import, "tie_word_embeddings")))))
+        snprintf(found.name, sizeof found.name, "tied");
+    zt_status status = plan_tensor(import, &entry, &found, &tensor);
+    if (status == ZT_OK)
+        status = pair_rows(import, &found, &tensor);
+    tensor.source = index;
+    return status == ZT_OK ? zt_hf_tensors_add(import->tensors, &tensor) : status;
 }
 
 /* ---- what is missing ------------------------------------------------------------------------- */
 
-static hf_tensor *find_added(const hf *m, const char *name)
+static hf_tensor *find_added(const hf_import *import, const char *name)
 {
-    for (int64_t i = 0; i < m->tensors->n; i++)
-        if (strcmp(m->tensors->list[i].name, name) == 0)
-            return &m->tensors->list[i];
+    for (int64_t i = 0; i < import->tensors->count; i++)
+        if (strcmp(import->tensors->list[i].name, name) == 0)
+            return &import->tensors->list[i];
     return NULL;
 }
 
 /* The head that is tied: the embedding, where that was left out; else not needed. */
-static void settle_tied(hf *m)
+static void resolve_tied_head(hf_import *import)
 {
-    hf_tensor *tied = find_added(m, "tied");
-    bool embedded = find_added(m, "token_embd.weight") != NULL;
+    hf_tensor *tied = find_added(import, "tied");
+    bool embedded = find_added(import, "token_embd.weight") != NULL;
     if (!embedded && !tied)
-        tied = find_added(m, "output.weight");
+        tied = find_added(import, "output.weight");
     if (!tied)
         return;
     if (!embedded)
         tied->name = "token_embd.weight";
     else
-        *tied = m->tensors->list[--m->tensors->n];
+        *tied = import->tensors->list[--import->tensors->count];
 }
 
-static zt_status add_constant(hf *m, const char *name, float value, int64_t n)
+static zt_status add_constant(hf_import *import, const char *name, float value, int64_t count)
 {
-    float *v = zt_alloc_array(m->ctx, (size_t)n, sizeof *v);
-    if (!v)
+    float *values = zt_alloc_array(import->ctx, (size_t)count, sizeof *values);
+    if (!values)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < n; i++)
-        v[i] = value;
-    hf_tensor t = {.name = name, .source = -1, .from = ZT_F32, .values = v};
-    t.type = zt_type_make(ZT_F32, 1, &n);
-    zt_status s = zt_hf_tensors_add(m->tensors, &t);
-    zt_free(m->ctx, v);
-    return s;
+    for (int64_t i = 0; i < count; i++)
+        values[i] = value;
+    hf_tensor tensor = {.name = name, .source = -1, .from = ZT_F32, .values = values};
+    tensor.type = zt_type_make(ZT_F32, 1, &count);
+    zt_status status = zt_hf_tensors_add(import->tensors, &tensor);
+    zt_free(import->ctx, values);
+    return status;
 }
 
 /* A final norm that was not saved does not scale. */
-static zt_status add_final_norm(hf *m)
+static zt_status add_final_norm(hf_import *import)
 {
-    const hf_tensor *embedding = find_added(m, "token_embd.weight");
-    if (zt_hf_is(m, HF_BERTS) || !embedding || embedding->type.rank != 2 ||
-        find_added(m, "output_norm.weight"))
+    const hf_tensor *embedding = find_added(import, "token_embd.weight");
+    if (zt_hf_is(import, HF_BERTS) || !embedding || embedding->type.rank != 2 || find_added(import, "output_norm.weight"))
         return ZT_OK;
     int64_t width = embedding->type.dim[1];
-    zt_status s = add_constant(m, "output_norm.weight", 1, width);
-    return s == ZT_OK && zt_hf_is(m, GPT2) ? add_constant(m, "output_norm.bias", 0, width) : s;
+    zt_status status = add_constant(import, "output_norm.weight", 1, width);
+    return status == ZT_OK && zt_hf_is(import, GPT2) ? add_constant(import, "output_norm.bias", 0, width) : status;
 }
 
-zt_status zt_hf_add_tensors(hf *m)
+zt_status zt_hf_add_tensors(hf_import *import)
 {
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; s == ZT_OK && i < zt_checkpoint_count(m->tensors->from); i++)
-        s = add_tensor(m, i);
-    if (s != ZT_OK)
-        return s;
-    settle_tied(m);
-    return add_final_norm(m);
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(import->tensors->from); i++)
+        status = add_tensor(import, i);
+    if (status != ZT_OK)
+        return status;
+    resolve_tied_head(import);
+    return add_final_norm(import);
 }
 
 /* ---- an architecture that is not known ------------------------------------------------------- */
 
-zt_status zt_hf_pass_all(hf *m)
+zt_status zt_hf_pass_all(hf_import *import)
 {
-    zt_status s = ZT_OK;
-    const zt_checkpoint *from = m->tensors->from;
-    for (int64_t i = 0; from && s == ZT_OK && i < zt_checkpoint_count(from); i++) {
+    zt_status status = ZT_OK;
+    const zt_checkpoint *from = import->tensors->from;
+    for (int64_t i = 0; from && status == ZT_OK && i < zt_checkpoint_count(from); i++) {
         char text[160];
-        zt_entry e;
-        zt_checkpoint_get(from, i, &e);
-        if (e.type.rank < 0 || e.type.dtype == ZT_DTYPE_COUNT)
-            return zt_fail(m->ctx, ZT_ENOTSUP,
-                           "%s: tensor '%s' is of type %s, which is not supported here",
-                           zt_checkpoint_name(from),
-                           zt_escape(text, sizeof text, e.name, strlen(e.name)), e.dtype);
-        s = zt_hf_tensors_add(m->tensors, &(hf_tensor){.name = e.name, .type = e.type,
-                                                       .source = i, .from = e.type.dtype});
+        zt_entry entry;
+        zt_checkpoint_get(from, i, &entry);
+        if (entry.type.rank < 0 || entry.type.dtype == ZT_DTYPE_COUNT)
+            return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported here",
+                           zt_checkpoint_name(from), zt_escape(text, sizeof text, entry.name, strlen(entry.name)), entry.dtype);
+        status = zt_hf_tensors_add(import->tensors,
+                                   &(hf_tensor){.name = entry.name, .type = entry.type, .source = i, .from = entry.type.dtype});
     }
-    char *config = s == ZT_OK ? json_dumps(m->config, JSON_COMPACT) : NULL;
-    if (s == ZT_OK)
-        s = config ? zt_gguf_put_str(m->w, "huggingface.config.json", config, strlen(config))
-                   : zt_fail(m->ctx, ZT_ENOMEM, "%s: out of memory", m->path);
+    char *config = status == ZT_OK ? json_dumps(import->config, JSON_COMPACT) : NULL;
+    if (status == ZT_OK)
+        status = config ? zt_gguf_put_str(import->writer, "huggingface.config.json", config, strlen(config))
+                        : zt_fail(import->ctx, ZT_ENOMEM, "%s: out of memory", import->path);
     free(config);
-    return s;
+    return status;
 }

@@ -128,60 +128,60 @@ static const struct {
     {"youtu", 0x9d70134b369a70e5},
 };
 
-static uint64_t hash_of(const zt_str *s)
+static uint64_t hash_ids(const zt_str *text)
 {
     unsigned char sum[SHA256_DIGEST_LENGTH];
-    SHA2_CTX c;
-    uint64_t h = 0;
-    SHA256Init(&c);
-    SHA256Update(&c, (const uint8_t *)s->data, s->len);
-    SHA256Final(sum, &c);
+    SHA2_CTX context;
+    uint64_t hash = 0;
+    SHA256Init(&context);
+    SHA256Update(&context, (const uint8_t *)text->data, text->len);
+    SHA256Final(sum, &context);
     for (int i = 0; i < 8; i++)
-        h = h << 8 | sum[i];
-    return h;
+        hash = hash << 8 | sum[i];
+    return hash;
 }
 
 static zt_status print_ids(const zt_ids *ids, zt_str *out)
 {
-    zt_status s = zt_str_putc(out, '[');
-    for (size_t i = 0; s == ZT_OK && i < ids->count; i++) {
+    zt_status status = zt_str_putc(out, '[');
+    for (size_t i = 0; status == ZT_OK && i < ids->count; i++) {
         char text[16];
         snprintf(text, sizeof text, "%s%" PRId32, i ? ", " : "", ids->id[i]);
-        s = zt_str_puts(out, text);
+        status = zt_str_puts(out, text);
     }
-    return s == ZT_OK ? zt_str_putc(out, ']') : s;
+    return status == ZT_OK ? zt_str_putc(out, ']') : status;
 }
 
-static zt_status by_ids(hf *m, const zt_vocab *v, const char **name)
+static zt_status name_by_ids(hf_import *import, const zt_vocab *vocab, const char **name)
 {
     zt_ids ids = {0};
     zt_str text;
-    zt_str_init(&text, m->ctx);
-    zt_status s = zt_vocab_encode(v, check_text, sizeof check_text - 1, ZT_TOK_BOS_RULE, &ids);
-    if (s == ZT_OK)
-        s = print_ids(&ids, &text);
-    uint64_t hash = s == ZT_OK ? hash_of(&text) : 0;
-    for (size_t i = 0; s == ZT_OK && i < sizeof known / sizeof *known; i++)
+    zt_str_init(&text, import->ctx);
+    zt_status status = zt_vocab_encode(vocab, check_text, sizeof check_text - 1, ZT_TOK_BOS_RULE, &ids);
+    if (status == ZT_OK)
+        status = print_ids(&ids, &text);
+    uint64_t hash = status == ZT_OK ? hash_ids(&text) : 0;
+    for (size_t i = 0; status == ZT_OK && i < sizeof known / sizeof *known; i++)
         if (known[i].hash == hash)
             *name = known[i].name;
     zt_str_fini(&text);
-    zt_ids_fini(m->ctx, &ids);
-    return s;
+    zt_ids_fini(import->ctx, &ids);
+    return status;
 }
 
 /* ---- by patterns ----------------------------------------------------------------------------- */
 
-typedef struct cuts { /* borrowed patterns, in order; n -1: something that has no pattern */
+typedef struct pattern_list { /* borrowed patterns, in order; n -1: something that has no pattern */
     const char *pattern[ZT_PRE_RULES];
-    int n;
-} cuts;
+    int count;
+} pattern_list;
 
-static void add_cut(cuts *c, const char *pattern)
+static void add_cut(pattern_list *patterns, const char *regex)
 {
-    if (c->n < 0 || c->n == ZT_PRE_RULES || !pattern)
-        c->n = -1;
+    if (patterns->count < 0 || patterns->count == ZT_PRE_RULES || !regex)
+        patterns->count = -1;
     else
-        c->pattern[c->n++] = pattern;
+        patterns->pattern[patterns->count++] = regex;
 }
 
 /* Of ByteLevel: GPT-2's, unless it is told not to cut. */
@@ -190,55 +190,56 @@ static const char *gpt2_pattern(void)
     return zt_pre_find((zt_bytes){"gpt-2", 5})->rule[0].pattern;
 }
 
-static void add_step(cuts *c, const json_t *step)
+static void add_step(pattern_list *patterns, const json_t *step)
 {
     const char *type = json_string_value(json_object_get(step, "type"));
-    const char *how = json_string_value(json_object_get(step, "behavior"));
+    const char *behavior = json_string_value(json_object_get(step, "behavior"));
     const char *regex =
         json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
     if (!type)
-        c->n = -1;
+        patterns->count = -1;
     else if (strcmp(type, "Split") == 0)
-        add_cut(c, how && strcmp(how, "Isolated") == 0 ? regex : NULL);
+        add_cut(patterns, behavior && strcmp(behavior, "Isolated") == 0 ? regex : NULL);
     else if (strcmp(type, "Digits") == 0)
-        add_cut(c, json_is_true(json_object_get(step, "individual_digits")) ? "\\p{N}" : "\\p{N}+");
+        add_cut(patterns, json_is_true(json_object_get(step, "individual_digits")) ? "\\p{N}" : "\\p{N}+");
     else if (strcmp(type, "ByteLevel") != 0 ||
              json_is_true(json_object_get(step, "add_prefix_space")))
-        c->n = -1;
+        patterns->count = -1;
     else if (!json_is_false(json_object_get(step, "use_regex")))
-        add_cut(c, gpt2_pattern());
+        add_cut(patterns, gpt2_pattern());
 }
 
-static cuts cuts_of(const json_t *pre)
+static pattern_list read_patterns(const json_t *pre)
 {
-    cuts c = {.n = 0};
+    pattern_list patterns = {.count = 0};
     const json_t *list = json_object_get(pre, "pretokenizers");
     if (!list)
-        add_step(&c, pre);
+        add_step(&patterns, pre);
     for (size_t i = 0; i < json_array_size(list); i++)
-        add_step(&c, json_array_get(list, i));
-    return c;
+        add_step(&patterns, json_array_get(list, i));
+    return patterns;
 }
 
-static bool cuts_alike(const zt_pre *p, const cuts *c)
+static bool same_patterns(const zt_pre *pre, const pattern_list *patterns)
 {
-    for (int i = 0; i < c->n; i++)
-        if (!p->rule[i].pattern || p->rule[i].behavior != ZT_SPLIT_ISOLATED || strcmp(p->rule[i].pattern, c->pattern[i]) != 0)
+    for (int i = 0; i < patterns->count; i++)
+        if (!pre->rule[i].pattern || pre->rule[i].behavior != ZT_SPLIT_ISOLATED ||
+            strcmp(pre->rule[i].pattern, patterns->pattern[i]) != 0)
             return false;
-    return c->n > 0 && (c->n == ZT_PRE_RULES || !p->rule[c->n].pattern);
+    return patterns->count > 0 && (patterns->count == ZT_PRE_RULES || !pre->rule[patterns->count].pattern);
 }
 
 /* Several names may mean the same: those of the architectures here first. */
-static const char *by_patterns(const cuts *c, bool ignore_merges)
+static const char *name_by_patterns(const pattern_list *patterns, bool ignore_merges)
 {
     static const char *const first[] = {"llama-bpe", "qwen2", "gpt-2", "smollm", "dbrx"};
     const char *name = NULL;
-    size_t usual = sizeof first / sizeof *first;
-    for (size_t i = 0; !name && (i < usual || zt_pre_name((int)(i - usual))); i++) {
-        const char *one = i < usual ? first[i] : zt_pre_name((int)(i - usual));
-        const zt_pre *p = zt_pre_find((zt_bytes){one, strlen(one)});
-        if (cuts_alike(p, c) && !p->plain && p->ignore_merges == ignore_merges)
-            name = one;
+    size_t preferred = sizeof first / sizeof *first;
+    for (size_t i = 0; !name && (i < preferred || zt_pre_name((int)(i - preferred))); i++) {
+        const char *candidate = i < preferred ? first[i] : zt_pre_name((int)(i - preferred));
+        const zt_pre *pre = zt_pre_find((zt_bytes){candidate, strlen(candidate)});
+        if (same_patterns(pre, patterns) && !pre->plain && pre->ignore_merges == ignore_merges)
+            name = candidate;
     }
     return name;
 }
@@ -250,20 +251,20 @@ static bool ignores_merges(const json_t *tokenizer)
 
 bool zt_hf_pre_same(const json_t *tokenizer, const char *name)
 {
-    const zt_pre *p = zt_pre_find((zt_bytes){name, strlen(name)});
-    cuts c = cuts_of(json_object_get(tokenizer, "pre_tokenizer"));
-    return p && !p->plain && cuts_alike(p, &c) && p->ignore_merges == ignores_merges(tokenizer);
+    const zt_pre *pre = zt_pre_find((zt_bytes){name, strlen(name)});
+    pattern_list patterns = read_patterns(json_object_get(tokenizer, "pre_tokenizer"));
+    return pre && !pre->plain && same_patterns(pre, &patterns) && pre->ignore_merges == ignores_merges(tokenizer);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-zt_status zt_hf_pre_name(hf *m, const zt_vocab *v, const json_t *tokenizer, const char **name)
+zt_status zt_hf_pre_name(hf_import *import, const zt_vocab *vocab, const json_t *tokenizer, const char **name)
 {
     *name = NULL;
-    zt_status s = by_ids(m, v, name);
-    if (s != ZT_OK || *name)
-        return s;
-    cuts c = cuts_of(json_object_get(tokenizer, "pre_tokenizer"));
-    *name = by_patterns(&c, ignores_merges(tokenizer));
+    zt_status status = name_by_ids(import, vocab, name);
+    if (status != ZT_OK || *name)
+        return status;
+    pattern_list patterns = read_patterns(json_object_get(tokenizer, "pre_tokenizer"));
+    *name = name_by_patterns(&patterns, ignores_merges(tokenizer));
     return ZT_OK;
 }

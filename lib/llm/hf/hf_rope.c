@@ -12,201 +12,196 @@
 
 enum { MAX_PAIRS = 1 << 15 }; /* rotations of a head: factors are made for each */
 
-typedef struct rope {
-    hf *m;
+typedef struct rope_params {
+    hf_import *import;
     const json_t *global, *local; /* objects or NULL */
     const char *type;             /* "default" where none is given */
     int64_t head, dims;           /* elements of a head, and those that turn */
-} rope;
+} rope_params;
 
-static bool is_type(const rope *r, const char *words)
+static bool is_type(const rope_params *rope, const char *words)
 {
-    size_t n = strlen(r->type);
-    const char *at = strstr(words, r->type);
-    return n && at && (at == words || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ');
+    size_t length = strlen(rope->type);
+    const char *found = strstr(words, rope->type);
+    return length && found && (found == words || found[-1] == ' ') && (found[length] == 0 || found[length] == ' ');
 }
 
 /* A number of rope's own object, or else of config.json. */
-static zt_status get(const rope *r, const char *name, double *out)
+static zt_status get_number(const rope_params *rope, const char *name, double *out)
 {
-    const json_t *v = json_object_get(r->global, name);
-    if (v && !json_is_null(v))
-        return zt_hf_number(r->m, v, name, out);
-    return zt_hf_real(r->m, name, out);
+    const json_t *value = json_object_get(rope->global, name);
+    if (value && !json_is_null(value))
+        return zt_hf_number(rope->import, value, name, out);
+    return zt_hf_real(rope->import, name, out);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static zt_status read_dims(rope *r)
+static zt_status read_dims(rope_params *rope)
 {
-    hf *m = r->m;
+    hf_import *import = rope->import;
     double width = 0, heads = 0, head = 0, part = 1;
-    zt_status s = zt_hf_value(m, "embedding_length", &width);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "attention.head_count", &heads);
-    if (s == ZT_OK)
-        s = zt_hf_value(m, "attention.key_length", &head);
-    if (s == ZT_OK && m->arch.id == HF_PHI3)
-        s = get(r, "partial_rotary_factor", &part);
-    if (s == ZT_OK && !(part > 0 && part <= 1))
-        s = zt_fail(m->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, not from 0 to 1",
-                    m->folder.data, part);
-    r->head = head > 0 ? (int64_t)head : heads > 0 ? (int64_t)width / (int64_t)heads : 0;
-    r->dims = (int64_t)(part * (double)r->head);
-    return s;
+    zt_status status = zt_hf_value(import, "embedding_length", &width);
+    if (status == ZT_OK)
+        status = zt_hf_value(import, "attention.head_count", &heads);
+    if (status == ZT_OK)
+        status = zt_hf_value(import, "attention.key_length", &head);
+    if (status == ZT_OK && import->arch.id == HF_PHI3)
+        status = get_number(rope, "partial_rotary_factor", &part);
+    if (status == ZT_OK && !(part > 0 && part <= 1))
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, not from 0 to 1",
+                         import->folder.data, part);
+    rope->head = head > 0 ? (int64_t)head : heads > 0 ? (int64_t)width / (int64_t)heads : 0;
+    rope->dims = (int64_t)(part * (double)rope->head);
+    return status;
 }
 
-static zt_status put_dims(const rope *r)
+static zt_status put_dims(const rope_params *rope)
 {
-    if (!zt_hf_is(r->m, HF_PAIRED | HF_SET(HF_PHI3)) || r->dims == 0)
+    if (!zt_hf_is(rope->import, HF_PAIRED | HF_SET(HF_PHI3)) || rope->dims == 0)
         return ZT_OK;
-    return zt_hf_put_int(r->m, "rope.dimension_count", r->dims);
+    return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
 
 /* ---- the angle's base ------------------------------------------------------------------------ */
 
-static zt_status put_theta(const rope *r)
+static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {[HF_GEMMA3] = 1e6, [HF_SMOLLM3] = 2e6};
-    hf *m = r->m;
-    double theta = usual[m->arch.id] > 0 ? usual[m->arch.id] : 1e4, local = 1e4;
-    const json_t *given = json_object_get(r->global, "rope_theta");
-    zt_status s = given ? zt_hf_number(m, given, "rope_theta", &theta)
-                        : zt_hf_real(m, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
+    hf_import *import = rope->import;
+    double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
+    const json_t *given = json_object_get(rope->global, "rope_theta");
+    zt_status status = given ? zt_hf_number(import, given, "rope_theta", &theta)
+                             : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     /* learned positions have none, and of gemma2 the usual one goes without saying */
-    bool said = !zt_hf_is(m, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) &&
-                !(m->arch.id == HF_GEMMA2 && theta == 1e4);
-    if (s == ZT_OK && said)
-        s = zt_hf_put_real(m, "rope.freq_base", theta);
-    if (s != ZT_OK || m->arch.id != HF_GEMMA3)
-        return s;
-    given = json_object_get(r->local, "rope_theta");
-    s = given ? zt_hf_number(m, given, "rope_theta", &local)
-              : zt_hf_real(m, "rope_local_base_freq", &local);
-    return s == ZT_OK ? zt_hf_put_real(m, "rope.freq_base_swa", local) : s;
+    bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(import->arch.id == HF_GEMMA2 && theta == 1e4);
+    if (status == ZT_OK && said)
+        status = zt_hf_put_real(import, "rope.freq_base", theta);
+    if (status != ZT_OK || import->arch.id != HF_GEMMA3)
+        return status;
+    given = json_object_get(rope->local, "rope_theta");
+    status = given ? zt_hf_number(import, given, "rope_theta", &local) : zt_hf_real(import, "rope_local_base_freq", &local);
+    return status == ZT_OK ? zt_hf_put_real(import, "rope.freq_base_swa", local) : status;
 }
 
 /* ---- scaling --------------------------------------------------------------------------------- */
 
 /* Positions of the model before it was stretched. */
-static zt_status original_positions(const rope *r, double *out)
+static zt_status original_positions(const rope_params *rope, double *out)
 {
-    zt_status s = zt_hf_value(r->m, "context_length", out);
-    return s == ZT_OK ? get(r, "original_max_position_embeddings", out) : s;
+    zt_status status = zt_hf_value(rope->import, "context_length", out);
+    return status == ZT_OK ? get_number(rope, "original_max_position_embeddings", out) : status;
 }
 
 /* YaRN's amplitude by which queries and keys grow; the reader of the keys has this one of its own.
  */
-static double amplitude(double factor, double by)
+static double yarn_amplitude(double factor, double multiplier)
 {
-    return factor > 1 ? 0.1 * by * log(factor) + 1 : 1;
+    return factor > 1 ? 0.1 * multiplier * log(factor) + 1 : 1;
 }
 
 /* What config.json wants of the amplitude: said as it is, or what only we know how to read from
  * config.json, over what the reader will take. */
-static zt_status put_yarn_amplitude(const rope *r)
+static zt_status put_yarn_amplitude(const rope_params *rope)
 {
-    double factor = 1, wanted = NAN, by = NAN, all = NAN;
-    zt_status s = get(r, "factor", &factor);
-    if (s == ZT_OK)
-        s = zt_hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
-                         &wanted);
-    if (s == ZT_OK)
-        s = zt_hf_number(r->m, json_object_get(r->global, "mscale"), "mscale", &by);
-    if (s == ZT_OK)
-        s = zt_hf_number(r->m, json_object_get(r->global, "mscale_all_dim"), "mscale_all_dim",
-                         &all);
-    if (s == ZT_OK && !isnan(wanted))
-        return zt_hf_put_real(r->m, "rope.scaling.yarn_attn_factor", wanted);
-    if (by > 0 && all > 0)
-        wanted = amplitude(factor, by) / amplitude(factor, all);
-    if (s != ZT_OK || isnan(wanted))
-        return s;
-    return zt_hf_put_real(r->m, "rope.scaling.attn_factor", wanted / amplitude(factor, 1));
+    double factor = 1, wanted = NAN, multiplier = NAN, multiplier_all = NAN;
+    zt_status status = get_number(rope, "factor", &factor);
+    if (status == ZT_OK)
+        status = zt_hf_number(rope->import, json_object_get(rope->global, "attention_factor"), "attention_factor", &wanted);
+    if (status == ZT_OK)
+        status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale"), "mscale", &multiplier);
+    if (status == ZT_OK)
+        status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale_all_dim"), "mscale_all_dim", &multiplier_all);
+    if (status == ZT_OK && !isnan(wanted))
+        return zt_hf_put_real(rope->import, "rope.scaling.yarn_attn_factor", wanted);
+    if (multiplier > 0 && multiplier_all > 0)
+        wanted = yarn_amplitude(factor, multiplier) / yarn_amplitude(factor, multiplier_all);
+    if (status != ZT_OK || isnan(wanted))
+        return status;
+    return zt_hf_put_real(rope->import, "rope.scaling.attn_factor", wanted / yarn_amplitude(factor, 1));
 }
 
-static zt_status put_yarn(const rope *r)
+static zt_status put_yarn(const rope_params *rope)
 {
     static const char *const names[][2] = {
         {"beta_fast", "rope.scaling.yarn_beta_fast"},
         {"beta_slow", "rope.scaling.yarn_beta_slow"},
         {"extrapolation_factor", "rope.scaling.yarn_ext_factor"}};
     double original = 0;
-    zt_status s = original_positions(r, &original);
-    if (s == ZT_OK && !(original >= 1 && original <= UINT32_MAX))
-        s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: yarn from %g positions", r->m->folder.data,
-                    original);
-    if (s == ZT_OK && json_is_false(json_object_get(r->global, "truncate")))
-        s = zt_fail(r->m->ctx, ZT_ENOTSUP,
-                    "%sconfig.json: yarn without 'truncate' is not supported", r->m->folder.data);
-    if (s == ZT_OK)
-        s = zt_hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
-    for (size_t i = 0; s == ZT_OK && i < sizeof names / sizeof *names; i++) {
-        double v = NAN;
-        s = zt_hf_number(r->m, json_object_get(r->global, names[i][0]), names[i][0], &v);
-        if (s == ZT_OK && !isnan(v))
-            s = zt_hf_put_real(r->m, names[i][1], v);
+    zt_status status = original_positions(rope, &original);
+    if (status == ZT_OK && !(original >= 1 && original <= UINT32_MAX))
+        status =
+            zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: yarn from %g positions", rope->import->folder.data, original);
+    if (status == ZT_OK && json_is_false(json_object_get(rope->global, "truncate")))
+        status = zt_fail(rope->import->ctx, ZT_ENOTSUP, "%sconfig.json: yarn without 'truncate' is not supported",
+                         rope->import->folder.data);
+    if (status == ZT_OK)
+        status = zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
+    for (size_t i = 0; status == ZT_OK && i < sizeof names / sizeof *names; i++) {
+        double number = NAN;
+        status = zt_hf_number(rope->import, json_object_get(rope->global, names[i][0]), names[i][0], &number);
+        if (status == ZT_OK && !isnan(number))
+            status = zt_hf_put_real(rope->import, names[i][1], number);
     }
-    return s == ZT_OK ? put_yarn_amplitude(r) : s;
+    return status == ZT_OK ? put_yarn_amplitude(rope) : status;
 }
 
-static zt_status add_factors(const rope *r, const char *name, const float *values, int64_t n)
+static zt_status add_factors(const rope_params *rope, const char *name, const float *values, int64_t count)
 {
-    hf_tensor t = {.name = name, .source = -1, .from = ZT_F32, .values = values};
-    t.type = zt_type_make(ZT_F32, 1, &n);
-    return zt_hf_tensors_add(r->m->tensors, &t);
+    hf_tensor tensor = {.name = name, .source = -1, .from = ZT_F32, .values = values};
+    tensor.type = zt_type_make(ZT_F32, 1, &count);
+    return zt_hf_tensors_add(rope->import->tensors, &tensor);
 }
 
 /* A list of one number for each rotation, as the tensor `name`. */
-static zt_status add_list(const rope *r, const char *list, const char *name)
+static zt_status add_list(const rope_params *rope, const char *list, const char *name)
 {
-    const json_t *v = json_object_get(r->global, list);
-    size_t n = json_array_size(v);
-    if (n == 0 || n > MAX_PAIRS || (int64_t)n != r->dims / 2)
-        return zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: '%s' has %zu numbers, %lld expected",
-                       r->m->folder.data, list, n, (long long)(r->dims / 2));
-    float *f = zt_alloc_array(r->m->ctx, n, sizeof *f);
-    zt_status s = f ? ZT_OK : ZT_ENOMEM;
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
-        double x = NAN;
-        s = zt_hf_number(r->m, json_array_get(v, i), list, &x);
-        f[i] = (float)x;
-        if (s == ZT_OK && !(isfinite(f[i]) && f[i] > 0))
-            s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not above 0",
-                        r->m->folder.data, list);
+    const json_t *list_value = json_object_get(rope->global, list);
+    size_t count = json_array_size(list_value);
+    if (count == 0 || count > MAX_PAIRS || (int64_t)count != rope->dims / 2)
+        return zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has %zu numbers, %lld expected",
+                       rope->import->folder.data, list, count, (long long)(rope->dims / 2));
+    float *factors = zt_alloc_array(rope->import->ctx, count, sizeof *factors);
+    zt_status status = factors ? ZT_OK : ZT_ENOMEM;
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
+        double number = NAN;
+        status = zt_hf_number(rope->import, json_array_get(list_value, i), list, &number);
+        factors[i] = (float)number;
+        if (status == ZT_OK && !(isfinite(factors[i]) && factors[i] > 0))
+            status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not above 0",
+                             rope->import->folder.data, list);
     }
-    if (s == ZT_OK)
-        s = add_factors(r, name, f, (int64_t)n);
-    zt_free(r->m->ctx, f);
-    return s;
+    if (status == ZT_OK)
+        status = add_factors(rope, name, factors, (int64_t)count);
+    zt_free(rope->import->ctx, factors);
+    return status;
 }
 
-static zt_status put_longrope(const rope *r)
+static zt_status put_longrope(const rope_params *rope)
 {
     double original = 0, longest = 0, factor = NAN;
-    zt_status s = original_positions(r, &original);
-    if (s == ZT_OK)
-        s = zt_hf_value(r->m, "context_length", &longest);
-    if (s == ZT_OK)
-        s = zt_hf_number(r->m, json_object_get(r->global, "attention_factor"), "attention_factor",
-                         &factor);
-    if (s == ZT_OK && !(original > 1 && original <= UINT32_MAX && longest >= 1))
-        s = zt_fail(r->m->ctx, ZT_EDATA, "%sconfig.json: longrope from %g to %g positions",
-                    r->m->folder.data, original, longest);
-    if (s != ZT_OK)
-        return s;
+    zt_status status = original_positions(rope, &original);
+    if (status == ZT_OK)
+        status = zt_hf_value(rope->import, "context_length", &longest);
+    if (status == ZT_OK)
+        status = zt_hf_number(rope->import, json_object_get(rope->global, "attention_factor"), "attention_factor", &factor);
+    if (status == ZT_OK && !(original > 1 && original <= UINT32_MAX && longest >= 1))
+        status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: longrope from %g to %g positions",
+                         rope->import->folder.data, original, longest);
+    if (status != ZT_OK)
+        return status;
     double scale = longest / original;
     if (isnan(factor))
         factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
-    zt_hf_put_int(r->m, "rope.scaling.original_context_length", (int64_t)original);
-    zt_hf_put_real(r->m, "rope.scaling.attn_factor", factor);
-    s = add_list(r, "long_factor", "rope_factors_long.weight");
-    return s == ZT_OK ? add_list(r, "short_factor", "rope_factors_short.weight") : s;
+    zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
+    zt_hf_put_real(rope->import, "rope.scaling.attn_factor", factor);
+    status = add_list(rope, "long_factor", "rope_factors_long.weight");
+    return status == ZT_OK ? add_list(rope, "short_factor", "rope_factors_short.weight") : status;
 }
 
-float zt_hf_wave(double theta, int64_t i, int64_t dims)
+float zt_hf_wave(double theta, int64_t pair, int64_t dims)
 {
-    float angle = 1 / powf((float)theta, (float)(2 * i) / (float)dims);
+    float angle = 1 / powf((float)theta, (float)(2 * pair) / (float)dims);
     return (float)(2 * acos(-1.0)) / angle;
 }
 
@@ -222,83 +217,81 @@ float zt_hf_llama3(float wave, double factor, double low, double high, double or
     return 1 / ((1 - smooth) / (float)factor + smooth);
 }
 
-static zt_status add_llama3(const rope *r)
+static zt_status add_llama3(const rope_params *rope)
 {
     double factor = 8, low = 1, high = 4, original = 8192, theta = 1e4;
-    zt_status s = get(r, "factor", &factor);
-    if (s == ZT_OK)
-        s = get(r, "low_freq_factor", &low);
-    if (s == ZT_OK)
-        s = get(r, "high_freq_factor", &high);
-    if (s == ZT_OK)
-        s = get(r, "original_max_position_embeddings", &original);
-    if (s == ZT_OK)
-        s = get(r, "rope_theta", &theta);
-    int64_t n = r->dims / 2;
-    if (s == ZT_OK && !(factor > 0 && low > 0 && high > low && original > 0 && theta > 0 && n > 0 &&
-                        n <= MAX_PAIRS))
-        s = zt_fail(r->m->ctx, ZT_EDATA,
-                    "%sconfig.json: llama3 rope by %g from %g to %g of %g, theta %g, %lld pairs",
-                    r->m->folder.data, factor, low, high, original, theta, (long long)n);
-    float *f = s == ZT_OK ? zt_alloc_array(r->m->ctx, (size_t)n, sizeof *f) : NULL;
-    if (!f)
-        return s == ZT_OK ? ZT_ENOMEM : s;
-    for (int64_t i = 0; i < n; i++) {
-        f[i] = zt_hf_llama3(zt_hf_wave(theta, i, r->dims), factor, low, high, original);
+    zt_status status = get_number(rope, "factor", &factor);
+    if (status == ZT_OK)
+        status = get_number(rope, "low_freq_factor", &low);
+    if (status == ZT_OK)
+        status = get_number(rope, "high_freq_factor", &high);
+    if (status == ZT_OK)
+        status = get_number(rope, "original_max_position_embeddings", &original);
+    if (status == ZT_OK)
+        status = get_number(rope, "rope_theta", &theta);
+    int64_t pairs = rope->dims / 2;
+    if (status == ZT_OK && !(factor > 0 && low > 0 && high > low && original > 0 && theta > 0 && pairs > 0 && pairs <= MAX_PAIRS))
+        status =
+            zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: llama3 rope by %g from %g to %g of %g, theta %g, %lld pairs",
+                    rope->import->folder.data, factor, low, high, original, theta, (long long)pairs);
+    float *divisors = status == ZT_OK ? zt_alloc_array(rope->import->ctx, (size_t)pairs, sizeof *divisors) : NULL;
+    if (!divisors)
+        return status == ZT_OK ? ZT_ENOMEM : status;
+    for (int64_t i = 0; i < pairs; i++) {
+        divisors[i] = zt_hf_llama3(zt_hf_wave(theta, i, rope->dims), factor, low, high, original);
     }
-    s = add_factors(r, "rope_freqs.weight", f, n);
-    zt_free(r->m->ctx, f);
-    return s;
+    status = add_factors(rope, "rope_freqs.weight", divisors, pairs);
+    zt_free(rope->import->ctx, divisors);
+    return status;
 }
 
-static zt_status put_scaling(const rope *r)
+static zt_status put_scaling(const rope_params *rope)
 {
     double factor = NAN;
-    if (is_type(r, "default none"))
+    if (is_type(rope, "default none"))
         return ZT_OK;
-    if (is_type(r, "llama3"))
-        return add_llama3(r);
-    if (is_type(r, "su longrope")) {
+    if (is_type(rope, "llama3"))
+        return add_llama3(rope);
+    if (is_type(rope, "su longrope")) {
         /* of phi3 the two lists of factors say it */
-        zt_status s = r->m->arch.id == HF_PHI3
-                          ? ZT_OK
-                          : zt_hf_put_text(r->m, "rope.scaling.type", "longrope");
-        return s == ZT_OK ? put_longrope(r) : s;
+        zt_status status =
+            rope->import->arch.id == HF_PHI3 ? ZT_OK : zt_hf_put_text(rope->import, "rope.scaling.type", "longrope");
+        return status == ZT_OK ? put_longrope(rope) : status;
     }
     /* whatever it is, the reader of the key knows it or refuses it by name */
-    zt_hf_put_text(r->m, "rope.scaling.type", r->type);
-    zt_status s = zt_hf_number(r->m, json_object_get(r->global, "factor"), "factor", &factor);
-    if (s == ZT_OK && !isnan(factor))
-        s = zt_hf_put_real(r->m, "rope.scaling.factor", factor);
-    return s == ZT_OK && is_type(r, "yarn") ? put_yarn(r) : s;
+    zt_hf_put_text(rope->import, "rope.scaling.type", rope->type);
+    zt_status status = zt_hf_number(rope->import, json_object_get(rope->global, "factor"), "factor", &factor);
+    if (status == ZT_OK && !isnan(factor))
+        status = zt_hf_put_real(rope->import, "rope.scaling.factor", factor);
+    return status == ZT_OK && is_type(rope, "yarn") ? put_yarn(rope) : status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-zt_status zt_hf_put_rope(hf *m)
+zt_status zt_hf_put_rope(hf_import *import)
 {
-    rope r = {.m = m};
-    const json_t *p = zt_hf_get(m, "rope_parameters");
-    if (!json_is_object(p))
-        p = zt_hf_get(m, "rope_scaling");
-    const json_t *full = json_object_get(p, "full_attention");
-    r.global = json_is_object(full) ? full : p;
-    r.local = json_object_get(p, "sliding_attention");
-    const json_t *type = json_object_get(r.global, "rope_type");
-    type = type ? type : json_object_get(r.global, "type");
-    r.type = json_is_string(type) ? json_string_value(type) : "default";
-    zt_status s = read_dims(&r);
-    if (s == ZT_OK)
-        s = put_dims(&r);
-    if (s == ZT_OK)
-        s = put_theta(&r);
-    if (s == ZT_OK)
-        s = put_scaling(&r);
+    rope_params rope = {.import = import};
+    const json_t *params = zt_hf_get(import, "rope_parameters");
+    if (!json_is_object(params))
+        params = zt_hf_get(import, "rope_scaling");
+    const json_t *full = json_object_get(params, "full_attention");
+    rope.global = json_is_object(full) ? full : params;
+    rope.local = json_object_get(params, "sliding_attention");
+    const json_t *type = json_object_get(rope.global, "rope_type");
+    type = type ? type : json_object_get(rope.global, "type");
+    rope.type = json_is_string(type) ? json_string_value(type) : "default";
+    zt_status status = read_dims(&rope);
+    if (status == ZT_OK)
+        status = put_dims(&rope);
+    if (status == ZT_OK)
+        status = put_theta(&rope);
+    if (status == ZT_OK)
+        status = put_scaling(&rope);
     /* Phi-3 reads how long its unscaled context was in any case */
     double original = NAN;
-    if (s == ZT_OK && m->arch.id == HF_PHI3 && !is_type(&r, "su longrope yarn"))
-        s = get(&r, "original_max_position_embeddings", &original);
-    if (s == ZT_OK && original >= 1 && original <= UINT32_MAX)
-        s = zt_hf_put_int(m, "rope.scaling.original_context_length", (int64_t)original);
-    return s;
+    if (status == ZT_OK && import->arch.id == HF_PHI3 && !is_type(&rope, "su longrope yarn"))
+        status = get_number(&rope, "original_max_position_embeddings", &original);
+    if (status == ZT_OK && original >= 1 && original <= UINT32_MAX)
+        status = zt_hf_put_int(import, "rope.scaling.original_context_length", (int64_t)original);
+    return status;
 }

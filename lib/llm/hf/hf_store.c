@@ -19,234 +19,231 @@ struct hf_cache {
 
 hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from)
 {
-    hf_tensors *t = zt_calloc(ctx, 1, sizeof *t);
-    if (!t) {
+    hf_tensors *tensors = zt_calloc(ctx, 1, sizeof *tensors);
+    if (!tensors) {
         zt_checkpoint_close(from);
         return NULL;
     }
-    *t = (hf_tensors){.ctx = ctx, .from = from, .arena = zt_arena_new(ctx, 0)};
-    t->cache = zt_calloc(ctx, 1, sizeof *t->cache);
-    if (t->cache) {
-        pthread_mutex_init(&t->cache->lock, NULL);
-        t->cache->tensor = -1;
+    *tensors = (hf_tensors){.ctx = ctx, .from = from, .arena = zt_arena_new(ctx, 0)};
+    tensors->cache = zt_calloc(ctx, 1, sizeof *tensors->cache);
+    if (tensors->cache) {
+        pthread_mutex_init(&tensors->cache->lock, NULL);
+        tensors->cache->tensor = -1;
     }
-    t->name = t->arena ? zt_arena_strndup(t->arena, name, strlen(name)) : NULL;
-    if (t->name && t->cache)
-        return t;
-    zt_hf_tensors_free(t);
+    tensors->name = tensors->arena ? zt_arena_strndup(tensors->arena, name, strlen(name)) : NULL;
+    if (tensors->name && tensors->cache)
+        return tensors;
+    zt_hf_tensors_free(tensors);
     return NULL;
 }
 
 void zt_hf_tensors_free(void *user)
 {
-    hf_tensors *t = user;
-    if (!t)
+    hf_tensors *tensors = user;
+    if (!tensors)
         return;
-    if (t->cache) {
-        pthread_mutex_destroy(&t->cache->lock);
-        zt_free(t->ctx, t->cache->bytes);
+    if (tensors->cache) {
+        pthread_mutex_destroy(&tensors->cache->lock);
+        zt_free(tensors->ctx, tensors->cache->bytes);
     }
-    zt_free(t->ctx, t->cache);
-    zt_checkpoint_close(t->from);
-    zt_free(t->ctx, t->list);
-    zt_arena_free(t->arena);
-    zt_free(t->ctx, t);
+    zt_free(tensors->ctx, tensors->cache);
+    zt_checkpoint_close(tensors->from);
+    zt_free(tensors->ctx, tensors->list);
+    zt_arena_free(tensors->arena);
+    zt_free(tensors->ctx, tensors);
 }
 
-zt_status zt_hf_tensors_add(hf_tensors *t, const hf_tensor *one)
+zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added)
 {
-    hf_tensor *list = t->list;
+    hf_tensor *list = tensors->list;
     size_t bytes;
-    if (!zt_type_check(t->ctx, &one->type, &bytes))
-        return zt_ctx_status(t->ctx);
-    if ((t->n & (t->n - 1)) == 0) /* a power of two: full */
-        list = zt_realloc(t->ctx, list, (size_t)(t->n ? 2 * t->n : 1) * sizeof *list);
+    if (!zt_type_check(tensors->ctx, &added->type, &bytes))
+        return zt_ctx_status(tensors->ctx);
+    if ((tensors->count & (tensors->count - 1)) == 0) /* a power of two: full */
+        list = zt_realloc(tensors->ctx, list, (size_t)(tensors->count ? 2 * tensors->count : 1) * sizeof *list);
     if (!list)
         return ZT_ENOMEM;
-    t->list = list;
-    hf_tensor *copy = &list[t->n];
-    *copy = *one;
-    copy->name = zt_arena_strndup(t->arena, one->name, strlen(one->name));
-    if (copy->name && one->values) {
-        float *values = zt_arena_alloc(t->arena, bytes);
+    tensors->list = list;
+    hf_tensor *copy = &list[tensors->count];
+    *copy = *added;
+    copy->name = zt_arena_strndup(tensors->arena, added->name, strlen(added->name));
+    if (copy->name && added->values) {
+        float *values = zt_arena_alloc(tensors->arena, bytes);
         if (values)
-            memcpy(values, one->values, bytes);
+            memcpy(values, added->values, bytes);
         copy->values = values;
     }
-    if (!copy->name || (one->values && !copy->values))
+    if (!copy->name || (added->values && !copy->values))
         return ZT_ENOMEM;
-    t->n++;
+    tensors->count++;
     return ZT_OK;
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Elements [at, at + n) of the source, in its own order, as the tensor's type. */
-static zt_status read_elements(const hf_tensors *t, const hf_tensor *x, int64_t at, int64_t n,
-                               char *dst)
+/* Elements [at, at + count) of the source, in its own order, as the tensor's type. */
+static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
     enum { STEP = 1024 };
-    const zt_dtype_info *from = zt_dtype_get(x->from);
-    size_t es = (size_t)from->block_bytes;
+    const zt_dtype_info *from = zt_dtype_get(tensor->from);
+    size_t element_size = (size_t)from->block_bytes;
     char raw[STEP * 8];
-    float f[STEP];
-    if (x->type.dtype == x->from && x->add == 0)
-        return zt_checkpoint_read(t->from, x->source, (size_t)at * es, dst, (size_t)n * es);
-    for (int64_t k; n > 0; n -= k, at += k) {
-        k = n < STEP ? n : STEP;
-        zt_status s = zt_checkpoint_read(t->from, x->source, (size_t)at * es, raw, (size_t)k * es);
-        if (s != ZT_OK)
-            return s;
-        from->decode(raw, f, k);
-        for (int64_t i = 0; x->add != 0 && i < k; i++)
-            f[i] += x->add;
-        memcpy(dst, f, (size_t)k * sizeof *f);
-        dst += (size_t)k * sizeof *f;
+    float values[STEP];
+    if (tensor->type.dtype == tensor->from && tensor->add == 0)
+        return zt_checkpoint_read(tensors->from, tensor->source, (size_t)first * element_size, dst, (size_t)count * element_size);
+    for (int64_t step; count > 0; count -= step, first += step) {
+        step = count < STEP ? count : STEP;
+        zt_status status =
+            zt_checkpoint_read(tensors->from, tensor->source, (size_t)first * element_size, raw, (size_t)step * element_size);
+        if (status != ZT_OK)
+            return status;
+        from->decode(raw, values, step);
+        for (int64_t i = 0; tensor->add != 0 && i < step; i++)
+            values[i] += tensor->add;
+        memcpy(dst, values, (size_t)step * sizeof *values);
+        dst += (size_t)step * sizeof *values;
     }
     return ZT_OK;
 }
 
-/* Where row r comes from: of each head, rows 2j and 2j + 1 are j and j + half of the source. */
-static int64_t source_row(const hf_tensor *x, int64_t rows, int64_t r)
+/* Where row row comes from: of each head, rows 2j and 2j + 1 are j and j + half of the source. */
+static int64_t source_row(const hf_tensor *tensor, int64_t rows, int64_t row)
 {
-    int64_t head = rows / x->heads, half = head / 2, in = r % head;
-    return r - in + in % 2 * half + in / 2;
+    int64_t head = rows / tensor->heads, half = head / 2, within = row % head;
+    return row - within + within % 2 * half + within / 2;
 }
 
-/* Elements [at, at + n) of the tensor, whose rows are in another order than the source's. */
-static zt_status read_paired(const hf_tensors *t, const hf_tensor *x, int64_t at, int64_t n,
-                             char *dst)
+/* Elements [at, at + count) of the tensor, whose rows are in another order than the source's. */
+static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
-    size_t es = (size_t)zt_dtype_get(x->type.dtype)->block_bytes;
-    int64_t rows = x->type.dim[0], width = rows ? zt_type_count(&x->type) / rows : 0;
-    while (n > 0) {
-        int64_t r = at / width, column = at % width;
-        int64_t k = width - column < n ? width - column : n;
-        zt_status s = read_elements(t, x, source_row(x, rows, r) * width + column, k, dst);
-        if (s != ZT_OK)
-            return s;
-        at += k;
-        n -= k;
-        dst += (size_t)k * es;
+    size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
+    int64_t rows = tensor->type.dim[0], width = rows ? zt_type_count(&tensor->type) / rows : 0;
+    while (count > 0) {
+        int64_t row = first / width, column = first % width;
+        int64_t run = width - column < count ? width - column : count;
+        zt_status status = read_elements(tensors, tensor, source_row(tensor, rows, row) * width + column, run, dst);
+        if (status != ZT_OK)
+            return status;
+        first += run;
+        count -= run;
+        dst += (size_t)run * element_size;
     }
     return ZT_OK;
 }
 
 /* ---- transposed matrices --------------------------------------------------------------------- */
 
-static void transpose_rows(const char *src, char *dst, size_t es, int64_t first, int64_t n,
-                           int64_t rows, int64_t columns)
+static void transpose_rows(const char *source, char *target, size_t element_size, int64_t first, int64_t count, int64_t rows,
+                           int64_t columns)
 {
-    for (int64_t c = 0; c < columns; c++)
-        for (int64_t r = 0; r < n; r++)
-            memcpy(dst + (size_t)(c * rows + first + r) * es, src + (size_t)(r * columns + c) * es,
-                   es);
+    for (int64_t column = 0; column < columns; column++)
+        for (int64_t row = 0; row < count; row++)
+            memcpy(target + (size_t)(column * rows + first + row) * element_size,
+                   source + (size_t)(row * columns + column) * element_size, element_size);
 }
 
 /* The whole of tensor i into bytes: the source has `rows` rows, which become its columns. */
-static zt_status transpose(const hf_tensors *t, const hf_tensor *x, char *bytes)
+static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *tensor, char *bytes)
 {
     enum { STEP = 64 };
-    size_t es = (size_t)zt_dtype_get(x->from)->block_bytes;
-    int64_t rows = x->type.dim[1], columns = x->type.dim[0];
-    size_t row = (size_t)columns * es;
-    char *strip = zt_alloc_array(t->ctx, STEP, row);
-    zt_status s = strip ? ZT_OK : ZT_ENOMEM;
-    for (int64_t r = 0, n; s == ZT_OK && r < rows; r += n) {
-        n = rows - r < STEP ? rows - r : STEP;
-        s = zt_checkpoint_read(t->from, x->source, (size_t)r * row, strip, (size_t)n * row);
-        if (s == ZT_OK)
-            transpose_rows(strip, bytes, es, r, n, rows, columns);
+    size_t element_size = (size_t)zt_dtype_get(tensor->from)->block_bytes;
+    int64_t rows = tensor->type.dim[1], columns = tensor->type.dim[0];
+    size_t row_bytes = (size_t)columns * element_size;
+    char *strip = zt_alloc_array(tensors->ctx, STEP, row_bytes);
+    zt_status status = strip ? ZT_OK : ZT_ENOMEM;
+    for (int64_t row = 0, count; status == ZT_OK && row < rows; row += count) {
+        count = rows - row < STEP ? rows - row : STEP;
+        status = zt_checkpoint_read(tensors->from, tensor->source, (size_t)row * row_bytes, strip, (size_t)count * row_bytes);
+        if (status == ZT_OK)
+            transpose_rows(strip, bytes, element_size, row, count, rows, columns);
     }
-    zt_free(t->ctx, strip);
-    return s;
+    zt_free(tensors->ctx, strip);
+    return status;
 }
 
-/* Has the cache hold tensor i; the lock is held. */
-static zt_status fill_cache(const hf_tensors *t, int64_t i)
+/* Has the cache hold tensor index; the lock is held. */
+static zt_status fill_cache(const hf_tensors *tensors, int64_t index)
 {
-    struct hf_cache *c = t->cache;
-    if (c->tensor == i)
+    struct hf_cache *cache = tensors->cache;
+    if (cache->tensor == index)
         return ZT_OK;
-    zt_free(t->ctx, c->bytes);
-    c->tensor = -1;
-    c->bytes = zt_alloc(t->ctx, zt_type_bytes(&t->list[i].type));
-    zt_status s = c->bytes ? transpose(t, &t->list[i], c->bytes) : ZT_ENOMEM;
-    if (s == ZT_OK)
-        c->tensor = i;
-    return s;
+    zt_free(tensors->ctx, cache->bytes);
+    cache->tensor = -1;
+    cache->bytes = zt_alloc(tensors->ctx, zt_type_bytes(&tensors->list[index].type));
+    zt_status status = cache->bytes ? transpose_matrix(tensors, &tensors->list[index], cache->bytes) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        cache->tensor = index;
+    return status;
 }
 
-static zt_status read_transposed(const hf_tensors *t, int64_t i, size_t offset, void *dst, size_t n)
+static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_t offset, void *dst, size_t size)
 {
-    pthread_mutex_lock(&t->cache->lock);
-    zt_status s = fill_cache(t, i);
-    if (s == ZT_OK)
-        memcpy(dst, t->cache->bytes + offset, n);
-    pthread_mutex_unlock(&t->cache->lock);
-    return s;
+    pthread_mutex_lock(&tensors->cache->lock);
+    zt_status status = fill_cache(tensors, index);
+    if (status == ZT_OK)
+        memcpy(dst, tensors->cache->bytes + offset, size);
+    pthread_mutex_unlock(&tensors->cache->lock);
+    return status;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-static zt_status read_whole(const hf_tensors *t, const hf_tensor *x, int64_t at, int64_t n,
-                            char *dst)
+static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
-    return x->heads ? read_paired(t, x, at, n, dst) : read_elements(t, x, at, n, dst);
+    return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }
 
 /* Bytes need not be whole elements: those that are cut at either end go through a buffer. */
-static zt_status read_bytes(const hf_tensors *t, const hf_tensor *x, size_t offset, char *dst,
-                            size_t n)
+static zt_status read_bytes(const hf_tensors *tensors, const hf_tensor *tensor, size_t offset, char *dst, size_t size)
 {
-    size_t es = (size_t)zt_dtype_get(x->type.dtype)->block_bytes;
-    char one[8];
-    while (n > 0) {
-        size_t skip = offset % es, k = es - skip < n ? es - skip : n;
-        int64_t at = (int64_t)(offset / es);
-        zt_status s;
-        if (skip == 0 && n >= es) {
-            k = n - n % es;
-            s = read_whole(t, x, at, (int64_t)(k / es), dst);
+    size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
+    char element[8];
+    while (size > 0) {
+        size_t skip = offset % element_size, piece = element_size - skip < size ? element_size - skip : size;
+        int64_t first = (int64_t)(offset / element_size);
+        zt_status status;
+        if (skip == 0 && size >= element_size) {
+            piece = size - size % element_size;
+            status = read_whole(tensors, tensor, first, (int64_t)(piece / element_size), dst);
         } else {
-            s = read_whole(t, x, at, 1, one);
-            memcpy(dst, one + skip, k);
+            status = read_whole(tensors, tensor, first, 1, element);
+            memcpy(dst, element + skip, piece);
         }
-        if (s != ZT_OK)
-            return s;
-        offset += k;
-        dst += k;
-        n -= k;
+        if (status != ZT_OK)
+            return status;
+        offset += piece;
+        dst += piece;
+        size -= piece;
     }
     return ZT_OK;
 }
 
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
-    const hf_tensors *t = user;
+    const hf_tensors *tensors = user;
     size_t end;
-    if (handle < 0 || handle >= t->n)
-        return zt_fail(t->ctx, ZT_EUSAGE, "%s: no tensor number %" PRId64, t->name, handle);
-    const hf_tensor *x = &t->list[handle];
-    if (!zt_add_size(offset, n, &end) || end > zt_type_bytes(&x->type))
-        return zt_fail(t->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu asked for", t->name,
-                       x->name, n, offset);
-    if (n == 0)
+    if (handle < 0 || handle >= tensors->count)
+        return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: no tensor number %" PRId64, tensors->name, handle);
+    const hf_tensor *tensor = &tensors->list[handle];
+    if (!zt_add_size(offset, size, &end) || end > zt_type_bytes(&tensor->type))
+        return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu asked for", tensors->name, tensor->name, size,
+                       offset);
+    if (size == 0)
         return ZT_OK;
-    if (x->values) {
-        memcpy(dst, (const char *)x->values + offset, n);
+    if (tensor->values) {
+        memcpy(dst, (const char *)tensor->values + offset, size);
         return ZT_OK;
     }
-    return x->transposed ? read_transposed(t, handle, offset, dst, n)
-                         : read_bytes(t, x, offset, dst, n);
+    return tensor->transposed ? read_transposed(tensors, handle, offset, dst, size)
+                              : read_bytes(tensors, tensor, offset, dst, size);
 }
 
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    const hf_tensors *t = user;
-    for (int64_t i = 0; i < t->n; i++) {
-        if (strcmp(t->list[i].name, name) == 0) {
-            *type = t->list[i].type;
+    const hf_tensors *tensors = user;
+    for (int64_t i = 0; i < tensors->count; i++) {
+        if (strcmp(tensors->list[i].name, name) == 0) {
+            *type = tensors->list[i].type;
             *handle = i;
             return ZT_OK;
         }
@@ -254,7 +251,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     return ZT_ENOENT;
 }
 
-zt_store zt_hf_tensors_store(hf_tensors *t)
+zt_store zt_hf_tensors_store(hf_tensors *tensors)
 {
-    return (zt_store){.user = t, .find = store_find, .read = store_read};
+    return (zt_store){.user = tensors, .find = store_find, .read = store_read};
 }

@@ -18,61 +18,61 @@
 /* Whose tokenizer.model counts before tokenizer.json. */
 #define WITH_PIECES (HF_LLAMA_LIKE & ~HF_SET(HF_OLMO2))
 
-typedef struct tokenizer { /* tokenizer.json, read in two ways */
-    hf *m;
-    zt_vocab *v;
-    const zt_tj *t; /* of v */
+typedef struct source_tokenizer { /* tokenizer.json, read in two ways */
+    hf_import *import;
+    zt_vocab *vocab;
+    const zt_tj *parsed; /* of v */
     json_t *root;
     void *held;
     zt_arena *texts;
     json_t *config; /* tokenizer_config.json, or NULL */
-} tokenizer;
+} source_tokenizer;
 
-static bool is(zt_bytes a, zt_bytes b)
+static bool bytes_equal(zt_bytes left, zt_bytes right)
 {
-    return a.n == b.n && memcmp(a.data, b.data, a.n) == 0;
+    return left.n == right.n && memcmp(left.data, right.data, left.n) == 0;
 }
 
 /* ---- how many -------------------------------------------------------------------------------- */
 
 /* As many tokens as the embedding has rows, else as config.json says, else as there are. */
-static zt_status count_rows(hf *m, int64_t there, int64_t *n)
+static zt_status count_rows(hf_import *import, int64_t there, int64_t *rows)
 {
-    zt_status s = ZT_OK;
-    *n = 0;
-    for (int64_t i = 0; i < m->tensors->n; i++)
-        if (strcmp(m->tensors->list[i].name, "token_embd.weight") == 0)
-            *n = m->tensors->list[i].type.dim[0];
-    m->embedded = *n > 0;
-    if (!m->embedded)
-        s = zt_hf_int(m, "vocab_size", n);
+    zt_status status = ZT_OK;
+    *rows = 0;
+    for (int64_t i = 0; i < import->tensors->count; i++)
+        if (strcmp(import->tensors->list[i].name, "token_embd.weight") == 0)
+            *rows = import->tensors->list[i].type.dim[0];
+    import->embedded = *rows > 0;
+    if (!import->embedded)
+        status = zt_hf_int(import, "vocab_size", rows);
     /* no more than an honest file would make room for */
-    if (s == ZT_OK && (*n < 1 || *n > there + (1 << 20)))
-        *n = there;
-    return s;
+    if (status == ZT_OK && (*rows < 1 || *rows > there + (1 << 20)))
+        *rows = there;
+    return status;
 }
 
 /* ---- special tokens by text ------------------------------------------------------------------ */
 
-static bool text_is(const json_t *v, zt_bytes text)
+static bool text_is(const json_t *value, zt_bytes text)
 {
-    v = json_is_object(v) ? json_object_get(v, "content") : v;
-    return json_is_string(v) && is((zt_bytes){json_string_value(v), json_string_length(v)}, text);
+    value = json_is_object(value) ? json_object_get(value, "content") : value;
+    return json_is_string(value) && bytes_equal((zt_bytes){json_string_value(value), json_string_length(value)}, text);
 }
 
 /* Does tokenizer_config.json name this one, as bos_token and the like? */
-static bool is_named(const tokenizer *k, zt_bytes text)
+static bool is_named(const source_tokenizer *source, zt_bytes text)
 {
     static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (text_is(json_object_get(k->config, names[i]), text))
+        if (text_is(json_object_get(source->config, names[i]), text))
             return true;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        const json_t *list = json_object_get(k->config, lists[i]);
-        for (size_t j = 0; j < json_array_size(list); j++)
-            if (text_is(json_array_get(list, j), text))
+        const json_t *list = json_object_get(source->config, lists[i]);
+        for (size_t entry = 0; entry < json_array_size(list); entry++)
+            if (text_is(json_array_get(list, entry), text))
                 return true;
     }
     return false;
@@ -80,64 +80,64 @@ static bool is_named(const tokenizer *k, zt_bytes text)
 
 /* ---- the ways -------------------------------------------------------------------------------- */
 
-static zt_status set_added(const tokenizer *k, hf_words *w)
+static zt_status set_added(const source_tokenizer *source, hf_tokens *tokens)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; s == ZT_OK && i < k->t->added.count; i++) {
-        const zt_added *a = &k->t->added.token[i];
-        s = zt_hf_words_add(w, a->id, a->content, a->special, 0);
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < source->parsed->added.count; i++) {
+        const zt_added *added = &source->parsed->added.token[i];
+        status = zt_hf_tokens_add(tokens, added->id, added->content, added->special, 0);
     }
-    return s;
+    return status;
 }
 
-static zt_status set_model(const tokenizer *k, hf_words *w)
+static zt_status set_model(const source_tokenizer *source, hf_tokens *tokens)
 {
-    zt_status s = ZT_OK;
-    for (int32_t i = 0; s == ZT_OK && i < k->t->token_count; i++)
-        if (k->t->text[i].data)
-            s = zt_hf_words_set(w, i, k->t->text[i], HF_WORD_NORMAL, 0);
-    return s == ZT_OK ? set_added(k, w) : s;
+    zt_status status = ZT_OK;
+    for (int32_t i = 0; status == ZT_OK && i < source->parsed->token_count; i++)
+        if (source->parsed->text[i].data)
+            status = zt_hf_tokens_set(tokens, i, source->parsed->text[i], HF_TOKEN_NORMAL, 0);
+    return status == ZT_OK ? set_added(source, tokens) : status;
 }
 
 /* A merge is "left right", or since 2024 a pair, whose own spaces are then written as byte-level
  * BPE prints them. */
 static zt_status put_merge(zt_str *out, const json_t *merge)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     if (json_is_string(merge))
         return zt_str_put(out, json_string_value(merge), json_string_length(merge));
     for (size_t part = 0; part < 2; part++) {
-        const json_t *v = json_array_get(merge, part);
-        const char *text = json_string_value(v);
-        if (part && s == ZT_OK)
-            s = zt_str_putc(out, ' ');
-        for (size_t i = 0; s == ZT_OK && i < json_string_length(v); i++)
-            s = text[i] == ' ' ? zt_str_puts(out, "\xc4\xa0") : zt_str_putc(out, text[i]);
+        const json_t *half = json_array_get(merge, part);
+        const char *text = json_string_value(half);
+        if (part && status == ZT_OK)
+            status = zt_str_putc(out, ' ');
+        for (size_t i = 0; status == ZT_OK && i < json_string_length(half); i++)
+            status = text[i] == ' ' ? zt_str_puts(out, "\xc4\xa0") : zt_str_putc(out, text[i]);
     }
-    return s;
+    return status;
 }
 
-static zt_status put_merges(const tokenizer *k)
+static zt_status put_merges(const source_tokenizer *source)
 {
-    zt_ctx *ctx = k->m->ctx;
-    const json_t *merges = json_object_get(json_object_get(k->root, "model"), "merges");
-    size_t n = json_array_size(merges);
+    zt_ctx *ctx = source->import->ctx;
+    const json_t *merges = json_object_get(json_object_get(source->root, "model"), "merges");
+    size_t count = json_array_size(merges);
     zt_str all;
-    zt_bytes *one = zt_alloc_array(ctx, n, sizeof *one); /* none is an empty list, not no list */
-    zt_status s = one ? ZT_OK : ZT_ENOMEM;
+    zt_bytes *lines = zt_alloc_array(ctx, count, sizeof *lines); /* none is an empty list, not no list */
+    zt_status status = lines ? ZT_OK : ZT_ENOMEM;
     zt_str_init(&all, ctx);
-    for (size_t i = 0; s == ZT_OK && i < n; i++) {
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
         size_t from = all.len;
-        s = put_merge(&all, json_array_get(merges, i));
-        one[i].n = all.len - from;
+        status = put_merge(&all, json_array_get(merges, i));
+        lines[i].n = all.len - from;
     }
-    for (size_t i = 0, at = 0; s == ZT_OK && i < n; at += one[i++].n)
-        one[i].data = all.data + at;
-    if (s == ZT_OK)
-        s = zt_gguf_put_strs(k->m->w, "tokenizer.ggml.merges", one, (int64_t)n);
+    for (size_t i = 0, offset = 0; status == ZT_OK && i < count; offset += lines[i++].n)
+        lines[i].data = all.data + offset;
+    if (status == ZT_OK)
+        status = zt_gguf_put_strs(source->import->writer, "tokenizer.ggml.merges", lines, (int64_t)count);
     zt_str_fini(&all);
-    zt_free(ctx, one);
-    return s;
+    zt_free(ctx, lines);
+    return status;
 }
 
 /* ---- what keys cannot say -------------------------------------------------------------------- */
@@ -150,15 +150,15 @@ static bool side_same(const zt_ids *ids, int64_t id, int add, bool usual)
 }
 
 /* Added tokens of which GGUF says all: text, and special or not. */
-static bool added_plain(const zt_tj *t)
+static bool added_plain(const zt_tj *parsed)
 {
     static const char space[] = "\xe2\x96\x81";
-    for (size_t i = 0; i < t->added.count; i++) {
-        const zt_added *a = &t->added.token[i];
-        if (a->single_word || a->lstrip || a->rstrip)
+    for (size_t i = 0; i < parsed->added.count; i++) {
+        const zt_added *added = &parsed->added.token[i];
+        if (added->single_word || added->lstrip || added->rstrip)
             return false;
-        if (!a->special && (zt_hf_looks_special(a->content) ||
-                            memmem(a->content.data, a->content.n, space, sizeof space - 1)))
+        if (!added->special &&
+            (zt_hf_looks_special(added->content) || memmem(added->content.data, added->content.n, space, sizeof space - 1)))
             return false;
     }
     return true;
@@ -166,174 +166,175 @@ static bool added_plain(const zt_tj *t)
 
 /* Byte-level BPE without normalizers, of patterns that have a name: its keys make the same ids, and
  * tokenizer.json again (hf_back_words.c). */
-static bool keys_suffice(const tokenizer *k, const char *pre)
+static bool keys_suffice(const source_tokenizer *source, const char *pre)
 {
-    const zt_tj *t = k->t;
-    const zt_pre *p = zt_pre_find((zt_bytes){pre, strlen(pre)});
-    const json_t *decoder = json_object_get(k->root, "decoder");
+    const zt_tj *parsed = source->parsed;
+    const zt_pre *known = zt_pre_find((zt_bytes){pre, strlen(pre)});
+    const json_t *decoder = json_object_get(source->root, "decoder");
     const char *type = json_string_value(json_object_get(decoder, "type"));
     bool model =
-        t->unk < 0 && !t->unk_missing && !t->byte_fallback && t->prefix.n == 0 && t->suffix.n == 0;
-    return model && t->norm.count == 0 && type && strcmp(type, "ByteLevel") == 0 && added_plain(t) &&
-           zt_hf_pre_same(k->root, pre) && side_same(&t->before, k->m->bos, k->m->add_bos, p->add_bos || p->force_bos) &&
-           side_same(&t->after, k->m->eos, k->m->add_eos, false);
+        parsed->unk < 0 && !parsed->unk_missing && !parsed->byte_fallback && parsed->prefix.n == 0 && parsed->suffix.n == 0;
+    return model && parsed->norm.count == 0 && type && strcmp(type, "ByteLevel") == 0 && added_plain(parsed) &&
+           zt_hf_pre_same(source->root, pre) &&
+           side_same(&parsed->before, source->import->bos, source->import->add_bos, known->add_bos || known->force_bos) &&
+           side_same(&parsed->after, source->import->eos, source->import->add_eos, false);
 }
 
 /* BPE of printable bytes. Without a name for its pre-tokenizer nothing is put. */
-static zt_status put_gpt2(const tokenizer *k, hf_words *w)
+static zt_status put_gpt2(const source_tokenizer *source, hf_tokens *tokens)
 {
     const char *pre;
-    zt_status s = zt_hf_pre_name(k->m, k->v, k->root, &pre);
-    if (s == ZT_OK && !pre) {
-        zt_log(k->m->ctx, ZT_LOG_WARN,
+    zt_status status = zt_hf_pre_name(source->import, source->vocab, source->root, &pre);
+    if (status == ZT_OK && !pre) {
+        zt_log(source->import->ctx, ZT_LOG_WARN,
                "%s: its pre-tokenizer has no name in GGUF: the tokenizer goes in whole, as "
                "tokenizer.huggingface.json, which llama.cpp does not read",
-               k->m->path);
+               source->import->path);
         return ZT_OK;
     }
-    if (s == ZT_OK)
-        s = set_model(k, w);
-    if (s == ZT_OK)
-        s = zt_hf_words_put(w, "gpt2", pre, false);
-    if (s == ZT_OK)
-        s = put_merges(k);
-    if (s == ZT_OK)
-        s = zt_hf_put_special(k->m, k->root, -1);
-    k->m->keys_suffice = s == ZT_OK && keys_suffice(k, pre);
-    return s;
+    if (status == ZT_OK)
+        status = set_model(source, tokens);
+    if (status == ZT_OK)
+        status = zt_hf_tokens_put(tokens, "gpt2", pre, false);
+    if (status == ZT_OK)
+        status = put_merges(source);
+    if (status == ZT_OK)
+        status = zt_hf_put_special(source->import, source->root, -1);
+    source->import->keys_suffice = status == ZT_OK && keys_suffice(source, pre);
+    return status;
 }
 
 /* "##x" goes on a word, and all others open one: GGUF marks these. */
-static zt_status mark_openers(hf_words *w)
+static zt_status mark_openers(hf_tokens *tokens)
 {
     zt_str text;
-    zt_status s = ZT_OK;
-    zt_str_init(&text, w->m->ctx);
-    for (int64_t i = 0; s == ZT_OK && i < w->n; i++) {
-        zt_bytes t = w->text[i];
-        if (w->type[i] == HF_WORD_CONTROL)
+    zt_status status = ZT_OK;
+    zt_str_init(&text, tokens->import->ctx);
+    for (int64_t i = 0; status == ZT_OK && i < tokens->count; i++) {
+        zt_bytes token = tokens->text[i];
+        if (tokens->type[i] == HF_TOKEN_CONTROL)
             continue;
         zt_str_clear(&text);
-        if (t.n >= 2 && memcmp(t.data, "##", 2) == 0)
-            t = (zt_bytes){t.data + 2, t.n - 2};
+        if (token.n >= 2 && memcmp(token.data, "##", 2) == 0)
+            token = (zt_bytes){token.data + 2, token.n - 2};
         else
-            s = zt_str_puts(&text, "\xe2\x96\x81");
-        if (s == ZT_OK)
-            s = zt_str_put(&text, t.data, t.n);
-        if (s == ZT_OK)
-            s = zt_hf_words_set(w, i, (zt_bytes){text.data ? text.data : "", text.len},
-                                (hf_word)w->type[i], 0);
+            status = zt_str_puts(&text, "\xe2\x96\x81");
+        if (status == ZT_OK)
+            status = zt_str_put(&text, token.data, token.n);
+        if (status == ZT_OK)
+            status =
+                zt_hf_tokens_set(tokens, i, (zt_bytes){text.data ? text.data : "", text.len}, (hf_token_type)tokens->type[i], 0);
     }
     zt_str_fini(&text);
-    return s;
+    return status;
 }
 
-static zt_status put_bert(const tokenizer *k, hf_words *w)
+static zt_status put_bert(const source_tokenizer *source, hf_tokens *tokens)
 {
     const char *pre;
-    zt_status s = zt_hf_pre_name(k->m, k->v, k->root, &pre);
-    if (s == ZT_OK)
-        s = set_model(k, w);
-    if (s == ZT_OK)
-        s = mark_openers(w);
-    if (s == ZT_OK)
-        s = zt_hf_words_put(w, "bert", pre ? pre : "default", false);
-    return s == ZT_OK ? zt_hf_put_special(k->m, k->root, w->n) : s;
+    zt_status status = zt_hf_pre_name(source->import, source->vocab, source->root, &pre);
+    if (status == ZT_OK)
+        status = set_model(source, tokens);
+    if (status == ZT_OK)
+        status = mark_openers(tokens);
+    if (status == ZT_OK)
+        status = zt_hf_tokens_put(tokens, "bert", pre ? pre : "default", false);
+    return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
 }
 
-static bool is_byte(zt_bytes t)
+static bool is_byte(zt_bytes text)
 {
-    return t.n == 6 && memcmp(t.data, "<0x", 3) == 0 && t.data[5] == '>' &&
-           strspn(t.data + 3, "0123456789ABCDEFabcdef") == 2;
+    return text.n == 6 && memcmp(text.data, "<0x", 3) == 0 && text.data[5] == '>' &&
+           strspn(text.data + 3, "0123456789ABCDEFabcdef") == 2;
 }
 
 /* SentencePiece's BPE without tokenizer.model: tokenizer.json has no scores, and the converter
  * gives all tokens one. */
-static zt_status put_llama(const tokenizer *k, hf_words *w)
+static zt_status put_llama(const source_tokenizer *source, hf_tokens *tokens)
 {
-    const zt_tj *t = k->t;
-    zt_status s = ZT_OK;
-    for (int32_t i = 0; s == ZT_OK && i < t->token_count; i++) {
-        if (!t->text[i].data)
+    const zt_tj *parsed = source->parsed;
+    zt_status status = ZT_OK;
+    for (int32_t i = 0; status == ZT_OK && i < parsed->token_count; i++) {
+        if (!parsed->text[i].data)
             continue;
-        hf_word type = is_byte(t->text[i])       ? HF_WORD_BYTE
-                       : is_named(k, t->text[i]) ? HF_WORD_CONTROL
-                                                 : HF_WORD_NORMAL;
-        s = zt_hf_words_set(w, i, t->text[i], type, -1000);
+        hf_token_type type = is_byte(parsed->text[i])            ? HF_TOKEN_BYTE
+                             : is_named(source, parsed->text[i]) ? HF_TOKEN_CONTROL
+                                                                 : HF_TOKEN_NORMAL;
+        status = zt_hf_tokens_set(tokens, i, parsed->text[i], type, -1000);
     }
-    for (size_t i = 0; s == ZT_OK && i < t->added.count; i++) {
-        const zt_added *a = &t->added.token[i];
-        if (a->id >= (int64_t)t->entries)
-            s = zt_hf_words_set(w, a->id, a->content,
-                                is_named(k, a->content) ? HF_WORD_CONTROL : HF_WORD_USER, -1000);
+    for (size_t i = 0; status == ZT_OK && i < parsed->added.count; i++) {
+        const zt_added *added = &parsed->added.token[i];
+        if (added->id >= (int64_t)parsed->entries)
+            status = zt_hf_tokens_set(tokens, added->id, added->content,
+                                      is_named(source, added->content) ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000);
     }
-    if (s == ZT_OK)
-        s = zt_hf_words_put(w, "llama", "default", true);
-    if (s == ZT_OK && zt_hf_is(k->m, HF_GEMMAS))
-        s = zt_gguf_put_int(k->m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
-    return s == ZT_OK ? zt_hf_put_special(k->m, k->root, w->n) : s;
+    if (status == ZT_OK)
+        status = zt_hf_tokens_put(tokens, "llama", "default", true);
+    if (status == ZT_OK && zt_hf_is(source->import, HF_GEMMAS))
+        status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
+    return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
 }
 
 /* ---- Unigram --------------------------------------------------------------------------------- */
 
-static const json_t *charsmap_of(const json_t *normalizer)
+static const json_t *find_charsmap(const json_t *normalizer)
 {
     const json_t *map = json_object_get(normalizer, "precompiled_charsmap");
     const json_t *list = json_object_get(normalizer, "normalizers");
     for (size_t i = 0; !map && i < json_array_size(list); i++)
-        map = charsmap_of(json_array_get(list, i));
+        map = find_charsmap(json_array_get(list, i));
     return map;
 }
 
-static zt_status put_charsmap(const tokenizer *k)
+static zt_status put_charsmap(const source_tokenizer *source)
 {
-    const json_t *map = charsmap_of(json_object_get(k->root, "normalizer"));
+    const json_t *map = find_charsmap(json_object_get(source->root, "normalizer"));
     zt_bytes text = {json_string_value(map), json_string_length(map)};
     if (text.n == 0)
         return ZT_OK;
-    char *bytes = zt_alloc(k->m->ctx, text.n);
-    size_t n = bytes ? zt_tj_base64(text, bytes) : 0; /* it was read once already: it is good */
-    zt_status s = bytes ? zt_gguf_put_array(k->m->w, "tokenizer.ggml.precompiled_charsmap",
-                                            ZT_GGUF_U8, bytes, (int64_t)n)
-                        : ZT_ENOMEM;
-    zt_free(k->m->ctx, bytes);
-    return s;
+    char *bytes = zt_alloc(source->import->ctx, text.n);
+    size_t size = bytes ? zt_tj_base64(text, bytes) : 0; /* it was read once already: it is good */
+    zt_status status =
+        bytes ? zt_gguf_put_array(source->import->writer, "tokenizer.ggml.precompiled_charsmap", ZT_GGUF_U8, bytes, (int64_t)size)
+              : ZT_ENOMEM;
+    zt_free(source->import->ctx, bytes);
+    return status;
 }
 
-static bool config_flag(const tokenizer *k, const char *name, bool otherwise)
+static bool config_flag(const source_tokenizer *source, const char *name, bool otherwise)
 {
-    const json_t *v = json_object_get(k->config, name);
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+    const json_t *value = json_object_get(source->config, name);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
 }
 
-static zt_status put_unigram(const tokenizer *k, hf_words *w)
+static zt_status put_unigram(const source_tokenizer *source, hf_tokens *tokens)
 {
-    const zt_tj *t = k->t;
-    zt_status s = set_added(k, w);
-    for (int32_t i = 0; s == ZT_OK && i < t->token_count; i++) {
-        bool added = w->n > i && (w->type[i] == HF_WORD_CONTROL || w->type[i] == HF_WORD_USER);
-        hf_word type = i == t->unk               ? HF_WORD_UNKNOWN
-                       : is_named(k, t->text[i]) ? HF_WORD_CONTROL
-                       : added                   ? HF_WORD_USER
-                                                 : HF_WORD_NORMAL;
-        s = zt_hf_words_set(w, i, t->text[i], type, (float)t->score[i]);
+    const zt_tj *parsed = source->parsed;
+    zt_status status = set_added(source, tokens);
+    for (int32_t i = 0; status == ZT_OK && i < parsed->token_count; i++) {
+        bool added = tokens->count > i && (tokens->type[i] == HF_TOKEN_CONTROL || tokens->type[i] == HF_TOKEN_USER);
+        hf_token_type type = i == parsed->unk                    ? HF_TOKEN_UNKNOWN
+                             : is_named(source, parsed->text[i]) ? HF_TOKEN_CONTROL
+                             : added                             ? HF_TOKEN_USER
+                                                                 : HF_TOKEN_NORMAL;
+        status = zt_hf_tokens_set(tokens, i, parsed->text[i], type, (float)parsed->score[i]);
     }
-    if (s == ZT_OK)
-        s = zt_hf_words_put(w, "t5", "default", true);
-    if (s == ZT_OK)
-        s = zt_gguf_put_int(k->m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL,
-                            config_flag(k, "add_prefix_space", true));
-    if (s == ZT_OK)
-        s = zt_gguf_put_int(k->m->w, "tokenizer.ggml.remove_extra_whitespaces", ZT_GGUF_BOOL,
-                            config_flag(k, "clean_up_tokenization_spaces", false));
-    if (s == ZT_OK)
-        s = put_charsmap(k);
-    return s == ZT_OK ? zt_hf_put_special(k->m, k->root, w->n) : s;
+    if (status == ZT_OK)
+        status = zt_hf_tokens_put(tokens, "t5", "default", true);
+    if (status == ZT_OK)
+        status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL,
+                                 config_flag(source, "add_prefix_space", true));
+    if (status == ZT_OK)
+        status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.remove_extra_whitespaces", ZT_GGUF_BOOL,
+                                 config_flag(source, "clean_up_tokenization_spaces", false));
+    if (status == ZT_OK)
+        status = put_charsmap(source);
+    return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
 }
 
 /* ---- which way ------------------------------------------------------------------------------- */
 
-static bool is_pieces(const json_t *root)
+static bool is_sentencepiece_bpe(const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
     const char *decoder =
@@ -343,174 +344,171 @@ static bool is_pieces(const json_t *root)
 }
 
 /* Control tokens behind the embedding's rows: the keys have no place for them. */
-static void warn_left_out(const tokenizer *k, int64_t rows)
+static void warn_left_out(const source_tokenizer *source, int64_t rows)
 {
-    char buf[80];
-    for (int64_t id = rows; id < zt_vocab_size(k->v); id++) {
-        zt_bytes t = k->v->text[id];
-        if (t.n)
-            zt_log(k->m->ctx, ZT_LOG_WARN,
-                   "%s: token %" PRId64
-                   ", '%s', is left out: it has no row in the embedding (%" PRId64 " rows)",
-                   k->m->path, id, zt_escape(buf, sizeof buf, t.data, t.n), rows);
+    char escaped[80];
+    for (int64_t id = rows; id < zt_vocab_size(source->vocab); id++) {
+        zt_bytes text = source->vocab->text[id];
+        if (text.n)
+            zt_log(source->import->ctx, ZT_LOG_WARN,
+                   "%s: token %" PRId64 ", '%s', is left out: it has no row in the embedding (%" PRId64 " rows)",
+                   source->import->path, id, zt_escape(escaped, sizeof escaped, text.data, text.n), rows);
     }
 }
 
-static zt_status put_json(const tokenizer *k)
+static zt_status put_json(const source_tokenizer *source)
 {
     static const struct {
         const char *model;
-        zt_status (*put)(const tokenizer *k, hf_words *w);
+        zt_status (*put)(const source_tokenizer *source, hf_tokens *tokens);
     } ways[] = {{"BPE", put_gpt2}, {"Unigram", put_unigram}, {"WordPiece", put_bert}};
-    int64_t n, there = zt_vocab_size(k->v);
-    hf_words w;
-    zt_status s = count_rows(k->m, there, &n);
-    if (s == ZT_OK && k->m->embedded)
-        s = zt_vocab_check_rows(k->v, n);
-    if (s == ZT_OK)
-        s = zt_hf_words_init(&w, k->m, n);
+    int64_t rows, there = zt_vocab_size(source->vocab);
+    hf_tokens tokens;
+    zt_status status = count_rows(source->import, there, &rows);
+    if (status == ZT_OK && source->import->embedded)
+        status = zt_vocab_check_rows(source->vocab, rows);
+    if (status == ZT_OK)
+        status = zt_hf_tokens_init(&tokens, source->import, rows);
     else
-        return s;
-    for (size_t i = 0; s == ZT_OK && i < sizeof ways / sizeof *ways; i++)
-        if (strcmp(k->t->model->name, ways[i].model) == 0)
-            s = i == 0 && is_pieces(k->root) ? put_llama(k, &w) : ways[i].put(k, &w);
-    if (s == ZT_OK && k->m->whole && k->m->embedded && k->m->keys_suffice)
-        warn_left_out(k, n);
-    zt_hf_words_fini(&w);
-    return s;
+        return status;
+    for (size_t i = 0; status == ZT_OK && i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(source->parsed->model->name, ways[i].model) == 0)
+            status = i == 0 && is_sentencepiece_bpe(source->root) ? put_llama(source, &tokens) : ways[i].put(source, &tokens);
+    if (status == ZT_OK && source->import->whole && source->import->embedded && source->import->keys_suffice)
+        warn_left_out(source, rows);
+    zt_hf_tokens_fini(&tokens);
+    return status;
 }
 
-static void close_tokenizer(tokenizer *k)
+static void close_tokenizer(source_tokenizer *source)
 {
-    json_decref(k->root);
-    json_decref(k->config);
-    zt_free(k->m->ctx, k->held);
-    zt_vocab_free(k->v);
-    zt_arena_free(k->texts);
+    json_decref(source->root);
+    json_decref(source->config);
+    zt_free(source->import->ctx, source->held);
+    zt_vocab_free(source->vocab);
+    zt_arena_free(source->texts);
 }
 
 /* The file's text is `text`. */
-static zt_status open_tokenizer(tokenizer *k, hf *m, const char *text, size_t n)
+static zt_status open_tokenizer(source_tokenizer *source, hf_import *import, const char *text, size_t size)
 {
-    zt_status s;
-    *k = (tokenizer){.m = m, .texts = zt_arena_new(m->ctx, 0)};
-    zt_tj_reader r = {.ctx = m->ctx, .file = m->path, .where = "", .texts = k->texts};
-    k->config = zt_hf_load(m, "tokenizer_config.json", &s);
-    if (s == ZT_OK && k->texts)
-        k->v = zt_vocab_open_json(m->ctx, m->path, text, n);
-    if (k->v) {
-        k->t = k->v->extra;
-        k->root = zt_tj_load(&r, text, n, &k->held);
+    zt_status status;
+    *source = (source_tokenizer){.import = import, .texts = zt_arena_new(import->ctx, 0)};
+    zt_tj_reader reader = {.ctx = import->ctx, .file = import->path, .where = "", .texts = source->texts};
+    source->config = zt_hf_load(import, "tokenizer_config.json", &status);
+    if (status == ZT_OK && source->texts)
+        source->vocab = zt_vocab_open_json(import->ctx, import->path, text, size);
+    if (source->vocab) {
+        source->parsed = source->vocab->extra;
+        source->root = zt_tj_load(&reader, text, size, &source->held);
     }
-    return k->root ? ZT_OK : zt_ctx_status(m->ctx);
+    return source->root ? ZT_OK : zt_ctx_status(import->ctx);
 }
 
 /* The ids that the model itself names. */
-static void find_usual(hf *m, const zt_sp_model *sp)
+static void set_default_ids(hf_import *import, const zt_sp_model *model)
 {
-    m->ids[0] = zt_sp_control(sp, sp->bos_piece);
-    m->ids[1] = zt_sp_control(sp, sp->eos_piece);
-    m->ids[2] = sp->unk;
+    import->ids[0] = zt_sp_control(model, model->bos_piece);
+    import->ids[1] = zt_sp_control(model, model->eos_piece);
+    import->ids[2] = model->unk;
 }
 
-static zt_status put_pieces(hf *m, const char *text, size_t n, const tokenizer *k)
+static zt_status put_pieces(hf_import *import, const char *text, size_t size, const source_tokenizer *source)
 {
     int64_t rows;
-    hf_words w;
-    zt_sp_model sp;
-    zt_bytes file = {text, n};
-    zt_status s = k->t ? ZT_OK : zt_hf_spm_class(m, k->config);
-    if (s != ZT_OK)
-        return s;
-    s = zt_hf_spm_open(m, &sp, file);
-    if (s == ZT_OK && !k->t)
-        s = zt_sp_check(&sp);
-    if (s == ZT_OK)
-        s = count_rows(m, sp.piece_count, &rows);
-    if (s != ZT_OK) {
-        zt_sp_fini(&sp);
-        return s;
+    hf_tokens tokens;
+    zt_sp_model model;
+    zt_bytes file = {text, size};
+    zt_status status = source->parsed ? ZT_OK : zt_hf_spm_class(import, source->config);
+    if (status != ZT_OK)
+        return status;
+    status = zt_hf_spm_open(import, &model, file);
+    if (status == ZT_OK && !source->parsed)
+        status = zt_sp_check(&model);
+    if (status == ZT_OK)
+        status = count_rows(import, model.piece_count, &rows);
+    if (status != ZT_OK) {
+        zt_sp_fini(&model);
+        return status;
     }
-    s = zt_hf_words_init(&w, m, rows);
-    if (s == ZT_OK)
-        s = zt_hf_spm_words(&w, &sp);
+    status = zt_hf_tokens_init(&tokens, import, rows);
+    if (status == ZT_OK)
+        status = zt_hf_spm_words(&tokens, &model);
     /* phi3: tokenizer.json has the last word */
-    for (size_t i = 0; s == ZT_OK && k->t && m->arch.id == HF_PHI3 && i < k->t->added.count; i++) {
-        const zt_added *a = &k->t->added.token[i];
-        s = zt_hf_words_set(&w, a->id, a->content, a->special ? HF_WORD_CONTROL : HF_WORD_USER,
-                            -1000);
+    for (size_t i = 0; status == ZT_OK && source->parsed && import->arch.id == HF_PHI3 && i < source->parsed->added.count; i++) {
+        const zt_added *added = &source->parsed->added.token[i];
+        status = zt_hf_tokens_set(&tokens, added->id, added->content, added->special ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000);
     }
-    bool llama = sp.type == ZT_SP_BPE;
-    if (s == ZT_OK)
-        s = zt_hf_words_put(&w, zt_hf_spm_model(&sp), "default", true);
-    zt_hf_words_fini(&w);
-    bool spaced = m->spaced || zt_hf_is(m, HF_GEMMAS);
-    if (s == ZT_OK && !m->spaced && spaced)
-        s = zt_gguf_put_int(m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
-    if (s == ZT_OK && !k->t)
-        s = zt_hf_spm_put_keys(m, &sp, file, spaced, k->config);
-    if (s == ZT_OK && !llama) /* ggml's defaults for llama are those of the files */
-        find_usual(m, &sp);
-    if (s == ZT_OK)
-        s = zt_hf_put_special(m, k->root, rows);
-    if (s == ZT_OK && !k->t)
-        s = zt_hf_spm_ends(m, &sp, k->config);
-    zt_sp_fini(&sp);
-    return s;
+    bool llama = model.type == ZT_SP_BPE;
+    if (status == ZT_OK)
+        status = zt_hf_tokens_put(&tokens, zt_hf_spm_model(&model), "default", true);
+    zt_hf_tokens_fini(&tokens);
+    bool spaced = import->spaced || zt_hf_is(import, HF_GEMMAS);
+    if (status == ZT_OK && !import->spaced && spaced)
+        status = zt_gguf_put_int(import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
+    if (status == ZT_OK && !source->parsed)
+        status = zt_hf_spm_put_keys(import, &model, file, spaced, source->config);
+    if (status == ZT_OK && !llama) /* ggml's defaults for llama are those of the files */
+        set_default_ids(import, &model);
+    if (status == ZT_OK)
+        status = zt_hf_put_special(import, source->root, rows);
+    if (status == ZT_OK && !source->parsed)
+        status = zt_hf_spm_ends(import, &model, source->config);
+    zt_sp_fini(&model);
+    return status;
 }
 
 /* The SentencePiece file that counts; NULL: none. Beside tokenizer.json only some have it. Phi-4 has phi3's layers, and GPT-2's tokenizer. */
-static const char *pieces_name(hf *m, const json_t *config, bool alone)
+static const char *pieces_name(hf_import *import, const json_t *config, bool alone)
 {
     static const char usual[] = "tokenizer.model";
     if (alone)
-        return zt_hf_spm_name(m);
+        return zt_hf_spm_name(import);
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    bool phi4 = zt_hf_is(m, HF_SET(HF_PHI3)) && name && strcmp(name, "GPT2Tokenizer") == 0;
-    return zt_hf_has_file(m, usual) && zt_hf_is(m, WITH_PIECES) && !phi4 ? usual : NULL;
+    bool phi4 = zt_hf_is(import, HF_SET(HF_PHI3)) && name && strcmp(name, "GPT2Tokenizer") == 0;
+    return zt_hf_has_file(import, usual) && zt_hf_is(import, WITH_PIECES) && !phi4 ? usual : NULL;
 }
 
 /* What the converter's class for llama puts before the tokens, and by their number. */
-static zt_status put_llama_class(hf *m, const json_t *config)
+static zt_status put_llama_class(hf_import *import, const json_t *config)
 {
     const json_t *space = json_object_get(config, "add_prefix_space");
-    if (!zt_hf_is(m, LLAMA_CLASS) || !json_is_boolean(space))
+    if (!zt_hf_is(import, LLAMA_CLASS) || !json_is_boolean(space))
         return ZT_OK;
-    m->spaced = true;
-    return zt_gguf_put_int(m->w, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL,
-                           json_is_true(space));
+    import->spaced = true;
+    return zt_gguf_put_int(import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, json_is_true(space));
 }
 
-static char *read_file(hf *m, const char *name, size_t *n, zt_status *s)
+static char *read_file(hf_import *import, const char *name, size_t *size, zt_status *status)
 {
-    if (*s != ZT_OK || !zt_hf_has_file(m, name))
+    if (*status != ZT_OK || !zt_hf_has_file(import, name))
         return NULL;
-    const char *path = zt_hf_file(m, name);
-    char *text = path ? zt_read_all(m->ctx, path, n) : NULL;
-    *s = text ? zt_foreign_fail(m->ctx, path, text, *n) : zt_ctx_status(m->ctx);
+    const char *path = zt_hf_file(import, name);
+    char *text = path ? zt_read_all(import->ctx, path, size) : NULL;
+    *status = text ? zt_foreign_fail(import->ctx, path, text, *size) : zt_ctx_status(import->ctx);
     return text;
 }
 
-zt_status zt_hf_put_vocab(hf *m)
+zt_status zt_hf_put_vocabulary(hf_import *import)
 {
-    size_t n = 0, n_pieces = 0;
-    zt_status s = ZT_OK;
-    tokenizer k = {.m = m};
-    char *text = read_file(m, "tokenizer.json", &n, &s);
-    if (s == ZT_OK && text)
-        s = open_tokenizer(&k, m, text, n);
-    else if (s == ZT_OK)
-        k.config = zt_hf_load(m, "tokenizer_config.json", &s);
-    const char *name = pieces_name(m, k.config, !text);
-    char *pieces = name ? read_file(m, name, &n_pieces, &s) : NULL;
-    if (s == ZT_OK && (text || pieces))
-        s = put_llama_class(m, k.config);
-    if (s == ZT_OK && pieces)
-        s = put_pieces(m, pieces, n_pieces, &k);
-    else if (s == ZT_OK && text)
-        s = put_json(&k);
-    close_tokenizer(&k);
-    zt_free(m->ctx, pieces);
-    zt_free(m->ctx, text);
-    return s;
+    size_t size = 0, pieces_size = 0;
+    zt_status status = ZT_OK;
+    source_tokenizer source = {.import = import};
+    char *text = read_file(import, "tokenizer.json", &size, &status);
+    if (status == ZT_OK && text)
+        status = open_tokenizer(&source, import, text, size);
+    else if (status == ZT_OK)
+        source.config = zt_hf_load(import, "tokenizer_config.json", &status);
+    const char *name = pieces_name(import, source.config, !text);
+    char *pieces = name ? read_file(import, name, &pieces_size, &status) : NULL;
+    if (status == ZT_OK && (text || pieces))
+        status = put_llama_class(import, source.config);
+    if (status == ZT_OK && pieces)
+        status = put_pieces(import, pieces, pieces_size, &source);
+    else if (status == ZT_OK && text)
+        status = put_json(&source);
+    close_tokenizer(&source);
+    zt_free(import->ctx, pieces);
+    zt_free(import->ctx, text);
+    return status;
 }
