@@ -165,11 +165,6 @@ typedef struct zt_build_opts {
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */
 zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build_opts *opts);
 
-/* Is the plan one of this model: its id; inputs, states and outputs as the program `built` has.
- * Numbers for its symbols by which types are compared. */
-zt_status zt_llm_check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const zt_prog *built, const zt_binding *sample,
-                            int sample_count);
-
 /* draw.c: the inputs of op sample_token for so many rows; NULL: no memory. */
 enum { ZT_DRAW_INPUTS = 8 };
 typedef struct zt_drawing zt_drawing;

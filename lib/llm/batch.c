@@ -13,10 +13,55 @@
  * Kept slots are evicted when their blocks are needed, least recently used first. A text may share blocks that are
  * written only in the current step, because every row of a step stores its keys and values before any row reads them.
  */
-#include "lib/llm/batch_internal.h"
+#include "lib/llm/arch.h"
+#include "lib/llm/batch.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
+
+/* What a text gets after its tokens. */
+typedef enum zt_batch_gets { ZT_GETS_LOGITS, ZT_GETS_BEST, ZT_GETS_DRAWN, ZT_GETS } zt_batch_gets;
+
+typedef struct zt_batch_text {
+    void *user;
+    const zt_ids *ids;
+    zt_batch_gets gets;
+    zt_sampler sampler;    /* DRAWN */
+    const int32_t *banned; /* DRAWN and BEST: tokens that are never chosen */
+    size_t n_banned;
+    bool done;
+    int seq; /* its slot; -1: waiting */
+} zt_batch_text;
+
+typedef struct zt_batch_slot {
+    const zt_ids *ids;  /* running: the text's tokens, borrowed */
+    zt_ids kept;        /* kept: the finished text's tokens */
+    bool used;          /* running or kept */
+    uint64_t last_step; /* the step that fed it last */
+} zt_batch_slot;
+
+struct zt_batch {
+    zt_ctx *ctx;
+    zt_llm *llm;
+    zt_batch_opts opts;
+    zt_llm_info info;
+    zt_pages *pages;
+    zt_batch_slot *slot; /* [n_seq] */
+    zt_batch_text *text; /* n of them, those that run first */
+    size_t text_count, text_capacity, running;
+    size_t max_running; /* texts that may run at once, and */
+    int64_t chunk;      /* tokens of prompts in a step: fewer than were asked for after ZT_ENOMEM */
+    /* a step */
+    int32_t *ids, *pos, *seq;     /* [n_rows]; room for the larger of chunk and n_seq + 1 */
+    int32_t *rows, *best, *drawn; /* [n_wanted]; room for n_seq */
+    size_t *wanted_texts;         /* [n_wanted], room for n_seq: index of the text that each result is for */
+    zt_drawing *drawing;          /* where the engine draws; else NULL */
+    int64_t n_rows, n_wanted;
+    float *logits; /* [n_wanted, V], and for how many there is room */
+    int64_t logits_rows;
+    zt_batch_count count;
+};
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
@@ -186,7 +231,9 @@ static int64_t blocks_of(int64_t tokens)
     return (tokens + ZT_LLM_BLOCK - 1) / ZT_LLM_BLOCK;
 }
 
-bool zt_batch_enter(zt_batch *batch)
+/* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
+ * text. */
+static bool start_text(zt_batch *batch)
 {
     zt_batch_text *text = &batch->text[batch->running];
     int64_t token_count = (int64_t)text->ids->count + 1;
@@ -214,7 +261,8 @@ bool zt_batch_enter(zt_batch *batch)
     return true;
 }
 
-void zt_batch_put_back(zt_batch *batch)
+/* Puts the last running text back to waiting; or all of them, after a failure, when the cache's content is unknown. */
+static void put_back_last(zt_batch *batch)
 {
     zt_batch_text *text = &batch->text[--batch->running];
     free_slot(batch, text->seq);
@@ -222,33 +270,37 @@ void zt_batch_put_back(zt_batch *batch)
     batch->count.put_back++;
 }
 
-void zt_batch_put_back_all(zt_batch *batch)
+static void put_back_all(zt_batch *batch)
 {
     while (batch->running > 0)
-        zt_batch_put_back(batch);
+        put_back_last(batch);
     for (int i = 0; i < (int)batch->info.n_seq; i++)
         if (batch->slot[i].used)
             free_slot(batch, i);
 }
 
-int64_t zt_batch_left(const zt_batch *batch, const zt_batch_text *text)
+/* Tokens of a running text that are not fed yet. */
+static int64_t count_unfed(const zt_batch *batch, const zt_batch_text *text)
 {
     return (int64_t)text->ids->count - zt_pages_length(batch->pages, text->seq);
 }
 
-bool zt_batch_room_for(zt_batch *batch, size_t text_index, int64_t position_count)
+/* Makes room for position_count more positions of a running text: evicts kept slots, then puts back the texts after
+ * it, the last one first. False: still no room. */
+static bool make_room_for(zt_batch *batch, size_t text_index, int64_t position_count)
 {
     int seq = batch->text[text_index].seq;
     int64_t length = zt_pages_length(batch->pages, seq), more = blocks_of(length + position_count) - blocks_of(length);
     while (!make_room(batch, more, -1)) {
         if (batch->running == text_index + 1)
             return false;
-        zt_batch_put_back(batch);
+        put_back_last(batch);
     }
     return true;
 }
 
-void zt_batch_let_go(zt_batch *batch)
+/* is it in the vocabulary? */
+static void remove_done(zt_batch *batch)
 {
     size_t left_count = 0;
     for (size_t i = 0; i < batch->text_count; i++) {
@@ -267,7 +319,7 @@ void zt_batch_let_go(zt_batch *batch)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-zt_status zt_batch_check_id(const zt_batch *batch, int32_t id)
+static zt_status check_id(const zt_batch *batch, int32_t id)
 {
     if (id >= 0 && id < batch->info.vocab)
         return ZT_OK;
@@ -285,7 +337,7 @@ static zt_status add_text(zt_batch *batch, zt_batch_text text)
         return zt_fail(batch->ctx, ZT_ENOMEM, "the context of %" PRId64 " tokens is too small: %zu were given",
                        batch->info.ctx_len, ids->count);
     for (size_t i = 0; i < ids->count && status == ZT_OK; i++)
-        status = zt_batch_check_id(batch, ids->id[i]);
+        status = check_id(batch, ids->id[i]);
     if (status == ZT_OK && batch->text_count == batch->text_capacity) {
         size_t cap = batch->text_capacity ? 2 * batch->text_capacity : 64;
         zt_batch_text *more = zt_realloc(batch->ctx, batch->text, cap * sizeof *more);
@@ -328,7 +380,233 @@ void zt_batch_drop(zt_batch *batch, const void *user)
     for (size_t i = 0; i < batch->text_count; i++)
         if (batch->text[i].user == user)
             batch->text[i].done = true;
-    zt_batch_let_go(batch);
+    remove_done(batch);
     batch->max_running = (size_t)batch->info.n_seq;
     batch->chunk = batch->info.chunk;
+}
+
+/* ---- the rows of a step --------------------------------------------------------------------- */
+
+/* Adds the next row_count tokens of a text, which must have room for them, and asks for a result if the last token is
+ * among them. */
+static zt_status add_rows(zt_batch *batch, size_t text_index, int64_t row_count)
+{
+    const zt_batch_text *text = &batch->text[text_index];
+    int64_t first_row = batch->n_rows, left = count_unfed(batch, text), first_token = (int64_t)text->ids->count - left;
+    zt_status status = ZT_OK;
+    for (int64_t row = 0; row < row_count && status == ZT_OK; row++) {
+        batch->ids[first_row + row] = text->ids->id[first_token + row];
+        status = check_id(batch, batch->ids[first_row + row]);
+    }
+    if (status == ZT_OK)
+        status = zt_pages_append(batch->pages, text->seq, row_count, batch->pos + first_row, batch->seq + first_row);
+    if (status != ZT_OK)
+        return status;
+    batch->slot[text->seq].last_step = batch->count.steps;
+    batch->n_rows += row_count;
+    if (row_count == left) {
+        batch->rows[batch->n_wanted] = (int32_t)(batch->n_rows - 1);
+        batch->wanted_texts[batch->n_wanted++] = text_index;
+    }
+    return ZT_OK;
+}
+
+/* Adds one token of each generating text, a piece of each prompt, and starts waiting texts. Prompts share what the
+ * generating texts leave of the chunk, at least one token. */
+static zt_status plan_rows(zt_batch *batch)
+{
+    int64_t generating = 0, chunk;
+    zt_status status = ZT_OK;
+    batch->n_rows = batch->n_wanted = 0;
+    for (size_t i = 0; i < batch->running; i++)
+        generating += count_unfed(batch, &batch->text[i]) == 1;
+    chunk = batch->chunk > generating ? batch->chunk - generating : 1;
+    for (size_t i = 0; status == ZT_OK && i < batch->text_count; i++) {
+        bool runs = i < batch->running;
+        if (!runs && (chunk == 0 || !start_text(batch)))
+            break;
+        int64_t left = count_unfed(batch, &batch->text[i]), row_count = left < chunk ? left : chunk;
+        if (runs && left == 1)
+            row_count = 1;
+        else
+            chunk -= row_count;
+        if (row_count == 0)
+            continue;
+        if (!make_room_for(batch, i, row_count)) {
+            put_back_last(batch);
+            break;
+        }
+        status = add_rows(batch, i, row_count);
+    }
+    return status;
+}
+
+/* ---- a step --------------------------------------------------------------------------------- */
+
+static zt_status reserve_logits(zt_batch *batch, int64_t rows)
+{
+    if (rows <= batch->logits_rows)
+        return ZT_OK;
+    zt_free(batch->ctx, batch->logits);
+    batch->logits_rows = 0;
+    batch->logits = zt_alloc_array(batch->ctx, (size_t)rows, (size_t)batch->info.vocab * sizeof *batch->logits);
+    if (!batch->logits)
+        return ZT_ENOMEM;
+    batch->logits_rows = rows;
+    return ZT_OK;
+}
+
+static const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
+
+/* A text with banned tokens needs logits too: if the most probable token is banned, they give the next one. */
+static bool text_needs(const zt_batch_text *text, zt_batch_gets kind)
+{
+    return text->gets == kind || (kind == ZT_GETS_LOGITS && text->gets == ZT_GETS_BEST && text->n_banned > 0);
+}
+
+static bool any_text_needs(const zt_batch *batch, zt_batch_gets kind)
+{
+    for (int64_t wanted = 0; wanted < batch->n_wanted; wanted++)
+        if (text_needs(&batch->text[batch->wanted_texts[wanted]], kind))
+            return true;
+    return false;
+}
+
+static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
+{
+    zt_status status = wanted[ZT_GETS_LOGITS] ? reserve_logits(batch, batch->n_wanted) : ZT_OK;
+    const void *inputs[5 + ZT_DRAW_INPUTS] = {batch->ids, batch->pos, batch->seq, zt_pages_table(batch->pages), batch->rows};
+    void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
+                       wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
+    zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
+    if (batch->drawing)
+        zt_drawing_inputs(batch->drawing, inputs + 5);
+    return status ? status : zt_session_step(zt_llm_session(batch->llm), symbols, 2, inputs, outputs);
+}
+
+/* Sets how each row is drawn. Rows of texts that do not draw get the greedy sampler; their result is not read. */
+static void describe_draws(zt_batch *batch)
+{
+    for (int64_t wanted = 0; wanted < batch->n_wanted; wanted++) {
+        const zt_batch_text *text = &batch->text[batch->wanted_texts[wanted]];
+        zt_draw draw = {.sampler = &greedy};
+        if (text->gets == ZT_GETS_DRAWN)
+            draw = (zt_draw){.sampler = &text->sampler,
+                             .history = text->ids->id,
+                             .n_history = text->ids->count,
+                             .banned = text->banned,
+                             .n_banned = text->n_banned};
+        zt_drawing_row(batch->drawing, wanted, &draw, NULL, 0);
+    }
+}
+
+static zt_status feed_step(zt_batch *batch)
+{
+    zt_status status = plan_rows(batch);
+    bool wanted[ZT_GETS];
+    for (int kind = 0; kind < ZT_GETS; kind++)
+        wanted[kind] = any_text_needs(batch, (zt_batch_gets)kind);
+    if (status == ZT_OK && wanted[ZT_GETS_DRAWN])
+        describe_draws(batch);
+    if (status == ZT_OK)
+        status = feed_rows(batch, wanted);
+    if (status != ZT_OK) {
+        put_back_all(batch);
+        return status;
+    }
+    batch->count.steps++;
+    batch->count.rows += (uint64_t)batch->n_rows;
+    return ZT_OK;
+}
+
+/* Token 0 is also the result when every logit is NaN. Tells the two apart by the logits, for which the last token is
+ * fed again unless they are at hand; *best becomes -1 for NaN. */
+static zt_status check_zero(zt_batch *batch, const zt_batch_text *text, const float *logits, int32_t *best)
+{
+    if (!logits) {
+        batch->ids[0] = text->ids->id[text->ids->count - 1];
+        batch->pos[0] = (int32_t)(text->ids->count - 1);
+        batch->seq[0] = text->seq;
+        batch->rows[0] = 0;
+        batch->n_rows = batch->n_wanted = 1;
+        zt_status status = feed_rows(batch, (bool[ZT_GETS]){[ZT_GETS_LOGITS] = true});
+        if (status != ZT_OK)
+            return status;
+        logits = batch->logits;
+    }
+    if (isnan(logits[0]))
+        *best = -1;
+    return ZT_OK;
+}
+
+static bool is_banned(const zt_batch_text *text, int32_t token)
+{
+    for (size_t i = 0; i < text->n_banned; i++)
+        if (text->banned[i] == token)
+            return true;
+    return false;
+}
+
+/* The most probable token that is not banned. */
+static int32_t best_other(const zt_batch *batch, const zt_batch_text *text, float *logits)
+{
+    for (size_t i = 0; i < text->n_banned; i++)
+        if (text->banned[i] >= 0 && text->banned[i] < batch->info.vocab)
+            logits[text->banned[i]] = -INFINITY;
+    return zt_sample(&greedy, logits, batch->info.vocab, text->ids->id, text->ids->count, (int64_t)text->ids->count, NULL);
+}
+
+/* Gives the wanted-th text its next token. `logits`: of its row, or NULL. */
+static zt_status hand_result(zt_batch *batch, int64_t wanted, float *logits)
+{
+    zt_batch_text *text = &batch->text[batch->wanted_texts[wanted]];
+    bool wants_logits = text->gets == ZT_GETS_LOGITS, wants_best = text->gets == ZT_GETS_BEST, more = false;
+    int32_t token = wants_logits ? -1 : wants_best ? batch->best[wanted] : batch->drawn[wanted];
+    zt_status status = wants_best && token == 0 ? check_zero(batch, text, logits, &token) : ZT_OK;
+    if (status == ZT_OK && wants_best && logits && is_banned(text, token))
+        token = best_other(batch, text, logits);
+    if (status == ZT_OK)
+        status = batch->opts.next(text->user, wants_logits ? logits : NULL, token, &more);
+    text->done = !more;
+    if (status == ZT_OK && more && ((int64_t)text->ids->count > batch->info.ctx_len || count_unfed(batch, text) < 1))
+        status = zt_fail(batch->ctx, ZT_EUSAGE, "a text of %zu tokens goes on with %" PRId64 " more in a context of %" PRId64,
+                         text->ids->count, count_unfed(batch, text), batch->info.ctx_len);
+    if (status == ZT_OK && more && batch->opts.forget)
+        zt_pages_cut(batch->pages, text->seq, 0);
+    return status;
+}
+
+/* Memory was short. The first time frees caches; later each call halves the texts and prompt tokens a step. False:
+ * both are 1 already. */
+static bool take_less(zt_batch *batch, bool first)
+{
+    if (!first && batch->max_running == 1 && batch->chunk == 1)
+        return false;
+    if (!first) {
+        batch->max_running = (batch->max_running + 1) / 2;
+        batch->chunk = (batch->chunk + 1) / 2;
+    }
+    zt_free(batch->ctx, batch->logits);
+    batch->logits = NULL;
+    batch->logits_rows = 0;
+    zt_session_forget(zt_llm_session(batch->llm));
+    zt_ctx_clear(batch->ctx);
+    return true;
+}
+
+zt_status zt_batch_step(zt_batch *batch)
+{
+    zt_status status = ZT_OK;
+    if (batch->text_count == 0)
+        return ZT_OK;
+    for (bool first = true; (status = feed_step(batch)) == ZT_ENOMEM && take_less(batch, first); first = false)
+        continue;
+    int64_t wanted_count = batch->n_wanted;
+    bool logits = status == ZT_OK && any_text_needs(batch, ZT_GETS_LOGITS);
+    for (int64_t wanted = 0; wanted < wanted_count && status == ZT_OK; wanted++)
+        status = hand_result(batch, wanted, logits ? batch->logits + wanted * batch->info.vocab : NULL);
+    if (status != ZT_OK)
+        put_back_all(batch);
+    remove_done(batch);
+    return status;
 }

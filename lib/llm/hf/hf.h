@@ -1,11 +1,24 @@
-/* hf.h - private to lib/llm/hf: a Hugging Face model, presented as the GGUF that llama.cpp's
- * convert_hf_to_gguf.py would have made of it.
+/* hf.h - private to lib/llm/hf: a Hugging Face model, presented as the GGUF that llama.cpp's convert_hf_to_gguf.py
+ * would have made of it (import), and a GGUF written as a Hugging Face directory (export, hf_export.h).
  *
- * hf.c finds the files, hf_weights.c those of the weights; hf_config.c, hf_rope.c and hf_token.c write the keys; hf_names.c finds the
- * GGUF name of every tensor and what is to be done to it; hf_store.c does that when it is read.
- * What only a file that others read must say too, is by hf_general.c and hf_special.c (keys),
- * hf_tokens.c, hf_vocab.c and hf_spm.c (the tokens, in GGUF's terms), hf_pre.c (the pre-tokenizer).
- * What tells two architectures apart is a column or a mask of the tables in those files.
+ *     hf.c                finds the files and builds the header of the GGUF
+ *     hf_weights.c        finds the files of the weights
+ *     hf_config.c         config.json: the architecture, its numbers as keys, its layers
+ *     hf_rope.c           rope's parameters as keys and tensors
+ *     hf_names.c          the GGUF name of every tensor, and what is done to its values
+ *     hf_store.c          reads the tensors' values so
+ *     hf_tokenizer.c      tokenizer.json as a key, special tokens, chat templates
+ *
+ * and what only a file that others read must hold:
+ *
+ *     hf_general.c        general.*
+ *     hf_card.c           the model card
+ *     hf_vocab.c          the tokens as tokenizer.ggml.*
+ *     hf_spm.c            the same from tokenizer.model, and back
+ *     hf_special.c        special tokens
+ *     hf_pretokenizer.c   the pre-tokenizer's name
+ *
+ * The differences between architectures are columns and masks of the tables in those files.
  */
 #ifndef ZT_HF_H
 #define ZT_HF_H
@@ -182,7 +195,6 @@ bool zt_hf_is(const hf_import *import, unsigned set); /* is the architecture of 
 
 zt_status zt_hf_find_arch(hf_import *import);     /* from config.json; ZT_OK also when it is not known */
 zt_status zt_hf_put_config(hf_import *import);    /* sizes, norms, windows, scales */
-zt_status zt_hf_put_layers(hf_import *import);    /* what differs from layer to layer */
 zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */
 zt_status zt_hf_add_tensors(hf_import *import);   /* from the weights: names, types, transforms */

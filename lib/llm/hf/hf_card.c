@@ -3,7 +3,7 @@
  * Of YAML what cards are written in: between two lines "---", `name: text` from the first column,
  * a list as `[a, b]` or as lines "- a" below; texts plain or in quotes. Anything else is passed
  * over, as is a card that has none. Keys: gguf-py/gguf/metadata.py of llama.cpp, as facts. */
-#include "lib/llm/hf/hf_back.h"
+#include "lib/llm/hf/hf_export.h"
 
 #include <stdio.h>
 #include <string.h>

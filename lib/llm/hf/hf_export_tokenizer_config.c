@@ -1,7 +1,7 @@
-/* hf_back_token.c - owns what goes with a tokenizer as it is written: tokenizer_config.json with
+/* hf_export_tokenizer_config.c - owns what goes with a tokenizer as it is written: tokenizer_config.json with
  * special tokens and templates, generation_config.json, and tokenizer.json where the file holds it.
  */
-#include "lib/llm/hf/hf_back.h"
+#include "lib/llm/hf/hf_export.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -142,8 +142,7 @@ static zt_status write_config(hf_export *export)
 {
     zt_bytes json;
     bool pieces = zt_sp_of(export->gguf).n && !zt_gguf_str(export->gguf, "tokenizer.huggingface.json", &json);
-    json_t *tokenizer = json_pack("{ss}", "tokenizer_class",
-                                  pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
+    json_t *tokenizer = json_pack("{ss}", "tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
     zt_status status = tokenizer ? put_specials(export, tokenizer) : ZT_ENOMEM;
     if (status == ZT_OK)
         status = put_flags(export, tokenizer);

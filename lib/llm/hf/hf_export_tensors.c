@@ -1,8 +1,8 @@
-/* hf_back_tensors.c - owns model.safetensors as it is written: names, shapes and dtypes first, then
+/* hf_export_tensors.c - owns model.safetensors as it is written: names, shapes and dtypes first, then
  * the values in GGUF's order, with what the converter did to them undone.
  *
  * Memory: pieces of a mebibyte, and one matrix that is transposed. */
-#include "lib/llm/hf/hf_back.h"
+#include "lib/llm/hf/hf_export.h"
 
 #include <inttypes.h>
 #include <math.h>

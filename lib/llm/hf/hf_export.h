@@ -1,12 +1,14 @@
-/* hf_export.h - private to lib/llm/hf/hf_export*.c: a GGUF on its way to a Hugging Face directory.
+/* hf_export.h - private to lib/llm/hf/hf_export*.c: a GGUF being written as a Hugging Face directory.
  *
- * hf_export.c owns the directory, whole or absent, and its small files; hf_back_config.c writes
- * config.json by the tables that hf_config.c reads it by, hf_back_rope.c its part of rope;
- * hf_back_tensors.c model.safetensors, by the names of hf_names.c; hf_back_words.c and
- * hf_back_models.c tokenizer.json and tokenizer.model where the file does not hold them,
- * hf_back_token.c what goes with them. */
-#ifndef ZT_HF_BACK_H
-#define ZT_HF_BACK_H
+ *     hf_export.c                    the directory, whole or absent, and functions for its small files
+ *     hf_export_config.c             config.json, by the tables that hf_config.c reads it by
+ *     hf_export_tensors.c            model.safetensors, by the names of hf_names.c
+ *     hf_export_tokenizer.c          tokenizer.json and tokenizer.model, where the GGUF does not hold them
+ *     hf_export_tokenizer_config.c   tokenizer_config.json and generation_config.json
+ *     hf_card.c                      README.md, in both directions
+ */
+#ifndef ZT_HF_EXPORT_H
+#define ZT_HF_EXPORT_H
 
 #include "lib/llm/arch.h"
 #include "lib/llm/hf/hf.h"
@@ -18,8 +20,8 @@ typedef struct hf_export {
     zt_hf_opts opts;
     const hf_arch *arch;
     zt_hyper hyper;
-    zt_dtype dtype; /* of the matrices that are written */
-    json_t *config; /* config.json */
+    zt_dtype dtype;   /* of the matrices that are written */
+    json_t *config;   /* config.json */
     zt_str directory; /* being written, with '/' at its end */
 } hf_export;
 
@@ -37,7 +39,6 @@ zt_status zt_export_file(hf_export *export, const char *name, const void *bytes,
 zt_status zt_export_json(hf_export *export, const char *name, const json_t *object);
 
 zt_status zt_export_config(hf_export *export);
-zt_status zt_export_rope(hf_export *export);
 zt_status zt_export_card(hf_export *export); /* README.md: hf_card.c */
 zt_status zt_export_tensors(hf_export *export);
 zt_status zt_export_tokenizer(hf_export *export); /* all that a text needs; none without a tokenizer */

@@ -1,4 +1,4 @@
-/* hf_pre.c - owns the name of a pre-tokenizer, which GGUF has instead of its patterns.
+/* hf_pretokenizer.c - owns the name of a pre-tokenizer, which GGUF has instead of its patterns.
  *
  * llama.cpp tells models apart by the ids that their tokenizers make of one text: the first eight
  * bytes of the SHA-256 of "[1, 2, 3]", as such ids print. Names, hashes and text:
@@ -15,17 +15,16 @@
 
 /* ---- by ids ---------------------------------------------------------------------------------- */
 
-static const char check_text[] =
-    "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n\360\237\232\200 (normal) "
-    "\360\237\230\266\342\200\215\360\237\214\253\357\270\217 (multiple emojis concatenated) "
-    "\342\234\205 \360\237\246\231\360\237\246\231 3 33 333 3333 33333 333333 3333333 3333333"
-    "3 3.3 3..3 3...3 \341\236\200\341\236\266\341\236\223\341\237\213\341\236\217"
-    "\341\237\202\341\236\226\341\236\267\341\236\237\341\237\201\341\236\237\341\236\242"
-    "\341\236\266\341\236\205\360\237\230\201 \?\346\210\221\346\203\263\345\234\250apple"
-    "\345\267\245\344\275\2341314151\345\244\251\357\275\236 ------======= \320\275\320\265"
-    "\321\211\320\276 \320\275\320\260 \320\221\321\212\320\273\320\263\320\260\321\200"
-    "\321\201\320\272\320\270 ''''''```````\"\"\"\"......!!!!!!\?\?\?\?\?\? I've been 'told h"
-    "e's there, 'RE you sure\? 'M not sure I'll make it, 'D you like some tea\? We'Ve a'lL";
+static const char check_text[] = "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n\360\237\232\200 (normal) "
+                                 "\360\237\230\266\342\200\215\360\237\214\253\357\270\217 (multiple emojis concatenated) "
+                                 "\342\234\205 \360\237\246\231\360\237\246\231 3 33 333 3333 33333 333333 3333333 3333333"
+                                 "3 3.3 3..3 3...3 \341\236\200\341\236\266\341\236\223\341\237\213\341\236\217"
+                                 "\341\237\202\341\236\226\341\236\267\341\236\237\341\237\201\341\236\237\341\236\242"
+                                 "\341\236\266\341\236\205\360\237\230\201 \?\346\210\221\346\203\263\345\234\250apple"
+                                 "\345\267\245\344\275\2341314151\345\244\251\357\275\236 ------======= \320\275\320\265"
+                                 "\321\211\320\276 \320\275\320\260 \320\221\321\212\320\273\320\263\320\260\321\200"
+                                 "\321\201\320\272\320\270 ''''''```````\"\"\"\"......!!!!!!\?\?\?\?\?\? I've been 'told h"
+                                 "e's there, 'RE you sure\? 'M not sure I'll make it, 'D you like some tea\? We'Ve a'lL";
 
 static const struct {
     const char *name;
@@ -194,16 +193,14 @@ static void add_step(pattern_list *patterns, const json_t *step)
 {
     const char *type = json_string_value(json_object_get(step, "type"));
     const char *behavior = json_string_value(json_object_get(step, "behavior"));
-    const char *regex =
-        json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
+    const char *regex = json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
     if (!type)
         patterns->count = -1;
     else if (strcmp(type, "Split") == 0)
         add_cut(patterns, behavior && strcmp(behavior, "Isolated") == 0 ? regex : NULL);
     else if (strcmp(type, "Digits") == 0)
         add_cut(patterns, json_is_true(json_object_get(step, "individual_digits")) ? "\\p{N}" : "\\p{N}+");
-    else if (strcmp(type, "ByteLevel") != 0 ||
-             json_is_true(json_object_get(step, "add_prefix_space")))
+    else if (strcmp(type, "ByteLevel") != 0 || json_is_true(json_object_get(step, "add_prefix_space")))
         patterns->count = -1;
     else if (!json_is_false(json_object_get(step, "use_regex")))
         add_cut(patterns, gpt2_pattern());

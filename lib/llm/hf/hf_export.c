@@ -1,7 +1,7 @@
 /* hf_export.c - owns writing a GGUF as a Hugging Face directory: the directory, whole or absent, and
  * the small files in it. */
 #include "lib/base/attributes.h"
-#include "lib/llm/hf/hf_back.h"
+#include "lib/llm/hf/hf_export.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -199,8 +199,7 @@ static zt_status make_dir(hf_export *export, const char *path)
 
 static zt_status write_all(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {zt_export_config, zt_export_rope, zt_export_card, zt_export_tokenizer,
-                                                     zt_export_tensors};
+    static zt_status (*const step[])(hf_export *) = {zt_export_config, zt_export_card, zt_export_tokenizer, zt_export_tensors};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++)
         status = step[i](export);
