@@ -19,6 +19,12 @@ void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t)
     zt_case_in(c, k, fill, 0, t->dtype, t->rank, t->dim);
 }
 
+void zt_case_plain_in(zt_case *c, int k, zt_fill fill, int64_t limit, const zt_case_type *t)
+{
+    zt_case_type_in(c, k, zt_dtype_get(t->dtype)->kind == 'F' ? fill : ZT_FILL_IDS, t);
+    c->limit[k] = t->dtype == ZT_BOOL ? 2 : limit;
+}
+
 void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes) { memcpy(c->attrs, attrs, bytes); }
 
 bool zt_case_shape(int i, int min_rank, zt_case_type *t)

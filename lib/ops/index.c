@@ -1,12 +1,12 @@
-/* index.c - rows of the ops that read or write at places given as data. */
+/* index.c - rows of the ops that read or write rows at places given as data, and of one_hot. */
 #include "lib/ops/vjp.h"
 
 #include <string.h>
 
-/* An index out of range is an error, or (zero) reads 0 and adds nothing. Both ops' attributes. */
+/* An index out of range is an error, or (zero) reads 0 and adds nothing. */
 static const char *const oob_words[] = {"error", "zero"};
 
-static bool fails(const void *attrs) { return ((const zt_gather_attrs *)attrs)->oob.s[0] == 'e'; }
+static bool fails(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         bool good = i >= 0 && i < N;
-        if (!good && fails(attrs)) zt_row_runtime_error(t, "index", i, N);
+        if (!good && fails(&((const zt_gather_attrs *)attrs)->oob)) zt_row_runtime_error(t, "index", i, N);
         for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
     }
 }
@@ -125,7 +125,7 @@ static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         if (i < 0 || i >= N) {
-            if (fails(attrs)) zt_row_runtime_error(t, "index", i, N);
+            if (fails(&((const zt_scatter_add_attrs *)attrs)->oob)) zt_row_runtime_error(t, "index", i, N);
             continue;
         }
         for (int64_t k = 0; k < K; k++) out[0].f[i * K + k] += in[2].f[r * K + k];
@@ -184,72 +184,61 @@ const zt_opdef zt_op_scatter_add = {
     .vjp = scatter_add_vjp,
 };
 
-/* ---- kv_put ---------------------------------------------------------------------------------- */
+/* ---- one_hot --------------------------------------------------------------------------------- */
 
-static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                               zt_type out[])
 {
-    const zt_type *cache = in[0], *x = in[1];
-    (void)attrs;
-    if ((cache->dtype != ZT_F32 && cache->dtype != ZT_F16) || cache->rank != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "cache is not a matrix of f32 or f16");
-    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, 2);
+    const zt_one_hot_attrs *a = attrs;
+    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
+    if (!s) s = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
     if (s) return s;
-    if (x->dim[1] != cache->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1],
-                           (long long)cache->dim[1]);
-    out[0] = *cache;
-    return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
+    if (a->depth < 0)
+        return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)a->depth);
+    if (in[0]->rank == ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    out[0] = zt_type_make(ZT_F32, in[0]->rank, in[0]->dim);
+    out[0].dim[out[0].rank++] = a->depth;
+    return ZT_OK;
 }
 
-static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
-    (void)attrs;
-    int64_t n = in[1].type->dim[0], W = in[1].type->dim[1];
-    zt_slots slots = zt_slots_make(in[0].type->dim[0], &in[3], &in[4]);
-    for (int64_t r = 0; r < n; r++) {
-        int64_t slot = zt_slots_find(&slots, r, in[2].i[r], t);
-        if (slot >= 0) memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
+    const zt_one_hot_attrs *a = attrs;
+    int64_t n = zt_type_count(in[0].type);
+    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        int64_t i = in[0].i[e];
+        if (i >= 0 && i < a->depth)
+            out[0].f[e * a->depth + i] = 1;
+        else if (fails(&a->oob))
+            zt_row_runtime_error(t, "index", i, a->depth);
     }
 }
 
-static double kv_put_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
-{
-    (void)attrs, (void)out;
-    return (double)zt_type_count(in[1]);
-}
-
-static bool kv_put_cases(int i, zt_case *c)
+static bool one_hot_cases(int i, zt_case *c)
 {
     static const struct {
-        zt_dtype cache;
-        int64_t ctx, W, n, pos0, S, B;
+        zt_case_type i;
+        zt_one_hot_attrs a; /* depth, oob */
+        int64_t limit;
     } rows[] = {
-        {ZT_F32, 8, 33, 2, 0, 0, 0},        {ZT_F16, 8, 33, 2, 3, 0, 0},
-        {ZT_F16, 64, 192, 1, 63, 0, 0},     {ZT_F16, 64, 192, 9, 5, 0, 0},
-        {ZT_F32, 64, 192, 65 - 1, 0, 0, 0}, {ZT_F16, 64, 192, 7, 30, 0, 4},
-        {ZT_F32, 60, 40, 7, 2, 3, 12},      {ZT_F16, 96, 64, 20, 11, 3, 6},
-        {ZT_F16, 16, 64, 4, 2, 1, 0},       {ZT_F32, 8, 4, 0, 0, 0, 0},
-        {ZT_F16, 8, 64, 0, 0, 1, 2},
+        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5},   {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40},
+        {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6},
+        {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].cache, 2, (int64_t[]){rows[i].ctx, rows[i].W});
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].W});
-    zt_slots_case(c, 2, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(c, 0, ZT_FILL_IDS, &rows[i].i);
+    c->limit[0] = rows[i].limit;
     return true;
 }
 
-const zt_opdef zt_op_kv_put = {
-    .synopsis =
-        "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
-        "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
-        "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
-        "differ; a position, sequence or block out of range is an error",
-    .n_required = 3,
-    .flags = ZT_OPF_EXACT,
-    .donates = 1,
-    .infer = kv_put_infer,
-    .ref = kv_put_ref,
-    .flops = kv_put_flops,
-    .cases = kv_put_cases,
+const zt_opdef zt_op_one_hot = {
+    .synopsis = "y[...,k] = 1 where k is i[...], else 0, for k below `depth`; i i32, y f32; an "
+                "index out of range is an error, or with oob=zero nowhere 1",
+    .n_required = 1,
+    .infer = one_hot_infer,
+    .ref = one_hot_ref,
+    .cases = one_hot_cases,
 };

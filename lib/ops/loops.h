@@ -7,20 +7,20 @@
 /* ---- broadcasting ---------------------------------------------------------------------------- */
 
 /* Up to three operands stepped through together, in the order of the output's elements. */
-typedef struct zt_interpreter {
+typedef struct broadcast_walk {
     const zt_type *y;
     int n;
     int64_t stride[3][ZT_MAX_RANK], index[ZT_MAX_RANK], at[3];
-} zt_interpreter;
+} broadcast_walk;
 
-static inline zt_interpreter walk_start(const zt_arg *in, int n, const zt_type *y)
+static inline broadcast_walk broadcast_start(const zt_arg *in, int n, const zt_type *y)
 {
-    zt_interpreter w = {.y = y, .n = n};
+    broadcast_walk w = {.y = y, .n = n};
     for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, w.stride[k]);
     return w;
 }
 
-static inline void walk_on(zt_interpreter *w)
+static inline void broadcast_next(broadcast_walk *w)
 {
     for (int d = w->y->rank - 1; d >= 0; d--) {
         bool inside = ++w->index[d] < w->y->dim[d];
@@ -53,23 +53,58 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
     {                                                                                              \
         int64_t n = zt_type_count(out[0].type);                                                    \
-        zt_interpreter w = walk_start(in, 2, out[0].type);                                                \
+        broadcast_walk w = broadcast_start(in, 2, out[0].type);                                                \
         int64_t flip = flip_of(in[0].type);                                                        \
         (void)attrs, (void)t, (void)flip;                                                          \
-        for (int64_t i = 0; i < n && out[0].f; i++, walk_on(&w)) {                                 \
+        for (int64_t i = 0; i < n && out[0].f; i++, broadcast_next(&w)) {                                 \
             double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
             out[0].f[i] = F;                                                                       \
         }                                                                                          \
-        for (int64_t i = 0; i < n && out[0].i; i++, walk_on(&w)) {                                 \
+        for (int64_t i = 0; i < n && out[0].i; i++, broadcast_next(&w)) {                                 \
             int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
             out[0].i[i] = wrapped(out[0].type->dtype, I);                                          \
         }                                                                                          \
     }
 
-/* ---- cases of pairs: binary.c ---------------------------------------------------------------- */
+/* TEST(name, synopsis, expression of a and b, doubles or int64_t, flags, is it of their order) */
+#define TEST(NAME, SYNOPSIS, EXPR, MORE, ORDERED)                                                  \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
+    {                                                                                              \
+        int64_t n = zt_type_count(out[0].type);                                                    \
+        broadcast_walk w = broadcast_start(in, 2, out[0].type);                                                \
+        int64_t flip = ORDERED ? flip_of(in[0].type) : 0;                                          \
+        (void)attrs, (void)t;                                                                      \
+        for (int64_t i = 0; i < n && in[0].f; i++, broadcast_next(&w)) {                                  \
+            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
+            out[0].i[i] = EXPR;                                                                    \
+        }                                                                                          \
+        for (int64_t i = 0; i < n && in[0].i; i++, broadcast_next(&w)) {                                  \
+            int64_t a = in[0].i[w.at[0]] ^ flip, b = in[1].i[w.at[1]] ^ flip;                      \
+            out[0].i[i] = EXPR;                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    const zt_opdef zt_op_##NAME = {                                                                \
+        .synopsis = SYNOPSIS "; shapes broadcast as numpy's; a and b of one type, any but block "  \
+                             "types, y bool",                                                      \
+        .n_required = 2,                                                                           \
+        .flags = ZT_OPF_ELEMENTWISE | MORE,                                                        \
+        .infer = zt_infer_truth,                                                                       \
+        .ref = NAME##_ref,                                                                         \
+        .cases = zt_pairs_compared,                                                                    \
+    };
+
+/* ---- elementwise_binary.c, elementwise_unary.c ---------------------------------------------- */
 
 bool zt_pairs_float(int i, zt_fill fill, zt_case *c);
 bool zt_pairs_int(int i, zt_case *c); /* b counts up from 1, so that it divides and shifts */
+bool zt_pairs_compared(int i, zt_case *c); /* of every type, often equal */
+bool zt_pairs_first(bool more, zt_case *c); /* the pair without its second value; `more` */
+bool zt_cases_unary(int i, zt_case *c); /* one float value, no attributes */
+
+/* ZT_ESHAPE unless in[0] and in[1] are of one dtype, and that no block type. */
+zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[]);
+/* Two values of one type, broadcast, to bool. */
+zt_status zt_infer_truth(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
 
 /* Two values of one integer type, broadcast; and of a single value. */
 zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[],

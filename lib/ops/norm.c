@@ -1,4 +1,4 @@
-/* norm.c - rows of normalisation over the last dimension. Statistics of halves are f32. */
+/* norm.c - rows of normalisation over the last dimension, alone and fused with a sum. Statistics of halves are f32. */
 #include "lib/ops/vjp.h"
 
 #include <math.h>
@@ -270,4 +270,151 @@ const zt_opdef zt_op_layer_norm = {
     .flops = layer_norm_flops,
     .cases = layer_norm_cases,
     .vjp = layer_norm_vjp,
+};
+
+/* ---- rms_norm with a sum before or after it -------------------------------------------------- */
+
+static zt_status want_like_x(zt_ctx *ctx, const char *name, const zt_type *x, const zt_type *t)
+{
+    if (zt_type_equal(x, t)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of x's type", name);
+}
+
+static zt_status want_norm(zt_ctx *ctx, const zt_type *x, const zt_type *g)
+{
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    if (!s) s = zt_row_want(ctx, "g", g, x->dtype, 1);
+    if (s) return s;
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    if (g->dim[0] == zt_row_cols(x)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for %lld columns", (long long)g->dim[0],
+                       (long long)zt_row_cols(x));
+}
+
+/* y = x r g of one row; r. */
+static double norm_row(const double *x, const double *g, double eps, int64_t K, double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < K; i++) sum += x[i] * x[i];
+    double r = 1 / sqrt((K ? sum / (double)K : 0) + eps);
+    for (int64_t i = 0; i < K; i++) y[i] = x[i] * r * g[i];
+    return r;
+}
+
+static double norm_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in;
+    return 5 * (double)zt_type_count(out);
+}
+
+static const zt_case_type norm_shapes[] = {
+    {ZT_F32, 2, {2, 33}},    {ZT_F32, 2, {9, 640}}, {ZT_F32, 1, {7}},
+    {ZT_F32, 3, {2, 3, 40}}, {ZT_F32, 2, {0, 16}},  {ZT_F32, 2, {3, 2}},
+    {ZT_F16, 2, {3, 40}},    {ZT_BF16, 2, {3, 40}}, {ZT_F64, 2, {3, 5}}};
+
+static bool norm_case(int i, double eps, int residual, int g, zt_case *c)
+{
+    if (i >= ZT_LEN(norm_shapes)) return false;
+    int64_t K = norm_shapes[i].dim[norm_shapes[i].rank - 1];
+    memcpy(c->attrs, &eps, sizeof eps); /* the only attribute of both */
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &norm_shapes[i]);
+    zt_case_type_in(c, residual, ZT_FILL_NORMAL, &norm_shapes[i]);
+    zt_case_in(c, g, ZT_FILL_NORMAL, 0, norm_shapes[i].dtype, 1, &K);
+    return true;
+}
+
+static zt_status add_rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                    zt_type out[])
+{
+    (void)attrs;
+    zt_status s = want_norm(ctx, in[0], in[2]);
+    if (!s) s = want_like_x(ctx, "residual", in[0], in[1]);
+    if (s) return s;
+    out[0] = out[1] = out[2] = *in[0];
+    out[2].dtype = zt_row_wide(in[0]->dtype);
+    out[2].dim[out[2].rank - 1] = 1;
+    return ZT_OK;
+}
+
+static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_add_rms_norm_attrs *a = attrs;
+    int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
+    (void)t;
+    for (int64_t r = 0; r < rows; r++) {
+        double *y = out[0].f + r * K;
+        for (int64_t i = 0; i < K; i++) {
+            y[i] = in[0].f[r * K + i] + in[1].f[r * K + i];
+            if (out[1].type) out[1].f[r * K + i] = y[i];
+        }
+        double rstd = norm_row(y, in[2].f, a->eps, K, y);
+        if (out[2].type) out[2].f[r] = rstd;
+    }
+}
+
+static bool add_rms_norm_cases(int i, zt_case *c) { return norm_case(i, i ? 1e-5 : 0.5, 1, 2, c); }
+
+static void add_rms_norm_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_add_rms_norm_attrs *a = attrs;
+    int sum = zt_build_add(e, zt_build_wide(e, in[0]), zt_build_wide(e, in[1]));
+    int y = zt_build_rms_norm(e, sum, zt_build_wide(e, in[2]), &(zt_rms_norm_attrs){a->eps, 0}, &out[2]);
+    out[0] = zt_build_as(e, y, in[0]);
+    out[1] = zt_build_as(e, sum, in[0]);
+}
+
+const zt_opdef zt_op_add_rms_norm = {
+    .synopsis = "sum = x + residual, y = sum * rstd * g, rstd = 1 / sqrt(mean(sum^2) + eps); x, "
+                "residual, sum and y [...,K] and g [K] of one plain float type, rstd [...,1] f32, "
+                "or f64 where x is",
+    .n_required = 3,
+    .flags = ZT_OPF_SAME,
+    .infer = add_rms_norm_infer,
+    .ref = add_rms_norm_ref,
+    .flops = norm_flops,
+    .cases = add_rms_norm_cases,
+    .expand = add_rms_norm_expand,
+};
+
+static zt_status norm_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                zt_type out[])
+{
+    (void)attrs;
+    zt_status s = want_norm(ctx, in[0], in[1]);
+    out[0] = *in[0];
+    return s ? s : want_like_x(ctx, "residual", in[0], in[2]);
+}
+
+static void norm_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_norm_add_attrs *a = attrs;
+    int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
+    (void)t;
+    for (int64_t r = 0; r < rows; r++) {
+        double *y = out[0].f + r * K;
+        norm_row(in[0].f + r * K, in[1].f, a->eps, K, y);
+        for (int64_t i = 0; i < K; i++) y[i] += in[2].f[r * K + i];
+    }
+}
+
+static bool norm_add_cases(int i, zt_case *c) { return norm_case(i, i ? 1e-6 : 0.5, 2, 1, c); }
+
+static void norm_add_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_norm_add_attrs *a = attrs;
+    int y = zt_build_rms_norm(e, zt_build_wide(e, in[0]), zt_build_wide(e, in[1]),
+                          &(zt_rms_norm_attrs){a->eps, 0}, NULL);
+    out[0] = zt_build_as(e, zt_build_add(e, y, zt_build_wide(e, in[2])), in[0]);
+}
+
+const zt_opdef zt_op_norm_add = {
+    .synopsis = "y = x * rstd * g + residual, rstd = 1 / sqrt(mean(x^2) + eps); x, residual and y "
+                "[...,K] and g [K] of one plain float type",
+    .n_required = 3,
+    .flags = ZT_OPF_SAME,
+    .infer = norm_add_infer,
+    .ref = norm_add_ref,
+    .flops = norm_flops,
+    .cases = norm_add_cases,
+    .expand = norm_add_expand,
 };

@@ -41,6 +41,14 @@ zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t)
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is of a block type", name);
 }
 
+zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x)
+{
+    char kind = zt_dtype_get(x->dtype)->kind;
+    if (kind == 'F' || kind == 'I' || kind == 'U') return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not a plain float or integer type",
+                       zt_dtype_get(x->dtype)->name);
+}
+
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words,
                       int n)
 {
@@ -238,4 +246,10 @@ double zt_row_in_flops(const void *attrs, const zt_type *const in[], const zt_ty
 {
     (void)attrs, (void)out;
     return (double)zt_type_count(in[0]);
+}
+
+double zt_row_curve_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)in;
+    return 10 * (double)zt_type_count(out);
 }

@@ -16,6 +16,7 @@ zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(
 zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype, int rank);
 zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t); /* f64 f32 f16 bf16 */
 zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t); /* no block type */
+zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x); /* a plain float or integer type */
 /* ZT_EUSAGE unless attribute `name` is one of the n words. */
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words,
                       int n);
@@ -51,10 +52,12 @@ zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *con
 
 /* The ref of views: the same elements, whatever their shape. */
 void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t);
-/* The flops of ops that only move, and of those with one for each element of input 0. */
+/* The flops of ops that only move, of those with one for each element of input 0, and of curves: ten
+ * for each element of output 0. */
 double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Bytes of an op that reads parts of in[0] where in[1] says: as much as it writes. */
 double zt_row_picked_bytes(const void *attrs, const zt_type *const in[], const zt_type *out);
+double zt_row_curve_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
 double zt_row_in_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -69,6 +72,8 @@ typedef struct zt_case_type {
 } zt_case_type;
 
 void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t);
+/* The same with `fill` if t is of floats; else integers below `limit`, of bool below 2. */
+void zt_case_plain_in(zt_case *c, int k, zt_fill fill, int64_t limit, const zt_case_type *t);
 /* Input k: zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){n, K}). */
 void zt_case_in(zt_case *c, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
                 const int64_t *dim);

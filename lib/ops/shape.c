@@ -1,4 +1,4 @@
-/* shape.c - rows of the ops that move elements, or look at the same bytes in another way. */
+/* shape.c - rows of reshape, and of the ops that put elements in other places: transpose, concat, uncat, repeat. */
 #include "lib/ops/vjp.h"
 
 #include <string.h>
@@ -62,156 +62,362 @@ const zt_opdef zt_op_reshape = {
     .vjp = reshape_vjp,
 };
 
-/* ---- slice ----------------------------------------------------------------------------------- */
+/* ---- transpose ------------------------------------------------------------------------------- */
 
-/* The slice's bounds in x, with those from the end made plain; false: there is no such slice. */
-static bool slice_bounds(const zt_slice_attrs *a, const zt_type *x, int *axis, int64_t *from,
-                         int64_t *to)
+/* Which of x's dimensions is y's d-th. */
+static int source_of(const zt_ints *axes, int rank, int d)
 {
-    if (a->axis < -x->rank || a->axis >= x->rank) return false;
-    *axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
-    int64_t n = x->dim[*axis];
-    if (a->from < -n || a->from > n || a->to < -n || a->to > n) return false;
-    *from = a->from < 0 ? a->from + n : a->from;
-    *to = a->to <= 0 ? a->to + n : a->to;
-    return *from <= *to;
+    return axes->n ? zt_plain_axis(axes->v[d], rank) : rank - 1 - d;
 }
 
-static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                 zt_type out[])
 {
-    const zt_slice_attrs *a = attrs;
-    int axis;
-    int64_t from, to;
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
+    const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
+    const zt_type *x = in[0];
+    bool seen[ZT_MAX_RANK] = {0};
+    zt_status s = zt_row_want_plain(ctx, "x", x);
     if (s) return s;
-    if (!slice_bounds(a, in[0], &axis, &from, &to))
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld",
-                           (long long)a->from, (long long)a->to, (long long)a->axis);
-    out[0] = *in[0];
-    out[0].dim[axis] = to - from;
+    if (axes->n != 0 && axes->n != x->rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld axes for %d dimensions", (long long)axes->n,
+                           x->rank);
+    out[0] = *x;
+    for (int d = 0; d < x->rank; d++) {
+        s = axes->n ? zt_row_axis(ctx, axes->v[d], x->rank) : ZT_OK;
+        if (s) return s;
+        int from = source_of(axes, x->rank, d);
+        if (seen[from]) return zt_row_fail(ctx, ZT_EUSAGE, "axis %d is given twice", from);
+        seen[from] = true;
+        out[0].dim[d] = x->dim[from];
+    }
     return ZT_OK;
 }
 
-static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
 {
+    const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
     const zt_type *x = in[0].type, *y = out[0].type;
-    int axis;
-    int64_t from, to, inner = 1, outer = 1;
+    int64_t stride[ZT_MAX_RANK], step = 1, n = zt_type_count(y);
     (void)t;
-    slice_bounds(attrs, x, &axis, &from, &to);
-    for (int d = 0; d < axis; d++) outer *= x->dim[d];
-    for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
-    for (int64_t o = 0, n = y->dim[axis] * inner; o < outer; o++)
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at = (o * x->dim[axis] + from) * inner + i;
-            if (out[0].f)
-                out[0].f[o * n + i] = in[0].f[at];
-            else
-                out[0].i[o * n + i] = in[0].i[at];
+    for (int d = x->rank - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= x->dim[d];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = 0, rest = i;
+        for (int d = y->rank - 1; d >= 0; d--) {
+            from += rest % y->dim[d] * stride[source_of(axes, x->rank, d)];
+            rest /= y->dim[d];
         }
+        zt_row_move(&in[0], from, &out[0], i);
+    }
 }
 
-static bool slice_cases(int i, zt_case *c)
+static bool transpose_cases(int i, zt_case *c)
 {
     static const struct {
         zt_case_type x;
-        zt_slice_attrs a; /* axis, from, to */
+        zt_ints axes;
     } rows[] = {
-        {{ZT_F32, 2, {9, 96}}, {1, 32, 64}},     {{ZT_F32, 2, {9, 99}}, {1, 33, 0}},
-        {{ZT_F32, 2, {9, 40}}, {0, 2, 7}},       {{ZT_F32, 3, {3, 5, 7}}, {1, 1, 4}},
-        {{ZT_F32, 3, {3, 5, 7}}, {-1, -4, -1}},  {{ZT_F16, 2, {4, 33}}, {1, 1, 32}},
-        {{ZT_BF16, 1, {33}}, {0, 5, 6}},         {{ZT_I32, 2, {4, 6}}, {0, 0, 0}},
-        {{ZT_F32, 2, {2, 2048}}, {1, 0, 1500}},  {{ZT_F32, 2, {4, 6}}, {1, 3, 3}},
-        {{ZT_F32, 2, {0, 6}}, {1, 1, 3}},
+        {{ZT_F32, 2, {2, 33}}, {0, {0}}},           {{ZT_F32, 2, {65, 100}}, {2, {1, 0}}},
+        {{ZT_F32, 3, {3, 5, 7}}, {3, {0, 2, 1}}},   {{ZT_F32, 3, {3, 5, 7}}, {3, {1, 0, 2}}},
+        {{ZT_F32, 3, {3, 5, 7}}, {3, {2, 0, 1}}},   {{ZT_F32, 3, {17, 33, 18}}, {3, {-1, 1, 0}}},
+        {{ZT_F32, 4, {2, 3, 4, 5}}, {4, {0, 2, 1, 3}}},
+        {{ZT_F32, 4, {2, 3, 4, 5}}, {4, {3, 1, 0, 2}}},
+        {{ZT_F32, 4, {2, 1, 20, 17}}, {4, {0, 3, 1, 2}}},
+        {{ZT_F32, 1, {5}}, {1, {0}}},               {{ZT_F32, 0, {0}}, {0, {0}}},
+        {{ZT_F32, 2, {0, 4}}, {0, {0}}},            {{ZT_F16, 2, {33, 40}}, {0, {0}}},
+        {{ZT_F64, 3, {3, 4, 5}}, {3, {2, 1, 0}}},   {{ZT_I32, 2, {20, 33}}, {0, {0}}},
+        {{ZT_U8, 3, {2, 3, 4}}, {3, {1, 2, 0}}},    {{ZT_I64, 2, {3, 4}}, {0, {0}}},
+        {{ZT_F32, 2, {300, 290}}, {0, {0}}},        {{ZT_BF16, 2, {270, 310}}, {0, {0}}},
+        {{ZT_F32, 4, {2, 300, 3, 20}}, {4, {0, 2, 1, 3}}},
+        {{ZT_F32, 4, {3, 5, 2, 260}}, {4, {2, 1, 0, 3}}},
+        {{ZT_F16, 4, {2, 20, 3, 37}}, {4, {0, 2, 3, 1}}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, rows[i].x.dtype == ZT_I32 ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
-    c->limit[0] = 1000;
+    zt_transpose_attrs a = {rows[i].axes};
+    zt_case_attrs(c, &a, sizeof a);
+    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     return true;
 }
 
-static void slice_vjp(zt_vjp *v)
+static void transpose_vjp(zt_vjp *v)
 {
-    const zt_slice_attrs *a = v->attrs;
-    zt_slice_put_attrs put = {a->axis, a->from, a->to};
-    v->dx[0] = zt_build_slice_put(v->e, v->dy[0], v->in[0], &put);
+    const zt_ints *axes = &((const zt_transpose_attrs *)v->attrs)->axes;
+    zt_transpose_attrs back = {{axes->n, {0}}};
+    for (int d = 0; d < axes->n; d++) back.axes.v[zt_plain_axis(axes->v[d], (int)axes->n)] = d;
+    v->dx[0] = zt_build_transpose(v->e, v->dy[0], &back);
 }
 
-const zt_opdef zt_op_slice = {
-    .synopsis = "y[...,i,...] = x[...,from+i,...] up to `to` along `axis`; below 0 all three count "
-                "from the end, and to=0 is the end itself; any but block types, y has x's",
+const zt_opdef zt_op_transpose = {
+    .synopsis = "y's d-th dimension is x's axes[d]-th (below 0 from the end); no axes: the other "
+                "way round; any but block types, y has x's",
     .n_required = 1,
-    .infer = slice_infer,
-    .ref = slice_ref,
+    .infer = transpose_infer,
+    .ref = transpose_ref,
     .flops = zt_row_no_flops,
-    .cases = slice_cases,
-    .vjp = slice_vjp,
+    .cases = transpose_cases,
+    .vjp = transpose_vjp,
 };
 
-/* ---- slice_put: what slice's gradient is ----------------------------------------------------- */
+/* ---- concat, uncat --------------------------------------------------------------------------- */
 
-static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+enum { PARTS = 5 };
+
+/* Of parts (NULL: absent) of one shape but for the axis: the whole. */
+static zt_status whole_of(zt_ctx *ctx, int64_t axis, const zt_type *const part[], zt_type *y)
 {
-    zt_type part;
-    const zt_type *like = in[1];
-    zt_status s = slice_infer(ctx, attrs, &like, &part);
+    static const char names[] = "abcde";
+    zt_status s = zt_row_want_plain(ctx, "a", part[0]);
+    if (!s) s = zt_row_axis(ctx, axis, part[0]->rank);
     if (s) return s;
-    out[0] = zt_type_make(in[0]->dtype, like->rank, like->dim);
-    part.dtype = in[0]->dtype;
-    if (zt_type_equal(&part, in[0])) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the slice's shape");
+    int at = zt_plain_axis(axis, part[0]->rank);
+    *y = *part[0];
+    for (int k = 1; k < PARTS; k++) {
+        if (!part[k]) continue;
+        zt_type same = *part[k];
+        if (same.rank == y->rank) same.dim[at] = part[0]->dim[at];
+        if (!zt_type_equal(&same, part[0]))
+            return zt_row_fail(ctx, ZT_ESHAPE, "%c differs from a in more than axis %d", names[k],
+                               at);
+        if (part[k]->dim[at] > INT64_MAX - y->dim[at])
+            return zt_row_fail(ctx, ZT_ESHAPE, "the parts cannot be counted");
+        y->dim[at] += part[k]->dim[at];
+    }
+    return ZT_OK;
 }
 
-static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static zt_status concat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
 {
-    const zt_type *x = in[0].type, *y = out[0].type;
-    const zt_slice_put_attrs *put = attrs;
-    zt_slice_attrs a = {put->axis, put->from, put->to};
-    int axis;
-    int64_t from, to, inner = 1, outer = 1;
+    return whole_of(ctx, ((const zt_concat_attrs *)attrs)->axis, in, &out[0]);
+}
+
+/* The elements of `whole` from `first` on along the axis are `part`: either way. */
+static void copy_part(int at, const zt_arg *whole, int64_t first, const zt_arg *part, bool into)
+{
+    int64_t inner = 1, n = zt_type_count(part->type), run;
+    zt_arg w = *whole, p = *part;
+    for (int d = at + 1; d < w.type->rank; d++) inner *= w.type->dim[d];
+    run = inner * p.type->dim[at];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t there = i / run * w.type->dim[at] * inner + first * inner + i % run;
+        if (into)
+            zt_row_move(&p, i, &w, there);
+        else
+            zt_row_move(&w, there, &p, i);
+    }
+}
+
+static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    int at = zt_plain_axis(((const zt_concat_attrs *)attrs)->axis, out[0].type->rank);
+    int64_t first = 0;
     (void)t;
-    slice_bounds(&a, y, &axis, &from, &to);
-    for (int d = 0; d < axis; d++) outer *= y->dim[d];
-    for (int d = axis + 1; d < y->rank; d++) inner *= y->dim[d];
-    memset(out[0].f ? (void *)out[0].f : out[0].i, 0, (size_t)zt_type_count(y) * 8);
-    for (int64_t o = 0, n = x->dim[axis] * inner; o < outer; o++)
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at = (o * y->dim[axis] + from) * inner + i;
-            if (out[0].f)
-                out[0].f[at] = in[0].f[o * n + i];
-            else
-                out[0].i[at] = in[0].i[o * n + i];
+    for (int k = 0; k < PARTS; k++) {
+        if (!in[k].type) continue;
+        copy_part(at, &out[0], first, &in[k], true);
+        first += in[k].type->dim[at];
+    }
+}
+
+static bool concat_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x; /* of the k-th part, dimension `axis` is k + 1 times as large */
+        int parts;
+        int64_t axis;
+    } rows[] = {
+        {{ZT_F32, 2, {2, 33}}, 2, 0},    {{ZT_F32, 2, {2, 33}}, 2, 1},
+        {{ZT_F32, 3, {3, 5, 7}}, 3, -2}, {{ZT_F32, 1, {7}}, 5, 0},
+        {{ZT_F32, 2, {2, 33}}, 1, -1},   {{ZT_F32, 4, {2, 3, 4, 5}}, 4, 2},
+        {{ZT_F32, 2, {0, 4}}, 3, 1},     {{ZT_F32, 2, {4, 0}}, 2, 1},
+        {{ZT_F32, 2, {3, 9000}}, 2, 0},  {{ZT_F16, 2, {3, 40}}, 2, 1},
+        {{ZT_F64, 2, {3, 4}}, 2, 0},     {{ZT_I32, 2, {3, 5}}, 3, 1},
+        {{ZT_U8, 1, {7}}, 2, 0},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_concat_attrs a = {rows[i].axis};
+    zt_case_attrs(c, &a, sizeof a);
+    int at = zt_plain_axis(rows[i].axis, rows[i].x.rank);
+    for (int k = 0; k < rows[i].parts; k++) {
+        zt_case_type t = rows[i].x;
+        t.dim[at] *= k + 1;
+        zt_case_plain_in(c, k, ZT_FILL_NORMAL, 100, &t);
+    }
+    return true;
+}
+
+/* Where shapes are known, slices; else the parts say theirs. */
+static void concat_vjp(zt_vjp *v)
+{
+    int64_t axis = ((const zt_concat_attrs *)v->attrs)->axis, first = 0;
+    const int *in = v->in;
+    for (int k = 0; k < PARTS; k++) {
+        if (in[k] < 0) continue;
+        zt_type t = v->e->type(v->e->user, in[k]);
+        int64_t n = t.rank ? t.dim[zt_plain_axis(axis, t.rank)] : -1;
+        if (n < 0) {
+            v->dx[k] = zt_build_uncat(v->e, v->dy[0], in[0], in[1], in[2], in[3], in[4],
+                                  &(zt_uncat_attrs){axis, k});
+            continue;
         }
+        /* an end of 0 would be the end itself */
+        v->dx[k] = n ? zt_build_slice(v->e, v->dy[0], &(zt_slice_attrs){axis, first, first + n})
+                     : zt_build_fill_like(v->e, in[k], &(zt_fill_like_attrs){0});
+        first += n;
+    }
 }
 
-static bool slice_put_cases(int i, zt_case *c)
-{
-    const zt_type *like = &c->in[1];
-    if (!slice_cases(i, c)) return false;
-    c->in[1] = c->in[0];
-    c->fill[1] = c->fill[0];
-    c->limit[1] = c->limit[0];
-    return slice_infer(NULL, c->attrs, &like, &c->in[0]) == ZT_OK;
-}
-
-static void slice_put_vjp(zt_vjp *v)
-{
-    const zt_slice_put_attrs *a = v->attrs;
-    zt_slice_attrs part = {a->axis, a->from, a->to};
-    v->dx[0] = zt_build_slice(v->e, v->dy[0], &part);
-}
-
-const zt_opdef zt_op_slice_put = {
-    .synopsis = "y is 0, of like's shape and x's type, but for y[...,from+i,...] = x[...,i,...] up "
-                "to `to` along `axis`, as slice counts them; any but block types",
-    .n_required = 2,
-    .infer = slice_put_infer,
-    .ref = slice_put_ref,
+const zt_opdef zt_op_concat = {
+    .synopsis = "y = a, b, c, d, e (absent ones left out) one after the other along `axis` (below "
+                "0 from the end); one type but for that dimension; any but block types",
+    .n_required = 1,
+    .infer = concat_infer,
+    .ref = concat_ref,
     .flops = zt_row_no_flops,
-    .cases = slice_put_cases,
-    .vjp = slice_put_vjp,
-    .constant = 2,
+    .cases = concat_cases,
+    .vjp = concat_vjp,
+};
+
+static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    const zt_uncat_attrs *a = attrs;
+    zt_type whole;
+    zt_status s = whole_of(ctx, a->axis, in + 1, &whole);
+    if (s) return s;
+    if (a->part < 0 || a->part >= PARTS || !in[1 + a->part])
+        return zt_row_fail(ctx, ZT_EUSAGE, "there is no part %lld", (long long)a->part);
+    out[0] = *in[1 + a->part];
+    out[0].dtype = whole.dtype = in[0]->dtype;
+    if (zt_type_equal(&whole, in[0])) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the shape of these parts");
+}
+
+static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_uncat_attrs *a = attrs;
+    int at = zt_plain_axis(a->axis, in[0].type->rank);
+    int64_t first = 0;
+    (void)t;
+    for (int k = 0; k < a->part; k++) first += in[1 + k].type ? in[1 + k].type->dim[at] : 0;
+    copy_part(at, &in[0], first, &out[0], false);
+}
+
+static bool uncat_cases(int i, zt_case *c)
+{
+    zt_concat_attrs cat;
+    const zt_type *part[PARTS] = {0};
+    if (!concat_cases(i, c)) return false;
+    memcpy(&cat, c->attrs, sizeof cat);
+    for (int k = PARTS; k-- > 0;) {
+        c->in[k + 1] = c->in[k];
+        c->fill[k + 1] = c->fill[k];
+        c->limit[k + 1] = c->limit[k];
+        if (c->fill[k + 1] != ZT_FILL_ABSENT) part[k] = &c->in[k + 1];
+    }
+    zt_uncat_attrs a = {cat.axis, part[1] ? i % 2 : 0};
+    zt_case_attrs(c, &a, sizeof a);
+    return whole_of(NULL, cat.axis, part, &c->in[0]) == ZT_OK;
+}
+
+static void uncat_vjp(zt_vjp *v)
+{
+    const zt_uncat_attrs *a = v->attrs;
+    int part[PARTS];
+    for (int k = 0; k < PARTS; k++) {
+        part[k] = v->in[1 + k];
+        if (part[k] < 0) continue;
+        part[k] = k == a->part ? v->dy[0]
+                               : zt_build_as(v->e, zt_build_fill_like(v->e, part[k],
+                                                              &(zt_fill_like_attrs){0}),
+                                         v->dy[0]);
+    }
+    v->dx[0] = zt_build_concat(v->e, part[0], part[1], part[2], part[3], part[4],
+                           &(zt_concat_attrs){a->axis});
+}
+
+const zt_opdef zt_op_uncat = {
+    .synopsis = "y = the `part`-th (0: a) of the parts that x would be the concat of, along `axis`; "
+                "a to e only say shapes; x any but block types, y has x's",
+    .n_required = 2,
+    .infer = uncat_infer,
+    .ref = uncat_ref,
+    .flops = zt_row_no_flops,
+    .cases = uncat_cases,
+    .vjp = uncat_vjp,
+    .constant = 2 | 4 | 8 | 16 | 32,
+};
+
+/* ---- repeat ---------------------------------------------------------------------------------- */
+
+static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_repeat_attrs *a = attrs;
+    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
+    if (!s) s = zt_row_axis(ctx, a->axis, in[0]->rank);
+    if (s) return s;
+    int at = zt_plain_axis(a->axis, in[0]->rank);
+    out[0] = *in[0];
+    if (a->times < 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)a->times);
+    if (zt_mul_i64(in[0]->dim[at], a->times, &out[0].dim[at])) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "the elements of y cannot be counted");
+}
+
+static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_repeat_attrs *a = attrs;
+    int at = zt_plain_axis(a->axis, in[0].type->rank);
+    int64_t inner = 1, n = zt_type_count(out[0].type);
+    (void)t;
+    for (int d = at + 1; d < in[0].type->rank; d++) inner *= in[0].type->dim[d];
+    for (int64_t i = 0; i < n; i++)
+        zt_row_move(&in[0], i / (inner * a->times) * inner + i % inner, &out[0], i);
+}
+
+static bool repeat_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_repeat_attrs a; /* axis, times */
+    } rows[] = {
+        {{ZT_F32, 1, {33}}, {0, 2}},        {{ZT_F32, 2, {2, 33}}, {0, 3}},
+        {{ZT_F32, 3, {3, 5, 7}}, {-2, 4}},  {{ZT_F32, 3, {3, 5, 7}}, {-1, 1}},
+        {{ZT_F32, 2, {0, 4}}, {1, 2}},      {{ZT_F32, 3, {9, 4, 64}}, {1, 3}},
+        {{ZT_F16, 2, {3, 40}}, {1, 2}},     {{ZT_F64, 2, {3, 4}}, {0, 2}},
+        {{ZT_I32, 2, {3, 4}}, {1, 2}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    return true;
+}
+
+/* The axis last, in groups of as many as were made of one; their sums; the axis back. */
+static void repeat_vjp(zt_vjp *v)
+{
+    const zt_repeat_attrs *a = v->attrs;
+    const zt_emit *e = v->e;
+    int rank = e->type(e->user, v->in[0]).rank, at = zt_plain_axis(a->axis, rank);
+    zt_transpose_attrs swap = {{rank, {0}}};
+    for (int d = 0; d < rank; d++) swap.axes.v[d] = d == at ? rank - 1 : d == rank - 1 ? at : d;
+    bool last = at == rank - 1;
+    int dy = last ? v->dy[0] : zt_build_transpose(e, v->dy[0], &swap);
+    int groups = zt_build_group(e, dy, &(zt_group_attrs){a->times});
+    int sum = zt_build_sum(e, groups, &(zt_sum_attrs){{1, {-1}}, 0});
+    v->dx[0] = last ? sum : zt_build_transpose(e, sum, &swap);
+}
+
+const zt_opdef zt_op_repeat = {
+    .synopsis = "y[...,i,...] = x[...,i / times,...] along `axis` (below 0 from the end): each "
+                "entry `times` times; any but block types, y has x's",
+    .n_required = 1,
+    .infer = repeat_infer,
+    .ref = repeat_ref,
+    .flops = zt_row_no_flops,
+    .cases = repeat_cases,
+    .vjp = repeat_vjp,
 };

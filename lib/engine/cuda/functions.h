@@ -2,7 +2,7 @@
  *
  * f_NAME(x, p, q) with the op's attributes, f_NAME(x) where it has none, f_NAME(a, b): of floats
  * and doubles. The same bits wherever they are called from, so that a fused kernel gives those of
- * the ops it stands for. Formulas: lib/ops/unary.c, binary.c, elementwise.c.
+ * the ops it stands for. Formulas: lib/ops/elementwise_*.c.
  */
 #ifndef ZT_CU_FUNCTIONS_H
 #define ZT_CU_FUNCTIONS_H

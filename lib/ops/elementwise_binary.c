@@ -1,12 +1,13 @@
-/* binary.c - rows of the ops on two values (and where, on three) whose shapes broadcast as numpy's:
- * arithmetic, comparisons, logic. */
+/* elementwise_binary.c - rows of arithmetic on two values, whose shapes broadcast as numpy's; and of gated units. */
+#include "lib/ops/activations.h"
 #include "lib/ops/loops.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static zt_status same_dtype(zt_ctx *ctx, const zt_type *const in[])
+zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[])
 {
     if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
         return zt_row_fail(ctx, ZT_ESHAPE, "a is of a block type");
@@ -19,7 +20,7 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     (void)attrs;
     if (in[0]->dtype == ZT_BOOL) return zt_row_fail(ctx, ZT_ESHAPE, "a is bool, no number");
-    zt_status s = same_dtype(ctx, in);
+    zt_status s = zt_infer_one_dtype(ctx, in);
     return s ? s : zt_row_broadcast(ctx, in[0], in[1], &out[0]);
 }
 
@@ -40,11 +41,10 @@ zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const
     return number_infer(ctx, attrs, in, out);
 }
 
-static zt_status bool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+zt_status zt_infer_truth(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
-    zt_status s = same_dtype(ctx, in);
+    zt_status s = zt_infer_one_dtype(ctx, in);
     if (!s) s = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
     out[0].dtype = ZT_BOOL;
     return s;
@@ -118,13 +118,20 @@ static bool divide_cases(int i, zt_case *c)
                                    : zt_pairs_int(i - ZT_LEN(float_pairs), c);
 }
 
-static bool compare_cases(int i, zt_case *c)
+bool zt_pairs_compared(int i, zt_case *c)
 {
     if (pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_TIES, c)) return true;
     bool ids = pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, c) ||
                pair_at(bool_pairs, ZT_LEN(bool_pairs), &i, ZT_FILL_IDS, c);
     c->limit[0] = c->limit[1] = c->in[0].dtype == ZT_BOOL ? 2 : 4;
     return ids;
+}
+
+bool zt_pairs_first(bool more, zt_case *c)
+{
+    c->in[1] = (zt_type){0};
+    c->fill[1] = ZT_FILL_ABSENT;
+    return more;
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -274,150 +281,6 @@ ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gra
 ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float type", float_infer,
     positive_cases, 0)
 
-/* ---- comparisons and logic ------------------------------------------------------------------- */
-
-/* TEST(name, synopsis, expression of a and b, doubles or int64_t, flags, is it of their order) */
-#define TEST(NAME, SYNOPSIS, EXPR, MORE, ORDERED)                                                  \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
-    {                                                                                              \
-        int64_t n = zt_type_count(out[0].type);                                                    \
-        zt_interpreter w = walk_start(in, 2, out[0].type);                                                \
-        int64_t flip = ORDERED ? flip_of(in[0].type) : 0;                                          \
-        (void)attrs, (void)t;                                                                      \
-        for (int64_t i = 0; i < n && in[0].f; i++, walk_on(&w)) {                                  \
-            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
-            out[0].i[i] = EXPR;                                                                    \
-        }                                                                                          \
-        for (int64_t i = 0; i < n && in[0].i; i++, walk_on(&w)) {                                  \
-            int64_t a = in[0].i[w.at[0]] ^ flip, b = in[1].i[w.at[1]] ^ flip;                      \
-            out[0].i[i] = EXPR;                                                                    \
-        }                                                                                          \
-    }                                                                                              \
-    const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS "; shapes broadcast as numpy's; a and b of one type, any but block "  \
-                             "types, y bool",                                                      \
-        .n_required = 2,                                                                           \
-        .flags = ZT_OPF_ELEMENTWISE | MORE,                                                        \
-        .infer = bool_infer,                                                                       \
-        .ref = NAME##_ref,                                                                         \
-        .cases = compare_cases,                                                                    \
-    };
-TEST(eq, "y = a is b", a == b, ZT_OPF_COMMUTATIVE, true)
-TEST(ne, "y = a is not b", a != b, ZT_OPF_COMMUTATIVE, true)
-TEST(lt, "y = a is below b", a < b, 0, true)
-TEST(le, "y = a is at most b", a <= b, 0, true)
-TEST(gt, "y = a is above b", a > b, 0, true)
-TEST(ge, "y = a is at least b", a >= b, 0, true)
-TEST(logical_and, "y = neither a nor b is 0", a != 0 && b != 0, ZT_OPF_COMMUTATIVE, false)
-TEST(logical_or, "y = not both a and b are 0", a != 0 || b != 0, ZT_OPF_COMMUTATIVE, false)
-TEST(logical_xor, "y = one of a and b is 0", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE, false)
-
-static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                   zt_type out[])
-{
-    (void)attrs;
-    out[0] = zt_type_make(ZT_BOOL, in[0]->rank, in[0]->dim);
-    if (zt_dtype_get(in[0]->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
-}
-
-static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
-{
-    int64_t n = zt_type_count(out[0].type);
-    (void)attrs, (void)t;
-    for (int64_t i = 0; i < n; i++) out[0].i[i] = in[0].f ? in[0].f[i] == 0 : in[0].i[i] == 0;
-}
-
-static bool logical_not_cases(int i, zt_case *c)
-{
-    if (!compare_cases(i, c)) return false;
-    c->in[1] = (zt_type){0};
-    c->fill[1] = ZT_FILL_ABSENT;
-    return true;
-}
-
-const zt_opdef zt_op_logical_not = {
-    .synopsis = "y[i] = x[i] is 0; any but block types, y bool",
-    .n_required = 1,
-    .flags = ZT_OPF_ELEMENTWISE,
-    .infer = logical_not_infer,
-    .ref = logical_not_ref,
-    .cases = logical_not_cases,
-};
-
-/* ---- where ----------------------------------------------------------------------------------- */
-
-static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
-{
-    zt_type both;
-    (void)attrs;
-    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
-        return zt_row_fail(ctx, ZT_ESHAPE, "c is of a block type");
-    zt_status s = same_dtype(ctx, in + 1);
-    if (!s) s = zt_row_broadcast(ctx, in[1], in[2], &both);
-    if (!s) s = zt_row_broadcast(ctx, in[0], &both, &out[0]);
-    out[0].dtype = in[1]->dtype;
-    return s;
-}
-
-static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
-{
-    int64_t n = zt_type_count(out[0].type);
-    zt_interpreter w = walk_start(in, 3, out[0].type);
-    (void)attrs, (void)t;
-    for (int64_t i = 0; i < n; i++, walk_on(&w)) {
-        bool c = in[0].f ? in[0].f[w.at[0]] != 0 : in[0].i[w.at[0]] != 0;
-        const zt_arg *from = &in[c ? 1 : 2];
-        int64_t at = w.at[c ? 1 : 2];
-        if (out[0].f)
-            out[0].f[i] = from->f[at];
-        else
-            out[0].i[i] = from->i[at];
-    }
-}
-
-static bool where_cases(int i, zt_case *c)
-{
-    static const zt_case_type rows[][3] = {
-        {{ZT_BOOL, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},
-        {{ZT_BOOL, 1, {33}}, {ZT_F32, 2, {5, 1}}, {ZT_F32, 0, {0}}},
-        {{ZT_BOOL, 3, {3, 1, 4}}, {ZT_F32, 2, {2, 1}}, {ZT_F32, 1, {4}}},
-        {{ZT_BOOL, 1, {3000}}, {ZT_F32, 1, {3000}}, {ZT_F32, 1, {1}}},
-        {{ZT_I32, 1, {7}}, {ZT_I64, 1, {7}}, {ZT_I64, 1, {7}}},
-        {{ZT_BOOL, 2, {0, 4}}, {ZT_F32, 1, {4}}, {ZT_F32, 1, {4}}},
-        {{ZT_BOOL, 1, {33}}, {ZT_F16, 1, {33}}, {ZT_F16, 1, {33}}},
-        {{ZT_BOOL, 1, {33}}, {ZT_U8, 1, {33}}, {ZT_U8, 0, {0}}},
-    };
-    if (i >= ZT_LEN(rows)) return false;
-    for (int k = 0; k < 3; k++) {
-        bool real = zt_dtype_is_float(rows[i][k].dtype);
-        zt_case_type_in(c, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i][k]);
-        c->limit[k] = k ? 100 : 2;
-    }
-    return true;
-}
-
-static void where_vjp(zt_vjp *v)
-{
-    const zt_emit *e = v->e;
-    int zero = zt_build_fill_like(e, v->dy[0], &(zt_fill_like_attrs){0});
-    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_where(e, v->in[0], v->dy[0], zero), v->in[1]);
-    if (v->want[2]) v->dx[2] = zt_build_reduced(e, zt_build_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
-}
-
-const zt_opdef zt_op_where = {
-    .synopsis = "y = a where c is not 0, else b; shapes broadcast as numpy's; a, b and y of one "
-                "type, c of any, but block types",
-    .n_required = 3,
-    .flags = ZT_OPF_ELEMENTWISE,
-    .infer = where_infer,
-    .ref = where_ref,
-    .cases = where_cases,
-    .vjp = where_vjp,
-    .constant = 1,
-};
-
 /* ---- prelu ----------------------------------------------------------------------------------- */
 
 static zt_status prelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -470,4 +333,134 @@ const zt_opdef zt_op_prelu = {
     .ref = prelu_ref,
     .cases = prelu_cases,
     .vjp = prelu_vjp,
+};
+
+/* ---- gated units (Shazeer, "GLU Variants Improve Transformer", 2020) ------------------------- */
+
+static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    (void)attrs;
+    out[0] = *in[0];
+    zt_status s = zt_row_want_float(ctx, "gate", in[0]);
+    if (s || zt_type_equal(in[0], in[1])) return s;
+    return zt_row_fail(ctx, ZT_ESHAPE, "gate and up are not of one type");
+}
+
+static void gate(const zt_arg *in, zt_arg *out, zt_curve *f)
+{
+    int64_t count = zt_type_count(out->type);
+    for (int64_t i = 0; i < count; i++) out->f[i] = f(in[0].f[i]) * in[1].f[i];
+}
+
+static void swiglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)attrs, (void)t;
+    gate(in, out, silu);
+}
+
+static bool swiglu_cases(int i, zt_case *c)
+{
+    if (!zt_cases_unary(i, c)) return false;
+    c->in[1] = c->in[0];
+    c->fill[1] = ZT_FILL_NORMAL;
+    return true;
+}
+
+static void swiglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    (void)attrs;
+    out[0] = zt_build_mul(e, zt_build_silu(e, in[0]), in[1]);
+}
+
+const zt_opdef zt_op_swiglu = {
+    .synopsis = "y[i] = silu(gate[i]) * up[i]; gate, up and y of one plain float type and shape",
+    .n_required = 2,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = swiglu_infer,
+    .ref = swiglu_ref,
+    .flops = zt_row_curve_flops,
+    .cases = swiglu_cases,
+    .expand = swiglu_expand,
+};
+
+static zt_status geglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                             zt_type out[])
+{
+    const zt_geglu_attrs *a = attrs;
+    zt_status s = want_gelu_form(ctx, &a->form);
+    return s ? s : swiglu_infer(ctx, attrs, in, out);
+}
+
+static void geglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_geglu_attrs *a = attrs;
+    (void)t;
+    gate(in, out, gelu_form(&a->form));
+}
+
+static bool geglu_cases(int i, zt_case *c)
+{
+    zt_geglu_attrs a = zt_geglu_defaults();
+    if (i % 2) strcpy(a.form.s, "erf");
+    zt_case_attrs(c, &a, sizeof a);
+    return swiglu_cases(i / 2, c);
+}
+
+static void geglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    const zt_geglu_attrs *a = attrs;
+    out[0] = zt_build_mul(e, zt_build_gelu(e, in[0], &(zt_gelu_attrs){a->form}), in[1]);
+}
+
+const zt_opdef zt_op_geglu = {
+    .synopsis = "y[i] = gelu(gate[i]) * up[i], gelu's form; gate, up and y of one plain float type "
+                "and shape",
+    .n_required = 2,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = geglu_infer,
+    .ref = geglu_ref,
+    .flops = zt_row_curve_flops,
+    .cases = geglu_cases,
+    .expand = geglu_expand,
+};
+
+/* ---- the gradient of tanh ------------------------------------------------------------------- */
+
+static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                                  zt_type out[])
+{
+    (void)attrs;
+    out[0] = *in[0];
+    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    if (s || zt_type_equal(in[0], in[1])) return s;
+    return zt_row_fail(ctx, ZT_ESHAPE, "x and dy are not of one type");
+}
+
+static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    int64_t count = zt_type_count(out->type);
+    (void)attrs, (void)t;
+    for (int64_t i = 0; i < count; i++) {
+        double y = tanh(in[0].f[i]);
+        out->f[i] = in[1].f[i] * (1 - y * y);
+    }
+}
+
+static void tanh_prime_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+{
+    (void)attrs;
+    out[0] = zt_build_mul(e, in[1],
+                      zt_build_plus(e, zt_build_neg(e, zt_build_square(e, zt_build_tanh(e, in[0]))), 1));
+}
+
+const zt_opdef zt_op_tanh_prime = {
+    .synopsis = "y[i] = dy[i] (1 - tanh(x[i])^2); x, dy and y of one plain float type and shape",
+    .n_required = 2,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = tanh_prime_infer,
+    .ref = tanh_prime_ref,
+    .flops = zt_row_curve_flops,
+    .cases = swiglu_cases,
+    .expand = tanh_prime_expand,
 };

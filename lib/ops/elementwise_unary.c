@@ -1,9 +1,10 @@
-/* unary.c - rows of the named functions of one number: one entry each, with the derivative as ops.
+/* elementwise_unary.c - rows of the named functions of one number: one entry each, with the derivative as ops.
  *
  * UNARY(name, fill of its cases, synopsis, y of the double x, dx, attributes of its cases...). In y
  * and dx `a` is the attribute struct; dx is written from the values x, y and dy. NUMBER has
  * integers too, and y of the int64_t x (of u64 its bits) as well.
  */
+#include "lib/ops/activations.h"
 #include "lib/ops/loops.h"
 
 #include <math.h>
@@ -33,10 +34,10 @@ static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, in
     return true;
 }
 
-static double unary_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+bool zt_cases_unary(int i, zt_case *c)
 {
-    (void)attrs, (void)in;
-    return 10 * (double)zt_type_count(out);
+    static const char none[1];
+    return unary_cases(i, ZT_FILL_NORMAL, none, 1, 1, c);
 }
 
 #define FLOATS(Y)                                                                                  \
@@ -72,7 +73,7 @@ static double unary_flops(const void *attrs, const zt_type *const in[], const zt
         .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,                                              \
         .infer = INFER,                                                                            \
         .ref = NAME##_ref,                                                                         \
-        .flops = unary_flops,                                                                      \
+        .flops = zt_row_curve_flops,                                                                      \
         .cases = CASES,                                                                            \
         .vjp = NAME##_vjp,                                                                         \
     };
@@ -274,3 +275,170 @@ UNARY(
     {0.51, 0}, {0.75, 0.75}, {0.3, -1})
 UNARY(thresholded_relu, ZT_FILL_NORMAL, "y[i] = x[i] > alpha ? x[i] : 0", x <= a->alpha ? 0 : x,
       BOTH(mul, dy, above(e, PLUS(x, -a->alpha))), {1}, {-0.5})
+
+/* ---- one input ------------------------------------------------------------------------------- */
+
+static void map(const zt_arg *in, zt_arg *out, zt_curve *f)
+{
+    int64_t count = zt_type_count(out->type);
+    for (int64_t i = 0; i < count; i++) out->f[i] = f(in->f[i]);
+}
+
+static void scale_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_scale_attrs *a = attrs;
+    int64_t count = zt_type_count(out->type);
+    (void)t;
+    for (int64_t i = 0; i < count; i++) out[0].f[i] = in[0].f[i] * a->by;
+}
+
+static bool scale_cases(int i, zt_case *c)
+{
+    static const zt_scale_attrs attrs[] = {{0.125}, {-25.298221281347036}, {1}};
+    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);
+}
+
+static void scale_vjp(zt_vjp *v)
+{
+    const zt_scale_attrs *a = v->attrs;
+    v->dx[0] = zt_build_scale(v->e, v->dy[0], a);
+}
+
+const zt_opdef zt_op_scale = {
+    .synopsis = "y[i] = x[i] * by; any plain float type, y has x's",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = zt_infer_same_float,
+    .ref = scale_ref,
+    .cases = scale_cases,
+    .vjp = scale_vjp,
+};
+
+static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                               zt_type out[])
+{
+    const zt_softcap_attrs *a = attrs;
+    if (!(a->cap > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "cap is %g, not above 0", a->cap);
+    return zt_infer_same_float(ctx, attrs, in, out);
+}
+
+static void softcap_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_softcap_attrs *a = attrs;
+    int64_t count = zt_type_count(out->type);
+    (void)t;
+    for (int64_t i = 0; i < count; i++) out[0].f[i] = a->cap * tanh(in[0].f[i] / a->cap);
+}
+
+static bool softcap_cases(int i, zt_case *c)
+{
+    static const zt_softcap_attrs attrs[] = {{30}, {0.5}};
+    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);
+}
+
+/* 1 - (y / cap)^2 */
+static void softcap_vjp(zt_vjp *v)
+{
+    const zt_softcap_attrs *a = v->attrs;
+    const zt_emit *e = v->e;
+    int part = zt_build_square(e, zt_build_times(e, v->out[0], 1 / a->cap));
+    v->dx[0] = zt_build_mul(e, v->dy[0], zt_build_plus(e, zt_build_neg(e, part), 1));
+}
+
+const zt_opdef zt_op_softcap = {
+    .synopsis = "y[i] = cap * tanh(x[i] / cap), cap > 0; any plain float type, y has x's",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = softcap_infer,
+    .ref = softcap_ref,
+    .flops = zt_row_curve_flops,
+    .cases = softcap_cases,
+    .vjp = softcap_vjp,
+};
+
+static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)attrs, (void)t;
+    map(in, out, silu);
+}
+
+/* s + y (1 - s), s = sigmoid(x) */
+static void silu_vjp(zt_vjp *v)
+{
+    const zt_emit *e = v->e;
+    int s = zt_build_sigmoid(e, v->in[0]);
+    int rest = zt_build_mul(e, v->out[0], zt_build_plus(e, zt_build_neg(e, s), 1));
+    v->dx[0] = zt_build_mul(e, v->dy[0], zt_build_add(e, s, rest));
+}
+
+const zt_opdef zt_op_silu = {
+    .synopsis = "y[i] = x[i] / (1 + exp(-x[i])); any plain float type, y has x's",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = zt_infer_same_float,
+    .ref = silu_ref,
+    .flops = zt_row_curve_flops,
+    .cases = zt_cases_unary,
+    .vjp = silu_vjp,
+};
+
+static zt_status gelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    const zt_gelu_attrs *a = attrs;
+    zt_status s = want_gelu_form(ctx, &a->form);
+    return s ? s : zt_infer_same_float(ctx, attrs, in, out);
+}
+
+static void gelu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_gelu_attrs *a = attrs;
+    (void)t;
+    map(in, out, gelu_form(&a->form));
+}
+
+static bool gelu_cases(int i, zt_case *c)
+{
+    static const zt_gelu_attrs attrs[] = {{{"tanh"}}, {{"erf"}}};
+    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);
+}
+
+/* (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 k x^2), t = tanh(c (x + k x^3)) */
+static int gelu_tanh_slope(const zt_emit *e, int x)
+{
+    const double c = sqrt(2 / M_PI), k = 0.044715;
+    int xx = zt_build_square(e, x), inner = zt_build_plus(e, zt_build_times(e, xx, k), 1);
+    int t = zt_build_tanh(e, zt_build_times(e, zt_build_mul(e, x, inner), c));
+    int du = zt_build_times(e, zt_build_plus(e, zt_build_times(e, xx, 3 * k), 1), c);
+    int dt = zt_build_mul(e, zt_build_plus(e, zt_build_neg(e, zt_build_square(e, t)), 1), du);
+    return zt_build_times(e, zt_build_plus(e, zt_build_add(e, t, zt_build_mul(e, x, dt)), 1), 0.5);
+}
+
+/* P(X < x) + x p(x) of a normal X */
+static int gelu_erf_slope(const zt_emit *e, int x)
+{
+    int below = zt_build_times(e, zt_build_plus(e, zt_build_erf(e, zt_build_times(e, x, M_SQRT1_2)), 1), 0.5);
+    int density = zt_build_times(e, zt_build_exp(e, zt_build_times(e, zt_build_square(e, x), -0.5)),
+                             M_SQRT1_2 * M_2_SQRTPI / 2);
+    return zt_build_add(e, below, zt_build_mul(e, x, density));
+}
+
+static void gelu_vjp(zt_vjp *v)
+{
+    const zt_gelu_attrs *a = v->attrs;
+    int slope = gelu_form(&a->form) == gelu_erf ? gelu_erf_slope(v->e, v->in[0])
+                                                : gelu_tanh_slope(v->e, v->in[0]);
+    v->dx[0] = zt_build_mul(v->e, v->dy[0], slope);
+}
+
+const zt_opdef zt_op_gelu = {
+    .synopsis = "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), or form=erf: "
+                "x/2 (1 + erf(x / sqrt(2))); any plain float type, y has x's",
+    .n_required = 1,
+    .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
+    .infer = gelu_infer,
+    .ref = gelu_ref,
+    .flops = zt_row_curve_flops,
+    .cases = gelu_cases,
+    .vjp = gelu_vjp,
+};

@@ -1,8 +1,5 @@
-/* bits.c - rows of the ops on the bits of integers, and of those that ask what a float is. */
+/* elementwise_bits.c - rows of the ops on the bits of integers. */
 #include "lib/ops/loops.h"
-
-#include <math.h>
-#include <string.h>
 
 /* ---- two integers ---------------------------------------------------------------------------- */
 
@@ -64,14 +61,7 @@ static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
         out[0].i[i] = wrapped(out[0].type->dtype, ~(uint64_t)in[0].i[i]);
 }
 
-static bool alone(bool more, zt_case *c)
-{
-    c->in[1] = (zt_type){0};
-    c->fill[1] = ZT_FILL_ABSENT;
-    return more;
-}
-
-static bool bitwise_not_cases(int i, zt_case *c) { return alone(zt_pairs_int(i, c), c); }
+static bool bitwise_not_cases(int i, zt_case *c) { return zt_pairs_first(zt_pairs_int(i, c), c); }
 
 const zt_opdef zt_op_bitwise_not = {
     .synopsis = "y[i] = the bits not set in x[i]; any integer type, y has x's",
@@ -81,46 +71,3 @@ const zt_opdef zt_op_bitwise_not = {
     .ref = bitwise_not_ref,
     .cases = bitwise_not_cases,
 };
-
-/* ---- what is this float ---------------------------------------------------------------------- */
-
-static zt_status is_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
-{
-    (void)attrs;
-    out[0] = zt_type_make(ZT_BOOL, in[0]->rank, in[0]->dim);
-    return zt_row_want_float(ctx, "x", in[0]);
-}
-
-/* Whole numbers with a NaN now and then. */
-static bool is_cases(int i, zt_case *c) { return alone(zt_pairs_float(i, ZT_FILL_TIES, c), c); }
-
-static bool isinf_cases(int i, zt_case *c)
-{
-    static const zt_isinf_attrs ends[] = {{1, 1}, {0, 1}, {1, 0}};
-    zt_case_attrs(c, &ends[i % 3], sizeof ends[0]);
-    return is_cases(i / 3, c);
-}
-
-#define ASKS(NAME, SYNOPSIS, EXPR, CASES)                                                          \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
-    {                                                                                              \
-        const zt_##NAME##_attrs *a = attrs;                                                        \
-        int64_t n = zt_type_count(out[0].type);                                                    \
-        (void)a, (void)t;                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            double x = in[0].f[i];                                                                 \
-            out[0].i[i] = EXPR;                                                                    \
-        }                                                                                          \
-    }                                                                                              \
-    const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS "; any plain float type, y bool",                                     \
-        .n_required = 1,                                                                           \
-        .flags = ZT_OPF_ELEMENTWISE,                                                               \
-        .infer = is_infer,                                                                         \
-        .ref = NAME##_ref,                                                                         \
-        .cases = CASES,                                                                            \
-    };
-ASKS(isnan, "y[i] = x[i] is not a number", x != x, is_cases)
-ASKS(isinf, "y[i] = x[i] is an infinity, of a sign that `negative` and `positive` do not leave out",
-     isinf(x) && (x < 0 ? a->negative != 0 : a->positive != 0), isinf_cases)
-ASKS(isfinite, "y[i] = x[i] is a number, no infinity", isfinite(x) != 0, is_cases)

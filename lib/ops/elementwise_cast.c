@@ -1,4 +1,4 @@
-/* cast.c - rows of the ops that change dtypes: cast (values) and bitcast (bits). */
+/* elementwise_cast.c - rows of the ops that change dtypes: cast (values) and bitcast (bits). */
 #include "lib/ops/row.h"
 #include "lib/ops/vjp.h"
 

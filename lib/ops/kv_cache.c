@@ -1,10 +1,80 @@
-/* rope_put.c - the row that turns queries and keys and puts keys and values into their caches: what
- * it means is its expansion.
+/* kv_cache.c - rows of the ops that write keys and values into their caches: kv_put, and rope_put, which
+ * rotates queries and keys before. rope_put means its expansion.
  */
 #include "lib/ops/rope.h"
 #include "lib/ops/vjp.h"
 
 #include <string.h>
+
+/* ---- kv_put ---------------------------------------------------------------------------------- */
+
+static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_type *cache = in[0], *x = in[1];
+    (void)attrs;
+    if ((cache->dtype != ZT_F32 && cache->dtype != ZT_F16) || cache->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "cache is not a matrix of f32 or f16");
+    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, 2);
+    if (s) return s;
+    if (x->dim[1] != cache->dim[1])
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1],
+                           (long long)cache->dim[1]);
+    out[0] = *cache;
+    return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
+}
+
+static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)attrs;
+    int64_t n = in[1].type->dim[0], W = in[1].type->dim[1];
+    zt_slots slots = zt_slots_make(in[0].type->dim[0], &in[3], &in[4]);
+    for (int64_t r = 0; r < n; r++) {
+        int64_t slot = zt_slots_find(&slots, r, in[2].i[r], t);
+        if (slot >= 0) memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
+    }
+}
+
+static double kv_put_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return (double)zt_type_count(in[1]);
+}
+
+static bool kv_put_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_dtype cache;
+        int64_t ctx, W, n, pos0, S, B;
+    } rows[] = {
+        {ZT_F32, 8, 33, 2, 0, 0, 0},        {ZT_F16, 8, 33, 2, 3, 0, 0},
+        {ZT_F16, 64, 192, 1, 63, 0, 0},     {ZT_F16, 64, 192, 9, 5, 0, 0},
+        {ZT_F32, 64, 192, 65 - 1, 0, 0, 0}, {ZT_F16, 64, 192, 7, 30, 0, 4},
+        {ZT_F32, 60, 40, 7, 2, 3, 12},      {ZT_F16, 96, 64, 20, 11, 3, 6},
+        {ZT_F16, 16, 64, 4, 2, 1, 0},       {ZT_F32, 8, 4, 0, 0, 0, 0},
+        {ZT_F16, 8, 64, 0, 0, 1, 2},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].cache, 2, (int64_t[]){rows[i].ctx, rows[i].W});
+    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].W});
+    zt_slots_case(c, 2, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
+    return true;
+}
+
+const zt_opdef zt_op_kv_put = {
+    .synopsis =
+        "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
+        "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
+        "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
+        "differ; a position, sequence or block out of range is an error",
+    .n_required = 3,
+    .flags = ZT_OPF_EXACT,
+    .donates = 1,
+    .infer = kv_put_infer,
+    .ref = kv_put_ref,
+    .flops = kv_put_flops,
+    .cases = kv_put_cases,
+};
 
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
 

@@ -1,4 +1,4 @@
-/* nd.c - rows of the ops that read or write parts of a value at tuples of indices (gather_nd,
+/* index_nd.c - rows of the ops that read or write parts of a value at tuples of indices (gather_nd,
  * scatter_nd) or elements at indices with another rule than a sum (scatter_elements).
  *
  * x is [batch..., N1..Nk, rest...], i i32 [batch..., m..., k]: each of i's last rows says a part
@@ -99,13 +99,6 @@ static const struct {
 };
 enum { ND_ROWS = sizeof nd_rows / sizeof nd_rows[0] };
 
-static void case_in(zt_case *c, int k, const zt_case_type *t)
-{
-    bool floats = zt_dtype_get(t->dtype)->kind == 'F';
-    zt_case_type_in(c, k, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, t);
-    c->limit[k] = 100;
-}
-
 /* ---- gather_nd ------------------------------------------------------------------------------- */
 
 static zt_status gather_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -138,7 +131,7 @@ static bool gather_nd_cases(int i, zt_case *c)
     zt_gather_nd_attrs a = {nd_rows[i].batch, {"error"}};
     memcpy(a.oob.s, zero ? "zero" : "error", zero ? 5 : 6);
     zt_case_attrs(c, &a, sizeof a);
-    case_in(c, 0, &nd_rows[i].x);
+    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &nd_rows[i].x);
     zt_case_type_in(c, 1, ZT_FILL_IDS, &nd_rows[i].i);
     c->limit[1] = nd_rows[i].limit + 3 * zero;
     return true;
@@ -418,13 +411,13 @@ static bool scatter_elements_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    case_in(c, 0, &rows[i].x);
+    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     zt_case_type_in(c, 1, ZT_FILL_IDS, &rows[i].i);
     c->limit[1] = rows[i].x.dim[zt_plain_axis(rows[i].a.axis, rows[i].x.rank)];
     if (rows[i].x.dtype != ZT_I32) differ(c, &rows[i].a.reduction);
     zt_case_type u = rows[i].i;
     u.dtype = rows[i].x.dtype;
-    case_in(c, 2, &u);
+    zt_case_plain_in(c, 2, ZT_FILL_NORMAL, 100, &u);
     return true;
 }
 

@@ -1,10 +1,7 @@
-/* elements.c - rows of the ops that take or add single elements at indices: gather_elements,
- * scatter_add_elements, one_hot. An index out of range is an error; oob=zero: it reads 0, and adds
- * nothing.
+/* index_elements.c - rows of the ops that take or add single elements at indices. An index out of
+ * range is an error; oob=zero: it reads 0, and adds nothing.
  */
 #include "lib/ops/vjp.h"
-
-#include <string.h>
 
 static const char *const oob_words[] = {"error", "zero"};
 
@@ -187,63 +184,4 @@ const zt_opdef zt_op_scatter_add_elements = {
     .flops = scatter_flops,
     .cases = scatter_add_elements_cases,
     .vjp = scatter_add_elements_vjp,
-};
-
-/* ---- one_hot --------------------------------------------------------------------------------- */
-
-static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
-{
-    const zt_one_hot_attrs *a = attrs;
-    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
-    if (s) return s;
-    if (a->depth < 0)
-        return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)a->depth);
-    if (in[0]->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
-    out[0] = zt_type_make(ZT_F32, in[0]->rank, in[0]->dim);
-    out[0].dim[out[0].rank++] = a->depth;
-    return ZT_OK;
-}
-
-static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
-{
-    const zt_one_hot_attrs *a = attrs;
-    int64_t n = zt_type_count(in[0].type);
-    memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
-    for (int64_t e = 0; e < n; e++) {
-        int64_t i = in[0].i[e];
-        if (i >= 0 && i < a->depth)
-            out[0].f[e * a->depth + i] = 1;
-        else if (fails(&a->oob))
-            zt_row_runtime_error(t, "index", i, a->depth);
-    }
-}
-
-static bool one_hot_cases(int i, zt_case *c)
-{
-    static const struct {
-        zt_case_type i;
-        zt_one_hot_attrs a; /* depth, oob */
-        int64_t limit;
-    } rows[] = {
-        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5},   {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40},
-        {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6},
-        {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
-    };
-    if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_IDS, &rows[i].i);
-    c->limit[0] = rows[i].limit;
-    return true;
-}
-
-const zt_opdef zt_op_one_hot = {
-    .synopsis = "y[...,k] = 1 where k is i[...], else 0, for k below `depth`; i i32, y f32; an "
-                "index out of range is an error, or with oob=zero nowhere 1",
-    .n_required = 1,
-    .infer = one_hot_infer,
-    .ref = one_hot_ref,
-    .cases = one_hot_cases,
 };

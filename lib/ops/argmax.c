@@ -1,0 +1,107 @@
+/* argmax.c - rows of argmax and argmin along an axis. */
+#include "lib/ops/lines.h"
+
+#include <math.h>
+
+/* ---- argmax, argmin -------------------------------------------------------------------------- */
+
+static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_argmax_attrs *a = attrs;
+    const zt_type *x = in[0];
+    zt_status s = zt_row_want_float(ctx, "x", x);
+    if (!s) s = want_line_axis(ctx, a->axis, x);
+    if (!s && a->keepdims != 0 && a->keepdims != 1)
+        s = zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1", (long long)a->keepdims);
+    if (s) return s;
+    int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    out[0] = zt_type_make(ZT_I32, 0, NULL);
+    for (int d = 0; d < x->rank; d++)
+        if (d != at || a->keepdims) out[0].dim[out[0].rank++] = d == at ? 1 : x->dim[d];
+    return ZT_OK;
+}
+
+/* Where sign * x is largest. */
+static void arg_ref(int64_t axis, double sign, const zt_arg *in, zt_arg *out)
+{
+    lines l = lines_along(axis, in[0].type);
+    for (int64_t r = 0; r < l.count; r++) {
+        const double *x = in[0].f + line_at(&l, l.n, r);
+        int64_t best = -1;
+        for (int64_t i = 0; i < l.n; i++) {
+            double v = sign * x[i * l.inner];
+            if (!isnan(v) && (best < 0 || v > sign * x[best * l.inner])) best = i;
+        }
+        out[0].i[r] = best < 0 ? 0 : best;
+    }
+}
+
+static void argmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)t;
+    arg_ref(((const zt_argmax_attrs *)attrs)->axis, 1, in, out);
+}
+
+static void argmin_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    (void)t;
+    arg_ref(((const zt_argmin_attrs *)attrs)->axis, -1, in, out);
+}
+
+static double argmax_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    (void)attrs, (void)out;
+    return (double)zt_type_count(in[0]);
+}
+
+static bool argmax_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_fill fill;
+        zt_argmax_attrs a; /* axis, keepdims */
+    } rows[] = {
+        {{ZT_F32, 2, {2, 33}}, ZT_FILL_NORMAL, {-1, 0}},
+        {{ZT_F32, 1, {100}}, ZT_FILL_NORMAL, {-1, 0}},
+        {{ZT_F32, 2, {9, 1}}, ZT_FILL_NORMAL, {-1, 0}},
+        {{ZT_F32, 2, {65, 49}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 2, {1, 4921}}, ZT_FILL_NORMAL, {-1, 0}},
+        {{ZT_F32, 2, {3, 4096}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 3, {2, 3, 17}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 2, {65, 1}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {-1, 0}},
+        {{ZT_F32, 3, {2, 33, 17}}, ZT_FILL_TIES, {-2, 0}},
+        {{ZT_F32, 3, {5, 3, 40}}, ZT_FILL_TIES, {0, 1}},
+        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {0, 0}},
+        {{ZT_F64, 2, {3, 8}}, ZT_FILL_NORMAL, {1, 1}},
+        {{ZT_F16, 2, {3, 40}}, ZT_FILL_NORMAL, {0, 0}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(c, 0, rows[i].fill, &rows[i].x);
+    return true;
+}
+
+#define ARG(WHICH)                                                                                 \
+    "i = where x is " WHICH " along `axis` (below 0 from the end), keepdims=1 leaves 1 where it "  \
+    "was; any plain float type to i32, ties to the lowest index; NaN never wins; 0 when all are "  \
+    "NaN or there are none"
+
+const zt_opdef zt_op_argmax = {
+    .synopsis = ARG("largest"),
+    .n_required = 1,
+    .infer = argmax_infer,
+    .ref = argmax_ref,
+    .flops = argmax_flops,
+    .cases = argmax_cases,
+};
+
+const zt_opdef zt_op_argmin = {
+    .synopsis = ARG("smallest"),
+    .n_required = 1,
+    .infer = argmax_infer,
+    .ref = argmin_ref,
+    .flops = argmax_flops,
+    .cases = argmax_cases,
+};

@@ -1,0 +1,150 @@
+/* matmul.c - the row of the product of two matrices, or of many. */
+#include "lib/ops/vjp.h"
+
+/* ---- matmul ---------------------------------------------------------------------------------- */
+
+/* Rows, columns of an operand as it is multiplied. */
+static int64_t mat_rows(const zt_type *t, int64_t transposed)
+{
+    return t->dim[t->rank - (transposed ? 1 : 2)];
+}
+
+static int64_t mat_cols(const zt_type *t, int64_t transposed)
+{
+    return t->dim[t->rank - (transposed ? 2 : 1)];
+}
+
+static zt_type mat_lead(const zt_type *t) { return zt_type_make(t->dtype, t->rank - 2, t->dim); }
+
+static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_matmul_attrs *at = attrs;
+    const zt_type *a = in[0], *b = in[1];
+    zt_status s = zt_row_want_float(ctx, "a", a);
+    if (s) return s;
+    if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
+    if (a->rank < 2 || b->rank < 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix", a->rank < 2 ? "a" : "b");
+    if (mat_cols(a, at->ta) != mat_rows(b, at->tb))
+        return zt_row_fail(ctx, ZT_ESHAPE, "a has %lld columns, b %lld rows",
+                           (long long)mat_cols(a, at->ta), (long long)mat_rows(b, at->tb));
+    zt_type la = mat_lead(a), lb = mat_lead(b);
+    s = zt_row_broadcast(ctx, &la, &lb, &out[0]);
+    out[0].dim[out[0].rank++] = mat_rows(a, at->ta);
+    out[0].dim[out[0].rank++] = mat_cols(b, at->tb);
+    return s;
+}
+
+static void multiply(const zt_matmul_attrs *at, const double *a, const double *b, double *y,
+                     int64_t N, int64_t K, int64_t M)
+{
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t m = 0; m < M; m++) {
+            double sum = 0;
+            for (int64_t k = 0; k < K; k++)
+                sum += a[at->ta ? k * N + n : n * K + k] * b[at->tb ? m * K + k : k * M + m];
+            y[n * M + m] = sum;
+        }
+}
+
+static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_matmul_attrs *at = attrs;
+    int64_t sa[ZT_MAX_RANK], sb[ZT_MAX_RANK], batches = 1;
+    int64_t N = mat_rows(in[0].type, at->ta), K = mat_cols(in[0].type, at->ta);
+    int64_t M = mat_cols(in[1].type, at->tb);
+    zt_type la = mat_lead(in[0].type), lb = mat_lead(in[1].type), ly = mat_lead(out[0].type);
+    (void)t;
+    zt_row_strides(&la, &ly, sa);
+    zt_row_strides(&lb, &ly, sb);
+    for (int d = 0; d < ly.rank; d++) batches *= ly.dim[d];
+    for (int64_t i = 0; i < batches; i++) {
+        int64_t ia = 0, ib = 0, rest = i;
+        for (int d = ly.rank - 1; d >= 0; d--) {
+            ia += rest % ly.dim[d] * sa[d];
+            ib += rest % ly.dim[d] * sb[d];
+            rest /= ly.dim[d];
+        }
+        multiply(at, in[0].f + ia * N * K, in[1].f + ib * K * M, out[0].f + i * N * M, N, K, M);
+    }
+}
+
+static double matmul_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    const zt_matmul_attrs *at = attrs;
+    return 2 * (double)zt_type_count(out) * (double)mat_cols(in[0], at->ta);
+}
+
+static bool matmul_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type a, b;
+        zt_matmul_attrs at;
+    } rows[] = {
+        {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {33, 5}}, {0, 0}},
+        {{ZT_F32, 2, {33, 2}}, {ZT_F32, 2, {33, 5}}, {1, 0}},
+        {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {5, 33}}, {0, 1}},
+        {{ZT_F32, 2, {33, 2}}, {ZT_F32, 2, {5, 33}}, {1, 1}},
+        {{ZT_F32, 2, {65, 100}}, {ZT_F32, 2, {100, 49}}, {0, 0}},
+        {{ZT_F32, 2, {65, 100}}, {ZT_F32, 2, {65, 49}}, {1, 0}},
+        {{ZT_F32, 3, {3, 4, 7}}, {ZT_F32, 3, {3, 7, 5}}, {0, 0}},
+        {{ZT_F32, 4, {2, 3, 4, 7}}, {ZT_F32, 4, {2, 3, 5, 7}}, {0, 1}},
+        {{ZT_F32, 3, {3, 4, 7}}, {ZT_F32, 2, {7, 5}}, {0, 0}},
+        {{ZT_F32, 4, {2, 1, 4, 7}}, {ZT_F32, 3, {3, 7, 5}}, {0, 0}},
+        {{ZT_F32, 2, {1, 1}}, {ZT_F32, 2, {1, 1}}, {0, 0}},
+        {{ZT_F32, 2, {3, 0}}, {ZT_F32, 2, {0, 4}}, {0, 0}},
+        {{ZT_F32, 2, {0, 3}}, {ZT_F32, 2, {3, 4}}, {0, 0}},
+        {{ZT_F32, 2, {13, 600}}, {ZT_F32, 2, {600, 150}}, {0, 0}},
+        {{ZT_F32, 2, {600, 99}}, {ZT_F32, 2, {150, 600}}, {1, 1}},
+        {{ZT_F16, 2, {600, 13}}, {ZT_F16, 2, {35, 600}}, {1, 1}},
+        {{ZT_F64, 2, {3, 4}}, {ZT_F64, 2, {4, 5}}, {0, 0}},
+        {{ZT_F16, 2, {9, 40}}, {ZT_F16, 2, {40, 17}}, {0, 0}},
+        {{ZT_BF16, 2, {9, 40}}, {ZT_BF16, 2, {40, 17}}, {0, 0}},
+        {{ZT_F32, 2, {7, 300}}, {ZT_F32, 2, {300, 64}}, {0, 0}},
+        {{ZT_F32, 2, {530, 33}}, {ZT_F32, 2, {33, 1040}}, {0, 0}},
+        {{ZT_F32, 3, {9, 70, 20}}, {ZT_F32, 3, {9, 130, 70}}, {1, 1}},
+        {{ZT_F16, 2, {37, 300}}, {ZT_F16, 2, {300, 70}}, {0, 0}},
+        {{ZT_F16, 3, {2, 37, 300}}, {ZT_F16, 2, {35, 300}}, {0, 1}},
+        {{ZT_BF16, 2, {37, 1101}}, {ZT_BF16, 2, {1101, 70}}, {0, 0}},
+        {{ZT_BF16, 2, {37, 1101}}, {ZT_BF16, 2, {35, 1101}}, {0, 1}},
+        {{ZT_BF16, 2, {601, 37}}, {ZT_BF16, 2, {601, 35}}, {1, 0}},
+        {{ZT_BF16, 3, {2, 33, 37}}, {ZT_BF16, 3, {2, 35, 33}}, {1, 1}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].at, sizeof rows[i].at);
+    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].a);
+    zt_case_type_in(c, 1, ZT_FILL_NORMAL, &rows[i].b);
+    return true;
+}
+
+/* y = A B: dA = dy B^T, dB = A^T dy, each transposed back where the operand was. */
+static void matmul_vjp(zt_vjp *v)
+{
+    const zt_matmul_attrs *at = v->attrs;
+    const zt_emit *e = v->e;
+    int a = v->in[0], b = v->in[1], dy = v->dy[0];
+    if (v->want[0]) {
+        int da = at->ta ? zt_build_matmul(e, b, dy, &(zt_matmul_attrs){at->tb, 1})
+                        : zt_build_matmul(e, dy, b, &(zt_matmul_attrs){0, !at->tb});
+        v->dx[0] = zt_build_reduced(e, da, a);
+    }
+    if (v->want[1]) {
+        int db = at->tb ? zt_build_matmul(e, dy, a, &(zt_matmul_attrs){1, at->ta})
+                        : zt_build_matmul(e, a, dy, &(zt_matmul_attrs){!at->ta, 0});
+        v->dx[1] = zt_build_reduced(e, db, b);
+    }
+}
+
+const zt_opdef zt_op_matmul = {
+    .synopsis = "y[...,n,m] = sum_k a[...,n,k] b[...,k,m], a with ta=1 as [...,k,n], b with tb=1 as "
+                "[...,m,k]; the dimensions before broadcast as numpy's; a, b and y of one plain "
+                "float type",
+    .n_required = 2,
+    .flags = ZT_OPF_SUMS,
+    .infer = matmul_infer,
+    .ref = matmul_ref,
+    .flops = matmul_flops,
+    .cases = matmul_cases,
+    .vjp = matmul_vjp,
+};

@@ -1,0 +1,148 @@
+/* scan.c - rows of the running sums and products along an axis. */
+#include "lib/ops/lines.h"
+#include "lib/ops/vjp.h"
+
+/* ---- cumsum ---------------------------------------------------------------------------------- */
+
+static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                              zt_type out[])
+{
+    const zt_cumsum_attrs *a = attrs;
+    zt_status s = zt_row_want_number(ctx, in[0]);
+    if (s) return s;
+    if ((a->exclusive != 0 && a->exclusive != 1) || (a->reverse != 0 && a->reverse != 1))
+        return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse are 0 or 1");
+    out[0] = *in[0];
+    return want_line_axis(ctx, a->axis, in[0]);
+}
+
+static void cumsum_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_cumsum_attrs *a = attrs;
+    lines l = lines_along(a->axis, in[0].type);
+    (void)t;
+    for (int64_t r = 0; r < l.count; r++) {
+        double sum = 0;
+        uint64_t isum = 0;
+        for (int64_t i = 0; i < l.n; i++) {
+            int64_t at = line_at(&l, l.n, r) + (a->reverse ? l.n - 1 - i : i) * l.inner;
+            double x = in[0].f ? in[0].f[at] : 0;
+            uint64_t ix = in[0].f ? 0 : (uint64_t)in[0].i[at];
+            if (in[0].f)
+                out[0].f[at] = a->exclusive ? sum : sum + x;
+            else
+                out[0].i[at] = (int64_t)(a->exclusive ? isum : isum + ix);
+            sum += x;
+            isum += ix;
+        }
+    }
+}
+
+static bool cumsum_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_cumsum_attrs a; /* axis, exclusive, reverse */
+    } rows[] = {
+        {{ZT_F32, 1, {33}}, {-1, 0, 0}},       {{ZT_F32, 2, {2, 33}}, {1, 1, 0}},
+        {{ZT_F32, 2, {9, 40}}, {0, 0, 1}},     {{ZT_F32, 3, {2, 5, 7}}, {1, 1, 1}},
+        {{ZT_F32, 2, {3, 5000}}, {-1, 0, 0}},  {{ZT_F32, 3, {2, 300, 33}}, {1, 0, 0}},
+        {{ZT_F32, 2, {0, 5}}, {0, 0, 0}},      {{ZT_F32, 1, {1}}, {0, 1, 0}},
+        {{ZT_F64, 2, {3, 5}}, {0, 0, 0}},      {{ZT_F16, 2, {3, 40}}, {1, 0, 0}},
+        {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},      {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    return true;
+}
+
+static void cumsum_vjp(zt_vjp *v)
+{
+    const zt_cumsum_attrs *a = v->attrs;
+    v->dx[0] = zt_build_cumsum(v->e, v->dy[0],
+                           &(zt_cumsum_attrs){a->axis, a->exclusive, !a->reverse});
+}
+
+const zt_opdef zt_op_cumsum = {
+    .synopsis = "y[...,i,...] = the sum of x up to i along `axis` (below 0 from the end); exclusive=1 "
+                "without i, reverse=1 from the end; any plain float or integer type, y has x's",
+    .n_required = 1,
+    .infer = cumsum_infer,
+    .ref = cumsum_ref,
+    .cases = cumsum_cases,
+    .vjp = cumsum_vjp,
+};
+
+/* ---- cumprod --------------------------------------------------------------------------------- */
+
+static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                               zt_type out[])
+{
+    const zt_cumprod_attrs *a = attrs;
+    zt_status s = zt_row_want_number(ctx, in[0]);
+    if (s) return s;
+    if ((a->exclusive != 0 && a->exclusive != 1) || (a->reverse != 0 && a->reverse != 1))
+        return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse are 0 or 1");
+    out[0] = *in[0];
+    return zt_row_axis(ctx, a->axis, in[0]->rank);
+}
+
+static void cumprod_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_cumprod_attrs *a = attrs;
+    lines l = lines_along(a->axis, in->type);
+    (void)t;
+    for (int64_t r = 0; r < l.count; r++) {
+        double f = 1;
+        uint64_t n = 1;
+        for (int64_t i = 0; i < l.n; i++) {
+            int64_t at = line_at(&l, l.n, r) + (a->reverse ? l.n - 1 - i : i) * l.inner;
+            double old = f;
+            uint64_t was = n;
+            if (out->f) f *= in->f[at];
+            if (out->f) out->f[at] = a->exclusive ? old : f;
+            if (out->i) n *= (uint64_t)in->i[at];
+            if (out->i) out->i[at] = zt_row_wrap(out->type->dtype, a->exclusive ? was : n);
+        }
+    }
+}
+
+static bool cumprod_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_cumprod_attrs a; /* axis, exclusive, reverse */
+    } rows[] = {
+        {{ZT_F32, 1, {33}}, {-1, 0, 0}},      {{ZT_F32, 2, {2, 33}}, {1, 1, 0}},
+        {{ZT_F32, 2, {9, 40}}, {0, 0, 1}},    {{ZT_F32, 3, {2, 5, 7}}, {1, 1, 1}},
+        {{ZT_F32, 3, {2, 30, 33}}, {1, 0, 0}}, {{ZT_F32, 2, {0, 5}}, {0, 0, 0}},
+        {{ZT_F32, 1, {1}}, {0, 1, 0}},        {{ZT_F64, 2, {3, 5}}, {0, 0, 0}},
+        {{ZT_F16, 2, {3, 10}}, {1, 0, 0}},    {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},
+        {{ZT_U8, 2, {3, 5}}, {1, 0, 1}},      {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(c, 0, ZT_FILL_POSITIVE, 9, &rows[i].x);
+    return true;
+}
+
+/* dx_i = sum over j of dy_j y_j / x_i, where x_i is a factor of y_j. (Not at zeros: NaN.) */
+static void cumprod_vjp(zt_vjp *v)
+{
+    const zt_cumprod_attrs *a = v->attrs;
+    int share = zt_build_cumsum(v->e, zt_build_mul(v->e, v->dy[0], v->out[0]),
+                            &(zt_cumsum_attrs){a->axis, a->exclusive, !a->reverse});
+    v->dx[0] = zt_build_div(v->e, share, v->in[0]);
+}
+
+const zt_opdef zt_op_cumprod = {
+    .synopsis = "y[...,i,...] = the product of x up to i along `axis` (below 0 from the end); "
+                "exclusive=1 without i, reverse=1 from the end; any plain float or integer type, y "
+                "has x's; its gradient divides by x",
+    .n_required = 1,
+    .infer = cumprod_infer,
+    .ref = cumprod_ref,
+    .cases = cumprod_cases,
+    .vjp = cumprod_vjp,
+};

@@ -1,0 +1,114 @@
+/* topk.c - the row of topk: the first entries of a line in order. */
+#include "lib/ops/lines.h"
+#include "lib/ops/vjp.h"
+
+#include <math.h>
+
+static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
+                            zt_type out[])
+{
+    const zt_topk_attrs *a = attrs;
+    zt_status s = zt_row_want_number(ctx, in[0]);
+    if (!s) s = zt_row_axis(ctx, a->axis, in[0]->rank);
+    if (s) return s;
+    int at = zt_plain_axis(a->axis, in[0]->rank);
+    if (a->largest != 0 && a->largest != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "largest is %lld, not 0 or 1", (long long)a->largest);
+    if (a->k < 0 || a->k > in[0]->dim[at] || in[0]->dim[at] > INT32_MAX)
+        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld of %lld entries", (long long)a->k,
+                           (long long)in[0]->dim[at]);
+    out[0] = *in[0];
+    if (a->k) out[0].dim[at] = a->k;
+    out[1] = out[0];
+    out[1].dtype = ZT_I32;
+    return ZT_OK;
+}
+
+/* Does entry i come before entry j: larger (or smaller), NaN larger than all, else the earlier. */
+static bool before(const zt_arg *x, bool largest, int64_t i, int64_t j, int64_t step)
+{
+    if (x->f) {
+        double a = x->f[i * step], b = x->f[j * step];
+        if (isnan(a) != isnan(b)) return isnan(a) == largest;
+        if (a != b && !isnan(a)) return largest ? a > b : a < b;
+        return i < j;
+    }
+    int64_t turn = x->type->dtype == ZT_U64 ? INT64_MIN : 0;
+    int64_t a = x->i[i * step] ^ turn, b = x->i[j * step] ^ turn;
+    return a != b ? (largest ? a > b : a < b) : i < j;
+}
+
+/* The first of those that come after `last` (-1: of all). */
+static int64_t next_best(const zt_arg *x, const lines *l, bool largest, int64_t last)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < l->n; i++) {
+        if (last >= 0 && !before(x, largest, last, i, l->inner)) continue;
+        if (best < 0 || before(x, largest, i, best, l->inner)) best = i;
+    }
+    return best;
+}
+
+static void topk_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+{
+    const zt_topk_attrs *a = attrs;
+    lines l = lines_along(a->axis, in->type);
+    int64_t k = a->k ? a->k : l.n;
+    (void)t;
+    for (int64_t r = 0; r < l.count; r++) {
+        int64_t from = line_at(&l, l.n, r), to = line_at(&l, k, r), last = -1;
+        zt_arg line = {in->type, in->f ? in->f + from : NULL, in->i ? in->i + from : NULL};
+        for (int64_t j = 0; j < k; j++) {
+            last = next_best(&line, &l, a->largest, last);
+            if (out[0].type) zt_row_move(&line, last * l.inner, &out[0], to + j * l.inner);
+            if (out[1].i) out[1].i[to + j * l.inner] = last;
+        }
+    }
+}
+
+static bool topk_cases(int i, zt_case *c)
+{
+    static const struct {
+        zt_case_type x;
+        zt_fill fill;
+        zt_topk_attrs a; /* k, axis, largest */
+    } rows[] = {
+        {{ZT_F32, 2, {3, 33}}, ZT_FILL_NORMAL, {5, -1, 1}},
+        {{ZT_F32, 2, {3, 33}}, ZT_FILL_NORMAL, {5, -1, 0}},
+        {{ZT_F32, 2, {65, 100}}, ZT_FILL_NORMAL, {0, 1, 1}},
+        {{ZT_F32, 3, {2, 40, 5}}, ZT_FILL_NORMAL, {7, 1, 1}},
+        {{ZT_I32, 3, {2, 40, 5}}, ZT_FILL_IDS, {0, -2, 0}},
+        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {2, 1, 1}},
+        {{ZT_F32, 2, {4, 0}}, ZT_FILL_NORMAL, {0, 1, 1}},
+        {{ZT_F32, 2, {1, 3000}}, ZT_FILL_NORMAL, {50, 1, 1}},
+        {{ZT_F64, 1, {9}}, ZT_FILL_NORMAL, {3, 0, 1}},
+        {{ZT_F16, 2, {3, 9}}, ZT_FILL_NORMAL, {3, 1, 1}},
+        {{ZT_I64, 2, {3, 9}}, ZT_FILL_IDS, {3, 0, 1}},
+        {{ZT_U8, 1, {40}}, ZT_FILL_IDS, {9, 0, 1}},
+    };
+    if (i >= ZT_LEN(rows)) return false;
+    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(c, 0, rows[i].fill, 9, &rows[i].x);
+    return true;
+}
+
+static void topk_vjp(zt_vjp *v)
+{
+    if (v->dy[0] < 0) return;
+    const zt_topk_attrs *a = v->attrs;
+    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
+    v->dx[0] = zt_build_scatter_add_elements(v->e, zero, v->out[1], v->dy[0],
+                                         &(zt_scatter_add_elements_attrs){a->axis, {"error"}});
+}
+
+const zt_opdef zt_op_topk = {
+    .synopsis = "y, i = the k largest (largest=0: smallest) of x along `axis` (below 0 from the "
+                "end) in order, and where they are; k=0: all, sorted. Ties to the lowest index, "
+                "NaN is larger than all; any plain float or integer type, i i32",
+    .n_required = 1,
+    .infer = topk_infer,
+    .ref = topk_ref,
+    .flops = zt_row_in_flops,
+    .cases = topk_cases,
+    .vjp = topk_vjp,
+};
