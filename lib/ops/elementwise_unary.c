@@ -36,8 +36,7 @@ static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, in
 
 bool zt_cases_unary(int i, zt_case *c)
 {
-    static const char none[1];
-    return unary_cases(i, ZT_FILL_NORMAL, none, 1, 1, c);
+    return unary_cases(i, ZT_FILL_NORMAL, "", 0, 1, c);
 }
 
 #define FLOATS(Y)                                                                                  \

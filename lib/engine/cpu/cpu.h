@@ -92,13 +92,14 @@ struct zt_cpu_call {
 /* Note the first trouble of a call; from any thread. */
 void zt_cpu_runtime_error(zt_cpu_call *c, const char *what, int64_t value, int64_t limit);
 
-/* The lists: one per family file in isa/ and instruction set. */
+/* The lists: one per file of kernels in isa/ and instruction set, zt_cpu_FILE_ISA. */
 #define ZT_CPU_FAMILIES(X)                                                                         \
-    X(elementwise) X(unary) X(binary) X(logic) X(like) X(reduce) X(linear) X(linear_fused) X(matmul) X(shape) X(move)       \
-    X(fused) X(sdpa) X(sdpa_grad)                                                                  \
-    X(recurrent) X(recurrent_back) X(norm_channels) X(loss) X(entmax) X(random) X(spectral)        \
-    X(index) X(norm) X(rope_put) X(attention) X(cast) X(conv) X(place) X(quant) X(conv_filter) X(pool)         \
-    X(fold) X(nd) X(order) X(pointwise)
+    X(argmax) X(attention) X(conv) X(conv_filter) X(elementwise_binary) X(elementwise_bits)        \
+    X(elementwise_cast) X(elementwise_compare) X(elementwise_logic) X(elementwise_unary)           \
+    X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(norm) X(norm_channels) \
+    X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
+    X(rope) X(sample) X(scan) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
+    X(spectral) X(topk) X(triangular)
 #define X(f)                                                                                       \
     extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
 ZT_CPU_FAMILIES(X)

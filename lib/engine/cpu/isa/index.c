@@ -1,6 +1,8 @@
-/* index.c - kernels of the ops that read or write at places given as data. */
-#include "lib/engine/cpu/isa/simd.h"
-#include "lib/engine/cpu/isa/slots.h"
+/* index.c - kernels of the ops that read or write at places given as data: rows, single elements, and parts at
+ * tuples of indices. Where nothing is computed, elements are bytes.
+ */
+#include "lib/engine/cpu/cpu.h"
+#include "lib/engine/cpu/isa/place.h"
 #include "lib/engine/cpu/pack.h"
 
 /* ---- gather: one row of the output an item --------------------------------------------------- */
@@ -54,46 +56,6 @@ static void gather_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
 
 enum { COLUMNS = 64 };
 
-static bool kv_put_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    (void)attrs, (void)in;
-    return out[0].dtype == ZT_F32 || out[0].dtype == ZT_F16;
-}
-
-static void kv_put_setup(zt_cpu_call *c)
-{
-    c->items[0] = (c->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS;
-}
-
-static void put_f16(const float *x, char *dst, int64_t n)
-{
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_to_f16(dst + 2 * i, vf_load(x + i));
-    if (i == n) return;
-    uint16_t rest[LANES];
-    vf_to_f16(rest, vf_load_n(x + i, (int)(n - i)));
-    memcpy(dst + 2 * i, rest, (size_t)(n - i) * sizeof rest[0]);
-}
-
-static void kv_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    int64_t n = c->in[1].type.dim[0], W = c->in[1].type.dim[1];
-    bool half = c->out[0].type.dtype == ZT_F16;
-    int64_t first = begin * COLUMNS, last = end * COLUMNS < W ? end * COLUMNS : W;
-    slots s = slots_of(c, 2, c->in[0].type.dim[0]);
-    (void)phase, (void)local;
-    for (int64_t t = 0; t < n; t++) {
-        int64_t slot = slots_own(&s, c, t);
-        if (slot < 0) continue;
-        const float *x = (const float *)c->in[1].data + t * W + first;
-        if (half)
-            put_f16(x, (char *)c->out[0].data + 2 * (slot * W + first), last - first);
-        else
-            memcpy((float *)c->out[0].data + slot * W + first, x,
-                   (size_t)(last - first) * sizeof *x);
-    }
-}
-
 /* ---- scatter_add: columns of all rows an item, so that rows are added in order --------------- */
 
 static bool scatter_add_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -145,6 +107,242 @@ static void one_hot_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
     }
 }
 
+/* ---- gather_nd: TUPLES parts an item --------------------------------------------------------- */
+
+enum { TUPLES = 64 };
+
+typedef struct parts {
+    int64_t tuples, k, rest, per_batch, span; /* as in lib/ops/index_nd.c */
+} parts;
+
+static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
+{
+    parts p = {.k = i->dim[i->rank - 1]};
+    p.tuples = count_of(i, 0, i->rank - 1);
+    p.per_batch = count_of(i, (int)batch, i->rank - 1);
+    p.span = count_of(x, (int)batch, x->rank);
+    p.rest = count_of(x, (int)(batch + p.k), x->rank);
+    return p;
+}
+
+static int64_t part_at(zt_cpu_call *c, const parts *p, int64_t batch, bool fails, int64_t r)
+{
+    const int32_t *i = (const int32_t *)c->in[1].data + r * p->k;
+    int64_t at = 0;
+    for (int64_t k = 0; k < p->k; k++) {
+        int64_t n = c->in[0].type.dim[batch + k];
+        if (i[k] < 0 || i[k] >= n) {
+            if (fails) zt_cpu_runtime_error(c, "index", i[k], n);
+            return -1;
+        }
+        at = at * n + i[k];
+    }
+    return r / p->per_batch * p->span + at * p->rest;
+}
+
+static void gather_nd_setup(zt_cpu_call *c)
+{
+    parts p = parts_of(((const zt_gather_nd_attrs *)c->attrs)->batch, &c->in[0].type,
+                       &c->in[1].type);
+    c->items[0] = (p.tuples + TUPLES - 1) / TUPLES;
+}
+
+static void gather_nd_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_gather_nd_attrs *a = c->attrs;
+    parts p = parts_of(a->batch, &c->in[0].type, &c->in[1].type);
+    int64_t size = size_of(&c->in[0].type), bytes = p.rest * size;
+    int64_t last = end * TUPLES < p.tuples ? end * TUPLES : p.tuples;
+    (void)phase, (void)local;
+    for (int64_t r = begin * TUPLES; r < last; r++) {
+        int64_t at = part_at(c, &p, a->batch, a->oob.s[0] == 'e', r);
+        char *to = (char *)c->out[0].data + r * bytes;
+        if (at < 0)
+            memset(to, 0, (size_t)bytes);
+        else if (p.rest == 1)
+            put_one(to, (const char *)c->in[0].data + at * size, size);
+        else
+            memcpy(to, (const char *)c->in[0].data + at * size, (size_t)bytes);
+    }
+}
+
+/* ---- scatter_nd: columns of all parts an item, so that they come in order -------------------- */
+
+/* 'n' none, 'a' add, 'u' mul, 'x' max, 'i' min. */
+static char how_of(const zt_enum_string *w)
+{
+    return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1];
+}
+
+INLINE float merged(char how, float a, float b)
+{
+    if (how == 'a') return a + b;
+    if (how == 'u') return a * b;
+    if (how == 'n') return b;
+    return a != a ? a : b != b ? b : how == 'x' ? (a > b ? a : b) : (a < b ? a : b);
+}
+
+/* Nothing is computed, or it is f32. */
+static bool scatter_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    const zt_scatter_nd_attrs *a = attrs;
+    (void)in;
+    return out[0].dtype == ZT_F32 || how_of(&a->reduction) == 'n';
+}
+
+static void scatter_nd_setup(zt_cpu_call *c)
+{
+    parts p = parts_of(((const zt_scatter_nd_attrs *)c->attrs)->batch, &c->in[0].type,
+                       &c->in[1].type);
+    c->items[0] = zt_type_count(&c->in[0].type) ? (p.rest + COLUMNS - 1) / COLUMNS : 0;
+}
+
+static void scatter_nd_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_scatter_nd_attrs *a = c->attrs;
+    parts p = parts_of(a->batch, &c->in[0].type, &c->in[1].type);
+    int64_t size = size_of(&c->in[0].type), first = begin * COLUMNS;
+    int64_t n = (end * COLUMNS < p.rest ? end * COLUMNS : p.rest) - first;
+    int64_t all = zt_type_count(&c->in[0].type) / p.rest;
+    char how = how_of(&a->reduction), *z = c->out[0].data;
+    (void)phase, (void)local;
+    for (int64_t r = 0; r < all; r++)
+        memmove(z + (r * p.rest + first) * size,
+                (const char *)c->in[0].data + (r * p.rest + first) * size, (size_t)(n * size));
+    for (int64_t r = 0; r < p.tuples; r++) {
+        int64_t at = part_at(c, &p, a->batch, a->oob.s[0] == 'e', r);
+        const char *u = (const char *)c->in[2].data + (r * p.rest + first) * size;
+        char *to = z + (at + first) * size;
+        if (at < 0) continue;
+        if (how == 'n') memcpy(to, u, (size_t)(n * size));
+        for (int64_t j = 0; j < n && how != 'n'; j++)
+            ((float *)(void *)to)[j] = merged(how, ((float *)(void *)to)[j],
+                                              ((const float *)(const void *)u)[j]);
+    }
+}
+
+/* ---- gather_elements: BATCH elements an item ------------------------------------------------- */
+
+enum { BATCH = 1024 };
+
+static void elements_setup(zt_cpu_call *c)
+{
+    c->items[0] = (zt_type_count(&c->in[1].type) + BATCH - 1) / BATCH;
+}
+
+static void gather_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_gather_elements_attrs *a = c->attrs;
+    const zt_type *x = &c->in[0].type, *t = &c->in[1].type;
+    int along = plain_axis(a->axis, x);
+    int64_t n = zt_type_count(t), last = end * BATCH < n ? end * BATCH : n, size = size_of(x);
+    const int32_t *at = c->in[1].data;
+    char *y = c->out[0].data;
+    (void)phase, (void)local;
+    for (int64_t e = begin * BATCH; e < last; e++) {
+        int64_t from = 0, step = 1, rest = e;
+        if (at[e] < 0 || at[e] >= x->dim[along]) {
+            if (a->oob.s[0] == 'e') zt_cpu_runtime_error(c, "index", at[e], x->dim[along]);
+            memset(y + e * size, 0, (size_t)size);
+            continue;
+        }
+        for (int d = x->rank - 1; d >= 0; d--) {
+            from += (d == along ? at[e] : rest % t->dim[d]) * step;
+            step *= x->dim[d];
+            rest /= t->dim[d];
+        }
+        put_one(y + e * size, (const char *)c->in[0].data + from * size, size);
+    }
+}
+
+/* ---- scatter_elements, scatter_add_elements: all from the axis on, for one index before it --- */
+
+static bool scatter_elements_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    const zt_scatter_elements_attrs *a = attrs;
+    (void)in;
+    return out[0].dtype == ZT_F32 || how_of(&a->reduction) == 'n';
+}
+
+/* The op's first attribute is the axis. */
+static void scatter_elements_setup(zt_cpu_call *c)
+{
+    const zt_type *x = &c->in[0].type;
+    int at = plain_axis(((const zt_gather_elements_attrs *)c->attrs)->axis, x);
+    c->items[0] = zt_type_count(x) ? count_of(x, 0, at) : 0;
+}
+
+/* Which of i's blocks before the axis is x's block o; -1: i has none there. */
+static int64_t block_of(const zt_type *x, const zt_type *i, int at, int64_t o)
+{
+    int64_t block = 0, step = 1;
+    for (int d = at - 1; d >= 0; d--) {
+        int64_t k = o % x->dim[d];
+        if (k >= i->dim[d]) return -1;
+        block += k * step;
+        step *= i->dim[d];
+        o /= x->dim[d];
+    }
+    return block;
+}
+
+/* Elements of i's block, in order, into x's block at z. */
+static void scatter_block(zt_cpu_call *c, char how, bool fails, int at, int64_t block, char *z)
+{
+    const zt_type *x = &c->in[0].type, *t = &c->in[1].type;
+    int64_t n = count_of(t, at, t->rank), size = size_of(x), inner = count_of(x, at + 1, x->rank);
+    const int32_t *index = (const int32_t *)c->in[1].data + block * n;
+    const char *u = (const char *)c->in[2].data + block * n * size;
+    for (int64_t e = 0; e < n; e++) {
+        int64_t to = 0, step = 1, rest = e;
+        if (index[e] < 0 || index[e] >= x->dim[at]) {
+            if (fails) zt_cpu_runtime_error(c, "index", index[e], x->dim[at]);
+            continue;
+        }
+        for (int d = x->rank - 1; d > at; d--) {
+            to += rest % t->dim[d] * step;
+            step *= x->dim[d];
+            rest /= t->dim[d];
+        }
+        to += index[e] * inner;
+        if (how == 'n') {
+            put_one(z + to * size, u + e * size, size);
+        } else {
+            float *f = (float *)(void *)z + to;
+            *f = merged(how, *f, ((const float *)(const void *)u)[e]);
+        }
+    }
+}
+
+static void scatter_blocks(zt_cpu_call *c, char how, bool fails, int64_t axis, int64_t begin,
+                           int64_t end)
+{
+    const zt_type *x = &c->in[0].type;
+    int at = plain_axis(axis, x);
+    int64_t bytes = count_of(x, at, x->rank) * size_of(x);
+    for (int64_t o = begin; o < end; o++) {
+        char *z = (char *)c->out[0].data + o * bytes;
+        int64_t block = block_of(x, &c->in[1].type, at, o);
+        memmove(z, (const char *)c->in[0].data + o * bytes, (size_t)bytes);
+        if (block >= 0) scatter_block(c, how, fails, at, block, z);
+    }
+}
+
+static void scatter_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_scatter_elements_attrs *a = c->attrs;
+    (void)phase, (void)local;
+    scatter_blocks(c, how_of(&a->reduction), a->oob.s[0] == 'e', a->axis, begin, end);
+}
+
+static void scatter_add_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
+                                     void *local)
+{
+    const zt_scatter_add_elements_attrs *a = c->attrs;
+    (void)phase, (void)local;
+    scatter_blocks(c, 'a', a->oob.s[0] == 'e', a->axis, begin, end);
+}
+
 const zt_cpu_kernel ZT_SYM(zt_cpu_index)[] = {
     {.op = ZT_OP_scatter_add,
      .has = scatter_add_has,
@@ -152,6 +350,19 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_index)[] = {
      .run = scatter_add_run},
     {.op = ZT_OP_one_hot, .setup = one_hot_setup, .run = one_hot_run},
     {.op = ZT_OP_gather, .has = gather_has, .setup = gather_setup, .run = gather_run},
-    {.op = ZT_OP_kv_put, .has = kv_put_has, .setup = kv_put_setup, .run = kv_put_run},
+    {.op = ZT_OP_gather_nd, .has = any_has, .setup = gather_nd_setup, .run = gather_nd_run},
+    {.op = ZT_OP_scatter_nd, .has = scatter_has, .setup = scatter_nd_setup, .run = scatter_nd_run},
+    {.op = ZT_OP_gather_elements,
+     .has = any_has,
+     .setup = elements_setup,
+     .run = gather_elements_run},
+    {.op = ZT_OP_scatter_elements,
+     .has = scatter_elements_has,
+     .setup = scatter_elements_setup,
+     .run = scatter_elements_run},
+    {.op = ZT_OP_scatter_add_elements,
+     .has = f32_has,
+     .setup = scatter_elements_setup,
+     .run = scatter_add_elements_run},
     {0},
 };

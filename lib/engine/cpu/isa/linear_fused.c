@@ -168,9 +168,9 @@ static int linears_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cp
 /* A kernel of this instruction set for the op that comes after. */
 static const zt_cpu_kernel *kernel_of(const zt_after *f)
 {
-    static const zt_cpu_kernel *const lists[] = {ZT_SYM(zt_cpu_elementwise), ZT_SYM(zt_cpu_unary),
-                                                 ZT_SYM(zt_cpu_binary)};
-    for (int i = 0; i < 3; i++)
+    static const zt_cpu_kernel *const lists[] = {ZT_SYM(zt_cpu_elementwise_unary),
+                                                 ZT_SYM(zt_cpu_elementwise_binary)};
+    for (int i = 0; i < 2; i++)
         for (const zt_cpu_kernel *k = lists[i]; k->run; k++)
             if (k->op == f->op) return k; /* the first of each takes the floats that x may have */
     return NULL;

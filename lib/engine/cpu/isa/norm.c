@@ -1,14 +1,7 @@
-/* norm.c - kernels of normalisation and of rotary positions. */
+/* norm.c - kernels of normalisation over the last dimension, alone and fused with a sum; f32. */
 #include "lib/engine/cpu/isa/norm.h"
-#include "lib/ops/rope.h"
 
 /* ---- rms_norm: one group of columns an item -------------------------------------------------- */
-
-static bool norm_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    (void)attrs, (void)in;
-    return out[0].dtype == ZT_F32;
-}
 
 /* A row is written from the caches, past them if the output is large, with nothing else read
  * meanwhile: to prefetch the next row then, or to sum it up, takes longer. */
@@ -110,130 +103,62 @@ static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
     }
 }
 
-/* ---- rope: one row an item ------------------------------------------------------------------- */
+/* ---- norms beside a sum ---------------------------------------------------------------------- */
 
-/* Every head of a row turns by the same angles, so a row first makes a table of
- *
- *   near[j], far[j] with y[j] = x[j] near[j] + partner[j] far[j]
- *
- * for the `dims` columns of a head: the cosine, and the sine with its sign, times the amplitude.
- * What an angle is in quarter turns a position is kept from prime on; their whole part and the rest
- * are taken in f64, where positions up to 2^31 lose nothing that counts; sine and cosine of the
- * rest then in f32. */
-enum { AUX_HEAD, AUX_DIMS, AUX_NEIGHBOURS };
-
-static int64_t up16(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
-
-static void rope_setup(zt_cpu_call *c)
+/* y = a + b, and of y what rstd_of gives. */
+INLINE float add_to(const float *a, const float *b, float *y, int64_t K, double eps)
 {
-    const zt_rope_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type;
-    int64_t head = a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
-    int64_t dims = a->dims ? a->dims : head;
-    c->items[0] = zt_type_count(x) ? x->dim[0] : 0;
-    c->aux[AUX_HEAD] = head;
-    c->aux[AUX_DIMS] = dims;
-    c->aux[AUX_NEIGHBOURS] = !strcmp(a->pair.s, "neighbours");
-    c->keep_bytes = (size_t)(dims / 2) * sizeof(double);
-    c->local_bytes = (size_t)(2 * dims + 3 * up16(dims / 2)) * sizeof(float);
-}
-
-/* `extend` of the angle is unscaled up to pair `low`, and less and less of it up to `high`. */
-static void rope_prime(zt_cpu_call *c)
-{
-    const zt_rope_attrs *a = c->attrs;
-    double *quarters = c->keep, dims = (double)c->aux[AUX_DIMS];
-    for (int64_t i = 0; i < c->aux[AUX_DIMS] / 2; i++)
-        quarters[i] = zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
-}
-
-/* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52
- * rounds to a whole number, which is then in the lowest bits. */
-static void split_angles(double pos, const double *quarters, const float *tab, int64_t n,
-                         float *radians, int32_t *whole)
-{
-    const double magic = 6755399441055744.0;
-    for (int64_t i = 0; i < n; i++) {
-        double q = pos * quarters[i];
-        if (tab) q /= (double)tab[i];
-        double t = q + magic;
-        uint64_t bits;
-        memcpy(&bits, &t, sizeof bits);
-        whole[i] = (int32_t)(bits & 3);
-        radians[i] = (float)((q - (t - magic)) * M_PI_2);
+    vf sum = vf_set(0);
+    int64_t i = 0;
+    for (; i + LANES <= K; i += LANES) {
+        vf v = vf_add(vf_load(a + i), vf_load(b + i));
+        vf_store(y + i, v);
+        sum = vf_fma(v, v, sum);
     }
-}
-
-/* Taylor for |x| <= pi / 4: what is left out is below 2e-9. */
-INLINE void sine_cosine(vf x, vi quarter, vf *sine, vf *cosine)
-{
-    const vf one = vf_set(1), zero = vf_set(0);
-    vf z = vf_mul(x, x);
-    vf s = vf_fma(z, vf_set(1 / 362880.0f), vf_set(-1 / 5040.0f));
-    s = vf_fma(vf_fma(s, z, vf_set(1 / 120.0f)), z, vf_set(-1 / 6.0f));
-    s = vf_fma(vf_mul(s, z), x, x);
-    vf k = vf_fma(z, vf_set(-1 / 3628800.0f), vf_set(1 / 40320.0f));
-    k = vf_fma(vf_fma(k, z, vf_set(-1 / 720.0f)), z, vf_set(1 / 24.0f));
-    k = vf_fma(vf_fma(k, z, vf_set(-0.5f)), z, one);
-    vf odd = vf_of_bits(vi_left(quarter, 31)); /* an odd quarter has its sign set */
-    vf a = vf_choose(odd, k, s), b = vf_choose(odd, s, k);
-    vf lower = vf_of_bits(vi_left(quarter, 30));                   /* quarters 2 and 3 */
-    vf left = vf_of_bits(vi_left(vi_add(quarter, vi_set(1)), 30)); /* 1 and 2 */
-    *sine = vf_choose(lower, vf_sub(zero, a), a);
-    *cosine = vf_choose(left, vf_sub(zero, b), b);
-}
-
-/* The row's table, with room for whole registers; its scratch is 3 up16(half) floats. */
-static void turn_table(const zt_cpu_call *c, double pos, float *near, float *far, float *scratch)
-{
-    int64_t half = c->aux[AUX_DIMS] / 2, step = up16(half);
-    float *radians = scratch, *sine = scratch + step, *cosine = scratch; /* radians, then cosine */
-    int32_t *whole = (int32_t *)(scratch + 2 * step);
-    bool neighbours = c->aux[AUX_NEIGHBOURS];
-    const vf amplitude = vf_set((float)((const zt_rope_attrs *)c->attrs)->amplitude);
-    split_angles(pos, c->keep, c->in[2].data, half, radians, whole);
-    for (int64_t i = 0; i < half; i += LANES) {
-        vf s, k;
-        sine_cosine(vf_load(radians + i), vi_load(whole + i), &s, &k);
-        vf_store(sine + i, vf_mul(s, amplitude));
-        vf_store(cosine + i, vf_mul(k, amplitude));
+    int rest = (int)(K - i);
+    if (rest) {
+        vf v = vf_add(vf_load_n(a + i, rest), vf_load_n(b + i, rest));
+        vf_store_n(y + i, rest, v);
+        sum = vf_fma(v, v, sum);
     }
-    for (int64_t i = 0; i < half; i++) {
-        int64_t j = neighbours ? 2 * i : i, k = neighbours ? 2 * i + 1 : i + half;
-        near[j] = near[k] = cosine[i];
-        far[j] = -sine[i];
-        far[k] = sine[i];
-    }
+    return rstd_from(sum, K, eps);
 }
 
-static void turn_halves(const float *x, float *y, int64_t half, const float *near, const float *far)
+/* The sum goes where it is wanted, else to scratch. */
+static void add_rms_norm_setup(zt_cpu_call *c)
 {
-    for (int64_t i = 0; i < half; i += LANES) {
-        int n = half - i < LANES ? (int)(half - i) : LANES;
-        vf a = vf_load_n(x + i, n), b = vf_load_n(x + half + i, n);
-        vf k = vf_load_n(near + i, n);
-        vf_store_n(y + i, n, turned(a, b, k, vf_load_n(far + i, n)));
-        vf_store_n(y + half + i, n, turned(b, a, k, vf_load_n(far + half + i, n)));
-    }
+    rows_setup(c);
+    c->local_bytes = (size_t)cols_of(&c->in[0].type) * sizeof(float);
 }
 
-static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void add_rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t head = c->aux[AUX_HEAD], dims = c->aux[AUX_DIMS];
-    int64_t cols = zt_type_count(&c->in[0].type) / c->in[0].type.dim[0];
-    const int32_t *pos = c->in[1].data;
-    float *near = local, *far = near + dims, *scratch = far + dims;
+    const zt_add_rms_norm_attrs *a = c->attrs;
+    const float *x = c->in[0].data, *residual = c->in[1].data, *g = c->in[2].data;
+    float *y = c->out[0].data, *sums = c->out[1].data, *rstds = c->out[2].data;
+    int64_t K = cols_of(&c->in[0].type);
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
-        turn_table(c, (double)pos[r], near, far, scratch);
-        const float *x = (const float *)c->in[0].data + r * cols;
-        float *y = (float *)c->out[0].data + r * cols;
-        for (int64_t h = 0; h < cols; h += head) {
-            if (c->aux[AUX_NEIGHBOURS])
-                turn_neighbours(x + h, y + h, dims, near, far);
-            else
-                turn_halves(x + h, y + h, dims / 2, near, far);
-            if (head > dims) memmove(y + h + dims, x + h + dims, (size_t)(head - dims) * sizeof *y);
+        float *sum = sums ? sums + r * K : local;
+        float rstd = add_to(x + r * K, residual + r * K, sum, K, a->eps);
+        if (y) norm_group(sum, g, y + r * K, K, rstd, false);
+        if (rstds) rstds[r] = rstd;
+    }
+}
+
+static void norm_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_norm_add_attrs *a = c->attrs;
+    const float *x = c->in[0].data, *g = c->in[1].data, *residual = c->in[2].data;
+    float *y = c->out[0].data;
+    int64_t K = cols_of(&c->in[0].type);
+    (void)phase, (void)local;
+    for (int64_t r = begin; r < end; r++) {
+        vf rstd = vf_set(rstd_of(x + r * K, K, a->eps));
+        for (int64_t i = 0; i < K; i += LANES) {
+            int n = K - i < LANES ? (int)(K - i) : LANES;
+            vf v = vf_mul(vf_mul(vf_load_n(x + r * K + i, n), rstd), vf_load_n(g + i, n));
+            vf_store_n(y + r * K + i, n, vf_add(v, vf_load_n(residual + r * K + i, n)));
         }
     }
 }
@@ -241,6 +166,10 @@ static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 const zt_cpu_kernel ZT_SYM(zt_cpu_norm)[] = {
     {.op = ZT_OP_rms_norm, .has = norm_has, .setup = norm_setup, .run = rms_norm_run},
     {.op = ZT_OP_layer_norm, .has = norm_has, .setup = norm_setup, .run = layer_norm_run},
-    {.op = ZT_OP_rope, .has = norm_has, .setup = rope_setup, .run = rope_run, .prime = rope_prime},
+    {.op = ZT_OP_add_rms_norm,
+     .has = norm_has,
+     .setup = add_rms_norm_setup,
+     .run = add_rms_norm_run},
+    {.op = ZT_OP_norm_add, .has = norm_has, .setup = rows_setup, .run = norm_add_run},
     {0},
 };

@@ -1,9 +1,27 @@
-/* norm.h - private to isa/: what kernels of norms, of turns, and of both in one share. */
+/* norm.h - private to isa/: what kernels of norms, and of norms with rotations, share. */
 #ifndef ZT_CPU_NORM_H
 #define ZT_CPU_NORM_H
 
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/stream.h"
+
+INLINE bool norm_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return out[0].dtype == ZT_F32;
+}
+
+INLINE int64_t cols_of(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+
+INLINE int64_t rows_of(const zt_type *t)
+{
+    int64_t rows = 1;
+    for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
+    return rows;
+}
+
+/* One row an item. */
+INLINE void rows_setup(zt_cpu_call *c) { c->items[0] = rows_of(&c->in[0].type); }
 
 /* 1 / sqrt(mean + eps) from the sums of K squares. */
 INLINE float rstd_from(vf sum, int64_t K, double eps)
@@ -38,23 +56,6 @@ INLINE void norm_group(const float *x, const float *g, float *y, int64_t K, floa
     int rest = (int)(K - i);
     if (rest)
         vf_store_n(y + i, rest, vf_mul(vf_mul(vf_load_n(x + i, rest), r), vf_load_n(g + i, rest)));
-}
-
-INLINE vf turned(vf x, vf partner, vf near, vf far)
-{
-    return vf_fma(x, near, vf_mul(partner, far));
-}
-
-/* Pairs of neighbours by tables of both columns: near[j] of its own, far[j] of its partner. */
-INLINE void turn_neighbours(const float *x, float *y, int64_t dims, const float *near,
-                            const float *far)
-{
-    for (int64_t i = 0; i < dims; i += LANES) {
-        int n = dims - i < LANES ? (int)(dims - i) : LANES;
-        vf a = vf_load_n(x + i, n);
-        vf_store_n(y + i, n,
-                   turned(a, vf_swap_pairs(a), vf_load_n(near + i, n), vf_load_n(far + i, n)));
-    }
 }
 
 #endif

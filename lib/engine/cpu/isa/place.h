@@ -31,6 +31,21 @@ INLINE int64_t count_of(const zt_type *t, int from, int to)
     return n;
 }
 
+/* How many there are before an axis, and bytes of one of its entries. */
+INLINE int64_t outer_of(const zt_type *t, int axis)
+{
+    int64_t n = 1;
+    for (int d = 0; d < axis; d++) n *= t->dim[d];
+    return n;
+}
+
+INLINE int64_t inner_of(const zt_type *t, int axis)
+{
+    int64_t n = size_of(t);
+    for (int d = axis + 1; d < t->rank; d++) n *= t->dim[d];
+    return n;
+}
+
 /* One element, of 1, 2, 4 or 8 bytes. */
 INLINE void put_one(char *to, const char *from, int64_t size)
 {

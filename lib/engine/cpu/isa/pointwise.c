@@ -15,9 +15,9 @@ enum {
     VALUES = ZT_POINTWISE_VALUES
 };
 
-static const zt_cpu_kernel *const families[] = {ZT_SYM(zt_cpu_elementwise), ZT_SYM(zt_cpu_unary),
-                                                ZT_SYM(zt_cpu_binary), ZT_SYM(zt_cpu_logic),
-                                                ZT_SYM(zt_cpu_cast)};
+static const zt_cpu_kernel *const families[] = {
+    ZT_SYM(zt_cpu_elementwise_unary), ZT_SYM(zt_cpu_elementwise_binary), ZT_SYM(zt_cpu_elementwise_compare),
+    ZT_SYM(zt_cpu_elementwise_logic), ZT_SYM(zt_cpu_elementwise_bits),   ZT_SYM(zt_cpu_elementwise_cast)};
 
 /* Where the elements of an input are that is not of the output's shape. */
 typedef struct spreading {

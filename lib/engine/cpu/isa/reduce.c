@@ -1,251 +1,13 @@
-/* reduce.c - kernels of the ops that reduce axes, or go along one; f32.
+/* reduce.c - kernels of the ops that reduce axes, and of spread; f32.
  *
  * Sums run over at most CHUNK values in f32, in lanes, and go on in f64, in an order that shapes
- * alone decide.
+ * alone decide. An item is an output, or COLUMNS (LANES) neighbours of them.
  */
 #include "lib/engine/cpu/cpu.h"
 #include "lib/engine/cpu/isa/groups.h"
-#include "lib/engine/cpu/isa/stream.h"
+#include "lib/engine/cpu/isa/softmax.h"
 
-static int64_t cols_of(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
-
-static void rows_setup(zt_cpu_call *c)
-{
-    int64_t cols = cols_of(&c->in[0].type), count = zt_type_count(&c->in[0].type);
-    int64_t rows = cols ? count / cols : zt_type_count(&c->out[0].type);
-    c->items[0] = rows;
-}
-
-/* The largest of n, -inf when there is none; NaN never is. */
-static float largest(const float *x, int64_t n)
-{
-    vf top = vf_set(-INFINITY), more[3] = {top, top, top};
-    int64_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) { /* four side by side: each waits for itself */
-        top = vf_max(vf_load(x + i), top);
-        UNROLL for (int j = 0; j < 3; j++)
-            more[j] = vf_max(vf_load(x + i + (j + 1) * LANES), more[j]);
-    }
-    UNROLL for (int j = 0; j < 3; j++) top = vf_max(more[j], top);
-    for (; i + LANES <= n; i += LANES) top = vf_max(vf_load(x + i), top);
-    int rest = (int)(n - i);
-    if (rest) top = vf_max(vf_first(rest, vf_load_n(x + i, rest), top), top);
-    return vf_top(top);
-}
-
-/* ---- argmax ---------------------------------------------------------------------------------- */
-
-static int32_t argmax(const float *x, int64_t n)
-{
-    float top = largest(x, n);
-    for (int64_t i = 0; i < n; i++)
-        if (x[i] == top) return (int32_t)i;
-    return 0;
-}
-
-static void argmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    const float *x = c->in[0].data;
-    int32_t *y = c->out[0].data;
-    int64_t cols = cols_of(&c->in[0].type);
-    (void)phase, (void)local;
-    for (int64_t r = begin; r < end; r++) y[r] = argmax(x + r * cols, cols);
-}
-
-static int32_t argmin(const float *x, int64_t n)
-{
-    vf low = vf_set(INFINITY);
-    float lane[LANES], best = INFINITY;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) low = vf_min(vf_load(x + i), low);
-    vf_store(lane, low);
-    for (int j = 0; j < LANES; j++) best = lane[j] < best ? lane[j] : best;
-    for (; i < n; i++) best = x[i] < best ? x[i] : best;
-    for (i = 0; i < n; i++)
-        if (x[i] == best) return (int32_t)i;
-    return 0;
-}
-
-static void argmin_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    const float *x = c->in[0].data;
-    int32_t *y = c->out[0].data;
-    int64_t cols = cols_of(&c->in[0].type);
-    (void)phase, (void)local;
-    for (int64_t r = begin; r < end; r++) y[r] = argmin(x + r * cols, cols);
-}
-
-/* An attribute struct that begins with an axis names the last, and x is f32. */
-static bool last_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    int64_t axis = ((const zt_softmax_attrs *)attrs)->axis;
-    (void)out;
-    return in[0]->dtype == ZT_F32 && (axis == -1 || axis == in[0]->rank - 1);
-}
-
-/* ---- softmax --------------------------------------------------------------------------------- */
-
-enum {
-    CHUNK = 1024,      /* a sum in f32 is at most so long; those are added up in f64 */
-    PAST_COLS = 65536, /* a row's scratch: 256 KiB at most */
-    ROWS_AHEAD = 2048  /* floats; to the second cache, for the first has three rows to hold */
-};
-
-/* The sum of exp(x - top) of n <= CHUNK, which are y's with `keep`; top is the largest. */
-INLINE float exps(bool keep, const float *x, float *y, int n, float top)
-{
-    vf sum = vf_set(0), t = vf_set(top);
-    int i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf e = vf_exp_below(vf_sub(vf_load(x + i), t));
-        if (keep) vf_store(y + i, e);
-        sum = vf_add(sum, e);
-    }
-    if (i < n) {
-        vf e = vf_exp_below(vf_sub(vf_load_n(x + i, n - i), t));
-        if (keep) vf_store_n(y + i, n - i, e);
-        sum = vf_add(sum, vf_first(n - i, e, vf_set(0)));
-    }
-    return vf_sum(sum);
-}
-
-INLINE double row_exps(bool keep, const float *x, float *y, int64_t cols, float top)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < cols; i += CHUNK)
-        sum += (double)exps(keep, x + i, keep ? y + i : NULL,
-                            cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
-    return sum;
-}
-
-static void times(const float *x, float *y, int64_t n, float by)
-{
-    vf f = vf_set(by);
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_mul(vf_load(x + i), f));
-    int rest = (int)(n - i);
-    if (rest) vf_store_n(y + i, rest, vf_mul(vf_load_n(x + i, rest), f));
-}
-
-static void softmax_row(const float *x, float *y, int64_t cols)
-{
-    double sum = row_exps(true, x, y, cols, largest(x, cols));
-    times(y, y, cols, (float)(1 / sum));
-}
-
-/* ln sum exp(x - top) of a row whose largest is top. */
-static double log_sum(const float *x, int64_t cols, float top)
-{
-    return log(row_exps(false, x, NULL, cols, top));
-}
-
-static void log_softmax_row(const float *x, float *y, int64_t n)
-{
-    float top = largest(x, n), less = (float)log_sum(x, n, top);
-    vf t = vf_set(top), l = vf_set(less);
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), t), l));
-    for (; i < n; i++) y[i] = x[i] - top - less;
-}
-
-/* ---- rows from memory, and to it past the caches --------------------------------------------- */
-
-/* Three rows at a time, so that reading, computing and storing do not wait for each other: while
- * the exponentials of one are added up, the largest of the next is found, which comes from memory,
- * and what is known by now of the one before is stored. */
-typedef struct rows_past {
-    const float *next; /* the next row, or any where there is none */
-    float next_top;    /* found: its largest */
-    float *e;          /* scratch: a row's exponentials take the place of those of the one before */
-    float *before;     /* the result of the row before */
-    float top, by;     /* its largest, and what was made of its sum */
-} rows_past;
-
-/* A vector of the row before, from its x or its exponentials. */
-INLINE void put_before(bool logs, const rows_past *p, const float *x, int64_t i, vf top, vf by)
-{
-    vf y = logs ? vf_sub(vf_sub(vf_load(x + i), top), by) : vf_mul(vf_load(p->e + i), by);
-    vf_stream(p->before + i, y);
-}
-
-/* row_exps where LANES divides cols, to the bit. */
-INLINE double past_exps(bool logs, bool before, rows_past *p, const float *x, int64_t cols,
-                        float top)
-{
-    vf t = vf_set(top), old = vf_set(p->top), by = vf_set(p->by), most = vf_set(-INFINITY);
-    double all = 0;
-    for (int64_t i = 0; i < cols;) {
-        vf sum = vf_set(0);
-        for (int64_t last = cols - i < CHUNK ? cols : i + CHUNK; i < last; i += LANES) {
-            __builtin_prefetch(p->next + i + ROWS_AHEAD, 0, 2);
-            most = vf_max(vf_load(p->next + i), most);
-            if (before) put_before(logs, p, x - cols, i, old, by);
-            vf e = vf_exp_below(vf_sub(vf_load(x + i), t));
-            if (!logs) vf_store(p->e + i, e);
-            sum = vf_add(sum, e);
-        }
-        all += (double)vf_sum(sum);
-    }
-    p->next_top = vf_top(most);
-    return all;
-}
-
-/* All of x to y, where a line begins; y may be x. */
-INLINE void past_rows(bool logs, const float *x, float *y, int64_t rows, int64_t cols, float *e)
-{
-    rows_past p = {.e = e, .next_top = largest(x, cols)};
-    for (int64_t r = 0; r < rows; r++, x += cols, y += cols) {
-        float top = p.next_top;
-        p.next = r + 1 < rows ? x + cols : x;
-        double sum = r ? past_exps(logs, true, &p, x, cols, top)
-                       : past_exps(logs, false, &p, x, cols, top);
-        p.before = y;
-        p.top = top;
-        p.by = (float)(logs ? log(sum) : 1 / sum);
-    }
-    vf top = vf_set(p.top), by = vf_set(p.by);
-    for (int64_t i = 0; i < cols; i += LANES) put_before(logs, &p, x - cols, i, top, by);
-}
-
-static void past_setup(zt_cpu_call *c)
-{
-    rows_setup(c);
-    c->aux[0] = cols_of(&c->in[0].type) % LANES == 0 && beyond_caches(&c->in[0].type);
-}
-
-static void softmax_setup(zt_cpu_call *c)
-{
-    int64_t cols = cols_of(&c->in[0].type);
-    past_setup(c);
-    c->aux[0] = c->aux[0] && cols <= PAST_COLS;
-    if (c->aux[0]) c->local_bytes = (size_t)cols * sizeof(float);
-}
-
-typedef void row_run(const float *x, float *y, int64_t cols);
-
-INLINE void softmax_rows(bool logs, zt_cpu_call *c, int64_t begin, int64_t end, void *local)
-{
-    int64_t cols = cols_of(&c->in[0].type);
-    const float *x = (const float *)c->in[0].data + begin * cols;
-    float *y = (float *)c->out[0].data + begin * cols;
-    row_run *row = logs ? log_softmax_row : softmax_row;
-    if (c->aux[0] && on_line(y) && begin < end)
-        past_rows(logs, x, y, end - begin, cols, local);
-    else
-        for (int64_t r = begin; r < end; r++, x += cols, y += cols) row(x, y, cols);
-}
-
-static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    (void)phase;
-    softmax_rows(false, c, begin, end, local);
-}
-
-static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    (void)phase;
-    softmax_rows(true, c, begin, end, local);
-}
+#include <math.h>
 
 /* ---- logsumexp of rows ----------------------------------------------------------------------- */
 
@@ -404,12 +166,6 @@ FOLD(mean, SUM, true)
 FOLD(amax, MOST, false)
 FOLD(amin, LEAST, false)
 
-static bool f32_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    (void)attrs, (void)out;
-    return in[0]->dtype == ZT_F32;
-}
-
 /* ---- spread: one entry of x an item, or a run of them that stay neighbours ------------------- */
 
 static void spread_setup(zt_cpu_call *c)
@@ -433,119 +189,128 @@ static void spread_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
     }
 }
 
-static int64_t inner_of(int64_t axis, const zt_type *x)
+/* ---- one output, or some neighbours ---------------------------------------------------------- */
+
+/* What an item reads: rows of n neighbours, of which each gives to an output of its own; or
+ * (run_gone) all n give to one. */
+typedef struct rows {
+    const groups *g;
+    const float *x;
+    int64_t n;
+} rows;
+
+static rows rows_of(const zt_cpu_call *c, const groups *g, int64_t item, float **y)
 {
-    int64_t inner = 1;
-    for (int d = (int)(axis < 0 ? axis + x->rank : axis) + 1; d < x->rank; d++) inner *= x->dim[d];
-    return inner;
+    int64_t tiles = tiles_of(g), o = g->run_gone ? item : item / tiles;
+    int64_t at = g->run_gone ? 0 : item % tiles * COLUMNS, left = g->run - at;
+    const float *x = c->in[0].data;
+    *y = (float *)c->out[0].data + (g->run_gone ? item : o * g->run + at);
+    return (rows){g, x + group_at(g->n_kept, g->kept_dim, g->kept_stride, o) + at,
+                  g->run_gone ? g->run : left < COLUMNS ? left : COLUMNS};
 }
 
-/* ---- softmax and its kin along another axis than the last: LANES neighbours an item ---------- */
-
-/* Entries of a line, floats from one to the next, and items to `inner`. */
-enum { L_N, L_INNER, L_TILES };
-
-static void columns_setup(zt_cpu_call *c)
+static const float *row_at(const rows *r, int64_t i)
 {
-    int64_t axis = ((const zt_softmax_attrs *)c->attrs)->axis;
-    const zt_type *x = &c->in[0].type;
-    c->aux[L_N] = x->dim[axis < 0 ? axis + x->rank : axis];
-    c->aux[L_INNER] = inner_of(axis, x);
-    c->aux[L_TILES] = (c->aux[L_INNER] + LANES - 1) / LANES;
-    int64_t line = c->aux[L_N] * c->aux[L_INNER];
-    c->items[0] = line ? zt_type_count(x) / line * c->aux[L_TILES] : 0;
+    return r->x + group_at(r->g->n_gone, r->g->gone_dim, r->g->gone_stride, i);
 }
 
-/* The largest of each lane's line, and the sum of exp(x - it), in blocks of BLOCK. */
-INLINE vf columns_sum(const float *x, int64_t n, int64_t inner, int some, vf *top)
-{
-    vf sum = vf_set(0);
-    *top = vf_set(-INFINITY);
-    for (int64_t i = 0; i < n; i++) *top = vf_max(vf_load_n(x + i * inner, some), *top);
-    for (int64_t i = 0; i < n;) {
-        vf part = vf_set(0);
-        for (int64_t last = n - i < BLOCK ? n : i + BLOCK; i < last; i++)
-            part = vf_add(part, vf_exp(vf_sub(vf_load_n(x + i * inner, some), *top)));
-        sum = vf_add(sum, part);
-    }
-    return sum;
-}
+/* ---- prod: in f64 ---------------------------------------------------------------------------- */
 
-INLINE void columns(bool logs, zt_cpu_call *c, int64_t begin, int64_t end)
+static void prod_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], tiles = c->aux[L_TILES];
-    for (int64_t i = begin; i < end; i++) {
-        int64_t column = i % tiles * LANES, at = i / tiles * n * inner + column;
-        int some = inner - column < LANES ? (int)(inner - column) : LANES;
-        const float *x = (const float *)c->in[0].data + at;
-        float *y = (float *)c->out[0].data + at, lane[LANES];
-        vf top, sum = columns_sum(x, n, inner, some, &top);
-        if (logs) {
-            vf_store(lane, sum);
-            for (int j = 0; j < LANES; j++) lane[j] = logf(lane[j]);
-            sum = vf_load(lane);
+    groups g = groups_of(&((const zt_prod_attrs *)c->attrs)->axes, &c->in[0].type);
+    (void)phase, (void)local;
+    for (int64_t item = begin; item < end; item++) {
+        float *y;
+        rows r = rows_of(c, &g, item, &y);
+        double p[COLUMNS];
+        for (int j = 0; j < COLUMNS; j++) p[j] = 1;
+        for (int64_t i = 0; i < g.gone; i++) {
+            const float *x = row_at(&r, i);
+            for (int64_t k = 0; k < r.n; k += COLUMNS) { /* all but a run that goes: once */
+                int some = r.n - k < COLUMNS ? (int)(r.n - k) : COLUMNS;
+                for (int j = 0; j < some; j++) p[j] *= (double)x[k + j];
+            }
         }
-        for (int64_t k = 0; k < n; k++) {
-            vf d = vf_sub(vf_load_n(x + k * inner, some), top);
-            vf_store_n(y + k * inner, some, logs ? vf_sub(d, sum) : vf_div(vf_exp(d), sum));
-        }
+        for (int j = 1; j < COLUMNS && g.run_gone; j++) p[0] *= p[j];
+        for (int64_t j = 0; j < (g.run_gone ? 1 : r.n); j++) y[j] = (float)p[j];
     }
 }
 
-static void softmax_columns(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+/* ---- logsumexp over any axes ------------------------------------------------------------------------------- */
+
+/* Lanes of x, those past n as `otherwise`. */
+INLINE vf some_of(const float *x, int64_t n, vf otherwise)
 {
-    (void)phase, (void)local;
-    columns(false, c, begin, end);
+    return n >= LANES ? vf_load(x) : vf_first((int)n, vf_load_n(x, (int)n), otherwise);
 }
 
-static void log_softmax_columns(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+/* The largest of each of the first LANES * 4 columns; a NaN may be passed over: the sum has it. */
+static void tops_of(const rows *r, float *top)
 {
-    (void)phase, (void)local;
-    columns(true, c, begin, end);
-}
-
-/* ---- cumsum: one line an item, in f64 -------------------------------------------------------- */
-
-static void cumsum_setup(zt_cpu_call *c)
-{
-    const zt_cumsum_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type;
-    int64_t n = x->dim[a->axis < 0 ? a->axis + x->rank : a->axis];
-    c->items[0] = n ? zt_type_count(x) / n : 0;
-    c->aux[0] = n;
-    c->aux[1] = inner_of(a->axis, x);
-}
-
-static void cumsum_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
-{
-    const zt_cumsum_attrs *a = c->attrs;
-    int64_t n = c->aux[0], inner = c->aux[1];
-    (void)phase, (void)local;
-    for (int64_t l = begin; l < end; l++) {
-        int64_t at = l / inner * n * inner + l % inner, step = a->reverse ? -inner : inner;
-        if (a->reverse) at += (n - 1) * inner;
-        double sum = 0;
-        for (int64_t i = 0; i < n; i++, at += step) {
-            double x = (double)((const float *)c->in[0].data)[at];
-            ((float *)c->out[0].data)[at] = (float)(a->exclusive ? sum : sum + x);
-            sum += x;
+    vf v[4], least = vf_set(-INFINITY);
+    for (int q = 0; q < 4; q++) v[q] = least;
+    for (int64_t i = 0; i < r->g->gone; i++) {
+        const float *x = row_at(r, i);
+        for (int64_t k = 0; k < r->n; k += LANES) {
+            int q = (int)(k / LANES % 4);
+            v[q] = vf_max(some_of(x + k, r->n - k, least), v[q]);
         }
+    }
+    for (int q = 0; q < 4; q++) vf_store(top + q * LANES, v[q]);
+}
+
+/* And the sums of exp(x - top), in blocks of BLOCK vectors, those in f64. */
+static void sums_of(const rows *r, const float *top, double *sum)
+{
+    vf v[4], t[4], least = vf_set(-INFINITY);
+    float part[COLUMNS];
+    int64_t done = 0;
+    for (int q = 0; q < 4; q++) v[q] = vf_set(0), t[q] = vf_load(top + q * LANES);
+    for (int j = 0; j < COLUMNS; j++) sum[j] = 0;
+    for (int64_t i = 0; i < r->g->gone; i++) {
+        const float *x = row_at(r, i);
+        for (int64_t k = 0; k < r->n; k += LANES) {
+            int q = (int)(k / LANES % 4);
+            v[q] = vf_add(v[q], vf_exp(vf_sub(some_of(x + k, r->n - k, least), t[q])));
+            if (++done % (4 * BLOCK)) continue;
+            for (int p = 0; p < 4; p++) vf_store(part + p * LANES, v[p]), v[p] = vf_set(0);
+            for (int j = 0; j < COLUMNS; j++) sum[j] += (double)part[j];
+        }
+    }
+    for (int p = 0; p < 4; p++) vf_store(part + p * LANES, v[p]);
+    for (int j = 0; j < COLUMNS; j++) sum[j] += (double)part[j];
+}
+
+static void logsumexp_groups_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    groups g = groups_of(&((const zt_logsumexp_attrs *)c->attrs)->axes, &c->in[0].type);
+    (void)phase, (void)local;
+    for (int64_t item = begin; item < end; item++) {
+        float *y, top[COLUMNS];
+        double sum[COLUMNS];
+        rows r = rows_of(c, &g, item, &y);
+        tops_of(&r, top);
+        for (int j = 1; j < COLUMNS && g.run_gone; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
+        for (int j = 0; j < COLUMNS; j++) {
+            if (g.run_gone) top[j] = top[0];
+            if (!isfinite(top[j])) top[j] = 0;
+        }
+        sums_of(&r, top, sum);
+        for (int j = 1; j < COLUMNS && g.run_gone; j++) sum[0] += sum[j];
+        for (int64_t j = 0; j < (g.run_gone ? 1 : r.n); j++)
+            y[j] = (float)((double)top[j] + log(sum[j]));
     }
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_reduce)[] = {
-    {.op = ZT_OP_argmax, .has = last_has, .setup = rows_setup, .run = argmax_run},
-    {.op = ZT_OP_argmin, .has = last_has, .setup = rows_setup, .run = argmin_run},
-    {.op = ZT_OP_softmax, .has = last_has, .setup = softmax_setup, .run = softmax_run},
-    {.op = ZT_OP_softmax, .has = f32_has, .setup = columns_setup, .run = softmax_columns},
-    {.op = ZT_OP_log_softmax, .has = last_has, .setup = past_setup, .run = log_softmax_run},
-    {.op = ZT_OP_log_softmax, .has = f32_has, .setup = columns_setup, .run = log_softmax_columns},
     {.op = ZT_OP_logsumexp, .has = last_only_has, .setup = past_setup, .run = logsumexp_run},
+    {.op = ZT_OP_logsumexp, .has = f32_has, .setup = groups_setup, .run = logsumexp_groups_run},
     {.op = ZT_OP_sum, .has = f32_has, .setup = groups_setup, .run = sum_run},
     {.op = ZT_OP_mean, .has = f32_has, .setup = groups_setup, .run = mean_run},
     {.op = ZT_OP_amax, .has = f32_has, .setup = groups_setup, .run = amax_run},
     {.op = ZT_OP_amin, .has = f32_has, .setup = groups_setup, .run = amin_run},
+    {.op = ZT_OP_prod, .has = f32_has, .setup = groups_setup, .run = prod_run},
     {.op = ZT_OP_spread, .has = f32_has, .setup = spread_setup, .run = spread_run},
-    {.op = ZT_OP_cumsum, .has = f32_has, .setup = cumsum_setup, .run = cumsum_run},
     {0},
 };

@@ -1,5 +1,5 @@
-/* like.c - kernels of the ops whose result takes its shape from a value. */
-#include "lib/engine/cpu/isa/elements.h"
+/* shape_like.c - kernels of the ops whose result takes its shape from a value. */
+#include "lib/engine/cpu/isa/broadcast.h"
 
 /* ---- sum_to ---------------------------------------------------------------------------------- */
 
@@ -147,8 +147,33 @@ static void fill_like_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
     }
 }
 
-const zt_cpu_kernel ZT_SYM(zt_cpu_like)[] = {
+/* ---- where: elements are chosen as bits ------------------------------------------------------ */
+
+/* ---- broadcast_to ---------------------------------------------------------------------------- */
+
+static bool plain_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in, (void)out;
+    return true; /* block types are refused by the row */
+}
+
+static void broadcast_to_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    size_t bytes = (size_t)zt_dtype_get(c->out[0].type.dtype)->block_bytes;
+    (void)phase, (void)local;
+    for (int64_t item = begin; item < end; item++) {
+        piece p = piece_at(c, item);
+        const char *x = element(&c->in[0], p.in[0]);
+        char *y = element(&c->out[0], p.at);
+        size_t all = (size_t)p.n * bytes, done = c->aux[AUX_STEP] ? all : bytes;
+        memcpy(y, x, done);
+        for (; done < all; done *= 2) memcpy(y + done, y, done < all - done ? done : all - done);
+    }
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_shape_like)[] = {
     {.op = ZT_OP_sum_to, .has = narrow_has, .setup = sum_to_setup, .run = sum_to_run},
     {.op = ZT_OP_fill_like, .has = narrow_has, .setup = chunks_setup, .run = fill_like_run},
+    {.op = ZT_OP_broadcast_to, .has = plain_has, .setup = broadcast_setup, .run = broadcast_to_run},
     {0},
 };

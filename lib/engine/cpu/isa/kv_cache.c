@@ -1,9 +1,55 @@
-/* rope_put.c - the kernel that turns queries and keys and puts keys and values into their caches: the
- * kernels of its expansion, on rows (phase 0: norm and turn, keys into scratch), then on columns of
- * both caches (phase 1). So the bits are those of the expansion.
+/* kv_cache.c - kernels that write keys and values into their caches. kv_put: columns of all rows an item.
+ * rope_put: the kernels of its expansion, on rows (phase 0: norm and rotation, keys into scratch), then on
+ * columns of both caches (phase 1). So the bits are those of the expansion.
  */
-#include "lib/ops/rope.h"
 #include "lib/engine/cpu/cpu.h"
+#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/slots.h"
+#include "lib/ops/rope.h"
+
+/* ---- kv_put: columns of all rows an item, so that rows are written in order ------------------ */
+
+enum { COLUMNS = 64 };
+
+static bool kv_put_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)in;
+    return out[0].dtype == ZT_F32 || out[0].dtype == ZT_F16;
+}
+
+static void kv_put_setup(zt_cpu_call *c)
+{
+    c->items[0] = (c->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS;
+}
+
+static void put_f16(const float *x, char *dst, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) vf_to_f16(dst + 2 * i, vf_load(x + i));
+    if (i == n) return;
+    uint16_t rest[LANES];
+    vf_to_f16(rest, vf_load_n(x + i, (int)(n - i)));
+    memcpy(dst + 2 * i, rest, (size_t)(n - i) * sizeof rest[0]);
+}
+
+static void kv_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t n = c->in[1].type.dim[0], W = c->in[1].type.dim[1];
+    bool half = c->out[0].type.dtype == ZT_F16;
+    int64_t first = begin * COLUMNS, last = end * COLUMNS < W ? end * COLUMNS : W;
+    slots s = slots_of(c, 2, c->in[0].type.dim[0]);
+    (void)phase, (void)local;
+    for (int64_t t = 0; t < n; t++) {
+        int64_t slot = slots_own(&s, c, t);
+        if (slot < 0) continue;
+        const float *x = (const float *)c->in[1].data + t * W + first;
+        if (half)
+            put_f16(x, (char *)c->out[0].data + 2 * (slot * W + first), last - first);
+        else
+            memcpy((float *)c->out[0].data + slot * W + first, x,
+                   (size_t)(last - first) * sizeof *x);
+    }
+}
 
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
 enum { AUX_COLUMNS };                                   /* items of a cache */
@@ -40,7 +86,7 @@ static void forward(zt_cpu_call *c, const zt_cpu_call *inner)
 static void start_rope(part *p, const zt_cpu_call *c, const zt_type *rows)
 {
     *p = (part){.rope = zt_rope_put_rope(c->attrs)};
-    start(p, ZT_SYM(zt_cpu_norm), ZT_OP_rope, &p->rope);
+    start(p, ZT_SYM(zt_cpu_rope), ZT_OP_rope, &p->rope);
     p->call.in[0].type = p->call.out[0].type = *rows;
     p->call.in[1] = c->in[POS];
     p->call.in[2] = c->in[TAB];
@@ -81,7 +127,7 @@ static void turn_rows(const zt_cpu_call *c, int x, int g, float *y, int64_t begi
 static void start_put(part *p, const zt_cpu_call *c, int cache)
 {
     *p = (part){.norm = {0}};
-    start(p, ZT_SYM(zt_cpu_index), ZT_OP_kv_put, NULL);
+    start(p, ZT_SYM(zt_cpu_kv_cache), ZT_OP_kv_put, NULL);
     p->call.in[0] = c->in[cache];
     p->call.in[1] = c->in[cache + K];
     for (int k = 0; k < 3; k++) p->call.in[2 + k] = c->in[POS + k];
@@ -144,7 +190,8 @@ static void rope_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, 
             local);
 }
 
-const zt_cpu_kernel ZT_SYM(zt_cpu_rope_put)[] = {
+const zt_cpu_kernel ZT_SYM(zt_cpu_kv_cache)[] = {
+    {.op = ZT_OP_kv_put, .has = kv_put_has, .setup = kv_put_setup, .run = kv_put_run},
     {.op = ZT_OP_rope_put,
      .has = rope_put_has,
      .setup = rope_put_setup,

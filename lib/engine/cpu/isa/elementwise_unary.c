@@ -1,5 +1,5 @@
-/* unary.c - kernels of the named functions of one number: a line each. */
-#include "lib/engine/cpu/isa/elements.h"
+/* elementwise_unary.c - kernels of the named functions of one number: a line each. */
+#include "lib/engine/cpu/isa/integers.h"
 #include "lib/engine/cpu/isa/activations_f32.h"
 
 /* ---- in f32, where that is exact ------------------------------------------------------------- */
@@ -129,57 +129,19 @@ static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-#define LOOP(OP, NAME, T, EXPR)                                                                    \
-    static void OP##_##NAME(const void *in, void *out, int64_t n)                                  \
-    {                                                                                              \
-        const T *p = in;                                                                           \
-        T *y = out;                                                                                \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            const T x = p[i], none = 0;                                                            \
-            y[i] = (T)(EXPR);                                                                      \
-            (void)none;                                                                            \
-        }                                                                                          \
-    }
 #define LOOPS(NAME, T)                                                                             \
-    LOOP(neg, NAME, T, -(uint64_t)x)                                                               \
-    LOOP(abs, NAME, T, x < none ? -(uint64_t)x : (uint64_t)x)                                      \
-    LOOP(sign, NAME, T, (x > none) - (x < none))                                                   \
-    LOOP(square, NAME, T, (uint64_t)x *(uint64_t)x)                                                \
-    LOOP(relu, NAME, T, x < none ? none : x)                                                       \
-    LOOP(bitwise_not, NAME, T, ~x)
+    EACH_LOOP(neg, NAME, T, -(uint64_t)x)                                                          \
+    EACH_LOOP(abs, NAME, T, x < none ? -(uint64_t)x : (uint64_t)x)                                 \
+    EACH_LOOP(sign, NAME, T, (x > none) - (x < none))                                              \
+    EACH_LOOP(square, NAME, T, (uint64_t)x *(uint64_t)x)                                           \
+    EACH_LOOP(relu, NAME, T, x < none ? none : x)
 ALL_INTEGERS(LOOPS)
 
-typedef void int_loop(const void *in, void *out, int64_t n);
-
-static void run_int(zt_cpu_call *c, int64_t begin, int64_t end, int_loop *f)
-{
-    int64_t count = zt_type_count(&c->out[0].type);
-    for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
-        f(element(&c->in[0], at), element(&c->out[0], at), count - at < CHUNK ? count - at : CHUNK);
-}
-
-#define RUN_INT(OP)                                                                                \
-    static void OP##_int_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)   \
-    {                                                                                              \
-        static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
-            [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
-            [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8};     \
-        (void)phase, (void)local;                                                                  \
-        run_int(c, begin, end, loops[c->out[0].type.dtype]);                                       \
-    }
-RUN_INT(neg)
-RUN_INT(abs)
-RUN_INT(sign)
-RUN_INT(square)
-RUN_INT(relu)
-RUN_INT(bitwise_not)
-
-static bool int_has(const void *attrs, const zt_type *const in[], const zt_type out[])
-{
-    char kind = zt_dtype_get(out[0].dtype)->kind;
-    (void)attrs, (void)in;
-    return kind == 'I' || kind == 'U';
-}
+RUN_EACH_INT(neg)
+RUN_EACH_INT(abs)
+RUN_EACH_INT(sign)
+RUN_EACH_INT(square)
+RUN_EACH_INT(relu)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
@@ -192,7 +154,7 @@ static bool int_has(const void *attrs, const zt_type *const in[], const zt_type 
         .op = ZT_OP_##name, .has = int_has, .setup = chunks_setup, .run = name##_int_run           \
     }
 
-const zt_cpu_kernel ZT_SYM(zt_cpu_unary)[] = {
+const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_unary)[] = {
     KERNEL(neg),
     KERNEL(abs),
     KERNEL(square),
@@ -246,6 +208,5 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_unary)[] = {
     INTEGER(sign),
     INTEGER(square),
     INTEGER(relu),
-    INTEGER(bitwise_not),
     {0},
 };

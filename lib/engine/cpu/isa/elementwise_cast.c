@@ -1,4 +1,4 @@
-/* cast.c - kernels of cast and bitcast, CHUNK elements an item. Floats of up to 32 bits go by way
+/* elementwise_cast.c - kernels of cast and bitcast, CHUNK elements an item. Floats of up to 32 bits go by way
  * of f32, f64 by itself, integers as int64_t (u64 by its bits). What a shorter float is rounded
  * from more than f32 holds goes there to odd first, so that it is rounded once.
  */
@@ -230,7 +230,7 @@ static void bitcast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, v
                (size_t)(last - first));
 }
 
-const zt_cpu_kernel ZT_SYM(zt_cpu_cast)[] = {
+const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_cast)[] = {
     {.op = ZT_OP_cast, .has = any_has, .setup = chunks_setup, .run = cast_run},
     {.op = ZT_OP_bitcast, .has = any_has, .setup = chunks_setup, .run = bitcast_run},
     {0},

@@ -1,0 +1,246 @@
+/* rope.c - kernels of rotary positions: from positions, by tables, and after norms of queries and keys; f32. */
+#include "lib/engine/cpu/isa/norm.h"
+#include "lib/ops/rope.h"
+
+INLINE vf turned(vf x, vf partner, vf near, vf far)
+{
+    return vf_fma(x, near, vf_mul(partner, far));
+}
+
+/* Pairs of neighbours by tables of both columns: near[j] of its own, far[j] of its partner. */
+INLINE void turn_neighbours(const float *x, float *y, int64_t dims, const float *near,
+                            const float *far)
+{
+    for (int64_t i = 0; i < dims; i += LANES) {
+        int n = dims - i < LANES ? (int)(dims - i) : LANES;
+        vf a = vf_load_n(x + i, n);
+        vf_store_n(y + i, n,
+                   turned(a, vf_swap_pairs(a), vf_load_n(near + i, n), vf_load_n(far + i, n)));
+    }
+}
+
+/* ---- rope: one row an item ------------------------------------------------------------------- */
+
+/* Every head of a row turns by the same angles, so a row first makes a table of
+ *
+ *   near[j], far[j] with y[j] = x[j] near[j] + partner[j] far[j]
+ *
+ * for the `dims` columns of a head: the cosine, and the sine with its sign, times the amplitude.
+ * What an angle is in quarter turns a position is kept from prime on; their whole part and the rest
+ * are taken in f64, where positions up to 2^31 lose nothing that counts; sine and cosine of the
+ * rest then in f32. */
+enum { AUX_HEAD, AUX_DIMS, AUX_NEIGHBOURS };
+
+static int64_t up16(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+static void rope_setup(zt_cpu_call *c)
+{
+    const zt_rope_attrs *a = c->attrs;
+    const zt_type *x = &c->in[0].type;
+    int64_t head = a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
+    int64_t dims = a->dims ? a->dims : head;
+    c->items[0] = zt_type_count(x) ? x->dim[0] : 0;
+    c->aux[AUX_HEAD] = head;
+    c->aux[AUX_DIMS] = dims;
+    c->aux[AUX_NEIGHBOURS] = !strcmp(a->pair.s, "neighbours");
+    c->keep_bytes = (size_t)(dims / 2) * sizeof(double);
+    c->local_bytes = (size_t)(2 * dims + 3 * up16(dims / 2)) * sizeof(float);
+}
+
+/* `extend` of the angle is unscaled up to pair `low`, and less and less of it up to `high`. */
+static void rope_prime(zt_cpu_call *c)
+{
+    const zt_rope_attrs *a = c->attrs;
+    double *quarters = c->keep, dims = (double)c->aux[AUX_DIMS];
+    for (int64_t i = 0; i < c->aux[AUX_DIMS] / 2; i++)
+        quarters[i] = zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
+}
+
+/* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52
+ * rounds to a whole number, which is then in the lowest bits. */
+static void split_angles(double pos, const double *quarters, const float *tab, int64_t n,
+                         float *radians, int32_t *whole)
+{
+    const double magic = 6755399441055744.0;
+    for (int64_t i = 0; i < n; i++) {
+        double q = pos * quarters[i];
+        if (tab) q /= (double)tab[i];
+        double t = q + magic;
+        uint64_t bits;
+        memcpy(&bits, &t, sizeof bits);
+        whole[i] = (int32_t)(bits & 3);
+        radians[i] = (float)((q - (t - magic)) * M_PI_2);
+    }
+}
+
+/* Taylor for |x| <= pi / 4: what is left out is below 2e-9. */
+INLINE void sine_cosine(vf x, vi quarter, vf *sine, vf *cosine)
+{
+    const vf one = vf_set(1), zero = vf_set(0);
+    vf z = vf_mul(x, x);
+    vf s = vf_fma(z, vf_set(1 / 362880.0f), vf_set(-1 / 5040.0f));
+    s = vf_fma(vf_fma(s, z, vf_set(1 / 120.0f)), z, vf_set(-1 / 6.0f));
+    s = vf_fma(vf_mul(s, z), x, x);
+    vf k = vf_fma(z, vf_set(-1 / 3628800.0f), vf_set(1 / 40320.0f));
+    k = vf_fma(vf_fma(k, z, vf_set(-1 / 720.0f)), z, vf_set(1 / 24.0f));
+    k = vf_fma(vf_fma(k, z, vf_set(-0.5f)), z, one);
+    vf odd = vf_of_bits(vi_left(quarter, 31)); /* an odd quarter has its sign set */
+    vf a = vf_choose(odd, k, s), b = vf_choose(odd, s, k);
+    vf lower = vf_of_bits(vi_left(quarter, 30));                   /* quarters 2 and 3 */
+    vf left = vf_of_bits(vi_left(vi_add(quarter, vi_set(1)), 30)); /* 1 and 2 */
+    *sine = vf_choose(lower, vf_sub(zero, a), a);
+    *cosine = vf_choose(left, vf_sub(zero, b), b);
+}
+
+/* The row's table, with room for whole registers; its scratch is 3 up16(half) floats. */
+static void turn_table(const zt_cpu_call *c, double pos, float *near, float *far, float *scratch)
+{
+    int64_t half = c->aux[AUX_DIMS] / 2, step = up16(half);
+    float *radians = scratch, *sine = scratch + step, *cosine = scratch; /* radians, then cosine */
+    int32_t *whole = (int32_t *)(scratch + 2 * step);
+    bool neighbours = c->aux[AUX_NEIGHBOURS];
+    const vf amplitude = vf_set((float)((const zt_rope_attrs *)c->attrs)->amplitude);
+    split_angles(pos, c->keep, c->in[2].data, half, radians, whole);
+    for (int64_t i = 0; i < half; i += LANES) {
+        vf s, k;
+        sine_cosine(vf_load(radians + i), vi_load(whole + i), &s, &k);
+        vf_store(sine + i, vf_mul(s, amplitude));
+        vf_store(cosine + i, vf_mul(k, amplitude));
+    }
+    for (int64_t i = 0; i < half; i++) {
+        int64_t j = neighbours ? 2 * i : i, k = neighbours ? 2 * i + 1 : i + half;
+        near[j] = near[k] = cosine[i];
+        far[j] = -sine[i];
+        far[k] = sine[i];
+    }
+}
+
+static void turn_halves(const float *x, float *y, int64_t half, const float *near, const float *far)
+{
+    for (int64_t i = 0; i < half; i += LANES) {
+        int n = half - i < LANES ? (int)(half - i) : LANES;
+        vf a = vf_load_n(x + i, n), b = vf_load_n(x + half + i, n);
+        vf k = vf_load_n(near + i, n);
+        vf_store_n(y + i, n, turned(a, b, k, vf_load_n(far + i, n)));
+        vf_store_n(y + half + i, n, turned(b, a, k, vf_load_n(far + half + i, n)));
+    }
+}
+
+static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t head = c->aux[AUX_HEAD], dims = c->aux[AUX_DIMS];
+    int64_t cols = zt_type_count(&c->in[0].type) / c->in[0].type.dim[0];
+    const int32_t *pos = c->in[1].data;
+    float *near = local, *far = near + dims, *scratch = far + dims;
+    (void)phase;
+    for (int64_t r = begin; r < end; r++) {
+        turn_table(c, (double)pos[r], near, far, scratch);
+        const float *x = (const float *)c->in[0].data + r * cols;
+        float *y = (float *)c->out[0].data + r * cols;
+        for (int64_t h = 0; h < cols; h += head) {
+            if (c->aux[AUX_NEIGHBOURS])
+                turn_neighbours(x + h, y + h, dims, near, far);
+            else
+                turn_halves(x + h, y + h, dims / 2, near, far);
+            if (head > dims) memmove(y + h + dims, x + h + dims, (size_t)(head - dims) * sizeof *y);
+        }
+    }
+}
+
+/* ---- turns by tables ------------------------------------------------------------------------- */
+
+/* near and far of turn_neighbours, from a row of cos and sin. */
+static void spread_table(const float *c, const float *s, int64_t half, float *near, float *far)
+{
+    for (int64_t i = 0; i < half; i++) {
+        near[2 * i] = near[2 * i + 1] = c[i];
+        far[2 * i] = -s[i];
+        far[2 * i + 1] = s[i];
+    }
+}
+
+/* x and y may be one. */
+INLINE void turn_halves_by(const float *x, float *y, int64_t half, const float *c, const float *s)
+{
+    for (int64_t i = 0; i < half; i += LANES) {
+        int n = half - i < LANES ? (int)(half - i) : LANES;
+        vf a = vf_load_n(x + i, n), b = vf_load_n(x + half + i, n);
+        vf k = vf_load_n(c + i, n), l = vf_load_n(s + i, n);
+        vf_store_n(y + i, n, vf_sub(vf_mul(a, k), vf_mul(b, l)));
+        vf_store_n(y + half + i, n, vf_fma(a, l, vf_mul(b, k)));
+    }
+}
+
+/* x's first 2 half columns turned; scratch holds 4 half floats, made by spread_table before where
+ * pairs are neighbours. */
+INLINE void turn(const float *x, float *y, int64_t half, const float *c, const float *s,
+                 const float *scratch)
+{
+    if (scratch)
+        turn_neighbours(x, y, 2 * half, scratch, scratch + 2 * half);
+    else
+        turn_halves_by(x, y, half, c, s);
+}
+
+static void rope_table_setup(zt_cpu_call *c)
+{
+    rows_setup(c);
+    c->aux[0] = !strcmp(((const zt_rope_table_attrs *)c->attrs)->pair.s, "neighbours");
+    c->local_bytes = (size_t)(4 * cols_of(&c->in[1].type)) * sizeof(float);
+}
+
+static void rope_table_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    int64_t K = cols_of(&c->in[0].type), seq = c->in[1].type.dim[0], half = c->in[1].type.dim[1];
+    float *scratch = c->aux[0] ? local : NULL;
+    (void)phase;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = (const float *)c->in[0].data + r * K;
+        const float *cs = (const float *)c->in[1].data + r % seq * half;
+        const float *sn = (const float *)c->in[2].data + r % seq * half;
+        float *y = (float *)c->out[0].data + r * K;
+        if (scratch) spread_table(cs, sn, half, scratch, scratch + 2 * half);
+        turn(x, y, half, cs, sn, scratch);
+        memmove(y + 2 * half, x + 2 * half, (size_t)(K - 2 * half) * sizeof *y);
+    }
+}
+
+/* ---- norms with turns: one row of tables and all its heads an item --------------------------- */
+
+static void qk_norm_rope_setup(zt_cpu_call *c)
+{
+    c->items[0] = rows_of(&c->in[3].type);
+    c->aux[0] = !strcmp(((const zt_qk_norm_rope_attrs *)c->attrs)->pair.s, "neighbours");
+    c->local_bytes = (size_t)(4 * cols_of(&c->in[3].type)) * sizeof(float);
+}
+
+static void qk_norm_rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_qk_norm_rope_attrs *a = c->attrs;
+    const zt_type *t = &c->in[0].type;
+    int64_t H = t->dim[t->rank - 2], D = t->dim[t->rank - 1], half = cols_of(&c->in[3].type);
+    float *scratch = c->aux[0] ? local : NULL;
+    (void)phase;
+    for (int64_t i = begin; i < end; i++) {
+        const float *cs = (const float *)c->in[3].data + i * half;
+        const float *sn = (const float *)c->in[4].data + i * half;
+        if (scratch) spread_table(cs, sn, half, scratch, scratch + 2 * half);
+        for (int64_t h = 0; h < H; h++) {
+            const float *x = (const float *)c->in[0].data + (i * H + h) * D;
+            const float *w = c->in[h < a->q_heads ? 1 : 2].data;
+            float *y = (float *)c->out[0].data + (i * H + h) * D;
+            norm_group(x, w, y, D, rstd_of(x, D, a->eps), false);
+            turn(y, y, half, cs, sn, scratch);
+        }
+    }
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_rope)[] = {
+    {.op = ZT_OP_rope, .has = norm_has, .setup = rope_setup, .run = rope_run, .prime = rope_prime},
+    {.op = ZT_OP_rope_table, .has = norm_has, .setup = rope_table_setup, .run = rope_table_run},
+    {.op = ZT_OP_qk_norm_rope,
+     .has = norm_has,
+     .setup = qk_norm_rope_setup,
+     .run = qk_norm_rope_run},
+    {0},
+};
