@@ -9,96 +9,95 @@
 
 /* Rows side by side: Loom of that version lays whole batches one behind the other, which no layer
  * after it can read; for one row that is the same. */
-static nn_value join(nn_low *w, nn_value a, nn_value b)
+static nn_value concat_rows(nn_lowering *lowering, nn_value left, nn_value right)
 {
-    int64_t n = zt_layer_row_count(&a), m = zt_layer_row_count(&b);
-    a = zt_layer_reshape(w, a, 2, (int64_t[]){a.dim[0], n});
-    b = zt_layer_reshape(w, b, 2, (int64_t[]){b.dim[0], m});
-    a.id = zt_program_concat(w->p, NULL, a.id, b.id, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){1});
-    a.dim[1] = n + m;
-    return a;
+    int64_t left_count = zt_layer_row_count(&left), right_count = zt_layer_row_count(&right);
+    left = zt_layer_reshape(lowering, left, 2, (int64_t[]){left.dim[0], left_count});
+    right = zt_layer_reshape(lowering, right, 2, (int64_t[]){right.dim[0], right_count});
+    left.id = zt_program_concat(lowering->program, NULL, left.id, right.id, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){1});
+    left.dim[1] = left_count + right_count;
+    return left;
 }
 
 /* As many rows of as many numbers. */
-static bool same_size(const nn_value *a, const nn_value *b)
+static bool same_size(const nn_value *left, const nn_value *right)
 {
-    return a->dim[0] == b->dim[0] && zt_layer_row_count(a) == zt_layer_row_count(b);
+    return left->dim[0] == right->dim[0] && zt_layer_row_count(left) == zt_layer_row_count(right);
 }
 
 /* b, of a's size, in a's shape, added. */
-static nn_value sum_of(nn_low *w, nn_value a, nn_value b)
+static nn_value add_values(nn_lowering *lowering, nn_value left, nn_value right)
 {
-    return zt_layer_binary(w, ZT_OP_add, a, zt_layer_reshape(w, b, a.rank, a.dim));
+    return zt_layer_binary(lowering, ZT_OP_add, left, zt_layer_reshape(lowering, right, left.rank, left.dim));
 }
 
 /* How much each branch counts for a row, [n,branches]: softmax of what the gate says of that row.
  */
-static nn_value shares(nn_low *w, const zt_nn_layer *l, nn_value x)
+static nn_value find_shares(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    nn_value g = zt_layer_layer(w, l->gate, x);
-    int64_t row = zt_layer_row_count(&g);
-    if (g.id < 0) return g;
-    if (row < l->n_branches)
-        return zt_layer_refuse(w, l, "its gate gives %" PRId64 " numbers for %" PRId64 " branches",
-                               row, l->n_branches);
-    g = zt_layer_reshape(w, g, 2, (int64_t[]){g.dim[0], row});
-    if (row > l->n_branches)
-        g.id = zt_program_slice(w->p, NULL, g.id, &(zt_slice_attrs){.axis = 1, .to = l->n_branches});
-    g.dim[1] = l->n_branches;
-    return zt_layer_unary(w, ZT_OP_softmax, NULL, g);
+    nn_value gate = zt_layer_layer(lowering, layer->gate, input);
+    int64_t row = zt_layer_row_count(&gate);
+    if (gate.id < 0) return gate;
+    if (row < layer->branch_count)
+        return zt_layer_refuse(lowering, layer, "its gate gives %" PRId64 " numbers for %" PRId64 " branches", row,
+                               layer->branch_count);
+    gate = zt_layer_reshape(lowering, gate, 2, (int64_t[]){gate.dim[0], row});
+    if (row > layer->branch_count)
+        gate.id = zt_program_slice(lowering->program, NULL, gate.id, &(zt_slice_attrs){.axis = 1, .to = layer->branch_count});
+    gate.dim[1] = layer->branch_count;
+    return zt_layer_unary(lowering, ZT_OP_softmax, NULL, gate);
 }
 
 /* Branch i times its share. */
-static nn_value weigh(nn_low *w, nn_value y, nn_value share, int64_t i)
+static nn_value weigh_branch(nn_lowering *lowering, nn_value output, nn_value share, int64_t index)
 {
-    zt_slice_attrs a = {.axis = 1, .from = i, .to = i + 1};
-    nn_value flat = zt_layer_reshape(w, y, 2, (int64_t[]){y.dim[0], zt_layer_row_count(&y)});
-    share.id = zt_program_slice(w->p, NULL, share.id, &a);
-    flat = zt_layer_binary(w, ZT_OP_mul, flat, share);
-    return zt_layer_reshape(w, flat, y.rank, y.dim);
+    zt_slice_attrs attrs = {.axis = 1, .from = index, .to = index + 1};
+    nn_value flat = zt_layer_reshape(lowering, output, 2, (int64_t[]){output.dim[0], zt_layer_row_count(&output)});
+    share.id = zt_program_slice(lowering->program, NULL, share.id, &attrs);
+    flat = zt_layer_binary(lowering, ZT_OP_mul, flat, share);
+    return zt_layer_reshape(lowering, flat, output.rank, output.dim);
 }
 
-nn_value zt_layer_emit_parallel(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_parallel(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    bool filter = !strcmp(l->combine, "filter");
-    bool sum = filter || !strcmp(l->combine, "add") || !strcmp(l->combine, "avg");
-    nn_value all = x, share = x;
-    if (filter && !l->gate) return zt_layer_refuse(w, l, "it combines by a filter without a gate");
-    if (filter && l->n_branches) share = shares(w, l, x);
-    for (int64_t i = 0; i < l->n_branches && share.id >= 0 && all.id >= 0; i++) {
-        w->skip = NULL;
-        nn_value y = zt_layer_layer(w, &l->branch[i], x);
-        if (filter) y = weigh(w, y, share, i);
-        if (i && y.id >= 0 && (sum ? !same_size(&all, &y) : all.dim[0] != y.dim[0]))
-            return zt_layer_refuse(w, l, "branch %" PRId64 " gives another size than those before",
-                                   i);
-        all = i == 0 || y.id < 0 ? y : sum ? sum_of(w, all, y) : join(w, all, y);
+    bool filter = !strcmp(layer->combine, "filter");
+    bool sum = filter || !strcmp(layer->combine, "add") || !strcmp(layer->combine, "avg");
+    nn_value all = input, share = input;
+    if (filter && !layer->gate) return zt_layer_refuse(lowering, layer, "it combines by a filter without a gate");
+    if (filter && layer->branch_count) share = find_shares(lowering, layer, input);
+    for (int64_t i = 0; i < layer->branch_count && share.id >= 0 && all.id >= 0; i++) {
+        lowering->skip = NULL;
+        nn_value output = zt_layer_layer(lowering, &layer->branches[i], input);
+        if (filter) output = weigh_branch(lowering, output, share, i);
+        if (i && output.id >= 0 && (sum ? !same_size(&all, &output) : all.dim[0] != output.dim[0]))
+            return zt_layer_refuse(lowering, layer, "branch %" PRId64 " gives another size than those before", i);
+        all = i == 0 || output.id < 0 ? output : sum ? add_values(lowering, all, output) : concat_rows(lowering, all, output);
     }
     if (share.id < 0) return share;
-    if (!strcmp(l->combine, "avg") && l->n_branches)
-        all = zt_layer_unary(w, ZT_OP_scale, &(zt_scale_attrs){1 / (double)l->n_branches}, all);
+    if (!strcmp(layer->combine, "avg") && layer->branch_count)
+        all = zt_layer_unary(lowering, ZT_OP_scale, &(zt_scale_attrs){1 / (double)layer->branch_count}, all);
     return all;
 }
 
 /* ---- sequential ------------------------------------------------------------------------------ */
 
 /* A Residual among them adds the input of the step before it. */
-nn_value zt_layer_emit_sequential(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_sequential(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
     nn_value before = zt_layer_none();
-    for (int64_t i = 0; i < l->n_steps && x.id >= 0; i++) {
-        nn_value in = x;
-        w->skip = i ? &before : NULL;
-        x = zt_layer_layer(w, &l->step[i], x);
-        before = in;
+    for (int64_t i = 0; i < layer->step_count && input.id >= 0; i++) {
+        nn_value step_input = input;
+        lowering->skip = i ? &before : NULL;
+        input = zt_layer_layer(lowering, &layer->steps[i], input);
+        before = step_input;
     }
-    w->skip = NULL;
-    return x;
+    lowering->skip = NULL;
+    return input;
 }
 
 /* Without a skip of its size it passes its input on. */
-nn_value zt_layer_emit_residual(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_residual(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    (void)l;
-    return w->skip && same_size(w->skip, &x) ? sum_of(w, x, *w->skip) : x;
+    (void)layer;
+    return lowering->skip && same_size(lowering->skip, &input) ? add_values(lowering, input, *lowering->skip) : input;
 }

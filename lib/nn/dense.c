@@ -1,67 +1,69 @@
 /* dense.c - owns layers that take a row of numbers: dense, SwiGLU, norms, embedding, k-means. */
 #include "lib/nn/nn_internal.h"
 
-nn_value zt_layer_emit_dense(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_dense(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    nn_value y = zt_layer_matrix(w, l, x, l->input_height);
-    y.id = zt_program_linear(w->p, NULL, y.id, zt_layer_weight(w, l, 0), ZT_NONE, NULL);
-    y.dim[1] = l->output_height;
-    return zt_layer_like(w, y, x, l->input_height, l->output_height);
+    nn_value output = zt_layer_matrix(lowering, layer, input, layer->input_height);
+    output.id = zt_program_linear(lowering->program, NULL, output.id, zt_layer_weight(lowering, layer, 0), ZT_NONE, NULL);
+    output.dim[1] = layer->output_height;
+    return zt_layer_like(lowering, output, input, layer->input_height, layer->output_height);
 }
 
 /* down(silu(gate(x)) * up(x)): Shazeer, "GLU Variants Improve Transformer" (2020). */
-nn_value zt_layer_emit_swiglu(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_swiglu(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    nn_value y = zt_layer_matrix(w, l, x, l->input_height);
-    int gate =
-        zt_program_linear(w->p, NULL, y.id, zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 3), NULL);
-    int up =
-        zt_program_linear(w->p, NULL, y.id, zt_layer_weight(w, l, 1), zt_layer_weight(w, l, 4), NULL);
-    int h = zt_program_swiglu(w->p, NULL, gate, up);
-    y.id = zt_program_linear(w->p, NULL, h, zt_layer_weight(w, l, 2), zt_layer_weight(w, l, 5), NULL);
-    return zt_layer_like(w, y, x, l->input_height, l->input_height);
+    nn_value output = zt_layer_matrix(lowering, layer, input, layer->input_height);
+    int gate = zt_program_linear(lowering->program, NULL, output.id, zt_layer_weight(lowering, layer, 0),
+                                 zt_layer_weight(lowering, layer, 3), NULL);
+    int up = zt_program_linear(lowering->program, NULL, output.id, zt_layer_weight(lowering, layer, 1),
+                               zt_layer_weight(lowering, layer, 4), NULL);
+    int hidden = zt_program_swiglu(lowering->program, NULL, gate, up);
+    output.id = zt_program_linear(lowering->program, NULL, hidden, zt_layer_weight(lowering, layer, 2),
+                                  zt_layer_weight(lowering, layer, 5), NULL);
+    return zt_layer_like(lowering, output, input, layer->input_height, layer->input_height);
 }
 
-nn_value zt_layer_emit_rms_norm(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_rms_norm(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    nn_value y = zt_layer_matrix(w, l, x, l->input_height);
-    y.id = zt_program_rms_norm(w->p, NULL, y.id, zt_layer_weight(w, l, 0),
-                            &(zt_rms_norm_attrs){.eps = l->eps > 0 ? l->eps : 1e-6}, NULL);
-    return zt_layer_reshape(w, y, x.rank, x.dim);
+    nn_value output = zt_layer_matrix(lowering, layer, input, layer->input_height);
+    output.id = zt_program_rms_norm(lowering->program, NULL, output.id, zt_layer_weight(lowering, layer, 0),
+                                    &(zt_rms_norm_attrs){.eps = layer->eps > 0 ? layer->eps : 1e-6}, NULL);
+    return zt_layer_reshape(lowering, output, input.rank, input.dim);
 }
 
-nn_value zt_layer_emit_layer_norm(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_layer_norm(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    nn_value y = zt_layer_matrix(w, l, x, l->input_height);
-    y.id =
-        zt_program_layer_norm(w->p, NULL, y.id, zt_layer_weight(w, l, 0), zt_layer_weight(w, l, 1),
-                           &(zt_layer_norm_attrs){.eps = l->eps > 0 ? l->eps : 1e-5}, NULL, NULL);
-    return zt_layer_reshape(w, y, x.rank, x.dim);
+    nn_value output = zt_layer_matrix(lowering, layer, input, layer->input_height);
+    output.id = zt_program_layer_norm(lowering->program, NULL, output.id, zt_layer_weight(lowering, layer, 0),
+                                      zt_layer_weight(lowering, layer, 1),
+                                      &(zt_layer_norm_attrs){.eps = layer->eps > 0 ? layer->eps : 1e-5}, NULL, NULL);
+    return zt_layer_reshape(lowering, output, input.rank, input.dim);
 }
 
 /* Ids come as floats; one outside the vocabulary gives a row of zeros. */
-nn_value zt_layer_emit_embedding(nn_low *w, const zt_nn_layer *l, nn_value x)
+nn_value zt_layer_emit_embedding(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    if (x.rank == ZT_MAX_RANK) return zt_layer_refuse(w, l, "%d dimensions of ids", x.rank);
-    int ids = zt_program_cast(w->p, NULL, x.id, &(zt_cast_attrs){.to = {"i32"}, .saturate = 1});
-    nn_value y = x;
-    y.id = zt_program_gather(w->p, NULL, zt_layer_weight(w, l, 0), ids, &(zt_gather_attrs){{"zero"}});
-    y.dim[y.rank++] = l->embedding_dim;
-    return y;
+    if (input.rank == ZT_MAX_RANK) return zt_layer_refuse(lowering, layer, "%d dimensions of ids", input.rank);
+    int ids = zt_program_cast(lowering->program, NULL, input.id, &(zt_cast_attrs){.to = {"i32"}, .saturate = 1});
+    nn_value output = input;
+    output.id =
+        zt_program_gather(lowering->program, NULL, zt_layer_weight(lowering, layer, 0), ids, &(zt_gather_attrs){{"zero"}});
+    output.dim[output.rank++] = layer->embedding_dim;
+    return output;
 }
 
-/* softmax(-|x - c|^2 / (2 T^2)) over the centres c; `features`: the mix of the centres by these. */
-nn_value zt_layer_emit_kmeans(nn_low *w, const zt_nn_layer *l, nn_value x)
+/* softmax(-|x - c|^2 / (2 T^2)) over the centres c, T the temperature; `features`: the mean of the centres with these weights. */
+nn_value zt_layer_emit_kmeans(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    double T = l->kmeans_temperature != 0 ? l->kmeans_temperature : 1;
-    nn_value y = zt_layer_matrix(w, l, x, l->input_height);
-    nn_value each = zt_layer_reshape(w, y, 3, (int64_t[]){y.dim[0], 1, l->input_height});
-    int c = zt_layer_weight(w, l, 0), apart = zt_program_sub(w->p, NULL, each.id, c);
-    int far = zt_program_sum(w->p, NULL, zt_program_square(w->p, NULL, apart),
-                          &(zt_sum_attrs){.axes = {1, {-1}}});
-    int logit = zt_program_scale(w->p, NULL, far, &(zt_scale_attrs){-1 / (2 * T * T)});
-    y.id = zt_program_softmax(w->p, NULL, logit, NULL);
-    if (l->features) y.id = zt_program_matmul(w->p, NULL, y.id, c, NULL);
-    y.dim[1] = l->features ? l->input_height : l->num_clusters;
-    return zt_layer_like(w, y, x, l->input_height, y.dim[1]);
+    double temperature = layer->kmeans_temperature != 0 ? layer->kmeans_temperature : 1;
+    nn_value output = zt_layer_matrix(lowering, layer, input, layer->input_height);
+    nn_value each = zt_layer_reshape(lowering, output, 3, (int64_t[]){output.dim[0], 1, layer->input_height});
+    int centres = zt_layer_weight(lowering, layer, 0), difference = zt_program_sub(lowering->program, NULL, each.id, centres);
+    int distance = zt_program_sum(lowering->program, NULL, zt_program_square(lowering->program, NULL, difference),
+                                  &(zt_sum_attrs){.axes = {1, {-1}}});
+    int logit = zt_program_scale(lowering->program, NULL, distance, &(zt_scale_attrs){-1 / (2 * temperature * temperature)});
+    output.id = zt_program_softmax(lowering->program, NULL, logit, NULL);
+    if (layer->features) output.id = zt_program_matmul(lowering->program, NULL, output.id, centres, NULL);
+    output.dim[1] = layer->features ? layer->input_height : layer->num_clusters;
+    return zt_layer_like(lowering, output, input, layer->input_height, output.dim[1]);
 }

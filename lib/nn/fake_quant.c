@@ -1,250 +1,245 @@
-/* fake_quant.c - owns what a layer's dtype makes of its masters: as a function of one number, and the
- * same as ops on a weight, so that a program can begin at the masters. Both give the same numbers
- * where ops are f32.
+/* fake_quant.c - owns fake quantization: masters rounded to a layer's dtype, as a function of one number, and as ops on a
+ * weight for programs that begin at the masters. Both give the same bits where ops are f32.
  *
- * By Loom's rule it is zt_loom_simulate; by the field's, zt_storage's, with x / scale in f32. */
+ * Loom's rule is zt_loom_simulate; the field's is zt_storage's, with x / scale in f32. */
 #include "lib/nn/nn_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* How x / scale becomes a code. */
-typedef enum cut {
-    CUT_NOT,    /* x itself, whatever the scale */
-    CUT_UPPER,  /* x with the upper 16 bits of its f32 alone */
-    CUT_CODEC,  /* into [lo, hi], through dtype `to` */
-    CUT_NEAR,   /* to the nearest whole number, halves to even, in [lo, hi] */
-    CUT_ZERO,   /* towards zero */
-    CUT_HALVES, /* the same of the double, then half of it */
-    CUT_WRAP,   /* towards zero, of which the low 8 bits are kept, signed */
+/* How q = x / scale becomes a code. */
+typedef enum code_rule {
+    CUT_NOT,    /* x unchanged, without a scale */
+    CUT_UPPER,  /* the upper 16 bits of x in f32 */
+    CUT_CODEC,  /* clamped to [low, high], then encoded and decoded as dtype `codec` */
+    CUT_NEAR,   /* rounded to the nearest integer, ties to even, clamped to [low, high] */
+    CUT_ZERO,   /* truncated toward zero */
+    CUT_HALVES, /* truncated toward zero in steps of 1/2 */
+    CUT_WRAP,   /* truncated toward zero, then the low 8 bits as a signed number */
     CUT_THIRDS, /* 1 above 1/2, -1 below -1/2, else 0 */
-    CUT_SIGN    /* of x: 1 above 0, else -1 */
-} cut;
+    CUT_SIGN    /* 1 for x above 0, else -1 */
+} code_rule;
 
-typedef struct precision {
-    cut cut;
-    bool scaled, at_zero; /* CUT_SIGN: 0 is 1 */
-    zt_dtype to;
-    double lo, hi;
-    bool mean; /* by the field's rule: the scale is the mean magnitude, else the largest by hi */
-} precision;
+typedef struct dtype_precision {
+    code_rule rule;
+    bool scaled, zero_is_one; /* zero_is_one: CUT_SIGN of 0 is 1 */
+    zt_dtype codec;
+    double low, high;
+    bool by_mean; /* field's rule: the scale is the mean magnitude; else the largest divided by high */
+} dtype_precision;
 
-static precision field_precision(zt_storage t)
+static dtype_precision find_field_precision(zt_storage storage)
 {
-    precision p = {CUT_NEAR, true, false, zt_storage_get(t)->dtype, -1, 1, false};
-    if (t == ZT_STORE_F32 || t == ZT_STORE_F64) return (precision){.cut = CUT_NOT};
-    p.mean = t == ZT_STORE_BINARY || t == ZT_STORE_TERNARY;
-    p.at_zero = true;
-    if (t == ZT_STORE_BINARY) p.cut = CUT_SIGN;
-    if (p.mean) return p;
-    zt_dtype_range(p.to, &p.lo, &p.hi);
-    p.scaled = t != ZT_STORE_F16 && t != ZT_STORE_BF16;
-    if (!p.scaled || t == ZT_STORE_FP8E4M3 || t == ZT_STORE_FP8E5M2 || t == ZT_STORE_FP4)
-        p.cut = CUT_CODEC;
-    return p;
+    dtype_precision precision = {CUT_NEAR, true, false, zt_storage_get(storage)->dtype, -1, 1, false};
+    if (storage == ZT_STORE_F32 || storage == ZT_STORE_F64) return (dtype_precision){.rule = CUT_NOT};
+    precision.by_mean = storage == ZT_STORE_BINARY || storage == ZT_STORE_TERNARY;
+    precision.zero_is_one = true;
+    if (storage == ZT_STORE_BINARY) precision.rule = CUT_SIGN;
+    if (precision.by_mean) return precision;
+    zt_dtype_range(precision.codec, &precision.low, &precision.high);
+    precision.scaled = storage != ZT_STORE_F16 && storage != ZT_STORE_BF16;
+    if (!precision.scaled || storage == ZT_STORE_FP8E4M3 || storage == ZT_STORE_FP8E5M2 || storage == ZT_STORE_FP4)
+        precision.rule = CUT_CODEC;
+    return precision;
 }
 
-static precision loom_precision(zt_storage t)
+static dtype_precision find_loom_precision(zt_storage storage)
 {
-    int bits = zt_storage_get(t)->bits;
-    if (t == ZT_STORE_BF16) return (precision){.cut = CUT_UPPER};
-    if (t <= ZT_STORE_F16 || bits >= 32) return (precision){.cut = CUT_NOT};
-    if (t == ZT_STORE_BINARY) return (precision){.cut = CUT_SIGN, .scaled = true};
-    if (t == ZT_STORE_TERNARY) return (precision){.cut = CUT_THIRDS, .scaled = true};
-    return (precision){.cut = bits == 2   ? CUT_HALVES
-                              : bits == 4 ? CUT_ZERO
-                                          : CUT_WRAP,
-                       .scaled = true};
+    int bits = zt_storage_get(storage)->bits;
+    if (storage == ZT_STORE_BF16) return (dtype_precision){.rule = CUT_UPPER};
+    if (storage <= ZT_STORE_F16 || bits >= 32) return (dtype_precision){.rule = CUT_NOT};
+    if (storage == ZT_STORE_BINARY) return (dtype_precision){.rule = CUT_SIGN, .scaled = true};
+    if (storage == ZT_STORE_TERNARY) return (dtype_precision){.rule = CUT_THIRDS, .scaled = true};
+    return (dtype_precision){.rule = bits == 2 ? CUT_HALVES : bits == 4 ? CUT_ZERO : CUT_WRAP, .scaled = true};
 }
 
 /* Of what is put in place of its masters: of codes as zt_nn_put has it. */
-static precision precision_of(const zt_nn_layer *l)
+static dtype_precision find_precision(const zt_nn_layer *layer)
 {
-    return l->rule == ZT_RULE_FIELD || l->settled ? field_precision(l->dtype)
-                                                  : loom_precision(l->dtype);
+    return layer->rule == ZT_RULE_FIELD || layer->exact ? find_field_precision(layer->dtype) : find_loom_precision(layer->dtype);
 }
 
 /* ---- of a number ----------------------------------------------------------------------------- */
 
-static float through_codec(zt_dtype t, float x)
+static float round_through_codec(zt_dtype dtype, float value)
 {
     unsigned char code[8] = {0};
-    float four[8] = {x}; /* packed types are decoded by the byte */
-    const zt_dtype_info *d = zt_dtype_get(t);
-    d->encode(four, code, d->block);
-    d->decode(code, four, d->block);
+    float four[8] = {value}; /* packed types are decoded by the byte */
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    info->encode(four, code, info->block);
+    info->decode(code, four, info->block);
     return four[0];
 }
 
-float zt_layer_precise(const zt_nn_layer *l, float x)
+float zt_layer_precise(const zt_nn_layer *layer, float value)
 {
-    if (l->rule == ZT_RULE_LOOM) return zt_loom_simulate(l->dtype, x, l->scale);
-    precision p = field_precision(l->dtype);
-    float q = p.scaled ? x / l->scale : x, lo = (float)p.lo, hi = (float)p.hi;
-    if (p.cut == CUT_NOT) return x;
-    if (p.cut == CUT_SIGN) return x >= 0 ? l->scale : -l->scale;
-    if (p.cut == CUT_NEAR) q = rintf(q);
-    q = q < lo ? lo : q > hi ? hi : q;
-    if (p.cut == CUT_CODEC) q = through_codec(p.to, q);
-    return p.scaled ? q * l->scale : q;
+    if (layer->rule == ZT_RULE_LOOM) return zt_loom_simulate(layer->dtype, value, layer->scale);
+    dtype_precision precision = find_field_precision(layer->dtype);
+    float quotient = precision.scaled ? value / layer->scale : value, low = (float)precision.low, high = (float)precision.high;
+    if (precision.rule == CUT_NOT) return value;
+    if (precision.rule == CUT_SIGN) return value >= 0 ? layer->scale : -layer->scale;
+    if (precision.rule == CUT_NEAR) quotient = rintf(quotient);
+    quotient = quotient < low ? low : quotient > high ? high : quotient;
+    if (precision.rule == CUT_CODEC) quotient = round_through_codec(precision.codec, quotient);
+    return precision.scaled ? quotient * layer->scale : quotient;
 }
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
-/* Ops on one weight, whose values are called "NAME.of1", ... : other ops are copied behind them
- * with the names that they have. */
-typedef struct maker {
-    zt_prog *p;
+/* Ops on one weight. Their values are named "NAME.of1", ..., so that names stay unique when ops are copied behind them. */
+typedef struct op_maker {
+    zt_prog *program;
     const char *name;
-    int made;
-    char buf[1 << 12];
-} maker;
+    int op_count;
+    char buffer[1 << 12];
+} op_maker;
 
-static const char *next_name(maker *m)
+static const char *next_name(op_maker *maker)
 {
-    snprintf(m->buf, sizeof m->buf, "%s.of%d", m->name, ++m->made);
-    return m->buf;
+    snprintf(maker->buffer, sizeof maker->buffer, "%s.of%d", maker->name, ++maker->op_count);
+    return maker->buffer;
 }
 
-static int like(maker *m, int x, double value)
+static int emit_constant(op_maker *maker, int shape, double value)
 {
-    return zt_program_fill_like(m->p, next_name(m), x, &(zt_fill_like_attrs){value});
+    return zt_program_fill_like(maker->program, next_name(maker), shape, &(zt_fill_like_attrs){value});
 }
 
-static int times(maker *m, int x, double by)
+static int emit_scale(op_maker *maker, int value, double factor)
 {
-    return zt_program_scale(m->p, next_name(m), x, &(zt_scale_attrs){by});
+    return zt_program_scale(maker->program, next_name(maker), value, &(zt_scale_attrs){factor});
 }
 
-static int floored(maker *m, int x) { return zt_program_floor(m->p, next_name(m), x); }
+static int emit_floor(op_maker *maker, int value) { return zt_program_floor(maker->program, next_name(maker), value); }
 
-/* Whole numbers of magnitude, with the sign. */
-static int to_zero(maker *m, int q)
+/* sign(q) * floor(|q|) */
+static int emit_truncate(op_maker *maker, int quotient)
 {
-    int whole = floored(m, zt_program_abs(m->p, next_name(m), q));
-    return zt_program_mul(m->p, next_name(m), zt_program_sign(m->p, next_name(m), q), whole);
+    int whole = emit_floor(maker, zt_program_abs(maker->program, next_name(maker), quotient));
+    return zt_program_mul(maker->program, next_name(maker), zt_program_sign(maker->program, next_name(maker), quotient), whole);
 }
 
-/* t - 256 floor((t + 128) / 256): exact in f32, as t is whole. */
-static int low_byte(maker *m, int t)
+/* t - 256 floor((t + 128) / 256), exact in f32 for an integer t. */
+static int emit_low_byte(op_maker *maker, int whole)
 {
-    int up = zt_program_add_scalar(m->p, next_name(m), t, &(zt_add_scalar_attrs){128});
-    int turns = floored(m, times(m, up, 1.0 / 256));
-    return zt_program_sub(m->p, next_name(m), t, times(m, turns, 256));
+    int shifted = zt_program_add_scalar(maker->program, next_name(maker), whole, &(zt_add_scalar_attrs){128});
+    int turns = emit_floor(maker, emit_scale(maker, shifted, 1.0 / 256));
+    return zt_program_sub(maker->program, next_name(maker), whole, emit_scale(maker, turns, 256));
 }
 
-/* 1 where a > b, by `above`, else what `other` is. */
-static int choose(maker *m, int above, int x, double then, int other)
+/* `then` where `above` is true, else `other`. shape: a value of the same shape. */
+static int emit_choice(op_maker *maker, int above, int shape, double then, int other)
 {
-    return zt_program_where(m->p, next_name(m), above, like(m, x, then), other);
+    return zt_program_where(maker->program, next_name(maker), above, emit_constant(maker, shape, then), other);
 }
 
-/* The table's functions: q is x / scale, of CUT_SIGN and those without a scale x. */
+/* The functions of the table below. quotient: x / scale; for CUT_SIGN and rules without a scale x itself. */
 
-static int towards_zero(maker *m, int q, const precision *p)
+static int quantize_toward_zero(op_maker *maker, int quotient, const dtype_precision *precision)
 {
-    (void)p;
-    return to_zero(m, q);
+    (void)precision;
+    return emit_truncate(maker, quotient);
 }
 
-static int halves(maker *m, int q, const precision *p)
+static int quantize_halves(op_maker *maker, int quotient, const dtype_precision *precision)
 {
-    (void)p;
-    return times(m, to_zero(m, times(m, q, 2)), 0.5);
+    (void)precision;
+    return emit_scale(maker, emit_truncate(maker, emit_scale(maker, quotient, 2)), 0.5);
 }
 
-static int wrap(maker *m, int q, const precision *p)
+static int quantize_wrap(op_maker *maker, int quotient, const dtype_precision *precision)
 {
-    (void)p;
-    return low_byte(m, to_zero(m, q));
+    (void)precision;
+    return emit_low_byte(maker, emit_truncate(maker, quotient));
 }
 
-static int thirds(maker *m, int q, const precision *p)
+static int quantize_thirds(op_maker *maker, int quotient, const dtype_precision *precision)
 {
-    (void)p;
-    int low = zt_program_lt(m->p, next_name(m), q, like(m, q, -0.5));
-    int high = zt_program_gt(m->p, next_name(m), q, like(m, q, 0.5));
-    return choose(m, high, q, 1, choose(m, low, q, -1, like(m, q, 0)));
+    (void)precision;
+    int low = zt_program_lt(maker->program, next_name(maker), quotient, emit_constant(maker, quotient, -0.5));
+    int high = zt_program_gt(maker->program, next_name(maker), quotient, emit_constant(maker, quotient, 0.5));
+    return emit_choice(maker, high, quotient, 1, emit_choice(maker, low, quotient, -1, emit_constant(maker, quotient, 0)));
 }
 
-static int sign_of(maker *m, int x, const precision *p)
+static int quantize_sign(op_maker *maker, int value, const dtype_precision *precision)
 {
-    int zero = like(m, x, 0);
-    int above = p->at_zero ? zt_program_ge(m->p, next_name(m), x, zero)
-                           : zt_program_gt(m->p, next_name(m), x, zero);
-    return choose(m, above, x, 1, like(m, x, -1));
+    int zero = emit_constant(maker, value, 0);
+    int above = precision->zero_is_one ? zt_program_ge(maker->program, next_name(maker), value, zero)
+                                       : zt_program_gt(maker->program, next_name(maker), value, zero);
+    return emit_choice(maker, above, value, 1, emit_constant(maker, value, -1));
 }
 
-static int upper_bits(maker *m, int x, const precision *p)
+static int quantize_upper_bits(op_maker *maker, int value, const dtype_precision *precision)
 {
-    (void)p;
-    int bits = zt_program_bitcast(m->p, next_name(m), x, &(zt_bitcast_attrs){{"i32"}});
+    (void)precision;
+    int bits = zt_program_bitcast(maker->program, next_name(maker), value, &(zt_bitcast_attrs){{"i32"}});
     zt_cast_attrs whole = {.to = {"i32"}, .saturate = 1};
-    int mask = zt_program_cast(m->p, next_name(m), like(m, x, -65536), &whole);
-    int kept = zt_program_bitwise_and(m->p, next_name(m), bits, mask);
-    return zt_program_bitcast(m->p, next_name(m), kept, &(zt_bitcast_attrs){{"f32"}});
+    int mask = zt_program_cast(maker->program, next_name(maker), emit_constant(maker, value, -65536), &whole);
+    int kept = zt_program_bitwise_and(maker->program, next_name(maker), bits, mask);
+    return zt_program_bitcast(maker->program, next_name(maker), kept, &(zt_bitcast_attrs){{"f32"}});
 }
 
-static int within(maker *m, int q, const precision *p)
+static int emit_clamp(op_maker *maker, int quotient, const dtype_precision *precision)
 {
-    return zt_program_clamp(m->p, next_name(m), q, &(zt_clamp_attrs){p->lo, p->hi});
+    return zt_program_clamp(maker->program, next_name(maker), quotient, &(zt_clamp_attrs){precision->low, precision->high});
 }
 
-static int nearest(maker *m, int q, const precision *p)
+static int quantize_nearest(op_maker *maker, int quotient, const dtype_precision *precision)
 {
-    return within(m, zt_program_round(m->p, next_name(m), q), p);
+    return emit_clamp(maker, zt_program_round(maker->program, next_name(maker), quotient), precision);
 }
 
-static int codec(maker *m, int q, const precision *p)
+static int quantize_codec(op_maker *maker, int quotient, const dtype_precision *precision)
 {
     zt_cast_attrs there = zt_cast_defaults(), back = zt_cast_defaults();
-    snprintf(there.to.s, sizeof there.to.s, "%s", zt_dtype_get(p->to)->name);
-    int code = zt_program_cast(m->p, next_name(m), within(m, q, p), &there);
-    return zt_program_cast(m->p, next_name(m), code, &back);
+    snprintf(there.to.s, sizeof there.to.s, "%s", zt_dtype_get(precision->codec)->name);
+    int code = zt_program_cast(maker->program, next_name(maker), emit_clamp(maker, quotient, precision), &there);
+    return zt_program_cast(maker->program, next_name(maker), code, &back);
 }
 
-static int (*const cuts[])(maker *m, int q, const precision *p) = {
-    [CUT_UPPER] = upper_bits, [CUT_CODEC] = codec, [CUT_NEAR] = nearest,  [CUT_ZERO] = towards_zero,
-    [CUT_HALVES] = halves,    [CUT_WRAP] = wrap,   [CUT_THIRDS] = thirds, [CUT_SIGN] = sign_of};
+static int (*const cuts[])(op_maker *m, int q, const dtype_precision *p) = {
+    [CUT_UPPER] = quantize_upper_bits, [CUT_CODEC] = quantize_codec,   [CUT_NEAR] = quantize_nearest,
+    [CUT_ZERO] = quantize_toward_zero, [CUT_HALVES] = quantize_halves, [CUT_WRAP] = quantize_wrap,
+    [CUT_THIRDS] = quantize_thirds,    [CUT_SIGN] = quantize_sign};
 
-/* Of numbers of one weight: their largest magnitude, or the sum of all. */
-static int magnitude(maker *m, int w, bool sum)
+/* The largest magnitude of a weight, or the sum of magnitudes. */
+static int emit_magnitude(op_maker *maker, int weight, bool sum)
 {
-    int size = zt_program_abs(m->p, next_name(m), w);
-    return sum ? zt_program_sum(m->p, next_name(m), size, NULL)
-               : zt_program_amax(m->p, next_name(m), size, NULL);
+    int size = zt_program_abs(maker->program, next_name(maker), weight);
+    return sum ? zt_program_sum(maker->program, next_name(maker), size, NULL)
+               : zt_program_amax(maker->program, next_name(maker), size, NULL);
 }
 
-/* The field's scale of all weights of the layer, as they are in the program: zt_storage_scale. */
-static int field_scale(maker *m, const zt_nn *nn, const zt_nn_layer *l, const precision *how)
+/* The scale of all weights of the layer, as zt_storage_scale computes it, as ops on their values in the program. */
+static int emit_field_scale(op_maker *maker, const zt_nn *network, const zt_nn_layer *layer, const dtype_precision *how)
 {
     int all = -1;
-    for (int64_t i = l->weights; i < l->weights + l->n_weights; i++) {
-        int w = zt_prog_find(m->p, nn->weight[i].name),
-            one = w < 0 ? -1 : magnitude(m, w, how->mean);
+    for (int64_t i = layer->first_weight; i < layer->first_weight + layer->weight_count; i++) {
+        int weight = zt_prog_find(maker->program, network->weights[i].name),
+            one = weight < 0 ? -1 : emit_magnitude(maker, weight, how->by_mean);
         if (one < 0) continue;
-        all = all < 0     ? one
-              : how->mean ? zt_program_add(m->p, next_name(m), all, one)
-                          : zt_program_max(m->p, next_name(m), all, one);
+        all = all < 0        ? one
+              : how->by_mean ? zt_program_add(maker->program, next_name(maker), all, one)
+                             : zt_program_max(maker->program, next_name(maker), all, one);
     }
-    double by = how->mean ? (double)zt_nn_layer_size(nn, l) : how->hi;
-    int some = zt_program_gt(m->p, next_name(m), all, like(m, all, 0));
-    int scale = zt_program_div(m->p, next_name(m), all, like(m, all, by));
-    return zt_program_where(m->p, next_name(m), some, scale, like(m, all, 1));
+    double divisor = how->by_mean ? (double)zt_nn_layer_size(network, layer) : how->high;
+    int some = zt_program_gt(maker->program, next_name(maker), all, emit_constant(maker, all, 0));
+    int scale = zt_program_div(maker->program, next_name(maker), all, emit_constant(maker, all, divisor));
+    return zt_program_where(maker->program, next_name(maker), some, scale, emit_constant(maker, all, 1));
 }
 
-int zt_nn_through(zt_nn *nn, zt_prog *p, int weight, const char *name)
+int zt_nn_through(zt_nn *network, zt_prog *program, int weight, const char *name)
 {
-    int64_t i = zt_nn_store(nn).find ? zt_map_find(nn->names, name) : -1;
-    if (i < 0 || i >= nn->n_weights) return weight;
-    const zt_nn_layer *l = nn->weight[i].layer;
-    precision how = precision_of(l);
-    maker m = {.p = p, .name = name};
-    if (how.cut == CUT_NOT) return weight;
-    if (!how.scaled) return cuts[how.cut](&m, weight, &how);
-    bool field = l->rule == ZT_RULE_FIELD || l->settled;
-    int scale = field ? field_scale(&m, nn, l, &how) : like(&m, weight, (double)l->scale);
-    int q = how.cut == CUT_SIGN ? weight : zt_program_div(p, next_name(&m), weight, scale);
-    return zt_program_mul(p, next_name(&m), cuts[how.cut](&m, q, &how), scale);
+    int64_t i = zt_nn_store(network).find ? zt_map_find(network->weight_names, name) : -1;
+    if (i < 0 || i >= network->weight_count) return weight;
+    const zt_nn_layer *layer = network->weights[i].layer;
+    dtype_precision how = find_precision(layer);
+    op_maker maker = {.program = program, .name = name};
+    if (how.rule == CUT_NOT) return weight;
+    if (!how.scaled) return cuts[how.rule](&maker, weight, &how);
+    bool field = layer->rule == ZT_RULE_FIELD || layer->exact;
+    int scale = field ? emit_field_scale(&maker, network, layer, &how) : emit_constant(&maker, weight, (double)layer->scale);
+    int quotient = how.rule == CUT_SIGN ? weight : zt_program_div(program, next_name(&maker), weight, scale);
+    return zt_program_mul(program, next_name(&maker), cuts[how.rule](&maker, quotient, &how), scale);
 }

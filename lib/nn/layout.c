@@ -1,5 +1,5 @@
-/* layout.c - owns how the layers that a probe found stand in a network: read from text, and whether
- * what one gives is what the next takes. */
+/* probe_layout.c - owns layouts: the order and nesting of a probe's layers, from text, and whether the output width of each
+ * is the input width of the next. */
 #include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
@@ -11,333 +11,324 @@ enum { MAX_DEPTH = 32, MAX_NODES = 1 << 14 };
 
 static zt_nn_layout *new_node(zt_ctx *ctx, zt_nn_layout_kind kind)
 {
-    zt_nn_layout *l = zt_calloc(ctx, 1, sizeof *l);
-    if (l) *l = (zt_nn_layout){.kind = kind, .layer = -1, .combine = "concat"};
-    return l;
+    zt_nn_layout *layout = zt_calloc(ctx, 1, sizeof *layout);
+    if (layout) *layout = (zt_nn_layout){.kind = kind, .layer = -1, .combine = "concat"};
+    return layout;
 }
 
-void zt_nn_layout_free(zt_ctx *ctx, zt_nn_layout *l)
+void zt_nn_layout_free(zt_ctx *ctx, zt_nn_layout *layout)
 {
-    while (l) {
-        zt_nn_layout *next = l->next;
-        zt_nn_layout_free(ctx, l->inner);
-        zt_free(ctx, l);
-        l = next;
+    while (layout) {
+        zt_nn_layout *next = layout->next;
+        zt_nn_layout_free(ctx, layout->inner);
+        zt_free(ctx, layout);
+        layout = next;
     }
 }
 
-bool zt_nn_layout_has(const zt_nn_layout *l, int64_t layer)
+bool zt_nn_layout_has(const zt_nn_layout *layout, int64_t layer)
 {
-    for (; l; l = l->next)
-        if ((l->kind == ZT_NN_LAYOUT_LAYER && l->layer == layer) ||
-            zt_nn_layout_has(l->inner, layer))
-            return true;
+    for (; layout; layout = layout->next)
+        if ((layout->kind == ZT_NN_LAYOUT_LAYER && layout->layer == layer) || zt_nn_layout_has(layout->inner, layer)) return true;
     return false;
 }
 
 /* ---- from text ------------------------------------------------------------------------------- */
 
-typedef struct reader {
+typedef struct layout_reader {
     zt_ctx *ctx;
-    const zt_nn_probe *p;
-    const char *at;
+    const zt_nn_probe *probe;
+    const char *cursor;
     bool *used; /* [layers] */
     int depth;
     int64_t nodes;
-} reader;
+} layout_reader;
 
-static zt_status bad(const reader *r, const char *what, const char *text, size_t n)
+static zt_status fail_item(const layout_reader *reader, const char *what, const char *text, size_t length)
 {
     char shown[120];
-    return zt_fail(r->ctx, ZT_EUSAGE, "order: '%s' %s", zt_escape(shown, sizeof shown, text, n),
-                   what);
+    return zt_fail(reader->ctx, ZT_EUSAGE, "order: '%s' %s", zt_escape(shown, sizeof shown, text, length), what);
 }
 
-static void pass_blanks(reader *r)
+static void skip_blanks(layout_reader *reader)
 {
-    while (*r->at == ' ') r->at++;
+    while (*reader->cursor == ' ') reader->cursor++;
 }
 
 /* A tensor by its index or its name; -1: none. */
-static int64_t find_tensor(const reader *r, const char *text, size_t n)
+static int64_t find_tensor(const layout_reader *reader, const char *text, size_t length)
 {
     char *end;
-    long long i = strtoll(text, &end, 10);
-    if (n && *text >= '0' && *text <= '9' && end == text + n)
-        return i < zt_nn_probe_tensors(r->p) ? i : -1;
-    for (int64_t k = 0; k < zt_nn_probe_tensors(r->p); k++) {
-        const char *name = zt_nn_probe_tensor(r->p, k)->name;
-        if (name && strlen(name) == n && !memcmp(name, text, n)) return k;
+    long long index = strtoll(text, &end, 10);
+    if (length && *text >= '0' && *text <= '9' && end == text + length)
+        return index < zt_nn_probe_tensors(reader->probe) ? index : -1;
+    for (int64_t tensor = 0; tensor < zt_nn_probe_tensors(reader->probe); tensor++) {
+        const char *name = zt_nn_probe_tensor(reader->probe, tensor)->name;
+        if (name && strlen(name) == length && !memcmp(name, text, length)) return tensor;
     }
     return -1;
 }
 
-static int64_t layer_of(const reader *r, int64_t tensor)
+static int64_t find_layer(const layout_reader *reader, int64_t tensor)
 {
-    for (int64_t i = 0; i < zt_nn_probe_count(r->p); i++) {
-        const zt_nn_archetype *a = zt_nn_probe_at(r->p, i);
-        for (int64_t k = 0; k < a->n_roles; k++)
-            if (a->role[k].tensor == tensor && zt_nn_mounts(r->p, a)) return i;
+    for (int64_t i = 0; i < zt_nn_probe_count(reader->probe); i++) {
+        const zt_nn_archetype *archetype = zt_nn_probe_at(reader->probe, i);
+        for (int64_t k = 0; k < archetype->role_count; k++)
+            if (archetype->roles[k].tensor == tensor && zt_nn_mounts(reader->probe, archetype)) return i;
     }
     return -1;
 }
 
-static zt_status read_layer(reader *r, const char *text, size_t n, zt_nn_layout *to)
+static zt_status read_layer(layout_reader *reader, const char *text, size_t length, zt_nn_layout *node)
 {
-    int64_t tensor = find_tensor(r, text, n);
-    if (tensor < 0) return bad(r, "is neither the index nor the name of a tensor", text, n);
-    to->layer = layer_of(r, tensor);
-    if (to->layer < 0) return bad(r, "is of no layer that a network can have (--probe)", text, n);
-    if (r->used[to->layer]) return bad(r, "is of a layer that stands there already", text, n);
-    r->used[to->layer] = true;
+    int64_t tensor = find_tensor(reader, text, length);
+    if (tensor < 0) return fail_item(reader, "is neither the index nor the name of a tensor", text, length);
+    node->layer = find_layer(reader, tensor);
+    if (node->layer < 0) return fail_item(reader, "is of no layer that a network can have (--probe)", text, length);
+    if (reader->used[node->layer]) return fail_item(reader, "is of a layer that stands there already", text, length);
+    reader->used[node->layer] = true;
     return ZT_OK;
 }
 
 /* What stands before a parenthesis: "parallel:add". */
-static zt_status read_container(const reader *r, const char *text, size_t n, zt_nn_layout *to)
+static zt_status read_container(const layout_reader *reader, const char *text, size_t length, zt_nn_layout *node)
 {
     static const struct {
         const char *word;
         zt_nn_layout_kind kind;
         const char *combine;
-    } words[] = {{"sequential", ZT_NN_LAYOUT_SEQUENTIAL, "concat"},
-                 {"residual", ZT_NN_LAYOUT_RESIDUAL, "concat"},
-                 {"parallel", ZT_NN_LAYOUT_PARALLEL, "concat"},
-                 {"parallel:concat", ZT_NN_LAYOUT_PARALLEL, "concat"},
-                 {"parallel:add", ZT_NN_LAYOUT_PARALLEL, "add"},
-                 {"parallel:avg", ZT_NN_LAYOUT_PARALLEL, "avg"}};
+    } words[] = {{"sequential", ZT_NN_LAYOUT_SEQUENTIAL, "concat"}, {"residual", ZT_NN_LAYOUT_RESIDUAL, "concat"},
+                 {"parallel", ZT_NN_LAYOUT_PARALLEL, "concat"},     {"parallel:concat", ZT_NN_LAYOUT_PARALLEL, "concat"},
+                 {"parallel:add", ZT_NN_LAYOUT_PARALLEL, "add"},    {"parallel:avg", ZT_NN_LAYOUT_PARALLEL, "avg"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i].word) == n && !memcmp(words[i].word, text, n)) {
-            to->kind = words[i].kind;
-            to->combine = words[i].combine;
+        if (strlen(words[i].word) == length && !memcmp(words[i].word, text, length)) {
+            node->kind = words[i].kind;
+            node->combine = words[i].combine;
             return ZT_OK;
         }
-    return bad(r, "is none of sequential, residual, parallel, parallel:add, parallel:avg", text, n);
+    return fail_item(reader, "is none of sequential, residual, parallel, parallel:add, parallel:avg", text, length);
 }
 
-static zt_status read_list(reader *r, zt_nn_layout **to);
+static zt_status read_list(layout_reader *reader, zt_nn_layout **link);
 
-static zt_status read_item(reader *r, zt_nn_layout **to)
+static zt_status read_item(layout_reader *reader, zt_nn_layout **node)
 {
-    pass_blanks(r);
-    const char *text = r->at;
-    size_t n = strcspn(text, "(),");
-    while (n && text[n - 1] == ' ') n--;
-    r->at += strcspn(text, "(),");
-    *to = new_node(r->ctx, ZT_NN_LAYOUT_LAYER);
-    if (!*to) return ZT_ENOMEM;
-    if (++r->nodes > MAX_NODES) return bad(r, "is one of too many", text, n);
-    if (*r->at != '(') return read_layer(r, text, n, *to);
-    zt_status s = read_container(r, text, n, *to);
-    if (s) return s;
-    if (++r->depth > MAX_DEPTH) return bad(r, "stands too deep in others", text, n);
-    r->at++;
-    s = read_list(r, &(*to)->inner);
-    r->depth--;
-    if (!s && *r->at != ')') return bad(r, "has no closing parenthesis", text, n);
-    r->at += !s;
-    pass_blanks(r);
-    return s;
+    skip_blanks(reader);
+    const char *text = reader->cursor;
+    size_t length = strcspn(text, "(),");
+    while (length && text[length - 1] == ' ') length--;
+    reader->cursor += strcspn(text, "(),");
+    *node = new_node(reader->ctx, ZT_NN_LAYOUT_LAYER);
+    if (!*node) return ZT_ENOMEM;
+    if (++reader->nodes > MAX_NODES) return fail_item(reader, "is one of too many", text, length);
+    if (*reader->cursor != '(') return read_layer(reader, text, length, *node);
+    zt_status status = read_container(reader, text, length, *node);
+    if (status) return status;
+    if (++reader->depth > MAX_DEPTH) return fail_item(reader, "stands too deep in others", text, length);
+    reader->cursor++;
+    status = read_list(reader, &(*node)->inner);
+    reader->depth--;
+    if (!status && *reader->cursor != ')') return fail_item(reader, "has no closing parenthesis", text, length);
+    reader->cursor += !status;
+    skip_blanks(reader);
+    return status;
 }
 
-static zt_status read_list(reader *r, zt_nn_layout **to)
+static zt_status read_list(layout_reader *reader, zt_nn_layout **link)
 {
-    zt_status s = read_item(r, to);
-    while (!s && *r->at == ',') {
-        to = &(*to)->next;
-        r->at++;
-        s = read_item(r, to);
+    zt_status status = read_item(reader, link);
+    while (!status && *reader->cursor == ',') {
+        link = &(*link)->next;
+        reader->cursor++;
+        status = read_item(reader, link);
     }
-    return s;
+    return status;
 }
 
-zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *p, const char *text)
+zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *probe, const char *text)
 {
     zt_nn_layout *first = NULL;
-    reader r = {.ctx = ctx, .p = p, .at = text};
-    r.used = zt_calloc(ctx, (size_t)zt_nn_probe_count(p) + 1, sizeof *r.used);
-    zt_status s = r.used ? read_list(&r, &first) : ZT_ENOMEM;
-    if (!s && *r.at) s = bad(&r, "is more than a list of layers", r.at, strlen(r.at));
-    zt_free(ctx, r.used);
-    if (!s) return first;
+    layout_reader reader = {.ctx = ctx, .probe = probe, .cursor = text};
+    reader.used = zt_calloc(ctx, (size_t)zt_nn_probe_count(probe) + 1, sizeof *reader.used);
+    zt_status status = reader.used ? read_list(&reader, &first) : ZT_ENOMEM;
+    if (!status && *reader.cursor)
+        status = fail_item(&reader, "is more than a list of layers", reader.cursor, strlen(reader.cursor));
+    zt_free(ctx, reader.used);
+    if (!status) return first;
     zt_nn_layout_free(ctx, first);
     return NULL;
 }
 
 /* ---- one after the other, as they were found ------------------------------------------------- */
 
-zt_nn_layout *zt_nn_layout_found(zt_ctx *ctx, const zt_nn_probe *p)
+zt_nn_layout *zt_nn_layout_found(zt_ctx *ctx, const zt_nn_probe *probe)
 {
-    zt_nn_layout *first = NULL, **to = &first;
-    for (int64_t i = 0; i < zt_nn_probe_count(p); i++) {
-        if (!zt_nn_mounts(p, zt_nn_probe_at(p, i))) continue;
-        *to = new_node(ctx, ZT_NN_LAYOUT_LAYER);
-        if (!*to) {
+    zt_nn_layout *first = NULL, **link = &first;
+    for (int64_t i = 0; i < zt_nn_probe_count(probe); i++) {
+        if (!zt_nn_mounts(probe, zt_nn_probe_at(probe, i))) continue;
+        *link = new_node(ctx, ZT_NN_LAYOUT_LAYER);
+        if (!*link) {
             zt_nn_layout_free(ctx, first);
             return NULL;
         }
-        (*to)->layer = i;
-        to = &(*to)->next;
+        (*link)->layer = i;
+        link = &(*link)->next;
     }
     return first;
 }
 
 /* ---- do they chain --------------------------------------------------------------------------- */
 
-/* What is on its way: so many numbers a row, of which `each` belong together; 0: nothing is known. */
-typedef struct width {
-    int64_t n;
-    bool several;    /* n of each of some ids, or of each place of a plane: multiples fit too */
-    int64_t from;    /* the layer that gave it; -1: what comes in */
-} width;
+/* The width of a value between layers. */
+typedef struct row_width {
+    int64_t count;
+    bool multiple; /* per id, or per point of a plane: multiples fit too */
+    int64_t layer; /* the layer that computed it; -1: the network's input */
+} row_width;
 
-static int64_t metric(const zt_nn_archetype *a, const char *name)
+static int64_t find_metric(const zt_nn_archetype *archetype, const char *name)
 {
-    for (int64_t i = 0; i < a->n_metrics; i++)
-        if (!strcmp(a->metric[i].name, name)) return a->metric[i].value;
+    for (int64_t i = 0; i < archetype->metric_count; i++)
+        if (!strcmp(archetype->metrics[i].name, name)) return archetype->metrics[i].value;
     return 0;
 }
 
-/* Of kinds: what they take and give, by the metrics' names. */
+/* Input and output width of each kind, as names of metrics. */
 static const struct {
     zt_nn_kind kind;
     const char *takes, *gives;
-    bool several; /* what it gives */
-} kinds[] = {{ZT_NN_DENSE, "in", "out", false},   {ZT_NN_EMBEDDING, "", "d", true},
-             {ZT_NN_RMSNORM, "d", "d", false},    {ZT_NN_LAYERNORM, "d", "d", false},
-             {ZT_NN_SWIGLU, "h", "h", false},     {ZT_NN_MHA, "d", "d", false},
-             {ZT_NN_LSTM, "h", "h", false},       {ZT_NN_CNN1, "c", "f", true},
-             {ZT_NN_CNN2, "c", "f", true}};
+    bool several; /* per id or point (row_width.multiple) */
+} kinds[] = {{ZT_NN_DENSE, "in", "out", false},  {ZT_NN_EMBEDDING, "", "d", true}, {ZT_NN_RMSNORM, "d", "d", false},
+             {ZT_NN_LAYERNORM, "d", "d", false}, {ZT_NN_SWIGLU, "h", "h", false},  {ZT_NN_MHA, "d", "d", false},
+             {ZT_NN_LSTM, "h", "h", false},      {ZT_NN_CNN1, "c", "f", true},     {ZT_NN_CNN2, "c", "f", true}};
 
-static bool is_plane(zt_nn_kind k)
-{
-    return k == ZT_NN_CNN1 || k == ZT_NN_CNN2;
-}
+static bool is_plane(zt_nn_kind kind) { return kind == ZT_NN_CNN1 || kind == ZT_NN_CNN2; }
 
 /* "layer 2 ('b.weight', Dense)" */
-static const char *layer_text(const zt_nn_probe *p, int64_t i, char buf[200])
+static const char *layer_text(const zt_nn_probe *probe, int64_t index, char buffer[200])
 {
-    const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-    const char *name = zt_nn_probe_tensor(p, a->role[0].tensor)->name;
+    const zt_nn_archetype *archetype = zt_nn_probe_at(probe, index);
+    const char *name = zt_nn_probe_tensor(probe, archetype->roles[0].tensor)->name;
     char shown[120];
-    snprintf(buf, 200, "layer %" PRId64 " ('%s', %s)", i,
-             zt_escape(shown, sizeof shown, name ? name : "", strlen(name ? name : "")),
-             zt_nn_kind_name(a->kind));
-    return buf;
+    snprintf(buffer, 200, "layer %" PRId64 " ('%s', %s)", index,
+             zt_escape(shown, sizeof shown, name ? name : "", strlen(name ? name : "")), zt_nn_kind_name(archetype->kind));
+    return buffer;
 }
 
-typedef struct checker {
+typedef struct chain_checker {
     zt_ctx *ctx;
-    const zt_nn_probe *p;
+    const zt_nn_probe *probe;
     const char *file;
-} checker;
+} chain_checker;
 
-static zt_status broken(const checker *c, const width *w, int64_t layer, int64_t takes)
+static zt_status fail_chain(const chain_checker *checker, const row_width *width, int64_t layer, int64_t takes)
 {
-    char a[200], b[200], ids[32];
+    char giver[200], taker[200], ids[32];
     snprintf(ids, sizeof ids, "%" PRId64, takes);
-    return zt_fail(c->ctx, ZT_EDATA,
+    return zt_fail(checker->ctx, ZT_EDATA,
                    "%s: its layers do not chain: %s gives %" PRId64 " numbers, and %s takes %s; "
                    "--hint order=... says in which order and in which others they stand",
-                   c->file, layer_text(c->p, w->from, a), w->n, layer_text(c->p, layer, b),
-                   takes ? ids : "ids");
+                   checker->file, layer_text(checker->probe, width->layer, giver), width->count,
+                   layer_text(checker->probe, layer, taker), takes ? ids : "ids");
 }
 
-static zt_status check_layer(const checker *c, int64_t layer, width *w)
+static zt_status check_layer(const chain_checker *checker, int64_t layer, row_width *width)
 {
-    const zt_nn_archetype *a = zt_nn_probe_at(c->p, layer);
-    size_t k = 0;
-    while (k < sizeof kinds / sizeof *kinds && kinds[k].kind != a->kind) k++;
-    if (k == sizeof kinds / sizeof *kinds) {
-        *w = (width){.from = layer};
+    const zt_nn_archetype *archetype = zt_nn_probe_at(checker->probe, layer);
+    size_t kind = 0;
+    while (kind < sizeof kinds / sizeof *kinds && kinds[kind].kind != archetype->kind) kind++;
+    if (kind == sizeof kinds / sizeof *kinds) {
+        *width = (row_width){.layer = layer};
         return ZT_OK;
     }
-    int64_t takes = metric(a, kinds[k].takes);
-    bool ids = a->kind == ZT_NN_EMBEDDING, known = w->from >= 0 && w->n > 0;
-    bool fits = w->n == takes || (w->several && takes && takes % w->n == 0) ||
-                (is_plane(a->kind) && takes && w->n % takes == 0);
-    if (known && (ids || !fits)) return broken(c, w, layer, ids ? 0 : takes);
-    *w = (width){metric(a, kinds[k].gives), kinds[k].several, layer};
+    int64_t takes = find_metric(archetype, kinds[kind].takes);
+    bool ids = archetype->kind == ZT_NN_EMBEDDING, known = width->layer >= 0 && width->count > 0;
+    bool fits = width->count == takes || (width->multiple && takes && takes % width->count == 0) ||
+                (is_plane(archetype->kind) && takes && width->count % takes == 0);
+    if (known && (ids || !fits)) return fail_chain(checker, width, layer, ids ? 0 : takes);
+    *width = (row_width){find_metric(archetype, kinds[kind].gives), kinds[kind].several, layer};
     return ZT_OK;
 }
 
-static zt_status check_list(const checker *c, const zt_nn_layout *l, width *w);
+static zt_status check_list(const chain_checker *checker, const zt_nn_layout *layout, row_width *width);
 
-/* What the first layer of these takes; 0: its shape does not tell. */
-static int64_t first_takes(const checker *c, const zt_nn_layout *l)
+/* The input width of the first layer; 0: its shape does not determine it. */
+static int64_t find_first_input(const chain_checker *checker, const zt_nn_layout *layout)
 {
-    while (l && l->kind != ZT_NN_LAYOUT_LAYER) l = l->inner;
-    const zt_nn_archetype *a = l ? zt_nn_probe_at(c->p, l->layer) : NULL;
-    for (size_t k = 0; a && k < sizeof kinds / sizeof *kinds; k++)
-        if (kinds[k].kind == a->kind && !is_plane(a->kind)) return metric(a, kinds[k].takes);
+    while (layout && layout->kind != ZT_NN_LAYOUT_LAYER) layout = layout->inner;
+    const zt_nn_archetype *archetype = layout ? zt_nn_probe_at(checker->probe, layout->layer) : NULL;
+    for (size_t k = 0; archetype && k < sizeof kinds / sizeof *kinds; k++)
+        if (kinds[k].kind == archetype->kind && !is_plane(archetype->kind)) return find_metric(archetype, kinds[k].takes);
     return 0;
 }
 
-/* Branches of the input itself, of which nothing is known, take equally much. */
-static zt_status check_takes(const checker *c, const zt_nn_layout *branch)
+/* Branches of the network's input, whose width is unknown, must have equal input widths. */
+static zt_status check_takes(const chain_checker *checker, const zt_nn_layout *branch)
 {
-    int64_t n = 0, one;
+    int64_t common = 0, taken;
     for (; branch; branch = branch->next) {
-        one = first_takes(c, branch);
-        if (n && one && one != n)
-            return zt_fail(c->ctx, ZT_EDATA,
-                           "%s: its layers do not chain: branches take %" PRId64 " numbers and %" PRId64,
-                           c->file, n, one);
-        n = one ? one : n;
+        taken = find_first_input(checker, branch);
+        if (common && taken && taken != common)
+            return zt_fail(checker->ctx, ZT_EDATA, "%s: its layers do not chain: branches take %" PRId64 " numbers and %" PRId64,
+                           checker->file, common, taken);
+        common = taken ? taken : common;
     }
     return ZT_OK;
 }
 
-/* Branches take the same; what they give is beside each other, or of one size. */
-static zt_status check_branches(const checker *c, const zt_nn_layout *l, width *w)
+/* Branches have equal inputs. Outputs are concatenated, or must have equal widths. */
+static zt_status check_branches(const chain_checker *checker, const zt_nn_layout *layout, row_width *width)
 {
-    width in = *w, all = {.from = -1};
-    bool sum = strcmp(l->combine, "concat") != 0;
-    zt_status s = in.from < 0 ? check_takes(c, l->inner) : ZT_OK;
-    char a[200], b[200];
-    for (const zt_nn_layout *branch = l->inner; branch && !s; branch = branch->next) {
-        width out = in;
+    row_width input = *width, all = {.layer = -1};
+    bool sum = strcmp(layout->combine, "concat") != 0;
+    zt_status status = input.layer < 0 ? check_takes(checker, layout->inner) : ZT_OK;
+    char text_before[200], text_branch[200];
+    for (const zt_nn_layout *branch = layout->inner; branch && !status; branch = branch->next) {
+        row_width out = input;
         zt_nn_layout alone = *branch;
         alone.next = NULL;
-        s = check_list(c, &alone, &out);
-        if (!s && sum && all.n && out.n && all.n != out.n)
-            s = zt_fail(c->ctx, ZT_EDATA,
-                        "%s: its layers do not chain: branches that are combined by %s give %" PRId64
-                        " numbers (%s) and %" PRId64 " (%s)",
-                        c->file, l->combine, all.n, layer_text(c->p, all.from, a), out.n,
-                        layer_text(c->p, out.from, b));
-        if (branch == l->inner) all = out;
-        else if (!sum) all.n = all.n && out.n ? all.n + out.n : 0;
-        all.several = all.several || out.several;
+        status = check_list(checker, &alone, &out);
+        if (!status && sum && all.count && out.count && all.count != out.count)
+            status = zt_fail(checker->ctx, ZT_EDATA,
+                             "%s: its layers do not chain: branches that are combined by %s give %" PRId64
+                             " numbers (%s) and %" PRId64 " (%s)",
+                             checker->file, layout->combine, all.count, layer_text(checker->probe, all.layer, text_before),
+                             out.count, layer_text(checker->probe, out.layer, text_branch));
+        if (branch == layout->inner)
+            all = out;
+        else if (!sum)
+            all.count = all.count && out.count ? all.count + out.count : 0;
+        all.multiple = all.multiple || out.multiple;
     }
-    *w = all;
-    return s;
+    *width = all;
+    return status;
 }
 
-static zt_status check_list(const checker *c, const zt_nn_layout *l, width *w)
+static zt_status check_list(const chain_checker *checker, const zt_nn_layout *layout, row_width *width)
 {
-    zt_status s = ZT_OK;
-    char a[200];
-    for (; l && !s; l = l->next) {
-        width in = *w;
-        if (l->kind == ZT_NN_LAYOUT_LAYER)
-            s = check_layer(c, l->layer, w);
+    zt_status status = ZT_OK;
+    char text[200];
+    for (; layout && !status; layout = layout->next) {
+        row_width input = *width;
+        if (layout->kind == ZT_NN_LAYOUT_LAYER)
+            status = check_layer(checker, layout->layer, width);
         else
-            s = l->kind == ZT_NN_LAYOUT_PARALLEL ? check_branches(c, l, w)
-                                                 : check_list(c, l->inner, w);
-        if (in.from < 0) in.n = first_takes(c, l);
-        if (s || l->kind != ZT_NN_LAYOUT_RESIDUAL || !in.n || !w->n || in.n == w->n) continue;
-        s = zt_fail(c->ctx, ZT_EDATA,
-                    "%s: its layers do not chain: a residual block takes %" PRId64 " numbers and %s "
-                    "gives %" PRId64, c->file, in.n, layer_text(c->p, w->from, a), w->n);
+            status = layout->kind == ZT_NN_LAYOUT_PARALLEL ? check_branches(checker, layout, width)
+                                                           : check_list(checker, layout->inner, width);
+        if (input.layer < 0) input.count = find_first_input(checker, layout);
+        if (status || layout->kind != ZT_NN_LAYOUT_RESIDUAL || !input.count || !width->count || input.count == width->count)
+            continue;
+        status = zt_fail(checker->ctx, ZT_EDATA,
+                         "%s: its layers do not chain: a residual block takes %" PRId64 " numbers and %s "
+                         "gives %" PRId64,
+                         checker->file, input.count, layer_text(checker->probe, width->layer, text), width->count);
     }
-    return s;
+    return status;
 }
 
-zt_status zt_nn_layout_check(zt_ctx *ctx, const zt_nn_probe *p, const zt_nn_layout *l,
-                             const char *file)
+zt_status zt_nn_layout_check(zt_ctx *ctx, const zt_nn_probe *probe, const zt_nn_layout *layout, const char *file)
 {
-    checker c = {ctx, p, file};
-    width w = {.from = -1};
-    return p->any_named ? ZT_OK : check_list(&c, l, &w);
+    chain_checker checker = {ctx, probe, file};
+    row_width width = {.layer = -1};
+    return probe->any_named ? ZT_OK : check_list(&checker, layout, &width);
 }

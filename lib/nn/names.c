@@ -7,24 +7,20 @@
 #include <strings.h>
 
 static const char *const act_names[] = {"Linear", "ReLU", "Silu", "GELU", "Tanh", "Sigmoid"};
-static const char *const softmax_names[] = {"Standard", "Grid",   "Hierarchical", "Temperature",
-                                            "Gumbel",   "Masked", "Sparse",       "Adaptive",
-                                            "Mixture",  "Entmax"};
+static const char *const softmax_names[] = {"Standard", "Grid",   "Hierarchical", "Temperature", "Gumbel",
+                                            "Masked",   "Sparse", "Adaptive",     "Mixture",     "Entmax"};
 
-const char *zt_nn_kind_name(zt_nn_kind k)
+const char *zt_nn_kind_name(zt_nn_kind number)
 {
-    const nn_kind *kind = zt_layer_kind_of(k);
+    const nn_kind *kind = zt_layer_kind_of(number);
     return kind ? kind->name : NULL;
 }
 
-const char *zt_nn_act_name(zt_nn_act a)
-{
-    return a >= ZT_NN_LINEAR && a < ZT_NN_ACTS ? act_names[a + 1] : NULL;
-}
+const char *zt_nn_act_name(zt_nn_act act) { return act >= ZT_NN_LINEAR && act < ZT_NN_ACTS ? act_names[act + 1] : NULL; }
 
-const char *zt_nn_softmax_name(zt_nn_softmax s)
+const char *zt_nn_softmax_name(zt_nn_softmax softmax)
 {
-    return (unsigned)s < ZT_NN_SOFTMAXES ? softmax_names[s] : NULL;
+    return (unsigned)softmax < ZT_NN_SOFTMAXES ? softmax_names[softmax] : NULL;
 }
 
 bool zt_nn_kind_parse(const char *name, zt_nn_kind *out)
@@ -33,8 +29,8 @@ bool zt_nn_kind_parse(const char *name, zt_nn_kind *out)
         const nn_kind *kind = zt_layer_kind_of((zt_nn_kind)k);
         *out = (zt_nn_kind)k;
         if (!strcasecmp(name, kind->name)) return true;
-        for (int i = 0; i < 2 && kind->other[i]; i++)
-            if (!strcasecmp(name, kind->other[i])) return true;
+        for (int i = 0; i < 2 && kind->aliases[i]; i++)
+            if (!strcasecmp(name, kind->aliases[i])) return true;
     }
     *out = ZT_NN_DENSE;
     return false;
@@ -42,9 +38,9 @@ bool zt_nn_kind_parse(const char *name, zt_nn_kind *out)
 
 bool zt_nn_act_parse(const char *name, zt_nn_act *out)
 {
-    for (int a = ZT_NN_LINEAR; a < ZT_NN_ACTS; a++) {
-        *out = (zt_nn_act)a;
-        if (!strcasecmp(name, act_names[a + 1])) return true;
+    for (int act = ZT_NN_LINEAR; act < ZT_NN_ACTS; act++) {
+        *out = (zt_nn_act)act;
+        if (!strcasecmp(name, act_names[act + 1])) return true;
     }
     *out = ZT_NN_LINEAR;
     return false;
@@ -52,9 +48,9 @@ bool zt_nn_act_parse(const char *name, zt_nn_act *out)
 
 bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out)
 {
-    for (int s = 0; s < ZT_NN_SOFTMAXES; s++) {
-        *out = (zt_nn_softmax)s;
-        if (!strcmp(name, softmax_names[s])) return true;
+    for (int softmax = 0; softmax < ZT_NN_SOFTMAXES; softmax++) {
+        *out = (zt_nn_softmax)softmax;
+        if (!strcmp(name, softmax_names[softmax])) return true;
     }
     *out = ZT_NN_STANDARD;
     return false;
@@ -65,14 +61,13 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out)
     static const struct {
         const char *name;
         zt_storage type;
-    } other[] = {{"fp64", ZT_STORE_F64},  {"f64", ZT_STORE_F64},     {"fp32", ZT_STORE_F32},
-                 {"f32", ZT_STORE_F32},   {"fp16", ZT_STORE_F16},    {"f16", ZT_STORE_F16},
-                 {"bf16", ZT_STORE_BF16}, {"fp8", ZT_STORE_FP8E4M3}, {"i64", ZT_STORE_I64},
-                 {"i32", ZT_STORE_I32},   {"i16", ZT_STORE_I16},     {"i8", ZT_STORE_I8},
-                 {"u64", ZT_STORE_U64},   {"u32", ZT_STORE_U32},     {"u16", ZT_STORE_U16},
-                 {"u8", ZT_STORE_U8},     {"f4", ZT_STORE_FP4}};
-    for (int t = 0; t < ZT_STORE_COUNT; t++) {
-        *out = (zt_storage)t;
+    } other[] = {{"fp64", ZT_STORE_F64}, {"f64", ZT_STORE_F64}, {"fp32", ZT_STORE_F32},  {"f32", ZT_STORE_F32},
+                 {"fp16", ZT_STORE_F16}, {"f16", ZT_STORE_F16}, {"bf16", ZT_STORE_BF16}, {"fp8", ZT_STORE_FP8E4M3},
+                 {"i64", ZT_STORE_I64},  {"i32", ZT_STORE_I32}, {"i16", ZT_STORE_I16},   {"i8", ZT_STORE_I8},
+                 {"u64", ZT_STORE_U64},  {"u32", ZT_STORE_U32}, {"u16", ZT_STORE_U16},   {"u8", ZT_STORE_U8},
+                 {"f4", ZT_STORE_FP4}};
+    for (int storage = 0; storage < ZT_STORE_COUNT; storage++) {
+        *out = (zt_storage)storage;
         if (!strcasecmp(name, zt_netjson_word(*out))) return true;
     }
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {

@@ -1,4 +1,4 @@
-/* probe.c - owns the search for layers among tensors: S3's rules, as facts. */
+/* probe.c - owns the search for layers among tensors: Loom's rules, as facts. */
 #include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
@@ -11,39 +11,42 @@ enum { MOST_TENSORS = 1 << 14, PIECE = 1 << 14 };
 
 /* ---- what is found --------------------------------------------------------------------------- */
 
-static int64_t dim(const zt_nn_probe *p, int64_t i, int d) { return p->g[i].type.dim[d]; }
-static bool is_rank(const zt_nn_probe *p, int64_t i, int rank) { return p->g[i].type.rank == rank; }
-static bool is_gain(const zt_nn_probe *p, int64_t i) { return p->g[i].mean_abs > 0.4f; }
-static bool is_bias(const zt_nn_probe *p, int64_t i) { return p->g[i].mean_abs < 0.2f; }
-
-void zt_probe_role(zt_nn_probe *p, zt_nn_archetype *a, const char *name, int64_t tensor)
+static int64_t get_dimension(const zt_nn_probe *probe, int64_t tensor, int axis)
 {
-    p->role[a->n_roles++] = (zt_nn_role){name, tensor};
-    p->used[tensor] = true;
+    return probe->geometries[tensor].type.dim[axis];
+}
+static bool is_rank(const zt_nn_probe *probe, int64_t tensor, int rank) { return probe->geometries[tensor].type.rank == rank; }
+static bool is_gain(const zt_nn_probe *probe, int64_t tensor) { return probe->geometries[tensor].mean_abs > 0.4f; }
+static bool is_bias(const zt_nn_probe *probe, int64_t tensor) { return probe->geometries[tensor].mean_abs < 0.2f; }
+
+void zt_probe_role(zt_nn_probe *probe, zt_nn_archetype *archetype, const char *name, int64_t tensor)
+{
+    probe->roles[archetype->role_count++] = (zt_nn_role){name, tensor};
+    probe->used[tensor] = true;
 }
 
-void zt_probe_metric(zt_nn_archetype *a, const char *name, int64_t value)
+void zt_probe_metric(zt_nn_archetype *archetype, const char *name, int64_t value)
 {
-    a->metric[a->n_metrics++] = (zt_nn_metric){name, value};
+    archetype->metrics[archetype->metric_count++] = (zt_nn_metric){name, value};
 }
 
-/* A vector of `size` that may be a bias, the first that nobody has; -1: none. */
-static int64_t find_bias(const zt_nn_probe *p, int64_t size)
+/* The first unused vector of `size` elements that may be a bias; -1: none. */
+static int64_t find_bias(const zt_nn_probe *probe, int64_t size)
 {
-    for (int64_t j = 0; j < p->n; j++)
-        if (!p->used[j] && is_rank(p, j, 1) && dim(p, j, 0) == size && is_bias(p, j)) return j;
+    for (int64_t j = 0; j < probe->tensor_count; j++)
+        if (!probe->used[j] && is_rank(probe, j, 1) && get_dimension(probe, j, 0) == size && is_bias(probe, j)) return j;
     return -1;
 }
 
-static void take_bias(zt_nn_probe *p, zt_nn_archetype *a, const char *name, int64_t size)
+static void take_bias(zt_nn_probe *probe, zt_nn_archetype *archetype, const char *name, int64_t size)
 {
-    int64_t j = find_bias(p, size);
-    if (j >= 0) zt_probe_role(p, a, name, j);
+    int64_t j = find_bias(probe, size);
+    if (j >= 0) zt_probe_role(probe, archetype, name, j);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Words of a name that tell a role, between dots and underscores. */
+/* Words of a name, between dots and underscores, that give a role. */
 static const struct {
     zt_nn_kind kind;
     const char *role, *word[4];
@@ -58,198 +61,199 @@ static const struct {
 
 static bool has_word(const char *name, const char *word)
 {
-    for (size_t n; *name; name += n + (name[n] != 0)) {
-        n = strcspn(name, "._");
-        if (n == strlen(word) && !memcmp(name, word, n)) return true;
+    for (size_t length; *name; name += length + (name[length] != 0)) {
+        length = strcspn(name, "._");
+        if (length == strlen(word) && !memcmp(name, word, length)) return true;
     }
     return false;
 }
 
-static const char *told_role(const zt_nn_probe *p, zt_nn_kind kind, int64_t tensor)
+static const char *find_role(const zt_nn_probe *probe, zt_nn_kind kind, int64_t tensor)
 {
-    for (size_t i = 0; i < sizeof words / sizeof *words && p->g[tensor].name; i++)
+    for (size_t i = 0; i < sizeof words / sizeof *words && probe->geometries[tensor].name; i++)
         for (int k = 0; k < 4 && words[i].kind == kind && words[i].word[k]; k++)
-            if (has_word(p->g[tensor].name, words[i].word[k])) return words[i].role;
+            if (has_word(probe->geometries[tensor].name, words[i].word[k])) return words[i].role;
     return NULL;
 }
 
-/* Tensors of one shape have their roles by order; where the names of all that have a role with
- * words tell each another one, by these. */
-static void sort_roles(zt_nn_probe *p, zt_nn_archetype *a)
+/* Tensors of one shape have roles by their order. Where each name has the word of another role, roles follow the names. */
+static void sort_roles(zt_nn_probe *probe, zt_nn_archetype *archetype)
 {
-    const char *told[4];
-    int64_t n = 0;
-    for (; n < a->n_roles && n < 4; n++) {
-        told[n] = told_role(p, a->kind, p->role[n].tensor);
-        for (int64_t k = 0; k < n && told[n]; k++)
-            if (!strcmp(told[k], told[n])) return;
-        if (!told[n] && strcmp(p->role[n].name, "d")) return;
-        if (!told[n]) break; /* SwiGLU's third is told by its shape */
+    const char *roles[4];
+    int64_t count = 0;
+    for (; count < archetype->role_count && count < 4; count++) {
+        roles[count] = find_role(probe, archetype->kind, probe->roles[count].tensor);
+        for (int64_t k = 0; k < count && roles[count]; k++)
+            if (!strcmp(roles[k], roles[count])) return;
+        if (!roles[count] && strcmp(probe->roles[count].name, "d")) return;
+        if (!roles[count]) break; /* SwiGLU's third role follows from the shape */
     }
-    for (int64_t k = 0; k < n; k++) p->role[k].name = told[k];
+    for (int64_t k = 0; k < count; k++) probe->roles[k].name = roles[k];
 }
 
 /* ---- one more ------------------------------------------------------------------------ */
 
-zt_status zt_probe_put(zt_nn_probe *p, zt_nn_archetype *a)
+zt_status zt_probe_put(zt_nn_probe *probe, zt_nn_archetype *archetype)
 {
-    if (p->n_found == p->room) {
-        int64_t room = p->room ? 2 * p->room : 32;
-        zt_nn_archetype *more = zt_realloc(p->ctx, p->found, (size_t)room * sizeof *more);
+    if (probe->archetype_count == probe->archetype_capacity) {
+        int64_t room = probe->archetype_capacity ? 2 * probe->archetype_capacity : 32;
+        zt_nn_archetype *more = zt_realloc(probe->ctx, probe->archetypes, (size_t)room * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        p->found = more;
-        p->room = room;
+        probe->archetypes = more;
+        probe->archetype_capacity = room;
     }
-    if (a->n_metrics && !a->named) sort_roles(p, a);
-    size_t bytes = (size_t)a->n_roles * sizeof *p->role;
-    zt_nn_role *role = zt_arena_alloc(p->keep, bytes);
+    if (archetype->metric_count && !archetype->named) sort_roles(probe, archetype);
+    size_t bytes = (size_t)archetype->role_count * sizeof *probe->roles;
+    zt_nn_role *role = zt_arena_alloc(probe->arena, bytes);
     if (!role) return ZT_ENOMEM;
-    memcpy(role, p->role, bytes);
-    a->role = role;
-    p->any_named = p->any_named || a->named;
-    p->found[p->n_found++] = *a;
+    memcpy(role, probe->roles, bytes);
+    archetype->roles = role;
+    probe->any_named = probe->any_named || archetype->named;
+    probe->archetypes[probe->archetype_count++] = *archetype;
     return ZT_OK;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Each gives an archetype whose tensors it took, or none: kind ZT_NN_KINDS. */
+/* Each returns an archetype whose tensors it marked as used, or `none`. */
 typedef zt_nn_archetype matcher(zt_nn_probe *p, int64_t pivot);
 
 static const zt_nn_archetype none = {.kind = ZT_NN_KINDS};
 
-static zt_nn_archetype attention(zt_nn_probe *p, int64_t pivot)
+static zt_nn_archetype match_attention(zt_nn_probe *probe, int64_t pivot)
 {
-    static const char *const name[] = {"q", "k", "v", "o"}, *const bias[] = {"qb", "kb", "vb",
-                                                                             "ob"};
-    int64_t d = dim(p, pivot, 0), square[4] = {pivot}, n = 1;
-    zt_nn_archetype a = {.kind = ZT_NN_MHA, .type = "Multi-Head Attention"};
-    if (!is_rank(p, pivot, 2) || dim(p, pivot, 1) != d) return none;
-    for (int64_t j = 0; j < p->n && n < 4; j++)
-        if (!p->used[j] && j != pivot && is_rank(p, j, 2) && dim(p, j, 0) == d && dim(p, j, 1) == d)
-            square[n++] = j;
-    if (n < 4) return none;
-    for (int k = 0; k < 4; k++) zt_probe_role(p, &a, name[k], square[k]);
-    for (int k = 0; k < 4; k++) take_bias(p, &a, bias[k], d);
-    zt_probe_metric(&a, "d", d);
-    return a;
+    static const char *const name[] = {"q", "k", "v", "o"}, *const bias[] = {"qb", "kb", "vb", "ob"};
+    int64_t width = get_dimension(probe, pivot, 0), square[4] = {pivot}, count = 1;
+    zt_nn_archetype archetype = {.kind = ZT_NN_MHA, .type = "Multi-Head Attention"};
+    if (!is_rank(probe, pivot, 2) || get_dimension(probe, pivot, 1) != width) return none;
+    for (int64_t j = 0; j < probe->tensor_count && count < 4; j++)
+        if (!probe->used[j] && j != pivot && is_rank(probe, j, 2) && get_dimension(probe, j, 0) == width &&
+            get_dimension(probe, j, 1) == width)
+            square[count++] = j;
+    if (count < 4) return none;
+    for (int k = 0; k < 4; k++) zt_probe_role(probe, &archetype, name[k], square[k]);
+    for (int k = 0; k < 4; k++) take_bias(probe, &archetype, bias[k], width);
+    zt_probe_metric(&archetype, "d", width);
+    return archetype;
 }
 
-static zt_nn_archetype lstm(zt_nn_probe *p, int64_t pivot)
+static zt_nn_archetype match_lstm(zt_nn_probe *probe, int64_t pivot)
 {
-    zt_nn_archetype a = {.kind = ZT_NN_LSTM, .type = "LSTM Unit"};
-    if (!is_rank(p, pivot, 2) || dim(p, pivot, 1) < 1 || dim(p, pivot, 0) / 4 != dim(p, pivot, 1) ||
-        dim(p, pivot, 0) % 4)
+    zt_nn_archetype archetype = {.kind = ZT_NN_LSTM, .type = "LSTM Unit"};
+    if (!is_rank(probe, pivot, 2) || get_dimension(probe, pivot, 1) < 1 ||
+        get_dimension(probe, pivot, 0) / 4 != get_dimension(probe, pivot, 1) || get_dimension(probe, pivot, 0) % 4)
         return none;
-    for (int64_t j = 0; j < p->n; j++) {
-        if (p->used[j] || j == pivot || !is_rank(p, j, 2) || dim(p, j, 0) != dim(p, pivot, 0) ||
-            dim(p, j, 1) != dim(p, pivot, 1))
+    for (int64_t j = 0; j < probe->tensor_count; j++) {
+        if (probe->used[j] || j == pivot || !is_rank(probe, j, 2) ||
+            get_dimension(probe, j, 0) != get_dimension(probe, pivot, 0) ||
+            get_dimension(probe, j, 1) != get_dimension(probe, pivot, 1))
             continue;
-        zt_probe_role(p, &a, "ih", pivot);
-        zt_probe_role(p, &a, "hh", j);
-        zt_probe_metric(&a, "h", dim(p, pivot, 1));
-        return a;
+        zt_probe_role(probe, &archetype, "ih", pivot);
+        zt_probe_role(probe, &archetype, "hh", j);
+        zt_probe_metric(&archetype, "h", get_dimension(probe, pivot, 1));
+        return archetype;
     }
     return none;
 }
 
 /* Three of one shape or of it turned, the last with more columns than rows being `down`. */
-static zt_nn_archetype gated(zt_nn_probe *p, int64_t pivot)
+static zt_nn_archetype match_gated(zt_nn_probe *probe, int64_t pivot)
 {
-    int64_t rows = dim(p, pivot, 0), cols = dim(p, pivot, 1), of[3] = {pivot}, n = 1, down = -1;
-    zt_nn_archetype a = {.kind = ZT_NN_SWIGLU, .type = "SwiGLU Block"};
-    if (!is_rank(p, pivot, 2)) return none;
-    for (int64_t j = 0; j < p->n && n < 3; j++)
-        if (!p->used[j] && j != pivot && is_rank(p, j, 2) &&
-            ((dim(p, j, 0) == rows && dim(p, j, 1) == cols) ||
-             (dim(p, j, 0) == cols && dim(p, j, 1) == rows)))
-            of[n++] = j;
-    for (int k = 0; k < 3 && n == 3; k++)
-        if (dim(p, of[k], 0) < dim(p, of[k], 1)) down = of[k];
+    int64_t rows = get_dimension(probe, pivot, 0), cols = get_dimension(probe, pivot, 1), tensors[3] = {pivot}, count = 1,
+            down = -1;
+    zt_nn_archetype archetype = {.kind = ZT_NN_SWIGLU, .type = "SwiGLU Block"};
+    if (!is_rank(probe, pivot, 2)) return none;
+    for (int64_t j = 0; j < probe->tensor_count && count < 3; j++)
+        if (!probe->used[j] && j != pivot && is_rank(probe, j, 2) &&
+            ((get_dimension(probe, j, 0) == rows && get_dimension(probe, j, 1) == cols) ||
+             (get_dimension(probe, j, 0) == cols && get_dimension(probe, j, 1) == rows)))
+            tensors[count++] = j;
+    for (int k = 0; k < 3 && count == 3; k++)
+        if (get_dimension(probe, tensors[k], 0) < get_dimension(probe, tensors[k], 1)) down = tensors[k];
     if (down < 0) return none;
     for (int k = 0; k < 3; k++)
-        if (of[k] != down) zt_probe_role(p, &a, a.n_roles ? "u" : "g", of[k]);
-    zt_probe_role(p, &a, "d", down);
-    zt_probe_metric(&a, "h", dim(p, down, 0));
-    zt_probe_metric(&a, "i", dim(p, down, 1));
-    return a;
+        if (tensors[k] != down) zt_probe_role(probe, &archetype, archetype.role_count ? "u" : "g", tensors[k]);
+    zt_probe_role(probe, &archetype, "d", down);
+    zt_probe_metric(&archetype, "h", get_dimension(probe, down, 0));
+    zt_probe_metric(&archetype, "i", get_dimension(probe, down, 1));
+    return archetype;
 }
 
 /* Vectors of one length: a gain, a bias, and all others as what they may be of. Tensor 0 counts as
- * no gain and no bias where another may be one: so does the original. */
-static zt_nn_archetype norm(zt_nn_probe *p, int64_t pivot)
+ * no gain and no bias where another may be one: as in Loom. */
+static zt_nn_archetype match_norm(zt_nn_probe *probe, int64_t pivot)
 {
-    int64_t d = dim(p, pivot, 0), gain = is_gain(p, pivot) ? pivot : -1,
-            bias = gain < 0 ? pivot : -1;
-    zt_nn_archetype a = {.kind = ZT_NN_LAYERNORM};
-    if (!is_rank(p, pivot, 1)) return none;
-    for (int64_t j = 0; j < p->n; j++) {
+    int64_t width = get_dimension(probe, pivot, 0), gain = is_gain(probe, pivot) ? pivot : -1, bias = gain < 0 ? pivot : -1;
+    zt_nn_archetype archetype = {.kind = ZT_NN_LAYERNORM};
+    if (!is_rank(probe, pivot, 1)) return none;
+    for (int64_t j = 0; j < probe->tensor_count; j++) {
         char name[32];
-        if (p->used[j] || j == pivot || !is_rank(p, j, 1) || dim(p, j, 0) != d) continue;
-        if (is_gain(p, j) && gain <= 0)
+        if (probe->used[j] || j == pivot || !is_rank(probe, j, 1) || get_dimension(probe, j, 0) != width) continue;
+        if (is_gain(probe, j) && gain <= 0)
             gain = j;
-        else if (is_bias(p, j) && bias <= 0)
+        else if (is_bias(probe, j) && bias <= 0)
             bias = j;
         else {
             snprintf(name, sizeof name, "stat_%" PRId64, j);
-            zt_probe_role(p, &a, zt_arena_strndup(p->keep, name, strlen(name)), j);
+            zt_probe_role(probe, &archetype, zt_arena_strndup(probe->arena, name, strlen(name)), j);
         }
     }
-    if (gain >= 0) zt_probe_role(p, &a, "s", gain);
-    if (bias >= 0) zt_probe_role(p, &a, "b", bias);
-    a.type = gain >= 0 && bias >= 0 ? "LayerNorm Doublet" : "Normalization Cluster";
-    zt_probe_metric(&a, "d", d);
-    return a;
+    if (gain >= 0) zt_probe_role(probe, &archetype, "s", gain);
+    if (bias >= 0) zt_probe_role(probe, &archetype, "b", bias);
+    archetype.type = gain >= 0 && bias >= 0 ? "LayerNorm Doublet" : "Normalization Cluster";
+    zt_probe_metric(&archetype, "d", width);
+    return archetype;
 }
 
 /* ---- one by one ------------------------------------------------------------------------------ */
 
-static zt_nn_archetype conv(zt_nn_probe *p, int64_t i)
+static zt_nn_archetype match_conv(zt_nn_probe *probe, int64_t tensor)
 {
-    bool two = is_rank(p, i, 4);
-    zt_nn_archetype a = {.kind = two ? ZT_NN_CNN2 : ZT_NN_CNN1, .type = two ? "CNN2D" : "CNN1D"};
-    zt_probe_role(p, &a, "w", i);
-    zt_probe_metric(&a, "f", dim(p, i, 0));
-    zt_probe_metric(&a, "c", dim(p, i, 1));
-    zt_probe_metric(&a, "k", dim(p, i, 2));
-    take_bias(p, &a, "b", dim(p, i, 0));
-    return a;
+    bool two = is_rank(probe, tensor, 4);
+    zt_nn_archetype archetype = {.kind = two ? ZT_NN_CNN2 : ZT_NN_CNN1, .type = two ? "CNN2D" : "CNN1D"};
+    zt_probe_role(probe, &archetype, "w", tensor);
+    zt_probe_metric(&archetype, "f", get_dimension(probe, tensor, 0));
+    zt_probe_metric(&archetype, "c", get_dimension(probe, tensor, 1));
+    zt_probe_metric(&archetype, "k", get_dimension(probe, tensor, 2));
+    take_bias(probe, &archetype, "b", get_dimension(probe, tensor, 0));
+    return archetype;
 }
 
 /* A matrix of ten times as many rows as columns is a vocabulary's. */
-static zt_nn_archetype matrix(zt_nn_probe *p, int64_t i)
+static zt_nn_archetype match_matrix(zt_nn_probe *probe, int64_t tensor)
 {
-    bool vocab = dim(p, i, 0) / 10 > dim(p, i, 1) ||
-                 (dim(p, i, 0) / 10 == dim(p, i, 1) && dim(p, i, 0) % 10);
-    zt_nn_archetype a = {.kind = vocab ? ZT_NN_EMBEDDING : ZT_NN_DENSE,
-                         .type = vocab ? "Embedding Cluster" : "Dense Linear"};
-    zt_probe_role(p, &a, "w", i);
-    zt_probe_metric(&a, vocab ? "v" : "out", dim(p, i, 0));
-    zt_probe_metric(&a, vocab ? "d" : "in", dim(p, i, 1));
-    if (!vocab) take_bias(p, &a, "b", dim(p, i, 0));
-    return a;
+    bool vocab =
+        get_dimension(probe, tensor, 0) / 10 > get_dimension(probe, tensor, 1) ||
+        (get_dimension(probe, tensor, 0) / 10 == get_dimension(probe, tensor, 1) && get_dimension(probe, tensor, 0) % 10);
+    zt_nn_archetype archetype = {.kind = vocab ? ZT_NN_EMBEDDING : ZT_NN_DENSE,
+                                 .type = vocab ? "Embedding Cluster" : "Dense Linear"};
+    zt_probe_role(probe, &archetype, "w", tensor);
+    zt_probe_metric(&archetype, vocab ? "v" : "out", get_dimension(probe, tensor, 0));
+    zt_probe_metric(&archetype, vocab ? "d" : "in", get_dimension(probe, tensor, 1));
+    if (!vocab) take_bias(probe, &archetype, "b", get_dimension(probe, tensor, 0));
+    return archetype;
 }
 
-static zt_nn_archetype alone(zt_nn_probe *p, int64_t i)
+static zt_nn_archetype match_single(zt_nn_probe *probe, int64_t tensor)
 {
-    zt_nn_archetype a = {.kind = ZT_NN_SEQUENTIAL, .type = "Structural Metadata"};
-    if (zt_type_count(&p->g[i].type) < 10) {
-        zt_probe_role(p, &a, "m", i);
-        return a;
+    zt_nn_archetype archetype = {.kind = ZT_NN_SEQUENTIAL, .type = "Structural Metadata"};
+    if (zt_type_count(&probe->geometries[tensor].type) < 10) {
+        zt_probe_role(probe, &archetype, "m", tensor);
+        return archetype;
     }
-    if (is_rank(p, i, 4) || is_rank(p, i, 3)) return conv(p, i);
-    if (is_rank(p, i, 2)) return matrix(p, i);
-    if (!is_rank(p, i, 1) || !is_gain(p, i)) return none;
-    a = (zt_nn_archetype){.kind = ZT_NN_RMSNORM, .type = "Normalization Parameter"};
-    zt_probe_role(p, &a, "w", i);
-    zt_probe_metric(&a, "d", dim(p, i, 0));
-    return a;
+    if (is_rank(probe, tensor, 4) || is_rank(probe, tensor, 3)) return match_conv(probe, tensor);
+    if (is_rank(probe, tensor, 2)) return match_matrix(probe, tensor);
+    if (!is_rank(probe, tensor, 1) || !is_gain(probe, tensor)) return none;
+    archetype = (zt_nn_archetype){.kind = ZT_NN_RMSNORM, .type = "Normalization Parameter"};
+    zt_probe_role(probe, &archetype, "w", tensor);
+    zt_probe_metric(&archetype, "d", get_dimension(probe, tensor, 0));
+    return archetype;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* The sizes that a tensor alone has as a layer of this kind; none where its rank is another. */
-static void hinted_metrics(const zt_nn_probe *p, zt_nn_archetype *a, int64_t i)
+/* The metrics of a single tensor as a layer of this kind; none where the rank is wrong. */
+static void hinted_metrics(const zt_nn_probe *probe, zt_nn_archetype *archetype, int64_t tensor)
 {
     static const struct {
         zt_nn_kind kind;
@@ -260,168 +264,166 @@ static void hinted_metrics(const zt_nn_probe *p, zt_nn_archetype *a, int64_t i)
                 {ZT_NN_RMSNORM, 1, {"d"}},
                 {ZT_NN_CNN1, 3, {"f", "c", "k"}},
                 {ZT_NN_CNN2, 4, {"f", "c", "k"}}};
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-        for (int d = 0; d < 3 && rows[r].kind == a->kind && is_rank(p, i, rows[r].rank); d++)
-            if (rows[r].metric[d]) zt_probe_metric(a, rows[r].metric[d], dim(p, i, d));
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+        for (int axis = 0; axis < 3 && rows[row].kind == archetype->kind && is_rank(probe, tensor, rows[row].rank); axis++)
+            if (rows[row].metric[axis]) zt_probe_metric(archetype, rows[row].metric[axis], get_dimension(probe, tensor, axis));
 }
 
-static zt_status take_hints(zt_nn_probe *p, const zt_nn_hint *hints, int n)
+static zt_status take_hints(zt_nn_probe *probe, const zt_nn_hint *hints, int hint_count)
 {
-    zt_status s = ZT_OK;
-    for (int k = 0; k < n && !s; k++) {
-        zt_nn_archetype a = {.kind = hints[k].kind, .type = "HINTED Layer"};
-        if (hints[k].index < 0 || hints[k].index >= p->n)
-            return zt_fail(p->ctx, ZT_EUSAGE, "a hint for tensor %" PRId64 ": there are %" PRId64,
-                           hints[k].index, p->n);
-        zt_probe_role(p, &a, "w", hints[k].index);
-        hinted_metrics(p, &a, hints[k].index);
-        s = zt_probe_put(p, &a);
+    zt_status status = ZT_OK;
+    for (int k = 0; k < hint_count && !status; k++) {
+        zt_nn_archetype archetype = {.kind = hints[k].kind, .type = "HINTED Layer"};
+        if (hints[k].index < 0 || hints[k].index >= probe->tensor_count)
+            return zt_fail(probe->ctx, ZT_EUSAGE, "a hint for tensor %" PRId64 ": there are %" PRId64, hints[k].index,
+                           probe->tensor_count);
+        zt_probe_role(probe, &archetype, "w", hints[k].index);
+        hinted_metrics(probe, &archetype, hints[k].index);
+        status = zt_probe_put(probe, &archetype);
     }
-    return s;
+    return status;
 }
 
-static zt_status match_all(zt_nn_probe *p)
+static zt_status match_all(zt_nn_probe *probe)
 {
-    static matcher *const groups[] = {attention, lstm, gated, norm};
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < p->n && !s; i++)
-        for (int m = 0; m < 4 && !p->used[i] && !s; m++) {
-            zt_nn_archetype a = groups[m](p, i);
-            if (a.kind == ZT_NN_KINDS) continue;
-            s = zt_probe_put(p, &a);
+    static matcher *const groups[] = {match_attention, match_lstm, match_gated, match_norm};
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < probe->tensor_count && !status; i++)
+        for (int group = 0; group < 4 && !probe->used[i] && !status; group++) {
+            zt_nn_archetype archetype = groups[group](probe, i);
+            if (archetype.kind == ZT_NN_KINDS) continue;
+            status = zt_probe_put(probe, &archetype);
             break;
         }
-    for (int64_t i = 0; i < p->n && !s; i++) {
-        zt_nn_archetype a = p->used[i] ? none : alone(p, i);
-        if (a.kind != ZT_NN_KINDS) s = zt_probe_put(p, &a);
+    for (int64_t i = 0; i < probe->tensor_count && !status; i++) {
+        zt_nn_archetype archetype = probe->used[i] ? none : match_single(probe, i);
+        if (archetype.kind != ZT_NN_KINDS) status = zt_probe_put(probe, &archetype);
     }
-    return s;
+    return status;
 }
 
-static zt_status probe(zt_nn_probe *p, const zt_nn_geometry *g, int64_t n, const zt_nn_hint *hints,
-                       int n_hints)
+static zt_status run_probe(zt_nn_probe *probe, const zt_nn_geometry *geometries, int64_t count, const zt_nn_hint *hints,
+                           int n_hints)
 {
-    p->g = g;
-    p->n = n;
-    if (n > MOST_TENSORS)
-        return zt_fail(p->ctx, ZT_ENOTSUP, "%" PRId64 " tensors: at most %d are looked at", n,
-                       MOST_TENSORS);
-    p->used = zt_calloc(p->ctx, (size_t)n + 1, sizeof *p->used);
-    p->role = zt_calloc(p->ctx, (size_t)n + 8, sizeof *p->role);
-    zt_status s = p->used && p->role ? take_hints(p, hints, n_hints) : ZT_ENOMEM;
-    if (!s) s = zt_probe_prefixes(p);
-    return s ? s : match_all(p);
+    probe->geometries = geometries;
+    probe->tensor_count = count;
+    if (count > MOST_TENSORS)
+        return zt_fail(probe->ctx, ZT_ENOTSUP, "%" PRId64 " tensors: at most %d are looked at", count, MOST_TENSORS);
+    probe->used = zt_calloc(probe->ctx, (size_t)count + 1, sizeof *probe->used);
+    probe->roles = zt_calloc(probe->ctx, (size_t)count + 8, sizeof *probe->roles);
+    zt_status status = probe->used && probe->roles ? take_hints(probe, hints, n_hints) : ZT_ENOMEM;
+    if (!status) status = zt_probe_prefixes(probe);
+    return status ? status : match_all(probe);
 }
 
-static zt_nn_probe *begin(zt_ctx *ctx)
+static zt_nn_probe *new_probe(zt_ctx *ctx)
 {
-    zt_nn_probe *p = zt_calloc(ctx, 1, sizeof *p);
-    if (!p) return NULL;
-    p->ctx = ctx;
-    p->keep = zt_arena_new(ctx, 0);
-    if (p->keep) return p;
-    zt_nn_probe_free(p);
+    zt_nn_probe *probe = zt_calloc(ctx, 1, sizeof *probe);
+    if (!probe) return NULL;
+    probe->ctx = ctx;
+    probe->arena = zt_arena_new(ctx, 0);
+    if (probe->arena) return probe;
+    zt_nn_probe_free(probe);
     return NULL;
 }
 
-zt_nn_probe *zt_nn_probe_new(zt_ctx *ctx, const zt_nn_geometry *g, int64_t n,
-                             const zt_nn_hint *hints, int n_hints)
+zt_nn_probe *zt_nn_probe_new(zt_ctx *ctx, const zt_nn_geometry *geometries, int64_t tensor_count, const zt_nn_hint *hints,
+                             int n_hints)
 {
-    zt_nn_probe *p = begin(ctx);
-    if (p && probe(p, g, n, hints, n_hints) == ZT_OK) return p;
-    zt_nn_probe_free(p);
+    zt_nn_probe *probe = new_probe(ctx);
+    if (probe && run_probe(probe, geometries, tensor_count, hints, n_hints) == ZT_OK) return probe;
+    zt_nn_probe_free(probe);
     return NULL;
 }
 
-void zt_nn_probe_free(zt_nn_probe *p)
+void zt_nn_probe_free(zt_nn_probe *probe)
 {
-    if (!p) return;
-    zt_free(p->ctx, p->own);
-    zt_free(p->ctx, p->used);
-    zt_free(p->ctx, p->role);
-    zt_free(p->ctx, p->found);
-    zt_arena_free(p->keep);
-    zt_free(p->ctx, p);
+    if (!probe) return;
+    zt_free(probe->ctx, probe->own_geometries);
+    zt_free(probe->ctx, probe->used);
+    zt_free(probe->ctx, probe->roles);
+    zt_free(probe->ctx, probe->archetypes);
+    zt_arena_free(probe->arena);
+    zt_free(probe->ctx, probe);
 }
 
-int64_t zt_nn_probe_count(const zt_nn_probe *p) { return p->n_found; }
-const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *p, int64_t i) { return &p->found[i]; }
-int64_t zt_nn_probe_tensors(const zt_nn_probe *p) { return p->n; }
-const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *p, int64_t i) { return &p->g[i]; }
-bool zt_nn_probe_matched(const zt_nn_probe *p, int64_t tensor) { return p->used[tensor]; }
+int64_t zt_nn_probe_count(const zt_nn_probe *probe) { return probe->archetype_count; }
+const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *probe, int64_t index) { return &probe->archetypes[index]; }
+int64_t zt_nn_probe_tensors(const zt_nn_probe *probe) { return probe->tensor_count; }
+const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *probe, int64_t index) { return &probe->geometries[index]; }
+bool zt_nn_probe_matched(const zt_nn_probe *probe, int64_t tensor) { return probe->used[tensor]; }
 
 /* ---- of a file ------------------------------------------------------------------------------- */
 
-/* Mean magnitude, and mean square less its square, rounded where S3 rounds. */
-static zt_status measure(zt_nn_probe *p, zt_checkpoint *c, int64_t entry, zt_nn_geometry *g)
+/* mean_abs and variance of a tensor, rounded to f32 where Loom rounds. */
+static zt_status measure_tensor(zt_nn_probe *probe, zt_checkpoint *checkpoint, int64_t entry, zt_nn_geometry *geometry)
 {
-    const zt_dtype_info *info = zt_dtype_get(g->type.dtype);
-    int64_t n = zt_type_count(&g->type), each = PIECE / info->block * info->block;
+    const zt_dtype_info *info = zt_dtype_get(geometry->type.dtype);
+    int64_t count = zt_type_count(&geometry->type), piece = PIECE / info->block * info->block;
     double sum = 0, squares = 0;
-    if (!info->decode || n == 0) return ZT_OK;
-    size_t bytes = (size_t)(each / info->block) * (size_t)info->block_bytes;
-    char *raw = zt_alloc(p->ctx, bytes + (size_t)each * sizeof(float));
-    float *x = (float *)(void *)(raw + bytes);
-    zt_status s = raw ? ZT_OK : ZT_ENOMEM;
-    for (int64_t at = 0; at < n && !s; at += each) {
-        int64_t some = n - at < each ? n - at : each;
-        size_t size = (size_t)((some + info->block - 1) / info->block) * (size_t)info->block_bytes;
-        s = zt_checkpoint_read(c, entry, (size_t)(at / info->block) * (size_t)info->block_bytes,
-                               raw, size);
-        if (!s) info->decode(raw, x, some);
-        for (int64_t i = 0; i < some && !s; i++) {
-            sum += fabs((double)x[i]);
-            squares += (double)x[i] * x[i];
+    if (!info->decode || count == 0) return ZT_OK;
+    size_t bytes = (size_t)(piece / info->block) * (size_t)info->block_bytes;
+    char *raw = zt_alloc(probe->ctx, bytes + (size_t)piece * sizeof(float));
+    float *values = (float *)(void *)(raw + bytes);
+    zt_status status = raw ? ZT_OK : ZT_ENOMEM;
+    for (int64_t offset = 0; offset < count && !status; offset += piece) {
+        int64_t piece_count = count - offset < piece ? count - offset : piece;
+        size_t size = (size_t)((piece_count + info->block - 1) / info->block) * (size_t)info->block_bytes;
+        status = zt_checkpoint_read(checkpoint, entry, (size_t)(offset / info->block) * (size_t)info->block_bytes, raw, size);
+        if (!status) info->decode(raw, values, piece_count);
+        for (int64_t i = 0; i < piece_count && !status; i++) {
+            sum += fabs((double)values[i]);
+            squares += (double)values[i] * values[i];
         }
     }
-    zt_free(p->ctx, raw);
-    g->mean_abs = (float)(sum / (double)n);
-    g->variance = (float)(squares / (double)n - (double)(g->mean_abs * g->mean_abs));
-    return s;
+    zt_free(probe->ctx, raw);
+    geometry->mean_abs = (float)(sum / (double)count);
+    geometry->variance = (float)(squares / (double)count - (double)(geometry->mean_abs * geometry->mean_abs));
+    return status;
 }
 
-typedef struct named {
+typedef struct named_entry {
     const char *name;
     int64_t entry;
-} named;
+} named_entry;
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *left, const void *right)
 {
-    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+    return strcmp(((const named_entry *)left)->name, ((const named_entry *)right)->name);
 }
 
-static zt_status measure_all(zt_nn_probe *p, zt_checkpoint *c)
+static zt_status measure_all(zt_nn_probe *probe, zt_checkpoint *checkpoint)
 {
-    int64_t n = zt_checkpoint_count(c);
-    zt_entry e;
-    if (n > MOST_TENSORS) return ZT_OK; /* which probe refuses */
-    named *list = zt_alloc_array(p->ctx, (size_t)n + 1, sizeof *list);
-    p->own = zt_calloc(p->ctx, (size_t)n + 1, sizeof *p->own);
-    zt_status s = list && p->own ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < n && !s; i++) {
-        zt_checkpoint_get(c, i, &e);
-        list[i] = (named){zt_arena_strndup(p->keep, e.name, strlen(e.name)), i};
-        if (!list[i].name) s = ZT_ENOMEM;
+    int64_t count = zt_checkpoint_count(checkpoint);
+    zt_entry entry;
+    if (count > MOST_TENSORS) return ZT_OK; /* run_probe reports it */
+    named_entry *list = zt_alloc_array(probe->ctx, (size_t)count + 1, sizeof *list);
+    probe->own_geometries = zt_calloc(probe->ctx, (size_t)count + 1, sizeof *probe->own_geometries);
+    zt_status status = list && probe->own_geometries ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < count && !status; i++) {
+        zt_checkpoint_get(checkpoint, i, &entry);
+        list[i] = (named_entry){zt_arena_strndup(probe->arena, entry.name, strlen(entry.name)), i};
+        if (!list[i].name) status = ZT_ENOMEM;
     }
-    if (!s) qsort(list, (size_t)n, sizeof *list, by_name);
-    for (int64_t i = 0; i < n && !s; i++) {
-        zt_checkpoint_get(c, list[i].entry, &e);
-        p->own[i] = (zt_nn_geometry){.name = list[i].name, .type = e.type};
-        if (e.type.rank < 0 || e.type.dtype >= ZT_DTYPE_COUNT)
-            s = zt_fail(p->ctx, ZT_ENOTSUP, "tensor '%s' is of a type that is not known", e.name);
+    if (!status) qsort(list, (size_t)count, sizeof *list, compare_names);
+    for (int64_t i = 0; i < count && !status; i++) {
+        zt_checkpoint_get(checkpoint, list[i].entry, &entry);
+        probe->own_geometries[i] = (zt_nn_geometry){.name = list[i].name, .type = entry.type};
+        if (entry.type.rank < 0 || entry.type.dtype >= ZT_DTYPE_COUNT)
+            status = zt_fail(probe->ctx, ZT_ENOTSUP, "tensor '%s' is of a type that is not known", entry.name);
         else
-            s = measure(p, c, list[i].entry, &p->own[i]);
+            status = measure_tensor(probe, checkpoint, list[i].entry, &probe->own_geometries[i]);
     }
-    zt_free(p->ctx, list);
-    return s;
+    zt_free(probe->ctx, list);
+    return status;
 }
 
-zt_nn_probe *zt_nn_probe_of(zt_ctx *ctx, zt_checkpoint *c, const zt_nn_hint *hints, int n_hints)
+zt_nn_probe *zt_nn_probe_of(zt_ctx *ctx, zt_checkpoint *checkpoint, const zt_nn_hint *hints, int n_hints)
 {
-    zt_nn_probe *p = begin(ctx);
-    if (p && measure_all(p, c) == ZT_OK &&
-        probe(p, p->own, zt_checkpoint_count(c), hints, n_hints) == ZT_OK)
-        return p;
-    zt_nn_probe_free(p);
+    zt_nn_probe *probe = new_probe(ctx);
+    if (probe && measure_all(probe, checkpoint) == ZT_OK &&
+        run_probe(probe, probe->own_geometries, zt_checkpoint_count(checkpoint), hints, n_hints) == ZT_OK)
+        return probe;
+    zt_nn_probe_free(probe);
     return NULL;
 }

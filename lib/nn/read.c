@@ -14,107 +14,102 @@
 
 enum { MAX_CELLS = 1 << 24, MAX_PATH = 1 << 12, MAX_LAYERS = 1 << 18 };
 
-typedef struct reader {
-    zt_nn *nn;
-    zt_netjson *j;
+typedef struct network_reader {
+    zt_nn *network;
+    zt_netjson *document;
     int depth;
     int64_t layers; /* so far, those within others too */
-} reader;
+} network_reader;
 
-zt_status zt_layer_vbad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, va_list ap)
+zt_status zt_layer_vbad(const zt_nn *network, const zt_nn_layer *layer, const char *fmt, va_list args)
 {
     char text[512];
-    vsnprintf(text, sizeof text, fmt, ap);
-    return zt_fail(nn->ctx, ZT_EDATA, "%s: %s (%s): %s", nn->name, l->path,
-                   zt_nn_kind_name(l->kind), text);
+    vsnprintf(text, sizeof text, fmt, args);
+    return zt_fail(network->ctx, ZT_EDATA, "%s: %s (%s): %s", network->name, layer->path, zt_nn_kind_name(layer->kind), text);
 }
 
-zt_status zt_layer_bad(const zt_nn *nn, const zt_nn_layer *l, const char *fmt, ...)
+zt_status zt_layer_bad(const zt_nn *network, const zt_nn_layer *layer, const char *fmt, ...)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    zt_status s = zt_layer_vbad(nn, l, fmt, ap);
-    va_end(ap);
-    return s;
+    va_list args;
+    va_start(args, fmt);
+    zt_status status = zt_layer_vbad(network, layer, fmt, args);
+    va_end(args);
+    return status;
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-typedef struct number {
+typedef struct number_row {
     const char *name;
     size_t offset;
-} number;
+} number_row;
 
 #define ROW(key) {#key, offsetof(zt_nn_layer, key)},
-static const number ints[] = {ZT_NN_INTS(ROW)};
-static const number reals[] = {ZT_NN_REALS(ROW)};
+static const number_row ints[] = {ZT_NN_INTS(ROW)};
+static const number_row reals[] = {ZT_NN_REALS(ROW)};
 #undef ROW
 
-int64_t zt_layer_number(const zt_nn_layer *l, const char *name)
+int64_t zt_layer_number(const zt_nn_layer *layer, const char *name)
 {
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
-        if (!strcmp(ints[i].name, name))
-            return *(const int64_t *)((const char *)l + ints[i].offset);
+        if (!strcmp(ints[i].name, name)) return *(const int64_t *)((const char *)layer + ints[i].offset);
     return -1;
 }
 
-double zt_layer_real(const zt_nn_layer *l, const char *name)
+double zt_layer_real(const zt_nn_layer *layer, const char *name)
 {
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        if (!strcmp(reals[i].name, name))
-            return *(const double *)((const char *)l + reals[i].offset);
+        if (!strcmp(reals[i].name, name)) return *(const double *)((const char *)layer + reals[i].offset);
     return NAN;
 }
 
 /* A whole number from 0 to `most`; one that is not there is 0. */
-static zt_status get_int(const reader *r, const zt_nn_layer *l, json_t *from, const char *key,
-                         int64_t most, int64_t *out)
+static zt_status get_int(const network_reader *reader, const zt_nn_layer *layer, json_t *object, const char *key, int64_t most,
+                         int64_t *out)
 {
-    const json_t *v = json_object_get(from, key);
-    double x = v ? json_number_value(v) : 0;
-    if (v && !json_is_number(v) && !json_is_null(v))
-        return zt_layer_bad(r->nn, l, "\"%s\" is no number", key);
-    if (!(x >= 0) || x > (double)most || x != floor(x))
-        return zt_layer_bad(r->nn, l, "\"%s\" is %g, not a whole number from 0 to %" PRId64, key, x,
-                            most);
-    *out = (int64_t)x;
+    const json_t *value = json_object_get(object, key);
+    double number = value ? json_number_value(value) : 0;
+    if (value && !json_is_number(value) && !json_is_null(value))
+        return zt_layer_bad(reader->network, layer, "\"%s\" is no number", key);
+    if (!(number >= 0) || number > (double)most || number != floor(number))
+        return zt_layer_bad(reader->network, layer, "\"%s\" is %g, not a whole number from 0 to %" PRId64, key, number, most);
+    *out = (int64_t)number;
     return ZT_OK;
 }
 
-static zt_status get_numbers(const reader *r, zt_nn_layer *l, json_t *from)
+static zt_status get_numbers(const network_reader *reader, zt_nn_layer *layer, json_t *object)
 {
-    zt_status s = ZT_OK;
-    for (size_t i = 0; i < sizeof ints / sizeof *ints && !s; i++)
-        s = get_int(r, l, from, ints[i].name, NN_MAX_DIM, (int64_t *)((char *)l + ints[i].offset));
-    for (size_t i = 0; i < sizeof reals / sizeof *reals && !s; i++) {
-        const json_t *v = json_object_get(from, reals[i].name);
-        double x = v ? json_number_value(v) : 0;
-        if ((v && !json_is_number(v) && !json_is_null(v)) || !isfinite(x))
-            s = zt_layer_bad(r->nn, l, "\"%s\" is no number", reals[i].name);
-        *(double *)((char *)l + reals[i].offset) = x;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < sizeof ints / sizeof *ints && !status; i++)
+        status = get_int(reader, layer, object, ints[i].name, NN_MAX_DIM, (int64_t *)((char *)layer + ints[i].offset));
+    for (size_t i = 0; i < sizeof reals / sizeof *reals && !status; i++) {
+        const json_t *value = json_object_get(object, reals[i].name);
+        double number = value ? json_number_value(value) : 0;
+        if ((value && !json_is_number(value) && !json_is_null(value)) || !isfinite(number))
+            status = zt_layer_bad(reader->network, layer, "\"%s\" is no number", reals[i].name);
+        *(double *)((char *)layer + reals[i].offset) = number;
     }
-    return s;
+    return status;
 }
 
-static zt_status get_bool(const reader *r, const zt_nn_layer *l, json_t *from, const char *key,
-                          bool *out)
+static zt_status get_bool(const network_reader *reader, const zt_nn_layer *layer, json_t *object, const char *key, bool *out)
 {
-    const json_t *v = json_object_get(from, key);
-    *out = json_is_true(v);
-    return !v || json_is_boolean(v) || json_is_null(v)
+    const json_t *value = json_object_get(object, key);
+    *out = json_is_true(value);
+    return !value || json_is_boolean(value) || json_is_null(value)
                ? ZT_OK
-               : zt_layer_bad(r->nn, l, "\"%s\" is neither true nor false", key);
+               : zt_layer_bad(reader->network, layer, "\"%s\" is neither true nor false", key);
 }
 
 /* A member's text, "" where there is none. */
-static zt_status get_text(const reader *r, const zt_nn_layer *l, json_t *from, const char *key,
+static zt_status get_text(const network_reader *reader, const zt_nn_layer *layer, json_t *object, const char *key,
                           const char **out)
 {
-    const json_t *v = json_object_get(from, key);
-    *out = json_is_string(v) ? json_string_value(v) : "";
-    return !v || json_is_string(v) || json_is_null(v)
+    const json_t *value = json_object_get(object, key);
+    *out = json_is_string(value) ? json_string_value(value) : "";
+    return !value || json_is_string(value) || json_is_null(value)
                ? ZT_OK
-               : zt_layer_bad(r->nn, l, "\"%s\" is no text", key);
+               : zt_layer_bad(reader->network, layer, "\"%s\" is no text", key);
 }
 
 static const char *kind_name(const void *user, int i)
@@ -135,344 +130,333 @@ static const char *dtype_name(const void *user, int i)
     return i < ZT_STORE_COUNT ? zt_netjson_word((zt_storage)i) : NULL;
 }
 
-static zt_status unknown(const reader *r, const zt_nn_layer *l, const char *key, const char *name)
+static zt_status fail_unknown(const network_reader *reader, const zt_nn_layer *layer, const char *key, const char *name)
 {
     char text[80];
     zt_near_hint hint;
     zt_name_fn *known = !strcmp(key, "activation") ? act_name : !strcmp(key, "dtype") ? dtype_name : NULL;
-    return zt_layer_bad(r->nn, l, "%s '%s' is not known%s", key,
-                        zt_escape(text, sizeof text, name, strlen(name)),
+    return zt_layer_bad(reader->network, layer, "%s '%s' is not known%s", key, zt_escape(text, sizeof text, name, strlen(name)),
                         known ? zt_near(hint, name, known, NULL) : "");
 }
 
 /* Names; one that is there must be known. */
-static zt_status get_names(const reader *r, zt_nn_layer *l, json_t *from)
+static zt_status get_names(const network_reader *reader, zt_nn_layer *layer, json_t *object)
 {
     char text[80];
     zt_near_hint hint;
     const char *type, *act, *dtype, *softmax, *mode, *combine;
     static const char *const modes[] = {"concat", "add", "avg", "filter", "grid_scatter"};
-    zt_status s = get_text(r, l, from, "type", &type);
-    if (!s && !zt_nn_kind_parse(type, &l->kind))
-        s = zt_fail(r->nn->ctx, ZT_EDATA, "%s: %s: layer type '%s' is not known%s", r->nn->name,
-                    l->path, zt_escape(text, sizeof text, type, strlen(type)),
-                    zt_near(hint, type, kind_name, NULL));
-    if (!s) s = get_text(r, l, from, "activation", &act);
-    if (!s) s = get_text(r, l, from, "dtype", &dtype);
-    if (!s) s = get_text(r, l, from, "softmax_type", &softmax);
-    if (!s) s = get_text(r, l, from, "output_mode", &mode);
-    if (!s) s = get_text(r, l, from, "combine_mode", &combine);
-    if (s) return s;
-    if (!zt_nn_act_parse(act, &l->act) && *act) return unknown(r, l, "activation", act);
-    if (!zt_nn_dtype_parse(dtype, &l->dtype) && *dtype) return unknown(r, l, "dtype", dtype);
-    if (!zt_nn_softmax_parse(softmax, &l->softmax) && *softmax)
-        return unknown(r, l, "softmax type", softmax);
-    l->features = !strcmp(mode, "features");
-    if (!l->features && *mode && strcmp(mode, "probabilities") != 0)
-        return unknown(r, l, "output mode", mode);
+    zt_status status = get_text(reader, layer, object, "type", &type);
+    if (!status && !zt_nn_kind_parse(type, &layer->kind))
+        status = zt_fail(reader->network->ctx, ZT_EDATA, "%s: %s: layer type '%s' is not known%s", reader->network->name,
+                         layer->path, zt_escape(text, sizeof text, type, strlen(type)), zt_near(hint, type, kind_name, NULL));
+    if (!status) status = get_text(reader, layer, object, "activation", &act);
+    if (!status) status = get_text(reader, layer, object, "dtype", &dtype);
+    if (!status) status = get_text(reader, layer, object, "softmax_type", &softmax);
+    if (!status) status = get_text(reader, layer, object, "output_mode", &mode);
+    if (!status) status = get_text(reader, layer, object, "combine_mode", &combine);
+    if (status) return status;
+    if (!zt_nn_act_parse(act, &layer->activation) && *act) return fail_unknown(reader, layer, "activation", act);
+    if (!zt_nn_dtype_parse(dtype, &layer->dtype) && *dtype) return fail_unknown(reader, layer, "dtype", dtype);
+    if (!zt_nn_softmax_parse(softmax, &layer->softmax) && *softmax) return fail_unknown(reader, layer, "softmax type", softmax);
+    layer->features = !strcmp(mode, "features");
+    if (!layer->features && *mode && strcmp(mode, "probabilities") != 0) return fail_unknown(reader, layer, "output mode", mode);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(*combine ? combine : "concat", modes[i])) l->combine = modes[i];
-    return l->combine ? ZT_OK : unknown(r, l, "combine mode", combine);
+        if (!strcmp(*combine ? combine : "concat", modes[i])) layer->combine = modes[i];
+    return layer->combine ? ZT_OK : fail_unknown(reader, layer, "combine mode", combine);
 }
 
-static zt_status get_mask(const reader *r, zt_nn_layer *l, json_t *from)
+static zt_status get_mask(const network_reader *reader, zt_nn_layer *layer, json_t *object)
 {
-    const json_t *list = json_object_get(from, "mask"), *v;
-    size_t i, n = json_array_size(list);
-    if (list && !json_is_array(list) && !json_is_null(list))
-        return zt_layer_bad(r->nn, l, "\"mask\" is no list");
-    uint8_t *mask = zt_arena_alloc(r->nn->keep, n + 1);
+    const json_t *list = json_object_get(object, "mask"), *value;
+    size_t i, length = json_array_size(list);
+    if (list && !json_is_array(list) && !json_is_null(list)) return zt_layer_bad(reader->network, layer, "\"mask\" is no list");
+    uint8_t *mask = zt_arena_alloc(reader->network->arena, length + 1);
     if (!mask) return ZT_ENOMEM;
-    json_array_foreach(list, i, v)
+    json_array_foreach(list, i, value)
     {
-        if (!json_is_boolean(v))
-            return zt_layer_bad(r->nn, l, "mask[%zu] is neither true nor false", i);
-        mask[i] = json_is_true(v);
+        if (!json_is_boolean(value)) return zt_layer_bad(reader->network, layer, "mask[%zu] is neither true nor false", i);
+        mask[i] = json_is_true(value);
     }
-    l->mask = mask;
-    l->n_mask = (int64_t)n;
-    return n ? zt_layer_add_mask(r->nn, l) : ZT_OK;
+    layer->mask = mask;
+    layer->mask_count = (int64_t)length;
+    return length ? zt_layer_add_mask(reader->network, layer) : ZT_OK;
 }
 
-static zt_status get_levels(const reader *r, zt_nn_layer *l, json_t *from)
+static zt_status get_levels(const network_reader *reader, zt_nn_layer *layer, json_t *object)
 {
-    const json_t *list = json_object_get(from, "hierarchy_levels"), *v;
-    size_t i, n = json_array_size(list);
+    const json_t *list = json_object_get(object, "hierarchy_levels"), *value;
+    size_t i, length = json_array_size(list);
     if (list && !json_is_array(list) && !json_is_null(list))
-        return zt_layer_bad(r->nn, l, "\"hierarchy_levels\" is no list");
-    int64_t *level = zt_arena_alloc(r->nn->keep, (n + 1) * sizeof *level);
+        return zt_layer_bad(reader->network, layer, "\"hierarchy_levels\" is no list");
+    int64_t *level = zt_arena_alloc(reader->network->arena, (length + 1) * sizeof *level);
     if (!level) return ZT_ENOMEM;
-    json_array_foreach(list, i, v)
+    json_array_foreach(list, i, value)
     {
-        level[i] = json_is_integer(v) ? (int64_t)json_integer_value(v) : 0;
+        level[i] = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
         if (level[i] < 1 || level[i] > NN_MAX_DIM)
-            return zt_layer_bad(r->nn, l, "hierarchy_levels[%zu] is no size", i);
+            return zt_layer_bad(reader->network, layer, "hierarchy_levels[%zu] is no size", i);
     }
-    l->levels = level;
-    l->n_levels = (int64_t)n;
+    layer->levels = level;
+    layer->level_count = (int64_t)length;
     return ZT_OK;
 }
 
-static zt_status get_link(const reader *r, zt_nn_layer *l, json_t *from)
+static zt_status get_link(const network_reader *reader, zt_nn_layer *layer, json_t *object)
 {
     static const char *const key[4] = {"target_z", "target_y", "target_x", "target_l"};
-    zt_status s = get_bool(r, l, from, "is_remote_link", &l->link);
-    for (int k = 0; k < 4 && !s; k++) s = get_int(r, l, from, key[k], MAX_CELLS, &l->target[k]);
-    return s;
+    zt_status status = get_bool(reader, layer, object, "is_remote_link", &layer->is_link);
+    for (int k = 0; k < 4 && !status; k++) status = get_int(reader, layer, object, key[k], MAX_CELLS, &layer->target[k]);
+    return status;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_layer *l);
+static zt_status read_layer(network_reader *reader, json_t *object, const char *path, zt_nn_layer *layer);
 
 /* The layers of a list, or of one member, within a layer. */
-static zt_status read_inner(reader *r, const zt_nn_layer *l, json_t *from, const char *key,
-                            zt_nn_layer **out, int64_t *n)
+static zt_status read_inner(network_reader *reader, const zt_nn_layer *layer, json_t *object, const char *key, zt_nn_layer **out,
+                            int64_t *count_out)
 {
     char path[MAX_PATH];
-    json_t *list = json_object_get(from, key);
+    json_t *list = json_object_get(object, key);
     bool one = json_is_object(list);
-    size_t many = one ? 1 : json_array_size(list);
-    zt_status s = ZT_OK;
+    size_t count = one ? 1 : json_array_size(list);
+    zt_status status = ZT_OK;
     if (list && !one && !json_is_array(list) && !json_is_null(list))
-        return zt_layer_bad(r->nn, l, "\"%s\" is no list of layers", key);
-    if (many == 0) return ZT_OK;
-    if (++r->depth > NN_MAX_DEPTH) return zt_layer_bad(r->nn, l, "layers nested too deep");
-    *out = zt_arena_alloc(r->nn->keep, many * sizeof **out);
+        return zt_layer_bad(reader->network, layer, "\"%s\" is no list of layers", key);
+    if (count == 0) return ZT_OK;
+    if (++reader->depth > NN_MAX_DEPTH) return zt_layer_bad(reader->network, layer, "layers nested too deep");
+    *out = zt_arena_alloc(reader->network->arena, count * sizeof **out);
     if (!*out) return ZT_ENOMEM;
-    for (size_t i = 0; i < many && !s; i++) {
-        int len = one ? snprintf(path, sizeof path, "%s.%s", l->path, key)
-                      : snprintf(path, sizeof path, "%s.%s.%zu", l->path, key, i);
-        if (len < 0 || len >= MAX_PATH) return zt_layer_bad(r->nn, l, "a path too long");
-        s = read_layer(r, one ? list : json_array_get(list, i), path, *out + i);
+    for (size_t i = 0; i < count && !status; i++) {
+        int len = one ? snprintf(path, sizeof path, "%s.%s", layer->path, key)
+                      : snprintf(path, sizeof path, "%s.%s.%zu", layer->path, key, i);
+        if (len < 0 || len >= MAX_PATH) return zt_layer_bad(reader->network, layer, "a path too long");
+        status = read_layer(reader, one ? list : json_array_get(list, i), path, *out + i);
     }
-    *n = (int64_t)many;
-    r->depth--;
-    return s;
+    *count_out = (int64_t)count;
+    reader->depth--;
+    return status;
 }
 
-static zt_status read_all_inner(reader *r, zt_nn_layer *l, json_t *from)
+static zt_status read_all_inner(network_reader *reader, zt_nn_layer *layer, json_t *object)
 {
     int64_t gates = 0;
-    zt_status s = read_inner(r, l, from, "parallel_branches", &l->branch, &l->n_branches);
-    if (!s) s = read_inner(r, l, from, "sequential_layers", &l->step, &l->n_steps);
-    if (!s) s = read_inner(r, l, from, "filter_gate", &l->gate, &gates);
-    return s || gates < 2 ? s : zt_layer_bad(r->nn, l, "\"filter_gate\" is more than one layer");
+    zt_status status = read_inner(reader, layer, object, "parallel_branches", &layer->branches, &layer->branch_count);
+    if (!status) status = read_inner(reader, layer, object, "sequential_layers", &layer->steps, &layer->step_count);
+    if (!status) status = read_inner(reader, layer, object, "filter_gate", &layer->gate, &gates);
+    return status || gates < 2 ? status : zt_layer_bad(reader->network, layer, "\"filter_gate\" is more than one layer");
 }
 
-static zt_status check_needs(const zt_nn *nn, const zt_nn_layer *l)
+static zt_status check_needs(const zt_nn *network, const zt_nn_layer *layer)
 {
-    const nn_kind *k = zt_layer_kind_of(l->kind);
-    for (int i = 0; i < 5 && k->needs[i]; i++)
-        if (zt_layer_number(l, k->needs[i]) < 1) return zt_layer_bad(nn, l, "%s is 0", k->needs[i]);
+    const nn_kind *kind = zt_layer_kind_of(layer->kind);
+    for (int i = 0; i < 5 && kind->needs[i]; i++)
+        if (zt_layer_number(layer, kind->needs[i]) < 1) return zt_layer_bad(network, layer, "%s is 0", kind->needs[i]);
     return ZT_OK;
 }
 
-static zt_status read_layer(reader *r, json_t *from, const char *path, zt_nn_layer *l)
+static zt_status read_layer(network_reader *reader, json_t *object, const char *path, zt_nn_layer *layer)
 {
-    *l = (zt_nn_layer){.path = zt_arena_strndup(r->nn->keep, path, strlen(path)),
-                       .act = ZT_NN_LINEAR,
-                       .dtype = ZT_STORE_F32,
-                       .rule = ZT_RULE_LOOM,
-                       .scale = 1};
+    *layer = (zt_nn_layer){.path = zt_arena_strndup(reader->network->arena, path, strlen(path)),
+                           .activation = ZT_NN_LINEAR,
+                           .dtype = ZT_STORE_F32,
+                           .rule = ZT_RULE_LOOM,
+                           .scale = 1};
     const char *rule = "";
-    if (!l->path) return ZT_ENOMEM;
-    if (++r->layers > MAX_LAYERS) return zt_layer_bad(r->nn, l, "more than %d layers", MAX_LAYERS);
-    if (!json_is_object(from)) return zt_layer_bad(r->nn, l, "it is no layer");
-    zt_status s = get_names(r, l, from);
+    if (!layer->path) return ZT_ENOMEM;
+    if (++reader->layers > MAX_LAYERS) return zt_layer_bad(reader->network, layer, "more than %d layers", MAX_LAYERS);
+    if (!json_is_object(object)) return zt_layer_bad(reader->network, layer, "it is no layer");
+    zt_status status = get_names(reader, layer, object);
     const char *key;
     json_t *member;
-    json_object_foreach(from, key, member) if (!s) s = zt_layer_check_member(r->nn, l, key);
-    if (!s) s = get_numbers(r, l, from);
-    if (!s) s = get_bool(r, l, from, "is_disabled", &l->disabled);
-    if (!s) s = get_bool(r, l, from, "gumbel_noise", &l->gumbel_noise);
-    if (!s) s = get_bool(r, l, from, "use_tiling", &l->use_tiling);
-    if (!s) s = get_text(r, l, from, "zt.rule", &rule); /* which netjson has checked */
-    if (!s && !strcmp(rule, "field")) l->rule = ZT_RULE_FIELD;
-    if (!s) s = get_mask(r, l, from);
-    if (!s) s = get_levels(r, l, from);
-    if (!s) s = get_link(r, l, from);
-    if (!s) zt_layer_settle(l);
-    bool borrows = l->link && r->depth > 0; /* in the grid a link has a function of its own */
-    if (!s && !borrows) s = check_needs(r->nn, l);
-    if (!s) s = zt_layer_take_weights(r->nn, l, r->j, borrows);
-    return s ? s : read_all_inner(r, l, from);
+    json_object_foreach(object, key, member) if (!status) status = zt_layer_check_member(reader->network, layer, key);
+    if (!status) status = get_numbers(reader, layer, object);
+    if (!status) status = get_bool(reader, layer, object, "is_disabled", &layer->disabled);
+    if (!status) status = get_bool(reader, layer, object, "gumbel_noise", &layer->gumbel_noise);
+    if (!status) status = get_bool(reader, layer, object, "use_tiling", &layer->use_tiling);
+    if (!status) status = get_text(reader, layer, object, "zt.rule", &rule); /* which netjson has checked */
+    if (!status && !strcmp(rule, "field")) layer->rule = ZT_RULE_FIELD;
+    if (!status) status = get_mask(reader, layer, object);
+    if (!status) status = get_levels(reader, layer, object);
+    if (!status) status = get_link(reader, layer, object);
+    if (!status) zt_layer_settle(layer);
+    bool borrows = layer->is_link && reader->depth > 0; /* in the grid a link has a function of its own */
+    if (!status && !borrows) status = check_needs(reader->network, layer);
+    if (!status) status = zt_layer_take_weights(reader->network, layer, reader->document, borrows);
+    return status ? status : read_all_inner(reader, layer, object);
 }
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
-static zt_status put_layer(zt_nn *nn, zt_nn_layer *l)
+static zt_status add_layer(zt_nn *network, zt_nn_layer *layer)
 {
-    if (nn->n == nn->room) {
-        int64_t room = nn->room ? 2 * nn->room : 32;
-        zt_nn_layer **more = zt_realloc(nn->ctx, nn->layer, (size_t)room * sizeof *more);
+    if (network->layer_count == network->layer_capacity) {
+        int64_t room = network->layer_capacity ? 2 * network->layer_capacity : 32;
+        zt_nn_layer **more = zt_realloc(network->ctx, network->layers, (size_t)room * sizeof *more);
         if (!more) return ZT_ENOMEM;
-        nn->layer = more;
-        nn->room = room;
+        network->layers = more;
+        network->layer_capacity = room;
     }
-    nn->layer[nn->n++] = l;
+    network->layers[network->layer_count++] = layer;
     return ZT_OK;
 }
 
-static zt_status next_layer(void *user, int64_t i, const char *text, size_t n)
+static zt_status read_next_layer(void *user, int64_t index, const char *text, size_t length)
 {
     static const char *const axis[4] = {"z", "y", "x", "l"};
     char path[40];
-    reader *r = user;
-    zt_nn_layer *l = zt_arena_alloc(r->nn->keep, sizeof *l);
-    if (!l) return ZT_ENOMEM;
-    snprintf(path, sizeof path, "layers.%" PRId64, i);
-    json_t *from = zt_json_load(r->nn->ctx, r->nn->name, text, n);
-    if (!from) return zt_ctx_status(r->nn->ctx);
-    zt_status s = read_layer(r, from, path, l);
-    for (int k = 0; k < 4 && !s; k++) s = get_int(r, l, from, axis[k], MAX_CELLS, &l->place[k]);
-    json_decref(from);
-    return s ? s : put_layer(r->nn, l);
+    network_reader *reader = user;
+    zt_nn_layer *layer = zt_arena_alloc(reader->network->arena, sizeof *layer);
+    if (!layer) return ZT_ENOMEM;
+    snprintf(path, sizeof path, "layers.%" PRId64, index);
+    json_t *object = zt_json_load(reader->network->ctx, reader->network->name, text, length);
+    if (!object) return zt_ctx_status(reader->network->ctx);
+    zt_status status = read_layer(reader, object, path, layer);
+    for (int k = 0; k < 4 && !status; k++) status = get_int(reader, layer, object, axis[k], MAX_CELLS, &layer->place[k]);
+    json_decref(object);
+    return status ? status : add_layer(reader->network, layer);
 }
 
-static zt_status read_id(zt_nn *nn, const char *text, size_t n)
+static zt_status read_id(zt_nn *network, const char *text, size_t length)
 {
-    json_t *v = zt_json_load(nn->ctx, nn->name, text, n);
-    if (!v) return zt_ctx_status(nn->ctx);
-    const char *id = json_is_string(v) ? json_string_value(v) : "";
-    nn->id = zt_arena_strndup(nn->keep, id, strlen(id));
-    json_decref(v);
-    return nn->id ? ZT_OK : ZT_ENOMEM;
+    json_t *value = zt_json_load(network->ctx, network->name, text, length);
+    if (!value) return zt_ctx_status(network->ctx);
+    const char *id = json_is_string(value) ? json_string_value(value) : "";
+    network->id = zt_arena_strndup(network->arena, id, strlen(id));
+    json_decref(value);
+    return network->id ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status next_member(void *user, const char *key, const char *text, size_t n)
+static zt_status read_member(void *user, const char *key, const char *text, size_t length)
 {
     static const char *const axis[4] = {"depth", "rows", "cols", "layers_per_cell"};
-    reader *r = user;
-    zt_nn *nn = r->nn;
-    if (!strcmp(key, "layers")) return zt_json_items(nn->ctx, nn->name, text, n, next_layer, r);
-    if (!strcmp(key, "id")) return read_id(nn, text, n);
+    network_reader *reader = user;
+    zt_nn *network = reader->network;
+    if (!strcmp(key, "layers")) return zt_json_items(network->ctx, network->name, text, length, read_next_layer, reader);
+    if (!strcmp(key, "id")) return read_id(network, text, length);
     for (int k = 0; k < 4; k++) {
         if (strcmp(key, axis[k]) != 0) continue;
-        json_t *v = zt_json_load(nn->ctx, nn->name, text, n);
-        if (!v) return zt_ctx_status(nn->ctx);
-        nn->extent[k] = json_is_integer(v) ? (int64_t)json_integer_value(v) : 0;
-        json_decref(v);
-        if (nn->extent[k] < 1 || nn->extent[k] > MAX_CELLS)
-            return zt_fail(nn->ctx, ZT_EDATA, "%s: \"%s\" is no size of a grid", nn->name, key);
+        json_t *value = zt_json_load(network->ctx, network->name, text, length);
+        if (!value) return zt_ctx_status(network->ctx);
+        network->extent[k] = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
+        json_decref(value);
+        if (network->extent[k] < 1 || network->extent[k] > MAX_CELLS)
+            return zt_fail(network->ctx, ZT_EDATA, "%s: \"%s\" is no size of a grid", network->name, key);
         return ZT_OK;
     }
-    return zt_nn_check_member(nn, key);
+    return zt_nn_check_member(network, key);
 }
 
-int64_t zt_layer_index(const zt_nn *nn, const int64_t place[4])
+int64_t zt_layer_index(const zt_nn *network, const int64_t place[4])
 {
     int64_t i = 0;
-    for (int k = 0; k < 4; k++) i = i * nn->extent[k] + place[k];
+    for (int k = 0; k < 4; k++) i = i * network->extent[k] + place[k];
     return i;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_places(const void *left, const void *right)
 {
-    const int64_t *p = (*(zt_nn_layer *const *)a)->place, *q = (*(zt_nn_layer *const *)b)->place;
-    int k = 0;
-    while (k < 3 && p[k] == q[k]) k++;
-    return p[k] < q[k] ? -1 : p[k] > q[k];
+    const int64_t *first = (*(zt_nn_layer *const *)left)->place, *second = (*(zt_nn_layer *const *)right)->place;
+    int axis = 0;
+    while (axis < 3 && first[axis] == second[axis]) axis++;
+    return first[axis] < second[axis] ? -1 : first[axis] > second[axis];
 }
 
 /* Layers go to their places: each within the grid, no two in one. */
-static zt_status place_layers(zt_nn *nn)
+static zt_status place_layers(zt_nn *network)
 {
     int64_t cells = 1;
     for (int k = 0; k < 4; k++)
-        if (!zt_mul_i64(cells, nn->extent[k], &cells) || cells < 1 || cells > MAX_CELLS)
-            return zt_fail(nn->ctx, ZT_EDATA, "%s: a grid of no size or more than %d places",
-                           nn->name, MAX_CELLS);
-    for (int64_t i = 0; i < nn->n; i++)
+        if (!zt_mul_i64(cells, network->extent[k], &cells) || cells < 1 || cells > MAX_CELLS)
+            return zt_fail(network->ctx, ZT_EDATA, "%s: a grid of no size or more than %d places", network->name, MAX_CELLS);
+    for (int64_t i = 0; i < network->layer_count; i++)
         for (int k = 0; k < 4; k++)
-            if (nn->layer[i]->place[k] >= nn->extent[k])
-                return zt_layer_bad(nn, nn->layer[i],
-                                    "its place %" PRId64 " is beyond the grid's %" PRId64,
-                                    nn->layer[i]->place[k], nn->extent[k]);
-    qsort(nn->layer, (size_t)nn->n, sizeof *nn->layer, by_place);
-    for (int64_t i = 1; i < nn->n; i++)
-        if (zt_layer_index(nn, nn->layer[i - 1]->place) == zt_layer_index(nn, nn->layer[i]->place))
-            return zt_layer_bad(nn, nn->layer[i], "its place is that of %s",
-                                nn->layer[i - 1]->path);
+            if (network->layers[i]->place[k] >= network->extent[k])
+                return zt_layer_bad(network, network->layers[i], "its place %" PRId64 " is beyond the grid's %" PRId64,
+                                    network->layers[i]->place[k], network->extent[k]);
+    qsort(network->layers, (size_t)network->layer_count, sizeof *network->layers, compare_places);
+    for (int64_t i = 1; i < network->layer_count; i++)
+        if (zt_layer_index(network, network->layers[i - 1]->place) == zt_layer_index(network, network->layers[i]->place))
+            return zt_layer_bad(network, network->layers[i], "its place is that of %s", network->layers[i - 1]->path);
     return ZT_OK;
 }
 
-zt_nn_layer *zt_nn_find(const zt_nn *nn, const int64_t place[4])
+zt_nn_layer *zt_nn_find(const zt_nn *network, const int64_t place[4])
 {
-    int64_t lo = 0, hi = nn->n, want;
+    int64_t low = 0, high = network->layer_count, want;
     for (int k = 0; k < 4; k++)
-        if (place[k] < 0 || place[k] >= nn->extent[k]) return NULL;
-    want = zt_layer_index(nn, place);
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo) / 2;
-        if (zt_layer_index(nn, nn->layer[mid]->place) < want)
-            lo = mid + 1;
+        if (place[k] < 0 || place[k] >= network->extent[k]) return NULL;
+    want = zt_layer_index(network, place);
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (zt_layer_index(network, network->layers[middle]->place) < want)
+            low = middle + 1;
         else
-            hi = mid;
+            high = middle;
     }
-    return lo < nn->n && zt_layer_index(nn, nn->layer[lo]->place) == want ? nn->layer[lo] : NULL;
+    return low < network->layer_count && zt_layer_index(network, network->layers[low]->place) == want ? network->layers[low]
+                                                                                                      : NULL;
 }
 
 /* XXH3-128 of the frame's bytes, seeded by the document's size. */
-static void make_hash(zt_nn *nn, const char *frame, size_t n, uint64_t size)
+static void make_hash(zt_nn *network, const char *frame, size_t length, uint64_t size)
 {
-    XXH128_hash_t h = XXH3_128bits_withSeed(frame, n, size);
-    snprintf(nn->hash, sizeof nn->hash, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64,
-             (uint64_t)h.low64);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(frame, length, size);
+    snprintf(network->hash, sizeof network->hash, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
 }
 
-static zt_status read_all(zt_nn *nn, zt_source *source)
+static zt_status read_all(zt_nn *network, zt_source *source)
 {
-    reader r = {.nn = nn, .j = zt_netjson_from(nn->ctx, source)};
-    size_t n = 0;
-    if (!r.j) return zt_ctx_status(nn->ctx);
-    const char *frame = zt_netjson_frame(r.j, &n);
-    make_hash(nn, frame, n, zt_source_size(source));
-    zt_status s = zt_json_members(nn->ctx, nn->name, frame, n, next_member, &r);
-    if (!s) s = place_layers(nn);
-    zt_netjson_close(r.j);
-    return s;
+    network_reader reader = {.network = network, .document = zt_netjson_from(network->ctx, source)};
+    size_t length = 0;
+    if (!reader.document) return zt_ctx_status(network->ctx);
+    const char *frame = zt_netjson_frame(reader.document, &length);
+    make_hash(network, frame, length, zt_source_size(source));
+    zt_status status = zt_json_members(network->ctx, network->name, frame, length, read_member, &reader);
+    if (!status) status = place_layers(network);
+    zt_netjson_close(reader.document);
+    return status;
 }
 
 zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *source, uint64_t seed)
 {
-    zt_nn *nn = zt_calloc(ctx, 1, sizeof *nn);
-    if (!nn) return NULL;
-    nn->ctx = ctx;
-    nn->seed = seed;
-    nn->keep = zt_arena_new(ctx, 0);
-    if (nn->keep)
-        nn->name =
-            zt_arena_strndup(nn->keep, zt_source_name(source), strlen(zt_source_name(source)));
-    if (nn->name && read_all(nn, source) == ZT_OK) return nn;
-    zt_nn_close(nn);
+    zt_nn *network = zt_calloc(ctx, 1, sizeof *network);
+    if (!network) return NULL;
+    network->ctx = ctx;
+    network->seed = seed;
+    network->arena = zt_arena_new(ctx, 0);
+    if (network->arena) network->name = zt_arena_strndup(network->arena, zt_source_name(source), strlen(zt_source_name(source)));
+    if (network->name && read_all(network, source) == ZT_OK) return network;
+    zt_nn_close(network);
     return NULL;
 }
 
 zt_nn *zt_nn_open(zt_ctx *ctx, const char *path, uint64_t seed)
 {
-    zt_source *s = zt_source_open(ctx, path);
-    zt_nn *nn = s ? zt_nn_from(ctx, s, seed) : NULL;
-    zt_source_close(s);
-    return nn;
+    zt_source *source = zt_source_open(ctx, path);
+    zt_nn *network = source ? zt_nn_from(ctx, source, seed) : NULL;
+    zt_source_close(source);
+    return network;
 }
 
-void zt_nn_close(zt_nn *nn)
+void zt_nn_close(zt_nn *network)
 {
-    if (!nn) return;
-    for (int64_t i = 0; i < nn->n_masters; i++) zt_free(nn->ctx, nn->masters[i]);
-    zt_free(nn->ctx, nn->masters);
-    zt_free(nn->ctx, nn->weight);
-    zt_free(nn->ctx, nn->masked);
-    zt_free(nn->ctx, nn->layer);
-    zt_map_free(nn->names);
-    zt_arena_free(nn->keep);
-    zt_free(nn->ctx, nn);
+    if (!network) return;
+    for (int64_t i = 0; i < network->master_count; i++) zt_free(network->ctx, network->masters[i]);
+    zt_free(network->ctx, network->masters);
+    zt_free(network->ctx, network->weights);
+    zt_free(network->ctx, network->masked);
+    zt_free(network->ctx, network->layers);
+    zt_map_free(network->weight_names);
+    zt_arena_free(network->arena);
+    zt_free(network->ctx, network);
 }
 
-zt_ctx *zt_nn_ctx(const zt_nn *nn) { return nn->ctx; }
-const char *zt_nn_id(const zt_nn *nn) { return nn->hash; }
-const char *zt_nn_name(const zt_nn *nn) { return nn->name; }
-int64_t zt_nn_extent(const zt_nn *nn, int axis) { return nn->extent[axis]; }
-int64_t zt_nn_count(const zt_nn *nn) { return nn->n; }
-zt_nn_layer *zt_nn_layer_at(const zt_nn *nn, int64_t i) { return nn->layer[i]; }
+zt_ctx *zt_nn_ctx(const zt_nn *network) { return network->ctx; }
+const char *zt_nn_id(const zt_nn *network) { return network->hash; }
+const char *zt_nn_name(const zt_nn *network) { return network->name; }
+int64_t zt_nn_extent(const zt_nn *network, int axis) { return network->extent[axis]; }
+int64_t zt_nn_count(const zt_nn *network) { return network->layer_count; }
+zt_nn_layer *zt_nn_layer_at(const zt_nn *network, int64_t index) { return network->layers[index]; }

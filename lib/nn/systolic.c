@@ -6,75 +6,72 @@
 #include <string.h>
 
 /* What the grid's places hold, by zt_layer_index; rank 0: nothing yet. */
-typedef struct mesh {
-    nn_low *w;
-    int64_t places;
+typedef struct mesh_state {
+    nn_lowering *lowering;
+    int64_t place_count;
     nn_value *now, *next;
-} mesh;
+} mesh_state;
 
 /* What place i reads: of a link its target, else the place before it. */
-static const nn_value *source_of(const mesh *m, const zt_nn_layer *l, int64_t i)
+static const nn_value *find_source(const mesh_state *mesh, const zt_nn_layer *layer, int64_t place)
 {
-    int64_t from = i ? i - 1 : 0;
-    for (int k = 0; l && l->link && !l->disabled && k < 4; k++)
-        if (l->target[k] >= m->w->nn->extent[k])
-            return zt_layer_bad(m->w->nn, l,
-                                "its link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-                                " is beyond the grid",
-                                l->target[0], l->target[1], l->target[2], l->target[3]),
+    int64_t source = place ? place - 1 : 0;
+    for (int k = 0; layer && layer->is_link && !layer->disabled && k < 4; k++)
+        if (layer->target[k] >= mesh->lowering->network->extent[k])
+            return zt_layer_bad(mesh->lowering->network, layer,
+                                "its link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 " is beyond the grid",
+                                layer->target[0], layer->target[1], layer->target[2], layer->target[3]),
                    NULL;
-    if (l && l->link && !l->disabled) from = zt_layer_index(m->w->nn, l->target);
-    return &m->now[from];
+    if (layer && layer->is_link && !layer->disabled) source = zt_layer_index(mesh->lowering->network, layer->target);
+    return &mesh->now[source];
 }
 
 /* All places at once: nothing of this cycle is read. */
-static bool cycle(mesh *m)
+static bool run_cycle(mesh_state *mesh)
 {
-    const zt_nn *nn = m->w->nn;
-    for (int64_t i = 0, k = 0; i < m->places; i++) {
-        const zt_nn_layer *l = k < nn->n ? nn->layer[k] : NULL;
-        if (l && zt_layer_index(nn, l->place) != i) l = NULL;
-        k += l != NULL;
-        const nn_value *x = source_of(m, l, i);
-        if (!x) return false;
-        m->next[i] = x->rank == 0 ? m->now[i] : l ? zt_layer_of_grid(m->w, l, *x) : *x;
-        if (x->rank > 0 && m->next[i].id < 0) return false;
+    const zt_nn *network = mesh->lowering->network;
+    for (int64_t i = 0, layer_index = 0; i < mesh->place_count; i++) {
+        const zt_nn_layer *layer = layer_index < network->layer_count ? network->layers[layer_index] : NULL;
+        if (layer && zt_layer_index(network, layer->place) != i) layer = NULL;
+        layer_index += layer != NULL;
+        const nn_value *input = find_source(mesh, layer, i);
+        if (!input) return false;
+        mesh->next[i] = input->rank == 0 ? mesh->now[i] : layer ? zt_layer_of_grid(mesh->lowering, layer, *input) : *input;
+        if (input->rank > 0 && mesh->next[i].id < 0) return false;
     }
-    memcpy(m->now, m->next, (size_t)m->places * sizeof *m->now);
+    memcpy(mesh->now, mesh->next, (size_t)mesh->place_count * sizeof *mesh->now);
     return true;
 }
 
 /* The last place's value; none and a message where it has none. */
-static nn_value run(mesh *m, nn_value x, int64_t cycles, int *each)
+static nn_value run_cycles(mesh_state *mesh, nn_value input, int64_t cycles, int *each)
 {
-    for (int64_t i = 0; i < m->places; i++) m->now[i] = zt_layer_none();
-    m->now[0] = x;
-    for (int64_t c = 0; c < cycles; c++) {
-        if (!cycle(m)) return zt_layer_none();
-        for (int64_t i = 0; each && i < m->places; i++) each[c * m->places + i] = m->now[i].id;
+    for (int64_t i = 0; i < mesh->place_count; i++) mesh->now[i] = zt_layer_none();
+    mesh->now[0] = input;
+    for (int64_t cycle = 0; cycle < cycles; cycle++) {
+        if (!run_cycle(mesh)) return zt_layer_none();
+        for (int64_t i = 0; each && i < mesh->place_count; i++) each[cycle * mesh->place_count + i] = mesh->now[i].id;
     }
-    const nn_value *last = &m->now[m->places - 1];
+    const nn_value *last = &mesh->now[mesh->place_count - 1];
     if (last->rank == 0)
-        zt_fail(m->w->nn->ctx, ZT_EUSAGE,
-                "%s: nothing has come to its last place after %" PRId64 " cycles", m->w->nn->name,
-                cycles);
+        zt_fail(mesh->lowering->network->ctx, ZT_EUSAGE, "%s: nothing has come to its last place after %" PRId64 " cycles",
+                mesh->lowering->network->name, cycles);
     return *last;
 }
 
-nn_value zt_layer_clock(nn_low *w, nn_value x, int64_t cycles, int *each)
+nn_value zt_layer_clock(nn_lowering *lowering, nn_value input, int64_t cycles, int *each)
 {
-    const zt_nn *nn = w->nn;
-    mesh m = {.w = w, .places = 1};
-    for (int k = 0; k < 4; k++) m.places *= nn->extent[k]; /* reading has bounded it */
-    if (cycles > NN_MAX_RUNS / m.places) {
-        zt_fail(nn->ctx, ZT_EUSAGE,
-                "%s: %" PRId64 " cycles of %" PRId64 " places: at most %d of both", nn->name,
-                cycles, m.places, NN_MAX_RUNS);
+    const zt_nn *network = lowering->network;
+    mesh_state mesh = {.lowering = lowering, .place_count = 1};
+    for (int k = 0; k < 4; k++) mesh.place_count *= network->extent[k]; /* reading has bounded it */
+    if (cycles > NN_MAX_RUNS / mesh.place_count) {
+        zt_fail(network->ctx, ZT_EUSAGE, "%s: %" PRId64 " cycles of %" PRId64 " places: at most %d of both", network->name,
+                cycles, mesh.place_count, NN_MAX_RUNS);
         return zt_layer_none();
     }
-    m.now = zt_calloc(nn->ctx, 2 * (size_t)m.places, sizeof *m.now);
-    m.next = m.now ? m.now + m.places : NULL;
-    nn_value y = m.now ? run(&m, x, cycles, each) : zt_layer_none();
-    zt_free(nn->ctx, m.now);
-    return y;
+    mesh.now = zt_calloc(network->ctx, 2 * (size_t)mesh.place_count, sizeof *mesh.now);
+    mesh.next = mesh.now ? mesh.now + mesh.place_count : NULL;
+    nn_value output = mesh.now ? run_cycles(&mesh, input, cycles, each) : zt_layer_none();
+    zt_free(network->ctx, mesh.now);
+    return output;
 }

@@ -9,51 +9,52 @@
 #include <string.h>
 
 /* Room for one more of a list that doubles. */
-static void *grown(zt_ctx *ctx, void *list, int64_t n, int64_t *room, size_t size)
+static void *grow_list(zt_ctx *ctx, void *list, int64_t count, int64_t *capacity, size_t size)
 {
-    if (n < *room) return list;
-    int64_t more = *room ? 2 * *room : 32;
-    void *p = zt_realloc(ctx, list, (size_t)more * size);
-    if (p) *room = more;
-    return p;
+    if (count < *capacity) return list;
+    int64_t wanted = *capacity ? 2 * *capacity : 32;
+    void *grown = zt_realloc(ctx, list, (size_t)wanted * size);
+    if (grown) *capacity = wanted;
+    return grown;
 }
 
 /* A block of masters that the network owns. */
-static float *new_masters(zt_nn *nn, int64_t n)
+static float *new_masters(zt_nn *network, int64_t count)
 {
-    float **list = grown(nn->ctx, nn->masters, nn->n_masters, &nn->masters_room, sizeof *list);
+    float **list = grow_list(network->ctx, network->masters, network->master_count, &network->master_capacity, sizeof *list);
     if (!list) return NULL;
-    nn->masters = list;
-    float *m = zt_alloc_array(nn->ctx, (size_t)n, sizeof *m);
-    if (m) list[nn->n_masters++] = m;
-    return m;
+    network->masters = list;
+    float *masters = zt_alloc_array(network->ctx, (size_t)count, sizeof *masters);
+    if (masters) list[network->master_count++] = masters;
+    return masters;
 }
 
-static zt_status add_weight(zt_nn *nn, zt_nn_layer *l, const nn_part *p, float *value)
+static zt_status add_weight(zt_nn *network, zt_nn_layer *layer, const nn_part *part, float *value)
 {
     char name[1 << 12];
-    zt_nn_weight *list = grown(nn->ctx, nn->weight, nn->n_weights, &nn->weights_room, sizeof *list);
+    zt_nn_weight *list =
+        grow_list(network->ctx, network->weights, network->weight_count, &network->weight_capacity, sizeof *list);
     if (!list) return ZT_ENOMEM;
-    nn->weight = list;
-    snprintf(name, sizeof name, "%s.%s", l->path, p->name);
-    zt_nn_weight *w = &list[nn->n_weights];
-    *w = (zt_nn_weight){.name = zt_arena_strndup(nn->keep, name, strlen(name)),
-                        .type = zt_type_make(ZT_F32, p->rank, p->dim),
-                        .value = value,
-                        .layer = l};
-    if (!w->name) return ZT_ENOMEM;
-    nn->n_weights++;
+    network->weights = list;
+    snprintf(name, sizeof name, "%s.%s", layer->path, part->name);
+    zt_nn_weight *weight = &list[network->weight_count];
+    *weight = (zt_nn_weight){.name = zt_arena_strndup(network->arena, name, strlen(name)),
+                             .type = zt_type_make(ZT_F32, part->rank, part->dim),
+                             .values = value,
+                             .layer = layer};
+    if (!weight->name) return ZT_ENOMEM;
+    network->weight_count++;
     return ZT_OK;
 }
 
 /* Masks are data of a program as weights are, but no weights: "layers.3.mask", f32 of 1 and 0. */
-zt_status zt_layer_add_mask(zt_nn *nn, zt_nn_layer *l)
+zt_status zt_layer_add_mask(zt_nn *network, zt_nn_layer *layer)
 {
-    zt_nn_layer **list = grown(nn->ctx, nn->masked, nn->n_masked, &nn->masked_room, sizeof *list);
+    zt_nn_layer **list = grow_list(network->ctx, network->masked, network->masked_count, &network->masked_capacity, sizeof *list);
     if (!list) return ZT_ENOMEM;
-    nn->masked = list;
-    l->mask_index = nn->n_masked;
-    list[nn->n_masked++] = l;
+    network->masked = list;
+    layer->mask_index = network->masked_count;
+    list[network->masked_count++] = layer;
     return ZT_OK;
 }
 
@@ -61,203 +62,197 @@ zt_status zt_layer_add_mask(zt_nn *nn, zt_nn_layer *l)
 
 /* Uniform by fan in and fan out (Glorot and Bengio, 2010); ones and zeros where a part begins so.
  */
-static void draw(const zt_nn *nn, const nn_part *p, int64_t index, float *out, int64_t n)
+static void draw_weights(const zt_nn *network, const nn_part *part, int64_t index, float *out, int64_t count)
 {
-    int64_t in = 1, outs = p->dim[0];
-    for (int d = 1; d < p->rank; d++) in *= p->dim[d];
-    for (int d = 2; d < p->rank; d++) outs *= p->dim[d];
-    double most = sqrt(6.0 / (double)(in + outs));
-    for (int64_t i = 0; i < n; i++)
-        out[i] = p->init == NN_INIT_FAN
-                     ? (float)(most * (2 * zt_uniform(nn->seed, (uint64_t)index, (uint64_t)i) - 1))
-                     : (float)(p->init == NN_INIT_ONE);
+    int64_t fan_in = 1, fan_out = part->dim[0];
+    for (int axis = 1; axis < part->rank; axis++) fan_in *= part->dim[axis];
+    for (int axis = 2; axis < part->rank; axis++) fan_out *= part->dim[axis];
+    double limit = sqrt(6.0 / (double)(fan_in + fan_out));
+    for (int64_t i = 0; i < count; i++)
+        out[i] = part->init == NN_INIT_FAN ? (float)(limit * (2 * zt_uniform(network->seed, (uint64_t)index, (uint64_t)i) - 1))
+                                           : (float)(part->init == NN_INIT_ONE);
 }
 
 /* ---- from a document ------------------------------------------------------------------------- */
 
-static zt_status read_masters(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, int64_t t, float *out,
-                              int64_t n)
+static zt_status read_masters(zt_nn *network, zt_nn_layer *layer, zt_netjson *document, int64_t tensor, float *out, int64_t count)
 {
-    zt_net_weights are = zt_netjson_weights(j, t);
-    size_t bytes = zt_netjson_get(j, t)->bytes;
-    if (bytes != zt_net_bytes(&are, n))
-        return zt_layer_bad(nn, l, "%" PRId64 " weights of %s are %zu bytes, the document has %zu",
-                            n, are.native ? zt_netjson_word(are.type) : "float32",
-                            zt_net_bytes(&are, n), bytes);
-    l->dtype = are.type;
-    l->scale = are.scale;
-    if (are.native) l->rule = are.rule;
-    l->settled = are.native;
-    void *raw = zt_alloc(nn->ctx, bytes);
-    zt_status s = raw ? zt_netjson_read(j, t, 0, raw, bytes) : ZT_ENOMEM;
-    if (!s) zt_net_decode(&are, raw, n, out);
-    zt_free(nn->ctx, raw);
-    for (int64_t i = 0; i < n && !s; i++)
-        if (!isfinite(out[i]))
-            s = zt_layer_bad(nn, l, "weight %" PRId64 " is %g", i, (double)out[i]);
-    return s;
+    zt_net_weights weights = zt_netjson_weights(document, tensor);
+    size_t bytes = zt_netjson_get(document, tensor)->bytes;
+    if (bytes != zt_net_bytes(&weights, count))
+        return zt_layer_bad(network, layer, "%" PRId64 " weights of %s are %zu bytes, the document has %zu", count,
+                            weights.native ? zt_netjson_word(weights.type) : "float32", zt_net_bytes(&weights, count), bytes);
+    layer->dtype = weights.type;
+    layer->scale = weights.scale;
+    if (weights.native) layer->rule = weights.rule;
+    layer->exact = weights.native;
+    void *raw = zt_alloc(network->ctx, bytes);
+    zt_status status = raw ? zt_netjson_read(document, tensor, 0, raw, bytes) : ZT_ENOMEM;
+    if (!status) zt_net_decode(&weights, raw, count, out);
+    zt_free(network->ctx, raw);
+    for (int64_t i = 0; i < count && !status; i++)
+        if (!isfinite(out[i])) status = zt_layer_bad(network, layer, "weight %" PRId64 " is %g", i, (double)out[i]);
+    return status;
 }
 
 /* Numbers of all parts; 0 and a message where they cannot be counted. */
-static int64_t count_parts(const zt_nn *nn, const zt_nn_layer *l, const nn_part *part, int parts)
+static int64_t count_parts(const zt_nn *network, const zt_nn_layer *layer, const nn_part *parts, int part_count)
 {
-    int64_t n = 0, one;
-    for (int k = 0; k < parts; k++) {
-        one = 1;
-        for (int d = 0; d < part[k].rank; d++)
-            if (part[k].dim[d] < 1 || !zt_mul_i64(one, part[k].dim[d], &one) || one > INT32_MAX)
-                return zt_layer_bad(nn, l, "weight %s is of no size, or of more than 2^31 numbers",
-                                    part[k].name),
-                       0;
-        n += one;
+    int64_t count = 0, size;
+    for (int k = 0; k < part_count; k++) {
+        size = 1;
+        for (int axis = 0; axis < parts[k].rank; axis++)
+            if (parts[k].dim[axis] < 1 || !zt_mul_i64(size, parts[k].dim[axis], &size) || size > INT32_MAX)
+                return zt_layer_bad(network, layer, "weight %s is of no size, or of more than 2^31 numbers", parts[k].name), 0;
+        count += size;
     }
-    return n;
+    return count;
 }
 
 /* By the field's rule masters count in its scale for them. */
-static void scale_anew(const zt_nn *nn, zt_nn_layer *l)
+static void reset_scale(const zt_nn *network, zt_nn_layer *layer)
 {
-    l->rule = ZT_RULE_FIELD;
-    l->scale = zt_storage_scale(l->dtype, nn->weight[l->weights].value, zt_nn_layer_size(nn, l));
+    layer->rule = ZT_RULE_FIELD;
+    layer->scale = zt_storage_scale(layer->dtype, network->weights[layer->first_weight].values, zt_nn_layer_size(network, layer));
 }
 
-zt_status zt_layer_take_weights(zt_nn *nn, zt_nn_layer *l, zt_netjson *j, bool borrows)
+zt_status zt_layer_take_weights(zt_nn *network, zt_nn_layer *layer, zt_netjson *document, bool borrows)
 {
     char path[1 << 12];
-    nn_part part[NN_MAX_PARTS];
-    const nn_kind *k = zt_layer_kind_of(l->kind);
-    int parts = k->parts && !borrows ? k->parts(l, part) : 0;
-    int64_t n = count_parts(nn, l, part, parts);
-    l->weights = nn->n_weights;
-    if (parts && !n) return zt_ctx_status(nn->ctx);
-    snprintf(path, sizeof path, "%s.weights", l->path);
-    int64_t t = j ? zt_netjson_find(j, path) : -1;
-    if (t >= 0 && !parts && zt_netjson_get(j, t)->bytes)
-        return zt_layer_bad(nn, l, "it has no weights, the document has some");
-    float *m = parts ? new_masters(nn, n) : NULL;
-    if (parts && !m) return ZT_ENOMEM;
-    zt_status s = t >= 0 && parts ? read_masters(nn, l, j, t, m, n) : ZT_OK;
-    for (int i = 0; i < parts && !s; i++) {
+    nn_part parts[NN_MAX_PARTS];
+    const nn_kind *kind = zt_layer_kind_of(layer->kind);
+    int part_count = kind->list_parts && !borrows ? kind->list_parts(layer, parts) : 0;
+    int64_t count = count_parts(network, layer, parts, part_count);
+    layer->first_weight = network->weight_count;
+    if (part_count && !count) return zt_ctx_status(network->ctx);
+    snprintf(path, sizeof path, "%s.weights", layer->path);
+    int64_t tensor = document ? zt_netjson_find(document, path) : -1;
+    if (tensor >= 0 && !part_count && zt_netjson_get(document, tensor)->bytes)
+        return zt_layer_bad(network, layer, "it has no weights, the document has some");
+    float *masters = part_count ? new_masters(network, count) : NULL;
+    if (part_count && !masters) return ZT_ENOMEM;
+    zt_status status = tensor >= 0 && part_count ? read_masters(network, layer, document, tensor, masters, count) : ZT_OK;
+    for (int i = 0; i < part_count && !status; i++) {
         int64_t size = 1;
-        for (int d = 0; d < part[i].rank; d++) size *= part[i].dim[d];
-        if (t < 0) draw(nn, &part[i], nn->n_weights, m, size);
-        s = add_weight(nn, l, &part[i], m);
-        m += size;
+        for (int axis = 0; axis < parts[i].rank; axis++) size *= parts[i].dim[axis];
+        if (tensor < 0) draw_weights(network, &parts[i], network->weight_count, masters, size);
+        status = add_weight(network, layer, &parts[i], masters);
+        masters += size;
     }
-    l->n_weights = nn->n_weights - l->weights;
-    if (!s && t < 0 && parts && l->dtype != ZT_STORE_F32) scale_anew(nn, l);
-    return s;
+    layer->weight_count = network->weight_count - layer->first_weight;
+    if (!status && tensor < 0 && part_count && layer->dtype != ZT_STORE_F32) reset_scale(network, layer);
+    return status;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-int64_t zt_nn_n_weights(const zt_nn *nn) { return nn->n_weights; }
-const zt_nn_weight *zt_nn_weight_at(const zt_nn *nn, int64_t i) { return &nn->weight[i]; }
+int64_t zt_nn_n_weights(const zt_nn *network) { return network->weight_count; }
+const zt_nn_weight *zt_nn_weight_at(const zt_nn *network, int64_t index) { return &network->weights[index]; }
 
-int64_t zt_nn_layer_size(const zt_nn *nn, const zt_nn_layer *l)
+int64_t zt_nn_layer_size(const zt_nn *network, const zt_nn_layer *layer)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < l->n_weights; i++) n += zt_type_count(&nn->weight[l->weights + i].type);
-    return n;
+    int64_t count = 0;
+    for (int64_t i = 0; i < layer->weight_count; i++) count += zt_type_count(&network->weights[layer->first_weight + i].type);
+    return count;
 }
 
-static zt_type mask_type(const zt_nn_layer *l) { return zt_type_make(ZT_F32, 1, &l->n_mask); }
+static zt_type mask_type(const zt_nn_layer *layer) { return zt_type_make(ZT_F32, 1, &layer->mask_count); }
 
 /* Handles are numbers of weights and, behind these, of masks. */
 static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
 {
-    zt_nn *nn = user;
-    *handle = zt_map_find(nn->names, name);
+    zt_nn *network = user;
+    *handle = zt_map_find(network->weight_names, name);
     if (*handle < 0) return ZT_ENOENT;
-    *type = *handle < nn->n_weights ? nn->weight[*handle].type
-                                    : mask_type(nn->masked[*handle - nn->n_weights]);
+    *type = *handle < network->weight_count ? network->weights[*handle].type
+                                            : mask_type(network->masked[*handle - network->weight_count]);
     return ZT_OK;
 }
 
 /* Number i of a tensor. */
-static float number_at(const zt_nn *nn, int64_t handle, size_t i)
+static float read_number(const zt_nn *network, int64_t handle, size_t i)
 {
-    if (handle >= nn->n_weights) return nn->masked[handle - nn->n_weights]->mask[i];
-    const zt_nn_weight *w = &nn->weight[handle];
-    return w->layer->settled ? w->value[i] : zt_layer_precise(w->layer, w->value[i]);
+    if (handle >= network->weight_count) return network->masked[handle - network->weight_count]->mask[i];
+    const zt_nn_weight *weight = &network->weights[handle];
+    return weight->layer->exact ? weight->values[i] : zt_layer_precise(weight->layer, weight->values[i]);
 }
 
 /* In whole numbers, as engines read f32. */
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t length)
 {
-    zt_nn *nn = user;
-    float *to = dst;
-    if (offset % sizeof *to || n % sizeof *to)
-        return zt_fail(nn->ctx, ZT_EBUG, "%s: part of a number is read", nn->name);
-    for (size_t i = 0; i < n / sizeof *to; i++)
-        to[i] = number_at(nn, handle, offset / sizeof *to + i);
+    zt_nn *network = user;
+    float *out = dst;
+    if (offset % sizeof *out || length % sizeof *out)
+        return zt_fail(network->ctx, ZT_EBUG, "%s: part of a number is read", network->name);
+    for (size_t i = 0; i < length / sizeof *out; i++) out[i] = read_number(network, handle, offset / sizeof *out + i);
     return ZT_OK;
 }
 
-static zt_status masters_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status masters_read(void *user, int64_t handle, size_t offset, void *dst, size_t length)
 {
-    const zt_nn *nn = user;
-    if (handle >= nn->n_weights) return store_read(user, handle, offset, dst, n);
-    memcpy(dst, (const char *)nn->weight[handle].value + offset, n);
+    const zt_nn *network = user;
+    if (handle >= network->weight_count) return store_read(user, handle, offset, dst, length);
+    memcpy(dst, (const char *)network->weights[handle].values + offset, length);
     return ZT_OK;
 }
 
-static zt_status name_all(zt_nn *nn)
+static zt_status name_weights(zt_nn *network)
 {
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < nn->n_weights && !s; i++)
-        s = zt_map_put(nn->names, nn->weight[i].name, strlen(nn->weight[i].name), i);
-    for (int64_t i = 0; i < nn->n_masked && !s; i++) {
-        const char *name = zt_layer_mask_name(nn, nn->masked[i]);
-        s = name ? zt_map_put(nn->names, name, strlen(name), nn->n_weights + i) : ZT_ENOMEM;
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < network->weight_count && !status; i++)
+        status = zt_map_put(network->weight_names, network->weights[i].name, strlen(network->weights[i].name), i);
+    for (int64_t i = 0; i < network->masked_count && !status; i++) {
+        const char *name = zt_layer_mask_name(network, network->masked[i]);
+        status = name ? zt_map_put(network->weight_names, name, strlen(name), network->weight_count + i) : ZT_ENOMEM;
     }
-    return s;
+    return status;
 }
 
-const char *zt_layer_mask_name(const zt_nn *nn, const zt_nn_layer *l)
+const char *zt_layer_mask_name(const zt_nn *network, const zt_nn_layer *layer)
 {
     char name[1 << 12];
-    snprintf(name, sizeof name, "%s.mask", l->path);
-    return zt_arena_strndup(nn->keep, name, strlen(name));
+    snprintf(name, sizeof name, "%s.mask", layer->path);
+    return zt_arena_strndup(network->arena, name, strlen(name));
 }
 
-zt_store zt_nn_store(zt_nn *nn)
+zt_store zt_nn_store(zt_nn *network)
 {
-    if (!nn->names) nn->names = zt_map_new(nn->ctx, (size_t)(nn->n_weights + nn->n_masked) + 1);
-    if (!nn->names || (zt_map_count(nn->names) == 0 && name_all(nn))) return (zt_store){0};
-    return (zt_store){.user = nn, .find = store_find, .read = store_read};
+    if (!network->weight_names)
+        network->weight_names = zt_map_new(network->ctx, (size_t)(network->weight_count + network->masked_count) + 1);
+    if (!network->weight_names || (zt_map_count(network->weight_names) == 0 && name_weights(network))) return (zt_store){0};
+    return (zt_store){.user = network, .find = store_find, .read = store_read};
 }
 
-zt_store zt_nn_masters(zt_nn *nn)
+zt_store zt_nn_masters(zt_nn *network)
 {
-    zt_store s = zt_nn_store(nn);
-    if (s.read) s.read = masters_read;
-    return s;
+    zt_store store = zt_nn_store(network);
+    if (store.read) store.read = masters_read;
+    return store;
 }
 
-zt_status zt_nn_put(zt_nn *nn, const char *name, const float *value, int64_t n)
+zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_t count)
 {
-    int64_t i = zt_nn_store(nn).read ? zt_map_find(nn->names, name) : -1;
-    if (i < 0 || i >= nn->n_weights)
-        return zt_fail(nn->ctx, ZT_EUSAGE, "%s: it has no weight '%s'", nn->name, name);
-    const zt_nn_weight *w = &nn->weight[i];
-    if (n != zt_type_count(&w->type))
-        return zt_fail(nn->ctx, ZT_ESHAPE, "%s: '%s' has %" PRId64 " numbers, not %" PRId64,
-                       nn->name, name, zt_type_count(&w->type), n);
-    memcpy(w->value, value, (size_t)n * sizeof *value);
-    if (w->layer->settled) w->layer->rule = ZT_RULE_FIELD; /* codes go to the nearest code */
-    w->layer->settled = w->layer->dtype == ZT_STORE_F32;
-    if (w->layer->rule == ZT_RULE_FIELD) scale_anew(nn, w->layer);
+    int64_t index = zt_nn_store(network).read ? zt_map_find(network->weight_names, name) : -1;
+    if (index < 0 || index >= network->weight_count)
+        return zt_fail(network->ctx, ZT_EUSAGE, "%s: it has no weight '%s'", network->name, name);
+    const zt_nn_weight *weight = &network->weights[index];
+    if (count != zt_type_count(&weight->type))
+        return zt_fail(network->ctx, ZT_ESHAPE, "%s: '%s' has %" PRId64 " numbers, not %" PRId64, network->name, name,
+                       zt_type_count(&weight->type), count);
+    memcpy(weight->values, value, (size_t)count * sizeof *value);
+    if (weight->layer->exact) weight->layer->rule = ZT_RULE_FIELD; /* codes replaced by masters are rounded to nearest */
+    weight->layer->exact = weight->layer->dtype == ZT_STORE_F32;
+    if (weight->layer->rule == ZT_RULE_FIELD) reset_scale(network, weight->layer);
     return ZT_OK;
 }
 
-void zt_nn_set_dtype(zt_nn *nn, zt_storage t)
+void zt_nn_set_dtype(zt_nn *network, zt_storage storage)
 {
-    for (int64_t i = 0; i < nn->n_weights; i++) {
-        zt_nn_layer *l = nn->weight[i].layer;
-        if (i != l->weights) continue;
-        l->dtype = t;
-        scale_anew(nn, l);
-        l->settled = t == ZT_STORE_F32;
+    for (int64_t i = 0; i < network->weight_count; i++) {
+        zt_nn_layer *layer = network->weights[i].layer;
+        if (i != layer->first_weight) continue;
+        layer->dtype = storage;
+        reset_scale(network, layer);
+        layer->exact = storage == ZT_STORE_F32;
     }
 }

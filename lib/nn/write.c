@@ -9,194 +9,185 @@
 #include <string.h>
 
 /* A layer's text is made whole, then goes out. */
-typedef struct writer {
-    const zt_nn *nn;
+typedef struct network_writer {
+    const zt_nn *network;
     zt_str text;
-} writer;
+} network_writer;
 
-static void put_number(writer *w, const zt_nn_layer *l, const char *name)
+static void put_number(network_writer *writer, const zt_nn_layer *layer, const char *name)
 {
-    int64_t whole = zt_layer_number(l, name);
-    double real = whole < 0 ? zt_layer_real(l, name) : 0;
-    if (whole > 0) zt_str_printf(&w->text, ",\"%s\":%" PRId64, name, whole);
+    int64_t whole = zt_layer_number(layer, name);
+    double real = whole < 0 ? zt_layer_real(layer, name) : 0;
+    if (whole > 0) zt_str_printf(&writer->text, ",\"%s\":%" PRId64, name, whole);
     if (real == 0 || isnan(real)) return;
-    zt_str_printf(&w->text, ",\"%s\":", name);
-    zt_str_put_double(&w->text, real);
+    zt_str_printf(&writer->text, ",\"%s\":", name);
+    zt_str_put_double(&writer->text, real);
 }
 
-static void put_numbers(writer *w, const zt_nn_layer *l)
+static void put_numbers(network_writer *writer, const zt_nn_layer *layer)
 {
-    static const char *const names[] = {
-        "input_height",  "input_width",    "input_depth",       "output_height", "output_width",
-        "output_depth",  "input_channels", "filters",           "kernel_size",   "stride",
-        "padding",       "output_padding", "num_heads",         "num_kv_heads",  "head_dim",
-        "d_model",       "seq_length",     "rope_freq_base",    "max_seq_len",   "vocab_size",
-        "embedding_dim", "num_clusters",   "kmeans_temperature"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_number(w, l, names[i]);
-    if (l->kind == ZT_NN_KMEANS)
-        zt_str_printf(&w->text, ",\"output_mode\":\"%s\"",
-                      l->features ? "features" : "probabilities");
+    static const char *const names[] = {"input_height",  "input_width",    "input_depth",       "output_height", "output_width",
+                                        "output_depth",  "input_channels", "filters",           "kernel_size",   "stride",
+                                        "padding",       "output_padding", "num_heads",         "num_kv_heads",  "head_dim",
+                                        "d_model",       "seq_length",     "rope_freq_base",    "max_seq_len",   "vocab_size",
+                                        "embedding_dim", "num_clusters",   "kmeans_temperature"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_number(writer, layer, names[i]);
+    if (layer->kind == ZT_NN_KMEANS)
+        zt_str_printf(&writer->text, ",\"output_mode\":\"%s\"", layer->features ? "features" : "probabilities");
 }
 
-static void put_list(writer *w, const char *key, const int64_t *v, int64_t n)
+static void put_list(network_writer *writer, const char *key, const int64_t *values, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) zt_str_printf(&w->text, "%s%" PRId64, i ? "," : key, v[i]);
-    if (n) zt_str_putc(&w->text, ']');
+    for (int64_t i = 0; i < count; i++) zt_str_printf(&writer->text, "%s%" PRId64, i ? "," : key, values[i]);
+    if (count) zt_str_putc(&writer->text, ']');
 }
 
-static void put_softmax(writer *w, const zt_nn_layer *l)
+static void put_softmax(network_writer *writer, const zt_nn_layer *layer)
 {
-    static const char *const names[] = {"temperature", "softmax_rows", "softmax_cols",
-                                        "entmax_alpha"};
-    if (l->kind == ZT_NN_SOFTMAX)
-        zt_str_printf(&w->text, ",\"softmax_type\":\"%s\"", zt_nn_softmax_name(l->softmax));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_number(w, l, names[i]);
-    if (l->gumbel_noise) zt_str_puts(&w->text, ",\"gumbel_noise\":true");
-    for (int64_t i = 0; i < l->n_mask; i++)
-        zt_str_printf(&w->text, "%s%s", i ? "," : ",\"mask\":[", l->mask[i] ? "true" : "false");
-    if (l->n_mask) zt_str_putc(&w->text, ']');
-    put_list(w, ",\"hierarchy_levels\":[", l->levels, l->n_levels);
+    static const char *const names[] = {"temperature", "softmax_rows", "softmax_cols", "entmax_alpha"};
+    if (layer->kind == ZT_NN_SOFTMAX)
+        zt_str_printf(&writer->text, ",\"softmax_type\":\"%s\"", zt_nn_softmax_name(layer->softmax));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_number(writer, layer, names[i]);
+    if (layer->gumbel_noise) zt_str_puts(&writer->text, ",\"gumbel_noise\":true");
+    for (int64_t i = 0; i < layer->mask_count; i++)
+        zt_str_printf(&writer->text, "%s%s", i ? "," : ",\"mask\":[", layer->mask[i] ? "true" : "false");
+    if (layer->mask_count) zt_str_putc(&writer->text, ']');
+    put_list(writer, ",\"hierarchy_levels\":[", layer->levels, layer->level_count);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Loom's codes are cut towards zero: values that are codes already must not fall to the next. */
-static void put_inside(const zt_nn_layer *l, float *x, int64_t n)
+static void move_inside(const zt_nn_layer *layer, float *values, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) x[i] += copysignf(l->scale / 4, x[i]) * (x[i] != 0);
+    for (int64_t i = 0; i < count; i++) values[i] += copysignf(layer->scale / 4, values[i]) * (values[i] != 0);
 }
 
-static bool is_cut(const zt_net_weights *are)
+static bool is_cut(const zt_net_weights *weights)
 {
-    return are->native && are->rule == ZT_RULE_LOOM && are->type > ZT_STORE_BF16;
+    return weights->native && weights->rule == ZT_RULE_LOOM && weights->type > ZT_STORE_BF16;
 }
 
-/* The bytes of n weights, *out from zt_alloc. *back: they mean the same numbers, bit for bit. */
-static zt_status encode(const zt_nn *nn, const zt_nn_layer *l, const zt_net_weights *are, int64_t n,
-                        void **out, bool *back)
+/* The bytes of count weights, *out from zt_alloc. *back: they mean the same numbers, bit for bit. */
+static zt_status encode_weights(const zt_nn *network, const zt_nn_layer *layer, const zt_net_weights *weights, int64_t count,
+                                void **out, bool *same)
 {
-    const float *master = nn->weight[l->weights].value;
-    zt_net_weights read = *are; /* as it will be */
-    if (!zt_nj_reads_by_rule(are->type)) read.rule = ZT_RULE_LOOM;
-    float *x = zt_alloc_array(nn->ctx, 2 * (size_t)n, sizeof *x), *y = x + n;
-    *out = x ? zt_alloc(nn->ctx, zt_net_bytes(are, n)) : NULL;
-    zt_status s = *out ? ZT_OK : ZT_ENOMEM;
-    if (!s) memcpy(x, master, (size_t)n * sizeof *x);
-    if (!s && is_cut(are)) put_inside(l, x, n);
-    if (!s) s = zt_net_encode(nn->ctx, are, x, n, *out, y);
-    if (!s) zt_net_decode(&read, *out, n, y);
-    *back = !s && !memcmp(y, master, (size_t)n * sizeof *y);
-    zt_free(nn->ctx, x);
-    return s;
+    const float *master = network->weights[layer->first_weight].values;
+    zt_net_weights read = *weights; /* as it will be */
+    if (!zt_nj_reads_by_rule(weights->type)) read.rule = ZT_RULE_LOOM;
+    float *values = zt_alloc_array(network->ctx, 2 * (size_t)count, sizeof *values), *decoded = values + count;
+    *out = values ? zt_alloc(network->ctx, zt_net_bytes(weights, count)) : NULL;
+    zt_status status = *out ? ZT_OK : ZT_ENOMEM;
+    if (!status) memcpy(values, master, (size_t)count * sizeof *values);
+    if (!status && is_cut(weights)) move_inside(layer, values, count);
+    if (!status) status = zt_net_encode(network->ctx, weights, values, count, *out, decoded);
+    if (!status) zt_net_decode(&read, *out, count, decoded);
+    *same = !status && !memcmp(decoded, master, (size_t)count * sizeof *decoded);
+    zt_free(network->ctx, values);
+    return status;
 }
 
-static zt_status put_weights(writer *w, const zt_nn_layer *l)
+static zt_status put_weights(network_writer *writer, const zt_nn_layer *layer)
 {
     void *bytes = NULL;
-    bool back = true;
-    int64_t n = zt_nn_layer_size(w->nn, l);
-    zt_net_weights are = {.type = l->dtype,
-                          .native = l->settled && l->dtype != ZT_STORE_F32,
-                          .rule = l->rule,
-                          .scale = l->scale};
-    if (n == 0) return ZT_OK;
-    zt_status s = encode(w->nn, l, &are, n, &bytes, &back);
-    if (!s && !back) { /* codes of more digits than f32 has: the masters tell all */
-        zt_free(w->nn->ctx, bytes);
-        are.native = false;
-        s = encode(w->nn, l, &are, n, &bytes, &back);
+    bool same = true;
+    int64_t count = zt_nn_layer_size(writer->network, layer);
+    zt_net_weights weights = {
+        .type = layer->dtype, .native = layer->exact && layer->dtype != ZT_STORE_F32, .rule = layer->rule, .scale = layer->scale};
+    if (count == 0) return ZT_OK;
+    zt_status status = encode_weights(writer->network, layer, &weights, count, &bytes, &same);
+    if (!status && !same) { /* codes of more digits than f32 has: the masters tell all */
+        zt_free(writer->network->ctx, bytes);
+        weights.native = false;
+        status = encode_weights(writer->network, layer, &weights, count, &bytes, &same);
     }
-    if (!s) zt_str_puts(&w->text, ",\"weights\":\"");
-    if (!s) s = zt_base64_put(&w->text, bytes, zt_net_bytes(&are, n));
-    zt_free(w->nn->ctx, bytes);
-    zt_str_puts(&w->text, are.native ? "\",\"native\":true,\"scale\":" : "\",\"scale\":");
-    zt_str_put_double(&w->text, (double)l->scale);
-    bool masters = !are.native && l->dtype != ZT_STORE_F32;
-    if ((are.native || masters) && l->rule == ZT_RULE_FIELD)
-        zt_str_puts(&w->text, ",\"zt.rule\":\"field\"");
-    return s;
+    if (!status) zt_str_puts(&writer->text, ",\"weights\":\"");
+    if (!status) status = zt_base64_put(&writer->text, bytes, zt_net_bytes(&weights, count));
+    zt_free(writer->network->ctx, bytes);
+    zt_str_puts(&writer->text, weights.native ? "\",\"native\":true,\"scale\":" : "\",\"scale\":");
+    zt_str_put_double(&writer->text, (double)layer->scale);
+    bool masters = !weights.native && layer->dtype != ZT_STORE_F32;
+    if ((weights.native || masters) && layer->rule == ZT_RULE_FIELD) zt_str_puts(&writer->text, ",\"zt.rule\":\"field\"");
+    return status;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static zt_status put_layer(writer *w, const zt_nn_layer *l);
+static zt_status put_layer(network_writer *writer, const zt_nn_layer *layer);
 
-static zt_status put_layers(writer *w, const char *key, const zt_nn_layer *list, int64_t n)
+static zt_status put_layers(network_writer *writer, const char *key, const zt_nn_layer *list, int64_t count)
 {
-    zt_status s = ZT_OK;
-    if (n == 0) return ZT_OK;
-    zt_str_puts(&w->text, key);
-    for (int64_t i = 0; i < n && !s; i++) {
-        if (i) zt_str_putc(&w->text, ',');
-        s = put_layer(w, &list[i]);
+    zt_status status = ZT_OK;
+    if (count == 0) return ZT_OK;
+    zt_str_puts(&writer->text, key);
+    for (int64_t i = 0; i < count && !status; i++) {
+        if (i) zt_str_putc(&writer->text, ',');
+        status = put_layer(writer, &list[i]);
     }
-    zt_str_putc(&w->text, ']');
-    return s;
+    zt_str_putc(&writer->text, ']');
+    return status;
 }
 
-static void put_ours(writer *w, const zt_nn_layer *l)
+static void put_extensions(network_writer *writer, const zt_nn_layer *layer)
 {
     static const char *const key[4] = {"target_z", "target_y", "target_x", "target_l"};
-    put_number(w, l, "eps");
-    if (l->disabled) zt_str_puts(&w->text, ",\"is_disabled\":true");
-    if (l->link) zt_str_puts(&w->text, ",\"is_remote_link\":true");
-    for (int k = 0; k < 4 && l->link; k++)
-        zt_str_printf(&w->text, ",\"%s\":%" PRId64, key[k], l->target[k]);
+    put_number(writer, layer, "eps");
+    if (layer->disabled) zt_str_puts(&writer->text, ",\"is_disabled\":true");
+    if (layer->is_link) zt_str_puts(&writer->text, ",\"is_remote_link\":true");
+    for (int k = 0; k < 4 && layer->is_link; k++) zt_str_printf(&writer->text, ",\"%s\":%" PRId64, key[k], layer->target[k]);
 }
 
-static zt_status put_layer(writer *w, const zt_nn_layer *l)
+static zt_status put_layer(network_writer *writer, const zt_nn_layer *layer)
 {
     static const char *const axis[4] = {"z", "y", "x", "l"};
-    for (int k = 0; k < 4; k++)
-        zt_str_printf(&w->text, "%s\"%s\":%" PRId64, k ? "," : "{", axis[k], l->place[k]);
-    zt_str_printf(&w->text, ",\"type\":\"%s\",\"activation\":\"%s\",\"dtype\":\"%s\"",
-                  zt_nn_kind_name(l->kind), zt_nn_act_name(l->act), zt_netjson_word(l->dtype));
-    put_numbers(w, l);
-    put_softmax(w, l);
-    zt_status s = put_weights(w, l);
-    if (!s) s = put_layers(w, ",\"parallel_branches\":[", l->branch, l->n_branches);
-    if (l->kind == ZT_NN_PARALLEL) zt_str_printf(&w->text, ",\"combine_mode\":\"%s\"", l->combine);
-    if (!s) s = put_layers(w, ",\"sequential_layers\":[", l->step, l->n_steps);
-    if (!s && l->gate) {
-        zt_str_puts(&w->text, ",\"filter_gate\":");
-        s = put_layer(w, l->gate);
+    for (int k = 0; k < 4; k++) zt_str_printf(&writer->text, "%s\"%s\":%" PRId64, k ? "," : "{", axis[k], layer->place[k]);
+    zt_str_printf(&writer->text, ",\"type\":\"%s\",\"activation\":\"%s\",\"dtype\":\"%s\"", zt_nn_kind_name(layer->kind),
+                  zt_nn_act_name(layer->activation), zt_netjson_word(layer->dtype));
+    put_numbers(writer, layer);
+    put_softmax(writer, layer);
+    zt_status status = put_weights(writer, layer);
+    if (!status) status = put_layers(writer, ",\"parallel_branches\":[", layer->branches, layer->branch_count);
+    if (layer->kind == ZT_NN_PARALLEL) zt_str_printf(&writer->text, ",\"combine_mode\":\"%s\"", layer->combine);
+    if (!status) status = put_layers(writer, ",\"sequential_layers\":[", layer->steps, layer->step_count);
+    if (!status && layer->gate) {
+        zt_str_puts(&writer->text, ",\"filter_gate\":");
+        status = put_layer(writer, layer->gate);
     }
-    if (l->use_tiling) zt_str_puts(&w->text, ",\"use_tiling\":true");
-    put_number(w, l, "tile_size");
-    put_ours(w, l);
-    zt_str_putc(&w->text, '}');
-    return s ? s : zt_ctx_status(w->nn->ctx);
+    if (layer->use_tiling) zt_str_puts(&writer->text, ",\"use_tiling\":true");
+    put_number(writer, layer, "tile_size");
+    put_extensions(writer, layer);
+    zt_str_putc(&writer->text, '}');
+    return status ? status : zt_ctx_status(writer->network->ctx);
 }
 
-static zt_status put_head(writer *w)
+static zt_status put_head(network_writer *writer)
 {
     static const char *const axis[4] = {"depth", "rows", "cols", "layers_per_cell"};
-    const char *id = w->nn->id ? w->nn->id : "network";
-    zt_str_puts(&w->text, "{\"id\":");
-    zt_str_put_json(&w->text, id, strlen(id));
-    for (int k = 0; k < 4; k++)
-        zt_str_printf(&w->text, ",\"%s\":%" PRId64, axis[k], w->nn->extent[k]);
-    zt_str_puts(&w->text, ",\"layers\":[");
-    return zt_ctx_status(w->nn->ctx);
+    const char *id = writer->network->id ? writer->network->id : "network";
+    zt_str_puts(&writer->text, "{\"id\":");
+    zt_str_put_json(&writer->text, id, strlen(id));
+    for (int k = 0; k < 4; k++) zt_str_printf(&writer->text, ",\"%s\":%" PRId64, axis[k], writer->network->extent[k]);
+    zt_str_puts(&writer->text, ",\"layers\":[");
+    return zt_ctx_status(writer->network->ctx);
 }
 
-static zt_status flush(writer *w, zt_sink *out, zt_status s)
+static zt_status flush_text(network_writer *writer, zt_sink *out, zt_status status)
 {
-    if (!s) s = zt_sink_write(out, w->text.data, w->text.len);
-    zt_str_clear(&w->text);
-    return s;
+    if (!status) status = zt_sink_write(out, writer->text.data, writer->text.len);
+    zt_str_clear(&writer->text);
+    return status;
 }
 
-zt_status zt_nn_write(const zt_nn *nn, zt_sink *out)
+zt_status zt_nn_write(const zt_nn *network, zt_sink *out)
 {
-    writer w = {.nn = nn};
-    zt_str_init(&w.text, nn->ctx);
-    zt_status s = flush(&w, out, put_head(&w));
-    for (int64_t i = 0; i < nn->n && !s; i++) {
-        zt_str_puts(&w.text, i ? ",\n" : "\n");
-        s = flush(&w, out, put_layer(&w, nn->layer[i]));
+    network_writer writer = {.network = network};
+    zt_str_init(&writer.text, network->ctx);
+    zt_status status = flush_text(&writer, out, put_head(&writer));
+    for (int64_t i = 0; i < network->layer_count && !status; i++) {
+        zt_str_puts(&writer.text, i ? ",\n" : "\n");
+        status = flush_text(&writer, out, put_layer(&writer, network->layers[i]));
     }
-    if (!s) s = flush(&w, out, zt_str_puts(&w.text, "\n]}\n"));
-    zt_str_fini(&w.text);
-    return s;
+    if (!status) status = flush_text(&writer, out, zt_str_puts(&writer.text, "\n]}\n"));
+    zt_str_fini(&writer.text);
+    return status;
 }

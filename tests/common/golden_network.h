@@ -147,7 +147,7 @@ NN_FN double *differences(zt_ctx *ctx, zt_engine *e, zt_nn *nn, const zt_prog *p
     for (int64_t k = 0; k < zt_nn_n_weights(nn); k++)
         for (int64_t i = 0; i < zt_type_count(&zt_nn_weight_at(nn, k)->type) && at < n; i++, at++)
             for (int side = -1; side <= 1; side += 2) {
-                float *w = &zt_nn_weight_at(nn, k)->value[i], was = *w;
+                float *w = &zt_nn_weight_at(nn, k)->values[i], was = *w;
                 ran r = {0};
                 *w = (float)(was + side * h);
                 if (step(ctx, e, nn, p, &x, &r))

@@ -62,7 +62,7 @@ MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_options *how, i
 MADE_FN float *run(zt_nn *nn, const char *engine, const zt_nn_shape *in, int64_t rows, int64_t from,
                    size_t *n)
 {
-    return run_as(nn, engine, &(zt_nn_options){.in = in}, rows, from, n);
+    return run_as(nn, engine, &(zt_nn_options){.input = in}, rows, from, n);
 }
 
 #endif

@@ -125,15 +125,15 @@ static bool archetype_is(const zt_nn_archetype *a, const json_t *want)
     bool well = zt_nn_kind_parse(json_string_value(json_object_get(want, "type")), &kind) &&
                 kind == a->kind &&
                 !strcmp(a->type, json_string_value(json_object_get(want, "type_name"))) &&
-                (size_t)a->n_roles == json_object_size(roles) &&
-                (size_t)a->n_metrics == json_object_size(metrics);
-    for (int64_t i = 0; i < a->n_roles && well; i++) {
-        const json_t *v = json_object_get(roles, a->role[i].name);
-        well = v && json_integer_value(v) == a->role[i].tensor;
+                (size_t)a->role_count == json_object_size(roles) &&
+                (size_t)a->metric_count == json_object_size(metrics);
+    for (int64_t i = 0; i < a->role_count && well; i++) {
+        const json_t *v = json_object_get(roles, a->roles[i].name);
+        well = v && json_integer_value(v) == a->roles[i].tensor;
     }
-    for (int64_t i = 0; i < a->n_metrics && well; i++) {
-        const json_t *v = json_object_get(metrics, a->metric[i].name);
-        well = v && json_integer_value(v) == a->metric[i].value;
+    for (int64_t i = 0; i < a->metric_count && well; i++) {
+        const json_t *v = json_object_get(metrics, a->metrics[i].name);
+        well = v && json_integer_value(v) == a->metrics[i].value;
     }
     return well;
 }

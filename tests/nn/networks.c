@@ -23,7 +23,7 @@ static bool same_output(zt_nn *a, zt_nn *b, int64_t rows)
 static void copy_weights(const zt_nn *a, int64_t from, zt_nn *b, int64_t to)
 {
     const zt_nn_weight *w = zt_nn_weight_at(a, from);
-    zt_nn_put(b, zt_nn_weight_at(b, to)->name, w->value, zt_type_count(&w->type));
+    zt_nn_put(b, zt_nn_weight_at(b, to)->name, w->values, zt_type_count(&w->type));
 }
 
 /* ---- the grid -------------------------------------------------------------------------------- */
@@ -215,7 +215,7 @@ static void test_kept(zt_ctx *ctx)
     zt_nn *b = nn ? again(ctx, nn, "k.json") : NULL;
     const zt_nn_layer *l = b ? zt_nn_layer_at(b, 0) : NULL;
     (void)l;
-    ok(b && zt_nn_layer_at(b, 1)->branch[0].link && zt_nn_layer_at(b, 2)->n_levels == 2 &&
+    ok(b && zt_nn_layer_at(b, 1)->branches[0].is_link && zt_nn_layer_at(b, 2)->level_count == 2 &&
            zt_nn_layer_at(b, 2)->levels[1] == 3 && zt_nn_layer_at(b, 2)->temperature == .5 &&
            zt_nn_layer_at(b, 3)->disabled && zt_nn_layer_at(b, 3)->max_seq_len == 77,
        "what S3's document loses is kept%s", zt_ctx_error(ctx));
@@ -238,13 +238,13 @@ static void test_dtypes(zt_ctx *ctx)
             char codes[512];
             float y[35];
             bool well =
-                zt_net_encode(ctx, &are, zt_nn_weight_at(nn, 0)->value, 35, codes, y) == ZT_OK;
+                zt_net_encode(ctx, &are, zt_nn_weight_at(nn, 0)->values, 35, codes, y) == ZT_OK;
             well = well && zt_nn_put(nn, zt_nn_weight_at(nn, 0)->name, y, 35) == ZT_OK;
-            l->settled = true;
+            l->exact = true;
             l->scale = are.scale;
             l->rule = are.rule;
             zt_nn *b = well ? again(ctx, nn, "d.json") : NULL;
-            ok(b && !memcmp(zt_nn_weight_at(b, 0)->value, y, sizeof y) && same_output(nn, b, 2),
+            ok(b && !memcmp(zt_nn_weight_at(b, 0)->values, y, sizeof y) && same_output(nn, b, 2),
                "codes of %s by %s come back%s", zt_storage_get((zt_storage)t)->name,
                rule ? "Loom's rule" : "the field's", zt_ctx_error(ctx));
             zt_nn_close(b);

@@ -77,7 +77,7 @@ static void test_mesh(zt_ctx *ctx, size_t m, const char *engine, int64_t cycles)
         const float *w[PLACES];
         for (int i = 0; i < PLACES; i++) {
             int at = meshes[m].weight[i];
-            w[i] = at < 0 ? NULL : zt_nn_weight_at(nn, at)->value;
+            w[i] = at < 0 ? NULL : zt_nn_weight_at(nn, at)->values;
         }
         for (int i = 0; i < D; i++) h.x[0][i] = (float)zt_normal(7, 0, (uint64_t)(r * D + i));
         for (int64_t c = 0; c < cycles; c++) cycle_by_hand(&h, meshes[m].source, w);

@@ -151,7 +151,7 @@ static bool gradient_is(zt_ctx *ctx, size_t g, check *dx, check *dw)
         const zt_nn_weight *w = zt_nn_weight_at(nn, k);
         for (int64_t i = 0; i < zt_type_count(&w->type); i++, at++)
             compare(dw, at < r.n_w ? r.dw[at] : NAN,
-                    slope(ctx, e, nn, forward, x, dy, &w->value[i]));
+                    slope(ctx, e, nn, forward, x, dy, &w->values[i]));
     }
     well = well && at == r.n_w;
     ran_free(&r);
@@ -202,9 +202,9 @@ static void recur(const zt_nn *nn, bool lstm, const float *x, double y[STEPS][HI
         for (int o = 0; o < HIDDEN; o++) {
             double s[4];
             for (int g = 0; g < (lstm ? 4 : 1); g++)
-                s[g] = gate_sum(zt_nn_weight_at(nn, 3 * g)->value,
-                                zt_nn_weight_at(nn, 3 * g + 1)->value,
-                                zt_nn_weight_at(nn, 3 * g + 2)->value, x + t * IN, h, o);
+                s[g] = gate_sum(zt_nn_weight_at(nn, 3 * g)->values,
+                                zt_nn_weight_at(nn, 3 * g + 1)->values,
+                                zt_nn_weight_at(nn, 3 * g + 2)->values, x + t * IN, h, o);
             if (lstm) c[o] = sigmoid(s[1]) * c[o] + sigmoid(s[0]) * tanh(s[2]);
             next[o] = lstm ? sigmoid(s[3]) * tanh(c[o]) : tanh(s[0]);
         }
@@ -225,7 +225,7 @@ static void test_recurrent(zt_ctx *ctx, bool lstm)
     zt_nn *nn = open_text(ctx, text);
     for (int i = 0; i < STEPS * IN; i++) x[i] = (float)zt_normal(7, 0, (uint64_t)i);
     for (int64_t k = 2; nn && k < zt_nn_n_weights(nn); k += 3) /* biases begin as 0 */
-        drawn(zt_nn_weight_at(nn, k)->value, HIDDEN, (uint64_t)k);
+        drawn(zt_nn_weight_at(nn, k)->values, HIDDEN, (uint64_t)k);
     float *y = nn ? run(nn, "cpu", NULL, 1, 0, &n) : NULL;
     if (nn) recur(nn, lstm, x, want);
     for (size_t i = 0; y && i < n; i++)
@@ -273,7 +273,7 @@ static void test_out_of_range(zt_ctx *ctx)
         if (out && !zt_nn_write(nn, out) && !zt_sink_commit(out))
             again = zt_nn_open(ctx, under("range.json"), 5);
         zt_sink_close(out);
-        ok(again && !memcmp(zt_nn_weight_at(again, 0)->value, masters, sizeof masters) &&
+        ok(again && !memcmp(zt_nn_weight_at(again, 0)->values, masters, sizeof masters) &&
                zt_nn_layer_at(again, 0)->dtype == zt_nn_layer_at(nn, 0)->dtype &&
                zt_nn_layer_at(again, 0)->scale == zt_nn_layer_at(nn, 0)->scale,
            "masters that %s has no codes for are kept%s", types[t], zt_ctx_error(ctx));

@@ -78,8 +78,8 @@ static zt_status put_probe(job *j, const zt_nn_probe *p)
     zt_status s = t ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < zt_nn_probe_count(p) && !s; i++) {
         const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-        for (int64_t k = 0; k < a->n_roles && !s; k++)
-            s = put_tensor(t, p, a, i, a->role[k].name, a->role[k].tensor);
+        for (int64_t k = 0; k < a->role_count && !s; k++)
+            s = put_tensor(t, p, a, i, a->roles[k].name, a->roles[k].tensor);
     }
     for (int64_t i = 0; i < zt_nn_probe_tensors(p) && !s; i++)
         if (!zt_nn_probe_matched(p, i)) s = put_tensor(t, p, NULL, 0, "-", i);
@@ -133,7 +133,7 @@ static int64_t count_left(const zt_nn_probe *p, const zt_nn_layout *order)
     int64_t left = zt_nn_probe_left(p);
     for (int64_t i = 0; order && i < zt_nn_probe_count(p); i++) {
         const zt_nn_archetype *a = zt_nn_probe_at(p, i);
-        if (zt_nn_mounts(p, a) && !zt_nn_layout_has(order, i)) left += a->n_roles - zt_nn_layer_left(a);
+        if (zt_nn_mounts(p, a) && !zt_nn_layout_has(order, i)) left += a->role_count - zt_nn_layer_left(a);
     }
     return left;
 }

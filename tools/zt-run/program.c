@@ -60,7 +60,7 @@ typedef struct job {
 
 static zt_prog *network(const job *j, const zt_nn_shape *in)
 {
-    return zt_cli_network(j->cli, j->o->model, &(zt_nn_options){.in = in, .cycles = j->o->cycles});
+    return zt_cli_network(j->cli, j->o->model, &(zt_nn_options){.input = in, .cycles = j->o->cycles});
 }
 
 /* A network takes what comes in the shape in which it comes; lines of CSV are rows of numbers. */

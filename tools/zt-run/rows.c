@@ -41,7 +41,7 @@ static zt_status lower(pieces *r, const char *model, zt_engine *e)
         &zt_prog_value(r->feed->prog, zt_prog_nth(r->feed->prog, ZT_VALUE_IN, 0))->type;
     zt_nn_shape in = {.rank = x->rank};
     memcpy(in.dim, x->dim, sizeof in.dim);
-    zt_prog *p = zt_cli_network(r->cli, model, &(zt_nn_options){.in = &in, .cache = true});
+    zt_prog *p = zt_cli_network(r->cli, model, &(zt_nn_options){.input = &in, .cache = true});
     zt_binding sample[] = {{"n", r->each}, {"ctx", r->rows}};
     int n = p ? zt_prog_n_symbols(p) : 0;
     zt_pass_opts po = {.sample = sample, .n_sample = n, .engine = e};

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- JSON, with the original's names of fields ----------------------------------------------- */
+/* ---- JSON, with Loom's names of fields ----------------------------------------------- */
 
 static void put_number(zt_str *s, const char *key, double x)
 {
