@@ -113,8 +113,9 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);      /* the same */
     K(kernel_size)                                                                                                               \
     K(stride)                                                                                                                    \
     K(padding)                                                                                                                   \
-    K(output_padding) K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size) K(embedding_dim)           \
-        K(num_clusters) K(softmax_rows) K(softmax_cols) K(max_seq_len) K(tile_size)
+    K(output_padding)                                                                                                            \
+    K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size) K(embedding_dim) K(num_clusters)             \
+        K(softmax_rows) K(softmax_cols) K(max_seq_len) K(tile_size)
 #define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha) K(eps)
 
 struct zt_nn_layer {
