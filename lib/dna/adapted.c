@@ -1,7 +1,7 @@
 /* adapted.c - owns the tensors of a model with adapters: which are changed and by what, their
  * shapes and types, and reading them.
  */
-#include "lib/dna/adapted_part.h"
+#include "lib/dna/adapted_internal.h"
 #include "lib/dna/merge.h"
 #include "lib/tensor/quantize.h"
 

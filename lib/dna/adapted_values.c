@@ -4,7 +4,7 @@
  * and A with alpha / r; DoRA (S.-Y. Liu et al., arXiv:2402.09353) scales each output's weights to a
  * length; rows that were trained; a bias's addend.
  */
-#include "lib/dna/adapted_part.h"
+#include "lib/dna/adapted_internal.h"
 #include "lib/dna/merge_internal.h"
 
 #include <math.h>

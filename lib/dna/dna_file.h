@@ -61,8 +61,6 @@ struct zt_dna {
     dna_mix *mix; /* NULL: not a child. A child's checkpoint, texts, names and layers are A's */
 };
 
-/* Sets place and type of each layer from its tensor's name. */
-zt_status zt_dna_places(zt_dna *model);
 /* net.c: a network's layers and parts, from its frame. */
 zt_status zt_dna_net_layers(zt_dna *model, zt_bytes frame);
 
@@ -111,8 +109,5 @@ typedef struct dna_sums {
  * [DNA_BUCKETS] floats, whose dot product approximates that of the layers; or NULL. Same bits for any number of threads. */
 zt_status zt_dna_sum(dna_workers *workers, zt_dna *model_a, int64_t index_a, zt_dna *model_b, int64_t index_b, bool ranks,
                      dna_sums *out, double *sketch_a, double *sketch_b);
-
-/* Sets `change` and `changed` of every score of a verdict. */
-zt_status zt_dna_mark_changes(const zt_dna *model_a, const zt_dna *model_b, zt_dna_verdict *verdict);
 
 #endif

@@ -8,7 +8,7 @@
  * convert_lora_to_gguf.py, as facts): general.type "adapter", adapter.type "lora", NAME.lora_a
  * [r, in], NAME.lora_b [out, r], scale adapter.lora.alpha / r.
  */
-#include "lib/dna/lora_part.h"
+#include "lib/dna/lora_internal.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,17 +1,20 @@
-/* lora_config.c - owns adapter_config.json: which of PEFT's settings change what an adapter is, and
- * which of them are refused.
+/* lora_config.c - owns adapter_config.json: which of PEFT's settings change the result of an adapter, and which are not
+ * supported.
  *
- * Source: PEFT 0.21.2, src/peft/tuners/lora/config.py and model.py (as facts). A setting is known
- * and of no meaning once an adapter is trained, or is applied here, or is refused by name.
+ * Source: PEFT 0.21.2, src/peft/tuners/lora/config.py and model.py (as facts). Each setting is irrelevant after training,
+ * or applied here, or refused by name.
  */
-#include "lib/dna/lora_part.h"
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "lib/dna/lora_internal.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <pcre2.h>
 #include <string.h>
 
 enum { MOST_CONFIG = 4 << 20, DEFAULT_R = 8, DEFAULT_ALPHA = 8 };
 
-/* Settings that are over once it is trained, or that are read below. */
+/* Settings that are irrelevant after training, or that are read below. */
 static const char *const known_settings[] = {"alpha_pattern",
                                              "alora_invocation_tokens",
                                              "arrow_config",
@@ -55,11 +58,11 @@ static const char *const known_settings[] = {"alpha_pattern",
                                              "use_rslora",
                                              "velora_config"};
 
-/* Those that make an adapter something else than W + scale B A. */
+/* Settings that make an adapter something other than W + scale B A. */
 static const char *const refused_settings[] = {"alora_invocation_tokens", "arrow_config",      "kasa_config", "layer_replication",
                                                "monteclora_config",       "target_parameters", "use_bdlora",  "use_qalora"};
 
-/* Initialisations that leave the base as it is; others train on a base that they changed. */
+/* Initializations that do not change the base; with others the adapter belongs to a changed base. */
 static const char *const plain_inits[] = {"gaussian", "eva", "orthogonal", "mica"};
 
 static bool is_among(const char *const *list, size_t count, const char *word)
@@ -71,12 +74,212 @@ static bool is_among(const char *const *list, size_t count, const char *word)
 
 #define AMONG(list, word) is_among(list, sizeof(list) / sizeof *(list), word)
 
-/* As Python's truth: not null, false, 0, "" or empty. */
+/* Python's truth value: not null, false, 0, "" or empty. */
 static bool is_set(const json_t *value)
 {
     return value && !json_is_null(value) && !json_is_false(value) && !(json_is_number(value) && json_number_value(value) == 0) &&
            !(json_is_string(value) && !*json_string_value(value)) && !(json_is_array(value) && !json_array_size(value)) &&
            !(json_is_object(value) && !json_object_size(value));
+}
+
+/* ---- patterns: rank_pattern, alpha_pattern ------------------------------------------------------- */
+
+/* PEFT (utils/other.py, get_pattern_key, as facts) takes the first key, in the file's order, for
+ * which Python's re.match(r'(.*\.)?(KEY)$', module) matches. PCRE2 runs the same expression. What
+ * the two read differently is refused by name: escapes and groups that Python does not have or that
+ * mean something else there.
+ */
+enum { MOST_KEYS = 1 << 14, MOST_KEY = 1 << 12, MOST_STEPS = 100000, MOST_HEAP_KIB = 16 << 10 };
+
+struct lora_patterns {
+    zt_ctx *ctx;
+    const char *file, *member;
+    const json_t *object;
+    pcre2_general_context *memory;
+    pcre2_compile_context *how;
+    pcre2_match_context *limits;
+    pcre2_match_data *match;
+    pcre2_code **codes;
+    const json_t **values;
+    int count;
+};
+
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
+
+/* ---- expressions that Python and PCRE2 read alike --------------------------------------------- */
+
+/* Behind a backslash. *cursor: its character; moved to the last that belongs to it. */
+static bool is_same_escape(const char **cursor)
+{
+    const char *escape = *cursor;
+    if (*escape == 'x') {
+        if (!isxdigit((unsigned char)escape[1]) || !isxdigit((unsigned char)escape[2])) return false;
+        *cursor = escape + 2;
+        return true;
+    }
+    return *escape && (!isalnum((unsigned char)*escape) || isdigit((unsigned char)*escape) || strchr("AbBdDsSwWZnrtfa", *escape));
+}
+
+/* Behind "(": what kind of a group it is. */
+static bool is_same_group(const char *text)
+{
+    if (*text == '*') return false;
+    if (*text != '?') return true;
+    text++;
+    if (strchr(":=!>#(", *text) && *text) return true;
+    if (*text == '<') return text[1] == '=' || text[1] == '!';
+    if (*text == 'P') return text[1] == '<' || text[1] == '=';
+    size_t flags = strspn(text, "imsx-");
+    return flags && text[flags] == ':';
+}
+
+/* Behind "{": not a quantifier that only one of them reads as one. */
+static bool is_same_braces(const char *text)
+{
+    size_t length = strcspn(text, "}");
+    return *text != ',' && (!text[length] || !memchr(text, ' ', length));
+}
+
+/* The first place that both do not read alike; NULL: there is none. */
+static const char *find_other_meaning(const char *key)
+{
+    bool set = false;
+    for (const char *cursor = key; *cursor; cursor++) {
+        const char *start = cursor;
+        if (*cursor == '\\') {
+            cursor++;
+            if (!is_same_escape(&cursor)) return start;
+        } else if (set) {
+            if (*cursor == '[' && cursor[1] && strchr(":.=", cursor[1])) return start;
+            set = *cursor != ']';
+        } else if (*cursor == '[') {
+            set = true;
+            if (cursor[1] == '^') cursor++;
+            if (cursor[1] == ']') cursor++; /* the first is itself */
+        } else if ((*cursor == '(' && !is_same_group(cursor + 1)) || (*cursor == '{' && !is_same_braces(cursor + 1))) {
+            return start;
+        }
+    }
+    return NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static zt_status fail_pattern(const lora_patterns *patterns, const char *key, const char *why)
+{
+    char shown[160];
+    return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s: '%s': %s", patterns->file, patterns->member,
+                   zt_escape(shown, sizeof shown, key, strlen(key)), why);
+}
+
+static zt_status compile_pattern(lora_patterns *patterns, const char *key)
+{
+    int code;
+    PCRE2_SIZE error_offset;
+    PCRE2_UCHAR why[120];
+    char text[200];
+    const char *other = strlen(key) > MOST_KEY ? key : find_other_meaning(key);
+    if (other) {
+        char shown[24];
+        snprintf(text, sizeof text, "'%s' is not read here as Python's re reads it",
+                 zt_escape(shown, sizeof shown, other, strnlen(other, 3)));
+        return fail_pattern(patterns, key, text);
+    }
+    zt_str whole;
+    zt_str_init(&whole, patterns->ctx);
+    zt_status status = zt_str_printf(&whole, "(.*\\.)?(%s)$", key);
+    if (status == ZT_OK)
+        patterns->codes[patterns->count] = pcre2_compile(
+            (PCRE2_SPTR)whole.data, whole.len, PCRE2_ANCHORED | PCRE2_UTF | PCRE2_UCP, &code, &error_offset, patterns->how);
+    zt_str_fini(&whole);
+    if (status != ZT_OK) return status;
+    if (patterns->codes[patterns->count++]) return ZT_OK;
+    if (code == PCRE2_ERROR_HEAP_FAILED) return zt_fail(patterns->ctx, ZT_ENOMEM, "%s", patterns->file);
+    pcre2_get_error_message(code, why, sizeof why);
+    return fail_pattern(patterns, key, (const char *)why);
+}
+
+static zt_status read_keys(lora_patterns *patterns)
+{
+    const char *key;
+    json_t *value;
+    size_t length = json_object_size(patterns->object);
+    if (length > MOST_KEYS)
+        return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s has %zu keys, at most %d are read", patterns->file, patterns->member,
+                       length, MOST_KEYS);
+    patterns->memory = pcre2_general_context_create(pcre_alloc, pcre_free, patterns->ctx);
+    patterns->how = patterns->memory ? pcre2_compile_context_create(patterns->memory) : NULL;
+    patterns->limits = patterns->how ? pcre2_match_context_create(patterns->memory) : NULL;
+    patterns->match = patterns->limits ? pcre2_match_data_create(1, patterns->memory) : NULL;
+    patterns->codes = zt_calloc(patterns->ctx, length, sizeof(pcre2_code *));
+    patterns->values = zt_calloc(patterns->ctx, length, sizeof(json_t *));
+    if (!patterns->match || !patterns->codes || !patterns->values) return ZT_ENOMEM;
+    pcre2_set_newline(patterns->how, PCRE2_NEWLINE_LF);
+    pcre2_set_match_limit(patterns->limits, MOST_STEPS);
+    pcre2_set_heap_limit(patterns->limits, MOST_HEAP_KIB);
+    json_object_foreach((json_t *)(uintptr_t)patterns->object, key, value)
+    {
+        if (!json_is_number(value)) return fail_pattern(patterns, key, "its value is not a number");
+        patterns->values[patterns->count] = value;
+        zt_status status = compile_pattern(patterns, key);
+        if (status != ZT_OK) return status;
+    }
+    return ZT_OK;
+}
+
+static void free_patterns(lora_patterns *patterns)
+{
+    if (!patterns) return;
+    for (int i = 0; patterns->codes && i < patterns->count; i++) pcre2_code_free(patterns->codes[i]);
+    pcre2_match_data_free(patterns->match);
+    pcre2_match_context_free(patterns->limits);
+    pcre2_compile_context_free(patterns->how);
+    pcre2_general_context_free(patterns->memory);
+    zt_free(patterns->ctx, patterns->codes);
+    zt_free(patterns->ctx, patterns->values);
+    zt_free(patterns->ctx, patterns);
+}
+
+static lora_patterns *read_patterns(zt_ctx *ctx, const char *file, const char *member, const json_t *object, zt_status *status)
+{
+    *status = ZT_OK;
+    if (!object || json_is_null(object)) return NULL;
+    if (!json_is_object(object)) {
+        *status = zt_fail(ctx, ZT_EDATA, "%s: '%s' is not an object", file, member);
+        return NULL;
+    }
+    if (!json_object_size(object)) return NULL;
+    lora_patterns *patterns = zt_calloc(ctx, 1, sizeof *patterns);
+    *status = patterns ? ZT_OK : ZT_ENOMEM;
+    if (!patterns) return NULL;
+    *patterns = (lora_patterns){.ctx = ctx, .file = file, .member = member, .object = object};
+    *status = read_keys(patterns);
+    if (*status == ZT_OK) return patterns;
+    free_patterns(patterns);
+    return NULL;
+}
+
+/* ---- matching -------------------------------------------------------------------------------- */
+
+static zt_status find_pattern(const lora_patterns *patterns, const char *module, const json_t **value)
+{
+    *value = NULL;
+    for (int i = 0; patterns && i < patterns->count; i++) {
+        int matched =
+            pcre2_match(patterns->codes[i], (PCRE2_SPTR)module, strlen(module), 0, 0, patterns->match, patterns->limits);
+        char shown[160];
+        if (matched >= 0) {
+            *value = patterns->values[i];
+            return ZT_OK;
+        }
+        if (matched != PCRE2_ERROR_NOMATCH)
+            return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s: a pattern for '%s' takes too many steps", patterns->file,
+                           patterns->member, zt_escape(shown, sizeof shown, module, strlen(module)));
+    }
+    /* PEFT looks the module's own name up where no pattern matches */
+    if (patterns) *value = json_object_get(patterns->object, module);
+    return ZT_OK;
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
@@ -169,17 +372,16 @@ zt_status zt_lora_config_read(zt_ctx *ctx, const char *path, lora_config *config
     if (status == ZT_OK) status = get_bool(ctx, config, "ensure_weight_tying", &config->tied);
     if (status == ZT_OK) status = read_lists(ctx, config);
     if (status == ZT_OK)
-        config->alphas =
-            zt_lora_patterns_read(ctx, path, "alpha_pattern", json_object_get(config->json, "alpha_pattern"), &status);
+        config->alphas = read_patterns(ctx, path, "alpha_pattern", json_object_get(config->json, "alpha_pattern"), &status);
     if (status == ZT_OK)
-        config->ranks = zt_lora_patterns_read(ctx, path, "rank_pattern", json_object_get(config->json, "rank_pattern"), &status);
+        config->ranks = read_patterns(ctx, path, "rank_pattern", json_object_get(config->json, "rank_pattern"), &status);
     return status;
 }
 
 void zt_lora_config_fini(lora_config *config)
 {
-    zt_lora_patterns_free(config->alphas);
-    zt_lora_patterns_free(config->ranks);
+    free_patterns(config->alphas);
+    free_patterns(config->ranks);
     json_decref(config->json);
     *config = (lora_config){0};
 }
@@ -222,8 +424,8 @@ zt_status zt_lora_config_scale(zt_ctx *ctx, const lora_config *config, const cha
 {
     const json_t *alpha, *rank;
     char shown[160];
-    zt_status status = zt_lora_patterns_find(config->alphas, module, &alpha);
-    if (status == ZT_OK) status = zt_lora_patterns_find(config->ranks, module, &rank);
+    zt_status status = find_pattern(config->alphas, module, &alpha);
+    if (status == ZT_OK) status = find_pattern(config->ranks, module, &rank);
     if (status != ZT_OK) return status;
     double wanted = rank ? json_number_value(rank) : (double)config->rank;
     double divisor = alpha ? json_number_value(alpha) : config->alpha;

@@ -1,7 +1,7 @@
 /* lora_extract.c - owns the making of adapters from two models. */
 #include "lib/dna/lora.h"
 
-#include "lib/dna/lora_part.h"
+#include "lib/dna/lora_internal.h"
 #include "lib/dna/svd.h"
 
 #include "lib/dna/merge_internal.h"

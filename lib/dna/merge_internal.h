@@ -183,15 +183,6 @@ struct zt_merge {
 zt_status zt_merge_plan(zt_merge *merge);
 zt_status zt_merge_put_meta(zt_merge *merge);
 
-/* Checks that architecture, numbers of heads and tokens are the same in all parents. */
-zt_status zt_merge_check_parents(const zt_merge *merge);
-/* Checks that no source of the slice has tensors that its lead source does not have. */
-zt_status zt_merge_check_extra(const zt_merge *merge, const merge_slice *slice, int lead);
-/* Index of the tensor of that name; for an output head that does not exist, of the embedding; -1: neither. */
-int64_t zt_merge_find(zt_checkpoint *checkpoint, const char *name);
-int64_t zt_merge_head(zt_checkpoint *checkpoint);      /* -1: the embedding is also the head */
-const char *zt_merge_head_name(const zt_merge *merge); /* in the first parent that has one; NULL: none has */
-
 /* The layer in a tensor's name: its first part that is a number ("blk.12.attn_q.weight"). The digits are at
  * name[*digits_at], *digit_count of them. -1: the tensor belongs to no layer. */
 int64_t zt_merge_layer(const char *name, size_t *digits_at, size_t *digit_count);

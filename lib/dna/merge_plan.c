@@ -1,5 +1,8 @@
-/* merge_plan.c - owns what the child consists of: which tensors of which parents make each of its
- * own, how layers are numbered, that shapes agree, and the types.
+/* merge_plan.c - owns the plan of a merge: which tensors of which parents make each tensor of the child, the numbers of
+ * layers, types, and what the parents must have in common.
+ *
+ * A model without an output head uses its embedding as the head. mergekit 0.1.5 (architecture files, the tied_names of
+ * lm_head.weight, as facts) merges heads where any source has one, and takes the embedding of those that have none.
  */
 #include "lib/dna/merge_internal.h"
 
@@ -10,7 +13,7 @@
 
 enum { LAYERS = 1 << 16 };
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 int64_t zt_merge_layer(const char *name, size_t *digits_at, size_t *digit_count)
 {
@@ -24,7 +27,193 @@ int64_t zt_merge_layer(const char *name, size_t *digits_at, size_t *digit_count)
     return -1;
 }
 
-/* What comes before the layers; all else that is of none comes behind them. */
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *head, *embedding;
+} ties[] = {{"output.weight", "token_embd.weight"},
+            {"lm_head.weight", "embed_tokens.weight"},
+            {"lm_head.weight", "wte.weight"},
+            {"embed_out.weight", "embed_in.weight"}};
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && !strcmp(name + length - end_length, end) &&
+           (length == end_length || name[length - end_length - 1] == '.');
+}
+
+static int64_t find_by_ending(zt_checkpoint *checkpoint, const char *end)
+{
+    zt_entry entry;
+    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++) {
+        zt_checkpoint_get(checkpoint, i, &entry);
+        if (ends_in(entry.name, end)) return i;
+    }
+    return -1;
+}
+
+static int64_t find_tied_tensor(zt_checkpoint *checkpoint, const char *name)
+{
+    int64_t i = zt_checkpoint_find(checkpoint, name);
+    for (size_t k = 0; k < sizeof ties / sizeof *ties && i < 0; k++)
+        if (ends_in(name, ties[k].head)) i = find_by_ending(checkpoint, ties[k].embedding);
+    return i;
+}
+
+static int64_t find_head(zt_checkpoint *checkpoint)
+{
+    int64_t i = -1;
+    for (size_t k = 0; k < sizeof ties / sizeof *ties && i < 0; k++)
+        if (find_by_ending(checkpoint, ties[k].embedding) >= 0) i = find_by_ending(checkpoint, ties[k].head);
+    return i;
+}
+
+static const char *find_head_name(const zt_merge *merge)
+{
+    for (int i = 0; i < merge->recipe->model_count; i++) {
+        zt_entry entry;
+        int64_t head = find_head(merge->parents[i].model);
+        if (head < 0) continue;
+        zt_checkpoint_get(merge->parents[i].model, head, &entry);
+        return entry.name;
+    }
+    return NULL;
+}
+
+/* ---- what parents have in common: architecture, heads, tokens --------------------------------- */
+
+static const zt_meta_item *find_item(zt_checkpoint *checkpoint, const char *key)
+{
+    const zt_meta *meta = zt_checkpoint_meta(checkpoint);
+    int64_t i = zt_meta_find(meta, key);
+    return i >= 0 ? zt_meta_get(meta, i) : NULL;
+}
+
+static zt_status check_arch(const zt_merge *merge, zt_checkpoint *first, zt_checkpoint *other, char arch[65])
+{
+    const zt_meta_item *first_item = find_item(first, "general.architecture"),
+                       *other_item = find_item(other, "general.architecture");
+    zt_bytes first_arch = first_item ? zt_meta_text(first_item) : (zt_bytes){NULL, 0},
+             other_arch = other_item ? zt_meta_text(other_item) : (zt_bytes){NULL, 0};
+    char shown_first[80], shown_other[80];
+    arch[0] = 0;
+    if (!first_arch.data || !other_arch.data) return ZT_OK;
+    if (first_arch.n == other_arch.n && !memcmp(first_arch.data, other_arch.data, first_arch.n)) {
+        snprintf(arch, 65, "%.*s", (int)(first_arch.n < 64 ? first_arch.n : 64), first_arch.data);
+        return ZT_OK;
+    }
+    return zt_fail(merge->ctx, ZT_EDATA, "%s: is of the architecture '%s', %s is of '%s'", zt_checkpoint_name(other),
+                   zt_escape(shown_other, sizeof shown_other, other_arch.data, other_arch.n), zt_checkpoint_name(first),
+                   zt_escape(shown_first, sizeof shown_first, first_arch.data, first_arch.n));
+}
+
+/* Numbers that change the meaning of matrices of the same shape. */
+static zt_status check_numbers(const zt_merge *merge, zt_checkpoint *first, zt_checkpoint *other, const char *arch)
+{
+    static const char *const names[] = {"attention.head_count", "attention.head_count_kv", "attention.key_length",
+                                        "expert_used_count"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char key[160];
+        uint32_t first_value, other_value;
+        snprintf(key, sizeof key, "%s.%s", arch, names[i]);
+        const zt_meta_item *first_item = find_item(first, key), *other_item = find_item(other, key);
+        if (!first_item || !other_item || first_item->kind != ZT_GGUF_U32 || other_item->kind != ZT_GGUF_U32) continue;
+        memcpy(&first_value, first_item->value, sizeof first_value);
+        memcpy(&other_value, other_item->value, sizeof other_value);
+        if (first_value != other_value)
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: '%s' is %" PRIu32 ", in %s it is %" PRIu32, zt_checkpoint_name(other), key,
+                           other_value, zt_checkpoint_name(first), first_value);
+    }
+    return ZT_OK;
+}
+
+/* The same tokens, so that rows of embeddings belong to the same words. */
+static zt_status check_tokens(const zt_merge *merge, zt_checkpoint *first, zt_checkpoint *other)
+{
+    const char *key = "tokenizer.ggml.tokens";
+    const zt_meta_item *first_item = find_item(first, key), *other_item = find_item(other, key);
+    char shown_first[60], shown_other[60];
+    size_t first_offset = 0, other_offset = 0;
+    if (!first_item || !other_item ||
+        (first_item->bytes == other_item->bytes && !memcmp(first_item->value, other_item->value, first_item->bytes)))
+        return ZT_OK;
+    for (int64_t i = 0;; i++) {
+        zt_bytes first_token = zt_meta_next_str(first_item, &first_offset),
+                 other_token = zt_meta_next_str(other_item, &other_offset);
+        if (!first_token.data && !other_token.data) return ZT_OK;
+        if (first_token.data && other_token.data && first_token.n == other_token.n &&
+            !memcmp(first_token.data, other_token.data, first_token.n))
+            continue;
+        return zt_fail(merge->ctx, ZT_EDATA,
+                       "%s: token %" PRId64 " is %s%s%s, in %s it is %s%s%s: models of other tokens "
+                       "are not merged",
+                       zt_checkpoint_name(other), i, other_token.data ? "'" : "",
+                       other_token.data ? zt_escape(shown_other, sizeof shown_other, other_token.data, other_token.n) : "none",
+                       other_token.data ? "'" : "", zt_checkpoint_name(first), first_token.data ? "'" : "",
+                       first_token.data ? zt_escape(shown_first, sizeof shown_first, first_token.data, first_token.n) : "none",
+                       first_token.data ? "'" : "");
+    }
+}
+
+static zt_status check_parents(const zt_merge *merge)
+{
+    zt_checkpoint *first = merge->parents[zt_recipe_first(merge->recipe)].model;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < merge->recipe->model_count && status == ZT_OK; i++) {
+        zt_checkpoint *other = merge->parents[i].model;
+        char arch[65];
+        status = check_arch(merge, first, other, arch);
+        if (status == ZT_OK && *arch) status = check_numbers(merge, first, other, arch);
+        if (status == ZT_OK && merge->recipe->tokens_from != TOKENS_UNION) status = check_tokens(merge, first, other);
+    }
+    return status;
+}
+
+/* ---- tensors that the lead does not have ----------------------------------------------------- */
+
+/* Buffers that some models are saved with. */
+static bool is_buffer(const char *name)
+{
+    static const char *const words[] = {"rotary_emb.", "rope_freqs", "rope_factors", "position_ids", "masked_bias", ".attn.bias"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i])) return true;
+    return false;
+}
+
+static zt_status check_extra_tensors(const zt_merge *merge, const merge_slice *slice, int lead)
+{
+    const merge_source *lead_source = &slice->sources[lead];
+    zt_checkpoint *lead_model = merge->parents[lead_source->model].model;
+    for (int k = 0; k < slice->source_count; k++) {
+        const merge_source *source = &slice->sources[k];
+        zt_checkpoint *other = merge->parents[source->model].model;
+        int64_t end = source->end_layer < 0 ? merge->layer_counts[source->model] : source->end_layer;
+        int64_t head = find_head(other);
+        if (k == lead || source->model == lead_source->model) continue;
+        for (int64_t i = 0; i < zt_checkpoint_count(other); i++) {
+            zt_entry entry;
+            size_t digits_at, digit_count;
+            char name[512], shown[160];
+            zt_checkpoint_get(other, i, &entry);
+            int64_t layer = zt_merge_layer(entry.name, &digits_at, &digit_count);
+            if (i == head || is_buffer(entry.name) || (layer >= 0 && (layer < source->first_layer || layer >= end))) continue;
+            if (layer < 0)
+                snprintf(name, sizeof name, "%s", entry.name);
+            else
+                snprintf(name, sizeof name, "%.*s%" PRId64 "%s", (int)digits_at, entry.name,
+                         layer - source->first_layer + lead_source->first_layer, entry.name + digits_at + digit_count);
+            if (strlen(entry.name) < 400 && zt_checkpoint_find(lead_model, name) < 0)
+                return zt_fail(merge->ctx, ZT_EDATA, "%s: has a tensor '%s', which %s does not have", zt_checkpoint_name(other),
+                               zt_escape(shown, sizeof shown, entry.name, strlen(entry.name)), zt_checkpoint_name(lead_model));
+        }
+    }
+    return ZT_OK;
+}
+
+/* ---- layers of a model ------------------------------------------------------------------------ */
+
+/* Is a tensor without a layer in front of the layers? Else it is behind them. */
 static bool is_before(const char *name)
 {
     return strstr(name, "embd") || strstr(name, "embed") || strstr(name, "wte") || strstr(name, "wpe");
@@ -43,7 +232,7 @@ static int64_t count_layers(zt_checkpoint *checkpoint)
     return most + 1;
 }
 
-/* A model's tensors by layer: those of none have -1. */
+/* A tensor of a model and its layer; -1: none. */
 typedef struct placed_tensor {
     int64_t layer, index;
 } placed_tensor;
@@ -57,14 +246,14 @@ static int compare_layers(const void *left, const void *right)
 
 typedef struct merge_planner {
     zt_merge *merge;
-    const merge_slice *slice; /* and the model that tells its tensors */
+    const merge_slice *slice; /* the slice at hand; lead: the source that determines its tensors */
     int lead;
-    placed_tensor *places; /* of that model */
+    placed_tensor *places; /* [place_count] the tensors of the lead by layer */
     int64_t place_count;
     int64_t job_capacity; /* jobs */
 } merge_planner;
 
-/* The source whose names and types count: the base, else the first. */
+/* The lead source, which determines names and types: the base, else the first. */
 static int find_lead(const merge_slice *slice) { return slice->base_index >= 0 ? slice->base_index : 0; }
 
 static zt_checkpoint *source_model(const zt_merge *merge, const merge_slice *slice, int k)
@@ -111,7 +300,7 @@ static bool same_shape(const zt_type *left, const zt_type *right)
            (left->rank < 0 || !memcmp(left->dim, right->dim, (size_t)left->rank * sizeof *left->dim));
 }
 
-/* Has the tensor of codes its scales in another tensor, as FP8 often has? */
+/* Does a tensor of codes have its scales in another tensor, as FP8 often has? */
 static bool has_scales(zt_checkpoint *checkpoint, const zt_entry *entry)
 {
     static const char *const ends[] = {"_scale", "_scale_inv"};
@@ -151,7 +340,7 @@ static zt_status check_source(merge_planner *planner, const zt_entry *lead, cons
     return ZT_OK;
 }
 
-/* With adapters a tensor is f32 here, and of the model's own type in the child. */
+/* A tensor changed by adapters is f32 here; in the child it has the model's stored type. */
 static zt_status put_stored_type(const zt_merge *merge, const zt_merge_parent *parent, int64_t index, zt_entry *entry)
 {
     size_t bytes;
@@ -193,7 +382,7 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
             renumber_name(merge->arena, lead.name, layer_offset < 0 ? -1 : slice->sources[k].first_layer + layer_offset);
         char shown[160];
         if (!name) return ZT_ENOMEM;
-        job->tensors[k] = zt_merge_find(source_model(merge, slice, k), name);
+        job->tensors[k] = find_tied_tensor(source_model(merge, slice, k), name);
         if (job->tensors[k] < 0)
             return zt_fail(merge->ctx, ZT_EDATA, "%s: has no tensor '%s', which %s has",
                            zt_checkpoint_name(source_model(merge, slice, k)), zt_escape(shown, sizeof shown, name, strlen(name)),
@@ -209,7 +398,7 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
 
 /* ---- all tensors ----------------------------------------------------------------------------- */
 
-/* Those of no layer: of the first slice what comes before them, of the last what comes behind. */
+/* Tensors without a layer: those in front from the first slice, those behind from the last. */
 static zt_status add_outside(merge_planner *planner, bool before, bool behind)
 {
     zt_status status = ZT_OK;
@@ -221,19 +410,19 @@ static zt_status add_outside(merge_planner *planner, bool before, bool behind)
     return status;
 }
 
-/* The head, where the lead has its embedding for it and a parent has one. */
+/* Adds a head where the lead uses its embedding as the head and another parent has one. */
 static zt_status add_head(merge_planner *planner)
 {
     zt_checkpoint *checkpoint = source_model(planner->merge, planner->slice, planner->lead);
-    const char *name = zt_merge_head_name(planner->merge);
-    int64_t embedding = name && zt_merge_head(checkpoint) < 0 ? zt_merge_find(checkpoint, name) : -1;
+    const char *name = find_head_name(planner->merge);
+    int64_t embedding = name && find_head(checkpoint) < 0 ? find_tied_tensor(checkpoint, name) : -1;
     if (embedding < 0) return ZT_OK;
     zt_status status = add_job(planner, embedding, name, -1, -1, 0);
-    if (status == ZT_OK) planner->merge->jobs[planner->merge->job_count - 1].order = planner->place_count; /* behind all others */
+    if (status == ZT_OK) planner->merge->jobs[planner->merge->job_count - 1].order = planner->place_count; /* last of all */
     return status;
 }
 
-/* The first place at or above a layer. */
+/* The index of the first place whose layer is at least `layer`. */
 static int64_t find_first_place(const merge_planner *planner, int64_t layer)
 {
     int64_t low = 0, high = planner->place_count;
@@ -260,7 +449,7 @@ static zt_status add_layers(merge_planner *planner, int64_t count, int64_t *next
     return status;
 }
 
-/* How many layers a slice has, the same of each source. */
+/* Counts the layers of a slice, which must be equal in all sources. */
 static zt_status count_slice_layers(const zt_merge *merge, merge_slice *slice, int64_t *count)
 {
     for (int k = 0; k < slice->source_count; k++) {
@@ -280,7 +469,7 @@ static zt_status count_slice_layers(const zt_merge *merge, merge_slice *slice, i
     return ZT_OK;
 }
 
-/* Is the child's stack the lead's own? */
+/* Are the child's layers exactly those of the lead? */
 static bool is_whole_stack(const zt_merge *merge)
 {
     const merge_slice *slice = &merge->recipe->slices[0];
@@ -308,7 +497,7 @@ static zt_status list_jobs(zt_merge *merge)
         if (status == ZT_OK && next + layer_count > LAYERS)
             status = zt_fail(merge->ctx, ZT_EDATA, "%s: more than %d layers", recipe->name, LAYERS);
         if (status == ZT_OK) status = sort_places(&planner, &recipe->slices[i]);
-        if (status == ZT_OK) status = zt_merge_check_extra(merge, &recipe->slices[i], planner.lead);
+        if (status == ZT_OK) status = check_extra_tensors(merge, &recipe->slices[i], planner.lead);
         if (status == ZT_OK && i == 0) status = add_outside(&planner, true, false);
         if (status == ZT_OK) status = add_layers(&planner, layer_count, &next);
     }
@@ -328,7 +517,7 @@ static bool is_float(const zt_entry *entry)
     return entry->type.rank >= 0 && entry->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(entry->type.dtype);
 }
 
-/* Does it go over as it is: no floats, or a method that would change nothing? */
+/* Is the tensor copied without change: not floats, or a method that would not change it? */
 static bool is_copied(const zt_merge *merge, const merge_job *job, const merge_values *values)
 {
     zt_entry entry;
@@ -344,7 +533,7 @@ zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool s
 {
     merge_job *job = &merge->jobs[index];
     zt_type type = job->entry.type;
-    bool net = merge->frames[job->slice->sources[job->type_source].model] != NULL; /* its frame says the types */
+    bool net = merge->frames[job->slice->sources[job->type_source].model] != NULL; /* a network's types are in its frame */
     char shown[160];
     size_t bytes;
     job->search = search;
@@ -364,7 +553,7 @@ zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool s
 
 bool zt_merge_copies(const zt_merge *merge, int64_t index) { return merge->jobs[index].copy; }
 
-/* Its parameters are sound, its type can be written. */
+/* Checks parameters and sets the type. */
 static zt_status finish_job(zt_merge *merge, int64_t index, merge_values *values, const char **names)
 {
     merge_job *job = &merge->jobs[index];
@@ -388,7 +577,7 @@ zt_status zt_merge_plan(zt_merge *merge)
 {
     for (int i = 0; i < merge->recipe->model_count; i++) merge->layer_counts[i] = count_layers(merge->parents[i].model);
     zt_status status = zt_merge_net_open(merge);
-    if (status == ZT_OK) status = zt_merge_check_parents(merge);
+    if (status == ZT_OK) status = check_parents(merge);
     if (status == ZT_OK) status = list_jobs(merge);
     if (status != ZT_OK) return status;
     if (!merge->job_count) return zt_fail(merge->ctx, ZT_EDATA, "%s: there is no tensor to merge", merge->recipe->name);

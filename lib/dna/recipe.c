@@ -1,17 +1,33 @@
-/* recipe.c - owns recipes: a document's keys become models and slices, or are refused.
+/* recipe.c - owns recipes: a document becomes models, slices and parameters.
  *
- * The schema is mergekit's MergeConfiguration (0.1.5, docs of "Merge Configuration", as facts): its
- * common part. What is not in the tables below is refused by name.
+ * The schema is the common part of mergekit's MergeConfiguration (0.1.5, docs of "Merge Configuration", as facts). A key
+ * that is not in the tables below is an error that names it.
  */
 #include "lib/base/near.h"
-#include "lib/dna/recipe_internal.h"
+#include "lib/dna/merge_internal.h"
+#include "lib/dna/tree.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+typedef struct recipe_builder {
+    zt_recipe *recipe;
+    zt_ctx *ctx;
+} recipe_builder;
+
+#define REFUSE(at, ...) zt_tree_fail(builder->ctx, builder->recipe->name, at, __VA_ARGS__)
+
+/* A row for each key that a map may have; fn NULL: mergekit has it, zt does not. */
+typedef zt_status recipe_key_fn(recipe_builder *b, const zt_tree *value, void *into);
+typedef struct recipe_key {
+    const char *name;
+    recipe_key_fn *read;
+} recipe_key;
+
 enum { MODELS = 256, SLICES = 4096 };
 
-void *zt_recipe_alloc(recipe_builder *builder, int64_t count, size_t size)
+static void *alloc_zeroed(recipe_builder *builder, int64_t count, size_t size)
 {
     size_t bytes;
     if (!zt_mul_size((size_t)count + 1, size, &bytes)) return NULL;
@@ -20,9 +36,9 @@ void *zt_recipe_alloc(recipe_builder *builder, int64_t count, size_t size)
     return memory;
 }
 
-/* ---- the walk over a map by a table of keys -------------------------------------------------- */
+/* ---- maps, read by a table of keys ----------------------------------------------------------- */
 
-bool zt_recipe_is_null(const zt_tree *node)
+static bool is_null(const zt_tree *node)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL"};
     for (size_t i = 0; node->kind == ZT_TREE_SCALAR && node->plain && i < sizeof words / sizeof *words; i++)
@@ -32,7 +48,7 @@ bool zt_recipe_is_null(const zt_tree *node)
 
 static const char *key_name(const void *rows, int index) { return ((const recipe_key *)rows)[index].name; }
 
-zt_status zt_recipe_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
+static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
 {
     if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: keys and values were expected", what);
     for (int64_t i = 0; i < map->count; i++) {
@@ -45,17 +61,161 @@ zt_status zt_recipe_keys(recipe_builder *builder, const zt_tree *map, const char
             return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
                           zt_near(hint, key->text, key_name, rows));
         if (!row->read) return REFUSE(key, "%s: the key '%s' of mergekit is not supported", what, key->text);
-        zt_status status = zt_recipe_is_null(value) ? ZT_OK : row->read(builder, value, into);
+        zt_status status = is_null(value) ? ZT_OK : row->read(builder, value, into);
         if (status != ZT_OK) return status;
     }
     return ZT_OK;
 }
 
-zt_status zt_recipe_text(recipe_builder *builder, const zt_tree *node, const char *what, const char **out)
+static zt_status read_text(recipe_builder *builder, const zt_tree *node, const char *what, const char **out)
 {
     if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "%s: a text was expected", what);
     *out = zt_arena_strndup(builder->recipe->arena, node->text, strlen(node->text));
     return *out ? ZT_OK : ZT_ENOMEM;
+}
+
+/* ---- parameters: numbers, switches, lists of them and conditions -------------------------------- */
+
+static bool contains_word(const char *text, const char *words) /* " yes no " */
+{
+    size_t length = strlen(text);
+    for (const char *cursor = words; length && (cursor = strstr(cursor, text)); cursor++)
+        if (cursor > words && cursor[-1] == ' ' && cursor[length] == ' ') return true;
+    return false;
+}
+
+/* YAML 1.1's switches. */
+static bool is_switch(const zt_tree *node, double *out)
+{
+    bool on = contains_word(node->text, " true True TRUE yes Yes YES on On ON ");
+    bool off = contains_word(node->text, " false False FALSE no No NO off Off OFF ");
+    *out = on;
+    return node->plain && (on || off);
+}
+
+/* true: mergekit's rule, which keeps the L1 norm; else a name. */
+static bool parse_rescale(const zt_tree *node, double *out)
+{
+    static const char *const words[] = {"none", "l1", "density"};
+    double on;
+    if (is_switch(node, &on)) {
+        *out = on ? RESCALE_L1 : RESCALE_NONE;
+        return true;
+    }
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(node->text, words[i])) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static zt_status read_number(recipe_builder *builder, const zt_tree *node, merge_param param, double *out)
+{
+    const merge_param_info *about = &zt_merge_params[param];
+    char shown[80];
+    bool good = node->kind == ZT_TREE_SCALAR;
+    if (good && about->kind == 'r')
+        good = parse_rescale(node, out);
+    else if (good)
+        good = is_switch(node, out) || zt_parse_double(node->text, out);
+    if (good && about->kind == 'b') good = *out == 0 || *out == 1;
+    if (!good)
+        return REFUSE(node, "parameter '%s': '%s' is no %s", about->name,
+                      node->kind == ZT_TREE_SCALAR ? zt_escape(shown, sizeof shown, node->text, strlen(node->text))
+                                                   : "a list in a list",
+                      about->kind == 'b'   ? "switch"
+                      : about->kind == 'r' ? "rescaling"
+                                           : "number");
+    if (!isfinite(*out) || *out < about->minimum || *out > about->maximum)
+        return REFUSE(node, "parameter '%s': %g is out of range", about->name, *out);
+    return ZT_OK;
+}
+
+static zt_status read_values(recipe_builder *builder, const zt_tree *node, merge_param param, merge_cond *condition)
+{
+    bool list = node->kind == ZT_TREE_LIST;
+    int64_t count = list ? node->count : is_null(node) ? 0 : 1;
+    condition->values = alloc_zeroed(builder, count, sizeof *condition->values);
+    if (!condition->values) return ZT_ENOMEM;
+    for (int64_t i = 0; i < count; i++) {
+        zt_status status = read_number(builder, list ? node->items[i] : node, param, &condition->values[i]);
+        if (status != ZT_OK) return status;
+    }
+    condition->count = (int)count;
+    return ZT_OK;
+}
+
+typedef struct cond_into {
+    merge_cond *condition;
+    const zt_tree *value;
+} cond_into;
+
+static zt_status on_filter(recipe_builder *builder, const zt_tree *node, void *into)
+{
+    cond_into *target = into;
+    zt_status status = read_text(builder, node, "filter", &target->condition->filter);
+    if (status == ZT_OK && !strcmp(target->condition->filter, "*")) target->condition->filter = NULL;
+    return status;
+}
+
+static zt_status on_value(recipe_builder *builder, const zt_tree *node, void *into)
+{
+    (void)builder;
+    ((cond_into *)into)->value = node;
+    return ZT_OK;
+}
+
+static zt_status read_condition(recipe_builder *builder, const zt_tree *node, merge_param param, merge_cond *condition)
+{
+    static const recipe_key keys[] = {{"filter", on_filter}, {"value", on_value}, {0}};
+    cond_into into = {.condition = condition};
+    zt_status status = read_keys(builder, node, "a condition", keys, &into);
+    if (status == ZT_OK && !zt_tree_get(node, "value")) status = REFUSE(node, "a condition without 'value'");
+    return status == ZT_OK && into.value ? read_values(builder, into.value, param, condition) : status;
+}
+
+/* A scalar, a list of scalars, a condition, or a list of conditions. */
+static zt_status read_setting(recipe_builder *builder, const zt_tree *node, merge_setting *set)
+{
+    bool list = node->kind == ZT_TREE_LIST && node->count && node->items[0]->kind == ZT_TREE_MAP;
+    set->count = list ? (int)node->count : 1;
+    set->conditions = alloc_zeroed(builder, set->count, sizeof *set->conditions);
+    if (!set->conditions) return ZT_ENOMEM;
+    if (!list && node->kind != ZT_TREE_MAP) return read_values(builder, node, set->param, set->conditions);
+    for (int i = 0; i < set->count; i++) {
+        zt_status status = read_condition(builder, list ? node->items[i] : node, set->param, &set->conditions[i]);
+        if (status != ZT_OK) return status;
+    }
+    return ZT_OK;
+}
+
+static const char *param_name(const void *user, int index)
+{
+    (void)user;
+    return index < MP_COUNT ? zt_merge_params[index].name : NULL;
+}
+
+static zt_status read_parameters(recipe_builder *builder, const zt_tree *node, void *into)
+{
+    merge_scope *scope = into;
+    if (node->kind != ZT_TREE_MAP) return REFUSE(node, "parameters: keys and values were expected");
+    scope->settings = alloc_zeroed(builder, node->count, sizeof *scope->settings);
+    for (int64_t i = 0; scope->settings && i < node->count; i++) {
+        const zt_tree *key = node->items[2 * i];
+        char shown[80];
+        zt_near_hint hint;
+        int param = 0;
+        while (param < MP_COUNT && strcmp(zt_merge_params[param].name, key->text)) param++;
+        if (param == MP_COUNT)
+            return REFUSE(key, "unknown parameter '%s'%s", zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
+                          zt_near(hint, key->text, param_name, NULL));
+        merge_setting *set = &scope->settings[scope->count++];
+        set->param = (merge_param)param;
+        zt_status status = read_setting(builder, node->items[2 * i + 1], set);
+        if (status != ZT_OK) return status;
+    }
+    return scope->settings ? ZT_OK : ZT_ENOMEM;
 }
 
 /* ---- models and slices ----------------------------------------------------------------------- */
@@ -81,7 +241,7 @@ static zt_status on_model(recipe_builder *builder, const zt_tree *node, void *in
 
 static zt_status on_scope_of_source(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return zt_recipe_parameters(builder, node, &((merge_source *)into)->scope);
+    return read_parameters(builder, node, &((merge_source *)into)->scope);
 }
 
 static zt_status on_range(recipe_builder *builder, const zt_tree *node, void *into)
@@ -98,7 +258,7 @@ static zt_status read_source(recipe_builder *builder, const zt_tree *node, const
                              merge_source *source)
 {
     *source = (merge_source){.model = -1, .end_layer = -1, .line = node->line};
-    zt_status status = zt_recipe_keys(builder, node, what, keys, source);
+    zt_status status = read_keys(builder, node, what, keys, source);
     return status == ZT_OK && source->model < 0 ? REFUSE(node, "%s without 'model'", what) : status;
 }
 
@@ -107,7 +267,7 @@ static zt_status read_sources(recipe_builder *builder, const zt_tree *node, cons
 {
     if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "%s: a list was expected", what);
     if (node->count >= MERGE_SOURCES) return REFUSE(node, "%s: more than %d", what, MERGE_SOURCES - 1);
-    slice->sources = zt_recipe_alloc(builder, node->count + 1, sizeof *slice->sources); /* and the base, if it is not there */
+    slice->sources = alloc_zeroed(builder, node->count + 1, sizeof *slice->sources); /* one more for the base */
     slice->base_index = -1;
     for (int64_t i = 0; slice->sources && i < node->count; i++) {
         zt_status status = read_source(builder, node->items[i], what, keys, &slice->sources[slice->source_count++]);
@@ -123,7 +283,7 @@ static zt_status on_models(recipe_builder *builder, const zt_tree *node, void *i
 {
     static const recipe_key keys[] = {{"model", on_model}, {"parameters", on_scope_of_source}, {0}};
     zt_recipe *recipe = into;
-    recipe->slices = zt_recipe_alloc(builder, 1, sizeof *recipe->slices);
+    recipe->slices = alloc_zeroed(builder, 1, sizeof *recipe->slices);
     recipe->slice_count = 1;
     return recipe->slices ? read_sources(builder, node, "models", keys, recipe->slices) : ZT_ENOMEM;
 }
@@ -141,7 +301,7 @@ static zt_status on_sources(recipe_builder *builder, const zt_tree *node, void *
 
 static zt_status on_slice_scope(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return zt_recipe_parameters(builder, node, &((slice_into *)into)->slice->scope);
+    return read_parameters(builder, node, &((slice_into *)into)->slice->scope);
 }
 
 static zt_status on_slice_base(recipe_builder *builder, const zt_tree *node, void *into)
@@ -149,7 +309,7 @@ static zt_status on_slice_base(recipe_builder *builder, const zt_tree *node, voi
     return find_model(builder, node, &((slice_into *)into)->base);
 }
 
-/* Every source says which layers; the base is one of them. */
+/* Every source of a slice has a layer_range; the base is one of the sources. */
 static zt_status check_slice(recipe_builder *builder, const zt_tree *node, const slice_into *into)
 {
     merge_slice *slice = into->slice;
@@ -168,18 +328,18 @@ static zt_status on_slices(recipe_builder *builder, const zt_tree *node, void *i
     zt_recipe *recipe = into;
     if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "slices: a list was expected");
     if (node->count > SLICES) return REFUSE(node, "slices: more than %d", SLICES);
-    recipe->slices = zt_recipe_alloc(builder, node->count, sizeof *recipe->slices);
+    recipe->slices = alloc_zeroed(builder, node->count, sizeof *recipe->slices);
     for (int64_t i = 0; recipe->slices && i < node->count; i++) {
         slice_into one = {.slice = &recipe->slices[recipe->slice_count++], .base = -1};
         one.slice->base_index = -1;
-        zt_status status = zt_recipe_keys(builder, node->items[i], "slices", keys, &one);
+        zt_status status = read_keys(builder, node->items[i], "slices", keys, &one);
         if (status == ZT_OK) status = check_slice(builder, node->items[i], &one);
         if (status != ZT_OK) return status;
     }
     return recipe->slices ? ZT_OK : ZT_ENOMEM;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the recipe ------------------------------------------------------------------------------ */
 
 static const char *method_name(const void *user, int index)
 {
@@ -193,7 +353,7 @@ static zt_status on_method(recipe_builder *builder, const zt_tree *node, void *i
     char shown[80], known[400];
     zt_near_hint hint;
     size_t used = 0;
-    zt_status status = zt_recipe_text(builder, node, "merge_method", &name);
+    zt_status status = read_text(builder, node, "merge_method", &name);
     if (status != ZT_OK) return status;
     ((zt_recipe *)into)->method = zt_merge_method_find(name);
     if (((zt_recipe *)into)->method) return ZT_OK;
@@ -210,7 +370,7 @@ static zt_status on_base(recipe_builder *builder, const zt_tree *node, void *int
 
 static zt_status on_scope(recipe_builder *builder, const zt_tree *node, void *into)
 {
-    return zt_recipe_parameters(builder, node, &((zt_recipe *)into)->scope);
+    return read_parameters(builder, node, &((zt_recipe *)into)->scope);
 }
 
 static zt_status read_dtype(recipe_builder *builder, const zt_tree *node, const char *what, zt_dtype *out)
@@ -222,7 +382,7 @@ static zt_status read_dtype(recipe_builder *builder, const zt_tree *node, const 
                  {"float64", ZT_F64}, {"bfloat16", ZT_BF16}, {"auto", ZT_DTYPE_COUNT}};
     const char *name = NULL;
     char shown[80];
-    zt_status status = zt_recipe_text(builder, node, what, &name);
+    zt_status status = read_text(builder, node, what, &name);
     if (status != ZT_OK) return status;
     if (!strncmp(name, "torch.", 6)) name += 6;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -231,7 +391,7 @@ static zt_status read_dtype(recipe_builder *builder, const zt_tree *node, const 
     return REFUSE(node, "%s: there is no type '%s' to write", what, zt_escape(shown, sizeof shown, name, strlen(name)));
 }
 
-/* The type that is computed in says the child's too, unless out_dtype does: we compute in f32. */
+/* mergekit computes in `dtype`, and the child has it too without out_dtype. zt computes in f32. */
 static zt_status on_dtype(recipe_builder *builder, const zt_tree *node, void *into)
 {
     zt_dtype dtype = ZT_DTYPE_COUNT;
@@ -249,7 +409,7 @@ static zt_status on_out_dtype(recipe_builder *builder, const zt_tree *node, void
     return status;
 }
 
-/* "base", "union" or a model; the base itself may come later in the document. */
+/* "base", "union" or a model. The document may name the base later. */
 static zt_status on_tokens(recipe_builder *builder, const zt_tree *node, void *into)
 {
     zt_recipe *recipe = into;
@@ -261,13 +421,13 @@ static zt_status on_tokens(recipe_builder *builder, const zt_tree *node, void *i
 static zt_status on_tokenizer(recipe_builder *builder, const zt_tree *node, void *into)
 {
     static const recipe_key keys[] = {{"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
-    return zt_recipe_keys(builder, node, "tokenizer", keys, into);
+    return read_keys(builder, node, "tokenizer", keys, into);
 }
 
 static zt_status on_template(recipe_builder *builder, const zt_tree *node, void *into)
 {
     zt_recipe *recipe = into;
-    zt_status status = zt_recipe_text(builder, node, "chat_template", &recipe->chat_template);
+    zt_status status = read_text(builder, node, "chat_template", &recipe->chat_template);
     if (status != ZT_OK) return status;
     if (!strcmp(recipe->chat_template, "auto")) return recipe->chat_template = NULL, ZT_OK;
     return strchr(recipe->chat_template, '{') ? ZT_OK
@@ -285,7 +445,7 @@ static zt_status check_whole(recipe_builder *builder, const zt_tree *node)
     return ZT_OK;
 }
 
-/* The base is a source of every slice, the last of those that models list without it. */
+/* The base is a source of every slice; where `models` does not list it, it is added as the last source. */
 static zt_status place_base(recipe_builder *builder, const zt_tree *node)
 {
     zt_recipe *recipe = builder->recipe;
@@ -326,7 +486,7 @@ static zt_status build_recipe(recipe_builder *builder, const zt_tree *node)
                                       {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
                                       {"tokenizer", on_tokenizer}, {"chat_template", on_template},
                                       {"modules", NULL},           {0}};
-    zt_status status = zt_recipe_keys(builder, node, "recipe", keys, builder->recipe);
+    zt_status status = read_keys(builder, node, "recipe", keys, builder->recipe);
     if (status == ZT_OK) status = check_whole(builder, node);
     if (status == ZT_OK) status = place_base(builder, node);
     return status == ZT_OK ? check_contract(builder, node) : status;
@@ -345,7 +505,7 @@ zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size
     recipe_builder builder = {.recipe = recipe, .ctx = ctx};
     recipe->name = zt_arena_strndup(arena, name, strlen(name));
     recipe->text = length <= ZT_TREE_BYTES ? zt_arena_strndup(arena, text, length) : "";
-    recipe->models = zt_recipe_alloc(&builder, MODELS, sizeof *recipe->models);
+    recipe->models = alloc_zeroed(&builder, MODELS, sizeof *recipe->models);
     bool good = recipe->name && recipe->text && recipe->models;
     const zt_tree *node = good ? zt_tree_parse(ctx, arena, recipe->name, text, length) : NULL;
     if (node && build_recipe(&builder, node) == ZT_OK) return recipe;

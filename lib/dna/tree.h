@@ -1,7 +1,7 @@
 /* tree.h - private to lib/dna: a small document, YAML or JSON, as maps, lists and scalars.
  *
- * tree.c reads JSON and frees; tree_yaml.c reads YAML by libyaml. Documents are hostile: bytes,
- * depth and nodes are bounded, an alias counts with all that it stands for, no key comes twice.
+ * Documents are not trusted: bytes, depth and nodes are bounded, an alias counts as all the nodes it refers to, a key may
+ * not occur twice.
  */
 #ifndef ZT_TREE_H
 #define ZT_TREE_H
@@ -13,20 +13,18 @@ typedef enum zt_tree_kind { ZT_TREE_SCALAR, ZT_TREE_LIST, ZT_TREE_MAP } zt_tree_
 typedef struct zt_tree zt_tree;
 struct zt_tree {
     zt_tree_kind kind;
-    bool plain;          /* a scalar without quotes: it may be a number, a switch or nothing */
+    bool plain;          /* a scalar without quotes: it may be a number, a switch or null */
     int line;            /* from 1; 0: not known */
-    const char *text;    /* of a scalar, closed by a zero, with none inside */
-    zt_tree **items;     /* of a list its items, of a map key, value, key, value ... */
-    int64_t count;       /* items; of a map pairs */
-    uint64_t node_count; /* below and with this one, aliases as often as they stand there */
+    const char *text;    /* of a scalar; NUL-terminated, without NUL inside */
+    zt_tree **items;     /* a list: items; a map: key, value, key, value ... */
+    int64_t count;       /* items; in a map, pairs */
+    uint64_t node_count; /* in this subtree, counting aliases at each use */
 };
 
 enum { ZT_TREE_BYTES = 1 << 20, ZT_TREE_DEPTH = 32, ZT_TREE_NODES = 200000 };
 
-/* All of it lives in the arena. NULL: an error, one line that names file and line. */
+/* The tree is allocated in the arena. NULL on error; the message has file and line. */
 const zt_tree *zt_tree_parse(zt_ctx *ctx, zt_arena *arena, const char *file, const char *text, size_t length);
-/* By libyaml; ZT_ENOTSUP where zt was built without it. */
-const zt_tree *zt_tree_yaml(zt_ctx *ctx, zt_arena *arena, const char *file, const char *text, size_t length);
 
 const zt_tree *zt_tree_get(const zt_tree *map, const char *key); /* NULL: no such key */
 /* ZT_EDATA: "file:line: MESSAGE". */

@@ -1,4 +1,4 @@
-/* merge_write.c - owns a merge from its beginning to its end: parents, plan, pool, and each
+/* merge.c - owns a merge from its beginning to its end: parents, plan, pool, and each
  * tensor's way: copied as it is, or made by the method.
  */
 #include "lib/dna/merge_internal.h"

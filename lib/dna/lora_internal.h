@@ -16,11 +16,6 @@
 
 /* An object of adapter_config.json whose keys are Python regular expressions that match module names. */
 typedef struct lora_patterns lora_patterns;
-/* NULL with ZT_OK in *status: the member is absent, null or empty. The object is borrowed. */
-lora_patterns *zt_lora_patterns_read(zt_ctx *ctx, const char *file, const char *member, const json_t *object, zt_status *status);
-void zt_lora_patterns_free(lora_patterns *patterns);
-/* The value of the first key that matches the module, in PEFT's order; NULL in *value: no key matches. */
-zt_status zt_lora_patterns_find(const lora_patterns *patterns, const char *module, const json_t **value);
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 

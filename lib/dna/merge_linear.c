@@ -1,4 +1,4 @@
-/* merge_coef.c - owns the methods whose result is a linear combination of the parents: what matters
+/* merge_linear.c - owns the methods whose result is a linear combination of the parents: what matters
  * of the tensors for their coefficients is the table of their inner products, found in one pass.
  *
  * Where the coefficients sum to 1 the combination is written around the first parent, or the base:

@@ -5,7 +5,7 @@
  * rows of q and k in pairs for rope, matrices of GPT-2 transposed, 1 added to Gemma's norms. Other
  * models have the adapter's own names.
  */
-#include "lib/dna/lora_part.h"
+#include "lib/dna/lora_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define ZT_ADAPTED_INTERNAL_H
 
 #include "lib/dna/adapted.h"
-#include "lib/dna/lora_part.h"
+#include "lib/dna/lora_internal.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-/* id.c - owns what a model is known by: a hash of its tensors' names, types and a sample of bytes.
+/* model_id.c - owns what a model is known by: a hash of its tensors' names, types and a sample of bytes.
  */
 #define XXH_STATIC_LINKING_ONLY /* the state's size, to have it on the stack */
 #include "lib/dna/merge.h"
