@@ -3,28 +3,10 @@
  * Memory that both sides see is mapped once, for as long as it lives. All of it counts against the
  * context's limit. When there is no more, what waits in the pool is given up first.
  */
+#include "lib/engine/device_memory.h"
 #include "lib/engine/vulkan/vk.h"
 
 #include <string.h>
-
-enum { SMALLEST = 4096 };
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static void count_held(zt_vk_engine *engine, size_t more, size_t less)
-{
-    engine->report.held += more - less;
-    engine->report.allocated += more;
-    if (engine->report.held > engine->report.peak) engine->report.peak = engine->report.held;
-}
-
-/* The class whose buffers hold so many bytes, or -1: too large for the pool. */
-static int class_of(size_t bytes)
-{
-    int size_class = 0;
-    while (size_class < ZT_VK_CLASSES && (size_t)SMALLEST << size_class < bytes) size_class++;
-    return size_class < ZT_VK_CLASSES ? size_class : -1;
-}
 
 static bool is_busy(const zt_vk_engine *engine, const zt_vk_mem *memory) { return memory->used > engine->done; }
 
@@ -36,7 +18,7 @@ static void destroy_memory(zt_vk_engine *engine, zt_vk_mem *memory)
     if (memory->memory) {
         engine->vk.FreeMemory(engine->device, memory->memory, NULL);
         zt_mem_release(engine->base.ctx, memory->bytes);
-        count_held(engine, 0, memory->bytes);
+        zt_count_held(&engine->report, 0, memory->bytes);
     }
     memset(memory, 0, sizeof *memory);
 }
@@ -72,18 +54,10 @@ static bool give_up_pool(zt_vk_engine *engine)
         for (int size_class = 0; size_class < ZT_VK_CLASSES; size_class++)
             while (engine->pool.n[k][size_class] > 0) {
                 zt_vk_mem *memory = &engine->pool.free[k][size_class][--engine->pool.n[k][size_class]];
-                engine->report.pooled--;
-                engine->report.pooled_bytes -= memory->bytes;
+                zt_count_unpooled(&engine->report, memory->bytes);
                 destroy_memory(engine, memory);
             }
     return true;
-}
-
-/* Room for it under the context's limit, if need be by giving up what waits. */
-static void make_room(zt_vk_engine *engine, size_t bytes)
-{
-    zt_mem usage = zt_mem_get(engine->base.ctx);
-    if (usage.limit && (usage.held > usage.limit || bytes > usage.limit - usage.held)) give_up_pool(engine);
 }
 
 /* `seen`: the host sees it, by the type that it is really of. */
@@ -109,7 +83,7 @@ static zt_status give_memory(zt_vk_engine *engine, zt_vk_kind kind, zt_vk_mem *m
         return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held",
                        engine->name, memory->bytes, engine->report.held);
     }
-    count_held(engine, memory->bytes, 0);
+    zt_count_held(&engine->report, memory->bytes, 0);
     *seen = engine->seen_types >> type & 1;
     result = engine->vk.BindBufferMemory(engine->device, memory->buffer, memory->memory, 0);
     return zt_vk_check(engine->base.ctx, result, "BindBufferMemory");
@@ -119,7 +93,7 @@ static zt_status create_memory(zt_vk_engine *engine, zt_vk_kind kind, size_t byt
 {
     memset(memory, 0, sizeof *memory);
     memory->bytes = bytes;
-    make_room(engine, bytes);
+    if (zt_exceeds_limit(engine->base.ctx, bytes)) give_up_pool(engine);
     zt_status status = engine->lost ? zt_vk_lost(engine) : make_buffer(engine, bytes, memory);
     bool seen = false;
     if (!status) status = give_memory(engine, kind, memory, &seen);
@@ -150,14 +124,13 @@ static bool take_pooled(zt_vk_engine *engine, zt_vk_kind kind, int size_class, z
     if (slot < 0) return false;
     *out = list[slot];
     list[slot] = list[--engine->pool.n[kind][size_class]];
-    engine->report.pooled--;
-    engine->report.pooled_bytes -= out->bytes;
+    zt_count_unpooled(&engine->report, out->bytes);
     return true;
 }
 
 zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk_mem *out)
 {
-    int size_class = class_of(bytes);
+    int size_class = zt_size_class(bytes, ZT_VK_CLASSES);
     zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
     if (bytes > SIZE_MAX - 64)
@@ -168,7 +141,7 @@ zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk
         engine->report.pool_hits++;
     } else {
         engine->report.pool_misses++;
-        status = create_memory(engine, kind, (size_t)SMALLEST << size_class, out);
+        status = create_memory(engine, kind, zt_size_class_bytes(size_class), out);
         if (!status) out->pooled = 1 + size_class + (kind == ZT_VK_HOST_MEM ? ZT_VK_CLASSES : 0);
         engine->report.pool_allocated += !status;
     }
@@ -182,8 +155,7 @@ static bool keep_pooled(zt_vk_engine *engine, const zt_vk_mem *memory)
     int kind = (memory->pooled - 1) / ZT_VK_CLASSES, size_class = (memory->pooled - 1) % ZT_VK_CLASSES;
     if (engine->pool.n[kind][size_class] == ZT_VK_POOL_EACH) return false;
     engine->pool.free[kind][size_class][engine->pool.n[kind][size_class]++] = *memory;
-    engine->report.pooled++;
-    engine->report.pooled_bytes += memory->bytes;
+    zt_count_pooled(&engine->report, memory->bytes);
     return true;
 }
 
