@@ -60,8 +60,8 @@ static zt_status before_step(void *user, const zt_run_schedule *schedule, int st
     const zt_opinfo *info = zt_op_info(failing_step->op);
     if (fault->op && strcmp(fault->op, info->name)) return ZT_OK;
     if (fault->at == ZT_FAULT_KERNEL) return count_event(user, info->name);
-    for (int k = 0; k < info->n_out && fault->at == ZT_FAULT_OUTPUT; k++) {
-        if (failing_step->out[k] < 0 || (fault->one_value && failing_step->out[k] != fault->value)) continue;
+    for (int output = 0; output < info->n_out && fault->at == ZT_FAULT_OUTPUT; output++) {
+        if (failing_step->out[output] < 0 || (fault->one_value && failing_step->out[output] != fault->value)) continue;
         zt_status status = count_event(user, info->name);
         if (status) return status;
     }

@@ -266,8 +266,8 @@ static zt_status run_step(ref_engine *ref, const zt_executable *executable, int 
     const zt_opinfo *info = zt_op_info(step->op);
     zt_arg inputs[ZT_MAX_IN] = {0}, outputs[ZT_MAX_OUT] = {0};
     zt_runtime_error failure = {0};
-    for (int k = 0; k < info->n_in; k++) inputs[k] = arg_of(ref, executable, step->in[k]);
-    for (int k = 0; k < info->n_out; k++) outputs[k] = arg_of(ref, executable, step->out[k]);
+    for (int input = 0; input < info->n_in; input++) inputs[input] = arg_of(ref, executable, step->in[input]);
+    for (int output = 0; output < info->n_out; output++) outputs[output] = arg_of(ref, executable, step->out[output]);
     for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&inputs[k], &outputs[k]);
     if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, inputs, outputs, &failure);
     ref->report.kernels++;
@@ -298,10 +298,10 @@ static zt_status ref_replay(zt_engine *base, zt_executable *executable, const vo
 {
     ref_engine *ref = (ref_engine *)base;
     zt_status status = ZT_OK;
-    for (int i = 0; i < executable->schedule.n_in; i++) {
-        if (executable->input_values[i] < 0) continue;
-        const zt_type *type = &executable->schedule.type[executable->input_values[i]];
-        zt_widen(type->dtype, inputs[i], (char *)ref->memory + executable->input_offsets[i], zt_type_count(type));
+    for (int input = 0; input < executable->schedule.n_in; input++) {
+        if (executable->input_values[input] < 0) continue;
+        const zt_type *type = &executable->schedule.type[executable->input_values[input]];
+        zt_widen(type->dtype, inputs[input], (char *)ref->memory + executable->input_offsets[input], zt_type_count(type));
     }
     for (int step_index = 0; step_index < executable->schedule.n_steps && !status; step_index++)
         status = watch ? watch_step(ref, executable, step_index, watch) : run_step(ref, executable, step_index);

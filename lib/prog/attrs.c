@@ -333,9 +333,9 @@ static zt_status read_function(const attribute_owner *owner, zt_lex *lexer, void
 
 bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs)
 {
-    for (int k = 0; k < info->n_attrs; k++) {
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
         const zt_func *function =
-            info->attrs[k].kind == ZT_ATTR_func ? function_of(field_of(attrs, &info->attrs[k])) : NULL;
+            info->attrs[attr_index].kind == ZT_ATTR_func ? function_of(field_of(attrs, &info->attrs[attr_index])) : NULL;
         if (function && !function->name) return true;
     }
     return false;
@@ -369,8 +369,8 @@ static bool is_default(const zt_opinfo *info, const zt_attrdef *attribute, const
 bool zt_attrs_same(zt_op op, const void *left, const void *right)
 {
     const zt_opinfo *info = zt_op_info(op);
-    for (int k = 0; k < info->n_attrs && left != right; k++) {
-        const zt_attrdef *attribute = &info->attrs[k];
+    for (int attr_index = 0; attr_index < info->n_attrs && left != right; attr_index++) {
+        const zt_attrdef *attribute = &info->attrs[attr_index];
         if (!kinds[attribute->kind].equal(field_of(left, attribute), field_of(right, attribute))) return false;
     }
     return true;
@@ -381,8 +381,8 @@ uint64_t zt_attrs_hash(zt_op op, const void *attrs)
 {
     const zt_opinfo *info = zt_op_info(op);
     uint64_t hash = 0xcbf29ce484222325u;
-    for (int k = 0; k < info->n_attrs; k++) {
-        const zt_attrdef *attribute = &info->attrs[k];
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &info->attrs[attr_index];
         bool text = attribute->kind == ZT_ATTR_str;
         const char *bytes = text ? string_of(field_of(attrs, attribute)) : field_of(attrs, attribute);
         size_t length = text ? strlen(bytes) : kinds[attribute->kind].bytes;
@@ -398,8 +398,8 @@ const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *info, const void *a
     bool changed = false;
     *symbolic = false;
     memcpy(buffer, info->defaults, info->attr_bytes);
-    for (int k = 0; attrs && k < info->n_attrs; k++) {
-        const zt_attrdef *attribute = &info->attrs[k];
+    for (int attr_index = 0; attrs && attr_index < info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &info->attrs[attr_index];
         const struct kind *kind = &kinds[attribute->kind];
         if (is_default(info, attribute, attrs)) continue;
         changed = true;
@@ -415,8 +415,8 @@ const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *info, const void *a
 zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *info, const void *attrs, zt_str *out)
 {
     zt_status status = ZT_OK;
-    for (int k = 0; k < info->n_attrs && !status; k++) {
-        const zt_attrdef *attribute = &info->attrs[k];
+    for (int attr_index = 0; attr_index < info->n_attrs && !status; attr_index++) {
+        const zt_attrdef *attribute = &info->attrs[attr_index];
         if (is_default(info, attribute, attrs)) continue;
         status = zt_str_printf(out, " %s=", attribute->name);
         if (!status) status = kinds[attribute->kind].put(program, field_of(attrs, attribute), out);
@@ -440,8 +440,8 @@ zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *info, const voi
                         const int64_t *value, void *bound_attrs)
 {
     memcpy(bound_attrs, attrs, info->attr_bytes);
-    for (int k = 0; k < info->n_attrs; k++) {
-        const zt_attrdef *attribute = &info->attrs[k];
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &info->attrs[attr_index];
         zt_status status = ZT_OK;
         if (kinds[attribute->kind].bind)
             status = kinds[attribute->kind].bind(program, value, (char *)bound_attrs + attribute->offset);

@@ -42,14 +42,14 @@ static zt_status bind_symbols(program_binder *binder, const zt_binding *bindings
 {
     const zt_prog *program = binder->program;
     int64_t symbol[ZT_MAX_SYMBOLS] = {0};
-    for (int i = 0; i < program->n_symbols; i++) {
+    for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
         int k = 0;
-        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[i]) != 0) k++;
-        if (k == binding_count) return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no value", program->symbol[i]);
+        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[symbol_id]) != 0) k++;
+        if (k == binding_count) return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no value", program->symbol[symbol_id]);
         if (bindings[k].value < 0)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' is %" PRId64 ", below 0", program->symbol[i],
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' is %" PRId64 ", below 0", program->symbol[symbol_id],
                            bindings[k].value);
-        symbol[i] = bindings[k].value;
+        symbol[symbol_id] = bindings[k].value;
     }
     return zt_dims_eval(program, symbol, binder->value);
 }
@@ -83,13 +83,14 @@ static zt_status bind_step(program_binder *binder, int step_index)
         binder->bound->attrs[step_index] = binder->attrs;
         binder->attrs += (info->attr_bytes + 15) & ~(size_t)15;
     }
-    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &binder->bound->type[step->in[k]] : NULL;
+    for (int input = 0; input < info->n_in; input++)
+        input_types[input] = step->in[input] >= 0 ? &binder->bound->type[step->in[input]] : NULL;
     zt_status status = zt_op_infer(binder->inner_ctx, step->op, binder->bound->attrs[step_index], input_types, out);
     if (status) /* a wrong attribute is the program's fault, not its caller's */
         return zt_fail(binder->program->ctx, status == ZT_EUSAGE ? ZT_EDATA : status, "step %d, '%s': %s", step_index,
                        zt_prog_value(binder->program, step->out[0])->name, zt_ctx_error(binder->inner_ctx));
-    for (int k = 0; k < info->n_out; k++)
-        if (step->out[k] >= 0) binder->bound->type[step->out[k]] = out[k];
+    for (int output = 0; output < info->n_out; output++)
+        if (step->out[output] >= 0) binder->bound->type[step->out[output]] = out[output];
     return ZT_OK;
 }
 
@@ -97,8 +98,8 @@ static zt_status check_keeps(const program_binder *binder)
 {
     char state_text[ZT_TYPE_TEXT], kept_text[ZT_TYPE_TEXT];
     const zt_prog *program = binder->program;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
-        int value_id = zt_prog_nth(program, ZT_VALUE_STATE, i), keep = zt_prog_value(program, value_id)->keep;
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE); state_index++) {
+        int value_id = zt_prog_nth(program, ZT_VALUE_STATE, state_index), keep = zt_prog_value(program, value_id)->keep;
         const zt_type *type = binder->bound->type;
         if (keep < 0 || zt_type_equal(&type[value_id], &type[keep])) continue;
         return zt_fail(program->ctx, ZT_ESHAPE, "state '%s' is %s, but '%s' that it keeps is %s",

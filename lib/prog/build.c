@@ -75,11 +75,11 @@ static int add_value(zt_prog *program, zt_value_kind kind, zt_span name)
 static zt_status check_type(const zt_prog *program, zt_span name, const zt_type *type)
 {
     bool numbers = true;
-    for (int i = 0; i < type->rank; i++) {
-        if (!zt_dim_known(program, type->dim[i]))
+    for (int axis = 0; axis < type->rank; axis++) {
+        if (!zt_dim_known(program, type->dim[axis]))
             return zt_prog_fail(program, ZT_EUSAGE, "value '%.*s': dimension %d is not this program's",
-                                (int)name.length, name.text, i);
-        numbers = numbers && type->dim[i] >= 0;
+                                (int)name.length, name.text, axis);
+        numbers = numbers && type->dim[axis] >= 0;
     }
     if (!numbers || zt_type_check(NULL, type, NULL)) return ZT_OK;
     zt_ctx *own = zt_ctx_new();
@@ -155,11 +155,11 @@ static zt_status check_inputs(const zt_prog *program, const zt_opinfo *info, con
 {
     char who[64];
     snprintf(who, sizeof who, "op %s", info->name);
-    for (int k = 0; k < info->n_in; k++) {
-        if (inputs[k] == ZT_NONE && k >= info->def->n_required) continue;
-        if (inputs[k] == ZT_NONE)
-            return zt_prog_fail(program, ZT_EUSAGE, "%s: input '%s' is missing", who, info->in_name[k]);
-        zt_status status = check_use(program, who, inputs[k]);
+    for (int input = 0; input < info->n_in; input++) {
+        if (inputs[input] == ZT_NONE && input >= info->def->n_required) continue;
+        if (inputs[input] == ZT_NONE)
+            return zt_prog_fail(program, ZT_EUSAGE, "%s: input '%s' is missing", who, info->in_name[input]);
+        zt_status status = check_use(program, who, inputs[input]);
         if (status) return status;
     }
     return ZT_OK;
@@ -176,10 +176,10 @@ static zt_status check_donation(const zt_prog *program, const zt_opinfo *info, c
     if (root->pinned >= 0)
         return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output",
                             info->name, name, zt_item_at(program, root->pinned)->value.name);
-    for (int k = 0; k < info->n_in; k++)
-        if (k != donated_input && inputs[k] >= 0 && zt_item_at(program, inputs[k])->root == item->root)
+    for (int input = 0; input < info->n_in; input++)
+        if (input != donated_input && inputs[input] >= 0 && zt_item_at(program, inputs[input])->root == item->root)
             return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too",
-                                info->name, name, info->in_name[k]);
+                                info->name, name, info->in_name[input]);
     return ZT_OK;
 }
 
@@ -201,12 +201,12 @@ static void share_memory(zt_prog *program, const zt_step *step)
 
 static zt_status add_outputs(zt_prog *program, const zt_opinfo *info, const zt_span *names, zt_step *step)
 {
-    for (int k = 0; k < ZT_MAX_OUT; k++) {
-        step->out[k] = ZT_NONE;
-        if (k >= info->n_out || zt_span_is(names[k], "_")) continue;
-        step->out[k] = add_value(program, ZT_VALUE_OP, names[k]);
-        if (step->out[k] < 0) return zt_ctx_status(program->ctx);
-        zt_item_at(program, step->out[k])->value.index = program->steps.count - 1;
+    for (int output = 0; output < ZT_MAX_OUT; output++) {
+        step->out[output] = ZT_NONE;
+        if (output >= info->n_out || zt_span_is(names[output], "_")) continue;
+        step->out[output] = add_value(program, ZT_VALUE_OP, names[output]);
+        if (step->out[output] < 0) return zt_ctx_status(program->ctx);
+        zt_item_at(program, step->out[output])->value.index = program->steps.count - 1;
     }
     return ZT_OK;
 }
@@ -235,18 +235,19 @@ zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const in
     const zt_opinfo *info = zt_op_info(op);
     if (!info) return zt_prog_fail(program, ZT_EUSAGE, "op number %d is not known", (int)op);
     zt_status status = check_inputs(program, info, inputs);
-    for (int k = 0; k < info->def->donates && !status; k++) status = check_donation(program, info, inputs, k);
+    for (int donated = 0; donated < info->def->donates && !status; donated++)
+        status = check_donation(program, info, inputs, donated);
     if (status) return status;
     if (zt_span_is(names[0], "_"))
         return zt_prog_fail(program, ZT_EUSAGE, "op %s: its first output needs a name", info->name);
-    for (int k = 1; k < info->def->donates; k++)
-        if (zt_span_is(names[k], "_"))
+    for (int donated = 1; donated < info->def->donates; donated++)
+        if (zt_span_is(names[donated], "_"))
             return zt_prog_fail(program, ZT_EUSAGE, "op %s: output '%s', which has the memory of '%s', "
-                                "needs a name", info->name, info->out_name[k], info->in_name[k]);
+                                "needs a name", info->name, info->out_name[donated], info->in_name[donated]);
     zt_made made = {.step.op = op, .line = program->line};
     made.step.attrs = zt_attrs_keep(program, info, attrs, &made.symbolic);
     if (!made.step.attrs) return zt_ctx_status(program->ctx);
-    for (int k = 0; k < ZT_MAX_IN; k++) made.step.in[k] = k < info->n_in ? inputs[k] : ZT_NONE;
+    for (int input = 0; input < ZT_MAX_IN; input++) made.step.in[input] = input < info->n_in ? inputs[input] : ZT_NONE;
     status = add_step(program, info, made, names);
     if (status || !outputs) return status;
     memcpy(outputs, zt_prog_step(program, program->steps.count - 1)->out, (size_t)info->n_out * sizeof *outputs);
@@ -258,7 +259,7 @@ zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *i
 {
     zt_span span[ZT_MAX_OUT] = {{0}};
     const zt_opinfo *info = zt_op_info(op);
-    for (int k = 0; names && info && k < info->n_out; k++) span[k] = zt_span_of(names[k]);
+    for (int output = 0; names && info && output < info->n_out; output++) span[output] = zt_span_of(names[output]);
     return zt_prog_add_op(program, op, attrs, inputs, span, outputs);
 }
 

@@ -20,7 +20,7 @@ struct zt_builder {
 static zt_status emit_op(void *user, zt_op op, const void *attrs, const int *inputs, int *outputs)
 {
     zt_status status = zt_builder_op(user, op, attrs, inputs, NULL, outputs);
-    for (int k = 0; status && k < zt_op_info(op)->n_out; k++) outputs[k] = -1;
+    for (int output = 0; status && output < zt_op_info(op)->n_out; output++) outputs[output] = -1;
     return status;
 }
 
@@ -34,12 +34,12 @@ static zt_type emit_type(void *user, int value_id)
 
 static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindings, int binding_count, int64_t *symbol)
 {
-    for (int i = 0; i < program->n_symbols; i++) {
+    for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
         int k = 0;
-        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[i]) != 0) k++;
+        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[symbol_id]) != 0) k++;
         if (k == binding_count)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol[i]);
-        symbol[i] = bindings[k].value;
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol[symbol_id]);
+        symbol[symbol_id] = bindings[k].value;
     }
     return ZT_OK;
 }
@@ -103,10 +103,11 @@ static zt_status infer_last(zt_builder *builder)
         if (status) return status;
         attrs = bound;
     }
-    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &builder->types[step->in[k]] : NULL;
+    for (int input = 0; input < info->n_in; input++)
+        input_types[input] = step->in[input] >= 0 ? &builder->types[step->in[input]] : NULL;
     zt_status status = zt_op_infer(builder->program->ctx, step->op, attrs, input_types, out);
-    for (int k = 0; k < info->n_out && !status; k++)
-        if (step->out[k] >= 0) builder->types[step->out[k]] = out[k];
+    for (int output = 0; output < info->n_out && !status; output++)
+        if (step->out[output] >= 0) builder->types[step->out[output]] = out[output];
     return status;
 }
 
@@ -133,10 +134,11 @@ static zt_status copy_dims(zt_prog *target, const zt_prog *program)
         if (!expression) return ZT_ENOMEM;
         *expression = ((const zt_expr *)program->exprs.items)[i];
     }
-    for (int i = 0; i < program->n_symbols; i++) {
-        target->symbol[i] = zt_arena_strndup(target->memory, program->symbol[i], strlen(program->symbol[i]));
-        if (!target->symbol[i]) return ZT_ENOMEM;
-        target->symbol_dim[i] = program->symbol_dim[i];
+    for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
+        target->symbol[symbol_id] =
+            zt_arena_strndup(target->memory, program->symbol[symbol_id], strlen(program->symbol[symbol_id]));
+        if (!target->symbol[symbol_id]) return ZT_ENOMEM;
+        target->symbol_dim[symbol_id] = program->symbol_dim[symbol_id];
     }
     target->n_symbols = program->n_symbols;
     for (int i = 0; i < program->n_given; i++) {

@@ -40,8 +40,8 @@ static int64_t add_expression(zt_prog *program, zt_expr expression)
 
 int64_t zt_dim_symbol(zt_prog *program, zt_span name)
 {
-    for (int i = 0; i < program->n_symbols; i++)
-        if (zt_span_is(name, program->symbol[i])) return program->symbol_dim[i];
+    for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++)
+        if (zt_span_is(name, program->symbol[symbol_id])) return program->symbol_dim[symbol_id];
     if (zt_name_check(program, "symbol", name)) return 0;
     if (program->n_symbols == ZT_MAX_SYMBOLS) {
         char buf[ZT_QUOTE];
@@ -59,8 +59,8 @@ int64_t zt_dim_symbol(zt_prog *program, zt_span name)
 
 int zt_prog_symbol_of(const zt_prog *program, int64_t dim)
 {
-    for (int i = 0; i < program->n_symbols; i++)
-        if (program->symbol_dim[i] == dim) return i;
+    for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++)
+        if (program->symbol_dim[symbol_id] == dim) return symbol_id;
     return -1;
 }
 
@@ -131,9 +131,9 @@ zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *out)
 zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dim, zt_str *out)
 {
     zt_status status = zt_str_putc(out, '[');
-    for (int i = 0; i < rank && !status; i++) {
-        if (i > 0) status = zt_str_putc(out, ',');
-        if (!status) status = zt_dim_put(program, dim[i], out);
+    for (int axis = 0; axis < rank && !status; axis++) {
+        if (axis > 0) status = zt_str_putc(out, ',');
+        if (!status) status = zt_dim_put(program, dim[axis], out);
     }
     return status ? status : zt_str_putc(out, ']');
 }
@@ -176,11 +176,11 @@ zt_status zt_dims_eval(const zt_prog *program, const int64_t *symbol, int64_t *v
 
 zt_status zt_dims_bind(const zt_prog *program, const int64_t *value, int rank, int64_t *dim)
 {
-    for (int i = 0; i < rank; i++) {
-        if (dim[i] >= 0) continue;
-        int64_t number = value[-1 - dim[i]];
-        if (number < 0) return refuse_dimension(program, dim[i], " is %" PRId64, number);
-        dim[i] = number;
+    for (int axis = 0; axis < rank; axis++) {
+        if (dim[axis] >= 0) continue;
+        int64_t number = value[-1 - dim[axis]];
+        if (number < 0) return refuse_dimension(program, dim[axis], " is %" PRId64, number);
+        dim[axis] = number;
     }
     return ZT_OK;
 }

@@ -157,7 +157,7 @@ static zt_status read_out(zt_prog *program, zt_lex *lexer)
 static zt_status read_outputs(zt_prog *program, zt_lex *lexer, zt_span names[ZT_MAX_OUT], int *output_count)
 {
     *output_count = 0;
-    for (int k = 0; k < ZT_MAX_OUT; k++) names[k] = (zt_span){"_", 1};
+    for (int output = 0; output < ZT_MAX_OUT; output++) names[output] = (zt_span){"_", 1};
     do {
         if (*output_count == ZT_MAX_OUT)
             return zt_prog_fail(program, ZT_EDATA, "more than %d outputs", ZT_MAX_OUT);
@@ -183,13 +183,13 @@ static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo
                            unsigned *seen)
 {
     char buf[ZT_QUOTE];
-    for (int k = 0; k < info->n_attrs; k++) {
-        if (!zt_span_is(name, info->attrs[k].name)) continue;
-        if (*seen & 1u << k)
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+        if (!zt_span_is(name, info->attrs[attr_index].name)) continue;
+        if (*seen & 1u << attr_index)
             return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' comes twice", info->name,
-                                info->attrs[k].name);
-        *seen |= 1u << k;
-        return zt_attr_take(program, lexer, info, &info->attrs[k], attrs);
+                                info->attrs[attr_index].name);
+        *seen |= 1u << attr_index;
+        return zt_attr_take(program, lexer, info, &info->attrs[attr_index], attrs);
     }
     char hint[ZT_QUOTE + 24] = "";
     const char *near = zt_near_name(name.text, name.length, attribute_name, info);

@@ -23,7 +23,7 @@ static void find_used(part_state *part)
     for (int value_id = 0; value_id < part->bound->n_values; value_id++) part->root[value_id] = value_id;
     for (int step_index = part->first; step_index <= part->last; step_index++) {
         const zt_step *step = step_at(part, step_index);
-        for (int k = 0; k < donated_count(step); k++) part->used[part->root[step->in[k]]] = true;
+        for (int donated = 0; donated < donated_count(step); donated++) part->used[part->root[step->in[donated]]] = true;
         for (int k = 0; k < zt_op_shares(step->op); k++) part->root[step->out[k]] = part->root[step->in[k]];
     }
 }
@@ -48,8 +48,8 @@ static zt_status declare_all(part_state *part)
     bool *reads = zt_calloc(part->from->ctx, (size_t)part->bound->n_values + 1, sizeof *reads);
     if (!reads) return ZT_ENOMEM;
     for (int step_index = part->first; step_index <= part->last; step_index++)
-        for (int k = 0; k < ZT_MAX_IN; k++)
-            if (step_at(part, step_index)->in[k] >= 0) reads[step_at(part, step_index)->in[k]] = true;
+        for (int input = 0; input < ZT_MAX_IN; input++)
+            if (step_at(part, step_index)->in[input] >= 0) reads[step_at(part, step_index)->in[input]] = true;
     zt_status status = ZT_OK;
     for (int value_id = 0; value_id < part->bound->n_values && !status; value_id++) {
         const zt_value *value = zt_prog_value(part->from, value_id);
@@ -66,12 +66,12 @@ static zt_status copy_step(part_state *part, int step_index)
     const zt_opinfo *info = zt_op_info(step->op);
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
     const char *names[ZT_MAX_OUT];
-    for (int k = 0; k < ZT_MAX_IN; k++) inputs[k] = step->in[k] >= 0 ? part->map[step->in[k]] : ZT_NONE;
-    for (int k = 0; k < info->n_out; k++)
-        names[k] = step->out[k] >= 0 ? zt_prog_value(part->from, step->out[k])->name : "_";
+    for (int input = 0; input < ZT_MAX_IN; input++) inputs[input] = step->in[input] >= 0 ? part->map[step->in[input]] : ZT_NONE;
+    for (int output = 0; output < info->n_out; output++)
+        names[output] = step->out[output] >= 0 ? zt_prog_value(part->from, step->out[output])->name : "_";
     zt_status status = zt_prog_op(part->to, step->op, part->bound->attrs[step_index], inputs, names, outputs);
-    for (int k = 0; k < info->n_out && !status; k++)
-        if (step->out[k] >= 0) part->map[step->out[k]] = outputs[k];
+    for (int output = 0; output < info->n_out && !status; output++)
+        if (step->out[output] >= 0) part->map[step->out[output]] = outputs[output];
     return status;
 }
 
@@ -88,8 +88,9 @@ static zt_status keep_all(part_state *part)
         if (!part->used[value_id] || part->map[value_id] < 0 || !is_state(part, value_id)) continue;
         int latest = -1;
         for (int step_index = part->first; step_index <= part->last; step_index++)
-            for (int k = 0; k < donated_count(step_at(part, step_index)); k++)
-                if (part->root[step_at(part, step_index)->out[k]] == value_id) latest = step_at(part, step_index)->out[k];
+            for (int donated = 0; donated < donated_count(step_at(part, step_index)); donated++)
+                if (part->root[step_at(part, step_index)->out[donated]] == value_id)
+                    latest = step_at(part, step_index)->out[donated];
         if (latest < 0 || !zt_type_equal(&part->bound->type[latest], &part->bound->type[value_id])) continue;
         zt_status status = zt_prog_keep(part->to, part->map[value_id], part->map[latest]);
         if (status) return status;
@@ -101,12 +102,12 @@ static zt_status keep_all(part_state *part)
 static bool leaves_part(const part_state *part, int value_id)
 {
     for (int step_index = part->last + 1; step_index < part->bound->n_steps; step_index++)
-        for (int k = 0; k < ZT_MAX_IN; k++)
-            if (step_at(part, step_index)->in[k] == value_id) return true;
+        for (int input = 0; input < ZT_MAX_IN; input++)
+            if (step_at(part, step_index)->in[input] == value_id) return true;
     for (int output_index = 0; output_index < zt_prog_n_outputs(part->from); output_index++)
         if (zt_prog_output(part->from, output_index)->value == value_id) return true;
-    for (int i = 0; i < zt_prog_count(part->from, ZT_VALUE_STATE); i++)
-        if (zt_prog_value(part->from, zt_prog_nth(part->from, ZT_VALUE_STATE, i))->keep == value_id) return true;
+    for (int state_index = 0; state_index < zt_prog_count(part->from, ZT_VALUE_STATE); state_index++)
+        if (zt_prog_value(part->from, zt_prog_nth(part->from, ZT_VALUE_STATE, state_index))->keep == value_id) return true;
     return false;
 }
 
@@ -114,8 +115,8 @@ static bool leaves_part(const part_state *part, int value_id)
 static zt_status put_out(part_state *part)
 {
     for (int step_index = part->first; step_index <= part->last; step_index++) {
-        for (int k = 0; k < zt_op_info(step_at(part, step_index)->op)->n_out; k++) {
-            int value_id = step_at(part, step_index)->out[k];
+        for (int output = 0; output < zt_op_info(step_at(part, step_index)->op)->n_out; output++) {
+            int value_id = step_at(part, step_index)->out[output];
             if (value_id < 0 || !leaves_part(part, value_id)) continue;
             int root = part->root[value_id];
             if (is_state(part, root) && zt_prog_value(part->to, part->map[root])->keep == part->map[value_id])

@@ -31,9 +31,9 @@ static zt_status put_values(const zt_prog *program, const int *value, int value_
 {
     zt_status status = ZT_OK;
     while (value_count > 0 && value[value_count - 1] < 0) value_count--;
-    for (int k = 0; k < value_count && !status; k++) {
-        if (k > 0) status = zt_str_puts(out, between);
-        if (!status) status = zt_str_puts(out, value[k] < 0 ? "_" : zt_prog_value(program, value[k])->name);
+    for (int value_id = 0; value_id < value_count && !status; value_id++) {
+        if (value_id > 0) status = zt_str_puts(out, between);
+        if (!status) status = zt_str_puts(out, value[value_id] < 0 ? "_" : zt_prog_value(program, value[value_id])->name);
     }
     return status;
 }
@@ -64,8 +64,8 @@ static zt_status put_list(const zt_prog *program, zt_str *out)
 static zt_status put_end(const zt_prog *program, zt_str *out)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++) {
-        const zt_value *value = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i));
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++) {
+        const zt_value *value = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, state_index));
         if (value->keep >= 0)
             status = zt_str_printf(out, "keep  %s = %s\n", value->name, zt_prog_value(program, value->keep)->name);
     }

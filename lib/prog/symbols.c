@@ -31,10 +31,10 @@ zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t valu
 void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding_count)
 {
     int before = *binding_count;
-    for (int i = 0; i < program->n_given && *binding_count < ZT_MAX_SYMBOLS; i++) {
+    for (int binding_index = 0; binding_index < program->n_given && *binding_count < ZT_MAX_SYMBOLS; binding_index++) {
         int k = 0;
-        while (k < before && strcmp(bindings[k].symbol, program->given[i].symbol) != 0) k++;
-        if (k == before) bindings[(*binding_count)++] = program->given[i];
+        while (k < before && strcmp(bindings[k].symbol, program->given[binding_index].symbol) != 0) k++;
+        if (k == before) bindings[(*binding_count)++] = program->given[binding_index];
     }
 }
 
@@ -61,10 +61,10 @@ static void mark_dims(const zt_prog *program, int rank, const int64_t *dim, bool
 static void mark_attrs(const zt_prog *program, const zt_step *step, bool used[ZT_MAX_SYMBOLS])
 {
     const zt_opinfo *info = zt_op_info(step->op);
-    for (int k = 0; k < info->n_attrs; k++) {
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
         zt_dims dims;
-        if (info->attrs[k].kind != ZT_ATTR_dims) continue;
-        memcpy(&dims, (const char *)step->attrs + info->attrs[k].offset, sizeof dims);
+        if (info->attrs[attr_index].kind != ZT_ATTR_dims) continue;
+        memcpy(&dims, (const char *)step->attrs + info->attrs[attr_index].offset, sizeof dims);
         mark_dims(program, dims.n, dims.dim, used);
     }
 }
@@ -84,8 +84,8 @@ static void mark_used(const zt_prog *program, bool used[ZT_MAX_SYMBOLS])
 
 static bool is_used(const zt_prog *program, const char *symbol, const bool used[ZT_MAX_SYMBOLS])
 {
-    for (int i = 0; i < program->n_symbols; i++)
-        if (used[i] && !strcmp(program->symbol[i], symbol)) return true;
+    for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++)
+        if (used[symbol_id] && !strcmp(program->symbol[symbol_id], symbol)) return true;
     return false;
 }
 

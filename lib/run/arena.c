@@ -30,9 +30,9 @@ static size_t most_alive(const zt_live_range *ranges, int range_count, int first
 {
     int64_t bytes_now = 0, most_bytes = 0;
     memset(change, 0, ((size_t)(last - first) + 2) * sizeof *change);
-    for (int i = 0; i < range_count; i++) {
-        change[ranges[i].born - first] += (int64_t)ranges[i].bytes;
-        if (ranges[i].dies < last) change[ranges[i].dies + 1 - first] -= (int64_t)ranges[i].bytes;
+    for (int range_index = 0; range_index < range_count; range_index++) {
+        change[ranges[range_index].born - first] += (int64_t)ranges[range_index].bytes;
+        if (ranges[range_index].dies < last) change[ranges[range_index].dies + 1 - first] -= (int64_t)ranges[range_index].bytes;
     }
     for (int step_index = 0; step_index < last - first; step_index++) {
         bytes_now += change[step_index];

@@ -96,8 +96,8 @@ static void *alloc_array(backward_pass *backward, int count, size_t size)
 
 static bool wants_step(const zt_step *step, const bool *needed)
 {
-    for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
-        if (step->out[k] >= 0 && needed[step->out[k]]) return true;
+    for (int output = 0; output < zt_op_info(step->op)->n_out; output++)
+        if (step->out[output] >= 0 && needed[step->out[output]]) return true;
     return false;
 }
 
@@ -109,8 +109,8 @@ static bool *find_needed(backward_pass *backward, int result)
     for (int step_index = zt_prog_n_steps(backward->recording); step_index-- > 0;) {
         const zt_step *step = zt_prog_step(backward->recording, step_index);
         if (!wants_step(step, needed)) continue;
-        for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
-            if (step->in[k] >= 0) needed[step->in[k]] = true;
+        for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
+            if (step->in[input] >= 0) needed[step->in[input]] = true;
     }
     return needed;
 }
@@ -119,9 +119,10 @@ static zt_status copy_step(backward_pass *backward, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : backward->cone_of[step->in[k]];
+    for (int input = 0; input < info->n_in; input++)
+        inputs[input] = step->in[input] < 0 ? ZT_NONE : backward->cone_of[step->in[input]];
     zt_status status = zt_prog_op(backward->cone, step->op, step->attrs, inputs, NULL, outputs);
-    for (int k = 0; k < info->n_out && !status; k++) backward->cone_of[step->out[k]] = outputs[k];
+    for (int output = 0; output < info->n_out && !status; output++) backward->cone_of[step->out[output]] = outputs[output];
     return status;
 }
 
@@ -143,9 +144,9 @@ static zt_status make_cone(backward_pass *backward, int result)
                             : zt_prog_in(backward->cone, value->name, type->dtype, type->rank, type->dim);
         if (backward->cone_of[value_id] < 0) status = zt_ctx_status(backward->run->ctx);
     }
-    for (int i = 0; i < zt_prog_n_steps(backward->recording) && !status; i++)
-        if (wants_step(zt_prog_step(backward->recording, i), needed))
-            status = copy_step(backward, zt_prog_step(backward->recording, i));
+    for (int step_index = 0; step_index < zt_prog_n_steps(backward->recording) && !status; step_index++)
+        if (wants_step(zt_prog_step(backward->recording, step_index), needed))
+            status = copy_step(backward, zt_prog_step(backward->recording, step_index));
     return status ? status : zt_prog_out(backward->cone, "y", backward->cone_of[result]);
 }
 
@@ -215,13 +216,13 @@ static zt_status count_uses(backward_pass *backward)
     for (int step_index = zt_prog_n_steps(backward->grad); step_index-- > 0;) {
         const zt_step *step = zt_prog_step(backward->grad, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
-        for (int k = 0; k < info->n_out; k++) {
-            int value_id = step->out[k];
+        for (int output = 0; output < info->n_out; output++) {
+            int value_id = step->out[output];
             backward->runs[step_index] =
                 backward->runs[step_index] || (value_id >= 0 && backward->uses[value_id] > 0 && !backward->tensors[value_id]);
         }
-        for (int k = 0; k < info->n_in && backward->runs[step_index]; k++)
-            if (step->in[k] >= 0) backward->uses[step->in[k]]++;
+        for (int input = 0; input < info->n_in && backward->runs[step_index]; input++)
+            if (step->in[input] >= 0) backward->uses[step->in[input]]++;
     }
     return ZT_OK;
 }
@@ -238,21 +239,21 @@ static zt_status run_step(backward_pass *backward, int step_index)
     const zt_step *step = zt_prog_step(backward->grad, step_index);
     const zt_opinfo *info = zt_op_info(step->op);
     zt_tensor *in[ZT_MAX_IN] = {0}, *out[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) {
-        if (step->in[k] < 0) continue;
-        in[k] = backward->tensors[step->in[k]];
-        if (!in[k])
+    for (int input = 0; input < info->n_in; input++) {
+        if (step->in[input] < 0) continue;
+        in[input] = backward->tensors[step->in[input]];
+        if (!in[input])
             return zt_fail(backward->run->ctx, ZT_EUSAGE,
                            "backward: op %s needs '%s', which was written over since it was "
-                           "recorded", info->name, zt_prog_value(backward->grad, step->in[k])->name);
+                           "recorded", info->name, zt_prog_value(backward->grad, step->in[input])->name);
     }
     zt_scope_begin(backward->run);
     zt_status bad = zt_run_op(backward->run, step->op, step->attrs, in, out);
-    for (int k = 0; k < info->n_out && !bad; k++)
-        if (step->out[k] >= 0 && backward->uses[step->out[k]] > 0 && !backward->tensors[step->out[k]])
-            backward->tensors[step->out[k]] = zt_tensor_ref(out[k]);
+    for (int output = 0; output < info->n_out && !bad; output++)
+        if (step->out[output] >= 0 && backward->uses[step->out[output]] > 0 && !backward->tensors[step->out[output]])
+            backward->tensors[step->out[output]] = zt_tensor_ref(out[output]);
     zt_scope_end(backward->run);
-    for (int k = 0; k < info->n_in && !bad; k++) drop_use(backward, step->in[k]);
+    for (int input = 0; input < info->n_in && !bad; input++) drop_use(backward, step->in[input]);
     return bad;
 }
 
@@ -280,8 +281,8 @@ static zt_status run_gradient(backward_pass *backward, zt_tensor *dy)
 {
     zt_status status = place_known(backward, dy);
     if (!status) status = count_uses(backward);
-    for (int i = 0; i < zt_prog_n_steps(backward->grad) && !status; i++)
-        if (backward->runs[i]) status = run_step(backward, i);
+    for (int step_index = 0; step_index < zt_prog_n_steps(backward->grad) && !status; step_index++)
+        if (backward->runs[step_index]) status = run_step(backward, step_index);
     for (int i = 0; i < backward->count && !status; i++) status = add_up(backward, i);
     for (int i = 0; i < backward->count && !status; i++) {
         zt_tensor_unref(backward->leaves[i]->grad);

@@ -16,8 +16,8 @@ static bool is_only(const zt_prog *program, int value_id)
 {
     const zt_value *value = zt_prog_value(program, value_id);
     int candidate_count = 0;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++)
-        candidate_count += !is_counter(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i)));
+    for (int input_index = 0; input_index < zt_prog_count(program, ZT_VALUE_IN); input_index++)
+        candidate_count += !is_counter(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, input_index)));
     return value->kind == ZT_VALUE_IN && !is_counter(value) && candidate_count == 1;
 }
 
@@ -35,8 +35,8 @@ static int64_t array_for(const zt_prog *program, zt_checkpoint *from, int value_
 
 static bool is_bound(const char *symbol, const zt_binding *bindings, int binding_count)
 {
-    for (int i = 0; i < binding_count; i++)
-        if (strcmp(bindings[i].symbol, symbol) == 0) return true;
+    for (int binding_index = 0; binding_index < binding_count; binding_index++)
+        if (strcmp(bindings[binding_index].symbol, symbol) == 0) return true;
     return false;
 }
 
@@ -105,15 +105,16 @@ static zt_status draw_array(zt_bound_inputs *bound_inputs, int value_id, uint64_
 static zt_status fill_inputs(zt_bound_inputs *bound_inputs, const zt_bound_inputs_opts *options)
 {
     char name[96];
-    for (int i = 0; i < zt_prog_count(bound_inputs->prog, ZT_VALUE_IN); i++) {
-        int value_id = zt_prog_nth(bound_inputs->prog, ZT_VALUE_IN, i);
+    for (int input_index = 0; input_index < zt_prog_count(bound_inputs->prog, ZT_VALUE_IN); input_index++) {
+        int value_id = zt_prog_nth(bound_inputs->prog, ZT_VALUE_IN, input_index);
         const char *label = zt_prog_value(bound_inputs->prog, value_id)->name;
-        zt_status status = read_array(bound_inputs, options->from, value_id, &bound_inputs->in[i]);
-        if (!status && !bound_inputs->in[i] && options->counts && is_counter(zt_prog_value(bound_inputs->prog, value_id)))
-            bound_inputs->in[i] = zt_calloc(bound_inputs->ctx, 1, sizeof(int64_t));
-        if (!status && !bound_inputs->in[i] && options->draw)
-            status = draw_array(bound_inputs, value_id, options->seed, &bound_inputs->in[i]);
-        if (!status && !bound_inputs->in[i])
+        zt_status status = read_array(bound_inputs, options->from, value_id, &bound_inputs->in[input_index]);
+        if (!status && !bound_inputs->in[input_index] && options->counts &&
+            is_counter(zt_prog_value(bound_inputs->prog, value_id)))
+            bound_inputs->in[input_index] = zt_calloc(bound_inputs->ctx, 1, sizeof(int64_t));
+        if (!status && !bound_inputs->in[input_index] && options->draw)
+            status = draw_array(bound_inputs, value_id, options->seed, &bound_inputs->in[input_index]);
+        if (!status && !bound_inputs->in[input_index])
             status = zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: no input '%s', which the program has",
                          options->from ? zt_checkpoint_name(options->from) : "nothing is given",
                          zt_escape(name, sizeof name, label, strlen(label)));
@@ -125,18 +126,18 @@ static zt_status fill_inputs(zt_bound_inputs *bound_inputs, const zt_bound_input
 static zt_status fill_states(zt_bound_inputs *bound_inputs, const zt_bound_inputs_opts *options)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_count(bound_inputs->prog, ZT_VALUE_STATE) && !status; i++)
-        status = read_array(bound_inputs, options->from, zt_prog_nth(bound_inputs->prog, ZT_VALUE_STATE, i),
-                            &bound_inputs->state[i]);
+    for (int state_index = 0; state_index < zt_prog_count(bound_inputs->prog, ZT_VALUE_STATE) && !status; state_index++)
+        status = read_array(bound_inputs, options->from, zt_prog_nth(bound_inputs->prog, ZT_VALUE_STATE, state_index),
+                            &bound_inputs->state[state_index]);
     return status;
 }
 
 static zt_status make_outputs(zt_bound_inputs *bound_inputs)
 {
-    for (int i = 0; i < zt_prog_n_outputs(bound_inputs->prog); i++) {
-        size_t bytes = zt_type_bytes(&bound_inputs->bound->type[zt_prog_output(bound_inputs->prog, i)->value]);
-        bound_inputs->out[i] = zt_calloc(bound_inputs->ctx, bytes + 1, 1);
-        if (!bound_inputs->out[i]) return ZT_ENOMEM;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(bound_inputs->prog); output_index++) {
+        size_t bytes = zt_type_bytes(&bound_inputs->bound->type[zt_prog_output(bound_inputs->prog, output_index)->value]);
+        bound_inputs->out[output_index] = zt_calloc(bound_inputs->ctx, bytes + 1, 1);
+        if (!bound_inputs->out[output_index]) return ZT_ENOMEM;
     }
     return ZT_OK;
 }
@@ -238,11 +239,12 @@ void zt_bound_inputs_free(zt_bound_inputs *bound_inputs)
 zt_status zt_bound_inputs_states(const zt_bound_inputs *bound_inputs, zt_session *session)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_count(bound_inputs->prog, ZT_VALUE_STATE) && !status; i++) {
-        zt_type type = zt_session_state_type(session, i);
-        void *zero = bound_inputs->state[i] ? NULL : zt_calloc(bound_inputs->ctx, zt_type_bytes(&type) + 1, 1);
-        if (!bound_inputs->state[i] && !zero) return ZT_ENOMEM;
-        status = zt_session_state_set(session, i, bound_inputs->state[i] ? bound_inputs->state[i] : zero);
+    for (int state_index = 0; state_index < zt_prog_count(bound_inputs->prog, ZT_VALUE_STATE) && !status; state_index++) {
+        zt_type type = zt_session_state_type(session, state_index);
+        void *zero = bound_inputs->state[state_index] ? NULL : zt_calloc(bound_inputs->ctx, zt_type_bytes(&type) + 1, 1);
+        if (!bound_inputs->state[state_index] && !zero) return ZT_ENOMEM;
+        status = zt_session_state_set(session, state_index,
+                                      bound_inputs->state[state_index] ? bound_inputs->state[state_index] : zero);
         zt_free(bound_inputs->ctx, zero);
     }
     return status;

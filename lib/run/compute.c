@@ -104,21 +104,21 @@ static bool rule_allows(const lowering_state *lowering, const zt_step *step, con
     const zt_type *input_types[ZT_MAX_IN] = {0};
     bool any = false;
     *lowered_outputs = 0;
-    for (int k = 0; k < info->n_in; k++) {
-        if (step->in[k] < 0) continue;
-        type[k] = lowering->bound->type[step->in[k]];
-        if (forms[k] != DECLARED) type[k].dtype = lowering->dtype[forms[k]];
-        any = any || forms[k] != DECLARED;
-        input_types[k] = &type[k];
+    for (int input = 0; input < info->n_in; input++) {
+        if (step->in[input] < 0) continue;
+        type[input] = lowering->bound->type[step->in[input]];
+        if (forms[input] != DECLARED) type[input].dtype = lowering->dtype[forms[input]];
+        any = any || forms[input] != DECLARED;
+        input_types[input] = &type[input];
     }
     if (!any || zt_op_infer(NULL, step->op, attrs, input_types, out)) return false;
-    for (int k = 0; k < info->n_out; k++) {
-        if (step->out[k] < 0) continue;
-        zt_type was = lowering->bound->type[step->out[k]];
-        bool lowered = was.dtype == ZT_F32 && out[k].dtype == lowering->dtype[LOWERED];
-        if (lowered) was.dtype = out[k].dtype;
-        if (!zt_type_equal(&was, &out[k]) || (lowered && k < info->def->donates)) return false;
-        *lowered_outputs |= (unsigned)lowered << k;
+    for (int output = 0; output < info->n_out; output++) {
+        if (step->out[output] < 0) continue;
+        zt_type was = lowering->bound->type[step->out[output]];
+        bool lowered = was.dtype == ZT_F32 && out[output].dtype == lowering->dtype[LOWERED];
+        if (lowered) was.dtype = out[output].dtype;
+        if (!zt_type_equal(&was, &out[output]) || (lowered && output < info->def->donates)) return false;
+        *lowered_outputs |= (unsigned)lowered << output;
     }
     return true;
 }
@@ -131,18 +131,21 @@ static zt_status emit_step(lowering_state *lowering, const zt_step *step, const 
     const zt_opinfo *info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT] = {0};
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) {
-        inputs[k] = ZT_NONE;
-        if (step->in[k] < 0) continue;
-        zt_status status = ensure_form(lowering, step->in[k], forms[k]);
+    for (int input = 0; input < info->n_in; input++) {
+        inputs[input] = ZT_NONE;
+        if (step->in[input] < 0) continue;
+        zt_status status = ensure_form(lowering, step->in[input], forms[input]);
         if (status) return status;
-        inputs[k] = *form_slot(lowering, step->in[k], forms[k]);
+        inputs[input] = *form_slot(lowering, step->in[input], forms[input]);
     }
-    for (int k = 0; k < info->n_out; k++)
-        names[k] = step->out[k] >= 0 ? zt_prog_value(lowering->rewrite.from, step->out[k])->name : k ? "_" : NULL;
+    for (int output = 0; output < info->n_out; output++)
+        names[output] = step->out[output] >= 0 ? zt_prog_value(lowering->rewrite.from, step->out[output])->name
+                        : output               ? "_"
+                                               : NULL;
     zt_status status = zt_prog_op(lowering->rewrite.to, step->op, step->attrs, inputs, names, outputs);
-    for (int k = 0; k < info->n_out && !status; k++)
-        if (step->out[k] >= 0) *form_slot(lowering, step->out[k], lowered_outputs >> k & 1 ? LOWERED : DECLARED) = outputs[k];
+    for (int output = 0; output < info->n_out && !status; output++)
+        if (step->out[output] >= 0)
+            *form_slot(lowering, step->out[output], lowered_outputs >> output & 1 ? LOWERED : DECLARED) = outputs[output];
     return status;
 }
 
@@ -153,8 +156,8 @@ static zt_status lower_step(lowering_state *lowering, int step)
     for (int attempt = lowering->has_weights ? ALL_AND_WEIGHTS : ALL; attempt < TRIES && !keeps_precision(source_step->op);
          attempt++) {
         form forms[ZT_MAX_IN] = {DECLARED};
-        for (int k = 0; k < zt_op_info(source_step->op)->n_in; k++)
-            if (source_step->in[k] >= 0) forms[k] = form_of(lowering, source_step, k, attempt);
+        for (int input = 0; input < zt_op_info(source_step->op)->n_in; input++)
+            if (source_step->in[input] >= 0) forms[input] = form_of(lowering, source_step, input, attempt);
         if (rule_allows(lowering, source_step, lowering->bound->attrs[step], forms, &lowered_outputs))
             return emit_step(lowering, source_step, forms, lowered_outputs);
     }
@@ -168,8 +171,8 @@ static zt_status declare_ends(lowering_state *lowering)
 {
     const zt_prog *program = lowering->rewrite.from;
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++) {
-        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, state_index))->keep;
         if (keep >= 0) status = ensure_form(lowering, keep, DECLARED);
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program) && !status; output_index++)
@@ -180,8 +183,8 @@ static zt_status declare_ends(lowering_state *lowering)
 static zt_status rewrite_program(lowering_state *lowering, zt_ctx *ctx, const zt_prog *program, bool lower, zt_prog **out)
 {
     zt_status status = zt_rewrite_begin(&lowering->rewrite, ctx, program);
-    for (int i = 0; i < zt_prog_n_steps(program) && !status; i++)
-        status = lower ? lower_step(lowering, i) : zt_rewrite_copy(&lowering->rewrite, i, NULL);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program) && !status; step_index++)
+        status = lower ? lower_step(lowering, step_index) : zt_rewrite_copy(&lowering->rewrite, step_index, NULL);
     if (!status && lower) status = declare_ends(lowering);
     return zt_rewrite_end(&lowering->rewrite, status, out);
 }

@@ -23,10 +23,10 @@ int *zt_cost_roots(zt_ctx *ctx, const zt_prog *program)
 static double passes_of(zt_op op, const void *attrs, const zt_type output_types[])
 {
     double all_elements = 0, passes = 0;
-    for (int k = 0; k < zt_op_info(op)->n_out; k++) {
-        double elements = (double)zt_type_count(&output_types[k]);
+    for (int output = 0; output < zt_op_info(op)->n_out; output++) {
+        double elements = (double)zt_type_count(&output_types[output]);
         all_elements += elements;
-        passes += elements * (strcmp(zt_op_act(op, attrs, k)->s, "q16") ? 1 : 2);
+        passes += elements * (strcmp(zt_op_act(op, attrs, output)->s, "q16") ? 1 : 2);
     }
     return all_elements > 0 ? passes / all_elements : 1;
 }
@@ -60,17 +60,17 @@ static void find_operands(const zt_bound *bound, const int *root, int64_t filled
     const zt_step *source_step = zt_prog_step(bound->prog, step);
     *operands = (operand_types){.step = source_step, .info = zt_op_info(source_step->op)};
     operands->attrs = bound->attrs[step] ? bound->attrs[step] : operands->info->defaults;
-    for (int k = 0; k < operands->info->n_in; k++) {
-        if (source_step->in[k] < 0) continue;
-        zt_type *type = &operands->input_storage[k];
-        *type = bound->type[source_step->in[k]];
-        operands->input_types[k] = type;
-        if (kind_at(bound, root, source_step->in[k]) == ZT_VALUE_STATE && filled >= 0 && type->rank &&
+    for (int input = 0; input < operands->info->n_in; input++) {
+        if (source_step->in[input] < 0) continue;
+        zt_type *type = &operands->input_storage[input];
+        *type = bound->type[source_step->in[input]];
+        operands->input_types[input] = type;
+        if (kind_at(bound, root, source_step->in[input]) == ZT_VALUE_STATE && filled >= 0 && type->rank &&
             type->dim[0] > filled)
             type->dim[0] = filled;
     }
-    for (int k = 0; k < operands->info->n_out; k++)
-        if (source_step->out[k] >= 0) operands->output_types[k] = bound->type[source_step->out[k]];
+    for (int output = 0; output < operands->info->n_out; output++)
+        if (source_step->out[output] >= 0) operands->output_types[output] = bound->type[source_step->out[output]];
 }
 
 zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int step)
@@ -78,12 +78,12 @@ zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int s
     operand_types operands;
     zt_cost cost = {0};
     find_operands(bound, root, filled, step, &operands);
-    for (int k = 0; k < operands.info->n_in; k++) {
-        if (!operands.input_types[k]) continue;
-        zt_value_kind kind = kind_at(bound, root, operands.step->in[k]);
-        bool donated = k < operands.info->def->donates;
+    for (int input = 0; input < operands.info->n_in; input++) {
+        if (!operands.input_types[input]) continue;
+        zt_value_kind kind = kind_at(bound, root, operands.step->in[input]);
+        bool donated = input < operands.info->def->donates;
         if ((kind == ZT_VALUE_STATE && !donated) || kind == ZT_VALUE_DATA)
-            cost.data += (double)zt_type_bytes(operands.input_types[k]);
+            cost.data += (double)zt_type_bytes(operands.input_types[input]);
     }
     double bytes = zt_op_bytes(operands.step->op, operands.attrs, operands.input_types, operands.output_types);
     cost.flops = zt_op_flops(operands.step->op, operands.attrs, operands.input_types, operands.output_types);
@@ -104,10 +104,11 @@ static void note_reads(const zt_bound *bound, const int *root, int64_t filled, i
     operand_types operands;
     find_operands(bound, root, filled, step, &operands);
     double bytes = zt_op_bytes(operands.step->op, operands.attrs, operands.input_types, operands.output_types);
-    for (int k = 0; k < operands.info->n_in; k++) {
-        if (!operands.input_types[k] || k < operands.info->def->donates || operands.info->def->flags & ZT_OPF_VIEW) continue;
-        int value_id = root[operands.step->in[k]];
-        double all = (double)zt_type_bytes(operands.input_types[k]), some = all < bytes ? all : bytes;
+    for (int input = 0; input < operands.info->n_in; input++) {
+        if (!operands.input_types[input] || input < operands.info->def->donates || operands.info->def->flags & ZT_OPF_VIEW)
+            continue;
+        int value_id = root[operands.step->in[input]];
+        double all = (double)zt_type_bytes(operands.input_types[input]), some = all < bytes ? all : bytes;
         if (zt_prog_value(bound->prog, value_id)->kind != ZT_VALUE_OP && some > read[value_id]) read[value_id] = some;
     }
 }

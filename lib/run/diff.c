@@ -170,8 +170,8 @@ static double output_bound_root(zt_interpreter *interpreter, int step_index, int
     const zt_bound *bound = zt_interpreter_bound(interpreter);
     const zt_step *step = zt_prog_step(zt_interpreter_prog(interpreter), step_index);
     const zt_type *input_types[ZT_MAX_IN] = {0}, *out = &bound->type[step->out[output_index]];
-    for (int i = 0; i < zt_op_info(step->op)->n_in; i++)
-        input_types[i] = step->in[i] < 0 ? NULL : &bound->type[step->in[i]];
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
+        input_types[input] = step->in[input] < 0 ? NULL : &bound->type[step->in[input]];
     double own = zt_op_bound(step->op, bound->attrs[step_index], input_types, out);
     /* What only moves or rounds rounds other values to the other side now and then, as a cast. */
     if (before > 0) own = fmax(own, zt_op_bound(ZT_OP_cast, NULL, input_types, out));
@@ -259,8 +259,8 @@ static zt_status give_all(diff_pair *pair, zt_ctx *ctx)
 static zt_status give_inputs(diff_pair *pair, zt_ctx *ctx, const zt_step *step)
 {
     zt_status status = ZT_OK;
-    for (int k = 0; k < zt_op_info(step->op)->n_in && !status; k++) {
-        int value_id = step->in[k];
+    for (int input = 0; input < zt_op_info(step->op)->n_in && !status; input++) {
+        int value_id = step->in[input];
         if (value_id >= 0 && pair->reference_value[value_id] >= 0 &&
             zt_prog_value(pair->tested_program, value_id)->kind == ZT_VALUE_OP)
             status = give_value(pair, ctx, value_id);
@@ -275,8 +275,8 @@ static zt_status report_item(diff_pair *pair, int step_index, const zt_step *ste
                          .output = output_index,
                          .value = step->out[output_index],
                          .reference_value = pair->reference_value[step->out[output_index]]};
-    for (int i = 0; i < zt_op_info(step->op)->n_in && pair->options->through; i++)
-        if (step->in[i] >= 0) before = fmax(before, pair->root[step->in[i]]);
+    for (int input = 0; input < zt_op_info(step->op)->n_in && pair->options->through; input++)
+        if (step->in[input] >= 0) before = fmax(before, pair->root[step->in[input]]);
     pair->root[item.value] = output_bound_root(pair->tested, step_index, output_index, pair->options, before);
     if (item.reference_value < 0) return ZT_OK;
     zt_status bad = fill_item(pair->reference, pair->tested, pair->options, pair->root[item.value], &item);
@@ -292,8 +292,8 @@ static zt_status run_tested(diff_pair *pair, zt_ctx *ctx)
         const zt_step *step = zt_prog_step(pair->tested_program, step_index);
         if (!pair->options->through) bad = give_inputs(pair, ctx, step);
         if (!bad) bad = zt_interpreter_step(pair->tested, step_index);
-        for (int k = 0; k < zt_op_info(step->op)->n_out && !bad; k++)
-            if (step->out[k] >= 0) bad = report_item(pair, step_index, step, k);
+        for (int output = 0; output < zt_op_info(step->op)->n_out && !bad; output++)
+            if (step->out[output] >= 0) bad = report_item(pair, step_index, step, output);
     }
     return bad;
 }
@@ -312,7 +312,8 @@ zt_status zt_diff(zt_interpreter *reference, zt_interpreter *tested, const zt_di
                       .fn = fn,
                       .user = user};
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(reference_program) && !status; i++) status = zt_interpreter_step(reference, i);
+    for (int step_index = 0; step_index < zt_prog_n_steps(reference_program) && !status; step_index++)
+        status = zt_interpreter_step(reference, step_index);
     pair.reference_value = zt_calloc(ctx, value_slots, sizeof *pair.reference_value);
     pair.root = zt_calloc(ctx, value_slots, sizeof *pair.root);
     if (!status && (!pair.reference_value || !pair.root)) status = ZT_ENOMEM;

@@ -145,23 +145,23 @@ static zt_status entry_prepare(zt_run *run, entry *cached)
     zt_step step = {.op = cached->op, .attrs = cached->attrs};
     int n_in = 0, n_out = 0;
     memset(place, 0, sizeof place);
-    for (int k = 0; k < info->n_in; k++) {
-        step.in[k] = cached->has_input[k] ? k : ZT_NONE;
-        type[k] = cached->in[k];
-        if (!cached->has_input[k] || k < donated_count(cached->op)) continue;
-        place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = n_in++};
+    for (int input = 0; input < info->n_in; input++) {
+        step.in[input] = cached->has_input[input] ? input : ZT_NONE;
+        type[input] = cached->in[input];
+        if (!cached->has_input[input] || input < donated_count(cached->op)) continue;
+        place[input] = (zt_place){.kind = ZT_PLACE_IN, .index = n_in++};
     }
-    for (int k = 0; k < info->n_out; k++) {
-        step.out[k] = ZT_MAX_IN + k;
-        type[ZT_MAX_IN + k] = cached->out[k];
-        if (k < donated_count(cached->op)) continue;
-        place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_OUT, .index = n_out++};
+    for (int output = 0; output < info->n_out; output++) {
+        step.out[output] = ZT_MAX_IN + output;
+        type[ZT_MAX_IN + output] = cached->out[output];
+        if (output < donated_count(cached->op)) continue;
+        place[ZT_MAX_IN + output] = (zt_place){.kind = ZT_PLACE_OUT, .index = n_out++};
     }
-    for (int k = info->n_in; k < ZT_MAX_IN; k++) type[k] = zt_type_make(ZT_F32, 0, NULL);
-    for (int k = 0; k < donated_count(cached->op); k++) {
-        place[k] = place[ZT_MAX_IN + k] = (zt_place){.kind = ZT_PLACE_BUF, .index = k};
-        cached->donated[k] = cached->engine->vt->alloc(cached->engine, &cached->in[k]);
-        if (!cached->donated[k]) return zt_ctx_status(run->ctx);
+    for (int input = info->n_in; input < ZT_MAX_IN; input++) type[input] = zt_type_make(ZT_F32, 0, NULL);
+    for (int donated = 0; donated < donated_count(cached->op); donated++) {
+        place[donated] = place[ZT_MAX_IN + donated] = (zt_place){.kind = ZT_PLACE_BUF, .index = donated};
+        cached->donated[donated] = cached->engine->vt->alloc(cached->engine, &cached->in[donated]);
+        if (!cached->donated[donated]) return zt_ctx_status(run->ctx);
     }
     zt_run_schedule schedule = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
                     .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donated_count(cached->op),
@@ -177,9 +177,9 @@ static bool entry_matches(const entry *cached, const entry *key)
         cached->past_first_engine != key->past_first_engine)
         return false;
     if (!zt_attrs_same(key->op, cached->attrs, key->attrs)) return false;
-    for (int k = 0; k < info->n_in; k++) {
-        if (cached->has_input[k] != key->has_input[k]) return false;
-        if (key->has_input[k] && !zt_type_equal(&cached->in[k], &key->in[k])) return false;
+    for (int input = 0; input < info->n_in; input++) {
+        if (cached->has_input[input] != key->has_input[input]) return false;
+        if (key->has_input[input] && !zt_type_equal(&cached->in[input], &key->in[input])) return false;
     }
     return true;
 }
@@ -189,7 +189,7 @@ static zt_status own_texts(zt_run *run, entry *cached)
 {
     const zt_opinfo *info = zt_op_info(cached->op);
     bool any = false;
-    for (int k = 0; k < info->n_attrs; k++) any |= info->attrs[k].kind == ZT_ATTR_str;
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) any |= info->attrs[attr_index].kind == ZT_ATTR_str;
     if (!any) return ZT_OK;
     cached->texts = zt_arena_new(run->ctx, 0);
     const void *own = cached->texts ? zt_op_attrs_copy(cached->texts, cached->op, cached->attrs) : NULL;
@@ -206,7 +206,7 @@ static entry *get_entry(zt_run *run, const entry *key)
             oldest = i;
     }
     const zt_type *input_types[ZT_MAX_IN];
-    for (int k = 0; k < ZT_MAX_IN; k++) input_types[k] = key->has_input[k] ? &key->in[k] : NULL;
+    for (int input = 0; input < ZT_MAX_IN; input++) input_types[input] = key->has_input[input] ? &key->in[input] : NULL;
     run->chain.skip_first = key->past_first_engine;
     int engine_index = zt_chain_pick(&run->chain, run->strict, key->op, key->attrs, input_types, key->out);
     run->chain.skip_first = false;
@@ -240,13 +240,13 @@ static zt_status check_into(zt_run *run, const entry *key, zt_tensor *const *inp
     if (!zt_type_equal(zt_tensor_type(dst), &key->out[0]))
         return zt_fail(run->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", info->name,
                        zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
-    for (int k = 0; k < info->n_in; k++) {
-        if (!inputs[k] || !zt_shares_bytes(inputs[k], dst)) continue;
-        bool whole = zt_tensor_address(inputs[k]) == zt_tensor_address(dst) &&
-                     zt_type_equal(zt_tensor_type(inputs[k]), zt_tensor_type(dst));
-        if (!whole || !(info->def->flags & ZT_OPF_INPLACE || k < donated_count(key->op)))
+    for (int input = 0; input < info->n_in; input++) {
+        if (!inputs[input] || !zt_shares_bytes(inputs[input], dst)) continue;
+        bool whole = zt_tensor_address(inputs[input]) == zt_tensor_address(dst) &&
+                     zt_type_equal(zt_tensor_type(inputs[input]), zt_tensor_type(dst));
+        if (!whole || !(info->def->flags & ZT_OPF_INPLACE || input < donated_count(key->op)))
             return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
-                           info->in_name[k]);
+                           info->in_name[input]);
     }
     return ZT_OK;
 }
@@ -267,12 +267,12 @@ static zt_status check_call(zt_run *run, zt_op op, const void *attrs, zt_tensor 
     key->op = op;
     key->may_run_ahead = !run->eager && !run->into && !donated_count(op);
     memcpy(key->attrs, attrs ? attrs : info->defaults, info->attr_bytes);
-    for (int k = 0; k < info->n_in; k++) {
-        if (!inputs[k] && k < info->def->n_required)
+    for (int input = 0; input < info->n_in; input++) {
+        if (!inputs[input] && input < info->def->n_required)
             return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", info->name,
-                           info->in_name[k]);
-        key->has_input[k] = inputs[k] != NULL;
-        if (inputs[k]) key->in[k] = *(types[k] = zt_tensor_type(inputs[k]));
+                           info->in_name[input]);
+        key->has_input[input] = inputs[input] != NULL;
+        if (inputs[input]) key->in[input] = *(types[input] = zt_tensor_type(inputs[input]));
     }
     return zt_op_infer(run->ctx, op, key->attrs, types, key->out);
 }
@@ -292,8 +292,8 @@ static zt_status fault_point(zt_run *run, zt_fault_at event, zt_op op, const zt_
 static zt_status report_written(zt_run *run, zt_op op, zt_tensor *const *made)
 {
     zt_status status = ZT_OK;
-    for (int k = 0; k < zt_op_info(op)->n_out && !status; k++)
-        status = fault_point(run, ZT_FAULT_OUTPUT, op, made[k]);
+    for (int output = 0; output < zt_op_info(op)->n_out && !status; output++)
+        status = fault_point(run, ZT_FAULT_OUTPUT, op, made[output]);
     return status;
 }
 
@@ -301,7 +301,7 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *output_types, bool fel
 {
     const zt_opinfo *info = zt_op_info(op);
     uint64_t bytes = 0;
-    for (int k = 0; k < info->n_out; k++) bytes += zt_type_bytes(&output_types[k]);
+    for (int output = 0; output < info->n_out; output++) bytes += zt_type_bytes(&output_types[output]);
     zt_count(ctx, "op", info->name, 1);
     zt_count(ctx, "bytes", info->name, bytes);
     if (fell_back) zt_count(ctx, "fallback", info->name, 1);
@@ -319,9 +319,9 @@ static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inpu
     cached->used = ++run->clock;
     run->fallbacks += cached->fell_back;
     if (runs_ahead(cached)) return zt_eager_async_op(run, cached->engine, cached->executable, info, inputs, outputs);
-    for (int k = first; k < info->n_in; k++)
-        if (inputs[k]) from[n_in++] = zt_tensor_data(inputs[k]);
-    for (int k = first; k < info->n_out; k++) output_bytes[n_out++] = zt_tensor_data(outputs[k]);
+    for (int input = first; input < info->n_in; input++)
+        if (inputs[input]) from[n_in++] = zt_tensor_data(inputs[input]);
+    for (int output = first; output < info->n_out; output++) output_bytes[n_out++] = zt_tensor_data(outputs[output]);
     zt_engine *engine = cached->engine;
     zt_status status = ZT_OK;
     for (int k = 0; k < first && !status; k++)
@@ -359,14 +359,14 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
     bool ran = false;
     uint64_t fallbacks = run->fallbacks;
     zt_status status = zt_ctx_status(run->ctx);
-    for (int k = 0; k < info->n_out; k++) outputs[k] = NULL;
+    for (int output = 0; output < info->n_out; output++) outputs[output] = NULL;
     if (!status) status = check_call(run, op, attrs, inputs, &key);
-    for (int k = 0; k < info->n_out && !status; k++) {
+    for (int output = 0; output < info->n_out && !status; output++) {
         status = fault_point(run, ZT_FAULT_ALLOC, op, NULL);
         if (status) break;
-        made[k] = view && !run->into ? zt_tensor_view(inputs[0], &key.out[k], 0)
-                                   : place_output(run, &key, k, inputs);
-        status = zt_run_take(run, made[k]);
+        made[output] = view && !run->into ? zt_tensor_view(inputs[0], &key.out[output], 0)
+                                   : place_output(run, &key, output, inputs);
+        status = zt_run_take(run, made[output]);
     }
     if (!status) status = fault_point(run, ZT_FAULT_KERNEL, op, NULL);
     ran = status == ZT_OK;
@@ -380,7 +380,7 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
     if (status) return status;
     run->count[op]++;
     if (zt_metrics_on(run->ctx)) zt_run_metrics(run->ctx, op, key.out, run->fallbacks > fallbacks);
-    for (int k = 0; k < info->n_out; k++) outputs[k] = made[k];
+    for (int output = 0; output < info->n_out; output++) outputs[output] = made[output];
     return ZT_OK;
 }
 

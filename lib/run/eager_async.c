@@ -95,30 +95,30 @@ zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *execu
     zt_held *held[ZT_MAX_OUT] = {0};
     int n_in = 0, n_lent = 0;
     bool good = true;
-    for (int k = 0; k < info->n_in && good; k++) {
-        if (!inputs[k]) continue;
-        input_buffers[n_in] = find_resident(run, engine, inputs[k]);
+    for (int input = 0; input < info->n_in && good; input++) {
+        if (!inputs[input]) continue;
+        input_buffers[n_in] = find_resident(run, engine, inputs[input]);
         if (!input_buffers[n_in]) {
-            const void *bytes = zt_tensor_data(inputs[k]);
-            input_buffers[n_in] = lent_buffers[n_lent] = engine->vt->temp(engine, zt_tensor_type(inputs[k]), bytes);
+            const void *bytes = zt_tensor_data(inputs[input]);
+            input_buffers[n_in] = lent_buffers[n_lent] = engine->vt->temp(engine, zt_tensor_type(inputs[input]), bytes);
             good = input_buffers[n_in] != NULL;
             n_lent += good;
         }
         n_in++;
     }
-    for (int k = 0; k < info->n_out && good; k++) {
-        held[k] = new_held(run, engine, zt_tensor_type(outputs[k]));
-        good = held[k] != NULL;
-        if (good) output_buffers[k] = held[k]->buffer;
+    for (int output = 0; output < info->n_out && good; output++) {
+        held[output] = new_held(run, engine, zt_tensor_type(outputs[output]));
+        good = held[output] != NULL;
+        if (good) output_buffers[output] = held[output]->buffer;
     }
     good = good && zt_ctx_status(run->ctx) == ZT_OK &&
            engine->vt->enqueue(engine, executable, input_buffers, output_buffers) == ZT_OK;
     for (int k = 0; k < n_lent; k++) engine->vt->free(engine, lent_buffers[k]);
-    for (int k = 0; k < info->n_out; k++)
+    for (int output = 0; output < info->n_out; output++)
         if (good)
-            send_away(run, held[k], outputs[k]);
+            send_away(run, held[output], outputs[output]);
         else
-            forget_held(run, held[k]);
+            forget_held(run, held[output]);
     if (good && run->flush_at > 0 && ++run->waiting >= run->flush_at) return zt_run_flush(run);
     return good ? ZT_OK : zt_ctx_status(run->ctx);
 }

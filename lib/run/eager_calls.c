@@ -23,8 +23,8 @@ zt_tensor *zt_apply(zt_run *run, const zt_func *function, zt_tensor *const *inpu
 {
     zt_tensor *from[ZT_MAX_IN] = {0}, *made[ZT_MAX_OUT] = {0};
     int n_in = function->unary ? 1 : function->n_in, n_out = function->unary ? 1 : function->n_out;
-    for (int k = 0; k < n_in && k < ZT_MAX_IN; k++) from[k] = inputs[k];
+    for (int input = 0; input < n_in && input < ZT_MAX_IN; input++) from[input] = inputs[input];
     zt_run_op(run, ZT_OP_call, &(zt_call_attrs){function}, from, made);
-    for (int k = 0; outputs && k < n_out && k < ZT_MAX_OUT; k++) outputs[k] = made[k];
+    for (int output = 0; outputs && output < n_out && output < ZT_MAX_OUT; output++) outputs[output] = made[output];
     return made[0];
 }

@@ -33,8 +33,8 @@ static bool is_saved(const grad_pass *pass, int value_id)
 {
     for (int step_index = 0; step_index < zt_prog_n_steps(pass->to); step_index++) {
         const zt_step *step = zt_prog_step(pass->to, step_index);
-        for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
-            if (step->out[k] == value_id) return zt_op_info(step->op)->def->saved >> k & 1;
+        for (int output = 0; output < zt_op_info(step->op)->n_out; output++)
+            if (step->out[output] == value_id) return zt_op_info(step->op)->def->saved >> output & 1;
     }
     return false;
 }
@@ -69,8 +69,8 @@ static bool gradient_flows(const grad_pass *pass, const zt_opdef *def, const int
 
 static bool any_gradient_flows(const grad_pass *pass, const zt_opinfo *info, const int *inputs)
 {
-    for (int k = 0; k < info->n_in; k++)
-        if (gradient_flows(pass, info->def, inputs, k)) return true;
+    for (int input = 0; input < info->n_in; input++)
+        if (gradient_flows(pass, info->def, inputs, input)) return true;
     return false;
 }
 
@@ -87,14 +87,14 @@ static zt_status add_step(grad_pass *pass, zt_op op, const void *attrs, const in
 {
     const zt_opinfo *info = zt_op_info(op);
     const char *free_name[ZT_MAX_OUT] = {0};
-    for (int k = 0; k < info->n_out && names; k++)
-        if (names[k] && !is_made_up(names[k]) && zt_prog_find(pass->to, names[k]) < 0)
-            free_name[k] = names[k];
+    for (int output = 0; output < info->n_out && names; output++)
+        if (names[output] && !is_made_up(names[output]) && zt_prog_find(pass->to, names[output]) < 0)
+            free_name[output] = names[output];
     zt_status status = zt_builder_op(pass->builder, op, attrs, inputs, free_name, outputs);
     if (!status) status = grow_arrays(pass);
     if (status) return status;
     bool active = any_gradient_flows(pass, info, inputs);
-    for (int k = 0; k < info->n_out; k++) pass->active[outputs[k]] = active && is_real(pass, outputs[k]);
+    for (int output = 0; output < info->n_out; output++) pass->active[outputs[output]] = active && is_real(pass, outputs[output]);
     return ZT_OK;
 }
 
@@ -103,22 +103,22 @@ static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const 
 {
     const zt_opinfo *info = zt_op_info(op);
     const zt_opdef *def = info->def;
-    for (int k = 0; k < info->n_in; k++)
-        if (inputs[k] == -1) return zt_fail(pass->ctx, ZT_EBUG, "op %s is given what failed", info->name);
+    for (int input = 0; input < info->n_in; input++)
+        if (inputs[input] == -1) return zt_fail(pass->ctx, ZT_EBUG, "op %s is given what failed", info->name);
     if (def->vjp || !def->expand || !any_gradient_flows(pass, info, inputs))
         return add_step(pass, op, attrs, inputs, names, outputs);
     if (!attrs) attrs = info->defaults;
-    for (int k = 0; k < info->n_out; k++) outputs[k] = ZT_NONE;
+    for (int output = 0; output < info->n_out; output++) outputs[output] = ZT_NONE;
     def->expand(&pass->forward, attrs, inputs, outputs);
-    for (int k = 0; k < info->n_out; k++)
-        if (outputs[k] == -1) return zt_ctx_status(pass->ctx);
+    for (int output = 0; output < info->n_out; output++)
+        if (outputs[output] == -1) return zt_ctx_status(pass->ctx);
     return ZT_OK;
 }
 
 static zt_status forward_emit(void *user, zt_op op, const void *attrs, const int *inputs, int *outputs)
 {
     zt_status status = forward_op(user, op, attrs, inputs, NULL, outputs);
-    for (int k = 0; status && k < zt_op_info(op)->n_out; k++) outputs[k] = -1;
+    for (int output = 0; status && output < zt_op_info(op)->n_out; output++) outputs[output] = -1;
     return status;
 }
 
@@ -144,18 +144,18 @@ static zt_status copy_step(grad_pass *pass, const zt_step *step)
     const zt_opinfo *info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT] = {0};
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : pass->map[step->in[k]];
-    for (int k = 0; k < info->n_out; k++)
-        if (step->out[k] >= 0) names[k] = zt_prog_value(pass->from, step->out[k])->name;
+    for (int input = 0; input < info->n_in; input++) inputs[input] = step->in[input] < 0 ? ZT_NONE : pass->map[step->in[input]];
+    for (int output = 0; output < info->n_out; output++)
+        if (step->out[output] >= 0) names[output] = zt_prog_value(pass->from, step->out[output])->name;
     zt_status status = forward_op(pass, step->op, step->attrs, inputs, names, outputs);
-    for (int k = 0; k < info->n_out && !status; k++) {
-        if (step->out[k] < 0) continue;
-        pass->map[step->out[k]] = outputs[k];
-        if (outputs[k] < 0)
+    for (int output = 0; output < info->n_out && !status; output++) {
+        if (step->out[output] < 0) continue;
+        pass->map[step->out[output]] = outputs[output];
+        if (outputs[output] < 0)
             status = zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", info->name,
-                        info->out_name[k]);
-        else if (pass->wanted[step->out[k]])
-            status = mark_active(pass, step->out[k]);
+                        info->out_name[output]);
+        else if (pass->wanted[step->out[output]])
+            status = mark_active(pass, step->out[output]);
     }
     return status;
 }
@@ -196,24 +196,24 @@ static zt_status back_step(grad_pass *pass, int step_index)
     const zt_opinfo *info = zt_op_info(step.op);
     zt_vjp vjp = {.e = zt_builder_emit(pass->builder), .attrs = step.attrs, .in = step.in, .out = step.out};
     bool asked = false;
-    for (int k = 0; k < ZT_MAX_OUT; k++) {
-        vjp.dy[k] = k < info->n_out ? pass->grad[step.out[k]] : ZT_NONE;
-        asked = asked || vjp.dy[k] >= 0;
-        if (vjp.dy[k] >= 0 && info->def->saved >> k & 1)
+    for (int output = 0; output < ZT_MAX_OUT; output++) {
+        vjp.dy[output] = output < info->n_out ? pass->grad[step.out[output]] : ZT_NONE;
+        asked = asked || vjp.dy[output] >= 0;
+        if (vjp.dy[output] >= 0 && info->def->saved >> output & 1)
             return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: no gradient goes through its output '%s'",
-                           info->name, info->out_name[k]);
+                           info->name, info->out_name[output]);
     }
     if (!asked || !any_gradient_flows(pass, info, step.in)) return ZT_OK;
     if (!info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient", info->name);
-    for (int k = 0; k < ZT_MAX_IN; k++) {
-        vjp.want[k] = k < info->n_in && gradient_flows(pass, info->def, step.in, k);
-        vjp.dx[k] = ZT_NONE;
+    for (int input = 0; input < ZT_MAX_IN; input++) {
+        vjp.want[input] = input < info->n_in && gradient_flows(pass, info->def, step.in, input);
+        vjp.dx[input] = ZT_NONE;
     }
     info->def->vjp(&vjp);
     if (vjp.refused[0])
         return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", info->name, vjp.refused);
     zt_status st_ = zt_ctx_status(pass->ctx);
-    for (int k = 0; k < info->n_in && !st_; k++) st_ = check_cotangent(pass, info, &vjp, k);
+    for (int input = 0; input < info->n_in && !st_; input++) st_ = check_cotangent(pass, info, &vjp, input);
     return st_ ? st_ : grow_arrays(pass);
 }
 
@@ -295,9 +295,9 @@ static zt_status check_targets(const zt_prog *program, zt_ctx *ctx, const int *w
     if (state >= 0)
         return zt_fail(ctx, ZT_ENOTSUP, "state '%s': no gradient is taken of a program with states",
                        zt_prog_value(program, state)->name);
-    for (int i = 0; i < wrt_count; i++)
-        if (wrt[i] < 0 || wrt[i] >= zt_prog_n_values(program))
-            return zt_fail(ctx, ZT_EUSAGE, "value %d is not in the program", wrt[i]);
+    for (int wrt_index = 0; wrt_index < wrt_count; wrt_index++)
+        if (wrt[wrt_index] < 0 || wrt[wrt_index] >= zt_prog_n_values(program))
+            return zt_fail(ctx, ZT_EUSAGE, "value %d is not in the program", wrt[wrt_index]);
     return ZT_OK;
 }
 
@@ -305,12 +305,12 @@ static zt_status run_pass(grad_pass *pass, const int *wrt, int wrt_count, const 
 {
     zt_status status = grow_arrays(pass);
     if (status) return status;
-    for (int i = 0; i < wrt_count && !status; i++) {
-        pass->wanted[wrt[i]] = true;
-        if (zt_prog_value(pass->from, wrt[i])->kind != ZT_VALUE_OP) status = mark_active(pass, wrt[i]);
+    for (int wrt_index = 0; wrt_index < wrt_count && !status; wrt_index++) {
+        pass->wanted[wrt[wrt_index]] = true;
+        if (zt_prog_value(pass->from, wrt[wrt_index])->kind != ZT_VALUE_OP) status = mark_active(pass, wrt[wrt_index]);
     }
-    for (int i = 0; i < zt_prog_n_steps(pass->from) && !status; i++)
-        status = copy_step(pass, zt_prog_step(pass->from, i));
+    for (int step_index = 0; step_index < zt_prog_n_steps(pass->from) && !status; step_index++)
+        status = copy_step(pass, zt_prog_step(pass->from, step_index));
     int n_forward = zt_prog_n_steps(pass->to);
     if (!status) status = seed_outputs(pass, opts);
     for (int i = n_forward; i-- > 0 && !status;) status = back_step(pass, i);
@@ -318,7 +318,7 @@ static zt_status run_pass(grad_pass *pass, const int *wrt, int wrt_count, const 
         const zt_output *out = zt_prog_output(pass->from, output_index);
         status = zt_prog_out(pass->to, out->name, pass->map[out->value]);
     }
-    for (int i = 0; i < wrt_count && !status; i++) status = put_gradient(pass, wrt[i]);
+    for (int wrt_index = 0; wrt_index < wrt_count && !status; wrt_index++) status = put_gradient(pass, wrt[wrt_index]);
     return status;
 }
 

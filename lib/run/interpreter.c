@@ -174,9 +174,9 @@ static zt_status add_output(zt_interpreter *interpreter, single_step *single, co
 static zt_status fetch_donated(zt_interpreter *interpreter, const single_step *single)
 {
     zt_status status = ZT_OK;
-    for (int k = 0; k < ZT_MAX_OUT && !status; k++) {
-        int i = single->step.out[k];
-        if (k < zt_op_info(single->step.op)->n_out && i >= 0 && single->place[i].kind == ZT_PLACE_BUF)
+    for (int output = 0; output < ZT_MAX_OUT && !status; output++) {
+        int i = single->step.out[output];
+        if (output < zt_op_info(single->step.op)->n_out && i >= 0 && single->place[i].kind == ZT_PLACE_BUF)
             status = single->engine->vt->download(single->engine, single->buffers[single->place[i].index],
                                         interpreter->value[single->value[i]]);
     }
@@ -188,8 +188,8 @@ static zt_status run_single(zt_interpreter *interpreter, single_step *single, co
     const zt_opinfo *info = zt_op_info(step->op);
     zt_engine *engine = single->engine;
     zt_status status = ZT_OK;
-    for (int k = 0; k < info->n_in && !status; k++) status = add_input(interpreter, single, step, k);
-    for (int k = 0; k < info->n_out && !status; k++) status = add_output(interpreter, single, step, k);
+    for (int input = 0; input < info->n_in && !status; input++) status = add_input(interpreter, single, step, input);
+    for (int output = 0; output < info->n_out && !status; output++) status = add_output(interpreter, single, step, output);
     if (status) return status;
     single->schedule.n_values = single->operand_count;
     single->schedule.type = single->type;
@@ -211,7 +211,8 @@ static zt_engine *pick_engine(zt_interpreter *interpreter, int step_index, const
     const zt_opinfo *info = zt_op_info(step->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {0};
-    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] < 0 ? NULL : &interpreter->bound->type[step->in[k]];
+    for (int input = 0; input < info->n_in; input++)
+        input_types[input] = step->in[input] < 0 ? NULL : &interpreter->bound->type[step->in[input]];
     if (zt_op_infer(interpreter->ctx, step->op, interpreter->bound->attrs[step_index], input_types, out)) return NULL;
     int i = zt_chain_pick(&interpreter->chain, interpreter->strict, step->op, interpreter->bound->attrs[step_index],
                           input_types, out);

@@ -33,10 +33,11 @@ static int pick_engine(const zt_partition *partition, zt_chain *chain, const zt_
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type output_types[ZT_MAX_OUT] = {0};
     bool whole = chain->skip_first;
-    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] >= 0 ? &bound->type[step->in[k]] : NULL;
+    for (int input = 0; input < info->n_in; input++)
+        input_types[input] = step->in[input] >= 0 ? &bound->type[step->in[input]] : NULL;
     if (zt_op_infer(chain->engine[0]->ctx, step->op, step->attrs, input_types, output_types)) return -1;
-    for (int k = 0; k < info->n_in && chain->skip_first_for; k++)
-        if (step->in[k] >= 0 && chain->skip_first_for[partition->root[step->in[k]]]) chain->skip_first = true;
+    for (int input = 0; input < info->n_in && chain->skip_first_for; input++)
+        if (step->in[input] >= 0 && chain->skip_first_for[partition->root[step->in[input]]]) chain->skip_first = true;
     int engine_index = zt_chain_pick(chain, strict, step->op, step->attrs, input_types, output_types);
     chain->skip_first = whole;
     return engine_index;
@@ -74,8 +75,9 @@ static void find_last_reads(const zt_partition *partition, const zt_bound *bound
 {
     for (int value_id = 0; value_id < bound->n_values; value_id++) last[value_id] = -1;
     for (int step_index = 0; step_index < partition->n_steps; step_index++)
-        for (int k = 0; k < zt_op_info(partition->step[step_index].op)->n_in; k++)
-            if (partition->step[step_index].in[k] >= 0) last[partition->root[partition->step[step_index].in[k]]] = step_index;
+        for (int input = 0; input < zt_op_info(partition->step[step_index].op)->n_in; input++)
+            if (partition->step[step_index].in[input] >= 0)
+                last[partition->root[partition->step[step_index].in[input]]] = step_index;
     for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
         if (partition->wanted[output_index])
             last[partition->root[zt_prog_output(bound->prog, output_index)->value]] = partition->n_steps;
@@ -92,10 +94,10 @@ static bool can_overwrite(const zt_partition *partition, const zt_bound *bound, 
 {
     const zt_step *step = &partition->step[step_index];
     const unsigned both = ZT_OPF_INPLACE | ZT_OPF_ELEMENTWISE;
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        if (step->in[k] < 0 || partition->root[step->in[k]] != state_id) continue;
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        if (step->in[input] < 0 || partition->root[step->in[input]] != state_id) continue;
         if ((zt_op_info(step->op)->def->flags & both) != both ||
-            !zt_type_equal(&bound->type[step->in[k]], &bound->type[state_id]))
+            !zt_type_equal(&bound->type[step->in[input]], &bound->type[state_id]))
             return false;
     }
     return true;
@@ -126,11 +128,11 @@ static zt_status take_states(zt_partition *partition, const zt_chain *chain, con
         const zt_value *value = zt_prog_value(bound->prog, state_id);
         if (value->kind == ZT_VALUE_STATE && value->keep >= 0) keeper[value->keep] = state_id;
     }
-    for (int i = 0; i < partition->n_segments; i++) {
-        const zt_segment *segment = &partition->segment[i];
+    for (int segment_index = 0; segment_index < partition->n_segments; segment_index++) {
+        const zt_segment *segment = &partition->segment[segment_index];
         for (int step_index = segment->first; step_index < segment->last && segment->engine == 0; step_index++)
-            for (int k = 0; k < zt_op_info(partition->step[step_index].op)->n_out; k++) {
-                int value_id = partition->step[step_index].out[k];
+            for (int output = 0; output < zt_op_info(partition->step[step_index].op)->n_out; output++) {
+                int value_id = partition->step[step_index].out[output];
                 if (value_id >= 0 && partition->root[value_id] == value_id && keeper[value_id] >= 0)
                     take_state(partition, bound, chain->engine[0], step_index, keeper[value_id], last[keeper[value_id]]);
             }
@@ -152,12 +154,12 @@ static void find_last_uses(const zt_partition *partition, const zt_bound *bound,
     for (int step_index = 0; step_index < partition->n_steps; step_index++) {
         const zt_step *step = &partition->step[step_index];
         const zt_opinfo *info = zt_op_info(step->op);
-        for (int k = 0; k < info->n_in; k++)
-            if (step->in[k] >= 0) last_use[partition->root[step->in[k]]] = step_index;
-        for (int k = 0; k < info->n_out; k++) {
-            if (step->out[k] < 0) continue;
-            int root = partition->root[step->out[k]];
-            if (first_made[root] < 0 && root == step->out[k]) first_made[root] = step_index;
+        for (int input = 0; input < info->n_in; input++)
+            if (step->in[input] >= 0) last_use[partition->root[step->in[input]]] = step_index;
+        for (int output = 0; output < info->n_out; output++) {
+            if (step->out[output] < 0) continue;
+            int root = partition->root[step->out[output]];
+            if (first_made[root] < 0 && root == step->out[output]) first_made[root] = step_index;
             if (last_use[root] < step_index) last_use[root] = step_index;
         }
     }
@@ -180,8 +182,8 @@ static zt_status place_arena(zt_partition *partition, zt_segment *segment, const
                                                      range_count, &segment->arena_bytes, &segment->liveness_bytes)
                               : zt_live_ranges_place(partition->memory, ranges, range_count, segment->first, segment->last,
                                                      &segment->arena_bytes, &segment->liveness_bytes);
-    for (int i = 0; i < range_count && !status; i++)
-        segment->place[ranges[i].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = ranges[i].offset};
+    for (int range_index = 0; range_index < range_count && !status; range_index++)
+        segment->place[ranges[range_index].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = ranges[range_index].offset};
     return status;
 }
 
@@ -195,8 +197,8 @@ static void place_once(zt_segment *segment, int root, zt_place_kind kind, int *l
 /* Does the step read the root other than as its input k? */
 static bool read_twice(const zt_partition *partition, const zt_step *step, int k, int root)
 {
-    for (int i = 0; i < zt_op_info(step->op)->n_in; i++)
-        if (i != k && step->in[i] >= 0 && partition->root[step->in[i]] == root) return true;
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
+        if (input != k && step->in[input] >= 0 && partition->root[step->in[input]] == root) return true;
     return false;
 }
 
@@ -227,17 +229,17 @@ static zt_status place_step(zt_partition *partition, zt_segment *segment, const 
 {
     const zt_step *step = &partition->step[step_index];
     const zt_opinfo *info = zt_op_info(step->op);
-    for (int k = 0; k < info->n_in; k++) {
-        if (step->in[k] < 0) continue;
-        int root = partition->root[step->in[k]];
+    for (int input = 0; input < info->n_in; input++) {
+        if (step->in[input] < 0) continue;
+        int root = partition->root[step->in[input]];
         zt_value_kind kind = zt_prog_value(bound->prog, root)->kind;
         if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
             place_once(segment, root, ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
         else if (kind == ZT_VALUE_IN || work->first_made[root] < segment->first)
             place_once(segment, root, ZT_PLACE_IN, segment->in, &segment->n_in);
     }
-    for (int k = 0; k < info->n_out; k++) {
-        int root = step->out[k];
+    for (int output = 0; output < info->n_out; output++) {
+        int root = step->out[output];
         if (root < 0) continue;
         if (zt_prog_value(bound->prog, partition->root[root])->kind == ZT_VALUE_STATE)
             place_once(segment, partition->root[root], ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
@@ -247,7 +249,7 @@ static zt_status place_step(zt_partition *partition, zt_segment *segment, const 
             continue;
         }
         zt_live_range *over =
-            k == 0 ? find_range_to_extend(partition, bound, step_index, work->last_use, work->ranges, work->range_of) : NULL;
+            output == 0 ? find_range_to_extend(partition, bound, step_index, work->last_use, work->ranges, work->range_of) : NULL;
         if (over) {
             work->range_of[root] = (int)(over - work->ranges);
             segment->over[root] = over->root;
@@ -309,9 +311,9 @@ static bool is_live(const zt_step *step, bool all, bool *needed)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     bool live = all || info->def->donates;
-    for (int k = 0; k < info->n_out; k++) live = live || (step->out[k] >= 0 && needed[step->out[k]]);
-    for (int k = 0; k < info->n_in; k++)
-        if (live && step->in[k] >= 0) needed[step->in[k]] = true;
+    for (int output = 0; output < info->n_out; output++) live = live || (step->out[output] >= 0 && needed[step->out[output]]);
+    for (int input = 0; input < info->n_in; input++)
+        if (live && step->in[input] >= 0) needed[step->in[input]] = true;
     return live;
 }
 
@@ -359,9 +361,9 @@ static zt_status make_partition(zt_partition *partition, zt_chain *chain, const 
               .ranges = zt_arena_alloc(partition->memory, value_slots * sizeof(zt_live_range))};
     if (!work.first_made || !work.last_use || !work.range_of || !work.ranges) return ZT_ENOMEM;
     find_last_uses(partition, bound, work.first_made, work.last_use);
-    for (int i = 0; i < partition->n_segments && !status; i++)
-        status = place_segment(partition, &partition->segment[i], bound, chain->engine[partition->segment[i].engine], &work,
-                           layout);
+    for (int segment_index = 0; segment_index < partition->n_segments && !status; segment_index++)
+        status = place_segment(partition, &partition->segment[segment_index], bound,
+                               chain->engine[partition->segment[segment_index].engine], &work, layout);
     return status;
 }
 

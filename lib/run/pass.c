@@ -40,9 +40,10 @@ static double bytes_of(const zt_prog *program, const zt_bound *bound)
         const zt_opinfo *info = zt_op_info(step->op);
         const zt_type *input_types[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT] = {{0}};
-        for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] < 0 ? NULL : &bound->type[step->in[k]];
-        for (int k = 0; k < info->n_out; k++)
-            if (step->out[k] >= 0) out[k] = bound->type[step->out[k]];
+        for (int input = 0; input < info->n_in; input++)
+            input_types[input] = step->in[input] < 0 ? NULL : &bound->type[step->in[input]];
+        for (int output = 0; output < info->n_out; output++)
+            if (step->out[output] >= 0) out[output] = bound->type[step->out[output]];
         sum += zt_op_bytes(step->op, bound->attrs[step_index], input_types, out);
     }
     return sum;

@@ -89,23 +89,23 @@ static zt_status check_overlaps(const place_check *check, zt_live_range *ranges,
 {
     int n_near = 0;
     qsort(ranges, (size_t)range_count, sizeof *ranges, by_birth);
-    for (int i = 0; i < range_count; i++) {
+    for (int range_index = 0; range_index < range_count; range_index++) {
         int kept = 0, position;
         for (int k = 0; k < n_near; k++)
-            if (ranges[alive[k]].dies >= ranges[i].born) alive[kept++] = alive[k];
-        for (position = kept; position > 0 && ranges[alive[position - 1]].offset > ranges[i].offset; position--)
+            if (ranges[alive[k]].dies >= ranges[range_index].born) alive[kept++] = alive[k];
+        for (position = kept; position > 0 && ranges[alive[position - 1]].offset > ranges[range_index].offset; position--)
             alive[position] = alive[position - 1];
-        alive[position] = i;
+        alive[position] = range_index;
         n_near = kept + 1;
         int other = -1;
-        if (position > 0 && ranges[alive[position - 1]].offset + ranges[alive[position - 1]].bytes > ranges[i].offset)
+        if (position > 0 && ranges[alive[position - 1]].offset + ranges[alive[position - 1]].bytes > ranges[range_index].offset)
             other = alive[position - 1];
-        if (position < kept && ranges[i].offset + ranges[i].bytes > ranges[alive[position + 1]].offset)
+        if (position < kept && ranges[range_index].offset + ranges[range_index].bytes > ranges[alive[position + 1]].offset)
             other = alive[position + 1];
         if (other < 0) continue;
         return zt_fail(check->ctx, ZT_EDATA, "%s: values '%s' and '%s' overlap", check->layout->where,
                        zt_prog_value(check->program, ranges[other].root)->name,
-                       zt_prog_value(check->program, ranges[i].root)->name);
+                       zt_prog_value(check->program, ranges[range_index].root)->name);
     }
     return ZT_OK;
 }
@@ -124,7 +124,8 @@ zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition 
     if (!check.places || !near) return ZT_ENOMEM;
     memset(check.places, 0, values * sizeof *check.places);
     zt_status status = note_places(&check, split, ZT_OK);
-    for (int k = 0; k < range_count && !status; k++) status = use_stated_offset(&check, &ranges[k], &end);
+    for (int range_index = 0; range_index < range_count && !status; range_index++)
+        status = use_stated_offset(&check, &ranges[range_index], &end);
     if (!status) status = check_heirs(&check, bound->n_values, &n_heirs);
     if (!status && range_count + n_heirs != split->n_places)
         status = zt_fail(check.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", layout->where,

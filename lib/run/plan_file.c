@@ -49,8 +49,9 @@ static zt_status put_head(const plan_writer *writer)
 static zt_status put_bind(const plan_writer *writer, const bool *want)
 {
     zt_status status = zt_str_puts(writer->out, "#plan bind");
-    for (int i = 0; i < writer->options->n_bind && !status; i++)
-        status = zt_str_printf(writer->out, " %s=%" PRId64, writer->options->bind[i].symbol, writer->options->bind[i].value);
+    for (int binding_index = 0; binding_index < writer->options->n_bind && !status; binding_index++)
+        status = zt_str_printf(writer->out, " %s=%" PRId64, writer->options->bind[binding_index].symbol,
+                               writer->options->bind[binding_index].value);
     if (!status) status = zt_str_puts(writer->out, " out=");
     bool first = true;
     for (int output_index = 0; output_index < zt_prog_n_outputs(writer->program) && !status; output_index++) {
@@ -87,7 +88,8 @@ static zt_status put_layout(plan_writer *writer, void *const *outputs)
     zt_status status = zt_partition_make(&partition, &writer->chain, writer->bound, false, outputs, NULL);
     if (status) return status;
     status = put_bind(writer, partition.wanted);
-    for (int i = 0; i < partition.n_segments && !status; i++) status = put_segment(writer, &partition, &partition.segment[i]);
+    for (int segment_index = 0; segment_index < partition.n_segments && !status; segment_index++)
+        status = put_segment(writer, &partition, &partition.segment[segment_index]);
     zt_partition_free(&partition);
     return status;
 }
@@ -221,10 +223,12 @@ static zt_status read_symbol(plan_reader *reader, zt_plan_layout *layout, char *
 {
     char *equals = strchr(word, '=');
     const zt_prog *program = reader->plan->prog;
-    for (int i = 0; equals && i < zt_prog_n_symbols(program); i++) {
-        const char *name = zt_prog_symbol_name(program, i);
+    for (int symbol_id = 0; equals && symbol_id < zt_prog_n_symbols(program); symbol_id++) {
+        const char *name = zt_prog_symbol_name(program, symbol_id);
         if (strlen(name) != (size_t)(equals - word) || memcmp(name, word, strlen(name)) != 0) continue;
-        if (layout->symbols[i] >= 0 || !zt_parse_i64(equals + 1, &layout->symbols[i]) || layout->symbols[i] < 0) break;
+        if (layout->symbols[symbol_id] >= 0 || !zt_parse_i64(equals + 1, &layout->symbols[symbol_id]) ||
+            layout->symbols[symbol_id] < 0)
+            break;
         return ZT_OK;
     }
     return fail_line(reader, "'%s' gives no symbol a number", word);
@@ -252,9 +256,9 @@ static zt_status read_bind(plan_reader *reader)
         const char *list = text_after_key(reader->words[i], "out");
         status = list ? read_wanted(reader, layout, list) : read_symbol(reader, layout, reader->words[i]);
     }
-    for (int i = 0; i < zt_prog_n_symbols(plan->prog) && !status; i++)
-        if (layout->symbols[i] < 0)
-            status = fail_line(reader, "symbol '%s' has no number", zt_prog_symbol_name(plan->prog, i));
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(plan->prog) && !status; symbol_id++)
+        if (layout->symbols[symbol_id] < 0)
+            status = fail_line(reader, "symbol '%s' has no number", zt_prog_symbol_name(plan->prog, symbol_id));
     plan->n_layouts++;
     return status;
 }

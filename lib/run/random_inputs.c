@@ -97,11 +97,11 @@ static value_role role_of(const zt_bound *bound, int value_id)
     int alias = value_id; /* the latest cast or view of the value */
     for (int step_index = 0; step_index < bound->n_steps; step_index++) {
         const zt_step *step = zt_prog_step(bound->prog, step_index);
-        for (int k = 0; k < ZT_MAX_IN; k++) {
-            if (step->in[k] < 0 || (step->in[k] != value_id && step->in[k] != alias)) continue;
-            if (k == 0 && same_numbers(step))
+        for (int input = 0; input < ZT_MAX_IN; input++) {
+            if (step->in[input] < 0 || (step->in[input] != value_id && step->in[input] != alias)) continue;
+            if (input == 0 && same_numbers(step))
                 alias = step->out[0];
-            else if (role_at(bound, step_index, k, &candidate) &&
+            else if (role_at(bound, step_index, input, &candidate) &&
                      (candidate.fill != ZT_FILL_IDS || found.fill == ZT_FILL_ABSENT ||
                       (found.fill == ZT_FILL_IDS && candidate.limit < found.limit)))
                 found = candidate;

@@ -124,18 +124,18 @@ zt_status zt_recorder_op(zt_recorder *recorder, zt_op op, const void *attrs, zt_
     const zt_opinfo *info = zt_op_info(op);
     const int donates = info->def->donates;
     int values[ZT_MAX_IN], made[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) {
-        values[k] = inputs[k] ? value_of(recorder, inputs[k], k < donates) : ZT_NONE;
-        if (values[k] == -1) return zt_ctx_status(recorder->ctx);
+    for (int input = 0; input < info->n_in; input++) {
+        values[input] = inputs[input] ? value_of(recorder, inputs[input], input < donates) : ZT_NONE;
+        if (values[input] == -1) return zt_ctx_status(recorder->ctx);
     }
     zt_status status = zt_prog_op(recorder->prog, op, attrs, values, NULL, made);
     if (!status && into) mark_overwritten(recorder, outputs[0], OVERWRITTEN);
-    for (int k = 0; k < info->n_out && !status; k++) {
-        seen *from = k < donates ? find_seen(recorder, inputs[k]) : NULL, *old = find_seen(recorder, outputs[k]);
+    for (int output = 0; output < info->n_out && !status; output++) {
+        seen *from = output < donates ? find_seen(recorder, inputs[output]) : NULL, *old = find_seen(recorder, outputs[output]);
         int state = from ? from->state : -1;
         if (old) /* written again through zt_run_into */
-            *old = (seen){old->tensor, made[k], state, HOLDS};
-        else if (!add_seen(recorder, outputs[k], made[k], state))
+            *old = (seen){old->tensor, made[output], state, HOLDS};
+        else if (!add_seen(recorder, outputs[output], made[output], state))
             status = zt_ctx_status(recorder->ctx);
     }
     return status;
@@ -198,9 +198,9 @@ zt_status zt_recorder_save(const zt_recorder *recorder, const char *path, bool f
     zt_checkpoint_opts options = {.force = force};
     zt_entry *entries = zt_calloc(recorder->ctx, (size_t)data_count + 1, sizeof *entries);
     zt_meta *meta = zt_meta_new(recorder->ctx);
-    for (int i = 0; entries && i < data_count; i++) {
-        const zt_value *value = zt_prog_value(recorder->prog, zt_prog_nth(recorder->prog, ZT_VALUE_DATA, i));
-        entries[i] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
+    for (int data_index = 0; entries && data_index < data_count; data_index++) {
+        const zt_value *value = zt_prog_value(recorder->prog, zt_prog_nth(recorder->prog, ZT_VALUE_DATA, data_index));
+        entries[data_index] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
                           zt_type_bytes(&value->type)};
     }
     zt_writer *writer = entries && meta ? zt_writer_open(recorder->ctx, path, &options, meta, entries, data_count) : NULL;

@@ -95,7 +95,8 @@ double zt_rounding_error(zt_interpreter *interpreter, int step, int k)
     const zt_step *source_step = zt_prog_step(zt_interpreter_prog(interpreter), step);
     const zt_type *input_types[ZT_MAX_IN] = {0};
     rounding_kind rounding;
-    for (int i = 0; i < ZT_MAX_IN; i++) input_types[i] = source_step->in[i] >= 0 ? &bound->type[source_step->in[i]] : NULL;
+    for (int input = 0; input < ZT_MAX_IN; input++)
+        input_types[input] = source_step->in[input] >= 0 ? &bound->type[source_step->in[input]] : NULL;
     if (!find_rounding(source_step, bound->attrs[step], k, input_types, &rounding)) return 0;
     zt_ctx *ctx = zt_interpreter_ctx(interpreter);
     int64_t cols = input_types[rounding.weight]->dim[1];

@@ -82,8 +82,9 @@ static zt_ebuf *session_buffer(zt_session *session, int engine_index, int value_
 static zt_status make_states(zt_session *session)
 {
     int state_count = zt_prog_count(session->prog, ZT_VALUE_STATE);
-    for (int i = 0; i < state_count; i++)
-        if (!session_buffer(session, 0, zt_prog_nth(session->prog, ZT_VALUE_STATE, i), &session->state_type[i]))
+    for (int state_index = 0; state_index < state_count; state_index++)
+        if (!session_buffer(session, 0, zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index),
+                            &session->state_type[state_index]))
             return zt_ctx_status(session->ctx);
     return ZT_OK;
 }
@@ -93,9 +94,9 @@ static zt_status make_states(zt_session *session)
 static void free_replay(zt_session *session, session_replay *replay)
 {
     if (!replay) return;
-    for (int i = 0; replay->executables && i < replay->partition.n_segments; i++) {
-        zt_engine *engine = session->chain.engine[replay->partition.segment[i].engine];
-        if (replay->executables[i]) engine->vt->unprepare(engine, replay->executables[i]);
+    for (int segment_index = 0; replay->executables && segment_index < replay->partition.n_segments; segment_index++) {
+        zt_engine *engine = session->chain.engine[replay->partition.segment[segment_index].engine];
+        if (replay->executables[segment_index]) engine->vt->unprepare(engine, replay->executables[segment_index]);
     }
     for (int value_id = 0; replay->host && value_id < zt_prog_n_values(session->prog); value_id++)
         zt_free(session->ctx, replay->host[value_id]);
@@ -153,16 +154,18 @@ static bool is_program_output(const zt_session *session, const session_replay *r
 static zt_status alloc_all_staging(zt_session *session, session_replay *replay)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < replay->partition.n_segments && !status; i++) {
-        const zt_segment *segment = &replay->partition.segment[i];
-        for (int k = 0; k < segment->n_out && !status; k++)
-            if (!is_program_output(session, replay, segment->out[k])) status = alloc_staging(session, replay, segment->out[k]);
+    for (int segment_index = 0; segment_index < replay->partition.n_segments && !status; segment_index++) {
+        const zt_segment *segment = &replay->partition.segment[segment_index];
+        for (int output = 0; output < segment->n_out && !status; output++)
+            if (!is_program_output(session, replay, segment->out[output]))
+                status = alloc_staging(session, replay, segment->out[output]);
         for (int k = 0; k < segment->n_buffers && !status; k++)
             if (segment->engine > 0 && zt_prog_value(session->prog, segment->buffers[k])->kind == ZT_VALUE_STATE)
                 status = alloc_staging(session, replay, segment->buffers[k]);
     }
-    for (int i = 0; i < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; i++) {
-        int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, i), keep = zt_prog_value(session->prog, value_id)->keep;
+    for (int state_index = 0; state_index < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; state_index++) {
+        int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index),
+            keep = zt_prog_value(session->prog, value_id)->keep;
         if (keep >= 0 && replay->partition.root[keep] != value_id &&
             zt_prog_value(session->prog, replay->partition.root[keep])->kind == ZT_VALUE_STATE)
             status = alloc_staging(session, replay, replay->partition.root[keep]);
@@ -175,7 +178,8 @@ static zt_status fill_replay(zt_session *session, session_replay *replay, const 
     zt_binding bindings[ZT_MAX_SYMBOLS];
     int symbol_count = zt_prog_n_symbols(session->prog);
     size_t n_values = (size_t)zt_prog_n_values(session->prog) + 1;
-    for (int i = 0; i < symbol_count; i++) bindings[i] = (zt_binding){zt_prog_symbol_name(session->prog, i), symbols[i]};
+    for (int symbol_id = 0; symbol_id < symbol_count; symbol_id++)
+        bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->prog, symbol_id), symbols[symbol_id]};
     memcpy(replay->symbols, symbols, (size_t)symbol_count * sizeof *symbols);
     replay->bound = zt_prog_bind(session->prog, bindings, symbol_count);
     if (!replay->bound) return zt_ctx_status(session->ctx);
@@ -190,12 +194,12 @@ static zt_status fill_replay(zt_session *session, session_replay *replay, const 
     replay->in = zt_calloc(session->ctx, n_values, sizeof *replay->in);
     replay->out = zt_calloc(session->ctx, n_values, sizeof *replay->out);
     if (!replay->executables || !replay->schedules || !replay->host || !replay->in || !replay->out) return ZT_ENOMEM;
-    for (int i = 0; i < replay->partition.n_segments && !status; i++) {
-        for (int engine_index = 1; engine_index <= replay->partition.segment[i].engine; engine_index++)
+    for (int segment_index = 0; segment_index < replay->partition.n_segments && !status; segment_index++) {
+        for (int engine_index = 1; engine_index <= replay->partition.segment[segment_index].engine; engine_index++)
             if (!session->buffers[engine_index])
                 session->buffers[engine_index] = zt_calloc(session->ctx, n_values, sizeof *session->buffers[engine_index]);
-        if (!session->buffers[replay->partition.segment[i].engine]) return ZT_ENOMEM;
-        status = prepare_segment(session, replay, i);
+        if (!session->buffers[replay->partition.segment[segment_index].engine]) return ZT_ENOMEM;
+        status = prepare_segment(session, replay, segment_index);
     }
     if (!status) status = alloc_all_staging(session, replay);
     session->report.fallbacks = replay->partition.fallbacks;
@@ -244,12 +248,12 @@ static session_replay *make_replay(zt_session *session, const int64_t *symbols, 
 /* The symbol values of a step: those fixed, then those given. */
 static zt_status step_symbols(zt_session *session, const zt_binding *bindings, int binding_count, int64_t *symbols)
 {
-    for (int i = 0; i < zt_prog_n_symbols(session->prog); i++) {
-        const char *name = zt_prog_symbol_name(session->prog, i);
-        symbols[i] = session->fixed[i];
-        for (int k = 0; k < binding_count && symbols[i] < 0; k++)
-            if (strcmp(bindings[k].symbol, name) == 0) symbols[i] = bindings[k].value;
-        if (symbols[i] < 0) return zt_fail(session->ctx, ZT_EUSAGE, "symbol '%s' has no value", name);
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(session->prog); symbol_id++) {
+        const char *name = zt_prog_symbol_name(session->prog, symbol_id);
+        symbols[symbol_id] = session->fixed[symbol_id];
+        for (int binding_index = 0; binding_index < binding_count && symbols[symbol_id] < 0; binding_index++)
+            if (strcmp(bindings[binding_index].symbol, name) == 0) symbols[symbol_id] = bindings[binding_index].value;
+        if (symbols[symbol_id] < 0) return zt_fail(session->ctx, ZT_EUSAGE, "symbol '%s' has no value", name);
     }
     return ZT_OK;
 }
@@ -313,8 +317,8 @@ static void *host_bytes(zt_session *session, session_replay *replay, int root, c
 static bool is_donated_in(const zt_partition *partition, const zt_segment *segment, int root)
 {
     for (int i = segment->first; i < segment->last; i++)
-        for (int k = 0; k < zt_op_info(partition->step[i].op)->def->donates; k++)
-            if (partition->root[partition->step[i].in[k]] == root) return true;
+        for (int donated = 0; donated < zt_op_info(partition->step[i].op)->def->donates; donated++)
+            if (partition->root[partition->step[i].in[donated]] == root) return true;
     return false;
 }
 
@@ -341,8 +345,10 @@ static zt_status run_segment(zt_session *session, session_replay *replay, int se
 {
     const zt_segment *segment = &replay->partition.segment[segment_index];
     zt_engine *engine = session->chain.engine[segment->engine];
-    for (int k = 0; k < segment->n_in; k++) replay->in[k] = host_bytes(session, replay, segment->in[k], inputs, outputs);
-    for (int k = 0; k < segment->n_out; k++) replay->out[k] = host_bytes(session, replay, segment->out[k], inputs, outputs);
+    for (int input = 0; input < segment->n_in; input++)
+        replay->in[input] = host_bytes(session, replay, segment->in[input], inputs, outputs);
+    for (int output = 0; output < segment->n_out; output++)
+        replay->out[output] = host_bytes(session, replay, segment->out[output], inputs, outputs);
     zt_status status = move_states(session, replay, segment, false);
     if (!status)
         status = engine->vt->replay(engine, replay->executables[segment_index], replay->in, replay->out,
@@ -383,8 +389,9 @@ static zt_status copy_keeps(zt_session *session, session_replay *replay, const v
     zt_engine *engine = session->chain.engine[0];
     zt_status status = ZT_OK;
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; i++) {
-            int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, i), keep = zt_prog_value(session->prog, value_id)->keep;
+        for (int state_index = 0; state_index < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; state_index++) {
+            int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index),
+                keep = zt_prog_value(session->prog, value_id)->keep;
             if (keep < 0 || replay->partition.root[keep] == value_id) continue;
             int root = replay->partition.root[keep];
             bool state = zt_prog_value(session->prog, root)->kind == ZT_VALUE_STATE;
@@ -399,8 +406,8 @@ static zt_status copy_keeps(zt_session *session, session_replay *replay, const v
 
 static void report_metrics(const zt_session *session, const session_replay *replay)
 {
-    for (int i = 0; i < replay->partition.n_segments; i++) {
-        const zt_segment *segment = &replay->partition.segment[i];
+    for (int segment_index = 0; segment_index < replay->partition.n_segments; segment_index++) {
+        const zt_segment *segment = &replay->partition.segment[segment_index];
         for (int k = segment->first; k < segment->last; k++) {
             const zt_step *step = &replay->partition.step[k];
             zt_type output_types[ZT_MAX_OUT] = {0};
@@ -418,7 +425,8 @@ zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int b
     session_replay *replay = get_replay(session, bindings, binding_count, outputs);
     if (!replay) return zt_ctx_status(session->ctx);
     zt_status status = ZT_OK;
-    for (int i = 0; i < replay->partition.n_segments && !status; i++) status = run_segment(session, replay, i, inputs, outputs);
+    for (int segment_index = 0; segment_index < replay->partition.n_segments && !status; segment_index++)
+        status = run_segment(session, replay, segment_index, inputs, outputs);
     if (!status) status = copy_outputs(session, replay, inputs, outputs);
     if (!status) status = copy_keeps(session, replay, inputs, outputs);
     if (!status && zt_metrics_on(session->ctx)) report_metrics(session, replay);
@@ -437,12 +445,13 @@ static zt_status bind_states(zt_session *session)
     /* Symbols that only rows depend on do not matter to states: 1 stands for them. */
     zt_binding bindings[ZT_MAX_SYMBOLS];
     int n_symbols = zt_prog_n_symbols(session->prog);
-    for (int i = 0; i < n_symbols; i++)
-        bindings[i] = (zt_binding){zt_prog_symbol_name(session->prog, i), session->fixed[i] < 0 ? 1 : session->fixed[i]};
+    for (int symbol_id = 0; symbol_id < n_symbols; symbol_id++)
+        bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->prog, symbol_id),
+                                           session->fixed[symbol_id] < 0 ? 1 : session->fixed[symbol_id]};
     zt_bound *bound = zt_prog_bind(session->prog, bindings, n_symbols);
     if (!bound) return zt_ctx_status(session->ctx);
-    for (int i = 0; i < state_count; i++)
-        session->state_type[i] = bound->type[zt_prog_nth(session->prog, ZT_VALUE_STATE, i)];
+    for (int state_index = 0; state_index < state_count; state_index++)
+        session->state_type[state_index] = bound->type[zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index)];
     zt_bound_free(bound);
     return make_states(session);
 }
@@ -458,8 +467,8 @@ static zt_status check_plan_file(zt_session *session)
         const zt_plan_layout *layout = zt_plan_file_nth(plan, i);
         zt_binding bindings[ZT_MAX_SYMBOLS];
         zt_partition partition;
-        for (int k = 0; k < symbol_count; k++)
-            bindings[k] = (zt_binding){zt_prog_symbol_name(session->prog, k), layout->symbols[k]};
+        for (int symbol_id = 0; symbol_id < symbol_count; symbol_id++)
+            bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->prog, symbol_id), layout->symbols[symbol_id]};
         for (int output_index = 0; output_index < n_out; output_index++)
             outputs[output_index] = layout->wanted[output_index] ? session : NULL;
         zt_bound *bound = zt_prog_bind(session->prog, bindings, symbol_count);
@@ -482,11 +491,11 @@ zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_
     if (store) session->store = *store;
     if (options) session->opts = *options;
     zt_chain_init(&session->chain, engine);
-    for (int i = 0; i < zt_prog_n_symbols(program); i++) {
-        session->fixed[i] = -1;
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
+        session->fixed[symbol_id] = -1;
         for (int fixed_index = 0; fixed_index < session->opts.n_fixed; fixed_index++)
-            if (strcmp(session->opts.fixed[fixed_index].symbol, zt_prog_symbol_name(program, i)) == 0)
-                session->fixed[i] = session->opts.fixed[fixed_index].value;
+            if (strcmp(session->opts.fixed[fixed_index].symbol, zt_prog_symbol_name(program, symbol_id)) == 0)
+                session->fixed[symbol_id] = session->opts.fixed[fixed_index].value;
     }
     session->buffers[0] = zt_calloc(session->ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *session->buffers[0]);
     if (!session->buffers[0] || (session->opts.plan && check_plan_file(session)) || bind_states(session)) {

@@ -56,10 +56,10 @@ static bool same_attrs(const zt_opinfo *info, const void *left, const void *righ
     char left_copy[ZT_MAX_ATTR_BYTES], right_copy[ZT_MAX_ATTR_BYTES];
     memcpy(left_copy, left, info->attr_bytes);
     memcpy(right_copy, right, info->attr_bytes);
-    for (int i = 0; i < info->n_attrs; i++) {
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
         const char *left_text, *right_text, *no_text = NULL;
-        size_t offset = info->attrs[i].offset;
-        if (info->attrs[i].kind != ZT_ATTR_str) continue;
+        size_t offset = info->attrs[attr_index].offset;
+        if (info->attrs[attr_index].kind != ZT_ATTR_str) continue;
         memcpy(&left_text, left_copy + offset, sizeof left_text);
         memcpy(&right_text, right_copy + offset, sizeof right_text);
         if (left_text != right_text && (!left_text || !right_text || strcmp(left_text, right_text))) return false;
@@ -75,11 +75,11 @@ static bool steps_alike(block_finder *finder, int step_index, int size, int firs
     const zt_opinfo *info = zt_op_info(former->op);
     finder->work--;
     if (former->op != latter->op || !same_attrs(info, former->attrs, latter->attrs)) return false;
-    for (int k = 0; k < info->n_in; k++)
-        if (!values_alike(finder->program, former->in[k], latter->in[k], size, step_index < first + size ? first : -1))
+    for (int input = 0; input < info->n_in; input++)
+        if (!values_alike(finder->program, former->in[input], latter->in[input], size, step_index < first + size ? first : -1))
             return false;
-    for (int k = 0; k < info->n_out; k++)
-        if ((former->out[k] < 0) != (latter->out[k] < 0)) return false;
+    for (int output = 0; output < info->n_out; output++)
+        if ((former->out[output] < 0) != (latter->out[output] < 0)) return false;
     return true;
 }
 
@@ -140,9 +140,10 @@ void trace_blocks_free(trace_blocks *blocks)
 
 const trace_block *trace_block_of(const trace_blocks *blocks, int step_index)
 {
-    for (int i = 0; i < blocks->count; i++)
-        if (step_index >= blocks->blocks[i].first && step_index < blocks->blocks[i].first + block_extent(&blocks->blocks[i]))
-            return &blocks->blocks[i];
+    for (int block_index = 0; block_index < blocks->count; block_index++)
+        if (step_index >= blocks->blocks[block_index].first &&
+            step_index < blocks->blocks[block_index].first + block_extent(&blocks->blocks[block_index]))
+            return &blocks->blocks[block_index];
     return NULL;
 }
 
@@ -182,9 +183,9 @@ static int layer_of_step(layer_search *search, int step_index)
     const zt_step *step = zt_prog_step(search->program, step_index);
     int latest = 0, own = -1;
     bool reads = false;
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        if (step->in[k] < 0) continue;
-        const zt_value *value = zt_prog_value(search->program, step->in[k]);
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        if (step->in[input] < 0) continue;
+        const zt_value *value = zt_prog_value(search->program, step->in[input]);
         size_t length = value->kind == ZT_VALUE_DATA ? numbered_prefix(value->tensor) : 0;
         if (length && (own = layer_named(search, value->tensor, length)) < 0) return -1;
         reads = reads || value->kind == ZT_VALUE_DATA;
@@ -200,13 +201,14 @@ static zt_status layers_of_blocks(layer_search *search)
     trace_blocks blocks;
     char name[24];
     zt_status status = trace_blocks_find(search->ctx, search->program, &blocks);
-    for (int i = 0, made = 0; i < blocks.count && !status; i++) {
-        for (int repetition = 0; repetition < blocks.blocks[i].times && !status; repetition++) {
+    for (int block_index = 0, made = 0; block_index < blocks.count && !status; block_index++) {
+        for (int repetition = 0; repetition < blocks.blocks[block_index].times && !status; repetition++) {
             snprintf(name, sizeof name, "#%d", made++);
             int layer = layer_named(search, name, strlen(name));
             if (layer < 0) status = ZT_ENOMEM;
-            for (int k = 0; k < blocks.blocks[i].size && !status; k++)
-                search->layers->of_step[blocks.blocks[i].first + repetition * blocks.blocks[i].size + k] = layer;
+            for (int k = 0; k < blocks.blocks[block_index].size && !status; k++)
+                search->layers->of_step[blocks.blocks[block_index].first + repetition * blocks.blocks[block_index].size + k] =
+                    layer;
         }
     }
     trace_blocks_free(&blocks);
@@ -216,11 +218,11 @@ static zt_status layers_of_blocks(layer_search *search)
 static zt_status find_layers(layer_search *search)
 {
     int step_count = zt_prog_n_steps(search->program);
-    for (int i = 0; i < step_count; i++) {
-        search->layers->of_step[i] = 0;
-        int layer = layer_of_step(search, i);
+    for (int step_index = 0; step_index < step_count; step_index++) {
+        search->layers->of_step[step_index] = 0;
+        int layer = layer_of_step(search, step_index);
         if (layer < 0) return ZT_ENOMEM;
-        search->layers->of_step[i] = layer;
+        search->layers->of_step[step_index] = layer;
     }
     return search->layers->count > 1 ? ZT_OK : layers_of_blocks(search);
 }

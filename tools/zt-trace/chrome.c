@@ -109,19 +109,19 @@ static zt_status put_layers(chrome_trace *trace)
 {
     double *begin = zt_calloc(trace->cli->ctx, (size_t)trace->layers.count, sizeof *begin);
     double *end = zt_calloc(trace->cli->ctx, (size_t)trace->layers.count, sizeof *end), last = 0;
-    for (size_t i = 0; begin && end && i < trace->profile.n_slices; i++) {
-        const trace_slice *slice = &trace->profile.slices[i];
+    for (size_t slice_index = 0; begin && end && slice_index < trace->profile.n_slices; slice_index++) {
+        const trace_slice *slice = &trace->profile.slices[slice_index];
         int layer = trace->layers.of_step[slice->step];
         if (end[layer] == 0) begin[layer] = slice->begin;
         if (slice->end > end[layer]) end[layer] = slice->end;
     }
-    for (int i = 1; begin && end && i < trace->layers.count; i++) {
-        if (end[i] <= last) continue;
-        begin_event(trace, trace->layers.names[i], "X", LAYERS);
+    for (int layer = 1; begin && end && layer < trace->layers.count; layer++) {
+        if (end[layer] <= last) continue;
+        begin_event(trace, trace->layers.names[layer], "X", LAYERS);
         zt_str_puts(trace->text, ",\"cat\":\"layer\"");
-        put_time(trace, begin[i] > last ? begin[i] : last, end[i]);
+        put_time(trace, begin[layer] > last ? begin[layer] : last, end[layer]);
         zt_str_puts(trace->text, ",\"args\":{}}");
-        last = end[i];
+        last = end[layer];
     }
     zt_status status = begin && end ? ZT_OK : ZT_ENOMEM;
     zt_free(trace->cli->ctx, begin);
@@ -136,10 +136,10 @@ static zt_status slices_of_seconds(trace_profile *profile)
     double start = 0;
     profile->slices = zt_calloc(profile->cli->ctx, step_count + 1, sizeof *profile->slices);
     if (!profile->slices) return ZT_ENOMEM;
-    for (size_t i = 0; i < step_count; i++) {
-        if (profile->seconds[i] <= 0) continue;
-        profile->slices[profile->n_slices++] = (trace_slice){(int)i, 0, start, start + profile->seconds[i]};
-        start += profile->seconds[i];
+    for (size_t step_index = 0; step_index < step_count; step_index++) {
+        if (profile->seconds[step_index] <= 0) continue;
+        profile->slices[profile->n_slices++] = (trace_slice){(int)step_index, 0, start, start + profile->seconds[step_index]};
+        start += profile->seconds[step_index];
     }
     return ZT_OK;
 }
@@ -151,7 +151,8 @@ static zt_status put_trace(chrome_trace *trace, const char *name)
     trace->first = true;
     zt_str_puts(trace->text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     put_metadata(trace, "process_name", LAYERS, "name", name);
-    for (size_t i = 0; i < trace->profile.n_slices; i++) put_slice(trace, &trace->profile.slices[i]);
+    for (size_t slice_index = 0; slice_index < trace->profile.n_slices; slice_index++)
+        put_slice(trace, &trace->profile.slices[slice_index]);
     status = put_layers(trace);
     put_tracks(trace);
     zt_str_puts(trace->text, "\n]}\n");

@@ -15,12 +15,12 @@ static unsigned passes_off(const trace_options *options)
 /* Numbers by which the passes know shapes: those bound above 1; the others unlike one another. */
 static void make_sample(const zt_prog *program, const zt_bindings *bindings, zt_binding *sample)
 {
-    for (int i = 0; i < zt_prog_n_symbols(program); i++) {
-        const char *name = zt_prog_symbol_name(program, i);
-        sample[i] = (zt_binding){name, 64 * (2 * i + 3)};
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
+        const char *name = zt_prog_symbol_name(program, symbol_id);
+        sample[symbol_id] = (zt_binding){name, 64 * (2 * symbol_id + 3)};
         for (int k = 0; k < bindings->n; k++)
             if (!strcmp(bindings->at[k].symbol, name) && bindings->at[k].value > 1)
-                sample[i].value = bindings->at[k].value;
+                sample[symbol_id].value = bindings->at[k].value;
     }
 }
 
@@ -28,9 +28,9 @@ static void make_sample(const zt_prog *program, const zt_bindings *bindings, zt_
 static int bind_all(const zt_prog *program, const zt_bindings *bindings, zt_binding *all)
 {
     if (!trace_all_bound(program, bindings)) return 0;
-    for (int i = 0; i < zt_prog_n_symbols(program); i++)
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++)
         for (int k = 0; k < bindings->n; k++)
-            if (!strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, i))) all[i] = bindings->at[k];
+            if (!strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, symbol_id))) all[symbol_id] = bindings->at[k];
     return zt_prog_n_symbols(program);
 }
 

@@ -49,10 +49,10 @@ void diff_tell(const diff_job *job, const zt_diff_item *item)
     const zt_opinfo *info = zt_op_info(step->op);
     char where[300], index[240], type[ZT_TYPE_TEXT], got[40], want[40], given[1024] = "";
     size_t length = 0;
-    for (int k = 0; k < info->n_in && length < sizeof given; k++)
-        if (step->in[k] >= 0)
+    for (int input = 0; input < info->n_in && length < sizeof given; input++)
+        if (step->in[input] >= 0)
             length += (size_t)snprintf(given + length, sizeof given - length, "%s%s %s", length ? ", " : "",
-                                   info->in_name[k], zt_type_text(&bound->type[step->in[k]], type));
+                                   info->in_name[input], zt_type_text(&bound->type[step->in[input]], type));
     zt_type_text(&bound->type[item->value], type);
     snprintf(got, sizeof got, "%.9g", item->difference.got);
     snprintf(want, sizeof want, "%.9g", item->difference.want);
@@ -171,12 +171,13 @@ static zt_status open_interpreters(diff_job *job)
     }
     const zt_prog *program = job->sides[0].program;
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN) && !status; i++)
-        status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_IN, i), subject->feed->in[i]);
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++)
-        if (subject->feed->state[i])
-            status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_STATE, i),
-                             subject->feed->state[i]);
+    for (int input_index = 0; input_index < zt_prog_count(program, ZT_VALUE_IN) && !status; input_index++)
+        status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_IN, input_index),
+                                    subject->feed->in[input_index]);
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++)
+        if (subject->feed->state[state_index])
+            status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_STATE, state_index),
+                             subject->feed->state[state_index]);
     return status;
 }
 

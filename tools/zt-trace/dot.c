@@ -107,12 +107,12 @@ static void put_data_type(const dot_graph *graph, int step_index, int k)
 static void put_data(const dot_graph *graph, int step_index)
 {
     const zt_step *step = zt_prog_step(graph->program, step_index);
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int value_id = step->in[k], last = value_id < 0 ? value_id : last_input(graph, step_index, k);
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        int value_id = step->in[input], last = value_id < 0 ? value_id : last_input(graph, step_index, input);
         if (value_id < 0 || zt_prog_value(graph->program, value_id)->kind != ZT_VALUE_DATA) continue;
         zt_str_puts(graph->text, "\\n");
         put_merged(graph->text, zt_prog_value(graph->program, value_id)->tensor, zt_prog_value(graph->program, last)->tensor);
-        put_data_type(graph, step_index, k);
+        put_data_type(graph, step_index, input);
     }
 }
 
@@ -130,11 +130,11 @@ static void put_value_node(const dot_graph *graph, int value_id, const char *oth
 static void put_states(const dot_graph *graph, int step_index, bool *seen)
 {
     const zt_step *step = zt_prog_step(graph->program, step_index);
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int value_id = step->in[k];
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        int value_id = step->in[input];
         if (value_id < 0 || seen[value_id] || zt_prog_value(graph->program, value_id)->kind != ZT_VALUE_STATE) continue;
         seen[value_id] = true;
-        put_value_node(graph, value_id, zt_prog_value(graph->program, last_input(graph, step_index, k))->name, "cylinder");
+        put_value_node(graph, value_id, zt_prog_value(graph->program, last_input(graph, step_index, input))->name, "cylinder");
     }
 }
 
@@ -163,8 +163,8 @@ static void put_step(const dot_graph *graph, int step_index)
 static void put_nodes(const dot_graph *graph, bool *seen)
 {
     int step_count = zt_prog_n_steps(graph->program);
-    for (int i = 0; i < zt_prog_count(graph->program, ZT_VALUE_IN); i++) {
-        int value_id = zt_prog_nth(graph->program, ZT_VALUE_IN, i);
+    for (int input_index = 0; input_index < zt_prog_count(graph->program, ZT_VALUE_IN); input_index++) {
+        int value_id = zt_prog_nth(graph->program, ZT_VALUE_IN, input_index);
         put_value_node(graph, value_id, zt_prog_value(graph->program, value_id)->name, "oval");
     }
     for (int step_index = 0, k = 0; step_index < step_count; step_index++) {
@@ -228,13 +228,13 @@ static void put_carried(const dot_graph *graph, int step_index, int k)
 static void put_step_edges(const dot_graph *graph, int step_index)
 {
     const zt_step *step = zt_prog_step(graph->program, step_index);
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int value_id = step->in[k];
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        int value_id = step->in[input];
         if (value_id < 0 || zt_prog_value(graph->program, value_id)->kind == ZT_VALUE_DATA) continue;
         put_edge_from(graph, value_id);
         zt_str_printf(graph->text, "s%d", step_index);
         put_edge_end(graph, value_id, "");
-        put_carried(graph, step_index, k);
+        put_carried(graph, step_index, input);
     }
 }
 
@@ -242,8 +242,9 @@ static void put_edges(const dot_graph *graph, const bool *seen)
 {
     for (int step_index = 0; step_index < zt_prog_n_steps(graph->program); step_index++)
         if (drawn_step(graph, step_index) == step_index) put_step_edges(graph, step_index);
-    for (int i = 0; i < zt_prog_count(graph->program, ZT_VALUE_STATE); i++) {
-        int value_id = zt_prog_nth(graph->program, ZT_VALUE_STATE, i), keep = zt_prog_value(graph->program, value_id)->keep;
+    for (int state_index = 0; state_index < zt_prog_count(graph->program, ZT_VALUE_STATE); state_index++) {
+        int value_id = zt_prog_nth(graph->program, ZT_VALUE_STATE, state_index),
+            keep = zt_prog_value(graph->program, value_id)->keep;
         if (!seen[value_id] || keep < 0 || zt_prog_value(graph->program, keep)->kind != ZT_VALUE_OP) continue;
         put_edge_from(graph, keep);
         zt_str_printf(graph->text, "v%d [style=dotted, constraint=false];\n", value_id);

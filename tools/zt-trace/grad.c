@@ -86,12 +86,12 @@ static zt_status find_values(zt_ctx *ctx, const zt_prog *program, const name_lis
 /* Numbers for symbols that were given none: ranks and dtypes are the same with any. */
 static void fill_sample(const zt_prog *program, zt_bindings *bindings)
 {
-    for (int i = 0; i < zt_prog_n_symbols(program); i++) {
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         bool found = false;
         for (int k = 0; k < bindings->n && !found; k++)
-            found = !strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, i));
+            found = !strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, symbol_id));
         if (!found && bindings->n < ZT_MAX_SYMBOLS)
-            bindings->at[bindings->n++] = (zt_binding){zt_prog_symbol_name(program, i), ANY_NUMBER};
+            bindings->at[bindings->n++] = (zt_binding){zt_prog_symbol_name(program, symbol_id), ANY_NUMBER};
     }
 }
 
@@ -125,7 +125,8 @@ zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands,
     if (!status && !options->wrt.n)
         status = zt_fail(ctx, ZT_EUSAGE, "--wrt is missing: with respect to which values");
     if (!status) status = add_lists(ctx, wrt, "wrt", &options->wrt);
-    for (int i = 0; i < operand_count - 1 && !status; i++) status = add_names(ctx, wrt, "wrt", operands[i]);
+    for (int operand_index = 0; operand_index < operand_count - 1 && !status; operand_index++)
+        status = add_names(ctx, wrt, "wrt", operands[operand_index]);
     if (!status) status = add_lists(ctx, of, "of", &options->of);
     zt_prog *program =
         status ? NULL : trace_program(cli, operands + (operand_count > 1 ? operand_count - 1 : 0), operand_count > 0);

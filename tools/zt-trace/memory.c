@@ -45,8 +45,9 @@ static void use_value(memory_map *map, int value, int step_index)
 /* An input whose bytes an output takes over is not alive beside it. */
 static void hand_on(memory_map *map, const zt_step *step, size_t offset, int step_index)
 {
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        live_range *range = step->in[k] >= 0 && map->range_of[step->in[k]] >= 0 ? &map->ranges[map->range_of[step->in[k]]] : NULL;
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        live_range *range =
+            step->in[input] >= 0 && map->range_of[step->in[input]] >= 0 ? &map->ranges[map->range_of[step->in[input]]] : NULL;
         if (range && range->offset == offset && range->dies == step_index && range->born < step_index)
             range->dies = step_index - 1;
     }
@@ -73,8 +74,8 @@ static void make_range(memory_map *map, const zt_session_part *part, const zt_st
 static void find_ranges(memory_map *map)
 {
     for (int value_id = 0; value_id < map->profile.bound->n_values; value_id++) map->range_of[value_id] = -1;
-    for (int i = 0; i < zt_session_parts(map->profile.session); i++) {
-        zt_session_part part = zt_session_part_at(map->profile.session, i);
+    for (int part_index = 0; part_index < zt_session_parts(map->profile.session); part_index++) {
+        zt_session_part part = zt_session_part_at(map->profile.session, part_index);
         if (part.schedule->arena_bytes > map->arena) {
             map->arena = part.schedule->arena_bytes;
             map->bound = part.liveness_bytes;
@@ -82,9 +83,9 @@ static void find_ranges(memory_map *map)
         for (int step_index = 0; step_index < part.schedule->n_steps; step_index++, map->n_steps++) {
             const zt_step *step = &part.schedule->step[step_index];
             map->steps[map->n_steps] = step;
-            for (int k = 0; k < zt_op_info(step->op)->n_in; k++) use_value(map, step->in[k], map->n_steps);
-            for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
-                make_range(map, &part, step, k, map->n_steps);
+            for (int input = 0; input < zt_op_info(step->op)->n_in; input++) use_value(map, step->in[input], map->n_steps);
+            for (int output = 0; output < zt_op_info(step->op)->n_out; output++)
+                make_range(map, &part, step, output, map->n_steps);
         }
     }
 }
@@ -92,9 +93,9 @@ static void find_ranges(memory_map *map)
 /* As differences at the ends, then summed up. */
 static void find_peak(memory_map *map)
 {
-    for (int i = 0; i < map->range_count; i++) {
-        map->alive[map->ranges[i].born] += map->ranges[i].bytes;
-        map->alive[map->ranges[i].dies + 1] -= map->ranges[i].bytes; /* wraps, and back in the sum */
+    for (int range_index = 0; range_index < map->range_count; range_index++) {
+        map->alive[map->ranges[range_index].born] += map->ranges[range_index].bytes;
+        map->alive[map->ranges[range_index].dies + 1] -= map->ranges[range_index].bytes; /* wraps, and back in the sum */
     }
     for (int step_index = 0; step_index < map->n_steps; step_index++) {
         if (step_index) map->alive[step_index] += map->alive[step_index - 1];
@@ -143,7 +144,8 @@ static zt_status put_table(memory_map *map)
 {
     zt_table *table = zt_table_new(map->cli, "trace.memory", columns, N_COLUMNS);
     zt_status status = table ? ZT_OK : zt_ctx_status(map->cli->ctx);
-    for (int i = 0; i < map->range_count && !status; i++) status = put_range(map, table, &map->ranges[i]);
+    for (int range_index = 0; range_index < map->range_count && !status; range_index++)
+        status = put_range(map, table, &map->ranges[range_index]);
     if (!status) status = trace_print(map->cli, table);
     zt_table_free(table);
     return status;
@@ -185,8 +187,8 @@ static void put_rectangles(const memory_map *map, const zt_svg_plot *plot, famil
 {
     zt_str title;
     zt_str_init(&title, map->cli->ctx);
-    for (int i = 0; i < map->range_count; i++) {
-        const live_range *range = &map->ranges[i];
+    for (int range_index = 0; range_index < map->range_count; range_index++) {
+        const live_range *range = &map->ranges[range_index];
         char type[ZT_TYPE_TEXT], bytes[24];
         double left = zt_svg_at_x(plot, range->born), top = zt_svg_at_y(plot, (double)(range->offset + range->bytes));
         zt_str_clear(&title);

@@ -25,10 +25,10 @@ static int64_t rows_filled(const trace_profile *profile)
     for (int step_index = 0; step_index < zt_prog_n_steps(profile->program); step_index++) {
         const zt_step *step = zt_prog_step(profile->program, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
-        for (int k = 0; k < info->n_in; k++) {
-            if (step->in[k] < 0 || strcmp(info->in_name[k], "pos")) continue;
-            const zt_value *value = zt_prog_value(profile->program, step->in[k]);
-            const zt_type *type = &profile->bound->type[step->in[k]];
+        for (int input = 0; input < info->n_in; input++) {
+            if (step->in[input] < 0 || strcmp(info->in_name[input], "pos")) continue;
+            const zt_value *value = zt_prog_value(profile->program, step->in[input]);
+            const zt_type *type = &profile->bound->type[step->in[input]];
             if (value->kind != ZT_VALUE_IN || type->dtype != ZT_I32) continue;
             const int32_t *positions = profile->subject->feed->in[value->index];
             for (int64_t i = 0; i < zt_type_count(type); i++)
@@ -43,13 +43,13 @@ void trace_types_of(const trace_profile *profile, int step_index, zt_str *out)
     char text[ZT_TYPE_TEXT];
     const zt_step *step = zt_prog_step(profile->program, step_index);
     const zt_opinfo *info = zt_op_info(step->op);
-    for (int k = 0; k < info->n_in; k++)
-        if (step->in[k] >= 0)
-            zt_str_printf(out, "%s ", zt_type_text(&profile->bound->type[step->in[k]], text));
+    for (int input = 0; input < info->n_in; input++)
+        if (step->in[input] >= 0)
+            zt_str_printf(out, "%s ", zt_type_text(&profile->bound->type[step->in[input]], text));
     zt_str_puts(out, "->");
-    for (int k = 0; k < info->n_out; k++)
-        if (step->out[k] >= 0)
-            zt_str_printf(out, " %s", zt_type_text(&profile->bound->type[step->out[k]], text));
+    for (int output = 0; output < info->n_out; output++)
+        if (step->out[output] >= 0)
+            zt_str_printf(out, " %s", zt_type_text(&profile->bound->type[step->out[output]], text));
 }
 
 /* ---- replays --------------------------------------------------------------------------------- */
@@ -123,9 +123,9 @@ void trace_sort_slices(trace_profile *profile)
 {
     if (profile->n_slices) qsort(profile->slices, profile->n_slices, sizeof *profile->slices, by_begin);
     double origin = profile->n_slices ? profile->slices[0].begin : 0;
-    for (size_t i = 0; i < profile->n_slices; i++) {
-        profile->slices[i].begin -= origin;
-        profile->slices[i].end -= origin;
+    for (size_t slice_index = 0; slice_index < profile->n_slices; slice_index++) {
+        profile->slices[slice_index].begin -= origin;
+        profile->slices[slice_index].end -= origin;
     }
 }
 
@@ -155,10 +155,10 @@ static zt_status share_time(trace_profile *profile)
     int *going = zt_calloc(profile->cli->ctx, profile->n_slices + 1, sizeof *going), going_count = 0;
     double now = 0;
     if (!going) return ZT_ENOMEM;
-    for (size_t i = 0; i < profile->n_slices; i++) {
-        going_count = pass_time(profile, going, going_count, &now, profile->slices[i].begin);
-        now = profile->slices[i].begin;
-        going[going_count++] = (int)i;
+    for (size_t slice_index = 0; slice_index < profile->n_slices; slice_index++) {
+        going_count = pass_time(profile, going, going_count, &now, profile->slices[slice_index].begin);
+        now = profile->slices[slice_index].begin;
+        going[going_count++] = (int)slice_index;
     }
     pass_time(profile, going, going_count, &now, INFINITY);
     zt_free(profile->cli->ctx, going);
@@ -189,10 +189,10 @@ static zt_status measure_replays(trace_profile *profile)
 /* Which engine each step runs on: only parts know it. */
 static void find_engines(trace_profile *profile)
 {
-    for (int i = 0; i < zt_session_parts(profile->session); i++) {
-        zt_session_part part = zt_session_part_at(profile->session, i);
-        for (int k = 0; k < part.schedule->n_steps; k++)
-            profile->ran_on[step_of(profile, part.schedule, k)] = part.engine->vt->name;
+    for (int part_index = 0; part_index < zt_session_parts(profile->session); part_index++) {
+        zt_session_part part = zt_session_part_at(profile->session, part_index);
+        for (int step_index = 0; step_index < part.schedule->n_steps; step_index++)
+            profile->ran_on[step_of(profile, part.schedule, step_index)] = part.engine->vt->name;
     }
 }
 
@@ -210,7 +210,7 @@ static zt_status open_subject(trace_profile *profile, zt_cli *cli, const trace_o
     profile->ran_on = zt_calloc(cli->ctx, n_steps, sizeof *profile->ran_on);
     profile->root = zt_cost_roots(cli->ctx, program);
     if (!profile->seconds || !profile->ran_on || !profile->root) return ZT_ENOMEM;
-    for (size_t i = 0; i < n_steps; i++) profile->ran_on[i] = "";
+    for (size_t step_index = 0; step_index < n_steps; step_index++) profile->ran_on[step_index] = "";
     profile->filled = rows_filled(profile);
     return ZT_OK;
 }

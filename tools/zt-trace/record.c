@@ -73,9 +73,9 @@ static zt_status give_numbers(trace_recording *recording)
                             {"m", 1},
                             {"ctx", cache_rows((int64_t)recording->prompt + recording->options->at)}};
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_n_symbols(recording->program) && !status; i++)
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(recording->program) && !status; symbol_id++)
         for (int k = 0; k < 3 && !status; k++)
-            if (!strcmp(zt_prog_symbol_name(recording->program, i), numbers[k].symbol))
+            if (!strcmp(zt_prog_symbol_name(recording->program, symbol_id), numbers[k].symbol))
                 status = zt_prog_set_binding(recording->program, numbers[k].symbol, numbers[k].value);
     return status;
 }
@@ -115,10 +115,10 @@ static zt_status begin_step(trace_recording *recording)
     recording->inputs = zt_bound_inputs_new(recording->ctx, recording->program,
                           &(zt_bound_inputs_opts){.bind = recording->bindings, .n_bind = 3, .draw = true});
     if (!recording->inputs) return zt_ctx_status(recording->ctx);
-    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_IN); i++) {
-        int value_id = zt_prog_nth(recording->program, ZT_VALUE_IN, i);
+    for (int input_index = 0; input_index < zt_prog_count(recording->program, ZT_VALUE_IN); input_index++) {
+        int value_id = zt_prog_nth(recording->program, ZT_VALUE_IN, input_index);
         fill_input(recording, zt_prog_value(recording->program, value_id)->name, &recording->inputs->bound->type[value_id],
-                   recording->inputs->in[i]);
+                   recording->inputs->in[input_index]);
     }
     return ZT_OK;
 }
@@ -126,8 +126,8 @@ static zt_status begin_step(trace_recording *recording)
 /* Which output is the likeliest token; -1: none. */
 static int best_output(const zt_prog *program)
 {
-    for (int i = 0; i < zt_prog_n_outputs(program); i++)
-        if (!strcmp(zt_prog_output(program, i)->name, "best")) return i;
+    for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
+        if (!strcmp(zt_prog_output(program, output_index)->name, "best")) return output_index;
     return -1;
 }
 
@@ -146,11 +146,11 @@ static zt_status advance_step(trace_recording *recording, zt_session *session, i
 
 static zt_status take_states(trace_recording *recording, zt_session *session)
 {
-    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_STATE); i++) {
-        zt_type type = zt_session_state_type(session, i);
-        recording->inputs->state[i] = zt_alloc(recording->ctx, zt_type_bytes(&type) + 1);
-        if (!recording->inputs->state[i]) return ZT_ENOMEM;
-        zt_status status = zt_session_state_get(session, i, recording->inputs->state[i]);
+    for (int state_index = 0; state_index < zt_prog_count(recording->program, ZT_VALUE_STATE); state_index++) {
+        zt_type type = zt_session_state_type(session, state_index);
+        recording->inputs->state[state_index] = zt_alloc(recording->ctx, zt_type_bytes(&type) + 1);
+        if (!recording->inputs->state[state_index]) return ZT_ENOMEM;
+        zt_status status = zt_session_state_get(session, state_index, recording->inputs->state[state_index]);
         if (status) return status;
     }
     return ZT_OK;
@@ -193,13 +193,13 @@ static zt_status interpret_to(trace_recording *recording, int64_t last)
     recording->interpreter = zt_interpreter_open(recording->engine, recording->program, &recording->store, recording->bindings,
                                                  3, recording->cli->strict);
     if (!recording->interpreter) return zt_ctx_status(recording->ctx);
-    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_IN) && !status; i++)
-        status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_IN, i),
-                                    recording->inputs->in[i]);
-    for (int i = 0; i < zt_prog_count(recording->program, ZT_VALUE_STATE) && !status; i++)
-        if (recording->inputs->state[i])
-            status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_STATE, i),
-                                        recording->inputs->state[i]);
+    for (int input_index = 0; input_index < zt_prog_count(recording->program, ZT_VALUE_IN) && !status; input_index++)
+        status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_IN, input_index),
+                                    recording->inputs->in[input_index]);
+    for (int state_index = 0; state_index < zt_prog_count(recording->program, ZT_VALUE_STATE) && !status; state_index++)
+        if (recording->inputs->state[state_index])
+            status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_STATE, state_index),
+                                        recording->inputs->state[state_index]);
     for (int step_index = 0; step_index <= last && !status; step_index++)
         status = zt_cli_interrupted() ? ZT_EINTR : zt_interpreter_step(recording->interpreter, step_index);
     return status;
@@ -242,9 +242,9 @@ static zt_status write_values(trace_recording *recording)
                                                          entries, entry_count)
                                         : NULL;
     zt_status status = writer ? ZT_OK : zt_ctx_status(recording->ctx);
-    for (int64_t i = 0; i < entry_count && !status; i++) {
-        const void *bytes = bytes_of(recording, zt_prog_find(program, entries[i].name));
-        status = bytes ? zt_writer_put(writer, bytes, entries[i].bytes) : zt_ctx_status(recording->ctx);
+    for (int64_t entry_index = 0; entry_index < entry_count && !status; entry_index++) {
+        const void *bytes = bytes_of(recording, zt_prog_find(program, entries[entry_index].name));
+        status = bytes ? zt_writer_put(writer, bytes, entries[entry_index].bytes) : zt_ctx_status(recording->ctx);
     }
     if (!status) status = zt_writer_commit(writer);
     zt_writer_close(writer);
@@ -390,8 +390,8 @@ static zt_status record_network(zt_cli *cli, const trace_options *options)
         return ZT_EUSAGE;
     zt_prog *program = zt_cli_network(cli, options->model, &(zt_nn_options){.cycles = options->cycles});
     zt_status status = program ? name_model(cli, program, options->model) : zt_ctx_status(cli->ctx);
-    for (int i = 0; program && i < zt_prog_n_symbols(program) && !status; i++) /* a batch of one */
-        status = zt_prog_set_binding(program, zt_prog_symbol_name(program, i), 1);
+    for (int symbol_id = 0; program && symbol_id < zt_prog_n_symbols(program) && !status; symbol_id++) /* a batch of one */
+        status = zt_prog_set_binding(program, zt_prog_symbol_name(program, symbol_id), 1);
     if (!status) status = trace_write_program(cli, program);
     zt_prog_free(program);
     return status;

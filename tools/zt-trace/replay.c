@@ -110,13 +110,14 @@ static zt_status put_outputs(const diff_job *job, zt_table *table, int step, zt_
     const zt_opinfo *info = zt_op_info(source_step->op);
     zt_interpreter *reference = job->sides[0].interpreter, *tested = job->sides[1].interpreter;
     zt_status status = ZT_OK;
-    for (int k = 0; k < info->n_out && !status; k++) {
+    for (int output = 0; output < info->n_out && !status; output++) {
         zt_diff_item item;
-        if (source_step->out[k] < 0) continue;
-        status = zt_diff_step(reference, tested, step, k, &job->diff_options, &item);
+        if (source_step->out[output] < 0) continue;
+        status = zt_diff_step(reference, tested, step, output, &job->diff_options, &item);
         if (!status)
-            status = put_value(job, table, info->out_name[k], 0, item.value, zt_interpreter_engine(reference, step), NULL);
-        if (!status) status = put_value(job, table, info->out_name[k], 1, item.value, zt_interpreter_engine(tested, step), &item);
+            status = put_value(job, table, info->out_name[output], 0, item.value, zt_interpreter_engine(reference, step), NULL);
+        if (!status)
+            status = put_value(job, table, info->out_name[output], 1, item.value, zt_interpreter_engine(tested, step), &item);
         if (item.share > 1 && !(*beyond)++) *first = item;
     }
     return status;
@@ -133,8 +134,9 @@ static zt_status put_table(diff_job *job, int step)
     zt_status status = table ? ZT_OK : ZT_ENOMEM;
     zt_diff_item first;
     int beyond = 0;
-    for (int k = 0; k < info->n_in && !status; k++)
-        if (source_step->in[k] >= 0) status = put_value(job, table, info->in_name[k], 0, source_step->in[k], NULL, NULL);
+    for (int input = 0; input < info->n_in && !status; input++)
+        if (source_step->in[input] >= 0)
+            status = put_value(job, table, info->in_name[input], 0, source_step->in[input], NULL, NULL);
     if (!status) status = put_outputs(job, table, step, &first, &beyond);
     if (!status) status = zt_table_print(table);
     if (!status) status = zt_cli_flush(job->cli);
@@ -191,15 +193,15 @@ static zt_status make_program(const diff_job *job, own_program *own, int step)
     int outputs[ZT_MAX_OUT];
     own->program = zt_prog_new(job->cli->ctx);
     if (!own->program) return ZT_ENOMEM;
-    for (int k = 0; k < info->n_in; k++) declare_input(job, own, source_step, k);
-    for (int k = 0; k < info->n_out; k++)
-        names[k] = source_step->out[k] < 0 ? "_" : zt_prog_value(program, source_step->out[k])->name;
+    for (int input = 0; input < info->n_in; input++) declare_input(job, own, source_step, input);
+    for (int output = 0; output < info->n_out; output++)
+        names[output] = source_step->out[output] < 0 ? "_" : zt_prog_value(program, source_step->out[output])->name;
     zt_status status = zt_ctx_status(job->cli->ctx);
     if (!status)
         status = zt_prog_op(own->program, source_step->op, zt_interpreter_bound(job->sides[0].interpreter)->attrs[step],
                             own->map, names, outputs);
-    for (int k = 0; k < info->n_out && !status; k++)
-        if (outputs[k] >= 0) status = zt_prog_out(own->program, names[k], outputs[k]);
+    for (int output = 0; output < info->n_out && !status; output++)
+        if (outputs[output] >= 0) status = zt_prog_out(own->program, names[output], outputs[output]);
     return status;
 }
 
@@ -210,16 +212,16 @@ static zt_status write_values(const diff_job *job, const own_program *own, const
     zt_entry entry[ZT_MAX_IN];
     zt_meta *meta = zt_meta_new(job->cli->ctx);
     if (!meta) return ZT_ENOMEM;
-    for (int i = 0; i < own->value_count; i++) {
-        const zt_type *type = &zt_interpreter_bound(reference)->type[own->values[i]];
-        entry[i] = (zt_entry){zt_prog_value(job->sides[0].program, own->values[i])->name,
+    for (int value_id = 0; value_id < own->value_count; value_id++) {
+        const zt_type *type = &zt_interpreter_bound(reference)->type[own->values[value_id]];
+        entry[value_id] = (zt_entry){zt_prog_value(job->sides[0].program, own->values[value_id])->name,
                               zt_dtype_get(type->dtype)->name, *type, zt_type_bytes(type)};
     }
     zt_writer *writer = zt_writer_open(job->cli->ctx, path, &opts, meta, entry, own->value_count);
     zt_status status = writer ? ZT_OK : zt_ctx_status(job->cli->ctx);
-    for (int i = 0; i < own->value_count && !status; i++) {
-        const void *bytes = zt_interpreter_get(reference, own->values[i]);
-        status = bytes ? zt_writer_put(writer, bytes, (size_t)entry[i].bytes) : zt_ctx_status(job->cli->ctx);
+    for (int value_id = 0; value_id < own->value_count && !status; value_id++) {
+        const void *bytes = zt_interpreter_get(reference, own->values[value_id]);
+        status = bytes ? zt_writer_put(writer, bytes, (size_t)entry[value_id].bytes) : zt_ctx_status(job->cli->ctx);
     }
     if (!status) status = zt_writer_commit(writer);
     zt_writer_close(writer);

@@ -20,9 +20,9 @@ static void put_types(const zt_prog *program, const zt_bound *bound, int value_i
     }
     const zt_step *step = zt_prog_step(program, value->index);
     zt_str_printf(out, "# %d:", value->index);
-    for (int k = 0; k < zt_op_info(step->op)->n_out; k++)
-        if (step->out[k] >= 0)
-            zt_str_printf(out, "%s %s", k ? "," : "", zt_type_text(&bound->type[step->out[k]], text));
+    for (int output = 0; output < zt_op_info(step->op)->n_out; output++)
+        if (step->out[output] >= 0)
+            zt_str_printf(out, "%s %s", output ? "," : "", zt_type_text(&bound->type[step->out[output]], text));
     zt_str_putc(out, '\n');
 }
 
@@ -78,8 +78,8 @@ static void put_summary(const zt_prog *program, bool bound, zt_str *out)
     zt_str_printf(out, "# %d ops, %d inputs, %d states, %d data, %d outputs", zt_prog_n_steps(program),
                   zt_prog_count(program, ZT_VALUE_IN), zt_prog_count(program, ZT_VALUE_STATE),
                   zt_prog_count(program, ZT_VALUE_DATA), zt_prog_n_outputs(program));
-    for (int i = 0; i < zt_prog_n_symbols(program); i++)
-        zt_str_printf(out, "%s%s", i ? " " : "; symbols ", zt_prog_symbol_name(program, i));
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++)
+        zt_str_printf(out, "%s%s", symbol_id ? " " : "; symbols ", zt_prog_symbol_name(program, symbol_id));
     zt_str_puts(out, bound ? "\n" : " (--bind gives them numbers)\n");
 }
 

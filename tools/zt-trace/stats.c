@@ -104,10 +104,10 @@ static zt_status make_groups(trace_stats_state *stats)
     stats->group_of_key = zt_calloc(stats->cli->ctx, (size_t)step_count + (size_t)stats->layers.count + ZT_OP_COUNT,
                            sizeof *stats->group_of_key);
     if (!stats->groups || !stats->group_of_key) return ZT_ENOMEM;
-    for (int i = 0; i < step_count; i++) {
-        if (zt_op_info(zt_prog_step(stats->profile.program, i)->op)->def->flags & ZT_OPF_VIEW) continue;
-        add_step(stats, group_of(stats, i), i);
-        add_step(stats, &stats->total, i);
+    for (int step_index = 0; step_index < step_count; step_index++) {
+        if (zt_op_info(zt_prog_step(stats->profile.program, step_index)->op)->def->flags & ZT_OPF_VIEW) continue;
+        add_step(stats, group_of(stats, step_index), step_index);
+        add_step(stats, &stats->total, step_index);
     }
     qsort(stats->groups, (size_t)stats->group_count, sizeof *stats->groups, by_time);
     return ZT_OK;
@@ -126,8 +126,8 @@ static zt_status measure_roof(trace_stats_state *stats)
         if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
             data += zt_type_bytes(&stats->profile.bound->type[value_id]);
     }
-    for (int i = 0; stats->profile.session && i < zt_session_parts(stats->profile.session); i++) {
-        size_t arena = zt_session_part_at(stats->profile.session, i).schedule->arena_bytes;
+    for (int part_index = 0; stats->profile.session && part_index < zt_session_parts(stats->profile.session); part_index++) {
+        size_t arena = zt_session_part_at(stats->profile.session, part_index).schedule->arena_bytes;
         rest = arena > rest ? arena : rest;
     }
     stats->of_data = zt_roof_level_of(&stats->roof, data + rest);
@@ -199,7 +199,8 @@ static zt_status put_table(trace_stats_state *stats)
 {
     zt_table *table = zt_table_new(stats->cli, "trace.stats", columns, N_COLUMNS);
     zt_status status = table ? ZT_OK : zt_ctx_status(stats->cli->ctx);
-    for (int i = 0; i < stats->group_count && !status; i++) status = put_group(stats, table, &stats->groups[i]);
+    for (int group_index = 0; group_index < stats->group_count && !status; group_index++)
+        status = put_group(stats, table, &stats->groups[group_index]);
     stats->total.name = "total";
     if (!status) status = put_row(stats, table, &stats->total, NULL);
     if (!status) status = trace_print(stats->cli, table);

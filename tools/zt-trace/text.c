@@ -65,10 +65,10 @@ zt_status trace_write_program(zt_cli *cli, const zt_prog *program)
 
 bool trace_all_bound(const zt_prog *program, const zt_bindings *bindings)
 {
-    for (int i = 0; i < zt_prog_n_symbols(program); i++) {
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         bool found = false;
         for (int k = 0; k < bindings->n && !found; k++)
-            found = !strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, i));
+            found = !strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, symbol_id));
         if (!found) return false;
     }
     return true;

@@ -79,8 +79,8 @@ static zt_status set_chain(zt_vk_engine *engine, zt_vk_call *call)
             ZT_VK_BODY(function, chain_op->in[0], chain_op->in[1] < 0 ? chain_op->in[0] : chain_op->in[1]);
         for (int k = 0; k < 2; k++) call->table[ATTRS_AT + 2 * i + k] = float_bits(attr[k]);
     }
-    for (int k = 0; k < chain.n_out; k++)
-        if (call->wanted[k]) call->body[chain.out[k] - ZT_POINTWISE_INS] |= ZT_VK_BODY_OUT((uint32_t)k);
+    for (int output = 0; output < chain.n_out; output++)
+        if (call->wanted[output]) call->body[chain.out[output] - ZT_POINTWISE_INS] |= ZT_VK_BODY_OUT((uint32_t)output);
     zt_vk_spread(engine, call, zt_type_count(&whole), 64);
     return ZT_OK;
 }

@@ -129,11 +129,13 @@ zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int operand_c
         uint32_t size = (uint32_t)whole->dim[axis], step[ZT_MAX_IN] = {0};
         bool merge = strides.axis_count > 0;
         if (size == 1) continue;
-        for (int k = 0; k < operand_count; k++) {
-            if (input_types[k]) step[k] = step_of(input_types[k], whole, axis);
-            merge = merge && step[k] == strides.steps[k][strides.axis_count - 1] * strides.dims[strides.axis_count - 1];
+        for (int operand_index = 0; operand_index < operand_count; operand_index++) {
+            if (input_types[operand_index]) step[operand_index] = step_of(input_types[operand_index], whole, axis);
+            merge = merge && step[operand_index] ==
+                                 strides.steps[operand_index][strides.axis_count - 1] * strides.dims[strides.axis_count - 1];
         }
-        for (int k = 0; k < operand_count && !merge; k++) strides.steps[k][strides.axis_count] = step[k];
+        for (int operand_index = 0; operand_index < operand_count && !merge; operand_index++)
+            strides.steps[operand_index][strides.axis_count] = step[operand_index];
         if (merge)
             strides.dims[strides.axis_count - 1] *= size;
         else

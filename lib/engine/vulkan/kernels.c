@@ -19,8 +19,8 @@ const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void 
 bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *out)
 {
     const int64_t most = INT64_C(1) << 31;
-    for (int k = 0; k < n_in; k++)
-        if (input_types[k] && zt_type_count(input_types[k]) >= most) return false;
+    for (int input = 0; input < n_in; input++)
+        if (input_types[input] && zt_type_count(input_types[input]) >= most) return false;
     return zt_type_count(&out[0]) < most;
 }
 

@@ -137,9 +137,9 @@ static zt_status add_dispatch(zt_vk_engine *engine, zt_executable *executable, i
     zt_vk_task task = {.act = ZT_VK_DISPATCH, .step = step_index, .table_at = -1}, *dispatch = &task;
     zt_vk_call call = {.attrs = step->attrs};
     zt_type out[ZT_MAX_OUT] = {{0}};
-    for (int k = 0; k < info->n_in; k++) {
-        bool present = step->in[k] >= 0 && executable->schedule.place[step->in[k]].kind != ZT_PLACE_NOWHERE;
-        call.in[k] = present ? &executable->schedule.type[step->in[k]] : NULL;
+    for (int input = 0; input < info->n_in; input++) {
+        bool present = step->in[input] >= 0 && executable->schedule.place[step->in[input]].kind != ZT_PLACE_NOWHERE;
+        call.in[input] = present ? &executable->schedule.type[step->in[input]] : NULL;
     }
     call.spec[ZT_VK_FLOATS] = call.in[0] ? zt_vk_floats(call.in[0]->dtype) : 0;
     zt_status bad = zt_op_infer(engine->base.ctx, step->op, step->attrs, call.in, out);
@@ -148,20 +148,20 @@ static zt_status add_dispatch(zt_vk_engine *engine, zt_executable *executable, i
         bad = zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): vulkan has no kernel for it",
                       info->name, step_index);
     const int most = kernel && kernel->many ? ZT_VK_MANY : ZT_VK_FEW;
-    for (int k = 0; k < info->n_in && dispatch->n_operands < most && !bad; k++) {
+    for (int input = 0; input < info->n_in && dispatch->n_operands < most && !bad; input++) {
         zt_vk_operand *operand = &dispatch->operand[dispatch->n_operands++];
-        *operand = operand_of(executable, apart >> k & 1 ? step->out[k] : call.in[k] ? step->in[k] : -1);
-        if (call.in[k]) bad = choose_form(engine, executable, kernel, k, call.in[k], operand, &call);
+        *operand = operand_of(executable, apart >> input & 1 ? step->out[input] : call.in[input] ? step->in[input] : -1);
+        if (call.in[input]) bad = choose_form(engine, executable, kernel, input, call.in[input], operand, &call);
     }
     call.out = out;
-    for (int k = 0; k < info->n_out; k++)
-        call.wanted[k] = step->out[k] >= 0 && executable->schedule.place[step->out[k]].kind != ZT_PLACE_NOWHERE;
+    for (int output = 0; output < info->n_out; output++)
+        call.wanted[output] = step->out[output] >= 0 && executable->schedule.place[step->out[output]].kind != ZT_PLACE_NOWHERE;
     if (!bad && kernel->before) bad = add_before(engine, executable, step_index, kernel, call, &dispatch->operand[0]);
     if (!bad) bad = kernel->set(engine, &call);
     if (bad) return bad;
     if (call.table) dispatch->table_at = dispatch->n_operands++;
-    for (int k = 0; k < info->n_out && dispatch->n_operands < most; k++)
-        dispatch->operand[dispatch->n_operands++] = operand_of(executable, step->out[k]);
+    for (int output = 0; output < info->n_out && dispatch->n_operands < most; output++)
+        dispatch->operand[dispatch->n_operands++] = operand_of(executable, step->out[output]);
     bad = finish_task(engine, &call, all_tables, dispatch);
     executable->task[executable->n_tasks++] = task;
     return bad;

@@ -113,15 +113,15 @@ zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool wat
     if (watched && executable->times)
         engine->vk.CmdResetQueryPool(executable->commands, executable->times, 0, 2 * (uint32_t)executable->n_tasks);
     const zt_vk_place place = {.commands = executable->commands, .errors = executable->host.address + executable->errors_at};
-    for (int i = 0; i < executable->n_tasks; i++) {
+    for (int task_index = 0; task_index < executable->n_tasks; task_index++) {
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,
-                                    2 * (uint32_t)i);
-        zt_vk_record_task(engine, executable, i, &place);
-        zt_vk_record_barrier(engine, executable->commands, i == executable->n_tasks - 1);
+                                    2 * (uint32_t)task_index);
+        zt_vk_record_task(engine, executable, task_index, &place);
+        zt_vk_record_barrier(engine, executable->commands, task_index == executable->n_tasks - 1);
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,
-                                    2 * (uint32_t)i + 1);
+                                    2 * (uint32_t)task_index + 1);
     }
     status = zt_vk_check(engine->base.ctx, engine->vk.EndCommandBuffer(executable->commands), "EndCommandBuffer");
     if (!status) executable->moved = engine->moved;

@@ -28,9 +28,9 @@ static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executa
 {
     const uint8_t *block = executable->host.map + executable->errors_at;
     zt_status status = ZT_OK;
-    for (int i = 0; i < executable->n_tasks && !status; i++)
-        status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)i * ZT_VK_ERROR_BYTES,
-                          executable->schedule.step[executable->task[i].step].op, executable->task[i].step);
+    for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++)
+        status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)task_index * ZT_VK_ERROR_BYTES,
+                          executable->schedule.step[executable->task[task_index].step].op, executable->task[task_index].step);
     return status;
 }
 
@@ -40,8 +40,8 @@ static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executa
 static zt_status ask_before(zt_executable *executable, const zt_watch *watch)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; watch->before && i < executable->schedule.n_steps && !status; i++)
-        status = watch->before(watch->user, &executable->schedule, i);
+    for (int step_index = 0; watch->before && step_index < executable->schedule.n_steps && !status; step_index++)
+        status = watch->before(watch->user, &executable->schedule, step_index);
     return status;
 }
 
@@ -52,20 +52,20 @@ static zt_status report_times(zt_vk_engine *engine, zt_executable *executable, c
     if (!watch->after && !watch->span) return ZT_OK;
     double *seconds = zt_calloc(engine->base.ctx, (size_t)executable->schedule.n_steps + 1, sizeof *seconds);
     if (!seconds) return ZT_ENOMEM;
-    for (int i = 0; i < executable->n_tasks && executable->times; i++) {
+    for (int task_index = 0; task_index < executable->n_tasks && executable->times; task_index++) {
         uint64_t stamps[2] = {0};
-        if (engine->vk.GetQueryPoolResults(engine->device, executable->times, 2 * (uint32_t)i, 2, sizeof stamps, stamps,
+        if (engine->vk.GetQueryPoolResults(engine->device, executable->times, 2 * (uint32_t)task_index, 2, sizeof stamps, stamps,
                                       sizeof *stamps, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
             continue;
-        if (i == 0) first = stamps[0];
-        zt_span span = {.step = executable->task[i].step,
+        if (task_index == 0) first = stamps[0];
+        zt_span span = {.step = executable->task[task_index].step,
                         .begin = submitted + (double)(stamps[0] - first) * engine->tick,
                         .end = submitted + (double)(stamps[1] - first) * engine->tick};
         seconds[span.step] += (double)(stamps[1] - stamps[0]) * engine->tick;
         if (watch->span) watch->span(watch->user, &executable->schedule, &span);
     }
-    for (int i = 0; watch->after && i < executable->schedule.n_steps; i++)
-        watch->after(watch->user, &executable->schedule, i, seconds[i]);
+    for (int step_index = 0; watch->after && step_index < executable->schedule.n_steps; step_index++)
+        watch->after(watch->user, &executable->schedule, step_index, seconds[step_index]);
     zt_free(engine->base.ctx, seconds);
     return ZT_OK;
 }
@@ -81,14 +81,16 @@ zt_status zt_vk_replay(zt_engine *base, zt_executable *executable, const void *c
     if (!status && (executable->moved != engine->moved || executable->watched != (watch != NULL)))
         status = zt_vk_record(engine, executable, watch != NULL);
     if (status) return status;
-    for (int i = 0; i < executable->schedule.n_in; i++)
-        if (executable->in.bytes[i]) memcpy(executable->host.map + executable->in.at[i], inputs[i], executable->in.bytes[i]);
+    for (int input = 0; input < executable->schedule.n_in; input++)
+        if (executable->in.bytes[input])
+            memcpy(executable->host.map + executable->in.at[input], inputs[input], executable->in.bytes[input]);
     memset(executable->host.map + executable->errors_at, 0, (size_t)executable->n_tasks * ZT_VK_ERROR_BYTES);
     double submitted = watch ? zt_seconds() : 0;
     if (executable->n_tasks) status = zt_vk_submit(engine, executable->commands);
     if (!status) status = find_runtime_error(engine, executable);
-    for (int i = 0; i < executable->schedule.n_out && !status; i++)
-        if (executable->out.bytes[i]) memcpy(outputs[i], executable->host.map + executable->out.at[i], executable->out.bytes[i]);
+    for (int output = 0; output < executable->schedule.n_out && !status; output++)
+        if (executable->out.bytes[output])
+            memcpy(outputs[output], executable->host.map + executable->out.at[output], executable->out.bytes[output]);
     engine->report.downloads += executable->schedule.n_out > 0;
     engine->report.replays++;
     engine->report.kernels += (uint64_t)executable->n_tasks;

@@ -130,8 +130,8 @@ static void mark_used(zt_vk_mem *memory, uint64_t serial)
 
 static void mark_all_used(zt_vk_engine *engine, zt_executable *executable, zt_ebuf *const *inputs, zt_ebuf *const *outputs)
 {
-    for (int i = 0; i < executable->schedule.n_in; i++) mark_used(&inputs[i]->mem, engine->serial);
-    for (int i = 0; i < executable->schedule.n_out; i++) mark_used(&outputs[i]->mem, engine->serial);
+    for (int input = 0; input < executable->schedule.n_in; input++) mark_used(&inputs[input]->mem, engine->serial);
+    for (int output = 0; output < executable->schedule.n_out; output++) mark_used(&outputs[output]->mem, engine->serial);
     for (int i = 0; i < executable->schedule.n_bufs; i++) {
         mark_used(&executable->schedule.buf[i]->mem, engine->serial);
         mark_used(&executable->schedule.buf[i]->plain, engine->serial);
@@ -152,9 +152,9 @@ zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *con
                            .inputs = inputs,
                            .outputs = outputs,
                            .errors = batch->errors.address + (size_t)batch->n * ZT_VK_ERROR_BYTES};
-    for (int i = 0; i < executable->n_tasks; i++) {
-        batch->op[batch->n++] = executable->schedule.step[executable->task[i].step].op;
-        zt_vk_record_task(engine, executable, i, &place);
+    for (int task_index = 0; task_index < executable->n_tasks; task_index++) {
+        batch->op[batch->n++] = executable->schedule.step[executable->task[task_index].step].op;
+        zt_vk_record_task(engine, executable, task_index, &place);
         zt_vk_record_barrier(engine, batch->commands, false);
     }
     mark_all_used(engine, executable, inputs, outputs);

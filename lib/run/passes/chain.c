@@ -55,8 +55,8 @@ static bool any_pair(const zt_prog *program)
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
         if (!zt_pointwise_takes(step->op)) continue;
-        for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-            const zt_value *value = zt_prog_value(program, step->in[k]);
+        for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+            const zt_value *value = zt_prog_value(program, step->in[input]);
             if (value->kind == ZT_VALUE_OP && zt_pointwise_takes(zt_prog_step(program, value->index)->op))
                 return true;
         }
@@ -70,13 +70,13 @@ static void find_ends(chain_groups *groups)
     zt_prog_roots(program, groups->root);
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
-        for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
-            groups->used_up[groups->root[step->in[k]]] = true;
+        for (int donated = 0; donated < zt_op_info(step->op)->def->donates; donated++)
+            groups->used_up[groups->root[step->in[donated]]] = true;
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
         groups->ends[zt_prog_output(program, output_index)->value] = true;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
-        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE); state_index++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, state_index))->keep;
         if (keep >= 0) groups->ends[keep] = true;
     }
 }
@@ -87,9 +87,9 @@ static void find_readers(chain_groups *groups)
     int value_count = zt_prog_n_values(groups->program);
     for (int pass = 0; pass < 2; pass++) {
         for (int step_index = zt_prog_n_steps(groups->program); step_index-- > 0;)
-            for (int k = 0; k < ZT_MAX_IN; k++) {
-                int value_id = zt_prog_step(groups->program, step_index)->in[k];
-                if (value_id < 0 || k >= zt_op_info(zt_prog_step(groups->program, step_index)->op)->n_in) continue;
+            for (int input = 0; input < ZT_MAX_IN; input++) {
+                int value_id = zt_prog_step(groups->program, step_index)->in[input];
+                if (value_id < 0 || input >= zt_op_info(zt_prog_step(groups->program, step_index)->op)->n_in) continue;
                 if (pass)
                     groups->reader[--groups->uses[value_id]] = step_index;
                 else
@@ -130,8 +130,8 @@ static bool read_outside(const chain_groups *groups, int value_id, int mark_valu
 
 static int operand_number(fused_chain *fused, const chain_groups *groups, const int *member, int member_count, int value_id)
 {
-    for (int i = 0; i < member_count; i++)
-        if (member[i] == step_of(groups, value_id)) return ZT_POINTWISE_INS + i;
+    for (int member_index = 0; member_index < member_count; member_index++)
+        if (member[member_index] == step_of(groups, value_id)) return ZT_POINTWISE_INS + member_index;
     int k = 0;
     while (k < fused->n_in && fused->in[k] != value_id) k++;
     if (k == ZT_POINTWISE_INS) return -1;
@@ -146,18 +146,18 @@ static bool build_chain(const chain_groups *groups, const int *member, int membe
     fused->n_in = 0;
     fused->chain.n_ops = fused->chain.n_out = 0;
     fused->chain.inputs = 0;
-    for (int i = 0; i < member_count; i++) {
-        const zt_step *step = zt_prog_step(groups->program, member[i]);
+    for (int member_index = 0; member_index < member_count; member_index++) {
+        const zt_step *step = zt_prog_step(groups->program, member[member_index]);
         const zt_opinfo *info = zt_op_info(step->op);
         zt_pointwise_op *chain_op = &fused->chain.op[fused->chain.n_ops++];
         *chain_op = (zt_pointwise_op){.op = step->op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
         memcpy(chain_op->attrs, step->attrs ? step->attrs : info->defaults, info->attr_bytes);
-        for (int k = 0; k < info->n_in; k++)
-            if ((chain_op->in[k] = operand_number(fused, groups, member, member_count, step->in[k])) < 0) return false;
+        for (int input = 0; input < info->n_in; input++)
+            if ((chain_op->in[input] = operand_number(fused, groups, member, member_count, step->in[input])) < 0) return false;
         if (!read_outside(groups, step->out[0], mark_value)) continue;
         if (fused->chain.n_out == ZT_POINTWISE_OUTS) return false;
         fused->out[fused->chain.n_out] = step->out[0];
-        fused->chain.out[fused->chain.n_out++] = ZT_POINTWISE_INS + i;
+        fused->chain.out[fused->chain.n_out++] = ZT_POINTWISE_INS + member_index;
     }
     return fused->chain.n_out && fused->chain.out[fused->chain.n_out - 1] == ZT_POINTWISE_INS + member_count - 1;
 }
@@ -169,7 +169,7 @@ static bool engine_has(const chain_groups *groups, const fused_chain *fused, con
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
     zt_engine *engine = groups->options->engine;
-    for (int k = 0; k < fused->n_in; k++) input_types[k] = &groups->bound->type[fused->in[k]];
+    for (int input = 0; input < fused->n_in; input++) input_types[input] = &groups->bound->type[fused->in[input]];
     return zt_op_infer(NULL, ZT_OP_pointwise, &attrs, input_types, out) == ZT_OK &&
            (!engine || engine->vt->has(engine, ZT_OP_pointwise, &attrs, input_types, out));
 }
@@ -212,8 +212,8 @@ static int gather_members(const chain_groups *groups, const int *leader, int n_l
 /* Does all of a union that others read, they read after the step? */
 static bool read_later(const chain_groups *groups, const int *member, int member_count, int step_index, int mark_value)
 {
-    for (int i = 0; i < member_count; i++) {
-        int value_id = zt_prog_step(groups->program, member[i])->out[0];
+    for (int member_index = 0; member_index < member_count; member_index++) {
+        int value_id = zt_prog_step(groups->program, member[member_index])->out[0];
         for (int use = groups->uses[value_id]; use < groups->uses[value_id + 1] && groups->reader[use] <= step_index; use++)
             if (groups->mark[groups->reader[use]] != mark_value) return false;
     }
@@ -227,13 +227,13 @@ static bool unite_groups(chain_groups *groups, const int *leader, int n_leaders,
     fused_chain fused;
     int member_count = gather_members(groups, leader, n_leaders, step_index, member);
     if (member_count == 0) return false;
-    for (int i = 0; i < member_count; i++) groups->mark[member[i]] = mark_value;
+    for (int member_index = 0; member_index < member_count; member_index++) groups->mark[member[member_index]] = mark_value;
     if (!read_later(groups, member, member_count, step_index, mark_value) ||
         !build_chain(groups, member, member_count, mark_value, &fused))
         return false;
-    for (int i = 0; i < member_count; i++) {
-        groups->leader[member[i]] = member[0];
-        groups->next[member[i]] = i + 1 < member_count ? member[i + 1] : -1;
+    for (int member_index = 0; member_index < member_count; member_index++) {
+        groups->leader[member[member_index]] = member[0];
+        groups->next[member[member_index]] = member_index + 1 < member_count ? member[member_index + 1] : -1;
     }
     groups->last[member[0]] = step_index;
     return true;
@@ -244,10 +244,10 @@ static void join_makers(chain_groups *groups, int step_index, int *mark_value)
 {
     const zt_step *step = zt_prog_step(groups->program, step_index);
     int leader[3], leader_count = 0;
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-        int from = step_of(groups, step->in[k]);
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+        int from = step_of(groups, step->in[input]);
         if (from < 0 || !groups->may_join[from]) continue;
-        if (!same_shape(&groups->bound->type[step->in[k]], &groups->bound->type[step->out[0]])) continue;
+        if (!same_shape(&groups->bound->type[step->in[input]], &groups->bound->type[step->out[0]])) continue;
         bool known = false;
         for (int i = 0; i < leader_count; i++) known = known || leader[i] == groups->leader[from];
         if (!known) leader[leader_count++] = groups->leader[from];
@@ -261,20 +261,20 @@ static void join_makers(chain_groups *groups, int step_index, int *mark_value)
 static zt_status find_candidates(chain_groups *groups, zt_str *text)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_n_steps(groups->program) && !status; i++) {
-        const zt_step *step = zt_prog_step(groups->program, i);
+    for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
+        const zt_step *step = zt_prog_step(groups->program, step_index);
         fused_chain fused;
-        groups->may_join[i] = zt_pointwise_takes(step->op) && !groups->used_up[groups->root[step->out[0]]];
-        for (int k = 0; k < zt_op_info(step->op)->n_in && groups->may_join[i]; k++)
-            groups->may_join[i] = !groups->used_up[groups->root[step->in[k]]];
-        groups->mark[i] = 0;
-        if (!groups->may_join[i]) continue;
-        groups->mark[i] = -1;
-        build_chain(groups, &i, 1, -1, &fused);
+        groups->may_join[step_index] = zt_pointwise_takes(step->op) && !groups->used_up[groups->root[step->out[0]]];
+        for (int input = 0; input < zt_op_info(step->op)->n_in && groups->may_join[step_index]; input++)
+            groups->may_join[step_index] = !groups->used_up[groups->root[step->in[input]]];
+        groups->mark[step_index] = 0;
+        if (!groups->may_join[step_index]) continue;
+        groups->mark[step_index] = -1;
+        build_chain(groups, &step_index, 1, -1, &fused);
         fused.chain.n_out = 1; /* of a step that nobody reads, too */
         fused.chain.out[0] = ZT_POINTWISE_INS;
-        status = try_text(groups, &fused, text, &groups->may_join[i]);
-        groups->mark[i] = 0;
+        status = try_text(groups, &fused, text, &groups->may_join[step_index]);
+        groups->mark[step_index] = 0;
     }
     return status;
 }
@@ -286,14 +286,15 @@ static zt_status put_group(zt_rewrite *rewrite_program, const chain_groups *grou
     int member[MAX_MEMBERS] = {0}, member_count = members_of(groups, leader, member), stands[ZT_MAX_OUT];
     fused_chain fused;
     bool fits = false;
-    for (int i = 0; i < member_count; i++) groups->mark[member[i]] = mark_value;
-    for (int k = 0; k < ZT_MAX_OUT; k++) stands[k] = ZT_NONE;
+    for (int member_index = 0; member_index < member_count; member_index++) groups->mark[member[member_index]] = mark_value;
+    for (int output = 0; output < ZT_MAX_OUT; output++) stands[output] = ZT_NONE;
     zt_status status =
         build_chain(groups, member, member_count, mark_value, &fused) ? try_text(groups, &fused, text, &fits) : ZT_OK;
-    for (int i = 0; i < member_count && !fits && !status; i++) status = zt_rewrite_copy(rewrite_program, member[i], NULL);
+    for (int member_index = 0; member_index < member_count && !fits && !status; member_index++)
+        status = zt_rewrite_copy(rewrite_program, member[member_index], NULL);
     if (status || !fits) return status;
     memcpy(stands, fused.out, (size_t)fused.chain.n_out * sizeof *stands);
-    for (int k = fused.n_in; k < ZT_MAX_IN; k++) fused.in[k] = ZT_NONE;
+    for (int input = fused.n_in; input < ZT_MAX_IN; input++) fused.in[input] = ZT_NONE;
     return zt_rewrite_op(rewrite_program, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, fused.in, stands);
 }
 
@@ -301,11 +302,11 @@ static zt_status rewrite_program(zt_ctx *ctx, const chain_groups *groups, int ma
 {
     zt_rewrite rewrite_program;
     zt_status status = zt_rewrite_begin(&rewrite_program, ctx, groups->program);
-    for (int i = 0; i < zt_prog_n_steps(groups->program) && !status; i++) {
-        int leader = groups->leader[i];
+    for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
+        int leader = groups->leader[step_index];
         if (groups->last[leader] == leader)
-            status = zt_rewrite_copy(&rewrite_program, i, NULL);
-        else if (groups->last[leader] == i)
+            status = zt_rewrite_copy(&rewrite_program, step_index, NULL);
+        else if (groups->last[leader] == step_index)
             status = put_group(&rewrite_program, groups, leader, ++mark_value, text);
     }
     return zt_rewrite_end(&rewrite_program, status, rewritten);
@@ -319,11 +320,11 @@ static zt_status find_groups(zt_ctx *ctx, chain_groups *groups, zt_prog **rewrit
     find_ends(groups);
     find_readers(groups);
     zt_status status = find_candidates(groups, &text);
-    for (int i = 0; i < zt_prog_n_steps(groups->program) && !status; i++) {
-        groups->leader[i] = groups->last[i] = i;
-        groups->next[i] = -1;
-        if (groups->may_join[i]) join_makers(groups, i, &mark_value);
-        groups->found += groups->leader[i] != i;
+    for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
+        groups->leader[step_index] = groups->last[step_index] = step_index;
+        groups->next[step_index] = -1;
+        if (groups->may_join[step_index]) join_makers(groups, step_index, &mark_value);
+        groups->found += groups->leader[step_index] != step_index;
     }
     if (!status && groups->found) status = rewrite_program(ctx, groups, mark_value, &text, rewritten);
     zt_str_fini(&text);

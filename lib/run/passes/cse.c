@@ -25,8 +25,8 @@ static void find_used_up(repeat_finder *finder)
     zt_prog_roots(finder->program, finder->root);
     for (int step_index = 0; step_index < zt_prog_n_steps(finder->program); step_index++) {
         const zt_step *step = zt_prog_step(finder->program, step_index);
-        for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
-            finder->used_up[finder->root[step->in[k]]] = true;
+        for (int donated = 0; donated < zt_op_info(step->op)->def->donates; donated++)
+            finder->used_up[finder->root[step->in[donated]]] = true;
     }
 }
 
@@ -39,17 +39,17 @@ static uint64_t mix_hash(uint64_t hash, uint64_t number)
 static uint64_t step_hash(const repeat_finder *finder, const zt_step *step)
 {
     uint64_t hash = mix_hash((uint64_t)step->op, zt_attrs_hash(step->op, step->attrs));
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
-        hash = mix_hash(hash, (uint64_t)(step->in[k] < 0 ? -1 : finder->same[step->in[k]]));
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
+        hash = mix_hash(hash, (uint64_t)(step->in[input] < 0 ? -1 : finder->same[step->in[input]]));
     return hash;
 }
 
 static bool steps_same(const repeat_finder *finder, const zt_step *first, const zt_step *second)
 {
     if (first->op != second->op) return false;
-    for (int k = 0; k < zt_op_info(first->op)->n_in; k++) {
-        if ((first->in[k] < 0) != (second->in[k] < 0)) return false;
-        if (first->in[k] >= 0 && finder->same[first->in[k]] != finder->same[second->in[k]]) return false;
+    for (int input = 0; input < zt_op_info(first->op)->n_in; input++) {
+        if ((first->in[input] < 0) != (second->in[input] < 0)) return false;
+        if (first->in[input] >= 0 && finder->same[first->in[input]] != finder->same[second->in[input]]) return false;
     }
     return zt_attrs_same(first->op, first->attrs, second->attrs);
 }
@@ -58,16 +58,16 @@ static bool may_merge(const repeat_finder *finder, const zt_step *step)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     if (info->def->donates || info->def->flags & ZT_OPF_CALLERS) return false;
-    for (int k = 0; k < info->n_out; k++)
-        if (step->out[k] >= 0 && finder->used_up[finder->root[step->out[k]]]) return false;
+    for (int output = 0; output < info->n_out; output++)
+        if (step->out[output] >= 0 && finder->used_up[finder->root[step->out[output]]]) return false;
     return true;
 }
 
 /* Does `first` make all that `step` does. */
 static bool makes_all_of(const zt_step *first, const zt_step *step)
 {
-    for (int k = 0; k < ZT_MAX_OUT; k++)
-        if (step->out[k] >= 0 && first->out[k] < 0) return false;
+    for (int output = 0; output < ZT_MAX_OUT; output++)
+        if (step->out[output] >= 0 && first->out[output] < 0) return false;
     return true;
 }
 
@@ -79,8 +79,8 @@ static void check_step(repeat_finder *finder, int step_index)
     for (; finder->slot[slot] >= 0; slot = (slot + 1) & (finder->n_slots - 1)) {
         const zt_step *first = zt_prog_step(finder->program, finder->slot[slot]);
         if (!steps_same(finder, first, step) || !makes_all_of(first, step)) continue;
-        for (int k = 0; k < ZT_MAX_OUT; k++)
-            if (step->out[k] >= 0) finder->same[step->out[k]] = finder->same[first->out[k]];
+        for (int output = 0; output < ZT_MAX_OUT; output++)
+            if (step->out[output] >= 0) finder->same[step->out[output]] = finder->same[first->out[output]];
         finder->merged[step_index] = true;
         finder->found++;
         return;
@@ -93,8 +93,8 @@ static zt_status merge_data(repeat_finder *finder, zt_ctx *ctx)
     int64_t was;
     zt_map *seen = zt_map_new(ctx, (size_t)zt_prog_count(finder->program, ZT_VALUE_DATA) + 1);
     zt_status status = seen ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < zt_prog_count(finder->program, ZT_VALUE_DATA) && !status; i++) {
-        int value_id = zt_prog_nth(finder->program, ZT_VALUE_DATA, i);
+    for (int data_index = 0; data_index < zt_prog_count(finder->program, ZT_VALUE_DATA) && !status; data_index++) {
+        int value_id = zt_prog_nth(finder->program, ZT_VALUE_DATA, data_index);
         const zt_value *value = zt_prog_value(finder->program, value_id);
         size_t name_length = strlen(value->tensor);
         if (!zt_map_get(seen, value->tensor, name_length, &was)) {
@@ -112,15 +112,15 @@ static zt_status merge_steps(zt_ctx *ctx, const repeat_finder *finder, zt_prog *
 {
     zt_rewrite rewrite;
     zt_status status = zt_rewrite_begin(&rewrite, ctx, finder->program);
-    for (int i = 0; i < zt_prog_count(finder->program, ZT_VALUE_DATA) && !status; i++) {
-        int value_id = zt_prog_nth(finder->program, ZT_VALUE_DATA, i);
+    for (int data_index = 0; data_index < zt_prog_count(finder->program, ZT_VALUE_DATA) && !status; data_index++) {
+        int value_id = zt_prog_nth(finder->program, ZT_VALUE_DATA, data_index);
         rewrite.map[value_id] = rewrite.map[finder->same[value_id]];
     }
-    for (int i = 0; i < zt_prog_n_steps(finder->program) && !status; i++) {
-        const zt_step *step = zt_prog_step(finder->program, i);
-        if (!finder->merged[i]) status = zt_rewrite_copy(&rewrite, i, NULL);
-        for (int k = 0; k < ZT_MAX_OUT && finder->merged[i]; k++)
-            if (step->out[k] >= 0) rewrite.map[step->out[k]] = rewrite.map[finder->same[step->out[k]]];
+    for (int step_index = 0; step_index < zt_prog_n_steps(finder->program) && !status; step_index++) {
+        const zt_step *step = zt_prog_step(finder->program, step_index);
+        if (!finder->merged[step_index]) status = zt_rewrite_copy(&rewrite, step_index, NULL);
+        for (int output = 0; output < ZT_MAX_OUT && finder->merged[step_index]; output++)
+            if (step->out[output] >= 0) rewrite.map[step->out[output]] = rewrite.map[finder->same[step->out[output]]];
     }
     return zt_rewrite_end(&rewrite, status, rewritten);
 }
@@ -131,7 +131,8 @@ static zt_status find_repeats(repeat_finder *finder, zt_ctx *ctx)
     memset(finder->slot, 0xff, finder->n_slots * sizeof *finder->slot);
     find_used_up(finder);
     zt_status status = merge_data(finder, ctx);
-    for (int i = 0; i < zt_prog_n_steps(finder->program) && !status; i++) check_step(finder, i);
+    for (int step_index = 0; step_index < zt_prog_n_steps(finder->program) && !status; step_index++)
+        check_step(finder, step_index);
     return status;
 }
 

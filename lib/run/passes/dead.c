@@ -14,8 +14,8 @@ static void mark_ends(const zt_prog *program, bool *read)
 {
     for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
         read[zt_prog_output(program, output_index)->value] = true;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
-        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE); state_index++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, state_index))->keep;
         if (keep >= 0) read[keep] = true;
     }
 }
@@ -28,15 +28,15 @@ static bool find_dead(const zt_prog *program, liveness *usage)
     for (int step_index = zt_prog_n_steps(program); step_index-- > 0;) {
         const zt_step *step = zt_prog_step(program, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
-        for (int k = 0; k < info->n_out; k++) {
-            if (step->out[k] < 0) continue;
-            usage->wanted[step_index] |= (unsigned)usage->read[step->out[k]] << k;
-            some = some || (k > 0 && !usage->read[step->out[k]]);
+        for (int output = 0; output < info->n_out; output++) {
+            if (step->out[output] < 0) continue;
+            usage->wanted[step_index] |= (unsigned)usage->read[step->out[output]] << output;
+            some = some || (output > 0 && !usage->read[step->out[output]]);
         }
         usage->live[step_index] = usage->wanted[step_index] || info->def->donates;
         some = some || !usage->live[step_index];
-        for (int k = 0; k < info->n_in && usage->live[step_index]; k++)
-            if (step->in[k] >= 0) usage->read[step->in[k]] = true;
+        for (int input = 0; input < info->n_in && usage->live[step_index]; input++)
+            if (step->in[input] >= 0) usage->read[step->in[input]] = true;
     }
     return some;
 }
@@ -45,8 +45,8 @@ static zt_status drop_dead(zt_ctx *ctx, const zt_prog *program, const liveness *
 {
     zt_rewrite rewrite;
     zt_status status = zt_rewrite_begin(&rewrite, ctx, program);
-    for (int i = 0; i < zt_prog_n_steps(program) && !status; i++)
-        if (usage->live[i]) status = zt_rewrite_copy(&rewrite, i, &usage->wanted[i]);
+    for (int step_index = 0; step_index < zt_prog_n_steps(program) && !status; step_index++)
+        if (usage->live[step_index]) status = zt_rewrite_copy(&rewrite, step_index, &usage->wanted[step_index]);
     return zt_rewrite_end(&rewrite, status, rewritten);
 }
 

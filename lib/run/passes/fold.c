@@ -81,8 +81,8 @@ static bool holds_values(zt_dtype dtype, zt_dtype from)
         zt_dtype wide, narrow;
     } rows[] = {{ZT_F64, ZT_F32},  {ZT_F64, ZT_F16}, {ZT_F64, ZT_BF16},
                 {ZT_F32, ZT_F16},  {ZT_F32, ZT_BF16}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].wide == dtype && rows[i].narrow == from) return true;
+    for (size_t row_index = 0; row_index < sizeof rows / sizeof *rows; row_index++)
+        if (rows[row_index].wide == dtype && rows[row_index].narrow == from) return true;
     return false;
 }
 
@@ -112,8 +112,8 @@ static bool fixed_type(const fold_state *folder, int value_id)
 
 static bool has_dims(const zt_opinfo *info)
 {
-    for (int k = 0; k < info->n_attrs; k++)
-        if (info->attrs[k].kind == ZT_ATTR_dims) return true;
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++)
+        if (info->attrs[attr_index].kind == ZT_ATTR_dims) return true;
     return false;
 }
 
@@ -126,14 +126,14 @@ static bool may_derive(const fold_state *folder, const zt_step *step)
     int input_count = 0;
     if (zt_op_shares(step->op) || info->def->flags & ZT_OPF_CALLERS || has_dims(info))
         return false;
-    for (int k = 0; k < info->n_in; k++) {
-        if (step->in[k] < 0) continue;
-        if (!folder->depth[step->in[k]] || folder->depth[step->in[k]] == MAX_DEPTH) return false;
-        input_bytes += zt_type_bytes(&folder->bound_once->type[step->in[k]]);
+    for (int input = 0; input < info->n_in; input++) {
+        if (step->in[input] < 0) continue;
+        if (!folder->depth[step->in[input]] || folder->depth[step->in[input]] == MAX_DEPTH) return false;
+        input_bytes += zt_type_bytes(&folder->bound_once->type[step->in[input]]);
         input_count++;
     }
-    for (int k = 1; k < info->n_out; k++)
-        if (step->out[k] >= 0) return false;
+    for (int output = 1; output < info->n_out; output++)
+        if (step->out[output] >= 0) return false;
     return input_count && fixed_type(folder, step->out[0]) && !folder->donated[step->out[0]] &&
            (made_bytes <= input_bytes || made_bytes <= MAX_DERIVED);
 }
@@ -183,8 +183,8 @@ static void note_values(fold_state *folder)
     zt_prog_roots(program, root);
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
-        for (int k = 0; k < zt_op_info(step->op)->def->donates; k++)
-            folder->donated[root[step->in[k]]] = true;
+        for (int donated = 0; donated < zt_op_info(step->op)->def->donates; donated++)
+            folder->donated[root[step->in[donated]]] = true;
     }
     for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) {
         const zt_value *value = zt_prog_value(program, value_id);
@@ -201,8 +201,8 @@ static void note_values(fold_state *folder)
 static char deepest_input(const fold_state *folder, const zt_step *step)
 {
     char depth = 0;
-    for (int k = 0; k < ZT_MAX_IN; k++)
-        if (step->in[k] >= 0 && folder->depth[step->in[k]] > depth) depth = folder->depth[step->in[k]];
+    for (int input = 0; input < ZT_MAX_IN; input++)
+        if (step->in[input] >= 0 && folder->depth[step->in[input]] > depth) depth = folder->depth[step->in[input]];
     return depth;
 }
 
@@ -235,12 +235,12 @@ static zt_status fold_steps(fold_state *folder, zt_prog **rewritten)
 {
     zt_rewrite rewrite;
     zt_status status = zt_rewrite_begin(&rewrite, folder->ctx, folder->program);
-    for (int i = 0; i < zt_prog_n_steps(folder->program) && !status; i++) {
-        zt_step step = *zt_prog_step(folder->program, i);
+    for (int step_index = 0; step_index < zt_prog_n_steps(folder->program) && !status; step_index++) {
+        zt_step step = *zt_prog_step(folder->program, step_index);
         int made = step.out[0];
         if (folder->stands_for[made] != made)
             rewrite.map[made] = rewrite.map[folder->stands_for[made]];
-        else if (folder->derived[i])
+        else if (folder->derived[step_index])
             status = derive_data(folder, &rewrite, &step);
         else {
             if (folder->reads_instead[made] >= 0) step.in[0] = folder->stands_for[folder->reads_instead[made]];
@@ -257,9 +257,9 @@ static zt_status bind_twice(fold_state *folder, const zt_pass_opts *options)
     zt_binding twice[ZT_MAX_SYMBOLS];
     int symbol_count = options->n_sample < ZT_MAX_SYMBOLS ? options->n_sample : ZT_MAX_SYMBOLS;
     bool fits = true;
-    for (int i = 0; i < symbol_count; i++) {
-        twice[i] = options->sample[i];
-        fits &= zt_mul_i64(2, options->sample[i].value, &twice[i].value);
+    for (int symbol_id = 0; symbol_id < symbol_count; symbol_id++) {
+        twice[symbol_id] = options->sample[symbol_id];
+        fits &= zt_mul_i64(2, options->sample[symbol_id].value, &twice[symbol_id].value);
     }
     folder->bound_once = zt_prog_bind(folder->program, options->sample, options->n_sample);
     if (!folder->bound_once) return zt_ctx_status(folder->ctx);
@@ -285,8 +285,8 @@ static bool may_fold(const zt_prog *program)
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
         bool data = step->in[0] >= 0;
-        for (int k = 0; k < ZT_MAX_IN && data; k++) {
-            const zt_value *value = step->in[k] < 0 ? NULL : zt_prog_value(program, step->in[k]);
+        for (int input = 0; input < ZT_MAX_IN && data; input++) {
+            const zt_value *value = step->in[input] < 0 ? NULL : zt_prog_value(program, step->in[input]);
             data = !value || value->kind == ZT_VALUE_DATA;
         }
         if (data || may_be_idle(step)) return true;

@@ -64,9 +64,9 @@ static void index_uses(zt_matcher *matcher)
     for (int pass = 0; pass < 2; pass++) {
         for (int step_index = 0; step_index < n_steps; step_index++) {
             const zt_step *step = zt_prog_step(matcher->program, step_index);
-            for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
-                if (step->in[k] < 0) continue;
-                int *next_use = &matcher->first_use[step->in[k] + 2 - pass];
+            for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
+                if (step->in[input] < 0) continue;
+                int *next_use = &matcher->first_use[step->in[input] + 2 - pass];
                 if (pass) matcher->uses[*next_use] = step_index;
                 ++*next_use;
             }
@@ -183,8 +183,8 @@ static bool lay_value(pattern_match *match, int pattern_value, int value_id)
 static bool lay_inputs(pattern_match *match, int node, const zt_step *step, bool swapped)
 {
     const int *inputs = match->pattern->in[node];
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++)
-        if (!lay_value(match, inputs[k], step->in[swapped && k < 2 ? 1 - k : k])) return false;
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
+        if (!lay_value(match, inputs[input], step->in[swapped && input < 2 ? 1 - input : input])) return false;
     return true;
 }
 
@@ -211,8 +211,8 @@ static bool prove_match(pattern_match *match);
 static int shared_value(const pattern_match *match, int node)
 {
     int best = -1, least = 0;
-    for (int k = 0; k < ZT_MAX_IN; k++) {
-        int pattern_value = match->pattern->in[node][k];
+    for (int input = 0; input < ZT_MAX_IN; input++) {
+        int pattern_value = match->pattern->in[node][input];
         if (pattern_value < 0 || pattern_value >= ZT_MAX_IN || match->in[pattern_value] < 0) continue;
         int use_count =
             match->matcher->first_use[match->in[pattern_value] + 1] - match->matcher->first_use[match->in[pattern_value]];
@@ -279,11 +279,11 @@ static int fused_output(const zt_pattern *pattern, int node, int k)
 static bool prove_outputs(const pattern_match *match, fused_op *fused, int *before)
 {
     const zt_matcher *matcher = match->matcher;
-    for (int k = 0; k < ZT_MAX_OUT; k++) fused->stands[k] = ZT_NONE;
+    for (int output = 0; output < ZT_MAX_OUT; output++) fused->stands[output] = ZT_NONE;
     for (int j = 0; j < match->pattern->n; j++) {
         const zt_step *step = zt_prog_step(matcher->program, match->step[j]);
-        for (int k = 0; k < zt_op_info(step->op)->n_out; k++) {
-            int value_id = step->out[k], output_index = fused_output(match->pattern, j, k);
+        for (int output = 0; output < zt_op_info(step->op)->n_out; output++) {
+            int value_id = step->out[output], output_index = fused_output(match->pattern, j, output);
             if (value_id < 0) continue;
             bool outside = matcher->pinned[value_id];
             for (int use_index = matcher->first_use[value_id]; use_index < matcher->first_use[value_id + 1]; use_index++) {
@@ -306,9 +306,9 @@ static bool is_disturbed(const pattern_match *match, int first, int last)
         const zt_step *step = zt_prog_step(matcher->program, match->step[j]);
         for (int step_index = first + 1, shares = zt_op_shares(step->op); step_index < last && shares; step_index++) {
             const zt_step *other = zt_prog_step(matcher->program, step_index);
-            for (int k = 0; k < ZT_MAX_IN && !in_match(match, step_index); k++)
-                for (int shared = 0; shared < shares && other->in[k] >= 0; shared++)
-                    if (matcher->root[other->in[k]] == matcher->root[step->in[shared]]) return true;
+            for (int input = 0; input < ZT_MAX_IN && !in_match(match, step_index); input++)
+                for (int shared = 0; shared < shares && other->in[input] >= 0; shared++)
+                    if (matcher->root[other->in[input]] == matcher->root[step->in[shared]]) return true;
         }
     }
     return false;
@@ -327,8 +327,8 @@ static bool prove_place(const pattern_match *match, fused_op *fused, int before)
     fused->place = 2 * last + 1;
     if (before <= fused->place) fused->place = before - 1;
     if (before % 2 == 0 && before < 2 * last + 1) return false; /* two before one step: no order */
-    for (int k = 0; k < zt_op_info(fused->op)->n_in; k++) {
-        int maker = fused->in[k] < 0 ? -1 : matcher->maker[fused->in[k]];
+    for (int input = 0; input < zt_op_info(fused->op)->n_in; input++) {
+        int maker = fused->in[input] < 0 ? -1 : matcher->maker[fused->in[input]];
         if (maker >= 0 && (matcher->place[maker] >= fused->place || in_match(match, maker))) return false;
     }
     return !is_disturbed(match, first, last);
@@ -338,14 +338,14 @@ static void gather_attrs(const pattern_match *match, void *attrs)
 {
     const zt_opinfo *info = zt_op_info(match->pattern->op);
     memcpy(attrs, match->pattern->attrs, info->attr_bytes);
-    for (int k = 0; k < info->n_attrs; k++) {
-        const zt_origin *origin = &match->pattern->gather[k];
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+        const zt_origin *origin = &match->pattern->gather[attr_index];
         if (!origin->n) continue;
         const zt_step *step = zt_prog_step(match->matcher->program, match->step[origin->at[0].node]);
         const zt_attrdef *from = &zt_op_info(step->op)->attrs[origin->at[0].attr];
-        size_t end = k + 1 < info->n_attrs ? info->attrs[k + 1].offset : info->attr_bytes;
-        memcpy((char *)attrs + info->attrs[k].offset, (const char *)step->attrs + from->offset,
-               end - info->attrs[k].offset);
+        size_t end = attr_index + 1 < info->n_attrs ? info->attrs[attr_index + 1].offset : info->attr_bytes;
+        memcpy((char *)attrs + info->attrs[attr_index].offset, (const char *)step->attrs + from->offset,
+               end - info->attrs[attr_index].offset);
     }
 }
 
@@ -365,10 +365,11 @@ static bool prove_meaning(const pattern_match *match, const fused_op *fused, con
     const zt_opinfo *info = zt_op_info(fused->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {0};
-    for (int k = 0; k < info->n_in; k++) input_types[k] = fused->in[k] < 0 ? NULL : &matcher->bound->type[fused->in[k]];
+    for (int input = 0; input < info->n_in; input++)
+        input_types[input] = fused->in[input] < 0 ? NULL : &matcher->bound->type[fused->in[input]];
     if (zt_op_infer(NULL, fused->op, attrs, input_types, out)) return false;
-    for (int k = 0; k < info->n_out; k++)
-        if (fused->stands[k] >= 0 && !zt_type_equal(&out[k], &matcher->bound->type[fused->stands[k]]))
+    for (int output = 0; output < info->n_out; output++)
+        if (fused->stands[output] >= 0 && !zt_type_equal(&out[output], &matcher->bound->type[fused->stands[output]]))
             return false;
     if (!zt_dag_expand(matcher->dag, fused->op, attrs, input_types, matcher->no_dims) || matcher->dag->n != match->pattern->n ||
         memcmp(matcher->dag->out, match->pattern->out, sizeof match->pattern->out) != 0)
@@ -387,7 +388,7 @@ static bool prove_match(pattern_match *match)
     const zt_opinfo *info = zt_op_info(match->pattern->op);
     fused_op fused = {.op = match->pattern->op};
     int before = 2 * zt_prog_n_steps(matcher->program) + 2;
-    for (int k = 0; k < ZT_MAX_IN; k++) fused.in[k] = match->in[k] < 0 ? ZT_NONE : match->in[k];
+    for (int input = 0; input < ZT_MAX_IN; input++) fused.in[input] = match->in[input] < 0 ? ZT_NONE : match->in[input];
     for (int k = 0; k < info->def->n_required; k++)
         if (fused.in[k] < 0) return false;
     if (!prove_outputs(match, &fused, &before) || !prove_place(match, &fused, before)) return false;

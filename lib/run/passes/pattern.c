@@ -19,18 +19,18 @@ static zt_status dag_op(void *user, zt_op op, const void *attrs, const int *inpu
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
     bool good = !dag->failed && dag->n < ZT_DAG_NODES;
-    for (int k = 0; k < info->n_in && good; k++) {
-        good = inputs[k] != -1;
-        types[k] = inputs[k] >= 0 ? &dag->type[inputs[k]] : NULL;
+    for (int input = 0; input < info->n_in && good; input++) {
+        good = inputs[input] != -1;
+        types[input] = inputs[input] >= 0 ? &dag->type[inputs[input]] : NULL;
     }
     if (good) {
         zt_step *step = &dag->node[dag->n];
         memcpy(dag->attrs[dag->n], attrs ? attrs : info->defaults, info->attr_bytes);
         *step = (zt_step){.op = op, .attrs = dag->attrs[dag->n]};
-        for (int k = 0; k < ZT_MAX_IN; k++) step->in[k] = k < info->n_in ? inputs[k] : ZT_NONE;
+        for (int input = 0; input < ZT_MAX_IN; input++) step->in[input] = input < info->n_in ? inputs[input] : ZT_NONE;
         good = zt_op_infer(NULL, op, step->attrs, types, &dag->type[ZT_DAG_OUT(dag->n, 0)]) == ZT_OK;
     }
-    for (int k = 0; k < info->n_out; k++) outputs[k] = good ? ZT_DAG_OUT(dag->n, k) : -1;
+    for (int output = 0; output < info->n_out; output++) outputs[output] = good ? ZT_DAG_OUT(dag->n, output) : -1;
     dag->n += good;
     dag->failed = !good;
     return good ? ZT_OK : ZT_ESHAPE;
@@ -40,7 +40,7 @@ static zt_type dag_type(void *user, int value_id)
 {
     const zt_dag *dag = user;
     zt_type type = value_id >= 0 && value_id < ZT_DAG_VALUES ? dag->type[value_id] : (zt_type){0};
-    for (int i = 0; i < type.rank && dag->no_dims; i++) type.dim[i] = -1;
+    for (int axis = 0; axis < type.rank && dag->no_dims; axis++) type.dim[axis] = -1;
     return type;
 }
 
@@ -52,14 +52,14 @@ bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *cons
     dag->n = 0;
     dag->failed = false;
     dag->no_dims = no_dims;
-    for (int k = 0; k < info->n_in; k++) {
-        values[k] = input_types[k] ? k : ZT_NONE;
-        if (input_types[k]) dag->type[k] = *input_types[k];
+    for (int input = 0; input < info->n_in; input++) {
+        values[input] = input_types[input] ? input : ZT_NONE;
+        if (input_types[input]) dag->type[input] = *input_types[input];
     }
-    for (int k = 0; k < ZT_MAX_OUT; k++) dag->out[k] = ZT_NONE;
+    for (int output = 0; output < ZT_MAX_OUT; output++) dag->out[output] = ZT_NONE;
     info->def->expand(&emitter, attrs, values, dag->out);
     bool good = !dag->failed && dag->n > 1;
-    for (int k = 0; k < info->n_out; k++) good = good && dag->out[k] != -1;
+    for (int output = 0; output < info->n_out; output++) good = good && dag->out[output] != -1;
     return good && dag->out[0] >= ZT_MAX_IN;
 }
 
@@ -96,10 +96,10 @@ static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_att
     for (int named = 1; named >= last; named--)
         for (int j = 0; j < dag->n; j++) {
             const zt_opinfo *info = zt_op_info(dag->node[j].op);
-            for (int k = 0; k < info->n_attrs && origin->n < ZT_MAX_SOURCES; k++)
-                if (named == !strcmp(info->attrs[k].name, attribute->name) &&
-                    field_same(attribute, attrs, &info->attrs[k], dag->node[j].attrs))
-                    origin->at[origin->n++] = (zt_source){(short)j, (short)k};
+            for (int attr_index = 0; attr_index < info->n_attrs && origin->n < ZT_MAX_SOURCES; attr_index++)
+                if (named == !strcmp(info->attrs[attr_index].name, attribute->name) &&
+                    field_same(attribute, attrs, &info->attrs[attr_index], dag->node[j].attrs))
+                    origin->at[origin->n++] = (zt_source){(short)j, (short)attr_index};
         }
 }
 
@@ -125,10 +125,10 @@ static bool join_pattern(zt_pattern *pattern, const zt_dag *dag, zt_op op, const
     bool same = pattern->op == op && pattern->n == dag->n && !memcmp(pattern->out, dag->out, sizeof pattern->out);
     for (int j = 0; j < dag->n && same; j++)
         same = pattern->node[j] == dag->node[j].op && !memcmp(pattern->in[j], dag->node[j].in, sizeof pattern->in[j]);
-    for (int k = 0; k < info->n_attrs && same; k++) {
-        both[k] = pattern->gather[k];
-        same = pattern->gather[k].n ? narrow_origin(&both[k], &origin[k])
-                              : field_same(&info->attrs[k], pattern->attrs, &info->attrs[k], attrs);
+    for (int attr_index = 0; attr_index < info->n_attrs && same; attr_index++) {
+        both[attr_index] = pattern->gather[attr_index];
+        same = pattern->gather[attr_index].n ? narrow_origin(&both[attr_index], &origin[attr_index])
+                              : field_same(&info->attrs[attr_index], pattern->attrs, &info->attrs[attr_index], attrs);
     }
     if (same) memcpy(pattern->gather, both, (size_t)info->n_attrs * sizeof *both);
     return same;
@@ -140,9 +140,9 @@ static unsigned sinks_of(const zt_dag *dag)
 {
     unsigned read = 0;
     for (int j = 0; j < dag->n; j++)
-        for (int k = 0; k < ZT_MAX_IN; k++)
-            if (dag->node[j].in[k] >= ZT_MAX_IN)
-                read |= 1u << (dag->node[j].in[k] - ZT_MAX_IN) / ZT_MAX_OUT;
+        for (int input = 0; input < ZT_MAX_IN; input++)
+            if (dag->node[j].in[input] >= ZT_MAX_IN)
+                read |= 1u << (dag->node[j].in[input] - ZT_MAX_IN) / ZT_MAX_OUT;
     return ((1u << dag->n) - 1) & ~read;
 }
 
@@ -206,9 +206,9 @@ static void drop_idle(pattern_maker *maker, zt_op op, void *attrs, const zt_type
 {
     const zt_opinfo *info = zt_op_info(op);
     int64_t plain[ZT_MAX_ATTR_BYTES / 8];
-    for (int k = 0; k < info->n_attrs; k++) {
-        const zt_attrdef *attribute = &info->attrs[k];
-        if (origin[k].n || field_same(attribute, attrs, attribute, info->defaults)) continue;
+    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &info->attrs[attr_index];
+        if (origin[attr_index].n || field_same(attribute, attrs, attribute, info->defaults)) continue;
         memcpy(plain, attrs, info->attr_bytes);
         memcpy((char *)plain + attribute->offset, (const char *)info->defaults + attribute->offset,
                bytes_of(attribute->kind));
@@ -226,11 +226,11 @@ static zt_status add_row(pattern_maker *maker, zt_op op)
     zt_status status = ZT_OK;
     for (int i = 0; zt_op_case(op, i, &made) && !status; i++) {
         const zt_type *input_types[ZT_MAX_IN] = {0};
-        for (int k = 0; k < info->n_in; k++)
-            if (made.fill[k] != ZT_FILL_ABSENT) input_types[k] = &made.in[k];
+        for (int input = 0; input < info->n_in; input++)
+            if (made.fill[input] != ZT_FILL_ABSENT) input_types[input] = &made.in[input];
         if (!zt_dag_expand(maker->dag, op, made.attrs, input_types, true)) continue;
-        for (int k = 0; k < info->n_attrs; k++)
-            find_sources(maker->dag, info, &info->attrs[k], made.attrs, &origins[k]);
+        for (int attr_index = 0; attr_index < info->n_attrs; attr_index++)
+            find_sources(maker->dag, info, &info->attrs[attr_index], made.attrs, &origins[attr_index]);
         drop_idle(maker, op, made.attrs, input_types, origins);
         status = add_pattern(maker, op, made.attrs, origins, first);
     }

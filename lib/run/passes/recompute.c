@@ -46,8 +46,8 @@ static void find_fixed(wait_state *waiting)
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
         waiting->fixed[zt_prog_output(program, output_index)->value] = true;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
-        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, i))->keep;
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE); state_index++) {
+        int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, state_index))->keep;
         if (keep >= 0) waiting->fixed[keep] = true;
     }
 }
@@ -56,8 +56,8 @@ static void find_last(wait_state *waiting)
 {
     for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) waiting->last[value_id] = -1;
     for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++)
-        for (int k = 0; k < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; k++) {
-            int value_id = zt_prog_step(waiting->program, step_index)->in[k];
+        for (int input = 0; input < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; input++) {
+            int value_id = zt_prog_step(waiting->program, step_index)->in[input];
             if (value_id >= 0) waiting->last[waiting->root[value_id]] = step_index;
         }
 }
@@ -87,8 +87,8 @@ static void find_readers(wait_state *waiting)
     for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++)
         waiting->before[value_id] = waiting->after[value_id] = -1;
     for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++)
-        for (int k = 0; k < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; k++) {
-            int value_id = zt_prog_step(waiting->program, step_index)->in[k];
+        for (int input = 0; input < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; input++) {
+            int value_id = zt_prog_step(waiting->program, step_index)->in[input];
             if (value_id < 0) continue;
             if (step_index <= waiting->peak) waiting->before[value_id] = step_index;
             if (step_index > waiting->peak && waiting->after[value_id] < 0) waiting->after[value_id] = step_index;
@@ -129,8 +129,8 @@ static bool may_wait_no_more(const wait_state *waiting, int value_id)
         return false;
     const zt_step *step = zt_prog_step(waiting->program, made_at(waiting, value_id));
     bool good = zt_pointwise_takes(step->op);
-    for (int k = 0; k < zt_op_info(step->op)->n_in && good; k++)
-        good = is_there(waiting, step->in[k], waiting->after[value_id]);
+    for (int input = 0; input < zt_op_info(step->op)->n_in && good; input++)
+        good = is_there(waiting, step->in[input], waiting->after[value_id]);
     return good;
 }
 
@@ -174,7 +174,7 @@ static zt_status compute_again(zt_rewrite *rewrite, const wait_state *waiting, i
     char name[64];
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
     if (waiting->before[value_id] < 0) return zt_rewrite_copy(rewrite, made_at(waiting, value_id), NULL);
-    for (int k = 0; k < zt_op_info(step->op)->n_in; k++) inputs[k] = rewrite->map[step->in[k]];
+    for (int input = 0; input < zt_op_info(step->op)->n_in; input++) inputs[input] = rewrite->map[step->in[input]];
     name_again(rewrite, value_id, name);
     names[0] = name;
     zt_status status = zt_prog_op(rewrite->to, step->op, step->attrs, inputs, names, outputs);
@@ -191,18 +191,18 @@ static zt_status rewrite_program(zt_ctx *ctx, const wait_state *waiting, zt_prog
     int *next = zt_alloc_array(ctx, (size_t)value_count + 1, sizeof *next);
     zt_status status = first && next ? zt_rewrite_begin(&rewrite, ctx, waiting->program) : ZT_ENOMEM;
     bool begun = first && next;
-    for (int i = 0; i < step_count && !status; i++) first[i] = -1;
+    for (int step_index = 0; step_index < step_count && !status; step_index++) first[step_index] = -1;
     for (int value_id = value_count; value_id-- > 0 && !status;)
         if (waiting->again[value_id] >= 0) {
             next[value_id] = first[waiting->again[value_id]];
             first[waiting->again[value_id]] = value_id;
         }
-    for (int i = 0; i < step_count && !status; i++) {
-        int made = zt_prog_step(waiting->program, i)->out[0];
-        for (int value_id = first[i]; value_id >= 0 && !status; value_id = next[value_id])
+    for (int step_index = 0; step_index < step_count && !status; step_index++) {
+        int made = zt_prog_step(waiting->program, step_index)->out[0];
+        for (int value_id = first[step_index]; value_id >= 0 && !status; value_id = next[value_id])
             status = compute_again(&rewrite, waiting, value_id);
         bool moved = waiting->again[made] >= 0 && waiting->before[made] < 0;
-        if (!status && !moved) status = zt_rewrite_copy(&rewrite, i, NULL);
+        if (!status && !moved) status = zt_rewrite_copy(&rewrite, step_index, NULL);
     }
     if (begun) status = zt_rewrite_end(&rewrite, status, rewritten);
     zt_free(ctx, first);

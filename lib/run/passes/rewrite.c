@@ -18,12 +18,12 @@ zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const 
     const zt_opinfo *info = zt_op_info(op);
     const char *names[ZT_MAX_OUT] = {0};
     int to_in[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int k = 0; k < info->n_in; k++) to_in[k] = inputs[k] < 0 ? ZT_NONE : rewrite->map[inputs[k]];
-    for (int k = 0; k < info->n_out; k++)
-        names[k] = stands[k] >= 0 ? zt_prog_value(rewrite->from, stands[k])->name : k ? "_" : NULL;
+    for (int input = 0; input < info->n_in; input++) to_in[input] = inputs[input] < 0 ? ZT_NONE : rewrite->map[inputs[input]];
+    for (int output = 0; output < info->n_out; output++)
+        names[output] = stands[output] >= 0 ? zt_prog_value(rewrite->from, stands[output])->name : output ? "_" : NULL;
     zt_status status = zt_prog_op(rewrite->to, op, attrs, to_in, names, outputs);
-    for (int k = 0; k < info->n_out && !status; k++)
-        if (stands[k] >= 0) rewrite->map[stands[k]] = outputs[k];
+    for (int output = 0; output < info->n_out && !status; output++)
+        if (stands[output] >= 0) rewrite->map[stands[output]] = outputs[output];
     return status;
 }
 
@@ -31,8 +31,8 @@ zt_status zt_rewrite_copy(zt_rewrite *rewrite, int step, const unsigned *wanted)
 {
     const zt_step *source_step = zt_prog_step(rewrite->from, step);
     int stands[ZT_MAX_OUT];
-    for (int k = 0; k < ZT_MAX_OUT; k++)
-        stands[k] = k == 0 || !wanted || *wanted >> k & 1 ? source_step->out[k] : ZT_NONE;
+    for (int output = 0; output < ZT_MAX_OUT; output++)
+        stands[output] = output == 0 || !wanted || *wanted >> output & 1 ? source_step->out[output] : ZT_NONE;
     return zt_rewrite_op(rewrite, source_step->op, source_step->attrs, source_step->in, stands);
 }
 
@@ -40,8 +40,8 @@ static zt_status end_outputs(zt_rewrite *rewrite)
 {
     const zt_prog *program = rewrite->from;
     zt_status status = ZT_OK;
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_STATE) && !status; i++) {
-        int value_id = zt_prog_nth(program, ZT_VALUE_STATE, i), keep = zt_prog_value(program, value_id)->keep;
+    for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++) {
+        int value_id = zt_prog_nth(program, ZT_VALUE_STATE, state_index), keep = zt_prog_value(program, value_id)->keep;
         if (keep >= 0) status = zt_prog_keep(rewrite->to, rewrite->map[value_id], rewrite->map[keep]);
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program) && !status; output_index++)

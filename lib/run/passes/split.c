@@ -38,10 +38,11 @@ static zt_status types_of(zt_ctx *ctx, const zt_step *step, const zt_bound *boun
 {
     const zt_opinfo *info = zt_op_info(step->op);
     bool all = true;
-    for (int k = 0; k < info->n_in; k++) input_types[k] = step->in[k] < 0 ? NULL : &bound->type[step->in[k]];
-    for (int k = 0; k < info->n_out; k++) {
-        all = all && step->out[k] >= 0;
-        if (step->out[k] >= 0) out[k] = bound->type[step->out[k]];
+    for (int input = 0; input < info->n_in; input++)
+        input_types[input] = step->in[input] < 0 ? NULL : &bound->type[step->in[input]];
+    for (int output = 0; output < info->n_out; output++) {
+        all = all && step->out[output] >= 0;
+        if (step->out[output] >= 0) out[output] = bound->type[step->out[output]];
     }
     return all ? ZT_OK : zt_op_infer(ctx, step->op, attrs, input_types, out);
 }
@@ -84,7 +85,8 @@ zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opt
     int step_count = zt_prog_n_steps(program);
     int *engine_of = zt_alloc_array(ctx, (size_t)step_count + 1, sizeof *engine_of);
     zt_status status = engine_of ? find_engines(program, options, engine_of, names) : ZT_ENOMEM;
-    for (int i = 0; i < step_count && !status; i++) engine[i] = engine_of[i] == ANY ? NULL : names[engine_of[i]];
+    for (int step_index = 0; step_index < step_count && !status; step_index++)
+        engine[step_index] = engine_of[step_index] == ANY ? NULL : names[engine_of[step_index]];
     zt_free(ctx, engine_of);
     return status;
 }
@@ -116,8 +118,8 @@ static void find_edges(const edge_writer *edges, const int *root, int *reader, i
     for (int step_index = 0; step_index < edges->splitting->step_count; step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
         const zt_opinfo *info = zt_op_info(step->op);
-        for (int k = 0; k < info->def->donates; k++) {
-            int *readers = &reader[root[step->in[k]]];
+        for (int donated = 0; donated < info->def->donates; donated++) {
+            int *readers = &reader[root[step->in[donated]]];
             for (int read_index = *readers; read_index >= 0; read_index = next[read_index])
                 add_edge(edges, read_index / ZT_MAX_IN, step_index);
             *readers = -1; /* who comes later comes after this step, which came after them */
@@ -126,12 +128,12 @@ static void find_edges(const edge_writer *edges, const int *root, int *reader, i
             add_edge(edges, caller, step_index);
             caller = step_index;
         }
-        for (int k = 0; k < info->n_in; k++) {
-            if (step->in[k] < 0) continue;
-            const zt_value *value = zt_prog_value(program, step->in[k]);
+        for (int input = 0; input < info->n_in; input++) {
+            if (step->in[input] < 0) continue;
+            const zt_value *value = zt_prog_value(program, step->in[input]);
             add_edge(edges, value->kind == ZT_VALUE_OP ? value->index : -1, step_index);
-            next[step_index * ZT_MAX_IN + k] = reader[root[step->in[k]]];
-            reader[root[step->in[k]]] = step_index * ZT_MAX_IN + k;
+            next[step_index * ZT_MAX_IN + input] = reader[root[step->in[input]]];
+            reader[root[step->in[input]]] = step_index * ZT_MAX_IN + input;
         }
     }
 }
@@ -146,7 +148,8 @@ static zt_status make_edges(zt_ctx *ctx, split_state *splitting)
     if (!status) {
         zt_prog_roots(splitting->program, root);
         find_edges(&(edge_writer){splitting, false}, root, reader, next);
-        for (int i = 1; i <= splitting->step_count; i++) splitting->edge[i] += splitting->edge[i - 1];
+        for (int step_index = 1; step_index <= splitting->step_count; step_index++)
+            splitting->edge[step_index] += splitting->edge[step_index - 1];
         splitting->follower =
             zt_alloc_array(ctx, (size_t)splitting->edge[splitting->step_count] + 1, sizeof *splitting->follower);
         if (!splitting->follower) status = ZT_ENOMEM;
@@ -164,12 +167,12 @@ static zt_status make_edges(zt_ctx *ctx, split_state *splitting)
 static int parts_of(const split_state *splitting, const int *order, int *part)
 {
     int parts = 0, last = ANY;
-    for (int i = 0; i < splitting->step_count; i++) {
-        int engine = splitting->engine[order[i]];
+    for (int step_index = 0; step_index < splitting->step_count; step_index++) {
+        int engine = splitting->engine[order[step_index]];
         if (engine == ANY) engine = last == ANY ? 0 : last;
         parts += engine != last;
         last = engine;
-        part[order[i]] = parts;
+        part[order[step_index]] = parts;
     }
     return parts;
 }
@@ -190,8 +193,8 @@ static bool rounds_alike(const split_state *splitting)
 {
     for (int step_index = 0; step_index < splitting->step_count; step_index++) {
         const zt_step *step = zt_prog_step(splitting->program, step_index);
-        for (int k = 0; splitting->engine[step_index] == splitting->ref && k < zt_op_info(step->op)->n_in; k++) {
-            int from = maker_of(splitting, step->in[k]);
+        for (int input = 0; splitting->engine[step_index] == splitting->ref && input < zt_op_info(step->op)->n_in; input++) {
+            int from = maker_of(splitting, step->in[input]);
             if (from < 0 || splitting->engine[from] != splitting->ref) continue;
             if ((splitting->was[from] == splitting->was[step_index]) != (splitting->part[from] == splitting->part[step_index]))
                 return false;
@@ -221,7 +224,7 @@ static void try_order_from(split_state *splitting, int engine)
 {
     int done = 0, idle = 0;
     memcpy(splitting->waits, splitting->needs, (size_t)splitting->step_count * sizeof *splitting->waits);
-    for (int i = 0; i < SWEEPS && done < splitting->step_count && idle < ZT_MAX_CHAIN; i++) {
+    for (int step_index = 0; step_index < SWEEPS && done < splitting->step_count && idle < ZT_MAX_CHAIN; step_index++) {
         idle = sweep_engine(splitting, engine, &done) ? 0 : idle + 1;
         engine = (engine + 1) % ZT_MAX_CHAIN;
     }
@@ -236,7 +239,8 @@ static zt_status reorder_steps(zt_ctx *ctx, const split_state *splitting, zt_pro
 {
     zt_rewrite rewrite;
     zt_status status = zt_rewrite_begin(&rewrite, ctx, splitting->program);
-    for (int i = 0; i < splitting->step_count && !status; i++) status = zt_rewrite_copy(&rewrite, splitting->best[i], NULL);
+    for (int step_index = 0; step_index < splitting->step_count && !status; step_index++)
+        status = zt_rewrite_copy(&rewrite, splitting->best[step_index], NULL);
     return zt_rewrite_end(&rewrite, status, out);
 }
 
@@ -244,7 +248,7 @@ static zt_status split_program(zt_ctx *ctx, split_state *splitting, const zt_pas
 {
     const char *names[ZT_MAX_CHAIN] = {0};
     zt_status status = find_engines(splitting->program, options, splitting->engine, names);
-    for (int i = 0; i < splitting->step_count; i++) splitting->order[i] = i;
+    for (int step_index = 0; step_index < splitting->step_count; step_index++) splitting->order[step_index] = step_index;
     if (status || (splitting->parts = parts_of(splitting, splitting->order, splitting->was)) < 3) return status;
     splitting->ref = ANY;
     for (int i = 0; i < ZT_MAX_CHAIN; i++)
