@@ -6,16 +6,15 @@
 
 /* ---- the learning rate ----------------------------------------------------------------------- */
 
-static double constant(double x) { return (void)x, 1; }
-static double linear(double x) { return 1 - x; }
-static double cosine(double x) { return 0.5 * (1 + cos(3.14159265358979323846 * x)); }
+static double stay_constant(double number) { return (void)number, 1; }
+static double fall_linearly(double number) { return 1 - number; }
+static double fall_by_cosine(double number) { return 0.5 * (1 + cos(3.14159265358979323846 * number)); }
 
-static const zt_schedule schedules[] = {
-    {"constant", constant}, {"linear", linear}, {"cosine", cosine}};
+static const zt_schedule schedules[] = {{"constant", stay_constant}, {"linear", fall_linearly}, {"cosine", fall_by_cosine}};
 
-const zt_schedule *zt_schedule_at(int i)
+const zt_schedule *zt_schedule_at(int index)
 {
-    return i >= 0 && i < (int)(sizeof schedules / sizeof *schedules) ? &schedules[i] : NULL;
+    return index >= 0 && index < (int)(sizeof schedules / sizeof *schedules) ? &schedules[index] : NULL;
 }
 
 const zt_schedule *zt_schedule_named(const char *name)
@@ -25,95 +24,104 @@ const zt_schedule *zt_schedule_named(const char *name)
     return NULL;
 }
 
-double zt_rate_at(const zt_rate *r, uint64_t step)
+double zt_rate_at(const zt_rate *rate, uint64_t step)
 {
-    if (step < r->warmup) return r->lr * (double)(step + 1) / (double)r->warmup;
-    uint64_t all = r->steps > r->warmup ? r->steps - r->warmup : 1;
-    double x = fmin((double)(step - r->warmup) / (double)all, 1);
-    return r->least + (r->lr - r->least) * r->schedule->falls(x);
+    if (step < rate->warmup) return rate->lr * (double)(step + 1) / (double)rate->warmup;
+    uint64_t falling_steps = rate->steps > rate->warmup ? rate->steps - rate->warmup : 1;
+    double progress = fmin((double)(step - rate->warmup) / (double)falling_steps, 1);
+    return rate->minimum + (rate->lr - rate->minimum) * rate->schedule->curve(progress);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-zt_fit_state zt_fit_begin(void) { return (zt_fit_state){.best = INFINITY}; }
+zt_fit_state zt_fit_begin(void) { return (zt_fit_state){.best_loss = INFINITY}; }
 
-typedef struct fit {
+typedef struct fit_run {
     zt_ctx *ctx;
-    zt_trainer *t;
+    zt_trainer *trainer;
     const zt_batches *data;
-    const zt_fit_opts *o;
-    zt_fit_state *p;
-    double lr;
-} fit;
+    const zt_fit_opts *options;
+    zt_fit_state *state;
+    double learning_rate;
+} fit_run;
 
-static zt_status take_step(fit *f)
+static zt_status take_step(fit_run *fit)
 {
-    const void *in[ZT_FIT_INPUTS];
-    zt_binding b[ZT_MAX_SYMBOLS];
-    int n = 0;
-    zt_fit_step is = {.lr = zt_rate_at(&f->o->rate, f->p->steps)};
+    const void *inputs[ZT_FIT_INPUTS];
+    zt_binding bindings[ZT_MAX_SYMBOLS];
+    int count = 0;
+    zt_fit_step result = {.lr = zt_rate_at(&fit->options->rate, fit->state->steps)};
     double began = zt_seconds();
-    zt_fit_state *p = f->p;
-    zt_status s = f->data->get(f->data->user, p->epochs, (int64_t)p->batch, in, b, &n, &is.samples);
-    f->lr = is.lr;
-    if (!s) s = zt_trainer_step(f->t, b, n, in, is.lr, f->o->out, &is.got);
-    if (s) return s;
-    p->batch++;
-    p->steps++;
-    p->samples += (double)is.samples;
-    p->loss += is.got.loss * (double)is.samples;
-    p->norm += is.got.grad_norm;
-    p->seconds += zt_seconds() - began;
-    return f->o->step ? f->o->step(f->o->user, p, &is) : ZT_OK;
+    zt_fit_state *state = fit->state;
+    zt_status status =
+        fit->data->get(fit->data->user, state->epochs, (int64_t)state->batches, inputs, bindings, &count, &result.samples);
+    fit->learning_rate = result.lr;
+    if (!status) status = zt_trainer_step(fit->trainer, bindings, count, inputs, result.lr, fit->options->out, &result.got);
+    if (status) return status;
+    state->batches++;
+    state->steps++;
+    state->sample_sum += (double)result.samples;
+    state->loss_sum += result.got.loss * (double)result.samples;
+    state->norm_sum += result.got.grad_norm;
+    state->seconds += zt_seconds() - began;
+    return fit->options->step ? fit->options->step(fit->options->user, state, &result) : ZT_OK;
 }
 
-static zt_status save(const fit *f) { return f->o->save ? f->o->save(f->o->user, f->p) : ZT_OK; }
+static zt_status save_state(const fit_run *fit)
+{
+    return fit->options->save ? fit->options->save(fit->options->user, fit->state) : ZT_OK;
+}
 
 /* Steps to the end of the epoch. */
-static zt_status take_epoch(fit *f)
+static zt_status take_epoch(fit_run *fit)
 {
-    const zt_fit_opts *o = f->o;
-    zt_status s = ZT_OK;
-    while (f->p->batch < (uint64_t)f->data->per_epoch && !s) {
-        s = take_step(f);
-        if (s) return s;
-        bool last = f->p->batch == (uint64_t)f->data->per_epoch;
-        if (o->stop && o->stop())
-            return (s = save(f)) ? s : zt_fail(f->ctx, ZT_EINTR, "interrupted");
-        if (!last && o->save_every && f->p->steps % o->save_every == 0) s = save(f);
+    const zt_fit_opts *options = fit->options;
+    zt_status status = ZT_OK;
+    while (fit->state->batches < (uint64_t)fit->data->per_epoch && !status) {
+        status = take_step(fit);
+        if (status) return status;
+        bool last = fit->state->batches == (uint64_t)fit->data->per_epoch;
+        if (options->stop && options->stop())
+            return (status = save_state(fit)) ? status : zt_fail(fit->ctx, ZT_EINTR, "interrupted");
+        if (!last && options->save_every && fit->state->steps % options->save_every == 0) status = save_state(fit);
     }
-    return s;
+    return status;
 }
 
 /* The epoch's figures, and the next one's beginning. */
-static zt_status end_epoch(fit *f)
+static zt_status end_epoch(fit_run *fit)
 {
-    zt_fit_state *p = f->p;
-    zt_epoch e = {.epoch = p->epochs + 1, .steps = p->steps, .lr = f->lr, .seconds = p->seconds,
-                  .samples = p->samples, .loss = p->loss / p->samples,
-                  .grad_norm = p->norm / (double)p->batch, .valid = NAN};
-    zt_status s = f->o->validate ? f->o->validate(f->o->user, &e.valid) : ZT_OK;
-    if (s) return s;
-    double judged = f->o->validate ? e.valid : e.loss;
-    p->stale = judged < p->best ? 0 : p->stale + 1;
-    if (judged < p->best) p->best = judged;
-    p->epochs++;
-    p->batch = 0;
-    p->loss = p->norm = p->samples = p->seconds = 0;
-    s = f->o->epoch ? f->o->epoch(f->o->user, &e) : ZT_OK;
-    return s ? s : save(f);
+    zt_fit_state *state = fit->state;
+    zt_epoch epoch = {.epoch = state->epochs + 1,
+                      .steps = state->steps,
+                      .lr = fit->learning_rate,
+                      .seconds = state->seconds,
+                      .samples = state->sample_sum,
+                      .loss = state->loss_sum / state->sample_sum,
+                      .grad_norm = state->norm_sum / (double)state->batches,
+                      .valid = NAN};
+    zt_status status = fit->options->validate ? fit->options->validate(fit->options->user, &epoch.valid) : ZT_OK;
+    if (status) return status;
+    double judged = fit->options->validate ? epoch.valid : epoch.loss;
+    state->stale_epochs = judged < state->best_loss ? 0 : state->stale_epochs + 1;
+    if (judged < state->best_loss) state->best_loss = judged;
+    state->epochs++;
+    state->batches = 0;
+    state->loss_sum = state->norm_sum = state->sample_sum = state->seconds = 0;
+    status = fit->options->epoch ? fit->options->epoch(fit->options->user, &epoch) : ZT_OK;
+    return status ? status : save_state(fit);
 }
 
-zt_status zt_fit(zt_trainer *t, const zt_batches *data, const zt_fit_opts *o, zt_fit_state *p)
+zt_status zt_fit(zt_trainer *trainer, const zt_batches *data, const zt_fit_opts *options, zt_fit_state *state)
 {
-    zt_ctx *ctx = zt_trainer_ctx(t);
-    fit f = {.ctx = ctx, .t = t, .data = data, .o = o, .p = p};
+    zt_ctx *ctx = zt_trainer_ctx(trainer);
+    fit_run fit = {.ctx = ctx, .trainer = trainer, .data = data, .options = options, .state = state};
     if (data->per_epoch < 1) return zt_fail(ctx, ZT_EDATA, "there are no samples to train on");
-    f.lr = zt_rate_at(&o->rate, p->steps ? p->steps - 1 : 0);
-    zt_status s = ZT_OK;
-    while (p->epochs < o->epochs && !(o->patience && p->stale >= o->patience) && !s) {
-        s = take_epoch(&f);
-        if (!s) s = end_epoch(&f);
+    fit.learning_rate = zt_rate_at(&options->rate, state->steps ? state->steps - 1 : 0);
+    zt_status status = ZT_OK;
+    while (state->epochs < options->epochs && !(options->patience && state->stale_epochs >= options->patience) && !status) {
+        status = take_epoch(&fit);
+        if (!status) status = end_epoch(&fit);
     }
-    return s;
+    return status;
 }

@@ -1,78 +1,75 @@
-/* loss.c - owns how a program gets a target and a loss. */
-#include "lib/train/copy.h"
+/* loss.c - owns programs with a target and a loss added. */
+#include "lib/train/train_internal.h"
 #include "lib/train/train.h"
 
 #include <string.h>
 
-static int find_output(const zt_prog *p, const char *name)
+static int find_output(const zt_prog *program, const char *name)
 {
-    for (int o = 0; o < zt_prog_n_outputs(p); o++)
-        if (!name || !strcmp(zt_prog_output(p, o)->name, name)) return o;
+    for (int output = 0; output < zt_prog_n_outputs(program); output++)
+        if (!name || !strcmp(zt_prog_output(program, output)->name, name)) return output;
     return -1;
 }
 
-/* What the target is, of an output of type `y` under the sample's numbers. */
-static zt_status target_type(zt_ctx *ctx, const zt_prog *p, const zt_type *y, zt_loss_kind kind,
-                             zt_type *t)
+/* The type of the target, from the output's type for the sample's numbers. */
+static zt_status target_type(zt_ctx *ctx, const zt_prog *program, const zt_type *output, zt_loss_kind kind, zt_type *target)
 {
     char text[ZT_TYPE_TEXT];
-    int first = zt_prog_nth(p, ZT_VALUE_IN, 0);
-    const zt_type *x = first < 0 ? NULL : &zt_prog_value(p, first)->type;
+    int first = zt_prog_nth(program, ZT_VALUE_IN, 0);
+    const zt_type *input = first < 0 ? NULL : &zt_prog_value(program, first)->type;
     bool classes = kind == ZT_LOSS_CROSS_ENTROPY;
-    if (!x || x->rank < 1 || y->rank < (classes ? 2 : 1) ||
-        (y->dtype != ZT_F32 && y->dtype != ZT_F64))
-        return zt_fail(ctx, ZT_EUSAGE, "an output %s of %s has no %s", zt_type_text(y, text),
-                       x && x->rank ? "floats, rows first," : "a program without rows",
+    if (!input || input->rank < 1 || output->rank < (classes ? 2 : 1) || (output->dtype != ZT_F32 && output->dtype != ZT_F64))
+        return zt_fail(ctx, ZT_EUSAGE, "an output %s of %s has no %s", zt_type_text(output, text),
+                       input && input->rank ? "floats, rows first," : "a program without rows",
                        classes ? "cross-entropy" : "mean of squares");
-    *t = zt_type_make(classes ? ZT_I32 : y->dtype, y->rank - classes, y->dim);
-    t->dim[0] = x->dim[0];
+    *target = zt_type_make(classes ? ZT_I32 : output->dtype, output->rank - classes, output->dim);
+    target->dim[0] = input->dim[0];
     return ZT_OK;
 }
 
-/* Classes are an output's last dimension, and cross_entropy's second: all before it become rows, and
- * so do the targets, which are of type t. */
-static void flatten(zt_prog *to, const zt_type *y, const zt_type *t, int *value, int *target)
+/* Classes are the output's last dimension, and the second of cross_entropy: all dimensions before it become rows, of the
+ * target too. */
+static void flatten_classes(zt_prog *target_program, const zt_type *output, const zt_type *target_type, int *value, int *target)
 {
-    int64_t rows = t->dim[0];
-    for (int d = 1; d < t->rank; d++) rows = zt_prog_dim(to, '*', rows, t->dim[d]);
-    zt_reshape_attrs all = {{2, {rows, y->dim[y->rank - 1]}}}, each = {{1, {rows}}};
-    *value = zt_program_reshape(to, NULL, *value, &all);
-    *target = zt_program_reshape(to, NULL, *target, &each);
+    int64_t rows = target_type->dim[0];
+    for (int axis = 1; axis < target_type->rank; axis++) rows = zt_prog_dim(target_program, '*', rows, target_type->dim[axis]);
+    zt_reshape_attrs all = {{2, {rows, output->dim[output->rank - 1]}}}, each = {{1, {rows}}};
+    *value = zt_program_reshape(target_program, NULL, *value, &all);
+    *target = zt_program_reshape(target_program, NULL, *target, &each);
 }
 
-static zt_status write_loss(zt_prog *to, const zt_prog *p, int o, int target, zt_loss_kind kind,
-                            const int *map, const zt_type *out, const zt_type *t)
+static zt_status write_loss(zt_prog *target_program, const zt_prog *program, int output, int target, zt_loss_kind kind,
+                            const int *map, const zt_type *output_type, const zt_type *target_type)
 {
-    int y = map[zt_prog_output(p, o)->value];
-    if (kind == ZT_LOSS_CROSS_ENTROPY && out->rank > 2) flatten(to, out, t, &y, &target);
-    int loss = kind == ZT_LOSS_MSE
-                   ? zt_program_mse(to, "loss", y, target, NULL)
-                   : zt_program_cross_entropy(to, "loss", y, target, ZT_NONE, NULL, NULL);
-    zt_status s = loss < 0 ? ZT_EUSAGE : ZT_OK;
-    for (int k = 0; k < zt_prog_n_outputs(p) && !s; k++)
-        s = zt_prog_out(to, zt_prog_output(p, k)->name, map[zt_prog_output(p, k)->value]);
-    return s ? s : zt_prog_out(to, "loss", loss);
+    int prediction = map[zt_prog_output(program, output)->value];
+    if (kind == ZT_LOSS_CROSS_ENTROPY && output_type->rank > 2)
+        flatten_classes(target_program, output_type, target_type, &prediction, &target);
+    int loss = kind == ZT_LOSS_MSE ? zt_program_mse(target_program, "loss", prediction, target, NULL)
+                                   : zt_program_cross_entropy(target_program, "loss", prediction, target, ZT_NONE, NULL, NULL);
+    zt_status status = loss < 0 ? ZT_EUSAGE : ZT_OK;
+    for (int k = 0; k < zt_prog_n_outputs(program) && !status; k++)
+        status = zt_prog_out(target_program, zt_prog_output(program, k)->name, map[zt_prog_output(program, k)->value]);
+    return status ? status : zt_prog_out(target_program, "loss", loss);
 }
 
-zt_prog *zt_train_with_loss(zt_ctx *ctx, const zt_prog *p, const char *name, zt_loss_kind kind,
-                            const zt_binding *sample, int n_sample)
+zt_prog *zt_train_with_loss(zt_ctx *ctx, const zt_prog *program, const char *name, zt_loss_kind kind, const zt_binding *sample,
+                            int n_sample)
 {
     zt_type target;
-    int o = find_output(p, name);
-    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(p) + 1, sizeof *map);
+    int output = find_output(program, name);
+    int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *map);
     if (!map) return NULL;
-    zt_status s =
-        o < 0 ? zt_fail(ctx, ZT_EUSAGE, "the program has no output '%s'", name ? name : "") : ZT_OK;
-    zt_bound *b = s ? NULL : zt_prog_bind(p, sample, n_sample);
-    const zt_type *y = b ? &b->type[zt_prog_output(p, o)->value] : NULL;
-    if (b) s = target_type(ctx, p, y, kind, &target);
-    zt_prog *to = b && !s ? zt_prog_like(p, map) : NULL;
-    int in = to ? zt_prog_in(to, "target", target.dtype, target.rank, target.dim) : -1;
-    bool good =
-        in >= 0 && !zt_train_copy_ops(ctx, p, to, map) && !write_loss(to, p, o, in, kind, map, y, &target);
-    zt_bound_free(b);
+    zt_status status = output < 0 ? zt_fail(ctx, ZT_EUSAGE, "the program has no output '%s'", name ? name : "") : ZT_OK;
+    zt_bound *bound = status ? NULL : zt_prog_bind(program, sample, n_sample);
+    const zt_type *output_type = bound ? &bound->type[zt_prog_output(program, output)->value] : NULL;
+    if (bound) status = target_type(ctx, program, output_type, kind, &target);
+    zt_prog *result = bound && !status ? zt_prog_like(program, map) : NULL;
+    int target_input = result ? zt_prog_in(result, "target", target.dtype, target.rank, target.dim) : -1;
+    bool good = target_input >= 0 && !zt_train_copy_ops(ctx, program, result, map) &&
+                !write_loss(result, program, output, target_input, kind, map, output_type, &target);
+    zt_bound_free(bound);
     zt_free(ctx, map);
-    if (good) return to;
-    zt_prog_free(to);
+    if (good) return result;
+    zt_prog_free(result);
     return NULL;
 }

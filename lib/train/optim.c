@@ -2,112 +2,120 @@
  *
  * Definitions: torch.optim's (weight decay is added to the gradient, adamw's is decoupled).
  */
-#include "lib/train/optim.h"
+#include "lib/train/train_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- small sums ------------------------------------------------------------------------------ */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
-static int times(zt_prog *p, int x, double by)
+static int scale_value(zt_prog *program, int value, double factor)
 {
-    return by == 1 ? x : zt_program_scale(p, NULL, x, &(zt_scale_attrs){.by = by});
+    return factor == 1 ? value : zt_program_scale(program, NULL, value, &(zt_scale_attrs){.by = factor});
 }
 
-/* a x + b y */
-static int mixed(zt_prog *p, double a, int x, double b, int y)
+/* factor_x x + factor_y y */
+static int add_weighted(zt_prog *program, double factor_x, int value_x, double factor_y, int value_y)
 {
-    return zt_program_add(p, NULL, times(p, x, a), times(p, y, b));
+    return zt_program_add(program, NULL, scale_value(program, value_x, factor_x), scale_value(program, value_y, factor_y));
 }
 
-static int plus(zt_prog *p, int x, double by)
+static int add_number(zt_prog *program, int value, double number)
 {
-    return by == 0 ? x : zt_program_add_scalar(p, NULL, x, &(zt_add_scalar_attrs){.by = by});
+    return number == 0 ? value : zt_program_add_scalar(program, NULL, value, &(zt_add_scalar_attrs){.by = number});
 }
 
 /* 1 - beta^t, rank 0. */
-static int corrected(const zt_update *u, double beta)
+static int bias_correction(const zt_update *update, double beta)
 {
-    return zt_program_neg(u->p, NULL, zt_program_expm1(u->p, NULL, times(u->p, u->step, log(beta))));
+    return zt_program_neg(update->program, NULL,
+                          zt_program_expm1(update->program, NULL, scale_value(update->program, update->step, log(beta))));
 }
 
-static int decayed(const zt_update *u, int w, int g)
+static int add_decay(const zt_update *update, int weight, int gradient)
 {
-    return u->o->decay == 0 ? g : mixed(u->p, 1, g, u->o->decay, w);
+    return update->optim->decay == 0 ? gradient : add_weighted(update->program, 1, gradient, update->optim->decay, weight);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static const char *one_if_momentum(const zt_optim *o) { return o->momentum != 0 ? "m" : ""; }
-static const char *square(const zt_optim *o) { return (void)o, "v"; }
-static const char *both(const zt_optim *o) { return (void)o, "mv"; }
+static const char *list_momentum(const zt_optim *optim) { return optim->momentum != 0 ? "m" : ""; }
+static const char *list_square(const zt_optim *optim) { return (void)optim, "v"; }
+static const char *list_both(const zt_optim *optim) { return (void)optim, "mv"; }
 
-static int along(const zt_update *u, int w, int g)
+static int step_along(const zt_update *update, int weight, int gradient)
 {
-    return zt_program_sub(u->p, NULL, w, zt_program_mul(u->p, NULL, g, u->lr));
+    return zt_program_sub(update->program, NULL, weight, zt_program_mul(update->program, NULL, gradient, update->learning_rate));
 }
 
-static int sgd(zt_update *u, int w, int g)
+static int update_sgd(zt_update *update, int weight, int gradient)
 {
-    g = decayed(u, w, g);
-    if (u->o->momentum == 0) return along(u, w, g);
-    u->made[0] = mixed(u->p, u->o->momentum, u->moment[0], 1, g);
-    return along(u, w, u->made[0]);
+    gradient = add_decay(update, weight, gradient);
+    if (update->optim->momentum == 0) return step_along(update, weight, gradient);
+    update->new_moments[0] = add_weighted(update->program, update->optim->momentum, update->moments[0], 1, gradient);
+    return step_along(update, weight, update->new_moments[0]);
 }
 
-static int nesterov(zt_update *u, int w, int g)
+static int update_nesterov(zt_update *update, int weight, int gradient)
 {
-    g = decayed(u, w, g);
-    if (u->o->momentum == 0) return along(u, w, g);
-    u->made[0] = mixed(u->p, u->o->momentum, u->moment[0], 1, g);
-    return along(u, w, mixed(u->p, 1, g, u->o->momentum, u->made[0]));
+    gradient = add_decay(update, weight, gradient);
+    if (update->optim->momentum == 0) return step_along(update, weight, gradient);
+    update->new_moments[0] = add_weighted(update->program, update->optim->momentum, update->moments[0], 1, gradient);
+    return step_along(update, weight,
+                      add_weighted(update->program, 1, gradient, update->optim->momentum, update->new_moments[0]));
 }
 
-static int rmsprop(zt_update *u, int w, int g)
+static int update_rmsprop(zt_update *update, int weight, int gradient)
 {
-    zt_prog *p = u->p;
-    g = decayed(u, w, g);
-    u->made[0] = mixed(p, u->o->alpha, u->moment[0], 1 - u->o->alpha, zt_program_square(p, NULL, g));
-    int size = plus(p, zt_program_sqrt(p, NULL, u->made[0]), u->o->eps);
-    return along(u, w, zt_program_div(p, NULL, g, size));
+    zt_prog *program = update->program;
+    gradient = add_decay(update, weight, gradient);
+    update->new_moments[0] = add_weighted(program, update->optim->alpha, update->moments[0], 1 - update->optim->alpha,
+                                          zt_program_square(program, NULL, gradient));
+    int size = add_number(program, zt_program_sqrt(program, NULL, update->new_moments[0]), update->optim->eps);
+    return step_along(update, weight, zt_program_div(program, NULL, gradient, size));
 }
 
-static int adam_step(zt_update *u, int w, int g)
+static int write_adam(zt_update *update, int weight, int gradient)
 {
-    zt_prog *p = u->p;
-    const zt_optim *o = u->o;
-    int m = u->made[0] = mixed(p, o->beta1, u->moment[0], 1 - o->beta1, g);
-    int v = u->made[1] = mixed(p, o->beta2, u->moment[1], 1 - o->beta2, zt_program_square(p, NULL, g));
-    int root = zt_program_sqrt(p, NULL, corrected(u, o->beta2));
-    int size = plus(p, zt_program_div(p, NULL, zt_program_sqrt(p, NULL, v), root), o->eps);
-    int by = zt_program_div(p, NULL, u->lr, corrected(u, o->beta1));
-    return zt_program_sub(p, NULL, w, zt_program_mul(p, NULL, zt_program_div(p, NULL, m, size), by));
+    zt_prog *program = update->program;
+    const zt_optim *optim = update->optim;
+    int mean = update->new_moments[0] = add_weighted(program, optim->beta1, update->moments[0], 1 - optim->beta1, gradient);
+    int variance = update->new_moments[1] =
+        add_weighted(program, optim->beta2, update->moments[1], 1 - optim->beta2, zt_program_square(program, NULL, gradient));
+    int root = zt_program_sqrt(program, NULL, bias_correction(update, optim->beta2));
+    int size = add_number(program, zt_program_div(program, NULL, zt_program_sqrt(program, NULL, variance), root), optim->eps);
+    int rate = zt_program_div(program, NULL, update->learning_rate, bias_correction(update, optim->beta1));
+    return zt_program_sub(program, NULL, weight, zt_program_mul(program, NULL, zt_program_div(program, NULL, mean, size), rate));
 }
 
-static int adam(zt_update *u, int w, int g) { return adam_step(u, w, decayed(u, w, g)); }
-
-static int adamw(zt_update *u, int w, int g)
+static int update_adam(zt_update *update, int weight, int gradient)
 {
-    if (u->o->decay == 0) return adam_step(u, w, g);
-    int by = times(u->p, u->lr, u->o->decay);
-    return adam_step(u, zt_program_sub(u->p, NULL, w, zt_program_mul(u->p, NULL, w, by)), g);
+    return write_adam(update, weight, add_decay(update, weight, gradient));
+}
+
+static int update_adamw(zt_update *update, int weight, int gradient)
+{
+    if (update->optim->decay == 0) return write_adam(update, weight, gradient);
+    int rate = scale_value(update->program, update->learning_rate, update->optim->decay);
+    return write_adam(update, zt_program_sub(update->program, NULL, weight, zt_program_mul(update->program, NULL, weight, rate)),
+                      gradient);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 #define ADAM .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 static const zt_optimizer optimizers[] = {
-    {"sgd", {.lr = 0.01}, one_if_momentum, sgd},
-    {"momentum", {.lr = 0.01, .momentum = 0.9}, one_if_momentum, sgd},
-    {"nesterov", {.lr = 0.01, .momentum = 0.9}, one_if_momentum, nesterov},
-    {"rmsprop", {.lr = 0.001, .alpha = 0.99, .eps = 1e-8}, square, rmsprop},
-    {"adam", {.lr = 0.001, ADAM}, both, adam},
-    {"adamw", {.lr = 0.001, .decay = 0.01, ADAM}, both, adamw},
+    {"sgd", {.lr = 0.01}, list_momentum, update_sgd},
+    {"momentum", {.lr = 0.01, .momentum = 0.9}, list_momentum, update_sgd},
+    {"nesterov", {.lr = 0.01, .momentum = 0.9}, list_momentum, update_nesterov},
+    {"rmsprop", {.lr = 0.001, .alpha = 0.99, .eps = 1e-8}, list_square, update_rmsprop},
+    {"adam", {.lr = 0.001, ADAM}, list_both, update_adam},
+    {"adamw", {.lr = 0.001, .decay = 0.01, ADAM}, list_both, update_adamw},
 };
 
-const zt_optimizer *zt_optimizer_at(int i)
+const zt_optimizer *zt_optimizer_at(int index)
 {
-    return i >= 0 && i < (int)(sizeof optimizers / sizeof *optimizers) ? &optimizers[i] : NULL;
+    return index >= 0 && index < (int)(sizeof optimizers / sizeof *optimizers) ? &optimizers[index] : NULL;
 }
 
 const zt_optimizer *zt_optimizer_named(const char *name)
@@ -117,11 +125,11 @@ const zt_optimizer *zt_optimizer_named(const char *name)
     return NULL;
 }
 
-const char *zt_optimizer_name(const zt_optimizer *o) { return o->name; }
+const char *zt_optimizer_name(const zt_optimizer *optimizer) { return optimizer->name; }
 
 zt_optim zt_optim_default(const zt_optimizer *method)
 {
-    zt_optim o = method->defaults;
-    o.method = method;
-    return o;
+    zt_optim optim = method->defaults;
+    optim.method = method;
+    return optim;
 }

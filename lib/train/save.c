@@ -1,8 +1,13 @@
-/* save.c - checkpoints of a run: the states of a trainer and where the run stands.
+/* save.c - owns checkpoints of a training run.
  *
- * The file, little endian: the head below; every state as it lies in memory; then XXH3-128 of all
- * of that. It is written beside its place and renamed, the one before it kept under another name,
- * so that at any instant a whole one is there. The whole file is checked before any of it is used.
+ * The file, little endian:
+ *
+ *     file_head
+ *     each state of the trainer, its bytes in memory
+ *     XXH3-128 of all of the above
+ *
+ * It is written to a temporary file and renamed, and the previous one is kept under another name, so that a complete file
+ * exists at any time. The whole file is checked before any of it is used.
  */
 #include "lib/train/fit.h"
 
@@ -14,162 +19,156 @@
 
 #define MAGIC "zt-train"
 
-typedef struct head {
+typedef struct file_head {
     char magic[8];
     uint32_t version, n_states;
-    uint64_t run[2]; /* XXH3-128 of what the run is: the caller's words, the trainer's identity */
-    uint64_t bytes;  /* of the whole file */
-    zt_fit_state at;
-} head;
+    uint64_t run[2]; /* XXH3-128 of the caller's text and the trainer's identity */
+    uint64_t bytes;  /* size of the file */
+    zt_fit_state state;
+} file_head;
 
 enum { HASH = 16 };
 
-static void put_hash(const void *bytes, size_t n, uint64_t to[2])
+static void put_hash(const void *bytes, size_t length, uint64_t hash_out[2])
 {
-    XXH128_hash_t h = XXH3_128bits(bytes, n);
-    to[0] = h.low64;
-    to[1] = h.high64;
+    XXH128_hash_t hash = XXH3_128bits(bytes, length);
+    hash_out[0] = hash.low64;
+    hash_out[1] = hash.high64;
 }
 
-static zt_status identify(zt_trainer *t, const char *run, uint64_t id[2])
+static zt_status hash_run(zt_trainer *trainer, const char *run, uint64_t id[2])
 {
-    zt_str s;
-    zt_str_init(&s, zt_trainer_ctx(t));
-    zt_status st = zt_str_puts(&s, run);
-    if (!st) st = zt_str_put(&s, zt_trainer_id(t), 2 * sizeof *id);
-    if (!st) put_hash(s.data, s.len, id);
-    zt_str_fini(&s);
-    return st;
+    zt_str text;
+    zt_str_init(&text, zt_trainer_ctx(trainer));
+    zt_status status = zt_str_puts(&text, run);
+    if (!status) status = zt_str_put(&text, zt_trainer_id(trainer), 2 * sizeof *id);
+    if (!status) put_hash(text.data, text.len, id);
+    zt_str_fini(&text);
+    return status;
 }
 
-static size_t size_of(zt_trainer *t)
+static size_t file_size(zt_trainer *trainer)
 {
-    size_t all = sizeof(head) + HASH;
-    for (int i = 0; i < zt_trainer_n_states(t); i++) {
-        zt_type type = zt_trainer_state_type(t, i);
+    size_t all = sizeof(file_head) + HASH;
+    for (int i = 0; i < zt_trainer_n_states(trainer); i++) {
+        zt_type type = zt_trainer_state_type(trainer, i);
         all += zt_type_bytes(&type);
     }
     return all;
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
-/* The whole file in memory; zt_free it. */
-static char *compose(zt_trainer *t, const zt_fit_state *p, const char *run, size_t n)
+/* The file's content; free it with zt_free. */
+static char *compose_file(zt_trainer *trainer, const zt_fit_state *state, const char *run, size_t size)
 {
-    head h = {.version = 1, .n_states = (uint32_t)zt_trainer_n_states(t), .bytes = n, .at = *p};
-    zt_ctx *ctx = zt_trainer_ctx(t);
-    char *file = zt_alloc(ctx, n), *at = file + sizeof h;
+    file_head head = {.version = 1, .n_states = (uint32_t)zt_trainer_n_states(trainer), .bytes = size, .state = *state};
+    zt_ctx *ctx = zt_trainer_ctx(trainer);
+    char *file = zt_alloc(ctx, size), *cursor = file + sizeof head;
     uint64_t hash[2];
     if (!file) return NULL;
-    memcpy(h.magic, MAGIC, sizeof h.magic);
-    zt_status s = identify(t, run, h.run);
-    memcpy(file, &h, sizeof h);
-    for (int i = 0; i < zt_trainer_n_states(t) && !s; i++) {
-        zt_type type = zt_trainer_state_type(t, i);
-        s = zt_trainer_get(t, i, at);
-        at += zt_type_bytes(&type);
+    memcpy(head.magic, MAGIC, sizeof head.magic);
+    zt_status status = hash_run(trainer, run, head.run);
+    memcpy(file, &head, sizeof head);
+    for (int i = 0; i < zt_trainer_n_states(trainer) && !status; i++) {
+        zt_type type = zt_trainer_state_type(trainer, i);
+        status = zt_trainer_get(trainer, i, cursor);
+        cursor += zt_type_bytes(&type);
     }
-    put_hash(file, n - HASH, hash);
-    memcpy(at, hash, HASH);
-    if (!s) return file;
+    put_hash(file, size - HASH, hash);
+    memcpy(cursor, hash, HASH);
+    if (!status) return file;
     zt_free(ctx, file);
     return NULL;
 }
 
-/* "ck.before"; zt_free it. */
+/* "PATH.before"; free it with zt_free. */
 static char *name_before(zt_ctx *ctx, const char *path)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    if (!zt_str_printf(&s, "%s.before", path)) return s.data;
-    zt_str_fini(&s);
+    zt_str text;
+    zt_str_init(&text, ctx);
+    if (!zt_str_printf(&text, "%s.before", path)) return text.data;
+    zt_str_fini(&text);
     return NULL;
 }
 
-/* What is at path is at PATH.before too: a link first, so that path is never without a file. */
+/* Keeps the file at path as PATH.before too: by a link, so that path always exists. */
 static zt_status keep_before(zt_ctx *ctx, const char *path)
 {
     char *before = name_before(ctx, path), *beside = before ? name_before(ctx, before) : NULL;
-    zt_status s = beside ? ZT_OK : ZT_ENOMEM;
-    if (!s && access(path, F_OK) == 0) {
+    zt_status status = beside ? ZT_OK : ZT_ENOMEM;
+    if (!status && access(path, F_OK) == 0) {
         unlink(beside);
-        if (link(path, beside) || rename(beside, before))
-            s = zt_fail(ctx, ZT_ECREATE, "%s: cannot be made (%m)", before);
+        if (link(path, beside) || rename(beside, before)) status = zt_fail(ctx, ZT_ECREATE, "%s: cannot be made (%m)", before);
     }
     zt_free(ctx, before);
     zt_free(ctx, beside);
-    return s;
+    return status;
 }
 
-zt_status zt_train_save(zt_trainer *t, const zt_fit_state *p, const char *run, const char *path)
+zt_status zt_train_save(zt_trainer *trainer, const zt_fit_state *state, const char *run, const char *path)
 {
-    zt_ctx *ctx = zt_trainer_ctx(t);
-    size_t n = size_of(t);
-    char *file = compose(t, p, run, n);
+    zt_ctx *ctx = zt_trainer_ctx(trainer);
+    size_t size = file_size(trainer);
+    char *file = compose_file(trainer, state, run, size);
     if (!file) return zt_ctx_status(ctx);
     zt_sink *sink = zt_sink_open(ctx, path, true);
-    zt_status s = sink ? zt_sink_write(sink, file, n) : zt_ctx_status(ctx);
-    if (!s) s = keep_before(ctx, path);
-    if (!s) s = zt_sink_commit(sink);
+    zt_status status = sink ? zt_sink_write(sink, file, size) : zt_ctx_status(ctx);
+    if (!status) status = keep_before(ctx, path);
+    if (!status) status = zt_sink_commit(sink);
     zt_sink_close(sink);
     zt_free(ctx, file);
-    return s;
+    return status;
 }
 
-/* ---- back ------------------------------------------------------------------------------------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-/* Is the file sound, and of this trainer and run? Messages go to `ctx`, which is one of its own. */
-static zt_status check(zt_ctx *ctx, const char *path, const char *file, size_t n, zt_trainer *t,
-                       const uint64_t run[2])
+/* Checks that the file is intact and belongs to this trainer and run. ctx: a separate one, for messages. */
+static zt_status check_file(zt_ctx *ctx, const char *path, const char *file, size_t size, zt_trainer *trainer,
+                            const uint64_t run[2])
 {
-    head h;
+    file_head head;
     uint64_t hash[2];
-    if (n < sizeof h + HASH || memcmp(file, MAGIC, sizeof h.magic))
+    if (size < sizeof head + HASH || memcmp(file, MAGIC, sizeof head.magic))
         return zt_fail(ctx, ZT_EDATA, "%s: is no checkpoint of a training run", path);
-    memcpy(&h, file, sizeof h);
-    put_hash(file, n - HASH, hash);
-    if (memcmp(hash, file + n - HASH, HASH) || h.bytes != n)
-        return zt_fail(ctx, ZT_EDATA,
-                       "%s: is damaged: its %zu bytes are not those that were written", path, n);
-    if (h.version != 1)
-        return zt_fail(ctx, ZT_ENOTSUP, "%s: version %" PRIu32 " of checkpoints", path, h.version);
-    if (memcmp(h.run, run, sizeof h.run) || n != size_of(t))
-        return zt_fail(ctx, ZT_EUSAGE, "%s: is of another run: model, data or options differ",
-                       path);
+    memcpy(&head, file, sizeof head);
+    put_hash(file, size - HASH, hash);
+    if (memcmp(hash, file + size - HASH, HASH) || head.bytes != size)
+        return zt_fail(ctx, ZT_EDATA, "%s: is damaged: its %zu bytes are not those that were written", path, size);
+    if (head.version != 1) return zt_fail(ctx, ZT_ENOTSUP, "%s: version %" PRIu32 " of checkpoints", path, head.version);
+    if (memcmp(head.run, run, sizeof head.run) || size != file_size(trainer))
+        return zt_fail(ctx, ZT_EUSAGE, "%s: is of another run: model, data or options differ", path);
     return ZT_OK;
 }
 
-static zt_status take(zt_trainer *t, const char *file, zt_fit_state *p)
+static zt_status restore_state(zt_trainer *trainer, const char *file, zt_fit_state *state)
 {
-    zt_status s = ZT_OK;
-    const char *at = file + sizeof(head);
-    for (int i = 0; i < zt_trainer_n_states(t) && !s; i++) {
-        zt_type type = zt_trainer_state_type(t, i);
-        s = zt_trainer_set(t, i, at);
-        at += zt_type_bytes(&type);
+    zt_status status = ZT_OK;
+    const char *cursor = file + sizeof(file_head);
+    for (int i = 0; i < zt_trainer_n_states(trainer) && !status; i++) {
+        zt_type type = zt_trainer_state_type(trainer, i);
+        status = zt_trainer_set(trainer, i, cursor);
+        cursor += zt_type_bytes(&type);
     }
-    if (s) return s;
-    *p = ((const head *)(const void *)file)->at;
-    zt_trainer_set_steps(t, p->steps);
+    if (status) return status;
+    *state = ((const file_head *)(const void *)file)->state;
+    zt_trainer_set_steps(trainer, state->steps);
     return ZT_OK;
 }
 
-/* One of the two files. Its faults are told in `own`, those of the trainer in the trainer's. */
-static zt_status load_one(zt_trainer *t, zt_fit_state *p, const uint64_t run[2], const char *path,
-                          zt_ctx *own)
+/* Loads one of the two files. Errors of the file are in the context `own`, those of the trainer in the trainer's. */
+static zt_status load_one(zt_trainer *trainer, zt_fit_state *state, const uint64_t run[2], const char *path, zt_ctx *own)
 {
-    size_t n;
-    char *file = zt_read_all(own, path, &n);
-    zt_status s = file ? check(own, path, file, n, t, run) : zt_ctx_status(own);
-    if (!s) s = take(t, file, p);
+    size_t size;
+    char *file = zt_read_all(own, path, &size);
+    zt_status status = file ? check_file(own, path, file, size, trainer, run) : zt_ctx_status(own);
+    if (!status) status = restore_state(trainer, file, state);
     zt_free(own, file);
-    return s;
+    return status;
 }
 
-/* What is wrong with the first goes to `why` where the second did, else it is the failure. */
-static zt_status judge(zt_ctx *ctx, zt_status first, const char *said, zt_status second,
-                       const char *said_too, char **why)
+/* The error of the first file goes to *why if the second was loaded; else it is the result. */
+static zt_status choose_result(zt_ctx *ctx, zt_status first, const char *said, zt_status second, const char *said_too, char **why)
 {
     if (first == ZT_ENOENT && second == ZT_ENOENT) return ZT_ENOENT;
     if (first == ZT_ENOENT && second) return zt_fail(ctx, second, "%s", said_too);
@@ -178,23 +177,22 @@ static zt_status judge(zt_ctx *ctx, zt_status first, const char *said, zt_status
     return *why ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_status zt_train_load(zt_trainer *t, zt_fit_state *p, const char *run, const char *path,
-                        char **why)
+zt_status zt_train_load(zt_trainer *trainer, zt_fit_state *state, const char *run, const char *path, char **why)
 {
-    zt_ctx *ctx = zt_trainer_ctx(t), *own = zt_ctx_new(), *more = zt_ctx_new();
+    zt_ctx *ctx = zt_trainer_ctx(trainer), *own = zt_ctx_new(), *more = zt_ctx_new();
     char *before = name_before(ctx, path);
     uint64_t id[2];
     *why = NULL;
-    zt_status s = own && more && before ? identify(t, run, id) : ZT_ENOMEM;
-    if (!s) s = load_one(t, p, id, path, own);
-    if ((s == ZT_EDATA || s == ZT_ENOENT) && !zt_ctx_status(ctx)) {
-        zt_status second = load_one(t, p, id, before, more);
-        s = judge(ctx, s, zt_ctx_error(own), second, zt_ctx_error(more), why);
-    } else if (s && own) {
-        s = zt_fail(ctx, s, "%s", zt_ctx_error(own));
+    zt_status status = own && more && before ? hash_run(trainer, run, id) : ZT_ENOMEM;
+    if (!status) status = load_one(trainer, state, id, path, own);
+    if ((status == ZT_EDATA || status == ZT_ENOENT) && !zt_ctx_status(ctx)) {
+        zt_status second = load_one(trainer, state, id, before, more);
+        status = choose_result(ctx, status, zt_ctx_error(own), second, zt_ctx_error(more), why);
+    } else if (status && own) {
+        status = zt_fail(ctx, status, "%s", zt_ctx_error(own));
     }
     zt_free(ctx, before);
     zt_ctx_free(own);
     zt_ctx_free(more);
-    return s;
+    return status;
 }

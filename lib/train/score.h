@@ -1,8 +1,8 @@
-/* score.h - how far predictions are from what was expected: openfluke/loom's deviation metrics.
+/* score.h - deviation of predictions from expected values: openfluke/loom's metrics.
  *
- * A deviation is |actual - expected| / |expected| in per cent, of what is expected to be 0
- * |actual - expected| in per cent, and 100 where one of the two is no finite number. Seven buckets
- * by it; a score from 0 to 100; accuracy counts what is equal.
+ *     deviation   |actual - expected| / |expected|, in per cent; |actual - expected| if expected is 0; 100 if either is not
+ * finite buckets     seven ranges of deviations score       mean of max(0, 100 - deviation) accuracy    share of predictions that
+ * are equal to the expected value
  */
 #ifndef ZT_TRAIN_SCORE_H
 #define ZT_TRAIN_SCORE_H
@@ -16,10 +16,10 @@ extern "C" {
 enum { ZT_DEVIATION_BUCKETS = 7 };
 
 typedef struct zt_deviation_bucket {
-    const char *name;      /* "0-10%" ... "100%+" */
-    double above, up_to;   /* per cent; the first has 0 too, the last goes to infinity */
+    const char *name;    /* "0-10%" ... "100%+" */
+    double above, up_to; /* per cent; the first includes 0, the last is unbounded */
 } zt_deviation_bucket;
-const zt_deviation_bucket *zt_deviation_bucket_at(int i); /* NULL past the last */
+const zt_deviation_bucket *zt_deviation_bucket_at(int index); /* NULL past the last */
 
 typedef struct zt_deviation {
     double expected, actual, deviation; /* per cent */
@@ -27,17 +27,17 @@ typedef struct zt_deviation {
 } zt_deviation;
 zt_deviation zt_deviation_of(double expected, double actual); /* of one prediction */
 
-typedef struct zt_deviations { /* zero-initialised; grows prediction by prediction */
-    int64_t total, correct, bucket[ZT_DEVIATION_BUCKETS];
-    double sum, points; /* of deviations; of 100 less each, 0 at least */
+typedef struct zt_deviations { /* zero-initialized; sums over predictions */
+    int64_t total, correct, buckets[ZT_DEVIATION_BUCKETS];
+    double deviation_sum, point_sum; /* of deviations; of max(0, 100 - deviation) */
 } zt_deviations;
-void zt_deviations_add(zt_deviations *d, const zt_deviation *one); /* counts one prediction in d */
-double zt_deviations_accuracy(const zt_deviations *d); /* per cent of what was exact; 0 of none */
-double zt_deviations_score(const zt_deviations *d);    /* the mean of the points */
-double zt_deviations_mean(const zt_deviations *d);     /* the mean deviation, per cent */
+void zt_deviations_add(zt_deviations *deviations, const zt_deviation *one); /* adds one prediction */
+double zt_deviations_accuracy(const zt_deviations *deviations); /* per cent of exact predictions; 0 without predictions */
+double zt_deviations_score(const zt_deviations *deviations);    /* the score */
+double zt_deviations_mean(const zt_deviations *deviations);     /* the mean deviation, per cent */
 
-/* What a row of outputs says: its only number, or the place of its first largest. */
-double zt_prediction(const float *row, int64_t n);
+/* The prediction of a row of outputs: its only number, or the index of its (first) largest. */
+double zt_prediction(const float *row, int64_t count);
 
 #ifdef __cplusplus
 }

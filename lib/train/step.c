@@ -1,215 +1,232 @@
-/* step.c - owns how a forward program becomes a step of training: its gradient pass, with weights
- * turned into states, and clipping and the optimizer's update written behind it. */
+/* step.c - owns the program of a training step: the gradient pass of a forward program with weights as states, then clipping
+ * and the optimizer's update. */
 #include "lib/prog/states.h"
-#include "lib/train/copy.h"
-#include "lib/train/optim.h"
+#include "lib/train/train_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_WEIGHTS = 1 << 16, NAME = 300 };
 
-typedef struct step {
+typedef struct step_builder {
     zt_ctx *ctx;
-    const zt_train_opts *o;
+    const zt_train_opts *options;
     const zt_prog *forward;
-    zt_prog *grad; /* forward and d.NAME for each weight */
-    zt_prog *to;
-    int *map;      /* [values of grad]: its number in `to` */
-    int *weight;   /* [n]: values of forward, then (after the gradient pass) of `to` */
-    int *gradient; /* [n]: values of `to` */
-    int *wrt;      /* values of forward: the n weights, then those watched */
-    int n, grad_outputs;
-    zt_update u;
-} step;
+    zt_prog *gradient_program; /* forward and d.NAME for each weight */
+    zt_prog *program;
+    int *map;       /* [values of grad]: its number in `to` */
+    int *weights;   /* [weight_count]: values of forward, then (after the gradient pass) of `to` */
+    int *gradients; /* [weight_count]: values of `to` */
+    int *wrt;       /* values of forward: the weight_count weights, then those watched */
+    int weight_count, grad_outputs;
+    zt_update update;
+} step_builder;
 
-/* ---- what is trained ------------------------------------------------------------------------- */
+/* ---- copies of programs ------------------------------------------------------------------------ */
 
-static bool is_real(const zt_value *v)
+static zt_status copy_op(const zt_prog *from, const zt_step *step, zt_prog *to, int *map)
 {
-    return v->type.dtype == ZT_F32 || v->type.dtype == ZT_F64;
+    const zt_opinfo *info = zt_op_info(step->op);
+    const char *names[ZT_MAX_OUT];
+    int inputs[ZT_MAX_IN], out[ZT_MAX_OUT];
+    for (int k = 0; k < info->n_in; k++) inputs[k] = step->in[k] < 0 ? ZT_NONE : map[step->in[k]];
+    for (int k = 0; k < info->n_out; k++) names[k] = step->out[k] < 0 ? "_" : zt_prog_value(from, step->out[k])->name;
+    zt_status status = zt_prog_op(to, step->op, step->attrs, inputs, names, out);
+    for (int k = 0; k < info->n_out && !status; k++)
+        if (step->out[k] >= 0) map[step->out[k]] = out[k];
+    return status;
 }
 
-static zt_status check_weight(const step *s, int v)
+zt_status zt_train_copy_ops(zt_ctx *ctx, const zt_prog *from, zt_prog *to, int *map)
 {
-    const zt_value *w =
-        v >= 0 && v < zt_prog_n_values(s->forward) ? zt_prog_value(s->forward, v) : NULL;
-    if (!w || (w->kind != ZT_VALUE_IN && w->kind != ZT_VALUE_DATA))
-        return zt_fail(s->ctx, ZT_EUSAGE, "weight '%s' is neither an input nor data of the program",
-                       w ? w->name : "?");
-    if (!is_real(w))
-        return zt_fail(s->ctx, ZT_EUSAGE, "weight '%s' is %s: f32 and f64 are trained", w->name,
-                       zt_dtype_get(w->type.dtype)->name);
-    if (w->type.dtype != zt_prog_value(s->forward, s->weight[0])->type.dtype)
-        return zt_fail(s->ctx, ZT_EUSAGE, "weight '%s' is %s, the first %s", w->name,
-                       zt_dtype_get(w->type.dtype)->name,
-                       zt_dtype_get(zt_prog_value(s->forward, s->weight[0])->type.dtype)->name);
-    for (int d = 0; d < w->type.rank; d++)
-        if (w->type.dim[d] < 0)
-            return zt_fail(s->ctx, ZT_EUSAGE, "weight '%s' has no fixed shape", w->name);
+    zt_status status = zt_ctx_status(ctx);
+    for (int i = 0; i < zt_prog_n_steps(from) && !status; i++) status = copy_op(from, zt_prog_step(from, i), to, map);
+    return status;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static bool is_real(const zt_value *value) { return value->type.dtype == ZT_F32 || value->type.dtype == ZT_F64; }
+
+static zt_status check_weight(const step_builder *step, int value)
+{
+    const zt_value *weight = value >= 0 && value < zt_prog_n_values(step->forward) ? zt_prog_value(step->forward, value) : NULL;
+    if (!weight || (weight->kind != ZT_VALUE_IN && weight->kind != ZT_VALUE_DATA))
+        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is neither an input nor data of the program",
+                       weight ? weight->name : "?");
+    if (!is_real(weight))
+        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is %s: f32 and f64 are trained", weight->name,
+                       zt_dtype_get(weight->type.dtype)->name);
+    if (weight->type.dtype != zt_prog_value(step->forward, step->weights[0])->type.dtype)
+        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is %s, the first %s", weight->name,
+                       zt_dtype_get(weight->type.dtype)->name,
+                       zt_dtype_get(zt_prog_value(step->forward, step->weights[0])->type.dtype)->name);
+    for (int axis = 0; axis < weight->type.rank; axis++)
+        if (weight->type.dim[axis] < 0) return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' has no fixed shape", weight->name);
     return ZT_OK;
 }
 
-static zt_status find_weights(step *s)
+static zt_status find_weights(step_builder *step)
 {
-    const zt_prog *p = s->forward;
-    int most = s->o->n_weights ? s->o->n_weights : zt_prog_count(p, ZT_VALUE_DATA);
-    if (most > MAX_WEIGHTS)
-        return zt_fail(s->ctx, ZT_EUSAGE, "%d weights are more than %d", most, MAX_WEIGHTS);
-    s->weight = zt_calloc(s->ctx, (size_t)most + 1, sizeof *s->weight);
-    s->gradient = zt_calloc(s->ctx, (size_t)most + 1, sizeof *s->gradient);
-    if (!s->weight || !s->gradient) return ZT_ENOMEM;
-    for (int i = 0; i < most; i++) {
-        int v = s->o->n_weights ? s->o->weights[i] : zt_prog_nth(p, ZT_VALUE_DATA, i);
-        if (s->o->n_weights || is_real(zt_prog_value(p, v))) s->weight[s->n++] = v;
+    const zt_prog *program = step->forward;
+    int maximum = step->options->n_weights ? step->options->n_weights : zt_prog_count(program, ZT_VALUE_DATA);
+    if (maximum > MAX_WEIGHTS) return zt_fail(step->ctx, ZT_EUSAGE, "%d weights are more than %d", maximum, MAX_WEIGHTS);
+    step->weights = zt_calloc(step->ctx, (size_t)maximum + 1, sizeof *step->weights);
+    step->gradients = zt_calloc(step->ctx, (size_t)maximum + 1, sizeof *step->gradients);
+    if (!step->weights || !step->gradients) return ZT_ENOMEM;
+    for (int i = 0; i < maximum; i++) {
+        int value = step->options->n_weights ? step->options->weights[i] : zt_prog_nth(program, ZT_VALUE_DATA, i);
+        if (step->options->n_weights || is_real(zt_prog_value(program, value))) step->weights[step->weight_count++] = value;
     }
-    if (!s->n) return zt_fail(s->ctx, ZT_EUSAGE, "the program has no weights that can be trained");
-    zt_status st = ZT_OK;
-    for (int i = 0; i < s->n && !st; i++) {
-        st = check_weight(s, s->weight[i]);
-        for (int k = 0; k < i && !st; k++)
-            if (s->weight[k] == s->weight[i])
-                st = zt_fail(s->ctx, ZT_EUSAGE, "weight '%s' is named twice",
-                             zt_prog_value(p, s->weight[i])->name);
+    if (!step->weight_count) return zt_fail(step->ctx, ZT_EUSAGE, "the program has no weights that can be trained");
+    zt_status status = ZT_OK;
+    for (int i = 0; i < step->weight_count && !status; i++) {
+        status = check_weight(step, step->weights[i]);
+        for (int k = 0; k < i && !status; k++)
+            if (step->weights[k] == step->weights[i])
+                status =
+                    zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is named twice", zt_prog_value(program, step->weights[i])->name);
     }
-    return st;
+    return status;
 }
 
 /* ---- the gradient, with states --------------------------------------------------------------- */
 
-static int output_of(const zt_prog *p, const char *name)
+static int find_output(const zt_prog *program, const char *name)
 {
-    for (int o = 0; o < zt_prog_n_outputs(p); o++)
-        if (!strcmp(zt_prog_output(p, o)->name, name)) return o;
+    for (int output = 0; output < zt_prog_n_outputs(program); output++)
+        if (!strcmp(zt_prog_output(program, output)->name, name)) return output;
     return -1;
 }
 
-static zt_status differentiate(step *s)
+static zt_status differentiate_loss(step_builder *step)
 {
-    const char *loss = s->o->loss ? s->o->loss : "loss";
-    if (output_of(s->forward, loss) < 0)
-        return zt_fail(s->ctx, ZT_EUSAGE, "the program has no output '%s' to train by", loss);
-    zt_grad_opts g = {.of = &loss, .n_of = 1, .sample = s->o->sample, .n_sample = s->o->n_sample};
-    s->wrt = zt_alloc_array(s->ctx, (size_t)(s->n + s->o->n_watched), sizeof *s->wrt);
-    if (!s->wrt) return ZT_ENOMEM;
-    memcpy(s->wrt, s->weight, (size_t)s->n * sizeof *s->wrt);
-    for (int i = 0; i < s->o->n_watched; i++) s->wrt[s->n + i] = s->o->watched[i];
-    s->grad = zt_prog_grad(s->ctx, s->forward, s->wrt, s->n + s->o->n_watched, &g);
-    s->grad_outputs = zt_prog_n_outputs(s->forward);
-    return s->grad ? ZT_OK : zt_ctx_status(s->ctx);
+    const char *loss = step->options->loss ? step->options->loss : "loss";
+    if (find_output(step->forward, loss) < 0)
+        return zt_fail(step->ctx, ZT_EUSAGE, "the program has no output '%s' to train by", loss);
+    zt_grad_opts options = {.of = &loss, .n_of = 1, .sample = step->options->sample, .n_sample = step->options->n_sample};
+    step->wrt = zt_alloc_array(step->ctx, (size_t)(step->weight_count + step->options->n_watched), sizeof *step->wrt);
+    if (!step->wrt) return ZT_ENOMEM;
+    memcpy(step->wrt, step->weights, (size_t)step->weight_count * sizeof *step->wrt);
+    for (int i = 0; i < step->options->n_watched; i++) step->wrt[step->weight_count + i] = step->options->watched[i];
+    step->gradient_program =
+        zt_prog_grad(step->ctx, step->forward, step->wrt, step->weight_count + step->options->n_watched, &options);
+    step->grad_outputs = zt_prog_n_outputs(step->forward);
+    return step->gradient_program ? ZT_OK : zt_ctx_status(step->ctx);
 }
 
-/* The gradient's program again, weights as states. The pass numbers declarations as forward does
- * among themselves, so they are found by name. */
-static zt_status turn(step *s)
+/* Copies the gradient's program with weights as states. Values have other numbers than in forward, so weights are found by
+ * name. */
+static zt_status weights_to_states(step_builder *step)
 {
-    int n = zt_prog_n_values(s->grad);
-    bool *state = zt_calloc(s->ctx, (size_t)n + 1, sizeof *state);
-    s->map = zt_calloc(s->ctx, (size_t)n + 1, sizeof *s->map);
-    if (!state || !s->map) {
-        zt_free(s->ctx, state);
+    int value_count = zt_prog_n_values(step->gradient_program);
+    bool *state = zt_calloc(step->ctx, (size_t)value_count + 1, sizeof *state);
+    step->map = zt_calloc(step->ctx, (size_t)value_count + 1, sizeof *step->map);
+    if (!state || !step->map) {
+        zt_free(step->ctx, state);
         return ZT_ENOMEM;
     }
-    for (int i = 0; i < s->n; i++) {
-        s->weight[i] = zt_prog_find(s->grad, zt_prog_value(s->forward, s->weight[i])->name);
-        state[s->weight[i]] = true;
+    for (int i = 0; i < step->weight_count; i++) {
+        step->weights[i] = zt_prog_find(step->gradient_program, zt_prog_value(step->forward, step->weights[i])->name);
+        state[step->weights[i]] = true;
     }
-    s->to = zt_prog_like_states(s->grad, state, s->map);
-    zt_free(s->ctx, state);
-    zt_status st = s->to ? ZT_OK : zt_ctx_status(s->ctx);
-    for (int i = 0; i < s->n && !st; i++) {
-        int was = s->weight[i], *used = &s->map[was];
-        s->weight[i] = *used;
-        if (s->o->through)
-            *used = s->o->through(s->o->user, s->to, *used, zt_prog_value(s->grad, was)->name);
-        if (*used < 0) st = zt_ctx_status(s->ctx);
+    step->program = zt_prog_like_states(step->gradient_program, state, step->map);
+    zt_free(step->ctx, state);
+    zt_status status = step->program ? ZT_OK : zt_ctx_status(step->ctx);
+    for (int i = 0; i < step->weight_count && !status; i++) {
+        int old_value = step->weights[i], *mapped = &step->map[old_value];
+        step->weights[i] = *mapped;
+        if (step->options->through)
+            *mapped = step->options->through(step->options->user, step->program, *mapped,
+                                             zt_prog_value(step->gradient_program, old_value)->name);
+        if (*mapped < 0) status = zt_ctx_status(step->ctx);
     }
-    if (!st) st = zt_train_copy_ops(s->ctx, s->grad, s->to, s->map);
-    for (int i = 0; i < s->n && !st; i++)
-        s->gradient[i] = s->map[zt_prog_output(s->grad, s->grad_outputs + i)->value];
-    return st;
+    if (!status) status = zt_train_copy_ops(step->ctx, step->gradient_program, step->program, step->map);
+    for (int i = 0; i < step->weight_count && !status; i++)
+        step->gradients[i] = step->map[zt_prog_output(step->gradient_program, step->grad_outputs + i)->value];
+    return status;
 }
 
 /* ---- clipping and the update ----------------------------------------------------------------- */
 
-/* The norm of all gradients together. */
-static int norm_of(const step *s)
+/* The global norm: the root of the sum of squares of all gradients. */
+static int write_norm(const step_builder *step)
 {
     int sum = -1;
-    for (int i = 0; i < s->n; i++) {
-        int one = zt_program_sum(s->to, NULL, zt_program_square(s->to, NULL, s->gradient[i]), NULL);
-        sum = i ? zt_program_add(s->to, NULL, sum, one) : one;
+    for (int i = 0; i < step->weight_count; i++) {
+        int one = zt_program_sum(step->program, NULL, zt_program_square(step->program, NULL, step->gradients[i]), NULL);
+        sum = i ? zt_program_add(step->program, NULL, sum, one) : one;
     }
-    return zt_program_sqrt(s->to, "grad_norm", sum);
+    return zt_program_sqrt(step->program, "grad_norm", sum);
 }
 
-/* Gradients by min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ has it. */
-static void clip(step *s, int norm)
+/* Multiplies gradients by min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does. */
+static void clip_gradients(step_builder *step, int norm)
 {
-    zt_prog *p = s->to;
-    int by = zt_program_recip(p, NULL,
-                           zt_program_add_scalar(p, NULL, norm, &(zt_add_scalar_attrs){.by = 1e-6}));
-    by = zt_program_scale(p, NULL, by, &(zt_scale_attrs){.by = s->o->clip});
-    by = zt_program_clamp(p, NULL, by, &(zt_clamp_attrs){.lo = 0, .hi = 1});
-    for (int i = 0; i < s->n; i++) s->gradient[i] = zt_program_mul(p, NULL, s->gradient[i], by);
+    zt_prog *program = step->program;
+    int factor = zt_program_recip(program, NULL, zt_program_add_scalar(program, NULL, norm, &(zt_add_scalar_attrs){.by = 1e-6}));
+    factor = zt_program_scale(program, NULL, factor, &(zt_scale_attrs){.by = step->options->clip});
+    factor = zt_program_clamp(program, NULL, factor, &(zt_clamp_attrs){.lo = 0, .hi = 1});
+    for (int i = 0; i < step->weight_count; i++) step->gradients[i] = zt_program_mul(program, NULL, step->gradients[i], factor);
 }
 
-static int moment_state(const step *s, char prefix, const zt_value *w)
+static int moment_state(const step_builder *step, char prefix, const zt_value *weight)
 {
     char name[NAME];
-    snprintf(name, sizeof name, "%c.%s", prefix, w->name);
-    return zt_prog_state(s->to, name, w->type.dtype, w->type.rank, w->type.dim);
+    snprintf(name, sizeof name, "%c.%s", prefix, weight->name);
+    return zt_prog_state(step->program, name, weight->type.dtype, weight->type.rank, weight->type.dim);
 }
 
-static zt_status update(step *s, int i)
+static zt_status update_weight(step_builder *step, int index)
 {
-    const zt_optimizer *m = s->u.o->method;
-    const char *moments = m->moments(s->u.o);
-    const zt_value w = *zt_prog_value(s->to, s->weight[i]);
+    const zt_optimizer *optimizer = step->update.optim->method;
+    const char *moments = optimizer->moments(step->update.optim);
+    const zt_value weight = *zt_prog_value(step->program, step->weights[index]);
     for (int k = 0; moments[k]; k++)
-        if ((s->u.moment[k] = moment_state(s, moments[k], &w)) < 0) return zt_ctx_status(s->ctx);
-    int made = m->update(&s->u, s->weight[i], s->gradient[i]);
-    zt_status st = made < 0 ? zt_ctx_status(s->ctx) : zt_prog_keep(s->to, s->weight[i], made);
-    for (int k = 0; moments[k] && !st; k++) st = zt_prog_keep(s->to, s->u.moment[k], s->u.made[k]);
-    return st;
+        if ((step->update.moments[k] = moment_state(step, moments[k], &weight)) < 0) return zt_ctx_status(step->ctx);
+    int result = optimizer->update(&step->update, step->weights[index], step->gradients[index]);
+    zt_status status = result < 0 ? zt_ctx_status(step->ctx) : zt_prog_keep(step->program, step->weights[index], result);
+    for (int k = 0; moments[k] && !status; k++)
+        status = zt_prog_keep(step->program, step->update.moments[k], step->update.new_moments[k]);
+    return status;
 }
 
-static zt_status write_update(step *s)
+static zt_status write_update(step_builder *step)
 {
-    zt_dtype t = zt_prog_value(s->to, s->weight[0])->type.dtype;
-    s->u = (zt_update){.p = s->to, .o = s->o->optim};
-    s->u.lr = zt_prog_in(s->to, "lr", t, 0, NULL);
-    s->u.step = s->u.lr < 0 ? -1 : zt_prog_in(s->to, "step", t, 0, NULL);
-    int norm = s->u.step < 0 ? -1 : norm_of(s);
-    if (norm < 0) return zt_ctx_status(s->ctx);
-    if (s->o->clip > 0) clip(s, norm);
-    zt_status st = zt_ctx_status(s->ctx);
-    for (int i = 0; i < s->n && !st; i++) st = update(s, i);
-    for (int o = 0; o < s->grad_outputs && !st; o++) {
-        const zt_output *out = zt_prog_output(s->grad, o);
-        st = zt_prog_out(s->to, out->name, s->map[out->value]);
+    zt_dtype dtype = zt_prog_value(step->program, step->weights[0])->type.dtype;
+    step->update = (zt_update){.program = step->program, .optim = step->options->optim};
+    step->update.learning_rate = zt_prog_in(step->program, "lr", dtype, 0, NULL);
+    step->update.step = step->update.learning_rate < 0 ? -1 : zt_prog_in(step->program, "step", dtype, 0, NULL);
+    int norm = step->update.step < 0 ? -1 : write_norm(step);
+    if (norm < 0) return zt_ctx_status(step->ctx);
+    if (step->options->clip > 0) clip_gradients(step, norm);
+    zt_status status = zt_ctx_status(step->ctx);
+    for (int i = 0; i < step->weight_count && !status; i++) status = update_weight(step, i);
+    for (int output = 0; output < step->grad_outputs && !status; output++) {
+        const zt_output *out = zt_prog_output(step->gradient_program, output);
+        status = zt_prog_out(step->program, out->name, step->map[out->value]);
     }
-    if (!st) st = zt_prog_out(s->to, "grad_norm", norm);
-    for (int i = 0; i < s->o->n_watched && !st; i++) {
-        const zt_output *out = zt_prog_output(s->grad, s->grad_outputs + s->n + i);
-        st = zt_prog_out(s->to, out->name, s->map[out->value]);
+    if (!status) status = zt_prog_out(step->program, "grad_norm", norm);
+    for (int i = 0; i < step->options->n_watched && !status; i++) {
+        const zt_output *out = zt_prog_output(step->gradient_program, step->grad_outputs + step->weight_count + i);
+        status = zt_prog_out(step->program, out->name, step->map[out->value]);
     }
-    return st;
+    return status;
 }
 
-zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *o)
+zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *options)
 {
-    step s = {.ctx = ctx, .o = o, .forward = forward};
-    zt_status st = zt_ctx_status(ctx);
-    if (!st) st = find_weights(&s);
-    if (!st) st = differentiate(&s);
-    if (!st) st = turn(&s);
-    if (!st) st = write_update(&s);
-    if (st) zt_prog_free(s.to);
-    zt_prog_free(s.grad);
-    zt_free(ctx, s.map);
-    zt_free(ctx, s.weight);
-    zt_free(ctx, s.wrt);
-    zt_free(ctx, s.gradient);
-    return st ? NULL : s.to;
+    step_builder step = {.ctx = ctx, .options = options, .forward = forward};
+    zt_status status = zt_ctx_status(ctx);
+    if (!status) status = find_weights(&step);
+    if (!status) status = differentiate_loss(&step);
+    if (!status) status = weights_to_states(&step);
+    if (!status) status = write_update(&step);
+    if (status) zt_prog_free(step.program);
+    zt_prog_free(step.gradient_program);
+    zt_free(ctx, step.map);
+    zt_free(ctx, step.weights);
+    zt_free(ctx, step.wrt);
+    zt_free(ctx, step.gradients);
+    return status ? NULL : step.program;
 }

@@ -46,9 +46,9 @@ static void metrics(const json_t *m, const char *name)
     }
     bool same = all.total == json_integer_value(json_object_get(m, "total")) &&
                 all.correct == json_integer_value(json_object_get(m, "correct")) &&
-                all.bucket[6] == json_integer_value(json_object_get(m, "failures"));
+                all.buckets[6] == json_integer_value(json_object_get(m, "failures"));
     for (int k = 0; zt_deviation_bucket_at(k); k++)
-        same = same && all.bucket[k] ==
+        same = same && all.buckets[k] ==
                            json_integer_value(json_object_get(
                                json_object_get(json_object_get(m, "buckets"),
                                                zt_deviation_bucket_at(k)->name), "count"));

@@ -73,7 +73,7 @@ zt_samples *train_data_open(train_learner *l, const train_options *o, const char
     zt_samples *s = zt_samples_new(l->cli->ctx, l->forward, NULL, 0);
     if (!s) return NULL;
     zt_status st = read_file(s, path, NULL);
-    if (!st && target) st = read_file(s, target, s->field[s->n - 1].name);
+    if (!st && target) st = read_file(s, target, s->fields[s->field_count - 1].name);
     if (!st) st = zt_samples_check(s, path);
     if (!st) zt_samples_scale(s, o->scale);
     if (!st) return s;

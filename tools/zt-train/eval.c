@@ -20,7 +20,7 @@ typedef struct eval {
 
 static const zt_field *target_of(const eval *e)
 {
-    return &e->data->field[e->data->n - 1];
+    return &e->data->fields[e->data->field_count - 1];
 }
 
 /* Number k of a sample's target. */
@@ -133,7 +133,7 @@ static zt_status make_room(eval *e, const train_output *y)
     train_scores *s = e->scores;
     zt_ctx *ctx = e->cli->ctx;
     size_t values = s->n_values ? (size_t)s->n_values : 1;
-    e->room = zt_alloc_array(ctx, (size_t)e->data->batch, (size_t)y->n * sizeof *e->room);
+    e->room = zt_alloc_array(ctx, (size_t)e->data->batch_size, (size_t)y->n * sizeof *e->room);
     s->rows = e->data->rows;
     s->each = zt_calloc(ctx, (size_t)s->rows, values * sizeof *s->each);
     s->output = zt_calloc(ctx, values, sizeof *s->output);
@@ -146,11 +146,11 @@ static zt_status run(eval *e)
     train_output y;
     zt_store store = train_learner_store(e->l);
     zt_status s = zt_samples_batches(e->data, &(zt_shuffle){.batch = e->o.batch}, &b);
-    if (!s) s = train_find_output(e->l, e->data->batch, &y);
+    if (!s) s = train_find_output(e->l, e->data->batch_size, &y);
     if (!s) s = choose_judge(e, &y);
     if (!s) s = make_room(e, &y);
     if (!s && e->o.observe) {
-        e->observer = train_observer_open(e->l, e->o.observe, "eval", false, e->data->batch);
+        e->observer = train_observer_open(e->l, e->o.observe, "eval", false, e->data->batch_size);
         if (!e->observer) s = zt_ctx_status(e->cli->ctx);
     }
     if (!s) e->session = zt_session_open(e->engine, e->l->forward, &store,

@@ -198,7 +198,7 @@ static zt_status choose(run *r)
     if (o->lr >= 0) optim->lr = o->lr;
     if (o->momentum >= 0) optim->momentum = o->momentum;
     if (o->decay >= 0) optim->decay = o->decay;
-    r->rate = (zt_rate){.schedule = schedule, .lr = optim->lr, .least = o->lr_min,
+    r->rate = (zt_rate){.schedule = schedule, .lr = optim->lr, .minimum = o->lr_min,
                         .warmup = (uint64_t)o->warmup};
     return ZT_OK;
 }
@@ -210,12 +210,12 @@ static void identify(run *r)
     size_t n;
     const void *ids = r->text ? train_text_bytes(r->text, &n) : NULL;
     if (ids) data = XXH64(ids, n, 0);
-    for (int i = 0; r->data && i < r->data->n; i++)
-        data = XXH64(r->data->field[i].data.data, r->data->field[i].data.len, data);
+    for (int i = 0; r->data && i < r->data->field_count; i++)
+        data = XXH64(r->data->fields[i].data.data, r->data->fields[i].data.len, data);
     snprintf(r->id, sizeof r->id,
              "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64 " %" PRIu64 "\n",
              (uint64_t)data, r->o->batch, r->o->ordered, r->cli->seed, r->rate.schedule->name,
-             r->rate.lr, r->rate.least, r->rate.warmup,
+             r->rate.lr, r->rate.minimum, r->rate.warmup,
              strcmp(r->rate.schedule->name, "constant") ? r->rate.steps : 0);
 }
 
@@ -224,7 +224,7 @@ static void identify(run *r)
 /* Are all targets classes of the network's: whole numbers below so many? */
 static bool are_classes(const zt_samples *s, int64_t classes)
 {
-    const zt_field *f = &s->field[s->n - 1];
+    const zt_field *f = &s->fields[s->field_count - 1];
     bool are = f->row.dtype == ZT_I32 && s->rows > 0;
     for (size_t i = 0; are && i < f->data.len / sizeof(int32_t); i++) {
         int32_t x;
@@ -282,7 +282,7 @@ static zt_status open_trainer(run *r)
     const train_options *o = r->o;
     const zt_prog *p = r->l->forward;
     zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n",
-                    r->data ? r->data->batch : o->batch};
+                    r->data ? r->data->batch_size : o->batch};
     zt_store store = train_learner_store(r->l);
     r->rate.steps = (uint64_t)o->epochs * (uint64_t)r->batches.per_epoch;
     identify(r);

@@ -18,7 +18,7 @@ static void put_number(zt_str *s, const char *key, double x)
 static void put_measures(zt_str *s, const zt_deviations *d)
 {
     zt_str_printf(s, "\"total\":%" PRId64 ",\"correct\":%" PRId64 ",\"failures\":%" PRId64 ",",
-                  d->total, d->correct, d->bucket[ZT_DEVIATION_BUCKETS - 1]);
+                  d->total, d->correct, d->buckets[ZT_DEVIATION_BUCKETS - 1]);
     put_number(s, "accuracy", zt_deviations_accuracy(d));
     zt_str_putc(s, ',');
     put_number(s, "score", zt_deviations_score(d));
@@ -50,7 +50,7 @@ static void put_buckets(zt_str *s, const train_scores *t, const zt_deviations *d
         put_number(s, "range_min", b->above);
         zt_str_putc(s, ',');
         put_number(s, "range_max", b->up_to);
-        zt_str_printf(s, ",\"count\":%" PRId64, d->bucket[i]);
+        zt_str_printf(s, ",\"count\":%" PRId64, d->buckets[i]);
         if (k >= 0) put_samples(s, t, k, n, i);
         zt_str_putc(s, '}');
     }
@@ -125,7 +125,7 @@ static void measure_text(const zt_deviations *d, int i, char text[CELL])
     const double value[5] = {(double)d->total, (double)d->correct, zt_deviations_accuracy(d),
                              zt_deviations_score(d), zt_deviations_mean(d)};
     if (i < 5) snprintf(text, CELL, "%.10g", value[i]);
-    else snprintf(text, CELL, "%" PRId64, d->bucket[i - 5]);
+    else snprintf(text, CELL, "%" PRId64, d->buckets[i - 5]);
 }
 
 /* A measure a row. */
