@@ -14,7 +14,7 @@ static uint32_t float_bits(double number)
 
 /* ---- one number ------------------------------------------------------------------------------ */
 
-/* The place in the table is the constant KIND of shaders/unary.comp; `at` are f64 attributes that
+/* The place in the table is the constant KIND of shaders/elementwise_unary.comp; `at` are f64 attributes that
  * it takes, by their places in the op's struct, as many as are not below 0. */
 #define AT(op, field) (int)offsetof(zt_##op##_attrs, field)
 static const struct {
@@ -72,7 +72,7 @@ static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
     int kind = function_of(op, call->attrs);
     int64_t element_count = zt_type_count(call->out);
-    call->shader = ZT_VK_SHADER_unary;
+    call->shader = ZT_VK_SHADER_elementwise_unary;
     call->spec[0] = (uint32_t)kind;
     call->word[0] = (uint32_t)element_count;
     double value[2];
@@ -95,7 +95,7 @@ UNARIES(UNARY)
 
 /* ---- two numbers ----------------------------------------------------------------------------- */
 
-/* The place is the constant KIND of shaders/binary.comp. */
+/* The place is the constant KIND of shaders/elementwise_binary.comp. */
 static const struct {
     zt_op op;
     const char *form;
@@ -155,7 +155,7 @@ static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
     zt_vk_strides strides = zt_vk_strides_of(call->in, 2, call->out);
     int64_t element_count = zt_type_count(call->out);
-    call->shader = ZT_VK_SHADER_binary;
+    call->shader = ZT_VK_SHADER_elementwise_binary;
     call->spec[0] = (uint32_t)pair_of(op, call->attrs);
     call->word[0] = (uint32_t)element_count;
     for (int axis = 0; axis < 4; axis++) {

@@ -1,8 +1,11 @@
 /* kernels.c - which kernel runs an op, and what the families share. */
 #include "lib/engine/vulkan/vk.h"
 
-static const zt_vk_kernel *const families[] = {zt_vk_elementwise, zt_vk_chain, zt_vk_rows,
-                                               zt_vk_llm};
+static const zt_vk_kernel *const families[] = {
+#define X(family) zt_vk_##family,
+    ZT_VK_FAMILIES(X)
+#undef X
+};
 
 const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs,
                                const zt_type *const input_types[], const zt_type out[])
@@ -43,3 +46,20 @@ void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t item_cou
     call->groups[1] = (uint32_t)down;
     call->groups[2] = 1;
 }
+
+void zt_vk_group_each(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t rows)
+{
+    call->word[word] = (uint32_t)rows;
+    zt_vk_spread(engine, call, rows, 1);
+}
+
+void zt_vk_set_slots(zt_vk_call *call, int word, const zt_type *cache, const zt_type *table)
+{
+    int64_t ctx = cache->dim[0], S = table ? table->dim[0] : 1, B = table ? table->dim[1] : 1;
+    call->word[word] = (uint32_t)ctx;
+    call->word[word + 1] = (uint32_t)S;
+    call->word[word + 2] = (uint32_t)B;
+    call->word[word + 3] = (uint32_t)(B ? ctx / B : 0);
+}
+
+int64_t zt_vk_last_dim(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }

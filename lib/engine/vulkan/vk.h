@@ -207,8 +207,13 @@ typedef struct zt_vk_kernel {
     bool many; /* operands past the seventh are in `word`, two words each, which it does not use */
 } zt_vk_kernel;
 
-/* They end with set NULL. */
-extern const zt_vk_kernel zt_vk_elementwise[], zt_vk_chain[], zt_vk_rows[], zt_vk_llm[];
+/* The lists, zt_vk_FILE, one per file of kernels; they end with set NULL. */
+#define ZT_VK_FAMILIES(X)                                                                          \
+    X(elementwise) X(pointwise) X(norm) X(argmax) X(slice) X(linear) X(index) X(rope) X(kv_cache)  \
+    X(attention)
+#define X(family) extern const zt_vk_kernel zt_vk_##family[];
+ZT_VK_FAMILIES(X)
+#undef X
 const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs,
                                const zt_type *const input_types[], const zt_type out[]);
 /* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
@@ -238,16 +243,21 @@ uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const ui
                        int n, size_t *made);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each);
+/* One workgroup a row; shaders find theirs by row_of_group() and count them in the word given. */
+void zt_vk_group_each(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t rows);
+/* ctx, S, B, block of a cache from word `word` on (lib/ops/row.h: zt_slots_make); table NULL: none. */
+void zt_vk_set_slots(zt_vk_call *call, int word, const zt_type *cache, const zt_type *table);
+int64_t zt_vk_last_dim(const zt_type *type); /* 1 of a scalar */
 /* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
 bool zt_vk_is_float(zt_dtype dtype);
 uint32_t zt_vk_floats(zt_dtype dtype); /* that constant */
 /* Counts that 32 bits hold, on every operand. */
 bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *out);
 
-/* Made from shaders/ by the Makefile: ZT_VK_SHADER_unary and so on are places in zt_vk_code. */
+/* Made from shaders/ by the Makefile: ZT_VK_SHADER_norm and so on are places in zt_vk_code. */
 #define ZT_VK_SHADERS(X)                                                                           \
-    X(unary) X(binary) X(norm) X(copy) X(argmax) X(linear) X(linear8) X(codes) X(gather) X(rope)   \
-    X(kv_put) X(attention) X(pointwise)
+    X(elementwise_unary) X(elementwise_binary) X(norm) X(slice) X(argmax) X(linear)                \
+    X(linear_int8) X(linear_codes) X(index_gather) X(rope) X(kv_cache) X(attention) X(pointwise)
 enum {
 #define X(s) ZT_VK_SHADER_##s,
     ZT_VK_SHADERS(X)

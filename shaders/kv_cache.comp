@@ -1,4 +1,4 @@
-// kv_put.comp - rows of x into their slots of the cache. cache, x, pos, seq, table. word: W, ctx,
+// kv_cache.comp - rows of x into their slots of the cache. cache, x, pos, seq, table. word: W, ctx,
 // S, B, block.
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -1,4 +1,4 @@
-// binary.comp - y = f(a, b) with broadcasting. word: count, then of 4 merged dimensions the sizes,
+// elementwise_binary.comp - y = f(a, b) with broadcasting. word: count, then of 4 merged dimensions the sizes,
 // a's and b's steps (0 where repeated).
 #version 460
 #extension GL_GOOGLE_include_directive : require

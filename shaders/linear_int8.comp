@@ -1,4 +1,4 @@
-// linear8.comp - the product of linear.comp with x as codes.comp left it: exact integers for 32 (or
+// linear_int8.comp - the product of linear.comp with x as linear_codes.comp left it: exact integers for 32 (or
 // 16) columns, then one f32 accumulator for a row of codes and a row of w, the blocks in order.
 //
 // One invocation makes column m of ROWS rows of y. All want the same codes of x: each lane reads

@@ -1,4 +1,4 @@
-// gather.comp - y[r] = row i[r] of x, 32 columns an invocation. word: n, K, N, is out of range an
+// index_gather.comp - y[r] = row i[r] of x, 32 columns an invocation. word: n, K, N, is out of range an
 // error.
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -1,4 +1,4 @@
-// copy.comp - a piece along one dimension, by units of 4 bytes or, with HALVES, 2. word: units of
+// slice.comp - a piece along one dimension, by units of 4 bytes or, with HALVES, 2. word: units of
 // y, of y after and with the dimension, of x with it, and where the piece begins.
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -1,4 +1,4 @@
-// unary.comp - y = f(x), one number an invocation. word: count, two numbers of the attributes.
+// elementwise_unary.comp - y = f(x), one number an invocation. word: count, two numbers of the attributes.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"

@@ -1,4 +1,4 @@
-/* chain.c - a chain of elementwise ops as one dispatch: `pointwise`.
+/* pointwise.c - a chain of elementwise ops as one dispatch: `pointwise`.
  *
  * A chain is a list of words, an op each: its function, its operands, its output. module.c writes
  * from them what shaders/pointwise.comp runs; attributes and shapes come in the step's own table,
@@ -85,7 +85,7 @@ static zt_status set_chain(zt_vk_engine *engine, zt_vk_call *call)
     return ZT_OK;
 }
 
-const zt_vk_kernel zt_vk_chain[] = {
+const zt_vk_kernel zt_vk_pointwise[] = {
     {.op = ZT_OP_pointwise, .has = chain_has, .set = set_chain, .many = true},
     {0},
 };

@@ -1,4 +1,4 @@
-// codes.comp - x to signed bytes by 32 columns, for linear8.comp. One block of them an invocation.
+// linear_codes.comp - x to signed bytes by 32 columns, for linear_int8.comp. One block of them an invocation.
 //
 // A block becomes q = round(x / d), d = the largest |x| / 127 (ties to even); with EACH 2 a row of
 // x becomes two rows, of q and of the codes of what they leave of x. Of R rows of B blocks, row r's
