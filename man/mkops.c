@@ -3,8 +3,8 @@
  *   mkops >zt-ops.7        mkops --list | LC_ALL=C sort
  *
  * The facts are what programs are written against: a row's name, the place and name of each input and
- * output, whether an input may be absent, each attribute's kind and default. tests/ops/contract.txt holds
- * those that have been promised.
+ * output, whether an input may be absent, each attribute's kind and default; and the old name of an op that
+ * was renamed, with the same facts. tests/ops/contract.txt holds those that have been promised.
  */
 #include "lib/engine/engine.h"
 
@@ -51,15 +51,16 @@ static void put_default(zt_ctx *ctx, const zt_opinfo *info, const zt_attrdef *a)
 
 /* ---- the contract ---------------------------------------------------------------------------- */
 
-static void list_op(zt_ctx *ctx, const zt_opinfo *info)
+/* The facts of an op by one of its names. */
+static void list_op(zt_ctx *ctx, const zt_opinfo *info, const char *name)
 {
     for (int k = 0; k < info->n_in; k++)
-        printf("%s in %d %s%s\n", info->name, k + 1, info->in_name[k],
+        printf("%s in %d %s%s\n", name, k + 1, info->in_name[k],
                k < info->def->n_required ? "" : " optional");
     for (int k = 0; k < info->n_out; k++)
-        printf("%s out %d %s\n", info->name, k + 1, info->out_name[k]);
+        printf("%s out %d %s\n", name, k + 1, info->out_name[k]);
     for (int k = 0; k < info->n_attrs; k++) {
-        printf("%s attr %s %s ", info->name, info->attrs[k].name, kind_name[info->attrs[k].kind]);
+        printf("%s attr %s %s ", name, info->attrs[k].name, kind_name[info->attrs[k].kind]);
         put_default(ctx, info, &info->attrs[k]);
         putchar('\n');
     }
@@ -125,7 +126,7 @@ static const char head[] =
     ".Ql _ .\n"
     "An attribute that is not written has the default shown here.\n"
     "From C each op is a function,\n"
-    ".Fn zt_rms_norm run x g attrs rstd ,\n"
+    ".Fn zt_eager_rms_norm run x g attrs rstd ,\n"
     "and in a program that is being built\n"
     ".Fn zt_program_rms_norm .\n"
     ".Pp\n"
@@ -145,7 +146,7 @@ static const char head[] =
     "Types are those of the first input, and of others of that type, for which the cpu engine has a kernel;\n"
     "the ref engine runs every op in f64.\n"
     ".Sh CONTRACT\n"
-    "No op is removed.\n"
+    "No op is removed; of one that is renamed the old name is still read.\n"
     "The names, order and presence of an op's inputs and outputs and the names, kinds and defaults of its\n"
     "attributes do not change, nor does what they mean: a new meaning is a new op, or a new attribute\n"
     "whose default keeps the old one.\n"
@@ -237,6 +238,8 @@ static void put_op(zt_ctx *ctx, zt_engine *cpu, zt_op op)
     const zt_opinfo *info = zt_op_info(op);
     put_item(ctx, info);
     put_text(info->def->synopsis);
+    if (zt_op_old_name(op))
+        printf("Programs of earlier releases call it\n.Ic %s ,\nwhich is still read.\n", zt_op_old_name(op));
     fputs(".Pp\n", stdout);
     put_attrs(info);
     put_nature(op, info);
@@ -266,8 +269,13 @@ int main(int argc, char **argv)
     if (!cpu) return 1;
     if (!list) fputs(head, stdout);
     for (const zt_opinfo *i = next_op(NULL, &op); i; i = next_op(i->name, &op)) {
+        const char *old_name = zt_op_old_name(op);
+        if (list && old_name) {
+            printf("%s renamed %s\n", old_name, i->name);
+            list_op(ctx, i, old_name);
+        }
         if (list)
-            list_op(ctx, i);
+            list_op(ctx, i, i->name);
         else
             put_op(ctx, cpu, op);
     }

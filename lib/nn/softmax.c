@@ -56,8 +56,8 @@ static nn_value add_gumbel_noise(nn_lowering *lowering, const zt_nn_layer *layer
     attrs.low = 1e-10;
     attrs.seed = (int64_t)(lowering->network->seed + (uint64_t)lowering->draw_count++);
     int uniform = zt_program_random_uniform(lowering->program, NULL, counter, input.id, &attrs);
-    int once = zt_program_neg(lowering->program, NULL, zt_program_ln(lowering->program, NULL, uniform));
-    int noise = zt_program_ln(lowering->program, NULL, once);
+    int once = zt_program_neg(lowering->program, NULL, zt_program_log(lowering->program, NULL, uniform));
+    int noise = zt_program_log(lowering->program, NULL, once);
     input.id = zt_program_sub(lowering->program, NULL, input.id, noise);
     return input;
 }

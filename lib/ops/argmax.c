@@ -8,17 +8,17 @@
 static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_argmax_attrs *a = attrs;
+    const zt_argmax_attrs *argmax = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = want_line_axis(ctx, a->axis, x);
-    if (!s && a->keepdims != 0 && a->keepdims != 1)
-        s = zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1", (long long)a->keepdims);
-    if (s) return s;
-    int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = want_line_axis(ctx, argmax->axis, x);
+    if (!status && argmax->keepdims != 0 && argmax->keepdims != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1", (long long)argmax->keepdims);
+    if (status) return status;
+    int at = (int)(argmax->axis < 0 ? argmax->axis + x->rank : argmax->axis);
     out[0] = zt_type_make(ZT_I32, 0, NULL);
     for (int d = 0; d < x->rank; d++)
-        if (d != at || a->keepdims) out[0].dim[out[0].rank++] = d == at ? 1 : x->dim[d];
+        if (d != at || argmax->keepdims) out[0].dim[out[0].rank++] = d == at ? 1 : x->dim[d];
     return ZT_OK;
 }
 
@@ -37,15 +37,15 @@ static void arg_ref(int64_t axis, double sign, const zt_arg *in, zt_arg *out)
     }
 }
 
-static void argmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void argmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     arg_ref(((const zt_argmax_attrs *)attrs)->axis, 1, in, out);
 }
 
-static void argmin_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void argmin_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     arg_ref(((const zt_argmin_attrs *)attrs)->axis, -1, in, out);
 }
 
@@ -55,7 +55,7 @@ static double argmax_flops(const void *attrs, const zt_type *const in[], const z
     return (double)zt_type_count(in[0]);
 }
 
-static bool argmax_cases(int i, zt_case *c)
+static bool argmax_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -78,8 +78,8 @@ static bool argmax_cases(int i, zt_case *c)
         {{ZT_F16, 2, {3, 40}}, ZT_FILL_NORMAL, {0, 0}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, rows[i].fill, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, rows[i].fill, &rows[i].x);
     return true;
 }
 

@@ -9,21 +9,21 @@
 static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    const zt_attention_attrs *a = attrs;
+    const zt_attention_attrs *attention = attrs;
     const zt_type *q = in[0], *k = in[1], *v = in[2];
-    zt_status s = zt_row_want(ctx, "q", q, ZT_F32, 2);
-    if (s) return s;
-    if (a->head < 1) return zt_row_fail(ctx, ZT_EUSAGE, "head is %lld", (long long)a->head);
-    if (a->window < 0) return zt_row_fail(ctx, ZT_EUSAGE, "window is %lld", (long long)a->window);
-    if (!(a->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", a->softcap);
-    if (!isfinite(a->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", a->scale);
+    zt_status status = zt_row_want(ctx, "q", q, ZT_F32, 2);
+    if (status) return status;
+    if (attention->head < 1) return zt_row_fail(ctx, ZT_EUSAGE, "head is %lld", (long long)attention->head);
+    if (attention->window < 0) return zt_row_fail(ctx, ZT_EUSAGE, "window is %lld", (long long)attention->window);
+    if (!(attention->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attention->softcap);
+    if (!isfinite(attention->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", attention->scale);
     if ((k->dtype != ZT_F32 && k->dtype != ZT_F16) || k->rank != 2 || !zt_type_equal(k, v))
         return zt_row_fail(ctx, ZT_ESHAPE,
                            "k and v are not two matrices of f32 or f16 of one type");
-    if (q->dim[1] % a->head || k->dim[1] % a->head)
+    if (q->dim[1] % attention->head || k->dim[1] % attention->head)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not heads of %lld",
-                           (long long)q->dim[1], (long long)k->dim[1], (long long)a->head);
-    int64_t H = q->dim[1] / a->head, G = k->dim[1] / a->head;
+                           (long long)q->dim[1], (long long)k->dim[1], (long long)attention->head);
+    int64_t H = q->dim[1] / attention->head, G = k->dim[1] / attention->head;
     if (G < 1 || H % G)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly",
                            (long long)H, (long long)G);
@@ -69,24 +69,24 @@ static void attend(const view *w, double *y)
 }
 
 static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_t last,
-                       zt_runtime_error *t)
+                       zt_runtime_error *error)
 {
-    if (zt_slots_find(slots, row, last, t) < 0) return false;
+    if (zt_slots_find(slots, row, last, error) < 0) return false;
     for (int64_t p = first; p <= last; p++)
-        if (zt_slots_find(slots, row, p, t) < 0) return false;
+        if (zt_slots_find(slots, row, p, error) < 0) return false;
     return true;
 }
 
-static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_attention_attrs *a = attrs;
-    int64_t n = in[0].type->dim[0], D = a->head, W = in[1].type->dim[1];
+    const zt_attention_attrs *attention = attrs;
+    int64_t n = in[0].type->dim[0], D = attention->head, W = in[1].type->dim[1];
     int64_t H = in[0].type->dim[1] / D, G = W / D;
     zt_slots slots = zt_slots_make(in[1].type->dim[0], &in[4], &in[5]);
     for (int64_t r = 0; r < n; r++) {
         int64_t pos = in[3].i[r],
-                first = a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
-        bool good = slots_good(&slots, r, first, pos, t);
+                first = attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
+        bool good = slots_good(&slots, r, first, pos, error);
         for (int64_t h = 0; h < H; h++) {
             int64_t column = h / (H / G) * D;
             double *y = out[0].f + (r * H + h) * D;
@@ -99,8 +99,8 @@ static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
                       .last = pos,
                       .D = D,
                       .stride = W,
-                      .scale = a->scale != 0 ? a->scale : 1 / sqrt((double)D),
-                      .softcap = a->softcap};
+                      .scale = attention->scale != 0 ? attention->scale : 1 / sqrt((double)D),
+                      .softcap = attention->softcap};
             if (good)
                 attend(&w, y);
             else
@@ -112,19 +112,19 @@ static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 /* As if every row saw the whole cache (or window): how full it is, is data. */
 static double attention_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    const zt_attention_attrs *a = attrs;
+    const zt_attention_attrs *attention = attrs;
     int64_t seen = in[1]->dim[0];
-    if (a->window > 0 && a->window < seen) seen = a->window;
+    if (attention->window > 0 && attention->window < seen) seen = attention->window;
     return 4 * (double)zt_type_count(out) * (double)seen;
 }
 
 /* Keys and values as often as their rows are seen by any: by one window, or all. */
 static double attention_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    const zt_attention_attrs *a = attrs;
+    const zt_attention_attrs *attention = attrs;
     double rows = (double)in[1]->dim[0], seen = rows, sum = 0;
-    double most = (double)a->window + (double)in[0]->dim[0];
-    if (a->window > 0 && most < seen) seen = most;
+    double most = (double)attention->window + (double)in[0]->dim[0];
+    if (attention->window > 0 && most < seen) seen = most;
     for (int k = 0; k < 6; k++) {
         double share = rows > 0 && (k == 1 || k == 2) ? seen / rows : 1;
         if (in[k]) sum += (double)zt_type_bytes(in[k]) * share;
@@ -132,7 +132,7 @@ static double attention_bytes(const void *attrs, const zt_type *const in[], cons
     return sum + (double)zt_type_bytes(out);
 }
 
-static bool attention_cases(int i, zt_case *c)
+static bool attention_cases(int i, zt_case *test_case)
 {
     static const struct {
         int64_t n, H, G, ctx, pos0, S, B;
@@ -164,85 +164,85 @@ static bool attention_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     int64_t D = rows[i].a.head, kv[] = {rows[i].ctx, rows[i].G * D};
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].H * D});
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
-    zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
-    zt_slots_case(c, 3, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].H * D});
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
+    zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
+    zt_slots_case(test_case, 3, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
     return true;
 }
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
 /* Rows of the cache, and the positions that they hold, f32 [ctx]. */
-static int positions(const zt_emit *e, int k)
+static int positions(const zt_emit *emit, int k)
 {
-    int one = zt_build_sum(e, k, &(zt_sum_attrs){{1, {1}}, 0});
-    one = zt_build_fill_like(e, one, &(zt_fill_like_attrs){1});
-    return zt_build_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
+    int one = zt_build_sum(emit, k, &(zt_sum_attrs){{1, {1}}, 0});
+    one = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){1});
+    return zt_build_cumsum(emit, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
 }
 
 /* bool [n,ctx]: does row t see position p. */
-static int seen(const zt_emit *e, int p, int pos, int64_t window)
+static int seen(const zt_emit *emit, int p, int pos, int64_t window)
 {
     const zt_cast_attrs f32 = zt_cast_defaults();
-    int last = zt_build_group(e, zt_build_cast(e, pos, &f32), &(zt_group_attrs){1});
-    int all = zt_build_le(e, p, last);
+    int last = zt_build_group(emit, zt_build_cast(emit, pos, &f32), &(zt_group_attrs){1});
+    int all = zt_build_le(emit, p, last);
     if (window <= 0) return all;
-    return zt_build_logical_and(e, all, zt_build_gt(e, p, zt_build_plus(e, last, -(double)window)));
+    return zt_build_logical_and(emit, all, zt_build_gt(emit, p, zt_build_plus(emit, last, -(double)window)));
 }
 
-static int cast_to(const zt_emit *e, int x, zt_dtype t)
+static int cast_to(const zt_emit *emit, int x, zt_dtype t)
 {
-    return zt_build_cast(e, x, &(zt_cast_attrs){.to = zt_row_word_of(t), .saturate = 1});
+    return zt_build_cast(emit, x, &(zt_cast_attrs){.to = zt_row_word_of(t), .saturate = 1});
 }
 
 /* i32 [n,ctx]: where position p of row t's sequence is. */
-static int slots_of(const zt_emit *e, int p, const int *in, int64_t n, int64_t B, int64_t block)
+static int slots_of(const zt_emit *emit, int p, const int *in, int64_t n, int64_t B, int64_t block)
 {
     int seq = in[4];
     if (seq == ZT_NONE) /* the first */
-        seq = cast_to(e, zt_build_times(e, cast_to(e, in[3], ZT_F64), 0), ZT_I32);
-    seq = zt_build_broadcast_to(e, zt_build_group(e, seq, &(zt_group_attrs){1}), ZT_NONE,
+        seq = cast_to(emit, zt_build_times(emit, cast_to(emit, in[3], ZT_F64), 0), ZT_I32);
+    seq = zt_build_broadcast_to(emit, zt_build_group(emit, seq, &(zt_group_attrs){1}), ZT_NONE,
                             &(zt_broadcast_to_attrs){{2, {n, B}}});
-    int table = zt_build_gather_elements(e, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
-    table = zt_build_times(e, cast_to(e, table, ZT_F64), (double)block); /* exact */
-    int first = zt_build_group(e, cast_to(e, table, ZT_I32), &(zt_group_attrs){1});
-    int within = zt_build_slice(e, cast_to(e, p, ZT_I32), &(zt_slice_attrs){0, 0, block});
-    return zt_build_reshape(e, zt_build_add(e, first, within), &(zt_reshape_attrs){{2, {n, B * block}}});
+    int table = zt_build_gather_elements(emit, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
+    table = zt_build_times(emit, cast_to(emit, table, ZT_F64), (double)block); /* exact */
+    int first = zt_build_group(emit, cast_to(emit, table, ZT_I32), &(zt_group_attrs){1});
+    int within = zt_build_slice(emit, cast_to(emit, p, ZT_I32), &(zt_slice_attrs){0, 0, block});
+    return zt_build_reshape(emit, zt_build_add(emit, first, within), &(zt_reshape_attrs){{2, {n, B * block}}});
 }
 
-static int as_heads(const zt_emit *e, int x, int64_t b, int64_t s, int64_t heads, int64_t D)
+static int as_heads(const zt_emit *emit, int x, int64_t b, int64_t s, int64_t heads, int64_t D)
 {
-    return zt_build_reshape(e, x, &(zt_reshape_attrs){{4, {b, s, heads, D}}});
+    return zt_build_reshape(emit, x, &(zt_reshape_attrs){{4, {b, s, heads, D}}});
 }
 
 /* sdpa whose mask says what is seen; with a table each row by itself, its keys and values gathered.
  * Nothing where shapes are not known. */
-static void attention_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void attention_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_attention_attrs *a = attrs;
-    zt_type q = e->type(e->user, in[0]), kv = e->type(e->user, in[1]);
-    int64_t n = q.dim[0], ctx = kv.dim[0], D = a->head, rows = 1;
+    const zt_attention_attrs *attention = attrs;
+    zt_type q = emit->type(emit->user, in[0]), kv = emit->type(emit->user, in[1]);
+    int64_t n = q.dim[0], ctx = kv.dim[0], D = attention->head, rows = 1;
     if (n < 0 || ctx < 0) return;
-    int k = zt_build_wide(e, in[1]), v = zt_build_wide(e, in[2]), p = positions(e, k);
-    int mask = seen(e, p, in[3], a->window);
+    int k = zt_build_wide(emit, in[1]), v = zt_build_wide(emit, in[2]), p = positions(emit, k);
+    int mask = seen(emit, p, in[3], attention->window);
     if (in[5] != ZT_NONE) {
         const zt_gather_attrs zero = {.oob = {"zero"}};
-        int64_t B = e->type(e->user, in[5]).dim[1];
-        int slots = slots_of(e, p, in, n, B, ctx / B);
-        k = zt_build_gather(e, k, slots, &zero);
-        v = zt_build_gather(e, v, slots, &zero);
+        int64_t B = emit->type(emit->user, in[5]).dim[1];
+        int slots = slots_of(emit, p, in, n, B, ctx / B);
+        k = zt_build_gather(emit, k, slots, &zero);
+        v = zt_build_gather(emit, v, slots, &zero);
         rows = n;
     }
     int64_t each = rows == 1 ? n : 1, G = kv.dim[1] / D;
     zt_sdpa_attrs how = zt_sdpa_defaults();
-    how.scale = a->scale, how.softcap = a->softcap, how.layout = (zt_enum_string){"bshd"};
-    mask = zt_build_reshape(e, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
-    int y = zt_build_sdpa(e, as_heads(e, in[0], rows, each, q.dim[1] / D, D),
-                      as_heads(e, k, rows, ctx, G, D), as_heads(e, v, rows, ctx, G, D), mask,
+    how.scale = attention->scale, how.softcap = attention->softcap, how.layout = (zt_enum_string){"bshd"};
+    mask = zt_build_reshape(emit, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
+    int y = zt_build_sdpa(emit, as_heads(emit, in[0], rows, each, q.dim[1] / D, D),
+                      as_heads(emit, k, rows, ctx, G, D), as_heads(emit, v, rows, ctx, G, D), mask,
                       ZT_NONE, &how, NULL);
-    out[0] = zt_build_reshape_like(e, y, in[0]);
+    out[0] = zt_build_reshape_like(emit, y, in[0]);
 }
 
 const zt_opdef zt_op_attention = {

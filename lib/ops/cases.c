@@ -6,26 +6,26 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-void zt_case_in(zt_case *c, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
+void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
                 const int64_t *dim)
 {
-    c->in[k] = zt_type_make(dtype, rank, dim);
-    c->fill[k] = fill;
-    c->limit[k] = limit;
+    test_case->in[k] = zt_type_make(dtype, rank, dim);
+    test_case->fill[k] = fill;
+    test_case->limit[k] = limit;
 }
 
-void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t)
+void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type *t)
 {
-    zt_case_in(c, k, fill, 0, t->dtype, t->rank, t->dim);
+    zt_case_in(test_case, k, fill, 0, t->dtype, t->rank, t->dim);
 }
 
-void zt_case_plain_in(zt_case *c, int k, zt_fill fill, int64_t limit, const zt_case_type *t)
+void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *t)
 {
-    zt_case_type_in(c, k, zt_dtype_get(t->dtype)->kind == 'F' ? fill : ZT_FILL_IDS, t);
-    c->limit[k] = t->dtype == ZT_BOOL ? 2 : limit;
+    zt_case_type_in(test_case, k, zt_dtype_get(t->dtype)->kind == 'F' ? fill : ZT_FILL_IDS, t);
+    test_case->limit[k] = t->dtype == ZT_BOOL ? 2 : limit;
 }
 
-void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes) { memcpy(c->attrs, attrs, bytes); }
+void zt_case_attrs(zt_case *test_case, const void *attrs, size_t bytes) { memcpy(test_case->attrs, attrs, bytes); }
 
 bool zt_case_shape(int i, int min_rank, zt_case_type *t)
 {
@@ -241,23 +241,23 @@ static void fill_integers(const zt_type *t, zt_fill fill, const fill_args *a, vo
     }
 }
 
-void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst)
+void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst)
 {
-    const zt_type *t = &c->in[k];
-    fill_args a = {.seed = seed, .sequence = (uint64_t)k, .limit = c->limit[k]};
-    if (c->fill[k] == ZT_FILL_ABSENT) return;
+    const zt_type *t = &test_case->in[k];
+    fill_args a = {.seed = seed, .sequence = (uint64_t)k, .limit = test_case->limit[k]};
+    if (test_case->fill[k] == ZT_FILL_ABSENT) return;
     if (!zt_dtype_is_float(t->dtype))
-        fill_integers(t, c->fill[k], &a, dst);
+        fill_integers(t, test_case->fill[k], &a, dst);
     else if (zt_dtype_get(t->dtype)->kind == 'Q')
         fill_blocks(t, &a, dst);
     else
         fill_float(t, &a,
-                   c->fill[k] == ZT_FILL_TIES       ? tie
-                   : c->fill[k] == ZT_FILL_ZERO     ? zero
-                   : c->fill[k] == ZT_FILL_POSITIVE ? positive
-                   : c->fill[k] == ZT_FILL_SMALL    ? small
-                   : c->fill[k] == ZT_FILL_UNIT     ? unit
-                   : c->fill[k] == ZT_FILL_ABOVE    ? above
+                   test_case->fill[k] == ZT_FILL_TIES       ? tie
+                   : test_case->fill[k] == ZT_FILL_ZERO     ? zero
+                   : test_case->fill[k] == ZT_FILL_POSITIVE ? positive
+                   : test_case->fill[k] == ZT_FILL_SMALL    ? small
+                   : test_case->fill[k] == ZT_FILL_UNIT     ? unit
+                   : test_case->fill[k] == ZT_FILL_ABOVE    ? above
                                                     : normal,
                    dst);
 }

@@ -13,16 +13,16 @@
 /* [N,C,d1..dn] with n from 1 to 8, of one plain float type. */
 zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *t, const zt_type *like)
 {
-    zt_status s = zt_row_want_float(ctx, name, t);
-    if (!s && t->dtype != like->dtype)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(t->dtype)->name,
+    zt_status status = zt_row_want_float(ctx, name, t);
+    if (!status && t->dtype != like->dtype)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(t->dtype)->name,
                         zt_dtype_get(like->dtype)->name);
-    if (!s && t->rank < 3)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, at least 3 are needed", name,
+    if (!status && t->rank < 3)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, at least 3 are needed", name,
                         t->rank);
-    if (!s && t->rank != like->rank)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, x %d", name, t->rank, like->rank);
-    return s;
+    if (!status && t->rank != like->rank)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, x %d", name, t->rank, like->rank);
+    return status;
 }
 
 /* w [a,b/groups,...] between a and b channels of conv's y and x. */
@@ -46,11 +46,11 @@ zt_status zt_conv_groups(zt_ctx *ctx, int64_t groups, const zt_type *w, const ch
 zt_status zt_conv_bias(zt_ctx *ctx, const zt_type *b, const zt_type *x, int64_t channels)
 {
     if (!b) return ZT_OK;
-    zt_status s = zt_row_want(ctx, "b", b, x->dtype, 1);
-    if (!s && b->dim[0] != channels)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld elements for %lld channels",
+    zt_status status = zt_row_want(ctx, "b", b, x->dtype, 1);
+    if (!status && b->dim[0] != channels)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld elements for %lld channels",
                         (long long)b->dim[0], (long long)channels);
-    return s;
+    return status;
 }
 
 /* The small value's spatial dimensions from the large one's, into y. */
@@ -60,9 +60,9 @@ zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *l, const zt_type *la
     zt_window win = {.n = large->rank - 2};
     memcpy(win.in, large->dim + 2, (size_t)win.n * sizeof *win.in);
     memcpy(win.k, w->dim + 2, (size_t)win.n * sizeof *win.k);
-    zt_status s = zt_window_infer(ctx, l, false, &win);
-    if (!s) memcpy(small, win.out, (size_t)win.n * sizeof *small);
-    return s;
+    zt_status status = zt_window_infer(ctx, l, false, &win);
+    if (!status) memcpy(small, win.out, (size_t)win.n * sizeof *small);
+    return status;
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -189,12 +189,12 @@ const zt_conv_case *zt_conv_case_at(int i)
 }
 
 /* Input k of a case: the dimensions given, then the spatial ones. */
-void zt_conv_case_in(zt_case *c, int k, const zt_conv_case *row, int64_t first, int64_t second,
+void zt_conv_case_in(zt_case *test_case, int k, const zt_conv_case *row, int64_t first, int64_t second,
                      const int64_t *spatial)
 {
     int64_t dim[ZT_MAX_RANK] = {first, second};
     memcpy(dim + 2, spatial, (size_t)row->n * sizeof *dim);
-    zt_case_in(c, k, ZT_FILL_NORMAL, 0, row->dtype, 2 + row->n, dim);
+    zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, row->dtype, 2 + row->n, dim);
 }
 
 /* ---- conv ------------------------------------------------------------------------------------ */
@@ -202,25 +202,25 @@ void zt_conv_case_in(zt_case *c, int k, const zt_conv_case *row, int64_t first, 
 static zt_status conv_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    const zt_conv_attrs *a = attrs;
+    const zt_conv_attrs *conv = attrs;
     const zt_type *x = in[0], *w = in[1];
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_conv_want(ctx, "x", x, x);
-    if (!s) s = zt_conv_want(ctx, "w", w, x);
-    if (!s) s = zt_conv_groups(ctx, a->groups, w, "y", "x", w->dim[0], x->dim[1]);
-    if (!s) s = zt_conv_bias(ctx, in[2], x, w->dim[0]);
-    if (s) return s;
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv);
+    zt_status status = zt_conv_want(ctx, "x", x, x);
+    if (!status) status = zt_conv_want(ctx, "w", w, x);
+    if (!status) status = zt_conv_groups(ctx, conv->groups, w, "y", "x", w->dim[0], x->dim[1]);
+    if (!status) status = zt_conv_bias(ctx, in[2], x, w->dim[0]);
+    if (status) return status;
     out[0] = *x;
     out[0].dim[1] = w->dim[0];
     return zt_conv_small(ctx, &l, x, w, out[0].dim + 2);
 }
 
-static void conv_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void conv_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_conv_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    loops r = loops_of(&l, a->groups, &in[0], &out[0], &in[1]);
-    (void)t;
+    const zt_conv_attrs *conv = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv);
+    loops r = loops_of(&l, conv->groups, &in[0], &out[0], &in[1]);
+    (void)error;
     r.y = out[0].f;
     fill_bias(&in[2], &out[0]);
     zt_window_walk(&r.win, meet_forward, &r);
@@ -236,36 +236,36 @@ static double conv_flops(const void *attrs, const zt_type *const in[], const zt_
     return each * (double)zt_type_count(out);
 }
 
-static bool conv_cases(int i, zt_case *c)
+static bool conv_cases(int i, zt_case *test_case)
 {
     const zt_conv_case *r = zt_conv_case_at(i);
     if (!r) return false;
     zt_conv_attrs a = {r->stride, r->pad, r->pad_end, r->dilation, r->groups};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_conv_case_in(c, 0, r, r->N, r->C, r->x);
-    zt_conv_case_in(c, 1, r, r->M, r->C / r->groups, r->kernel);
-    if (i % 3) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, r->dtype, 1, &r->M);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_conv_case_in(test_case, 0, r, r->N, r->C, r->x);
+    zt_conv_case_in(test_case, 1, r, r->M, r->C / r->groups, r->kernel);
+    if (i % 3) zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, r->dtype, 1, &r->M);
     return true;
 }
 
 /* The bias was added to every element of its channel. */
-int zt_conv_bias_vjp(const zt_emit *e, int dy)
+int zt_conv_bias_vjp(const zt_emit *emit, int dy)
 {
-    zt_sum_attrs a = {{e->type(e->user, dy).rank - 1, {0}}, 0};
+    zt_sum_attrs a = {{emit->type(emit->user, dy).rank - 1, {0}}, 0};
     for (int d = 1; d < a.axes.n; d++) a.axes.v[d] = d + 1;
-    return zt_build_sum(e, dy, &a);
+    return zt_build_sum(emit, dy, &a);
 }
 
-static void conv_vjp(zt_vjp *v)
+static void conv_vjp(zt_vjp *vjp)
 {
-    const zt_conv_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    zt_conv_transpose_attrs to_x = {a->stride, a->pad, a->pad_end, a->dilation, {0}, a->groups};
-    zt_conv_backward_filter_attrs to_w = {a->stride, a->pad, a->pad_end, a->dilation, a->groups};
-    int x = v->in[0], w = v->in[1], dy = v->dy[0];
-    if (v->want[0]) v->dx[0] = zt_build_conv_transpose(e, dy, w, ZT_NONE, x, &to_x);
-    if (v->want[1]) v->dx[1] = zt_build_conv_backward_filter(e, x, dy, w, &to_w);
-    if (v->want[2]) v->dx[2] = zt_conv_bias_vjp(e, dy);
+    const zt_conv_attrs *conv = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    zt_conv_transpose_attrs to_x = {conv->stride, conv->pad, conv->pad_end, conv->dilation, {0}, conv->groups};
+    zt_conv_backward_filter_attrs to_w = {conv->stride, conv->pad, conv->pad_end, conv->dilation, conv->groups};
+    int x = vjp->in[0], w = vjp->in[1], dy = vjp->dy[0];
+    if (vjp->want[0]) vjp->dx[0] = zt_build_conv_transpose(emit, dy, w, ZT_NONE, x, &to_x);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_conv_backward_filter(emit, x, dy, w, &to_w);
+    if (vjp->want[2]) vjp->dx[2] = zt_conv_bias_vjp(emit, dy);
 }
 
 const zt_opdef zt_op_conv = {
@@ -288,17 +288,17 @@ const zt_opdef zt_op_conv = {
 static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_conv_backward_filter_attrs *a = attrs;
+    const zt_conv_backward_filter_attrs *conv_backward_filter = attrs;
     const zt_type *x = in[0], *dy = in[1], *like = in[2];
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv_backward_filter);
     int64_t small[ZT_WINDOW_RANK];
-    zt_status s = zt_conv_want(ctx, "x", x, x);
-    if (!s) s = zt_conv_want(ctx, "dy", dy, x);
-    if (!s && like->rank != x->rank)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "like has %d dimensions, x %d", like->rank, x->rank);
-    if (!s) s = zt_conv_groups(ctx, a->groups, like, "dy", "x", dy->dim[1], x->dim[1]);
-    if (!s) s = zt_conv_small(ctx, &l, x, like, small);
-    if (s) return s;
+    zt_status status = zt_conv_want(ctx, "x", x, x);
+    if (!status) status = zt_conv_want(ctx, "dy", dy, x);
+    if (!status && like->rank != x->rank)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "like has %d dimensions, x %d", like->rank, x->rank);
+    if (!status) status = zt_conv_groups(ctx, conv_backward_filter->groups, like, "dy", "x", dy->dim[1], x->dim[1]);
+    if (!status) status = zt_conv_small(ctx, &l, x, like, small);
+    if (status) return status;
     out[0] = zt_type_make(x->dtype, like->rank, like->dim);
     if (dy->dim[0] == x->dim[0] &&
         !memcmp(small, dy->dim + 2, (size_t)(x->rank - 2) * sizeof *small))
@@ -306,12 +306,12 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of conv's y");
 }
 
-static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_conv_backward_filter_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    loops r = loops_of(&l, a->groups, &in[0], &in[1], &out[0]);
-    (void)t;
+    const zt_conv_backward_filter_attrs *conv_backward_filter = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv_backward_filter);
+    loops r = loops_of(&l, conv_backward_filter->groups, &in[0], &in[1], &out[0]);
+    (void)error;
     r.y = out[0].f;
     memset(r.y, 0, (size_t)zt_type_count(out[0].type) * sizeof *r.y);
     zt_window_walk(&r.win, meet_filter, &r);
@@ -323,31 +323,37 @@ static double filter_flops(const void *attrs, const zt_type *const in[], const z
     return conv_flops(attrs, with, in[1]);
 }
 
-static bool filter_cases(int i, zt_case *c)
+static bool filter_cases(int i, zt_case *test_case)
 {
     const zt_conv_case *r = zt_conv_case_at(i);
     const zt_type *in[ZT_MAX_IN] = {NULL};
     zt_type y;
     if (!r) return false;
     zt_conv_attrs a = {r->stride, r->pad, r->pad_end, r->dilation, r->groups};
-    zt_case_attrs(c, &a, sizeof a); /* the same fields */
-    zt_conv_case_in(c, 0, r, r->N, r->C, r->x);
-    zt_conv_case_in(c, 2, r, r->M, r->C / r->groups, r->kernel);
-    in[0] = &c->in[0];
-    in[1] = &c->in[2];
+    zt_case_attrs(test_case, &a, sizeof a); /* the same fields */
+    zt_conv_case_in(test_case, 0, r, r->N, r->C, r->x);
+    zt_conv_case_in(test_case, 2, r, r->M, r->C / r->groups, r->kernel);
+    in[0] = &test_case->in[0];
+    in[1] = &test_case->in[2];
     if (conv_infer(NULL, &a, in, &y)) return false;
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, r->dtype, y.rank, y.dim);
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, r->dtype, y.rank, y.dim);
     return true;
 }
 
-static void filter_vjp(zt_vjp *v)
+static void filter_vjp(zt_vjp *vjp)
 {
-    const zt_conv_backward_filter_attrs *a = v->attrs;
-    zt_conv_transpose_attrs to_x = {a->stride, a->pad, a->pad_end, a->dilation, {0}, a->groups};
-    zt_conv_attrs to_dy = {a->stride, a->pad, a->pad_end, a->dilation, a->groups};
-    int x = v->in[0], dy = v->in[1], g = v->dy[0];
-    if (v->want[0]) v->dx[0] = zt_build_conv_transpose(v->e, dy, g, ZT_NONE, x, &to_x);
-    if (v->want[1]) v->dx[1] = zt_build_conv(v->e, x, g, ZT_NONE, &to_dy);
+    const zt_conv_backward_filter_attrs *conv_backward_filter = vjp->attrs;
+    zt_conv_transpose_attrs to_x = {conv_backward_filter->stride,
+                                    conv_backward_filter->pad,
+                                    conv_backward_filter->pad_end,
+                                    conv_backward_filter->dilation,
+                                    {0},
+                                    conv_backward_filter->groups};
+    zt_conv_attrs to_dy = {conv_backward_filter->stride, conv_backward_filter->pad, conv_backward_filter->pad_end,
+                           conv_backward_filter->dilation, conv_backward_filter->groups};
+    int x = vjp->in[0], dy = vjp->in[1], g = vjp->dy[0];
+    if (vjp->want[0]) vjp->dx[0] = zt_build_conv_transpose(vjp->emit, dy, g, ZT_NONE, x, &to_x);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_conv(vjp->emit, x, g, ZT_NONE, &to_dy);
 }
 
 const zt_opdef zt_op_conv_backward_filter = {

@@ -5,27 +5,27 @@
 #include <string.h>
 
 /* y's spatial dimensions: like's, where conv brings them to x's, else those that fit exactly. */
-static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *a, const zt_type *const in[],
+static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *conv_transpose, const zt_type *const in[],
                          zt_type *y)
 {
     const zt_type *x = in[0], *w = in[1], *like = in[3];
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv_transpose);
     zt_window win = {.n = x->rank - 2};
     int64_t small[ZT_WINDOW_RANK];
     size_t bytes = (size_t)win.n * sizeof *small;
     if (!like) {
         memcpy(win.out, x->dim + 2, bytes);
         memcpy(win.k, w->dim + 2, bytes);
-        zt_status s = zt_window_infer_in(ctx, &l, &a->output_padding, &win);
-        if (!s) memcpy(y->dim + 2, win.in, bytes);
-        return s;
+        zt_status status = zt_window_infer_in(ctx, &l, &conv_transpose->output_padding, &win);
+        if (!status) memcpy(y->dim + 2, win.in, bytes);
+        return status;
     }
     if (like->rank != y->rank || like->dim[0] != y->dim[0] || like->dim[1] != y->dim[1])
         return zt_row_fail(ctx, ZT_ESHAPE, "like has not y's dimensions, batch and channels");
-    if (a->output_padding.n)
+    if (conv_transpose->output_padding.n)
         return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like both say y's dimensions");
-    zt_status s = zt_conv_small(ctx, &l, like, w, small);
-    if (s) return s;
+    zt_status status = zt_conv_small(ctx, &l, like, w, small);
+    if (status) return status;
     memcpy(y->dim + 2, like->dim + 2, bytes);
     if (!memcmp(small, x->dim + 2, bytes)) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "like is not what conv brings to x's dimensions");
@@ -34,27 +34,27 @@ static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *a, const zt
 static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    const zt_conv_transpose_attrs *a = attrs;
+    const zt_conv_transpose_attrs *conv_transpose = attrs;
     const zt_type *x = in[0], *w = in[1];
     int64_t channels = 0;
-    zt_status s = zt_conv_want(ctx, "x", x, x);
-    if (!s) s = zt_conv_want(ctx, "w", w, x);
-    if (!s && (a->groups < 1 || !zt_mul_i64(w->dim[1], a->groups, &channels)))
-        s = zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)a->groups);
-    if (!s) s = zt_conv_groups(ctx, a->groups, w, "x", "y", x->dim[1], channels);
-    if (!s) s = zt_conv_bias(ctx, in[2], x, channels);
-    if (s) return s;
+    zt_status status = zt_conv_want(ctx, "x", x, x);
+    if (!status) status = zt_conv_want(ctx, "w", w, x);
+    if (!status && (conv_transpose->groups < 1 || !zt_mul_i64(w->dim[1], conv_transpose->groups, &channels)))
+        status = zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)conv_transpose->groups);
+    if (!status) status = zt_conv_groups(ctx, conv_transpose->groups, w, "x", "y", x->dim[1], channels);
+    if (!status) status = zt_conv_bias(ctx, in[2], x, channels);
+    if (status) return status;
     out[0] = *x;
     out[0].dim[1] = channels;
-    return spatial(ctx, a, in, &out[0]);
+    return spatial(ctx, conv_transpose, in, &out[0]);
 }
 
-static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_conv_transpose_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    (void)t;
-    zt_conv_data_ref(&l, a->groups, &in[0], &in[1], &in[2], &out[0]);
+    const zt_conv_transpose_attrs *conv_transpose = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv_transpose);
+    (void)error;
+    zt_conv_data_ref(&l, conv_transpose->groups, &in[0], &in[1], &in[2], &out[0]);
 }
 
 static double transpose_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -66,48 +66,49 @@ static double transpose_flops(const void *attrs, const zt_type *const in[], cons
 }
 
 /* Conv's cases turned round: with `like` conv's x, then without, where x is not empty. */
-static bool transpose_cases(int i, zt_case *c)
+static bool transpose_cases(int i, zt_case *test_case)
 {
     const zt_conv_case *r = zt_conv_case_at(i / 2);
     if (!r) return false;
     zt_conv_transpose_attrs a = {r->stride, r->pad, r->pad_end, r->dilation, {0}, r->groups};
     const zt_window_lists l = ZT_WINDOW_LISTS(&a);
     int64_t small[ZT_WINDOW_RANK];
-    zt_conv_case_in(c, 1, r, r->M, r->C / r->groups, r->kernel);
-    zt_conv_case_in(c, 3, r, r->N, r->C, r->x);
-    zt_conv_small(NULL, &l, &c->in[3], &c->in[1], small);
-    zt_conv_case_in(c, 0, r, r->N, r->M, small);
+    zt_conv_case_in(test_case, 1, r, r->M, r->C / r->groups, r->kernel);
+    zt_conv_case_in(test_case, 3, r, r->N, r->C, r->x);
+    zt_conv_small(NULL, &l, &test_case->in[3], &test_case->in[1], small);
+    zt_conv_case_in(test_case, 0, r, r->N, r->M, small);
     if (i % 2) {
-        c->fill[3] = ZT_FILL_ABSENT;
+        test_case->fill[3] = ZT_FILL_ABSENT;
         a.output_padding = r->more;
     }
-    if (i % 3 == 0) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, r->dtype, 1, &r->C);
-    zt_case_attrs(c, &a, sizeof a);
+    if (i % 3 == 0) zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, r->dtype, 1, &r->C);
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
 /* What output_padding added at the end no window meets: conv starts from a y without it. */
-static zt_ints end_of(const zt_conv_transpose_attrs *a, int n)
+static zt_ints end_of(const zt_conv_transpose_attrs *conv_transpose, int n)
 {
-    const zt_ints *end = a->pad_end.n ? &a->pad_end : &a->pad;
-    if (!a->output_padding.n) return *end;
+    const zt_ints *end = conv_transpose->pad_end.n ? &conv_transpose->pad_end : &conv_transpose->pad;
+    if (!conv_transpose->output_padding.n) return *end;
     zt_ints cropped = {n, {0}};
     for (int d = 0; d < n; d++)
-        cropped.v[d] = (end->n ? end->v[d] : 0) - a->output_padding.v[d];
+        cropped.v[d] = (end->n ? end->v[d] : 0) - conv_transpose->output_padding.v[d];
     return cropped;
 }
 
-static void transpose_vjp(zt_vjp *v)
+static void transpose_vjp(zt_vjp *vjp)
 {
-    const zt_conv_transpose_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    int x = v->in[0], w = v->in[1], dy = v->dy[0];
-    zt_ints end = end_of(a, e->type(e->user, x).rank - 2);
-    zt_conv_attrs to_x = {a->stride, a->pad, end, a->dilation, a->groups};
-    zt_conv_backward_filter_attrs to_w = {a->stride, a->pad, end, a->dilation, a->groups};
-    if (v->want[0]) v->dx[0] = zt_build_conv(e, dy, w, ZT_NONE, &to_x);
-    if (v->want[1]) v->dx[1] = zt_build_conv_backward_filter(e, dy, x, w, &to_w);
-    if (v->want[2]) v->dx[2] = zt_conv_bias_vjp(e, dy);
+    const zt_conv_transpose_attrs *conv_transpose = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    int x = vjp->in[0], w = vjp->in[1], dy = vjp->dy[0];
+    zt_ints end = end_of(conv_transpose, emit->type(emit->user, x).rank - 2);
+    zt_conv_attrs to_x = {conv_transpose->stride, conv_transpose->pad, end, conv_transpose->dilation, conv_transpose->groups};
+    zt_conv_backward_filter_attrs to_w = {conv_transpose->stride, conv_transpose->pad, end, conv_transpose->dilation,
+                                          conv_transpose->groups};
+    if (vjp->want[0]) vjp->dx[0] = zt_build_conv(emit, dy, w, ZT_NONE, &to_x);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_conv_backward_filter(emit, dy, x, w, &to_w);
+    if (vjp->want[2]) vjp->dx[2] = zt_conv_bias_vjp(emit, dy);
 }
 
 const zt_opdef zt_op_conv_transpose = {

@@ -20,15 +20,15 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     (void)attrs;
     if (in[0]->dtype == ZT_BOOL) return zt_row_fail(ctx, ZT_ESHAPE, "a is bool, no number");
-    zt_status s = zt_infer_one_dtype(ctx, in);
-    return s ? s : zt_row_broadcast(ctx, in[0], in[1], &out[0]);
+    zt_status status = zt_infer_one_dtype(ctx, in);
+    return status ? status : zt_row_broadcast(ctx, in[0], in[1], &out[0]);
 }
 
 static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    zt_status s = zt_row_want_float(ctx, "a", in[0]);
-    return s ? s : number_infer(ctx, attrs, in, out);
+    zt_status status = zt_row_want_float(ctx, "a", in[0]);
+    return status ? status : number_infer(ctx, attrs, in, out);
 }
 
 zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -44,10 +44,10 @@ zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const
 zt_status zt_infer_truth(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
-    zt_status s = zt_infer_one_dtype(ctx, in);
-    if (!s) s = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
+    zt_status status = zt_infer_one_dtype(ctx, in);
+    if (!status) status = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
     out[0].dtype = ZT_BOOL;
-    return s;
+    return status;
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -73,87 +73,87 @@ static const zt_case_type bool_pairs[][2] = {
     {{ZT_BOOL, 1, {3000}}, {ZT_BOOL, 1, {3000}}},
 };
 
-static bool pair_at(const zt_case_type (*list)[2], int n, int *i, zt_fill fill, zt_case *c)
+static bool pair_at(const zt_case_type (*list)[2], int n, int *i, zt_fill fill, zt_case *test_case)
 {
     if (*i >= n) {
         *i -= n;
         return false;
     }
-    for (int k = 0; k < 2; k++) zt_case_type_in(c, k, fill, &list[*i][k]);
+    for (int k = 0; k < 2; k++) zt_case_type_in(test_case, k, fill, &list[*i][k]);
     return true;
 }
 
-static bool float_cases(int i, zt_case *c)
+static bool float_cases(int i, zt_case *test_case)
 {
-    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_NORMAL, c);
+    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_NORMAL, test_case);
 }
 
-static bool positive_cases(int i, zt_case *c)
+static bool positive_cases(int i, zt_case *test_case)
 {
-    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_POSITIVE, c);
+    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_POSITIVE, test_case);
 }
 
-bool zt_pairs_float(int i, zt_fill fill, zt_case *c)
+bool zt_pairs_float(int i, zt_fill fill, zt_case *test_case)
 {
-    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, fill, c);
+    return pair_at(float_pairs, ZT_LEN(float_pairs), &i, fill, test_case);
 }
 
-bool zt_pairs_int(int i, zt_case *c)
+bool zt_pairs_int(int i, zt_case *test_case)
 {
-    if (!pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, c)) return false;
-    c->limit[0] = 120;
-    c->fill[1] = ZT_FILL_RISING;
-    c->limit[1] = 1;
+    if (!pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, test_case)) return false;
+    test_case->limit[0] = 120;
+    test_case->fill[1] = ZT_FILL_RISING;
+    test_case->limit[1] = 1;
     return true;
 }
 
-static bool number_cases(int i, zt_case *c)
+static bool number_cases(int i, zt_case *test_case)
 {
-    return i < ZT_LEN(float_pairs) ? float_cases(i, c) : zt_pairs_int(i - ZT_LEN(float_pairs), c);
+    return i < ZT_LEN(float_pairs) ? float_cases(i, test_case) : zt_pairs_int(i - ZT_LEN(float_pairs), test_case);
 }
 
-static bool divide_cases(int i, zt_case *c)
+static bool divide_cases(int i, zt_case *test_case)
 {
-    return i < ZT_LEN(float_pairs) ? positive_cases(i, c)
-                                   : zt_pairs_int(i - ZT_LEN(float_pairs), c);
+    return i < ZT_LEN(float_pairs) ? positive_cases(i, test_case)
+                                   : zt_pairs_int(i - ZT_LEN(float_pairs), test_case);
 }
 
-bool zt_pairs_compared(int i, zt_case *c)
+bool zt_pairs_compared(int i, zt_case *test_case)
 {
-    if (pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_TIES, c)) return true;
-    bool ids = pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, c) ||
-               pair_at(bool_pairs, ZT_LEN(bool_pairs), &i, ZT_FILL_IDS, c);
-    c->limit[0] = c->limit[1] = c->in[0].dtype == ZT_BOOL ? 2 : 4;
+    if (pair_at(float_pairs, ZT_LEN(float_pairs), &i, ZT_FILL_TIES, test_case)) return true;
+    bool ids = pair_at(int_pairs, ZT_LEN(int_pairs), &i, ZT_FILL_IDS, test_case) ||
+               pair_at(bool_pairs, ZT_LEN(bool_pairs), &i, ZT_FILL_IDS, test_case);
+    test_case->limit[0] = test_case->limit[1] = test_case->in[0].dtype == ZT_BOOL ? 2 : 4;
     return ids;
 }
 
-bool zt_pairs_first(bool more, zt_case *c)
+bool zt_pairs_first(bool more, zt_case *test_case)
 {
-    c->in[1] = (zt_type){0};
-    c->fill[1] = ZT_FILL_ABSENT;
+    test_case->in[1] = (zt_type){0};
+    test_case->fill[1] = ZT_FILL_ABSENT;
     return more;
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* Towards zero; the least divided by -1 is itself, wrapped; by zero an error and 0. */
-static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_runtime_error *t)
+static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
 {
-    if (b == 0) zt_row_runtime_error(t, "an integer is divided by zero", 0, -1);
+    if (b == 0) zt_row_runtime_error(error, "an integer is divided by zero", 0, -1);
     if (b == 0) return 0;
     if (flip) return (uint64_t)a / (uint64_t)b;
     return b == -1 ? -(uint64_t)a : (uint64_t)(a / b);
 }
 
 /* What that leaves, of a's sign; and, floored, of b's. */
-static uint64_t leaves(int64_t a, int64_t b, int64_t flip, zt_runtime_error *t)
+static uint64_t leaves(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
 {
-    return (uint64_t)a - quotient(a, b, flip, t) * (uint64_t)b;
+    return (uint64_t)a - quotient(a, b, flip, error) * (uint64_t)b;
 }
 
-static uint64_t modulus(int64_t a, int64_t b, int64_t flip, zt_runtime_error *t)
+static uint64_t modulus(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
 {
-    int64_t r = (int64_t)leaves(a, b, flip, t);
+    int64_t r = (int64_t)leaves(a, b, flip, error);
     if (b == 0) return 0;
     return (uint64_t)(r && !flip && (r < 0) != (b < 0) ? r + b : r);
 }
@@ -173,85 +173,85 @@ static double smaller(double a, double b) { return a < b || isnan(a) ? a : b; }
 REF(add, a + b, (uint64_t)a + (uint64_t)b)
 REF(sub, a - b, (uint64_t)a - (uint64_t)b)
 REF(mul, a *b, (uint64_t)a *(uint64_t)b)
-REF(div, a / b, quotient(a, b, flip, t))
-REF(mod, float_modulus(a, b), modulus(a, b, flip, t))
-REF(fmod, fmod(a, b), b ? leaves(a, b, flip, t) : quotient(a, b, flip, t))
+REF(div, a / b, quotient(a, b, flip, error))
+REF(mod, float_modulus(a, b), modulus(a, b, flip, error))
+REF(fmod, fmod(a, b), b ? leaves(a, b, flip, error) : quotient(a, b, flip, error))
 REF(max, larger(a, b), (uint64_t)(lesser(b, a, flip) ? a : b))
 REF(min, smaller(a, b), (uint64_t)(lesser(a, b, flip) ? a : b))
 REF(pow, pow(a, b), 0 * (uint64_t)(a + b))
 
-static void add_vjp(zt_vjp *v)
+static void add_vjp(zt_vjp *vjp)
 {
     for (int k = 0; k < 2; k++)
-        if (v->want[k]) v->dx[k] = zt_build_reduced(v->e, v->dy[0], v->in[k]);
+        if (vjp->want[k]) vjp->dx[k] = zt_build_reduced(vjp->emit, vjp->dy[0], vjp->in[k]);
 }
 
-static void sub_vjp(zt_vjp *v)
+static void sub_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    if (v->want[0]) v->dx[0] = zt_build_reduced(e, v->dy[0], v->in[0]);
-    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_neg(e, v->dy[0]), v->in[1]);
+    const zt_emit *emit = vjp->emit;
+    if (vjp->want[0]) vjp->dx[0] = zt_build_reduced(emit, vjp->dy[0], vjp->in[0]);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_reduced(emit, zt_build_neg(emit, vjp->dy[0]), vjp->in[1]);
 }
 
-static void mul_vjp(zt_vjp *v)
+static void mul_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
+    const zt_emit *emit = vjp->emit;
     for (int k = 0; k < 2; k++)
-        if (v->want[k]) v->dx[k] = zt_build_reduced(e, zt_build_mul(e, v->dy[0], v->in[1 - k]), v->in[k]);
+        if (vjp->want[k]) vjp->dx[k] = zt_build_reduced(emit, zt_build_mul(emit, vjp->dy[0], vjp->in[1 - k]), vjp->in[k]);
 }
 
-static void div_vjp(zt_vjp *v)
+static void div_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int da = zt_build_div(e, v->dy[0], v->in[1]);
-    if (v->want[0]) v->dx[0] = zt_build_reduced(e, da, v->in[0]);
-    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_neg(e, zt_build_mul(e, da, v->out[0])), v->in[1]);
+    const zt_emit *emit = vjp->emit;
+    int da = zt_build_div(emit, vjp->dy[0], vjp->in[1]);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_reduced(emit, da, vjp->in[0]);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_reduced(emit, zt_build_neg(emit, zt_build_mul(emit, da, vjp->out[0])), vjp->in[1]);
 }
 
 /* y = a - q b, q whole: db = -dy q = dy (y - a) / b. */
-static void mod_vjp(zt_vjp *v)
+static void mod_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    if (v->want[0]) v->dx[0] = zt_build_reduced(e, v->dy[0], v->in[0]);
-    if (v->want[1]) {
-        int q = zt_build_round(e, zt_build_div(e, zt_build_sub(e, v->out[0], v->in[0]), v->in[1]));
-        v->dx[1] = zt_build_reduced(e, zt_build_mul(e, v->dy[0], q), v->in[1]);
+    const zt_emit *emit = vjp->emit;
+    if (vjp->want[0]) vjp->dx[0] = zt_build_reduced(emit, vjp->dy[0], vjp->in[0]);
+    if (vjp->want[1]) {
+        int q = zt_build_round(emit, zt_build_div(emit, zt_build_sub(emit, vjp->out[0], vjp->in[0]), vjp->in[1]));
+        vjp->dx[1] = zt_build_reduced(emit, zt_build_mul(emit, vjp->dy[0], q), vjp->in[1]);
     }
 }
 
-static void fmod_vjp(zt_vjp *v) { mod_vjp(v); }
+static void fmod_vjp(zt_vjp *vjp) { mod_vjp(vjp); }
 
 /* da = dy b a^(b-1); db = dy y log a, and 0 where y is 0. */
-static void pow_vjp(zt_vjp *v)
+static void pow_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int a = v->in[0], b = v->in[1], y = v->out[0], dy = v->dy[0];
-    if (v->want[0]) {
-        int lower = zt_build_pow(e, a, zt_build_add_scalar(e, b, &(zt_add_scalar_attrs){-1}));
-        v->dx[0] = zt_build_reduced(e, zt_build_mul(e, dy, zt_build_mul(e, b, lower)), a);
+    const zt_emit *emit = vjp->emit;
+    int a = vjp->in[0], b = vjp->in[1], y = vjp->out[0], dy = vjp->dy[0];
+    if (vjp->want[0]) {
+        int lower = zt_build_pow(emit, a, zt_build_add_scalar(emit, b, &(zt_add_scalar_attrs){-1}));
+        vjp->dx[0] = zt_build_reduced(emit, zt_build_mul(emit, dy, zt_build_mul(emit, b, lower)), a);
     }
-    if (v->want[1]) {
-        int log_a = zt_build_where(e, y, zt_build_ln(e, a), zt_build_fill_like(e, y, &(zt_fill_like_attrs){0}));
-        v->dx[1] = zt_build_reduced(e, zt_build_mul(e, dy, zt_build_mul(e, y, log_a)), b);
+    if (vjp->want[1]) {
+        int log_a = zt_build_where(emit, y, zt_build_log(emit, a), zt_build_fill_like(emit, y, &(zt_fill_like_attrs){0}));
+        vjp->dx[1] = zt_build_reduced(emit, zt_build_mul(emit, dy, zt_build_mul(emit, y, log_a)), b);
     }
 }
 
 /* The side that gives the value gets all of dy, each of two equal ones half. */
-static void larger_vjp(zt_vjp *v, double side)
+static void larger_vjp(zt_vjp *vjp, double side)
 {
-    const zt_emit *e = v->e;
-    int which = zt_build_sign(e, zt_build_sub(e, v->in[0], v->in[1]));
+    const zt_emit *emit = vjp->emit;
+    int which = zt_build_sign(emit, zt_build_sub(emit, vjp->in[0], vjp->in[1]));
     for (int k = 0; k < 2; k++) {
-        if (!v->want[k]) continue;
-        int share = zt_build_add_scalar(e, zt_build_times(e, which, k ? -side / 2 : side / 2),
+        if (!vjp->want[k]) continue;
+        int share = zt_build_add_scalar(emit, zt_build_times(emit, which, k ? -side / 2 : side / 2),
                                     &(zt_add_scalar_attrs){0.5});
-        v->dx[k] = zt_build_reduced(e, zt_build_mul(e, v->dy[0], share), v->in[k]);
+        vjp->dx[k] = zt_build_reduced(emit, zt_build_mul(emit, vjp->dy[0], share), vjp->in[k]);
     }
 }
 
-static void max_vjp(zt_vjp *v) { larger_vjp(v, 1); }
+static void max_vjp(zt_vjp *vjp) { larger_vjp(vjp, 1); }
 
-static void min_vjp(zt_vjp *v) { larger_vjp(v, -1); }
+static void min_vjp(zt_vjp *vjp) { larger_vjp(vjp, -1); }
 
 #define NUMBER "; shapes broadcast as numpy's; a, b and y of one plain float or integer type"
 
@@ -286,18 +286,18 @@ ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float ty
 static zt_status prelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s && in[0]->dtype != in[1]->dtype)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "x and slope have different dtypes");
-    if (!s) s = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status && in[0]->dtype != in[1]->dtype)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "x and slope have different dtypes");
+    if (!status) status = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
     (void)attrs;
-    if (s || zt_type_equal(&out[0], in[0])) return s;
+    if (status || zt_type_equal(&out[0], in[0])) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "slope does not broadcast to x's shape");
 }
 
 REF(prelu, a > 0 ? a : b * a, 0 * (uint64_t)(a + b))
 
-static bool prelu_cases(int i, zt_case *c)
+static bool prelu_cases(int i, zt_case *test_case)
 {
     static const zt_case_type rows[][2] = {
         {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},  {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 1, {5}}},
@@ -305,21 +305,21 @@ static bool prelu_cases(int i, zt_case *c)
         {{ZT_F32, 2, {0, 4}}, {ZT_F32, 1, {4}}},       {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}},
         {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 1, {1}}},    {{ZT_F64, 2, {3, 7}}, {ZT_F64, 1, {7}}},
     };
-    return pair_at(rows, ZT_LEN(rows), &i, ZT_FILL_NORMAL, c);
+    return pair_at(rows, ZT_LEN(rows), &i, ZT_FILL_NORMAL, test_case);
 }
 
 /* dx = dy (p + slope (1 - p)) with p = 1 where x > 0, else 0; dslope = dy min(x, 0). */
-static void prelu_vjp(zt_vjp *v)
+static void prelu_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int x = v->in[0], dy = v->dy[0];
-    if (v->want[0]) {
-        int p = zt_build_relu(e, zt_build_sign(e, x)), rest = zt_build_plus(e, zt_build_neg(e, p), 1);
-        v->dx[0] = zt_build_mul(e, dy, zt_build_add(e, p, zt_build_mul(e, v->in[1], rest)));
+    const zt_emit *emit = vjp->emit;
+    int x = vjp->in[0], dy = vjp->dy[0];
+    if (vjp->want[0]) {
+        int p = zt_build_relu(emit, zt_build_sign(emit, x)), rest = zt_build_plus(emit, zt_build_neg(emit, p), 1);
+        vjp->dx[0] = zt_build_mul(emit, dy, zt_build_add(emit, p, zt_build_mul(emit, vjp->in[1], rest)));
     }
-    if (v->want[1]) {
-        int least = zt_build_neg(e, zt_build_relu(e, zt_build_neg(e, x)));
-        v->dx[1] = zt_build_reduced(e, zt_build_mul(e, dy, least), v->in[1]);
+    if (vjp->want[1]) {
+        int least = zt_build_neg(emit, zt_build_relu(emit, zt_build_neg(emit, x)));
+        vjp->dx[1] = zt_build_reduced(emit, zt_build_mul(emit, dy, least), vjp->in[1]);
     }
 }
 
@@ -342,8 +342,8 @@ static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     (void)attrs;
     out[0] = *in[0];
-    zt_status s = zt_row_want_float(ctx, "gate", in[0]);
-    if (s || zt_type_equal(in[0], in[1])) return s;
+    zt_status status = zt_row_want_float(ctx, "gate", in[0]);
+    if (status || zt_type_equal(in[0], in[1])) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "gate and up are not of one type");
 }
 
@@ -353,24 +353,24 @@ static void gate(const zt_arg *in, zt_arg *out, zt_curve *f)
     for (int64_t i = 0; i < count; i++) out->f[i] = f(in[0].f[i]) * in[1].f[i];
 }
 
-static void swiglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void swiglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     gate(in, out, silu);
 }
 
-static bool swiglu_cases(int i, zt_case *c)
+static bool swiglu_cases(int i, zt_case *test_case)
 {
-    if (!zt_cases_unary(i, c)) return false;
-    c->in[1] = c->in[0];
-    c->fill[1] = ZT_FILL_NORMAL;
+    if (!zt_cases_unary(i, test_case)) return false;
+    test_case->in[1] = test_case->in[0];
+    test_case->fill[1] = ZT_FILL_NORMAL;
     return true;
 }
 
-static void swiglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void swiglu_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     (void)attrs;
-    out[0] = zt_build_mul(e, zt_build_silu(e, in[0]), in[1]);
+    out[0] = zt_build_mul(emit, zt_build_silu(emit, in[0]), in[1]);
 }
 
 const zt_opdef zt_op_swiglu = {
@@ -387,30 +387,30 @@ const zt_opdef zt_op_swiglu = {
 static zt_status geglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    const zt_geglu_attrs *a = attrs;
-    zt_status s = want_gelu_form(ctx, &a->form);
-    return s ? s : swiglu_infer(ctx, attrs, in, out);
+    const zt_geglu_attrs *geglu = attrs;
+    zt_status status = want_gelu_form(ctx, &geglu->form);
+    return status ? status : swiglu_infer(ctx, attrs, in, out);
 }
 
-static void geglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void geglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_geglu_attrs *a = attrs;
-    (void)t;
-    gate(in, out, gelu_form(&a->form));
+    const zt_geglu_attrs *geglu = attrs;
+    (void)error;
+    gate(in, out, gelu_form(&geglu->form));
 }
 
-static bool geglu_cases(int i, zt_case *c)
+static bool geglu_cases(int i, zt_case *test_case)
 {
     zt_geglu_attrs a = zt_geglu_defaults();
     if (i % 2) strcpy(a.form.s, "erf");
-    zt_case_attrs(c, &a, sizeof a);
-    return swiglu_cases(i / 2, c);
+    zt_case_attrs(test_case, &a, sizeof a);
+    return swiglu_cases(i / 2, test_case);
 }
 
-static void geglu_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void geglu_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_geglu_attrs *a = attrs;
-    out[0] = zt_build_mul(e, zt_build_gelu(e, in[0], &(zt_gelu_attrs){a->form}), in[1]);
+    const zt_geglu_attrs *geglu = attrs;
+    out[0] = zt_build_mul(emit, zt_build_gelu(emit, in[0], &(zt_gelu_attrs){geglu->form}), in[1]);
 }
 
 const zt_opdef zt_op_geglu = {
@@ -432,26 +432,26 @@ static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type 
 {
     (void)attrs;
     out[0] = *in[0];
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (s || zt_type_equal(in[0], in[1])) return s;
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (status || zt_type_equal(in[0], in[1])) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "x and dy are not of one type");
 }
 
-static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t count = zt_type_count(out->type);
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     for (int64_t i = 0; i < count; i++) {
         double y = tanh(in[0].f[i]);
         out->f[i] = in[1].f[i] * (1 - y * y);
     }
 }
 
-static void tanh_prime_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void tanh_prime_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     (void)attrs;
-    out[0] = zt_build_mul(e, in[1],
-                      zt_build_plus(e, zt_build_neg(e, zt_build_square(e, zt_build_tanh(e, in[0]))), 1));
+    out[0] = zt_build_mul(emit, in[1],
+                      zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, zt_build_tanh(emit, in[0]))), 1));
 }
 
 const zt_opdef zt_op_tanh_prime = {

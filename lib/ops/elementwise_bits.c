@@ -53,15 +53,15 @@ static zt_status bitwise_not_infer(zt_ctx *ctx, const void *attrs, const zt_type
                        zt_dtype_get(in[0]->dtype)->name);
 }
 
-static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    int64_t n = zt_type_count(out[0].type);
-    (void)attrs, (void)t;
-    for (int64_t i = 0; i < n; i++)
+    int64_t count = zt_type_count(out[0].type);
+    (void)attrs, (void)error;
+    for (int64_t i = 0; i < count; i++)
         out[0].i[i] = wrapped(out[0].type->dtype, ~(uint64_t)in[0].i[i]);
 }
 
-static bool bitwise_not_cases(int i, zt_case *c) { return zt_pairs_first(zt_pairs_int(i, c), c); }
+static bool bitwise_not_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_int(i, test_case), test_case); }
 
 const zt_opdef zt_op_bitwise_not = {
     .synopsis = "y[i] = the bits not set in x[i]; any integer type, y has x's",

@@ -10,15 +10,15 @@
 static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    const zt_cast_attrs *a = attrs;
+    const zt_cast_attrs *cast = attrs;
     zt_dtype to = ZT_F32;
-    zt_status s = zt_row_dtype(ctx, &a->to, &to);
-    if (s) return s;
+    zt_status status = zt_row_dtype(ctx, &cast->to, &to);
+    if (status) return status;
     const zt_dtype_info *info = zt_dtype_get(to);
-    if (a->saturate != 0 && a->saturate != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)a->saturate);
-    if (a->round < -1 || a->round > 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "round is %lld, not -1, 0 or 1", (long long)a->round);
+    if (cast->saturate != 0 && cast->saturate != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)cast->saturate);
+    if (cast->round < -1 || cast->round > 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "round is %lld, not -1, 0 or 1", (long long)cast->round);
     if (info->kind == 'Q' && !info->encode)
         return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type that a cast cannot make",
                            info->name);
@@ -33,23 +33,23 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 /* Towards zero, what is out of range to its end, NaN to 0. */
 static int64_t whole(zt_dtype t, double x)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int bits = 8 * d->block_bytes - (d->kind == 'I');
+    const zt_dtype_info *info = zt_dtype_get(t);
+    int bits = 8 * info->block_bytes - (info->kind == 'I');
     double end = ldexp(1, bits);
     if (isnan(x)) return 0;
-    if (d->kind == 'B') return x != 0;
+    if (info->kind == 'B') return x != 0;
     if (x >= end) return bits == 64 ? -1 : bits == 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
-    if (d->kind == 'U') return x <= 0 ? 0 : (int64_t)(uint64_t)x;
+    if (info->kind == 'U') return x <= 0 ? 0 : (int64_t)(uint64_t)x;
     return x <= -end ? -((int64_t)1 << (bits - 1)) * 2 : (int64_t)x;
 }
 
 /* The low bits that a type keeps. */
 static int64_t cut(zt_dtype t, int64_t v)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int unused = 64 - 8 * d->block_bytes;
-    if (d->kind == 'B') return v != 0;
-    return d->kind == 'I' ? (int64_t)((uint64_t)v << unused) >> unused
+    const zt_dtype_info *info = zt_dtype_get(t);
+    int unused = 64 - 8 * info->block_bytes;
+    if (info->kind == 'B') return v != 0;
+    return info->kind == 'I' ? (int64_t)((uint64_t)v << unused) >> unused
                           : (int64_t)((uint64_t)v << unused >> unused);
 }
 
@@ -80,22 +80,22 @@ static double power_of(int64_t round, double x)
     return ldexp(1, e - (round < 0 || m == 0.5));
 }
 
-static double to_float(const zt_cast_attrs *a, zt_dtype to, double x)
+static double to_float(const zt_cast_attrs *cast, zt_dtype to, double x)
 {
     double least, most;
     bool small = zt_dtype_get(to)->kind == 'F' && zt_dtype_get(to)->block_bytes == 1;
-    if (to == ZT_F8_E8M0) x = power_of(a->round, x);
-    if (!small || !a->saturate || isnan(x)) return x;
+    if (to == ZT_F8_E8M0) x = power_of(cast->round, x);
+    if (!small || !cast->saturate || isnan(x)) return x;
     zt_dtype_range(to, &least, &most);
     return x > most ? most : x < least && to != ZT_F8_E8M0 ? least : x;
 }
 
-static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t count = zt_type_count(out->type);
     zt_dtype from = in->type->dtype, to = out->type->dtype;
     bool bits = zt_dtype_is_packed(to) && to != ZT_F4_E2M1;
-    (void)t;
+    (void)error;
     for (int64_t i = 0; i < count; i++) {
         double x = in[0].f ? in[0].f[i] : of_integer(from, to, in[0].i[i]);
         if (bits)
@@ -109,26 +109,26 @@ static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
 }
 
 /* From every dtype to every one that there are encoders for; then bits out of range, odd shapes. */
-static bool pair_case(int i, zt_case *c, zt_cast_attrs *a)
+static bool pair_case(int i, zt_case *test_case, zt_cast_attrs *a)
 {
     int n = i;
     for (int from = 0; from < ZT_DTYPE_COUNT; from++)
         for (int to = 0; to < ZT_DTYPE_COUNT; to++) {
-            const zt_dtype_info *x = zt_dtype_get((zt_dtype)from), *y = zt_dtype_get((zt_dtype)to);
+            const zt_dtype_info *info = zt_dtype_get((zt_dtype)from), *y = zt_dtype_get((zt_dtype)to);
             if (y->kind == 'Q' && !y->encode) continue;
             if (n-- > 0) continue;
-            bool floats = zt_dtype_is_float((zt_dtype)from), blocks = x->block > 4 || y->block > 4;
+            bool floats = zt_dtype_is_float((zt_dtype)from), blocks = info->block > 4 || y->block > 4;
             a->to = zt_row_word_of((zt_dtype)to);
             bool signless = from == ZT_F8_E8M0;
             const int64_t shape[2][2] = {{3, 35}, {2, 256}};
-            zt_case_in(c, 0, signless ? ZT_FILL_POSITIVE : floats ? ZT_FILL_NORMAL : ZT_FILL_IDS,
-                       x->kind == 'B' ? 2 : 100, (zt_dtype)from, 2, shape[blocks]);
+            zt_case_in(test_case, 0, signless ? ZT_FILL_POSITIVE : floats ? ZT_FILL_NORMAL : ZT_FILL_IDS,
+                       info->kind == 'B' ? 2 : 100, (zt_dtype)from, 2, shape[blocks]);
             return true;
         }
     return false;
 }
 
-static bool cast_cases(int i, zt_case *c)
+static bool cast_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -168,20 +168,20 @@ static bool cast_cases(int i, zt_case *c)
     };
     zt_cast_attrs a = zt_cast_defaults();
     bool fixed = i < ZT_LEN(rows);
-    if (!fixed && !pair_case(i - ZT_LEN(rows), c, &a)) return false;
+    if (!fixed && !pair_case(i - ZT_LEN(rows), test_case, &a)) return false;
     if (fixed) {
         memset(&a.to, 0, sizeof a.to);
         memcpy(a.to.s, rows[i].to, strlen(rows[i].to));
         a.saturate = rows[i].saturate;
         a.round = rows[i].round;
-        zt_case_type_in(c, 0, rows[i].fill, &rows[i].x);
-        c->limit[0] = rows[i].limit;
+        zt_case_type_in(test_case, 0, rows[i].fill, &rows[i].x);
+        test_case->limit[0] = rows[i].limit;
     }
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static void cast_vjp(zt_vjp *v) { v->dx[0] = zt_build_as(v->e, v->dy[0], v->in[0]); }
+static void cast_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_as(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_cast = {
     .synopsis = "y[i] = x[i] as dtype `to`; x of any, block types too, y of any that has an encoder"
@@ -205,14 +205,14 @@ static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
                                zt_type out[])
 {
     zt_dtype to = ZT_F32;
-    zt_status s = zt_row_dtype(ctx, &((const zt_bitcast_attrs *)attrs)->to, &to);
-    const zt_dtype_info *x = zt_dtype_get(in[0]->dtype), *y = zt_dtype_get(to);
-    if (s) return s;
-    if (x->block > 4 || y->block > 4)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type", x->block > 4 ? x->name : y->name);
-    if (x->block != y->block || x->block_bytes != y->block_bytes)
+    zt_status status = zt_row_dtype(ctx, &((const zt_bitcast_attrs *)attrs)->to, &to);
+    const zt_dtype_info *info = zt_dtype_get(in[0]->dtype), *y = zt_dtype_get(to);
+    if (status) return status;
+    if (info->block > 4 || y->block > 4)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type", info->block > 4 ? info->name : y->name);
+    if (info->block != y->block || info->block_bytes != y->block_bytes)
         return zt_row_fail(ctx, ZT_ESHAPE, "x's elements have %d bits, those of %s %d",
-                           8 * x->block_bytes / x->block, y->name, 8 * y->block_bytes / y->block);
+                           8 * info->block_bytes / info->block, y->name, 8 * y->block_bytes / y->block);
     out[0] = *in[0];
     out[0].dtype = to;
     return ZT_OK;
@@ -247,9 +247,9 @@ static void of_bytes(const zt_arg *y, int64_t i, const unsigned char bytes[8])
     y->f[i] = f;
 }
 
-static void bitcast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void bitcast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
         unsigned char bytes[8];
         bytes_of(&in[0], i, bytes);
@@ -257,7 +257,7 @@ static void bitcast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
     }
 }
 
-static bool bitcast_cases(int i, zt_case *c)
+static bool bitcast_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -272,10 +272,10 @@ static bool bitcast_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     zt_bitcast_attrs a = {{{0}}};
     memcpy(a.to.s, rows[i].to, strlen(rows[i].to));
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     bool floats = zt_dtype_is_float(rows[i].x.dtype);
-    zt_case_type_in(c, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i].x);
-    c->limit[0] = rows[i].x.dtype == ZT_BOOL ? 2 : 100;
+    zt_case_type_in(test_case, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i].x);
+    test_case->limit[0] = rows[i].x.dtype == ZT_BOOL ? 2 : 100;
     return true;
 }
 

@@ -22,22 +22,22 @@ static zt_status is_infer(zt_ctx *ctx, const void *attrs, const zt_type *const i
 }
 
 /* Whole numbers with a NaN now and then. */
-static bool is_cases(int i, zt_case *c) { return zt_pairs_first(zt_pairs_float(i, ZT_FILL_TIES, c), c); }
+static bool is_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_float(i, ZT_FILL_TIES, test_case), test_case); }
 
-static bool isinf_cases(int i, zt_case *c)
+static bool isinf_cases(int i, zt_case *test_case)
 {
     static const zt_isinf_attrs ends[] = {{1, 1}, {0, 1}, {1, 0}};
-    zt_case_attrs(c, &ends[i % 3], sizeof ends[0]);
-    return is_cases(i / 3, c);
+    zt_case_attrs(test_case, &ends[i % 3], sizeof ends[0]);
+    return is_cases(i / 3, test_case);
 }
 
 #define ASKS(NAME, SYNOPSIS, EXPR, CASES)                                                          \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
         const zt_##NAME##_attrs *a = attrs;                                                        \
-        int64_t n = zt_type_count(out[0].type);                                                    \
-        (void)a, (void)t;                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                          \
+        int64_t count = zt_type_count(out[0].type);                                                    \
+        (void)a, (void)error;                                                                          \
+        for (int64_t i = 0; i < count; i++) {                                                          \
             double x = in[0].f[i];                                                                 \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \

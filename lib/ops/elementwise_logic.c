@@ -16,14 +16,14 @@ static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type
     return zt_row_fail(ctx, ZT_ESHAPE, "x is of a block type");
 }
 
-static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    int64_t n = zt_type_count(out[0].type);
-    (void)attrs, (void)t;
-    for (int64_t i = 0; i < n; i++) out[0].i[i] = in[0].f ? in[0].f[i] == 0 : in[0].i[i] == 0;
+    int64_t count = zt_type_count(out[0].type);
+    (void)attrs, (void)error;
+    for (int64_t i = 0; i < count; i++) out[0].i[i] = in[0].f ? in[0].f[i] == 0 : in[0].i[i] == 0;
 }
 
-static bool logical_not_cases(int i, zt_case *c) { return zt_pairs_first(zt_pairs_compared(i, c), c); }
+static bool logical_not_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_compared(i, test_case), test_case); }
 
 const zt_opdef zt_op_logical_not = {
     .synopsis = "y[i] = x[i] is 0; any but block types, y bool",
@@ -43,22 +43,22 @@ static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     (void)attrs;
     if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
         return zt_row_fail(ctx, ZT_ESHAPE, "c is of a block type");
-    zt_status s = zt_infer_one_dtype(ctx, in + 1);
-    if (!s) s = zt_row_broadcast(ctx, in[1], in[2], &both);
-    if (!s) s = zt_row_broadcast(ctx, in[0], &both, &out[0]);
+    zt_status status = zt_infer_one_dtype(ctx, in + 1);
+    if (!status) status = zt_row_broadcast(ctx, in[1], in[2], &both);
+    if (!status) status = zt_row_broadcast(ctx, in[0], &both, &out[0]);
     out[0].dtype = in[1]->dtype;
-    return s;
+    return status;
 }
 
-static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    int64_t n = zt_type_count(out[0].type);
-    broadcast_walk w = broadcast_start(in, 3, out[0].type);
-    (void)attrs, (void)t;
-    for (int64_t i = 0; i < n; i++, broadcast_next(&w)) {
-        bool c = in[0].f ? in[0].f[w.at[0]] != 0 : in[0].i[w.at[0]] != 0;
+    int64_t count = zt_type_count(out[0].type);
+    broadcast_walk walk = broadcast_start(in, 3, out[0].type);
+    (void)attrs, (void)error;
+    for (int64_t i = 0; i < count; i++, broadcast_next(&walk)) {
+        bool c = in[0].f ? in[0].f[walk.at[0]] != 0 : in[0].i[walk.at[0]] != 0;
         const zt_arg *from = &in[c ? 1 : 2];
-        int64_t at = w.at[c ? 1 : 2];
+        int64_t at = walk.at[c ? 1 : 2];
         if (out[0].f)
             out[0].f[i] = from->f[at];
         else
@@ -66,7 +66,7 @@ static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runti
     }
 }
 
-static bool where_cases(int i, zt_case *c)
+static bool where_cases(int i, zt_case *test_case)
 {
     static const zt_case_type rows[][3] = {
         {{ZT_BOOL, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},
@@ -81,18 +81,18 @@ static bool where_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     for (int k = 0; k < 3; k++) {
         bool real = zt_dtype_is_float(rows[i][k].dtype);
-        zt_case_type_in(c, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i][k]);
-        c->limit[k] = k ? 100 : 2;
+        zt_case_type_in(test_case, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i][k]);
+        test_case->limit[k] = k ? 100 : 2;
     }
     return true;
 }
 
-static void where_vjp(zt_vjp *v)
+static void where_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int zero = zt_build_fill_like(e, v->dy[0], &(zt_fill_like_attrs){0});
-    if (v->want[1]) v->dx[1] = zt_build_reduced(e, zt_build_where(e, v->in[0], v->dy[0], zero), v->in[1]);
-    if (v->want[2]) v->dx[2] = zt_build_reduced(e, zt_build_where(e, v->in[0], zero, v->dy[0]), v->in[2]);
+    const zt_emit *emit = vjp->emit;
+    int zero = zt_build_fill_like(emit, vjp->dy[0], &(zt_fill_like_attrs){0});
+    if (vjp->want[1]) vjp->dx[1] = zt_build_reduced(emit, zt_build_where(emit, vjp->in[0], vjp->dy[0], zero), vjp->in[1]);
+    if (vjp->want[2]) vjp->dx[2] = zt_build_reduced(emit, zt_build_where(emit, vjp->in[0], zero, vjp->dy[0]), vjp->in[2]);
 }
 
 const zt_opdef zt_op_where = {

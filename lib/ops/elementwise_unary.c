@@ -20,7 +20,7 @@ static int n_shapes(void)
 }
 
 static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, int n_attrs,
-                        zt_case *c)
+                        zt_case *test_case)
 {
     zt_case_type t;
     int n = n_shapes(), k = i / n_attrs;
@@ -29,42 +29,42 @@ static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, in
         t = halves[k - n];
     else
         zt_case_shape(k, 0, &t);
-    zt_case_attrs(c, (const char *)attrs + (size_t)(i % n_attrs) * bytes, bytes);
-    zt_case_type_in(c, 0, fill, &t);
+    zt_case_attrs(test_case, (const char *)attrs + (size_t)(i % n_attrs) * bytes, bytes);
+    zt_case_type_in(test_case, 0, fill, &t);
     return true;
 }
 
-bool zt_cases_unary(int i, zt_case *c)
+bool zt_cases_unary(int i, zt_case *test_case)
 {
-    return unary_cases(i, ZT_FILL_NORMAL, "", 0, 1, c);
+    return unary_cases(i, ZT_FILL_NORMAL, "", 0, 1, test_case);
 }
 
 #define FLOATS(Y)                                                                                  \
-    for (int64_t i = 0; i < n && out[0].f; i++) {                                                  \
+    for (int64_t i = 0; i < count && out[0].f; i++) {                                                  \
         double x = in[0].f[i];                                                                     \
         out[0].f[i] = Y;                                                                           \
     }
 #define INTEGERS(I)                                                                                \
-    for (int64_t i = 0; i < n && out[0].i; i++) {                                                  \
+    for (int64_t i = 0; i < count && out[0].i; i++) {                                                  \
         int64_t x = in[0].i[i];                                                                    \
         out[0].i[i] = wrapped(out[0].type->dtype, (uint64_t)(I));                                  \
     }
 #define ROW(NAME, SYNOPSIS, INFER, CASES, DX, ...)                                                 \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
         const zt_##NAME##_attrs *a = attrs;                                                        \
-        int64_t n = zt_type_count(out[0].type);                                                    \
+        int64_t count = zt_type_count(out[0].type);                                                    \
         bool sign = zt_dtype_get(in[0].type->dtype)->kind == 'I';                                  \
-        (void)a, (void)t, (void)sign;                                                              \
+        (void)a, (void)error, (void)sign;                                                              \
         __VA_ARGS__                                                                                \
     }                                                                                              \
-    static void NAME##_vjp(zt_vjp *v)                                                              \
+    static void NAME##_vjp(zt_vjp *vjp)                                                              \
     {                                                                                              \
-        const zt_##NAME##_attrs *a = v->attrs;                                                     \
-        const zt_emit *e = v->e;                                                                   \
-        int x = v->in[0], y = v->out[0], dy = v->dy[0];                                            \
-        (void)a, (void)e, (void)x, (void)y, (void)dy;                                              \
-        v->dx[0] = DX;                                                                             \
+        const zt_##NAME##_attrs *a = vjp->attrs;                                                     \
+        const zt_emit *emit = vjp->emit;                                                                   \
+        int x = vjp->in[0], y = vjp->out[0], dy = vjp->dy[0];                                            \
+        (void)a, (void)emit, (void)x, (void)y, (void)dy;                                              \
+        vjp->dx[0] = DX;                                                                             \
     }                                                                                              \
     const zt_opdef zt_op_##NAME = {                                                                \
         .synopsis = SYNOPSIS ", y has x's",                                                        \
@@ -77,10 +77,10 @@ bool zt_cases_unary(int i, zt_case *c)
         .vjp = NAME##_vjp,                                                                         \
     };
 #define UNARY(NAME, FILL, SYNOPSIS, Y, DX, ...)                                                    \
-    static bool NAME##_cases(int i, zt_case *c)                                                    \
+    static bool NAME##_cases(int i, zt_case *test_case)                                                    \
     {                                                                                              \
         static const zt_##NAME##_attrs attrs[] = {__VA_ARGS__};                                    \
-        return unary_cases(i, FILL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);                     \
+        return unary_cases(i, FILL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);                     \
     }                                                                                              \
     ROW(NAME, SYNOPSIS "; any plain float type", zt_infer_same_float, NAME##_cases, DX, FLOATS(Y))
 #define NUMBER(NAME, SYNOPSIS, Y, I, DX)                                                           \
@@ -98,7 +98,7 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 }
 
 /* Integers that begin below 0, so that unsigned ones wrap. */
-static bool number_cases(int i, zt_case *c)
+static bool number_cases(int i, zt_case *test_case)
 {
     static const zt_case_type integers[] = {
         {ZT_I32, 2, {40, 133}}, {ZT_I64, 1, {33}}, {ZT_I16, 1, {7}},  {ZT_I8, 2, {7, 9}},
@@ -106,10 +106,10 @@ static bool number_cases(int i, zt_case *c)
     };
     static const char none[1];
     int n = n_shapes() + ZT_LEN(halves);
-    if (i < n) return unary_cases(i, ZT_FILL_NORMAL, none, 1, 1, c);
+    if (i < n) return unary_cases(i, ZT_FILL_NORMAL, none, 1, 1, test_case);
     if (i >= n + ZT_LEN(integers)) return false;
-    zt_case_type_in(c, 0, ZT_FILL_RISING, &integers[i - n]);
-    c->limit[0] = -5;
+    zt_case_type_in(test_case, 0, ZT_FILL_RISING, &integers[i - n]);
+    test_case->limit[0] = -5;
     return true;
 }
 
@@ -128,24 +128,24 @@ static double shrink(double x, double lambd, double bias)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-#define BOTH(op, p, q) zt_build_##op(e, p, q)
-#define FN(op, p)      zt_build_##op(e, p)
-#define TIMES(p, c)    zt_build_times(e, p, c)
+#define BOTH(op, p, q) zt_build_##op(emit, p, q)
+#define FN(op, p)      zt_build_##op(emit, p)
+#define TIMES(p, c)    zt_build_times(emit, p, c)
 
-#define PLUS(p, c) zt_build_plus(e, p, c)
+#define PLUS(p, c) zt_build_plus(emit, p, c)
 
-static int power(const zt_emit *e, int x, double exponent)
+static int power(const zt_emit *emit, int x, double exponent)
 {
-    return zt_build_pow_scalar(e, x, &(zt_pow_scalar_attrs){exponent});
+    return zt_build_pow_scalar(emit, x, &(zt_pow_scalar_attrs){exponent});
 }
 
 /* 1 where x > 0, else 0. */
-static int above(const zt_emit *e, int x) { return zt_build_relu(e, zt_build_sign(e, x)); }
+static int above(const zt_emit *emit, int x) { return zt_build_relu(emit, zt_build_sign(emit, x)); }
 
 /* 1 from lo to hi, else 0. */
-static int within(const zt_emit *e, int x, double lo, double hi)
+static int within(const zt_emit *emit, int x, double lo, double hi)
 {
-    int out = BOTH(add, above(e, PLUS(x, -hi)), above(e, PLUS(FN(neg, x), lo)));
+    int out = BOTH(add, above(emit, PLUS(x, -hi)), above(emit, PLUS(FN(neg, x), lo)));
     return PLUS(FN(neg, out), 1);
 }
 
@@ -168,7 +168,7 @@ UNARY(rsqrt, ZT_FILL_POSITIVE, "y[i] = 1 / sqrt(x[i])", 1 / sqrt(x),
 UNARY(recip, ZT_FILL_POSITIVE, "y[i] = 1 / x[i]", 1 / x, FN(neg, BOTH(mul, dy, FN(square, y))), {0})
 UNARY(exp, ZT_FILL_NORMAL, "y[i] = exp(x[i])", exp(x), BOTH(mul, dy, y), {0})
 UNARY(expm1, ZT_FILL_NORMAL, "y[i] = exp(x[i]) - 1", expm1(x), BOTH(mul, dy, PLUS(y, 1)), {0})
-UNARY(ln, ZT_FILL_POSITIVE, "y[i] = the natural logarithm of x[i]", log(x), BOTH(div, dy, x), {0})
+UNARY(log, ZT_FILL_POSITIVE, "y[i] = the natural logarithm of x[i]", log(x), BOTH(div, dy, x), {0})
 UNARY(log1p, ZT_FILL_POSITIVE, "y[i] = log(1 + x[i])", log1p(x), BOTH(div, dy, PLUS(x, 1)), {0})
 UNARY(sin, ZT_FILL_NORMAL, "y[i] = sin(x[i])", sin(x), BOTH(mul, dy, FN(cos, x)), {0})
 UNARY(cos, ZT_FILL_NORMAL, "y[i] = cos(x[i])", cos(x), FN(neg, BOTH(mul, dy, FN(sin, x))), {0})
@@ -188,30 +188,30 @@ UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
 UNARY(elu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1)",
       x > 0 ? x : a->alpha * expm1(x),
       BOTH(mul, dy,
-           BOTH(add, PLUS(TIMES(above(e, x), 1 - a->alpha), a->alpha),
-                BOTH(mul, y, PLUS(FN(neg, above(e, x)), 1)))),
+           BOTH(add, PLUS(TIMES(above(emit, x), 1 - a->alpha), a->alpha),
+                BOTH(mul, y, PLUS(FN(neg, above(emit, x)), 1)))),
       {1}, {0.3})
 UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]", x > 0 ? x : a->alpha * x,
-      BOTH(mul, dy, PLUS(TIMES(above(e, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
+      BOTH(mul, dy, PLUS(TIMES(above(emit, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
 UNARY(clamp, ZT_FILL_NORMAL, "y[i] = min(max(x[i], lo), hi), derivative 1 from lo to hi",
-      clamp(x, a->lo, a->hi), BOTH(mul, dy, within(e, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
+      clamp(x, a->lo, a->hi), BOTH(mul, dy, within(emit, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
 UNARY(safe_log, ZT_FILL_NORMAL, "y[i] = log(log(1 + exp(x[i])) + eps)", log(softplus(x) + a->eps),
       BOTH(mul, dy, BOTH(mul, FN(sigmoid, x), FN(exp, FN(neg, y)))), {1e-6}, {1e-3})
 UNARY(add_scalar, ZT_FILL_NORMAL, "y[i] = x[i] + by", x + a->by, dy, {0.5}, {-3})
 UNARY(pow_scalar, ZT_FILL_POSITIVE, "y[i] = x[i]^exponent", pow(x, a->exponent),
-      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(power(e, x, a->exponent - 1), a->exponent)),
+      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(power(emit, x, a->exponent - 1), a->exponent)),
       {2}, {0.5}, {-1}, {3}, {0})
 
 /* ---- arcs and hyperbolic functions ----------------------------------------------------------- */
 
 /* dy / sqrt(1 - x^2) */
-static int by_arc(const zt_emit *e, int x, int dy)
+static int by_arc(const zt_emit *emit, int x, int dy)
 {
     return BOTH(mul, dy, FN(rsqrt, PLUS(FN(neg, FN(square, x)), 1)));
 }
 
-UNARY(asin, ZT_FILL_UNIT, "y[i] = arcsin(x[i])", asin(x), by_arc(e, x, dy), {0})
-UNARY(acos, ZT_FILL_UNIT, "y[i] = arccos(x[i])", acos(x), FN(neg, by_arc(e, x, dy)), {0})
+UNARY(asin, ZT_FILL_UNIT, "y[i] = arcsin(x[i])", asin(x), by_arc(emit, x, dy), {0})
+UNARY(acos, ZT_FILL_UNIT, "y[i] = arccos(x[i])", acos(x), FN(neg, by_arc(emit, x, dy)), {0})
 UNARY(atan, ZT_FILL_NORMAL, "y[i] = arctan(x[i])", atan(x), BOTH(div, dy, PLUS(FN(square, x), 1)),
       {0})
 UNARY(sinh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) - exp(-x[i])) / 2", sinh(x),
@@ -228,9 +228,9 @@ UNARY(atanh, ZT_FILL_UNIT, "y[i] = log((1 + x[i]) / (1 - x[i])) / 2", atanh(x),
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* dy where x > 0; elsewhere dy times (y + at) by, which is the slope of by-scaled exponentials. */
-static int by_parts(const zt_emit *e, int x, int y, int dy, double above_0, double at, double by)
+static int by_parts(const zt_emit *emit, int x, int y, int dy, double above_0, double at, double by)
 {
-    int p = above(e, x), below = PLUS(FN(neg, p), 1);
+    int p = above(emit, x), below = PLUS(FN(neg, p), 1);
     int slope = TIMES(BOTH(mul, below, PLUS(y, at)), by);
     return BOTH(mul, dy, BOTH(add, TIMES(p, above_0), slope));
 }
@@ -238,31 +238,31 @@ static int by_parts(const zt_emit *e, int x, int y, int dy, double above_0, doub
 /* Barron, "Continuously Differentiable Exponential Linear Units" (2017); Klambauer and others,
  * "Self-Normalizing Neural Networks" (2017); Misra, "Mish" (2019). */
 UNARY(celu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i] / alpha) - 1)",
-      x > 0 ? x : a->alpha * expm1(x / a->alpha), by_parts(e, x, y, dy, 1, a->alpha, 1 / a->alpha),
+      x > 0 ? x : a->alpha * expm1(x / a->alpha), by_parts(emit, x, y, dy, 1, a->alpha, 1 / a->alpha),
       {1}, {0.3})
 UNARY(selu, ZT_FILL_NORMAL, "y[i] = gamma (x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1))",
       a->gamma *(x > 0 ? x : a->alpha * expm1(x)),
-      by_parts(e, x, y, dy, a->gamma, a->gamma * a->alpha, 1),
+      by_parts(emit, x, y, dy, a->gamma, a->gamma * a->alpha, 1),
       {1.6732632423543772, 1.0507009873554805}, {2, 3})
 UNARY(hard_sigmoid, ZT_FILL_NORMAL, "y[i] = max(0, min(1, alpha x[i] + beta))",
       clamp(a->alpha *x + a->beta, 0, 1),
-      TIMES(BOTH(mul, dy, within(e, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha),
+      TIMES(BOTH(mul, dy, within(emit, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha),
       {0.2, 0.5}, {0.7, 0.4})
 /* (2 x + 3) / 6 between -3 and 3, there and beyond it 1 or 0. */
 UNARY(hard_swish, ZT_FILL_NORMAL, "y[i] = x[i] max(0, min(1, x[i] / 6 + 1/2))",
       x *clamp(x *(1 / 6.0) + 0.5, 0, 1),
       BOTH(mul, dy,
-           BOTH(add, BOTH(mul, within(e, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
-                above(e, PLUS(x, -3)))),
+           BOTH(add, BOTH(mul, within(emit, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
+                above(emit, PLUS(x, -3)))),
       {0})
 /* With t = tanh(softplus(x)): t + x (1 - t^2) sigmoid(x). */
-static int mish_slope(const zt_emit *e, int x)
+static int mish_slope(const zt_emit *emit, int x)
 {
     int t = FN(tanh, FN(softplus, x)), rest = PLUS(FN(neg, FN(square, t)), 1);
     return BOTH(add, t, BOTH(mul, BOTH(mul, x, rest), FN(sigmoid, x)));
 }
 UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x *tanh(softplus(x)),
-      BOTH(mul, dy, mish_slope(e, x)), {0})
+      BOTH(mul, dy, mish_slope(emit, x)), {0})
 UNARY(softsign, ZT_FILL_NORMAL, "y[i] = x[i] / (1 + |x[i]|)", x / (1 + fabs(x)),
       BOTH(div, dy, FN(square, PLUS(FN(abs, x), 1))), {0})
 UNARY(
@@ -270,10 +270,10 @@ UNARY(
     "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
     "bias lambd)",
     shrink(x, a->lambd, a->bias),
-    BOTH(mul, dy, BOTH(add, above(e, PLUS(x, -a->lambd)), above(e, PLUS(FN(neg, x), -a->lambd)))),
+    BOTH(mul, dy, BOTH(add, above(emit, PLUS(x, -a->lambd)), above(emit, PLUS(FN(neg, x), -a->lambd)))),
     {0.51, 0}, {0.75, 0.75}, {0.3, -1})
 UNARY(thresholded_relu, ZT_FILL_NORMAL, "y[i] = x[i] > alpha ? x[i] : 0", x <= a->alpha ? 0 : x,
-      BOTH(mul, dy, above(e, PLUS(x, -a->alpha))), {1}, {-0.5})
+      BOTH(mul, dy, above(emit, PLUS(x, -a->alpha))), {1}, {-0.5})
 
 /* ---- one input ------------------------------------------------------------------------------- */
 
@@ -283,24 +283,24 @@ static void map(const zt_arg *in, zt_arg *out, zt_curve *f)
     for (int64_t i = 0; i < count; i++) out->f[i] = f(in->f[i]);
 }
 
-static void scale_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void scale_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_scale_attrs *a = attrs;
+    const zt_scale_attrs *scale = attrs;
     int64_t count = zt_type_count(out->type);
-    (void)t;
-    for (int64_t i = 0; i < count; i++) out[0].f[i] = in[0].f[i] * a->by;
+    (void)error;
+    for (int64_t i = 0; i < count; i++) out[0].f[i] = in[0].f[i] * scale->by;
 }
 
-static bool scale_cases(int i, zt_case *c)
+static bool scale_cases(int i, zt_case *test_case)
 {
     static const zt_scale_attrs attrs[] = {{0.125}, {-25.298221281347036}, {1}};
-    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);
+    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);
 }
 
-static void scale_vjp(zt_vjp *v)
+static void scale_vjp(zt_vjp *vjp)
 {
-    const zt_scale_attrs *a = v->attrs;
-    v->dx[0] = zt_build_scale(v->e, v->dy[0], a);
+    const zt_scale_attrs *scale = vjp->attrs;
+    vjp->dx[0] = zt_build_scale(vjp->emit, vjp->dy[0], scale);
 }
 
 const zt_opdef zt_op_scale = {
@@ -316,32 +316,32 @@ const zt_opdef zt_op_scale = {
 static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
-    const zt_softcap_attrs *a = attrs;
-    if (!(a->cap > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "cap is %g, not above 0", a->cap);
+    const zt_softcap_attrs *softcap = attrs;
+    if (!(softcap->cap > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "cap is %g, not above 0", softcap->cap);
     return zt_infer_same_float(ctx, attrs, in, out);
 }
 
-static void softcap_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void softcap_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_softcap_attrs *a = attrs;
+    const zt_softcap_attrs *softcap = attrs;
     int64_t count = zt_type_count(out->type);
-    (void)t;
-    for (int64_t i = 0; i < count; i++) out[0].f[i] = a->cap * tanh(in[0].f[i] / a->cap);
+    (void)error;
+    for (int64_t i = 0; i < count; i++) out[0].f[i] = softcap->cap * tanh(in[0].f[i] / softcap->cap);
 }
 
-static bool softcap_cases(int i, zt_case *c)
+static bool softcap_cases(int i, zt_case *test_case)
 {
     static const zt_softcap_attrs attrs[] = {{30}, {0.5}};
-    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);
+    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);
 }
 
 /* 1 - (y / cap)^2 */
-static void softcap_vjp(zt_vjp *v)
+static void softcap_vjp(zt_vjp *vjp)
 {
-    const zt_softcap_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    int part = zt_build_square(e, zt_build_times(e, v->out[0], 1 / a->cap));
-    v->dx[0] = zt_build_mul(e, v->dy[0], zt_build_plus(e, zt_build_neg(e, part), 1));
+    const zt_softcap_attrs *softcap = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    int part = zt_build_square(emit, zt_build_times(emit, vjp->out[0], 1 / softcap->cap));
+    vjp->dx[0] = zt_build_mul(emit, vjp->dy[0], zt_build_plus(emit, zt_build_neg(emit, part), 1));
 }
 
 const zt_opdef zt_op_softcap = {
@@ -355,19 +355,19 @@ const zt_opdef zt_op_softcap = {
     .vjp = softcap_vjp,
 };
 
-static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     map(in, out, silu);
 }
 
 /* s + y (1 - s), s = sigmoid(x) */
-static void silu_vjp(zt_vjp *v)
+static void silu_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int s = zt_build_sigmoid(e, v->in[0]);
-    int rest = zt_build_mul(e, v->out[0], zt_build_plus(e, zt_build_neg(e, s), 1));
-    v->dx[0] = zt_build_mul(e, v->dy[0], zt_build_add(e, s, rest));
+    const zt_emit *emit = vjp->emit;
+    int s = zt_build_sigmoid(emit, vjp->in[0]);
+    int rest = zt_build_mul(emit, vjp->out[0], zt_build_plus(emit, zt_build_neg(emit, s), 1));
+    vjp->dx[0] = zt_build_mul(emit, vjp->dy[0], zt_build_add(emit, s, rest));
 }
 
 const zt_opdef zt_op_silu = {
@@ -384,50 +384,50 @@ const zt_opdef zt_op_silu = {
 static zt_status gelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    const zt_gelu_attrs *a = attrs;
-    zt_status s = want_gelu_form(ctx, &a->form);
-    return s ? s : zt_infer_same_float(ctx, attrs, in, out);
+    const zt_gelu_attrs *gelu = attrs;
+    zt_status status = want_gelu_form(ctx, &gelu->form);
+    return status ? status : zt_infer_same_float(ctx, attrs, in, out);
 }
 
-static void gelu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gelu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_gelu_attrs *a = attrs;
-    (void)t;
-    map(in, out, gelu_form(&a->form));
+    const zt_gelu_attrs *gelu = attrs;
+    (void)error;
+    map(in, out, gelu_form(&gelu->form));
 }
 
-static bool gelu_cases(int i, zt_case *c)
+static bool gelu_cases(int i, zt_case *test_case)
 {
     static const zt_gelu_attrs attrs[] = {{{"tanh"}}, {{"erf"}}};
-    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), c);
+    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);
 }
 
 /* (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 k x^2), t = tanh(c (x + k x^3)) */
-static int gelu_tanh_slope(const zt_emit *e, int x)
+static int gelu_tanh_slope(const zt_emit *emit, int x)
 {
     const double c = sqrt(2 / M_PI), k = 0.044715;
-    int xx = zt_build_square(e, x), inner = zt_build_plus(e, zt_build_times(e, xx, k), 1);
-    int t = zt_build_tanh(e, zt_build_times(e, zt_build_mul(e, x, inner), c));
-    int du = zt_build_times(e, zt_build_plus(e, zt_build_times(e, xx, 3 * k), 1), c);
-    int dt = zt_build_mul(e, zt_build_plus(e, zt_build_neg(e, zt_build_square(e, t)), 1), du);
-    return zt_build_times(e, zt_build_plus(e, zt_build_add(e, t, zt_build_mul(e, x, dt)), 1), 0.5);
+    int xx = zt_build_square(emit, x), inner = zt_build_plus(emit, zt_build_times(emit, xx, k), 1);
+    int t = zt_build_tanh(emit, zt_build_times(emit, zt_build_mul(emit, x, inner), c));
+    int du = zt_build_times(emit, zt_build_plus(emit, zt_build_times(emit, xx, 3 * k), 1), c);
+    int dt = zt_build_mul(emit, zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, t)), 1), du);
+    return zt_build_times(emit, zt_build_plus(emit, zt_build_add(emit, t, zt_build_mul(emit, x, dt)), 1), 0.5);
 }
 
 /* P(X < x) + x p(x) of a normal X */
-static int gelu_erf_slope(const zt_emit *e, int x)
+static int gelu_erf_slope(const zt_emit *emit, int x)
 {
-    int below = zt_build_times(e, zt_build_plus(e, zt_build_erf(e, zt_build_times(e, x, M_SQRT1_2)), 1), 0.5);
-    int density = zt_build_times(e, zt_build_exp(e, zt_build_times(e, zt_build_square(e, x), -0.5)),
+    int below = zt_build_times(emit, zt_build_plus(emit, zt_build_erf(emit, zt_build_times(emit, x, M_SQRT1_2)), 1), 0.5);
+    int density = zt_build_times(emit, zt_build_exp(emit, zt_build_times(emit, zt_build_square(emit, x), -0.5)),
                              M_SQRT1_2 * M_2_SQRTPI / 2);
-    return zt_build_add(e, below, zt_build_mul(e, x, density));
+    return zt_build_add(emit, below, zt_build_mul(emit, x, density));
 }
 
-static void gelu_vjp(zt_vjp *v)
+static void gelu_vjp(zt_vjp *vjp)
 {
-    const zt_gelu_attrs *a = v->attrs;
-    int slope = gelu_form(&a->form) == gelu_erf ? gelu_erf_slope(v->e, v->in[0])
-                                                : gelu_tanh_slope(v->e, v->in[0]);
-    v->dx[0] = zt_build_mul(v->e, v->dy[0], slope);
+    const zt_gelu_attrs *gelu = vjp->attrs;
+    int slope = gelu_form(&gelu->form) == gelu_erf ? gelu_erf_slope(vjp->emit, vjp->in[0])
+                                                : gelu_tanh_slope(vjp->emit, vjp->in[0]);
+    vjp->dx[0] = zt_build_mul(vjp->emit, vjp->dy[0], slope);
 }
 
 const zt_opdef zt_op_gelu = {

@@ -13,12 +13,12 @@ static bool fails(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_gather_attrs *a = attrs;
-    if (zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words))) return ZT_EUSAGE;
+    const zt_gather_attrs *gather = attrs;
+    if (zt_row_word(ctx, "oob", &gather->oob, oob_words, ZT_LEN(oob_words))) return ZT_EUSAGE;
     if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix of floats");
-    zt_status s = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
-    if (s) return s;
+    zt_status status = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
+    if (status) return status;
     if (in[1]->rank == ZT_MAX_RANK)
         return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
     out[0] = *in[1];
@@ -27,27 +27,27 @@ static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return ZT_OK;
 }
 
-static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         bool good = i >= 0 && i < N;
-        if (!good && fails(&((const zt_gather_attrs *)attrs)->oob)) zt_row_runtime_error(t, "index", i, N);
+        if (!good && fails(&((const zt_gather_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
         for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
     }
 }
 
 /* Of 40 indices some are past the end. */
-static void case_out_of_range(zt_case *c, int n_alike)
+static void case_out_of_range(zt_case *test_case, int n_alike)
 {
     zt_gather_attrs a = {{"zero"}};
-    zt_case_attrs(c, &a, sizeof a);
-    c->limit[1] += 3;
-    for (int k = 1; k <= n_alike; k++) c->in[k].dim[0] = 40;
+    zt_case_attrs(test_case, &a, sizeof a);
+    test_case->limit[1] += 3;
+    for (int k = 1; k <= n_alike; k++) test_case->in[k].dim[0] = 40;
 }
 
-static bool gather_cases(int i, zt_case *c)
+static bool gather_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_dtype x;
@@ -73,18 +73,18 @@ static bool gather_cases(int i, zt_case *c)
     bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
     if (i > ZT_LEN(rows)) return false;
     if (zero) i = 0;
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
-    zt_case_in(c, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
-    if (zero) case_out_of_range(c, 1);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
+    zt_case_in(test_case, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    if (zero) case_out_of_range(test_case, 1);
     return true;
 }
 
-static void gather_vjp(zt_vjp *v)
+static void gather_vjp(zt_vjp *vjp)
 {
-    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    int dy = zt_build_as(v->e, v->dy[0], zero);
-    const zt_gather_attrs *a = v->attrs;
-    v->dx[0] = zt_build_scatter_add(v->e, zero, v->in[1], dy, &(zt_scatter_add_attrs){a->oob});
+    int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
+    int dy = zt_build_as(vjp->emit, vjp->dy[0], zero);
+    const zt_gather_attrs *gather = vjp->attrs;
+    vjp->dx[0] = zt_build_scatter_add(vjp->emit, zero, vjp->in[1], dy, &(zt_scatter_add_attrs){gather->oob});
 }
 
 const zt_opdef zt_op_gather = {
@@ -105,11 +105,11 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
                                    zt_type out[])
 {
     const zt_type *x = in[0], *i = in[1], *y = in[2];
-    const zt_scatter_add_attrs *a = attrs;
-    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, -1);
-    if (s) return s;
+    const zt_scatter_add_attrs *scatter_add = attrs;
+    zt_status status = zt_row_word(ctx, "oob", &scatter_add->oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (status) return status;
     if (x->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix");
     bool fits = y->dtype == x->dtype && y->rank == i->rank + 1 && zt_row_cols(y) == x->dim[1];
     for (int d = 0; d < i->rank && fits; d++) fits = y->dim[d] == i->dim[d];
@@ -118,14 +118,14 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
     return ZT_OK;
 }
 
-static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t N = in[0].type->dim[0], K = in[0].type->dim[1], n = zt_type_count(in[1].type);
     memmove(out[0].f, in[0].f, (size_t)(N * K) * sizeof(double));
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         if (i < 0 || i >= N) {
-            if (fails(&((const zt_scatter_add_attrs *)attrs)->oob)) zt_row_runtime_error(t, "index", i, N);
+            if (fails(&((const zt_scatter_add_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
             continue;
         }
         for (int64_t k = 0; k < K; k++) out[0].f[i * K + k] += in[2].f[r * K + k];
@@ -138,7 +138,7 @@ static double scatter_add_flops(const void *attrs, const zt_type *const in[], co
     return (double)zt_type_count(in[2]);
 }
 
-static bool scatter_add_cases(int i, zt_case *c)
+static bool scatter_add_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_dtype x;
@@ -156,19 +156,19 @@ static bool scatter_add_cases(int i, zt_case *c)
     int64_t dim[4] = {0};
     memcpy(dim, rows[i].dim, sizeof rows[i].dim);
     dim[rows[i].rank] = rows[i].K;
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
-    zt_case_in(c, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
-    zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].x, rows[i].rank + 1, dim);
-    if (zero) case_out_of_range(c, 2);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
+    zt_case_in(test_case, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].x, rows[i].rank + 1, dim);
+    if (zero) case_out_of_range(test_case, 2);
     return true;
 }
 
-static void scatter_add_vjp(zt_vjp *v)
+static void scatter_add_vjp(zt_vjp *vjp)
 {
-    v->dx[0] = v->dy[0];
-    const zt_gather_attrs back = {((const zt_scatter_add_attrs *)v->attrs)->oob};
-    if (!v->want[2]) return;
-    v->dx[2] = zt_build_as(v->e, zt_build_gather(v->e, v->dy[0], v->in[1], &back), v->in[2]);
+    vjp->dx[0] = vjp->dy[0];
+    const zt_gather_attrs back = {((const zt_scatter_add_attrs *)vjp->attrs)->oob};
+    if (!vjp->want[2]) return;
+    vjp->dx[2] = zt_build_as(vjp->emit, zt_build_gather(vjp->emit, vjp->dy[0], vjp->in[1], &back), vjp->in[2]);
 }
 
 const zt_opdef zt_op_scatter_add = {
@@ -189,34 +189,34 @@ const zt_opdef zt_op_scatter_add = {
 static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
-    const zt_one_hot_attrs *a = attrs;
-    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
-    if (s) return s;
-    if (a->depth < 0)
-        return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)a->depth);
+    const zt_one_hot_attrs *one_hot = attrs;
+    zt_status status = zt_row_word(ctx, "oob", &one_hot->oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
+    if (status) return status;
+    if (one_hot->depth < 0)
+        return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)one_hot->depth);
     if (in[0]->rank == ZT_MAX_RANK)
         return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
     out[0] = zt_type_make(ZT_F32, in[0]->rank, in[0]->dim);
-    out[0].dim[out[0].rank++] = a->depth;
+    out[0].dim[out[0].rank++] = one_hot->depth;
     return ZT_OK;
 }
 
-static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_one_hot_attrs *a = attrs;
-    int64_t n = zt_type_count(in[0].type);
+    const zt_one_hot_attrs *one_hot = attrs;
+    int64_t count = zt_type_count(in[0].type);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
-    for (int64_t e = 0; e < n; e++) {
+    for (int64_t e = 0; e < count; e++) {
         int64_t i = in[0].i[e];
-        if (i >= 0 && i < a->depth)
-            out[0].f[e * a->depth + i] = 1;
-        else if (fails(&a->oob))
-            zt_row_runtime_error(t, "index", i, a->depth);
+        if (i >= 0 && i < one_hot->depth)
+            out[0].f[e * one_hot->depth + i] = 1;
+        else if (fails(&one_hot->oob))
+            zt_row_runtime_error(error, "index", i, one_hot->depth);
     }
 }
 
-static bool one_hot_cases(int i, zt_case *c)
+static bool one_hot_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type i;
@@ -228,9 +228,9 @@ static bool one_hot_cases(int i, zt_case *c)
         {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_IDS, &rows[i].i);
-    c->limit[0] = rows[i].limit;
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, ZT_FILL_IDS, &rows[i].i);
+    test_case->limit[0] = rows[i].limit;
     return true;
 }
 

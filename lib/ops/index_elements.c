@@ -14,9 +14,9 @@ static bool fails(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x,
                                 const zt_type *i)
 {
-    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
+    if (status) return status;
     if (a->axis < -x->rank || a->axis >= x->rank)
         return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis,
                            x->rank);
@@ -30,12 +30,12 @@ static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_ty
 
 /* The element of x that belongs to the e-th index, or -1. */
 static int64_t element_of(const element_attrs *a, const zt_type *x, const zt_arg *i, int64_t e,
-                          zt_runtime_error *t)
+                          zt_runtime_error *error)
 {
     int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t index = i->i[e], place = 0, step = 1;
     if (index < 0 || index >= x->dim[at]) {
-        if (fails(&a->oob)) zt_row_runtime_error(t, "index", index, x->dim[at]);
+        if (fails(&a->oob)) zt_row_runtime_error(error, "index", index, x->dim[at]);
         return -1;
     }
     for (int d = x->rank - 1; d >= 0; d--) {
@@ -64,15 +64,15 @@ static const struct {
     {{ZT_U8, 2, {4, 6}}, {ZT_I32, 2, {9, 2}}, {0, {"error"}}, 4},
 };
 
-static bool gather_elements_cases(int i, zt_case *c)
+static bool gather_elements_cases(int i, zt_case *test_case)
 {
     if (i >= ZT_LEN(element_rows)) return false;
-    zt_case_attrs(c, &element_rows[i].a, sizeof element_rows[i].a);
+    zt_case_attrs(test_case, &element_rows[i].a, sizeof element_rows[i].a);
     bool floats = zt_dtype_is_float(element_rows[i].x.dtype);
-    zt_case_type_in(c, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, &element_rows[i].x);
-    c->limit[0] = 200;
-    zt_case_type_in(c, 1, ZT_FILL_IDS, &element_rows[i].i);
-    c->limit[1] = element_rows[i].limit;
+    zt_case_type_in(test_case, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, &element_rows[i].x);
+    test_case->limit[0] = 200;
+    zt_case_type_in(test_case, 1, ZT_FILL_IDS, &element_rows[i].i);
+    test_case->limit[1] = element_rows[i].limit;
     return true;
 }
 
@@ -81,16 +81,16 @@ static bool gather_elements_cases(int i, zt_case *c)
 static zt_status gather_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                        zt_type out[])
 {
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
-    return s ? s : elements_infer(ctx, attrs, in[0], in[1]);
+    return status ? status : elements_infer(ctx, attrs, in[0], in[1]);
 }
 
-static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    int64_t n = zt_type_count(in[1].type);
-    for (int64_t e = 0; e < n; e++) {
-        int64_t from = element_of(attrs, in[0].type, &in[1], e, t);
+    int64_t count = zt_type_count(in[1].type);
+    for (int64_t e = 0; e < count; e++) {
+        int64_t from = element_of(attrs, in[0].type, &in[1], e, error);
         if (from < 0)
             zt_row_zero(&out[0], e);
         else
@@ -98,11 +98,11 @@ static void gather_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out
     }
 }
 
-static void gather_elements_vjp(zt_vjp *v)
+static void gather_elements_vjp(zt_vjp *vjp)
 {
-    const element_attrs *a = v->attrs;
-    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    v->dx[0] = zt_build_scatter_add_elements(v->e, zero, v->in[1], v->dy[0],
+    const element_attrs *a = vjp->attrs;
+    int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
+    vjp->dx[0] = zt_build_scatter_add_elements(vjp->emit, zero, vjp->in[1], vjp->dy[0],
                                          &(zt_scatter_add_elements_attrs){a->axis, a->oob});
 }
 
@@ -123,10 +123,10 @@ const zt_opdef zt_op_gather_elements = {
 static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs,
                                             const zt_type *const in[], zt_type out[])
 {
-    zt_status s = gather_elements_infer(ctx, attrs, in, out);
-    if (!s && zt_dtype_get(in[0]->dtype)->kind == 'B')
-        s = zt_row_fail(ctx, ZT_ESHAPE, "x is bool, not a plain float or integer type");
-    if (s) return s;
+    zt_status status = gather_elements_infer(ctx, attrs, in, out);
+    if (!status && zt_dtype_get(in[0]->dtype)->kind == 'B')
+        status = zt_row_fail(ctx, ZT_ESHAPE, "x is bool, not a plain float or integer type");
+    if (status) return status;
     if (!zt_type_equal(&out[0], in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "y is not one of x's type for each index");
     out[0] = *in[0];
@@ -134,12 +134,12 @@ static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs,
 }
 
 static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_runtime_error *t)
+                                     zt_runtime_error *error)
 {
-    int64_t n = zt_type_count(in[1].type);
+    int64_t count = zt_type_count(in[1].type);
     for (int64_t e = 0; e < zt_type_count(in[0].type); e++) zt_row_move(&in[0], e, &out[0], e);
-    for (int64_t e = 0; e < n; e++) {
-        int64_t to = element_of(attrs, in[0].type, &in[1], e, t);
+    for (int64_t e = 0; e < count; e++) {
+        int64_t to = element_of(attrs, in[0].type, &in[1], e, error);
         if (to < 0) continue;
         if (out[0].f)
             out[0].f[to] += in[2].f[e];
@@ -155,21 +155,21 @@ static double scatter_flops(const void *attrs, const zt_type *const in[], const 
     return (double)zt_type_count(in[2]);
 }
 
-static bool scatter_add_elements_cases(int i, zt_case *c)
+static bool scatter_add_elements_cases(int i, zt_case *test_case)
 {
-    if (!gather_elements_cases(i, c)) return false;
-    c->in[2] = zt_type_make(c->in[0].dtype, c->in[1].rank, c->in[1].dim);
-    c->fill[2] = c->fill[0];
-    c->limit[2] = 200;
+    if (!gather_elements_cases(i, test_case)) return false;
+    test_case->in[2] = zt_type_make(test_case->in[0].dtype, test_case->in[1].rank, test_case->in[1].dim);
+    test_case->fill[2] = test_case->fill[0];
+    test_case->limit[2] = 200;
     return true;
 }
 
-static void scatter_add_elements_vjp(zt_vjp *v)
+static void scatter_add_elements_vjp(zt_vjp *vjp)
 {
-    const element_attrs *a = v->attrs;
-    v->dx[0] = v->dy[0];
-    if (v->want[2])
-        v->dx[2] = zt_build_gather_elements(v->e, v->dy[0], v->in[1],
+    const element_attrs *a = vjp->attrs;
+    vjp->dx[0] = vjp->dy[0];
+    if (vjp->want[2])
+        vjp->dx[2] = zt_build_gather_elements(vjp->emit, vjp->dy[0], vjp->in[1],
                                         &(zt_gather_elements_attrs){a->axis, a->oob});
 }
 

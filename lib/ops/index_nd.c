@@ -38,13 +38,13 @@ static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
 
 /* Where in x tuple r's part begins; -1: an index is out of range. */
 static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type *x,
-                       const int64_t *i, int64_t r, zt_runtime_error *t)
+                       const int64_t *i, int64_t r, zt_runtime_error *error)
 {
     int64_t at = 0;
     for (int64_t k = 0; k < p->k; k++) {
         int64_t n = x->dim[batch + k], index = i[r * p->k + k];
         if (index < 0 || index >= n) {
-            if (fails) zt_row_runtime_error(t, "index", index, n);
+            if (fails) zt_row_runtime_error(error, "index", index, n);
             return -1;
         }
         at = at * n + index;
@@ -56,10 +56,10 @@ static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type 
 static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_enum_string *oob, const zt_type *x,
                             const zt_type *i, zt_type *y)
 {
-    zt_status s = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_want_plain(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, -1);
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_want_plain(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (status) return status;
     if (batch < 0 || batch >= i->rank || batch > x->rank)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld batch dimensions of %d and %d", (long long)batch,
                            x->rank, i->rank);
@@ -104,16 +104,16 @@ enum { ND_ROWS = sizeof nd_rows / sizeof nd_rows[0] };
 static zt_status gather_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    const zt_gather_nd_attrs *a = attrs;
-    return taken_type(ctx, a->batch, &a->oob, in[0], in[1], &out[0]);
+    const zt_gather_nd_attrs *gather_nd = attrs;
+    return taken_type(ctx, gather_nd->batch, &gather_nd->oob, in[0], in[1], &out[0]);
 }
 
-static void gather_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gather_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_gather_nd_attrs *a = attrs;
-    parts p = parts_of(a->batch, in[0].type, in[1].type);
+    const zt_gather_nd_attrs *gather_nd = attrs;
+    parts p = parts_of(gather_nd->batch, in[0].type, in[1].type);
     for (int64_t r = 0; r < p.tuples; r++) {
-        int64_t at = part_at(&p, a->batch, a->oob.s[0] == 'e', in[0].type, in[1].i, r, t);
+        int64_t at = part_at(&p, gather_nd->batch, gather_nd->oob.s[0] == 'e', in[0].type, in[1].i, r, error);
         for (int64_t j = 0; j < p.rest; j++) {
             if (at >= 0)
                 zt_row_move(&in[0], at + j, &out[0], r * p.rest + j);
@@ -123,26 +123,26 @@ static void gather_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
     }
 }
 
-static bool gather_nd_cases(int i, zt_case *c)
+static bool gather_nd_cases(int i, zt_case *test_case)
 {
     bool zero = i == ND_ROWS; /* the first once more, with indices out of range */
     if (i > ND_ROWS) return false;
     if (zero) i = 0;
     zt_gather_nd_attrs a = {nd_rows[i].batch, {"error"}};
     memcpy(a.oob.s, zero ? "zero" : "error", zero ? 5 : 6);
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &nd_rows[i].x);
-    zt_case_type_in(c, 1, ZT_FILL_IDS, &nd_rows[i].i);
-    c->limit[1] = nd_rows[i].limit + 3 * zero;
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &nd_rows[i].x);
+    zt_case_type_in(test_case, 1, ZT_FILL_IDS, &nd_rows[i].i);
+    test_case->limit[1] = nd_rows[i].limit + 3 * zero;
     return true;
 }
 
-static void gather_nd_vjp(zt_vjp *v)
+static void gather_nd_vjp(zt_vjp *vjp)
 {
-    const zt_gather_nd_attrs *a = v->attrs;
-    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    zt_scatter_nd_attrs back = {a->batch, {"add"}, a->oob};
-    v->dx[0] = zt_build_scatter_nd(v->e, zero, v->in[1], v->dy[0], &back);
+    const zt_gather_nd_attrs *gather_nd = vjp->attrs;
+    int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
+    zt_scatter_nd_attrs back = {gather_nd->batch, {"add"}, gather_nd->oob};
+    vjp->dx[0] = zt_build_scatter_nd(vjp->emit, zero, vjp->in[1], vjp->dy[0], &back);
 }
 
 const zt_opdef zt_op_gather_nd = {
@@ -218,24 +218,24 @@ typedef struct merge_vjp {
 
 static void merge_gradient(const merge_vjp *m)
 {
-    zt_vjp *v = m->v;
-    const zt_emit *e = v->e;
-    int x = v->in[0], u = v->in[2], z = v->out[0], dy = v->dy[0];
+    zt_vjp *vjp = m->v;
+    const zt_emit *emit = vjp->emit;
+    int x = vjp->in[0], u = vjp->in[2], z = vjp->out[0], dy = vjp->dy[0];
     if (m->how == 'a') {
-        v->dx[0] = dy;
-        if (v->want[2]) v->dx[2] = m->at(m, dy);
+        vjp->dx[0] = dy;
+        if (vjp->want[2]) vjp->dx[2] = m->at(m, dy);
     } else if (m->how == 'n') {
-        int zero = zt_build_fill_like(e, u, &(zt_fill_like_attrs){0});
-        if (v->want[0]) v->dx[0] = m->put(m, dy, zero);
-        if (v->want[2]) v->dx[2] = m->at(m, dy);
+        int zero = zt_build_fill_like(emit, u, &(zt_fill_like_attrs){0});
+        if (vjp->want[0]) vjp->dx[0] = m->put(m, dy, zero);
+        if (vjp->want[2]) vjp->dx[2] = m->at(m, dy);
     } else if (m->how == 'u') {
-        int share = zt_build_mul(e, dy, z);
-        if (v->want[0]) v->dx[0] = zt_build_div(e, share, x);
-        if (v->want[2]) v->dx[2] = zt_build_div(e, m->at(m, share), u);
+        int share = zt_build_mul(emit, dy, z);
+        if (vjp->want[0]) vjp->dx[0] = zt_build_div(emit, share, x);
+        if (vjp->want[2]) vjp->dx[2] = zt_build_div(emit, m->at(m, share), u);
     } else {
-        if (v->want[0]) v->dx[0] = zt_build_mul(e, dy, zt_build_as(e, zt_build_eq(e, z, x), dy));
-        if (v->want[2])
-            v->dx[2] = zt_build_mul(e, m->at(m, dy), zt_build_as(e, zt_build_eq(e, m->at(m, z), u), dy));
+        if (vjp->want[0]) vjp->dx[0] = zt_build_mul(emit, dy, zt_build_as(emit, zt_build_eq(emit, z, x), dy));
+        if (vjp->want[2])
+            vjp->dx[2] = zt_build_mul(emit, m->at(m, dy), zt_build_as(emit, zt_build_eq(emit, m->at(m, z), u), dy));
     }
 }
 
@@ -244,12 +244,12 @@ static void merge_gradient(const merge_vjp *m)
 static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_scatter_nd_attrs *a = attrs;
+    const zt_scatter_nd_attrs *scatter_nd = attrs;
     zt_type part;
-    zt_status s = zt_row_word(ctx, "reduction", &a->reduction, reductions, ZT_LEN(reductions));
-    if (!s) s = taken_type(ctx, a->batch, &a->oob, in[0], in[1], &part);
-    if (!s) s = want_number(ctx, in[0], how_of(&a->reduction));
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "reduction", &scatter_nd->reduction, reductions, ZT_LEN(reductions));
+    if (!status) status = taken_type(ctx, scatter_nd->batch, &scatter_nd->oob, in[0], in[1], &part);
+    if (!status) status = want_number(ctx, in[0], how_of(&scatter_nd->reduction));
+    if (status) return status;
     char text[ZT_TYPE_TEXT];
     if (!zt_type_equal(&part, in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "u is not what x has at i, %s",
@@ -258,14 +258,14 @@ static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return ZT_OK;
 }
 
-static void scatter_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void scatter_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_scatter_nd_attrs *a = attrs;
-    parts p = parts_of(a->batch, in[0].type, in[1].type);
-    char how = how_of(&a->reduction);
+    const zt_scatter_nd_attrs *scatter_nd = attrs;
+    parts p = parts_of(scatter_nd->batch, in[0].type, in[1].type);
+    char how = how_of(&scatter_nd->reduction);
     copy_all(&in[0], &out[0]);
     for (int64_t r = 0; r < p.tuples; r++) {
-        int64_t at = part_at(&p, a->batch, a->oob.s[0] == 'e', in[0].type, in[1].i, r, t);
+        int64_t at = part_at(&p, scatter_nd->batch, scatter_nd->oob.s[0] == 'e', in[0].type, in[1].i, r, error);
         for (int64_t j = 0; j < p.rest && at >= 0; j++)
             merge(how, &out[0], at + j, &in[2], r * p.rest + j);
     }
@@ -278,50 +278,50 @@ static double scatter_flops(const void *attrs, const zt_type *const in[], const 
 }
 
 /* Where the last write, or a tie, would decide, indices count up, so that they differ. */
-static void differ(zt_case *c, const zt_enum_string *reduction)
+static void differ(zt_case *test_case, const zt_enum_string *reduction)
 {
     if (reduction->s[0] == 'a' || reduction->s[1] == 'u') return;
-    c->fill[1] = ZT_FILL_RISING;
-    c->limit[1] = 0;
+    test_case->fill[1] = ZT_FILL_RISING;
+    test_case->limit[1] = 0;
 }
 
-static bool scatter_nd_cases(int i, zt_case *c)
+static bool scatter_nd_cases(int i, zt_case *test_case)
 {
     int how = i % ZT_LEN(reductions), which = i / ZT_LEN(reductions);
-    if (!gather_nd_cases(which, c)) return false;
+    if (!gather_nd_cases(which, test_case)) return false;
     zt_gather_nd_attrs like;
-    memcpy(&like, c->attrs, sizeof like);
+    memcpy(&like, test_case->attrs, sizeof like);
     zt_scatter_nd_attrs a = {like.batch, {{0}}, like.oob};
     memcpy(a.reduction.s, reductions[how], strlen(reductions[how]));
-    bool one = c->in[1].dim[c->in[1].rank - 1] == 1;
-    if (!one && how != 1 && how != 2) return scatter_nd_cases(i + 1, c); /* rising: of one index */
-    zt_case_attrs(c, &a, sizeof a);
-    if (one) differ(c, &a.reduction);
-    if (c->fill[1] == ZT_FILL_RISING && like.batch) /* the second batch entry has others */
-        memcpy(a.oob.s, "zero", 5), zt_case_attrs(c, &a, sizeof a);
-    if (taken_type(NULL, a.batch, &a.oob, &c->in[0], &c->in[1], &c->in[2])) return false;
-    c->fill[2] = zt_dtype_is_float(c->in[0].dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS;
-    c->limit[2] = 9;
+    bool one = test_case->in[1].dim[test_case->in[1].rank - 1] == 1;
+    if (!one && how != 1 && how != 2) return scatter_nd_cases(i + 1, test_case); /* rising: of one index */
+    zt_case_attrs(test_case, &a, sizeof a);
+    if (one) differ(test_case, &a.reduction);
+    if (test_case->fill[1] == ZT_FILL_RISING && like.batch) /* the second batch entry has others */
+        memcpy(a.oob.s, "zero", 5), zt_case_attrs(test_case, &a, sizeof a);
+    if (taken_type(NULL, a.batch, &a.oob, &test_case->in[0], &test_case->in[1], &test_case->in[2])) return false;
+    test_case->fill[2] = zt_dtype_is_float(test_case->in[0].dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS;
+    test_case->limit[2] = 9;
     return true;
 }
 
 static int nd_at(const merge_vjp *m, int x)
 {
-    const zt_scatter_nd_attrs *a = m->v->attrs;
-    return zt_build_gather_nd(m->v->e, x, m->v->in[1], &(zt_gather_nd_attrs){a->batch, a->oob});
+    const zt_scatter_nd_attrs *scatter_nd = m->v->attrs;
+    return zt_build_gather_nd(m->v->emit, x, m->v->in[1], &(zt_gather_nd_attrs){scatter_nd->batch, scatter_nd->oob});
 }
 
 static int nd_put(const merge_vjp *m, int x, int u)
 {
-    const zt_scatter_nd_attrs *a = m->v->attrs;
-    return zt_build_scatter_nd(m->v->e, x, m->v->in[1], u,
-                           &(zt_scatter_nd_attrs){a->batch, {"none"}, a->oob});
+    const zt_scatter_nd_attrs *scatter_nd = m->v->attrs;
+    return zt_build_scatter_nd(m->v->emit, x, m->v->in[1], u,
+                           &(zt_scatter_nd_attrs){scatter_nd->batch, {"none"}, scatter_nd->oob});
 }
 
-static void scatter_nd_vjp(zt_vjp *v)
+static void scatter_nd_vjp(zt_vjp *vjp)
 {
-    const zt_scatter_nd_attrs *a = v->attrs;
-    merge_gradient(&(merge_vjp){v, how_of(&a->reduction), nd_at, nd_put});
+    const zt_scatter_nd_attrs *scatter_nd = vjp->attrs;
+    merge_gradient(&(merge_vjp){vjp, how_of(&scatter_nd->reduction), nd_at, nd_put});
 }
 
 #define MERGE                                                                                      \
@@ -346,16 +346,16 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
                                         zt_type out[])
 {
     static const char *const words[] = {"none", "mul", "max", "min"};
-    const zt_scatter_elements_attrs *a = attrs;
+    const zt_scatter_elements_attrs *scatter_elements = attrs;
     const zt_type *x = in[0], *i = in[1];
-    zt_status s = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_word(ctx, "reduction", &a->reduction, words, ZT_LEN(words));
-    if (!s) s = zt_row_want_plain(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
-    if (!s) s = zt_row_axis(ctx, a->axis, x->rank);
-    if (!s) s = want_number(ctx, x, how_of(&a->reduction));
-    if (s) return s;
-    int at = zt_plain_axis(a->axis, x->rank);
+    zt_status status = zt_row_word(ctx, "oob", &scatter_elements->oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_word(ctx, "reduction", &scatter_elements->reduction, words, ZT_LEN(words));
+    if (!status) status = zt_row_want_plain(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
+    if (!status) status = zt_row_axis(ctx, scatter_elements->axis, x->rank);
+    if (!status) status = want_number(ctx, x, how_of(&scatter_elements->reduction));
+    if (status) return status;
+    int at = zt_plain_axis(scatter_elements->axis, x->rank);
     for (int d = 0; d < x->rank; d++)
         if (d != at && i->dim[d] > x->dim[d])
             return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld",
@@ -368,16 +368,16 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
     return ZT_OK;
 }
 
-static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_scatter_elements_attrs *a = attrs;
+    const zt_scatter_elements_attrs *scatter_elements = attrs;
     const zt_type *x = in[0].type, *it = in[1].type;
-    int at = zt_plain_axis(a->axis, x->rank);
+    int at = zt_plain_axis(scatter_elements->axis, x->rank);
     copy_all(&in[0], &out[0]);
     for (int64_t e = 0, n = zt_type_count(it); e < n; e++) {
         int64_t index = in[1].i[e], to = 0, step = 1, rest = e;
         if (index < 0 || index >= x->dim[at]) {
-            if (a->oob.s[0] == 'e') zt_row_runtime_error(t, "index", index, x->dim[at]);
+            if (scatter_elements->oob.s[0] == 'e') zt_row_runtime_error(error, "index", index, x->dim[at]);
             continue;
         }
         for (int d = x->rank - 1; d >= 0; d--) {
@@ -385,12 +385,12 @@ static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *ou
             step *= x->dim[d];
             rest /= it->dim[d];
         }
-        merge(how_of(&a->reduction), &out[0], to, &in[2], e);
+        merge(how_of(&scatter_elements->reduction), &out[0], to, &in[2], e);
     }
 }
 
 /* Indices are 0 1 2 ... with those too large left out, so that none comes twice but for mul. */
-static bool scatter_elements_cases(int i, zt_case *c)
+static bool scatter_elements_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x, i;
@@ -410,35 +410,35 @@ static bool scatter_elements_cases(int i, zt_case *c)
         {{ZT_U8, 2, {4, 6}}, {ZT_I32, 2, {4, 9}}, {1, {"mul"}, {"error"}}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
-    zt_case_type_in(c, 1, ZT_FILL_IDS, &rows[i].i);
-    c->limit[1] = rows[i].x.dim[zt_plain_axis(rows[i].a.axis, rows[i].x.rank)];
-    if (rows[i].x.dtype != ZT_I32) differ(c, &rows[i].a.reduction);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    zt_case_type_in(test_case, 1, ZT_FILL_IDS, &rows[i].i);
+    test_case->limit[1] = rows[i].x.dim[zt_plain_axis(rows[i].a.axis, rows[i].x.rank)];
+    if (rows[i].x.dtype != ZT_I32) differ(test_case, &rows[i].a.reduction);
     zt_case_type u = rows[i].i;
     u.dtype = rows[i].x.dtype;
-    zt_case_plain_in(c, 2, ZT_FILL_NORMAL, 100, &u);
+    zt_case_plain_in(test_case, 2, ZT_FILL_NORMAL, 100, &u);
     return true;
 }
 
 static int elements_at(const merge_vjp *m, int x)
 {
-    const zt_scatter_elements_attrs *a = m->v->attrs;
-    return zt_build_gather_elements(m->v->e, x, m->v->in[1],
-                                &(zt_gather_elements_attrs){a->axis, a->oob});
+    const zt_scatter_elements_attrs *scatter_elements = m->v->attrs;
+    return zt_build_gather_elements(m->v->emit, x, m->v->in[1],
+                                &(zt_gather_elements_attrs){scatter_elements->axis, scatter_elements->oob});
 }
 
 static int elements_put(const merge_vjp *m, int x, int u)
 {
-    const zt_scatter_elements_attrs *a = m->v->attrs;
-    return zt_build_scatter_elements(m->v->e, x, m->v->in[1], u,
-                                 &(zt_scatter_elements_attrs){a->axis, {"none"}, a->oob});
+    const zt_scatter_elements_attrs *scatter_elements = m->v->attrs;
+    return zt_build_scatter_elements(m->v->emit, x, m->v->in[1], u,
+                                 &(zt_scatter_elements_attrs){scatter_elements->axis, {"none"}, scatter_elements->oob});
 }
 
-static void scatter_elements_vjp(zt_vjp *v)
+static void scatter_elements_vjp(zt_vjp *vjp)
 {
-    const zt_scatter_elements_attrs *a = v->attrs;
-    merge_gradient(&(merge_vjp){v, how_of(&a->reduction), elements_at, elements_put});
+    const zt_scatter_elements_attrs *scatter_elements = vjp->attrs;
+    merge_gradient(&(merge_vjp){vjp, how_of(&scatter_elements->reduction), elements_at, elements_put});
 }
 
 const zt_opdef zt_op_scatter_elements = {

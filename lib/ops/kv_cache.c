@@ -15,8 +15,8 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     (void)attrs;
     if ((cache->dtype != ZT_F32 && cache->dtype != ZT_F16) || cache->rank != 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "cache is not a matrix of f32 or f16");
-    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, 2);
-    if (s) return s;
+    zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 2);
+    if (status) return status;
     if (x->dim[1] != cache->dim[1])
         return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1],
                            (long long)cache->dim[1]);
@@ -24,13 +24,13 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
 }
 
-static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)attrs;
     int64_t n = in[1].type->dim[0], W = in[1].type->dim[1];
     zt_slots slots = zt_slots_make(in[0].type->dim[0], &in[3], &in[4]);
     for (int64_t r = 0; r < n; r++) {
-        int64_t slot = zt_slots_find(&slots, r, in[2].i[r], t);
+        int64_t slot = zt_slots_find(&slots, r, in[2].i[r], error);
         if (slot >= 0) memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
     }
 }
@@ -41,7 +41,7 @@ static double kv_put_flops(const void *attrs, const zt_type *const in[], const z
     return (double)zt_type_count(in[1]);
 }
 
-static bool kv_put_cases(int i, zt_case *c)
+static bool kv_put_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_dtype cache;
@@ -55,9 +55,9 @@ static bool kv_put_cases(int i, zt_case *c)
         {ZT_F16, 8, 64, 0, 0, 1, 2},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, rows[i].cache, 2, (int64_t[]){rows[i].ctx, rows[i].W});
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].W});
-    zt_slots_case(c, 2, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, rows[i].cache, 2, (int64_t[]){rows[i].ctx, rows[i].W});
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].W});
+    zt_slots_case(test_case, 2, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
     return true;
 }
 
@@ -79,37 +79,37 @@ const zt_opdef zt_op_kv_put = {
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
 
 /* The two ops that make q (or k) what it is turned into: types, or a loop over rows. */
-static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *a, const zt_type *const in[],
+static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *rope_put, const zt_type *const in[],
                               int x, int g)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(a);
-    const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
+    const zt_rope_attrs rope = zt_rope_put_rope(rope_put);
+    const zt_rms_norm_attrs norm = {rope_put->eps, rope_put->norm_dims};
     zt_type out[ZT_MAX_OUT];
-    zt_status s = zt_row_want(ctx, x == Q ? "q" : "k", in[x], ZT_F32, 2);
-    if (!s && in[g]) s = zt_op_rms_norm.infer(ctx, &norm, (const zt_type *[]){in[x], in[g]}, out);
-    if (s) return s;
+    zt_status status = zt_row_want(ctx, x == Q ? "q" : "k", in[x], ZT_F32, 2);
+    if (!status && in[g]) status = zt_op_rms_norm.infer(ctx, &norm, (const zt_type *[]){in[x], in[g]}, out);
+    if (status) return status;
     return zt_op_rope.infer(ctx, &rope, (const zt_type *[]){in[x], in[POS], in[TAB]}, out);
 }
 
 static zt_status rope_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                 zt_type out[])
 {
-    zt_status s = zt_row_want(ctx, "pos", in[POS], ZT_I32, 1);
-    if (!s) s = turned_infer(ctx, attrs, in, Q, GQ);
-    if (!s) s = turned_infer(ctx, attrs, in, K, GK);
-    for (int c = KC; c <= VC && !s; c++)
-        s = zt_op_kv_put.infer(
+    zt_status status = zt_row_want(ctx, "pos", in[POS], ZT_I32, 1);
+    if (!status) status = turned_infer(ctx, attrs, in, Q, GQ);
+    if (!status) status = turned_infer(ctx, attrs, in, K, GK);
+    for (int c = KC; c <= VC && !status; c++)
+        status = zt_op_kv_put.infer(
             ctx, NULL, (const zt_type *[]){in[c], in[c + K], in[POS], in[SEQ], in[TABLE]}, &out[c]);
     out[2] = *in[Q];
-    return s;
+    return status;
 }
 
 /* Rows of x, n of them from row r of the call, normed and turned into y. */
-static void turn(const zt_rope_put_attrs *a, const zt_arg *in, int x, int g, int64_t r, int64_t n,
+static void turn(const zt_rope_put_attrs *rope_put, const zt_arg *in, int x, int g, int64_t r, int64_t n,
                  double *y)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(a);
-    const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
+    const zt_rope_attrs rope = zt_rope_put_rope(rope_put);
+    const zt_rms_norm_attrs norm = {rope_put->eps, rope_put->norm_dims};
     int64_t W = in[x].type->dim[1];
     zt_type rows = zt_type_make(ZT_F32, 2, (int64_t[]){n, W}), some = *in[POS].type;
     zt_arg from = {.type = &rows, .f = in[x].f + r * W}, to[2] = {{.type = &rows, .f = y}};
@@ -123,16 +123,16 @@ static void turn(const zt_rope_put_attrs *a, const zt_arg *in, int x, int g, int
     zt_op_rope.ref(&rope, (zt_arg[]){from, pos, in[TAB]}, to, &none);
 }
 
-static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t n = in[Q].type->dim[0], W = in[K].type->dim[1];
     zt_slots slots = zt_slots_make(in[KC].type->dim[0], &in[SEQ], &in[TABLE]);
     if (out[2].type) turn(attrs, in, Q, GQ, 0, n, out[2].f);
     for (int64_t r = 0; r < n; r++) {
-        int64_t slot = zt_slots_find(&slots, r, in[POS].i[r], t);
+        int64_t slot = zt_slots_find(&slots, r, in[POS].i[r], error);
         if (slot >= 0) turn(attrs, in, K, GK, r, 1, out[0].f + slot * W);
     }
-    zt_op_kv_put.ref(NULL, (zt_arg[]){in[VC], in[V], in[POS], in[SEQ], in[TABLE]}, &out[1], t);
+    zt_op_kv_put.ref(NULL, (zt_arg[]){in[VC], in[V], in[POS], in[SEQ], in[TABLE]}, &out[1], error);
 }
 
 /* Of q and k; what is put into a cache only moves. */
@@ -155,7 +155,7 @@ static double rope_put_bytes(const void *attrs, const zt_type *const in[], const
 
 /* Caches [ctx,G D] of n rows from pos0, H heads of D queries; what is there of norms, divisors,
  * sequences and table. */
-static bool rope_put_cases(int i, zt_case *c)
+static bool rope_put_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_dtype cache;
@@ -186,31 +186,31 @@ static bool rope_put_cases(int i, zt_case *c)
     if (rows[i].tab) a.scale = 0.5, a.amplitude = 1.25, a.extend = 0.5, a.low = 2, a.high = 9;
     memset(&a.pair, 0, sizeof a.pair);
     memcpy(a.pair.s, rows[i].pair, strlen(rows[i].pair));
-    zt_case_attrs(c, &a, sizeof a);
-    for (int x = KC; x <= VC; x++) zt_case_in(c, x, ZT_FILL_NORMAL, 0, rows[i].cache, 2, kv);
-    for (int x = Q; x <= V; x++) zt_case_in(c, x, ZT_FILL_NORMAL, 0, ZT_F32, 2, x == Q ? q : k);
-    zt_slots_case(c, POS, n, rows[i].pos0, rows[i].S, rows[i].B);
-    if (rows[i].tab) zt_case_in(c, TAB, ZT_FILL_POSITIVE, 0, ZT_F32, 1, &half);
+    zt_case_attrs(test_case, &a, sizeof a);
+    for (int x = KC; x <= VC; x++) zt_case_in(test_case, x, ZT_FILL_NORMAL, 0, rows[i].cache, 2, kv);
+    for (int x = Q; x <= V; x++) zt_case_in(test_case, x, ZT_FILL_NORMAL, 0, ZT_F32, 2, x == Q ? q : k);
+    zt_slots_case(test_case, POS, n, rows[i].pos0, rows[i].S, rows[i].B);
+    if (rows[i].tab) zt_case_in(test_case, TAB, ZT_FILL_POSITIVE, 0, ZT_F32, 1, &half);
     if (!rows[i].norms) return true;
-    zt_case_in(c, GQ, ZT_FILL_NORMAL, 0, ZT_F32, 1, rows[i].norms == 2 ? &q[1] : &D);
-    zt_case_in(c, GK, ZT_FILL_NORMAL, 0, ZT_F32, 1, rows[i].norms == 2 ? &k[1] : &D);
+    zt_case_in(test_case, GQ, ZT_FILL_NORMAL, 0, ZT_F32, 1, rows[i].norms == 2 ? &q[1] : &D);
+    zt_case_in(test_case, GK, ZT_FILL_NORMAL, 0, ZT_F32, 1, rows[i].norms == 2 ? &k[1] : &D);
     return true;
 }
 
-static int emit_turned(const zt_emit *e, const zt_rope_put_attrs *a, const int *in, int x, int g)
+static int emit_turned(const zt_emit *emit, const zt_rope_put_attrs *rope_put, const int *in, int x, int g)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(a);
-    const zt_rms_norm_attrs norm = {a->eps, a->norm_dims};
-    int y = in[g] == ZT_NONE ? in[x] : zt_build_rms_norm(e, in[x], in[g], &norm, NULL);
-    return zt_build_rope(e, y, in[POS], in[TAB], &rope);
+    const zt_rope_attrs rope = zt_rope_put_rope(rope_put);
+    const zt_rms_norm_attrs norm = {rope_put->eps, rope_put->norm_dims};
+    int y = in[g] == ZT_NONE ? in[x] : zt_build_rms_norm(emit, in[x], in[g], &norm, NULL);
+    return zt_build_rope(emit, y, in[POS], in[TAB], &rope);
 }
 
-static void rope_put_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void rope_put_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    out[2] = emit_turned(e, attrs, in, Q, GQ);
-    int k = emit_turned(e, attrs, in, K, GK);
-    out[0] = zt_build_kv_put(e, in[KC], k, in[POS], in[SEQ], in[TABLE]);
-    out[1] = zt_build_kv_put(e, in[VC], in[V], in[POS], in[SEQ], in[TABLE]);
+    out[2] = emit_turned(emit, attrs, in, Q, GQ);
+    int k = emit_turned(emit, attrs, in, K, GK);
+    out[0] = zt_build_kv_put(emit, in[KC], k, in[POS], in[SEQ], in[TABLE]);
+    out[1] = zt_build_kv_put(emit, in[VC], in[V], in[POS], in[SEQ], in[TABLE]);
 }
 
 const zt_opdef zt_op_rope_put = {

@@ -10,8 +10,8 @@ static const char *const act_words[] = {"f32", "q8", "q16"};
 
 zt_status zt_linear_want_x(zt_ctx *ctx, const zt_enum_string *act, const zt_type *x)
 {
-    zt_status s = zt_row_word(ctx, "act", act, act_words, ZT_LEN(act_words));
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "act", act, act_words, ZT_LEN(act_words));
+    if (status) return status;
     if (x->dtype != ZT_F32 && x->dtype != ZT_F16 && x->dtype != ZT_BF16)
         return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not f32, f16 or bf16",
                            zt_dtype_get(x->dtype)->name);
@@ -21,18 +21,18 @@ zt_status zt_linear_want_x(zt_ctx *ctx, const zt_enum_string *act, const zt_type
 zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, const zt_type *x,
                          const zt_type *w, const zt_type *b, zt_type *out)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     if (!zt_dtype_is_float(w->dtype) || w->rank != 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix of floats", w_name);
     if (w->dim[1] != x->dim[1])
         return zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld columns, x %lld", w_name,
                            (long long)w->dim[1], (long long)x->dim[1]);
-    if (b) s = zt_row_want(ctx, b_name, b, b->dtype == x->dtype ? x->dtype : ZT_F32, 1);
-    if (!s && b && b->dim[0] != w->dim[0])
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, %s %lld rows", b_name,
+    if (b) status = zt_row_want(ctx, b_name, b, b->dtype == x->dtype ? x->dtype : ZT_F32, 1);
+    if (!status && b && b->dim[0] != w->dim[0])
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, %s %lld rows", b_name,
                         (long long)b->dim[0], w_name, (long long)w->dim[0]);
-    if (!s) *out = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], w->dim[0]});
-    return s;
+    if (!status) *out = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], w->dim[0]});
+    return status;
 }
 
 /* Eight sums side by side: a compiler may not reorder one sum of doubles, and waits 4 cycles for
@@ -59,14 +59,14 @@ double zt_linear_at(const zt_arg *x, const zt_arg *w, const zt_arg *b, int64_t r
 static zt_status linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_linear_attrs *a = attrs;
-    zt_status s = zt_linear_want_x(ctx, &a->act, in[0]);
-    return s ? s : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
+    const zt_linear_attrs *linear = attrs;
+    zt_status status = zt_linear_want_x(ctx, &linear->act, in[0]);
+    return status ? status : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
 }
 
-static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
@@ -136,31 +136,31 @@ static bool linear_case_at(int i, linear_case *c, zt_dtype *x)
     return true;
 }
 
-static bool linear_cases(int i, zt_case *c)
+static bool linear_cases(int i, zt_case *test_case)
 {
     linear_case l;
     zt_dtype x; /* and of b */
     if (!linear_case_at(i, &l, &x)) return false;
     zt_linear_attrs a = zt_linear_defaults();
     strcpy(a.act.s, act_words[l.act]);
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, x, 2, (int64_t[]){l.n, l.K});
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, l.w, 2, (int64_t[]){l.M, l.K});
-    if (l.b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, x, 1, &l.M);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, x, 2, (int64_t[]){l.n, l.K});
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, l.w, 2, (int64_t[]){l.M, l.K});
+    if (l.b) zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, x, 1, &l.M);
     return true;
 }
 
 /* dx = dy w, dw = dy^T x, db = dy summed over rows. */
-static void linear_vjp(zt_vjp *v)
+static void linear_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    if (v->want[0])
-        v->dx[0] = zt_build_matmul(e, v->dy[0], zt_build_as(e, v->in[1], v->dy[0]),
+    const zt_emit *emit = vjp->emit;
+    if (vjp->want[0])
+        vjp->dx[0] = zt_build_matmul(emit, vjp->dy[0], zt_build_as(emit, vjp->in[1], vjp->dy[0]),
                                &(zt_matmul_attrs){0, 0});
-    if (v->want[1])
-        v->dx[1] = zt_build_as(e, zt_build_matmul(e, v->dy[0], v->in[0], &(zt_matmul_attrs){1, 0}),
-                           v->in[1]);
-    if (v->want[2]) v->dx[2] = zt_build_as(e, zt_build_sum_to(e, v->dy[0], v->in[2]), v->in[2]);
+    if (vjp->want[1])
+        vjp->dx[1] = zt_build_as(emit, zt_build_matmul(emit, vjp->dy[0], vjp->in[0], &(zt_matmul_attrs){1, 0}),
+                           vjp->in[1]);
+    if (vjp->want[2]) vjp->dx[2] = zt_build_as(emit, zt_build_sum_to(emit, vjp->dy[0], vjp->in[2]), vjp->in[2]);
 }
 
 const zt_opdef zt_op_linear = {

@@ -39,10 +39,10 @@ static zt_status want_word(zt_ctx *ctx, const char *name, const zt_enum_string *
     return zt_row_word(ctx, name, w, words, n);
 }
 
-static int emit_after(const zt_emit *e, const zt_after *f, int a, int b)
+static int emit_after(const zt_emit *emit, const zt_after *f, int a, int b)
 {
     int out[ZT_MAX_OUT] = {0};
-    return e->op(e->user, f->op, f->attrs, (const int[]){a, b}, out) ? -1 : out[0];
+    return emit->op(emit->user, f->op, f->attrs, (const int[]){a, b}, out) ? -1 : out[0];
 }
 
 /* Its reference loop, over one element. */
@@ -56,9 +56,9 @@ static double apply(const zt_after *f, double a, double b)
     return y;
 }
 
-static int emit_linear(const zt_emit *e, const zt_enum_string *act, int x, int w, int b)
+static int emit_linear(const zt_emit *emit, const zt_enum_string *act, int x, int w, int b)
 {
-    return zt_build_linear(e, x, w, b, &(zt_linear_attrs){*act});
+    return zt_build_linear(emit, x, w, b, &(zt_linear_attrs){*act});
 }
 
 /* An engine may compute a row in f64 where an operand is f64: what stands beside it in a fused row
@@ -88,12 +88,12 @@ typedef struct product_case {
 } product_case;
 
 /* Inputs 0, w.. and b.. of a case of some products; `biases`: which are there, as bits. */
-static void case_products(zt_case *c, const product_case *p, int n, int w, int b, unsigned biases)
+static void case_products(zt_case *test_case, const product_case *p, int n, int w, int b, unsigned biases)
 {
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, p->x, 2, (int64_t[]){p->n, p->K});
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, p->x, 2, (int64_t[]){p->n, p->K});
     for (int k = 0; k < n; k++) {
-        zt_case_in(c, w + k, ZT_FILL_NORMAL, 0, p->w[k], 2, (int64_t[]){p->M[k], p->K});
-        if (biases >> k & 1) zt_case_in(c, b + k, ZT_FILL_NORMAL, 0, p->x, 1, &p->M[k]);
+        zt_case_in(test_case, w + k, ZT_FILL_NORMAL, 0, p->w[k], 2, (int64_t[]){p->M[k], p->K});
+        if (biases >> k & 1) zt_case_in(test_case, b + k, ZT_FILL_NORMAL, 0, p->x, 1, &p->M[k]);
     }
 }
 
@@ -109,11 +109,11 @@ static zt_enum_string word_of(const char *s)
 enum { MOST = 3 };
 
 /* act1: of y1 alone. */
-static bool has_own(const zt_linears_attrs *a) { return strcmp(a->act1.s, "act") != 0; }
+static bool has_own(const zt_linears_attrs *linears) { return strcmp(linears->act1.s, "act") != 0; }
 
-const zt_enum_string *zt_linears_act(const zt_linears_attrs *a, int k)
+const zt_enum_string *zt_linears_act(const zt_linears_attrs *linears, int k)
 {
-    return k == 0 && has_own(a) ? &a->act1 : &a->act;
+    return k == 0 && has_own(linears) ? &linears->act1 : &linears->act;
 }
 
 const zt_enum_string *zt_op_act(zt_op op, const void *attrs, int k)
@@ -130,23 +130,23 @@ static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
                                zt_type out[])
 {
     static const char *const w[] = {"w1", "w2", "w3"}, *const b[] = {"b1", "b2", "b3"};
-    const zt_linears_attrs *a = attrs;
-    zt_status s = zt_linear_want_x(ctx, &a->act, in[0]);
-    if (!s && has_own(a)) s = zt_linear_want_x(ctx, &a->act1, in[0]);
-    for (int k = 0; k < MOST && !s; k++) {
+    const zt_linears_attrs *linears = attrs;
+    zt_status status = zt_linear_want_x(ctx, &linears->act, in[0]);
+    if (!status && has_own(linears)) status = zt_linear_want_x(ctx, &linears->act1, in[0]);
+    for (int k = 0; k < MOST && !status; k++) {
         out[k] = zt_type_make(in[0]->dtype, 2, (int64_t[]){0, 0});
         if (!in[1 + k] && in[4 + k])
-            s = zt_row_fail(ctx, ZT_EUSAGE, "%s is there without %s", b[k], w[k]);
+            status = zt_row_fail(ctx, ZT_EUSAGE, "%s is there without %s", b[k], w[k]);
         if (!in[1 + k]) continue;
-        s = want_narrow(ctx, w[k], in[1 + k]);
-        if (!s) s = zt_linear_want(ctx, w[k], b[k], in[0], in[1 + k], in[4 + k], &out[k]);
+        status = want_narrow(ctx, w[k], in[1 + k]);
+        if (!status) status = zt_linear_want(ctx, w[k], b[k], in[0], in[1 + k], in[4 + k], &out[k]);
     }
-    return s;
+    return status;
 }
 
-static void linears_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void linears_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     for (int k = 0; k < MOST; k++) {
         if (!in[1 + k].type || !out[k].type) continue;
         int64_t n = in[0].type->dim[0], M = in[1 + k].type->dim[0];
@@ -183,7 +183,7 @@ static const product_case linears_shapes[] = {
 
 /* Every shape; then two products and three, with every choice of biases, with one act and with one
  * of its own for the first. */
-static bool linears_cases(int i, zt_case *c)
+static bool linears_cases(int i, zt_case *test_case)
 {
     const int choices = 4 + 8;
     int at = i < ZT_LEN(linears_shapes) ? i : (i - ZT_LEN(linears_shapes)) % 4;
@@ -194,17 +194,17 @@ static bool linears_cases(int i, zt_case *c)
     const product_case *p = &linears_shapes[at];
     zt_linears_attrs a = {word_of(act_words[p->act]), word_of("act")};
     if (more >= choices) a.act1 = word_of(act_words[p->act == 1 ? 2 : 1]);
-    zt_case_attrs(c, &a, sizeof a);
-    case_products(c, p, n, 1, 4, biases);
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_products(test_case, p, n, 1, 4, biases);
     return true;
 }
 
-static void linears_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void linears_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_linears_attrs *a = attrs;
+    const zt_linears_attrs *linears = attrs;
     for (int k = 0; k < MOST; k++)
         if (in[1 + k] != ZT_NONE)
-            out[k] = emit_linear(e, zt_linears_act(a, k), in[0], in[1 + k], in[4 + k]);
+            out[k] = emit_linear(emit, zt_linears_act(linears, k), in[0], in[1 + k], in[4 + k]);
 }
 
 const zt_opdef zt_op_linears = {
@@ -227,24 +227,24 @@ const zt_opdef zt_op_linears = {
 static zt_status gated_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_gated_linear_attrs *a = attrs;
+    const zt_gated_linear_attrs *gated_linear = attrs;
     zt_type up;
-    zt_status s = want_word(ctx, "gate", &a->gate, gates, ZT_LEN(gates));
-    if (!s) s = zt_linear_want_x(ctx, &a->act, in[0]);
-    if (!s) s = want_narrow(ctx, "wg", in[1]);
-    if (!s) s = want_narrow(ctx, "wu", in[2]);
-    if (!s) s = zt_linear_want(ctx, "wg", "bg", in[0], in[1], in[3], &out[0]);
-    if (!s) s = zt_linear_want(ctx, "wu", "bu", in[0], in[2], in[4], &up);
-    if (s || zt_type_equal(&up, &out[0])) return s;
+    zt_status status = want_word(ctx, "gate", &gated_linear->gate, gates, ZT_LEN(gates));
+    if (!status) status = zt_linear_want_x(ctx, &gated_linear->act, in[0]);
+    if (!status) status = want_narrow(ctx, "wg", in[1]);
+    if (!status) status = want_narrow(ctx, "wu", in[2]);
+    if (!status) status = zt_linear_want(ctx, "wg", "bg", in[0], in[1], in[3], &out[0]);
+    if (!status) status = zt_linear_want(ctx, "wu", "bu", in[0], in[2], in[4], &up);
+    if (status || zt_type_equal(&up, &out[0])) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "wg has %lld rows, wu %lld", (long long)in[1]->dim[0],
                        (long long)in[2]->dim[0]);
 }
 
-static void gated_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gated_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_after *gate = zt_gate_after(&((const zt_gated_linear_attrs *)attrs)->gate);
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
-    (void)t;
+    (void)error;
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
             out[0].f[r * M + m] = apply(gate, zt_linear_at(&in[0], &in[1], &in[3], r, m),
@@ -275,24 +275,24 @@ static const product_case gated_shapes[] = {
 };
 
 /* Every shape; then every gate with every choice of biases. */
-static bool gated_linear_cases(int i, zt_case *c)
+static bool gated_linear_cases(int i, zt_case *test_case)
 {
     const int shapes = ZT_LEN(gated_shapes);
     if (i >= shapes + 4 * ZT_LEN(gates)) return false;
     const product_case *p = &gated_shapes[i < shapes ? i : (i - shapes) % 4];
     zt_gated_linear_attrs a = {word_of(act_words[p->act]),
                                word_of(gates[i < shapes ? i % 3 : (i - shapes) / 4].word)};
-    zt_case_attrs(c, &a, sizeof a);
-    case_products(c, p, 2, 1, 3, (unsigned)(i < shapes ? i / 2 : i - shapes));
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_products(test_case, p, 2, 1, 3, (unsigned)(i < shapes ? i / 2 : i - shapes));
     return true;
 }
 
-static void gated_linear_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void gated_linear_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_gated_linear_attrs *a = attrs;
-    int g = emit_linear(e, &a->act, in[0], in[1], in[3]);
-    int u = emit_linear(e, &a->act, in[0], in[2], in[4]);
-    out[0] = emit_after(e, zt_gate_after(&a->gate), g, u);
+    const zt_gated_linear_attrs *gated_linear = attrs;
+    int g = emit_linear(emit, &gated_linear->act, in[0], in[1], in[3]);
+    int u = emit_linear(emit, &gated_linear->act, in[0], in[2], in[4]);
+    out[0] = emit_after(emit, zt_gate_after(&gated_linear->gate), g, u);
 }
 
 const zt_opdef zt_op_gated_linear = {
@@ -316,18 +316,18 @@ const zt_opdef zt_op_gated_linear = {
 static zt_status linear_act_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_linear_act_attrs *a = attrs;
-    zt_status s = want_word(ctx, "curve", &a->curve, curves, ZT_LEN(curves));
-    if (!s) s = zt_linear_want_x(ctx, &a->act, in[0]);
-    if (!s) s = want_narrow(ctx, "w", in[1]);
-    return s ? s : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
+    const zt_linear_act_attrs *linear_act = attrs;
+    zt_status status = want_word(ctx, "curve", &linear_act->curve, curves, ZT_LEN(curves));
+    if (!status) status = zt_linear_want_x(ctx, &linear_act->act, in[0]);
+    if (!status) status = want_narrow(ctx, "w", in[1]);
+    return status ? status : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
 }
 
-static void linear_act_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void linear_act_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_after *curve = zt_curve_after(&((const zt_linear_act_attrs *)attrs)->curve);
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
-    (void)t;
+    (void)error;
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
             out[0].f[r * M + m] = apply(curve, zt_linear_at(&in[0], &in[1], &in[2], r, m), 0);
@@ -349,22 +349,22 @@ static const product_case one_shapes[] = {
 };
 
 /* Every shape, with a bias and without; every curve. */
-static bool linear_act_cases(int i, zt_case *c)
+static bool linear_act_cases(int i, zt_case *test_case)
 {
     if (i >= 2 * ZT_LEN(one_shapes)) return false;
     const product_case *p = &one_shapes[i / 2];
     zt_linear_act_attrs a = {word_of(act_words[p->act]),
                              word_of(curves[(i / 2 + i % 2) % ZT_LEN(curves)].word)};
-    zt_case_attrs(c, &a, sizeof a);
-    case_products(c, p, 1, 1, 2, i % 2);
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_products(test_case, p, 1, 1, 2, i % 2);
     return true;
 }
 
-static void linear_act_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void linear_act_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_linear_act_attrs *a = attrs;
-    int y = emit_linear(e, &a->act, in[0], in[1], in[2]);
-    out[0] = emit_after(e, zt_curve_after(&a->curve), y, ZT_NONE);
+    const zt_linear_act_attrs *linear_act = attrs;
+    int y = emit_linear(emit, &linear_act->act, in[0], in[1], in[2]);
+    out[0] = emit_after(emit, zt_curve_after(&linear_act->curve), y, ZT_NONE);
 }
 
 const zt_opdef zt_op_linear_act = {
@@ -388,19 +388,19 @@ const zt_opdef zt_op_linear_act = {
 static zt_status linear_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_linear_add_attrs *a = attrs;
-    zt_status s = zt_linear_want_x(ctx, &a->act, in[0]);
-    if (!s) s = want_narrow(ctx, "w", in[1]);
-    if (!s) s = zt_linear_want(ctx, "w", "b", in[0], in[1], in[3], &out[0]);
-    if (s || zt_type_equal(in[2], &out[0])) return s;
+    const zt_linear_add_attrs *linear_add = attrs;
+    zt_status status = zt_linear_want_x(ctx, &linear_add->act, in[0]);
+    if (!status) status = want_narrow(ctx, "w", in[1]);
+    if (!status) status = zt_linear_want(ctx, "w", "b", in[0], in[1], in[3], &out[0]);
+    if (status || zt_type_equal(in[2], &out[0])) return status;
     char text[ZT_TYPE_TEXT];
     return zt_row_fail(ctx, ZT_ESHAPE, "residual is not %s", zt_type_text(&out[0], text));
 }
 
-static void linear_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void linear_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
             out[0].f[r * M + m] =
@@ -414,21 +414,21 @@ static double linear_add_flops(const void *attrs, const zt_type *const in[], con
 }
 
 /* Every shape, with a bias and without. */
-static bool linear_add_cases(int i, zt_case *c)
+static bool linear_add_cases(int i, zt_case *test_case)
 {
     if (i >= 2 * ZT_LEN(one_shapes)) return false;
     const product_case *p = &one_shapes[i / 2];
     zt_linear_add_attrs a = {word_of(act_words[p->act])};
-    zt_case_attrs(c, &a, sizeof a);
-    case_products(c, p, 1, 1, 3, i % 2);
-    zt_case_in(c, 2, ZT_FILL_NORMAL, 0, p->x, 2, (int64_t[]){p->n, p->M[0]});
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_products(test_case, p, 1, 1, 3, i % 2);
+    zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, p->x, 2, (int64_t[]){p->n, p->M[0]});
     return true;
 }
 
-static void linear_add_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void linear_add_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_linear_add_attrs *a = attrs;
-    out[0] = zt_build_add(e, in[2], emit_linear(e, &a->act, in[0], in[1], in[3]));
+    const zt_linear_add_attrs *linear_add = attrs;
+    out[0] = zt_build_add(emit, in[2], emit_linear(emit, &linear_add->act, in[0], in[1], in[3]));
 }
 
 const zt_opdef zt_op_linear_add = {

@@ -15,9 +15,9 @@ typedef struct broadcast_walk {
 
 static inline broadcast_walk broadcast_start(const zt_arg *in, int n, const zt_type *y)
 {
-    broadcast_walk w = {.y = y, .n = n};
-    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, w.stride[k]);
-    return w;
+    broadcast_walk walk = {.y = y, .n = n};
+    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, walk.stride[k]);
+    return walk;
 }
 
 static inline void broadcast_next(broadcast_walk *w)
@@ -36,9 +36,9 @@ static inline void broadcast_next(broadcast_walk *w)
 /* Integers wrap to their type as they do in its bits. */
 static inline int64_t wrapped(zt_dtype t, uint64_t v)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int unused = 64 - 8 * d->block_bytes;
-    return d->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
+    const zt_dtype_info *info = zt_dtype_get(t);
+    int unused = 64 - 8 * info->block_bytes;
+    return info->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
 }
 
 /* The order of integers: those of u64 are held as their bits, which order as int64_t once their
@@ -50,36 +50,36 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
 /* REF(name, float expression of doubles a and b, integer expression of int64_t a and b; of u64 they
  * are the bits, and `flip` is the highest bit, of others 0: see `lesser`) */
 #define REF(NAME, F, I)                                                                            \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
-        int64_t n = zt_type_count(out[0].type);                                                    \
-        broadcast_walk w = broadcast_start(in, 2, out[0].type);                                                \
+        int64_t count = zt_type_count(out[0].type);                                                    \
+        broadcast_walk walk = broadcast_start(in, 2, out[0].type);                                                \
         int64_t flip = flip_of(in[0].type);                                                        \
-        (void)attrs, (void)t, (void)flip;                                                          \
-        for (int64_t i = 0; i < n && out[0].f; i++, broadcast_next(&w)) {                                 \
-            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
+        (void)attrs, (void)error, (void)flip;                                                          \
+        for (int64_t i = 0; i < count && out[0].f; i++, broadcast_next(&walk)) {                                 \
+            double a = in[0].f[walk.at[0]], b = in[1].f[walk.at[1]];                                     \
             out[0].f[i] = F;                                                                       \
         }                                                                                          \
-        for (int64_t i = 0; i < n && out[0].i; i++, broadcast_next(&w)) {                                 \
-            int64_t a = in[0].i[w.at[0]], b = in[1].i[w.at[1]];                                    \
+        for (int64_t i = 0; i < count && out[0].i; i++, broadcast_next(&walk)) {                                 \
+            int64_t a = in[0].i[walk.at[0]], b = in[1].i[walk.at[1]];                                    \
             out[0].i[i] = wrapped(out[0].type->dtype, I);                                          \
         }                                                                                          \
     }
 
 /* TEST(name, synopsis, expression of a and b, doubles or int64_t, flags, is it of their order) */
 #define TEST(NAME, SYNOPSIS, EXPR, MORE, ORDERED)                                                  \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
-        int64_t n = zt_type_count(out[0].type);                                                    \
-        broadcast_walk w = broadcast_start(in, 2, out[0].type);                                                \
+        int64_t count = zt_type_count(out[0].type);                                                    \
+        broadcast_walk walk = broadcast_start(in, 2, out[0].type);                                                \
         int64_t flip = ORDERED ? flip_of(in[0].type) : 0;                                          \
-        (void)attrs, (void)t;                                                                      \
-        for (int64_t i = 0; i < n && in[0].f; i++, broadcast_next(&w)) {                                  \
-            double a = in[0].f[w.at[0]], b = in[1].f[w.at[1]];                                     \
+        (void)attrs, (void)error;                                                                      \
+        for (int64_t i = 0; i < count && in[0].f; i++, broadcast_next(&walk)) {                                  \
+            double a = in[0].f[walk.at[0]], b = in[1].f[walk.at[1]];                                     \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \
-        for (int64_t i = 0; i < n && in[0].i; i++, broadcast_next(&w)) {                                  \
-            int64_t a = in[0].i[w.at[0]] ^ flip, b = in[1].i[w.at[1]] ^ flip;                      \
+        for (int64_t i = 0; i < count && in[0].i; i++, broadcast_next(&walk)) {                                  \
+            int64_t a = in[0].i[walk.at[0]] ^ flip, b = in[1].i[walk.at[1]] ^ flip;                      \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \
     }                                                                                              \
@@ -95,11 +95,11 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
 
 /* ---- elementwise_binary.c, elementwise_unary.c ---------------------------------------------- */
 
-bool zt_pairs_float(int i, zt_fill fill, zt_case *c);
-bool zt_pairs_int(int i, zt_case *c); /* b counts up from 1, so that it divides and shifts */
-bool zt_pairs_compared(int i, zt_case *c); /* of every type, often equal */
-bool zt_pairs_first(bool more, zt_case *c); /* the pair without its second value; `more` */
-bool zt_cases_unary(int i, zt_case *c); /* one float value, no attributes */
+bool zt_pairs_float(int i, zt_fill fill, zt_case *test_case);
+bool zt_pairs_int(int i, zt_case *test_case); /* b counts up from 1, so that it divides and shifts */
+bool zt_pairs_compared(int i, zt_case *test_case); /* of every type, often equal */
+bool zt_pairs_first(bool more, zt_case *test_case); /* the pair without its second value; `more` */
+bool zt_cases_unary(int i, zt_case *test_case); /* one float value, no attributes */
 
 /* ZT_ESHAPE unless in[0] and in[1] are of one dtype, and that no block type. */
 zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[]);

@@ -15,27 +15,27 @@ static zt_status pair_infer(zt_ctx *ctx, const zt_enum_string *reduction, const 
                             zt_type out[])
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
-    zt_status s = zt_loss_reduction(ctx, reduction);
-    if (!s) s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s && !zt_type_equal(in[0], in[1]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "target is %s, x %s", zt_type_text(in[1], a),
+    zt_status status = zt_loss_reduction(ctx, reduction);
+    if (!status) status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status && !zt_type_equal(in[0], in[1]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "target is %s, x %s", zt_type_text(in[1], a),
                         zt_type_text(in[0], b));
     out[0] = *in[0];
     if (reduction->s[0] != 'n') out[0].rank = 0;
-    return s;
+    return status;
 }
 
 static void pair_ref(const zt_enum_string *reduction, double (*loss)(double x, double t, double p),
                      double p, const zt_arg *in, zt_arg *out)
 {
-    int64_t n = zt_type_count(in[0].type);
+    int64_t count = zt_type_count(in[0].type);
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         double y = loss(in[0].f[i], in[1].f[i], p);
         if (reduction->s[0] == 'n') out[0].f[i] = y;
         sum += y;
     }
-    if (reduction->s[0] != 'n') out[0].f[0] = reduction->s[0] == 'm' ? sum / (double)n : sum;
+    if (reduction->s[0] != 'n') out[0].f[0] = reduction->s[0] == 'm' ? sum / (double)count : sum;
 }
 
 static double pair_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -45,7 +45,7 @@ static double pair_flops(const void *attrs, const zt_type *const in[], const zt_
 
 const zt_enum_string zt_loss_words[] = {{"mean"}, {"sum"}, {"none"}};
 
-static bool pair_case(int i, zt_fill target, zt_case *c, zt_enum_string *reduction)
+static bool pair_case(int i, zt_fill target, zt_case *test_case, zt_enum_string *reduction)
 {
     static const zt_case_type x[] = {
         {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {7}},       {ZT_F32, 0, {0}},
@@ -54,25 +54,25 @@ static bool pair_case(int i, zt_fill target, zt_case *c, zt_enum_string *reducti
     };
     if (i >= 3 * ZT_LEN(x)) return false;
     *reduction = zt_loss_words[i % 3];
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &x[i / 3]);
-    zt_case_type_in(c, 1, target, &x[i / 3]);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &x[i / 3]);
+    zt_case_type_in(test_case, 1, target, &x[i / 3]);
     return true;
 }
 
 /* What each loss gets of dy: dy itself, repeated, or that divided by how many there are. */
-static int share(const zt_vjp *v, const zt_enum_string *reduction)
+static int share(const zt_vjp *vjp, const zt_enum_string *reduction)
 {
-    if (reduction->s[0] == 'n') return v->dy[0];
+    if (reduction->s[0] == 'n') return vjp->dy[0];
     zt_spread_attrs a = {{0, {0}}, reduction->s[0] == 'm'};
-    return zt_build_spread(v->e, v->dy[0], v->in[0], &a);
+    return zt_build_spread(vjp->emit, vjp->dy[0], vjp->in[0], &a);
 }
 
 /* dx = slope dy, dtarget = -dx */
-static void difference_vjp(zt_vjp *v, int slope, const zt_enum_string *reduction)
+static void difference_vjp(zt_vjp *vjp, int slope, const zt_enum_string *reduction)
 {
-    int dx = zt_build_mul(v->e, slope, share(v, reduction));
-    if (v->want[0]) v->dx[0] = dx;
-    if (v->want[1]) v->dx[1] = zt_build_neg(v->e, dx);
+    int dx = zt_build_mul(vjp->emit, slope, share(vjp, reduction));
+    if (vjp->want[0]) vjp->dx[0] = dx;
+    if (vjp->want[1]) vjp->dx[1] = zt_build_neg(vjp->emit, dx);
 }
 
 #define REDUCED                                                                                    \
@@ -93,24 +93,24 @@ static double squared(double x, double t, double p)
     return (x - t) * (x - t);
 }
 
-static void mse_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void mse_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     pair_ref(&((const zt_mse_attrs *)attrs)->reduction, squared, 0, in, out);
 }
 
-static bool mse_cases(int i, zt_case *c)
+static bool mse_cases(int i, zt_case *test_case)
 {
     zt_mse_attrs a;
-    if (!pair_case(i, ZT_FILL_NORMAL, c, &a.reduction)) return false;
-    zt_case_attrs(c, &a, sizeof a);
+    if (!pair_case(i, ZT_FILL_NORMAL, test_case, &a.reduction)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static void mse_vjp(zt_vjp *v)
+static void mse_vjp(zt_vjp *vjp)
 {
-    int d = zt_build_times(v->e, zt_build_sub(v->e, v->in[0], v->in[1]), 2);
-    difference_vjp(v, d, &((const zt_mse_attrs *)v->attrs)->reduction);
+    int d = zt_build_times(vjp->emit, zt_build_sub(vjp->emit, vjp->in[0], vjp->in[1]), 2);
+    difference_vjp(vjp, d, &((const zt_mse_attrs *)vjp->attrs)->reduction);
 }
 
 const zt_opdef zt_op_mse = {
@@ -129,9 +129,9 @@ const zt_opdef zt_op_mse = {
 static zt_status smooth_l1_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    const zt_smooth_l1_attrs *a = attrs;
-    if (!(a->beta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g, not above 0", a->beta);
-    return pair_infer(ctx, &a->reduction, in, out);
+    const zt_smooth_l1_attrs *smooth_l1 = attrs;
+    if (!(smooth_l1->beta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g, not above 0", smooth_l1->beta);
+    return pair_infer(ctx, &smooth_l1->reduction, in, out);
 }
 
 static double smooth(double x, double t, double beta)
@@ -140,26 +140,26 @@ static double smooth(double x, double t, double beta)
     return d < beta ? d * d / (2 * beta) : d - beta / 2;
 }
 
-static void smooth_l1_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void smooth_l1_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_smooth_l1_attrs *a = attrs;
-    (void)t;
-    pair_ref(&a->reduction, smooth, a->beta, in, out);
+    const zt_smooth_l1_attrs *smooth_l1 = attrs;
+    (void)error;
+    pair_ref(&smooth_l1->reduction, smooth, smooth_l1->beta, in, out);
 }
 
-static bool smooth_l1_cases(int i, zt_case *c)
+static bool smooth_l1_cases(int i, zt_case *test_case)
 {
     zt_smooth_l1_attrs a = {.beta = i % 2 ? 1 : 0.3};
-    if (!pair_case(i, ZT_FILL_NORMAL, c, &a.reduction)) return false;
-    zt_case_attrs(c, &a, sizeof a);
+    if (!pair_case(i, ZT_FILL_NORMAL, test_case, &a.reduction)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static void smooth_l1_vjp(zt_vjp *v)
+static void smooth_l1_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_l1_attrs *a = v->attrs;
-    int d = zt_build_times(v->e, zt_build_sub(v->e, v->in[0], v->in[1]), 1 / a->beta);
-    difference_vjp(v, zt_build_clamp(v->e, d, &(zt_clamp_attrs){-1, 1}), &a->reduction);
+    const zt_smooth_l1_attrs *smooth_l1 = vjp->attrs;
+    int d = zt_build_times(vjp->emit, zt_build_sub(vjp->emit, vjp->in[0], vjp->in[1]), 1 / smooth_l1->beta);
+    difference_vjp(vjp, zt_build_clamp(vjp->emit, d, &(zt_clamp_attrs){-1, 1}), &smooth_l1->reduction);
 }
 
 const zt_opdef zt_op_smooth_l1 = {
@@ -188,26 +188,26 @@ static double bce(double x, double t, double p)
     return fmax(x, 0) - x * t + log1p(exp(-fabs(x)));
 }
 
-static void bce_with_logits_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void bce_with_logits_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     pair_ref(&((const zt_bce_with_logits_attrs *)attrs)->reduction, bce, 0, in, out);
 }
 
-static bool bce_with_logits_cases(int i, zt_case *c)
+static bool bce_with_logits_cases(int i, zt_case *test_case)
 {
     zt_bce_with_logits_attrs a;
-    if (!pair_case(i, ZT_FILL_POSITIVE, c, &a.reduction)) return false;
-    zt_case_attrs(c, &a, sizeof a);
+    if (!pair_case(i, ZT_FILL_POSITIVE, test_case, &a.reduction)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static void bce_with_logits_vjp(zt_vjp *v)
+static void bce_with_logits_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int dy = share(v, &((const zt_bce_with_logits_attrs *)v->attrs)->reduction);
-    if (v->want[0]) v->dx[0] = zt_build_mul(e, zt_build_sub(e, zt_build_sigmoid(e, v->in[0]), v->in[1]), dy);
-    if (v->want[1]) v->dx[1] = zt_build_neg(e, zt_build_mul(e, v->in[0], dy));
+    const zt_emit *emit = vjp->emit;
+    int dy = share(vjp, &((const zt_bce_with_logits_attrs *)vjp->attrs)->reduction);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_mul(emit, zt_build_sub(emit, zt_build_sigmoid(emit, vjp->in[0]), vjp->in[1]), dy);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_neg(emit, zt_build_mul(emit, vjp->in[0], dy));
 }
 
 const zt_opdef zt_op_bce_with_logits = {

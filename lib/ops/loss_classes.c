@@ -28,19 +28,19 @@ static zt_status classes_infer(zt_ctx *ctx, const zt_type *x, const zt_type *tar
                                const zt_type *weight)
 {
     char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (x->rank < 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and classes", x->rank);
     zt_type want = positions_type(x, ZT_I32);
     if (!zt_type_equal(target, &want))
         return zt_row_fail(ctx, ZT_ESHAPE, "target is %s, not %s", zt_type_text(target, got),
                            zt_type_text(&want, text));
-    if (weight) s = zt_row_want(ctx, "weight", weight, x->dtype, 1);
-    if (!s && weight && weight->dim[0] != x->dim[1])
-        s = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries for %lld classes",
+    if (weight) status = zt_row_want(ctx, "weight", weight, x->dtype, 1);
+    if (!status && weight && weight->dim[0] != x->dim[1])
+        status = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries for %lld classes",
                         (long long)weight->dim[0], (long long)x->dim[1]);
-    return s;
+    return status;
 }
 
 static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *weight,
@@ -53,12 +53,12 @@ static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *w
 }
 
 /* The class of position i, or -1: ignored, or no class, which is trouble. */
-static int64_t class_at(const classes *k, int64_t i, zt_runtime_error *t)
+static int64_t class_at(const classes *k, int64_t i, zt_runtime_error *error)
 {
     int64_t c = k->target[i];
     if (c == k->ignore) return -1;
     if (c >= 0 && c < k->C) return c;
-    zt_row_runtime_error(t, "target", c, k->C);
+    zt_row_runtime_error(error, "target", c, k->C);
     return -1;
 }
 
@@ -114,7 +114,7 @@ static double classes_flops(const void *attrs, const zt_type *const in[], const 
 }
 
 /* Every shape with every reduction; with the class n - 1 ignored, some with smoothing. */
-static bool classes_case(int i, zt_case *c, zt_enum_string *reduction, int64_t *ignore, double *smoothing)
+static bool classes_case(int i, zt_case *test_case, zt_enum_string *reduction, int64_t *ignore, double *smoothing)
 {
     static const struct {
         zt_case_type x;
@@ -136,24 +136,24 @@ static bool classes_case(int i, zt_case *c, zt_enum_string *reduction, int64_t *
     *reduction = zt_loss_words[i % 3];
     *ignore = rows[i / 3].ignore ? x->dim[1] - 1 : -100;
     *smoothing = rows[i / 3].smooth ? 0.2 : 0;
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
-    c->in[1] = positions_type(&c->in[0], ZT_I32);
-    c->fill[1] = ZT_FILL_IDS;
-    c->limit[1] = x->dim[1];
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, x);
+    test_case->in[1] = positions_type(&test_case->in[0], ZT_I32);
+    test_case->fill[1] = ZT_FILL_IDS;
+    test_case->limit[1] = x->dim[1];
     return true;
 }
 
-static void case_weight(int i, int at, zt_case *c)
+static void case_weight(int i, int at, zt_case *test_case)
 {
     static const bool weight[] = {0, 1, 1, 0, 0, 0, 1, 0, 1, 0};
-    if (weight[i / 3]) zt_case_in(c, at, ZT_FILL_POSITIVE, 0, c->in[0].dtype, 1, &c->in[0].dim[1]);
+    if (weight[i / 3]) zt_case_in(test_case, at, ZT_FILL_POSITIVE, 0, test_case->in[0].dtype, 1, &test_case->in[0].dim[1]);
 }
 
-static void case_dy(int at, const zt_enum_string *reduction, zt_case *c)
+static void case_dy(int at, const zt_enum_string *reduction, zt_case *test_case)
 {
-    c->in[at] = positions_type(&c->in[0], c->in[0].dtype);
-    if (reduction->s[0] != 'n') c->in[at].rank = 0;
-    c->fill[at] = ZT_FILL_NORMAL;
+    test_case->in[at] = positions_type(&test_case->in[0], test_case->in[0].dtype);
+    if (reduction->s[0] != 'n') test_case->in[at].rank = 0;
+    test_case->fill[at] = ZT_FILL_NORMAL;
 }
 
 static zt_status want_dy(zt_ctx *ctx, const zt_enum_string *reduction, const zt_type *x, const zt_type *dy)
@@ -180,13 +180,13 @@ static zt_status want_smoothing(zt_ctx *ctx, double by)
 static zt_status cross_entropy_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                      zt_type out[])
 {
-    const zt_cross_entropy_attrs *a = attrs;
-    zt_status s = zt_loss_reduction(ctx, &a->reduction);
-    if (!s) s = want_smoothing(ctx, a->label_smoothing);
-    if (!s) s = classes_infer(ctx, in[0], in[1], in[2]);
-    if (s) return s;
+    const zt_cross_entropy_attrs *cross_entropy = attrs;
+    zt_status status = zt_loss_reduction(ctx, &cross_entropy->reduction);
+    if (!status) status = want_smoothing(ctx, cross_entropy->label_smoothing);
+    if (!status) status = classes_infer(ctx, in[0], in[1], in[2]);
+    if (status) return status;
     out[0] = out[1] = positions_type(in[0], in[0]->dtype);
-    if (a->reduction.s[0] != 'n') out[0].rank = 0;
+    if (cross_entropy->reduction.s[0] != 'n') out[0].rank = 0;
     return ZT_OK;
 }
 
@@ -198,52 +198,53 @@ static double lse_at(const classes *k, const double *x)
     return top + log(sum);
 }
 
-static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_cross_entropy_attrs *a = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[2], a->ignore_index);
-    double even = a->label_smoothing / (double)k.C;
-    if (a->reduction.s[0] != 'n') out[0].f[0] = 0;
+    const zt_cross_entropy_attrs *cross_entropy = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[2], cross_entropy->ignore_index);
+    double even = cross_entropy->label_smoothing / (double)k.C;
+    if (cross_entropy->reduction.s[0] != 'n') out[0].f[0] = 0;
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         const double *x = in[0].f + first_of(&k, i);
         double lse = lse_at(&k, x), y = 0;
-        int64_t c = class_at(&k, i, t);
+        int64_t c = class_at(&k, i, error);
         if (out[1].type) out[1].f[i] = lse;
-        if (c >= 0) y = (1 - a->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
+        if (c >= 0) y = (1 - cross_entropy->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
         for (int64_t j = 0; j < k.C && c >= 0 && even > 0; j++)
             y += even * weight_of(&k, j) * (lse - x[j * k.inner]);
-        reduce(&a->reduction, &out[0], i, y);
+        reduce(&cross_entropy->reduction, &out[0], i, y);
     }
-    reduce_end(&k, &a->reduction, &out[0]);
+    reduce_end(&k, &cross_entropy->reduction, &out[0]);
 }
 
-static bool cross_entropy_cases(int i, zt_case *c)
+static bool cross_entropy_cases(int i, zt_case *test_case)
 {
     zt_cross_entropy_attrs a;
-    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &a.label_smoothing)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    case_weight(i, 2, c);
+    if (!classes_case(i, test_case, &a.reduction, &a.ignore_index, &a.label_smoothing)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weight(i, 2, test_case);
     return true;
 }
 
 /* What there is one of a position, [N,...], as [N,1,...]: as a sum over the classes would lie. */
-static int beside_classes(const zt_vjp *v, int y)
+static int beside_classes(const zt_vjp *vjp, int y)
 {
-    int like = zt_build_sum(v->e, v->in[0], &(zt_sum_attrs){{1, {1}}, 1});
-    return zt_build_reshape_like(v->e, y, like);
+    int like = zt_build_sum(vjp->emit, vjp->in[0], &(zt_sum_attrs){{1, {1}}, 1});
+    return zt_build_reshape_like(vjp->emit, y, like);
 }
 
-static void cross_entropy_vjp(zt_vjp *v)
+static void cross_entropy_vjp(zt_vjp *vjp)
 {
-    const zt_cross_entropy_attrs *a = v->attrs;
-    if (v->dy[0] != ZT_NONE)
-        v->dx[0] = zt_build_cross_entropy_backward(
-            v->e, v->in[0], v->in[1], v->out[1], v->dy[0], v->in[2],
-            &(zt_cross_entropy_backward_attrs){a->reduction, a->ignore_index, a->label_smoothing});
-    if (v->dy[1] == ZT_NONE) return;
-    int by = zt_build_softmax(v->e, v->in[0], &(zt_softmax_attrs){1}); /* of lse */
-    by = zt_build_mul(v->e, by, beside_classes(v, v->dy[1]));
-    v->dx[0] = v->dx[0] == ZT_NONE ? by : zt_build_add(v->e, v->dx[0], by);
+    const zt_cross_entropy_attrs *cross_entropy = vjp->attrs;
+    if (vjp->dy[0] != ZT_NONE)
+        vjp->dx[0] = zt_build_cross_entropy_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->out[1], vjp->dy[0], vjp->in[2],
+                                                     &(zt_cross_entropy_backward_attrs){cross_entropy->reduction,
+                                                                                        cross_entropy->ignore_index,
+                                                                                        cross_entropy->label_smoothing});
+    if (vjp->dy[1] == ZT_NONE) return;
+    int by = zt_build_softmax(vjp->emit, vjp->in[0], &(zt_softmax_attrs){1}); /* of lse */
+    by = zt_build_mul(vjp->emit, by, beside_classes(vjp, vjp->dy[1]));
+    vjp->dx[0] = vjp->dx[0] == ZT_NONE ? by : zt_build_add(vjp->emit, vjp->dx[0], by);
 }
 
 const zt_opdef zt_op_cross_entropy = {
@@ -263,30 +264,30 @@ const zt_opdef zt_op_cross_entropy = {
 static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
                                               const zt_type *const in[], zt_type out[])
 {
-    const zt_cross_entropy_backward_attrs *a = attrs;
-    zt_status s = zt_loss_reduction(ctx, &a->reduction);
-    if (!s) s = want_smoothing(ctx, a->label_smoothing);
-    if (!s) s = classes_infer(ctx, in[0], in[1], in[4]);
-    if (s) return s;
+    const zt_cross_entropy_backward_attrs *cross_entropy_backward = attrs;
+    zt_status status = zt_loss_reduction(ctx, &cross_entropy_backward->reduction);
+    if (!status) status = want_smoothing(ctx, cross_entropy_backward->label_smoothing);
+    if (!status) status = classes_infer(ctx, in[0], in[1], in[4]);
+    if (status) return status;
     zt_type want = positions_type(in[0], in[0]->dtype);
     if (!zt_type_equal(&want, in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "lse is not one for each target");
     out[0] = *in[0];
-    return want_dy(ctx, &a->reduction, in[0], in[3]);
+    return want_dy(ctx, &cross_entropy_backward->reduction, in[0], in[3]);
 }
 
 /* With e the smoothing and p = exp(x - lse): dy ((1 - e) w[t] (p - [c = t]) + e/C (p sum w - w[c]))
  */
 static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                       zt_runtime_error *t)
+                                       zt_runtime_error *error)
 {
-    const zt_cross_entropy_backward_attrs *a = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[4], a->ignore_index);
-    double even = a->label_smoothing / (double)k.C, all = all_weights(&k), total = total_weight(&k);
+    const zt_cross_entropy_backward_attrs *cross_entropy_backward = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[4], cross_entropy_backward->ignore_index);
+    double even = cross_entropy_backward->label_smoothing / (double)k.C, all = all_weights(&k), total = total_weight(&k);
     for (int64_t i = 0; i < k.N * k.inner; i++) {
-        int64_t at = first_of(&k, i), target = class_at(&k, i, t);
-        double dy = share(&a->reduction, &in[3], i, total);
-        double w = target < 0 ? 0 : (1 - a->label_smoothing) * weight_of(&k, target);
+        int64_t at = first_of(&k, i), target = class_at(&k, i, error);
+        double dy = share(&cross_entropy_backward->reduction, &in[3], i, total);
+        double w = target < 0 ? 0 : (1 - cross_entropy_backward->label_smoothing) * weight_of(&k, target);
         for (int64_t c = 0; c < k.C; c++) {
             int64_t e = at + c * k.inner;
             double p = exp(in[0].f[e] - in[2].f[i]);
@@ -297,39 +298,39 @@ static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_a
     }
 }
 
-static bool cross_entropy_backward_cases(int i, zt_case *c)
+static bool cross_entropy_backward_cases(int i, zt_case *test_case)
 {
     zt_cross_entropy_backward_attrs a;
-    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &a.label_smoothing)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    case_weight(i, 4, c);
-    c->in[2] = positions_type(&c->in[0], c->in[0].dtype);
-    c->fill[2] = ZT_FILL_POSITIVE;
-    case_dy(3, &a.reduction, c);
+    if (!classes_case(i, test_case, &a.reduction, &a.ignore_index, &a.label_smoothing)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weight(i, 4, test_case);
+    test_case->in[2] = positions_type(&test_case->in[0], test_case->in[0].dtype);
+    test_case->fill[2] = ZT_FILL_POSITIVE;
+    case_dy(3, &a.reduction, test_case);
     return true;
 }
 
 /* dx = s (k p - q), s what a position gets of dy, p = exp(x - lse): with lse infinite -s q is left,
  * and what is between the two, s k p, is what dx changes by with x, and -lse. dx is dy times what it
  * is for 1. */
-static void cross_entropy_backward_vjp(zt_vjp *v)
+static void cross_entropy_backward_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    const zt_cross_entropy_backward_attrs *a = v->attrs;
-    const int *in = v->in;
-    if (v->want[0] || v->want[2]) {
-        int far = zt_build_fill_like(e, in[2], &(zt_fill_like_attrs){INFINITY});
-        int now = zt_build_cross_entropy_backward(e, in[0], in[1], in[2], in[3], in[4], a);
-        int rest = zt_build_cross_entropy_backward(e, in[0], in[1], far, in[3], in[4], a);
-        int by = zt_build_mul(e, v->dy[0], zt_build_sub(e, now, rest));
-        if (v->want[0]) v->dx[0] = by;
-        if (v->want[2]) v->dx[2] = zt_build_neg(e, zt_build_sum(e, by, &(zt_sum_attrs){{1, {1}}, 0}));
+    const zt_emit *emit = vjp->emit;
+    const zt_cross_entropy_backward_attrs *cross_entropy_backward = vjp->attrs;
+    const int *in = vjp->in;
+    if (vjp->want[0] || vjp->want[2]) {
+        int far = zt_build_fill_like(emit, in[2], &(zt_fill_like_attrs){INFINITY});
+        int now = zt_build_cross_entropy_backward(emit, in[0], in[1], in[2], in[3], in[4], cross_entropy_backward);
+        int rest = zt_build_cross_entropy_backward(emit, in[0], in[1], far, in[3], in[4], cross_entropy_backward);
+        int by = zt_build_mul(emit, vjp->dy[0], zt_build_sub(emit, now, rest));
+        if (vjp->want[0]) vjp->dx[0] = by;
+        if (vjp->want[2]) vjp->dx[2] = zt_build_neg(emit, zt_build_sum(emit, by, &(zt_sum_attrs){{1, {1}}, 0}));
     }
-    if (!v->want[3]) return;
-    int ones = zt_build_fill_like(e, in[3], &(zt_fill_like_attrs){1});
-    int by = zt_build_cross_entropy_backward(e, in[0], in[1], in[2], ones, in[4], a);
-    bool each = a->reduction.s[0] == 'n';
-    v->dx[3] = zt_build_sum(e, zt_build_mul(e, v->dy[0], by), &(zt_sum_attrs){{each, {1}}, 0});
+    if (!vjp->want[3]) return;
+    int ones = zt_build_fill_like(emit, in[3], &(zt_fill_like_attrs){1});
+    int by = zt_build_cross_entropy_backward(emit, in[0], in[1], in[2], ones, in[4], cross_entropy_backward);
+    bool each = cross_entropy_backward->reduction.s[0] == 'n';
+    vjp->dx[3] = zt_build_sum(emit, zt_build_mul(emit, vjp->dy[0], by), &(zt_sum_attrs){{each, {1}}, 0});
 }
 
 const zt_opdef zt_op_cross_entropy_backward = {
@@ -347,43 +348,43 @@ const zt_opdef zt_op_cross_entropy_backward = {
 
 static zt_status nll_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
-    const zt_nll_attrs *a = attrs;
-    zt_status s = zt_loss_reduction(ctx, &a->reduction);
-    if (!s) s = classes_infer(ctx, in[0], in[1], in[2]);
-    if (s) return s;
+    const zt_nll_attrs *nll = attrs;
+    zt_status status = zt_loss_reduction(ctx, &nll->reduction);
+    if (!status) status = classes_infer(ctx, in[0], in[1], in[2]);
+    if (status) return status;
     out[0] = positions_type(in[0], in[0]->dtype);
-    if (a->reduction.s[0] != 'n') out[0].rank = 0;
+    if (nll->reduction.s[0] != 'n') out[0].rank = 0;
     return ZT_OK;
 }
 
-static void nll_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void nll_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_nll_attrs *a = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[2], a->ignore_index);
-    if (a->reduction.s[0] != 'n') out[0].f[0] = 0;
+    const zt_nll_attrs *nll = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[2], nll->ignore_index);
+    if (nll->reduction.s[0] != 'n') out[0].f[0] = 0;
     for (int64_t i = 0; i < k.N * k.inner; i++) {
-        int64_t c = class_at(&k, i, t);
+        int64_t c = class_at(&k, i, error);
         double y = c < 0 ? 0 : -weight_of(&k, c) * in[0].f[first_of(&k, i) + c * k.inner];
-        reduce(&a->reduction, &out[0], i, y);
+        reduce(&nll->reduction, &out[0], i, y);
     }
-    reduce_end(&k, &a->reduction, &out[0]);
+    reduce_end(&k, &nll->reduction, &out[0]);
 }
 
-static bool nll_cases(int i, zt_case *c)
+static bool nll_cases(int i, zt_case *test_case)
 {
     zt_nll_attrs a;
     double unused;
-    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &unused)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    case_weight(i, 2, c);
+    if (!classes_case(i, test_case, &a.reduction, &a.ignore_index, &unused)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weight(i, 2, test_case);
     return true;
 }
 
-static void nll_vjp(zt_vjp *v)
+static void nll_vjp(zt_vjp *vjp)
 {
-    const zt_nll_attrs *a = v->attrs;
-    v->dx[0] = zt_build_nll_backward(v->e, v->in[0], v->in[1], v->dy[0], v->in[2],
-                                 &(zt_nll_backward_attrs){a->reduction, a->ignore_index});
+    const zt_nll_attrs *nll = vjp->attrs;
+    vjp->dx[0] = zt_build_nll_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->dy[0], vjp->in[2],
+                                 &(zt_nll_backward_attrs){nll->reduction, nll->ignore_index});
 }
 
 const zt_opdef zt_op_nll = {
@@ -399,52 +400,52 @@ const zt_opdef zt_op_nll = {
 static zt_status nll_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_nll_backward_attrs *a = attrs;
-    zt_status s = zt_loss_reduction(ctx, &a->reduction);
-    if (!s) s = classes_infer(ctx, in[0], in[1], in[3]);
+    const zt_nll_backward_attrs *nll_backward = attrs;
+    zt_status status = zt_loss_reduction(ctx, &nll_backward->reduction);
+    if (!status) status = classes_infer(ctx, in[0], in[1], in[3]);
     out[0] = *in[0];
-    return s ? s : want_dy(ctx, &a->reduction, in[0], in[2]);
+    return status ? status : want_dy(ctx, &nll_backward->reduction, in[0], in[2]);
 }
 
-static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_nll_backward_attrs *a = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[3], a->ignore_index);
+    const zt_nll_backward_attrs *nll_backward = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[3], nll_backward->ignore_index);
     double total = total_weight(&k);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     for (int64_t i = 0; i < k.N * k.inner; i++) {
-        int64_t c = class_at(&k, i, t);
+        int64_t c = class_at(&k, i, error);
         if (c < 0) continue;
         out[0].f[first_of(&k, i) + c * k.inner] =
-            -weight_of(&k, c) * share(&a->reduction, &in[2], i, total);
+            -weight_of(&k, c) * share(&nll_backward->reduction, &in[2], i, total);
     }
 }
 
-static bool nll_backward_cases(int i, zt_case *c)
+static bool nll_backward_cases(int i, zt_case *test_case)
 {
     zt_nll_backward_attrs a;
     double unused;
-    if (!classes_case(i, c, &a.reduction, &a.ignore_index, &unused)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    case_weight(i, 3, c);
-    case_dy(2, &a.reduction, c);
+    if (!classes_case(i, test_case, &a.reduction, &a.ignore_index, &unused)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weight(i, 3, test_case);
+    case_dy(2, &a.reduction, test_case);
     return true;
 }
 
 /* It is linear in dy: each for itself, what nll is of a gradient; where dy is one number, the sum
  * of its slopes, which of nothing is 0. */
-static void nll_backward_vjp(zt_vjp *v)
+static void nll_backward_vjp(zt_vjp *vjp)
 {
-    const zt_nll_backward_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    if (a->reduction.s[0] == 'n') {
-        v->dx[2] = zt_build_nll(e, v->dy[0], v->in[1], v->in[3],
-                            &(zt_nll_attrs){a->reduction, a->ignore_index});
+    const zt_nll_backward_attrs *nll_backward = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    if (nll_backward->reduction.s[0] == 'n') {
+        vjp->dx[2] = zt_build_nll(emit, vjp->dy[0], vjp->in[1], vjp->in[3],
+                            &(zt_nll_attrs){nll_backward->reduction, nll_backward->ignore_index});
         return;
     }
-    int one = zt_build_fill_like(e, v->in[2], &(zt_fill_like_attrs){1});
-    int slopes = zt_build_nll_backward(e, v->in[0], v->in[1], one, v->in[3], a);
-    v->dx[2] = zt_build_sum_to(e, zt_build_mul(e, v->dy[0], slopes), v->in[2]);
+    int one = zt_build_fill_like(emit, vjp->in[2], &(zt_fill_like_attrs){1});
+    int slopes = zt_build_nll_backward(emit, vjp->in[0], vjp->in[1], one, vjp->in[3], nll_backward);
+    vjp->dx[2] = zt_build_sum_to(emit, zt_build_mul(emit, vjp->dy[0], slopes), vjp->in[2]);
 }
 
 const zt_opdef zt_op_nll_backward = {

@@ -19,43 +19,43 @@ static zt_type mat_lead(const zt_type *t) { return zt_type_make(t->dtype, t->ran
 static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_matmul_attrs *at = attrs;
+    const zt_matmul_attrs *matmul = attrs;
     const zt_type *a = in[0], *b = in[1];
-    zt_status s = zt_row_want_float(ctx, "a", a);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "a", a);
+    if (status) return status;
     if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
     if (a->rank < 2 || b->rank < 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix", a->rank < 2 ? "a" : "b");
-    if (mat_cols(a, at->ta) != mat_rows(b, at->tb))
+    if (mat_cols(a, matmul->ta) != mat_rows(b, matmul->tb))
         return zt_row_fail(ctx, ZT_ESHAPE, "a has %lld columns, b %lld rows",
-                           (long long)mat_cols(a, at->ta), (long long)mat_rows(b, at->tb));
+                           (long long)mat_cols(a, matmul->ta), (long long)mat_rows(b, matmul->tb));
     zt_type la = mat_lead(a), lb = mat_lead(b);
-    s = zt_row_broadcast(ctx, &la, &lb, &out[0]);
-    out[0].dim[out[0].rank++] = mat_rows(a, at->ta);
-    out[0].dim[out[0].rank++] = mat_cols(b, at->tb);
-    return s;
+    status = zt_row_broadcast(ctx, &la, &lb, &out[0]);
+    out[0].dim[out[0].rank++] = mat_rows(a, matmul->ta);
+    out[0].dim[out[0].rank++] = mat_cols(b, matmul->tb);
+    return status;
 }
 
-static void multiply(const zt_matmul_attrs *at, const double *a, const double *b, double *y,
+static void multiply(const zt_matmul_attrs *matmul, const double *a, const double *b, double *y,
                      int64_t N, int64_t K, int64_t M)
 {
     for (int64_t n = 0; n < N; n++)
         for (int64_t m = 0; m < M; m++) {
             double sum = 0;
             for (int64_t k = 0; k < K; k++)
-                sum += a[at->ta ? k * N + n : n * K + k] * b[at->tb ? m * K + k : k * M + m];
+                sum += a[matmul->ta ? k * N + n : n * K + k] * b[matmul->tb ? m * K + k : k * M + m];
             y[n * M + m] = sum;
         }
 }
 
-static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_matmul_attrs *at = attrs;
+    const zt_matmul_attrs *matmul = attrs;
     int64_t sa[ZT_MAX_RANK], sb[ZT_MAX_RANK], batches = 1;
-    int64_t N = mat_rows(in[0].type, at->ta), K = mat_cols(in[0].type, at->ta);
-    int64_t M = mat_cols(in[1].type, at->tb);
+    int64_t N = mat_rows(in[0].type, matmul->ta), K = mat_cols(in[0].type, matmul->ta);
+    int64_t M = mat_cols(in[1].type, matmul->tb);
     zt_type la = mat_lead(in[0].type), lb = mat_lead(in[1].type), ly = mat_lead(out[0].type);
-    (void)t;
+    (void)error;
     zt_row_strides(&la, &ly, sa);
     zt_row_strides(&lb, &ly, sb);
     for (int d = 0; d < ly.rank; d++) batches *= ly.dim[d];
@@ -66,17 +66,17 @@ static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
             ib += rest % ly.dim[d] * sb[d];
             rest /= ly.dim[d];
         }
-        multiply(at, in[0].f + ia * N * K, in[1].f + ib * K * M, out[0].f + i * N * M, N, K, M);
+        multiply(matmul, in[0].f + ia * N * K, in[1].f + ib * K * M, out[0].f + i * N * M, N, K, M);
     }
 }
 
 static double matmul_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    const zt_matmul_attrs *at = attrs;
-    return 2 * (double)zt_type_count(out) * (double)mat_cols(in[0], at->ta);
+    const zt_matmul_attrs *matmul = attrs;
+    return 2 * (double)zt_type_count(out) * (double)mat_cols(in[0], matmul->ta);
 }
 
-static bool matmul_cases(int i, zt_case *c)
+static bool matmul_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type a, b;
@@ -112,27 +112,27 @@ static bool matmul_cases(int i, zt_case *c)
         {{ZT_BF16, 3, {2, 33, 37}}, {ZT_BF16, 3, {2, 35, 33}}, {1, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].at, sizeof rows[i].at);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].a);
-    zt_case_type_in(c, 1, ZT_FILL_NORMAL, &rows[i].b);
+    zt_case_attrs(test_case, &rows[i].at, sizeof rows[i].at);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].a);
+    zt_case_type_in(test_case, 1, ZT_FILL_NORMAL, &rows[i].b);
     return true;
 }
 
 /* y = A B: dA = dy B^T, dB = A^T dy, each transposed back where the operand was. */
-static void matmul_vjp(zt_vjp *v)
+static void matmul_vjp(zt_vjp *vjp)
 {
-    const zt_matmul_attrs *at = v->attrs;
-    const zt_emit *e = v->e;
-    int a = v->in[0], b = v->in[1], dy = v->dy[0];
-    if (v->want[0]) {
-        int da = at->ta ? zt_build_matmul(e, b, dy, &(zt_matmul_attrs){at->tb, 1})
-                        : zt_build_matmul(e, dy, b, &(zt_matmul_attrs){0, !at->tb});
-        v->dx[0] = zt_build_reduced(e, da, a);
+    const zt_matmul_attrs *matmul = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    int a = vjp->in[0], b = vjp->in[1], dy = vjp->dy[0];
+    if (vjp->want[0]) {
+        int da = matmul->ta ? zt_build_matmul(emit, b, dy, &(zt_matmul_attrs){matmul->tb, 1})
+                        : zt_build_matmul(emit, dy, b, &(zt_matmul_attrs){0, !matmul->tb});
+        vjp->dx[0] = zt_build_reduced(emit, da, a);
     }
-    if (v->want[1]) {
-        int db = at->tb ? zt_build_matmul(e, dy, a, &(zt_matmul_attrs){1, at->ta})
-                        : zt_build_matmul(e, a, dy, &(zt_matmul_attrs){!at->ta, 0});
-        v->dx[1] = zt_build_reduced(e, db, b);
+    if (vjp->want[1]) {
+        int db = matmul->tb ? zt_build_matmul(emit, dy, a, &(zt_matmul_attrs){1, matmul->ta})
+                        : zt_build_matmul(emit, a, dy, &(zt_matmul_attrs){!matmul->ta, 0});
+        vjp->dx[1] = zt_build_reduced(emit, db, b);
     }
 }
 

@@ -10,14 +10,14 @@
 static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                 zt_type out[])
 {
-    const zt_rms_norm_attrs *a = attrs;
+    const zt_rms_norm_attrs *rms_norm = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "g", in[1], x->dtype, 1);
-    if (s) return s;
-    if (!(a->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", a->eps);
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "g", in[1], x->dtype, 1);
+    if (status) return status;
+    if (!(rms_norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", rms_norm->eps);
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    int64_t K = zt_row_cols(x), dims = a->dims ? a->dims : K;
+    int64_t K = zt_row_cols(x), dims = rms_norm->dims ? rms_norm->dims : K;
     if (dims < 0 || (dims > 0 && K % dims))
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)K,
                            (long long)dims);
@@ -26,7 +26,7 @@ static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
                            (long long)in[1]->dim[0], (long long)dims);
     out[0] = out[1] = *x;
     out[1].dtype = zt_row_wide(x->dtype);
-    out[1].dim[x->rank - 1] = a->dims ? K / dims : 1;
+    out[1].dim[x->rank - 1] = rms_norm->dims ? K / dims : 1;
     return ZT_OK;
 }
 
@@ -39,14 +39,14 @@ static double norm_group(const double *x, const double *g, double eps, int64_t n
     return rstd;
 }
 
-static void rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_rms_norm_attrs *a = attrs;
-    int64_t K = zt_row_cols(in[0].type), dims = a->dims ? a->dims : K;
-    int64_t groups = zt_row_rows(in[0].type) * (a->dims ? K / dims : 1);
-    (void)t;
+    const zt_rms_norm_attrs *rms_norm = attrs;
+    int64_t K = zt_row_cols(in[0].type), dims = rms_norm->dims ? rms_norm->dims : K;
+    int64_t groups = zt_row_rows(in[0].type) * (rms_norm->dims ? K / dims : 1);
+    (void)error;
     for (int64_t i = 0; i < groups; i++) {
-        double rstd = norm_group(in[0].f + i * dims, in[1].f, a->eps, dims, out[0].f + i * dims);
+        double rstd = norm_group(in[0].f + i * dims, in[1].f, rms_norm->eps, dims, out[0].f + i * dims);
         if (out[1].type) out[1].f[i] = rstd;
     }
 }
@@ -57,7 +57,7 @@ static double rms_norm_flops(const void *attrs, const zt_type *const in[], const
     return 4 * (double)zt_type_count(out);
 }
 
-static bool rms_norm_cases(int i, zt_case *c)
+static bool rms_norm_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -75,65 +75,65 @@ static bool rms_norm_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_rms_norm_attrs a = {.eps = rows[i].eps, .dims = rows[i].dims};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
-    int64_t K = zt_row_cols(&c->in[0]);
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, a.dims ? &a.dims : &K);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
+    int64_t K = zt_row_cols(&test_case->in[0]);
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, a.dims ? &a.dims : &K);
     return true;
 }
 
 /* x, or x in groups: [...,K/dims,dims]; f32 where it is a half. */
-static int grouped(const zt_emit *e, int x, int64_t dims)
+static int grouped(const zt_emit *emit, int x, int64_t dims)
 {
-    x = zt_build_wide(e, x);
-    return dims ? zt_build_group(e, x, &(zt_group_attrs){dims}) : x;
+    x = zt_build_wide(emit, x);
+    return dims ? zt_build_group(emit, x, &(zt_group_attrs){dims}) : x;
 }
 
 /* The mean over what was summed to get `like`'s shape. */
-static int mean_to(const zt_emit *e, int x, int like)
+static int mean_to(const zt_emit *emit, int x, int like)
 {
-    int one = zt_build_fill_like(e, x, &(zt_fill_like_attrs){1});
-    return zt_build_div(e, zt_build_sum_to(e, x, like), zt_build_sum_to(e, one, like));
+    int one = zt_build_fill_like(emit, x, &(zt_fill_like_attrs){1});
+    return zt_build_div(emit, zt_build_sum_to(emit, x, like), zt_build_sum_to(emit, one, like));
 }
 
 /* With h = dy g and the means over a group: dx = r h - x r^3 mean(h x), and what the cotangent of r
  * itself adds, -x r^3 dr / dims. dg = sum dy x r. */
-static void rms_norm_vjp(zt_vjp *v)
+static void rms_norm_vjp(zt_vjp *vjp)
 {
-    const zt_rms_norm_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    int x = grouped(e, v->in[0], a->dims), r = a->dims ? grouped(e, v->out[1], 1) : v->out[1];
-    int dx = ZT_NONE, s = ZT_NONE, rrr = zt_build_mul(e, r, zt_build_square(e, r));
-    if (v->dy[0] != ZT_NONE) {
-        int dy = grouped(e, v->dy[0], a->dims), h = zt_build_mul(e, dy, zt_build_wide(e, v->in[1]));
-        dx = zt_build_mul(e, r, h);
-        s = mean_to(e, zt_build_mul(e, h, x), r);
-        if (v->want[1])
-            v->dx[1] = zt_build_as(
-                e, zt_build_sum_to(e, zt_build_mul(e, dy, zt_build_mul(e, x, r)), v->in[1]), v->in[1]);
+    const zt_rms_norm_attrs *rms_norm = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    int x = grouped(emit, vjp->in[0], rms_norm->dims), r = rms_norm->dims ? grouped(emit, vjp->out[1], 1) : vjp->out[1];
+    int dx = ZT_NONE, s = ZT_NONE, rrr = zt_build_mul(emit, r, zt_build_square(emit, r));
+    if (vjp->dy[0] != ZT_NONE) {
+        int dy = grouped(emit, vjp->dy[0], rms_norm->dims), h = zt_build_mul(emit, dy, zt_build_wide(emit, vjp->in[1]));
+        dx = zt_build_mul(emit, r, h);
+        s = mean_to(emit, zt_build_mul(emit, h, x), r);
+        if (vjp->want[1])
+            vjp->dx[1] = zt_build_as(
+                emit, zt_build_sum_to(emit, zt_build_mul(emit, dy, zt_build_mul(emit, x, r)), vjp->in[1]), vjp->in[1]);
     }
-    if (v->dy[1] != ZT_NONE) {
-        int dr = a->dims ? grouped(e, v->dy[1], 1) : v->dy[1];
-        int one = zt_build_fill_like(e, x, &(zt_fill_like_attrs){1});
-        dr = zt_build_div(e, dr, zt_build_sum_to(e, one, r));
-        s = s == ZT_NONE ? dr : zt_build_add(e, s, dr);
+    if (vjp->dy[1] != ZT_NONE) {
+        int dr = rms_norm->dims ? grouped(emit, vjp->dy[1], 1) : vjp->dy[1];
+        int one = zt_build_fill_like(emit, x, &(zt_fill_like_attrs){1});
+        dr = zt_build_div(emit, dr, zt_build_sum_to(emit, one, r));
+        s = s == ZT_NONE ? dr : zt_build_add(emit, s, dr);
     }
-    int back = zt_build_mul(e, x, zt_build_mul(e, rrr, s));
-    dx = dx == ZT_NONE ? zt_build_neg(e, back) : zt_build_sub(e, dx, back);
-    dx = zt_build_as(e, dx, v->in[0]);
-    if (v->want[0]) v->dx[0] = a->dims ? zt_build_reshape_like(e, dx, v->in[0]) : dx;
+    int back = zt_build_mul(emit, x, zt_build_mul(emit, rrr, s));
+    dx = dx == ZT_NONE ? zt_build_neg(emit, back) : zt_build_sub(emit, dx, back);
+    dx = zt_build_as(emit, dx, vjp->in[0]);
+    if (vjp->want[0]) vjp->dx[0] = rms_norm->dims ? zt_build_reshape_like(emit, dx, vjp->in[0]) : dx;
 }
 
-static void rms_norm_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void rms_norm_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_rms_norm_attrs *a = attrs;
-    int x = grouped(e, in[0], a->dims);
-    int square = zt_build_mean(e, zt_build_square(e, x), &(zt_mean_attrs){{1, {-1}}, 1});
-    int r = zt_build_rsqrt(e, zt_build_plus(e, square, a->eps));
-    int y = zt_build_mul(e, zt_build_mul(e, x, r), zt_build_wide(e, in[1]));
-    y = zt_build_as(e, y, in[0]);
-    out[0] = a->dims ? zt_build_reshape_like(e, y, in[0]) : y;
-    out[1] = a->dims ? zt_build_sum(e, r, &(zt_sum_attrs){{1, {-1}}, 0}) : r;
+    const zt_rms_norm_attrs *rms_norm = attrs;
+    int x = grouped(emit, in[0], rms_norm->dims);
+    int square = zt_build_mean(emit, zt_build_square(emit, x), &(zt_mean_attrs){{1, {-1}}, 1});
+    int r = zt_build_rsqrt(emit, zt_build_plus(emit, square, rms_norm->eps));
+    int y = zt_build_mul(emit, zt_build_mul(emit, x, r), zt_build_wide(emit, in[1]));
+    y = zt_build_as(emit, y, in[0]);
+    out[0] = rms_norm->dims ? zt_build_reshape_like(emit, y, in[0]) : y;
+    out[1] = rms_norm->dims ? zt_build_sum(emit, r, &(zt_sum_attrs){{1, {-1}}, 0}) : r;
 }
 
 const zt_opdef zt_op_rms_norm = {
@@ -158,38 +158,38 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
                                   zt_type out[])
 {
     static const char *const name[] = {"x", "g", "b"};
-    const zt_layer_norm_attrs *a = attrs;
+    const zt_layer_norm_attrs *layer_norm = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    if (!(a->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", a->eps);
-    for (int k = 1; k < 3 && !s; k++) {
+    if (!(layer_norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", layer_norm->eps);
+    for (int k = 1; k < 3 && !status; k++) {
         if (!in[k]) continue;
-        s = zt_row_want(ctx, name[k], in[k], x->dtype, 1);
-        if (!s && in[k]->dim[0] != zt_row_cols(x))
-            s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k],
+        status = zt_row_want(ctx, name[k], in[k], x->dtype, 1);
+        if (!status && in[k]->dim[0] != zt_row_cols(x))
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k],
                             (long long)in[k]->dim[0], (long long)zt_row_cols(x));
     }
     out[0] = out[1] = *x;
     out[1].dtype = zt_row_wide(x->dtype);
     out[1].dim[x->rank - 1] = 1;
     out[2] = out[1];
-    return s;
+    return status;
 }
 
-static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_layer_norm_attrs *a = attrs;
+    const zt_layer_norm_attrs *layer_norm = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t r = 0; r < rows; r++) {
         const double *x = in[0].f + r * K;
         double *y = out[0].f + r * K, mean = 0, squares = 0;
         for (int64_t i = 0; i < K; i++) mean += x[i];
         mean = K ? mean / (double)K : 0;
         for (int64_t i = 0; i < K; i++) squares += (x[i] - mean) * (x[i] - mean);
-        double rstd = 1 / sqrt((K ? squares / (double)K : 0) + a->eps);
+        double rstd = 1 / sqrt((K ? squares / (double)K : 0) + layer_norm->eps);
         for (int64_t i = 0; i < K; i++)
             y[i] = (x[i] - mean) * rstd * (in[1].type ? in[1].f[i] : 1) +
                    (in[2].type ? in[2].f[i] : 0);
@@ -204,7 +204,7 @@ static double layer_norm_flops(const void *attrs, const zt_type *const in[], con
     return 7 * (double)zt_type_count(out);
 }
 
-static bool layer_norm_cases(int i, zt_case *c)
+static bool layer_norm_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -220,42 +220,42 @@ static bool layer_norm_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_layer_norm_attrs a = {.eps = rows[i].eps};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
-    int64_t K = zt_row_cols(&c->in[0]);
-    if (rows[i].g) zt_case_in(c, 1, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, &K);
-    if (rows[i].b) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, &K);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
+    int64_t K = zt_row_cols(&test_case->in[0]);
+    if (rows[i].g) zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, &K);
+    if (rows[i].b) zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 1, &K);
     return true;
 }
 
 /* With n = (x - mean) r and h = dy g: dx = r (h - mean h - n mean(h n)); the cotangents of mean and
  * r add dmean / K and -dr r^2 n / K. */
-static void layer_norm_vjp(zt_vjp *v)
+static void layer_norm_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int mean = v->out[1], r = v->out[2], dx = ZT_NONE;
-    int n = zt_build_mul(e, zt_build_sub(e, zt_build_wide(e, v->in[0]), mean), r);
-    int inverse = zt_build_recip(e, zt_build_sum_to(e, zt_build_fill_like(e, n, &(zt_fill_like_attrs){1}), r));
-    if (v->dy[0] != ZT_NONE) {
-        int dy = zt_build_wide(e, v->dy[0]), g = zt_build_wide(e, v->in[1]);
-        int h = v->in[1] == ZT_NONE ? dy : zt_build_mul(e, dy, g);
-        int part = zt_build_mul(e, n, mean_to(e, zt_build_mul(e, h, n), r));
-        part = zt_build_add(e, mean_to(e, h, r), part);
-        dx = zt_build_mul(e, r, zt_build_sub(e, h, part));
-        if (v->want[1])
-            v->dx[1] = zt_build_as(e, zt_build_sum_to(e, zt_build_mul(e, dy, n), v->in[1]), v->in[1]);
-        if (v->want[2]) v->dx[2] = zt_build_as(e, zt_build_sum_to(e, dy, v->in[2]), v->in[2]);
+    const zt_emit *emit = vjp->emit;
+    int mean = vjp->out[1], r = vjp->out[2], dx = ZT_NONE;
+    int n = zt_build_mul(emit, zt_build_sub(emit, zt_build_wide(emit, vjp->in[0]), mean), r);
+    int inverse = zt_build_recip(emit, zt_build_sum_to(emit, zt_build_fill_like(emit, n, &(zt_fill_like_attrs){1}), r));
+    if (vjp->dy[0] != ZT_NONE) {
+        int dy = zt_build_wide(emit, vjp->dy[0]), g = zt_build_wide(emit, vjp->in[1]);
+        int h = vjp->in[1] == ZT_NONE ? dy : zt_build_mul(emit, dy, g);
+        int part = zt_build_mul(emit, n, mean_to(emit, zt_build_mul(emit, h, n), r));
+        part = zt_build_add(emit, mean_to(emit, h, r), part);
+        dx = zt_build_mul(emit, r, zt_build_sub(emit, h, part));
+        if (vjp->want[1])
+            vjp->dx[1] = zt_build_as(emit, zt_build_sum_to(emit, zt_build_mul(emit, dy, n), vjp->in[1]), vjp->in[1]);
+        if (vjp->want[2]) vjp->dx[2] = zt_build_as(emit, zt_build_sum_to(emit, dy, vjp->in[2]), vjp->in[2]);
     }
-    if (v->dy[1] != ZT_NONE) {
-        int part = zt_build_broadcast_to(e, zt_build_mul(e, v->dy[1], inverse), v->in[0], NULL);
-        dx = dx == ZT_NONE ? part : zt_build_add(e, dx, part);
+    if (vjp->dy[1] != ZT_NONE) {
+        int part = zt_build_broadcast_to(emit, zt_build_mul(emit, vjp->dy[1], inverse), vjp->in[0], NULL);
+        dx = dx == ZT_NONE ? part : zt_build_add(emit, dx, part);
     }
-    if (v->dy[2] != ZT_NONE) {
-        int by = zt_build_mul(e, zt_build_mul(e, v->dy[2], inverse), zt_build_square(e, r));
-        int part = zt_build_neg(e, zt_build_mul(e, n, by));
-        dx = dx == ZT_NONE ? part : zt_build_add(e, dx, part);
+    if (vjp->dy[2] != ZT_NONE) {
+        int by = zt_build_mul(emit, zt_build_mul(emit, vjp->dy[2], inverse), zt_build_square(emit, r));
+        int part = zt_build_neg(emit, zt_build_mul(emit, n, by));
+        dx = dx == ZT_NONE ? part : zt_build_add(emit, dx, part);
     }
-    if (v->want[0]) v->dx[0] = zt_build_as(e, dx, v->in[0]);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_as(emit, dx, vjp->in[0]);
 }
 
 const zt_opdef zt_op_layer_norm = {
@@ -282,9 +282,9 @@ static zt_status want_like_x(zt_ctx *ctx, const char *name, const zt_type *x, co
 
 static zt_status want_norm(zt_ctx *ctx, const zt_type *x, const zt_type *g)
 {
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "g", g, x->dtype, 1);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "g", g, x->dtype, 1);
+    if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
     if (g->dim[0] == zt_row_cols(x)) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for %lld columns", (long long)g->dim[0],
@@ -312,14 +312,14 @@ static const zt_case_type norm_shapes[] = {
     {ZT_F32, 3, {2, 3, 40}}, {ZT_F32, 2, {0, 16}},  {ZT_F32, 2, {3, 2}},
     {ZT_F16, 2, {3, 40}},    {ZT_BF16, 2, {3, 40}}, {ZT_F64, 2, {3, 5}}};
 
-static bool norm_case(int i, double eps, int residual, int g, zt_case *c)
+static bool norm_case(int i, double eps, int residual, int g, zt_case *test_case)
 {
     if (i >= ZT_LEN(norm_shapes)) return false;
     int64_t K = norm_shapes[i].dim[norm_shapes[i].rank - 1];
-    memcpy(c->attrs, &eps, sizeof eps); /* the only attribute of both */
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &norm_shapes[i]);
-    zt_case_type_in(c, residual, ZT_FILL_NORMAL, &norm_shapes[i]);
-    zt_case_in(c, g, ZT_FILL_NORMAL, 0, norm_shapes[i].dtype, 1, &K);
+    memcpy(test_case->attrs, &eps, sizeof eps); /* the only attribute of both */
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &norm_shapes[i]);
+    zt_case_type_in(test_case, residual, ZT_FILL_NORMAL, &norm_shapes[i]);
+    zt_case_in(test_case, g, ZT_FILL_NORMAL, 0, norm_shapes[i].dtype, 1, &K);
     return true;
 }
 
@@ -327,40 +327,40 @@ static zt_status add_rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_typ
                                     zt_type out[])
 {
     (void)attrs;
-    zt_status s = want_norm(ctx, in[0], in[2]);
-    if (!s) s = want_like_x(ctx, "residual", in[0], in[1]);
-    if (s) return s;
+    zt_status status = want_norm(ctx, in[0], in[2]);
+    if (!status) status = want_like_x(ctx, "residual", in[0], in[1]);
+    if (status) return status;
     out[0] = out[1] = out[2] = *in[0];
     out[2].dtype = zt_row_wide(in[0]->dtype);
     out[2].dim[out[2].rank - 1] = 1;
     return ZT_OK;
 }
 
-static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_add_rms_norm_attrs *a = attrs;
+    const zt_add_rms_norm_attrs *add_rms_norm = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t r = 0; r < rows; r++) {
         double *y = out[0].f + r * K;
         for (int64_t i = 0; i < K; i++) {
             y[i] = in[0].f[r * K + i] + in[1].f[r * K + i];
             if (out[1].type) out[1].f[r * K + i] = y[i];
         }
-        double rstd = norm_row(y, in[2].f, a->eps, K, y);
+        double rstd = norm_row(y, in[2].f, add_rms_norm->eps, K, y);
         if (out[2].type) out[2].f[r] = rstd;
     }
 }
 
-static bool add_rms_norm_cases(int i, zt_case *c) { return norm_case(i, i ? 1e-5 : 0.5, 1, 2, c); }
+static bool add_rms_norm_cases(int i, zt_case *test_case) { return norm_case(i, i ? 1e-5 : 0.5, 1, 2, test_case); }
 
-static void add_rms_norm_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void add_rms_norm_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_add_rms_norm_attrs *a = attrs;
-    int sum = zt_build_add(e, zt_build_wide(e, in[0]), zt_build_wide(e, in[1]));
-    int y = zt_build_rms_norm(e, sum, zt_build_wide(e, in[2]), &(zt_rms_norm_attrs){a->eps, 0}, &out[2]);
-    out[0] = zt_build_as(e, y, in[0]);
-    out[1] = zt_build_as(e, sum, in[0]);
+    const zt_add_rms_norm_attrs *add_rms_norm = attrs;
+    int sum = zt_build_add(emit, zt_build_wide(emit, in[0]), zt_build_wide(emit, in[1]));
+    int y = zt_build_rms_norm(emit, sum, zt_build_wide(emit, in[2]), &(zt_rms_norm_attrs){add_rms_norm->eps, 0}, &out[2]);
+    out[0] = zt_build_as(emit, y, in[0]);
+    out[1] = zt_build_as(emit, sum, in[0]);
 }
 
 const zt_opdef zt_op_add_rms_norm = {
@@ -380,31 +380,31 @@ static zt_status norm_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
                                 zt_type out[])
 {
     (void)attrs;
-    zt_status s = want_norm(ctx, in[0], in[1]);
+    zt_status status = want_norm(ctx, in[0], in[1]);
     out[0] = *in[0];
-    return s ? s : want_like_x(ctx, "residual", in[0], in[2]);
+    return status ? status : want_like_x(ctx, "residual", in[0], in[2]);
 }
 
-static void norm_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void norm_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_norm_add_attrs *a = attrs;
+    const zt_norm_add_attrs *norm_add = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t r = 0; r < rows; r++) {
         double *y = out[0].f + r * K;
-        norm_row(in[0].f + r * K, in[1].f, a->eps, K, y);
+        norm_row(in[0].f + r * K, in[1].f, norm_add->eps, K, y);
         for (int64_t i = 0; i < K; i++) y[i] += in[2].f[r * K + i];
     }
 }
 
-static bool norm_add_cases(int i, zt_case *c) { return norm_case(i, i ? 1e-6 : 0.5, 2, 1, c); }
+static bool norm_add_cases(int i, zt_case *test_case) { return norm_case(i, i ? 1e-6 : 0.5, 2, 1, test_case); }
 
-static void norm_add_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void norm_add_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_norm_add_attrs *a = attrs;
-    int y = zt_build_rms_norm(e, zt_build_wide(e, in[0]), zt_build_wide(e, in[1]),
-                          &(zt_rms_norm_attrs){a->eps, 0}, NULL);
-    out[0] = zt_build_as(e, zt_build_add(e, y, zt_build_wide(e, in[2])), in[0]);
+    const zt_norm_add_attrs *norm_add = attrs;
+    int y = zt_build_rms_norm(emit, zt_build_wide(emit, in[0]), zt_build_wide(emit, in[1]),
+                          &(zt_rms_norm_attrs){norm_add->eps, 0}, NULL);
+    out[0] = zt_build_as(emit, zt_build_add(emit, y, zt_build_wide(emit, in[2])), in[0]);
 }
 
 const zt_opdef zt_op_norm_add = {

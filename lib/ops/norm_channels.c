@@ -26,8 +26,8 @@ static zt_dtype stat_dtype(const zt_type *x) { return x->dtype == ZT_F64 ? ZT_F6
 
 static zt_status want_x(zt_ctx *ctx, const zt_type *x)
 {
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (s || x->rank >= 2) return s;
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (status || x->rank >= 2) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and channels", x->rank);
 }
 
@@ -35,11 +35,11 @@ static zt_status want_x(zt_ctx *ctx, const zt_type *x)
 static zt_status want_channels(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype,
                                int64_t C)
 {
-    zt_status s = t ? zt_row_want(ctx, name, t, dtype, 1) : ZT_OK;
-    if (!s && t && t->dim[0] != C)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld channels", name,
+    zt_status status = t ? zt_row_want(ctx, name, t, dtype, 1) : ZT_OK;
+    if (!status && t && t->dim[0] != C)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld channels", name,
                         (long long)t->dim[0], (long long)C);
-    return s;
+    return status;
 }
 
 static zt_status want_eps(zt_ctx *ctx, double eps)
@@ -111,13 +111,13 @@ static const channel_case channel_rows[] = {
 };
 
 /* x, and the vectors at inputs g and b. */
-static bool channel_case_at(int i, int g, int b, const channel_case **row, zt_case *c)
+static bool channel_case_at(int i, int g, int b, const channel_case **row, zt_case *test_case)
 {
     if (i >= ZT_LEN(channel_rows)) return false;
     const channel_case *r = *row = &channel_rows[i];
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &r->x);
-    if (r->g) zt_case_in(c, g, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
-    if (r->b && b) zt_case_in(c, b, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &r->x);
+    if (r->g) zt_case_in(test_case, g, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
+    if (r->b && b) zt_case_in(test_case, b, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
     return true;
 }
 
@@ -127,18 +127,18 @@ static bool channel_case_at(int i, int g, int b, const channel_case **row, zt_ca
 static zt_status batch_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_batch_norm_attrs *a = attrs;
+    const zt_batch_norm_attrs *batch_norm = attrs;
     const zt_type *x = in[0];
-    zt_status s = want_x(ctx, x);
-    if (!s) s = want_eps(ctx, a->eps);
-    if (!s && !isfinite(a->momentum)) s = zt_row_fail(ctx, ZT_EUSAGE, "momentum is not finite");
-    if (!s && a->unbiased != 0 && a->unbiased != 1)
-        s = zt_row_fail(ctx, ZT_EUSAGE, "unbiased is %lld, not 0 or 1", (long long)a->unbiased);
-    if (!s) s = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
-    if (!s) s = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
-    if (!s) s = want_channels(ctx, "mean", in[3], stat_dtype(x), x->dim[1]);
-    if (!s) s = want_channels(ctx, "var", in[4], stat_dtype(x), x->dim[1]);
-    if (s) return s;
+    zt_status status = want_x(ctx, x);
+    if (!status) status = want_eps(ctx, batch_norm->eps);
+    if (!status && !isfinite(batch_norm->momentum)) status = zt_row_fail(ctx, ZT_EUSAGE, "momentum is not finite");
+    if (!status && batch_norm->unbiased != 0 && batch_norm->unbiased != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "unbiased is %lld, not 0 or 1", (long long)batch_norm->unbiased);
+    if (!status) status = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
+    if (!status) status = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
+    if (!status) status = want_channels(ctx, "mean", in[3], stat_dtype(x), x->dim[1]);
+    if (!status) status = want_channels(ctx, "var", in[4], stat_dtype(x), x->dim[1]);
+    if (status) return status;
     out[0] = *x;
     for (int k = 1; k < 5; k++) out[k] = zt_type_make(stat_dtype(x), 1, &x->dim[1]);
     return ZT_OK;
@@ -150,50 +150,50 @@ static void run_on(const zt_arg *was, const zt_arg *now, int64_t c, double value
     if (now->type) now->f[c] = (1 - momentum) * (was->type ? was->f[c] : start) + momentum * value;
 }
 
-static void batch_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void batch_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_batch_norm_attrs *a = attrs;
+    const zt_batch_norm_attrs *batch_norm = attrs;
     planes p = planes_of(in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t c = 0; c < p.C; c++) {
         set s = {0, p.N, c, c + 1};
         double count = set_count(&p, &s), mean = mean_of(set_sum(&p, &s, in[0].f, 0, 1), count);
         double squares = set_sum(&p, &s, in[0].f, mean, 2);
-        double rstd = 1 / sqrt(mean_of(squares, count) + a->eps);
-        double var = mean_of(squares, a->unbiased && count > 1 ? count - 1 : count);
+        double rstd = 1 / sqrt(mean_of(squares, count) + batch_norm->eps);
+        double var = mean_of(squares, batch_norm->unbiased && count > 1 ? count - 1 : count);
         set_norm(&p, &s, &in[0], &in[1], &in[2], mean, rstd, &out[0]);
         if (out[1].type) out[1].f[c] = mean;
         if (out[2].type) out[2].f[c] = rstd;
-        run_on(&in[3], &out[3], c, mean, a->momentum, 0);
-        run_on(&in[4], &out[4], c, var, a->momentum, 1);
+        run_on(&in[3], &out[3], c, mean, batch_norm->momentum, 0);
+        run_on(&in[4], &out[4], c, var, batch_norm->momentum, 1);
     }
 }
 
-static bool batch_norm_cases(int i, zt_case *c)
+static bool batch_norm_cases(int i, zt_case *test_case)
 {
     const channel_case *r;
-    if (!channel_case_at(i, 1, 2, &r, c)) return false;
+    if (!channel_case_at(i, 1, 2, &r, test_case)) return false;
     zt_batch_norm_attrs a = {r->eps, r->other ? 0.25 : 0.1, !r->other};
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     if (!r->g) return true;
-    zt_case_in(c, 3, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
-    zt_case_in(c, 4, ZT_FILL_POSITIVE, 0, r->x.dtype, 1, &r->x.dim[1]);
+    zt_case_in(test_case, 3, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
+    zt_case_in(test_case, 4, ZT_FILL_POSITIVE, 0, r->x.dtype, 1, &r->x.dim[1]);
     return true;
 }
 
-static void batch_norm_vjp(zt_vjp *v)
+static void batch_norm_vjp(zt_vjp *vjp)
 {
     int dg, db;
-    if (v->dy[0] == ZT_NONE) {
-        zt_norm_stats_vjp(v, 0);
+    if (vjp->dy[0] == ZT_NONE) {
+        zt_norm_stats_vjp(vjp, 0);
         return;
     }
-    int dx = zt_build_batch_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1],
+    int dx = zt_build_batch_norm_backward(vjp->emit, vjp->in[0], vjp->out[1], vjp->out[2], vjp->dy[0], vjp->in[1],
                                       &(zt_batch_norm_backward_attrs){1}, &dg, &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
-        if (v->want[k]) v->dx[k] = d[k];
-    zt_norm_stats_vjp(v, 0);
+        if (vjp->want[k]) vjp->dx[k] = d[k];
+    zt_norm_stats_vjp(vjp, 0);
 }
 
 const zt_opdef zt_op_batch_norm = {
@@ -218,55 +218,55 @@ const zt_opdef zt_op_batch_norm = {
 static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs,
                                             const zt_type *const in[], zt_type out[])
 {
-    const zt_batch_norm_inference_attrs *a = attrs;
+    const zt_batch_norm_inference_attrs *batch_norm_inference = attrs;
     const zt_type *x = in[0];
-    zt_status s = want_x(ctx, x);
-    if (!s) s = want_eps(ctx, a->eps);
-    if (!s) s = want_channels(ctx, "mean", in[1], stat_dtype(x), x->dim[1]);
-    if (!s) s = want_channels(ctx, "var", in[2], stat_dtype(x), x->dim[1]);
-    if (!s) s = want_channels(ctx, "g", in[3], x->dtype, x->dim[1]);
-    if (!s) s = want_channels(ctx, "b", in[4], x->dtype, x->dim[1]);
+    zt_status status = want_x(ctx, x);
+    if (!status) status = want_eps(ctx, batch_norm_inference->eps);
+    if (!status) status = want_channels(ctx, "mean", in[1], stat_dtype(x), x->dim[1]);
+    if (!status) status = want_channels(ctx, "var", in[2], stat_dtype(x), x->dim[1]);
+    if (!status) status = want_channels(ctx, "g", in[3], x->dtype, x->dim[1]);
+    if (!status) status = want_channels(ctx, "b", in[4], x->dtype, x->dim[1]);
     out[0] = *x;
-    return s;
+    return status;
 }
 
 static void batch_norm_inference_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_runtime_error *t)
+                                     zt_runtime_error *error)
 {
-    const zt_batch_norm_inference_attrs *a = attrs;
+    const zt_batch_norm_inference_attrs *batch_norm_inference = attrs;
     planes p = planes_of(in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t c = 0; c < p.C; c++)
         set_norm(&p, &(set){0, p.N, c, c + 1}, &in[0], &in[3], &in[4], in[1].f[c],
-                 1 / sqrt(in[2].f[c] + a->eps), &out[0]);
+                 1 / sqrt(in[2].f[c] + batch_norm_inference->eps), &out[0]);
 }
 
-static bool batch_norm_inference_cases(int i, zt_case *c)
+static bool batch_norm_inference_cases(int i, zt_case *test_case)
 {
     const channel_case *r;
-    if (!channel_case_at(i, 3, 4, &r, c)) return false;
+    if (!channel_case_at(i, 3, 4, &r, test_case)) return false;
     zt_batch_norm_inference_attrs a = {r->eps};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
-    zt_case_in(c, 2, ZT_FILL_POSITIVE, 0, r->x.dtype, 1, &r->x.dim[1]);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, r->x.dtype, 1, &r->x.dim[1]);
+    zt_case_in(test_case, 2, ZT_FILL_POSITIVE, 0, r->x.dtype, 1, &r->x.dim[1]);
     return true;
 }
 
 /* With r = 1 / sqrt(var + eps): dmean = -r g db, dvar = -r^2 g dg / 2. */
-static void batch_norm_inference_vjp(zt_vjp *v)
+static void batch_norm_inference_vjp(zt_vjp *vjp)
 {
-    const zt_batch_norm_inference_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    int dg, db, r = zt_build_rsqrt(e, zt_build_plus(e, v->in[2], a->eps));
-    int dx = zt_build_batch_norm_backward(e, v->in[0], v->in[1], r, v->dy[0], v->in[3],
+    const zt_batch_norm_inference_attrs *batch_norm_inference = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    int dg, db, r = zt_build_rsqrt(emit, zt_build_plus(emit, vjp->in[2], batch_norm_inference->eps));
+    int dx = zt_build_batch_norm_backward(emit, vjp->in[0], vjp->in[1], r, vjp->dy[0], vjp->in[3],
                                       &(zt_batch_norm_backward_attrs){0}, &dg, &db);
-    int by = v->in[3] == ZT_NONE ? r : zt_build_mul(e, r, zt_build_as(e, v->in[3], r));
-    if (v->want[0]) v->dx[0] = dx;
-    if (v->want[1]) v->dx[1] = zt_build_neg(e, zt_build_mul(e, by, zt_build_as(e, db, r)));
-    if (v->want[2])
-        v->dx[2] = zt_build_times(e, zt_build_mul(e, zt_build_mul(e, by, r), zt_build_as(e, dg, r)), -0.5);
-    if (v->want[3]) v->dx[3] = dg;
-    if (v->want[4]) v->dx[4] = db;
+    int by = vjp->in[3] == ZT_NONE ? r : zt_build_mul(emit, r, zt_build_as(emit, vjp->in[3], r));
+    if (vjp->want[0]) vjp->dx[0] = dx;
+    if (vjp->want[1]) vjp->dx[1] = zt_build_neg(emit, zt_build_mul(emit, by, zt_build_as(emit, db, r)));
+    if (vjp->want[2])
+        vjp->dx[2] = zt_build_times(emit, zt_build_mul(emit, zt_build_mul(emit, by, r), zt_build_as(emit, dg, r)), -0.5);
+    if (vjp->want[3]) vjp->dx[3] = dg;
+    if (vjp->want[4]) vjp->dx[4] = db;
 }
 
 const zt_opdef zt_op_batch_norm_inference = {
@@ -287,62 +287,62 @@ const zt_opdef zt_op_batch_norm_inference = {
 static zt_status group_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_group_norm_attrs *a = attrs;
+    const zt_group_norm_attrs *group_norm = attrs;
     const zt_type *x = in[0];
-    zt_status s = want_x(ctx, x);
-    if (!s) s = want_eps(ctx, a->eps);
-    if (!s && (a->groups < 1 || x->dim[1] % a->groups))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups",
-                        (long long)x->dim[1], (long long)a->groups);
-    if (!s) s = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
-    if (!s) s = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
-    if (s) return s;
+    zt_status status = want_x(ctx, x);
+    if (!status) status = want_eps(ctx, group_norm->eps);
+    if (!status && (group_norm->groups < 1 || x->dim[1] % group_norm->groups))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups",
+                        (long long)x->dim[1], (long long)group_norm->groups);
+    if (!status) status = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
+    if (!status) status = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
+    if (status) return status;
     out[0] = *x;
-    out[1] = out[2] = zt_type_make(stat_dtype(x), 2, (int64_t[]){x->dim[0], a->groups});
+    out[1] = out[2] = zt_type_make(stat_dtype(x), 2, (int64_t[]){x->dim[0], group_norm->groups});
     return ZT_OK;
 }
 
-static void group_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void group_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_group_norm_attrs *a = attrs;
+    const zt_group_norm_attrs *group_norm = attrs;
     planes p = planes_of(in[0].type);
-    int64_t of = p.C / a->groups;
-    (void)t;
-    for (int64_t i = 0; i < p.N * a->groups; i++) {
-        int64_t n = i / a->groups, first = i % a->groups * of;
+    int64_t of = p.C / group_norm->groups;
+    (void)error;
+    for (int64_t i = 0; i < p.N * group_norm->groups; i++) {
+        int64_t n = i / group_norm->groups, first = i % group_norm->groups * of;
         set s = {n, n + 1, first, first + of};
         double count = set_count(&p, &s), mean = mean_of(set_sum(&p, &s, in[0].f, 0, 1), count);
         double var = mean_of(set_sum(&p, &s, in[0].f, mean, 2), count),
-               rstd = 1 / sqrt(var + a->eps);
+               rstd = 1 / sqrt(var + group_norm->eps);
         set_norm(&p, &s, &in[0], &in[1], &in[2], mean, rstd, &out[0]);
         if (out[1].type) out[1].f[i] = mean;
         if (out[2].type) out[2].f[i] = rstd;
     }
 }
 
-static bool group_norm_cases(int i, zt_case *c)
+static bool group_norm_cases(int i, zt_case *test_case)
 {
     const channel_case *r;
-    if (!channel_case_at(i, 1, 2, &r, c)) return false;
+    if (!channel_case_at(i, 1, 2, &r, test_case)) return false;
     zt_group_norm_attrs a = {r->groups, r->eps};
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static void group_norm_vjp(zt_vjp *v)
+static void group_norm_vjp(zt_vjp *vjp)
 {
-    const zt_group_norm_attrs *a = v->attrs;
+    const zt_group_norm_attrs *group_norm = vjp->attrs;
     int dg, db;
-    if (v->dy[0] == ZT_NONE) {
-        zt_norm_stats_vjp(v, a->groups);
+    if (vjp->dy[0] == ZT_NONE) {
+        zt_norm_stats_vjp(vjp, group_norm->groups);
         return;
     }
-    int dx = zt_build_group_norm_backward(v->e, v->in[0], v->out[1], v->out[2], v->dy[0], v->in[1], &dg,
+    int dx = zt_build_group_norm_backward(vjp->emit, vjp->in[0], vjp->out[1], vjp->out[2], vjp->dy[0], vjp->in[1], &dg,
                                       &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
-        if (v->want[k]) v->dx[k] = d[k];
-    zt_norm_stats_vjp(v, a->groups);
+        if (vjp->want[k]) vjp->dx[k] = d[k];
+    zt_norm_stats_vjp(vjp, group_norm->groups);
 }
 
 const zt_opdef zt_op_group_norm = {
@@ -364,10 +364,10 @@ const zt_opdef zt_op_group_norm = {
 static zt_status back_infer(zt_ctx *ctx, const zt_type *const in[], zt_type out[])
 {
     const zt_type *x = in[0];
-    zt_status s = want_x(ctx, x);
-    if (!s && !zt_type_equal(x, in[3])) s = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of x's type");
-    if (!s) s = want_channels(ctx, "g", in[4], x->dtype, x->dim[1]);
-    if (s) return s;
+    zt_status status = want_x(ctx, x);
+    if (!status && !zt_type_equal(x, in[3])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of x's type");
+    if (!status) status = want_channels(ctx, "g", in[4], x->dtype, x->dim[1]);
+    if (status) return status;
     out[0] = *x;
     out[1] = out[2] = zt_type_make(x->dtype, 1, &x->dim[1]);
     return ZT_OK;
@@ -376,26 +376,26 @@ static zt_status back_infer(zt_ctx *ctx, const zt_type *const in[], zt_type out[
 static zt_status batch_norm_backward_infer(zt_ctx *ctx, const void *attrs,
                                            const zt_type *const in[], zt_type out[])
 {
-    const zt_batch_norm_backward_attrs *a = attrs;
-    zt_status s = back_infer(ctx, in, out);
-    if (!s && a->training != 0 && a->training != 1)
-        s = zt_row_fail(ctx, ZT_EUSAGE, "training is %lld, not 0 or 1", (long long)a->training);
-    if (!s) s = want_channels(ctx, "mean", in[1], stat_dtype(in[0]), in[0]->dim[1]);
-    return s ? s : want_channels(ctx, "rstd", in[2], stat_dtype(in[0]), in[0]->dim[1]);
+    const zt_batch_norm_backward_attrs *batch_norm_backward = attrs;
+    zt_status status = back_infer(ctx, in, out);
+    if (!status && batch_norm_backward->training != 0 && batch_norm_backward->training != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "training is %lld, not 0 or 1", (long long)batch_norm_backward->training);
+    if (!status) status = want_channels(ctx, "mean", in[1], stat_dtype(in[0]), in[0]->dim[1]);
+    return status ? status : want_channels(ctx, "rstd", in[2], stat_dtype(in[0]), in[0]->dim[1]);
 }
 
 static zt_status group_norm_backward_infer(zt_ctx *ctx, const void *attrs,
                                            const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
-    zt_status s = back_infer(ctx, in, out);
-    if (!s) s = zt_row_want(ctx, "mean", in[1], stat_dtype(in[0]), 2);
-    if (!s && !zt_type_equal(in[1], in[2]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "rstd is not of mean's type");
-    int64_t groups = s ? 0 : in[1]->dim[1];
-    if (!s && (in[1]->dim[0] != in[0]->dim[0] || groups < 1 || in[0]->dim[1] % groups))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "mean is not one a sample and group of x");
-    return s;
+    zt_status status = back_infer(ctx, in, out);
+    if (!status) status = zt_row_want(ctx, "mean", in[1], stat_dtype(in[0]), 2);
+    if (!status && !zt_type_equal(in[1], in[2]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "rstd is not of mean's type");
+    int64_t groups = status ? 0 : in[1]->dim[1];
+    if (!status && (in[1]->dim[0] != in[0]->dim[0] || groups < 1 || in[0]->dim[1] % groups))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "mean is not one a sample and group of x");
+    return status;
 }
 
 /* Of a set: s1 the sum of dy g, s2 that of dy g n, n = (x - mean) rstd; then dx = rstd (dy g - s1/m
@@ -428,21 +428,21 @@ static void back_clear(zt_arg *out)
         if (out[k].type) memset(out[k].f, 0, (size_t)out[k].type->dim[0] * sizeof(double));
 }
 
-static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_batch_norm_backward_attrs *a = attrs;
+    const zt_batch_norm_backward_attrs *batch_norm_backward = attrs;
     planes p = planes_of(in[0].type);
-    (void)t;
+    (void)error;
     back_clear(out);
     for (int64_t c = 0; c < p.C; c++)
-        set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], a->training, out);
+        set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], batch_norm_backward->training, out);
 }
 
-static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     planes p = planes_of(in[0].type);
     int64_t groups = in[1].type->dim[1], of = p.C / groups;
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     back_clear(out);
     for (int64_t i = 0; i < p.N * groups; i++) {
         int64_t n = i / groups, first = i % groups * of;
@@ -450,32 +450,32 @@ static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg 
     }
 }
 
-static bool back_cases(int i, bool batch, zt_case *c)
+static bool back_cases(int i, bool batch, zt_case *test_case)
 {
     const channel_case *r;
-    if (!channel_case_at(i, 4, 0, &r, c)) return false;
+    if (!channel_case_at(i, 4, 0, &r, test_case)) return false;
     zt_batch_norm_backward_attrs a = {!r->other};
     int64_t stat[2] = {batch ? r->x.dim[1] : r->x.dim[0], r->groups};
-    if (batch) zt_case_attrs(c, &a, sizeof a);
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, r->x.dtype, batch ? 1 : 2, stat);
-    zt_case_in(c, 2, ZT_FILL_POSITIVE, 0, r->x.dtype, batch ? 1 : 2, stat);
-    zt_case_type_in(c, 3, ZT_FILL_NORMAL, &r->x);
+    if (batch) zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, r->x.dtype, batch ? 1 : 2, stat);
+    zt_case_in(test_case, 2, ZT_FILL_POSITIVE, 0, r->x.dtype, batch ? 1 : 2, stat);
+    zt_case_type_in(test_case, 3, ZT_FILL_NORMAL, &r->x);
     return true;
 }
 
-static bool batch_norm_backward_cases(int i, zt_case *c) { return back_cases(i, true, c); }
-static bool group_norm_backward_cases(int i, zt_case *c) { return back_cases(i, false, c); }
+static bool batch_norm_backward_cases(int i, zt_case *test_case) { return back_cases(i, true, test_case); }
+static bool group_norm_backward_cases(int i, zt_case *test_case) { return back_cases(i, false, test_case); }
 
-static void batch_norm_backward_vjp(zt_vjp *v)
+static void batch_norm_backward_vjp(zt_vjp *vjp)
 {
-    const zt_batch_norm_backward_attrs *a = v->attrs;
-    zt_norm_backward_vjp(v, 0, a->training);
+    const zt_batch_norm_backward_attrs *batch_norm_backward = vjp->attrs;
+    zt_norm_backward_vjp(vjp, 0, batch_norm_backward->training);
 }
 
-static void group_norm_backward_vjp(zt_vjp *v)
+static void group_norm_backward_vjp(zt_vjp *vjp)
 {
-    zt_type mean = v->e->type(v->e->user, v->in[1]);
-    zt_norm_backward_vjp(v, mean.dim[1] < 0 ? 1 : mean.dim[1], true);
+    zt_type mean = vjp->emit->type(vjp->emit->user, vjp->in[1]);
+    zt_norm_backward_vjp(vjp, mean.dim[1] < 0 ? 1 : mean.dim[1], true);
 }
 
 const zt_opdef zt_op_batch_norm_backward = {

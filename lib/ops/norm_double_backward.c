@@ -26,19 +26,19 @@ typedef struct frame {
     int64_t dim[4];
 } frame;
 
-static bool frame_of(zt_vjp *v, int64_t groups, frame *f)
+static bool frame_of(zt_vjp *vjp, int64_t groups, frame *f)
 {
-    zt_type x = v->e->type(v->e->user, v->in[0]);
+    zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]);
     int64_t size = 1;
     for (int d = 0; d < x.rank; d++) {
         if (x.dim[d] < 0) {
-            snprintf(v->refused, sizeof v->refused, "the shape of x is not in numbers");
+            snprintf(vjp->refused, sizeof vjp->refused, "the shape of x is not in numbers");
             return false;
         }
         if (d >= 2) size *= x.dim[d];
     }
     int64_t G = groups ? groups : x.dim[1];
-    *f = (frame){v->e, !groups, {x.dim[0], G, G ? x.dim[1] / G : 0, size}};
+    *f = (frame){vjp->emit, !groups, {x.dim[0], G, G ? x.dim[1] / G : 0, size}};
     return true;
 }
 
@@ -89,34 +89,34 @@ static int plus(const frame *f, int x, int y)
 /* x - mean(p) - n mean(q) */
 static int centred(const frame *f, int x, int mean, int n, int along)
 {
-    const zt_emit *e = f->e;
-    return zt_build_sub(e, zt_build_sub(e, x, mean), zt_build_mul(e, n, along));
+    const zt_emit *emit = f->e;
+    return zt_build_sub(emit, zt_build_sub(emit, x, mean), zt_build_mul(emit, n, along));
 }
 
 /* x in the shape and dtype of input k, if that is wanted. */
-static void give(zt_vjp *v, int k, int x)
+static void give(zt_vjp *vjp, int k, int x)
 {
-    if (v->want[k] && x != ZT_NONE)
-        v->dx[k] = zt_build_as(v->e, zt_build_reshape_like(v->e, x, v->in[k]), v->in[k]);
+    if (vjp->want[k] && x != ZT_NONE)
+        vjp->dx[k] = zt_build_as(vjp->emit, zt_build_reshape_like(vjp->emit, x, vjp->in[k]), vjp->in[k]);
 }
 
-void zt_norm_stats_vjp(zt_vjp *v, int64_t groups)
+void zt_norm_stats_vjp(zt_vjp *vjp, int64_t groups)
 {
-    const zt_emit *e = v->e;
+    const zt_emit *emit = vjp->emit;
     frame f;
-    if (!v->want[0] || (v->dy[1] == ZT_NONE && v->dy[2] == ZT_NONE)) return;
-    if (!frame_of(v, groups, &f)) return;
+    if (!vjp->want[0] || (vjp->dy[1] == ZT_NONE && vjp->dy[2] == ZT_NONE)) return;
+    if (!frame_of(vjp, groups, &f)) return;
     int64_t m = f.dim[3] * (f.batch ? f.dim[0] : f.dim[2]);
-    int x = whole(&f, v->in[0]), mean = of_sets(&f, v->out[1]), r = of_sets(&f, v->out[2]);
-    int by = ZT_NONE, was = v->dx[0];
-    if (v->dy[2] != ZT_NONE) {
-        by = zt_build_mul(e, of_sets(&f, v->dy[2]), zt_build_mul(e, r, zt_build_square(e, r)));
-        by = zt_build_neg(e, zt_build_mul(e, zt_build_sub(e, x, mean), by));
+    int x = whole(&f, vjp->in[0]), mean = of_sets(&f, vjp->out[1]), r = of_sets(&f, vjp->out[2]);
+    int by = ZT_NONE, was = vjp->dx[0];
+    if (vjp->dy[2] != ZT_NONE) {
+        by = zt_build_mul(emit, of_sets(&f, vjp->dy[2]), zt_build_mul(emit, r, zt_build_square(emit, r)));
+        by = zt_build_neg(emit, zt_build_mul(emit, zt_build_sub(emit, x, mean), by));
     }
-    if (v->dy[1] != ZT_NONE)
-        by = plus(&f, by, zt_build_broadcast_to(e, of_sets(&f, v->dy[1]), x, NULL));
-    give(v, 0, zt_build_times(e, by, m ? 1 / (double)m : 0));
-    v->dx[0] = plus(&f, was, v->dx[0]);
+    if (vjp->dy[1] != ZT_NONE)
+        by = plus(&f, by, zt_build_broadcast_to(emit, of_sets(&f, vjp->dy[1]), x, NULL));
+    give(vjp, 0, zt_build_times(emit, by, m ? 1 / (double)m : 0));
+    vjp->dx[0] = plus(&f, was, vjp->dx[0]);
 }
 
 /* What n and d get, and rstd but for n: ZT_NONE where it is nothing. */
@@ -126,37 +126,37 @@ typedef struct cotangents {
 
 static cotangents by_dx(const frame *f, int a, int n, int d, int r, bool training)
 {
-    const zt_emit *e = f->e;
-    int A = zt_build_mul(e, a, r);
-    if (!training) return (cotangents){ZT_NONE, A, sum_of(f, zt_build_mul(e, a, d))};
-    int dn = mean_of(f, zt_build_mul(e, d, n)), An = mean_of(f, zt_build_mul(e, A, n));
+    const zt_emit *emit = f->e;
+    int A = zt_build_mul(emit, a, r);
+    if (!training) return (cotangents){ZT_NONE, A, sum_of(f, zt_build_mul(emit, a, d))};
+    int dn = mean_of(f, zt_build_mul(emit, d, n)), An = mean_of(f, zt_build_mul(emit, A, n));
     int rest = centred(f, d, mean_of(f, d), n, dn);
-    int of_n = zt_build_neg(e, zt_build_add(e, zt_build_mul(e, A, dn), zt_build_mul(e, d, An)));
-    return (cotangents){of_n, centred(f, A, mean_of(f, A), n, An), sum_of(f, zt_build_mul(e, a, rest))};
+    int of_n = zt_build_neg(emit, zt_build_add(emit, zt_build_mul(emit, A, dn), zt_build_mul(emit, d, An)));
+    return (cotangents){of_n, centred(f, A, mean_of(f, A), n, An), sum_of(f, zt_build_mul(emit, a, rest))};
 }
 
-void zt_norm_backward_vjp(zt_vjp *v, int64_t groups, bool training)
+void zt_norm_backward_vjp(zt_vjp *vjp, int64_t groups, bool training)
 {
-    const zt_emit *e = v->e;
+    const zt_emit *emit = vjp->emit;
     frame f;
-    if (!frame_of(v, groups, &f)) return;
-    int r = of_sets(&f, v->in[2]), g = of_channels(&f, v->in[4]), dy = whole(&f, v->in[3]);
-    int off = zt_build_sub(e, whole(&f, v->in[0]), of_sets(&f, v->in[1])), n = zt_build_mul(e, off, r);
-    int d = g == ZT_NONE ? dy : zt_build_mul(e, dy, g);
-    int b = of_channels(&f, v->dy[1]), c = of_channels(&f, v->dy[2]);
+    if (!frame_of(vjp, groups, &f)) return;
+    int r = of_sets(&f, vjp->in[2]), g = of_channels(&f, vjp->in[4]), dy = whole(&f, vjp->in[3]);
+    int off = zt_build_sub(emit, whole(&f, vjp->in[0]), of_sets(&f, vjp->in[1])), n = zt_build_mul(emit, off, r);
+    int d = g == ZT_NONE ? dy : zt_build_mul(emit, dy, g);
+    int b = of_channels(&f, vjp->dy[1]), c = of_channels(&f, vjp->dy[2]);
     cotangents to = {ZT_NONE, ZT_NONE, ZT_NONE};
-    if (v->dy[0] != ZT_NONE) to = by_dx(&f, whole(&f, v->dy[0]), n, d, r, training);
-    if (b != ZT_NONE) to.n = plus(&f, to.n, zt_build_mul(e, b, dy));
+    if (vjp->dy[0] != ZT_NONE) to = by_dx(&f, whole(&f, vjp->dy[0]), n, d, r, training);
+    if (b != ZT_NONE) to.n = plus(&f, to.n, zt_build_mul(emit, b, dy));
     if (to.n != ZT_NONE) {
-        int x = zt_build_mul(e, to.n, r);
-        give(v, 0, x);
-        give(v, 1, zt_build_neg(e, sum_of(&f, x)));
-        to.rstd = plus(&f, to.rstd, sum_of(&f, zt_build_mul(e, to.n, off)));
+        int x = zt_build_mul(emit, to.n, r);
+        give(vjp, 0, x);
+        give(vjp, 1, zt_build_neg(emit, sum_of(&f, x)));
+        to.rstd = plus(&f, to.rstd, sum_of(&f, zt_build_mul(emit, to.n, off)));
     }
-    give(v, 2, to.rstd);
-    int by = to.d == ZT_NONE || g == ZT_NONE ? to.d : zt_build_mul(e, to.d, g);
-    if (b != ZT_NONE) by = plus(&f, by, zt_build_mul(e, n, b));
-    if (c != ZT_NONE) by = plus(&f, by, zt_build_broadcast_to(e, c, dy, NULL));
-    give(v, 3, by);
-    if (to.d != ZT_NONE && g != ZT_NONE) give(v, 4, sum_channels(&f, zt_build_mul(e, to.d, dy)));
+    give(vjp, 2, to.rstd);
+    int by = to.d == ZT_NONE || g == ZT_NONE ? to.d : zt_build_mul(emit, to.d, g);
+    if (b != ZT_NONE) by = plus(&f, by, zt_build_mul(emit, n, b));
+    if (c != ZT_NONE) by = plus(&f, by, zt_build_broadcast_to(emit, c, dy, NULL));
+    give(vjp, 3, by);
+    if (to.d != ZT_NONE && g != ZT_NONE) give(vjp, 4, sum_channels(&f, zt_build_mul(emit, to.d, dy)));
 }

@@ -1,30 +1,39 @@
-/* ops.h - what every op means, once.
+/* ops.h - the table of ops: what every op means, once.
  *
- * ops.def lists the ops; from it come here the enum zt_op, one attribute struct an op that has
- * attributes (zt_rope_attrs) and its defaults (zt_rope_defaults). A row, zt_opdef zt_op_NAME, holds
- * the rest: synopsis, inference, reference loop, cost and cases. Everything else asks the row:
- * parser and printer, validation, the door, conformance tests. Nothing switches on an op's id.
+ * An op is a line of ops.def, which lists its inputs, outputs and attributes, and a row (zt_opdef zt_op_NAME, in its
+ * family's file), which holds its meaning: type inference, reference loop, gradient, cost, test cases. Everything else asks
+ * the table: parser and printer, validation, eager calls, passes, conformance tests. Nothing switches on an op's number.
  *
- * To add an op: a line in ops.def, a row in its family's file, kernels in the engines' lists.
+ *   ZT_OP_rope                    its number
+ *   zt_rope_attrs                 its attributes, a struct
+ *   zt_rope_defaults()            what they are where nothing is said
+ *   zt_build_rope(emit, ...)      writes it among ops of a row (gradients, expansions)
+ *   zt_program_rope(program, ...) writes it to a program (prog/prog.h)
+ *   zt_eager_rope(run, ...)       runs it (run/run.h)
  *
- * Letters: n rows (tokens), H heads, D head size, K columns in, M columns out, V vocabulary.
+ * To add an op: a line in ops.def, a row in its family's file, kernels in the engines' lists. An op of a program's own
+ * needs none of this: zt_func below.
+ *
+ * Letters in synopses: n rows (tokens), H heads, D head size, K columns in, M columns out, V vocabulary.
  */
 #ifndef ZT_OPS_H
 #define ZT_OPS_H
 
+#include "lib/ops/ops_list.h"
 #include "lib/tensor/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define ZT_MAX_IN 12
-#define ZT_MAX_OUT 6
-#define ZT_MAX_DONATED 2 /* inputs that a row uses up */
-#define ZT_MAX_ATTR_BYTES 512
+#define ZT_MAX_IN         12  /* inputs of an op */
+#define ZT_MAX_OUT        6   /* outputs */
+#define ZT_MAX_DONATED    2   /* inputs that it uses up */
+#define ZT_MAX_ATTR_BYTES 512 /* of its attribute struct */
 
 /* ---- attributes ----------------------------------------------------------------------------- */
 
+/* A bare word, one of those that the op has: at most 23 letters. */
 typedef struct zt_enum_string {
     char s[24];
 } zt_enum_string;
@@ -60,132 +69,9 @@ typedef struct zt_attrdef {
     size_t offset; /* in the op's attribute struct */
 } zt_attrdef;
 
-/* Helpers that take ops.def's lists apart: in an OP(...) macro write ZT_NAMES_##ins and the like. */
-#define ZT_COUNT_IN1(a) 1
-#define ZT_COUNT_IN2(a, b) 2
-#define ZT_COUNT_IN3(a, b, c) 3
-#define ZT_COUNT_IN4(a, b, c, d) 4
-#define ZT_COUNT_IN5(a, b, c, d, e) 5
-#define ZT_COUNT_IN6(a, b, c, d, e, f) 6
-#define ZT_COUNT_IN7(a, b, c, d, e, f, g) 7
-#define ZT_COUNT_IN8(a, b, c, d, e, f, g, h) 8
-#define ZT_COUNT_IN9(a, b, c, d, e, f, g, h, i) 9
-#define ZT_COUNT_IN10(a, b, c, d, e, f, g, h, i, j) 10
-#define ZT_COUNT_IN11(a, b, c, d, e, f, g, h, i, j, k) 11
-#define ZT_COUNT_IN12(a, b, c, d, e, f, g, h, i, j, k, l) 12
-#define ZT_COUNT_OUT1(a) 1
-#define ZT_COUNT_OUT2(a, b) 2
-#define ZT_COUNT_OUT3(a, b, c) 3
-#define ZT_COUNT_OUT4(a, b, c, d) 4
-#define ZT_COUNT_OUT5(a, b, c, d, e) 5
-#define ZT_COUNT_OUT6(a, b, c, d, e, f) 6
-#define ZT_NAMES_IN1(a) #a
-#define ZT_NAMES_IN2(a, b) #a, #b
-#define ZT_NAMES_IN3(a, b, c) #a, #b, #c
-#define ZT_NAMES_IN4(a, b, c, d) #a, #b, #c, #d
-#define ZT_NAMES_IN5(a, b, c, d, e) #a, #b, #c, #d, #e
-#define ZT_NAMES_IN6(a, b, c, d, e, f) #a, #b, #c, #d, #e, #f
-#define ZT_NAMES_IN7(a, b, c, d, e, f, g) #a, #b, #c, #d, #e, #f, #g
-#define ZT_NAMES_IN8(a, b, c, d, e, f, g, h) #a, #b, #c, #d, #e, #f, #g, #h
-#define ZT_NAMES_IN9(a, b, c, d, e, f, g, h, i) \
-    #a, #b, #c, #d, #e, #f, #g, #h, #i
-#define ZT_NAMES_IN10(a, b, c, d, e, f, g, h, i, j) \
-    #a, #b, #c, #d, #e, #f, #g, #h, #i, #j
-#define ZT_NAMES_IN11(a, b, c, d, e, f, g, h, i, j, k) \
-    #a, #b, #c, #d, #e, #f, #g, #h, #i, #j, #k
-#define ZT_NAMES_IN12(a, b, c, d, e, f, g, h, i, j, k, l) \
-    #a, #b, #c, #d, #e, #f, #g, #h, #i, #j, #k, #l
-#define ZT_NAMES_OUT1(a) #a
-#define ZT_NAMES_OUT2(a, b) #a, #b
-#define ZT_NAMES_OUT3(a, b, c) #a, #b, #c
-#define ZT_NAMES_OUT4(a, b, c, d) #a, #b, #c, #d
-#define ZT_NAMES_OUT5(a, b, c, d, e) #a, #b, #c, #d, #e
-#define ZT_NAMES_OUT6(a, b, c, d, e, f) #a, #b, #c, #d, #e, #f
-/* Parameters of a function that emits the op, by value numbers (ZT_PARAM_: its attributes). */
-#define ZT_EMIT_IN1(a) , int a
-#define ZT_EMIT_IN2(a, b) , int a, int b
-#define ZT_EMIT_IN3(a, b, c) , int a, int b, int c
-#define ZT_EMIT_IN4(a, b, c, d) , int a, int b, int c, int d
-#define ZT_EMIT_IN5(a, b, c, d, e) , int a, int b, int c, int d, int e
-#define ZT_EMIT_IN6(a, b, c, d, e, f) , int a, int b, int c, int d, int e, int f
-#define ZT_EMIT_IN7(a, b, c, d, e, f, g) , int a, int b, int c, int d, int e, int f, int g
-#define ZT_EMIT_IN8(a, b, c, d, e, f, g, h)                                                       \
-    , int a, int b, int c, int d, int e, int f, int g, int h
-#define ZT_EMIT_IN9(a, b, c, d, e, f, g, h, i) \
-    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i
-#define ZT_EMIT_IN10(a, b, c, d, e, f, g, h, i, j) \
-    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j
-#define ZT_EMIT_IN11(a, b, c, d, e, f, g, h, i, j, k) \
-    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j, int k
-#define ZT_EMIT_IN12(a, b, c, d, e, f, g, h, i, j, k, l) \
-    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j, int k, int l
-#define ZT_EMIT_OUT1(a)
-#define ZT_EMIT_OUT2(a, b) , int *b
-#define ZT_EMIT_OUT3(a, b, c) , int *b, int *c
-#define ZT_EMIT_OUT4(a, b, c, d) , int *b, int *c, int *d
-#define ZT_EMIT_OUT5(a, b, c, d, e) , int *b, int *c, int *d, int *e
-#define ZT_EMIT_OUT6(a, b, c, d, e, f) , int *b, int *c, int *d, int *e, int *f
-#define ZT_PARAM_NONE(op)
-#define ZT_PARAM_SOME(op) , const zt_##op##_attrs *attrs
-#define ZT_PARAM_ATTR0 ZT_PARAM_NONE
-#define ZT_PARAM_ATTR1(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR2(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR3(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR4(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR5(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR6(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR7(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR8(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR9(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR10(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR11(...) ZT_PARAM_SOME
-#define ZT_PARAM_ATTR12(...) ZT_PARAM_SOME
-/* For functions made from ops.def: the arguments of ZT_PARAM and the inputs' names, as given on. */
-#define ZT_ARGS_IN1(a) a
-#define ZT_ARGS_IN2(a, b) a, b
-#define ZT_ARGS_IN3(a, b, c) a, b, c
-#define ZT_ARGS_IN4(a, b, c, d) a, b, c, d
-#define ZT_ARGS_IN5(a, b, c, d, e) a, b, c, d, e
-#define ZT_ARGS_IN6(a, b, c, d, e, f) a, b, c, d, e, f
-#define ZT_ARGS_IN7(a, b, c, d, e, f, g) a, b, c, d, e, f, g
-#define ZT_ARGS_IN8(a, b, c, d, e, f, g, h) a, b, c, d, e, f, g, h
-#define ZT_ARGS_IN9(a, b, c, d, e, f, g, h, i) a, b, c, d, e, f, g, h, i
-#define ZT_ARGS_IN10(a, b, c, d, e, f, g, h, i, j) a, b, c, d, e, f, g, h, i, j
-#define ZT_ARGS_IN11(a, b, c, d, e, f, g, h, i, j, k) a, b, c, d, e, f, g, h, i, j, k
-#define ZT_ARGS_IN12(a, b, c, d, e, f, g, h, i, j, k, l) a, b, c, d, e, f, g, h, i, j, k, l
-#define ZT_MORE_OUT1(a) NULL /* pointers for the outputs after the first */
-#define ZT_MORE_OUT2(a, b) NULL, b
-#define ZT_MORE_OUT3(a, b, c) NULL, b, c
-#define ZT_MORE_OUT4(a, b, c, d) NULL, b, c, d
-#define ZT_MORE_OUT5(a, b, c, d, e) NULL, b, c, d, e
-#define ZT_MORE_OUT6(a, b, c, d, e, f) NULL, b, c, d, e, f
-#define ZT_ATTRS_ATTR0 NULL
-#define ZT_ATTRS_ATTR1(...) attrs
-#define ZT_ATTRS_ATTR2(...) attrs
-#define ZT_ATTRS_ATTR3(...) attrs
-#define ZT_ATTRS_ATTR4(...) attrs
-#define ZT_ATTRS_ATTR5(...) attrs
-#define ZT_ATTRS_ATTR6(...) attrs
-#define ZT_ATTRS_ATTR7(...) attrs
-#define ZT_ATTRS_ATTR8(...) attrs
-#define ZT_ATTRS_ATTR9(...) attrs
-#define ZT_ATTRS_ATTR10(...) attrs
-#define ZT_ATTRS_ATTR11(...) attrs
-#define ZT_ATTRS_ATTR12(...) attrs
-/* M(kind, name, default) for every attribute of a list, in order. */
-#define ZT_EACH1(M, k, n, d) M(k, n, d)
-#define ZT_EACH2(M, k, n, d, ...) M(k, n, d) ZT_EACH1(M, __VA_ARGS__)
-#define ZT_EACH3(M, k, n, d, ...) M(k, n, d) ZT_EACH2(M, __VA_ARGS__)
-#define ZT_EACH4(M, k, n, d, ...) M(k, n, d) ZT_EACH3(M, __VA_ARGS__)
-#define ZT_EACH5(M, k, n, d, ...) M(k, n, d) ZT_EACH4(M, __VA_ARGS__)
-#define ZT_EACH6(M, k, n, d, ...) M(k, n, d) ZT_EACH5(M, __VA_ARGS__)
-#define ZT_EACH7(M, k, n, d, ...) M(k, n, d) ZT_EACH6(M, __VA_ARGS__)
-#define ZT_EACH8(M, k, n, d, ...) M(k, n, d) ZT_EACH7(M, __VA_ARGS__)
-#define ZT_EACH9(M, k, n, d, ...) M(k, n, d) ZT_EACH8(M, __VA_ARGS__)
-#define ZT_EACH10(M, k, n, d, ...) M(k, n, d) ZT_EACH9(M, __VA_ARGS__)
-#define ZT_EACH11(M, k, n, d, ...) M(k, n, d) ZT_EACH10(M, __VA_ARGS__)
-#define ZT_EACH12(M, k, n, d, ...) M(k, n, d) ZT_EACH11(M, __VA_ARGS__)
+/* ---- what ops.def makes: one of each an op ---------------------------------------------------- */
 
+/* ZT_OP_add, ZT_OP_sub, ... */
 typedef enum zt_op {
 #define OP(name, ins, outs, attrs) ZT_OP_##name,
 #include "lib/ops/ops.def"
@@ -195,20 +81,6 @@ typedef enum zt_op {
 
 /* typedef struct zt_rope_attrs { double theta; ... } zt_rope_attrs; an op without attributes has a
  * struct of one byte that nobody reads. */
-#define ZT_FIELD(k, n, d) zt_attr_##k n;
-#define ZT_FIELDS_ATTR0 char none;
-#define ZT_FIELDS_ATTR1(...) ZT_EACH1(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR2(...) ZT_EACH2(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR3(...) ZT_EACH3(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR4(...) ZT_EACH4(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR5(...) ZT_EACH5(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR6(...) ZT_EACH6(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR7(...) ZT_EACH7(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR8(...) ZT_EACH8(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR9(...) ZT_EACH9(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR10(...) ZT_EACH10(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR11(...) ZT_EACH11(ZT_FIELD, __VA_ARGS__)
-#define ZT_FIELDS_ATTR12(...) ZT_EACH12(ZT_FIELD, __VA_ARGS__)
 #define OP(name, ins, outs, attrs)                                                                 \
     typedef struct zt_##name##_attrs {                                                             \
         ZT_FIELDS_##attrs                                                                          \
@@ -216,7 +88,7 @@ typedef enum zt_op {
 #include "lib/ops/ops.def"
 #undef OP
 
-/* zt_rope_attrs zt_rope_defaults(void) */
+/* zt_rope_attrs zt_rope_defaults(void): the values of ops.def. */
 #define OP(name, ins, outs, attrs) zt_##name##_attrs zt_##name##_defaults(void);
 #include "lib/ops/ops.def"
 #undef OP
@@ -252,13 +124,15 @@ typedef enum zt_fill {
     ZT_FILL_ABOVE  /* a normal draw's size, and 1.2 */
 } zt_fill;
 
+/* A case for tests and benchmarks: types of the inputs, and what fills them. */
 typedef struct zt_case {
     zt_type in[ZT_MAX_IN];
     zt_fill fill[ZT_MAX_IN];
-    int64_t limit[ZT_MAX_IN];
+    int64_t limit[ZT_MAX_IN]; /* of zt_fill */
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8]; /* the op's attribute struct, starting as its defaults */
 } zt_case;
 
+/* Flags of a row. */
 enum {
     ZT_OPF_ELEMENTWISE = 1 << 0, /* out[i] depends on the inputs' i (after broadcasting) only */
     ZT_OPF_COMMUTATIVE = 1 << 1,
@@ -289,8 +163,8 @@ typedef struct zt_emit {
 
 /* One function an op,
  *
- *     int zt_build_mul(const zt_emit *e, int a, int b);
- *     int zt_build_rms_norm(const zt_emit *e, int x, int g, const zt_rms_norm_attrs *attrs, int *rstd);
+ *     int zt_build_mul(const zt_emit *emit, int a, int b);
+ *     int zt_build_rms_norm(const zt_emit *emit, int x, int g, const zt_rms_norm_attrs *attrs, int *rstd);
  *
  * which gives its first output's value. They chain: what failed is -1, and all made of it is -1. */
 #define OP(name, ins, outs, attrs)                                                                 \
@@ -300,8 +174,8 @@ typedef struct zt_emit {
 
 /* The vector-Jacobian product of one step: dx[k] = sum over outputs of dy^T (d out / d in[k]). */
 typedef struct zt_vjp {
-    const zt_emit *e;
-    const void *attrs;
+    const zt_emit *emit; /* through which it writes ops */
+    const void *attrs;   /* the step's */
     const int *in, *out; /* the step's values; outputs that it reads are what the row saves */
     int dy[ZT_MAX_OUT];  /* cotangents of the outputs' types; ZT_NONE: none. At least one is there */
     bool want[ZT_MAX_IN]; /* is in[k]'s gradient asked for */
@@ -309,6 +183,7 @@ typedef struct zt_vjp {
     char refused[96];    /* not "": there is no gradient, and why */
 } zt_vjp;
 
+/* A row. Functions with `attrs` take the op's attribute struct. */
 typedef struct zt_opdef {
     const char *synopsis; /* one line: "y[t,m] = sum_k x[t,k] w[m,k] + b[m]" */
     int n_required;       /* inputs from here on may be absent */
@@ -318,19 +193,19 @@ typedef struct zt_opdef {
      * dimensions of 0. ctx carries the prefix "op rope: " outside; write only what is wrong. */
     zt_status (*infer)(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
     /* The meaning, in plain loops. Inputs never change, but for those used up: out[k] aliases in[k]. */
-    void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t);
+    void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error);
     double (*flops)(const void *attrs, const zt_type *const in[], const zt_type *out); /* NULL: out */
     /* Bytes read and written. NULL: inputs once, outputs once; a view's none; of what is donated as
      * much is written as there is in the other inputs. */
     double (*bytes)(const void *attrs, const zt_type *const in[], const zt_type *out);
     /* The i-th case for tests and benchmarks; false past the last. Small, odd and empty shapes,
      * absent inputs, every attribute. */
-    bool (*cases)(int i, zt_case *c);
+    bool (*cases)(int i, zt_case *test_case);
     /* Writes the gradient as ops; NULL: that of `expand`, or none. */
-    void (*vjp)(zt_vjp *v);
+    void (*vjp)(zt_vjp *vjp);
     /* A fused op in simpler ones, into out[k] (ZT_NONE at first; those that nobody wants may stay
      * so): its test, and its gradient where it has no vjp. */
-    void (*expand)(const zt_emit *e, const void *attrs, const int *in, int *out);
+    void (*expand)(const zt_emit *emit, const void *attrs, const int *in, int *out);
     /* How often, one after the other, values are rounded to their type; NULL: once. */
     int (*roundings)(const void *attrs);
     /* The first so many inputs are used up: output k is input k's memory, updated. */
@@ -358,14 +233,14 @@ typedef struct zt_func {
     int n_in, n_out;
     /* Types of the outputs; NULL: that of a, each. zt_fail(ctx, ...) says what does not fit. */
     zt_status (*infer)(zt_ctx *ctx, void *user, const zt_type *const in[], zt_type out[]);
-    void (*run)(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *t); /* as a row's ref */
-    void (*vjp)(zt_vjp *v, void *user); /* as a row's; NULL: no gradient */
+    void (*run)(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *error); /* as a row's ref */
+    void (*vjp)(zt_vjp *vjp, void *user); /* as a row's; NULL: no gradient */
 } zt_func;
 
 /* Functions are borrowed: they must outlive the context, or be forgotten. ZT_EUSAGE: no name, no
  * code, wrong counts of inputs and outputs, or a name that another function has; ZT_ENOMEM. */
-zt_status zt_func_register(zt_ctx *ctx, const zt_func *f);
-void zt_func_forget(zt_ctx *ctx, const zt_func *f); /* not registered: nothing */
+zt_status zt_func_register(zt_ctx *ctx, const zt_func *func);
+void zt_func_forget(zt_ctx *ctx, const zt_func *func); /* not registered: nothing */
 const zt_func *zt_func_find(const zt_ctx *ctx, const char *name); /* NULL: none of that name */
 
 /* What ops.def knows of an op, with its row. */
@@ -382,7 +257,8 @@ typedef struct zt_opinfo {
 
 const zt_opinfo *zt_op_info(zt_op op); /* valid for the program's life; NULL: out of range */
 const char *zt_op_family(zt_op op); /* "linalg", "norm": that of its file and heading in ops.def */
-bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes; false: *out stays */
+bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes, old ones too; false: *out stays */
+const char *zt_op_old_name(zt_op op); /* what programs of earlier releases call it; NULL: the same */
 /* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. */
 int zt_op_shares(zt_op op);
 /* Its own, or by its expansion; what uses up inputs has none. */
@@ -407,9 +283,9 @@ double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const
 /* Bytes that one run reads and writes; arguments as for zt_op_flops. */
 double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Case i of an op, attributes starting as defaults; false past the last. */
-bool zt_op_case(zt_op op, int i, zt_case *c);
-/* Fill `dst` (a contiguous value of type c->in[k]) as the case says; same seed, same bytes. */
-void zt_case_fill(const zt_case *c, int k, uint64_t seed, void *dst);
+bool zt_op_case(zt_op op, int i, zt_case *test_case);
+/* Fill `dst` (a contiguous value of type test_case->in[k]) as the case says; same seed, same bytes. */
+void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst);
 
 #ifdef __cplusplus
 }

@@ -14,8 +14,8 @@ static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
 static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *after,
                           const zt_enum_string *mode, const zt_type *x, zt_type *y)
 {
-    zt_status s = zt_row_word(ctx, "mode", mode, modes, ZT_LEN(modes));
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "mode", mode, modes, ZT_LEN(modes));
+    if (status) return status;
     if ((before->n != 0 && before->n != x->rank) || (after->n != 0 && after->n != x->rank))
         return zt_row_fail(ctx, ZT_ESHAPE, "pads for %lld and %lld of %d dimensions",
                            (long long)before->n, (long long)after->n, x->rank);
@@ -37,8 +37,8 @@ static zt_status pad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
                            zt_type out[])
 {
     const pad_attrs *a = attrs;
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    return s ? s : pad_type(ctx, &a->before, &a->after, &a->mode, in[0], &out[0]);
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
+    return status ? status : pad_type(ctx, &a->before, &a->after, &a->mode, in[0], &out[0]);
 }
 
 /* Where in x element i of y comes from; -1: nowhere. */
@@ -56,12 +56,12 @@ static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, co
     return at;
 }
 
-static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const pad_attrs *a = attrs;
     zt_dtype dtype = out->type->dtype;
     int64_t whole = fabs(a->value) < 0x1p63 ? (int64_t)a->value : 0; /* what no integer is: 0 */
-    (void)t;
+    (void)error;
     whole = dtype == ZT_BOOL ? a->value != 0 : zt_row_wrap(dtype, (uint64_t)whole);
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
         int64_t from = pad_source(&a->before, a->mode.s[0], in->type, out->type, i);
@@ -74,7 +74,7 @@ static void pad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime
     }
 }
 
-static bool pad_cases(int i, zt_case *c)
+static bool pad_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -106,8 +106,8 @@ static bool pad_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     pad_attrs a = {rows[i].before, rows[i].after, {{0}}, rows[i].value};
     memcpy(a.mode.s, rows[i].mode, strlen(rows[i].mode));
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     return true;
 }
 
@@ -118,13 +118,13 @@ static zt_ints less(const zt_ints *pads)
     return y;
 }
 
-static void pad_vjp(zt_vjp *v)
+static void pad_vjp(zt_vjp *vjp)
 {
-    const pad_attrs *a = v->attrs;
+    const pad_attrs *a = vjp->attrs;
     pad_attrs cut = {less(&a->before), less(&a->after), a->mode, 0};
     zt_pad_back_attrs back = {a->before, a->after, a->mode};
-    v->dx[0] = a->mode.s[0] == 'c' ? zt_build_pad(v->e, v->dy[0], &cut)
-                                   : zt_build_pad_back(v->e, v->dy[0], v->in[0], &back);
+    vjp->dx[0] = a->mode.s[0] == 'c' ? zt_build_pad(vjp->emit, vjp->dy[0], &cut)
+                                   : zt_build_pad_back(vjp->emit, vjp->dy[0], vjp->in[0], &back);
 }
 
 const zt_opdef zt_op_pad = {
@@ -142,45 +142,45 @@ const zt_opdef zt_op_pad = {
 static zt_status pad_back_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                 zt_type out[])
 {
-    const zt_pad_back_attrs *a = attrs;
+    const zt_pad_back_attrs *pad_back = attrs;
     zt_type padded = *in[0];
     out[0] = *in[1];
     out[0].dtype = in[0]->dtype;
-    zt_status s = zt_row_want_float(ctx, "dy", in[0]);
-    if (!s) s = pad_type(ctx, &a->before, &a->after, &a->mode, &out[0], &padded);
-    if (s || zt_type_equal(&padded, in[0])) return s;
+    zt_status status = zt_row_want_float(ctx, "dy", in[0]);
+    if (!status) status = pad_type(ctx, &pad_back->before, &pad_back->after, &pad_back->mode, &out[0], &padded);
+    if (status || zt_type_equal(&padded, in[0])) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of like with these pads");
 }
 
-static void pad_back_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void pad_back_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_pad_back_attrs *a = attrs;
-    (void)t;
+    const zt_pad_back_attrs *pad_back = attrs;
+    (void)error;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) out->f[i] = 0;
     for (int64_t i = 0, n = zt_type_count(in->type); i < n; i++) {
-        int64_t at = pad_source(&a->before, a->mode.s[0], out->type, in->type, i);
+        int64_t at = pad_source(&pad_back->before, pad_back->mode.s[0], out->type, in->type, i);
         if (at >= 0) out->f[at] += in->f[i];
     }
 }
 
-static bool pad_back_cases(int i, zt_case *c)
+static bool pad_back_cases(int i, zt_case *test_case)
 {
     static const int floats = 17; /* pad's cases that are of floats */
-    if (i >= floats || !pad_cases(i, c)) return false;
+    if (i >= floats || !pad_cases(i, test_case)) return false;
     pad_attrs a;
-    memcpy(&a, c->attrs, sizeof a);
+    memcpy(&a, test_case->attrs, sizeof a);
     zt_pad_back_attrs back = {a.before, a.after, a.mode};
-    memset(c->attrs, 0, sizeof c->attrs);
-    zt_case_attrs(c, &back, sizeof back);
-    c->in[1] = c->in[0];
-    c->fill[1] = ZT_FILL_ZERO;
-    return !pad_type(NULL, &a.before, &a.after, &a.mode, &c->in[1], &c->in[0]);
+    memset(test_case->attrs, 0, sizeof test_case->attrs);
+    zt_case_attrs(test_case, &back, sizeof back);
+    test_case->in[1] = test_case->in[0];
+    test_case->fill[1] = ZT_FILL_ZERO;
+    return !pad_type(NULL, &a.before, &a.after, &a.mode, &test_case->in[1], &test_case->in[0]);
 }
 
-static void pad_back_vjp(zt_vjp *v)
+static void pad_back_vjp(zt_vjp *vjp)
 {
-    const zt_pad_back_attrs *a = v->attrs;
-    v->dx[0] = zt_build_pad(v->e, v->dy[0], &(pad_attrs){a->before, a->after, a->mode, 0});
+    const zt_pad_back_attrs *pad_back = vjp->attrs;
+    vjp->dx[0] = zt_build_pad(vjp->emit, vjp->dy[0], &(pad_attrs){pad_back->before, pad_back->after, pad_back->mode, 0});
 }
 
 const zt_opdef zt_op_pad_back = {

@@ -7,8 +7,8 @@
 
 static const char *text_of(const void *attrs)
 {
-    const zt_pointwise_attrs *a = attrs;
-    return a->chain;
+    const zt_pointwise_attrs *pointwise = attrs;
+    return pointwise->chain;
 }
 
 /* Outputs past the chain's own are empty vectors. */
@@ -17,11 +17,11 @@ static zt_status pointwise_infer(zt_ctx *ctx, const void *attrs, const zt_type *
 {
     zt_pointwise_chain p;
     zt_type value[ZT_POINTWISE_VALUES], whole;
-    zt_status s = zt_pointwise_parse(ctx, text_of(attrs), &p);
-    if (!s) s = zt_pointwise_types(ctx, &p, in, value, &whole);
-    for (int k = 0; k < ZT_POINTWISE_OUTS && !s; k++)
+    zt_status status = zt_pointwise_parse(ctx, text_of(attrs), &p);
+    if (!status) status = zt_pointwise_types(ctx, &p, in, value, &whole);
+    for (int k = 0; k < ZT_POINTWISE_OUTS && !status; k++)
         out[k] = k < p.n_out ? value[p.out[k]] : zt_type_make(ZT_F32, 1, (int64_t[]){0});
-    return s;
+    return status;
 }
 
 static double pointwise_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -128,7 +128,7 @@ static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
-static void pointwise_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void pointwise_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     zt_pointwise_chain p;
     int value[ZT_POINTWISE_VALUES];
@@ -141,7 +141,7 @@ static void pointwise_expand(const zt_emit *e, const void *attrs, const int *in,
         int args[ZT_MAX_IN], made[ZT_MAX_OUT];
         for (int k = 0; k < ZT_MAX_IN; k++)
             args[k] = k < 3 && p.op[i].in[k] >= 0 ? value[p.op[i].in[k]] : ZT_NONE;
-        if (e->op(e->user, p.op[i].op, p.op[i].attrs, args, made)) made[0] = -1;
+        if (emit->op(emit->user, p.op[i].op, p.op[i].attrs, args, made)) made[0] = -1;
         value[ZT_POINTWISE_INS + i] = made[0];
     }
     for (int k = 0; k < p.n_out; k++) out[k] = value[p.out[k]];
@@ -185,15 +185,15 @@ static const struct {
     {sixty_four, 2, {{ZT_F32, 1, {2100}}, {ZT_F32, 1, {2100}}}},
 };
 
-static bool pointwise_cases(int i, zt_case *c)
+static bool pointwise_cases(int i, zt_case *test_case)
 {
     if (i >= ZT_LEN(rows)) return false;
     const zt_pointwise_attrs a = {rows[i].chain};
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     for (int k = 0; k < rows[i].n_in; k++) {
         bool real = zt_dtype_is_float(rows[i].in[k].dtype);
-        zt_case_type_in(c, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i].in[k]);
-        c->limit[k] = 100;
+        zt_case_type_in(test_case, k, real ? ZT_FILL_NORMAL : ZT_FILL_IDS, &rows[i].in[k]);
+        test_case->limit[k] = 100;
     }
     return true;
 }

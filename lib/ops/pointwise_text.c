@@ -125,8 +125,8 @@ static int value_of(const reader *r)
 
 static zt_status take_operand(reader *r, int *value)
 {
-    zt_status s = r->more ? next_word(r) : ZT_OK;
-    if (s) return s;
+    zt_status status = r->more ? next_word(r) : ZT_OK;
+    if (status) return status;
     *value = value_of(r);
     if (*value < 0) return refuse(r, "is no input and no value before it");
     r->used[*value] = true;
@@ -139,8 +139,8 @@ static zt_status take_attrs(reader *r, const zt_opinfo *info, zt_pointwise_op *o
     int next = 0;
     memcpy(o->attrs, info->defaults, info->attr_bytes);
     while (r->more) {
-        zt_status s = next_word(r);
-        if (s) return s;
+        zt_status status = next_word(r);
+        if (status) return status;
         char *is = strchr(r->word, '=');
         size_t n = is ? (size_t)(is - r->word) : 0;
         while (next < info->n_attrs && (strlen(info->attrs[next].name) != n ||
@@ -168,12 +168,12 @@ static zt_status take_op(reader *r, const char *name)
     *o = (zt_pointwise_op){.op = op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
     for (int k = 0; k < info->n_in; k++) {
         if (!r->more) return refuse(r, "has too few operands");
-        zt_status s = take_operand(r, &o->in[k]);
-        if (s) return s;
+        zt_status status = take_operand(r, &o->in[k]);
+        if (status) return status;
     }
-    zt_status s = take_attrs(r, info, o);
-    if (!s) p->n_ops++;
-    return s;
+    zt_status status = take_attrs(r, info, o);
+    if (!status) p->n_ops++;
+    return status;
 }
 
 /* "out %0 %2", of two and more. */
@@ -185,8 +185,8 @@ static zt_status take_outs(reader *r)
         if (p->n_out == ZT_POINTWISE_OUTS)
             return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d outputs",
                                ZT_POINTWISE_OUTS);
-        zt_status s = take_operand(r, &value);
-        if (s) return s;
+        zt_status status = take_operand(r, &value);
+        if (status) return status;
         if (value < ZT_POINTWISE_INS || (p->n_out && value <= p->out[p->n_out - 1]))
             return refuse(r, "is no output: they are values of ops, rising");
         p->out[p->n_out++] = value;
@@ -220,12 +220,12 @@ zt_status zt_pointwise_parse(zt_ctx *ctx, const char *text, zt_pointwise_chain *
     p->inputs = 0;
     while (!outs) {
         char name[sizeof r.word];
-        zt_status s = next_word(&r);
-        if (s) return s;
+        zt_status status = next_word(&r);
+        if (status) return status;
         memcpy(name, r.word, sizeof name);
         outs = p->n_ops && !strcmp(name, "out");
-        s = outs ? take_outs(&r) : take_op(&r, name);
-        if (s) return s;
+        status = outs ? take_outs(&r) : take_op(&r, name);
+        if (status) return status;
         if (!*r.at) break;
         if (r.at[0] != ';' || r.at[1] != ' ') return refuse(&r, "is not followed by '; '");
         r.at += 2;
@@ -244,28 +244,28 @@ static zt_status put_value(int v, zt_str *out)
 static zt_status put_op(const zt_pointwise_op *o, zt_str *out)
 {
     const zt_opinfo *info = zt_op_info(o->op);
-    zt_status s = zt_str_puts(out, info->name);
-    for (int k = 0; k < info->n_in && !s; k++) s = put_value(o->in[k], out);
-    for (int k = 0; k < info->n_attrs && !s; k++) {
+    zt_status status = zt_str_puts(out, info->name);
+    for (int k = 0; k < info->n_in && !status; k++) status = put_value(o->in[k], out);
+    for (int k = 0; k < info->n_attrs && !status; k++) {
         const zt_attrdef *a = &info->attrs[k];
         char text[MOST_VALUE];
         if (is_default(info, a, o->attrs)) continue;
         value_text(a->kind, (const char *)o->attrs + a->offset, text);
-        s = zt_str_printf(out, " %s=%s", a->name, text);
+        status = zt_str_printf(out, " %s=%s", a->name, text);
     }
-    return s;
+    return status;
 }
 
 zt_status zt_pointwise_print(const zt_pointwise_chain *p, zt_str *out)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; i < p->n_ops && !s; i++) {
-        if (i) s = zt_str_puts(out, "; ");
-        if (!s) s = put_op(&p->op[i], out);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < p->n_ops && !status; i++) {
+        if (i) status = zt_str_puts(out, "; ");
+        if (!status) status = put_op(&p->op[i], out);
     }
-    if (!s && p->n_out > 1) s = zt_str_puts(out, "; out");
-    for (int k = 0; k < p->n_out && p->n_out > 1 && !s; k++) s = put_value(p->out[k], out);
-    return s;
+    if (!status && p->n_out > 1) status = zt_str_puts(out, "; out");
+    for (int k = 0; k < p->n_out && p->n_out > 1 && !status; k++) status = put_value(p->out[k], out);
+    return status;
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -288,8 +288,8 @@ static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *p, const zt
                                used ? "missing" : "not used by the chain");
         if (!used) continue;
         zt_type both;
-        zt_status s = first ? ZT_OK : zt_row_broadcast(ctx, whole, in[k], &both);
-        if (s) return s;
+        zt_status status = first ? ZT_OK : zt_row_broadcast(ctx, whole, in[k], &both);
+        if (status) return status;
         *whole = first ? *in[k] : both;
         first = false;
     }
@@ -299,27 +299,27 @@ static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *p, const zt
 zt_status zt_pointwise_types(zt_ctx *ctx, const zt_pointwise_chain *p, const zt_type *const in[],
                              zt_type value[ZT_POINTWISE_VALUES], zt_type *whole)
 {
-    zt_status s = check_inputs(ctx, p, in, whole);
-    for (int k = 0; k < ZT_POINTWISE_INS && !s; k++)
+    zt_status status = check_inputs(ctx, p, in, whole);
+    for (int k = 0; k < ZT_POINTWISE_INS && !status; k++)
         if (in[k]) value[k] = *in[k];
-    for (int i = 0; i < p->n_ops && !s; i++) {
+    for (int i = 0; i < p->n_ops && !status; i++) {
         const zt_type *args[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT];
         for (int k = 0; k < 3; k++)
             if (p->op[i].in[k] >= 0) args[k] = &value[p->op[i].in[k]];
-        s = zt_op_infer(ctx, p->op[i].op, p->op[i].attrs, args, out);
+        status = zt_op_infer(ctx, p->op[i].op, p->op[i].attrs, args, out);
         value[ZT_POINTWISE_INS + i] = out[0];
     }
-    for (int v = 0; v < ZT_POINTWISE_INS + p->n_ops && !s; v++)
+    for (int v = 0; v < ZT_POINTWISE_INS + p->n_ops && !status; v++)
         if ((v >= ZT_POINTWISE_INS || in[v]) && !plain_type(value[v].dtype))
-            s = zt_row_fail(ctx, ZT_ESHAPE, "a value is %s: chains have f64 f32 f16 bf16, whole "
+            status = zt_row_fail(ctx, ZT_ESHAPE, "a value is %s: chains have f64 f32 f16 bf16, whole "
                             "numbers of 8 to 64 bits and bool", zt_dtype_get(value[v].dtype)->name);
-    for (int k = 0; k < p->n_out && !s; k++) {
+    for (int k = 0; k < p->n_out && !status; k++) {
         zt_type t = value[p->out[k]];
         t.dtype = whole->dtype;
         if (!zt_type_equal(&t, whole))
-            s = zt_row_fail(ctx, ZT_ESHAPE, "%%%d, an output, is smaller than the inputs together",
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%%%d, an output, is smaller than the inputs together",
                             p->out[k] - ZT_POINTWISE_INS);
     }
-    return s;
+    return status;
 }

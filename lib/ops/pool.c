@@ -20,8 +20,8 @@ zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *ke
                            (long long)kernel->n, w.n);
     memcpy(w.in, x->dim + 2, (size_t)w.n * sizeof *w.in);
     memcpy(w.k, kernel->v, (size_t)w.n * sizeof *w.k);
-    zt_status s = zt_window_infer(ctx, l, ceil, &w);
-    if (s) return s;
+    zt_status status = zt_window_infer(ctx, l, ceil, &w);
+    if (status) return status;
     *y = *x;
     memcpy(y->dim + 2, w.out, (size_t)w.n * sizeof *w.out);
     return ZT_OK;
@@ -31,9 +31,9 @@ zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *l, const zt_int
                              bool ceil, const char *name, const zt_type *y, const zt_type *like)
 {
     zt_type want;
-    zt_status s = zt_pool_infer(ctx, l, kernel, ceil, like, &want);
+    zt_status status = zt_pool_infer(ctx, l, kernel, ceil, like, &want);
     want.dtype = y->dtype;
-    if (s || zt_type_equal(&want, y)) return s;
+    if (status || zt_type_equal(&want, y)) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of the shape that the pool has", name);
 }
 
@@ -64,20 +64,20 @@ const zt_pool_case *zt_pool_case_at(int i)
     return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL;
 }
 
-void zt_pool_case_in(zt_case *c, int k, const zt_pool_case *r, zt_fill fill)
+void zt_pool_case_in(zt_case *test_case, int k, const zt_pool_case *r, zt_fill fill)
 {
     int64_t dim[ZT_MAX_RANK] = {r->N, r->C};
     memcpy(dim + 2, r->x, (size_t)r->n * sizeof *dim);
-    zt_case_in(c, k, fill, 0, r->dtype, 2 + r->n, dim);
+    zt_case_in(test_case, k, fill, 0, r->dtype, 2 + r->n, dim);
 }
 
-void zt_pool_case_out(zt_case *c, int k, const zt_pool_case *r, zt_fill fill)
+void zt_pool_case_out(zt_case *test_case, int k, const zt_pool_case *r, zt_fill fill)
 {
     zt_type y = {0};
     const zt_window_lists l = ZT_WINDOW_LISTS(r);
-    zt_pool_case_in(c, k, r, fill);
-    zt_pool_infer(NULL, &l, &r->kernel, r->ceil_mode, &c->in[k], &y);
-    c->in[k] = y;
+    zt_pool_case_in(test_case, k, r, fill);
+    zt_pool_infer(NULL, &l, &r->kernel, r->ceil_mode, &test_case->in[k], &y);
+    test_case->in[k] = y;
 }
 
 /* ---- max_pool -------------------------------------------------------------------------------- */
@@ -85,11 +85,11 @@ void zt_pool_case_out(zt_case *c, int k, const zt_pool_case *r, zt_fill fill)
 static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                 zt_type out[])
 {
-    const zt_max_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    if (!s) s = zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
-    if (s) return s;
+    const zt_max_pool_attrs *max_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(max_pool);
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
+    if (!status) status = zt_pool_infer(ctx, &l, &max_pool->kernel, max_pool->ceil_mode, in[0], &out[0]);
+    if (status) return status;
     int64_t plane = 1;
     for (int d = 2; d < in[0]->rank; d++)
         if (!zt_mul_i64(plane, in[0]->dim[d], &plane) || plane > INT32_MAX)
@@ -121,8 +121,8 @@ static void max_meet(void *user, int64_t o, int64_t tap, int64_t i)
 /* The least value of an integer type. */
 static int64_t lowest(zt_dtype t)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    return d->kind == 'I' ? -((int64_t)1 << (8 * d->block_bytes - 2)) * 2 : 0;
+    const zt_dtype_info *info = zt_dtype_get(t);
+    return info->kind == 'I' ? -((int64_t)1 << (8 * info->block_bytes - 2)) * 2 : 0;
 }
 
 static void put_max(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
@@ -133,15 +133,15 @@ static void put_max(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
         y->i[to] = from < 0 ? lowest(x->type->dtype) : x->i[from];
 }
 
-static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_max_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
+    const zt_max_pool_attrs *max_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(max_pool);
     const zt_type *y = out[0].type ? out[0].type : out[1].type;
-    zt_window w = zt_window_of(&l, in[0].type, y, a->kernel.v);
-    int64_t n = zt_type_count(y);
-    (void)t;
-    for (int64_t e = 0; e < n; e++) {
+    zt_window w = zt_window_of(&l, in[0].type, y, max_pool->kernel.v);
+    int64_t count = zt_type_count(y);
+    (void)error;
+    for (int64_t e = 0; e < count; e++) {
         max_one m = {&in[0], e / w.n_out * w.n_in, -1};
         zt_window_one(&w, e % w.n_out, max_meet, &m);
         if (out[0].type) put_max(&in[0], m.at < 0 ? -1 : m.plane + m.at, &out[0], e);
@@ -151,35 +151,35 @@ static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_ru
 
 static double max_pool_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    const zt_max_pool_attrs *a = attrs;
+    const zt_max_pool_attrs *max_pool = attrs;
     double taps = 1;
     (void)in;
-    for (int d = 0; d < a->kernel.n; d++) taps *= (double)a->kernel.v[d];
+    for (int d = 0; d < max_pool->kernel.n; d++) taps *= (double)max_pool->kernel.v[d];
     return taps * (double)zt_type_count(out);
 }
 
 /* The pools' cases, then one with integers. */
-static bool max_pool_cases(int i, zt_case *c)
+static bool max_pool_cases(int i, zt_case *test_case)
 {
     static const zt_dtype integers[] = {ZT_I32, ZT_U8, ZT_I8, ZT_I64};
     int more = i - ZT_LEN(cases);
     if (more >= ZT_LEN(integers)) return false;
     const zt_pool_case *r = &cases[more < 0 ? i : 2];
     zt_max_pool_attrs a = {r->kernel, r->stride, r->pad, r->pad_end, r->dilation, r->ceil_mode};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
     if (more < 0) return true;
-    c->in[0].dtype = integers[more];
-    c->fill[0] = ZT_FILL_IDS;
-    c->limit[0] = 100;
+    test_case->in[0].dtype = integers[more];
+    test_case->fill[0] = ZT_FILL_IDS;
+    test_case->limit[0] = 100;
     return true;
 }
 
-static void max_pool_vjp(zt_vjp *v)
+static void max_pool_vjp(zt_vjp *vjp)
 {
     const zt_max_unpool_attrs a = {{"zero"}}; /* a window of nothing has index -1 */
-    if (v->dy[0] < 0) return;
-    v->dx[0] = zt_build_max_unpool(v->e, v->dy[0], v->out[1], v->in[0], &a);
+    if (vjp->dy[0] < 0) return;
+    vjp->dx[0] = zt_build_max_unpool(vjp->emit, vjp->dy[0], vjp->out[1], vjp->in[0], &a);
 }
 
 const zt_opdef zt_op_max_pool = {
@@ -204,9 +204,9 @@ static const char *const oob_words[] = {"error", "zero"};
 static zt_status infer_indexed(zt_ctx *ctx, const zt_enum_string *oob, const zt_type *small,
                                const zt_type *i, const zt_type *large)
 {
-    zt_status s = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
-    if (!s) s = zt_row_want(ctx, "i", i, ZT_I32, -1);
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (status) return status;
     if (i->rank < 3 || large->rank < 3)
         return zt_row_fail(ctx, ZT_ESHAPE, "no batch of channels of planes");
     zt_type want = zt_type_make(ZT_I32, small->rank, small->dim);
@@ -225,31 +225,31 @@ static int64_t plane_of(const zt_type *t)
 
 /* Element e of the small value: where in the large one; -1, and trouble if asked: out of range. */
 static int64_t pointed(const zt_arg *i, int64_t e, const zt_type *large, const zt_enum_string *oob,
-                       zt_runtime_error *t)
+                       zt_runtime_error *error)
 {
     int64_t plane = plane_of(large), at = i->i[e];
     if (at >= 0 && at < plane) return e / plane_of(i->type) * plane + at;
-    if (oob->s[0] == 'e') zt_row_runtime_error(t, "index", at, plane);
+    if (oob->s[0] == 'e') zt_row_runtime_error(error, "index", at, plane);
     return -1;
 }
 
 static zt_status max_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_max_unpool_attrs *a = attrs;
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s) s = infer_indexed(ctx, &a->oob, in[0], in[1], in[2]);
+    const zt_max_unpool_attrs *max_unpool = attrs;
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status) status = infer_indexed(ctx, &max_unpool->oob, in[0], in[1], in[2]);
     out[0] = zt_type_make(in[0]->dtype, in[2]->rank, in[2]->dim);
-    return s;
+    return status;
 }
 
-static void max_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void max_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_max_unpool_attrs *a = attrs;
-    int64_t n = zt_type_count(in[0].type);
+    const zt_max_unpool_attrs *max_unpool = attrs;
+    int64_t count = zt_type_count(in[0].type);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
-    for (int64_t e = 0; e < n; e++) {
-        int64_t at = pointed(&in[1], e, out[0].type, &a->oob, t);
+    for (int64_t e = 0; e < count; e++) {
+        int64_t at = pointed(&in[1], e, out[0].type, &max_unpool->oob, error);
         if (at >= 0) out[0].f[at] += in[0].f[e];
     }
 }
@@ -270,24 +270,24 @@ static const struct {
     {{ZT_F16, 4, {2, 3, 3, 4}}, {ZT_F16, 4, {2, 3, 6, 7}}, 42},
 };
 
-static bool max_unpool_cases(int i, zt_case *c)
+static bool max_unpool_cases(int i, zt_case *test_case)
 {
     if (i >= ZT_LEN(indexed)) return false;
     const zt_case_type *small = &indexed[i].small;
     bool far = indexed[i].limit > 8 && indexed[i].large.dim[3] == 2;
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, small);
-    zt_case_in(c, 1, ZT_FILL_IDS, indexed[i].limit, ZT_I32, small->rank, small->dim);
-    zt_case_type_in(c, 2, ZT_FILL_NORMAL, &indexed[i].large);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, small);
+    zt_case_in(test_case, 1, ZT_FILL_IDS, indexed[i].limit, ZT_I32, small->rank, small->dim);
+    zt_case_type_in(test_case, 2, ZT_FILL_NORMAL, &indexed[i].large);
     zt_max_unpool_attrs a = {{"error"}};
     if (far) strcpy(a.oob.s, "zero");
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static void max_unpool_vjp(zt_vjp *v)
+static void max_unpool_vjp(zt_vjp *vjp)
 {
-    const zt_max_unpool_attrs *a = v->attrs;
-    v->dx[0] = zt_build_plane_gather(v->e, v->dy[0], v->in[1], &(zt_plane_gather_attrs){a->oob});
+    const zt_max_unpool_attrs *max_unpool = vjp->attrs;
+    vjp->dx[0] = zt_build_plane_gather(vjp->emit, vjp->dy[0], vjp->in[1], &(zt_plane_gather_attrs){max_unpool->oob});
 }
 
 const zt_opdef zt_op_max_unpool = {
@@ -307,36 +307,36 @@ const zt_opdef zt_op_max_unpool = {
 static zt_status plane_gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_plane_gather_attrs *a = attrs;
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s) s = infer_indexed(ctx, &a->oob, in[1], in[1], in[0]);
+    const zt_plane_gather_attrs *plane_gather = attrs;
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status) status = infer_indexed(ctx, &plane_gather->oob, in[1], in[1], in[0]);
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
-    return s;
+    return status;
 }
 
-static void plane_gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void plane_gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_plane_gather_attrs *a = attrs;
-    int64_t n = zt_type_count(out[0].type);
-    for (int64_t e = 0; e < n; e++) {
-        int64_t at = pointed(&in[1], e, in[0].type, &a->oob, t);
+    const zt_plane_gather_attrs *plane_gather = attrs;
+    int64_t count = zt_type_count(out[0].type);
+    for (int64_t e = 0; e < count; e++) {
+        int64_t at = pointed(&in[1], e, in[0].type, &plane_gather->oob, error);
         out[0].f[e] = at < 0 ? 0 : in[0].f[at];
     }
 }
 
-static bool plane_gather_cases(int i, zt_case *c)
+static bool plane_gather_cases(int i, zt_case *test_case)
 {
-    if (!max_unpool_cases(i, c)) return false;
-    c->in[0] = c->in[2];
-    c->fill[2] = ZT_FILL_ABSENT;
+    if (!max_unpool_cases(i, test_case)) return false;
+    test_case->in[0] = test_case->in[2];
+    test_case->fill[2] = ZT_FILL_ABSENT;
     return true;
 }
 
-static void plane_gather_vjp(zt_vjp *v)
+static void plane_gather_vjp(zt_vjp *vjp)
 {
-    const zt_plane_gather_attrs *a = v->attrs;
-    const zt_max_unpool_attrs back = {a->oob};
-    v->dx[0] = zt_build_max_unpool(v->e, v->dy[0], v->in[1], v->in[0], &back);
+    const zt_plane_gather_attrs *plane_gather = vjp->attrs;
+    const zt_max_unpool_attrs back = {plane_gather->oob};
+    vjp->dx[0] = zt_build_max_unpool(vjp->emit, vjp->dy[0], vjp->in[1], vjp->in[0], &back);
 }
 
 const zt_opdef zt_op_plane_gather = {

@@ -15,12 +15,12 @@ static zt_status want_divisor(zt_ctx *ctx, int64_t divisor)
 static zt_status avg_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                 zt_type out[])
 {
-    const zt_avg_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s) s = want_divisor(ctx, a->divisor_override);
-    if (s) return s;
-    return zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+    const zt_avg_pool_attrs *avg_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(avg_pool);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status) status = want_divisor(ctx, avg_pool->divisor_override);
+    if (status) return status;
+    return zt_pool_infer(ctx, &l, &avg_pool->kernel, avg_pool->ceil_mode, in[0], &out[0]);
 }
 
 typedef struct avg_loop {
@@ -60,20 +60,20 @@ static void avg_meet_back(void *user, int64_t o, int64_t tap, int64_t i)
         r->y[p * r->w->n_in + i] += r->x[p * r->w->n_out + o] * r->by;
 }
 
-static void avg_walk(const zt_avg_pool_attrs *a, const zt_type *large, const zt_type *small,
+static void avg_walk(const zt_avg_pool_attrs *avg_pool, const zt_type *large, const zt_type *small,
                      const zt_arg *x, zt_arg *y,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_window w = zt_window_of(&l, large, small, a->kernel.v);
-    avg_loop r = {&w, a, zt_pool_planes(large), -1, 0, x->f, y->f};
+    const zt_window_lists l = ZT_WINDOW_LISTS(avg_pool);
+    zt_window w = zt_window_of(&l, large, small, avg_pool->kernel.v);
+    avg_loop r = {&w, avg_pool, zt_pool_planes(large), -1, 0, x->f, y->f};
     memset(y->f, 0, (size_t)zt_type_count(y->type) * sizeof *y->f);
     zt_window_walk(&w, meet, &r);
 }
 
-static void avg_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void avg_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     avg_walk(attrs, in[0].type, out[0].type, &in[0], &out[0], avg_meet);
 }
 
@@ -91,31 +91,31 @@ static double avg_pool_flops(const void *attrs, const zt_type *const in[], const
 }
 
 /* Padding counted, then not, then a divisor of the caller's. */
-static bool avg_case(int i, const zt_pool_case **r, zt_case *c)
+static bool avg_case(int i, const zt_pool_case **r, zt_case *test_case)
 {
     *r = zt_pool_case_at(i / 2);
     if (!*r) return false;
     zt_avg_pool_attrs a = {(*r)->kernel, (*r)->stride, (*r)->pad, (*r)->pad_end, (*r)->dilation,
                            (*r)->ceil_mode, i % 2 == 0, i % 7 == 6 ? 3 : 0};
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
-static bool avg_pool_cases(int i, zt_case *c)
+static bool avg_pool_cases(int i, zt_case *test_case)
 {
     const zt_pool_case *r;
-    if (!avg_case(i, &r, c)) return false;
-    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    if (!avg_case(i, &r, test_case)) return false;
+    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
     return true;
 }
 
-static void avg_pool_vjp(zt_vjp *v)
+static void avg_pool_vjp(zt_vjp *vjp)
 {
-    const zt_avg_pool_attrs *a = v->attrs;
-    const zt_avg_unpool_attrs back = {a->kernel,    a->stride,    a->pad,
-                                      a->pad_end,   a->dilation,  a->ceil_mode,
-                                      a->count_include_pad, a->divisor_override};
-    v->dx[0] = zt_build_avg_unpool(v->e, v->dy[0], v->in[0], &back);
+    const zt_avg_pool_attrs *avg_pool = vjp->attrs;
+    const zt_avg_unpool_attrs back = {avg_pool->kernel,    avg_pool->stride,    avg_pool->pad,
+                                      avg_pool->pad_end,   avg_pool->dilation,  avg_pool->ceil_mode,
+                                      avg_pool->count_include_pad, avg_pool->divisor_override};
+    vjp->dx[0] = zt_build_avg_unpool(vjp->emit, vjp->dy[0], vjp->in[0], &back);
 }
 
 const zt_opdef zt_op_avg_pool = {
@@ -131,29 +131,29 @@ const zt_opdef zt_op_avg_pool = {
     .vjp = avg_pool_vjp,
 };
 
-static zt_avg_pool_attrs forward(const zt_avg_unpool_attrs *a)
+static zt_avg_pool_attrs forward(const zt_avg_unpool_attrs *avg_unpool)
 {
-    return (zt_avg_pool_attrs){a->kernel,   a->stride,    a->pad,
-                               a->pad_end,  a->dilation,  a->ceil_mode,
-                               a->count_include_pad, a->divisor_override};
+    return (zt_avg_pool_attrs){avg_unpool->kernel,   avg_unpool->stride,    avg_unpool->pad,
+                               avg_unpool->pad_end,  avg_unpool->dilation,  avg_unpool->ceil_mode,
+                               avg_unpool->count_include_pad, avg_unpool->divisor_override};
 }
 
 static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_avg_unpool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s) s = want_divisor(ctx, a->divisor_override);
-    if (s) return s;
+    const zt_avg_unpool_attrs *avg_unpool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(avg_unpool);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status) status = want_divisor(ctx, avg_unpool->divisor_override);
+    if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
-    return zt_pool_infer_back(ctx, &l, &a->kernel, a->ceil_mode, "x", in[0], in[1]);
+    return zt_pool_infer_back(ctx, &l, &avg_unpool->kernel, avg_unpool->ceil_mode, "x", in[0], in[1]);
 }
 
-static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     zt_avg_pool_attrs a = forward(attrs);
-    (void)t;
+    (void)error;
     avg_walk(&a, out[0].type, in[0].type, &in[0], &out[0], avg_meet_back);
 }
 
@@ -163,19 +163,19 @@ static double avg_unpool_flops(const void *attrs, const zt_type *const in[], con
     return taps_of(&((const zt_avg_unpool_attrs *)attrs)->kernel) * (double)zt_type_count(in[0]);
 }
 
-static bool avg_unpool_cases(int i, zt_case *c)
+static bool avg_unpool_cases(int i, zt_case *test_case)
 {
     const zt_pool_case *r;
-    if (!avg_case(i, &r, c)) return false;
-    zt_pool_case_out(c, 0, r, ZT_FILL_NORMAL);
-    zt_pool_case_in(c, 1, r, ZT_FILL_NORMAL);
+    if (!avg_case(i, &r, test_case)) return false;
+    zt_pool_case_out(test_case, 0, r, ZT_FILL_NORMAL);
+    zt_pool_case_in(test_case, 1, r, ZT_FILL_NORMAL);
     return true;
 }
 
-static void avg_unpool_vjp(zt_vjp *v)
+static void avg_unpool_vjp(zt_vjp *vjp)
 {
-    const zt_avg_pool_attrs a = forward(v->attrs);
-    v->dx[0] = zt_build_avg_pool(v->e, v->dy[0], &a);
+    const zt_avg_pool_attrs a = forward(vjp->attrs);
+    vjp->dx[0] = zt_build_avg_pool(vjp->emit, vjp->dy[0], &a);
 }
 
 const zt_opdef zt_op_avg_unpool = {
@@ -195,13 +195,13 @@ const zt_opdef zt_op_avg_unpool = {
 static zt_status lp_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
-    const zt_lp_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s && !(a->p > 0 && isfinite(a->p)))
-        s = zt_row_fail(ctx, ZT_EUSAGE, "p is %g, not above 0", a->p);
-    if (s) return s;
-    return zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+    const zt_lp_pool_attrs *lp_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(lp_pool);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status && !(lp_pool->p > 0 && isfinite(lp_pool->p)))
+        status = zt_row_fail(ctx, ZT_EUSAGE, "p is %g, not above 0", lp_pool->p);
+    if (status) return status;
+    return zt_pool_infer(ctx, &l, &lp_pool->kernel, lp_pool->ceil_mode, in[0], &out[0]);
 }
 
 typedef struct lp_loop {
@@ -220,17 +220,17 @@ static void lp_meet(void *user, int64_t o, int64_t tap, int64_t i)
         r->y[p * r->w->n_out + o] += pow(fabs(r->x[p * r->w->n_in + i]), r->p);
 }
 
-static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_lp_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_window w = zt_window_of(&l, in[0].type, out[0].type, a->kernel.v);
-    lp_loop r = {&w, a->p, zt_pool_planes(in[0].type), in[0].f, out[0].f};
-    int64_t n = zt_type_count(out[0].type);
-    (void)t;
-    memset(r.y, 0, (size_t)n * sizeof *r.y);
+    const zt_lp_pool_attrs *lp_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(lp_pool);
+    zt_window w = zt_window_of(&l, in[0].type, out[0].type, lp_pool->kernel.v);
+    lp_loop r = {&w, lp_pool->p, zt_pool_planes(in[0].type), in[0].f, out[0].f};
+    int64_t count = zt_type_count(out[0].type);
+    (void)error;
+    memset(r.y, 0, (size_t)count * sizeof *r.y);
     zt_window_walk(&w, lp_meet, &r);
-    for (int64_t i = 0; i < n; i++) r.y[i] = pow(r.y[i], 1 / a->p);
+    for (int64_t i = 0; i < count; i++) r.y[i] = pow(r.y[i], 1 / lp_pool->p);
 }
 
 static double lp_pool_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -239,25 +239,25 @@ static double lp_pool_flops(const void *attrs, const zt_type *const in[], const 
     return 3 * taps_of(&((const zt_lp_pool_attrs *)attrs)->kernel) * (double)zt_type_count(out);
 }
 
-static bool lp_pool_cases(int i, zt_case *c)
+static bool lp_pool_cases(int i, zt_case *test_case)
 {
     static const double powers[] = {2, 1, 3, 4, 2.5};
     const zt_pool_case *r = zt_pool_case_at(i);
     if (!r) return false;
     zt_lp_pool_attrs a = {r->kernel,   r->stride,    r->pad, r->pad_end,
                           r->dilation, r->ceil_mode, powers[i % ZT_LEN(powers)]};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_pool_case_in(c, 0, r, ZT_FILL_POSITIVE);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_pool_case_in(test_case, 0, r, ZT_FILL_POSITIVE);
     return true;
 }
 
-static void lp_pool_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void lp_pool_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_lp_pool_attrs *a = attrs;
-    const zt_avg_pool_attrs sum = {a->kernel,   a->stride,    a->pad, a->pad_end,
-                                   a->dilation, a->ceil_mode, 0,      1};
-    int powers = zt_build_pow_scalar(e, zt_build_abs(e, in[0]), &(zt_pow_scalar_attrs){a->p});
-    out[0] = zt_build_pow_scalar(e, zt_build_avg_pool(e, powers, &sum), &(zt_pow_scalar_attrs){1 / a->p});
+    const zt_lp_pool_attrs *lp_pool = attrs;
+    const zt_avg_pool_attrs sum = {lp_pool->kernel,   lp_pool->stride,    lp_pool->pad, lp_pool->pad_end,
+                                   lp_pool->dilation, lp_pool->ceil_mode, 0,      1};
+    int powers = zt_build_pow_scalar(emit, zt_build_abs(emit, in[0]), &(zt_pow_scalar_attrs){lp_pool->p});
+    out[0] = zt_build_pow_scalar(emit, zt_build_avg_pool(emit, powers, &sum), &(zt_pow_scalar_attrs){1 / lp_pool->p});
 }
 
 const zt_opdef zt_op_lp_pool = {

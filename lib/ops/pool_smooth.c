@@ -21,12 +21,12 @@ static zt_status want_beta(zt_ctx *ctx, double beta)
 static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_smooth_max_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s) s = want_beta(ctx, a->beta);
-    if (s) return s;
-    return zt_pool_infer(ctx, &l, &a->kernel, a->ceil_mode, in[0], &out[0]);
+    const zt_smooth_max_pool_attrs *smooth_max_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_pool);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status) status = want_beta(ctx, smooth_max_pool->beta);
+    if (status) return status;
+    return zt_pool_infer(ctx, &l, &smooth_max_pool->kernel, smooth_max_pool->ceil_mode, in[0], &out[0]);
 }
 
 /* One window of a plane. */
@@ -62,17 +62,17 @@ static double smooth_of(const zt_window *w, int64_t o, const double *x, double b
     return (r.top + log(r.sum)) / beta;
 }
 
-static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_smooth_max_pool_attrs *a = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_window w = zt_window_of(&l, in[0].type, out[0].type, a->kernel.v);
+    const zt_smooth_max_pool_attrs *smooth_max_pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_pool);
+    zt_window w = zt_window_of(&l, in[0].type, out[0].type, smooth_max_pool->kernel.v);
     int64_t planes = zt_pool_planes(in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t p = 0; p < planes; p++)
         for (int64_t o = 0; o < w.n_out; o++)
             out[0].f[p * w.n_out + o] =
-                smooth_of(&w, o, in[0].f + p * w.n_in, a->beta, a->pad_value);
+                smooth_of(&w, o, in[0].f + p * w.n_in, smooth_max_pool->beta, smooth_max_pool->pad_value);
 }
 
 static double taps_of(const zt_ints *kernel)
@@ -89,7 +89,7 @@ static double smooth_flops(const void *attrs, const zt_type *const in[], const z
            (double)zt_type_count(out);
 }
 
-static bool smooth_cases(int i, zt_case *c)
+static bool smooth_cases(int i, zt_case *test_case)
 {
     static const double betas[] = {1, 10, -2};
     const zt_pool_case *r = zt_pool_case_at(i / 2);
@@ -97,17 +97,18 @@ static bool smooth_cases(int i, zt_case *c)
     zt_smooth_max_pool_attrs a = {r->kernel,   r->stride,    r->pad,
                                   r->pad_end,  r->dilation,  r->ceil_mode,
                                   betas[i % ZT_LEN(betas)], i % 2 ? 0 : -INFINITY};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
     return true;
 }
 
-static void smooth_vjp(zt_vjp *v)
+static void smooth_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_max_pool_attrs *a = v->attrs;
-    const zt_smooth_max_unpool_attrs back = {a->kernel,   a->stride,    a->pad, a->pad_end,
-                                             a->dilation, a->ceil_mode, a->beta};
-    v->dx[0] = zt_build_smooth_max_unpool(v->e, v->in[0], v->out[0], v->dy[0], &back);
+    const zt_smooth_max_pool_attrs *smooth_max_pool = vjp->attrs;
+    const zt_smooth_max_unpool_attrs back = {smooth_max_pool->kernel,  smooth_max_pool->stride,   smooth_max_pool->pad,
+                                             smooth_max_pool->pad_end, smooth_max_pool->dilation, smooth_max_pool->ceil_mode,
+                                             smooth_max_pool->beta};
+    vjp->dx[0] = zt_build_smooth_max_unpool(vjp->emit, vjp->in[0], vjp->out[0], vjp->dy[0], &back);
 }
 
 const zt_opdef zt_op_smooth_max_pool = {
@@ -154,41 +155,41 @@ static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
 }
 
 /* Both ops have the same attributes. */
-static void weighted(const zt_smooth_max_unpool_attrs *a, const zt_arg *in, zt_arg *out,
+static void weighted(const zt_smooth_max_unpool_attrs *smooth_max_unpool, const zt_arg *in, zt_arg *out,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_window w = zt_window_of(&l, in[0].type, in[1].type, a->kernel.v);
-    weighted_loop r = {&w,      a->beta, zt_pool_planes(in[0].type),
+    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_unpool);
+    zt_window w = zt_window_of(&l, in[0].type, in[1].type, smooth_max_unpool->kernel.v);
+    weighted_loop r = {&w,      smooth_max_unpool->beta, zt_pool_planes(in[0].type),
                        in[0].f, in[1].f, in[2].f, out[0].f};
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     zt_window_walk(&w, meet, &r);
 }
 
-static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *a,
+static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *smooth_max_unpool,
                                 const zt_type *x, const zt_type *y)
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = want_beta(ctx, a->beta);
-    if (!s && y->dtype != x->dtype) s = zt_row_fail(ctx, ZT_ESHAPE, "x and y have two dtypes");
-    if (!s) s = zt_pool_infer_back(ctx, &l, &a->kernel, a->ceil_mode, "y", y, x);
-    return s;
+    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_unpool);
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = want_beta(ctx, smooth_max_unpool->beta);
+    if (!status && y->dtype != x->dtype) status = zt_row_fail(ctx, ZT_ESHAPE, "x and y have two dtypes");
+    if (!status) status = zt_pool_infer_back(ctx, &l, &smooth_max_unpool->kernel, smooth_max_unpool->ceil_mode, "y", y, x);
+    return status;
 }
 
 static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    zt_status s = weighted_infer(ctx, attrs, in[0], in[1]);
+    zt_status status = weighted_infer(ctx, attrs, in[0], in[1]);
     out[0] = *in[0];
-    if (!s && !zt_type_equal(in[1], in[2]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "y and v have two shapes or dtypes");
-    return s;
+    if (!status && !zt_type_equal(in[1], in[2]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "y and v have two shapes or dtypes");
+    return status;
 }
 
-static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     weighted(attrs, in, out, meet_unpool);
 }
 
@@ -200,50 +201,52 @@ static double weighted_flops(const void *attrs, const zt_type *const in[], const
 }
 
 /* y is any value: not what the pool gives, but positive, so that the weights stay small. */
-static bool weighted_case(int i, zt_case *c, bool mean)
+static bool weighted_case(int i, zt_case *test_case, bool mean)
 {
     static const double betas[] = {1, 0.5, 2};
     const zt_pool_case *r = zt_pool_case_at(i);
     if (!r) return false;
     zt_smooth_max_unpool_attrs a = {r->kernel,   r->stride,    r->pad, r->pad_end,
                                     r->dilation, r->ceil_mode, betas[i % ZT_LEN(betas)]};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_pool_case_in(c, 0, r, ZT_FILL_NORMAL);
-    zt_pool_case_out(c, 1, r, ZT_FILL_POSITIVE);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
+    zt_pool_case_out(test_case, 1, r, ZT_FILL_POSITIVE);
     if (mean)
-        zt_pool_case_in(c, 2, r, ZT_FILL_NORMAL);
+        zt_pool_case_in(test_case, 2, r, ZT_FILL_NORMAL);
     else
-        zt_pool_case_out(c, 2, r, ZT_FILL_NORMAL);
+        zt_pool_case_out(test_case, 2, r, ZT_FILL_NORMAL);
     return true;
 }
 
-static bool unpool_cases(int i, zt_case *c) { return weighted_case(i, c, false); }
-static bool mean_cases(int i, zt_case *c) { return weighted_case(i, c, true); }
+static bool unpool_cases(int i, zt_case *test_case) { return weighted_case(i, test_case, false); }
+static bool mean_cases(int i, zt_case *test_case) { return weighted_case(i, test_case, true); }
 
-static zt_smooth_max_mean_attrs as_mean(const zt_smooth_max_unpool_attrs *a)
+static zt_smooth_max_mean_attrs as_mean(const zt_smooth_max_unpool_attrs *smooth_max_unpool)
 {
-    return (zt_smooth_max_mean_attrs){a->kernel,   a->stride,    a->pad, a->pad_end,
-                                      a->dilation, a->ceil_mode, a->beta};
+    return (zt_smooth_max_mean_attrs){smooth_max_unpool->kernel,  smooth_max_unpool->stride,   smooth_max_unpool->pad,
+                                      smooth_max_unpool->pad_end, smooth_max_unpool->dilation, smooth_max_unpool->ceil_mode,
+                                      smooth_max_unpool->beta};
 }
 
-static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *a)
+static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *smooth_max_mean)
 {
-    return (zt_smooth_max_unpool_attrs){a->kernel,   a->stride,    a->pad, a->pad_end,
-                                        a->dilation, a->ceil_mode, a->beta};
+    return (zt_smooth_max_unpool_attrs){smooth_max_mean->kernel,  smooth_max_mean->stride,   smooth_max_mean->pad,
+                                        smooth_max_mean->pad_end, smooth_max_mean->dilation, smooth_max_mean->ceil_mode,
+                                        smooth_max_mean->beta};
 }
 
 /* z_i = sum_o v_o p_io, cotangent g: dx = beta g z, dv_o = sum_i g_i p_io = m, dy = -beta v m. */
-static void unpool_vjp(zt_vjp *v)
+static void unpool_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_max_unpool_attrs *a = v->attrs;
-    const zt_smooth_max_mean_attrs mean = as_mean(a);
-    const zt_emit *e = v->e;
-    int g = v->dy[0];
-    if (v->want[0]) v->dx[0] = zt_build_times(e, zt_build_mul(e, g, v->out[0]), a->beta);
-    if (!v->want[1] && !v->want[2]) return;
-    int m = zt_build_smooth_max_mean(e, v->in[0], v->in[1], g, &mean);
-    if (v->want[1]) v->dx[1] = zt_build_times(e, zt_build_mul(e, v->in[2], m), -a->beta);
-    v->dx[2] = m;
+    const zt_smooth_max_unpool_attrs *smooth_max_unpool = vjp->attrs;
+    const zt_smooth_max_mean_attrs mean = as_mean(smooth_max_unpool);
+    const zt_emit *emit = vjp->emit;
+    int g = vjp->dy[0];
+    if (vjp->want[0]) vjp->dx[0] = zt_build_times(emit, zt_build_mul(emit, g, vjp->out[0]), smooth_max_unpool->beta);
+    if (!vjp->want[1] && !vjp->want[2]) return;
+    int m = zt_build_smooth_max_mean(emit, vjp->in[0], vjp->in[1], g, &mean);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_times(emit, zt_build_mul(emit, vjp->in[2], m), -smooth_max_unpool->beta);
+    vjp->dx[2] = m;
 }
 
 const zt_opdef zt_op_smooth_max_unpool = {
@@ -262,32 +265,32 @@ static zt_status mean_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
                             zt_type out[])
 {
     const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
-    zt_status s = weighted_infer(ctx, &a, in[0], in[1]);
+    zt_status status = weighted_infer(ctx, &a, in[0], in[1]);
     out[0] = *in[1];
-    if (!s && !zt_type_equal(in[0], in[2]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "x and v have two shapes or dtypes");
-    return s;
+    if (!status && !zt_type_equal(in[0], in[2]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "x and v have two shapes or dtypes");
+    return status;
 }
 
-static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
-    (void)t;
+    (void)error;
     weighted(&a, in, out, meet_mean);
 }
 
 /* z_o = sum_i v_i p_io, cotangent g: dv_i = sum_o g_o p_io = u, dx = beta v u, dy = -beta g z. */
-static void mean_vjp(zt_vjp *v)
+static void mean_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_max_mean_attrs *a = v->attrs;
-    const zt_smooth_max_unpool_attrs unpool = as_unpool(a);
-    const zt_emit *e = v->e;
-    int g = v->dy[0];
-    if (v->want[1]) v->dx[1] = zt_build_times(e, zt_build_mul(e, g, v->out[0]), -a->beta);
-    if (!v->want[0] && !v->want[2]) return;
-    int u = zt_build_smooth_max_unpool(e, v->in[0], v->in[1], g, &unpool);
-    if (v->want[0]) v->dx[0] = zt_build_times(e, zt_build_mul(e, v->in[2], u), a->beta);
-    v->dx[2] = u;
+    const zt_smooth_max_mean_attrs *smooth_max_mean = vjp->attrs;
+    const zt_smooth_max_unpool_attrs unpool = as_unpool(smooth_max_mean);
+    const zt_emit *emit = vjp->emit;
+    int g = vjp->dy[0];
+    if (vjp->want[1]) vjp->dx[1] = zt_build_times(emit, zt_build_mul(emit, g, vjp->out[0]), -smooth_max_mean->beta);
+    if (!vjp->want[0] && !vjp->want[2]) return;
+    int u = zt_build_smooth_max_unpool(emit, vjp->in[0], vjp->in[1], g, &unpool);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_times(emit, zt_build_mul(emit, vjp->in[2], u), smooth_max_mean->beta);
+    vjp->dx[2] = u;
 }
 
 const zt_opdef zt_op_smooth_max_mean = {

@@ -22,8 +22,8 @@ static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_t
     if (block < 0)
         return zt_row_fail(ctx, ZT_EUSAGE, "block is %lld, below 0", (long long)block);
     if (block == 0 && one_element(scale)) return ZT_OK;
-    zt_status s = zt_row_axis(ctx, axis, x->rank);
-    if (s) return s;
+    zt_status status = zt_row_axis(ctx, axis, x->rank);
+    if (status) return status;
     int at = zt_plain_axis(axis, x->rank);
     zt_type want = *x;
     want.dtype = scale->dtype;
@@ -66,12 +66,12 @@ static zt_status want_zero(zt_ctx *ctx, const zt_type *scale, const zt_type *zer
 /* Integers of up to 32 bits and floats of a byte and less. */
 static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype t)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    bool integer = (d->kind == 'I' || d->kind == 'U') && d->block_bytes <= 4;
-    bool small = (d->kind == 'F' && d->block_bytes == 1 && t != ZT_F8_E8M0) ||
+    const zt_dtype_info *info = zt_dtype_get(t);
+    bool integer = (info->kind == 'I' || info->kind == 'U') && info->block_bytes <= 4;
+    bool small = (info->kind == 'F' && info->block_bytes == 1 && t != ZT_F8_E8M0) ||
                  zt_dtype_is_packed(t);
     if (integer || small) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, d->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, info->name);
 }
 
 static double number(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (double)a->i[i]; }
@@ -81,19 +81,19 @@ static double number(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (doub
 static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                        zt_type out[])
 {
-    const zt_quantize_linear_attrs *a = attrs;
+    const zt_quantize_linear_attrs *quantize_linear = attrs;
     zt_dtype to = ZT_I8;
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s) s = zt_row_want_float(ctx, "scale", in[1]);
-    if (!s) s = zt_row_dtype(ctx, &a->to, &to);
-    if (!s) s = want_codes(ctx, "to", to);
-    if (!s) s = want_scale(ctx, a->axis, a->block, in[0], in[1]);
-    if (!s) s = want_zero(ctx, in[1], in[2], to);
-    if (!s && a->saturate != 0 && a->saturate != 1)
-        s = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)a->saturate);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status) status = zt_row_want_float(ctx, "scale", in[1]);
+    if (!status) status = zt_row_dtype(ctx, &quantize_linear->to, &to);
+    if (!status) status = want_codes(ctx, "to", to);
+    if (!status) status = want_scale(ctx, quantize_linear->axis, quantize_linear->block, in[0], in[1]);
+    if (!status) status = want_zero(ctx, in[1], in[2], to);
+    if (!status && quantize_linear->saturate != 0 && quantize_linear->saturate != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)quantize_linear->saturate);
     out[0] = *in[0];
     out[0].dtype = to;
-    return s;
+    return status;
 }
 
 /* Ties are common, and where they are hangs on each operand's last bit: they are what f32 has, also
@@ -104,20 +104,20 @@ static double quotient(const zt_arg *x, int64_t i, const zt_arg *scale, int64_t 
     return (double)((float)x->f[i] / (float)scale->f[k]);
 }
 
-static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_quantize_linear_attrs *a = attrs;
+    const zt_quantize_linear_attrs *quantize_linear = attrs;
     zt_dtype to = out->type->dtype;
     bool floats = zt_dtype_get(to)->kind == 'F' || to == ZT_F4_E2M1;
     double least, most;
-    (void)t;
+    (void)error;
     zt_dtype_range(to, &least, &most);
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
-        int64_t k = scale_at(a->axis, a->block, in[0].type, in[1].type, i);
+        int64_t k = scale_at(quantize_linear->axis, quantize_linear->block, in[0].type, in[1].type, i);
         double y = quotient(&in[0], i, &in[1], k);
         if (!floats) y = isnan(y) ? 0 : rint(y);
         if (in[2].type) y += number(&in[2], k);
-        if (!floats || a->saturate) y = y > most ? most : y < least ? least : y;
+        if (!floats || quantize_linear->saturate) y = y > most ? most : y < least ? least : y;
         if (out->f)
             out->f[i] = y;
         else
@@ -158,24 +158,24 @@ enum { QUANT_ROWS = sizeof quant_rows / sizeof quant_rows[0] };
 static bool is_float(zt_dtype t) { return zt_dtype_is_float(t); }
 
 /* Inputs 1 and 2. */
-static void scale_case(int i, zt_case *c)
+static void scale_case(int i, zt_case *test_case)
 {
     zt_case_type zero = quant_rows[i].scale;
     zero.dtype = quant_rows[i].code;
-    zt_case_type_in(c, 1, ZT_FILL_POSITIVE, &quant_rows[i].scale);
+    zt_case_type_in(test_case, 1, ZT_FILL_POSITIVE, &quant_rows[i].scale);
     if (!quant_rows[i].zero) return;
-    zt_case_type_in(c, 2, is_float(zero.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS, &zero);
-    c->limit[2] = 5;
+    zt_case_type_in(test_case, 2, is_float(zero.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS, &zero);
+    test_case->limit[2] = 5;
 }
 
-static bool quantize_linear_cases(int i, zt_case *c)
+static bool quantize_linear_cases(int i, zt_case *test_case)
 {
     if (i >= QUANT_ROWS) return false;
     zt_quantize_linear_attrs a = {zt_row_word_of(quant_rows[i].code), quant_rows[i].axis,
                                   quant_rows[i].block, i != 12};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &quant_rows[i].x);
-    scale_case(i, c);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &quant_rows[i].x);
+    scale_case(i, test_case);
     return true;
 }
 
@@ -199,67 +199,67 @@ const zt_opdef zt_op_quantize_linear = {
 static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                          zt_type out[])
 {
-    const zt_dequantize_linear_attrs *a = attrs;
-    zt_status s = want_codes(ctx, "x", in[0]->dtype);
-    if (!s) s = zt_row_want_float(ctx, "scale", in[1]);
-    if (!s) s = want_scale(ctx, a->axis, a->block, in[0], in[1]);
-    if (!s) s = want_zero(ctx, in[1], in[2], in[0]->dtype);
+    const zt_dequantize_linear_attrs *dequantize_linear = attrs;
+    zt_status status = want_codes(ctx, "x", in[0]->dtype);
+    if (!status) status = zt_row_want_float(ctx, "scale", in[1]);
+    if (!status) status = want_scale(ctx, dequantize_linear->axis, dequantize_linear->block, in[0], in[1]);
+    if (!status) status = want_zero(ctx, in[1], in[2], in[0]->dtype);
     out[0] = *in[0];
     out[0].dtype = in[1]->dtype;
-    return s;
+    return status;
 }
 
-static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_dequantize_linear_attrs *a = attrs;
-    (void)t;
+    const zt_dequantize_linear_attrs *dequantize_linear = attrs;
+    (void)error;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
-        int64_t k = scale_at(a->axis, a->block, in[0].type, in[1].type, i);
+        int64_t k = scale_at(dequantize_linear->axis, dequantize_linear->block, in[0].type, in[1].type, i);
         double x = number(&in[0], i) - (in[2].type ? number(&in[2], k) : 0);
         out->f[i] = x * in[1].f[k];
     }
 }
 
-static bool dequantize_linear_cases(int i, zt_case *c)
+static bool dequantize_linear_cases(int i, zt_case *test_case)
 {
     if (i >= QUANT_ROWS) return false;
     zt_dequantize_linear_attrs a = {quant_rows[i].axis, quant_rows[i].block};
     zt_case_type x = quant_rows[i].x;
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     x.dtype = quant_rows[i].code;
-    zt_case_type_in(c, 0, is_float(x.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS, &x);
-    c->limit[0] = 100;
-    scale_case(i, c);
+    zt_case_type_in(test_case, 0, is_float(x.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS, &x);
+    test_case->limit[0] = 100;
+    scale_case(i, test_case);
     return true;
 }
 
 /* A scale or zero that broadcasts with x, of type `to`: K entries of `axis` as [K,1,..], those of
  * blocks repeated. */
-static int spread_scale(const zt_emit *e, const zt_dequantize_linear_attrs *a, int s,
+static int spread_scale(const zt_emit *emit, const zt_dequantize_linear_attrs *dequantize_linear, int s,
                         const zt_type *to)
 {
-    zt_type t = e->type(e->user, s);
-    if (!a->block && one_element(&t)) return zt_build_reshape(e, s, &(zt_reshape_attrs){{0, {0}}});
-    int at = zt_plain_axis(a->axis, to->rank);
-    if (a->block) {
-        int64_t K = to->dim[at], times = a->block < K ? a->block : K > 0 ? K : 1;
-        s = zt_build_repeat(e, s, &(zt_repeat_attrs){at, times});
-        return zt_build_slice(e, s, &(zt_slice_attrs){at, 0, K});
+    zt_type t = emit->type(emit->user, s);
+    if (!dequantize_linear->block && one_element(&t)) return zt_build_reshape(emit, s, &(zt_reshape_attrs){{0, {0}}});
+    int at = zt_plain_axis(dequantize_linear->axis, to->rank);
+    if (dequantize_linear->block) {
+        int64_t K = to->dim[at], times = dequantize_linear->block < K ? dequantize_linear->block : K > 0 ? K : 1;
+        s = zt_build_repeat(emit, s, &(zt_repeat_attrs){at, times});
+        return zt_build_slice(emit, s, &(zt_slice_attrs){at, 0, K});
     }
-    for (int d = at + 1; d < to->rank; d++) s = zt_build_group(e, s, &(zt_group_attrs){1});
+    for (int d = at + 1; d < to->rank; d++) s = zt_build_group(emit, s, &(zt_group_attrs){1});
     return s;
 }
 
 /* Nothing where shapes are not known. */
-static void dequantize_linear_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void dequantize_linear_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    zt_type x = e->type(e->user, in[0]);
+    zt_type x = emit->type(emit->user, in[0]);
     for (int d = 0; d < x.rank; d++)
         if (x.dim[d] < 0) return;
-    int scale = zt_build_wide(e, in[1]), codes = zt_build_as(e, in[0], scale);
+    int scale = zt_build_wide(emit, in[1]), codes = zt_build_as(emit, in[0], scale);
     if (in[2] != ZT_NONE)
-        codes = zt_build_sub(e, codes, spread_scale(e, attrs, zt_build_as(e, in[2], scale), &x));
-    out[0] = zt_build_as(e, zt_build_mul(e, codes, spread_scale(e, attrs, scale, &x)), in[1]);
+        codes = zt_build_sub(emit, codes, spread_scale(emit, attrs, zt_build_as(emit, in[2], scale), &x));
+    out[0] = zt_build_as(emit, zt_build_mul(emit, codes, spread_scale(emit, attrs, scale, &x)), in[1]);
 }
 
 const zt_opdef zt_op_dequantize_linear = {

@@ -8,8 +8,8 @@
 static zt_status draws_infer(zt_ctx *ctx, const zt_dims *shape, double a, double b,
                              const zt_type *const in[], zt_type out[])
 {
-    zt_status s = zt_row_want(ctx, "counter", in[0], ZT_I64, 0);
-    if (s) return s;
+    zt_status status = zt_row_want(ctx, "counter", in[0], ZT_I64, 0);
+    if (status) return status;
     if (!isfinite(a) || !isfinite(b))
         return zt_row_fail(ctx, ZT_EUSAGE, "%g and %g are not both finite", a, b);
     if (in[1] && shape->n) return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
@@ -21,15 +21,15 @@ static zt_status draws_infer(zt_ctx *ctx, const zt_dims *shape, double a, double
     return ZT_OK;
 }
 
-static bool draws_case(int i, zt_case *c, zt_dims *shape, int64_t *seed)
+static bool draws_case(int i, zt_case *test_case, zt_dims *shape, int64_t *seed)
 {
     static const zt_dims shapes[] = {{1, {7}}, {2, {3, 33}}, {0, {0}}, {2, {0, 5}}, {1, {5000}}};
     static const int64_t seeds[] = {0, 1234567890123, -1};
     if (i > ZT_LEN(shapes)) return false;
     *shape = i < ZT_LEN(shapes) ? shapes[i] : (zt_dims){0, {0}};
     *seed = seeds[i % 3];
-    zt_case_in(c, 0, ZT_FILL_IDS, 1000, ZT_I64, 0, NULL);
-    if (i == ZT_LEN(shapes)) zt_case_in(c, 1, ZT_FILL_NORMAL, 0, ZT_F16, 2, (int64_t[]){5, 9});
+    zt_case_in(test_case, 0, ZT_FILL_IDS, 1000, ZT_I64, 0, NULL);
+    if (i == ZT_LEN(shapes)) zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, ZT_F16, 2, (int64_t[]){5, 9});
     return true;
 }
 
@@ -49,27 +49,27 @@ static double draws_flops(const void *attrs, const zt_type *const in[], const zt
 static zt_status random_uniform_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                       zt_type out[])
 {
-    const zt_random_uniform_attrs *a = attrs;
-    return draws_infer(ctx, &a->shape, a->low, a->high, in, out);
+    const zt_random_uniform_attrs *random_uniform = attrs;
+    return draws_infer(ctx, &random_uniform->shape, random_uniform->low, random_uniform->high, in, out);
 }
 
-static void random_uniform_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void random_uniform_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_random_uniform_attrs *a = attrs;
-    int64_t n = zt_type_count(out[0].type);
+    const zt_random_uniform_attrs *random_uniform = attrs;
+    int64_t count = zt_type_count(out[0].type);
     uint32_t r[4] = {0};
-    (void)t;
-    for (int64_t i = 0; i < n; i++) {
-        if (i % 4 == 0) zt_philox((uint64_t)a->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
-        out[0].f[i] = a->low + (a->high - a->low) * ((double)(r[i % 4] >> 8) * 0x1p-24);
+    (void)error;
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 4 == 0) zt_philox((uint64_t)random_uniform->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
+        out[0].f[i] = random_uniform->low + (random_uniform->high - random_uniform->low) * ((double)(r[i % 4] >> 8) * 0x1p-24);
     }
 }
 
-static bool random_uniform_cases(int i, zt_case *c)
+static bool random_uniform_cases(int i, zt_case *test_case)
 {
     zt_random_uniform_attrs a = {.low = i % 2 ? -3 : 0, .high = i % 2 ? 0.5 : 1};
-    if (!draws_case(i, c, &a.shape, &a.seed)) return false;
-    zt_case_attrs(c, &a, sizeof a);
+    if (!draws_case(i, test_case, &a.shape, &a.seed)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 
@@ -89,31 +89,31 @@ const zt_opdef zt_op_random_uniform = {
 static zt_status random_normal_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                      zt_type out[])
 {
-    const zt_random_normal_attrs *a = attrs;
-    return draws_infer(ctx, &a->shape, a->mean, a->std, in, out);
+    const zt_random_normal_attrs *random_normal = attrs;
+    return draws_infer(ctx, &random_normal->shape, random_normal->mean, random_normal->std, in, out);
 }
 
 /* Box and Muller: words 0 and 1 make the first two, 2 and 3 the others, by cosine and sine. */
-static void random_normal_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void random_normal_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_random_normal_attrs *a = attrs;
-    int64_t n = zt_type_count(out[0].type);
+    const zt_random_normal_attrs *random_normal = attrs;
+    int64_t count = zt_type_count(out[0].type);
     uint32_t r[4] = {0};
-    (void)t;
-    for (int64_t i = 0; i < n; i++) {
-        if (i % 4 == 0) zt_philox((uint64_t)a->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
+    (void)error;
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 4 == 0) zt_philox((uint64_t)random_normal->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
         const uint32_t *pair = r + i % 4 / 2 * 2;
         double u = ((double)(pair[0] >> 8) + 1) * 0x1p-24, angle = 2 * M_PI * pair[1] * 0x1p-32;
         double size = sqrt(-2 * log(u));
-        out[0].f[i] = a->mean + a->std * size * (i % 2 ? sin(angle) : cos(angle));
+        out[0].f[i] = random_normal->mean + random_normal->std * size * (i % 2 ? sin(angle) : cos(angle));
     }
 }
 
-static bool random_normal_cases(int i, zt_case *c)
+static bool random_normal_cases(int i, zt_case *test_case)
 {
     zt_random_normal_attrs a = {.mean = i % 2 ? -3 : 0, .std = i % 2 ? 0.5 : 1};
-    if (!draws_case(i, c, &a.shape, &a.seed)) return false;
-    zt_case_attrs(c, &a, sizeof a);
+    if (!draws_case(i, test_case, &a.shape, &a.seed)) return false;
+    zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
 

@@ -12,20 +12,20 @@
 static zt_status sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates,
                        int S, zt_type *y, zt_type *hn, zt_type *saved)
 {
-    zt_status s = zt_row_want(ctx, "x", x, ZT_F32, 3);
-    if (!s) s = zt_row_want(ctx, "w_ih", w, ZT_F32, 2);
-    if (!s) s = zt_row_want(ctx, "w_hh", r, ZT_F32, 2);
-    if (s) return s;
+    zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 3);
+    if (!status) status = zt_row_want(ctx, "w_ih", w, ZT_F32, 2);
+    if (!status) status = zt_row_want(ctx, "w_hh", r, ZT_F32, 2);
+    if (status) return status;
     int64_t H = r->dim[1], rows, columns;
     if (!zt_mul_i64(H, gates, &rows) || !zt_mul_i64(H, S, &columns))
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld units", (long long)H);
-    s = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
-    if (!s) s = zt_recurrent_want(ctx, "w_ih", w, 2, (int64_t[]){rows, x->dim[2]});
+    status = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
+    if (!status) status = zt_recurrent_want(ctx, "w_ih", w, 2, (int64_t[]){rows, x->dim[2]});
     *y = *saved = *x;
     y->dim[2] = H;
     saved->dim[2] = columns;
     *hn = zt_type_make(ZT_F32, 2, (int64_t[]){x->dim[1], H});
-    return s;
+    return status;
 }
 
 static double flops_of(const zt_type *x, const zt_type *r)
@@ -35,23 +35,23 @@ static double flops_of(const zt_type *x, const zt_type *r)
 }
 
 /* x, w, r and the vector of biases at `bias`. */
-static void case_weights(const zt_recurrent_case *k, int gates, int bias, zt_case *c)
+static void case_weights(const zt_recurrent_case *k, int gates, int bias, zt_case *test_case)
 {
     int64_t rows = gates * k->H;
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->K});
-    zt_case_in(c, 1, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){rows, k->K});
-    zt_case_in(c, 2, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){rows, k->H});
-    if (k->biases) zt_case_in(c, bias, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->K});
+    zt_case_in(test_case, 1, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){rows, k->K});
+    zt_case_in(test_case, 2, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){rows, k->H});
+    if (k->biases) zt_case_in(test_case, bias, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows);
 }
 
-static void case_lengths(const zt_recurrent_case *k, int at, zt_case *c)
+static void case_lengths(const zt_recurrent_case *k, int at, zt_case *test_case)
 {
-    if (k->lengths) zt_case_in(c, at, ZT_FILL_IDS, k->T + 1, ZT_I32, 1, &k->N);
+    if (k->lengths) zt_case_in(test_case, at, ZT_FILL_IDS, k->T + 1, ZT_I32, 1, &k->N);
 }
 
-static void case_state(const zt_recurrent_case *k, int at, zt_case *c)
+static void case_state(const zt_recurrent_case *k, int at, zt_case *test_case)
 {
-    if (k->states) zt_case_in(c, at, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){k->N, k->H});
+    if (k->states) zt_case_in(test_case, at, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){k->N, k->H});
 }
 
 /* ---- walking a sequence ---------------------------------------------------------------------- */
@@ -125,13 +125,13 @@ static void walk_one(const walk *w, const zt_steps *s, cell k, int64_t n, int64_
 }
 
 static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
-                     zt_arg *out, zt_runtime_error *t)
+                     zt_arg *out, zt_runtime_error *error)
 {
     const zt_arg *saved = &out[w->saved];
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     if (saved->type) memset(saved->f, 0, (size_t)zt_type_count(saved->type) * sizeof(double));
     cell k = {.attrs = attrs, .in = in, .K = in[0].type->dim[2], .H = s->H};
-    for (int64_t n = 0; n < s->N && s->H; n++) walk_one(w, s, k, n, zt_steps_length(s, n, t), out);
+    for (int64_t n = 0; n < s->N && s->H; n++) walk_one(w, s, k, n, zt_steps_length(s, n, error), out);
 }
 
 /* ---- rnn ------------------------------------------------------------------------------------- */
@@ -139,31 +139,31 @@ static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const 
 /* Elman, "Finding structure in time" (1990). */
 static zt_status rnn_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
-    const zt_rnn_attrs *a = attrs;
-    zt_status s = zt_recurrent_act(ctx, &a->act);
-    if (!s) s = zt_recurrent_flag(ctx, "reverse", a->reverse);
-    if (!s) s = sizes(ctx, in[0], in[1], in[2], 1, ZT_RNN_SAVED, &out[0], &out[1], &out[2]);
-    if (!s) s = zt_recurrent_want(ctx, "b", in[3], 1, &out[0].dim[2]);
-    if (!s) s = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
-    return s ? s : zt_recurrent_lengths(ctx, in[5], out[0].dim[1]);
+    const zt_rnn_attrs *rnn = attrs;
+    zt_status status = zt_recurrent_act(ctx, &rnn->act);
+    if (!status) status = zt_recurrent_flag(ctx, "reverse", rnn->reverse);
+    if (!status) status = sizes(ctx, in[0], in[1], in[2], 1, ZT_RNN_SAVED, &out[0], &out[1], &out[2]);
+    if (!status) status = zt_recurrent_want(ctx, "b", in[3], 1, &out[0].dim[2]);
+    if (!status) status = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
+    return status ? status : zt_recurrent_lengths(ctx, in[5], out[0].dim[1]);
 }
 
 static void rnn_step(const cell *k)
 {
-    const zt_rnn_attrs *a = k->attrs;
+    const zt_rnn_attrs *rnn = k->attrs;
     for (int64_t j = 0; j < k->H; j++) {
-        double g = gate(k, 0, j) + hidden(k, 0, j), h = a->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
+        double g = gate(k, 0, j) + hidden(k, 0, j), h = rnn->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
         keep(k, j, ZT_RNN_SAVED, (double[]){h, k->h ? k->h[j] : 0});
         k->y[j] = h;
     }
 }
 
-static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const walk w = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
     zt_steps s =
         zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_rnn_attrs *)attrs)->reverse, &in[5]);
-    walk_all(&w, &s, attrs, in, out, t);
+    walk_all(&w, &s, attrs, in, out, error);
 }
 
 static double recurrent_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -172,32 +172,32 @@ static double recurrent_flops(const void *attrs, const zt_type *const in[], cons
     return flops_of(in[0], in[2]);
 }
 
-static bool rnn_cases(int i, zt_case *c)
+static bool rnn_cases(int i, zt_case *test_case)
 {
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_rnn_attrs a = zt_rnn_defaults();
     if (k.other) a.act = (zt_enum_string){"relu"};
     a.reverse = k.reverse;
-    zt_case_attrs(c, &a, sizeof a);
-    case_weights(&k, 1, 3, c);
-    case_state(&k, 4, c);
-    case_lengths(&k, 5, c);
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weights(&k, 1, 3, test_case);
+    case_state(&k, 4, test_case);
+    case_lengths(&k, 5, test_case);
     return true;
 }
 
-static void rnn_vjp(zt_vjp *v)
+static void rnn_vjp(zt_vjp *vjp)
 {
-    const zt_rnn_attrs *a = v->attrs;
-    zt_unrolled u = {.e = v->e, .reverse = a->reverse, .other = a->act.s[0] == 'r',
-                     .saved = v->out[2], .w_hh = v->in[2], .peep = ZT_NONE, .lengths = v->in[5],
-                     .dy = v->dy[0], .dhn = v->dy[1], .dcn = ZT_NONE, .dsaved = v->dy[2]};
-    bool one = v->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&u);
+    const zt_rnn_attrs *rnn = vjp->attrs;
+    zt_unrolled u = {.e = vjp->emit, .reverse = rnn->reverse, .other = rnn->act.s[0] == 'r',
+                     .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[5],
+                     .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
+    bool one = vjp->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&u);
     if (one)
-        u.dg = zt_build_rnn_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
-                                 &(zt_rnn_backward_attrs){a->act, a->reverse}, &u.dw_hh, &u.dh0);
+        u.dg = zt_build_rnn_backward(vjp->emit, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+                                 &(zt_rnn_backward_attrs){rnn->act, rnn->reverse}, &u.dw_hh, &u.dh0);
     const int to[] = {2, 4}, dx[] = {u.dw_hh, u.dh0};
-    zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
+    zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_rnn = {
@@ -222,15 +222,15 @@ const zt_opdef zt_op_rnn = {
 static zt_status lstm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    const zt_lstm_attrs *a = attrs;
-    zt_status s = zt_recurrent_flag(ctx, "reverse", a->reverse);
-    if (!s) s = sizes(ctx, in[0], in[1], in[2], 4, ZT_LSTM_SAVED, &out[0], &out[1], &out[3]);
-    if (!s) s = zt_recurrent_want(ctx, "b", in[3], 1, &in[2]->dim[0]);
-    if (!s) s = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
-    if (!s) s = zt_recurrent_want(ctx, "c0", in[5], 2, out[1].dim);
-    if (!s) s = zt_recurrent_want(ctx, "peep", in[6], 2, (int64_t[]){3, in[2]->dim[1]});
+    const zt_lstm_attrs *lstm = attrs;
+    zt_status status = zt_recurrent_flag(ctx, "reverse", lstm->reverse);
+    if (!status) status = sizes(ctx, in[0], in[1], in[2], 4, ZT_LSTM_SAVED, &out[0], &out[1], &out[3]);
+    if (!status) status = zt_recurrent_want(ctx, "b", in[3], 1, &in[2]->dim[0]);
+    if (!status) status = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
+    if (!status) status = zt_recurrent_want(ctx, "c0", in[5], 2, out[1].dim);
+    if (!status) status = zt_recurrent_want(ctx, "peep", in[6], 2, (int64_t[]){3, in[2]->dim[1]});
     out[2] = out[1];
-    return s ? s : zt_recurrent_lengths(ctx, in[7], out[0].dim[1]);
+    return status ? status : zt_recurrent_lengths(ctx, in[7], out[0].dim[1]);
 }
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -252,41 +252,41 @@ static void lstm_step(const cell *k)
     }
 }
 
-static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const walk w = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
     zt_steps s = zt_steps_of(in[0].type, in[2].type->dim[1],
                              ((const zt_lstm_attrs *)attrs)->reverse, &in[7]);
-    walk_all(&w, &s, attrs, in, out, t);
+    walk_all(&w, &s, attrs, in, out, error);
 }
 
-static bool lstm_cases(int i, zt_case *c)
+static bool lstm_cases(int i, zt_case *test_case)
 {
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_lstm_attrs a = {k.reverse};
-    zt_case_attrs(c, &a, sizeof a);
-    case_weights(&k, 4, 3, c);
-    case_state(&k, 4, c);
-    case_state(&k, 5, c);
-    if (k.peepholes) zt_case_in(c, 6, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){3, k.H});
-    case_lengths(&k, 7, c);
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weights(&k, 4, 3, test_case);
+    case_state(&k, 4, test_case);
+    case_state(&k, 5, test_case);
+    if (k.peepholes) zt_case_in(test_case, 6, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){3, k.H});
+    case_lengths(&k, 7, test_case);
     return true;
 }
 
-static void lstm_vjp(zt_vjp *v)
+static void lstm_vjp(zt_vjp *vjp)
 {
-    const zt_lstm_attrs *a = v->attrs;
-    zt_unrolled u = {.e = v->e, .reverse = a->reverse, .saved = v->out[3], .w_hh = v->in[2],
-                     .peep = v->in[6], .lengths = v->in[7], .dy = v->dy[0], .dhn = v->dy[1],
-                     .dcn = v->dy[2], .dsaved = v->dy[3]};
-    bool one = v->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&u);
+    const zt_lstm_attrs *lstm = vjp->attrs;
+    zt_unrolled u = {.e = vjp->emit, .reverse = lstm->reverse, .saved = vjp->out[3], .w_hh = vjp->in[2],
+                     .peep = vjp->in[6], .lengths = vjp->in[7], .dy = vjp->dy[0], .dhn = vjp->dy[1],
+                     .dcn = vjp->dy[2], .dsaved = vjp->dy[3]};
+    bool one = vjp->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&u);
     if (one)
-        u.dg = zt_build_lstm_backward(v->e, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
-                                  &(zt_lstm_backward_attrs){a->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
+        u.dg = zt_build_lstm_backward(vjp->emit, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
+                                  &(zt_lstm_backward_attrs){lstm->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
                                   &u.dpeep);
     const int to[] = {2, 4, 5, 6}, dx[] = {u.dw_hh, u.dh0, u.dc0, u.dpeep};
-    zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
+    zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_lstm = {
@@ -313,14 +313,14 @@ const zt_opdef zt_op_lstm = {
  */
 static zt_status gru_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
-    const zt_gru_attrs *a = attrs;
-    zt_status s = zt_recurrent_flag(ctx, "linear_before_reset", a->linear_before_reset);
-    if (!s) s = zt_recurrent_flag(ctx, "reverse", a->reverse);
-    if (!s) s = sizes(ctx, in[0], in[1], in[2], 3, ZT_GRU_SAVED, &out[0], &out[1], &out[2]);
-    if (!s) s = zt_recurrent_want(ctx, "b_ih", in[3], 1, &in[2]->dim[0]);
-    if (!s) s = zt_recurrent_want(ctx, "b_hh", in[4], 1, &in[2]->dim[0]);
-    if (!s) s = zt_recurrent_want(ctx, "h0", in[5], 2, out[1].dim);
-    return s ? s : zt_recurrent_lengths(ctx, in[6], out[0].dim[1]);
+    const zt_gru_attrs *gru = attrs;
+    zt_status status = zt_recurrent_flag(ctx, "linear_before_reset", gru->linear_before_reset);
+    if (!status) status = zt_recurrent_flag(ctx, "reverse", gru->reverse);
+    if (!status) status = sizes(ctx, in[0], in[1], in[2], 3, ZT_GRU_SAVED, &out[0], &out[1], &out[2]);
+    if (!status) status = zt_recurrent_want(ctx, "b_ih", in[3], 1, &in[2]->dim[0]);
+    if (!status) status = zt_recurrent_want(ctx, "b_hh", in[4], 1, &in[2]->dim[0]);
+    if (!status) status = zt_recurrent_want(ctx, "h0", in[5], 2, out[1].dim);
+    return status ? status : zt_recurrent_lengths(ctx, in[6], out[0].dim[1]);
 }
 
 static double gru_hidden(const cell *k, int g, int64_t j)
@@ -355,41 +355,41 @@ static void gru_step(const cell *k)
     }
 }
 
-static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const walk w = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
     zt_steps s =
         zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_gru_attrs *)attrs)->reverse, &in[6]);
-    walk_all(&w, &s, attrs, in, out, t);
+    walk_all(&w, &s, attrs, in, out, error);
 }
 
-static bool gru_cases(int i, zt_case *c)
+static bool gru_cases(int i, zt_case *test_case)
 {
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_gru_attrs a = {!k.other, k.reverse};
     int64_t rows = 3 * k.H;
-    zt_case_attrs(c, &a, sizeof a);
-    case_weights(&k, 3, 3, c);
-    if (k.biases) zt_case_in(c, 4, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows);
-    case_state(&k, 5, c);
-    case_lengths(&k, 6, c);
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_weights(&k, 3, 3, test_case);
+    if (k.biases) zt_case_in(test_case, 4, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows);
+    case_state(&k, 5, test_case);
+    case_lengths(&k, 6, test_case);
     return true;
 }
 
-static void gru_vjp(zt_vjp *v)
+static void gru_vjp(zt_vjp *vjp)
 {
-    const zt_gru_attrs *a = v->attrs;
-    zt_unrolled u = {.e = v->e, .reverse = a->reverse, .other = !a->linear_before_reset,
-                     .saved = v->out[2], .w_hh = v->in[2], .peep = ZT_NONE, .lengths = v->in[6],
-                     .dy = v->dy[0], .dhn = v->dy[1], .dcn = ZT_NONE, .dsaved = v->dy[2]};
-    bool one = v->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&u);
+    const zt_gru_attrs *gru = vjp->attrs;
+    zt_unrolled u = {.e = vjp->emit, .reverse = gru->reverse, .other = !gru->linear_before_reset,
+                     .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[6],
+                     .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
+    bool one = vjp->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&u);
     if (one)
-        u.dg = zt_build_gru_backward(v->e, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
-                                 &(zt_gru_backward_attrs){a->linear_before_reset, a->reverse},
+        u.dg = zt_build_gru_backward(vjp->emit, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+                                 &(zt_gru_backward_attrs){gru->linear_before_reset, gru->reverse},
                                  &u.dw_hh, &u.db_hh, &u.dh0);
     const int to[] = {2, 4, 5}, dx[] = {u.dw_hh, u.db_hh, u.dh0};
-    zt_recurrent_vjp(v, made, u.dg, ZT_LEN(to), to, dx);
+    zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_gru = {

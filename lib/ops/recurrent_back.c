@@ -18,21 +18,21 @@ static zt_status back_infer(zt_ctx *ctx, int gates, int S, const zt_type *saved,
                             const zt_type *lengths, const zt_type *dy, const zt_type *dhn,
                             zt_type *dg, zt_type *state)
 {
-    zt_status s = zt_row_want(ctx, "saved", saved, ZT_F32, 3);
-    if (!s) s = zt_row_want(ctx, "w_hh", r, ZT_F32, 2);
-    if (s) return s;
+    zt_status status = zt_row_want(ctx, "saved", saved, ZT_F32, 3);
+    if (!status) status = zt_row_want(ctx, "w_hh", r, ZT_F32, 2);
+    if (status) return status;
     int64_t H = r->dim[1], rows, columns;
     if (!zt_mul_i64(H, gates, &rows) || !zt_mul_i64(H, S, &columns))
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld units", (long long)H);
     const int64_t *d = saved->dim;
-    s = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
-    if (!s) s = zt_recurrent_want(ctx, "saved", saved, 3, (int64_t[]){d[0], d[1], columns});
-    if (!s) s = zt_recurrent_want(ctx, "dy", dy, 3, (int64_t[]){d[0], d[1], H});
+    status = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
+    if (!status) status = zt_recurrent_want(ctx, "saved", saved, 3, (int64_t[]){d[0], d[1], columns});
+    if (!status) status = zt_recurrent_want(ctx, "dy", dy, 3, (int64_t[]){d[0], d[1], H});
     *state = zt_type_make(ZT_F32, 2, (int64_t[]){d[1], H});
-    if (!s) s = zt_recurrent_want(ctx, "dhn", dhn, 2, state->dim);
+    if (!status) status = zt_recurrent_want(ctx, "dhn", dhn, 2, state->dim);
     *dg = *saved;
     dg->dim[2] = rows;
-    return s ? s : zt_recurrent_lengths(ctx, lengths, d[1]);
+    return status ? status : zt_recurrent_lengths(ctx, lengths, d[1]);
 }
 
 static double back_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -109,7 +109,7 @@ static void back_one(const back_walk *w, const zt_steps *s, back k, int64_t leng
 }
 
 static void back_all(const back_walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
-                     zt_arg *out, int n_out, int dcn, zt_runtime_error *t)
+                     zt_arg *out, int n_out, int dcn, zt_runtime_error *error)
 {
     for (int o = 0; o < n_out; o++)
         if (out[o].type) memset(out[o].f, 0, (size_t)zt_type_count(out[o].type) * sizeof(double));
@@ -117,21 +117,21 @@ static void back_all(const back_walk *w, const zt_steps *s, const void *attrs, c
         const zt_arg *dhn = &in[w->last], *first = dcn >= 0 ? &in[dcn] : dhn;
         back k = {.attrs = attrs, .in = in, .out = out, .H = s->H, .n = n};
         k.handed = first->type ? first->f + n * s->H : NULL;
-        back_one(w, s, k, zt_steps_length(s, n, t), dhn->type ? dhn->f + n * s->H : NULL);
+        back_one(w, s, k, zt_steps_length(s, n, error), dhn->type ? dhn->f + n * s->H : NULL);
     }
 }
 
 /* Inputs saved, r, and those of the gradients, from `dy` on, of a case. */
 static void case_inputs(const zt_recurrent_case *k, int gates, int S, int lengths, int states,
-                        zt_case *c)
+                        zt_case *test_case)
 {
-    zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, S * k->H});
-    zt_case_in(c, 1, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){gates * k->H, k->H});
-    if (k->lengths) zt_case_in(c, lengths, ZT_FILL_IDS, k->T + 1, ZT_I32, 1, &k->N);
+    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, S * k->H});
+    zt_case_in(test_case, 1, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){gates * k->H, k->H});
+    if (k->lengths) zt_case_in(test_case, lengths, ZT_FILL_IDS, k->T + 1, ZT_I32, 1, &k->N);
     if (k->biases)
-        zt_case_in(c, lengths + 1, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->H});
+        zt_case_in(test_case, lengths + 1, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->H});
     for (int i = 0; i < states && (k->states || !k->biases); i++)
-        zt_case_in(c, lengths + 2 + i, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){k->N, k->H});
+        zt_case_in(test_case, lengths + 2 + i, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){k->N, k->H});
 }
 
 #define BACK "gradient of "
@@ -146,11 +146,11 @@ static void case_inputs(const zt_recurrent_case *k, int gates, int S, int length
 static zt_status rnn_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_rnn_backward_attrs *a = attrs;
-    zt_status s = zt_recurrent_act(ctx, &a->act);
-    if (!s) s = zt_recurrent_flag(ctx, "reverse", a->reverse);
+    const zt_rnn_backward_attrs *rnn_backward = attrs;
+    zt_status status = zt_recurrent_act(ctx, &rnn_backward->act);
+    if (!status) status = zt_recurrent_flag(ctx, "reverse", rnn_backward->reverse);
     out[1] = *in[1];
-    return s ? s
+    return status ? status
              : back_infer(ctx, 1, ZT_RNN_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0],
                           &out[2]);
 }
@@ -159,39 +159,39 @@ static double rnn_dh(const back *k, int64_t j) { return through_r(k, 0, 1, j); }
 
 static void rnn_back(const back *k)
 {
-    const zt_rnn_backward_attrs *a = k->attrs;
+    const zt_rnn_backward_attrs *rnn_backward = k->attrs;
     for (int64_t j = 0; j < k->H; j++) {
         double h = value(k, 0, j), dh = (k->dy ? k->dy[j] : 0) + rnn_dh(k, j);
         if (!k->dg_later && k->handed) dh += k->handed[j];
-        k->dg[j] = a->act.s[0] == 't' ? dh * (1 - h * h) : h > 0 ? dh : 0;
+        k->dg[j] = rnn_backward->act.s[0] == 't' ? dh * (1 - h * h) : h > 0 ? dh : 0;
     }
     for (int64_t j = 0; j < k->H; j++) add_dr(k, 0, j, k->dg[j], k->saved + k->H);
 }
 
-static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const back_walk w = {1, ZT_RNN_SAVED, 2, 3, 4, 2, -1, rnn_back, rnn_dh};
     zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_rnn_backward_attrs *)attrs)->reverse, &in[2]);
-    back_all(&w, &s, attrs, in, out, 3, -1, t);
+    back_all(&w, &s, attrs, in, out, 3, -1, error);
 }
 
-static bool rnn_backward_cases(int i, zt_case *c)
+static bool rnn_backward_cases(int i, zt_case *test_case)
 {
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_rnn_backward_attrs a = {{"tanh"}, k.reverse};
     if (k.other) a.act = (zt_enum_string){"relu"};
-    zt_case_attrs(c, &a, sizeof a);
-    case_inputs(&k, 1, ZT_RNN_SAVED, 2, 1, c);
-    if (!k.other) c->fill[0] = ZT_FILL_SMALL; /* h of tanh is within 1 */
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_inputs(&k, 1, ZT_RNN_SAVED, 2, 1, test_case);
+    if (!k.other) test_case->fill[0] = ZT_FILL_SMALL; /* h of tanh is within 1 */
     return true;
 }
 
-static void rnn_backward_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void rnn_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_rnn_backward_attrs *a = attrs;
-    zt_unrolled u = {.e = e, .reverse = a->reverse, .other = a->act.s[0] == 'r', .saved = in[0],
+    const zt_rnn_backward_attrs *rnn_backward = attrs;
+    zt_unrolled u = {.e = emit, .reverse = rnn_backward->reverse, .other = rnn_backward->act.s[0] == 'r', .saved = in[0],
                      .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2], .dy = in[3], .dhn = in[4],
                      .dcn = ZT_NONE, .dsaved = ZT_NONE};
     if (!zt_rnn_unroll(&u)) return;
@@ -216,16 +216,16 @@ const zt_opdef zt_op_rnn_backward = {
 static zt_status lstm_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                      zt_type out[])
 {
-    const zt_lstm_backward_attrs *a = attrs;
-    zt_status s = zt_recurrent_flag(ctx, "reverse", a->reverse);
-    if (!s)
-        s = back_infer(ctx, 4, ZT_LSTM_SAVED, in[0], in[1], in[3], in[4], in[5], &out[0], &out[2]);
-    if (s) return s;
+    const zt_lstm_backward_attrs *lstm_backward = attrs;
+    zt_status status = zt_recurrent_flag(ctx, "reverse", lstm_backward->reverse);
+    if (!status)
+        status = back_infer(ctx, 4, ZT_LSTM_SAVED, in[0], in[1], in[3], in[4], in[5], &out[0], &out[2]);
+    if (status) return status;
     out[1] = *in[1];
     out[3] = out[2];
     out[4] = zt_type_make(ZT_F32, 2, (int64_t[]){3, in[1]->dim[1]});
-    s = zt_recurrent_want(ctx, "peep", in[2], 2, out[4].dim);
-    return s ? s : zt_recurrent_want(ctx, "dcn", in[6], 2, out[2].dim);
+    status = zt_recurrent_want(ctx, "peep", in[2], 2, out[4].dim);
+    return status ? status : zt_recurrent_want(ctx, "dcn", in[6], 2, out[2].dim);
 }
 
 static double lstm_dh(const back *k, int64_t j) { return through_r(k, 0, 4, j); }
@@ -260,30 +260,30 @@ static void lstm_back(const back *k)
         for (int64_t j = 0; j < H; j++) add_dr(k, g, j, k->dg[g * H + j], k->saved + 6 * H);
 }
 
-static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const back_walk w = {4, ZT_LSTM_SAVED, 3, 4, 5, 2, 3, lstm_back, lstm_dh};
     zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_lstm_backward_attrs *)attrs)->reverse, &in[3]);
-    back_all(&w, &s, attrs, in, out, 5, 6, t);
+    back_all(&w, &s, attrs, in, out, 5, 6, error);
 }
 
-static bool lstm_backward_cases(int i, zt_case *c)
+static bool lstm_backward_cases(int i, zt_case *test_case)
 {
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_lstm_backward_attrs a = {k.reverse};
-    zt_case_attrs(c, &a, sizeof a);
-    case_inputs(&k, 4, ZT_LSTM_SAVED, 3, 2, c);
-    c->fill[0] = ZT_FILL_SMALL;
-    if (k.peepholes) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){3, k.H});
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_inputs(&k, 4, ZT_LSTM_SAVED, 3, 2, test_case);
+    test_case->fill[0] = ZT_FILL_SMALL;
+    if (k.peepholes) zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){3, k.H});
     return true;
 }
 
-static void lstm_backward_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void lstm_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_lstm_backward_attrs *a = attrs;
-    zt_unrolled u = {.e = e, .reverse = a->reverse, .saved = in[0], .w_hh = in[1], .peep = in[2],
+    const zt_lstm_backward_attrs *lstm_backward = attrs;
+    zt_unrolled u = {.e = emit, .reverse = lstm_backward->reverse, .saved = in[0], .w_hh = in[1], .peep = in[2],
                      .lengths = in[3], .dy = in[4], .dhn = in[5], .dcn = in[6],
                      .dsaved = ZT_NONE};
     if (!zt_lstm_unroll(&u)) return;
@@ -307,12 +307,12 @@ const zt_opdef zt_op_lstm_backward = {
 static zt_status gru_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_gru_backward_attrs *a = attrs;
-    zt_status s = zt_recurrent_flag(ctx, "linear_before_reset", a->linear_before_reset);
-    if (!s) s = zt_recurrent_flag(ctx, "reverse", a->reverse);
-    if (!s)
-        s = back_infer(ctx, 3, ZT_GRU_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0], &out[3]);
-    if (s) return s;
+    const zt_gru_backward_attrs *gru_backward = attrs;
+    zt_status status = zt_recurrent_flag(ctx, "linear_before_reset", gru_backward->linear_before_reset);
+    if (!status) status = zt_recurrent_flag(ctx, "reverse", gru_backward->reverse);
+    if (!status)
+        status = back_infer(ctx, 3, ZT_GRU_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0], &out[3]);
+    if (status) return status;
     out[1] = *in[1];
     out[2] = zt_type_make(ZT_F32, 1, in[1]->dim);
     return ZT_OK;
@@ -330,11 +330,11 @@ static double gru_dq(const back *k, const double *dg, int64_t i)
 /* What is handed on is the gradient of h times z. */
 static double gru_dh(const back *k, int64_t j)
 {
-    const zt_gru_backward_attrs *a = k->attrs;
+    const zt_gru_backward_attrs *gru_backward = k->attrs;
     int64_t H = k->H;
     double dh = (k->handed ? k->handed[j] : 0) + through_r(k, 0, 2, j);
     if (!k->dg_later) return dh;
-    if (!a->linear_before_reset) return dh + k->saved_later[j] * gru_dq(k, k->dg_later, j);
+    if (!gru_backward->linear_before_reset) return dh + k->saved_later[j] * gru_dq(k, k->dg_later, j);
     for (int64_t i = 0; i < H; i++)
         dh += k->dg_later[2 * H + i] * k->saved_later[i] * k->in[1].f[(2 * H + i) * H + j];
     return dh;
@@ -342,9 +342,9 @@ static double gru_dh(const back *k, int64_t j)
 
 static void gru_weights(const back *k, int64_t j)
 {
-    const zt_gru_backward_attrs *a = k->attrs;
+    const zt_gru_backward_attrs *gru_backward = k->attrs;
     const double *h = k->saved + 4 * k->H, *q = k->saved + 3 * k->H;
-    bool before = a->linear_before_reset;
+    bool before = gru_backward->linear_before_reset;
     for (int g = 0; g < 3; g++) {
         double d = k->dg[g * k->H + j] * (g == 2 && before ? value(k, 0, j) : 1);
         add_dr(k, g, j, d, g == 2 && !before ? q : h);
@@ -354,7 +354,7 @@ static void gru_weights(const back *k, int64_t j)
 
 static void gru_back(const back *k)
 {
-    const zt_gru_backward_attrs *a = k->attrs;
+    const zt_gru_backward_attrs *gru_backward = k->attrs;
     int64_t H = k->H;
     for (int64_t j = 0; j < H; j++) {
         double z = value(k, 1, j), n = value(k, 2, j), h = value(k, 4, j);
@@ -365,36 +365,36 @@ static void gru_back(const back *k)
     }
     for (int64_t j = 0; j < H; j++) {
         double r = value(k, 0, j);
-        double dr = a->linear_before_reset ? k->dg[2 * H + j] * value(k, 3, j)
+        double dr = gru_backward->linear_before_reset ? k->dg[2 * H + j] * value(k, 3, j)
                                            : gru_dq(k, k->dg, j) * value(k, 4, j);
         k->dg[j] = dr * r * (1 - r);
     }
     for (int64_t j = 0; j < H; j++) gru_weights(k, j);
 }
 
-static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const back_walk w = {3, ZT_GRU_SAVED, 2, 3, 4, 3, 3, gru_back, gru_dh};
     zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_gru_backward_attrs *)attrs)->reverse, &in[2]);
-    back_all(&w, &s, attrs, in, out, 4, -1, t);
+    back_all(&w, &s, attrs, in, out, 4, -1, error);
 }
 
-static bool gru_backward_cases(int i, zt_case *c)
+static bool gru_backward_cases(int i, zt_case *test_case)
 {
     zt_recurrent_case k;
     if (!zt_recurrent_case_at(i, &k)) return false;
     zt_gru_backward_attrs a = {!k.other, k.reverse};
-    zt_case_attrs(c, &a, sizeof a);
-    case_inputs(&k, 3, ZT_GRU_SAVED, 2, 1, c);
-    c->fill[0] = ZT_FILL_SMALL;
+    zt_case_attrs(test_case, &a, sizeof a);
+    case_inputs(&k, 3, ZT_GRU_SAVED, 2, 1, test_case);
+    test_case->fill[0] = ZT_FILL_SMALL;
     return true;
 }
 
-static void gru_backward_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void gru_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_gru_backward_attrs *a = attrs;
-    zt_unrolled u = {.e = e, .reverse = a->reverse, .other = !a->linear_before_reset,
+    const zt_gru_backward_attrs *gru_backward = attrs;
+    zt_unrolled u = {.e = emit, .reverse = gru_backward->reverse, .other = !gru_backward->linear_before_reset,
                      .saved = in[0], .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2],
                      .dy = in[3], .dhn = in[4], .dcn = ZT_NONE, .dsaved = ZT_NONE};
     if (!zt_gru_unroll(&u)) return;

@@ -10,12 +10,12 @@ zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_
                       lengths->type ? lengths->i : NULL};
 }
 
-int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_runtime_error *t)
+int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_runtime_error *error)
 {
     if (!s->lengths) return s->T;
     int64_t length = s->lengths[n];
     if (length >= 0 && length <= s->T) return length;
-    zt_row_runtime_error(t, "length", length, s->T + 1);
+    zt_row_runtime_error(error, "length", length, s->T + 1);
     return 0;
 }
 
@@ -39,11 +39,11 @@ zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int
 zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
 {
     if (!lengths) return ZT_OK;
-    zt_status s = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
-    if (!s && lengths->dim[0] != N)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences",
+    zt_status status = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
+    if (!status && lengths->dim[0] != N)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences",
                         (long long)lengths->dim[0], (long long)N);
-    return s;
+    return status;
 }
 
 zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value)

@@ -13,34 +13,34 @@ enum { PARTS = ZT_LSTM_SAVED, GATES = 4 };
 
 /* ---- absent values are 0 --------------------------------------------------------------------- */
 
-static int plus(const zt_emit *e, int x, int y)
+static int plus(const zt_emit *emit, int x, int y)
 {
-    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(e, x, y);
+    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(emit, x, y);
 }
 
-static int times(const zt_emit *e, int x, int y)
+static int times(const zt_emit *emit, int x, int y)
 {
-    return x == ZT_NONE || y == ZT_NONE ? ZT_NONE : zt_build_mul(e, x, y);
+    return x == ZT_NONE || y == ZT_NONE ? ZT_NONE : zt_build_mul(emit, x, y);
 }
 
-static int part_of(const zt_emit *e, int x, int axis, int64_t from, int64_t to)
+static int part_of(const zt_emit *emit, int x, int axis, int64_t from, int64_t to)
 {
-    return x == ZT_NONE ? x : zt_build_slice(e, x, &(zt_slice_attrs){axis, from, to});
+    return x == ZT_NONE ? x : zt_build_slice(emit, x, &(zt_slice_attrs){axis, from, to});
 }
 
 /* x (1 - x) and 1 - x^2 */
-static int sigmoid_slope(const zt_emit *e, int x) { return zt_build_sub(e, x, zt_build_square(e, x)); }
-static int tanh_slope(const zt_emit *e, int x)
+static int sigmoid_slope(const zt_emit *emit, int x) { return zt_build_sub(emit, x, zt_build_square(emit, x)); }
+static int tanh_slope(const zt_emit *emit, int x)
 {
-    return zt_build_plus(e, zt_build_neg(e, zt_build_square(e, x)), 1);
+    return zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, x)), 1);
 }
 
 /* Along axis, values that are there. */
-static int joined(const zt_emit *e, int axis, int n, const int *x)
+static int joined(const zt_emit *emit, int axis, int n, const int *x)
 {
     int in[5] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
     for (int i = 0; i < n; i++) in[i] = x[i];
-    return zt_build_concat(e, in[0], in[1], in[2], in[3], in[4], &(zt_concat_attrs){axis});
+    return zt_build_concat(emit, in[0], in[1], in[2], in[3], in[4], &(zt_concat_attrs){axis});
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -97,14 +97,14 @@ static int summed(const walk *w, int x)
 /* t < length, of all steps and sequences. */
 static int valid_steps(const walk *w)
 {
-    const zt_emit *e = w->e;
+    const zt_emit *emit = w->e;
     const zt_cast_attrs f32 = zt_cast_defaults();
     if (w->u->lengths == ZT_NONE) return ZT_NONE;
-    int one = zt_build_sum(e, w->part[0], &(zt_sum_attrs){{1, {2}}, 1});
-    one = zt_build_fill_like(e, one, &(zt_fill_like_attrs){1});
-    int t = zt_build_cumsum(e, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
-    int lengths = zt_build_group(e, zt_build_cast(e, w->u->lengths, &f32), &(zt_group_attrs){1});
-    return zt_build_lt(e, t, lengths);
+    int one = zt_build_sum(emit, w->part[0], &(zt_sum_attrs){{1, {2}}, 1});
+    one = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){1});
+    int t = zt_build_cumsum(emit, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
+    int lengths = zt_build_group(emit, zt_build_cast(emit, w->u->lengths, &f32), &(zt_group_attrs){1});
+    return zt_build_lt(emit, t, lengths);
 }
 
 /* x at steps within their sequence, else y, or 0 where that is absent. */
@@ -160,18 +160,18 @@ static int given(const walk *w, int state)
 
 static bool begin(walk *w, const kind *k)
 {
-    const zt_emit *e = w->e;
+    const zt_emit *emit = w->e;
     zt_unrolled *u = w->u;
     if (u->saved < 0) return false;
-    zt_type saved = e->type(e->user, u->saved);
+    zt_type saved = emit->type(emit->user, u->saved);
     if (saved.dim[0] < 0) return false;
     w->T = saved.dim[0], w->N = saved.dim[1], w->H = saved.dim[2] / k->parts;
     for (int i = 0; i < k->parts; i++) {
-        w->part[i] = part_of(e, u->saved, 2, i * w->H, (i + 1) * w->H);
-        w->dpart[i] = part_of(e, u->dsaved, 2, i * w->H, (i + 1) * w->H);
+        w->part[i] = part_of(emit, u->saved, 2, i * w->H, (i + 1) * w->H);
+        w->dpart[i] = part_of(emit, u->dsaved, 2, i * w->H, (i + 1) * w->H);
     }
-    int one = zt_build_sum(e, w->part[0], &(zt_sum_attrs){{1, {0}}, 1});
-    w->zero = zt_build_fill_like(e, one, &(zt_fill_like_attrs){0});
+    int one = zt_build_sum(emit, w->part[0], &(zt_sum_attrs){{1, {0}}, 1});
+    w->zero = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){0});
     w->valid = valid_steps(w);
     w->dy = u->dy;
     w->h = given(w, u->dhn);
@@ -238,16 +238,16 @@ enum { I, F, G, O, C, C_BEFORE, H_BEFORE };
 
 static void lstm_begin(walk *w)
 {
-    const zt_emit *e = w->e;
+    const zt_emit *emit = w->e;
     const int *p = w->part;
-    int tc = zt_build_tanh(e, p[C]);
+    int tc = zt_build_tanh(emit, p[C]);
     const int by[GATES] = {p[G], p[C_BEFORE], p[I], tc};
     for (int i = 0; i < GATES; i++) {
-        int slope = i == G ? tanh_slope(e, p[i]) : sigmoid_slope(e, p[i]);
-        w->slope[i] = zt_build_mul(e, by[i], slope);
-        w->extra[i] = times(e, w->dpart[i], slope);
+        int slope = i == G ? tanh_slope(emit, p[i]) : sigmoid_slope(emit, p[i]);
+        w->slope[i] = zt_build_mul(emit, by[i], slope);
+        w->extra[i] = times(emit, w->dpart[i], slope);
     }
-    w->slope_c = zt_build_mul(e, p[O], tanh_slope(e, tc));
+    w->slope_c = zt_build_mul(emit, p[O], tanh_slope(emit, tc));
 }
 
 /* x times gate i's row of the peepholes. */
@@ -258,30 +258,30 @@ static int peeped(const walk *w, int x, int row)
 
 static void lstm_step(walk *w, int *h, int *c)
 {
-    const zt_emit *e = w->e;
-    int d[GATES], dh = plus(e, w->h, at(w, w->dy));
+    const zt_emit *emit = w->e;
+    int d[GATES], dh = plus(emit, w->h, at(w, w->dy));
     d[O] = gate(w, O, dh);
-    int dc = plus(e, w->c, zt_build_mul(e, dh, at(w, w->slope_c)));
-    dc = plus(e, plus(e, dc, at(w, w->dpart[C])), peeped(w, d[O], 2));
+    int dc = plus(emit, w->c, zt_build_mul(emit, dh, at(w, w->slope_c)));
+    dc = plus(emit, plus(emit, dc, at(w, w->dpart[C])), peeped(w, d[O], 2));
     for (int i = I; i <= G; i++) d[i] = gate(w, i, dc);
-    w->gates = joined(e, 2, GATES, d);
-    *h = plus(e, by_r(w, w->gates, w->u->w_hh), at(w, w->dpart[H_BEFORE]));
-    *c = plus(e, zt_build_mul(e, dc, at(w, w->part[F])), at(w, w->dpart[C_BEFORE]));
-    *c = plus(e, plus(e, *c, peeped(w, d[I], 0)), peeped(w, d[F], 1));
+    w->gates = joined(emit, 2, GATES, d);
+    *h = plus(emit, by_r(w, w->gates, w->u->w_hh), at(w, w->dpart[H_BEFORE]));
+    *c = plus(emit, zt_build_mul(emit, dc, at(w, w->part[F])), at(w, w->dpart[C_BEFORE]));
+    *c = plus(emit, plus(emit, *c, peeped(w, d[I], 0)), peeped(w, d[F], 1));
 }
 
 static void lstm_end(walk *w, int dg, int dhidden)
 {
     static const int of[3] = {I, F, O}, by[3] = {C_BEFORE, C_BEFORE, C};
-    const zt_emit *e = w->e;
+    const zt_emit *emit = w->e;
     int row[3];
     w->u->dw_hh = outer(w, dhidden, 0, GATES, w->part[H_BEFORE]);
-    w->u->dc0 = zt_build_sum(e, w->c, &(zt_sum_attrs){{1, {0}}, 0});
+    w->u->dc0 = zt_build_sum(emit, w->c, &(zt_sum_attrs){{1, {0}}, 0});
     for (int i = 0; i < 3; i++) {
-        int d = part_of(e, dg, 2, of[i] * w->H, (of[i] + 1) * w->H);
-        row[i] = summed(w, zt_build_mul(e, d, w->part[by[i]]));
+        int d = part_of(emit, dg, 2, of[i] * w->H, (of[i] + 1) * w->H);
+        row[i] = summed(w, zt_build_mul(emit, d, w->part[by[i]]));
     }
-    w->u->dpeep = zt_build_reshape(e, joined(e, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
+    w->u->dpeep = zt_build_reshape(emit, joined(emit, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
 }
 
 bool zt_lstm_unroll(zt_unrolled *u)
@@ -296,39 +296,39 @@ enum { R, Z, N, Q, GRU_BEFORE };
 
 static void gru_begin(walk *w)
 {
-    const zt_emit *e = w->e;
+    const zt_emit *emit = w->e;
     const int *p = w->part;
-    int h = p[GRU_BEFORE], r_slope = sigmoid_slope(e, p[R]), z_slope = sigmoid_slope(e, p[Z]);
-    int n_slope = tanh_slope(e, p[N]), kept = zt_build_plus(e, zt_build_neg(e, p[Z]), 1);
-    w->slope[R] = zt_build_mul(e, w->u->other ? h : p[Q], r_slope);
-    w->slope[Z] = zt_build_mul(e, zt_build_sub(e, h, p[N]), z_slope);
-    w->slope[N] = zt_build_mul(e, kept, n_slope);
-    w->extra[R] = times(e, w->dpart[R], r_slope);
-    w->extra[Z] = times(e, w->dpart[Z], z_slope);
-    w->extra[N] = times(e, w->dpart[N], n_slope);
+    int h = p[GRU_BEFORE], r_slope = sigmoid_slope(emit, p[R]), z_slope = sigmoid_slope(emit, p[Z]);
+    int n_slope = tanh_slope(emit, p[N]), kept = zt_build_plus(emit, zt_build_neg(emit, p[Z]), 1);
+    w->slope[R] = zt_build_mul(emit, w->u->other ? h : p[Q], r_slope);
+    w->slope[Z] = zt_build_mul(emit, zt_build_sub(emit, h, p[N]), z_slope);
+    w->slope[N] = zt_build_mul(emit, kept, n_slope);
+    w->extra[R] = times(emit, w->dpart[R], r_slope);
+    w->extra[Z] = times(emit, w->dpart[Z], z_slope);
+    w->extra[N] = times(emit, w->dpart[N], n_slope);
     w->r[0] = w->u->w_hh;
     if (!w->u->other) return;
-    w->r[0] = part_of(e, w->u->w_hh, 0, 0, 2 * w->H);
-    w->r[1] = part_of(e, w->u->w_hh, 0, 2 * w->H, 3 * w->H);
+    w->r[0] = part_of(emit, w->u->w_hh, 0, 0, 2 * w->H);
+    w->r[1] = part_of(emit, w->u->w_hh, 0, 2 * w->H, 3 * w->H);
 }
 
 /* q is what r multiplies, R_n h + rb_n, or (`other`) r h, of which R_n is taken. */
 static void gru_step(walk *w, int *h, int *c)
 {
-    const zt_emit *e = w->e;
-    int d[3], dh = plus(e, w->h, at(w, w->dy)), dq;
+    const zt_emit *emit = w->e;
+    int d[3], dh = plus(emit, w->h, at(w, w->dy)), dq;
     (void)c;
     d[Z] = gate(w, Z, dh);
     d[N] = gate(w, N, dh);
-    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_build_mul(e, d[N], at(w, w->part[R]));
-    dq = plus(e, dq, at(w, w->dpart[Q]));
+    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_build_mul(emit, d[N], at(w, w->part[R]));
+    dq = plus(emit, dq, at(w, w->dpart[Q]));
     d[R] = gate(w, R, w->u->other ? dq : d[N]);
-    w->gates = joined(e, 2, 3, d);
-    w->hidden = w->u->other ? w->gates : joined(e, 2, 3, (const int[]){d[R], d[Z], dq});
-    *h = by_r(w, w->u->other ? joined(e, 2, 2, d) : w->hidden, w->r[0]);
-    if (w->u->other) *h = plus(e, *h, zt_build_mul(e, dq, at(w, w->part[R])));
-    *h = plus(e, *h, zt_build_mul(e, dh, at(w, w->part[Z])));
-    *h = plus(e, *h, at(w, w->dpart[GRU_BEFORE]));
+    w->gates = joined(emit, 2, 3, d);
+    w->hidden = w->u->other ? w->gates : joined(emit, 2, 3, (const int[]){d[R], d[Z], dq});
+    *h = by_r(w, w->u->other ? joined(emit, 2, 2, d) : w->hidden, w->r[0]);
+    if (w->u->other) *h = plus(emit, *h, zt_build_mul(emit, dq, at(w, w->part[R])));
+    *h = plus(emit, *h, zt_build_mul(emit, dh, at(w, w->part[Z])));
+    *h = plus(emit, *h, at(w, w->dpart[GRU_BEFORE]));
 }
 
 static void gru_end(walk *w, int dg, int dhidden)
@@ -352,36 +352,36 @@ bool zt_gru_unroll(zt_unrolled *u)
 
 /* ---- what is outside the loop ---------------------------------------------------------------- */
 
-static bool is_known(const zt_emit *e, int x)
+static bool is_known(const zt_emit *emit, int x)
 {
-    zt_type t = e->type(e->user, x);
+    zt_type t = emit->type(emit->user, x);
     for (int d = 0; d < t.rank; d++)
         if (t.dim[d] < 0) return false;
     return true;
 }
 
 /* x [T,N,K] as [T*N,K] */
-static int flat(const zt_emit *e, int x)
+static int flat(const zt_emit *emit, int x)
 {
-    zt_type t = e->type(e->user, x);
-    return zt_build_reshape(e, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
+    zt_type t = emit->type(emit->user, x);
+    return zt_build_reshape(emit, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
 }
 
-void zt_recurrent_vjp(zt_vjp *v, bool made, int dg, int n, const int *to, const int *dx)
+void zt_recurrent_vjp(zt_vjp *vjp, bool made, int dg, int n, const int *to, const int *dx)
 {
-    const zt_emit *e = v->e;
+    const zt_emit *emit = vjp->emit;
     if (!made) {
-        snprintf(v->refused, sizeof v->refused, "the number of steps is not known");
+        snprintf(vjp->refused, sizeof vjp->refused, "the number of steps is not known");
         return;
     }
-    if (v->want[0]) v->dx[0] = zt_build_matmul(e, dg, v->in[1], NULL);
-    if (v->want[1] && dg >= 0) { /* one product where numbers are known, else one a step */
-        bool one = is_known(e, dg) && is_known(e, v->in[0]);
-        int x = one ? flat(e, v->in[0]) : v->in[0];
-        int dw = zt_build_matmul(e, one ? flat(e, dg) : dg, x, &(zt_matmul_attrs){1, 0});
-        v->dx[1] = zt_build_reduced(e, dw, v->in[1]);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_matmul(emit, dg, vjp->in[1], NULL);
+    if (vjp->want[1] && dg >= 0) { /* one product where numbers are known, else one a step */
+        bool one = is_known(emit, dg) && is_known(emit, vjp->in[0]);
+        int x = one ? flat(emit, vjp->in[0]) : vjp->in[0];
+        int dw = zt_build_matmul(emit, one ? flat(emit, dg) : dg, x, &(zt_matmul_attrs){1, 0});
+        vjp->dx[1] = zt_build_reduced(emit, dw, vjp->in[1]);
     }
-    if (v->want[3]) v->dx[3] = zt_build_sum_to(e, dg, v->in[3]);
+    if (vjp->want[3]) vjp->dx[3] = zt_build_sum_to(emit, dg, vjp->in[3]);
     for (int i = 0; i < n; i++)
-        if (v->want[to[i]]) v->dx[to[i]] = dx[i];
+        if (vjp->want[to[i]]) vjp->dx[to[i]] = dx[i];
 }

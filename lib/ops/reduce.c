@@ -83,8 +83,8 @@ static zt_status reduced_type(zt_ctx *ctx, const reduce_attrs *a, const zt_type 
     if (a->keepdims != 0 && a->keepdims != 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1",
                            (long long)a->keepdims);
-    zt_status s = reduced_axes(ctx, &a->axes, x->rank, reduced);
-    if (s) return s;
+    zt_status status = reduced_axes(ctx, &a->axes, x->rank, reduced);
+    if (status) return status;
     *y = zt_type_make(x->dtype, 0, NULL);
     for (int d = 0; d < x->rank; d++)
         if (!reduced[d] || a->keepdims) y->dim[y->rank++] = reduced[d] ? 1 : x->dim[d];
@@ -94,8 +94,8 @@ static zt_status reduced_type(zt_ctx *ctx, const reduce_attrs *a, const zt_type 
 static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    return s ? s : reduced_type(ctx, attrs, in[0], &out[0]);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    return status ? status : reduced_type(ctx, attrs, in[0], &out[0]);
 }
 
 static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -112,8 +112,8 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
-    zt_status s = number_infer(ctx, attrs, in, out);
-    if (s || zt_dtype_is_float(in[0]->dtype)) return s;
+    zt_status status = number_infer(ctx, attrs, in, out);
+    if (status || zt_dtype_is_float(in[0]->dtype)) return status;
     if (zt_type_count(in[0]) || !zt_type_count(&out[0])) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "no integers to choose from");
 }
@@ -163,10 +163,10 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
 }
 
 #define FOLD_REF(NAME, ...)                                                                        \
-    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)        \
+    static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
         static const fold f = {__VA_ARGS__};                                                       \
-        (void)t;                                                                                   \
+        (void)error;                                                                                   \
         fold_all(attrs, &f, in, out);                                                              \
     }
 FOLD_REF(sum, 0, plus, 0, iplus)
@@ -174,19 +174,19 @@ FOLD_REF(prod, 1, times, 1, itimes)
 FOLD_REF(amax, -INFINITY, larger, INT64_MIN, ilarger)
 FOLD_REF(amin, INFINITY, smaller, INT64_MAX, ismaller)
 
-static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const reduce_attrs *a = attrs;
     parts p = parts_of(in[0].type, &a->axes);
-    sum_ref(attrs, in, out, t);
+    sum_ref(attrs, in, out, error);
     for (int64_t o = 0; o < p.kept; o++) out[0].f[o] /= (double)p.gone;
 }
 
-static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const reduce_attrs *a = attrs;
     parts p = parts_of(in[0].type, &a->axes);
-    amax_ref(attrs, in, out, t);
+    amax_ref(attrs, in, out, error);
     for (int64_t o = 0; o < p.kept; o++) {
         int64_t base = kept_at(&p, o);
         double top = isfinite(out[0].f[o]) ? out[0].f[o] : 0, sum = 0;
@@ -197,7 +197,7 @@ static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-static bool reduce_cases(int i, bool integers, zt_case *c)
+static bool reduce_cases(int i, bool integers, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -219,22 +219,22 @@ static bool reduce_cases(int i, bool integers, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     bool is_int = zt_dtype_get(rows[i].x.dtype)->kind != 'F';
     if (is_int && !integers) return false; /* they come last */
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, is_int ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
-    c->limit[0] = 5;
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, is_int ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
+    test_case->limit[0] = 5;
     return true;
 }
 
-static bool number_cases(int i, zt_case *c) { return reduce_cases(i, true, c); }
-static bool float_cases(int i, zt_case *c) { return reduce_cases(i, false, c); }
+static bool number_cases(int i, zt_case *test_case) { return reduce_cases(i, true, test_case); }
+static bool float_cases(int i, zt_case *test_case) { return reduce_cases(i, false, test_case); }
 
-static bool extreme_cases(int i, zt_case *c)
+static bool extreme_cases(int i, zt_case *test_case)
 {
     static const zt_case_type ties[] = {{ZT_F32, 2, {65, 100}}, {ZT_F32, 2, {65, 100}}};
     static const reduce_attrs axes[] = {{{1, {0}}, 0}, {{1, {1}}, 0}};
-    if (i >= ZT_LEN(ties)) return number_cases(i - ZT_LEN(ties), c);
-    zt_case_attrs(c, &axes[i], sizeof axes[i]);
-    zt_case_type_in(c, 0, ZT_FILL_TIES, &ties[i]);
+    if (i >= ZT_LEN(ties)) return number_cases(i - ZT_LEN(ties), test_case);
+    zt_case_attrs(test_case, &axes[i], sizeof axes[i]);
+    zt_case_type_in(test_case, 0, ZT_FILL_TIES, &ties[i]);
     return true;
 }
 
@@ -243,54 +243,54 @@ static bool extreme_cases(int i, zt_case *c)
 static zt_status spread_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_spread_attrs *a = attrs;
-    reduce_attrs r = {.axes = a->axes, .keepdims = in[0]->rank == in[1]->rank};
+    const zt_spread_attrs *spread = attrs;
+    reduce_attrs r = {.axes = spread->axes, .keepdims = in[0]->rank == in[1]->rank};
     zt_type part;
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (!s && a->mean != 0 && a->mean != 1)
-        s = zt_row_fail(ctx, ZT_EUSAGE, "mean is %lld, not 0 or 1", (long long)a->mean);
-    if (!s) s = reduced_type(ctx, &r, in[1], &part);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (!status && spread->mean != 0 && spread->mean != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "mean is %lld, not 0 or 1", (long long)spread->mean);
+    if (!status) status = reduced_type(ctx, &r, in[1], &part);
+    if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
     part.dtype = in[0]->dtype;
     if (zt_type_equal(&part, in[0])) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not like without these axes");
 }
 
-static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_spread_attrs *a = attrs;
-    parts p = parts_of(out[0].type, &a->axes);
-    double by = a->mean ? (double)p.gone : 1;
-    (void)t;
+    const zt_spread_attrs *spread = attrs;
+    parts p = parts_of(out[0].type, &spread->axes);
+    double by = spread->mean ? (double)p.gone : 1;
+    (void)error;
     for (int64_t o = 0; o < p.kept; o++)
         for (int64_t r = 0, base = kept_at(&p, o); r < p.gone; r++)
             out[0].f[base + gone_at(&p, r)] = in[0].f[o] / by;
 }
 
-static bool spread_cases(int i, zt_case *c)
+static bool spread_cases(int i, zt_case *test_case)
 {
     reduce_attrs a;
-    const zt_type *like = &c->in[1];
-    if (!float_cases(i, c)) return false;
-    c->in[1] = c->in[0];
-    c->fill[1] = c->fill[0];
-    memcpy(&a, c->attrs, sizeof a);
+    const zt_type *like = &test_case->in[1];
+    if (!float_cases(i, test_case)) return false;
+    test_case->in[1] = test_case->in[0];
+    test_case->fill[1] = test_case->fill[0];
+    memcpy(&a, test_case->attrs, sizeof a);
     zt_spread_attrs s = {.axes = a.axes, .mean = i % 2};
-    zt_case_attrs(c, &s, sizeof s);
-    return float_infer(NULL, &a, &like, &c->in[0]) == ZT_OK;
+    zt_case_attrs(test_case, &s, sizeof s);
+    return float_infer(NULL, &a, &like, &test_case->in[0]) == ZT_OK;
 }
 
-static void spread_vjp(zt_vjp *v)
+static void spread_vjp(zt_vjp *vjp)
 {
-    const zt_spread_attrs *a = v->attrs;
-    zt_type x = v->e->type(v->e->user, v->in[0]), like = v->e->type(v->e->user, v->in[1]);
-    int dy = v->dy[0];
-    if (a->mean) { /* not the mean: that of nothing is NaN */
-        int one = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){1});
-        dy = zt_build_mul(v->e, dy, zt_build_spread(v->e, one, v->in[1], a));
+    const zt_spread_attrs *spread = vjp->attrs;
+    zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]), like = vjp->emit->type(vjp->emit->user, vjp->in[1]);
+    int dy = vjp->dy[0];
+    if (spread->mean) { /* not the mean: that of nothing is NaN */
+        int one = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){1});
+        dy = zt_build_mul(vjp->emit, dy, zt_build_spread(vjp->emit, one, vjp->in[1], spread));
     }
-    v->dx[0] = zt_build_sum(v->e, dy, &(zt_sum_attrs){a->axes, x.rank == like.rank});
+    vjp->dx[0] = zt_build_sum(vjp->emit, dy, &(zt_sum_attrs){spread->axes, x.rank == like.rank});
 }
 
 const zt_opdef zt_op_spread = {
@@ -307,58 +307,58 @@ const zt_opdef zt_op_spread = {
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 /* A value of the reduced shape, back in that of x. */
-static int back(const zt_vjp *v, int y)
+static int back(const zt_vjp *vjp, int y)
 {
-    const reduce_attrs *a = v->attrs;
-    return zt_build_spread(v->e, y, v->in[0], &(zt_spread_attrs){a->axes, 0});
+    const reduce_attrs *a = vjp->attrs;
+    return zt_build_spread(vjp->emit, y, vjp->in[0], &(zt_spread_attrs){a->axes, 0});
 }
 
-static int summed(const zt_vjp *v, int x)
+static int summed(const zt_vjp *vjp, int x)
 {
-    const reduce_attrs *a = v->attrs;
-    return zt_build_sum(v->e, x, &(zt_sum_attrs){a->axes, a->keepdims});
+    const reduce_attrs *a = vjp->attrs;
+    return zt_build_sum(vjp->emit, x, &(zt_sum_attrs){a->axes, a->keepdims});
 }
 
-static void sum_vjp(zt_vjp *v) { v->dx[0] = back(v, v->dy[0]); }
+static void sum_vjp(zt_vjp *vjp) { vjp->dx[0] = back(vjp, vjp->dy[0]); }
 
-static void mean_vjp(zt_vjp *v)
+static void mean_vjp(zt_vjp *vjp)
 {
-    const reduce_attrs *a = v->attrs;
-    v->dx[0] = zt_build_spread(v->e, v->dy[0], v->in[0], &(zt_spread_attrs){a->axes, 1});
+    const reduce_attrs *a = vjp->attrs;
+    vjp->dx[0] = zt_build_spread(vjp->emit, vjp->dy[0], vjp->in[0], &(zt_spread_attrs){a->axes, 1});
 }
 
 /* What is as large as the largest shares its gradient evenly, as PyTorch's amax does it. */
-static void extreme_vjp(zt_vjp *v)
+static void extreme_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int x = v->in[0];
-    int chosen = zt_build_as(e, zt_build_eq(e, x, back(v, v->out[0])), x);
-    int share = zt_build_div(e, v->dy[0], summed(v, chosen));
-    v->dx[0] = zt_build_mul(e, back(v, share), chosen);
+    const zt_emit *emit = vjp->emit;
+    int x = vjp->in[0];
+    int chosen = zt_build_as(emit, zt_build_eq(emit, x, back(vjp, vjp->out[0])), x);
+    int share = zt_build_div(emit, vjp->dy[0], summed(vjp, chosen));
+    vjp->dx[0] = zt_build_mul(emit, back(vjp, share), chosen);
 }
 
 /* The product of the others: all but the zeros, divided by x where x is none and there is none, as
  * it is where x is the only one. (The second derivative between zeros is not in it.) */
-static void prod_vjp(zt_vjp *v)
+static void prod_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    const reduce_attrs *a = v->attrs;
-    int x = v->in[0];
-    int none = zt_build_fill_like(e, x, &(zt_fill_like_attrs){0});
-    int one = zt_build_fill_like(e, x, &(zt_fill_like_attrs){1});
-    int is_zero = zt_build_eq(e, x, none), zero = zt_build_as(e, is_zero, x);
-    int safe = zt_build_where(e, is_zero, one, x);
-    int product = zt_build_prod(e, safe, &(zt_prod_attrs){a->axes, a->keepdims});
-    int others = zt_build_div(e, back(v, zt_build_mul(e, v->dy[0], product)), safe);
-    int right = zt_build_as(e, zt_build_eq(e, back(v, summed(v, zero)), zero), x);
-    v->dx[0] = zt_build_mul(e, others, right);
+    const zt_emit *emit = vjp->emit;
+    const reduce_attrs *a = vjp->attrs;
+    int x = vjp->in[0];
+    int none = zt_build_fill_like(emit, x, &(zt_fill_like_attrs){0});
+    int one = zt_build_fill_like(emit, x, &(zt_fill_like_attrs){1});
+    int is_zero = zt_build_eq(emit, x, none), zero = zt_build_as(emit, is_zero, x);
+    int safe = zt_build_where(emit, is_zero, one, x);
+    int product = zt_build_prod(emit, safe, &(zt_prod_attrs){a->axes, a->keepdims});
+    int others = zt_build_div(emit, back(vjp, zt_build_mul(emit, vjp->dy[0], product)), safe);
+    int right = zt_build_as(emit, zt_build_eq(emit, back(vjp, summed(vjp, zero)), zero), x);
+    vjp->dx[0] = zt_build_mul(emit, others, right);
 }
 
-static void logsumexp_vjp(zt_vjp *v)
+static void logsumexp_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int share = zt_build_exp(e, zt_build_sub(e, v->in[0], back(v, v->out[0])));
-    v->dx[0] = zt_build_mul(e, back(v, v->dy[0]), share);
+    const zt_emit *emit = vjp->emit;
+    int share = zt_build_exp(emit, zt_build_sub(emit, vjp->in[0], back(vjp, vjp->out[0])));
+    vjp->dx[0] = zt_build_mul(emit, back(vjp, vjp->dy[0]), share);
 }
 
 /* ---- the reductions -------------------------------------------------------------------------- */

@@ -14,15 +14,15 @@ static const char *const pair_words[] = {"halves", "neighbours"};
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-static int64_t rope_head(const zt_rope_attrs *a, const zt_type *x)
+static int64_t rope_head(const zt_rope_attrs *rope, const zt_type *x)
 {
-    return a->head ? a->head : a->dims ? a->dims : zt_row_cols(x);
+    return rope->head ? rope->head : rope->dims ? rope->dims : zt_row_cols(x);
 }
 
-static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *a, const zt_type *x,
+static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *rope, const zt_type *x,
                             const zt_type *tab)
 {
-    int64_t head = rope_head(a, x), dims = a->dims ? a->dims : head, K = zt_row_cols(x);
+    int64_t head = rope_head(rope, x), dims = rope->dims ? rope->dims : head, K = zt_row_cols(x);
     if (head < 0 || dims < 0 || dims > head || dims % 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs",
                            (long long)dims, (long long)head);
@@ -38,30 +38,30 @@ static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *a, const zt_type *
 static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    const zt_rope_attrs *a = attrs;
+    const zt_rope_attrs *rope = attrs;
     const zt_type *x = in[0], *pos = in[1], *tab = in[2];
-    zt_status s = zt_row_word(ctx, "pair", &a->pair, pair_words, ZT_LEN(pair_words));
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
-    if (!s && tab) s = zt_row_want(ctx, "tab", tab, ZT_F32, 1);
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "pair", &rope->pair, pair_words, ZT_LEN(pair_words));
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
+    if (!status && tab) status = zt_row_want(ctx, "tab", tab, ZT_F32, 1);
+    if (status) return status;
     if (x->rank < 2 || x->dim[0] != pos->dim[0])
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x",
                            (long long)pos->dim[0]);
-    if (!(a->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", a->theta);
-    if (!isfinite(a->scale) || !isfinite(a->amplitude) || !isfinite(a->extend) ||
-        !isfinite(a->low) || !isfinite(a->high))
+    if (!(rope->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", rope->theta);
+    if (!isfinite(rope->scale) || !isfinite(rope->amplitude) || !isfinite(rope->extend) ||
+        !isfinite(rope->low) || !isfinite(rope->high))
         return zt_row_fail(ctx, ZT_EUSAGE, "scale, amplitude, extend, low or high is not finite");
     out[0] = *x;
-    return rope_sizes(ctx, a, x, tab);
+    return rope_sizes(ctx, rope, x, tab);
 }
 
 /* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
-double zt_rope_scale(const zt_rope_attrs *a, int64_t i)
+double zt_rope_scale(const zt_rope_attrs *rope, int64_t i)
 {
-    double width = a->high - a->low, up = ((double)i - a->low) / (width > 1e-3 ? width : 1e-3);
-    double unscaled = a->extend * (1 - fmin(fmax(up, 0), 1));
-    return a->extend == 0 ? a->scale : a->scale * (1 - unscaled) + unscaled;
+    double width = rope->high - rope->low, up = ((double)i - rope->low) / (width > 1e-3 ? width : 1e-3);
+    double unscaled = rope->extend * (1 - fmin(fmax(up, 0), 1));
+    return rope->extend == 0 ? rope->scale : rope->scale * (1 - unscaled) + unscaled;
 }
 
 static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
@@ -75,23 +75,23 @@ static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int
     }
 }
 
-static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_rope_attrs *a = attrs;
+    const zt_rope_attrs *rope = attrs;
     const zt_type *x = in[0].type;
-    int64_t n = x->dim[0], head = rope_head(a, x), dims = a->dims ? a->dims : head;
+    int64_t n = x->dim[0], head = rope_head(rope, x), dims = rope->dims ? rope->dims : head;
     int64_t cols = n ? zt_type_count(x) / n : 0, half = dims / 2;
-    bool halves = strcmp(a->pair.s, "neighbours") != 0;
-    (void)t;
+    bool halves = strcmp(rope->pair.s, "neighbours") != 0;
+    (void)error;
     memmove(out[0].f, in[0].f, (size_t)(n * cols) * sizeof(double));
     for (int64_t r = 0; r < n; r++) {
         double *y = out[0].f + r * cols;
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)in[1].i[r] * zt_rope_scale(a, i) *
-                           pow(a->theta, -2 * (double)i / (double)dims);
+            double angle = (double)in[1].i[r] * zt_rope_scale(rope, i) *
+                           pow(rope->theta, -2 * (double)i / (double)dims);
             if (in[2].type) angle /= in[2].f[i];
             rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle,
-                     a->amplitude);
+                     rope->amplitude);
         }
     }
 }
@@ -102,7 +102,7 @@ static double rope_flops(const void *attrs, const zt_type *const in[], const zt_
     return 3 * (double)zt_type_count(out);
 }
 
-static bool rope_cases(int i, zt_case *c)
+static bool rope_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -128,67 +128,67 @@ static bool rope_cases(int i, zt_case *c)
         {{ZT_F64, 2, {2, 12}}, {1e4, 2, 4, {"halves"}, 1, 1, 0, 0, 0}, 2, false},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
-    zt_case_in(c, 1, ZT_FILL_RISING, rows[i].pos0, ZT_I32, 1, &c->in[0].dim[0]);
-    int64_t head = rope_head(&rows[i].a, &c->in[0]);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_in(test_case, 1, ZT_FILL_RISING, rows[i].pos0, ZT_I32, 1, &test_case->in[0].dim[0]);
+    int64_t head = rope_head(&rows[i].a, &test_case->in[0]);
     int64_t pairs = (rows[i].a.dims ? rows[i].a.dims : head) / 2;
-    if (rows[i].tab) zt_case_in(c, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &pairs);
+    if (rows[i].tab) zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, ZT_F32, 1, &pairs);
     return true;
 }
 
 /* A turn's transpose is the turn back: by the positions below 0. */
-static void rope_vjp(zt_vjp *v)
+static void rope_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int zero = zt_build_sub(e, v->in[1], v->in[1]);
-    v->dx[0] = zt_build_rope(e, v->dy[0], zt_build_sub(e, zero, v->in[1]), v->in[2], v->attrs);
+    const zt_emit *emit = vjp->emit;
+    int zero = zt_build_sub(emit, vjp->in[1], vjp->in[1]);
+    vjp->dx[0] = zt_build_rope(emit, vjp->dy[0], zt_build_sub(emit, zero, vjp->in[1]), vjp->in[2], vjp->attrs);
 }
 
 /* [n,half]: the angles of each row's pairs. */
-static int rope_angles(const zt_emit *e, const zt_rope_attrs *a, const int *in, int64_t dims)
+static int rope_angles(const zt_emit *emit, const zt_rope_attrs *rope, const int *in, int64_t dims)
 {
-    int pos = zt_build_group(e, zt_build_wide(e, in[1]), &(zt_group_attrs){1});
-    pos = zt_build_repeat(e, pos, &(zt_repeat_attrs){1, dims / 2});
-    int one = zt_build_fill_like(e, pos, &(zt_fill_like_attrs){1});
-    int i = zt_build_cumsum(e, one, &(zt_cumsum_attrs){1, 1, 0});
-    int angle = zt_build_exp(e, zt_build_times(e, i, -2 * log(a->theta) / (double)dims));
-    if (a->extend != 0) {
-        double width = fmax(a->high - a->low, 1e-3);
-        int up = zt_build_clamp(e, zt_build_times(e, zt_build_plus(e, i, -a->low), 1 / width),
+    int pos = zt_build_group(emit, zt_build_wide(emit, in[1]), &(zt_group_attrs){1});
+    pos = zt_build_repeat(emit, pos, &(zt_repeat_attrs){1, dims / 2});
+    int one = zt_build_fill_like(emit, pos, &(zt_fill_like_attrs){1});
+    int i = zt_build_cumsum(emit, one, &(zt_cumsum_attrs){1, 1, 0});
+    int angle = zt_build_exp(emit, zt_build_times(emit, i, -2 * log(rope->theta) / (double)dims));
+    if (rope->extend != 0) {
+        double width = fmax(rope->high - rope->low, 1e-3);
+        int up = zt_build_clamp(emit, zt_build_times(emit, zt_build_plus(emit, i, -rope->low), 1 / width),
                             &(zt_clamp_attrs){0, 1});
-        int unscaled = zt_build_times(e, zt_build_plus(e, up, -1), -a->extend);
-        int by = zt_build_plus(e, zt_build_times(e, unscaled, 1 - a->scale), a->scale);
-        angle = zt_build_mul(e, angle, by);
+        int unscaled = zt_build_times(emit, zt_build_plus(emit, up, -1), -rope->extend);
+        int by = zt_build_plus(emit, zt_build_times(emit, unscaled, 1 - rope->scale), rope->scale);
+        angle = zt_build_mul(emit, angle, by);
     } else {
-        angle = zt_build_times(e, angle, a->scale);
+        angle = zt_build_times(emit, angle, rope->scale);
     }
-    angle = zt_build_mul(e, angle, pos);
-    return in[2] == ZT_NONE ? angle : zt_build_div(e, angle, in[2]);
+    angle = zt_build_mul(emit, angle, pos);
+    return in[2] == ZT_NONE ? angle : zt_build_div(emit, angle, in[2]);
 }
 
 /* By tables: heads apart, rows before their columns, and back. */
-static void rope_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void rope_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_rope_attrs *a = attrs;
-    zt_type x = e->type(e->user, in[0]);
-    int64_t head = rope_head(a, &x), dims = a->dims ? a->dims : head;
+    const zt_rope_attrs *rope = attrs;
+    zt_type x = emit->type(emit->user, in[0]);
+    int64_t head = rope_head(rope, &x), dims = rope->dims ? rope->dims : head;
     if (head < 2 || dims < 2) { /* nothing turns */
-        out[0] = zt_build_scale(e, in[0], &(zt_scale_attrs){1});
+        out[0] = zt_build_scale(emit, in[0], &(zt_scale_attrs){1});
         return;
     }
     zt_transpose_attrs there = {{x.rank + 1, {0}}}, back = there;
     for (int d = 0; d < x.rank; d++) there.axes.v[d] = d + 1 < x.rank ? d + 1 : 0;
     for (int d = 0; d < x.rank; d++) back.axes.v[d] = d ? d - 1 : x.rank - 1;
     there.axes.v[x.rank] = back.axes.v[x.rank] = x.rank;
-    zt_rope_table_attrs by = {a->pair};
-    int y = zt_build_group(e, zt_build_wide(e, in[0]), &(zt_group_attrs){head});
-    int angle = zt_build_as(e, rope_angles(e, a, in, dims), y);
-    y = zt_build_rope_table(e, zt_build_transpose(e, y, &there),
-                        zt_build_times(e, zt_build_cos(e, angle), a->amplitude),
-                        zt_build_times(e, zt_build_sin(e, angle), a->amplitude), &by);
-    y = zt_build_reshape_like(e, zt_build_transpose(e, y, &back), in[0]);
-    out[0] = zt_build_as(e, y, in[0]);
+    zt_rope_table_attrs by = {rope->pair};
+    int y = zt_build_group(emit, zt_build_wide(emit, in[0]), &(zt_group_attrs){head});
+    int angle = zt_build_as(emit, rope_angles(emit, rope, in, dims), y);
+    y = zt_build_rope_table(emit, zt_build_transpose(emit, y, &there),
+                        zt_build_times(emit, zt_build_cos(emit, angle), rope->amplitude),
+                        zt_build_times(emit, zt_build_sin(emit, angle), rope->amplitude), &by);
+    y = zt_build_reshape_like(emit, zt_build_transpose(emit, y, &back), in[0]);
+    out[0] = zt_build_as(emit, y, in[0]);
 }
 
 const zt_opdef zt_op_rope = {
@@ -214,11 +214,11 @@ const zt_opdef zt_op_rope = {
 static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_rope_table_attrs *a = attrs;
+    const zt_rope_table_attrs *rope_table = attrs;
     const zt_type *x = in[0], *c = in[1];
-    zt_status s = zt_row_word(ctx, "pair", &a->pair, pair_words, ZT_LEN(pair_words));
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = zt_row_word(ctx, "pair", &rope_table->pair, pair_words, ZT_LEN(pair_words));
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (c->rank != 2 || c->dtype != x->dtype || !zt_type_equal(c, in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin are not two like matrices of x's dtype");
     if (x->rank < 2 || x->dim[x->rank - 2] != c->dim[0])
@@ -231,13 +231,13 @@ static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return ZT_OK;
 }
 
-static void rope_table_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rope_table_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_rope_table_attrs *a = attrs;
+    const zt_rope_table_attrs *rope_table = attrs;
     int64_t half = in[1].type->dim[1], seq = in[1].type->dim[0], K = zt_row_cols(in[0].type);
     int64_t rows = zt_row_rows(in[0].type);
-    bool halves = strcmp(a->pair.s, "neighbours") != 0;
-    (void)t;
+    bool halves = strcmp(rope_table->pair.s, "neighbours") != 0;
+    (void)error;
     memmove(out[0].f, in[0].f, (size_t)(rows * K) * sizeof(double));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < half; i++) {
@@ -257,7 +257,7 @@ static double rope_table_flops(const void *attrs, const zt_type *const in[], con
                          : 0;
 }
 
-static bool rope_table_cases(int i, zt_case *c)
+static bool rope_table_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -273,60 +273,60 @@ static bool rope_table_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     zt_rope_table_attrs a = {{{0}}};
     memcpy(a.pair.s, rows[i].pair, strlen(rows[i].pair));
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
     int64_t table[] = {rows[i].x.dim[rows[i].x.rank - 2], rows[i].half};
-    for (int k = 1; k < 3; k++) zt_case_in(c, k, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 2, table);
+    for (int k = 1; k < 3; k++) zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, rows[i].x.dtype, 2, table);
     return true;
 }
 
 /* The transpose of a turn: the other way round. */
-static void rope_table_vjp(zt_vjp *v)
+static void rope_table_vjp(zt_vjp *vjp)
 {
-    int back = zt_build_neg(v->e, v->in[2]);
-    v->dx[0] = zt_build_rope_table(v->e, v->dy[0], v->in[1], back, v->attrs);
+    int back = zt_build_neg(vjp->emit, vjp->in[2]);
+    vjp->dx[0] = zt_build_rope_table(vjp->emit, vjp->dy[0], vjp->in[1], back, vjp->attrs);
 }
 
 /* Pairs of columns of x[...,K] turned by c and s, which broadcast to [...,half]; the columns past
  * them as they are. */
-static int turned(const zt_emit *e, int x, int c, int s, int64_t half, int64_t K, bool halves)
+static int turned(const zt_emit *emit, int x, int c, int s, int64_t half, int64_t K, bool halves)
 {
     const zt_concat_attrs last = {-1};
     bool whole = 2 * half == K;
-    int pairs = whole ? x : zt_build_slice(e, x, &(zt_slice_attrs){-1, 0, 2 * half}), z = pairs;
+    int pairs = whole ? x : zt_build_slice(emit, x, &(zt_slice_attrs){-1, 0, 2 * half}), z = pairs;
     int64_t second = halves ? half : 1;
     if (!halves) { /* [...,half,2], by tables of [...,half,1] */
-        z = zt_build_group(e, pairs, &(zt_group_attrs){2});
-        c = zt_build_group(e, c, &(zt_group_attrs){1});
-        s = zt_build_group(e, s, &(zt_group_attrs){1});
+        z = zt_build_group(emit, pairs, &(zt_group_attrs){2});
+        c = zt_build_group(emit, c, &(zt_group_attrs){1});
+        s = zt_build_group(emit, s, &(zt_group_attrs){1});
     }
-    int a = zt_build_slice(e, z, &(zt_slice_attrs){-1, 0, second});
-    int b = zt_build_slice(e, z, &(zt_slice_attrs){-1, second, 0});
-    int p = zt_build_sub(e, zt_build_mul(e, a, c), zt_build_mul(e, b, s));
-    int q = zt_build_add(e, zt_build_mul(e, a, s), zt_build_mul(e, b, c));
-    int y = zt_build_concat(e, p, q, ZT_NONE, ZT_NONE, ZT_NONE, &last);
-    if (!halves) y = zt_build_reshape_like(e, y, pairs);
+    int a = zt_build_slice(emit, z, &(zt_slice_attrs){-1, 0, second});
+    int b = zt_build_slice(emit, z, &(zt_slice_attrs){-1, second, 0});
+    int p = zt_build_sub(emit, zt_build_mul(emit, a, c), zt_build_mul(emit, b, s));
+    int q = zt_build_add(emit, zt_build_mul(emit, a, s), zt_build_mul(emit, b, c));
+    int y = zt_build_concat(emit, p, q, ZT_NONE, ZT_NONE, ZT_NONE, &last);
+    if (!halves) y = zt_build_reshape_like(emit, y, pairs);
     if (whole) return y;
-    int rest = zt_build_slice(e, x, &(zt_slice_attrs){-1, 2 * half, 0});
-    return zt_build_concat(e, y, rest, ZT_NONE, ZT_NONE, ZT_NONE, &last);
+    int rest = zt_build_slice(emit, x, &(zt_slice_attrs){-1, 2 * half, 0});
+    return zt_build_concat(emit, y, rest, ZT_NONE, ZT_NONE, ZT_NONE, &last);
 }
 
-static int64_t last_of(const zt_emit *e, int x)
+static int64_t last_of(const zt_emit *emit, int x)
 {
-    zt_type t = x < 0 ? (zt_type){.rank = 0} : e->type(e->user, x);
+    zt_type t = x < 0 ? (zt_type){.rank = 0} : emit->type(emit->user, x);
     return t.rank ? t.dim[t.rank - 1] : -1;
 }
 
 static bool in_halves(const zt_enum_string *pair) { return strcmp(pair->s, "neighbours") != 0; }
 
-static void rope_table_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void rope_table_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_rope_table_attrs *a = attrs;
-    int64_t half = last_of(e, in[1]);
+    const zt_rope_table_attrs *rope_table = attrs;
+    int64_t half = last_of(emit, in[1]);
     if (half < 1) /* nothing turns */
-        out[0] = zt_build_scale(e, in[0], &(zt_scale_attrs){1});
+        out[0] = zt_build_scale(emit, in[0], &(zt_scale_attrs){1});
     else
-        out[0] = turned(e, in[0], in[1], in[2], half, last_of(e, in[0]), in_halves(&a->pair));
+        out[0] = turned(emit, in[0], in[1], in[2], half, last_of(emit, in[0]), in_halves(&rope_table->pair));
 }
 
 const zt_opdef zt_op_rope_table = {
@@ -349,18 +349,18 @@ const zt_opdef zt_op_rope_table = {
 static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_qk_norm_rope_attrs *a = attrs;
+    const zt_qk_norm_rope_attrs *qk_norm_rope = attrs;
     const zt_type *x = in[0], *c = in[3];
-    zt_status s = zt_row_word(ctx, "pair", &a->pair, pair_words, ZT_LEN(pair_words));
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "wq", in[1], x->dtype, 1);
-    if (!s) s = zt_row_want(ctx, "wk", in[2], x->dtype, 1);
-    if (s) return s;
-    if (!(a->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", a->eps);
+    zt_status status = zt_row_word(ctx, "pair", &qk_norm_rope->pair, pair_words, ZT_LEN(pair_words));
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "wq", in[1], x->dtype, 1);
+    if (!status) status = zt_row_want(ctx, "wk", in[2], x->dtype, 1);
+    if (status) return status;
+    if (!(qk_norm_rope->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", qk_norm_rope->eps);
     if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not heads by columns");
     int64_t H = x->dim[x->rank - 2], D = x->dim[x->rank - 1];
-    if (a->q_heads < 0 || a->q_heads > H)
-        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)a->q_heads,
+    if (qk_norm_rope->q_heads < 0 || qk_norm_rope->q_heads > H)
+        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)qk_norm_rope->q_heads,
                            (long long)H);
     if (in[1]->dim[0] != D || in[2]->dim[0] != D)
         return zt_row_fail(ctx, ZT_ESHAPE, "wq and wk have %lld and %lld entries for %lld columns",
@@ -379,12 +379,12 @@ static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_typ
 }
 
 static void qk_norm_rope_row(const double *x, const double *w, const double *c, const double *s,
-                             int64_t D, int64_t half, const zt_qk_norm_rope_attrs *a, double *y)
+                             int64_t D, int64_t half, const zt_qk_norm_rope_attrs *qk_norm_rope, double *y)
 {
-    bool halves = in_halves(&a->pair);
+    bool halves = in_halves(&qk_norm_rope->pair);
     double sum = 0;
     for (int64_t i = 0; i < D; i++) sum += x[i] * x[i];
-    double rstd = 1 / sqrt((D ? sum / (double)D : 0) + a->eps);
+    double rstd = 1 / sqrt((D ? sum / (double)D : 0) + qk_norm_rope->eps);
     for (int64_t i = 0; i < D; i++) y[i] = x[i] * rstd * w[i];
     for (int64_t i = 0; i < half; i++) {
         int64_t p = halves ? i : 2 * i, q = halves ? i + half : p + 1;
@@ -394,16 +394,16 @@ static void qk_norm_rope_row(const double *x, const double *w, const double *c, 
     }
 }
 
-static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_qk_norm_rope_attrs *a = attrs;
+    const zt_qk_norm_rope_attrs *qk_norm_rope = attrs;
     const zt_type *x = in[0].type;
     int64_t H = x->dim[x->rank - 2], D = x->dim[x->rank - 1], half = zt_row_cols(in[3].type);
-    (void)t;
+    (void)error;
     for (int64_t r = 0; r < zt_row_rows(x); r++) {
         int64_t table = r / H * half;
-        qk_norm_rope_row(in[0].f + r * D, r % H < a->q_heads ? in[1].f : in[2].f, in[3].f + table,
-                         in[4].f + table, D, half, a, out[0].f + r * D);
+        qk_norm_rope_row(in[0].f + r * D, r % H < qk_norm_rope->q_heads ? in[1].f : in[2].f, in[3].f + table,
+                         in[4].f + table, D, half, qk_norm_rope, out[0].f + r * D);
     }
 }
 
@@ -413,7 +413,7 @@ static double qk_norm_rope_flops(const void *attrs, const zt_type *const in[], c
     return 7 * (double)zt_type_count(out);
 }
 
-static bool qk_norm_rope_cases(int i, zt_case *c)
+static bool qk_norm_rope_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -438,33 +438,33 @@ static bool qk_norm_rope_cases(int i, zt_case *c)
     int64_t table[ZT_MAX_CASE_RANK];
     memcpy(table, x->dim, sizeof table);
     table[x->rank - 2] = rows[i].half;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, x);
     for (int k = 1; k < 3; k++)
-        zt_case_in(c, k, ZT_FILL_NORMAL, 0, x->dtype, 1, &x->dim[x->rank - 1]);
-    for (int k = 3; k < 5; k++) zt_case_in(c, k, ZT_FILL_NORMAL, 0, x->dtype, x->rank - 1, table);
+        zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, x->dtype, 1, &x->dim[x->rank - 1]);
+    for (int k = 3; k < 5; k++) zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, x->dtype, x->rank - 1, table);
     return true;
 }
 
-static void qk_norm_rope_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_qk_norm_rope_attrs *a = attrs;
-    zt_type x = in[0] < 0 ? (zt_type){.rank = 2} : e->type(e->user, in[0]);
-    const zt_rms_norm_attrs norm = {a->eps, 0};
-    bool queries = a->q_heads > 0, keys = x.dim[x.rank - 2] != a->q_heads;
+    const zt_qk_norm_rope_attrs *qk_norm_rope = attrs;
+    zt_type x = in[0] < 0 ? (zt_type){.rank = 2} : emit->type(emit->user, in[0]);
+    const zt_rms_norm_attrs norm = {qk_norm_rope->eps, 0};
+    bool queries = qk_norm_rope->q_heads > 0, keys = x.dim[x.rank - 2] != qk_norm_rope->q_heads;
     int q = in[0], k = in[0], y;
-    if (queries && keys) q = zt_build_slice(e, q, &(zt_slice_attrs){-2, 0, a->q_heads});
-    if (queries && keys) k = zt_build_slice(e, k, &(zt_slice_attrs){-2, a->q_heads, 0});
-    if (queries) y = q = zt_build_rms_norm(e, q, in[1], &norm, NULL);
-    if (keys || !queries) y = k = zt_build_rms_norm(e, k, in[2], &norm, NULL);
+    if (queries && keys) q = zt_build_slice(emit, q, &(zt_slice_attrs){-2, 0, qk_norm_rope->q_heads});
+    if (queries && keys) k = zt_build_slice(emit, k, &(zt_slice_attrs){-2, qk_norm_rope->q_heads, 0});
+    if (queries) y = q = zt_build_rms_norm(emit, q, in[1], &norm, NULL);
+    if (keys || !queries) y = k = zt_build_rms_norm(emit, k, in[2], &norm, NULL);
     if (queries && keys)
-        y = zt_build_concat(e, q, k, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-2});
-    int64_t half = last_of(e, in[3]);
+        y = zt_build_concat(emit, q, k, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-2});
+    int64_t half = last_of(emit, in[3]);
     out[0] = y;
     if (half < 1) return;
-    int c = zt_build_group(e, in[3], &(zt_group_attrs){half});
-    int s = zt_build_group(e, in[4], &(zt_group_attrs){half});
-    out[0] = turned(e, y, c, s, half, x.dim[x.rank - 1], in_halves(&a->pair));
+    int c = zt_build_group(emit, in[3], &(zt_group_attrs){half});
+    int s = zt_build_group(emit, in[4], &(zt_group_attrs){half});
+    out[0] = turned(emit, y, c, s, half, x.dim[x.rank - 1], in_halves(&qk_norm_rope->pair));
 }
 
 const zt_opdef zt_op_qk_norm_rope = {

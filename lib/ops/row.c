@@ -115,9 +115,9 @@ void zt_row_zero(zt_arg *y, int64_t to)
 
 int64_t zt_row_wrap(zt_dtype t, uint64_t v)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int unused = 64 - 8 * d->block_bytes;
-    return d->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
+    const zt_dtype_info *info = zt_dtype_get(t);
+    int unused = 64 - 8 * info->block_bytes;
+    return info->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
 }
 
 zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_type *y)
@@ -143,9 +143,9 @@ void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_
     }
 }
 
-void zt_row_runtime_error(zt_runtime_error *t, const char *what, int64_t value, int64_t limit)
+void zt_row_runtime_error(zt_runtime_error *error, const char *what, int64_t value, int64_t limit)
 {
-    if (!t->what) *t = (zt_runtime_error){what, value, limit};
+    if (!error->what) *error = (zt_runtime_error){what, value, limit};
 }
 
 zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
@@ -161,19 +161,19 @@ zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *con
 zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *pos,
                          const zt_type *seq, const zt_type *table)
 {
-    zt_status s = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
-    if (!s && pos->dim[0] != n)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld positions for %lld rows", (long long)pos->dim[0],
+    zt_status status = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
+    if (!status && pos->dim[0] != n)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld positions for %lld rows", (long long)pos->dim[0],
                         (long long)n);
-    if (!s && seq) s = zt_row_want(ctx, "seq", seq, ZT_I32, 1);
-    if (!s && seq && seq->dim[0] != n)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld sequence numbers for %lld rows",
+    if (!status && seq) status = zt_row_want(ctx, "seq", seq, ZT_I32, 1);
+    if (!status && seq && seq->dim[0] != n)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld sequence numbers for %lld rows",
                         (long long)seq->dim[0], (long long)n);
-    if (!s && table) s = zt_row_want(ctx, "table", table, ZT_I32, 2);
-    if (!s && table && (table->dim[1] < 1 || rows % table->dim[1]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "a cache of %lld rows is not cut into %lld equal blocks",
+    if (!status && table) status = zt_row_want(ctx, "table", table, ZT_I32, 2);
+    if (!status && table && (table->dim[1] < 1 || rows % table->dim[1]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "a cache of %lld rows is not cut into %lld equal blocks",
                         (long long)rows, (long long)table->dim[1]);
-    return s;
+    return status;
 }
 
 zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table)
@@ -208,18 +208,18 @@ int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_runtime_error 
     return block * s->block + p % s->block;
 }
 
-void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_t B)
+void zt_slots_case(zt_case *test_case, int k, int64_t n, int64_t pos0, int64_t S, int64_t B)
 {
-    zt_case_in(c, k, ZT_FILL_RISING, pos0, ZT_I32, 1, &n);
-    if (S > 0) zt_case_in(c, k + 1, ZT_FILL_IDS, S, ZT_I32, 1, &n);
-    if (B > 0) zt_case_in(c, k + 2, ZT_FILL_PERM, B, ZT_I32, 2, (int64_t[]){S > 0 ? S : 1, B});
+    zt_case_in(test_case, k, ZT_FILL_RISING, pos0, ZT_I32, 1, &n);
+    if (S > 0) zt_case_in(test_case, k + 1, ZT_FILL_IDS, S, ZT_I32, 1, &n);
+    if (B > 0) zt_case_in(test_case, k + 2, ZT_FILL_PERM, B, ZT_I32, 2, (int64_t[]){S > 0 ? S : 1, B});
 }
 
 /* ---- refs and flops that rows share ---------------------------------------------------------- */
 
-void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     size_t bytes = (size_t)zt_type_count(out->type) * sizeof(double);
     if (out[0].f)
         memmove(out[0].f, in[0].f, bytes);

@@ -44,14 +44,14 @@ zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_t
 /* Elements from one index to the next along each of out's dimensions; 0 where t is repeated. */
 void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK]);
 
-void zt_row_runtime_error(zt_runtime_error *t, const char *what, int64_t value, int64_t limit);
+void zt_row_runtime_error(zt_runtime_error *error, const char *what, int64_t value, int64_t limit);
 
 /* Rules shared by families. */
 zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[]);
 
 /* The ref of views: the same elements, whatever their shape. */
-void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t);
+void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error);
 /* The flops of ops that only move, of those with one for each element of input 0, and of curves: ten
  * for each element of output 0. */
 double zt_row_no_flops(const void *attrs, const zt_type *const in[], const zt_type *out);
@@ -71,13 +71,13 @@ typedef struct zt_case_type {
     int64_t dim[ZT_MAX_CASE_RANK];
 } zt_case_type;
 
-void zt_case_type_in(zt_case *c, int k, zt_fill fill, const zt_case_type *t);
+void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type *t);
 /* The same with `fill` if t is of floats; else integers below `limit`, of bool below 2. */
-void zt_case_plain_in(zt_case *c, int k, zt_fill fill, int64_t limit, const zt_case_type *t);
+void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *t);
 /* Input k: zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){n, K}). */
-void zt_case_in(zt_case *c, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
+void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
                 const int64_t *dim);
-void zt_case_attrs(zt_case *c, const void *attrs, size_t bytes);
+void zt_case_attrs(zt_case *test_case, const void *attrs, size_t bytes);
 /* The shapes that every op of one float input meets, of rank 1 and more when `min_rank` is 1. */
 bool zt_case_shape(int i, int min_rank, zt_case_type *t);
 
@@ -96,6 +96,6 @@ zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table);
 /* The slot, or -1 and trouble: "position", "sequence" or "block". */
 int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_runtime_error *trouble);
 /* Inputs k.. of a case: pos rising from pos0, seq (S > 0: random below S) and table (B > 0). */
-void zt_slots_case(zt_case *c, int k, int64_t n, int64_t pos0, int64_t S, int64_t B);
+void zt_slots_case(zt_case *test_case, int k, int64_t n, int64_t pos0, int64_t S, int64_t B);
 
 #endif

@@ -21,31 +21,31 @@ static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     } of_row[] = {{U, "u", ZT_F64},         {TEMP, "temp", ZT_F64},   {TOP_K, "top_k", ZT_I32},
                   {TOP_P, "top_p", ZT_F64}, {MIN_P, "min_p", ZT_F64}, {PENALTY, "penalty", ZT_F64}};
     const zt_type *x = in[X];
-    zt_status s = zt_row_want_float(ctx, "x", x);
+    zt_status status = zt_row_want_float(ctx, "x", x);
     (void)attrs;
-    if (!s && x->rank != 2) s = zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 2", x->rank);
-    if (!s && x->dim[1] > 1 << 24)
-        s = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart",
+    if (!status && x->rank != 2) status = zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 2", x->rank);
+    if (!status && x->dim[1] > 1 << 24)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart",
                         (long long)x->dim[1]);
-    for (int i = 0; i < ZT_LEN(of_row) && !s; i++) {
+    for (int i = 0; i < ZT_LEN(of_row) && !status; i++) {
         const zt_type *t = in[of_row[i].k];
         if (!t) continue;
-        s = zt_row_want(ctx, of_row[i].name, t, of_row[i].dtype, 1);
-        if (!s && t->dim[0] != x->dim[0])
-            s = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name,
+        status = zt_row_want(ctx, of_row[i].name, t, of_row[i].dtype, 1);
+        if (!status && t->dim[0] != x->dim[0])
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name,
                             (long long)t->dim[0], (long long)x->dim[0]);
     }
-    if (!s && in[RECENT]) s = zt_row_want(ctx, "recent", in[RECENT], ZT_I32, 2);
-    if (!s && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])
-        s = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld",
+    if (!status && in[RECENT]) status = zt_row_want(ctx, "recent", in[RECENT], ZT_I32, 2);
+    if (!status && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])
+        status = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld",
                         (long long)in[RECENT]->dim[0], (long long)x->dim[0]);
     const zt_type *ban = in[BANNED];
-    if (!s && ban) s = zt_row_want(ctx, "banned", ban, ZT_I32, ban->rank == 2 ? 2 : 1);
-    if (!s && ban && ban->rank == 2 && ban->dim[0] != x->dim[0])
-        s = zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, x %lld", (long long)ban->dim[0],
+    if (!status && ban) status = zt_row_want(ctx, "banned", ban, ZT_I32, ban->rank == 2 ? 2 : 1);
+    if (!status && ban && ban->rank == 2 && ban->dim[0] != x->dim[0])
+        status = zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, x %lld", (long long)ban->dim[0],
                         (long long)x->dim[0]);
     out[0] = zt_type_make(ZT_I32, 1, x->dim);
-    return s;
+    return status;
 }
 
 /* ---- a row ----------------------------------------------------------------------------------- */
@@ -151,9 +151,9 @@ static int64_t draw(const line *l)
     return add_up(l, best, temp, left.count, -INFINITY, want).last.at;
 }
 
-static void sample_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void sample_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     for (int64_t r = 0; r < in[X].type->dim[0]; r++) {
         const line l = {in, r, in[X].type->dim[1]};
         out[0].i[r] = draw(&l);
@@ -170,7 +170,7 @@ static double sample_flops(const void *attrs, const zt_type *const in[], const z
 
 /* Which optional inputs are there, as bits (EACH: of what is banned each row has a list of its own);
  * 0: rows of how they are filled. */
-static bool sample_cases(int i, zt_case *c)
+static bool sample_cases(int i, zt_case *test_case)
 {
     static const struct {
         int64_t rows, n;
@@ -203,17 +203,17 @@ static bool sample_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     int64_t m = rows[i].rows, n = rows[i].n, ids = n > 0 ? n : 1;
     unsigned with = rows[i].with;
-    zt_case_in(c, X, rows[i].x, 0, ZT_F32, 2, (int64_t[]){m, n});
-    if (with >> U & 1) zt_case_in(c, U, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
-    if (rows[i].temp) zt_case_in(c, TEMP, rows[i].temp, 0, ZT_F64, 1, &m);
-    if (with >> TOP_K & 1) zt_case_in(c, TOP_K, ZT_FILL_IDS, rows[i].top_k, ZT_I32, 1, &m);
-    if (with >> TOP_P & 1) zt_case_in(c, TOP_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
-    if (with >> MIN_P & 1) zt_case_in(c, MIN_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
-    if (with >> PENALTY & 1) zt_case_in(c, PENALTY, ZT_FILL_ABOVE, 0, ZT_F64, 1, &m);
+    zt_case_in(test_case, X, rows[i].x, 0, ZT_F32, 2, (int64_t[]){m, n});
+    if (with >> U & 1) zt_case_in(test_case, U, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
+    if (rows[i].temp) zt_case_in(test_case, TEMP, rows[i].temp, 0, ZT_F64, 1, &m);
+    if (with >> TOP_K & 1) zt_case_in(test_case, TOP_K, ZT_FILL_IDS, rows[i].top_k, ZT_I32, 1, &m);
+    if (with >> TOP_P & 1) zt_case_in(test_case, TOP_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
+    if (with >> MIN_P & 1) zt_case_in(test_case, MIN_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
+    if (with >> PENALTY & 1) zt_case_in(test_case, PENALTY, ZT_FILL_ABOVE, 0, ZT_F64, 1, &m);
     if (with >> RECENT & 1)
-        zt_case_in(c, RECENT, ZT_FILL_IDS, ids, ZT_I32, 2, (int64_t[]){m, rows[i].recent});
+        zt_case_in(test_case, RECENT, ZT_FILL_IDS, ids, ZT_I32, 2, (int64_t[]){m, rows[i].recent});
     if (with >> BANNED & 1)
-        zt_case_in(c, BANNED, ZT_FILL_IDS, ids, ZT_I32, with >> EACH & 1 ? 2 : 1,
+        zt_case_in(test_case, BANNED, ZT_FILL_IDS, ids, ZT_I32, with >> EACH & 1 ? 2 : 1,
                    (int64_t[]){with >> EACH & 1 ? m : rows[i].banned, rows[i].banned});
     return true;
 }

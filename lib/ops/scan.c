@@ -7,38 +7,38 @@
 static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_cumsum_attrs *a = attrs;
-    zt_status s = zt_row_want_number(ctx, in[0]);
-    if (s) return s;
-    if ((a->exclusive != 0 && a->exclusive != 1) || (a->reverse != 0 && a->reverse != 1))
+    const zt_cumsum_attrs *cumsum = attrs;
+    zt_status status = zt_row_want_number(ctx, in[0]);
+    if (status) return status;
+    if ((cumsum->exclusive != 0 && cumsum->exclusive != 1) || (cumsum->reverse != 0 && cumsum->reverse != 1))
         return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse are 0 or 1");
     out[0] = *in[0];
-    return want_line_axis(ctx, a->axis, in[0]);
+    return want_line_axis(ctx, cumsum->axis, in[0]);
 }
 
-static void cumsum_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void cumsum_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_cumsum_attrs *a = attrs;
-    lines l = lines_along(a->axis, in[0].type);
-    (void)t;
+    const zt_cumsum_attrs *cumsum = attrs;
+    lines l = lines_along(cumsum->axis, in[0].type);
+    (void)error;
     for (int64_t r = 0; r < l.count; r++) {
         double sum = 0;
         uint64_t isum = 0;
         for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = line_at(&l, l.n, r) + (a->reverse ? l.n - 1 - i : i) * l.inner;
+            int64_t at = line_at(&l, l.n, r) + (cumsum->reverse ? l.n - 1 - i : i) * l.inner;
             double x = in[0].f ? in[0].f[at] : 0;
             uint64_t ix = in[0].f ? 0 : (uint64_t)in[0].i[at];
             if (in[0].f)
-                out[0].f[at] = a->exclusive ? sum : sum + x;
+                out[0].f[at] = cumsum->exclusive ? sum : sum + x;
             else
-                out[0].i[at] = (int64_t)(a->exclusive ? isum : isum + ix);
+                out[0].i[at] = (int64_t)(cumsum->exclusive ? isum : isum + ix);
             sum += x;
             isum += ix;
         }
     }
 }
 
-static bool cumsum_cases(int i, zt_case *c)
+static bool cumsum_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -52,16 +52,16 @@ static bool cumsum_cases(int i, zt_case *c)
         {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},      {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     return true;
 }
 
-static void cumsum_vjp(zt_vjp *v)
+static void cumsum_vjp(zt_vjp *vjp)
 {
-    const zt_cumsum_attrs *a = v->attrs;
-    v->dx[0] = zt_build_cumsum(v->e, v->dy[0],
-                           &(zt_cumsum_attrs){a->axis, a->exclusive, !a->reverse});
+    const zt_cumsum_attrs *cumsum = vjp->attrs;
+    vjp->dx[0] = zt_build_cumsum(vjp->emit, vjp->dy[0],
+                           &(zt_cumsum_attrs){cumsum->axis, cumsum->exclusive, !cumsum->reverse});
 }
 
 const zt_opdef zt_op_cumsum = {
@@ -79,36 +79,36 @@ const zt_opdef zt_op_cumsum = {
 static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
-    const zt_cumprod_attrs *a = attrs;
-    zt_status s = zt_row_want_number(ctx, in[0]);
-    if (s) return s;
-    if ((a->exclusive != 0 && a->exclusive != 1) || (a->reverse != 0 && a->reverse != 1))
+    const zt_cumprod_attrs *cumprod = attrs;
+    zt_status status = zt_row_want_number(ctx, in[0]);
+    if (status) return status;
+    if ((cumprod->exclusive != 0 && cumprod->exclusive != 1) || (cumprod->reverse != 0 && cumprod->reverse != 1))
         return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse are 0 or 1");
     out[0] = *in[0];
-    return zt_row_axis(ctx, a->axis, in[0]->rank);
+    return zt_row_axis(ctx, cumprod->axis, in[0]->rank);
 }
 
-static void cumprod_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void cumprod_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_cumprod_attrs *a = attrs;
-    lines l = lines_along(a->axis, in->type);
-    (void)t;
+    const zt_cumprod_attrs *cumprod = attrs;
+    lines l = lines_along(cumprod->axis, in->type);
+    (void)error;
     for (int64_t r = 0; r < l.count; r++) {
         double f = 1;
         uint64_t n = 1;
         for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = line_at(&l, l.n, r) + (a->reverse ? l.n - 1 - i : i) * l.inner;
+            int64_t at = line_at(&l, l.n, r) + (cumprod->reverse ? l.n - 1 - i : i) * l.inner;
             double old = f;
             uint64_t was = n;
             if (out->f) f *= in->f[at];
-            if (out->f) out->f[at] = a->exclusive ? old : f;
+            if (out->f) out->f[at] = cumprod->exclusive ? old : f;
             if (out->i) n *= (uint64_t)in->i[at];
-            if (out->i) out->i[at] = zt_row_wrap(out->type->dtype, a->exclusive ? was : n);
+            if (out->i) out->i[at] = zt_row_wrap(out->type->dtype, cumprod->exclusive ? was : n);
         }
     }
 }
 
-static bool cumprod_cases(int i, zt_case *c)
+static bool cumprod_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -122,18 +122,18 @@ static bool cumprod_cases(int i, zt_case *c)
         {{ZT_U8, 2, {3, 5}}, {1, 0, 1}},      {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, ZT_FILL_POSITIVE, 9, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_POSITIVE, 9, &rows[i].x);
     return true;
 }
 
 /* dx_i = sum over j of dy_j y_j / x_i, where x_i is a factor of y_j. (Not at zeros: NaN.) */
-static void cumprod_vjp(zt_vjp *v)
+static void cumprod_vjp(zt_vjp *vjp)
 {
-    const zt_cumprod_attrs *a = v->attrs;
-    int share = zt_build_cumsum(v->e, zt_build_mul(v->e, v->dy[0], v->out[0]),
-                            &(zt_cumsum_attrs){a->axis, a->exclusive, !a->reverse});
-    v->dx[0] = zt_build_div(v->e, share, v->in[0]);
+    const zt_cumprod_attrs *cumprod = vjp->attrs;
+    int share = zt_build_cumsum(vjp->emit, zt_build_mul(vjp->emit, vjp->dy[0], vjp->out[0]),
+                            &(zt_cumsum_attrs){cumprod->axis, cumprod->exclusive, !cumprod->reverse});
+    vjp->dx[0] = zt_build_div(vjp->emit, share, vjp->in[0]);
 }
 
 const zt_opdef zt_op_cumprod = {

@@ -10,23 +10,23 @@
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *a)
+static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *sdpa)
 {
     static const char *const aligns[] = {"start", "end"}, *const layouts[] = {"bhsd", "bshd"};
-    zt_status s = zt_row_word(ctx, "align", &a->align, aligns, ZT_LEN(aligns));
-    if (!s) s = zt_row_word(ctx, "layout", &a->layout, layouts, ZT_LEN(layouts));
-    if (s) return s;
-    if (!isfinite(a->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", a->scale);
-    if (!(a->softcap >= 0) || !isfinite(a->softcap))
-        return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", a->softcap);
-    if (a->causal != 0 && a->causal != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)a->causal);
-    if (a->left < -1 || a->right < -1 || a->left > ZT_SDPA_FAR || a->right > ZT_SDPA_FAR)
+    zt_status status = zt_row_word(ctx, "align", &sdpa->align, aligns, ZT_LEN(aligns));
+    if (!status) status = zt_row_word(ctx, "layout", &sdpa->layout, layouts, ZT_LEN(layouts));
+    if (status) return status;
+    if (!isfinite(sdpa->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", sdpa->scale);
+    if (!(sdpa->softcap >= 0) || !isfinite(sdpa->softcap))
+        return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", sdpa->softcap);
+    if (sdpa->causal != 0 && sdpa->causal != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)sdpa->causal);
+    if (sdpa->left < -1 || sdpa->right < -1 || sdpa->left > ZT_SDPA_FAR || sdpa->right > ZT_SDPA_FAR)
         return zt_row_fail(ctx, ZT_EUSAGE,
                            "left is %lld and right %lld: keys to either side, or -1",
-                           (long long)a->left, (long long)a->right);
-    if (a->offset < -ZT_SDPA_FAR || a->offset > ZT_SDPA_FAR)
-        return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)a->offset);
+                           (long long)sdpa->left, (long long)sdpa->right);
+    if (sdpa->offset < -ZT_SDPA_FAR || sdpa->offset > ZT_SDPA_FAR)
+        return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)sdpa->offset);
     return ZT_OK;
 }
 
@@ -44,16 +44,16 @@ static zt_status check_mask(zt_ctx *ctx, const zt_sdpa *z, const zt_type *q, con
                        (long long)z->b, (long long)z->h, (long long)z->s, (long long)z->t);
 }
 
-zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *a, const zt_type *q, const zt_type *k,
+zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *sdpa, const zt_type *q, const zt_type *k,
                         const zt_type *v, const zt_type *mask, const zt_type *len)
 {
-    zt_status s = check_attrs(ctx, a);
-    if (!s) s = zt_row_want_float(ctx, "q", q);
-    if (!s) s = zt_row_want(ctx, "q", q, q->dtype, 4);
-    if (!s) s = zt_row_want(ctx, "k", k, q->dtype, 4);
-    if (!s) s = zt_row_want(ctx, "v", v, q->dtype, 4);
-    if (s) return s;
-    zt_sdpa z = zt_sdpa_sizes(a, q, k, v);
+    zt_status status = check_attrs(ctx, sdpa);
+    if (!status) status = zt_row_want_float(ctx, "q", q);
+    if (!status) status = zt_row_want(ctx, "q", q, q->dtype, 4);
+    if (!status) status = zt_row_want(ctx, "k", k, q->dtype, 4);
+    if (!status) status = zt_row_want(ctx, "v", v, q->dtype, 4);
+    if (status) return status;
+    zt_sdpa z = zt_sdpa_sizes(sdpa, q, k, v);
     if (k->dim[0] != z.b || v->dim[0] != z.b)
         return zt_row_fail(ctx, ZT_ESHAPE, "q, k and v are batches of %lld, %lld and %lld",
                            (long long)z.b, (long long)k->dim[0], (long long)v->dim[0]);
@@ -75,11 +75,11 @@ zt_type zt_sdpa_stat(const zt_sdpa *z, const zt_type *q)
     return zt_type_make(zt_row_wide(q->dtype), 3, (int64_t[]){z->b, z->h, z->s});
 }
 
-double zt_sdpa_pairs(const zt_sdpa_attrs *a, const zt_sdpa *z)
+double zt_sdpa_pairs(const zt_sdpa_attrs *sdpa, const zt_sdpa *z)
 {
     double pairs = 0;
     for (int64_t i = 0; i < z->s; i++) {
-        zt_sdpa_span seen = zt_sdpa_seen(a, z, z->t, i);
+        zt_sdpa_span seen = zt_sdpa_seen(sdpa, z, z->t, i);
         pairs += (double)(seen.hi - seen.lo);
     }
     return pairs * (double)z->b * (double)z->h;
@@ -87,18 +87,18 @@ double zt_sdpa_pairs(const zt_sdpa_attrs *a, const zt_sdpa *z)
 
 /* ---- plain loops ----------------------------------------------------------------------------- */
 
-zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *a, const zt_arg *q, const zt_arg *k,
+zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *sdpa, const zt_arg *q, const zt_arg *k,
                                const zt_arg *v, const zt_arg *mask, const zt_arg *len)
 {
-    zt_sdpa_loop l = {.a = a, .q = q, .k = k, .v = v, .mask = mask, .len = len};
-    l.z = zt_sdpa_sizes(a, q->type, k->type, v->type);
+    zt_sdpa_loop l = {.a = sdpa, .q = q, .k = k, .v = v, .mask = mask, .len = len};
+    l.z = zt_sdpa_sizes(sdpa, q->type, k->type, v->type);
     zt_type full = zt_type_make(ZT_F32, 4, (int64_t[]){l.z.b, l.z.h, l.z.s, l.z.t});
     if (mask->type) zt_row_strides(mask->type, &full, l.mask_stride);
-    l.scale = zt_sdpa_scale(a, &l.z);
+    l.scale = zt_sdpa_scale(sdpa, &l.z);
     return l;
 }
 
-void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_runtime_error *t)
+void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_runtime_error *error)
 {
     const zt_sdpa *z = &l->z;
     l->i = n % z->s;
@@ -108,7 +108,7 @@ void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_runtime_error *t)
     l->y_at = zt_sdpa_row(z, l->batch, l->head, l->i, z->h, z->s, z->dv);
     int64_t keys = l->len->type ? l->len->i[l->batch] : z->t;
     if (keys < 0 || keys > z->t) {
-        zt_row_runtime_error(t, "length", keys, z->t + 1);
+        zt_row_runtime_error(error, "length", keys, z->t + 1);
         keys = 0;
     }
     l->seen = zt_sdpa_seen(l->a, z, keys, l->i);
@@ -159,101 +159,101 @@ static double attend(const zt_sdpa_loop *l, double *y)
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
-int zt_sdpa_heads(const zt_emit *e, const zt_sdpa_attrs *a, int x)
+int zt_sdpa_heads(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int x)
 {
-    if (strcmp(a->layout.s, "bshd")) return x;
-    return zt_build_transpose(e, x, &(zt_transpose_attrs){{4, {0, 2, 1, 3}}});
+    if (strcmp(sdpa->layout.s, "bshd")) return x;
+    return zt_build_transpose(emit, x, &(zt_transpose_attrs){{4, {0, 2, 1, 3}}});
 }
 
-int64_t zt_sdpa_share(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k)
+int64_t zt_sdpa_share(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int q, int k)
 {
     if (q < 0 || k < 0) return 1;
-    int head = strcmp(a->layout.s, "bshd") ? 1 : 2;
-    int64_t h = e->type(e->user, q).dim[head], g = e->type(e->user, k).dim[head];
+    int head = strcmp(sdpa->layout.s, "bshd") ? 1 : 2;
+    int64_t h = emit->type(emit->user, q).dim[head], g = emit->type(emit->user, k).dim[head];
     return h > 0 && g > 0 ? h / g : 1;
 }
 
-static int constant(const zt_emit *e, int like, double value)
+static int constant(const zt_emit *emit, int like, double value)
 {
-    return zt_build_fill_like(e, like, &(zt_fill_like_attrs){value});
+    return zt_build_fill_like(emit, like, &(zt_fill_like_attrs){value});
 }
 
-static int both(const zt_emit *e, int a, int b)
+static int both(const zt_emit *emit, int a, int b)
 {
-    return a == ZT_NONE ? b : zt_build_logical_and(e, a, b);
+    return a == ZT_NONE ? b : zt_build_logical_and(emit, a, b);
 }
 
 /* Which keys windows and lengths leave to be seen, as bools of ones' shape. A key's position less
  * the query's, both from where they are aligned, is a difference of running sums of ones. */
-static int windows(const zt_emit *e, const zt_sdpa_attrs *a, int ones, int len)
+static int windows(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int ones, int len)
 {
-    bool end = !strcmp(a->align.s, "end"), right = a->causal || a->right >= 0;
+    bool end = !strcmp(sdpa->align.s, "end"), right = sdpa->causal || sdpa->right >= 0;
     int seen = ZT_NONE, n = ZT_NONE;
-    int j = zt_build_cumsum(e, ones, &(zt_cumsum_attrs){3, 1, 0});
+    int j = zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){3, 1, 0});
     if (len != ZT_NONE) {
-        for (int d = 0; d < 3; d++) len = zt_build_group(e, len, &(zt_group_attrs){1});
-        n = zt_build_as(e, len, ones);
-        seen = zt_build_lt(e, j, n);
+        for (int d = 0; d < 3; d++) len = zt_build_group(emit, len, &(zt_group_attrs){1});
+        n = zt_build_as(emit, len, ones);
+        seen = zt_build_lt(emit, j, n);
     }
-    if (!right && a->left < 0) return seen;
-    int i = zt_build_cumsum(e, ones, &(zt_cumsum_attrs){2, 1, 0});
+    if (!right && sdpa->left < 0) return seen;
+    int i = zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){2, 1, 0});
     if (end) { /* counted from the ends */
-        i = zt_build_neg(e, zt_build_cumsum(e, ones, &(zt_cumsum_attrs){2, 0, 1}));
-        j = n == ZT_NONE ? zt_build_neg(e, zt_build_cumsum(e, ones, &(zt_cumsum_attrs){3, 0, 1}))
-                         : zt_build_sub(e, j, n);
+        i = zt_build_neg(emit, zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){2, 0, 1}));
+        j = n == ZT_NONE ? zt_build_neg(emit, zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){3, 0, 1}))
+                         : zt_build_sub(emit, j, n);
     }
-    int ahead = zt_build_sub(e, j, i);
-    int64_t most = a->offset + (a->causal ? 0 : a->right);
-    if (right) seen = both(e, seen, zt_build_le(e, ahead, constant(e, ahead, (double)most)));
-    int64_t least = a->offset - a->left;
-    if (a->left >= 0) seen = both(e, seen, zt_build_ge(e, ahead, constant(e, ahead, (double)least)));
+    int ahead = zt_build_sub(emit, j, i);
+    int64_t most = sdpa->offset + (sdpa->causal ? 0 : sdpa->right);
+    if (right) seen = both(emit, seen, zt_build_le(emit, ahead, constant(emit, ahead, (double)most)));
+    int64_t least = sdpa->offset - sdpa->left;
+    if (sdpa->left >= 0) seen = both(emit, seen, zt_build_ge(emit, ahead, constant(emit, ahead, (double)least)));
     return seen;
 }
 
-zt_sdpa_ops zt_sdpa_begin(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k, int v, int mask,
+zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int q, int k, int v, int mask,
                           int len)
 {
-    const zt_repeat_attrs shared = {1, zt_sdpa_share(e, a, q, k)};
+    const zt_repeat_attrs shared = {1, zt_sdpa_share(emit, sdpa, q, k)};
     zt_sdpa_ops o = {.none = ZT_NONE, .seen = ZT_NONE};
-    int64_t d = q < 0 ? -1 : e->type(e->user, q).dim[3];
+    int64_t d = q < 0 ? -1 : emit->type(emit->user, q).dim[3];
     zt_sdpa z = {.d = d > 0 ? d : 0};
-    o.q = zt_sdpa_heads(e, a, zt_build_wide(e, q));
-    o.k = zt_build_repeat(e, zt_sdpa_heads(e, a, zt_build_wide(e, k)), &shared);
-    o.v = zt_build_repeat(e, zt_sdpa_heads(e, a, zt_build_wide(e, v)), &shared);
-    o.capped = zt_build_times(e, zt_build_matmul(e, o.q, o.k, &(zt_matmul_attrs){0, 1}),
-                          zt_sdpa_scale(a, &z));
-    if (a->softcap > 0) o.capped = zt_build_softcap(e, o.capped, &(zt_softcap_attrs){a->softcap});
+    o.q = zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, q));
+    o.k = zt_build_repeat(emit, zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, k)), &shared);
+    o.v = zt_build_repeat(emit, zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, v)), &shared);
+    o.capped = zt_build_times(emit, zt_build_matmul(emit, o.q, o.k, &(zt_matmul_attrs){0, 1}),
+                          zt_sdpa_scale(sdpa, &z));
+    if (sdpa->softcap > 0) o.capped = zt_build_softcap(emit, o.capped, &(zt_softcap_attrs){sdpa->softcap});
     o.score = o.capped;
-    if (a->causal || a->left >= 0 || a->right >= 0 || len != ZT_NONE)
-        o.seen = windows(e, a, constant(e, o.score, 1), len);
-    if (mask >= 0 && e->type(e->user, mask).dtype == ZT_BOOL) {
-        o.seen = both(e, o.seen, mask);
+    if (sdpa->causal || sdpa->left >= 0 || sdpa->right >= 0 || len != ZT_NONE)
+        o.seen = windows(emit, sdpa, constant(emit, o.score, 1), len);
+    if (mask >= 0 && emit->type(emit->user, mask).dtype == ZT_BOOL) {
+        o.seen = both(emit, o.seen, mask);
     } else if (mask != ZT_NONE) {
-        mask = zt_build_as(e, mask, o.score);
-        o.seen = both(e, o.seen, zt_build_gt(e, mask, constant(e, mask, -INFINITY)));
-        o.score = zt_build_add(e, o.score, mask);
+        mask = zt_build_as(emit, mask, o.score);
+        o.seen = both(emit, o.seen, zt_build_gt(emit, mask, constant(emit, mask, -INFINITY)));
+        o.score = zt_build_add(emit, o.score, mask);
     }
     if (o.seen == ZT_NONE) return o;
-    o.none = constant(e, o.score, -INFINITY);
-    o.score = zt_build_where(e, o.seen, o.score, o.none);
+    o.none = constant(emit, o.score, -INFINITY);
+    o.score = zt_build_where(emit, o.seen, o.score, o.none);
     return o;
 }
 
-int zt_sdpa_weights(const zt_emit *e, const zt_sdpa_ops *o, int lse)
+int zt_sdpa_weights(const zt_emit *emit, const zt_sdpa_ops *o, int lse)
 {
-    int s = zt_build_sub(e, o->score, lse);
-    return zt_build_exp(e, o->seen == ZT_NONE ? s : zt_build_where(e, o->seen, s, o->none));
+    int s = zt_build_sub(emit, o->score, lse);
+    return zt_build_exp(emit, o->seen == ZT_NONE ? s : zt_build_where(emit, o->seen, s, o->none));
 }
 
-int zt_sdpa_dscore(const zt_emit *e, const zt_sdpa_ops *o, int weights, int dy, int delta)
+int zt_sdpa_dscore(const zt_emit *emit, const zt_sdpa_ops *o, int weights, int dy, int delta)
 {
-    int dp = zt_build_matmul(e, dy, o->v, &(zt_matmul_attrs){0, 1});
-    return zt_build_mul(e, weights, zt_build_sub(e, dp, delta));
+    int dp = zt_build_matmul(emit, dy, o->v, &(zt_matmul_attrs){0, 1});
+    return zt_build_mul(emit, weights, zt_build_sub(emit, dp, delta));
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-bool zt_sdpa_case(int i, int k_mask, zt_case *c)
+bool zt_sdpa_case(int i, int k_mask, zt_case *test_case)
 {
     enum { LEN = 1 };
 #define A(SCALE, CAUSAL, ALIGN, OFFSET, LEFT, RIGHT, CAP, LAYOUT)                                  \
@@ -305,16 +305,16 @@ bool zt_sdpa_case(int i, int k_mask, zt_case *c)
     int64_t b = rows[i].b, h = rows[i].h, g = rows[i].g, s = rows[i].s, t = rows[i].t;
     bool bshd = !strcmp(rows[i].a.layout.s, "bshd");
     const int64_t heads[] = {h, g, g}, n[] = {s, t, t}, cols[] = {rows[i].d, rows[i].d, rows[i].dv};
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
     for (int k = 0; k < 3; k++)
-        zt_case_in(c, k, ZT_FILL_NORMAL, 0, rows[i].dtype, 4,
+        zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, rows[i].dtype, 4,
                    (int64_t[]){b, bshd ? n[k] : heads[k], bshd ? heads[k] : n[k], cols[k]});
     if (rows[i].mask.rank) {
         bool is_bool = rows[i].mask.dtype == ZT_BOOL;
-        zt_case_type_in(c, k_mask, is_bool ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].mask);
-        c->limit[k_mask] = 2;
+        zt_case_type_in(test_case, k_mask, is_bool ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].mask);
+        test_case->limit[k_mask] = 2;
     }
-    if (rows[i].len) zt_case_in(c, k_mask + 1, ZT_FILL_IDS, t + 1, ZT_I32, 1, &b);
+    if (rows[i].len) zt_case_in(test_case, k_mask + 1, ZT_FILL_IDS, t + 1, ZT_I32, 1, &b);
     return true;
 }
 
@@ -323,8 +323,8 @@ bool zt_sdpa_case(int i, int k_mask, zt_case *c)
 static zt_status sdpa_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    zt_status s = zt_sdpa_check(ctx, attrs, in[0], in[1], in[2], in[3], in[4]);
-    if (s) return s;
+    zt_status status = zt_sdpa_check(ctx, attrs, in[0], in[1], in[2], in[3], in[4]);
+    if (status) return status;
     zt_sdpa z = zt_sdpa_sizes(attrs, in[0], in[1], in[2]);
     out[0] = *in[0];
     out[0].dim[3] = z.dv;
@@ -332,11 +332,11 @@ static zt_status sdpa_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     return ZT_OK;
 }
 
-static void sdpa_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void sdpa_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     zt_sdpa_loop l = zt_sdpa_loop_make(attrs, &in[0], &in[1], &in[2], &in[3], &in[4]);
     for (int64_t n = 0, count = l.z.b * l.z.h * l.z.s; n < count; n++) {
-        zt_sdpa_loop_at(&l, n, t);
+        zt_sdpa_loop_at(&l, n, error);
         double lse = attend(&l, out[0].f + l.y_at);
         if (out[1].type) out[1].f[n] = lse;
     }
@@ -349,48 +349,48 @@ static double sdpa_flops(const void *attrs, const zt_type *const in[], const zt_
     return 2 * zt_sdpa_pairs(attrs, &z) * (double)(z.d + z.dv);
 }
 
-static bool sdpa_cases(int i, zt_case *c) { return zt_sdpa_case(i, 3, c); }
+static bool sdpa_cases(int i, zt_case *test_case) { return zt_sdpa_case(i, 3, test_case); }
 
-static void sdpa_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void sdpa_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    zt_sdpa_ops o = zt_sdpa_begin(e, attrs, in[0], in[1], in[2], in[3], in[4]);
-    int lse = zt_build_logsumexp(e, o.score, &(zt_logsumexp_attrs){{1, {3}}, 1});
-    int y = zt_build_matmul(e, zt_sdpa_weights(e, &o, lse), o.v, NULL);
-    out[0] = zt_build_as(e, zt_sdpa_heads(e, attrs, y), in[0]);
-    out[1] = zt_build_sum(e, lse, &(zt_sum_attrs){{1, {3}}, 0});
+    zt_sdpa_ops o = zt_sdpa_begin(emit, attrs, in[0], in[1], in[2], in[3], in[4]);
+    int lse = zt_build_logsumexp(emit, o.score, &(zt_logsumexp_attrs){{1, {3}}, 1});
+    int y = zt_build_matmul(emit, zt_sdpa_weights(emit, &o, lse), o.v, NULL);
+    out[0] = zt_build_as(emit, zt_sdpa_heads(emit, attrs, y), in[0]);
+    out[1] = zt_build_sum(emit, lse, &(zt_sum_attrs){{1, {3}}, 0});
 }
 
 /* The gradient of the mask is that of the scores, which are made for it: as many as there are pairs
  * of query and key. */
-static int mask_gradient(const zt_vjp *v, int dy, int lse, int delta)
+static int mask_gradient(const zt_vjp *vjp, int dy, int lse, int delta)
 {
-    const zt_emit *e = v->e;
+    const zt_emit *emit = vjp->emit;
     const zt_group_attrs one = {1};
-    zt_sdpa_ops o = zt_sdpa_begin(e, v->attrs, v->in[0], v->in[1], v->in[2], v->in[3], v->in[4]);
-    int p = zt_sdpa_weights(e, &o, zt_build_group(e, lse, &one));
-    int ds = zt_sdpa_dscore(e, &o, p, zt_sdpa_heads(e, v->attrs, zt_build_wide(e, dy)),
-                            zt_build_group(e, delta, &one));
-    return zt_build_as(e, zt_build_reduced(e, ds, v->in[3]), v->in[3]);
+    zt_sdpa_ops o = zt_sdpa_begin(emit, vjp->attrs, vjp->in[0], vjp->in[1], vjp->in[2], vjp->in[3], vjp->in[4]);
+    int p = zt_sdpa_weights(emit, &o, zt_build_group(emit, lse, &one));
+    int ds = zt_sdpa_dscore(emit, &o, p, zt_sdpa_heads(emit, vjp->attrs, zt_build_wide(emit, dy)),
+                            zt_build_group(emit, delta, &one));
+    return zt_build_as(emit, zt_build_reduced(emit, ds, vjp->in[3]), vjp->in[3]);
 }
 
 /* delta[b,h,s] = dy.y - dlse: what the scores' gradients have in common along a row. */
-static void sdpa_vjp(zt_vjp *v)
+static void sdpa_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    const zt_sdpa_attrs *a = v->attrs;
-    int y = v->out[0], lse = v->out[1], dy = v->dy[0], delta, more[2];
-    if (dy == ZT_NONE) dy = zt_build_fill_like(e, y, &(zt_fill_like_attrs){0});
-    delta = zt_build_mul(e, zt_build_wide(e, y), zt_build_wide(e, dy));
-    delta = zt_build_sum(e, delta, &(zt_sum_attrs){{1, {3}}, 0});
-    if (!strcmp(a->layout.s, "bshd"))
-        delta = zt_build_transpose(e, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
-    if (v->dy[1] != ZT_NONE) delta = zt_build_sub(e, delta, v->dy[1]);
-    if (v->want[0] || v->want[1] || v->want[2])
-        v->dx[0] = zt_build_sdpa_grad(e, v->in[0], v->in[1], v->in[2], dy, lse, delta, v->in[3],
-                                  v->in[4], v->attrs, &more[0], &more[1]);
-    if (v->dx[0] != ZT_NONE) v->dx[1] = more[0];
-    if (v->dx[0] != ZT_NONE) v->dx[2] = more[1];
-    if (v->want[3]) v->dx[3] = mask_gradient(v, dy, lse, delta);
+    const zt_emit *emit = vjp->emit;
+    const zt_sdpa_attrs *sdpa = vjp->attrs;
+    int y = vjp->out[0], lse = vjp->out[1], dy = vjp->dy[0], delta, more[2];
+    if (dy == ZT_NONE) dy = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){0});
+    delta = zt_build_mul(emit, zt_build_wide(emit, y), zt_build_wide(emit, dy));
+    delta = zt_build_sum(emit, delta, &(zt_sum_attrs){{1, {3}}, 0});
+    if (!strcmp(sdpa->layout.s, "bshd"))
+        delta = zt_build_transpose(emit, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
+    if (vjp->dy[1] != ZT_NONE) delta = zt_build_sub(emit, delta, vjp->dy[1]);
+    if (vjp->want[0] || vjp->want[1] || vjp->want[2])
+        vjp->dx[0] = zt_build_sdpa_grad(emit, vjp->in[0], vjp->in[1], vjp->in[2], dy, lse, delta, vjp->in[3],
+                                  vjp->in[4], vjp->attrs, &more[0], &more[1]);
+    if (vjp->dx[0] != ZT_NONE) vjp->dx[1] = more[0];
+    if (vjp->dx[0] != ZT_NONE) vjp->dx[2] = more[1];
+    if (vjp->want[3]) vjp->dx[3] = mask_gradient(vjp, dy, lse, delta);
 }
 
 const zt_opdef zt_op_sdpa = {

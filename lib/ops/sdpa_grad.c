@@ -12,8 +12,8 @@ enum { Q, K, V, DY, LSE, DELTA, MASK, LEN };
 static zt_status sdpa_grad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    zt_status s = zt_sdpa_check(ctx, attrs, in[Q], in[K], in[V], in[MASK], in[LEN]);
-    if (s) return s;
+    zt_status status = zt_sdpa_check(ctx, attrs, in[Q], in[K], in[V], in[MASK], in[LEN]);
+    if (status) return status;
     zt_sdpa z = zt_sdpa_sizes(attrs, in[Q], in[K], in[V]);
     zt_type y = *in[Q], stat = zt_sdpa_stat(&z, in[Q]);
     y.dim[3] = z.dv;
@@ -45,13 +45,13 @@ static void pair(const zt_sdpa_loop *l, const zt_arg *in, zt_arg *out, int64_t n
     for (int64_t d = 0; d < l->z.dv && out[V].type; d++) out[V].f[v_at + d] += p * dy[d];
 }
 
-static void sdpa_grad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void sdpa_grad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     zt_sdpa_loop l = zt_sdpa_loop_make(attrs, &in[Q], &in[K], &in[V], &in[MASK], &in[LEN]);
     for (int k = 0; k < 3; k++)
         for (int64_t i = 0; out[k].type && i < zt_type_count(out[k].type); i++) out[k].f[i] = 0;
     for (int64_t n = 0, count = l.z.b * l.z.h * l.z.s; n < count; n++) {
-        zt_sdpa_loop_at(&l, n, t);
+        zt_sdpa_loop_at(&l, n, error);
         for (int64_t j = l.seen.lo; j < l.seen.hi; j++) pair(&l, in, out, n, j);
     }
 }
@@ -63,48 +63,48 @@ static double sdpa_grad_flops(const void *attrs, const zt_type *const in[], cons
     return 2 * zt_sdpa_pairs(attrs, &z) * (double)(3 * z.d + 2 * z.dv);
 }
 
-static bool sdpa_grad_cases(int i, zt_case *c)
+static bool sdpa_grad_cases(int i, zt_case *test_case)
 {
-    if (!zt_sdpa_case(i, MASK, c)) return false;
-    zt_sdpa z = zt_sdpa_sizes((const zt_sdpa_attrs *)c->attrs, &c->in[Q], &c->in[K], &c->in[V]);
-    zt_type y = c->in[Q], stat = zt_sdpa_stat(&z, &y);
+    if (!zt_sdpa_case(i, MASK, test_case)) return false;
+    zt_sdpa z = zt_sdpa_sizes((const zt_sdpa_attrs *)test_case->attrs, &test_case->in[Q], &test_case->in[K], &test_case->in[V]);
+    zt_type y = test_case->in[Q], stat = zt_sdpa_stat(&z, &y);
     y.dim[3] = z.dv;
-    zt_case_in(c, DY, ZT_FILL_NORMAL, 0, y.dtype, y.rank, y.dim);
-    zt_case_in(c, LSE, ZT_FILL_POSITIVE, 0, stat.dtype, stat.rank, stat.dim);
-    zt_case_in(c, DELTA, ZT_FILL_NORMAL, 0, stat.dtype, stat.rank, stat.dim);
+    zt_case_in(test_case, DY, ZT_FILL_NORMAL, 0, y.dtype, y.rank, y.dim);
+    zt_case_in(test_case, LSE, ZT_FILL_POSITIVE, 0, stat.dtype, stat.rank, stat.dim);
+    zt_case_in(test_case, DELTA, ZT_FILL_NORMAL, 0, stat.dtype, stat.rank, stat.dim);
     return true;
 }
 
 /* What was repeated for the query heads that share a key head, summed again: the heads last, in
  * groups. */
-static int unshared(const zt_emit *e, int x, int64_t share)
+static int unshared(const zt_emit *emit, int x, int64_t share)
 {
     const zt_transpose_attrs swap = {{4, {0, 3, 2, 1}}};
     if (share == 1) return x;
-    x = zt_build_group(e, zt_build_transpose(e, x, &swap), &(zt_group_attrs){share});
-    return zt_build_transpose(e, zt_build_sum(e, x, &(zt_sum_attrs){{1, {-1}}, 0}), &swap);
+    x = zt_build_group(emit, zt_build_transpose(emit, x, &swap), &(zt_group_attrs){share});
+    return zt_build_transpose(emit, zt_build_sum(emit, x, &(zt_sum_attrs){{1, {-1}}, 0}), &swap);
 }
 
-static void sdpa_grad_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void sdpa_grad_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_sdpa_attrs *a = attrs;
+    const zt_sdpa_attrs *sdpa = attrs;
     const zt_group_attrs one = {1};
     const zt_matmul_attrs transposed = {1, 0};
-    int64_t share = zt_sdpa_share(e, a, in[Q], in[K]);
-    zt_sdpa_ops o = zt_sdpa_begin(e, a, in[Q], in[K], in[V], in[MASK], in[LEN]);
-    int dy = zt_sdpa_heads(e, a, zt_build_wide(e, in[DY]));
-    int p = zt_sdpa_weights(e, &o, zt_build_group(e, in[LSE], &one));
-    int ds = zt_sdpa_dscore(e, &o, p, dy, zt_build_group(e, in[DELTA], &one));
-    if (a->softcap > 0) {
-        int part = zt_build_square(e, zt_build_times(e, o.capped, 1 / a->softcap));
-        ds = zt_build_sub(e, ds, zt_build_mul(e, ds, part));
+    int64_t share = zt_sdpa_share(emit, sdpa, in[Q], in[K]);
+    zt_sdpa_ops o = zt_sdpa_begin(emit, sdpa, in[Q], in[K], in[V], in[MASK], in[LEN]);
+    int dy = zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, in[DY]));
+    int p = zt_sdpa_weights(emit, &o, zt_build_group(emit, in[LSE], &one));
+    int ds = zt_sdpa_dscore(emit, &o, p, dy, zt_build_group(emit, in[DELTA], &one));
+    if (sdpa->softcap > 0) {
+        int part = zt_build_square(emit, zt_build_times(emit, o.capped, 1 / sdpa->softcap));
+        ds = zt_build_sub(emit, ds, zt_build_mul(emit, ds, part));
     }
-    int64_t d = in[Q] < 0 ? -1 : e->type(e->user, in[Q]).dim[3];
-    ds = zt_build_times(e, ds, zt_sdpa_scale(a, &(zt_sdpa){.d = d > 0 ? d : 0}));
-    out[Q] = zt_build_matmul(e, ds, o.k, NULL);
-    out[K] = unshared(e, zt_build_matmul(e, ds, o.q, &transposed), share);
-    out[V] = unshared(e, zt_build_matmul(e, p, dy, &transposed), share);
-    for (int k = 0; k < 3; k++) out[k] = zt_build_as(e, zt_sdpa_heads(e, a, out[k]), in[k]);
+    int64_t d = in[Q] < 0 ? -1 : emit->type(emit->user, in[Q]).dim[3];
+    ds = zt_build_times(emit, ds, zt_sdpa_scale(sdpa, &(zt_sdpa){.d = d > 0 ? d : 0}));
+    out[Q] = zt_build_matmul(emit, ds, o.k, NULL);
+    out[K] = unshared(emit, zt_build_matmul(emit, ds, o.q, &transposed), share);
+    out[V] = unshared(emit, zt_build_matmul(emit, p, dy, &transposed), share);
+    for (int k = 0; k < 3; k++) out[k] = zt_build_as(emit, zt_sdpa_heads(emit, sdpa, out[k]), in[k]);
 }
 
 const zt_opdef zt_op_sdpa_grad = {

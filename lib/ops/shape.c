@@ -6,29 +6,29 @@
 static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                zt_type out[])
 {
-    const zt_reshape_attrs *a = attrs;
-    if (a->shape.n < 0 || a->shape.n > ZT_MAX_RANK)
+    const zt_reshape_attrs *reshape = attrs;
+    if (reshape->shape.n < 0 || reshape->shape.n > ZT_MAX_RANK)
         return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible",
-                           (long long)a->shape.n, ZT_MAX_RANK);
+                           (long long)reshape->shape.n, ZT_MAX_RANK);
     int64_t count = 1;
     bool empty = false;
-    for (int64_t d = 0; d < a->shape.n; d++) {
-        if (a->shape.dim[d] < 0)
+    for (int64_t d = 0; d < reshape->shape.n; d++) {
+        if (reshape->shape.dim[d] < 0)
             return zt_row_fail(ctx, ZT_ESHAPE, "dimension %lld of shape is negative", (long long)d);
-        if (a->shape.dim[d] == 0)
+        if (reshape->shape.dim[d] == 0)
             empty = true;
-        else if (!zt_mul_i64(count, a->shape.dim[d], &count))
+        else if (!zt_mul_i64(count, reshape->shape.dim[d], &count))
             return zt_row_fail(ctx, ZT_ESHAPE, "the elements of shape cannot be counted");
     }
     if (empty) count = 0;
     if (count != zt_type_count(in[0]))
         return zt_row_fail(ctx, ZT_ESHAPE, "shape has %lld elements, x %lld", (long long)count,
                            (long long)zt_type_count(in[0]));
-    out[0] = zt_type_make(in[0]->dtype, (int)a->shape.n, a->shape.dim);
+    out[0] = zt_type_make(in[0]->dtype, (int)reshape->shape.n, reshape->shape.dim);
     return ZT_OK;
 }
 
-static bool reshape_cases(int i, zt_case *c)
+static bool reshape_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -40,15 +40,15 @@ static bool reshape_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_reshape_attrs a = {.shape = rows[i].shape};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, rows[i].x.dtype == ZT_I32 ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
-    c->limit[0] = 1000;
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, rows[i].x.dtype == ZT_I32 ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
+    test_case->limit[0] = 1000;
     return true;
 }
 
-static void reshape_vjp(zt_vjp *v)
+static void reshape_vjp(zt_vjp *vjp)
 {
-    v->dx[0] = zt_build_reshape_like(v->e, v->dy[0], v->in[0]);
+    vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]);
 }
 
 const zt_opdef zt_op_reshape = {
@@ -76,15 +76,15 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
     const zt_type *x = in[0];
     bool seen[ZT_MAX_RANK] = {0};
-    zt_status s = zt_row_want_plain(ctx, "x", x);
-    if (s) return s;
+    zt_status status = zt_row_want_plain(ctx, "x", x);
+    if (status) return status;
     if (axes->n != 0 && axes->n != x->rank)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld axes for %d dimensions", (long long)axes->n,
                            x->rank);
     out[0] = *x;
     for (int d = 0; d < x->rank; d++) {
-        s = axes->n ? zt_row_axis(ctx, axes->v[d], x->rank) : ZT_OK;
-        if (s) return s;
+        status = axes->n ? zt_row_axis(ctx, axes->v[d], x->rank) : ZT_OK;
+        if (status) return status;
         int from = source_of(axes, x->rank, d);
         if (seen[from]) return zt_row_fail(ctx, ZT_EUSAGE, "axis %d is given twice", from);
         seen[from] = true;
@@ -93,12 +93,12 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return ZT_OK;
 }
 
-static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
     const zt_type *x = in[0].type, *y = out[0].type;
     int64_t stride[ZT_MAX_RANK], step = 1, n = zt_type_count(y);
-    (void)t;
+    (void)error;
     for (int d = x->rank - 1; d >= 0; d--) {
         stride[d] = step;
         step *= x->dim[d];
@@ -113,7 +113,7 @@ static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
     }
 }
 
-static bool transpose_cases(int i, zt_case *c)
+static bool transpose_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -136,17 +136,17 @@ static bool transpose_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_transpose_attrs a = {rows[i].axes};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     return true;
 }
 
-static void transpose_vjp(zt_vjp *v)
+static void transpose_vjp(zt_vjp *vjp)
 {
-    const zt_ints *axes = &((const zt_transpose_attrs *)v->attrs)->axes;
+    const zt_ints *axes = &((const zt_transpose_attrs *)vjp->attrs)->axes;
     zt_transpose_attrs back = {{axes->n, {0}}};
     for (int d = 0; d < axes->n; d++) back.axes.v[zt_plain_axis(axes->v[d], (int)axes->n)] = d;
-    v->dx[0] = zt_build_transpose(v->e, v->dy[0], &back);
+    vjp->dx[0] = zt_build_transpose(vjp->emit, vjp->dy[0], &back);
 }
 
 const zt_opdef zt_op_transpose = {
@@ -168,9 +168,9 @@ enum { PARTS = 5 };
 static zt_status whole_of(zt_ctx *ctx, int64_t axis, const zt_type *const part[], zt_type *y)
 {
     static const char names[] = "abcde";
-    zt_status s = zt_row_want_plain(ctx, "a", part[0]);
-    if (!s) s = zt_row_axis(ctx, axis, part[0]->rank);
-    if (s) return s;
+    zt_status status = zt_row_want_plain(ctx, "a", part[0]);
+    if (!status) status = zt_row_axis(ctx, axis, part[0]->rank);
+    if (status) return status;
     int at = zt_plain_axis(axis, part[0]->rank);
     *y = *part[0];
     for (int k = 1; k < PARTS; k++) {
@@ -209,11 +209,11 @@ static void copy_part(int at, const zt_arg *whole, int64_t first, const zt_arg *
     }
 }
 
-static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int at = zt_plain_axis(((const zt_concat_attrs *)attrs)->axis, out[0].type->rank);
     int64_t first = 0;
-    (void)t;
+    (void)error;
     for (int k = 0; k < PARTS; k++) {
         if (!in[k].type) continue;
         copy_part(at, &out[0], first, &in[k], true);
@@ -221,7 +221,7 @@ static void concat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     }
 }
 
-static bool concat_cases(int i, zt_case *c)
+static bool concat_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x; /* of the k-th part, dimension `axis` is k + 1 times as large */
@@ -238,33 +238,33 @@ static bool concat_cases(int i, zt_case *c)
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_concat_attrs a = {rows[i].axis};
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     int at = zt_plain_axis(rows[i].axis, rows[i].x.rank);
     for (int k = 0; k < rows[i].parts; k++) {
         zt_case_type t = rows[i].x;
         t.dim[at] *= k + 1;
-        zt_case_plain_in(c, k, ZT_FILL_NORMAL, 100, &t);
+        zt_case_plain_in(test_case, k, ZT_FILL_NORMAL, 100, &t);
     }
     return true;
 }
 
 /* Where shapes are known, slices; else the parts say theirs. */
-static void concat_vjp(zt_vjp *v)
+static void concat_vjp(zt_vjp *vjp)
 {
-    int64_t axis = ((const zt_concat_attrs *)v->attrs)->axis, first = 0;
-    const int *in = v->in;
+    int64_t axis = ((const zt_concat_attrs *)vjp->attrs)->axis, first = 0;
+    const int *in = vjp->in;
     for (int k = 0; k < PARTS; k++) {
         if (in[k] < 0) continue;
-        zt_type t = v->e->type(v->e->user, in[k]);
+        zt_type t = vjp->emit->type(vjp->emit->user, in[k]);
         int64_t n = t.rank ? t.dim[zt_plain_axis(axis, t.rank)] : -1;
         if (n < 0) {
-            v->dx[k] = zt_build_uncat(v->e, v->dy[0], in[0], in[1], in[2], in[3], in[4],
+            vjp->dx[k] = zt_build_uncat(vjp->emit, vjp->dy[0], in[0], in[1], in[2], in[3], in[4],
                                   &(zt_uncat_attrs){axis, k});
             continue;
         }
         /* an end of 0 would be the end itself */
-        v->dx[k] = n ? zt_build_slice(v->e, v->dy[0], &(zt_slice_attrs){axis, first, first + n})
-                     : zt_build_fill_like(v->e, in[k], &(zt_fill_like_attrs){0});
+        vjp->dx[k] = n ? zt_build_slice(vjp->emit, vjp->dy[0], &(zt_slice_attrs){axis, first, first + n})
+                     : zt_build_fill_like(vjp->emit, in[k], &(zt_fill_like_attrs){0});
         first += n;
     }
 }
@@ -283,59 +283,59 @@ const zt_opdef zt_op_concat = {
 static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    const zt_uncat_attrs *a = attrs;
+    const zt_uncat_attrs *uncat = attrs;
     zt_type whole;
-    zt_status s = whole_of(ctx, a->axis, in + 1, &whole);
-    if (s) return s;
-    if (a->part < 0 || a->part >= PARTS || !in[1 + a->part])
-        return zt_row_fail(ctx, ZT_EUSAGE, "there is no part %lld", (long long)a->part);
-    out[0] = *in[1 + a->part];
+    zt_status status = whole_of(ctx, uncat->axis, in + 1, &whole);
+    if (status) return status;
+    if (uncat->part < 0 || uncat->part >= PARTS || !in[1 + uncat->part])
+        return zt_row_fail(ctx, ZT_EUSAGE, "there is no part %lld", (long long)uncat->part);
+    out[0] = *in[1 + uncat->part];
     out[0].dtype = whole.dtype = in[0]->dtype;
     if (zt_type_equal(&whole, in[0])) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the shape of these parts");
 }
 
-static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_uncat_attrs *a = attrs;
-    int at = zt_plain_axis(a->axis, in[0].type->rank);
+    const zt_uncat_attrs *uncat = attrs;
+    int at = zt_plain_axis(uncat->axis, in[0].type->rank);
     int64_t first = 0;
-    (void)t;
-    for (int k = 0; k < a->part; k++) first += in[1 + k].type ? in[1 + k].type->dim[at] : 0;
+    (void)error;
+    for (int k = 0; k < uncat->part; k++) first += in[1 + k].type ? in[1 + k].type->dim[at] : 0;
     copy_part(at, &in[0], first, &out[0], false);
 }
 
-static bool uncat_cases(int i, zt_case *c)
+static bool uncat_cases(int i, zt_case *test_case)
 {
     zt_concat_attrs cat;
     const zt_type *part[PARTS] = {0};
-    if (!concat_cases(i, c)) return false;
-    memcpy(&cat, c->attrs, sizeof cat);
+    if (!concat_cases(i, test_case)) return false;
+    memcpy(&cat, test_case->attrs, sizeof cat);
     for (int k = PARTS; k-- > 0;) {
-        c->in[k + 1] = c->in[k];
-        c->fill[k + 1] = c->fill[k];
-        c->limit[k + 1] = c->limit[k];
-        if (c->fill[k + 1] != ZT_FILL_ABSENT) part[k] = &c->in[k + 1];
+        test_case->in[k + 1] = test_case->in[k];
+        test_case->fill[k + 1] = test_case->fill[k];
+        test_case->limit[k + 1] = test_case->limit[k];
+        if (test_case->fill[k + 1] != ZT_FILL_ABSENT) part[k] = &test_case->in[k + 1];
     }
     zt_uncat_attrs a = {cat.axis, part[1] ? i % 2 : 0};
-    zt_case_attrs(c, &a, sizeof a);
-    return whole_of(NULL, cat.axis, part, &c->in[0]) == ZT_OK;
+    zt_case_attrs(test_case, &a, sizeof a);
+    return whole_of(NULL, cat.axis, part, &test_case->in[0]) == ZT_OK;
 }
 
-static void uncat_vjp(zt_vjp *v)
+static void uncat_vjp(zt_vjp *vjp)
 {
-    const zt_uncat_attrs *a = v->attrs;
+    const zt_uncat_attrs *uncat = vjp->attrs;
     int part[PARTS];
     for (int k = 0; k < PARTS; k++) {
-        part[k] = v->in[1 + k];
+        part[k] = vjp->in[1 + k];
         if (part[k] < 0) continue;
-        part[k] = k == a->part ? v->dy[0]
-                               : zt_build_as(v->e, zt_build_fill_like(v->e, part[k],
+        part[k] = k == uncat->part ? vjp->dy[0]
+                               : zt_build_as(vjp->emit, zt_build_fill_like(vjp->emit, part[k],
                                                               &(zt_fill_like_attrs){0}),
-                                         v->dy[0]);
+                                         vjp->dy[0]);
     }
-    v->dx[0] = zt_build_concat(v->e, part[0], part[1], part[2], part[3], part[4],
-                           &(zt_concat_attrs){a->axis});
+    vjp->dx[0] = zt_build_concat(vjp->emit, part[0], part[1], part[2], part[3], part[4],
+                           &(zt_concat_attrs){uncat->axis});
 }
 
 const zt_opdef zt_op_uncat = {
@@ -355,30 +355,30 @@ const zt_opdef zt_op_uncat = {
 static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_repeat_attrs *a = attrs;
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    if (!s) s = zt_row_axis(ctx, a->axis, in[0]->rank);
-    if (s) return s;
-    int at = zt_plain_axis(a->axis, in[0]->rank);
+    const zt_repeat_attrs *repeat = attrs;
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
+    if (!status) status = zt_row_axis(ctx, repeat->axis, in[0]->rank);
+    if (status) return status;
+    int at = zt_plain_axis(repeat->axis, in[0]->rank);
     out[0] = *in[0];
-    if (a->times < 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)a->times);
-    if (zt_mul_i64(in[0]->dim[at], a->times, &out[0].dim[at])) return ZT_OK;
+    if (repeat->times < 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)repeat->times);
+    if (zt_mul_i64(in[0]->dim[at], repeat->times, &out[0].dim[at])) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "the elements of y cannot be counted");
 }
 
-static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_repeat_attrs *a = attrs;
-    int at = zt_plain_axis(a->axis, in[0].type->rank);
+    const zt_repeat_attrs *repeat = attrs;
+    int at = zt_plain_axis(repeat->axis, in[0].type->rank);
     int64_t inner = 1, n = zt_type_count(out[0].type);
-    (void)t;
+    (void)error;
     for (int d = at + 1; d < in[0].type->rank; d++) inner *= in[0].type->dim[d];
     for (int64_t i = 0; i < n; i++)
-        zt_row_move(&in[0], i / (inner * a->times) * inner + i % inner, &out[0], i);
+        zt_row_move(&in[0], i / (inner * repeat->times) * inner + i % inner, &out[0], i);
 }
 
-static bool repeat_cases(int i, zt_case *c)
+static bool repeat_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -391,24 +391,24 @@ static bool repeat_cases(int i, zt_case *c)
         {{ZT_I32, 2, {3, 4}}, {1, 2}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     return true;
 }
 
 /* The axis last, in groups of as many as were made of one; their sums; the axis back. */
-static void repeat_vjp(zt_vjp *v)
+static void repeat_vjp(zt_vjp *vjp)
 {
-    const zt_repeat_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    int rank = e->type(e->user, v->in[0]).rank, at = zt_plain_axis(a->axis, rank);
+    const zt_repeat_attrs *repeat = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    int rank = emit->type(emit->user, vjp->in[0]).rank, at = zt_plain_axis(repeat->axis, rank);
     zt_transpose_attrs swap = {{rank, {0}}};
     for (int d = 0; d < rank; d++) swap.axes.v[d] = d == at ? rank - 1 : d == rank - 1 ? at : d;
     bool last = at == rank - 1;
-    int dy = last ? v->dy[0] : zt_build_transpose(e, v->dy[0], &swap);
-    int groups = zt_build_group(e, dy, &(zt_group_attrs){a->times});
-    int sum = zt_build_sum(e, groups, &(zt_sum_attrs){{1, {-1}}, 0});
-    v->dx[0] = last ? sum : zt_build_transpose(e, sum, &swap);
+    int dy = last ? vjp->dy[0] : zt_build_transpose(emit, vjp->dy[0], &swap);
+    int groups = zt_build_group(emit, dy, &(zt_group_attrs){repeat->times});
+    int sum = zt_build_sum(emit, groups, &(zt_sum_attrs){{1, {-1}}, 0});
+    vjp->dx[0] = last ? sum : zt_build_transpose(emit, sum, &swap);
 }
 
 const zt_opdef zt_op_repeat = {

@@ -68,33 +68,33 @@ static zt_status sum_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
                               zt_type out[])
 {
     (void)attrs;
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
+    if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
     return broadcasts(in[1], in[0]) ? ZT_OK : refuse(ctx, in[1], in[0]);
 }
 
-static void sum_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void sum_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
-    int64_t n = zt_type_count(in[0].type);
+    (void)attrs, (void)error;
+    int64_t count = zt_type_count(in[0].type);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     walk w = walk_start(out[0].type, in[0].type);
-    for (int64_t i = 0; i < n; i++, walk_on(&w)) out[0].f[w.small] += in[0].f[i];
+    for (int64_t i = 0; i < count; i++, walk_on(&w)) out[0].f[w.small] += in[0].f[i];
 }
 
-static bool sum_to_cases(int i, zt_case *c)
+static bool sum_to_cases(int i, zt_case *test_case)
 {
     if (i >= ZT_LEN(pairs)) return false;
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &pairs[i][1]);
-    zt_case_type_in(c, 1, ZT_FILL_NORMAL, &pairs[i][0]);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &pairs[i][1]);
+    zt_case_type_in(test_case, 1, ZT_FILL_NORMAL, &pairs[i][0]);
     return true;
 }
 
-static void sum_to_vjp(zt_vjp *v)
+static void sum_to_vjp(zt_vjp *vjp)
 {
     zt_broadcast_to_attrs none = zt_broadcast_to_defaults();
-    v->dx[0] = zt_build_broadcast_to(v->e, v->dy[0], v->in[0], &none);
+    vjp->dx[0] = zt_build_broadcast_to(vjp->emit, vjp->dy[0], vjp->in[0], &none);
 }
 
 const zt_opdef zt_op_sum_to = {
@@ -115,32 +115,32 @@ const zt_opdef zt_op_sum_to = {
 static zt_status broadcast_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_broadcast_to_attrs *a = attrs;
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    if (s) return s;
-    if (in[1] && a->shape.n)
+    const zt_broadcast_to_attrs *broadcast_to = attrs;
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
+    if (status) return status;
+    if (in[1] && broadcast_to->shape.n)
         return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
-    if (!in[1] && (a->shape.n < 0 || a->shape.n > ZT_MAX_RANK))
+    if (!in[1] && (broadcast_to->shape.n < 0 || broadcast_to->shape.n > ZT_MAX_RANK))
         return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible",
-                           (long long)a->shape.n, ZT_MAX_RANK);
+                           (long long)broadcast_to->shape.n, ZT_MAX_RANK);
     out[0] = in[1] ? zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim)
-                   : zt_type_make(in[0]->dtype, (int)a->shape.n, a->shape.dim);
+                   : zt_type_make(in[0]->dtype, (int)broadcast_to->shape.n, broadcast_to->shape.dim);
     return broadcasts(in[0], &out[0]) ? ZT_OK : refuse(ctx, in[0], &out[0]);
 }
 
-static void broadcast_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void broadcast_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)attrs, (void)t;
-    int64_t n = zt_type_count(out[0].type);
+    (void)attrs, (void)error;
+    int64_t count = zt_type_count(out[0].type);
     walk w = walk_start(in[0].type, out[0].type);
-    for (int64_t i = 0; i < n; i++, walk_on(&w))
+    for (int64_t i = 0; i < count; i++, walk_on(&w))
         if (out[0].f)
             out[0].f[i] = in[0].f[w.small];
         else
             out[0].i[i] = in[0].i[w.small];
 }
 
-static bool broadcast_to_cases(int i, zt_case *c)
+static bool broadcast_to_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -155,19 +155,19 @@ static bool broadcast_to_cases(int i, zt_case *c)
     int n = ZT_LEN(pairs);
     if (i >= n + ZT_LEN(rows)) return false;
     if (i < n) {
-        zt_case_type_in(c, 0, ZT_FILL_NORMAL, &pairs[i][0]);
-        zt_case_type_in(c, 1, ZT_FILL_NORMAL, &pairs[i][1]);
+        zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &pairs[i][0]);
+        zt_case_type_in(test_case, 1, ZT_FILL_NORMAL, &pairs[i][1]);
         return true;
     }
     zt_broadcast_to_attrs a = {rows[i - n].shape};
-    zt_case_attrs(c, &a, sizeof a);
+    zt_case_attrs(test_case, &a, sizeof a);
     bool ids = rows[i - n].x.dtype == ZT_I32;
-    zt_case_type_in(c, 0, ids ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i - n].x);
-    c->limit[0] = 1000;
+    zt_case_type_in(test_case, 0, ids ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i - n].x);
+    test_case->limit[0] = 1000;
     return true;
 }
 
-static void broadcast_to_vjp(zt_vjp *v) { v->dx[0] = zt_build_sum_to(v->e, v->dy[0], v->in[0]); }
+static void broadcast_to_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_sum_to(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_broadcast_to = {
     .synopsis = "y = x repeated to the shape of `like`, else to `shape`: aligned at the last "
@@ -193,7 +193,7 @@ static zt_status reshape_like_infer(zt_ctx *ctx, const void *attrs, const zt_typ
                        (long long)zt_type_count(in[1]), (long long)zt_type_count(in[0]));
 }
 
-static bool reshape_like_cases(int i, zt_case *c)
+static bool reshape_like_cases(int i, zt_case *test_case)
 {
     static const zt_case_type rows[][2] = {
         {{ZT_F32, 2, {4, 6}}, {ZT_F32, 3, {2, 3, 4}}}, {{ZT_F32, 1, {1}}, {ZT_F32, 0, {0}}},
@@ -201,15 +201,15 @@ static bool reshape_like_cases(int i, zt_case *c)
         {{ZT_F32, 2, {9, 16}}, {ZT_I32, 2, {16, 9}}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i][0]);
-    zt_case_type_in(c, 1, ZT_FILL_NORMAL, &rows[i][1]);
-    if (rows[i][1].dtype == ZT_I32) c->fill[1] = ZT_FILL_IDS;
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i][0]);
+    zt_case_type_in(test_case, 1, ZT_FILL_NORMAL, &rows[i][1]);
+    if (rows[i][1].dtype == ZT_I32) test_case->fill[1] = ZT_FILL_IDS;
     return true;
 }
 
-static void reshape_like_vjp(zt_vjp *v)
+static void reshape_like_vjp(zt_vjp *vjp)
 {
-    v->dx[0] = zt_build_reshape_like(v->e, v->dy[0], v->in[0]);
+    vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]);
 }
 
 const zt_opdef zt_op_reshape_like = {
@@ -229,21 +229,21 @@ const zt_opdef zt_op_reshape_like = {
 static zt_status group_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    const zt_group_attrs *a = attrs;
+    const zt_group_attrs *group = attrs;
     const zt_type *x = in[0];
     if (x->rank < 1 || x->rank == ZT_MAX_RANK)
         return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
                            ZT_MAX_RANK - 1);
-    if (a->size < 1 || x->dim[x->rank - 1] % a->size)
+    if (group->size < 1 || x->dim[x->rank - 1] % group->size)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld",
-                           (long long)x->dim[x->rank - 1], (long long)a->size);
+                           (long long)x->dim[x->rank - 1], (long long)group->size);
     out[0] = *x;
-    out[0].dim[x->rank - 1] /= a->size;
-    out[0].dim[out[0].rank++] = a->size;
+    out[0].dim[x->rank - 1] /= group->size;
+    out[0].dim[out[0].rank++] = group->size;
     return zt_row_want_plain(ctx, "x", x);
 }
 
-static bool group_cases(int i, zt_case *c)
+static bool group_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -252,8 +252,8 @@ static bool group_cases(int i, zt_case *c)
                 {{ZT_F16, 3, {2, 3, 8}}, 4}, {{ZT_F32, 2, {0, 8}}, 2}, {{ZT_F32, 2, {3, 0}}, 2}};
     if (i >= ZT_LEN(rows)) return false;
     zt_group_attrs a = {rows[i].size};
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
     return true;
 }
 
@@ -278,23 +278,23 @@ static zt_status fill_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return zt_row_want_float(ctx, "x", in[0]);
 }
 
-static void fill_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void fill_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_fill_like_attrs *a = attrs;
-    int64_t n = zt_type_count(out[0].type);
-    (void)in, (void)t;
-    for (int64_t i = 0; i < n; i++) out[0].f[i] = a->value;
+    const zt_fill_like_attrs *fill_like = attrs;
+    int64_t count = zt_type_count(out[0].type);
+    (void)in, (void)error;
+    for (int64_t i = 0; i < count; i++) out[0].f[i] = fill_like->value;
 }
 
-static bool fill_like_cases(int i, zt_case *c)
+static bool fill_like_cases(int i, zt_case *test_case)
 {
     static const zt_case_type x[] = {{ZT_F32, 2, {2, 33}}, {ZT_F32, 0, {0}}, {ZT_F32, 2, {3, 1500}},
                                      {ZT_F16, 1, {7}},     {ZT_F64, 1, {33}}, {ZT_F32, 2, {0, 4}}};
     static const double values[] = {1, -0.3};
     zt_fill_like_attrs a = {values[i % ZT_LEN(values)]};
     if (i >= ZT_LEN(x) * ZT_LEN(values)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &x[i / ZT_LEN(values)]);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &x[i / ZT_LEN(values)]);
     return true;
 }
 

@@ -6,40 +6,40 @@
 /* ---- slice ----------------------------------------------------------------------------------- */
 
 /* The slice's bounds in x, with those from the end made plain; false: there is no such slice. */
-static bool slice_bounds(const zt_slice_attrs *a, const zt_type *x, int *axis, int64_t *from,
+static bool slice_bounds(const zt_slice_attrs *slice, const zt_type *x, int *axis, int64_t *from,
                          int64_t *to)
 {
-    if (a->axis < -x->rank || a->axis >= x->rank) return false;
-    *axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    if (slice->axis < -x->rank || slice->axis >= x->rank) return false;
+    *axis = (int)(slice->axis < 0 ? slice->axis + x->rank : slice->axis);
     int64_t n = x->dim[*axis];
-    if (a->from < -n || a->from > n || a->to < -n || a->to > n) return false;
-    *from = a->from < 0 ? a->from + n : a->from;
-    *to = a->to <= 0 ? a->to + n : a->to;
+    if (slice->from < -n || slice->from > n || slice->to < -n || slice->to > n) return false;
+    *from = slice->from < 0 ? slice->from + n : slice->from;
+    *to = slice->to <= 0 ? slice->to + n : slice->to;
     return *from <= *to;
 }
 
 static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    const zt_slice_attrs *a = attrs;
+    const zt_slice_attrs *slice = attrs;
     int axis;
     int64_t from, to;
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    if (s) return s;
-    if (!slice_bounds(a, in[0], &axis, &from, &to))
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
+    if (status) return status;
+    if (!slice_bounds(slice, in[0], &axis, &from, &to))
         return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld",
-                           (long long)a->from, (long long)a->to, (long long)a->axis);
+                           (long long)slice->from, (long long)slice->to, (long long)slice->axis);
     out[0] = *in[0];
     out[0].dim[axis] = to - from;
     return ZT_OK;
 }
 
-static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_type *x = in[0].type, *y = out[0].type;
     int axis;
     int64_t from, to, inner = 1, outer = 1;
-    (void)t;
+    (void)error;
     slice_bounds(attrs, x, &axis, &from, &to);
     for (int d = 0; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
@@ -53,7 +53,7 @@ static void slice_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runti
         }
 }
 
-static bool slice_cases(int i, zt_case *c)
+static bool slice_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -67,17 +67,17 @@ static bool slice_cases(int i, zt_case *c)
         {{ZT_F32, 2, {0, 6}}, {1, 1, 3}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, rows[i].x.dtype == ZT_I32 ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
-    c->limit[0] = 1000;
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, rows[i].x.dtype == ZT_I32 ? ZT_FILL_IDS : ZT_FILL_NORMAL, &rows[i].x);
+    test_case->limit[0] = 1000;
     return true;
 }
 
-static void slice_vjp(zt_vjp *v)
+static void slice_vjp(zt_vjp *vjp)
 {
-    const zt_slice_attrs *a = v->attrs;
-    zt_slice_put_attrs put = {a->axis, a->from, a->to};
-    v->dx[0] = zt_build_slice_put(v->e, v->dy[0], v->in[0], &put);
+    const zt_slice_attrs *slice = vjp->attrs;
+    zt_slice_put_attrs put = {slice->axis, slice->from, slice->to};
+    vjp->dx[0] = zt_build_slice_put(vjp->emit, vjp->dy[0], vjp->in[0], &put);
 }
 
 const zt_opdef zt_op_slice = {
@@ -98,22 +98,22 @@ static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *
 {
     zt_type part;
     const zt_type *like = in[1];
-    zt_status s = slice_infer(ctx, attrs, &like, &part);
-    if (s) return s;
+    zt_status status = slice_infer(ctx, attrs, &like, &part);
+    if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, like->rank, like->dim);
     part.dtype = in[0]->dtype;
     if (zt_type_equal(&part, in[0])) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the slice's shape");
 }
 
-static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_type *x = in[0].type, *y = out[0].type;
     const zt_slice_put_attrs *put = attrs;
     zt_slice_attrs a = {put->axis, put->from, put->to};
     int axis;
     int64_t from, to, inner = 1, outer = 1;
-    (void)t;
+    (void)error;
     slice_bounds(&a, y, &axis, &from, &to);
     for (int d = 0; d < axis; d++) outer *= y->dim[d];
     for (int d = axis + 1; d < y->rank; d++) inner *= y->dim[d];
@@ -128,21 +128,21 @@ static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
         }
 }
 
-static bool slice_put_cases(int i, zt_case *c)
+static bool slice_put_cases(int i, zt_case *test_case)
 {
-    const zt_type *like = &c->in[1];
-    if (!slice_cases(i, c)) return false;
-    c->in[1] = c->in[0];
-    c->fill[1] = c->fill[0];
-    c->limit[1] = c->limit[0];
-    return slice_infer(NULL, c->attrs, &like, &c->in[0]) == ZT_OK;
+    const zt_type *like = &test_case->in[1];
+    if (!slice_cases(i, test_case)) return false;
+    test_case->in[1] = test_case->in[0];
+    test_case->fill[1] = test_case->fill[0];
+    test_case->limit[1] = test_case->limit[0];
+    return slice_infer(NULL, test_case->attrs, &like, &test_case->in[0]) == ZT_OK;
 }
 
-static void slice_put_vjp(zt_vjp *v)
+static void slice_put_vjp(zt_vjp *vjp)
 {
-    const zt_slice_put_attrs *a = v->attrs;
-    zt_slice_attrs part = {a->axis, a->from, a->to};
-    v->dx[0] = zt_build_slice(v->e, v->dy[0], &part);
+    const zt_slice_put_attrs *slice_put = vjp->attrs;
+    zt_slice_attrs part = {slice_put->axis, slice_put->from, slice_put->to};
+    vjp->dx[0] = zt_build_slice(vjp->emit, vjp->dy[0], &part);
 }
 
 const zt_opdef zt_op_slice_put = {
@@ -176,9 +176,9 @@ static int64_t steps_of(const step_attrs *a, int64_t n, int64_t *from)
 static zt_status step_type(zt_ctx *ctx, const step_attrs *a, const zt_type *x, zt_type *y)
 {
     int64_t from, count;
-    zt_status s = zt_row_want_plain(ctx, "x", x);
-    if (!s) s = zt_row_axis(ctx, a->axis, x->rank);
-    if (s) return s;
+    zt_status status = zt_row_want_plain(ctx, "x", x);
+    if (!status) status = zt_row_axis(ctx, a->axis, x->rank);
+    if (status) return status;
     int at = zt_plain_axis(a->axis, x->rank);
     count = steps_of(a, x->dim[at], &from);
     if (count < 0)
@@ -215,13 +215,13 @@ static void walk_steps(const step_attrs *a, const zt_arg *whole, const zt_arg *p
     }
 }
 
-static void slice_step_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void slice_step_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     walk_steps(attrs, &in[0], &out[0], false);
 }
 
-static bool slice_step_cases(int i, zt_case *c)
+static bool slice_step_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -236,8 +236,8 @@ static bool slice_step_cases(int i, zt_case *c)
         {{ZT_U8, 2, {4, 6}}, {1, 5, -2, 0}},     {{ZT_BOOL, 1, {9}}, {0, 1, 1, 5}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     return true;
 }
 
@@ -246,10 +246,10 @@ static zt_slice_step_put_attrs put_attrs(const step_attrs *a)
     return (zt_slice_step_put_attrs){a->axis, a->from, a->step, a->count};
 }
 
-static void slice_step_vjp(zt_vjp *v)
+static void slice_step_vjp(zt_vjp *vjp)
 {
-    zt_slice_step_put_attrs a = put_attrs(v->attrs);
-    v->dx[0] = zt_build_slice_step_put(v->e, v->dy[0], v->in[0], &a);
+    zt_slice_step_put_attrs a = put_attrs(vjp->attrs);
+    vjp->dx[0] = zt_build_slice_step_put(vjp->emit, vjp->dy[0], vjp->in[0], &a);
 }
 
 const zt_opdef zt_op_slice_step = {
@@ -269,40 +269,41 @@ static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_t
 {
     zt_type part, whole = *in[1];
     whole.dtype = in[0]->dtype;
-    zt_status s = step_type(ctx, attrs, &whole, &part);
+    zt_status status = step_type(ctx, attrs, &whole, &part);
     out[0] = whole;
-    if (s || zt_type_equal(&part, in[0])) return s;
+    if (status || zt_type_equal(&part, in[0])) return status;
     char text[ZT_TYPE_TEXT];
     return zt_row_fail(ctx, ZT_ESHAPE, "x is not these entries of like, %s",
                        zt_type_text(&part, text));
 }
 
-static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) zt_row_zero(&out[0], i);
     walk_steps(attrs, &out[0], &in[0], true);
 }
 
-static bool slice_step_put_cases(int i, zt_case *c)
+static bool slice_step_put_cases(int i, zt_case *test_case)
 {
-    if (!slice_step_cases(i, c)) return false;
+    if (!slice_step_cases(i, test_case)) return false;
     zt_type part;
-    c->in[1] = c->in[0];
-    c->fill[1] = ZT_FILL_ZERO;
-    if (step_type(NULL, (const step_attrs *)c->attrs, &c->in[1], &part)) return false;
-    c->in[0] = part;
+    test_case->in[1] = test_case->in[0];
+    test_case->fill[1] = ZT_FILL_ZERO;
+    if (step_type(NULL, (const step_attrs *)test_case->attrs, &test_case->in[1], &part)) return false;
+    test_case->in[0] = part;
     return true;
 }
 
-static void slice_step_put_vjp(zt_vjp *v)
+static void slice_step_put_vjp(zt_vjp *vjp)
 {
-    const zt_slice_step_put_attrs *a = v->attrs;
-    zt_type x = v->e->type(v->e->user, v->in[0]);
-    int64_t known = x.dim[zt_plain_axis(a->axis, x.rank)];
-    step_attrs back = {a->axis, a->from, a->step, known > 0 ? known : a->count};
-    v->dx[0] = known == 0 ? zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0})
-                          : zt_build_slice_step(v->e, v->dy[0], &back);
+    const zt_slice_step_put_attrs *slice_step_put = vjp->attrs;
+    zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]);
+    int64_t known = x.dim[zt_plain_axis(slice_step_put->axis, x.rank)];
+    step_attrs back = {slice_step_put->axis, slice_step_put->from, slice_step_put->step,
+                       known > 0 ? known : slice_step_put->count};
+    vjp->dx[0] = known == 0 ? zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0})
+                            : zt_build_slice_step(vjp->emit, vjp->dy[0], &back);
 }
 
 const zt_opdef zt_op_slice_step_put = {

@@ -10,9 +10,9 @@
 static zt_status along_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    zt_status s = zt_row_want_float(ctx, "x", in[0]);
+    zt_status status = zt_row_want_float(ctx, "x", in[0]);
     out[0] = *in[0];
-    return s ? s : want_line_axis(ctx, ((const zt_softmax_attrs *)attrs)->axis, in[0]);
+    return status ? status : want_line_axis(ctx, ((const zt_softmax_attrs *)attrs)->axis, in[0]);
 }
 
 static double line_top(const lines *l, const double *x)
@@ -22,10 +22,10 @@ static double line_top(const lines *l, const double *x)
     return top;
 }
 
-static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     lines l = lines_along(((const zt_softmax_attrs *)attrs)->axis, in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t r = 0; r < l.count; r++) {
         const double *x = in[0].f + line_at(&l, l.n, r);
         double *y = out[0].f + line_at(&l, l.n, r), top = line_top(&l, x), sum = 0;
@@ -34,10 +34,10 @@ static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
     }
 }
 
-static void log_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void log_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     lines l = lines_along(((const zt_log_softmax_attrs *)attrs)->axis, in[0].type);
-    (void)t;
+    (void)error;
     for (int64_t r = 0; r < l.count; r++) {
         const double *x = in[0].f + line_at(&l, l.n, r);
         double *y = out[0].f + line_at(&l, l.n, r), top = line_top(&l, x), sum = 0;
@@ -47,7 +47,7 @@ static void log_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
     }
 }
 
-static bool softmax_cases(int i, zt_case *c)
+static bool softmax_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -65,33 +65,33 @@ static bool softmax_cases(int i, zt_case *c)
     if (i >= n + ZT_LEN(more)) return false;
     if (i >= n) {
         t = more[i - n].x;
-        zt_case_attrs(c, &more[i - n].a, sizeof more[i - n].a);
+        zt_case_attrs(test_case, &more[i - n].a, sizeof more[i - n].a);
     } else {
         zt_case_shape(i, 1, &t);
     }
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &t);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &t);
     return true;
 }
 
 /* The sum along the axis, which stays as 1 and is repeated by what comes next. */
-static int line_sum(const zt_vjp *v, int x)
+static int line_sum(const zt_vjp *vjp, int x)
 {
-    int64_t axis = ((const zt_softmax_attrs *)v->attrs)->axis;
-    return zt_build_sum(v->e, x, &(zt_sum_attrs){{1, {axis}}, 1});
+    int64_t axis = ((const zt_softmax_attrs *)vjp->attrs)->axis;
+    return zt_build_sum(vjp->emit, x, &(zt_sum_attrs){{1, {axis}}, 1});
 }
 
-static void softmax_vjp(zt_vjp *v)
+static void softmax_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int y = v->out[0], dy = v->dy[0];
-    v->dx[0] = zt_build_mul(e, y, zt_build_sub(e, dy, line_sum(v, zt_build_mul(e, y, dy))));
+    const zt_emit *emit = vjp->emit;
+    int y = vjp->out[0], dy = vjp->dy[0];
+    vjp->dx[0] = zt_build_mul(emit, y, zt_build_sub(emit, dy, line_sum(vjp, zt_build_mul(emit, y, dy))));
 }
 
-static void log_softmax_vjp(zt_vjp *v)
+static void log_softmax_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    int y = v->out[0], dy = v->dy[0];
-    v->dx[0] = zt_build_sub(e, dy, zt_build_mul(e, zt_build_exp(e, y), line_sum(v, dy)));
+    const zt_emit *emit = vjp->emit;
+    int y = vjp->out[0], dy = vjp->dy[0];
+    vjp->dx[0] = zt_build_sub(emit, dy, zt_build_mul(emit, zt_build_exp(emit, y), line_sum(vjp, dy)));
 }
 
 const zt_opdef zt_op_softmax = {
@@ -123,15 +123,15 @@ const zt_opdef zt_op_log_softmax = {
 static zt_status scaled_softmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                       zt_type out[])
 {
-    const zt_scaled_softmax_attrs *a = attrs;
+    const zt_scaled_softmax_attrs *scaled_softmax = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    if (a->axis < -x->rank || a->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis,
+    if (scaled_softmax->axis < -x->rank || scaled_softmax->axis >= x->rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)scaled_softmax->axis,
                            x->rank);
-    if (!isfinite(a->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", a->scale);
+    if (!isfinite(scaled_softmax->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", scaled_softmax->scale);
     out[0] = *x;
     return ZT_OK;
 }
@@ -145,18 +145,18 @@ static void softmax_line(const double *x, double scale, int64_t n, int64_t step,
     for (int64_t i = 0; i < n; i++) y[i * step] /= sum;
 }
 
-static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_scaled_softmax_attrs *a = attrs;
+    const zt_scaled_softmax_attrs *scaled_softmax = attrs;
     const zt_type *x = in[0].type;
-    int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int at = (int)(scaled_softmax->axis < 0 ? scaled_softmax->axis + x->rank : scaled_softmax->axis);
     int64_t n = x->dim[at], inner = 1, outer = 1;
-    (void)t;
+    (void)error;
     for (int d = 0; d < at; d++) outer *= x->dim[d];
     for (int d = at + 1; d < x->rank; d++) inner *= x->dim[d];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++)
-            softmax_line(in[0].f + o * n * inner + i, a->scale, n, inner,
+            softmax_line(in[0].f + o * n * inner + i, scaled_softmax->scale, n, inner,
                          out[0].f + o * n * inner + i);
 }
 
@@ -166,7 +166,7 @@ static double scaled_softmax_flops(const void *attrs, const zt_type *const in[],
     return 11 * (double)zt_type_count(out);
 }
 
-static bool scaled_softmax_cases(int i, zt_case *c)
+static bool scaled_softmax_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -181,16 +181,16 @@ static bool scaled_softmax_cases(int i, zt_case *c)
         {{ZT_BF16, 2, {3, 40}}, {0.5, 0}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
     return true;
 }
 
-static void scaled_softmax_expand(const zt_emit *e, const void *attrs, const int *in, int *out)
+static void scaled_softmax_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_scaled_softmax_attrs *a = attrs;
-    int x = zt_build_scale(e, in[0], &(zt_scale_attrs){a->scale});
-    out[0] = zt_build_softmax(e, x, &(zt_softmax_attrs){a->axis});
+    const zt_scaled_softmax_attrs *scaled_softmax = attrs;
+    int x = zt_build_scale(emit, in[0], &(zt_scale_attrs){scaled_softmax->scale});
+    out[0] = zt_build_softmax(emit, x, &(zt_softmax_attrs){scaled_softmax->axis});
 }
 
 const zt_opdef zt_op_scaled_softmax = {
@@ -210,14 +210,14 @@ const zt_opdef zt_op_scaled_softmax = {
 static zt_status entmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_entmax_attrs *a = attrs;
+    const zt_entmax_attrs *entmax = attrs;
     const zt_type *x = in[0];
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
-    if (!(a->alpha > 1) || !isfinite(a->alpha))
-        return zt_row_fail(ctx, ZT_EUSAGE, "alpha is %g, not above 1", a->alpha);
-    if (a->axis < -x->rank || a->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis,
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
+    if (!(entmax->alpha > 1) || !isfinite(entmax->alpha))
+        return zt_row_fail(ctx, ZT_EUSAGE, "alpha is %g, not above 1", entmax->alpha);
+    if (entmax->axis < -x->rank || entmax->axis >= x->rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)entmax->axis,
                            x->rank);
     out[0] = *x;
     return ZT_OK;
@@ -246,19 +246,19 @@ static void line_entmax(const double *x, double *y, int64_t n, int64_t step, dou
     for (int64_t i = 0; i < n; i++) y[i * step] /= sum;
 }
 
-static void entmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void entmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_entmax_attrs *a = attrs;
+    const zt_entmax_attrs *entmax = attrs;
     const zt_type *x = in[0].type;
-    int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int axis = (int)(entmax->axis < 0 ? entmax->axis + x->rank : entmax->axis);
     int64_t inner = 1, outer = 1, n = x->dim[axis];
-    (void)t;
+    (void)error;
     if (!zt_type_count(x)) return;
     for (int d = 0; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t at = i / inner * n * inner + i % inner;
-        line_entmax(in[0].f + at, out[0].f + at, n, inner, a->alpha);
+        line_entmax(in[0].f + at, out[0].f + at, n, inner, entmax->alpha);
     }
 }
 
@@ -268,7 +268,7 @@ static double entmax_flops(const void *attrs, const zt_type *const in[], const z
     return 50 * (double)zt_type_count(out);
 }
 
-static bool entmax_cases(int i, zt_case *c)
+static bool entmax_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -282,24 +282,24 @@ static bool entmax_cases(int i, zt_case *c)
         {{ZT_F32, 3, {3, 100, 33}}, {1, 2}}, {{ZT_F32, 2, {9, 40}}, {-1, 1.1}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
     return true;
 }
 
 /* With s = y^(2 - alpha) where y > 0, else 0: dx = s (dy - sum(s dy) / sum(s)). */
-static void entmax_vjp(zt_vjp *v)
+static void entmax_vjp(zt_vjp *vjp)
 {
-    const zt_entmax_attrs *a = v->attrs;
-    const zt_emit *e = v->e;
-    const zt_sum_attrs along = {{1, {a->axis}}, 1};
-    int y = v->out[0], dy = v->dy[0], zero = zt_build_fill_like(e, y, &(zt_fill_like_attrs){0});
-    int one = zt_build_fill_like(e, y, &(zt_fill_like_attrs){1}), is_in = zt_build_gt(e, y, zero);
-    int safe = zt_build_where(e, is_in, y, one);
-    int s = zt_build_pow_scalar(e, safe, &(zt_pow_scalar_attrs){2 - a->alpha});
-    s = zt_build_mul(e, s, zt_build_as(e, is_in, y));
-    int mean = zt_build_div(e, zt_build_sum(e, zt_build_mul(e, s, dy), &along), zt_build_sum(e, s, &along));
-    v->dx[0] = zt_build_mul(e, s, zt_build_sub(e, dy, mean));
+    const zt_entmax_attrs *entmax = vjp->attrs;
+    const zt_emit *emit = vjp->emit;
+    const zt_sum_attrs along = {{1, {entmax->axis}}, 1};
+    int y = vjp->out[0], dy = vjp->dy[0], zero = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){0});
+    int one = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){1}), is_in = zt_build_gt(emit, y, zero);
+    int safe = zt_build_where(emit, is_in, y, one);
+    int s = zt_build_pow_scalar(emit, safe, &(zt_pow_scalar_attrs){2 - entmax->alpha});
+    s = zt_build_mul(emit, s, zt_build_as(emit, is_in, y));
+    int mean = zt_build_div(emit, zt_build_sum(emit, zt_build_mul(emit, s, dy), &along), zt_build_sum(emit, s, &along));
+    vjp->dx[0] = zt_build_mul(emit, s, zt_build_sub(emit, dy, mean));
 }
 
 const zt_opdef zt_op_entmax = {

@@ -68,9 +68,9 @@ static bool norm_case(int i, const zt_case_type **line, zt_enum_string *norm)
 
 static zt_status half_infer(zt_ctx *ctx, const zt_enum_string *norm, const zt_type *x, zt_type *y)
 {
-    zt_status s = want_norm(ctx, norm);
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = want_norm(ctx, norm);
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (x->rank < 1 || x->rank == ZT_MAX_RANK)
         return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
                            ZT_MAX_RANK - 1);
@@ -104,27 +104,27 @@ static void half_spectrum(const zt_arg *x, double scale, bool twice, zt_arg *y)
     }
 }
 
-static void rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_rfft_attrs *a = attrs;
-    (void)t;
-    half_spectrum(&in[0], norm_scale(&a->norm, false, zt_row_cols(in[0].type)), false, &out[0]);
+    const zt_rfft_attrs *rfft = attrs;
+    (void)error;
+    half_spectrum(&in[0], norm_scale(&rfft->norm, false, zt_row_cols(in[0].type)), false, &out[0]);
 }
 
-static bool rfft_cases(int i, zt_case *c)
+static bool rfft_cases(int i, zt_case *test_case)
 {
     zt_rfft_attrs a;
     const zt_case_type *x;
     if (!norm_case(i, &x, &a.norm)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, x);
     return true;
 }
 
-static void rfft_vjp(zt_vjp *v)
+static void rfft_vjp(zt_vjp *vjp)
 {
-    const zt_rfft_attrs *a = v->attrs;
-    v->dx[0] = zt_build_rfft_backward(v->e, v->dy[0], v->in[0], &(zt_rfft_backward_attrs){a->norm});
+    const zt_rfft_attrs *rfft = vjp->attrs;
+    vjp->dx[0] = zt_build_rfft_backward(vjp->emit, vjp->dy[0], vjp->in[0], &(zt_rfft_backward_attrs){rfft->norm});
 }
 
 #define NORM                                                                                       \
@@ -150,11 +150,11 @@ static zt_status rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_ty
                                      zt_type out[])
 {
     zt_type want;
-    zt_status s = half_infer(ctx, &((const zt_rfft_backward_attrs *)attrs)->norm, in[1], &want);
-    if (!s && !zt_type_equal(&want, in[0]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the type of like's spectrum");
+    zt_status status = half_infer(ctx, &((const zt_rfft_backward_attrs *)attrs)->norm, in[1], &want);
+    if (!status && !zt_type_equal(&want, in[0]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the type of like's spectrum");
     out[0] = *in[1];
-    return s;
+    return status;
 }
 
 /* dx[j] = sum_k Re(dy[k] exp(2 pi i j k / n)) of the half spectrum; `twice` as above. */
@@ -174,29 +174,29 @@ static void real_lines(const zt_arg *y, int64_t n, double scale, bool twice, zt_
     }
 }
 
-static void rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_rfft_backward_attrs *a = attrs;
+    const zt_rfft_backward_attrs *rfft_backward = attrs;
     int64_t n = zt_row_cols(in[1].type);
-    (void)t;
-    real_lines(&in[0], n, norm_scale(&a->norm, false, n), false, &out[0]);
+    (void)error;
+    real_lines(&in[0], n, norm_scale(&rfft_backward->norm, false, n), false, &out[0]);
 }
 
-static bool rfft_backward_cases(int i, zt_case *c)
+static bool rfft_backward_cases(int i, zt_case *test_case)
 {
     zt_rfft_backward_attrs a;
     const zt_case_type *x;
     if (!norm_case(i, &x, &a.norm)) return false;
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 1, ZT_FILL_NORMAL, x);
-    c->fill[0] = ZT_FILL_NORMAL;
-    return half_infer(NULL, &a.norm, &c->in[1], &c->in[0]) == ZT_OK;
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 1, ZT_FILL_NORMAL, x);
+    test_case->fill[0] = ZT_FILL_NORMAL;
+    return half_infer(NULL, &a.norm, &test_case->in[1], &test_case->in[0]) == ZT_OK;
 }
 
-static void rfft_backward_vjp(zt_vjp *v)
+static void rfft_backward_vjp(zt_vjp *vjp)
 {
-    const zt_rfft_backward_attrs *a = v->attrs;
-    v->dx[0] = zt_build_rfft(v->e, v->dy[0], &(zt_rfft_attrs){a->norm});
+    const zt_rfft_backward_attrs *rfft_backward = vjp->attrs;
+    vjp->dx[0] = zt_build_rfft(vjp->emit, vjp->dy[0], &(zt_rfft_attrs){rfft_backward->norm});
 }
 
 const zt_opdef zt_op_rfft_backward = {
@@ -218,46 +218,46 @@ const zt_opdef zt_op_rfft_backward = {
 static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                              zt_type out[])
 {
-    const zt_irfft_attrs *a = attrs;
+    const zt_irfft_attrs *irfft = attrs;
     const zt_type *x = in[0];
-    zt_status s = want_norm(ctx, &a->norm);
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = want_norm(ctx, &irfft->norm);
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (x->rank < 2 || x->dim[x->rank - 1] != 2 || x->dim[x->rank - 2] < 1)
         return zt_row_fail(ctx, ZT_ESHAPE, "x is not bins of pairs");
-    int64_t m = x->dim[x->rank - 2], n = a->n ? a->n : 2 * (m - 1);
-    if (a->n < 0 || bins(n) != m)
+    int64_t m = x->dim[x->rank - 2], n = irfft->n ? irfft->n : 2 * (m - 1);
+    if (irfft->n < 0 || bins(n) != m)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins are not the spectrum of %lld numbers",
-                           (long long)m, (long long)a->n);
+                           (long long)m, (long long)irfft->n);
     out[0] = *x;
     out[0].dim[--out[0].rank - 1] = n;
     return ZT_OK;
 }
 
-static void irfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void irfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_irfft_attrs *a = attrs;
+    const zt_irfft_attrs *irfft = attrs;
     int64_t n = zt_row_cols(out[0].type);
-    (void)t;
-    real_lines(&in[0], n, norm_scale(&a->norm, true, n), true, &out[0]);
+    (void)error;
+    real_lines(&in[0], n, norm_scale(&irfft->norm, true, n), true, &out[0]);
 }
 
-static bool irfft_cases(int i, zt_case *c)
+static bool irfft_cases(int i, zt_case *test_case)
 {
     zt_irfft_attrs a = {0};
     const zt_case_type *x;
     if (!norm_case(i, &x, &a.norm)) return false;
     zt_type real = zt_type_make(x->dtype, x->rank, x->dim);
     a.n = i % 2 || zt_row_cols(&real) % 2 ? zt_row_cols(&real) : 0;
-    zt_case_attrs(c, &a, sizeof a);
-    c->fill[0] = ZT_FILL_NORMAL;
-    return half_infer(NULL, &a.norm, &real, &c->in[0]) == ZT_OK;
+    zt_case_attrs(test_case, &a, sizeof a);
+    test_case->fill[0] = ZT_FILL_NORMAL;
+    return half_infer(NULL, &a.norm, &real, &test_case->in[0]) == ZT_OK;
 }
 
-static void irfft_vjp(zt_vjp *v)
+static void irfft_vjp(zt_vjp *vjp)
 {
-    const zt_irfft_attrs *a = v->attrs;
-    v->dx[0] = zt_build_irfft_backward(v->e, v->dy[0], &(zt_irfft_backward_attrs){a->norm});
+    const zt_irfft_attrs *irfft = vjp->attrs;
+    vjp->dx[0] = zt_build_irfft_backward(vjp->emit, vjp->dy[0], &(zt_irfft_backward_attrs){irfft->norm});
 }
 
 const zt_opdef zt_op_irfft = {
@@ -279,20 +279,20 @@ static zt_status irfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_t
     return half_infer(ctx, &((const zt_irfft_backward_attrs *)attrs)->norm, in[0], &out[0]);
 }
 
-static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_irfft_backward_attrs *a = attrs;
-    (void)t;
-    half_spectrum(&in[0], norm_scale(&a->norm, true, zt_row_cols(in[0].type)), true, &out[0]);
+    const zt_irfft_backward_attrs *irfft_backward = attrs;
+    (void)error;
+    half_spectrum(&in[0], norm_scale(&irfft_backward->norm, true, zt_row_cols(in[0].type)), true, &out[0]);
 }
 
-static void irfft_backward_vjp(zt_vjp *v)
+static void irfft_backward_vjp(zt_vjp *vjp)
 {
-    const zt_irfft_backward_attrs *a = v->attrs;
-    zt_type t = v->e->type(v->e->user, v->in[0]);
+    const zt_irfft_backward_attrs *irfft_backward = vjp->attrs;
+    zt_type t = vjp->emit->type(vjp->emit->user, vjp->in[0]);
     int64_t n = t.rank > 0 ? t.dim[t.rank - 1] : 0; /* of rank 0: what failed before */
-    zt_irfft_attrs back = {n > 0 ? n : 0, a->norm};
-    v->dx[0] = zt_build_irfft(v->e, v->dy[0], &back);
+    zt_irfft_attrs back = {n > 0 ? n : 0, irfft_backward->norm};
+    vjp->dx[0] = zt_build_irfft(vjp->emit, vjp->dy[0], &back);
 }
 
 const zt_opdef zt_op_irfft_backward = {
@@ -312,35 +312,35 @@ const zt_opdef zt_op_irfft_backward = {
 
 static zt_status dft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
-    const zt_dft_attrs *a = attrs;
+    const zt_dft_attrs *dft = attrs;
     const zt_type *x = in[0];
-    zt_status s = want_norm(ctx, &a->norm);
-    if (!s) s = zt_row_want_float(ctx, "x", x);
-    if (s) return s;
+    zt_status status = want_norm(ctx, &dft->norm);
+    if (!status) status = zt_row_want_float(ctx, "x", x);
+    if (status) return status;
     if (x->rank < 2 || x->dim[x->rank - 1] != 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "the last dimension of x is not 2");
-    int64_t axis = a->axis < 0 ? a->axis + x->rank : a->axis;
+    int64_t axis = dft->axis < 0 ? dft->axis + x->rank : dft->axis;
     if (axis < 0 || axis >= x->rank - 1)
         return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is none of %d before the pairs",
-                           (long long)a->axis, x->rank - 1);
-    if (a->length < 0) return zt_row_fail(ctx, ZT_EUSAGE, "length is %lld", (long long)a->length);
-    if (a->inverse != 0 && a->inverse != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "inverse is %lld, not 0 or 1", (long long)a->inverse);
+                           (long long)dft->axis, x->rank - 1);
+    if (dft->length < 0) return zt_row_fail(ctx, ZT_EUSAGE, "length is %lld", (long long)dft->length);
+    if (dft->inverse != 0 && dft->inverse != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "inverse is %lld, not 0 or 1", (long long)dft->inverse);
     out[0] = *x;
-    if (a->length) out[0].dim[axis] = a->length;
+    if (dft->length) out[0].dim[axis] = dft->length;
     return ZT_OK;
 }
 
-static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_dft_attrs *a = attrs;
+    const zt_dft_attrs *dft = attrs;
     const zt_type *y = out[0].type;
-    int axis = (int)(a->axis < 0 ? a->axis + y->rank : a->axis);
+    int axis = (int)(dft->axis < 0 ? dft->axis + y->rank : dft->axis);
     int64_t n = y->dim[axis], given = in[0].type->dim[axis], inner = 1;
     if (!zt_type_count(y)) return;
     for (int d = axis + 1; d < y->rank - 1; d++) inner *= y->dim[d];
-    double scale = norm_scale(&a->norm, a->inverse, n), sign = a->inverse ? 1 : -1, c, s;
-    (void)t;
+    double scale = norm_scale(&dft->norm, dft->inverse, n), sign = dft->inverse ? 1 : -1, c, s;
+    (void)error;
     for (int64_t i = 0; i < zt_type_count(y) / 2; i++) {
         int64_t q = i % inner, k = i / inner % n, o = i / inner / n;
         double re = 0, im = 0;
@@ -355,7 +355,7 @@ static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime
     }
 }
 
-static bool dft_cases(int i, zt_case *c)
+static bool dft_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -372,25 +372,25 @@ static bool dft_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     zt_dft_attrs a = {rows[i].axis, rows[i].inverse, rows[i].length, {{0}}};
     strcpy(a.norm.s, norm_words[rows[i].norm]);
-    zt_case_attrs(c, &a, sizeof a);
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, &rows[i].x);
+    zt_case_attrs(test_case, &a, sizeof a);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].x);
     return true;
 }
 
 /* The transform back, without the scale or with that of the other; then x's length again. */
-static void dft_vjp(zt_vjp *v)
+static void dft_vjp(zt_vjp *vjp)
 {
-    const zt_dft_attrs *a = v->attrs;
-    zt_type x = v->e->type(v->e->user, v->in[0]);
-    int64_t axis = a->axis < 0 ? a->axis + x.rank : a->axis, n = axis < 0 ? -1 : x.dim[axis];
-    zt_dft_attrs back = {axis, !a->inverse, 0, adjoint_norm(&a->norm)};
-    int dx = zt_build_dft(v->e, v->dy[0], &back);
-    if (a->length && n >= 0 && n < a->length)
-        dx = zt_build_slice(v->e, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
-    if (a->length && (n < 0 || n > a->length))
-        dx = zt_build_slice_put(v->e, dx, v->in[0],
-                            &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = a->length});
-    v->dx[0] = dx;
+    const zt_dft_attrs *dft = vjp->attrs;
+    zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]);
+    int64_t axis = dft->axis < 0 ? dft->axis + x.rank : dft->axis, n = axis < 0 ? -1 : x.dim[axis];
+    zt_dft_attrs back = {axis, !dft->inverse, 0, adjoint_norm(&dft->norm)};
+    int dx = zt_build_dft(vjp->emit, vjp->dy[0], &back);
+    if (dft->length && n >= 0 && n < dft->length)
+        dx = zt_build_slice(vjp->emit, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
+    if (dft->length && (n < 0 || n > dft->length))
+        dx = zt_build_slice_put(vjp->emit, dx, vjp->in[0],
+                            &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = dft->length});
+    vjp->dx[0] = dx;
 }
 
 const zt_opdef zt_op_dft = {

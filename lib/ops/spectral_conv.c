@@ -23,11 +23,11 @@ static grid grid_of(const zt_type *x, const zt_type *w)
 
 static zt_status want_grid(zt_ctx *ctx, const zt_type *x, const zt_type *w_re, const zt_type *w_im)
 {
-    zt_status s = zt_row_want_float(ctx, "x", x);
-    if (!s) s = zt_row_want(ctx, "w_re", w_re, x->dtype, 3);
-    if (!s && !zt_type_equal(w_re, w_im))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "w_im is not of w_re's type");
-    if (s) return s;
+    zt_status status = zt_row_want_float(ctx, "x", x);
+    if (!status) status = zt_row_want(ctx, "w_re", w_re, x->dtype, 3);
+    if (!status && !zt_type_equal(w_re, w_im))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "w_im is not of w_re's type");
+    if (status) return status;
     if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a grid of channels");
     if (w_re->dim[1] != x->dim[x->rank - 1])
         return zt_row_fail(ctx, ZT_ESHAPE, "w_re takes %lld channels, x has %lld",
@@ -71,18 +71,18 @@ static zt_status spectral_conv1d_rfft_infer(zt_ctx *ctx, const void *attrs,
                                             const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
-    zt_status s = want_grid(ctx, in[0], in[1], in[2]);
-    if (s) return s;
+    zt_status status = want_grid(ctx, in[0], in[1], in[2]);
+    if (status) return status;
     out[0] = *in[0];
     out[0].dim[out[0].rank - 1] = in[1]->dim[2];
     return ZT_OK;
 }
 
 static void spectral_conv1d_rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_runtime_error *t)
+                                     zt_runtime_error *error)
 {
     grid g = grid_of(in[0].type, in[1].type);
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     for (int64_t b = 0; b < g.B; b++)
         for (int64_t k = 0; k < g.modes; k++)
@@ -106,7 +106,7 @@ static double conv_flops(const void *attrs, const zt_type *const in[], const zt_
            8 * (double)(g.B * g.modes) * (double)(g.I * g.O);
 }
 
-static bool spectral_conv1d_rfft_cases(int i, zt_case *c)
+static bool spectral_conv1d_rfft_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -121,19 +121,19 @@ static bool spectral_conv1d_rfft_cases(int i, zt_case *c)
     if (i >= ZT_LEN(rows)) return false;
     const zt_case_type *x = &rows[i].x;
     const int64_t w[3] = {rows[i].modes, x->dim[x->rank - 1], rows[i].O};
-    zt_case_type_in(c, 0, ZT_FILL_NORMAL, x);
-    zt_case_in(c, 1, ZT_FILL_NORMAL, 0, x->dtype, 3, w);
-    zt_case_in(c, 2, ZT_FILL_NORMAL, 0, x->dtype, 3, w);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, x);
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, x->dtype, 3, w);
+    zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, x->dtype, 3, w);
     return true;
 }
 
-static void spectral_conv1d_rfft_vjp(zt_vjp *v)
+static void spectral_conv1d_rfft_vjp(zt_vjp *vjp)
 {
     int d[3];
-    d[0] = zt_build_spectral_conv1d_rfft_backward(v->e, v->in[0], v->in[1], v->in[2], v->dy[0], &d[1],
+    d[0] = zt_build_spectral_conv1d_rfft_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->in[2], vjp->dy[0], &d[1],
                                               &d[2]);
     for (int k = 0; k < 3; k++)
-        if (v->want[k]) v->dx[k] = d[k];
+        if (vjp->want[k]) vjp->dx[k] = d[k];
 }
 
 const zt_opdef zt_op_spectral_conv1d_rfft = {
@@ -156,11 +156,11 @@ static zt_status spectral_conv1d_rfft_backward_infer(zt_ctx *ctx, const void *at
                                                      const zt_type *const in[], zt_type out[])
 {
     zt_type y;
-    zt_status s = spectral_conv1d_rfft_infer(ctx, attrs, in, &y);
-    if (!s && !zt_type_equal(&y, in[3]))
-        s = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the convolution's type");
+    zt_status status = spectral_conv1d_rfft_infer(ctx, attrs, in, &y);
+    if (!status && !zt_type_equal(&y, in[3]))
+        status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the convolution's type");
     for (int k = 0; k < 3; k++) out[k] = *in[k];
-    return s;
+    return status;
 }
 
 /* dZ = weight rfft(dy), dW = conj(X) dZ, dX = dZ conj(W), dx its waves. */
@@ -183,10 +183,10 @@ static void back_bin(const grid *g, int64_t b, int64_t k, int64_t i, const zt_ar
 }
 
 static void spectral_conv1d_rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                              zt_runtime_error *t)
+                                              zt_runtime_error *error)
 {
     grid g = grid_of(in[0].type, in[1].type);
-    (void)attrs, (void)t;
+    (void)attrs, (void)error;
     for (int k = 0; k < 3; k++)
         if (out[k].type) memset(out[k].f, 0, (size_t)zt_type_count(out[k].type) * sizeof(double));
     for (int64_t b = 0; b < g.B; b++)
@@ -194,42 +194,42 @@ static void spectral_conv1d_rfft_backward_ref(const void *attrs, const zt_arg *i
             for (int64_t i = 0; i < g.I; i++) back_bin(&g, b, k, i, in, out);
 }
 
-static bool spectral_conv1d_rfft_backward_cases(int i, zt_case *c)
+static bool spectral_conv1d_rfft_backward_cases(int i, zt_case *test_case)
 {
-    if (!spectral_conv1d_rfft_cases(i, c)) return false;
-    c->in[3] = c->in[0];
-    c->in[3].dim[c->in[3].rank - 1] = c->in[1].dim[2];
-    c->fill[3] = ZT_FILL_NORMAL;
+    if (!spectral_conv1d_rfft_cases(i, test_case)) return false;
+    test_case->in[3] = test_case->in[0];
+    test_case->in[3].dim[test_case->in[3].rank - 1] = test_case->in[1].dim[2];
+    test_case->fill[3] = ZT_FILL_NORMAL;
     return true;
 }
 
-static int sum_of(const zt_emit *e, int x, int y)
+static int sum_of(const zt_emit *emit, int x, int y)
 {
-    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(e, x, y);
+    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(emit, x, y);
 }
 
 /* The convolution is linear in x and in w: dx is of w and dy, dw of x and dy. A cotangent a of dx
  * stands where x does, b of dw where w does. One half of b alone has the other 0. */
-static void spectral_conv1d_rfft_backward_vjp(zt_vjp *v)
+static void spectral_conv1d_rfft_backward_vjp(zt_vjp *vjp)
 {
-    const zt_emit *e = v->e;
-    const int *in = v->in;
-    int b[2] = {v->dy[1], v->dy[2]}, d[4] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
+    const zt_emit *emit = vjp->emit;
+    const int *in = vjp->in;
+    int b[2] = {vjp->dy[1], vjp->dy[2]}, d[4] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
     bool by_w = b[0] != ZT_NONE || b[1] != ZT_NONE;
     for (int k = 0; k < 2 && by_w; k++)
-        if (b[k] == ZT_NONE) b[k] = zt_build_fill_like(e, in[1 + k], &(zt_fill_like_attrs){0});
-    if (v->dy[0] != ZT_NONE) {
-        zt_build_spectral_conv1d_rfft_backward(e, v->dy[0], in[1], in[2], in[3], &d[1], &d[2]);
-        d[3] = zt_build_spectral_conv1d_rfft(e, v->dy[0], in[1], in[2]);
+        if (b[k] == ZT_NONE) b[k] = zt_build_fill_like(emit, in[1 + k], &(zt_fill_like_attrs){0});
+    if (vjp->dy[0] != ZT_NONE) {
+        zt_build_spectral_conv1d_rfft_backward(emit, vjp->dy[0], in[1], in[2], in[3], &d[1], &d[2]);
+        d[3] = zt_build_spectral_conv1d_rfft(emit, vjp->dy[0], in[1], in[2]);
     }
     if (by_w) {
         int unused[2];
-        d[0] = zt_build_spectral_conv1d_rfft_backward(e, in[0], b[0], b[1], in[3], &unused[0],
+        d[0] = zt_build_spectral_conv1d_rfft_backward(emit, in[0], b[0], b[1], in[3], &unused[0],
                                                   &unused[1]);
-        d[3] = sum_of(e, d[3], zt_build_spectral_conv1d_rfft(e, in[0], b[0], b[1]));
+        d[3] = sum_of(emit, d[3], zt_build_spectral_conv1d_rfft(emit, in[0], b[0], b[1]));
     }
     for (int k = 0; k < 4; k++)
-        if (v->want[k]) v->dx[k] = d[k];
+        if (vjp->want[k]) vjp->dx[k] = d[k];
 }
 
 const zt_opdef zt_op_spectral_conv1d_rfft_backward = {

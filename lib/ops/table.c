@@ -122,11 +122,29 @@ bool zt_op_has_gradient(zt_op op)
     return def->vjp || (def->expand && !def->donates);
 }
 
+/* Names that programs of earlier releases have; what is written has the present one. */
+static const struct {
+    const char *name;
+    zt_op op;
+} old_names[] = {{"ln", ZT_OP_log}};
+
+const char *zt_op_old_name(zt_op op)
+{
+    for (size_t i = 0; i < sizeof old_names / sizeof old_names[0]; i++)
+        if (old_names[i].op == op) return old_names[i].name;
+    return NULL;
+}
+
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && !memcmp(name, text, length);
+}
+
 bool zt_op_find(const char *name, size_t n, zt_op *out)
 {
     for (int op = 0; op < ZT_OP_COUNT; op++) {
-        const char *s = infos[op]()->name;
-        if (strlen(s) != n || memcmp(s, name, n)) continue;
+        const char *old_name = zt_op_old_name((zt_op)op);
+        if (!is_name(infos[op]()->name, name, n) && !(old_name && is_name(old_name, name, n))) continue;
         *out = (zt_op)op;
         return true;
     }
@@ -187,10 +205,10 @@ static zt_status infer(zt_ctx *ctx, const zt_opinfo *info, const void *attrs,
         if (in[k] && !zt_type_check(ctx, in[k], NULL)) return ZT_ESHAPE;
     }
     for (int k = 0; k < info->n_out; k++) out[k] = (zt_type){0};
-    zt_status s = info->def->infer(ctx, attrs, in, out);
-    for (int k = 0; k < info->n_out && !s; k++)
-        if (!zt_type_check(ctx, &out[k], NULL)) s = ZT_ESHAPE;
-    return s;
+    zt_status status = info->def->infer(ctx, attrs, in, out);
+    for (int k = 0; k < info->n_out && !status; k++)
+        if (!zt_type_check(ctx, &out[k], NULL)) status = ZT_ESHAPE;
+    return status;
 }
 
 zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
@@ -199,17 +217,17 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
     const zt_opinfo *info = zt_op_info(op);
     if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);
     if (!attrs) attrs = info->defaults;
-    zt_status s = infer(NULL, info, attrs, in, out);
-    if (!s || !ctx) return s;
+    zt_status status = infer(NULL, info, attrs, in, out);
+    if (!status || !ctx) return status;
     /* The sentence is made in a context of its own, so that op and types can be put around it. */
     char types[TYPES_TEXT];
     inputs_text(info, in, types);
     zt_ctx *own = zt_ctx_new();
     if (!own) return zt_fail(ctx, ZT_ENOMEM, "op %s: no memory for a message", info->name);
     infer(own, info, attrs, in, out);
-    zt_fail(ctx, s, "op %s: %s (%s)", info->name, zt_ctx_error(own), types);
+    zt_fail(ctx, status, "op %s: %s (%s)", info->name, zt_ctx_error(own), types);
     zt_ctx_free(own);
-    return s;
+    return status;
 }
 
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -239,10 +257,10 @@ double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const
     return info->def->bytes(attrs ? attrs : info->defaults, in, out);
 }
 
-bool zt_op_case(zt_op op, int i, zt_case *c)
+bool zt_op_case(zt_op op, int i, zt_case *test_case)
 {
     const zt_opinfo *info = zt_op_info(op);
-    memset(c, 0, sizeof *c);
-    memcpy(c->attrs, info->defaults, info->attr_bytes);
-    return i >= 0 && info->def->cases(i, c);
+    memset(test_case, 0, sizeof *test_case);
+    memcpy(test_case->attrs, info->defaults, info->attr_bytes);
+    return i >= 0 && info->def->cases(i, test_case);
 }

@@ -7,18 +7,18 @@
 static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                             zt_type out[])
 {
-    const zt_topk_attrs *a = attrs;
-    zt_status s = zt_row_want_number(ctx, in[0]);
-    if (!s) s = zt_row_axis(ctx, a->axis, in[0]->rank);
-    if (s) return s;
-    int at = zt_plain_axis(a->axis, in[0]->rank);
-    if (a->largest != 0 && a->largest != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "largest is %lld, not 0 or 1", (long long)a->largest);
-    if (a->k < 0 || a->k > in[0]->dim[at] || in[0]->dim[at] > INT32_MAX)
-        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld of %lld entries", (long long)a->k,
+    const zt_topk_attrs *topk = attrs;
+    zt_status status = zt_row_want_number(ctx, in[0]);
+    if (!status) status = zt_row_axis(ctx, topk->axis, in[0]->rank);
+    if (status) return status;
+    int at = zt_plain_axis(topk->axis, in[0]->rank);
+    if (topk->largest != 0 && topk->largest != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "largest is %lld, not 0 or 1", (long long)topk->largest);
+    if (topk->k < 0 || topk->k > in[0]->dim[at] || in[0]->dim[at] > INT32_MAX)
+        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld of %lld entries", (long long)topk->k,
                            (long long)in[0]->dim[at]);
     out[0] = *in[0];
-    if (a->k) out[0].dim[at] = a->k;
+    if (topk->k) out[0].dim[at] = topk->k;
     out[1] = out[0];
     out[1].dtype = ZT_I32;
     return ZT_OK;
@@ -49,24 +49,24 @@ static int64_t next_best(const zt_arg *x, const lines *l, bool largest, int64_t 
     return best;
 }
 
-static void topk_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void topk_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_topk_attrs *a = attrs;
-    lines l = lines_along(a->axis, in->type);
-    int64_t k = a->k ? a->k : l.n;
-    (void)t;
+    const zt_topk_attrs *topk = attrs;
+    lines l = lines_along(topk->axis, in->type);
+    int64_t k = topk->k ? topk->k : l.n;
+    (void)error;
     for (int64_t r = 0; r < l.count; r++) {
         int64_t from = line_at(&l, l.n, r), to = line_at(&l, k, r), last = -1;
         zt_arg line = {in->type, in->f ? in->f + from : NULL, in->i ? in->i + from : NULL};
         for (int64_t j = 0; j < k; j++) {
-            last = next_best(&line, &l, a->largest, last);
+            last = next_best(&line, &l, topk->largest, last);
             if (out[0].type) zt_row_move(&line, last * l.inner, &out[0], to + j * l.inner);
             if (out[1].i) out[1].i[to + j * l.inner] = last;
         }
     }
 }
 
-static bool topk_cases(int i, zt_case *c)
+static bool topk_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -87,18 +87,18 @@ static bool topk_cases(int i, zt_case *c)
         {{ZT_U8, 1, {40}}, ZT_FILL_IDS, {9, 0, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, rows[i].fill, 9, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, rows[i].fill, 9, &rows[i].x);
     return true;
 }
 
-static void topk_vjp(zt_vjp *v)
+static void topk_vjp(zt_vjp *vjp)
 {
-    if (v->dy[0] < 0) return;
-    const zt_topk_attrs *a = v->attrs;
-    int zero = zt_build_fill_like(v->e, v->in[0], &(zt_fill_like_attrs){0});
-    v->dx[0] = zt_build_scatter_add_elements(v->e, zero, v->out[1], v->dy[0],
-                                         &(zt_scatter_add_elements_attrs){a->axis, {"error"}});
+    if (vjp->dy[0] < 0) return;
+    const zt_topk_attrs *topk = vjp->attrs;
+    int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
+    vjp->dx[0] = zt_build_scatter_add_elements(vjp->emit, zero, vjp->out[1], vjp->dy[0],
+                                         &(zt_scatter_add_elements_attrs){topk->axis, {"error"}});
 }
 
 const zt_opdef zt_op_topk = {

@@ -6,8 +6,8 @@ static zt_status tril_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 {
     (void)attrs;
     out[0] = *in[0];
-    zt_status s = zt_row_want_plain(ctx, "x", in[0]);
-    if (s || in[0]->rank >= 2) return s;
+    zt_status status = zt_row_want_plain(ctx, "x", in[0]);
+    if (status || in[0]->rank >= 2) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "x is no matrix");
 }
 
@@ -24,19 +24,19 @@ static void triangle(int sign, int64_t diagonal, const zt_arg *in, zt_arg *out)
     }
 }
 
-static void tril_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void tril_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     triangle(1, ((const zt_tril_attrs *)attrs)->diagonal, in, out);
 }
 
-static void triu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *t)
+static void triu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    (void)t;
+    (void)error;
     triangle(-1, ((const zt_triu_attrs *)attrs)->diagonal, in, out);
 }
 
-static bool tril_cases(int i, zt_case *c)
+static bool tril_cases(int i, zt_case *test_case)
 {
     static const struct {
         zt_case_type x;
@@ -50,14 +50,14 @@ static bool tril_cases(int i, zt_case *c)
         {{ZT_BOOL, 2, {4, 5}}, {1}},     {{ZT_U16, 2, {4, 5}}, {-1}},
     };
     if (i >= ZT_LEN(rows)) return false;
-    zt_case_attrs(c, &rows[i].a, sizeof rows[i].a);
-    zt_case_plain_in(c, 0, ZT_FILL_NORMAL, 9, &rows[i].x);
+    zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
+    zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 9, &rows[i].x);
     return true;
 }
 
-static void tril_vjp(zt_vjp *v) { v->dx[0] = zt_build_tril(v->e, v->dy[0], v->attrs); }
+static void tril_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_tril(vjp->emit, vjp->dy[0], vjp->attrs); }
 
-static void triu_vjp(zt_vjp *v) { v->dx[0] = zt_build_triu(v->e, v->dy[0], v->attrs); }
+static void triu_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_triu(vjp->emit, vjp->dy[0], vjp->attrs); }
 
 #define TRIANGLE(NAME, WHICH)                                                                      \
     const zt_opdef zt_op_##NAME = {                                                                \

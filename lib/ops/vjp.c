@@ -23,14 +23,14 @@ static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, in
 #include "lib/ops/ops.def"
 #undef OP
 
-int zt_build_times(const zt_emit *e, int x, double by)
+int zt_build_times(const zt_emit *emit, int x, double by)
 {
-    return by == 1 ? x : zt_build_scale(e, x, &(zt_scale_attrs){.by = by});
+    return by == 1 ? x : zt_build_scale(emit, x, &(zt_scale_attrs){.by = by});
 }
 
-int zt_build_plus(const zt_emit *e, int x, double by)
+int zt_build_plus(const zt_emit *emit, int x, double by)
 {
-    return zt_build_add_scalar(e, x, &(zt_add_scalar_attrs){by});
+    return zt_build_add_scalar(emit, x, &(zt_add_scalar_attrs){by});
 }
 
 static bool surely_one_shape(const zt_type *a, const zt_type *b)
@@ -41,29 +41,29 @@ static bool surely_one_shape(const zt_type *a, const zt_type *b)
     return true;
 }
 
-int zt_build_reduced(const zt_emit *e, int x, int like)
+int zt_build_reduced(const zt_emit *emit, int x, int like)
 {
     if (x < 0) return x;
-    zt_type a = e->type(e->user, x), b = e->type(e->user, like);
-    return surely_one_shape(&a, &b) ? x : zt_build_sum_to(e, x, like);
+    zt_type a = emit->type(emit->user, x), b = emit->type(emit->user, like);
+    return surely_one_shape(&a, &b) ? x : zt_build_sum_to(emit, x, like);
 }
 
-int zt_build_as(const zt_emit *e, int x, int like)
+int zt_build_as(const zt_emit *emit, int x, int like)
 {
     if (x < 0) return x;
-    zt_type a = e->type(e->user, x), b = e->type(e->user, like);
+    zt_type a = emit->type(emit->user, x), b = emit->type(emit->user, like);
     zt_cast_attrs to = zt_cast_defaults();
     if (a.dtype == b.dtype) return x;
     const char *name = zt_dtype_get(b.dtype)->name;
     memset(&to.to, 0, sizeof to.to);
     memcpy(to.to.s, name, strlen(name));
-    return zt_build_cast(e, x, &to);
+    return zt_build_cast(emit, x, &to);
 }
 
-int zt_build_wide(const zt_emit *e, int x)
+int zt_build_wide(const zt_emit *emit, int x)
 {
     if (x < 0) return x;
-    zt_dtype t = e->type(e->user, x).dtype;
+    zt_dtype t = emit->type(emit->user, x).dtype;
     const zt_cast_attrs f32 = zt_cast_defaults();
-    return t == ZT_F64 || t == ZT_F32 ? x : zt_build_cast(e, x, &f32);
+    return t == ZT_F64 || t == ZT_F32 ? x : zt_build_cast(emit, x, &f32);
 }

@@ -24,15 +24,15 @@ static zt_status take(zt_ctx *ctx, const char *name, const zt_ints *list, int n,
 static zt_status take_lists(zt_ctx *ctx, const zt_window_lists *l, zt_window *w)
 {
     const zt_ints *end = l->pad_end->n ? l->pad_end : l->pad;
-    zt_status s = take(ctx, "stride", l->stride, w->n, 1, 1, w->stride);
-    if (!s) s = take(ctx, "dilation", l->dilation, w->n, 1, 1, w->dilation);
-    if (!s) s = take(ctx, "pad", l->pad, w->n, 0, -most, w->pad);
-    if (!s) s = take(ctx, "pad_end", end, w->n, 0, -most, w->end);
-    for (int d = 0; d < w->n && !s; d++)
+    zt_status status = take(ctx, "stride", l->stride, w->n, 1, 1, w->stride);
+    if (!status) status = take(ctx, "dilation", l->dilation, w->n, 1, 1, w->dilation);
+    if (!status) status = take(ctx, "pad", l->pad, w->n, 0, -most, w->pad);
+    if (!status) status = take(ctx, "pad_end", end, w->n, 0, -most, w->end);
+    for (int d = 0; d < w->n && !status; d++)
         if (w->k[d] < 1 || w->k[d] > most)
-            s = zt_row_fail(ctx, ZT_ESHAPE, "a kernel of %lld along spatial dimension %d",
+            status = zt_row_fail(ctx, ZT_ESHAPE, "a kernel of %lld along spatial dimension %d",
                             (long long)w->k[d], d);
-    return s;
+    return status;
 }
 
 static void multiply_out(zt_window *w)
@@ -64,8 +64,8 @@ static int64_t span(const zt_window *w, int d) { return w->dilation[d] * (w->k[d
 
 zt_status zt_window_infer(zt_ctx *ctx, const zt_window_lists *l, bool ceil, zt_window *w)
 {
-    zt_status s = take_lists(ctx, l, w);
-    for (int d = 0; d < w->n && !s; d++) {
+    zt_status status = take_lists(ctx, l, w);
+    for (int d = 0; d < w->n && !status; d++) {
         if (w->in[d] > most_in)
             return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d cannot be counted", d);
         int64_t padded = w->in[d] + w->pad[d] + w->end[d], room = padded - span(w, d);
@@ -77,16 +77,16 @@ zt_status zt_window_infer(zt_ctx *ctx, const zt_window_lists *l, bool ceil, zt_w
         if (ceil && room % w->stride[d] && w->out[d] * w->stride[d] < w->in[d] + w->pad[d])
             w->out[d]++;
     }
-    return s;
+    return status;
 }
 
 zt_status zt_window_infer_in(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *more,
                              zt_window *w)
 {
     int64_t extra[ZT_WINDOW_RANK];
-    zt_status s = take_lists(ctx, l, w);
-    if (!s) s = take(ctx, "output_padding", more, w->n, 0, 0, extra);
-    for (int d = 0; d < w->n && !s; d++) {
+    zt_status status = take_lists(ctx, l, w);
+    if (!status) status = take(ctx, "output_padding", more, w->n, 0, 0, extra);
+    for (int d = 0; d < w->n && !status; d++) {
         int64_t steps;
         if (w->out[d] < 1)
             return zt_row_fail(ctx, ZT_ESHAPE, "x has nothing along spatial dimension %d", d);
@@ -97,7 +97,7 @@ zt_status zt_window_infer_in(zt_ctx *ctx, const zt_window_lists *l, const zt_int
             return zt_row_fail(ctx, ZT_ESHAPE, "y would have %lld elements along spatial "
                                "dimension %d", (long long)w->in[d], d);
     }
-    return s;
+    return status;
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */

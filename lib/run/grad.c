@@ -194,7 +194,7 @@ static zt_status back_step(grad_pass *pass, int step_index)
 {
     const zt_step step = *zt_prog_step(pass->to, step_index);
     const zt_opinfo *info = zt_op_info(step.op);
-    zt_vjp vjp = {.e = zt_builder_emit(pass->builder), .attrs = step.attrs, .in = step.in, .out = step.out};
+    zt_vjp vjp = {.emit = zt_builder_emit(pass->builder), .attrs = step.attrs, .in = step.in, .out = step.out};
     bool asked = false;
     for (int output = 0; output < ZT_MAX_OUT; output++) {
         vjp.dy[output] = output < info->n_out ? pass->grad[step.out[output]] : ZT_NONE;

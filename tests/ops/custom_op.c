@@ -117,10 +117,10 @@ static const zt_func dot = {
 static void affine_vjp(zt_vjp *v, void *user)
 {
     (void)user;
-    v->dx[0] = zt_build_mul(v->e, v->dy[0], v->in[2]);
+    v->dx[0] = zt_build_mul(v->emit, v->dy[0], v->in[2]);
     v->dx[1] = v->dy[0];
     if (v->want[2])
-        v->dx[2] = zt_build_call(v->e, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE,
+        v->dx[2] = zt_build_call(v->emit, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE,
                              &(zt_call_attrs){&dot}, NULL, NULL);
 }
 

@@ -102,7 +102,7 @@ INLINE512 v8 s_pow(v8 x, double e)
     }
 SCREEN(exp, s_exp(x))
 SCREEN(expm1, s_expm1(x))
-SCREEN(ln, s_ln(x))
+SCREEN(log, s_ln(x))
 SCREEN(log1p, s_log1p(x))
 SCREEN(sin, _ZGVeN8v_sin(x))
 SCREEN(cos, _ZGVeN8v_cos(x))
@@ -132,7 +132,7 @@ SCREEN(pow_scalar, s_pow(x, a->exponent))
 
 #define SCREENED(NAME) [ZT_OP_##NAME] = screen_##NAME
 static screen *const screens[ZT_OP_COUNT] = {
-    SCREENED(exp),     SCREENED(expm1), SCREENED(ln),    SCREENED(log1p),      SCREENED(sin),
+    SCREENED(exp),     SCREENED(expm1), SCREENED(log),    SCREENED(log1p),      SCREENED(sin),
     SCREENED(cos),     SCREENED(tan),   SCREENED(tanh),  SCREENED(sigmoid),    SCREENED(silu),
     SCREENED(gelu),    SCREENED(erf),   SCREENED(mish),  SCREENED(softplus),   SCREENED(safe_log),
     SCREENED(softcap), SCREENED(elu),   SCREENED(celu),  SCREENED(selu),       SCREENED(asin),

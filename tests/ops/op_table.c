@@ -27,6 +27,8 @@ static void table_is_whole(void)
     ok(attrs, "every attribute lies in its struct");
     ok(!zt_op_find("ropee", 5, &op) && !zt_op_find("", 0, &op), "no op of another name");
     ok(!zt_op_info(ZT_OP_COUNT), "no op past the last");
+    ok(zt_op_find("ln", 2, &op) && op == ZT_OP_log && !strcmp(zt_op_old_name(op), "ln") && !zt_op_old_name(ZT_OP_exp),
+       "ln is log by its old name");
 }
 
 static void defaults_are_right(void)

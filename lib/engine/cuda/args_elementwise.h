@@ -7,7 +7,7 @@
 /* Functions of one float and of two: f_NAME of functions.h. */
 #define ZT_CU_UNARY_OPS(X)                                                                         \
     X(neg) X(abs) X(sign) X(floor) X(ceil) X(round) X(square) X(sqrt) X(rsqrt) X(recip) X(exp)     \
-    X(expm1) X(ln) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(sigmoid) X(softplus) X(relu) X(erf)     \
+    X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(sigmoid) X(softplus) X(relu) X(erf)     \
     X(elu) X(leaky_relu) X(clamp) X(safe_log) X(add_scalar) X(pow_scalar) X(asin) X(acos) X(atan)  \
     X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(celu) X(selu) X(hard_sigmoid) X(hard_swish)       \
     X(mish) X(softsign) X(shrink) X(thresholded_relu) X(scale) X(softcap) X(silu)

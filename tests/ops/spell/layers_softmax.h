@@ -50,8 +50,8 @@ static int build_softmax_hierarchical(const call *c)
 /* -ln(-ln u) is a Gumbel draw. */
 static int build_softmax_gumbel(const call *c)
 {
-    int g = zt_program_neg(c->p, NULL, zt_program_ln(c->p, NULL, c->in[1]));
-    g = zt_program_neg(c->p, NULL, zt_program_ln(c->p, NULL, g));
+    int g = zt_program_neg(c->p, NULL, zt_program_log(c->p, NULL, c->in[1]));
+    g = zt_program_neg(c->p, NULL, zt_program_log(c->p, NULL, g));
     return softmax_at(c, cooled(c, zt_program_add(c->p, NULL, c->in[0], g)));
 }
 

@@ -90,7 +90,7 @@ static int fold_logsumexp(const call *c, int x, const zt_sum_attrs *a)
 static int by_abs(const call *c, int x) { return zt_program_abs(c->p, NULL, x); }
 static int by_square(const call *c, int x) { return zt_program_square(c->p, NULL, x); }
 static int by_sqrt(const call *c, int x) { return zt_program_sqrt(c->p, NULL, x); }
-static int by_ln(const call *c, int x) { return zt_program_ln(c->p, NULL, x); }
+static int by_ln(const call *c, int x) { return zt_program_log(c->p, NULL, x); }
 
 static const reduction reductions[] = {
     {"ReduceSum", NULL, plain_sum, NULL, false},

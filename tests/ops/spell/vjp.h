@@ -188,7 +188,7 @@ static const spelling vjp_ops[] = {
     {"split", .build = build_split},
     {"scaled_softmax", .op = ZT_OP_scaled_softmax},
     SAME(mse),
-    {"log", .op = ZT_OP_ln},
+    {"log", .op = ZT_OP_log},
     {"inv", .op = ZT_OP_recip},
     {"gelu_tanh", .op = ZT_OP_gelu},
     {"gelu_erf", .op = ZT_OP_gelu, .fixed = "form=erf"},

@@ -53,7 +53,7 @@ MAP(clamp, clamp_curve, a->lo, a->hi)
 MAP(rsqrt, exact_rsqrt, 0)
 MAP(exp, exact_exp, 0)
 MAP(expm1, exact_expm1, 0)
-MAP(ln, exact_ln, 0)
+MAP(log, exact_ln, 0)
 MAP(log1p, exact_log1p, 0)
 MAP(sin, exact_sin, 0)
 MAP(cos, exact_cos, 0)
@@ -171,7 +171,7 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_unary)[] = {
     KERNEL(relu),
     KERNEL(expm1),
     KERNEL(cos),
-    KERNEL(ln),
+    KERNEL(log),
     KERNEL(log1p),
     KERNEL(tan),
     KERNEL(erf),
