@@ -258,10 +258,10 @@ int zt_conv_bias_vjp(const zt_emit *emit, int dy)
 
 static void conv_vjp(zt_vjp *vjp)
 {
-    const zt_conv_attrs *conv = vjp->attrs;
+    const zt_conv_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    zt_conv_transpose_attrs to_x = {conv->stride, conv->pad, conv->pad_end, conv->dilation, {0}, conv->groups};
-    zt_conv_backward_filter_attrs to_w = {conv->stride, conv->pad, conv->pad_end, conv->dilation, conv->groups};
+    zt_conv_transpose_attrs to_x = {attrs->stride, attrs->pad, attrs->pad_end, attrs->dilation, {0}, attrs->groups};
+    zt_conv_backward_filter_attrs to_w = {attrs->stride, attrs->pad, attrs->pad_end, attrs->dilation, attrs->groups};
     int x = vjp->in[0], w = vjp->in[1], dy = vjp->dy[0];
     if (vjp->want[0]) vjp->dx[0] = zt_build_conv_transpose(emit, dy, w, ZT_NONE, x, &to_x);
     if (vjp->want[1]) vjp->dx[1] = zt_build_conv_backward_filter(emit, x, dy, w, &to_w);
@@ -288,15 +288,15 @@ const zt_opdef zt_op_conv = {
 static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_conv_backward_filter_attrs *conv_backward_filter = attrs;
+    const zt_conv_backward_filter_attrs *filter = attrs;
     const zt_type *x = in[0], *dy = in[1], *like = in[2];
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv_backward_filter);
+    const zt_window_lists l = ZT_WINDOW_LISTS(filter);
     int64_t small[ZT_WINDOW_RANK];
     zt_status status = zt_conv_want(ctx, "x", x, x);
     if (!status) status = zt_conv_want(ctx, "dy", dy, x);
     if (!status && like->rank != x->rank)
         status = zt_row_fail(ctx, ZT_ESHAPE, "like has %d dimensions, x %d", like->rank, x->rank);
-    if (!status) status = zt_conv_groups(ctx, conv_backward_filter->groups, like, "dy", "x", dy->dim[1], x->dim[1]);
+    if (!status) status = zt_conv_groups(ctx, filter->groups, like, "dy", "x", dy->dim[1], x->dim[1]);
     if (!status) status = zt_conv_small(ctx, &l, x, like, small);
     if (status) return status;
     out[0] = zt_type_make(x->dtype, like->rank, like->dim);
@@ -308,9 +308,9 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 
 static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_conv_backward_filter_attrs *conv_backward_filter = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv_backward_filter);
-    loops r = loops_of(&l, conv_backward_filter->groups, &in[0], &in[1], &out[0]);
+    const zt_conv_backward_filter_attrs *filter = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(filter);
+    loops r = loops_of(&l, filter->groups, &in[0], &in[1], &out[0]);
     (void)error;
     r.y = out[0].f;
     memset(r.y, 0, (size_t)zt_type_count(out[0].type) * sizeof *r.y);
@@ -342,15 +342,9 @@ static bool filter_cases(int i, zt_case *test_case)
 
 static void filter_vjp(zt_vjp *vjp)
 {
-    const zt_conv_backward_filter_attrs *conv_backward_filter = vjp->attrs;
-    zt_conv_transpose_attrs to_x = {conv_backward_filter->stride,
-                                    conv_backward_filter->pad,
-                                    conv_backward_filter->pad_end,
-                                    conv_backward_filter->dilation,
-                                    {0},
-                                    conv_backward_filter->groups};
-    zt_conv_attrs to_dy = {conv_backward_filter->stride, conv_backward_filter->pad, conv_backward_filter->pad_end,
-                           conv_backward_filter->dilation, conv_backward_filter->groups};
+    const zt_conv_backward_filter_attrs *attrs = vjp->attrs;
+    zt_conv_transpose_attrs to_x = {attrs->stride, attrs->pad, attrs->pad_end, attrs->dilation, {0}, attrs->groups};
+    zt_conv_attrs to_dy = {attrs->stride, attrs->pad, attrs->pad_end, attrs->dilation, attrs->groups};
     int x = vjp->in[0], dy = vjp->in[1], g = vjp->dy[0];
     if (vjp->want[0]) vjp->dx[0] = zt_build_conv_transpose(vjp->emit, dy, g, ZT_NONE, x, &to_x);
     if (vjp->want[1]) vjp->dx[1] = zt_build_conv(vjp->emit, x, g, ZT_NONE, &to_dy);

@@ -5,24 +5,24 @@
 #include <string.h>
 
 /* y's spatial dimensions: like's, where conv brings them to x's, else those that fit exactly. */
-static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *conv_transpose, const zt_type *const in[],
+static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, const zt_type *const in[],
                          zt_type *y)
 {
     const zt_type *x = in[0], *w = in[1], *like = in[3];
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv_transpose);
+    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
     zt_window win = {.n = x->rank - 2};
     int64_t small[ZT_WINDOW_RANK];
     size_t bytes = (size_t)win.n * sizeof *small;
     if (!like) {
         memcpy(win.out, x->dim + 2, bytes);
         memcpy(win.k, w->dim + 2, bytes);
-        zt_status status = zt_window_infer_in(ctx, &l, &conv_transpose->output_padding, &win);
+        zt_status status = zt_window_infer_in(ctx, &l, &attrs->output_padding, &win);
         if (!status) memcpy(y->dim + 2, win.in, bytes);
         return status;
     }
     if (like->rank != y->rank || like->dim[0] != y->dim[0] || like->dim[1] != y->dim[1])
         return zt_row_fail(ctx, ZT_ESHAPE, "like has not y's dimensions, batch and channels");
-    if (conv_transpose->output_padding.n)
+    if (attrs->output_padding.n)
         return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like both say y's dimensions");
     zt_status status = zt_conv_small(ctx, &l, like, w, small);
     if (status) return status;
@@ -34,27 +34,27 @@ static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *conv_transp
 static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    const zt_conv_transpose_attrs *conv_transpose = attrs;
+    const zt_conv_transpose_attrs *conv = attrs;
     const zt_type *x = in[0], *w = in[1];
     int64_t channels = 0;
     zt_status status = zt_conv_want(ctx, "x", x, x);
     if (!status) status = zt_conv_want(ctx, "w", w, x);
-    if (!status && (conv_transpose->groups < 1 || !zt_mul_i64(w->dim[1], conv_transpose->groups, &channels)))
-        status = zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)conv_transpose->groups);
-    if (!status) status = zt_conv_groups(ctx, conv_transpose->groups, w, "x", "y", x->dim[1], channels);
+    if (!status && (conv->groups < 1 || !zt_mul_i64(w->dim[1], conv->groups, &channels)))
+        status = zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)conv->groups);
+    if (!status) status = zt_conv_groups(ctx, conv->groups, w, "x", "y", x->dim[1], channels);
     if (!status) status = zt_conv_bias(ctx, in[2], x, channels);
     if (status) return status;
     out[0] = *x;
     out[0].dim[1] = channels;
-    return spatial(ctx, conv_transpose, in, &out[0]);
+    return spatial(ctx, conv, in, &out[0]);
 }
 
 static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_conv_transpose_attrs *conv_transpose = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv_transpose);
+    const zt_conv_transpose_attrs *conv = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv);
     (void)error;
-    zt_conv_data_ref(&l, conv_transpose->groups, &in[0], &in[1], &in[2], &out[0]);
+    zt_conv_data_ref(&l, conv->groups, &in[0], &in[1], &in[2], &out[0]);
 }
 
 static double transpose_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -87,25 +87,25 @@ static bool transpose_cases(int i, zt_case *test_case)
 }
 
 /* What output_padding added at the end no window meets: conv starts from a y without it. */
-static zt_ints end_of(const zt_conv_transpose_attrs *conv_transpose, int n)
+static zt_ints end_of(const zt_conv_transpose_attrs *attrs, int n)
 {
-    const zt_ints *end = conv_transpose->pad_end.n ? &conv_transpose->pad_end : &conv_transpose->pad;
-    if (!conv_transpose->output_padding.n) return *end;
+    const zt_ints *end = attrs->pad_end.n ? &attrs->pad_end : &attrs->pad;
+    if (!attrs->output_padding.n) return *end;
     zt_ints cropped = {n, {0}};
     for (int d = 0; d < n; d++)
-        cropped.v[d] = (end->n ? end->v[d] : 0) - conv_transpose->output_padding.v[d];
+        cropped.v[d] = (end->n ? end->v[d] : 0) - attrs->output_padding.v[d];
     return cropped;
 }
 
 static void transpose_vjp(zt_vjp *vjp)
 {
-    const zt_conv_transpose_attrs *conv_transpose = vjp->attrs;
+    const zt_conv_transpose_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
     int x = vjp->in[0], w = vjp->in[1], dy = vjp->dy[0];
-    zt_ints end = end_of(conv_transpose, emit->type(emit->user, x).rank - 2);
-    zt_conv_attrs to_x = {conv_transpose->stride, conv_transpose->pad, end, conv_transpose->dilation, conv_transpose->groups};
-    zt_conv_backward_filter_attrs to_w = {conv_transpose->stride, conv_transpose->pad, end, conv_transpose->dilation,
-                                          conv_transpose->groups};
+    zt_ints end = end_of(attrs, emit->type(emit->user, x).rank - 2);
+    zt_conv_attrs to_x = {attrs->stride, attrs->pad, end, attrs->dilation, attrs->groups};
+    zt_conv_backward_filter_attrs to_w = {attrs->stride, attrs->pad, end, attrs->dilation,
+                                          attrs->groups};
     if (vjp->want[0]) vjp->dx[0] = zt_build_conv(emit, dy, w, ZT_NONE, &to_x);
     if (vjp->want[1]) vjp->dx[1] = zt_build_conv_backward_filter(emit, dy, x, w, &to_w);
     if (vjp->want[2]) vjp->dx[2] = zt_conv_bias_vjp(emit, dy);

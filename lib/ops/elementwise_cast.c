@@ -80,12 +80,12 @@ static double power_of(int64_t round, double x)
     return ldexp(1, e - (round < 0 || m == 0.5));
 }
 
-static double to_float(const zt_cast_attrs *cast, zt_dtype to, double x)
+static double to_float(const zt_cast_attrs *attrs, zt_dtype to, double x)
 {
     double least, most;
     bool small = zt_dtype_get(to)->kind == 'F' && zt_dtype_get(to)->block_bytes == 1;
-    if (to == ZT_F8_E8M0) x = power_of(cast->round, x);
-    if (!small || !cast->saturate || isnan(x)) return x;
+    if (to == ZT_F8_E8M0) x = power_of(attrs->round, x);
+    if (!small || !attrs->saturate || isnan(x)) return x;
     zt_dtype_range(to, &least, &most);
     return x > most ? most : x < least && to != ZT_F8_E8M0 ? least : x;
 }

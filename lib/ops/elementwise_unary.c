@@ -299,8 +299,8 @@ static bool scale_cases(int i, zt_case *test_case)
 
 static void scale_vjp(zt_vjp *vjp)
 {
-    const zt_scale_attrs *scale = vjp->attrs;
-    vjp->dx[0] = zt_build_scale(vjp->emit, vjp->dy[0], scale);
+    const zt_scale_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_scale(vjp->emit, vjp->dy[0], attrs);
 }
 
 const zt_opdef zt_op_scale = {
@@ -338,9 +338,9 @@ static bool softcap_cases(int i, zt_case *test_case)
 /* 1 - (y / cap)^2 */
 static void softcap_vjp(zt_vjp *vjp)
 {
-    const zt_softcap_attrs *softcap = vjp->attrs;
+    const zt_softcap_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    int part = zt_build_square(emit, zt_build_times(emit, vjp->out[0], 1 / softcap->cap));
+    int part = zt_build_square(emit, zt_build_times(emit, vjp->out[0], 1 / attrs->cap));
     vjp->dx[0] = zt_build_mul(emit, vjp->dy[0], zt_build_plus(emit, zt_build_neg(emit, part), 1));
 }
 
@@ -424,8 +424,8 @@ static int gelu_erf_slope(const zt_emit *emit, int x)
 
 static void gelu_vjp(zt_vjp *vjp)
 {
-    const zt_gelu_attrs *gelu = vjp->attrs;
-    int slope = gelu_form(&gelu->form) == gelu_erf ? gelu_erf_slope(vjp->emit, vjp->in[0])
+    const zt_gelu_attrs *attrs = vjp->attrs;
+    int slope = gelu_form(&attrs->form) == gelu_erf ? gelu_erf_slope(vjp->emit, vjp->in[0])
                                                 : gelu_tanh_slope(vjp->emit, vjp->in[0]);
     vjp->dx[0] = zt_build_mul(vjp->emit, vjp->dy[0], slope);
 }

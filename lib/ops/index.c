@@ -83,8 +83,8 @@ static void gather_vjp(zt_vjp *vjp)
 {
     int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
     int dy = zt_build_as(vjp->emit, vjp->dy[0], zero);
-    const zt_gather_attrs *gather = vjp->attrs;
-    vjp->dx[0] = zt_build_scatter_add(vjp->emit, zero, vjp->in[1], dy, &(zt_scatter_add_attrs){gather->oob});
+    const zt_gather_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_scatter_add(vjp->emit, zero, vjp->in[1], dy, &(zt_scatter_add_attrs){attrs->oob});
 }
 
 const zt_opdef zt_op_gather = {

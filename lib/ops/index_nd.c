@@ -139,9 +139,9 @@ static bool gather_nd_cases(int i, zt_case *test_case)
 
 static void gather_nd_vjp(zt_vjp *vjp)
 {
-    const zt_gather_nd_attrs *gather_nd = vjp->attrs;
+    const zt_gather_nd_attrs *attrs = vjp->attrs;
     int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
-    zt_scatter_nd_attrs back = {gather_nd->batch, {"add"}, gather_nd->oob};
+    zt_scatter_nd_attrs back = {attrs->batch, {"add"}, attrs->oob};
     vjp->dx[0] = zt_build_scatter_nd(vjp->emit, zero, vjp->in[1], vjp->dy[0], &back);
 }
 
@@ -307,21 +307,21 @@ static bool scatter_nd_cases(int i, zt_case *test_case)
 
 static int nd_at(const merge_vjp *m, int x)
 {
-    const zt_scatter_nd_attrs *scatter_nd = m->v->attrs;
-    return zt_build_gather_nd(m->v->emit, x, m->v->in[1], &(zt_gather_nd_attrs){scatter_nd->batch, scatter_nd->oob});
+    const zt_scatter_nd_attrs *attrs = m->v->attrs;
+    return zt_build_gather_nd(m->v->emit, x, m->v->in[1], &(zt_gather_nd_attrs){attrs->batch, attrs->oob});
 }
 
 static int nd_put(const merge_vjp *m, int x, int u)
 {
-    const zt_scatter_nd_attrs *scatter_nd = m->v->attrs;
+    const zt_scatter_nd_attrs *attrs = m->v->attrs;
     return zt_build_scatter_nd(m->v->emit, x, m->v->in[1], u,
-                           &(zt_scatter_nd_attrs){scatter_nd->batch, {"none"}, scatter_nd->oob});
+                           &(zt_scatter_nd_attrs){attrs->batch, {"none"}, attrs->oob});
 }
 
 static void scatter_nd_vjp(zt_vjp *vjp)
 {
-    const zt_scatter_nd_attrs *scatter_nd = vjp->attrs;
-    merge_gradient(&(merge_vjp){vjp, how_of(&scatter_nd->reduction), nd_at, nd_put});
+    const zt_scatter_nd_attrs *attrs = vjp->attrs;
+    merge_gradient(&(merge_vjp){vjp, how_of(&attrs->reduction), nd_at, nd_put});
 }
 
 #define MERGE                                                                                      \
@@ -346,16 +346,16 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
                                         zt_type out[])
 {
     static const char *const words[] = {"none", "mul", "max", "min"};
-    const zt_scatter_elements_attrs *scatter_elements = attrs;
+    const zt_scatter_elements_attrs *scatter = attrs;
     const zt_type *x = in[0], *i = in[1];
-    zt_status status = zt_row_word(ctx, "oob", &scatter_elements->oob, oob_words, ZT_LEN(oob_words));
-    if (!status) status = zt_row_word(ctx, "reduction", &scatter_elements->reduction, words, ZT_LEN(words));
+    zt_status status = zt_row_word(ctx, "oob", &scatter->oob, oob_words, ZT_LEN(oob_words));
+    if (!status) status = zt_row_word(ctx, "reduction", &scatter->reduction, words, ZT_LEN(words));
     if (!status) status = zt_row_want_plain(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
-    if (!status) status = zt_row_axis(ctx, scatter_elements->axis, x->rank);
-    if (!status) status = want_number(ctx, x, how_of(&scatter_elements->reduction));
+    if (!status) status = zt_row_axis(ctx, scatter->axis, x->rank);
+    if (!status) status = want_number(ctx, x, how_of(&scatter->reduction));
     if (status) return status;
-    int at = zt_plain_axis(scatter_elements->axis, x->rank);
+    int at = zt_plain_axis(scatter->axis, x->rank);
     for (int d = 0; d < x->rank; d++)
         if (d != at && i->dim[d] > x->dim[d])
             return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld",
@@ -370,14 +370,14 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
 
 static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_scatter_elements_attrs *scatter_elements = attrs;
+    const zt_scatter_elements_attrs *scatter = attrs;
     const zt_type *x = in[0].type, *it = in[1].type;
-    int at = zt_plain_axis(scatter_elements->axis, x->rank);
+    int at = zt_plain_axis(scatter->axis, x->rank);
     copy_all(&in[0], &out[0]);
     for (int64_t e = 0, n = zt_type_count(it); e < n; e++) {
         int64_t index = in[1].i[e], to = 0, step = 1, rest = e;
         if (index < 0 || index >= x->dim[at]) {
-            if (scatter_elements->oob.s[0] == 'e') zt_row_runtime_error(error, "index", index, x->dim[at]);
+            if (scatter->oob.s[0] == 'e') zt_row_runtime_error(error, "index", index, x->dim[at]);
             continue;
         }
         for (int d = x->rank - 1; d >= 0; d--) {
@@ -385,7 +385,7 @@ static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *ou
             step *= x->dim[d];
             rest /= it->dim[d];
         }
-        merge(how_of(&scatter_elements->reduction), &out[0], to, &in[2], e);
+        merge(how_of(&scatter->reduction), &out[0], to, &in[2], e);
     }
 }
 
@@ -423,22 +423,22 @@ static bool scatter_elements_cases(int i, zt_case *test_case)
 
 static int elements_at(const merge_vjp *m, int x)
 {
-    const zt_scatter_elements_attrs *scatter_elements = m->v->attrs;
+    const zt_scatter_elements_attrs *attrs = m->v->attrs;
     return zt_build_gather_elements(m->v->emit, x, m->v->in[1],
-                                &(zt_gather_elements_attrs){scatter_elements->axis, scatter_elements->oob});
+                                &(zt_gather_elements_attrs){attrs->axis, attrs->oob});
 }
 
 static int elements_put(const merge_vjp *m, int x, int u)
 {
-    const zt_scatter_elements_attrs *scatter_elements = m->v->attrs;
+    const zt_scatter_elements_attrs *attrs = m->v->attrs;
     return zt_build_scatter_elements(m->v->emit, x, m->v->in[1], u,
-                                 &(zt_scatter_elements_attrs){scatter_elements->axis, {"none"}, scatter_elements->oob});
+                                 &(zt_scatter_elements_attrs){attrs->axis, {"none"}, attrs->oob});
 }
 
 static void scatter_elements_vjp(zt_vjp *vjp)
 {
-    const zt_scatter_elements_attrs *scatter_elements = vjp->attrs;
-    merge_gradient(&(merge_vjp){vjp, how_of(&scatter_elements->reduction), elements_at, elements_put});
+    const zt_scatter_elements_attrs *attrs = vjp->attrs;
+    merge_gradient(&(merge_vjp){vjp, how_of(&attrs->reduction), elements_at, elements_put});
 }
 
 const zt_opdef zt_op_scatter_elements = {

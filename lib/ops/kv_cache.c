@@ -79,11 +79,11 @@ const zt_opdef zt_op_kv_put = {
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
 
 /* The two ops that make q (or k) what it is turned into: types, or a loop over rows. */
-static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *rope_put, const zt_type *const in[],
+static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *attrs, const zt_type *const in[],
                               int x, int g)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(rope_put);
-    const zt_rms_norm_attrs norm = {rope_put->eps, rope_put->norm_dims};
+    const zt_rope_attrs rope = zt_rope_put_rope(attrs);
+    const zt_rms_norm_attrs norm = {attrs->eps, attrs->norm_dims};
     zt_type out[ZT_MAX_OUT];
     zt_status status = zt_row_want(ctx, x == Q ? "q" : "k", in[x], ZT_F32, 2);
     if (!status && in[g]) status = zt_op_rms_norm.infer(ctx, &norm, (const zt_type *[]){in[x], in[g]}, out);
@@ -105,11 +105,11 @@ static zt_status rope_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
 }
 
 /* Rows of x, n of them from row r of the call, normed and turned into y. */
-static void turn(const zt_rope_put_attrs *rope_put, const zt_arg *in, int x, int g, int64_t r, int64_t n,
+static void turn(const zt_rope_put_attrs *attrs, const zt_arg *in, int x, int g, int64_t r, int64_t n,
                  double *y)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(rope_put);
-    const zt_rms_norm_attrs norm = {rope_put->eps, rope_put->norm_dims};
+    const zt_rope_attrs rope = zt_rope_put_rope(attrs);
+    const zt_rms_norm_attrs norm = {attrs->eps, attrs->norm_dims};
     int64_t W = in[x].type->dim[1];
     zt_type rows = zt_type_make(ZT_F32, 2, (int64_t[]){n, W}), some = *in[POS].type;
     zt_arg from = {.type = &rows, .f = in[x].f + r * W}, to[2] = {{.type = &rows, .f = y}};
@@ -197,10 +197,10 @@ static bool rope_put_cases(int i, zt_case *test_case)
     return true;
 }
 
-static int emit_turned(const zt_emit *emit, const zt_rope_put_attrs *rope_put, const int *in, int x, int g)
+static int emit_turned(const zt_emit *emit, const zt_rope_put_attrs *attrs, const int *in, int x, int g)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(rope_put);
-    const zt_rms_norm_attrs norm = {rope_put->eps, rope_put->norm_dims};
+    const zt_rope_attrs rope = zt_rope_put_rope(attrs);
+    const zt_rms_norm_attrs norm = {attrs->eps, attrs->norm_dims};
     int y = in[g] == ZT_NONE ? in[x] : zt_build_rms_norm(emit, in[x], in[g], &norm, NULL);
     return zt_build_rope(emit, y, in[POS], in[TAB], &rope);
 }

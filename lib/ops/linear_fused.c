@@ -109,11 +109,11 @@ static zt_enum_string word_of(const char *s)
 enum { MOST = 3 };
 
 /* act1: of y1 alone. */
-static bool has_own(const zt_linears_attrs *linears) { return strcmp(linears->act1.s, "act") != 0; }
+static bool has_own(const zt_linears_attrs *attrs) { return strcmp(attrs->act1.s, "act") != 0; }
 
-const zt_enum_string *zt_linears_act(const zt_linears_attrs *linears, int k)
+const zt_enum_string *zt_linears_act(const zt_linears_attrs *attrs, int k)
 {
-    return k == 0 && has_own(linears) ? &linears->act1 : &linears->act;
+    return k == 0 && has_own(attrs) ? &attrs->act1 : &attrs->act;
 }
 
 const zt_enum_string *zt_op_act(zt_op op, const void *attrs, int k)
@@ -227,10 +227,10 @@ const zt_opdef zt_op_linears = {
 static zt_status gated_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_gated_linear_attrs *gated_linear = attrs;
+    const zt_gated_linear_attrs *linear = attrs;
     zt_type up;
-    zt_status status = want_word(ctx, "gate", &gated_linear->gate, gates, ZT_LEN(gates));
-    if (!status) status = zt_linear_want_x(ctx, &gated_linear->act, in[0]);
+    zt_status status = want_word(ctx, "gate", &linear->gate, gates, ZT_LEN(gates));
+    if (!status) status = zt_linear_want_x(ctx, &linear->act, in[0]);
     if (!status) status = want_narrow(ctx, "wg", in[1]);
     if (!status) status = want_narrow(ctx, "wu", in[2]);
     if (!status) status = zt_linear_want(ctx, "wg", "bg", in[0], in[1], in[3], &out[0]);
@@ -289,10 +289,10 @@ static bool gated_linear_cases(int i, zt_case *test_case)
 
 static void gated_linear_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_gated_linear_attrs *gated_linear = attrs;
-    int g = emit_linear(emit, &gated_linear->act, in[0], in[1], in[3]);
-    int u = emit_linear(emit, &gated_linear->act, in[0], in[2], in[4]);
-    out[0] = emit_after(emit, zt_gate_after(&gated_linear->gate), g, u);
+    const zt_gated_linear_attrs *linear = attrs;
+    int g = emit_linear(emit, &linear->act, in[0], in[1], in[3]);
+    int u = emit_linear(emit, &linear->act, in[0], in[2], in[4]);
+    out[0] = emit_after(emit, zt_gate_after(&linear->gate), g, u);
 }
 
 const zt_opdef zt_op_gated_linear = {
@@ -316,9 +316,9 @@ const zt_opdef zt_op_gated_linear = {
 static zt_status linear_act_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_linear_act_attrs *linear_act = attrs;
-    zt_status status = want_word(ctx, "curve", &linear_act->curve, curves, ZT_LEN(curves));
-    if (!status) status = zt_linear_want_x(ctx, &linear_act->act, in[0]);
+    const zt_linear_act_attrs *linear = attrs;
+    zt_status status = want_word(ctx, "curve", &linear->curve, curves, ZT_LEN(curves));
+    if (!status) status = zt_linear_want_x(ctx, &linear->act, in[0]);
     if (!status) status = want_narrow(ctx, "w", in[1]);
     return status ? status : zt_linear_want(ctx, "w", "b", in[0], in[1], in[2], &out[0]);
 }
@@ -362,9 +362,9 @@ static bool linear_act_cases(int i, zt_case *test_case)
 
 static void linear_act_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_linear_act_attrs *linear_act = attrs;
-    int y = emit_linear(emit, &linear_act->act, in[0], in[1], in[2]);
-    out[0] = emit_after(emit, zt_curve_after(&linear_act->curve), y, ZT_NONE);
+    const zt_linear_act_attrs *linear = attrs;
+    int y = emit_linear(emit, &linear->act, in[0], in[1], in[2]);
+    out[0] = emit_after(emit, zt_curve_after(&linear->curve), y, ZT_NONE);
 }
 
 const zt_opdef zt_op_linear_act = {

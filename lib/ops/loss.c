@@ -157,9 +157,9 @@ static bool smooth_l1_cases(int i, zt_case *test_case)
 
 static void smooth_l1_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_l1_attrs *smooth_l1 = vjp->attrs;
-    int d = zt_build_times(vjp->emit, zt_build_sub(vjp->emit, vjp->in[0], vjp->in[1]), 1 / smooth_l1->beta);
-    difference_vjp(vjp, zt_build_clamp(vjp->emit, d, &(zt_clamp_attrs){-1, 1}), &smooth_l1->reduction);
+    const zt_smooth_l1_attrs *attrs = vjp->attrs;
+    int d = zt_build_times(vjp->emit, zt_build_sub(vjp->emit, vjp->in[0], vjp->in[1]), 1 / attrs->beta);
+    difference_vjp(vjp, zt_build_clamp(vjp->emit, d, &(zt_clamp_attrs){-1, 1}), &attrs->reduction);
 }
 
 const zt_opdef zt_op_smooth_l1 = {

@@ -180,13 +180,13 @@ static zt_status want_smoothing(zt_ctx *ctx, double by)
 static zt_status cross_entropy_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                      zt_type out[])
 {
-    const zt_cross_entropy_attrs *cross_entropy = attrs;
-    zt_status status = zt_loss_reduction(ctx, &cross_entropy->reduction);
-    if (!status) status = want_smoothing(ctx, cross_entropy->label_smoothing);
+    const zt_cross_entropy_attrs *entropy = attrs;
+    zt_status status = zt_loss_reduction(ctx, &entropy->reduction);
+    if (!status) status = want_smoothing(ctx, entropy->label_smoothing);
     if (!status) status = classes_infer(ctx, in[0], in[1], in[2]);
     if (status) return status;
     out[0] = out[1] = positions_type(in[0], in[0]->dtype);
-    if (cross_entropy->reduction.s[0] != 'n') out[0].rank = 0;
+    if (entropy->reduction.s[0] != 'n') out[0].rank = 0;
     return ZT_OK;
 }
 
@@ -200,21 +200,21 @@ static double lse_at(const classes *k, const double *x)
 
 static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_cross_entropy_attrs *cross_entropy = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[2], cross_entropy->ignore_index);
-    double even = cross_entropy->label_smoothing / (double)k.C;
-    if (cross_entropy->reduction.s[0] != 'n') out[0].f[0] = 0;
+    const zt_cross_entropy_attrs *entropy = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[2], entropy->ignore_index);
+    double even = entropy->label_smoothing / (double)k.C;
+    if (entropy->reduction.s[0] != 'n') out[0].f[0] = 0;
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         const double *x = in[0].f + first_of(&k, i);
         double lse = lse_at(&k, x), y = 0;
         int64_t c = class_at(&k, i, error);
         if (out[1].type) out[1].f[i] = lse;
-        if (c >= 0) y = (1 - cross_entropy->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
+        if (c >= 0) y = (1 - entropy->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
         for (int64_t j = 0; j < k.C && c >= 0 && even > 0; j++)
             y += even * weight_of(&k, j) * (lse - x[j * k.inner]);
-        reduce(&cross_entropy->reduction, &out[0], i, y);
+        reduce(&entropy->reduction, &out[0], i, y);
     }
-    reduce_end(&k, &cross_entropy->reduction, &out[0]);
+    reduce_end(&k, &entropy->reduction, &out[0]);
 }
 
 static bool cross_entropy_cases(int i, zt_case *test_case)
@@ -235,12 +235,12 @@ static int beside_classes(const zt_vjp *vjp, int y)
 
 static void cross_entropy_vjp(zt_vjp *vjp)
 {
-    const zt_cross_entropy_attrs *cross_entropy = vjp->attrs;
+    const zt_cross_entropy_attrs *attrs = vjp->attrs;
     if (vjp->dy[0] != ZT_NONE)
         vjp->dx[0] = zt_build_cross_entropy_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->out[1], vjp->dy[0], vjp->in[2],
-                                                     &(zt_cross_entropy_backward_attrs){cross_entropy->reduction,
-                                                                                        cross_entropy->ignore_index,
-                                                                                        cross_entropy->label_smoothing});
+                                                     &(zt_cross_entropy_backward_attrs){attrs->reduction,
+                                                                                        attrs->ignore_index,
+                                                                                        attrs->label_smoothing});
     if (vjp->dy[1] == ZT_NONE) return;
     int by = zt_build_softmax(vjp->emit, vjp->in[0], &(zt_softmax_attrs){1}); /* of lse */
     by = zt_build_mul(vjp->emit, by, beside_classes(vjp, vjp->dy[1]));
@@ -264,16 +264,16 @@ const zt_opdef zt_op_cross_entropy = {
 static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
                                               const zt_type *const in[], zt_type out[])
 {
-    const zt_cross_entropy_backward_attrs *cross_entropy_backward = attrs;
-    zt_status status = zt_loss_reduction(ctx, &cross_entropy_backward->reduction);
-    if (!status) status = want_smoothing(ctx, cross_entropy_backward->label_smoothing);
+    const zt_cross_entropy_backward_attrs *entropy = attrs;
+    zt_status status = zt_loss_reduction(ctx, &entropy->reduction);
+    if (!status) status = want_smoothing(ctx, entropy->label_smoothing);
     if (!status) status = classes_infer(ctx, in[0], in[1], in[4]);
     if (status) return status;
     zt_type want = positions_type(in[0], in[0]->dtype);
     if (!zt_type_equal(&want, in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "lse is not one for each target");
     out[0] = *in[0];
-    return want_dy(ctx, &cross_entropy_backward->reduction, in[0], in[3]);
+    return want_dy(ctx, &entropy->reduction, in[0], in[3]);
 }
 
 /* With e the smoothing and p = exp(x - lse): dy ((1 - e) w[t] (p - [c = t]) + e/C (p sum w - w[c]))
@@ -281,13 +281,13 @@ static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
 static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
                                        zt_runtime_error *error)
 {
-    const zt_cross_entropy_backward_attrs *cross_entropy_backward = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[4], cross_entropy_backward->ignore_index);
-    double even = cross_entropy_backward->label_smoothing / (double)k.C, all = all_weights(&k), total = total_weight(&k);
+    const zt_cross_entropy_backward_attrs *entropy = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[4], entropy->ignore_index);
+    double even = entropy->label_smoothing / (double)k.C, all = all_weights(&k), total = total_weight(&k);
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         int64_t at = first_of(&k, i), target = class_at(&k, i, error);
-        double dy = share(&cross_entropy_backward->reduction, &in[3], i, total);
-        double w = target < 0 ? 0 : (1 - cross_entropy_backward->label_smoothing) * weight_of(&k, target);
+        double dy = share(&entropy->reduction, &in[3], i, total);
+        double w = target < 0 ? 0 : (1 - entropy->label_smoothing) * weight_of(&k, target);
         for (int64_t c = 0; c < k.C; c++) {
             int64_t e = at + c * k.inner;
             double p = exp(in[0].f[e] - in[2].f[i]);
@@ -316,20 +316,20 @@ static bool cross_entropy_backward_cases(int i, zt_case *test_case)
 static void cross_entropy_backward_vjp(zt_vjp *vjp)
 {
     const zt_emit *emit = vjp->emit;
-    const zt_cross_entropy_backward_attrs *cross_entropy_backward = vjp->attrs;
+    const zt_cross_entropy_backward_attrs *attrs = vjp->attrs;
     const int *in = vjp->in;
     if (vjp->want[0] || vjp->want[2]) {
         int far = zt_build_fill_like(emit, in[2], &(zt_fill_like_attrs){INFINITY});
-        int now = zt_build_cross_entropy_backward(emit, in[0], in[1], in[2], in[3], in[4], cross_entropy_backward);
-        int rest = zt_build_cross_entropy_backward(emit, in[0], in[1], far, in[3], in[4], cross_entropy_backward);
+        int now = zt_build_cross_entropy_backward(emit, in[0], in[1], in[2], in[3], in[4], attrs);
+        int rest = zt_build_cross_entropy_backward(emit, in[0], in[1], far, in[3], in[4], attrs);
         int by = zt_build_mul(emit, vjp->dy[0], zt_build_sub(emit, now, rest));
         if (vjp->want[0]) vjp->dx[0] = by;
         if (vjp->want[2]) vjp->dx[2] = zt_build_neg(emit, zt_build_sum(emit, by, &(zt_sum_attrs){{1, {1}}, 0}));
     }
     if (!vjp->want[3]) return;
     int ones = zt_build_fill_like(emit, in[3], &(zt_fill_like_attrs){1});
-    int by = zt_build_cross_entropy_backward(emit, in[0], in[1], in[2], ones, in[4], cross_entropy_backward);
-    bool each = cross_entropy_backward->reduction.s[0] == 'n';
+    int by = zt_build_cross_entropy_backward(emit, in[0], in[1], in[2], ones, in[4], attrs);
+    bool each = attrs->reduction.s[0] == 'n';
     vjp->dx[3] = zt_build_sum(emit, zt_build_mul(emit, vjp->dy[0], by), &(zt_sum_attrs){{each, {1}}, 0});
 }
 
@@ -382,9 +382,9 @@ static bool nll_cases(int i, zt_case *test_case)
 
 static void nll_vjp(zt_vjp *vjp)
 {
-    const zt_nll_attrs *nll = vjp->attrs;
+    const zt_nll_attrs *attrs = vjp->attrs;
     vjp->dx[0] = zt_build_nll_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->dy[0], vjp->in[2],
-                                 &(zt_nll_backward_attrs){nll->reduction, nll->ignore_index});
+                                 &(zt_nll_backward_attrs){attrs->reduction, attrs->ignore_index});
 }
 
 const zt_opdef zt_op_nll = {
@@ -400,24 +400,24 @@ const zt_opdef zt_op_nll = {
 static zt_status nll_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_nll_backward_attrs *nll_backward = attrs;
-    zt_status status = zt_loss_reduction(ctx, &nll_backward->reduction);
+    const zt_nll_backward_attrs *nll = attrs;
+    zt_status status = zt_loss_reduction(ctx, &nll->reduction);
     if (!status) status = classes_infer(ctx, in[0], in[1], in[3]);
     out[0] = *in[0];
-    return status ? status : want_dy(ctx, &nll_backward->reduction, in[0], in[2]);
+    return status ? status : want_dy(ctx, &nll->reduction, in[0], in[2]);
 }
 
 static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_nll_backward_attrs *nll_backward = attrs;
-    classes k = classes_of(&in[0], &in[1], &in[3], nll_backward->ignore_index);
+    const zt_nll_backward_attrs *nll = attrs;
+    classes k = classes_of(&in[0], &in[1], &in[3], nll->ignore_index);
     double total = total_weight(&k);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         int64_t c = class_at(&k, i, error);
         if (c < 0) continue;
         out[0].f[first_of(&k, i) + c * k.inner] =
-            -weight_of(&k, c) * share(&nll_backward->reduction, &in[2], i, total);
+            -weight_of(&k, c) * share(&nll->reduction, &in[2], i, total);
     }
 }
 
@@ -436,15 +436,15 @@ static bool nll_backward_cases(int i, zt_case *test_case)
  * of its slopes, which of nothing is 0. */
 static void nll_backward_vjp(zt_vjp *vjp)
 {
-    const zt_nll_backward_attrs *nll_backward = vjp->attrs;
+    const zt_nll_backward_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    if (nll_backward->reduction.s[0] == 'n') {
+    if (attrs->reduction.s[0] == 'n') {
         vjp->dx[2] = zt_build_nll(emit, vjp->dy[0], vjp->in[1], vjp->in[3],
-                            &(zt_nll_attrs){nll_backward->reduction, nll_backward->ignore_index});
+                            &(zt_nll_attrs){attrs->reduction, attrs->ignore_index});
         return;
     }
     int one = zt_build_fill_like(emit, vjp->in[2], &(zt_fill_like_attrs){1});
-    int slopes = zt_build_nll_backward(emit, vjp->in[0], vjp->in[1], one, vjp->in[3], nll_backward);
+    int slopes = zt_build_nll_backward(emit, vjp->in[0], vjp->in[1], one, vjp->in[3], attrs);
     vjp->dx[2] = zt_build_sum_to(emit, zt_build_mul(emit, vjp->dy[0], slopes), vjp->in[2]);
 }
 

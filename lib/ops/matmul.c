@@ -36,14 +36,14 @@ static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return status;
 }
 
-static void multiply(const zt_matmul_attrs *matmul, const double *a, const double *b, double *y,
+static void multiply(const zt_matmul_attrs *attrs, const double *a, const double *b, double *y,
                      int64_t N, int64_t K, int64_t M)
 {
     for (int64_t n = 0; n < N; n++)
         for (int64_t m = 0; m < M; m++) {
             double sum = 0;
             for (int64_t k = 0; k < K; k++)
-                sum += a[matmul->ta ? k * N + n : n * K + k] * b[matmul->tb ? m * K + k : k * M + m];
+                sum += a[attrs->ta ? k * N + n : n * K + k] * b[attrs->tb ? m * K + k : k * M + m];
             y[n * M + m] = sum;
         }
 }
@@ -121,17 +121,17 @@ static bool matmul_cases(int i, zt_case *test_case)
 /* y = A B: dA = dy B^T, dB = A^T dy, each transposed back where the operand was. */
 static void matmul_vjp(zt_vjp *vjp)
 {
-    const zt_matmul_attrs *matmul = vjp->attrs;
+    const zt_matmul_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
     int a = vjp->in[0], b = vjp->in[1], dy = vjp->dy[0];
     if (vjp->want[0]) {
-        int da = matmul->ta ? zt_build_matmul(emit, b, dy, &(zt_matmul_attrs){matmul->tb, 1})
-                        : zt_build_matmul(emit, dy, b, &(zt_matmul_attrs){0, !matmul->tb});
+        int da = attrs->ta ? zt_build_matmul(emit, b, dy, &(zt_matmul_attrs){attrs->tb, 1})
+                        : zt_build_matmul(emit, dy, b, &(zt_matmul_attrs){0, !attrs->tb});
         vjp->dx[0] = zt_build_reduced(emit, da, a);
     }
     if (vjp->want[1]) {
-        int db = matmul->tb ? zt_build_matmul(emit, dy, a, &(zt_matmul_attrs){1, matmul->ta})
-                        : zt_build_matmul(emit, a, dy, &(zt_matmul_attrs){!matmul->ta, 0});
+        int db = attrs->tb ? zt_build_matmul(emit, dy, a, &(zt_matmul_attrs){1, attrs->ta})
+                        : zt_build_matmul(emit, a, dy, &(zt_matmul_attrs){!attrs->ta, 0});
         vjp->dx[1] = zt_build_reduced(emit, db, b);
     }
 }

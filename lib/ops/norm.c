@@ -100,12 +100,12 @@ static int mean_to(const zt_emit *emit, int x, int like)
  * itself adds, -x r^3 dr / dims. dg = sum dy x r. */
 static void rms_norm_vjp(zt_vjp *vjp)
 {
-    const zt_rms_norm_attrs *rms_norm = vjp->attrs;
+    const zt_rms_norm_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    int x = grouped(emit, vjp->in[0], rms_norm->dims), r = rms_norm->dims ? grouped(emit, vjp->out[1], 1) : vjp->out[1];
+    int x = grouped(emit, vjp->in[0], attrs->dims), r = attrs->dims ? grouped(emit, vjp->out[1], 1) : vjp->out[1];
     int dx = ZT_NONE, s = ZT_NONE, rrr = zt_build_mul(emit, r, zt_build_square(emit, r));
     if (vjp->dy[0] != ZT_NONE) {
-        int dy = grouped(emit, vjp->dy[0], rms_norm->dims), h = zt_build_mul(emit, dy, zt_build_wide(emit, vjp->in[1]));
+        int dy = grouped(emit, vjp->dy[0], attrs->dims), h = zt_build_mul(emit, dy, zt_build_wide(emit, vjp->in[1]));
         dx = zt_build_mul(emit, r, h);
         s = mean_to(emit, zt_build_mul(emit, h, x), r);
         if (vjp->want[1])
@@ -113,7 +113,7 @@ static void rms_norm_vjp(zt_vjp *vjp)
                 emit, zt_build_sum_to(emit, zt_build_mul(emit, dy, zt_build_mul(emit, x, r)), vjp->in[1]), vjp->in[1]);
     }
     if (vjp->dy[1] != ZT_NONE) {
-        int dr = rms_norm->dims ? grouped(emit, vjp->dy[1], 1) : vjp->dy[1];
+        int dr = attrs->dims ? grouped(emit, vjp->dy[1], 1) : vjp->dy[1];
         int one = zt_build_fill_like(emit, x, &(zt_fill_like_attrs){1});
         dr = zt_build_div(emit, dr, zt_build_sum_to(emit, one, r));
         s = s == ZT_NONE ? dr : zt_build_add(emit, s, dr);
@@ -121,7 +121,7 @@ static void rms_norm_vjp(zt_vjp *vjp)
     int back = zt_build_mul(emit, x, zt_build_mul(emit, rrr, s));
     dx = dx == ZT_NONE ? zt_build_neg(emit, back) : zt_build_sub(emit, dx, back);
     dx = zt_build_as(emit, dx, vjp->in[0]);
-    if (vjp->want[0]) vjp->dx[0] = rms_norm->dims ? zt_build_reshape_like(emit, dx, vjp->in[0]) : dx;
+    if (vjp->want[0]) vjp->dx[0] = attrs->dims ? zt_build_reshape_like(emit, dx, vjp->in[0]) : dx;
 }
 
 static void rms_norm_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
@@ -158,12 +158,12 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
                                   zt_type out[])
 {
     static const char *const name[] = {"x", "g", "b"};
-    const zt_layer_norm_attrs *layer_norm = attrs;
+    const zt_layer_norm_attrs *norm = attrs;
     const zt_type *x = in[0];
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    if (!(layer_norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", layer_norm->eps);
+    if (!(norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", norm->eps);
     for (int k = 1; k < 3 && !status; k++) {
         if (!in[k]) continue;
         status = zt_row_want(ctx, name[k], in[k], x->dtype, 1);
@@ -180,7 +180,7 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
 
 static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_layer_norm_attrs *layer_norm = attrs;
+    const zt_layer_norm_attrs *norm = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
     (void)error;
     for (int64_t r = 0; r < rows; r++) {
@@ -189,7 +189,7 @@ static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
         for (int64_t i = 0; i < K; i++) mean += x[i];
         mean = K ? mean / (double)K : 0;
         for (int64_t i = 0; i < K; i++) squares += (x[i] - mean) * (x[i] - mean);
-        double rstd = 1 / sqrt((K ? squares / (double)K : 0) + layer_norm->eps);
+        double rstd = 1 / sqrt((K ? squares / (double)K : 0) + norm->eps);
         for (int64_t i = 0; i < K; i++)
             y[i] = (x[i] - mean) * rstd * (in[1].type ? in[1].f[i] : 1) +
                    (in[2].type ? in[2].f[i] : 0);
@@ -338,7 +338,7 @@ static zt_status add_rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_typ
 
 static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_add_rms_norm_attrs *add_rms_norm = attrs;
+    const zt_add_rms_norm_attrs *norm = attrs;
     int64_t K = zt_row_cols(in[0].type), rows = zt_row_rows(in[0].type);
     (void)error;
     for (int64_t r = 0; r < rows; r++) {
@@ -347,7 +347,7 @@ static void add_rms_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
             y[i] = in[0].f[r * K + i] + in[1].f[r * K + i];
             if (out[1].type) out[1].f[r * K + i] = y[i];
         }
-        double rstd = norm_row(y, in[2].f, add_rms_norm->eps, K, y);
+        double rstd = norm_row(y, in[2].f, norm->eps, K, y);
         if (out[2].type) out[2].f[r] = rstd;
     }
 }
@@ -356,9 +356,9 @@ static bool add_rms_norm_cases(int i, zt_case *test_case) { return norm_case(i, 
 
 static void add_rms_norm_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_add_rms_norm_attrs *add_rms_norm = attrs;
+    const zt_add_rms_norm_attrs *norm = attrs;
     int sum = zt_build_add(emit, zt_build_wide(emit, in[0]), zt_build_wide(emit, in[1]));
-    int y = zt_build_rms_norm(emit, sum, zt_build_wide(emit, in[2]), &(zt_rms_norm_attrs){add_rms_norm->eps, 0}, &out[2]);
+    int y = zt_build_rms_norm(emit, sum, zt_build_wide(emit, in[2]), &(zt_rms_norm_attrs){norm->eps, 0}, &out[2]);
     out[0] = zt_build_as(emit, y, in[0]);
     out[1] = zt_build_as(emit, sum, in[0]);
 }

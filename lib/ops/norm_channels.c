@@ -218,10 +218,10 @@ const zt_opdef zt_op_batch_norm = {
 static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs,
                                             const zt_type *const in[], zt_type out[])
 {
-    const zt_batch_norm_inference_attrs *batch_norm_inference = attrs;
+    const zt_batch_norm_inference_attrs *norm = attrs;
     const zt_type *x = in[0];
     zt_status status = want_x(ctx, x);
-    if (!status) status = want_eps(ctx, batch_norm_inference->eps);
+    if (!status) status = want_eps(ctx, norm->eps);
     if (!status) status = want_channels(ctx, "mean", in[1], stat_dtype(x), x->dim[1]);
     if (!status) status = want_channels(ctx, "var", in[2], stat_dtype(x), x->dim[1]);
     if (!status) status = want_channels(ctx, "g", in[3], x->dtype, x->dim[1]);
@@ -233,12 +233,12 @@ static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs,
 static void batch_norm_inference_ref(const void *attrs, const zt_arg *in, zt_arg *out,
                                      zt_runtime_error *error)
 {
-    const zt_batch_norm_inference_attrs *batch_norm_inference = attrs;
+    const zt_batch_norm_inference_attrs *norm = attrs;
     planes p = planes_of(in[0].type);
     (void)error;
     for (int64_t c = 0; c < p.C; c++)
         set_norm(&p, &(set){0, p.N, c, c + 1}, &in[0], &in[3], &in[4], in[1].f[c],
-                 1 / sqrt(in[2].f[c] + batch_norm_inference->eps), &out[0]);
+                 1 / sqrt(in[2].f[c] + norm->eps), &out[0]);
 }
 
 static bool batch_norm_inference_cases(int i, zt_case *test_case)
@@ -255,9 +255,9 @@ static bool batch_norm_inference_cases(int i, zt_case *test_case)
 /* With r = 1 / sqrt(var + eps): dmean = -r g db, dvar = -r^2 g dg / 2. */
 static void batch_norm_inference_vjp(zt_vjp *vjp)
 {
-    const zt_batch_norm_inference_attrs *batch_norm_inference = vjp->attrs;
+    const zt_batch_norm_inference_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    int dg, db, r = zt_build_rsqrt(emit, zt_build_plus(emit, vjp->in[2], batch_norm_inference->eps));
+    int dg, db, r = zt_build_rsqrt(emit, zt_build_plus(emit, vjp->in[2], attrs->eps));
     int dx = zt_build_batch_norm_backward(emit, vjp->in[0], vjp->in[1], r, vjp->dy[0], vjp->in[3],
                                       &(zt_batch_norm_backward_attrs){0}, &dg, &db);
     int by = vjp->in[3] == ZT_NONE ? r : zt_build_mul(emit, r, zt_build_as(emit, vjp->in[3], r));
@@ -287,33 +287,33 @@ const zt_opdef zt_op_batch_norm_inference = {
 static zt_status group_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                   zt_type out[])
 {
-    const zt_group_norm_attrs *group_norm = attrs;
+    const zt_group_norm_attrs *norm = attrs;
     const zt_type *x = in[0];
     zt_status status = want_x(ctx, x);
-    if (!status) status = want_eps(ctx, group_norm->eps);
-    if (!status && (group_norm->groups < 1 || x->dim[1] % group_norm->groups))
+    if (!status) status = want_eps(ctx, norm->eps);
+    if (!status && (norm->groups < 1 || x->dim[1] % norm->groups))
         status = zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups",
-                        (long long)x->dim[1], (long long)group_norm->groups);
+                        (long long)x->dim[1], (long long)norm->groups);
     if (!status) status = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
     if (!status) status = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
     if (status) return status;
     out[0] = *x;
-    out[1] = out[2] = zt_type_make(stat_dtype(x), 2, (int64_t[]){x->dim[0], group_norm->groups});
+    out[1] = out[2] = zt_type_make(stat_dtype(x), 2, (int64_t[]){x->dim[0], norm->groups});
     return ZT_OK;
 }
 
 static void group_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_group_norm_attrs *group_norm = attrs;
+    const zt_group_norm_attrs *norm = attrs;
     planes p = planes_of(in[0].type);
-    int64_t of = p.C / group_norm->groups;
+    int64_t of = p.C / norm->groups;
     (void)error;
-    for (int64_t i = 0; i < p.N * group_norm->groups; i++) {
-        int64_t n = i / group_norm->groups, first = i % group_norm->groups * of;
+    for (int64_t i = 0; i < p.N * norm->groups; i++) {
+        int64_t n = i / norm->groups, first = i % norm->groups * of;
         set s = {n, n + 1, first, first + of};
         double count = set_count(&p, &s), mean = mean_of(set_sum(&p, &s, in[0].f, 0, 1), count);
         double var = mean_of(set_sum(&p, &s, in[0].f, mean, 2), count),
-               rstd = 1 / sqrt(var + group_norm->eps);
+               rstd = 1 / sqrt(var + norm->eps);
         set_norm(&p, &s, &in[0], &in[1], &in[2], mean, rstd, &out[0]);
         if (out[1].type) out[1].f[i] = mean;
         if (out[2].type) out[2].f[i] = rstd;
@@ -331,10 +331,10 @@ static bool group_norm_cases(int i, zt_case *test_case)
 
 static void group_norm_vjp(zt_vjp *vjp)
 {
-    const zt_group_norm_attrs *group_norm = vjp->attrs;
+    const zt_group_norm_attrs *attrs = vjp->attrs;
     int dg, db;
     if (vjp->dy[0] == ZT_NONE) {
-        zt_norm_stats_vjp(vjp, group_norm->groups);
+        zt_norm_stats_vjp(vjp, attrs->groups);
         return;
     }
     int dx = zt_build_group_norm_backward(vjp->emit, vjp->in[0], vjp->out[1], vjp->out[2], vjp->dy[0], vjp->in[1], &dg,
@@ -342,7 +342,7 @@ static void group_norm_vjp(zt_vjp *vjp)
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
         if (vjp->want[k]) vjp->dx[k] = d[k];
-    zt_norm_stats_vjp(vjp, group_norm->groups);
+    zt_norm_stats_vjp(vjp, attrs->groups);
 }
 
 const zt_opdef zt_op_group_norm = {
@@ -376,10 +376,10 @@ static zt_status back_infer(zt_ctx *ctx, const zt_type *const in[], zt_type out[
 static zt_status batch_norm_backward_infer(zt_ctx *ctx, const void *attrs,
                                            const zt_type *const in[], zt_type out[])
 {
-    const zt_batch_norm_backward_attrs *batch_norm_backward = attrs;
+    const zt_batch_norm_backward_attrs *norm = attrs;
     zt_status status = back_infer(ctx, in, out);
-    if (!status && batch_norm_backward->training != 0 && batch_norm_backward->training != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "training is %lld, not 0 or 1", (long long)batch_norm_backward->training);
+    if (!status && norm->training != 0 && norm->training != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "training is %lld, not 0 or 1", (long long)norm->training);
     if (!status) status = want_channels(ctx, "mean", in[1], stat_dtype(in[0]), in[0]->dim[1]);
     return status ? status : want_channels(ctx, "rstd", in[2], stat_dtype(in[0]), in[0]->dim[1]);
 }
@@ -430,12 +430,12 @@ static void back_clear(zt_arg *out)
 
 static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_batch_norm_backward_attrs *batch_norm_backward = attrs;
+    const zt_batch_norm_backward_attrs *norm = attrs;
     planes p = planes_of(in[0].type);
     (void)error;
     back_clear(out);
     for (int64_t c = 0; c < p.C; c++)
-        set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], batch_norm_backward->training, out);
+        set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], norm->training, out);
 }
 
 static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -468,8 +468,8 @@ static bool group_norm_backward_cases(int i, zt_case *test_case) { return back_c
 
 static void batch_norm_backward_vjp(zt_vjp *vjp)
 {
-    const zt_batch_norm_backward_attrs *batch_norm_backward = vjp->attrs;
-    zt_norm_backward_vjp(vjp, 0, batch_norm_backward->training);
+    const zt_batch_norm_backward_attrs *attrs = vjp->attrs;
+    zt_norm_backward_vjp(vjp, 0, attrs->training);
 }
 
 static void group_norm_backward_vjp(zt_vjp *vjp)

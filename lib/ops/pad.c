@@ -179,8 +179,8 @@ static bool pad_back_cases(int i, zt_case *test_case)
 
 static void pad_back_vjp(zt_vjp *vjp)
 {
-    const zt_pad_back_attrs *pad_back = vjp->attrs;
-    vjp->dx[0] = zt_build_pad(vjp->emit, vjp->dy[0], &(pad_attrs){pad_back->before, pad_back->after, pad_back->mode, 0});
+    const zt_pad_back_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_pad(vjp->emit, vjp->dy[0], &(pad_attrs){attrs->before, attrs->after, attrs->mode, 0});
 }
 
 const zt_opdef zt_op_pad_back = {

@@ -286,8 +286,8 @@ static bool max_unpool_cases(int i, zt_case *test_case)
 
 static void max_unpool_vjp(zt_vjp *vjp)
 {
-    const zt_max_unpool_attrs *max_unpool = vjp->attrs;
-    vjp->dx[0] = zt_build_plane_gather(vjp->emit, vjp->dy[0], vjp->in[1], &(zt_plane_gather_attrs){max_unpool->oob});
+    const zt_max_unpool_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_plane_gather(vjp->emit, vjp->dy[0], vjp->in[1], &(zt_plane_gather_attrs){attrs->oob});
 }
 
 const zt_opdef zt_op_max_unpool = {
@@ -334,8 +334,8 @@ static bool plane_gather_cases(int i, zt_case *test_case)
 
 static void plane_gather_vjp(zt_vjp *vjp)
 {
-    const zt_plane_gather_attrs *plane_gather = vjp->attrs;
-    const zt_max_unpool_attrs back = {plane_gather->oob};
+    const zt_plane_gather_attrs *attrs = vjp->attrs;
+    const zt_max_unpool_attrs back = {attrs->oob};
     vjp->dx[0] = zt_build_max_unpool(vjp->emit, vjp->dy[0], vjp->in[1], vjp->in[0], &back);
 }
 

@@ -60,13 +60,13 @@ static void avg_meet_back(void *user, int64_t o, int64_t tap, int64_t i)
         r->y[p * r->w->n_in + i] += r->x[p * r->w->n_out + o] * r->by;
 }
 
-static void avg_walk(const zt_avg_pool_attrs *avg_pool, const zt_type *large, const zt_type *small,
+static void avg_walk(const zt_avg_pool_attrs *attrs, const zt_type *large, const zt_type *small,
                      const zt_arg *x, zt_arg *y,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(avg_pool);
-    zt_window w = zt_window_of(&l, large, small, avg_pool->kernel.v);
-    avg_loop r = {&w, avg_pool, zt_pool_planes(large), -1, 0, x->f, y->f};
+    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
+    zt_window w = zt_window_of(&l, large, small, attrs->kernel.v);
+    avg_loop r = {&w, attrs, zt_pool_planes(large), -1, 0, x->f, y->f};
     memset(y->f, 0, (size_t)zt_type_count(y->type) * sizeof *y->f);
     zt_window_walk(&w, meet, &r);
 }
@@ -111,10 +111,10 @@ static bool avg_pool_cases(int i, zt_case *test_case)
 
 static void avg_pool_vjp(zt_vjp *vjp)
 {
-    const zt_avg_pool_attrs *avg_pool = vjp->attrs;
-    const zt_avg_unpool_attrs back = {avg_pool->kernel,    avg_pool->stride,    avg_pool->pad,
-                                      avg_pool->pad_end,   avg_pool->dilation,  avg_pool->ceil_mode,
-                                      avg_pool->count_include_pad, avg_pool->divisor_override};
+    const zt_avg_pool_attrs *attrs = vjp->attrs;
+    const zt_avg_unpool_attrs back = {attrs->kernel,    attrs->stride,    attrs->pad,
+                                      attrs->pad_end,   attrs->dilation,  attrs->ceil_mode,
+                                      attrs->count_include_pad, attrs->divisor_override};
     vjp->dx[0] = zt_build_avg_unpool(vjp->emit, vjp->dy[0], vjp->in[0], &back);
 }
 
@@ -131,11 +131,11 @@ const zt_opdef zt_op_avg_pool = {
     .vjp = avg_pool_vjp,
 };
 
-static zt_avg_pool_attrs forward(const zt_avg_unpool_attrs *avg_unpool)
+static zt_avg_pool_attrs forward(const zt_avg_unpool_attrs *attrs)
 {
-    return (zt_avg_pool_attrs){avg_unpool->kernel,   avg_unpool->stride,    avg_unpool->pad,
-                               avg_unpool->pad_end,  avg_unpool->dilation,  avg_unpool->ceil_mode,
-                               avg_unpool->count_include_pad, avg_unpool->divisor_override};
+    return (zt_avg_pool_attrs){attrs->kernel,   attrs->stride,    attrs->pad,
+                               attrs->pad_end,  attrs->dilation,  attrs->ceil_mode,
+                               attrs->count_include_pad, attrs->divisor_override};
 }
 
 static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],

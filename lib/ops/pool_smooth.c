@@ -21,12 +21,12 @@ static zt_status want_beta(zt_ctx *ctx, double beta)
 static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])
 {
-    const zt_smooth_max_pool_attrs *smooth_max_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_pool);
+    const zt_smooth_max_pool_attrs *pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(pool);
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
-    if (!status) status = want_beta(ctx, smooth_max_pool->beta);
+    if (!status) status = want_beta(ctx, pool->beta);
     if (status) return status;
-    return zt_pool_infer(ctx, &l, &smooth_max_pool->kernel, smooth_max_pool->ceil_mode, in[0], &out[0]);
+    return zt_pool_infer(ctx, &l, &pool->kernel, pool->ceil_mode, in[0], &out[0]);
 }
 
 /* One window of a plane. */
@@ -64,15 +64,15 @@ static double smooth_of(const zt_window *w, int64_t o, const double *x, double b
 
 static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_smooth_max_pool_attrs *smooth_max_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_pool);
-    zt_window w = zt_window_of(&l, in[0].type, out[0].type, smooth_max_pool->kernel.v);
+    const zt_smooth_max_pool_attrs *pool = attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(pool);
+    zt_window w = zt_window_of(&l, in[0].type, out[0].type, pool->kernel.v);
     int64_t planes = zt_pool_planes(in[0].type);
     (void)error;
     for (int64_t p = 0; p < planes; p++)
         for (int64_t o = 0; o < w.n_out; o++)
             out[0].f[p * w.n_out + o] =
-                smooth_of(&w, o, in[0].f + p * w.n_in, smooth_max_pool->beta, smooth_max_pool->pad_value);
+                smooth_of(&w, o, in[0].f + p * w.n_in, pool->beta, pool->pad_value);
 }
 
 static double taps_of(const zt_ints *kernel)
@@ -104,10 +104,10 @@ static bool smooth_cases(int i, zt_case *test_case)
 
 static void smooth_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_max_pool_attrs *smooth_max_pool = vjp->attrs;
-    const zt_smooth_max_unpool_attrs back = {smooth_max_pool->kernel,  smooth_max_pool->stride,   smooth_max_pool->pad,
-                                             smooth_max_pool->pad_end, smooth_max_pool->dilation, smooth_max_pool->ceil_mode,
-                                             smooth_max_pool->beta};
+    const zt_smooth_max_pool_attrs *attrs = vjp->attrs;
+    const zt_smooth_max_unpool_attrs back = {attrs->kernel,  attrs->stride,   attrs->pad,
+                                             attrs->pad_end, attrs->dilation, attrs->ceil_mode,
+                                             attrs->beta};
     vjp->dx[0] = zt_build_smooth_max_unpool(vjp->emit, vjp->in[0], vjp->out[0], vjp->dy[0], &back);
 }
 
@@ -155,25 +155,25 @@ static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
 }
 
 /* Both ops have the same attributes. */
-static void weighted(const zt_smooth_max_unpool_attrs *smooth_max_unpool, const zt_arg *in, zt_arg *out,
+static void weighted(const zt_smooth_max_unpool_attrs *attrs, const zt_arg *in, zt_arg *out,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_unpool);
-    zt_window w = zt_window_of(&l, in[0].type, in[1].type, smooth_max_unpool->kernel.v);
-    weighted_loop r = {&w,      smooth_max_unpool->beta, zt_pool_planes(in[0].type),
+    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
+    zt_window w = zt_window_of(&l, in[0].type, in[1].type, attrs->kernel.v);
+    weighted_loop r = {&w,      attrs->beta, zt_pool_planes(in[0].type),
                        in[0].f, in[1].f, in[2].f, out[0].f};
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     zt_window_walk(&w, meet, &r);
 }
 
-static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *smooth_max_unpool,
+static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *attrs,
                                 const zt_type *x, const zt_type *y)
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(smooth_max_unpool);
+    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
     zt_status status = zt_row_want_float(ctx, "x", x);
-    if (!status) status = want_beta(ctx, smooth_max_unpool->beta);
+    if (!status) status = want_beta(ctx, attrs->beta);
     if (!status && y->dtype != x->dtype) status = zt_row_fail(ctx, ZT_ESHAPE, "x and y have two dtypes");
-    if (!status) status = zt_pool_infer_back(ctx, &l, &smooth_max_unpool->kernel, smooth_max_unpool->ceil_mode, "y", y, x);
+    if (!status) status = zt_pool_infer_back(ctx, &l, &attrs->kernel, attrs->ceil_mode, "y", y, x);
     return status;
 }
 
@@ -221,31 +221,31 @@ static bool weighted_case(int i, zt_case *test_case, bool mean)
 static bool unpool_cases(int i, zt_case *test_case) { return weighted_case(i, test_case, false); }
 static bool mean_cases(int i, zt_case *test_case) { return weighted_case(i, test_case, true); }
 
-static zt_smooth_max_mean_attrs as_mean(const zt_smooth_max_unpool_attrs *smooth_max_unpool)
+static zt_smooth_max_mean_attrs as_mean(const zt_smooth_max_unpool_attrs *attrs)
 {
-    return (zt_smooth_max_mean_attrs){smooth_max_unpool->kernel,  smooth_max_unpool->stride,   smooth_max_unpool->pad,
-                                      smooth_max_unpool->pad_end, smooth_max_unpool->dilation, smooth_max_unpool->ceil_mode,
-                                      smooth_max_unpool->beta};
+    return (zt_smooth_max_mean_attrs){attrs->kernel,  attrs->stride,   attrs->pad,
+                                      attrs->pad_end, attrs->dilation, attrs->ceil_mode,
+                                      attrs->beta};
 }
 
-static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *smooth_max_mean)
+static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *attrs)
 {
-    return (zt_smooth_max_unpool_attrs){smooth_max_mean->kernel,  smooth_max_mean->stride,   smooth_max_mean->pad,
-                                        smooth_max_mean->pad_end, smooth_max_mean->dilation, smooth_max_mean->ceil_mode,
-                                        smooth_max_mean->beta};
+    return (zt_smooth_max_unpool_attrs){attrs->kernel,  attrs->stride,   attrs->pad,
+                                        attrs->pad_end, attrs->dilation, attrs->ceil_mode,
+                                        attrs->beta};
 }
 
 /* z_i = sum_o v_o p_io, cotangent g: dx = beta g z, dv_o = sum_i g_i p_io = m, dy = -beta v m. */
 static void unpool_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_max_unpool_attrs *smooth_max_unpool = vjp->attrs;
-    const zt_smooth_max_mean_attrs mean = as_mean(smooth_max_unpool);
+    const zt_smooth_max_unpool_attrs *attrs = vjp->attrs;
+    const zt_smooth_max_mean_attrs mean = as_mean(attrs);
     const zt_emit *emit = vjp->emit;
     int g = vjp->dy[0];
-    if (vjp->want[0]) vjp->dx[0] = zt_build_times(emit, zt_build_mul(emit, g, vjp->out[0]), smooth_max_unpool->beta);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_times(emit, zt_build_mul(emit, g, vjp->out[0]), attrs->beta);
     if (!vjp->want[1] && !vjp->want[2]) return;
     int m = zt_build_smooth_max_mean(emit, vjp->in[0], vjp->in[1], g, &mean);
-    if (vjp->want[1]) vjp->dx[1] = zt_build_times(emit, zt_build_mul(emit, vjp->in[2], m), -smooth_max_unpool->beta);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_times(emit, zt_build_mul(emit, vjp->in[2], m), -attrs->beta);
     vjp->dx[2] = m;
 }
 
@@ -282,14 +282,14 @@ static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
 /* z_o = sum_i v_i p_io, cotangent g: dv_i = sum_o g_o p_io = u, dx = beta v u, dy = -beta g z. */
 static void mean_vjp(zt_vjp *vjp)
 {
-    const zt_smooth_max_mean_attrs *smooth_max_mean = vjp->attrs;
-    const zt_smooth_max_unpool_attrs unpool = as_unpool(smooth_max_mean);
+    const zt_smooth_max_mean_attrs *attrs = vjp->attrs;
+    const zt_smooth_max_unpool_attrs unpool = as_unpool(attrs);
     const zt_emit *emit = vjp->emit;
     int g = vjp->dy[0];
-    if (vjp->want[1]) vjp->dx[1] = zt_build_times(emit, zt_build_mul(emit, g, vjp->out[0]), -smooth_max_mean->beta);
+    if (vjp->want[1]) vjp->dx[1] = zt_build_times(emit, zt_build_mul(emit, g, vjp->out[0]), -attrs->beta);
     if (!vjp->want[0] && !vjp->want[2]) return;
     int u = zt_build_smooth_max_unpool(emit, vjp->in[0], vjp->in[1], g, &unpool);
-    if (vjp->want[0]) vjp->dx[0] = zt_build_times(emit, zt_build_mul(emit, vjp->in[2], u), smooth_max_mean->beta);
+    if (vjp->want[0]) vjp->dx[0] = zt_build_times(emit, zt_build_mul(emit, vjp->in[2], u), attrs->beta);
     vjp->dx[2] = u;
 }
 

@@ -81,16 +81,16 @@ static double number(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (doub
 static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                        zt_type out[])
 {
-    const zt_quantize_linear_attrs *quantize_linear = attrs;
+    const zt_quantize_linear_attrs *quantize = attrs;
     zt_dtype to = ZT_I8;
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status) status = zt_row_want_float(ctx, "scale", in[1]);
-    if (!status) status = zt_row_dtype(ctx, &quantize_linear->to, &to);
+    if (!status) status = zt_row_dtype(ctx, &quantize->to, &to);
     if (!status) status = want_codes(ctx, "to", to);
-    if (!status) status = want_scale(ctx, quantize_linear->axis, quantize_linear->block, in[0], in[1]);
+    if (!status) status = want_scale(ctx, quantize->axis, quantize->block, in[0], in[1]);
     if (!status) status = want_zero(ctx, in[1], in[2], to);
-    if (!status && quantize_linear->saturate != 0 && quantize_linear->saturate != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)quantize_linear->saturate);
+    if (!status && quantize->saturate != 0 && quantize->saturate != 1)
+        status = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)quantize->saturate);
     out[0] = *in[0];
     out[0].dtype = to;
     return status;
@@ -106,18 +106,18 @@ static double quotient(const zt_arg *x, int64_t i, const zt_arg *scale, int64_t 
 
 static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_quantize_linear_attrs *quantize_linear = attrs;
+    const zt_quantize_linear_attrs *quantize = attrs;
     zt_dtype to = out->type->dtype;
     bool floats = zt_dtype_get(to)->kind == 'F' || to == ZT_F4_E2M1;
     double least, most;
     (void)error;
     zt_dtype_range(to, &least, &most);
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
-        int64_t k = scale_at(quantize_linear->axis, quantize_linear->block, in[0].type, in[1].type, i);
+        int64_t k = scale_at(quantize->axis, quantize->block, in[0].type, in[1].type, i);
         double y = quotient(&in[0], i, &in[1], k);
         if (!floats) y = isnan(y) ? 0 : rint(y);
         if (in[2].type) y += number(&in[2], k);
-        if (!floats || quantize_linear->saturate) y = y > most ? most : y < least ? least : y;
+        if (!floats || quantize->saturate) y = y > most ? most : y < least ? least : y;
         if (out->f)
             out->f[i] = y;
         else
@@ -199,10 +199,10 @@ const zt_opdef zt_op_quantize_linear = {
 static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                          zt_type out[])
 {
-    const zt_dequantize_linear_attrs *dequantize_linear = attrs;
+    const zt_dequantize_linear_attrs *dequantize = attrs;
     zt_status status = want_codes(ctx, "x", in[0]->dtype);
     if (!status) status = zt_row_want_float(ctx, "scale", in[1]);
-    if (!status) status = want_scale(ctx, dequantize_linear->axis, dequantize_linear->block, in[0], in[1]);
+    if (!status) status = want_scale(ctx, dequantize->axis, dequantize->block, in[0], in[1]);
     if (!status) status = want_zero(ctx, in[1], in[2], in[0]->dtype);
     out[0] = *in[0];
     out[0].dtype = in[1]->dtype;
@@ -211,10 +211,10 @@ static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const z
 
 static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_dequantize_linear_attrs *dequantize_linear = attrs;
+    const zt_dequantize_linear_attrs *dequantize = attrs;
     (void)error;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
-        int64_t k = scale_at(dequantize_linear->axis, dequantize_linear->block, in[0].type, in[1].type, i);
+        int64_t k = scale_at(dequantize->axis, dequantize->block, in[0].type, in[1].type, i);
         double x = number(&in[0], i) - (in[2].type ? number(&in[2], k) : 0);
         out->f[i] = x * in[1].f[k];
     }
@@ -235,14 +235,14 @@ static bool dequantize_linear_cases(int i, zt_case *test_case)
 
 /* A scale or zero that broadcasts with x, of type `to`: K entries of `axis` as [K,1,..], those of
  * blocks repeated. */
-static int spread_scale(const zt_emit *emit, const zt_dequantize_linear_attrs *dequantize_linear, int s,
+static int spread_scale(const zt_emit *emit, const zt_dequantize_linear_attrs *attrs, int s,
                         const zt_type *to)
 {
     zt_type t = emit->type(emit->user, s);
-    if (!dequantize_linear->block && one_element(&t)) return zt_build_reshape(emit, s, &(zt_reshape_attrs){{0, {0}}});
-    int at = zt_plain_axis(dequantize_linear->axis, to->rank);
-    if (dequantize_linear->block) {
-        int64_t K = to->dim[at], times = dequantize_linear->block < K ? dequantize_linear->block : K > 0 ? K : 1;
+    if (!attrs->block && one_element(&t)) return zt_build_reshape(emit, s, &(zt_reshape_attrs){{0, {0}}});
+    int at = zt_plain_axis(attrs->axis, to->rank);
+    if (attrs->block) {
+        int64_t K = to->dim[at], times = attrs->block < K ? attrs->block : K > 0 ? K : 1;
         s = zt_build_repeat(emit, s, &(zt_repeat_attrs){at, times});
         return zt_build_slice(emit, s, &(zt_slice_attrs){at, 0, K});
     }

@@ -49,19 +49,19 @@ static double draws_flops(const void *attrs, const zt_type *const in[], const zt
 static zt_status random_uniform_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                       zt_type out[])
 {
-    const zt_random_uniform_attrs *random_uniform = attrs;
-    return draws_infer(ctx, &random_uniform->shape, random_uniform->low, random_uniform->high, in, out);
+    const zt_random_uniform_attrs *random = attrs;
+    return draws_infer(ctx, &random->shape, random->low, random->high, in, out);
 }
 
 static void random_uniform_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_random_uniform_attrs *random_uniform = attrs;
+    const zt_random_uniform_attrs *random = attrs;
     int64_t count = zt_type_count(out[0].type);
     uint32_t r[4] = {0};
     (void)error;
     for (int64_t i = 0; i < count; i++) {
-        if (i % 4 == 0) zt_philox((uint64_t)random_uniform->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
-        out[0].f[i] = random_uniform->low + (random_uniform->high - random_uniform->low) * ((double)(r[i % 4] >> 8) * 0x1p-24);
+        if (i % 4 == 0) zt_philox((uint64_t)random->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
+        out[0].f[i] = random->low + (random->high - random->low) * ((double)(r[i % 4] >> 8) * 0x1p-24);
     }
 }
 
@@ -89,23 +89,23 @@ const zt_opdef zt_op_random_uniform = {
 static zt_status random_normal_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                      zt_type out[])
 {
-    const zt_random_normal_attrs *random_normal = attrs;
-    return draws_infer(ctx, &random_normal->shape, random_normal->mean, random_normal->std, in, out);
+    const zt_random_normal_attrs *random = attrs;
+    return draws_infer(ctx, &random->shape, random->mean, random->std, in, out);
 }
 
 /* Box and Muller: words 0 and 1 make the first two, 2 and 3 the others, by cosine and sine. */
 static void random_normal_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_random_normal_attrs *random_normal = attrs;
+    const zt_random_normal_attrs *random = attrs;
     int64_t count = zt_type_count(out[0].type);
     uint32_t r[4] = {0};
     (void)error;
     for (int64_t i = 0; i < count; i++) {
-        if (i % 4 == 0) zt_philox((uint64_t)random_normal->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
+        if (i % 4 == 0) zt_philox((uint64_t)random->seed, (uint64_t)in[0].i[0], (uint64_t)(i / 4), r);
         const uint32_t *pair = r + i % 4 / 2 * 2;
         double u = ((double)(pair[0] >> 8) + 1) * 0x1p-24, angle = 2 * M_PI * pair[1] * 0x1p-32;
         double size = sqrt(-2 * log(u));
-        out[0].f[i] = random_normal->mean + random_normal->std * size * (i % 2 ? sin(angle) : cos(angle));
+        out[0].f[i] = random->mean + random->std * size * (i % 2 ? sin(angle) : cos(angle));
     }
 }
 

@@ -150,9 +150,9 @@ static zt_status rnn_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
 
 static void rnn_step(const cell *k)
 {
-    const zt_rnn_attrs *rnn = k->attrs;
+    const zt_rnn_attrs *attrs = k->attrs;
     for (int64_t j = 0; j < k->H; j++) {
-        double g = gate(k, 0, j) + hidden(k, 0, j), h = rnn->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
+        double g = gate(k, 0, j) + hidden(k, 0, j), h = attrs->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
         keep(k, j, ZT_RNN_SAVED, (double[]){h, k->h ? k->h[j] : 0});
         k->y[j] = h;
     }
@@ -188,14 +188,14 @@ static bool rnn_cases(int i, zt_case *test_case)
 
 static void rnn_vjp(zt_vjp *vjp)
 {
-    const zt_rnn_attrs *rnn = vjp->attrs;
-    zt_unrolled u = {.e = vjp->emit, .reverse = rnn->reverse, .other = rnn->act.s[0] == 'r',
+    const zt_rnn_attrs *attrs = vjp->attrs;
+    zt_unrolled u = {.e = vjp->emit, .reverse = attrs->reverse, .other = attrs->act.s[0] == 'r',
                      .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[5],
                      .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
     bool one = vjp->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&u);
     if (one)
         u.dg = zt_build_rnn_backward(vjp->emit, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
-                                 &(zt_rnn_backward_attrs){rnn->act, rnn->reverse}, &u.dw_hh, &u.dh0);
+                                 &(zt_rnn_backward_attrs){attrs->act, attrs->reverse}, &u.dw_hh, &u.dh0);
     const int to[] = {2, 4}, dx[] = {u.dw_hh, u.dh0};
     zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
 }
@@ -276,14 +276,14 @@ static bool lstm_cases(int i, zt_case *test_case)
 
 static void lstm_vjp(zt_vjp *vjp)
 {
-    const zt_lstm_attrs *lstm = vjp->attrs;
-    zt_unrolled u = {.e = vjp->emit, .reverse = lstm->reverse, .saved = vjp->out[3], .w_hh = vjp->in[2],
+    const zt_lstm_attrs *attrs = vjp->attrs;
+    zt_unrolled u = {.e = vjp->emit, .reverse = attrs->reverse, .saved = vjp->out[3], .w_hh = vjp->in[2],
                      .peep = vjp->in[6], .lengths = vjp->in[7], .dy = vjp->dy[0], .dhn = vjp->dy[1],
                      .dcn = vjp->dy[2], .dsaved = vjp->dy[3]};
     bool one = vjp->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&u);
     if (one)
         u.dg = zt_build_lstm_backward(vjp->emit, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
-                                  &(zt_lstm_backward_attrs){lstm->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
+                                  &(zt_lstm_backward_attrs){attrs->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
                                   &u.dpeep);
     const int to[] = {2, 4, 5, 6}, dx[] = {u.dw_hh, u.dh0, u.dc0, u.dpeep};
     zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
@@ -379,14 +379,14 @@ static bool gru_cases(int i, zt_case *test_case)
 
 static void gru_vjp(zt_vjp *vjp)
 {
-    const zt_gru_attrs *gru = vjp->attrs;
-    zt_unrolled u = {.e = vjp->emit, .reverse = gru->reverse, .other = !gru->linear_before_reset,
+    const zt_gru_attrs *attrs = vjp->attrs;
+    zt_unrolled u = {.e = vjp->emit, .reverse = attrs->reverse, .other = !attrs->linear_before_reset,
                      .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[6],
                      .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
     bool one = vjp->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&u);
     if (one)
         u.dg = zt_build_gru_backward(vjp->emit, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
-                                 &(zt_gru_backward_attrs){gru->linear_before_reset, gru->reverse},
+                                 &(zt_gru_backward_attrs){attrs->linear_before_reset, attrs->reverse},
                                  &u.dw_hh, &u.db_hh, &u.dh0);
     const int to[] = {2, 4, 5}, dx[] = {u.dw_hh, u.db_hh, u.dh0};
     zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);

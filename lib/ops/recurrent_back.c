@@ -159,11 +159,11 @@ static double rnn_dh(const back *k, int64_t j) { return through_r(k, 0, 1, j); }
 
 static void rnn_back(const back *k)
 {
-    const zt_rnn_backward_attrs *rnn_backward = k->attrs;
+    const zt_rnn_backward_attrs *attrs = k->attrs;
     for (int64_t j = 0; j < k->H; j++) {
         double h = value(k, 0, j), dh = (k->dy ? k->dy[j] : 0) + rnn_dh(k, j);
         if (!k->dg_later && k->handed) dh += k->handed[j];
-        k->dg[j] = rnn_backward->act.s[0] == 't' ? dh * (1 - h * h) : h > 0 ? dh : 0;
+        k->dg[j] = attrs->act.s[0] == 't' ? dh * (1 - h * h) : h > 0 ? dh : 0;
     }
     for (int64_t j = 0; j < k->H; j++) add_dr(k, 0, j, k->dg[j], k->saved + k->H);
 }
@@ -330,11 +330,11 @@ static double gru_dq(const back *k, const double *dg, int64_t i)
 /* What is handed on is the gradient of h times z. */
 static double gru_dh(const back *k, int64_t j)
 {
-    const zt_gru_backward_attrs *gru_backward = k->attrs;
+    const zt_gru_backward_attrs *attrs = k->attrs;
     int64_t H = k->H;
     double dh = (k->handed ? k->handed[j] : 0) + through_r(k, 0, 2, j);
     if (!k->dg_later) return dh;
-    if (!gru_backward->linear_before_reset) return dh + k->saved_later[j] * gru_dq(k, k->dg_later, j);
+    if (!attrs->linear_before_reset) return dh + k->saved_later[j] * gru_dq(k, k->dg_later, j);
     for (int64_t i = 0; i < H; i++)
         dh += k->dg_later[2 * H + i] * k->saved_later[i] * k->in[1].f[(2 * H + i) * H + j];
     return dh;
@@ -342,9 +342,9 @@ static double gru_dh(const back *k, int64_t j)
 
 static void gru_weights(const back *k, int64_t j)
 {
-    const zt_gru_backward_attrs *gru_backward = k->attrs;
+    const zt_gru_backward_attrs *attrs = k->attrs;
     const double *h = k->saved + 4 * k->H, *q = k->saved + 3 * k->H;
-    bool before = gru_backward->linear_before_reset;
+    bool before = attrs->linear_before_reset;
     for (int g = 0; g < 3; g++) {
         double d = k->dg[g * k->H + j] * (g == 2 && before ? value(k, 0, j) : 1);
         add_dr(k, g, j, d, g == 2 && !before ? q : h);
@@ -354,7 +354,7 @@ static void gru_weights(const back *k, int64_t j)
 
 static void gru_back(const back *k)
 {
-    const zt_gru_backward_attrs *gru_backward = k->attrs;
+    const zt_gru_backward_attrs *attrs = k->attrs;
     int64_t H = k->H;
     for (int64_t j = 0; j < H; j++) {
         double z = value(k, 1, j), n = value(k, 2, j), h = value(k, 4, j);
@@ -365,7 +365,7 @@ static void gru_back(const back *k)
     }
     for (int64_t j = 0; j < H; j++) {
         double r = value(k, 0, j);
-        double dr = gru_backward->linear_before_reset ? k->dg[2 * H + j] * value(k, 3, j)
+        double dr = attrs->linear_before_reset ? k->dg[2 * H + j] * value(k, 3, j)
                                            : gru_dq(k, k->dg, j) * value(k, 4, j);
         k->dg[j] = dr * r * (1 - r);
     }

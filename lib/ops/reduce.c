@@ -283,14 +283,14 @@ static bool spread_cases(int i, zt_case *test_case)
 
 static void spread_vjp(zt_vjp *vjp)
 {
-    const zt_spread_attrs *spread = vjp->attrs;
+    const zt_spread_attrs *attrs = vjp->attrs;
     zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]), like = vjp->emit->type(vjp->emit->user, vjp->in[1]);
     int dy = vjp->dy[0];
-    if (spread->mean) { /* not the mean: that of nothing is NaN */
+    if (attrs->mean) { /* not the mean: that of nothing is NaN */
         int one = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){1});
-        dy = zt_build_mul(vjp->emit, dy, zt_build_spread(vjp->emit, one, vjp->in[1], spread));
+        dy = zt_build_mul(vjp->emit, dy, zt_build_spread(vjp->emit, one, vjp->in[1], attrs));
     }
-    vjp->dx[0] = zt_build_sum(vjp->emit, dy, &(zt_sum_attrs){spread->axes, x.rank == like.rank});
+    vjp->dx[0] = zt_build_sum(vjp->emit, dy, &(zt_sum_attrs){attrs->axes, x.rank == like.rank});
 }
 
 const zt_opdef zt_op_spread = {

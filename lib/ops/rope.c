@@ -14,15 +14,15 @@ static const char *const pair_words[] = {"halves", "neighbours"};
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-static int64_t rope_head(const zt_rope_attrs *rope, const zt_type *x)
+static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *x)
 {
-    return rope->head ? rope->head : rope->dims ? rope->dims : zt_row_cols(x);
+    return attrs->head ? attrs->head : attrs->dims ? attrs->dims : zt_row_cols(x);
 }
 
-static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *rope, const zt_type *x,
+static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *attrs, const zt_type *x,
                             const zt_type *tab)
 {
-    int64_t head = rope_head(rope, x), dims = rope->dims ? rope->dims : head, K = zt_row_cols(x);
+    int64_t head = rope_head(attrs, x), dims = attrs->dims ? attrs->dims : head, K = zt_row_cols(x);
     if (head < 0 || dims < 0 || dims > head || dims % 2)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs",
                            (long long)dims, (long long)head);
@@ -57,11 +57,11 @@ static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 }
 
 /* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
-double zt_rope_scale(const zt_rope_attrs *rope, int64_t i)
+double zt_rope_scale(const zt_rope_attrs *attrs, int64_t i)
 {
-    double width = rope->high - rope->low, up = ((double)i - rope->low) / (width > 1e-3 ? width : 1e-3);
-    double unscaled = rope->extend * (1 - fmin(fmax(up, 0), 1));
-    return rope->extend == 0 ? rope->scale : rope->scale * (1 - unscaled) + unscaled;
+    double width = attrs->high - attrs->low, up = ((double)i - attrs->low) / (width > 1e-3 ? width : 1e-3);
+    double unscaled = attrs->extend * (1 - fmin(fmax(up, 0), 1));
+    return attrs->extend == 0 ? attrs->scale : attrs->scale * (1 - unscaled) + unscaled;
 }
 
 static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
@@ -146,22 +146,22 @@ static void rope_vjp(zt_vjp *vjp)
 }
 
 /* [n,half]: the angles of each row's pairs. */
-static int rope_angles(const zt_emit *emit, const zt_rope_attrs *rope, const int *in, int64_t dims)
+static int rope_angles(const zt_emit *emit, const zt_rope_attrs *attrs, const int *in, int64_t dims)
 {
     int pos = zt_build_group(emit, zt_build_wide(emit, in[1]), &(zt_group_attrs){1});
     pos = zt_build_repeat(emit, pos, &(zt_repeat_attrs){1, dims / 2});
     int one = zt_build_fill_like(emit, pos, &(zt_fill_like_attrs){1});
     int i = zt_build_cumsum(emit, one, &(zt_cumsum_attrs){1, 1, 0});
-    int angle = zt_build_exp(emit, zt_build_times(emit, i, -2 * log(rope->theta) / (double)dims));
-    if (rope->extend != 0) {
-        double width = fmax(rope->high - rope->low, 1e-3);
-        int up = zt_build_clamp(emit, zt_build_times(emit, zt_build_plus(emit, i, -rope->low), 1 / width),
+    int angle = zt_build_exp(emit, zt_build_times(emit, i, -2 * log(attrs->theta) / (double)dims));
+    if (attrs->extend != 0) {
+        double width = fmax(attrs->high - attrs->low, 1e-3);
+        int up = zt_build_clamp(emit, zt_build_times(emit, zt_build_plus(emit, i, -attrs->low), 1 / width),
                             &(zt_clamp_attrs){0, 1});
-        int unscaled = zt_build_times(emit, zt_build_plus(emit, up, -1), -rope->extend);
-        int by = zt_build_plus(emit, zt_build_times(emit, unscaled, 1 - rope->scale), rope->scale);
+        int unscaled = zt_build_times(emit, zt_build_plus(emit, up, -1), -attrs->extend);
+        int by = zt_build_plus(emit, zt_build_times(emit, unscaled, 1 - attrs->scale), attrs->scale);
         angle = zt_build_mul(emit, angle, by);
     } else {
-        angle = zt_build_times(emit, angle, rope->scale);
+        angle = zt_build_times(emit, angle, attrs->scale);
     }
     angle = zt_build_mul(emit, angle, pos);
     return in[2] == ZT_NONE ? angle : zt_build_div(emit, angle, in[2]);
@@ -349,18 +349,18 @@ const zt_opdef zt_op_rope_table = {
 static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                     zt_type out[])
 {
-    const zt_qk_norm_rope_attrs *qk_norm_rope = attrs;
+    const zt_qk_norm_rope_attrs *rope = attrs;
     const zt_type *x = in[0], *c = in[3];
-    zt_status status = zt_row_word(ctx, "pair", &qk_norm_rope->pair, pair_words, ZT_LEN(pair_words));
+    zt_status status = zt_row_word(ctx, "pair", &rope->pair, pair_words, ZT_LEN(pair_words));
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "wq", in[1], x->dtype, 1);
     if (!status) status = zt_row_want(ctx, "wk", in[2], x->dtype, 1);
     if (status) return status;
-    if (!(qk_norm_rope->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", qk_norm_rope->eps);
+    if (!(rope->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", rope->eps);
     if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not heads by columns");
     int64_t H = x->dim[x->rank - 2], D = x->dim[x->rank - 1];
-    if (qk_norm_rope->q_heads < 0 || qk_norm_rope->q_heads > H)
-        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)qk_norm_rope->q_heads,
+    if (rope->q_heads < 0 || rope->q_heads > H)
+        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)rope->q_heads,
                            (long long)H);
     if (in[1]->dim[0] != D || in[2]->dim[0] != D)
         return zt_row_fail(ctx, ZT_ESHAPE, "wq and wk have %lld and %lld entries for %lld columns",
@@ -379,12 +379,12 @@ static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_typ
 }
 
 static void qk_norm_rope_row(const double *x, const double *w, const double *c, const double *s,
-                             int64_t D, int64_t half, const zt_qk_norm_rope_attrs *qk_norm_rope, double *y)
+                             int64_t D, int64_t half, const zt_qk_norm_rope_attrs *attrs, double *y)
 {
-    bool halves = in_halves(&qk_norm_rope->pair);
+    bool halves = in_halves(&attrs->pair);
     double sum = 0;
     for (int64_t i = 0; i < D; i++) sum += x[i] * x[i];
-    double rstd = 1 / sqrt((D ? sum / (double)D : 0) + qk_norm_rope->eps);
+    double rstd = 1 / sqrt((D ? sum / (double)D : 0) + attrs->eps);
     for (int64_t i = 0; i < D; i++) y[i] = x[i] * rstd * w[i];
     for (int64_t i = 0; i < half; i++) {
         int64_t p = halves ? i : 2 * i, q = halves ? i + half : p + 1;
@@ -396,14 +396,14 @@ static void qk_norm_rope_row(const double *x, const double *w, const double *c, 
 
 static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_qk_norm_rope_attrs *qk_norm_rope = attrs;
+    const zt_qk_norm_rope_attrs *rope = attrs;
     const zt_type *x = in[0].type;
     int64_t H = x->dim[x->rank - 2], D = x->dim[x->rank - 1], half = zt_row_cols(in[3].type);
     (void)error;
     for (int64_t r = 0; r < zt_row_rows(x); r++) {
         int64_t table = r / H * half;
-        qk_norm_rope_row(in[0].f + r * D, r % H < qk_norm_rope->q_heads ? in[1].f : in[2].f, in[3].f + table,
-                         in[4].f + table, D, half, qk_norm_rope, out[0].f + r * D);
+        qk_norm_rope_row(in[0].f + r * D, r % H < rope->q_heads ? in[1].f : in[2].f, in[3].f + table,
+                         in[4].f + table, D, half, rope, out[0].f + r * D);
     }
 }
 
@@ -448,13 +448,13 @@ static bool qk_norm_rope_cases(int i, zt_case *test_case)
 
 static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_qk_norm_rope_attrs *qk_norm_rope = attrs;
+    const zt_qk_norm_rope_attrs *rope = attrs;
     zt_type x = in[0] < 0 ? (zt_type){.rank = 2} : emit->type(emit->user, in[0]);
-    const zt_rms_norm_attrs norm = {qk_norm_rope->eps, 0};
-    bool queries = qk_norm_rope->q_heads > 0, keys = x.dim[x.rank - 2] != qk_norm_rope->q_heads;
+    const zt_rms_norm_attrs norm = {rope->eps, 0};
+    bool queries = rope->q_heads > 0, keys = x.dim[x.rank - 2] != rope->q_heads;
     int q = in[0], k = in[0], y;
-    if (queries && keys) q = zt_build_slice(emit, q, &(zt_slice_attrs){-2, 0, qk_norm_rope->q_heads});
-    if (queries && keys) k = zt_build_slice(emit, k, &(zt_slice_attrs){-2, qk_norm_rope->q_heads, 0});
+    if (queries && keys) q = zt_build_slice(emit, q, &(zt_slice_attrs){-2, 0, rope->q_heads});
+    if (queries && keys) k = zt_build_slice(emit, k, &(zt_slice_attrs){-2, rope->q_heads, 0});
     if (queries) y = q = zt_build_rms_norm(emit, q, in[1], &norm, NULL);
     if (keys || !queries) y = k = zt_build_rms_norm(emit, k, in[2], &norm, NULL);
     if (queries && keys)
@@ -464,7 +464,7 @@ static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const in
     if (half < 1) return;
     int c = zt_build_group(emit, in[3], &(zt_group_attrs){half});
     int s = zt_build_group(emit, in[4], &(zt_group_attrs){half});
-    out[0] = turned(emit, y, c, s, half, x.dim[x.rank - 1], in_halves(&qk_norm_rope->pair));
+    out[0] = turned(emit, y, c, s, half, x.dim[x.rank - 1], in_halves(&rope->pair));
 }
 
 const zt_opdef zt_op_qk_norm_rope = {

@@ -59,9 +59,9 @@ static bool cumsum_cases(int i, zt_case *test_case)
 
 static void cumsum_vjp(zt_vjp *vjp)
 {
-    const zt_cumsum_attrs *cumsum = vjp->attrs;
+    const zt_cumsum_attrs *attrs = vjp->attrs;
     vjp->dx[0] = zt_build_cumsum(vjp->emit, vjp->dy[0],
-                           &(zt_cumsum_attrs){cumsum->axis, cumsum->exclusive, !cumsum->reverse});
+                           &(zt_cumsum_attrs){attrs->axis, attrs->exclusive, !attrs->reverse});
 }
 
 const zt_opdef zt_op_cumsum = {
@@ -130,9 +130,9 @@ static bool cumprod_cases(int i, zt_case *test_case)
 /* dx_i = sum over j of dy_j y_j / x_i, where x_i is a factor of y_j. (Not at zeros: NaN.) */
 static void cumprod_vjp(zt_vjp *vjp)
 {
-    const zt_cumprod_attrs *cumprod = vjp->attrs;
+    const zt_cumprod_attrs *attrs = vjp->attrs;
     int share = zt_build_cumsum(vjp->emit, zt_build_mul(vjp->emit, vjp->dy[0], vjp->out[0]),
-                            &(zt_cumsum_attrs){cumprod->axis, cumprod->exclusive, !cumprod->reverse});
+                            &(zt_cumsum_attrs){attrs->axis, attrs->exclusive, !attrs->reverse});
     vjp->dx[0] = zt_build_div(vjp->emit, share, vjp->in[0]);
 }
 

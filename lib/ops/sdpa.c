@@ -10,23 +10,23 @@
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *sdpa)
+static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *attrs)
 {
     static const char *const aligns[] = {"start", "end"}, *const layouts[] = {"bhsd", "bshd"};
-    zt_status status = zt_row_word(ctx, "align", &sdpa->align, aligns, ZT_LEN(aligns));
-    if (!status) status = zt_row_word(ctx, "layout", &sdpa->layout, layouts, ZT_LEN(layouts));
+    zt_status status = zt_row_word(ctx, "align", &attrs->align, aligns, ZT_LEN(aligns));
+    if (!status) status = zt_row_word(ctx, "layout", &attrs->layout, layouts, ZT_LEN(layouts));
     if (status) return status;
-    if (!isfinite(sdpa->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", sdpa->scale);
-    if (!(sdpa->softcap >= 0) || !isfinite(sdpa->softcap))
-        return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", sdpa->softcap);
-    if (sdpa->causal != 0 && sdpa->causal != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)sdpa->causal);
-    if (sdpa->left < -1 || sdpa->right < -1 || sdpa->left > ZT_SDPA_FAR || sdpa->right > ZT_SDPA_FAR)
+    if (!isfinite(attrs->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", attrs->scale);
+    if (!(attrs->softcap >= 0) || !isfinite(attrs->softcap))
+        return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attrs->softcap);
+    if (attrs->causal != 0 && attrs->causal != 1)
+        return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)attrs->causal);
+    if (attrs->left < -1 || attrs->right < -1 || attrs->left > ZT_SDPA_FAR || attrs->right > ZT_SDPA_FAR)
         return zt_row_fail(ctx, ZT_EUSAGE,
                            "left is %lld and right %lld: keys to either side, or -1",
-                           (long long)sdpa->left, (long long)sdpa->right);
-    if (sdpa->offset < -ZT_SDPA_FAR || sdpa->offset > ZT_SDPA_FAR)
-        return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)sdpa->offset);
+                           (long long)attrs->left, (long long)attrs->right);
+    if (attrs->offset < -ZT_SDPA_FAR || attrs->offset > ZT_SDPA_FAR)
+        return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)attrs->offset);
     return ZT_OK;
 }
 
@@ -44,16 +44,16 @@ static zt_status check_mask(zt_ctx *ctx, const zt_sdpa *z, const zt_type *q, con
                        (long long)z->b, (long long)z->h, (long long)z->s, (long long)z->t);
 }
 
-zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *sdpa, const zt_type *q, const zt_type *k,
+zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *attrs, const zt_type *q, const zt_type *k,
                         const zt_type *v, const zt_type *mask, const zt_type *len)
 {
-    zt_status status = check_attrs(ctx, sdpa);
+    zt_status status = check_attrs(ctx, attrs);
     if (!status) status = zt_row_want_float(ctx, "q", q);
     if (!status) status = zt_row_want(ctx, "q", q, q->dtype, 4);
     if (!status) status = zt_row_want(ctx, "k", k, q->dtype, 4);
     if (!status) status = zt_row_want(ctx, "v", v, q->dtype, 4);
     if (status) return status;
-    zt_sdpa z = zt_sdpa_sizes(sdpa, q, k, v);
+    zt_sdpa z = zt_sdpa_sizes(attrs, q, k, v);
     if (k->dim[0] != z.b || v->dim[0] != z.b)
         return zt_row_fail(ctx, ZT_ESHAPE, "q, k and v are batches of %lld, %lld and %lld",
                            (long long)z.b, (long long)k->dim[0], (long long)v->dim[0]);
@@ -75,11 +75,11 @@ zt_type zt_sdpa_stat(const zt_sdpa *z, const zt_type *q)
     return zt_type_make(zt_row_wide(q->dtype), 3, (int64_t[]){z->b, z->h, z->s});
 }
 
-double zt_sdpa_pairs(const zt_sdpa_attrs *sdpa, const zt_sdpa *z)
+double zt_sdpa_pairs(const zt_sdpa_attrs *attrs, const zt_sdpa *z)
 {
     double pairs = 0;
     for (int64_t i = 0; i < z->s; i++) {
-        zt_sdpa_span seen = zt_sdpa_seen(sdpa, z, z->t, i);
+        zt_sdpa_span seen = zt_sdpa_seen(attrs, z, z->t, i);
         pairs += (double)(seen.hi - seen.lo);
     }
     return pairs * (double)z->b * (double)z->h;
@@ -87,14 +87,14 @@ double zt_sdpa_pairs(const zt_sdpa_attrs *sdpa, const zt_sdpa *z)
 
 /* ---- plain loops ----------------------------------------------------------------------------- */
 
-zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *sdpa, const zt_arg *q, const zt_arg *k,
+zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *attrs, const zt_arg *q, const zt_arg *k,
                                const zt_arg *v, const zt_arg *mask, const zt_arg *len)
 {
-    zt_sdpa_loop l = {.a = sdpa, .q = q, .k = k, .v = v, .mask = mask, .len = len};
-    l.z = zt_sdpa_sizes(sdpa, q->type, k->type, v->type);
+    zt_sdpa_loop l = {.a = attrs, .q = q, .k = k, .v = v, .mask = mask, .len = len};
+    l.z = zt_sdpa_sizes(attrs, q->type, k->type, v->type);
     zt_type full = zt_type_make(ZT_F32, 4, (int64_t[]){l.z.b, l.z.h, l.z.s, l.z.t});
     if (mask->type) zt_row_strides(mask->type, &full, l.mask_stride);
-    l.scale = zt_sdpa_scale(sdpa, &l.z);
+    l.scale = zt_sdpa_scale(attrs, &l.z);
     return l;
 }
 
@@ -159,16 +159,16 @@ static double attend(const zt_sdpa_loop *l, double *y)
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
-int zt_sdpa_heads(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int x)
+int zt_sdpa_heads(const zt_emit *emit, const zt_sdpa_attrs *attrs, int x)
 {
-    if (strcmp(sdpa->layout.s, "bshd")) return x;
+    if (strcmp(attrs->layout.s, "bshd")) return x;
     return zt_build_transpose(emit, x, &(zt_transpose_attrs){{4, {0, 2, 1, 3}}});
 }
 
-int64_t zt_sdpa_share(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int q, int k)
+int64_t zt_sdpa_share(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q, int k)
 {
     if (q < 0 || k < 0) return 1;
-    int head = strcmp(sdpa->layout.s, "bshd") ? 1 : 2;
+    int head = strcmp(attrs->layout.s, "bshd") ? 1 : 2;
     int64_t h = emit->type(emit->user, q).dim[head], g = emit->type(emit->user, k).dim[head];
     return h > 0 && g > 0 ? h / g : 1;
 }
@@ -185,9 +185,9 @@ static int both(const zt_emit *emit, int a, int b)
 
 /* Which keys windows and lengths leave to be seen, as bools of ones' shape. A key's position less
  * the query's, both from where they are aligned, is a difference of running sums of ones. */
-static int windows(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int ones, int len)
+static int windows(const zt_emit *emit, const zt_sdpa_attrs *attrs, int ones, int len)
 {
-    bool end = !strcmp(sdpa->align.s, "end"), right = sdpa->causal || sdpa->right >= 0;
+    bool end = !strcmp(attrs->align.s, "end"), right = attrs->causal || attrs->right >= 0;
     int seen = ZT_NONE, n = ZT_NONE;
     int j = zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){3, 1, 0});
     if (len != ZT_NONE) {
@@ -195,7 +195,7 @@ static int windows(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int ones, int
         n = zt_build_as(emit, len, ones);
         seen = zt_build_lt(emit, j, n);
     }
-    if (!right && sdpa->left < 0) return seen;
+    if (!right && attrs->left < 0) return seen;
     int i = zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){2, 1, 0});
     if (end) { /* counted from the ends */
         i = zt_build_neg(emit, zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){2, 0, 1}));
@@ -203,29 +203,29 @@ static int windows(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int ones, int
                          : zt_build_sub(emit, j, n);
     }
     int ahead = zt_build_sub(emit, j, i);
-    int64_t most = sdpa->offset + (sdpa->causal ? 0 : sdpa->right);
+    int64_t most = attrs->offset + (attrs->causal ? 0 : attrs->right);
     if (right) seen = both(emit, seen, zt_build_le(emit, ahead, constant(emit, ahead, (double)most)));
-    int64_t least = sdpa->offset - sdpa->left;
-    if (sdpa->left >= 0) seen = both(emit, seen, zt_build_ge(emit, ahead, constant(emit, ahead, (double)least)));
+    int64_t least = attrs->offset - attrs->left;
+    if (attrs->left >= 0) seen = both(emit, seen, zt_build_ge(emit, ahead, constant(emit, ahead, (double)least)));
     return seen;
 }
 
-zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *sdpa, int q, int k, int v, int mask,
+zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q, int k, int v, int mask,
                           int len)
 {
-    const zt_repeat_attrs shared = {1, zt_sdpa_share(emit, sdpa, q, k)};
+    const zt_repeat_attrs shared = {1, zt_sdpa_share(emit, attrs, q, k)};
     zt_sdpa_ops o = {.none = ZT_NONE, .seen = ZT_NONE};
     int64_t d = q < 0 ? -1 : emit->type(emit->user, q).dim[3];
     zt_sdpa z = {.d = d > 0 ? d : 0};
-    o.q = zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, q));
-    o.k = zt_build_repeat(emit, zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, k)), &shared);
-    o.v = zt_build_repeat(emit, zt_sdpa_heads(emit, sdpa, zt_build_wide(emit, v)), &shared);
+    o.q = zt_sdpa_heads(emit, attrs, zt_build_wide(emit, q));
+    o.k = zt_build_repeat(emit, zt_sdpa_heads(emit, attrs, zt_build_wide(emit, k)), &shared);
+    o.v = zt_build_repeat(emit, zt_sdpa_heads(emit, attrs, zt_build_wide(emit, v)), &shared);
     o.capped = zt_build_times(emit, zt_build_matmul(emit, o.q, o.k, &(zt_matmul_attrs){0, 1}),
-                          zt_sdpa_scale(sdpa, &z));
-    if (sdpa->softcap > 0) o.capped = zt_build_softcap(emit, o.capped, &(zt_softcap_attrs){sdpa->softcap});
+                          zt_sdpa_scale(attrs, &z));
+    if (attrs->softcap > 0) o.capped = zt_build_softcap(emit, o.capped, &(zt_softcap_attrs){attrs->softcap});
     o.score = o.capped;
-    if (sdpa->causal || sdpa->left >= 0 || sdpa->right >= 0 || len != ZT_NONE)
-        o.seen = windows(emit, sdpa, constant(emit, o.score, 1), len);
+    if (attrs->causal || attrs->left >= 0 || attrs->right >= 0 || len != ZT_NONE)
+        o.seen = windows(emit, attrs, constant(emit, o.score, 1), len);
     if (mask >= 0 && emit->type(emit->user, mask).dtype == ZT_BOOL) {
         o.seen = both(emit, o.seen, mask);
     } else if (mask != ZT_NONE) {
@@ -377,12 +377,12 @@ static int mask_gradient(const zt_vjp *vjp, int dy, int lse, int delta)
 static void sdpa_vjp(zt_vjp *vjp)
 {
     const zt_emit *emit = vjp->emit;
-    const zt_sdpa_attrs *sdpa = vjp->attrs;
+    const zt_sdpa_attrs *attrs = vjp->attrs;
     int y = vjp->out[0], lse = vjp->out[1], dy = vjp->dy[0], delta, more[2];
     if (dy == ZT_NONE) dy = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){0});
     delta = zt_build_mul(emit, zt_build_wide(emit, y), zt_build_wide(emit, dy));
     delta = zt_build_sum(emit, delta, &(zt_sum_attrs){{1, {3}}, 0});
-    if (!strcmp(sdpa->layout.s, "bshd"))
+    if (!strcmp(attrs->layout.s, "bshd"))
         delta = zt_build_transpose(emit, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
     if (vjp->dy[1] != ZT_NONE) delta = zt_build_sub(emit, delta, vjp->dy[1]);
     if (vjp->want[0] || vjp->want[1] || vjp->want[2])

@@ -324,18 +324,18 @@ static bool uncat_cases(int i, zt_case *test_case)
 
 static void uncat_vjp(zt_vjp *vjp)
 {
-    const zt_uncat_attrs *uncat = vjp->attrs;
+    const zt_uncat_attrs *attrs = vjp->attrs;
     int part[PARTS];
     for (int k = 0; k < PARTS; k++) {
         part[k] = vjp->in[1 + k];
         if (part[k] < 0) continue;
-        part[k] = k == uncat->part ? vjp->dy[0]
+        part[k] = k == attrs->part ? vjp->dy[0]
                                : zt_build_as(vjp->emit, zt_build_fill_like(vjp->emit, part[k],
                                                               &(zt_fill_like_attrs){0}),
                                          vjp->dy[0]);
     }
     vjp->dx[0] = zt_build_concat(vjp->emit, part[0], part[1], part[2], part[3], part[4],
-                           &(zt_concat_attrs){uncat->axis});
+                           &(zt_concat_attrs){attrs->axis});
 }
 
 const zt_opdef zt_op_uncat = {
@@ -399,14 +399,14 @@ static bool repeat_cases(int i, zt_case *test_case)
 /* The axis last, in groups of as many as were made of one; their sums; the axis back. */
 static void repeat_vjp(zt_vjp *vjp)
 {
-    const zt_repeat_attrs *repeat = vjp->attrs;
+    const zt_repeat_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    int rank = emit->type(emit->user, vjp->in[0]).rank, at = zt_plain_axis(repeat->axis, rank);
+    int rank = emit->type(emit->user, vjp->in[0]).rank, at = zt_plain_axis(attrs->axis, rank);
     zt_transpose_attrs swap = {{rank, {0}}};
     for (int d = 0; d < rank; d++) swap.axes.v[d] = d == at ? rank - 1 : d == rank - 1 ? at : d;
     bool last = at == rank - 1;
     int dy = last ? vjp->dy[0] : zt_build_transpose(emit, vjp->dy[0], &swap);
-    int groups = zt_build_group(emit, dy, &(zt_group_attrs){repeat->times});
+    int groups = zt_build_group(emit, dy, &(zt_group_attrs){attrs->times});
     int sum = zt_build_sum(emit, groups, &(zt_sum_attrs){{1, {-1}}, 0});
     vjp->dx[0] = last ? sum : zt_build_transpose(emit, sum, &swap);
 }

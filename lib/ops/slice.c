@@ -6,15 +6,15 @@
 /* ---- slice ----------------------------------------------------------------------------------- */
 
 /* The slice's bounds in x, with those from the end made plain; false: there is no such slice. */
-static bool slice_bounds(const zt_slice_attrs *slice, const zt_type *x, int *axis, int64_t *from,
+static bool slice_bounds(const zt_slice_attrs *attrs, const zt_type *x, int *axis, int64_t *from,
                          int64_t *to)
 {
-    if (slice->axis < -x->rank || slice->axis >= x->rank) return false;
-    *axis = (int)(slice->axis < 0 ? slice->axis + x->rank : slice->axis);
+    if (attrs->axis < -x->rank || attrs->axis >= x->rank) return false;
+    *axis = (int)(attrs->axis < 0 ? attrs->axis + x->rank : attrs->axis);
     int64_t n = x->dim[*axis];
-    if (slice->from < -n || slice->from > n || slice->to < -n || slice->to > n) return false;
-    *from = slice->from < 0 ? slice->from + n : slice->from;
-    *to = slice->to <= 0 ? slice->to + n : slice->to;
+    if (attrs->from < -n || attrs->from > n || attrs->to < -n || attrs->to > n) return false;
+    *from = attrs->from < 0 ? attrs->from + n : attrs->from;
+    *to = attrs->to <= 0 ? attrs->to + n : attrs->to;
     return *from <= *to;
 }
 
@@ -75,8 +75,8 @@ static bool slice_cases(int i, zt_case *test_case)
 
 static void slice_vjp(zt_vjp *vjp)
 {
-    const zt_slice_attrs *slice = vjp->attrs;
-    zt_slice_put_attrs put = {slice->axis, slice->from, slice->to};
+    const zt_slice_attrs *attrs = vjp->attrs;
+    zt_slice_put_attrs put = {attrs->axis, attrs->from, attrs->to};
     vjp->dx[0] = zt_build_slice_put(vjp->emit, vjp->dy[0], vjp->in[0], &put);
 }
 
@@ -140,8 +140,8 @@ static bool slice_put_cases(int i, zt_case *test_case)
 
 static void slice_put_vjp(zt_vjp *vjp)
 {
-    const zt_slice_put_attrs *slice_put = vjp->attrs;
-    zt_slice_attrs part = {slice_put->axis, slice_put->from, slice_put->to};
+    const zt_slice_put_attrs *attrs = vjp->attrs;
+    zt_slice_attrs part = {attrs->axis, attrs->from, attrs->to};
     vjp->dx[0] = zt_build_slice(vjp->emit, vjp->dy[0], &part);
 }
 
@@ -297,11 +297,11 @@ static bool slice_step_put_cases(int i, zt_case *test_case)
 
 static void slice_step_put_vjp(zt_vjp *vjp)
 {
-    const zt_slice_step_put_attrs *slice_step_put = vjp->attrs;
+    const zt_slice_step_put_attrs *attrs = vjp->attrs;
     zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]);
-    int64_t known = x.dim[zt_plain_axis(slice_step_put->axis, x.rank)];
-    step_attrs back = {slice_step_put->axis, slice_step_put->from, slice_step_put->step,
-                       known > 0 ? known : slice_step_put->count};
+    int64_t known = x.dim[zt_plain_axis(attrs->axis, x.rank)];
+    step_attrs back = {attrs->axis, attrs->from, attrs->step,
+                       known > 0 ? known : attrs->count};
     vjp->dx[0] = known == 0 ? zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0})
                             : zt_build_slice_step(vjp->emit, vjp->dy[0], &back);
 }

@@ -123,15 +123,15 @@ const zt_opdef zt_op_log_softmax = {
 static zt_status scaled_softmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                       zt_type out[])
 {
-    const zt_scaled_softmax_attrs *scaled_softmax = attrs;
+    const zt_scaled_softmax_attrs *softmax = attrs;
     const zt_type *x = in[0];
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    if (scaled_softmax->axis < -x->rank || scaled_softmax->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)scaled_softmax->axis,
+    if (softmax->axis < -x->rank || softmax->axis >= x->rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)softmax->axis,
                            x->rank);
-    if (!isfinite(scaled_softmax->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", scaled_softmax->scale);
+    if (!isfinite(softmax->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", softmax->scale);
     out[0] = *x;
     return ZT_OK;
 }
@@ -147,16 +147,16 @@ static void softmax_line(const double *x, double scale, int64_t n, int64_t step,
 
 static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    const zt_scaled_softmax_attrs *scaled_softmax = attrs;
+    const zt_scaled_softmax_attrs *softmax = attrs;
     const zt_type *x = in[0].type;
-    int at = (int)(scaled_softmax->axis < 0 ? scaled_softmax->axis + x->rank : scaled_softmax->axis);
+    int at = (int)(softmax->axis < 0 ? softmax->axis + x->rank : softmax->axis);
     int64_t n = x->dim[at], inner = 1, outer = 1;
     (void)error;
     for (int d = 0; d < at; d++) outer *= x->dim[d];
     for (int d = at + 1; d < x->rank; d++) inner *= x->dim[d];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++)
-            softmax_line(in[0].f + o * n * inner + i, scaled_softmax->scale, n, inner,
+            softmax_line(in[0].f + o * n * inner + i, softmax->scale, n, inner,
                          out[0].f + o * n * inner + i);
 }
 
@@ -188,9 +188,9 @@ static bool scaled_softmax_cases(int i, zt_case *test_case)
 
 static void scaled_softmax_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    const zt_scaled_softmax_attrs *scaled_softmax = attrs;
-    int x = zt_build_scale(emit, in[0], &(zt_scale_attrs){scaled_softmax->scale});
-    out[0] = zt_build_softmax(emit, x, &(zt_softmax_attrs){scaled_softmax->axis});
+    const zt_scaled_softmax_attrs *softmax = attrs;
+    int x = zt_build_scale(emit, in[0], &(zt_scale_attrs){softmax->scale});
+    out[0] = zt_build_softmax(emit, x, &(zt_softmax_attrs){softmax->axis});
 }
 
 const zt_opdef zt_op_scaled_softmax = {
@@ -290,13 +290,13 @@ static bool entmax_cases(int i, zt_case *test_case)
 /* With s = y^(2 - alpha) where y > 0, else 0: dx = s (dy - sum(s dy) / sum(s)). */
 static void entmax_vjp(zt_vjp *vjp)
 {
-    const zt_entmax_attrs *entmax = vjp->attrs;
+    const zt_entmax_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    const zt_sum_attrs along = {{1, {entmax->axis}}, 1};
+    const zt_sum_attrs along = {{1, {attrs->axis}}, 1};
     int y = vjp->out[0], dy = vjp->dy[0], zero = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){0});
     int one = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){1}), is_in = zt_build_gt(emit, y, zero);
     int safe = zt_build_where(emit, is_in, y, one);
-    int s = zt_build_pow_scalar(emit, safe, &(zt_pow_scalar_attrs){2 - entmax->alpha});
+    int s = zt_build_pow_scalar(emit, safe, &(zt_pow_scalar_attrs){2 - attrs->alpha});
     s = zt_build_mul(emit, s, zt_build_as(emit, is_in, y));
     int mean = zt_build_div(emit, zt_build_sum(emit, zt_build_mul(emit, s, dy), &along), zt_build_sum(emit, s, &along));
     vjp->dx[0] = zt_build_mul(emit, s, zt_build_sub(emit, dy, mean));

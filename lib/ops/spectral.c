@@ -123,8 +123,8 @@ static bool rfft_cases(int i, zt_case *test_case)
 
 static void rfft_vjp(zt_vjp *vjp)
 {
-    const zt_rfft_attrs *rfft = vjp->attrs;
-    vjp->dx[0] = zt_build_rfft_backward(vjp->emit, vjp->dy[0], vjp->in[0], &(zt_rfft_backward_attrs){rfft->norm});
+    const zt_rfft_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_rfft_backward(vjp->emit, vjp->dy[0], vjp->in[0], &(zt_rfft_backward_attrs){attrs->norm});
 }
 
 #define NORM                                                                                       \
@@ -195,8 +195,8 @@ static bool rfft_backward_cases(int i, zt_case *test_case)
 
 static void rfft_backward_vjp(zt_vjp *vjp)
 {
-    const zt_rfft_backward_attrs *rfft_backward = vjp->attrs;
-    vjp->dx[0] = zt_build_rfft(vjp->emit, vjp->dy[0], &(zt_rfft_attrs){rfft_backward->norm});
+    const zt_rfft_backward_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_rfft(vjp->emit, vjp->dy[0], &(zt_rfft_attrs){attrs->norm});
 }
 
 const zt_opdef zt_op_rfft_backward = {
@@ -256,8 +256,8 @@ static bool irfft_cases(int i, zt_case *test_case)
 
 static void irfft_vjp(zt_vjp *vjp)
 {
-    const zt_irfft_attrs *irfft = vjp->attrs;
-    vjp->dx[0] = zt_build_irfft_backward(vjp->emit, vjp->dy[0], &(zt_irfft_backward_attrs){irfft->norm});
+    const zt_irfft_attrs *attrs = vjp->attrs;
+    vjp->dx[0] = zt_build_irfft_backward(vjp->emit, vjp->dy[0], &(zt_irfft_backward_attrs){attrs->norm});
 }
 
 const zt_opdef zt_op_irfft = {
@@ -288,10 +288,10 @@ static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
 
 static void irfft_backward_vjp(zt_vjp *vjp)
 {
-    const zt_irfft_backward_attrs *irfft_backward = vjp->attrs;
+    const zt_irfft_backward_attrs *attrs = vjp->attrs;
     zt_type t = vjp->emit->type(vjp->emit->user, vjp->in[0]);
     int64_t n = t.rank > 0 ? t.dim[t.rank - 1] : 0; /* of rank 0: what failed before */
-    zt_irfft_attrs back = {n > 0 ? n : 0, irfft_backward->norm};
+    zt_irfft_attrs back = {n > 0 ? n : 0, attrs->norm};
     vjp->dx[0] = zt_build_irfft(vjp->emit, vjp->dy[0], &back);
 }
 
@@ -380,16 +380,16 @@ static bool dft_cases(int i, zt_case *test_case)
 /* The transform back, without the scale or with that of the other; then x's length again. */
 static void dft_vjp(zt_vjp *vjp)
 {
-    const zt_dft_attrs *dft = vjp->attrs;
+    const zt_dft_attrs *attrs = vjp->attrs;
     zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]);
-    int64_t axis = dft->axis < 0 ? dft->axis + x.rank : dft->axis, n = axis < 0 ? -1 : x.dim[axis];
-    zt_dft_attrs back = {axis, !dft->inverse, 0, adjoint_norm(&dft->norm)};
+    int64_t axis = attrs->axis < 0 ? attrs->axis + x.rank : attrs->axis, n = axis < 0 ? -1 : x.dim[axis];
+    zt_dft_attrs back = {axis, !attrs->inverse, 0, adjoint_norm(&attrs->norm)};
     int dx = zt_build_dft(vjp->emit, vjp->dy[0], &back);
-    if (dft->length && n >= 0 && n < dft->length)
+    if (attrs->length && n >= 0 && n < attrs->length)
         dx = zt_build_slice(vjp->emit, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
-    if (dft->length && (n < 0 || n > dft->length))
+    if (attrs->length && (n < 0 || n > attrs->length))
         dx = zt_build_slice_put(vjp->emit, dx, vjp->in[0],
-                            &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = dft->length});
+                            &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = attrs->length});
     vjp->dx[0] = dx;
 }
 

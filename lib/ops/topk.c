@@ -95,10 +95,10 @@ static bool topk_cases(int i, zt_case *test_case)
 static void topk_vjp(zt_vjp *vjp)
 {
     if (vjp->dy[0] < 0) return;
-    const zt_topk_attrs *topk = vjp->attrs;
+    const zt_topk_attrs *attrs = vjp->attrs;
     int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
     vjp->dx[0] = zt_build_scatter_add_elements(vjp->emit, zero, vjp->out[1], vjp->dy[0],
-                                         &(zt_scatter_add_elements_attrs){topk->axis, {"error"}});
+                                         &(zt_scatter_add_elements_attrs){attrs->axis, {"error"}});
 }
 
 const zt_opdef zt_op_topk = {
