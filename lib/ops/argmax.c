@@ -25,13 +25,13 @@ static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 /* Where sign * x is largest. */
 static void arg_ref(int64_t axis, double sign, const zt_arg *in, zt_arg *out)
 {
-    lines l = lines_along(axis, in[0].type);
-    for (int64_t r = 0; r < l.count; r++) {
-        const double *x = in[0].f + line_at(&l, l.n, r);
+    lines along = lines_along(axis, in[0].type);
+    for (int64_t r = 0; r < along.count; r++) {
+        const double *x = in[0].f + line_at(&along, along.n, r);
         int64_t best = -1;
-        for (int64_t i = 0; i < l.n; i++) {
-            double v = sign * x[i * l.inner];
-            if (!isnan(v) && (best < 0 || v > sign * x[best * l.inner])) best = i;
+        for (int64_t i = 0; i < along.n; i++) {
+            double v = sign * x[i * along.inner];
+            if (!isnan(v) && (best < 0 || v > sign * x[best * along.inner])) best = i;
         }
         out[0].i[r] = best < 0 ? 0 : best;
     }

@@ -192,9 +192,9 @@ static int seen(const zt_emit *emit, int p, int pos, int64_t window)
     return zt_build_logical_and(emit, all, zt_build_gt(emit, p, zt_build_plus(emit, last, -(double)window)));
 }
 
-static int cast_to(const zt_emit *emit, int x, zt_dtype t)
+static int cast_to(const zt_emit *emit, int x, zt_dtype dtype)
 {
-    return zt_build_cast(emit, x, &(zt_cast_attrs){.to = zt_row_word_of(t), .saturate = 1});
+    return zt_build_cast(emit, x, &(zt_cast_attrs){.to = zt_row_word_of(dtype), .saturate = 1});
 }
 
 /* i32 [n,ctx]: where position p of row t's sequence is. */

@@ -14,20 +14,20 @@ void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype
     test_case->limit[k] = limit;
 }
 
-void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type *t)
+void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type *type)
 {
-    zt_case_in(test_case, k, fill, 0, t->dtype, t->rank, t->dim);
+    zt_case_in(test_case, k, fill, 0, type->dtype, type->rank, type->dim);
 }
 
-void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *t)
+void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *type)
 {
-    zt_case_type_in(test_case, k, zt_dtype_get(t->dtype)->kind == 'F' ? fill : ZT_FILL_IDS, t);
-    test_case->limit[k] = t->dtype == ZT_BOOL ? 2 : limit;
+    zt_case_type_in(test_case, k, zt_dtype_get(type->dtype)->kind == 'F' ? fill : ZT_FILL_IDS, type);
+    test_case->limit[k] = type->dtype == ZT_BOOL ? 2 : limit;
 }
 
 void zt_case_attrs(zt_case *test_case, const void *attrs, size_t bytes) { memcpy(test_case->attrs, attrs, bytes); }
 
-bool zt_case_shape(int i, int min_rank, zt_case_type *t)
+bool zt_case_shape(int i, int min_rank, zt_case_type *type)
 {
     static const zt_case_type shapes[] = {
         {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {1}},      {ZT_F32, 1, {7}},       {ZT_F32, 2, {0, 16}},
@@ -35,7 +35,7 @@ bool zt_case_shape(int i, int min_rank, zt_case_type *t)
     };
     int n = ZT_LEN(shapes) - (min_rank > 0);
     if (i >= n) return false;
-    *t = shapes[i];
+    *type = shapes[i];
     return true;
 }
 
@@ -88,12 +88,12 @@ static float tie(const fill_args *a, int64_t i)
     return r % 16 == 0 ? NAN : (float)(r / 16 % 5) - 2;
 }
 
-static void fill_float(const zt_type *t, const fill_args *a, float (*f)(const fill_args *, int64_t),
+static void fill_float(const zt_type *type, const fill_args *a, float (*f)(const fill_args *, int64_t),
                        void *dst)
 {
-    const zt_dtype_info *info = zt_dtype_get(t->dtype);
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
     float chunk[CHUNK];
-    int64_t count = zt_type_count(t);
+    int64_t count = zt_type_count(type);
     for (int64_t at = 0; at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
         for (int64_t i = 0; i < n; i++) chunk[i] = f(a, at + i);
@@ -182,17 +182,17 @@ static void fill_block(const fill_args *a, const block_scales *s, int64_t b, siz
     if (s->second >= 0) s->put(block + s->second, s->second_unit * size);
 }
 
-static void fill_blocks(const zt_type *t, const fill_args *a, void *dst)
+static void fill_blocks(const zt_type *type, const fill_args *a, void *dst)
 {
     const block_scales *s = scales;
-    if (zt_dtype_is_packed(t->dtype)) {
-        for (size_t i = 0; i < zt_type_bytes(t); i++)
+    if (zt_dtype_is_packed(type->dtype)) {
+        for (size_t i = 0; i < zt_type_bytes(type); i++)
             ((unsigned char *)dst)[i] = (unsigned char)draw(a, (int64_t)i, 0);
         return;
     }
-    while (s->dtype != t->dtype) s++;
-    size_t bytes = (size_t)zt_dtype_get(t->dtype)->block_bytes;
-    int64_t blocks = (int64_t)(zt_type_bytes(t) / bytes);
+    while (s->dtype != type->dtype) s++;
+    size_t bytes = (size_t)zt_dtype_get(type->dtype)->block_bytes;
+    int64_t blocks = (int64_t)(zt_type_bytes(type) / bytes);
     for (int64_t b = 0; b < blocks; b++)
         fill_block(a, s, b, bytes, (unsigned char *)dst + (size_t)b * bytes);
 }
@@ -209,27 +209,27 @@ static int64_t gcd(int64_t a, int64_t b)
 
 /* Entry i of a table [S,B]: row s is one permutation of 0..B-1, multiples of a step that has no
  * divisor with B, rotated so that the first B/S columns of all rows are different blocks. */
-static int64_t perm_at(const zt_type *t, const fill_args *a, int64_t i)
+static int64_t perm_at(const zt_type *type, const fill_args *a, int64_t i)
 {
-    int64_t S = t->dim[0], B = t->dim[1], step = 1 + draw(a, 0, 0) % B;
+    int64_t S = type->dim[0], B = type->dim[1], step = 1 + draw(a, 0, 0) % B;
     while (gcd(step, B) != 1) step++;
     return ((i % B + i / B * (B / S)) * step + 1) % B;
 }
 
-static int64_t integer_at(const zt_type *t, zt_fill fill, const fill_args *a, int64_t i)
+static int64_t integer_at(const zt_type *type, zt_fill fill, const fill_args *a, int64_t i)
 {
     if (fill == ZT_FILL_RISING) return a->limit + i;
-    if (fill == ZT_FILL_PERM) return perm_at(t, a, i);
+    if (fill == ZT_FILL_PERM) return perm_at(type, a, i);
     if (fill == ZT_FILL_IDS && a->limit > 0) return draw(a, i, 0) % a->limit;
     return 0;
 }
 
-static void fill_integers(const zt_type *t, zt_fill fill, const fill_args *a, void *dst)
+static void fill_integers(const zt_type *type, zt_fill fill, const fill_args *a, void *dst)
 {
-    size_t size = (size_t)zt_dtype_get(t->dtype)->block_bytes;
-    int64_t count = zt_type_count(t);
+    size_t size = (size_t)zt_dtype_get(type->dtype)->block_bytes;
+    int64_t count = zt_type_count(type);
     for (int64_t i = 0; i < count; i++) {
-        int64_t v = integer_at(t, fill, a, i);
+        int64_t v = integer_at(type, fill, a, i);
         int32_t v32 = (int32_t)v;
         int16_t v16 = (int16_t)v;
         int8_t v8 = (int8_t)v;
@@ -243,15 +243,15 @@ static void fill_integers(const zt_type *t, zt_fill fill, const fill_args *a, vo
 
 void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst)
 {
-    const zt_type *t = &test_case->in[k];
+    const zt_type *type = &test_case->in[k];
     fill_args a = {.seed = seed, .sequence = (uint64_t)k, .limit = test_case->limit[k]};
     if (test_case->fill[k] == ZT_FILL_ABSENT) return;
-    if (!zt_dtype_is_float(t->dtype))
-        fill_integers(t, test_case->fill[k], &a, dst);
-    else if (zt_dtype_get(t->dtype)->kind == 'Q')
-        fill_blocks(t, &a, dst);
+    if (!zt_dtype_is_float(type->dtype))
+        fill_integers(type, test_case->fill[k], &a, dst);
+    else if (zt_dtype_get(type->dtype)->kind == 'Q')
+        fill_blocks(type, &a, dst);
     else
-        fill_float(t, &a,
+        fill_float(type, &a,
                    test_case->fill[k] == ZT_FILL_TIES       ? tie
                    : test_case->fill[k] == ZT_FILL_ZERO     ? zero
                    : test_case->fill[k] == ZT_FILL_POSITIVE ? positive

@@ -11,17 +11,17 @@
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* [N,C,d1..dn] with n from 1 to 8, of one plain float type. */
-zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *t, const zt_type *like)
+zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *type, const zt_type *like)
 {
-    zt_status status = zt_row_want_float(ctx, name, t);
-    if (!status && t->dtype != like->dtype)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(t->dtype)->name,
+    zt_status status = zt_row_want_float(ctx, name, type);
+    if (!status && type->dtype != like->dtype)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(type->dtype)->name,
                         zt_dtype_get(like->dtype)->name);
-    if (!status && t->rank < 3)
+    if (!status && type->rank < 3)
         status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, at least 3 are needed", name,
-                        t->rank);
-    if (!status && t->rank != like->rank)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, x %d", name, t->rank, like->rank);
+                        type->rank);
+    if (!status && type->rank != like->rank)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, x %d", name, type->rank, like->rank);
     return status;
 }
 
@@ -54,13 +54,13 @@ zt_status zt_conv_bias(zt_ctx *ctx, const zt_type *b, const zt_type *x, int64_t 
 }
 
 /* The small value's spatial dimensions from the large one's, into y. */
-zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *l, const zt_type *large,
+zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *lists, const zt_type *large,
                         const zt_type *w, int64_t *small)
 {
     zt_window win = {.n = large->rank - 2};
     memcpy(win.in, large->dim + 2, (size_t)win.n * sizeof *win.in);
     memcpy(win.k, w->dim + 2, (size_t)win.n * sizeof *win.k);
-    zt_status status = zt_window_infer(ctx, l, false, &win);
+    zt_status status = zt_window_infer(ctx, lists, false, &win);
     if (!status) memcpy(small, win.out, (size_t)win.n * sizeof *small);
     return status;
 }
@@ -123,18 +123,18 @@ static void fill_bias(const zt_arg *b, zt_arg *y)
     for (int64_t i = 0; i < count; i++) y->f[i] = b->f ? b->f[i / plane % channels] : 0;
 }
 
-static loops loops_of(const zt_window_lists *l, int64_t groups, const zt_arg *large,
+static loops loops_of(const zt_window_lists *lists, int64_t groups, const zt_arg *large,
                       const zt_arg *small, const zt_arg *w)
 {
-    return (loops){.win = zt_window_of(l, large->type, small->type, w->type->dim + 2),
+    return (loops){.win = zt_window_of(lists, large->type, small->type, w->type->dim + 2),
                    .N = large->type->dim[0], .A = small->type->dim[1], .B = large->type->dim[1],
                    .groups = groups, .large = large->f, .small = small->f, .w = w->f};
 }
 
-void zt_conv_data_ref(const zt_window_lists *l, int64_t groups, const zt_arg *x, const zt_arg *w,
+void zt_conv_data_ref(const zt_window_lists *lists, int64_t groups, const zt_arg *x, const zt_arg *w,
                       const zt_arg *b, zt_arg *y)
 {
-    loops r = loops_of(l, groups, y, x, w);
+    loops r = loops_of(lists, groups, y, x, w);
     r.y = y->f;
     fill_bias(b, y);
     zt_window_walk(&r.win, meet_data, &r);
@@ -204,7 +204,7 @@ static zt_status conv_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 {
     const zt_conv_attrs *conv = attrs;
     const zt_type *x = in[0], *w = in[1];
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(conv);
     zt_status status = zt_conv_want(ctx, "x", x, x);
     if (!status) status = zt_conv_want(ctx, "w", w, x);
     if (!status) status = zt_conv_groups(ctx, conv->groups, w, "y", "x", w->dim[0], x->dim[1]);
@@ -212,14 +212,14 @@ static zt_status conv_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (status) return status;
     out[0] = *x;
     out[0].dim[1] = w->dim[0];
-    return zt_conv_small(ctx, &l, x, w, out[0].dim + 2);
+    return zt_conv_small(ctx, &lists, x, w, out[0].dim + 2);
 }
 
 static void conv_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_conv_attrs *conv = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv);
-    loops r = loops_of(&l, conv->groups, &in[0], &out[0], &in[1]);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(conv);
+    loops r = loops_of(&lists, conv->groups, &in[0], &out[0], &in[1]);
     (void)error;
     r.y = out[0].f;
     fill_bias(&in[2], &out[0]);
@@ -290,14 +290,14 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     const zt_conv_backward_filter_attrs *filter = attrs;
     const zt_type *x = in[0], *dy = in[1], *like = in[2];
-    const zt_window_lists l = ZT_WINDOW_LISTS(filter);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(filter);
     int64_t small[ZT_WINDOW_RANK];
     zt_status status = zt_conv_want(ctx, "x", x, x);
     if (!status) status = zt_conv_want(ctx, "dy", dy, x);
     if (!status && like->rank != x->rank)
         status = zt_row_fail(ctx, ZT_ESHAPE, "like has %d dimensions, x %d", like->rank, x->rank);
     if (!status) status = zt_conv_groups(ctx, filter->groups, like, "dy", "x", dy->dim[1], x->dim[1]);
-    if (!status) status = zt_conv_small(ctx, &l, x, like, small);
+    if (!status) status = zt_conv_small(ctx, &lists, x, like, small);
     if (status) return status;
     out[0] = zt_type_make(x->dtype, like->rank, like->dim);
     if (dy->dim[0] == x->dim[0] &&
@@ -309,8 +309,8 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_conv_backward_filter_attrs *filter = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(filter);
-    loops r = loops_of(&l, filter->groups, &in[0], &in[1], &out[0]);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(filter);
+    loops r = loops_of(&lists, filter->groups, &in[0], &in[1], &out[0]);
     (void)error;
     r.y = out[0].f;
     memset(r.y, 0, (size_t)zt_type_count(out[0].type) * sizeof *r.y);

@@ -5,13 +5,13 @@
 #include "lib/ops/vjp.h"
 #include "lib/ops/window.h"
 
-zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *t, const zt_type *like);
+zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *type, const zt_type *like);
 zt_status zt_conv_groups(zt_ctx *ctx, int64_t groups, const zt_type *w, const char *small,
                          const char *large, int64_t a, int64_t b);
 zt_status zt_conv_bias(zt_ctx *ctx, const zt_type *b, const zt_type *x, int64_t channels);
-zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *l, const zt_type *large,
+zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *lists, const zt_type *large,
                         const zt_type *w, int64_t *small);
-void zt_conv_data_ref(const zt_window_lists *l, int64_t groups, const zt_arg *x, const zt_arg *w,
+void zt_conv_data_ref(const zt_window_lists *lists, int64_t groups, const zt_arg *x, const zt_arg *w,
                       const zt_arg *b, zt_arg *y);
 int zt_conv_bias_vjp(const zt_emit *e, int dy);
 

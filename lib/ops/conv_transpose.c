@@ -9,14 +9,14 @@ static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, cons
                          zt_type *y)
 {
     const zt_type *x = in[0], *w = in[1], *like = in[3];
-    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
     zt_window win = {.n = x->rank - 2};
     int64_t small[ZT_WINDOW_RANK];
     size_t bytes = (size_t)win.n * sizeof *small;
     if (!like) {
         memcpy(win.out, x->dim + 2, bytes);
         memcpy(win.k, w->dim + 2, bytes);
-        zt_status status = zt_window_infer_in(ctx, &l, &attrs->output_padding, &win);
+        zt_status status = zt_window_infer_in(ctx, &lists, &attrs->output_padding, &win);
         if (!status) memcpy(y->dim + 2, win.in, bytes);
         return status;
     }
@@ -24,7 +24,7 @@ static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, cons
         return zt_row_fail(ctx, ZT_ESHAPE, "like has not y's dimensions, batch and channels");
     if (attrs->output_padding.n)
         return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like both say y's dimensions");
-    zt_status status = zt_conv_small(ctx, &l, like, w, small);
+    zt_status status = zt_conv_small(ctx, &lists, like, w, small);
     if (status) return status;
     memcpy(y->dim + 2, like->dim + 2, bytes);
     if (!memcmp(small, x->dim + 2, bytes)) return ZT_OK;
@@ -52,9 +52,9 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
 static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_conv_transpose_attrs *conv = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(conv);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(conv);
     (void)error;
-    zt_conv_data_ref(&l, conv->groups, &in[0], &in[1], &in[2], &out[0]);
+    zt_conv_data_ref(&lists, conv->groups, &in[0], &in[1], &in[2], &out[0]);
 }
 
 static double transpose_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -71,11 +71,11 @@ static bool transpose_cases(int i, zt_case *test_case)
     const zt_conv_case *r = zt_conv_case_at(i / 2);
     if (!r) return false;
     zt_conv_transpose_attrs a = {r->stride, r->pad, r->pad_end, r->dilation, {0}, r->groups};
-    const zt_window_lists l = ZT_WINDOW_LISTS(&a);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(&a);
     int64_t small[ZT_WINDOW_RANK];
     zt_conv_case_in(test_case, 1, r, r->M, r->C / r->groups, r->kernel);
     zt_conv_case_in(test_case, 3, r, r->N, r->C, r->x);
-    zt_conv_small(NULL, &l, &test_case->in[3], &test_case->in[1], small);
+    zt_conv_small(NULL, &lists, &test_case->in[3], &test_case->in[1], small);
     zt_conv_case_in(test_case, 0, r, r->N, r->M, small);
     if (i % 2) {
         test_case->fill[3] = ZT_FILL_ABSENT;

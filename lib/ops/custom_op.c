@@ -169,13 +169,13 @@ static bool call_cases(int i, zt_case *test_case)
                          outer = {.n_in = 2, .n_out = 2, .infer = outer_infer, .run = outer_run,
                                   .vjp = outer_vjp};
     static const int64_t vectors[][2] = {{3, 5}, {1, 1}, {0, 4}, {17, 64}};
-    zt_case_type t;
+    zt_case_type type;
     int n = 0;
-    while (zt_case_shape(n, 0, &t)) n++;
+    while (zt_case_shape(n, 0, &type)) n++;
     if (i >= n + ZT_LEN(vectors)) return false;
     const zt_call_attrs a = {i < n ? &cubed : &outer};
     zt_case_attrs(test_case, &a, sizeof a);
-    if (zt_case_shape(i, 0, &t)) zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &t);
+    if (zt_case_shape(i, 0, &type)) zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &type);
     for (int k = 0; k < 2 && i >= n; k++)
         zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, ZT_F32, 1, &vectors[i - n][k]);
     return true;

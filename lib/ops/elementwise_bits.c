@@ -4,20 +4,20 @@
 /* ---- two integers ---------------------------------------------------------------------------- */
 
 /* How far b shifts: the type's width, which leaves none of its bits, where b is not below it. */
-static int width(const zt_type *t) { return 8 * zt_dtype_get(t->dtype)->block_bytes; }
+static int width(const zt_type *type) { return 8 * zt_dtype_get(type->dtype)->block_bytes; }
 
-static bool too_far(int64_t b, const zt_type *t) { return b < 0 || b >= width(t); }
+static bool too_far(int64_t b, const zt_type *type) { return b < 0 || b >= width(type); }
 
 /* a << b; and a >> b, which keeps the sign of signed types. */
-static uint64_t left(int64_t a, int64_t b, const zt_type *t)
+static uint64_t left(int64_t a, int64_t b, const zt_type *type)
 {
-    return too_far(b, t) ? 0 : (uint64_t)a << b;
+    return too_far(b, type) ? 0 : (uint64_t)a << b;
 }
 
-static uint64_t right(int64_t a, int64_t b, const zt_type *t)
+static uint64_t right(int64_t a, int64_t b, const zt_type *type)
 {
-    if (zt_dtype_get(t->dtype)->kind == 'U') return too_far(b, t) ? 0 : (uint64_t)a >> b;
-    return (uint64_t)(a >> (too_far(b, t) ? 63 : b));
+    if (zt_dtype_get(type->dtype)->kind == 'U') return too_far(b, type) ? 0 : (uint64_t)a >> b;
+    return (uint64_t)(a >> (too_far(b, type) ? 63 : b));
 }
 
 #define BITS(NAME, SYNOPSIS, EXPR, MORE)                                                           \

@@ -31,9 +31,9 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 }
 
 /* Towards zero, what is out of range to its end, NaN to 0. */
-static int64_t whole(zt_dtype t, double x)
+static int64_t whole(zt_dtype dtype, double x)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     int bits = 8 * info->block_bytes - (info->kind == 'I');
     double end = ldexp(1, bits);
     if (isnan(x)) return 0;
@@ -44,9 +44,9 @@ static int64_t whole(zt_dtype t, double x)
 }
 
 /* The low bits that a type keeps. */
-static int64_t cut(zt_dtype t, int64_t v)
+static int64_t cut(zt_dtype dtype, int64_t v)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     int unused = 64 - 8 * info->block_bytes;
     if (info->kind == 'B') return v != 0;
     return info->kind == 'I' ? (int64_t)((uint64_t)v << unused) >> unused
@@ -221,29 +221,29 @@ static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
 /* Bytes of element i, little endian. */
 static void bytes_of(const zt_arg *x, int64_t i, unsigned char bytes[8])
 {
-    zt_dtype t = x->type->dtype;
+    zt_dtype dtype = x->type->dtype;
     memset(bytes, 0, 8);
-    if (x->i || t == ZT_F64) {
+    if (x->i || dtype == ZT_F64) {
         memcpy(bytes, x->i ? (const void *)&x->i[i] : (const void *)&x->f[i], 8);
     } else {
         float f = (float)x->f[i];
-        zt_dtype_get(t)->encode(&f, bytes, 1);
+        zt_dtype_get(dtype)->encode(&f, bytes, 1);
     }
 }
 
 static void of_bytes(const zt_arg *y, int64_t i, const unsigned char bytes[8])
 {
-    zt_dtype t = y->type->dtype;
+    zt_dtype dtype = y->type->dtype;
     int64_t v;
     float f;
-    if (t == ZT_F64) memcpy(&y->f[i], bytes, 8);
-    if (t == ZT_F64) return;
+    if (dtype == ZT_F64) memcpy(&y->f[i], bytes, 8);
+    if (dtype == ZT_F64) return;
     if (y->i) {
         memcpy(&v, bytes, 8);
-        y->i[i] = cut(t, v);
+        y->i[i] = cut(dtype, v);
         return;
     }
-    zt_dtype_get(t)->decode(bytes, &f, 1);
+    zt_dtype_get(dtype)->decode(bytes, &f, 1);
     y->f[i] = f;
 }
 

@@ -13,24 +13,24 @@ static const zt_case_type halves[] = {{ZT_F16, 2, {2, 33}}, {ZT_BF16, 2, {3, 64}
 
 static int n_shapes(void)
 {
-    zt_case_type t;
+    zt_case_type type;
     int n = 0;
-    while (zt_case_shape(n, 0, &t)) n++;
+    while (zt_case_shape(n, 0, &type)) n++;
     return n;
 }
 
 static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, int n_attrs,
                         zt_case *test_case)
 {
-    zt_case_type t;
+    zt_case_type type;
     int n = n_shapes(), k = i / n_attrs;
     if (k >= n + ZT_LEN(halves)) return false;
     if (k >= n)
-        t = halves[k - n];
+        type = halves[k - n];
     else
-        zt_case_shape(k, 0, &t);
+        zt_case_shape(k, 0, &type);
     zt_case_attrs(test_case, (const char *)attrs + (size_t)(i % n_attrs) * bytes, bytes);
-    zt_case_type_in(test_case, 0, fill, &t);
+    zt_case_type_in(test_case, 0, fill, &type);
     return true;
 }
 

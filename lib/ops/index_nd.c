@@ -167,16 +167,16 @@ static double merged(char how, double a, double b)
 }
 
 /* Integers wrap to their type. */
-static int64_t merged_int(zt_dtype t, char how, int64_t a, int64_t b)
+static int64_t merged_int(zt_dtype dtype, char how, int64_t a, int64_t b)
 {
-    int64_t turn = t == ZT_U64 ? INT64_MIN : 0;
+    int64_t turn = dtype == ZT_U64 ? INT64_MIN : 0;
     bool more = (a ^ turn) > (b ^ turn);
     uint64_t v = how == 'a'   ? (uint64_t)a + (uint64_t)b
                  : how == 'u' ? (uint64_t)a * (uint64_t)b
                  : how == 'x' ? (uint64_t)(more ? a : b)
                  : how == 'i' ? (uint64_t)(more ? b : a)
                               : (uint64_t)b;
-    return zt_row_wrap(t, v);
+    return zt_row_wrap(dtype, v);
 }
 
 /* 'n' none, 'a' add, 'u' mul, 'x' max, 'i' min: the letter that tells them apart. */

@@ -10,20 +10,20 @@ typedef struct lines {
 
 static inline lines lines_along(int64_t axis, const zt_type *x)
 {
-    lines l = {.inner = 1, .count = 1};
+    lines along = {.inner = 1, .count = 1};
     int at = zt_plain_axis(axis, x->rank);
-    l.n = x->dim[at];
+    along.n = x->dim[at];
     for (int d = 0; d < x->rank; d++) {
-        if (d != at) l.count *= x->dim[d];
-        if (d > at) l.inner *= x->dim[d];
+        if (d != at) along.count *= x->dim[d];
+        if (d > at) along.inner *= x->dim[d];
     }
-    return l;
+    return along;
 }
 
 /* Where line i of a value with n entries a line begins: its k-th entry is k * inner further. */
-static inline int64_t line_at(const lines *l, int64_t n, int64_t i)
+static inline int64_t line_at(const lines *along, int64_t n, int64_t i)
 {
-    return i / l->inner * n * l->inner + i % l->inner;
+    return i / along->inner * n * along->inner + i % along->inner;
 }
 
 /* ZT_ESHAPE unless x has dimensions and `axis` is one of them. */

@@ -34,16 +34,16 @@ static inline void broadcast_next(broadcast_walk *w)
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /* Integers wrap to their type as they do in its bits. */
-static inline int64_t wrapped(zt_dtype t, uint64_t v)
+static inline int64_t wrapped(zt_dtype dtype, uint64_t v)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     int unused = 64 - 8 * info->block_bytes;
     return info->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
 }
 
 /* The order of integers: those of u64 are held as their bits, which order as int64_t once their
  * highest bit is changed. */
-static inline int64_t flip_of(const zt_type *t) { return t->dtype == ZT_U64 ? INT64_MIN : 0; }
+static inline int64_t flip_of(const zt_type *type) { return type->dtype == ZT_U64 ? INT64_MIN : 0; }
 
 static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip) < (b ^ flip); }
 

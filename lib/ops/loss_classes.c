@@ -18,10 +18,10 @@ typedef struct classes {
 
 static zt_type positions_type(const zt_type *x, zt_dtype dtype)
 {
-    zt_type t = zt_type_make(dtype, x->rank, x->dim);
-    memmove(t.dim + 1, t.dim + 2, (size_t)(x->rank - 2) * sizeof t.dim[0]);
-    t.rank--;
-    return t;
+    zt_type type = zt_type_make(dtype, x->rank, x->dim);
+    memmove(type.dim + 1, type.dim + 2, (size_t)(x->rank - 2) * sizeof type.dim[0]);
+    type.rank--;
+    return type;
 }
 
 static zt_status classes_infer(zt_ctx *ctx, const zt_type *x, const zt_type *target,

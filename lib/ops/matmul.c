@@ -4,17 +4,17 @@
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* Rows, columns of an operand as it is multiplied. */
-static int64_t mat_rows(const zt_type *t, int64_t transposed)
+static int64_t mat_rows(const zt_type *type, int64_t transposed)
 {
-    return t->dim[t->rank - (transposed ? 1 : 2)];
+    return type->dim[type->rank - (transposed ? 1 : 2)];
 }
 
-static int64_t mat_cols(const zt_type *t, int64_t transposed)
+static int64_t mat_cols(const zt_type *type, int64_t transposed)
 {
-    return t->dim[t->rank - (transposed ? 2 : 1)];
+    return type->dim[type->rank - (transposed ? 2 : 1)];
 }
 
-static zt_type mat_lead(const zt_type *t) { return zt_type_make(t->dtype, t->rank - 2, t->dim); }
+static zt_type mat_lead(const zt_type *type) { return zt_type_make(type->dtype, type->rank - 2, type->dim); }
 
 static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                               zt_type out[])

@@ -274,9 +274,9 @@ const zt_opdef zt_op_layer_norm = {
 
 /* ---- rms_norm with a sum before or after it -------------------------------------------------- */
 
-static zt_status want_like_x(zt_ctx *ctx, const char *name, const zt_type *x, const zt_type *t)
+static zt_status want_like_x(zt_ctx *ctx, const char *name, const zt_type *x, const zt_type *type)
 {
-    if (zt_type_equal(x, t)) return ZT_OK;
+    if (zt_type_equal(x, type)) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of x's type", name);
 }
 

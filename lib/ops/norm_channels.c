@@ -32,13 +32,13 @@ static zt_status want_x(zt_ctx *ctx, const zt_type *x)
 }
 
 /* One number a channel, where t is there. */
-static zt_status want_channels(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype,
+static zt_status want_channels(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype,
                                int64_t C)
 {
-    zt_status status = t ? zt_row_want(ctx, name, t, dtype, 1) : ZT_OK;
-    if (!status && t && t->dim[0] != C)
+    zt_status status = type ? zt_row_want(ctx, name, type, dtype, 1) : ZT_OK;
+    if (!status && type && type->dim[0] != C)
         status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld channels", name,
-                        (long long)t->dim[0], (long long)C);
+                        (long long)type->dim[0], (long long)C);
     return status;
 }
 

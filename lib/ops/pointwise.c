@@ -15,37 +15,37 @@ static const char *text_of(const void *attrs)
 static zt_status pointwise_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
                                  zt_type out[])
 {
-    zt_pointwise_chain p;
+    zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;
-    zt_status status = zt_pointwise_parse(ctx, text_of(attrs), &p);
-    if (!status) status = zt_pointwise_types(ctx, &p, in, value, &whole);
+    zt_status status = zt_pointwise_parse(ctx, text_of(attrs), &chain);
+    if (!status) status = zt_pointwise_types(ctx, &chain, in, value, &whole);
     for (int k = 0; k < ZT_POINTWISE_OUTS && !status; k++)
-        out[k] = k < p.n_out ? value[p.out[k]] : zt_type_make(ZT_F32, 1, (int64_t[]){0});
+        out[k] = k < chain.n_out ? value[chain.out[k]] : zt_type_make(ZT_F32, 1, (int64_t[]){0});
     return status;
 }
 
 static double pointwise_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
-    zt_pointwise_chain p;
+    zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;
     double sum = 0;
     (void)out;
-    if (zt_pointwise_parse(NULL, text_of(attrs), &p) ||
-        zt_pointwise_types(NULL, &p, in, value, &whole))
+    if (zt_pointwise_parse(NULL, text_of(attrs), &chain) ||
+        zt_pointwise_types(NULL, &chain, in, value, &whole))
         return 0;
-    for (int i = 0; i < p.n_ops; i++) {
+    for (int i = 0; i < chain.n_ops; i++) {
         const zt_type *args[ZT_MAX_IN] = {0};
         for (int k = 0; k < 3; k++)
-            if (p.op[i].in[k] >= 0) args[k] = &value[p.op[i].in[k]];
-        sum += zt_op_flops(p.op[i].op, p.op[i].attrs, args, &value[ZT_POINTWISE_INS + i]);
+            if (chain.op[i].in[k] >= 0) args[k] = &value[chain.op[i].in[k]];
+        sum += zt_op_flops(chain.op[i].op, chain.op[i].attrs, args, &value[ZT_POINTWISE_INS + i]);
     }
     return sum;
 }
 
 static int pointwise_roundings(const void *attrs)
 {
-    zt_pointwise_chain p;
-    return zt_pointwise_parse(NULL, text_of(attrs), &p) ? 1 : p.n_ops;
+    zt_pointwise_chain chain;
+    return zt_pointwise_parse(NULL, text_of(attrs), &chain) ? 1 : chain.n_ops;
 }
 
 /* ---- the reference loop ---------------------------------------------------------------------- */
@@ -80,12 +80,12 @@ static void gather(const zt_arg *x, const zt_type *whole, int64_t at, int64_t n,
     }
 }
 
-static void run_tile(const zt_pointwise_chain *p, tiles *t, int64_t n, zt_runtime_error *trouble)
+static void run_tile(const zt_pointwise_chain *chain, tiles *t, int64_t n, zt_runtime_error *trouble)
 {
-    for (int i = 0; i < p->n_ops; i++) {
+    for (int i = 0; i < chain->n_ops; i++) {
         zt_arg in[ZT_MAX_IN] = {{0}}, out[ZT_MAX_OUT] = {{0}};
         for (int k = 0; k < 3; k++) {
-            int v = p->op[i].in[k];
+            int v = chain->op[i].in[k];
             if (v < 0) continue;
             t->type[v] = zt_type_make(t->type[v].dtype, 1, &n);
             in[k] = arg_of(t, v);
@@ -93,36 +93,36 @@ static void run_tile(const zt_pointwise_chain *p, tiles *t, int64_t n, zt_runtim
         t->type[ZT_POINTWISE_INS + i] =
             zt_type_make(t->type[ZT_POINTWISE_INS + i].dtype, 1, &n);
         out[0] = arg_of(t, ZT_POINTWISE_INS + i);
-        zt_op_info(p->op[i].op)->def->ref(p->op[i].attrs, in, out, trouble);
+        zt_op_info(chain->op[i].op)->def->ref(chain->op[i].attrs, in, out, trouble);
     }
 }
 
 /* Outputs are written when a piece of all is done: they may lie over inputs. */
-static void put_tile(const zt_pointwise_chain *p, tiles *t, int64_t at, int64_t n, zt_arg *out)
+static void put_tile(const zt_pointwise_chain *chain, tiles *t, int64_t at, int64_t n, zt_arg *out)
 {
-    for (int k = 0; k < p->n_out; k++) {
+    for (int k = 0; k < chain->n_out; k++) {
         void *to = out[k].f ? (void *)out[k].f : out[k].i;
-        if (to) memcpy((int64_t *)to + at, t->data[p->out[k]], (size_t)n * sizeof(int64_t));
+        if (to) memcpy((int64_t *)to + at, t->data[chain->out[k]], (size_t)n * sizeof(int64_t));
     }
 }
 
 static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *trouble)
 {
-    zt_pointwise_chain p;
+    zt_pointwise_chain chain;
     zt_type whole;
     tiles t;
     const zt_type *type[ZT_POINTWISE_INS];
     for (int k = 0; k < ZT_POINTWISE_INS; k++) type[k] = in[k].type;
-    if (zt_pointwise_parse(NULL, text_of(attrs), &p) ||
-        zt_pointwise_types(NULL, &p, type, t.type, &whole))
+    if (zt_pointwise_parse(NULL, text_of(attrs), &chain) ||
+        zt_pointwise_types(NULL, &chain, type, t.type, &whole))
         return; /* the rule refused it before */
     int64_t count = zt_type_count(&whole);
     for (int64_t at = 0; at < count; at += TILE) {
         int64_t n = count - at < TILE ? count - at : TILE;
         for (int k = 0; k < ZT_POINTWISE_INS; k++)
             if (in[k].type) gather(&in[k], &whole, at, n, t.data[k]);
-        run_tile(&p, &t, n, trouble);
-        put_tile(&p, &t, at, n, out);
+        run_tile(&chain, &t, n, trouble);
+        put_tile(&chain, &t, at, n, out);
     }
 }
 
@@ -130,21 +130,21 @@ static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 
 static void pointwise_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    zt_pointwise_chain p;
+    zt_pointwise_chain chain;
     int value[ZT_POINTWISE_VALUES];
-    if (zt_pointwise_parse(NULL, text_of(attrs), &p)) {
+    if (zt_pointwise_parse(NULL, text_of(attrs), &chain)) {
         out[0] = -1;
         return;
     }
     memcpy(value, in, ZT_POINTWISE_INS * sizeof *in);
-    for (int i = 0; i < p.n_ops; i++) {
+    for (int i = 0; i < chain.n_ops; i++) {
         int args[ZT_MAX_IN], made[ZT_MAX_OUT];
         for (int k = 0; k < ZT_MAX_IN; k++)
-            args[k] = k < 3 && p.op[i].in[k] >= 0 ? value[p.op[i].in[k]] : ZT_NONE;
-        if (emit->op(emit->user, p.op[i].op, p.op[i].attrs, args, made)) made[0] = -1;
+            args[k] = k < 3 && chain.op[i].in[k] >= 0 ? value[chain.op[i].in[k]] : ZT_NONE;
+        if (emit->op(emit->user, chain.op[i].op, chain.op[i].attrs, args, made)) made[0] = -1;
         value[ZT_POINTWISE_INS + i] = made[0];
     }
-    for (int k = 0; k < p.n_out; k++) out[k] = value[p.out[k]];
+    for (int k = 0; k < chain.n_out; k++) out[k] = value[chain.out[k]];
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */

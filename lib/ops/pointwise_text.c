@@ -157,14 +157,14 @@ static zt_status take_attrs(reader *r, const zt_opinfo *info, zt_pointwise_op *o
 
 static zt_status take_op(reader *r, const char *name)
 {
-    zt_pointwise_chain *p = r->p;
+    zt_pointwise_chain *chain = r->p;
     zt_op op;
     if (!zt_op_find(name, strlen(name), &op)) return refuse(r, "is no op");
     if (!zt_pointwise_takes(op)) return refuse(r, "is no op of single elements");
-    if (p->n_ops == ZT_POINTWISE_OPS)
+    if (chain->n_ops == ZT_POINTWISE_OPS)
         return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d ops", ZT_POINTWISE_OPS);
     const zt_opinfo *info = zt_op_info(op);
-    zt_pointwise_op *o = &p->op[p->n_ops];
+    zt_pointwise_op *o = &chain->op[chain->n_ops];
     *o = (zt_pointwise_op){.op = op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
     for (int k = 0; k < info->n_in; k++) {
         if (!r->more) return refuse(r, "has too few operands");
@@ -172,38 +172,38 @@ static zt_status take_op(reader *r, const char *name)
         if (status) return status;
     }
     zt_status status = take_attrs(r, info, o);
-    if (!status) p->n_ops++;
+    if (!status) chain->n_ops++;
     return status;
 }
 
 /* "out %0 %2", of two and more. */
 static zt_status take_outs(reader *r)
 {
-    zt_pointwise_chain *p = r->p;
+    zt_pointwise_chain *chain = r->p;
     while (r->more) {
         int value;
-        if (p->n_out == ZT_POINTWISE_OUTS)
+        if (chain->n_out == ZT_POINTWISE_OUTS)
             return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d outputs",
                                ZT_POINTWISE_OUTS);
         zt_status status = take_operand(r, &value);
         if (status) return status;
-        if (value < ZT_POINTWISE_INS || (p->n_out && value <= p->out[p->n_out - 1]))
+        if (value < ZT_POINTWISE_INS || (chain->n_out && value <= chain->out[chain->n_out - 1]))
             return refuse(r, "is no output: they are values of ops, rising");
-        p->out[p->n_out++] = value;
+        chain->out[chain->n_out++] = value;
     }
-    if (p->n_out < 2) return refuse(r, "lists one output, which is the last op's value unsaid");
+    if (chain->n_out < 2) return refuse(r, "lists one output, which is the last op's value unsaid");
     return *r->at ? refuse(r, "is not the end") : ZT_OK;
 }
 
 static zt_status check_used(reader *r)
 {
-    zt_pointwise_chain *p = r->p;
-    int last = ZT_POINTWISE_INS + p->n_ops - 1;
-    if (p->n_out == 0) {
-        p->out[p->n_out++] = last;
+    zt_pointwise_chain *chain = r->p;
+    int last = ZT_POINTWISE_INS + chain->n_ops - 1;
+    if (chain->n_out == 0) {
+        chain->out[chain->n_out++] = last;
         r->used[last] = true;
     }
-    if (p->out[p->n_out - 1] != last)
+    if (chain->out[chain->n_out - 1] != last)
         return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: the last op's value is no output");
     for (int v = ZT_POINTWISE_INS; v < last; v++)
         if (!r->used[v])
@@ -212,18 +212,18 @@ static zt_status check_used(reader *r)
     return ZT_OK;
 }
 
-zt_status zt_pointwise_parse(zt_ctx *ctx, const char *text, zt_pointwise_chain *p)
+zt_status zt_pointwise_parse(zt_ctx *ctx, const char *text, zt_pointwise_chain *chain)
 {
-    reader r = {.ctx = ctx, .p = p, .at = text ? text : ""};
+    reader r = {.ctx = ctx, .p = chain, .at = text ? text : ""};
     bool outs = false;
-    p->n_ops = p->n_out = 0;
-    p->inputs = 0;
+    chain->n_ops = chain->n_out = 0;
+    chain->inputs = 0;
     while (!outs) {
         char name[sizeof r.word];
         zt_status status = next_word(&r);
         if (status) return status;
         memcpy(name, r.word, sizeof name);
-        outs = p->n_ops && !strcmp(name, "out");
+        outs = chain->n_ops && !strcmp(name, "out");
         status = outs ? take_outs(&r) : take_op(&r, name);
         if (status) return status;
         if (!*r.at) break;
@@ -241,48 +241,48 @@ static zt_status put_value(int v, zt_str *out)
                                 : zt_str_printf(out, " %%%d", v - ZT_POINTWISE_INS);
 }
 
-static zt_status put_op(const zt_pointwise_op *o, zt_str *out)
+static zt_status put_op(const zt_pointwise_op *chain_op, zt_str *out)
 {
-    const zt_opinfo *info = zt_op_info(o->op);
+    const zt_opinfo *info = zt_op_info(chain_op->op);
     zt_status status = zt_str_puts(out, info->name);
-    for (int k = 0; k < info->n_in && !status; k++) status = put_value(o->in[k], out);
+    for (int k = 0; k < info->n_in && !status; k++) status = put_value(chain_op->in[k], out);
     for (int k = 0; k < info->n_attrs && !status; k++) {
         const zt_attrdef *a = &info->attrs[k];
         char text[MOST_VALUE];
-        if (is_default(info, a, o->attrs)) continue;
-        value_text(a->kind, (const char *)o->attrs + a->offset, text);
+        if (is_default(info, a, chain_op->attrs)) continue;
+        value_text(a->kind, (const char *)chain_op->attrs + a->offset, text);
         status = zt_str_printf(out, " %s=%s", a->name, text);
     }
     return status;
 }
 
-zt_status zt_pointwise_print(const zt_pointwise_chain *p, zt_str *out)
+zt_status zt_pointwise_print(const zt_pointwise_chain *chain, zt_str *out)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < p->n_ops && !status; i++) {
+    for (int i = 0; i < chain->n_ops && !status; i++) {
         if (i) status = zt_str_puts(out, "; ");
-        if (!status) status = put_op(&p->op[i], out);
+        if (!status) status = put_op(&chain->op[i], out);
     }
-    if (!status && p->n_out > 1) status = zt_str_puts(out, "; out");
-    for (int k = 0; k < p->n_out && p->n_out > 1 && !status; k++) status = put_value(p->out[k], out);
+    if (!status && chain->n_out > 1) status = zt_str_puts(out, "; out");
+    for (int k = 0; k < chain->n_out && chain->n_out > 1 && !status; k++) status = put_value(chain->out[k], out);
     return status;
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool plain_type(zt_dtype t)
+static bool plain_type(zt_dtype dtype)
 {
-    char kind = zt_dtype_get(t)->kind;
-    bool small = kind == 'F' && t != ZT_F64 && t != ZT_F32 && t != ZT_F16 && t != ZT_BF16;
-    return kind != 'Q' && !small && zt_dtype_get(t)->block == 1;
+    char kind = zt_dtype_get(dtype)->kind;
+    bool small = kind == 'F' && dtype != ZT_F64 && dtype != ZT_F32 && dtype != ZT_F16 && dtype != ZT_BF16;
+    return kind != 'Q' && !small && zt_dtype_get(dtype)->block == 1;
 }
 
-static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *p, const zt_type *const in[],
+static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *chain, const zt_type *const in[],
                               zt_type *whole)
 {
     bool first = true;
     for (int k = 0; k < ZT_POINTWISE_INS; k++) {
-        bool used = p->inputs >> k & 1;
+        bool used = chain->inputs >> k & 1;
         if (used != (in[k] != NULL))
             return zt_row_fail(ctx, ZT_EUSAGE, "input '%c' is %s", 'a' + k,
                                used ? "missing" : "not used by the chain");
@@ -296,30 +296,30 @@ static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *p, const zt
     return ZT_OK;
 }
 
-zt_status zt_pointwise_types(zt_ctx *ctx, const zt_pointwise_chain *p, const zt_type *const in[],
+zt_status zt_pointwise_types(zt_ctx *ctx, const zt_pointwise_chain *chain, const zt_type *const in[],
                              zt_type value[ZT_POINTWISE_VALUES], zt_type *whole)
 {
-    zt_status status = check_inputs(ctx, p, in, whole);
+    zt_status status = check_inputs(ctx, chain, in, whole);
     for (int k = 0; k < ZT_POINTWISE_INS && !status; k++)
         if (in[k]) value[k] = *in[k];
-    for (int i = 0; i < p->n_ops && !status; i++) {
+    for (int i = 0; i < chain->n_ops && !status; i++) {
         const zt_type *args[ZT_MAX_IN] = {0};
         zt_type out[ZT_MAX_OUT];
         for (int k = 0; k < 3; k++)
-            if (p->op[i].in[k] >= 0) args[k] = &value[p->op[i].in[k]];
-        status = zt_op_infer(ctx, p->op[i].op, p->op[i].attrs, args, out);
+            if (chain->op[i].in[k] >= 0) args[k] = &value[chain->op[i].in[k]];
+        status = zt_op_infer(ctx, chain->op[i].op, chain->op[i].attrs, args, out);
         value[ZT_POINTWISE_INS + i] = out[0];
     }
-    for (int v = 0; v < ZT_POINTWISE_INS + p->n_ops && !status; v++)
+    for (int v = 0; v < ZT_POINTWISE_INS + chain->n_ops && !status; v++)
         if ((v >= ZT_POINTWISE_INS || in[v]) && !plain_type(value[v].dtype))
             status = zt_row_fail(ctx, ZT_ESHAPE, "a value is %s: chains have f64 f32 f16 bf16, whole "
                             "numbers of 8 to 64 bits and bool", zt_dtype_get(value[v].dtype)->name);
-    for (int k = 0; k < p->n_out && !status; k++) {
-        zt_type t = value[p->out[k]];
-        t.dtype = whole->dtype;
-        if (!zt_type_equal(&t, whole))
+    for (int k = 0; k < chain->n_out && !status; k++) {
+        zt_type type = value[chain->out[k]];
+        type.dtype = whole->dtype;
+        if (!zt_type_equal(&type, whole))
             status = zt_row_fail(ctx, ZT_ESHAPE, "%%%d, an output, is smaller than the inputs together",
-                            p->out[k] - ZT_POINTWISE_INS);
+                            chain->out[k] - ZT_POINTWISE_INS);
     }
     return status;
 }

@@ -9,29 +9,29 @@
 
 int64_t zt_pool_planes(const zt_type *x) { return x->dim[0] * x->dim[1]; }
 
-zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *kernel, bool ceil,
+zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil,
                         const zt_type *x, zt_type *y)
 {
-    zt_window w = {.n = x->rank - 2};
+    zt_window window = {.n = x->rank - 2};
     if (x->rank < 3)
         return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, at least 3 are needed", x->rank);
-    if (kernel->n != w.n)
+    if (kernel->n != window.n)
         return zt_row_fail(ctx, ZT_ESHAPE, "kernel has %lld numbers for %d spatial dimensions",
-                           (long long)kernel->n, w.n);
-    memcpy(w.in, x->dim + 2, (size_t)w.n * sizeof *w.in);
-    memcpy(w.k, kernel->v, (size_t)w.n * sizeof *w.k);
-    zt_status status = zt_window_infer(ctx, l, ceil, &w);
+                           (long long)kernel->n, window.n);
+    memcpy(window.in, x->dim + 2, (size_t)window.n * sizeof *window.in);
+    memcpy(window.k, kernel->v, (size_t)window.n * sizeof *window.k);
+    zt_status status = zt_window_infer(ctx, lists, ceil, &window);
     if (status) return status;
     *y = *x;
-    memcpy(y->dim + 2, w.out, (size_t)w.n * sizeof *w.out);
+    memcpy(y->dim + 2, window.out, (size_t)window.n * sizeof *window.out);
     return ZT_OK;
 }
 
-zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *kernel,
+zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel,
                              bool ceil, const char *name, const zt_type *y, const zt_type *like)
 {
     zt_type want;
-    zt_status status = zt_pool_infer(ctx, l, kernel, ceil, like, &want);
+    zt_status status = zt_pool_infer(ctx, lists, kernel, ceil, like, &want);
     want.dtype = y->dtype;
     if (status || zt_type_equal(&want, y)) return status;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of the shape that the pool has", name);
@@ -64,19 +64,19 @@ const zt_pool_case *zt_pool_case_at(int i)
     return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL;
 }
 
-void zt_pool_case_in(zt_case *test_case, int k, const zt_pool_case *r, zt_fill fill)
+void zt_pool_case_in(zt_case *test_case, int k, const zt_pool_case *row, zt_fill fill)
 {
-    int64_t dim[ZT_MAX_RANK] = {r->N, r->C};
-    memcpy(dim + 2, r->x, (size_t)r->n * sizeof *dim);
-    zt_case_in(test_case, k, fill, 0, r->dtype, 2 + r->n, dim);
+    int64_t dim[ZT_MAX_RANK] = {row->N, row->C};
+    memcpy(dim + 2, row->x, (size_t)row->n * sizeof *dim);
+    zt_case_in(test_case, k, fill, 0, row->dtype, 2 + row->n, dim);
 }
 
-void zt_pool_case_out(zt_case *test_case, int k, const zt_pool_case *r, zt_fill fill)
+void zt_pool_case_out(zt_case *test_case, int k, const zt_pool_case *row, zt_fill fill)
 {
     zt_type y = {0};
-    const zt_window_lists l = ZT_WINDOW_LISTS(r);
-    zt_pool_case_in(test_case, k, r, fill);
-    zt_pool_infer(NULL, &l, &r->kernel, r->ceil_mode, &test_case->in[k], &y);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(row);
+    zt_pool_case_in(test_case, k, row, fill);
+    zt_pool_infer(NULL, &lists, &row->kernel, row->ceil_mode, &test_case->in[k], &y);
     test_case->in[k] = y;
 }
 
@@ -86,9 +86,9 @@ static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
                                 zt_type out[])
 {
     const zt_max_pool_attrs *max_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(max_pool);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(max_pool);
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
-    if (!status) status = zt_pool_infer(ctx, &l, &max_pool->kernel, max_pool->ceil_mode, in[0], &out[0]);
+    if (!status) status = zt_pool_infer(ctx, &lists, &max_pool->kernel, max_pool->ceil_mode, in[0], &out[0]);
     if (status) return status;
     int64_t plane = 1;
     for (int d = 2; d < in[0]->rank; d++)
@@ -119,9 +119,9 @@ static void max_meet(void *user, int64_t o, int64_t tap, int64_t i)
 }
 
 /* The least value of an integer type. */
-static int64_t lowest(zt_dtype t)
+static int64_t lowest(zt_dtype dtype)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     return info->kind == 'I' ? -((int64_t)1 << (8 * info->block_bytes - 2)) * 2 : 0;
 }
 
@@ -136,14 +136,14 @@ static void put_max(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
 static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_max_pool_attrs *max_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(max_pool);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(max_pool);
     const zt_type *y = out[0].type ? out[0].type : out[1].type;
-    zt_window w = zt_window_of(&l, in[0].type, y, max_pool->kernel.v);
+    zt_window window = zt_window_of(&lists, in[0].type, y, max_pool->kernel.v);
     int64_t count = zt_type_count(y);
     (void)error;
     for (int64_t e = 0; e < count; e++) {
-        max_one m = {&in[0], e / w.n_out * w.n_in, -1};
-        zt_window_one(&w, e % w.n_out, max_meet, &m);
+        max_one m = {&in[0], e / window.n_out * window.n_in, -1};
+        zt_window_one(&window, e % window.n_out, max_meet, &m);
         if (out[0].type) put_max(&in[0], m.at < 0 ? -1 : m.plane + m.at, &out[0], e);
         if (out[1].type) out[1].i[e] = m.at;
     }
@@ -164,10 +164,10 @@ static bool max_pool_cases(int i, zt_case *test_case)
     static const zt_dtype integers[] = {ZT_I32, ZT_U8, ZT_I8, ZT_I64};
     int more = i - ZT_LEN(cases);
     if (more >= ZT_LEN(integers)) return false;
-    const zt_pool_case *r = &cases[more < 0 ? i : 2];
-    zt_max_pool_attrs a = {r->kernel, r->stride, r->pad, r->pad_end, r->dilation, r->ceil_mode};
+    const zt_pool_case *row = &cases[more < 0 ? i : 2];
+    zt_max_pool_attrs a = {row->kernel, row->stride, row->pad, row->pad_end, row->dilation, row->ceil_mode};
     zt_case_attrs(test_case, &a, sizeof a);
-    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
+    zt_pool_case_in(test_case, 0, row, ZT_FILL_NORMAL);
     if (more < 0) return true;
     test_case->in[0].dtype = integers[more];
     test_case->fill[0] = ZT_FILL_IDS;
@@ -216,10 +216,10 @@ static zt_status infer_indexed(zt_ctx *ctx, const zt_enum_string *oob, const zt_
     return ZT_OK;
 }
 
-static int64_t plane_of(const zt_type *t)
+static int64_t plane_of(const zt_type *type)
 {
     int64_t n = 1;
-    for (int d = 2; d < t->rank; d++) n *= t->dim[d];
+    for (int d = 2; d < type->rank; d++) n *= type->dim[d];
     return n;
 }
 

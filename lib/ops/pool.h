@@ -6,10 +6,10 @@
 #include "lib/ops/window.h"
 
 /* x [N,C,d1..d8] and the lists of an op; y's spatial dimensions from x's. */
-zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *kernel, bool ceil,
+zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil,
                         const zt_type *x, zt_type *y);
 /* Is `y` what a pool of `like` gives? `name` is y's. */
-zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *l, const zt_ints *kernel,
+zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel,
                              bool ceil, const char *name, const zt_type *y, const zt_type *like);
 int64_t zt_pool_planes(const zt_type *x); /* N C */
 
@@ -24,7 +24,7 @@ typedef struct zt_pool_case {
 
 const zt_pool_case *zt_pool_case_at(int i);
 /* Input k of a case: x, or what a pool makes of it. */
-void zt_pool_case_in(zt_case *c, int k, const zt_pool_case *r, zt_fill fill);
-void zt_pool_case_out(zt_case *c, int k, const zt_pool_case *r, zt_fill fill);
+void zt_pool_case_in(zt_case *c, int k, const zt_pool_case *row, zt_fill fill);
+void zt_pool_case_out(zt_case *c, int k, const zt_pool_case *row, zt_fill fill);
 
 #endif

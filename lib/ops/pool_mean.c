@@ -16,11 +16,11 @@ static zt_status avg_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
                                 zt_type out[])
 {
     const zt_avg_pool_attrs *avg_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(avg_pool);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(avg_pool);
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status) status = want_divisor(ctx, avg_pool->divisor_override);
     if (status) return status;
-    return zt_pool_infer(ctx, &l, &avg_pool->kernel, avg_pool->ceil_mode, in[0], &out[0]);
+    return zt_pool_infer(ctx, &lists, &avg_pool->kernel, avg_pool->ceil_mode, in[0], &out[0]);
 }
 
 typedef struct avg_loop {
@@ -64,11 +64,11 @@ static void avg_walk(const zt_avg_pool_attrs *attrs, const zt_type *large, const
                      const zt_arg *x, zt_arg *y,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
-    zt_window w = zt_window_of(&l, large, small, attrs->kernel.v);
-    avg_loop r = {&w, attrs, zt_pool_planes(large), -1, 0, x->f, y->f};
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_window window = zt_window_of(&lists, large, small, attrs->kernel.v);
+    avg_loop r = {&window, attrs, zt_pool_planes(large), -1, 0, x->f, y->f};
     memset(y->f, 0, (size_t)zt_type_count(y->type) * sizeof *y->f);
-    zt_window_walk(&w, meet, &r);
+    zt_window_walk(&window, meet, &r);
 }
 
 static void avg_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -103,9 +103,9 @@ static bool avg_case(int i, const zt_pool_case **r, zt_case *test_case)
 
 static bool avg_pool_cases(int i, zt_case *test_case)
 {
-    const zt_pool_case *r;
-    if (!avg_case(i, &r, test_case)) return false;
-    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
+    const zt_pool_case *row;
+    if (!avg_case(i, &row, test_case)) return false;
+    zt_pool_case_in(test_case, 0, row, ZT_FILL_NORMAL);
     return true;
 }
 
@@ -142,12 +142,12 @@ static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type 
                                   zt_type out[])
 {
     const zt_avg_unpool_attrs *avg_unpool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(avg_unpool);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(avg_unpool);
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status) status = want_divisor(ctx, avg_unpool->divisor_override);
     if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
-    return zt_pool_infer_back(ctx, &l, &avg_unpool->kernel, avg_unpool->ceil_mode, "x", in[0], in[1]);
+    return zt_pool_infer_back(ctx, &lists, &avg_unpool->kernel, avg_unpool->ceil_mode, "x", in[0], in[1]);
 }
 
 static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -165,10 +165,10 @@ static double avg_unpool_flops(const void *attrs, const zt_type *const in[], con
 
 static bool avg_unpool_cases(int i, zt_case *test_case)
 {
-    const zt_pool_case *r;
-    if (!avg_case(i, &r, test_case)) return false;
-    zt_pool_case_out(test_case, 0, r, ZT_FILL_NORMAL);
-    zt_pool_case_in(test_case, 1, r, ZT_FILL_NORMAL);
+    const zt_pool_case *row;
+    if (!avg_case(i, &row, test_case)) return false;
+    zt_pool_case_out(test_case, 0, row, ZT_FILL_NORMAL);
+    zt_pool_case_in(test_case, 1, row, ZT_FILL_NORMAL);
     return true;
 }
 
@@ -196,12 +196,12 @@ static zt_status lp_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
                                zt_type out[])
 {
     const zt_lp_pool_attrs *lp_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(lp_pool);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(lp_pool);
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status && !(lp_pool->p > 0 && isfinite(lp_pool->p)))
         status = zt_row_fail(ctx, ZT_EUSAGE, "p is %g, not above 0", lp_pool->p);
     if (status) return status;
-    return zt_pool_infer(ctx, &l, &lp_pool->kernel, lp_pool->ceil_mode, in[0], &out[0]);
+    return zt_pool_infer(ctx, &lists, &lp_pool->kernel, lp_pool->ceil_mode, in[0], &out[0]);
 }
 
 typedef struct lp_loop {
@@ -223,13 +223,13 @@ static void lp_meet(void *user, int64_t o, int64_t tap, int64_t i)
 static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_lp_pool_attrs *lp_pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(lp_pool);
-    zt_window w = zt_window_of(&l, in[0].type, out[0].type, lp_pool->kernel.v);
-    lp_loop r = {&w, lp_pool->p, zt_pool_planes(in[0].type), in[0].f, out[0].f};
+    const zt_window_lists lists = ZT_WINDOW_LISTS(lp_pool);
+    zt_window window = zt_window_of(&lists, in[0].type, out[0].type, lp_pool->kernel.v);
+    lp_loop r = {&window, lp_pool->p, zt_pool_planes(in[0].type), in[0].f, out[0].f};
     int64_t count = zt_type_count(out[0].type);
     (void)error;
     memset(r.y, 0, (size_t)count * sizeof *r.y);
-    zt_window_walk(&w, lp_meet, &r);
+    zt_window_walk(&window, lp_meet, &r);
     for (int64_t i = 0; i < count; i++) r.y[i] = pow(r.y[i], 1 / lp_pool->p);
 }
 
@@ -242,12 +242,12 @@ static double lp_pool_flops(const void *attrs, const zt_type *const in[], const 
 static bool lp_pool_cases(int i, zt_case *test_case)
 {
     static const double powers[] = {2, 1, 3, 4, 2.5};
-    const zt_pool_case *r = zt_pool_case_at(i);
-    if (!r) return false;
-    zt_lp_pool_attrs a = {r->kernel,   r->stride,    r->pad, r->pad_end,
-                          r->dilation, r->ceil_mode, powers[i % ZT_LEN(powers)]};
+    const zt_pool_case *row = zt_pool_case_at(i);
+    if (!row) return false;
+    zt_lp_pool_attrs a = {row->kernel,   row->stride,    row->pad, row->pad_end,
+                          row->dilation, row->ceil_mode, powers[i % ZT_LEN(powers)]};
     zt_case_attrs(test_case, &a, sizeof a);
-    zt_pool_case_in(test_case, 0, r, ZT_FILL_POSITIVE);
+    zt_pool_case_in(test_case, 0, row, ZT_FILL_POSITIVE);
     return true;
 }
 

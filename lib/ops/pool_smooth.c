@@ -22,11 +22,11 @@ static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
                               zt_type out[])
 {
     const zt_smooth_max_pool_attrs *pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(pool);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(pool);
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status) status = want_beta(ctx, pool->beta);
     if (status) return status;
-    return zt_pool_infer(ctx, &l, &pool->kernel, pool->ceil_mode, in[0], &out[0]);
+    return zt_pool_infer(ctx, &lists, &pool->kernel, pool->ceil_mode, in[0], &out[0]);
 }
 
 /* One window of a plane. */
@@ -50,14 +50,14 @@ static void meet_sum(void *user, int64_t o, int64_t tap, int64_t i)
 }
 
 /* The largest is taken off before the sum and added after it, so that nothing overflows. */
-static double smooth_of(const zt_window *w, int64_t o, const double *x, double beta, double pad)
+static double smooth_of(const zt_window *window, int64_t o, const double *x, double beta, double pad)
 {
     smooth_one r = {x, beta, -INFINITY, 0};
-    int64_t padded = isfinite(pad) ? zt_window_cells(w, o, true) - zt_window_cells(w, o, false) : 0;
-    zt_window_one(w, o, meet_top, &r);
+    int64_t padded = isfinite(pad) ? zt_window_cells(window, o, true) - zt_window_cells(window, o, false) : 0;
+    zt_window_one(window, o, meet_top, &r);
     if (padded && beta * pad > r.top) r.top = beta * pad;
     if (r.top == -INFINITY) return beta > 0 ? -INFINITY : INFINITY; /* of nothing */
-    zt_window_one(w, o, meet_sum, &r);
+    zt_window_one(window, o, meet_sum, &r);
     if (padded) r.sum += (double)padded * exp(beta * pad - r.top);
     return (r.top + log(r.sum)) / beta;
 }
@@ -65,14 +65,14 @@ static double smooth_of(const zt_window *w, int64_t o, const double *x, double b
 static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_smooth_max_pool_attrs *pool = attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(pool);
-    zt_window w = zt_window_of(&l, in[0].type, out[0].type, pool->kernel.v);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(pool);
+    zt_window window = zt_window_of(&lists, in[0].type, out[0].type, pool->kernel.v);
     int64_t planes = zt_pool_planes(in[0].type);
     (void)error;
     for (int64_t p = 0; p < planes; p++)
-        for (int64_t o = 0; o < w.n_out; o++)
-            out[0].f[p * w.n_out + o] =
-                smooth_of(&w, o, in[0].f + p * w.n_in, pool->beta, pool->pad_value);
+        for (int64_t o = 0; o < window.n_out; o++)
+            out[0].f[p * window.n_out + o] =
+                smooth_of(&window, o, in[0].f + p * window.n_in, pool->beta, pool->pad_value);
 }
 
 static double taps_of(const zt_ints *kernel)
@@ -92,13 +92,13 @@ static double smooth_flops(const void *attrs, const zt_type *const in[], const z
 static bool smooth_cases(int i, zt_case *test_case)
 {
     static const double betas[] = {1, 10, -2};
-    const zt_pool_case *r = zt_pool_case_at(i / 2);
-    if (!r) return false;
-    zt_smooth_max_pool_attrs a = {r->kernel,   r->stride,    r->pad,
-                                  r->pad_end,  r->dilation,  r->ceil_mode,
+    const zt_pool_case *row = zt_pool_case_at(i / 2);
+    if (!row) return false;
+    zt_smooth_max_pool_attrs a = {row->kernel,   row->stride,    row->pad,
+                                  row->pad_end,  row->dilation,  row->ceil_mode,
                                   betas[i % ZT_LEN(betas)], i % 2 ? 0 : -INFINITY};
     zt_case_attrs(test_case, &a, sizeof a);
-    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
+    zt_pool_case_in(test_case, 0, row, ZT_FILL_NORMAL);
     return true;
 }
 
@@ -158,22 +158,22 @@ static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
 static void weighted(const zt_smooth_max_unpool_attrs *attrs, const zt_arg *in, zt_arg *out,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
-    zt_window w = zt_window_of(&l, in[0].type, in[1].type, attrs->kernel.v);
-    weighted_loop r = {&w,      attrs->beta, zt_pool_planes(in[0].type),
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_window window = zt_window_of(&lists, in[0].type, in[1].type, attrs->kernel.v);
+    weighted_loop r = {&window,      attrs->beta, zt_pool_planes(in[0].type),
                        in[0].f, in[1].f, in[2].f, out[0].f};
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
-    zt_window_walk(&w, meet, &r);
+    zt_window_walk(&window, meet, &r);
 }
 
 static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *attrs,
                                 const zt_type *x, const zt_type *y)
 {
-    const zt_window_lists l = ZT_WINDOW_LISTS(attrs);
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = want_beta(ctx, attrs->beta);
     if (!status && y->dtype != x->dtype) status = zt_row_fail(ctx, ZT_ESHAPE, "x and y have two dtypes");
-    if (!status) status = zt_pool_infer_back(ctx, &l, &attrs->kernel, attrs->ceil_mode, "y", y, x);
+    if (!status) status = zt_pool_infer_back(ctx, &lists, &attrs->kernel, attrs->ceil_mode, "y", y, x);
     return status;
 }
 
@@ -204,17 +204,17 @@ static double weighted_flops(const void *attrs, const zt_type *const in[], const
 static bool weighted_case(int i, zt_case *test_case, bool mean)
 {
     static const double betas[] = {1, 0.5, 2};
-    const zt_pool_case *r = zt_pool_case_at(i);
-    if (!r) return false;
-    zt_smooth_max_unpool_attrs a = {r->kernel,   r->stride,    r->pad, r->pad_end,
-                                    r->dilation, r->ceil_mode, betas[i % ZT_LEN(betas)]};
+    const zt_pool_case *row = zt_pool_case_at(i);
+    if (!row) return false;
+    zt_smooth_max_unpool_attrs a = {row->kernel,   row->stride,    row->pad, row->pad_end,
+                                    row->dilation, row->ceil_mode, betas[i % ZT_LEN(betas)]};
     zt_case_attrs(test_case, &a, sizeof a);
-    zt_pool_case_in(test_case, 0, r, ZT_FILL_NORMAL);
-    zt_pool_case_out(test_case, 1, r, ZT_FILL_POSITIVE);
+    zt_pool_case_in(test_case, 0, row, ZT_FILL_NORMAL);
+    zt_pool_case_out(test_case, 1, row, ZT_FILL_POSITIVE);
     if (mean)
-        zt_pool_case_in(test_case, 2, r, ZT_FILL_NORMAL);
+        zt_pool_case_in(test_case, 2, row, ZT_FILL_NORMAL);
     else
-        zt_pool_case_out(test_case, 2, r, ZT_FILL_NORMAL);
+        zt_pool_case_out(test_case, 2, row, ZT_FILL_NORMAL);
     return true;
 }
 

@@ -11,9 +11,9 @@
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-static bool one_element(const zt_type *t)
+static bool one_element(const zt_type *type)
 {
-    return zt_type_count(t) == 1 && t->rank <= 1;
+    return zt_type_count(type) == 1 && type->rank <= 1;
 }
 
 static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_type *x,
@@ -64,12 +64,12 @@ static zt_status want_zero(zt_ctx *ctx, const zt_type *scale, const zt_type *zer
 }
 
 /* Integers of up to 32 bits and floats of a byte and less. */
-static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype t)
+static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype dtype)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     bool integer = (info->kind == 'I' || info->kind == 'U') && info->block_bytes <= 4;
-    bool small = (info->kind == 'F' && info->block_bytes == 1 && t != ZT_F8_E8M0) ||
-                 zt_dtype_is_packed(t);
+    bool small = (info->kind == 'F' && info->block_bytes == 1 && dtype != ZT_F8_E8M0) ||
+                 zt_dtype_is_packed(dtype);
     if (integer || small) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, info->name);
 }
@@ -155,7 +155,7 @@ static const struct {
 };
 enum { QUANT_ROWS = sizeof quant_rows / sizeof quant_rows[0] };
 
-static bool is_float(zt_dtype t) { return zt_dtype_is_float(t); }
+static bool is_float(zt_dtype dtype) { return zt_dtype_is_float(dtype); }
 
 /* Inputs 1 and 2. */
 static void scale_case(int i, zt_case *test_case)
@@ -238,8 +238,8 @@ static bool dequantize_linear_cases(int i, zt_case *test_case)
 static int spread_scale(const zt_emit *emit, const zt_dequantize_linear_attrs *attrs, int s,
                         const zt_type *to)
 {
-    zt_type t = emit->type(emit->user, s);
-    if (!attrs->block && one_element(&t)) return zt_build_reshape(emit, s, &(zt_reshape_attrs){{0, {0}}});
+    zt_type type = emit->type(emit->user, s);
+    if (!attrs->block && one_element(&type)) return zt_build_reshape(emit, s, &(zt_reshape_attrs){{0, {0}}});
     int at = zt_plain_axis(attrs->axis, to->rank);
     if (attrs->block) {
         int64_t K = to->dim[at], times = attrs->block < K ? attrs->block : K > 0 ? K : 1;

@@ -100,7 +100,7 @@ static void copy_row(const zt_arg *to, int64_t n, const double *from, int64_t H)
     for (int64_t j = 0; j < H && to->type; j++) to->f[n * H + j] = from ? from[j] : 0;
 }
 
-static void walk_one(const walk *w, const zt_steps *s, cell k, int64_t n, int64_t length,
+static void walk_one(const walk *w, const zt_steps *steps, cell k, int64_t n, int64_t length,
                      zt_arg *out)
 {
     int64_t H = k.H, S = w->per_unit * H;
@@ -110,12 +110,12 @@ static void walk_one(const walk *w, const zt_steps *s, cell k, int64_t n, int64_
     const zt_arg *cn = w->c0 >= 0 ? &out[2] : &none;
     if (!length) copy_row(cn, n, k.c, H);
     for (int64_t i = 0; i < length; i++) {
-        int64_t row = zt_steps_row(s, n, length, i);
+        int64_t row = zt_steps_row(steps, n, length, i);
         bool last = i + 1 == length;
         k.x = in[0].f + row * k.K;
         k.y = out[0].f + row * H;
         k.saved = saved->type ? saved->f + row * S : NULL;
-        k.c_next = !last ? out[0].f + zt_steps_row(s, n, length, i + 1) * H : NULL;
+        k.c_next = !last ? out[0].f + zt_steps_row(steps, n, length, i + 1) * H : NULL;
         if (last && cn->type) k.c_next = cn->f + n * H;
         w->step(&k);
         k.h = k.y;
@@ -124,14 +124,14 @@ static void walk_one(const walk *w, const zt_steps *s, cell k, int64_t n, int64_
     copy_row(&out[1], n, k.h, H);
 }
 
-static void walk_all(const walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
+static void walk_all(const walk *w, const zt_steps *steps, const void *attrs, const zt_arg *in,
                      zt_arg *out, zt_runtime_error *error)
 {
     const zt_arg *saved = &out[w->saved];
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     if (saved->type) memset(saved->f, 0, (size_t)zt_type_count(saved->type) * sizeof(double));
-    cell k = {.attrs = attrs, .in = in, .K = in[0].type->dim[2], .H = s->H};
-    for (int64_t n = 0; n < s->N && s->H; n++) walk_one(w, s, k, n, zt_steps_length(s, n, error), out);
+    cell k = {.attrs = attrs, .in = in, .K = in[0].type->dim[2], .H = steps->H};
+    for (int64_t n = 0; n < steps->N && steps->H; n++) walk_one(w, steps, k, n, zt_steps_length(steps, n, error), out);
 }
 
 /* ---- rnn ------------------------------------------------------------------------------------- */
@@ -161,9 +161,9 @@ static void rnn_step(const cell *k)
 static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const walk w = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
-    zt_steps s =
+    zt_steps steps =
         zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_rnn_attrs *)attrs)->reverse, &in[5]);
-    walk_all(&w, &s, attrs, in, out, error);
+    walk_all(&w, &steps, attrs, in, out, error);
 }
 
 static double recurrent_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -189,15 +189,15 @@ static bool rnn_cases(int i, zt_case *test_case)
 static void rnn_vjp(zt_vjp *vjp)
 {
     const zt_rnn_attrs *attrs = vjp->attrs;
-    zt_unrolled u = {.e = vjp->emit, .reverse = attrs->reverse, .other = attrs->act.s[0] == 'r',
+    zt_unrolled unrolled = {.e = vjp->emit, .reverse = attrs->reverse, .other = attrs->act.s[0] == 'r',
                      .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[5],
                      .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
-    bool one = vjp->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&u);
+    bool one = vjp->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&unrolled);
     if (one)
-        u.dg = zt_build_rnn_backward(vjp->emit, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
-                                 &(zt_rnn_backward_attrs){attrs->act, attrs->reverse}, &u.dw_hh, &u.dh0);
-    const int to[] = {2, 4}, dx[] = {u.dw_hh, u.dh0};
-    zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
+        unrolled.dg = zt_build_rnn_backward(vjp->emit, unrolled.saved, unrolled.w_hh, unrolled.lengths, unrolled.dy, unrolled.dhn,
+                                 &(zt_rnn_backward_attrs){attrs->act, attrs->reverse}, &unrolled.dw_hh, &unrolled.dh0);
+    const int to[] = {2, 4}, dx[] = {unrolled.dw_hh, unrolled.dh0};
+    zt_recurrent_vjp(vjp, made, unrolled.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_rnn = {
@@ -255,9 +255,9 @@ static void lstm_step(const cell *k)
 static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const walk w = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
-    zt_steps s = zt_steps_of(in[0].type, in[2].type->dim[1],
+    zt_steps steps = zt_steps_of(in[0].type, in[2].type->dim[1],
                              ((const zt_lstm_attrs *)attrs)->reverse, &in[7]);
-    walk_all(&w, &s, attrs, in, out, error);
+    walk_all(&w, &steps, attrs, in, out, error);
 }
 
 static bool lstm_cases(int i, zt_case *test_case)
@@ -277,16 +277,16 @@ static bool lstm_cases(int i, zt_case *test_case)
 static void lstm_vjp(zt_vjp *vjp)
 {
     const zt_lstm_attrs *attrs = vjp->attrs;
-    zt_unrolled u = {.e = vjp->emit, .reverse = attrs->reverse, .saved = vjp->out[3], .w_hh = vjp->in[2],
+    zt_unrolled unrolled = {.e = vjp->emit, .reverse = attrs->reverse, .saved = vjp->out[3], .w_hh = vjp->in[2],
                      .peep = vjp->in[6], .lengths = vjp->in[7], .dy = vjp->dy[0], .dhn = vjp->dy[1],
                      .dcn = vjp->dy[2], .dsaved = vjp->dy[3]};
-    bool one = vjp->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&u);
+    bool one = vjp->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&unrolled);
     if (one)
-        u.dg = zt_build_lstm_backward(vjp->emit, u.saved, u.w_hh, u.peep, u.lengths, u.dy, u.dhn, u.dcn,
-                                  &(zt_lstm_backward_attrs){attrs->reverse}, &u.dw_hh, &u.dh0, &u.dc0,
-                                  &u.dpeep);
-    const int to[] = {2, 4, 5, 6}, dx[] = {u.dw_hh, u.dh0, u.dc0, u.dpeep};
-    zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
+        unrolled.dg = zt_build_lstm_backward(vjp->emit, unrolled.saved, unrolled.w_hh, unrolled.peep, unrolled.lengths,
+                                             unrolled.dy, unrolled.dhn, unrolled.dcn, &(zt_lstm_backward_attrs){attrs->reverse},
+                                             &unrolled.dw_hh, &unrolled.dh0, &unrolled.dc0, &unrolled.dpeep);
+    const int to[] = {2, 4, 5, 6}, dx[] = {unrolled.dw_hh, unrolled.dh0, unrolled.dc0, unrolled.dpeep};
+    zt_recurrent_vjp(vjp, made, unrolled.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_lstm = {
@@ -358,9 +358,9 @@ static void gru_step(const cell *k)
 static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const walk w = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
-    zt_steps s =
+    zt_steps steps =
         zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_gru_attrs *)attrs)->reverse, &in[6]);
-    walk_all(&w, &s, attrs, in, out, error);
+    walk_all(&w, &steps, attrs, in, out, error);
 }
 
 static bool gru_cases(int i, zt_case *test_case)
@@ -380,16 +380,16 @@ static bool gru_cases(int i, zt_case *test_case)
 static void gru_vjp(zt_vjp *vjp)
 {
     const zt_gru_attrs *attrs = vjp->attrs;
-    zt_unrolled u = {.e = vjp->emit, .reverse = attrs->reverse, .other = !attrs->linear_before_reset,
+    zt_unrolled unrolled = {.e = vjp->emit, .reverse = attrs->reverse, .other = !attrs->linear_before_reset,
                      .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[6],
                      .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
-    bool one = vjp->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&u);
+    bool one = vjp->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&unrolled);
     if (one)
-        u.dg = zt_build_gru_backward(vjp->emit, u.saved, u.w_hh, u.lengths, u.dy, u.dhn,
+        unrolled.dg = zt_build_gru_backward(vjp->emit, unrolled.saved, unrolled.w_hh, unrolled.lengths, unrolled.dy, unrolled.dhn,
                                  &(zt_gru_backward_attrs){attrs->linear_before_reset, attrs->reverse},
-                                 &u.dw_hh, &u.db_hh, &u.dh0);
-    const int to[] = {2, 4, 5}, dx[] = {u.dw_hh, u.db_hh, u.dh0};
-    zt_recurrent_vjp(vjp, made, u.dg, ZT_LEN(to), to, dx);
+                                 &unrolled.dw_hh, &unrolled.db_hh, &unrolled.dh0);
+    const int to[] = {2, 4, 5}, dx[] = {unrolled.dw_hh, unrolled.db_hh, unrolled.dh0};
+    zt_recurrent_vjp(vjp, made, unrolled.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_gru = {

@@ -21,13 +21,13 @@ typedef struct zt_steps {
 /* `first` is a value [T,N,...]; lengths may be absent. */
 zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_arg *lengths);
 /* The length of sequence n, and trouble where it is not from 0 to T. */
-int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_runtime_error *t);
+int64_t zt_steps_length(const zt_steps *steps, int64_t n, zt_runtime_error *t);
 /* Row (t, n) of values [T,N,...] at step i of a sequence of `length`; last step first if reverse.
  */
-int64_t zt_steps_row(const zt_steps *s, int64_t n, int64_t length, int64_t i);
+int64_t zt_steps_row(const zt_steps *steps, int64_t n, int64_t length, int64_t i);
 
 /* ZT_ESHAPE unless t, where it is there, is f32 of these dimensions. */
-zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int rank,
+zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, int rank,
                             const int64_t *dim);
 zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N);
 zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value); /* 0 or 1 */
@@ -42,9 +42,9 @@ typedef struct zt_unrolled {
     int dg, dw_hh, dh0, dc0, dpeep, db_hh; /* those that the recurrence has */
 } zt_unrolled;
 /* False, and no op written, where the number of steps is not known. */
-bool zt_rnn_unroll(zt_unrolled *u);
-bool zt_lstm_unroll(zt_unrolled *u);
-bool zt_gru_unroll(zt_unrolled *u);
+bool zt_rnn_unroll(zt_unrolled *unrolled);
+bool zt_lstm_unroll(zt_unrolled *unrolled);
+bool zt_gru_unroll(zt_unrolled *unrolled);
 
 /* From the gradient dg of w_ih x + b: those of x, w_ih and b, inputs 0, 1 and 3; of the n inputs
  * to[i] it is dx[i]. Not `made`: refused for the number of steps. */

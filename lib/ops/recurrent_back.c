@@ -86,7 +86,7 @@ static void finish(const back_walk *w, back *k, const double *dhn)
         dh0->f[n * H + j] = k->dg_later ? w->dh(k, j) : dhn ? dhn[j] : 0;
 }
 
-static void back_one(const back_walk *w, const zt_steps *s, back k, int64_t length,
+static void back_one(const back_walk *w, const zt_steps *steps, back k, int64_t length,
                      const double *dhn)
 {
     int64_t n = k.n, H = k.H, G = w->gates * H, S = w->S * H;
@@ -95,11 +95,11 @@ static void back_one(const back_walk *w, const zt_steps *s, back k, int64_t leng
     const zt_arg *saved = &k.in[0], *dy = &k.in[w->dy];
     for (int64_t j = 0; j < H && start; j++) start[j] = k.handed ? k.handed[j] : 0;
     for (int64_t i = length; i-- > 0;) {
-        int64_t row = zt_steps_row(s, n, length, i);
+        int64_t row = zt_steps_row(steps, n, length, i);
         k.saved = saved->f + row * S;
         k.dy = dy->type ? dy->f + row * H : NULL;
         k.dg = k.out[0].f + row * G;
-        k.hand = i ? k.out[0].f + zt_steps_row(s, n, length, i - 1) * G : start;
+        k.hand = i ? k.out[0].f + zt_steps_row(steps, n, length, i - 1) * G : start;
         w->step(&k);
         k.saved_later = k.saved;
         k.dg_later = k.dg;
@@ -108,16 +108,16 @@ static void back_one(const back_walk *w, const zt_steps *s, back k, int64_t leng
     finish(w, &k, dhn);
 }
 
-static void back_all(const back_walk *w, const zt_steps *s, const void *attrs, const zt_arg *in,
+static void back_all(const back_walk *w, const zt_steps *steps, const void *attrs, const zt_arg *in,
                      zt_arg *out, int n_out, int dcn, zt_runtime_error *error)
 {
     for (int o = 0; o < n_out; o++)
         if (out[o].type) memset(out[o].f, 0, (size_t)zt_type_count(out[o].type) * sizeof(double));
-    for (int64_t n = 0; n < s->N && s->H; n++) {
+    for (int64_t n = 0; n < steps->N && steps->H; n++) {
         const zt_arg *dhn = &in[w->last], *first = dcn >= 0 ? &in[dcn] : dhn;
-        back k = {.attrs = attrs, .in = in, .out = out, .H = s->H, .n = n};
-        k.handed = first->type ? first->f + n * s->H : NULL;
-        back_one(w, s, k, zt_steps_length(s, n, error), dhn->type ? dhn->f + n * s->H : NULL);
+        back k = {.attrs = attrs, .in = in, .out = out, .H = steps->H, .n = n};
+        k.handed = first->type ? first->f + n * steps->H : NULL;
+        back_one(w, steps, k, zt_steps_length(steps, n, error), dhn->type ? dhn->f + n * steps->H : NULL);
     }
 }
 
@@ -171,9 +171,9 @@ static void rnn_back(const back *k)
 static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const back_walk w = {1, ZT_RNN_SAVED, 2, 3, 4, 2, -1, rnn_back, rnn_dh};
-    zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
+    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_rnn_backward_attrs *)attrs)->reverse, &in[2]);
-    back_all(&w, &s, attrs, in, out, 3, -1, error);
+    back_all(&w, &steps, attrs, in, out, 3, -1, error);
 }
 
 static bool rnn_backward_cases(int i, zt_case *test_case)
@@ -191,13 +191,13 @@ static bool rnn_backward_cases(int i, zt_case *test_case)
 static void rnn_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_rnn_backward_attrs *rnn_backward = attrs;
-    zt_unrolled u = {.e = emit, .reverse = rnn_backward->reverse, .other = rnn_backward->act.s[0] == 'r', .saved = in[0],
+    zt_unrolled unrolled = {.e = emit, .reverse = rnn_backward->reverse, .other = rnn_backward->act.s[0] == 'r', .saved = in[0],
                      .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2], .dy = in[3], .dhn = in[4],
                      .dcn = ZT_NONE, .dsaved = ZT_NONE};
-    if (!zt_rnn_unroll(&u)) return;
-    out[0] = u.dg;
-    out[1] = u.dw_hh;
-    out[2] = u.dh0;
+    if (!zt_rnn_unroll(&unrolled)) return;
+    out[0] = unrolled.dg;
+    out[1] = unrolled.dw_hh;
+    out[2] = unrolled.dh0;
 }
 
 const zt_opdef zt_op_rnn_backward = {
@@ -263,9 +263,9 @@ static void lstm_back(const back *k)
 static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const back_walk w = {4, ZT_LSTM_SAVED, 3, 4, 5, 2, 3, lstm_back, lstm_dh};
-    zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
+    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_lstm_backward_attrs *)attrs)->reverse, &in[3]);
-    back_all(&w, &s, attrs, in, out, 5, 6, error);
+    back_all(&w, &steps, attrs, in, out, 5, 6, error);
 }
 
 static bool lstm_backward_cases(int i, zt_case *test_case)
@@ -283,11 +283,11 @@ static bool lstm_backward_cases(int i, zt_case *test_case)
 static void lstm_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_lstm_backward_attrs *lstm_backward = attrs;
-    zt_unrolled u = {.e = emit, .reverse = lstm_backward->reverse, .saved = in[0], .w_hh = in[1], .peep = in[2],
+    zt_unrolled unrolled = {.e = emit, .reverse = lstm_backward->reverse, .saved = in[0], .w_hh = in[1], .peep = in[2],
                      .lengths = in[3], .dy = in[4], .dhn = in[5], .dcn = in[6],
                      .dsaved = ZT_NONE};
-    if (!zt_lstm_unroll(&u)) return;
-    const int made[] = {u.dg, u.dw_hh, u.dh0, u.dc0, u.dpeep};
+    if (!zt_lstm_unroll(&unrolled)) return;
+    const int made[] = {unrolled.dg, unrolled.dw_hh, unrolled.dh0, unrolled.dc0, unrolled.dpeep};
     for (int i = 0; i < ZT_LEN(made); i++) out[i] = made[i];
 }
 
@@ -375,9 +375,9 @@ static void gru_back(const back *k)
 static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const back_walk w = {3, ZT_GRU_SAVED, 2, 3, 4, 3, 3, gru_back, gru_dh};
-    zt_steps s = zt_steps_of(in[0].type, in[1].type->dim[1],
+    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_gru_backward_attrs *)attrs)->reverse, &in[2]);
-    back_all(&w, &s, attrs, in, out, 4, -1, error);
+    back_all(&w, &steps, attrs, in, out, 4, -1, error);
 }
 
 static bool gru_backward_cases(int i, zt_case *test_case)
@@ -394,11 +394,11 @@ static bool gru_backward_cases(int i, zt_case *test_case)
 static void gru_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_gru_backward_attrs *gru_backward = attrs;
-    zt_unrolled u = {.e = emit, .reverse = gru_backward->reverse, .other = !gru_backward->linear_before_reset,
+    zt_unrolled unrolled = {.e = emit, .reverse = gru_backward->reverse, .other = !gru_backward->linear_before_reset,
                      .saved = in[0], .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2],
                      .dy = in[3], .dhn = in[4], .dcn = ZT_NONE, .dsaved = ZT_NONE};
-    if (!zt_gru_unroll(&u)) return;
-    const int made[] = {u.dg, u.dw_hh, u.db_hh, u.dh0};
+    if (!zt_gru_unroll(&unrolled)) return;
+    const int made[] = {unrolled.dg, unrolled.dw_hh, unrolled.db_hh, unrolled.dh0};
     for (int i = 0; i < ZT_LEN(made); i++) out[i] = made[i];
 }
 

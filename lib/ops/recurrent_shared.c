@@ -10,29 +10,29 @@ zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_
                       lengths->type ? lengths->i : NULL};
 }
 
-int64_t zt_steps_length(const zt_steps *s, int64_t n, zt_runtime_error *error)
+int64_t zt_steps_length(const zt_steps *steps, int64_t n, zt_runtime_error *error)
 {
-    if (!s->lengths) return s->T;
-    int64_t length = s->lengths[n];
-    if (length >= 0 && length <= s->T) return length;
-    zt_row_runtime_error(error, "length", length, s->T + 1);
+    if (!steps->lengths) return steps->T;
+    int64_t length = steps->lengths[n];
+    if (length >= 0 && length <= steps->T) return length;
+    zt_row_runtime_error(error, "length", length, steps->T + 1);
     return 0;
 }
 
-int64_t zt_steps_row(const zt_steps *s, int64_t n, int64_t length, int64_t i)
+int64_t zt_steps_row(const zt_steps *steps, int64_t n, int64_t length, int64_t i)
 {
-    return (s->reverse ? length - 1 - i : i) * s->N + n;
+    return (steps->reverse ? length - 1 - i : i) * steps->N + n;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *t, int rank,
+zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, int rank,
                             const int64_t *dim)
 {
     char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
     zt_type want = zt_type_make(ZT_F32, rank, dim);
-    if (!t || zt_type_equal(t, &want)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(t, got),
+    if (!type || zt_type_equal(type, &want)) return ZT_OK;
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(type, got),
                        zt_type_text(&want, text));
 }
 

@@ -161,33 +161,33 @@ static int given(const walk *w, int state)
 static bool begin(walk *w, const kind *k)
 {
     const zt_emit *emit = w->e;
-    zt_unrolled *u = w->u;
-    if (u->saved < 0) return false;
-    zt_type saved = emit->type(emit->user, u->saved);
+    zt_unrolled *unrolled = w->u;
+    if (unrolled->saved < 0) return false;
+    zt_type saved = emit->type(emit->user, unrolled->saved);
     if (saved.dim[0] < 0) return false;
     w->T = saved.dim[0], w->N = saved.dim[1], w->H = saved.dim[2] / k->parts;
     for (int i = 0; i < k->parts; i++) {
-        w->part[i] = part_of(emit, u->saved, 2, i * w->H, (i + 1) * w->H);
-        w->dpart[i] = part_of(emit, u->dsaved, 2, i * w->H, (i + 1) * w->H);
+        w->part[i] = part_of(emit, unrolled->saved, 2, i * w->H, (i + 1) * w->H);
+        w->dpart[i] = part_of(emit, unrolled->dsaved, 2, i * w->H, (i + 1) * w->H);
     }
     int one = zt_build_sum(emit, w->part[0], &(zt_sum_attrs){{1, {0}}, 1});
     w->zero = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){0});
     w->valid = valid_steps(w);
-    w->dy = u->dy;
-    w->h = given(w, u->dhn);
-    w->c = given(w, u->dcn);
+    w->dy = unrolled->dy;
+    w->h = given(w, unrolled->dhn);
+    w->c = given(w, unrolled->dcn);
     k->begin(w);
     return true;
 }
 
-static bool unroll(const kind *k, zt_unrolled *u)
+static bool unroll(const kind *k, zt_unrolled *unrolled)
 {
-    walk w = {.e = u->e, .u = u};
+    walk w = {.e = unrolled->e, .u = unrolled};
     pieces gates = {.n = 0}, hidden = {.n = 0};
     if (!begin(&w, k)) return false;
     for (int64_t i = 0; i < w.T && w.N * w.H > 0; i++) {
         int h, c = ZT_NONE;
-        w.t = u->reverse ? i : w.T - 1 - i;
+        w.t = unrolled->reverse ? i : w.T - 1 - i;
         w.within = at(&w, w.valid);
         k->step(&w, &h, &c);
         add_piece(&w, &gates, within(&w, w.gates, ZT_NONE));
@@ -195,9 +195,9 @@ static bool unroll(const kind *k, zt_unrolled *u)
         w.h = within(&w, h, w.h);
         w.c = within(&w, c, w.c);
     }
-    u->dg = end_of(&w, &gates, k->gates);
-    u->dh0 = zt_build_sum(w.e, w.h, &(zt_sum_attrs){{1, {0}}, 0});
-    k->end(&w, u->dg, k->has_hidden ? end_of(&w, &hidden, k->gates) : u->dg);
+    unrolled->dg = end_of(&w, &gates, k->gates);
+    unrolled->dh0 = zt_build_sum(w.e, w.h, &(zt_sum_attrs){{1, {0}}, 0});
+    k->end(&w, unrolled->dg, k->has_hidden ? end_of(&w, &hidden, k->gates) : unrolled->dg);
     return true;
 }
 
@@ -226,10 +226,10 @@ static void rnn_end(walk *w, int dg, int dhidden)
     (void)dg;
 }
 
-bool zt_rnn_unroll(zt_unrolled *u)
+bool zt_rnn_unroll(zt_unrolled *unrolled)
 {
     static const kind k = {ZT_RNN_SAVED, 1, false, rnn_begin, rnn_step, rnn_end};
-    return unroll(&k, u);
+    return unroll(&k, unrolled);
 }
 
 /* ---- lstm ------------------------------------------------------------------------------------ */
@@ -284,10 +284,10 @@ static void lstm_end(walk *w, int dg, int dhidden)
     w->u->dpeep = zt_build_reshape(emit, joined(emit, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
 }
 
-bool zt_lstm_unroll(zt_unrolled *u)
+bool zt_lstm_unroll(zt_unrolled *unrolled)
 {
     static const kind k = {ZT_LSTM_SAVED, GATES, false, lstm_begin, lstm_step, lstm_end};
-    return unroll(&k, u);
+    return unroll(&k, unrolled);
 }
 
 /* ---- gru ------------------------------------------------------------------------------------- */
@@ -344,27 +344,27 @@ static void gru_end(walk *w, int dg, int dhidden)
     w->u->dw_hh = joined(w->e, 0, 2, rows);
 }
 
-bool zt_gru_unroll(zt_unrolled *u)
+bool zt_gru_unroll(zt_unrolled *unrolled)
 {
     static const kind k = {ZT_GRU_SAVED, 3, true, gru_begin, gru_step, gru_end};
-    return unroll(&k, u);
+    return unroll(&k, unrolled);
 }
 
 /* ---- what is outside the loop ---------------------------------------------------------------- */
 
 static bool is_known(const zt_emit *emit, int x)
 {
-    zt_type t = emit->type(emit->user, x);
-    for (int d = 0; d < t.rank; d++)
-        if (t.dim[d] < 0) return false;
+    zt_type type = emit->type(emit->user, x);
+    for (int d = 0; d < type.rank; d++)
+        if (type.dim[d] < 0) return false;
     return true;
 }
 
 /* x [T,N,K] as [T*N,K] */
 static int flat(const zt_emit *emit, int x)
 {
-    zt_type t = emit->type(emit->user, x);
-    return zt_build_reshape(emit, x, &(zt_reshape_attrs){{2, {t.dim[0] * t.dim[1], t.dim[2]}}});
+    zt_type type = emit->type(emit->user, x);
+    return zt_build_reshape(emit, x, &(zt_reshape_attrs){{2, {type.dim[0] * type.dim[1], type.dim[2]}}});
 }
 
 void zt_recurrent_vjp(zt_vjp *vjp, bool made, int dg, int n, const int *to, const int *dx)

@@ -313,8 +313,8 @@ static int turned(const zt_emit *emit, int x, int c, int s, int64_t half, int64_
 
 static int64_t last_of(const zt_emit *emit, int x)
 {
-    zt_type t = x < 0 ? (zt_type){.rank = 0} : emit->type(emit->user, x);
-    return t.rank ? t.dim[t.rank - 1] : -1;
+    zt_type type = x < 0 ? (zt_type){.rank = 0} : emit->type(emit->user, x);
+    return type.rank ? type.dim[type.rank - 1] : -1;
 }
 
 static bool in_halves(const zt_enum_string *pair) { return strcmp(pair->s, "neighbours") != 0; }

@@ -18,26 +18,26 @@ zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...)
     return zt_fail(ctx, s, "%s", text);
 }
 
-zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype, int rank)
+zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype, int rank)
 {
-    if (t->dtype != dtype)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_dtype_get(t->dtype)->name,
+    if (type->dtype != dtype)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_dtype_get(type->dtype)->name,
                            zt_dtype_get(dtype)->name);
-    if (rank >= 0 && t->rank != rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, not %d", name, t->rank, rank);
+    if (rank >= 0 && type->rank != rank)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, not %d", name, type->rank, rank);
     return ZT_OK;
 }
 
-zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t)
+zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type)
 {
-    if (zt_dtype_get(t->dtype)->kind == 'F') return ZT_OK;
+    if (zt_dtype_get(type->dtype)->kind == 'F') return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not a plain float type", name,
-                       zt_dtype_get(t->dtype)->name);
+                       zt_dtype_get(type->dtype)->name);
 }
 
-zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t)
+zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type)
 {
-    if (zt_dtype_get(t->dtype)->kind != 'Q') return ZT_OK;
+    if (zt_dtype_get(type->dtype)->kind != 'Q') return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is of a block type", name);
 }
 
@@ -72,20 +72,20 @@ zt_status zt_row_dtype(zt_ctx *ctx, const zt_enum_string *to, zt_dtype *out)
                        zt_escape(text, sizeof text, to->s, len));
 }
 
-zt_enum_string zt_row_word_of(zt_dtype t)
+zt_enum_string zt_row_word_of(zt_dtype dtype)
 {
     zt_enum_string w = {{0}};
-    const char *name = zt_dtype_get(t)->name;
+    const char *name = zt_dtype_get(dtype)->name;
     memcpy(w.s, name, strlen(name));
     return w;
 }
 
-int64_t zt_row_cols(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+int64_t zt_row_cols(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
 
-int64_t zt_row_rows(const zt_type *t)
+int64_t zt_row_rows(const zt_type *type)
 {
     int64_t rows = 1;
-    for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
+    for (int d = 0; d + 1 < type->rank; d++) rows *= type->dim[d];
     return rows;
 }
 
@@ -113,9 +113,9 @@ void zt_row_zero(zt_arg *y, int64_t to)
         y->i[to] = 0;
 }
 
-int64_t zt_row_wrap(zt_dtype t, uint64_t v)
+int64_t zt_row_wrap(zt_dtype dtype, uint64_t v)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     int unused = 64 - 8 * info->block_bytes;
     return info->kind == 'I' ? (int64_t)(v << unused) >> unused : (int64_t)(v << unused >> unused);
 }
@@ -133,13 +133,13 @@ zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_t
     return ZT_OK;
 }
 
-void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK])
+void zt_row_strides(const zt_type *type, const zt_type *out, int64_t stride[ZT_MAX_RANK])
 {
     int64_t step = 1;
     for (int d = out->rank - 1; d >= 0; d--) {
-        int own = d - (out->rank - t->rank);
-        stride[d] = own >= 0 && t->dim[own] != 1 ? step : 0;
-        if (own >= 0) step *= t->dim[own];
+        int own = d - (out->rank - type->rank);
+        stride[d] = own >= 0 && type->dim[own] != 1 ? step : 0;
+        if (own >= 0) step *= type->dim[own];
     }
 }
 

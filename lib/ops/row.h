@@ -13,24 +13,24 @@
 zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
 
 /* ZT_ESHAPE unless input `name` has this dtype and rank (rank < 0: any). */
-zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *t, zt_dtype dtype, int rank);
-zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *t); /* f64 f32 f16 bf16 */
-zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *t); /* no block type */
+zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype, int rank);
+zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type); /* f64 f32 f16 bf16 */
+zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type); /* no block type */
 zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x); /* a plain float or integer type */
 /* ZT_EUSAGE unless attribute `name` is one of the n words. */
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words,
                       int n);
 
 /* What statistics of floats of a type are kept in: f64 of f64, else f32. */
-static inline zt_dtype zt_row_wide(zt_dtype t) { return t == ZT_F64 ? ZT_F64 : ZT_F32; }
+static inline zt_dtype zt_row_wide(zt_dtype dtype) { return dtype == ZT_F64 ? ZT_F64 : ZT_F32; }
 
 /* The dtype that attribute `to` names, and the word for one. */
 zt_status zt_row_dtype(zt_ctx *ctx, const zt_enum_string *to, zt_dtype *out);
-zt_enum_string zt_row_word_of(zt_dtype t);
+zt_enum_string zt_row_word_of(zt_dtype dtype);
 
 /* The last dimension, and the product of all before it; a scalar is one row of one column. */
-int64_t zt_row_cols(const zt_type *t);
-int64_t zt_row_rows(const zt_type *t);
+int64_t zt_row_cols(const zt_type *type);
+int64_t zt_row_rows(const zt_type *type);
 /* An axis from -rank to rank - 1; and counted from the front. */
 zt_status zt_row_axis(zt_ctx *ctx, int64_t axis, int rank);
 int zt_plain_axis(int64_t axis, int rank);
@@ -38,11 +38,11 @@ int zt_plain_axis(int64_t axis, int rank);
 void zt_row_move(const zt_arg *x, int64_t from, zt_arg *y, int64_t to);
 void zt_row_zero(zt_arg *y, int64_t to);
 /* The low bits that an integer type keeps, as its value. */
-int64_t zt_row_wrap(zt_dtype t, uint64_t v);
+int64_t zt_row_wrap(zt_dtype dtype, uint64_t v);
 /* Shapes aligned at their last dimensions; where one has 1, or no dimension, it is repeated. */
 zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_type *y);
 /* Elements from one index to the next along each of out's dimensions; 0 where t is repeated. */
-void zt_row_strides(const zt_type *t, const zt_type *out, int64_t stride[ZT_MAX_RANK]);
+void zt_row_strides(const zt_type *type, const zt_type *out, int64_t stride[ZT_MAX_RANK]);
 
 void zt_row_runtime_error(zt_runtime_error *error, const char *what, int64_t value, int64_t limit);
 
@@ -71,15 +71,15 @@ typedef struct zt_case_type {
     int64_t dim[ZT_MAX_CASE_RANK];
 } zt_case_type;
 
-void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type *t);
+void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type *type);
 /* The same with `fill` if t is of floats; else integers below `limit`, of bool below 2. */
-void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *t);
+void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *type);
 /* Input k: zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){n, K}). */
 void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
                 const int64_t *dim);
 void zt_case_attrs(zt_case *test_case, const void *attrs, size_t bytes);
 /* The shapes that every op of one float input meets, of rank 1 and more when `min_rank` is 1. */
-bool zt_case_shape(int i, int min_rank, zt_case_type *t);
+bool zt_case_shape(int i, int min_rank, zt_case_type *type);
 
 /* ---- the cache's slots ----------------------------------------------------------------------- */
 

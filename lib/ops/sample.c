@@ -28,12 +28,12 @@ static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
         status = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart",
                         (long long)x->dim[1]);
     for (int i = 0; i < ZT_LEN(of_row) && !status; i++) {
-        const zt_type *t = in[of_row[i].k];
-        if (!t) continue;
-        status = zt_row_want(ctx, of_row[i].name, t, of_row[i].dtype, 1);
-        if (!status && t->dim[0] != x->dim[0])
+        const zt_type *type = in[of_row[i].k];
+        if (!type) continue;
+        status = zt_row_want(ctx, of_row[i].name, type, of_row[i].dtype, 1);
+        if (!status && type->dim[0] != x->dim[0])
             status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name,
-                            (long long)t->dim[0], (long long)x->dim[0]);
+                            (long long)type->dim[0], (long long)x->dim[0]);
     }
     if (!status && in[RECENT]) status = zt_row_want(ctx, "recent", in[RECENT], ZT_I32, 2);
     if (!status && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])

@@ -19,13 +19,13 @@ static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 static void cumsum_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_cumsum_attrs *cumsum = attrs;
-    lines l = lines_along(cumsum->axis, in[0].type);
+    lines along = lines_along(cumsum->axis, in[0].type);
     (void)error;
-    for (int64_t r = 0; r < l.count; r++) {
+    for (int64_t r = 0; r < along.count; r++) {
         double sum = 0;
         uint64_t isum = 0;
-        for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = line_at(&l, l.n, r) + (cumsum->reverse ? l.n - 1 - i : i) * l.inner;
+        for (int64_t i = 0; i < along.n; i++) {
+            int64_t at = line_at(&along, along.n, r) + (cumsum->reverse ? along.n - 1 - i : i) * along.inner;
             double x = in[0].f ? in[0].f[at] : 0;
             uint64_t ix = in[0].f ? 0 : (uint64_t)in[0].i[at];
             if (in[0].f)
@@ -91,13 +91,13 @@ static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
 static void cumprod_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_cumprod_attrs *cumprod = attrs;
-    lines l = lines_along(cumprod->axis, in->type);
+    lines along = lines_along(cumprod->axis, in->type);
     (void)error;
-    for (int64_t r = 0; r < l.count; r++) {
+    for (int64_t r = 0; r < along.count; r++) {
         double f = 1;
         uint64_t n = 1;
-        for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = line_at(&l, l.n, r) + (cumprod->reverse ? l.n - 1 - i : i) * l.inner;
+        for (int64_t i = 0; i < along.n; i++) {
+            int64_t at = line_at(&along, along.n, r) + (cumprod->reverse ? along.n - 1 - i : i) * along.inner;
             double old = f;
             uint64_t was = n;
             if (out->f) f *= in->f[at];

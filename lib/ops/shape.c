@@ -241,9 +241,9 @@ static bool concat_cases(int i, zt_case *test_case)
     zt_case_attrs(test_case, &a, sizeof a);
     int at = zt_plain_axis(rows[i].axis, rows[i].x.rank);
     for (int k = 0; k < rows[i].parts; k++) {
-        zt_case_type t = rows[i].x;
-        t.dim[at] *= k + 1;
-        zt_case_plain_in(test_case, k, ZT_FILL_NORMAL, 100, &t);
+        zt_case_type type = rows[i].x;
+        type.dim[at] *= k + 1;
+        zt_case_plain_in(test_case, k, ZT_FILL_NORMAL, 100, &type);
     }
     return true;
 }
@@ -255,8 +255,8 @@ static void concat_vjp(zt_vjp *vjp)
     const int *in = vjp->in;
     for (int k = 0; k < PARTS; k++) {
         if (in[k] < 0) continue;
-        zt_type t = vjp->emit->type(vjp->emit->user, in[k]);
-        int64_t n = t.rank ? t.dim[zt_plain_axis(axis, t.rank)] : -1;
+        zt_type type = vjp->emit->type(vjp->emit->user, in[k]);
+        int64_t n = type.rank ? type.dim[zt_plain_axis(axis, type.rank)] : -1;
         if (n < 0) {
             vjp->dx[k] = zt_build_uncat(vjp->emit, vjp->dy[0], in[0], in[1], in[2], in[3], in[4],
                                   &(zt_uncat_attrs){axis, k});

@@ -15,35 +15,35 @@ static zt_status along_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     return status ? status : want_line_axis(ctx, ((const zt_softmax_attrs *)attrs)->axis, in[0]);
 }
 
-static double line_top(const lines *l, const double *x)
+static double line_top(const lines *along, const double *x)
 {
     double top = -INFINITY;
-    for (int64_t i = 0; i < l->n; i++) top = x[i * l->inner] > top ? x[i * l->inner] : top;
+    for (int64_t i = 0; i < along->n; i++) top = x[i * along->inner] > top ? x[i * along->inner] : top;
     return top;
 }
 
 static void softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    lines l = lines_along(((const zt_softmax_attrs *)attrs)->axis, in[0].type);
+    lines along = lines_along(((const zt_softmax_attrs *)attrs)->axis, in[0].type);
     (void)error;
-    for (int64_t r = 0; r < l.count; r++) {
-        const double *x = in[0].f + line_at(&l, l.n, r);
-        double *y = out[0].f + line_at(&l, l.n, r), top = line_top(&l, x), sum = 0;
-        for (int64_t i = 0; i < l.n; i++) sum += y[i * l.inner] = exp(x[i * l.inner] - top);
-        for (int64_t i = 0; i < l.n; i++) y[i * l.inner] /= sum;
+    for (int64_t r = 0; r < along.count; r++) {
+        const double *x = in[0].f + line_at(&along, along.n, r);
+        double *y = out[0].f + line_at(&along, along.n, r), top = line_top(&along, x), sum = 0;
+        for (int64_t i = 0; i < along.n; i++) sum += y[i * along.inner] = exp(x[i * along.inner] - top);
+        for (int64_t i = 0; i < along.n; i++) y[i * along.inner] /= sum;
     }
 }
 
 static void log_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    lines l = lines_along(((const zt_log_softmax_attrs *)attrs)->axis, in[0].type);
+    lines along = lines_along(((const zt_log_softmax_attrs *)attrs)->axis, in[0].type);
     (void)error;
-    for (int64_t r = 0; r < l.count; r++) {
-        const double *x = in[0].f + line_at(&l, l.n, r);
-        double *y = out[0].f + line_at(&l, l.n, r), top = line_top(&l, x), sum = 0;
-        for (int64_t i = 0; i < l.n; i++) sum += exp(x[i * l.inner] - top);
+    for (int64_t r = 0; r < along.count; r++) {
+        const double *x = in[0].f + line_at(&along, along.n, r);
+        double *y = out[0].f + line_at(&along, along.n, r), top = line_top(&along, x), sum = 0;
+        for (int64_t i = 0; i < along.n; i++) sum += exp(x[i * along.inner] - top);
         sum = log(sum);
-        for (int64_t i = 0; i < l.n; i++) y[i * l.inner] = x[i * l.inner] - top - sum;
+        for (int64_t i = 0; i < along.n; i++) y[i * along.inner] = x[i * along.inner] - top - sum;
     }
 }
 
@@ -59,17 +59,17 @@ static bool softmax_cases(int i, zt_case *test_case)
         {{ZT_F64, 2, {3, 5}}, {1}},          {{ZT_F16, 2, {3, 40}}, {1}},
         {{ZT_BF16, 2, {3, 40}}, {0}},
     };
-    zt_case_type t;
+    zt_case_type type;
     int n = 0;
-    while (zt_case_shape(n, 1, &t)) n++;
+    while (zt_case_shape(n, 1, &type)) n++;
     if (i >= n + ZT_LEN(more)) return false;
     if (i >= n) {
-        t = more[i - n].x;
+        type = more[i - n].x;
         zt_case_attrs(test_case, &more[i - n].a, sizeof more[i - n].a);
     } else {
-        zt_case_shape(i, 1, &t);
+        zt_case_shape(i, 1, &type);
     }
-    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &t);
+    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &type);
     return true;
 }
 

@@ -289,8 +289,8 @@ static void irfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
 static void irfft_backward_vjp(zt_vjp *vjp)
 {
     const zt_irfft_backward_attrs *attrs = vjp->attrs;
-    zt_type t = vjp->emit->type(vjp->emit->user, vjp->in[0]);
-    int64_t n = t.rank > 0 ? t.dim[t.rank - 1] : 0; /* of rank 0: what failed before */
+    zt_type type = vjp->emit->type(vjp->emit->user, vjp->in[0]);
+    int64_t n = type.rank > 0 ? type.dim[type.rank - 1] : 0; /* of rank 0: what failed before */
     zt_irfft_attrs back = {n > 0 ? n : 0, attrs->norm};
     vjp->dx[0] = zt_build_irfft(vjp->emit, vjp->dy[0], &back);
 }

@@ -39,12 +39,12 @@ static bool before(const zt_arg *x, bool largest, int64_t i, int64_t j, int64_t 
 }
 
 /* The first of those that come after `last` (-1: of all). */
-static int64_t next_best(const zt_arg *x, const lines *l, bool largest, int64_t last)
+static int64_t next_best(const zt_arg *x, const lines *along, bool largest, int64_t last)
 {
     int64_t best = -1;
-    for (int64_t i = 0; i < l->n; i++) {
-        if (last >= 0 && !before(x, largest, last, i, l->inner)) continue;
-        if (best < 0 || before(x, largest, i, best, l->inner)) best = i;
+    for (int64_t i = 0; i < along->n; i++) {
+        if (last >= 0 && !before(x, largest, last, i, along->inner)) continue;
+        if (best < 0 || before(x, largest, i, best, along->inner)) best = i;
     }
     return best;
 }
@@ -52,16 +52,16 @@ static int64_t next_best(const zt_arg *x, const lines *l, bool largest, int64_t 
 static void topk_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_topk_attrs *topk = attrs;
-    lines l = lines_along(topk->axis, in->type);
-    int64_t k = topk->k ? topk->k : l.n;
+    lines along = lines_along(topk->axis, in->type);
+    int64_t k = topk->k ? topk->k : along.n;
     (void)error;
-    for (int64_t r = 0; r < l.count; r++) {
-        int64_t from = line_at(&l, l.n, r), to = line_at(&l, k, r), last = -1;
+    for (int64_t r = 0; r < along.count; r++) {
+        int64_t from = line_at(&along, along.n, r), to = line_at(&along, k, r), last = -1;
         zt_arg line = {in->type, in->f ? in->f + from : NULL, in->i ? in->i + from : NULL};
         for (int64_t j = 0; j < k; j++) {
-            last = next_best(&line, &l, topk->largest, last);
-            if (out[0].type) zt_row_move(&line, last * l.inner, &out[0], to + j * l.inner);
-            if (out[1].i) out[1].i[to + j * l.inner] = last;
+            last = next_best(&line, &along, topk->largest, last);
+            if (out[0].type) zt_row_move(&line, last * along.inner, &out[0], to + j * along.inner);
+            if (out[1].i) out[1].i[to + j * along.inner] = last;
         }
     }
 }

@@ -63,7 +63,7 @@ int zt_build_as(const zt_emit *emit, int x, int like)
 int zt_build_wide(const zt_emit *emit, int x)
 {
     if (x < 0) return x;
-    zt_dtype t = emit->type(emit->user, x).dtype;
+    zt_dtype dtype = emit->type(emit->user, x).dtype;
     const zt_cast_attrs f32 = zt_cast_defaults();
-    return t == ZT_F64 || t == ZT_F32 ? x : zt_build_cast(emit, x, &f32);
+    return dtype == ZT_F64 || dtype == ZT_F32 ? x : zt_build_cast(emit, x, &f32);
 }
