@@ -5,117 +5,117 @@
 
 #include <string.h>
 
-typedef struct place {
+typedef struct check_place {
     bool soft; /* directly in the branch of an if: a missing filter is an error when it is run */
     bool loop;
-} place;
+} check_place;
 
-static void check(jmachine *j, const jnode *n, place p);
+static void check_node(jmachine *machine, const jnode *node, check_place place);
 
-static void check_list(jmachine *j, jnode *const *list, int n, place p)
+static void check_list(jmachine *machine, jnode *const *list, int count, check_place place)
 {
-    for (int i = 0; i < n; i++)
-        check(j, list[i], p);
+    for (int i = 0; i < count; i++)
+        check_node(machine, list[i], place);
 }
 
-static void check_arguments(jmachine *j, const jnode *n, place p)
+static void check_arguments(jmachine *machine, const jnode *node, check_place place)
 {
-    check_list(j, n->list, n->n, p);
-    for (int i = 0; i < n->n_keywords; i++)
-        if (n->keyword)
-            check(j, n->keyword[i].value, p);
-    check(j, n->star, p);
-    check(j, n->star2, p);
+    check_list(machine, node->list, node->list_count, place);
+    for (int i = 0; i < node->keyword_count; i++)
+        if (node->keywords)
+            check_node(machine, node->keywords[i].value, place);
+    check_node(machine, node->star, place);
+    check_node(machine, node->double_star, place);
 }
 
-static void check_known(jmachine *j, const jnode *n, place p)
+static void check_known(jmachine *machine, const jnode *node, check_place place)
 {
-    const char *what = n->type == N_FILTER ? "filter" : "test";
-    j->line = n->line;
-    if (n->fn && !n->fn->fn)
-        zt_j_fail(j, "the %s '%s' is not supported", what, n->name);
-    if (!n->fn && !p.soft)
-        zt_j_fail(j, "no %s named '%s'", what, n->name);
+    const char *what = node->type == N_FILTER ? "filter" : "test";
+    machine->line = node->line;
+    if (node->fn && !node->fn->fn)
+        zt_j_fail(machine, "the %s '%s' is not supported", what, node->name);
+    if (!node->fn && !place.soft)
+        zt_j_fail(machine, "no %s named '%s'", what, node->name);
 }
 
-static void check_macro(jmachine *j, const jnode *n, place p)
+static void check_macro(jmachine *machine, const jnode *node, check_place place)
 {
-    place inner = {.soft = false};
-    for (int i = 0; i < n->n; i++)
-        check(j, n->list[i]->a, p);
-    check(j, n->c, inner);
+    check_place inner = {.soft = false};
+    for (int i = 0; i < node->list_count; i++)
+        check_node(machine, node->list[i]->first, place);
+    check_node(machine, node->third, inner);
 }
 
-static void check_for(jmachine *j, const jnode *n, place p)
+static void check_for(jmachine *machine, const jnode *node, check_place place)
 {
-    place body = {.loop = true}, otherwise = {.loop = p.loop};
-    check(j, n->b, p);
-    check(j, n->c, (place){.soft = false});
-    check(j, n->list[0], body);
-    check(j, n->list[1], otherwise);
+    check_place body = {.loop = true}, otherwise = {.loop = place.loop};
+    check_node(machine, node->second, place);
+    check_node(machine, node->third, (check_place){.soft = false});
+    check_node(machine, node->list[0], body);
+    check_node(machine, node->list[1], otherwise);
 }
 
-static void check(jmachine *j, const jnode *n, place p)
+static void check_node(jmachine *machine, const jnode *node, check_place place)
 {
-    place inner = {.loop = p.loop}, soft = {.soft = true, .loop = p.loop};
-    if (!n)
+    check_place inner = {.loop = place.loop}, soft = {.soft = true, .loop = place.loop};
+    if (!node)
         return;
-    zt_j_enter(j);
-    j->line = n->line;
-    switch (n->type) {
+    zt_j_enter(machine);
+    machine->line = node->line;
+    switch (node->type) {
     case N_FILTER:
     case N_TEST:
-        check_known(j, n, p);
-        check(j, n->a, p);
-        check_arguments(j, n, p);
+        check_known(machine, node, place);
+        check_node(machine, node->first, place);
+        check_arguments(machine, node, place);
         break;
     case N_COND:
     case N_IF:
-        check(j, n->a, soft);
-        check(j, n->b, soft);
-        check(j, n->c, soft);
+        check_node(machine, node->first, soft);
+        check_node(machine, node->second, soft);
+        check_node(machine, node->third, soft);
         break;
     case N_FOR:
-        check_for(j, n, p);
+        check_for(machine, node, place);
         break;
     case N_MACRO:
-        check_macro(j, n, p);
+        check_macro(machine, node, place);
         break;
     case N_CALL_BLOCK:
-        check(j, n->a, p);
-        check_macro(j, n->c, p);
+        check_node(machine, node->first, place);
+        check_macro(machine, node->third, place);
         break;
     case N_BLOCK:
-        check(j, n->c, (place){.soft = false});
+        check_node(machine, node->third, (check_place){.soft = false});
         break;
     case N_SET_BLOCK:
     case N_FILTER_BLOCK:
     case N_SCOPE:
-        check(j, n->b, p);
-        if (n->type == N_SCOPE)
+        check_node(machine, node->second, place);
+        if (node->type == N_SCOPE)
             inner.loop = false;
-        check(j, n->c, inner);
+        check_node(machine, node->third, inner);
         break;
     case N_WITH:
-        check(j, n->b, p);
-        check(j, n->c, inner);
+        check_node(machine, node->second, place);
+        check_node(machine, node->third, inner);
         break;
     case N_BREAK:
     case N_CONTINUE:
-        if (!p.loop)
-            zt_j_fail(j, "'%s' outside of a loop", n->type == N_BREAK ? "break" : "continue");
+        if (!place.loop)
+            zt_j_fail(machine, "'%s' outside of a loop", node->type == N_BREAK ? "break" : "continue");
         break;
     default:
-        check(j, n->a, p);
-        check(j, n->b, p);
-        check(j, n->c, p);
-        check(j, n->d, p);
-        check_arguments(j, n, p);
+        check_node(machine, node->first, place);
+        check_node(machine, node->second, place);
+        check_node(machine, node->third, place);
+        check_node(machine, node->fourth, place);
+        check_arguments(machine, node, place);
     }
-    zt_j_leave(j);
+    zt_j_leave(machine);
 }
 
-void zt_j_check(jmachine *j, jnode *body)
+void zt_j_check(jmachine *machine, jnode *body)
 {
-    check(j, body, (place){.soft = false});
+    check_node(machine, body, (check_place){.soft = false});
 }

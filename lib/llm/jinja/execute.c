@@ -10,64 +10,64 @@
 
 /* ---- assignment ------------------------------------------------------------------------------ */
 
-static void assign_attribute(jmachine *j, jscope *s, const jnode *target, jvalue v)
+static void assign_attribute(jmachine *machine, jscope *scope, const jnode *target, jvalue value)
 {
-    jvalue ns = zt_j_lookup(j, s, target->name);
-    if (ns.kind != J_NAMESPACE)
-        zt_j_fail(j, "cannot assign attribute on non-namespace object");
-    if (target->a->name[0] == '_')
-        zt_j_fail(j, "a namespace's attribute cannot begin with '_' ('%s')", target->a->name);
-    zt_j_dict_set(j, ns.dict, zt_j_literal(j, target->a->name), v);
+    jvalue namespace = zt_j_lookup(machine, scope, target->name);
+    if (namespace.kind != J_NAMESPACE)
+        zt_j_fail(machine, "cannot assign attribute on non-namespace object");
+    if (target->first->name[0] == '_')
+        zt_j_fail(machine, "a namespace's attribute cannot begin with '_' ('%s')", target->first->name);
+    zt_j_dict_set(machine, namespace.dict, zt_j_literal(machine, target->first->name), value);
 }
 
-void zt_j_assign(jmachine *j, jscope *s, const jnode *target, jvalue v)
+void zt_j_assign(jmachine *machine, jscope *scope, const jnode *target, jvalue value)
 {
     if (target->type == N_NAME) {
-        zt_j_set(j, s, target->name, v);
+        zt_j_set(machine, scope, target->name, value);
         return;
     }
     if (target->type == N_NSREF) {
-        assign_attribute(j, s, target, v);
+        assign_attribute(machine, scope, target, value);
         return;
     }
-    if (!zt_j_iterable(v))
-        zt_j_fail(j, "cannot unpack non-iterable %s object", zt_j_type(v));
-    jlist *l = zt_j_listed(j, v);
-    if (l->n != (size_t)target->n)
-        zt_j_fail(j, "%s values to unpack (expected %d)",
-                  l->n > (size_t)target->n ? "too many" : "not enough", target->n);
-    zt_j_enter(j);
-    for (int i = 0; i < target->n; i++)
-        zt_j_assign(j, s, target->list[i], l->item[i]);
-    zt_j_leave(j);
+    if (!zt_j_iterable(value))
+        zt_j_fail(machine, "cannot unpack non-iterable %s object", zt_j_type(value));
+    jlist *values = zt_j_listed(machine, value);
+    if (values->count != (size_t)target->list_count)
+        zt_j_fail(machine, "%s values to unpack (expected %d)",
+                  values->count > (size_t)target->list_count ? "too many" : "not enough", target->list_count);
+    zt_j_enter(machine);
+    for (int i = 0; i < target->list_count; i++)
+        zt_j_assign(machine, scope, target->list[i], values->items[i]);
+    zt_j_leave(machine);
 }
 
-jtext zt_j_capture(jmachine *j, const jnode *body, jscope *s, int *flow)
+jtext zt_j_capture(jmachine *machine, const jnode *body, jscope *scope, int *flow)
 {
-    jout text = {NULL}, *outer = j->out;
-    bool document = j->document;
-    j->out = &text;
-    j->document = false;
-    *flow = zt_j_execute(j, body, s);
-    j->out = outer;
-    j->document = document;
-    return zt_j_done(j, &text);
+    jout text = {NULL}, *outer = machine->out;
+    bool document = machine->document;
+    machine->out = &text;
+    machine->document = false;
+    *flow = zt_j_execute(machine, body, scope);
+    machine->out = outer;
+    machine->document = document;
+    return zt_j_done(machine, &text);
 }
 
 /* A chain of filters whose innermost has no operand: that is the value. */
-static jvalue run_filters(jmachine *j, const jnode *n, jvalue v, jscope *s)
+static jvalue run_filters(jmachine *machine, const jnode *node, jvalue value, jscope *scope)
 {
-    if (!n)
-        return v;
-    zt_j_enter(j);
-    v = run_filters(j, n->a, v, s);
-    jcall c = zt_j_arguments(j, n, s);
-    j->line = n->line;
-    if (!n->fn)
-        zt_j_fail(j, "no filter named '%s'", n->name);
-    v = zt_j_invoke(j, n->fn, v, &c);
-    zt_j_leave(j);
-    return v;
+    if (!node)
+        return value;
+    zt_j_enter(machine);
+    value = run_filters(machine, node->first, value, scope);
+    jcall call = zt_j_arguments(machine, node, scope);
+    machine->line = node->line;
+    if (!node->fn)
+        zt_j_fail(machine, "no filter named '%s'", node->name);
+    value = zt_j_invoke(machine, node->fn, value, &call);
+    zt_j_leave(machine);
+    return value;
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -76,58 +76,58 @@ struct jloop {
     const jnode *node;
     jscope *outer;  /* where the loop stands */
     jvalue source;
-    jiter *it;
+    jiter *iterator;
     int64_t index0, depth0, length; /* length -1: not known */
     jvalue before, current, after;  /* after: read ahead, J_ABSENT: not */
     jlist *changed;                 /* the last arguments of changed() */
 };
 
-static bool peek(jmachine *j, jloop *l)
+static bool peek_item(jmachine *machine, jloop *loop)
 {
-    if (l->after.kind == J_ABSENT && !zt_j_next(j, l->it, &l->after))
-        l->after = zt_j_absent;
-    return l->after.kind != J_ABSENT;
+    if (loop->after.kind == J_ABSENT && !zt_j_next(machine, loop->iterator, &loop->after))
+        loop->after = zt_j_absent;
+    return loop->after.kind != J_ABSENT;
 }
 
-int64_t zt_j_loop_length(jmachine *j, jloop *l)
+int64_t zt_j_loop_length(jmachine *machine, jloop *loop)
 {
-    if (l->length >= 0)
-        return l->length;
-    if (zt_j_length(j, l->source, &l->length))
-        return l->length;
-    jlist *rest = zt_j_listed(j, (jvalue){.kind = J_ITER, .iter = l->it});
-    l->it = zt_j_iter(j, zt_j_of_list(rest, J_LIST));
-    l->length = (int64_t)rest->n + l->index0 + 1 + (l->after.kind != J_ABSENT);
-    return l->length;
+    if (loop->length >= 0)
+        return loop->length;
+    if (zt_j_length(machine, loop->source, &loop->length))
+        return loop->length;
+    jlist *rest = zt_j_listed(machine, (jvalue){.kind = J_ITER, .iter = loop->iterator});
+    loop->iterator = zt_j_iter(machine, zt_j_of_list(rest, J_LIST));
+    loop->length = (int64_t)rest->count + loop->index0 + 1 + (loop->after.kind != J_ABSENT);
+    return loop->length;
 }
 
-static bool advance(jmachine *j, jloop *l)
+static bool advance_loop(jmachine *machine, jloop *loop)
 {
-    jvalue v = l->after;
-    if (v.kind == J_ABSENT && !zt_j_next(j, l->it, &v))
+    jvalue value = loop->after;
+    if (value.kind == J_ABSENT && !zt_j_next(machine, loop->iterator, &value))
         return false;
-    l->after = zt_j_absent;
-    l->index0++;
-    l->before = l->current;
-    l->current = v;
+    loop->after = zt_j_absent;
+    loop->index0++;
+    loop->before = loop->current;
+    loop->current = value;
     return true;
 }
 
-static jvalue loop_cycle(jmachine *j, jvalue self, const jvalue *a, const jcall *call)
+static jvalue loop_cycle(jmachine *machine, jvalue self, const jvalue *args, const jcall *call)
 {
-    (void)a;
-    if (call->n == 0)
-        zt_j_fail(j, "no items for cycling given");
-    return call->arg[self.loop->index0 % call->n];
+    (void)args;
+    if (call->arg_count == 0)
+        zt_j_fail(machine, "no items for cycling given");
+    return call->args[self.loop->index0 % call->arg_count];
 }
 
-static jvalue loop_changed(jmachine *j, jvalue self, const jvalue *a, const jcall *call)
+static jvalue loop_changed(jmachine *machine, jvalue self, const jvalue *args, const jcall *call)
 {
-    jlist *now = zt_j_list(j, (size_t)call->n), *last = self.loop->changed;
-    (void)a;
-    for (int i = 0; i < call->n; i++)
-        zt_j_append(j, now, call->arg[i]);
-    if (last && zt_j_equal(j, zt_j_of_list(last, J_TUPLE), zt_j_of_list(now, J_TUPLE)))
+    jlist *now = zt_j_list(machine, (size_t)call->arg_count), *last = self.loop->changed;
+    (void)args;
+    for (int i = 0; i < call->arg_count; i++)
+        zt_j_append(machine, now, call->args[i]);
+    if (last && zt_j_equal(machine, zt_j_of_list(last, J_TUPLE), zt_j_of_list(now, J_TUPLE)))
         return zt_j_bool(false);
     self.loop->changed = now;
     return zt_j_bool(true);
@@ -139,253 +139,258 @@ static const jbuiltin loop_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static jvalue loop_number(jmachine *j, jloop *l, const char *name)
+static jvalue loop_number(jmachine *machine, jloop *loop, const char *name)
 {
     if (strcmp(name, "index") == 0)
-        return zt_j_int(l->index0 + 1);
+        return zt_j_int(loop->index0 + 1);
     if (strcmp(name, "index0") == 0)
-        return zt_j_int(l->index0);
+        return zt_j_int(loop->index0);
     if (strcmp(name, "first") == 0)
-        return zt_j_bool(l->index0 == 0);
+        return zt_j_bool(loop->index0 == 0);
     if (strcmp(name, "last") == 0)
-        return zt_j_bool(!peek(j, l));
+        return zt_j_bool(!peek_item(machine, loop));
     if (strcmp(name, "length") == 0)
-        return zt_j_int(zt_j_loop_length(j, l));
+        return zt_j_int(zt_j_loop_length(machine, loop));
     if (strcmp(name, "revindex") == 0)
-        return zt_j_int(zt_j_loop_length(j, l) - l->index0);
+        return zt_j_int(zt_j_loop_length(machine, loop) - loop->index0);
     if (strcmp(name, "revindex0") == 0)
-        return zt_j_int(zt_j_loop_length(j, l) - l->index0 - 1);
+        return zt_j_int(zt_j_loop_length(machine, loop) - loop->index0 - 1);
     if (strcmp(name, "depth") == 0)
-        return zt_j_int(l->depth0 + 1);
+        return zt_j_int(loop->depth0 + 1);
     if (strcmp(name, "depth0") == 0)
-        return zt_j_int(l->depth0);
+        return zt_j_int(loop->depth0);
     return zt_j_absent;
 }
 
-jvalue zt_j_loop_attribute(jmachine *j, jvalue loop, const char *name, size_t n)
+jvalue zt_j_loop_attribute(jmachine *machine, jvalue loop, const char *name, size_t size)
 {
     char key[16];
-    jloop *l = loop.loop;
-    const jbuiltin *fn = zt_j_find(loop_methods, name, n);
-    if (n >= sizeof key)
+    jloop *state = loop.loop;
+    const jbuiltin *fn = zt_j_find(loop_methods, name, size);
+    if (size >= sizeof key)
         return zt_j_absent;
-    memcpy(key, name, n);
-    key[n] = 0;
+    memcpy(key, name, size);
+    key[size] = 0;
     if (fn) {
-        jvalue v = {.kind = J_METHOD};
-        v.method = zt_j_alloc(j, sizeof *v.method);
-        *v.method = (jmethod){loop, fn};
-        return v;
+        jvalue value = {.kind = J_METHOD};
+        value.method = zt_j_alloc(machine, sizeof *value.method);
+        *value.method = (jmethod){loop, fn};
+        return value;
     }
     if (strcmp(key, "previtem") == 0)
-        return l->index0 == 0 ? zt_j_undefined(j, "there is no previous item", NULL) : l->before;
+        return state->index0 == 0 ? zt_j_undefined(machine, "there is no previous item", NULL) : state->before;
     if (strcmp(key, "nextitem") == 0)
-        return peek(j, l) ? l->after : zt_j_undefined(j, "there is no next item", NULL);
-    return loop_number(j, l, key);
+        return peek_item(machine, state) ? state->after : zt_j_undefined(machine, "there is no next item", NULL);
+    return loop_number(machine, state, key);
 }
 
-typedef struct filtered { /* for x in y if ... */
+typedef struct filtered_items { /* for x in y if ... */
     const jnode *node;
     jscope *scope;
     jiter *from;
-} filtered;
+} filtered_items;
 
-static bool next_filtered(jmachine *j, jiter *it, jvalue *out)
+static bool next_filtered(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    filtered *f = it->state;
-    while (zt_j_next(j, f->from, out)) {
-        f->scope->n = 0;
-        zt_j_assign(j, f->scope, f->node->a, *out);
-        if (zt_j_truth(j, zt_j_evaluate(j, f->node->c, f->scope)))
+    filtered_items *filtered = iterator->state;
+    while (zt_j_next(machine, filtered->from, out)) {
+        filtered->scope->count = 0;
+        zt_j_assign(machine, filtered->scope, filtered->node->first, *out);
+        if (zt_j_truth(machine, zt_j_evaluate(machine, filtered->node->third, filtered->scope)))
             return true;
     }
     return false;
 }
 
-static jvalue filter_source(jmachine *j, const jnode *n, jscope *outer, jvalue source)
+static jvalue filter_source(jmachine *machine, const jnode *node, jscope *outer, jvalue source)
 {
-    filtered *f = zt_j_alloc(j, sizeof *f);
-    *f = (filtered){n, zt_j_scope(j, outer), zt_j_iter(j, source)};
-    return zt_j_generator(j, "generator", next_filtered, zt_j_none, f);
+    filtered_items *filtered = zt_j_alloc(machine, sizeof *filtered);
+    *filtered = (filtered_items){node, zt_j_scope(machine, outer), zt_j_iter(machine, source)};
+    return zt_j_generator(machine, "generator", next_filtered, zt_j_none, filtered);
 }
 
-static int run_loop(jmachine *j, const jnode *n, jscope *outer, jvalue source, int64_t depth0)
+static int run_loop(jmachine *machine, const jnode *node, jscope *outer, jvalue source, int64_t depth0)
 {
-    jscope *s = zt_j_scope(j, outer);
+    jscope *scope = zt_j_scope(machine, outer);
     jvalue self = {.kind = J_LOOP};
     int flow = FLOW_NEXT;
     bool any = false;
-    if (n->c)
-        source = filter_source(j, n, outer, source);
-    jloop *l = zt_j_alloc(j, sizeof *l);
-    *l = (jloop){.node = n, .outer = outer, .source = source, .it = zt_j_iter(j, source),
-                 .index0 = -1, .depth0 = depth0, .length = -1};
-    self.loop = l;
-    while (flow != FLOW_BREAK && advance(j, l)) {
-        s->n = 0;
-        zt_j_set(j, s, j->t->loop, self);
-        zt_j_assign(j, s, n->a, l->current);
-        flow = zt_j_execute(j, n->list[0], s);
+    if (node->third)
+        source = filter_source(machine, node, outer, source);
+    jloop *loop = zt_j_alloc(machine, sizeof *loop);
+    *loop = (jloop){.node = node,
+                    .outer = outer,
+                    .source = source,
+                    .iterator = zt_j_iter(machine, source),
+                    .index0 = -1,
+                    .depth0 = depth0,
+                    .length = -1};
+    self.loop = loop;
+    while (flow != FLOW_BREAK && advance_loop(machine, loop)) {
+        scope->count = 0;
+        zt_j_set(machine, scope, machine->jinja->loop, self);
+        zt_j_assign(machine, scope, node->first, loop->current);
+        flow = zt_j_execute(machine, node->list[0], scope);
         any = any || flow == FLOW_NEXT; /* as jinja2 has it: one that break ended does not count */
     }
-    if (any || !n->list[1])
+    if (any || !node->list[1])
         return FLOW_NEXT;
-    return zt_j_execute(j, n->list[1], zt_j_scope(j, outer));
+    return zt_j_execute(machine, node->list[1], zt_j_scope(machine, outer));
 }
 
-jvalue zt_j_call_loop(jmachine *j, jloop *l, const jcall *call)
+jvalue zt_j_call_loop(jmachine *machine, jloop *loop, const jcall *call)
 {
-    jout text = {NULL}, *outer = j->out;
-    bool document = j->document;
-    if (!l->node->flag)
-        zt_j_fail(j, "the loop must have the 'recursive' marker to be called recursively");
-    if (call->n != 1 || call->n_keywords)
-        zt_j_fail(j, "a loop is called with one argument");
-    j->out = &text;
-    j->document = false;
-    run_loop(j, l->node, l->outer, call->arg[0], l->depth0 + 1);
-    j->out = outer;
-    j->document = document;
-    return zt_j_string(zt_j_done(j, &text));
+    jout text = {NULL}, *outer = machine->out;
+    bool document = machine->document;
+    if (!loop->node->flag)
+        zt_j_fail(machine, "the loop must have the 'recursive' marker to be called recursively");
+    if (call->arg_count != 1 || call->keyword_count)
+        zt_j_fail(machine, "a loop is called with one argument");
+    machine->out = &text;
+    machine->document = false;
+    run_loop(machine, loop->node, loop->outer, call->args[0], loop->depth0 + 1);
+    machine->out = outer;
+    machine->document = document;
+    return zt_j_string(zt_j_done(machine, &text));
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static int execute_body(jmachine *j, const jnode *n, jscope *s)
+static int execute_body(jmachine *machine, const jnode *node, jscope *scope)
 {
     int flow = FLOW_NEXT;
-    for (int i = 0; i < n->n && flow == FLOW_NEXT; i++)
-        flow = zt_j_execute(j, n->list[i], s);
+    for (int i = 0; i < node->list_count && flow == FLOW_NEXT; i++)
+        flow = zt_j_execute(machine, node->list[i], scope);
     return flow;
 }
 
-static int execute_if(jmachine *j, const jnode *n, jscope *s)
+static int execute_if(jmachine *machine, const jnode *node, jscope *scope)
 {
-    for (; n && n->type == N_IF; n = n->c) {
-        j->line = n->line;
-        if (zt_j_truth(j, zt_j_evaluate(j, n->a, s)))
-            return zt_j_execute(j, n->b, s);
+    for (; node && node->type == N_IF; node = node->third) {
+        machine->line = node->line;
+        if (zt_j_truth(machine, zt_j_evaluate(machine, node->first, scope)))
+            return zt_j_execute(machine, node->second, scope);
     }
-    return n ? zt_j_execute(j, n, s) : FLOW_NEXT;
+    return node ? zt_j_execute(machine, node, scope) : FLOW_NEXT;
 }
 
-static int execute_set_block(jmachine *j, const jnode *n, jscope *s)
+static int execute_set_block(jmachine *machine, const jnode *node, jscope *scope)
 {
     int flow;
-    jscope *inner = zt_j_scope(j, s);
-    jtext t = zt_j_capture(j, n->c, inner, &flow);
+    jscope *inner = zt_j_scope(machine, scope);
+    jtext text = zt_j_capture(machine, node->third, inner, &flow);
     if (flow == FLOW_NEXT)
-        zt_j_assign(j, s, n->a, run_filters(j, n->b, zt_j_string(t), inner));
+        zt_j_assign(machine, scope, node->first, run_filters(machine, node->second, zt_j_string(text), inner));
     return flow;
 }
 
-static int execute_filter_block(jmachine *j, const jnode *n, jscope *s)
+static int execute_filter_block(jmachine *machine, const jnode *node, jscope *scope)
 {
     int flow;
-    jscope *inner = zt_j_scope(j, s);
-    jtext t = zt_j_capture(j, n->c, inner, &flow);
+    jscope *inner = zt_j_scope(machine, scope);
+    jtext text = zt_j_capture(machine, node->third, inner, &flow);
     if (flow != FLOW_NEXT)
         return flow;
-    jvalue v = run_filters(j, n->b, zt_j_string(t), inner);
-    if (v.kind != J_STRING)
-        zt_j_fail(j, "a filter block makes text, not '%s'", zt_j_type(v));
-    zt_j_put_text(j, j->out, v.s);
+    jvalue value = run_filters(machine, node->second, zt_j_string(text), inner);
+    if (value.kind != J_STRING)
+        zt_j_fail(machine, "a filter block makes text, not '%s'", zt_j_type(value));
+    zt_j_put_text(machine, machine->out, value.s);
     return FLOW_NEXT;
 }
 
-static int execute_with(jmachine *j, const jnode *n, jscope *s)
+static int execute_with(jmachine *machine, const jnode *node, jscope *scope)
 {
-    jscope *inner = zt_j_scope(j, s);
-    for (int i = 0; i < n->n; i++)
-        zt_j_assign(j, inner, n->list[i], zt_j_evaluate(j, n->b->list[i], s));
-    return zt_j_execute(j, n->c, inner);
+    jscope *inner = zt_j_scope(machine, scope);
+    for (int i = 0; i < node->list_count; i++)
+        zt_j_assign(machine, inner, node->list[i], zt_j_evaluate(machine, node->second->list[i], scope));
+    return zt_j_execute(machine, node->third, inner);
 }
 
-static jvalue macro_value(jmachine *j, const jnode *n, jscope *s)
+static jvalue macro_value(jmachine *machine, const jnode *node, jscope *scope)
 {
-    jvalue v = {.kind = J_MACRO};
-    v.macro = zt_j_alloc(j, sizeof *v.macro);
-    *v.macro = (jmacro){n, s};
-    return v;
+    jvalue value = {.kind = J_MACRO};
+    value.macro = zt_j_alloc(machine, sizeof *value.macro);
+    *value.macro = (jmacro){node, scope};
+    return value;
 }
 
-static void execute_call_block(jmachine *j, const jnode *n, jscope *s)
+static void execute_call_block(jmachine *machine, const jnode *node, jscope *scope)
 {
-    jvalue f = zt_j_evaluate(j, n->a->a, s);
-    jcall c = zt_j_arguments(j, n->a, s);
-    jkeyword *more = zt_j_array(j, (size_t)c.n_keywords + 1, sizeof *more);
-    if (c.n_keywords)
-        memcpy(more, c.keyword, (size_t)c.n_keywords * sizeof *more);
-    for (int i = 0; i < c.n_keywords; i++)
-        if (strcmp(more[i].name, "caller") == 0)
-            zt_j_fail(j, "the argument 'caller' is given twice");
-    more[c.n_keywords++] = (jkeyword){"caller", macro_value(j, n->c, s)};
-    c.keyword = more;
-    zt_j_put_str(j, j->out, zt_j_call(j, f, &c));
+    jvalue function = zt_j_evaluate(machine, node->first->first, scope);
+    jcall call = zt_j_arguments(machine, node->first, scope);
+    jkeyword *keywords = zt_j_array(machine, (size_t)call.keyword_count + 1, sizeof *keywords);
+    if (call.keyword_count)
+        memcpy(keywords, call.keywords, (size_t)call.keyword_count * sizeof *keywords);
+    for (int i = 0; i < call.keyword_count; i++)
+        if (strcmp(keywords[i].name, "caller") == 0)
+            zt_j_fail(machine, "the argument 'caller' is given twice");
+    keywords[call.keyword_count++] = (jkeyword){"caller", macro_value(machine, node->third, scope)};
+    call.keywords = keywords;
+    zt_j_put_str(machine, machine->out, zt_j_call(machine, function, &call));
 }
 
-static int execute_scope(jmachine *j, const jnode *n, jscope *s)
+static int execute_scope(jmachine *machine, const jnode *node, jscope *scope)
 {
     int flow;
-    jtext t = zt_j_capture(j, n->c, zt_j_scope(j, s), &flow);
-    zt_j_put_text(j, j->out, t);
+    jtext text = zt_j_capture(machine, node->third, zt_j_scope(machine, scope), &flow);
+    zt_j_put_text(machine, machine->out, text);
     return FLOW_NEXT;
 }
 
 /* A block sees what is set at the top of the template, and where it stands only if it is `scoped`. */
-static int execute_block(jmachine *j, const jnode *n, jscope *s)
+static int execute_block(jmachine *machine, const jnode *node, jscope *scope)
 {
-    return zt_j_execute(j, n->c, zt_j_scope(j, n->flag ? s : j->root));
+    return zt_j_execute(machine, node->third, zt_j_scope(machine, node->flag ? scope : machine->root));
 }
 
-static int execute(jmachine *j, const jnode *n, jscope *s)
+static int execute_node(jmachine *machine, const jnode *node, jscope *scope)
 {
-    switch (n->type) {
+    switch (node->type) {
     case N_DATA:
-        zt_j_put_text(j, j->out, n->value.s);
+        zt_j_put_text(machine, machine->out, node->value.s);
         return FLOW_NEXT;
     case N_OUTPUT:
-        zt_j_put_str(j, j->out, zt_j_evaluate(j, n->a, s));
+        zt_j_put_str(machine, machine->out, zt_j_evaluate(machine, node->first, scope));
         return FLOW_NEXT;
     case N_IF:
-        return execute_if(j, n, s);
+        return execute_if(machine, node, scope);
     case N_FOR:
-        return run_loop(j, n, s, zt_j_evaluate(j, n->b, s), 0);
+        return run_loop(machine, node, scope, zt_j_evaluate(machine, node->second, scope), 0);
     case N_SET:
-        zt_j_assign(j, s, n->a, zt_j_evaluate(j, n->b, s));
+        zt_j_assign(machine, scope, node->first, zt_j_evaluate(machine, node->second, scope));
         return FLOW_NEXT;
     case N_SET_BLOCK:
-        return execute_set_block(j, n, s);
+        return execute_set_block(machine, node, scope);
     case N_WITH:
-        return execute_with(j, n, s);
+        return execute_with(machine, node, scope);
     case N_MACRO:
-        zt_j_set(j, s, n->name, macro_value(j, n, s));
+        zt_j_set(machine, scope, node->name, macro_value(machine, node, scope));
         return FLOW_NEXT;
     case N_CALL_BLOCK:
-        execute_call_block(j, n, s);
+        execute_call_block(machine, node, scope);
         return FLOW_NEXT;
     case N_FILTER_BLOCK:
-        return execute_filter_block(j, n, s);
+        return execute_filter_block(machine, node, scope);
     case N_BREAK:
         return FLOW_BREAK;
     case N_CONTINUE:
         return FLOW_CONTINUE;
     case N_BLOCK:
-        return execute_block(j, n, s);
+        return execute_block(machine, node, scope);
     case N_SCOPE:
-        return execute_scope(j, n, s);
+        return execute_scope(machine, node, scope);
     case N_REFUSED:
-        zt_j_fail(j, "'%s': there are no other templates", n->name);
+        zt_j_fail(machine, "'%s': there are no other templates", node->name);
     default:
-        return execute_body(j, n, s);
+        return execute_body(machine, node, scope);
     }
 }
 
-int zt_j_execute(jmachine *j, const jnode *n, jscope *s)
+int zt_j_execute(jmachine *machine, const jnode *node, jscope *scope)
 {
-    zt_j_enter(j);
-    j->line = n->line;
-    int flow = execute(j, n, s);
-    zt_j_leave(j);
+    zt_j_enter(machine);
+    machine->line = node->line;
+    int flow = execute_node(machine, node, scope);
+    zt_j_leave(machine);
     return flow;
 }

@@ -1,40 +1,50 @@
 /* expression.c - tokens to expressions, with Python's precedence as jinja2's parser.py has it.
  *
- * Fields of an expression's node:
- *   N_CONST  value            N_NAME   name            N_LIST, N_TUPLE  list
- *   N_DICT   list: key, value, key, ...                N_ATTR   a, name and value
- *   N_ITEM   a, b the key     N_SLICE  b, c, d: start, stop, step (NULL: none); a what is cut
- *   N_CALL   a what is called; list, keyword, star, star2
- *   N_FILTER, N_TEST  a (NULL: the body of a block), name, fn, arguments likewise; flag: negated
- *   N_NEG, N_POS, N_NOT  a    N_AND, N_OR, N_ARITH  a, b, op   N_CONCAT  list
- *   N_COMPARE  a, list, ops   N_COND   a if b else c   N_NSREF  name . value's text (interned in a)
+ * What the fields of an expression's node hold:
+ *
+ *   N_CONST                 value
+ *   N_NAME                  name
+ *   N_LIST, N_TUPLE         list: the items
+ *   N_DICT                  list: key, value, key, value, ...
+ *   N_ATTR                  first: the object; name, and value: the name as a string
+ *   N_ITEM                  first: the object; second: the key
+ *   N_SLICE                 first: the object; second, third, fourth: start, stop, step (NULL: none)
+ *   N_CALL                  first: the function; list, keywords, star, double_star: the arguments
+ *   N_FILTER, N_TEST        first: the operand (NULL: the body of a block); name, fn; arguments as of
+ *                           N_CALL; flag: the test is negated
+ *   N_NEG, N_POS, N_NOT     first
+ *   N_AND, N_OR, N_ARITH    first, op, second
+ *   N_CONCAT                list: the operands
+ *   N_COMPARE               first, then ops[i] and list[i] in turn
+ *   N_COND                  first if second else third
+ *   N_NSREF                 name: the namespace; first: the attribute's name
  */
 #include "lib/llm/jinja/internal.h"
 
 #include <string.h>
 
-static jnode *parse_unary(jmachine *j, bool with_filter);
-static jnode *parse_or(jmachine *j);
+static jnode *parse_unary(jmachine *machine, bool with_filter);
+static jnode *parse_or(jmachine *machine);
 
-static jtoken *next(jmachine *j)
+static jtoken *take_token(jmachine *machine)
 {
-    jtoken *t = zt_j_token(j);
-    j->at += t->type != T_END;
-    return t;
+    jtoken *token = zt_j_token(machine);
+    machine->position += token->type != T_END;
+    return token;
 }
 
-static const jtoken *look(jmachine *j) /* at the one after the current */
+static const jtoken *peek_token(jmachine *machine) /* at the one after the current */
 {
-    return &j->token[j->at + (j->token[j->at].type != T_END)];
+    return &machine->tokens[machine->position + (machine->tokens[machine->position].type != T_END)];
 }
 
-static jnode *binary(jmachine *j, jnode_type type, int op, jnode *a, jnode *b, int line)
+static jnode *make_binary(jmachine *machine, jnode_type type, int op, jnode *left, jnode *right, int line)
 {
-    jnode *n = zt_j_node(j, type, line);
-    n->op = op;
-    n->a = a;
-    n->b = b;
-    return n;
+    jnode *node = zt_j_node(machine, type, line);
+    node->op = op;
+    node->first = left;
+    node->second = right;
+    return node;
 }
 
 /* ---- names and literals ---------------------------------------------------------------------- */
@@ -45,521 +55,520 @@ static void mark_read(const char *name)
 }
 
 /* The innermost macro and those around it have to hand over what is read in them. */
-static void note_special(jmachine *j, const char *name)
+static void note_special(jmachine *machine, const char *name)
 {
-    for (jnode *m = j->macro; m; m = m->d) {
-        m->varargs = m->varargs || strcmp(name, "varargs") == 0;
-        m->kwargs = m->kwargs || strcmp(name, "kwargs") == 0;
-        m->caller = m->caller || strcmp(name, "caller") == 0;
+    for (jnode *macro = machine->macro; macro; macro = macro->fourth) {
+        macro->varargs = macro->varargs || strcmp(name, "varargs") == 0;
+        macro->kwargs = macro->kwargs || strcmp(name, "kwargs") == 0;
+        macro->caller = macro->caller || strcmp(name, "caller") == 0;
     }
 }
 
-static jnode *constant(jmachine *j, jvalue v, int line)
+static jnode *make_constant(jmachine *machine, jvalue value, int line)
 {
-    jnode *n = zt_j_node(j, N_CONST, line);
-    n->value = v;
-    return n;
+    jnode *node = zt_j_node(machine, N_CONST, line);
+    node->value = value;
+    return node;
 }
 
-static jnode *parse_name(jmachine *j, bool nsref)
+static jnode *parse_name(jmachine *machine, bool nsref)
 {
-    jtoken *t = next(j);
-    if (strcmp(t->text, "true") == 0 || strcmp(t->text, "True") == 0)
-        return constant(j, zt_j_bool(true), t->line);
-    if (strcmp(t->text, "false") == 0 || strcmp(t->text, "False") == 0)
-        return constant(j, zt_j_bool(false), t->line);
-    if (strcmp(t->text, "none") == 0 || strcmp(t->text, "None") == 0)
-        return constant(j, zt_j_none, t->line);
-    jnode *n = zt_j_node(j, N_NAME, t->line);
-    n->name = t->text;
-    if (nsref && zt_j_skip_op(j, '.')) {
-        n->type = N_NSREF;
-        n->a = zt_j_node(j, N_NAME, t->line);
-        n->a->name = zt_j_expect_name(j)->text;
+    jtoken *token = take_token(machine);
+    if (strcmp(token->text, "true") == 0 || strcmp(token->text, "True") == 0)
+        return make_constant(machine, zt_j_bool(true), token->line);
+    if (strcmp(token->text, "false") == 0 || strcmp(token->text, "False") == 0)
+        return make_constant(machine, zt_j_bool(false), token->line);
+    if (strcmp(token->text, "none") == 0 || strcmp(token->text, "None") == 0)
+        return make_constant(machine, zt_j_none, token->line);
+    jnode *node = zt_j_node(machine, N_NAME, token->line);
+    node->name = token->text;
+    if (nsref && zt_j_skip_op(machine, '.')) {
+        node->type = N_NSREF;
+        node->first = zt_j_node(machine, N_NAME, token->line);
+        node->first->name = zt_j_expect_name(machine)->text;
     }
-    if (!j->storing || n->type == N_NSREF) {
-        mark_read(n->name);
-        note_special(j, n->name);
+    if (!machine->storing || node->type == N_NSREF) {
+        mark_read(node->name);
+        note_special(machine, node->name);
     }
-    return n;
+    return node;
 }
 
-static jnode *parse_string(jmachine *j)
+static jnode *parse_string(jmachine *machine)
 {
-    jtoken *t = next(j);
-    jtext s = t->value.s;
-    while (zt_j_token(j)->type == T_STRING)
-        s = zt_j_concat(j, s, next(j)->value.s);
-    return constant(j, zt_j_string(zt_j_text(j, zt_j_data(s), s.n, false)), t->line);
+    jtoken *token = take_token(machine);
+    jtext joined = token->value.s;
+    while (zt_j_token(machine)->type == T_STRING)
+        joined = zt_j_concat(machine, joined, take_token(machine)->value.s);
+    return make_constant(machine, zt_j_string(zt_j_text(machine, zt_j_data(joined), joined.size, false)), token->line);
 }
 
-static jnode *parse_list(jmachine *j)
+static jnode *parse_list(jmachine *machine)
 {
-    jnode *n = zt_j_node(j, N_LIST, next(j)->line);
-    while (!zt_j_is_op(j, ']')) {
-        if (n->n)
-            zt_j_expect_op(j, ',');
-        if (zt_j_is_op(j, ']'))
+    jnode *node = zt_j_node(machine, N_LIST, take_token(machine)->line);
+    while (!zt_j_is_op(machine, ']')) {
+        if (node->list_count)
+            zt_j_expect_op(machine, ',');
+        if (zt_j_is_op(machine, ']'))
             break;
-        zt_j_append_node(j, n, zt_j_parse_expression(j, true));
+        zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
     }
-    zt_j_expect_op(j, ']');
-    return n;
+    zt_j_expect_op(machine, ']');
+    return node;
 }
 
-static jnode *parse_dict(jmachine *j)
+static jnode *parse_dict(jmachine *machine)
 {
-    jnode *n = zt_j_node(j, N_DICT, next(j)->line);
-    while (!zt_j_is_op(j, '}')) {
-        if (n->n)
-            zt_j_expect_op(j, ',');
-        if (zt_j_is_op(j, '}'))
+    jnode *node = zt_j_node(machine, N_DICT, take_token(machine)->line);
+    while (!zt_j_is_op(machine, '}')) {
+        if (node->list_count)
+            zt_j_expect_op(machine, ',');
+        if (zt_j_is_op(machine, '}'))
             break;
-        zt_j_append_node(j, n, zt_j_parse_expression(j, true));
-        zt_j_expect_op(j, ':');
-        zt_j_append_node(j, n, zt_j_parse_expression(j, true));
+        zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
+        zt_j_expect_op(machine, ':');
+        zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
     }
-    zt_j_expect_op(j, '}');
-    return n;
+    zt_j_expect_op(machine, '}');
+    return node;
 }
 
-jnode *zt_j_parse_primary(jmachine *j, bool nsref)
+jnode *zt_j_parse_primary(jmachine *machine, bool nsref)
 {
     char got[64];
-    jtoken *t = zt_j_token(j);
-    if (t->type == T_NAME)
-        return parse_name(j, nsref);
-    if (t->type == T_STRING)
-        return parse_string(j);
-    if (t->type == T_INT || t->type == T_FLOAT)
-        return constant(j, next(j)->value, t->line);
-    if (zt_j_is_op(j, '[') || zt_j_is_op(j, '{') || zt_j_is_op(j, '(')) {
-        jnode *n;
-        zt_j_enter(j);
-        if (t->op == '(') {
-            next(j);
-            n = zt_j_parse_tuple(j, true, true);
-            zt_j_expect_op(j, ')');
+    jtoken *token = zt_j_token(machine);
+    if (token->type == T_NAME)
+        return parse_name(machine, nsref);
+    if (token->type == T_STRING)
+        return parse_string(machine);
+    if (token->type == T_INT || token->type == T_FLOAT)
+        return make_constant(machine, take_token(machine)->value, token->line);
+    if (zt_j_is_op(machine, '[') || zt_j_is_op(machine, '{') || zt_j_is_op(machine, '(')) {
+        jnode *node;
+        zt_j_enter(machine);
+        if (token->op == '(') {
+            take_token(machine);
+            node = zt_j_parse_tuple(machine, true, true);
+            zt_j_expect_op(machine, ')');
         } else {
-            n = t->op == '[' ? parse_list(j) : parse_dict(j);
+            node = token->op == '[' ? parse_list(machine) : parse_dict(machine);
         }
-        zt_j_leave(j);
-        return n;
+        zt_j_leave(machine);
+        return node;
     }
-    zt_j_fail(j, "unexpected '%s'", zt_j_describe(t, got));
+    zt_j_fail(machine, "unexpected '%s'", zt_j_describe(token, got));
 }
 
-static bool tuple_ends(jmachine *j)
+static bool tuple_ends(jmachine *machine)
 {
-    jtoken_type t = zt_j_token(j)->type;
-    return t == T_VAR_END || t == T_BLOCK_END || zt_j_is_op(j, ')');
+    jtoken_type type = zt_j_token(machine)->type;
+    return type == T_VAR_END || type == T_BLOCK_END || zt_j_is_op(machine, ')');
 }
 
-jnode *zt_j_parse_tuple(jmachine *j, bool cond, bool parens)
+jnode *zt_j_parse_tuple(jmachine *machine, bool cond, bool parens)
 {
     char got[64];
-    jnode *n = zt_j_node(j, N_TUPLE, zt_j_token(j)->line);
+    jnode *node = zt_j_node(machine, N_TUPLE, zt_j_token(machine)->line);
     bool tuple = false;
-    while (!tuple_ends(j)) {
-        zt_j_append_node(j, n, zt_j_parse_expression(j, cond));
-        if (!zt_j_skip_op(j, ','))
+    while (!tuple_ends(machine)) {
+        zt_j_append_node(machine, node, zt_j_parse_expression(machine, cond));
+        if (!zt_j_skip_op(machine, ','))
             break;
         tuple = true;
     }
-    if (!tuple && n->n)
-        return n->list[0];
+    if (!tuple && node->list_count)
+        return node->list[0];
     if (!tuple && !parens)
-        zt_j_fail(j, "expected an expression, got '%s'", zt_j_describe(zt_j_token(j), got));
-    return n;
+        zt_j_fail(machine, "expected an expression, got '%s'", zt_j_describe(zt_j_token(machine), got));
+    return node;
 }
 
 /* ---- what stands behind a value -------------------------------------------------------------- */
 
-static void parse_argument(jmachine *j, jnode *n)
+static void parse_argument(jmachine *machine, jnode *node)
 {
-    if (zt_j_skip_op(j, '*')) {
-        if (n->star || n->star2)
-            zt_j_fail(j, "invalid syntax of a call");
-        n->star = zt_j_parse_expression(j, true);
-    } else if (zt_j_skip_op(j, J_OP('*', '*'))) {
-        if (n->star2)
-            zt_j_fail(j, "invalid syntax of a call");
-        n->star2 = zt_j_parse_expression(j, true);
-    } else if (zt_j_token(j)->type == T_NAME && look(j)->type == T_OP && look(j)->op == '=') {
-        if (n->star2)
-            zt_j_fail(j, "invalid syntax of a call");
-        jarg *more = zt_j_array(j, (size_t)n->n_keywords + 1, sizeof *more);
-        if (n->n_keywords)
-            memcpy(more, n->keyword, (size_t)n->n_keywords * sizeof *more);
-        n->keyword = more;
-        more += n->n_keywords++;
-        more->name = next(j)->text;
-        next(j);
-        more->value = zt_j_parse_expression(j, true);
+    if (zt_j_skip_op(machine, '*')) {
+        if (node->star || node->double_star)
+            zt_j_fail(machine, "invalid syntax of a call");
+        node->star = zt_j_parse_expression(machine, true);
+    } else if (zt_j_skip_op(machine, J_OP('*', '*'))) {
+        if (node->double_star)
+            zt_j_fail(machine, "invalid syntax of a call");
+        node->double_star = zt_j_parse_expression(machine, true);
+    } else if (zt_j_token(machine)->type == T_NAME && peek_token(machine)->type == T_OP && peek_token(machine)->op == '=') {
+        if (node->double_star)
+            zt_j_fail(machine, "invalid syntax of a call");
+        jarg *more = zt_j_array(machine, (size_t)node->keyword_count + 1, sizeof *more);
+        if (node->keyword_count)
+            memcpy(more, node->keywords, (size_t)node->keyword_count * sizeof *more);
+        node->keywords = more;
+        more += node->keyword_count++;
+        more->name = take_token(machine)->text;
+        take_token(machine);
+        more->value = zt_j_parse_expression(machine, true);
     } else {
-        if (n->star || n->star2 || n->n_keywords)
-            zt_j_fail(j, "a positional argument follows others");
-        zt_j_append_node(j, n, zt_j_parse_expression(j, true));
+        if (node->star || node->double_star || node->keyword_count)
+            zt_j_fail(machine, "a positional argument follows others");
+        zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
     }
 }
 
-static void parse_arguments(jmachine *j, jnode *n)
+static void parse_arguments(jmachine *machine, jnode *node)
 {
     bool more = false;
-    zt_j_expect_op(j, '(');
-    while (!zt_j_is_op(j, ')')) {
+    zt_j_expect_op(machine, '(');
+    while (!zt_j_is_op(machine, ')')) {
         if (more)
-            zt_j_expect_op(j, ',');
-        if (zt_j_is_op(j, ')'))
+            zt_j_expect_op(machine, ',');
+        if (zt_j_is_op(machine, ')'))
             break;
-        parse_argument(j, n);
+        parse_argument(machine, node);
         more = true;
     }
-    zt_j_expect_op(j, ')');
+    zt_j_expect_op(machine, ')');
 }
 
-static jnode *parse_subscribed(jmachine *j, int line)
+static jnode *parse_subscribed(jmachine *machine, int line)
 {
     jnode *start = NULL, *part[2] = {NULL, NULL};
-    if (!zt_j_is_op(j, ':')) {
-        start = zt_j_parse_expression(j, true);
-        if (!zt_j_is_op(j, ':'))
+    if (!zt_j_is_op(machine, ':')) {
+        start = zt_j_parse_expression(machine, true);
+        if (!zt_j_is_op(machine, ':'))
             return start;
     }
-    for (int i = 0; i < 2 && zt_j_skip_op(j, ':'); i++)
-        if (!zt_j_is_op(j, ':') && !zt_j_is_op(j, ']') && !zt_j_is_op(j, ','))
-            part[i] = zt_j_parse_expression(j, true);
-    jnode *n = zt_j_node(j, N_SLICE, line);
-    n->b = start;
-    n->c = part[0];
-    n->d = part[1];
-    return n;
+    for (int i = 0; i < 2 && zt_j_skip_op(machine, ':'); i++)
+        if (!zt_j_is_op(machine, ':') && !zt_j_is_op(machine, ']') && !zt_j_is_op(machine, ','))
+            part[i] = zt_j_parse_expression(machine, true);
+    jnode *node = zt_j_node(machine, N_SLICE, line);
+    node->second = start;
+    node->third = part[0];
+    node->fourth = part[1];
+    return node;
 }
 
-static jnode *parse_brackets(jmachine *j, jnode *of, int line)
+static jnode *parse_brackets(jmachine *machine, jnode *of, int line)
 {
     jnode *key = NULL, *tuple = NULL;
-    while (!zt_j_is_op(j, ']')) {
+    while (!zt_j_is_op(machine, ']')) {
         if (key)
-            zt_j_expect_op(j, ',');
-        jnode *one = parse_subscribed(j, line);
+            zt_j_expect_op(machine, ',');
+        jnode *subscript = parse_subscribed(machine, line);
         if (key && !tuple) {
-            tuple = zt_j_node(j, N_TUPLE, line);
-            zt_j_append_node(j, tuple, key);
+            tuple = zt_j_node(machine, N_TUPLE, line);
+            zt_j_append_node(machine, tuple, key);
         }
         if (tuple)
-            zt_j_append_node(j, tuple, one);
+            zt_j_append_node(machine, tuple, subscript);
         if (!key)
-            key = one;
-        if ((tuple && one->type == N_SLICE) || (tuple && key->type == N_SLICE))
-            zt_j_fail(j, "a slice of several dimensions");
+            key = subscript;
+        if ((tuple && subscript->type == N_SLICE) || (tuple && key->type == N_SLICE))
+            zt_j_fail(machine, "a slice of several dimensions");
     }
-    zt_j_expect_op(j, ']');
+    zt_j_expect_op(machine, ']');
     if (!key)
-        zt_j_fail(j, "expected a subscript");
+        zt_j_fail(machine, "expected a subscript");
     if (key->type == N_SLICE) {
-        key->a = of;
+        key->first = of;
         return key;
     }
-    return binary(j, N_ITEM, 0, of, tuple ? tuple : key, line);
+    return make_binary(machine, N_ITEM, 0, of, tuple ? tuple : key, line);
 }
 
-static jnode *parse_subscript(jmachine *j, jnode *of)
+static jnode *parse_subscript(jmachine *machine, jnode *of)
 {
-    int line = zt_j_token(j)->line;
-    if (zt_j_skip_op(j, '[')) {
-        return parse_brackets(j, of, line);
+    int line = zt_j_token(machine)->line;
+    if (zt_j_skip_op(machine, '[')) {
+        return parse_brackets(machine, of, line);
     }
-    next(j);
-    jtoken *t = next(j);
-    if (t->type == T_INT)
-        return binary(j, N_ITEM, 0, of, constant(j, t->value, line), line);
-    if (t->type != T_NAME)
-        zt_j_fail(j, "expected a name or a number after '.'");
-    jnode *n = binary(j, N_ATTR, 0, of, NULL, line);
-    n->name = t->text;
-    n->value = zt_j_literal(j, t->text);
-    return n;
+    take_token(machine);
+    jtoken *token = take_token(machine);
+    if (token->type == T_INT)
+        return make_binary(machine, N_ITEM, 0, of, make_constant(machine, token->value, line), line);
+    if (token->type != T_NAME)
+        zt_j_fail(machine, "expected a name or a number after '.'");
+    jnode *node = make_binary(machine, N_ATTR, 0, of, NULL, line);
+    node->name = token->text;
+    node->value = zt_j_literal(machine, token->text);
+    return node;
 }
 
-static jnode *parse_call(jmachine *j, jnode *of)
+static jnode *parse_call(jmachine *machine, jnode *of)
 {
-    jnode *n = binary(j, N_CALL, 0, of, NULL, zt_j_token(j)->line);
-    zt_j_enter(j);
-    parse_arguments(j, n);
-    zt_j_leave(j);
-    return n;
+    jnode *node = make_binary(machine, N_CALL, 0, of, NULL, zt_j_token(machine)->line);
+    zt_j_enter(machine);
+    parse_arguments(machine, node);
+    zt_j_leave(machine);
+    return node;
 }
 
-/* Chains are loops here, but not in those that walk them: each link counts as a level. */
-static jnode *parse_postfix(jmachine *j, jnode *n)
+/* A chain (a.b.c) is parsed by a loop, but evaluated by recursion: each link counts as a level. */
+static jnode *parse_postfix(jmachine *machine, jnode *node)
 {
     int levels = 0;
     for (;; levels++) {
-        if (zt_j_is_op(j, '.') || zt_j_is_op(j, '[')) {
-            zt_j_enter(j);
-            n = parse_subscript(j, n);
-        } else if (zt_j_is_op(j, '(')) {
-            zt_j_enter(j);
-            n = parse_call(j, n);
+        if (zt_j_is_op(machine, '.') || zt_j_is_op(machine, '[')) {
+            zt_j_enter(machine);
+            node = parse_subscript(machine, node);
+        } else if (zt_j_is_op(machine, '(')) {
+            zt_j_enter(machine);
+            node = parse_call(machine, node);
         } else {
             break;
         }
     }
     while (levels-- > 0)
-        zt_j_leave(j);
-    return n;
+        zt_j_leave(machine);
+    return node;
 }
 
 /* "a.b.c" of filters and tests that have dots in their names. */
-static const char *parse_dotted(jmachine *j)
+static const char *parse_dotted(jmachine *machine)
 {
-    jtoken *t = zt_j_expect_name(j);
-    jout o = {NULL};
-    zt_j_puts(j, &o, t->text);
-    while (zt_j_skip_op(j, '.')) {
-        zt_j_put(j, &o, ".", 1, false);
-        zt_j_puts(j, &o, zt_j_expect_name(j)->text);
+    jtoken *token = zt_j_expect_name(machine);
+    jout out = {NULL};
+    zt_j_puts(machine, &out, token->text);
+    while (zt_j_skip_op(machine, '.')) {
+        zt_j_put(machine, &out, ".", 1, false);
+        zt_j_puts(machine, &out, zt_j_expect_name(machine)->text);
     }
-    jtext name = zt_j_done(j, &o);
-    return zt_j_intern(j, zt_j_data(name), name.n);
+    jtext name = zt_j_done(machine, &out);
+    return zt_j_intern(machine, zt_j_data(name), name.size);
 }
 
-jnode *zt_j_parse_filters(jmachine *j, jnode *of, bool first)
+jnode *zt_j_parse_filters(jmachine *machine, jnode *of, bool first)
 {
     int levels = 0;
-    while (first || zt_j_is_op(j, '|')) {
+    while (first || zt_j_is_op(machine, '|')) {
         if (!first)
-            next(j);
-        zt_j_enter(j);
+            take_token(machine);
+        zt_j_enter(machine);
         levels++;
         first = false;
-        jnode *n = zt_j_node(j, N_FILTER, zt_j_token(j)->line);
-        n->a = of;
-        n->name = parse_dotted(j);
-        n->fn = zt_j_filter(n->name, strlen(n->name));
-        if (zt_j_is_op(j, '('))
-            parse_arguments(j, n);
-        of = n;
+        jnode *node = zt_j_node(machine, N_FILTER, zt_j_token(machine)->line);
+        node->first = of;
+        node->name = parse_dotted(machine);
+        node->fn = zt_j_filter(node->name, strlen(node->name));
+        if (zt_j_is_op(machine, '('))
+            parse_arguments(machine, node);
+        of = node;
     }
     while (levels-- > 0)
-        zt_j_leave(j);
+        zt_j_leave(machine);
     return of;
 }
 
 /* Can the current token begin the argument of a test that has no parentheses? */
-static bool begins_argument(jmachine *j)
+static bool begins_argument(jmachine *machine)
 {
-    const jtoken *t = zt_j_token(j);
-    if (t->type == T_OP)
-        return t->op == '[' || t->op == '{';
-    return (t->type == T_NAME || t->type == T_STRING || t->type == T_INT || t->type == T_FLOAT) &&
-           !zt_j_is_word(j, "else") && !zt_j_is_word(j, "or") && !zt_j_is_word(j, "and");
+    const jtoken *token = zt_j_token(machine);
+    if (token->type == T_OP)
+        return token->op == '[' || token->op == '{';
+    return (token->type == T_NAME || token->type == T_STRING || token->type == T_INT || token->type == T_FLOAT) &&
+           !zt_j_is_word(machine, "else") && !zt_j_is_word(machine, "or") && !zt_j_is_word(machine, "and");
 }
 
-static jnode *parse_test(jmachine *j, jnode *of)
+static jnode *parse_test(jmachine *machine, jnode *of)
 {
-    int line = next(j)->line;
-    jnode *n = zt_j_node(j, N_TEST, line);
-    n->a = of;
-    n->flag = zt_j_skip_word(j, "not");
-    n->name = parse_dotted(j);
-    n->fn = zt_j_test(n->name, strlen(n->name));
-    if (zt_j_is_op(j, '(')) {
-        parse_arguments(j, n);
-    } else if (begins_argument(j)) {
-        if (zt_j_is_word(j, "is"))
-            zt_j_fail(j, "tests cannot be chained with 'is'");
-        zt_j_append_node(j, n, parse_postfix(j, zt_j_parse_primary(j, false)));
+    int line = take_token(machine)->line;
+    jnode *node = zt_j_node(machine, N_TEST, line);
+    node->first = of;
+    node->flag = zt_j_skip_word(machine, "not");
+    node->name = parse_dotted(machine);
+    node->fn = zt_j_test(node->name, strlen(node->name));
+    if (zt_j_is_op(machine, '(')) {
+        parse_arguments(machine, node);
+    } else if (begins_argument(machine)) {
+        if (zt_j_is_word(machine, "is"))
+            zt_j_fail(machine, "tests cannot be chained with 'is'");
+        zt_j_append_node(machine, node, parse_postfix(machine, zt_j_parse_primary(machine, false)));
     }
-    return n;
+    return node;
 }
 
-static jnode *parse_filters_and_tests(jmachine *j, jnode *n)
+static jnode *parse_filters_and_tests(jmachine *machine, jnode *node)
 {
     int levels = 0;
     for (;; levels++) {
-        if (zt_j_is_op(j, '|')) {
-            n = zt_j_parse_filters(j, n, false);
-        } else if (zt_j_is_word(j, "is")) {
-            n = parse_test(j, n);
-        } else if (zt_j_is_op(j, '(')) {
-            n = parse_call(j, n);
+        if (zt_j_is_op(machine, '|')) {
+            node = zt_j_parse_filters(machine, node, false);
+        } else if (zt_j_is_word(machine, "is")) {
+            node = parse_test(machine, node);
+        } else if (zt_j_is_op(machine, '(')) {
+            node = parse_call(machine, node);
         } else {
             break;
         }
-        zt_j_enter(j);
+        zt_j_enter(machine);
     }
     while (levels-- > 0)
-        zt_j_leave(j);
-    return n;
+        zt_j_leave(machine);
+    return node;
 }
 
 /* ---- operators, the tightest first ----------------------------------------------------------- */
 
-static jnode *parse_unary(jmachine *j, bool with_filter)
+static jnode *parse_unary(jmachine *machine, bool with_filter)
 {
-    int line = zt_j_token(j)->line;
-    jnode *n;
-    zt_j_enter(j);
-    if (zt_j_skip_op(j, '-'))
-        n = binary(j, N_NEG, 0, parse_unary(j, false), NULL, line);
-    else if (zt_j_skip_op(j, '+'))
-        n = binary(j, N_POS, 0, parse_unary(j, false), NULL, line);
+    int line = zt_j_token(machine)->line;
+    jnode *node;
+    zt_j_enter(machine);
+    if (zt_j_skip_op(machine, '-'))
+        node = make_binary(machine, N_NEG, 0, parse_unary(machine, false), NULL, line);
+    else if (zt_j_skip_op(machine, '+'))
+        node = make_binary(machine, N_POS, 0, parse_unary(machine, false), NULL, line);
     else
-        n = zt_j_parse_primary(j, false);
-    n = parse_postfix(j, n);
+        node = zt_j_parse_primary(machine, false);
+    node = parse_postfix(machine, node);
     if (with_filter)
-        n = parse_filters_and_tests(j, n);
-    zt_j_leave(j);
-    return n;
+        node = parse_filters_and_tests(machine, node);
+    zt_j_leave(machine);
+    return node;
 }
 
-/* Left to right: operators of one level, each one deeper for those that walk the tree. */
-static jnode *parse_level(jmachine *j, const int *ops, jnode *(*tighter)(jmachine *j))
+/* Operators of one level, from left to right: each makes the tree a level deeper. */
+static jnode *parse_level(jmachine *machine, const int *ops, jnode *(*tighter)(jmachine *machine))
 {
-    jnode *n = tighter(j);
+    jnode *node = tighter(machine);
     int levels = 0;
     for (;;) {
-        int line = zt_j_token(j)->line, op = 0;
-        for (const int *o = ops; *o && !op; o++)
-            if (zt_j_skip_op(j, *o))
-                op = *o;
+        int line = zt_j_token(machine)->line, op = 0;
+        for (const int *candidate = ops; *candidate && !op; candidate++)
+            if (zt_j_skip_op(machine, *candidate))
+                op = *candidate;
         if (!op)
             break;
-        zt_j_enter(j);
+        zt_j_enter(machine);
         levels++;
-        n = binary(j, N_ARITH, op, n, tighter(j), line);
+        node = make_binary(machine, N_ARITH, op, node, tighter(machine), line);
     }
     while (levels-- > 0)
-        zt_j_leave(j);
-    return n;
+        zt_j_leave(machine);
+    return node;
 }
 
-static jnode *parse_tightest(jmachine *j)
+static jnode *parse_tightest(jmachine *machine)
 {
-    return parse_unary(j, true);
+    return parse_unary(machine, true);
 }
 
-static jnode *parse_power(jmachine *j)
+static jnode *parse_power(jmachine *machine)
 {
     static const int ops[] = {J_OP('*', '*'), 0};
-    return parse_level(j, ops, parse_tightest);
+    return parse_level(machine, ops, parse_tightest);
 }
 
-static jnode *parse_product(jmachine *j)
+static jnode *parse_product(jmachine *machine)
 {
     static const int ops[] = {'*', '/', J_OP('/', '/'), '%', 0};
-    return parse_level(j, ops, parse_power);
+    return parse_level(machine, ops, parse_power);
 }
 
-static jnode *parse_concat(jmachine *j)
+static jnode *parse_concat(jmachine *machine)
 {
-    jnode *first = parse_product(j), *n = NULL;
-    while (zt_j_skip_op(j, '~')) {
-        if (!n) {
-            n = zt_j_node(j, N_CONCAT, first->line);
-            zt_j_append_node(j, n, first);
+    jnode *first = parse_product(machine), *node = NULL;
+    while (zt_j_skip_op(machine, '~')) {
+        if (!node) {
+            node = zt_j_node(machine, N_CONCAT, first->line);
+            zt_j_append_node(machine, node, first);
         }
-        zt_j_append_node(j, n, parse_product(j));
+        zt_j_append_node(machine, node, parse_product(machine));
     }
-    return n ? n : first;
+    return node ? node : first;
 }
 
-static jnode *parse_sum(jmachine *j)
+static jnode *parse_sum(jmachine *machine)
 {
     static const int ops[] = {'+', '-', 0};
-    return parse_level(j, ops, parse_concat);
+    return parse_level(machine, ops, parse_concat);
 }
 
 /* The comparison that comes next, 0: none. */
-static int comparison(jmachine *j)
+static int read_comparison(jmachine *machine)
 {
     static const int ops[] = {J_OP('=', '='), J_OP('!', '='), J_OP('<', '='),
                               J_OP('>', '='), '<',            '>'};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (zt_j_skip_op(j, ops[i]))
+        if (zt_j_skip_op(machine, ops[i]))
             return ops[i];
-    if (zt_j_skip_word(j, "in"))
+    if (zt_j_skip_word(machine, "in"))
         return J_OP_IN;
-    if (zt_j_is_word(j, "not") && look(j)->type == T_NAME && strcmp(look(j)->text, "in") == 0) {
-        next(j);
-        next(j);
+    if (zt_j_is_word(machine, "not") && peek_token(machine)->type == T_NAME && strcmp(peek_token(machine)->text, "in") == 0) {
+        take_token(machine);
+        take_token(machine);
         return J_OP_NOT_IN;
     }
     return 0;
 }
 
-static jnode *parse_compare(jmachine *j)
+static jnode *parse_compare(jmachine *machine)
 {
-    jnode *first = parse_sum(j), *n = NULL;
-    int line = zt_j_token(j)->line, op;
-    while ((op = comparison(j)) != 0) {
-        if (!n) {
-            n = zt_j_node(j, N_COMPARE, line);
-            n->a = first;
+    jnode *first = parse_sum(machine), *node = NULL;
+    int line = zt_j_token(machine)->line, op;
+    while ((op = read_comparison(machine)) != 0) {
+        if (!node) {
+            node = zt_j_node(machine, N_COMPARE, line);
+            node->first = first;
         }
-        int *ops = zt_j_array(j, (size_t)n->n + 1, sizeof *ops);
-        if (n->n)
-            memcpy(ops, n->ops, (size_t)n->n * sizeof *ops);
-        ops[n->n] = op;
-        n->ops = ops;
-        zt_j_append_node(j, n, parse_sum(j));
+        int *ops = zt_j_array(machine, (size_t)node->list_count + 1, sizeof *ops);
+        if (node->list_count)
+            memcpy(ops, node->ops, (size_t)node->list_count * sizeof *ops);
+        ops[node->list_count] = op;
+        node->ops = ops;
+        zt_j_append_node(machine, node, parse_sum(machine));
     }
-    return n ? n : first;
+    return node ? node : first;
 }
 
-static jnode *parse_not(jmachine *j)
+static jnode *parse_not(jmachine *machine)
 {
-    int line = zt_j_token(j)->line;
-    if (!zt_j_skip_word(j, "not"))
-        return parse_compare(j);
-    zt_j_enter(j);
-    jnode *n = binary(j, N_NOT, 0, parse_not(j), NULL, line);
-    zt_j_leave(j);
-    return n;
+    int line = zt_j_token(machine)->line;
+    if (!zt_j_skip_word(machine, "not"))
+        return parse_compare(machine);
+    zt_j_enter(machine);
+    jnode *node = make_binary(machine, N_NOT, 0, parse_not(machine), NULL, line);
+    zt_j_leave(machine);
+    return node;
 }
 
-static jnode *parse_words(jmachine *j, const char *word, jnode_type type,
-                          jnode *(*tighter)(jmachine *j))
+static jnode *parse_words(jmachine *machine, const char *word, jnode_type type, jnode *(*tighter)(jmachine *machine))
 {
-    jnode *n = tighter(j);
-    int line = zt_j_token(j)->line, levels = 0;
-    while (zt_j_skip_word(j, word)) {
-        zt_j_enter(j);
+    jnode *node = tighter(machine);
+    int line = zt_j_token(machine)->line, levels = 0;
+    while (zt_j_skip_word(machine, word)) {
+        zt_j_enter(machine);
         levels++;
-        n = binary(j, type, 0, n, tighter(j), line);
+        node = make_binary(machine, type, 0, node, tighter(machine), line);
     }
     while (levels-- > 0)
-        zt_j_leave(j);
-    return n;
+        zt_j_leave(machine);
+    return node;
 }
 
-static jnode *parse_and(jmachine *j)
+static jnode *parse_and(jmachine *machine)
 {
-    return parse_words(j, "and", N_AND, parse_not);
+    return parse_words(machine, "and", N_AND, parse_not);
 }
 
-static jnode *parse_or(jmachine *j)
+static jnode *parse_or(jmachine *machine)
 {
-    return parse_words(j, "or", N_OR, parse_and);
+    return parse_words(machine, "or", N_OR, parse_and);
 }
 
-jnode *zt_j_parse_expression(jmachine *j, bool cond)
+jnode *zt_j_parse_expression(jmachine *machine, bool cond)
 {
-    zt_j_enter(j);
-    jnode *n = parse_or(j);
+    zt_j_enter(machine);
+    jnode *node = parse_or(machine);
     int levels = 0;
-    while (cond && zt_j_skip_word(j, "if")) {
-        jnode *c = binary(j, N_COND, 0, n, parse_or(j), n->line);
-        zt_j_enter(j);
+    while (cond && zt_j_skip_word(machine, "if")) {
+        jnode *condition = make_binary(machine, N_COND, 0, node, parse_or(machine), node->line);
+        zt_j_enter(machine);
         levels++;
-        if (zt_j_skip_word(j, "else"))
-            c->c = zt_j_parse_expression(j, true);
-        n = c;
+        if (zt_j_skip_word(machine, "else"))
+            condition->third = zt_j_parse_expression(machine, true);
+        node = condition;
     }
     while (levels-- > 0)
-        zt_j_leave(j);
-    zt_j_leave(j);
-    return n;
+        zt_j_leave(machine);
+    zt_j_leave(machine);
+    return node;
 }

@@ -6,253 +6,249 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define FILTER(name) \
-    static jvalue name(jmachine *j, jvalue v, const jvalue *a, const jcall *call)
-#define UNUSED ((void)j, (void)a, (void)call)
+#define FILTER(name) static jvalue name(jmachine *machine, jvalue value, const jvalue *args, const jcall *call)
+#define UNUSED       ((void)machine, (void)args, (void)call)
 
-static jvalue like(jvalue v, jtext t)
+static jvalue keep_safety(jvalue value, jtext text)
 {
-    jvalue r = zt_j_string(t);
-    r.safe = v.kind == J_STRING && v.safe;
-    return r;
+    jvalue result = zt_j_string(text);
+    result.safe = value.kind == J_STRING && value.safe;
+    return result;
 }
 
 FILTER(f_upper)
 {
     UNUSED;
-    return like(v, zt_j_upper(j, zt_j_str(j, v)));
+    return keep_safety(value, zt_j_upper(machine, zt_j_str(machine, value)));
 }
 
 FILTER(f_lower)
 {
     UNUSED;
-    return like(v, zt_j_lower(j, zt_j_str(j, v)));
+    return keep_safety(value, zt_j_lower(machine, zt_j_str(machine, value)));
 }
 
 FILTER(f_capitalize)
 {
     UNUSED;
-    return like(v, zt_j_capitalize(j, zt_j_str(j, v)));
+    return keep_safety(value, zt_j_capitalize(machine, zt_j_str(machine, value)));
 }
 
 /* Words begin after blanks, hyphens and opening brackets. */
 FILTER(f_title)
 {
-    jtext t = zt_j_str(j, v);
-    jout o = {NULL};
+    jtext text = zt_j_str(machine, value);
+    jout out = {NULL};
     bool inside = false;
     UNUSED;
-    zt_j_put(j, &o, "", 0, false);
-    for (size_t at = 0, k; at < t.n; at += k) {
-        const char *p = zt_j_data(t) + at;
-        k = zt_j_char_bytes(p, t.n - at);
-        jtext one = zt_j_part(t, at, k);
-        bool between = zt_j_is_space(zt_j_code(p, k)) || (k == 1 && strchr("-({[<", *p));
-        zt_j_put_text(j, &o, between ? one : inside ? zt_j_lower(j, one) : zt_j_upper(j, one));
+    zt_j_put(machine, &out, "", 0, false);
+    for (size_t offset = 0, length; offset < text.size; offset += length) {
+        const char *data = zt_j_data(text) + offset;
+        length = zt_j_char_bytes(data, text.size - offset);
+        jtext one = zt_j_part(text, offset, length);
+        bool between = zt_j_is_space(zt_j_code(data, length)) || (length == 1 && strchr("-({[<", *data));
+        zt_j_put_text(machine, &out, between ? one : inside ? zt_j_lower(machine, one) : zt_j_upper(machine, one));
         inside = !between;
     }
-    return like(v, zt_j_done(j, &o));
+    return keep_safety(value, zt_j_done(machine, &out));
 }
 
 FILTER(f_trim)
 {
-    jtext t = zt_j_str(j, v);
+    jtext text = zt_j_str(machine, value);
     (void)call;
-    if (a[0].kind == J_ABSENT || a[0].kind == J_NONE)
-        return like(v, zt_j_strip(j, t, NULL, true, true));
-    if (a[0].kind != J_STRING)
-        zt_j_fail(j, "trim: expected a string, not '%s'", zt_j_type(a[0]));
-    return like(v, zt_j_strip(j, t, &a[0].s, true, true));
+    if (args[0].kind == J_ABSENT || args[0].kind == J_NONE)
+        return keep_safety(value, zt_j_strip(machine, text, NULL, true, true));
+    if (args[0].kind != J_STRING)
+        zt_j_fail(machine, "trim: expected a string, not '%s'", zt_j_type(args[0]));
+    return keep_safety(value, zt_j_strip(machine, text, &args[0].s, true, true));
 }
 
 FILTER(f_string)
 {
     UNUSED;
-    return like(v, zt_j_str(j, v));
+    return keep_safety(value, zt_j_str(machine, value));
 }
 
 FILTER(f_replace)
 {
-    int64_t count = a[2].kind == J_ABSENT || a[2].kind == J_NONE
-                        ? -1
-                        : zt_j_as_int(j, a[2], "replace");
+    int64_t count = args[2].kind == J_ABSENT || args[2].kind == J_NONE ? -1 : zt_j_as_int(machine, args[2], "replace");
     (void)call;
-    return like(v, zt_j_replace(j, zt_j_str(j, v), zt_j_str(j, a[0]), zt_j_str(j, a[1]), count));
+    return keep_safety(
+        value, zt_j_replace(machine, zt_j_str(machine, value), zt_j_str(machine, args[0]), zt_j_str(machine, args[1]), count));
 }
 
 FILTER(f_escape)
 {
     UNUSED;
-    jvalue r = zt_j_string(v.kind == J_STRING && v.safe ? v.s : zt_j_escape_html(j, zt_j_str(j, v)));
-    r.safe = true;
-    return r;
+    jvalue result =
+        zt_j_string(value.kind == J_STRING && value.safe ? value.s : zt_j_escape_html(machine, zt_j_str(machine, value)));
+    result.safe = true;
+    return result;
 }
 
 FILTER(f_forceescape)
 {
     UNUSED;
-    jvalue r = zt_j_string(zt_j_escape_html(j, zt_j_str(j, v)));
-    r.safe = true;
-    return r;
+    jvalue result = zt_j_string(zt_j_escape_html(machine, zt_j_str(machine, value)));
+    result.safe = true;
+    return result;
 }
 
 FILTER(f_safe)
 {
     UNUSED;
-    jvalue r = zt_j_string(zt_j_str(j, v));
-    r.safe = true;
-    return r;
+    jvalue result = zt_j_string(zt_j_str(machine, value));
+    result.safe = true;
+    return result;
 }
 
 FILTER(f_format)
 {
-    jvalue args = {.kind = J_TUPLE};
-    (void)a;
-    if (call->n && call->n_keywords)
-        zt_j_fail(j, "format: positional and keyword arguments at the same time");
-    if (call->n_keywords) {
-        args = (jvalue){.kind = J_DICT, .dict = zt_j_dict(j)};
-        for (int i = 0; i < call->n_keywords; i++)
-            zt_j_dict_set(j, args.dict, zt_j_literal(j, call->keyword[i].name),
-                          call->keyword[i].value);
+    jvalue operands = {.kind = J_TUPLE};
+    (void)args;
+    if (call->arg_count && call->keyword_count)
+        zt_j_fail(machine, "format: positional and keyword arguments at the same time");
+    if (call->keyword_count) {
+        operands = (jvalue){.kind = J_DICT, .dict = zt_j_dict(machine)};
+        for (int i = 0; i < call->keyword_count; i++)
+            zt_j_dict_set(machine, operands.dict, zt_j_literal(machine, call->keywords[i].name), call->keywords[i].value);
     } else {
-        args.list = zt_j_list(j, (size_t)call->n);
-        for (int i = 0; i < call->n; i++)
-            zt_j_append(j, args.list, call->arg[i]);
+        operands.list = zt_j_list(machine, (size_t)call->arg_count);
+        for (int i = 0; i < call->arg_count; i++)
+            zt_j_append(machine, operands.list, call->args[i]);
     }
-    return zt_j_percent(j, like(v, zt_j_str(j, v)), args);
+    return zt_j_percent(machine, keep_safety(value, zt_j_str(machine, value)), operands);
 }
 
 FILTER(f_indent)
 {
-    jvalue width = a[0].kind == J_ABSENT ? zt_j_int(4) : a[0];
-    bool first = a[1].kind != J_ABSENT && zt_j_truth(j, a[1]);
-    bool blank = a[2].kind != J_ABSENT && zt_j_truth(j, a[2]);
-    jout o = {NULL};
+    jvalue width = args[0].kind == J_ABSENT ? zt_j_int(4) : args[0];
+    bool first = args[1].kind != J_ABSENT && zt_j_truth(machine, args[1]);
+    bool blank = args[2].kind != J_ABSENT && zt_j_truth(machine, args[2]);
+    jout out = {NULL};
     (void)call;
-    if (v.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, v);
-    if (v.kind != J_STRING)
-        zt_j_fail(j, "indent: expected a string, not '%s'", zt_j_type(v));
-    jtext in = width.kind == J_STRING ? width.s
-                                      : zt_j_repeat(j, zt_j_literal(j, " ").s,
-                                                    zt_j_as_int(j, width, "indent"));
-    jlist *lines = zt_j_lines(j, zt_j_concat(j, v.s, zt_j_literal(j, "\n").s), false);
-    for (size_t i = 0; i < lines->n; i++) {
-        jtext line = lines->item[i].s;
+    if (value.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, value);
+    if (value.kind != J_STRING)
+        zt_j_fail(machine, "indent: expected a string, not '%s'", zt_j_type(value));
+    jtext indentation = width.kind == J_STRING
+                            ? width.s
+                            : zt_j_repeat(machine, zt_j_literal(machine, " ").s, zt_j_as_int(machine, width, "indent"));
+    jlist *lines = zt_j_lines(machine, zt_j_concat(machine, value.s, zt_j_literal(machine, "\n").s), false);
+    for (size_t i = 0; i < lines->count; i++) {
+        jtext line = lines->items[i].s;
         if (i)
-            zt_j_puts(j, &o, "\n");
-        if (i ? blank || line.n : first)
-            zt_j_put_text(j, &o, in);
-        zt_j_put_text(j, &o, line);
+            zt_j_puts(machine, &out, "\n");
+        if (i ? blank || line.size : first)
+            zt_j_put_text(machine, &out, indentation);
+        zt_j_put_text(machine, &out, line);
     }
-    return like(v, zt_j_done(j, &o));
+    return keep_safety(value, zt_j_done(machine, &out));
 }
 
-/* The last space in the first n bytes; n if there is none. */
-static size_t last_space(jtext t)
+/* The offset of the last space; the text's size if there is none. */
+static size_t last_space(jtext text)
 {
-    for (size_t i = t.n; i-- > 0;)
-        if (zt_j_data(t)[i] == ' ')
+    for (size_t i = text.size; i-- > 0;)
+        if (zt_j_data(text)[i] == ' ')
             return i;
-    return t.n;
+    return text.size;
 }
 
 FILTER(f_truncate)
 {
-    int64_t length = a[0].kind == J_ABSENT ? 255 : zt_j_as_int(j, a[0], "truncate"), n;
-    jvalue end = a[2].kind == J_ABSENT ? zt_j_literal(j, "...") : a[2];
-    int64_t leeway = a[3].kind == J_ABSENT || a[3].kind == J_NONE ? 5
-                                                                  : zt_j_as_int(j, a[3], "truncate");
+    int64_t wanted = args[0].kind == J_ABSENT ? 255 : zt_j_as_int(machine, args[0], "truncate"), length;
+    jvalue end = args[2].kind == J_ABSENT ? zt_j_literal(machine, "...") : args[2];
+    int64_t leeway = args[3].kind == J_ABSENT || args[3].kind == J_NONE ? 5 : zt_j_as_int(machine, args[3], "truncate");
     (void)call;
-    if (!zt_j_length(j, v, &n) || end.kind != J_STRING)
-        zt_j_fail(j, "truncate: expected a string, not '%s'", zt_j_type(v));
-    int64_t tail = (int64_t)zt_j_chars(j, end.s);
-    if (length < tail || leeway < 0)
-        zt_j_fail(j, "truncate: a length of at least %lld is expected, got %lld", (long long)tail,
-                  (long long)length);
-    if (n <= length + leeway)
-        return v;
-    if (v.kind != J_STRING)
-        zt_j_fail(j, "truncate: expected a string, not '%s'", zt_j_type(v));
-    jtext cut = zt_j_part(v.s, 0, zt_j_char_at(j, v.s, (size_t)(length - tail)));
-    if (a[1].kind == J_ABSENT || !zt_j_truth(j, a[1]))
+    if (!zt_j_length(machine, value, &length) || end.kind != J_STRING)
+        zt_j_fail(machine, "truncate: expected a string, not '%s'", zt_j_type(value));
+    int64_t tail = (int64_t)zt_j_chars(machine, end.s);
+    if (wanted < tail || leeway < 0)
+        zt_j_fail(machine, "truncate: a length of at least %lld is expected, got %lld", (long long)tail, (long long)wanted);
+    if (length <= wanted + leeway)
+        return value;
+    if (value.kind != J_STRING)
+        zt_j_fail(machine, "truncate: expected a string, not '%s'", zt_j_type(value));
+    jtext cut = zt_j_part(value.s, 0, zt_j_char_at(machine, value.s, (size_t)(wanted - tail)));
+    if (args[1].kind == J_ABSENT || !zt_j_truth(machine, args[1]))
         cut = zt_j_part(cut, 0, last_space(cut));
-    return like(v, zt_j_concat(j, cut, end.s));
+    return keep_safety(value, zt_j_concat(machine, cut, end.s));
 }
 
 FILTER(f_wordcount)
 {
-    jtext t = zt_j_str(j, v);
-    int64_t n = 0;
+    jtext text = zt_j_str(machine, value);
+    int64_t count = 0;
     bool inside = false;
     UNUSED;
-    for (size_t at = 0, k; at < t.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(t) + at, t.n - at);
-        uint32_t cp = zt_j_code(zt_j_data(t) + at, k);
-        utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-        bool word = cp == '_' || (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO) ||
-                    (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO);
-        zt_j_step(j, 1);
-        n += word && !inside;
+    for (size_t offset = 0, length; offset < text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(text) + offset, text.size - offset);
+        uint32_t codepoint = zt_j_code(zt_j_data(text) + offset, length);
+        utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
+        bool word = codepoint == '_' || (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
+                    (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
+        zt_j_step(machine, 1);
+        count += word && !inside;
         inside = word;
     }
-    return zt_j_int(n);
+    return zt_j_int(count);
 }
 
 FILTER(f_center)
 {
-    jvalue self = like(v, zt_j_str(j, v)), width = a[0].kind == J_ABSENT ? zt_j_int(80) : a[0];
-    jcall c = {.arg = &width, .n = 1};
+    jvalue self = keep_safety(value, zt_j_str(machine, value)), width = args[0].kind == J_ABSENT ? zt_j_int(80) : args[0];
+    jcall call_args = {.args = &width, .arg_count = 1};
     (void)call;
-    return zt_j_invoke(j, zt_j_string_method("center", 6), self, &c);
+    return zt_j_invoke(machine, zt_j_string_method("center", 6), self, &call_args);
 }
 
 FILTER(f_tojson)
 {
     (void)call;
-    return zt_j_tojson(j, v, a);
+    return zt_j_tojson(machine, value, args);
 }
 
-static void put_quoted(jmachine *j, jout *o, jtext t, bool query)
+static void put_quoted(jmachine *machine, jout *out, jtext text, bool query)
 {
     static const char plain[] = "_.-~";
-    for (size_t i = 0; i < t.n; i++) {
-        unsigned char c = (unsigned char)zt_j_data(t)[i];
-        char buf[8];
-        bool keep = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                    (c && strchr(plain, c)) || (c == '/' && !query);
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char byte = (unsigned char)zt_j_data(text)[i];
+        char escaped[8];
+        bool keep = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+                    (byte && strchr(plain, byte)) || (byte == '/' && !query);
         if (keep) {
-            zt_j_put_text(j, o, zt_j_part(t, i, 1));
+            zt_j_put_text(machine, out, zt_j_part(text, i, 1));
             continue;
         }
-        snprintf(buf, sizeof buf, "%%%02X", c);
-        zt_j_put(j, o, query && c == ' ' ? "+" : buf, query && c == ' ' ? 1 : 3, zt_j_marks(t)[i]);
+        snprintf(escaped, sizeof escaped, "%%%02X", byte);
+        zt_j_put(machine, out, query && byte == ' ' ? "+" : escaped, query && byte == ' ' ? 1 : 3, zt_j_marks(text)[i]);
     }
 }
 
 FILTER(f_urlencode)
 {
-    jout o = {NULL};
+    jout out = {NULL};
     UNUSED;
-    zt_j_put(j, &o, "", 0, false);
-    if (v.kind == J_STRING || !zt_j_iterable(v)) {
-        put_quoted(j, &o, zt_j_str(j, v), false);
-        return zt_j_string(zt_j_done(j, &o));
+    zt_j_put(machine, &out, "", 0, false);
+    if (value.kind == J_STRING || !zt_j_iterable(value)) {
+        put_quoted(machine, &out, zt_j_str(machine, value), false);
+        return zt_j_string(zt_j_done(machine, &out));
     }
-    if (v.kind == J_DICT)
-        v = zt_j_call(j, zt_j_attribute(j, v, zt_j_literal(j, "items").s), &(jcall){0});
-    jlist *l = zt_j_listed(j, v);
-    for (size_t i = 0; i < l->n; i++) {
-        jlist *pair = zt_j_listed(j, l->item[i]);
-        if (pair->n != 2)
-            zt_j_fail(j, "urlencode: pairs are expected");
-        zt_j_puts(j, &o, i ? "&" : "");
-        put_quoted(j, &o, zt_j_str(j, pair->item[0]), true);
-        zt_j_puts(j, &o, "=");
-        put_quoted(j, &o, zt_j_str(j, pair->item[1]), true);
+    if (value.kind == J_DICT)
+        value = zt_j_call(machine, zt_j_attribute(machine, value, zt_j_literal(machine, "items").s), &(jcall){0});
+    jlist *pairs = zt_j_listed(machine, value);
+    for (size_t i = 0; i < pairs->count; i++) {
+        jlist *pair = zt_j_listed(machine, pairs->items[i]);
+        if (pair->count != 2)
+            zt_j_fail(machine, "urlencode: pairs are expected");
+        zt_j_puts(machine, &out, i ? "&" : "");
+        put_quoted(machine, &out, zt_j_str(machine, pair->items[0]), true);
+        zt_j_puts(machine, &out, "=");
+        put_quoted(machine, &out, zt_j_str(machine, pair->items[1]), true);
     }
-    return zt_j_string(zt_j_done(j, &o));
+    return zt_j_string(zt_j_done(machine, &out));
 }
 
 const jbuiltin zt_j_filters_text[] = {
@@ -283,12 +279,12 @@ const jbuiltin zt_j_filters_text[] = {
     {NULL, NULL, 0, NULL},
 };
 
-const jbuiltin *zt_j_filter(const char *name, size_t n)
+const jbuiltin *zt_j_filter(const char *name, size_t size)
 {
     static const jbuiltin *const tables[] = {zt_j_filters_text, zt_j_filters_number,
                                              zt_j_filters_sequence, zt_j_filters_select};
-    const jbuiltin *f = NULL;
-    for (size_t i = 0; i < sizeof tables / sizeof *tables && !f; i++)
-        f = zt_j_find(tables[i], name, n);
-    return f;
+    const jbuiltin *found = NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
+        found = zt_j_find(tables[i], name, size);
+    return found;
 }

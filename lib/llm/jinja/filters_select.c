@@ -4,146 +4,146 @@
 
 #include <string.h>
 
-#define FILTER(name) \
-    static jvalue name(jmachine *j, jvalue v, const jvalue *a, const jcall *call)
+#define FILTER(name) static jvalue name(jmachine *machine, jvalue value, const jvalue *args, const jcall *call)
 
-typedef struct mapping {
+typedef struct item_mapping {
     jiter *from;
     jvalue path, otherwise; /* map(attribute=...) */
     const jbuiltin *fn;     /* NULL: the path, or truth */
     jcall args;
     bool by_path, keep; /* keep: what the test is true of */
-} mapping;
+} item_mapping;
 
-static const char *name_of(jmachine *j, jvalue v, const char *what)
+static const char *builtin_name(jmachine *machine, jvalue value, const char *what)
 {
-    if (v.kind != J_STRING)
-        zt_j_fail(j, "the name of a %s is a string, not '%s'", what, zt_j_type(v));
-    return zt_j_zero(j, v.s);
+    if (value.kind != J_STRING)
+        zt_j_fail(machine, "the name of a %s is a string, not '%s'", what, zt_j_type(value));
+    return zt_j_zero(machine, value.s);
 }
 
-static const jbuiltin *filter_named(jmachine *j, jvalue v)
+static const jbuiltin *find_filter(jmachine *machine, jvalue value)
 {
-    const char *name = name_of(j, v, "filter");
-    const jbuiltin *f = zt_j_filter(name, strlen(name));
-    if (!f)
-        zt_j_fail(j, "no filter named '%s'", name);
-    return f;
+    const char *name = builtin_name(machine, value, "filter");
+    const jbuiltin *builtin = zt_j_filter(name, strlen(name));
+    if (!builtin)
+        zt_j_fail(machine, "no filter named '%s'", name);
+    return builtin;
 }
 
-static const jbuiltin *test_named(jmachine *j, jvalue v)
+static const jbuiltin *find_test(jmachine *machine, jvalue value)
 {
-    const char *name = name_of(j, v, "test");
-    const jbuiltin *f = zt_j_test(name, strlen(name));
-    if (!f)
-        zt_j_fail(j, "no test named '%s'", name);
-    return f;
+    const char *name = builtin_name(machine, value, "test");
+    const jbuiltin *builtin = zt_j_test(name, strlen(name));
+    if (!builtin)
+        zt_j_fail(machine, "no test named '%s'", name);
+    return builtin;
 }
 
 /* A falsy value has no items, whatever it is. */
-static jiter *items_of(jmachine *j, jvalue v)
+static jiter *iterate_items(jmachine *machine, jvalue value)
 {
-    return zt_j_iter(j, zt_j_truth(j, v) ? v : zt_j_of_list(zt_j_list(j, 0), J_LIST));
+    return zt_j_iter(machine, zt_j_truth(machine, value) ? value : zt_j_of_list(zt_j_list(machine, 0), J_LIST));
 }
 
-static bool next_mapped(jmachine *j, jiter *it, jvalue *out)
+static bool next_mapped(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    mapping *m = it->state;
+    item_mapping *mapping = iterator->state;
     jvalue item;
-    if (!m->from)
-        m->from = items_of(j, it->source);
-    if (!zt_j_next(j, m->from, &item))
+    if (!mapping->from)
+        mapping->from = iterate_items(machine, iterator->source);
+    if (!zt_j_next(machine, mapping->from, &item))
         return false;
-    *out = m->fn ? zt_j_invoke(j, m->fn, item, &m->args)
-                 : zt_j_path(j, item, m->path, m->otherwise.kind == J_ABSENT ? NULL : &m->otherwise);
+    *out = mapping->fn
+               ? zt_j_invoke(machine, mapping->fn, item, &mapping->args)
+               : zt_j_path(machine, item, mapping->path, mapping->otherwise.kind == J_ABSENT ? NULL : &mapping->otherwise);
     return true;
 }
 
 FILTER(f_map)
 {
-    mapping *m = zt_j_alloc(j, sizeof *m);
-    (void)a;
-    m->args = *call;
-    if (call->n) {
-        m->fn = filter_named(j, call->arg[0]);
-        m->args.arg++;
-        m->args.n--;
-        return zt_j_generator(j, "generator", next_mapped, v, m);
+    item_mapping *mapping = zt_j_alloc(machine, sizeof *mapping);
+    (void)args;
+    mapping->args = *call;
+    if (call->arg_count) {
+        mapping->fn = find_filter(machine, call->args[0]);
+        mapping->args.args++;
+        mapping->args.arg_count--;
+        return zt_j_generator(machine, "generator", next_mapped, value, mapping);
     }
     bool found = false;
-    for (int i = 0; i < call->n_keywords; i++) {
-        if (strcmp(call->keyword[i].name, "attribute") == 0) {
-            m->path = call->keyword[i].value;
+    for (int i = 0; i < call->keyword_count; i++) {
+        if (strcmp(call->keywords[i].name, "attribute") == 0) {
+            mapping->path = call->keywords[i].value;
             found = true;
-        } else if (strcmp(call->keyword[i].name, "default") != 0) {
-            zt_j_fail(j, "map: unexpected keyword argument '%s'", call->keyword[i].name);
-        } else if (call->keyword[i].value.kind != J_NONE) {
-            m->otherwise = call->keyword[i].value;
+        } else if (strcmp(call->keywords[i].name, "default") != 0) {
+            zt_j_fail(machine, "map: unexpected keyword argument '%s'", call->keywords[i].name);
+        } else if (call->keywords[i].value.kind != J_NONE) {
+            mapping->otherwise = call->keywords[i].value;
         }
     }
     if (!found)
-        zt_j_fail(j, "map requires a filter argument");
-    return zt_j_generator(j, "generator", next_mapped, v, m);
+        zt_j_fail(machine, "map requires a filter argument");
+    return zt_j_generator(machine, "generator", next_mapped, value, mapping);
 }
 
-static bool next_selected(jmachine *j, jiter *it, jvalue *out)
+static bool next_selected(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    mapping *m = it->state;
-    if (!m->from)
-        m->from = items_of(j, it->source);
-    while (zt_j_next(j, m->from, out)) {
-        jvalue of = m->by_path ? zt_j_path(j, *out, m->path, NULL) : *out;
-        if (m->fn)
-            of = zt_j_invoke(j, m->fn, of, &m->args);
-        if (zt_j_truth(j, of) == m->keep)
+    item_mapping *mapping = iterator->state;
+    if (!mapping->from)
+        mapping->from = iterate_items(machine, iterator->source);
+    while (zt_j_next(machine, mapping->from, out)) {
+        jvalue of = mapping->by_path ? zt_j_path(machine, *out, mapping->path, NULL) : *out;
+        if (mapping->fn)
+            of = zt_j_invoke(machine, mapping->fn, of, &mapping->args);
+        if (zt_j_truth(machine, of) == mapping->keep)
             return true;
     }
     return false;
 }
 
-static jvalue pick(jmachine *j, jvalue v, const jcall *call, bool by_path, bool keep)
+static jvalue select_items(jmachine *machine, jvalue value, const jcall *call, bool by_path, bool keep)
 {
-    mapping *m = zt_j_alloc(j, sizeof *m);
-    m->by_path = by_path;
-    m->keep = keep;
-    m->args = *call;
+    item_mapping *mapping = zt_j_alloc(machine, sizeof *mapping);
+    mapping->by_path = by_path;
+    mapping->keep = keep;
+    mapping->args = *call;
     if (by_path) {
-        if (call->n == 0)
-            zt_j_fail(j, "missing parameter for attribute name");
-        m->path = call->arg[0];
-        m->args.arg++;
-        m->args.n--;
+        if (call->arg_count == 0)
+            zt_j_fail(machine, "missing parameter for attribute name");
+        mapping->path = call->args[0];
+        mapping->args.args++;
+        mapping->args.arg_count--;
     }
-    if (m->args.n) {
-        m->fn = test_named(j, m->args.arg[0]);
-        m->args.arg++;
-        m->args.n--;
+    if (mapping->args.arg_count) {
+        mapping->fn = find_test(machine, mapping->args.args[0]);
+        mapping->args.args++;
+        mapping->args.arg_count--;
     }
-    return zt_j_generator(j, "generator", next_selected, v, m);
+    return zt_j_generator(machine, "generator", next_selected, value, mapping);
 }
 
 FILTER(f_select)
 {
-    (void)a;
-    return pick(j, v, call, false, true);
+    (void)args;
+    return select_items(machine, value, call, false, true);
 }
 
 FILTER(f_reject)
 {
-    (void)a;
-    return pick(j, v, call, false, false);
+    (void)args;
+    return select_items(machine, value, call, false, false);
 }
 
 FILTER(f_selectattr)
 {
-    (void)a;
-    return pick(j, v, call, true, true);
+    (void)args;
+    return select_items(machine, value, call, true, true);
 }
 
 FILTER(f_rejectattr)
 {
-    (void)a;
-    return pick(j, v, call, true, false);
+    (void)args;
+    return select_items(machine, value, call, true, false);
 }
 
 const jbuiltin zt_j_filters_select[] = {

@@ -9,7 +9,7 @@
 
 enum { MOST_WIDTH = 100000 }; /* of a field, and of a float's digits after the point: 300 */
 
-typedef struct spec {
+typedef struct format_spec {
     jtext fill;
     char align; /* < > ^ =, 0: by the type */
     char sign;  /* + - space, 0 */
@@ -17,484 +17,487 @@ typedef struct spec {
     char group; /* , _ or 0 */
     int64_t width, precision; /* -1: not given */
     char type; /* 0: by the value */
-} spec;
+} format_spec;
 
-/* Pads text of n characters whose first `head` bytes are a sign or prefix. */
-static void put_padded(jmachine *j, jout *o, const spec *s, jtext t, size_t head, char align)
+/* Pads text of length characters whose first `head` bytes are a sign or prefix. */
+static void put_padded(jmachine *machine, jout *out, const format_spec *spec, jtext text, size_t head, char align)
 {
-    int64_t n = (int64_t)zt_j_chars(j, t), missing = s->width > n ? s->width - n : 0;
+    int64_t length = (int64_t)zt_j_chars(machine, text), missing = spec->width > length ? spec->width - length : 0;
     int64_t left = align == '>' || align == '=' ? missing : align == '^' ? missing / 2 : 0;
     if (align == '=')
-        zt_j_put_text(j, o, zt_j_part(t, 0, head));
-    zt_j_put_fill(j, o, s->fill, left);
-    zt_j_put_text(j, o, align == '=' ? zt_j_part(t, head, t.n - head) : t);
-    zt_j_put_fill(j, o, s->fill, missing - left);
+        zt_j_put_text(machine, out, zt_j_part(text, 0, head));
+    zt_j_put_fill(machine, out, spec->fill, left);
+    zt_j_put_text(machine, out, align == '=' ? zt_j_part(text, head, text.size - head) : text);
+    zt_j_put_fill(machine, out, spec->fill, missing - left);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Digits in groups: of three, of four where the base is not ten. Only the first run of digits. */
-static void put_grouped(jmachine *j, jout *o, const char *text, char group, int size)
+static void put_grouped(jmachine *machine, jout *out, const char *text, char group, int size)
 {
-    size_t n = strspn(text, "0123456789abcdefABCDEF");
+    size_t digits = strspn(text, "0123456789abcdefABCDEF");
     if (size == 3)
-        n = strspn(text, "0123456789");
-    for (size_t i = 0; i < n; i++) {
-        if (group && i && (n - i) % (size_t)size == 0)
-            zt_j_put(j, o, &group, 1, false);
-        zt_j_put(j, o, text + i, 1, false);
+        digits = strspn(text, "0123456789");
+    for (size_t i = 0; i < digits; i++) {
+        if (group && i && (digits - i) % (size_t)size == 0)
+            zt_j_put(machine, out, &group, 1, false);
+        zt_j_put(machine, out, text + i, 1, false);
     }
-    zt_j_puts(j, o, text + n);
+    zt_j_puts(machine, out, text + digits);
 }
 
-static size_t put_sign(jmachine *j, jout *o, bool negative, char sign)
+static size_t put_sign(jmachine *machine, jout *out, bool negative, char sign)
 {
     if (!negative && sign != '+' && sign != ' ')
         return 0;
-    zt_j_puts(j, o, negative ? "-" : sign == '+' ? "+" : " ");
+    zt_j_puts(machine, out, negative ? "-" : sign == '+' ? "+" : " ");
     return 1;
 }
 
-static void put_int_digits(uint64_t u, char type, char buf[72])
+static void put_int_digits(uint64_t number, char type, char buffer[72])
 {
     unsigned base = type == 'b' ? 2 : type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
     const char *digits = type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
-    char back[72];
-    int n = 0, k = 0;
+    char reversed[72];
+    int length = 0, written = 0;
     do
-        back[n++] = digits[u % base];
-    while (u /= base);
-    while (n > 0)
-        buf[k++] = back[--n];
-    buf[k] = 0;
+        reversed[length++] = digits[number % base];
+    while (number /= base);
+    while (length > 0)
+        buffer[written++] = reversed[--length];
+    buffer[written] = 0;
 }
 
-static void put_int(jmachine *j, jout *o, const spec *s, int64_t i)
+static void put_int(jmachine *machine, jout *out, const format_spec *spec, int64_t number)
 {
     char digits[72];
     jout text = {NULL};
-    bool based = s->type == 'b' || s->type == 'o' || s->type == 'x' || s->type == 'X';
-    size_t head = put_sign(j, &text, i < 0, s->sign);
-    if (s->alternate && based) {
-        char prefix[3] = {'0', s->type, 0};
-        zt_j_puts(j, &text, prefix);
+    bool based = spec->type == 'b' || spec->type == 'o' || spec->type == 'x' || spec->type == 'X';
+    size_t head = put_sign(machine, &text, number < 0, spec->sign);
+    if (spec->alternate && based) {
+        char prefix[3] = {'0', spec->type, 0};
+        zt_j_puts(machine, &text, prefix);
         head += 2;
     }
-    put_int_digits(i < 0 ? 0 - (uint64_t)i : (uint64_t)i, s->type, digits);
-    for (int64_t k = (int64_t)strlen(digits); k < s->precision; k++)
-        zt_j_puts(j, &text, "0"); /* of % alone */
-    put_grouped(j, &text, digits, s->group, based ? 4 : 3);
-    put_padded(j, o, s, zt_j_done(j, &text), head, s->align ? s->align : s->zero ? '=' : '>');
+    put_int_digits(number < 0 ? 0 - (uint64_t)number : (uint64_t)number, spec->type, digits);
+    for (int64_t zeros = (int64_t)strlen(digits); zeros < spec->precision; zeros++)
+        zt_j_puts(machine, &text, "0"); /* of % alone */
+    put_grouped(machine, &text, digits, spec->group, based ? 4 : 3);
+    put_padded(machine, out, spec, zt_j_done(machine, &text), head, spec->align ? spec->align : spec->zero ? '=' : '>');
 }
 
-/* The digits of |f| as %e, %f, %g; repr's where no type is named. */
-static void float_digits(const spec *s, double f, char buf[512])
+/* The digits of |number| as %e, %number, %g; repr's where no type is named. */
+static void float_digits(const format_spec *spec, double number, char buffer[512])
 {
     char shortest[64], fmt[16];
-    int precision = (int)(s->precision < 0 ? 6 : s->precision);
-    if (isnan(f) || isinf(f)) {
-        snprintf(buf, 512, "%s", isnan(f) ? "nan" : "inf");
-    } else if (s->type == 0 && s->precision < 0) {
-        snprintf(buf, 512, "%s", zt_j_print_float(f, shortest));
-    } else if (s->type == '%') {
-        snprintf(buf, 512, "%.*f%%", precision, f * 100);
+    int precision = (int)(spec->precision < 0 ? 6 : spec->precision);
+    if (isnan(number) || isinf(number)) {
+        snprintf(buffer, 512, "%s", isnan(number) ? "nan" : "inf");
+    } else if (spec->type == 0 && spec->precision < 0) {
+        snprintf(buffer, 512, "%s", zt_j_print_float(number, shortest));
+    } else if (spec->type == '%') {
+        snprintf(buffer, 512, "%.*f%%", precision, number * 100);
     } else {
-        char type = s->type == 0 ? 'g' : s->type;
-        snprintf(fmt, sizeof fmt, "%%%s.*%c", s->alternate ? "#" : "", type);
-        snprintf(buf, 512, fmt, precision, f);
-        if (s->type == 0 && !strpbrk(buf, ".e")) {
-            size_t n = strlen(buf);
-            memcpy(buf + n, ".0", 3);
+        char type = spec->type == 0 ? 'g' : spec->type;
+        snprintf(fmt, sizeof fmt, "%%%s.*%c", spec->alternate ? "#" : "", type);
+        snprintf(buffer, 512, fmt, precision, number);
+        if (spec->type == 0 && !strpbrk(buffer, ".e")) {
+            size_t length = strlen(buffer);
+            memcpy(buffer + length, ".0", 3);
         }
     }
-    for (char *p = buf; (s->type == 'F' || s->type == 'E' || s->type == 'G') && *p; p++)
-        *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+    for (char *letter = buffer; (spec->type == 'F' || spec->type == 'E' || spec->type == 'G') && *letter; letter++)
+        *letter = *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 32) : *letter;
 }
 
-static void put_float(jmachine *j, jout *o, const spec *s, double f)
+static void put_float(jmachine *machine, jout *out, const format_spec *spec, double number)
 {
     char digits[512];
     jout text = {NULL};
-    if (s->precision > 100 || (s->type != 'e' && s->type != 'g' && s->type && fabs(f) > 1e300))
-        zt_j_fail(j, "a float with too many digits");
-    size_t head = put_sign(j, &text, signbit(f) && !isnan(f), s->sign);
-    float_digits(s, fabs(f), digits);
-    put_grouped(j, &text, digits, s->group, 3);
-    put_padded(j, o, s, zt_j_done(j, &text), head, s->align ? s->align : s->zero ? '=' : '>');
+    if (spec->precision > 100 || (spec->type != 'e' && spec->type != 'g' && spec->type && fabs(number) > 1e300))
+        zt_j_fail(machine, "a float with too many digits");
+    size_t head = put_sign(machine, &text, signbit(number) && !isnan(number), spec->sign);
+    float_digits(spec, fabs(number), digits);
+    put_grouped(machine, &text, digits, spec->group, 3);
+    put_padded(machine, out, spec, zt_j_done(machine, &text), head, spec->align ? spec->align : spec->zero ? '=' : '>');
 }
 
-static void put_string(jmachine *j, jout *o, const spec *s, jtext t, char align)
+static void put_string(jmachine *machine, jout *out, const format_spec *spec, jtext text, char align)
 {
-    if (s->precision >= 0)
-        t = zt_j_part(t, 0, zt_j_char_at(j, t, (size_t)s->precision));
-    put_padded(j, o, s, t, 0, align);
+    if (spec->precision >= 0)
+        text = zt_j_part(text, 0, zt_j_char_at(machine, text, (size_t)spec->precision));
+    put_padded(machine, out, spec, text, 0, align);
 }
 
-static int64_t read_number(jmachine *j, jtext t, size_t *at)
+static int64_t read_number(jmachine *machine, jtext text, size_t *position)
 {
-    int64_t n = 0;
-    const char *p = zt_j_data(t);
-    for (; *at < t.n && p[*at] >= '0' && p[*at] <= '9'; ++*at) {
-        n = n * 10 + (p[*at] - '0');
-        if (n > MOST_WIDTH)
-            zt_j_fail(j, "a width of more than %d in a format", MOST_WIDTH);
+    int64_t number = 0;
+    const char *data = zt_j_data(text);
+    for (; *position < text.size && data[*position] >= '0' && data[*position] <= '9'; ++*position) {
+        number = number * 10 + (data[*position] - '0');
+        if (number > MOST_WIDTH)
+            zt_j_fail(machine, "a width of more than %d in a format", MOST_WIDTH);
     }
-    return n;
+    return number;
 }
 
 /* ---- % --------------------------------------------------------------------------------------- */
 
-typedef struct percent {
-    jmachine *j;
-    jout *o;
-    jtext f; /* the format, at */
-    size_t at;
+typedef struct percent_format {
+    jmachine *machine;
+    jout *out;
+    jtext text;      /* the format */
+    size_t position; /* of the next byte in it */
     jvalue args;
     size_t used;
     bool safe; /* the format is Markup: what is put in is escaped */
-} percent;
+} percent_format;
 
-static jvalue next_argument(percent *p)
+static jvalue next_argument(percent_format *state)
 {
-    if (p->args.kind == J_TUPLE) {
-        if (p->used >= p->args.list->n)
-            zt_j_fail(p->j, "not enough arguments for format string");
-        return p->args.list->item[p->used++];
+    if (state->args.kind == J_TUPLE) {
+        if (state->used >= state->args.list->count)
+            zt_j_fail(state->machine, "not enough arguments for format string");
+        return state->args.list->items[state->used++];
     }
-    if (p->used++ > 0)
-        zt_j_fail(p->j, "not enough arguments for format string");
-    return p->args;
+    if (state->used++ > 0)
+        zt_j_fail(state->machine, "not enough arguments for format string");
+    return state->args;
 }
 
 /* %(name): the mapping's member. */
-static jvalue named_argument(percent *p)
+static jvalue named_argument(percent_format *state)
 {
-    size_t from = ++p->at;
-    const char *f = zt_j_data(p->f);
-    while (p->at < p->f.n && f[p->at] != ')')
-        p->at++;
-    if (p->at == p->f.n)
-        zt_j_fail(p->j, "incomplete format key");
-    if (p->args.kind != J_DICT)
-        zt_j_fail(p->j, "format requires a mapping");
-    jvalue key = zt_j_string(zt_j_part(p->f, from, p->at++ - from));
-    jvalue *v = zt_j_dict_get(p->j, p->args.dict, key);
-    if (!v)
-        zt_j_fail(p->j, "format key not found: %s", zt_j_zero(p->j, key.s));
-    return *v;
+    size_t from = ++state->position;
+    const char *data = zt_j_data(state->text);
+    while (state->position < state->text.size && data[state->position] != ')')
+        state->position++;
+    if (state->position == state->text.size)
+        zt_j_fail(state->machine, "incomplete format key");
+    if (state->args.kind != J_DICT)
+        zt_j_fail(state->machine, "format requires a mapping");
+    jvalue key = zt_j_string(zt_j_part(state->text, from, state->position++ - from));
+    jvalue *found = zt_j_dict_get(state->machine, state->args.dict, key);
+    if (!found)
+        zt_j_fail(state->machine, "format key not found: %s", zt_j_zero(state->machine, key.s));
+    return *found;
 }
 
-static int64_t star_or_number(percent *p)
+static int64_t star_or_number(percent_format *state)
 {
-    if (p->at < p->f.n && zt_j_data(p->f)[p->at] == '*') {
-        p->at++;
-        int64_t n = zt_j_as_int(p->j, next_argument(p), "*");
-        if (n > MOST_WIDTH || n < -MOST_WIDTH)
-            zt_j_fail(p->j, "a width of more than %d in a format", MOST_WIDTH);
-        return n;
+    if (state->position < state->text.size && zt_j_data(state->text)[state->position] == '*') {
+        state->position++;
+        int64_t number = zt_j_as_int(state->machine, next_argument(state), "*");
+        if (number > MOST_WIDTH || number < -MOST_WIDTH)
+            zt_j_fail(state->machine, "a width of more than %d in a format", MOST_WIDTH);
+        return number;
     }
-    return read_number(p->j, p->f, &p->at);
+    return read_number(state->machine, state->text, &state->position);
 }
 
-static void put_number(percent *p, spec *s, jvalue v)
+static void put_number(percent_format *state, format_spec *spec, jvalue value)
 {
-    bool floats = strchr("eEfFgG", s->type) != NULL;
-    if (v.kind == J_UNDEFINED)
-        zt_j_fail_undefined(p->j, v);
-    if (!zt_j_is_number(v) || (v.kind == J_FLOAT && strchr("xXo", s->type)))
-        zt_j_fail(p->j, "%%%c format: a number is required, not %s", s->type, zt_j_type(v));
+    bool floats = strchr("eEfFgG", spec->type) != NULL;
+    if (value.kind == J_UNDEFINED)
+        zt_j_fail_undefined(state->machine, value);
+    if (!zt_j_is_number(value) || (value.kind == J_FLOAT && strchr("xXo", spec->type)))
+        zt_j_fail(state->machine, "%%%c format: a number is required, not %s", spec->type, zt_j_type(value));
     if (floats) {
-        put_float(p->j, p->o, s, zt_j_as_float(v));
+        put_float(state->machine, state->out, spec, zt_j_as_float(value));
         return;
     }
-    if (v.kind == J_FLOAT && !(fabs(v.f) < 9.2e18))
-        zt_j_fail(p->j, "an integer of more than 64 bits");
-    s->type = s->type == 'i' || s->type == 'u' ? 'd' : s->type;
-    put_int(p->j, p->o, s, v.kind == J_FLOAT ? (int64_t)v.f : v.kind == J_BOOL ? v.b : v.i);
+    if (value.kind == J_FLOAT && !(fabs(value.f) < 9.2e18))
+        zt_j_fail(state->machine, "an integer of more than 64 bits");
+    spec->type = spec->type == 'i' || spec->type == 'u' ? 'd' : spec->type;
+    put_int(state->machine, state->out, spec,
+            value.kind == J_FLOAT  ? (int64_t)value.f
+            : value.kind == J_BOOL ? value.b
+                                   : value.i);
 }
 
-static void put_character(percent *p, const spec *s, jvalue v)
+static void put_character(percent_format *state, const format_spec *spec, jvalue value)
 {
-    jout o = {NULL};
-    if (v.kind == J_INT && v.i >= 0 && v.i <= 0x10ffff && (v.i < 0xd800 || v.i > 0xdfff)) {
-        zt_j_put_char(p->j, &o, (uint32_t)v.i, false);
-        put_string(p->j, p->o, s, zt_j_done(p->j, &o), s->align ? s->align : '>');
+    jout letter = {NULL};
+    if (value.kind == J_INT && value.i >= 0 && value.i <= 0x10ffff && (value.i < 0xd800 || value.i > 0xdfff)) {
+        zt_j_put_char(state->machine, &letter, (uint32_t)value.i, false);
+        put_string(state->machine, state->out, spec, zt_j_done(state->machine, &letter), spec->align ? spec->align : '>');
         return;
     }
-    if (v.kind != J_STRING || zt_j_chars(p->j, v.s) != 1)
-        zt_j_fail(p->j, "%%c requires an int or a character");
-    put_string(p->j, p->o, s, v.s, s->align ? s->align : '>');
+    if (value.kind != J_STRING || zt_j_chars(state->machine, value.s) != 1)
+        zt_j_fail(state->machine, "%%c requires an int or a character");
+    put_string(state->machine, state->out, spec, value.s, spec->align ? spec->align : '>');
 }
 
-static void read_flags(percent *p, spec *s)
+static void read_flags(percent_format *state, format_spec *spec)
 {
-    for (; p->at < p->f.n; p->at++) {
-        char c = zt_j_data(p->f)[p->at];
-        if (c == '-')
-            s->align = '<';
-        else if (c == '+' || (c == ' ' && s->sign != '+'))
-            s->sign = c;
-        else if (c == '#')
-            s->alternate = true;
-        else if (c == '0')
-            s->zero = true;
-        else if (c != ' ')
+    for (; state->position < state->text.size; state->position++) {
+        char letter = zt_j_data(state->text)[state->position];
+        if (letter == '-')
+            spec->align = '<';
+        else if (letter == '+' || (letter == ' ' && spec->sign != '+'))
+            spec->sign = letter;
+        else if (letter == '#')
+            spec->alternate = true;
+        else if (letter == '0')
+            spec->zero = true;
+        else if (letter != ' ')
             break;
     }
 }
 
-static jtext shown(percent *p, jvalue v, char type)
+static jtext shown_text(percent_format *state, jvalue value, char type)
 {
-    jtext t = type == 's' ? zt_j_str(p->j, v) : zt_j_repr(p->j, v);
-    return p->safe && !(v.kind == J_STRING && v.safe) ? zt_j_escape_html(p->j, t) : t;
+    jtext text = type == 's' ? zt_j_str(state->machine, value) : zt_j_repr(state->machine, value);
+    return state->safe && !(value.kind == J_STRING && value.safe) ? zt_j_escape_html(state->machine, text) : text;
 }
 
-/* One %...; at is behind the percent sign. */
-static void put_directive(percent *p)
+/* One %...; the position is behind the percent sign. */
+static void put_directive(percent_format *state)
 {
-    spec s = {.fill = zt_j_text(p->j, " ", 1, false), .width = -1, .precision = -1};
-    const char *f = zt_j_data(p->f);
-    jvalue v = zt_j_absent;
-    if (p->at < p->f.n && f[p->at] == '(')
-        v = named_argument(p);
-    read_flags(p, &s);
-    s.width = star_or_number(p);
-    if (s.width < 0) {
-        s.align = '<';
-        s.width = -s.width;
+    format_spec spec = {.fill = zt_j_text(state->machine, " ", 1, false), .width = -1, .precision = -1};
+    const char *data = zt_j_data(state->text);
+    jvalue value = zt_j_absent;
+    if (state->position < state->text.size && data[state->position] == '(')
+        value = named_argument(state);
+    read_flags(state, &spec);
+    spec.width = star_or_number(state);
+    if (spec.width < 0) {
+        spec.align = '<';
+        spec.width = -spec.width;
     }
-    if (p->at < p->f.n && f[p->at] == '.') {
-        p->at++;
-        s.precision = star_or_number(p);
-        s.precision = s.precision < 0 ? 0 : s.precision;
+    if (state->position < state->text.size && data[state->position] == '.') {
+        state->position++;
+        spec.precision = star_or_number(state);
+        spec.precision = spec.precision < 0 ? 0 : spec.precision;
     }
-    while (p->at < p->f.n && strchr("hlL", f[p->at]))
-        p->at++;
-    if (p->at >= p->f.n)
-        zt_j_fail(p->j, "incomplete format");
-    s.type = f[p->at++];
-    if (s.type == '%') {
-        zt_j_puts(p->j, p->o, "%");
+    while (state->position < state->text.size && strchr("hlL", data[state->position]))
+        state->position++;
+    if (state->position >= state->text.size)
+        zt_j_fail(state->machine, "incomplete format");
+    spec.type = data[state->position++];
+    if (spec.type == '%') {
+        zt_j_puts(state->machine, state->out, "%");
         return;
     }
-    if (!strchr("diuoxXeEfFgGcsra", s.type) || s.type == 0)
-        zt_j_fail(p->j, "unsupported format character '%c'", s.type);
-    if (v.kind == J_ABSENT)
-        v = next_argument(p);
-    if (s.type == 's' || s.type == 'r' || s.type == 'a')
-        put_string(p->j, p->o, &s, shown(p, v, s.type), s.align ? s.align : '>');
-    else if (s.type == 'c')
-        put_character(p, &s, v);
-    else if (s.zero && !s.align) {
-        s.fill = zt_j_text(p->j, "0", 1, false);
-        put_number(p, &s, v);
+    if (!strchr("diuoxXeEfFgGcsra", spec.type) || spec.type == 0)
+        zt_j_fail(state->machine, "unsupported format character '%c'", spec.type);
+    if (value.kind == J_ABSENT)
+        value = next_argument(state);
+    if (spec.type == 's' || spec.type == 'r' || spec.type == 'a')
+        put_string(state->machine, state->out, &spec, shown_text(state, value, spec.type), spec.align ? spec.align : '>');
+    else if (spec.type == 'c')
+        put_character(state, &spec, value);
+    else if (spec.zero && !spec.align) {
+        spec.fill = zt_j_text(state->machine, "0", 1, false);
+        put_number(state, &spec, value);
     } else
-        put_number(p, &s, v);
+        put_number(state, &spec, value);
 }
 
-jvalue zt_j_percent(jmachine *j, jvalue format, jvalue args)
+jvalue zt_j_percent(jmachine *machine, jvalue template, jvalue args)
 {
-    jout o = {NULL};
-    percent p = {.j = j, .o = &o, .f = format.s, .args = args, .safe = format.safe};
-    zt_j_put(j, &o, "", 0, false);
-    while (p.at < p.f.n) {
-        const char *f = zt_j_data(p.f), *hit = memchr(f + p.at, '%', p.f.n - p.at);
-        size_t to = hit ? (size_t)(hit - f) : p.f.n;
-        zt_j_put_text(j, &o, zt_j_part(p.f, p.at, to - p.at));
-        p.at = to + (hit != NULL);
+    jout out = {NULL};
+    percent_format state = {.machine = machine, .out = &out, .text = template.s, .args = args, .safe = template.safe};
+    zt_j_put(machine, &out, "", 0, false);
+    while (state.position < state.text.size) {
+        const char *data = zt_j_data(state.text), *hit = memchr(data + state.position, '%', state.text.size - state.position);
+        size_t to = hit ? (size_t)(hit - data) : state.text.size;
+        zt_j_put_text(machine, &out, zt_j_part(state.text, state.position, to - state.position));
+        state.position = to + (hit != NULL);
         if (hit)
-            put_directive(&p);
+            put_directive(&state);
     }
-    if (args.kind == J_TUPLE ? p.used < args.list->n
-                             : p.used == 0 && args.kind != J_DICT && args.kind != J_LIST &&
-                                   args.kind != J_RANGE && args.kind != J_UNDEFINED)
-        zt_j_fail(j, "not all arguments converted during string formatting");
-    jvalue v = zt_j_string(zt_j_done(j, &o));
-    v.safe = format.safe;
-    return v;
+    if (args.kind == J_TUPLE
+            ? state.used < args.list->count
+            : state.used == 0 && args.kind != J_DICT && args.kind != J_LIST && args.kind != J_RANGE && args.kind != J_UNDEFINED)
+        zt_j_fail(machine, "not all arguments converted during string formatting");
+    jvalue value = zt_j_string(zt_j_done(machine, &out));
+    value.safe = template.safe;
+    return value;
 }
 
 /* ---- str.format ------------------------------------------------------------------------------ */
 
-static bool is_align(char c)
+static bool is_align(char letter)
 {
-    return c == '<' || c == '>' || c == '^' || c == '=';
+    return letter == '<' || letter == '>' || letter == '^' || letter == '=';
 }
 
 /* [[fill]align][sign][#][0][width][,|_][.precision][type] */
-static spec read_spec(jmachine *j, jtext t)
+static format_spec read_spec(jmachine *machine, jtext text)
 {
-    spec s = {.fill = zt_j_text(j, " ", 1, false), .width = -1, .precision = -1};
-    const char *p = zt_j_data(t);
-    size_t at = 0, k = t.n ? zt_j_char_bytes(p, t.n) : 0;
-    if (k < t.n && is_align(p[k])) {
-        s.fill = zt_j_part(t, 0, k);
-        s.align = p[k];
-        at = k + 1;
-    } else if (t.n && is_align(p[0])) {
-        s.align = p[at++];
+    format_spec spec = {.fill = zt_j_text(machine, " ", 1, false), .width = -1, .precision = -1};
+    const char *data = zt_j_data(text);
+    size_t position = 0, fill_length = text.size ? zt_j_char_bytes(data, text.size) : 0;
+    if (fill_length < text.size && is_align(data[fill_length])) {
+        spec.fill = zt_j_part(text, 0, fill_length);
+        spec.align = data[fill_length];
+        position = fill_length + 1;
+    } else if (text.size && is_align(data[0])) {
+        spec.align = data[position++];
     }
-    if (at < t.n && (p[at] == '+' || p[at] == '-' || p[at] == ' '))
-        s.sign = p[at++];
-    if (at < t.n && p[at] == '#')
-        s.alternate = p[at++] == '#';
-    if (at < t.n && p[at] == '0') {
-        s.zero = true;
-        if (!s.align)
-            s.fill = zt_j_text(j, "0", 1, false);
-        at++;
+    if (position < text.size && (data[position] == '+' || data[position] == '-' || data[position] == ' '))
+        spec.sign = data[position++];
+    if (position < text.size && data[position] == '#')
+        spec.alternate = data[position++] == '#';
+    if (position < text.size && data[position] == '0') {
+        spec.zero = true;
+        if (!spec.align)
+            spec.fill = zt_j_text(machine, "0", 1, false);
+        position++;
     }
-    s.width = read_number(j, t, &at);
-    if (at < t.n && (p[at] == ',' || p[at] == '_'))
-        s.group = p[at++];
-    if (at < t.n && p[at] == '.') {
-        size_t from = ++at;
-        s.precision = read_number(j, t, &at);
-        if (at == from)
-            zt_j_fail(j, "format specifier missing precision");
+    spec.width = read_number(machine, text, &position);
+    if (position < text.size && (data[position] == ',' || data[position] == '_'))
+        spec.group = data[position++];
+    if (position < text.size && data[position] == '.') {
+        size_t from = ++position;
+        spec.precision = read_number(machine, text, &position);
+        if (position == from)
+            zt_j_fail(machine, "format specifier missing precision");
     }
-    if (at < t.n)
-        s.type = p[at++];
-    if (at < t.n)
-        zt_j_fail(j, "invalid format specifier");
-    return s;
+    if (position < text.size)
+        spec.type = data[position++];
+    if (position < text.size)
+        zt_j_fail(machine, "invalid format specifier");
+    return spec;
 }
 
-static void put_spec(jmachine *j, jout *o, jvalue v, jtext text)
+static void put_spec(jmachine *machine, jout *out, jvalue value, jtext text)
 {
-    spec s = read_spec(j, text);
-    bool integer = v.kind == J_INT || v.kind == J_BOOL;
-    if (text.n == 0) {
-        zt_j_put_str(j, o, v);
+    format_spec spec = read_spec(machine, text);
+    bool integer = value.kind == J_INT || value.kind == J_BOOL;
+    if (text.size == 0) {
+        zt_j_put_str(machine, out, value);
         return;
     }
-    if (v.kind == J_STRING && (s.type == 0 || s.type == 's') && !s.sign && !s.group && s.align != '=') {
-        put_string(j, o, &s, v.s, s.align ? s.align : '<');
-    } else if (integer && s.precision < 0 && (s.type == 0 || strchr("bdoxX", s.type))) {
-        put_int(j, o, &s, v.kind == J_INT ? v.i : v.b);
-    } else if (zt_j_is_number(v) && (v.kind == J_FLOAT || s.type) &&
-               (s.type == 0 || strchr("eEfFgG%", s.type))) {
-        put_float(j, o, &s, zt_j_as_float(v));
+    if (value.kind == J_STRING && (spec.type == 0 || spec.type == 's') && !spec.sign && !spec.group && spec.align != '=') {
+        put_string(machine, out, &spec, value.s, spec.align ? spec.align : '<');
+    } else if (integer && spec.precision < 0 && (spec.type == 0 || strchr("bdoxX", spec.type))) {
+        put_int(machine, out, &spec, value.kind == J_INT ? value.i : value.b);
+    } else if (zt_j_is_number(value) && (value.kind == J_FLOAT || spec.type) &&
+               (spec.type == 0 || strchr("eEfFgG%", spec.type))) {
+        put_float(machine, out, &spec, zt_j_as_float(value));
     } else {
-        zt_j_fail(j, "format specifier '%s' does not fit '%s'", zt_j_zero(j, text), zt_j_type(v));
+        zt_j_fail(machine, "format specifier '%s' does not fit '%s'", zt_j_zero(machine, text), zt_j_type(value));
     }
 }
 
-typedef struct formatter {
-    jmachine *j;
+typedef struct str_formatter {
+    jmachine *machine;
     const jcall *call;
     int next; /* of fields without a number; -1: fields are numbered */
-} formatter;
+} str_formatter;
 
 /* "name.attr[key]" of a field. */
-static jvalue field_value(formatter *f, jtext name)
+static jvalue field_value(str_formatter *formatter, jtext name)
 {
-    jmachine *j = f->j;
-    const char *p = zt_j_data(name);
-    size_t n = 0;
+    jmachine *machine = formatter->machine;
+    const char *data = zt_j_data(name);
+    size_t position = 0;
     int64_t number;
-    jvalue v = zt_j_absent;
-    while (n < name.n && p[n] != '.' && p[n] != '[')
-        n++;
-    size_t at = 0;
-    number = read_number(j, zt_j_part(name, 0, n), &at);
-    if (n == 0 || at == n) {
-        if ((n == 0) != (f->next >= 0) && f->next != 0)
-            zt_j_fail(j, "numbered and automatic fields in one format");
-        number = n == 0 ? f->next++ : number;
-        f->next = n == 0 ? f->next : -1;
-        if (number >= f->call->n)
-            zt_j_fail(j, "a replacement field without an argument");
-        v = f->call->arg[number];
+    jvalue value = zt_j_absent;
+    while (position < name.size && data[position] != '.' && data[position] != '[')
+        position++;
+    size_t parsed = 0;
+    number = read_number(machine, zt_j_part(name, 0, position), &parsed);
+    if (position == 0 || parsed == position) {
+        if ((position == 0) != (formatter->next >= 0) && formatter->next != 0)
+            zt_j_fail(machine, "numbered and automatic fields in one format");
+        number = position == 0 ? formatter->next++ : number;
+        formatter->next = position == 0 ? formatter->next : -1;
+        if (number >= formatter->call->arg_count)
+            zt_j_fail(machine, "a replacement field without an argument");
+        value = formatter->call->args[number];
     }
-    for (int i = 0; v.kind == J_ABSENT && i < f->call->n_keywords; i++)
-        if (zt_j_text_is(zt_j_part(name, 0, n), f->call->keyword[i].name))
-            v = f->call->keyword[i].value;
-    if (v.kind == J_ABSENT)
-        zt_j_fail(j, "no argument '%s' for a replacement field", zt_j_zero(j, zt_j_part(name, 0, n)));
-    while (n < name.n) {
-        bool item = p[n] == '[';
-        size_t from = ++n;
-        while (n < name.n && (item ? p[n] != ']' : p[n] != '.' && p[n] != '['))
-            n++;
-        jtext part = zt_j_part(name, from, n - from);
-        at = 0;
-        number = read_number(j, part, &at);
-        v = !item                       ? zt_j_attribute(j, v, part)
-            : at == part.n && part.n > 0 ? zt_j_item(j, v, zt_j_int(number))
-                                         : zt_j_item(j, v, zt_j_string(part));
-        n += item;
+    for (int i = 0; value.kind == J_ABSENT && i < formatter->call->keyword_count; i++)
+        if (zt_j_text_is(zt_j_part(name, 0, position), formatter->call->keywords[i].name))
+            value = formatter->call->keywords[i].value;
+    if (value.kind == J_ABSENT)
+        zt_j_fail(machine, "no argument '%s' for a replacement field", zt_j_zero(machine, zt_j_part(name, 0, position)));
+    while (position < name.size) {
+        bool item = data[position] == '[';
+        size_t from = ++position;
+        while (position < name.size && (item ? data[position] != ']' : data[position] != '.' && data[position] != '['))
+            position++;
+        jtext part = zt_j_part(name, from, position - from);
+        parsed = 0;
+        number = read_number(machine, part, &parsed);
+        value = !item                                  ? zt_j_attribute(machine, value, part)
+                : parsed == part.size && part.size > 0 ? zt_j_item(machine, value, zt_j_int(number))
+                                                       : zt_j_item(machine, value, zt_j_string(part));
+        position += item;
     }
-    return v;
+    return value;
 }
 
-static jtext expand(formatter *f, jtext t, int depth);
+static jtext expand_fields(str_formatter *formatter, jtext text, int depth);
 
 /* "{...}": name[!conversion][:spec] */
-static void put_field(formatter *f, jout *o, jtext t, int depth)
+static void put_field(str_formatter *formatter, jout *out, jtext text, int depth)
 {
-    const char *p = zt_j_data(t);
+    const char *data = zt_j_data(text);
     size_t end = 0;
     int brackets = 0;
-    for (; end < t.n && (brackets > 0 || (p[end] != '!' && p[end] != ':')); end++)
-        brackets += p[end] == '[' ? 1 : p[end] == ']' && brackets ? -1 : 0;
-    jvalue v = field_value(f, zt_j_part(t, 0, end));
-    if (end < t.n && p[end] == '!') {
-        char how = end + 1 < t.n ? p[end + 1] : 0;
-        if (how != 'r' && how != 's' && how != 'a')
-            zt_j_fail(f->j, "unknown conversion in a format");
-        v = zt_j_string(how == 's' ? zt_j_str(f->j, v) : zt_j_repr(f->j, v));
+    for (; end < text.size && (brackets > 0 || (data[end] != '!' && data[end] != ':')); end++)
+        brackets += data[end] == '[' ? 1 : data[end] == ']' && brackets ? -1 : 0;
+    jvalue value = field_value(formatter, zt_j_part(text, 0, end));
+    if (end < text.size && data[end] == '!') {
+        char conversion = end + 1 < text.size ? data[end + 1] : 0;
+        if (conversion != 'r' && conversion != 's' && conversion != 'a')
+            zt_j_fail(formatter->machine, "unknown conversion in a format");
+        value = zt_j_string(conversion == 's' ? zt_j_str(formatter->machine, value) : zt_j_repr(formatter->machine, value));
         end += 2;
     }
-    if (end < t.n && p[end] != ':')
-        zt_j_fail(f->j, "expected ':' after a conversion");
-    jtext rest = zt_j_part(t, end < t.n ? end + 1 : t.n, end < t.n ? t.n - end - 1 : 0);
-    put_spec(f->j, o, v, depth > 0 ? expand(f, rest, depth - 1) : rest);
+    if (end < text.size && data[end] != ':')
+        zt_j_fail(formatter->machine, "expected ':' after a conversion");
+    jtext rest = zt_j_part(text, end < text.size ? end + 1 : text.size, end < text.size ? text.size - end - 1 : 0);
+    put_spec(formatter->machine, out, value, depth > 0 ? expand_fields(formatter, rest, depth - 1) : rest);
 }
 
-/* The end of the field whose brace is before `at`: its closing brace. */
-static size_t field_end(formatter *f, jtext t, size_t at)
+/* The end of the field whose brace is before `offset`: its closing brace. */
+static size_t field_end(str_formatter *formatter, jtext text, size_t offset)
 {
     int open = 1;
-    for (; at < t.n; at++) {
-        open += zt_j_data(t)[at] == '{' ? 1 : zt_j_data(t)[at] == '}' ? -1 : 0;
+    for (; offset < text.size; offset++) {
+        open += zt_j_data(text)[offset] == '{' ? 1 : zt_j_data(text)[offset] == '}' ? -1 : 0;
         if (open == 0)
-            return at;
+            return offset;
     }
-    zt_j_fail(f->j, "expected '}' before end of a format");
+    zt_j_fail(formatter->machine, "expected '}' before end of a format");
 }
 
-static jtext expand(formatter *f, jtext t, int depth)
+static jtext expand_fields(str_formatter *formatter, jtext text, int depth)
 {
-    jout o = {NULL};
-    const char *p = zt_j_data(t);
-    zt_j_put(f->j, &o, "", 0, false);
-    for (size_t at = 0; at < t.n;) {
-        size_t from = at;
-        while (at < t.n && p[at] != '{' && p[at] != '}')
-            at++;
-        zt_j_put_text(f->j, &o, zt_j_part(t, from, at - from));
-        if (at >= t.n)
+    jout out = {NULL};
+    const char *data = zt_j_data(text);
+    zt_j_put(formatter->machine, &out, "", 0, false);
+    for (size_t offset = 0; offset < text.size;) {
+        size_t from = offset;
+        while (offset < text.size && data[offset] != '{' && data[offset] != '}')
+            offset++;
+        zt_j_put_text(formatter->machine, &out, zt_j_part(text, from, offset - from));
+        if (offset >= text.size)
             break;
-        if (at + 1 < t.n && p[at + 1] == p[at]) {
-            zt_j_put_text(f->j, &o, zt_j_part(t, at, 1));
-            at += 2;
+        if (offset + 1 < text.size && data[offset + 1] == data[offset]) {
+            zt_j_put_text(formatter->machine, &out, zt_j_part(text, offset, 1));
+            offset += 2;
             continue;
         }
-        if (p[at] == '}')
-            zt_j_fail(f->j, "single '}' in a format");
-        size_t end = field_end(f, t, at + 1);
-        put_field(f, &o, zt_j_part(t, at + 1, end - at - 1), depth);
-        at = end + 1;
+        if (data[offset] == '}')
+            zt_j_fail(formatter->machine, "single '}' in a format");
+        size_t end = field_end(formatter, text, offset + 1);
+        put_field(formatter, &out, zt_j_part(text, offset + 1, end - offset - 1), depth);
+        offset = end + 1;
     }
-    return zt_j_done(f->j, &o);
+    return zt_j_done(formatter->machine, &out);
 }
 
-jvalue zt_j_str_format(jmachine *j, jvalue self, const jvalue *a, const jcall *call)
+jvalue zt_j_str_format(jmachine *machine, jvalue self, const jvalue *args, const jcall *call)
 {
-    formatter f = {.j = j, .call = call};
-    (void)a;
-    jvalue v = zt_j_string(expand(&f, self.s, 1));
-    v.safe = self.safe;
-    return v;
+    str_formatter formatter = {.machine = machine, .call = call};
+    (void)args;
+    jvalue value = zt_j_string(expand_fields(&formatter, self.s, 1));
+    value.safe = self.safe;
+    return value;
 }

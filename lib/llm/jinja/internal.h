@@ -37,7 +37,7 @@ typedef enum jkind {
     J_DICT,
     J_RANGE,
     J_VIEW, /* of a dict: keys, values or items */
-    J_ITER, /* a generator: it can be walked once */
+    J_ITER, /* a generator: it can be read once */
     J_NAMESPACE,
     J_MACRO,
     J_FUNCTION, /* a global function */
@@ -51,13 +51,13 @@ typedef enum jkind {
 /* Bytes with room behind them: a string that ends where the buffer ends grows in place. Behind the
  * room stands a mark for each byte: 1 where it comes from the caller's text. */
 typedef struct jbuf {
-    size_t len, cap;
-    char data[]; /* cap bytes, then cap marks */
+    size_t size, capacity;
+    char data[]; /* [capacity] bytes, then [capacity] marks */
 } jbuf;
 
 typedef struct jtext { /* UTF-8, a part of a buffer */
-    jbuf *buf;
-    size_t at, n;
+    jbuf *buffer;
+    size_t offset, size;
 } jtext;
 
 typedef struct jvalue jvalue;
@@ -67,19 +67,19 @@ typedef struct jmachine jmachine;
 typedef struct jiter jiter;
 
 typedef struct jlist {
-    size_t n, cap;
-    jvalue *item;
+    size_t count, capacity;
+    jvalue *items;
     bool group; /* of groupby: its two items are also called grouper and list */
 } jlist;
 
 typedef struct jdict jdict;
 typedef struct jundefined jundefined;
 typedef struct jrange {
-    int64_t start, stop, step, n;
+    int64_t start, stop, step, count;
 } jrange;
 typedef struct jview {
     jdict *dict;
-    int what; /* 'k', 'v', 'i' */
+    int part; /* 'k', 'v', 'i' */
 } jview;
 typedef struct jloop jloop;
 typedef struct jmacro jmacro;
@@ -88,7 +88,7 @@ typedef struct jmethod jmethod;
 
 typedef struct jcycler {
     jlist *items;
-    size_t pos;
+    size_t position;
 } jcycler;
 
 typedef struct jjoiner {
@@ -125,9 +125,9 @@ typedef struct jpair {
 } jpair;
 
 struct jdict { /* in order of insertion */
-    size_t n, cap;
-    jpair *pair;
-    uint32_t *slot; /* a pair's number plus 1; 0: free. NULL while there are few */
+    size_t count, capacity;
+    jpair *pairs;
+    uint32_t *slots; /* a pair's number plus 1; 0: free. NULL while there are few */
     size_t mask;
 };
 
@@ -135,15 +135,15 @@ struct jdict { /* in order of insertion */
 struct jundefined {
     const char *hint; /* the whole message; NULL: made of the others */
     const char *name; /* of a variable or an attribute */
-    jkind of;         /* J_ABSENT: a variable */
+    jkind owner_kind; /* J_ABSENT: a variable */
     jvalue *key;      /* where it was no string */
 };
 
 struct jiter {
-    bool (*next)(jmachine *j, jiter *it, jvalue *out); /* false: the end */
+    bool (*next)(jmachine *machine, jiter *iterator, jvalue *out); /* false: the end */
     const char *name; /* of a generator, as Python prints it */
     jvalue source;
-    size_t i;
+    size_t position;
     void *state;
 };
 
@@ -155,17 +155,17 @@ typedef struct jkeyword {
 } jkeyword;
 
 typedef struct jcall { /* the arguments of a call */
-    jvalue *arg;
-    int n;
-    jkeyword *keyword;
-    int n_keywords;
+    jvalue *args;
+    int arg_count;
+    jkeyword *keywords;
+    int keyword_count;
 } jcall;
 
 enum { J_PARAMS = 8 };
 
-/* a[i] is the i-th parameter, J_ABSENT if it was not given; where the row has no parameters, the
+/* args[i] is the i-th parameter, J_ABSENT if it was not given; where the row has no parameters, the
  * function reads `call`. */
-typedef jvalue jbuiltin_fn(jmachine *j, jvalue self, const jvalue *a, const jcall *call);
+typedef jvalue jbuiltin_fn(jmachine *machine, jvalue self, const jvalue *args, const jcall *call);
 
 struct jbuiltin {
     const char *name;
@@ -179,14 +179,14 @@ struct jmethod {
     const jbuiltin *fn;
 };
 
-const jbuiltin *zt_j_filter(const char *name, size_t n); /* NULL: there is none */
-const jbuiltin *zt_j_test(const char *name, size_t n);
+const jbuiltin *zt_j_filter(const char *name, size_t size); /* NULL: there is none */
+const jbuiltin *zt_j_test(const char *name, size_t size);
 const jbuiltin *zt_j_global(const char *name);
 /* The method of an object; NULL: none. *changes: it would change the object, and is refused. */
-const jbuiltin *zt_j_method(jkind kind, const char *name, size_t n, bool *changes);
-const jbuiltin *zt_j_function_method(const jbuiltin *f, const char *name, size_t n);
-const jbuiltin *zt_j_string_method(const char *name, size_t n);
-const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t n);
+const jbuiltin *zt_j_method(jkind kind, const char *name, size_t size, bool *changes);
+const jbuiltin *zt_j_function_method(const jbuiltin *builtin, const char *name, size_t size);
+const jbuiltin *zt_j_string_method(const char *name, size_t size);
+const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t size);
 
 extern const jbuiltin zt_j_filters_text[], zt_j_filters_number[], zt_j_filters_sequence[],
     zt_j_filters_select[];
@@ -214,12 +214,12 @@ struct jnode {
     bool flag, varargs, kwargs, caller; /* of a macro: what its body reads */
     const char *name; /* interned */
     jvalue value;
-    jnode *a, *b, *c, *d;
+    jnode *first, *second, *third, *fourth;
     jnode **list;
-    int n;
-    jarg *keyword;
-    int n_keywords;
-    jnode *star, *star2; /* *args, **kwargs */
+    int list_count;
+    jarg *keywords;
+    int keyword_count;
+    jnode *star, *double_star; /* *args, **kwargs */
     int *ops;            /* of a comparison */
     const jbuiltin *fn;  /* of a filter or test; NULL: there is none of this name */
 };
@@ -233,7 +233,7 @@ typedef struct jtoken {
     jtoken_type type;
     int line, op; /* op: J_OP() of its characters */
     const char *text; /* data, names */
-    size_t n;
+    size_t size;
     jvalue value; /* strings, numbers */
 } jtoken;
 
@@ -253,8 +253,8 @@ struct zt_jinja {
     zt_ctx *ctx;
     const char *name;
     const char *text; /* with \n for every line's end */
-    size_t n;
-    zt_arena *mem;
+    size_t text_size;
+    zt_arena *arena;
     jname *names[256];
     const char *loop, *caller, *kwargs, *varargs; /* these names */
     jnode *body;
@@ -263,14 +263,14 @@ struct zt_jinja {
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 typedef struct jout { /* a text that is being written */
-    jbuf *buf;
+    jbuf *buffer;
 } jout;
 
 struct jmachine {
     zt_ctx *ctx;
-    const zt_jinja *t;
+    const zt_jinja *jinja;
     const zt_jinja_vars *vars;
-    zt_arena *mem;
+    zt_arena *arena;
     jmp_buf leave;
     int line;
     uint64_t steps; /* left */
@@ -281,149 +281,149 @@ struct jmachine {
     bool document;  /* ... is the output itself */
     jscope *root;
     /* while parsing */
-    jtoken *token;
-    size_t at;
+    jtoken *tokens;
+    size_t position;
     zt_jinja *parsing;
     jnode *macro; /* the innermost */
     bool storing; /* names are assigned to, not read */
 };
 
 /* Makes the message "NAME: line N: ..." and leaves. */
-_Noreturn void zt_j_fail(jmachine *j, const char *fmt, ...) ZT_PRINTF(2, 3);
-_Noreturn void zt_j_fail_as(jmachine *j, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
-void *zt_j_alloc(jmachine *j, size_t bytes); /* cleared; never NULL */
-void *zt_j_array(jmachine *j, size_t n, size_t size);
-void zt_j_step(jmachine *j, uint64_t n);
-void zt_j_enter(jmachine *j); /* a level deeper; whoever enters leaves */
-void zt_j_leave(jmachine *j);
+_Noreturn void zt_j_fail(jmachine *machine, const char *fmt, ...) ZT_PRINTF(2, 3);
+_Noreturn void zt_j_fail_as(jmachine *machine, zt_status status, const char *fmt, ...) ZT_PRINTF(3, 4);
+void *zt_j_alloc(jmachine *machine, size_t bytes); /* cleared; never NULL */
+void *zt_j_array(jmachine *machine, size_t count, size_t size);
+void zt_j_step(jmachine *machine, uint64_t count);
+void zt_j_enter(jmachine *machine); /* a level deeper; whoever enters leaves */
+void zt_j_leave(jmachine *machine);
 
 /* lexer.c, parser.c, expression.c, check.c */
-void zt_j_lex(jmachine *j, const char *text, size_t n);
-const char *zt_j_intern(jmachine *j, const char *text, size_t n);
-void zt_j_parse(jmachine *j);
-void zt_j_check(jmachine *j, jnode *body);
-jnode *zt_j_node(jmachine *j, jnode_type type, int line);
-jtoken *zt_j_token(jmachine *j);          /* the current one */
-bool zt_j_is_op(jmachine *j, int op);
-bool zt_j_is_word(jmachine *j, const char *word);
-bool zt_j_skip_op(jmachine *j, int op);   /* if it is there */
-bool zt_j_skip_word(jmachine *j, const char *word);
-void zt_j_expect_op(jmachine *j, int op);
-jtoken *zt_j_expect_name(jmachine *j);
-const char *zt_j_describe(const jtoken *t, char buf[64]);
-jnode *zt_j_parse_expression(jmachine *j, bool cond);
-jnode *zt_j_parse_primary(jmachine *j, bool nsref);
-jnode *zt_j_parse_tuple(jmachine *j, bool cond, bool parens); /* parens: () is one */
-jnode *zt_j_parse_targets(jmachine *j, bool nsref);
-jnode *zt_j_parse_filters(jmachine *j, jnode *of, bool first); /* first: without a bar before it */
-void zt_j_append_node(jmachine *j, jnode *to, jnode *what);
+void zt_j_lex(jmachine *machine, const char *text, size_t size);
+const char *zt_j_intern(jmachine *machine, const char *text, size_t size);
+void zt_j_parse(jmachine *machine);
+void zt_j_check(jmachine *machine, jnode *body);
+jnode *zt_j_node(jmachine *machine, jnode_type type, int line);
+jtoken *zt_j_token(jmachine *machine); /* the current one */
+bool zt_j_is_op(jmachine *machine, int op);
+bool zt_j_is_word(jmachine *machine, const char *word);
+bool zt_j_skip_op(jmachine *machine, int op); /* if it is there */
+bool zt_j_skip_word(jmachine *machine, const char *word);
+void zt_j_expect_op(jmachine *machine, int op);
+jtoken *zt_j_expect_name(jmachine *machine);
+const char *zt_j_describe(const jtoken *token, char buffer[64]);
+jnode *zt_j_parse_expression(jmachine *machine, bool cond);
+jnode *zt_j_parse_primary(jmachine *machine, bool nsref);
+jnode *zt_j_parse_tuple(jmachine *machine, bool cond, bool parens); /* parens: () is one */
+jnode *zt_j_parse_targets(jmachine *machine, bool nsref);
+jnode *zt_j_parse_filters(jmachine *machine, jnode *of, bool first); /* first: without a bar before it */
+void zt_j_append_node(jmachine *machine, jnode *to, jnode *what);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-const char *zt_j_data(jtext t);
-const uint8_t *zt_j_marks(jtext t);
-jtext zt_j_text(jmachine *j, const char *data, size_t n, bool input);
-jtext zt_j_part(jtext t, size_t at, size_t n); /* bytes */
-jvalue zt_j_string(jtext t);
-jvalue zt_j_literal(jmachine *j, const char *text);
-bool zt_j_text_is(jtext t, const char *text);
-bool zt_j_text_same(jtext a, jtext b);
-int zt_j_text_compare(jtext a, jtext b);
-size_t zt_j_find_text(jmachine *j, jtext in, size_t from, jtext what); /* SIZE_MAX: not there */
-size_t zt_j_rfind_text(jmachine *j, jtext in, size_t before, jtext what); /* that ends at or before */
-size_t zt_j_chars(jmachine *j, jtext t);              /* code points */
-size_t zt_j_char_at(jmachine *j, jtext t, size_t i);  /* byte offset of code point i, at most n */
-size_t zt_j_char_bytes(const char *p, size_t n);
-uint32_t zt_j_code(const char *p, size_t n);
-jtext zt_j_concat(jmachine *j, jtext a, jtext b);
-jtext zt_j_repeat(jmachine *j, jtext t, int64_t times);
-void zt_j_put(jmachine *j, jout *o, const char *data, size_t n, bool input);
-void zt_j_puts(jmachine *j, jout *o, const char *text);
-void zt_j_put_char(jmachine *j, jout *o, uint32_t cp, bool input);
-void zt_j_put_text(jmachine *j, jout *o, jtext t);
-void zt_j_put_fill(jmachine *j, jout *o, jtext fill, int64_t times);
-jtext zt_j_done(jmachine *j, jout *o);
-const char *zt_j_zero(jmachine *j, jtext t); /* closed by a zero, escaped for a message if need be */
-bool zt_j_is_space(uint32_t cp);             /* Python's str.isspace */
-jtext zt_j_strip(jmachine *j, jtext t, const jtext *chars, bool left, bool right);
-jtext zt_j_upper(jmachine *j, jtext t);
-jtext zt_j_lower(jmachine *j, jtext t);
-jtext zt_j_capitalize(jmachine *j, jtext t);
-jtext zt_j_replace(jmachine *j, jtext t, jtext old, jtext new, int64_t count);
-jtext zt_j_escape_html(jmachine *j, jtext t);
+const char *zt_j_data(jtext text);
+const uint8_t *zt_j_marks(jtext text);
+jtext zt_j_text(jmachine *machine, const char *data, size_t size, bool input);
+jtext zt_j_part(jtext text, size_t offset, size_t size); /* bytes */
+jvalue zt_j_string(jtext text);
+jvalue zt_j_literal(jmachine *machine, const char *text);
+bool zt_j_text_is(jtext value, const char *text);
+bool zt_j_text_same(jtext left, jtext right);
+int zt_j_text_compare(jtext left, jtext right);
+size_t zt_j_find_text(jmachine *machine, jtext text, size_t from, jtext what);    /* SIZE_MAX: not there */
+size_t zt_j_rfind_text(jmachine *machine, jtext text, size_t before, jtext what); /* that ends at or before */
+size_t zt_j_chars(jmachine *machine, jtext text);                                 /* code points */
+size_t zt_j_char_at(jmachine *machine, jtext text, size_t index);                 /* its byte offset, at most size */
+size_t zt_j_char_bytes(const char *data, size_t size);
+uint32_t zt_j_code(const char *data, size_t size);
+jtext zt_j_concat(jmachine *machine, jtext left, jtext right);
+jtext zt_j_repeat(jmachine *machine, jtext text, int64_t times);
+void zt_j_put(jmachine *machine, jout *out, const char *data, size_t size, bool input);
+void zt_j_puts(jmachine *machine, jout *out, const char *text);
+void zt_j_put_char(jmachine *machine, jout *out, uint32_t codepoint, bool input);
+void zt_j_put_text(jmachine *machine, jout *out, jtext text);
+void zt_j_put_fill(jmachine *machine, jout *out, jtext fill, int64_t times);
+jtext zt_j_done(jmachine *machine, jout *out);
+const char *zt_j_zero(jmachine *machine, jtext text); /* closed by a zero, escaped for a message if need be */
+bool zt_j_is_space(uint32_t codepoint);               /* Python's str.isspace */
+jtext zt_j_strip(jmachine *machine, jtext text, const jtext *chars, bool left, bool right);
+jtext zt_j_upper(jmachine *machine, jtext text);
+jtext zt_j_lower(jmachine *machine, jtext text);
+jtext zt_j_capitalize(jmachine *machine, jtext text);
+jtext zt_j_replace(jmachine *machine, jtext text, jtext old, jtext new, int64_t count);
+jtext zt_j_escape_html(jmachine *machine, jtext text);
 /* Lines without their ends, or with them. */
-jlist *zt_j_lines(jmachine *j, jtext t, bool keep);
+jlist *zt_j_lines(jmachine *machine, jtext text, bool keep);
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 extern const jvalue zt_j_none, zt_j_absent;
-jvalue zt_j_bool(bool b);
-jvalue zt_j_int(int64_t i);
-jvalue zt_j_float(double f);
-jvalue zt_j_undefined(jmachine *j, const char *hint, const char *name);
-_Noreturn void zt_j_fail_undefined(jmachine *j, jvalue v);
-jlist *zt_j_list(jmachine *j, size_t cap);
-void zt_j_append(jmachine *j, jlist *l, jvalue v);
-jvalue zt_j_of_list(jlist *l, jkind kind);
-jvalue zt_j_pair(jmachine *j, jvalue a, jvalue b); /* a tuple */
-jdict *zt_j_dict(jmachine *j);
-void zt_j_dict_set(jmachine *j, jdict *d, jvalue key, jvalue value);
-jvalue *zt_j_dict_get(jmachine *j, const jdict *d, jvalue key); /* NULL: not there */
-jvalue *zt_j_dict_find(jmachine *j, const jdict *d, const char *key);
-bool zt_j_hashable(jmachine *j, jvalue v);
-const char *zt_j_type(jvalue v); /* Python's name of it */
-bool zt_j_truth(jmachine *j, jvalue v);
-bool zt_j_is_number(jvalue v); /* an int, a bool or a float */
-int64_t zt_j_as_int(jmachine *j, jvalue v, const char *what); /* an int or bool, else fails */
-double zt_j_as_float(jvalue v);
+jvalue zt_j_bool(bool boolean);
+jvalue zt_j_int(int64_t integer);
+jvalue zt_j_float(double number);
+jvalue zt_j_undefined(jmachine *machine, const char *hint, const char *name);
+_Noreturn void zt_j_fail_undefined(jmachine *machine, jvalue value);
+jlist *zt_j_list(jmachine *machine, size_t capacity);
+void zt_j_append(jmachine *machine, jlist *list, jvalue value);
+jvalue zt_j_of_list(jlist *list, jkind kind);
+jvalue zt_j_pair(jmachine *machine, jvalue first, jvalue second); /* a tuple */
+jdict *zt_j_dict(jmachine *machine);
+void zt_j_dict_set(jmachine *machine, jdict *dict, jvalue key, jvalue value);
+jvalue *zt_j_dict_get(jmachine *machine, const jdict *dict, jvalue key); /* NULL: not there */
+jvalue *zt_j_dict_find(jmachine *machine, const jdict *dict, const char *key);
+bool zt_j_hashable(jmachine *machine, jvalue value);
+const char *zt_j_type(jvalue value); /* Python's name of it */
+bool zt_j_truth(jmachine *machine, jvalue value);
+bool zt_j_is_number(jvalue value);                                      /* an int, a bool or a float */
+int64_t zt_j_as_int(jmachine *machine, jvalue value, const char *what); /* an int or bool, else fails */
+double zt_j_as_float(jvalue value);
 /* Length by len(): false where it has none. */
-bool zt_j_length(jmachine *j, jvalue v, int64_t *n);
-jiter *zt_j_iter(jmachine *j, jvalue v);    /* fails: 'int' object is not iterable */
-bool zt_j_iterable(jvalue v);
-bool zt_j_next(jmachine *j, jiter *it, jvalue *out);
-jvalue zt_j_generator(jmachine *j, const char *name,
-                      bool (*next)(jmachine *j, jiter *it, jvalue *out), jvalue source, void *state);
-jlist *zt_j_listed(jmachine *j, jvalue v); /* list(v): a list of its own */
-jvalue zt_j_range_item(const jrange *r, int64_t i);
-jvalue zt_j_attribute(jmachine *j, jvalue of, jtext name); /* of.name */
-jvalue zt_j_item(jmachine *j, jvalue of, jvalue key);                     /* of[key] */
-jvalue zt_j_slice(jmachine *j, jvalue of, jvalue start, jvalue stop, jvalue step);
-/* The start and number of items of a slice of n. */
-int64_t zt_j_slice_of(jmachine *j, int64_t n, jvalue start, jvalue stop, jvalue step, int64_t *from,
-                      int64_t *by);
+bool zt_j_length(jmachine *machine, jvalue value, int64_t *length);
+jiter *zt_j_iter(jmachine *machine, jvalue value); /* fails: 'int' object is not iterable */
+bool zt_j_iterable(jvalue value);
+bool zt_j_next(jmachine *machine, jiter *iterator, jvalue *out);
+jvalue zt_j_generator(jmachine *machine, const char *name, bool (*next)(jmachine *machine, jiter *iterator, jvalue *out),
+                      jvalue source, void *state);
+jlist *zt_j_listed(jmachine *machine, jvalue value); /* list(v): a list of its own */
+jvalue zt_j_range_item(const jrange *range, int64_t index);
+jvalue zt_j_attribute(jmachine *machine, jvalue of, jtext name); /* of.name */
+jvalue zt_j_item(jmachine *machine, jvalue of, jvalue key);      /* of[key] */
+jvalue zt_j_slice(jmachine *machine, jvalue of, jvalue start, jvalue stop, jvalue step);
+/* The start and number of items of a slice of count. */
+int64_t zt_j_slice_of(jmachine *machine, int64_t count, jvalue start, jvalue stop, jvalue wanted_step, int64_t *from,
+                      int64_t *step);
 
 /* operators.c */
-bool zt_j_equal(jmachine *j, jvalue a, jvalue b);
-bool zt_j_less(jmachine *j, jvalue a, jvalue b, int op); /* '<', '>' and J_OP(.., '=') */
-bool zt_j_contains(jmachine *j, jvalue in, jvalue what);
-bool zt_j_compare(jmachine *j, int op, jvalue a, jvalue b); /* any of the operators */
-jvalue zt_j_arith(jmachine *j, int op, jvalue a, jvalue b);
-jvalue zt_j_negate(jmachine *j, jvalue v);
-jvalue zt_j_plus(jmachine *j, jvalue v);
+bool zt_j_equal(jmachine *machine, jvalue left, jvalue right);
+bool zt_j_less(jmachine *machine, jvalue left, jvalue right, int op); /* '<', '>' and J_OP(.., '=') */
+bool zt_j_contains(jmachine *machine, jvalue container, jvalue item);
+bool zt_j_compare(jmachine *machine, int op, jvalue left, jvalue right); /* any of the operators */
+jvalue zt_j_arith(jmachine *machine, int op, jvalue left, jvalue right);
+jvalue zt_j_negate(jmachine *machine, jvalue value);
+jvalue zt_j_plus(jmachine *machine, jvalue value);
 /* Sorts stably by keys; key NULL: by the items themselves. */
-void zt_j_sort(jmachine *j, jvalue *item, jvalue *key, size_t n, bool reverse);
+void zt_j_sort(jmachine *machine, jvalue *items, jvalue *keys, size_t count, bool reverse);
 
 /* print.c, json.c, format.c */
-jtext zt_j_str(jmachine *j, jvalue v);
-void zt_j_put_str(jmachine *j, jout *o, jvalue v);
-void zt_j_put_repr(jmachine *j, jout *o, jvalue v);
-jtext zt_j_repr(jmachine *j, jvalue v);
-/* repr() of a float; buf holds 64. */
-const char *zt_j_print_float(double f, char buf[64]);
-jvalue zt_j_from_json(jmachine *j, const json_t *value, bool input);
-jvalue zt_j_tojson(jmachine *j, jvalue v, const jvalue *a);
-jvalue zt_j_percent(jmachine *j, jvalue format, jvalue args);
-jvalue zt_j_str_format(jmachine *j, jvalue self, const jvalue *a, const jcall *call);
+jtext zt_j_str(jmachine *machine, jvalue value);
+void zt_j_put_str(jmachine *machine, jout *out, jvalue value);
+void zt_j_put_repr(jmachine *machine, jout *out, jvalue value);
+jtext zt_j_repr(jmachine *machine, jvalue value);
+/* repr() of a float. */
+const char *zt_j_print_float(double number, char buffer[64]);
+jvalue zt_j_from_json(jmachine *machine, const json_t *value, bool input);
+jvalue zt_j_tojson(jmachine *machine, jvalue value, const jvalue *args);
+jvalue zt_j_percent(jmachine *machine, jvalue format, jvalue args);
+jvalue zt_j_str_format(jmachine *machine, jvalue self, const jvalue *args, const jcall *call);
 
 /* call.c, evaluate.c, execute.c */
-jvalue zt_j_invoke(jmachine *j, const jbuiltin *f, jvalue self, const jcall *call);
-jvalue zt_j_call(jmachine *j, jvalue f, const jcall *call);
-jcall zt_j_arguments(jmachine *j, const jnode *n, jscope *s);
-jvalue zt_j_evaluate(jmachine *j, const jnode *n, jscope *s);
-jvalue zt_j_call_macro(jmachine *j, jmacro *m, const jcall *call);
-jvalue zt_j_call_loop(jmachine *j, jloop *l, const jcall *call);
-jvalue zt_j_loop_attribute(jmachine *j, jvalue loop, const char *name, size_t n);
-int64_t zt_j_loop_length(jmachine *j, jloop *l);
+jvalue zt_j_invoke(jmachine *machine, const jbuiltin *builtin, jvalue self, const jcall *call);
+jvalue zt_j_call(jmachine *machine, jvalue function, const jcall *call);
+jcall zt_j_arguments(jmachine *machine, const jnode *node, jscope *scope);
+jvalue zt_j_evaluate(jmachine *machine, const jnode *node, jscope *scope);
+jvalue zt_j_call_macro(jmachine *machine, jmacro *macro, const jcall *call);
+jvalue zt_j_call_loop(jmachine *machine, jloop *loop, const jcall *call);
+jvalue zt_j_loop_attribute(jmachine *machine, jvalue loop, const char *name, size_t size);
+int64_t zt_j_loop_length(jmachine *machine, jloop *loop);
 
 struct jmacro {
     const jnode *node;
@@ -437,21 +437,21 @@ typedef struct jvariable {
 
 struct jscope {
     jscope *outer;
-    jvariable *var;
-    int n, cap;
+    jvariable *variables;
+    int count, capacity;
 };
 
-void zt_j_set(jmachine *j, jscope *s, const char *name, jvalue v);
-jvalue zt_j_lookup(jmachine *j, jscope *s, const char *name);
-jscope *zt_j_scope(jmachine *j, jscope *outer);
-void zt_j_assign(jmachine *j, jscope *s, const jnode *target, jvalue v);
+void zt_j_set(jmachine *machine, jscope *scope, const char *name, jvalue value);
+jvalue zt_j_lookup(jmachine *machine, jscope *scope, const char *name);
+jscope *zt_j_scope(jmachine *machine, jscope *outer);
+void zt_j_assign(jmachine *machine, jscope *scope, const jnode *target, jvalue value);
 /* What the statements write, as a text. */
-jtext zt_j_capture(jmachine *j, const jnode *body, jscope *s, int *flow);
+jtext zt_j_capture(jmachine *machine, const jnode *body, jscope *scope, int *flow);
 enum { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
-int zt_j_execute(jmachine *j, const jnode *n, jscope *s);
+int zt_j_execute(jmachine *machine, const jnode *node, jscope *scope);
 
-/* What filters mean by an attribute: "a.b.0" or a number; J_NONE and J_ABSENT: the item itself. What is
- * undefined on the way becomes *otherwise (NULL: stays so). */
-jvalue zt_j_path(jmachine *j, jvalue item, jvalue path, const jvalue *otherwise);
+/* What filters mean by an attribute: "a.b.0" or a number; J_NONE and J_ABSENT: the item itself. A step
+ * that is undefined becomes *otherwise (NULL: it stays undefined). */
+jvalue zt_j_path(jmachine *machine, jvalue item, jvalue path, const jvalue *otherwise);
 
 #endif

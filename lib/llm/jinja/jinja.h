@@ -29,10 +29,10 @@ typedef struct zt_jinja_limits {
     int depth;      /* 1000: of nested expressions, statements and calls */
 } zt_jinja_limits;
 
-/* Parses n bytes of UTF-8; `name` is for messages and borrowed as long. NULL with ZT_EDATA ("NAME:
+/* Parses size bytes of UTF-8; `name` is for messages and borrowed as long. NULL with ZT_EDATA ("NAME:
  * line N: ..."), ZT_ENOMEM. */
-zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t n);
-void zt_jinja_free(zt_jinja *t); /* NULL: nothing */
+zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t size);
+void zt_jinja_free(zt_jinja *jinja); /* NULL: nothing */
 
 typedef struct zt_jinja_vars {
     /* Objects whose members are the variables of the template. Strings of `input` are somebody's
@@ -49,14 +49,13 @@ typedef struct zt_jinja_vars {
  * line N: ..."); ZT_ENOTSUP: it says so itself (raise_exception). After an error both are as they
  * were. May be called from several threads, each with a context of its own (`ctx`, which gives the
  * memory and takes the message). */
-zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *t, const zt_jinja_vars *vars, zt_str *out,
-                          zt_str *origin);
+zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *jinja, const zt_jinja_vars *vars, zt_str *out, zt_str *origin);
 
 /* Is the variable read anywhere in the template without being set by it first? By name alone: it may
  * be inside a macro that is never called. */
-bool zt_jinja_uses(const zt_jinja *t, const char *variable);
+bool zt_jinja_uses(const zt_jinja *jinja, const char *variable);
 /* Does the word stand anywhere in it, as an attribute or a text? */
-bool zt_jinja_mentions(const zt_jinja *t, const char *word);
+bool zt_jinja_mentions(const zt_jinja *jinja, const char *word);
 
 #ifdef __cplusplus
 }

@@ -10,481 +10,487 @@
 #include <string.h>
 #include <utf8proc.h>
 
-typedef struct lexer {
-    jmachine *j;
+typedef struct template_lexer {
+    jmachine *machine;
     const char *text; /* with \n for every line's end */
-    size_t n, at;
-    jtoken *token;
-    size_t n_tokens, cap;
+    size_t size, position;
+    jtoken *tokens;
+    size_t token_count, capacity;
     bool line_start; /* the last thing read ended a line */
     char *open;      /* brackets that wait for their other half */
-    size_t n_open, open_cap;
-} lexer;
+    size_t open_count, open_capacity;
+} template_lexer;
 
-static jtoken *push(lexer *l, jtoken_type type, int line)
+static jtoken *push_token(template_lexer *lexer, jtoken_type type, int line)
 {
-    if (l->n_tokens == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 256;
-        jtoken *more = zt_j_array(l->j, cap, sizeof *more);
-        if (l->n_tokens)
-            memcpy(more, l->token, l->n_tokens * sizeof *more);
-        l->token = more;
-        l->cap = cap;
+    if (lexer->token_count == lexer->capacity) {
+        size_t capacity = lexer->capacity ? lexer->capacity * 2 : 256;
+        jtoken *more = zt_j_array(lexer->machine, capacity, sizeof *more);
+        if (lexer->token_count)
+            memcpy(more, lexer->tokens, lexer->token_count * sizeof *more);
+        lexer->tokens = more;
+        lexer->capacity = capacity;
     }
-    jtoken *t = &l->token[l->n_tokens++];
-    *t = (jtoken){.type = type, .line = line};
-    return t;
+    jtoken *token = &lexer->tokens[lexer->token_count++];
+    *token = (jtoken){.type = type, .line = line};
+    return token;
 }
 
-static bool looking_at(const lexer *l, const char *what)
+static bool looking_at(const template_lexer *lexer, const char *what)
 {
-    size_t n = strlen(what);
-    return l->n - l->at >= n && memcmp(l->text + l->at, what, n) == 0;
+    size_t length = strlen(what);
+    return lexer->size - lexer->position >= length && memcmp(lexer->text + lexer->position, what, length) == 0;
 }
 
 /* Moves on to `to`, counting lines. */
-static void move(lexer *l, size_t to)
+static void advance_to(template_lexer *lexer, size_t to)
 {
-    for (; l->at < to; l->at++)
-        l->j->line += l->text[l->at] == '\n';
+    for (; lexer->position < to; lexer->position++)
+        lexer->machine->line += lexer->text[lexer->position] == '\n';
     if (to > 0)
-        l->line_start = l->text[to - 1] == '\n';
+        lexer->line_start = lexer->text[to - 1] == '\n';
 }
 
-static size_t space_end(const lexer *l, size_t at)
+static size_t space_end(const template_lexer *lexer, size_t offset)
 {
-    while (at < l->n) {
-        size_t k = zt_j_char_bytes(l->text + at, l->n - at);
-        if (!zt_j_is_space(zt_j_code(l->text + at, k)))
+    while (offset < lexer->size) {
+        size_t length = zt_j_char_bytes(lexer->text + offset, lexer->size - offset);
+        if (!zt_j_is_space(zt_j_code(lexer->text + offset, length)))
             break;
-        at += k;
+        offset += length;
     }
-    return at;
+    return offset;
 }
 
-/* The end of a tag at `at`: `close` after - or +. 0: there is none. The newline or the white space
+/* The end of a tag at `position`: `close` after - or +. 0: there is none. The newline or the white space
  * behind it belongs to it. */
-static size_t tag_end(const lexer *l, size_t at, const char *close, bool trims, bool plus)
+static size_t tag_end(const template_lexer *lexer, size_t position, const char *close, bool trims, bool plus)
 {
-    char sign = at < l->n && (l->text[at] == '-' || (plus && l->text[at] == '+')) ? l->text[at] : 0;
-    size_t from = at + (sign != 0), len = strlen(close);
-    if (l->n < from + len || memcmp(l->text + from, close, len) != 0)
+    char sign = position < lexer->size && (lexer->text[position] == '-' || (plus && lexer->text[position] == '+'))
+                    ? lexer->text[position]
+                    : 0;
+    size_t from = position + (sign != 0), length = strlen(close);
+    if (lexer->size < from + length || memcmp(lexer->text + from, close, length) != 0)
         return 0;
-    from += len;
+    from += length;
     if (sign == '-')
-        return space_end(l, from);
-    return from + (trims && !sign && from < l->n && l->text[from] == '\n');
+        return space_end(lexer, from);
+    return from + (trims && !sign && from < lexer->size && lexer->text[from] == '\n');
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Text before a tag with this sign, up to `end`; strips: the tag is no {{. */
-static void push_data(lexer *l, size_t end, char sign, bool strips)
+static void push_data(template_lexer *lexer, size_t end, char sign, bool strips)
 {
-    size_t from = l->at, to = end;
+    size_t from = lexer->position, to = end;
     if (sign == '-') {
         while (to > from) {
-            size_t k = 1;
-            while (k < to - from && ((unsigned char)l->text[to - k] & 0xc0) == 0x80)
-                k++;
-            if (!zt_j_is_space(zt_j_code(l->text + to - k, k)))
+            size_t length = 1;
+            while (length < to - from && ((unsigned char)lexer->text[to - length] & 0xc0) == 0x80)
+                length++;
+            if (!zt_j_is_space(zt_j_code(lexer->text + to - length, length)))
                 break;
-            to -= k;
+            to -= length;
         }
     } else if (sign != '+' && strips) {
         size_t line = to;
-        while (line > from && l->text[line - 1] != '\n')
+        while (line > from && lexer->text[line - 1] != '\n')
             line--;
-        if ((line > from || l->line_start) && space_end(l, line) >= to)
+        if ((line > from || lexer->line_start) && space_end(lexer, line) >= to)
             to = line;
     }
     if (to > from) {
-        jtoken *t = push(l, T_DATA, l->j->line);
-        t->text = l->text + from;
-        t->n = to - from;
+        jtoken *token = push_token(lexer, T_DATA, lexer->machine->line);
+        token->text = lexer->text + from;
+        token->size = to - from;
     }
 }
 
-static char sign_at(const lexer *l, size_t at)
+static char sign_at(const template_lexer *lexer, size_t offset)
 {
-    return at < l->n && (l->text[at] == '-' || l->text[at] == '+') ? l->text[at] : 0;
+    return offset < lexer->size && (lexer->text[offset] == '-' || lexer->text[offset] == '+') ? lexer->text[offset] : 0;
 }
 
-/* {% raw %}: the end of the tag that begins at `at`, 0 if it is another. */
-static size_t raw_begin(const lexer *l, size_t at)
+/* {% raw %}: the end of the tag that begins at `tag`, 0 if it is another. */
+static size_t raw_begin(const template_lexer *lexer, size_t tag)
 {
-    size_t p = space_end(l, at + 2 + (sign_at(l, at + 2) != 0));
-    if (l->n - p < 3 || memcmp(l->text + p, "raw", 3) != 0)
+    size_t word = space_end(lexer, tag + 2 + (sign_at(lexer, tag + 2) != 0));
+    if (lexer->size - word < 3 || memcmp(lexer->text + word, "raw", 3) != 0)
         return 0;
-    return tag_end(l, space_end(l, p + 3), "%}", false, false);
+    return tag_end(lexer, space_end(lexer, word + 3), "%}", false, false);
 }
 
-static size_t find(const lexer *l, size_t from, const char *what)
+static size_t find_text(const template_lexer *lexer, size_t from, const char *what)
 {
-    const char *hit = memmem(l->text + from, l->n - from, what, strlen(what));
-    return hit ? (size_t)(hit - l->text) : l->n;
+    const char *hit = memmem(lexer->text + from, lexer->size - from, what, strlen(what));
+    return hit ? (size_t)(hit - lexer->text) : lexer->size;
 }
 
-static void lex_raw(lexer *l, size_t begin)
+static void lex_raw(template_lexer *lexer, size_t begin)
 {
-    int line = l->j->line;
-    move(l, begin);
-    for (size_t p = find(l, l->at, "{%"); p < l->n; p = find(l, p + 2, "{%")) {
-        char sign = sign_at(l, p + 2);
-        size_t word = space_end(l, p + 2 + (sign != 0)), end = 0;
-        if (l->n - word >= 6 && memcmp(l->text + word, "endraw", 6) == 0)
-            end = tag_end(l, space_end(l, word + 6), "%}", true, true);
+    int line = lexer->machine->line;
+    advance_to(lexer, begin);
+    for (size_t tag = find_text(lexer, lexer->position, "{%"); tag < lexer->size; tag = find_text(lexer, tag + 2, "{%")) {
+        char sign = sign_at(lexer, tag + 2);
+        size_t word = space_end(lexer, tag + 2 + (sign != 0)), end = 0;
+        if (lexer->size - word >= 6 && memcmp(lexer->text + word, "endraw", 6) == 0)
+            end = tag_end(lexer, space_end(lexer, word + 6), "%}", true, true);
         if (!end)
             continue;
-        push_data(l, p, sign, true);
-        move(l, end);
+        push_data(lexer, tag, sign, true);
+        advance_to(lexer, end);
         return;
     }
-    if (l->at == l->n)
+    if (lexer->position == lexer->size)
         return; /* as jinja2 has it */
-    l->j->line = line;
-    zt_j_fail(l->j, "missing end of raw directive");
+    lexer->machine->line = line;
+    zt_j_fail(lexer->machine, "missing end of raw directive");
 }
 
-static void lex_comment(lexer *l)
+static void lex_comment(template_lexer *lexer)
 {
-    int line = l->j->line;
-    for (size_t p = find(l, l->at, "#}"); p < l->n; p = find(l, p + 2, "#}")) {
-        bool sign = p > l->at && (l->text[p - 1] == '-' || l->text[p - 1] == '+');
-        move(l, tag_end(l, sign ? p - 1 : p, "#}", true, true));
+    int line = lexer->machine->line;
+    for (size_t end = find_text(lexer, lexer->position, "#}"); end < lexer->size; end = find_text(lexer, end + 2, "#}")) {
+        bool sign = end > lexer->position && (lexer->text[end - 1] == '-' || lexer->text[end - 1] == '+');
+        advance_to(lexer, tag_end(lexer, sign ? end - 1 : end, "#}", true, true));
         return;
     }
-    if (l->at == l->n)
+    if (lexer->position == lexer->size)
         return;
-    l->j->line = line;
-    zt_j_fail(l->j, "missing end of comment tag");
+    lexer->machine->line = line;
+    zt_j_fail(lexer->machine, "missing end of comment tag");
 }
 
 /* ---- inside of tags -------------------------------------------------------------------------- */
 
-static bool is_digit(char c)
+static bool is_digit(char letter)
 {
-    return c >= '0' && c <= '9';
+    return letter >= '0' && letter <= '9';
 }
 
-/* (\d+_)*\d+ from `at` on; its end, or `at`. */
-static size_t digits_end(const lexer *l, size_t at)
+/* (\d+_)*\d+ from `start` on; its end, or `start`. */
+static size_t digits_end(const template_lexer *lexer, size_t start)
 {
-    size_t p = at;
-    while (p < l->n && (is_digit(l->text[p]) || (l->text[p] == '_' && p > at && p + 1 < l->n &&
-                                                 is_digit(l->text[p + 1]) && l->text[p - 1] != '_')))
-        p++;
-    return p;
+    size_t position = start;
+    while (position < lexer->size &&
+           (is_digit(lexer->text[position]) || (lexer->text[position] == '_' && position > start && position + 1 < lexer->size &&
+                                                is_digit(lexer->text[position + 1]) && lexer->text[position - 1] != '_')))
+        position++;
+    return position;
 }
 
-static size_t exponent_end(const lexer *l, size_t at)
+static size_t exponent_end(const template_lexer *lexer, size_t start)
 {
-    size_t p = at;
-    if (p >= l->n || (l->text[p] != 'e' && l->text[p] != 'E'))
-        return at;
-    p++;
-    p += p < l->n && (l->text[p] == '+' || l->text[p] == '-');
-    size_t end = digits_end(l, p);
-    return end > p ? end : at;
+    size_t position = start;
+    if (position >= lexer->size || (lexer->text[position] != 'e' && lexer->text[position] != 'E'))
+        return start;
+    position++;
+    position += position < lexer->size && (lexer->text[position] == '+' || lexer->text[position] == '-');
+    size_t end = digits_end(lexer, position);
+    return end > position ? end : start;
 }
 
 /* Without underscores, closed by a zero. */
-static char *plain_number(lexer *l, size_t to)
+static char *plain_number(template_lexer *lexer, size_t to)
 {
-    char *text = zt_j_alloc(l->j, to - l->at + 1);
-    size_t n = 0;
-    for (size_t i = l->at; i < to; i++)
-        if (l->text[i] != '_')
-            text[n++] = l->text[i];
+    char *text = zt_j_alloc(lexer->machine, to - lexer->position + 1);
+    size_t length = 0;
+    for (size_t i = lexer->position; i < to; i++)
+        if (lexer->text[i] != '_')
+            text[length++] = lexer->text[i];
     return text;
 }
 
-static bool lex_float(lexer *l)
+static bool lex_float(template_lexer *lexer)
 {
-    if (l->at > 0 && l->text[l->at - 1] == '.')
+    if (lexer->position > 0 && lexer->text[lexer->position - 1] == '.')
         return false;
-    size_t p = digits_end(l, l->at), end = p;
-    if (p == l->at)
+    size_t digits_stop = digits_end(lexer, lexer->position), end = digits_stop;
+    if (digits_stop == lexer->position)
         return false;
-    if (p + 1 < l->n && l->text[p] == '.' && is_digit(l->text[p + 1]))
-        end = digits_end(l, p + 1);
-    end = exponent_end(l, end);
-    if (end == p)
+    if (digits_stop + 1 < lexer->size && lexer->text[digits_stop] == '.' && is_digit(lexer->text[digits_stop + 1]))
+        end = digits_end(lexer, digits_stop + 1);
+    end = exponent_end(lexer, end);
+    if (end == digits_stop)
         return false;
     double value;
-    if (!zt_parse_double(plain_number(l, end), &value))
+    if (!zt_parse_double(plain_number(lexer, end), &value))
         value = HUGE_VAL;
-    jtoken *t = push(l, T_FLOAT, l->j->line);
-    t->value = zt_j_float(value);
-    move(l, end);
+    jtoken *token = push_token(lexer, T_FLOAT, lexer->machine->line);
+    token->value = zt_j_float(value);
+    advance_to(lexer, end);
     return true;
 }
 
-static int base_of(const lexer *l)
+static int number_base(const template_lexer *lexer)
 {
-    char c = l->at + 1 < l->n && l->text[l->at] == '0' ? l->text[l->at + 1] : 0;
-    return c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : c == 'b' || c == 'B' ? 2 : 10;
+    char letter = lexer->position + 1 < lexer->size && lexer->text[lexer->position] == '0' ? lexer->text[lexer->position + 1] : 0;
+    return letter == 'x' || letter == 'X' ? 16 : letter == 'o' || letter == 'O' ? 8 : letter == 'b' || letter == 'B' ? 2 : 10;
 }
 
-static int digit_of(char c)
+static int digit_value(char letter)
 {
-    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                               : c >= 'A' && c <= 'F'   ? c - 'A' + 10
-                                                        : 99;
+    return is_digit(letter)                 ? letter - '0'
+           : letter >= 'a' && letter <= 'f' ? letter - 'a' + 10
+           : letter >= 'A' && letter <= 'F' ? letter - 'A' + 10
+                                            : 99;
 }
 
-static bool lex_int(lexer *l)
+static bool lex_int(template_lexer *lexer)
 {
-    int base = base_of(l);
-    size_t from = l->at + (base != 10 ? 2 : 0), p = from;
+    int base = number_base(lexer);
+    size_t from = lexer->position + (base != 10 ? 2 : 0), position = from;
     int64_t value = 0;
-    bool zero = base == 10 && p < l->n && l->text[p] == '0'; /* 0, 00: nothing else may follow */
-    for (; p < l->n; p++) {
-        bool under = l->text[p] == '_' && (p > from || base != 10) && p + 1 < l->n;
-        char c = under ? l->text[p + 1] : l->text[p];
-        int d = digit_of(c);
-        if (d >= base || (zero && d > 0))
+    bool zero = base == 10 && position < lexer->size && lexer->text[position] == '0'; /* 0, 00: nothing else may follow */
+    for (; position < lexer->size; position++) {
+        bool under = lexer->text[position] == '_' && (position > from || base != 10) && position + 1 < lexer->size;
+        char letter = under ? lexer->text[position + 1] : lexer->text[position];
+        int digit = digit_value(letter);
+        if (digit >= base || (zero && digit > 0))
             break;
-        p += under;
-        if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, d, &value))
-            zt_j_fail(l->j, "an integer of more than 64 bits");
+        position += under;
+        if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
+            zt_j_fail(lexer->machine, "an integer of more than 64 bits");
     }
-    if (p == from) {
+    if (position == from) {
         if (base == 10)
             return false;
-        p = l->at + 1; /* 0x without digits: a zero, then a name */
+        position = lexer->position + 1; /* 0x without digits: a zero, then a name */
     }
-    jtoken *t = push(l, T_INT, l->j->line);
-    t->value = zt_j_int(value);
-    move(l, p);
+    jtoken *token = push_token(lexer, T_INT, lexer->machine->line);
+    token->value = zt_j_int(value);
+    advance_to(lexer, position);
     return true;
 }
 
-static bool in_name(uint32_t cp, bool first)
+static bool in_name(uint32_t codepoint, bool first)
 {
-    if (cp < 0x80)
-        return cp == '_' || (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z') ||
-               (!first && cp >= '0' && cp <= '9');
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    bool letter = (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO) ||
-                  c == UTF8PROC_CATEGORY_NL;
-    return letter || (!first && (c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC ||
-                                 c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_PC));
+    if (codepoint < 0x80)
+        return codepoint == '_' || (codepoint >= 'a' && codepoint <= 'z') || (codepoint >= 'A' && codepoint <= 'Z') ||
+               (!first && codepoint >= '0' && codepoint <= '9');
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
+    bool letter = (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) || category == UTF8PROC_CATEGORY_NL;
+    return letter || (!first && (category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+                                 category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_PC));
 }
 
-static bool lex_name(lexer *l)
+static bool lex_name(template_lexer *lexer)
 {
-    size_t p = l->at;
-    while (p < l->n) {
-        size_t k = zt_j_char_bytes(l->text + p, l->n - p);
-        if (!in_name(zt_j_code(l->text + p, k), p == l->at))
+    size_t position = lexer->position;
+    while (position < lexer->size) {
+        size_t length = zt_j_char_bytes(lexer->text + position, lexer->size - position);
+        if (!in_name(zt_j_code(lexer->text + position, length), position == lexer->position))
             break;
-        p += k;
+        position += length;
     }
-    if (p == l->at)
+    if (position == lexer->position)
         return false;
-    jtoken *t = push(l, T_NAME, l->j->line);
-    t->text = zt_j_intern(l->j, l->text + l->at, p - l->at);
-    t->n = p - l->at;
-    move(l, p);
+    jtoken *token = push_token(lexer, T_NAME, lexer->machine->line);
+    token->text = zt_j_intern(lexer->machine, lexer->text + lexer->position, position - lexer->position);
+    token->size = position - lexer->position;
+    advance_to(lexer, position);
     return true;
 }
 
-/* `digits` hexadecimal ones at p. */
-static uint32_t hex_escape(lexer *l, size_t p, size_t end, size_t digits)
+/* `digits` hexadecimal ones at position. */
+static uint32_t hex_escape(template_lexer *lexer, size_t position, size_t end, size_t digits)
 {
-    uint32_t cp = 0;
+    uint32_t codepoint = 0;
     for (size_t i = 0; i < digits; i++) {
-        int d = p + i < end ? digit_of(l->text[p + i]) : 99;
-        if (d > 15)
-            zt_j_fail(l->j, "a string has an escape with too few digits");
-        cp = cp << 4 | (uint32_t)d;
+        int digit = position + i < end ? digit_value(lexer->text[position + i]) : 99;
+        if (digit > 15)
+            zt_j_fail(lexer->machine, "a string has an escape with too few digits");
+        codepoint = codepoint << 4 | (uint32_t)digit;
     }
-    if (cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000))
-        zt_j_fail(l->j, "a string has an escape that is not a character");
-    return cp;
+    if (codepoint > 0x10ffff || (codepoint >= 0xd800 && codepoint < 0xe000))
+        zt_j_fail(lexer->machine, "a string has an escape that is not a character");
+    return codepoint;
 }
 
-/* One escape; p is behind the backslash. Where it ends. */
-static size_t unescape(lexer *l, jout *o, size_t p, size_t end)
+/* One escape; position is behind the backslash. Where it ends. */
+static size_t read_escape(template_lexer *lexer, jout *out, size_t position, size_t end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
-    char c = l->text[p];
-    const char *hit = c ? strchr(from, c) : NULL;
-    size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (c == '\n')
-        return p + 1;
+    char letter = lexer->text[position];
+    const char *hit = letter ? strchr(from, letter) : NULL;
+    size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
+    if (letter == '\n')
+        return position + 1;
     if (hit) {
-        zt_j_put(l->j, o, &to[hit - from], 1, false);
-        return p + 1;
+        zt_j_put(lexer->machine, out, &to[hit - from], 1, false);
+        return position + 1;
     }
     if (digits) {
-        zt_j_put_char(l->j, o, hex_escape(l, p + 1, end, digits), false);
-        return p + 1 + digits;
+        zt_j_put_char(lexer->machine, out, hex_escape(lexer, position + 1, end, digits), false);
+        return position + 1 + digits;
     }
-    if (c >= '0' && c <= '7') {
-        uint32_t cp = 0;
-        size_t k = 0;
-        for (; k < 3 && p + k < end && l->text[p + k] >= '0' && l->text[p + k] <= '7'; k++)
-            cp = cp * 8 + (uint32_t)(l->text[p + k] - '0');
-        zt_j_put_char(l->j, o, cp, false);
-        return p + k;
+    if (letter >= '0' && letter <= '7') {
+        uint32_t codepoint = 0;
+        size_t length = 0;
+        for (; length < 3 && position + length < end && lexer->text[position + length] >= '0' &&
+               lexer->text[position + length] <= '7';
+             length++)
+            codepoint = codepoint * 8 + (uint32_t)(lexer->text[position + length] - '0');
+        zt_j_put_char(lexer->machine, out, codepoint, false);
+        return position + length;
     }
-    if (c == 'N')
-        zt_j_fail(l->j, "a string has an escape \\N: names of characters are not known");
-    zt_j_put(l->j, o, "\\", 1, false);
-    return p;
+    if (letter == 'N')
+        zt_j_fail(lexer->machine, "a string has an escape \\N: names of characters are not known");
+    zt_j_put(lexer->machine, out, "\\", 1, false);
+    return position;
 }
 
-static bool lex_string(lexer *l)
+static bool lex_string(template_lexer *lexer)
 {
-    char quote = l->text[l->at];
-    jout o = {NULL};
+    char quote = lexer->text[lexer->position];
+    jout out = {NULL};
     if (quote != '\'' && quote != '"')
         return false;
-    size_t end = l->at + 1;
-    while (end < l->n && l->text[end] != quote)
-        end += l->text[end] == '\\' ? 2 : 1;
-    if (end >= l->n)
-        zt_j_fail(l->j, "a string without an end");
-    for (size_t p = l->at + 1; p < end;) {
-        const char *slash = memchr(l->text + p, '\\', end - p);
-        size_t to = slash ? (size_t)(slash - l->text) : end;
-        zt_j_put(l->j, &o, l->text + p, to - p, false);
-        p = slash ? unescape(l, &o, to + 1, end) : end;
+    size_t end = lexer->position + 1;
+    while (end < lexer->size && lexer->text[end] != quote)
+        end += lexer->text[end] == '\\' ? 2 : 1;
+    if (end >= lexer->size)
+        zt_j_fail(lexer->machine, "a string without an end");
+    for (size_t position = lexer->position + 1; position < end;) {
+        const char *slash = memchr(lexer->text + position, '\\', end - position);
+        size_t to = slash ? (size_t)(slash - lexer->text) : end;
+        zt_j_put(lexer->machine, &out, lexer->text + position, to - position, false);
+        position = slash ? read_escape(lexer, &out, to + 1, end) : end;
     }
-    jtoken *t = push(l, T_STRING, l->j->line);
-    t->value = zt_j_string(zt_j_done(l->j, &o));
-    t->value.s = zt_j_text(l->j, zt_j_data(t->value.s), t->value.s.n, false); /* without room */
-    move(l, end + 1);
+    jtoken *token = push_token(lexer, T_STRING, lexer->machine->line);
+    token->value = zt_j_string(zt_j_done(lexer->machine, &out));
+    token->value.s = zt_j_text(lexer->machine, zt_j_data(token->value.s), token->value.s.size, false); /* without room */
+    advance_to(lexer, end + 1);
     return true;
 }
 
-static void open_bracket(lexer *l, char c)
+static void open_bracket(template_lexer *lexer, char letter)
 {
-    if (l->n_open == l->open_cap) {
-        size_t cap = l->open_cap ? l->open_cap * 2 : 64;
-        char *more = zt_j_alloc(l->j, cap);
-        if (l->n_open)
-            memcpy(more, l->open, l->n_open);
-        l->open = more;
-        l->open_cap = cap;
+    if (lexer->open_count == lexer->open_capacity) {
+        size_t capacity = lexer->open_capacity ? lexer->open_capacity * 2 : 64;
+        char *more = zt_j_alloc(lexer->machine, capacity);
+        if (lexer->open_count)
+            memcpy(more, lexer->open, lexer->open_count);
+        lexer->open = more;
+        lexer->open_capacity = capacity;
     }
-    l->open[l->n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
+    lexer->open[lexer->open_count++] = letter == '(' ? ')' : letter == '[' ? ']' : '}';
 }
 
-static void close_bracket(lexer *l, char c)
+static void close_bracket(template_lexer *lexer, char letter)
 {
-    if (l->n_open == 0)
-        zt_j_fail(l->j, "unexpected '%c'", c);
-    if (l->open[--l->n_open] != c)
-        zt_j_fail(l->j, "unexpected '%c', expected '%c'", c, l->open[l->n_open]);
+    if (lexer->open_count == 0)
+        zt_j_fail(lexer->machine, "unexpected '%c'", letter);
+    if (lexer->open[--lexer->open_count] != letter)
+        zt_j_fail(lexer->machine, "unexpected '%c', expected '%c'", letter, lexer->open[lexer->open_count]);
 }
 
-static void lex_operator(lexer *l)
+static void lex_operator(template_lexer *lexer)
 {
     static const char *const two[] = {"//", "**", "==", "!=", ">=", "<="};
-    char c = l->text[l->at], shown[16];
+    char letter = lexer->text[lexer->position], shown[16];
     int op = 0;
     for (size_t i = 0; i < sizeof two / sizeof *two; i++)
-        if (looking_at(l, two[i]))
+        if (looking_at(lexer, two[i]))
             op = J_OP(two[i][0], two[i][1]);
-    if (!op && (c == 0 || !strchr("+-/*%~[](){}><=.:|,;", c)))
-        zt_j_fail(l->j, "unexpected character '%s'",
-                  zt_escape(shown, sizeof shown, l->text + l->at,
-                            zt_j_char_bytes(l->text + l->at, l->n - l->at)));
+    if (!op && (letter == 0 || !strchr("+-/*%~[](){}><=.:|,;", letter)))
+        zt_j_fail(lexer->machine, "unexpected character '%s'",
+                  zt_escape(shown, sizeof shown, lexer->text + lexer->position,
+                            zt_j_char_bytes(lexer->text + lexer->position, lexer->size - lexer->position)));
     if (!op)
-        op = c;
-    if (c == '(' || c == '[' || c == '{')
-        open_bracket(l, c);
-    else if (c == ')' || c == ']' || c == '}')
-        close_bracket(l, c);
-    push(l, T_OP, l->j->line)->op = op;
-    move(l, l->at + (op > 255 ? 2 : 1));
+        op = letter;
+    if (letter == '(' || letter == '[' || letter == '{')
+        open_bracket(lexer, letter);
+    else if (letter == ')' || letter == ']' || letter == '}')
+        close_bracket(lexer, letter);
+    push_token(lexer, T_OP, lexer->machine->line)->op = op;
+    advance_to(lexer, lexer->position + (op > 255 ? 2 : 1));
 }
 
 /* Tokens up to the end of the tag. */
-static void lex_tag(lexer *l, const char *close, bool block)
+static void lex_tag(template_lexer *lexer, const char *close, bool block)
 {
-    l->n_open = 0;
-    while (l->at < l->n) {
-        size_t end = l->n_open == 0 ? tag_end(l, l->at, close, block, block) : 0;
-        size_t space = space_end(l, l->at);
-        zt_j_step(l->j, 1);
+    lexer->open_count = 0;
+    while (lexer->position < lexer->size) {
+        size_t end = lexer->open_count == 0 ? tag_end(lexer, lexer->position, close, block, block) : 0;
+        size_t space = space_end(lexer, lexer->position);
+        zt_j_step(lexer->machine, 1);
         if (end) {
-            push(l, block ? T_BLOCK_END : T_VAR_END, l->j->line);
-            move(l, end);
+            push_token(lexer, block ? T_BLOCK_END : T_VAR_END, lexer->machine->line);
+            advance_to(lexer, end);
             return;
         }
-        if (space > l->at)
-            move(l, space);
-        else if (!lex_float(l) && !lex_int(l) && !lex_name(l) && !lex_string(l))
-            lex_operator(l);
+        if (space > lexer->position)
+            advance_to(lexer, space);
+        else if (!lex_float(lexer) && !lex_int(lexer) && !lex_name(lexer) && !lex_string(lexer))
+            lex_operator(lexer);
     }
 }
 
 /* The next tag from `at` on; n: none. */
-static size_t next_tag(const lexer *l)
+static size_t next_tag(const template_lexer *lexer)
 {
-    for (size_t p = find(l, l->at, "{"); p + 1 < l->n; p = find(l, p + 1, "{"))
-        if (l->text[p + 1] == '%' || l->text[p + 1] == '{' || l->text[p + 1] == '#')
-            return p;
-    return l->n;
+    for (size_t position = find_text(lexer, lexer->position, "{"); position + 1 < lexer->size;
+         position = find_text(lexer, position + 1, "{"))
+        if (lexer->text[position + 1] == '%' || lexer->text[position + 1] == '{' || lexer->text[position + 1] == '#')
+            return position;
+    return lexer->size;
 }
 
-static void lex_all(lexer *l)
+static void lex_all(template_lexer *lexer)
 {
-    while (l->at < l->n) {
-        size_t tag = next_tag(l), begin;
-        if (tag == l->n) {
-            push_data(l, tag, '+', false);
-            move(l, tag);
+    while (lexer->position < lexer->size) {
+        size_t tag = next_tag(lexer), begin;
+        if (tag == lexer->size) {
+            push_data(lexer, tag, '+', false);
+            advance_to(lexer, tag);
             break;
         }
-        char kind = l->text[tag + 1], sign = sign_at(l, tag + 2);
-        push_data(l, tag, sign, kind != '{');
-        move(l, tag);
-        begin = kind == '%' ? raw_begin(l, tag) : 0;
+        char kind = lexer->text[tag + 1], sign = sign_at(lexer, tag + 2);
+        push_data(lexer, tag, sign, kind != '{');
+        advance_to(lexer, tag);
+        begin = kind == '%' ? raw_begin(lexer, tag) : 0;
         if (begin) {
-            lex_raw(l, begin);
+            lex_raw(lexer, begin);
             continue;
         }
-        int line = l->j->line;
-        move(l, tag + 2 + (sign != 0));
+        int line = lexer->machine->line;
+        advance_to(lexer, tag + 2 + (sign != 0));
         if (kind == '#') {
-            lex_comment(l);
+            lex_comment(lexer);
         } else {
-            push(l, kind == '%' ? T_BLOCK_BEGIN : T_VAR_BEGIN, line);
-            lex_tag(l, kind == '%' ? "%}" : "}}", kind == '%');
+            push_token(lexer, kind == '%' ? T_BLOCK_BEGIN : T_VAR_BEGIN, line);
+            lex_tag(lexer, kind == '%' ? "%}" : "}}", kind == '%');
         }
     }
-    push(l, T_END, l->j->line);
+    push_token(lexer, T_END, lexer->machine->line);
 }
 
-/* \r\n and \r become \n; one newline at the end goes. */
-static char *normal_lines(jmachine *j, const char *text, size_t n, size_t *len)
+/* \r\size and \r become \size; one newline at the end goes. */
+static char *normal_lines(jmachine *machine, const char *text, size_t size, size_t *length)
 {
-    char *out = zt_j_alloc(j, n + 1);
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == '\r' && i + 1 < n && text[i + 1] == '\n')
+    char *out = zt_j_alloc(machine, size + 1);
+    size_t kept = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '\r' && i + 1 < size && text[i + 1] == '\n')
             continue;
-        out[k++] = text[i] == '\r' ? '\n' : text[i];
+        out[kept++] = text[i] == '\r' ? '\n' : text[i];
     }
-    *len = k - (k > 0 && out[k - 1] == '\n');
+    *length = kept - (kept > 0 && out[kept - 1] == '\n');
     return out;
 }
 
-void zt_j_lex(jmachine *j, const char *text, size_t n)
+void zt_j_lex(jmachine *machine, const char *text, size_t size)
 {
-    if (!zt_utf8_valid(text, n))
-        zt_j_fail(j, "the template is not valid UTF-8");
-    lexer l = {.j = j, .line_start = true};
-    l.text = normal_lines(j, text, n, &l.n);
-    j->parsing->text = l.text;
-    j->parsing->n = l.n;
-    lex_all(&l);
-    j->token = l.token;
-    j->at = 0;
-    j->line = 1;
+    if (!zt_utf8_valid(text, size))
+        zt_j_fail(machine, "the template is not valid UTF-8");
+    template_lexer lexer = {.machine = machine, .line_start = true};
+    lexer.text = normal_lines(machine, text, size, &lexer.size);
+    machine->parsing->text = lexer.text;
+    machine->parsing->text_size = lexer.size;
+    lex_all(&lexer);
+    machine->tokens = lexer.tokens;
+    machine->position = 0;
+    machine->line = 1;
 }

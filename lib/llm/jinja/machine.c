@@ -10,172 +10,182 @@ enum { STEPS = 20000000, DEPTH = 1000 };
 /* A template is some tens of kilobytes at most; its nodes take a multiple of that. */
 #define TEMPLATE_BYTES ((size_t)4 << 20)
 
-void zt_j_fail_as(jmachine *j, zt_status s, const char *fmt, ...)
+void zt_j_fail_as(jmachine *machine, zt_status status, const char *fmt, ...)
 {
     char what[512], shown[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    size_t len = n < 0 ? 0 : (size_t)n < sizeof what ? (size_t)n : sizeof what - 1;
-    zt_fail(j->ctx, s, "%s: line %d: %s", j->t->name, j->line,
-            zt_escape(shown, sizeof shown, what, len));
-    longjmp(j->leave, 1);
+    va_list arguments;
+    va_start(arguments, fmt);
+    int written = vsnprintf(what, sizeof what, fmt, arguments);
+    va_end(arguments);
+    size_t length = written < 0 ? 0 : (size_t)written < sizeof what ? (size_t)written : sizeof what - 1;
+    zt_fail(machine->ctx, status, "%s: line %d: %s", machine->jinja->name, machine->line,
+            zt_escape(shown, sizeof shown, what, length));
+    longjmp(machine->leave, 1);
 }
 
-void zt_j_fail(jmachine *j, const char *fmt, ...)
+void zt_j_fail(jmachine *machine, const char *fmt, ...)
 {
     char what[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    zt_j_fail_as(j, ZT_EDATA, "%s", what);
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(what, sizeof what, fmt, arguments);
+    va_end(arguments);
+    zt_j_fail_as(machine, ZT_EDATA, "%s", what);
 }
 
-void *zt_j_alloc(jmachine *j, size_t bytes)
+void *zt_j_alloc(jmachine *machine, size_t bytes)
 {
-    if (bytes > j->memory)
-        zt_j_fail(j, "the template needs too much memory");
-    j->memory -= bytes;
-    void *p = zt_arena_alloc(j->mem, bytes ? bytes : 1);
-    if (!p)
-        longjmp(j->leave, 1); /* the allocator made the message */
-    memset(p, 0, bytes);
-    return p;
+    if (bytes > machine->memory)
+        zt_j_fail(machine, "the template needs too much memory");
+    machine->memory -= bytes;
+    void *memory = zt_arena_alloc(machine->arena, bytes ? bytes : 1);
+    if (!memory)
+        longjmp(machine->leave, 1); /* the allocator made the message */
+    memset(memory, 0, bytes);
+    return memory;
 }
 
-void *zt_j_array(jmachine *j, size_t n, size_t size)
+void *zt_j_array(jmachine *machine, size_t count, size_t size)
 {
     size_t bytes;
-    if (!zt_mul_size(n, size, &bytes))
-        zt_j_fail(j, "the template needs too much memory");
-    return zt_j_alloc(j, bytes);
+    if (!zt_mul_size(count, size, &bytes))
+        zt_j_fail(machine, "the template needs too much memory");
+    return zt_j_alloc(machine, bytes);
 }
 
-void zt_j_step(jmachine *j, uint64_t n)
+void zt_j_step(jmachine *machine, uint64_t count)
 {
-    if (n > j->steps)
-        zt_j_fail(j, "the template takes too many steps");
-    j->steps -= n;
+    if (count > machine->steps)
+        zt_j_fail(machine, "the template takes too many steps");
+    machine->steps -= count;
 }
 
-void zt_j_enter(jmachine *j)
+void zt_j_enter(jmachine *machine)
 {
-    zt_j_step(j, 1);
-    if (j->depth == 0)
-        zt_j_fail(j, "the template is nested too deeply, or calls itself too often");
-    j->depth--;
+    zt_j_step(machine, 1);
+    if (machine->depth == 0)
+        zt_j_fail(machine, "the template is nested too deeply, or calls itself too often");
+    machine->depth--;
 }
 
-void zt_j_leave(jmachine *j)
+void zt_j_leave(jmachine *machine)
 {
-    j->depth++;
+    machine->depth++;
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-static void parse_all(jmachine *j, const char *text, size_t n)
+static void parse_all(jmachine *machine, const char *text, size_t size)
 {
-    if (setjmp(j->leave))
+    if (setjmp(machine->leave))
         return;
-    if (n > TEMPLATE_BYTES)
-        zt_j_fail(j, "the template has %zu bytes, more than %zu", n, TEMPLATE_BYTES);
-    j->parsing->loop = zt_j_intern(j, "loop", 4);
-    j->parsing->caller = zt_j_intern(j, "caller", 6);
-    j->parsing->kwargs = zt_j_intern(j, "kwargs", 6);
-    j->parsing->varargs = zt_j_intern(j, "varargs", 7);
-    zt_j_lex(j, text, n);
-    zt_j_parse(j);
-    zt_j_check(j, j->parsing->body);
+    if (size > TEMPLATE_BYTES)
+        zt_j_fail(machine, "the template has %zu bytes, more than %zu", size, TEMPLATE_BYTES);
+    machine->parsing->loop = zt_j_intern(machine, "loop", 4);
+    machine->parsing->caller = zt_j_intern(machine, "caller", 6);
+    machine->parsing->kwargs = zt_j_intern(machine, "kwargs", 6);
+    machine->parsing->varargs = zt_j_intern(machine, "varargs", 7);
+    zt_j_lex(machine, text, size);
+    zt_j_parse(machine);
+    zt_j_check(machine, machine->parsing->body);
 }
 
-zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t n)
+zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t size)
 {
-    zt_jinja *t = zt_calloc(ctx, 1, sizeof *t);
-    if (!t)
+    zt_jinja *jinja = zt_calloc(ctx, 1, sizeof *jinja);
+    if (!jinja)
         return NULL;
-    t->ctx = ctx;
-    t->name = name;
-    t->mem = zt_arena_new(ctx, 0);
-    jmachine j = {.ctx = ctx, .t = t, .parsing = t, .mem = t->mem, .line = 1,
-                  .steps = 200000000, .memory = MEMORY, .depth = DEPTH};
-    if (t->mem)
-        parse_all(&j, text, n);
-    if (t->body && zt_ctx_status(ctx) == ZT_OK)
-        return t;
-    zt_jinja_free(t);
+    jinja->ctx = ctx;
+    jinja->name = name;
+    jinja->arena = zt_arena_new(ctx, 0);
+    jmachine machine = {.ctx = ctx,
+                        .jinja = jinja,
+                        .parsing = jinja,
+                        .arena = jinja->arena,
+                        .line = 1,
+                        .steps = 200000000,
+                        .memory = MEMORY,
+                        .depth = DEPTH};
+    if (jinja->arena)
+        parse_all(&machine, text, size);
+    if (jinja->body && zt_ctx_status(ctx) == ZT_OK)
+        return jinja;
+    zt_jinja_free(jinja);
     return NULL;
 }
 
-void zt_jinja_free(zt_jinja *t)
+void zt_jinja_free(zt_jinja *jinja)
 {
-    if (!t)
+    if (!jinja)
         return;
-    zt_arena_free(t->mem);
-    zt_free(t->ctx, t);
+    zt_arena_free(jinja->arena);
+    zt_free(jinja->ctx, jinja);
 }
 
-bool zt_jinja_uses(const zt_jinja *t, const char *variable)
+bool zt_jinja_uses(const zt_jinja *jinja, const char *variable)
 {
-    for (size_t i = 0; i < sizeof t->names / sizeof *t->names; i++)
-        for (const jname *n = t->names[i]; n; n = n->next)
-            if (n->read && strcmp(n->text, variable) == 0)
+    for (size_t bucket = 0; bucket < sizeof jinja->names / sizeof *jinja->names; bucket++)
+        for (const jname *name = jinja->names[bucket]; name; name = name->next)
+            if (name->read && strcmp(name->text, variable) == 0)
                 return true;
     return false;
 }
 
-bool zt_jinja_mentions(const zt_jinja *t, const char *word)
+bool zt_jinja_mentions(const zt_jinja *jinja, const char *word)
 {
-    return memmem(t->text, t->n, word, strlen(word)) != NULL;
+    return memmem(jinja->text, jinja->text_size, word, strlen(word)) != NULL;
 }
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
-static void render_all(jmachine *j, jout *out)
+static void render_all(jmachine *machine, jout *out)
 {
-    if (setjmp(j->leave))
+    if (setjmp(machine->leave))
         return;
-    j->out = out;
-    j->document = true;
-    j->root = zt_j_scope(j, NULL);
-    zt_j_execute(j, j->t->body, j->root);
-    if (!out->buf)
-        zt_j_put(j, out, "", 0, false);
+    machine->out = out;
+    machine->document = true;
+    machine->root = zt_j_scope(machine, NULL);
+    zt_j_execute(machine, machine->jinja->body, machine->root);
+    if (!out->buffer)
+        zt_j_put(machine, out, "", 0, false);
 }
 
-static zt_status deliver(const jbuf *b, zt_str *out, zt_str *origin)
+static zt_status deliver_output(const jbuf *buffer, zt_str *out, zt_str *origin)
 {
     size_t before = out->len;
-    zt_status s = zt_str_put(out, b->data, b->len);
-    if (s == ZT_OK && origin)
-        s = zt_str_put(origin, b->data + b->cap, b->len);
-    if (s != ZT_OK && out->len > before) {
+    zt_status status = zt_str_put(out, buffer->data, buffer->size);
+    if (status == ZT_OK && origin)
+        status = zt_str_put(origin, buffer->data + buffer->capacity, buffer->size);
+    if (status != ZT_OK && out->len > before) {
         out->len = before;
         out->data[before] = 0;
     }
-    return s;
+    return status;
 }
 
-zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *t, const zt_jinja_vars *vars, zt_str *out,
-                          zt_str *origin)
+zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *jinja, const zt_jinja_vars *vars, zt_str *out, zt_str *origin)
 {
-    const zt_jinja_limits *l = &vars->limits;
-    jmachine j = {.ctx = ctx, .t = t, .vars = vars, .line = 1,
-                  .steps = l->steps ? l->steps : STEPS, .memory = l->memory ? l->memory : MEMORY,
-                  .output = l->output ? l->output : OUTPUT, .depth = l->depth ? l->depth : DEPTH};
+    const zt_jinja_limits *limits = &vars->limits;
+    jmachine machine = {.ctx = ctx,
+                        .jinja = jinja,
+                        .vars = vars,
+                        .line = 1,
+                        .steps = limits->steps ? limits->steps : STEPS,
+                        .memory = limits->memory ? limits->memory : MEMORY,
+                        .output = limits->output ? limits->output : OUTPUT,
+                        .depth = limits->depth ? limits->depth : DEPTH};
     jout *text = NULL;
     if (zt_ctx_status(ctx) != ZT_OK)
         return zt_ctx_status(ctx);
-    j.mem = zt_arena_new(ctx, 0);
-    if (j.mem)
-        text = zt_arena_alloc(j.mem, sizeof *text);
+    machine.arena = zt_arena_new(ctx, 0);
+    if (machine.arena)
+        text = zt_arena_alloc(machine.arena, sizeof *text);
     if (text) {
-        text->buf = NULL;
-        render_all(&j, text);
+        text->buffer = NULL;
+        render_all(&machine, text);
         if (zt_ctx_status(ctx) == ZT_OK)
-            deliver(text->buf, out, origin);
+            deliver_output(text->buffer, out, origin);
     }
-    zt_arena_free(j.mem);
+    zt_arena_free(machine.arena);
     return zt_ctx_status(ctx);
 }

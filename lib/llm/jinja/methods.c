@@ -4,45 +4,44 @@
 
 #include <string.h>
 
-const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t n)
+const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t size)
 {
     for (; table->name; table++)
-        if (strlen(table->name) == n && memcmp(table->name, name, n) == 0)
+        if (strlen(table->name) == size && memcmp(table->name, name, size) == 0)
             return table;
     return NULL;
 }
 
-#define METHOD(name) \
-    static jvalue name(jmachine *j, jvalue self, const jvalue *a, const jcall *call)
-#define UNUSED ((void)j, (void)a, (void)call)
+#define METHOD(name) static jvalue name(jmachine *machine, jvalue self, const jvalue *args, const jcall *call)
+#define UNUSED       ((void)machine, (void)args, (void)call)
 
 /* ---- lists, tuples, ranges ------------------------------------------------------------------- */
 
 METHOD(m_list_index)
 {
-    jlist *l = zt_j_listed(j, self);
-    int64_t from, by, n = zt_j_slice_of(j, (int64_t)l->n, a[1], a[2], zt_j_none, &from, &by);
+    jlist *list = zt_j_listed(machine, self);
+    int64_t from, step, count = zt_j_slice_of(machine, (int64_t)list->count, args[1], args[2], zt_j_none, &from, &step);
     (void)call;
-    for (int64_t i = from; i < from + n; i++)
-        if (zt_j_equal(j, l->item[i], a[0]))
-            return zt_j_int(i);
-    zt_j_fail(j, "%s is not in list", zt_j_zero(j, zt_j_repr(j, a[0])));
+    for (int64_t index = from; index < from + count; index++)
+        if (zt_j_equal(machine, list->items[index], args[0]))
+            return zt_j_int(index);
+    zt_j_fail(machine, "%s is not in list", zt_j_zero(machine, zt_j_repr(machine, args[0])));
 }
 
 METHOD(m_list_count)
 {
-    jlist *l = zt_j_listed(j, self);
-    int64_t n = 0;
+    jlist *list = zt_j_listed(machine, self);
+    int64_t count = 0;
     (void)call;
-    for (size_t i = 0; i < l->n; i++)
-        n += zt_j_equal(j, l->item[i], a[0]);
-    return zt_j_int(n);
+    for (size_t i = 0; i < list->count; i++)
+        count += zt_j_equal(machine, list->items[i], args[0]);
+    return zt_j_int(count);
 }
 
 METHOD(m_list_copy)
 {
     UNUSED;
-    return zt_j_of_list(zt_j_listed(j, self), J_LIST);
+    return zt_j_of_list(zt_j_listed(machine, self), J_LIST);
 }
 
 static const jbuiltin list_methods[] = {
@@ -63,59 +62,59 @@ static const char *const list_changes[] = {"append", "clear",   "pop",  "reverse
 
 /* ---- dicts ----------------------------------------------------------------------------------- */
 
-static jvalue view(jmachine *j, jvalue self, int what)
+static jvalue make_view(jmachine *machine, jvalue self, int what)
 {
-    jvalue v = {.kind = J_VIEW};
-    v.view = zt_j_alloc(j, sizeof *v.view);
-    *v.view = (jview){self.dict, what};
-    return v;
+    jvalue value = {.kind = J_VIEW};
+    value.view = zt_j_alloc(machine, sizeof *value.view);
+    *value.view = (jview){self.dict, what};
+    return value;
 }
 
 METHOD(m_keys)
 {
     UNUSED;
-    return view(j, self, 'k');
+    return make_view(machine, self, 'k');
 }
 
 METHOD(m_values)
 {
     UNUSED;
-    return view(j, self, 'v');
+    return make_view(machine, self, 'v');
 }
 
 METHOD(m_items)
 {
     UNUSED;
-    return view(j, self, 'i');
+    return make_view(machine, self, 'i');
 }
 
 METHOD(m_get)
 {
     (void)call;
-    if (!zt_j_hashable(j, a[0]))
-        zt_j_fail(j, "unhashable type: '%s'", zt_j_type(a[0]));
-    jvalue *v = zt_j_dict_get(j, self.dict, a[0]);
-    return v ? *v : a[1].kind == J_ABSENT ? zt_j_none : a[1];
+    if (!zt_j_hashable(machine, args[0]))
+        zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(args[0]));
+    jvalue *found = zt_j_dict_get(machine, self.dict, args[0]);
+    return found ? *found : args[1].kind == J_ABSENT ? zt_j_none : args[1];
 }
 
 METHOD(m_dict_copy)
 {
-    jvalue v = {.kind = J_DICT, .dict = zt_j_dict(j)};
+    jvalue value = {.kind = J_DICT, .dict = zt_j_dict(machine)};
     UNUSED;
-    for (size_t i = 0; i < self.dict->n; i++)
-        zt_j_dict_set(j, v.dict, self.dict->pair[i].key, self.dict->pair[i].value);
-    return v;
+    for (size_t i = 0; i < self.dict->count; i++)
+        zt_j_dict_set(machine, value.dict, self.dict->pairs[i].key, self.dict->pairs[i].value);
+    return value;
 }
 
 METHOD(m_fromkeys)
 {
-    jvalue v = {.kind = J_DICT, .dict = zt_j_dict(j)}, key;
-    jiter *it = zt_j_iter(j, a[0]);
+    jvalue value = {.kind = J_DICT, .dict = zt_j_dict(machine)}, key;
+    jiter *iterator = zt_j_iter(machine, args[0]);
     (void)self;
     (void)call;
-    while (zt_j_next(j, it, &key))
-        zt_j_dict_set(j, v.dict, key, a[1].kind == J_ABSENT ? zt_j_none : a[1]);
-    return v;
+    while (zt_j_next(machine, iterator, &key))
+        zt_j_dict_set(machine, value.dict, key, args[1].kind == J_ABSENT ? zt_j_none : args[1]);
+    return value;
 }
 
 static const jbuiltin dict_methods[] = {
@@ -140,17 +139,17 @@ static const jbuiltin function_methods[] = {
 
 METHOD(m_cycler_next)
 {
-    jcycler *c = self.cycler;
+    jcycler *cycler = self.cycler;
     UNUSED;
-    jvalue v = c->items->item[c->pos];
-    c->pos = (c->pos + 1) % c->items->n;
-    return v;
+    jvalue value = cycler->items->items[cycler->position];
+    cycler->position = (cycler->position + 1) % cycler->items->count;
+    return value;
 }
 
 METHOD(m_cycler_reset)
 {
     UNUSED;
-    self.cycler->pos = 0;
+    self.cycler->position = 0;
     return zt_j_none;
 }
 
@@ -162,27 +161,27 @@ static const jbuiltin cycler_methods[] = {
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-static bool is_in(const char *const *names, const char *name, size_t n)
+static bool is_in(const char *const *names, const char *name, size_t size)
 {
     for (; names && *names; names++)
-        if (strlen(*names) == n && memcmp(*names, name, n) == 0)
+        if (strlen(*names) == size && memcmp(*names, name, size) == 0)
             return true;
     return false;
 }
 
-const jbuiltin *zt_j_method(jkind kind, const char *name, size_t n, bool *changes)
+const jbuiltin *zt_j_method(jkind kind, const char *name, size_t size, bool *changes)
 {
     static const jbuiltin *const tables[J_KINDS] = {
         [J_LIST] = list_methods,   [J_TUPLE] = tuple_methods,      [J_RANGE] = tuple_methods,
         [J_DICT] = dict_methods,   [J_CYCLER] = cycler_methods,
     };
-    *changes = is_in(kind == J_LIST ? list_changes : kind == J_DICT ? dict_changes : NULL, name, n);
+    *changes = is_in(kind == J_LIST ? list_changes : kind == J_DICT ? dict_changes : NULL, name, size);
     if (kind == J_STRING)
-        return zt_j_string_method(name, n);
-    return tables[kind] ? zt_j_find(tables[kind], name, n) : NULL;
+        return zt_j_string_method(name, size);
+    return tables[kind] ? zt_j_find(tables[kind], name, size) : NULL;
 }
 
-const jbuiltin *zt_j_function_method(const jbuiltin *f, const char *name, size_t n)
+const jbuiltin *zt_j_function_method(const jbuiltin *builtin, const char *name, size_t size)
 {
-    return strcmp(f->name, "dict") == 0 ? zt_j_find(function_methods, name, n) : NULL;
+    return strcmp(builtin->name, "dict") == 0 ? zt_j_find(function_methods, name, size) : NULL;
 }

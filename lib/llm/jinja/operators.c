@@ -6,430 +6,428 @@
 
 /* ---- equality -------------------------------------------------------------------------------- */
 
-static bool same_lists(jmachine *j, const jlist *a, const jlist *b)
+static bool same_lists(jmachine *machine, const jlist *left, const jlist *right)
 {
-    if (a->n != b->n)
+    if (left->count != right->count)
         return false;
-    for (size_t i = 0; i < a->n; i++)
-        if (!zt_j_equal(j, a->item[i], b->item[i]))
+    for (size_t i = 0; i < left->count; i++)
+        if (!zt_j_equal(machine, left->items[i], right->items[i]))
             return false;
     return true;
 }
 
-static bool same_dicts(jmachine *j, const jdict *a, const jdict *b)
+static bool same_dicts(jmachine *machine, const jdict *left, const jdict *right)
 {
-    if (a->n != b->n)
+    if (left->count != right->count)
         return false;
-    for (size_t i = 0; i < a->n; i++) {
-        const jvalue *other = zt_j_dict_get(j, b, a->pair[i].key);
-        if (!other || !zt_j_equal(j, a->pair[i].value, *other))
+    for (size_t i = 0; i < left->count; i++) {
+        const jvalue *other = zt_j_dict_get(machine, right, left->pairs[i].key);
+        if (!other || !zt_j_equal(machine, left->pairs[i].value, *other))
             return false;
     }
     return true;
 }
 
 /* An int and a float are equal if they are the same number, not if one rounds to the other. */
-static int compare_numbers(jvalue a, jvalue b)
+static int compare_numbers(jvalue left, jvalue right)
 {
-    if (a.kind != J_FLOAT && b.kind != J_FLOAT) {
-        int64_t x = a.kind == J_BOOL ? a.b : a.i, y = b.kind == J_BOOL ? b.b : b.i;
-        return (x > y) - (x < y);
+    if (left.kind != J_FLOAT && right.kind != J_FLOAT) {
+        int64_t left_number = left.kind == J_BOOL ? left.b : left.i, right_number = right.kind == J_BOOL ? right.b : right.i;
+        return (left_number > right_number) - (left_number < right_number);
     }
-    long double x = a.kind == J_FLOAT ? a.f : a.kind == J_BOOL ? a.b : a.i;
-    long double y = b.kind == J_FLOAT ? b.f : b.kind == J_BOOL ? b.b : b.i;
-    return isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
+    long double left_number = left.kind == J_FLOAT ? left.f : left.kind == J_BOOL ? left.b : left.i;
+    long double right_number = right.kind == J_FLOAT ? right.f : right.kind == J_BOOL ? right.b : right.i;
+    return isnan(left_number) || isnan(right_number) ? 2 : (left_number > right_number) - (left_number < right_number);
 }
 
-static bool same_ranges(const jrange *a, const jrange *b)
+static bool same_ranges(const jrange *left, const jrange *right)
 {
-    return a->n == b->n && (a->n == 0 || (a->start == b->start && (a->n == 1 || a->step == b->step)));
+    return left->count == right->count &&
+           (left->count == 0 || (left->start == right->start && (left->count == 1 || left->step == right->step)));
 }
 
-static bool same_kind(jmachine *j, jvalue a, jvalue b)
+static bool same_kind(jmachine *machine, jvalue left, jvalue right)
 {
-    switch ((jkind)a.kind) {
+    switch ((jkind)left.kind) {
     case J_UNDEFINED:
     case J_NONE:
         return true;
     case J_STRING:
-        zt_j_step(j, a.s.n / 16);
-        return zt_j_text_same(a.s, b.s);
+        zt_j_step(machine, left.s.size / 16);
+        return zt_j_text_same(left.s, right.s);
     case J_LIST:
     case J_TUPLE:
-        return same_lists(j, a.list, b.list);
+        return same_lists(machine, left.list, right.list);
     case J_DICT:
-        return same_dicts(j, a.dict, b.dict);
+        return same_dicts(machine, left.dict, right.dict);
     case J_RANGE:
-        return same_ranges(a.range, b.range);
+        return same_ranges(left.range, right.range);
     case J_FUNCTION:
-        return a.function == b.function;
+        return left.function == right.function;
     case J_METHOD:
-        return a.method->fn == b.method->fn && zt_j_equal(j, a.method->self, b.method->self);
+        return left.method->fn == right.method->fn && zt_j_equal(machine, left.method->self, right.method->self);
     default:
-        return a.dict == b.dict; /* whichever pointer it is */
+        return left.dict == right.dict; /* whichever pointer it is */
     }
 }
 
-bool zt_j_equal(jmachine *j, jvalue a, jvalue b)
+bool zt_j_equal(jmachine *machine, jvalue left, jvalue right)
 {
-    if (zt_j_is_number(a) && zt_j_is_number(b))
-        return compare_numbers(a, b) == 0;
-    if (a.kind != b.kind)
+    if (zt_j_is_number(left) && zt_j_is_number(right))
+        return compare_numbers(left, right) == 0;
+    if (left.kind != right.kind)
         return false;
-    zt_j_enter(j);
-    bool same = same_kind(j, a, b);
-    zt_j_leave(j);
+    zt_j_enter(machine);
+    bool same = same_kind(machine, left, right);
+    zt_j_leave(machine);
     return same;
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static const char *op_name(int op, char buf[3])
+static const char *op_name(int op, char buffer[3])
 {
-    buf[0] = (char)(op & 255);
-    buf[1] = (char)(op >> 8);
-    buf[2] = 0;
-    return buf;
+    buffer[0] = (char)(op & 255);
+    buffer[1] = (char)(op >> 8);
+    buffer[2] = 0;
+    return buffer;
 }
 
-static bool holds(int op, int c)
+static bool order_holds(int op, int order)
 {
-    return c != 2 && (op == '<' ? c < 0 : op == '>' ? c > 0 : op == J_OP('<', '=') ? c <= 0 : c >= 0);
+    return order != 2 && (op == '<' ? order < 0 : op == '>' ? order > 0 : op == J_OP('<', '=') ? order <= 0 : order >= 0);
 }
 
-static bool less_lists(jmachine *j, const jlist *a, const jlist *b, int op)
+static bool less_lists(jmachine *machine, const jlist *left, const jlist *right, int op)
 {
     size_t i = 0;
-    while (i < a->n && i < b->n && zt_j_equal(j, a->item[i], b->item[i]))
+    while (i < left->count && i < right->count && zt_j_equal(machine, left->items[i], right->items[i]))
         i++;
-    if (i < a->n && i < b->n)
-        return zt_j_less(j, a->item[i], b->item[i], op);
-    return holds(op, (a->n > b->n) - (a->n < b->n));
+    if (i < left->count && i < right->count)
+        return zt_j_less(machine, left->items[i], right->items[i], op);
+    return order_holds(op, (left->count > right->count) - (left->count < right->count));
 }
 
-bool zt_j_less(jmachine *j, jvalue a, jvalue b, int op)
+bool zt_j_less(jmachine *machine, jvalue left, jvalue right, int op)
 {
     char name[3];
-    zt_j_step(j, 1);
-    if (a.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, a);
-    if (b.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, b);
-    if (zt_j_is_number(a) && zt_j_is_number(b))
-        return holds(op, compare_numbers(a, b));
-    if (a.kind == J_STRING && b.kind == J_STRING) {
-        zt_j_step(j, (a.s.n < b.s.n ? a.s.n : b.s.n) / 16);
-        return holds(op, zt_j_text_compare(a.s, b.s));
+    zt_j_step(machine, 1);
+    if (left.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, left);
+    if (right.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, right);
+    if (zt_j_is_number(left) && zt_j_is_number(right))
+        return order_holds(op, compare_numbers(left, right));
+    if (left.kind == J_STRING && right.kind == J_STRING) {
+        zt_j_step(machine, (left.s.size < right.s.size ? left.s.size : right.s.size) / 16);
+        return order_holds(op, zt_j_text_compare(left.s, right.s));
     }
-    if (a.kind != b.kind || (a.kind != J_LIST && a.kind != J_TUPLE))
-        zt_j_fail(j, "'%s' not supported between '%s' and '%s'", op_name(op, name), zt_j_type(a),
-                  zt_j_type(b));
-    zt_j_enter(j);
-    bool less = less_lists(j, a.list, b.list, op);
-    zt_j_leave(j);
+    if (left.kind != right.kind || (left.kind != J_LIST && left.kind != J_TUPLE))
+        zt_j_fail(machine, "'%s' not supported between '%s' and '%s'", op_name(op, name), zt_j_type(left), zt_j_type(right));
+    zt_j_enter(machine);
+    bool less = less_lists(machine, left.list, right.list, op);
+    zt_j_leave(machine);
     return less;
 }
 
-static bool contains_pair(jmachine *j, const jdict *d, jvalue what)
+static bool contains_pair(jmachine *machine, const jdict *dict, jvalue pair)
 {
-    const jvalue *v = what.kind == J_TUPLE && what.list->n == 2 && zt_j_hashable(j, what.list->item[0])
-                          ? zt_j_dict_get(j, d, what.list->item[0])
-                          : NULL;
-    return v && zt_j_equal(j, *v, what.list->item[1]);
+    const jvalue *found = pair.kind == J_TUPLE && pair.list->count == 2 && zt_j_hashable(machine, pair.list->items[0])
+                              ? zt_j_dict_get(machine, dict, pair.list->items[0])
+                              : NULL;
+    return found && zt_j_equal(machine, *found, pair.list->items[1]);
 }
 
-bool zt_j_contains(jmachine *j, jvalue in, jvalue what)
+bool zt_j_contains(jmachine *machine, jvalue container, jvalue item)
 {
-    jvalue item;
-    if (in.kind == J_STRING) {
-        if (what.kind != J_STRING)
-            zt_j_fail(j, "'in <string>' requires a string as left operand, not '%s'",
-                      zt_j_type(what));
-        zt_j_step(j, in.s.n / 16);
-        return zt_j_find_text(j, in.s, 0, what.s) != SIZE_MAX;
+    jvalue current;
+    if (container.kind == J_STRING) {
+        if (item.kind != J_STRING)
+            zt_j_fail(machine, "'in <string>' requires a string as left operand, not '%s'", zt_j_type(item));
+        zt_j_step(machine, container.s.size / 16);
+        return zt_j_find_text(machine, container.s, 0, item.s) != SIZE_MAX;
     }
-    if (in.kind == J_DICT || (in.kind == J_VIEW && in.view->what == 'k')) {
-        if (!zt_j_hashable(j, what))
-            zt_j_fail(j, "unhashable type: '%s'", zt_j_type(what));
-        return zt_j_dict_get(j, in.kind == J_DICT ? in.dict : in.view->dict, what) != NULL;
+    if (container.kind == J_DICT || (container.kind == J_VIEW && container.view->part == 'k')) {
+        if (!zt_j_hashable(machine, item))
+            zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(item));
+        return zt_j_dict_get(machine, container.kind == J_DICT ? container.dict : container.view->dict, item) != NULL;
     }
-    if (in.kind == J_VIEW && in.view->what == 'i')
-        return contains_pair(j, in.view->dict, what);
-    if (!zt_j_iterable(in))
-        zt_j_fail(j, "argument of type '%s' is not iterable", zt_j_type(in));
-    jiter *it = zt_j_iter(j, in);
-    while (zt_j_next(j, it, &item))
-        if (zt_j_equal(j, item, what))
+    if (container.kind == J_VIEW && container.view->part == 'i')
+        return contains_pair(machine, container.view->dict, item);
+    if (!zt_j_iterable(container))
+        zt_j_fail(machine, "argument of type '%s' is not iterable", zt_j_type(container));
+    jiter *iterator = zt_j_iter(machine, container);
+    while (zt_j_next(machine, iterator, &current))
+        if (zt_j_equal(machine, current, item))
             return true;
     return false;
 }
 
-bool zt_j_compare(jmachine *j, int op, jvalue a, jvalue b)
+bool zt_j_compare(jmachine *machine, int op, jvalue left, jvalue right)
 {
     switch (op) {
     case J_OP('=', '='):
-        return zt_j_equal(j, a, b);
+        return zt_j_equal(machine, left, right);
     case J_OP('!', '='):
-        return !zt_j_equal(j, a, b);
+        return !zt_j_equal(machine, left, right);
     case J_OP_IN:
-        return zt_j_contains(j, b, a);
+        return zt_j_contains(machine, right, left);
     case J_OP_NOT_IN:
-        return !zt_j_contains(j, b, a);
+        return !zt_j_contains(machine, right, left);
     default:
-        return zt_j_less(j, a, b, op);
+        return zt_j_less(machine, left, right, op);
     }
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-static _Noreturn void overflow(jmachine *j)
+static _Noreturn void fail_overflow(jmachine *machine)
 {
-    zt_j_fail(j, "an integer of more than 64 bits");
+    zt_j_fail(machine, "an integer of more than 64 bits");
 }
 
-static _Noreturn void unsupported(jmachine *j, int op, jvalue a, jvalue b)
+static _Noreturn void fail_unsupported(jmachine *machine, int op, jvalue left, jvalue right)
 {
     char name[3];
-    zt_j_fail(j, "unsupported operand types for %s: '%s' and '%s'", op_name(op, name), zt_j_type(a),
-              zt_j_type(b));
+    zt_j_fail(machine, "unsupported operand types for %s: '%s' and '%s'", op_name(op, name), zt_j_type(left), zt_j_type(right));
 }
 
-static int64_t floor_div(jmachine *j, int64_t a, int64_t b)
+static int64_t floor_div(jmachine *machine, int64_t left, int64_t right)
 {
-    if (a == INT64_MIN && b == -1)
-        overflow(j);
-    int64_t q = a / b;
-    return q - (a % b != 0 && (a < 0) != (b < 0));
+    if (left == INT64_MIN && right == -1)
+        fail_overflow(machine);
+    int64_t quotient = left / right;
+    return quotient - (left % right != 0 && (left < 0) != (right < 0));
 }
 
-static jvalue power(jmachine *j, int64_t a, int64_t b)
+static jvalue int_power(jmachine *machine, int64_t base, int64_t exponent)
 {
-    int64_t r = 1;
-    if (b < 0 && a == 0)
-        zt_j_fail(j, "0.0 cannot be raised to a negative power");
-    if (b < 0)
-        return zt_j_float(pow((double)a, (double)b));
-    if (a == 0 || a == 1 || a == -1)
-        return zt_j_int(a == -1 ? (b % 2 ? -1 : 1) : b == 0 ? 1 : a);
-    for (int64_t i = 0; i < b; i++)
-        if (__builtin_mul_overflow(r, a, &r))
-            overflow(j);
-    return zt_j_int(r);
+    int64_t result = 1;
+    if (exponent < 0 && base == 0)
+        zt_j_fail(machine, "0.0 cannot be raised to a negative power");
+    if (exponent < 0)
+        return zt_j_float(pow((double)base, (double)exponent));
+    if (base == 0 || base == 1 || base == -1)
+        return zt_j_int(base == -1 ? (exponent % 2 ? -1 : 1) : exponent == 0 ? 1 : base);
+    for (int64_t index = 0; index < exponent; index++)
+        if (__builtin_mul_overflow(result, base, &result))
+            fail_overflow(machine);
+    return zt_j_int(result);
 }
 
-static jvalue int_arith(jmachine *j, int op, int64_t a, int64_t b)
+static jvalue int_arith(jmachine *machine, int op, int64_t left, int64_t right)
 {
-    int64_t r = 0;
+    int64_t result = 0;
     bool over = false;
-    if (b == 0 && (op == '/' || op == '%' || op == J_OP('/', '/')))
-        zt_j_fail(j, "division by zero");
+    if (right == 0 && (op == '/' || op == '%' || op == J_OP('/', '/')))
+        zt_j_fail(machine, "division by zero");
     switch (op) {
     case '+':
-        over = __builtin_add_overflow(a, b, &r);
+        over = __builtin_add_overflow(left, right, &result);
         break;
     case '-':
-        over = __builtin_sub_overflow(a, b, &r);
+        over = __builtin_sub_overflow(left, right, &result);
         break;
     case '*':
-        over = __builtin_mul_overflow(a, b, &r);
+        over = __builtin_mul_overflow(left, right, &result);
         break;
     case '/':
-        return zt_j_float((double)((long double)a / (long double)b));
+        return zt_j_float((double)((long double)left / (long double)right));
     case '%':
-        r = b == -1 ? 0 : a - b * floor_div(j, a, b);
+        result = right == -1 ? 0 : left - right * floor_div(machine, left, right);
         break;
     case J_OP('/', '/'):
-        r = floor_div(j, a, b);
+        result = floor_div(machine, left, right);
         break;
     default:
-        return power(j, a, b);
+        return int_power(machine, left, right);
     }
     if (over)
-        overflow(j);
-    return zt_j_int(r);
+        fail_overflow(machine);
+    return zt_j_int(result);
 }
 
 /* The remainder has the divisor's sign. */
-static double float_mod(double a, double b)
+static double float_mod(double left, double right)
 {
-    double r = fmod(a, b);
-    if (r == 0)
-        return copysign(0, b);
-    return (r < 0) != (b < 0) ? r + b : r;
+    double remainder = fmod(left, right);
+    if (remainder == 0)
+        return copysign(0, right);
+    return (remainder < 0) != (right < 0) ? remainder + right : remainder;
 }
 
-static double float_floor(double a, double b)
+static double float_floor(double left, double right)
 {
-    double r = fmod(a, b), q = (a - r) / b;
-    if (r != 0 && (b < 0) != (r < 0))
-        q -= 1;
-    double f = floor(q);
-    if (q != 0 && q - f > 0.5)
-        f += 1;
-    return q != 0 ? f : copysign(0, a / b);
+    double remainder = fmod(left, right), quotient = (left - remainder) / right;
+    if (remainder != 0 && (right < 0) != (remainder < 0))
+        quotient -= 1;
+    double floored = floor(quotient);
+    if (quotient != 0 && quotient - floored > 0.5)
+        floored += 1;
+    return quotient != 0 ? floored : copysign(0, left / right);
 }
 
-static jvalue float_arith(jmachine *j, int op, double a, double b)
+static jvalue float_arith(jmachine *machine, int op, double left, double right)
 {
-    if (b == 0 && (op == '/' || op == '%' || op == J_OP('/', '/')))
-        zt_j_fail(j, "float division by zero");
+    if (right == 0 && (op == '/' || op == '%' || op == J_OP('/', '/')))
+        zt_j_fail(machine, "float division by zero");
     switch (op) {
     case '+':
-        return zt_j_float(a + b);
+        return zt_j_float(left + right);
     case '-':
-        return zt_j_float(a - b);
+        return zt_j_float(left - right);
     case '*':
-        return zt_j_float(a * b);
+        return zt_j_float(left * right);
     case '/':
-        return zt_j_float(a / b);
+        return zt_j_float(left / right);
     case '%':
-        return zt_j_float(float_mod(a, b));
+        return zt_j_float(float_mod(left, right));
     case J_OP('/', '/'):
-        return zt_j_float(float_floor(a, b));
+        return zt_j_float(float_floor(left, right));
     default:
-        if (a == 0 && b < 0)
-            zt_j_fail(j, "0.0 cannot be raised to a negative power");
-        if (a < 0 && b != floor(b))
-            zt_j_fail(j, "a complex number");
-        double r = pow(a, b);
-        if (isinf(r) && !isinf(a) && !isinf(b))
-            zt_j_fail(j, "a number that is too large");
-        return zt_j_float(r);
+        if (left == 0 && right < 0)
+            zt_j_fail(machine, "0.0 cannot be raised to a negative power");
+        if (left < 0 && right != floor(right))
+            zt_j_fail(machine, "a complex number");
+        double result = pow(left, right);
+        if (isinf(result) && !isinf(left) && !isinf(right))
+            zt_j_fail(machine, "a number that is too large");
+        return zt_j_float(result);
     }
 }
 
-static jvalue repeat(jmachine *j, jvalue what, int64_t times)
+static jvalue repeat_value(jmachine *machine, jvalue repeated, int64_t times)
 {
-    if (what.kind == J_STRING) {
-        jvalue v = zt_j_string(zt_j_repeat(j, what.s, times));
-        v.safe = what.safe;
-        return v;
+    if (repeated.kind == J_STRING) {
+        jvalue value = zt_j_string(zt_j_repeat(machine, repeated.s, times));
+        value.safe = repeated.safe;
+        return value;
     }
     size_t cells = 0;
-    if (times > 0 && (!zt_mul_size(what.list->n, (size_t)times, &cells) ||
-                      cells > j->memory / sizeof(jvalue)))
-        zt_j_fail(j, "the template needs too much memory");
-    jlist *l = zt_j_list(j, cells);
-    for (int64_t i = 0; i < times && cells; i++)
-        for (size_t k = 0; k < what.list->n; k++)
-            zt_j_append(j, l, what.list->item[k]);
-    return zt_j_of_list(l, (jkind)what.kind);
+    if (times > 0 && (!zt_mul_size(repeated.list->count, (size_t)times, &cells) || cells > machine->memory / sizeof(jvalue)))
+        zt_j_fail(machine, "the template needs too much memory");
+    jlist *list = zt_j_list(machine, cells);
+    for (int64_t index = 0; index < times && cells; index++)
+        for (size_t item = 0; item < repeated.list->count; item++)
+            zt_j_append(machine, list, repeated.list->items[item]);
+    return zt_j_of_list(list, (jkind)repeated.kind);
 }
 
-static bool is_sequence(jvalue v)
+static bool is_sequence(jvalue value)
 {
-    return v.kind == J_STRING || v.kind == J_LIST || v.kind == J_TUPLE;
+    return value.kind == J_STRING || value.kind == J_LIST || value.kind == J_TUPLE;
 }
 
-static bool is_int(jvalue v)
+static bool is_int(jvalue value)
 {
-    return v.kind == J_INT || v.kind == J_BOOL;
+    return value.kind == J_INT || value.kind == J_BOOL;
 }
 
-static jvalue join_lists(jmachine *j, jvalue a, jvalue b)
+static jvalue join_lists(jmachine *machine, jvalue left, jvalue right)
 {
-    jlist *l = zt_j_list(j, a.list->n + b.list->n);
-    for (size_t i = 0; i < a.list->n; i++)
-        zt_j_append(j, l, a.list->item[i]);
-    for (size_t i = 0; i < b.list->n; i++)
-        zt_j_append(j, l, b.list->item[i]);
-    return zt_j_of_list(l, (jkind)a.kind);
+    jlist *list = zt_j_list(machine, left.list->count + right.list->count);
+    for (size_t i = 0; i < left.list->count; i++)
+        zt_j_append(machine, list, left.list->items[i]);
+    for (size_t i = 0; i < right.list->count; i++)
+        zt_j_append(machine, list, right.list->items[i]);
+    return zt_j_of_list(list, (jkind)left.kind);
 }
 
 /* Markup stays markup, and escapes what is none. */
-static jvalue join_texts(jmachine *j, jvalue a, jvalue b)
+static jvalue join_texts(jmachine *machine, jvalue left, jvalue right)
 {
-    bool safe = a.safe || b.safe;
-    jtext x = safe && !a.safe ? zt_j_escape_html(j, a.s) : a.s;
-    jtext y = safe && !b.safe ? zt_j_escape_html(j, b.s) : b.s;
-    jvalue v = zt_j_string(zt_j_concat(j, x, y));
-    v.safe = safe;
-    return v;
+    bool safe = left.safe || right.safe;
+    jtext left_text = safe && !left.safe ? zt_j_escape_html(machine, left.s) : left.s;
+    jtext right_text = safe && !right.safe ? zt_j_escape_html(machine, right.s) : right.s;
+    jvalue value = zt_j_string(zt_j_concat(machine, left_text, right_text));
+    value.safe = safe;
+    return value;
 }
 
-jvalue zt_j_arith(jmachine *j, int op, jvalue a, jvalue b)
+jvalue zt_j_arith(jmachine *machine, int op, jvalue left, jvalue right)
 {
-    zt_j_step(j, 1);
-    if (op == '%' && a.kind == J_STRING)
-        return zt_j_percent(j, a, b);
-    if (a.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, a);
-    if (b.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, b);
-    if (zt_j_is_number(a) && zt_j_is_number(b)) {
-        if (a.kind == J_FLOAT || b.kind == J_FLOAT)
-            return float_arith(j, op, zt_j_as_float(a), zt_j_as_float(b));
-        return int_arith(j, op, a.kind == J_INT ? a.i : a.b, b.kind == J_INT ? b.i : b.b);
+    zt_j_step(machine, 1);
+    if (op == '%' && left.kind == J_STRING)
+        return zt_j_percent(machine, left, right);
+    if (left.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, left);
+    if (right.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, right);
+    if (zt_j_is_number(left) && zt_j_is_number(right)) {
+        if (left.kind == J_FLOAT || right.kind == J_FLOAT)
+            return float_arith(machine, op, zt_j_as_float(left), zt_j_as_float(right));
+        return int_arith(machine, op, left.kind == J_INT ? left.i : left.b, right.kind == J_INT ? right.i : right.b);
     }
-    if (op == '+' && a.kind == b.kind && is_sequence(a))
-        return a.kind == J_STRING ? join_texts(j, a, b) : join_lists(j, a, b);
-    if (op == '*' && is_sequence(a) && is_int(b))
-        return repeat(j, a, b.kind == J_INT ? b.i : b.b);
-    if (op == '*' && is_sequence(b) && is_int(a))
-        return repeat(j, b, a.kind == J_INT ? a.i : a.b);
-    unsupported(j, op, a, b);
+    if (op == '+' && left.kind == right.kind && is_sequence(left))
+        return left.kind == J_STRING ? join_texts(machine, left, right) : join_lists(machine, left, right);
+    if (op == '*' && is_sequence(left) && is_int(right))
+        return repeat_value(machine, left, right.kind == J_INT ? right.i : right.b);
+    if (op == '*' && is_sequence(right) && is_int(left))
+        return repeat_value(machine, right, left.kind == J_INT ? left.i : left.b);
+    fail_unsupported(machine, op, left, right);
 }
 
-static void check_number(jmachine *j, jvalue v, char op)
+static void check_number(jmachine *machine, jvalue value, char op)
 {
-    if (v.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, v);
-    if (!zt_j_is_number(v))
-        zt_j_fail(j, "bad operand type for unary %c: '%s'", op, zt_j_type(v));
+    if (value.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, value);
+    if (!zt_j_is_number(value))
+        zt_j_fail(machine, "bad operand type for unary %c: '%s'", op, zt_j_type(value));
 }
 
-jvalue zt_j_negate(jmachine *j, jvalue v)
+jvalue zt_j_negate(jmachine *machine, jvalue value)
 {
-    check_number(j, v, '-');
-    if (v.kind == J_FLOAT)
-        return zt_j_float(-v.f);
-    return int_arith(j, '-', 0, v.kind == J_INT ? v.i : v.b);
+    check_number(machine, value, '-');
+    if (value.kind == J_FLOAT)
+        return zt_j_float(-value.f);
+    return int_arith(machine, '-', 0, value.kind == J_INT ? value.i : value.b);
 }
 
-jvalue zt_j_plus(jmachine *j, jvalue v)
+jvalue zt_j_plus(jmachine *machine, jvalue value)
 {
-    check_number(j, v, '+');
-    return v.kind == J_BOOL ? zt_j_int(v.b) : v;
+    check_number(machine, value, '+');
+    return value.kind == J_BOOL ? zt_j_int(value.b) : value;
 }
 
 /* ---- sorting --------------------------------------------------------------------------------- */
 
 /* Merges the sorted halves of order[0..n) by way of tmp. An item of the right half goes first only
  * where it is truly smaller (or larger): equal ones keep their order. */
-static void merge(jmachine *j, const jvalue *key, size_t *order, size_t n, size_t *tmp, bool reverse)
+static void merge_halves(jmachine *machine, const jvalue *keys, size_t *order, size_t count, size_t *merged, bool reverse)
 {
-    size_t half = n / 2, a = 0, b = half;
-    for (size_t i = 0; i < n; i++) {
-        bool right = b < n && (a >= half || (reverse ? zt_j_less(j, key[order[a]], key[order[b]], '<')
-                                                     : zt_j_less(j, key[order[b]], key[order[a]], '<')));
-        tmp[i] = right ? order[b++] : order[a++];
+    size_t half = count / 2, from_left = 0, from_right = half;
+    for (size_t i = 0; i < count; i++) {
+        bool right = from_right < count &&
+                     (from_left >= half || (reverse ? zt_j_less(machine, keys[order[from_left]], keys[order[from_right]], '<')
+                                                    : zt_j_less(machine, keys[order[from_right]], keys[order[from_left]], '<')));
+        merged[i] = right ? order[from_right++] : order[from_left++];
     }
-    memcpy(order, tmp, n * sizeof *order);
+    memcpy(order, merged, count * sizeof *order);
 }
 
-static void sort(jmachine *j, const jvalue *key, size_t *order, size_t n, size_t *tmp, bool reverse)
+static void sort_order(jmachine *machine, const jvalue *keys, size_t *order, size_t count, size_t *merged, bool reverse)
 {
-    if (n < 2)
+    if (count < 2)
         return;
-    sort(j, key, order, n / 2, tmp, reverse);
-    sort(j, key, order + n / 2, n - n / 2, tmp, reverse);
-    merge(j, key, order, n, tmp, reverse);
+    sort_order(machine, keys, order, count / 2, merged, reverse);
+    sort_order(machine, keys, order + count / 2, count - count / 2, merged, reverse);
+    merge_halves(machine, keys, order, count, merged, reverse);
 }
 
-void zt_j_sort(jmachine *j, jvalue *item, jvalue *key, size_t n, bool reverse)
+void zt_j_sort(jmachine *machine, jvalue *items, jvalue *keys, size_t count, bool reverse)
 {
-    size_t *order = zt_j_array(j, n, sizeof *order), *tmp = zt_j_array(j, n, sizeof *tmp);
-    jvalue *copy = zt_j_array(j, n, sizeof *copy);
-    for (size_t i = 0; i < n; i++)
+    size_t *order = zt_j_array(machine, count, sizeof *order), *merged = zt_j_array(machine, count, sizeof *merged);
+    jvalue *copy = zt_j_array(machine, count, sizeof *copy);
+    for (size_t i = 0; i < count; i++)
         order[i] = i;
-    if (n)
-        memcpy(copy, item, n * sizeof *copy);
-    sort(j, key ? key : copy, order, n, tmp, reverse);
-    for (size_t i = 0; i < n; i++)
-        item[i] = copy[order[i]];
-    if (!key)
+    if (count)
+        memcpy(copy, items, count * sizeof *copy);
+    sort_order(machine, keys ? keys : copy, order, count, merged, reverse);
+    for (size_t i = 0; i < count; i++)
+        items[i] = copy[order[i]];
+    if (!keys)
         return;
-    memcpy(copy, key, n * sizeof *copy);
-    for (size_t i = 0; i < n; i++)
-        key[i] = copy[order[i]];
+    memcpy(copy, keys, count * sizeof *copy);
+    for (size_t i = 0; i < count; i++)
+        keys[i] = copy[order[i]];
 }

@@ -10,55 +10,56 @@
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 
-/* The fewest digits that read back as f, without a point, and the exponent of the first. */
-static int shortest(double f, char digits[20], int *exponent)
+/* The fewest digits that read back as number, without a point, and the exponent of the first. */
+static int shortest_digits(double number, char digits[20], int *exponent)
 {
-    char buf[40];
+    char buffer[40];
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(buf, sizeof buf, "%.*e", precision, f);
-        if (strtod(buf, NULL) == f)
+        snprintf(buffer, sizeof buffer, "%.*e", precision, number);
+        if (strtod(buffer, NULL) == number)
             break;
     }
-    char *e = strchr(buf, 'e');
-    int n = 0;
-    *exponent = (int)strtol(e + 1, NULL, 10);
-    for (char *p = buf; p < e; p++)
-        if (*p >= '0' && *p <= '9')
-            digits[n++] = *p;
-    digits[n] = 0;
-    return n;
+    char *exponent_mark = strchr(buffer, 'e');
+    int count = 0;
+    *exponent = (int)strtol(exponent_mark + 1, NULL, 10);
+    for (char *letter = buffer; letter < exponent_mark; letter++)
+        if (*letter >= '0' && *letter <= '9')
+            digits[count++] = *letter;
+    digits[count] = 0;
+    return count;
 }
 
 /* As Python's repr: plain from 1e-4 up to 1e16, else with an exponent of two digits or more. */
-const char *zt_j_print_float(double f, char buf[64])
+const char *zt_j_print_float(double number, char buffer[64])
 {
-    char d[20], *p = buf;
-    int e, n;
-    if (isnan(f) || isinf(f))
-        return isnan(f) ? "nan" : f > 0 ? "inf" : "-inf";
-    if (signbit(f))
-        *p++ = '-';
-    n = shortest(fabs(f), d, &e);
-    if (e < -4 || e >= 16) {
-        snprintf(p, 60, "%c%s%se%c%02d", d[0], n > 1 ? "." : "", d + 1, e < 0 ? '-' : '+', abs(e));
-    } else if (e < 0) {
-        snprintf(p, 60, "0.%.*s%s", -e - 1, "0000", d);
-    } else if (n <= e + 1) {
-        snprintf(p, 60, "%s%.*s.0", d, e + 1 - n, "0000000000000000");
+    char digits[20], *end = buffer;
+    int exponent, digit_count;
+    if (isnan(number) || isinf(number))
+        return isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+    if (signbit(number))
+        *end++ = '-';
+    digit_count = shortest_digits(fabs(number), digits, &exponent);
+    if (exponent < -4 || exponent >= 16) {
+        snprintf(end, 60, "%c%s%se%c%02d", digits[0], digit_count > 1 ? "." : "", digits + 1, exponent < 0 ? '-' : '+',
+                 abs(exponent));
+    } else if (exponent < 0) {
+        snprintf(end, 60, "0.%.*s%s", -exponent - 1, "0000", digits);
+    } else if (digit_count <= exponent + 1) {
+        snprintf(end, 60, "%s%.*s.0", digits, exponent + 1 - digit_count, "0000000000000000");
     } else {
-        snprintf(p, 60, "%.*s.%s", e + 1, d, d + e + 1);
+        snprintf(end, 60, "%.*s.%s", exponent + 1, digits, digits + exponent + 1);
     }
-    return buf;
+    return buffer;
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
 /* Is the character shown as it is by repr? */
-static bool printable(uint32_t cp)
+static bool is_printable(uint32_t codepoint)
 {
-    if (cp < 0x7f)
-        return cp >= 0x20;
-    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    if (codepoint < 0x7f)
+        return codepoint >= 0x20;
+    switch (utf8proc_category((utf8proc_int32_t)codepoint)) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
@@ -73,202 +74,200 @@ static bool printable(uint32_t cp)
     }
 }
 
-static void put_escaped(jmachine *j, jout *o, uint32_t cp, bool input)
+static void put_escaped(jmachine *machine, jout *out, uint32_t codepoint, bool input)
 {
-    char buf[16];
-    const char *text = buf;
-    if (cp == '\n' || cp == '\r' || cp == '\t')
-        text = cp == '\n' ? "\\n" : cp == '\r' ? "\\r" : "\\t";
+    char buffer[16];
+    const char *text = buffer;
+    if (codepoint == '\n' || codepoint == '\r' || codepoint == '\t')
+        text = codepoint == '\n' ? "\\n" : codepoint == '\r' ? "\\r" : "\\t";
     else
-        snprintf(buf, sizeof buf, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", cp);
-    zt_j_put(j, o, text, strlen(text), input);
+        snprintf(buffer, sizeof buffer, codepoint < 0x100 ? "\\x%02x" : codepoint < 0x10000 ? "\\u%04x" : "\\U%08x", codepoint);
+    zt_j_put(machine, out, text, strlen(text), input);
 }
 
-static void put_quoted(jmachine *j, jout *o, jtext t)
+static void put_quoted(jmachine *machine, jout *out, jtext text)
 {
-    const char *p = zt_j_data(t);
-    bool single = memchr(p, '\'', t.n), twice = memchr(p, '"', t.n);
+    const char *data = zt_j_data(text);
+    bool single = memchr(data, '\'', text.size), twice = memchr(data, '"', text.size);
     char quote = single && !twice ? '"' : '\'';
-    zt_j_put(j, o, &quote, 1, false);
-    for (size_t at = 0, k; at < t.n; at += k) {
-        k = zt_j_char_bytes(p + at, t.n - at);
-        uint32_t cp = zt_j_code(p + at, k);
-        bool input = zt_j_marks(t)[at];
-        if (cp == (uint32_t)quote || cp == '\\')
-            zt_j_put(j, o, "\\", 1, input);
-        if (printable(cp))
-            zt_j_put_text(j, o, zt_j_part(t, at, k));
+    zt_j_put(machine, out, &quote, 1, false);
+    for (size_t offset = 0, length; offset < text.size; offset += length) {
+        length = zt_j_char_bytes(data + offset, text.size - offset);
+        uint32_t codepoint = zt_j_code(data + offset, length);
+        bool input = zt_j_marks(text)[offset];
+        if (codepoint == (uint32_t)quote || codepoint == '\\')
+            zt_j_put(machine, out, "\\", 1, input);
+        if (is_printable(codepoint))
+            zt_j_put_text(machine, out, zt_j_part(text, offset, length));
         else
-            put_escaped(j, o, cp, input);
+            put_escaped(machine, out, codepoint, input);
     }
-    zt_j_put(j, o, &quote, 1, false);
+    zt_j_put(machine, out, &quote, 1, false);
 }
 
 /* ---- everything ------------------------------------------------------------------------------ */
 
-static void put_items(jmachine *j, jout *o, const jlist *l, const char *open, const char *close)
+static void put_items(jmachine *machine, jout *out, const jlist *list, const char *open, const char *close)
 {
-    zt_j_puts(j, o, open);
-    for (size_t i = 0; i < l->n; i++) {
-        zt_j_puts(j, o, i ? ", " : "");
-        zt_j_put_repr(j, o, l->item[i]);
+    zt_j_puts(machine, out, open);
+    for (size_t i = 0; i < list->count; i++) {
+        zt_j_puts(machine, out, i ? ", " : "");
+        zt_j_put_repr(machine, out, list->items[i]);
     }
-    zt_j_puts(j, o, close);
+    zt_j_puts(machine, out, close);
 }
 
-static void put_dict(jmachine *j, jout *o, const jdict *d)
+static void put_dict(jmachine *machine, jout *out, const jdict *dict)
 {
-    zt_j_puts(j, o, "{");
-    for (size_t i = 0; i < d->n; i++) {
-        zt_j_puts(j, o, i ? ", " : "");
-        zt_j_put_repr(j, o, d->pair[i].key);
-        zt_j_puts(j, o, ": ");
-        zt_j_put_repr(j, o, d->pair[i].value);
+    zt_j_puts(machine, out, "{");
+    for (size_t i = 0; i < dict->count; i++) {
+        zt_j_puts(machine, out, i ? ", " : "");
+        zt_j_put_repr(machine, out, dict->pairs[i].key);
+        zt_j_puts(machine, out, ": ");
+        zt_j_put_repr(machine, out, dict->pairs[i].value);
     }
-    zt_j_puts(j, o, "}");
+    zt_j_puts(machine, out, "}");
 }
 
-static void put_view(jmachine *j, jout *o, jvalue v)
+static void put_view(jmachine *machine, jout *out, jvalue value)
 {
-    const char *name = v.view->what == 'k' ? "dict_keys(" : v.view->what == 'v' ? "dict_values("
-                                                                                : "dict_items(";
-    zt_j_puts(j, o, name);
-    put_items(j, o, zt_j_listed(j, v), "[", "]");
-    zt_j_puts(j, o, ")");
+    const char *name = value.view->part == 'k' ? "dict_keys(" : value.view->part == 'v' ? "dict_values(" : "dict_items(";
+    zt_j_puts(machine, out, name);
+    put_items(machine, out, zt_j_listed(machine, value), "[", "]");
+    zt_j_puts(machine, out, ")");
 }
 
-static void put_format(jmachine *j, jout *o, const char *fmt, const char *text)
+static void put_format(jmachine *machine, jout *out, const char *fmt, const char *text)
 {
-    char buf[256];
-    snprintf(buf, sizeof buf, fmt, text);
-    zt_j_puts(j, o, buf);
+    char buffer[256];
+    snprintf(buffer, sizeof buffer, fmt, text);
+    zt_j_puts(machine, out, buffer);
 }
 
-static void put_number(jmachine *j, jout *o, jvalue v)
+static void put_number(jmachine *machine, jout *out, jvalue value)
 {
-    char buf[64];
-    if (v.kind == J_FLOAT) {
-        zt_j_puts(j, o, zt_j_print_float(v.f, buf));
+    char buffer[64];
+    if (value.kind == J_FLOAT) {
+        zt_j_puts(machine, out, zt_j_print_float(value.f, buffer));
     } else {
-        snprintf(buf, sizeof buf, "%" PRId64, v.i);
-        zt_j_puts(j, o, buf);
+        snprintf(buffer, sizeof buffer, "%" PRId64, value.i);
+        zt_j_puts(machine, out, buffer);
     }
 }
 
-static void put_range(jmachine *j, jout *o, const jrange *r)
+static void put_range(jmachine *machine, jout *out, const jrange *range)
 {
-    char buf[96];
-    if (r->step == 1)
-        snprintf(buf, sizeof buf, "range(%" PRId64 ", %" PRId64 ")", r->start, r->stop);
+    char buffer[96];
+    if (range->step == 1)
+        snprintf(buffer, sizeof buffer, "range(%" PRId64 ", %" PRId64 ")", range->start, range->stop);
     else
-        snprintf(buf, sizeof buf, "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")", r->start, r->stop,
-                 r->step);
-    zt_j_puts(j, o, buf);
+        snprintf(buffer, sizeof buffer, "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")", range->start, range->stop, range->step);
+    zt_j_puts(machine, out, buffer);
 }
 
-static void put_loop(jmachine *j, jout *o, jvalue v)
+static void put_loop(jmachine *machine, jout *out, jvalue value)
 {
-    zt_j_puts(j, o, "<LoopContext ");
-    zt_j_put_repr(j, o, zt_j_loop_attribute(j, v, "index", 5));
-    zt_j_puts(j, o, "/");
-    zt_j_put_repr(j, o, zt_j_loop_attribute(j, v, "length", 6));
-    zt_j_puts(j, o, ">");
+    zt_j_puts(machine, out, "<LoopContext ");
+    zt_j_put_repr(machine, out, zt_j_loop_attribute(machine, value, "index", 5));
+    zt_j_puts(machine, out, "/");
+    zt_j_put_repr(machine, out, zt_j_loop_attribute(machine, value, "length", 6));
+    zt_j_puts(machine, out, ">");
 }
 
-static void put_other(jmachine *j, jout *o, jvalue v)
+static void put_other(jmachine *machine, jout *out, jvalue value)
 {
-    switch ((jkind)v.kind) {
+    switch ((jkind)value.kind) {
     case J_NAMESPACE:
-        zt_j_puts(j, o, "<Namespace ");
-        put_dict(j, o, v.dict);
-        zt_j_puts(j, o, ">");
+        zt_j_puts(machine, out, "<Namespace ");
+        put_dict(machine, out, value.dict);
+        zt_j_puts(machine, out, ">");
         break;
     case J_MACRO:
-        if (v.macro->node->name)
-            put_format(j, o, "<Macro '%s'>", v.macro->node->name);
+        if (value.macro->node->name)
+            put_format(machine, out, "<Macro '%s'>", value.macro->node->name);
         else
-            zt_j_puts(j, o, "<Macro anonymous>");
+            zt_j_puts(machine, out, "<Macro anonymous>");
         break;
     case J_ITER:
-        put_format(j, o, "<%s object>", v.iter->name);
+        put_format(machine, out, "<%s object>", value.iter->name);
         break;
     case J_FUNCTION:
-        put_format(j, o, "<function %s>", v.function->name);
+        put_format(machine, out, "<function %s>", value.function->name);
         break;
     case J_METHOD:
-        put_format(j, o, "<built-in method %s>", v.method->fn->name);
+        put_format(machine, out, "<built-in method %s>", value.method->fn->name);
         break;
     case J_LOOP:
-        put_loop(j, o, v);
+        put_loop(machine, out, value);
         break;
     default:
-        put_format(j, o, "<%s object>", zt_j_type(v));
+        put_format(machine, out, "<%s object>", zt_j_type(value));
     }
 }
 
-void zt_j_put_repr(jmachine *j, jout *o, jvalue v)
+void zt_j_put_repr(jmachine *machine, jout *out, jvalue value)
 {
-    zt_j_enter(j);
-    switch ((jkind)v.kind) {
+    zt_j_enter(machine);
+    switch ((jkind)value.kind) {
     case J_UNDEFINED:
-        zt_j_puts(j, o, "Undefined");
+        zt_j_puts(machine, out, "Undefined");
         break;
     case J_NONE:
-        zt_j_puts(j, o, "None");
+        zt_j_puts(machine, out, "None");
         break;
     case J_BOOL:
-        zt_j_puts(j, o, v.b ? "True" : "False");
+        zt_j_puts(machine, out, value.b ? "True" : "False");
         break;
     case J_INT:
     case J_FLOAT:
-        put_number(j, o, v);
+        put_number(machine, out, value);
         break;
     case J_STRING:
-        zt_j_puts(j, o, v.safe ? "Markup(" : "");
-        put_quoted(j, o, v.s);
-        zt_j_puts(j, o, v.safe ? ")" : "");
+        zt_j_puts(machine, out, value.safe ? "Markup(" : "");
+        put_quoted(machine, out, value.s);
+        zt_j_puts(machine, out, value.safe ? ")" : "");
         break;
     case J_LIST:
-        put_items(j, o, v.list, "[", "]");
+        put_items(machine, out, value.list, "[", "]");
         break;
     case J_TUPLE:
-        put_items(j, o, v.list, "(", v.list->n == 1 ? ",)" : ")");
+        put_items(machine, out, value.list, "(", value.list->count == 1 ? ",)" : ")");
         break;
     case J_DICT:
-        put_dict(j, o, v.dict);
+        put_dict(machine, out, value.dict);
         break;
     case J_VIEW:
-        put_view(j, o, v);
+        put_view(machine, out, value);
         break;
     case J_RANGE:
-        put_range(j, o, v.range);
+        put_range(machine, out, value.range);
         break;
     default:
-        put_other(j, o, v);
+        put_other(machine, out, value);
     }
-    zt_j_leave(j);
+    zt_j_leave(machine);
 }
 
-void zt_j_put_str(jmachine *j, jout *o, jvalue v)
+void zt_j_put_str(jmachine *machine, jout *out, jvalue value)
 {
-    if (v.kind == J_STRING)
-        zt_j_put_text(j, o, v.s);
-    else if (v.kind != J_UNDEFINED)
-        zt_j_put_repr(j, o, v);
+    if (value.kind == J_STRING)
+        zt_j_put_text(machine, out, value.s);
+    else if (value.kind != J_UNDEFINED)
+        zt_j_put_repr(machine, out, value);
 }
 
-jtext zt_j_str(jmachine *j, jvalue v)
+jtext zt_j_str(jmachine *machine, jvalue value)
 {
-    jout o = {NULL};
-    if (v.kind == J_STRING)
-        return v.s;
-    zt_j_put_str(j, &o, v);
-    return zt_j_done(j, &o);
+    jout out = {NULL};
+    if (value.kind == J_STRING)
+        return value.s;
+    zt_j_put_str(machine, &out, value);
+    return zt_j_done(machine, &out);
 }
 
-jtext zt_j_repr(jmachine *j, jvalue v)
+jtext zt_j_repr(jmachine *machine, jvalue value)
 {
-    jout o = {NULL};
-    zt_j_put_repr(j, &o, v);
-    return zt_j_done(j, &o);
+    jout out = {NULL};
+    zt_j_put_repr(machine, &out, value);
+    return zt_j_done(machine, &out);
 }

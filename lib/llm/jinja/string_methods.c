@@ -4,353 +4,356 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static jtext text_of(jmachine *j, jvalue v, const char *method)
+static jtext expect_text(jmachine *machine, jvalue value, const char *method)
 {
-    if (v.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, v);
-    if (v.kind != J_STRING)
-        zt_j_fail(j, "%s: expected a string, not '%s'", method, zt_j_type(v));
-    return v.s;
+    if (value.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, value);
+    if (value.kind != J_STRING)
+        zt_j_fail(machine, "%s: expected a string, not '%s'", method, zt_j_type(value));
+    return value.s;
 }
 
-static bool given(jvalue v)
+static bool is_given(jvalue value)
 {
-    return v.kind != J_ABSENT && v.kind != J_NONE;
+    return value.kind != J_ABSENT && value.kind != J_NONE;
 }
 
 /* A string that is Markup if `self` is. */
-static jvalue like(jvalue self, jtext t)
+static jvalue keep_safety(jvalue self, jtext text)
 {
-    jvalue v = zt_j_string(t);
-    v.safe = self.safe;
-    return v;
+    jvalue value = zt_j_string(text);
+    value.safe = self.safe;
+    return value;
 }
 
-#define METHOD(name) \
-    static jvalue name(jmachine *j, jvalue self, const jvalue *a, const jcall *call)
-#define UNUSED ((void)j, (void)a, (void)call)
+#define METHOD(name) static jvalue name(jmachine *machine, jvalue self, const jvalue *args, const jcall *call)
+#define UNUSED       ((void)machine, (void)args, (void)call)
 
 /* ---- case ------------------------------------------------------------------------------------ */
 
 METHOD(m_upper)
 {
     UNUSED;
-    return like(self, zt_j_upper(j, self.s));
+    return keep_safety(self, zt_j_upper(machine, self.s));
 }
 
 METHOD(m_lower)
 {
     UNUSED;
-    return like(self, zt_j_lower(j, self.s));
+    return keep_safety(self, zt_j_lower(machine, self.s));
 }
 
 METHOD(m_capitalize)
 {
     UNUSED;
-    return like(self, zt_j_capitalize(j, self.s));
+    return keep_safety(self, zt_j_capitalize(machine, self.s));
 }
 
-static bool is_cased(uint32_t cp)
+static bool is_cased(uint32_t codepoint)
 {
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LL || c == UTF8PROC_CATEGORY_LT;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
+    return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LT;
 }
 
 /* One character after the other, by `change`: 1 upper, -1 lower, 0 as it is. */
-static jvalue each_char(jmachine *j, jvalue self, int (*change)(uint32_t cp, bool *word))
+static jvalue each_char(jmachine *machine, jvalue self, int (*change)(uint32_t codepoint, bool *word))
 {
-    jout o = {NULL};
+    jout out = {NULL};
     bool word = false;
-    zt_j_put(j, &o, "", 0, false);
-    for (size_t at = 0, k; at < self.s.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(self.s) + at, self.s.n - at);
-        jtext one = zt_j_part(self.s, at, k);
-        int how = change(zt_j_code(zt_j_data(one), k), &word);
-        zt_j_put_text(j, &o, how > 0 ? zt_j_upper(j, one) : how < 0 ? zt_j_lower(j, one) : one);
+    zt_j_put(machine, &out, "", 0, false);
+    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
+        jtext character = zt_j_part(self.s, offset, length);
+        int direction = change(zt_j_code(zt_j_data(character), length), &word);
+        zt_j_put_text(machine, &out,
+                      direction > 0   ? zt_j_upper(machine, character)
+                      : direction < 0 ? zt_j_lower(machine, character)
+                                      : character);
     }
-    return like(self, zt_j_done(j, &o));
+    return keep_safety(self, zt_j_done(machine, &out));
 }
 
-static int title(uint32_t cp, bool *word)
+static int title_case(uint32_t codepoint, bool *word)
 {
     bool inside = *word;
-    *word = is_cased(cp);
+    *word = is_cased(codepoint);
     return *word ? (inside ? -1 : 1) : 0;
 }
 
-static int swap(uint32_t cp, bool *word)
+static int swap_case(uint32_t codepoint, bool *word)
 {
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
     (void)word;
-    return c == UTF8PROC_CATEGORY_LU ? -1 : c == UTF8PROC_CATEGORY_LL ? 1 : 0;
+    return category == UTF8PROC_CATEGORY_LU ? -1 : category == UTF8PROC_CATEGORY_LL ? 1 : 0;
 }
 
 METHOD(m_title)
 {
     UNUSED;
-    return each_char(j, self, title);
+    return each_char(machine, self, title_case);
 }
 
 METHOD(m_swapcase)
 {
     UNUSED;
-    return each_char(j, self, swap);
+    return each_char(machine, self, swap_case);
 }
 
 /* ---- strip, split ---------------------------------------------------------------------------- */
 
-static jvalue strip(jmachine *j, jvalue self, const jvalue *a, bool left, bool right)
+static jvalue strip_text(jmachine *machine, jvalue self, const jvalue *args, bool left, bool right)
 {
     jtext chars;
-    if (!given(a[0]))
-        return like(self, zt_j_strip(j, self.s, NULL, left, right));
-    chars = text_of(j, a[0], "strip");
-    return like(self, zt_j_strip(j, self.s, &chars, left, right));
+    if (!is_given(args[0]))
+        return keep_safety(self, zt_j_strip(machine, self.s, NULL, left, right));
+    chars = expect_text(machine, args[0], "strip");
+    return keep_safety(self, zt_j_strip(machine, self.s, &chars, left, right));
 }
 
 METHOD(m_strip)
 {
     (void)call;
-    return strip(j, self, a, true, true);
+    return strip_text(machine, self, args, true, true);
 }
 
 METHOD(m_lstrip)
 {
     (void)call;
-    return strip(j, self, a, true, false);
+    return strip_text(machine, self, args, true, false);
 }
 
 METHOD(m_rstrip)
 {
     (void)call;
-    return strip(j, self, a, false, true);
+    return strip_text(machine, self, args, false, true);
 }
 
-static int64_t limit(jmachine *j, jvalue v)
+static int64_t split_limit(jmachine *machine, jvalue value)
 {
-    return v.kind == J_ABSENT ? -1 : zt_j_as_int(j, v, "maxsplit");
+    return value.kind == J_ABSENT ? -1 : zt_j_as_int(machine, value, "maxsplit");
 }
 
-static void reverse(jlist *l)
+static void reverse_list(jlist *list)
 {
-    for (size_t i = 0; i < l->n / 2; i++) {
-        jvalue v = l->item[i];
-        l->item[i] = l->item[l->n - 1 - i];
-        l->item[l->n - 1 - i] = v;
+    for (size_t i = 0; i < list->count / 2; i++) {
+        jvalue value = list->items[i];
+        list->items[i] = list->items[list->count - 1 - i];
+        list->items[list->count - 1 - i] = value;
     }
 }
 
-/* At white space; none of it is in the pieces, but at the end of the last where `most` ended it. */
-static jlist *split_space(jmachine *j, jvalue self, int64_t most, bool back)
+/* At white space; none of it is in the pieces, but at the end of the last where `max_splits` ended it. */
+static jlist *split_space(jmachine *machine, jvalue self, int64_t max_splits, bool back)
 {
-    jlist *l = zt_j_list(j, 0);
-    jtext rest = zt_j_strip(j, self.s, NULL, !back, back);
-    while (rest.n > 0) {
-        const char *p = zt_j_data(rest);
-        size_t at = back ? rest.n : 0, k = 0;
-        bool last = most >= 0 && (int64_t)l->n >= most;
-        while (!last && (back ? at > 0 : at < rest.n)) {
+    jlist *list = zt_j_list(machine, 0);
+    jtext rest = zt_j_strip(machine, self.s, NULL, !back, back);
+    while (rest.size > 0) {
+        const char *data = zt_j_data(rest);
+        size_t position = back ? rest.size : 0, length = 0;
+        bool last = max_splits >= 0 && (int64_t)list->count >= max_splits;
+        while (!last && (back ? position > 0 : position < rest.size)) {
             if (back) {
-                for (k = 1; k < at && ((unsigned char)p[at - k] & 0xc0) == 0x80; k++)
+                for (length = 1; length < position && ((unsigned char)data[position - length] & 0xc0) == 0x80; length++)
                     ;
-                if (zt_j_is_space(zt_j_code(p + at - k, k)))
+                if (zt_j_is_space(zt_j_code(data + position - length, length)))
                     break;
-                at -= k;
+                position -= length;
             } else {
-                k = zt_j_char_bytes(p + at, rest.n - at);
-                if (zt_j_is_space(zt_j_code(p + at, k)))
+                length = zt_j_char_bytes(data + position, rest.size - position);
+                if (zt_j_is_space(zt_j_code(data + position, length)))
                     break;
-                at += k;
+                position += length;
             }
-            zt_j_step(j, 1);
+            zt_j_step(machine, 1);
         }
         if (last)
-            at = back ? 0 : rest.n;
-        jtext piece = back ? zt_j_part(rest, at, rest.n - at) : zt_j_part(rest, 0, at);
-        zt_j_append(j, l, like(self, piece));
-        rest = back ? zt_j_part(rest, 0, at) : zt_j_part(rest, at, rest.n - at);
-        rest = zt_j_strip(j, rest, NULL, !back, back);
+            position = back ? 0 : rest.size;
+        jtext piece = back ? zt_j_part(rest, position, rest.size - position) : zt_j_part(rest, 0, position);
+        zt_j_append(machine, list, keep_safety(self, piece));
+        rest = back ? zt_j_part(rest, 0, position) : zt_j_part(rest, position, rest.size - position);
+        rest = zt_j_strip(machine, rest, NULL, !back, back);
     }
     if (back)
-        reverse(l);
-    return l;
+        reverse_list(list);
+    return list;
 }
 
-static jlist *split_at(jmachine *j, jvalue self, jtext sep, int64_t most, bool back)
+static jlist *split_at(jmachine *machine, jvalue self, jtext separator, int64_t max_splits, bool back)
 {
-    jlist *l = zt_j_list(j, 0);
+    jlist *list = zt_j_list(machine, 0);
     jtext rest = self.s;
-    if (sep.n == 0)
-        zt_j_fail(j, "empty separator");
+    if (separator.size == 0)
+        zt_j_fail(machine, "empty separator");
     for (;;) {
-        size_t hit = most >= 0 && (int64_t)l->n >= most ? SIZE_MAX
-                     : back                             ? zt_j_rfind_text(j, rest, rest.n, sep)
-                                                        : zt_j_find_text(j, rest, 0, sep);
+        size_t hit = max_splits >= 0 && (int64_t)list->count >= max_splits ? SIZE_MAX
+                     : back                                                ? zt_j_rfind_text(machine, rest, rest.size, separator)
+                                                                           : zt_j_find_text(machine, rest, 0, separator);
         if (hit == SIZE_MAX)
             break;
         jtext head = zt_j_part(rest, 0, hit);
-        jtext tail = zt_j_part(rest, hit + sep.n, rest.n - hit - sep.n);
-        zt_j_append(j, l, like(self, back ? tail : head));
+        jtext tail = zt_j_part(rest, hit + separator.size, rest.size - hit - separator.size);
+        zt_j_append(machine, list, keep_safety(self, back ? tail : head));
         rest = back ? head : tail;
     }
-    zt_j_append(j, l, like(self, rest));
+    zt_j_append(machine, list, keep_safety(self, rest));
     if (back)
-        reverse(l);
-    return l;
+        reverse_list(list);
+    return list;
 }
 
-static jvalue split(jmachine *j, jvalue self, const jvalue *a, bool back)
+static jvalue split_text(jmachine *machine, jvalue self, const jvalue *args, bool back)
 {
-    int64_t most = limit(j, a[1]);
-    jlist *l = given(a[0]) ? split_at(j, self, text_of(j, a[0], "split"), most, back)
-                           : split_space(j, self, most, back);
-    return zt_j_of_list(l, J_LIST);
+    int64_t max_splits = split_limit(machine, args[1]);
+    jlist *list = is_given(args[0]) ? split_at(machine, self, expect_text(machine, args[0], "split"), max_splits, back)
+                                    : split_space(machine, self, max_splits, back);
+    return zt_j_of_list(list, J_LIST);
 }
 
 METHOD(m_split)
 {
     (void)call;
-    return split(j, self, a, false);
+    return split_text(machine, self, args, false);
 }
 
 METHOD(m_rsplit)
 {
     (void)call;
-    return split(j, self, a, true);
+    return split_text(machine, self, args, true);
 }
 
 METHOD(m_splitlines)
 {
     (void)call;
-    jlist *l = zt_j_lines(j, self.s, a[0].kind != J_ABSENT && zt_j_truth(j, a[0]));
-    for (size_t i = 0; i < l->n; i++)
-        l->item[i].safe = self.safe;
-    return zt_j_of_list(l, J_LIST);
+    jlist *list = zt_j_lines(machine, self.s, args[0].kind != J_ABSENT && zt_j_truth(machine, args[0]));
+    for (size_t i = 0; i < list->count; i++)
+        list->items[i].safe = self.safe;
+    return zt_j_of_list(list, J_LIST);
 }
 
-static jvalue partition(jmachine *j, jvalue self, jtext sep, bool back)
+static jvalue partition_text(jmachine *machine, jvalue self, jtext separator, bool back)
 {
-    jlist *l = zt_j_list(j, 3);
-    jvalue none = like(self, zt_j_part(self.s, 0, 0));
-    if (sep.n == 0)
-        zt_j_fail(j, "empty separator");
-    size_t hit = back ? zt_j_rfind_text(j, self.s, self.s.n, sep) : zt_j_find_text(j, self.s, 0, sep);
+    jlist *list = zt_j_list(machine, 3);
+    jvalue none = keep_safety(self, zt_j_part(self.s, 0, 0));
+    if (separator.size == 0)
+        zt_j_fail(machine, "empty separator");
+    size_t hit = back ? zt_j_rfind_text(machine, self.s, self.s.size, separator) : zt_j_find_text(machine, self.s, 0, separator);
     if (hit == SIZE_MAX) {
-        zt_j_append(j, l, back ? none : self);
-        zt_j_append(j, l, none);
-        zt_j_append(j, l, back ? self : none);
+        zt_j_append(machine, list, back ? none : self);
+        zt_j_append(machine, list, none);
+        zt_j_append(machine, list, back ? self : none);
     } else {
-        zt_j_append(j, l, like(self, zt_j_part(self.s, 0, hit)));
-        zt_j_append(j, l, like(self, sep));
-        zt_j_append(j, l, like(self, zt_j_part(self.s, hit + sep.n, self.s.n - hit - sep.n)));
+        zt_j_append(machine, list, keep_safety(self, zt_j_part(self.s, 0, hit)));
+        zt_j_append(machine, list, keep_safety(self, separator));
+        zt_j_append(machine, list,
+                    keep_safety(self, zt_j_part(self.s, hit + separator.size, self.s.size - hit - separator.size)));
     }
-    return zt_j_of_list(l, J_TUPLE);
+    return zt_j_of_list(list, J_TUPLE);
 }
 
 METHOD(m_partition)
 {
     (void)call;
-    return partition(j, self, text_of(j, a[0], "partition"), false);
+    return partition_text(machine, self, expect_text(machine, args[0], "partition"), false);
 }
 
 METHOD(m_rpartition)
 {
     (void)call;
-    return partition(j, self, text_of(j, a[0], "rpartition"), true);
+    return partition_text(machine, self, expect_text(machine, args[0], "rpartition"), true);
 }
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
 /* The part between the positions a[0] and a[1] in bytes; false: there is none. */
-static bool window(jmachine *j, jtext t, const jvalue *a, size_t *from, size_t *to)
+static bool find_window(jmachine *machine, jtext text, const jvalue *args, size_t *from, size_t *to)
 {
-    int64_t n = (int64_t)zt_j_chars(j, t), first, by;
-    int64_t start = given(a[0]) ? zt_j_as_int(j, a[0], "start") : 0;
-    int64_t count = zt_j_slice_of(j, n, a[0], a[1], zt_j_none, &first, &by);
-    *from = zt_j_char_at(j, t, (size_t)first);
-    jtext rest = zt_j_part(t, *from, t.n - *from);
-    *to = *from + zt_j_char_at(j, rest, (size_t)count);
-    int64_t stop = given(a[1]) ? zt_j_as_int(j, a[1], "end") : n;
-    stop = stop < 0 ? stop + n : stop;
-    return start <= n && (first <= stop || first == 0);
+    int64_t length = (int64_t)zt_j_chars(machine, text), first, step;
+    int64_t start = is_given(args[0]) ? zt_j_as_int(machine, args[0], "start") : 0;
+    int64_t count = zt_j_slice_of(machine, length, args[0], args[1], zt_j_none, &first, &step);
+    *from = zt_j_char_at(machine, text, (size_t)first);
+    jtext rest = zt_j_part(text, *from, text.size - *from);
+    *to = *from + zt_j_char_at(machine, rest, (size_t)count);
+    int64_t stop = is_given(args[1]) ? zt_j_as_int(machine, args[1], "end") : length;
+    stop = stop < 0 ? stop + length : stop;
+    return start <= length && (first <= stop || first == 0);
 }
 
-static int64_t find(jmachine *j, jvalue self, const jvalue *a, const char *method, bool back)
+static int64_t find_in_window(jmachine *machine, jvalue self, const jvalue *args, const char *method, bool back)
 {
     size_t from, to;
-    jtext what = text_of(j, a[0], method);
-    if (!window(j, self.s, a + 1, &from, &to))
+    jtext what = expect_text(machine, args[0], method);
+    if (!find_window(machine, self.s, args + 1, &from, &to))
         return -1;
-    jtext in = zt_j_part(self.s, from, to - from);
-    zt_j_step(j, in.n / 16);
-    size_t hit = back ? zt_j_rfind_text(j, in, in.n, what) : zt_j_find_text(j, in, 0, what);
-    return hit == SIZE_MAX ? -1 : (int64_t)zt_j_chars(j, zt_j_part(self.s, 0, from + hit));
+    jtext window = zt_j_part(self.s, from, to - from);
+    zt_j_step(machine, window.size / 16);
+    size_t hit = back ? zt_j_rfind_text(machine, window, window.size, what) : zt_j_find_text(machine, window, 0, what);
+    return hit == SIZE_MAX ? -1 : (int64_t)zt_j_chars(machine, zt_j_part(self.s, 0, from + hit));
 }
 
 METHOD(m_find)
 {
     (void)call;
-    return zt_j_int(find(j, self, a, "find", false));
+    return zt_j_int(find_in_window(machine, self, args, "find", false));
 }
 
 METHOD(m_rfind)
 {
     (void)call;
-    return zt_j_int(find(j, self, a, "rfind", true));
+    return zt_j_int(find_in_window(machine, self, args, "rfind", true));
 }
 
-static jvalue index_of(jmachine *j, jvalue self, const jvalue *a, bool back)
+static jvalue find_index(jmachine *machine, jvalue self, const jvalue *args, bool back)
 {
-    int64_t i = find(j, self, a, "index", back);
-    if (i < 0)
-        zt_j_fail(j, "substring not found");
-    return zt_j_int(i);
+    int64_t index = find_in_window(machine, self, args, "index", back);
+    if (index < 0)
+        zt_j_fail(machine, "substring not found");
+    return zt_j_int(index);
 }
 
 METHOD(m_index)
 {
     (void)call;
-    return index_of(j, self, a, false);
+    return find_index(machine, self, args, false);
 }
 
 METHOD(m_rindex)
 {
     (void)call;
-    return index_of(j, self, a, true);
+    return find_index(machine, self, args, true);
 }
 
 METHOD(m_count)
 {
-    size_t from, to, n = 0;
-    jtext what = text_of(j, a[0], "count");
+    size_t from, to, count = 0;
+    jtext what = expect_text(machine, args[0], "count");
     (void)call;
-    if (!window(j, self.s, a + 1, &from, &to))
+    if (!find_window(machine, self.s, args + 1, &from, &to))
         return zt_j_int(0);
-    jtext in = zt_j_part(self.s, from, to - from);
-    if (what.n == 0)
-        return zt_j_int((int64_t)zt_j_chars(j, in) + 1);
-    for (size_t at = 0; (at = zt_j_find_text(j, in, at, what)) != SIZE_MAX; at += what.n)
-        n++;
-    return zt_j_int((int64_t)n);
+    jtext window = zt_j_part(self.s, from, to - from);
+    if (what.size == 0)
+        return zt_j_int((int64_t)zt_j_chars(machine, window) + 1);
+    for (size_t offset = 0; (offset = zt_j_find_text(machine, window, offset, what)) != SIZE_MAX; offset += what.size)
+        count++;
+    return zt_j_int((int64_t)count);
 }
 
-static bool has_affix(jtext t, jtext what, bool end)
+static bool has_affix(jtext text, jtext affix, bool end)
 {
-    return what.n <= t.n && zt_j_text_same(zt_j_part(t, end ? t.n - what.n : 0, what.n), what);
+    return affix.size <= text.size && zt_j_text_same(zt_j_part(text, end ? text.size - affix.size : 0, affix.size), affix);
 }
 
 /* One affix, or a tuple of them of which one will do. */
-static jvalue affix(jmachine *j, jvalue self, const jvalue *a, bool end)
+static jvalue match_affix(jmachine *machine, jvalue self, const jvalue *args, bool end)
 {
     size_t from, to;
     const char *name = end ? "endswith" : "startswith";
-    if (!window(j, self.s, a + 1, &from, &to))
+    if (!find_window(machine, self.s, args + 1, &from, &to))
         return zt_j_bool(false);
-    jtext t = zt_j_part(self.s, from, to - from);
-    if (a[0].kind != J_TUPLE)
-        return zt_j_bool(has_affix(t, text_of(j, a[0], name), end));
-    for (size_t i = 0; i < a[0].list->n; i++)
-        if (has_affix(t, text_of(j, a[0].list->item[i], name), end))
+    jtext window = zt_j_part(self.s, from, to - from);
+    if (args[0].kind != J_TUPLE)
+        return zt_j_bool(has_affix(window, expect_text(machine, args[0], name), end));
+    for (size_t i = 0; i < args[0].list->count; i++)
+        if (has_affix(window, expect_text(machine, args[0].list->items[i], name), end))
             return zt_j_bool(true);
     return zt_j_bool(false);
 }
@@ -358,29 +361,29 @@ static jvalue affix(jmachine *j, jvalue self, const jvalue *a, bool end)
 METHOD(m_startswith)
 {
     (void)call;
-    return affix(j, self, a, false);
+    return match_affix(machine, self, args, false);
 }
 
 METHOD(m_endswith)
 {
     (void)call;
-    return affix(j, self, a, true);
+    return match_affix(machine, self, args, true);
 }
 
 METHOD(m_removeprefix)
 {
     (void)call;
-    jtext what = text_of(j, a[0], "removeprefix");
+    jtext what = expect_text(machine, args[0], "removeprefix");
     bool has = has_affix(self.s, what, false);
-    return like(self, has ? zt_j_part(self.s, what.n, self.s.n - what.n) : self.s);
+    return keep_safety(self, has ? zt_j_part(self.s, what.size, self.s.size - what.size) : self.s);
 }
 
 METHOD(m_removesuffix)
 {
     (void)call;
-    jtext what = text_of(j, a[0], "removesuffix");
+    jtext what = expect_text(machine, args[0], "removesuffix");
     bool has = has_affix(self.s, what, true);
-    return like(self, has ? zt_j_part(self.s, 0, self.s.n - what.n) : self.s);
+    return keep_safety(self, has ? zt_j_part(self.s, 0, self.s.size - what.size) : self.s);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -388,150 +391,150 @@ METHOD(m_removesuffix)
 METHOD(m_replace)
 {
     (void)call;
-    jtext old = text_of(j, a[0], "replace"), new = text_of(j, a[1], "replace");
-    if (self.safe && !a[1].safe)
-        new = zt_j_escape_html(j, new);
-    return like(self, zt_j_replace(j, self.s, old, new, limit(j, a[2])));
+    jtext old = expect_text(machine, args[0], "replace"), new = expect_text(machine, args[1], "replace");
+    if (self.safe && !args[1].safe)
+        new = zt_j_escape_html(machine, new);
+    return keep_safety(self, zt_j_replace(machine, self.s, old, new, split_limit(machine, args[2])));
 }
 
 METHOD(m_join)
 {
     jvalue item;
-    jout o = {NULL};
-    jiter *it = zt_j_iter(j, a[0]);
+    jout out = {NULL};
+    jiter *iterator = zt_j_iter(machine, args[0]);
     (void)call;
-    zt_j_put(j, &o, "", 0, false);
-    for (size_t i = 0; zt_j_next(j, it, &item); i++) {
+    zt_j_put(machine, &out, "", 0, false);
+    for (size_t i = 0; zt_j_next(machine, iterator, &item); i++) {
         if (i)
-            zt_j_put_text(j, &o, self.s);
+            zt_j_put_text(machine, &out, self.s);
         if (item.kind != J_STRING)
-            zt_j_fail(j, "sequence item %zu: expected str instance, %s found", i, zt_j_type(item));
-        zt_j_put_text(j, &o, self.safe && !item.safe ? zt_j_escape_html(j, item.s) : item.s);
+            zt_j_fail(machine, "sequence item %zu: expected str instance, %s found", i, zt_j_type(item));
+        zt_j_put_text(machine, &out, self.safe && !item.safe ? zt_j_escape_html(machine, item.s) : item.s);
     }
-    return like(self, zt_j_done(j, &o));
+    return keep_safety(self, zt_j_done(machine, &out));
 }
 
 /* Pads to a width; share: how much of what is missing goes to the left, of 2. */
-static jvalue pad(jmachine *j, jvalue self, const jvalue *a, int side)
+static jvalue pad_text(jmachine *machine, jvalue self, const jvalue *args, int side)
 {
-    jout o = {NULL};
-    int64_t n = (int64_t)zt_j_chars(j, self.s), width = zt_j_as_int(j, a[0], "width");
-    int64_t missing = width > n ? width - n : 0;
-    jtext fill = a[1].kind == J_ABSENT ? zt_j_literal(j, " ").s : text_of(j, a[1], "fillchar");
-    if (zt_j_chars(j, fill) != 1)
-        zt_j_fail(j, "the fill character must be exactly one character long");
+    jout out = {NULL};
+    int64_t length = (int64_t)zt_j_chars(machine, self.s), width = zt_j_as_int(machine, args[0], "width");
+    int64_t missing = width > length ? width - length : 0;
+    jtext fill = args[1].kind == J_ABSENT ? zt_j_literal(machine, " ").s : expect_text(machine, args[1], "fillchar");
+    if (zt_j_chars(machine, fill) != 1)
+        zt_j_fail(machine, "the fill character must be exactly one character long");
     int64_t left = side < 0 ? missing : side > 0 ? 0 : missing / 2 + (missing & width & 1);
-    zt_j_put_fill(j, &o, fill, left);
-    zt_j_put_text(j, &o, self.s);
-    zt_j_put_fill(j, &o, fill, missing - left);
-    return like(self, zt_j_done(j, &o));
+    zt_j_put_fill(machine, &out, fill, left);
+    zt_j_put_text(machine, &out, self.s);
+    zt_j_put_fill(machine, &out, fill, missing - left);
+    return keep_safety(self, zt_j_done(machine, &out));
 }
 
 METHOD(m_ljust)
 {
     (void)call;
-    return pad(j, self, a, 1);
+    return pad_text(machine, self, args, 1);
 }
 
 METHOD(m_rjust)
 {
     (void)call;
-    return pad(j, self, a, -1);
+    return pad_text(machine, self, args, -1);
 }
 
 METHOD(m_center)
 {
     (void)call;
-    return pad(j, self, a, 0);
+    return pad_text(machine, self, args, 0);
 }
 
 METHOD(m_zfill)
 {
-    jout o = {NULL};
-    int64_t n = (int64_t)zt_j_chars(j, self.s), width = zt_j_as_int(j, a[0], "width");
-    bool sign = self.s.n && (*zt_j_data(self.s) == '-' || *zt_j_data(self.s) == '+');
+    jout out = {NULL};
+    int64_t length = (int64_t)zt_j_chars(machine, self.s), width = zt_j_as_int(machine, args[0], "width");
+    bool sign = self.s.size && (*zt_j_data(self.s) == '-' || *zt_j_data(self.s) == '+');
     (void)call;
-    zt_j_put_text(j, &o, zt_j_part(self.s, 0, sign));
-    zt_j_put_fill(j, &o, zt_j_literal(j, "0").s, width - n);
-    zt_j_put_text(j, &o, zt_j_part(self.s, sign, self.s.n - sign));
-    return like(self, zt_j_done(j, &o));
+    zt_j_put_text(machine, &out, zt_j_part(self.s, 0, sign));
+    zt_j_put_fill(machine, &out, zt_j_literal(machine, "0").s, width - length);
+    zt_j_put_text(machine, &out, zt_j_part(self.s, sign, self.s.size - sign));
+    return keep_safety(self, zt_j_done(machine, &out));
 }
 
 METHOD(m_expandtabs)
 {
-    jout o = {NULL};
-    int64_t size = a[0].kind == J_ABSENT ? 8 : zt_j_as_int(j, a[0], "tabsize"), column = 0;
+    jout out = {NULL};
+    int64_t size = args[0].kind == J_ABSENT ? 8 : zt_j_as_int(machine, args[0], "tabsize"), column = 0;
     (void)call;
-    zt_j_put(j, &o, "", 0, false);
-    for (size_t at = 0, k; at < self.s.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(self.s) + at, self.s.n - at);
-        char c = zt_j_data(self.s)[at];
-        int64_t blanks = c == '\t' && size > 0 ? size - column % size : 0;
-        if (c == '\t')
-            zt_j_put_fill(j, &o, zt_j_literal(j, " ").s, blanks);
+    zt_j_put(machine, &out, "", 0, false);
+    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
+        char letter = zt_j_data(self.s)[offset];
+        int64_t blanks = letter == '\t' && size > 0 ? size - column % size : 0;
+        if (letter == '\t')
+            zt_j_put_fill(machine, &out, zt_j_literal(machine, " ").s, blanks);
         else
-            zt_j_put_text(j, &o, zt_j_part(self.s, at, k));
-        column = c == '\n' || c == '\r' ? 0 : column + (c == '\t' ? blanks : 1);
+            zt_j_put_text(machine, &out, zt_j_part(self.s, offset, length));
+        column = letter == '\n' || letter == '\r' ? 0 : column + (letter == '\t' ? blanks : 1);
     }
-    return like(self, zt_j_done(j, &o));
+    return keep_safety(self, zt_j_done(machine, &out));
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
 typedef bool char_test(uint32_t cp);
 
-static bool is_alpha(uint32_t cp)
+static bool is_alpha(uint32_t codepoint)
 {
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
+    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-static bool is_decimal(uint32_t cp)
+static bool is_decimal(uint32_t codepoint)
 {
-    return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_ND;
+    return utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_ND;
 }
 
 /* Decimals, superscripts, and the circled and their like. */
-static bool is_digit(uint32_t cp)
+static bool is_digit(uint32_t codepoint)
 {
-    return is_decimal(cp) || cp == 0xb2 || cp == 0xb3 || cp == 0xb9 || cp == 0x2070 ||
-           (cp >= 0x2074 && cp <= 0x2079) || (cp >= 0x2080 && cp <= 0x2089) ||
-           (cp >= 0x2460 && cp <= 0x2468);
+    return is_decimal(codepoint) || codepoint == 0xb2 || codepoint == 0xb3 || codepoint == 0xb9 || codepoint == 0x2070 ||
+           (codepoint >= 0x2074 && codepoint <= 0x2079) || (codepoint >= 0x2080 && codepoint <= 0x2089) ||
+           (codepoint >= 0x2460 && codepoint <= 0x2468);
 }
 
-static bool is_numeric(uint32_t cp)
+static bool is_numeric(uint32_t codepoint)
 {
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
+    return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
 }
 
-static bool is_alnum(uint32_t cp)
+static bool is_alnum(uint32_t codepoint)
 {
-    return is_alpha(cp) || is_numeric(cp);
+    return is_alpha(codepoint) || is_numeric(codepoint);
 }
 
-static bool is_ascii(uint32_t cp)
+static bool is_ascii(uint32_t codepoint)
 {
-    return cp < 0x80;
+    return codepoint < 0x80;
 }
 
 /* Not empty, and all of its characters are so. */
-static jvalue all_chars(jmachine *j, jvalue self, char_test *test, bool empty)
+static jvalue all_chars(jmachine *machine, jvalue self, char_test *test, bool empty)
 {
-    for (size_t at = 0, k; at < self.s.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(self.s) + at, self.s.n - at);
-        zt_j_step(j, 1);
-        if (!test(zt_j_code(zt_j_data(self.s) + at, k)))
+    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
+        zt_j_step(machine, 1);
+        if (!test(zt_j_code(zt_j_data(self.s) + offset, length)))
             return zt_j_bool(false);
     }
-    return zt_j_bool(empty || self.s.n > 0);
+    return zt_j_bool(empty || self.s.size > 0);
 }
 
-#define QUESTION(name, test, empty)                     \
-    METHOD(name)                                        \
-    {                                                   \
-        UNUSED;                                         \
-        return all_chars(j, self, test, empty);         \
+#define QUESTION(name, test, empty)                                                                                              \
+    METHOD(name)                                                                                                                 \
+    {                                                                                                                            \
+        UNUSED;                                                                                                                  \
+        return all_chars(machine, self, test, empty);                                                                            \
     }
 QUESTION(m_isalpha, is_alpha, false)
 QUESTION(m_isdecimal, is_decimal, false)
@@ -542,16 +545,16 @@ QUESTION(m_isspace, zt_j_is_space, false)
 QUESTION(m_isascii, is_ascii, true)
 
 /* Some character has this case, and none the other. */
-static jvalue one_case(jmachine *j, jvalue self, utf8proc_category_t want)
+static jvalue one_case(jmachine *machine, jvalue self, utf8proc_category_t want)
 {
     bool some = false;
-    for (size_t at = 0, k; at < self.s.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(self.s) + at, self.s.n - at);
-        uint32_t cp = zt_j_code(zt_j_data(self.s) + at, k);
-        zt_j_step(j, 1);
-        if (is_cased(cp) && utf8proc_category((utf8proc_int32_t)cp) != want)
+    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
+        uint32_t codepoint = zt_j_code(zt_j_data(self.s) + offset, length);
+        zt_j_step(machine, 1);
+        if (is_cased(codepoint) && utf8proc_category((utf8proc_int32_t)codepoint) != want)
             return zt_j_bool(false);
-        some = some || is_cased(cp);
+        some = some || is_cased(codepoint);
     }
     return zt_j_bool(some);
 }
@@ -559,25 +562,25 @@ static jvalue one_case(jmachine *j, jvalue self, utf8proc_category_t want)
 METHOD(m_islower)
 {
     UNUSED;
-    return one_case(j, self, UTF8PROC_CATEGORY_LL);
+    return one_case(machine, self, UTF8PROC_CATEGORY_LL);
 }
 
 METHOD(m_isupper)
 {
     UNUSED;
-    return one_case(j, self, UTF8PROC_CATEGORY_LU);
+    return one_case(machine, self, UTF8PROC_CATEGORY_LU);
 }
 
 METHOD(m_istitle)
 {
     bool word = false, some = false;
     UNUSED;
-    for (size_t at = 0, k; at < self.s.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(self.s) + at, self.s.n - at);
-        uint32_t cp = zt_j_code(zt_j_data(self.s) + at, k);
-        bool cased = is_cased(cp);
-        zt_j_step(j, 1);
-        if (cased && word != (utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LL))
+    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
+        uint32_t codepoint = zt_j_code(zt_j_data(self.s) + offset, length);
+        bool cased = is_cased(codepoint);
+        zt_j_step(machine, 1);
+        if (cased && word != (utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_LL))
             return zt_j_bool(false);
         some = some || cased;
         word = cased;
@@ -636,7 +639,7 @@ static const jbuiltin methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-const jbuiltin *zt_j_string_method(const char *name, size_t n)
+const jbuiltin *zt_j_string_method(const char *name, size_t size)
 {
-    return zt_j_find(methods, name, n);
+    return zt_j_find(methods, name, size);
 }

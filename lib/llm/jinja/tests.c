@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define TEST(name) static jvalue name(jmachine *j, jvalue v, const jvalue *a, const jcall *call)
-#define UNUSED ((void)j, (void)a, (void)call)
+#define TEST(name) static jvalue name(jmachine *machine, jvalue value, const jvalue *args, const jcall *call)
+#define UNUSED     ((void)machine, (void)args, (void)call)
 
 #define KIND(name, condition)            \
     TEST(name)                           \
@@ -13,94 +13,94 @@
         return zt_j_bool(condition);     \
     }
 
-KIND(t_defined, v.kind != J_UNDEFINED)
-KIND(t_undefined, v.kind == J_UNDEFINED)
-KIND(t_none, v.kind == J_NONE)
-KIND(t_boolean, v.kind == J_BOOL)
-KIND(t_true, v.kind == J_BOOL && v.b)
-KIND(t_false, v.kind == J_BOOL && !v.b)
-KIND(t_integer, v.kind == J_INT)
-KIND(t_float, v.kind == J_FLOAT)
-KIND(t_number, zt_j_is_number(v))
-KIND(t_string, v.kind == J_STRING)
-KIND(t_mapping, v.kind == J_DICT)
-KIND(t_iterable, zt_j_iterable(v) || v.kind == J_LOOP)
-KIND(t_sequence, v.kind == J_UNDEFINED || v.kind == J_STRING || v.kind == J_LIST ||
-                     v.kind == J_TUPLE || v.kind == J_DICT || v.kind == J_RANGE)
-KIND(t_callable, v.kind == J_UNDEFINED || v.kind == J_MACRO || v.kind == J_FUNCTION ||
-                     v.kind == J_METHOD || v.kind == J_JOINER || v.kind == J_LOOP)
-KIND(t_escaped, v.kind == J_STRING && v.safe)
+KIND(t_defined, value.kind != J_UNDEFINED)
+KIND(t_undefined, value.kind == J_UNDEFINED)
+KIND(t_none, value.kind == J_NONE)
+KIND(t_boolean, value.kind == J_BOOL)
+KIND(t_true, value.kind == J_BOOL && value.b)
+KIND(t_false, value.kind == J_BOOL && !value.b)
+KIND(t_integer, value.kind == J_INT)
+KIND(t_float, value.kind == J_FLOAT)
+KIND(t_number, zt_j_is_number(value))
+KIND(t_string, value.kind == J_STRING)
+KIND(t_mapping, value.kind == J_DICT)
+KIND(t_iterable, zt_j_iterable(value) || value.kind == J_LOOP)
+KIND(t_sequence, value.kind == J_UNDEFINED || value.kind == J_STRING || value.kind == J_LIST || value.kind == J_TUPLE ||
+                     value.kind == J_DICT || value.kind == J_RANGE)
+KIND(t_callable, value.kind == J_UNDEFINED || value.kind == J_MACRO || value.kind == J_FUNCTION || value.kind == J_METHOD ||
+                     value.kind == J_JOINER || value.kind == J_LOOP)
+KIND(t_escaped, value.kind == J_STRING && value.safe)
 
-static jvalue remainder_of(jmachine *j, jvalue v, jvalue by)
+static jvalue remainder_of(jmachine *machine, jvalue value, jvalue divisor)
 {
-    return zt_j_arith(j, '%', v, by);
+    return zt_j_arith(machine, '%', value, divisor);
 }
 
 TEST(t_odd)
 {
     UNUSED;
-    return zt_j_bool(zt_j_equal(j, remainder_of(j, v, zt_j_int(2)), zt_j_int(1)));
+    return zt_j_bool(zt_j_equal(machine, remainder_of(machine, value, zt_j_int(2)), zt_j_int(1)));
 }
 
 TEST(t_even)
 {
     UNUSED;
-    return zt_j_bool(zt_j_equal(j, remainder_of(j, v, zt_j_int(2)), zt_j_int(0)));
+    return zt_j_bool(zt_j_equal(machine, remainder_of(machine, value, zt_j_int(2)), zt_j_int(0)));
 }
 
 TEST(t_divisibleby)
 {
     (void)call;
-    return zt_j_bool(zt_j_equal(j, remainder_of(j, v, a[0]), zt_j_int(0)));
+    return zt_j_bool(zt_j_equal(machine, remainder_of(machine, value, args[0]), zt_j_int(0)));
 }
 
 /* Python's `is`: objects are the same, and numbers and texts as good as the same if equal. */
 TEST(t_sameas)
 {
-    bool same = v.kind == a[0].kind;
+    bool same = value.kind == args[0].kind;
     UNUSED;
-    if (same && (v.kind >= J_LIST))
-        same = v.dict == a[0].dict; /* whichever pointer it is */
-    else if (same && v.kind != J_NONE)
-        same = zt_j_equal(j, v, a[0]);
+    if (same && (value.kind >= J_LIST))
+        same = value.dict == args[0].dict; /* whichever pointer it is */
+    else if (same && value.kind != J_NONE)
+        same = zt_j_equal(machine, value, args[0]);
     return zt_j_bool(same);
 }
 
-static jvalue ask_text(jmachine *j, jvalue v, const char *method, size_t n)
+static jvalue call_string_method(jmachine *machine, jvalue value, const char *method, size_t size)
 {
-    return zt_j_invoke(j, zt_j_string_method(method, n), zt_j_string(zt_j_str(j, v)), &(jcall){0});
+    return zt_j_invoke(machine, zt_j_string_method(method, size), zt_j_string(zt_j_str(machine, value)), &(jcall){0});
 }
 
 TEST(t_lower)
 {
     UNUSED;
-    return ask_text(j, v, "islower", 7);
+    return call_string_method(machine, value, "islower", 7);
 }
 
 TEST(t_upper)
 {
     UNUSED;
-    return ask_text(j, v, "isupper", 7);
+    return call_string_method(machine, value, "isupper", 7);
 }
 
 TEST(t_filter)
 {
-    const jbuiltin *f = v.kind == J_STRING ? zt_j_filter(zt_j_data(v.s), v.s.n) : NULL;
+    const jbuiltin *filter = value.kind == J_STRING ? zt_j_filter(zt_j_data(value.s), value.s.size) : NULL;
     UNUSED;
-    return zt_j_bool(f && f->fn);
+    return zt_j_bool(filter && filter->fn);
 }
 
 TEST(t_test)
 {
     UNUSED;
-    return zt_j_bool(v.kind == J_STRING && zt_j_test(zt_j_data(v.s), v.s.n));
+    return zt_j_bool(value.kind == J_STRING && zt_j_test(zt_j_data(value.s), value.s.size));
 }
 
-#define COMPARISON(name, op)                              \
-    TEST(name)                                            \
-    {                                                     \
-        (void)call;                                       \
-        return zt_j_bool(zt_j_compare(j, op, v, a[0]));   \
+#define COMPARISON(name, op)                                                                                                     \
+    TEST(name)                                                                                                                   \
+    {                                                                                                                            \
+        (void)call;                                                                                                              \
+        return zt_j_bool(zt_j_compare(machine, op, value, args[0]));                                                             \
     }
 COMPARISON(t_eq, J_OP('=', '='))
 COMPARISON(t_ne, J_OP('!', '='))
@@ -153,7 +153,7 @@ static const jbuiltin tests[] = {
     {NULL, NULL, 0, NULL},
 };
 
-const jbuiltin *zt_j_test(const char *name, size_t n)
+const jbuiltin *zt_j_test(const char *name, size_t size)
 {
-    return zt_j_find(tests, name, n);
+    return zt_j_find(tests, name, size);
 }

@@ -6,97 +6,97 @@
 
 enum { LEAST_ROOM = 64, STEP_BYTES = 16 };
 
-static uint8_t *marks(jbuf *b)
+static uint8_t *buffer_marks(jbuf *buffer)
 {
-    return (uint8_t *)b->data + b->cap;
+    return (uint8_t *)buffer->data + buffer->capacity;
 }
 
-static jbuf *new_buf(jmachine *j, size_t cap)
+static jbuf *new_buf(jmachine *machine, size_t capacity)
 {
     size_t bytes;
-    if (!zt_mul_size(cap, 2, &bytes) || !zt_add_size(bytes, sizeof(jbuf), &bytes))
-        zt_j_fail(j, "the template needs too much memory");
-    zt_j_step(j, cap / STEP_BYTES);
-    jbuf *b = zt_j_alloc(j, bytes);
-    b->cap = cap;
-    return b;
+    if (!zt_mul_size(capacity, 2, &bytes) || !zt_add_size(bytes, sizeof(jbuf), &bytes))
+        zt_j_fail(machine, "the template needs too much memory");
+    zt_j_step(machine, capacity / STEP_BYTES);
+    jbuf *buffer = zt_j_alloc(machine, bytes);
+    buffer->capacity = capacity;
+    return buffer;
 }
 
-const char *zt_j_data(jtext t)
+const char *zt_j_data(jtext text)
 {
-    return t.buf ? t.buf->data + t.at : "";
+    return text.buffer ? text.buffer->data + text.offset : "";
 }
 
-const uint8_t *zt_j_marks(jtext t)
+const uint8_t *zt_j_marks(jtext text)
 {
-    return t.buf ? marks(t.buf) + t.at : (const uint8_t *)"";
+    return text.buffer ? buffer_marks(text.buffer) + text.offset : (const uint8_t *)"";
 }
 
-jtext zt_j_text(jmachine *j, const char *data, size_t n, bool input)
+jtext zt_j_text(jmachine *machine, const char *data, size_t size, bool input)
 {
-    jbuf *b = new_buf(j, n);
-    if (n)
-        memcpy(b->data, data, n);
-    memset(marks(b), input, n);
-    b->len = n;
-    return (jtext){b, 0, n};
+    jbuf *buffer = new_buf(machine, size);
+    if (size)
+        memcpy(buffer->data, data, size);
+    memset(buffer_marks(buffer), input, size);
+    buffer->size = size;
+    return (jtext){buffer, 0, size};
 }
 
-jtext zt_j_part(jtext t, size_t at, size_t n)
+jtext zt_j_part(jtext text, size_t offset, size_t size)
 {
-    return (jtext){t.buf, t.at + at, n};
+    return (jtext){text.buffer, text.offset + offset, size};
 }
 
-jvalue zt_j_string(jtext t)
+jvalue zt_j_string(jtext text)
 {
-    return (jvalue){.kind = J_STRING, .s = t};
+    return (jvalue){.kind = J_STRING, .s = text};
 }
 
-jvalue zt_j_literal(jmachine *j, const char *text)
+jvalue zt_j_literal(jmachine *machine, const char *text)
 {
-    return zt_j_string(zt_j_text(j, text, strlen(text), false));
+    return zt_j_string(zt_j_text(machine, text, strlen(text), false));
 }
 
-bool zt_j_text_is(jtext t, const char *text)
+bool zt_j_text_is(jtext value, const char *text)
 {
-    return strlen(text) == t.n && memcmp(zt_j_data(t), text, t.n) == 0;
+    return strlen(text) == value.size && memcmp(zt_j_data(value), text, value.size) == 0;
 }
 
-bool zt_j_text_same(jtext a, jtext b)
+bool zt_j_text_same(jtext left, jtext right)
 {
-    return a.n == b.n && memcmp(zt_j_data(a), zt_j_data(b), a.n) == 0;
+    return left.size == right.size && memcmp(zt_j_data(left), zt_j_data(right), left.size) == 0;
 }
 
 /* The order of code points is that of UTF-8's bytes. */
-int zt_j_text_compare(jtext a, jtext b)
+int zt_j_text_compare(jtext left, jtext right)
 {
-    size_t n = a.n < b.n ? a.n : b.n;
-    int c = memcmp(zt_j_data(a), zt_j_data(b), n);
-    return c ? c : (a.n > b.n) - (a.n < b.n);
+    size_t common = left.size < right.size ? left.size : right.size;
+    int order = memcmp(zt_j_data(left), zt_j_data(right), common);
+    return order ? order : (left.size > right.size) - (left.size < right.size);
 }
 
-size_t zt_j_find_text(jmachine *j, jtext in, size_t from, jtext what)
+size_t zt_j_find_text(jmachine *machine, jtext text, size_t from, jtext what)
 {
-    if (from > in.n || what.n > in.n - from)
+    if (from > text.size || what.size > text.size - from)
         return SIZE_MAX;
-    if (what.n == 0)
+    if (what.size == 0)
         return from;
-    const char *data = zt_j_data(in), *hit = memmem(data + from, in.n - from, zt_j_data(what), what.n);
-    size_t at = hit ? (size_t)(hit - data) : SIZE_MAX;
-    zt_j_step(j, ((hit ? at : in.n) - from) / STEP_BYTES);
-    return at;
+    const char *data = zt_j_data(text), *hit = memmem(data + from, text.size - from, zt_j_data(what), what.size);
+    size_t offset = hit ? (size_t)(hit - data) : SIZE_MAX;
+    zt_j_step(machine, ((hit ? offset : text.size) - from) / STEP_BYTES);
+    return offset;
 }
 
-size_t zt_j_rfind_text(jmachine *j, jtext in, size_t before, jtext what)
+size_t zt_j_rfind_text(jmachine *machine, jtext text, size_t before, jtext what)
 {
-    const char *data = zt_j_data(in), *w = zt_j_data(what);
-    zt_j_step(j, before / STEP_BYTES);
-    for (size_t at = before + 1; at-- > 0;) {
-        if (what.n > before - at || (what.n && data[at] != *w))
+    const char *data = zt_j_data(text), *wanted = zt_j_data(what);
+    zt_j_step(machine, before / STEP_BYTES);
+    for (size_t offset = before + 1; offset-- > 0;) {
+        if (what.size > before - offset || (what.size && data[offset] != *wanted))
             continue;
-        zt_j_step(j, what.n / STEP_BYTES);
-        if (memcmp(data + at, w, what.n) == 0)
-            return at;
+        zt_j_step(machine, what.size / STEP_BYTES);
+        if (memcmp(data + offset, wanted, what.size) == 0)
+            return offset;
     }
     return SIZE_MAX;
 }
@@ -104,332 +104,332 @@ size_t zt_j_rfind_text(jmachine *j, jtext in, size_t before, jtext what)
 /* ---- characters ------------------------------------------------------------------------------ */
 
 /* All strings are valid UTF-8: the template and JSON are checked, and only whole characters are cut. */
-size_t zt_j_char_bytes(const char *p, size_t n)
+size_t zt_j_char_bytes(const char *data, size_t size)
 {
-    unsigned char c = (unsigned char)*p;
-    size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-    return len < n ? len : n;
+    unsigned char byte = (unsigned char)*data;
+    size_t length = byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    return length < size ? length : size;
 }
 
-uint32_t zt_j_code(const char *p, size_t n)
+uint32_t zt_j_code(const char *data, size_t size)
 {
-    uint32_t cp = 0;
-    return zt_utf8_decode(p, n, &cp) ? cp : 0xfffd;
+    uint32_t codepoint = 0;
+    return zt_utf8_decode(data, size, &codepoint) ? codepoint : 0xfffd;
 }
 
-size_t zt_j_chars(jmachine *j, jtext t)
+size_t zt_j_chars(jmachine *machine, jtext text)
 {
-    const char *p = zt_j_data(t);
-    size_t n = 0;
-    zt_j_step(j, t.n / STEP_BYTES);
-    for (size_t i = 0; i < t.n; i++)
-        n += ((unsigned char)p[i] & 0xc0) != 0x80;
-    return n;
+    const char *data = zt_j_data(text);
+    size_t count = 0;
+    zt_j_step(machine, text.size / STEP_BYTES);
+    for (size_t i = 0; i < text.size; i++)
+        count += ((unsigned char)data[i] & 0xc0) != 0x80;
+    return count;
 }
 
-size_t zt_j_char_at(jmachine *j, jtext t, size_t i)
+size_t zt_j_char_at(jmachine *machine, jtext text, size_t index)
 {
-    const char *p = zt_j_data(t);
-    size_t at = 0;
-    while (at < t.n && i > 0) {
-        at += zt_j_char_bytes(p + at, t.n - at);
-        i--;
+    const char *data = zt_j_data(text);
+    size_t offset = 0;
+    while (offset < text.size && index > 0) {
+        offset += zt_j_char_bytes(data + offset, text.size - offset);
+        index--;
     }
-    zt_j_step(j, at / STEP_BYTES);
-    return at;
+    zt_j_step(machine, offset / STEP_BYTES);
+    return offset;
 }
 
 /* Python's str.isspace: White_Space and the four separators of ASCII. */
-bool zt_j_is_space(uint32_t cp)
+bool zt_j_is_space(uint32_t codepoint)
 {
-    return (cp >= 9 && cp <= 13) || (cp >= 28 && cp <= 32) || cp == 0x85 || cp == 0xa0 ||
-           cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202f || cp == 0x205f || cp == 0x3000;
+    return (codepoint >= 9 && codepoint <= 13) || (codepoint >= 28 && codepoint <= 32) || codepoint == 0x85 ||
+           codepoint == 0xa0 || codepoint == 0x1680 || (codepoint >= 0x2000 && codepoint <= 0x200a) || codepoint == 0x2028 ||
+           codepoint == 0x2029 || codepoint == 0x202f || codepoint == 0x205f || codepoint == 0x3000;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Room for n more bytes at the end of *b. */
-static void make_room(jmachine *j, jbuf **b, size_t n)
+/* Room for size more bytes at the end of *buffer. */
+static void make_room(jmachine *machine, jbuf **buffer, size_t size)
 {
-    size_t have = *b ? (*b)->len : 0, want;
-    if (*b && (*b)->cap - have >= n)
+    size_t have = *buffer ? (*buffer)->size : 0, wanted;
+    if (*buffer && (*buffer)->capacity - have >= size)
         return;
-    if (!zt_add_size(have, n, &want) || !zt_mul_size(want, 2, &want))
-        zt_j_fail(j, "the template needs too much memory");
-    jbuf *more = new_buf(j, want < LEAST_ROOM ? LEAST_ROOM : want);
+    if (!zt_add_size(have, size, &wanted) || !zt_mul_size(wanted, 2, &wanted))
+        zt_j_fail(machine, "the template needs too much memory");
+    jbuf *more = new_buf(machine, wanted < LEAST_ROOM ? LEAST_ROOM : wanted);
     if (have) {
-        memcpy(more->data, (*b)->data, have);
-        memcpy(marks(more), marks(*b), have);
+        memcpy(more->data, (*buffer)->data, have);
+        memcpy(buffer_marks(more), buffer_marks(*buffer), have);
     }
-    more->len = have;
-    *b = more;
+    more->size = have;
+    *buffer = more;
 }
 
-static void count_output(jmachine *j, const jout *o, size_t n)
+static void count_output(jmachine *machine, const jout *out, size_t size)
 {
-    if (j->document && o == j->out && (o->buf ? o->buf->len : 0) + n > j->output)
-        zt_j_fail(j, "the template writes more than %zu bytes", j->output);
+    if (machine->document && out == machine->out && (out->buffer ? out->buffer->size : 0) + size > machine->output)
+        zt_j_fail(machine, "the template writes more than %zu bytes", machine->output);
 }
 
-void zt_j_put(jmachine *j, jout *o, const char *data, size_t n, bool input)
+void zt_j_put(jmachine *machine, jout *out, const char *data, size_t size, bool input)
 {
-    count_output(j, o, n);
-    make_room(j, &o->buf, n);
-    zt_j_step(j, n / STEP_BYTES);
-    if (n) {
-        memcpy(o->buf->data + o->buf->len, data, n);
-        memset(marks(o->buf) + o->buf->len, input, n);
+    count_output(machine, out, size);
+    make_room(machine, &out->buffer, size);
+    zt_j_step(machine, size / STEP_BYTES);
+    if (size) {
+        memcpy(out->buffer->data + out->buffer->size, data, size);
+        memset(buffer_marks(out->buffer) + out->buffer->size, input, size);
     }
-    o->buf->len += n;
+    out->buffer->size += size;
 }
 
-void zt_j_puts(jmachine *j, jout *o, const char *text)
+void zt_j_puts(jmachine *machine, jout *out, const char *text)
 {
-    zt_j_put(j, o, text, strlen(text), false);
+    zt_j_put(machine, out, text, strlen(text), false);
 }
 
-void zt_j_put_char(jmachine *j, jout *o, uint32_t cp, bool input)
+void zt_j_put_char(jmachine *machine, jout *out, uint32_t codepoint, bool input)
 {
-    char c[4];
-    zt_j_put(j, o, c, (size_t)zt_utf8_encode(cp, c), input);
+    char utf8[4];
+    zt_j_put(machine, out, utf8, (size_t)zt_utf8_encode(codepoint, utf8), input);
 }
 
-void zt_j_put_text(jmachine *j, jout *o, jtext t)
+void zt_j_put_text(jmachine *machine, jout *out, jtext text)
 {
-    count_output(j, o, t.n);
-    make_room(j, &o->buf, t.n);
-    zt_j_step(j, t.n / STEP_BYTES);
-    if (t.n) {
-        memcpy(o->buf->data + o->buf->len, zt_j_data(t), t.n);
-        memcpy(marks(o->buf) + o->buf->len, zt_j_marks(t), t.n);
+    count_output(machine, out, text.size);
+    make_room(machine, &out->buffer, text.size);
+    zt_j_step(machine, text.size / STEP_BYTES);
+    if (text.size) {
+        memcpy(out->buffer->data + out->buffer->size, zt_j_data(text), text.size);
+        memcpy(buffer_marks(out->buffer) + out->buffer->size, zt_j_marks(text), text.size);
     }
-    o->buf->len += t.n;
+    out->buffer->size += text.size;
 }
 
-void zt_j_put_fill(jmachine *j, jout *o, jtext fill, int64_t times)
+void zt_j_put_fill(jmachine *machine, jout *out, jtext fill, int64_t times)
 {
-    for (int64_t i = 0; i < times; i++) {
-        zt_j_step(j, 1);
-        zt_j_put_text(j, o, fill);
+    for (int64_t index = 0; index < times; index++) {
+        zt_j_step(machine, 1);
+        zt_j_put_text(machine, out, fill);
     }
 }
 
-jtext zt_j_done(jmachine *j, jout *o)
+jtext zt_j_done(jmachine *machine, jout *out)
 {
-    return o->buf ? (jtext){o->buf, 0, o->buf->len} : zt_j_text(j, "", 0, false);
+    return out->buffer ? (jtext){out->buffer, 0, out->buffer->size} : zt_j_text(machine, "", 0, false);
 }
 
 /* A text that ends where its buffer does grows in place: texts are built by + as often as not. */
-jtext zt_j_concat(jmachine *j, jtext a, jtext b)
+jtext zt_j_concat(jmachine *machine, jtext left, jtext right)
 {
-    jout o = {a.buf};
-    if (b.n == 0)
-        return a;
-    if (a.n == 0)
-        return b;
-    if (a.at + a.n != a.buf->len || a.buf->cap - a.buf->len < b.n) {
-        o.buf = new_buf(j, (a.n + b.n) * 2);
-        memcpy(o.buf->data, zt_j_data(a), a.n);
-        memcpy(marks(o.buf), zt_j_marks(a), a.n);
-        o.buf->len = a.n;
-        a.at = 0;
+    jout joined = {left.buffer};
+    if (right.size == 0)
+        return left;
+    if (left.size == 0)
+        return right;
+    if (left.offset + left.size != left.buffer->size || left.buffer->capacity - left.buffer->size < right.size) {
+        joined.buffer = new_buf(machine, (left.size + right.size) * 2);
+        memcpy(joined.buffer->data, zt_j_data(left), left.size);
+        memcpy(buffer_marks(joined.buffer), zt_j_marks(left), left.size);
+        joined.buffer->size = left.size;
+        left.offset = 0;
     }
-    zt_j_put_text(j, &o, b);
-    return (jtext){o.buf, a.at, a.n + b.n};
+    zt_j_put_text(machine, &joined, right);
+    return (jtext){joined.buffer, left.offset, left.size + right.size};
 }
 
-jtext zt_j_repeat(jmachine *j, jtext t, int64_t times)
+jtext zt_j_repeat(jmachine *machine, jtext text, int64_t times)
 {
     size_t bytes;
-    jout o = {NULL};
-    if (times <= 0 || t.n == 0)
-        return zt_j_part(t, 0, 0);
-    if (!zt_mul_size(t.n, (size_t)times, &bytes) || bytes > j->memory)
-        zt_j_fail(j, "the template needs too much memory");
-    make_room(j, &o.buf, bytes);
-    zt_j_put_fill(j, &o, t, times);
-    return zt_j_done(j, &o);
+    jout out = {NULL};
+    if (times <= 0 || text.size == 0)
+        return zt_j_part(text, 0, 0);
+    if (!zt_mul_size(text.size, (size_t)times, &bytes) || bytes > machine->memory)
+        zt_j_fail(machine, "the template needs too much memory");
+    make_room(machine, &out.buffer, bytes);
+    zt_j_put_fill(machine, &out, text, times);
+    return zt_j_done(machine, &out);
 }
 
-const char *zt_j_zero(jmachine *j, jtext t)
+const char *zt_j_zero(jmachine *machine, jtext text)
 {
-    char *p = zt_j_alloc(j, t.n + 1);
-    memcpy(p, zt_j_data(t), t.n);
-    return p;
+    char *copy = zt_j_alloc(machine, text.size + 1);
+    memcpy(copy, zt_j_data(text), text.size);
+    return copy;
 }
 
 /* ---- what methods and filters share ---------------------------------------------------------- */
 
-/* Is the character at p to be stripped? */
-static bool strips(const char *p, size_t n, const jtext *chars)
+/* Is the character at data to be stripped? */
+static bool is_stripped(const char *data, size_t size, const jtext *chars)
 {
     if (!chars)
-        return zt_j_is_space(zt_j_code(p, n));
-    for (size_t i = 0, k; i < chars->n; i += k) {
-        k = zt_j_char_bytes(zt_j_data(*chars) + i, chars->n - i);
-        if (k == n && memcmp(zt_j_data(*chars) + i, p, n) == 0)
+        return zt_j_is_space(zt_j_code(data, size));
+    for (size_t i = 0, length; i < chars->size; i += length) {
+        length = zt_j_char_bytes(zt_j_data(*chars) + i, chars->size - i);
+        if (length == size && memcmp(zt_j_data(*chars) + i, data, size) == 0)
             return true;
     }
     return false;
 }
 
-jtext zt_j_strip(jmachine *j, jtext t, const jtext *chars, bool left, bool right)
+jtext zt_j_strip(jmachine *machine, jtext text, const jtext *chars, bool left, bool right)
 {
-    const char *p = zt_j_data(t);
-    size_t from = 0, to = t.n;
+    const char *data = zt_j_data(text);
+    size_t from = 0, to = text.size;
     while (left && from < to) {
-        size_t k = zt_j_char_bytes(p + from, to - from);
-        zt_j_step(j, 1);
-        if (!strips(p + from, k, chars))
+        size_t length = zt_j_char_bytes(data + from, to - from);
+        zt_j_step(machine, 1);
+        if (!is_stripped(data + from, length, chars))
             break;
-        from += k;
+        from += length;
     }
     while (right && to > from) {
-        size_t k = 1;
-        zt_j_step(j, 1);
-        while (k < to - from && ((unsigned char)p[to - k] & 0xc0) == 0x80)
-            k++;
-        if (!strips(p + to - k, k, chars))
+        size_t length = 1;
+        zt_j_step(machine, 1);
+        while (length < to - from && ((unsigned char)data[to - length] & 0xc0) == 0x80)
+            length++;
+        if (!is_stripped(data + to - length, length, chars))
             break;
-        to -= k;
+        to -= length;
     }
-    return zt_j_part(t, from, to - from);
+    return zt_j_part(text, from, to - from);
 }
 
 /* The characters whose upper or lower case is more than one: what chat templates may meet. */
-static bool put_special(jmachine *j, jout *o, uint32_t cp, bool upper, bool input)
+static bool put_special(jmachine *machine, jout *out, uint32_t codepoint, bool upper, bool input)
 {
-    if (upper && cp == 0xdf) {
-        zt_j_put(j, o, "SS", 2, input);
+    if (upper && codepoint == 0xdf) {
+        zt_j_put(machine, out, "SS", 2, input);
         return true;
     }
-    if (!upper && cp == 0x130) {
-        zt_j_put(j, o, "i\xcc\x87", 3, input);
+    if (!upper && codepoint == 0x130) {
+        zt_j_put(machine, out, "i\xcc\x87", 3, input);
         return true;
     }
     return false;
 }
 
-static void put_cased(jmachine *j, jout *o, jtext t, size_t at, size_t k, bool upper)
+static void put_cased(jmachine *machine, jout *out, jtext text, size_t offset, size_t length, bool upper)
 {
-    const char *p = zt_j_data(t) + at;
-    bool input = zt_j_marks(t)[at];
-    uint32_t cp = zt_j_code(p, k);
-    if (put_special(j, o, cp, upper, input))
+    const char *data = zt_j_data(text) + offset;
+    bool input = zt_j_marks(text)[offset];
+    uint32_t codepoint = zt_j_code(data, length);
+    if (put_special(machine, out, codepoint, upper, input))
         return;
-    utf8proc_int32_t c = upper ? utf8proc_toupper((utf8proc_int32_t)cp)
-                               : utf8proc_tolower((utf8proc_int32_t)cp);
-    zt_j_put_char(j, o, (uint32_t)c, input);
+    utf8proc_int32_t changed =
+        upper ? utf8proc_toupper((utf8proc_int32_t)codepoint) : utf8proc_tolower((utf8proc_int32_t)codepoint);
+    zt_j_put_char(machine, out, (uint32_t)changed, input);
 }
 
 /* The first character in one case, the others in another. */
-static jtext in_case(jmachine *j, jtext t, bool first_upper, bool rest_upper)
+static jtext in_case(jmachine *machine, jtext text, bool first_upper, bool rest_upper)
 {
-    jout o = {NULL};
-    for (size_t at = 0, k; at < t.n; at += k) {
-        k = zt_j_char_bytes(zt_j_data(t) + at, t.n - at);
-        put_cased(j, &o, t, at, k, at == 0 ? first_upper : rest_upper);
+    jout out = {NULL};
+    for (size_t offset = 0, length; offset < text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(text) + offset, text.size - offset);
+        put_cased(machine, &out, text, offset, length, offset == 0 ? first_upper : rest_upper);
     }
-    return zt_j_done(j, &o);
+    return zt_j_done(machine, &out);
 }
 
-jtext zt_j_upper(jmachine *j, jtext t)
+jtext zt_j_upper(jmachine *machine, jtext text)
 {
-    return in_case(j, t, true, true);
+    return in_case(machine, text, true, true);
 }
 
-jtext zt_j_lower(jmachine *j, jtext t)
+jtext zt_j_lower(jmachine *machine, jtext text)
 {
-    return in_case(j, t, false, false);
+    return in_case(machine, text, false, false);
 }
 
-jtext zt_j_capitalize(jmachine *j, jtext t)
+jtext zt_j_capitalize(jmachine *machine, jtext text)
 {
-    return in_case(j, t, true, false);
+    return in_case(machine, text, true, false);
 }
 
 /* With an empty `old`, `new` goes between all characters. */
-static jtext interleave(jmachine *j, jtext t, jtext new, int64_t count)
+static jtext put_between(jmachine *machine, jtext text, jtext new, int64_t count)
 {
-    jout o = {NULL};
-    size_t at = 0;
-    for (; count != 0 && at <= t.n; count--) {
-        zt_j_put_text(j, &o, new);
-        if (at == t.n)
-            return zt_j_done(j, &o);
-        size_t k = zt_j_char_bytes(zt_j_data(t) + at, t.n - at);
-        zt_j_put_text(j, &o, zt_j_part(t, at, k));
-        at += k;
+    jout out = {NULL};
+    size_t offset = 0;
+    for (; count != 0 && offset <= text.size; count--) {
+        zt_j_put_text(machine, &out, new);
+        if (offset == text.size)
+            return zt_j_done(machine, &out);
+        size_t length = zt_j_char_bytes(zt_j_data(text) + offset, text.size - offset);
+        zt_j_put_text(machine, &out, zt_j_part(text, offset, length));
+        offset += length;
     }
-    zt_j_put_text(j, &o, zt_j_part(t, at, t.n - at));
-    return zt_j_done(j, &o);
+    zt_j_put_text(machine, &out, zt_j_part(text, offset, text.size - offset));
+    return zt_j_done(machine, &out);
 }
 
-jtext zt_j_replace(jmachine *j, jtext t, jtext old, jtext new, int64_t count)
+jtext zt_j_replace(jmachine *machine, jtext text, jtext old, jtext new, int64_t count)
 {
-    jout o = {NULL};
-    size_t at = 0, hit;
-    if (old.n == 0)
-        return interleave(j, t, new, count);
-    while (count != 0 && (hit = zt_j_find_text(j, t, at, old)) != SIZE_MAX) {
-        zt_j_step(j, 1);
-        zt_j_put_text(j, &o, zt_j_part(t, at, hit - at));
-        zt_j_put_text(j, &o, new);
-        at = hit + old.n;
+    jout out = {NULL};
+    size_t offset = 0, hit;
+    if (old.size == 0)
+        return put_between(machine, text, new, count);
+    while (count != 0 && (hit = zt_j_find_text(machine, text, offset, old)) != SIZE_MAX) {
+        zt_j_step(machine, 1);
+        zt_j_put_text(machine, &out, zt_j_part(text, offset, hit - offset));
+        zt_j_put_text(machine, &out, new);
+        offset = hit + old.size;
         count -= count > 0;
     }
-    if (at == 0)
-        return t;
-    zt_j_put_text(j, &o, zt_j_part(t, at, t.n - at));
-    return zt_j_done(j, &o);
+    if (offset == 0)
+        return text;
+    zt_j_put_text(machine, &out, zt_j_part(text, offset, text.size - offset));
+    return zt_j_done(machine, &out);
 }
 
-jtext zt_j_escape_html(jmachine *j, jtext t)
+jtext zt_j_escape_html(jmachine *machine, jtext plain)
 {
     static const struct {
         char c;
         const char *text;
     } entities[] = {{'&', "&amp;"}, {'>', "&gt;"}, {'<', "&lt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
-    jout o = {NULL};
-    const char *p = zt_j_data(t);
-    for (size_t i = 0; i < t.n; i++) {
+    jout out = {NULL};
+    const char *data = zt_j_data(plain);
+    for (size_t i = 0; i < plain.size; i++) {
         const char *text = NULL;
-        for (size_t k = 0; k < sizeof entities / sizeof *entities; k++)
-            if (p[i] == entities[k].c)
-                text = entities[k].text;
+        for (size_t entity = 0; entity < sizeof entities / sizeof *entities; entity++)
+            if (data[i] == entities[entity].c)
+                text = entities[entity].text;
         if (text)
-            zt_j_put(j, &o, text, strlen(text), zt_j_marks(t)[i]);
+            zt_j_put(machine, &out, text, strlen(text), zt_j_marks(plain)[i]);
         else
-            zt_j_put_text(j, &o, zt_j_part(t, i, 1));
+            zt_j_put_text(machine, &out, zt_j_part(plain, i, 1));
     }
-    return zt_j_done(j, &o);
+    return zt_j_done(machine, &out);
 }
 
 /* What ends a line for str.splitlines. */
-static bool ends_line(uint32_t cp)
+static bool ends_line(uint32_t codepoint)
 {
-    return (cp >= 10 && cp <= 13) || (cp >= 0x1c && cp <= 0x1e) || cp == 0x85 || cp == 0x2028 ||
-           cp == 0x2029;
+    return (codepoint >= 10 && codepoint <= 13) || (codepoint >= 0x1c && codepoint <= 0x1e) || codepoint == 0x85 ||
+           codepoint == 0x2028 || codepoint == 0x2029;
 }
 
-jlist *zt_j_lines(jmachine *j, jtext t, bool keep)
+jlist *zt_j_lines(jmachine *machine, jtext text, bool keep)
 {
-    jlist *l = zt_j_list(j, 0);
-    const char *p = zt_j_data(t);
+    jlist *list = zt_j_list(machine, 0);
+    const char *data = zt_j_data(text);
     size_t from = 0;
-    for (size_t at = 0, k; at < t.n; at += k) {
-        k = zt_j_char_bytes(p + at, t.n - at);
-        zt_j_step(j, 1);
-        if (!ends_line(zt_j_code(p + at, k)))
+    for (size_t offset = 0, length; offset < text.size; offset += length) {
+        length = zt_j_char_bytes(data + offset, text.size - offset);
+        zt_j_step(machine, 1);
+        if (!ends_line(zt_j_code(data + offset, length)))
             continue;
-        size_t end = at;
-        if (p[at] == '\r' && at + 1 < t.n && p[at + 1] == '\n')
-            k = 2;
-        zt_j_append(j, l, zt_j_string(zt_j_part(t, from, (keep ? at + k : end) - from)));
-        from = at + k;
+        size_t end = offset;
+        if (data[offset] == '\r' && offset + 1 < text.size && data[offset + 1] == '\n')
+            length = 2;
+        zt_j_append(machine, list, zt_j_string(zt_j_part(text, from, (keep ? offset + length : end) - from)));
+        from = offset + length;
     }
-    if (from < t.n)
-        zt_j_append(j, l, zt_j_string(zt_j_part(t, from, t.n - from)));
-    return l;
+    if (from < text.size)
+        zt_j_append(machine, list, zt_j_string(zt_j_part(text, from, text.size - from)));
+    return list;
 }

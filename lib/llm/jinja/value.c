@@ -6,19 +6,19 @@
 
 const jvalue zt_j_none = {.kind = J_NONE}, zt_j_absent = {.kind = J_ABSENT};
 
-jvalue zt_j_bool(bool b)
+jvalue zt_j_bool(bool boolean)
 {
-    return (jvalue){.kind = J_BOOL, .b = b};
+    return (jvalue){.kind = J_BOOL, .b = boolean};
 }
 
-jvalue zt_j_int(int64_t i)
+jvalue zt_j_int(int64_t integer)
 {
-    return (jvalue){.kind = J_INT, .i = i};
+    return (jvalue){.kind = J_INT, .i = integer};
 }
 
-jvalue zt_j_float(double f)
+jvalue zt_j_float(double number)
 {
-    return (jvalue){.kind = J_FLOAT, .f = f};
+    return (jvalue){.kind = J_FLOAT, .f = number};
 }
 
 static const char *const type_names[J_KINDS] = {
@@ -28,294 +28,294 @@ static const char *const type_names[J_KINDS] = {
     [J_NAMESPACE] = "Namespace", [J_MACRO] = "Macro", [J_FUNCTION] = "function",
     [J_METHOD] = "method", [J_LOOP] = "LoopContext", [J_CYCLER] = "Cycler", [J_JOINER] = "Joiner"};
 
-const char *zt_j_type(jvalue v)
+const char *zt_j_type(jvalue value)
 {
-    return type_names[v.kind];
+    return type_names[value.kind];
 }
 
 /* ---- undefined ------------------------------------------------------------------------------- */
 
-static jvalue undefined_of(jmachine *j, jundefined u)
+static jvalue make_undefined(jmachine *machine, jundefined reason)
 {
-    jvalue v = {.kind = J_UNDEFINED};
-    v.undefined = zt_j_alloc(j, sizeof u);
-    *v.undefined = u;
-    return v;
+    jvalue value = {.kind = J_UNDEFINED};
+    value.undefined = zt_j_alloc(machine, sizeof reason);
+    *value.undefined = reason;
+    return value;
 }
 
-jvalue zt_j_undefined(jmachine *j, const char *hint, const char *name)
+jvalue zt_j_undefined(jmachine *machine, const char *hint, const char *name)
 {
-    return undefined_of(j, (jundefined){.hint = hint, .name = name, .of = J_ABSENT});
+    return make_undefined(machine, (jundefined){.hint = hint, .name = name, .owner_kind = J_ABSENT});
 }
 
-void zt_j_fail_undefined(jmachine *j, jvalue v)
+void zt_j_fail_undefined(jmachine *machine, jvalue value)
 {
-    const jundefined *u = v.undefined;
-    if (u->hint && u->name)
-        zt_j_fail(j, u->hint, u->name);
-    if (u->hint)
-        zt_j_fail(j, "%s", u->hint);
-    if (u->of == J_ABSENT)
-        zt_j_fail(j, "'%s' is undefined", u->name);
-    if (u->name)
-        zt_j_fail(j, "'%s object' has no attribute '%s'", type_names[u->of], u->name);
-    zt_j_fail(j, "%s object has no element %s", type_names[u->of],
-              zt_j_zero(j, zt_j_repr(j, *u->key)));
+    const jundefined *reason = value.undefined;
+    if (reason->hint && reason->name)
+        zt_j_fail(machine, reason->hint, reason->name);
+    if (reason->hint)
+        zt_j_fail(machine, "%s", reason->hint);
+    if (reason->owner_kind == J_ABSENT)
+        zt_j_fail(machine, "'%s' is undefined", reason->name);
+    if (reason->name)
+        zt_j_fail(machine, "'%s object' has no attribute '%s'", type_names[reason->owner_kind], reason->name);
+    zt_j_fail(machine, "%s object has no element %s", type_names[reason->owner_kind],
+              zt_j_zero(machine, zt_j_repr(machine, *reason->key)));
 }
 
-static jvalue no_attribute(jmachine *j, jvalue of, const char *name, size_t n)
+static jvalue no_attribute(jmachine *machine, jvalue of, const char *name, size_t size)
 {
-    char *copy = zt_j_alloc(j, n + 1);
-    memcpy(copy, name, n);
-    return undefined_of(j, (jundefined){.name = copy, .of = (jkind)of.kind});
+    char *copy = zt_j_alloc(machine, size + 1);
+    memcpy(copy, name, size);
+    return make_undefined(machine, (jundefined){.name = copy, .owner_kind = (jkind)of.kind});
 }
 
-static jvalue unsafe(jmachine *j, const char *name, size_t n)
+static jvalue refuse_attribute(jmachine *machine, const char *name, size_t size)
 {
-    char *copy = zt_j_alloc(j, n + 1);
-    memcpy(copy, name, n);
-    return zt_j_undefined(j, "access to attribute '%s' is not allowed", copy);
+    char *copy = zt_j_alloc(machine, size + 1);
+    memcpy(copy, name, size);
+    return zt_j_undefined(machine, "access to attribute '%s' is not allowed", copy);
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-jlist *zt_j_list(jmachine *j, size_t cap)
+jlist *zt_j_list(jmachine *machine, size_t capacity)
 {
-    jlist *l = zt_j_alloc(j, sizeof *l);
-    l->cap = cap;
-    l->item = cap ? zt_j_array(j, cap, sizeof *l->item) : NULL;
-    return l;
+    jlist *list = zt_j_alloc(machine, sizeof *list);
+    list->capacity = capacity;
+    list->items = capacity ? zt_j_array(machine, capacity, sizeof *list->items) : NULL;
+    return list;
 }
 
-void zt_j_append(jmachine *j, jlist *l, jvalue v)
+void zt_j_append(jmachine *machine, jlist *list, jvalue value)
 {
-    zt_j_step(j, 1);
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 8;
-        jvalue *more = zt_j_array(j, cap, sizeof *more);
-        if (l->n)
-            memcpy(more, l->item, l->n * sizeof *more);
-        l->item = more;
-        l->cap = cap;
+    zt_j_step(machine, 1);
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? list->capacity * 2 : 8;
+        jvalue *more = zt_j_array(machine, capacity, sizeof *more);
+        if (list->count)
+            memcpy(more, list->items, list->count * sizeof *more);
+        list->items = more;
+        list->capacity = capacity;
     }
-    l->item[l->n++] = v;
+    list->items[list->count++] = value;
 }
 
-jvalue zt_j_of_list(jlist *l, jkind kind)
+jvalue zt_j_of_list(jlist *list, jkind kind)
 {
-    return (jvalue){.kind = (uint8_t)kind, .list = l};
+    return (jvalue){.kind = (uint8_t)kind, .list = list};
 }
 
-jvalue zt_j_pair(jmachine *j, jvalue a, jvalue b)
+jvalue zt_j_pair(jmachine *machine, jvalue first, jvalue second)
 {
-    jlist *l = zt_j_list(j, 2);
-    zt_j_append(j, l, a);
-    zt_j_append(j, l, b);
-    return zt_j_of_list(l, J_TUPLE);
+    jlist *tuple = zt_j_list(machine, 2);
+    zt_j_append(machine, tuple, first);
+    zt_j_append(machine, tuple, second);
+    return zt_j_of_list(tuple, J_TUPLE);
 }
 
 /* ---- dicts ----------------------------------------------------------------------------------- */
 
 enum { FEW = 8 }; /* pairs that are searched one by one */
 
-bool zt_j_hashable(jmachine *j, jvalue v)
+bool zt_j_hashable(jmachine *machine, jvalue value)
 {
     bool all = true;
-    if (v.kind == J_TUPLE) {
-        zt_j_enter(j);
-        for (size_t i = 0; all && i < v.list->n; i++)
-            all = zt_j_hashable(j, v.list->item[i]);
-        zt_j_leave(j);
+    if (value.kind == J_TUPLE) {
+        zt_j_enter(machine);
+        for (size_t i = 0; all && i < value.list->count; i++)
+            all = zt_j_hashable(machine, value.list->items[i]);
+        zt_j_leave(machine);
     }
-    return all && v.kind != J_LIST && v.kind != J_DICT && v.kind != J_VIEW;
+    return all && value.kind != J_LIST && value.kind != J_DICT && value.kind != J_VIEW;
 }
 
-static uint64_t mix(uint64_t h, uint64_t x)
+static uint64_t mix_hash(uint64_t hash, uint64_t bits)
 {
-    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
+    hash = (hash ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
 }
 
 /* Equal numbers are equal keys, whatever their type. */
-static uint64_t hash_float(double f)
+static uint64_t hash_float(double number)
 {
     uint64_t bits;
-    if (f == floor(f) && f >= -9.2e18 && f <= 9.2e18)
-        return mix(1, (uint64_t)(int64_t)f);
-    memcpy(&bits, &f, sizeof bits);
-    return mix(2, bits);
+    if (number == floor(number) && number >= -9.2e18 && number <= 9.2e18)
+        return mix_hash(1, (uint64_t)(int64_t)number);
+    memcpy(&bits, &number, sizeof bits);
+    return mix_hash(2, bits);
 }
 
-static uint64_t hash(jmachine *j, jvalue v)
+static uint64_t hash_value(jmachine *machine, jvalue value)
 {
-    uint64_t h = mix(v.kind, 7);
-    switch ((jkind)v.kind) {
+    uint64_t hash = mix_hash(value.kind, 7);
+    switch ((jkind)value.kind) {
     case J_BOOL:
-        return mix(1, v.b);
+        return mix_hash(1, value.b);
     case J_INT:
-        return mix(1, (uint64_t)v.i);
+        return mix_hash(1, (uint64_t)value.i);
     case J_FLOAT:
-        return hash_float(v.f);
+        return hash_float(value.f);
     case J_STRING:
-        zt_j_step(j, v.s.n / 16);
-        for (size_t i = 0; i < v.s.n; i++)
-            h = (h ^ (unsigned char)zt_j_data(v.s)[i]) * UINT64_C(0x100000001b3);
-        return mix(h, v.s.n);
+        zt_j_step(machine, value.s.size / 16);
+        for (size_t i = 0; i < value.s.size; i++)
+            hash = (hash ^ (unsigned char)zt_j_data(value.s)[i]) * UINT64_C(0x100000001b3);
+        return mix_hash(hash, value.s.size);
     case J_TUPLE:
-        zt_j_enter(j);
-        for (size_t i = 0; i < v.list->n; i++)
-            h = mix(h, hash(j, v.list->item[i]));
-        zt_j_leave(j);
-        return h;
+        zt_j_enter(machine);
+        for (size_t i = 0; i < value.list->count; i++)
+            hash = mix_hash(hash, hash_value(machine, value.list->items[i]));
+        zt_j_leave(machine);
+        return hash;
     default:
-        return h;
+        return hash;
     }
 }
 
-jdict *zt_j_dict(jmachine *j)
+jdict *zt_j_dict(jmachine *machine)
 {
-    return zt_j_alloc(j, sizeof(jdict));
+    return zt_j_alloc(machine, sizeof(jdict));
 }
 
 /* Where the key is, or a free slot for it. */
-static size_t slot_of(jmachine *j, const jdict *d, jvalue key, uint64_t h)
+static size_t find_slot(jmachine *machine, const jdict *dict, jvalue key, uint64_t hash)
 {
-    size_t at = h & d->mask;
-    for (; d->slot[at]; at = (at + 1) & d->mask) {
-        const jpair *p = &d->pair[d->slot[at] - 1];
-        zt_j_step(j, 1);
-        if (p->hash == h && zt_j_equal(j, p->key, key))
+    size_t slot = hash & dict->mask;
+    for (; dict->slots[slot]; slot = (slot + 1) & dict->mask) {
+        const jpair *pair = &dict->pairs[dict->slots[slot] - 1];
+        zt_j_step(machine, 1);
+        if (pair->hash == hash && zt_j_equal(machine, pair->key, key))
             break;
     }
-    return at;
+    return slot;
 }
 
-static jpair *find_pair(jmachine *j, const jdict *d, jvalue key, uint64_t h)
+static jpair *find_pair(jmachine *machine, const jdict *dict, jvalue key, uint64_t hash)
 {
-    if (d->slot) {
-        size_t at = slot_of(j, d, key, h);
-        return d->slot[at] ? &d->pair[d->slot[at] - 1] : NULL;
+    if (dict->slots) {
+        size_t slot = find_slot(machine, dict, key, hash);
+        return dict->slots[slot] ? &dict->pairs[dict->slots[slot] - 1] : NULL;
     }
-    for (size_t i = 0; i < d->n; i++)
-        if (d->pair[i].hash == h && zt_j_equal(j, d->pair[i].key, key))
-            return &d->pair[i];
+    for (size_t i = 0; i < dict->count; i++)
+        if (dict->pairs[i].hash == hash && zt_j_equal(machine, dict->pairs[i].key, key))
+            return &dict->pairs[i];
     return NULL;
 }
 
-static void grow(jmachine *j, jdict *d)
+static void grow_dict(jmachine *machine, jdict *dict)
 {
-    size_t cap = d->cap ? d->cap * 2 : FEW;
-    jpair *more = zt_j_array(j, cap, sizeof *more);
-    if (d->n)
-        memcpy(more, d->pair, d->n * sizeof *more);
-    d->pair = more;
-    d->cap = cap;
-    if (cap <= FEW)
+    size_t capacity = dict->capacity ? dict->capacity * 2 : FEW;
+    jpair *more = zt_j_array(machine, capacity, sizeof *more);
+    if (dict->count)
+        memcpy(more, dict->pairs, dict->count * sizeof *more);
+    dict->pairs = more;
+    dict->capacity = capacity;
+    if (capacity <= FEW)
         return;
-    d->mask = cap * 2 - 1;
-    d->slot = zt_j_array(j, cap * 2, sizeof *d->slot);
-    for (size_t i = 0; i < d->n; i++)
-        d->slot[slot_of(j, d, d->pair[i].key, d->pair[i].hash)] = (uint32_t)i + 1;
+    dict->mask = capacity * 2 - 1;
+    dict->slots = zt_j_array(machine, capacity * 2, sizeof *dict->slots);
+    for (size_t i = 0; i < dict->count; i++)
+        dict->slots[find_slot(machine, dict, dict->pairs[i].key, dict->pairs[i].hash)] = (uint32_t)i + 1;
 }
 
-void zt_j_dict_set(jmachine *j, jdict *d, jvalue key, jvalue value)
+void zt_j_dict_set(jmachine *machine, jdict *dict, jvalue key, jvalue value)
 {
-    if (!zt_j_hashable(j, key))
-        zt_j_fail(j, "unhashable type: '%s'", zt_j_type(key));
-    uint64_t h = hash(j, key);
-    jpair *p = find_pair(j, d, key, h);
-    zt_j_step(j, 1);
-    if (p) {
-        p->value = value;
+    if (!zt_j_hashable(machine, key))
+        zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(key));
+    uint64_t hash = hash_value(machine, key);
+    jpair *pair = find_pair(machine, dict, key, hash);
+    zt_j_step(machine, 1);
+    if (pair) {
+        pair->value = value;
         return;
     }
-    if (d->n == d->cap)
-        grow(j, d);
-    if (d->slot)
-        d->slot[slot_of(j, d, key, h)] = (uint32_t)d->n + 1;
-    d->pair[d->n++] = (jpair){key, value, h};
+    if (dict->count == dict->capacity)
+        grow_dict(machine, dict);
+    if (dict->slots)
+        dict->slots[find_slot(machine, dict, key, hash)] = (uint32_t)dict->count + 1;
+    dict->pairs[dict->count++] = (jpair){key, value, hash};
 }
 
-jvalue *zt_j_dict_get(jmachine *j, const jdict *d, jvalue key)
+jvalue *zt_j_dict_get(jmachine *machine, const jdict *dict, jvalue key)
 {
-    jpair *p = zt_j_hashable(j, key) ? find_pair(j, d, key, hash(j, key)) : NULL;
-    return p ? &p->value : NULL;
+    jpair *pair = zt_j_hashable(machine, key) ? find_pair(machine, dict, key, hash_value(machine, key)) : NULL;
+    return pair ? &pair->value : NULL;
 }
 
-static jvalue *find_text(jmachine *j, const jdict *d, const char *key, size_t n)
+static jvalue *find_text(jmachine *machine, const jdict *dict, const char *key, size_t size)
 {
     /* A buffer of the right size without its marks, which nobody reads. */
-    return zt_j_dict_get(j, d, zt_j_string(zt_j_text(j, key, n, false)));
+    return zt_j_dict_get(machine, dict, zt_j_string(zt_j_text(machine, key, size, false)));
 }
 
-jvalue *zt_j_dict_find(jmachine *j, const jdict *d, const char *key)
+jvalue *zt_j_dict_find(jmachine *machine, const jdict *dict, const char *key)
 {
-    return find_text(j, d, key, strlen(key));
+    return find_text(machine, dict, key, strlen(key));
 }
 
 /* ---- truth, numbers, length ------------------------------------------------------------------ */
 
-bool zt_j_truth(jmachine *j, jvalue v)
+bool zt_j_truth(jmachine *machine, jvalue value)
 {
-    int64_t n;
-    switch ((jkind)v.kind) {
+    int64_t length;
+    switch ((jkind)value.kind) {
     case J_UNDEFINED:
     case J_NONE:
         return false;
     case J_BOOL:
-        return v.b;
+        return value.b;
     case J_INT:
-        return v.i != 0;
+        return value.i != 0;
     case J_FLOAT:
-        return v.f != 0;
+        return value.f != 0;
     default:
-        return !zt_j_length(j, v, &n) || n > 0;
+        return !zt_j_length(machine, value, &length) || length > 0;
     }
 }
 
-bool zt_j_is_number(jvalue v)
+bool zt_j_is_number(jvalue value)
 {
-    return v.kind == J_INT || v.kind == J_BOOL || v.kind == J_FLOAT;
+    return value.kind == J_INT || value.kind == J_BOOL || value.kind == J_FLOAT;
 }
 
-int64_t zt_j_as_int(jmachine *j, jvalue v, const char *what)
+int64_t zt_j_as_int(jmachine *machine, jvalue value, const char *what)
 {
-    if (v.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, v);
-    if (v.kind != J_INT && v.kind != J_BOOL)
-        zt_j_fail(j, "%s: '%s' cannot be interpreted as an integer", what, zt_j_type(v));
-    return v.kind == J_BOOL ? v.b : v.i;
+    if (value.kind == J_UNDEFINED)
+        zt_j_fail_undefined(machine, value);
+    if (value.kind != J_INT && value.kind != J_BOOL)
+        zt_j_fail(machine, "%s: '%s' cannot be interpreted as an integer", what, zt_j_type(value));
+    return value.kind == J_BOOL ? value.b : value.i;
 }
 
-double zt_j_as_float(jvalue v)
+double zt_j_as_float(jvalue value)
 {
-    return v.kind == J_FLOAT ? v.f : v.kind == J_BOOL ? v.b : (double)v.i;
+    return value.kind == J_FLOAT ? value.f : value.kind == J_BOOL ? value.b : (double)value.i;
 }
 
-bool zt_j_length(jmachine *j, jvalue v, int64_t *n)
+bool zt_j_length(jmachine *machine, jvalue value, int64_t *length)
 {
-    *n = 0;
-    switch ((jkind)v.kind) {
+    *length = 0;
+    switch ((jkind)value.kind) {
     case J_UNDEFINED:
         return true;
     case J_STRING: /* empty or not is known at once */
-        *n = v.s.n ? (int64_t)zt_j_chars(j, v.s) : 0;
+        *length = value.s.size ? (int64_t)zt_j_chars(machine, value.s) : 0;
         return true;
     case J_LIST:
     case J_TUPLE:
-        *n = (int64_t)v.list->n;
+        *length = (int64_t)value.list->count;
         return true;
     case J_DICT:
-        *n = (int64_t)v.dict->n;
+        *length = (int64_t)value.dict->count;
         return true;
     case J_VIEW:
-        *n = (int64_t)v.view->dict->n;
+        *length = (int64_t)value.view->dict->count;
         return true;
     case J_RANGE:
-        *n = v.range->n;
+        *length = value.range->count;
         return true;
     case J_LOOP:
-        *n = zt_j_loop_length(j, v.loop);
+        *length = zt_j_loop_length(machine, value.loop);
         return true;
     default:
         return false;
@@ -324,323 +324,321 @@ bool zt_j_length(jmachine *j, jvalue v, int64_t *n)
 
 /* ---- iteration ------------------------------------------------------------------------------- */
 
-static bool next_char(jmachine *j, jiter *it, jvalue *out)
+static bool next_char(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    jtext s = it->source.s;
-    if (it->i >= s.n)
+    jtext text = iterator->source.s;
+    if (iterator->position >= text.size)
         return false;
-    size_t k = zt_j_char_bytes(zt_j_data(s) + it->i, s.n - it->i);
-    (void)j;
-    *out = zt_j_string(zt_j_part(s, it->i, k));
-    it->i += k;
+    size_t length = zt_j_char_bytes(zt_j_data(text) + iterator->position, text.size - iterator->position);
+    (void)machine;
+    *out = zt_j_string(zt_j_part(text, iterator->position, length));
+    iterator->position += length;
     return true;
 }
 
-static bool next_item(jmachine *j, jiter *it, jvalue *out)
+static bool next_item(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    (void)j;
-    if (it->i >= it->source.list->n)
+    (void)machine;
+    if (iterator->position >= iterator->source.list->count)
         return false;
-    *out = it->source.list->item[it->i++];
+    *out = iterator->source.list->items[iterator->position++];
     return true;
 }
 
-static bool next_pair(jmachine *j, jiter *it, jvalue *out)
+static bool next_pair(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    const jdict *d = it->source.kind == J_VIEW ? it->source.view->dict : it->source.dict;
-    int what = it->source.kind == J_VIEW ? it->source.view->what : 'k';
-    if (it->i >= d->n)
+    const jdict *dict = iterator->source.kind == J_VIEW ? iterator->source.view->dict : iterator->source.dict;
+    int what = iterator->source.kind == J_VIEW ? iterator->source.view->part : 'k';
+    if (iterator->position >= dict->count)
         return false;
-    const jpair *p = &d->pair[it->i++];
-    *out = what == 'k' ? p->key : what == 'v' ? p->value : zt_j_pair(j, p->key, p->value);
+    const jpair *pair = &dict->pairs[iterator->position++];
+    *out = what == 'k' ? pair->key : what == 'v' ? pair->value : zt_j_pair(machine, pair->key, pair->value);
     return true;
 }
 
-static bool next_number(jmachine *j, jiter *it, jvalue *out)
+static bool next_number(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    (void)j;
-    if ((int64_t)it->i >= it->source.range->n)
+    (void)machine;
+    if ((int64_t)iterator->position >= iterator->source.range->count)
         return false;
-    *out = zt_j_range_item(it->source.range, (int64_t)it->i++);
+    *out = zt_j_range_item(iterator->source.range, (int64_t)iterator->position++);
     return true;
 }
 
-static bool next_none(jmachine *j, jiter *it, jvalue *out)
+static bool next_none(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    (void)j;
-    (void)it;
+    (void)machine;
+    (void)iterator;
     (void)out;
     return false;
 }
 
-static bool (*const nexts[J_KINDS])(jmachine *j, jiter *it, jvalue *out) = {
-    [J_UNDEFINED] = next_none, [J_STRING] = next_char, [J_LIST] = next_item, [J_TUPLE] = next_item,
-    [J_DICT] = next_pair, [J_VIEW] = next_pair, [J_RANGE] = next_number};
+static bool (*const nexts[J_KINDS])(jmachine *machine, jiter *iterator, jvalue *out) = {
+    [J_UNDEFINED] = next_none, [J_STRING] = next_char, [J_LIST] = next_item,   [J_TUPLE] = next_item,
+    [J_DICT] = next_pair,      [J_VIEW] = next_pair,   [J_RANGE] = next_number};
 
-bool zt_j_iterable(jvalue v)
+bool zt_j_iterable(jvalue value)
 {
-    return v.kind == J_ITER || nexts[v.kind];
+    return value.kind == J_ITER || nexts[value.kind];
 }
 
-jvalue zt_j_generator(jmachine *j, const char *name,
-                      bool (*next)(jmachine *j, jiter *it, jvalue *out), jvalue source, void *state)
+jvalue zt_j_generator(jmachine *machine, const char *name, bool (*next)(jmachine *machine, jiter *iterator, jvalue *out),
+                      jvalue source, void *state)
 {
-    jvalue v = {.kind = J_ITER};
-    v.iter = zt_j_alloc(j, sizeof *v.iter);
-    *v.iter = (jiter){.next = next, .name = name, .source = source, .state = state};
-    return v;
+    jvalue value = {.kind = J_ITER};
+    value.iter = zt_j_alloc(machine, sizeof *value.iter);
+    *value.iter = (jiter){.next = next, .name = name, .source = source, .state = state};
+    return value;
 }
 
-jiter *zt_j_iter(jmachine *j, jvalue v)
+jiter *zt_j_iter(jmachine *machine, jvalue value)
 {
-    if (v.kind == J_ITER)
-        return v.iter;
-    if (!nexts[v.kind])
-        zt_j_fail(j, "'%s' object is not iterable", zt_j_type(v));
-    return zt_j_generator(j, "iterator", nexts[v.kind], v, NULL).iter;
+    if (value.kind == J_ITER)
+        return value.iter;
+    if (!nexts[value.kind])
+        zt_j_fail(machine, "'%s' object is not iterable", zt_j_type(value));
+    return zt_j_generator(machine, "iterator", nexts[value.kind], value, NULL).iter;
 }
 
-bool zt_j_next(jmachine *j, jiter *it, jvalue *out)
+bool zt_j_next(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    zt_j_enter(j);
-    bool more = it->next(j, it, out);
-    zt_j_leave(j);
+    zt_j_enter(machine);
+    bool more = iterator->next(machine, iterator, out);
+    zt_j_leave(machine);
     return more;
 }
 
-jlist *zt_j_listed(jmachine *j, jvalue v)
+jlist *zt_j_listed(jmachine *machine, jvalue value)
 {
     jvalue item;
-    jlist *l = zt_j_list(j, 0);
-    jiter *it = zt_j_iter(j, v);
-    while (zt_j_next(j, it, &item))
-        zt_j_append(j, l, item);
-    return l;
+    jlist *list = zt_j_list(machine, 0);
+    jiter *iterator = zt_j_iter(machine, value);
+    while (zt_j_next(machine, iterator, &item))
+        zt_j_append(machine, list, item);
+    return list;
 }
 
-jvalue zt_j_range_item(const jrange *r, int64_t i)
+jvalue zt_j_range_item(const jrange *range, int64_t index)
 {
-    return zt_j_int(r->start + i * r->step);
+    return zt_j_int(range->start + index * range->step);
 }
 
 /* ---- attributes and items -------------------------------------------------------------------- */
 
-static bool underscored(const char *name, size_t n)
+static bool is_underscored(const char *name, size_t size)
 {
-    return n > 0 && name[0] == '_';
+    return size > 0 && name[0] == '_';
 }
 
 /* Names that every object of Python's has: they are not shown. */
-static bool is_dunder(const char *name, size_t n)
+static bool is_dunder(const char *name, size_t size)
 {
-    return n > 4 && memcmp(name, "__", 2) == 0 && memcmp(name + n - 2, "__", 2) == 0;
+    return size > 4 && memcmp(name, "__", 2) == 0 && memcmp(name + size - 2, "__", 2) == 0;
 }
 
-static jvalue bound(jmachine *j, jvalue of, const jbuiltin *fn)
+static jvalue bind_method(jmachine *machine, jvalue of, const jbuiltin *fn)
 {
-    jvalue v = {.kind = J_METHOD};
-    v.method = zt_j_alloc(j, sizeof *v.method);
-    *v.method = (jmethod){of, fn};
-    return v;
+    jvalue value = {.kind = J_METHOD};
+    value.method = zt_j_alloc(machine, sizeof *value.method);
+    *value.method = (jmethod){of, fn};
+    return value;
 }
 
 /* What is an attribute in Python: a method, or what the kind has. J_ABSENT: there is none. */
-static jvalue own_attribute(jmachine *j, jvalue of, jtext name)
+static jvalue own_attribute(jmachine *machine, jvalue of, jtext name)
 {
     bool changes = false;
     const char *text = zt_j_data(name);
     if (of.kind == J_LOOP)
-        return zt_j_loop_attribute(j, of, text, name.n);
+        return zt_j_loop_attribute(machine, of, text, name.size);
     if (of.kind == J_NAMESPACE) {
-        jvalue *v = zt_j_dict_get(j, of.dict, zt_j_string(name));
-        return v ? *v : zt_j_absent;
+        jvalue *found = zt_j_dict_get(machine, of.dict, zt_j_string(name));
+        return found ? *found : zt_j_absent;
     }
     if (of.kind == J_CYCLER && zt_j_text_is(name, "current"))
-        return of.cycler->items->item[of.cycler->pos];
+        return of.cycler->items->items[of.cycler->position];
     if (of.kind == J_TUPLE && of.list->group && zt_j_text_is(name, "grouper"))
-        return of.list->item[0];
+        return of.list->items[0];
     if (of.kind == J_TUPLE && of.list->group && zt_j_text_is(name, "list"))
-        return of.list->item[1];
+        return of.list->items[1];
     if (of.kind == J_MACRO && zt_j_text_is(name, "name"))
-        return of.macro->node->name ? zt_j_literal(j, of.macro->node->name) : zt_j_none;
-    const jbuiltin *fn = of.kind == J_FUNCTION
-                             ? zt_j_function_method(of.function, text, name.n)
-                             : zt_j_method((jkind)of.kind, text, name.n, &changes);
+        return of.macro->node->name ? zt_j_literal(machine, of.macro->node->name) : zt_j_none;
+    const jbuiltin *fn = of.kind == J_FUNCTION ? zt_j_function_method(of.function, text, name.size)
+                                               : zt_j_method((jkind)of.kind, text, name.size, &changes);
     if (changes)
-        return unsafe(j, text, name.n);
-    return fn ? bound(j, of, fn) : zt_j_absent;
+        return refuse_attribute(machine, text, name.size);
+    return fn ? bind_method(machine, of, fn) : zt_j_absent;
 }
 
-static jvalue found(jmachine *j, jvalue of, jtext name)
+static jvalue find_attribute(jmachine *machine, jvalue of, jtext name)
 {
     const char *text = zt_j_data(name);
-    if (is_dunder(text, name.n))
-        return unsafe(j, text, name.n);
-    return underscored(text, name.n) ? zt_j_absent : own_attribute(j, of, name);
+    if (is_dunder(text, name.size))
+        return refuse_attribute(machine, text, name.size);
+    return is_underscored(text, name.size) ? zt_j_absent : own_attribute(machine, of, name);
 }
 
-jvalue zt_j_attribute(jmachine *j, jvalue of, jtext name)
+jvalue zt_j_attribute(jmachine *machine, jvalue of, jtext name)
 {
-    zt_j_step(j, 1);
+    zt_j_step(machine, 1);
     if (of.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, of);
-    jvalue v = found(j, of, name);
-    if (v.kind != J_ABSENT)
-        return v;
+        zt_j_fail_undefined(machine, of);
+    jvalue value = find_attribute(machine, of, name);
+    if (value.kind != J_ABSENT)
+        return value;
     if (of.kind == J_DICT) {
-        jvalue *item = zt_j_dict_get(j, of.dict, zt_j_string(name));
+        jvalue *item = zt_j_dict_get(machine, of.dict, zt_j_string(name));
         if (item)
             return *item;
     }
-    return no_attribute(j, of, zt_j_data(name), name.n);
+    return no_attribute(machine, of, zt_j_data(name), name.size);
 }
 
-/* of[i] of what is numbered; J_ABSENT: out of range. */
-static jvalue numbered(jmachine *j, jvalue of, int64_t i)
+/* of[index] of what is numbered; J_ABSENT: out of range. */
+static jvalue item_by_number(jmachine *machine, jvalue of, int64_t index)
 {
-    int64_t n = 0;
-    zt_j_length(j, of, &n);
-    i += i < 0 ? n : 0;
-    if (i < 0 || i >= n)
+    int64_t length = 0;
+    zt_j_length(machine, of, &length);
+    index += index < 0 ? length : 0;
+    if (index < 0 || index >= length)
         return zt_j_absent;
     if (of.kind == J_RANGE)
-        return zt_j_range_item(of.range, i);
+        return zt_j_range_item(of.range, index);
     if (of.kind != J_STRING)
-        return of.list->item[i];
-    size_t at = zt_j_char_at(j, of.s, (size_t)i);
-    return zt_j_string(zt_j_part(of.s, at, zt_j_char_bytes(zt_j_data(of.s) + at, of.s.n - at)));
+        return of.list->items[index];
+    size_t offset = zt_j_char_at(machine, of.s, (size_t)index);
+    return zt_j_string(zt_j_part(of.s, offset, zt_j_char_bytes(zt_j_data(of.s) + offset, of.s.size - offset)));
 }
 
-jvalue zt_j_item(jmachine *j, jvalue of, jvalue key)
+jvalue zt_j_item(jmachine *machine, jvalue of, jvalue key)
 {
-    jvalue v = zt_j_absent;
-    zt_j_step(j, 1);
+    jvalue value = zt_j_absent;
+    zt_j_step(machine, 1);
     if (of.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, of);
+        zt_j_fail_undefined(machine, of);
     if (of.kind == J_DICT) {
-        jvalue *item = zt_j_dict_get(j, of.dict, key);
+        jvalue *item = zt_j_dict_get(machine, of.dict, key);
         if (item)
             return *item;
     } else if ((of.kind == J_STRING || of.kind == J_LIST || of.kind == J_TUPLE ||
                 of.kind == J_RANGE) &&
                (key.kind == J_INT || key.kind == J_BOOL)) {
-        v = numbered(j, of, key.kind == J_INT ? key.i : key.b);
+        value = item_by_number(machine, of, key.kind == J_INT ? key.i : key.b);
     }
-    if (v.kind == J_ABSENT && key.kind == J_STRING) {
-        v = found(j, of, key.s);
-        if (v.kind == J_ABSENT)
-            return no_attribute(j, of, zt_j_data(key.s), key.s.n);
+    if (value.kind == J_ABSENT && key.kind == J_STRING) {
+        value = find_attribute(machine, of, key.s);
+        if (value.kind == J_ABSENT)
+            return no_attribute(machine, of, zt_j_data(key.s), key.s.size);
     }
-    if (v.kind != J_ABSENT)
-        return v;
-    jvalue *copy = zt_j_alloc(j, sizeof *copy);
+    if (value.kind != J_ABSENT)
+        return value;
+    jvalue *copy = zt_j_alloc(machine, sizeof *copy);
     *copy = key;
-    return undefined_of(j, (jundefined){.key = copy, .of = (jkind)of.kind});
+    return make_undefined(machine, (jundefined){.key = copy, .owner_kind = (jkind)of.kind});
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-static int64_t bound_of(jmachine *j, jvalue v, int64_t n, int64_t least, int64_t most,
-                        int64_t otherwise)
+static int64_t slice_bound(jmachine *machine, jvalue value, int64_t length, int64_t smallest, int64_t largest, int64_t otherwise)
 {
-    if (v.kind == J_NONE || v.kind == J_ABSENT)
+    if (value.kind == J_NONE || value.kind == J_ABSENT)
         return otherwise;
-    int64_t i = zt_j_as_int(j, v, "slice");
-    if (i < 0)
-        i = i < -n ? least : i + n;
-    return i < least ? least : i > most ? most : i;
+    int64_t position = zt_j_as_int(machine, value, "slice");
+    if (position < 0)
+        position = position < -length ? smallest : position + length;
+    return position < smallest ? smallest : position > largest ? largest : position;
 }
 
-int64_t zt_j_slice_of(jmachine *j, int64_t n, jvalue start, jvalue stop, jvalue step, int64_t *from,
-                      int64_t *by)
+int64_t zt_j_slice_of(jmachine *machine, int64_t length, jvalue start, jvalue stop, jvalue wanted_step, int64_t *from,
+                      int64_t *step)
 {
-    *by = step.kind == J_NONE || step.kind == J_ABSENT ? 1 : zt_j_as_int(j, step, "slice");
-    if (*by == 0)
-        zt_j_fail(j, "slice step cannot be zero");
-    if (*by < -INT64_MAX)
-        *by = -INT64_MAX;
-    bool back = *by < 0;
-    int64_t least = back ? -1 : 0, most = back ? n - 1 : n;
-    *from = bound_of(j, start, n, least, most, back ? most : 0);
-    int64_t to = bound_of(j, stop, n, least, most, back ? -1 : n);
-    int64_t span = back ? *from - to : to - *from, size = back ? -*by : *by;
+    *step = wanted_step.kind == J_NONE || wanted_step.kind == J_ABSENT ? 1 : zt_j_as_int(machine, wanted_step, "slice");
+    if (*step == 0)
+        zt_j_fail(machine, "slice step cannot be zero");
+    if (*step < -INT64_MAX)
+        *step = -INT64_MAX;
+    bool back = *step < 0;
+    int64_t smallest = back ? -1 : 0, largest = back ? length - 1 : length;
+    *from = slice_bound(machine, start, length, smallest, largest, back ? largest : 0);
+    int64_t to = slice_bound(machine, stop, length, smallest, largest, back ? -1 : length);
+    int64_t span = back ? *from - to : to - *from, size = back ? -*step : *step;
     return span > 0 ? (span - 1) / size + 1 : 0;
 }
 
-static jvalue slice_text(jmachine *j, jtext t, int64_t from, int64_t by, int64_t count)
+static jvalue slice_text(jmachine *machine, jtext text, int64_t from, int64_t step, int64_t count)
 {
-    jout o = {NULL};
-    if (by == 1) {
-        size_t at = zt_j_char_at(j, t, (size_t)from);
-        jtext rest = zt_j_part(t, at, t.n - at);
-        return zt_j_string(zt_j_part(rest, 0, zt_j_char_at(j, rest, (size_t)count)));
+    jout out = {NULL};
+    if (step == 1) {
+        size_t offset = zt_j_char_at(machine, text, (size_t)from);
+        jtext rest = zt_j_part(text, offset, text.size - offset);
+        return zt_j_string(zt_j_part(rest, 0, zt_j_char_at(machine, rest, (size_t)count)));
     }
-    jlist *chars = zt_j_listed(j, zt_j_string(t));
-    for (int64_t i = 0; i < count; i++)
-        zt_j_put_text(j, &o, chars->item[from + i * by].s);
-    return zt_j_string(zt_j_done(j, &o));
+    jlist *chars = zt_j_listed(machine, zt_j_string(text));
+    for (int64_t index = 0; index < count; index++)
+        zt_j_put_text(machine, &out, chars->items[from + index * step].s);
+    return zt_j_string(zt_j_done(machine, &out));
 }
 
-jvalue zt_j_slice(jmachine *j, jvalue of, jvalue start, jvalue stop, jvalue step)
+jvalue zt_j_slice(jmachine *machine, jvalue of, jvalue start, jvalue stop, jvalue step)
 {
-    int64_t n = 0, from, by;
+    int64_t length = 0, from, stride;
     if (of.kind == J_UNDEFINED)
-        zt_j_fail_undefined(j, of);
+        zt_j_fail_undefined(machine, of);
     if (of.kind != J_STRING && of.kind != J_LIST && of.kind != J_TUPLE && of.kind != J_RANGE)
-        zt_j_fail(j, "'%s' object cannot be sliced", zt_j_type(of));
-    zt_j_length(j, of, &n);
-    int64_t count = zt_j_slice_of(j, n, start, stop, step, &from, &by);
+        zt_j_fail(machine, "'%s' object cannot be sliced", zt_j_type(of));
+    zt_j_length(machine, of, &length);
+    int64_t count = zt_j_slice_of(machine, length, start, stop, step, &from, &stride);
     if (of.kind == J_STRING) {
-        jvalue v = slice_text(j, of.s, from, by, count);
-        v.safe = of.safe;
-        return v;
+        jvalue value = slice_text(machine, of.s, from, stride, count);
+        value.safe = of.safe;
+        return value;
     }
     if (of.kind == J_RANGE) {
-        jvalue v = {.kind = J_RANGE};
-        v.range = zt_j_alloc(j, sizeof *v.range);
-        int64_t first = of.range->start + from * of.range->step, size = of.range->step * by;
-        *v.range = (jrange){first, first + count * size, size, count};
-        return v;
+        jvalue value = {.kind = J_RANGE};
+        value.range = zt_j_alloc(machine, sizeof *value.range);
+        int64_t first = of.range->start + from * of.range->step, size = of.range->step * stride;
+        *value.range = (jrange){first, first + count * size, size, count};
+        return value;
     }
-    jlist *l = zt_j_list(j, (size_t)count);
-    for (int64_t i = 0; i < count; i++)
-        zt_j_append(j, l, of.list->item[from + i * by]);
-    return zt_j_of_list(l, (jkind)of.kind);
+    jlist *list = zt_j_list(machine, (size_t)count);
+    for (int64_t index = 0; index < count; index++)
+        zt_j_append(machine, list, of.list->items[from + index * stride]);
+    return zt_j_of_list(list, (jkind)of.kind);
 }
 
 /* ---- paths of filters ------------------------------------------------------------------------ */
 
-static bool all_digits(const char *p, size_t n)
+static bool all_digits(const char *data, size_t size)
 {
-    for (size_t i = 0; i < n; i++)
-        if (p[i] < '0' || p[i] > '9')
+    for (size_t i = 0; i < size; i++)
+        if (data[i] < '0' || data[i] > '9')
             return false;
-    return n > 0 && n < 18;
+    return size > 0 && size < 18;
 }
 
-jvalue zt_j_path(jmachine *j, jvalue item, jvalue path, const jvalue *otherwise)
+jvalue zt_j_path(jmachine *machine, jvalue item, jvalue path, const jvalue *otherwise)
 {
     if (path.kind == J_NONE || path.kind == J_ABSENT)
         return item;
     if (path.kind != J_STRING) {
-        item = zt_j_item(j, item, path);
+        item = zt_j_item(machine, item, path);
         return item.kind == J_UNDEFINED && otherwise ? *otherwise : item;
     }
-    jtext point = zt_j_text(j, ".", 1, false);
-    for (size_t from = 0; from <= path.s.n;) {
-        size_t dot = zt_j_find_text(j, path.s, from, point);
-        jtext part = zt_j_part(path.s, from, (dot == SIZE_MAX ? path.s.n : dot) - from);
-        if (all_digits(zt_j_data(part), part.n)) {
-            int64_t i = 0;
-            for (size_t k = 0; k < part.n; k++)
-                i = i * 10 + (zt_j_data(part)[k] - '0');
-            item = zt_j_item(j, item, zt_j_int(i));
+    jtext point = zt_j_text(machine, ".", 1, false);
+    for (size_t from = 0; from <= path.s.size;) {
+        size_t dot = zt_j_find_text(machine, path.s, from, point);
+        jtext part = zt_j_part(path.s, from, (dot == SIZE_MAX ? path.s.size : dot) - from);
+        if (all_digits(zt_j_data(part), part.size)) {
+            int64_t number = 0;
+            for (size_t digit = 0; digit < part.size; digit++)
+                number = number * 10 + (zt_j_data(part)[digit] - '0');
+            item = zt_j_item(machine, item, zt_j_int(number));
         } else {
-            item = zt_j_item(j, item, zt_j_string(part));
+            item = zt_j_item(machine, item, zt_j_string(part));
         }
         if (item.kind == J_UNDEFINED && otherwise)
             item = *otherwise;
-        from += part.n + 1;
+        from += part.size + 1;
     }
     return item;
 }
