@@ -3,70 +3,67 @@
 
 #include <string.h>
 
-static bool wanted(const void *user, const char *name)
-{
-    return dna_selected(((const dna_told *)user)->o, name);
-}
+static bool is_wanted(const void *user, const char *name) { return dna_selected(((const dna_report *)user)->options, name); }
 
 static zt_status report_progress(void *user, const char *layer, int64_t done, int64_t all)
 {
-    return dna_tick(((const dna_told *)user)->cli, layer, done, all);
+    return dna_report_progress(((const dna_report *)user)->cli, layer, done, all);
 }
 
 /* In words, on stderr. */
-static void sum_up(const dna_told *t)
+static void sum_up(const dna_report *report)
 {
-    const zt_dna_verdict *v = t->v;
+    const zt_dna_verdict *verdict = report->verdict;
     char missing[96] = "";
-    if (v->only_a || v->only_b)
-        snprintf(missing, sizeof missing, "; %lld only in the first, %lld only in the second",
-                 (long long)v->only_a, (long long)v->only_b);
-    zt_cli_note(t->cli, "overlap %.6f, relative L2 %.3g; %lld of %lld layers are the same%s",
-                v->overlap, v->rel_l2, (long long)v->same_count, (long long)v->score_count, missing);
+    if (verdict->only_a || verdict->only_b)
+        snprintf(missing, sizeof missing, "; %lld only in the first, %lld only in the second", (long long)verdict->only_a,
+                 (long long)verdict->only_b);
+    zt_cli_note(report->cli, "overlap %.6f, relative L2 %.3g; %lld of %lld layers are the same%s", verdict->overlap,
+                verdict->rel_l2, (long long)verdict->same_count, (long long)verdict->score_count, missing);
 }
 
-static zt_status tell(const dna_told *t)
+static zt_status print_report(const dna_report *report)
 {
-    zt_status s = t->o->plot ? dna_tell_map(t, true) : ZT_OK;
-    if (s != ZT_OK || t->o->map) return s != ZT_OK ? s : dna_tell_map(t, false);
-    if (t->cli->format == ZT_FMT_JSON) return dna_tell_json(t);
-    sum_up(t);
-    if (t->o->shifts) return dna_tell_shifts(t);
-    return t->o->by == DNA_BY_BLOCK ? dna_tell_blocks(t) : dna_tell_layers(t);
+    zt_status status = report->options->plot ? dna_print_map(report, true) : ZT_OK;
+    if (status != ZT_OK || report->options->map) return status != ZT_OK ? status : dna_print_map(report, false);
+    if (report->cli->format == ZT_FMT_JSON) return dna_print_json(report);
+    sum_up(report);
+    if (report->options->shifts) return dna_print_shifts(report);
+    return report->options->by == DNA_BY_BLOCK ? dna_print_blocks(report) : dna_print_layers(report);
 }
 
-static zt_status compare(zt_cli *cli, const dna_options *o, zt_dna *a, zt_dna *b)
+static zt_status compare_models(zt_cli *cli, const dna_options *options, zt_dna *model_a, zt_dna *model_b)
 {
-    zt_dna_verdict v = {.ctx = NULL};
-    dna_told t = {.cli = cli, .o = o, .a = a, .b = b, .v = &v};
+    zt_dna_verdict verdict = {.ctx = NULL};
+    dna_report report = {.cli = cli, .options = options, .model_a = model_a, .model_b = model_b, .verdict = &verdict};
     zt_dna_compare_opts how = {.threads = dna_threads(cli),
-                      .ranks = !o->shifts && !o->map,
-                      .shifts = o->shifts || (cli->format == ZT_FMT_JSON && !o->map),
-                      .wanted = wanted,
-                      .progress = report_progress,
-                      .user = &t};
-    zt_status s = zt_dna_compare(a, b, &how, &v);
-    if (s == ZT_OK) s = tell(&t);
-    if (s == ZT_OK && !(v.overlap >= o->threshold)) zt_cli_no(cli);
-    zt_dna_verdict_free(&v);
-    return s;
+                               .ranks = !options->shifts && !options->map,
+                               .shifts = options->shifts || (cli->format == ZT_FMT_JSON && !options->map),
+                               .wanted = is_wanted,
+                               .progress = report_progress,
+                               .user = &report};
+    zt_status status = zt_dna_compare(model_a, model_b, &how, &verdict);
+    if (status == ZT_OK) status = print_report(&report);
+    if (status == ZT_OK && !(verdict.overlap >= options->threshold)) zt_cli_no(cli);
+    zt_dna_verdict_free(&verdict);
+    return status;
 }
 
-zt_status dna_compare(zt_cli *cli, const dna_options *o, char **operands, int n)
+zt_status dna_compare(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
-    (void)n;
+    (void)count;
     if (!strcmp(operands[0], "-") && !strcmp(operands[1], "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
-    if (o->shifts + o->map + (o->by == DNA_BY_BLOCK) > 1)
+    if (options->shifts + options->map + (options->by == DNA_BY_BLOCK) > 1)
         return zt_fail(cli->ctx, ZT_EUSAGE, "--shifts, --map and --by block exclude each other");
     for (int i = 0; i < 2; i++) {
-        zt_status same = zt_cli_refuse_same(cli, operands[i], o->plot);
+        zt_status same = zt_cli_refuse_same(cli, operands[i], options->plot);
         if (same != ZT_OK) return same;
     }
-    zt_dna *a = dna_open(cli, o, operands[0]);
-    zt_dna *b = a ? dna_open(cli, o, operands[1]) : NULL;
-    zt_status s = b ? compare(cli, o, a, b) : zt_ctx_status(cli->ctx);
-    zt_dna_close(a);
-    zt_dna_close(b);
-    return s;
+    zt_dna *model_a = dna_open(cli, options, operands[0]);
+    zt_dna *model_b = model_a ? dna_open(cli, options, operands[1]) : NULL;
+    zt_status status = model_b ? compare_models(cli, options, model_a, model_b) : zt_ctx_status(cli->ctx);
+    zt_dna_close(model_a);
+    zt_dna_close(model_b);
+    return status;
 }

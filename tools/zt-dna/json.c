@@ -7,83 +7,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dna_put_number(zt_str *s, const char *key, double x)
+void dna_put_number(zt_str *text, const char *key, double number)
 {
-    zt_str_printf(s, ",\"%s\":", key);
-    if (isfinite(x))
-        zt_str_put_double(s, x);
+    zt_str_printf(text, ",\"%s\":", key);
+    if (isfinite(number))
+        zt_str_put_double(text, number);
     else
-        zt_str_puts(s, "null");
+        zt_str_puts(text, "null");
 }
 
-void dna_put_text(zt_str *s, const char *key, const char *text)
+void dna_put_text(zt_str *out, const char *key, const char *text)
 {
-    zt_str_printf(s, "\"%s\":", key);
-    zt_str_put_json(s, text, strlen(text));
+    zt_str_printf(out, "\"%s\":", key);
+    zt_str_put_json(out, text, strlen(text));
 }
 
 /* The shortest text that reads as the same f32. */
-static void put_float(zt_str *s, float x)
+static void put_float(zt_str *out, float number)
 {
     char text[32];
-    if (!isfinite(x)) {
-        zt_str_puts(s, "null");
+    if (!isfinite(number)) {
+        zt_str_puts(out, "null");
         return;
     }
     for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x) break;
+        snprintf(text, sizeof text, "%.*g", digits, (double)number);
+        if (strtof(text, NULL) == number) break;
     }
-    zt_str_puts(s, text);
+    zt_str_puts(out, text);
 }
 
-static void put_weights(zt_str *s, const float *x, int64_t n)
+static void put_weights(zt_str *text, const float *values, int64_t count)
 {
-    zt_str_puts(s, ",\"weights\":[");
-    for (int64_t i = 0; i < n; i++) {
-        if (i) zt_str_putc(s, ',');
-        put_float(s, x[i]);
+    zt_str_puts(text, ",\"weights\":[");
+    for (int64_t i = 0; i < count; i++) {
+        if (i) zt_str_putc(text, ',');
+        put_float(text, values[i]);
     }
-    zt_str_putc(s, ']');
+    zt_str_putc(text, ']');
 }
 
-void dna_put_place(zt_str *s, const zt_dna_layer *l)
+void dna_put_place(zt_str *text, const zt_dna_layer *layer)
 {
-    zt_str_printf(s, ",\"z\":%" PRId64 ",\"y\":%" PRId64 ",\"x\":%" PRId64 ",\"l\":%" PRId64 ",",
-                  l->place[0], l->place[1], l->place[2], l->place[3]);
+    zt_str_printf(text, ",\"z\":%" PRId64 ",\"y\":%" PRId64 ",\"x\":%" PRId64 ",\"l\":%" PRId64 ",", layer->place[0],
+                  layer->place[1], layer->place[2], layer->place[3]);
 }
 
-zt_status dna_put_signature(zt_dna *d, int64_t i, bool weights, zt_str *s)
+zt_status dna_put_signature(zt_dna *model, int64_t index, bool weights, zt_str *text)
 {
-    const zt_dna_layer *l = zt_dna_get(d, i);
+    const zt_dna_layer *layer = zt_dna_get(model, index);
     double length = NAN;
-    float *x = zt_alloc_array(s->ctx, (size_t)l->count + 1, sizeof *x);
-    zt_status st = x ? zt_dna_sign(d, i, x, &length) : ZT_ENOMEM;
-    if (st == ZT_OK) {
-        zt_str_putc(s, '{');
-        dna_put_text(s, "name", l->name);
-        dna_put_place(s, l);
-        dna_put_text(s, "type", l->type);
-        zt_str_putc(s, ',');
-        dna_put_text(s, "dtype", l->dtype);
-        zt_str_puts(s, ",\"shape\":[");
-        for (int k = 0; k < l->shape.rank; k++)
-            zt_str_printf(s, "%s%" PRId64, k ? "," : "", l->shape.dim[k]);
-        zt_str_printf(s, "],\"n\":%" PRId64, l->count);
-        dna_put_number(s, "length", length);
-        if (weights) put_weights(s, x, l->count);
-        st = zt_str_putc(s, '}');
+    float *values = zt_alloc_array(text->ctx, (size_t)layer->count + 1, sizeof *values);
+    zt_status status = values ? zt_dna_sign(model, index, values, &length) : ZT_ENOMEM;
+    if (status == ZT_OK) {
+        zt_str_putc(text, '{');
+        dna_put_text(text, "name", layer->name);
+        dna_put_place(text, layer);
+        dna_put_text(text, "type", layer->type);
+        zt_str_putc(text, ',');
+        dna_put_text(text, "dtype", layer->dtype);
+        zt_str_puts(text, ",\"shape\":[");
+        for (int k = 0; k < layer->shape.rank; k++) zt_str_printf(text, "%s%" PRId64, k ? "," : "", layer->shape.dim[k]);
+        zt_str_printf(text, "],\"n\":%" PRId64, layer->count);
+        dna_put_number(text, "length", length);
+        if (weights) put_weights(text, values, layer->count);
+        status = zt_str_putc(text, '}');
     }
-    zt_free(s->ctx, x);
-    return st;
+    zt_free(text->ctx, values);
+    return status;
 }
 
-zt_status dna_put_signatures(zt_dna *d, bool weights, zt_str *s)
+zt_status dna_put_signatures(zt_dna *model, bool weights, zt_str *text)
 {
-    zt_status st = zt_str_putc(s, '[');
-    for (int64_t i = 0; i < zt_dna_count(d) && st == ZT_OK; i++) {
-        if (i) zt_str_putc(s, ',');
-        st = dna_put_signature(d, i, weights, s);
+    zt_status status = zt_str_putc(text, '[');
+    for (int64_t i = 0; i < zt_dna_count(model) && status == ZT_OK; i++) {
+        if (i) zt_str_putc(text, ',');
+        status = dna_put_signature(model, i, weights, text);
     }
-    return st == ZT_OK ? zt_str_putc(s, ']') : st;
+    return status == ZT_OK ? zt_str_putc(text, ']') : status;
 }

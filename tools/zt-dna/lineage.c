@@ -1,4 +1,4 @@
-/* lineage.c - zt-dna lineage: who comes from whom, as a table, JSON, a tree or a drawing. */
+/* lineage.c - zt-dna lineage: which model was derived from which, as a table, JSON, a tree or a drawing. */
 #include "tools/common/svg.h"
 #include "tools/zt-dna/dna_tool.h"
 
@@ -10,224 +10,221 @@
 
 enum { MOST = 256, NUMBER = 32 };
 
-typedef struct line {
+typedef struct lineage_report {
     zt_cli *cli;
-    const dna_options *o;
-    char **name; /* of the files */
-    int n;
-    zt_dna *m[MOST];
-    zt_lineage of;
-} line;
+    const dna_options *options;
+    char **names; /* of the files */
+    int count;
+    zt_dna *models[MOST];
+    zt_lineage lineage;
+} lineage_report;
 
-static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
+static zt_status report_progress(void *user, const char *layer, int64_t done, int64_t all)
 {
-    return dna_tick(((const line *)user)->cli, layer, done, all);
+    return dna_report_progress(((const lineage_report *)user)->cli, layer, done, all);
 }
 
-static bool wanted(const void *user, const char *name)
-{
-    return dna_selected(((const line *)user)->o, name);
-}
+static bool is_wanted(const void *user, const char *name) { return dna_selected(((const lineage_report *)user)->options, name); }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_matrix(zt_str *s, const char *key, const double *x, int n)
+static void put_matrix(zt_str *text, const char *key, const double *matrix, int count)
 {
-    zt_str_printf(s, ",\"%s\":[", key);
-    for (int i = 0; i < n * n; i++) {
-        zt_str_puts(s, i % n == 0 ? (i ? ",[" : "[") : ",");
-        if (isfinite(x[i]))
-            zt_str_put_double(s, x[i]);
+    zt_str_printf(text, ",\"%s\":[", key);
+    for (int i = 0; i < count * count; i++) {
+        zt_str_puts(text, i % count == 0 ? (i ? ",[" : "[") : ",");
+        if (isfinite(matrix[i]))
+            zt_str_put_double(text, matrix[i]);
         else
-            zt_str_puts(s, "null");
-        if (i % n == n - 1) zt_str_putc(s, ']');
+            zt_str_puts(text, "null");
+        if (i % count == count - 1) zt_str_putc(text, ']');
     }
-    zt_str_putc(s, ']');
+    zt_str_putc(text, ']');
 }
 
-static void put_kin(zt_str *s, const line *l, int i)
+static void put_descent(zt_str *text, const lineage_report *report, int index)
 {
-    const zt_dna_descent *k = &l->of.descents[i];
+    const zt_dna_descent *descent = &report->lineage.descents[index];
     int64_t listed = 0;
-    zt_str_puts(s, i ? ",{" : "{");
-    dna_put_text(s, "model", l->name[i]);
-    zt_str_putc(s, ',');
-    if (k->parent >= 0)
-        dna_put_text(s, "parent", l->name[k->parent]);
+    zt_str_puts(text, index ? ",{" : "{");
+    dna_put_text(text, "model", report->names[index]);
+    zt_str_putc(text, ',');
+    if (descent->parent >= 0)
+        dna_put_text(text, "parent", report->names[descent->parent]);
     else
-        zt_str_puts(s, "\"parent\":null");
-    zt_str_putc(s, ',');
-    dna_put_text(s, "kind", zt_dna_relation_name(k->relation));
-    dna_put_number(s, "overlap", k->parent < 0 ? NAN : k->verdict.overlap);
-    dna_put_number(s, "rel_l2", k->parent < 0 ? NAN : k->verdict.rel_l2);
-    zt_str_puts(s, ",\"frozen\":[");
-    for (int64_t r = 0; r < k->verdict.score_count; r++) {
-        if (!k->verdict.scores[r].same) continue;
-        const char *name = zt_dna_get(l->m[k->parent], k->verdict.scores[r].layer_a)->name;
-        if (listed++) zt_str_putc(s, ',');
-        zt_str_put_json(s, name, strlen(name));
+        zt_str_puts(text, "\"parent\":null");
+    zt_str_putc(text, ',');
+    dna_put_text(text, "kind", zt_dna_relation_name(descent->relation));
+    dna_put_number(text, "overlap", descent->parent < 0 ? NAN : descent->verdict.overlap);
+    dna_put_number(text, "rel_l2", descent->parent < 0 ? NAN : descent->verdict.rel_l2);
+    zt_str_puts(text, ",\"frozen\":[");
+    for (int64_t row = 0; row < descent->verdict.score_count; row++) {
+        if (!descent->verdict.scores[row].same) continue;
+        const char *name = zt_dna_get(report->models[descent->parent], descent->verdict.scores[row].layer_a)->name;
+        if (listed++) zt_str_putc(text, ',');
+        zt_str_put_json(text, name, strlen(name));
     }
-    zt_str_puts(s, "]}");
+    zt_str_puts(text, "]}");
 }
 
-static zt_status tell_json(const line *l)
+static zt_status print_json(const lineage_report *report)
 {
-    zt_str s;
-    zt_str_init(&s, l->cli->ctx);
-    zt_str_puts(&s, "{\"schema\":\"zt.dna.lineage/1\",\"models\":[");
-    for (int i = 0; i < l->n; i++) {
-        if (i) zt_str_putc(&s, ',');
-        zt_str_put_json(&s, l->name[i], strlen(l->name[i]));
+    zt_str text;
+    zt_str_init(&text, report->cli->ctx);
+    zt_str_puts(&text, "{\"schema\":\"zt.dna.lineage/1\",\"models\":[");
+    for (int i = 0; i < report->count; i++) {
+        if (i) zt_str_putc(&text, ',');
+        zt_str_put_json(&text, report->names[i], strlen(report->names[i]));
     }
-    zt_str_putc(&s, ']');
-    put_matrix(&s, "overlap", l->of.overlap, l->n);
-    put_matrix(&s, "cosine", l->of.cosine, l->n);
-    put_matrix(&s, "rel_l2", l->of.rel_l2, l->n);
-    zt_str_puts(&s, ",\"tree\":[");
-    for (int i = 0; i < l->n; i++) put_kin(&s, l, i);
-    zt_status st = zt_str_puts(&s, "]}\n");
-    if (st == ZT_OK) st = zt_cli_write(l->cli, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    zt_str_putc(&text, ']');
+    put_matrix(&text, "overlap", report->lineage.overlap, report->count);
+    put_matrix(&text, "cosine", report->lineage.cosine, report->count);
+    put_matrix(&text, "rel_l2", report->lineage.rel_l2, report->count);
+    zt_str_puts(&text, ",\"tree\":[");
+    for (int i = 0; i < report->count; i++) put_descent(&text, report, i);
+    zt_status status = zt_str_puts(&text, "]}\n");
+    if (status == ZT_OK) status = zt_cli_write(report->cli, text.data, text.len);
+    zt_str_fini(&text);
+    return status;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 enum { OWN = 7 }; /* columns before the matrix's */
 
-static zt_status put_row(zt_table *t, const line *l, int i)
+static zt_status put_row(zt_table *table, const lineage_report *report, int index)
 {
-    const zt_dna_descent *k = &l->of.descents[i];
+    const zt_dna_descent *descent = &report->lineage.descents[index];
     char text[4][NUMBER] = {"", "", "", ""}, cell[MOST][NUMBER];
     const char *row[OWN + MOST];
-    if (k->parent >= 0) {
-        snprintf(text[0], NUMBER, "%.7f", k->verdict.overlap);
-        snprintf(text[1], NUMBER, "%.5g", k->verdict.rel_l2);
-        snprintf(text[2], NUMBER, "%" PRId64, k->verdict.same_count);
-        snprintf(text[3], NUMBER, "%" PRId64, k->verdict.score_count);
+    if (descent->parent >= 0) {
+        snprintf(text[0], NUMBER, "%.7f", descent->verdict.overlap);
+        snprintf(text[1], NUMBER, "%.5g", descent->verdict.rel_l2);
+        snprintf(text[2], NUMBER, "%" PRId64, descent->verdict.same_count);
+        snprintf(text[3], NUMBER, "%" PRId64, descent->verdict.score_count);
     }
-    row[0] = l->name[i];
-    row[1] = k->parent < 0 ? "" : l->name[k->parent];
-    row[2] = zt_dna_relation_name(k->relation);
-    for (int c = 0; c < 4; c++) row[3 + c] = text[c];
-    for (int j = 0; j < l->n; j++) {
-        snprintf(cell[j], NUMBER, "%.6f", l->of.overlap[i * l->n + j]);
+    row[0] = report->names[index];
+    row[1] = descent->parent < 0 ? "" : report->names[descent->parent];
+    row[2] = zt_dna_relation_name(descent->relation);
+    for (int column = 0; column < 4; column++) row[3 + column] = text[column];
+    for (int j = 0; j < report->count; j++) {
+        snprintf(cell[j], NUMBER, "%.6f", report->lineage.overlap[index * report->count + j]);
         row[OWN + j] = cell[j];
     }
-    return zt_table_row(t, row);
+    return zt_table_row(table, row);
 }
 
-static zt_status tell_table(const line *l)
+static zt_status print_table(const lineage_report *report)
 {
-    static const char *const own[OWN] = {"model",   "parent",  "kind",   "#overlap",
-                                         "#rel_l2", "#frozen", "#layers"};
+    static const char *const own[OWN] = {"model", "parent", "kind", "#overlap", "#rel_l2", "#frozen", "#layers"};
     const char *columns[OWN + MOST];
     char numbered[MOST][NUMBER];
-    for (int c = 0; c < OWN; c++) columns[c] = own[c];
-    for (int j = 0; j < l->n; j++) {
+    for (int column = 0; column < OWN; column++) columns[column] = own[column];
+    for (int j = 0; j < report->count; j++) {
         snprintf(numbered[j], NUMBER, "#with_%d", j + 1);
         columns[OWN + j] = numbered[j];
     }
-    zt_table *t = zt_table_new(l->cli, "dna.lineage", columns, OWN + l->n);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < l->n && s == ZT_OK; i++) s = put_row(t, l, i);
-    if (s == ZT_OK) s = zt_table_print(t);
-    zt_table_free(t);
-    return s;
+    zt_table *table = zt_table_new(report->cli, "dna.lineage", columns, OWN + report->count);
+    zt_status status = table ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < report->count && status == ZT_OK; i++) status = put_row(table, report, i);
+    if (status == ZT_OK) status = zt_table_print(table);
+    zt_table_free(table);
+    return status;
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-static void put_node(zt_str *s, const line *l, int i, int depth)
+static void put_node(zt_str *text, const lineage_report *report, int index, int depth)
 {
-    const zt_dna_descent *k = &l->of.descents[i];
-    for (int d = 1; d < depth; d++) zt_str_puts(s, "   ");
-    if (depth) zt_str_puts(s, "`- ");
-    zt_str_put_escaped(s, l->name[i], strlen(l->name[i]));
-    if (k->parent >= 0)
-        zt_str_printf(s, "  %s, relative L2 %.3g, %" PRId64 " of %" PRId64 " layers the same",
-                      zt_dna_relation_name(k->relation), k->verdict.rel_l2, k->verdict.same_count, k->verdict.score_count);
-    zt_str_putc(s, '\n');
-    for (int j = 0; j < l->n; j++)
-        if (l->of.descents[j].parent == i) put_node(s, l, j, depth + 1);
+    const zt_dna_descent *descent = &report->lineage.descents[index];
+    for (int level = 1; level < depth; level++) zt_str_puts(text, "   ");
+    if (depth) zt_str_puts(text, "`- ");
+    zt_str_put_escaped(text, report->names[index], strlen(report->names[index]));
+    if (descent->parent >= 0)
+        zt_str_printf(text, "  %s, relative L2 %.3g, %" PRId64 " of %" PRId64 " layers the same",
+                      zt_dna_relation_name(descent->relation), descent->verdict.rel_l2, descent->verdict.same_count,
+                      descent->verdict.score_count);
+    zt_str_putc(text, '\n');
+    for (int j = 0; j < report->count; j++)
+        if (report->lineage.descents[j].parent == index) put_node(text, report, j, depth + 1);
 }
 
-static zt_status tell_tree(const line *l)
+static zt_status print_tree(const lineage_report *report)
 {
-    zt_str s;
-    zt_str_init(&s, l->cli->ctx);
-    for (int i = 0; i < l->n; i++)
-        if (l->of.descents[i].parent < 0) put_node(&s, l, i, 0);
-    for (int i = 0; i < l->n; i++) {
-        zt_str_putc(&s, '\n');
-        for (int j = 0; j < l->n; j++) {
-            double overlap = l->of.overlap[i * l->n + j];
-            bool same = l->of.rel_l2[i * l->n + j] == 0;
-            dna_put_cell(&s, overlap, same, l->cli->color == 1);
+    zt_str text;
+    zt_str_init(&text, report->cli->ctx);
+    for (int i = 0; i < report->count; i++)
+        if (report->lineage.descents[i].parent < 0) put_node(&text, report, i, 0);
+    for (int i = 0; i < report->count; i++) {
+        zt_str_putc(&text, '\n');
+        for (int j = 0; j < report->count; j++) {
+            double overlap = report->lineage.overlap[i * report->count + j];
+            bool same = report->lineage.rel_l2[i * report->count + j] == 0;
+            dna_put_cell(&text, overlap, same, report->cli->color == 1);
         }
-        zt_str_putc(&s, ' ');
-        zt_str_put_escaped(&s, l->name[i], strlen(l->name[i]));
+        zt_str_putc(&text, ' ');
+        zt_str_put_escaped(&text, report->names[i], strlen(report->names[i]));
     }
-    zt_status st = zt_str_putc(&s, '\n');
-    if (st == ZT_OK) st = zt_cli_write(l->cli, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    zt_status status = zt_str_putc(&text, '\n');
+    if (status == ZT_OK) status = zt_cli_write(report->cli, text.data, text.len);
+    zt_str_fini(&text);
+    return status;
 }
 
 /* ---- a drawing ------------------------------------------------------------------------------- */
 
-static zt_status draw(const line *l)
+static zt_status draw_matrix(const lineage_report *report)
 {
-    zt_str s, what;
-    zt_str_init(&s, l->cli->ctx);
-    zt_str_init(&what, l->cli->ctx);
-    dna_draw_begin(&s, l->n, l->n, "overlap of every two");
-    for (int i = 0; i < l->n; i++) {
-        dna_draw_row(&s, i, l->name[i]);
-        for (int j = 0; j < l->n; j++) {
+    zt_str text, what;
+    zt_str_init(&text, report->cli->ctx);
+    zt_str_init(&what, report->cli->ctx);
+    dna_draw_begin(&text, report->count, report->count, "overlap of every two");
+    for (int i = 0; i < report->count; i++) {
+        dna_draw_row(&text, i, report->names[i]);
+        for (int j = 0; j < report->count; j++) {
             zt_str_clear(&what);
-            zt_str_printf(&what, "%s, %s", l->name[i], l->name[j]);
-            dna_draw_cell(&s, i, j, l->of.overlap[i * l->n + j], l->of.rel_l2[i * l->n + j] == 0,
-                          what.data ? what.data : "");
+            zt_str_printf(&what, "%s, %s", report->names[i], report->names[j]);
+            dna_draw_cell(&text, i, j, report->lineage.overlap[i * report->count + j],
+                          report->lineage.rel_l2[i * report->count + j] == 0, what.data ? what.data : "");
         }
     }
-    zt_svg_end(&s);
-    zt_status st = dna_write_plot(l->cli, l->o, &s);
-    zt_str_fini(&s);
+    zt_svg_end(&text);
+    zt_status status = dna_write_plot(report->cli, report->options, &text);
+    zt_str_fini(&text);
     zt_str_fini(&what);
-    return st;
+    return status;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static zt_status tell(const line *l)
+static zt_status print_report(const lineage_report *report)
 {
-    zt_status s = l->o->plot ? draw(l) : ZT_OK;
-    if (s != ZT_OK || l->o->map) return s != ZT_OK ? s : tell_tree(l);
-    return l->cli->format == ZT_FMT_JSON ? tell_json(l) : tell_table(l);
+    zt_status status = report->options->plot ? draw_matrix(report) : ZT_OK;
+    if (status != ZT_OK || report->options->map) return status != ZT_OK ? status : print_tree(report);
+    return report->cli->format == ZT_FMT_JSON ? print_json(report) : print_table(report);
 }
 
-zt_status dna_lineage(zt_cli *cli, const dna_options *o, char **operands, int n)
+zt_status dna_lineage(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
-    line l = {.cli = cli, .o = o, .name = operands, .n = n};
-    zt_dna_compare_opts how = {.threads = dna_threads(cli), .wanted = wanted, .progress = tick, .user = &l};
-    double above = zt_cli_given(cli, "threshold") ? o->threshold : 0.5;
+    lineage_report report = {.cli = cli, .options = options, .names = operands, .count = count};
+    zt_dna_compare_opts how = {.threads = dna_threads(cli), .wanted = is_wanted, .progress = report_progress, .user = &report};
+    double min_cosine = zt_cli_given(cli, "threshold") ? options->threshold : 0.5;
     int stdins = 0;
-    if (n > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", n, MOST);
-    zt_status s = ZT_OK;
-    for (int i = 0; i < n && s == ZT_OK; i++) {
+    if (count > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", count, MOST);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < count && status == ZT_OK; i++) {
         stdins += !strcmp(operands[i], "-");
-        s = zt_cli_refuse_same(cli, operands[i], o->plot);
+        status = zt_cli_refuse_same(cli, operands[i], options->plot);
     }
-    if (s != ZT_OK) return s;
+    if (status != ZT_OK) return status;
     if (stdins > 1) return zt_fail(cli->ctx, ZT_EUSAGE, "only one model can be stdin");
-    for (int i = 0; i < n && s == ZT_OK; i++) {
-        l.m[i] = dna_open(cli, o, operands[i]);
-        s = l.m[i] ? ZT_OK : zt_ctx_status(cli->ctx);
+    for (int i = 0; i < count && status == ZT_OK; i++) {
+        report.models[i] = dna_open(cli, options, operands[i]);
+        status = report.models[i] ? ZT_OK : zt_ctx_status(cli->ctx);
     }
-    if (s == ZT_OK) s = zt_dna_lineage(l.m, n, &how, above, &l.of);
-    if (s == ZT_OK) s = tell(&l);
-    zt_lineage_free(&l.of);
-    for (int i = 0; i < n; i++) zt_dna_close(l.m[i]);
-    return s;
+    if (status == ZT_OK) status = zt_dna_lineage(report.models, count, &how, min_cosine, &report.lineage);
+    if (status == ZT_OK) status = print_report(&report);
+    zt_lineage_free(&report.lineage);
+    for (int i = 0; i < count; i++) zt_dna_close(report.models[i]);
+    return status;
 }

@@ -3,30 +3,14 @@
 
 /* In the order of the manual. */
 static const dna_command commands[DNA_N_COMMANDS] = {
-    [DNA_LAYERS] = {{"layers",
-      "layers [--select GLOB] NET"},
-     1, 1, dna_layers},
-    [DNA_EXTRACT] = {{"extract",
-      "extract [--to CONTAINER] [OPTION...] NET"},
-     1, 1, dna_extract},
-    [DNA_COMPARE] = {{"compare",
-      "compare [--threshold X] [--by block] [--shifts | --map] [OPTION...] A B"},
-     2, 2, dna_compare},
-    [DNA_LINEAGE] = {{"lineage",
-      "lineage [--threshold X] [--map] [OPTION...] A B..."},
-     2, -1, dna_lineage},
-    [DNA_SPLICE] = {{"splice",
-      "splice [--mode MODE] [--alpha A | --ratio R] [OPTION...] A B -o CHILD"},
-     2, 2, dna_splice},
-    [DNA_MERGE] = {{"merge",
-      "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT"},
-     0, -1, dna_merge},
-    [DNA_GRAFT] = {{"graft",
-      "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"},
-     1, -1, dna_graft},
-    [DNA_LORA] = {{"lora",
-      "lora [--rank R] BASE TUNED -o OUT"},
-     2, 2, dna_lora},
+    [DNA_LAYERS] = {{"layers", "layers [--select GLOB] NET"}, 1, 1, dna_layers},
+    [DNA_EXTRACT] = {{"extract", "extract [--to CONTAINER] [OPTION...] NET"}, 1, 1, dna_extract},
+    [DNA_COMPARE] = {{"compare", "compare [--threshold X] [--by block] [--shifts | --map] [OPTION...] A B"}, 2, 2, dna_compare},
+    [DNA_LINEAGE] = {{"lineage", "lineage [--threshold X] [--map] [OPTION...] A B..."}, 2, -1, dna_lineage},
+    [DNA_SPLICE] = {{"splice", "splice [--mode MODE] [--alpha A | --ratio R] [OPTION...] A B -o CHILD"}, 2, 2, dna_splice},
+    [DNA_MERGE] = {{"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT"}, 0, -1, dna_merge},
+    [DNA_GRAFT] = {{"graft", "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"}, 1, -1, dna_graft},
+    [DNA_LORA] = {{"lora", "lora [--rank R] BASE TUNED -o OUT"}, 2, 2, dna_lora},
 };
 
 static const char *synopsis[DNA_N_COMMANDS + 1];
@@ -37,32 +21,31 @@ static const zt_tool tool = {
     .summary = "tell, compare and cross models",
     .synopsis = synopsis,
     .options = dna_option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_THREADS | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
-              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared =
+        ZT_SHARE_OUTPUT | ZT_SHARE_THREADS | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = -1,
     .modes = modes,
     .n_modes = DNA_N_COMMANDS,
     .shared_options = dna_shared_options,
 };
 
-static zt_status dispatch(zt_cli *cli)
+static zt_status run_command(zt_cli *cli)
 {
     int i = zt_command_enter(cli, commands, sizeof *commands, DNA_N_COMMANDS);
-    int n = cli->n_operands - 1;
+    int count = cli->n_operands - 1;
     if (i < 0) return zt_ctx_status(cli->ctx);
-    const dna_command *c = &commands[i];
-    if (n < c->least || (c->most >= 0 && n > c->most))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%d operand%s: zt-dna %s", n, n == 1 ? "" : "s",
-                       c->is.synopsis);
-    zt_status s = zt_cli_claim(cli, cli->output, "--output");
-    if (!s) s = zt_cli_claim(cli, dna_opt.plot, "--plot");
-    if (!s) s = zt_cli_claim(cli, dna_opt.report, "--report");
-    return s ? s : c->run(cli, &dna_opt, cli->operands + 1, n);
+    const dna_command *command = &commands[i];
+    if (count < command->min_operands || (command->max_operands >= 0 && count > command->max_operands))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d operand%s: zt-dna %s", count, count == 1 ? "" : "s", command->command.synopsis);
+    zt_status status = zt_cli_claim(cli, cli->output, "--output");
+    if (!status) status = zt_cli_claim(cli, dna_opt.plot, "--plot");
+    if (!status) status = zt_cli_claim(cli, dna_opt.report, "--report");
+    return status ? status : command->run_command(cli, &dna_opt, cli->operands + 1, count);
 }
 
 int main(int argc, char **argv)
 {
     zt_command_modes(commands, sizeof *commands, DNA_N_COMMANDS, modes, synopsis);
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
-    return zt_cli_close(cli, dispatch(cli));
+    return zt_cli_close(cli, run_command(cli));
 }

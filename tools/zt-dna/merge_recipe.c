@@ -5,177 +5,171 @@
 
 #include <string.h>
 
-static zt_status bad(zt_cli *cli, const char *option, const char *value)
+static zt_status fail_value(zt_cli *cli, const char *option, const char *value)
 {
     char shown[80];
     return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': '%s' is no number", option,
                    zt_escape(shown, sizeof shown, value, strlen(value)));
 }
 
-/* The k-th number of all that were given, "0.5,0.5" or one a time; *n: how many there are. */
-static zt_status number_at(zt_cli *cli, const char *option, const zt_opt_list *given, int k,
-                           double *out, int *n)
+/* The k-th number of all that were given, "0.5,0.5" or one a time; *index: how many there are. */
+static zt_status parse_number(zt_cli *cli, const char *option, const zt_opt_list *given, int k, double *out, int *index)
 {
-    *n = 0;
+    *index = 0;
     for (int i = 0; i < given->n; i++)
-        for (const char *p = given->item[i]; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
+        for (const char *end = given->item[i]; end; end = strchr(end, ',') ? strchr(end, ',') + 1 : NULL) {
             char one[64];
-            size_t len = strcspn(p, ",");
-            if (len >= sizeof one) return bad(cli, option, given->item[i]);
-            memcpy(one, p, len);
+            size_t len = strcspn(end, ",");
+            if (len >= sizeof one) return fail_value(cli, option, given->item[i]);
+            memcpy(one, end, len);
             one[len] = 0;
-            double x;
-            if (!zt_parse_double(one, &x)) return bad(cli, option, one);
-            if ((*n)++ == k) *out = x;
+            double number;
+            if (!zt_parse_double(one, &number)) return fail_value(cli, option, one);
+            if ((*index)++ == k) *out = number;
         }
     return ZT_OK;
 }
 
 /* A parameter of each model: of one number for all, or as many as there are models. */
-typedef struct each {
+typedef struct number_list {
     const char *option;
     const zt_opt_list *given;
-    int n; /* numbers */
-} each;
+    int count; /* numbers */
+} number_list;
 
-static zt_status count(zt_cli *cli, each *e, int models)
+static zt_status check_count(zt_cli *cli, number_list *list, int models)
 {
-    double x;
-    zt_status s = number_at(cli, e->option, e->given, -1, &x, &e->n);
-    if (s == ZT_OK && e->n > 1 && e->n != models)
-        s = zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': %d numbers for %d models", e->option, e->n,
-                    models);
-    return s;
+    double number;
+    zt_status status = parse_number(cli, list->option, list->given, -1, &number, &list->count);
+    if (status == ZT_OK && list->count > 1 && list->count != models)
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': %d numbers for %d models", list->option, list->count, models);
+    return status;
 }
 
-static zt_status put_key(zt_str *t, const char *key, bool *first)
+static zt_status put_key(zt_str *text, const char *key, bool *first)
 {
-    zt_status s = *first ? ZT_OK : zt_str_puts(t, ",");
+    zt_status status = *first ? ZT_OK : zt_str_puts(text, ",");
     *first = false;
-    if (s == ZT_OK) s = zt_str_put_json(t, key, strlen(key));
-    return s == ZT_OK ? zt_str_puts(t, ":") : s;
+    if (status == ZT_OK) status = zt_str_put_json(text, key, strlen(key));
+    return status == ZT_OK ? zt_str_puts(text, ":") : status;
 }
 
-static zt_status put_number(zt_str *t, const char *key, double x, bool *first)
+static zt_status put_number(zt_str *text, const char *key, double number, bool *first)
 {
-    zt_status s = put_key(t, key, first);
-    return s == ZT_OK ? zt_str_put_double(t, x) : s;
+    zt_status status = put_key(text, key, first);
+    return status == ZT_OK ? zt_str_put_double(text, number) : status;
 }
 
-static zt_status put_text(zt_str *t, const char *key, const char *text, bool *first)
+static zt_status put_text(zt_str *out, const char *key, const char *text, bool *first)
 {
-    zt_status s = put_key(t, key, first);
-    return s == ZT_OK ? zt_str_put_json(t, text, strlen(text)) : s;
+    zt_status status = put_key(out, key, first);
+    return status == ZT_OK ? zt_str_put_json(out, text, strlen(text)) : status;
 }
 
-static zt_status put_model(zt_cli *cli, zt_str *t, const char *model, int k, each *of, int n_of)
+static zt_status put_model(zt_cli *cli, zt_str *text, const char *model, int k, number_list *lists, int n_of)
 {
     bool first = true, inner = true;
-    zt_status s = zt_str_puts(t, k ? ",{" : "{");
-    if (s == ZT_OK) s = put_text(t, "model", model, &first);
-    if (s == ZT_OK) s = put_key(t, "parameters", &first);
-    if (s == ZT_OK) s = zt_str_puts(t, "{");
-    for (int i = 0; i < n_of && s == ZT_OK; i++) {
-        double x;
-        int n;
-        if (of[i].n < 2) continue;
-        s = number_at(cli, of[i].option, of[i].given, k, &x, &n);
-        if (s == ZT_OK) s = put_number(t, of[i].option, x, &inner);
+    zt_status status = zt_str_puts(text, k ? ",{" : "{");
+    if (status == ZT_OK) status = put_text(text, "model", model, &first);
+    if (status == ZT_OK) status = put_key(text, "parameters", &first);
+    if (status == ZT_OK) status = zt_str_puts(text, "{");
+    for (int i = 0; i < n_of && status == ZT_OK; i++) {
+        double number;
+        int count;
+        if (lists[i].count < 2) continue;
+        status = parse_number(cli, lists[i].option, lists[i].given, k, &number, &count);
+        if (status == ZT_OK) status = put_number(text, lists[i].option, number, &inner);
     }
-    return s == ZT_OK ? zt_str_puts(t, "}}") : s;
+    return status == ZT_OK ? zt_str_puts(text, "}}") : status;
 }
 
 /* "NAME=VALUE" of --param. */
-static zt_status put_param(zt_cli *cli, zt_str *t, const char *given, bool *first)
+static zt_status put_param(zt_cli *cli, zt_str *text, const char *given, bool *first)
 {
-    const char *eq = strchr(given, '=');
-    double x;
-    if (!eq || eq == given || !eq[1])
+    const char *equals = strchr(given, '=');
+    double number;
+    if (!equals || equals == given || !equals[1])
         return zt_fail(cli->ctx, ZT_EUSAGE, "option '--param': NAME=VALUE was expected");
-    char *name = zt_strndup(cli->ctx, given, (size_t)(eq - given));
-    zt_status s = name ? put_key(t, name, first) : ZT_ENOMEM;
+    char *name = zt_strndup(cli->ctx, given, (size_t)(equals - given));
+    zt_status status = name ? put_key(text, name, first) : ZT_ENOMEM;
     zt_free(cli->ctx, name);
-    if (s != ZT_OK) return s;
-    if (!strcmp(eq + 1, "true") || !strcmp(eq + 1, "false")) return zt_str_puts(t, eq + 1);
-    return zt_parse_double(eq + 1, &x) ? zt_str_put_double(t, x)
-                                       : zt_str_put_json(t, eq + 1, strlen(eq + 1));
+    if (status != ZT_OK) return status;
+    if (!strcmp(equals + 1, "true") || !strcmp(equals + 1, "false")) return zt_str_puts(text, equals + 1);
+    return zt_parse_double(equals + 1, &number) ? zt_str_put_double(text, number)
+                                                : zt_str_put_json(text, equals + 1, strlen(equals + 1));
 }
 
 /* Is it said by --param? */
-static bool is_param(const dna_options *o, const char *name)
+static bool is_param(const dna_options *options, const char *name)
 {
-    size_t n = strlen(name);
-    for (int i = 0; i < o->param.n; i++)
-        if (!strncmp(o->param.item[i], name, n) && o->param.item[i][n] == '=') return true;
+    size_t length = strlen(name);
+    for (int i = 0; i < options->param.n; i++)
+        if (!strncmp(options->param.item[i], name, length) && options->param.item[i][length] == '=') return true;
     return false;
 }
 
 /* What holds for all models. */
-static zt_status put_parameters(zt_cli *cli, const dna_options *o, zt_str *t, each *of, int n_of,
+static zt_status put_parameters(zt_cli *cli, const dna_options *options, zt_str *text, number_list *lists, int n_of,
                                 const char *method, bool *outer)
 {
     const struct {
         const char *name;
         double value;
-    } numbers[] = {{"t", o->t}, {"lambda", o->lambda}};
+    } numbers[] = {{"t", options->t}, {"lambda", options->lambda}};
     bool first = true;
-    zt_status s = put_key(t, "parameters", outer);
-    if (s == ZT_OK) s = zt_str_puts(t, "{");
-    for (int i = 0; i < n_of && s == ZT_OK; i++) {
-        double x;
-        int n;
-        if (of[i].n != 1) continue;
-        s = number_at(cli, of[i].option, of[i].given, 0, &x, &n);
-        if (s == ZT_OK) s = put_number(t, of[i].option, x, &first);
+    zt_status status = put_key(text, "parameters", outer);
+    if (status == ZT_OK) status = zt_str_puts(text, "{");
+    for (int i = 0; i < n_of && status == ZT_OK; i++) {
+        double number;
+        int count;
+        if (lists[i].count != 1) continue;
+        status = parse_number(cli, lists[i].option, lists[i].given, 0, &number, &count);
+        if (status == ZT_OK) status = put_number(text, lists[i].option, number, &first);
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && s == ZT_OK; i++)
-        if (zt_cli_given(cli, numbers[i].name))
-            s = put_number(t, numbers[i].name, numbers[i].value, &first);
-    if (s == ZT_OK && !o->weight.n && !is_param(o, "weight"))
-        s = put_number(t, "weight", 1, &first);
-    if (s == ZT_OK && !zt_cli_given(cli, "t") && !is_param(o, "t") && !strcmp(method, "slerp"))
-        s = put_number(t, "t", 0.5, &first);
-    for (int i = 0; i < o->param.n && s == ZT_OK; i++)
-        s = put_param(cli, t, o->param.item[i], &first);
-    return s == ZT_OK ? zt_str_puts(t, "}") : s;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == ZT_OK; i++)
+        if (zt_cli_given(cli, numbers[i].name)) status = put_number(text, numbers[i].name, numbers[i].value, &first);
+    if (status == ZT_OK && !options->weight.n && !is_param(options, "weight")) status = put_number(text, "weight", 1, &first);
+    if (status == ZT_OK && !zt_cli_given(cli, "t") && !is_param(options, "t") && !strcmp(method, "slerp"))
+        status = put_number(text, "t", 0.5, &first);
+    for (int i = 0; i < options->param.n && status == ZT_OK; i++) status = put_param(cli, text, options->param.item[i], &first);
+    return status == ZT_OK ? zt_str_puts(text, "}") : status;
 }
 
 /* Of two models without a base, the first is it where the method is of a way from one to the other.
  */
-static const char *base_of(const dna_options *o, const char *method, char **operands)
+static const char *find_base(const dna_options *options, const char *method, char **operands)
 {
     bool way = !strcmp(method, "slerp") || !strcmp(method, "nearswap");
-    return o->base ? o->base : way ? operands[0] : NULL;
+    return options->base ? options->base : way ? operands[0] : NULL;
 }
 
-static zt_status describe(zt_cli *cli, const dna_options *o, char **operands, int n, zt_str *t)
+static zt_status write_recipe(zt_cli *cli, const dna_options *options, char **operands, int count, zt_str *text)
 {
-    each of[] = {{"weight", &o->weight, 0},
-                 {"density", &o->density, 0},
-                 {"gamma", &o->gamma, 0},
-                 {"epsilon", &o->epsilon, 0},
-                 {"scale", &o->scale, 0}};
-    enum { N_OF = sizeof of / sizeof *of };
-    const char *method = o->method ? o->method : n == 1 ? "passthrough" : NULL;
+    number_list lists[] = {{"weight", &options->weight, 0},
+                           {"density", &options->density, 0},
+                           {"gamma", &options->gamma, 0},
+                           {"epsilon", &options->epsilon, 0},
+                           {"scale", &options->scale, 0}};
+    enum { N_OF = sizeof lists / sizeof *lists };
+    const char *method = options->method ? options->method : count == 1 ? "passthrough" : NULL;
     bool first = true;
-    zt_status s = ZT_OK;
-    if (!method)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "merge: no method: --method NAME, or --config FILE");
-    for (int i = 0; i < N_OF && s == ZT_OK; i++) s = count(cli, &of[i], n);
-    const char *base = base_of(o, method, operands);
-    if (s == ZT_OK) s = zt_str_puts(t, "{");
-    if (s == ZT_OK) s = put_text(t, "merge_method", method, &first);
-    if (s == ZT_OK && base) s = put_text(t, "base_model", base, &first);
-    if (s == ZT_OK) s = put_key(t, "models", &first);
-    if (s == ZT_OK) s = zt_str_puts(t, "[");
-    for (int k = 0; k < n && s == ZT_OK; k++) s = put_model(cli, t, operands[k], k, of, N_OF);
-    if (s == ZT_OK) s = zt_str_puts(t, "]");
-    if (s == ZT_OK) s = put_parameters(cli, o, t, of, N_OF, method, &first);
-    return s == ZT_OK ? zt_str_puts(t, "}") : s;
+    zt_status status = ZT_OK;
+    if (!method) return zt_fail(cli->ctx, ZT_EUSAGE, "merge: no method: --method NAME, or --config FILE");
+    for (int i = 0; i < N_OF && status == ZT_OK; i++) status = check_count(cli, &lists[i], count);
+    const char *base = find_base(options, method, operands);
+    if (status == ZT_OK) status = zt_str_puts(text, "{");
+    if (status == ZT_OK) status = put_text(text, "merge_method", method, &first);
+    if (status == ZT_OK && base) status = put_text(text, "base_model", base, &first);
+    if (status == ZT_OK) status = put_key(text, "models", &first);
+    if (status == ZT_OK) status = zt_str_puts(text, "[");
+    for (int k = 0; k < count && status == ZT_OK; k++) status = put_model(cli, text, operands[k], k, lists, N_OF);
+    if (status == ZT_OK) status = zt_str_puts(text, "]");
+    if (status == ZT_OK) status = put_parameters(cli, options, text, lists, N_OF, method, &first);
+    return status == ZT_OK ? zt_str_puts(text, "}") : status;
 }
 
 /* What is wrong with a recipe that was made of options, is wrong with these. */
-static void misused(zt_ctx *ctx)
+static void check_misuse(zt_ctx *ctx)
 {
     char *what = zt_strdup(ctx, zt_ctx_error(ctx));
     if (!what) return;
@@ -184,19 +178,19 @@ static void misused(zt_ctx *ctx)
     zt_free(ctx, what);
 }
 
-zt_recipe *merge_recipe(zt_cli *cli, const dna_options *o, char **operands, int n)
+zt_recipe *merge_recipe(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
     zt_str text;
-    zt_recipe *r = NULL;
-    if (o->config) return zt_recipe_open(cli->ctx, o->config);
-    if (n < 1) {
+    zt_recipe *recipe = NULL;
+    if (options->config) return zt_recipe_open(cli->ctx, options->config);
+    if (count < 1) {
         zt_fail(cli->ctx, ZT_EUSAGE, "merge: no models");
         return NULL;
     }
     zt_str_init(&text, cli->ctx);
-    if (describe(cli, o, operands, n, &text) == ZT_OK)
-        r = zt_recipe_parse(cli->ctx, "merge", text.data, text.len);
-    if (!r && zt_ctx_status(cli->ctx) == ZT_EDATA) misused(cli->ctx);
+    if (write_recipe(cli, options, operands, count, &text) == ZT_OK)
+        recipe = zt_recipe_parse(cli->ctx, "merge", text.data, text.len);
+    if (!recipe && zt_ctx_status(cli->ctx) == ZT_EDATA) check_misuse(cli->ctx);
     zt_str_fini(&text);
-    return r;
+    return recipe;
 }

@@ -7,178 +7,176 @@
 
 static const char *const modes[] = {"blend", "point", "uniform"};
 
-typedef struct splice {
+typedef struct splice_state {
     zt_cli *cli;
-    const dna_options *o;
-    zt_dna *a, *b, *child;
-    zt_dna_compare_opts how;
-} splice;
+    const dna_options *options;
+    zt_dna *model_a, *model_b, *child;
+    zt_dna_compare_opts compare_options;
+} splice_state;
 
-static zt_status tick(void *user, const char *layer, int64_t done, int64_t all)
+static zt_status report_progress(void *user, const char *layer, int64_t done, int64_t all)
 {
-    return dna_tick(((const splice *)user)->cli, layer, done, all);
+    return dna_report_progress(((const splice_state *)user)->cli, layer, done, all);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static void put_config(const splice *x, zt_str *s)
+static void put_config(const splice_state *splice, zt_str *text)
 {
-    const dna_options *o = x->o;
-    zt_str_puts(s, "{\"schema\":\"zt.dna.splice/1\",");
-    dna_put_text(s, "mode", modes[o->mode]);
-    zt_str_putc(s, ',');
-    dna_put_text(s, "rule", o->rule == ZT_RULE_LOOM ? "loom" : "field");
-    dna_put_number(s, "alpha", o->alpha);
-    dna_put_number(s, "ratio", o->ratio);
-    dna_put_number(s, "fitness_a", o->fitness_a);
-    dna_put_number(s, "fitness_b", o->fitness_b);
-    zt_str_printf(s, ",\"seed\":%" PRIu64, x->cli->seed);
+    const dna_options *options = splice->options;
+    zt_str_puts(text, "{\"schema\":\"zt.dna.splice/1\",");
+    dna_put_text(text, "mode", modes[options->mode]);
+    zt_str_putc(text, ',');
+    dna_put_text(text, "rule", options->rule == ZT_RULE_LOOM ? "loom" : "field");
+    dna_put_number(text, "alpha", options->alpha);
+    dna_put_number(text, "ratio", options->ratio);
+    dna_put_number(text, "fitness_a", options->fitness_a);
+    dna_put_number(text, "fitness_b", options->fitness_b);
+    zt_str_printf(text, ",\"seed\":%" PRIu64, splice->cli->seed);
 }
 
-static void put_layers(const splice *x, zt_str *s)
+static void put_layers(const splice_state *splice, zt_str *text)
 {
     int64_t mixed = 0, common = 0;
-    zt_str_puts(s, ",\"similarities\":{");
-    for (int64_t i = 0; i < zt_dna_count(x->a); i++) {
-        const zt_splice_row *r = zt_dna_splice_row(x->child, i);
-        mixed += r->mixed;
-        if (r->layer_b < 0) continue;
-        if (common++) zt_str_putc(s, ',');
-        zt_str_put_json(s, zt_dna_get(x->a, i)->name, strlen(zt_dna_get(x->a, i)->name));
-        zt_str_putc(s, ':');
-        if (isfinite(r->similarity))
-            zt_str_put_double(s, r->similarity);
+    zt_str_puts(text, ",\"similarities\":{");
+    for (int64_t i = 0; i < zt_dna_count(splice->model_a); i++) {
+        const zt_splice_row *row = zt_dna_splice_row(splice->child, i);
+        mixed += row->mixed;
+        if (row->layer_b < 0) continue;
+        if (common++) zt_str_putc(text, ',');
+        zt_str_put_json(text, zt_dna_get(splice->model_a, i)->name, strlen(zt_dna_get(splice->model_a, i)->name));
+        zt_str_putc(text, ':');
+        if (isfinite(row->similarity))
+            zt_str_put_double(text, row->similarity);
         else
-            zt_str_puts(s, "null");
+            zt_str_puts(text, "null");
     }
-    zt_str_printf(s, "},\"mixed\":%" PRId64 ",\"layers\":[", mixed);
-    for (int64_t i = 0; i < zt_dna_count(x->a); i++) {
-        const zt_splice_row *r = zt_dna_splice_row(x->child, i);
-        zt_str_puts(s, i ? ",{" : "{");
-        dna_put_text(s, "name", zt_dna_get(x->a, i)->name);
-        zt_str_printf(s, ",\"in_b\":%s,\"mixed\":%s", r->layer_b < 0 ? "false" : "true",
-                      r->mixed ? "true" : "false");
-        dna_put_number(s, "alpha", r->mixed && x->o->mode == ZT_SPLICE_BLEND ? r->alpha : NAN);
-        zt_str_putc(s, '}');
+    zt_str_printf(text, "},\"mixed\":%" PRId64 ",\"layers\":[", mixed);
+    for (int64_t i = 0; i < zt_dna_count(splice->model_a); i++) {
+        const zt_splice_row *row = zt_dna_splice_row(splice->child, i);
+        zt_str_puts(text, i ? ",{" : "{");
+        dna_put_text(text, "name", zt_dna_get(splice->model_a, i)->name);
+        zt_str_printf(text, ",\"in_b\":%s,\"mixed\":%s", row->layer_b < 0 ? "false" : "true", row->mixed ? "true" : "false");
+        dna_put_number(text, "alpha", row->mixed && splice->options->mode == ZT_SPLICE_BLEND ? row->alpha : NAN);
+        zt_str_putc(text, '}');
     }
-    zt_str_putc(s, ']');
+    zt_str_putc(text, ']');
 }
 
-static zt_status put_overlap(const splice *x, const char *key, zt_dna *parent, zt_str *s)
+static zt_status put_overlap(const splice_state *splice, const char *key, zt_dna *parent, zt_str *text)
 {
-    zt_dna_verdict v = {.ctx = NULL};
-    zt_status st = zt_dna_compare(x->child, parent, &x->how, &v);
-    if (st == ZT_OK) dna_put_number(s, key, v.overlap);
-    zt_dna_verdict_free(&v);
-    return st;
+    zt_dna_verdict verdict = {.ctx = NULL};
+    zt_status status = zt_dna_compare(splice->child, parent, &splice->compare_options, &verdict);
+    if (status == ZT_OK) dna_put_number(text, key, verdict.overlap);
+    zt_dna_verdict_free(&verdict);
+    return status;
 }
 
-static zt_status put_dna(const char *key, zt_dna *d, zt_str *s)
+static zt_status put_dna(const char *key, zt_dna *model, zt_str *text)
 {
-    zt_str_printf(s, ",\"%s\":", key);
-    return dna_put_signatures(d, zt_dna_is_net(d), s);
+    zt_str_printf(text, ",\"%s\":", key);
+    return dna_put_signatures(model, zt_dna_is_net(model), text);
 }
 
 /* Of networks the signatures are told whole, of checkpoints what they are of. */
-static zt_status make_report(const splice *x, zt_str *s)
+static zt_status make_report(const splice_state *splice, zt_str *text)
 {
-    put_config(x, s);
-    put_layers(x, s);
-    zt_status st = put_overlap(x, "child_vs_a", x->a, s);
-    if (st == ZT_OK) st = put_overlap(x, "child_vs_b", x->b, s);
-    if (st == ZT_OK) st = put_dna("dna_a", x->a, s);
-    if (st == ZT_OK) st = put_dna("dna_b", x->b, s);
-    if (st == ZT_OK) st = put_dna("dna_child", x->child, s);
-    return st == ZT_OK ? zt_str_puts(s, "}\n") : st;
+    put_config(splice, text);
+    put_layers(splice, text);
+    zt_status status = put_overlap(splice, "child_vs_a", splice->model_a, text);
+    if (status == ZT_OK) status = put_overlap(splice, "child_vs_b", splice->model_b, text);
+    if (status == ZT_OK) status = put_dna("dna_a", splice->model_a, text);
+    if (status == ZT_OK) status = put_dna("dna_b", splice->model_b, text);
+    if (status == ZT_OK) status = put_dna("dna_child", splice->child, text);
+    return status == ZT_OK ? zt_str_puts(text, "}\n") : status;
 }
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
-static zt_status check(zt_cli *cli, const dna_options *o, char **operands)
+static zt_status check_options(zt_cli *cli, const dna_options *options, char **operands)
 {
     const char *out = cli->output;
     if (!out) return zt_fail(cli->ctx, ZT_EUSAGE, "the output is missing: -o CHILD");
     if (!strcmp(operands[0], "-") && !strcmp(operands[1], "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
-    zt_status s = ZT_OK;
-    for (int i = 0; i < 2 && s == ZT_OK; i++) {
-        s = zt_cli_refuse_same(cli, operands[i], out);
-        if (s == ZT_OK) s = zt_cli_refuse_same(cli, operands[i], o->report);
+    zt_status status = ZT_OK;
+    for (int i = 0; i < 2 && status == ZT_OK; i++) {
+        status = zt_cli_refuse_same(cli, operands[i], out);
+        if (status == ZT_OK) status = zt_cli_refuse_same(cli, operands[i], options->report);
     }
-    return s;
+    return status;
 }
 
-static zt_status make_child(splice *x)
+static zt_status make_child(splice_state *splice)
 {
-    const dna_options *o = x->o;
-    zt_splice_opts how = {.mode = (zt_splice_mode)o->mode,
-                         .alpha = o->alpha,
-                         .ratio = o->ratio,
-                         .fitness_a = o->fitness_a,
-                         .fitness_b = o->fitness_b,
-                         .seed = x->cli->seed};
+    const dna_options *options = splice->options;
+    zt_splice_opts how = {.mode = (zt_splice_mode)options->mode,
+                          .alpha = options->alpha,
+                          .ratio = options->ratio,
+                          .fitness_a = options->fitness_a,
+                          .fitness_b = options->fitness_b,
+                          .seed = splice->cli->seed};
     int64_t mixed = 0;
-    x->child = zt_dna_splice(x->a, x->b, &how, &x->how);
-    for (int64_t i = 0; x->child && i < zt_dna_count(x->a); i++)
-        mixed += zt_dna_splice_row(x->child, i)->mixed;
-    if (x->child && mixed == 0)
-        return zt_fail(x->cli->ctx, ZT_ESHAPE,
-                       "%s: none of its %" PRId64 " layers has type, shape and dtype of one in %s",
-                       zt_dna_name(x->a), zt_dna_count(x->a), zt_dna_name(x->b));
-    return x->child ? ZT_OK : zt_ctx_status(x->cli->ctx);
+    splice->child = zt_dna_splice(splice->model_a, splice->model_b, &how, &splice->compare_options);
+    for (int64_t i = 0; splice->child && i < zt_dna_count(splice->model_a); i++)
+        mixed += zt_dna_splice_row(splice->child, i)->mixed;
+    if (splice->child && mixed == 0)
+        return zt_fail(splice->cli->ctx, ZT_ESHAPE, "%s: none of its %" PRId64 " layers has type, shape and dtype of one in %s",
+                       zt_dna_name(splice->model_a), zt_dna_count(splice->model_a), zt_dna_name(splice->model_b));
+    return splice->child ? ZT_OK : zt_ctx_status(splice->cli->ctx);
 }
 
 /* A is the template: what B alone has is not in the child. */
-static void tell_left_out(const splice *x)
+static void print_left_out(const splice_state *splice)
 {
     const char *first = NULL;
-    int64_t n = 0;
+    int64_t count = 0;
     char shown[160];
-    for (int64_t i = 0; i < zt_dna_count(x->b); i++) {
-        const char *name = zt_dna_get(x->b, i)->name;
-        if (zt_dna_find(x->a, name) >= 0) continue;
+    for (int64_t i = 0; i < zt_dna_count(splice->model_b); i++) {
+        const char *name = zt_dna_get(splice->model_b, i)->name;
+        if (zt_dna_find(splice->model_a, name) >= 0) continue;
         first = first ? first : name;
-        n++;
+        count++;
     }
-    if (n)
-        zt_cli_note(x->cli, "warning: %" PRId64 " layer%s of %s alone %s not in the child: '%s'%s",
-                    n, n == 1 ? "" : "s", zt_dna_name(x->b), n == 1 ? "is" : "are",
-                    zt_escape(shown, sizeof shown, first, strlen(first)), n == 1 ? "" : ", ...");
+    if (count)
+        zt_cli_note(splice->cli, "warning: %" PRId64 " layer%s of %s alone %s not in the child: '%s'%s", count,
+                    count == 1 ? "" : "s", zt_dna_name(splice->model_b), count == 1 ? "is" : "are",
+                    zt_escape(shown, sizeof shown, first, strlen(first)), count == 1 ? "" : ", ...");
 }
 
 /* The child, and then the report: where one fails there is no report, and no child without one that
  * could be written. */
-static zt_status write_both(splice *x)
+static zt_status write_both(splice_state *splice)
 {
-    const dna_options *o = x->o;
+    const dna_options *options = splice->options;
     zt_str report;
-    zt_str_init(&report, x->cli->ctx);
-    zt_status s = o->report ? make_report(x, &report) : ZT_OK;
+    zt_str_init(&report, splice->cli->ctx);
+    zt_status status = options->report ? make_report(splice, &report) : ZT_OK;
     zt_sink *sink =
-        s == ZT_OK && o->report ? zt_sink_open(x->cli->ctx, o->report, x->cli->force) : NULL;
-    if (s == ZT_OK && o->report)
-        s = sink ? zt_sink_write(sink, report.data, report.len) : zt_ctx_status(x->cli->ctx);
-    if (s == ZT_OK) s = dna_write(x->cli, o, x->child, modes[o->mode]);
-    if (s == ZT_OK && sink) s = zt_sink_commit(sink);
+        status == ZT_OK && options->report ? zt_sink_open(splice->cli->ctx, options->report, splice->cli->force) : NULL;
+    if (status == ZT_OK && options->report)
+        status = sink ? zt_sink_write(sink, report.data, report.len) : zt_ctx_status(splice->cli->ctx);
+    if (status == ZT_OK) status = dna_write(splice->cli, options, splice->child, modes[options->mode]);
+    if (status == ZT_OK && sink) status = zt_sink_commit(sink);
     zt_sink_close(sink);
     zt_str_fini(&report);
-    return s;
+    return status;
 }
 
-zt_status dna_splice(zt_cli *cli, const dna_options *o, char **operands, int n)
+zt_status dna_splice(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
-    splice x = {.cli = cli, .o = o};
-    (void)n;
-    x.how = (zt_dna_compare_opts){.threads = dna_threads(cli), .progress = tick, .user = &x};
-    zt_status s = check(cli, o, operands);
-    if (s != ZT_OK) return s;
-    x.a = dna_open(cli, o, operands[0]);
-    x.b = x.a ? dna_open(cli, o, operands[1]) : NULL;
-    s = x.b ? make_child(&x) : zt_ctx_status(cli->ctx);
-    if (s == ZT_OK) tell_left_out(&x);
-    if (s == ZT_OK) s = write_both(&x);
-    zt_dna_close(x.child);
-    zt_dna_close(x.a);
-    zt_dna_close(x.b);
-    return s;
+    splice_state splice = {.cli = cli, .options = options};
+    (void)count;
+    splice.compare_options = (zt_dna_compare_opts){.threads = dna_threads(cli), .progress = report_progress, .user = &splice};
+    zt_status status = check_options(cli, options, operands);
+    if (status != ZT_OK) return status;
+    splice.model_a = dna_open(cli, options, operands[0]);
+    splice.model_b = splice.model_a ? dna_open(cli, options, operands[1]) : NULL;
+    status = splice.model_b ? make_child(&splice) : zt_ctx_status(cli->ctx);
+    if (status == ZT_OK) print_left_out(&splice);
+    if (status == ZT_OK) status = write_both(&splice);
+    zt_dna_close(splice.child);
+    zt_dna_close(splice.model_a);
+    zt_dna_close(splice.model_b);
+    return status;
 }

@@ -4,28 +4,27 @@
 #include <string.h>
 
 /* Lines of text are no container: what they begin with tells. */
-static bool is_text(const char *text, size_t n)
+static bool is_text(const char *text, size_t length)
 {
-    if (n >= 2 && !memcmp(text, "PK", 2)) return false;
-    if (n >= 4 && !memcmp(text, "GGUF", 4)) return false;
-    for (size_t i = 0; i < n && i < 16; i++)
-        if (((unsigned char)text[i] < ' ' && !memchr("\t\r\n", text[i], 3)) || text[i] & 0x80)
-            return false;
+    if (length >= 2 && !memcmp(text, "PK", 2)) return false;
+    if (length >= 4 && !memcmp(text, "GGUF", 4)) return false;
+    for (size_t i = 0; i < length && i < 16; i++)
+        if (((unsigned char)text[i] < ' ' && !memchr("\t\r\n", text[i], 3)) || text[i] & 0x80) return false;
     return true;
 }
 
-static zt_status read_text(zt_samples *s, const zt_source *in)
+static zt_status read_text(zt_samples *samples, const zt_source *source)
 {
-    size_t n = (size_t)zt_source_size(in);
-    char *text = zt_alloc(s->ctx, n + 1);
-    zt_status st = text ? zt_source_read(in, 0, text, n) : ZT_ENOMEM;
+    size_t length = (size_t)zt_source_size(source);
+    char *text = zt_alloc(samples->ctx, length + 1);
+    zt_status status = text ? zt_source_read(source, 0, text, length) : ZT_ENOMEM;
     size_t blank = 0;
-    while (!st && blank < n && memchr(" \t\r\n", text[blank], 4)) blank++;
-    bool json = !st && blank < n && memchr("{[", text[blank], 2);
-    const char *name = zt_source_name(in);
-    if (!st) st = json ? zt_samples_ndjson(s, name, text, n) : zt_samples_csv(s, name, text, n);
-    zt_free(s->ctx, text);
-    return st;
+    while (!status && blank < length && memchr(" \t\r\n", text[blank], 4)) blank++;
+    bool json = !status && blank < length && memchr("{[", text[blank], 2);
+    const char *name = zt_source_name(source);
+    if (!status) status = json ? zt_samples_ndjson(samples, name, text, length) : zt_samples_csv(samples, name, text, length);
+    zt_free(samples->ctx, text);
+    return status;
 }
 
 /* All of stdin: what several networks, or a second way to read it, look at again. */
@@ -46,90 +45,89 @@ static zt_source *open_source(zt_ctx *ctx, const char *path)
 }
 
 /* Rows of one file; only: of the input of that name alone. */
-static zt_status read_file(zt_samples *s, const char *path, const char *only)
+static zt_status read_file(zt_samples *samples, const char *path, const char *only)
 {
     char head[16];
-    zt_source *in = open_source(s->ctx, path);
-    if (!in) return zt_ctx_status(s->ctx);
-    size_t n = zt_source_size(in) < sizeof head ? (size_t)zt_source_size(in) : sizeof head;
-    zt_status st = n ? zt_source_read(in, 0, head, n)
-                     : zt_fail(s->ctx, ZT_EDATA, "%s: is empty", zt_source_name(in));
-    if (!st && !only && is_text(head, n)) {
-        st = read_text(s, in);
-        zt_source_close(in);
-        return st;
+    zt_source *source = open_source(samples->ctx, path);
+    if (!source) return zt_ctx_status(samples->ctx);
+    size_t length = zt_source_size(source) < sizeof head ? (size_t)zt_source_size(source) : sizeof head;
+    zt_status status = length ? zt_source_read(source, 0, head, length)
+                              : zt_fail(samples->ctx, ZT_EDATA, "%s: is empty", zt_source_name(source));
+    if (!status && !only && is_text(head, length)) {
+        status = read_text(samples, source);
+        zt_source_close(source);
+        return status;
     }
-    zt_checkpoint *c = st ? NULL : zt_checkpoint_take(s->ctx, in);
-    if (st) zt_source_close(in);
-    if (!c) return zt_ctx_status(s->ctx);
-    st = zt_samples_arrays(s, c, only);
-    zt_checkpoint_close(c);
-    return st;
+    zt_checkpoint *checkpoint = status ? NULL : zt_checkpoint_take(samples->ctx, source);
+    if (status) zt_source_close(source);
+    if (!checkpoint) return zt_ctx_status(samples->ctx);
+    status = zt_samples_arrays(samples, checkpoint, only);
+    zt_checkpoint_close(checkpoint);
+    return status;
 }
 
-zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
-                            const char *target)
+zt_samples *train_data_open(train_learner *learner, const train_options *options, const char *path, const char *target)
 {
-    zt_samples *s = zt_samples_new(l->cli->ctx, l->forward, NULL, 0);
-    if (!s) return NULL;
-    zt_status st = read_file(s, path, NULL);
-    if (!st && target) st = read_file(s, target, s->fields[s->field_count - 1].name);
-    if (!st) st = zt_samples_check(s, path);
-    if (!st) zt_samples_scale(s, o->scale);
-    if (!st) return s;
-    zt_samples_free(s);
+    zt_samples *samples = zt_samples_new(learner->cli->ctx, learner->forward, NULL, 0);
+    if (!samples) return NULL;
+    zt_status status = read_file(samples, path, NULL);
+    if (!status && target) status = read_file(samples, target, samples->fields[samples->field_count - 1].name);
+    if (!status) status = zt_samples_check(samples, path);
+    if (!status) zt_samples_scale(samples, options->scale);
+    if (!status) return samples;
+    zt_samples_free(samples);
     return NULL;
 }
 
 /* ---- several ids a sample -------------------------------------------------------------------- */
 
 /* So many numbers a sample has at most: those of a line, or of a row of the largest array. */
-static int64_t widest(zt_ctx *ctx, const char *path)
+static int64_t find_widest(zt_ctx *ctx, const char *path)
 {
     char head[4096];
-    size_t n = 0;
+    size_t length = 0;
     int64_t most = 1;
-    zt_source *in = open_source(ctx, path);
-    if (!in) return 0;
-    bool read = !zt_source_read_some(in, 0, head, sizeof head, sizeof head, &n);
-    if (read && is_text(head, n)) {
-        for (size_t i = 0; i < n && (head[i] != '\n' || most == 1); i++) most += head[i] == ',';
-        zt_source_close(in);
+    zt_source *source = open_source(ctx, path);
+    if (!source) return 0;
+    bool read = !zt_source_read_some(source, 0, head, sizeof head, sizeof head, &length);
+    if (read && is_text(head, length)) {
+        for (size_t i = 0; i < length && (head[i] != '\n' || most == 1); i++) most += head[i] == ',';
+        zt_source_close(source);
         return most;
     }
-    zt_checkpoint *c = read ? zt_checkpoint_take(ctx, in) : NULL;
-    if (!read) zt_source_close(in);
-    for (int64_t i = 0; c && i < zt_checkpoint_count(c); i++) {
-        zt_entry e;
-        zt_checkpoint_get(c, i, &e);
-        int64_t rows = e.type.rank > 0 ? e.type.dim[0] : 0;
-        int64_t each = rows > 0 ? zt_type_count(&e.type) / rows : 0;
+    zt_checkpoint *checkpoint = read ? zt_checkpoint_take(ctx, source) : NULL;
+    if (!read) zt_source_close(source);
+    for (int64_t i = 0; checkpoint && i < zt_checkpoint_count(checkpoint); i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        int64_t rows = entry.type.rank > 0 ? entry.type.dim[0] : 0;
+        int64_t each = rows > 0 ? zt_type_count(&entry.type) / rows : 0;
         most = each > most ? each : most;
     }
-    zt_checkpoint_close(c);
+    zt_checkpoint_close(checkpoint);
     return most;
 }
 
-zt_samples *train_data_ids(train_learner **l, const train_options *o)
+zt_samples *train_data_ids(train_learner **learner, const train_options *options)
 {
     enum { MOST = 1 << 12 };
-    zt_ctx *ctx = (*l)->cli->ctx;
-    zt_nn_shape in;
+    zt_ctx *ctx = (*learner)->cli->ctx;
+    zt_nn_shape shape;
     char why[1024];
     snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    bool ids = (*l)->nn && !o->ids && zt_nn_input((*l)->nn, &in) == ZT_OK && in.rank == 1;
-    int64_t most = ids ? widest(ctx, o->input) : 0;
-    for (int64_t n = most < MOST ? most : MOST; n > 1; n--) {
-        train_options some = *o;
-        some.ids = n;
+    bool ids = (*learner)->network && !options->ids && zt_nn_input((*learner)->network, &shape) == ZT_OK && shape.rank == 1;
+    int64_t most = ids ? find_widest(ctx, options->input) : 0;
+    for (int64_t count = most < MOST ? most : MOST; count > 1; count--) {
+        train_options some = *options;
+        some.ids = count;
         zt_ctx_clear(ctx);
-        train_learner *other = train_learner_open((*l)->cli, &some);
-        zt_samples *s = other ? train_data_open(other, &some, o->input, o->target) : NULL;
-        if (s) {
-            train_learner_close(*l);
-            *l = other;
-            return s;
+        train_learner *other = train_learner_open((*learner)->cli, &some);
+        zt_samples *samples = other ? train_data_open(other, &some, options->input, options->target) : NULL;
+        if (samples) {
+            train_learner_close(*learner);
+            *learner = other;
+            return samples;
         }
         train_learner_close(other);
     }

@@ -6,8 +6,8 @@
 
 typedef struct eval {
     zt_cli *cli;
-    train_options o;
-    train_learner *l;
+    train_options options;
+    train_learner *learner;
     zt_samples *data;
     zt_session *session;
     zt_engine *engine;        /* borrowed */
@@ -18,215 +18,227 @@ typedef struct eval {
 
 /* ---- what is expected ------------------------------------------------------------------------ */
 
-static const zt_field *target_of(const eval *e)
+static const zt_field *find_target(const eval *evaluation)
 {
-    return &e->data->fields[e->data->field_count - 1];
+    return &evaluation->data->fields[evaluation->data->field_count - 1];
 }
 
 /* Number k of a sample's target. */
-static double expected_at(const eval *e, int64_t row, int64_t k)
+static double expected_at(const eval *evaluation, int64_t row, int64_t k)
 {
-    const zt_field *f = target_of(e);
-    const char *at = f->data.data + (size_t)row * f->bytes +
-                     (size_t)k * (size_t)zt_dtype_get(f->row.dtype)->block_bytes;
+    const zt_field *field = find_target(evaluation);
+    const char *bytes =
+        field->data.data + (size_t)row * field->bytes + (size_t)k * (size_t)zt_dtype_get(field->row.dtype)->block_bytes;
     float single;
-    double d;
+    double number;
     int64_t wide;
     int32_t word;
-    if (f->row.dtype == ZT_F32) return memcpy(&single, at, sizeof single), (double)single;
-    if (f->row.dtype == ZT_F64) return memcpy(&d, at, sizeof d), d;
-    if (f->row.dtype == ZT_I64) return memcpy(&wide, at, sizeof wide), (double)wide;
-    return memcpy(&word, at, sizeof word), (double)word;
+    if (field->row.dtype == ZT_F32) return memcpy(&single, bytes, sizeof single), (double)single;
+    if (field->row.dtype == ZT_F64) return memcpy(&number, bytes, sizeof number), number;
+    if (field->row.dtype == ZT_I64) return memcpy(&wide, bytes, sizeof wide), (double)wide;
+    return memcpy(&word, bytes, sizeof word), (double)word;
 }
 
 /* Is every target a 1 among zeros: a class, by its place? */
-static bool is_one_hot(const eval *e, int64_t n)
+static bool is_one_hot(const eval *evaluation, int64_t count)
 {
-    for (int64_t r = 0; r < e->data->rows; r++) {
+    for (int64_t row = 0; row < evaluation->data->rows; row++) {
         int64_t ones = 0;
-        for (int64_t k = 0; k < n; k++) {
-            double x = expected_at(e, r, k);
-            if (x != 0 && x != 1) return false;
-            ones += x == 1;
+        for (int64_t k = 0; k < count; k++) {
+            double value = expected_at(evaluation, row, k);
+            if (value != 0 && value != 1) return false;
+            ones += value == 1;
         }
         if (ones != 1) return false;
     }
     return true;
 }
 
-static int64_t hot(const eval *e, int64_t row, int64_t n)
+static int64_t find_hot(const eval *evaluation, int64_t row, int64_t count)
 {
-    for (int64_t k = 0; k < n; k++)
-        if (expected_at(e, row, k) == 1) return k;
+    for (int64_t k = 0; k < count; k++)
+        if (expected_at(evaluation, row, k) == 1) return k;
     return -1;
 }
 
 /* Several numbers a sample are the classes of its positions, a class or as many values; one number is
  * a value or, of several outputs, a class. */
-static zt_status choose_judge(eval *e, const train_output *y)
+static zt_status choose_judge(eval *evaluation, const train_output *output)
 {
-    const zt_field *f = target_of(e);
-    int64_t n = zt_type_count(&f->row), n_out = y->n;
-    bool floats = f->row.dtype == ZT_F32 || f->row.dtype == ZT_F64;
-    e->scores->n_target = n;
-    if (n == 1) return ZT_OK;
-    if (n == y->positions) {
-        e->scores->n_values = n;
-        e->scores->classes = y->classes;
+    const zt_field *field = find_target(evaluation);
+    int64_t count = zt_type_count(&field->row), n_out = output->count;
+    bool floats = field->row.dtype == ZT_F32 || field->row.dtype == ZT_F64;
+    evaluation->scores->n_target = count;
+    if (count == 1) return ZT_OK;
+    if (count == output->positions) {
+        evaluation->scores->n_values = count;
+        evaluation->scores->classes = output->classes;
         return ZT_OK;
     }
-    if (n != n_out || !floats)
-        return zt_fail(e->cli->ctx, ZT_EUSAGE,
+    if (count != n_out || !floats)
+        return zt_fail(evaluation->cli->ctx, ZT_EUSAGE,
                        "%s: the target '%s' has %lld %s a sample, and the network %lld outputs: one "
                        "class, or a value for each output, can be judged",
-                       e->o.model, f->name, (long long)n, floats ? "numbers" : "whole numbers",
+                       evaluation->options.model, field->name, (long long)count, floats ? "numbers" : "whole numbers",
                        (long long)n_out);
-    e->scores->n_values = is_one_hot(e, n) ? 0 : n;
+    evaluation->scores->n_values = is_one_hot(evaluation, count) ? 0 : count;
     return ZT_OK;
 }
 
 /* ---- predictions ----------------------------------------------------------------------------- */
 
-static void judge(eval *e, int64_t row, int64_t at, int64_t n_out)
+static void judge_rows(eval *evaluation, int64_t row, int64_t offset, int64_t n_out)
 {
-    train_scores *s = e->scores;
-    const float *y = e->room + row * n_out;
-    if (!s->n_values) {
-        double expected = s->n_target > 1 ? (double)hot(e, at, s->n_target) : expected_at(e, at, 0);
-        s->each[at] = zt_deviation_of(expected, zt_prediction(y, n_out));
-        zt_deviations_add(&s->all, &s->each[at]);
+    train_scores *scores = evaluation->scores;
+    const float *outputs = evaluation->room + row * n_out;
+    if (!scores->n_values) {
+        double expected =
+            scores->n_target > 1 ? (double)find_hot(evaluation, offset, scores->n_target) : expected_at(evaluation, offset, 0);
+        scores->each[offset] = zt_deviation_of(expected, zt_prediction(outputs, n_out));
+        zt_deviations_add(&scores->all, &scores->each[offset]);
         return;
     }
-    for (int64_t k = 0; k < s->n_values; k++) {
-        zt_deviation *d = &s->each[at * s->n_values + k];
-        double actual = s->classes ? zt_prediction(y + k * s->classes, s->classes) : (double)y[k];
-        *d = zt_deviation_of(expected_at(e, at, k), actual);
-        zt_deviations_add(&s->all, d);
-        zt_deviations_add(&s->output[k], d);
+    for (int64_t k = 0; k < scores->n_values; k++) {
+        zt_deviation *deviation = &scores->each[offset * scores->n_values + k];
+        double actual = scores->classes ? zt_prediction(outputs + k * scores->classes, scores->classes) : (double)outputs[k];
+        *deviation = zt_deviation_of(expected_at(evaluation, offset, k), actual);
+        zt_deviations_add(&scores->all, deviation);
+        zt_deviations_add(&scores->output[k], deviation);
     }
 }
 
-static zt_status predict(eval *e, const zt_batches *b, const train_output *y)
+static zt_status predict_batches(eval *evaluation, const zt_batches *batches, const train_output *output)
 {
-    const void *in[ZT_FIT_INPUTS];
+    const void *inputs[ZT_FIT_INPUTS];
     zt_binding bind[ZT_MAX_SYMBOLS];
-    int64_t at = 0;
-    size_t n_out = (size_t)zt_prog_n_outputs(e->l->forward);
-    void **out = zt_calloc(e->cli->ctx, n_out, sizeof *out);
-    zt_status s = out ? ZT_OK : ZT_ENOMEM;
-    if (out && e->observer) memcpy(out, train_observer_out(e->observer), n_out * sizeof *out);
-    if (out) out[y->output] = e->room;
-    for (int64_t i = 0; i < b->per_epoch && !s; i++) {
-        int n;
+    int64_t offset = 0;
+    size_t n_out = (size_t)zt_prog_n_outputs(evaluation->learner->forward);
+    void **out = zt_calloc(evaluation->cli->ctx, n_out, sizeof *out);
+    zt_status status = out ? ZT_OK : ZT_ENOMEM;
+    if (out && evaluation->observer) memcpy(out, train_observer_out(evaluation->observer), n_out * sizeof *out);
+    if (out) out[output->output] = evaluation->room;
+    for (int64_t i = 0; i < batches->per_epoch && !status; i++) {
+        int binding_count;
         int64_t rows;
-        s = b->get(b->user, 0, i, in, bind, &n, &rows);
-        if (!s) s = zt_session_step(e->session, bind, n, in, out);
-        for (int64_t r = 0; r < rows && !s; r++) judge(e, r, at++, y->n);
-        if (!s && e->observer) s = train_observer_tell(e->observer, rows, (uint64_t)i + 1);
+        status = batches->get(batches->user, 0, i, inputs, bind, &binding_count, &rows);
+        if (!status) status = zt_session_step(evaluation->session, bind, binding_count, inputs, out);
+        for (int64_t row = 0; row < rows && !status; row++) judge_rows(evaluation, row, offset++, output->count);
+        if (!status && evaluation->observer) status = train_observer_tell(evaluation->observer, rows, (uint64_t)i + 1);
     }
-    zt_free(e->cli->ctx, out);
-    return !s && e->observer ? train_observer_end(e->observer) : s;
+    zt_free(evaluation->cli->ctx, out);
+    return !status && evaluation->observer ? train_observer_end(evaluation->observer) : status;
 }
 
-static zt_status make_room(eval *e, const train_output *y)
+static zt_status make_room(eval *evaluation, const train_output *output)
 {
-    train_scores *s = e->scores;
-    zt_ctx *ctx = e->cli->ctx;
-    size_t values = s->n_values ? (size_t)s->n_values : 1;
-    e->room = zt_alloc_array(ctx, (size_t)e->data->batch_size, (size_t)y->n * sizeof *e->room);
-    s->rows = e->data->rows;
-    s->each = zt_calloc(ctx, (size_t)s->rows, values * sizeof *s->each);
-    s->output = zt_calloc(ctx, values, sizeof *s->output);
-    return e->room && s->each && s->output ? ZT_OK : ZT_ENOMEM;
+    train_scores *scores = evaluation->scores;
+    zt_ctx *ctx = evaluation->cli->ctx;
+    size_t values = scores->n_values ? (size_t)scores->n_values : 1;
+    evaluation->room =
+        zt_alloc_array(ctx, (size_t)evaluation->data->batch_size, (size_t)output->count * sizeof *evaluation->room);
+    scores->rows = evaluation->data->rows;
+    scores->each = zt_calloc(ctx, (size_t)scores->rows, values * sizeof *scores->each);
+    scores->output = zt_calloc(ctx, values, sizeof *scores->output);
+    return evaluation->room && scores->each && scores->output ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status run(eval *e)
+static zt_status run_evaluation(eval *evaluation)
 {
-    zt_batches b;
-    train_output y;
-    zt_store store = train_learner_store(e->l);
-    zt_status s = zt_samples_batches(e->data, &(zt_shuffle){.batch = e->o.batch}, &b);
-    if (!s) s = train_find_output(e->l, e->data->batch_size, &y);
-    if (!s) s = choose_judge(e, &y);
-    if (!s) s = make_room(e, &y);
-    if (!s && e->o.observe) {
-        e->observer = train_observer_open(e->l, e->o.observe, "eval", false, e->data->batch_size);
-        if (!e->observer) s = zt_ctx_status(e->cli->ctx);
+    zt_batches batches;
+    train_output output;
+    zt_store store = train_learner_store(evaluation->learner);
+    zt_status status = zt_samples_batches(evaluation->data, &(zt_shuffle){.batch = evaluation->options.batch}, &batches);
+    if (!status) status = train_find_output(evaluation->learner, evaluation->data->batch_size, &output);
+    if (!status) status = choose_judge(evaluation, &output);
+    if (!status) status = make_room(evaluation, &output);
+    if (!status && evaluation->options.observe) {
+        evaluation->observer =
+            train_observer_open(evaluation->learner, evaluation->options.observe, "eval", false, evaluation->data->batch_size);
+        if (!evaluation->observer) status = zt_ctx_status(evaluation->cli->ctx);
     }
-    if (!s) e->session = zt_session_open(e->engine, e->l->forward, &store,
-                                         &(zt_session_opts){.strict = e->cli->strict});
-    if (!s) s = e->session ? predict(e, &b, &y) : zt_ctx_status(e->cli->ctx);
-    return s;
+    if (!status)
+        evaluation->session = zt_session_open(evaluation->engine, evaluation->learner->forward, &store,
+                                              &(zt_session_opts){.strict = evaluation->cli->strict});
+    if (!status)
+        status = evaluation->session ? predict_batches(evaluation, &batches, &output) : zt_ctx_status(evaluation->cli->ctx);
+    return status;
 }
 
 /* ---- one network ----------------------------------------------------------------------------- */
 
 /* The data do not fit one number a sample: they may have one for each output. The first message is
  * kept where they do not. */
-static zt_status open_wide(eval *e)
+static zt_status open_wide(eval *evaluation)
 {
-    zt_ctx *ctx = e->cli->ctx;
-    train_output y;
+    zt_ctx *ctx = evaluation->cli->ctx;
+    train_output output;
     char why[1024];
     snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    bool several = !train_find_output(e->l, e->o.batch, &y) && y.n > 1 && !e->l->own_loss;
-    train_learner_close(e->l);
-    e->l = NULL;
-    e->o.wide = true;
-    if (several) e->l = train_learner_open(e->cli, &e->o);
-    if (e->l) e->data = train_data_open(e->l, &e->o, e->o.input, e->o.target);
-    if (e->data) return ZT_OK;
+    bool several = !train_find_output(evaluation->learner, evaluation->options.batch, &output) && output.count > 1 &&
+                   !evaluation->learner->own_loss;
+    train_learner_close(evaluation->learner);
+    evaluation->learner = NULL;
+    evaluation->options.wide = true;
+    if (several) evaluation->learner = train_learner_open(evaluation->cli, &evaluation->options);
+    if (evaluation->learner)
+        evaluation->data =
+            train_data_open(evaluation->learner, &evaluation->options, evaluation->options.input, evaluation->options.target);
+    if (evaluation->data) return ZT_OK;
     zt_ctx_clear(ctx);
     return zt_fail(ctx, ZT_EDATA, "%s", why);
 }
 
-static zt_status evaluate(eval *e)
+static zt_status evaluate_model(eval *evaluation)
 {
-    zt_ctx *ctx = e->cli->ctx;
-    e->l = train_learner_open(e->cli, &e->o);
-    if (e->l) e->data = train_data_open(e->l, &e->o, e->o.input, e->o.target);
-    zt_status s = e->data ? ZT_OK : zt_ctx_status(ctx);
-    if (s == ZT_EDATA && e->l && (e->data = train_data_ids(&e->l, &e->o))) s = ZT_OK;
-    if (s == ZT_EDATA && e->l) s = open_wide(e);
-    if (!s) s = run(e);
-    zt_session_close(e->session);
-    train_observer_free(e->observer);
-    zt_free(ctx, e->room);
-    zt_samples_free(e->data);
-    train_learner_close(e->l);
-    return s;
+    zt_ctx *ctx = evaluation->cli->ctx;
+    evaluation->learner = train_learner_open(evaluation->cli, &evaluation->options);
+    if (evaluation->learner)
+        evaluation->data =
+            train_data_open(evaluation->learner, &evaluation->options, evaluation->options.input, evaluation->options.target);
+    zt_status status = evaluation->data ? ZT_OK : zt_ctx_status(ctx);
+    if (status == ZT_EDATA && evaluation->learner &&
+        (evaluation->data = train_data_ids(&evaluation->learner, &evaluation->options)))
+        status = ZT_OK;
+    if (status == ZT_EDATA && evaluation->learner) status = open_wide(evaluation);
+    if (!status) status = run_evaluation(evaluation);
+    zt_session_close(evaluation->session);
+    train_observer_free(evaluation->observer);
+    zt_free(ctx, evaluation->room);
+    zt_samples_free(evaluation->data);
+    train_learner_close(evaluation->learner);
+    return status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static zt_status check(zt_cli *cli, const train_options *o)
+static zt_status check_options(zt_cli *cli, const train_options *options)
 {
     static const char *const alone[] = {"--data", "--observe"};
-    const char *given = o->data ? alone[0] : o->observe ? alone[1] : NULL;
-    if (o->models.n > 1 && given)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%s goes with one network, not %d", given, o->models.n);
+    const char *given = options->data ? alone[0] : options->observe ? alone[1] : NULL;
+    if (options->models.n > 1 && given)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%s goes with one network, not %d", given, options->models.n);
     return ZT_OK;
 }
 
-zt_status train_eval(zt_cli *cli, const train_options *o)
+zt_status train_eval(zt_cli *cli, const train_options *options)
 {
-    int n = o->models.n;
-    zt_status s = check(cli, o);
-    train_scores *scores = s ? NULL : zt_calloc(cli->ctx, (size_t)n, sizeof *scores);
+    int count = options->models.n;
+    zt_status status = check_options(cli, options);
+    train_scores *scores = status ? NULL : zt_calloc(cli->ctx, (size_t)count, sizeof *scores);
     zt_engine *engine = scores ? zt_cli_engine(cli) : NULL;
-    if (!s && !engine) s = zt_ctx_status(cli->ctx);
-    for (int i = 0; i < n && !s; i++) {
-        eval e = {.cli = cli, .o = *o, .engine = engine, .scores = &scores[i]};
-        e.o.model = scores[i].name = o->models.item[i];
-        s = evaluate(&e);
+    if (!status && !engine) status = zt_ctx_status(cli->ctx);
+    for (int i = 0; i < count && !status; i++) {
+        eval evaluation = {.cli = cli, .options = *options, .engine = engine, .scores = &scores[i]};
+        evaluation.options.model = scores[i].name = options->models.item[i];
+        status = evaluate_model(&evaluation);
     }
-    if (!s) s = train_print_scores(cli, scores, n);
-    for (int i = 0; scores && i < n; i++) {
+    if (!status) status = train_print_scores(cli, scores, count);
+    for (int i = 0; scores && i < count; i++) {
         zt_free(cli->ctx, scores[i].each);
         zt_free(cli->ctx, scores[i].output);
     }
     zt_free(cli->ctx, scores);
     zt_engine_close(engine);
-    return s;
+    return status;
 }

@@ -8,331 +8,334 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-typedef struct run {
+typedef struct training_run {
     zt_cli *cli;
-    const train_options *o;
+    const train_options *options;
     zt_engine *engine;
-    train_learner *l;
+    train_learner *learner;
     zt_samples *data, *valid;
-    train_text *text; /* instead of data */
+    train_text *text;         /* instead of data */
     train_observer *observer; /* NULL: none */
-    zt_trainer *t;
+    zt_trainer *trainer;
     zt_optim optim;
     zt_rate rate;
     zt_fit_opts fit;
     zt_batches batches;
-    char id[256];          /* what the run is, for its checkpoint */
+    char run_id[256];          /* what the run is, for its checkpoint */
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
-    int64_t n;
-} run;
+    int64_t epoch_count;
+} training_run;
 
 /* ---- the loss of samples that are not trained on --------------------------------------------- */
 
-static int loss_output(const zt_prog *p)
+static int find_loss(const zt_prog *program)
 {
-    int o = 0;
-    while (strcmp(zt_prog_output(p, o)->name, "loss")) o++;
-    return o;
+    int output = 0;
+    while (strcmp(zt_prog_output(program, output)->name, "loss")) output++;
+    return output;
 }
 
 /* Means over batches, weighed by their rows. */
-static zt_status sum_losses(run *r, zt_session *s, const zt_batches *b, double *loss)
+static zt_status sum_losses(training_run *run, zt_session *session, const zt_batches *batches, double *loss)
 {
-    const void *in[ZT_FIT_INPUTS];
+    const void *inputs[ZT_FIT_INPUTS];
     zt_binding bind[ZT_MAX_SYMBOLS];
     double sum = 0, rows = 0;
     float one;
-    void **out = zt_calloc(r->cli->ctx, (size_t)zt_prog_n_outputs(r->l->forward), sizeof *out);
-    zt_status st = out ? ZT_OK : ZT_ENOMEM;
-    if (out) out[loss_output(r->l->forward)] = &one;
-    for (int64_t i = 0; i < b->per_epoch && !st; i++) {
-        int n;
+    void **out = zt_calloc(run->cli->ctx, (size_t)zt_prog_n_outputs(run->learner->forward), sizeof *out);
+    zt_status status = out ? ZT_OK : ZT_ENOMEM;
+    if (out) out[find_loss(run->learner->forward)] = &one;
+    for (int64_t i = 0; i < batches->per_epoch && !status; i++) {
+        int binding_count;
         int64_t samples;
-        st = b->get(b->user, 0, i, in, bind, &n, &samples);
-        if (!st) st = zt_session_step(s, bind, n, in, out);
+        status = batches->get(batches->user, 0, i, inputs, bind, &binding_count, &samples);
+        if (!status) status = zt_session_step(session, bind, binding_count, inputs, out);
         sum += (double)one * (double)samples;
         rows += (double)samples;
     }
-    zt_free(r->cli->ctx, out);
+    zt_free(run->cli->ctx, out);
     *loss = sum / rows;
-    return st;
+    return status;
 }
 
-static zt_status validate(void *user, double *loss)
+static zt_status validate_model(void *user, double *loss)
 {
-    run *r = user;
-    zt_batches b;
-    zt_status s = train_learner_take(r->l, r->t);
-    if (!s && r->l->nn) s = train_put_network(r->l);
-    zt_store store = r->l->nn ? r->l->below : train_learner_store(r->l);
-    if (!s) s = zt_samples_batches(r->valid, &(zt_shuffle){.batch = r->o->batch}, &b);
-    zt_session *look = s ? NULL : zt_session_open(r->engine, r->l->forward, &store,
-                                                 &(zt_session_opts){.strict = r->cli->strict});
-    if (!s) s = look ? sum_losses(r, look, &b, loss) : zt_ctx_status(r->cli->ctx);
+    training_run *run = user;
+    zt_batches batches;
+    zt_status status = train_learner_take(run->learner, run->trainer);
+    if (!status && run->learner->network) status = train_put_network(run->learner);
+    zt_store store = run->learner->network ? run->learner->below : train_learner_store(run->learner);
+    if (!status) status = zt_samples_batches(run->valid, &(zt_shuffle){.batch = run->options->batch}, &batches);
+    zt_session *look =
+        status ? NULL
+               : zt_session_open(run->engine, run->learner->forward, &store, &(zt_session_opts){.strict = run->cli->strict});
+    if (!status) status = look ? sum_losses(run, look, &batches, loss) : zt_ctx_status(run->cli->ctx);
     zt_session_close(look);
-    return s;
+    return status;
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
 
-static void put_number(zt_str *s, const char *key, double x)
+static void put_number(zt_str *text, const char *key, double number)
 {
-    zt_str_printf(s, ",\"%s\":", key);
-    if (isfinite(x)) zt_str_put_double(s, x);
-    else zt_str_puts(s, "null");
+    zt_str_printf(text, ",\"%s\":", key);
+    if (isfinite(number))
+        zt_str_put_double(text, number);
+    else
+        zt_str_puts(text, "null");
 }
 
-static zt_status remember(run *r, const zt_epoch *e)
+static zt_status record_epoch(training_run *run, const zt_epoch *epoch)
 {
-    size_t n = (size_t)r->n + 1;
-    double *loss = zt_realloc(r->cli->ctx, r->loss, n * sizeof *loss);
-    if (loss) r->loss = loss;
-    double *valid = loss ? zt_realloc(r->cli->ctx, r->loss_valid, n * sizeof *valid) : NULL;
+    size_t length = (size_t)run->epoch_count + 1;
+    double *loss = zt_realloc(run->cli->ctx, run->loss, length * sizeof *loss);
+    if (loss) run->loss = loss;
+    double *valid = loss ? zt_realloc(run->cli->ctx, run->loss_valid, length * sizeof *valid) : NULL;
     if (!valid) return ZT_ENOMEM;
-    r->loss_valid = valid;
-    r->loss[r->n] = e->loss;
-    r->loss_valid[r->n++] = e->valid;
+    run->loss_valid = valid;
+    run->loss[run->epoch_count] = epoch->loss;
+    run->loss_valid[run->epoch_count++] = epoch->valid;
     return ZT_OK;
 }
 
 /* A line of the history. */
-static zt_status tell_epoch(void *user, const zt_epoch *e)
+static zt_status report_epoch(void *user, const zt_epoch *epoch)
 {
-    run *r = user;
-    zt_str s;
-    zt_str_init(&s, r->cli->ctx);
-    zt_str_printf(&s, "{\"epoch\":%" PRIu64 ",\"steps\":%" PRIu64, e->epoch, e->steps);
-    put_number(&s, "loss", e->loss);
-    if (r->valid) put_number(&s, "valid_loss", e->valid);
-    put_number(&s, "grad_norm", e->grad_norm);
-    put_number(&s, "lr", e->lr);
-    put_number(&s, "seconds", e->seconds);
-    zt_str_puts(&s, "}\n");
-    zt_status st = zt_ctx_status(r->cli->ctx);
-    if (!st) st = zt_cli_write(r->cli, s.data, s.len);
-    if (!st) st = zt_cli_flush(r->cli);
-    zt_str_fini(&s);
-    return st ? st : remember(r, e);
+    training_run *run = user;
+    zt_str text;
+    zt_str_init(&text, run->cli->ctx);
+    zt_str_printf(&text, "{\"epoch\":%" PRIu64 ",\"steps\":%" PRIu64, epoch->epoch, epoch->steps);
+    put_number(&text, "loss", epoch->loss);
+    if (run->valid) put_number(&text, "valid_loss", epoch->valid);
+    put_number(&text, "grad_norm", epoch->grad_norm);
+    put_number(&text, "lr", epoch->lr);
+    put_number(&text, "seconds", epoch->seconds);
+    zt_str_puts(&text, "}\n");
+    zt_status status = zt_ctx_status(run->cli->ctx);
+    if (!status) status = zt_cli_write(run->cli, text.data, text.len);
+    if (!status) status = zt_cli_flush(run->cli);
+    zt_str_fini(&text);
+    return status ? status : record_epoch(run, epoch);
 }
 
-static zt_status tell_step(void *user, const zt_fit_state *p, const zt_fit_step *is)
+static zt_status report_step(void *user, const zt_fit_state *state, const zt_fit_step *step)
 {
-    run *r = user;
-    zt_progress(r->cli, &(zt_work){"train", r->o->text ? r->o->text : r->o->input, "steps",
-                                   (double)p->steps, (double)r->rate.steps});
-    zt_status s = r->observer ? train_observer_tell(r->observer, is->samples, p->steps) : ZT_OK;
-    if (s || isfinite(is->got.loss)) return s;
-    return zt_fail(r->cli->ctx, ZT_EDATA,
-                   "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help", p->steps,
-                   is->got.loss);
+    training_run *run = user;
+    zt_progress(run->cli, &(zt_work){"train", run->options->text ? run->options->text : run->options->input, "steps",
+                                     (double)state->steps, (double)run->rate.steps});
+    zt_status status = run->observer ? train_observer_tell(run->observer, step->samples, state->steps) : ZT_OK;
+    if (status || isfinite(step->got.loss)) return status;
+    return zt_fail(run->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help", state->steps,
+                   step->got.loss);
 }
 
 /* Which ops of a step ran on another engine than was asked for: "2 cross_entropy". */
-static void tell_fallbacks(const run *r)
+static void report_fallbacks(const training_run *run)
 {
-    const zt_session *s = zt_trainer_session(r->t);
-    int count[ZT_OP_COUNT] = {0}, fell = zt_session_get(s).fallbacks, all = 0;
+    const zt_session *session = zt_trainer_session(run->trainer);
+    int count[ZT_OP_COUNT] = {0}, fell = zt_session_get(session).fallbacks, all = 0;
     zt_str names;
-    zt_str_init(&names, r->cli->ctx);
-    for (int i = 0; i < zt_session_parts(s); i++) {
-        zt_session_part part = zt_session_part_at(s, i);
+    zt_str_init(&names, run->cli->ctx);
+    for (int i = 0; i < zt_session_parts(session); i++) {
+        zt_session_part part = zt_session_part_at(session, i);
         for (int k = 0; k < part.schedule->n_steps; k++) {
             zt_op op = part.schedule->step[k].op;
             bool view = zt_op_info(op)->def->flags & ZT_OPF_VIEW;
             all += !view;
-            count[op] += !view && part.engine != r->engine;
+            count[op] += !view && part.engine != run->engine;
         }
     }
     for (int op = 0; op < ZT_OP_COUNT; op++)
         if (count[op]) zt_str_printf(&names, ", %d %s", count[op], zt_op_info((zt_op)op)->name);
-    if (fell && !zt_ctx_status(r->cli->ctx))
-        zt_log(r->cli->ctx, ZT_LOG_INFO,
-               "engine %s: %d of a step's %d ops fell back to another engine%s",
-               r->engine->vt->name, fell, all, names.len ? names.data : "");
+    if (fell && !zt_ctx_status(run->cli->ctx))
+        zt_log(run->cli->ctx, ZT_LOG_INFO, "engine %s: %d of a step's %d ops fell back to another engine%s",
+               run->engine->vt->name, fell, all, names.len ? names.data : "");
     zt_str_fini(&names);
 }
 
-static zt_status save(void *user, const zt_fit_state *p)
+static zt_status save_run(void *user, const zt_fit_state *state)
 {
-    run *r = user;
-    return r->o->checkpoint ? zt_train_save(r->t, p, r->id, r->o->checkpoint) : ZT_OK;
+    training_run *run = user;
+    return run->options->checkpoint ? zt_train_save(run->trainer, state, run->run_id, run->options->checkpoint) : ZT_OK;
 }
 
 /* ---- how it is set up ------------------------------------------------------------------------ */
 
-static const char *optimizer_name(const void *user, int i)
+static const char *optimizer_name(const void *user, int index)
 {
     (void)user;
-    return zt_optimizer_at(i) ? zt_optimizer_name(zt_optimizer_at(i)) : NULL;
+    return zt_optimizer_at(index) ? zt_optimizer_name(zt_optimizer_at(index)) : NULL;
 }
 
-static const char *schedule_name(const void *user, int i)
+static const char *schedule_name(const void *user, int index)
 {
     (void)user;
-    return zt_schedule_at(i) ? zt_schedule_at(i)->name : NULL;
+    return zt_schedule_at(index) ? zt_schedule_at(index)->name : NULL;
 }
 
-static zt_status choose(run *r)
+static zt_status choose_optimizer(training_run *run)
 {
-    zt_optim *optim = &r->optim;
-    const train_options *o = r->o;
-    zt_ctx *ctx = r->cli->ctx;
-    const char *name = o->optim ? o->optim : o->text ? "adamw" : "sgd";
-    const zt_optimizer *m = zt_optimizer_named(name);
-    const zt_schedule *schedule = zt_schedule_named(o->schedule);
-    if (!m)
-        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': the optimizer", name, strlen(name),
-                               optimizer_name, NULL);
+    zt_optim *optim = &run->optim;
+    const train_options *options = run->options;
+    zt_ctx *ctx = run->cli->ctx;
+    const char *name = options->optim ? options->optim : options->text ? "adamw" : "sgd";
+    const zt_optimizer *optimizer = zt_optimizer_named(name);
+    const zt_schedule *schedule = zt_schedule_named(options->schedule);
+    if (!optimizer)
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': the optimizer", name, strlen(name), optimizer_name, NULL);
     if (!schedule)
-        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--schedule': the schedule", o->schedule,
-                               strlen(o->schedule), schedule_name, NULL);
-    *optim = zt_optim_default(m);
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--schedule': the schedule", options->schedule, strlen(options->schedule),
+                               schedule_name, NULL);
+    *optim = zt_optim_default(optimizer);
     if (strcmp(name, "sgd") && optim->momentum == 0 &&
-        zt_cli_refuse_given(r->cli, "momentum",
-                            "this optimizer; it applies to sgd, momentum or nesterov"))
+        zt_cli_refuse_given(run->cli, "momentum", "this optimizer; it applies to sgd, momentum or nesterov"))
         return ZT_EUSAGE;
-    if (!strcmp(o->schedule, "constant") &&
-        zt_cli_refuse_given(r->cli, "lr-min",
-                            "the schedule constant; it applies to linear or cosine"))
+    if (!strcmp(options->schedule, "constant") &&
+        zt_cli_refuse_given(run->cli, "lr-min", "the schedule constant; it applies to linear or cosine"))
         return ZT_EUSAGE;
-    if (o->lr >= 0) optim->lr = o->lr;
-    if (o->momentum >= 0) optim->momentum = o->momentum;
-    if (o->decay >= 0) optim->decay = o->decay;
-    r->rate = (zt_rate){.schedule = schedule, .lr = optim->lr, .minimum = o->lr_min,
-                        .warmup = (uint64_t)o->warmup};
+    if (options->lr >= 0) optim->lr = options->lr;
+    if (options->momentum >= 0) optim->momentum = options->momentum;
+    if (options->decay >= 0) optim->decay = options->decay;
+    run->rate = (zt_rate){.schedule = schedule, .lr = optim->lr, .minimum = options->lr_min, .warmup = (uint64_t)options->warmup};
     return ZT_OK;
 }
 
 /* The run's identity: what decides its bits besides the program and the weights. */
-static void identify(run *r)
+static void write_identity(training_run *run)
 {
     XXH64_hash_t data = 0;
-    size_t n;
-    const void *ids = r->text ? train_text_bytes(r->text, &n) : NULL;
-    if (ids) data = XXH64(ids, n, 0);
-    for (int i = 0; r->data && i < r->data->field_count; i++)
-        data = XXH64(r->data->fields[i].data.data, r->data->fields[i].data.len, data);
-    snprintf(r->id, sizeof r->id,
-             "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64 " %" PRIu64 "\n",
-             (uint64_t)data, r->o->batch, r->o->ordered, r->cli->seed, r->rate.schedule->name,
-             r->rate.lr, r->rate.minimum, r->rate.warmup,
-             strcmp(r->rate.schedule->name, "constant") ? r->rate.steps : 0);
+    size_t length;
+    const void *ids = run->text ? train_text_bytes(run->text, &length) : NULL;
+    if (ids) data = XXH64(ids, length, 0);
+    for (int i = 0; run->data && i < run->data->field_count; i++)
+        data = XXH64(run->data->fields[i].data.data, run->data->fields[i].data.len, data);
+    snprintf(run->run_id, sizeof run->run_id,
+             "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64 " %" PRIu64 "\n", (uint64_t)data,
+             run->options->batch, run->options->ordered, run->cli->seed, run->rate.schedule->name, run->rate.lr,
+             run->rate.minimum, run->rate.warmup, strcmp(run->rate.schedule->name, "constant") ? run->rate.steps : 0);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Are all targets classes of the network's: whole numbers below so many? */
-static bool are_classes(const zt_samples *s, int64_t classes)
+static bool are_classes(const zt_samples *samples, int64_t classes)
 {
-    const zt_field *f = &s->fields[s->field_count - 1];
-    bool are = f->row.dtype == ZT_I32 && s->rows > 0;
-    for (size_t i = 0; are && i < f->data.len / sizeof(int32_t); i++) {
-        int32_t x;
-        memcpy(&x, f->data.data + i * sizeof x, sizeof x);
-        are = x >= 0 && x < classes;
+    const zt_field *field = &samples->fields[samples->field_count - 1];
+    bool are = field->row.dtype == ZT_I32 && samples->rows > 0;
+    for (size_t i = 0; are && i < field->data.len / sizeof(int32_t); i++) {
+        int32_t class_number;
+        memcpy(&class_number, field->data.data + i * sizeof class_number, sizeof class_number);
+        are = class_number >= 0 && class_number < classes;
     }
     return are;
 }
 
 /* The data do not fit the default loss: where they are classes, the loss that fits is named. */
-static zt_status suggest_loss(run *r)
+static zt_status suggest_loss(training_run *run)
 {
-    zt_ctx *ctx = r->cli->ctx;
-    train_options o = *r->o;
-    train_output y;
-    const char *file = o.target ? o.target : o.input;
+    zt_ctx *ctx = run->cli->ctx;
+    train_options eval_options = *run->options;
+    train_output output;
+    const char *file = eval_options.target ? eval_options.target : eval_options.input;
     char why[1024];
     snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    bool several = !train_find_output(r->l, o.batch, &y) && y.classes > 1;
-    o.loss = ZT_LOSS_CROSS_ENTROPY;
-    train_learner *l = several ? train_learner_open(r->cli, &o) : NULL;
-    zt_samples *s = l ? train_data_open(l, &o, o.input, o.target) : NULL;
-    bool classes = s && are_classes(s, y.classes);
-    zt_samples_free(s);
-    train_learner_close(l);
+    bool several = !train_find_output(run->learner, eval_options.batch, &output) && output.classes > 1;
+    eval_options.loss = ZT_LOSS_CROSS_ENTROPY;
+    train_learner *learner = several ? train_learner_open(run->cli, &eval_options) : NULL;
+    zt_samples *samples = learner ? train_data_open(learner, &eval_options, eval_options.input, eval_options.target) : NULL;
+    bool classes = samples && are_classes(samples, output.classes);
+    zt_samples_free(samples);
+    train_learner_close(learner);
     zt_ctx_clear(ctx);
     return classes ? zt_fail(ctx, ZT_EUSAGE,
                              "%s: the targets are classes and the network has %" PRId64
                              " outputs: --loss cross_entropy fits; mse, the default, wants a "
                              "number for each output",
-                             strcmp(file, "-") ? file : "stdin", y.classes)
+                             strcmp(file, "-") ? file : "stdin", output.classes)
                    : zt_fail(ctx, ZT_EDATA, "%s", why);
 }
 
-static zt_status open_data(run *r)
+static zt_status open_data(training_run *run)
 {
-    const train_options *o = r->o;
-    if (r->text) {
-        r->batches = train_text_batches(r->text);
+    const train_options *options = run->options;
+    if (run->text) {
+        run->batches = train_text_batches(run->text);
         return ZT_OK;
     }
-    r->data = train_data_open(r->l, o, o->input, o->target);
-    if (!r->data && zt_ctx_status(r->cli->ctx) == ZT_EDATA) r->data = train_data_ids(&r->l, o);
-    if (!r->data && o->loss < 0 && !r->l->own_loss && zt_ctx_status(r->cli->ctx) == ZT_EDATA)
-        return suggest_loss(r);
-    if (r->data && o->valid) r->valid = train_data_open(r->l, o, o->valid, o->valid_target);
-    if (!r->data || (o->valid && !r->valid)) return zt_ctx_status(r->cli->ctx);
-    zt_shuffle how = {.batch = o->batch, .shuffle = !o->ordered, .seed = r->cli->seed};
-    return zt_samples_batches(r->data, &how, &r->batches);
+    run->data = train_data_open(run->learner, options, options->input, options->target);
+    if (!run->data && zt_ctx_status(run->cli->ctx) == ZT_EDATA) run->data = train_data_ids(&run->learner, options);
+    if (!run->data && options->loss < 0 && !run->learner->own_loss && zt_ctx_status(run->cli->ctx) == ZT_EDATA)
+        return suggest_loss(run);
+    if (run->data && options->valid) run->valid = train_data_open(run->learner, options, options->valid, options->valid_target);
+    if (!run->data || (options->valid && !run->valid)) return zt_ctx_status(run->cli->ctx);
+    zt_shuffle how = {.batch = options->batch, .shuffle = !options->ordered, .seed = run->cli->seed};
+    return zt_samples_batches(run->data, &how, &run->batches);
 }
 
-static zt_status open_trainer(run *r)
+static zt_status open_trainer(training_run *run)
 {
-    const train_options *o = r->o;
-    const zt_prog *p = r->l->forward;
-    zt_binding n = {zt_prog_n_symbols(p) ? zt_prog_symbol_name(p, 0) : "n",
-                    r->data ? r->data->batch_size : o->batch};
-    zt_store store = train_learner_store(r->l);
-    r->rate.steps = (uint64_t)o->epochs * (uint64_t)r->batches.per_epoch;
-    identify(r);
-    zt_train_opts t = {.optim = &r->optim, .clip = o->clip, .sample = &n, .n_sample = 1,
-                       .weights = r->l->trained, .n_weights = r->l->n, .strict = r->cli->strict,
-                       .through = r->l->nn ? train_network_through : NULL, .user = r->l};
-    if (o->observe) r->observer = train_observer_open(r->l, o->observe, "train", true, n.value);
-    if (o->observe && !r->observer) return zt_ctx_status(r->cli->ctx);
-    if (r->observer) t.watched = train_observer_watched(r->observer, &t.n_watched);
-    r->engine = zt_cli_engine_for(r->cli, r->cli->threads, p, &n, 1);
-    if (r->engine) r->t = zt_trainer_open(r->engine, p, &t, &store);
-    return r->t ? ZT_OK : zt_ctx_status(r->cli->ctx);
+    const train_options *options = run->options;
+    const zt_prog *program = run->learner->forward;
+    zt_binding binding = {zt_prog_n_symbols(program) ? zt_prog_symbol_name(program, 0) : "n",
+                          run->data ? run->data->batch_size : options->batch};
+    zt_store store = train_learner_store(run->learner);
+    run->rate.steps = (uint64_t)options->epochs * (uint64_t)run->batches.per_epoch;
+    write_identity(run);
+    zt_train_opts train_opts = {.optim = &run->optim,
+                                .clip = options->clip,
+                                .sample = &binding,
+                                .n_sample = 1,
+                                .weights = run->learner->trained,
+                                .n_weights = run->learner->weight_count,
+                                .strict = run->cli->strict,
+                                .through = run->learner->network ? train_network_through : NULL,
+                                .user = run->learner};
+    if (options->observe) run->observer = train_observer_open(run->learner, options->observe, "train", true, binding.value);
+    if (options->observe && !run->observer) return zt_ctx_status(run->cli->ctx);
+    if (run->observer) train_opts.watched = train_observer_watched(run->observer, &train_opts.n_watched);
+    run->engine = zt_cli_engine_for(run->cli, run->cli->threads, program, &binding, 1);
+    if (run->engine) run->trainer = zt_trainer_open(run->engine, program, &train_opts, &store);
+    return run->trainer ? ZT_OK : zt_ctx_status(run->cli->ctx);
 }
 
-static zt_status resume(run *r, zt_fit_state *p)
+static zt_status resume_run(training_run *run, zt_fit_state *state)
 {
     char *why = NULL;
-    if (!r->o->resume) return ZT_OK;
-    zt_status s = zt_train_load(r->t, p, r->id, r->o->checkpoint, &why);
-    if (why) zt_cli_note(r->cli, "%s; %s.before is used", why, r->o->checkpoint);
-    zt_free(r->cli->ctx, why);
-    if (s == ZT_ENOENT && !zt_ctx_status(r->cli->ctx)) {
-        zt_cli_note(r->cli, "%s: is not there yet: the run begins", r->o->checkpoint);
+    if (!run->options->resume) return ZT_OK;
+    zt_status status = zt_train_load(run->trainer, state, run->run_id, run->options->checkpoint, &why);
+    if (why) zt_cli_note(run->cli, "%s; %s.before is used", why, run->options->checkpoint);
+    zt_free(run->cli->ctx, why);
+    if (status == ZT_ENOENT && !zt_ctx_status(run->cli->ctx)) {
+        zt_cli_note(run->cli, "%s: is not there yet: the run begins", run->options->checkpoint);
         return ZT_OK;
     }
-    return s;
+    return status;
 }
 
-static zt_status play(run *r)
+static zt_status run_training(training_run *run)
 {
-    zt_fit_state p = zt_fit_begin();
-    zt_status s = resume(r, &p);
-    r->fit = (zt_fit_opts){.rate = r->rate,
-                           .epochs = (uint64_t)r->o->epochs,
-                           .patience = (uint64_t)r->o->patience,
-                           .save_every = (uint64_t)r->o->save_every,
-                           .user = r,
-                           .step = tell_step,
-                           .validate = r->valid ? validate : NULL,
-                           .epoch = tell_epoch,
-                           .save = save,
-                           .out = r->observer ? train_observer_out(r->observer) : NULL,
-                           .stop = zt_cli_interrupted};
-    if (!s) s = zt_fit(r->t, &r->batches, &r->fit, &p);
-    if (!s) tell_fallbacks(r);
-    if (!s) s = train_learner_take(r->l, r->t);
-    if (!s && r->observer) s = train_observer_end(r->observer);
-    if (!s) s = train_learner_write(r->l, r->cli->output);
-    if (!s && r->o->plot) s = train_plot(r->cli, r->o->plot, r->loss, r->loss_valid, r->n);
-    return s;
+    zt_fit_state state = zt_fit_begin();
+    zt_status status = resume_run(run, &state);
+    run->fit = (zt_fit_opts){.rate = run->rate,
+                             .epochs = (uint64_t)run->options->epochs,
+                             .patience = (uint64_t)run->options->patience,
+                             .save_every = (uint64_t)run->options->save_every,
+                             .user = run,
+                             .step = report_step,
+                             .validate = run->valid ? validate_model : NULL,
+                             .epoch = report_epoch,
+                             .save = save_run,
+                             .out = run->observer ? train_observer_out(run->observer) : NULL,
+                             .stop = zt_cli_interrupted};
+    if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
+    if (!status) report_fallbacks(run);
+    if (!status) status = train_learner_take(run->learner, run->trainer);
+    if (!status && run->observer) status = train_observer_end(run->observer);
+    if (!status) status = train_learner_write(run->learner, run->cli->output);
+    if (!status && run->options->plot)
+        status = train_plot(run->cli, run->options->plot, run->loss, run->loss_valid, run->epoch_count);
+    return status;
 }
 
 /* What is there already is refused before the work, not after it. */
@@ -343,41 +346,41 @@ static zt_status check_output(zt_cli *cli, const char *path)
 }
 
 /* Where stdout is the network's, the picture's or the observer's, the history goes to stderr. */
-static zt_status claim_outputs(zt_cli *cli, const train_options *o)
+static zt_status claim_outputs(zt_cli *cli, const train_options *options)
 {
-    if (o->checkpoint && !strcmp(o->checkpoint, "-"))
+    if (options->checkpoint && !strcmp(options->checkpoint, "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "--checkpoint names a file, which is read and written");
-    const char *observe = o->observe && !strcmp(o->observe, "fd:1") ? "-" : o->observe;
-    zt_status s = zt_cli_claim(cli, cli->output, "--output");
-    if (!s) s = zt_cli_claim(cli, o->plot, "--plot");
-    if (!s) s = zt_cli_claim(cli, o->checkpoint, "--checkpoint");
-    if (!s && observe && !strcmp(observe, "console")) return ZT_OK; /* no file */
-    return s ? s : zt_cli_claim(cli, observe, "--observe");
+    const char *observe = options->observe && !strcmp(options->observe, "fd:1") ? "-" : options->observe;
+    zt_status status = zt_cli_claim(cli, cli->output, "--output");
+    if (!status) status = zt_cli_claim(cli, options->plot, "--plot");
+    if (!status) status = zt_cli_claim(cli, options->checkpoint, "--checkpoint");
+    if (!status && observe && !strcmp(observe, "console")) return ZT_OK; /* no file */
+    return status ? status : zt_cli_claim(cli, observe, "--observe");
 }
 
-zt_status train_fit(zt_cli *cli, const train_options *o)
+zt_status train_fit(zt_cli *cli, const train_options *options)
 {
-    run r = {.cli = cli, .o = o};
-    zt_status s = choose(&r);
-    if (!s) s = claim_outputs(cli, o);
-    if (!s) s = check_output(cli, cli->output);
-    if (!s) s = check_output(cli, o->plot);
-    if (!s) s = zt_cli_refuse_same(cli, o->text ? o->text : o->input, cli->output);
-    if (!s && o->model) s = zt_cli_refuse_same(cli, o->model, cli->output);
-    if (!s && o->observe) s = zt_cli_refuse_same(cli, o->input, o->observe);
-    if (!s && o->observe && o->model) s = zt_cli_refuse_same(cli, o->model, o->observe);
-    if (!s) r.l = o->text ? train_text_open(cli, o, &r.text) : train_learner_open(cli, o);
-    if (!s) s = r.l ? open_data(&r) : zt_ctx_status(cli->ctx);
-    if (!s) s = open_trainer(&r);
-    if (!s) s = play(&r);
-    zt_trainer_close(r.t);
-    train_observer_free(r.observer);
-    zt_samples_free(r.data);
-    zt_samples_free(r.valid);
-    train_text_free(r.text);
-    train_learner_close(r.l);
-    zt_engine_close(r.engine);
-    zt_free(cli->ctx, r.loss);
-    zt_free(cli->ctx, r.loss_valid);
-    return s;
+    training_run run = {.cli = cli, .options = options};
+    zt_status status = choose_optimizer(&run);
+    if (!status) status = claim_outputs(cli, options);
+    if (!status) status = check_output(cli, cli->output);
+    if (!status) status = check_output(cli, options->plot);
+    if (!status) status = zt_cli_refuse_same(cli, options->text ? options->text : options->input, cli->output);
+    if (!status && options->model) status = zt_cli_refuse_same(cli, options->model, cli->output);
+    if (!status && options->observe) status = zt_cli_refuse_same(cli, options->input, options->observe);
+    if (!status && options->observe && options->model) status = zt_cli_refuse_same(cli, options->model, options->observe);
+    if (!status) run.learner = options->text ? train_text_open(cli, options, &run.text) : train_learner_open(cli, options);
+    if (!status) status = run.learner ? open_data(&run) : zt_ctx_status(cli->ctx);
+    if (!status) status = open_trainer(&run);
+    if (!status) status = run_training(&run);
+    zt_trainer_close(run.trainer);
+    train_observer_free(run.observer);
+    zt_samples_free(run.data);
+    zt_samples_free(run.valid);
+    train_text_free(run.text);
+    train_learner_close(run.learner);
+    zt_engine_close(run.engine);
+    zt_free(cli->ctx, run.loss);
+    zt_free(cli->ctx, run.loss_valid);
+    return status;
 }

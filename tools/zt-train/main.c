@@ -1,10 +1,9 @@
 /* main.c - zt-train: networks trained and evaluated. */
 #include "tools/zt-train/train_tool.h"
 
-static const char *const synopsis[] = {
-    "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
-    "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
-    "--eval -m NET... -i DATA [OPTION...]", NULL};
+static const char *const synopsis[] = {"-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
+                                       "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
+                                       "--eval -m NET... -i DATA [OPTION...]", NULL};
 
 static const zt_mode modes[TRAIN_N_MODES] = {
     [TRAIN_NETWORK] = {"training a network", NULL},
@@ -17,35 +16,36 @@ static const zt_tool tool = {
     .summary = "train and evaluate networks",
     .synopsis = synopsis,
     .options = train_option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
-              ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+              ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = 0,
     .modes = modes,
     .n_modes = TRAIN_N_MODES,
     .shared_options = train_shared_options,
 };
 
-static zt_status check(zt_cli *cli, train_options *o)
+static zt_status check_options(zt_cli *cli, train_options *options)
 {
     int mode = zt_cli_mode(cli, TRAIN_NETWORK);
     if (mode < 0 || zt_cli_enter(cli, mode)) return ZT_EUSAGE;
-    o->model = o->models.n ? o->models.item[0] : NULL;
-    if (o->models.n > 1 && !o->eval)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "-m is given %d times: one network is trained, --eval "
-                                            "takes several", o->models.n);
-    if (!o->text && !o->model && !o->make)
+    options->model = options->models.n ? options->models.item[0] : NULL;
+    if (options->models.n > 1 && !options->eval)
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "-m is given %d times: one network is trained, --eval "
+                       "takes several",
+                       options->models.n);
+    if (!options->text && !options->model && !options->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, "-m or --new is missing: which network");
-    if (!o->text && !o->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
-    if (!o->eval && !cli->output)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");
+    if (!options->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
+    if (!options->eval && !cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");
     return ZT_OK;
 }
 
 int main(int argc, char **argv)
 {
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
-    zt_status s = check(cli, &train_opt);
-    if (!s) s = train_opt.eval ? train_eval(cli, &train_opt) : train_fit(cli, &train_opt);
+    zt_status status = check_options(cli, &train_opt);
+    if (!status) status = train_opt.eval ? train_eval(cli, &train_opt) : train_fit(cli, &train_opt);
     train_data_done(cli->ctx);
-    return zt_cli_close(cli, s);
+    return zt_cli_close(cli, status);
 }

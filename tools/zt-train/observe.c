@@ -11,191 +11,187 @@
 
 struct train_observer {
     zt_cli *cli;
-    const train_learner *l;
+    const train_learner *learner;
     const char *mode;
-    bool words;     /* lines for eyes, not JSON */
-    zt_sink *sink;  /* a file; or */
-    FILE *stream;   /* a descriptor */
-    const char *to; /* for messages */
-    int *watched;   /* values of forward, each once */
+    bool words;         /* lines for eyes, not JSON */
+    zt_sink *sink;      /* a file; or */
+    FILE *stream;       /* a descriptor */
+    const char *target; /* for messages */
+    int *watched;       /* values of forward, each once */
     int n_watched;
     int *gradient;    /* [seen]: its entry of watched */
     int64_t *per_row; /* [seen]: numbers */
-    void **out; /* [outputs of forward + watched]: room for a batch, NULL where nothing is seen */
+    void **out;       /* [outputs of forward + watched]: room for a batch, NULL where nothing is seen */
     zt_str text;      /* the events of a step */
 };
 
 /* ---- where events go ------------------------------------------------------------------------- */
 
 /* "fd:3" */
-static zt_status open_descriptor(train_observer *b, const char *number)
+static zt_status open_descriptor(train_observer *observer, const char *number)
 {
-    int64_t fd;
-    if (!zt_parse_i64(number, &fd) || fd < 0 || fd > INT32_MAX)
-        return zt_fail(b->cli->ctx, ZT_EUSAGE, "--observe '%s': fd: wants a number", b->to);
-    int flags = fcntl((int)fd, F_GETFL), own = -1;
-    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) own = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
-    b->stream = own < 0 ? NULL : fdopen(own, "w");
-    if (b->stream) return ZT_OK;
+    int64_t descriptor;
+    if (!zt_parse_i64(number, &descriptor) || descriptor < 0 || descriptor > INT32_MAX)
+        return zt_fail(observer->cli->ctx, ZT_EUSAGE, "--observe '%s': fd: wants a number", observer->target);
+    int flags = fcntl((int)descriptor, F_GETFL), own = -1;
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) own = fcntl((int)descriptor, F_DUPFD_CLOEXEC, 3);
+    observer->stream = own < 0 ? NULL : fdopen(own, "w");
+    if (observer->stream) return ZT_OK;
     if (own >= 0) close(own);
-    return zt_fail(b->cli->ctx, ZT_ECREATE, "%s: is not open for writing", b->to);
+    return zt_fail(observer->cli->ctx, ZT_ECREATE, "%s: is not open for writing", observer->target);
 }
 
-static zt_status open_target(train_observer *b)
+static zt_status open_target(train_observer *observer)
 {
-    b->words = !strcmp(b->to, "console");
-    if (b->words) return open_descriptor(b, "2");
-    if (!strncmp(b->to, "fd:", 3)) return open_descriptor(b, b->to + 3);
-    if (!strcmp(b->to, "-")) return open_descriptor(b, "1");
-    b->sink = zt_sink_open(b->cli->ctx, b->to, b->cli->force);
-    return b->sink ? ZT_OK : zt_ctx_status(b->cli->ctx);
+    observer->words = !strcmp(observer->target, "console");
+    if (observer->words) return open_descriptor(observer, "2");
+    if (!strncmp(observer->target, "fd:", 3)) return open_descriptor(observer, observer->target + 3);
+    if (!strcmp(observer->target, "-")) return open_descriptor(observer, "1");
+    observer->sink = zt_sink_open(observer->cli->ctx, observer->target, observer->cli->force);
+    return observer->sink ? ZT_OK : zt_ctx_status(observer->cli->ctx);
 }
 
 /* What a step told, at once: who reads need not wait for more. */
-static zt_status send(train_observer *b)
+static zt_status send_text(train_observer *observer)
 {
-    if (b->sink) return zt_sink_write(b->sink, b->text.data, b->text.len);
-    zt_progress_clear(b->cli); /* the descriptor may be the terminal's */
-    bool well = fwrite(b->text.data, 1, b->text.len, b->stream) == b->text.len;
-    if (well && !fflush(b->stream)) return ZT_OK;
-    return zt_fail(b->cli->ctx, ZT_EIO, "%s: cannot be written: %s", b->to, strerror(errno));
+    if (observer->sink) return zt_sink_write(observer->sink, observer->text.data, observer->text.len);
+    zt_progress_clear(observer->cli); /* the descriptor may be the terminal's */
+    bool well = fwrite(observer->text.data, 1, observer->text.len, observer->stream) == observer->text.len;
+    if (well && !fflush(observer->stream)) return ZT_OK;
+    return zt_fail(observer->cli->ctx, ZT_EIO, "%s: cannot be written: %s", observer->target, strerror(errno));
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void put_number(zt_str *s, const char *key, float x)
+static void put_number(zt_str *text, const char *key, float number)
 {
-    if (isfinite(x)) zt_str_printf(s, "\"%s\":%.9g,", key, (double)x);
-    else zt_str_printf(s, "\"%s\":null,", key);
+    if (isfinite(number))
+        zt_str_printf(text, "\"%s\":%.9g,", key, (double)number);
+    else
+        zt_str_printf(text, "\"%s\":null,", key);
 }
 
-static void put_json(train_observer *b, const zt_nn_layer *l, const char *type,
-                     const zt_nn_stats *t, uint64_t step)
+static void put_json(train_observer *observer, const zt_nn_layer *layer, const char *type, const zt_nn_stats *stats,
+                     uint64_t step)
 {
-    zt_str *s = &b->text;
-    zt_str_printf(s,
-                  "{\"mode\":\"%s\",\"type\":\"%s\",\"z\":%" PRId64 ",\"y\":%" PRId64
-                  ",\"x\":%" PRId64 ",\"l\":%" PRId64 ",\"layer_type\":%d,\"stats\":{",
-                  b->mode, type, l->place[0], l->place[1], l->place[2], l->place[3], (int)l->kind);
-    put_number(s, "avg", t->avg);
-    put_number(s, "max", t->max);
-    put_number(s, "min", t->min);
-    zt_str_printf(s, "\"active\":%" PRId64 ",\"total\":%" PRId64 "},\"step_count\":%" PRIu64
-                  ",\"model_id\":\"%s\"}\n", t->active, t->total, step, zt_nn_id(b->l->nn));
+    zt_str *text = &observer->text;
+    zt_str_printf(text,
+                  "{\"mode\":\"%s\",\"type\":\"%s\",\"z\":%" PRId64 ",\"y\":%" PRId64 ",\"x\":%" PRId64 ",\"l\":%" PRId64
+                  ",\"layer_type\":%d,\"stats\":{",
+                  observer->mode, type, layer->place[0], layer->place[1], layer->place[2], layer->place[3], (int)layer->kind);
+    put_number(text, "avg", stats->avg);
+    put_number(text, "max", stats->max);
+    put_number(text, "min", stats->min);
+    zt_str_printf(text, "\"active\":%" PRId64 ",\"total\":%" PRId64 "},\"step_count\":%" PRIu64 ",\"model_id\":\"%s\"}\n",
+                  stats->active, stats->total, step, zt_nn_id(observer->learner->network));
 }
 
-static void put_words(train_observer *b, const zt_nn_layer *l, const char *type,
-                      const zt_nn_stats *t, uint64_t step)
-{
-    zt_str_printf(&b->text,
-                  "step %" PRIu64 " %s (%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ") %s: "
-                  "avg=%.4g max=%.4g min=%.4g active=%" PRId64 "/%" PRId64 "\n",
-                  step, type, l->place[0], l->place[1], l->place[2], l->place[3],
-                  zt_nn_kind_name(l->kind), (double)t->avg, (double)t->max, (double)t->min,
-                  t->active, t->total);
-}
-
-static void put_event(train_observer *b, int i, const char *type, const void *values, int64_t rows,
+static void put_words(train_observer *observer, const zt_nn_layer *layer, const char *type, const zt_nn_stats *stats,
                       uint64_t step)
 {
-    zt_nn_stats t = zt_nn_stats_of(values, rows * b->per_row[i]);
-    (b->words ? put_words : put_json)(b, b->l->seen[i].layer, type, &t, step);
+    zt_str_printf(&observer->text,
+                  "step %" PRIu64 " %s (%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ") %s: "
+                  "avg=%.4g max=%.4g min=%.4g active=%" PRId64 "/%" PRId64 "\n",
+                  step, type, layer->place[0], layer->place[1], layer->place[2], layer->place[3], zt_nn_kind_name(layer->kind),
+                  (double)stats->avg, (double)stats->max, (double)stats->min, stats->active, stats->total);
+}
+
+static void put_event(train_observer *observer, int index, const char *type, const void *values, int64_t rows, uint64_t step)
+{
+    zt_nn_stats stats = zt_nn_stats_of(values, rows * observer->per_row[index]);
+    (observer->words ? put_words : put_json)(observer, observer->learner->observed[index].layer, type, &stats, step);
 }
 
 /* Forward in the layers' order, backward in the other. */
-zt_status train_observer_tell(train_observer *b, int64_t rows, uint64_t step)
+zt_status train_observer_tell(train_observer *observer, int64_t rows, uint64_t step)
 {
-    int outputs = zt_prog_n_outputs(b->l->forward);
-    zt_str_clear(&b->text);
-    for (int i = 0; i < b->l->n_seen; i++)
-        put_event(b, i, "forward", b->out[b->l->seen[i].output], rows, step);
-    for (int i = b->l->n_seen - 1; i >= 0 && b->n_watched; i--)
-        put_event(b, i, "backward", b->out[outputs + b->gradient[i]], rows, step);
-    zt_status s = zt_ctx_status(b->cli->ctx);
-    return s ? s : send(b);
+    int outputs = zt_prog_n_outputs(observer->learner->forward);
+    zt_str_clear(&observer->text);
+    for (int i = 0; i < observer->learner->observed_count; i++)
+        put_event(observer, i, "forward", observer->out[observer->learner->observed[i].output], rows, step);
+    for (int i = observer->learner->observed_count - 1; i >= 0 && observer->n_watched; i--)
+        put_event(observer, i, "backward", observer->out[outputs + observer->gradient[i]], rows, step);
+    zt_status status = zt_ctx_status(observer->cli->ctx);
+    return status ? status : send_text(observer);
 }
 
-zt_status train_observer_end(train_observer *b)
-{
-    return b->sink ? zt_sink_commit(b->sink) : ZT_OK;
-}
+zt_status train_observer_end(train_observer *observer) { return observer->sink ? zt_sink_commit(observer->sink) : ZT_OK; }
 
 /* ---- opened ---------------------------------------------------------------------------------- */
 
 /* A layer that gives what it takes has the value of the one before. */
-static void watch(train_observer *b)
+static void watch_layer(train_observer *observer)
 {
-    for (int i = 0; i < b->l->n_seen; i++) {
-        int v = zt_prog_output(b->l->forward, b->l->seen[i].output)->value, k = 0;
-        while (k < b->n_watched && b->watched[k] != v) k++;
-        if (k == b->n_watched) b->watched[b->n_watched++] = v;
-        b->gradient[i] = k;
+    for (int i = 0; i < observer->learner->observed_count; i++) {
+        int value = zt_prog_output(observer->learner->forward, observer->learner->observed[i].output)->value, k = 0;
+        while (k < observer->n_watched && observer->watched[k] != value) k++;
+        if (k == observer->n_watched) observer->watched[observer->n_watched++] = value;
+        observer->gradient[i] = k;
     }
 }
 
-static zt_status make_room(train_observer *b, int64_t batch)
+static zt_status make_room(train_observer *observer, int64_t batch)
 {
-    const train_learner *l = b->l;
-    zt_binding n = {"n", batch};
-    zt_bound *bound = zt_prog_bind(l->forward, &n, 1);
-    zt_status s = bound ? ZT_OK : zt_ctx_status(b->cli->ctx);
-    int outputs = zt_prog_n_outputs(l->forward);
-    for (int i = 0; i < l->n_seen && !s; i++) {
-        const zt_type *t = &bound->type[zt_prog_output(l->forward, l->seen[i].output)->value];
-        void **forward = &b->out[l->seen[i].output], **back = &b->out[outputs + b->gradient[i]];
-        b->per_row[i] = zt_type_count(t) / batch;
-        *forward = zt_alloc(b->cli->ctx, zt_type_bytes(t) + 1);
-        if (b->n_watched && !*back) *back = zt_alloc(b->cli->ctx, zt_type_bytes(t) + 1);
-        if (!*forward || (b->n_watched && !*back)) s = ZT_ENOMEM;
+    const train_learner *learner = observer->learner;
+    zt_binding binding = {"n", batch};
+    zt_bound *bound = zt_prog_bind(learner->forward, &binding, 1);
+    zt_status status = bound ? ZT_OK : zt_ctx_status(observer->cli->ctx);
+    int outputs = zt_prog_n_outputs(learner->forward);
+    for (int i = 0; i < learner->observed_count && !status; i++) {
+        const zt_type *type = &bound->type[zt_prog_output(learner->forward, learner->observed[i].output)->value];
+        void **forward = &observer->out[learner->observed[i].output], **back = &observer->out[outputs + observer->gradient[i]];
+        observer->per_row[i] = zt_type_count(type) / batch;
+        *forward = zt_alloc(observer->cli->ctx, zt_type_bytes(type) + 1);
+        if (observer->n_watched && !*back) *back = zt_alloc(observer->cli->ctx, zt_type_bytes(type) + 1);
+        if (!*forward || (observer->n_watched && !*back)) status = ZT_ENOMEM;
     }
     zt_bound_free(bound);
-    return s;
+    return status;
 }
 
-train_observer *train_observer_open(const train_learner *l, const char *to, const char *mode,
-                                    bool backward, int64_t batch)
+train_observer *train_observer_open(const train_learner *learner, const char *target, const char *mode, bool backward,
+                                    int64_t batch)
 {
-    zt_ctx *ctx = l->cli->ctx;
-    size_t n = (size_t)l->n_seen + 1;
-    train_observer *b = zt_calloc(ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    *b = (train_observer){.cli = l->cli, .l = l, .mode = mode, .to = to};
-    zt_str_init(&b->text, ctx);
-    b->watched = zt_calloc(ctx, n, sizeof *b->watched);
-    b->gradient = zt_calloc(ctx, n, sizeof *b->gradient);
-    b->per_row = zt_calloc(ctx, n, sizeof *b->per_row);
-    b->out = zt_calloc(ctx, n + (size_t)zt_prog_n_outputs(l->forward), sizeof *b->out);
-    zt_status s = b->watched && b->gradient && b->per_row && b->out ? ZT_OK : ZT_ENOMEM;
-    if (!s && !l->nn)
-        s = zt_fail(ctx, ZT_EUSAGE, "--observe wants a network of layers, which this is not");
-    if (!s && backward) watch(b);
-    if (!s) s = make_room(b, batch);
-    if (!s) s = open_target(b);
-    if (!s) return b;
-    train_observer_free(b);
+    zt_ctx *ctx = learner->cli->ctx;
+    size_t length = (size_t)learner->observed_count + 1;
+    train_observer *observer = zt_calloc(ctx, 1, sizeof *observer);
+    if (!observer) return NULL;
+    *observer = (train_observer){.cli = learner->cli, .learner = learner, .mode = mode, .target = target};
+    zt_str_init(&observer->text, ctx);
+    observer->watched = zt_calloc(ctx, length, sizeof *observer->watched);
+    observer->gradient = zt_calloc(ctx, length, sizeof *observer->gradient);
+    observer->per_row = zt_calloc(ctx, length, sizeof *observer->per_row);
+    observer->out = zt_calloc(ctx, length + (size_t)zt_prog_n_outputs(learner->forward), sizeof *observer->out);
+    zt_status status = observer->watched && observer->gradient && observer->per_row && observer->out ? ZT_OK : ZT_ENOMEM;
+    if (!status && !learner->network) status = zt_fail(ctx, ZT_EUSAGE, "--observe wants a network of layers, which this is not");
+    if (!status && backward) watch_layer(observer);
+    if (!status) status = make_room(observer, batch);
+    if (!status) status = open_target(observer);
+    if (!status) return observer;
+    train_observer_free(observer);
     return NULL;
 }
 
-void train_observer_free(train_observer *b)
+void train_observer_free(train_observer *observer)
 {
-    if (!b) return;
-    zt_ctx *ctx = b->cli->ctx;
-    int all = zt_prog_n_outputs(b->l->forward) + b->n_watched;
-    for (int i = 0; b->out && i < all; i++) zt_free(ctx, b->out[i]);
-    zt_sink_close(b->sink);
-    if (b->stream) fclose(b->stream);
-    zt_str_fini(&b->text);
-    zt_free(ctx, b->watched);
-    zt_free(ctx, b->gradient);
-    zt_free(ctx, b->per_row);
-    zt_free(ctx, b->out);
-    zt_free(ctx, b);
+    if (!observer) return;
+    zt_ctx *ctx = observer->cli->ctx;
+    int all = zt_prog_n_outputs(observer->learner->forward) + observer->n_watched;
+    for (int i = 0; observer->out && i < all; i++) zt_free(ctx, observer->out[i]);
+    zt_sink_close(observer->sink);
+    if (observer->stream) fclose(observer->stream);
+    zt_str_fini(&observer->text);
+    zt_free(ctx, observer->watched);
+    zt_free(ctx, observer->gradient);
+    zt_free(ctx, observer->per_row);
+    zt_free(ctx, observer->out);
+    zt_free(ctx, observer);
 }
 
-void *const *train_observer_out(const train_observer *b) { return b->out; }
+void *const *train_observer_out(const train_observer *observer) { return observer->out; }
 
-const int *train_observer_watched(const train_observer *b, int *n)
+const int *train_observer_watched(const train_observer *observer, int *count_out)
 {
-    *n = b->n_watched;
-    return b->watched;
+    *count_out = observer->n_watched;
+    return observer->watched;
 }

@@ -4,46 +4,47 @@
 
 #include <math.h>
 
-static void draw(zt_cli *cli, zt_str *out, const zt_svg_plot *plot, const double *y, int64_t n,
-                 unsigned colour)
+static void draw_curve(zt_cli *cli, zt_str *out, const zt_svg_plot *plot, const double *values, int64_t count, unsigned colour)
 {
-    double *xy = zt_alloc_array(cli->ctx, (size_t)n + 1, 2 * sizeof *xy);
+    double *points = zt_alloc_array(cli->ctx, (size_t)count + 1, 2 * sizeof *points);
     size_t k = 0;
-    for (int64_t i = 0; xy && i < n; i++) {
-        if (!isfinite(y[i])) continue;
-        xy[2 * k] = zt_svg_at_x(plot, (double)(i + 1));
-        xy[2 * k++ + 1] = zt_svg_at_y(plot, y[i]);
+    for (int64_t i = 0; points && i < count; i++) {
+        if (!isfinite(values[i])) continue;
+        points[2 * k] = zt_svg_at_x(plot, (double)(i + 1));
+        points[2 * k++ + 1] = zt_svg_at_y(plot, values[i]);
     }
-    if (k) zt_svg_line(out, xy, k, zt_svg_colour(colour), 2, false, NULL);
-    zt_free(cli->ctx, xy);
+    if (k) zt_svg_line(out, points, k, zt_svg_colour(colour), 2, false, NULL);
+    zt_free(cli->ctx, points);
 }
 
-static double most(const double *y, int64_t n, double above)
+static double find_maximum(const double *values, int64_t count, double above)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (isfinite(y[i]) && y[i] > above) above = y[i];
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(values[i]) && values[i] > above) above = values[i];
     return above;
 }
 
-zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid,
-                     int64_t n)
+zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid, int64_t count)
 {
-    zt_str s;
-    zt_str_init(&s, cli->ctx);
-    zt_svg_plot plot = {.x = 84, .y = 40, .w = 540, .h = 300,
-                        .across = {0, n > 1 ? (double)n : 1, .label = "epoch"},
-                        .up = {0, most(valid, n, most(loss, n, 1e-12)), .label = "loss"}};
-    zt_svg_begin(&s, 650, 400, "loss");
-    zt_svg_axes(&s, &plot);
-    draw(cli, &s, &plot, loss, n, 0);
-    draw(cli, &s, &plot, valid, n, 1);
-    zt_svg_text(&s, 600, 56, ZT_SVG_SMALL, ZT_SVG_STOP, false, "trained on; and held out, if any");
-    zt_svg_end(&s);
-    zt_status st = zt_ctx_status(cli->ctx);
-    zt_sink *sink = st ? NULL : zt_sink_open(cli->ctx, path, cli->force);
-    if (!st) st = sink ? zt_sink_write(sink, s.data, s.len) : zt_ctx_status(cli->ctx);
-    if (!st) st = zt_sink_commit(sink);
+    zt_str text;
+    zt_str_init(&text, cli->ctx);
+    zt_svg_plot plot = {.x = 84,
+                        .y = 40,
+                        .w = 540,
+                        .h = 300,
+                        .across = {0, count > 1 ? (double)count : 1, .label = "epoch"},
+                        .up = {0, find_maximum(valid, count, find_maximum(loss, count, 1e-12)), .label = "loss"}};
+    zt_svg_begin(&text, 650, 400, "loss");
+    zt_svg_axes(&text, &plot);
+    draw_curve(cli, &text, &plot, loss, count, 0);
+    draw_curve(cli, &text, &plot, valid, count, 1);
+    zt_svg_text(&text, 600, 56, ZT_SVG_SMALL, ZT_SVG_STOP, false, "trained on; and held out, if any");
+    zt_svg_end(&text);
+    zt_status status = zt_ctx_status(cli->ctx);
+    zt_sink *sink = status ? NULL : zt_sink_open(cli->ctx, path, cli->force);
+    if (!status) status = sink ? zt_sink_write(sink, text.data, text.len) : zt_ctx_status(cli->ctx);
+    if (!status) status = zt_sink_commit(sink);
     zt_sink_close(sink);
-    zt_str_fini(&s);
-    return st;
+    zt_str_fini(&text);
+    return status;
 }

@@ -8,105 +8,106 @@
 
 /* ---- JSON, with Loom's names of fields ----------------------------------------------- */
 
-static void put_number(zt_str *s, const char *key, double x)
+static void put_number(zt_str *text, const char *key, double number)
 {
-    zt_str_printf(s, "\"%s\":", key);
-    if (isfinite(x)) zt_str_put_double(s, x);
-    else zt_str_puts(s, "null");
+    zt_str_printf(text, "\"%s\":", key);
+    if (isfinite(number))
+        zt_str_put_double(text, number);
+    else
+        zt_str_puts(text, "null");
 }
 
-static void put_measures(zt_str *s, const zt_deviations *d)
+static void put_measures(zt_str *text, const zt_deviations *deviations)
 {
-    zt_str_printf(s, "\"total\":%" PRId64 ",\"correct\":%" PRId64 ",\"failures\":%" PRId64 ",",
-                  d->total, d->correct, d->buckets[ZT_DEVIATION_BUCKETS - 1]);
-    put_number(s, "accuracy", zt_deviations_accuracy(d));
-    zt_str_putc(s, ',');
-    put_number(s, "score", zt_deviations_score(d));
-    zt_str_putc(s, ',');
-    put_number(s, "avg_deviation", zt_deviations_mean(d));
+    zt_str_printf(text, "\"total\":%" PRId64 ",\"correct\":%" PRId64 ",\"failures\":%" PRId64 ",", deviations->total,
+                  deviations->correct, deviations->buckets[ZT_DEVIATION_BUCKETS - 1]);
+    put_number(text, "accuracy", zt_deviations_accuracy(deviations));
+    zt_str_putc(text, ',');
+    put_number(text, "score", zt_deviations_score(deviations));
+    zt_str_putc(text, ',');
+    put_number(text, "avg_deviation", zt_deviations_mean(deviations));
 }
 
-/* The samples whose deviation, of output k of n, is in bucket i. */
-static void put_samples(zt_str *s, const train_scores *t, int64_t k, int64_t n, int i)
+/* The samples whose deviation, of output k of shown, is in bucket i. */
+static void put_samples(zt_str *text, const train_scores *scores, int64_t k, int64_t shown, int index)
 {
     bool first = true;
-    zt_str_puts(s, ",\"samples\":[");
-    for (int64_t r = 0; r < t->rows; r++) {
-        if (t->each[r * n + k].bucket != i) continue;
-        zt_str_printf(s, "%s%" PRId64, first ? "" : ",", r);
+    zt_str_puts(text, ",\"samples\":[");
+    for (int64_t row = 0; row < scores->rows; row++) {
+        if (scores->each[row * shown + k].bucket != index) continue;
+        zt_str_printf(text, "%s%" PRId64, first ? "" : ",", row);
         first = false;
     }
-    zt_str_putc(s, ']');
+    zt_str_putc(text, ']');
 }
 
-/* Of output k of n; -1: of all, where they are several. */
-static void put_buckets(zt_str *s, const train_scores *t, const zt_deviations *d, int64_t k,
-                        int64_t n)
+/* Of output k of count; -1: of all, where they are several. */
+static void put_buckets(zt_str *text, const train_scores *scores, const zt_deviations *deviations, int64_t k, int64_t count)
 {
-    zt_str_puts(s, ",\"buckets\":{");
+    zt_str_puts(text, ",\"buckets\":{");
     for (int i = 0; i < ZT_DEVIATION_BUCKETS; i++) {
-        const zt_deviation_bucket *b = zt_deviation_bucket_at(i);
-        zt_str_printf(s, "%s\"%s\":{", i ? "," : "", b->name);
-        put_number(s, "range_min", b->above);
-        zt_str_putc(s, ',');
-        put_number(s, "range_max", b->up_to);
-        zt_str_printf(s, ",\"count\":%" PRId64, d->buckets[i]);
-        if (k >= 0) put_samples(s, t, k, n, i);
-        zt_str_putc(s, '}');
+        const zt_deviation_bucket *bucket = zt_deviation_bucket_at(i);
+        zt_str_printf(text, "%s\"%s\":{", i ? "," : "", bucket->name);
+        put_number(text, "range_min", bucket->above);
+        zt_str_putc(text, ',');
+        put_number(text, "range_max", bucket->up_to);
+        zt_str_printf(text, ",\"count\":%" PRId64, deviations->buckets[i]);
+        if (k >= 0) put_samples(text, scores, k, count, i);
+        zt_str_putc(text, '}');
     }
-    zt_str_putc(s, '}');
+    zt_str_putc(text, '}');
 }
 
-static void put_results(zt_str *s, const train_scores *t)
+static void put_results(zt_str *text, const train_scores *scores)
 {
-    int64_t n = t->n_values ? t->n_values : 1;
-    zt_str_puts(s, ",\"results\":[");
-    for (int64_t i = 0; i < t->rows * n; i++) {
-        const zt_deviation *d = &t->each[i];
-        zt_str_printf(s, "%s{\"sample_index\":%" PRId64 ",", i ? "," : "", i / n);
-        if (t->n_values) zt_str_printf(s, "\"output\":%" PRId64 ",", i % n);
-        put_number(s, "expected", d->expected);
-        zt_str_putc(s, ',');
-        put_number(s, "actual", d->actual);
-        zt_str_putc(s, ',');
-        put_number(s, "deviation", d->deviation);
-        zt_str_printf(s, ",\"bucket\":\"%s\"}", zt_deviation_bucket_at(d->bucket)->name);
+    int64_t count = scores->n_values ? scores->n_values : 1;
+    zt_str_puts(text, ",\"results\":[");
+    for (int64_t i = 0; i < scores->rows * count; i++) {
+        const zt_deviation *deviation = &scores->each[i];
+        zt_str_printf(text, "%s{\"sample_index\":%" PRId64 ",", i ? "," : "", i / count);
+        if (scores->n_values) zt_str_printf(text, "\"output\":%" PRId64 ",", i % count);
+        put_number(text, "expected", deviation->expected);
+        zt_str_putc(text, ',');
+        put_number(text, "actual", deviation->actual);
+        zt_str_putc(text, ',');
+        put_number(text, "deviation", deviation->deviation);
+        zt_str_printf(text, ",\"bucket\":\"%s\"}", zt_deviation_bucket_at(deviation->bucket)->name);
     }
-    zt_str_putc(s, ']');
+    zt_str_putc(text, ']');
 }
 
 /* The members of a network's object, without braces. */
-static void put_network(zt_str *s, const train_scores *t)
+static void put_network(zt_str *text, const train_scores *scores)
 {
-    put_measures(s, &t->all);
-    put_buckets(s, t, &t->all, t->n_values ? -1 : 0, 1);
-    for (int64_t k = 0; k < t->n_values; k++) {
-        zt_str_printf(s, "%s{\"output\":%" PRId64 ",", k ? "," : ",\"outputs\":[", k);
-        put_measures(s, &t->output[k]);
-        put_buckets(s, t, &t->output[k], k, t->n_values);
-        zt_str_puts(s, k + 1 < t->n_values ? "}" : "}]");
+    put_measures(text, &scores->all);
+    put_buckets(text, scores, &scores->all, scores->n_values ? -1 : 0, 1);
+    for (int64_t k = 0; k < scores->n_values; k++) {
+        zt_str_printf(text, "%s{\"output\":%" PRId64 ",", k ? "," : ",\"outputs\":[", k);
+        put_measures(text, &scores->output[k]);
+        put_buckets(text, scores, &scores->output[k], k, scores->n_values);
+        zt_str_puts(text, k + 1 < scores->n_values ? "}" : "}]");
     }
-    put_results(s, t);
+    put_results(text, scores);
 }
 
-static zt_status print_json(zt_cli *cli, const train_scores *t, int n)
+static zt_status print_json(zt_cli *cli, const train_scores *scores, int count)
 {
-    zt_str s;
-    zt_str_init(&s, cli->ctx);
-    zt_str_puts(&s, "{\"schema\":\"zt.eval/1\",");
-    if (n == 1) put_network(&s, t);
-    for (int i = 0; i < n && n > 1; i++) {
-        zt_str_puts(&s, i ? ",{\"network\":" : "\"networks\":[{\"network\":");
-        zt_str_put_json(&s, t[i].name, strlen(t[i].name));
-        zt_str_putc(&s, ',');
-        put_network(&s, &t[i]);
-        zt_str_puts(&s, i + 1 < n ? "}" : "}]");
+    zt_str text;
+    zt_str_init(&text, cli->ctx);
+    zt_str_puts(&text, "{\"schema\":\"zt.eval/1\",");
+    if (count == 1) put_network(&text, scores);
+    for (int i = 0; i < count && count > 1; i++) {
+        zt_str_puts(&text, i ? ",{\"network\":" : "\"networks\":[{\"network\":");
+        zt_str_put_json(&text, scores[i].name, strlen(scores[i].name));
+        zt_str_putc(&text, ',');
+        put_network(&text, &scores[i]);
+        zt_str_puts(&text, i + 1 < count ? "}" : "}]");
     }
-    zt_str_puts(&s, "}\n");
-    zt_status st = zt_ctx_status(cli->ctx);
-    if (!st) st = zt_cli_write(cli, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    zt_str_puts(&text, "}\n");
+    zt_status status = zt_ctx_status(cli->ctx);
+    if (!status) status = zt_cli_write(cli, text.data, text.len);
+    zt_str_fini(&text);
+    return status;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -115,49 +116,47 @@ enum { MEASURES = 5 + ZT_DEVIATION_BUCKETS, CELL = 32 };
 
 static const char *const measures[5] = {"samples", "correct", "accuracy", "score", "avg_deviation"};
 
-static const char *measure_name(int i)
-{
-    return i < 5 ? measures[i] : zt_deviation_bucket_at(i - 5)->name;
-}
+static const char *measure_name(int index) { return index < 5 ? measures[index] : zt_deviation_bucket_at(index - 5)->name; }
 
-static void measure_text(const zt_deviations *d, int i, char text[CELL])
+static void measure_text(const zt_deviations *deviations, int index, char text[CELL])
 {
-    const double value[5] = {(double)d->total, (double)d->correct, zt_deviations_accuracy(d),
-                             zt_deviations_score(d), zt_deviations_mean(d)};
-    if (i < 5) snprintf(text, CELL, "%.10g", value[i]);
-    else snprintf(text, CELL, "%" PRId64, d->buckets[i - 5]);
+    const double value[5] = {(double)deviations->total, (double)deviations->correct, zt_deviations_accuracy(deviations),
+                             zt_deviations_score(deviations), zt_deviations_mean(deviations)};
+    if (index < 5)
+        snprintf(text, CELL, "%.10g", value[index]);
+    else
+        snprintf(text, CELL, "%" PRId64, deviations->buckets[index - 5]);
 }
 
 /* A measure a row. */
-static zt_status print_one(zt_cli *cli, const zt_deviations *d)
+static zt_status print_one(zt_cli *cli, const zt_deviations *deviations)
 {
     static const char *const columns[] = {"measure", "#value"};
     char text[CELL];
-    zt_table *t = zt_table_new(cli, "zt.eval/1", columns, 2);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < MEASURES && !s; i++) {
-        measure_text(d, i, text);
-        s = zt_table_row(t, (const char *const[]){measure_name(i), text});
+    zt_table *table = zt_table_new(cli, "zt.eval/1", columns, 2);
+    zt_status status = table ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < MEASURES && !status; i++) {
+        measure_text(deviations, i, text);
+        status = zt_table_row(table, (const char *const[]){measure_name(i), text});
     }
-    if (!s) s = zt_table_print(t);
-    zt_table_free(t);
-    return s;
+    if (!status) status = zt_table_print(table);
+    zt_table_free(table);
+    return status;
 }
 
-static zt_status put_row(zt_table *t, const char *network, const char *output,
-                         const zt_deviations *d)
+static zt_status put_row(zt_table *table, const char *network, const char *output, const zt_deviations *deviations)
 {
     char text[MEASURES][CELL];
     const char *cell[2 + MEASURES] = {network, output};
     for (int i = 0; i < MEASURES; i++) {
-        measure_text(d, i, text[i]);
+        measure_text(deviations, i, text[i]);
         cell[2 + i] = text[i];
     }
-    return zt_table_row(t, cell);
+    return zt_table_row(table, cell);
 }
 
 /* A row a network and, where these are judged one by one, an output. */
-static zt_status print_many(zt_cli *cli, const train_scores *scores, int n)
+static zt_status print_many(zt_cli *cli, const train_scores *scores, int count)
 {
     char name[MEASURES][CELL], output[CELL];
     const char *columns[2 + MEASURES] = {"network", "output"};
@@ -165,22 +164,22 @@ static zt_status print_many(zt_cli *cli, const train_scores *scores, int n)
         snprintf(name[i], CELL, "#%s", measure_name(i));
         columns[2 + i] = name[i];
     }
-    zt_table *t = zt_table_new(cli, "zt.eval/1", columns, 2 + MEASURES);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < n && !s; i++) {
-        s = put_row(t, scores[i].name, "all", &scores[i].all);
-        for (int64_t k = 0; k < scores[i].n_values && !s; k++) {
+    zt_table *table = zt_table_new(cli, "zt.eval/1", columns, 2 + MEASURES);
+    zt_status status = table ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < count && !status; i++) {
+        status = put_row(table, scores[i].name, "all", &scores[i].all);
+        for (int64_t k = 0; k < scores[i].n_values && !status; k++) {
             snprintf(output, CELL, "%" PRId64, k);
-            s = put_row(t, scores[i].name, output, &scores[i].output[k]);
+            status = put_row(table, scores[i].name, output, &scores[i].output[k]);
         }
     }
-    if (!s) s = zt_table_print(t);
-    zt_table_free(t);
-    return s;
+    if (!status) status = zt_table_print(table);
+    zt_table_free(table);
+    return status;
 }
 
-zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int n)
+zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int count)
 {
-    if (cli->format == ZT_FMT_JSON) return print_json(cli, scores, n);
-    return n == 1 && !scores->n_values ? print_one(cli, &scores->all) : print_many(cli, scores, n);
+    if (cli->format == ZT_FMT_JSON) return print_json(cli, scores, count);
+    return count == 1 && !scores->n_values ? print_one(cli, &scores->all) : print_many(cli, scores, count);
 }

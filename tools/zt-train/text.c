@@ -6,142 +6,141 @@
 struct train_text {
     zt_ctx *ctx;
     zt_ids ids;
-    int64_t T, batch;
+    int64_t window, batch;
     uint64_t seed;
-    int32_t *in, *target, *pos; /* [batch, T] */
+    int32_t *inputs, *target, *pos; /* [batch, window] */
 };
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static zt_gguf *new_model(train_learner *l, const train_options *o, const char *text, size_t n)
+static zt_gguf *new_model(train_learner *learner, const train_options *options, const char *text, size_t length)
 {
-    zt_llm_shape s;
-    if (zt_llm_shape_of(l->cli->ctx, (int64_t)o->size, o->vocab, &s)) return NULL;
-    s.arch = o->arch;
-    s.ctx = o->ctx;
-    s.seed = l->cli->seed;
-    return zt_llm_new(l->cli->ctx, &s, text, n);
+    zt_llm_shape shape;
+    if (zt_llm_shape_of(learner->cli->ctx, (int64_t)options->size, options->vocab, &shape)) return NULL;
+    shape.arch = options->arch;
+    shape.ctx = options->ctx;
+    shape.seed = learner->cli->seed;
+    return zt_llm_new(learner->cli->ctx, &shape, text, length);
 }
 
 /* Divisors of rope are the model's, not learned. */
-static bool is_weight(const train_learner *l, const char *name)
+static bool is_weight(const train_learner *learner, const char *name)
 {
-    (void)l;
+    (void)learner;
     return strncmp(name, "rope_", 5) != 0;
 }
 
-/* Weights and what is written beside them; g is taken over. */
-static zt_status take_model(train_learner *l, zt_gguf *g)
+/* Weights and what is written beside them; gguf is taken over. */
+static zt_status take_model(train_learner *learner, zt_gguf *gguf)
 {
-    zt_ctx *ctx = l->cli->ctx;
-    zt_checkpoint *c = zt_checkpoint_of_gguf(ctx, g);
-    if (!c) return zt_ctx_status(ctx);
-    zt_store store = zt_checkpoint_store(c);
-    zt_status s = train_learner_weights(l, &store, is_weight);
-    if (!s && l->n != zt_checkpoint_count(c))
-        s = zt_fail(ctx, ZT_ENOTSUP,
-                    "%s: models with tensors that are not learned cannot be trained",
-                    zt_checkpoint_name(c));
-    l->meta = s ? NULL : zt_meta_new(ctx);
-    if (!s) s = l->meta ? zt_meta_join(l->meta, zt_checkpoint_meta(c)) : ZT_ENOMEM;
-    zt_checkpoint_close(c);
-    return s;
+    zt_ctx *ctx = learner->cli->ctx;
+    zt_checkpoint *checkpoint = zt_checkpoint_of_gguf(ctx, gguf);
+    if (!checkpoint) return zt_ctx_status(ctx);
+    zt_store store = zt_checkpoint_store(checkpoint);
+    zt_status status = train_learner_weights(learner, &store, is_weight);
+    if (!status && learner->weight_count != zt_checkpoint_count(checkpoint))
+        status = zt_fail(ctx, ZT_ENOTSUP, "%s: models with tensors that are not learned cannot be trained",
+                         zt_checkpoint_name(checkpoint));
+    learner->meta = status ? NULL : zt_meta_new(ctx);
+    if (!status) status = learner->meta ? zt_meta_join(learner->meta, zt_checkpoint_meta(checkpoint)) : ZT_ENOMEM;
+    zt_checkpoint_close(checkpoint);
+    return status;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
 /* Texts begin anywhere: a draw of (seed, epoch, place in it). */
-static zt_status get(void *user, uint64_t epoch, int64_t batch, const void **in, zt_binding *b,
-                     int *n, int64_t *samples)
+static zt_status get_batch(void *user, uint64_t epoch, int64_t batch, const void **inputs, zt_binding *bindings,
+                           int *binding_count, int64_t *samples)
 {
-    train_text *t = user;
-    double room = (double)((int64_t)t->ids.count - t->T);
-    for (int64_t r = 0; r < t->batch; r++) {
-        int64_t at = (int64_t)(room * zt_uniform(t->seed, epoch, (uint64_t)(batch * t->batch + r)));
-        memcpy(t->in + r * t->T, t->ids.id + at, (size_t)t->T * sizeof *t->in);
-        memcpy(t->target + r * t->T, t->ids.id + at + 1, (size_t)t->T * sizeof *t->in);
+    train_text *corpus = user;
+    double room = (double)((int64_t)corpus->ids.count - corpus->window);
+    for (int64_t row = 0; row < corpus->batch; row++) {
+        int64_t offset = (int64_t)(room * zt_uniform(corpus->seed, epoch, (uint64_t)(batch * corpus->batch + row)));
+        memcpy(corpus->inputs + row * corpus->window, corpus->ids.id + offset, (size_t)corpus->window * sizeof *corpus->inputs);
+        memcpy(corpus->target + row * corpus->window, corpus->ids.id + offset + 1,
+               (size_t)corpus->window * sizeof *corpus->inputs);
     }
-    in[0] = t->in;
-    in[1] = t->target;
-    in[2] = t->pos;
-    b[0] = (zt_binding){"n", t->batch};
-    *n = 1;
-    *samples = t->batch;
+    inputs[0] = corpus->inputs;
+    inputs[1] = corpus->target;
+    inputs[2] = corpus->pos;
+    bindings[0] = (zt_binding){"n", corpus->batch};
+    *binding_count = 1;
+    *samples = corpus->batch;
     return ZT_OK;
 }
 
-static zt_status make_room(train_text *t)
+static zt_status make_room(train_text *corpus)
 {
-    size_t n = (size_t)(t->batch * t->T);
-    t->in = zt_alloc_array(t->ctx, n, sizeof *t->in);
-    t->target = zt_alloc_array(t->ctx, n, sizeof *t->in);
-    t->pos = zt_alloc_array(t->ctx, n, sizeof *t->in);
-    if (!t->in || !t->target || !t->pos) return ZT_ENOMEM;
-    for (size_t i = 0; i < n; i++) t->pos[i] = (int32_t)(i % (size_t)t->T);
+    size_t length = (size_t)(corpus->batch * corpus->window);
+    corpus->inputs = zt_alloc_array(corpus->ctx, length, sizeof *corpus->inputs);
+    corpus->target = zt_alloc_array(corpus->ctx, length, sizeof *corpus->inputs);
+    corpus->pos = zt_alloc_array(corpus->ctx, length, sizeof *corpus->inputs);
+    if (!corpus->inputs || !corpus->target || !corpus->pos) return ZT_ENOMEM;
+    for (size_t i = 0; i < length; i++) corpus->pos[i] = (int32_t)(i % (size_t)corpus->window);
     return ZT_OK;
 }
 
-zt_batches train_text_batches(train_text *t)
+zt_batches train_text_batches(train_text *corpus)
 {
-    int64_t windows = (int64_t)t->ids.count / t->T, batches = windows / t->batch;
-    return (zt_batches){.user = t, .per_epoch = batches ? batches : 1, .get = get};
+    int64_t windows = (int64_t)corpus->ids.count / corpus->window, batches = windows / corpus->batch;
+    return (zt_batches){.user = corpus, .per_epoch = batches ? batches : 1, .get = get_batch};
 }
 
-const void *train_text_bytes(const train_text *t, size_t *n)
+const void *train_text_bytes(const train_text *corpus, size_t *size_out)
 {
-    *n = t->ids.count * sizeof *t->ids.id;
-    return t->ids.id;
+    *size_out = corpus->ids.count * sizeof *corpus->ids.id;
+    return corpus->ids.id;
 }
 
-void train_text_free(train_text *t)
+void train_text_free(train_text *corpus)
 {
-    if (!t) return;
-    zt_ids_fini(t->ctx, &t->ids);
-    zt_free(t->ctx, t->in);
-    zt_free(t->ctx, t->target);
-    zt_free(t->ctx, t->pos);
-    zt_free(t->ctx, t);
+    if (!corpus) return;
+    zt_ids_fini(corpus->ctx, &corpus->ids);
+    zt_free(corpus->ctx, corpus->inputs);
+    zt_free(corpus->ctx, corpus->target);
+    zt_free(corpus->ctx, corpus->pos);
+    zt_free(corpus->ctx, corpus);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-static zt_status encode(train_text *t, const zt_gguf *g, const char *path, const char *text,
-                        size_t n)
+static zt_status encode_text(train_text *corpus, const zt_gguf *gguf, const char *path, const char *text, size_t length)
 {
-    zt_vocab *v = zt_vocab_open(g);
-    zt_status s = v ? zt_vocab_encode(v, text, n, 0, &t->ids) : zt_ctx_status(t->ctx);
-    zt_vocab_free(v);
-    if (s || (int64_t)t->ids.count > t->T) return s;
-    return zt_fail(t->ctx, ZT_EDATA, "%s: %zu tokens, and a window has %lld and the next one", path,
-                   t->ids.count, (long long)t->T);
+    zt_vocab *vocab = zt_vocab_open(gguf);
+    zt_status status = vocab ? zt_vocab_encode(vocab, text, length, 0, &corpus->ids) : zt_ctx_status(corpus->ctx);
+    zt_vocab_free(vocab);
+    if (status || (int64_t)corpus->ids.count > corpus->window) return status;
+    return zt_fail(corpus->ctx, ZT_EDATA, "%s: %zu tokens, and a window has %lld and the next one", path, corpus->ids.count,
+                   (long long)corpus->window);
 }
 
-static zt_status open_both(train_learner *l, const train_options *o, train_text *t)
+static zt_status open_both(train_learner *learner, const train_options *options, train_text *corpus)
 {
-    size_t n;
-    char *text = zt_read_all(t->ctx, o->text, &n);
-    if (!text || zt_foreign_text_fail(t->ctx, o->text, text, n)) {
-        zt_free(t->ctx, text);
-        return zt_ctx_status(t->ctx);
+    size_t length;
+    char *text = zt_read_all(corpus->ctx, options->text, &length);
+    if (!text || zt_foreign_text_fail(corpus->ctx, options->text, text, length)) {
+        zt_free(corpus->ctx, text);
+        return zt_ctx_status(corpus->ctx);
     }
-    zt_gguf *g = o->model ? zt_model_open(t->ctx, o->model) : new_model(l, o, text, n);
-    zt_status s = g ? encode(t, g, o->text, text, n) : zt_ctx_status(t->ctx);
-    zt_free(t->ctx, text);
-    if (!s) s = make_room(t);
-    l->forward = s ? NULL : zt_llm_training(g, o->ctx);
-    if (!s && l->forward) return take_model(l, g);
-    zt_gguf_close(g);
-    return s ? s : zt_ctx_status(t->ctx);
+    zt_gguf *gguf = options->model ? zt_model_open(corpus->ctx, options->model) : new_model(learner, options, text, length);
+    zt_status status = gguf ? encode_text(corpus, gguf, options->text, text, length) : zt_ctx_status(corpus->ctx);
+    zt_free(corpus->ctx, text);
+    if (!status) status = make_room(corpus);
+    learner->forward = status ? NULL : zt_llm_training(gguf, options->ctx);
+    if (!status && learner->forward) return take_model(learner, gguf);
+    zt_gguf_close(gguf);
+    return status ? status : zt_ctx_status(corpus->ctx);
 }
 
-train_learner *train_text_open(zt_cli *cli, const train_options *o, train_text **text)
+train_learner *train_text_open(zt_cli *cli, const train_options *options, train_text **text)
 {
-    train_learner *l = zt_calloc(cli->ctx, 1, sizeof *l);
-    train_text *t = zt_calloc(cli->ctx, 1, sizeof *t);
-    if (l) l->cli = cli;
-    if (t) *t = (train_text){.ctx = cli->ctx, .T = o->ctx, .batch = o->batch, .seed = cli->seed};
-    *text = t;
-    if (l && t && open_both(l, o, t) == ZT_OK) return l;
-    train_learner_close(l);
+    train_learner *learner = zt_calloc(cli->ctx, 1, sizeof *learner);
+    train_text *corpus = zt_calloc(cli->ctx, 1, sizeof *corpus);
+    if (learner) learner->cli = cli;
+    if (corpus) *corpus = (train_text){.ctx = cli->ctx, .window = options->ctx, .batch = options->batch, .seed = cli->seed};
+    *text = corpus;
+    if (learner && corpus && open_both(learner, options, corpus) == ZT_OK) return learner;
+    train_learner_close(learner);
     return NULL;
 }

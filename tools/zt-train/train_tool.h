@@ -13,21 +13,21 @@
 typedef struct train_options {
     zt_opt_list models;                        /* -m; several with --eval */
     const char *model, *input, *target, *data; /* model: the first of them, or the one at hand */
-    const char *make;   /* --new */
-    zt_opt_list set;    /* "dModel=64" */
+    const char *make;                          /* --new */
+    zt_opt_list set;                           /* "dModel=64" */
     const char *text, *arch;
-    size_t size;        /* parameters */
+    size_t size; /* parameters */
     int64_t vocab, ctx;
     const char *valid, *valid_target;
     bool eval;
-    int64_t ids;          /* that a network takes a sample; 0: by its own numbers */
-    bool wide;            /* of --eval: the target has a number for each output */
-    int loss;             /* a zt_loss_kind; -1: the default */
-    int method;           /* 0: backprop, the one there is */
+    int64_t ids; /* ids per sample of a network; 0: from its own numbers */
+    bool wide;   /* --eval: the target has a number for each output */
+    int loss;    /* a zt_loss_kind; -1: the default */
+    int method;  /* 0: backprop, the only one */
     const char *optim, *schedule;
     double lr, lr_min, momentum, decay, clip, scale;
     int64_t warmup, epochs, batch, patience, save_every;
-    bool ordered;         /* --no-shuffle */
+    bool ordered; /* --no-shuffle */
     const char *checkpoint, *plot, *observe;
     bool resume;
 } train_options;
@@ -35,127 +35,123 @@ extern train_options train_opt;
 extern const zt_opt train_option_table[];
 extern const zt_shared_opt train_shared_options[];
 
-/* What zt-train does: the modes of its option table. */
+/* The modes of the option table. */
 enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_N_MODES };
 
-/* ---- what is trained (learner.c) ------------------------------------------------------------- */
+/* ---- learners: a program and its weights (learner.c) ------------------------------------------ */
 
 typedef struct train_weight {
-    char *name;   /* of the tensor */
+    char *name;   /* the tensor's */
     zt_type type; /* f32 */
-    float *value;
+    float *values;
 } train_weight;
 
-/* A layer that --observe looks at. */
+/* A layer that --observe reports. */
 typedef struct train_seen {
     const zt_nn_layer *layer;
-    int output; /* of forward: what it gives */
+    int output; /* output of forward with the layer's values */
 } train_seen;
 
 typedef struct train_learner {
     zt_cli *cli;
     zt_prog *forward; /* with a loss */
-    bool own_loss;    /* that the program brought itself */
-    train_weight *weight;
-    int n;
-    int *trained;     /* [n]: values of forward, for a trainer */
-    zt_store below;   /* data that is no weight; find NULL: none */
-    zt_meta *meta;    /* what is written beside the weights; NULL: nothing */
-    zt_nn *nn;        /* what forward was lowered from; NULL: no network */
-    train_seen *seen; /* [n_seen] */
-    int n_seen;
+    bool own_loss;    /* the loss is the program's own */
+    train_weight *weights;
+    int weight_count;
+    int *trained;         /* [weight_count]: values of forward, for a trainer */
+    zt_store below;       /* data other than weights; find NULL: none */
+    zt_meta *meta;        /* metadata to write with the weights; NULL: none */
+    zt_nn *network;       /* the network that forward was lowered from; NULL: not a network */
+    train_seen *observed; /* [observed_count] */
+    int observed_count;
 } train_learner;
 
-/* What -m names, or --new makes. NULL: the context says why. */
-train_learner *train_learner_open(zt_cli *cli, const train_options *o);
-void train_learner_close(train_learner *l);
-zt_store train_learner_store(train_learner *l);
-/* Weights as the trainer has them now. */
-zt_status train_learner_take(train_learner *l, zt_trainer *t);
-/* A checkpoint of any container, by the suffix of its name; of a network its JSON where that is not
- * one of another. */
-zt_status train_learner_write(train_learner *l, const char *path);
+/* Opens the file of -m, or makes the network of --new. NULL on error. */
+train_learner *train_learner_open(zt_cli *cli, const train_options *options);
+void train_learner_close(train_learner *learner);
+zt_store train_learner_store(train_learner *learner);
+/* Copies the weights from the trainer. */
+zt_status train_learner_take(train_learner *learner, zt_trainer *trainer);
+/* Writes a checkpoint, in the container of the name's suffix; a network, unless the suffix is another container's, as JSON. */
+zt_status train_learner_write(train_learner *learner, const char *path);
 
-/* For those who open learners: forward is there, or becomes what is trained; weights are those data
- * of f32 that `is_weight` names (NULL: all), as `from` has them, else drawn. */
-zt_prog *train_with_loss(zt_cli *cli, zt_prog *p, const train_options *o);
-zt_status train_learner_weights(train_learner *l, const zt_store *from,
-                                bool (*is_weight)(const train_learner *l, const char *name));
+/* For the functions that open learners. train_with_loss adds the loss of --loss. train_learner_weights makes weights of the f32
+ * data of forward for which is_weight is true (NULL: all), with values from the store, else drawn. */
+zt_prog *train_with_loss(zt_cli *cli, zt_prog *program, const train_options *options);
+zt_status train_learner_weights(train_learner *learner, const zt_store *from,
+                                bool (*is_weight)(const train_learner *learner, const char *name));
 /* network.c */
-bool train_is_network(zt_cli *cli, const train_options *o);
-zt_status train_open_network(train_learner *l, const train_options *o);
-/* Its masters are the learner's: l->below then has what its layers compute with. */
-zt_status train_put_network(train_learner *l);
-zt_status train_write_network(train_learner *l, const char *path);
+bool train_is_network(zt_cli *cli, const train_options *options);
+zt_status train_open_network(train_learner *learner, const train_options *options);
+/* Its masters are the learner's: learner->below then has what its layers compute with. */
+zt_status train_put_network(train_learner *learner);
+zt_status train_write_network(train_learner *learner, const char *path);
 /* zt_train_opts.through of a learner of a network: layers learn in their own dtypes. */
-int train_network_through(void *user, zt_prog *p, int state, const char *name);
+int train_network_through(void *user, zt_prog *program, int state, const char *name);
 
-/* What a program predicts: its first output that is not the loss. */
+/* The prediction of a program: its first output other than the loss. */
 typedef struct train_output {
-    int output;      /* its number */
-    int64_t n;       /* numbers a row */
-    int64_t classes; /* of its last dimension */
-    int64_t positions; /* of ids in a row, each of which has a prediction; 1: the row has one */
+    int output;        /* index of the output */
+    int64_t count;     /* numbers per row */
+    int64_t classes;   /* of its last dimension */
+    int64_t positions; /* ids per row, each with a prediction; 1: one prediction per row */
 } train_output;
-zt_status train_find_output(const train_learner *l, int64_t batch, train_output *out);
+zt_status train_find_output(const train_learner *learner, int64_t batch, train_output *out);
 
 /* ---- texts (text.c) -------------------------------------------------------------------------- */
 
-/* A text's windows of --ctx tokens, and the language model that learns them; *text is to be freed
- * in any case. */
+/* Opens a text as windows of --ctx tokens, and the language model to train on them. Free *text on error too. */
 typedef struct train_text train_text;
-train_learner *train_text_open(zt_cli *cli, const train_options *o, train_text **text);
-void train_text_free(train_text *t);
-zt_batches train_text_batches(train_text *t); /* an epoch: as many tokens as the text has */
-const void *train_text_bytes(const train_text *t, size_t *n);
+train_learner *train_text_open(zt_cli *cli, const train_options *options, train_text **text);
+void train_text_free(train_text *corpus);
+zt_batches train_text_batches(train_text *corpus); /* one epoch has as many tokens as the text */
+const void *train_text_bytes(const train_text *corpus, size_t *size_out);
 
 /* ---- data (data.c) --------------------------------------------------------------------------- */
 
-/* DATA in any form, and targets in a file of their own (NULL: they are in it). */
-zt_samples *train_data_open(train_learner *l, const train_options *o, const char *path,
-                            const char *target);
-/* The same for a network that takes ids, of which a sample of DATA may have several: where `o` has
- * failed by ZT_EDATA, *l becomes a learner that takes as many as there are. NULL, and the error is
+/* Opens DATA in any format; target: the file of targets, NULL: they are in DATA. */
+zt_samples *train_data_open(train_learner *learner, const train_options *options, const char *path, const char *target);
+/* The same for a network that takes ids, of which a sample of DATA may have several: where `options` has
+ * failed by ZT_EDATA, *learner becomes a learner that takes as many as there are. NULL, and the error is
  * what it was: it takes none, or none fit. */
-zt_samples *train_data_ids(train_learner **l, const train_options *o);
-/* Stdin is kept for those who read it again: no more. */
+zt_samples *train_data_ids(train_learner **learner, const train_options *options);
+/* Frees the copy of stdin that is kept for reading it again. */
 void train_data_done(zt_ctx *ctx);
 
-/* ---- what is looked at (observe.c) ----------------------------------------------------------- */
+/* ---- observing layers (observe.c) ------------------------------------------------------------- */
 
 /* Events of the layers that l sees, to `to` ("console" "fd:3" "-" or a file): of what they give
  * and, with `backward`, of the loss's gradient by that. ZT_EUSAGE: l is no network. */
 typedef struct train_observer train_observer;
-train_observer *train_observer_open(const train_learner *l, const char *to, const char *mode,
-                                    bool backward, int64_t batch);
-void train_observer_free(train_observer *b); /* NULL: nothing */
+train_observer *train_observer_open(const train_learner *learner, const char *target, const char *mode, bool backward,
+                                    int64_t batch);
+void train_observer_free(train_observer *observer); /* NULL: no effect */
 /* Where a step is to put it: [forward's outputs, then values
  * watched], NULL for what is not seen. */
-void *const *train_observer_out(const train_observer *b);
-const int *train_observer_watched(const train_observer *b, int *n); /* for zt_train_opts */
-zt_status train_observer_tell(train_observer *b, int64_t rows, uint64_t step);
-zt_status train_observer_end(train_observer *b); /* a file is there from now on */
+void *const *train_observer_out(const train_observer *observer);
+const int *train_observer_watched(const train_observer *observer, int *count_out); /* for zt_train_opts */
+zt_status train_observer_tell(train_observer *observer, int64_t rows, uint64_t step);
+zt_status train_observer_end(train_observer *observer); /* commits the file */
 
-/* ---- what --eval prints (scores.c) ----------------------------------------------------------- */
+/* ---- output of --eval (scores.c) --------------------------------------------------------------- */
 
-/* Of a network: a deviation each sample, or each sample and output. */
+/* The scores of one network: a deviation per sample, or per sample and output. */
 typedef struct train_scores {
     const char *name;
     int64_t rows, n_target;
-    int64_t n_values;      /* outputs that are judged one by one; 0: a prediction a sample */
-    int64_t classes;       /* of each of these; 0: they are values */
+    int64_t n_values;      /* outputs that are scored separately; 0: one prediction per sample */
+    int64_t classes;       /* classes of each; 0: they are values */
     zt_deviation *each;    /* [rows], [rows, n_values] */
     zt_deviations all;     /* of these */
     zt_deviations *output; /* [n_values] */
 } train_scores;
-zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int n);
+zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int count);
 
-/* ---- what it does ---------------------------------------------------------------------------- */
+/* ---- modes ------------------------------------------------------------------------------------ */
 
-zt_status train_fit(zt_cli *cli, const train_options *o);  /* fit.c */
-zt_status train_eval(zt_cli *cli, const train_options *o); /* eval.c */
-/* The loss by epochs as a picture; valid[i] NaN: none (plot.c). */
-zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid,
-                     int64_t n);
+zt_status train_fit(zt_cli *cli, const train_options *options);  /* fit.c */
+zt_status train_eval(zt_cli *cli, const train_options *options); /* eval.c */
+/* Draws the loss by epoch; valid[i] NaN: no value (plot.c). */
+zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid, int64_t count);
 
 #endif
