@@ -88,13 +88,13 @@ zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t rig
     return *dim ? ZT_OK : zt_ctx_status(program->ctx);
 }
 
-int64_t zt_prog_dim(zt_prog *program, char operator, int64_t left, int64_t right)
+int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t right)
 {
     int64_t dim = 0;
-    if (operator && strchr("+-*/", operator) && zt_dim_known(program, left) && zt_dim_known(program, right))
-        return zt_dim_join(program, operator, left, right, &dim) ? 0 : dim;
+    if (operation && strchr("+-*/", operation) && zt_dim_known(program, left) && zt_dim_known(program, right))
+        return zt_dim_join(program, operation, left, right, &dim) ? 0 : dim;
     zt_prog_fail(program, ZT_EUSAGE, "operator %d on dimensions %" PRId64 " and %" PRId64
-                 ": one of them is not this program's", operator, left, right);
+                 ": one of them is not this program's", operation, left, right);
     return 0;
 }
 

@@ -55,8 +55,8 @@ void zt_prog_free(zt_prog *program); /* after what is bound to it, and its build
 /* A dimension is an int64_t: 0 or more is the number itself; below 0 it stands for an expression
  * of this program. Errors give 0 and a message. */
 int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name gives the same dimension */
-/* left operator right, the operator one of + - * /. Numbers are folded; a fold below 0 is an error. */
-int64_t zt_prog_dim(zt_prog *program, char operator, int64_t left, int64_t right);
+/* left operation right, the operation one of + - * /. Numbers are folded; a fold below 0 is an error. */
+int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t right);
 
 /* The three kinds of declaration: what each step is given, what a step leaves for the next, a tensor
  * of the model by its name there. `name` NULL: one is made up (v0, v1, ...). dim has `rank` entries.
