@@ -313,7 +313,7 @@ int emu_threads() { return launch->threads; }
 int emu_block(emu_axis of) { return block_at[of]; }
 int emu_blocks(emu_axis of) { return launch->grid[of]; }
 void *emu_shared(size_t bytes) { return emu_shared_take(bytes, &thread_shared); }
-void *emu_dynamic() { return emu_shared_take(launch->dynamic, &thread_shared); }
+void *emu_dynamic() { return emu_dynamic_take(launch->dynamic, launch->most, &thread_shared); }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 

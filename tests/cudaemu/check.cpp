@@ -56,6 +56,17 @@ void *emu_shared_take(size_t bytes, size_t *at)
     return p;
 }
 
+/* A launch's dynamic array. The kernel's own arrays count against the same limit, as on a device. */
+void *emu_dynamic_take(size_t bytes, size_t most, size_t *at)
+{
+    size_t own = 0;
+    for (int i = 0; i < n_arrays && arrays[i].at != reinterpret_cast<uintptr_t>(shared + *at); i++)
+        own += (arrays[i].bytes + 15) / 16 * 16;
+    if (own + bytes > most)
+        emu_fail(EMU_LAUNCH_FAILED, "%zu bytes of shared memory beside %zu of the kernel's own, of %zu", bytes, own, most);
+    return emu_shared_take(bytes, at);
+}
+
 void emu_shared_keep(emu_shared_image *to)
 {
     uintptr_t from = reinterpret_cast<uintptr_t>(shared), end = from;

@@ -28,7 +28,7 @@ API cuModuleGetFunction(emu_function **f, void *, const char *name)
     ENTER(true);
     for (const emu_kernel *k = kernels; k; k = k->next) {
         if (strcmp(k->name, name)) continue;
-        *f = new emu_function{k, EMU_SHARED_PLAIN};
+        *f = new emu_function{k, EMU_SHARED_PLAIN, EMU_SHARED_PLAIN};
         driver.functions.push_back(*f);
         return EMU_OK;
     }
@@ -40,6 +40,7 @@ API cuFuncSetAttribute(emu_function *f, int attribute, int value)
     if (attribute != 8) return EMU_OK; /* MAX_DYNAMIC_SHARED_SIZE_BYTES */
     if (value < 0 || value > EMU_SHARED_MOST) return EMU_INVALID_VALUE;
     f->dynamic = (size_t)value;
+    f->most = EMU_SHARED_MOST;
     return EMU_OK;
 }
 static int add_launch(emu_function *f, const unsigned grid[3], const unsigned threads[3],
@@ -53,7 +54,7 @@ static int add_launch(emu_function *f, const unsigned grid[3], const unsigned th
         return EMU_INVALID_VALUE;
     c.kind = emu_command::LAUNCH;
     c.launch = {f->kernel, nullptr, {(int)grid[0], (int)grid[1], (int)grid[2]}, (int)threads[0],
-                shared, together};
+                shared, f->most, together};
     auto bytes = static_cast<const unsigned char *>(params[0]);
     c.bytes = std::make_shared<std::vector<unsigned char>>(bytes, bytes + f->kernel->bytes);
     emu_add(s, c);

@@ -94,6 +94,7 @@ typedef struct emu_launch {
     const void *args;
     int grid[3], threads;
     size_t dynamic; /* bytes of shared memory */
+    size_t most;    /* of these and the kernel's own arrays */
     bool cooperative; /* all blocks at once: at most EMU_THREADS threads */
 } emu_launch;
 
@@ -140,6 +141,7 @@ extern emu_now emu_is;
 uintptr_t emu_shared_base();                     /* a multiple of 1024 */
 void emu_check_block();                          /* a block begins: no shared memory yet */
 void *emu_shared_take(size_t bytes, size_t *at); /* *at: the thread's bytes so far */
+void *emu_dynamic_take(size_t bytes, size_t most, size_t *at);
 /* What the block has in shared memory, which another will use. */
 struct emu_shared_image {
     std::vector<unsigned char> bytes;

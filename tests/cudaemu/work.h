@@ -10,6 +10,7 @@
 struct emu_function {
     const emu_kernel *kernel;
     size_t dynamic; /* bytes of shared memory that a launch may ask for */
+    size_t most;    /* with the kernel's own arrays: more than the plain limit once the attribute is set */
 };
 
 struct emu_event {

@@ -30,8 +30,8 @@ static int units_of(const zt_cu_engine *e, const zt_type *k, int64_t D)
 {
     int i = 0;
     while (i < KINDS && units[i].D < D) i++;
-    bool fits = i < KINDS && zt_cu_has_units(e, units[i].few_bytes) &&
-                zt_cu_has_units(e, units[i].many_bytes);
+    bool fits = i < KINDS && zt_cu_has_shared(e, units[i].few_bytes) &&
+                zt_cu_has_shared(e, units[i].many_bytes);
     return fits && k->dtype == ZT_F16 && D % 8 == 0 ? i : -1;
 }
 

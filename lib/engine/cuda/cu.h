@@ -44,6 +44,9 @@ typedef struct zt_cu_known { /* a kernel found by its name, which is a constant 
 } zt_cu_known;
 
 enum { ZT_CU_HALVES = 2, ZT_CU_MODULES = 64, ZT_CU_KNOWN = 1024, ZT_CU_AHEAD = 1024 };
+/* Bytes of shared memory that a kernel's own arrays take at most, beside the dynamic bytes of a launch: a device counts
+ * both against one limit. */
+enum { ZT_CU_SHARED_OWN = 2048 };
 
 typedef struct zt_cu_engine {
     zt_engine base;
@@ -218,8 +221,8 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
 zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t shared);
 void zt_cu_modules_close(zt_cu_engine *e);
 bool zt_cu_is_float(zt_dtype t); /* f32, f16 or bf16 */
-/* Has the device so much shared memory for a kernel of *_units.cu? */
-bool zt_cu_has_units(const zt_cu_engine *e, size_t shared);
+/* Has the device `shared` bytes of dynamic shared memory for a block, beside a kernel's own arrays? */
+bool zt_cu_has_shared(const zt_cu_engine *e, size_t shared);
 /* rope.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
 struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int pos);
 /* norm.c: of a value of type `type`, as the row rms_norm. */

@@ -28,9 +28,9 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
 
 bool zt_cu_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
 
-bool zt_cu_has_units(const zt_cu_engine *e, size_t shared)
+bool zt_cu_has_shared(const zt_cu_engine *e, size_t shared)
 {
-    return shared <= e->shared_optin;
+    return shared + ZT_CU_SHARED_OWN <= e->shared_optin;
 }
 
 /* ---- kernels by name ------------------------------------------------------------------------- */
@@ -86,9 +86,9 @@ zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t share
     if (!k->name) {
         zt_cu_function f = NULL;
         if (look_up(e, name, &f)) return NULL;
-        *k = (zt_cu_known){.name = name, .f = f, .shared = e->shared};
+        *k = (zt_cu_known){.name = name, .f = f, .shared = e->shared - ZT_CU_SHARED_OWN};
     }
-    if (shared > k->shared) { /* more than every kernel has must be asked for */
+    if (shared > k->shared) { /* more than every kernel has, its own arrays counted, must be asked for */
         if (zt_cu_try(e, e->cu.FuncSetAttribute(k->f, ZT_CU_FUNC_DYNAMIC_SHARED, (int)shared),
                       "FuncSetAttribute"))
             return NULL;
@@ -116,7 +116,7 @@ static zt_status fits(const zt_cu_call *c, zt_cu_dim g, zt_cu_dim b, size_t shar
     const zt_cu_engine *e = c->e;
     uint64_t threads = (uint64_t)b.x * b.y * b.z;
     if (bytes > ZT_CU_ARGS) return too_large(c, "what a kernel is given");
-    if (shared > e->shared_optin) return too_large(c, "a block's shared memory");
+    if (!zt_cu_has_shared(e, shared)) return too_large(c, "a block's shared memory");
     if (threads > (uint64_t)e->max_threads) return too_large(c, "a block");
     if (g.x > e->max_grid[0] || g.y > e->max_grid[1] || g.z > e->max_grid[2])
         return too_large(c, "a grid");

@@ -178,8 +178,8 @@ static bool splits(const zt_cu_call *c, int64_t n, int64_t tiles, int most)
 /* Shared memory of a block with few rows of x: two of them have room on a processor. */
 static size_t room_of(const zt_cu_engine *e)
 {
-    const size_t half = e->shared_optin / 2, own = 2048 /* what a kernel has beside */;
-    return half > e->shared + own ? half - own : e->shared;
+    const size_t half = e->shared_optin / 2;
+    return half > e->shared + ZT_CU_SHARED_OWN ? half - ZT_CU_SHARED_OWN : e->shared - ZT_CU_SHARED_OWN;
 }
 
 /* With few rows of x, which each block brings into its shared memory for itself, as codes or as it
@@ -213,7 +213,7 @@ static bool is_large(const zt_cu_call *c, how h, int64_t n, int64_t rows, unsign
 {
     int64_t tiles = (rows + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE *
                     ((n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE) * count;
-    return n > h.most && tiles * 4 >= c->e->processors && zt_cu_has_units(c->e, bytes);
+    return n > h.most && tiles * 4 >= c->e->processors && zt_cu_has_shared(c->e, bytes);
 }
 
 /* The type of a large product's operands, where it is made by gemm.cuh; else ZT_DTYPE_COUNT. */
@@ -284,7 +284,7 @@ static zt_status launch(products *p, int first, unsigned *done)
     const zt_type *x = c->in[0], *w = c->in[p->w[first]];
     const zt_cu_pack *packed = c->packed[p->w[first]];
     const zt_dtype_info *d = zt_dtype_get(w->dtype);
-    how h = how_of(p->act, x->dtype, w->dtype, packed, zt_cu_has_units(c->e, ZT_CU_GEMM_BYTES));
+    how h = how_of(p->act, x->dtype, w->dtype, packed, zt_cu_has_shared(c->e, ZT_CU_GEMM_BYTES));
     zt_cu_few_args f = {.a = {.x = c->x[0],
                               .n = x->dim[0],
                               .K = x->dim[1],

@@ -48,7 +48,7 @@ static int64_t tiles_of(int64_t n) { return (n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GE
 /* Its tiles are worth while: more than one of the small ones, and work for every processor. */
 static bool is_large(const zt_cu_engine *e, const zt_cu_matmul_args *a, int64_t batches)
 {
-    return a->N > TILE && a->M > TILE && zt_cu_has_units(e, ZT_CU_GEMM_BYTES) &&
+    return a->N > TILE && a->M > TILE && zt_cu_has_shared(e, ZT_CU_GEMM_BYTES) &&
            batches <= (int64_t)e->max_grid[1] &&
            tiles_of(a->N) * tiles_of(a->M) * batches * 4 >= e->processors;
 }

@@ -9,7 +9,7 @@ enum { THREADS = 256 };
 /* `room`: numbers a unit in shared memory. */
 static bool fits(const zt_cu_engine *e, int64_t N, int64_t H, int room)
 {
-    return N <= (int64_t)e->max_grid[0] && H * room * 4 <= (int64_t)e->shared_optin;
+    return N <= (int64_t)e->max_grid[0] && zt_cu_has_shared(e, (size_t)(H * room * 4));
 }
 
 static zt_cu_ptr offset(zt_cu_ptr p, int64_t floats)

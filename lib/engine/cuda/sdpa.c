@@ -36,7 +36,7 @@ static bool has_sdpa(const zt_cu_engine *e, const void *attrs, const zt_type *co
     zt_dtype t = in[Q]->dtype;
     size_t most = (size_t)(ROWS + TILE) * (size_t)(z.d + z.dv + 2) * wide_bytes(t);
     return (zt_cu_is_float(t) || t == ZT_F64) && z.d <= ZT_CU_SDPA_MOST &&
-           z.dv <= ZT_CU_SDPA_MOST && most <= e->shared_optin &&
+           z.dv <= ZT_CU_SDPA_MOST && zt_cu_has_shared(e, most) &&
            z.b * z.h <= (int64_t)e->max_grid[1];
 }
 
@@ -102,7 +102,7 @@ static way way_of(const zt_cu_call *c, const zt_sdpa *z, bool back)
              .parts = t == ZT_F32 ? ZT_CU_SDPA_PARTS : 1};
     w.bytes = (size_t)(back ? ZT_CU_SDPA_BACK_BYTES(w.parts, w.D) : ZT_CU_SDPA_BYTES(w.parts, w.D));
     w.own = back ? ZT_CU_SDPA_BACK_ROWS : ZT_CU_SDPA_ROWS(w.parts);
-    if (c->e->cu.platform == &zt_cu_nvidia && zt_cu_has_units(c->e, w.bytes) && w.type != F64 &&
+    if (c->e->cu.platform == &zt_cu_nvidia && zt_cu_has_shared(c->e, w.bytes) && w.type != F64 &&
         least > 0 && most <= 128 && z->s <= INT32_MAX && z->t <= INT32_MAX)
         return w;
     w.D = 0;

@@ -103,7 +103,7 @@ static bool gives(zt_cu_call *c, zt_cu_wgmma_use use)
     const char *wanted = getenv("ZT_CUDA_WGMMA");
     if (e->wgmma || !c->sizing) return e->wgmma >= (int)use;
     bool can = e->major == 9 && e->minor == 0 && e->cu.TensorMapEncodeTiled && e->cu.CtxCreate &&
-               e->cu.CtxDestroy && zt_cu_has_units(e, ZT_CU_WG_BYTES(256)) &&
+               e->cu.CtxDestroy && zt_cu_has_shared(e, ZT_CU_WG_BYTES(256)) &&
                !(wanted && !strcmp(wanted, "0"));
     e->wgmma = can ? (int)zt_cu_wgmma_prove(e) : ZT_CU_WG_NONE;
     return e->wgmma >= (int)use;
