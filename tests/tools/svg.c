@@ -56,9 +56,9 @@ static void test_elements(void)
 
 static void test_scales(void)
 {
-    zt_svg_plot p = {.x = 10, .y = 20, .w = 100, .h = 50,
-                     .across = {.lo = 1, .hi = 1000, .log = true},
-                     .up = {.lo = 0, .hi = 3 << 20, .unit = ZT_SVG_BYTES, .label = "bytes"}};
+    zt_svg_plot p = {.x = 10, .y = 20, .width = 100, .height = 50,
+                     .across = {.low = 1, .high = 1000, .log = true},
+                     .up = {.low = 0, .high = 3 << 20, .unit = ZT_SVG_BYTES, .label = "bytes"}};
     ok(fabs(zt_svg_at_x(&p, 10) - (10 + 100 / 3.0)) < 1e-9, "a log scale");
     ok(fabs(zt_svg_at_y(&p, 3 << 19) - 45) < 1e-9, "a linear one, upwards");
     zt_str s;
@@ -68,8 +68,8 @@ static void test_scales(void)
     ok(count(&s, ">1 MiB<") == 1 && count(&s, ">3 MiB<") == 1, "powers of two");
     ok(count(&s, ">0 B<") == 1 && count(&s, ">-0") == 0, "zero has no sign");
     zt_str_clear(&s);
-    p.across = (zt_svg_scale){.lo = 7, .hi = 7};
-    p.up = (zt_svg_scale){.lo = 0, .hi = NAN};
+    p.across = (zt_svg_scale){.low = 7, .high = 7};
+    p.up = (zt_svg_scale){.low = 0, .high = NAN};
     zt_svg_axes(&s, &p);
     ok(count(&s, "nan") == 0 && count(&s, "inf") == 0, "no range is no trouble");
     zt_str_fini(&s);

@@ -145,19 +145,19 @@ zt_status zt_cli_enter(zt_cli *cli, int mode);
  * does not apply to `what`. */
 zt_status zt_cli_refuse_given(zt_cli *cli, const char *names, const char *what);
 /* Prints the context's error if there is one ("zt-run: m.gguf: ..."), flushes and checks stdout (a
- * full disk must not look like success), frees all, and returns the exit code of `s`. */
-int zt_cli_close(zt_cli *cli, zt_status s);
-/* For a tool that goes on to the next of several inputs: prints the context's error, or what `s` means,
+ * full disk must not look like success), frees all, and returns the exit code of `status`. */
+int zt_cli_close(zt_cli *cli, zt_status status);
+/* For a tool that goes on to the next of several inputs: prints the context's error, or what `status` means,
  * as close does, and clears it. Close then prints nothing more of its own. */
-void zt_cli_report(zt_cli *cli, zt_status s);
+void zt_cli_report(zt_cli *cli, zt_status status);
 /* The answer is "no": exit code 1 from close, no message. */
 void zt_cli_no(zt_cli *cli);
 zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile, --compute say */
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
 /* Likewise, for this program: `auto` is a GPU where there is one that runs all of it
  * (lib/run/auto.h). Without a program (NULL) it is the processor. */
-zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *p, const zt_binding *b,
-                             int n);
+zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings,
+                             int count);
 bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be there */
 /* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
  * what was given once is that of both. */
@@ -174,11 +174,11 @@ void zt_cli_resume(void);              /* that SIGINT is dealt with: wait for th
  * Both texts are borrowed. */
 zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option);
 /* stdout: all data goes through here; SIGPIPE kills quietly. ZT_EIO on failure. */
-zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t n);
+zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t size);
 zt_status zt_cli_flush(zt_cli *cli);
 /* A line on stderr with the tool's name in front; not under --quiet. */
 void zt_cli_note(zt_cli *cli, const char *fmt, ...) ZT_PRINTF(2, 3);
-int zt_exit_code(zt_status s); /* the one table from status to cli.md's codes */
+int zt_exit_code(zt_status status); /* the one table from status to cli.md's codes */
 /* Binary does not go to a terminal: ZT_EUSAGE when stdout is one. */
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
 /* An output would replace an input (the same inode; "-" is stdin), even with --force: ZT_ECREATE.
@@ -193,7 +193,7 @@ zt_status zt_cli_no_mix(zt_cli *cli, const char *option, const char *word);
 /* One more line in the key zt.history, an array of texts:
  * "zt-quant 0.1.0 2026-11-21T20:30:00Z: WHAT". */
 struct zt_meta;
-zt_status zt_cli_history(zt_cli *cli, struct zt_meta *m, const char *what);
+zt_status zt_cli_history(zt_cli *cli, struct zt_meta *meta, const char *what);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -203,12 +203,12 @@ zt_status zt_cli_history(zt_cli *cli, struct zt_meta *m, const char *what);
  * ("#bytes") holds numbers: aligned right, and JSON numbers (nan, inf and "" are null). `columns`
  * and `schema` must live as long as the table. */
 typedef struct zt_table zt_table;
-zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int n);
-zt_status zt_table_row(zt_table *t, const char *const *cells);
-zt_status zt_table_print(zt_table *t);
+zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int column_count);
+zt_status zt_table_row(zt_table *table, const char *const *cells);
+zt_status zt_table_print(zt_table *table);
 /* The same for elsewhere, appended to out; `aligned`: for eyes, unless --format says else. */
-zt_status zt_table_put(const zt_table *t, bool aligned, zt_str *out);
-void zt_table_free(zt_table *t);
+zt_status zt_table_put(const zt_table *table, bool aligned, zt_str *out);
+void zt_table_free(zt_table *table);
 
 /* Where a long work stands. */
 typedef struct zt_work {
@@ -219,7 +219,7 @@ typedef struct zt_work {
 } zt_work;
 /* A bar on stderr with rate and time left, only on a terminal (or --progress always), drawn now and
  * then. Everything that goes through this header takes it away first; so it goes at the end. */
-void zt_progress(zt_cli *cli, const zt_work *w);
+void zt_progress(zt_cli *cli, const zt_work *work);
 /* Takes it away, before something is written to the terminal in another way. */
 void zt_progress_clear(zt_cli *cli);
 

@@ -13,10 +13,10 @@ typedef struct zt_command {
     const char *name, *synopsis; /* the synopsis begins with the name */
 } zt_command;
 
-/* Fills the tool's modes [n] and synopses [n + 1] from the table, before zt_cli_open. */
-void zt_command_modes(const void *table, size_t size, int n, zt_mode *modes, const char **synopses);
-/* Which of the n commands operand 0 names: its index, or -1 and ZT_EUSAGE with the names, also where
+/* Fills the tool's modes [count] and synopses [count + 1] from the table, before zt_cli_open. */
+void zt_command_modes(const void *table, size_t size, int count, zt_mode *modes, const char **synopses);
+/* Which of the `count` commands operand 0 names: its index, or -1 and ZT_EUSAGE with the names, also where
  * an option was given that does not apply to it. */
-int zt_command_enter(zt_cli *cli, const void *table, size_t size, int n);
+int zt_command_enter(zt_cli *cli, const void *table, size_t size, int count);
 
 #endif

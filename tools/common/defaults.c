@@ -8,54 +8,54 @@
 /* The i-th word of "auto|always|never"; "" where there is none. */
 static void put_word(const char *words, int i, zt_default text)
 {
-    const char *p = i < 0 ? NULL : words;
-    for (; i > 0 && p; i--) {
-        p = strchr(p, '|');
-        p = p ? p + 1 : NULL;
+    const char *word = i < 0 ? NULL : words;
+    for (; i > 0 && word; i--) {
+        word = strchr(word, '|');
+        word = word ? word + 1 : NULL;
     }
-    snprintf(text, sizeof(zt_default), "%.*s", p ? (int)strcspn(p, "|") : 0, p ? p : "");
+    snprintf(text, sizeof(zt_default), "%.*s", word ? (int)strcspn(word, "|") : 0, word ? word : "");
 }
 
 /* "1M" where that is exact, else bytes; 0 is none. */
-static void put_size(size_t n, zt_default text)
+static void put_size(size_t size, zt_default text)
 {
-    bool millions = n > 0 && n % 1000000 == 0;
-    if (n) snprintf(text, sizeof(zt_default), millions ? "%zuM" : "%zu", millions ? n / 1000000 : n);
+    bool millions = size > 0 && size % 1000000 == 0;
+    if (size) snprintf(text, sizeof(zt_default), millions ? "%zuM" : "%zu", millions ? size / 1000000 : size);
 }
 
 /* A number below the least that can be given stands for none. */
-static void put_integer(const zt_opt *o, zt_default text)
+static void put_integer(const zt_opt *option, zt_default text)
 {
-    int64_t x = *(const int64_t *)o->value;
-    if ((o->min == 0 && o->max == 0) || x >= o->min)
-        snprintf(text, sizeof(zt_default), "%" PRId64, x);
+    int64_t value = *(const int64_t *)option->value;
+    if ((option->min == 0 && option->max == 0) || value >= option->min)
+        snprintf(text, sizeof(zt_default), "%" PRId64, value);
 }
 
-static void put_real(const zt_opt *o, zt_default text)
+static void put_real(const zt_opt *option, zt_default text)
 {
-    double x = *(const double *)o->value;
-    if ((o->fmin == 0 && o->fmax == 0) || x >= o->fmin) snprintf(text, sizeof(zt_default), "%g", x);
+    double value = *(const double *)option->value;
+    if ((option->fmin == 0 && option->fmax == 0) || value >= option->fmin) snprintf(text, sizeof(zt_default), "%g", value);
 }
 
-static void put_value(const zt_opt *o, zt_default text)
+static void put_value(const zt_opt *option, zt_default text)
 {
-    const char *s = o->kind == ZT_OPT_STR ? *(const char *const *)o->value : NULL;
-    if (s) snprintf(text, sizeof(zt_default), "%s", s);
-    if (o->kind == ZT_OPT_I64) put_integer(o, text);
-    if (o->kind == ZT_OPT_F64) put_real(o, text);
-    if (o->kind == ZT_OPT_SIZE) put_size(*(const size_t *)o->value, text);
-    if (o->kind == ZT_OPT_WORD) put_word(o->arg, *(const int *)o->value, text);
-    if (o->kind == ZT_OPT_U64)
-        snprintf(text, sizeof(zt_default), "%" PRIu64, *(const uint64_t *)o->value);
+    const char *string = option->kind == ZT_OPT_STR ? *(const char *const *)option->value : NULL;
+    if (string) snprintf(text, sizeof(zt_default), "%s", string);
+    if (option->kind == ZT_OPT_I64) put_integer(option, text);
+    if (option->kind == ZT_OPT_F64) put_real(option, text);
+    if (option->kind == ZT_OPT_SIZE) put_size(*(const size_t *)option->value, text);
+    if (option->kind == ZT_OPT_WORD) put_word(option->arg, *(const int *)option->value, text);
+    if (option->kind == ZT_OPT_U64)
+        snprintf(text, sizeof(zt_default), "%" PRIu64, *(const uint64_t *)option->value);
 }
 
-void zt_default_of(const zt_opt *o, zt_default text)
+void zt_default_of(const zt_opt *option, zt_default text)
 {
     *text = '\0';
-    if (!zt_option_takes_value(o)) return;
-    if (o->otherwise)
-        snprintf(text, sizeof(zt_default), "%s", o->otherwise);
+    if (!zt_option_takes_value(option)) return;
+    if (option->otherwise)
+        snprintf(text, sizeof(zt_default), "%s", option->otherwise);
     else
-        put_value(o, text);
+        put_value(option, text);
     if (!*text) strcpy(text, "none");
 }

@@ -11,12 +11,12 @@ typedef struct zt_cli_claimed {
 } zt_cli_claimed;
 
 typedef struct zt_cli_state {
-    zt_cli pub;  /* first: a zt_cli * is this */
-    zt_opt *opts; /* the tool's own, then the shared ones; ends with {0} */
-    int n_own, n_opts;
-    const char **given; /* [n_opts]: as it was first given, "" without a value; NULL: it was not */
-    zt_default *initial; /* [n_opts]: what holds where the option is not given; "" for flags */
-    bool no;       /* the answer is "no" */
+    zt_cli cli;  /* first: a zt_cli * is this */
+    zt_opt *options; /* the tool's own, then the shared ones; ends with {0} */
+    int own_count, option_count;
+    const char **given; /* [option_count]: as it was first given, "" without a value; NULL: it was not */
+    zt_default *initial; /* [option_count]: what holds where the option is not given; "" for flags */
+    bool answer_no;       /* the answer is "no" */
     bool reported; /* failures have been printed */
     /* shared options that are not kept in zt_cli */
     bool help, version, isa_given, format_given, completion_given;
@@ -24,8 +24,8 @@ typedef struct zt_cli_state {
     const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: as they were given; NULL: not */
     char engine[2][64];
     zt_cli_second second;
-    zt_cli_claimed claim[6]; /* outputs; stdout_taken: it is one of them alone */
-    int n_claims;
+    zt_cli_claimed claims[6]; /* outputs; stdout_taken: it is one of them alone */
+    int claim_count;
     bool stdout_taken;
     /* progress */
     bool drawn; /* a bar is on stderr's last line */
@@ -35,27 +35,27 @@ typedef struct zt_cli_state {
 } zt_cli_state;
 
 /* options.c: fills the state from the command line. ZT_EUSAGE with one line in the context. */
-zt_status zt_options_parse(zt_cli_state *st, int argc, char **argv);
-void zt_options_free(zt_cli_state *st);
+zt_status zt_options_parse(zt_cli_state *state, int argc, char **argv);
+void zt_options_free(zt_cli_state *state);
 /* "--name", or "-x" for an option that has only a letter; borrowed from buf or the table. */
-const char *zt_option_display(const zt_opt *o, char buf[64]);
-bool zt_option_takes_value(const zt_opt *o);
+const char *zt_option_display(const zt_opt *option, char buffer[64]);
+bool zt_option_takes_value(const zt_opt *option);
 
 /* modes.c: the modes and needs of the tool's own row for a shared option. */
-void zt_modes_share(const zt_tool *tool, zt_opt *o);
+void zt_modes_share(const zt_tool *tool, zt_opt *option);
 
 /* defaults.c: the option's default in words, from its value before the command line is read. */
-void zt_default_of(const zt_opt *o, zt_default text);
+void zt_default_of(const zt_opt *option, zt_default text);
 
 /* pair.c: --threads, --engine and --isa of a tool that takes two. */
-zt_status zt_pair_settle(zt_cli_state *st);
+zt_status zt_pair_settle(zt_cli_state *state);
 
 /* help.c, version.c: what is printed instead of running. */
-zt_status zt_print_help(zt_cli_state *st);
-zt_status zt_print_completion(zt_cli_state *st);
-zt_status zt_print_version(zt_cli_state *st);
+zt_status zt_print_help(zt_cli_state *state);
+zt_status zt_print_completion(zt_cli_state *state);
+zt_status zt_print_version(zt_cli_state *state);
 
 /* progress.c: takes the bar away, before anything else is written to stderr. */
-void zt_progress_erase(zt_cli_state *st);
+void zt_progress_erase(zt_cli_state *state);
 
 #endif

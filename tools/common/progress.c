@@ -15,7 +15,7 @@ enum {
     LEAST_ITEM = 8 /* columns; of a name less says nothing */
 };
 
-static zt_cli_state *state_of(zt_cli *cli)
+static zt_cli_state *get_state(zt_cli *cli)
 {
     return (zt_cli_state *)cli;
 }
@@ -24,13 +24,13 @@ static zt_cli_state *state_of(zt_cli *cli)
 
 static size_t columns_of_terminal(void)
 {
-    struct winsize w;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : USUAL_COLUMNS;
+    struct winsize window;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : USUAL_COLUMNS;
 }
 
 /* Columns that a character takes: 2 in the scripts of East Asia and for emoji, none where it
  * combines with the one before it. */
-static size_t columns_of(uint32_t c)
+static size_t character_columns(uint32_t code_point)
 {
     static const struct {
         uint32_t from, to, columns;
@@ -40,52 +40,52 @@ static size_t columns_of(uint32_t c)
         {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2},
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-        if (c >= range[i].from && c <= range[i].to)
+        if (code_point >= range[i].from && code_point <= range[i].to)
             return range[i].columns;
     return 1;
 }
 
-/* Bytes at the beginning of the text that take at most `most` columns; *columns: how many they take. */
-static size_t fitting(const char *text, size_t most, size_t *columns)
+/* Bytes at the beginning of the text that take at most `limit` columns; *columns: how many they take. */
+static size_t fitting_length(const char *text, size_t limit, size_t *columns)
 {
-    size_t at = 0, n = strlen(text);
-    uint32_t c;
-    for (*columns = 0; at < n;) {
-        int bytes = zt_utf8_decode(text + at, n - at, &c);
-        size_t wide = bytes ? columns_of(c) : 1;
-        if (*columns + wide > most)
+    size_t position = 0, length = strlen(text);
+    uint32_t code_point;
+    for (*columns = 0; position < length;) {
+        int bytes = zt_utf8_decode(text + position, length - position, &code_point);
+        size_t wide = bytes ? character_columns(code_point) : 1;
+        if (*columns + wide > limit)
             break;
         *columns += wide;
-        at += bytes ? (size_t)bytes : 1;
+        position += bytes ? (size_t)bytes : 1;
     }
-    return at;
+    return position;
 }
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-typedef struct line {
+typedef struct progress_line {
     char text[1024];
-    size_t n, left; /* bytes; columns that are left */
-} line;
+    size_t length, columns_left; /* bytes; columns that are left */
+} progress_line;
 
 /* As much of the text as there is room for; a cut is marked. */
-static void put(line *l, const char *text)
+static void put_text(progress_line *line, const char *text)
 {
-    size_t columns, all = strlen(text), n = fitting(text, l->left, &columns);
+    size_t columns, length = strlen(text), kept = fitting_length(text, line->columns_left, &columns);
     const char *mark = "";
-    if (n < all && l->left > 3) {
+    if (kept < length && line->columns_left > 3) {
         mark = "...";
-        n = fitting(text, l->left - 3, &columns);
+        kept = fitting_length(text, line->columns_left - 3, &columns);
     }
-    if (l->n + n + 4 > sizeof l->text)
+    if (line->length + kept + 4 > sizeof line->text)
         return;
-    memcpy(l->text + l->n, text, n);
-    memcpy(l->text + l->n + n, mark, strlen(mark) + 1);
-    l->n += n + strlen(mark);
-    l->left -= columns + strlen(mark);
+    memcpy(line->text + line->length, text, kept);
+    memcpy(line->text + line->length + kept, mark, strlen(mark) + 1);
+    line->length += kept + strlen(mark);
+    line->columns_left -= columns + strlen(mark);
 }
 
-static void put_rate(line *l, double rate, const char *unit)
+static void put_rate(progress_line *line, double rate, const char *unit)
 {
     static const char *const sizes[] = {"B", "kB", "MB", "GB", "TB"};
     char text[64];
@@ -98,103 +98,103 @@ static void put_rate(line *l, double rate, const char *unit)
     else
         snprintf(text, sizeof text, "  %.*f%s%s/s", rate < 1 ? 2 : rate < 100 ? 1 : 0, rate,
                  unit ? " " : "", unit ? unit : "");
-    put(l, text);
+    put_text(line, text);
 }
 
-static void put_time_left(line *l, double seconds)
+static void put_time_left(progress_line *line, double seconds)
 {
     char text[64];
-    long long s = seconds < 1e9 ? (long long)ceil(seconds) : 1000000000;
-    if (s >= 3600)
-        snprintf(text, sizeof text, "  %lld:%02lld:%02lld left", s / 3600, s / 60 % 60, s % 60);
+    long long whole = seconds < 1e9 ? (long long)ceil(seconds) : 1000000000;
+    if (whole >= 3600)
+        snprintf(text, sizeof text, "  %lld:%02lld:%02lld left", whole / 3600, whole / 60 % 60, whole % 60);
     else
-        snprintf(text, sizeof text, "  %lld:%02lld left", s / 60, s % 60);
-    put(l, text);
+        snprintf(text, sizeof text, "  %lld:%02lld left", whole / 60, whole % 60);
+    put_text(line, text);
 }
 
-static void put_bar(line *l, size_t columns, const char *what, double share)
+static void put_bar(progress_line *line, size_t columns, const char *what, double share)
 {
     static const char full[MOST_BAR + 1] = "##############################";
     char shown[64], text[160];
     int width = columns / 5 < LEAST_BAR  ? LEAST_BAR
                 : columns / 5 > MOST_BAR ? MOST_BAR
                                          : (int)(columns / 5);
-    int n = share > 0 ? (int)(share * width) : 0;
+    int filled = share > 0 ? (int)(share * width) : 0;
     snprintf(text, sizeof text, "%s [%-*.*s] %3.0f%%", zt_escape(shown, sizeof shown, what, strlen(what)),
-             width, n, full, share * 100);
-    put(l, text);
+             width, filled, full, share * 100);
+    put_text(line, text);
 }
 
-static void put_item(line *l, const char *item)
+static void put_item(progress_line *line, const char *item)
 {
     char shown[512];
-    if (l->left < LEAST_ITEM + 2)
+    if (line->columns_left < LEAST_ITEM + 2)
         return;
-    put(l, "  ");
-    put(l, zt_escape(shown, sizeof shown, item, strlen(item)));
+    put_text(line, "  ");
+    put_text(line, zt_escape(shown, sizeof shown, item, strlen(item)));
 }
 
 /* ---- the bar --------------------------------------------------------------------------------- */
 
-void zt_progress_erase(zt_cli_state *st)
+void zt_progress_erase(zt_cli_state *state)
 {
-    if (st->drawn)
+    if (state->drawn)
         fputs("\r\033[K", stderr);
-    st->drawn = false;
+    state->drawn = false;
 }
 
 void zt_progress_clear(zt_cli *cli)
 {
-    zt_progress_erase(state_of(cli));
+    zt_progress_erase(get_state(cli));
 }
 
 /* Another work, or the same once more: its rate is its own. */
-static void begin(zt_cli_state *st, const char *what, double done, double now)
+static void begin_work(zt_cli_state *state, const char *what, double done, double now)
 {
-    snprintf(st->doing, sizeof st->doing, "%s", what);
-    st->began_at = now;
-    st->began_done = done;
+    snprintf(state->doing, sizeof state->doing, "%s", what);
+    state->began_at = now;
+    state->began_done = done;
 }
 
-static bool goes_on(const zt_cli_state *st, const char *what, double done)
+static bool is_same_work(const zt_cli_state *state, const char *what, double done)
 {
-    return strncmp(st->doing, what, sizeof st->doing - 1) == 0 && done >= st->last_done;
+    return strncmp(state->doing, what, sizeof state->doing - 1) == 0 && done >= state->last_done;
 }
 
-static void draw(const zt_cli_state *st, const zt_work *w, double now)
+static void draw_line(const zt_cli_state *state, const zt_work *work, double now)
 {
     size_t columns = columns_of_terminal();
-    line l = {.left = columns - 1}; /* a full line would wrap */
-    double took = now - st->began_at, rate = took > 0 ? (w->done - st->began_done) / took : 0;
-    put_bar(&l, columns, w->what, w->done / w->total);
+    progress_line line = {.columns_left = columns - 1}; /* a full line would wrap */
+    double elapsed = now - state->began_at, rate = elapsed > 0 ? (work->done - state->began_done) / elapsed : 0;
+    put_bar(&line, columns, work->what, work->done / work->total);
     if (rate > 0) {
-        put_rate(&l, rate, w->unit);
-        put_time_left(&l, (w->total - w->done) / rate);
+        put_rate(&line, rate, work->unit);
+        put_time_left(&line, (work->total - work->done) / rate);
     }
-    if (w->item)
-        put_item(&l, w->item);
-    fprintf(stderr, "\r\033[K%s", l.text);
+    if (work->item)
+        put_item(&line, work->item);
+    fprintf(stderr, "\r\033[K%s", line.text);
     fflush(stderr);
 }
 
-void zt_progress(zt_cli *cli, const zt_work *w)
+void zt_progress(zt_cli *cli, const zt_work *work)
 {
-    zt_cli_state *st = state_of(cli);
+    zt_cli_state *state = get_state(cli);
     if (cli->progress != 1)
         return;
     double now = zt_seconds();
-    if (!goes_on(st, w->what, w->done))
-        begin(st, w->what, w->done, now);
-    st->last_done = w->done;
-    if (!(w->done < w->total)) { /* it is done */
-        zt_progress_erase(st);
-        st->drawn_at = 0;
-        st->doing[0] = 0;
+    if (!is_same_work(state, work->what, work->done))
+        begin_work(state, work->what, work->done, now);
+    state->last_done = work->done;
+    if (!(work->done < work->total)) { /* it is done */
+        zt_progress_erase(state);
+        state->drawn_at = 0;
+        state->doing[0] = 0;
         return;
     }
-    if (now - st->drawn_at < 0.1)
+    if (now - state->drawn_at < 0.1)
         return;
-    draw(st, w, now);
-    st->drawn = true;
-    st->drawn_at = now;
+    draw_line(state, work, now);
+    state->drawn = true;
+    state->drawn_at = now;
 }

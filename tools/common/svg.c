@@ -7,9 +7,9 @@
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static const char *entity_of(uint32_t cp)
+static const char *entity_of(uint32_t code_point)
 {
-    switch (cp) {
+    switch (code_point) {
     case '&': return "&amp;";
     case '<': return "&lt;";
     case '>': return "&gt;";
@@ -19,38 +19,39 @@ static const char *entity_of(uint32_t cp)
     }
 }
 
-void zt_svg_put_escaped(zt_str *out, const char *text, size_t n)
+void zt_svg_put_escaped(zt_str *out, const char *text, size_t size)
 {
-    for (size_t i = 0; i < n;) {
-        uint32_t cp = 0;
-        int len = zt_utf8_decode(text + i, n - i, &cp);
-        const char *entity = len ? entity_of(cp) : NULL;
-        bool allowed = len && cp >= 0x20 && !(cp >= 0x7f && cp < 0xa0) && (cp & 0xfffe) != 0xfffe;
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point = 0;
+        int length = zt_utf8_decode(text + i, size - i, &code_point);
+        const char *entity = length ? entity_of(code_point) : NULL;
+        bool allowed =
+            length && code_point >= 0x20 && !(code_point >= 0x7f && code_point < 0xa0) && (code_point & 0xfffe) != 0xfffe;
         if (entity)
             zt_str_puts(out, entity);
         else if (allowed)
-            zt_str_put(out, text + i, (size_t)len);
+            zt_str_put(out, text + i, (size_t)length);
         else
-            for (int k = 0; k < (len ? len : 1); k++)
+            for (int k = 0; k < (length ? length : 1); k++)
                 zt_str_printf(out, "\\x%02x", (unsigned char)text[i + (size_t)k]);
-        i += len ? (size_t)len : 1;
+        i += length ? (size_t)length : 1;
     }
 }
 
 /* A length, two digits after the point at most. */
-static void put_length(zt_str *out, double x)
+static void put_length(zt_str *out, double value)
 {
     char text[40];
-    int n = snprintf(text, sizeof text, "%.2f", isfinite(x) && fabs(x) < 1e9 ? x : 0);
-    while (text[n - 1] == '0') n--;
-    if (text[n - 1] == '.') n--;
-    zt_str_put(out, text, (size_t)n);
+    int length = snprintf(text, sizeof text, "%.2f", isfinite(value) && fabs(value) < 1e9 ? value : 0);
+    while (text[length - 1] == '0') length--;
+    if (text[length - 1] == '.') length--;
+    zt_str_put(out, text, (size_t)length);
 }
 
-static void put_attr(zt_str *out, const char *name, double x)
+static void put_attr(zt_str *out, const char *name, double value)
 {
     zt_str_printf(out, " %s=\"", name);
-    put_length(out, x);
+    put_length(out, value);
     zt_str_putc(out, '"');
 }
 
@@ -75,7 +76,7 @@ static void put_close(zt_str *out, const char *name, const char *title)
 
 /* ---- page ------------------------------------------------------------------------------------ */
 
-static const char style[] =
+static const char style_sheet[] =
     "<style>\n"
     "text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: #202124 }\n"
     ".title { font-size: 15px; font-weight: 600 } .small { font-size: 11px }\n"
@@ -86,19 +87,19 @@ static const char style[] =
     "}\n"
     "</style>\n";
 
-void zt_svg_begin(zt_str *out, double w, double h, const char *title)
+void zt_svg_begin(zt_str *out, double width, double height, const char *title)
 {
     zt_str_puts(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-    put_attr(out, "width", w);
-    put_attr(out, "height", h);
+    put_attr(out, "width", width);
+    put_attr(out, "height", height);
     zt_str_puts(out, " viewBox=\"0 0 ");
-    put_length(out, w);
+    put_length(out, width);
     zt_str_putc(out, ' ');
-    put_length(out, h);
+    put_length(out, height);
     zt_str_puts(out, "\">\n<title>");
     zt_svg_put_escaped(out, title, strlen(title));
     zt_str_puts(out, "</title>\n");
-    zt_str_puts(out, style);
+    zt_str_puts(out, style_sheet);
     zt_str_puts(out, "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n");
     zt_svg_text(out, 12, 22, ZT_SVG_TITLE, ZT_SVG_START, false, title);
 }
@@ -127,14 +128,14 @@ void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_ancho
     zt_str_puts(out, "</text>\n");
 }
 
-void zt_svg_rect(zt_str *out, double x, double y, double w, double h, const char *fill,
+void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill,
                  const char *title)
 {
     zt_str_puts(out, "<rect");
     put_attr(out, "x", x);
     put_attr(out, "y", y);
-    put_attr(out, "width", w);
-    put_attr(out, "height", h);
+    put_attr(out, "width", width);
+    put_attr(out, "height", height);
     put_fill(out, fill);
     put_close(out, "rect", title);
 }
@@ -150,11 +151,11 @@ void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill
     put_close(out, "circle", title);
 }
 
-void zt_svg_line(zt_str *out, const double *xy, size_t n, const char *stroke, double width,
+void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width,
                  bool dashed, const char *fill)
 {
     zt_str_puts(out, "<polyline points=\"");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (i) zt_str_putc(out, ' ');
         put_length(out, xy[2 * i]);
         zt_str_putc(out, ',');
@@ -178,83 +179,84 @@ const char *zt_svg_colour(unsigned i)
     return set[i % (sizeof set / sizeof *set)];
 }
 
-const char *zt_svg_ramp(double x, char colour[8])
+const char *zt_svg_ramp(double position, char colour[8])
 {
     static const double stop[][3] = {
         {34, 40, 92}, {40, 98, 140}, {38, 150, 130}, {122, 196, 84}, {250, 228, 60}};
     enum { LAST = sizeof stop / sizeof *stop - 1 };
-    double at = (x > 0 ? x < 1 ? x : 1 : 0) * LAST; /* NaN is 0 */
-    int k = at < LAST ? (int)at : LAST - 1, rgb[3];
-    for (int c = 0; c < 3; c++)
-        rgb[c] = (int)(stop[k][c] + (at - k) * (stop[k + 1][c] - stop[k][c]) + 0.5);
+    double stop_position = (position > 0 ? position < 1 ? position : 1 : 0) * LAST; /* NaN is 0 */
+    int stop_index = stop_position < LAST ? (int)stop_position : LAST - 1, rgb[3];
+    for (int channel = 0; channel < 3; channel++)
+        rgb[channel] = (int)(stop[stop_index][channel] +
+                             (stop_position - stop_index) * (stop[stop_index + 1][channel] - stop[stop_index][channel]) + 0.5);
     snprintf(colour, 8, "#%02x%02x%02x", rgb[0] & 255, rgb[1] & 255, rgb[2] & 255);
     return colour;
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-/* 0 at lo, 1 at hi. */
-static double part_of(const zt_svg_scale *s, double value)
+/* 0 at low, 1 at high. */
+static double scale_position(const zt_svg_scale *scale, double value)
 {
-    double lo = s->lo, hi = s->hi;
-    if (s->log) {
-        lo = log(lo);
-        hi = log(hi);
+    double low = scale->low, high = scale->high;
+    if (scale->log) {
+        low = log(low);
+        high = log(high);
         value = log(value);
     }
-    return hi > lo ? (value - lo) / (hi - lo) : 0;
+    return high > low ? (value - low) / (high - low) : 0;
 }
 
-double zt_svg_at_x(const zt_svg_plot *p, double value)
+double zt_svg_at_x(const zt_svg_plot *plot, double value)
 {
-    return p->x + p->w * part_of(&p->across, value);
+    return plot->x + plot->width * scale_position(&plot->across, value);
 }
 
-double zt_svg_at_y(const zt_svg_plot *p, double value)
+double zt_svg_at_y(const zt_svg_plot *plot, double value)
 {
-    return p->y + p->h * (1 - part_of(&p->up, value));
+    return plot->y + plot->height * (1 - scale_position(&plot->up, value));
 }
 
 const char *zt_svg_bytes(double bytes, char text[24])
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int k = 0;
-    for (; bytes >= 1024 && k < 4; k++) bytes /= 1024;
-    snprintf(text, 24, "%.4g %s", bytes, unit[k]);
+    int unit_index = 0;
+    for (; bytes >= 1024 && unit_index < 4; unit_index++) bytes /= 1024;
+    snprintf(text, 24, "%.4g %s", bytes, unit[unit_index]);
     return text;
 }
 
-/* The least round number (of bytes: power of two) that cuts `range` into `most` parts at most. */
-static double tick_step(double range, int most, zt_svg_unit unit)
+/* The least round number (of bytes: power of two) that cuts `range` into `limit` parts at most. */
+static double tick_step(double range, int limit, zt_svg_unit unit)
 {
-    double least = range / most;
+    double least = range / limit;
     if (!(least > 0) || !isfinite(least)) return 1;
     if (unit == ZT_SVG_BYTES) return exp2(ceil(log2(least)));
-    double ten = pow(10, floor(log10(least)));
-    return least <= ten ? ten : least <= 2 * ten ? 2 * ten : least <= 5 * ten ? 5 * ten : 10 * ten;
+    double power = pow(10, floor(log10(least)));
+    return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
 }
 
 enum { MAX_TICKS = 16 };
 
 /* Values that ticks stand at; how many. */
-static int find_ticks(const zt_svg_scale *s, int most, double tick[MAX_TICKS])
+static int find_ticks(const zt_svg_scale *scale, int limit, double tick[MAX_TICKS])
 {
-    int n = 0;
-    if (s->log) {
-        double decades = log10(s->hi / s->lo), factor = pow(10, ceil(decades / most));
-        double t = pow(10, ceil(log10(s->lo) - 1e-9));
-        for (; t <= s->hi * (1 + 1e-9) && n < MAX_TICKS; t *= factor) tick[n++] = t;
-        return n;
+    int count = 0;
+    if (scale->log) {
+        double decades = log10(scale->high / scale->low), factor = pow(10, ceil(decades / limit));
+        double value = pow(10, ceil(log10(scale->low) - 1e-9));
+        for (; value <= scale->high * (1 + 1e-9) && count < MAX_TICKS; value *= factor) tick[count++] = value;
+        return count;
     }
-    double step = tick_step(s->hi - s->lo, most, s->unit), k = ceil(s->lo / step - 1e-9);
-    for (; k * step <= s->hi + step * 1e-9 && n < MAX_TICKS; k++)
-        tick[n++] = k * step + 0.0; /* never -0 */
-    return n;
+    double step = tick_step(scale->high - scale->low, limit, scale->unit), multiple = ceil(scale->low / step - 1e-9);
+    for (; multiple * step <= scale->high + step * 1e-9 && count < MAX_TICKS; multiple++)
+        tick[count++] = multiple * step + 0.0; /* never -0 */
+    return count;
 }
 
-static const char *tick_text(const zt_svg_scale *s, double value, char text[24])
+static const char *tick_text(const zt_svg_scale *scale, double value, char text[24])
 {
-    if (s->unit == ZT_SVG_BYTES) return zt_svg_bytes(value, text);
+    if (scale->unit == ZT_SVG_BYTES) return zt_svg_bytes(value, text);
     snprintf(text, 24, "%.6g", value);
     return text;
 }
@@ -269,34 +271,34 @@ static void put_grid_line(zt_str *out, double x1, double y1, double x2, double y
     zt_str_puts(out, "/>\n");
 }
 
-void zt_svg_axes(zt_str *out, const zt_svg_plot *p)
+void zt_svg_axes(zt_str *out, const zt_svg_plot *plot)
 {
-    double tick[MAX_TICKS], bottom = p->y + p->h;
+    double tick[MAX_TICKS], bottom = plot->y + plot->height;
     char text[24];
-    int n = find_ticks(&p->across, p->w < 300 ? 4 : 10, tick);
-    for (int i = 0; i < n; i++) {
-        double x = zt_svg_at_x(p, tick[i]);
-        put_grid_line(out, x, p->y, x, bottom);
+    int count = find_ticks(&plot->across, plot->width < 300 ? 4 : 10, tick);
+    for (int i = 0; i < count; i++) {
+        double x = zt_svg_at_x(plot, tick[i]);
+        put_grid_line(out, x, plot->y, x, bottom);
         zt_svg_text(out, x, bottom + 16, ZT_SVG_SMALL, ZT_SVG_MIDDLE, false,
-                    tick_text(&p->across, tick[i], text));
+                    tick_text(&plot->across, tick[i], text));
     }
-    n = find_ticks(&p->up, p->h < 160 ? 4 : 8, tick);
-    for (int i = 0; i < n; i++) {
-        double y = zt_svg_at_y(p, tick[i]);
-        put_grid_line(out, p->x, y, p->x + p->w, y);
-        zt_svg_text(out, p->x - 6, y + 4, ZT_SVG_SMALL, ZT_SVG_STOP, false,
-                    tick_text(&p->up, tick[i], text));
+    count = find_ticks(&plot->up, plot->height < 160 ? 4 : 8, tick);
+    for (int i = 0; i < count; i++) {
+        double y = zt_svg_at_y(plot, tick[i]);
+        put_grid_line(out, plot->x, y, plot->x + plot->width, y);
+        zt_svg_text(out, plot->x - 6, y + 4, ZT_SVG_SMALL, ZT_SVG_STOP, false,
+                    tick_text(&plot->up, tick[i], text));
     }
     zt_str_puts(out, "<rect class=\"frame\"");
-    put_attr(out, "x", p->x);
-    put_attr(out, "y", p->y);
-    put_attr(out, "width", p->w);
-    put_attr(out, "height", p->h);
+    put_attr(out, "x", plot->x);
+    put_attr(out, "y", plot->y);
+    put_attr(out, "width", plot->width);
+    put_attr(out, "height", plot->height);
     zt_str_puts(out, "/>\n");
-    if (p->across.label)
-        zt_svg_text(out, p->x + p->w / 2, bottom + 34, ZT_SVG_LABEL, ZT_SVG_MIDDLE, false,
-                    p->across.label);
-    if (p->up.label)
-        zt_svg_text(out, p->x - 62, p->y + p->h / 2, ZT_SVG_LABEL, ZT_SVG_MIDDLE, true,
-                    p->up.label);
+    if (plot->across.label)
+        zt_svg_text(out, plot->x + plot->width / 2, bottom + 34, ZT_SVG_LABEL, ZT_SVG_MIDDLE, false,
+                    plot->across.label);
+    if (plot->up.label)
+        zt_svg_text(out, plot->x - 62, plot->y + plot->height / 2, ZT_SVG_LABEL, ZT_SVG_MIDDLE, true,
+                    plot->up.label);
 }

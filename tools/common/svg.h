@@ -1,7 +1,7 @@
 /* svg.h - drawings for --plot and zt-trace memory: SVG 1.1 text, readable on light pages and dark.
  *
  *     zt_svg_begin(&out, 640, 400, "what it shows");
- *     zt_svg_plot plot = {.x = 84, .y = 40, .w = 540, .h = 300,
+ *     zt_svg_plot plot = {.x = 84, .y = 40, .width = 540, .height = 300,
  *                         .across = {0, 100, .label = "step"},
  *                         .up = {0, 1 << 20, .unit = ZT_SVG_BYTES, .label = "offset"}};
  *     zt_svg_axes(&out, &plot);
@@ -16,11 +16,11 @@
 
 #include "lib/base/base.h"
 
-void zt_svg_begin(zt_str *out, double w, double h, const char *title); /* title: drawn at the top */
+void zt_svg_begin(zt_str *out, double width, double height, const char *title); /* title: drawn at the top */
 void zt_svg_end(zt_str *out);
 
 /* Text as XML has it, between tags and in attributes alike. */
-void zt_svg_put_escaped(zt_str *out, const char *text, size_t n);
+void zt_svg_put_escaped(zt_str *out, const char *text, size_t size);
 
 typedef enum zt_svg_anchor { ZT_SVG_START, ZT_SVG_MIDDLE, ZT_SVG_STOP } zt_svg_anchor;
 typedef enum zt_svg_face { ZT_SVG_TITLE, ZT_SVG_LABEL, ZT_SVG_SMALL } zt_svg_face;
@@ -28,38 +28,38 @@ typedef enum zt_svg_face { ZT_SVG_TITLE, ZT_SVG_LABEL, ZT_SVG_SMALL } zt_svg_fac
 void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor,
                  bool turned, const char *text);
 /* title: what a mouse over it shows; NULL: nothing. */
-void zt_svg_rect(zt_str *out, double x, double y, double w, double h, const char *fill,
+void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill,
                  const char *title);
 void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill,
                 const char *title);
-/* Through n points xy[2 i], xy[2 i + 1]. fill: NULL, or the area's colour, half transparent. */
-void zt_svg_line(zt_str *out, const double *xy, size_t n, const char *stroke, double width,
+/* Through `count` points xy[2 i], xy[2 i + 1]. fill: NULL, or the area's colour, half transparent. */
+void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width,
                  bool dashed, const char *fill);
 
 /* A colour of a set that can be told apart on light and dark, i any number; and of a ramp for heat
- * maps, x from 0 (dark blue) to 1 (yellow). Both "#rrggbb". */
+ * maps, position from 0 (dark blue) to 1 (yellow). Both "#rrggbb". */
 const char *zt_svg_colour(unsigned i);
-const char *zt_svg_ramp(double x, char colour[8]); /* returns colour */
+const char *zt_svg_ramp(double position, char colour[8]); /* returns colour */
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
 typedef enum zt_svg_unit { ZT_SVG_NUMBERS, ZT_SVG_BYTES } zt_svg_unit;
 typedef struct zt_svg_scale {
-    double lo, hi; /* log: lo above 0 */
+    double low, high; /* log: low above 0 */
     bool log;
     zt_svg_unit unit;
     const char *label; /* NULL: none */
 } zt_svg_scale;
 typedef struct zt_svg_plot {
-    double x, y, w, h; /* the area inside the axes */
+    double x, y, width, height; /* the area inside the axes */
     zt_svg_scale across, up;
 } zt_svg_plot;
 
 /* Where a value is drawn; those outside are drawn outside. */
-double zt_svg_at_x(const zt_svg_plot *p, double value);
-double zt_svg_at_y(const zt_svg_plot *p, double value);
+double zt_svg_at_x(const zt_svg_plot *plot, double value);
+double zt_svg_at_y(const zt_svg_plot *plot, double value);
 /* Frame, ticks at round values with their lines, labels: 80 pixels to the left, 40 below. */
-void zt_svg_axes(zt_str *out, const zt_svg_plot *p);
+void zt_svg_axes(zt_str *out, const zt_svg_plot *plot);
 /* "512 KiB", "1.5 MiB": as ticks have it. */
 const char *zt_svg_bytes(double bytes, char text[24]);
 

@@ -24,12 +24,12 @@ bool zt_cli_may_choose(const zt_cli *cli)
     return !strcmp(cli->engine, "auto") && zt_auto_device();
 }
 
-zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *p, const zt_binding *b,
-                             int n)
+zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings,
+                             int count)
 {
     zt_engine_opts opts = engine_opts(cli, threads);
-    if (!p || !zt_cli_may_choose(cli)) return zt_cli_engine_with(cli, threads);
-    return zt_auto_open(cli->ctx, &opts, p, b, n);
+    if (!program || !zt_cli_may_choose(cli)) return zt_cli_engine_with(cli, threads);
+    return zt_auto_open(cli->ctx, &opts, program, bindings, count);
 }
 
 zt_engine *zt_cli_engine(zt_cli *cli) { return zt_cli_engine_with(cli, cli->threads); }
@@ -38,133 +38,133 @@ zt_engine *zt_cli_engine(zt_cli *cli) { return zt_cli_engine_with(cli, cli->thre
 
 enum { MAX_ADAPTERS = 16 };
 
-typedef struct listing { /* of one engine */
+typedef struct adapter_list { /* of one engine */
     const char *engine;
-    zt_adapter *adapter;
-    int n;           /* -1: none can be asked */
-    const char *why; /* then */
-} listing;
+    zt_adapter *adapters;
+    int count;           /* -1: none can be asked */
+    const char *reason; /* then */
+} adapter_list;
 
-typedef void put_fn(zt_str *s, const listing *l);
+typedef void put_fn(zt_str *s, const adapter_list *l);
 
 static bool may_be_asked(const zt_cli *cli, const char *engine)
 {
-    size_t n = strlen(engine);
+    size_t length = strlen(engine);
     return (cli->tool->shared & ZT_SHARE_ENGINE) &&
-           (!strcmp(cli->engine, "auto") || (!strncmp(cli->engine, engine, n) &&
-                                             (cli->engine[n] == 0 || cli->engine[n] == ':')));
+           (!strcmp(cli->engine, "auto") || (!strncmp(cli->engine, engine, length) &&
+                                             (cli->engine[length] == 0 || cli->engine[length] == ':')));
 }
 
 /* In a context of their own: no driver is no error here. */
-static void put_adapters(zt_str *s, const zt_cli *cli, put_fn *put)
+static void put_adapters(zt_str *out, const zt_cli *cli, put_fn *put)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_adapter *a = ctx ? zt_alloc_array(ctx, MAX_ADAPTERS, sizeof *a) : NULL;
-    for (int i = 0; a && zt_engine_list(i); i++) {
-        listing l = {.engine = zt_engine_list(i), .adapter = a};
-        if (!may_be_asked(cli, l.engine)) continue;
-        l.n = zt_engine_adapters(ctx, l.engine, a, MAX_ADAPTERS);
-        l.why = zt_ctx_error(ctx);
-        l.n = l.n > MAX_ADAPTERS ? MAX_ADAPTERS : l.n;
-        if (l.n) put(s, &l);
+    zt_adapter *adapters = ctx ? zt_alloc_array(ctx, MAX_ADAPTERS, sizeof *adapters) : NULL;
+    for (int i = 0; adapters && zt_engine_list(i); i++) {
+        adapter_list list = {.engine = zt_engine_list(i), .adapters = adapters};
+        if (!may_be_asked(cli, list.engine)) continue;
+        list.count = zt_engine_adapters(ctx, list.engine, adapters, MAX_ADAPTERS);
+        list.reason = zt_ctx_error(ctx);
+        list.count = list.count > MAX_ADAPTERS ? MAX_ADAPTERS : list.count;
+        if (list.count) put(out, &list);
         zt_ctx_clear(ctx);
     }
-    if (ctx) zt_free(ctx, a);
+    if (ctx) zt_free(ctx, adapters);
     zt_ctx_free(ctx);
 }
 
 /* A line each: "vulkan:0: NAME, cpu, DRIVER, api 1.3.230, 8331 MiB, shared_memory 32768, ..." */
-static void put_adapters_text(zt_str *s, const listing *l)
+static void put_adapters_text(zt_str *out, const adapter_list *list)
 {
-    if (l->n < 0) zt_str_printf(s, "%s\n", l->why);
-    for (int i = 0; i < l->n; i++) {
-        const zt_adapter *a = &l->adapter[i];
-        zt_str_printf(s, "%s:%d: ", l->engine, i);
-        zt_str_put_escaped(s, a->name, strlen(a->name));
-        zt_str_printf(s, ", %s, ", a->type);
-        zt_str_put_escaped(s, a->driver, strlen(a->driver));
-        zt_str_printf(s, ", api %s, %zu MiB", a->api, a->memory >> 20);
-        for (int k = 0; k < a->n_limits; k++)
-            zt_str_printf(s, ", %s %" PRIu64, a->limit[k].name, a->limit[k].value);
-        zt_str_putc(s, '\n');
+    if (list->count < 0) zt_str_printf(out, "%s\n", list->reason);
+    for (int i = 0; i < list->count; i++) {
+        const zt_adapter *adapter = &list->adapters[i];
+        zt_str_printf(out, "%s:%d: ", list->engine, i);
+        zt_str_put_escaped(out, adapter->name, strlen(adapter->name));
+        zt_str_printf(out, ", %s, ", adapter->type);
+        zt_str_put_escaped(out, adapter->driver, strlen(adapter->driver));
+        zt_str_printf(out, ", api %s, %zu MiB", adapter->api, adapter->memory >> 20);
+        for (int k = 0; k < adapter->n_limits; k++)
+            zt_str_printf(out, ", %s %" PRIu64, adapter->limit[k].name, adapter->limit[k].value);
+        zt_str_putc(out, '\n');
     }
 }
 
-static void put_key(zt_str *s, const char *key, const char *text)
+static void put_key(zt_str *out, const char *key, const char *text)
 {
-    zt_str_printf(s, ",\"%s\":", key);
-    zt_str_put_json(s, text, strlen(text));
+    zt_str_printf(out, ",\"%s\":", key);
+    zt_str_put_json(out, text, strlen(text));
 }
 
-static void put_adapters_json(zt_str *s, const listing *l)
+static void put_adapters_json(zt_str *out, const adapter_list *list)
 {
-    zt_str_printf(s, ",\"%s\":{\"adapters\":[", l->engine);
-    for (int i = 0; i < l->n; i++) {
-        const zt_adapter *a = &l->adapter[i];
-        zt_str_printf(s, "%s{\"engine\":\"%s:%d\"", i ? "," : "", l->engine, i);
-        put_key(s, "name", a->name);
-        put_key(s, "type", a->type);
-        put_key(s, "driver", a->driver);
-        put_key(s, "api", a->api);
-        zt_str_printf(s, ",\"memory\":%zu,\"limits\":{", a->memory);
-        for (int k = 0; k < a->n_limits; k++)
-            zt_str_printf(s, "%s\"%s\":%" PRIu64, k ? "," : "", a->limit[k].name,
-                          a->limit[k].value);
-        zt_str_puts(s, "}}");
+    zt_str_printf(out, ",\"%s\":{\"adapters\":[", list->engine);
+    for (int i = 0; i < list->count; i++) {
+        const zt_adapter *adapter = &list->adapters[i];
+        zt_str_printf(out, "%s{\"engine\":\"%s:%d\"", i ? "," : "", list->engine, i);
+        put_key(out, "name", adapter->name);
+        put_key(out, "type", adapter->type);
+        put_key(out, "driver", adapter->driver);
+        put_key(out, "api", adapter->api);
+        zt_str_printf(out, ",\"memory\":%zu,\"limits\":{", adapter->memory);
+        for (int k = 0; k < adapter->n_limits; k++)
+            zt_str_printf(out, "%s\"%s\":%" PRIu64, k ? "," : "", adapter->limit[k].name,
+                          adapter->limit[k].value);
+        zt_str_puts(out, "}}");
     }
-    zt_str_putc(s, ']');
-    if (l->n < 0) put_key(s, "missing", l->why);
-    zt_str_putc(s, '}');
+    zt_str_putc(out, ']');
+    if (list->count < 0) put_key(out, "missing", list->reason);
+    zt_str_putc(out, '}');
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static void put_text(zt_str *s, const zt_cli *cli)
+static void put_text(zt_str *out, const zt_cli *cli)
 {
     const zt_tool *tool = cli->tool;
     char model[ZT_CPU_MODEL];
-    zt_str_printf(s, "%s %s\nengines:", tool->name, ZT_VERSION);
+    zt_str_printf(out, "%s %s\nengines:", tool->name, ZT_VERSION);
     for (int i = 0; zt_engine_list(i); i++)
-        zt_str_printf(s, " %s", zt_engine_list(i));
-    zt_str_printf(s, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model),
+        zt_str_printf(out, " %s", zt_engine_list(i));
+    zt_str_printf(out, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model),
                   zt_cpu_count());
     for (int i = 0; i <= (int)zt_isa_best(); i++)
-        zt_str_printf(s, " %s", zt_isa_name((zt_isa)i));
-    zt_str_putc(s, '\n');
-    put_adapters(s, cli, put_adapters_text);
+        zt_str_printf(out, " %s", zt_isa_name((zt_isa)i));
+    zt_str_putc(out, '\n');
+    put_adapters(out, cli, put_adapters_text);
 }
 
-static void put_json(zt_str *s, const zt_cli *cli)
+static void put_json(zt_str *out, const zt_cli *cli)
 {
     const zt_tool *tool = cli->tool;
     char model[ZT_CPU_MODEL];
-    zt_str_puts(s, "{\"schema\":\"zt.version/1\",\"name\":");
-    zt_str_put_json(s, tool->name, strlen(tool->name));
-    zt_str_printf(s, ",\"version\":\"%s\",\"engines\":[", ZT_VERSION);
+    zt_str_puts(out, "{\"schema\":\"zt.version/1\",\"name\":");
+    zt_str_put_json(out, tool->name, strlen(tool->name));
+    zt_str_printf(out, ",\"version\":\"%s\",\"engines\":[", ZT_VERSION);
     for (int i = 0; zt_engine_list(i); i++)
-        zt_str_printf(s, "%s\"%s\"", i ? "," : "", zt_engine_list(i));
-    zt_str_puts(s, "],\"cpu\":{\"model\":");
+        zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_engine_list(i));
+    zt_str_puts(out, "],\"cpu\":{\"model\":");
     zt_cpu_model(model);
-    zt_str_put_json(s, model, strlen(model));
-    zt_str_printf(s, ",\"count\":%d,\"features\":[", zt_cpu_count());
+    zt_str_put_json(out, model, strlen(model));
+    zt_str_printf(out, ",\"count\":%d,\"features\":[", zt_cpu_count());
     for (int i = 0; i <= (int)zt_isa_best(); i++)
-        zt_str_printf(s, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
-    zt_str_puts(s, "]}");
-    put_adapters(s, cli, put_adapters_json);
-    zt_str_puts(s, "}\n");
+        zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
+    zt_str_puts(out, "]}");
+    put_adapters(out, cli, put_adapters_json);
+    zt_str_puts(out, "}\n");
 }
 
-zt_status zt_print_version(zt_cli_state *st)
+zt_status zt_print_version(zt_cli_state *state)
 {
-    zt_str s;
-    zt_str_init(&s, st->pub.ctx);
-    if (st->pub.format == ZT_FMT_JSON || st->pub.format == ZT_FMT_NDJSON)
-        put_json(&s, &st->pub);
+    zt_str out;
+    zt_str_init(&out, state->cli.ctx);
+    if (state->cli.format == ZT_FMT_JSON || state->cli.format == ZT_FMT_NDJSON)
+        put_json(&out, &state->cli);
     else
-        put_text(&s, &st->pub);
-    zt_status status = zt_ctx_status(st->pub.ctx);
+        put_text(&out, &state->cli);
+    zt_status status = zt_ctx_status(state->cli.ctx);
     if (status == ZT_OK)
-        status = zt_cli_write(&st->pub, s.data, s.len);
-    zt_str_fini(&s);
+        status = zt_cli_write(&state->cli, out.data, out.len);
+    zt_str_fini(&out);
     return status;
 }

@@ -141,7 +141,7 @@ static zt_status open_subject(subject *s, const char *name)
     zt_status st = s->prog ? zt_bindings_of(ctx, s->o->bind, s->prog, &s->bind) : zt_ctx_status(ctx);
     if (st != ZT_OK) return st;
     s->feed = zt_bound_inputs_new(ctx, s->prog,
-                          &(zt_bound_inputs_opts){.bind = s->bind.at, .n_bind = s->bind.n, .draw = true,
+                          &(zt_bound_inputs_opts){.bind = s->bind.items, .n_bind = s->bind.count, .draw = true,
                                           .draw_data = true});
     if (!s->feed) return zt_ctx_status(ctx);
     int *root = zt_cost_roots(ctx, s->prog);
@@ -169,7 +169,7 @@ typedef struct way {
 static zt_status run_once(subject *s, const way *w)
 {
     if (w->door) return bench_door_run(w->door, s->feed->out);
-    return zt_session_step(w->session, s->bind.at, s->bind.n, (const void *const *)s->feed->in,
+    return zt_session_step(w->session, s->bind.items, s->bind.count, (const void *const *)s->feed->in,
                            s->feed->out);
 }
 
@@ -200,12 +200,12 @@ static zt_status rig_open(rig *r, subject *s, const char *name, int64_t threads)
 {
     zt_ctx *ctx = s->cli->ctx;
     bool replay = s->o->how == BENCH_REPLAY;
-    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.at, .n_fixed = s->bind.n};
+    zt_session_opts so = {.strict = s->cli->strict, .fixed = s->bind.items, .n_fixed = s->bind.count};
     *r = (rig){.s = s, .name = name};
     if (!s->o->vs) bench_counters_open(&r->counters); /* before its threads begin */
     zt_engine *e = r->engine =
-        zt_cli_engine_for(s->cli, threads, s->prog, s->bind.at, s->bind.n);
-    zt_pass_opts po = {.sample = s->bind.at, .n_sample = s->bind.n, .engine = e};
+        zt_cli_engine_for(s->cli, threads, s->prog, s->bind.items, s->bind.count);
+    zt_pass_opts po = {.sample = s->bind.items, .n_sample = s->bind.count, .engine = e};
     r->seconds = zt_calloc(ctx, (size_t)bench_most(s->o), sizeof *r->seconds);
     if (e && replay) r->ready = zt_prog_passes(ctx, s->prog, &po, NULL);
     if (r->ready)

@@ -147,10 +147,10 @@ static void put_panel(const past *h, const series *s, int at, zt_str *out)
     double air = s->hi > s->lo ? (s->hi - s->lo) * .1 : fabs(s->hi) * .1 + 1e-300;
     bool single = h->first_run == h->last_run;
     zt_svg_plot plot = {.x = LEFT, .y = TOP + at * (PANEL + GAP),
-                        .w = WIDTH - LEFT - 30, .h = PANEL,
-                        .across = {.lo = (double)h->first_run - single,
-                                   .hi = (double)h->last_run + single},
-                        .up = {.lo = s->lo - air, .hi = s->hi + air}};
+                        .width = WIDTH - LEFT - 30, .height = PANEL,
+                        .across = {.low = (double)h->first_run - single,
+                                   .high = (double)h->last_run + single},
+                        .up = {.low = s->lo - air, .high = s->hi + air}};
     const char *colour = zt_svg_colour((unsigned)at);
     zt_svg_text(out, plot.x, plot.y - 7, ZT_SVG_SMALL, ZT_SVG_START, false, s->name);
     zt_svg_axes(out, &plot);

@@ -55,10 +55,10 @@ static void find_axes(drawing *d)
     const zt_roof_level *memory = &d->roof->level[d->roof->n_levels - 1];
     low = fmin(low, memory->read[ZT_ROOF_ONE] * lo);
     low = fmax(low, d->most * 1e-7);
-    d->plot = (zt_svg_plot){.x = LEFT, .y = TOP, .w = INNER_W, .h = INNER_H,
-                            .across = {.lo = lo, .hi = hi, .log = true,
+    d->plot = (zt_svg_plot){.x = LEFT, .y = TOP, .width = INNER_W, .height = INNER_H,
+                            .across = {.low = lo, .high = hi, .log = true,
                                        .label = "operations a byte"},
-                            .up = {.lo = low / 1e9, .hi = d->most * 1.6 / 1e9, .log = true,
+                            .up = {.low = low / 1e9, .high = d->most * 1.6 / 1e9, .log = true,
                                    .label = "10^9 operations a second"}};
 }
 
@@ -66,7 +66,7 @@ static void find_axes(drawing *d)
 static void put_line(drawing *d, double x, double rate, double to_x, double to_rate,
                      const char *colour, bool dashed)
 {
-    double least = d->plot.up.lo * 1e9;
+    double least = d->plot.up.low * 1e9;
     if (rate < least && to_rate > rate) { /* slopes: rate is x times a constant */
         x *= least / rate;
         rate = least;
@@ -86,7 +86,7 @@ static double widest(const zt_roof *r, int who)
 static void put_roof(drawing *d, int who)
 {
     const zt_roof *r = d->roof;
-    double lo = d->plot.across.lo, hi = d->plot.across.hi, top = 0;
+    double lo = d->plot.across.low, hi = d->plot.across.high, top = 0;
     bool dashed = who == ZT_ROOF_ONE;
     for (int i = 0; i < r->n_peaks; i++) {
         double rate = r->peak[i].rate[who], from = fmax(lo, rate / widest(r, who));
@@ -134,7 +134,7 @@ static void put_dots(drawing *d, double *scratch)
         if (!text.data) break;
         const char *colour = zt_svg_colour((unsigned)i + 2);
         zt_svg_dot(&d->out, zt_svg_at_x(&d->plot, d->dot[i].per_byte),
-                   zt_svg_at_y(&d->plot, fmax(d->dot[i].rate / 1e9, d->plot.up.lo)), 5, colour,
+                   zt_svg_at_y(&d->plot, fmax(d->dot[i].rate / 1e9, d->plot.up.low)), 5, colour,
                    text.data);
         zt_svg_dot(&d->out, LEFT + 4, y - 4, 5, colour, NULL);
         zt_svg_text(&d->out, LEFT + 14, y, ZT_SVG_SMALL, ZT_SVG_START, false, text.data);

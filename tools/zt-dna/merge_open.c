@@ -92,8 +92,8 @@ static zt_status open_adapters(merge_inputs *inputs, int index, const char *text
         if (status == ZT_OK) status = zt_cli_refuse_same(cli, path->data, cli->output);
         if (status == ZT_OK) status = zt_adapters_add(cli, a, path->data, scale);
     }
-    if (status != ZT_OK || !a->n) return status;
-    inputs->opened[index].adapted = zt_adapted_new(cli->ctx, inputs->opened[index].model, a->adapter, a->n,
+    if (status != ZT_OK || !a->count) return status;
+    inputs->opened[index].adapted = zt_adapted_new(cli->ctx, inputs->opened[index].model, a->adapters, a->count,
                                                    &(zt_adapted_opts){.floats = true, .threads = dna_threads(cli)});
     if (!inputs->opened[index].adapted) return zt_ctx_status(cli->ctx);
     inputs->parents[index].adapted = inputs->opened[index].adapted;

@@ -11,7 +11,7 @@ zt_status run_adapt(run *r)
     if (s != ZT_OK) return s;
     r->base = zt_checkpoint_of_gguf(r->ctx, r->gguf); /* takes it over */
     r->gguf = NULL;
-    zt_adapted *a = r->base ? zt_adapted_new(r->ctx, r->base, r->adapters.adapter, r->adapters.n,
+    zt_adapted *a = r->base ? zt_adapted_new(r->ctx, r->base, r->adapters.adapters, r->adapters.count,
                                              &(zt_adapted_opts){0})
                             : NULL;
     if (a) zt_adapters_tell(r->cli, a);

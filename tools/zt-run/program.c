@@ -132,7 +132,7 @@ static zt_status open_subject(job *j)
 {
     const run_options *o = j->o;
     const char *path = input_of(o, j->prog);
-    zt_subject_opts so = {.path = o->model, .data = o->data, .bind = o->bind,
+    zt_subject_opts so = {.path = o->model, .data = o->data, .bindings = o->bind,
                           .counts = zt_cli_is_network(j->cli, o->model)};
     if (path) so.tensors = open_input(j, path);
     if (!path || so.tensors) j->subject = zt_subject_open(j->cli, j->prog, &so);
@@ -186,7 +186,7 @@ static zt_status write_tensors(zt_cli *cli, const zt_bound_inputs *f, const zt_c
 static zt_status write_outputs(const job *j)
 {
     zt_cli *cli = j->cli;
-    const zt_bound_inputs *f = j->subject->feed;
+    const zt_bound_inputs *f = j->subject->inputs;
     int n = zt_prog_n_outputs(j->prog);
     bool to_stdout = !cli->output || !strcmp(cli->output, "-");
     const zt_container *to = to_stdout ? NULL : zt_container_for(cli->output);
@@ -205,8 +205,8 @@ static zt_status step(const job *j)
 {
     zt_cli *cli = j->cli;
     const zt_bindings *b = &j->subject->bind;
-    zt_engine *e = zt_cli_engine_for(cli, cli->threads, j->prog, b->at, b->n);
-    zt_pass_opts po = {.sample = b->at, .n_sample = b->n, .engine = e};
+    zt_engine *e = zt_cli_engine_for(cli, cli->threads, j->prog, b->items, b->count);
+    zt_pass_opts po = {.sample = b->items, .n_sample = b->count, .engine = e};
     zt_prog *made = e ? zt_prog_passes(cli->ctx, j->prog, &po, NULL) : NULL;
     zt_session *s = made ? zt_subject_session_of(j->subject, e, made) : NULL;
     zt_status st = s ? zt_subject_step(j->subject, s) : zt_ctx_status(cli->ctx);
@@ -226,7 +226,7 @@ zt_status run_program(run *r)
     bool net = !st && zt_cli_is_network(j.cli, j.o->model);
     if (!st) j.prog = net ? network(&j, NULL) : zt_cli_program(j.cli, j.o->model);
     if (!st) st = j.prog ? open_subject(&j) : zt_ctx_status(j.cli->ctx);
-    if (!st) st = j.o->chunk_given ? run_rows(j.cli, j.o, j.subject->feed) : step(&j);
+    if (!st) st = j.o->chunk_given ? run_rows(j.cli, j.o, j.subject->inputs) : step(&j);
     if (!st) st = write_outputs(&j);
     zt_subject_close(j.subject);
     zt_free(j.cli->ctx, j.bytes);

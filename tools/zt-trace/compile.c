@@ -18,9 +18,9 @@ static void make_sample(const zt_prog *program, const zt_bindings *bindings, zt_
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         const char *name = zt_prog_symbol_name(program, symbol_id);
         sample[symbol_id] = (zt_binding){name, 64 * (2 * symbol_id + 3)};
-        for (int k = 0; k < bindings->n; k++)
-            if (!strcmp(bindings->at[k].symbol, name) && bindings->at[k].value > 1)
-                sample[symbol_id].value = bindings->at[k].value;
+        for (int k = 0; k < bindings->count; k++)
+            if (!strcmp(bindings->items[k].symbol, name) && bindings->items[k].value > 1)
+                sample[symbol_id].value = bindings->items[k].value;
     }
 }
 
@@ -29,8 +29,8 @@ static int bind_all(const zt_prog *program, const zt_bindings *bindings, zt_bind
 {
     if (!trace_all_bound(program, bindings)) return 0;
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++)
-        for (int k = 0; k < bindings->n; k++)
-            if (!strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, symbol_id))) all[symbol_id] = bindings->at[k];
+        for (int k = 0; k < bindings->count; k++)
+            if (!strcmp(bindings->items[k].symbol, zt_prog_symbol_name(program, symbol_id))) all[symbol_id] = bindings->items[k];
     return zt_prog_n_symbols(program);
 }
 
@@ -92,8 +92,8 @@ static zt_status report_savings(zt_cli *cli, const trace_options *options, const
     bool runs = trace_all_bound(program, bindings);
     zt_pass_opts measured = *pass_options;
     if (runs) { /* memory is that of these numbers */
-        measured.sample = bindings->at;
-        measured.n_sample = bindings->n;
+        measured.sample = bindings->items;
+        measured.n_sample = bindings->count;
     }
     zt_prog *passed = zt_prog_passes(cli->ctx, program, &measured, reports);
     zt_subject *subject = passed && runs ? trace_subject(cli, options, program, operands, operand_count) : NULL;

@@ -160,12 +160,12 @@ static zt_status open_interpreters(diff_job *job)
 {
     const zt_subject *subject = job->subject;
     zt_binding bind[ZT_MAX_SYMBOLS];
-    int binding_count = subject->bind.n;
-    memcpy(bind, subject->bind.at, (size_t)binding_count * sizeof *bind);
+    int binding_count = subject->bind.count;
+    memcpy(bind, subject->bind.items, (size_t)binding_count * sizeof *bind);
     zt_prog_bindings(job->sides[1].program, bind, &binding_count); /* those that the first program does not have */
     for (int i = 0; i < 2; i++) {
         diff_side *side = &job->sides[i];
-        side->interpreter = zt_interpreter_open(side->engine, side->program, &subject->feed->store, bind, binding_count,
+        side->interpreter = zt_interpreter_open(side->engine, side->program, &subject->inputs->store, bind, binding_count,
                                job->cli->strict);
         if (!side->interpreter) return zt_ctx_status(job->cli->ctx);
     }
@@ -173,11 +173,11 @@ static zt_status open_interpreters(diff_job *job)
     zt_status status = ZT_OK;
     for (int input_index = 0; input_index < zt_prog_count(program, ZT_VALUE_IN) && !status; input_index++)
         status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_IN, input_index),
-                                    subject->feed->in[input_index]);
+                                    subject->inputs->in[input_index]);
     for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++)
-        if (subject->feed->state[state_index])
+        if (subject->inputs->state[state_index])
             status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_STATE, state_index),
-                             subject->feed->state[state_index]);
+                             subject->inputs->state[state_index]);
     return status;
 }
 

@@ -292,7 +292,7 @@ zt_status trace_dot(zt_cli *cli, const trace_options *options, char **operands, 
     zt_str out;
     zt_str_init(&out, cli->ctx);
     dot_graph graph = {.program = program, .text = &out};
-    if (trace_all_bound(program, &bind)) graph.bound = zt_prog_bind(program, bind.at, bind.n);
+    if (trace_all_bound(program, &bind)) graph.bound = zt_prog_bind(program, bind.items, bind.count);
     status = zt_ctx_status(cli->ctx);
     if (!status) status = put_graph(cli, &graph, operand_count > 0 ? operands[0] : "stdin");
     status = trace_write(cli, &out);

@@ -88,10 +88,10 @@ static void fill_sample(const zt_prog *program, zt_bindings *bindings)
 {
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         bool found = false;
-        for (int k = 0; k < bindings->n && !found; k++)
-            found = !strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, symbol_id));
-        if (!found && bindings->n < ZT_MAX_SYMBOLS)
-            bindings->at[bindings->n++] = (zt_binding){zt_prog_symbol_name(program, symbol_id), ANY_NUMBER};
+        for (int k = 0; k < bindings->count && !found; k++)
+            found = !strcmp(bindings->items[k].symbol, zt_prog_symbol_name(program, symbol_id));
+        if (!found && bindings->count < ZT_MAX_SYMBOLS)
+            bindings->items[bindings->count++] = (zt_binding){zt_prog_symbol_name(program, symbol_id), ANY_NUMBER};
     }
 }
 
@@ -106,8 +106,8 @@ static zt_status write_gradient(zt_cli *cli, const trace_options *options, const
         if (!is_output(program, of->names[i])) status = no_such(cli->ctx, program, "output", of->names[i]);
     if (status) return status;
     fill_sample(program, &sample);
-    zt_grad_opts grad_options = {.of = of->names, .n_of = of->count, .seeds = options->seeds, .sample = sample.at,
-                       .n_sample = sample.n};
+    zt_grad_opts grad_options = {.of = of->names, .n_of = of->count, .seeds = options->seeds, .sample = sample.items,
+                       .n_sample = sample.count};
     zt_prog *gradient = zt_prog_grad(cli->ctx, program, value, wrt->count, &grad_options);
     if (!gradient) return zt_ctx_status(cli->ctx);
     status = zt_cli_move_model(cli, gradient, path, cli->output);

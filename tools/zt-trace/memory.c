@@ -210,13 +210,13 @@ static zt_status put_line(const memory_map *map, const zt_svg_plot *plot, zt_str
     double *points = zt_alloc_array(map->cli->ctx, 4 * (size_t)map->n_steps + 4, sizeof *points);
     size_t point_count = 0;
     if (!points) return ZT_ENOMEM;
-    points[2 * point_count] = plot->x, points[2 * point_count++ + 1] = plot->y + plot->h;
+    points[2 * point_count] = plot->x, points[2 * point_count++ + 1] = plot->y + plot->height;
     for (int step_index = 0; step_index < map->n_steps; step_index++)
         for (int end = 0; end < 2; end++, point_count++) {
             points[2 * point_count] = zt_svg_at_x(plot, step_index + end);
             points[2 * point_count + 1] = zt_svg_at_y(plot, (double)map->alive[step_index]);
         }
-    points[2 * point_count] = plot->x + plot->w, points[2 * point_count++ + 1] = plot->y + plot->h;
+    points[2 * point_count] = plot->x + plot->width, points[2 * point_count++ + 1] = plot->y + plot->height;
     zt_svg_line(out, points, point_count, zt_svg_colour(0), 1.2, false, zt_svg_colour(0));
     zt_free(map->cli->ctx, points);
     return ZT_OK;
@@ -225,7 +225,7 @@ static zt_status put_line(const memory_map *map, const zt_svg_plot *plot, zt_str
 static void put_level(const zt_svg_plot *plot, double bytes, const char *colour, bool dashed,
                       zt_str *out)
 {
-    double height = zt_svg_at_y(plot, bytes), points[] = {plot->x, height, plot->x + plot->w, height};
+    double height = zt_svg_at_y(plot, bytes), points[] = {plot->x, height, plot->x + plot->width, height};
     zt_svg_line(out, points, 2, colour, 1.5, dashed, NULL);
 }
 
@@ -234,11 +234,11 @@ static zt_status put_drawing(memory_map *map, const char *name, zt_str *out)
     char arena[24], bound[24], peak[24], text[512];
     double most = map->arena ? (double)map->arena : 1, steps = map->n_steps ? map->n_steps : 1;
     family_legend legend = {.count = 0};
-    zt_svg_scale across = {.lo = 0, .hi = steps};
+    zt_svg_scale across = {.low = 0, .high = steps};
     zt_svg_plot top = {LEFT, TOP, INNER, MAP, across,
-                       {.lo = 0, .hi = most, .unit = ZT_SVG_BYTES, .label = "offset in the arena"}};
+                       {.low = 0, .high = most, .unit = ZT_SVG_BYTES, .label = "offset in the arena"}};
     zt_svg_plot low = {LEFT, LINE_TOP, INNER, LINE, across,
-                       {.lo = 0, .hi = most * 1.08, .unit = ZT_SVG_BYTES, .label = "bytes alive"}};
+                       {.low = 0, .high = most * 1.08, .unit = ZT_SVG_BYTES, .label = "bytes alive"}};
     low.across.label = "step";
     snprintf(text, sizeof text, "%.200s: arena %s, lower bound %s, most alive %s at step %d", name,
              zt_svg_bytes((double)map->arena, arena), zt_svg_bytes((double)map->bound, bound),

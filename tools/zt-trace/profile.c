@@ -30,7 +30,7 @@ static int64_t rows_filled(const trace_profile *profile)
             const zt_value *value = zt_prog_value(profile->program, step->in[input]);
             const zt_type *type = &profile->bound->type[step->in[input]];
             if (value->kind != ZT_VALUE_IN || type->dtype != ZT_I32) continue;
-            const int32_t *positions = profile->subject->feed->in[value->index];
+            const int32_t *positions = profile->subject->inputs->in[value->index];
             for (int64_t i = 0; i < zt_type_count(type); i++)
                 if (positions[i] + (int64_t)1 > filled) filled = positions[i] + (int64_t)1;
         }
@@ -205,7 +205,7 @@ static zt_status open_subject(trace_profile *profile, zt_cli *cli, const trace_o
     *profile = (trace_profile){.cli = cli, .program = program, .filled = -1};
     profile->subject = trace_subject(cli, options, program, operands, operand_count);
     if (!profile->subject) return zt_ctx_status(cli->ctx);
-    profile->bound = profile->subject->feed->bound;
+    profile->bound = profile->subject->inputs->bound;
     profile->seconds = zt_calloc(cli->ctx, n_steps, sizeof *profile->seconds);
     profile->ran_on = zt_calloc(cli->ctx, n_steps, sizeof *profile->ran_on);
     profile->root = zt_cost_roots(cli->ctx, program);
@@ -220,8 +220,8 @@ static zt_status open_session(trace_profile *profile)
     profile->engine = zt_cli_engine(profile->cli);
     profile->session = profile->engine ? zt_subject_session(profile->subject, profile->engine) : NULL;
     if (!profile->session) return zt_ctx_status(profile->cli->ctx);
-    zt_status status = zt_session_prepare(profile->session, profile->subject->bind.at, profile->subject->bind.n,
-                                     profile->subject->feed->out);
+    zt_status status = zt_session_prepare(profile->session, profile->subject->bind.items, profile->subject->bind.count,
+                                     profile->subject->inputs->out);
     if (!status) find_engines(profile);
     return status;
 }

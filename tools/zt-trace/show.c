@@ -99,7 +99,7 @@ zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands,
     zt_str_init(&out, cli->ctx);
     status = zt_prog_print(program, &text);
     bool bound = trace_all_bound(program, &bind);
-    zt_bound *bound_values = !status && !options->plain && bound ? zt_prog_bind(program, bind.at, bind.n) : NULL;
+    zt_bound *bound_values = !status && !options->plain && bound ? zt_prog_bind(program, bind.items, bind.count) : NULL;
     if (bound_values) put_annotated(program, bound_values, text.data, &out);
     if (!bound_values && !status) zt_str_put(&out, text.data, text.len);
     if (!status && !options->plain) put_summary(program, bound, &out);

@@ -21,7 +21,7 @@ zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_pr
                                        .model = options->model,
                                        .data = options->data,
                                        .input = options->input,
-                                       .bind = options->bind,
+                                       .bindings = options->bind,
                                        .draw = true};
     const char *const inputs[] = {options->model, options->data, options->input};
     for (int i = 0; i < 3; i++)
@@ -67,8 +67,8 @@ bool trace_all_bound(const zt_prog *program, const zt_bindings *bindings)
 {
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         bool found = false;
-        for (int k = 0; k < bindings->n && !found; k++)
-            found = !strcmp(bindings->at[k].symbol, zt_prog_symbol_name(program, symbol_id));
+        for (int k = 0; k < bindings->count && !found; k++)
+            found = !strcmp(bindings->items[k].symbol, zt_prog_symbol_name(program, symbol_id));
         if (!found) return false;
     }
     return true;

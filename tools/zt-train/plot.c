@@ -30,8 +30,8 @@ zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const do
     zt_str_init(&text, cli->ctx);
     zt_svg_plot plot = {.x = 84,
                         .y = 40,
-                        .w = 540,
-                        .h = 300,
+                        .width = 540,
+                        .height = 300,
                         .across = {0, count > 1 ? (double)count : 1, .label = "epoch"},
                         .up = {0, find_maximum(valid, count, find_maximum(loss, count, 1e-12)), .label = "loss"}};
     zt_svg_begin(&text, 650, 400, "loss");
