@@ -409,7 +409,7 @@ static zt_status encode_rows(const strip_read *strips, const float *values, int6
     const zt_entry *entry = &strips->adapted->entries[strips->tensor];
     int64_t row_length = entry->type.rank > 1 ? entry->type.dim[entry->type.rank - 1] : 1;
     int64_t rows = row_length ? row_count * strips->change->columns / row_length : 0;
-    zt_quantizer quantizer = {.dtype = entry->type.dtype, .n = row_length, .name = entry->name};
+    zt_quantizer quantizer = {.dtype = entry->type.dtype, .columns = row_length, .name = entry->name};
     quantizer.first_row = row_length ? first * strips->change->columns / row_length : 0;
     if (!strips->adapted->options.floats) return zt_quantize_rows(strips->adapted->ctx, &quantizer, values, rows, out);
     memcpy(out, values, (size_t)(row_count * strips->change->columns) * sizeof *values);

@@ -144,16 +144,16 @@ static zt_status encode_piece(merge_work *work, zt_ctx *ctx, const float *values
 {
     const merge_job *job = work->job;
     zt_quantizer quantizer = {.dtype = job->entry.type.dtype,
-                              .n = work->by_row ? work->columns : count,
+                              .columns = work->by_row ? work->columns : count,
                               .name = job->entry.name,
                               .search = job->search,
                               .first_row = work->by_row ? first / work->columns : 0};
     char *out = work->out + block_bytes(quantizer.dtype, offset);
-    zt_status status = zt_quantize_rows(NULL, &quantizer, values, count / quantizer.n, out);
+    zt_status status = zt_quantize_rows(NULL, &quantizer, values, count / quantizer.columns, out);
     if (status == ZT_OK || !ctx) return status;
     int64_t i = find_not_finite(values, count);
     char shown[160];
-    if (i < 0) return zt_quantize_rows(ctx, &quantizer, values, count / quantizer.n, out);
+    if (i < 0) return zt_quantize_rows(ctx, &quantizer, values, count / quantizer.columns, out);
     return zt_fail(ctx, ZT_EDATA, "tensor '%s': element %lld is not finite",
                    zt_escape(shown, sizeof shown, job->entry.name, strlen(job->entry.name)), (long long)(first + i));
 }

@@ -211,7 +211,7 @@ static zt_status encode_values(zt_dna *model, int64_t index, const float *values
 {
     zt_dtype dtype = zt_dna_dtype(model, index);
     if (zt_dtype_get(dtype)->kind == 'Q' && !zt_dtype_is_packed(dtype)) {
-        zt_quantizer quantizer = {.dtype = dtype, .n = count, .name = model->layers[index].name};
+        zt_quantizer quantizer = {.dtype = dtype, .columns = count, .name = model->layers[index].name};
         return zt_quantize_rows(model->ctx, &quantizer, values, 1, dst);
     }
     zt_dtype_convert(ZT_F32, values, dtype, dst, count);

@@ -58,7 +58,7 @@ enum { LANES = 16, BLOCK = 512 }; /* logits looked at side by side, and in one g
  * logit i, so that going down reads each logit before its place is taken. */
 static void rank_all(zt_ranked *ranked, const float *logits, int64_t V)
 {
-    ranked->n = V;
+    ranked->count = V;
     for (int64_t i = V; i-- > 0;) {
         float logit;
         memcpy(&logit, (const unsigned char *)logits + 4 * i, sizeof logit);
@@ -68,7 +68,7 @@ static void rank_all(zt_ranked *ranked, const float *logits, int64_t V)
     for (int64_t i = 0; i < V; i++)
         if (zt_ranked_get(ranked, i))
             zt_ranked_set(ranked, kept++, zt_ranked_get(ranked, i));
-    ranked->n = kept;
+    ranked->count = kept;
 }
 
 /* The largest of count numbers, NaN passed over; -inf where there is none. count is a multiple of LANES. */
@@ -91,9 +91,9 @@ static void rank_best(zt_ranked *ranked, const float *logits, int64_t V, int64_t
 {
     const uint64_t down = ~UINT64_C(0);
     int64_t i = 0;
-    for (ranked->n = 0; ranked->n < limit && i < V; i++)
+    for (ranked->count = 0; ranked->count < limit && i < V; i++)
         if (!isnan(logits[i]))
-            zt_ranked_set(ranked, ranked->n++, zt_ranked_key(logits[i], i));
+            zt_ranked_set(ranked, ranked->count++, zt_ranked_key(logits[i], i));
     zt_ranked_heap(ranked, down);
     float bar = i < V ? (float)zt_ranked_number(zt_ranked_get(ranked, 0)) : 0;
     for (; i < V; i++) {
@@ -176,7 +176,7 @@ static double candidate_weight(uint64_t key, double max, double temp)
 static double total_weight(const zt_ranked *ranked, uint64_t least, double max, double temp)
 {
     double sum = 0;
-    for (int64_t i = ranked->n; i-- > 0;)
+    for (int64_t i = ranked->count; i-- > 0;)
         if (zt_ranked_get(ranked, i) >= least)
             sum += candidate_weight(zt_ranked_get(ranked, i), max, temp);
     return sum;
@@ -187,7 +187,7 @@ static uint64_t cut_top_p(zt_ranked *ranked, double top_p, uint64_t least, doubl
 {
     double target = top_p * total_weight(ranked, least, max, 1), sum = 0;
     uint64_t key = least;
-    for (int64_t rank = 0; rank < ranked->n && sum < target && zt_ranked_best(ranked, rank) >= least; rank++) {
+    for (int64_t rank = 0; rank < ranked->count && sum < target && zt_ranked_best(ranked, rank) >= least; rank++) {
         key = zt_ranked_best(ranked, rank);
         sum += candidate_weight(key, max, 1);
     }
@@ -210,7 +210,7 @@ static int32_t draw_candidate(zt_ranked *ranked, uint64_t least, double max, dou
 {
     double target = uniform * total_weight(ranked, least, max, temp), sum = 0;
     uint64_t key = zt_ranked_best(ranked, 0);
-    for (int64_t rank = 0; rank < ranked->n && zt_ranked_best(ranked, rank) >= least; rank++) {
+    for (int64_t rank = 0; rank < ranked->count && zt_ranked_best(ranked, rank) >= least; rank++) {
         key = zt_ranked_best(ranked, rank);
         sum += candidate_weight(key, max, temp);
         if (sum > target)
@@ -230,16 +230,16 @@ int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, con
     if (sampler->temp == 0)
         return pick_greedy(penalized, V);
     bool limited = sampler->top_k > 0 && sampler->top_k <= V / 2; /* so that they fit behind the logits */
-    zt_ranked ranked = {.at = (unsigned char *)(limited ? scratch + V : scratch)};
+    zt_ranked ranked = {.keys = (unsigned char *)(limited ? scratch + V : scratch)};
     if (limited)
         rank_best(&ranked, penalized, V, sampler->top_k);
     else
         rank_all(&ranked, penalized, V);
-    if (ranked.n == 0)
+    if (ranked.count == 0)
         return -1;
     zt_ranked_heap(&ranked, 0);
     double max = zt_ranked_number(zt_ranked_best(&ranked, 0));
-    uint64_t least = sampler->top_k > 0 && sampler->top_k < ranked.n ? zt_ranked_best(&ranked, sampler->top_k - 1) : 0;
+    uint64_t least = sampler->top_k > 0 && sampler->top_k < ranked.count ? zt_ranked_best(&ranked, sampler->top_k - 1) : 0;
     if (sampler->top_p < 1)
         least = cut_top_p(&ranked, sampler->top_p, least, max);
     uint64_t bar = sampler->min_p > 0 ? cut_min_p(sampler->min_p, max) : 0;

@@ -71,7 +71,7 @@ void zt_eager_async_bring(zt_run *run)
 {
     while (run->held) {
         zt_device_resident *resident = &run->held->resident;
-        *resident->at = NULL;
+        *resident->attached = NULL;
         resident->fetch(resident);
     }
 }

@@ -13,47 +13,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 64 };                    /* of fewer rows nothing is guessed: sums differ by chance */
-static const double LEAST = 1.0 / 30; /* smaller than this r is taken as this */
+enum { MIN_ROWS = 64 };                    /* of fewer rows nothing is guessed: sums differ by chance */
+static const double MIN_RATIO = 1.0 / 30; /* a smaller ratio is taken as this */
 
-static int by_size(const void *a, const void *b)
+static int compare_doubles(const void *left, const void *right)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    double first = *(const double *)left, second = *(const double *)right;
+    return (first > second) - (first < second);
 }
 
-/* Sums of squares of n columns, in order of rows. */
-static void sum_squares(const float *x, int64_t rows, int64_t n, double *sum)
+/* Sums of squares of `columns` columns, in order of rows. */
+static void sum_squares(const float *values, int64_t rows, int64_t columns, double *sum)
 {
-    for (int64_t j = 0; j < n; j++) sum[j] = 0;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < n; j++) sum[j] += (double)x[r * n + j] * (double)x[r * n + j];
+    for (int64_t column = 0; column < columns; column++) sum[column] = 0;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t column = 0; column < columns; column++)
+            sum[column] += (double)values[row * columns + column] * (double)values[row * columns + column];
 }
 
-/* The middle one of n > 0 numbers, which are put in order; NaN counts as 0. */
-static double median_of(double *x, int64_t n)
+/* The middle one of count > 0 numbers, which are put in order; NaN counts as 0. */
+static double median_of(double *numbers, int64_t count)
 {
-    for (int64_t j = 0; j < n; j++) x[j] = isnan(x[j]) ? 0 : x[j];
-    qsort(x, (size_t)n, sizeof *x, by_size);
-    return x[n / 2];
+    for (int64_t j = 0; j < count; j++) numbers[j] = isnan(numbers[j]) ? 0 : numbers[j];
+    qsort(numbers, (size_t)count, sizeof *numbers, compare_doubles);
+    return numbers[count / 2];
 }
 
-zt_status zt_column_weights(zt_ctx *ctx, const float *x, int64_t rows, int64_t n, int power,
-                            float *w, bool *any)
+zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power,
+                            float *weights, bool *any)
 {
     *any = false;
-    for (int64_t j = 0; j < n; j++) w[j] = 1;
-    if (rows < FEW || n < 1) return ZT_OK;
-    double *sum = zt_alloc_array(ctx, (size_t)n, 2 * sizeof *sum);
+    for (int64_t column = 0; column < columns; column++) weights[column] = 1;
+    if (rows < MIN_ROWS || columns < 1) return ZT_OK;
+    double *sum = zt_alloc_array(ctx, (size_t)columns, 2 * sizeof *sum);
     if (!sum) return ZT_ENOMEM;
-    sum_squares(x, rows, n, sum);
-    memcpy(sum + n, sum, (size_t)n * sizeof *sum);
-    double median = median_of(sum + n, n);
-    for (int64_t j = 0; j < n; j++) {
-        double r = sum[j] / median;
-        if (!(sum[j] > 0 && r < 1)) continue; /* what is 0 in all rows tells nothing */
-        r = r < LEAST ? LEAST : r;
-        w[j] = (float)(power == 2 ? 1 / (r * r) : 1 / r);
+    sum_squares(values, rows, columns, sum);
+    memcpy(sum + columns, sum, (size_t)columns * sizeof *sum);
+    double median = median_of(sum + columns, columns);
+    for (int64_t column = 0; column < columns; column++) {
+        double ratio = sum[column] / median;
+        if (!(sum[column] > 0 && ratio < 1)) continue; /* what is 0 in all rows tells nothing */
+        ratio = ratio < MIN_RATIO ? MIN_RATIO : ratio;
+        weights[column] = (float)(power == 2 ? 1 / (ratio * ratio) : 1 / ratio);
         *any = true;
     }
     zt_free(ctx, sum);

@@ -11,39 +11,39 @@ bool zt_dtype_converts(zt_dtype from, zt_dtype to)
 }
 
 /* Of f64 to f32 without rounding twice where a narrower type follows. */
-static void from_f64(const char *src, zt_dtype to, char *dst, int64_t n)
+static void encode_from_f64(const char *src, zt_dtype to, char *dst, int64_t count)
 {
-    float f[STEP];
-    for (int64_t i = 0; i < n; i++) {
-        double x;
-        memcpy(&x, src + 8 * i, 8);
-        f[i] = to == ZT_F32 ? (float)x : zt_f64_to_f32_odd(x);
+    float singles[STEP];
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        memcpy(&value, src + 8 * i, 8);
+        singles[i] = to == ZT_F32 ? (float)value : zt_f64_to_f32_odd(value);
     }
-    zt_dtype_get(to)->encode(f, dst, n);
+    zt_dtype_get(to)->encode(singles, dst, count);
 }
 
-void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t n)
+void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t count)
 {
-    const zt_dtype_info *a = zt_dtype_get(from), *b = zt_dtype_get(to);
-    const char *p = src;
-    char *q = dst;
-    float f[STEP];
-    for (int64_t k; n > 0; n -= k) {
-        k = n < STEP ? n : STEP;
-        size_t in = (size_t)((k + a->block - 1) / a->block) * (size_t)a->block_bytes;
-        size_t out = (size_t)((k + b->block - 1) / b->block) * (size_t)b->block_bytes;
+    const zt_dtype_info *source_info = zt_dtype_get(from), *target_info = zt_dtype_get(to);
+    const char *input = src;
+    char *output = dst;
+    float singles[STEP];
+    for (int64_t step; count > 0; count -= step) {
+        step = count < STEP ? count : STEP;
+        size_t input_bytes = (size_t)((step + source_info->block - 1) / source_info->block) * (size_t)source_info->block_bytes;
+        size_t output_bytes = (size_t)((step + target_info->block - 1) / target_info->block) * (size_t)target_info->block_bytes;
         if (from == to) {
-            memcpy(q, p, in);
+            memcpy(output, input, input_bytes);
         } else if (from == ZT_F64) {
-            from_f64(p, to, q, k);
+            encode_from_f64(input, to, output, step);
         } else if (from == ZT_F32) {
-            memcpy(f, p, in);
-            b->encode(f, q, k);
+            memcpy(singles, input, input_bytes);
+            target_info->encode(singles, output, step);
         } else {
-            a->decode(p, f, k);
-            b->encode(f, q, k);
+            source_info->decode(input, singles, step);
+            target_info->encode(singles, output, step);
         }
-        p += in;
-        q += out;
+        input += input_bytes;
+        output += output_bytes;
     }
 }

@@ -15,25 +15,25 @@
 
 #include <string.h>
 
-static inline float zt_load_half(const uint8_t *p)
+static inline float zt_load_half(const uint8_t *bytes)
 {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return zt_f16_to_f32(h);
+    uint16_t half;
+    memcpy(&half, bytes, 2);
+    return zt_f16_to_f32(half);
 }
 
-static inline uint16_t zt_load_u16(const uint8_t *p)
+static inline uint16_t zt_load_u16(const uint8_t *bytes)
 {
-    uint16_t v;
-    memcpy(&v, p, 2);
-    return v;
+    uint16_t value;
+    memcpy(&value, bytes, 2);
+    return value;
 }
 
-static inline uint32_t zt_load_u32(const uint8_t *p)
+static inline uint32_t zt_load_u32(const uint8_t *bytes)
 {
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return v;
+    uint32_t value;
+    memcpy(&value, bytes, 4);
+    return value;
 }
 
 /* n elements, a multiple of the block, from src to f32: zt_decode_q4_0 ... */

@@ -9,149 +9,149 @@
 
 /* ---- half precision ------------------------------------------------------------------------ */
 
-static inline float bits_f32(uint32_t u)
+static inline float bits_f32(uint32_t bits)
 {
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
-static inline uint32_t f32_bits(float f)
+static inline uint32_t f32_bits(float value)
 {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
 /* Signalling NaNs become quiet and keep their payload, as the processor's own conversion does. */
-static inline float half_to_f32(uint16_t h)
+static inline float half_to_f32(uint16_t half)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, frac = h & 0x3ff;
-    if (exp == 31)
-        return bits_f32(sign | 0x7f800000 | (frac ? 0x400000 | frac << 13 : 0));
-    if (exp == 0) { /* zero and subnormals: frac * 2^-24 is exact */
-        float f = (float)frac * 0x1p-24f;
-        return sign ? -f : f;
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ff;
+    if (exponent == 31)
+        return bits_f32(sign | 0x7f800000 | (fraction ? 0x400000 | fraction << 13 : 0));
+    if (exponent == 0) { /* zero and subnormals: frac * 2^-24 is exact */
+        float value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
     }
-    return bits_f32(sign | (exp + 112) << 23 | frac << 13);
+    return bits_f32(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-static inline uint16_t f32_to_half(float f)
+static inline uint16_t f32_to_half(float value)
 {
-    uint32_t u = f32_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
-    if (a > 0x7f800000) /* NaN */
-        return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
-    if (a >= 0x477ff000) /* 65520 and above round to infinity */
+    uint32_t bits = f32_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) /* NaN */
+        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+    if (magnitude >= 0x477ff000) /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (a < 0x33000000) /* below half the smallest subnormal */
+    if (magnitude < 0x33000000) /* below half the smallest subnormal */
         return (uint16_t)sign;
-    uint32_t shift = 13, keep = a - (112u << 23); /* normal: rebias, drop 13 bits */
-    if (a < 0x38800000) {                         /* subnormal: value / 2^-24 */
-        shift = 126 - (a >> 23);
-        keep = (a & 0x7fffff) | 0x800000;
+    uint32_t shift = 13, keep = magnitude - (112u << 23); /* normal: rebias, drop 13 bits */
+    if (magnitude < 0x38800000) {                         /* subnormal: value / 2^-24 */
+        shift = 126 - (magnitude >> 23);
+        keep = (magnitude & 0x7fffff) | 0x800000;
     }
-    uint32_t half = 1u << (shift - 1), odd = keep >> shift & 1;
-    return (uint16_t)(sign | (keep + half - 1 + odd) >> shift); /* a carry moves to the exponent */
+    uint32_t rounding = 1u << (shift - 1), odd = keep >> shift & 1;
+    return (uint16_t)(sign | (keep + rounding - 1 + odd) >> shift); /* a carry moves to the exponent */
 }
 
-static inline uint16_t f32_to_brain(float f)
+static inline uint16_t f32_to_brain(float value)
 {
-    uint32_t u = f32_bits(f);
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    uint32_t bits = f32_bits(value);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-float zt_f16_to_f32(uint16_t h)
+float zt_f16_to_f32(uint16_t half)
 {
-    return half_to_f32(h);
+    return half_to_f32(half);
 }
 
-uint16_t zt_f32_to_f16(float f)
+uint16_t zt_f32_to_f16(float value)
 {
-    return f32_to_half(f);
+    return f32_to_half(value);
 }
 
-float zt_bf16_to_f32(uint16_t h)
+float zt_bf16_to_f32(uint16_t half)
 {
-    return bits_f32((uint32_t)h << 16);
+    return bits_f32((uint32_t)half << 16);
 }
 
-uint16_t zt_f32_to_bf16(float f)
+uint16_t zt_f32_to_bf16(float value)
 {
-    return f32_to_brain(f);
+    return f32_to_brain(value);
 }
 
 float zt_f64_to_f32_odd(double x)
 {
-    float f = (float)x;
-    uint32_t u = f32_bits(f);
-    if ((double)f == x || x != x) return f;
-    if (fabs((double)f) > fabs(x)) u--; /* towards zero; infinity to the largest number, odd */
-    return bits_f32(u | 1);
+    float single = (float)x;
+    uint32_t bits = f32_bits(single);
+    if ((double)single == x || x != x) return single;
+    if (fabs((double)single) > fabs(x)) bits--; /* towards zero; infinity to the largest number, odd */
+    return bits_f32(bits | 1);
 }
 
 /* ---- plain types --------------------------------------------------------------------------- */
 
-static void decode_f64(const void *src, float *dst, int64_t n)
+static void decode_f64(const void *src, float *dst, int64_t count)
 {
-    const uint8_t *s = src;
-    for (int64_t i = 0; i < n; i++) {
-        double x;
-        memcpy(&x, s + 8 * i, 8);
-        dst[i] = (float)x;
+    const uint8_t *bytes = src;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        memcpy(&value, bytes + 8 * i, 8);
+        dst[i] = (float)value;
     }
 }
 
-static void encode_f64(const float *src, void *dst, int64_t n)
+static void encode_f64(const float *src, void *dst, int64_t count)
 {
-    uint8_t *d = dst;
-    for (int64_t i = 0; i < n; i++) {
-        double x = src[i];
-        memcpy(d + 8 * i, &x, 8);
+    uint8_t *bytes = dst;
+    for (int64_t i = 0; i < count; i++) {
+        double value = src[i];
+        memcpy(bytes + 8 * i, &value, 8);
     }
 }
 
-static void decode_f32(const void *src, float *dst, int64_t n)
+static void decode_f32(const void *src, float *dst, int64_t count)
 {
-    memmove(dst, src, (size_t)n * 4);
+    memmove(dst, src, (size_t)count * 4);
 }
 
-static void encode_f32(const float *src, void *dst, int64_t n)
+static void encode_f32(const float *src, void *dst, int64_t count)
 {
-    memmove(dst, src, (size_t)n * 4);
+    memmove(dst, src, (size_t)count * 4);
 }
 
-static inline uint16_t load16(const uint8_t *p)
+static inline uint16_t load16(const uint8_t *bytes)
 {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return h;
+    uint16_t half;
+    memcpy(&half, bytes, 2);
+    return half;
 }
 
-static void decode_f16(const void *src, float *dst, int64_t n)
+static void decode_f16(const void *src, float *dst, int64_t count)
 {
-    zt_plain_of(zt_isa_best())->decode_f16(src, dst, n);
+    zt_plain_of(zt_isa_best())->decode_f16(src, dst, count);
 }
 
-static void encode_f16(const float *src, void *dst, int64_t n)
+static void encode_f16(const float *src, void *dst, int64_t count)
 {
-    zt_plain_of(zt_isa_best())->encode_f16(src, dst, n);
+    zt_plain_of(zt_isa_best())->encode_f16(src, dst, count);
 }
 
-static void decode_bf16(const void *src, float *dst, int64_t n)
+static void decode_bf16(const void *src, float *dst, int64_t count)
 {
-    const uint8_t *s = src;
-    for (int64_t i = 0; i < n; i++)
-        dst[i] = bits_f32((uint32_t)load16(s + 2 * i) << 16);
+    const uint8_t *bytes = src;
+    for (int64_t i = 0; i < count; i++)
+        dst[i] = bits_f32((uint32_t)load16(bytes + 2 * i) << 16);
 }
 
-static void encode_bf16(const float *src, void *dst, int64_t n)
+static void encode_bf16(const float *src, void *dst, int64_t count)
 {
-    uint8_t *d = dst;
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = f32_to_brain(src[i]);
-        memcpy(d + 2 * i, &h, 2);
+    uint8_t *bytes = dst;
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t half = f32_to_brain(src[i]);
+        memcpy(bytes + 2 * i, &half, 2);
     }
 }
 
@@ -209,53 +209,53 @@ static void encode_bf16(const float *src, void *dst, int64_t n)
 
 enum { KIND_F = 'F', KIND_I = 'I', KIND_U = 'U', KIND_B = 'B', KIND_Q = 'Q' };
 
-static const zt_dtype_info table[ZT_DTYPE_COUNT] = {
+static const zt_dtype_info dtype_table[ZT_DTYPE_COUNT] = {
 #define X(NAME, text, n, bytes, kind) [ZT_##NAME] = {text, n, bytes, KIND_##kind, CODEC_##NAME},
     ZT_DTYPES(X)
 #undef X
 };
 
-const zt_dtype_info *zt_dtype_get(zt_dtype t)
+const zt_dtype_info *zt_dtype_get(zt_dtype dtype)
 {
-    return (unsigned)t < ZT_DTYPE_COUNT ? &table[t] : NULL;
+    return (unsigned)dtype < ZT_DTYPE_COUNT ? &dtype_table[dtype] : NULL;
 }
 
-bool zt_dtype_parse(const char *name, size_t n, zt_dtype *out)
+bool zt_dtype_parse(const char *name, size_t length, zt_dtype *out)
 {
-    for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
-        if (strlen(table[t].name) == n && memcmp(table[t].name, name, n) == 0) {
-            *out = (zt_dtype)t;
+    for (int dtype = 0; dtype < ZT_DTYPE_COUNT; dtype++) {
+        if (strlen(dtype_table[dtype].name) == length && memcmp(dtype_table[dtype].name, name, length) == 0) {
+            *out = (zt_dtype)dtype;
             return true;
         }
     }
     return false;
 }
 
-bool zt_dtype_is_float(zt_dtype t)
+bool zt_dtype_is_float(zt_dtype dtype)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    return d && (d->kind == 'F' || d->kind == 'Q');
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    return info && (info->kind == 'F' || info->kind == 'Q');
 }
 
-bool zt_dtype_is_packed(zt_dtype t)
+bool zt_dtype_is_packed(zt_dtype dtype)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    return d && d->kind == 'Q' && d->encode && d->block_bytes == 1;
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    return info && info->kind == 'Q' && info->encode && info->block_bytes == 1;
 }
 
-void zt_dtype_range(zt_dtype t, double *least, double *most)
+void zt_dtype_range(zt_dtype dtype, double *least, double *most)
 {
     static const double floats[ZT_DTYPE_COUNT] = {
         [ZT_F64] = 0x1.fffffffffffffp1023, [ZT_F32] = 0x1.fffffep127, [ZT_F16] = 65504,
         [ZT_BF16] = 0x1.fep127,            [ZT_F8_E4M3] = 448,        [ZT_F8_E5M2] = 57344,
         [ZT_F8_E4M3FNUZ] = 240,            [ZT_F8_E5M2FNUZ] = 57344,  [ZT_F8_E8M0] = 0x1p127,
         [ZT_F4_E2M1] = 6};
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int bits = 8 * d->block_bytes / d->block;
-    bool sign = d->kind == 'I' || t == ZT_I4 || t == ZT_I2;
-    *most = floats[t];
-    *least = t == ZT_F8_E8M0 ? 0x1p-127 : -floats[t];
-    if (floats[t] != 0 || (d->kind == 'Q' && !zt_dtype_is_packed(t))) return;
-    *most = d->kind == 'B' ? 1 : ldexp(1, bits - sign) - (bits < 64);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    int bits = 8 * info->block_bytes / info->block;
+    bool sign = info->kind == 'I' || dtype == ZT_I4 || dtype == ZT_I2;
+    *most = floats[dtype];
+    *least = dtype == ZT_F8_E8M0 ? 0x1p-127 : -floats[dtype];
+    if (floats[dtype] != 0 || (info->kind == 'Q' && !zt_dtype_is_packed(dtype))) return;
+    *most = info->kind == 'B' ? 1 : ldexp(1, bits - sign) - (bits < 64);
     *least = sign ? -ldexp(1, bits - 1) : 0;
 }

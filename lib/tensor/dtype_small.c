@@ -23,47 +23,47 @@ static const small_float e4m3fnuz = {8, 3, 8, 0x7f, 0x80, 0x80, 0, true};
 static const small_float e5m2fnuz = {8, 2, 16, 0x7f, 0x80, 0x80, 0, true};
 static const small_float e2m1 = {4, 1, 1, 7, 7, 8, 0, false}; /* no NaN: it becomes -0 */
 
-static inline uint32_t bits_of(float f)
+static inline uint32_t float_bits(float value)
 {
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    return u;
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
 }
 
-static inline float of_bits(uint32_t u)
+static inline float float_from_bits(uint32_t bits)
 {
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
 }
 
-static inline float decode_one(const small_float *s, uint32_t code)
+static inline float decode_one(const small_float *format, uint32_t code)
 {
-    uint32_t sign = code >> (s->bits - 1), a = code & ((1u << (s->bits - 1)) - 1);
-    uint32_t exponent = a >> s->fraction, fraction = a & ((1u << s->fraction) - 1);
-    if (s->nuz && code == s->nan) return NAN;
-    if (!s->nuz && s->bits == 8 && a >= s->overflow)
-        return a != s->infinity ? NAN : sign ? -INFINITY : INFINITY;
-    float f = exponent ? of_bits((exponent + 127 - (uint32_t)s->bias) << 23 |
-                                 fraction << (23 - s->fraction))
-                       : ldexpf((float)fraction, 1 - s->bias - s->fraction);
-    return sign ? -f : f;
+    uint32_t sign = code >> (format->bits - 1), magnitude = code & ((1u << (format->bits - 1)) - 1);
+    uint32_t exponent = magnitude >> format->fraction, fraction = magnitude & ((1u << format->fraction) - 1);
+    if (format->nuz && code == format->nan) return NAN;
+    if (!format->nuz && format->bits == 8 && magnitude >= format->overflow)
+        return magnitude != format->infinity ? NAN : sign ? -INFINITY : INFINITY;
+    float value = exponent ? float_from_bits((exponent + 127 - (uint32_t)format->bias) << 23 |
+                                 fraction << (23 - format->fraction))
+                       : ldexpf((float)fraction, 1 - format->bias - format->fraction);
+    return sign ? -value : value;
 }
 
-static inline uint8_t encode_one(const small_float *s, float f)
+static inline uint8_t encode_one(const small_float *format, float value)
 {
-    uint32_t u = bits_of(f), a = u & 0x7fffffff, drop = 23 - (uint32_t)s->fraction;
-    uint8_t sign = (uint8_t)(u >> 31 << (s->bits - 1));
-    if (a > 0x7f800000) return (uint8_t)(s->nuz || s->bits < 8 ? s->nan : sign | s->nan);
-    uint32_t keep = a - ((127 - (uint32_t)s->bias) << 23), normal = 128 - (uint32_t)s->bias;
-    if (a >> 23 < normal) { /* a multiple of the smallest number; far below it is 0 */
-        drop += normal - (a >> 23);
-        keep = (a & 0x7fffff) | 0x800000;
+    uint32_t bits = float_bits(value), magnitude = bits & 0x7fffffff, drop = 23 - (uint32_t)format->fraction;
+    uint8_t sign = (uint8_t)(bits >> 31 << (format->bits - 1));
+    if (magnitude > 0x7f800000) return (uint8_t)(format->nuz || format->bits < 8 ? format->nan : sign | format->nan);
+    uint32_t keep = magnitude - ((127 - (uint32_t)format->bias) << 23), normal = 128 - (uint32_t)format->bias;
+    if (magnitude >> 23 < normal) { /* a multiple of the smallest number; far below it is 0 */
+        drop += normal - (magnitude >> 23);
+        keep = (magnitude & 0x7fffff) | 0x800000;
         if (drop > 24) drop = 31;
     }
     uint32_t code = (keep + (1u << (drop - 1)) - 1 + (keep >> drop & 1)) >> drop;
-    if (code > s->most) return s->nuz ? s->overflow : (uint8_t)(sign | s->overflow);
-    return s->nuz && code == 0 ? 0 : (uint8_t)(sign | code);
+    if (code > format->most) return format->nuz ? format->overflow : (uint8_t)(sign | format->overflow);
+    return format->nuz && code == 0 ? 0 : (uint8_t)(sign | code);
 }
 
 #define BYTE_FLOAT(NAME)                                                                           \
@@ -83,54 +83,54 @@ BYTE_FLOAT(e4m3fnuz)
 BYTE_FLOAT(e5m2fnuz)
 
 /* 2^(code - 127), no sign, no zero; 255 is NaN. */
-void zt_decode_f8_e8m0(const void *src, float *dst, int64_t n)
+void zt_decode_f8_e8m0(const void *src, float *dst, int64_t count)
 {
-    const uint8_t *s = src;
-    for (int64_t i = 0; i < n; i++)
-        dst[i] = s[i] == 255 ? NAN : of_bits(s[i] ? (uint32_t)s[i] << 23 : 0x400000);
+    const uint8_t *codes = src;
+    for (int64_t i = 0; i < count; i++)
+        dst[i] = codes[i] == 255 ? NAN : float_from_bits(codes[i] ? (uint32_t)codes[i] << 23 : 0x400000);
 }
 
 /* To the nearest power of two, halves up; 0 to 2^-127, what is larger than that to 2^-126 at least
  * (as PyTorch and ml_dtypes have it). What is negative, infinite or too large is NaN. */
-void zt_encode_f8_e8m0(const float *src, void *dst, int64_t n)
+void zt_encode_f8_e8m0(const float *src, void *dst, int64_t count)
 {
-    uint8_t *d = dst;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = bits_of(src[i]), code = (u + 0x400000) >> 23;
-        if (u >> 23 == 0) code = u > 0x400000;
-        d[i] = u == 0x80000000 ? 0 : u >= 0x7f800000 || code > 254 ? 255 : (uint8_t)code;
+    uint8_t *codes = dst;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = float_bits(src[i]), code = (bits + 0x400000) >> 23;
+        if (bits >> 23 == 0) code = bits > 0x400000;
+        codes[i] = bits == 0x80000000 ? 0 : bits >= 0x7f800000 || code > 254 ? 255 : (uint8_t)code;
     }
 }
 
 /* ---- packed ---------------------------------------------------------------------------------- */
 
 /* The low bits that the type keeps of a number, towards zero; of NaN and what no i64 holds 0. */
-static inline uint32_t low_bits(float f, int bits)
+static inline uint32_t keep_low_bits(float value, int bits)
 {
-    return fabsf(f) < 0x1p62f ? (uint32_t)(uint64_t)(int64_t)f & ((1u << bits) - 1) : 0;
+    return fabsf(value) < 0x1p62f ? (uint32_t)(uint64_t)(int64_t)value & ((1u << bits) - 1) : 0;
 }
 
-static inline float signed_of(uint32_t code, int bits)
+static inline float signed_value(uint32_t code, int bits)
 {
     return (float)((int)code - (code >> (bits - 1) ? 1 << bits : 0));
 }
 
-static inline float unsigned_of(uint32_t code, int bits)
+static inline float unsigned_value(uint32_t code, int bits)
 {
     (void)bits;
     return (float)code;
 }
 
-static inline float e2m1_of(uint32_t code, int bits)
+static inline float e2m1_value(uint32_t code, int bits)
 {
     (void)bits;
     return decode_one(&e2m1, code);
 }
 
-static inline uint32_t e2m1_bits(float f, int bits)
+static inline uint32_t e2m1_bits(float value, int bits)
 {
     (void)bits;
-    return encode_one(&e2m1, f);
+    return encode_one(&e2m1, value);
 }
 
 /* n may end within a byte, whose other bits are then 0. */
@@ -152,8 +152,8 @@ static inline uint32_t e2m1_bits(float f, int bits)
             d[i / each] = (uint8_t)byte;                                                           \
         }                                                                                          \
     }
-PACKED(i4, 4, signed_of, low_bits)
-PACKED(u4, 4, unsigned_of, low_bits)
-PACKED(i2, 2, signed_of, low_bits)
-PACKED(u2, 2, unsigned_of, low_bits)
-PACKED(f4_e2m1, 4, e2m1_of, e2m1_bits)
+PACKED(i4, 4, signed_value, keep_low_bits)
+PACKED(u4, 4, unsigned_value, keep_low_bits)
+PACKED(i2, 2, signed_value, keep_low_bits)
+PACKED(u2, 2, unsigned_value, keep_low_bits)
+PACKED(f4_e2m1, 4, e2m1_value, e2m1_bits)

@@ -24,7 +24,7 @@ typedef struct zt_encoder {
 /* The list of an instruction set, up to one of ZT_DTYPE_COUNT: isa/encoders.c. */
 extern const zt_encoder zt_encoders_scalar[], zt_encoders_avx2[], zt_encoders_avx512[];
 
-const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype t); /* NULL: none */
+const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype dtype); /* NULL: none */
 
 /* Plain numbers by an instruction set: isa/plain.c. */
 typedef struct zt_plain {

@@ -8,7 +8,7 @@
 
 /* ---- the quantizers -------------------------------------------------------------------------- */
 
-static const zt_encoder *const lists[ZT_ISA_COUNT] = {
+static const zt_encoder *const encoder_lists[ZT_ISA_COUNT] = {
     [ZT_ISA_SCALAR] = zt_encoders_scalar,
 #if defined(ZT_HAVE_AVX2)
     [ZT_ISA_AVX2] = zt_encoders_avx2,
@@ -18,7 +18,7 @@ static const zt_encoder *const lists[ZT_ISA_COUNT] = {
 #endif
 };
 
-static const zt_plain *const plains[ZT_ISA_COUNT] = {
+static const zt_plain *const plain_codecs[ZT_ISA_COUNT] = {
     [ZT_ISA_SCALAR] = &zt_plain_scalar,
 #if defined(ZT_HAVE_AVX2)
     [ZT_ISA_AVX2] = &zt_plain_avx2,
@@ -28,78 +28,79 @@ static const zt_plain *const plains[ZT_ISA_COUNT] = {
 #endif
 };
 
-const zt_plain *zt_plain_of(zt_isa isa) { return plains[isa]; }
+const zt_plain *zt_plain_of(zt_isa isa) { return plain_codecs[isa]; }
 
-const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype t)
+const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype dtype)
 {
-    const zt_encoder *e = (unsigned)isa < ZT_ISA_COUNT ? lists[isa] : NULL;
-    while (e && e->dtype != t && e->dtype != ZT_DTYPE_COUNT) e++;
-    return e && e->dtype == t && t != ZT_DTYPE_COUNT ? e : NULL;
+    const zt_encoder *encoder = (unsigned)isa < ZT_ISA_COUNT ? encoder_lists[isa] : NULL;
+    while (encoder && encoder->dtype != dtype && encoder->dtype != ZT_DTYPE_COUNT) encoder++;
+    return encoder && encoder->dtype == dtype && dtype != ZT_DTYPE_COUNT ? encoder : NULL;
 }
 
 /* Floats that need no scale: their quantizer is their codec. */
-static bool plain(zt_dtype t) { return t == ZT_F64 || t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
+static bool is_plain_float(zt_dtype dtype) { return dtype == ZT_F64 || dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16; }
 
-bool zt_quantize_has(zt_dtype t) { return plain(t) || zt_encoder_find(ZT_ISA_SCALAR, t); }
+bool zt_quantize_has(zt_dtype dtype) { return is_plain_float(dtype) || zt_encoder_find(ZT_ISA_SCALAR, dtype); }
 
-bool zt_quantize_weighs(zt_dtype t)
+bool zt_quantize_weighs(zt_dtype dtype)
 {
-    const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, t);
-    return e && e->search;
+    const zt_encoder *encoder = zt_encoder_find(ZT_ISA_SCALAR, dtype);
+    return encoder && encoder->search;
 }
 
-bool zt_quantize_has_rule(zt_dtype t)
+bool zt_quantize_has_rule(zt_dtype dtype)
 {
-    const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, t);
-    return plain(t) || (e && e->exact);
+    const zt_encoder *encoder = zt_encoder_find(ZT_ISA_SCALAR, dtype);
+    return is_plain_float(dtype) || (encoder && encoder->exact);
 }
 
-float zt_quantize_most(zt_dtype t)
+float zt_quantize_most(zt_dtype dtype)
 {
-    const zt_encoder *e = zt_encoder_find(ZT_ISA_SCALAR, t);
+    const zt_encoder *encoder = zt_encoder_find(ZT_ISA_SCALAR, dtype);
     double least, most;
-    if (e) return e->most;
-    if (!plain(t)) return 0;
-    zt_dtype_range(t, &least, &most);
+    if (encoder) return encoder->most;
+    if (!is_plain_float(dtype)) return 0;
+    zt_dtype_range(dtype, &least, &most);
     return most > 0x1.fffffep127 ? 0x1.fffffep127f : (float)most;
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-/* The first of n numbers whose magnitude is above most or that is NaN; n: none. */
-static int64_t first_above(const float *x, int64_t n, float most)
+/* The first of `count` numbers whose magnitude is above `limit` or that is NaN; `count`: none. */
+static int64_t first_above(const float *values, int64_t count, float limit)
 {
-    if (!zt_plain_of(zt_isa_best())->any_above(x, n, most)) return n;
-    for (int64_t i = 0; i < n; i++)
-        if (!(fabsf(x[i]) <= most)) return i;
-    return n;
+    if (!zt_plain_of(zt_isa_best())->any_above(values, count, limit)) return count;
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabsf(values[i]) <= limit)) return i;
+    return count;
 }
 
-static zt_status refuse(zt_ctx *ctx, const zt_quantizer *q, const float *x, int64_t at, float most)
+static zt_status refuse_value(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t index, float limit)
 {
-    const char *type = zt_dtype_get(q->dtype)->name;
-    long long row = (long long)(q->first_row + at / q->n), column = (long long)(at % q->n);
-    const char *before = q->name ? "tensor '" : "", *name = q->name ? q->name : "";
-    const char *after = q->name ? "': " : "";
-    if (isfinite(x[at]))
+    const char *type = zt_dtype_get(quantizer->dtype)->name;
+    long long row = (long long)(quantizer->first_row + index / quantizer->columns),
+              column = (long long)(index % quantizer->columns);
+    const char *before = quantizer->name ? "tensor '" : "", *name = quantizer->name ? quantizer->name : "";
+    const char *after = quantizer->name ? "': " : "";
+    if (isfinite(values[index]))
         return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: %s reaches %g", before,
-                       name, after, row, column, (double)x[at], type, (double)most);
+                       name, after, row, column, (double)values[index], type, (double)limit);
     return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %s", before, name, after, row,
-                   column, isnan(x[at]) ? "NaN" : "infinite");
+                   column, isnan(values[index]) ? "NaN" : "infinite");
 }
 
-static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *q, double *mean)
+static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *quantizer, double *mean)
 {
-    const char *name = q->name ? q->name : "";
+    const char *name = quantizer->name ? quantizer->name : "";
     double sum = 0;
-    for (int64_t i = 0; i < q->n; i++) {
-        float w = q->importance[i];
-        if (!(w >= 0) || isinf(w))
+    for (int64_t i = 0; i < quantizer->columns; i++) {
+        float weight = quantizer->importance[i];
+        if (!(weight >= 0) || isinf(weight))
             return zt_fail(ctx, ZT_EDATA, "importance of %s: column %lld is %g", name, (long long)i,
-                           (double)w);
-        sum += w;
+                           (double)weight);
+        sum += weight;
     }
-    *mean = sum / (double)(q->n ? q->n : 1);
+    *mean = sum / (double)(quantizer->columns ? quantizer->columns : 1);
     return ZT_OK;
 }
 
@@ -107,88 +108,89 @@ static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *q, double *me
 
 enum { PIECE = 4096 }; /* elements whose weights are made at once: whole blocks of every type */
 
-/* `many` rows of columns at..at+m-1 at once, whose weights lie one after another. */
-static void run_weighed_part(const zt_encoder *by, const zt_quantizer *q, double mean,
-                             const float *x, int64_t rows, uint8_t *out, int64_t at, int64_t m,
-                             int64_t many)
+/* `row_group` rows of columns column .. column + part - 1 at once, whose weights lie one after another. */
+static void run_weighed_part(const zt_encoder *encoder, const zt_quantizer *quantizer, double mean,
+                             const float *values, int64_t rows, uint8_t *out, int64_t column, int64_t part,
+                             int64_t row_group)
 {
-    const zt_dtype_info *d = zt_dtype_get(q->dtype);
-    size_t stride = (size_t)(q->n / d->block * d->block_bytes);
-    float w[PIECE];
+    const zt_dtype_info *info = zt_dtype_get(quantizer->dtype);
+    size_t stride = (size_t)(quantizer->columns / info->block * info->block_bytes);
+    float weights[PIECE];
     /* No weight is 0: where all of a block are, its codes are still those that are nearest. */
-    for (int64_t i = 0; i < m; i++) w[i] = (float)((double)q->importance[at + i] / mean + 1e-6);
-    for (int64_t r = 1; r < many; r++) memcpy(w + r * m, w, (size_t)m * sizeof *w);
-    for (int64_t r = 0; r < rows; r += many)
-        by->search(x + r * q->n + at, w, m * (rows - r < many ? rows - r : many),
-                   out + (size_t)r * stride + (size_t)(at / d->block * d->block_bytes));
+    for (int64_t i = 0; i < part; i++) weights[i] = (float)((double)quantizer->importance[column + i] / mean + 1e-6);
+    for (int64_t row = 1; row < row_group; row++) memcpy(weights + row * part, weights, (size_t)part * sizeof *weights);
+    for (int64_t row = 0; row < rows; row += row_group)
+        encoder->search(values + row * quantizer->columns + column, weights,
+                        part * (rows - row < row_group ? rows - row : row_group),
+                        out + (size_t)row * stride + (size_t)(column / info->block * info->block_bytes));
 }
 
 /* Short rows several at once: a search works on many blocks. */
-static void run_weighed(const zt_encoder *by, const zt_quantizer *q, double mean, const float *x,
+static void run_weighed(const zt_encoder *encoder, const zt_quantizer *quantizer, double mean, const float *values,
                         int64_t rows, uint8_t *out)
 {
-    int64_t many = q->n > 0 && q->n <= PIECE ? PIECE / q->n : 1;
-    for (int64_t at = 0; at < q->n; at += PIECE)
-        run_weighed_part(by, q, mean, x, rows, out, at, q->n - at < PIECE ? q->n - at : PIECE,
-                         many);
+    int64_t row_group = quantizer->columns > 0 && quantizer->columns <= PIECE ? PIECE / quantizer->columns : 1;
+    for (int64_t column = 0; column < quantizer->columns; column += PIECE)
+        run_weighed_part(encoder, quantizer, mean, values, rows, out, column,
+                         quantizer->columns - column < PIECE ? quantizer->columns - column : PIECE, row_group);
 }
 
-static zt_quantize_fn *unweighed(const zt_encoder *by, bool search)
+static zt_quantize_fn *choose_unweighed(const zt_encoder *encoder, bool search)
 {
-    return by->search && (search || !by->exact) ? by->search : by->exact;
+    return encoder->search && (search || !encoder->exact) ? encoder->search : encoder->exact;
 }
 
-zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *q, const float *x, int64_t rows,
+zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t rows,
                            void *out)
 {
-    const zt_dtype_info *d = zt_dtype_get(q->dtype);
-    const zt_encoder *by = zt_encoder_find(zt_isa_best(), q->dtype);
-    float most = zt_quantize_most(q->dtype);
+    const zt_dtype_info *info = zt_dtype_get(quantizer->dtype);
+    const zt_encoder *encoder = zt_encoder_find(zt_isa_best(), quantizer->dtype);
+    float limit = zt_quantize_most(quantizer->dtype);
     double mean = 0;
-    if (!zt_quantize_has(q->dtype))
-        return zt_fail(ctx, ZT_ENOTSUP, "no quantizer of %s", d ? d->name : "this type");
-    if (q->n < 0 || rows < 0 || q->n % d->block)
+    if (!zt_quantize_has(quantizer->dtype))
+        return zt_fail(ctx, ZT_ENOTSUP, "no quantizer of %s", info ? info->name : "this type");
+    if (quantizer->columns < 0 || rows < 0 || quantizer->columns % info->block)
         return zt_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s (%d)",
-                       (long long)q->n, d->name, d->block);
-    int64_t n = q->n * rows, bad = first_above(x, n, most);
-    if (bad < n) return refuse(ctx, q, x, bad, most);
-    if (q->importance) {
-        zt_status s = check_importance(ctx, q, &mean);
-        if (s) return s;
+                       (long long)quantizer->columns, info->name, info->block);
+    int64_t count = quantizer->columns * rows, refused = first_above(values, count, limit);
+    if (refused < count) return refuse_value(ctx, quantizer, values, refused, limit);
+    if (quantizer->importance) {
+        zt_status status = check_importance(ctx, quantizer, &mean);
+        if (status) return status;
     }
-    if (!by)
-        d->encode(x, out, n);
-    else if (mean > 0 && by->search)
-        run_weighed(by, q, mean, x, rows, out);
+    if (!encoder)
+        info->encode(values, out, count);
+    else if (mean > 0 && encoder->search)
+        run_weighed(encoder, quantizer, mean, values, rows, out);
     else
-        unweighed(by, q->search)(x, NULL, n, out);
+        choose_unweighed(encoder, quantizer->search)(values, NULL, count, out);
     return ZT_OK;
 }
 
 /* ---- what is lost ---------------------------------------------------------------------------- */
 
-void zt_loss_add(zt_loss_of *l, const float *x, const float *y, int64_t n)
+void zt_loss_add(zt_loss_of *loss, const float *originals, const float *results, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double a = x[i], b = y[i], e = b - a;
-        l->error2 += e * e;
-        l->x2 += a * a;
-        l->y2 += b * b;
-        l->xy += a * b;
-        if (fabs(e) > l->most) l->most = fabs(e);
+    for (int64_t i = 0; i < count; i++) {
+        double original = originals[i], result = results[i], error = result - original;
+        loss->error2 += error * error;
+        loss->x2 += original * original;
+        loss->y2 += result * result;
+        loss->xy += original * result;
+        if (fabs(error) > loss->most) loss->most = fabs(error);
     }
-    l->n += n;
+    loss->count += count;
 }
 
-double zt_loss_rmse(const zt_loss_of *l) { return l->n ? sqrt(l->error2 / (double)l->n) : 0; }
+double zt_loss_rmse(const zt_loss_of *loss) { return loss->count ? sqrt(loss->error2 / (double)loss->count) : 0; }
 
-double zt_loss_cosine(const zt_loss_of *l)
+double zt_loss_cosine(const zt_loss_of *loss)
 {
-    double both = sqrt(l->x2) * sqrt(l->y2);
-    return both > 0 ? l->xy / both : l->x2 == l->y2;
+    double both = sqrt(loss->x2) * sqrt(loss->y2);
+    return both > 0 ? loss->xy / both : loss->x2 == loss->y2;
 }
 
-double zt_loss_snr(const zt_loss_of *l)
+double zt_loss_snr(const zt_loss_of *loss)
 {
-    return l->error2 > 0 ? 10 * log10(l->x2 / l->error2) : INFINITY;
+    return loss->error2 > 0 ? 10 * log10(loss->x2 / loss->error2) : INFINITY;
 }

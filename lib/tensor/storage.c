@@ -12,7 +12,7 @@
 /* How a code stands for a number. */
 enum { FLOAT, SMALL, SIGNED, UNSIGNED, TERNARY, BINARY };
 
-static const struct row {
+static const struct storage_row {
     zt_storage_info info;
     int kind;
 } rows[ZT_STORE_COUNT] = {
@@ -39,18 +39,18 @@ static const struct row {
     {{"binary", "binary", 1, ZT_DTYPE_COUNT}, BINARY},
 };
 
-const zt_storage_info *zt_storage_get(zt_storage t)
+const zt_storage_info *zt_storage_get(zt_storage storage)
 {
-    return (unsigned)t < ZT_STORE_COUNT ? &rows[t].info : NULL;
+    return (unsigned)storage < ZT_STORE_COUNT ? &rows[storage].info : NULL;
 }
 
-bool zt_storage_parse(const char *name, size_t n, zt_storage *out)
+bool zt_storage_parse(const char *name, size_t length, zt_storage *out)
 {
-    for (int t = 0; t < ZT_STORE_COUNT; t++) {
-        const zt_storage_info *i = &rows[t].info;
-        if ((strlen(i->name) == n && memcmp(i->name, name, n) == 0) ||
-            (strlen(i->loom_name) == n && memcmp(i->loom_name, name, n) == 0)) {
-            *out = (zt_storage)t;
+    for (int storage = 0; storage < ZT_STORE_COUNT; storage++) {
+        const zt_storage_info *info = &rows[storage].info;
+        if ((strlen(info->name) == length && memcmp(info->name, name, length) == 0) ||
+            (strlen(info->loom_name) == length && memcmp(info->loom_name, name, length) == 0)) {
+            *out = (zt_storage)storage;
             return true;
         }
     }
@@ -58,48 +58,48 @@ bool zt_storage_parse(const char *name, size_t n, zt_storage *out)
 }
 
 /* Floats that Loom keeps as they are. */
-static bool is_float(zt_storage t) { return rows[t].kind == FLOAT; }
+static bool is_float(zt_storage storage) { return rows[storage].kind == FLOAT; }
 
 /* Bits of a code as it is kept. */
-static int bits_of(zt_storage t, zt_storage_rule rule)
+static int code_bits(zt_storage storage, zt_storage_rule rule)
 {
-    return rule == ZT_RULE_LOOM && is_float(t) && t != ZT_STORE_F64 ? 32 : rows[t].info.bits;
+    return rule == ZT_RULE_LOOM && is_float(storage) && storage != ZT_STORE_F64 ? 32 : rows[storage].info.bits;
 }
 
-size_t zt_storage_bytes(zt_storage t, zt_storage_rule rule, int64_t n)
+size_t zt_storage_bytes(zt_storage storage, zt_storage_rule rule, int64_t count)
 {
-    int bits = bits_of(t, rule);
-    return bits < 8 ? ((size_t)n * (size_t)bits + 7) / 8 : (size_t)n * (size_t)(bits / 8);
+    int bits = code_bits(storage, rule);
+    return bits < 8 ? ((size_t)count * (size_t)bits + 7) / 8 : (size_t)count * (size_t)(bits / 8);
 }
 
 /* ---- whole numbers to bytes and back --------------------------------------------------------- */
 
-/* Where the code of element i begins in its byte. */
-static int shift_of(int bits, zt_storage_rule rule, int64_t i)
+/* Where the code of element `index` begins in its byte. */
+static int code_shift(int bits, zt_storage_rule rule, int64_t index)
 {
-    int place = (int)(i % (8 / bits)) * bits;
+    int place = (int)(index % (8 / bits)) * bits;
     return rule == ZT_RULE_LOOM ? 8 - bits - place : place;
 }
 
-static void put_code(uint8_t *out, int bits, zt_storage_rule rule, int64_t i, uint64_t code)
+static void put_code(uint8_t *out, int bits, zt_storage_rule rule, int64_t index, uint64_t code)
 {
     if (bits >= 8)
-        memcpy(out + i * (bits / 8), &code, (size_t)bits / 8); /* little endian */
+        memcpy(out + index * (bits / 8), &code, (size_t)bits / 8); /* little endian */
     else
-        out[i * bits / 8] |= (uint8_t)((code & ((1u << bits) - 1)) << shift_of(bits, rule, i));
+        out[index * bits / 8] |= (uint8_t)((code & ((1u << bits) - 1)) << code_shift(bits, rule, index));
 }
 
-static uint64_t get_code(const uint8_t *in, int bits, zt_storage_rule rule, int64_t i)
+static uint64_t get_code(const uint8_t *codes, int bits, zt_storage_rule rule, int64_t index)
 {
     uint64_t code = 0;
     if (bits >= 8)
-        memcpy(&code, in + i * (bits / 8), (size_t)bits / 8);
+        memcpy(&code, codes + index * (bits / 8), (size_t)bits / 8);
     else
-        code = (uint64_t)in[i * bits / 8] >> shift_of(bits, rule, i) & ((1u << bits) - 1);
+        code = (uint64_t)codes[index * bits / 8] >> code_shift(bits, rule, index) & ((1u << bits) - 1);
     return code;
 }
 
-static int64_t signed_of(uint64_t code, int bits)
+static int64_t signed_value(uint64_t code, int bits)
 {
     return bits == 64 ? (int64_t)code : (int64_t)(code << (64 - bits)) >> (64 - bits);
 }
@@ -107,207 +107,207 @@ static int64_t signed_of(uint64_t code, int bits)
 /* ---- the field's rule ------------------------------------------------------------------------ */
 
 /* The largest number that a code stands for, and the least. */
-static double most_of(zt_storage t)
+static double largest_value(zt_storage storage)
 {
     double least, most = 1;
-    if (rows[t].kind != TERNARY && rows[t].kind != BINARY)
-        zt_dtype_range(rows[t].info.dtype, &least, &most);
+    if (rows[storage].kind != TERNARY && rows[storage].kind != BINARY)
+        zt_dtype_range(rows[storage].info.dtype, &least, &most);
     return most;
 }
 
-static double least_of(zt_storage t)
+static double smallest_value(zt_storage storage)
 {
     double least = -1, most;
-    if (rows[t].kind != TERNARY && rows[t].kind != BINARY)
-        zt_dtype_range(rows[t].info.dtype, &least, &most);
+    if (rows[storage].kind != TERNARY && rows[storage].kind != BINARY)
+        zt_dtype_range(rows[storage].info.dtype, &least, &most);
     return least;
 }
 
-float zt_storage_scale(zt_storage t, const float *x, int64_t n)
+float zt_storage_scale(zt_storage storage, const float *values, int64_t count)
 {
     double most = 0, sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double a = fabs((double)x[i]);
-        sum += a;
-        most = a > most ? a : most;
+    for (int64_t i = 0; i < count; i++) {
+        double magnitude = fabs((double)values[i]);
+        sum += magnitude;
+        most = magnitude > most ? magnitude : most;
     }
-    bool mean = rows[t].kind == TERNARY || rows[t].kind == BINARY;
-    float scale = (float)(mean ? sum / (double)(n ? n : 1) : most / most_of(t));
-    return is_float(t) || !(scale > 0) || isinf(scale) ? 1 : scale;
+    bool mean = rows[storage].kind == TERNARY || rows[storage].kind == BINARY;
+    float scale = (float)(mean ? sum / (double)(count ? count : 1) : most / largest_value(storage));
+    return is_float(storage) || !(scale > 0) || isinf(scale) ? 1 : scale;
 }
 
-static uint64_t field_code(zt_storage t, double x)
+static uint64_t field_code(zt_storage storage, double value)
 {
-    double least = least_of(t), most = most_of(t), whole = rint(x);
-    if (rows[t].kind == BINARY) return x >= 0;
+    double least = smallest_value(storage), most = largest_value(storage), whole = rint(value);
+    if (rows[storage].kind == BINARY) return value >= 0;
     if (whole >= most) /* 2^63 and 2^64 less one are no doubles */
-        return rows[t].kind == TERNARY  ? 1
-               : rows[t].kind == SIGNED ? (UINT64_MAX >> 1) >> (64 - rows[t].info.bits)
-                                        : UINT64_MAX >> (64 - rows[t].info.bits);
+        return rows[storage].kind == TERNARY  ? 1
+               : rows[storage].kind == SIGNED ? (UINT64_MAX >> 1) >> (64 - rows[storage].info.bits)
+                                        : UINT64_MAX >> (64 - rows[storage].info.bits);
     if (whole < least) whole = least;
     return whole < 0 ? (uint64_t)(int64_t)whole : (uint64_t)whole;
 }
 
 enum { CHUNK = 1024 };
 
-/* Floats by their codec, x / scale cut at the type's range. */
-static void encode_floats(zt_storage t, const float *x, int64_t n, float scale, uint8_t *out)
+/* Floats by their codec, values / scale cut at the type's range. */
+static void encode_floats(zt_storage storage, const float *values, int64_t count, float scale, uint8_t *out)
 {
-    const zt_dtype_info *d = zt_dtype_get(rows[t].info.dtype);
-    float most = (float)most_of(t), chunk[CHUNK];
-    bool plain = is_float(t);
-    for (int64_t at = 0; at < n; at += CHUNK) {
-        int64_t m = n - at < CHUNK ? n - at : CHUNK;
-        for (int64_t i = 0; i < m; i++) {
-            float y = plain ? x[at + i] : x[at + i] / scale;
-            chunk[i] = t == ZT_STORE_F64 ? y : y > most ? most : y < -most ? -most : y;
+    const zt_dtype_info *info = zt_dtype_get(rows[storage].info.dtype);
+    float most = (float)largest_value(storage), chunk[CHUNK];
+    bool plain = is_float(storage);
+    for (int64_t start = 0; start < count; start += CHUNK) {
+        int64_t part = count - start < CHUNK ? count - start : CHUNK;
+        for (int64_t i = 0; i < part; i++) {
+            float scaled = plain ? values[start + i] : values[start + i] / scale;
+            chunk[i] = storage == ZT_STORE_F64 ? scaled : scaled > most ? most : scaled < -most ? -most : scaled;
         }
-        d->encode(chunk, out + at / d->block * d->block_bytes, m);
+        info->encode(chunk, out + start / info->block * info->block_bytes, part);
     }
 }
 
 /* ---- Loom's rule ----------------------------------------------------------------------------- */
 
-/* x / scale towards zero as a signed number of at least eight bits. */
-static int64_t loom_code(zt_storage t, float x, float scale)
+/* value / scale towards zero as a signed number of at least eight bits. */
+static int64_t loom_code(zt_storage storage, float value, float scale)
 {
-    int bits = rows[t].info.bits < 8 ? 8 : rows[t].info.bits;
-    float q = x / scale;
-    if (rows[t].kind == BINARY) return x > 0 ? 1 : -1;
-    if (!(fabsf(q) < 0x1p63f)) return bits == 64 ? INT64_MIN : 0; /* as the processor has it */
-    return signed_of((uint64_t)(int64_t)q, bits);
+    int bits = rows[storage].info.bits < 8 ? 8 : rows[storage].info.bits;
+    float quotient = value / scale;
+    if (rows[storage].kind == BINARY) return value > 0 ? 1 : -1;
+    if (!(fabsf(quotient) < 0x1p63f)) return bits == 64 ? INT64_MIN : 0; /* as the processor has it */
+    return signed_value((uint64_t)(int64_t)quotient, bits);
 }
 
-/* What Loom's floats keep of x. By the codec: of a mask on its bits gcc 12 makes nothing here. */
-static float loom_float(zt_storage t, float x)
+/* What Loom's floats keep of `value`. By the codec: of a mask on its bits gcc 12 makes nothing here. */
+static float loom_float(zt_storage storage, float value)
 {
     uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return t == ZT_STORE_BF16 ? zt_bf16_to_f32((uint16_t)(bits >> 16)) : x;
+    memcpy(&bits, &value, 4);
+    return storage == ZT_STORE_BF16 ? zt_bf16_to_f32((uint16_t)(bits >> 16)) : value;
 }
 
-float zt_loom_morph(zt_storage t, float x, float scale)
+float zt_loom_morph(zt_storage storage, float value, float scale)
 {
-    return is_float(t) ? loom_float(t, x) : (float)loom_code(t, x, scale) * scale;
+    return is_float(storage) ? loom_float(storage, value) : (float)loom_code(storage, value, scale) * scale;
 }
 
-float zt_loom_simulate(zt_storage t, float x, float scale)
+float zt_loom_simulate(zt_storage storage, float value, float scale)
 {
-    float q = x / scale;
-    int bits = rows[t].info.bits;
-    if (is_float(t)) return loom_float(t, x);
-    if (rows[t].kind == BINARY) return x > 0 ? scale : -scale;
-    if (rows[t].kind == TERNARY) return q > 0.5f ? scale : q < -0.5f ? -scale : 0;
-    if (bits >= 32) return x;
-    if (bits == 2) return truncf(q * 2) / 2 * scale;
-    if (bits == 4) return truncf(q) * scale;
-    return (float)(fabsf(q) < 0x1p63f ? signed_of((uint64_t)(int64_t)q, 8) : 0) * scale;
+    float quotient = value / scale;
+    int bits = rows[storage].info.bits;
+    if (is_float(storage)) return loom_float(storage, value);
+    if (rows[storage].kind == BINARY) return value > 0 ? scale : -scale;
+    if (rows[storage].kind == TERNARY) return quotient > 0.5f ? scale : quotient < -0.5f ? -scale : 0;
+    if (bits >= 32) return value;
+    if (bits == 2) return truncf(quotient * 2) / 2 * scale;
+    if (bits == 4) return truncf(quotient) * scale;
+    return (float)(fabsf(quotient) < 0x1p63f ? signed_value((uint64_t)(int64_t)quotient, 8) : 0) * scale;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void encode_loom(zt_storage t, const float *x, int64_t n, float scale, uint8_t *out)
+static void encode_loom(zt_storage storage, const float *values, int64_t count, float scale, uint8_t *out)
 {
-    int bits = bits_of(t, ZT_RULE_LOOM);
-    for (int64_t i = 0; i < n; i++) {
-        float kept = loom_float(t, x[i]);
+    int bits = code_bits(storage, ZT_RULE_LOOM);
+    for (int64_t i = 0; i < count; i++) {
+        float kept = loom_float(storage, values[i]);
         double wide = kept;
         uint64_t code = 0;
-        if (t == ZT_STORE_F64)
+        if (storage == ZT_STORE_F64)
             memcpy(&code, &wide, 8);
-        else if (is_float(t))
+        else if (is_float(storage))
             memcpy(&code, &kept, 4);
         else
-            code = (uint64_t)loom_code(t, x[i], scale);
-        if (rows[t].kind == BINARY) code = x[i] > 0;
+            code = (uint64_t)loom_code(storage, values[i], scale);
+        if (rows[storage].kind == BINARY) code = values[i] > 0;
         put_code(out, bits, ZT_RULE_LOOM, i, code);
     }
 }
 
-zt_status zt_storage_encode(zt_ctx *ctx, zt_storage t, zt_storage_rule rule, const float *x,
-                            int64_t n, float scale, void *out)
+zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values,
+                            int64_t count, float scale, void *out)
 {
-    int kind = rows[t].kind;
+    int kind = rows[storage].kind;
     if (kind != FLOAT && (!(scale > 0) || isinf(scale)))
-        return zt_fail(ctx, ZT_EUSAGE, "%s: a scale of %g", rows[t].info.name, (double)scale);
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return zt_fail(ctx, ZT_EDATA, "%s: weight %lld is %s", rows[t].info.name, (long long)i,
-                           isnan(x[i]) ? "NaN" : "infinite");
-    memset(out, 0, zt_storage_bytes(t, rule, n));
+        return zt_fail(ctx, ZT_EUSAGE, "%s: a scale of %g", rows[storage].info.name, (double)scale);
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return zt_fail(ctx, ZT_EDATA, "%s: weight %lld is %s", rows[storage].info.name, (long long)i,
+                           isnan(values[i]) ? "NaN" : "infinite");
+    memset(out, 0, zt_storage_bytes(storage, rule, count));
     if (rule == ZT_RULE_LOOM) {
-        encode_loom(t, x, n, scale, out);
+        encode_loom(storage, values, count, scale, out);
     } else if (kind == FLOAT || kind == SMALL) {
-        encode_floats(t, x, n, scale, out);
+        encode_floats(storage, values, count, scale, out);
     } else {
-        for (int64_t i = 0; i < n; i++)
-            put_code(out, rows[t].info.bits, rule, i, field_code(t, (double)x[i] / (double)scale));
+        for (int64_t i = 0; i < count; i++)
+            put_code(out, rows[storage].info.bits, rule, i, field_code(storage, (double)values[i] / (double)scale));
     }
     return ZT_OK;
 }
 
-static float loom_value(zt_storage t, uint64_t code, float scale)
+static float loom_value(zt_storage storage, uint64_t code, float scale)
 {
     double wide;
-    float f;
+    float single;
     memcpy(&wide, &code, 8);
-    memcpy(&f, &code, 4);
-    if (t == ZT_STORE_F64) return (float)wide;
-    if (is_float(t)) return f;
-    if (rows[t].kind == BINARY) return code ? scale : -scale;
-    return (float)signed_of(code, rows[t].info.bits) * scale;
+    memcpy(&single, &code, 4);
+    if (storage == ZT_STORE_F64) return (float)wide;
+    if (is_float(storage)) return single;
+    if (rows[storage].kind == BINARY) return code ? scale : -scale;
+    return (float)signed_value(code, rows[storage].info.bits) * scale;
 }
 
-static float field_value(zt_storage t, uint64_t code, float scale)
+static float field_value(zt_storage storage, uint64_t code, float scale)
 {
-    if (rows[t].kind == BINARY) return code ? scale : -scale;
-    if (rows[t].kind == UNSIGNED) return (float)((double)code * (double)scale);
-    return (float)((double)signed_of(code, rows[t].info.bits) * (double)scale);
+    if (rows[storage].kind == BINARY) return code ? scale : -scale;
+    if (rows[storage].kind == UNSIGNED) return (float)((double)code * (double)scale);
+    return (float)((double)signed_value(code, rows[storage].info.bits) * (double)scale);
 }
 
-void zt_storage_decode(zt_storage t, zt_storage_rule rule, const void *codes, int64_t n,
-                       float scale, float *y)
+void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count,
+                       float scale, float *values)
 {
-    int bits = bits_of(t, rule), kind = rows[t].kind;
+    int bits = code_bits(storage, rule), kind = rows[storage].kind;
     if (rule == ZT_RULE_FIELD && (kind == FLOAT || kind == SMALL)) {
-        zt_dtype_get(rows[t].info.dtype)->decode(codes, y, n);
-        for (int64_t i = 0; kind == SMALL && i < n; i++) y[i] *= scale;
+        zt_dtype_get(rows[storage].info.dtype)->decode(codes, values, count);
+        for (int64_t i = 0; kind == SMALL && i < count; i++) values[i] *= scale;
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         uint64_t code = get_code(codes, bits, rule, i);
-        y[i] = rule == ZT_RULE_LOOM ? loom_value(t, code, scale) : field_value(t, code, scale);
+        values[i] = rule == ZT_RULE_LOOM ? loom_value(storage, code, scale) : field_value(storage, code, scale);
     }
 }
 
 /* ---- Loom's blocks --------------------------------------------------------------------------- */
 
 /* To the nearest of -8 .. 7, halves away from 0. */
-static uint8_t nibble(float x, float scale)
+static uint8_t q4_code(float value, float scale)
 {
-    float q = scale > 0 ? roundf(x / scale) : 0;
-    return (uint8_t)((int)(q > 7 ? 7 : q < -8 ? -8 : q) & 15);
+    float quotient = scale > 0 ? roundf(value / scale) : 0;
+    return (uint8_t)((int)(quotient > 7 ? 7 : quotient < -8 ? -8 : quotient) & 15);
 }
 
-void zt_loom_q4_encode(const float *x, int64_t n, zt_loom_q4 *out)
+void zt_loom_q4_encode(const float *values, int64_t count, zt_loom_q4 *out)
 {
-    for (int64_t at = 0; at < n; at += 32, out++) {
-        float v[32] = {0}, most = 0;
-        for (int i = 0; i < 32 && at + i < n; i++) {
-            v[i] = x[at + i];
-            most = fabsf(v[i]) > most ? fabsf(v[i]) : most;
+    for (int64_t start = 0; start < count; start += 32, out++) {
+        float block[32] = {0}, most = 0;
+        for (int i = 0; i < 32 && start + i < count; i++) {
+            block[i] = values[start + i];
+            most = fabsf(block[i]) > most ? fabsf(block[i]) : most;
         }
         out->scale = most / 7;
         for (int j = 0; j < 16; j++)
             out->codes[j] =
-                (uint8_t)(nibble(v[2 * j], out->scale) | nibble(v[2 * j + 1], out->scale) << 4);
+                (uint8_t)(q4_code(block[2 * j], out->scale) | q4_code(block[2 * j + 1], out->scale) << 4);
     }
 }
 
-void zt_loom_q4_decode(const zt_loom_q4 *blocks, int64_t n, float *y)
+void zt_loom_q4_decode(const zt_loom_q4 *blocks, int64_t count, float *values)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         uint64_t code = blocks[i / 32].codes[i % 32 / 2] >> i % 2 * 4 & 15;
-        y[i] = (float)signed_of(code, 4) * blocks[i / 32].scale;
+        values[i] = (float)signed_value(code, 4) * blocks[i / 32].scale;
     }
 }

@@ -70,25 +70,25 @@ typedef struct zt_storage_info {
                        none ZT_DTYPE_COUNT */
 } zt_storage_info;
 
-const zt_storage_info *zt_storage_get(zt_storage t);                /* NULL: none */
-bool zt_storage_parse(const char *name, size_t n, zt_storage *out); /* by either name */
+const zt_storage_info *zt_storage_get(zt_storage storage);                /* NULL: none */
+bool zt_storage_parse(const char *name, size_t length, zt_storage *out); /* by either name */
 
-size_t zt_storage_bytes(zt_storage t, zt_storage_rule rule, int64_t n); /* that n codes take */
-/* The field's scale for n weights; 1 where they are all 0. */
-float zt_storage_scale(zt_storage t, const float *x, int64_t n);
+size_t zt_storage_bytes(zt_storage storage, zt_storage_rule rule, int64_t count); /* that `count` codes take */
+/* The field's scale for `count` weights; 1 where they are all 0. */
+float zt_storage_scale(zt_storage storage, const float *values, int64_t count);
 
 /* ZT_EDATA, naming the index, for NaN and infinity; ZT_EUSAGE for a scale that is not above 0. */
-zt_status zt_storage_encode(zt_ctx *ctx, zt_storage t, zt_storage_rule rule, const float *x,
-                            int64_t n, float scale, void *out);
-/* n codes to y[n], with the scale that encoded them. Any bytes are valid codes. */
-void zt_storage_decode(zt_storage t, zt_storage_rule rule, const void *codes, int64_t n,
-                       float scale, float *y);
+zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values,
+                            int64_t count, float scale, void *out);
+/* `count` codes to values[count], with the scale that encoded them. Any bytes are valid codes. */
+void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count,
+                       float scale, float *values);
 
 /* Loom's codes before they are packed, times their scale: what its layers compute with. */
-float zt_loom_morph(zt_storage t, float x, float scale);
-/* Loom's SimulatePrecision, which is another rule: the 32- and 64-bit integers keep x, 16 bits wrap
+float zt_loom_morph(zt_storage storage, float value, float scale);
+/* Loom's SimulatePrecision, which is another rule: the 32- and 64-bit integers keep `value`, 16 bits wrap
  * at 8, four bits do not wrap, two bits have halves, ternary is -1, 0 or 1. */
-float zt_loom_simulate(zt_storage t, float x, float scale);
+float zt_loom_simulate(zt_storage storage, float value, float scale);
 
 /* Loom's blocks of 32 codes of four bits, -8 .. 7, the even elements in the low halves: not q4_0.
  */
@@ -96,10 +96,10 @@ typedef struct zt_loom_q4 {
     float scale;
     uint8_t codes[16];
 } zt_loom_q4;
-/* (n + 31) / 32 blocks; what the last lacks is 0. */
-void zt_loom_q4_encode(const float *x, int64_t n, zt_loom_q4 *out);
-/* n codes to y[n]; reads (n + 31) / 32 blocks. */
-void zt_loom_q4_decode(const zt_loom_q4 *blocks, int64_t n, float *y);
+/* (count + 31) / 32 blocks; what the last lacks is 0. */
+void zt_loom_q4_encode(const float *values, int64_t count, zt_loom_q4 *out);
+/* `count` codes to values[count]; reads (count + 31) / 32 blocks. */
+void zt_loom_q4_decode(const zt_loom_q4 *blocks, int64_t count, float *values);
 
 #ifdef __cplusplus
 }

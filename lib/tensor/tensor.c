@@ -4,55 +4,55 @@
 
 #include <stdatomic.h>
 
-typedef struct buffer {
+typedef struct tensor_buffer {
     atomic_int refs;
     void *data;
     void (*release)(void *user, void *data); /* NULL: the data lies behind this header or is lent */
     void *user;
-    zt_device_resident *away; /* NULL: the data are here */
-} buffer;
+    zt_device_resident *device_resident; /* NULL: the data are here */
+} tensor_buffer;
 
 /* The data of an own buffer begins here: a cache line on, so that it keeps zt_alloc's alignment. */
 enum { BUFFER_HEADER = 64 };
-_Static_assert(sizeof(buffer) <= BUFFER_HEADER, "buffer header");
+_Static_assert(sizeof(tensor_buffer) <= BUFFER_HEADER, "buffer header");
 
 struct zt_tensor {
     zt_ctx *ctx;
     atomic_int refs;
-    buffer *buf;
+    tensor_buffer *buffer;
     char *data;
     size_t bytes;
     zt_type type;
 };
 
-static void buffer_unref(zt_ctx *ctx, buffer *b)
+static void buffer_unref(zt_ctx *ctx, tensor_buffer *buffer)
 {
-    if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
+    if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) > 1)
         return;
-    zt_device_resident *away = b->away;
-    b->away = NULL;
+    zt_device_resident *away = buffer->device_resident;
+    buffer->device_resident = NULL;
     if (away)
         away->drop(away);
-    if (b->release)
-        b->release(b->user, b->data);
-    zt_free(ctx, b);
+    if (buffer->release)
+        buffer->release(buffer->user, buffer->data);
+    zt_free(ctx, buffer);
 }
 
-/* Takes over one count of `b` also when it fails. */
-static zt_tensor *tensor_over(zt_ctx *ctx, const zt_type *type, buffer *b, char *data, size_t bytes)
+/* Takes over one count of `buffer` also when it fails. */
+static zt_tensor *make_tensor(zt_ctx *ctx, const zt_type *type, tensor_buffer *buffer, char *data, size_t bytes)
 {
-    zt_tensor *t = zt_alloc(ctx, sizeof *t);
-    if (!t) {
-        buffer_unref(ctx, b);
+    zt_tensor *tensor = zt_alloc(ctx, sizeof *tensor);
+    if (!tensor) {
+        buffer_unref(ctx, buffer);
         return NULL;
     }
-    t->ctx = ctx;
-    atomic_init(&t->refs, 1);
-    t->buf = b;
-    t->data = data;
-    t->bytes = bytes;
-    t->type = zt_type_make(type->dtype, type->rank, type->dim);
-    return t;
+    tensor->ctx = ctx;
+    atomic_init(&tensor->refs, 1);
+    tensor->buffer = buffer;
+    tensor->data = data;
+    tensor->bytes = bytes;
+    tensor->type = zt_type_make(type->dtype, type->rank, type->dim);
+    return tensor;
 }
 
 zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type)
@@ -62,12 +62,12 @@ zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type)
         return NULL;
     if (!zt_add_size(bytes, BUFFER_HEADER, &total))
         total = SIZE_MAX; /* which the allocator refuses with its message */
-    buffer *b = zt_alloc(ctx, total);
-    if (!b)
+    tensor_buffer *buffer = zt_alloc(ctx, total);
+    if (!buffer)
         return NULL;
-    *b = (buffer){.data = (char *)b + BUFFER_HEADER};
-    atomic_init(&b->refs, 1);
-    return tensor_over(ctx, type, b, b->data, bytes);
+    *buffer = (tensor_buffer){.data = (char *)buffer + BUFFER_HEADER};
+    atomic_init(&buffer->refs, 1);
+    return make_tensor(ctx, type, buffer, buffer->data, bytes);
 }
 
 zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
@@ -76,15 +76,15 @@ zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
     size_t bytes;
     if (!zt_type_check(ctx, type, &bytes))
         return NULL;
-    buffer *b = zt_alloc(ctx, sizeof *b);
-    if (!b)
+    tensor_buffer *buffer = zt_alloc(ctx, sizeof *buffer);
+    if (!buffer)
         return NULL;
-    *b = (buffer){.data = data, .user = user};
-    atomic_init(&b->refs, 1);
-    zt_tensor *t = tensor_over(ctx, type, b, data, bytes);
-    if (t)
-        b->release = release; /* only now: on failure the data stay the caller's */
-    return t;
+    *buffer = (tensor_buffer){.data = data, .user = user};
+    atomic_init(&buffer->refs, 1);
+    zt_tensor *tensor = make_tensor(ctx, type, buffer, data, bytes);
+    if (tensor)
+        buffer->release = release; /* only now: on failure the data stay the caller's */
+    return tensor;
 }
 
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes)
@@ -92,79 +92,79 @@ zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_by
     if (!base)
         return NULL;
     size_t bytes, end;
-    char from[ZT_TYPE_TEXT], to[ZT_TYPE_TEXT];
+    char base_text[ZT_TYPE_TEXT], view_text[ZT_TYPE_TEXT];
     if (!zt_type_check(base->ctx, type, &bytes))
         return NULL;
     if (!zt_add_size(bytes, offset_bytes, &end) || end > base->bytes) {
         zt_fail(base->ctx, ZT_ESHAPE, "a view %s of %s at byte %zu: %zu bytes, %zu there",
-                zt_type_text(type, to), zt_type_text(&base->type, from), offset_bytes, bytes,
+                zt_type_text(type, view_text), zt_type_text(&base->type, base_text), offset_bytes, bytes,
                 offset_bytes < base->bytes ? base->bytes - offset_bytes : 0);
         return NULL;
     }
-    atomic_fetch_add_explicit(&base->buf->refs, 1, memory_order_relaxed);
-    return tensor_over(base->ctx, type, base->buf, base->data + offset_bytes, bytes);
+    atomic_fetch_add_explicit(&base->buffer->refs, 1, memory_order_relaxed);
+    return make_tensor(base->ctx, type, base->buffer, base->data + offset_bytes, bytes);
 }
 
-zt_tensor *zt_tensor_ref(zt_tensor *t)
+zt_tensor *zt_tensor_ref(zt_tensor *tensor)
 {
-    if (t)
-        atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
+    if (tensor)
+        atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    return tensor;
 }
 
-void zt_tensor_unref(zt_tensor *t)
+void zt_tensor_unref(zt_tensor *tensor)
 {
-    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) > 1)
+    if (!tensor || atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) > 1)
         return;
-    buffer_unref(t->ctx, t->buf);
-    zt_free(t->ctx, t);
+    buffer_unref(tensor->ctx, tensor->buffer);
+    zt_free(tensor->ctx, tensor);
 }
 
-bool zt_tensor_sole(const zt_tensor *t)
+bool zt_tensor_sole(const zt_tensor *tensor)
 {
-    return atomic_load_explicit(&((zt_tensor *)t)->refs, memory_order_acquire) == 1 &&
-           atomic_load_explicit(&t->buf->refs, memory_order_acquire) == 1 &&
-           t->buf->data == (char *)t->buf + BUFFER_HEADER;
+    return atomic_load_explicit(&((zt_tensor *)tensor)->refs, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&tensor->buffer->refs, memory_order_acquire) == 1 &&
+           tensor->buffer->data == (char *)tensor->buffer + BUFFER_HEADER;
 }
 
-const zt_type *zt_tensor_type(const zt_tensor *t)
+const zt_type *zt_tensor_type(const zt_tensor *tensor)
 {
-    return &t->type;
+    return &tensor->type;
 }
 
-void *zt_tensor_data(const zt_tensor *t)
+void *zt_tensor_data(const zt_tensor *tensor)
 {
-    zt_device_resident *away = t->buf->away;
+    zt_device_resident *away = tensor->buffer->device_resident;
     if (away) {
-        t->buf->away = NULL;
+        tensor->buffer->device_resident = NULL;
         away->fetch(away);
     }
-    return t->data;
+    return tensor->data;
 }
 
-void *zt_tensor_address(const zt_tensor *t)
+void *zt_tensor_address(const zt_tensor *tensor)
 {
-    return t->data;
+    return tensor->data;
 }
 
-void zt_tensor_make_device_resident(zt_tensor *t, zt_device_resident *a)
+void zt_tensor_make_device_resident(zt_tensor *tensor, zt_device_resident *record)
 {
-    a->data = t->buf->data;
-    a->at = &t->buf->away;
-    t->buf->away = a;
+    record->data = tensor->buffer->data;
+    record->attached = &tensor->buffer->device_resident;
+    tensor->buffer->device_resident = record;
 }
 
-zt_device_resident *zt_tensor_device_resident(const zt_tensor *t)
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor)
 {
-    return t->buf->away;
+    return tensor->buffer->device_resident;
 }
 
-size_t zt_tensor_bytes(const zt_tensor *t)
+size_t zt_tensor_bytes(const zt_tensor *tensor)
 {
-    return t->bytes;
+    return tensor->bytes;
 }
 
-zt_ctx *zt_tensor_ctx(const zt_tensor *t)
+zt_ctx *zt_tensor_ctx(const zt_tensor *tensor)
 {
-    return t->ctx;
+    return tensor->ctx;
 }

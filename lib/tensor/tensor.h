@@ -99,29 +99,29 @@ typedef struct zt_dtype_info {
     void (*encode)(const float *src, void *dst, int64_t n);
 } zt_dtype_info;
 
-/* The dtype's row, valid for the program's life; NULL: t is out of range. */
-const zt_dtype_info *zt_dtype_get(zt_dtype t);
-/* By exact name of n bytes, lower case. false: not a name, *out stays. */
-bool zt_dtype_parse(const char *name, size_t n, zt_dtype *out);
-bool zt_dtype_is_float(zt_dtype t); /* 'F' or 'Q' */
-bool zt_dtype_is_packed(zt_dtype t); /* i4 u4 i2 u2 f4_e2m1 */
+/* The dtype's row, valid for the program's life; NULL: `dtype` is out of range. */
+const zt_dtype_info *zt_dtype_get(zt_dtype dtype);
+/* By exact name of `length` bytes, lower case. false: not a name, *out stays. */
+bool zt_dtype_parse(const char *name, size_t length, zt_dtype *out);
+bool zt_dtype_is_float(zt_dtype dtype); /* 'F' or 'Q' */
+bool zt_dtype_is_packed(zt_dtype dtype); /* i4 u4 i2 u2 f4_e2m1 */
 /* The least and largest finite numbers of a plain or packed type; 0 and 0 for block types. */
-void zt_dtype_range(zt_dtype t, double *least, double *most);
+void zt_dtype_range(zt_dtype dtype, double *least, double *most);
 /* x as f32, rounded so that a second rounding, to a type of at most 22 bits of fraction, gives what
  * one would have: towards zero, and to odd where something is lost (S. Boldo, G. Melquiond). */
 float zt_f64_to_f32_odd(double x);
 
 /* Is there a conversion: from floats, packed and block types to floats and packed types? */
 bool zt_dtype_converts(zt_dtype from, zt_dtype to);
-/* Converts n elements, each rounded once, where zt_dtype_converts says so; equal dtypes are copied.
+/* Converts `count` elements, each rounded once, where zt_dtype_converts says so; equal dtypes are copied.
  * src and dst need no alignment and do not overlap. Of a value converted in pieces, every piece but
  * the last has whole blocks of both dtypes. */
-void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t n);
+void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t count);
 
-float zt_f16_to_f32(uint16_t h);  /* exact */
-uint16_t zt_f32_to_f16(float f); /* round to nearest even; overflow to inf; NaN stays NaN */
-float zt_bf16_to_f32(uint16_t h); /* exact */
-uint16_t zt_f32_to_bf16(float f); /* round to nearest even; NaN stays NaN */
+float zt_f16_to_f32(uint16_t half);  /* exact */
+uint16_t zt_f32_to_f16(float value); /* round to nearest even; overflow to inf; NaN stays NaN */
+float zt_bf16_to_f32(uint16_t half); /* exact */
+uint16_t zt_f32_to_bf16(float value); /* round to nearest even; NaN stays NaN */
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
@@ -133,15 +133,15 @@ typedef struct zt_type {
 
 /* dim has `rank` entries; NULL for rank 0. Checks nothing (zt_type_check does). */
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim);
-bool zt_type_equal(const zt_type *a, const zt_type *b); /* the same dtype, rank and dimensions */
-int64_t zt_type_count(const zt_type *t); /* elements; the product must have been checked */
-size_t zt_type_bytes(const zt_type *t);  /* bytes of the contiguous value, checked likewise */
+bool zt_type_equal(const zt_type *left, const zt_type *right); /* the same dtype, rank and dimensions */
+int64_t zt_type_count(const zt_type *type); /* elements; the product must have been checked */
+size_t zt_type_bytes(const zt_type *type);  /* bytes of the contiguous value, checked likewise */
 /* Is it a type at all: rank, no negative dimension, last dimension in whole blocks, bytes fit.
  * `*bytes` (may be NULL) gets its size. A message in ctx (may be NULL) when not. */
-bool zt_type_check(zt_ctx *ctx, const zt_type *t, size_t *bytes);
+bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes);
 /* "f32[4,576]", for messages and programs. Returns buf. */
 #define ZT_TYPE_TEXT 240 /* a name and ZT_MAX_RANK dimensions of 20 characters */
-const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT]);
+const char *zt_type_text(const zt_type *type, char buffer[ZT_TYPE_TEXT]);
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
@@ -156,47 +156,47 @@ zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
 /* A contiguous piece of `base` read as `type`, `offset_bytes` into it. NULL: base is NULL, ZT_ESHAPE
  * where the piece does not lie within base, ZT_ENOMEM. */
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
-zt_tensor *zt_tensor_ref(zt_tensor *t); /* one holder more; returns t. NULL gives NULL */
-void zt_tensor_unref(zt_tensor *t); /* one holder less; the last one frees. NULL: nothing */
+zt_tensor *zt_tensor_ref(zt_tensor *tensor); /* one holder more; returns `tensor`. NULL gives NULL */
+void zt_tensor_unref(zt_tensor *tensor); /* one holder less; the last one frees. NULL: nothing */
 /* Held once, and its buffer is the library's own, which no other tensor has. */
-bool zt_tensor_sole(const zt_tensor *t);
+bool zt_tensor_sole(const zt_tensor *tensor);
 
-const zt_type *zt_tensor_type(const zt_tensor *t); /* borrowed from t */
-/* The first byte of the value, row-major; valid while t is held. Bytes that are on a device (below)
+const zt_type *zt_tensor_type(const zt_tensor *tensor); /* borrowed from tensor */
+/* The first byte of the value, row-major; valid while `tensor` is held. Bytes that are on a device (below)
  * are copied to the host first: two threads must not do that at once, and a failure is in the
  * context. */
-void *zt_tensor_data(const zt_tensor *t);
-size_t zt_tensor_bytes(const zt_tensor *t); /* of this value, not of its whole buffer */
-zt_ctx *zt_tensor_ctx(const zt_tensor *t);  /* the context it was made with */
+void *zt_tensor_data(const zt_tensor *tensor);
+size_t zt_tensor_bytes(const zt_tensor *tensor); /* of this value, not of its whole buffer */
+zt_ctx *zt_tensor_ctx(const zt_tensor *tensor);  /* the context it was made with */
 
 /* A buffer whose current bytes are on a device. An engine embeds this struct in a record of its own
  * and attaches it to the buffer with zt_tensor_make_device_resident. It is detached in one of three ways:
  *
  *   zt_tensor_data is called   the buffer detaches it, then calls `fetch`, which fills `data`
  *   the buffer is freed        the buffer detaches it, then calls `drop`
- *   the engine ends it         the engine stores NULL through `at`
+ *   the engine ends it         the engine stores NULL through `attached`
  */
 typedef struct zt_device_resident zt_device_resident;
 struct zt_device_resident {
     void (*fetch)(zt_device_resident *a);
     void (*drop)(zt_device_resident *a);
     void *data;   /* the buffer's memory */
-    zt_device_resident **at; /* the buffer's pointer to this struct */
+    zt_device_resident **attached; /* the buffer's pointer to this struct */
 };
-/* Attaches a, which must live until it is detached; fills data and at. t spans its whole buffer. */
-void zt_tensor_make_device_resident(zt_tensor *t, zt_device_resident *a);
-zt_device_resident *zt_tensor_device_resident(const zt_tensor *t);        /* NULL: the bytes are on the host */
-void *zt_tensor_address(const zt_tensor *t);        /* host address of the bytes; copies nothing */
+/* Attaches `record`, which must live until it is detached; fills data and attached. `tensor` spans its whole buffer. */
+void zt_tensor_make_device_resident(zt_tensor *tensor, zt_device_resident *record);
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor);        /* NULL: the bytes are on the host */
+void *zt_tensor_address(const zt_tensor *tensor);        /* host address of the bytes; copies nothing */
 
 /* Tensors used again, by dtype and shape. Thread-safe. */
 typedef struct zt_tensor_pool zt_tensor_pool;
 zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
-void zt_tensor_pool_free(zt_tensor_pool *p); /* those that are out stay their holders' */
+void zt_tensor_pool_free(zt_tensor_pool *pool); /* those that are out stay their holders' */
 /* A tensor held once, all its bytes 0. NULL as zt_tensor_new. */
-zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *p, const zt_type *type);
+zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *pool, const zt_type *type);
 /* Takes the caller's count over. A tensor that is held elsewhere, or viewed, is not kept. */
-void zt_tensor_pool_release(zt_tensor_pool *p, zt_tensor *t); /* NULL: nothing */
-size_t zt_tensor_pool_len(const zt_tensor_pool *p);           /* how many wait */
+void zt_tensor_pool_release(zt_tensor_pool *pool, zt_tensor *tensor); /* NULL: nothing */
+size_t zt_tensor_pool_len(const zt_tensor_pool *pool);           /* how many wait */
 
 /* ---- named tensors somewhere else ------------------------------------------------------------ */
 

@@ -6,88 +6,88 @@
 
 enum { BUCKETS = 64 };
 
-typedef struct node {
-    struct node *next;
+typedef struct pool_node {
+    struct pool_node *next;
     zt_tensor *tensor;
-} node;
+} pool_node;
 
 struct zt_tensor_pool {
     zt_ctx *ctx;
     pthread_mutex_t lock;
-    node *bucket[BUCKETS];
+    pool_node *bucket[BUCKETS];
     size_t len;
 };
 
-static unsigned bucket_of(const zt_type *t)
+static unsigned bucket_index(const zt_type *type)
 {
-    uint64_t h = (uint64_t)t->dtype + 31;
-    for (int d = 0; d < t->rank; d++) h = h * 0x9E3779B97F4A7C15u + (uint64_t)t->dim[d] + 1;
-    return (unsigned)((h ^ h >> 32) % BUCKETS);
+    uint64_t hash = (uint64_t)type->dtype + 31;
+    for (int i = 0; i < type->rank; i++) hash = hash * 0x9E3779B97F4A7C15u + (uint64_t)type->dim[i] + 1;
+    return (unsigned)((hash ^ hash >> 32) % BUCKETS);
 }
 
 zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx)
 {
-    zt_tensor_pool *p = zt_calloc(ctx, 1, sizeof *p);
-    if (!p) return NULL;
-    p->ctx = ctx;
-    if (pthread_mutex_init(&p->lock, NULL) == 0) return p;
+    zt_tensor_pool *pool = zt_calloc(ctx, 1, sizeof *pool);
+    if (!pool) return NULL;
+    pool->ctx = ctx;
+    if (pthread_mutex_init(&pool->lock, NULL) == 0) return pool;
     zt_fail(ctx, ZT_ESYS, "no lock for a pool of tensors");
-    zt_free(ctx, p);
+    zt_free(ctx, pool);
     return NULL;
 }
 
-void zt_tensor_pool_free(zt_tensor_pool *p)
+void zt_tensor_pool_free(zt_tensor_pool *pool)
 {
-    if (!p) return;
+    if (!pool) return;
     for (int i = 0; i < BUCKETS; i++) {
-        for (node *n = p->bucket[i], *next; n; n = next) {
-            next = n->next;
-            zt_tensor_unref(n->tensor);
-            zt_free(p->ctx, n);
+        for (pool_node *node = pool->bucket[i], *next; node; node = next) {
+            next = node->next;
+            zt_tensor_unref(node->tensor);
+            zt_free(pool->ctx, node);
         }
     }
-    pthread_mutex_destroy(&p->lock);
-    zt_free(p->ctx, p);
+    pthread_mutex_destroy(&pool->lock);
+    zt_free(pool->ctx, pool);
 }
 
-zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *p, const zt_type *type)
+zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *pool, const zt_type *type)
 {
-    pthread_mutex_lock(&p->lock);
-    node **at = &p->bucket[bucket_of(type)];
-    while (*at && !zt_type_equal(zt_tensor_type((*at)->tensor), type)) at = &(*at)->next;
-    node *n = *at;
-    if (n) {
-        *at = n->next;
-        p->len--;
+    pthread_mutex_lock(&pool->lock);
+    pool_node **link = &pool->bucket[bucket_index(type)];
+    while (*link && !zt_type_equal(zt_tensor_type((*link)->tensor), type)) link = &(*link)->next;
+    pool_node *node = *link;
+    if (node) {
+        *link = node->next;
+        pool->len--;
     }
-    pthread_mutex_unlock(&p->lock);
-    zt_tensor *t = n ? n->tensor : zt_tensor_new(p->ctx, type);
-    zt_free(p->ctx, n);
-    if (t) memset(zt_tensor_data(t), 0, zt_tensor_bytes(t));
-    return t;
+    pthread_mutex_unlock(&pool->lock);
+    zt_tensor *tensor = node ? node->tensor : zt_tensor_new(pool->ctx, type);
+    zt_free(pool->ctx, node);
+    if (tensor) memset(zt_tensor_data(tensor), 0, zt_tensor_bytes(tensor));
+    return tensor;
 }
 
-void zt_tensor_pool_release(zt_tensor_pool *p, zt_tensor *t)
+void zt_tensor_pool_release(zt_tensor_pool *pool, zt_tensor *tensor)
 {
-    if (!t) return;
-    node *n = zt_tensor_sole(t) ? zt_alloc(p->ctx, sizeof *n) : NULL;
-    if (!n) {
-        zt_tensor_unref(t);
+    if (!tensor) return;
+    pool_node *node = zt_tensor_sole(tensor) ? zt_alloc(pool->ctx, sizeof *node) : NULL;
+    if (!node) {
+        zt_tensor_unref(tensor);
         return;
     }
-    node **at = &p->bucket[bucket_of(zt_tensor_type(t))];
-    pthread_mutex_lock(&p->lock);
-    *n = (node){*at, t};
-    *at = n;
-    p->len++;
-    pthread_mutex_unlock(&p->lock);
+    pool_node **link = &pool->bucket[bucket_index(zt_tensor_type(tensor))];
+    pthread_mutex_lock(&pool->lock);
+    *node = (pool_node){*link, tensor};
+    *link = node;
+    pool->len++;
+    pthread_mutex_unlock(&pool->lock);
 }
 
-size_t zt_tensor_pool_len(const zt_tensor_pool *p)
+size_t zt_tensor_pool_len(const zt_tensor_pool *pool)
 {
-    zt_tensor_pool *own = (zt_tensor_pool *)p;
-    pthread_mutex_lock(&own->lock);
-    size_t len = p->len;
-    pthread_mutex_unlock(&own->lock);
-    return len;
+    zt_tensor_pool *mutable_pool = (zt_tensor_pool *)pool;
+    pthread_mutex_lock(&mutable_pool->lock);
+    size_t length = pool->len;
+    pthread_mutex_unlock(&mutable_pool->lock);
+    return length;
 }

@@ -6,92 +6,92 @@
 
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim)
 {
-    zt_type t = {.dtype = dtype, .rank = rank};
+    zt_type type = {.dtype = dtype, .rank = rank};
     for (int i = 0; i < rank && i < ZT_MAX_RANK; i++)
-        t.dim[i] = dim[i];
-    return t;
+        type.dim[i] = dim[i];
+    return type;
 }
 
-bool zt_type_equal(const zt_type *a, const zt_type *b)
+bool zt_type_equal(const zt_type *left, const zt_type *right)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank)
+    if (left->dtype != right->dtype || left->rank != right->rank)
         return false;
-    for (int i = 0; i < a->rank; i++) {
-        if (a->dim[i] != b->dim[i])
+    for (int i = 0; i < left->rank; i++) {
+        if (left->dim[i] != right->dim[i])
             return false;
     }
     return true;
 }
 
-int64_t zt_type_count(const zt_type *t)
+int64_t zt_type_count(const zt_type *type)
 {
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->dim[i];
-    return n;
+    int64_t product = 1;
+    for (int i = 0; i < type->rank; i++)
+        product *= type->dim[i];
+    return product;
 }
 
-size_t zt_type_bytes(const zt_type *t)
+size_t zt_type_bytes(const zt_type *type)
 {
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    int64_t n = zt_type_count(t); /* in whole blocks, but for packed types */
-    return (size_t)(n / d->block + (n % d->block != 0)) * (size_t)d->block_bytes;
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
+    int64_t count = zt_type_count(type); /* in whole blocks, but for packed types */
+    return (size_t)(count / info->block + (count % info->block != 0)) * (size_t)info->block_bytes;
 }
 
-static bool refuse(zt_ctx *ctx, const zt_type *t, const char *why)
+static bool refuse_type(zt_ctx *ctx, const zt_type *type, const char *why)
 {
     char text[ZT_TYPE_TEXT];
     if (ctx)
-        zt_fail(ctx, ZT_ESHAPE, "%s: %s", zt_type_text(t, text), why);
+        zt_fail(ctx, ZT_ESHAPE, "%s: %s", zt_type_text(type, text), why);
     return false;
 }
 
 /* The product of the dimensions that are not 0, so that strides fit too; -1 when it does not. */
-static int64_t span(const zt_type *t)
+static int64_t nonzero_product(const zt_type *type)
 {
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) {
-        if (t->dim[i] != 0 && !zt_mul_i64(n, t->dim[i], &n))
+    int64_t product = 1;
+    for (int i = 0; i < type->rank; i++) {
+        if (type->dim[i] != 0 && !zt_mul_i64(product, type->dim[i], &product))
             return -1;
     }
-    return n;
+    return product;
 }
 
-bool zt_type_check(zt_ctx *ctx, const zt_type *t, size_t *bytes)
+bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes)
 {
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    if (!d)
-        return refuse(ctx, t, "no such dtype");
-    if (t->rank < 0 || t->rank > ZT_MAX_RANK)
-        return refuse(ctx, t, "the rank must be 0 to 8");
-    for (int i = 0; i < t->rank; i++) {
-        if (t->dim[i] < 0)
-            return refuse(ctx, t, "a dimension is negative");
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
+    if (!info)
+        return refuse_type(ctx, type, "no such dtype");
+    if (type->rank < 0 || type->rank > ZT_MAX_RANK)
+        return refuse_type(ctx, type, "the rank must be 0 to 8");
+    for (int i = 0; i < type->rank; i++) {
+        if (type->dim[i] < 0)
+            return refuse_type(ctx, type, "a dimension is negative");
     }
-    int64_t last = t->rank ? t->dim[t->rank - 1] : 1;
-    if (last % d->block != 0 && !zt_dtype_is_packed(t->dtype))
-        return refuse(ctx, t, "the last dimension is not in whole blocks");
-    int64_t n = span(t), size;
-    if (n < 0 || !zt_mul_i64(n / d->block + (n % d->block != 0), d->block_bytes, &size))
-        return refuse(ctx, t, "too large");
+    int64_t last = type->rank ? type->dim[type->rank - 1] : 1;
+    if (last % info->block != 0 && !zt_dtype_is_packed(type->dtype))
+        return refuse_type(ctx, type, "the last dimension is not in whole blocks");
+    int64_t product = nonzero_product(type), size;
+    if (product < 0 || !zt_mul_i64(product / info->block + (product % info->block != 0), info->block_bytes, &size))
+        return refuse_type(ctx, type, "too large");
     if (bytes)
-        *bytes = zt_type_bytes(t);
+        *bytes = zt_type_bytes(type);
     return true;
 }
 
-const char *zt_type_text(const zt_type *t, char buf[ZT_TYPE_TEXT])
+const char *zt_type_text(const zt_type *type, char buffer[ZT_TYPE_TEXT])
 {
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    const char *name = d ? d->name : "?";
-    if (t->rank < 0 || t->rank > ZT_MAX_RANK) {
-        snprintf(buf, ZT_TYPE_TEXT, "%s[rank %d]", name, t->rank);
-        return buf;
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
+    const char *name = info ? info->name : "?";
+    if (type->rank < 0 || type->rank > ZT_MAX_RANK) {
+        snprintf(buffer, ZT_TYPE_TEXT, "%s[rank %d]", name, type->rank);
+        return buffer;
     }
     /* ZT_MAX_RANK dimensions of at most 20 characters always fit */
-    int n = snprintf(buf, ZT_TYPE_TEXT, "%s[", name);
-    for (int i = 0; i < t->rank; i++)
-        n +=
-            snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, i ? ",%lld" : "%lld", (long long)t->dim[i]);
-    snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, "]");
-    return buf;
+    int length = snprintf(buffer, ZT_TYPE_TEXT, "%s[", name);
+    for (int i = 0; i < type->rank; i++)
+        length +=
+            snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, i ? ",%lld" : "%lld", (long long)type->dim[i]);
+    snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, "]");
+    return buffer;
 }

@@ -36,7 +36,7 @@ static bool is_same(zt_dtype t, const char *act, int64_t K, int64_t from, int64_
 static void test_type(zt_dtype t, const char *act, int64_t K)
 {
     const char *name = zt_dtype_get(t)->name;
-    const zt_quantizer q = {.dtype = t, .n = K};
+    const zt_quantizer q = {.dtype = t, .columns = K};
     char large[32], few[32], some[32];
     draw(w, M * K);
     bool good = !zt_quantize_rows(ctx, &q, w, M, packed) && multiply(t, act, K, 0, ROWS, y);

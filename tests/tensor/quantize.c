@@ -68,7 +68,7 @@ static void beside(const npz *z, const char *type, zt_dtype t, const npy *x, con
     float *zero = calloc((size_t)(rows * n), sizeof *zero);
     const float *w = imatrix ? imatrix->data : NULL;
     zt_ctx *ctx = zt_ctx_new();
-    zt_quantizer q = {.dtype = t, .n = n, .importance = w};
+    zt_quantizer q = {.dtype = t, .columns = n, .importance = w};
     if (ok(found && zt_quantize_rows(ctx, &q, x->data, rows, out) == ZT_OK, "%s%s: quantizes", type,
            suffix)) {
         d->decode(out, y, rows * n);
@@ -146,7 +146,7 @@ static void refuses(float bad, const char *word)
 {
     float x[512], out[512];
     zt_ctx *ctx = zt_ctx_new();
-    zt_quantizer q = {.dtype = ZT_Q8_0, .n = 256, .name = "blk.0.w", .first_row = 40};
+    zt_quantizer q = {.dtype = ZT_Q8_0, .columns = 256, .name = "blk.0.w", .first_row = 40};
     for (int i = 0; i < 512; i++) x[i] = (float)i;
     x[256 + 17] = bad;
     bool refused = zt_quantize_rows(ctx, &q, x, 2, out) == ZT_EDATA;
@@ -160,7 +160,7 @@ static void refuses_importance(float bad)
 {
     float x[32] = {0}, w[32], out[32];
     zt_ctx *ctx = zt_ctx_new();
-    zt_quantizer q = {.dtype = ZT_Q8_0, .n = 32, .importance = w, .name = "w"};
+    zt_quantizer q = {.dtype = ZT_Q8_0, .columns = 32, .importance = w, .name = "w"};
     for (int i = 0; i < 32; i++) w[i] = 1;
     w[5] = bad;
     bool refused = zt_quantize_rows(ctx, &q, x, 1, out) == ZT_EDATA;
@@ -180,7 +180,7 @@ static void test_refusals(void)
     refuses_importance(-1);
     refuses_importance(INFINITY);
     zt_ctx *ctx = zt_ctx_new();
-    zt_quantizer q = {.dtype = ZT_Q8_0, .n = 33};
+    zt_quantizer q = {.dtype = ZT_Q8_0, .columns = 33};
     bool refused = zt_quantize_rows(ctx, &q, x, 1, out) == ZT_ESHAPE;
     ok(refused, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
@@ -260,7 +260,7 @@ static void test_again(void)
     for (int i = 0; i < N; i++) x[i] = (float)zt_normal(5, 1, (uint64_t)i);
     for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
         const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
-        zt_quantizer q = {.dtype = (zt_dtype)t, .n = N};
+        zt_quantizer q = {.dtype = (zt_dtype)t, .columns = N};
         double first, again;
         if (!zt_quantize_has((zt_dtype)t)) continue;
         zt_quantize_rows(ctx, &q, x, 1, out);
@@ -365,7 +365,7 @@ static void test_importance(void)
         double each[2];
         if (!zt_quantize_weighs((zt_dtype)t)) continue;
         for (int k = 0; k < 2; k++) {
-            zt_quantizer q = {.dtype = (zt_dtype)t, .n = N, .importance = k ? w : NULL};
+            zt_quantizer q = {.dtype = (zt_dtype)t, .columns = N, .importance = k ? w : NULL};
             zt_quantize_rows(ctx, &q, x, 1, out);
             d->decode(out, y[k], N);
         }
@@ -392,7 +392,7 @@ static void test_search(void)
         double left[2];
         memset(out, 0, sizeof out);
         for (int k = 0; e && e->exact && k < 2; k++) {
-            zt_quantizer q = {.dtype = (zt_dtype)t, .n = N, .search = k};
+            zt_quantizer q = {.dtype = (zt_dtype)t, .columns = N, .search = k};
             zt_quantize_rows(ctx, &q, x, 1, out[k]);
             d->decode(out[k], y, N);
             errors(x, y, NULL, 1, N, &left[k]);

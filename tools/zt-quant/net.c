@@ -179,7 +179,7 @@ static zt_status read_layer(net *n, int64_t i)
     if (s != ZT_OK || count == 0)
         return s;
     zt_net_decode(&was, n->bytes, count, n->x);
-    zt_quantizer same = {.dtype = ZT_F32, .n = count, .name = q->job[i].in.name};
+    zt_quantizer same = {.dtype = ZT_F32, .columns = count, .name = q->job[i].in.name};
     return zt_quantize_rows(q->ctx, &same, n->x, 1, n->y);
 }
 

@@ -141,7 +141,7 @@ static void add_weighed(zt_loss_of *l, const float *x, const float *y, const blo
             l->error2 += w * e * e;
             l->x2 += w * x[i] * x[i];
         }
-    l->n += rows * b->columns;
+    l->count += rows * b->columns;
 }
 
 /* Rows of one group, on one thread; ctx NULL: no message. */
@@ -157,7 +157,7 @@ static zt_status do_group(block *b, zt_ctx *ctx, int thread, int64_t g)
         from->decode(raw, c->x[thread], rows * b->columns);
         x = c->x[thread];
     }
-    zt_quantizer z = {.dtype = b->to, .n = b->columns, .name = b->job->in.name,
+    zt_quantizer z = {.dtype = b->to, .columns = b->columns, .name = b->job->in.name,
                       .first_row = b->first + at, .importance = b->importance,
                       .search = b->search};
     zt_status s = b->scales ? quant_scaled_rows(ctx, &z, x, rows, b->scales, (uint8_t *)out,
@@ -186,7 +186,7 @@ static void do_groups(void *user, int thread, int n_threads)
 
 void quant_add_loss(zt_loss_of *a, const zt_loss_of *b)
 {
-    a->n += b->n;
+    a->count += b->count;
     a->error2 += b->error2;
     a->x2 += b->x2;
     a->y2 += b->y2;

@@ -42,12 +42,12 @@ zt_status quant_scaled_rows(zt_ctx *ctx, const zt_quantizer *z, const float *x, 
     same.dtype = ZT_F32;
     zt_status s = zt_quantize_rows(ctx, &same, x, rows, y);
     for (int64_t r = 0; r < rows && s == ZT_OK; r++) {
-        const float *row = x + r * z->n;
+        const float *row = x + r * z->columns;
         float *scale = &by->scale[by->each_row ? z->first_row + r : 0];
         if (by->each_row)
-            *scale = zt_storage_scale(t, row, z->n);
-        s = zt_storage_encode(ctx, t, ZT_RULE_FIELD, row, z->n, *scale, out + r * z->n);
-        zt_storage_decode(t, ZT_RULE_FIELD, out + r * z->n, z->n, *scale, y + r * z->n);
+            *scale = zt_storage_scale(t, row, z->columns);
+        s = zt_storage_encode(ctx, t, ZT_RULE_FIELD, row, z->columns, *scale, out + r * z->columns);
+        zt_storage_decode(t, ZT_RULE_FIELD, out + r * z->columns, z->columns, *scale, y + r * z->columns);
     }
     return s;
 }

@@ -17,12 +17,12 @@ static zt_status refuse_nan(quant *q, const quant_job *j, const char *bytes, siz
     for (size_t i = 0; i < count; i += 256) {
         int64_t m = (int64_t)(count - i < 256 ? count - i : 256);
         d->decode(bytes + i * (size_t)d->block_bytes, x, m);
-        zt_quantizer z = {.dtype = ZT_F32, .n = m ? m : 1, .name = j->in.name};
+        zt_quantizer z = {.dtype = ZT_F32, .columns = m ? m : 1, .name = j->in.name};
         float same[256];
         if (zt_quantize_rows(NULL, &z, x, 1, same) == ZT_OK)
             continue;
         for (int64_t k = 0; k < m; k++)
-            if (zt_quantize_rows(NULL, &(zt_quantizer){.dtype = ZT_F32, .n = 1}, x + k, 1, same))
+            if (zt_quantize_rows(NULL, &(zt_quantizer){.dtype = ZT_F32, .columns = 1}, x + k, 1, same))
                 return zt_fail(
                     q->ctx, ZT_EDATA, "tensor '%s': element %llu is not finite", j->in.name,
                     (unsigned long long)(at / (uint64_t)d->block_bytes + i + (uint64_t)k));

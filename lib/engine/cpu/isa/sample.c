@@ -51,9 +51,9 @@ static void gather(const zt_cpu_call *c, int64_t r, zt_ranked *e)
     }
     for (int64_t k = 0; k < b; k++)
         if (banned[k] >= 0 && banned[k] < n) zt_ranked_set(e, banned[k], 0);
-    e->n = 0;
+    e->count = 0;
     for (int64_t i = 0; i < n; i++)
-        if (zt_ranked_get(e, i)) zt_ranked_set(e, e->n++, zt_ranked_get(e, i));
+        if (zt_ranked_get(e, i)) zt_ranked_set(e, e->count++, zt_ranked_get(e, i));
 }
 
 static uint64_t weight(uint64_t key, double max, double temp)
@@ -67,8 +67,8 @@ static uint64_t weight_of(zt_ranked *e, int64_t count, double least, double temp
 {
     uint64_t top = zt_ranked_best(e, 0), sum = 0;
     double max = zt_ranked_number(top);
-    if (count < e->n) zt_ranked_best(e, count - 1);
-    for (int64_t i = e->n; i-- > (count < e->n ? e->n - count : 0);) {
+    if (count < e->count) zt_ranked_best(e, count - 1);
+    for (int64_t i = e->count; i-- > (count < e->count ? e->count - count : 0);) {
         uint64_t key = zt_ranked_get(e, i);
         if (key == top || zt_ranked_number(key) >= least) sum += weight(key, max, temp);
     }
@@ -92,10 +92,10 @@ static int32_t draw(const zt_cpu_call *c, int64_t r, zt_ranked *e)
     double temp = of_row(c, TEMP, r, 1), top_p = of_row(c, TOP_P, r, 1);
     double min_p = of_row(c, MIN_P, r, 0), u = of_row(c, U, r, 0);
     int64_t k = c->in[TOP_K].data ? ((const int32_t *)c->in[TOP_K].data)[r] : 0;
-    if (e->n == 0) return -1;
+    if (e->count == 0) return -1;
     zt_ranked_heap(e, 0);
     if (!(temp > 0)) return zt_ranked_place(zt_ranked_best(e, 0));
-    if (k <= 0 || k > e->n) k = e->n;
+    if (k <= 0 || k > e->count) k = e->count;
     if (top_p < 1) {
         double part = ceil(top_p * (double)weight_of(e, k, -INFINITY, 1));
         k = reach(e, k, 1, part > 1 ? (uint64_t)part : 1);
@@ -110,7 +110,7 @@ static void sample_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
 {
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
-        zt_ranked e = {.at = local};
+        zt_ranked e = {.keys = local};
         gather(c, r, &e);
         ((int32_t *)c->out[0].data)[r] = draw(c, r, &e);
     }
