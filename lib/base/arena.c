@@ -6,115 +6,115 @@
 #include "lib/base/base.h"
 #include <string.h>
 
-typedef struct chunk chunk;
-struct chunk {
-    chunk *below;
-    size_t base, used, cap;
+typedef struct arena_chunk arena_chunk;
+struct arena_chunk {
+    arena_chunk *below;
+    size_t base, used, capacity;
     _Alignas(16) char data[];
 };
 
 struct zt_arena {
     zt_ctx *ctx;
     size_t chunk_bytes, floor;
-    chunk *top, *spare;
+    arena_chunk *top, *spare;
 };
 
 zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes)
 {
-    zt_arena *a = zt_calloc(ctx, 1, sizeof *a);
-    if (!a)
+    zt_arena *arena = zt_calloc(ctx, 1, sizeof *arena);
+    if (!arena)
         return NULL;
-    a->ctx = ctx;
-    a->chunk_bytes = chunk_bytes ? chunk_bytes : 64 * 1024 - sizeof(chunk);
-    return a;
+    arena->ctx = ctx;
+    arena->chunk_bytes = chunk_bytes ? chunk_bytes : 64 * 1024 - sizeof(arena_chunk);
+    return arena;
 }
 
-void zt_arena_free(zt_arena *a)
+void zt_arena_free(zt_arena *arena)
 {
-    if (!a)
+    if (!arena)
         return;
-    for (chunk *c = a->top, *below; c; c = below) {
-        below = c->below;
-        zt_free(a->ctx, c);
+    for (arena_chunk *chunk = arena->top, *below; chunk; chunk = below) {
+        below = chunk->below;
+        zt_free(arena->ctx, chunk);
     }
-    zt_free(a->ctx, a->spare);
-    zt_free(a->ctx, a);
+    zt_free(arena->ctx, arena->spare);
+    zt_free(arena->ctx, arena);
 }
 
-static chunk *chunk_new(zt_arena *a, size_t bytes)
+static arena_chunk *chunk_new(zt_arena *arena, size_t bytes)
 {
-    chunk *c = a->spare;
-    if (c && c->cap >= bytes) {
-        a->spare = NULL;
-        return c;
+    arena_chunk *chunk = arena->spare;
+    if (chunk && chunk->capacity >= bytes) {
+        arena->spare = NULL;
+        return chunk;
     }
-    size_t cap = bytes > a->chunk_bytes ? bytes : a->chunk_bytes, all;
-    if (!zt_add_size(cap, sizeof *c, &all))
-        all = SIZE_MAX; /* the allocator refuses with a message */
-    c = zt_alloc(a->ctx, all);
-    if (c)
-        c->cap = cap;
-    return c;
+    size_t capacity = bytes > arena->chunk_bytes ? bytes : arena->chunk_bytes, total;
+    if (!zt_add_size(capacity, sizeof *chunk, &total))
+        total = SIZE_MAX; /* the allocator refuses with a message */
+    chunk = zt_alloc(arena->ctx, total);
+    if (chunk)
+        chunk->capacity = capacity;
+    return chunk;
 }
 
-void *zt_arena_alloc(zt_arena *a, size_t bytes)
+void *zt_arena_alloc(zt_arena *arena, size_t bytes)
 {
     size_t need = SIZE_MAX;
     if (bytes <= SIZE_MAX - 15)
         need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
-    if (!a->top || need > a->top->cap - a->top->used) {
-        chunk *c = chunk_new(a, need);
-        if (!c)
+    if (!arena->top || need > arena->top->capacity - arena->top->used) {
+        arena_chunk *chunk = chunk_new(arena, need);
+        if (!chunk)
             return NULL;
-        c->below = a->top;
-        c->base = a->top ? a->top->base + a->top->cap : 0;
-        c->used = 0;
-        a->top = c;
+        chunk->below = arena->top;
+        chunk->base = arena->top ? arena->top->base + arena->top->capacity : 0;
+        chunk->used = 0;
+        arena->top = chunk;
     }
-    void *p = a->top->data + a->top->used;
-    a->top->used += need;
-    return p;
+    void *block = arena->top->data + arena->top->used;
+    arena->top->used += need;
+    return block;
 }
 
-char *zt_arena_strndup(zt_arena *a, const char *s, size_t n)
+char *zt_arena_strndup(zt_arena *arena, const char *text, size_t length)
 {
-    char *p = zt_arena_alloc(a, n < SIZE_MAX ? n + 1 : n);
-    if (!p)
+    char *copy = zt_arena_alloc(arena, length < SIZE_MAX ? length + 1 : length);
+    if (!copy)
         return NULL;
-    if (n)
-        memcpy(p, s, n);
-    p[n] = '\0';
-    return p;
+    if (length)
+        memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
 }
 
-size_t zt_arena_mark(const zt_arena *a)
+size_t zt_arena_mark(const zt_arena *arena)
 {
-    return a->top ? a->top->base + a->top->used : 0;
+    return arena->top ? arena->top->base + arena->top->used : 0;
 }
 
-static void pop(zt_arena *a)
+static void pop_chunk(zt_arena *arena)
 {
-    chunk *c = a->top;
-    a->top = c->below;
-    if (a->spare && a->spare->cap >= c->cap) {
-        zt_free(a->ctx, c);
+    arena_chunk *chunk = arena->top;
+    arena->top = chunk->below;
+    if (arena->spare && arena->spare->capacity >= chunk->capacity) {
+        zt_free(arena->ctx, chunk);
     } else {
-        zt_free(a->ctx, a->spare);
-        a->spare = c;
+        zt_free(arena->ctx, arena->spare);
+        arena->spare = chunk;
     }
 }
 
-void zt_arena_floor(zt_arena *a, size_t mark)
+void zt_arena_floor(zt_arena *arena, size_t mark)
 {
-    a->floor = mark;
+    arena->floor = mark;
 }
 
-void zt_arena_reset(zt_arena *a, size_t mark)
+void zt_arena_reset(zt_arena *arena, size_t mark)
 {
-    if (mark < a->floor)
-        mark = a->floor;
-    while (a->top && a->top->base >= mark && (a->top->below || mark == 0))
-        pop(a);
-    if (a->top && mark - a->top->base < a->top->used)
-        a->top->used = mark - a->top->base;
+    if (mark < arena->floor)
+        mark = arena->floor;
+    while (arena->top && arena->top->base >= mark && (arena->top->below || mark == 0))
+        pop_chunk(arena);
+    if (arena->top && mark - arena->top->base < arena->top->used)
+        arena->top->used = mark - arena->top->base;
 }

@@ -22,10 +22,10 @@ static bool is_kept(const char *name)
 }
 
 static void put_attribute(zt_ctx *ctx, int fd, const char *path, const char *name, void *value,
-                          size_t room)
+                          size_t capacity)
 {
-    ssize_t n = getxattr(path, name, value, room);
-    if (n >= 0 && fsetxattr(fd, name, value, (size_t)n, 0) == 0) return;
+    ssize_t size = getxattr(path, name, value, capacity);
+    if (size >= 0 && fsetxattr(fd, name, value, (size_t)size, 0) == 0) return;
     zt_log(ctx, ZT_LOG_INFO, "%s: the attribute '%s' cannot be kept: %s", path, name,
            strerror(errno));
 }
@@ -42,9 +42,9 @@ static zt_status put_attributes(zt_ctx *ctx, int fd, const char *path)
 {
     enum { ROOM = 1 << 16 };
     char *names = zt_alloc(ctx, 2 * ROOM);
-    ssize_t n = names ? listxattr(path, names, ROOM) : -1;
-    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1)
-        if (is_kept(names + at)) put_attribute(ctx, fd, path, names + at, names + ROOM, ROOM);
+    ssize_t names_size = names ? listxattr(path, names, ROOM) : -1;
+    for (ssize_t name = 0; name < names_size; name += (ssize_t)strlen(names + name) + 1)
+        if (is_kept(names + name)) put_attribute(ctx, fd, path, names + name, names + ROOM, ROOM);
     zt_free(ctx, names);
     return names ? ZT_OK : ZT_ENOMEM;
 }
@@ -70,10 +70,10 @@ zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct
         zt_log(ctx, ZT_LOG_INFO, "%s: its owner %u:%u cannot be kept", path, (unsigned)old->st_uid,
                (unsigned)old->st_gid);
     drop_inherited(fd, path);
-    zt_status s = put_attributes(ctx, fd, path);
-    if (s == ZT_OK && fchmod(fd, mode_for(old, owner, group)))
-        s = zt_fail(ctx, ZT_EIO, "%s: its mode cannot be kept: %s", path, strerror(errno));
-    return s;
+    zt_status status = put_attributes(ctx, fd, path);
+    if (status == ZT_OK && fchmod(fd, mode_for(old, owner, group)))
+        status = zt_fail(ctx, ZT_EIO, "%s: its mode cannot be kept: %s", path, strerror(errno));
+    return status;
 }
 
 zt_status zt_attributes_keep_folder(zt_ctx *ctx, const char *fresh, const char *path)
@@ -82,7 +82,7 @@ zt_status zt_attributes_keep_folder(zt_ctx *ctx, const char *fresh, const char *
     if (stat(path, &old) || !S_ISDIR(old.st_mode)) return ZT_OK;
     int fd = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return zt_fail(ctx, ZT_EIO, "%s: %s", fresh, strerror(errno));
-    zt_status s = zt_attributes_keep(ctx, fd, path, &old);
+    zt_status status = zt_attributes_keep(ctx, fd, path, &old);
     close(fd);
-    return s;
+    return status;
 }

@@ -69,7 +69,7 @@ zt_status zt_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4
 zt_status zt_ctx_status(const zt_ctx *ctx);  /* ZT_OK when nothing failed */
 const char *zt_ctx_error(const zt_ctx *ctx); /* "" when nothing failed */
 void zt_ctx_clear(zt_ctx *ctx); /* forgets the error, so that the next one is recorded */
-const char *zt_status_name(zt_status s); /* "bad data", ... never NULL */
+const char *zt_status_name(zt_status status); /* "bad data", ... never NULL */
 
 /* Things of the caller's by kind and name, for the floors above. The thing is borrowed, the names
  * are copied; NULL takes it away. Thread-safe. */
@@ -97,13 +97,13 @@ void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add);
  * live in one place. Blocks are aligned to 64 bytes; large ones are backed by huge pages where the
  * kernel has them. On failure NULL, and ZT_ENOMEM with the numbers in the context. Thread-safe. */
 void *zt_alloc(zt_ctx *ctx, size_t bytes); /* not cleared; bytes 0 gives a valid pointer */
-void *zt_calloc(zt_ctx *ctx, size_t n, size_t size);         /* cleared; n * size checked */
-void *zt_alloc_array(zt_ctx *ctx, size_t n, size_t size);    /* not cleared; n * size checked */
-void *zt_realloc(zt_ctx *ctx, void *p, size_t bytes);        /* p NULL: alloc; on failure p stays */
-void zt_free(zt_ctx *ctx, void *p);                          /* p NULL: nothing */
-char *zt_strdup(zt_ctx *ctx, const char *s); /* a copy of a string; zt_free it */
-/* A copy of n bytes, closed by a zero; zt_free it. s may be NULL where n is 0. */
-char *zt_strndup(zt_ctx *ctx, const char *s, size_t n);
+void *zt_calloc(zt_ctx *ctx, size_t count, size_t size);         /* cleared; count * size checked */
+void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size);    /* not cleared; count * size checked */
+void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes);        /* `block` NULL: alloc; on failure `block` stays */
+void zt_free(zt_ctx *ctx, void *block);                          /* `block` NULL: nothing */
+char *zt_strdup(zt_ctx *ctx, const char *text); /* a copy of a string; zt_free it */
+/* A copy of `length` bytes, closed by a zero; zt_free it. `text` may be NULL where `length` is 0. */
+char *zt_strndup(zt_ctx *ctx, const char *text, size_t length);
 
 typedef struct zt_mem {
     size_t limit;   /* bytes that may be held at once; 0: no limit */
@@ -132,12 +132,12 @@ bool zt_mul_i64(int64_t a, int64_t b, int64_t *out); /* false also when a or b i
  * thread-safe. Functions that return a pointer return NULL on failure (ZT_ENOMEM). */
 typedef struct zt_arena zt_arena;
 zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes); /* 0: a sensible chunk */
-void zt_arena_free(zt_arena *a); /* with all its blocks; NULL: nothing */
-void *zt_arena_alloc(zt_arena *a, size_t bytes); /* 16-byte aligned, not cleared */
-char *zt_arena_strndup(zt_arena *a, const char *s, size_t n); /* n bytes, closed by a zero */
-size_t zt_arena_mark(const zt_arena *a); /* the present end, for zt_arena_reset and _floor */
-void zt_arena_reset(zt_arena *a, size_t mark); /* frees what came after the mark, or the floor */
-void zt_arena_floor(zt_arena *a, size_t mark); /* what came before the mark stays: 0 at first */
+void zt_arena_free(zt_arena *arena); /* with all its blocks; NULL: nothing */
+void *zt_arena_alloc(zt_arena *arena, size_t bytes); /* 16-byte aligned, not cleared */
+char *zt_arena_strndup(zt_arena *arena, const char *text, size_t length); /* `length` bytes, closed by a zero */
+size_t zt_arena_mark(const zt_arena *arena); /* the present end, for zt_arena_reset and _floor */
+void zt_arena_reset(zt_arena *arena, size_t mark); /* frees what came after the mark, or the floor */
+void zt_arena_floor(zt_arena *arena, size_t mark); /* what came before the mark stays: 0 at first */
 
 /* Blocks by size class, used again: powers of two from 64 bytes on. Thread-safe. */
 typedef struct zt_bins zt_bins;
@@ -147,12 +147,12 @@ typedef struct zt_bins_stats {
     uint64_t hits, misses; /* blocks that had waited, blocks that were made */
 } zt_bins_stats;
 zt_bins *zt_bins_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
-void zt_bins_free(zt_bins *b); /* blocks that are out must have been given back */
-void *zt_bins_take(zt_bins *b, size_t bytes); /* aligned to 64 bytes, not cleared */
-void zt_bins_give(zt_bins *b, void *p);       /* NULL: nothing */
+void zt_bins_free(zt_bins *bins); /* blocks that are out must have been given back */
+void *zt_bins_take(zt_bins *bins, size_t bytes); /* aligned to 64 bytes, not cleared */
+void zt_bins_give(zt_bins *bins, void *block);       /* NULL: nothing */
 /* Frees blocks that wait, the largest first, until at most `floor` bytes of them are left. */
-void zt_bins_reset(zt_bins *b, size_t floor);
-zt_bins_stats zt_bins_get(const zt_bins *b); /* a copy of the counts now */
+void zt_bins_reset(zt_bins *bins, size_t floor);
+zt_bins_stats zt_bins_get(const zt_bins *bins); /* a copy of the counts now */
 
 /* ---- strings and maps ------------------------------------------------------------------------ */
 
@@ -164,40 +164,40 @@ typedef struct zt_str {
     char *data; /* "" is possible, NULL only before the first put */
     size_t len, cap;
 } zt_str;
-void zt_str_init(zt_str *s, zt_ctx *ctx); /* empty; allocates nothing */
-void zt_str_fini(zt_str *s); /* frees the bytes; s is empty then, and may be used again */
-void zt_str_clear(zt_str *s); /* length 0, memory kept */
-zt_status zt_str_put(zt_str *s, const void *bytes, size_t n); /* appends n bytes */
-zt_status zt_str_puts(zt_str *s, const char *text); /* appends a string that a zero closes */
-zt_status zt_str_putc(zt_str *s, char c);           /* appends one byte */
+void zt_str_init(zt_str *str, zt_ctx *ctx); /* empty; allocates nothing */
+void zt_str_fini(zt_str *str); /* frees the bytes; `str` is empty then, and may be used again */
+void zt_str_clear(zt_str *str); /* length 0, memory kept */
+zt_status zt_str_put(zt_str *str, const void *bytes, size_t size); /* appends `size` bytes */
+zt_status zt_str_puts(zt_str *str, const char *text); /* appends a string that a zero closes */
+zt_status zt_str_putc(zt_str *str, char character);           /* appends one byte */
 /* Appends formatted text. ZT_EUSAGE: the C library cannot format it. */
 zt_status zt_str_printf(zt_str *s, const char *fmt, ...) ZT_PRINTF(2, 3);
 /* Text from files: control bytes, DEL, C1 controls and broken UTF-8 become \xNN. */
-zt_status zt_str_put_escaped(zt_str *s, const char *bytes, size_t n);
+zt_status zt_str_put_escaped(zt_str *str, const char *bytes, size_t size);
 /* A JSON string with its quotes; broken UTF-8 becomes U+FFFD. */
-zt_status zt_str_put_json(zt_str *s, const char *bytes, size_t n);
+zt_status zt_str_put_json(zt_str *str, const char *bytes, size_t size);
 /* The shortest decimal that reads back as the same double: 0.1, 1e-05, inf, -inf, nan. */
-zt_status zt_str_put_double(zt_str *s, double x);
+zt_status zt_str_put_double(zt_str *str, double value);
 /* The same for text of a known short length inside messages: escapes into buf, returns buf. */
-const char *zt_escape(char *buf, size_t buf_bytes, const char *bytes, size_t n);
+const char *zt_escape(char *buffer, size_t buf_bytes, const char *bytes, size_t size);
 /* Sizes: "512M" (10^6), "4GiB" (2^30), "20000"; false when it is not one or overflows. */
 bool zt_parse_size(const char *text, size_t *out);
 bool zt_parse_i64(const char *text, int64_t *out);   /* whole string, base 10 */
 bool zt_parse_double(const char *text, double *out); /* whole string, the C locale */
-/* Length in bytes (1 to 4) of the valid UTF-8 character at s, 0 if broken or cut; *cp its code. */
-int zt_utf8_decode(const char *s, size_t n, uint32_t *cp);
-bool zt_utf8_valid(const char *s, size_t n); /* all of it? a zero is a character as well */
-int zt_utf8_encode(uint32_t cp, char out[4]); /* bytes written */
+/* Length in bytes (1 to 4) of the valid UTF-8 character at `text`, 0 if broken or cut; *code_point its code. */
+int zt_utf8_decode(const char *text, size_t size, uint32_t *code_point);
+bool zt_utf8_valid(const char *text, size_t size); /* all of it? a zero is a character as well */
+int zt_utf8_encode(uint32_t code_point, char out[4]); /* bytes written */
 
 /* Byte strings to integers. Keys are borrowed: they must live as long as the map. */
 typedef struct zt_map zt_map;
 zt_map *zt_map_new(zt_ctx *ctx, size_t expect); /* room for `expect` keys; it grows. NULL: ZT_ENOMEM */
-void zt_map_free(zt_map *m); /* NULL: nothing */
-zt_status zt_map_put(zt_map *m, const char *key, size_t n, int64_t value); /* replaces */
-/* Finds a key of n bytes. false: it is absent, *value stays. value may be NULL. */
-bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value);
-int64_t zt_map_find(const zt_map *m, const char *name); /* an index that was put; -1: none */
-size_t zt_map_count(const zt_map *m); /* keys */
+void zt_map_free(zt_map *map); /* NULL: nothing */
+zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value); /* replaces */
+/* Finds a key of `length` bytes. false: it is absent, *value stays. value may be NULL. */
+bool zt_map_get(const zt_map *map, const char *key, size_t length, int64_t *value);
+int64_t zt_map_find(const zt_map *map, const char *name); /* an index that was put; -1: none */
+size_t zt_map_count(const zt_map *map); /* keys */
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
@@ -206,22 +206,22 @@ typedef struct zt_pool zt_pool;
 typedef void zt_pool_fn(void *user, int thread, int n_threads);
 /* n_threads is 1 to 256, the caller included. NULL: ZT_EUSAGE, ZT_ESYS, ZT_ENOMEM. */
 zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads);
-void zt_pool_free(zt_pool *p); /* joins the workers; not while fn runs. NULL: nothing */
-int zt_pool_size(const zt_pool *p); /* threads, the caller included */
+void zt_pool_free(zt_pool *pool); /* joins the workers; not while fn runs. NULL: nothing */
+int zt_pool_size(const zt_pool *pool); /* threads, the caller included */
 /* fn on every thread once; returns when all did. */
-void zt_pool_run(zt_pool *p, zt_pool_fn *fn, void *user);
-void zt_pool_barrier(zt_pool *p, int thread);             /* inside fn: all threads meet */
+void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user);
+void zt_pool_barrier(zt_pool *pool, int thread);             /* inside fn: all threads meet */
 /* fn on the caller, and on every worker that comes while the caller is still in it. fn must do all of
  * the work with whoever is there: a worker that the system keeps waiting then holds up nobody. */
-void zt_pool_help(zt_pool *p, zt_pool_fn *fn, void *user);
+void zt_pool_help(zt_pool *pool, zt_pool_fn *fn, void *user);
 
 /* A count of things done, which threads of a team wait for. Zero-initialised; reset by the caller
  * when nobody is in fn. What was done before an add is visible after the wait that it ends. */
 typedef struct zt_gate {
     unsigned done, sleepers;
 } zt_gate;
-void zt_gate_add(zt_gate *g, unsigned n, unsigned all);               /* `all` ends the waiting */
-void zt_gate_wait(zt_gate *g, unsigned all, const zt_pool *p);        /* until done is `all` */
+void zt_gate_add(zt_gate *gate, unsigned added, unsigned total);               /* `total` ends the waiting */
+void zt_gate_wait(zt_gate *gate, unsigned total, const zt_pool *pool);        /* until done is `total` */
 int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quota) */
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -242,25 +242,25 @@ zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
  * rise, and what is passed by is gone. Its size is ZT_SIZE_UNKNOWN until its end has been met. */
 #define ZT_SIZE_UNKNOWN ((uint64_t)INT64_MAX)
 zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path);
-bool zt_source_streams(const zt_source *s); /* is it read forward only? */
-/* Of any source: up to n bytes at `offset`, and `least` of them unless it ends. */
-zt_status zt_source_read_some(const zt_source *s, uint64_t offset, void *dst, size_t n,
+bool zt_source_streams(const zt_source *source); /* is it read forward only? */
+/* Of any source: up to `size` bytes at `offset`, and `least` of them unless it ends. */
+zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *dst, size_t size,
                               size_t least, size_t *got);
-/* Of a stream: the n bytes that were read last come again. Of others: nothing. */
-zt_status zt_source_unread(zt_source *s, const void *bytes, size_t n);
+/* Of a stream: the `size` bytes that were read last come again. Of others: nothing. */
+zt_status zt_source_unread(zt_source *source, const void *bytes, size_t size);
 /* A stream that must be read anywhere after all is spooled, if nothing of it is gone. */
-zt_status zt_source_spool(zt_source *s);
+zt_status zt_source_spool(zt_source *source);
 /* Bytes borrowed until close. */
-zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n);
-void zt_source_close(zt_source *s); /* NULL: nothing */
-const char *zt_source_name(const zt_source *s); /* for messages: the path, or "stdin" */
-uint64_t zt_source_size(const zt_source *s); /* bytes, or ZT_SIZE_UNKNOWN */
-int zt_source_fd(const zt_source *s); /* the file's, its own; -1: no file, or a stream */
-/* All n bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
+zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t size);
+void zt_source_close(zt_source *source); /* NULL: nothing */
+const char *zt_source_name(const zt_source *source); /* for messages: the path, or "stdin" */
+uint64_t zt_source_size(const zt_source *source); /* bytes, or ZT_SIZE_UNKNOWN */
+int zt_source_fd(const zt_source *source); /* the file's, its own; -1: no file, or a stream */
+/* All `size` bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
  * cut). A file that shrank since: ZT_EIO, never a signal. */
-zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n);
-/* Whole files as text, for prompts and scripts. `*n` bytes, closed by a zero; free with zt_free. */
-char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n);
+zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, size_t size);
+/* Whole files as text, for prompts and scripts. `*length` bytes, closed by a zero; free with zt_free. */
+char *zt_read_all(zt_ctx *ctx, const char *path, size_t *length);
 
 /* An output that is whole or absent: written beside its target, fsynced and renamed by commit.
  * "-" is stdout and is written through. Existing targets are refused (ZT_ECREATE) without `force`.
@@ -269,13 +269,13 @@ typedef struct zt_sink zt_sink;
 /* NULL on failure: ZT_ECREATE; ZT_EIO for stdout; ZT_EINTR; ZT_ENOMEM. A file that is open as a
  * zt_source of the same context is refused also with `force`. */
 zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force);
-zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n); /* n 0: nothing waits here */
-/* n bytes of a source from `offset` on; from file to file the kernel copies them. */
-zt_status zt_sink_copy(zt_sink *s, const zt_source *from, uint64_t offset, uint64_t n);
+zt_status zt_sink_write(zt_sink *sink, const void *bytes, size_t size); /* `size` 0: nothing waits here */
+/* `size` bytes of a source from `offset` on; from file to file the kernel copies them. */
+zt_status zt_sink_copy(zt_sink *sink, const zt_source *source, uint64_t offset, uint64_t size);
 /* Writes what is buffered and puts the file in its place. ZT_EIO, ZT_EINTR, ZT_ECREATE (a target
  * appeared meanwhile, without `force`). After it, whatever it returns, only close. */
-zt_status zt_sink_commit(zt_sink *s);
-void zt_sink_close(zt_sink *s); /* frees; without a commit the target is as it was. NULL: nothing */
+zt_status zt_sink_commit(zt_sink *sink);
+void zt_sink_close(zt_sink *sink); /* frees; without a commit the target is as it was. NULL: nothing */
 
 /* ---- random numbers, time, processor --------------------------------------------------------- */
 
@@ -293,7 +293,7 @@ const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
 /* By exact name, whether or not the processor has it. false: not a name, *out stays. */
 bool zt_isa_parse(const char *name, zt_isa *out);
 #define ZT_CPU_MODEL 64
-const char *zt_cpu_model(char buf[ZT_CPU_MODEL]); /* "AMD EPYC ..." or "unknown"; returns buf */
+const char *zt_cpu_model(char buffer[ZT_CPU_MODEL]); /* "AMD EPYC ..." or "unknown"; returns buf */
 
 #ifdef __cplusplus
 }

@@ -7,108 +7,108 @@
 
 enum { CLASSES = 64, SMALLEST = 6 }; /* 2^6 = 64 bytes, a cache line */
 
-typedef struct idle {
-    struct idle *next;
-} idle;
+typedef struct idle_block {
+    struct idle_block *next;
+} idle_block;
 
 struct zt_bins {
     zt_ctx *ctx;
     pthread_mutex_t lock;
-    idle *bin[CLASSES];
+    idle_block *bins[CLASSES];
     zt_bins_stats stats;
 };
 
 zt_bins *zt_bins_new(zt_ctx *ctx)
 {
-    zt_bins *b = zt_calloc(ctx, 1, sizeof *b);
-    if (!b)
+    zt_bins *bins = zt_calloc(ctx, 1, sizeof *bins);
+    if (!bins)
         return NULL;
-    b->ctx = ctx;
-    if (pthread_mutex_init(&b->lock, NULL) == 0)
-        return b;
+    bins->ctx = ctx;
+    if (pthread_mutex_init(&bins->lock, NULL) == 0)
+        return bins;
     zt_fail(ctx, ZT_ESYS, "no lock for a pool of memory");
-    zt_free(ctx, b);
+    zt_free(ctx, bins);
     return NULL;
 }
 
-void zt_bins_free(zt_bins *b)
+void zt_bins_free(zt_bins *bins)
 {
-    if (!b)
+    if (!bins)
         return;
-    zt_bins_reset(b, 0);
-    pthread_mutex_destroy(&b->lock);
-    zt_free(b->ctx, b);
+    zt_bins_reset(bins, 0);
+    pthread_mutex_destroy(&bins->lock);
+    zt_free(bins->ctx, bins);
 }
 
 /* The least class whose blocks hold so many bytes; CLASSES: none. */
 static int class_of(size_t bytes)
 {
-    int c = SMALLEST;
-    while (c < CLASSES - 1 && (size_t)1 << c < bytes)
-        c++;
-    return (size_t)1 << c < bytes ? CLASSES : c;
+    int size_class = SMALLEST;
+    while (size_class < CLASSES - 1 && (size_t)1 << size_class < bytes)
+        size_class++;
+    return (size_t)1 << size_class < bytes ? CLASSES : size_class;
 }
 
-void *zt_bins_take(zt_bins *b, size_t bytes)
+void *zt_bins_take(zt_bins *bins, size_t bytes)
 {
-    int c = class_of(bytes);
-    size_t room = c < CLASSES ? (size_t)1 << c : SIZE_MAX; /* which the allocator refuses */
-    pthread_mutex_lock(&b->lock);
-    idle *p = c < CLASSES ? b->bin[c] : NULL;
-    if (p) {
-        b->bin[c] = p->next;
-        b->stats.idle -= room;
-        b->stats.idle_blocks--;
+    int size_class = class_of(bytes);
+    size_t size = size_class < CLASSES ? (size_t)1 << size_class : SIZE_MAX; /* which the allocator refuses */
+    pthread_mutex_lock(&bins->lock);
+    idle_block *idle = size_class < CLASSES ? bins->bins[size_class] : NULL;
+    if (idle) {
+        bins->bins[size_class] = idle->next;
+        bins->stats.idle -= size;
+        bins->stats.idle_blocks--;
     }
-    pthread_mutex_unlock(&b->lock);
-    void *block = p ? (void *)p : zt_alloc(b->ctx, room);
+    pthread_mutex_unlock(&bins->lock);
+    void *block = idle ? (void *)idle : zt_alloc(bins->ctx, size);
     if (!block)
         return NULL;
-    pthread_mutex_lock(&b->lock);
-    b->stats.taken += room;
-    if (p)
-        b->stats.hits++;
+    pthread_mutex_lock(&bins->lock);
+    bins->stats.taken += size;
+    if (idle)
+        bins->stats.hits++;
     else
-        b->stats.misses++;
-    pthread_mutex_unlock(&b->lock);
+        bins->stats.misses++;
+    pthread_mutex_unlock(&bins->lock);
     return block;
 }
 
-void zt_bins_give(zt_bins *b, void *p)
+void zt_bins_give(zt_bins *bins, void *block)
 {
-    if (!p)
+    if (!block)
         return;
-    size_t room = zt_block_bytes(p);
-    int c = class_of(room);
-    pthread_mutex_lock(&b->lock);
-    ((idle *)p)->next = b->bin[c];
-    b->bin[c] = p;
-    b->stats.taken -= room;
-    b->stats.idle += room;
-    b->stats.idle_blocks++;
-    pthread_mutex_unlock(&b->lock);
+    size_t size = zt_block_bytes(block);
+    int size_class = class_of(size);
+    pthread_mutex_lock(&bins->lock);
+    ((idle_block *)block)->next = bins->bins[size_class];
+    bins->bins[size_class] = block;
+    bins->stats.taken -= size;
+    bins->stats.idle += size;
+    bins->stats.idle_blocks++;
+    pthread_mutex_unlock(&bins->lock);
 }
 
-void zt_bins_reset(zt_bins *b, size_t floor)
+void zt_bins_reset(zt_bins *bins, size_t floor)
 {
-    pthread_mutex_lock(&b->lock);
-    for (int c = CLASSES - 1; c >= SMALLEST; c--) {
-        while (b->bin[c] && b->stats.idle > floor) {
-            idle *p = b->bin[c];
-            b->bin[c] = p->next;
-            b->stats.idle -= (size_t)1 << c;
-            b->stats.idle_blocks--;
-            zt_free(b->ctx, p);
+    pthread_mutex_lock(&bins->lock);
+    for (int size_class = CLASSES - 1; size_class >= SMALLEST; size_class--) {
+        while (bins->bins[size_class] && bins->stats.idle > floor) {
+            idle_block *idle = bins->bins[size_class];
+            bins->bins[size_class] = idle->next;
+            bins->stats.idle -= (size_t)1 << size_class;
+            bins->stats.idle_blocks--;
+            zt_free(bins->ctx, idle);
         }
     }
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&bins->lock);
 }
 
-zt_bins_stats zt_bins_get(const zt_bins *b)
+zt_bins_stats zt_bins_get(const zt_bins *bins)
 {
-    zt_bins *own = (zt_bins *)b;
-    pthread_mutex_lock(&own->lock);
-    zt_bins_stats s = b->stats;
-    pthread_mutex_unlock(&own->lock);
-    return s;
+    zt_bins *mutable_bins = (zt_bins *)bins;
+    pthread_mutex_lock(&mutable_bins->lock);
+    zt_bins_stats stats = bins->stats;
+    pthread_mutex_unlock(&mutable_bins->lock);
+    return stats;
 }

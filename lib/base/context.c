@@ -21,9 +21,9 @@ void zt_ctx_free(zt_ctx *ctx)
 {
     if (!ctx)
         return;
-    for (zt_thing *t = ctx->things, *next; t; t = next) {
-        next = t->next;
-        free(t);
+    for (zt_thing *thing = ctx->things, *next; thing; thing = next) {
+        next = thing->next;
+        free(thing);
     }
     pthread_mutex_destroy(&ctx->lock);
     free(ctx);
@@ -32,29 +32,29 @@ void zt_ctx_free(zt_ctx *ctx)
 /* ---- the error ------------------------------------------------------------------------------- */
 
 /* A message that was cut says so with its last three characters. */
-static void format(char *buf, size_t bytes, const char *fmt, va_list ap)
+static void format_message(char *buffer, size_t bytes, const char *format, va_list arguments)
 {
-    int n = vsnprintf(buf, bytes, fmt, ap);
-    if (n < 0)
-        buf[0] = '\0';
-    else if ((size_t)n >= bytes)
-        memcpy(buf + bytes - 4, "...", 4);
+    int length = vsnprintf(buffer, bytes, format, arguments);
+    if (length < 0)
+        buffer[0] = '\0';
+    else if ((size_t)length >= bytes)
+        memcpy(buffer + bytes - 4, "...", 4);
 }
 
-zt_status zt_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...)
+zt_status zt_fail(zt_ctx *ctx, zt_status status, const char *format, ...)
 {
-    va_list ap;
+    va_list arguments;
     if (!ctx)
-        return s;
-    va_start(ap, fmt);
+        return status;
+    va_start(arguments, format);
     pthread_mutex_lock(&ctx->lock);
     if (atomic_load_explicit(&ctx->status, memory_order_relaxed) == ZT_OK) {
-        format(ctx->error, sizeof ctx->error, fmt, ap);
-        atomic_store_explicit(&ctx->status, s, memory_order_release);
+        format_message(ctx->error, sizeof ctx->error, format, arguments);
+        atomic_store_explicit(&ctx->status, status, memory_order_release);
     }
     pthread_mutex_unlock(&ctx->lock);
-    va_end(ap);
-    return s;
+    va_end(arguments);
+    return status;
 }
 
 zt_status zt_ctx_status(const zt_ctx *ctx)
@@ -74,7 +74,7 @@ void zt_ctx_clear(zt_ctx *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-const char *zt_status_name(zt_status s)
+const char *zt_status_name(zt_status status)
 {
     static const char *const name[ZT_STATUS_COUNT] = {
         [ZT_OK] = "ok",
@@ -90,30 +90,30 @@ const char *zt_status_name(zt_status s)
         [ZT_ENOMEM] = "out of memory",
         [ZT_EINTR] = "interrupted",
     };
-    return (unsigned)s < ZT_STATUS_COUNT ? name[s] : "unknown status";
+    return (unsigned)status < ZT_STATUS_COUNT ? name[status] : "unknown status";
 }
 
 /* ---- things by name -------------------------------------------------------------------------- */
 
 static zt_thing **find_thing(zt_ctx *ctx, const char *kind, const char *name)
 {
-    zt_thing **t = &ctx->things;
-    while (*t && (strcmp((*t)->kind, kind) || strcmp((*t)->name, name)))
-        t = &(*t)->next;
-    return t;
+    zt_thing **link = &ctx->things;
+    while (*link && (strcmp((*link)->kind, kind) || strcmp((*link)->name, name)))
+        link = &(*link)->next;
+    return link;
 }
 
 static zt_thing *new_thing(const char *kind, const char *name, const void *thing)
 {
-    size_t k = strlen(kind) + 1, n = strlen(name) + 1;
-    zt_thing *t = malloc(sizeof *t + k + n);
-    if (!t)
+    size_t kind_size = strlen(kind) + 1, name_size = strlen(name) + 1;
+    zt_thing *record = malloc(sizeof *record + kind_size + name_size);
+    if (!record)
         return NULL;
-    t->thing = thing;
-    t->name = t->kind + k;
-    memcpy(t->kind, kind, k);
-    memcpy(t->name, name, n);
-    return t;
+    record->thing = thing;
+    record->name = record->kind + kind_size;
+    memcpy(record->kind, kind, kind_size);
+    memcpy(record->name, name, name_size);
+    return record;
 }
 
 zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void *thing)
@@ -122,9 +122,9 @@ zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void
     if (thing && !fresh)
         return zt_fail(ctx, ZT_ENOMEM, "no memory for the name of a %s", kind);
     pthread_mutex_lock(&ctx->lock);
-    zt_thing **at = find_thing(ctx, kind, name), *old = *at;
+    zt_thing **link = find_thing(ctx, kind, name), *old = *link;
     if (old)
-        *at = old->next;
+        *link = old->next;
     if (fresh) {
         fresh->next = ctx->things;
         ctx->things = fresh;
@@ -136,11 +136,11 @@ zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void
 
 const void *zt_ctx_get(const zt_ctx *ctx, const char *kind, const char *name)
 {
-    zt_ctx *c = (zt_ctx *)ctx;
-    pthread_mutex_lock(&c->lock);
-    const zt_thing *t = *find_thing(c, kind, name);
-    const void *thing = t ? t->thing : NULL;
-    pthread_mutex_unlock(&c->lock);
+    zt_ctx *mutable_ctx = (zt_ctx *)ctx;
+    pthread_mutex_lock(&mutable_ctx->lock);
+    const zt_thing *record = *find_thing(mutable_ctx, kind, name);
+    const void *thing = record ? record->thing : NULL;
+    pthread_mutex_unlock(&mutable_ctx->lock);
     return thing;
 }
 
@@ -156,10 +156,10 @@ void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user)
 
 bool zt_metrics_on(const zt_ctx *ctx)
 {
-    zt_ctx *c = (zt_ctx *)ctx;
-    pthread_mutex_lock(&c->lock);
-    bool on = c->metrics_fn != NULL;
-    pthread_mutex_unlock(&c->lock);
+    zt_ctx *mutable_ctx = (zt_ctx *)ctx;
+    pthread_mutex_lock(&mutable_ctx->lock);
+    bool on = mutable_ctx->metrics_fn != NULL;
+    pthread_mutex_unlock(&mutable_ctx->lock);
     return on;
 }
 
@@ -184,7 +184,7 @@ void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...)
+void zt_log(zt_ctx *ctx, zt_level level, const char *format, ...)
 {
     pthread_mutex_lock(&ctx->lock);
     zt_log_fn *fn = level <= ctx->log_up_to ? ctx->log_fn : NULL;
@@ -193,9 +193,9 @@ void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...)
     if (!fn)
         return;
     char line[ZT_MESSAGE_BYTES];
-    va_list ap;
-    va_start(ap, fmt);
-    format(line, sizeof line, fmt, ap);
-    va_end(ap);
+    va_list arguments;
+    va_start(arguments, format);
+    format_message(line, sizeof line, format, arguments);
+    va_end(arguments);
     fn(user, level, line); /* without the lock: it may log, fail or allocate */
 }

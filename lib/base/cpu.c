@@ -19,9 +19,9 @@
 
 double zt_seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 /* ---- how many -------------------------------------------------------------------------------- */
@@ -33,10 +33,10 @@ static int affinity_count(void)
         if (!set)
             return 1;
         size_t bytes = CPU_ALLOC_SIZE(cpus);
-        int bad = sched_getaffinity(0, bytes, set), n = bad ? 0 : CPU_COUNT_S(bytes, set);
+        int failed = sched_getaffinity(0, bytes, set), count = failed ? 0 : CPU_COUNT_S(bytes, set);
         CPU_FREE(set);
-        if (n > 0)
-            return n;
+        if (count > 0)
+            return count;
     }
     return 1;
 }
@@ -45,46 +45,46 @@ static int affinity_count(void)
 static bool cgroup_path(char *path, size_t bytes)
 {
     char line[1024];
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    FILE *file = fopen("/proc/self/cgroup", "re");
     bool found = false;
-    while (f && !found && fgets(line, sizeof line, f)) {
+    while (file && !found && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "0::/", 4) == 0)
             found = snprintf(path, bytes, "/sys/fs/cgroup%s", line + 3) < (int)bytes;
     }
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
     return found;
 }
 
 /* Whole processors that cpu.max of one group allows, at least 1; 0: no limit there. */
-static int quota_of(const char *group)
+static int read_quota(const char *group)
 {
     char name[1200];
     long long quota, period;
     snprintf(name, sizeof name, "%s/cpu.max", group);
-    FILE *f = fopen(name, "re");
-    int n = 0;
-    if (f && fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
-        n = quota < period ? 1 : quota / period > 65536 ? 65536 : (int)(quota / period);
-    if (f)
-        fclose(f);
-    return n;
+    FILE *file = fopen(name, "re");
+    int processors = 0;
+    if (file && fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
+        processors = quota < period ? 1 : quota / period > 65536 ? 65536 : (int)(quota / period);
+    if (file)
+        fclose(file);
+    return processors;
 }
 
 int zt_cpu_count(void)
 {
-    int n = affinity_count();
+    int count = affinity_count();
     char path[1100];
     if (!cgroup_path(path, sizeof path))
-        return n;
+        return count;
     size_t root = strlen("/sys/fs/cgroup");
     for (;;) { /* a limit holds for everything below it */
-        int quota = quota_of(path);
-        n = quota && quota < n ? quota : n;
+        int quota = read_quota(path);
+        count = quota && quota < count ? quota : count;
         char *slash = strrchr(path, '/');
         if (strlen(path) <= root || !slash)
-            return n;
+            return count;
         *slash = '\0';
     }
 }
@@ -121,7 +121,7 @@ enum { BUILT = ZT_ISA_SCALAR };
 
 /* Of x86_cpu_AVX2 and so on: is it there, with registers that the system saves. The C library asked
  * when the program began; cpuid itself takes tens of microseconds where a hypervisor answers it. */
-static bool active(unsigned feature)
+static bool is_active(unsigned feature)
 {
     const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / 128);
     return leaf->active_array[feature % 128 / 32] >> feature % 32 & 1;
@@ -130,7 +130,7 @@ static bool active(unsigned feature)
 /* Of a list that ends with 0, which no feature here is. */
 static bool all_active(const unsigned *feature)
 {
-    while (*feature && active(*feature))
+    while (*feature && is_active(*feature))
         feature++;
     return !*feature;
 }
@@ -242,20 +242,20 @@ zt_isa zt_isa_best(void)
 /* The brand string: leaves 80000002h to 80000004h, 48 bytes padded with spaces or zeros. */
 static void read_model(char out[ZT_CPU_MODEL])
 {
-    uint32_t r[12];
-    char raw[sizeof r + 1] = "";
-    bool there = true;
-    for (unsigned i = 0; i < 3 && there; i++) {
-        uint32_t *q = r + 4 * i;
-        there = __get_cpuid(0x80000002u + i, &q[0], &q[1], &q[2], &q[3]);
+    uint32_t registers[12];
+    char raw[sizeof registers + 1] = "";
+    bool available = true;
+    for (unsigned i = 0; i < 3 && available; i++) {
+        uint32_t *leaf = registers + 4 * i;
+        available = __get_cpuid(0x80000002u + i, &leaf[0], &leaf[1], &leaf[2], &leaf[3]);
     }
-    if (there)
-        memcpy(raw, r, sizeof r);
-    const char *p = raw + strspn(raw, " ");
-    size_t n = strlen(p);
-    while (n && p[n - 1] == ' ')
-        n--;
-    snprintf(out, ZT_CPU_MODEL, "%.*s", (int)n, n ? p : "");
+    if (available)
+        memcpy(raw, registers, sizeof registers);
+    const char *text = raw + strspn(raw, " ");
+    size_t length = strlen(text);
+    while (length && text[length - 1] == ' ')
+        length--;
+    snprintf(out, ZT_CPU_MODEL, "%.*s", (int)length, length ? text : "");
 }
 
 #else
@@ -267,10 +267,10 @@ static void read_model(char out[ZT_CPU_MODEL])
 
 #endif
 
-const char *zt_cpu_model(char buf[ZT_CPU_MODEL])
+const char *zt_cpu_model(char buffer[ZT_CPU_MODEL])
 {
-    read_model(buf);
-    if (!buf[0])
-        strcpy(buf, "unknown");
-    return buf;
+    read_model(buffer);
+    if (!buffer[0])
+        strcpy(buffer, "unknown");
+    return buffer;
 }

@@ -8,7 +8,7 @@ static const struct {
     const char *bytes;
     uint16_t n, at;
     const char *what;
-} magic[] = {
+} magic_rows[] = {
 #define ROW(at, bytes, what) {bytes, sizeof bytes - 1, at, what}
     ROW(0, "version https://git-lfs.github.com/spec/",
         "a Git LFS pointer, not the file itself: fetch the file with 'git lfs pull'"),
@@ -33,68 +33,68 @@ static const struct {
 #undef ROW
 };
 
-static const char page[] = "an HTML page, not the file itself: download the file again, from the "
+static const char html_page[] = "an HTML page, not the file itself: download the file again, from the "
                            "address of the file and not of the page that shows it";
-static const char xml[] = "an XML document, likely a server's error message: download the file again";
-static const char answer[] = "a server's error message, not the file itself: download the file again";
+static const char xml_document[] = "an XML document, likely a server's error message: download the file again";
+static const char server_answer[] = "a server's error message, not the file itself: download the file again";
 
 /* What a page or an answer begins with, of any case, behind white space. */
 static const struct {
     const char *word, *what;
-} markup[] = {{"<!doctype html", page}, {"<html", page}, {"<head", page}, {"<!--", page},
-              {"<body", page},          {"<?xml", xml},
-              {"entry not found", answer}, {"repository not found", answer},
-              {"invalid username or password", answer}, {"access to model ", answer},
-              {"access denied", answer}};
+} markup[] = {{"<!doctype html", html_page}, {"<html", html_page}, {"<head", html_page}, {"<!--", html_page},
+              {"<body", html_page},          {"<?xml", xml_document},
+              {"entry not found", server_answer}, {"repository not found", server_answer},
+              {"invalid username or password", server_answer}, {"access to model ", server_answer},
+              {"access denied", server_answer}};
 
-static bool begins(const char *text, size_t n, const char *word)
+static bool begins_with(const char *text, size_t length, const char *word)
 {
     for (size_t i = 0; word[i]; i++) {
-        if (i == n)
+        if (i == length)
             return false;
-        char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
-        if (c != word[i])
+        char character = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+        if (character != word[i])
             return false;
     }
     return true;
 }
 
-static const char *markup_of(const char *text, size_t n)
+static const char *markup_of(const char *text, size_t length)
 {
     static const char mark[] = "\xef\xbb\xbf";
-    if (n >= 3 && memcmp(text, mark, 3) == 0)
-        text += 3, n -= 3;
-    while (n && strchr(" \t\r\n", *text) && *text)
-        text++, n--;
+    if (length >= 3 && memcmp(text, mark, 3) == 0)
+        text += 3, length -= 3;
+    while (length && strchr(" \t\r\n", *text) && *text)
+        text++, length--;
     for (size_t i = 0; i < sizeof markup / sizeof *markup; i++)
-        if (begins(text, n, markup[i].word))
+        if (begins_with(text, length, markup[i].word))
             return markup[i].what;
     return NULL;
 }
 
-static const char *magic_of(const char *bytes, size_t n)
+static const char *magic_of(const char *bytes, size_t size)
 {
-    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
-        if (n >= (size_t)magic[i].at + magic[i].n &&
-            memcmp(bytes + magic[i].at, magic[i].bytes, magic[i].n) == 0)
-            return magic[i].what;
+    for (size_t i = 0; i < sizeof magic_rows / sizeof *magic_rows; i++)
+        if (size >= (size_t)magic_rows[i].at + magic_rows[i].n &&
+            memcmp(bytes + magic_rows[i].at, magic_rows[i].bytes, magic_rows[i].n) == 0)
+            return magic_rows[i].what;
     return NULL;
 }
 
-const char *zt_foreign(const void *head, size_t n)
+const char *zt_foreign(const void *head, size_t size)
 {
-    const char *what = magic_of(head, n);
-    return what ? what : markup_of(head, n);
+    const char *what = magic_of(head, size);
+    return what ? what : markup_of(head, size);
 }
 
-zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t n)
+zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t size)
 {
-    const char *what = zt_foreign(head, n);
+    const char *what = zt_foreign(head, size);
     return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
 }
 
-zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t n)
+zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t size)
 {
-    const char *what = magic_of(head, n);
+    const char *what = magic_of(head, size);
     return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
 }

@@ -14,11 +14,11 @@ enum { ZT_FOREIGN_HEAD = 512 }; /* bytes that are enough to know any of them by 
 
 /* What a file that begins so is, and what to do: "a Git LFS pointer, not the file itself: ...".
  * NULL: none of these. */
-const char *zt_foreign(const void *head, size_t n);
+const char *zt_foreign(const void *head, size_t size);
 /* The same as a failure, ZT_EDATA, of the file so named. ZT_OK: none of these, and no failure. */
-zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t n);
+zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t size);
 /* The same where text was expected: pages and messages are text. */
-zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t n);
+zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t size);
 
 #ifdef __cplusplus
 }

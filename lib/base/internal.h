@@ -35,12 +35,12 @@ struct zt_ctx {
 };
 
 /* How many bytes a block of zt_alloc was asked for. */
-size_t zt_block_bytes(const void *p);
+size_t zt_block_bytes(const void *block);
 
 /* The whole of bytes to a descriptor; 0 or an errno. */
-int zt_fd_write(int fd, const void *bytes, size_t n);
-/* At most n bytes, and `least` if the stream has them; less than 0 and errno. */
-ssize_t zt_fd_read(int in, char *buf, size_t n, size_t least);
+int zt_fd_write(int fd, const void *bytes, size_t size);
+/* At most `size` bytes, and `least` if the stream has them; less than 0 and errno. */
+ssize_t zt_fd_read(int fd, char *buffer, size_t size, size_t least);
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
@@ -60,12 +60,12 @@ struct stat;
 bool zt_source_is_open(zt_ctx *ctx, const struct stat *file);
 
 /* Takes over `fd`, except stdin's. */
-zt_status zt_stream_begin(zt_source *s, int fd);
-zt_status zt_stream_read(const zt_source *s, uint64_t offset, void *dst, size_t n);
-void zt_stream_free(zt_source *s);
+zt_status zt_stream_begin(zt_source *source, int fd);
+zt_status zt_stream_read(const zt_source *source, uint64_t offset, void *dst, size_t size);
+void zt_stream_free(zt_source *source);
 /* Where a source's bytes are in a file; false: in none. */
-bool zt_source_place(const zt_source *s, int *fd, uint64_t *base);
-/* Makes s a copy of the stream `in` that can be read anywhere. */
-zt_status zt_spool(zt_source *s, int in, zt_wanted *wanted, const void *head, size_t n);
+bool zt_source_place(const zt_source *source, int *fd, uint64_t *base);
+/* Makes `source` a copy of the stream `fd` that can be read anywhere. */
+zt_status zt_spool(zt_source *source, int fd, zt_wanted *wanted, const void *head, size_t size);
 
 #endif

@@ -7,112 +7,112 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
-typedef struct slot {
+typedef struct map_slot {
     const char *key; /* NULL: free */
     int64_t value;
-    uint32_t n, hash; /* `hash` is the upper half, compared before the bytes are */
-} slot;
+    uint32_t length, hash; /* `hash` is the upper half, compared before the bytes are */
+} map_slot;
 
 struct zt_map {
     zt_ctx *ctx;
-    slot *slots;
-    size_t cap, count; /* cap is a power of two */
+    map_slot *slots;
+    size_t capacity, count; /* capacity is a power of two */
     uint64_t seed;
 };
 
 zt_map *zt_map_new(zt_ctx *ctx, size_t expect)
 {
-    zt_map *m = zt_calloc(ctx, 1, sizeof *m);
-    if (!m)
+    zt_map *map = zt_calloc(ctx, 1, sizeof *map);
+    if (!map)
         return NULL;
-    m->ctx = ctx;
-    m->cap = 16;
-    while (m->cap / 4 * 3 < expect && m->cap <= SIZE_MAX / 4)
-        m->cap *= 2;
-    if (getrandom(&m->seed, sizeof m->seed, GRND_NONBLOCK) != (ssize_t)sizeof m->seed)
-        m->seed = (uint64_t)(uintptr_t)m;
-    m->slots = zt_calloc(ctx, m->cap, sizeof *m->slots);
-    if (!m->slots) {
-        zt_map_free(m);
+    map->ctx = ctx;
+    map->capacity = 16;
+    while (map->capacity / 4 * 3 < expect && map->capacity <= SIZE_MAX / 4)
+        map->capacity *= 2;
+    if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
+        map->seed = (uint64_t)(uintptr_t)map;
+    map->slots = zt_calloc(ctx, map->capacity, sizeof *map->slots);
+    if (!map->slots) {
+        zt_map_free(map);
         return NULL;
     }
-    return m;
+    return map;
 }
 
-void zt_map_free(zt_map *m)
+void zt_map_free(zt_map *map)
 {
-    if (!m)
+    if (!map)
         return;
-    zt_free(m->ctx, m->slots);
-    zt_free(m->ctx, m);
+    zt_free(map->ctx, map->slots);
+    zt_free(map->ctx, map);
 }
 
 /* The slot that holds the key, or the free one where it belongs. */
-static slot *find(const zt_map *m, const char *key, size_t n, uint64_t hash)
+static map_slot *find_slot(const zt_map *map, const char *key, size_t length, uint64_t hash)
 {
-    for (size_t i = hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
-        slot *s = &m->slots[i];
-        if (!s->key || (s->hash == hash >> 32 && s->n == n && memcmp(s->key, key, n) == 0))
-            return s;
+    for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
+        map_slot *slot = &map->slots[i];
+        if (!slot->key || (slot->hash == hash >> 32 && slot->length == length && memcmp(slot->key, key, length) == 0))
+            return slot;
     }
 }
 
-static zt_status grow(zt_map *m)
+static zt_status grow_map(zt_map *map)
 {
-    zt_map bigger = *m;
-    if (!zt_mul_size(m->cap, 2, &bigger.cap))
-        return zt_fail(m->ctx, ZT_ENOMEM, "out of memory: a map of %zu entries", m->count);
-    bigger.slots = zt_calloc(m->ctx, bigger.cap, sizeof *bigger.slots);
+    zt_map bigger = *map;
+    if (!zt_mul_size(map->capacity, 2, &bigger.capacity))
+        return zt_fail(map->ctx, ZT_ENOMEM, "out of memory: a map of %zu entries", map->count);
+    bigger.slots = zt_calloc(map->ctx, bigger.capacity, sizeof *bigger.slots);
     if (!bigger.slots)
         return ZT_ENOMEM;
-    for (size_t i = 0; i < m->cap; i++) {
-        const slot *s = &m->slots[i];
-        if (s->key)
-            *find(&bigger, s->key, s->n, XXH3_64bits_withSeed(s->key, s->n, m->seed)) = *s;
+    for (size_t i = 0; i < map->capacity; i++) {
+        const map_slot *slot = &map->slots[i];
+        if (slot->key)
+            *find_slot(&bigger, slot->key, slot->length, XXH3_64bits_withSeed(slot->key, slot->length, map->seed)) = *slot;
     }
-    zt_free(m->ctx, m->slots);
-    *m = bigger;
+    zt_free(map->ctx, map->slots);
+    *map = bigger;
     return ZT_OK;
 }
 
-zt_status zt_map_put(zt_map *m, const char *key, size_t n, int64_t value)
+zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value)
 {
-    if (n > UINT32_MAX)
-        return zt_fail(m->ctx, ZT_EUSAGE, "a map key of %zu bytes", n);
-    if (m->count >= m->cap / 4 * 3) {
-        zt_status st = grow(m);
-        if (st)
-            return st;
+    if (length > UINT32_MAX)
+        return zt_fail(map->ctx, ZT_EUSAGE, "a map key of %zu bytes", length);
+    if (map->count >= map->capacity / 4 * 3) {
+        zt_status status = grow_map(map);
+        if (status)
+            return status;
     }
     key = key ? key : "";
-    uint64_t hash = XXH3_64bits_withSeed(key, n, m->seed);
-    slot *s = find(m, key, n, hash);
-    if (!s->key) {
-        *s = (slot){.key = key, .n = (uint32_t)n, .hash = (uint32_t)(hash >> 32)};
-        m->count++;
+    uint64_t hash = XXH3_64bits_withSeed(key, length, map->seed);
+    map_slot *slot = find_slot(map, key, length, hash);
+    if (!slot->key) {
+        *slot = (map_slot){.key = key, .length = (uint32_t)length, .hash = (uint32_t)(hash >> 32)};
+        map->count++;
     }
-    s->value = value;
+    slot->value = value;
     return ZT_OK;
 }
 
-bool zt_map_get(const zt_map *m, const char *key, size_t n, int64_t *value)
+bool zt_map_get(const zt_map *map, const char *key, size_t length, int64_t *value)
 {
     key = key ? key : "";
-    const slot *s = find(m, key, n, XXH3_64bits_withSeed(key, n, m->seed));
-    if (!s->key)
+    const map_slot *slot = find_slot(map, key, length, XXH3_64bits_withSeed(key, length, map->seed));
+    if (!slot->key)
         return false;
     if (value)
-        *value = s->value;
+        *value = slot->value;
     return true;
 }
 
-int64_t zt_map_find(const zt_map *m, const char *name)
+int64_t zt_map_find(const zt_map *map, const char *name)
 {
     int64_t i;
-    return zt_map_get(m, name, strlen(name), &i) ? i : -1;
+    return zt_map_get(map, name, strlen(name), &i) ? i : -1;
 }
 
-size_t zt_map_count(const zt_map *m)
+size_t zt_map_count(const zt_map *map)
 {
-    return m->count;
+    return map->count;
 }

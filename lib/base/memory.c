@@ -26,12 +26,12 @@ static const size_t map_from = SIZE_MAX;
 static const size_t map_from = 4 << 20;
 #endif
 
-typedef struct head {
+typedef struct block_head {
     size_t bytes;  /* as asked for */
     size_t mapped; /* length of the mapping, 0: from malloc */
-} head;
+} block_head;
 
-_Static_assert(sizeof(head) <= HEAD, "the head fits before the block");
+_Static_assert(sizeof(block_head) <= HEAD, "the head fits before the block");
 
 bool zt_mul_size(size_t a, size_t b, size_t *out)
 {
@@ -50,60 +50,60 @@ bool zt_mul_i64(int64_t a, int64_t b, int64_t *out)
 
 /* ---- blocks from the system ------------------------------------------------------------------ */
 
-static head *block_map(size_t bytes)
+static block_head *block_map(size_t bytes)
 {
-    size_t len = (bytes + HEAD + PAGE - 1) / PAGE * PAGE;
-    size_t all = len + HUGE_PAGE;
-    char *raw = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t length = (bytes + HEAD + PAGE - 1) / PAGE * PAGE;
+    size_t total = length + HUGE_PAGE;
+    char *raw = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED)
         return NULL;
     size_t skip = (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
     if (skip)
         munmap(raw, skip);
-    if (all - skip > len)
-        munmap(raw + skip + len, all - skip - len);
-    madvise(raw + skip, len, MADV_HUGEPAGE); /* only a wish */
-    head *h = (head *)(raw + skip);
-    h->mapped = len;
-    return h;
+    if (total - skip > length)
+        munmap(raw + skip + length, total - skip - length);
+    madvise(raw + skip, length, MADV_HUGEPAGE); /* only a wish */
+    block_head *head = (block_head *)(raw + skip);
+    head->mapped = length;
+    return head;
 }
 
-static head *block_new(size_t bytes)
+static block_head *block_new(size_t bytes)
 {
-    head *h = NULL;
+    block_head *head = NULL;
     if (bytes > PTRDIFF_MAX - HEAD - PAGE - HUGE_PAGE)
         return NULL;
     if (bytes >= map_from) {
-        h = block_map(bytes);
+        head = block_map(bytes);
     } else {
-        void *p;
-        if (posix_memalign(&p, HEAD, bytes + HEAD))
+        void *memory;
+        if (posix_memalign(&memory, HEAD, bytes + HEAD))
             return NULL;
-        h = p;
-        h->mapped = 0;
+        head = memory;
+        head->mapped = 0;
     }
-    if (h)
-        h->bytes = bytes;
-    return h;
+    if (head)
+        head->bytes = bytes;
+    return head;
 }
 
-static void block_free(head *h)
+static void block_free(block_head *head)
 {
-    if (h->mapped)
-        munmap(h, h->mapped);
+    if (head->mapped)
+        munmap(head, head->mapped);
     else
-        free(h);
+        free(head);
 }
 
-static head *head_of(void *p)
+static block_head *head_of(void *block)
 {
-    return (head *)((char *)p - HEAD);
+    return (block_head *)((char *)block - HEAD);
 }
 
 /* ---- the account ----------------------------------------------------------------------------- */
 
 /* True when this allocation is the one that a test wants refused. */
-static bool injected(zt_ctx *ctx)
+static bool is_injected(zt_ctx *ctx)
 {
     if (ctx->failing)
         return true;
@@ -116,48 +116,48 @@ static bool injected(zt_ctx *ctx)
 /* May so many bytes more be held? *refused: a test says no. The lock is held. */
 static bool may_hold(zt_ctx *ctx, size_t bytes, bool *refused)
 {
-    zt_mem *m = &ctx->mem;
-    m->calls++;
-    *refused = injected(ctx);
-    if (*refused || (m->limit && (m->held > m->limit || bytes > m->limit - m->held)))
+    zt_mem *mem = &ctx->mem;
+    mem->calls++;
+    *refused = is_injected(ctx);
+    if (*refused || (mem->limit && (mem->held > mem->limit || bytes > mem->limit - mem->held)))
         return false;
     return true;
 }
 
-static void hold(zt_mem *m, size_t bytes)
+static void count_held(zt_mem *mem, size_t bytes)
 {
-    m->held += bytes;
-    m->peak = m->held > m->peak ? m->held : m->peak;
+    mem->held += bytes;
+    mem->peak = mem->held > mem->peak ? mem->held : mem->peak;
 }
 
-static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *was, bool refused,
+static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *before, bool refused,
                                bool over)
 {
     if (refused)
         return zt_fail(ctx, ZT_ENOMEM,
                        "out of memory: %zu bytes wanted, %zu held (refused by a test)", bytes,
-                       was->held);
+                       before->held);
     if (over)
         return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held, limit %zu",
-                       bytes, was->held, was->limit);
-    return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held", bytes, was->held);
+                       bytes, before->held, before->limit);
+    return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held", bytes, before->held);
 }
 
 void *zt_alloc(zt_ctx *ctx, size_t bytes)
 {
     bool refused;
     pthread_mutex_lock(&ctx->lock);
-    bool may = may_hold(ctx, bytes, &refused);
-    head *h = may ? block_new(bytes) : NULL;
-    if (h) {
-        hold(&ctx->mem, bytes);
+    bool allowed = may_hold(ctx, bytes, &refused);
+    block_head *head = allowed ? block_new(bytes) : NULL;
+    if (head) {
+        count_held(&ctx->mem, bytes);
         ctx->mem.blocks++;
     }
-    zt_mem was = ctx->mem;
+    zt_mem before = ctx->mem;
     pthread_mutex_unlock(&ctx->lock);
-    if (h)
-        return (char *)h + HEAD;
-    out_of_memory(ctx, bytes, &was, refused, !may);
+    if (head)
+        return (char *)head + HEAD;
+    out_of_memory(ctx, bytes, &before, refused, !allowed);
     return NULL;
 }
 
@@ -165,12 +165,12 @@ zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes)
 {
     bool refused;
     pthread_mutex_lock(&ctx->lock);
-    bool may = may_hold(ctx, bytes, &refused) && bytes <= SIZE_MAX - ctx->mem.held;
-    zt_mem was = ctx->mem;
-    if (may)
-        hold(&ctx->mem, bytes);
+    bool allowed = may_hold(ctx, bytes, &refused) && bytes <= SIZE_MAX - ctx->mem.held;
+    zt_mem before = ctx->mem;
+    if (allowed)
+        count_held(&ctx->mem, bytes);
     pthread_mutex_unlock(&ctx->lock);
-    return may ? ZT_OK : out_of_memory(ctx, bytes, &was, refused, was.limit > 0);
+    return allowed ? ZT_OK : out_of_memory(ctx, bytes, &before, refused, before.limit > 0);
 }
 
 void zt_mem_release(zt_ctx *ctx, size_t bytes)
@@ -180,74 +180,74 @@ void zt_mem_release(zt_ctx *ctx, size_t bytes)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-size_t zt_block_bytes(const void *p)
+size_t zt_block_bytes(const void *block)
 {
-    return ((const head *)((const char *)p - HEAD))->bytes;
+    return ((const block_head *)((const char *)block - HEAD))->bytes;
 }
 
-void zt_free(zt_ctx *ctx, void *p)
+void zt_free(zt_ctx *ctx, void *block)
 {
-    if (!p)
+    if (!block)
         return;
-    head *h = head_of(p);
+    block_head *head = head_of(block);
     pthread_mutex_lock(&ctx->lock);
-    ctx->mem.held -= h->bytes;
+    ctx->mem.held -= head->bytes;
     ctx->mem.blocks--;
     pthread_mutex_unlock(&ctx->lock);
-    block_free(h);
+    block_free(head);
 }
 
-void *zt_alloc_array(zt_ctx *ctx, size_t n, size_t size)
+void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size)
 {
     size_t bytes;
-    if (zt_mul_size(n, size, &bytes))
+    if (zt_mul_size(count, size, &bytes))
         return zt_alloc(ctx, bytes);
-    zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu times %zu bytes wanted", n, size);
+    zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu times %zu bytes wanted", count, size);
     return NULL;
 }
 
-void *zt_calloc(zt_ctx *ctx, size_t n, size_t size)
+void *zt_calloc(zt_ctx *ctx, size_t count, size_t size)
 {
-    void *p = zt_alloc_array(ctx, n, size);
-    if (p && !head_of(p)->mapped)
-        memset(p, 0, n * size);
-    return p;
+    void *block = zt_alloc_array(ctx, count, size);
+    if (block && !head_of(block)->mapped)
+        memset(block, 0, count * size);
+    return block;
 }
 
-void *zt_realloc(zt_ctx *ctx, void *p, size_t bytes)
+void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes)
 {
-    void *q = zt_alloc(ctx, bytes);
-    if (!q || !p)
-        return q;
-    size_t old = head_of(p)->bytes;
-    memcpy(q, p, old < bytes ? old : bytes);
-    zt_free(ctx, p);
-    return q;
+    void *fresh = zt_alloc(ctx, bytes);
+    if (!fresh || !block)
+        return fresh;
+    size_t old = head_of(block)->bytes;
+    memcpy(fresh, block, old < bytes ? old : bytes);
+    zt_free(ctx, block);
+    return fresh;
 }
 
-char *zt_strndup(zt_ctx *ctx, const char *s, size_t n)
+char *zt_strndup(zt_ctx *ctx, const char *text, size_t length)
 {
-    char *p = n < SIZE_MAX ? zt_alloc(ctx, n + 1) : NULL;
-    if (!p)
+    char *copy = length < SIZE_MAX ? zt_alloc(ctx, length + 1) : NULL;
+    if (!copy)
         return NULL;
-    if (n)
-        memcpy(p, s, n);
-    p[n] = '\0';
-    return p;
+    if (length)
+        memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
 }
 
-char *zt_strdup(zt_ctx *ctx, const char *s)
+char *zt_strdup(zt_ctx *ctx, const char *text)
 {
-    return zt_strndup(ctx, s, strlen(s));
+    return zt_strndup(ctx, text, strlen(text));
 }
 
 zt_mem zt_mem_get(const zt_ctx *ctx)
 {
-    zt_ctx *c = (zt_ctx *)ctx;
-    pthread_mutex_lock(&c->lock);
-    zt_mem m = c->mem;
-    pthread_mutex_unlock(&c->lock);
-    return m;
+    zt_ctx *mutable_ctx = (zt_ctx *)ctx;
+    pthread_mutex_lock(&mutable_ctx->lock);
+    zt_mem mem = mutable_ctx->mem;
+    pthread_mutex_unlock(&mutable_ctx->lock);
+    return mem;
 }
 
 void zt_mem_limit(zt_ctx *ctx, size_t bytes)

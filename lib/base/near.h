@@ -19,14 +19,14 @@ typedef char zt_near_hint[96];
  * four letters, else by two or a third of the letters. Edits are a letter more, less or another, and
  * two neighbours exchanged; case does not count. Of equally close names the one that begins alike. */
 const char *zt_near(zt_near_hint hint, const char *word, zt_name_fn *name, const void *user);
-/* The name itself, borrowed from the names; NULL: none is close. n bytes of word. */
-const char *zt_near_name(const char *word, size_t n, zt_name_fn *name, const void *user);
-/* Appends "a, b or c"; of more than `most` names the first ones and "...". */
-void zt_near_put(zt_str *out, int most, zt_name_fn *name, const void *user);
+/* The name itself, borrowed from the names; NULL: none is close. `length` bytes of word. */
+const char *zt_near_name(const char *word, size_t length, zt_name_fn *name, const void *user);
+/* Appends "a, b or c"; of more than `limit` names the first ones and "...". */
+void zt_near_put(zt_str *out, int limit, zt_name_fn *name, const void *user);
 
-/* "WHAT 'word' is not known (did you mean 'NAME'?): a, b or c", as the context's error; n bytes of
+/* "WHAT 'word' is not known (did you mean 'NAME'?): a, b or c", as the context's error; `length` bytes of
  * word. Of many names the first. Returns `status`. */
-zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t n,
+zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length,
                           zt_name_fn *name, const void *user);
 
 #endif

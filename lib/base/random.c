@@ -22,23 +22,23 @@ void zt_philox(uint64_t seed, uint64_t sequence, uint64_t position, uint32_t out
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static double unit(uint32_t lo, uint32_t hi)
+static double unit_interval(uint32_t low, uint32_t high)
 {
-    return (double)(((uint64_t)hi << 32 | lo) >> 11) * 0x1p-53;
+    return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
 double zt_uniform(uint64_t seed, uint64_t sequence, uint64_t position)
 {
-    uint32_t r[4];
-    zt_philox(seed, sequence, position, r);
-    return unit(r[0], r[1]);
+    uint32_t words[4];
+    zt_philox(seed, sequence, position, words);
+    return unit_interval(words[0], words[1]);
 }
 
-/* Box and Muller's transform; 1 - u is in (0, 1], so the logarithm is finite. */
+/* Box and Muller's transform; 1 - radius_draw is in (0, 1], so the logarithm is finite. */
 double zt_normal(uint64_t seed, uint64_t sequence, uint64_t position)
 {
-    uint32_t r[4];
-    zt_philox(seed, sequence, position, r);
-    double u = unit(r[0], r[1]), v = unit(r[2], r[3]);
-    return sqrt(-2 * log(1 - u)) * cos(2 * pi * v);
+    uint32_t words[4];
+    zt_philox(seed, sequence, position, words);
+    double radius_draw = unit_interval(words[0], words[1]), angle_draw = unit_interval(words[2], words[3]);
+    return sqrt(-2 * log(1 - radius_draw)) * cos(2 * pi * angle_draw);
 }

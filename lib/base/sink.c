@@ -22,7 +22,7 @@ struct zt_sink {
     char *path;  /* the target, links resolved; "stdout" in messages */
     char *temp;  /* the name beside it, NULL: written through */
     bool named;  /* temp exists */
-    bool force, anew; /* anew: the target may be an open source */
+    bool force, in_place; /* in_place: the target may be an open source */
     bool counts; /* keeps nothing: bytes are counted */
     uint64_t counted;
     bool replaces;   /* a file, whose attributes are `old` */
@@ -39,140 +39,140 @@ struct zt_sink {
 static char *temp_name(zt_ctx *ctx, const char *path, int attempt)
 {
     const char *slash = strrchr(path, '/');
-    int dir = slash ? (int)(slash - path) + 1 : 0;
+    int folder = slash ? (int)(slash - path) + 1 : 0;
     unsigned long long tick = (unsigned long long)(zt_seconds() * 1e9) + (unsigned)attempt;
-    zt_str s;
-    zt_str_init(&s, ctx);
-    if (zt_str_printf(&s, "%.*s.%.200s.%d-%llx.tmp", dir, path, path + dir, (int)getpid(), tick)) {
-        zt_str_fini(&s);
+    zt_str text;
+    zt_str_init(&text, ctx);
+    if (zt_str_printf(&text, "%.*s.%.200s.%d-%llx.tmp", folder, path, path + folder, (int)getpid(), tick)) {
+        zt_str_fini(&text);
         return NULL;
     }
-    return s.data;
+    return text.data;
 }
 
 /* What will have another's mode has none that is wider before. */
-static mode_t first_mode(const zt_sink *s) { return s->replaces ? 0600 : 0666; }
+static mode_t first_mode(const zt_sink *sink) { return sink->replaces ? 0600 : 0666; }
 
 /* Where the system cannot do that, s->fd stays -1. */
-static zt_status open_unnamed(zt_sink *s)
+static zt_status open_unnamed(zt_sink *sink)
 {
-    const char *slash = strrchr(s->path, '/');
-    char *dir = slash ? zt_strndup(s->ctx, s->path, (size_t)(slash - s->path) + 1)
-                      : zt_strdup(s->ctx, ".");
+    const char *slash = strrchr(sink->path, '/');
+    char *dir = slash ? zt_strndup(sink->ctx, sink->path, (size_t)(slash - sink->path) + 1)
+                      : zt_strdup(sink->ctx, ".");
     if (dir && access("/proc/self/fd", X_OK) == 0) /* needed to give it a name */
-        s->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, first_mode(s));
-    zt_free(s->ctx, dir);
+        sink->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, first_mode(sink));
+    zt_free(sink->ctx, dir);
     return dir ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status open_temp(zt_sink *s)
+static zt_status open_temp(zt_sink *sink)
 {
-    s->temp = temp_name(s->ctx, s->path, 0);
-    if (!s->temp)
+    sink->temp = temp_name(sink->ctx, sink->path, 0);
+    if (!sink->temp)
         return ZT_ENOMEM;
-    zt_status unnamed = open_unnamed(s);
-    if (unnamed != ZT_OK || s->fd >= 0)
+    zt_status unnamed = open_unnamed(sink);
+    if (unnamed != ZT_OK || sink->fd >= 0)
         return unnamed;
-    for (int attempt = 1; s->fd < 0 && attempt < 100; attempt++) {
-        s->fd = open(s->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, first_mode(s));
-        if (s->fd >= 0 || errno != EEXIST)
+    for (int attempt = 1; sink->fd < 0 && attempt < 100; attempt++) {
+        sink->fd = open(sink->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, first_mode(sink));
+        if (sink->fd >= 0 || errno != EEXIST)
             break;
-        zt_free(s->ctx, s->temp);
-        s->temp = temp_name(s->ctx, s->path, attempt);
-        if (!s->temp)
+        zt_free(sink->ctx, sink->temp);
+        sink->temp = temp_name(sink->ctx, sink->path, attempt);
+        if (!sink->temp)
             return ZT_ENOMEM;
     }
-    if (s->fd < 0)
-        return zt_fail(s->ctx, ZT_ECREATE, "%s: cannot be created: %s", s->path, strerror(errno));
-    s->named = true;
+    if (sink->fd < 0)
+        return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be created: %s", sink->path, strerror(errno));
+    sink->named = true;
     return ZT_OK;
 }
 
 /* The name that the link s->path holds, beside it, as s->path. */
-static zt_status follow(zt_sink *s)
+static zt_status follow_link(zt_sink *sink)
 {
-    char to[4096];
-    ssize_t n = readlink(s->path, to, sizeof to);
-    const char *slash = strrchr(s->path, '/');
-    size_t dir = n > 0 && to[0] != '/' && slash ? (size_t)(slash - s->path) + 1 : 0;
+    char target[4096];
+    ssize_t length = readlink(sink->path, target, sizeof target);
+    const char *slash = strrchr(sink->path, '/');
+    size_t dir = length > 0 && target[0] != '/' && slash ? (size_t)(slash - sink->path) + 1 : 0;
     zt_str path;
-    if (n <= 0 || n == sizeof to)
-        return zt_fail(s->ctx, ZT_ECREATE, "%s: the link cannot be followed", s->path);
-    zt_str_init(&path, s->ctx);
-    if (zt_str_put(&path, s->path, dir) || zt_str_put(&path, to, (size_t)n)) {
+    if (length <= 0 || length == sizeof target)
+        return zt_fail(sink->ctx, ZT_ECREATE, "%s: the link cannot be followed", sink->path);
+    zt_str_init(&path, sink->ctx);
+    if (zt_str_put(&path, sink->path, dir) || zt_str_put(&path, target, (size_t)length)) {
         zt_str_fini(&path);
         return ZT_ENOMEM;
     }
-    zt_free(s->ctx, s->path);
-    s->path = path.data;
+    zt_free(sink->ctx, sink->path);
+    sink->path = path.data;
     return ZT_OK;
 }
 
 /* A link is followed: what it names is replaced or made, not the link. */
-static zt_status resolve(zt_sink *s)
+static zt_status resolve_links(zt_sink *sink)
 {
     enum { MOST = 40 }; /* links, as in the kernel */
-    struct stat st;
-    for (int i = 0; lstat(s->path, &st) == 0 && S_ISLNK(st.st_mode); i++) {
+    struct stat info;
+    for (int i = 0; lstat(sink->path, &info) == 0 && S_ISLNK(info.st_mode); i++) {
         if (i == MOST)
-            return zt_fail(s->ctx, ZT_ECREATE, "%s: more than %d links", s->path, MOST);
-        zt_status status = follow(s);
+            return zt_fail(sink->ctx, ZT_ECREATE, "%s: more than %d links", sink->path, MOST);
+        zt_status status = follow_link(sink);
         if (status) return status;
     }
     return ZT_OK;
 }
 
-static zt_status open_target(zt_sink *s)
+static zt_status open_target(zt_sink *sink)
 {
-    struct stat st;
-    bool there = stat(s->path, &st) == 0;
-    if (!there && lstat(s->path, &st))
-        return open_temp(s);
-    if (S_ISDIR(st.st_mode))
-        return zt_fail(s->ctx, ZT_ECREATE, "%s: is a directory", s->path);
-    if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
-        if (!s->force)
-            return zt_fail(s->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", s->path);
-        if (there && !s->anew && zt_source_is_open(s->ctx, &st))
-            return zt_fail(s->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten",
-                           s->path);
-        s->replaces = there;
-        s->old = st;
-        zt_status status = resolve(s);
-        return status ? status : open_temp(s);
+    struct stat info;
+    bool exists = stat(sink->path, &info) == 0;
+    if (!exists && lstat(sink->path, &info))
+        return open_temp(sink);
+    if (S_ISDIR(info.st_mode))
+        return zt_fail(sink->ctx, ZT_ECREATE, "%s: is a directory", sink->path);
+    if (S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)) {
+        if (!sink->force)
+            return zt_fail(sink->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", sink->path);
+        if (exists && !sink->in_place && zt_source_is_open(sink->ctx, &info))
+            return zt_fail(sink->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten",
+                           sink->path);
+        sink->replaces = exists;
+        sink->old = info;
+        zt_status status = resolve_links(sink);
+        return status ? status : open_temp(sink);
     }
-    s->fd = open(s->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (s->fd < 0 && errno == EINTR)
-        return zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was opened", s->path);
-    if (s->fd < 0)
-        return zt_fail(s->ctx, ZT_ECREATE, "%s: cannot be opened: %s", s->path, strerror(errno));
+    sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (sink->fd < 0 && errno == EINTR)
+        return zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was opened", sink->path);
+    if (sink->fd < 0)
+        return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be opened: %s", sink->path, strerror(errno));
     return ZT_OK;
 }
 
-static zt_status open_stdout(zt_sink *s)
+static zt_status open_stdout(zt_sink *sink)
 {
-    s->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (s->fd < 0)
-        return zt_fail(s->ctx, ZT_EIO, "stdout: %s", strerror(errno));
+    sink->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (sink->fd < 0)
+        return zt_fail(sink->ctx, ZT_EIO, "stdout: %s", strerror(errno));
     return ZT_OK;
 }
 
-static zt_sink *sink_open(zt_ctx *ctx, const char *path, bool force, bool anew)
+static zt_sink *sink_open(zt_ctx *ctx, const char *path, bool force, bool in_place)
 {
     bool is_stdout = strcmp(path, "-") == 0;
-    zt_sink *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s)
+    zt_sink *sink = zt_calloc(ctx, 1, sizeof *sink);
+    if (!sink)
         return NULL;
-    s->ctx = ctx;
-    s->fd = -1;
-    s->force = force;
-    s->anew = anew;
-    s->path = zt_strdup(ctx, is_stdout ? "stdout" : path);
-    if (!s->path || (is_stdout ? open_stdout(s) : open_target(s))) {
-        zt_sink_close(s);
+    sink->ctx = ctx;
+    sink->fd = -1;
+    sink->force = force;
+    sink->in_place = in_place;
+    sink->path = zt_strdup(ctx, is_stdout ? "stdout" : path);
+    if (!sink->path || (is_stdout ? open_stdout(sink) : open_target(sink))) {
+        zt_sink_close(sink);
         return NULL;
     }
-    return s;
+    return sink;
 }
 
 zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
@@ -180,163 +180,163 @@ zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
     return sink_open(ctx, path, force, false);
 }
 
-zt_sink *zt_sink_open_anew(zt_ctx *ctx, const char *path)
+zt_sink *zt_sink_open_in_place(zt_ctx *ctx, const char *path)
 {
     return sink_open(ctx, path, true, true);
 }
 
 zt_sink *zt_sink_count(zt_ctx *ctx)
 {
-    zt_sink *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s)
+    zt_sink *sink = zt_calloc(ctx, 1, sizeof *sink);
+    if (!sink)
         return NULL;
-    s->ctx = ctx;
-    s->fd = -1;
-    s->counts = true;
-    return s;
+    sink->ctx = ctx;
+    sink->fd = -1;
+    sink->counts = true;
+    return sink;
 }
 
-uint64_t zt_sink_counted(const zt_sink *s)
+uint64_t zt_sink_counted(const zt_sink *sink)
 {
-    return s->counted + s->used;
+    return sink->counted + sink->used;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static zt_status put(zt_sink *s, const void *bytes, size_t n)
+static zt_status write_out(zt_sink *sink, const void *bytes, size_t size)
 {
-    if (s->counts) {
-        s->counted += n;
+    if (sink->counts) {
+        sink->counted += size;
         return ZT_OK;
     }
-    int error = zt_fd_write(s->fd, bytes, n);
+    int error = zt_fd_write(sink->fd, bytes, size);
     if (error == EINTR)
-        s->failed = zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was written", s->path);
+        sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written", sink->path);
     else if (error)
-        s->failed = zt_fail(s->ctx, ZT_EIO, "%s: writing %zu bytes: %s", s->path, n,
+        sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: writing %zu bytes: %s", sink->path, size,
                             strerror(error));
-    return s->failed;
+    return sink->failed;
 }
 
-static zt_status flush(zt_sink *s)
+static zt_status flush_buffer(zt_sink *sink)
 {
-    size_t n = s->used;
-    s->used = 0;
-    return n ? put(s, s->buffer, n) : s->failed;
+    size_t size = sink->used;
+    sink->used = 0;
+    return size ? write_out(sink, sink->buffer, size) : sink->failed;
 }
 
-zt_status zt_sink_write(zt_sink *s, const void *bytes, size_t n)
+zt_status zt_sink_write(zt_sink *sink, const void *bytes, size_t size)
 {
-    if (s->failed)
-        return s->failed;
-    if (n == 0)
-        return flush(s);
-    if (n > BUFFER - s->used && flush(s))
-        return s->failed;
-    if (n >= BUFFER)
-        return put(s, bytes, n);
-    memcpy(s->buffer + s->used, bytes, n);
-    s->used += n;
+    if (sink->failed)
+        return sink->failed;
+    if (size == 0)
+        return flush_buffer(sink);
+    if (size > BUFFER - sink->used && flush_buffer(sink))
+        return sink->failed;
+    if (size >= BUFFER)
+        return write_out(sink, bytes, size);
+    memcpy(sink->buffer + sink->used, bytes, size);
+    sink->used += size;
     return ZT_OK;
 }
 
 /* From file to file, as far as the kernel does it; *done says how far. */
-static zt_status copy_by_kernel(zt_sink *s, int in, uint64_t offset, uint64_t n, uint64_t *done)
+static zt_status copy_by_kernel(zt_sink *sink, int fd, uint64_t offset, uint64_t size, uint64_t *done)
 {
-    while (*done < n) {
-        loff_t at = (loff_t)(offset + *done);
-        size_t step = n - *done < 1 << 30 ? (size_t)(n - *done) : 1 << 30;
-        ssize_t k = copy_file_range(in, &at, s->fd, NULL, step, 0);
-        if (k <= 0 && (k == 0 || errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+    while (*done < size) {
+        loff_t position = (loff_t)(offset + *done);
+        size_t step = size - *done < 1 << 30 ? (size_t)(size - *done) : 1 << 30;
+        ssize_t copied = copy_file_range(fd, &position, sink->fd, NULL, step, 0);
+        if (copied <= 0 && (copied == 0 || errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
                        errno == EOPNOTSUPP || errno == EBADF || errno == EPERM))
             return ZT_OK; /* reading will tell what is wrong, if something is */
-        if (k < 0 && errno == EINTR)
-            return s->failed = zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was written",
-                                       s->path);
-        if (k < 0)
-            return s->failed = zt_fail(s->ctx, ZT_EIO, "%s: copying %llu bytes: %s", s->path,
-                                       (unsigned long long)n, strerror(errno));
-        *done += (uint64_t)k;
+        if (copied < 0 && errno == EINTR)
+            return sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written",
+                                       sink->path);
+        if (copied < 0)
+            return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: copying %llu bytes: %s", sink->path,
+                                       (unsigned long long)size, strerror(errno));
+        *done += (uint64_t)copied;
     }
     return ZT_OK;
 }
 
-zt_status zt_sink_copy(zt_sink *s, const zt_source *from, uint64_t offset, uint64_t n)
+zt_status zt_sink_copy(zt_sink *sink, const zt_source *source, uint64_t offset, uint64_t size)
 {
     enum { STEP = 1 << 20 };
     uint64_t base, done = 0;
-    int in;
-    if (s->failed || flush(s))
-        return s->failed;
-    if (s->temp && zt_source_place(from, &in, &base) &&
-        copy_by_kernel(s, in, base + offset, n, &done) != ZT_OK)
-        return s->failed;
-    char *buf = done < n ? zt_alloc(s->ctx, STEP) : NULL;
-    if (done < n && !buf)
-        return s->failed = ZT_ENOMEM;
-    for (size_t k; done < n && !s->failed; done += k) {
-        k = n - done < STEP ? (size_t)(n - done) : STEP;
-        s->failed = zt_source_read(from, offset + done, buf, k);
-        if (!s->failed)
-            put(s, buf, k);
+    int fd;
+    if (sink->failed || flush_buffer(sink))
+        return sink->failed;
+    if (sink->temp && zt_source_place(source, &fd, &base) &&
+        copy_by_kernel(sink, fd, base + offset, size, &done) != ZT_OK)
+        return sink->failed;
+    char *buffer = done < size ? zt_alloc(sink->ctx, STEP) : NULL;
+    if (done < size && !buffer)
+        return sink->failed = ZT_ENOMEM;
+    for (size_t step; done < size && !sink->failed; done += step) {
+        step = size - done < STEP ? (size_t)(size - done) : STEP;
+        sink->failed = zt_source_read(source, offset + done, buffer, step);
+        if (!sink->failed)
+            write_out(sink, buffer, step);
     }
-    zt_free(s->ctx, buf);
-    return s->failed;
+    zt_free(sink->ctx, buffer);
+    return sink->failed;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* Gives a file without a name its name beside the target. */
-static int name_it(zt_sink *s)
+static int link_name(zt_sink *sink)
 {
     char fd[40];
-    snprintf(fd, sizeof fd, "/proc/self/fd/%d", s->fd);
-    if (s->named || linkat(AT_FDCWD, fd, AT_FDCWD, s->temp, AT_SYMLINK_FOLLOW) == 0) {
-        s->named = true;
+    snprintf(fd, sizeof fd, "/proc/self/fd/%d", sink->fd);
+    if (sink->named || linkat(AT_FDCWD, fd, AT_FDCWD, sink->temp, AT_SYMLINK_FOLLOW) == 0) {
+        sink->named = true;
         return 0;
     }
     return errno;
 }
 
 /* Without `force` a target that came up meanwhile is not overwritten either. */
-static int rename_it(zt_sink *s)
+static int rename_target(zt_sink *sink)
 {
-    int bad = renameat2(AT_FDCWD, s->temp, AT_FDCWD, s->path, s->force ? 0 : RENAME_NOREPLACE);
-    if (bad && (errno == EINVAL || errno == ENOSYS))
-        bad = rename(s->temp, s->path);
-    s->named = bad != 0;
-    return bad ? errno : 0;
+    int failed = renameat2(AT_FDCWD, sink->temp, AT_FDCWD, sink->path, sink->force ? 0 : RENAME_NOREPLACE);
+    if (failed && (errno == EINVAL || errno == ENOSYS))
+        failed = rename(sink->temp, sink->path);
+    sink->named = failed != 0;
+    return failed ? errno : 0;
 }
 
-zt_status zt_sink_commit(zt_sink *s)
+zt_status zt_sink_commit(zt_sink *sink)
 {
-    if (flush(s))
-        return s->failed;
-    if (s->replaces && (s->failed = zt_attributes_keep(s->ctx, s->fd, s->path, &s->old)))
-        return s->failed;
-    int error = s->temp && fsync(s->fd) ? errno : 0;
-    if (!error && s->temp)
-        error = name_it(s);
-    if (close(s->fd) && !error)
+    if (flush_buffer(sink))
+        return sink->failed;
+    if (sink->replaces && (sink->failed = zt_attributes_keep(sink->ctx, sink->fd, sink->path, &sink->old)))
+        return sink->failed;
+    int error = sink->temp && fsync(sink->fd) ? errno : 0;
+    if (!error && sink->temp)
+        error = link_name(sink);
+    if (close(sink->fd) && !error)
         error = errno;
-    s->fd = -1;
+    sink->fd = -1;
     if (error)
-        return s->failed = zt_fail(s->ctx, ZT_EIO, "%s: %s", s->path, strerror(error));
-    error = s->temp ? rename_it(s) : 0;
+        return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: %s", sink->path, strerror(error));
+    error = sink->temp ? rename_target(sink) : 0;
     if (error)
-        return s->failed = zt_fail(s->ctx, ZT_ECREATE, "%s: %s", s->path, strerror(error));
+        return sink->failed = zt_fail(sink->ctx, ZT_ECREATE, "%s: %s", sink->path, strerror(error));
     return ZT_OK;
 }
 
-void zt_sink_close(zt_sink *s)
+void zt_sink_close(zt_sink *sink)
 {
-    if (!s)
+    if (!sink)
         return;
-    if (s->fd >= 0)
-        close(s->fd);
-    if (s->named)
-        unlink(s->temp);
-    zt_free(s->ctx, s->temp);
-    zt_free(s->ctx, s->path);
-    zt_free(s->ctx, s);
+    if (sink->fd >= 0)
+        close(sink->fd);
+    if (sink->named)
+        unlink(sink->temp);
+    zt_free(sink->ctx, sink->temp);
+    zt_free(sink->ctx, sink->path);
+    zt_free(sink->ctx, sink);
 }

@@ -14,59 +14,59 @@
 
 static zt_source *source_new(zt_ctx *ctx, const char *name)
 {
-    zt_source *s = zt_calloc(ctx, 1, sizeof *s);
-    if (!s) return NULL;
-    s->ctx = ctx;
-    s->fd = -1;
-    s->name = zt_strdup(ctx, name);
-    if (!s->name) {
-        zt_free(ctx, s);
+    zt_source *source = zt_calloc(ctx, 1, sizeof *source);
+    if (!source) return NULL;
+    source->ctx = ctx;
+    source->fd = -1;
+    source->name = zt_strdup(ctx, name);
+    if (!source->name) {
+        zt_free(ctx, source);
         return NULL;
     }
     pthread_mutex_lock(&ctx->lock);
-    s->next = ctx->sources;
-    if (s->next) s->next->previous = s;
-    ctx->sources = s;
+    source->next = ctx->sources;
+    if (source->next) source->next->previous = source;
+    ctx->sources = source;
     pthread_mutex_unlock(&ctx->lock);
-    return s;
+    return source;
 }
 
-static void unlink_source(zt_source *s)
+static void unlink_source(zt_source *source)
 {
-    pthread_mutex_lock(&s->ctx->lock);
-    if (s->previous) s->previous->next = s->next;
-    else s->ctx->sources = s->next;
-    if (s->next) s->next->previous = s->previous;
-    pthread_mutex_unlock(&s->ctx->lock);
+    pthread_mutex_lock(&source->ctx->lock);
+    if (source->previous) source->previous->next = source->next;
+    else source->ctx->sources = source->next;
+    if (source->next) source->next->previous = source->previous;
+    pthread_mutex_unlock(&source->ctx->lock);
 }
 
 bool zt_source_is_open(zt_ctx *ctx, const struct stat *file)
 {
     bool found = false;
     pthread_mutex_lock(&ctx->lock);
-    for (const zt_source *s = ctx->sources; s && !found; s = s->next) {
-        struct stat st;
-        found = s->fd >= 0 && !fstat(s->fd, &st) && st.st_dev == file->st_dev &&
-                st.st_ino == file->st_ino;
+    for (const zt_source *source = ctx->sources; source && !found; source = source->next) {
+        struct stat info;
+        found = source->fd >= 0 && !fstat(source->fd, &info) && info.st_dev == file->st_dev &&
+                info.st_ino == file->st_ino;
     }
     pthread_mutex_unlock(&ctx->lock);
     return found;
 }
 
-void zt_source_close(zt_source *s)
+void zt_source_close(zt_source *source)
 {
-    if (!s) return;
-    unlink_source(s);
-    if (s->fd >= 0) close(s->fd);
-    zt_stream_free(s);
-    zt_free(s->ctx, s->name);
-    zt_free(s->ctx, s);
+    if (!source) return;
+    unlink_source(source);
+    if (source->fd >= 0) close(source->fd);
+    zt_stream_free(source);
+    zt_free(source->ctx, source->name);
+    zt_free(source->ctx, source);
 }
 
 /* ---- spooling -------------------------------------------------------------------------------- */
 
 /* A file in TMPDIR that has no name, or loses it at once; -1 and errno. */
-static int temporary(zt_ctx *ctx, const char *dir)
+static int open_temporary(zt_ctx *ctx, const char *dir)
 {
     int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0) return fd;
@@ -82,125 +82,125 @@ static int temporary(zt_ctx *ctx, const char *dir)
     return fd;
 }
 
-int zt_fd_write(int fd, const void *bytes, size_t n)
+int zt_fd_write(int fd, const void *bytes, size_t size)
 {
-    const char *p = bytes;
-    while (n) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0) return errno;
-        p += k;
-        n -= (size_t)k;
+    const char *cursor = bytes;
+    while (size) {
+        ssize_t written = write(fd, cursor, size);
+        if (written < 0) return errno;
+        cursor += written;
+        size -= (size_t)written;
     }
     return 0;
 }
 
-ssize_t zt_fd_read(int in, char *buf, size_t n, size_t least)
+ssize_t zt_fd_read(int fd, char *buffer, size_t size, size_t least)
 {
     size_t done = 0;
     do {
-        ssize_t k = read(in, buf + done, n - done);
-        if (k <= 0) return k < 0 ? k : (ssize_t)done;
-        done += (size_t)k;
+        ssize_t received = read(fd, buffer + done, size - done);
+        if (received <= 0) return received < 0 ? received : (ssize_t)done;
+        done += (size_t)received;
     } while (done < least);
     return (ssize_t)done;
 }
 
-static zt_status copy_all(zt_source *s, int in, const char *dir, zt_wanted *wanted)
+static zt_status copy_all(zt_source *source, int fd, const char *dir, zt_wanted *wanted)
 {
     enum { STEP = 1 << 18 };
-    char *buf = zt_alloc(s->ctx, STEP);
-    zt_status st = buf ? ZT_OK : ZT_ENOMEM;
-    for (bool more = true; more && st == ZT_OK;) {
-        ssize_t k = zt_fd_read(in, buf, STEP, s->size ? 0 : ZT_HEAD);
-        if (k == 0) break;
-        if (k > 0 && s->size == 0 && wanted && !wanted(buf, (size_t)k)) more = false;
-        int error = k < 0 ? 0 : zt_fd_write(s->fd, buf, (size_t)k);
-        if (error == EINTR || (k < 0 && errno == EINTR))
-            st = zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was read", s->name);
-        else if (k < 0)
-            st = zt_fail(s->ctx, ZT_EIO, "%s: %s", s->name, strerror(errno));
+    char *buffer = zt_alloc(source->ctx, STEP);
+    zt_status status = buffer ? ZT_OK : ZT_ENOMEM;
+    for (bool more = true; more && status == ZT_OK;) {
+        ssize_t received = zt_fd_read(fd, buffer, STEP, source->size ? 0 : ZT_HEAD);
+        if (received == 0) break;
+        if (received > 0 && source->size == 0 && wanted && !wanted(buffer, (size_t)received)) more = false;
+        int error = received < 0 ? 0 : zt_fd_write(source->fd, buffer, (size_t)received);
+        if (error == EINTR || (received < 0 && errno == EINTR))
+            status = zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was read", source->name);
+        else if (received < 0)
+            status = zt_fail(source->ctx, ZT_EIO, "%s: %s", source->name, strerror(errno));
         else if (error)
-            st = zt_fail(s->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
-                         s->name, dir, strerror(error));
+            status = zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
+                         source->name, dir, strerror(error));
         else
-            s->size += (uint64_t)k;
+            source->size += (uint64_t)received;
     }
-    zt_free(s->ctx, buf);
-    return st;
+    zt_free(source->ctx, buffer);
+    return status;
 }
 
-/* Replaces the stream `in` by a copy that can be read anywhere: `head`, which was read from it
- * before, and all the rest. `in` stays the caller's. */
-zt_status zt_spool(zt_source *s, int in, zt_wanted *wanted, const void *head, size_t n)
+/* Replaces the stream `fd` by a copy that can be read anywhere: `head`, which was read from it
+ * before, and all the rest. `fd` stays the caller's. */
+zt_status zt_spool(zt_source *source, int fd, zt_wanted *wanted, const void *head, size_t size)
 {
     const char *dir = getenv("TMPDIR");
     dir = dir && *dir ? dir : "/tmp";
-    s->fd = temporary(s->ctx, dir);
-    if (s->fd < 0)
-        return zt_fail(s->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", s->name, dir,
+    source->fd = open_temporary(source->ctx, dir);
+    if (source->fd < 0)
+        return zt_fail(source->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", source->name, dir,
                        strerror(errno));
-    int error = n ? zt_fd_write(s->fd, head, n) : 0;
+    int error = size ? zt_fd_write(source->fd, head, size) : 0;
     if (error)
-        return zt_fail(s->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
-                       s->name, dir, strerror(error));
-    s->size = n;
-    return copy_all(s, in, dir, wanted);
+        return zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
+                       source->name, dir, strerror(error));
+    source->size = size;
+    return copy_all(source, fd, dir, wanted);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Takes `fd` over whatever happens, except stdin's. */
-static zt_status adopt(zt_source *s, int fd, zt_wanted *wanted, bool streams)
+static zt_status adopt_fd(zt_source *source, int fd, zt_wanted *wanted, bool streams)
 {
-    struct stat st;
+    struct stat info;
     zt_status status = ZT_OK;
-    if (fstat(fd, &st)) {
-        status = zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
-    } else if (S_ISDIR(st.st_mode)) {
-        status = zt_fail(s->ctx, ZT_ENOENT, "%s: is a directory without config.json", s->name);
-    } else if (S_ISREG(st.st_mode)) {
-        off_t at = fd == STDIN_FILENO ? lseek(fd, 0, SEEK_CUR) : 0;
-        s->base = at > 0 ? (uint64_t)at : 0;
-        s->size = (uint64_t)st.st_size > s->base ? (uint64_t)st.st_size - s->base : 0;
-        s->fd = fd == STDIN_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
-        if (s->fd < 0) status = zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
+    if (fstat(fd, &info)) {
+        status = zt_fail(source->ctx, ZT_ESYS, "%s: %s", source->name, strerror(errno));
+    } else if (S_ISDIR(info.st_mode)) {
+        status = zt_fail(source->ctx, ZT_ENOENT, "%s: is a directory without config.json", source->name);
+    } else if (S_ISREG(info.st_mode)) {
+        off_t position = fd == STDIN_FILENO ? lseek(fd, 0, SEEK_CUR) : 0;
+        source->base = position > 0 ? (uint64_t)position : 0;
+        source->size = (uint64_t)info.st_size > source->base ? (uint64_t)info.st_size - source->base : 0;
+        source->fd = fd == STDIN_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
+        if (source->fd < 0) status = zt_fail(source->ctx, ZT_ESYS, "%s: %s", source->name, strerror(errno));
         return status;
     } else if (streams) {
-        return zt_stream_begin(s, fd);
+        return zt_stream_begin(source, fd);
     } else {
-        status = zt_spool(s, fd, wanted, NULL, 0);
+        status = zt_spool(source, fd, wanted, NULL, 0);
     }
     if (fd != STDIN_FILENO) close(fd);
     return status;
 }
 
-static zt_status open_path(zt_source *s, const char *path, zt_wanted *wanted, bool streams)
+static zt_status open_path(zt_source *source, const char *path, zt_wanted *wanted, bool streams)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 && errno == EINTR)
-        return zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was opened", s->name);
+        return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was opened", source->name);
     if (fd < 0)
-        return zt_fail(s->ctx, errno == EMFILE || errno == ENFILE ? ZT_ESYS : ZT_ENOENT, "%s: %s",
-                       s->name, strerror(errno));
+        return zt_fail(source->ctx, errno == EMFILE || errno == ENFILE ? ZT_ESYS : ZT_ENOENT, "%s: %s",
+                       source->name, strerror(errno));
     if (fd == STDIN_FILENO) { /* it was closed when we came; 0 is not to be mistaken for it */
-        int up = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
+        int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
         close(fd);
-        if (up < 0) return zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(error));
-        fd = up;
+        if (moved < 0) return zt_fail(source->ctx, ZT_ESYS, "%s: %s", source->name, strerror(error));
+        fd = moved;
     }
-    return adopt(s, fd, wanted, streams);
+    return adopt_fd(source, fd, wanted, streams);
 }
 
 static zt_source *open_any(zt_ctx *ctx, const char *path, zt_wanted *wanted, bool streams)
 {
     bool is_stdin = strcmp(path, "-") == 0;
-    zt_source *s = source_new(ctx, is_stdin ? "stdin" : path);
-    if (!s) return NULL;
-    if (is_stdin ? adopt(s, STDIN_FILENO, wanted, streams) : open_path(s, path, wanted, streams)) {
-        zt_source_close(s);
+    zt_source *source = source_new(ctx, is_stdin ? "stdin" : path);
+    if (!source) return NULL;
+    if (is_stdin ? adopt_fd(source, STDIN_FILENO, wanted, streams) : open_path(source, path, wanted, streams)) {
+        zt_source_close(source);
         return NULL;
     }
-    return s;
+    return source;
 }
 
 zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted)
@@ -218,73 +218,73 @@ zt_source *zt_source_open(zt_ctx *ctx, const char *path)
     return open_any(ctx, path, NULL, false);
 }
 
-zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t n)
+zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t size)
 {
-    zt_source *s = source_new(ctx, name);
-    if (!s) return NULL;
-    s->bytes = bytes ? bytes : "";
-    s->size = n;
-    return s;
+    zt_source *source = source_new(ctx, name);
+    if (!source) return NULL;
+    source->bytes = bytes ? bytes : "";
+    source->size = size;
+    return source;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-const char *zt_source_name(const zt_source *s) { return s->name; }
+const char *zt_source_name(const zt_source *source) { return source->name; }
 
-uint64_t zt_source_size(const zt_source *s) { return s->size; }
+uint64_t zt_source_size(const zt_source *source) { return source->size; }
 
-int zt_source_fd(const zt_source *s) { return s->stream ? -1 : s->fd; }
+int zt_source_fd(const zt_source *source) { return source->stream ? -1 : source->fd; }
 
-bool zt_source_place(const zt_source *s, int *fd, uint64_t *base)
+bool zt_source_place(const zt_source *source, int *fd, uint64_t *base)
 {
-    *fd = s->fd;
-    *base = s->base;
-    return s->fd >= 0 && !s->stream;
+    *fd = source->fd;
+    *base = source->base;
+    return source->fd >= 0 && !source->stream;
 }
 
-zt_status zt_source_read(const zt_source *s, uint64_t offset, void *dst, size_t n)
+zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, size_t size)
 {
-    if (s->stream) return zt_stream_read(s, offset, dst, n);
-    if (offset > s->size || n > s->size - offset)
-        return zt_fail(s->ctx, ZT_EDATA,
-                       "%s: %zu bytes wanted at offset %llu, the file ends at %llu", s->name, n,
-                       (unsigned long long)offset, (unsigned long long)s->size);
-    if (s->bytes) {
-        if (n) memcpy(dst, s->bytes + offset, n);
+    if (source->stream) return zt_stream_read(source, offset, dst, size);
+    if (offset > source->size || size > source->size - offset)
+        return zt_fail(source->ctx, ZT_EDATA,
+                       "%s: %zu bytes wanted at offset %llu, the file ends at %llu", source->name, size,
+                       (unsigned long long)offset, (unsigned long long)source->size);
+    if (source->bytes) {
+        if (size) memcpy(dst, source->bytes + offset, size);
         return ZT_OK;
     }
-    char *to = dst;
-    offset += s->base;
-    while (n) {
-        size_t step = n < (size_t)1 << 30 ? n : (size_t)1 << 30;
-        ssize_t k = pread(s->fd, to, step, (off_t)offset);
-        if (k < 0 && errno == EINTR) continue;
-        if (k < 0)
-            return zt_fail(s->ctx, ZT_EIO, "%s: reading %zu bytes at offset %llu: %s", s->name, n,
+    char *output = dst;
+    offset += source->base;
+    while (size) {
+        size_t step = size < (size_t)1 << 30 ? size : (size_t)1 << 30;
+        ssize_t received = pread(source->fd, output, step, (off_t)offset);
+        if (received < 0 && errno == EINTR) continue;
+        if (received < 0)
+            return zt_fail(source->ctx, ZT_EIO, "%s: reading %zu bytes at offset %llu: %s", source->name, size,
                            (unsigned long long)offset, strerror(errno));
-        if (k == 0)
-            return zt_fail(s->ctx, ZT_EIO, "%s: the file shrank while it was read", s->name);
-        to += k;
-        offset += (uint64_t)k;
-        n -= (size_t)k;
+        if (received == 0)
+            return zt_fail(source->ctx, ZT_EIO, "%s: the file shrank while it was read", source->name);
+        output += received;
+        offset += (uint64_t)received;
+        size -= (size_t)received;
     }
     return ZT_OK;
 }
 
-char *zt_read_all(zt_ctx *ctx, const char *path, size_t *n)
+char *zt_read_all(zt_ctx *ctx, const char *path, size_t *length)
 {
-    zt_source *s = zt_source_open(ctx, path);
-    if (!s) return NULL;
-    size_t size = s->size < SIZE_MAX ? (size_t)s->size : SIZE_MAX - 1;
+    zt_source *source = zt_source_open(ctx, path);
+    if (!source) return NULL;
+    size_t size = source->size < SIZE_MAX ? (size_t)source->size : SIZE_MAX - 1;
     char *text = zt_alloc(ctx, size + 1);
-    if (text && zt_source_read(s, 0, text, size)) {
+    if (text && zt_source_read(source, 0, text, size)) {
         zt_free(ctx, text);
         text = NULL;
     }
     if (text) {
         text[size] = '\0';
-        if (n) *n = size;
+        if (length) *length = size;
     }
-    zt_source_close(s);
+    zt_source_close(source);
     return text;
 }

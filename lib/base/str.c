@@ -7,142 +7,142 @@
 #include <stdlib.h>
 #include <string.h>
 
-void zt_str_init(zt_str *s, zt_ctx *ctx)
+void zt_str_init(zt_str *str, zt_ctx *ctx)
 {
-    *s = (zt_str){.ctx = ctx};
+    *str = (zt_str){.ctx = ctx};
 }
 
-void zt_str_fini(zt_str *s)
+void zt_str_fini(zt_str *str)
 {
-    zt_free(s->ctx, s->data);
-    *s = (zt_str){.ctx = s->ctx};
+    zt_free(str->ctx, str->data);
+    *str = (zt_str){.ctx = str->ctx};
 }
 
-void zt_str_clear(zt_str *s)
+void zt_str_clear(zt_str *str)
 {
-    s->len = 0;
-    if (s->data)
-        s->data[0] = '\0';
+    str->len = 0;
+    if (str->data)
+        str->data[0] = '\0';
 }
 
-/* Room for n more bytes and the closing zero. */
-static zt_status reserve(zt_str *s, size_t n)
+/* Room for `size` more bytes and the closing zero. */
+static zt_status reserve_bytes(zt_str *str, size_t size)
 {
-    size_t need;
-    if (!zt_add_size(s->len, n, &need) || !zt_add_size(need, 1, &need))
-        return zt_fail(s->ctx, ZT_ENOMEM, "out of memory: a string of %zu + %zu bytes", s->len, n);
-    if (need <= s->cap)
+    size_t needed;
+    if (!zt_add_size(str->len, size, &needed) || !zt_add_size(needed, 1, &needed))
+        return zt_fail(str->ctx, ZT_ENOMEM, "out of memory: a string of %zu + %zu bytes", str->len, size);
+    if (needed <= str->cap)
         return ZT_OK;
-    size_t cap = s->cap < SIZE_MAX / 2 ? s->cap * 2 : need;
-    cap = cap < 64 ? 64 : cap;
-    cap = cap < need ? need : cap;
-    char *data = zt_realloc(s->ctx, s->data, cap);
+    size_t capacity = str->cap < SIZE_MAX / 2 ? str->cap * 2 : needed;
+    capacity = capacity < 64 ? 64 : capacity;
+    capacity = capacity < needed ? needed : capacity;
+    char *data = zt_realloc(str->ctx, str->data, capacity);
     if (!data)
         return ZT_ENOMEM;
-    s->data = data;
-    s->cap = cap;
+    str->data = data;
+    str->cap = capacity;
     return ZT_OK;
 }
 
-zt_status zt_str_put(zt_str *s, const void *bytes, size_t n)
+zt_status zt_str_put(zt_str *str, const void *bytes, size_t size)
 {
-    zt_status st = reserve(s, n);
-    if (st)
-        return st;
-    if (n)
-        memcpy(s->data + s->len, bytes, n);
-    s->len += n;
-    s->data[s->len] = '\0';
+    zt_status status = reserve_bytes(str, size);
+    if (status)
+        return status;
+    if (size)
+        memcpy(str->data + str->len, bytes, size);
+    str->len += size;
+    str->data[str->len] = '\0';
     return ZT_OK;
 }
 
-zt_status zt_str_puts(zt_str *s, const char *text)
+zt_status zt_str_puts(zt_str *str, const char *text)
 {
-    return zt_str_put(s, text, strlen(text));
+    return zt_str_put(str, text, strlen(text));
 }
 
-zt_status zt_str_putc(zt_str *s, char c)
+zt_status zt_str_putc(zt_str *str, char character)
 {
-    return zt_str_put(s, &c, 1);
+    return zt_str_put(str, &character, 1);
 }
 
-zt_status zt_str_printf(zt_str *s, const char *fmt, ...)
+zt_status zt_str_printf(zt_str *str, const char *format, ...)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
-    if (n < 0)
-        return zt_fail(s->ctx, ZT_EUSAGE, "text that cannot be formatted");
-    zt_status st = reserve(s, (size_t)n);
-    if (st)
-        return st;
-    va_start(ap, fmt);
-    vsnprintf(s->data + s->len, (size_t)n + 1, fmt, ap);
-    va_end(ap);
-    s->len += (size_t)n;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return zt_fail(str->ctx, ZT_EUSAGE, "text that cannot be formatted");
+    zt_status status = reserve_bytes(str, (size_t)length);
+    if (status)
+        return status;
+    va_start(arguments, format);
+    vsnprintf(str->data + str->len, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    str->len += (size_t)length;
     return ZT_OK;
 }
 
 /* ---- UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing past U+10FFFF) --------------- */
 
-int zt_utf8_decode(const char *s, size_t n, uint32_t *cp)
+int zt_utf8_decode(const char *text, size_t size, uint32_t *code_point)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    if (n == 0)
+    if (size == 0)
         return 0;
-    unsigned char c = (unsigned char)s[0];
-    int len = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
-    if (len == 0 || (size_t)len > n)
+    unsigned char first = (unsigned char)text[0];
+    int length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    if (length == 0 || (size_t)length > size)
         return 0;
-    uint32_t u = len == 1 ? c : c & (0xFFu >> (len + 1));
-    for (int i = 1; i < len; i++) {
-        unsigned char t = (unsigned char)s[i];
-        if ((t & 0xC0) != 0x80)
+    uint32_t code = length == 1 ? first : first & (0xFFu >> (length + 1));
+    for (int i = 1; i < length; i++) {
+        unsigned char trail = (unsigned char)text[i];
+        if ((trail & 0xC0) != 0x80)
             return 0;
-        u = u << 6 | (t & 0x3F);
+        code = code << 6 | (trail & 0x3F);
     }
-    if (u < least[len] || u > 0x10FFFF || (u >= 0xD800 && u <= 0xDFFF))
+    if (code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
         return 0;
-    if (cp)
-        *cp = u;
-    return len;
+    if (code_point)
+        *code_point = code;
+    return length;
 }
 
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
-static uint64_t eight(const char *p)
+static uint64_t load_eight(const char *bytes)
 {
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
 }
 
-bool zt_utf8_valid(const char *s, size_t n)
+bool zt_utf8_valid(const char *text, size_t size)
 {
-    for (size_t i = 0; i < n;) {
-        if (n - i >= 8 && !(eight(s + i) & HIGH_BITS)) {
+    for (size_t i = 0; i < size;) {
+        if (size - i >= 8 && !(load_eight(text + i) & HIGH_BITS)) {
             i += 8;
             continue;
         }
-        int len = (signed char)s[i] >= 0 ? 1 : zt_utf8_decode(s + i, n - i, NULL);
-        if (len == 0)
+        int length = (signed char)text[i] >= 0 ? 1 : zt_utf8_decode(text + i, size - i, NULL);
+        if (length == 0)
             return false;
-        i += (size_t)len;
+        i += (size_t)length;
     }
     return true;
 }
 
-int zt_utf8_encode(uint32_t cp, char out[4])
+int zt_utf8_encode(uint32_t code_point, char out[4])
 {
     static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
-    if (cp > 0x10FFFF || (cp >= 0xD800 && cp <= 0xDFFF))
+    if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point <= 0xDFFF))
         return 0;
-    int len = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    for (int i = len - 1; i > 0; i--, cp >>= 6)
-        out[i] = (char)(0x80 | (cp & 0x3F));
-    out[0] = (char)(lead[len] | cp);
-    return len;
+    int length = code_point < 0x80 ? 1 : code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
+    for (int i = length - 1; i > 0; i--, code_point >>= 6)
+        out[i] = (char)(0x80 | (code_point & 0x3F));
+    out[0] = (char)(lead[length] | code_point);
+    return length;
 }
 
 /* ---- text from files ------------------------------------------------------------------------- */
@@ -150,147 +150,147 @@ int zt_utf8_encode(uint32_t cp, char out[4])
 enum { UNIT = 8 }; /* bytes that one escaped or copied character takes at most */
 
 /* C0, DEL and C1 can move a terminal's cursor or start a sequence that it obeys. */
-static bool is_control(uint32_t cp)
+static bool is_control(uint32_t code_point)
 {
-    return cp < 0x20 || (cp >= 0x7F && cp < 0xA0);
+    return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
 }
 
-/* The first character of s as it is shown: itself, or \xNN for its first byte, *used bytes of s.
+/* The first character of `text` as it is shown: itself, or \xNN for its first byte, *used bytes of `text`.
  * A C1 control is two bytes of UTF-8, both of which need escaping: the second, alone, is broken. */
-static int show_unit(const char *s, size_t n, char out[UNIT], size_t *used)
+static int show_unit(const char *text, size_t size, char out[UNIT], size_t *used)
 {
-    uint32_t cp = 0;
-    int len = zt_utf8_decode(s, n, &cp);
-    if (len == 0 || is_control(cp)) {
+    uint32_t code_point = 0;
+    int length = zt_utf8_decode(text, size, &code_point);
+    if (length == 0 || is_control(code_point)) {
         *used = 1;
-        return snprintf(out, UNIT, "\\x%02x", (unsigned char)s[0]);
+        return snprintf(out, UNIT, "\\x%02x", (unsigned char)text[0]);
     }
-    memcpy(out, s, (size_t)len);
-    *used = (size_t)len;
-    return len;
+    memcpy(out, text, (size_t)length);
+    *used = (size_t)length;
+    return length;
 }
 
 /* How many bytes at the beginning are printable ASCII. */
-static size_t printable_run(const char *p, size_t n)
+static size_t printable_run(const char *text, size_t size)
 {
     size_t i = 0;
-    while (i < n && p[i] >= ' ' && p[i] < 0x7f)
+    while (i < size && text[i] >= ' ' && text[i] < 0x7f)
         i++;
     return i;
 }
 
-zt_status zt_str_put_escaped(zt_str *s, const char *bytes, size_t n)
+zt_status zt_str_put_escaped(zt_str *str, const char *bytes, size_t size)
 {
-    size_t start = s->len, used = printable_run(bytes, n);
-    zt_status st = zt_str_put(s, bytes, used);
-    for (size_t i = used; st == ZT_OK && i < n; i += used) {
+    size_t start = str->len, used = printable_run(bytes, size);
+    zt_status status = zt_str_put(str, bytes, used);
+    for (size_t i = used; status == ZT_OK && i < size; i += used) {
         char unit[UNIT];
-        used = printable_run(bytes + i, n - i);
+        used = printable_run(bytes + i, size - i);
         if (used) {
-            st = zt_str_put(s, bytes + i, used);
+            status = zt_str_put(str, bytes + i, used);
             continue;
         }
-        int len = show_unit(bytes + i, n - i, unit, &used);
-        st = zt_str_put(s, unit, (size_t)len);
+        int length = show_unit(bytes + i, size - i, unit, &used);
+        status = zt_str_put(str, unit, (size_t)length);
     }
-    if (st && s->data)
-        s->data[s->len = start] = '\0';
-    return st;
+    if (status && str->data)
+        str->data[str->len = start] = '\0';
+    return status;
 }
 
 /* What does not fit is cut after a whole character and the cut shown by "...". */
-const char *zt_escape(char *buf, size_t buf_bytes, const char *bytes, size_t n)
+const char *zt_escape(char *buffer, size_t buf_bytes, const char *bytes, size_t size)
 {
     if (buf_bytes == 0)
         return "";
-    size_t len = 0, fit = 0, i = 0, used = 0; /* fit: where "..." still has room */
-    for (; i < n; i += used) {
+    size_t length = 0, fit = 0, i = 0, used = 0; /* fit: where "..." still has room */
+    for (; i < size; i += used) {
         char unit[UNIT];
-        size_t k = (size_t)show_unit(bytes + i, n - i, unit, &used);
-        if (len + k >= buf_bytes)
+        size_t unit_length = (size_t)show_unit(bytes + i, size - i, unit, &used);
+        if (length + unit_length >= buf_bytes)
             break;
-        if (len + 3 < buf_bytes)
-            fit = len;
-        memcpy(buf + len, unit, k);
-        len += k;
+        if (length + 3 < buf_bytes)
+            fit = length;
+        memcpy(buffer + length, unit, unit_length);
+        length += unit_length;
     }
-    if (i < n && buf_bytes > 3) {
-        fit = len + 3 < buf_bytes ? len : fit;
-        memcpy(buf + fit, "...", 3);
-        len = fit + 3;
+    if (i < size && buf_bytes > 3) {
+        fit = length + 3 < buf_bytes ? length : fit;
+        memcpy(buffer + fit, "...", 3);
+        length = fit + 3;
     }
-    buf[len] = '\0';
-    return buf;
+    buffer[length] = '\0';
+    return buffer;
 }
 
 /* One character inside a JSON string. Quotes, backslashes and controls are escaped; also DEL and
  * C1, which JSON would allow but a terminal obeys. */
-static int json_unit(const char *s, size_t n, char out[UNIT], size_t *used)
+static int json_unit(const char *text, size_t size, char out[UNIT], size_t *used)
 {
     static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
-    uint32_t cp = 0;
-    int len = zt_utf8_decode(s, n, &cp);
-    *used = len ? (size_t)len : 1;
-    if (len == 0)
+    uint32_t code_point = 0;
+    int length = zt_utf8_decode(text, size, &code_point);
+    *used = length ? (size_t)length : 1;
+    if (length == 0)
         return zt_utf8_encode(0xFFFD, out);
-    const char *at = cp && cp < 0x80 ? strchr(plain, (int)cp) : NULL;
-    if (at) {
+    const char *found = code_point && code_point < 0x80 ? strchr(plain, (int)code_point) : NULL;
+    if (found) {
         out[0] = '\\';
-        out[1] = letter[at - plain];
+        out[1] = letter[found - plain];
         return 2;
     }
-    if (is_control(cp))
-        return snprintf(out, UNIT, "\\u%04x", cp);
-    memcpy(out, s, (size_t)len);
-    return len;
+    if (is_control(code_point))
+        return snprintf(out, UNIT, "\\u%04x", code_point);
+    memcpy(out, text, (size_t)length);
+    return length;
 }
 
 /* Is one of eight bytes zero? */
-static bool any_zero(uint64_t x)
+static bool any_zero(uint64_t word)
 {
-    return (x - UINT64_C(0x0101010101010101)) & ~x & HIGH_BITS;
+    return (word - UINT64_C(0x0101010101010101)) & ~word & HIGH_BITS;
 }
 
 /* Do all eight bytes stand for themselves in JSON? Subtracting a blank from each borrows from the
  * next only behind a byte that does not. */
-static bool all_plain(uint64_t x)
+static bool all_plain(uint64_t word)
 {
-    uint64_t quote = x ^ UINT64_C(0x2222222222222222), back = x ^ UINT64_C(0x5c5c5c5c5c5c5c5c),
-             del = x ^ UINT64_C(0x7f7f7f7f7f7f7f7f);
-    bool control = (x - UINT64_C(0x2020202020202020)) & ~x & HIGH_BITS;
-    return !(x & HIGH_BITS) && !control && !any_zero(quote) && !any_zero(back) && !any_zero(del);
+    uint64_t quote = word ^ UINT64_C(0x2222222222222222), backslash = word ^ UINT64_C(0x5c5c5c5c5c5c5c5c),
+             del = word ^ UINT64_C(0x7f7f7f7f7f7f7f7f);
+    bool control = (word - UINT64_C(0x2020202020202020)) & ~word & HIGH_BITS;
+    return !(word & HIGH_BITS) && !control && !any_zero(quote) && !any_zero(backslash) && !any_zero(del);
 }
 
 /* How many bytes stand for themselves. */
-static size_t plain_run(const char *p, size_t n)
+static size_t plain_run(const char *text, size_t size)
 {
     size_t i = 0;
-    while (n - i >= 8 && all_plain(eight(p + i)))
+    while (size - i >= 8 && all_plain(load_eight(text + i)))
         i += 8;
-    while (i < n && p[i] >= ' ' && p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
+    while (i < size && text[i] >= ' ' && text[i] < 0x7f && text[i] != '"' && text[i] != '\\')
         i++;
     return i;
 }
 
-zt_status zt_str_put_json(zt_str *s, const char *bytes, size_t n)
+zt_status zt_str_put_json(zt_str *str, const char *bytes, size_t size)
 {
-    size_t start = s->len;
-    zt_status st = zt_str_putc(s, '"');
-    for (size_t i = 0, used = 0; st == ZT_OK && i < n; i += used) {
+    size_t start = str->len;
+    zt_status status = zt_str_putc(str, '"');
+    for (size_t i = 0, used = 0; status == ZT_OK && i < size; i += used) {
         char unit[UNIT];
-        used = plain_run(bytes + i, n - i);
+        used = plain_run(bytes + i, size - i);
         if (used) {
-            st = zt_str_put(s, bytes + i, used);
+            status = zt_str_put(str, bytes + i, used);
             continue;
         }
-        int len = json_unit(bytes + i, n - i, unit, &used);
-        st = zt_str_put(s, unit, (size_t)len);
+        int length = json_unit(bytes + i, size - i, unit, &used);
+        status = zt_str_put(str, unit, (size_t)length);
     }
-    if (!st)
-        st = zt_str_putc(s, '"');
-    if (st && s->data)
-        s->data[s->len = start] = '\0';
-    return st;
+    if (!status)
+        status = zt_str_putc(str, '"');
+    if (status && str->data)
+        str->data[str->len = start] = '\0';
+    return status;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -298,22 +298,22 @@ zt_status zt_str_put_json(zt_str *s, const char *bytes, size_t n)
 /* 15 digits bring back every decimal that was short, and %g drops the zeros at its end; 17 bring
  * back every double. Subnormals have fewer digits to give, so there the search starts at one.
  * glibc's C locale is a constant: newlocale neither allocates nor fails. */
-zt_status zt_str_put_double(zt_str *s, double x)
+zt_status zt_str_put_double(zt_str *str, double value)
 {
-    if (isnan(x))
-        return zt_str_puts(s, "nan");
-    if (isinf(x))
-        return zt_str_puts(s, x < 0 ? "-inf" : "inf");
+    if (isnan(value))
+        return zt_str_puts(str, "nan");
+    if (isinf(value))
+        return zt_str_puts(str, value < 0 ? "-inf" : "inf");
     char text[40];
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), was = uselocale(c);
-    for (int digits = fabs(x) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0), previous = uselocale(c_locale);
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
             break;
     }
-    uselocale(was);
-    freelocale(c);
-    return zt_str_puts(s, text);
+    uselocale(previous);
+    freelocale(c_locale);
+    return zt_str_puts(str, text);
 }
 
 bool zt_parse_double(const char *text, double *out)
@@ -323,29 +323,29 @@ bool zt_parse_double(const char *text, double *out)
     if (!word && (strspn(body, "0123456789.eE+-") != strlen(body) || !strpbrk(body, "0123456789")))
         return false;
     char *end;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    double x = strtod_l(text, &end, c);
-    freelocale(c);
-    if (*end || (!word && isinf(x)))
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double value = strtod_l(text, &end, c_locale);
+    freelocale(c_locale);
+    if (*end || (!word && isinf(value)))
         return false;
-    *out = x;
+    *out = value;
     return true;
 }
 
 bool zt_parse_i64(const char *text, int64_t *out)
 {
-    const char *p = text + (*text == '-' || *text == '+');
-    if (!*p)
+    const char *digit = text + (*text == '-' || *text == '+');
+    if (!*digit)
         return false;
-    int64_t x = 0; /* kept negative: there is one more of them */
-    for (; *p; p++) {
-        if (*p < '0' || *p > '9' || __builtin_mul_overflow(x, 10, &x) ||
-            __builtin_sub_overflow(x, *p - '0', &x))
+    int64_t value = 0; /* kept negative: there is one more of them */
+    for (; *digit; digit++) {
+        if (*digit < '0' || *digit > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_sub_overflow(value, *digit - '0', &value))
             return false;
     }
-    if (*text != '-' && x == INT64_MIN)
+    if (*text != '-' && value == INT64_MIN)
         return false;
-    *out = *text == '-' ? x : -x;
+    *out = *text == '-' ? value : -value;
     return true;
 }
 
@@ -371,19 +371,19 @@ static uint64_t unit_bytes(const char *name)
 bool zt_parse_size(const char *text, size_t *out)
 {
     size_t whole = 0, part = 0, scale = 1, bytes;
-    const char *p = text;
-    for (; *p >= '0' && *p <= '9'; p++)
-        if (!zt_mul_size(whole, 10, &whole) || !zt_add_size(whole, (size_t)(*p - '0'), &whole))
+    const char *cursor = text;
+    for (; *cursor >= '0' && *cursor <= '9'; cursor++)
+        if (!zt_mul_size(whole, 10, &whole) || !zt_add_size(whole, (size_t)(*cursor - '0'), &whole))
             return false;
-    if (p == text)
+    if (cursor == text)
         return false;
-    if (*p == '.') {
-        for (p++; *p >= '0' && *p <= '9' && scale < 1000000; p++, scale *= 10)
-            part = part * 10 + (size_t)(*p - '0');
+    if (*cursor == '.') {
+        for (cursor++; *cursor >= '0' && *cursor <= '9' && scale < 1000000; cursor++, scale *= 10)
+            part = part * 10 + (size_t)(*cursor - '0');
         if (scale == 1)
             return false;
     }
-    uint64_t unit = unit_bytes(p);
+    uint64_t unit = unit_bytes(cursor);
     if (unit == 0 || (unit == 1 && scale > 1))
         return false;
     return zt_mul_size(whole, unit, &bytes) && zt_add_size(bytes, part * unit / scale, &bytes) &&

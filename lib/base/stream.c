@@ -11,134 +11,134 @@
 
 typedef struct zt_stream {
     int fd;
-    uint64_t at; /* the offset of the byte that comes next */
+    uint64_t position; /* the offset of the byte that comes next */
     bool end;
-    char *back; /* bytes given back, [from, n) still to come */
-    size_t from, n;
+    char *back; /* bytes given back, [back_next, back_size) still to come */
+    size_t back_next, back_size;
 } zt_stream;
 
-zt_status zt_stream_begin(zt_source *s, int fd)
+zt_status zt_stream_begin(zt_source *source, int fd)
 {
-    zt_stream *st = zt_calloc(s->ctx, 1, sizeof *st);
-    int mine = fd == STDIN_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
-    if (st && mine >= 0) {
-        st->fd = mine;
-        s->stream = st;
-        s->size = ZT_SIZE_UNKNOWN;
+    zt_stream *stream = zt_calloc(source->ctx, 1, sizeof *stream);
+    int own_fd = fd == STDIN_FILENO ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
+    if (stream && own_fd >= 0) {
+        stream->fd = own_fd;
+        source->stream = stream;
+        source->size = ZT_SIZE_UNKNOWN;
         return ZT_OK;
     }
-    if (mine < 0)
-        zt_fail(s->ctx, ZT_ESYS, "%s: %s", s->name, strerror(errno));
+    if (own_fd < 0)
+        zt_fail(source->ctx, ZT_ESYS, "%s: %s", source->name, strerror(errno));
     else
-        close(mine);
-    zt_free(s->ctx, st);
-    return zt_ctx_status(s->ctx);
+        close(own_fd);
+    zt_free(source->ctx, stream);
+    return zt_ctx_status(source->ctx);
 }
 
-void zt_stream_free(zt_source *s)
+void zt_stream_free(zt_source *source)
 {
-    if (!s->stream) return;
-    close(s->stream->fd);
-    zt_free(s->ctx, s->stream->back);
-    zt_free(s->ctx, s->stream);
-    s->stream = NULL;
+    if (!source->stream) return;
+    close(source->stream->fd);
+    zt_free(source->ctx, source->stream->back);
+    zt_free(source->ctx, source->stream);
+    source->stream = NULL;
 }
 
-bool zt_source_streams(const zt_source *s) { return s->stream != NULL; }
+bool zt_source_streams(const zt_source *source) { return source->stream != NULL; }
 
-/* Up to n of the next bytes, `least` of them unless it ends. */
-static zt_status take(const zt_source *s, char *dst, size_t n, size_t least, size_t *got)
+/* Up to `size` of the next bytes, `least` of them unless it ends. */
+static zt_status read_next(const zt_source *source, char *dst, size_t size, size_t least, size_t *total)
 {
-    zt_stream *st = s->stream;
-    size_t k = st->n - st->from < n ? st->n - st->from : n;
-    if (k) {
-        memcpy(dst, st->back + st->from, k);
-        st->from += k;
-        st->at += k;
+    zt_stream *stream = source->stream;
+    size_t kept = stream->back_size - stream->back_next < size ? stream->back_size - stream->back_next : size;
+    if (kept) {
+        memcpy(dst, stream->back + stream->back_next, kept);
+        stream->back_next += kept;
+        stream->position += kept;
     }
-    *got = k;
-    if (k >= least) return ZT_OK;
-    ssize_t r = zt_fd_read(st->fd, dst + k, n - k, least - k);
-    if (r < 0 && errno == EINTR)
-        return zt_fail(s->ctx, ZT_EINTR, "%s: interrupted while it was read", s->name);
-    if (r < 0) return zt_fail(s->ctx, ZT_EIO, "%s: %s", s->name, strerror(errno));
-    st->at += (uint64_t)r;
-    *got += (size_t)r;
-    if (*got < least) {
-        st->end = true;
-        ((zt_source *)s)->size = st->at;
+    *total = kept;
+    if (kept >= least) return ZT_OK;
+    ssize_t received = zt_fd_read(stream->fd, dst + kept, size - kept, least - kept);
+    if (received < 0 && errno == EINTR)
+        return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was read", source->name);
+    if (received < 0) return zt_fail(source->ctx, ZT_EIO, "%s: %s", source->name, strerror(errno));
+    stream->position += (uint64_t)received;
+    *total += (size_t)received;
+    if (*total < least) {
+        stream->end = true;
+        ((zt_source *)source)->size = stream->position;
     }
     return ZT_OK;
 }
 
 /* Passes by what is before `offset`. */
-static zt_status skip_to(const zt_source *s, uint64_t offset)
+static zt_status skip_to(const zt_source *source, uint64_t offset)
 {
     char waste[4096];
-    zt_stream *st = s->stream;
-    if (offset < st->at)
-        return zt_fail(s->ctx, ZT_EBUG, "%s: a stream at byte %llu was asked for byte %llu",
-                       s->name, (unsigned long long)st->at, (unsigned long long)offset);
-    while (st->at < offset && !st->end) {
-        size_t got, n = offset - st->at < sizeof waste ? (size_t)(offset - st->at) : sizeof waste;
-        zt_status status = take(s, waste, n, n, &got);
+    zt_stream *stream = source->stream;
+    if (offset < stream->position)
+        return zt_fail(source->ctx, ZT_EBUG, "%s: a stream at byte %llu was asked for byte %llu",
+                       source->name, (unsigned long long)stream->position, (unsigned long long)offset);
+    while (stream->position < offset && !stream->end) {
+        size_t received, step = offset - stream->position < sizeof waste ? (size_t)(offset - stream->position) : sizeof waste;
+        zt_status status = read_next(source, waste, step, step, &received);
         if (status != ZT_OK) return status;
     }
     return ZT_OK;
 }
 
-zt_status zt_stream_read(const zt_source *s, uint64_t offset, void *dst, size_t n)
+zt_status zt_stream_read(const zt_source *source, uint64_t offset, void *dst, size_t size)
 {
-    size_t got = 0;
-    zt_status status = skip_to(s, offset);
-    if (status == ZT_OK && !s->stream->end) status = take(s, dst, n, n, &got);
-    if (status == ZT_OK && got < n)
-        return zt_fail(s->ctx, ZT_EDATA, "%s: %zu bytes wanted at offset %llu, it ends at %llu",
-                       s->name, n, (unsigned long long)offset, (unsigned long long)s->size);
+    size_t received = 0;
+    zt_status status = skip_to(source, offset);
+    if (status == ZT_OK && !source->stream->end) status = read_next(source, dst, size, size, &received);
+    if (status == ZT_OK && received < size)
+        return zt_fail(source->ctx, ZT_EDATA, "%s: %zu bytes wanted at offset %llu, it ends at %llu",
+                       source->name, size, (unsigned long long)offset, (unsigned long long)source->size);
     return status;
 }
 
-zt_status zt_source_read_some(const zt_source *s, uint64_t offset, void *dst, size_t n,
+zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *dst, size_t size,
                               size_t least, size_t *got)
 {
     *got = 0;
-    if (s->stream) {
-        zt_status status = skip_to(s, offset);
-        return status || s->stream->end ? status : take(s, dst, n, least, got);
+    if (source->stream) {
+        zt_status status = skip_to(source, offset);
+        return status || source->stream->end ? status : read_next(source, dst, size, least, got);
     }
-    if (offset < s->size) *got = s->size - offset < n ? (size_t)(s->size - offset) : n;
-    return zt_source_read(s, offset, dst, *got);
+    if (offset < source->size) *got = source->size - offset < size ? (size_t)(source->size - offset) : size;
+    return zt_source_read(source, offset, dst, *got);
 }
 
-zt_status zt_source_unread(zt_source *s, const void *bytes, size_t n)
+zt_status zt_source_unread(zt_source *source, const void *bytes, size_t size)
 {
-    zt_stream *st = s->stream;
-    if (!st || n == 0) return ZT_OK;
-    size_t rest = st->n - st->from;
-    char *back = zt_alloc(s->ctx, n + rest);
+    zt_stream *stream = source->stream;
+    if (!stream || size == 0) return ZT_OK;
+    size_t remaining = stream->back_size - stream->back_next;
+    char *back = zt_alloc(source->ctx, size + remaining);
     if (!back) return ZT_ENOMEM;
-    memcpy(back, bytes, n);
-    if (rest) memcpy(back + n, st->back + st->from, rest);
-    zt_free(s->ctx, st->back);
-    st->back = back;
-    st->from = 0;
-    st->n = n + rest;
-    st->at -= n;
-    st->end = false;
-    s->size = ZT_SIZE_UNKNOWN;
+    memcpy(back, bytes, size);
+    if (remaining) memcpy(back + size, stream->back + stream->back_next, remaining);
+    zt_free(source->ctx, stream->back);
+    stream->back = back;
+    stream->back_next = 0;
+    stream->back_size = size + remaining;
+    stream->position -= size;
+    stream->end = false;
+    source->size = ZT_SIZE_UNKNOWN;
     return ZT_OK;
 }
 
-zt_status zt_source_spool(zt_source *s)
+zt_status zt_source_spool(zt_source *source)
 {
-    zt_stream *st = s->stream;
-    if (!st) return ZT_OK;
-    if (st->at != 0)
-        return zt_fail(s->ctx, ZT_EBUG, "%s: a stream at byte %llu cannot be spooled", s->name,
-                       (unsigned long long)st->at);
-    s->size = 0;
-    zt_status status =
-        zt_spool(s, st->fd, NULL, st->n ? st->back + st->from : NULL, st->n - st->from);
-    zt_stream_free(s);
+    zt_stream *stream = source->stream;
+    if (!stream) return ZT_OK;
+    if (stream->position != 0)
+        return zt_fail(source->ctx, ZT_EBUG, "%s: a stream at byte %llu cannot be spooled", source->name,
+                       (unsigned long long)stream->position);
+    source->size = 0;
+    zt_status status = zt_spool(source, stream->fd, NULL, stream->back_size ? stream->back + stream->back_next : NULL,
+                                stream->back_size - stream->back_next);
+    zt_stream_free(source);
     return status;
 }

@@ -129,7 +129,7 @@ typedef struct zt_writer zt_writer;
 typedef struct zt_checkpoint_opts {
     const zt_container *to; /* NULL: by the path's suffix, else gguf */
     bool force;             /* overwrite what is there */
-    bool anew;              /* and where that is the input: it is edited */
+    bool in_place;              /* and where that is the input: it is edited */
     uint64_t shard;         /* most bytes of data in a file; 0: one file */
 } zt_checkpoint_opts;
 

@@ -145,7 +145,7 @@ static zt_status begin_part(zt_writer *writer, int64_t index)
     zt_part *part = &writer->parts[index];
     if (status == ZT_OK) {
         part->sink = writer->counts ? zt_sink_count(writer->ctx)
-                  : writer->in_place ? zt_sink_open_anew(writer->ctx, part->path)
+                  : writer->in_place ? zt_sink_open_in_place(writer->ctx, part->path)
                             : zt_sink_open(writer->ctx, part->path, writer->force);
         status = part->sink ? put_header(writer, part, shared) : zt_ctx_status(writer->ctx);
     }
@@ -177,7 +177,7 @@ static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint
     *writer = (zt_writer){.ctx = ctx,
                           .container = options->to,
                           .force = options->force,
-                          .in_place = options->anew,
+                          .in_place = options->in_place,
                           .counts = counts,
                           .entry_index = -1};
     if (!writer->container) writer->container = zt_container_for(path);

@@ -217,7 +217,7 @@ static zt_status check_paths(job *j)
  * written where it is. */
 static zt_status edit_file(job *j)
 {
-    zt_checkpoint_opts o = {.to = zt_checkpoint_container(j->in[0]), .force = true, .anew = true};
+    zt_checkpoint_opts o = {.to = zt_checkpoint_container(j->in[0]), .force = true, .in_place = true};
     bool done = false;
     if (zt_checkpoint_streams(j->in[0]) || strcmp(j->path[0], "-") == 0)
         return zt_fail(j->ctx, ZT_EUSAGE, "%s: is no file that can be changed: name an output",
