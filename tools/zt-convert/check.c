@@ -6,162 +6,162 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct checker {
-    job *j;
-    zt_checkpoint *c;
+typedef struct file_checker {
+    convert_job *job;
+    zt_checkpoint *checkpoint;
     int64_t faults;
-    char *in;
-    float *f;
-} checker;
+    char *raw;
+    float *floats;
+} file_checker;
 
 enum { STEP = 1 << 15 }; /* elements at a time: a multiple of every block */
 
-ZT_PRINTF(2, 3) static zt_status fault(checker *k, const char *fmt, ...)
+ZT_PRINTF(2, 3) static zt_status report_fault(file_checker *checker, const char *format, ...)
 {
     char text[2048];
-    zt_str s;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    zt_str_init(&s, k->j->ctx);
-    zt_str_put_escaped(&s, text, strlen(text));
-    zt_status st = zt_str_putc(&s, '\n');
-    if (st == ZT_OK) st = zt_cli_write(k->j->cli, s.data, s.len);
-    zt_str_fini(&s);
-    k->faults++;
-    return st;
+    zt_str line;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    zt_str_init(&line, checker->job->ctx);
+    zt_str_put_escaped(&line, text, strlen(text));
+    zt_status status = zt_str_putc(&line, '\n');
+    if (status == ZT_OK) status = zt_cli_write(checker->job->cli, line.data, line.len);
+    zt_str_fini(&line);
+    checker->faults++;
+    return status;
 }
 
 /* What the reader said is one; the context is as good as before. false: no fault of the file's. */
-static bool refused(checker *k, zt_status *s)
+static bool report_refusal(file_checker *checker, zt_status *status)
 {
     char text[2048];
-    if (*s != ZT_EDATA) return false;
-    snprintf(text, sizeof text, "%s", zt_ctx_error(k->j->ctx));
-    zt_ctx_clear(k->j->ctx);
-    *s = fault(k, "%s", text);
+    if (*status != ZT_EDATA) return false;
+    snprintf(text, sizeof text, "%s", zt_ctx_error(checker->job->ctx));
+    zt_ctx_clear(checker->job->ctx);
+    *status = report_fault(checker, "%s", text);
     return true;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-typedef struct counts {
-    int64_t nan, inf, first; /* first: element; -1: none */
-} counts;
+typedef struct value_counts {
+    int64_t nan_count, infinite_count, first; /* first: element; -1: none */
+} value_counts;
 
-static void see(counts *n, double x, int64_t at)
+static void count_value(value_counts *counts, double value, int64_t element)
 {
-    if (isfinite(x)) return;
-    n->nan += isnan(x);
-    n->inf += !isnan(x);
-    if (n->first < 0) n->first = at;
+    if (isfinite(value)) return;
+    counts->nan_count += isnan(value);
+    counts->infinite_count += !isnan(value);
+    if (counts->first < 0) counts->first = element;
 }
 
 /* f64 by itself: what is finite there may not be as f32. */
-static void see_values(checker *k, const zt_entry *e, int64_t at, int64_t n, counts *found)
+static void count_values(file_checker *checker, const zt_entry *entry, int64_t first, int64_t count, value_counts *found)
 {
-    if (e->type.dtype == ZT_F64) {
-        for (int64_t i = 0; i < n; i++) {
-            double x;
-            memcpy(&x, k->in + 8 * i, 8);
-            see(found, x, at + i);
+    if (entry->type.dtype == ZT_F64) {
+        for (int64_t i = 0; i < count; i++) {
+            double value;
+            memcpy(&value, checker->raw + 8 * i, 8);
+            count_value(found, value, first + i);
         }
         return;
     }
-    zt_dtype_convert(e->type.dtype, k->in, ZT_F32, k->f, n);
-    for (int64_t i = 0; i < n; i++) see(found, (double)k->f[i], at + i);
+    zt_dtype_convert(entry->type.dtype, checker->raw, ZT_F32, checker->floats, count);
+    for (int64_t i = 0; i < count; i++) count_value(found, (double)checker->floats[i], first + i);
 }
 
-static zt_status tell(checker *k, const zt_entry *e, const counts *n)
+static zt_status report_counts(file_checker *checker, const zt_entry *entry, const value_counts *counts)
 {
-    const char *file = zt_checkpoint_name(k->c);
-    const zt_dtype_info *d = zt_dtype_get(e->type.dtype);
-    if (n->first < 0) return ZT_OK;
-    if (d->kind == 'Q')
-        return fault(k,
+    const char *file = zt_checkpoint_name(checker->checkpoint);
+    const zt_dtype_info *info = zt_dtype_get(entry->type.dtype);
+    if (counts->first < 0) return ZT_OK;
+    if (info->kind == 'Q')
+        return report_fault(checker,
                      "%s: tensor '%s': scales that are NaN or infinite, first in block %" PRId64
                      " (%" PRId64 " values)",
-                     file, e->name, n->first / d->block, n->nan + n->inf);
-    return fault(
-        k, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64,
-        file, e->name, n->nan, n->inf, n->first);
+                     file, entry->name, counts->first / info->block, counts->nan_count + counts->infinite_count);
+    return report_fault(
+        checker, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64,
+        file, entry->name, counts->nan_count, counts->infinite_count, counts->first);
 }
 
-static zt_status check_values(checker *k, int64_t i, const zt_entry *e)
+static zt_status check_values(file_checker *checker, int64_t i, const zt_entry *entry)
 {
-    const zt_dtype_info *d = e->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(e->type.dtype) : NULL;
-    counts n = {.first = -1};
-    bool look = d && e->type.rank >= 0 && (d->kind == 'F' || d->kind == 'Q');
-    int64_t left = look ? zt_type_count(&e->type) : (int64_t)e->bytes, at = 0;
+    const zt_dtype_info *info = entry->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry->type.dtype) : NULL;
+    value_counts counts = {.first = -1};
+    bool has_values = info && entry->type.rank >= 0 && (info->kind == 'F' || info->kind == 'Q');
+    int64_t remaining = has_values ? zt_type_count(&entry->type) : (int64_t)entry->bytes, element = 0;
     uint64_t byte = 0;
-    zt_status s = ZT_OK;
-    for (int64_t m; s == ZT_OK && left > 0; left -= m, at += m) {
-        m = left < STEP ? left : STEP;
+    zt_status status = ZT_OK;
+    for (int64_t step; status == ZT_OK && remaining > 0; remaining -= step, element += step) {
+        step = remaining < STEP ? remaining : STEP;
         size_t bytes =
-            look ? (size_t)((m + d->block - 1) / d->block) * (size_t)d->block_bytes : (size_t)m;
-        s = zt_checkpoint_read(k->c, i, byte, k->in, bytes);
+            has_values ? (size_t)((step + info->block - 1) / info->block) * (size_t)info->block_bytes : (size_t)step;
+        status = zt_checkpoint_read(checker->checkpoint, i, byte, checker->raw, bytes);
         byte += bytes;
-        if (s == ZT_OK && look) see_values(k, e, at, m, &n);
-        if (s == ZT_OK) s = job_interrupted(k->j);
+        if (status == ZT_OK && has_values) count_values(checker, entry, element, step, &counts);
+        if (status == ZT_OK) status = job_interrupted(checker->job);
     }
-    return s == ZT_OK && look ? tell(k, e, &n) : s;
+    return status == ZT_OK && has_values ? report_counts(checker, entry, &counts) : status;
 }
 
 /* Does it lie outside of the file? That has been told. */
-static bool is_outside(const checker *k, int64_t i, const zt_entry *e)
+static bool is_outside(const file_checker *checker, int64_t i, const zt_entry *entry)
 {
-    const zt_source *s;
-    uint64_t at;
-    return !zt_checkpoint_streams(k->c) && zt_checkpoint_place(k->c, i, &s, &at) &&
-           (at > zt_source_size(s) || e->bytes > zt_source_size(s) - at);
+    const zt_source *source;
+    uint64_t offset;
+    return !zt_checkpoint_streams(checker->checkpoint) && zt_checkpoint_place(checker->checkpoint, i, &source, &offset) &&
+           (offset > zt_source_size(source) || entry->bytes > zt_source_size(source) - offset);
 }
 
 /* Of a stream nothing can be read behind a fault. */
-static zt_status check_tensors(checker *k)
+static zt_status check_tensors(file_checker *checker)
 {
-    int64_t n = zt_checkpoint_count(k->c);
-    bool cut =
-        k->faults && zt_checkpoint_streams(k->c); /* data may lie before what has been read */
-    zt_status s = k->in && k->f ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; s == ZT_OK && i < n && !(cut && zt_checkpoint_streams(k->c)); i++) {
-        zt_entry e;
-        zt_checkpoint_get(k->c, i, &e);
-        zt_progress(k->j->cli, &(zt_work){"check", e.name, "tensors", (double)i, (double)n});
-        s = is_outside(k, i, &e) ? ZT_OK : check_values(k, i, &e);
-        cut |= refused(k, &s);
+    int64_t count = zt_checkpoint_count(checker->checkpoint);
+    bool incomplete =
+        checker->faults && zt_checkpoint_streams(checker->checkpoint); /* data may lie before what has been read */
+    zt_status status = checker->raw && checker->floats ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; status == ZT_OK && i < count && !(incomplete && zt_checkpoint_streams(checker->checkpoint)); i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checker->checkpoint, i, &entry);
+        zt_progress(checker->job->cli, &(zt_work){"check", entry.name, "tensors", (double)i, (double)count});
+        status = is_outside(checker, i, &entry) ? ZT_OK : check_values(checker, i, &entry);
+        incomplete |= report_refusal(checker, &status);
     }
-    if (s == ZT_OK && !cut) {
-        s = zt_checkpoint_end(k->c);
-        refused(k, &s);
+    if (status == ZT_OK && !incomplete) {
+        status = zt_checkpoint_end(checker->checkpoint);
+        report_refusal(checker, &status);
     }
-    return s;
+    return status;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void listen(void *user, const char *text) { fault(user, "%s", text); }
+static void on_fault(void *user, const char *text) { report_fault(user, "%s", text); }
 
-zt_status job_check(job *j)
+zt_status job_check(convert_job *job)
 {
-    checker k = {.j = j};
-    const zt_faults all = {.tell = listen, .user = &k};
-    zt_status s = zt_faults_listen(j->ctx, &all);
-    k.c = s == ZT_OK ? job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM) : NULL;
-    zt_faults_listen(j->ctx, NULL);
-    s = k.c && zt_checkpoint_meta(k.c) ? ZT_OK : zt_ctx_status(j->ctx);
-    if (s == ZT_OK) {
-        k.in = zt_alloc(j->ctx, STEP * 8);
-        k.f = zt_alloc_array(j->ctx, STEP, sizeof *k.f);
-        s = check_tensors(&k);
+    file_checker checker = {.job = job};
+    const zt_faults faults = {.tell = on_fault, .user = &checker};
+    zt_status status = zt_faults_listen(job->ctx, &faults);
+    checker.checkpoint = status == ZT_OK ? job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM) : NULL;
+    zt_faults_listen(job->ctx, NULL);
+    status = checker.checkpoint && zt_checkpoint_meta(checker.checkpoint) ? ZT_OK : zt_ctx_status(job->ctx);
+    if (status == ZT_OK) {
+        checker.raw = zt_alloc(job->ctx, STEP * 8);
+        checker.floats = zt_alloc_array(job->ctx, STEP, sizeof *checker.floats);
+        status = check_tensors(&checker);
     } else {
-        refused(&k, &s);
+        report_refusal(&checker, &status);
     }
-    zt_free(j->ctx, k.in);
-    zt_free(j->ctx, k.f);
-    zt_checkpoint_close(k.c);
-    if (s == ZT_OK && k.faults)
-        return zt_fail(j->ctx, ZT_EDATA, "%s: %" PRId64 " fault%s", j->path[0], k.faults,
-                       k.faults == 1 ? "" : "s");
-    return s;
+    zt_free(job->ctx, checker.raw);
+    zt_free(job->ctx, checker.floats);
+    zt_checkpoint_close(checker.checkpoint);
+    if (status == ZT_OK && checker.faults)
+        return zt_fail(job->ctx, ZT_EDATA, "%s: %" PRId64 " fault%s", job->paths[0], checker.faults,
+                       checker.faults == 1 ? "" : "s");
+    return status;
 }

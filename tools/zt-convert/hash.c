@@ -9,80 +9,81 @@
 #include <string.h>
 #include <xxhash.h>
 
-typedef struct line {
+typedef struct hash_line {
     const char *name;
     uint64_t high, low;
-} line;
+} hash_line;
 
-static zt_status hash_one(job *j, zt_checkpoint *c, int64_t i, char *buf, size_t room, line *out)
+static zt_status hash_tensor(convert_job *job, zt_checkpoint *checkpoint, int64_t i, char *buffer, size_t capacity,
+                             hash_line *out)
 {
-    zt_entry e;
+    zt_entry entry;
     char shape[ZT_TYPE_TEXT];
-    zt_status s = ZT_OK;
-    XXH3_state_t *h = XXH3_createState();
-    if (!h) return zt_fail(j->ctx, ZT_ENOMEM, "out of memory");
-    zt_checkpoint_get(c, i, &e);
-    XXH3_128bits_reset(h);
-    XXH3_128bits_update(h, e.dtype, strlen(e.dtype));
-    shape_text(&e.type, shape);
-    XXH3_128bits_update(h, shape, strlen(shape) + 1);
-    for (uint64_t at = 0, k; s == ZT_OK && at < e.bytes; at += k) {
-        k = e.bytes - at < room ? e.bytes - at : room;
-        s = zt_checkpoint_read(c, i, at, buf, (size_t)k);
-        XXH3_128bits_update(h, buf, (size_t)k);
-        if (s == ZT_OK) s = job_interrupted(j);
+    zt_status status = ZT_OK;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return zt_fail(job->ctx, ZT_ENOMEM, "out of memory");
+    zt_checkpoint_get(checkpoint, i, &entry);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, entry.dtype, strlen(entry.dtype));
+    shape_text(&entry.type, shape);
+    XXH3_128bits_update(state, shape, strlen(shape) + 1);
+    for (uint64_t position = 0, step; status == ZT_OK && position < entry.bytes; position += step) {
+        step = entry.bytes - position < capacity ? entry.bytes - position : capacity;
+        status = zt_checkpoint_read(checkpoint, i, position, buffer, (size_t)step);
+        XXH3_128bits_update(state, buffer, (size_t)step);
+        if (status == ZT_OK) status = job_interrupted(job);
     }
-    XXH128_hash_t x = XXH3_128bits_digest(h);
-    XXH3_freeState(h);
-    *out = (line){.name = e.name, .high = x.high64, .low = x.low64};
-    return s;
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    *out = (hash_line){.name = entry.name, .high = hash.high64, .low = hash.low64};
+    return status;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *left, const void *right)
 {
-    return strcmp(((const line *)a)->name, ((const line *)b)->name);
+    return strcmp(((const hash_line *)left)->name, ((const hash_line *)right)->name);
 }
 
-static zt_status print_lines(job *j, line *lines, int64_t n)
+static zt_status print_lines(convert_job *job, hash_line *lines, int64_t count)
 {
-    zt_str s;
-    zt_status st = ZT_OK;
-    zt_str_init(&s, j->ctx);
-    if (n) qsort(lines, (size_t)n, sizeof *lines, by_name);
-    for (int64_t i = 0; st == ZT_OK && i < n; i++) {
-        zt_str_clear(&s);
-        zt_str_printf(&s, "%016" PRIx64 "%016" PRIx64 "  ", lines[i].high, lines[i].low);
-        if (j->many) {
-            zt_str_put_escaped(&s, j->path[0], strlen(j->path[0]));
-            zt_str_puts(&s, "  ");
+    zt_str text;
+    zt_status status = ZT_OK;
+    zt_str_init(&text, job->ctx);
+    if (count) qsort(lines, (size_t)count, sizeof *lines, compare_names);
+    for (int64_t i = 0; status == ZT_OK && i < count; i++) {
+        zt_str_clear(&text);
+        zt_str_printf(&text, "%016" PRIx64 "%016" PRIx64 "  ", lines[i].high, lines[i].low);
+        if (job->many) {
+            zt_str_put_escaped(&text, job->paths[0], strlen(job->paths[0]));
+            zt_str_puts(&text, "  ");
         }
-        zt_str_put_escaped(&s, lines[i].name, strlen(lines[i].name));
-        st = zt_str_putc(&s, '\n');
-        if (st == ZT_OK) st = zt_cli_write(j->cli, s.data, s.len);
+        zt_str_put_escaped(&text, lines[i].name, strlen(lines[i].name));
+        status = zt_str_putc(&text, '\n');
+        if (status == ZT_OK) status = zt_cli_write(job->cli, text.data, text.len);
     }
-    zt_str_fini(&s);
-    return st;
+    zt_str_fini(&text);
+    return status;
 }
 
-zt_status job_hash(job *j)
+zt_status job_hash(convert_job *job)
 {
     enum { ROOM = 1 << 20 };
-    zt_checkpoint *c = job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM);
-    if (!c) return zt_ctx_status(j->ctx);
-    int64_t n = zt_checkpoint_count(c);
-    line *lines = zt_alloc_array(j->ctx, (size_t)n, sizeof *lines);
-    char *buf = zt_alloc(j->ctx, ROOM);
-    zt_status s = lines && buf ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; s == ZT_OK && i < n; i++) {
-        zt_entry e;
-        zt_checkpoint_get(c, i, &e);
-        zt_progress(j->cli, &(zt_work){"hash", e.name, "tensors", (double)i, (double)n});
-        s = hash_one(j, c, i, buf, ROOM, &lines[i]);
+    zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM);
+    if (!checkpoint) return zt_ctx_status(job->ctx);
+    int64_t count = zt_checkpoint_count(checkpoint);
+    hash_line *lines = zt_alloc_array(job->ctx, (size_t)count, sizeof *lines);
+    char *buffer = zt_alloc(job->ctx, ROOM);
+    zt_status status = lines && buffer ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; status == ZT_OK && i < count; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        zt_progress(job->cli, &(zt_work){"hash", entry.name, "tensors", (double)i, (double)count});
+        status = hash_tensor(job, checkpoint, i, buffer, ROOM, &lines[i]);
     }
-    if (s == ZT_OK) s = zt_checkpoint_end(c);
-    if (s == ZT_OK) s = print_lines(j, lines, n);
-    zt_free(j->ctx, lines);
-    zt_free(j->ctx, buf);
-    zt_checkpoint_close(c);
-    return s;
+    if (status == ZT_OK) status = zt_checkpoint_end(checkpoint);
+    if (status == ZT_OK) status = print_lines(job, lines, count);
+    zt_free(job->ctx, lines);
+    zt_free(job->ctx, buffer);
+    zt_checkpoint_close(checkpoint);
+    return status;
 }

@@ -9,19 +9,19 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *shape_text(const zt_type *t, char buf[ZT_TYPE_TEXT])
+const char *shape_text(const zt_type *type, char buffer[ZT_TYPE_TEXT])
 {
-    int n = snprintf(buf, ZT_TYPE_TEXT, "[");
-    if (t->rank < 0) return strcpy(buf, "?");
-    for (int i = 0; i < t->rank && n < ZT_TYPE_TEXT - 24; i++)
-        n += snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, i ? ",%" PRId64 : "%" PRId64, t->dim[i]);
-    snprintf(buf + n, ZT_TYPE_TEXT - (size_t)n, "]");
-    return buf;
+    int length = snprintf(buffer, ZT_TYPE_TEXT, "[");
+    if (type->rank < 0) return strcpy(buffer, "?");
+    for (int i = 0; i < type->rank && length < ZT_TYPE_TEXT - 24; i++)
+        length += snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, i ? ",%" PRId64 : "%" PRId64, type->dim[i]);
+    snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, "]");
+    return buffer;
 }
 
-static bool chosen(const job *j, const char *name)
+static bool is_chosen(const convert_job *job, const char *name)
 {
-    const zt_opt_list *select = &j->o->select, *drop = &j->o->drop;
+    const zt_opt_list *select = &job->options->select, *drop = &job->options->drop;
     bool yes = select->n == 0;
     for (int i = 0; i < select->n; i++) yes |= glob_matches(select->item[i], name);
     for (int i = 0; i < drop->n; i++) yes &= !glob_matches(drop->item[i], name);
@@ -30,237 +30,237 @@ static bool chosen(const job *j, const char *name)
 
 /* ---- rows of one input or several ------------------------------------------------------------- */
 
-zt_status job_table(job *j, const char *schema, const char *const *columns, int n)
+zt_status job_table(convert_job *job, const char *schema, const char *const *columns, int column_count)
 {
-    if (!j->table) j->table = zt_table_new(j->cli, schema, columns + !j->many, n - !j->many);
-    return j->table ? ZT_OK : ZT_ENOMEM;
+    if (!job->table) job->table = zt_table_new(job->cli, schema, columns + !job->many, column_count - !job->many);
+    return job->table ? ZT_OK : ZT_ENOMEM;
 }
 
-zt_status job_row(job *j, const char *const *cells) { return zt_table_row(j->table, cells + !j->many); }
+zt_status job_row(convert_job *job, const char *const *cells) { return zt_table_row(job->table, cells + !job->many); }
 
 /* ---- by layer or dtype ----------------------------------------------------------------------- */
 
-typedef struct sum {
+typedef struct group_sum {
     const char *name;
     int64_t tensors, elements;
     uint64_t bytes;
-} sum;
+} group_sum;
 
-typedef struct sums {
-    job *j;
+typedef struct group_sums {
+    convert_job *job;
     zt_map *names;
-    sum *sum;
-    int64_t n;
-} sums;
+    group_sum *groups;
+    int64_t count;
+} group_sums;
 
 /* "blk.3" of "blk.3.attn_q.weight": up to the first number; else what is before the first dot. */
-static size_t layer_of(const char *name)
+static size_t layer_name_length(const char *name)
 {
-    for (const char *p = name; *p;) {
-        size_t n = strcspn(p, ".");
-        if (n && strspn(p, "0123456789") == n) return (size_t)(p + n - name);
-        p += n + (p[n] == '.');
+    for (const char *part = name; *part;) {
+        size_t length = strcspn(part, ".");
+        if (length && strspn(part, "0123456789") == length) return (size_t)(part + length - name);
+        part += length + (part[length] == '.');
     }
     return strcspn(name, ".");
 }
 
-static zt_status add(sums *s, const char *name, size_t n, const zt_entry *e)
+static zt_status add_to_sum(group_sums *sums, const char *name, size_t length, const zt_entry *entry)
 {
-    int64_t i;
-    if (!zt_map_get(s->names, name, n, &i)) {
-        i = s->n;
-        if ((i & (i - 1)) == 0) {
-            sum *more = zt_realloc(s->j->ctx, s->sum, (size_t)(i ? 2 * i : 1) * sizeof *more);
+    int64_t index;
+    if (!zt_map_get(sums->names, name, length, &index)) {
+        index = sums->count;
+        if ((index & (index - 1)) == 0) {
+            group_sum *more = zt_realloc(sums->job->ctx, sums->groups, (size_t)(index ? 2 * index : 1) * sizeof *more);
             if (!more) return ZT_ENOMEM;
-            s->sum = more;
+            sums->groups = more;
         }
-        s->sum[i] = (sum){.name = zt_arena_strndup(s->j->texts, name, n)};
-        if (!s->sum[i].name || zt_map_put(s->names, s->sum[i].name, n, i) != ZT_OK)
+        sums->groups[index] = (group_sum){.name = zt_arena_strndup(sums->job->texts, name, length)};
+        if (!sums->groups[index].name || zt_map_put(sums->names, sums->groups[index].name, length, index) != ZT_OK)
             return ZT_ENOMEM;
-        s->n++;
+        sums->count++;
     }
-    s->sum[i].tensors++;
-    s->sum[i].elements += e->type.rank < 0 ? 0 : zt_type_count(&e->type);
-    s->sum[i].bytes += e->bytes;
+    sums->groups[index].tensors++;
+    sums->groups[index].elements += entry->type.rank < 0 ? 0 : zt_type_count(&entry->type);
+    sums->groups[index].bytes += entry->bytes;
     return ZT_OK;
 }
 
-static zt_status put_sums(const sums *s)
+static zt_status put_sums(const group_sums *sums)
 {
     static const char *const columns[][6] = {
         {"file", "layer", "#tensors", "#elements", "#bytes", "#share"},
         {"file", "dtype", "#tensors", "#elements", "#bytes", "#share"}};
-    uint64_t all = 0;
-    zt_status st = job_table(s->j, "convert.list", columns[s->j->o->by], 6);
-    for (int64_t i = 0; i < s->n; i++) all += s->sum[i].bytes;
-    for (int64_t i = 0; st == ZT_OK && i < s->n; i++) {
+    uint64_t total = 0;
+    zt_status status = job_table(sums->job, "convert.list", columns[sums->job->options->by], 6);
+    for (int64_t i = 0; i < sums->count; i++) total += sums->groups[i].bytes;
+    for (int64_t i = 0; status == ZT_OK && i < sums->count; i++) {
         char text[4][32];
-        const sum *x = &s->sum[i];
-        snprintf(text[0], 32, "%" PRId64, x->tensors);
-        snprintf(text[1], 32, "%" PRId64, x->elements);
-        snprintf(text[2], 32, "%" PRIu64, x->bytes);
-        snprintf(text[3], 32, "%.4f", all ? (double)x->bytes / (double)all : 0.0);
-        st = job_row(s->j, (const char *[]){s->j->path[0], x->name, text[0], text[1], text[2],
+        const group_sum *group = &sums->groups[i];
+        snprintf(text[0], 32, "%" PRId64, group->tensors);
+        snprintf(text[1], 32, "%" PRId64, group->elements);
+        snprintf(text[2], 32, "%" PRIu64, group->bytes);
+        snprintf(text[3], 32, "%.4f", total ? (double)group->bytes / (double)total : 0.0);
+        status = job_row(sums->job, (const char *[]){sums->job->paths[0], group->name, text[0], text[1], text[2],
                                             text[3]});
     }
-    return st;
+    return status;
 }
 
-static zt_status list_sums(job *j, zt_checkpoint *c)
+static zt_status list_sums(convert_job *job, zt_checkpoint *checkpoint)
 {
-    sums s = {.j = j, .names = zt_map_new(j->ctx, 16)};
-    zt_status st = s.names ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; st == ZT_OK && i < zt_checkpoint_count(c); i++) {
-        zt_entry e;
-        zt_checkpoint_get(c, i, &e);
-        if (!chosen(j, e.name)) continue;
-        st = j->o->by == 1 ? add(&s, e.dtype, strlen(e.dtype), &e)
-                           : add(&s, e.name, layer_of(e.name), &e);
+    group_sums sums = {.job = job, .names = zt_map_new(job->ctx, 16)};
+    zt_status status = sums.names ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(checkpoint); i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        if (!is_chosen(job, entry.name)) continue;
+        status = job->options->by == 1 ? add_to_sum(&sums, entry.dtype, strlen(entry.dtype), &entry)
+                           : add_to_sum(&sums, entry.name, layer_name_length(entry.name), &entry);
     }
-    if (st == ZT_OK) st = put_sums(&s);
-    zt_map_free(s.names);
-    zt_free(j->ctx, s.sum);
-    return st;
+    if (status == ZT_OK) status = put_sums(&sums);
+    zt_map_free(sums.names);
+    zt_free(job->ctx, sums.groups);
+    return status;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static zt_status list_tensors(job *j, zt_checkpoint *c)
+static zt_status list_tensors(convert_job *job, zt_checkpoint *checkpoint)
 {
     static const char *const columns[] = {"file", "name", "dtype", "shape", "#bytes"};
-    zt_status s = job_table(j, "convert.list", columns, 5);
-    for (int64_t i = 0; s == ZT_OK && i < zt_checkpoint_count(c); i++) {
-        zt_entry e;
+    zt_status status = job_table(job, "convert.list", columns, 5);
+    for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(checkpoint); i++) {
+        zt_entry entry;
         char shape[ZT_TYPE_TEXT], bytes[32];
-        zt_checkpoint_get(c, i, &e);
-        if (!chosen(j, e.name)) continue;
-        snprintf(bytes, sizeof bytes, "%" PRIu64, e.bytes);
-        s = job_row(j, (const char *[]){j->path[0], e.name, e.dtype, shape_text(&e.type, shape),
+        zt_checkpoint_get(checkpoint, i, &entry);
+        if (!is_chosen(job, entry.name)) continue;
+        snprintf(bytes, sizeof bytes, "%" PRIu64, entry.bytes);
+        status = job_row(job, (const char *[]){job->paths[0], entry.name, entry.dtype, shape_text(&entry.type, shape),
                                         bytes});
     }
-    return s;
+    return status;
 }
 
-zt_status job_list(job *j)
+zt_status job_list(convert_job *job)
 {
-    zt_checkpoint *c = job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM);
-    if (!c) return zt_ctx_status(j->ctx);
-    zt_status s = j->o->by >= 0 ? list_sums(j, c) : list_tensors(j, c);
-    zt_checkpoint_close(c);
-    return s;
+    zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM);
+    if (!checkpoint) return zt_ctx_status(job->ctx);
+    zt_status status = job->options->by >= 0 ? list_sums(job, checkpoint) : list_tensors(job, checkpoint);
+    zt_checkpoint_close(checkpoint);
+    return status;
 }
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 /* "u32", "array of str" */
-static const char *kind_text(const zt_meta_item *item, char buf[40])
+static const char *kind_text(const zt_meta_item *item, char buffer[40])
 {
     zt_gguf_kind kind;
-    uint64_t n;
-    if (zt_meta_array(item, &kind, &n))
-        snprintf(buf, 40, "%s[%" PRIu64 "]", zt_gguf_kind_name(kind), n);
+    uint64_t count;
+    if (zt_meta_array(item, &kind, &count))
+        snprintf(buffer, 40, "%s[%" PRIu64 "]", zt_gguf_kind_name(kind), count);
     else
-        snprintf(buf, 40, "%s", zt_gguf_kind_name(item->kind));
-    return buf;
+        snprintf(buffer, 40, "%s", zt_gguf_kind_name(item->kind));
+    return buffer;
 }
 
 /* Long values are cut for eyes alone. */
-static zt_status put_meta(job *j, const zt_meta *m)
+static zt_status put_meta(convert_job *job, const zt_meta *meta)
 {
     static const char *const columns[] = {"file", "key", "type", "value"};
-    bool brief = j->cli->format == ZT_FMT_AUTO && isatty(STDOUT_FILENO);
-    zt_status s = job_table(j, "convert.meta", columns, 4);
+    bool brief = job->cli->format == ZT_FMT_AUTO && isatty(STDOUT_FILENO);
+    zt_status status = job_table(job, "convert.meta", columns, 4);
     zt_str value;
-    zt_str_init(&value, j->ctx);
-    for (int64_t i = 0; s == ZT_OK && i < zt_meta_count(m); i++) {
-        const zt_meta_item *item = zt_meta_get(m, i);
+    zt_str_init(&value, job->ctx);
+    for (int64_t i = 0; status == ZT_OK && i < zt_meta_count(meta); i++) {
+        const zt_meta_item *item = zt_meta_get(meta, i);
         char kind[40];
         zt_str_clear(&value);
-        s = put_value(&value, item, brief);
-        if (s == ZT_OK)
-            s = job_row(j, (const char *[]){j->path[0], item->key.data, kind_text(item, kind),
+        status = put_value(&value, item, brief);
+        if (status == ZT_OK)
+            status = job_row(job, (const char *[]){job->paths[0], item->key.data, kind_text(item, kind),
                                             value.data ? value.data : ""});
     }
     zt_str_fini(&value);
-    return s;
+    return status;
 }
 
-zt_status job_meta(job *j)
+zt_status job_meta(convert_job *job)
 {
-    zt_checkpoint *c = job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM);
-    const zt_meta *m = c ? zt_checkpoint_meta(c) : NULL;
-    zt_status s = m ? put_meta(j, m) : zt_ctx_status(j->ctx);
-    zt_checkpoint_close(c);
-    return s;
+    zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM);
+    const zt_meta *meta = checkpoint ? zt_checkpoint_meta(checkpoint) : NULL;
+    zt_status status = meta ? put_meta(job, meta) : zt_ctx_status(job->ctx);
+    zt_checkpoint_close(checkpoint);
+    return status;
 }
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
 /* As it is where NumPy has its dtype, else as f32, which holds it. */
-static zt_status cat_data(job *j, zt_checkpoint *c, int64_t i, const zt_entry *e, zt_sink *out)
+static zt_status write_tensor_data(convert_job *job, zt_checkpoint *checkpoint, int64_t i, const zt_entry *entry, zt_sink *out)
 {
     enum { STEP = 1 << 17 };
-    zt_type t = e->type;
-    const zt_dtype_info *d = zt_dtype_get(t.dtype);
-    bool cast = !zt_npz_can(&t);
-    if (cast) t.dtype = ZT_F32;
-    char *in = zt_alloc(j->ctx, STEP * 8), *f = zt_alloc(j->ctx, STEP * 4);
-    int64_t n = zt_type_count(&t);
-    uint64_t at = 0;
-    zt_status s = in && f ? zt_npy_write_header(out, j->ctx, &t) : ZT_ENOMEM;
-    for (int64_t k; s == ZT_OK && n > 0; n -= k) {
-        k = n < STEP ? n : STEP;
-        size_t bytes = (size_t)((k + d->block - 1) / d->block) * (size_t)d->block_bytes;
-        s = zt_checkpoint_read(c, i, at, in, bytes);
-        at += bytes;
-        if (s == ZT_OK && cast) zt_dtype_convert(e->type.dtype, in, ZT_F32, f, k);
-        if (s == ZT_OK)
-            s = cast ? zt_sink_write(out, f, (size_t)k * 4) : zt_sink_write(out, in, bytes);
-        if (s == ZT_OK) s = job_interrupted(j);
+    zt_type type = entry->type;
+    const zt_dtype_info *info = zt_dtype_get(type.dtype);
+    bool as_f32 = !zt_npz_can(&type);
+    if (as_f32) type.dtype = ZT_F32;
+    char *raw = zt_alloc(job->ctx, STEP * 8), *floats = zt_alloc(job->ctx, STEP * 4);
+    int64_t remaining = zt_type_count(&type);
+    uint64_t position = 0;
+    zt_status status = raw && floats ? zt_npy_write_header(out, job->ctx, &type) : ZT_ENOMEM;
+    for (int64_t step; status == ZT_OK && remaining > 0; remaining -= step) {
+        step = remaining < STEP ? remaining : STEP;
+        size_t bytes = (size_t)((step + info->block - 1) / info->block) * (size_t)info->block_bytes;
+        status = zt_checkpoint_read(checkpoint, i, position, raw, bytes);
+        position += bytes;
+        if (status == ZT_OK && as_f32) zt_dtype_convert(entry->type.dtype, raw, ZT_F32, floats, step);
+        if (status == ZT_OK)
+            status = as_f32 ? zt_sink_write(out, floats, (size_t)step * 4) : zt_sink_write(out, raw, bytes);
+        if (status == ZT_OK) status = job_interrupted(job);
     }
-    zt_free(j->ctx, in);
-    zt_free(j->ctx, f);
-    return s;
+    zt_free(job->ctx, raw);
+    zt_free(job->ctx, floats);
+    return status;
 }
 
 static const char *tensor_name(const void *checkpoint, int i)
 {
-    zt_entry e;
-    const zt_checkpoint *c = checkpoint;
-    if (i >= zt_checkpoint_count(c)) return NULL;
-    zt_checkpoint_get(c, i, &e);
-    return e.name;
+    zt_entry entry;
+    const zt_checkpoint *opened = checkpoint;
+    if (i >= zt_checkpoint_count(opened)) return NULL;
+    zt_checkpoint_get(opened, i, &entry);
+    return entry.name;
 }
 
-static zt_status cat(job *j, zt_checkpoint *c, const char *path)
+static zt_status write_tensor(convert_job *job, zt_checkpoint *checkpoint, const char *path)
 {
     char text[160];
     zt_near_hint hint;
-    zt_entry e;
-    const char *name = j->o->cat;
-    int64_t i = zt_checkpoint_find(c, name);
+    zt_entry entry;
+    const char *name = job->options->cat;
+    int64_t index = zt_checkpoint_find(checkpoint, name);
     zt_escape(text, sizeof text, name, strlen(name));
-    if (i < 0)
-        return zt_fail(j->ctx, ZT_ENOENT, "%s: there is no tensor '%s'%s", zt_checkpoint_name(c),
-                       text, zt_near(hint, name, tensor_name, c));
-    zt_checkpoint_get(c, i, &e);
-    if (e.type.rank < 0 || e.type.dtype == ZT_DTYPE_COUNT)
-        return zt_fail(j->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
-                       zt_checkpoint_name(c), text, e.dtype);
-    zt_sink *out = zt_sink_open(j->ctx, path, j->cli->force);
-    zt_status s = out ? cat_data(j, c, i, &e, out) : zt_ctx_status(j->ctx);
-    if (s == ZT_OK) s = zt_sink_commit(out);
+    if (index < 0)
+        return zt_fail(job->ctx, ZT_ENOENT, "%s: there is no tensor '%s'%s", zt_checkpoint_name(checkpoint),
+                       text, zt_near(hint, name, tensor_name, checkpoint));
+    zt_checkpoint_get(checkpoint, index, &entry);
+    if (entry.type.rank < 0 || entry.type.dtype == ZT_DTYPE_COUNT)
+        return zt_fail(job->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
+                       zt_checkpoint_name(checkpoint), text, entry.dtype);
+    zt_sink *out = zt_sink_open(job->ctx, path, job->cli->force);
+    zt_status status = out ? write_tensor_data(job, checkpoint, index, &entry, out) : zt_ctx_status(job->ctx);
+    if (status == ZT_OK) status = zt_sink_commit(out);
     zt_sink_close(out);
-    return s;
+    return status;
 }
 
-zt_status job_cat(job *j)
+zt_status job_cat(convert_job *job)
 {
-    const char *path = j->cli->output ? j->cli->output : "-";
-    zt_status s = strcmp(path, "-") == 0 ? zt_cli_refuse_terminal(j->cli, "an array") : ZT_OK;
-    if (s == ZT_OK) s = zt_cli_refuse_same(j->cli, j->path[0], path);
-    zt_checkpoint *c = s == ZT_OK ? job_open_one(j, j->path[0], ZT_CHECKPOINT_STREAM) : NULL;
-    if (c) s = cat(j, c, path);
-    zt_checkpoint_close(c);
-    return s == ZT_OK ? zt_ctx_status(j->ctx) : s;
+    const char *path = job->cli->output ? job->cli->output : "-";
+    zt_status status = strcmp(path, "-") == 0 ? zt_cli_refuse_terminal(job->cli, "an array") : ZT_OK;
+    if (status == ZT_OK) status = zt_cli_refuse_same(job->cli, job->paths[0], path);
+    zt_checkpoint *checkpoint = status == ZT_OK ? job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM) : NULL;
+    if (checkpoint) status = write_tensor(job, checkpoint, path);
+    zt_checkpoint_close(checkpoint);
+    return status == ZT_OK ? zt_ctx_status(job->ctx) : status;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* What each mode does. */
-static zt_status (*const does[CONVERT_N_MODES])(job *j) = {
+static zt_status (*const mode_functions[CONVERT_N_MODES])(convert_job *j) = {
     [CONVERT_WRITE] = job_convert, [CONVERT_EDIT] = job_convert, [CONVERT_HF] = job_to_hf,
     [CONVERT_MOUNT] = job_mount,   [CONVERT_LIST] = job_list,    [CONVERT_META] = job_meta,
     [CONVERT_CHECK] = job_check,   [CONVERT_HASH] = job_hash,    [CONVERT_CAT] = job_cat,
@@ -12,78 +12,78 @@ static zt_status (*const does[CONVERT_N_MODES])(job *j) = {
 
 enum { MANY = 1 << CONVERT_LIST | 1 << CONVERT_META | 1 << CONVERT_CHECK | 1 << CONVERT_HASH };
 
-static zt_status check_operands(const job *j, int mode)
+static zt_status check_operands(const convert_job *job, int mode)
 {
-    int n = j->cli->n_operands, streams = 0;
-    for (int i = 0; i < n; i++) streams += strcmp(j->cli->operands[i], "-") == 0;
-    if (n == 0) return zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
-    if (n > 1 && !(MANY >> mode & 1))
-        return zt_fail(j->ctx, ZT_EUSAGE, "one input is looked at, %d were given", n);
-    if (streams > 1) return zt_fail(j->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
+    int count = job->cli->n_operands, streams = 0;
+    for (int i = 0; i < count; i++) streams += strcmp(job->cli->operands[i], "-") == 0;
+    if (count == 0) return zt_fail(job->ctx, ZT_EUSAGE, "there is no input");
+    if (count > 1 && !(MANY >> mode & 1))
+        return zt_fail(job->ctx, ZT_EUSAGE, "one input is looked at, %d were given", count);
+    if (streams > 1) return zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
     return ZT_OK;
 }
 
 /* Each input by itself; a failure of one of several is printed, and the worst is the tool's: the one
  * whose exit status is the highest. */
-static zt_status look_at(job *j, int mode)
+static zt_status inspect_inputs(convert_job *job, int mode)
 {
-    zt_status worst = check_operands(j, mode);
+    zt_status worst = check_operands(job, mode);
     if (worst != ZT_OK) return worst;
-    j->n_in = 1;
-    j->many = j->cli->n_operands > 1;
-    for (int i = 0; i < j->cli->n_operands && worst != ZT_EINTR; i++) {
-        j->path = &j->cli->operands[i];
-        zt_status s = does[mode](j);
-        if (zt_exit_code(s) > zt_exit_code(worst)) worst = s;
-        if (s != ZT_OK && j->many) zt_cli_report(j->cli, s);
+    job->input_count = 1;
+    job->many = job->cli->n_operands > 1;
+    for (int i = 0; i < job->cli->n_operands && worst != ZT_EINTR; i++) {
+        job->paths = &job->cli->operands[i];
+        zt_status status = mode_functions[mode](job);
+        if (zt_exit_code(status) > zt_exit_code(worst)) worst = status;
+        if (status != ZT_OK && job->many) zt_cli_report(job->cli, status);
     }
-    if (j->table && (j->many || worst == ZT_OK)) {
-        zt_status s = zt_table_print(j->table);
-        worst = worst == ZT_OK ? s : worst;
+    if (job->table && (job->many || worst == ZT_OK)) {
+        zt_status status = zt_table_print(job->table);
+        worst = worst == ZT_OK ? status : worst;
     }
     return worst;
 }
 
 /* One operand and nothing but names and metadata to be changed: the file itself. */
-static bool is_edit(const job *j)
+static bool is_edit(const convert_job *job)
 {
-    const convert_options *o = j->o;
-    return j->cli->n_operands == 1 && !j->cli->output && (o->set.n || o->unset.n || o->rename.n) &&
-           !o->to && !o->dtype && !o->shard && !o->select.n && !o->drop.n;
+    const convert_options *options = job->options;
+    return job->cli->n_operands == 1 && !job->cli->output && (options->set.n || options->unset.n || options->rename.n) &&
+           !options->to && !options->dtype && !options->shard && !options->select.n && !options->drop.n;
 }
 
 /* Inputs and output, and the mode that they make of it; -1: something is missing. */
-static int take_operands(job *j)
+static int take_operands(convert_job *job)
 {
-    zt_cli *cli = j->cli;
-    j->path = cli->operands;
-    j->n_in = cli->n_operands;
-    j->out = cli->output;
-    if (j->n_in == 0) zt_fail(j->ctx, ZT_EUSAGE, "there is no input");
-    if (j->n_in == 0) return -1;
-    if (is_edit(j)) return CONVERT_EDIT;
-    if (!j->out && j->n_in < 2)
-        zt_fail(j->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
-    if (!j->out && j->n_in < 2) return -1;
-    if (!j->out) j->out = j->path[--j->n_in];
-    return job_is_hf(j) ? CONVERT_HF : job_mounts(j) ? CONVERT_MOUNT : CONVERT_WRITE;
+    zt_cli *cli = job->cli;
+    job->paths = cli->operands;
+    job->input_count = cli->n_operands;
+    job->output_path = cli->output;
+    if (job->input_count == 0) zt_fail(job->ctx, ZT_EUSAGE, "there is no input");
+    if (job->input_count == 0) return -1;
+    if (is_edit(job)) return CONVERT_EDIT;
+    if (!job->output_path && job->input_count < 2)
+        zt_fail(job->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
+    if (!job->output_path && job->input_count < 2) return -1;
+    if (!job->output_path) job->output_path = job->paths[--job->input_count];
+    return job_is_hf(job) ? CONVERT_HF : job_mounts(job) ? CONVERT_MOUNT : CONVERT_WRITE;
 }
 
 int main(int argc, char **argv)
 {
-    convert_options *o = convert_options_init();
+    convert_options *options = convert_options_init();
     zt_cli *cli = zt_cli_open(&convert_tool, argc, argv);
-    job j = {.cli = cli, .ctx = cli->ctx, .o = o, .texts = zt_arena_new(cli->ctx, 0)};
-    int mode = j.texts ? zt_cli_mode(cli, CONVERT_WRITE) : -1;
+    convert_job job = {.cli = cli, .ctx = cli->ctx, .options = options, .texts = zt_arena_new(cli->ctx, 0)};
+    int mode = job.texts ? zt_cli_mode(cli, CONVERT_WRITE) : -1;
     bool looks = mode > CONVERT_WRITE;
-    if (mode == CONVERT_WRITE) mode = take_operands(&j);
-    zt_status s = mode < 0 ? zt_ctx_status(cli->ctx) : zt_cli_enter(cli, mode);
-    if (s == ZT_OK) s = looks ? look_at(&j, mode) : does[mode](&j);
-    for (int i = 0; j.in && i < j.n_in; i++) zt_checkpoint_close(j.in[i]);
-    zt_free(j.ctx, j.in);
-    zt_table_free(j.table);
-    zt_free(j.ctx, j.picked);
-    zt_meta_free(j.meta);
-    zt_arena_free(j.texts);
-    return zt_cli_close(cli, s);
+    if (mode == CONVERT_WRITE) mode = take_operands(&job);
+    zt_status status = mode < 0 ? zt_ctx_status(cli->ctx) : zt_cli_enter(cli, mode);
+    if (status == ZT_OK) status = looks ? inspect_inputs(&job, mode) : mode_functions[mode](&job);
+    for (int i = 0; job.inputs && i < job.input_count; i++) zt_checkpoint_close(job.inputs[i]);
+    zt_free(job.ctx, job.inputs);
+    zt_table_free(job.table);
+    zt_free(job.ctx, job.picked);
+    zt_meta_free(job.meta);
+    zt_arena_free(job.texts);
+    return zt_cli_close(cli, status);
 }

@@ -8,75 +8,75 @@ bool glob_matches(const char *pattern, const char *text) { return fnmatch(patter
 
 enum { MOST_STARS = 8 };
 
-typedef struct piece {
-    const char *at;
-    size_t n;
-} piece;
+typedef struct text_piece {
+    const char *text;
+    size_t length;
+} text_piece;
 
-/* Does the text match the first n bytes of the pattern, of which only * is special? What each *
+/* Does the text match the first `pattern_length` bytes of the pattern, of which only * is special? What each *
  * stood for, the shortest that will do, goes into stars. */
-static bool match(const char *pattern, size_t n, const char *text, piece *stars)
+static bool match_pattern(const char *pattern, size_t pattern_length, const char *text, text_piece *stars)
 {
     size_t literal = 0;
-    while (literal < n && pattern[literal] != '*') literal++;
+    while (literal < pattern_length && pattern[literal] != '*') literal++;
     if (strncmp(pattern, text, literal) != 0) return false;
     text += literal;
-    if (literal == n) return *text == '\0';
-    for (size_t k = 0;; k++) {
-        *stars = (piece){.at = text, .n = k};
-        if (match(pattern + literal + 1, n - literal - 1, text + k, stars + 1)) return true;
-        if (text[k] == '\0') return false;
+    if (literal == pattern_length) return *text == '\0';
+    for (size_t length = 0;; length++) {
+        *stars = (text_piece){.text = text, .length = length};
+        if (match_pattern(pattern + literal + 1, pattern_length - literal - 1, text + length, stars + 1)) return true;
+        if (text[length] == '\0') return false;
     }
 }
 
-static const char *replace(job *j, const char *to, const piece *stars)
+static const char *replace_stars(convert_job *job, const char *target, const text_piece *stars)
 {
-    zt_str s;
+    zt_str text;
     const char *name = NULL;
-    zt_status st = ZT_OK;
-    zt_str_init(&s, j->ctx);
-    for (; *to && st == ZT_OK; to++) {
-        st = *to == '*' ? zt_str_put(&s, stars->at, stars->n) : zt_str_putc(&s, *to);
-        stars += *to == '*';
+    zt_status status = ZT_OK;
+    zt_str_init(&text, job->ctx);
+    for (; *target && status == ZT_OK; target++) {
+        status = *target == '*' ? zt_str_put(&text, stars->text, stars->length) : zt_str_putc(&text, *target);
+        stars += *target == '*';
     }
-    if (st == ZT_OK) name = zt_arena_strndup(j->texts, s.data ? s.data : "", s.len);
-    zt_str_fini(&s);
+    if (status == ZT_OK) name = zt_arena_strndup(job->texts, text.data ? text.data : "", text.len);
+    zt_str_fini(&text);
     return name;
 }
 
 bool rename_matches(const char *rule, const char *name)
 {
-    piece stars[MOST_STARS + 1];
-    const char *to = strchr(rule, '=');
-    return to && match(rule, (size_t)(to - rule), name, stars);
+    text_piece stars[MOST_STARS + 1];
+    const char *equals = strchr(rule, '=');
+    return equals && match_pattern(rule, (size_t)(equals - rule), name, stars);
 }
 
-const char *renamed(job *j, const char *name)
+const char *rename_tensor(convert_job *job, const char *name)
 {
-    piece stars[MOST_STARS + 1];
-    for (int i = 0; i < j->o->rename.n; i++) {
-        const char *rule = j->o->rename.item[i], *to = strchr(rule, '=');
-        if (match(rule, (size_t)(to - rule), name, stars)) return replace(j, to + 1, stars);
+    text_piece stars[MOST_STARS + 1];
+    for (int i = 0; i < job->options->rename.n; i++) {
+        const char *rule = job->options->rename.item[i], *equals = strchr(rule, '=');
+        if (match_pattern(rule, (size_t)(equals - rule), name, stars)) return replace_stars(job, equals + 1, stars);
     }
     return name;
 }
 
-static int count(const char *text, size_t n, char c)
+static int count_character(const char *text, size_t length, char wanted)
 {
-    int k = 0;
-    for (size_t i = 0; i < n; i++) k += text[i] == c;
-    return k;
+    int matches = 0;
+    for (size_t i = 0; i < length; i++) matches += text[i] == wanted;
+    return matches;
 }
 
-zt_status check_renames(job *j)
+zt_status check_renames(convert_job *job)
 {
     char text[160];
-    for (int i = 0; i < j->o->rename.n; i++) {
-        const char *rule = j->o->rename.item[i], *to = strchr(rule, '=');
-        int from = to ? count(rule, (size_t)(to - rule), '*') : 0;
-        if (!to || to == rule || !to[1] || count(to + 1, strlen(to + 1), '*') > from ||
-            from > MOST_STARS)
-            return zt_fail(j->ctx, ZT_EUSAGE,
+    for (int i = 0; i < job->options->rename.n; i++) {
+        const char *rule = job->options->rename.item[i], *equals = strchr(rule, '=');
+        int star_count = equals ? count_character(rule, (size_t)(equals - rule), '*') : 0;
+        if (!equals || equals == rule || !equals[1] || count_character(equals + 1, strlen(equals + 1), '*') > star_count ||
+            star_count > MOST_STARS)
+            return zt_fail(job->ctx, ZT_EUSAGE,
                            "option '--rename': '%s' is not FROM=TO, with no more * in TO",
                            zt_escape(text, sizeof text, rule, strlen(rule)));
     }

@@ -10,271 +10,274 @@ enum {
     SMALL = 1 << 16     /* not worth calls of the kernel for each */
 };
 
-typedef struct copier {
-    job *j;
-    zt_writer *w;
-    uint64_t done, all;      /* bytes put */
+typedef struct tensor_copier {
+    convert_job *job;
+    zt_writer *writer;
+    uint64_t done, total;      /* bytes put */
     const char *name;        /* of the tensor that they are of */
-    char *in, *out;          /* a piece, and what it becomes */
-    const zt_source *source; /* whose bytes from `at` on are in `in`, so many; NULL: others are */
-    uint64_t at;
-    size_t have;
-} copier;
+    char *piece, *out;          /* a piece, and what it becomes */
+    const zt_source *source; /* whose bytes from `source_offset` on are in `piece`, so many; NULL: others are */
+    uint64_t source_offset;
+    size_t buffered;
+} tensor_copier;
 
-static zt_status tick(copier *c, uint64_t bytes)
+static zt_status add_progress(tensor_copier *copier, uint64_t bytes)
 {
-    c->done += bytes;
-    zt_progress(c->j->cli, &(zt_work){"convert", c->name, "B", (double)c->done, (double)c->all});
-    return job_interrupted(c->j);
+    copier->done += bytes;
+    zt_progress(copier->job->cli, &(zt_work){"convert", copier->name, "B", (double)copier->done, (double)copier->total});
+    return job_interrupted(copier->job);
 }
 
 /* Small ones that lie one behind the other are read together. */
-static zt_status copy_small(copier *c, const zt_source *source, uint64_t offset, size_t n)
+static zt_status copy_small(tensor_copier *copier, const zt_source *source, uint64_t offset, size_t size)
 {
-    if (source != c->source || offset < c->at || offset - c->at + n > c->have) {
-        c->source = source;
-        c->at = offset;
-        zt_status s = zt_source_read_some(source, offset, c->in, SMALL, n, &c->have);
-        if (s == ZT_OK && c->have < n) s = zt_source_read(source, offset, c->in, n);
-        if (s != ZT_OK) return s;
+    if (source != copier->source || offset < copier->source_offset || offset - copier->source_offset + size > copier->buffered) {
+        copier->source = source;
+        copier->source_offset = offset;
+        zt_status status = zt_source_read_some(source, offset, copier->piece, SMALL, size, &copier->buffered);
+        if (status == ZT_OK && copier->buffered < size) status = zt_source_read(source, offset, copier->piece, size);
+        if (status != ZT_OK) return status;
     }
-    zt_status s = zt_writer_put(c->w, c->in + (offset - c->at), n);
-    return s == ZT_OK ? tick(c, n) : s;
+    zt_status status = zt_writer_put(copier->writer, copier->piece + (offset - copier->source_offset), size);
+    return status == ZT_OK ? add_progress(copier, size) : status;
 }
 
 /* In a file, to be read anywhere? Then where. */
-static bool lies(const pick *p, const zt_source **source, uint64_t *offset)
+static bool find_place(const picked_tensor *picked, const zt_source **source, uint64_t *offset)
 {
-    return !zt_checkpoint_streams(p->from) && zt_checkpoint_place(p->from, p->i, source, offset);
+    return !zt_checkpoint_streams(picked->checkpoint) && zt_checkpoint_place(picked->checkpoint, picked->index, source, offset);
 }
 
-static bool same(const pick *p)
+static bool keeps_dtype(const picked_tensor *picked)
 {
-    return !p->coded && p->in.type.dtype == p->out.type.dtype;
+    return !picked->coded && picked->in.type.dtype == picked->out.type.dtype;
 }
 
 /* Tensors from i on that lie one behind the other and go out so: how many, and their bytes. */
-static int64_t run_from(const copier *c, int64_t i, uint64_t *bytes)
+static int64_t count_run(const tensor_copier *copier, int64_t i, uint64_t *bytes)
 {
     const zt_source *first, *source;
-    uint64_t from, at;
-    int64_t n = 0;
+    uint64_t start, offset;
+    int64_t count = 0;
     *bytes = 0;
-    if (!zt_writer_seamless(c->w) || !lies(&c->j->picked[i], &first, &from)) return 0;
-    for (; i + n < c->j->n; n++) {
-        const pick *p = &c->j->picked[i + n];
-        if (!same(p) || !lies(p, &source, &at) || source != first || at != from + *bytes) break;
-        *bytes += p->in.bytes;
+    if (!zt_writer_seamless(copier->writer) || !find_place(&copier->job->picked[i], &first, &start)) return 0;
+    for (; i + count < copier->job->picked_count; count++) {
+        const picked_tensor *picked = &copier->job->picked[i + count];
+        if (!keeps_dtype(picked) || !find_place(picked, &source, &offset) || source != first || offset != start + *bytes) break;
+        *bytes += picked->in.bytes;
     }
-    return n;
+    return count;
 }
 
-static zt_status copy_run(copier *c, const pick *p, uint64_t n)
+static zt_status copy_run(tensor_copier *copier, const picked_tensor *picked, uint64_t size)
 {
     const zt_source *source;
     uint64_t offset;
-    zt_status s = lies(p, &source, &offset) ? ZT_OK : ZT_EBUG;
-    c->source = NULL;
-    for (uint64_t at = 0, k, end = p->in.bytes; s == ZT_OK && at < n; at += k) {
-        k = n - at < COPY ? n - at : COPY;
-        while (end <= at) /* which of them is at `at` */
-            end += (++p)->in.bytes;
-        c->name = p->in.name;
-        s = zt_writer_copy(c->w, source, offset + at, k);
-        if (s == ZT_OK) s = tick(c, k);
+    zt_status status = find_place(picked, &source, &offset) ? ZT_OK : ZT_EBUG;
+    copier->source = NULL;
+    for (uint64_t position = 0, step, end = picked->in.bytes; status == ZT_OK && position < size; position += step) {
+        step = size - position < COPY ? size - position : COPY;
+        while (end <= position) /* which of them is at `position` */
+            end += (++picked)->in.bytes;
+        copier->name = picked->in.name;
+        status = zt_writer_copy(copier->writer, source, offset + position, step);
+        if (status == ZT_OK) status = add_progress(copier, step);
     }
-    return s;
+    return status;
 }
 
 /* Bytes as they are: by the kernel where they lie in a file, else through memory. */
-static zt_status copy(copier *c, const pick *p)
+static zt_status copy_tensor(tensor_copier *copier, const picked_tensor *picked)
 {
     const zt_source *source;
     uint64_t offset;
-    zt_status s = ZT_OK;
-    bool file = lies(p, &source, &offset);
-    if (file && p->in.bytes <= SMALL) return copy_small(c, source, offset, (size_t)p->in.bytes);
-    c->source = NULL;
-    for (uint64_t at = 0, k; s == ZT_OK && at < p->in.bytes; at += k) {
-        uint64_t most = file ? COPY : PIECE;
-        k = p->in.bytes - at < most ? p->in.bytes - at : most;
+    zt_status status = ZT_OK;
+    bool file = find_place(picked, &source, &offset);
+    if (file && picked->in.bytes <= SMALL) return copy_small(copier, source, offset, (size_t)picked->in.bytes);
+    copier->source = NULL;
+    for (uint64_t position = 0, step; status == ZT_OK && position < picked->in.bytes; position += step) {
+        uint64_t limit = file ? COPY : PIECE;
+        step = picked->in.bytes - position < limit ? picked->in.bytes - position : limit;
         if (file) {
-            s = zt_writer_copy(c->w, source, offset + at, k);
+            status = zt_writer_copy(copier->writer, source, offset + position, step);
         } else {
-            s = zt_checkpoint_read(p->from, p->i, at, c->in, (size_t)k);
-            if (s == ZT_OK) s = zt_writer_put(c->w, c->in, (size_t)k);
+            status = zt_checkpoint_read(picked->checkpoint, picked->index, position, copier->piece, (size_t)step);
+            if (status == ZT_OK) status = zt_writer_put(copier->writer, copier->piece, (size_t)step);
         }
-        if (s == ZT_OK) s = tick(c, k);
+        if (status == ZT_OK) status = add_progress(copier, step);
     }
-    return s;
+    return status;
 }
 
-static size_t bytes_of(const zt_dtype_info *d, int64_t n)
+static size_t element_bytes(const zt_dtype_info *info, int64_t count)
 {
-    return (size_t)((n + d->block - 1) / d->block) * (size_t)d->block_bytes;
+    return (size_t)((count + info->block - 1) / info->block) * (size_t)info->block_bytes;
 }
 
-static zt_status cast(copier *c, const pick *p)
+static zt_status convert_tensor(tensor_copier *copier, const picked_tensor *picked)
 {
-    const zt_dtype_info *a = zt_dtype_get(p->in.type.dtype), *b = zt_dtype_get(p->out.type.dtype);
-    int64_t n = zt_type_count(&p->in.type);
-    uint64_t at = 0;
-    c->source = NULL;
-    zt_status s = ZT_OK;
-    for (int64_t k; s == ZT_OK && n > 0; n -= k) {
-        k = n < ELEMENTS ? n : ELEMENTS;
-        s = zt_checkpoint_read(p->from, p->i, at, c->in, bytes_of(a, k));
-        at += bytes_of(a, k);
-        if (s == ZT_OK) {
-            zt_dtype_convert(p->in.type.dtype, c->in, p->out.type.dtype, c->out, k);
-            s = zt_writer_put(c->w, c->out, bytes_of(b, k));
+    const zt_dtype_info *source_info = zt_dtype_get(picked->in.type.dtype), *target_info = zt_dtype_get(picked->out.type.dtype);
+    int64_t remaining = zt_type_count(&picked->in.type);
+    uint64_t position = 0;
+    copier->source = NULL;
+    zt_status status = ZT_OK;
+    for (int64_t step; status == ZT_OK && remaining > 0; remaining -= step) {
+        step = remaining < ELEMENTS ? remaining : ELEMENTS;
+        status = zt_checkpoint_read(picked->checkpoint, picked->index, position, copier->piece, element_bytes(source_info, step));
+        position += element_bytes(source_info, step);
+        if (status == ZT_OK) {
+            zt_dtype_convert(picked->in.type.dtype, copier->piece, picked->out.type.dtype, copier->out, step);
+            status = zt_writer_put(copier->writer, copier->out, element_bytes(target_info, step));
         }
-        if (s == ZT_OK) s = tick(c, bytes_of(b, k));
+        if (status == ZT_OK) status = add_progress(copier, element_bytes(target_info, step));
     }
-    return s;
+    return status;
 }
 
 /* A network's weights, whole: their codes say how many there are. */
-static zt_status make_float(copier *c, const pick *p)
+static zt_status make_float(tensor_copier *copier, const picked_tensor *picked)
 {
-    float *x = job_network_read(c->j, p);
-    c->source = NULL;
-    zt_status s = x ? zt_writer_put(c->w, x, (size_t)p->out.bytes) : zt_ctx_status(c->j->ctx);
-    zt_free(c->j->ctx, x);
-    return s == ZT_OK ? tick(c, p->out.bytes) : s;
+    float *values = job_network_read(copier->job, picked);
+    copier->source = NULL;
+    zt_status status =
+        values ? zt_writer_put(copier->writer, values, (size_t)picked->out.bytes) : zt_ctx_status(copier->job->ctx);
+    zt_free(copier->job->ctx, values);
+    return status == ZT_OK ? add_progress(copier, picked->out.bytes) : status;
 }
 
-static zt_status copy_all(copier *c)
+static zt_status copy_all(tensor_copier *copier)
 {
-    job *j = c->j;
-    zt_status s = c->in && c->out ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < j->n; i++) c->all += j->picked[i].out.bytes;
-    for (int64_t i = 0, n; s == ZT_OK && i < j->n; i += n) {
-        const pick *p = &j->picked[i];
+    convert_job *job = copier->job;
+    zt_status status = copier->piece && copier->out ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < job->picked_count; i++) copier->total += job->picked[i].out.bytes;
+    for (int64_t i = 0, run; status == ZT_OK && i < job->picked_count; i += run) {
+        const picked_tensor *picked = &job->picked[i];
         uint64_t bytes;
-        c->name = p->in.name;
-        n = run_from(c, i, &bytes);
-        if (n > 1) {
-            s = copy_run(c, p, bytes);
+        copier->name = picked->in.name;
+        run = count_run(copier, i, &bytes);
+        if (run > 1) {
+            status = copy_run(copier, picked, bytes);
             continue;
         }
-        n = 1;
-        s = p->coded ? make_float(c, p) : same(p) ? copy(c, p) : cast(c, p);
+        run = 1;
+        status = picked->coded         ? make_float(copier, picked)
+                 : keeps_dtype(picked) ? copy_tensor(copier, picked)
+                                       : convert_tensor(copier, picked);
     }
-    for (int i = 0; s == ZT_OK && i < j->n_in; i++) s = zt_checkpoint_end(j->in[i]);
-    return s;
+    for (int i = 0; status == ZT_OK && i < job->input_count; i++) status = zt_checkpoint_end(job->inputs[i]);
+    return status;
 }
 
-static zt_status write_to(job *j, const char *path, const zt_checkpoint_opts *o)
+static zt_status write_to(convert_job *job, const char *path, const zt_checkpoint_opts *options)
 {
-    zt_entry *out = zt_alloc_array(j->ctx, (size_t)j->n, sizeof *out);
-    copier c = {.j = j, .in = zt_alloc(j->ctx, PIECE), .out = zt_alloc(j->ctx, PIECE)};
-    for (int64_t i = 0; out && i < j->n; i++) out[i] = j->picked[i].out;
-    c.w = out ? zt_writer_open(j->ctx, path, o, j->meta, out, j->n) : NULL;
-    zt_status s = c.w ? copy_all(&c) : zt_ctx_status(j->ctx);
-    if (s == ZT_OK) s = zt_writer_commit(c.w);
-    zt_writer_close(c.w);
-    zt_free(j->ctx, out);
-    zt_free(j->ctx, c.in);
-    zt_free(j->ctx, c.out);
-    return s;
+    zt_entry *out = zt_alloc_array(job->ctx, (size_t)job->picked_count, sizeof *out);
+    tensor_copier copier = {.job = job, .piece = zt_alloc(job->ctx, PIECE), .out = zt_alloc(job->ctx, PIECE)};
+    for (int64_t i = 0; out && i < job->picked_count; i++) out[i] = job->picked[i].out;
+    copier.writer = out ? zt_writer_open(job->ctx, path, options, job->meta, out, job->picked_count) : NULL;
+    zt_status status = copier.writer ? copy_all(&copier) : zt_ctx_status(job->ctx);
+    if (status == ZT_OK) status = zt_writer_commit(copier.writer);
+    zt_writer_close(copier.writer);
+    zt_free(job->ctx, out);
+    zt_free(job->ctx, copier.piece);
+    zt_free(job->ctx, copier.out);
+    return status;
 }
 
 /* ---- where to -------------------------------------------------------------------------------- */
 
 /* By --to, else by the name; a name without a suffix, or stdout, is GGUF. */
-static zt_status choose_container(job *j, const zt_container **to)
+static zt_status choose_container(convert_job *job, const zt_container **container)
 {
-    const char *slash = strrchr(j->out, '/'), *name = slash ? slash + 1 : j->out;
-    *to = j->o->to ? zt_container_named(j->o->to) : zt_container_for(j->out);
-    if (j->o->to && !*to)
-        return zt_cli_no_container(j->cli, j->o->to);
-    if (!*to && strchr(name, '.'))
-        return zt_fail(j->ctx, ZT_EUSAGE, "%s: the name tells no container, --to does", j->out);
-    if (!*to) *to = zt_container_named("gguf");
-    if (!zt_container_writes(*to))
-        return zt_fail(j->ctx, ZT_ENOTSUP, "%s is read, and not written", zt_container_name(*to));
+    const char *slash = strrchr(job->output_path, '/'), *name = slash ? slash + 1 : job->output_path;
+    *container = job->options->to ? zt_container_named(job->options->to) : zt_container_for(job->output_path);
+    if (job->options->to && !*container)
+        return zt_cli_no_container(job->cli, job->options->to);
+    if (!*container && strchr(name, '.'))
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: the name tells no container, --to does", job->output_path);
+    if (!*container) *container = zt_container_named("gguf");
+    if (!zt_container_writes(*container))
+        return zt_fail(job->ctx, ZT_ENOTSUP, "%s is read, and not written", zt_container_name(*container));
     return ZT_OK;
 }
 
 /* What can be said before anything is read. */
-static zt_status check_paths(job *j)
+static zt_status check_paths(convert_job *job)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     int streams = 0;
-    for (int i = 0; s == ZT_OK && i < j->n_in; i++) {
-        streams += strcmp(j->path[i], "-") == 0;
-        s = j->out ? zt_cli_refuse_same(j->cli, j->path[i], j->out) : ZT_OK;
+    for (int i = 0; status == ZT_OK && i < job->input_count; i++) {
+        streams += strcmp(job->paths[i], "-") == 0;
+        status = job->output_path ? zt_cli_refuse_same(job->cli, job->paths[i], job->output_path) : ZT_OK;
     }
-    if (s == ZT_OK && streams > 1)
-        s = zt_fail(j->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
-    if (s == ZT_OK && j->out && strcmp(j->out, "-") == 0)
-        s = zt_cli_refuse_terminal(j->cli, "a model");
-    return s;
+    if (status == ZT_OK && streams > 1)
+        status = zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
+    if (status == ZT_OK && job->output_path && strcmp(job->output_path, "-") == 0)
+        status = zt_cli_refuse_terminal(job->cli, "a model");
+    return status;
 }
 
 /* The file itself: a new one takes its place when it is whole, or what changed in its header is
  * written where it is. */
-static zt_status edit_file(job *j)
+static zt_status edit_file(convert_job *job)
 {
-    zt_checkpoint_opts o = {.to = zt_checkpoint_container(j->in[0]), .force = true, .in_place = true};
+    zt_checkpoint_opts options = {.to = zt_checkpoint_container(job->inputs[0]), .force = true, .in_place = true};
     bool done = false;
-    if (zt_checkpoint_streams(j->in[0]) || strcmp(j->path[0], "-") == 0)
-        return zt_fail(j->ctx, ZT_EUSAGE, "%s: is no file that can be changed: name an output",
-                       zt_checkpoint_name(j->in[0]));
-    if (zt_checkpoint_in_parts(j->in[0]))
-        return zt_fail(j->ctx, ZT_EUSAGE, "%s: is one of several files: name an output",
-                       zt_checkpoint_name(j->in[0]));
-    zt_entry *out = zt_alloc_array(j->ctx, (size_t)j->n, sizeof *out);
-    for (int64_t i = 0; out && i < j->n; i++) out[i] = j->picked[i].out;
-    zt_status s =
-        out ? zt_checkpoint_patch(j->in[0], j->path[0], j->meta, out, j->n, &done) : ZT_ENOMEM;
-    zt_free(j->ctx, out);
-    return s == ZT_OK && !done ? write_to(j, j->path[0], &o) : s;
+    if (zt_checkpoint_streams(job->inputs[0]) || strcmp(job->paths[0], "-") == 0)
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is no file that can be changed: name an output",
+                       zt_checkpoint_name(job->inputs[0]));
+    if (zt_checkpoint_in_parts(job->inputs[0]))
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is one of several files: name an output",
+                       zt_checkpoint_name(job->inputs[0]));
+    zt_entry *out = zt_alloc_array(job->ctx, (size_t)job->picked_count, sizeof *out);
+    for (int64_t i = 0; out && i < job->picked_count; i++) out[i] = job->picked[i].out;
+    zt_status status =
+        out ? zt_checkpoint_patch(job->inputs[0], job->paths[0], job->meta, out, job->picked_count, &done) : ZT_ENOMEM;
+    zt_free(job->ctx, out);
+    return status == ZT_OK && !done ? write_to(job, job->paths[0], &options) : status;
 }
 
 /* ---- to a Hugging Face directory ------------------------------------------------------------- */
 
-bool job_is_hf(const job *j)
+bool job_is_hf(const convert_job *job)
 {
-    size_t n = j->out ? strlen(j->out) : 0;
-    return j->o->to ? strcmp(j->o->to, "hf") == 0 : n && j->out[n - 1] == '/';
+    size_t length = job->output_path ? strlen(job->output_path) : 0;
+    return job->options->to ? strcmp(job->options->to, "hf") == 0 : length && job->output_path[length - 1] == '/';
 }
 
 /* Its tensors, names and keys are all of one model, as transformers reads it. */
-zt_status job_to_hf(job *j)
+zt_status job_to_hf(convert_job *job)
 {
-    const convert_options *o = j->o;
-    zt_hf_opts opts = {.dtype = ZT_DTYPE_COUNT, .stop = zt_cli_interrupted};
-    zt_status s = job_dtype(j, &opts.dtype);
-    if (s != ZT_OK) return s;
-    if (j->n_in != 1)
-        return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, not %d",
-                       j->n_in);
-    if (strcmp(j->out, "-") == 0)
-        return zt_fail(j->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
-    if (o->dtype && opts.dtype != ZT_F32 && opts.dtype != ZT_F16 && opts.dtype != ZT_BF16)
-        return zt_fail(j->ctx, ZT_EUSAGE,
+    const convert_options *options = job->options;
+    zt_hf_opts hf_options = {.dtype = ZT_DTYPE_COUNT, .stop = zt_cli_interrupted};
+    zt_status status = job_dtype(job, &hf_options.dtype);
+    if (status != ZT_OK) return status;
+    if (job->input_count != 1)
+        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, not %d",
+                       job->input_count);
+    if (strcmp(job->output_path, "-") == 0)
+        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
+    if (options->dtype && hf_options.dtype != ZT_F32 && hf_options.dtype != ZT_F16 && hf_options.dtype != ZT_BF16)
+        return zt_fail(job->ctx, ZT_EUSAGE,
                        "option '--dtype': a Hugging Face directory has f32, f16 "
                        "or bf16");
-    zt_checkpoint *c = job_open_one(j, j->path[0], 0);
-    zt_gguf *g = c ? zt_checkpoint_gguf(c) : NULL;
-    s = g ? zt_hf_write(j->ctx, g, j->out, &opts) : zt_ctx_status(j->ctx);
-    zt_gguf_close(g);
-    return s;
+    zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], 0);
+    zt_gguf *gguf = checkpoint ? zt_checkpoint_gguf(checkpoint) : NULL;
+    status = gguf ? zt_hf_write(job->ctx, gguf, job->output_path, &hf_options) : zt_ctx_status(job->ctx);
+    zt_gguf_close(gguf);
+    return status;
 }
 
-zt_status job_convert(job *j)
+zt_status job_convert(convert_job *job)
 {
-    zt_checkpoint_opts o = {.force = j->cli->force, .shard = j->o->shard};
-    zt_status s = j->out ? choose_container(j, &o.to) : ZT_OK;
-    if (s == ZT_OK) s = check_paths(j);
-    if (s == ZT_OK) s = job_open(j);
-    if (s == ZT_OK) s = job_pick(j);
-    if (s == ZT_OK && job_has_frame(j)) s = job_network_dtype(j);
-    if (s == ZT_OK && job_has_frame(j) && j->out && o.to != zt_container_named("json"))
-        s = job_check_weights(j);
-    if (s == ZT_OK) s = job_edit(j);
-    if (s == ZT_OK) s = j->out ? write_to(j, j->out, &o) : edit_file(j);
-    return s;
+    zt_checkpoint_opts writer_options = {.force = job->cli->force, .shard = job->options->shard};
+    zt_status status = job->output_path ? choose_container(job, &writer_options.to) : ZT_OK;
+    if (status == ZT_OK) status = check_paths(job);
+    if (status == ZT_OK) status = job_open(job);
+    if (status == ZT_OK) status = job_pick(job);
+    if (status == ZT_OK && job_has_frame(job)) status = job_network_dtype(job);
+    if (status == ZT_OK && job_has_frame(job) && job->output_path && writer_options.to != zt_container_named("json"))
+        status = job_check_weights(job);
+    if (status == ZT_OK) status = job_edit(job);
+    if (status == ZT_OK) status = job->output_path ? write_to(job, job->output_path, &writer_options) : edit_file(job);
+    return status;
 }
