@@ -130,7 +130,12 @@ static bool parse_type(zt_checkpoint *checkpoint, zt_bytes text, zt_mask *mask)
     return true;
 }
 
-/* text = {stored name, true name, type as in "q4_1[576,1536]"}. */
+/* Adds a mask from one record of "zt.tensors":
+ *
+ *   text[0]  name that the tensor is stored under   "zt.tensor.0"
+ *   text[1]  its true name                          "blk.0.attn_q.weight"
+ *   text[2]  its true type                          "q4_1[576,1536]"
+ */
 static zt_status add_mask(zt_checkpoint *checkpoint, const zt_bytes text[3])
 {
     zt_entry entry;
@@ -191,7 +196,7 @@ static zt_status read_masks(zt_checkpoint *checkpoint, const zt_meta_item *item)
     return status == ZT_OK ? check_masks(checkpoint) : status;
 }
 
-/* The text of "zt.gguf" where it is a tensor, into meta. */
+/* Reads the metadata of a container that stores it as the tensor "zt.gguf". */
 static zt_status read_hidden(zt_checkpoint *checkpoint)
 {
     zt_entry entry;
@@ -206,7 +211,8 @@ static zt_status read_hidden(zt_checkpoint *checkpoint)
     return status;
 }
 
-/* The text of "zt.gguf" where it is metadata: its keys come first, in their order. */
+/* Reads the metadata of a container that stores it as the metadata text "zt.gguf". The keys in that text
+ * come first, in their order; the container's other keys follow. */
 static zt_status read_text(zt_checkpoint *checkpoint, const zt_meta_item *item)
 {
     zt_bytes text = zt_meta_text(item);
@@ -256,7 +262,7 @@ static zt_bytes keep_text(mask_writer *masker, const char *text)
     return (zt_bytes){.data = zt_arena_strndup(masker->texts, text, length), .n = length};
 }
 
-/* A name that every container can say, and no entry has. */
+/* A name that every container can store and that no entry has. NULL: no memory. */
 static const char *invent_name(mask_writer *masker, int64_t i)
 {
     char text[80];
@@ -281,7 +287,7 @@ static zt_bytes format_type(mask_writer *masker, const zt_entry *entry)
     return text;
 }
 
-/* [rows, bytes of a row], or [bytes] where it has no rows. */
+/* Describes an entry as bytes: shape [rows, bytes of a row], or [bytes] where it has no whole rows. */
 static void describe_as_bytes(const zt_container *to, const zt_entry *entry, zt_entry *out)
 {
     int64_t rows = 1;

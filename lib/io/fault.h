@@ -1,5 +1,5 @@
-/* fault.h - faults of a file that its reader could go on behind. Readers end at the first one;
- * where somebody listens they tell it and go on, so that all are found.
+/* fault.h - faults in a file after which reading can continue. A reader normally stops at the first fault.
+ * Where a listener is set it reports the fault to it and continues, so that all faults are found.
  *
  *     zt_faults all = {.tell = print_line, .user = me};
  *     zt_faults_listen(ctx, &all);

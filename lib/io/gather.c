@@ -1,4 +1,10 @@
-/* gather.c - owns making row-major little-endian bytes of arrays with strides and byte orders. */
+/* gather.c - owns reading strided arrays of either byte order as row-major little-endian bytes.
+ *
+ *   contiguous                              fetched directly
+ *   strided, span small or dense            the whole span is fetched once and kept; elements are copied from it
+ *   strided, span over SMALL_SPAN and more  each element is fetched by itself
+ *   than SPAN_RATIO times the array's bytes
+ */
 #include "lib/io/gather.h"
 
 #include <pthread.h>

@@ -77,7 +77,7 @@ ZT_PRINTF(2, 3) static bool fail_at(const header_reader *reader, const char *for
     return false;
 }
 
-/* What can be gone on behind: true if somebody listens. */
+/* Reports a fault that reading can continue after: true where a listener takes it (fault.h). */
 ZT_PRINTF(2, 3) static bool report_fault(const header_reader *reader, const char *format, ...)
 {
     char what[256], at[MAX_WHERE];
@@ -416,7 +416,7 @@ static bool read_tensors(header_reader *reader, uint64_t count)
     return true;
 }
 
-/* Where the data begin is known only now: is all of it there? */
+/* Sets the start of the data section, and checks that every tensor's data lie within the file. */
 static bool check_data(header_reader *reader)
 {
     zt_gguf *gguf = reader->gguf;
@@ -450,7 +450,7 @@ static bool check_magic(const zt_gguf *gguf)
     return false;
 }
 
-/* The number tells the byte order too: there are not 2^24 versions. */
+/* The version also shows the byte order: a big-endian 2 or 3 reads as 0x02000000 or 0x03000000. */
 static bool check_version(zt_gguf *gguf, uint32_t version)
 {
     gguf->big_endian = version == 0x02000000 || version == 0x03000000;

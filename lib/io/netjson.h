@@ -24,10 +24,12 @@
  * bits and less are packed, the first in the highest bits: zt has no such dtype, they are bytes. How
  * many there are, the layer's own numbers say (input_height, filters ...).
  *
- * The frame is the document with the number and size of its tensor in place of each text of
- * weights. Written with the tensors it gives the file that was read, byte for byte: all else is
- * text that is kept. Files are hostile: base64 must be as it is written, with padding; memory is
- * the frame's.
+ * The frame is the document with each text of weights replaced by the number and size of its tensor:
+ *
+ *   document   "weights":"AAAAPwAAgD8..."        frame   "weights":"#0:2304"
+ *
+ * All other text is kept, so frame and tensors together give back the file byte for byte. Files are
+ * hostile: base64 must be canonical, with padding. Memory is that of the frame.
  */
 #ifndef ZT_NETJSON_H
 #define ZT_NETJSON_H

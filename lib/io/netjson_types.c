@@ -150,7 +150,7 @@ static void set_member(frame_edit *edit, const nj_weights *weights, int member, 
         snprintf(edit->text, sizeof edit->text, ",\"%s\":%s", key[member], value);
 }
 
-/* What must be said otherwise of tensor i; how many edits. */
+/* Collects the edits that give the frame the new coding of tensor i; how many edits. */
 static int collect_edits(const zt_netjson *net, int64_t i, const zt_net_weights *wanted, frame_edit *edits)
 {
     const nj_weights *weights = &net->weights[i];

@@ -25,7 +25,7 @@ struct zt_safetensors {
     zt_arena *texts; /* names and metadata */
     st_tensor *tensors;
     int64_t tensor_count, capacity;
-    uint64_t data_start; /* where they begin in the last shard read */
+    uint64_t data_start; /* offset of the data section in the last shard read */
     zt_map *names;
     st_meta *meta;
     int64_t meta_count;
@@ -35,7 +35,7 @@ struct zt_safetensors {
 zt_safetensors *zt_st_new(zt_ctx *ctx, const char *name);
 /* Room for one more of `count` entries, in steps that double. NULL: no memory, and the list stays. */
 void *zt_st_grow_list(zt_ctx *ctx, void *list, int64_t count, size_t entry_bytes);
-/* Adds a shard; `owned` sources are closed with `safetensors`. */
+/* Appends a source to the list of shards. Where owns_sources is set it is closed with `safetensors`. */
 zt_status zt_st_add_shard(zt_safetensors *safetensors, zt_source *source);
 /* Reads and checks the header of the last shard; appends its tensors, sorted by offset, and its
  * metadata. */
@@ -44,10 +44,10 @@ zt_status zt_st_parse(zt_safetensors *safetensors);
 typedef struct st_parser {
     zt_safetensors *safetensors;
     const char *file;
-    uint64_t data_start, data_size; /* where the data begin, and how many bytes they are */
+    uint64_t data_start, data_size; /* offset and bytes of the data section */
     bool has_meta;
     int64_t first_meta; /* of this file */
-    bool streams;       /* how many data there are, is not known */
+    bool streams;       /* the size of the data is not known */
 } st_parser;
 
 /* Parses `text`, one tensor's entry in the header, into `tensor`, whose name is set already. ZT_ENOENT: the

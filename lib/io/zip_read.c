@@ -1,8 +1,12 @@
 /* zip_read.c - owns reading members' bytes: inflating them, and checking what comes by.
  *
- * One cursor an archive walks a member from its beginning on. What is read in order passes through
- * it, which checks size and CRC-32 at the end. A stored member that is known to be right is read in
- * place, by any number of threads at once. */
+ * Each archive has one cursor, which reads a member from its first byte to its last and checks size and
+ * CRC-32 at the end:
+ *
+ *   stored, checked before   read in place, by any number of threads at once
+ *   stored, not checked      through the cursor; read out of order, the whole member is checked first
+ *   deflated                 always through the cursor; a read behind it restarts the member
+ */
 #include "lib/io/zip_file.h"
 
 #include <string.h>

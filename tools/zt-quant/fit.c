@@ -14,10 +14,10 @@
 
 enum { SAMPLE = 1 << 17, PIECES = 8 }; /* elements of a tensor that are tried, in so many places */
 
-static const zt_dtype candidate[] = {ZT_Q2_K, ZT_Q3_K, ZT_IQ4_XS, ZT_IQ4_NL, ZT_Q4_K,
+static const zt_dtype candidates[] = {ZT_Q2_K, ZT_Q3_K, ZT_IQ4_XS, ZT_IQ4_NL, ZT_Q4_K,
                                      ZT_Q4_0, ZT_Q4_1, ZT_Q5_K,   ZT_Q5_0,   ZT_Q5_1,
                                      ZT_Q6_K, ZT_Q8_0, ZT_F16};
-enum { N = sizeof candidate / sizeof *candidate };
+enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
@@ -28,258 +28,258 @@ static const struct {
     const char *part; /* of the name; the first that fits */
     double weight;
     bool alone;
-} reach[] = {{"output.weight", 6, true}, {"token_embd", 6, true},   {"attn_v", 4.5, false},
+} error_reach[] = {{"output.weight", 6, true}, {"token_embd", 6, true},   {"attn_v", 4.5, false},
              {"ffn_down", 6.5, false},   {"ffn_up", 2.7, false},    {"ffn_gate", 2.2, false},
              {"attn_q", 2.2, false},     {"attn_output", 1, false}, {"attn_k", 0.5, false}};
 
-static double weight_of(const quant *q, const char *name)
+static double weight_of(const quant_run *run, const char *name)
 {
-    int64_t layers = q->n_layers > 0 ? q->n_layers : 1;
+    int64_t layers = run->layer_count > 0 ? run->layer_count : 1;
     /* Looked up alone, an embedding reaches no further than what it is added to. */
-    if (strstr(name, "token_embd") && zt_checkpoint_find(q->in, "output.weight") >= 0)
+    if (strstr(name, "token_embd") && zt_checkpoint_find(run->input, "output.weight") >= 0)
         return (double)layers;
-    for (size_t i = 0; i < sizeof reach / sizeof *reach; i++)
-        if (strstr(name, reach[i].part) && (!reach[i].alone || strncmp(name, "blk.", 4)))
-            return reach[i].weight * (reach[i].alone ? (double)layers : 1);
+    for (size_t i = 0; i < sizeof error_reach / sizeof *error_reach; i++)
+        if (strstr(name, error_reach[i].part) && (!error_reach[i].alone || strncmp(name, "blk.", 4)))
+            return error_reach[i].weight * (error_reach[i].alone ? (double)layers : 1);
     return 1;
 }
 
 /* Pieces of rows from all over the tensor. */
-static zt_status try_type(quant *q, int64_t i, zt_dtype t, double *loss)
+static zt_status try_type(quant_run *run, int64_t i, zt_dtype dtype, double *loss)
 {
-    const zt_type *type = &q->job[i].in.type;
+    const zt_type *type = &run->jobs[i].source.type;
     int64_t rows = quant_n_rows(type), columns = type->dim[type->rank - 1];
     int64_t pieces = rows < PIECES ? rows : PIECES,
             each = SAMPLE / PIECES / (columns ? columns : 1);
-    zt_loss_of l = {0};
-    zt_status s = ZT_OK;
+    zt_loss_of measured = {0};
+    zt_status status = ZT_OK;
     each = each < 1 ? 1 : each;
     if (each * pieces > rows) {
         pieces = 1;
         each = rows;
     }
-    for (int64_t p = 0; p < pieces && s == ZT_OK; p++) {
-        int64_t from = pieces > 1 ? p * (rows - each) / (pieces - 1) : 0;
-        s = quant_rows(q, i, from, from + each, t, &l, NULL, NULL);
+    for (int64_t piece = 0; piece < pieces && status == ZT_OK; piece++) {
+        int64_t first = pieces > 1 ? piece * (rows - each) / (pieces - 1) : 0;
+        status = quant_rows(run, i, first, first + each, dtype, &measured, NULL, NULL);
     }
-    *loss = l.x2 > 0 ? weight_of(q, q->job[i].in.name) * l.error2 / l.x2 : 0;
-    return s;
+    *loss = measured.x2 > 0 ? weight_of(run, run->jobs[i].source.name) * measured.error2 / measured.x2 : 0;
+    return status;
 }
 
 /* A type that cannot hold a number of the tensor is none; where all are so, the first says why. */
-static zt_status try_types(quant *q, int64_t i, zt_candidate c[N])
+static zt_status try_types(quant_run *run, int64_t i, zt_candidate tried[CANDIDATES])
 {
-    zt_status s = ZT_OK;
-    int can = 0, first = -1;
-    double none;
-    for (int k = 0; k < N && s == ZT_OK; k++) {
-        if (c[k].loss == INFINITY)
+    zt_status status = ZT_OK;
+    int usable = 0, first = -1;
+    double unused;
+    for (int type = 0; type < CANDIDATES && status == ZT_OK; type++) {
+        if (tried[type].loss == INFINITY)
             continue;
-        first = first < 0 ? k : first;
-        s = try_type(q, i, candidate[k], &c[k].loss);
-        can += s == ZT_OK;
-        if (s != ZT_EDATA)
+        first = first < 0 ? type : first;
+        status = try_type(run, i, candidates[type], &tried[type].loss);
+        usable += status == ZT_OK;
+        if (status != ZT_EDATA)
             continue;
-        zt_ctx_clear(q->ctx);
-        c[k].loss = INFINITY;
-        s = ZT_OK;
+        zt_ctx_clear(run->ctx);
+        tried[type].loss = INFINITY;
+        status = ZT_OK;
     }
-    return s != ZT_OK || can || first < 0 ? s : try_type(q, i, candidate[first], &none);
+    return status != ZT_OK || usable || first < 0 ? status : try_type(run, i, candidates[first], &unused);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-typedef struct fit {
-    quant *q;
-    zt_candidate *c; /* [n][N] of the tensors whose type is free */
-    int *pick;       /* [n] */
-    int64_t n;
+typedef struct size_fit {
+    quant_run *run;
+    zt_candidate *sized; /* [count][CANDIDATES] of the tensors whose type is free */
+    int *picks;       /* [count] */
+    int64_t count;
     uint64_t align; /* what a tensor's data are padded to */
     uint64_t limit; /* of what is measured: bytes of the file, or of the tensors */
-} fit;
+} size_fit;
 
-static bool is_free(const quant_job *j)
+static bool is_free(const quant_job *job)
 {
-    return !j->to.kept && j->to.wish < 0;
+    return !job->choice.kept && job->choice.wish < 0;
 }
 
 /* What data are padded to: by GGUF only, and where bytes of the file count. */
-static uint64_t align_of(const quant *q)
+static uint64_t align_of(const quant_run *run)
 {
-    if (!q->o->target || strcmp(zt_container_name(quant_container(q)), "gguf"))
+    if (!run->options->target || strcmp(zt_container_name(quant_container(run)), "gguf"))
         return 1;
-    int64_t align = quant_meta_i64(zt_checkpoint_meta(q->in), "", "general.alignment");
+    int64_t align = quant_meta_i64(zt_checkpoint_meta(run->input), "", "general.alignment");
     return align > 0 ? (uint64_t)align : 32;
 }
 
 /* The bytes of each type that a tensor can have; all others have an infinite loss. */
-static void size_types(const fit *f, int64_t i, zt_candidate c[N])
+static void size_types(const size_fit *fit, int64_t i, zt_candidate sized[CANDIDATES])
 {
-    zt_type type = f->q->job[i].in.type;
+    zt_type type = fit->run->jobs[i].source.type;
     int64_t columns = type.dim[type.rank - 1];
-    for (int k = 0; k < N; k++) {
-        c[k] = (zt_candidate){0, INFINITY};
-        if (zt_mix_fit(candidate[k], columns) != candidate[k] || !zt_quantize_has(candidate[k]))
+    for (int index = 0; index < CANDIDATES; index++) {
+        sized[index] = (zt_candidate){0, INFINITY};
+        if (zt_mix_fit(candidates[index], columns) != candidates[index] || !zt_quantize_has(candidates[index]))
             continue;
-        type.dtype = candidate[k];
-        c[k].bytes = (zt_type_bytes(&type) + f->align - 1) / f->align * f->align;
-        c[k].loss = 0;
+        type.dtype = candidates[index];
+        sized[index].bytes = (zt_type_bytes(&type) + fit->align - 1) / fit->align * fit->align;
+        sized[index].loss = 0;
     }
 }
 
-static void size_all(fit *f)
+static void size_all(size_fit *fit)
 {
-    f->n = 0;
-    for (int64_t i = 0; i < f->q->n; i++)
-        if (is_free(&f->q->job[i]))
-            size_types(f, i, f->c + N * f->n++);
+    fit->count = 0;
+    for (int64_t i = 0; i < fit->run->tensor_count; i++)
+        if (is_free(&fit->run->jobs[i]))
+            size_types(fit, i, fit->sized + CANDIDATES * fit->count++);
 }
 
 /* Each tensor's smallest type; the bytes of all. */
-static uint64_t pick_smallest(fit *f)
+static uint64_t pick_smallest(size_fit *fit)
 {
     uint64_t sum = 0;
-    for (int64_t i = 0; i < f->n; i++) {
-        const zt_candidate *c = f->c + N * i;
+    for (int64_t i = 0; i < fit->count; i++) {
+        const zt_candidate *sized = fit->sized + CANDIDATES * i;
         int best = -1;
-        for (int k = 0; k < N; k++)
-            if (c[k].loss < INFINITY && (best < 0 || c[k].bytes < c[best].bytes))
-                best = k;
-        f->pick[i] = best;
-        sum += best < 0 ? 0 : c[best].bytes;
+        for (int type = 0; type < CANDIDATES; type++)
+            if (sized[type].loss < INFINITY && (best < 0 || sized[type].bytes < sized[best].bytes))
+                best = type;
+        fit->picks[i] = best;
+        sum += best < 0 ? 0 : sized[best].bytes;
     }
     return sum;
 }
 
-static zt_status take(fit *f)
+static zt_status apply_picks(size_fit *fit)
 {
-    quant *q = f->q;
-    int64_t n = 0;
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
-        quant_job *j = &q->job[i];
-        if (!is_free(j) || f->pick[n++] < 0)
+    quant_run *run = fit->run;
+    int64_t index = 0;
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
+        quant_job *job = &run->jobs[i];
+        if (!is_free(job) || fit->picks[index++] < 0)
             continue;
-        j->to.wanted = candidate[f->pick[n - 1]];
-        j->to.fell_back = false;
-        j->to.search = true;
-        s = quant_retype(q, j, j->to.wanted);
+        job->choice.wanted = candidates[fit->picks[index - 1]];
+        job->choice.fell_back = false;
+        job->choice.search = true;
+        status = quant_retype(run, job, job->choice.wanted);
     }
-    return s == ZT_OK ? quant_put_file_type(q) : s;
+    return status == ZT_OK ? quant_put_file_type(run) : status;
 }
 
 /* Bytes of all tensors of the output. */
-static zt_status data_bytes(quant *q, uint64_t *bytes)
+static zt_status data_bytes(quant_run *run, uint64_t *bytes)
 {
-    quant_outputs out = {0};
-    zt_status s = quant_outputs_list(q, &out);
+    quant_outputs outputs = {0};
+    zt_status status = quant_outputs_list(run, &outputs);
     *bytes = 0;
-    for (int64_t i = 0; s == ZT_OK && i < out.n; i++)
-        *bytes += out.entry[i].bytes;
-    quant_outputs_free(q, &out);
-    return s;
+    for (int64_t i = 0; status == ZT_OK && i < outputs.count; i++)
+        *bytes += outputs.entries[i].bytes;
+    quant_outputs_free(run, &outputs);
+    return status;
 }
 
-static double n_weights(const quant *q)
+static double count_weights(const quant_run *run)
 {
-    double n = 0;
-    for (int64_t i = 0; i < q->n; i++)
-        if (q->job[i].in.type.rank >= 0)
-            n += (double)zt_type_count(&q->job[i].in.type);
-    return n;
+    double count = 0;
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        if (run->jobs[i].source.type.rank >= 0)
+            count += (double)zt_type_count(&run->jobs[i].source.type);
+    return count;
 }
 
 /* What the limit is for, of the types that are taken. */
-static zt_status measure_size(quant *q, uint64_t *bytes)
+static zt_status measure_size(quant_run *run, uint64_t *bytes)
 {
-    return q->o->target ? quant_file_bytes(q, bytes) : data_bytes(q, bytes);
+    return run->options->target ? quant_file_bytes(run, bytes) : data_bytes(run, bytes);
 }
 
 /* A thousandth of a byte is a rounding error of X. */
-static uint64_t limit_of(const quant *q)
+static uint64_t limit_of(const quant_run *run)
 {
-    return q->o->target ? q->o->target : (uint64_t)(q->o->bpw * n_weights(q) / 8 + 1e-3);
+    return run->options->target ? run->options->target : (uint64_t)(run->options->bpw * count_weights(run) / 8 + 1e-3);
 }
 
 /* The least size names itself in the history of the file that has it: a number of as many digits. */
-static zt_status refuse(quant *q, uint64_t least)
+static zt_status refuse_limit(quant_run *run, uint64_t least)
 {
-    for (int i = 0; i < 4 && q->target && q->target != least; i++) {
-        q->target = least;
-        zt_status s = quant_file_bytes(q, &least);
-        if (s != ZT_OK)
-            return s;
+    for (int i = 0; i < 4 && run->target && run->target != least; i++) {
+        run->target = least;
+        zt_status status = quant_file_bytes(run, &least);
+        if (status != ZT_OK)
+            return status;
     }
-    const char *file = zt_checkpoint_name(q->in);
-    double bits = 8 * (double)least / n_weights(q), up = ceil(bits * 1e4 - 1e-9) / 1e4;
-    return q->o->target
-               ? zt_fail(q->ctx, ZT_EUSAGE,
+    const char *file = zt_checkpoint_name(run->input);
+    double bits = 8 * (double)least / count_weights(run), rounded_up = ceil(bits * 1e4 - 1e-9) / 1e4;
+    return run->options->target
+               ? zt_fail(run->ctx, ZT_EUSAGE,
                          "%s: --target-size: %zu bytes are too few; the least possible is %" PRIu64,
-                         file, q->o->target, least)
-               : zt_fail(q->ctx, ZT_EUSAGE,
+                         file, run->options->target, least)
+               : zt_fail(run->ctx, ZT_EUSAGE,
                          "%s: --bpw: %.10g bits per weight are too few; the least possible is %.10g",
-                         file, q->o->bpw, up);
+                         file, run->options->bpw, rounded_up);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-static zt_status measure_losses(fit *f)
+static zt_status measure_losses(size_fit *fit)
 {
-    quant *q = f->q;
-    zt_status s = ZT_OK;
-    int64_t n = 0;
-    q->fitting = true;
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
-        zt_progress(q->cli, &(zt_work){"measure", q->job[i].in.name, "tensors", (double)i,
-                                       (double)q->n});
-        if (is_free(&q->job[i]))
-            s = try_types(q, i, f->c + N * n++);
+    quant_run *run = fit->run;
+    zt_status status = ZT_OK;
+    int64_t index = 0;
+    run->fitting = true;
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
+        zt_progress(run->cli, &(zt_work){"measure", run->jobs[i].source.name, "tensors", (double)i,
+                                       (double)run->tensor_count});
+        if (is_free(&run->jobs[i]))
+            status = try_types(run, i, fit->sized + CANDIDATES * index++);
     }
-    q->fitting = false;
-    return s;
+    run->fitting = false;
+    return status;
 }
 
 /* The types of least loss whose size, as it is written, is within the limit. What a file holds
  * beside data hardly depends on them; what it does is taken from the room for data. */
-static zt_status choose(fit *f)
+static zt_status choose_types(size_fit *fit)
 {
     enum { TRIES = 16 };
-    uint64_t smallest = pick_smallest(f), bytes = 0;
-    zt_status s = take(f);
-    if (s == ZT_OK)
-        s = measure_size(f->q, &bytes);
-    if (s == ZT_OK && bytes > f->limit)
-        return refuse(f->q, bytes);
-    uint64_t room = smallest + (f->limit - bytes);
-    if (s == ZT_OK)
-        s = measure_losses(f);
-    for (int i = 0; i < TRIES && s == ZT_OK; i++) {
-        s = zt_budget(f->q->ctx, f->c, f->n, N, room, f->pick);
-        if (s == ZT_OK)
-            s = take(f);
-        if (s == ZT_OK)
-            s = measure_size(f->q, &bytes);
-        if (s != ZT_OK || bytes <= f->limit)
-            return s;
-        if (room - smallest < bytes - f->limit)
+    uint64_t smallest = pick_smallest(fit), bytes = 0;
+    zt_status status = apply_picks(fit);
+    if (status == ZT_OK)
+        status = measure_size(fit->run, &bytes);
+    if (status == ZT_OK && bytes > fit->limit)
+        return refuse_limit(fit->run, bytes);
+    uint64_t available = smallest + (fit->limit - bytes);
+    if (status == ZT_OK)
+        status = measure_losses(fit);
+    for (int i = 0; i < TRIES && status == ZT_OK; i++) {
+        status = zt_budget(fit->run->ctx, fit->sized, fit->count, CANDIDATES, available, fit->picks);
+        if (status == ZT_OK)
+            status = apply_picks(fit);
+        if (status == ZT_OK)
+            status = measure_size(fit->run, &bytes);
+        if (status != ZT_OK || bytes <= fit->limit)
+            return status;
+        if (available - smallest < bytes - fit->limit)
             break;
-        room -= bytes - f->limit;
+        available -= bytes - fit->limit;
     }
-    pick_smallest(f);
-    return s == ZT_OK ? take(f) : s;
+    pick_smallest(fit);
+    return status == ZT_OK ? apply_picks(fit) : status;
 }
 
-zt_status quant_fit(quant *q)
+zt_status quant_fit(quant_run *run)
 {
-    fit f = {.q = q, .align = align_of(q), .limit = limit_of(q)};
-    f.c = zt_alloc_array(q->ctx, (size_t)q->n + 1, N * sizeof *f.c);
-    f.pick = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *f.pick);
-    zt_status s = f.c && f.pick ? ZT_OK : ZT_ENOMEM;
-    if (s == ZT_OK) {
-        size_all(&f);
-        s = choose(&f);
+    size_fit fit = {.run = run, .align = align_of(run), .limit = limit_of(run)};
+    fit.sized = zt_alloc_array(run->ctx, (size_t)run->tensor_count + 1, CANDIDATES * sizeof *fit.sized);
+    fit.picks = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *fit.picks);
+    zt_status status = fit.sized && fit.picks ? ZT_OK : ZT_ENOMEM;
+    if (status == ZT_OK) {
+        size_all(&fit);
+        status = choose_types(&fit);
     }
-    zt_free(q->ctx, f.c);
-    zt_free(q->ctx, f.pick);
-    return s;
+    zt_free(run->ctx, fit.sized);
+    zt_free(run->ctx, fit.picks);
+    return status;
 }

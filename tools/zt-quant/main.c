@@ -2,53 +2,53 @@
 #include "tools/zt-quant/quant.h"
 
 /* The way of a file: open, choose, and write; or stop before that. */
-static zt_status convert(quant *q)
+static zt_status quantize_file(quant_run *run)
 {
-    const quant_options *o = q->o;
-    zt_status s = quant_open(q);
-    if (s == ZT_OK && quant_is_net(q))
-        return quant_net(q);
-    if (s == ZT_OK)
-        s = quant_check_model(q);
-    if (s == ZT_OK)
-        s = quant_plan(q);
-    if (s == ZT_OK)
-        s = quant_meta(q);
-    if (s == ZT_OK && quant_fits(o))
-        s = quant_fit(q);
-    if (s == ZT_OK)
-        quant_tell_fallbacks(q);
-    if (s == ZT_OK && o->dry_run)
-        return quant_print_plan(q);
-    if (s == ZT_OK)
-        s = quant_write(q);
-    return s == ZT_OK && o->measure ? quant_print_losses(q) : s;
+    const quant_options *options = run->options;
+    zt_status status = quant_open(run);
+    if (status == ZT_OK && quant_is_net(run))
+        return quant_net(run);
+    if (status == ZT_OK)
+        status = quant_check_model(run);
+    if (status == ZT_OK)
+        status = quant_plan(run);
+    if (status == ZT_OK)
+        status = quant_meta(run);
+    if (status == ZT_OK && quant_fits(options))
+        status = quant_fit(run);
+    if (status == ZT_OK)
+        quant_tell_fallbacks(run);
+    if (status == ZT_OK && options->dry_run)
+        return quant_print_plan(run);
+    if (status == ZT_OK)
+        status = quant_write(run);
+    return status == ZT_OK && options->measure ? quant_print_losses(run) : status;
 }
 
-static zt_status work(quant *q)
+static zt_status run_command(quant_run *run)
 {
-    zt_status s = quant_options_check(q);
-    if (s != ZT_OK)
-        return s;
-    if (q->o->list_types)
-        return quant_list_types(q->cli);
-    return q->o->make_imatrix ? quant_make_imatrix(q) : convert(q);
+    zt_status status = quant_options_check(run);
+    if (status != ZT_OK)
+        return status;
+    if (run->options->list_types)
+        return quant_list_types(run->cli);
+    return run->options->make_imatrix ? quant_make_imatrix(run) : quantize_file(run);
 }
 
 int main(int argc, char **argv)
 {
-    quant_options *o = quant_options_init();
+    quant_options *options = quant_options_init();
     zt_cli *cli = zt_cli_open(&quant_tool, argc, argv);
-    quant q = {.cli = cli, .ctx = cli->ctx, .o = o, .target = o->target};
-    zt_status s = work(&q);
-    quant_crew_free(q.crew);
-    zt_imatrix_close(q.imatrix);
-    zt_checkpoint_close(q.in);
-    for (int i = 0; q.glob && i < o->wishes.n; i++)
-        zt_free(q.ctx, q.glob[i]);
-    zt_free(q.ctx, q.glob);
-    zt_free(q.ctx, q.wish);
-    zt_free(q.ctx, q.net_wish);
-    zt_free(q.ctx, q.job);
-    return zt_cli_close(cli, s);
+    quant_run run = {.cli = cli, .ctx = cli->ctx, .options = options, .target = options->target};
+    zt_status status = run_command(&run);
+    quant_crew_free(run.crew);
+    zt_imatrix_close(run.imatrix);
+    zt_checkpoint_close(run.input);
+    for (int i = 0; run.globs && i < options->wishes.n; i++)
+        zt_free(run.ctx, run.globs[i]);
+    zt_free(run.ctx, run.globs);
+    zt_free(run.ctx, run.wishes);
+    zt_free(run.ctx, run.net_wishes);
+    zt_free(run.ctx, run.jobs);
+    return zt_cli_close(cli, status);
 }

@@ -11,319 +11,320 @@
 
 #define KEY_FRAME "zt.netjson"
 
-typedef struct net {
-    quant *q;
-    zt_netjson *j;      /* the frame of the input */
-    zt_netjson *out;    /* and of the output */
-    zt_net_weights *to; /* [n] what weights become */
-    float *x, *y;       /* one layer's, as they are and as they become */
+typedef struct net_run {
+    quant_run *run;
+    zt_netjson *frame;      /* the frame of the input */
+    zt_netjson *new_frame;    /* and of the output */
+    zt_net_weights *weights; /* [n] what weights become */
+    float *values, *decoded;       /* one layer's, as they are and as they become */
     char *bytes;
-    size_t most; /* weights that there is room for */
-} net;
+    size_t capacity; /* weights that there is room for */
+} net_run;
 
-bool quant_has_frame(quant *q)
+bool quant_has_frame(quant_run *run)
 {
-    return zt_meta_find(zt_checkpoint_meta(q->in), KEY_FRAME) >= 0;
+    return zt_meta_find(zt_checkpoint_meta(run->input), KEY_FRAME) >= 0;
 }
 
-bool quant_is_net(quant *q)
+bool quant_is_net(quant_run *run)
 {
-    return q->o->type && q->storage != ZT_STORE_COUNT && quant_has_frame(q);
+    return run->options->type && run->storage != ZT_STORE_COUNT && quant_has_frame(run);
 }
 
-zt_status quant_check_model(quant *q)
+zt_status quant_check_model(quant_run *run)
 {
-    if (quant_has_frame(q))
-        return zt_fail(q->ctx, ZT_EUSAGE, "%s: is a network: %s%s is for models; a network takes "
+    if (quant_has_frame(run))
+        return zt_fail(run->ctx, ZT_EUSAGE, "%s: is a network: %s%s is for models; a network takes "
                        "--type with a type of networks (--list-types)",
-                       zt_checkpoint_name(q->in),
-                       q->o->type ? "--type " : q->o->target ? "--target-size" : "--bpw",
-                       q->o->type ? q->o->type : "");
-    if (q->o->rule == ZT_RULE_LOOM || !q->mix)
-        return zt_fail(q->ctx, ZT_EUSAGE, "%s: is no network: %s is of networks alone",
-                       zt_checkpoint_name(q->in), q->mix ? "--rule loom" : q->o->type);
-    for (int i = 0; i < q->o->wishes.n; i++)
-        if (q->wish[i].dtype == ZT_DTYPE_COUNT)
-            return zt_fail(q->ctx, ZT_EUSAGE, "%s: is no network: --tensor-type '%s'",
-                           zt_checkpoint_name(q->in), q->o->wishes.item[i]);
+                       zt_checkpoint_name(run->input),
+                       run->options->type ? "--type " : run->options->target ? "--target-size" : "--bpw",
+                       run->options->type ? run->options->type : "");
+    if (run->options->rule == ZT_RULE_LOOM || !run->mix)
+        return zt_fail(run->ctx, ZT_EUSAGE, "%s: is no network: %s is of networks alone",
+                       zt_checkpoint_name(run->input), run->mix ? "--rule loom" : run->options->type);
+    for (int i = 0; i < run->options->wishes.n; i++)
+        if (run->wishes[i].dtype == ZT_DTYPE_COUNT)
+            return zt_fail(run->ctx, ZT_EUSAGE, "%s: is no network: --tensor-type '%s'",
+                           zt_checkpoint_name(run->input), run->options->wishes.item[i]);
     return ZT_OK;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* The frame that the input carries must be of its tensors. */
-static zt_status open_frame(net *n)
+static zt_status open_frame(net_run *net)
 {
-    quant *q = n->q;
-    zt_meta *m = zt_checkpoint_meta(q->in);
-    zt_bytes frame = zt_meta_text(zt_meta_get(m, zt_meta_find(m, KEY_FRAME)));
-    n->j = zt_netjson_from_frame(q->ctx, frame.data ? frame.data : "", frame.n);
-    if (!n->j)
-        return zt_ctx_status(q->ctx);
-    bool same = zt_netjson_count(n->j) == zt_checkpoint_count(q->in);
-    for (int64_t i = 0; same && i < zt_netjson_count(n->j); i++) {
-        const zt_array *a = zt_netjson_get(n->j, i);
-        zt_entry e;
-        zt_checkpoint_get(q->in, i, &e);
-        same = !strcmp(a->name, e.name) && a->bytes == e.bytes;
+    quant_run *run = net->run;
+    zt_meta *meta = zt_checkpoint_meta(run->input);
+    zt_bytes frame = zt_meta_text(zt_meta_get(meta, zt_meta_find(meta, KEY_FRAME)));
+    net->frame = zt_netjson_from_frame(run->ctx, frame.data ? frame.data : "", frame.n);
+    if (!net->frame)
+        return zt_ctx_status(run->ctx);
+    bool same = zt_netjson_count(net->frame) == zt_checkpoint_count(run->input);
+    for (int64_t i = 0; same && i < zt_netjson_count(net->frame); i++) {
+        const zt_array *array = zt_netjson_get(net->frame, i);
+        zt_entry entry;
+        zt_checkpoint_get(run->input, i, &entry);
+        same = !strcmp(array->name, entry.name) && array->bytes == entry.bytes;
     }
     return same ? ZT_OK
-                : zt_fail(q->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are",
-                          zt_checkpoint_name(q->in));
+                : zt_fail(run->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are",
+                          zt_checkpoint_name(run->input));
 }
 
-static zt_status type_of(const net *n, const char *name, zt_storage *t)
+static zt_status type_of(const net_run *net, const char *name, zt_storage *storage)
 {
-    const quant *q = n->q;
-    *t = q->storage;
-    for (int k = 0; k < q->o->wishes.n; k++)
-        if (zt_mix_matches(&q->wish[k], name)) {
-            *t = q->net_wish[k];
-            if (*t == ZT_STORE_COUNT)
-                return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s': is of models, not networks",
-                               q->o->wishes.item[k]);
+    const quant_run *run = net->run;
+    *storage = run->storage;
+    for (int wish = 0; wish < run->options->wishes.n; wish++)
+        if (zt_mix_matches(&run->wishes[wish], name)) {
+            *storage = run->net_wishes[wish];
+            if (*storage == ZT_STORE_COUNT)
+                return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type '%s': is of models, not networks",
+                               run->options->wishes.item[wish]);
         }
     return ZT_OK;
 }
 
 /* What becomes of layer i's weights; the field's scale comes later. */
-static zt_status plan_layer(net *n, int64_t i)
+static zt_status plan_layer(net_run *net, int64_t i)
 {
-    quant *q = n->q;
-    quant_job *j = &q->job[i];
-    zt_net_weights was = zt_netjson_weights(n->j, i), *to = &n->to[i];
-    int64_t count = zt_netjson_elements(n->j, i);
-    zt_storage t = ZT_STORE_F32;
-    zt_status s = type_of(n, j->in.name, &t);
-    *to = (zt_net_weights){t, t != ZT_STORE_F32, (zt_storage_rule)q->o->rule, 1};
-    j->was = zt_netjson_word(was.native ? was.type : ZT_STORE_F32);
-    j->is = zt_netjson_word(t);
-    j->copy = t == was.type && (was.native || t == ZT_STORE_F32);
-    if (j->copy)
-        *to = was;
-    n->most = count > 0 && (size_t)count > n->most ? (size_t)count : n->most;
-    if (s != ZT_OK || j->copy)
-        return s;
+    quant_run *run = net->run;
+    quant_job *job = &run->jobs[i];
+    zt_net_weights old = zt_netjson_weights(net->frame, i), *fresh = &net->weights[i];
+    int64_t count = zt_netjson_elements(net->frame, i);
+    zt_storage storage = ZT_STORE_F32;
+    zt_status status = type_of(net, job->source.name, &storage);
+    *fresh = (zt_net_weights){storage, storage != ZT_STORE_F32, (zt_storage_rule)run->options->rule, 1};
+    job->old_word = zt_netjson_word(old.native ? old.type : ZT_STORE_F32);
+    job->new_word = zt_netjson_word(storage);
+    job->copy = storage == old.type && (old.native || storage == ZT_STORE_F32);
+    if (job->copy)
+        *fresh = old;
+    net->capacity = count > 0 && (size_t)count > net->capacity ? (size_t)count : net->capacity;
+    if (status != ZT_OK || job->copy)
+        return status;
     if (count < 0)
-        return zt_fail(q->ctx, ZT_ENOTSUP,
+        return zt_fail(run->ctx, ZT_ENOTSUP,
                        "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
-                       zt_checkpoint_name(q->in), j->in.name, j->was);
-    if (q->o->rule == ZT_RULE_LOOM)
-        to->scale = was.scale;
-    if (!(to->scale > 0))
-        return zt_fail(q->ctx, ZT_EDATA, "%s: '%s' has a scale of %g", zt_checkpoint_name(q->in),
-                       j->in.name, (double)to->scale);
-    j->bytes = zt_net_bytes(to, count);
+                       zt_checkpoint_name(run->input), job->source.name, job->old_word);
+    if (run->options->rule == ZT_RULE_LOOM)
+        fresh->scale = old.scale;
+    if (!(fresh->scale > 0))
+        return zt_fail(run->ctx, ZT_EDATA, "%s: '%s' has a scale of %g", zt_checkpoint_name(run->input),
+                       job->source.name, (double)fresh->scale);
+    job->bytes = zt_net_bytes(fresh, count);
     return ZT_OK;
 }
 
-static zt_status check_wishes(const net *n)
+static zt_status check_wishes(const net_run *net)
 {
-    const quant *q = n->q;
-    for (int k = 0; k < q->o->wishes.n; k++) {
+    const quant_run *run = net->run;
+    for (int wish = 0; wish < run->options->wishes.n; wish++) {
         bool any = false;
-        for (int64_t i = 0; i < q->n && !any; i++)
-            any = zt_mix_matches(&q->wish[k], q->job[i].in.name);
+        for (int64_t i = 0; i < run->tensor_count && !any; i++)
+            any = zt_mix_matches(&run->wishes[wish], run->jobs[i].source.name);
         if (!any)
-            return zt_fail(q->ctx, ZT_EUSAGE, "%s: --tensor-type '%s': no layer has such a name",
-                           zt_checkpoint_name(q->in), q->o->wishes.item[k]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "%s: --tensor-type '%s': no layer has such a name",
+                           zt_checkpoint_name(run->input), run->options->wishes.item[wish]);
     }
     return ZT_OK;
 }
 
-static zt_status plan(net *n)
+static zt_status plan_layers(net_run *net)
 {
-    quant *q = n->q;
-    if (zt_cli_refuse_given(q->cli, "imatrix|scale|pure|strict|threads",
+    quant_run *run = net->run;
+    if (zt_cli_refuse_given(run->cli, "imatrix|scale|pure|strict|threads",
                             "a network; it applies to a model"))
         return ZT_EUSAGE;
-    zt_status s = open_frame(n);
-    if (s != ZT_OK)
-        return s;
-    q->n = zt_checkpoint_count(q->in);
-    if (q->n == 0)
-        return zt_fail(q->ctx, ZT_EDATA,
+    zt_status status = open_frame(net);
+    if (status != ZT_OK)
+        return status;
+    run->tensor_count = zt_checkpoint_count(run->input);
+    if (run->tensor_count == 0)
+        return zt_fail(run->ctx, ZT_EDATA,
                        "%s: a network without weights, a specification: there is nothing to quantize",
-                       zt_checkpoint_name(q->in));
-    q->job = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *q->job);
-    n->to = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *n->to);
-    if (!q->job || !n->to)
+                       zt_checkpoint_name(run->input));
+    run->jobs = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *run->jobs);
+    net->weights = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *net->weights);
+    if (!run->jobs || !net->weights)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < q->n; i++)
-        zt_checkpoint_get(q->in, i, &q->job[i].in);
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++)
-        s = plan_layer(n, i);
-    return s == ZT_OK ? check_wishes(n) : s;
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        zt_checkpoint_get(run->input, i, &run->jobs[i].source);
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++)
+        status = plan_layer(net, i);
+    return status == ZT_OK ? check_wishes(net) : status;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static zt_status make_room(net *n)
+static zt_status make_room(net_run *net)
 {
-    zt_ctx *ctx = n->q->ctx;
-    n->x = zt_alloc_array(ctx, n->most + 1, sizeof *n->x);
-    n->y = zt_alloc_array(ctx, n->most + 1, sizeof *n->y);
-    n->bytes = zt_alloc_array(ctx, n->most + 1, sizeof(double)); /* no code is wider */
-    return n->x && n->y && n->bytes ? ZT_OK : ZT_ENOMEM;
+    zt_ctx *ctx = net->run->ctx;
+    net->values = zt_alloc_array(ctx, net->capacity + 1, sizeof *net->values);
+    net->decoded = zt_alloc_array(ctx, net->capacity + 1, sizeof *net->decoded);
+    net->bytes = zt_alloc_array(ctx, net->capacity + 1, sizeof(double)); /* no code is wider */
+    return net->values && net->decoded && net->bytes ? ZT_OK : ZT_ENOMEM;
 }
 
 /* Layer i's weights as floats; all must be finite. */
-static zt_status read_layer(net *n, int64_t i)
+static zt_status read_layer(net_run *net, int64_t i)
 {
-    quant *q = n->q;
-    zt_net_weights was = zt_netjson_weights(n->j, i);
-    int64_t count = zt_netjson_elements(n->j, i);
+    quant_run *run = net->run;
+    zt_net_weights old = zt_netjson_weights(net->frame, i);
+    int64_t count = zt_netjson_elements(net->frame, i);
     if (zt_cli_interrupted())
         return ZT_EINTR;
-    zt_status s = zt_checkpoint_read(q->in, i, 0, n->bytes, (size_t)q->job[i].in.bytes);
-    if (s != ZT_OK || count == 0)
-        return s;
-    zt_net_decode(&was, n->bytes, count, n->x);
-    zt_quantizer same = {.dtype = ZT_F32, .columns = count, .name = q->job[i].in.name};
-    return zt_quantize_rows(q->ctx, &same, n->x, 1, n->y);
+    zt_status status = zt_checkpoint_read(run->input, i, 0, net->bytes, (size_t)run->jobs[i].source.bytes);
+    if (status != ZT_OK || count == 0)
+        return status;
+    zt_net_decode(&old, net->bytes, count, net->values);
+    zt_quantizer same = {.dtype = ZT_F32, .columns = count, .name = run->jobs[i].source.name};
+    return zt_quantize_rows(run->ctx, &same, net->values, 1, net->decoded);
 }
 
-static bool has_scale(const zt_net_weights *w)
+static bool has_scale(const zt_net_weights *weights)
 {
-    return zt_storage_get(w->type)->dtype == ZT_DTYPE_COUNT ||
-           zt_dtype_get(zt_storage_get(w->type)->dtype)->kind != 'F' ||
-           zt_storage_get(w->type)->bits < 16;
+    return zt_storage_get(weights->type)->dtype == ZT_DTYPE_COUNT ||
+           zt_dtype_get(zt_storage_get(weights->type)->dtype)->kind != 'F' ||
+           zt_storage_get(weights->type)->bits < 16;
 }
 
 /* The field's scales, from a first look at the weights. */
-static zt_status find_scales(net *n)
+static zt_status find_scales(net_run *net)
 {
-    quant *q = n->q;
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
-        if (q->job[i].copy || q->o->rule != ZT_RULE_FIELD || !has_scale(&n->to[i]))
+    quant_run *run = net->run;
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
+        if (run->jobs[i].copy || run->options->rule != ZT_RULE_FIELD || !has_scale(&net->weights[i]))
             continue;
-        if (zt_checkpoint_streams(q->in))
-            return zt_fail(q->ctx, ZT_ENOTSUP, "%s: a pipe is not read twice: name a file",
-                           zt_checkpoint_name(q->in));
-        s = read_layer(n, i);
-        n->to[i].scale = zt_storage_scale(n->to[i].type, n->x, zt_netjson_elements(n->j, i));
+        if (zt_checkpoint_streams(run->input))
+            return zt_fail(run->ctx, ZT_ENOTSUP, "%s: a pipe is not read twice: name a file",
+                           zt_checkpoint_name(run->input));
+        status = read_layer(net, i);
+        net->weights[i].scale = zt_storage_scale(net->weights[i].type, net->values, zt_netjson_elements(net->frame, i));
     }
-    return s;
+    return status;
 }
 
 /* Weights that stay as they are; finite, where there are floats. */
-static zt_status copy_layer(net *n, int64_t i, zt_writer *w)
+static zt_status copy_layer(net_run *net, int64_t i, zt_writer *writer)
 {
-    const quant_job *j = &n->q->job[i];
+    const quant_job *job = &net->run->jobs[i];
     char piece[1 << 14];
-    zt_status s = zt_netjson_elements(n->j, i) < 0 ? ZT_OK : read_layer(n, i);
-    for (uint64_t at = 0, k; at < j->in.bytes && s == ZT_OK; at += k) {
-        k = j->in.bytes - at < sizeof piece ? j->in.bytes - at : sizeof piece;
-        s = zt_checkpoint_read(n->q->in, i, at, piece, k);
-        if (s == ZT_OK && w)
-            s = zt_writer_put(w, piece, k);
+    zt_status status = zt_netjson_elements(net->frame, i) < 0 ? ZT_OK : read_layer(net, i);
+    for (uint64_t position = 0, step; position < job->source.bytes && status == ZT_OK; position += step) {
+        step = job->source.bytes - position < sizeof piece ? job->source.bytes - position : sizeof piece;
+        status = zt_checkpoint_read(net->run->input, i, position, piece, step);
+        if (status == ZT_OK && writer)
+            status = zt_writer_put(writer, piece, step);
     }
-    return s;
+    return status;
 }
 
-static zt_status write_layer(net *n, int64_t i, zt_writer *w)
+static zt_status write_layer(net_run *net, int64_t i, zt_writer *writer)
 {
-    quant_job *j = &n->q->job[i];
-    int64_t count = zt_netjson_elements(n->j, i);
-    if (j->copy)
-        return copy_layer(n, i, w);
-    zt_status s = read_layer(n, i);
-    if (s == ZT_OK)
-        s = zt_net_encode(n->q->ctx, &n->to[i], n->x, count, n->bytes, n->y);
-    if (s == ZT_OK)
-        zt_loss_add(&j->loss, n->x, n->y, count);
-    return s == ZT_OK && w ? zt_writer_put(w, n->bytes, (size_t)j->bytes) : s;
+    quant_job *job = &net->run->jobs[i];
+    int64_t count = zt_netjson_elements(net->frame, i);
+    if (job->copy)
+        return copy_layer(net, i, writer);
+    zt_status status = read_layer(net, i);
+    if (status == ZT_OK)
+        status = zt_net_encode(net->run->ctx, &net->weights[i], net->values, count, net->bytes, net->decoded);
+    if (status == ZT_OK)
+        zt_loss_add(&job->loss, net->values, net->decoded, count);
+    return status == ZT_OK && writer ? zt_writer_put(writer, net->bytes, (size_t)job->bytes) : status;
 }
 
-static zt_status write_layers(net *n, zt_writer *w)
+static zt_status write_layers(net_run *net, zt_writer *writer)
 {
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < n->q->n && s == ZT_OK; i++) {
-        zt_progress(n->q->cli, &(zt_work){"quantize", n->q->job[i].in.name, "layers", (double)i,
-                                          (double)n->q->n});
-        s = write_layer(n, i, w);
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < net->run->tensor_count && status == ZT_OK; i++) {
+        zt_progress(net->run->cli, &(zt_work){"quantize", net->run->jobs[i].source.name, "layers", (double)i,
+                                          (double)net->run->tensor_count});
+        status = write_layer(net, i, writer);
     }
-    return s == ZT_OK ? zt_checkpoint_end(n->q->in) : s;
+    return status == ZT_OK ? zt_checkpoint_end(net->run->input) : status;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* The frame of the output, also in its metadata. */
-static zt_status put_frame(net *n)
+static zt_status put_frame(net_run *net)
 {
-    quant *q = n->q;
-    zt_meta *m = zt_checkpoint_meta(q->in);
+    quant_run *run = net->run;
+    zt_meta *meta = zt_checkpoint_meta(run->input);
     zt_str frame;
-    zt_str_init(&frame, q->ctx);
-    zt_status s = zt_netjson_reframe(n->j, n->to, &frame);
-    if (s == ZT_OK) {
-        n->out = zt_netjson_from_frame(q->ctx, frame.data, frame.len);
-        s = n->out ? zt_meta_put_str(m, KEY_FRAME, frame.data, frame.len) : zt_ctx_status(q->ctx);
+    zt_str_init(&frame, run->ctx);
+    zt_status status = zt_netjson_reframe(net->frame, net->weights, &frame);
+    if (status == ZT_OK) {
+        net->new_frame = zt_netjson_from_frame(run->ctx, frame.data, frame.len);
+        status = net->new_frame ? zt_meta_put_str(meta, KEY_FRAME, frame.data, frame.len) : zt_ctx_status(run->ctx);
     }
     zt_str_fini(&frame);
-    return s == ZT_OK ? quant_put_history(q, m) : s;
+    return status == ZT_OK ? quant_put_history(run, meta) : status;
 }
 
-static zt_entry *list_entries(net *n)
+static zt_entry *list_entries(net_run *net)
 {
-    quant *q = n->q;
-    zt_entry *e = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *e);
-    for (int64_t i = 0; e && i < q->n; i++) {
-        const zt_array *a = zt_netjson_get(n->out, i);
-        bool known = a->type.dtype < ZT_DTYPE_COUNT;
-        e[i] = (zt_entry){.name = a->name,
-                          .dtype = known ? zt_dtype_get(a->type.dtype)->name : a->dtype,
-                          .type = a->type,
-                          .bytes = a->bytes};
+    quant_run *run = net->run;
+    zt_entry *entries = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *entries);
+    for (int64_t i = 0; entries && i < run->tensor_count; i++) {
+        const zt_array *array = zt_netjson_get(net->new_frame, i);
+        bool known = array->type.dtype < ZT_DTYPE_COUNT;
+        entries[i] = (zt_entry){.name = array->name,
+                          .dtype = known ? zt_dtype_get(array->type.dtype)->name : array->dtype,
+                          .type = array->type,
+                          .bytes = array->bytes};
     }
-    return e;
+    return entries;
 }
 
-static zt_status write_file(net *n)
+static zt_status write_file(net_run *net)
 {
-    quant *q = n->q;
-    const zt_container *to = q->o->to ? zt_container_named(q->o->to) : zt_container_for(q->into);
-    zt_checkpoint_opts o = {.to = to ? to : zt_container_named("json"), .force = q->cli->force};
-    zt_status s = strcmp(q->into, "-") ? ZT_OK : zt_cli_refuse_terminal(q->cli, "a network");
-    if (s == ZT_OK)
-        s = put_frame(n);
-    zt_entry *e = s == ZT_OK ? list_entries(n) : NULL;
-    zt_writer *w =
-        e ? zt_writer_open(q->ctx, q->into, &o, zt_checkpoint_meta(q->in), e, q->n) : NULL;
-    if (s == ZT_OK)
-        s = w ? write_layers(n, w) : zt_ctx_status(q->ctx);
-    if (s == ZT_OK)
-        s = zt_writer_commit(w);
-    zt_writer_close(w);
-    zt_free(q->ctx, e);
-    return s;
+    quant_run *run = net->run;
+    const zt_container *container = run->options->to ? zt_container_named(run->options->to) : zt_container_for(run->output_path);
+    zt_checkpoint_opts options = {.to = container ? container : zt_container_named("json"), .force = run->cli->force};
+    zt_status status = strcmp(run->output_path, "-") ? ZT_OK : zt_cli_refuse_terminal(run->cli, "a network");
+    if (status == ZT_OK)
+        status = put_frame(net);
+    zt_entry *entries = status == ZT_OK ? list_entries(net) : NULL;
+    zt_writer *writer =
+        entries ? zt_writer_open(run->ctx, run->output_path, &options, zt_checkpoint_meta(run->input), entries, run->tensor_count)
+                : NULL;
+    if (status == ZT_OK)
+        status = writer ? write_layers(net, writer) : zt_ctx_status(run->ctx);
+    if (status == ZT_OK)
+        status = zt_writer_commit(writer);
+    zt_writer_close(writer);
+    zt_free(run->ctx, entries);
+    return status;
 }
 
-static zt_status work(net *n)
+static zt_status quantize_net(net_run *net)
 {
-    quant *q = n->q;
-    zt_status s = plan(n);
-    if (s == ZT_OK && q->o->dry_run)
-        return quant_print_plan(q);
-    if (s == ZT_OK)
-        s = make_room(n);
-    if (s == ZT_OK)
-        s = find_scales(n);
-    if (s == ZT_OK)
-        s = q->into ? write_file(n) : write_layers(n, NULL);
-    return s == ZT_OK && q->o->measure ? quant_print_losses(q) : s;
+    quant_run *run = net->run;
+    zt_status status = plan_layers(net);
+    if (status == ZT_OK && run->options->dry_run)
+        return quant_print_plan(run);
+    if (status == ZT_OK)
+        status = make_room(net);
+    if (status == ZT_OK)
+        status = find_scales(net);
+    if (status == ZT_OK)
+        status = run->output_path ? write_file(net) : write_layers(net, NULL);
+    return status == ZT_OK && run->options->measure ? quant_print_losses(run) : status;
 }
 
-zt_status quant_net(quant *q)
+zt_status quant_net(quant_run *run)
 {
-    net n = {.q = q};
-    zt_status s = work(&n);
-    zt_netjson_close(n.j);
-    zt_netjson_close(n.out);
-    zt_free(q->ctx, n.to);
-    zt_free(q->ctx, n.x);
-    zt_free(q->ctx, n.y);
-    zt_free(q->ctx, n.bytes);
-    return s;
+    net_run net = {.run = run};
+    zt_status status = quantize_net(&net);
+    zt_netjson_close(net.frame);
+    zt_netjson_close(net.new_frame);
+    zt_free(run->ctx, net.weights);
+    zt_free(run->ctx, net.values);
+    zt_free(run->ctx, net.decoded);
+    zt_free(run->ctx, net.bytes);
+    return status;
 }

@@ -102,118 +102,118 @@ quant_options *quant_options_init(void)
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static zt_status misuse(quant *q, const char *what)
+static zt_status fail_misuse(quant_run *run, const char *what)
 {
-    return zt_fail(q->ctx, ZT_EUSAGE, "%s", what);
+    return zt_fail(run->ctx, ZT_EUSAGE, "%s", what);
 }
 
-static zt_status check_imatrix_job(quant *q)
+static zt_status check_imatrix_job(quant_run *run)
 {
-    const quant_options *o = q->o;
-    if (q->cli->n_operands)
-        return misuse(q, "--make-imatrix has no operands: it goes with -m MODEL -i TEXT -o FILE");
-    if (!o->model || !o->input || !q->cli->output)
-        return misuse(q, "--make-imatrix needs -m MODEL, -i TEXT and -o FILE");
-    if (!strcmp(o->model, "-") && !strcmp(o->input, "-"))
-        return misuse(q, "model and text cannot both be stdin");
+    const quant_options *options = run->options;
+    if (run->cli->n_operands)
+        return fail_misuse(run, "--make-imatrix has no operands: it goes with -m MODEL -i TEXT -o FILE");
+    if (!options->model || !options->input || !run->cli->output)
+        return fail_misuse(run, "--make-imatrix needs -m MODEL, -i TEXT and -o FILE");
+    if (!strcmp(options->model, "-") && !strcmp(options->input, "-"))
+        return fail_misuse(run, "model and text cannot both be stdin");
     return ZT_OK;
 }
 
-bool quant_fits(const quant_options *o)
+bool quant_fits(const quant_options *options)
 {
-    return o->target > 0 || o->bpw > 0;
+    return options->target > 0 || options->bpw > 0;
 }
 
 /* IN and OUT: two operands, or one and -o. */
-static zt_status take_operands(quant *q)
+static zt_status take_operands(quant_run *run)
 {
-    const quant_options *o = q->o;
-    int n = q->cli->n_operands;
-    if (n == 0)
-        return misuse(q, "the input is missing");
-    if (n == 2 && q->cli->output)
-        return misuse(q, "the output is named twice");
-    q->from = q->cli->operands[0];
-    q->into = q->named = n == 2 ? q->cli->operands[1] : q->cli->output;
-    if (o->dry_run)
-        q->into = NULL;
-    else if (!q->into && !o->measure)
-        return misuse(q, "the output is missing");
-    return zt_cli_claim(q->cli, q->into, "the output");
+    const quant_options *options = run->options;
+    int count = run->cli->n_operands;
+    if (count == 0)
+        return fail_misuse(run, "the input is missing");
+    if (count == 2 && run->cli->output)
+        return fail_misuse(run, "the output is named twice");
+    run->input_path = run->cli->operands[0];
+    run->output_path = run->output_name = count == 2 ? run->cli->operands[1] : run->cli->output;
+    if (options->dry_run)
+        run->output_path = NULL;
+    else if (!run->output_path && !options->measure)
+        return fail_misuse(run, "the output is missing");
+    return zt_cli_claim(run->cli, run->output_path, "the output");
 }
 
 /* A type of models, of networks, or of both. */
-static bool find_type(const char *name, const zt_mix **m, zt_storage *net)
+static bool find_type(const char *name, const zt_mix **mix, zt_storage *net)
 {
-    *m = zt_mix_find(name);
-    if (*m && !quant_can((*m)->dtype))
-        *m = NULL;
+    *mix = zt_mix_find(name);
+    if (*mix && !quant_can((*mix)->dtype))
+        *mix = NULL;
     if (!zt_storage_parse(name, strlen(name), net))
         *net = ZT_STORE_COUNT;
-    for (int t = 0; t < ZT_STORE_COUNT; t++)
-        if (!strcmp(name, zt_netjson_word((zt_storage)t)))
-            *net = (zt_storage)t;
-    return *m || *net != ZT_STORE_COUNT;
+    for (int storage = 0; storage < ZT_STORE_COUNT; storage++)
+        if (!strcmp(name, zt_netjson_word((zt_storage)storage)))
+            *net = (zt_storage)storage;
+    return *mix || *net != ZT_STORE_COUNT;
 }
 
-static zt_status take_wish(quant *q, int i)
+static zt_status take_wish(quant_run *run, int index)
 {
     char shown[64];
-    const char *text = q->o->wishes.item[i], *eq = strrchr(text, '=');
-    const zt_mix *m = NULL;
+    const char *text = run->options->wishes.item[index], *equals = strrchr(text, '=');
+    const zt_mix *mix = NULL;
     zt_escape(shown, sizeof shown, text, strlen(text));
-    if (!eq || eq == text)
-        return zt_fail(q->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
-    if (!find_type(eq + 1, &m, &q->net_wish[i]))
-        return zt_cli_no_mix(q->cli, "tensor-type", eq + 1);
-    q->glob[i] = zt_strndup(q->ctx, text, (size_t)(eq - text));
-    q->wish[i] = (zt_mix_wish){q->glob[i], m ? m->dtype : ZT_DTYPE_COUNT};
-    return q->glob[i] ? ZT_OK : ZT_ENOMEM;
+    if (!equals || equals == text)
+        return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
+    if (!find_type(equals + 1, &mix, &run->net_wishes[index]))
+        return zt_cli_no_mix(run->cli, "tensor-type", equals + 1);
+    run->globs[index] = zt_strndup(run->ctx, text, (size_t)(equals - text));
+    run->wishes[index] = (zt_mix_wish){run->globs[index], mix ? mix->dtype : ZT_DTYPE_COUNT};
+    return run->globs[index] ? ZT_OK : ZT_ENOMEM;
 }
 
 /* A type that is asked for has scales of its own beside its codes. */
-static bool has_scales(const quant *q)
+static bool has_scales(const quant_run *run)
 {
-    bool has = q->mix && quant_is_scaled(q->mix->dtype);
-    for (int i = 0; i < q->o->wishes.n; i++)
-        has = has || quant_is_scaled(q->wish[i].dtype);
+    bool has = run->mix && quant_is_scaled(run->mix->dtype);
+    for (int i = 0; i < run->options->wishes.n; i++)
+        has = has || quant_is_scaled(run->wishes[i].dtype);
     return has;
 }
 
-static zt_status take_types(quant *q)
+static zt_status take_types(quant_run *run)
 {
-    const quant_options *o = q->o;
-    size_t n = (size_t)o->wishes.n;
-    if (!o->type && !quant_fits(o))
-        return misuse(q, "--type, --target-size or --bpw is missing");
-    if (!find_type(o->type ? o->type : "q8_0", &q->mix, &q->storage))
-        return zt_cli_no_mix(q->cli, "type", o->type);
-    q->wish = zt_calloc(q->ctx, n + 1, sizeof *q->wish);
-    q->glob = zt_calloc(q->ctx, n + 1, sizeof *q->glob);
-    q->net_wish = zt_calloc(q->ctx, n + 1, sizeof *q->net_wish);
-    zt_status s = q->wish && q->glob && q->net_wish ? ZT_OK : ZT_ENOMEM;
-    for (size_t i = 0; i < n && s == ZT_OK; i++)
-        s = take_wish(q, (int)i);
-    if (s == ZT_OK && o->scale_given && !has_scales(q))
-        return misuse(q, "--scale is of FP8: no type that is asked for has scales");
-    return s;
+    const quant_options *options = run->options;
+    size_t count = (size_t)options->wishes.n;
+    if (!options->type && !quant_fits(options))
+        return fail_misuse(run, "--type, --target-size or --bpw is missing");
+    if (!find_type(options->type ? options->type : "q8_0", &run->mix, &run->storage))
+        return zt_cli_no_mix(run->cli, "type", options->type);
+    run->wishes = zt_calloc(run->ctx, count + 1, sizeof *run->wishes);
+    run->globs = zt_calloc(run->ctx, count + 1, sizeof *run->globs);
+    run->net_wishes = zt_calloc(run->ctx, count + 1, sizeof *run->net_wishes);
+    zt_status status = run->wishes && run->globs && run->net_wishes ? ZT_OK : ZT_ENOMEM;
+    for (size_t i = 0; i < count && status == ZT_OK; i++)
+        status = take_wish(run, (int)i);
+    if (status == ZT_OK && options->scale_given && !has_scales(run))
+        return fail_misuse(run, "--scale is of FP8: no type that is asked for has scales");
+    return status;
 }
 
-zt_status quant_options_check(quant *q)
+zt_status quant_options_check(quant_run *run)
 {
-    const quant_options *o = q->o;
-    int mode = zt_cli_mode(q->cli, QUANTIZE);
-    if (mode < 0 || zt_cli_enter(q->cli, mode))
+    const quant_options *options = run->options;
+    int mode = zt_cli_mode(run->cli, QUANTIZE);
+    if (mode < 0 || zt_cli_enter(run->cli, mode))
         return ZT_EUSAGE;
-    if (o->list_types)
-        return q->cli->n_operands ? misuse(q, "--list-types has no operands") : ZT_OK;
-    if (o->make_imatrix)
-        return check_imatrix_job(q);
-    zt_status s = take_operands(q);
-    if (s == ZT_OK && o->to && !zt_container_named(o->to))
-        s = zt_cli_no_container(q->cli, o->to);
-    if (s == ZT_OK && o->dry_run && !quant_fits(o))
-        s = zt_cli_refuse_given(q->cli, "threads|progress",
+    if (options->list_types)
+        return run->cli->n_operands ? fail_misuse(run, "--list-types has no operands") : ZT_OK;
+    if (options->make_imatrix)
+        return check_imatrix_job(run);
+    zt_status status = take_operands(run);
+    if (status == ZT_OK && options->to && !zt_container_named(options->to))
+        status = zt_cli_no_container(run->cli, options->to);
+    if (status == ZT_OK && options->dry_run && !quant_fits(options))
+        status = zt_cli_refuse_given(run->cli, "threads|progress",
                                 "--dry-run without --target-size or --bpw: nothing is measured");
-    return s == ZT_OK ? take_types(q) : s;
+    return status == ZT_OK ? take_types(run) : status;
 }

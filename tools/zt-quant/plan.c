@@ -8,255 +8,255 @@
 #include <sys/stat.h>
 
 /* A file that lies in the input's folder is an input. */
-static zt_status refuse_inside(quant *q, const struct stat *folder)
+static zt_status refuse_inside(quant_run *run, const struct stat *folder)
 {
-    struct stat st;
-    const char *name = q->into ? strrchr(q->into, '/') : NULL;
-    if (!q->into || stat(q->into, &st))
+    struct stat info;
+    const char *name = run->output_path ? strrchr(run->output_path, '/') : NULL;
+    if (!run->output_path || stat(run->output_path, &info))
         return ZT_OK;
-    char *parent = name ? zt_strndup(q->ctx, q->into, (size_t)(name - q->into) + 1)
-                        : zt_strdup(q->ctx, ".");
+    char *parent = name ? zt_strndup(run->ctx, run->output_path, (size_t)(name - run->output_path) + 1)
+                        : zt_strdup(run->ctx, ".");
     if (!parent)
         return ZT_ENOMEM;
-    bool inside = stat(parent, &st) == 0 && st.st_dev == folder->st_dev &&
-                  st.st_ino == folder->st_ino;
-    zt_free(q->ctx, parent);
-    return inside ? zt_fail(q->ctx, ZT_ECREATE, "%s: is part of the input, and will not be "
-                                                "overwritten", q->into)
+    bool inside = stat(parent, &info) == 0 && info.st_dev == folder->st_dev &&
+                  info.st_ino == folder->st_ino;
+    zt_free(run->ctx, parent);
+    return inside ? zt_fail(run->ctx, ZT_ECREATE, "%s: is part of the input, and will not be "
+                                                "overwritten", run->output_path)
                   : ZT_OK;
 }
 
 /* A folder is a language model of Hugging Face's, and becomes one of GGUF's names; any other file
  * is what it is. What needs to see the data twice cannot take it as it comes. */
-zt_status quant_open(quant *q)
+zt_status quant_open(quant_run *run)
 {
-    struct stat st;
-    bool folder = strcmp(q->from, "-") && stat(q->from, &st) == 0 && S_ISDIR(st.st_mode);
-    bool twice = quant_fits(q->o) || q->o->scale == QUANT_SCALE_TENSOR || !q->mix;
+    struct stat info;
+    bool folder = strcmp(run->input_path, "-") && stat(run->input_path, &info) == 0 && S_ISDIR(info.st_mode);
+    bool twice = quant_fits(run->options) || run->options->scale == QUANT_SCALE_TENSOR || !run->mix;
     unsigned stream = twice ? 0 : ZT_CHECKPOINT_STREAM;
-    zt_status s = zt_cli_refuse_same(q->cli, q->from, q->into);
-    if (s == ZT_OK && folder)
-        s = refuse_inside(q, &st);
-    if (s != ZT_OK)
-        return s;
+    zt_status status = zt_cli_refuse_same(run->cli, run->input_path, run->output_path);
+    if (status == ZT_OK && folder)
+        status = refuse_inside(run, &info);
+    if (status != ZT_OK)
+        return status;
     if (folder) {
-        zt_gguf *g = zt_model_open_whole(q->ctx, q->from);
-        q->in = g ? zt_checkpoint_of_gguf(q->ctx, g) : NULL;
+        zt_gguf *gguf = zt_model_open_whole(run->ctx, run->input_path);
+        run->input = gguf ? zt_checkpoint_of_gguf(run->ctx, gguf) : NULL;
     } else {
-        q->in = zt_checkpoint_open(q->ctx, q->from, stream);
+        run->input = zt_checkpoint_open(run->ctx, run->input_path, stream);
     }
-    if (q->in && q->o->imatrix)
-        q->imatrix = zt_imatrix_open(q->ctx, q->o->imatrix);
-    return q->in && (q->imatrix || !q->o->imatrix) ? ZT_OK : zt_ctx_status(q->ctx);
+    if (run->input && run->options->imatrix)
+        run->imatrix = zt_imatrix_open(run->ctx, run->options->imatrix);
+    return run->input && (run->imatrix || !run->options->imatrix) ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
 /* What is known of the model. */
-static zt_mix_of describe(const quant *q, char arch[64])
+static zt_mix_of describe_model(const quant_run *run, char arch[64])
 {
-    zt_meta *m = zt_checkpoint_meta(q->in);
-    int64_t i = zt_meta_find(m, "general.architecture");
-    zt_bytes name = i >= 0 ? zt_meta_text(zt_meta_get(m, i)) : (zt_bytes){NULL, 0};
-    zt_mix_of of = {.mix = q->mix, .wish = q->wish, .n_wishes = q->o->wishes.n,
-                    .pure = q->o->pure, .imatrix = q->o->imatrix != NULL};
+    zt_meta *meta = zt_checkpoint_meta(run->input);
+    int64_t index = zt_meta_find(meta, "general.architecture");
+    zt_bytes name = index >= 0 ? zt_meta_text(zt_meta_get(meta, index)) : (zt_bytes){NULL, 0};
+    zt_mix_of model = {.mix = run->mix, .wish = run->wishes, .n_wishes = run->options->wishes.n,
+                    .pure = run->options->pure, .imatrix = run->options->imatrix != NULL};
     if (!name.data)
-        return of;
+        return model;
     snprintf(arch, 64, "%.*s", (int)(name.n < 63 ? name.n : 63), name.data);
-    of.arch = arch;
-    of.n_layers = quant_meta_i64(m, arch, "block_count");
-    of.n_heads = quant_meta_i64(m, arch, "attention.head_count");
-    of.n_kv_heads = quant_meta_i64(m, arch, "attention.head_count_kv");
-    of.n_kv_heads = of.n_kv_heads ? of.n_kv_heads : of.n_heads;
-    of.n_experts = quant_meta_i64(m, arch, "expert_count");
-    return of;
+    model.arch = arch;
+    model.n_layers = quant_meta_i64(meta, arch, "block_count");
+    model.n_heads = quant_meta_i64(meta, arch, "attention.head_count");
+    model.n_kv_heads = quant_meta_i64(meta, arch, "attention.head_count_kv");
+    model.n_kv_heads = model.n_kv_heads ? model.n_kv_heads : model.n_heads;
+    model.n_experts = quant_meta_i64(meta, arch, "expert_count");
+    return model;
 }
 
 /* A language model's norms and biases are f32, as llama.cpp wants them: other floats become so. */
-static bool is_loose_vector(const quant *q, const quant_job *j)
+static bool is_loose_vector(const quant_run *run, const quant_job *job)
 {
-    zt_dtype t = j->in.type.dtype;
-    return q->is_llm && j->to.kept && j->in.type.rank == 1 &&
-           (t == ZT_F16 || t == ZT_BF16 || t == ZT_F64);
+    zt_dtype dtype = job->source.type.dtype;
+    return run->is_llm && job->choice.kept && job->source.type.rank == 1 &&
+           (dtype == ZT_F16 || dtype == ZT_BF16 || dtype == ZT_F64);
 }
 
-zt_status quant_retype(quant *q, quant_job *j, zt_dtype t)
+zt_status quant_retype(quant_run *run, quant_job *job, zt_dtype dtype)
 {
-    zt_dtype was = j->in.type.dtype;
-    j->type = j->in.type;
-    if (is_loose_vector(q, j)) {
-        j->type.dtype = ZT_F32;
-        j->copy = false;
+    zt_dtype old = job->source.type.dtype;
+    job->type = job->source.type;
+    if (is_loose_vector(run, job)) {
+        job->type.dtype = ZT_F32;
+        job->copy = false;
         return ZT_OK;
     }
-    j->copy = j->to.kept || (t == was && (zt_dtype_get(t)->kind == 'Q' || quant_is_scaled(t)));
-    j->to.dtype = t;
-    if (j->to.kept)
+    job->copy = job->choice.kept || (dtype == old && (zt_dtype_get(dtype)->kind == 'Q' || quant_is_scaled(dtype)));
+    job->choice.dtype = dtype;
+    if (job->choice.kept)
         return ZT_OK;
-    j->type.dtype = t;
-    return zt_type_check(q->ctx, &j->type, NULL) ? ZT_OK : zt_ctx_status(q->ctx);
+    job->type.dtype = dtype;
+    return zt_type_check(run->ctx, &job->type, NULL) ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
 /* Each wish must be one for something. */
-static zt_status check_wishes(quant *q)
+static zt_status check_wishes(quant_run *run)
 {
-    for (int k = 0; k < q->o->wishes.n; k++) {
+    for (int wish = 0; wish < run->options->wishes.n; wish++) {
         bool any = false;
         char shown[64];
-        for (int64_t i = 0; i < q->n && !any; i++)
-            any = !q->job[i].to.kept && zt_mix_matches(&q->wish[k], q->job[i].in.name);
+        for (int64_t i = 0; i < run->tensor_count && !any; i++)
+            any = !run->jobs[i].choice.kept && zt_mix_matches(&run->wishes[wish], run->jobs[i].source.name);
         if (!any)
-            return zt_fail(q->ctx, ZT_EUSAGE,
+            return zt_fail(run->ctx, ZT_EUSAGE,
                            "%s: --tensor-type '%s': no tensor that is quantized has "
                            "such a name",
-                           zt_checkpoint_name(q->in),
-                           zt_escape(shown, sizeof shown, q->glob[k], strlen(q->glob[k])));
+                           zt_checkpoint_name(run->input),
+                           zt_escape(shown, sizeof shown, run->globs[wish], strlen(run->globs[wish])));
     }
     return ZT_OK;
 }
 
-static zt_status choose(quant *q)
+static zt_status choose_types(quant_run *run)
 {
     char arch[64];
-    zt_mix_of of = describe(q, arch);
-    q->n_layers = of.n_layers;
-    q->is_llm = of.arch != NULL;
-    zt_mix_tensor *t = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *t);
-    zt_status s = t ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++)
-        t[i] = (zt_mix_tensor){.name = q->job[i].in.name, .type = &q->job[i].in.type};
-    if (s == ZT_OK)
-        s = zt_mix_choose(q->ctx, &of, t, q->n);
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
-        q->job[i].to = t[i];
-        s = quant_retype(q, &q->job[i], t[i].dtype);
+    zt_mix_of model = describe_model(run, arch);
+    run->layer_count = model.n_layers;
+    run->is_llm = model.arch != NULL;
+    zt_mix_tensor *tensors = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *tensors);
+    zt_status status = tensors ? ZT_OK : ZT_ENOMEM;
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++)
+        tensors[i] = (zt_mix_tensor){.name = run->jobs[i].source.name, .type = &run->jobs[i].source.type};
+    if (status == ZT_OK)
+        status = zt_mix_choose(run->ctx, &model, tensors, run->tensor_count);
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
+        run->jobs[i].choice = tensors[i];
+        status = quant_retype(run, &run->jobs[i], tensors[i].dtype);
     }
-    zt_free(q->ctx, t);
-    return s;
+    zt_free(run->ctx, tensors);
+    return status;
 }
 
 /* ---- importance ------------------------------------------------------------------------------ */
 
 /* An importance of another shape is of another model; but an embedding is looked up and not
  * multiplied with, and its importance is not used. */
-static zt_status take_importance(quant *q, quant_job *j)
+static zt_status take_importance(quant_run *run, quant_job *job)
 {
-    const zt_type *t = &j->in.type;
-    if (strstr(j->in.name, "token_embd"))
+    const zt_type *type = &job->source.type;
+    if (strstr(job->source.name, "token_embd"))
         return ZT_OK;
-    return zt_imatrix_fit(q->imatrix, j->in.name, quant_n_experts(t), t->dim[t->rank - 1],
-                          &j->weighed);
+    return zt_imatrix_fit(run->imatrix, job->source.name, quant_n_experts(type), type->dim[type->rank - 1],
+                          &job->weighed);
 }
 
 /* Entries for tensors that the model does not have: all of them, and the importance is of another
  * model; some, and it may be. */
-static zt_status check_entries(quant *q)
+static zt_status check_entries(quant_run *run)
 {
-    int64_t n = zt_imatrix_count(q->imatrix), unknown = 0;
+    int64_t count = zt_imatrix_count(run->imatrix), unknown = 0;
     const char *first = NULL;
     char shown[80];
-    for (int64_t i = 0; i < n; i++) {
-        const char *name = zt_imatrix_get(q->imatrix, i).name;
-        if (zt_checkpoint_find(q->in, name) >= 0)
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = zt_imatrix_get(run->imatrix, i).name;
+        if (zt_checkpoint_find(run->input, name) >= 0)
             continue;
         first = first ? first : name;
         unknown++;
     }
-    if (n > 0 && unknown == 0)
+    if (count > 0 && unknown == 0)
         return ZT_OK;
-    if (n == 0)
-        return zt_fail(q->ctx, ZT_EDATA, "%s: an importance matrix without entries",
-                       q->o->imatrix);
+    if (count == 0)
+        return zt_fail(run->ctx, ZT_EDATA, "%s: an importance matrix without entries",
+                       run->options->imatrix);
     zt_escape(shown, sizeof shown, first, strlen(first));
-    if (unknown == n)
-        return zt_fail(q->ctx, ZT_EDATA,
+    if (unknown == count)
+        return zt_fail(run->ctx, ZT_EDATA,
                        "%s: an importance matrix for another model: none of its %" PRId64
                        " entries ('%s', ...) names a tensor of %s",
-                       q->o->imatrix, n, shown, zt_checkpoint_name(q->in));
-    zt_cli_note(q->cli,
+                       run->options->imatrix, count, shown, zt_checkpoint_name(run->input));
+    zt_cli_note(run->cli,
                 "%s: %" PRId64 " of %" PRId64 " entries ('%s'%s) match no tensor of %s",
-                q->o->imatrix, unknown, n, shown, unknown > 1 ? ", ..." : "",
-                zt_checkpoint_name(q->in));
+                run->options->imatrix, unknown, count, shown, unknown > 1 ? ", ..." : "",
+                zt_checkpoint_name(run->input));
     return ZT_OK;
 }
 
-static zt_status take_importances(quant *q)
+static zt_status take_importances(quant_run *run)
 {
-    int64_t n = 0, without = 0;
-    zt_status s = q->imatrix ? check_entries(q) : ZT_OK;
-    for (int64_t i = 0; q->imatrix && i < q->n && s == ZT_OK; i++) {
-        if (q->job[i].to.kept)
+    int64_t count = 0, without = 0;
+    zt_status status = run->imatrix ? check_entries(run) : ZT_OK;
+    for (int64_t i = 0; run->imatrix && i < run->tensor_count && status == ZT_OK; i++) {
+        if (run->jobs[i].choice.kept)
             continue;
-        s = take_importance(q, &q->job[i]);
-        without += !q->job[i].weighed;
-        n++;
+        status = take_importance(run, &run->jobs[i]);
+        without += !run->jobs[i].weighed;
+        count++;
     }
-    if (s == ZT_OK && without > 0)
-        zt_cli_note(q->cli, "%s: no importance of %" PRId64 " of %" PRId64 " matrices",
-                    q->o->imatrix, without, n);
-    return s;
+    if (status == ZT_OK && without > 0)
+        zt_cli_note(run->cli, "%s: no importance of %" PRId64 " of %" PRId64 " matrices",
+                    run->options->imatrix, without, count);
+    return status;
 }
 
 /* What was quantized before has lost something already. */
-static void tell_again(const quant *q)
+static void note_requantized(const quant_run *run)
 {
-    int64_t n = 0, matrices = 0;
-    for (int64_t i = 0; i < q->n; i++)
-        matrices += !q->job[i].to.kept;
+    int64_t count = 0, matrices = 0;
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        matrices += !run->jobs[i].choice.kept;
     if (matrices == 0)
-        zt_cli_note(q->cli, "%s: no tensor is a matrix: nothing to quantize",
-                    zt_checkpoint_name(q->in));
-    for (int64_t i = 0; i < q->n; i++)
-        n += !q->job[i].copy && zt_dtype_get(q->job[i].in.type.dtype)->kind == 'Q';
-    if (n > 0)
-        zt_cli_note(q->cli,
+        zt_cli_note(run->cli, "%s: no tensor is a matrix: nothing to quantize",
+                    zt_checkpoint_name(run->input));
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        count += !run->jobs[i].copy && zt_dtype_get(run->jobs[i].source.type.dtype)->kind == 'Q';
+    if (count > 0)
+        zt_cli_note(run->cli,
                     "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
-                    zt_checkpoint_name(q->in), n);
+                    zt_checkpoint_name(run->input), count);
 }
 
-zt_status quant_plan(quant *q)
+zt_status quant_plan(quant_run *run)
 {
-    q->n = zt_checkpoint_count(q->in);
-    q->job = zt_calloc(q->ctx, (size_t)q->n + 1, sizeof *q->job);
-    if (!q->job)
+    run->tensor_count = zt_checkpoint_count(run->input);
+    run->jobs = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *run->jobs);
+    if (!run->jobs)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < q->n; i++)
-        zt_checkpoint_get(q->in, i, &q->job[i].in);
-    zt_status s = choose(q);
-    if (s == ZT_OK)
-        s = check_wishes(q);
-    if (s == ZT_OK)
-        s = take_importances(q);
-    if (s == ZT_OK)
-        tell_again(q);
-    return s;
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        zt_checkpoint_get(run->input, i, &run->jobs[i].source);
+    zt_status status = choose_types(run);
+    if (status == ZT_OK)
+        status = check_wishes(run);
+    if (status == ZT_OK)
+        status = take_importances(run);
+    if (status == ZT_OK)
+        note_requantized(run);
+    return status;
 }
 
 /* ---- fallbacks ------------------------------------------------------------------------------- */
 
-void quant_tell_fallbacks(quant *q)
+void quant_tell_fallbacks(quant_run *run)
 {
-    int64_t n = 0;
-    static int64_t pair[ZT_DTYPE_COUNT][ZT_DTYPE_COUNT];
-    for (int64_t i = 0; i < q->n; i++)
-        if (q->job[i].to.fell_back) {
-            pair[q->job[i].to.wanted][q->job[i].to.dtype]++;
-            n++;
+    int64_t count = 0;
+    static int64_t pairs[ZT_DTYPE_COUNT][ZT_DTYPE_COUNT];
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        if (run->jobs[i].choice.fell_back) {
+            pairs[run->jobs[i].choice.wanted][run->jobs[i].choice.dtype]++;
+            count++;
         }
-    if (n == 0)
+    if (count == 0)
         return;
-    zt_str how;
-    zt_str_init(&how, q->ctx);
-    for (int a = 0; a < ZT_DTYPE_COUNT; a++)
-        for (int b = 0; b < ZT_DTYPE_COUNT; b++)
-            if (pair[a][b])
-                zt_str_printf(&how, "%s%" PRId64 " %s for %s", how.len ? ", " : "", pair[a][b],
-                              zt_dtype_get((zt_dtype)b)->name, zt_dtype_get((zt_dtype)a)->name);
-    zt_cli_note(q->cli,
+    zt_str list;
+    zt_str_init(&list, run->ctx);
+    for (int wanted = 0; wanted < ZT_DTYPE_COUNT; wanted++)
+        for (int given = 0; given < ZT_DTYPE_COUNT; given++)
+            if (pairs[wanted][given])
+                zt_str_printf(&list, "%s%" PRId64 " %s for %s", list.len ? ", " : "", pairs[wanted][given],
+                              zt_dtype_get((zt_dtype)given)->name, zt_dtype_get((zt_dtype)wanted)->name);
+    zt_cli_note(run->cli,
                 "%s: %" PRId64 " of %" PRId64
                 " tensors fall back, their rows are no whole blocks: %s",
-                zt_checkpoint_name(q->in), n, q->n, how.data ? how.data : "");
-    zt_str_fini(&how);
-    if (q->o->strict)
-        zt_cli_no(q->cli);
+                zt_checkpoint_name(run->input), count, run->tensor_count, list.data ? list.data : "");
+    zt_str_fini(&list);
+    if (run->options->strict)
+        zt_cli_no(run->cli);
 }

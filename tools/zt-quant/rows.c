@@ -22,270 +22,272 @@ struct quant_crew {
     zt_ctx *ctx;
     zt_pool *pool;
     char *raw, *out, *sample, *weights;
-    size_t raw_cap, out_cap, sample_cap, weights_cap;
-    float **x, **y; /* [threads][group's elements] as it is, and as it becomes */
-    size_t x_cap;
+    size_t raw_capacity, out_capacity, sample_capacity, weights_capacity;
+    float **values, **decoded; /* [threads][group's elements] as it is, and as it becomes */
+    size_t values_capacity;
     zt_loss_of *loss; /* [groups] */
     zt_status *status;
-    size_t n_groups;
+    size_t group_count;
 };
 
-quant_crew *quant_crew_new(quant *q)
+quant_crew *quant_crew_new(quant_run *run)
 {
-    int64_t n = q->cli->threads ? q->cli->threads : zt_cpu_count();
-    quant_crew *c = zt_calloc(q->ctx, 1, sizeof *c);
-    if (!c)
+    int64_t threads = run->cli->threads ? run->cli->threads : zt_cpu_count();
+    quant_crew *crew = zt_calloc(run->ctx, 1, sizeof *crew);
+    if (!crew)
         return NULL;
-    c->ctx = q->ctx;
-    c->pool = zt_pool_new(q->ctx, (int)n);
-    c->x = zt_calloc(q->ctx, (size_t)n, sizeof *c->x);
-    c->y = zt_calloc(q->ctx, (size_t)n, sizeof *c->y);
-    if (c->pool && c->x && c->y)
-        return c;
-    quant_crew_free(c);
+    crew->ctx = run->ctx;
+    crew->pool = zt_pool_new(run->ctx, (int)threads);
+    crew->values = zt_calloc(run->ctx, (size_t)threads, sizeof *crew->values);
+    crew->decoded = zt_calloc(run->ctx, (size_t)threads, sizeof *crew->decoded);
+    if (crew->pool && crew->values && crew->decoded)
+        return crew;
+    quant_crew_free(crew);
     return NULL;
 }
 
-static void drop_floats(quant_crew *c)
+static void drop_floats(quant_crew *crew)
 {
-    for (int i = 0; c->pool && c->x && c->y && i < zt_pool_size(c->pool); i++) {
-        zt_free(c->ctx, c->x[i]);
-        zt_free(c->ctx, c->y[i]);
-        c->x[i] = c->y[i] = NULL;
+    for (int i = 0; crew->pool && crew->values && crew->decoded && i < zt_pool_size(crew->pool); i++) {
+        zt_free(crew->ctx, crew->values[i]);
+        zt_free(crew->ctx, crew->decoded[i]);
+        crew->values[i] = crew->decoded[i] = NULL;
     }
-    c->x_cap = 0;
+    crew->values_capacity = 0;
 }
 
-void quant_crew_free(quant_crew *c)
+void quant_crew_free(quant_crew *crew)
 {
-    if (!c)
+    if (!crew)
         return;
-    drop_floats(c);
-    zt_free(c->ctx, c->x);
-    zt_free(c->ctx, c->y);
-    zt_free(c->ctx, c->raw);
-    zt_free(c->ctx, c->out);
-    zt_free(c->ctx, c->sample);
-    zt_free(c->ctx, c->weights);
-    zt_free(c->ctx, c->loss);
-    zt_free(c->ctx, c->status);
-    zt_pool_free(c->pool);
-    zt_free(c->ctx, c);
+    drop_floats(crew);
+    zt_free(crew->ctx, crew->values);
+    zt_free(crew->ctx, crew->decoded);
+    zt_free(crew->ctx, crew->raw);
+    zt_free(crew->ctx, crew->out);
+    zt_free(crew->ctx, crew->sample);
+    zt_free(crew->ctx, crew->weights);
+    zt_free(crew->ctx, crew->loss);
+    zt_free(crew->ctx, crew->status);
+    zt_pool_free(crew->pool);
+    zt_free(crew->ctx, crew);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-static zt_status at_least(zt_ctx *ctx, char **p, size_t *cap, size_t n)
+static zt_status reserve_bytes(zt_ctx *ctx, char **buffer, size_t *capacity, size_t size)
 {
-    if (*cap >= n)
+    if (*capacity >= size)
         return ZT_OK;
-    zt_free(ctx, *p);
-    *cap = 0;
-    *p = zt_alloc(ctx, n);
-    *cap = *p ? n : 0;
-    return *p ? ZT_OK : ZT_ENOMEM;
+    zt_free(ctx, *buffer);
+    *capacity = 0;
+    *buffer = zt_alloc(ctx, size);
+    *capacity = *buffer ? size : 0;
+    return *buffer ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status floats_of(quant_crew *c, size_t n)
+static zt_status reserve_floats(quant_crew *crew, size_t count)
 {
-    if (c->x_cap >= n)
+    if (crew->values_capacity >= count)
         return ZT_OK;
-    drop_floats(c);
-    for (int i = 0; i < zt_pool_size(c->pool); i++) {
-        c->x[i] = zt_alloc_array(c->ctx, n, sizeof **c->x);
-        c->y[i] = zt_alloc_array(c->ctx, n, sizeof **c->y);
-        if (!c->x[i] || !c->y[i])
+    drop_floats(crew);
+    for (int i = 0; i < zt_pool_size(crew->pool); i++) {
+        crew->values[i] = zt_alloc_array(crew->ctx, count, sizeof **crew->values);
+        crew->decoded[i] = zt_alloc_array(crew->ctx, count, sizeof **crew->decoded);
+        if (!crew->values[i] || !crew->decoded[i])
             return ZT_ENOMEM;
     }
-    c->x_cap = n;
+    crew->values_capacity = count;
     return ZT_OK;
 }
 
-static zt_status groups_of(quant_crew *c, size_t n)
+static zt_status reserve_groups(quant_crew *crew, size_t count)
 {
-    if (c->n_groups >= n)
+    if (crew->group_count >= count)
         return ZT_OK;
-    zt_free(c->ctx, c->loss);
-    zt_free(c->ctx, c->status);
-    c->n_groups = 0;
-    c->loss = zt_alloc_array(c->ctx, n, sizeof *c->loss);
-    c->status = zt_alloc_array(c->ctx, n, sizeof *c->status);
-    if (!c->loss || !c->status)
+    zt_free(crew->ctx, crew->loss);
+    zt_free(crew->ctx, crew->status);
+    crew->group_count = 0;
+    crew->loss = zt_alloc_array(crew->ctx, count, sizeof *crew->loss);
+    crew->status = zt_alloc_array(crew->ctx, count, sizeof *crew->status);
+    if (!crew->loss || !crew->status)
         return ZT_ENOMEM;
-    c->n_groups = n;
+    crew->group_count = count;
     return ZT_OK;
 }
 
 /* ---- a block of rows ------------------------------------------------------------------------- */
 
-typedef struct block {
+typedef struct row_block {
     quant_crew *crew;
     const quant_job *job;
-    zt_dtype to;
+    zt_dtype dtype;
     const float *importance;
     int64_t columns, first, rows, group; /* group: rows of one */
     size_t in_row, out_row;
     const quant_scales *scales; /* NULL: the type has none */
     bool measure, by_importance, search;
-    bool guess; /* importance comes of the rows */
+    bool guessed; /* importance comes of the rows */
     atomic_llong next;
-} block;
+} row_block;
 
-/* The same with each column's square counted by its importance: about what it does to the output.
- */
-static void add_weighed(zt_loss_of *l, const float *x, const float *y, const block *b, int64_t rows)
+/* As zt_loss_add, with each column's squared error weighted by its importance: an estimate of the error
+ * of the layer's output. */
+static void add_weighed(zt_loss_of *loss, const float *originals, const float *results, const row_block *block, int64_t rows)
 {
-    for (int64_t r = 0; r < rows; r++, x += b->columns, y += b->columns)
-        for (int64_t i = 0; i < b->columns; i++) {
-            double w = b->importance[i], e = (double)y[i] - x[i];
-            l->error2 += w * e * e;
-            l->x2 += w * x[i] * x[i];
+    for (int64_t row = 0; row < rows; row++, originals += block->columns, results += block->columns)
+        for (int64_t i = 0; i < block->columns; i++) {
+            double weight = block->importance[i], error = (double)results[i] - originals[i];
+            loss->error2 += weight * error * error;
+            loss->x2 += weight * originals[i] * originals[i];
         }
-    l->count += rows * b->columns;
+    loss->count += rows * block->columns;
 }
 
 /* Rows of one group, on one thread; ctx NULL: no message. */
-static zt_status do_group(block *b, zt_ctx *ctx, int thread, int64_t g)
+static zt_status quantize_group(row_block *block, zt_ctx *ctx, int thread, int64_t group)
 {
-    quant_crew *c = b->crew;
-    const zt_dtype_info *from = zt_dtype_get(b->job->in.type.dtype), *to = zt_dtype_get(b->to);
-    int64_t at = g * b->group, rows = b->rows - at < b->group ? b->rows - at : b->group;
-    const char *raw = c->raw + (size_t)at * b->in_row;
-    char *out = c->out + (size_t)at * b->out_row;
-    const float *x = (const float *)raw;
-    if (b->job->in.type.dtype != ZT_F32) {
-        from->decode(raw, c->x[thread], rows * b->columns);
-        x = c->x[thread];
+    quant_crew *crew = block->crew;
+    const zt_dtype_info *source_info = zt_dtype_get(block->job->source.type.dtype), *target_info = zt_dtype_get(block->dtype);
+    int64_t start = group * block->group, rows = block->rows - start < block->group ? block->rows - start : block->group;
+    const char *raw = crew->raw + (size_t)start * block->in_row;
+    char *out = crew->out + (size_t)start * block->out_row;
+    const float *values = (const float *)raw;
+    if (block->job->source.type.dtype != ZT_F32) {
+        source_info->decode(raw, crew->values[thread], rows * block->columns);
+        values = crew->values[thread];
     }
-    zt_quantizer z = {.dtype = b->to, .columns = b->columns, .name = b->job->in.name,
-                      .first_row = b->first + at, .importance = b->importance,
-                      .search = b->search};
-    zt_status s = b->scales ? quant_scaled_rows(ctx, &z, x, rows, b->scales, (uint8_t *)out,
-                                                c->y[thread])
-                            : zt_quantize_rows(ctx, &z, x, rows, out);
-    c->loss[g] = (zt_loss_of){0};
-    if (s == ZT_OK && b->measure) {
-        if (!b->scales)
-            to->decode(out, c->y[thread], rows * b->columns);
-        if (b->by_importance && b->importance)
-            add_weighed(&c->loss[g], x, c->y[thread], b, rows);
+    zt_quantizer quantizer = {.dtype = block->dtype, .columns = block->columns, .name = block->job->source.name,
+                      .first_row = block->first + start, .importance = block->importance,
+                      .search = block->search};
+    zt_status status = block->scales ? quant_scaled_rows(ctx, &quantizer, values, rows, block->scales, (uint8_t *)out,
+                                                crew->decoded[thread])
+                            : zt_quantize_rows(ctx, &quantizer, values, rows, out);
+    crew->loss[group] = (zt_loss_of){0};
+    if (status == ZT_OK && block->measure) {
+        if (!block->scales)
+            target_info->decode(out, crew->decoded[thread], rows * block->columns);
+        if (block->by_importance && block->importance)
+            add_weighed(&crew->loss[group], values, crew->decoded[thread], block, rows);
         else
-            zt_loss_add(&c->loss[g], x, c->y[thread], rows * b->columns);
+            zt_loss_add(&crew->loss[group], values, crew->decoded[thread], rows * block->columns);
     }
-    return s;
+    return status;
 }
 
-static void do_groups(void *user, int thread, int n_threads)
+static void run_groups(void *user, int thread, int n_threads)
 {
-    block *b = user;
-    int64_t n = (b->rows + b->group - 1) / b->group, g;
+    row_block *block = user;
+    int64_t count = (block->rows + block->group - 1) / block->group, group;
     (void)n_threads;
-    while ((g = atomic_fetch_add(&b->next, 1)) < n)
-        b->crew->status[g] = do_group(b, NULL, thread, g);
+    while ((group = atomic_fetch_add(&block->next, 1)) < count)
+        block->crew->status[group] = quantize_group(block, NULL, thread, group);
 }
 
-void quant_add_loss(zt_loss_of *a, const zt_loss_of *b)
+void quant_add_loss(zt_loss_of *sum, const zt_loss_of *added)
 {
-    a->count += b->count;
-    a->error2 += b->error2;
-    a->x2 += b->x2;
-    a->y2 += b->y2;
-    a->xy += b->xy;
-    a->most = b->most > a->most ? b->most : a->most;
+    sum->count += added->count;
+    sum->error2 += added->error2;
+    sum->x2 += added->x2;
+    sum->y2 += added->y2;
+    sum->xy += added->xy;
+    sum->most = added->most > sum->most ? added->most : sum->most;
 }
 
 /* What was read is quantized, and its loss is added up in order. */
-static zt_status do_block(block *b, zt_loss_of *loss)
+static zt_status quantize_block(row_block *block, zt_loss_of *loss)
 {
-    int64_t n = (b->rows + b->group - 1) / b->group;
-    atomic_store(&b->next, 0);
-    zt_pool_run(b->crew->pool, do_groups, b);
-    for (int64_t g = 0; g < n; g++) {
-        if (b->crew->status[g] != ZT_OK) /* once more, for its message */
-            return do_group(b, b->crew->ctx, 0, g);
+    int64_t count = (block->rows + block->group - 1) / block->group;
+    atomic_store(&block->next, 0);
+    zt_pool_run(block->crew->pool, run_groups, block);
+    for (int64_t group = 0; group < count; group++) {
+        if (block->crew->status[group] != ZT_OK) /* once more, for its message */
+            return quantize_group(block, block->crew->ctx, 0, group);
         if (loss)
-            quant_add_loss(loss, &b->crew->loss[g]);
+            quant_add_loss(loss, &block->crew->loss[group]);
     }
     return ZT_OK;
 }
 
 /* ---- rows of a tensor ------------------------------------------------------------------------ */
 
-int64_t quant_n_rows(const zt_type *t)
+int64_t quant_n_rows(const zt_type *type)
 {
     int64_t rows = 1;
-    for (int i = 0; i + 1 < t->rank; i++)
-        rows *= t->dim[i];
+    for (int i = 0; i + 1 < type->rank; i++)
+        rows *= type->dim[i];
     return rows;
 }
 
-int64_t quant_n_experts(const zt_type *t)
+int64_t quant_n_experts(const zt_type *type)
 {
-    int64_t n = 1;
-    for (int i = 0; i + 2 < t->rank; i++)
-        n *= t->dim[i];
-    return n;
+    int64_t count = 1;
+    for (int i = 0; i + 2 < type->rank; i++)
+        count *= type->dim[i];
+    return count;
 }
 
-static int64_t rows_of_expert(const block *b)
+static int64_t rows_of_expert(const row_block *block)
 {
-    return quant_n_rows(&b->job->in.type) / quant_n_experts(&b->job->in.type);
+    return quant_n_rows(&block->job->source.type) / quant_n_experts(&block->job->source.type);
 }
 
 /* Rows of an expert by which importance is guessed. */
-static int64_t sample_of(const block *b)
+static int64_t sample_rows(const row_block *block)
 {
-    int64_t rows = SAMPLE / b->columns, each = rows_of_expert(b);
+    int64_t rows = SAMPLE / block->columns, each = rows_of_expert(block);
     rows = rows < SAMPLE_LEAST ? SAMPLE_LEAST : rows < SAMPLE_MOST ? rows : SAMPLE_MOST;
     return rows < each ? rows : each;
 }
 
-/* Is the importance to be guessed: nothing is known of it, codes are searched for, and rows are not
- * so long that many take much memory. What is looked up and not multiplied with has none. */
-static bool guesses(const block *b)
+/* Must importance be guessed? Only where the imatrix has none, the quantizer searches for codes, and the
+ * sample of rows stays small. An embedding is looked up, not multiplied, so its columns have no importance. */
+static bool must_guess(const row_block *block)
 {
-    return !b->job->weighed && zt_quantize_weighs(b->to) && b->columns <= SAMPLE / 8 &&
-           (b->search || !zt_quantize_has_rule(b->to)) && !strstr(b->job->in.name, "token_embd");
+    return !block->job->weighed && zt_quantize_weighs(block->dtype) && block->columns <= SAMPLE / 8 &&
+           (block->search || !zt_quantize_has_rule(block->dtype)) && !strstr(block->job->source.name, "token_embd");
 }
 
-static zt_status make_block(quant *q, block *b, int64_t rows)
+static zt_status make_block(quant_run *run, row_block *block, int64_t rows)
 {
-    const zt_dtype_info *from = zt_dtype_get(b->job->in.type.dtype), *to = zt_dtype_get(b->to);
-    b->in_row = (size_t)(b->columns / from->block) * (size_t)from->block_bytes;
-    b->out_row = (size_t)(b->columns / to->block) * (size_t)to->block_bytes;
-    size_t row = b->in_row > b->out_row ? b->in_row : b->out_row;
+    const zt_dtype_info *source_info = zt_dtype_get(block->job->source.type.dtype), *target_info = zt_dtype_get(block->dtype);
+    block->in_row = (size_t)(block->columns / source_info->block) * (size_t)source_info->block_bytes;
+    block->out_row = (size_t)(block->columns / target_info->block) * (size_t)target_info->block_bytes;
+    size_t row = block->in_row > block->out_row ? block->in_row : block->out_row;
     int64_t fit = row ? (int64_t)(BLOCK / row) : 1;
-    if (b->guess && fit < sample_of(b))
-        fit = sample_of(b);
-    b->rows = fit < 1 ? 1 : fit < rows ? fit : rows;
-    b->group = b->columns ? GROUP / b->columns : 1;
-    b->group = b->group < 1 ? 1 : b->group;
-    b->crew = q->crew;
-    int64_t held = b->guess && b->rows < sample_of(b) ? sample_of(b) : b->rows;
-    zt_status s = at_least(q->ctx, &q->crew->raw, &q->crew->raw_cap, (size_t)held * b->in_row);
-    if (s == ZT_OK)
-        s = at_least(q->ctx, &q->crew->out, &q->crew->out_cap, (size_t)b->rows * b->out_row);
-    if (s == ZT_OK)
-        s = floats_of(q->crew, (size_t)(b->group * b->columns));
-    return s == ZT_OK ? groups_of(q->crew, (size_t)(b->rows / b->group) + 1) : s;
+    if (block->guessed && fit < sample_rows(block))
+        fit = sample_rows(block);
+    block->rows = fit < 1 ? 1 : fit < rows ? fit : rows;
+    block->group = block->columns ? GROUP / block->columns : 1;
+    block->group = block->group < 1 ? 1 : block->group;
+    block->crew = run->crew;
+    int64_t held = block->guessed && block->rows < sample_rows(block) ? sample_rows(block) : block->rows;
+    zt_status status = reserve_bytes(run->ctx, &run->crew->raw, &run->crew->raw_capacity, (size_t)held * block->in_row);
+    if (status == ZT_OK)
+        status = reserve_bytes(run->ctx, &run->crew->out, &run->crew->out_capacity, (size_t)block->rows * block->out_row);
+    if (status == ZT_OK)
+        status = reserve_floats(run->crew, (size_t)(block->group * block->columns));
+    return status == ZT_OK ? reserve_groups(run->crew, (size_t)(block->rows / block->group) + 1) : status;
 }
 
-/* A block with an importance of its columns is of one expert, whose rows begin at *start. */
-static void aim(const quant *q, block *b, int64_t *start)
+/* Importance differs from expert to expert, so a block that uses it must not reach into the next expert:
+ * shortens the block to the rows of one expert and sets *start to that expert's first row. */
+static void aim_block(const quant_run *run, row_block *block, int64_t *start)
 {
-    const quant_job *j = b->job;
-    if (!j->weighed && !b->guess)
+    const quant_job *quantized = block->job;
+    if (!quantized->weighed && !block->guessed)
         return;
-    int64_t each = rows_of_expert(b), left = each - b->first % each;
-    *start = b->first / each * each;
-    b->rows = b->rows < left ? b->rows : left;
-    if (j->weighed)
-        b->importance = zt_imatrix_find(q->imatrix, j->in.name, b->first / each, b->columns);
+    int64_t each = rows_of_expert(block), left = each - block->first % each;
+    *start = block->first / each * each;
+    block->rows = block->rows < left ? block->rows : left;
+    if (quantized->weighed)
+        block->importance = zt_imatrix_find(run->imatrix, quantized->source.name, block->first / each, block->columns);
 }
 
-/* How a guess counts: twice in what makes values and the middle of an MLP, which are read as they
- * are; queries, keys and gates go through a function that may want what is large to be so. */
-static int power_of(const char *name)
+/* The power of the guessed importance. 2 for the matrices whose output enters the next product unchanged
+ * (values, the up projection of an MLP); 1 for queries, keys and gates, whose output first passes a
+ * nonlinear function, so that the size of an input says less about the error it causes. */
+static int guess_power(const char *name)
 {
     static const char *const twice[] = {"attn_v", "v_proj", "ffn_up", "up_proj"};
     for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
@@ -295,73 +297,78 @@ static int power_of(const char *name)
 }
 
 /* An importance of an expert's columns by its first rows, which are in crew->raw. */
-static zt_status guess(quant *q, block *b)
+static zt_status guess_importance(quant_run *run, row_block *block)
 {
-    quant_crew *c = q->crew;
-    const zt_dtype_info *from = zt_dtype_get(b->job->in.type.dtype);
-    int64_t rows = sample_of(b), n = rows * b->columns;
+    quant_crew *crew = run->crew;
+    const zt_dtype_info *source_info = zt_dtype_get(block->job->source.type.dtype);
+    int64_t rows = sample_rows(block), count = rows * block->columns;
     bool any = false;
-    zt_status s = at_least(q->ctx, &c->sample, &c->sample_cap, (size_t)n * sizeof(float));
-    if (s == ZT_OK)
-        s = at_least(q->ctx, &c->weights, &c->weights_cap, (size_t)b->columns * sizeof(float));
-    if (s != ZT_OK)
-        return s;
-    from->decode(c->raw, (float *)c->sample, n);
-    s = zt_column_weights(q->ctx, (float *)c->sample, rows, b->columns, power_of(b->job->in.name),
-                          (float *)c->weights, &any);
-    b->importance = any ? (float *)c->weights : NULL;
-    return s;
+    zt_status status = reserve_bytes(run->ctx, &crew->sample, &crew->sample_capacity, (size_t)count * sizeof(float));
+    if (status == ZT_OK)
+        status = reserve_bytes(run->ctx, &crew->weights, &crew->weights_capacity, (size_t)block->columns * sizeof(float));
+    if (status != ZT_OK)
+        return status;
+    source_info->decode(crew->raw, (float *)crew->sample, count);
+    status = zt_column_weights(run->ctx, (float *)crew->sample, rows, block->columns, guess_power(block->job->source.name),
+                          (float *)crew->weights, &any);
+    block->importance = any ? (float *)crew->weights : NULL;
+    return status;
 }
 
-/* A block is read; where an expert begins, what its columns weigh is guessed, for all its blocks.
- * What is only tried may begin in the middle of one or be shorter than the sample. */
-static zt_status read_block(quant *q, int64_t job, block *b, bool first, int64_t start)
+/* Reads a block and, at the first block of an expert, guesses the importance of its columns from the
+ * expert's first sample_rows() rows, which starts at row `start`:
+ *
+ *   block begins at start and holds the sample   read the block, guess from it
+ *   first block, or begins at start but shorter  read the sample aside, guess, then read the block
+ *   any other block of the expert                keep the guess, read the block
+ */
+static zt_status read_block(quant_run *run, int64_t job, row_block *block, bool first, int64_t start)
 {
-    char *raw = q->crew->raw;
-    bool here = b->first == start && b->rows >= sample_of(b);
-    bool aside = b->guess && !here && (first || b->first == start);
-    zt_status s = ZT_OK;
+    char *raw = run->crew->raw;
+    bool here = block->first == start && block->rows >= sample_rows(block);
+    bool aside = block->guessed && !here && (first || block->first == start);
+    zt_status status = ZT_OK;
     if (aside)
-        s = zt_checkpoint_read(q->in, job, (uint64_t)start * b->in_row, raw,
-                               (size_t)sample_of(b) * b->in_row);
-    if (s == ZT_OK && aside)
-        s = guess(q, b);
-    if (s == ZT_OK)
-        s = zt_checkpoint_read(q->in, job, (uint64_t)b->first * b->in_row, raw,
-                               (size_t)b->rows * b->in_row);
-    return s == ZT_OK && b->guess && here ? guess(q, b) : s;
+        status = zt_checkpoint_read(run->input, job, (uint64_t)start * block->in_row, raw,
+                               (size_t)sample_rows(block) * block->in_row);
+    if (status == ZT_OK && aside)
+        status = guess_importance(run, block);
+    if (status == ZT_OK)
+        status = zt_checkpoint_read(run->input, job, (uint64_t)block->first * block->in_row, raw,
+                               (size_t)block->rows * block->in_row);
+    return status == ZT_OK && block->guessed && here ? guess_importance(run, block) : status;
 }
 
-zt_status quant_rows(quant *q, int64_t job, int64_t from, int64_t to, zt_dtype t, zt_loss_of *loss,
+zt_status quant_rows(quant_run *run, int64_t job, int64_t from, int64_t to, zt_dtype dtype, zt_loss_of *loss,
                      quant_put_fn *put, void *user)
 {
-    const quant_job *j = &q->job[job];
-    const zt_type *type = &j->in.type;
-    block b = {.job = j,
-               .to = t,
+    const quant_job *quantized = &run->jobs[job];
+    const zt_type *type = &quantized->source.type;
+    row_block block = {.job = quantized,
+               .dtype = dtype,
                .columns = type->rank ? type->dim[type->rank - 1] : 1,
                .measure = loss != NULL,
-               .by_importance = q->fitting,
-               .search = q->fitting || j->to.search,
-               .scales = quant_is_scaled(t) ? q->scales : NULL};
-    b.guess = guesses(&b);
-    if (from >= to || b.columns == 0)
+               .by_importance = run->fitting,
+               .search = run->fitting || quantized->choice.search,
+               .scales = quant_is_scaled(dtype) ? run->scales : NULL};
+    block.guessed = must_guess(&block);
+    if (from >= to || block.columns == 0)
         return ZT_OK;
-    if (!q->crew && !(q->crew = quant_crew_new(q)))
+    if (!run->crew && !(run->crew = quant_crew_new(run)))
         return ZT_ENOMEM;
-    zt_status s = make_block(q, &b, to - from);
-    int64_t most = b.rows, start = 0;
-    for (int64_t at = from; at < to && s == ZT_OK; at += b.rows) {
-        b.first = at;
-        b.rows = to - at < most ? to - at : most;
-        aim(q, &b, &start);
+    zt_status status = make_block(run, &block, to - from);
+    int64_t capacity = block.rows, start = 0;
+    for (int64_t row = from; row < to && status == ZT_OK; row += block.rows) {
+        block.first = row;
+        block.rows = to - row < capacity ? to - row : capacity;
+        aim_block(run, &block, &start);
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        s = read_block(q, job, &b, at == from, start);
-        if (s == ZT_OK)
-            s = do_block(&b, loss);
-        if (s == ZT_OK && put)
-            s = put(user, q->crew->out, (size_t)b.rows * b.out_row);
+        status = read_block(run, job, &block, row == from, start);
+        if (status == ZT_OK)
+            status = quantize_block(&block, loss);
+        if (status == ZT_OK && put)
+            status = put(user, run->crew->out, (size_t)block.rows * block.out_row);
     }
-    return s;
+    return status;
 }

@@ -3,170 +3,170 @@
 
 #include <string.h>
 
-static zt_status put(void *user, const void *bytes, size_t n)
+static zt_status put_bytes(void *user, const void *bytes, size_t size)
 {
-    return zt_writer_put(user, bytes, n);
+    return zt_writer_put(user, bytes, size);
 }
 
 /* A value that is no number, in a tensor that goes over as it is. */
-static zt_status refuse_nan(quant *q, const quant_job *j, const char *bytes, size_t n, uint64_t at)
+static zt_status refuse_nan(quant_run *run, const quant_job *job, const char *bytes, size_t size, uint64_t position)
 {
-    const zt_dtype_info *d = zt_dtype_get(j->in.type.dtype);
-    float x[256];
-    size_t count = n / (size_t)d->block_bytes;
+    const zt_dtype_info *info = zt_dtype_get(job->source.type.dtype);
+    float values[256];
+    size_t count = size / (size_t)info->block_bytes;
     for (size_t i = 0; i < count; i += 256) {
-        int64_t m = (int64_t)(count - i < 256 ? count - i : 256);
-        d->decode(bytes + i * (size_t)d->block_bytes, x, m);
-        zt_quantizer z = {.dtype = ZT_F32, .columns = m ? m : 1, .name = j->in.name};
+        int64_t part = (int64_t)(count - i < 256 ? count - i : 256);
+        info->decode(bytes + i * (size_t)info->block_bytes, values, part);
+        zt_quantizer quantizer = {.dtype = ZT_F32, .columns = part ? part : 1, .name = job->source.name};
         float same[256];
-        if (zt_quantize_rows(NULL, &z, x, 1, same) == ZT_OK)
+        if (zt_quantize_rows(NULL, &quantizer, values, 1, same) == ZT_OK)
             continue;
-        for (int64_t k = 0; k < m; k++)
-            if (zt_quantize_rows(NULL, &(zt_quantizer){.dtype = ZT_F32, .columns = 1}, x + k, 1, same))
+        for (int64_t index = 0; index < part; index++)
+            if (zt_quantize_rows(NULL, &(zt_quantizer){.dtype = ZT_F32, .columns = 1}, values + index, 1, same))
                 return zt_fail(
-                    q->ctx, ZT_EDATA, "tensor '%s': element %llu is not finite", j->in.name,
-                    (unsigned long long)(at / (uint64_t)d->block_bytes + i + (uint64_t)k));
+                    run->ctx, ZT_EDATA, "tensor '%s': element %llu is not finite", job->source.name,
+                    (unsigned long long)(position / (uint64_t)info->block_bytes + i + (uint64_t)index));
     }
     return ZT_OK;
 }
 
-static bool can_hold_nan(const quant_job *j)
+static bool can_hold_nan(const quant_job *job)
 {
-    zt_dtype t = j->in.type.dtype;
-    return j->in.type.rank >= 0 && (t == ZT_F32 || t == ZT_F16 || t == ZT_BF16);
+    zt_dtype dtype = job->source.type.dtype;
+    return job->source.type.rank >= 0 && (dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16);
 }
 
-static zt_status copy(quant *q, int64_t i, zt_writer *w)
+static zt_status copy_tensor(quant_run *run, int64_t i, zt_writer *writer)
 {
-    const quant_job *j = &q->job[i];
+    const quant_job *job = &run->jobs[i];
     char piece[1 << 16];
-    zt_status s = ZT_OK;
-    for (uint64_t at = 0, n; at < j->in.bytes && s == ZT_OK; at += n) {
-        n = j->in.bytes - at < sizeof piece ? j->in.bytes - at : sizeof piece;
-        s = zt_cli_interrupted() ? ZT_EINTR : zt_checkpoint_read(q->in, i, at, piece, n);
-        if (s == ZT_OK && can_hold_nan(j))
-            s = refuse_nan(q, j, piece, n, at);
-        if (s == ZT_OK && w)
-            s = zt_writer_put(w, piece, n);
+    zt_status status = ZT_OK;
+    for (uint64_t position = 0, step; position < job->source.bytes && status == ZT_OK; position += step) {
+        step = job->source.bytes - position < sizeof piece ? job->source.bytes - position : sizeof piece;
+        status = zt_cli_interrupted() ? ZT_EINTR : zt_checkpoint_read(run->input, i, position, piece, step);
+        if (status == ZT_OK && can_hold_nan(job))
+            status = refuse_nan(run, job, piece, step, position);
+        if (status == ZT_OK && writer)
+            status = zt_writer_put(writer, piece, step);
     }
-    return s;
+    return status;
 }
 
 /* Codes, and then their scales. */
-static zt_status write_scaled(quant *q, int64_t i, zt_writer *w)
+static zt_status write_scaled(quant_run *run, int64_t i, zt_writer *writer)
 {
-    quant_job *j = &q->job[i];
+    quant_job *job = &run->jobs[i];
     quant_scales scales = {0};
-    zt_status s = quant_scales_of(q, i, &scales);
-    q->scales = &scales;
-    if (s == ZT_OK)
-        s = quant_rows(q, i, 0, quant_n_rows(&j->in.type), j->type.dtype,
-                       q->o->measure ? &j->loss : NULL, w ? put : NULL, w);
-    q->scales = NULL;
-    if (s == ZT_OK && w)
-        s = zt_writer_put(w, scales.scale, (size_t)scales.n * sizeof *scales.scale);
-    zt_free(q->ctx, scales.scale);
-    return s;
+    zt_status status = quant_scales_of(run, i, &scales);
+    run->scales = &scales;
+    if (status == ZT_OK)
+        status = quant_rows(run, i, 0, quant_n_rows(&job->source.type), job->type.dtype,
+                       run->options->measure ? &job->loss : NULL, writer ? put_bytes : NULL, writer);
+    run->scales = NULL;
+    if (status == ZT_OK && writer)
+        status = zt_writer_put(writer, scales.scale, (size_t)scales.count * sizeof *scales.scale);
+    zt_free(run->ctx, scales.scale);
+    return status;
 }
 
-static zt_status write_tensors(quant *q, zt_writer *w)
+static zt_status write_tensors(quant_run *run, zt_writer *writer)
 {
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < q->n && s == ZT_OK; i++) {
-        quant_job *j = &q->job[i];
-        zt_progress(q->cli, &(zt_work){"quantize", j->in.name, "tensors", (double)i, (double)q->n});
-        if (j->copy)
-            s = copy(q, i, w);
-        else if (quant_is_scaled(j->type.dtype))
-            s = write_scaled(q, i, w);
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
+        quant_job *job = &run->jobs[i];
+        zt_progress(run->cli, &(zt_work){"quantize", job->source.name, "tensors", (double)i, (double)run->tensor_count});
+        if (job->copy)
+            status = copy_tensor(run, i, writer);
+        else if (quant_is_scaled(job->type.dtype))
+            status = write_scaled(run, i, writer);
         else
-            s = quant_rows(q, i, 0, quant_n_rows(&j->in.type), j->type.dtype,
-                           q->o->measure ? &j->loss : NULL, w ? put : NULL, w);
+            status = quant_rows(run, i, 0, quant_n_rows(&job->source.type), job->type.dtype,
+                           run->options->measure ? &job->loss : NULL, writer ? put_bytes : NULL, writer);
     }
-    return s == ZT_OK ? zt_checkpoint_end(q->in) : s;
+    return status == ZT_OK ? zt_checkpoint_end(run->input) : status;
 }
 
 /* ---- the output ------------------------------------------------------------------------------ */
 
-void quant_outputs_free(quant *q, quant_outputs *o)
+void quant_outputs_free(quant_run *run, quant_outputs *outputs)
 {
-    for (int64_t i = 0; o->name && i < o->n; i++)
-        zt_free(q->ctx, o->name[i]);
-    zt_free(q->ctx, o->name);
-    zt_free(q->ctx, o->entry);
+    for (int64_t i = 0; outputs->names && i < outputs->count; i++)
+        zt_free(run->ctx, outputs->names[i]);
+    zt_free(run->ctx, outputs->names);
+    zt_free(run->ctx, outputs->entries);
 }
 
-zt_status quant_outputs_list(quant *q, quant_outputs *o)
+zt_status quant_outputs_list(quant_run *run, quant_outputs *outputs)
 {
-    o->entry = zt_calloc(q->ctx, (size_t)q->n * 2 + 1, sizeof *o->entry);
-    o->name = zt_calloc(q->ctx, (size_t)q->n * 2 + 1, sizeof *o->name);
-    if (!o->entry || !o->name)
+    outputs->entries = zt_calloc(run->ctx, (size_t)run->tensor_count * 2 + 1, sizeof *outputs->entries);
+    outputs->names = zt_calloc(run->ctx, (size_t)run->tensor_count * 2 + 1, sizeof *outputs->names);
+    if (!outputs->entries || !outputs->names)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < q->n; i++) {
-        const quant_job *j = &q->job[i];
-        zt_entry *e = &o->entry[o->n++];
-        *e = j->in;
-        if (j->copy)
+    for (int64_t i = 0; i < run->tensor_count; i++) {
+        const quant_job *job = &run->jobs[i];
+        zt_entry *entry = &outputs->entries[outputs->count++];
+        *entry = job->source;
+        if (job->copy)
             continue;
-        e->type = j->type;
-        e->dtype = zt_dtype_get(j->type.dtype)->name;
-        e->bytes = zt_type_bytes(&j->type);
-        if (!quant_is_scaled(j->type.dtype))
+        entry->type = job->type;
+        entry->dtype = zt_dtype_get(job->type.dtype)->name;
+        entry->bytes = zt_type_bytes(&job->type);
+        if (!quant_is_scaled(job->type.dtype))
             continue;
-        o->name[o->n] = quant_scale_entry(q, j, &o->entry[o->n]);
-        if (!o->name[o->n++])
+        outputs->names[outputs->count] = quant_scale_entry(run, job, &outputs->entries[outputs->count]);
+        if (!outputs->names[outputs->count++])
             return ZT_ENOMEM;
     }
     return ZT_OK;
 }
 
-const zt_container *quant_container(const quant *q)
+const zt_container *quant_container(const quant_run *run)
 {
-    const zt_container *c = q->o->to  ? zt_container_named(q->o->to)
-                            : q->named ? zt_container_for(q->named)
+    const zt_container *container = run->options->to  ? zt_container_named(run->options->to)
+                            : run->output_name ? zt_container_for(run->output_name)
                                        : NULL;
-    return c ? c : zt_container_named("gguf");
+    return container ? container : zt_container_named("gguf");
 }
 
-zt_status quant_file_bytes(quant *q, uint64_t *bytes)
+zt_status quant_file_bytes(quant_run *run, uint64_t *bytes)
 {
-    zt_checkpoint_opts o = {.to = quant_container(q)};
-    quant_outputs out = {0};
-    zt_meta *m = zt_meta_new(q->ctx);
-    zt_status s = m ? zt_meta_share(m, zt_checkpoint_meta(q->in)) : ZT_ENOMEM;
-    if (s == ZT_OK)
-        s = quant_put_history(q, m);
-    if (s == ZT_OK)
-        s = quant_outputs_list(q, &out);
-    if (s == ZT_OK) {
-        *bytes = zt_writer_bytes(q->ctx, q->named ? q->named : "the output", &o, m, out.entry,
-                                 out.n);
-        s = *bytes ? ZT_OK : zt_ctx_status(q->ctx);
+    zt_checkpoint_opts options = {.to = quant_container(run)};
+    quant_outputs outputs = {0};
+    zt_meta *meta = zt_meta_new(run->ctx);
+    zt_status status = meta ? zt_meta_share(meta, zt_checkpoint_meta(run->input)) : ZT_ENOMEM;
+    if (status == ZT_OK)
+        status = quant_put_history(run, meta);
+    if (status == ZT_OK)
+        status = quant_outputs_list(run, &outputs);
+    if (status == ZT_OK) {
+        *bytes = zt_writer_bytes(run->ctx, run->output_name ? run->output_name : "the output", &options, meta, outputs.entries,
+                                 outputs.count);
+        status = *bytes ? ZT_OK : zt_ctx_status(run->ctx);
     }
-    zt_meta_free(m);
-    quant_outputs_free(q, &out);
-    return s;
+    zt_meta_free(meta);
+    quant_outputs_free(run, &outputs);
+    return status;
 }
 
-zt_status quant_write(quant *q)
+zt_status quant_write(quant_run *run)
 {
-    zt_checkpoint_opts o = {.to = quant_container(q), .force = q->cli->force};
-    if (!q->into)
-        return write_tensors(q, NULL);
-    zt_status s = strcmp(q->into, "-") ? ZT_OK : zt_cli_refuse_terminal(q->cli, "a model");
-    if (s == ZT_OK)
-        s = quant_put_history(q, zt_checkpoint_meta(q->in));
-    if (s != ZT_OK)
-        return s;
-    quant_outputs out = {0};
-    s = quant_outputs_list(q, &out);
-    zt_writer *w = s == ZT_OK ? zt_writer_open(q->ctx, q->into, &o, zt_checkpoint_meta(q->in),
-                                               out.entry, out.n)
+    zt_checkpoint_opts options = {.to = quant_container(run), .force = run->cli->force};
+    if (!run->output_path)
+        return write_tensors(run, NULL);
+    zt_status status = strcmp(run->output_path, "-") ? ZT_OK : zt_cli_refuse_terminal(run->cli, "a model");
+    if (status == ZT_OK)
+        status = quant_put_history(run, zt_checkpoint_meta(run->input));
+    if (status != ZT_OK)
+        return status;
+    quant_outputs outputs = {0};
+    status = quant_outputs_list(run, &outputs);
+    zt_writer *writer = status == ZT_OK ? zt_writer_open(run->ctx, run->output_path, &options, zt_checkpoint_meta(run->input),
+                                               outputs.entries, outputs.count)
                               : NULL;
-    s = w ? write_tensors(q, w) : zt_ctx_status(q->ctx);
-    if (s == ZT_OK)
-        s = zt_writer_commit(w);
-    zt_writer_close(w);
-    quant_outputs_free(q, &out);
-    return s;
+    status = writer ? write_tensors(run, writer) : zt_ctx_status(run->ctx);
+    if (status == ZT_OK)
+        status = zt_writer_commit(writer);
+    zt_writer_close(writer);
+    quant_outputs_free(run, &outputs);
+    return status;
 }
