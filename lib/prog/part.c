@@ -15,7 +15,7 @@ typedef struct part_state {
 
 static const zt_step *step_at(const part_state *part, int step_index) { return zt_prog_step(part->from, step_index); }
 
-static int donated_count(const zt_step *step_at) { return zt_op_info(step_at->op)->def->donates; }
+static int donated_count(const zt_step *step) { return zt_op_info(step->op)->def->donates; }
 
 /* Which memories the part uses up. */
 static void find_used(part_state *part)

@@ -90,7 +90,7 @@ static void test_forms(zt_ctx *ctx, zt_engine *without)
                 .store = &store,
                 .fill = beside_whole};
     zt_cu_blas *blas = b.cuda ? ((zt_cu_engine *)b.cuda)->blas : NULL;
-    ok(blas && blas->lt, "it is opened beside cuBLAS: %s", zt_ctx_error(ctx));
+    ok(blas && blas->lt_handle, "it is opened beside cuBLAS: %s", zt_ctx_error(ctx));
     b.calls = blas ? dlsym(blas->library, "zt_cublaslt_calls") : NULL;
     int *things = blas ? dlsym(blas->library, "zt_cublaslt_things") : NULL;
     if (b.calls) beside_walk(&b, "form", forms, sizeof forms / sizeof forms[0]);

@@ -1,72 +1,72 @@
 /* axis.c - ops along one axis. Of a line whose entries lie in a row a block takes care, else a
  * thread. */
 #include "lib/engine/cuda/args_reduce.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 
 enum { THREADS = 256 };
 
-static zt_cu_line_args line_of(const zt_cu_call *c, int64_t axis)
+static zt_cu_line_args line_of(const zt_cu_call *call, int64_t axis)
 {
-    const zt_type *x = c->in[0];
-    int at = (int)(axis < 0 ? axis + x->rank : axis);
-    zt_cu_line_args a = {.x = c->x[0], .n = x->dim[at], .inner = 1, .lines = 1, .type = x->dtype};
-    for (int d = 0; d < x->rank; d++) {
-        if (d != at) a.lines *= x->dim[d];
-        if (d > at) a.inner *= x->dim[d];
+    const zt_type *x_type = call->input_types[0];
+    int axis_at = (int)(axis < 0 ? axis + x_type->rank : axis);
+    zt_cu_line_args args = {.x = call->inputs[0], .n = x_type->dim[axis_at], .inner = 1, .lines = 1, .type = x_type->dtype};
+    for (int dimension = 0; dimension < x_type->rank; dimension++) {
+        if (dimension != axis_at) args.lines *= x_type->dim[dimension];
+        if (dimension > axis_at) args.inner *= x_type->dim[dimension];
     }
-    return a;
+    return args;
 }
 
-static zt_status launch(zt_cu_call *c, const char *rows, const char *lines,
-                        const zt_cu_line_args *a)
+static zt_status launch_lines(zt_cu_call *call, const char *rows, const char *lines,
+                        const zt_cu_line_args *args)
 {
-    bool row = !lines || (a->inner == 1 && a->n >= 64);
-    unsigned threads = !lines && a->n <= 256 ? 32 : THREADS; /* topk of short lines: a warp */
-    return zt_cu_launch(c, row ? rows : lines, zt_cu_spread(c, a->lines, row ? 1 : THREADS),
-                        (zt_cu_dim){threads, 1, 1}, 0, a, sizeof *a);
+    bool row = !lines || (args->inner == 1 && args->n >= 64);
+    unsigned threads = !lines && args->n <= 256 ? 32 : THREADS; /* topk of short lines: a warp */
+    return zt_cu_launch(call, row ? rows : lines, zt_cu_spread(call, args->lines, row ? 1 : THREADS),
+                        (zt_cu_dim){threads, 1, 1}, 0, args, sizeof *args);
 }
 
-static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)out;
-    return zt_cu_is_plain(in[0]->dtype);
+    (void)engine, (void)attrs, (void)output_types;
+    return zt_cu_is_plain(input_types[0]->dtype);
 }
 
-static zt_status emit_arg(zt_cu_call *c, bool largest)
+static zt_status emit_arg(zt_cu_call *call, bool largest)
 {
-    zt_cu_line_args a = line_of(c, ((const zt_argmax_attrs *)c->attrs)->axis);
-    a.i = c->y[0];
-    a.largest = largest;
-    return launch(c, "zt_cu_arg_rows", "zt_cu_arg_lines", &a);
+    zt_cu_line_args args = line_of(call, ((const zt_argmax_attrs *)call->attrs)->axis);
+    args.i = call->outputs[0];
+    args.largest = largest;
+    return launch_lines(call, "zt_cu_arg_rows", "zt_cu_arg_lines", &args);
 }
-static zt_status emit_argmax(zt_cu_call *c) { return emit_arg(c, true); }
-static zt_status emit_argmin(zt_cu_call *c) { return emit_arg(c, false); }
+static zt_status emit_argmax(zt_cu_call *call) { return emit_arg(call, true); }
+static zt_status emit_argmin(zt_cu_call *call) { return emit_arg(call, false); }
 
-static zt_status emit_topk(zt_cu_call *c)
+static zt_status emit_topk(zt_cu_call *call)
 {
-    const zt_topk_attrs *t = c->attrs;
-    zt_cu_line_args a = line_of(c, t->axis);
-    a.y = c->y[0];
-    a.i = c->y[1];
-    a.k = t->k ? t->k : a.n;
-    a.largest = t->largest != 0;
-    return launch(c, "zt_cu_topk", NULL, &a);
+    const zt_topk_attrs *attrs = call->attrs;
+    zt_cu_line_args args = line_of(call, attrs->axis);
+    args.y = call->outputs[0];
+    args.i = call->outputs[1];
+    args.k = attrs->k ? attrs->k : args.n;
+    args.largest = attrs->largest != 0;
+    return launch_lines(call, "zt_cu_topk", NULL, &args);
 }
 
 /* k says whether it is products. */
-static zt_status emit_run(zt_cu_call *c, bool product)
+static zt_status emit_run(zt_cu_call *call, bool product)
 {
-    const zt_cumsum_attrs *s = c->attrs; /* cumprod's are the same */
-    zt_cu_line_args a = line_of(c, s->axis);
-    a.y = c->y[0];
-    a.k = product;
-    a.exclusive = s->exclusive != 0;
-    a.reverse = s->reverse != 0;
-    return launch(c, "zt_cu_run_rows", "zt_cu_run_lines", &a);
+    const zt_cumsum_attrs *attrs = call->attrs; /* cumprod's are the same */
+    zt_cu_line_args args = line_of(call, attrs->axis);
+    args.y = call->outputs[0];
+    args.k = product;
+    args.exclusive = attrs->exclusive != 0;
+    args.reverse = attrs->reverse != 0;
+    return launch_lines(call, "zt_cu_run_rows", "zt_cu_run_lines", &args);
 }
-static zt_status emit_cumsum(zt_cu_call *c) { return emit_run(c, false); }
-static zt_status emit_cumprod(zt_cu_call *c) { return emit_run(c, true); }
+static zt_status emit_cumsum(zt_cu_call *call) { return emit_run(call, false); }
+static zt_status emit_cumprod(zt_cu_call *call) { return emit_run(call, true); }
 
 const zt_cu_row zt_cu_axis[] = {
     {.op = ZT_OP_argmax, .has = plain_has, .emit = emit_argmax},

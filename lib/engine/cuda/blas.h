@@ -71,20 +71,20 @@ typedef struct zt_cu_blas {
     void *library, *handle;
     zt_cu_mem room; /* its workspace: with that it allocates nothing, and can be captured */
     zt_cu_blas_calls call;
-    void *lt; /* the other's handle; NULL: the library has none */
+    void *lt_handle; /* the other's handle; NULL: the library has none */
     zt_cu_lt_calls lt_call;
 } zt_cu_blas;
 
 /* Once the stream is there; nothing where none is named. ZT_ENOTSUP and why where it cannot be had. */
-zt_status zt_cu_blas_open(zt_cu_engine *e);
-void zt_cu_blas_close(zt_cu_engine *e);
+zt_status zt_cu_blas_open(zt_cu_engine *engine);
+void zt_cu_blas_close(zt_cu_engine *engine);
 /* y = a b, each transposed or not, by cuBLAS: *done, or it takes no such product. */
-zt_status zt_cu_blas_multiply(zt_cu_call *c, const zt_cu_matmul_args *a, bool ta, bool tb,
+zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, bool ta, bool tb,
                               bool *done);
 /* blas_lt.c: the first n products, and what comes after, by cuBLASLt: *done, or it does not take them
  * all. */
-zt_status zt_cu_blas_linear(zt_cu_call *c, const zt_cu_linear_args *a, unsigned n, bool *done);
+zt_status zt_cu_blas_linear(zt_cu_call *call, const zt_cu_linear_args *args, unsigned n, bool *done);
 enum { ZT_CU_BLAS_ROOM = 32 << 20 }; /* what it recommends for Hopper; elsewhere 4 MiB would do */
-zt_status zt_cu_blas_told(zt_cu_engine *e, int r, const char *call); /* call: without "cublas" */
+zt_status zt_cu_blas_told(zt_cu_engine *engine, int result, const char *call); /* call: without "cublas" */
 
 #endif

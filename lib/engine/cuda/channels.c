@@ -11,88 +11,89 @@ static const char *const known_names[] = OF_TYPE("zt_known_norm");
 static const char *const back_names[] = OF_TYPE("zt_set_back");
 static const char *const channel_names[] = OF_TYPE("zt_channel_back");
 
-static bool has_float(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool has_float(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)attrs, (void)out;
-    return (zt_cu_is_float(in[0]->dtype) || in[0]->dtype == ZT_F64) &&
-           in[0]->dim[0] * in[0]->dim[1] <= (int64_t)e->max_grid[0];
+    (void)attrs, (void)output_types;
+    return (zt_cu_is_float(input_types[0]->dtype) || input_types[0]->dtype == ZT_F64) &&
+           input_types[0]->dim[0] * input_types[0]->dim[1] <= (int64_t)engine->max_grid[0];
 }
 
-static zt_status launch(zt_cu_call *c, const char *const names[4], zt_cu_dim grid,
-                        const zt_cu_set_args *a)
+static zt_status launch_sets(zt_cu_call *call, const char *const names[4], zt_cu_dim grid,
+                        const zt_cu_set_args *args)
 {
-    zt_dtype t = c->in[0]->dtype;
-    const char *name = names[t == ZT_F32 ? 0 : t == ZT_F16 ? 1 : t == ZT_BF16 ? 2 : 3];
-    return zt_cu_launch(c, name, grid, (zt_cu_dim){256, 1, 1}, 0, a, sizeof *a);
+    zt_dtype dtype = call->input_types[0]->dtype;
+    const char *name = names[dtype == ZT_F32 ? 0 : dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : 3];
+    return zt_cu_launch(call, name, grid, (zt_cu_dim){256, 1, 1}, 0, args, sizeof *args);
 }
 
 /* Sizes; groups 0: a set is a channel of all samples. */
-static zt_cu_set_args sets_of(const zt_cu_call *c, int64_t groups)
+static zt_cu_set_args sets_of(const zt_cu_call *call, int64_t groups)
 {
-    const zt_type *x = c->in[0];
-    zt_cu_set_args a = {.x = c->x[0], .N = x->dim[0], .C = x->dim[1], .size = 1, .groups = groups};
-    for (int d = 2; d < x->rank; d++) a.size *= x->dim[d];
-    a.of = groups ? a.C / groups : 1;
-    return a;
+    const zt_type *x_type = call->input_types[0];
+    zt_cu_set_args args = {.x = call->inputs[0], .N = x_type->dim[0], .C = x_type->dim[1], .size = 1, .groups = groups};
+    for (int dimension = 2; dimension < x_type->rank; dimension++) args.size *= x_type->dim[dimension];
+    args.of = groups ? args.C / groups : 1;
+    return args;
 }
 
 /* A block a set. */
-static zt_cu_dim sets(const zt_cu_set_args *a)
+static zt_cu_dim set_grid(const zt_cu_set_args *args)
 {
-    return (zt_cu_dim){(unsigned)(a->groups ? a->N * a->groups : a->C), 1, 1};
+    return (zt_cu_dim){(unsigned)(args->groups ? args->N * args->groups : args->C), 1, 1};
 }
 
-static zt_status emit_batch_norm(zt_cu_call *c)
+static zt_status emit_batch_norm(zt_cu_call *call)
 {
-    const zt_batch_norm_attrs *at = c->attrs;
-    zt_cu_set_args a = sets_of(c, 0);
-    a.g = c->x[1], a.b = c->x[2], a.run_mean = c->x[3], a.run_var = c->x[4];
-    a.y = c->y[0], a.mean = c->y[1], a.rstd = c->y[2], a.new_mean = c->y[3], a.new_var = c->y[4];
-    a.eps = at->eps;
-    a.momentum = at->momentum;
-    a.unbiased = at->unbiased != 0;
-    return launch(c, norm_names, sets(&a), &a);
+    const zt_batch_norm_attrs *attrs = call->attrs;
+    zt_cu_set_args args = sets_of(call, 0);
+    args.g = call->inputs[1], args.b = call->inputs[2], args.run_mean = call->inputs[3], args.run_var = call->inputs[4];
+    args.y = call->outputs[0], args.mean = call->outputs[1], args.rstd = call->outputs[2], args.new_mean = call->outputs[3],
+    args.new_var = call->outputs[4];
+    args.eps = attrs->eps;
+    args.momentum = attrs->momentum;
+    args.unbiased = attrs->unbiased != 0;
+    return launch_sets(call, norm_names, set_grid(&args), &args);
 }
 
-static zt_status emit_inference(zt_cu_call *c)
+static zt_status emit_inference(zt_cu_call *call)
 {
-    zt_cu_set_args a = sets_of(c, 0);
-    a.mean = c->x[1], a.run_var = c->x[2], a.g = c->x[3], a.b = c->x[4];
-    a.y = c->y[0];
-    a.eps = ((const zt_batch_norm_inference_attrs *)c->attrs)->eps;
-    return launch(c, known_names, zt_cu_grid(zt_type_count(c->in[0]), 256), &a);
+    zt_cu_set_args args = sets_of(call, 0);
+    args.mean = call->inputs[1], args.run_var = call->inputs[2], args.g = call->inputs[3], args.b = call->inputs[4];
+    args.y = call->outputs[0];
+    args.eps = ((const zt_batch_norm_inference_attrs *)call->attrs)->eps;
+    return launch_sets(call, known_names, zt_cu_grid(zt_type_count(call->input_types[0]), 256), &args);
 }
 
-static zt_status emit_group_norm(zt_cu_call *c)
+static zt_status emit_group_norm(zt_cu_call *call)
 {
-    const zt_group_norm_attrs *at = c->attrs;
-    zt_cu_set_args a = sets_of(c, at->groups);
-    a.g = c->x[1], a.b = c->x[2];
-    a.y = c->y[0], a.mean = c->y[1], a.rstd = c->y[2];
-    a.eps = at->eps;
-    return launch(c, norm_names, sets(&a), &a);
+    const zt_group_norm_attrs *attrs = call->attrs;
+    zt_cu_set_args args = sets_of(call, attrs->groups);
+    args.g = call->inputs[1], args.b = call->inputs[2];
+    args.y = call->outputs[0], args.mean = call->outputs[1], args.rstd = call->outputs[2];
+    args.eps = attrs->eps;
+    return launch_sets(call, norm_names, set_grid(&args), &args);
 }
 
 /* Both gradients: x, mean, rstd, dy, g. */
-static zt_status back(zt_cu_call *c, int64_t groups, bool training)
+static zt_status emit_back(zt_cu_call *call, int64_t groups, bool training)
 {
-    zt_cu_set_args a = sets_of(c, groups);
-    zt_status s = ZT_OK;
-    a.mean = c->x[1], a.rstd = c->x[2], a.dy = c->x[3], a.g = c->x[4];
-    a.dx = c->y[0], a.dg = c->y[1], a.db = c->y[2];
-    a.training = training;
-    if (a.dx) s = launch(c, back_names, sets(&a), &a);
-    if (s || (!a.dg && !a.db)) return s;
-    return launch(c, channel_names, (zt_cu_dim){(unsigned)a.C, 1, 1}, &a);
+    zt_cu_set_args args = sets_of(call, groups);
+    zt_status status = ZT_OK;
+    args.mean = call->inputs[1], args.rstd = call->inputs[2], args.dy = call->inputs[3], args.g = call->inputs[4];
+    args.dx = call->outputs[0], args.dg = call->outputs[1], args.db = call->outputs[2];
+    args.training = training;
+    if (args.dx) status = launch_sets(call, back_names, set_grid(&args), &args);
+    if (status || (!args.dg && !args.db)) return status;
+    return launch_sets(call, channel_names, (zt_cu_dim){(unsigned)args.C, 1, 1}, &args);
 }
 
-static zt_status emit_batch_back(zt_cu_call *c)
+static zt_status emit_batch_back(zt_cu_call *call)
 {
-    return back(c, 0, ((const zt_batch_norm_backward_attrs *)c->attrs)->training != 0);
+    return emit_back(call, 0, ((const zt_batch_norm_backward_attrs *)call->attrs)->training != 0);
 }
 
-static zt_status emit_group_back(zt_cu_call *c) { return back(c, c->in[1]->dim[1], true); }
+static zt_status emit_group_back(zt_cu_call *call) { return emit_back(call, call->input_types[1]->dim[1], true); }
 
 const zt_cu_row zt_cu_channels[] = {
     {ZT_OP_batch_norm, has_float, emit_batch_norm, 0},

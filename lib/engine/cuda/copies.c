@@ -6,87 +6,87 @@
 
 enum { HALF = 4 << 20 };
 
-static zt_status make_halves(zt_cu_engine *e)
+static zt_status make_halves(zt_cu_engine *engine)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; i < ZT_CU_HALVES && !s; i++) {
-        if (!e->half[i].mem.at) s = zt_cu_alloc(e, ZT_CU_HOST_MEM, HALF, &e->half[i].mem);
-        if (!s && !e->half[i].done) /* 2: no time is taken */
-            s = zt_cu_try(e, e->cu.EventCreate(&e->half[i].done, 2), "EventCreate");
+    zt_status status = ZT_OK;
+    for (int i = 0; i < ZT_CU_HALVES && !status; i++) {
+        if (!engine->halves[i].memory.address) status = zt_cu_alloc(engine, ZT_CU_HOST_MEM, HALF, &engine->halves[i].memory);
+        if (!status && !engine->halves[i].done) /* 2: no time is taken */
+            status = zt_cu_try(engine, engine->cu.EventCreate(&engine->halves[i].done, 2), "EventCreate");
     }
-    return s;
+    return status;
 }
 
-void zt_cu_halves_close(zt_cu_engine *e)
+void zt_cu_halves_close(zt_cu_engine *engine)
 {
     for (int i = 0; i < ZT_CU_HALVES; i++) {
-        if (e->half[i].done) e->cu.EventDestroy(e->half[i].done);
-        e->half[i].done = NULL;
-        zt_cu_release(e, &e->half[i].mem);
+        if (engine->halves[i].done) engine->cu.EventDestroy(engine->halves[i].done);
+        engine->halves[i].done = NULL;
+        zt_cu_release(engine, &engine->halves[i].memory);
     }
 }
 
 /* The half whose turn it is, once what it held is on the device. */
-static zt_status next_half(zt_cu_engine *e)
+static zt_status next_half(zt_cu_engine *engine)
 {
-    zt_status s = make_halves(e);
-    if (!s && e->half[e->next_half].used)
-        s = zt_cu_done(e, e->cu.EventSynchronize(e->half[e->next_half].done), "EventSynchronize");
-    if (!s) e->half[e->next_half].used = false;
-    return s;
+    zt_status status = make_halves(engine);
+    if (!status && engine->halves[engine->next_half].used)
+        status = zt_cu_done(engine, engine->cu.EventSynchronize(engine->halves[engine->next_half].done), "EventSynchronize");
+    if (!status) engine->halves[engine->next_half].used = false;
+    return status;
 }
 
-uint8_t *zt_cu_half(zt_cu_engine *e, size_t *n)
+uint8_t *zt_cu_half(zt_cu_engine *engine, size_t *byte_count)
 {
-    if (*n > HALF) *n = HALF;
-    return next_half(e) ? NULL : e->half[e->next_half].mem.host;
+    if (*byte_count > HALF) *byte_count = HALF;
+    return next_half(engine) ? NULL : engine->halves[engine->next_half].memory.host;
 }
 
-zt_status zt_cu_half_send(zt_cu_engine *e, zt_cu_ptr to, size_t n)
+zt_status zt_cu_half_send(zt_cu_engine *engine, zt_cu_ptr target, size_t byte_count)
 {
-    int i = e->next_half;
-    zt_status s = zt_cu_try(
-        e, e->cu.MemcpyHtoDAsync(to, e->half[i].mem.host, n, e->stream), "MemcpyHtoDAsync");
-    if (s) return s;
-    e->pending = true;
-    e->half[i].used = true;
-    e->next_half = (i + 1) % ZT_CU_HALVES;
-    return zt_cu_try(e, e->cu.EventRecord(e->half[i].done, e->stream), "EventRecord");
+    int i = engine->next_half;
+    zt_status status = zt_cu_try(
+        engine, engine->cu.MemcpyHtoDAsync(target, engine->halves[i].memory.host, byte_count, engine->stream), "MemcpyHtoDAsync");
+    if (status) return status;
+    engine->pending = true;
+    engine->halves[i].used = true;
+    engine->next_half = (i + 1) % ZT_CU_HALVES;
+    return zt_cu_try(engine, engine->cu.EventRecord(engine->halves[i].done, engine->stream), "EventRecord");
 }
 
-zt_status zt_cu_write(zt_cu_engine *e, zt_cu_ptr to, const void *src, size_t n)
+zt_status zt_cu_write(zt_cu_engine *engine, zt_cu_ptr target, const void *source, size_t byte_count)
 {
-    zt_status s = ZT_OK;
-    for (size_t at = 0; at < n && !s;) {
-        size_t part = n - at;
-        uint8_t *p = zt_cu_half(e, &part);
-        if (!p) return zt_ctx_status(e->base.ctx);
-        memcpy(p, (const char *)src + at, part);
-        s = zt_cu_half_send(e, to + at, part);
-        at += part;
+    zt_status status = ZT_OK;
+    for (size_t offset = 0; offset < byte_count && !status;) {
+        size_t part = byte_count - offset;
+        uint8_t *staging = zt_cu_half(engine, &part);
+        if (!staging) return zt_ctx_status(engine->base.ctx);
+        memcpy(staging, (const char *)source + offset, part);
+        status = zt_cu_half_send(engine, target + offset, part);
+        offset += part;
     }
-    return s;
+    return status;
 }
 
-zt_status zt_cu_read(zt_cu_engine *e, zt_cu_ptr from, void *dst, size_t n)
+zt_status zt_cu_read(zt_cu_engine *engine, zt_cu_ptr from, void *destination, size_t byte_count)
 {
-    zt_status s = zt_cu_sync(&e->base);
-    if (!s) e->report.downloads++;
-    for (size_t at = 0; at < n && !s;) {
-        size_t part = n - at;
-        uint8_t *p = zt_cu_half(e, &part);
-        if (!p) return zt_ctx_status(e->base.ctx);
-        s = zt_cu_try(e, e->cu.MemcpyDtoHAsync(p, from + at, part, e->stream), "MemcpyDtoHAsync");
-        if (!s) s = zt_cu_done(e, e->cu.StreamSynchronize(e->stream), "StreamSynchronize");
-        if (!s) memcpy((char *)dst + at, p, part);
-        at += part;
+    zt_status status = zt_cu_sync(&engine->base);
+    if (!status) engine->report.downloads++;
+    for (size_t offset = 0; offset < byte_count && !status;) {
+        size_t part = byte_count - offset;
+        uint8_t *staging = zt_cu_half(engine, &part);
+        if (!staging) return zt_ctx_status(engine->base.ctx);
+        status = zt_cu_try(engine, engine->cu.MemcpyDtoHAsync(staging, from + offset, part, engine->stream), "MemcpyDtoHAsync");
+        if (!status) status = zt_cu_done(engine, engine->cu.StreamSynchronize(engine->stream), "StreamSynchronize");
+        if (!status) memcpy((char *)destination + offset, staging, part);
+        offset += part;
     }
-    return s;
+    return status;
 }
 
-zt_status zt_cu_clear(zt_cu_engine *e, zt_cu_ptr at, size_t n)
+zt_status zt_cu_clear(zt_cu_engine *engine, zt_cu_ptr address, size_t byte_count)
 {
-    if (n == 0) return ZT_OK;
-    e->pending = true;
-    return zt_cu_try(e, e->cu.MemsetD8Async(at, 0, n, e->stream), "MemsetD8Async");
+    if (byte_count == 0) return ZT_OK;
+    engine->pending = true;
+    return zt_cu_try(engine, engine->cu.MemsetD8Async(address, 0, byte_count, engine->stream), "MemsetD8Async");
 }

@@ -21,7 +21,7 @@
 /* ---- the engine ------------------------------------------------------------------------------ */
 
 typedef struct zt_cu_mem {
-    zt_cu_ptr at;  /* on the device, or 0 */
+    zt_cu_ptr address;  /* on the device, or 0 */
     uint8_t *host; /* pinned, or NULL */
     size_t bytes;
     int pooled; /* size class + 1, or 0 */
@@ -34,12 +34,12 @@ enum { ZT_CU_CLASSES = 13, ZT_CU_POOL_EACH = 64, ZT_CU_POOL_BYTES = 256 << 20 };
 
 typedef struct zt_cu_pool {
     zt_cu_mem free[ZT_CU_KINDS][ZT_CU_CLASSES][ZT_CU_POOL_EACH];
-    int n[ZT_CU_KINDS][ZT_CU_CLASSES];
+    int count[ZT_CU_KINDS][ZT_CU_CLASSES];
 } zt_cu_pool;
 
 typedef struct zt_cu_known { /* a kernel found by its name, which is a constant of the rows */
     const char *name;
-    zt_cu_function f;
+    zt_cu_function function;
     size_t shared; /* dynamic shared memory that it may take */
 } zt_cu_known;
 
@@ -64,18 +64,18 @@ typedef struct zt_cu_engine {
     int wgmma;                   /* wgmma.h: zt_cu_wgmma_use; 0: not known */
     struct zt_cu_fft *fft;       /* fft.h; NULL: transforms are */
     zt_cu_pool pool;
-    zt_cu_module module[ZT_CU_MODULES];
+    zt_cu_module modules[ZT_CU_MODULES];
     int n_modules; /* loaded so far, in the order of zt_cu_images */
     zt_cu_known known[ZT_CU_KNOWN];
     struct { /* pinned, so that a copy goes on while the next piece is filled in */
-        zt_cu_mem mem;
+        zt_cu_mem memory;
         zt_cu_event done;
         bool used;
-    } half[ZT_CU_HALVES];
+    } halves[ZT_CU_HALVES];
     int next_half;
     zt_cu_mem arena; /* of all prepared plans: nothing lives there between steps of the stream */
     uint64_t moved;  /* counts its moves: prepared plans are captured anew then */
-    int plans;       /* prepared now: with the last of them the arena goes */
+    int executables;       /* prepared now: with the last of them the arena goes */
     /* Plans that ran ahead since the last sync: a trouble block a step, and whose it is. */
     zt_cu_mem ahead, ahead_host;
     zt_op ahead_op[ZT_CU_AHEAD];
@@ -87,41 +87,41 @@ typedef struct zt_cu_engine {
 
 struct zt_ebuf {
     zt_type type;
-    zt_cu_mem mem;
+    zt_cu_mem memory;
     const struct zt_cu_pack *pack; /* NULL: as in a file */
     zt_cu_mem plain;               /* of packed: a plain copy for ops that read no packed weights */
     bool model;                    /* a model's weight: nothing here writes it */
 };
 
-int zt_cu_adapters(zt_ctx *ctx, const zt_cu_platform *platform, zt_adapter *a, int max);
-zt_status zt_cu_device_open(zt_cu_engine *e, int index); /* after zt_cu_load */
-void zt_cu_device_close(zt_cu_engine *e);
+int zt_cu_adapters(zt_ctx *ctx, const zt_cu_platform *platform, zt_adapter *adapter, int max);
+zt_status zt_cu_device_open(zt_cu_engine *engine, int index); /* after zt_cu_load */
+void zt_cu_device_close(zt_cu_engine *engine);
 /* The calling thread works on this engine's device. */
-zt_status zt_cu_enter(zt_cu_engine *e);
+zt_status zt_cu_enter(zt_cu_engine *engine);
 /* As zt_cu_check; after errors of the device nothing more is asked of it. */
-zt_status zt_cu_try(zt_cu_engine *e, int r, const char *call);
+zt_status zt_cu_try(zt_cu_engine *engine, int result, const char *call);
 /* The same of a call after which nothing is known of the device's work: every failure loses it. */
-zt_status zt_cu_done(zt_cu_engine *e, int r, const char *call);
-zt_status zt_cu_lost(zt_cu_engine *e); /* fails: the device is lost */
+zt_status zt_cu_done(zt_cu_engine *engine, int result, const char *call);
+zt_status zt_cu_lost(zt_cu_engine *engine); /* fails: the device is lost */
 
 /* memory.c: bytes 0 gives a small buffer. */
-zt_status zt_cu_alloc(zt_cu_engine *e, zt_cu_kind kind, size_t bytes, zt_cu_mem *out);
-void zt_cu_release(zt_cu_engine *e, zt_cu_mem *m); /* to the pool, or for good; m is cleared */
-void zt_cu_pool_close(zt_cu_engine *e);
+zt_status zt_cu_alloc(zt_cu_engine *engine, zt_cu_kind kind, size_t bytes, zt_cu_mem *out);
+void zt_cu_release(zt_cu_engine *engine, zt_cu_mem *memory); /* to the pool, or for good; m is cleared */
+void zt_cu_pool_close(zt_cu_engine *engine);
 
 /* copies.c. Write and clear follow what the stream has to do and wait for nothing but room in the
  * staging; `src` is read before it returns. Read waits. */
-zt_status zt_cu_write(zt_cu_engine *e, zt_cu_ptr to, const void *src, size_t n);
-zt_status zt_cu_read(zt_cu_engine *e, zt_cu_ptr from, void *dst, size_t n);
-zt_status zt_cu_clear(zt_cu_engine *e, zt_cu_ptr at, size_t n);
+zt_status zt_cu_write(zt_cu_engine *engine, zt_cu_ptr to, const void *source, size_t byte_count);
+zt_status zt_cu_read(zt_cu_engine *engine, zt_cu_ptr from, void *destination, size_t byte_count);
+zt_status zt_cu_clear(zt_cu_engine *engine, zt_cu_ptr address, size_t byte_count);
 /* A piece of pinned memory to fill in, of at most *n bytes (set), and its way to the device. */
-uint8_t *zt_cu_half(zt_cu_engine *e, size_t *n); /* NULL: an error */
-zt_status zt_cu_half_send(zt_cu_engine *e, zt_cu_ptr to, size_t n);
-void zt_cu_halves_close(zt_cu_engine *e);
+uint8_t *zt_cu_half(zt_cu_engine *engine, size_t *byte_count); /* NULL: an error */
+zt_status zt_cu_half_send(zt_cu_engine *engine, zt_cu_ptr to, size_t byte_count);
+void zt_cu_halves_close(zt_cu_engine *engine);
 
 /* weights.c */
-zt_ebuf *zt_cu_load_weight(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle);
-zt_status zt_cu_plain(zt_cu_engine *e, zt_ebuf *b); /* makes b->plain */
+zt_ebuf *zt_cu_load_weight(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle);
+zt_status zt_cu_plain(zt_cu_engine *engine, zt_ebuf *buffer); /* makes b->plain */
 
 typedef struct zt_cu_call zt_cu_call;
 
@@ -140,12 +140,12 @@ struct zt_cu_pack {
     const char *by_codes, *by_floats, *by_few, *by_large;
 };
 /* What kernels must know of a packed matrix; raw, packed and back are 0. */
-struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *p, int64_t rows, int64_t columns);
+struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *pack, int64_t rows, int64_t columns);
 /* Where the parts after the codes of a packed matrix begin. */
-zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *p, zt_cu_ptr packed, int64_t rows, int64_t columns);
-zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *p, zt_cu_ptr packed, int64_t rows, int64_t columns);
+zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *pack, zt_cu_ptr packed, int64_t rows, int64_t columns);
+zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *pack, zt_cu_ptr packed, int64_t rows, int64_t columns);
 extern const zt_cu_pack zt_cu_packs[]; /* ends with pack NULL */
-const zt_cu_pack *zt_cu_pack_find(zt_dtype t);
+const zt_cu_pack *zt_cu_pack_find(zt_dtype dtype);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -159,16 +159,16 @@ typedef struct zt_cu_persistent_kernel zt_cu_persistent_kernel; /* persistent_ke
  * addresses that mean nothing, then whenever the step is captured or run; so it depends on what is
  * here alone, and all times launches the same kernels. */
 struct zt_cu_call {
-    zt_cu_engine *e;
+    zt_cu_engine *engine;
     zt_op op;
     const void *attrs;
-    const zt_type *in[ZT_MAX_IN], *out[ZT_MAX_OUT]; /* NULL: absent, not wanted */
-    zt_cu_ptr x[ZT_MAX_IN], y[ZT_MAX_OUT];          /* 0: absent, not wanted */
+    const zt_type *input_types[ZT_MAX_IN], *output_types[ZT_MAX_OUT]; /* NULL: absent, not wanted */
+    zt_cu_ptr inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];          /* 0: absent, not wanted */
     const zt_cu_pack *packed[ZT_MAX_IN];            /* of a weight in its packed form */
     unsigned model;                                 /* inputs that are a model's weights, as bits */
-    zt_cu_ptr trouble;                              /* a zt_cu_runtime_error */
+    zt_cu_ptr error;                              /* a zt_cu_runtime_error */
     bool beside; /* emit: what is launched next needs nothing of what this op launched before */
-    zt_cu_persistent_kernel *tape; /* launches may become stages; NULL: they are launched */
+    zt_cu_persistent_kernel *persistent; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
     bool sizing; /* nothing is launched; with a tape addresses are true ones */
     size_t scratch_bytes, scratch_used;
@@ -189,24 +189,24 @@ typedef struct zt_cu_row {
 
 /* Launches KERNEL(name, its struct): `bytes` of arguments at `args`. A grid with a 0 is nothing to
  * do. `shared`: bytes of dynamic shared memory. */
-zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim grid, zt_cu_dim block,
+zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block,
                        size_t shared, const void *args, size_t bytes);
 /* Is the launch a stage of the tape's? Then it is not to be made. */
-zt_status zt_cu_persistent_kernel_take(zt_cu_call *c, const char *name, zt_cu_dim grid, size_t shared,
+zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu_dim grid, size_t shared,
                           const void *args, size_t bytes, bool *taken);
 /* Before anything else goes into the stream, in both passes: what the tape has goes first. t may be
  * NULL. */
-zt_status zt_cu_persistent_kernel_cut(zt_cu_engine *e, zt_cu_persistent_kernel *t);
+zt_status zt_cu_persistent_kernel_cut(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel);
 /* What a library launches comes next; *goes: now, and not in a pass that only sees what there is. */
-zt_status zt_cu_foreign(zt_cu_call *c, bool *goes);
+zt_status zt_cu_foreign(zt_cu_call *call, bool *goes);
 /* Fresh memory for this op alone, 256-byte aligned. bytes may be 0. */
-zt_cu_ptr zt_cu_scratch(zt_cu_call *c, size_t bytes);
+zt_cu_ptr zt_cu_scratch(zt_cu_call *call, size_t bytes);
 /* Constants of the step, the same at every run. 0: an error. */
-zt_cu_ptr zt_cu_table(zt_cu_call *c, const void *host, size_t bytes);
-zt_status zt_cu_fill(zt_cu_call *c, zt_cu_ptr at, unsigned char v, size_t n);     /* n may be 0 */
-zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n);
+zt_cu_ptr zt_cu_table(zt_cu_call *call, const void *host, size_t bytes);
+zt_status zt_cu_fill(zt_cu_call *call, zt_cu_ptr address, unsigned char value, size_t byte_count);     /* n may be 0 */
+zt_status zt_cu_move(zt_cu_call *call, zt_cu_ptr to, zt_cu_ptr from, size_t byte_count);
 /* Blocks of `each` threads for n items, in one direction. */
-zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
+zt_cu_dim zt_cu_grid(int64_t item_count, int64_t threads);
 
 /* They end with emit NULL. */
 #define ZT_CU_FAMILIES(X)                                                                          \
@@ -216,25 +216,25 @@ zt_cu_dim zt_cu_grid(int64_t n, int64_t each);
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
 #undef X
-const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
-                            const zt_type *const in[], const zt_type out[]);
-zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t shared);
-void zt_cu_modules_close(zt_cu_engine *e);
-bool zt_cu_is_float(zt_dtype t); /* f32, f16 or bf16 */
+const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs,
+                            const zt_type *const input_types[], const zt_type output_types[]);
+zt_cu_function zt_cu_function_of(zt_cu_engine *engine, const char *name, size_t shared);
+void zt_cu_modules_close(zt_cu_engine *engine);
+bool zt_cu_is_float(zt_dtype dtype); /* f32, f16 or bf16 */
 /* Has the device `shared` bytes of dynamic shared memory for a block, beside a kernel's own arrays? */
-bool zt_cu_has_shared(const zt_cu_engine *e, size_t shared);
+bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared);
 /* rope.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
-struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int pos);
+struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos);
 /* norm.c: of a value of type `type`, as the row rms_norm. */
-zt_status zt_cu_rms_norm(zt_cu_call *c, const zt_type *type, zt_cu_ptr x, zt_cu_ptr g, double eps,
+zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps,
                          int64_t dims, zt_cu_ptr y);
 /* Threads of the block that norms a row of K: its sum's order. */
 unsigned zt_cu_norm_team(int64_t K);
 /* matmul.c: one product of f32 matrices whose rows and columns lie as its steps say. */
 struct zt_cu_matmul_args;
-zt_status zt_cu_multiply(zt_cu_call *c, const struct zt_cu_matmul_args *a);
+zt_status zt_cu_multiply(zt_cu_call *call, const struct zt_cu_matmul_args *args);
 /* linear.c: the vectors that codes of a block type stand for, as a constant of the step; 0 of others. */
-zt_status zt_cu_vectors(zt_cu_call *c, zt_dtype t, zt_cu_ptr *at);
+zt_status zt_cu_vectors(zt_cu_call *call, zt_dtype dtype, zt_cu_ptr *address);
 
 /* ---- prepared plans -------------------------------------------------------------------------- */
 
@@ -248,44 +248,44 @@ typedef struct zt_cu_task { /* a step: copies into places apart, then its row */
 
 struct zt_executable {
     zt_arena *memory;
-    zt_run_schedule plan;
-    zt_cu_task *task;
+    zt_run_schedule schedule;
+    zt_cu_task *tasks;
     int n_tasks;
     /* Inputs, then outputs, then the flag: pinned, and the same on the device; so one copy brings
      * all inputs and one takes all outputs. Behind them on the device a trouble block a task. */
     zt_cu_mem host, device;
-    zt_layout in, out;
-    size_t in_total, flag_at, trouble_at;
+    zt_layout inputs, outputs;
+    size_t in_total, flag_at, errors_at;
     zt_cu_mem tables;
     size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
     uint64_t launches;    /* kernels a replay */
-    zt_cu_persistent_kernel *tape; /* NULL: every launch is one */
+    zt_cu_persistent_kernel *persistent; /* NULL: every launch is one */
     zt_cu_exec exec;
     uint64_t moved;     /* the engine's count when it was captured */
     zt_cu_event *times; /* n_tasks + 1, made when first watched */
 };
 
-zt_executable *zt_cu_prepare(zt_engine *e, const zt_run_schedule *plan);
-void zt_cu_unprepare(zt_engine *e, zt_executable *r);
+zt_executable *zt_cu_prepare(zt_engine *engine, const zt_run_schedule *plan);
+void zt_cu_unprepare(zt_engine *engine, zt_executable *executable);
 /* Where inputs and outputs are: the plan's own memory, or the buffers given. */
 typedef struct zt_cu_where {
-    zt_ebuf *const *in, *const *out; /* NULL: the plan's */
-    zt_cu_ptr troubles;
-    zt_cu_persistent_kernel *tape; /* or NULL */
+    zt_ebuf *const *inputs, *const *outputs; /* NULL: the plan's */
+    zt_cu_ptr errors;
+    zt_cu_persistent_kernel *persistent; /* or NULL */
 } zt_cu_where;
-zt_status zt_cu_capture(zt_cu_engine *e, zt_executable *r);
-zt_status zt_cu_run_task(zt_cu_engine *e, const zt_executable *r, int task, const zt_cu_where *w);
-zt_status zt_cu_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
+zt_status zt_cu_capture(zt_cu_engine *engine, zt_executable *executable);
+zt_status zt_cu_run_task(zt_cu_engine *engine, const zt_executable *executable, int task, const zt_cu_where *where);
+zt_status zt_cu_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch);
 /* The trouble of op `op`, step `step` (-1: none), if the block holds one. */
-zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *t, zt_op op, int step);
+zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *error, zt_op op, int step);
 
 /* n blocks, empty, and the word at `flag` that they set. */
-zt_status zt_cu_clear_runtime_errors(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag);
+zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int count, zt_cu_ptr flag);
 
 /* work.c */
-zt_status zt_cu_enqueue(zt_engine *e, zt_executable *r, zt_ebuf *const *in, zt_ebuf *const *out);
-zt_status zt_cu_flush(zt_engine *e);
-zt_status zt_cu_sync(zt_engine *e); /* waits for all of it and tells the first trouble */
+zt_status zt_cu_enqueue(zt_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out);
+zt_status zt_cu_flush(zt_engine *engine);
+zt_status zt_cu_sync(zt_engine *engine); /* waits for all of it and tells the first trouble */
 
 #endif

@@ -5,88 +5,88 @@
 
 static void cu_close(zt_engine *base)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_cu_device_close(e);
-    zt_free(base->ctx, e);
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_cu_device_close(engine);
+    zt_free(base->ctx, engine);
 }
 
-static zt_engine *open_on(zt_ctx *ctx, const zt_cu_platform *platform, const zt_engine_vt *vt,
+static zt_engine *open_on(zt_ctx *ctx, const zt_cu_platform *platform, const zt_engine_vt *vtable,
                           const zt_engine_opts *opts)
 {
-    zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
-    if (!e) return NULL;
-    e->base = (zt_engine){.vt = vt, .ctx = ctx};
-    if (zt_cu_load(ctx, platform, &e->cu) == ZT_OK && zt_cu_device_open(e, opts->device) == ZT_OK)
-        return &e->base;
-    cu_close(&e->base);
+    zt_cu_engine *engine = zt_calloc(ctx, 1, sizeof *engine);
+    if (!engine) return NULL;
+    engine->base = (zt_engine){.vt = vtable, .ctx = ctx};
+    if (zt_cu_load(ctx, platform, &engine->cu) == ZT_OK && zt_cu_device_open(engine, opts->device) == ZT_OK)
+        return &engine->base;
+    cu_close(&engine->base);
     return NULL;
 }
 
-static bool cu_has(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
-                   const zt_type out[])
+static bool cu_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
+                   const zt_type output_types[])
 {
-    return zt_cu_find((zt_cu_engine *)e, op, attrs, in, out) != NULL;
+    return zt_cu_find((zt_cu_engine *)engine, op, attrs, input_types, output_types) != NULL;
 }
 
-static size_t cu_value_bytes(zt_engine *e, const zt_type *t)
+static size_t cu_value_bytes(zt_engine *engine, const zt_type *type)
 {
-    (void)e;
-    return zt_type_bytes(t);
+    (void)engine;
+    return zt_type_bytes(type);
 }
 
-static void cu_free(zt_engine *base, zt_ebuf *b)
+static void cu_free(zt_engine *base, zt_ebuf *buffer)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    if (!b) return;
-    e->cu.CtxSetCurrent(e->context);
-    zt_cu_release(e, &b->mem);
-    zt_cu_release(e, &b->plain);
-    zt_free(base->ctx, b);
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    if (!buffer) return;
+    engine->cu.CtxSetCurrent(engine->context);
+    zt_cu_release(engine, &buffer->memory);
+    zt_cu_release(engine, &buffer->plain);
+    zt_free(base->ctx, buffer);
 }
 
-static zt_ebuf *new_buf(zt_cu_engine *e, const zt_type *t)
+static zt_ebuf *new_buf(zt_cu_engine *engine, const zt_type *type)
 {
-    zt_ebuf *b = zt_cu_enter(e) ? NULL : zt_calloc(e->base.ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->type = *t;
-    if (zt_cu_alloc(e, ZT_CU_DEVICE_MEM, zt_type_bytes(t), &b->mem) == ZT_OK) return b;
-    cu_free(&e->base, b);
+    zt_ebuf *buffer = zt_cu_enter(engine) ? NULL : zt_calloc(engine->base.ctx, 1, sizeof *buffer);
+    if (!buffer) return NULL;
+    buffer->type = *type;
+    if (zt_cu_alloc(engine, ZT_CU_DEVICE_MEM, zt_type_bytes(type), &buffer->memory) == ZT_OK) return buffer;
+    cu_free(&engine->base, buffer);
     return NULL;
 }
 
-static zt_ebuf *cu_alloc(zt_engine *base, const zt_type *t)
+static zt_ebuf *cu_alloc(zt_engine *base, const zt_type *type)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_ebuf *b = new_buf(e, t);
-    if (!b || zt_cu_clear(e, b->mem.at, zt_type_bytes(t)) == ZT_OK) return b;
-    cu_free(base, b);
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_ebuf *buffer = new_buf(engine, type);
+    if (!buffer || zt_cu_clear(engine, buffer->memory.address, zt_type_bytes(type)) == ZT_OK) return buffer;
+    cu_free(base, buffer);
     return NULL;
 }
 
-static zt_ebuf *cu_temp(zt_engine *base, const zt_type *t, const void *host)
+static zt_ebuf *cu_temp(zt_engine *base, const zt_type *type, const void *host)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_ebuf *b = new_buf(e, t);
-    if (!b || !host || zt_cu_write(e, b->mem.at, host, zt_type_bytes(t)) == ZT_OK) return b;
-    cu_free(base, b);
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_ebuf *buffer = new_buf(engine, type);
+    if (!buffer || !host || zt_cu_write(engine, buffer->memory.address, host, zt_type_bytes(type)) == ZT_OK) return buffer;
+    cu_free(base, buffer);
     return NULL;
 }
 
-static zt_status cu_upload(zt_engine *base, zt_ebuf *b, const void *host)
+static zt_status cu_upload(zt_engine *base, zt_ebuf *buffer, const void *host)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_status s = zt_cu_enter(e);
-    return s ? s : zt_cu_write(e, b->mem.at, host, zt_type_bytes(&b->type));
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_status status = zt_cu_enter(engine);
+    return status ? status : zt_cu_write(engine, buffer->memory.address, host, zt_type_bytes(&buffer->type));
 }
 
-static zt_status cu_download(zt_engine *base, const zt_ebuf *b, void *host)
+static zt_status cu_download(zt_engine *base, const zt_ebuf *buffer, void *host)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_status s = zt_cu_enter(e);
-    return s ? s : zt_cu_read(e, b->mem.at, host, zt_type_bytes(&b->type));
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_status status = zt_cu_enter(engine);
+    return status ? status : zt_cu_read(engine, buffer->memory.address, host, zt_type_bytes(&buffer->type));
 }
 
-static zt_engine_report cu_report(const zt_engine *e) { return ((const zt_cu_engine *)e)->report; }
+static zt_engine_report cu_report(const zt_engine *engine) { return ((const zt_cu_engine *)engine)->report; }
 
 static zt_engine *cuda_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
@@ -96,13 +96,13 @@ static zt_engine *hip_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
     return open_on(ctx, &zt_cu_amd, &zt_engine_hip, opts);
 }
-static int cuda_adapters(zt_ctx *ctx, zt_adapter *a, int max)
+static int cuda_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
 {
-    return zt_cu_adapters(ctx, &zt_cu_nvidia, a, max);
+    return zt_cu_adapters(ctx, &zt_cu_nvidia, adapter, max);
 }
-static int hip_adapters(zt_ctx *ctx, zt_adapter *a, int max)
+static int hip_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
 {
-    return zt_cu_adapters(ctx, &zt_cu_amd, a, max);
+    return zt_cu_adapters(ctx, &zt_cu_amd, adapter, max);
 }
 
 #define ENGINE(its_name)                                                                           \

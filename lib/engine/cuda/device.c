@@ -7,125 +7,126 @@
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Results after which the context is of no more use (cuda.h says so of each). */
-static bool is_fatal(int r)
+static bool is_fatal(int result)
 {
-    return r == 214 || r == 700 || r == 702 || r == 710 || (r >= 714 && r <= 719) || r == 999;
+    return result == 214 || result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719) || result == 999;
 }
 
-zt_status zt_cu_lost(zt_cu_engine *e)
+zt_status zt_cu_lost(zt_cu_engine *engine)
 {
-    e->lost = true;
-    return zt_fail(e->base.ctx, ZT_ESYS, "%s: %s: the device is lost, and what it held with it",
-                   e->base.vt->name, e->name);
+    engine->lost = true;
+    return zt_fail(engine->base.ctx, ZT_ESYS, "%s: %s: the device is lost, and what it held with it",
+                   engine->base.vt->name, engine->name);
 }
 
-zt_status zt_cu_try(zt_cu_engine *e, int r, const char *call)
+zt_status zt_cu_try(zt_cu_engine *engine, int result, const char *call)
 {
-    if (is_fatal(r)) e->lost = true;
-    return zt_cu_check(e->base.ctx, &e->cu, r, call);
+    if (is_fatal(result)) engine->lost = true;
+    return zt_cu_check(engine->base.ctx, &engine->cu, result, call);
 }
 
-zt_status zt_cu_done(zt_cu_engine *e, int r, const char *call)
+zt_status zt_cu_done(zt_cu_engine *engine, int result, const char *call)
 {
-    if (r != ZT_CU_SUCCESS) e->lost = true;
-    return zt_cu_check(e->base.ctx, &e->cu, r, call);
+    if (result != ZT_CU_SUCCESS) engine->lost = true;
+    return zt_cu_check(engine->base.ctx, &engine->cu, result, call);
 }
 
-zt_status zt_cu_enter(zt_cu_engine *e)
+zt_status zt_cu_enter(zt_cu_engine *engine)
 {
-    if (e->lost) return zt_cu_lost(e);
-    return zt_cu_try(e, e->cu.CtxSetCurrent(e->context), "CtxSetCurrent");
+    if (engine->lost) return zt_cu_lost(engine);
+    return zt_cu_try(engine, engine->cu.CtxSetCurrent(engine->context), "CtxSetCurrent");
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static zt_status pick(zt_cu_engine *e, int index)
+static zt_status pick_device(zt_cu_engine *engine, int index)
 {
-    int n = 0;
-    zt_status s = zt_cu_try(e, e->cu.DeviceGetCount(&n), "DeviceGetCount");
-    if (s) return s;
-    if (n == 0) return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: no device", e->base.vt->name);
-    if (index < 0 || index >= n)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: no adapter %d, there %s %d",
-                       e->base.vt->name, index, n == 1 ? "is" : "are", n);
-    return zt_cu_try(e, e->cu.DeviceGet(&e->device, index), "DeviceGet");
+    int device_count = 0;
+    zt_status status = zt_cu_try(engine, engine->cu.DeviceGetCount(&device_count), "DeviceGetCount");
+    if (status) return status;
+    if (device_count == 0) return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no device", engine->base.vt->name);
+    if (index < 0 || index >= device_count)
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no adapter %d, there %s %d",
+                       engine->base.vt->name, index, device_count == 1 ? "is" : "are", device_count);
+    return zt_cu_try(engine, engine->cu.DeviceGet(&engine->device, index), "DeviceGet");
 }
 
-static int ask(zt_cu_engine *e, zt_cu_attribute attribute, zt_status *s)
+static int read_attribute(zt_cu_engine *engine, zt_cu_attribute attribute, zt_status *status)
 {
     int value = 0;
-    if (!*s)
-        *s = zt_cu_try(e, zt_cu_attribute_of(&e->cu, attribute, e->device, &value),
+    if (!*status)
+        *status = zt_cu_try(engine, zt_cu_attribute_of(&engine->cu, attribute, engine->device, &value),
                        "DeviceGetAttribute");
     return value > 0 ? value : 0;
 }
 
-static zt_status read_limits(zt_cu_engine *e)
+static zt_status read_limits(zt_cu_engine *engine)
 {
-    zt_status s = zt_cu_try(e, e->cu.DeviceGetName(e->name, sizeof e->name, e->device),
+    zt_status status = zt_cu_try(engine, engine->cu.DeviceGetName(engine->name, sizeof engine->name, engine->device),
                             "DeviceGetName");
-    e->name[sizeof e->name - 1] = 0;
-    e->major = ask(e, ZT_CU_AT_MAJOR, &s);
-    e->minor = ask(e, ZT_CU_AT_MINOR, &s);
-    e->processors = ask(e, ZT_CU_AT_PROCESSORS, &s);
-    e->max_threads = ask(e, ZT_CU_AT_MAX_THREADS, &s);
-    e->warp = ask(e, ZT_CU_AT_WARP, &s);
-    e->cooperative = ask(e, ZT_CU_AT_COOPERATIVE, &s);
-    e->unified = ask(e, ZT_CU_AT_INTEGRATED, &s);
-    e->shared = (size_t)ask(e, ZT_CU_AT_SHARED, &s);
-    e->shared_optin = (size_t)ask(e, ZT_CU_AT_SHARED_OPTIN, &s);
-    for (int d = 0; d < 3; d++)
-        e->max_grid[d] = (unsigned)ask(e, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + d), &s);
-    if (s) return s;
-    if (e->major * 10 + e->minor < e->cu.platform->least)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP,
+    engine->name[sizeof engine->name - 1] = 0;
+    engine->major = read_attribute(engine, ZT_CU_AT_MAJOR, &status);
+    engine->minor = read_attribute(engine, ZT_CU_AT_MINOR, &status);
+    engine->processors = read_attribute(engine, ZT_CU_AT_PROCESSORS, &status);
+    engine->max_threads = read_attribute(engine, ZT_CU_AT_MAX_THREADS, &status);
+    engine->warp = read_attribute(engine, ZT_CU_AT_WARP, &status);
+    engine->cooperative = read_attribute(engine, ZT_CU_AT_COOPERATIVE, &status);
+    engine->unified = read_attribute(engine, ZT_CU_AT_INTEGRATED, &status);
+    engine->shared = (size_t)read_attribute(engine, ZT_CU_AT_SHARED, &status);
+    engine->shared_optin = (size_t)read_attribute(engine, ZT_CU_AT_SHARED_OPTIN, &status);
+    for (int dimension = 0; dimension < 3; dimension++)
+        engine->max_grid[dimension] =
+            (unsigned)read_attribute(engine, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + dimension), &status);
+    if (status) return status;
+    if (engine->major * 10 + engine->minor < engine->cu.platform->least)
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP,
                        "engine %s: %s has compute capability %d.%d, kernels need %d.%d",
-                       e->base.vt->name, e->name, e->major, e->minor, e->cu.platform->least / 10,
-                       e->cu.platform->least % 10);
-    if (e->warp != 32 && e->warp != e->cu.platform->wave)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: %s has warps of %d threads",
-                       e->base.vt->name, e->name, e->warp);
+                       engine->base.vt->name, engine->name, engine->major, engine->minor, engine->cu.platform->least / 10,
+                       engine->cu.platform->least % 10);
+    if (engine->warp != 32 && engine->warp != engine->cu.platform->wave)
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s has warps of %d threads",
+                       engine->base.vt->name, engine->name, engine->warp);
     return ZT_OK;
 }
 
-zt_status zt_cu_device_open(zt_cu_engine *e, int index)
+zt_status zt_cu_device_open(zt_cu_engine *engine, int index)
 {
-    zt_status s = pick(e, index);
-    if (!s) s = read_limits(e);
-    if (!s)
-        s = zt_cu_try(e, e->cu.PrimaryCtxRetain(&e->context, e->device), "DevicePrimaryCtxRetain");
-    if (s) e->context = NULL;
-    if (!s) s = zt_cu_enter(e);
+    zt_status status = pick_device(engine, index);
+    if (!status) status = read_limits(engine);
+    if (!status)
+        status = zt_cu_try(engine, engine->cu.PrimaryCtxRetain(&engine->context, engine->device), "DevicePrimaryCtxRetain");
+    if (status) engine->context = NULL;
+    if (!status) status = zt_cu_enter(engine);
     /* 1: it does not wait for the legacy stream of whoever else uses this context. */
-    if (!s) s = zt_cu_try(e, e->cu.StreamCreate(&e->stream, 1), "StreamCreate");
-    if (!s) s = zt_cu_blas_open(e);
-    if (!s) s = zt_cu_fft_open(e);
-    if (!s && e->unified)
-        zt_log(e->base.ctx, ZT_LOG_INFO, "%s: %s: its memory is the host's: weights are not copied",
-               e->base.vt->name, e->name);
-    return s;
+    if (!status) status = zt_cu_try(engine, engine->cu.StreamCreate(&engine->stream, 1), "StreamCreate");
+    if (!status) status = zt_cu_blas_open(engine);
+    if (!status) status = zt_cu_fft_open(engine);
+    if (!status && engine->unified)
+        zt_log(engine->base.ctx, ZT_LOG_INFO, "%s: %s: its memory is the host's: weights are not copied",
+               engine->base.vt->name, engine->name);
+    return status;
 }
 
 /* All of it goes even when the device is lost: then calls fail, and what they held goes with the
  * context. */
-void zt_cu_device_close(zt_cu_engine *e)
+void zt_cu_device_close(zt_cu_engine *engine)
 {
-    const zt_cu_api *cu = &e->cu;
-    if (e->context) {
-        cu->CtxSetCurrent(e->context);
-        if (e->stream) cu->StreamSynchronize(e->stream);
-        e->pending = false;
-        zt_cu_blas_close(e);
-        zt_cu_fft_close(e);
-        zt_cu_halves_close(e);
-        zt_cu_release(e, &e->ahead);
-        zt_cu_release(e, &e->ahead_host);
-        zt_cu_release(e, &e->arena);
-        zt_cu_pool_close(e);
-        zt_cu_modules_close(e);
-        if (e->stream) cu->StreamDestroy(e->stream);
-        cu->CtxSetCurrent(NULL);
-        cu->PrimaryCtxRelease(e->device);
+    const zt_cu_api *api = &engine->cu;
+    if (engine->context) {
+        api->CtxSetCurrent(engine->context);
+        if (engine->stream) api->StreamSynchronize(engine->stream);
+        engine->pending = false;
+        zt_cu_blas_close(engine);
+        zt_cu_fft_close(engine);
+        zt_cu_halves_close(engine);
+        zt_cu_release(engine, &engine->ahead);
+        zt_cu_release(engine, &engine->ahead_host);
+        zt_cu_release(engine, &engine->arena);
+        zt_cu_pool_close(engine);
+        zt_cu_modules_close(engine);
+        if (engine->stream) api->StreamDestroy(engine->stream);
+        api->CtxSetCurrent(NULL);
+        api->PrimaryCtxRelease(engine->device);
     }
-    zt_cu_unload(&e->cu);
+    zt_cu_unload(&engine->cu);
 }

@@ -1,6 +1,6 @@
 /* elementwise.c - ops of single elements: one, or a chain of them. */
 #include "lib/engine/cuda/args_elementwise.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 #include "lib/ops/pointwise.h"
 
 #include <string.h>
@@ -26,39 +26,39 @@ static const struct {
 /* gelu and geglu in their other form. */
 static zt_cu_fn form_of(zt_cu_fn fn, const void *attrs)
 {
-    const zt_gelu_attrs *a = attrs; /* geglu's are the same */
+    const zt_gelu_attrs *gelu = attrs; /* geglu's are the same */
     if (fn != ZT_CU_F_gelu_tanh && fn != ZT_CU_F_geglu_tanh) return fn;
-    if (strcmp(a->form.s, "erf")) return fn;
+    if (strcmp(gelu->form.s, "erf")) return fn;
     return fn == ZT_CU_F_gelu_tanh ? ZT_CU_F_gelu_erf : ZT_CU_F_geglu_erf;
 }
 
 /* The k-th attribute, if it is a number. */
 static double number_of(const zt_opinfo *info, const void *attrs, int k)
 {
-    double f;
+    double number;
     int64_t i;
     if (k >= info->n_attrs) return 0;
-    const char *at = (const char *)attrs + info->attrs[k].offset;
-    memcpy(&f, at, sizeof f);
-    memcpy(&i, at, sizeof i);
-    return info->attrs[k].kind == ZT_ATTR_f64   ? f
+    const char *field = (const char *)attrs + info->attrs[k].offset;
+    memcpy(&number, field, sizeof number);
+    memcpy(&i, field, sizeof i);
+    return info->attrs[k].kind == ZT_ATTR_f64   ? number
            : info->attrs[k].kind == ZT_ATTR_i64 ? (double)i
                                                 : 0;
 }
 
 /* Operands' values are numbers in[], of type[]. */
-static bool op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *in, zt_dtype to,
-                  zt_cu_chain_op *o)
+static bool op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *operands, zt_dtype dtype,
+                  zt_cu_chain_op *chain_op)
 {
     const zt_opinfo *info = zt_op_info(op);
-    *o = (zt_cu_chain_op){.of = (uint8_t)type[op == ZT_OP_where], .of0 = (uint8_t)type[0]};
+    *chain_op = (zt_cu_chain_op){.of = (uint8_t)type[op == ZT_OP_where], .of0 = (uint8_t)type[0]};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (functions[i].op != op) continue;
-        o->fn = (uint8_t)form_of(functions[i].fn, attrs);
-        o->to = (uint8_t)to;
-        o->p = number_of(info, attrs, 0);
-        o->q = number_of(info, attrs, 1);
-        for (int k = 0; k < 3; k++) o->in[k] = k < info->n_in ? in[k] : in[0];
+        chain_op->fn = (uint8_t)form_of(functions[i].fn, attrs);
+        chain_op->to = (uint8_t)dtype;
+        chain_op->p = number_of(info, attrs, 0);
+        chain_op->q = number_of(info, attrs, 1);
+        for (int k = 0; k < 3; k++) chain_op->in[k] = k < info->n_in ? operands[k] : operands[0];
         return true;
     }
     return false;
@@ -66,164 +66,164 @@ static bool op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8
 
 /* ---- one op ---------------------------------------------------------------------------------- */
 
-static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)e, (void)attrs;
-    bool good = zt_cu_is_plain(out[0].dtype);
-    for (int k = 0; k < 3; k++) good = good && (!in[k] || zt_cu_is_plain(in[k]->dtype));
+    (void)engine, (void)attrs;
+    bool good = zt_cu_is_plain(output_types[0].dtype);
+    for (int k = 0; k < 3; k++) good = good && (!input_types[k] || zt_cu_is_plain(input_types[k]->dtype));
     return good;
 }
 
 /* Floats of a byte too; of powers of two, which a cast rounds as it is told, the other way alone. */
-static bool cast_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                     const zt_type out[])
+static bool cast_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                     const zt_type output_types[])
 {
-    (void)e, (void)attrs;
-    const zt_dtype from = in[0]->dtype, to = out[0].dtype;
-    return (from <= ZT_F8_E8M0 || zt_cu_is_plain(from)) && (to < ZT_F8_E8M0 || zt_cu_is_plain(to));
+    (void)engine, (void)attrs;
+    const zt_dtype from = input_types[0]->dtype, dtype = output_types[0].dtype;
+    return (from <= ZT_F8_E8M0 || zt_cu_is_plain(from)) && (dtype < ZT_F8_E8M0 || zt_cu_is_plain(dtype));
 }
 
-static void set_walk(zt_cu_chain_args *a, const zt_cu_call *c, int n_in, const zt_type *y)
+static void set_strides(zt_cu_chain_args *args, const zt_cu_call *call, int n_in, const zt_type *whole)
 {
-    zt_cu_walk w = zt_cu_walk_of(c->in, n_in, y);
-    a->n = zt_type_count(y);
-    a->n_in = n_in;
-    a->n_dims = w.n;
-    a->trouble = c->trouble;
-    memcpy(a->dim, w.dim, sizeof a->dim);
-    memcpy(a->step, w.step, sizeof a->step);
-    for (int k = 0; k < n_in; k++) {
-        a->x[k] = c->x[k];
-        if (c->in[k]) a->x_type[k] = (uint8_t)c->in[k]->dtype;
+    zt_cu_strides strides = zt_cu_strides_of(call->input_types, n_in, whole);
+    args->n = zt_type_count(whole);
+    args->n_in = n_in;
+    args->n_dims = strides.axis_count;
+    args->trouble = call->error;
+    memcpy(args->dim, strides.dims, sizeof args->dim);
+    memcpy(args->step, strides.steps, sizeof args->step);
+    for (int input = 0; input < n_in; input++) {
+        args->x[input] = call->inputs[input];
+        if (call->input_types[input]) args->x_type[input] = (uint8_t)call->input_types[input]->dtype;
     }
 }
 
-static bool aligned(zt_cu_ptr at, zt_dtype t)
+static bool is_aligned(zt_cu_ptr address, zt_dtype dtype)
 {
-    return at % (4 * (zt_cu_ptr)zt_dtype_get(t)->block_bytes) == 0;
+    return address % (4 * (zt_cu_ptr)zt_dtype_get(dtype)->block_bytes) == 0;
 }
 
-static zt_status emit_map(zt_cu_call *c, const zt_cu_chain_op *o)
+static zt_status emit_map(zt_cu_call *call, const zt_cu_chain_op *chain_op)
 {
     static const char *const names[] = ZT_CU_FLOAT_NAMES(zt_cu_map);
-    const zt_dtype t = c->out[0]->dtype;
-    zt_cu_map_args a = {.x = c->x[0],
-                        .y = c->y[0],
-                        .n = zt_type_count(c->out[0]),
-                        .p = o->p,
-                        .q = o->q,
-                        .fn = o->fn,
-                        .vectors = aligned(c->x[0], t) && aligned(c->y[0], t)};
-    return zt_cu_launch(c, names[zt_cu_float_index(t)], zt_cu_spread(c, a.n, 4 * THREADS),
-                        (zt_cu_dim){THREADS, 1, 1}, 0, &a, sizeof a);
+    const zt_dtype dtype = call->output_types[0]->dtype;
+    zt_cu_map_args args = {.x = call->inputs[0],
+                        .y = call->outputs[0],
+                        .n = zt_type_count(call->output_types[0]),
+                        .p = chain_op->p,
+                        .q = chain_op->q,
+                        .fn = chain_op->fn,
+                        .vectors = is_aligned(call->inputs[0], dtype) && is_aligned(call->outputs[0], dtype)};
+    return zt_cu_launch(call, names[zt_cu_float_index(dtype)], zt_cu_spread(call, args.n, 4 * THREADS),
+                        (zt_cu_dim){THREADS, 1, 1}, 0, &args, sizeof args);
 }
 
 /* Two floats of one type, each operand a stretch that is repeated; false: they are not. */
-static bool map2_of(const zt_cu_call *c, const zt_cu_chain_op *o, zt_cu_map2_args *a)
+static bool map2_of(const zt_cu_call *call, const zt_cu_chain_op *chain_op, zt_cu_map2_args *args)
 {
-    const zt_dtype t = c->out[0]->dtype;
-    zt_cu_walk w = zt_cu_walk_of(c->in, 2, c->out[0]);
-    if (o->fn < ZT_CU_F_add || o->fn >= ZT_CU_F_bitwise_and || !zt_cu_is_wide_float(t))
+    const zt_dtype dtype = call->output_types[0]->dtype;
+    zt_cu_strides strides = zt_cu_strides_of(call->input_types, 2, call->output_types[0]);
+    if (chain_op->fn < ZT_CU_F_add || chain_op->fn >= ZT_CU_F_bitwise_and || !zt_cu_is_wide_float(dtype))
         return false;
-    *a = (zt_cu_map2_args){.a = c->x[0],
-                           .b = c->x[1],
-                           .y = c->y[0],
-                           .n = zt_type_count(c->out[0]),
-                           .fn = o->fn,
-                           .vectors =
-                               aligned(c->x[0], t) && aligned(c->x[1], t) && aligned(c->y[0], t)};
-    return zt_cu_walk_short(&w, 0, &a->a_each, &a->a_size) &&
-           zt_cu_walk_short(&w, 1, &a->b_each, &a->b_size);
+    *args = (zt_cu_map2_args){.a = call->inputs[0],
+                              .b = call->inputs[1],
+                              .y = call->outputs[0],
+                              .n = zt_type_count(call->output_types[0]),
+                              .fn = chain_op->fn,
+                              .vectors = is_aligned(call->inputs[0], dtype) && is_aligned(call->inputs[1], dtype) &&
+                                         is_aligned(call->outputs[0], dtype)};
+    return zt_cu_strides_periodic(&strides, 0, &args->a_each, &args->a_size) &&
+           zt_cu_strides_periodic(&strides, 1, &args->b_each, &args->b_size);
 }
 
-static zt_status emit_one(zt_cu_call *c)
+static zt_status emit_one(zt_cu_call *call)
 {
     static const char *const names[] = ZT_CU_FLOAT_NAMES(zt_cu_map2);
     static const uint8_t order[] = {0, 1, 2};
-    const zt_type *y = c->out[0];
-    zt_cu_chain_args a = {.y = {c->y[0]}, .y_type = {(uint8_t)y->dtype}, .n_ops = 1};
+    const zt_type *output_type = call->output_types[0];
+    zt_cu_chain_args args = {.y = {call->outputs[0]}, .y_type = {(uint8_t)output_type->dtype}, .n_ops = 1};
     zt_cu_map2_args two;
     zt_dtype type[3];
-    for (int k = 0; k < 3; k++) type[k] = c->in[k] ? c->in[k]->dtype : y->dtype;
-    if (!op_of(c->op, c->attrs, type, order, y->dtype, &a.one)) return ZT_EBUG;
-    if (a.one.fn < ZT_CU_F_add && zt_cu_is_wide_float(y->dtype)) return emit_map(c, &a.one);
-    if (map2_of(c, &a.one, &two))
-        return zt_cu_launch(c, names[zt_cu_float_index(y->dtype)],
-                            zt_cu_spread(c, two.n, 4 * THREADS), (zt_cu_dim){THREADS, 1, 1}, 0,
+    for (int k = 0; k < 3; k++) type[k] = call->input_types[k] ? call->input_types[k]->dtype : output_type->dtype;
+    if (!op_of(call->op, call->attrs, type, order, output_type->dtype, &args.one)) return ZT_EBUG;
+    if (args.one.fn < ZT_CU_F_add && zt_cu_is_wide_float(output_type->dtype)) return emit_map(call, &args.one);
+    if (map2_of(call, &args.one, &two))
+        return zt_cu_launch(call, names[zt_cu_float_index(output_type->dtype)],
+                            zt_cu_spread(call, two.n, 4 * THREADS), (zt_cu_dim){THREADS, 1, 1}, 0,
                             &two, sizeof two);
-    set_walk(&a, c, a.one.fn == ZT_CU_F_fill ? 0 : 3, y); /* which reads nothing */
-    return zt_cu_launch_each(c, "zt_cu_chain", a.n, &a, sizeof a);
+    set_strides(&args, call, args.one.fn == ZT_CU_F_fill ? 0 : 3, output_type); /* which reads nothing */
+    return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 /* Parsed and typed, as the kernel has it; false where a value is none of its numbers. */
-static bool chain_of(const void *attrs, const zt_type *const in[], zt_cu_chain_op *ops, int *n,
+static bool chain_of(const void *attrs, const zt_type *const input_types[], zt_cu_chain_op *ops, int *op_count,
                      zt_type *whole)
 {
-    const zt_pointwise_attrs *a = attrs;
-    zt_pointwise_chain p;
+    const zt_pointwise_attrs *pointwise = attrs;
+    zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES];
-    if (zt_pointwise_parse(NULL, a->chain, &p) || zt_pointwise_types(NULL, &p, in, value, whole))
+    if (zt_pointwise_parse(NULL, pointwise->chain, &chain) || zt_pointwise_types(NULL, &chain, input_types, value, whole))
         return false;
-    *n = p.n_ops;
-    for (int i = 0; i < p.n_ops; i++) {
-        const zt_type *y = &value[ZT_POINTWISE_INS + i];
+    *op_count = chain.n_ops;
+    for (int i = 0; i < chain.n_ops; i++) {
+        const zt_type *y_type = &value[ZT_POINTWISE_INS + i];
         uint8_t from[3];
         zt_dtype type[3];
         for (int k = 0; k < 3; k++) {
-            int v = p.op[i].in[k] < 0 ? p.op[i].in[0] : p.op[i].in[k];
-            from[k] = (uint8_t)v;
-            type[k] = value[v].dtype;
+            int operand = chain.op[i].in[k] < 0 ? chain.op[i].in[0] : chain.op[i].in[k];
+            from[k] = (uint8_t)operand;
+            type[k] = value[operand].dtype;
             if (!zt_cu_is_plain(type[k])) return false;
         }
-        if (!zt_cu_is_plain(y->dtype) ||
-            !op_of(p.op[i].op, p.op[i].attrs, type, from, y->dtype, &ops[i]))
+        if (!zt_cu_is_plain(y_type->dtype) ||
+            !op_of(chain.op[i].op, chain.op[i].attrs, type, from, y_type->dtype, &ops[i]))
             return false;
     }
-    for (int k = 0; k < p.n_out; k++) ops[p.out[k] - ZT_POINTWISE_INS].out = (uint8_t)(k + 1);
+    for (int output = 0; output < chain.n_out; output++) ops[chain.out[output] - ZT_POINTWISE_INS].out = (uint8_t)(output + 1);
     return true;
 }
 
-static bool chain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool chain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
     zt_cu_chain_op ops[ZT_CU_CHAIN_OPS];
     zt_type whole;
-    int n;
-    (void)e, (void)out;
-    return chain_of(attrs, in, ops, &n, &whole);
+    int op_count;
+    (void)engine, (void)output_types;
+    return chain_of(attrs, input_types, ops, &op_count, &whole);
 }
 
-static zt_status emit_chain(zt_cu_call *c)
+static zt_status emit_chain(zt_cu_call *call)
 {
     zt_cu_chain_op ops[ZT_CU_CHAIN_OPS];
-    zt_cu_chain_args a = {0};
+    zt_cu_chain_args args = {0};
     zt_type whole;
-    if (!chain_of(c->attrs, c->in, ops, &a.n_ops, &whole)) return ZT_EBUG;
-    set_walk(&a, c, ZT_CU_CHAIN_IN, &whole);
+    if (!chain_of(call->attrs, call->input_types, ops, &args.n_ops, &whole)) return ZT_EBUG;
+    set_strides(&args, call, ZT_CU_CHAIN_IN, &whole);
     for (int k = 0; k < ZT_CU_CHAIN_OUT; k++) {
-        a.y[k] = c->y[k];
-        if (c->out[k]) a.y_type[k] = (uint8_t)c->out[k]->dtype;
+        args.y[k] = call->outputs[k];
+        if (call->output_types[k]) args.y_type[k] = (uint8_t)call->output_types[k]->dtype;
     }
-    a.ops = zt_cu_table(c, ops, (size_t)a.n_ops * sizeof ops[0]);
-    if (!a.ops) return zt_ctx_status(c->e->base.ctx);
-    return zt_cu_launch_each(c, "zt_cu_chain", a.n, &a, sizeof a);
+    args.ops = zt_cu_table(call, ops, (size_t)args.n_ops * sizeof ops[0]);
+    if (!args.ops) return zt_ctx_status(call->engine->base.ctx);
+    return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
 }
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-static bool any_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                    const zt_type out[])
+static bool any_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                    const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)in, (void)out;
+    (void)engine, (void)attrs, (void)input_types, (void)output_types;
     return true;
 }
 
-static zt_status emit_same_bytes(zt_cu_call *c)
+static zt_status emit_same_bytes(zt_cu_call *call)
 {
-    return zt_cu_move(c, c->y[0], c->x[0], zt_type_bytes(c->in[0]));
+    return zt_cu_move(call, call->outputs[0], call->inputs[0], zt_type_bytes(call->input_types[0]));
 }
 
 const zt_cu_row zt_cu_elementwise[] = {

@@ -6,41 +6,41 @@
 
 enum { WARPS = 4 }; /* ROW_WARPS of embed.cuh */
 
-static bool has_gather(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                       const zt_type out[])
+static bool has_gather(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                       const zt_type output_types[])
 {
-    (void)attrs, (void)out;
-    return in[0]->dtype != ZT_F64 && in[0]->dim[1] % zt_dtype_get(in[0]->dtype)->block == 0 &&
-           zt_type_count(in[1]) <= (int64_t)e->max_grid[1];
+    (void)attrs, (void)output_types;
+    return input_types[0]->dtype != ZT_F64 && input_types[0]->dim[1] % zt_dtype_get(input_types[0]->dtype)->block == 0 &&
+           zt_type_count(input_types[1]) <= (int64_t)engine->max_grid[1];
 }
 
-static zt_status emit_gather(zt_cu_call *c)
+static zt_status emit_gather(zt_cu_call *call)
 {
-    const zt_gather_attrs *at = c->attrs;
-    const zt_type *w = c->in[0];
-    const zt_dtype_info *d = zt_dtype_get(w->dtype);
-    zt_cu_rows_args a = {.w = c->x[0],
-                         .i = c->x[1],
-                         .y = c->y[0],
-                         .trouble = c->trouble,
-                         .rows = w->dim[0],
-                         .K = w->dim[1],
-                         .n = zt_type_count(c->in[1]),
-                         .row_bytes = w->dim[1] / d->block * d->block_bytes,
-                         .w_type = (int32_t)w->dtype,
-                         .block = d->block,
-                         .block_bytes = d->block_bytes,
-                         .strict = !strcmp(at->oob.s, "error")};
-    zt_cu_dim grid = zt_cu_grid(a.K, 4 * 32 * WARPS);
-    zt_status s = zt_cu_vectors(c, w->dtype, &a.grid);
-    if (c->packed[0]) {
-        a.pack = zt_cu_pack_call(c->packed[0], a.rows, a.K);
-        grid = zt_cu_grid(a.pack.units, WARPS);
+    const zt_gather_attrs *attrs = call->attrs;
+    const zt_type *w_type = call->input_types[0];
+    const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
+    zt_cu_rows_args args = {.w = call->inputs[0],
+                         .i = call->inputs[1],
+                         .y = call->outputs[0],
+                         .trouble = call->error,
+                         .rows = w_type->dim[0],
+                         .K = w_type->dim[1],
+                         .n = zt_type_count(call->input_types[1]),
+                         .row_bytes = w_type->dim[1] / info->block * info->block_bytes,
+                         .w_type = (int32_t)w_type->dtype,
+                         .block = info->block,
+                         .block_bytes = info->block_bytes,
+                         .strict = !strcmp(attrs->oob.s, "error")};
+    zt_cu_dim grid = zt_cu_grid(args.K, 4 * 32 * WARPS);
+    zt_status status = zt_cu_vectors(call, w_type->dtype, &args.grid);
+    if (call->packed[0]) {
+        args.pack = zt_cu_pack_call(call->packed[0], args.rows, args.K);
+        grid = zt_cu_grid(args.pack.units, WARPS);
     }
-    grid.y = (unsigned)a.n;
-    if (s) return s;
-    return zt_cu_launch(c, c->packed[0] ? "zt_rows_packed" : "zt_rows", grid,
-                        (zt_cu_dim){32 * WARPS, 1, 1}, 0, &a, sizeof a);
+    grid.y = (unsigned)args.n;
+    if (status) return status;
+    return zt_cu_launch(call, call->packed[0] ? "zt_rows_packed" : "zt_rows", grid,
+                        (zt_cu_dim){32 * WARPS, 1, 1}, 0, &args, sizeof args);
 }
 
 const zt_cu_row zt_cu_embed[] = {

@@ -5,7 +5,7 @@
  * allocates; each works in scratch of the step.
  */
 #include "lib/engine/cuda/fft.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@ enum { ALLOC_FAILED = 2, FORWARD = -1, INVERSE = 1 };
 enum { R_32F = 0, R_64F = 1, C_32F = 4, C_64F = 5 };
 enum { SHORT = 32, MODES = 32, GRIDS = 64 }; /* sums are as good up to so many; calls in a row */
 
-static zt_status told(zt_cu_engine *e, int r, const char *call)
+static zt_status check_result(zt_cu_engine *engine, int result, const char *call)
 {
-    if (r == 0) return ZT_OK;
-    if (r == ALLOC_FAILED)
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "cuda: cufft%s: out of memory", call);
-    return zt_fail(e->base.ctx, ZT_ESYS, "cuda: cufft%s: result %d", call, r);
+    if (result == 0) return ZT_OK;
+    if (result == ALLOC_FAILED)
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "cuda: cufft%s: out of memory", call);
+    return zt_fail(engine->base.ctx, ZT_ESYS, "cuda: cufft%s: result %d", call, result);
 }
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -32,216 +32,218 @@ static const char *const symbols[] = {
 #undef X
     NULL};
 
-zt_status zt_cu_fft_open(zt_cu_engine *e)
+zt_status zt_cu_fft_open(zt_cu_engine *engine)
 {
     const char *name = getenv("ZT_LIBCUFFT");
-    if (!name || !*name || e->cu.platform != &zt_cu_nvidia) return ZT_OK;
-    e->fft = zt_calloc(e->base.ctx, 1, sizeof *e->fft);
-    if (!e->fft) return ZT_ENOMEM;
-    zt_status s = zt_cu_beside(e->base.ctx, name, "cuFFT", symbols, &e->fft->call, &e->fft->library);
-    if (s) zt_cu_fft_close(e);
-    return s;
+    if (!name || !*name || engine->cu.platform != &zt_cu_nvidia) return ZT_OK;
+    engine->fft = zt_calloc(engine->base.ctx, 1, sizeof *engine->fft);
+    if (!engine->fft) return ZT_ENOMEM;
+    zt_status status = zt_cu_beside(engine->base.ctx, name, "cuFFT", symbols, &engine->fft->call, &engine->fft->library);
+    if (status) zt_cu_fft_close(engine);
+    return status;
 }
 
-void zt_cu_fft_close(zt_cu_engine *e)
+void zt_cu_fft_close(zt_cu_engine *engine)
 {
-    zt_cu_fft *f = e->fft;
-    if (!f) return;
-    for (int i = 0; i < f->n; i++)
-        if (!f->plan[i].refused) f->call.Destroy(f->plan[i].plan);
-    if (f->library) dlclose(f->library);
-    zt_free(e->base.ctx, f);
-    e->fft = NULL;
+    zt_cu_fft *fft = engine->fft;
+    if (!fft) return;
+    for (int i = 0; i < fft->n; i++)
+        if (!fft->plan[i].refused) fft->call.Destroy(fft->plan[i].plan);
+    if (fft->library) dlclose(fft->library);
+    zt_free(engine->base.ctx, fft);
+    engine->fft = NULL;
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static int64_t bins(int64_t n) { return n / 2 + 1; }
+static int64_t bin_count(int64_t length) { return length / 2 + 1; }
 
-static int numbers(bool wide, bool pairs)
+static int number_type(bool wide, bool pairs)
 {
     return pairs ? wide ? C_64F : C_32F : wide ? R_64F : R_32F;
 }
 
 /* A status other than 0 that is no lack of memory: it takes no such lines. */
-static int make(zt_cu_engine *e, zt_cu_fft_plan *p)
+static int make_plan(zt_cu_engine *engine, zt_cu_fft_plan *plan)
 {
-    const zt_cu_fft_calls *f = &e->fft->call;
-    const bool from_pairs = p->kind != ZT_CU_TO_BINS, to_pairs = p->kind != ZT_CU_OF_BINS;
-    long long n = p->n, half = bins(p->n), x = p->kind == ZT_CU_OF_BINS ? half : n,
-              y = p->kind == ZT_CU_TO_BINS ? half : n;
-    int r = f->SetAutoAllocation(p->plan, 0);
-    if (!r) r = f->SetStream(p->plan, e->stream);
-    if (!r)
-        r = f->MakePlan(p->plan, 1, &n, &x, p->step, p->step == 1 ? x : 1,
-                        numbers(p->wide, from_pairs), &y, p->step, p->step == 1 ? y : 1,
-                        numbers(p->wide, to_pairs), p->lines, &p->room, numbers(p->wide, true));
-    return r;
+    const zt_cu_fft_calls *calls = &engine->fft->call;
+    const bool from_pairs = plan->kind != ZT_CU_TO_BINS, to_pairs = plan->kind != ZT_CU_OF_BINS;
+    long long length = plan->n, half = bin_count(plan->n), input_length = plan->kind == ZT_CU_OF_BINS ? half : length,
+              output_length = plan->kind == ZT_CU_TO_BINS ? half : length;
+    int result = calls->SetAutoAllocation(plan->plan, 0);
+    if (!result) result = calls->SetStream(plan->plan, engine->stream);
+    if (!result)
+        result = calls->MakePlan(plan->plan, 1, &length, &input_length, plan->step, plan->step == 1 ? input_length : 1,
+                        number_type(plan->wide, from_pairs), &output_length, plan->step, plan->step == 1 ? output_length : 1,
+                        number_type(plan->wide, to_pairs), plan->lines, &plan->room, number_type(plan->wide, true));
+    return result;
 }
 
-static zt_status add_plan(zt_cu_engine *e, zt_cu_fft_plan p)
+static zt_status add_fft_plan(zt_cu_engine *engine, zt_cu_fft_plan plan)
 {
-    zt_cu_fft *f = e->fft;
-    zt_status s = told(e, f->call.Create(&p.plan), "Create");
-    if (s) return s;
-    int r = make(e, &p);
-    if (r) f->call.Destroy(p.plan);
-    if (r == ALLOC_FAILED) return told(e, r, "XtMakePlanMany");
-    p.refused = r != 0;
-    f->plan[f->n++] = p;
+    zt_cu_fft *fft = engine->fft;
+    zt_status status = check_result(engine, fft->call.Create(&plan.plan), "Create");
+    if (status) return status;
+    int result = make_plan(engine, &plan);
+    if (result) fft->call.Destroy(plan.plan);
+    if (result == ALLOC_FAILED) return check_result(engine, result, "XtMakePlanMany");
+    plan.refused = result != 0;
+    fft->plan[fft->n++] = plan;
     return ZT_OK;
 }
 
 /* NULL: there is none, nor room for one. */
-static const zt_cu_fft_plan *plan_of(const zt_cu_fft *f, const zt_cu_fft_plan *like)
+static const zt_cu_fft_plan *plan_of(const zt_cu_fft *fft, const zt_cu_fft_plan *like)
 {
-    for (int i = 0; i < f->n; i++) {
-        const zt_cu_fft_plan *p = &f->plan[i];
-        if (p->n == like->n && p->lines == like->lines && p->step == like->step &&
-            p->kind == like->kind && p->wide == like->wide)
-            return p;
+    for (int i = 0; i < fft->n; i++) {
+        const zt_cu_fft_plan *plan = &fft->plan[i];
+        if (plan->n == like->n && plan->lines == like->lines && plan->step == like->step &&
+            plan->kind == like->kind && plan->wide == like->wide)
+            return plan;
     }
     return NULL;
 }
 
 /* Steps are sized before they run, so it is there then. */
-static zt_status find_plan(zt_cu_call *c, zt_cu_fft_plan like, const zt_cu_fft_plan **out)
+static zt_status find_plan(zt_cu_call *call, zt_cu_fft_plan like, const zt_cu_fft_plan **found)
 {
-    zt_cu_engine *e = c->e;
-    *out = plan_of(e->fft, &like);
-    if (!*out && c->sizing && e->fft->n < ZT_CU_FFT_PLANS) {
-        zt_status s = add_plan(e, like);
-        if (s) return s;
-        *out = plan_of(e->fft, &like);
+    zt_cu_engine *engine = call->engine;
+    *found = plan_of(engine->fft, &like);
+    if (!*found && call->sizing && engine->fft->n < ZT_CU_FFT_PLANS) {
+        zt_status status = add_fft_plan(engine, like);
+        if (status) return status;
+        *found = plan_of(engine->fft, &like);
     }
-    if (*out && (*out)->refused) *out = NULL;
+    if (*found && (*found)->refused) *found = NULL;
     return ZT_OK;
 }
 
 /* ---- transforms ------------------------------------------------------------------------------ */
 
 /* Numbers of a line before the transform and behind it, in units of f32 or f64. */
-static int64_t width_of(const zt_cu_dft_args *a, bool behind)
+static int64_t width_of(const zt_cu_dft_args *args, bool behind)
 {
-    if (a->kind == ZT_CU_OF_PAIRS) return 2 * a->n;
-    return (a->kind == ZT_CU_TO_BINS) == behind ? 2 * bins(a->n) : a->n;
+    if (args->kind == ZT_CU_OF_PAIRS) return 2 * args->n;
+    return (args->kind == ZT_CU_TO_BINS) == behind ? 2 * bin_count(args->n) : args->n;
 }
 
-static zt_status exec(zt_cu_call *c, const zt_cu_fft_plan *p, bool inverse, zt_cu_ptr room,
-                      zt_cu_ptr x, zt_cu_ptr y)
+static zt_status run_transform(zt_cu_call *call, const zt_cu_fft_plan *plan, bool inverse, zt_cu_ptr work_area,
+                      zt_cu_ptr input, zt_cu_ptr output)
 {
-    const zt_cu_fft_calls *f = &c->e->fft->call;
+    const zt_cu_fft_calls *calls = &call->engine->fft->call;
     bool goes;
-    zt_status s = zt_cu_foreign(c, &goes);
-    if (s || !goes) return s;
-    if (p->room) s = told(c->e, f->SetWorkArea(p->plan, (void *)(uintptr_t)room), "SetWorkArea");
-    if (s) return s;
-    return told(c->e,
-                f->Exec(p->plan, (void *)(uintptr_t)x, (void *)(uintptr_t)y,
+    zt_status status = zt_cu_foreign(call, &goes);
+    if (status || !goes) return status;
+    if (plan->room)
+        status = check_result(call->engine, calls->SetWorkArea(plan->plan, (void *)(uintptr_t)work_area), "SetWorkArea");
+    if (status) return status;
+    return check_result(call->engine,
+                calls->Exec(plan->plan, (void *)(uintptr_t)input, (void *)(uintptr_t)output,
                         inverse ? INVERSE : FORWARD),
                 "XtExec");
 }
 
-static zt_status scratch(zt_cu_call *c, int64_t n, bool wide, zt_cu_ptr *at)
+static zt_status alloc_scratch(zt_cu_call *call, int64_t number_count, bool wide, zt_cu_ptr *address)
 {
-    *at = zt_cu_scratch(c, (size_t)n * (wide ? 8 : 4));
-    return *at ? ZT_OK : ZT_ENOMEM;
+    *address = zt_cu_scratch(call, (size_t)number_count * (wide ? 8 : 4));
+    return *address ? ZT_OK : ZT_ENOMEM;
 }
 
 /* Lines of bins are never given to it as they are: it may write over them. */
-static zt_status transform(zt_cu_call *c, const zt_cu_dft_args *a, const zt_cu_fft_plan *p)
+static zt_status transform_lines(zt_cu_call *call, const zt_cu_dft_args *args, const zt_cu_fft_plan *plan)
 {
-    const bool wide = p->wide, plain = wide || a->type == ZT_CU_F32;
-    const bool lined = plain && a->inner == 1;
-    const bool given = lined && (a->kind == ZT_CU_TO_BINS ||
-                                 (a->kind == ZT_CU_OF_PAIRS && a->given == a->n));
-    const bool weighed = a->scale != 1 || (a->kind == ZT_CU_TO_BINS && a->twice);
-    zt_cu_dft_args before = *a, behind = *a;
-    zt_cu_ptr room = p->room ? zt_cu_scratch(c, p->room) : 0;
-    zt_status s = p->room && !room ? ZT_ENOMEM : ZT_OK;
-    before.y = a->x;
-    if (!s && !given) s = scratch(c, a->lines * width_of(a, false), wide, &before.y);
-    behind.x = lined ? a->y : before.y;
-    if (!s && !lined && a->kind != ZT_CU_OF_PAIRS)
-        s = scratch(c, a->lines * width_of(a, true), wide, &behind.x);
-    if (!s && !given)
-        s = zt_cu_launch_each(c, "zt_cu_fft_before", a->lines * width_of(a, false), &before,
+    const bool wide = plan->wide, plain = wide || args->type == ZT_CU_F32;
+    const bool lined = plain && args->inner == 1;
+    const bool given = lined && (args->kind == ZT_CU_TO_BINS ||
+                                 (args->kind == ZT_CU_OF_PAIRS && args->given == args->n));
+    const bool weighed = args->scale != 1 || (args->kind == ZT_CU_TO_BINS && args->twice);
+    zt_cu_dft_args before = *args, behind = *args;
+    zt_cu_ptr room = plan->room ? zt_cu_scratch(call, plan->room) : 0;
+    zt_status status = plan->room && !room ? ZT_ENOMEM : ZT_OK;
+    before.y = args->x;
+    if (!status && !given) status = alloc_scratch(call, args->lines * width_of(args, false), wide, &before.y);
+    behind.x = lined ? args->y : before.y;
+    if (!status && !lined && args->kind != ZT_CU_OF_PAIRS)
+        status = alloc_scratch(call, args->lines * width_of(args, true), wide, &behind.x);
+    if (!status && !given)
+        status = zt_cu_launch_each(call, "zt_cu_fft_before", args->lines * width_of(args, false), &before,
                               sizeof before);
-    if (!s) s = exec(c, p, a->inverse != 0, room, before.y, behind.x);
-    if (!s && (weighed || !lined))
-        s = zt_cu_launch_each(c, "zt_cu_fft_behind", a->lines * width_of(a, true), &behind,
+    if (!status) status = run_transform(call, plan, args->inverse != 0, room, before.y, behind.x);
+    if (!status && (weighed || !lined))
+        status = zt_cu_launch_each(call, "zt_cu_fft_behind", args->lines * width_of(args, true), &behind,
                               sizeof behind);
-    return s;
+    return status;
 }
 
-zt_status zt_cu_fft_transform(zt_cu_call *c, const zt_cu_dft_args *a, bool *done)
+zt_status zt_cu_fft_transform(zt_cu_call *call, const zt_cu_dft_args *args, bool *done)
 {
-    const zt_cu_fft_plan *p = NULL;
+    const zt_cu_fft_plan *plan = NULL;
     *done = false;
-    if (!c->e->fft || a->n <= SHORT) return ZT_OK;
+    if (!call->engine->fft || args->n <= SHORT) return ZT_OK;
     const zt_cu_fft_plan like = {
-        .n = a->n, .lines = a->lines, .step = 1, .kind = a->kind, .wide = a->type == ZT_CU_F64};
-    zt_status s = find_plan(c, like, &p);
-    *done = p != NULL;
-    return s || !p ? s : transform(c, a, p);
+        .n = args->n, .lines = args->lines, .step = 1, .kind = args->kind, .wide = args->type == ZT_CU_F64};
+    zt_status status = find_plan(call, like, &plan);
+    *done = plan != NULL;
+    return status || !plan ? status : transform_lines(call, args, plan);
 }
 
 /* ---- the spectral convolution ---------------------------------------------------------------- */
 
 /* A grid's channels are C lines, C apart; grids go one by one, each from a whole pair's address. */
-static zt_status grid_plan(zt_cu_call *c, const zt_cu_bins_args *a, int kind,
+static zt_status grid_plan(zt_cu_call *call, const zt_cu_bins_args *args, int kind,
                            const zt_cu_fft_plan **out)
 {
-    const bool wide = a->type == ZT_CU_F64;
-    const zt_cu_fft_plan like = {.n = a->n, .lines = a->C, .step = a->C, .kind = kind, .wide = wide};
+    const bool wide = args->type == ZT_CU_F64;
+    const zt_cu_fft_plan like = {.n = args->n, .lines = args->C, .step = args->C, .kind = kind, .wide = wide};
     *out = NULL;
-    if (!c->e->fft || (!wide && a->type != ZT_CU_F32) || a->n <= SHORT || a->modes < MODES ||
-        a->B < 1 || a->C < 1 || a->B > GRIDS || (a->B > 1 && a->n * a->C % 2))
+    if (!call->engine->fft || (!wide && args->type != ZT_CU_F32) || args->n <= SHORT || args->modes < MODES ||
+        args->B < 1 || args->C < 1 || args->B > GRIDS || (args->B > 1 && args->n * args->C % 2))
         return ZT_OK;
-    return find_plan(c, like, out);
+    return find_plan(call, like, out);
 }
 
 /* All grids, from the numbers at x to whole spectra, or back. */
-static zt_status exec_grids(zt_cu_call *c, const zt_cu_bins_args *a, const zt_cu_fft_plan *p,
+static zt_status exec_grids(zt_cu_call *call, const zt_cu_bins_args *args, const zt_cu_fft_plan *plan,
                             zt_cu_ptr spectra)
 {
-    const size_t each = p->wide ? 8 : 4, grid = (size_t)(a->n * a->C) * each;
-    const size_t spectrum = (size_t)(bins(a->n) * a->C) * 2 * each;
-    const bool inverse = p->kind == ZT_CU_OF_BINS;
-    const zt_cu_ptr room = p->room ? zt_cu_scratch(c, p->room) : 0;
-    zt_status s = p->room && !room ? ZT_ENOMEM : ZT_OK;
-    for (size_t b = 0; b < (size_t)a->B && !s; b++) {
-        const zt_cu_ptr x = a->x + b * grid, z = spectra + b * spectrum;
-        s = exec(c, p, inverse, room, inverse ? z : x, inverse ? x : z);
+    const size_t each = plan->wide ? 8 : 4, grid = (size_t)(args->n * args->C) * each;
+    const size_t spectrum = (size_t)(bin_count(args->n) * args->C) * 2 * each;
+    const bool inverse = plan->kind == ZT_CU_OF_BINS;
+    const zt_cu_ptr room = plan->room ? zt_cu_scratch(call, plan->room) : 0;
+    zt_status status = plan->room && !room ? ZT_ENOMEM : ZT_OK;
+    for (size_t grid_index = 0; grid_index < (size_t)args->B && !status; grid_index++) {
+        const zt_cu_ptr grid_at = args->x + grid_index * grid, spectrum_at = spectra + grid_index * spectrum;
+        status = run_transform(call, plan, inverse, room, inverse ? spectrum_at : grid_at, inverse ? grid_at : spectrum_at);
     }
-    return s;
+    return status;
 }
 
 /* By whole spectra in scratch: cuFFT makes them and a kernel takes their modes, or a kernel makes
  * them of modes and cuFFT takes them. */
-static zt_status by_spectra(zt_cu_call *c, const zt_cu_bins_args *a, int kind, bool *done)
+static zt_status by_spectra(zt_cu_call *call, const zt_cu_bins_args *args, int kind, bool *done)
 {
     const bool to_bins = kind == ZT_CU_TO_BINS;
-    const int64_t n = a->B * bins(a->n) * a->C;
-    const zt_cu_fft_plan *p;
-    zt_cu_bins_args of = *a;
-    zt_status s = grid_plan(c, a, kind, &p);
-    *done = p != NULL;
-    if (s || !p) return s;
-    s = scratch(c, 2 * n, p->wide, &of.t);
-    if (!s && !to_bins) s = zt_cu_launch_each(c, "zt_cu_fft_spectra", n, &of, sizeof of);
-    if (!s) s = exec_grids(c, a, p, of.t);
-    if (!s && to_bins)
-        s = zt_cu_launch_each(c, "zt_cu_fft_modes", a->B * a->modes * a->C, &of, sizeof of);
-    return s;
+    const int64_t number_count = args->B * bin_count(args->n) * args->C;
+    const zt_cu_fft_plan *plan;
+    zt_cu_bins_args spectra_args = *args;
+    zt_status status = grid_plan(call, args, kind, &plan);
+    *done = plan != NULL;
+    if (status || !plan) return status;
+    status = alloc_scratch(call, 2 * number_count, plan->wide, &spectra_args.t);
+    if (!status && !to_bins)
+        status = zt_cu_launch_each(call, "zt_cu_fft_spectra", number_count, &spectra_args, sizeof spectra_args);
+    if (!status) status = exec_grids(call, args, plan, spectra_args.t);
+    if (!status && to_bins)
+        status = zt_cu_launch_each(call, "zt_cu_fft_modes", args->B * args->modes * args->C, &spectra_args, sizeof spectra_args);
+    return status;
 }
 
-zt_status zt_cu_fft_bins(zt_cu_call *c, const zt_cu_bins_args *a, bool *done)
+zt_status zt_cu_fft_bins(zt_cu_call *call, const zt_cu_bins_args *args, bool *done)
 {
-    return by_spectra(c, a, ZT_CU_TO_BINS, done);
+    return by_spectra(call, args, ZT_CU_TO_BINS, done);
 }
 
-zt_status zt_cu_fft_waves(zt_cu_call *c, const zt_cu_bins_args *a, bool *done)
+zt_status zt_cu_fft_waves(zt_cu_call *call, const zt_cu_bins_args *args, bool *done)
 {
-    return by_spectra(c, a, ZT_CU_OF_BINS, done);
+    return by_spectra(call, args, ZT_CU_OF_BINS, done);
 }

@@ -50,12 +50,12 @@ typedef struct zt_cu_fft {
 } zt_cu_fft;
 
 /* Once the stream is there; nothing where none is named. ZT_ENOTSUP and why where it cannot be had. */
-zt_status zt_cu_fft_open(zt_cu_engine *e);
-void zt_cu_fft_close(zt_cu_engine *e);
+zt_status zt_cu_fft_open(zt_cu_engine *engine);
+void zt_cu_fft_close(zt_cu_engine *engine);
 /* The transform that a says, by cuFFT: *done, or it takes no such lines. */
-zt_status zt_cu_fft_transform(zt_cu_call *c, const zt_cu_dft_args *a, bool *done);
+zt_status zt_cu_fft_transform(zt_cu_call *call, const zt_cu_dft_args *args, bool *done);
 /* Of the spectral convolution, many modes: z of x, and x of z, with scratch in place of a->t. */
-zt_status zt_cu_fft_bins(zt_cu_call *c, const zt_cu_bins_args *a, bool *done);
-zt_status zt_cu_fft_waves(zt_cu_call *c, const zt_cu_bins_args *a, bool *done);
+zt_status zt_cu_fft_bins(zt_cu_call *call, const zt_cu_bins_args *args, bool *done);
+zt_status zt_cu_fft_waves(zt_cu_call *call, const zt_cu_bins_args *args, bool *done);
 
 #endif

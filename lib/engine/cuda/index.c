@@ -2,288 +2,289 @@
  */
 #include "lib/engine/cuda/args_elementwise.h"
 #include "lib/engine/cuda/args_index.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 
 #include <string.h>
 
-static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)out;
-    return zt_cu_is_plain(in[0]->dtype);
+    (void)engine, (void)attrs, (void)output_types;
+    return zt_cu_is_plain(input_types[0]->dtype);
 }
 
 /* ---- sums that are wider than their result --------------------------------------------------- */
 
-static zt_status cast(zt_cu_call *c, zt_cu_ptr x, zt_dtype from, zt_cu_ptr y, zt_dtype to,
-                      int64_t n)
+static zt_status launch_cast(zt_cu_call *call, zt_cu_ptr input, zt_dtype from, zt_cu_ptr output, zt_dtype dtype,
+                      int64_t element_count)
 {
-    zt_cu_chain_args a = {.n = n,
-                          .x = {x},
-                          .y = {y},
+    zt_cu_chain_args args = {.n = element_count,
+                          .x = {input},
+                          .y = {output},
                           .n_ops = 1,
                           .n_in = 1,
                           .n_dims = 1,
                           .x_type = {(uint8_t)from},
-                          .y_type = {(uint8_t)to},
-                          .dim = {n},
+                          .y_type = {(uint8_t)dtype},
+                          .dim = {element_count},
                           .step = {{1}},
-                          .one = {.fn = ZT_CU_F_cast, .of = (uint8_t)from, .to = (uint8_t)to}};
-    return zt_cu_launch_each(c, "zt_cu_chain", n, &a, sizeof a);
+                          .one = {.fn = ZT_CU_F_cast, .of = (uint8_t)from, .to = (uint8_t)dtype}};
+    return zt_cu_launch_each(call, "zt_cu_chain", element_count, &args, sizeof args);
 }
 
 /* Where entries are merged: the output, or an f32 copy of it; x's entries are there already. */
-typedef struct target {
-    zt_cu_ptr at;
+typedef struct scatter_target {
+    zt_cu_ptr address;
     zt_dtype type;
-    bool apart;
-} target;
+    bool is_scratch;
+} scatter_target;
 
-static zt_status target_open(zt_cu_call *c, target *t)
+static zt_status open_target(zt_cu_call *call, scatter_target *target)
 {
-    const zt_type *x = c->in[0];
-    int64_t n = zt_type_count(x);
-    t->apart = x->dtype == ZT_F16 || x->dtype == ZT_BF16;
-    t->type = t->apart ? ZT_F32 : x->dtype;
-    t->at = t->apart ? zt_cu_scratch(c, (size_t)n * 4) : c->y[0];
-    if (!t->at) return zt_ctx_status(c->e->base.ctx);
-    return t->apart ? cast(c, c->x[0], x->dtype, t->at, ZT_F32, n)
-                    : zt_cu_move(c, t->at, c->x[0], zt_type_bytes(x));
+    const zt_type *x_type = call->input_types[0];
+    int64_t element_count = zt_type_count(x_type);
+    target->is_scratch = x_type->dtype == ZT_F16 || x_type->dtype == ZT_BF16;
+    target->type = target->is_scratch ? ZT_F32 : x_type->dtype;
+    target->address = target->is_scratch ? zt_cu_scratch(call, (size_t)element_count * 4) : call->outputs[0];
+    if (!target->address) return zt_ctx_status(call->engine->base.ctx);
+    return target->is_scratch ? launch_cast(call, call->inputs[0], x_type->dtype, target->address, ZT_F32, element_count)
+                    : zt_cu_move(call, target->address, call->inputs[0], zt_type_bytes(x_type));
 }
 
-static zt_status target_close(zt_cu_call *c, const target *t)
+static zt_status close_target(zt_cu_call *call, const scatter_target *target)
 {
-    if (!t->apart) return ZT_OK;
-    return cast(c, t->at, t->type, c->y[0], c->in[0]->dtype, zt_type_count(c->in[0]));
+    if (!target->is_scratch) return ZT_OK;
+    return launch_cast(call, target->address, target->type, call->outputs[0], call->input_types[0]->dtype,
+                       zt_type_count(call->input_types[0]));
 }
 
-static bool word_is(const zt_enum_string *w, const char *s) { return strcmp(w->s, s) == 0; }
+static bool word_is(const zt_enum_string *reduction, const char *s) { return strcmp(reduction->s, s) == 0; }
 
-static zt_cu_merge merge_of(const zt_enum_string *w)
+static zt_cu_merge merge_of(const zt_enum_string *reduction)
 {
     static const char *const words[] = {"none", "add", "mul", "max", "min"};
     int k = 0;
-    while (k < ZT_CU_SMALLER && !word_is(w, words[k])) k++;
+    while (k < ZT_CU_SMALLER && !word_is(reduction, words[k])) k++;
     return (zt_cu_merge)k;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static zt_cu_parts_args parts_of(const zt_cu_call *c, int64_t batch, int64_t k, const zt_enum_string *oob)
+static zt_cu_parts_args parts_of(const zt_cu_call *call, int64_t batch, int64_t index_axes, const zt_enum_string *oob)
 {
-    const zt_type *x = c->in[0], *i = c->in[1];
-    zt_cu_parts_args a = {.x = c->x[0],
-                          .i = c->x[1],
-                          .y = c->y[0],
-                          .trouble = c->trouble,
-                          .tuples = k ? zt_type_count(i) / k : 0,
-                          .k = k,
+    const zt_type *x_type = call->input_types[0], *i_type = call->input_types[1];
+    zt_cu_parts_args args = {.x = call->inputs[0],
+                          .i = call->inputs[1],
+                          .y = call->outputs[0],
+                          .trouble = call->error,
+                          .tuples = index_axes ? zt_type_count(i_type) / index_axes : 0,
+                          .k = index_axes,
                           .rest = 1,
                           .per_batch = 1,
                           .span = 1,
                           .fails = word_is(oob, "error"),
-                          .x_type = x->dtype,
-                          .y_type = c->out[0]->dtype,
+                          .x_type = x_type->dtype,
+                          .y_type = call->output_types[0]->dtype,
                           .batches = 1};
-    for (int d = 0; d < batch; d++) a.batches *= i->dim[d];
-    for (int d = (int)batch; d < x->rank; d++) {
-        a.span *= x->dim[d];
-        if (d < batch + k)
-            a.dim[d - batch] = x->dim[d];
+    for (int dimension = 0; dimension < batch; dimension++) args.batches *= i_type->dim[dimension];
+    for (int dimension = (int)batch; dimension < x_type->rank; dimension++) {
+        args.span *= x_type->dim[dimension];
+        if (dimension < batch + index_axes)
+            args.dim[dimension - batch] = x_type->dim[dimension];
         else
-            a.rest *= x->dim[d];
+            args.rest *= x_type->dim[dimension];
     }
-    return a;
+    return args;
 }
 
 /* of gather_nd and scatter_nd: the tuples are i's last dimension. */
-static zt_cu_parts_args tuples_of(const zt_cu_call *c, int64_t batch, const zt_enum_string *oob)
+static zt_cu_parts_args tuples_of(const zt_cu_call *call, int64_t batch, const zt_enum_string *oob)
 {
-    const zt_type *i = c->in[1];
-    zt_cu_parts_args a = parts_of(c, batch, i->dim[i->rank - 1], oob);
-    a.tuples = 1;
-    for (int d = 0; d + 1 < i->rank; d++) {
-        a.tuples *= i->dim[d];
-        if (d >= batch) a.per_batch *= i->dim[d];
+    const zt_type *i_type = call->input_types[1];
+    zt_cu_parts_args args = parts_of(call, batch, i_type->dim[i_type->rank - 1], oob);
+    args.tuples = 1;
+    for (int dimension = 0; dimension + 1 < i_type->rank; dimension++) {
+        args.tuples *= i_type->dim[dimension];
+        if (dimension >= batch) args.per_batch *= i_type->dim[dimension];
     }
-    return a;
+    return args;
 }
 
-static zt_status emit_gather(zt_cu_call *c)
+static zt_status emit_gather(zt_cu_call *call)
 {
-    zt_cu_parts_args a = parts_of(c, 0, 1, &((const zt_gather_attrs *)c->attrs)->oob);
-    a.per_batch = a.tuples;
-    return zt_cu_launch_each(c, "zt_cu_gather", a.tuples * (a.rest ? a.rest : 1), &a, sizeof a);
+    zt_cu_parts_args args = parts_of(call, 0, 1, &((const zt_gather_attrs *)call->attrs)->oob);
+    args.per_batch = args.tuples;
+    return zt_cu_launch_each(call, "zt_cu_gather", args.tuples * (args.rest ? args.rest : 1), &args, sizeof args);
 }
 
-static zt_status emit_gather_nd(zt_cu_call *c)
+static zt_status emit_gather_nd(zt_cu_call *call)
 {
-    const zt_gather_nd_attrs *n = c->attrs;
-    zt_cu_parts_args a = tuples_of(c, n->batch, &n->oob);
-    return zt_cu_launch_each(c, "zt_cu_gather", a.tuples * (a.rest ? a.rest : 1), &a, sizeof a);
+    const zt_gather_nd_attrs *attrs = call->attrs;
+    zt_cu_parts_args args = tuples_of(call, attrs->batch, &attrs->oob);
+    return zt_cu_launch_each(call, "zt_cu_gather", args.tuples * (args.rest ? args.rest : 1), &args, sizeof args);
 }
 
 /* Few elements a part: more buckets, so that the device is full. */
-static zt_status scatter(zt_cu_call *c, zt_cu_parts_args *a, zt_cu_merge how)
+static zt_status emit_scatter(zt_cu_call *call, zt_cu_parts_args *args, zt_cu_merge merge)
 {
-    target t;
-    zt_status s = target_open(c, &t);
-    if (s) return s;
-    a->y = t.at;
-    a->y_type = t.type;
-    a->u = c->x[2];
-    a->merge = how;
-    a->buckets = 1;
-    while (a->buckets < 64 && a->buckets * a->rest * a->batches < 65536 && a->buckets < a->tuples)
-        a->buckets *= 2;
-    s = zt_cu_launch_each(c, "zt_cu_scatter", (a->rest ? a->rest : 1) * a->buckets * a->batches, a,
-                          sizeof *a);
-    return s ? s : target_close(c, &t);
+    scatter_target target;
+    zt_status status = open_target(call, &target);
+    if (status) return status;
+    args->y = target.address;
+    args->y_type = target.type;
+    args->u = call->inputs[2];
+    args->merge = merge;
+    args->buckets = 1;
+    while (args->buckets < 64 && args->buckets * args->rest * args->batches < 65536 && args->buckets < args->tuples)
+        args->buckets *= 2;
+    status = zt_cu_launch_each(call, "zt_cu_scatter", (args->rest ? args->rest : 1) * args->buckets * args->batches, args,
+                          sizeof *args);
+    return status ? status : close_target(call, &target);
 }
 
-static zt_status emit_scatter_add(zt_cu_call *c)
+static zt_status emit_scatter_add(zt_cu_call *call)
 {
-    zt_cu_parts_args a = parts_of(c, 0, 1, &((const zt_scatter_add_attrs *)c->attrs)->oob);
-    a.per_batch = a.tuples;
-    return scatter(c, &a, ZT_CU_ADD);
+    zt_cu_parts_args args = parts_of(call, 0, 1, &((const zt_scatter_add_attrs *)call->attrs)->oob);
+    args.per_batch = args.tuples;
+    return emit_scatter(call, &args, ZT_CU_ADD);
 }
 
-static zt_status emit_scatter_nd(zt_cu_call *c)
+static zt_status emit_scatter_nd(zt_cu_call *call)
 {
-    const zt_scatter_nd_attrs *n = c->attrs;
-    zt_cu_parts_args a = tuples_of(c, n->batch, &n->oob);
-    return scatter(c, &a, merge_of(&n->reduction));
+    const zt_scatter_nd_attrs *attrs = call->attrs;
+    zt_cu_parts_args args = tuples_of(call, attrs->batch, &attrs->oob);
+    return emit_scatter(call, &args, merge_of(&attrs->reduction));
 }
 
 /* ---- planes: max_pool's indices -----------------------------------------------------------------
  */
 
 /* i's elements are places in the plane of `large`, one after the other. */
-static zt_cu_parts_args planes_of(const zt_cu_call *c, const zt_type *large, const zt_enum_string *oob)
+static zt_cu_parts_args planes_of(const zt_cu_call *call, const zt_type *large, const zt_enum_string *oob)
 {
-    const zt_type *i = c->in[1];
-    const int64_t planes = large->dim[0] * large->dim[1], n = zt_type_count(i);
-    zt_cu_parts_args a = {.x = c->x[0],
-                          .i = c->x[1],
-                          .y = c->y[0],
-                          .trouble = c->trouble,
-                          .tuples = n,
+    const zt_type *i_type = call->input_types[1];
+    const int64_t planes = large->dim[0] * large->dim[1], index_count = zt_type_count(i_type);
+    zt_cu_parts_args args = {.x = call->inputs[0],
+                          .i = call->inputs[1],
+                          .y = call->outputs[0],
+                          .trouble = call->error,
+                          .tuples = index_count,
                           .k = 1,
                           .rest = 1,
-                          .per_batch = planes ? n / planes : 0,
+                          .per_batch = planes ? index_count / planes : 0,
                           .span = planes ? zt_type_count(large) / planes : 0,
                           .fails = word_is(oob, "error"),
-                          .x_type = c->in[0]->dtype,
-                          .y_type = c->out[0]->dtype,
+                          .x_type = call->input_types[0]->dtype,
+                          .y_type = call->output_types[0]->dtype,
                           .batches = planes};
-    a.dim[0] = a.span;
-    return a;
+    args.dim[0] = args.span;
+    return args;
 }
 
-static zt_status emit_plane_gather(zt_cu_call *c)
+static zt_status emit_plane_gather(zt_cu_call *call)
 {
-    zt_cu_parts_args a = planes_of(c, c->in[0], &((const zt_plane_gather_attrs *)c->attrs)->oob);
-    return zt_cu_launch_each(c, "zt_cu_gather", a.tuples, &a, sizeof a);
+    zt_cu_parts_args args = planes_of(call, call->input_types[0], &((const zt_plane_gather_attrs *)call->attrs)->oob);
+    return zt_cu_launch_each(call, "zt_cu_gather", args.tuples, &args, sizeof args);
 }
 
-static zt_status emit_max_unpool(zt_cu_call *c)
+static zt_status emit_max_unpool(zt_cu_call *call)
 {
-    const zt_type *y = c->out[0];
-    zt_cu_parts_args a = planes_of(c, y, &((const zt_max_unpool_attrs *)c->attrs)->oob);
-    const bool apart = y->dtype == ZT_F16 || y->dtype == ZT_BF16;
-    const int64_t n = zt_type_count(y);
-    const size_t bytes = apart ? (size_t)n * 4 : zt_type_bytes(y);
-    a.u = c->x[0];
-    a.y = apart ? zt_cu_scratch(c, bytes) : c->y[0];
-    a.y_type = apart ? ZT_F32 : y->dtype;
-    a.merge = ZT_CU_ADD;
-    a.buckets = a.batches < 4096 ? 16 : 1;
-    if (!a.y) return zt_ctx_status(c->e->base.ctx);
-    zt_status s = zt_cu_fill(c, a.y, 0, bytes);
-    if (!s) s = zt_cu_launch_each(c, "zt_cu_scatter", a.buckets * a.batches, &a, sizeof a);
-    return s || !apart ? s : cast(c, a.y, ZT_F32, c->y[0], y->dtype, n);
+    const zt_type *y_type = call->output_types[0];
+    zt_cu_parts_args args = planes_of(call, y_type, &((const zt_max_unpool_attrs *)call->attrs)->oob);
+    const bool apart = y_type->dtype == ZT_F16 || y_type->dtype == ZT_BF16;
+    const int64_t element_count = zt_type_count(y_type);
+    const size_t bytes = apart ? (size_t)element_count * 4 : zt_type_bytes(y_type);
+    args.u = call->inputs[0];
+    args.y = apart ? zt_cu_scratch(call, bytes) : call->outputs[0];
+    args.y_type = apart ? ZT_F32 : y_type->dtype;
+    args.merge = ZT_CU_ADD;
+    args.buckets = args.batches < 4096 ? 16 : 1;
+    if (!args.y) return zt_ctx_status(call->engine->base.ctx);
+    zt_status status = zt_cu_fill(call, args.y, 0, bytes);
+    if (!status) status = zt_cu_launch_each(call, "zt_cu_scatter", args.buckets * args.batches, &args, sizeof args);
+    return status || !apart ? status : launch_cast(call, args.y, ZT_F32, call->outputs[0], y_type->dtype, element_count);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static zt_cu_elements_args elements_of(const zt_cu_call *c, int64_t axis, const zt_enum_string *oob)
+static zt_cu_elements_args elements_of(const zt_cu_call *call, int64_t axis, const zt_enum_string *oob)
 {
-    const zt_type *x = c->in[0], *i = c->in[1];
-    int at = (int)(axis < 0 ? axis + x->rank : axis);
-    zt_cu_elements_args a = {.x = c->x[0],
-                             .i = c->x[1],
-                             .u = c->x[2],
-                             .y = c->y[0],
-                             .trouble = c->trouble,
+    const zt_type *x_type = call->input_types[0], *i_type = call->input_types[1];
+    int axis_at = (int)(axis < 0 ? axis + x_type->rank : axis);
+    zt_cu_elements_args args = {.x = call->inputs[0],
+                             .i = call->inputs[1],
+                             .u = call->inputs[2],
+                             .y = call->outputs[0],
+                             .trouble = call->error,
                              .lines = 1,
-                             .n = i->dim[at],
-                             .size = x->dim[at],
+                             .n = i_type->dim[axis_at],
+                             .size = x_type->dim[axis_at],
                              .fails = word_is(oob, "error"),
-                             .type = x->dtype,
-                             .y_type = x->dtype};
+                             .type = x_type->dtype,
+                             .y_type = x_type->dtype};
     int64_t i_step = 1, x_step = 1;
-    for (int d = x->rank - 1; d >= 0; i_step *= i->dim[d], x_step *= x->dim[d--]) {
-        if (d == at) {
-            a.i_step = i_step;
-            a.x_step = x_step;
+    for (int dimension = x_type->rank - 1; dimension >= 0; i_step *= i_type->dim[dimension], x_step *= x_type->dim[dimension--]) {
+        if (dimension == axis_at) {
+            args.i_step = i_step;
+            args.x_step = x_step;
             continue;
         }
-        a.dim[a.n_dims] = i->dim[d];
-        a.i_at[a.n_dims] = i_step;
-        a.x_at[a.n_dims++] = x_step;
-        a.lines *= i->dim[d];
+        args.dim[args.n_dims] = i_type->dim[dimension];
+        args.i_at[args.n_dims] = i_step;
+        args.x_at[args.n_dims++] = x_step;
+        args.lines *= i_type->dim[dimension];
     }
-    if (!a.n_dims) a.dim[a.n_dims++] = 1;
-    return a;
+    if (!args.n_dims) args.dim[args.n_dims++] = 1;
+    return args;
 }
 
-static zt_status emit_gather_elements(zt_cu_call *c)
+static zt_status emit_gather_elements(zt_cu_call *call)
 {
-    const zt_gather_elements_attrs *n = c->attrs;
-    zt_cu_elements_args a = elements_of(c, n->axis, &n->oob);
-    return zt_cu_launch_each(c, "zt_cu_gather_elements", a.lines * a.n, &a, sizeof a);
+    const zt_gather_elements_attrs *attrs = call->attrs;
+    zt_cu_elements_args args = elements_of(call, attrs->axis, &attrs->oob);
+    return zt_cu_launch_each(call, "zt_cu_gather_elements", args.lines * args.n, &args, sizeof args);
 }
 
-static zt_status scatter_elements(zt_cu_call *c, int64_t axis, const zt_enum_string *oob, zt_cu_merge how)
+static zt_status scatter_elements(zt_cu_call *call, int64_t axis, const zt_enum_string *oob, zt_cu_merge merge)
 {
-    target t;
-    zt_cu_elements_args a = elements_of(c, axis, oob);
-    zt_status s = target_open(c, &t);
-    if (s) return s;
-    a.y = t.at;
-    a.y_type = t.type;
-    a.merge = how;
-    s = zt_cu_launch_each(c, "zt_cu_scatter_elements", a.lines, &a, sizeof a);
-    return s ? s : target_close(c, &t);
+    scatter_target target;
+    zt_cu_elements_args args = elements_of(call, axis, oob);
+    zt_status status = open_target(call, &target);
+    if (status) return status;
+    args.y = target.address;
+    args.y_type = target.type;
+    args.merge = merge;
+    status = zt_cu_launch_each(call, "zt_cu_scatter_elements", args.lines, &args, sizeof args);
+    return status ? status : close_target(call, &target);
 }
 
-static zt_status emit_scatter_add_elements(zt_cu_call *c)
+static zt_status emit_scatter_add_elements(zt_cu_call *call)
 {
-    const zt_scatter_add_elements_attrs *n = c->attrs;
-    return scatter_elements(c, n->axis, &n->oob, ZT_CU_ADD);
+    const zt_scatter_add_elements_attrs *attrs = call->attrs;
+    return scatter_elements(call, attrs->axis, &attrs->oob, ZT_CU_ADD);
 }
-static zt_status emit_scatter_elements(zt_cu_call *c)
+static zt_status emit_scatter_elements(zt_cu_call *call)
 {
-    const zt_scatter_elements_attrs *n = c->attrs;
-    return scatter_elements(c, n->axis, &n->oob, merge_of(&n->reduction));
-}
-
-static zt_status emit_one_hot(zt_cu_call *c)
-{
-    const zt_one_hot_attrs *n = c->attrs;
-    zt_cu_one_hot_args a = {.i = c->x[0],
-                            .y = c->y[0],
-                            .trouble = c->trouble,
-                            .n = zt_type_count(c->in[0]),
-                            .depth = n->depth,
-                            .fails = word_is(&n->oob, "error")};
-    return zt_cu_launch_each(c, "zt_cu_one_hot", a.depth ? a.n * a.depth : a.n, &a, sizeof a);
+    const zt_scatter_elements_attrs *attrs = call->attrs;
+    return scatter_elements(call, attrs->axis, &attrs->oob, merge_of(&attrs->reduction));
 }
 
-static bool one_hot_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                        const zt_type out[])
+static zt_status emit_one_hot(zt_cu_call *call)
 {
-    (void)e, (void)attrs, (void)in, (void)out;
+    const zt_one_hot_attrs *attrs = call->attrs;
+    zt_cu_one_hot_args args = {.i = call->inputs[0],
+                            .y = call->outputs[0],
+                            .trouble = call->error,
+                            .n = zt_type_count(call->input_types[0]),
+                            .depth = attrs->depth,
+                            .fails = word_is(&attrs->oob, "error")};
+    return zt_cu_launch_each(call, "zt_cu_one_hot", args.depth ? args.n * args.depth : args.n, &args, sizeof args);
+}
+
+static bool one_hot_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                        const zt_type output_types[])
+{
+    (void)engine, (void)attrs, (void)input_types, (void)output_types;
     return true;
 }
 

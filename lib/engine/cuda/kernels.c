@@ -16,140 +16,141 @@ static const zt_cu_row *const families[] = {
 #undef X
 };
 
-const zt_cu_row *zt_cu_find(const zt_cu_engine *e, zt_op op, const void *attrs,
-                            const zt_type *const in[], const zt_type out[])
+const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs,
+                            const zt_type *const input_types[], const zt_type output_types[])
 {
     if (!attrs) attrs = zt_op_info(op)->defaults;
-    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
-        for (const zt_cu_row *r = families[f]; r->emit; r++)
-            if (r->op == op && r->has(e, attrs, in, out)) return r;
+    for (size_t family = 0; family < sizeof families / sizeof families[0]; family++)
+        for (const zt_cu_row *row = families[family]; row->emit; row++)
+            if (row->op == op && row->has(engine, attrs, input_types, output_types)) return row;
     return NULL;
 }
 
-bool zt_cu_is_float(zt_dtype t) { return t == ZT_F32 || t == ZT_F16 || t == ZT_BF16; }
+bool zt_cu_is_float(zt_dtype dtype) { return dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16; }
 
-bool zt_cu_has_shared(const zt_cu_engine *e, size_t shared)
+bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared)
 {
-    return shared + ZT_CU_SHARED_OWN <= e->shared_optin;
+    return shared + ZT_CU_SHARED_OWN <= engine->shared_optin;
 }
 
 /* ---- kernels by name ------------------------------------------------------------------------- */
 
 /* Images are loaded one after the other until one has the kernel. The emulation has one module. */
-static zt_status load_next(zt_cu_engine *e, bool *more)
+static zt_status load_next(zt_cu_engine *engine, bool *more)
 {
-    const void *image = e->cu.emulated ? NULL : e->cu.platform->images[e->n_modules];
-    *more = e->n_modules < ZT_CU_MODULES && (e->cu.emulated ? e->n_modules == 0 : image != NULL);
+    const void *image = engine->cu.emulated ? NULL : engine->cu.platform->images[engine->n_modules];
+    *more = engine->n_modules < ZT_CU_MODULES && (engine->cu.emulated ? engine->n_modules == 0 : image != NULL);
     if (!*more) return ZT_OK;
-    int r = e->cu.ModuleLoadData(&e->module[e->n_modules], image);
-    if (r == ZT_CU_NO_BINARY)
-        return zt_fail(e->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s of compute %d.%d",
-                       e->base.vt->name, e->name, e->major, e->minor);
-    zt_status s = zt_cu_try(e, r, "ModuleLoadData");
-    if (!s) e->n_modules++;
-    return s;
+    int result = engine->cu.ModuleLoadData(&engine->modules[engine->n_modules], image);
+    if (result == ZT_CU_NO_BINARY)
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s of compute %d.%d",
+                       engine->base.vt->name, engine->name, engine->major, engine->minor);
+    zt_status status = zt_cu_try(engine, result, "ModuleLoadData");
+    if (!status) engine->n_modules++;
+    return status;
 }
 
-static zt_status look_up(zt_cu_engine *e, const char *name, zt_cu_function *f)
+static zt_status find_function(zt_cu_engine *engine, const char *name, zt_cu_function *function)
 {
     bool more = true;
-    for (int m = 0; more; m++) {
-        zt_status s = m < e->n_modules ? ZT_OK : load_next(e, &more);
-        if (s) return s;
+    for (int module_index = 0; more; module_index++) {
+        zt_status status = module_index < engine->n_modules ? ZT_OK : load_next(engine, &more);
+        if (status) return status;
         if (!more) break;
-        int r = e->cu.ModuleGetFunction(f, e->module[m], name);
-        if (r != ZT_CU_NOT_FOUND) return zt_cu_try(e, r, "ModuleGetFunction");
+        int result = engine->cu.ModuleGetFunction(function, engine->modules[module_index], name);
+        if (result != ZT_CU_NOT_FOUND) return zt_cu_try(engine, result, "ModuleGetFunction");
     }
-    return zt_fail(e->base.ctx, ZT_EBUG, "engine %s: no kernel '%s'", e->base.vt->name, name);
+    return zt_fail(engine->base.ctx, ZT_EBUG, "engine %s: no kernel '%s'", engine->base.vt->name, name);
 }
 
 /* Its place in the table, or the free one where it belongs; NULL: the table is full. */
-static zt_cu_known *place_of(zt_cu_engine *e, const char *name)
+static zt_cu_known *place_of(zt_cu_engine *engine, const char *name)
 {
-    uint32_t h = 2166136261u; /* FNV-1a */
-    for (const char *p = name; *p; p++) h = (h ^ (uint8_t)*p) * 16777619u;
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (const char *letter = name; *letter; letter++) hash = (hash ^ (uint8_t)*letter) * 16777619u;
     for (uint32_t i = 0; i < ZT_CU_KNOWN; i++) {
-        zt_cu_known *k = &e->known[(h + i) % ZT_CU_KNOWN];
+        zt_cu_known *k = &engine->known[(hash + i) % ZT_CU_KNOWN];
         if (!k->name || !strcmp(k->name, name)) return k;
     }
     return NULL;
 }
 
-zt_cu_function zt_cu_function_of(zt_cu_engine *e, const char *name, size_t shared)
+zt_cu_function zt_cu_function_of(zt_cu_engine *engine, const char *name, size_t shared)
 {
-    zt_cu_known *k = place_of(e, name);
+    zt_cu_known *k = place_of(engine, name);
     if (!k) {
-        zt_fail(e->base.ctx, ZT_EBUG, "engine %s: more than %d kernels", e->base.vt->name,
+        zt_fail(engine->base.ctx, ZT_EBUG, "engine %s: more than %d kernels", engine->base.vt->name,
                 ZT_CU_KNOWN);
         return NULL;
     }
     if (!k->name) {
-        zt_cu_function f = NULL;
-        if (look_up(e, name, &f)) return NULL;
-        *k = (zt_cu_known){.name = name, .f = f, .shared = e->shared - ZT_CU_SHARED_OWN};
+        zt_cu_function function = NULL;
+        if (find_function(engine, name, &function)) return NULL;
+        *k = (zt_cu_known){.name = name, .function = function, .shared = engine->shared - ZT_CU_SHARED_OWN};
     }
     if (shared > k->shared) { /* more than every kernel has, its own arrays counted, must be asked for */
-        if (zt_cu_try(e, e->cu.FuncSetAttribute(k->f, ZT_CU_FUNC_DYNAMIC_SHARED, (int)shared),
+        if (zt_cu_try(engine, engine->cu.FuncSetAttribute(k->function, ZT_CU_FUNC_DYNAMIC_SHARED, (int)shared),
                       "FuncSetAttribute"))
             return NULL;
         k->shared = shared;
     }
-    return k->f;
+    return k->function;
 }
 
-void zt_cu_modules_close(zt_cu_engine *e)
+void zt_cu_modules_close(zt_cu_engine *engine)
 {
-    for (int m = 0; m < e->n_modules; m++) e->cu.ModuleUnload(e->module[m]);
-    e->n_modules = 0;
+    for (int module_index = 0; module_index < engine->n_modules; module_index++)
+        engine->cu.ModuleUnload(engine->modules[module_index]);
+    engine->n_modules = 0;
 }
 
 /* ---- what a row's emit calls ----------------------------------------------------------------- */
 
-static zt_status too_large(const zt_cu_call *c, const char *what)
+static zt_status too_large(const zt_cu_call *call, const char *what)
 {
-    return zt_fail(c->e->base.ctx, ZT_ENOTSUP, "engine %s: op %s: %s is too large",
-                   c->e->base.vt->name, zt_op_info(c->op)->name, what);
+    return zt_fail(call->engine->base.ctx, ZT_ENOTSUP, "engine %s: op %s: %s is too large",
+                   call->engine->base.vt->name, zt_op_info(call->op)->name, what);
 }
 
-static zt_status fits(const zt_cu_call *c, zt_cu_dim g, zt_cu_dim b, size_t shared, size_t bytes)
+static zt_status check_fits(const zt_cu_call *call, zt_cu_dim grid, zt_cu_dim block, size_t shared, size_t bytes)
 {
-    const zt_cu_engine *e = c->e;
-    uint64_t threads = (uint64_t)b.x * b.y * b.z;
-    if (bytes > ZT_CU_ARGS) return too_large(c, "what a kernel is given");
-    if (!zt_cu_has_shared(e, shared)) return too_large(c, "a block's shared memory");
-    if (threads > (uint64_t)e->max_threads) return too_large(c, "a block");
-    if (g.x > e->max_grid[0] || g.y > e->max_grid[1] || g.z > e->max_grid[2])
-        return too_large(c, "a grid");
+    const zt_cu_engine *engine = call->engine;
+    uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    if (bytes > ZT_CU_ARGS) return too_large(call, "what a kernel is given");
+    if (!zt_cu_has_shared(engine, shared)) return too_large(call, "a block's shared memory");
+    if (threads > (uint64_t)engine->max_threads) return too_large(call, "a block");
+    if (grid.x > engine->max_grid[0] || grid.y > engine->max_grid[1] || grid.z > engine->max_grid[2])
+        return too_large(call, "a grid");
     return ZT_OK;
 }
 
-zt_status zt_cu_launch(zt_cu_call *c, const char *name, zt_cu_dim g, zt_cu_dim b, size_t shared,
+zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block, size_t shared,
                        const void *args, size_t bytes)
 {
-    zt_cu_engine *e = c->e;
+    zt_cu_engine *engine = call->engine;
     void *params[] = {(void *)(uintptr_t)args};
-    if (!g.x || !g.y || !g.z) return ZT_OK;
-    zt_status s = c->sizing ? fits(c, g, b, shared, bytes) : ZT_OK;
-    zt_cu_function f = s ? NULL : zt_cu_function_of(e, name, shared);
-    if (!f) return s ? s : zt_ctx_status(e->base.ctx);
-    c->launches++;
+    if (!grid.x || !grid.y || !grid.z) return ZT_OK;
+    zt_status status = call->sizing ? check_fits(call, grid, block, shared, bytes) : ZT_OK;
+    zt_cu_function function = status ? NULL : zt_cu_function_of(engine, name, shared);
+    if (!function) return status ? status : zt_ctx_status(engine->base.ctx);
+    call->launches++;
     bool taken = false;
-    if (c->tape && (s = zt_cu_persistent_kernel_take(c, name, g, shared, args, bytes, &taken))) return s;
-    if (c->sizing || taken) return ZT_OK;
-    if (c->tape) c->tape->launches++;
-    return zt_cu_try(e,
-                     e->cu.LaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared,
-                                        e->stream, params, NULL),
+    if (call->persistent && (status = zt_cu_persistent_kernel_take(call, name, grid, shared, args, bytes, &taken))) return status;
+    if (call->sizing || taken) return ZT_OK;
+    if (call->persistent) call->persistent->launches++;
+    return zt_cu_try(engine,
+                     engine->cu.LaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared,
+                                        engine->stream, params, NULL),
                      "LaunchKernel");
 }
 
-zt_status zt_cu_foreign(zt_cu_call *c, bool *goes)
+zt_status zt_cu_foreign(zt_cu_call *call, bool *goes)
 {
-    c->launches++;
-    zt_status s = zt_cu_persistent_kernel_cut(c->e, c->tape);
-    *goes = !s && !c->sizing;
-    if (*goes && c->tape) c->tape->launches++;
-    return s;
+    call->launches++;
+    zt_status status = zt_cu_persistent_kernel_cut(call->engine, call->persistent);
+    *goes = !status && !call->sizing;
+    if (*goes && call->persistent) call->persistent->launches++;
+    return status;
 }
 
 enum { ALIGN = 256 };
@@ -157,52 +158,54 @@ enum { ALIGN = 256 };
 /* What stands for an address while sizing: not 0, which would mean that there is none. */
 static const zt_cu_ptr somewhere = ALIGN;
 
-zt_cu_ptr zt_cu_scratch(zt_cu_call *c, size_t bytes)
+zt_cu_ptr zt_cu_scratch(zt_cu_call *call, size_t bytes)
 {
-    size_t at = c->scratch_used;
-    if (bytes > SIZE_MAX / 2 || at > SIZE_MAX / 2) {
-        too_large(c, "scratch");
+    size_t offset = call->scratch_used;
+    if (bytes > SIZE_MAX / 2 || offset > SIZE_MAX / 2) {
+        too_large(call, "scratch");
         return 0;
     }
-    c->scratch_used = at + (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    if (c->scratch_used > c->scratch_bytes) c->scratch_bytes = c->scratch_used;
-    return c->sizing && !c->tape ? somewhere : c->scratch + at;
+    call->scratch_used = offset + (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (call->scratch_used > call->scratch_bytes) call->scratch_bytes = call->scratch_used;
+    return call->sizing && !call->persistent ? somewhere : call->scratch + offset;
 }
 
-zt_cu_ptr zt_cu_table(zt_cu_call *c, const void *host, size_t bytes)
+zt_cu_ptr zt_cu_table(zt_cu_call *call, const void *host, size_t bytes)
 {
-    size_t at = c->table_bytes, end = at + (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    c->table_bytes = end;
-    if (!c->sizing || c->tape) return c->tables + at;
-    if (end > c->table_room) {
-        size_t room = end > 2 * c->table_room ? end : 2 * c->table_room;
-        uint8_t *more = zt_realloc(c->e->base.ctx, c->table, room);
+    size_t offset = call->table_bytes, end = offset + (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    call->table_bytes = end;
+    if (!call->sizing || call->persistent) return call->tables + offset;
+    if (end > call->table_room) {
+        size_t room = end > 2 * call->table_room ? end : 2 * call->table_room;
+        uint8_t *more = zt_realloc(call->engine->base.ctx, call->table, room);
         if (!more) return 0;
-        c->table = more;
-        c->table_room = room;
+        call->table = more;
+        call->table_room = room;
     }
-    memset(c->table + at, 0, end - at);
-    if (bytes) memcpy(c->table + at, host, bytes);
+    memset(call->table + offset, 0, end - offset);
+    if (bytes) memcpy(call->table + offset, host, bytes);
     return somewhere;
 }
 
-zt_status zt_cu_fill(zt_cu_call *c, zt_cu_ptr at, unsigned char v, size_t n)
+zt_status zt_cu_fill(zt_cu_call *call, zt_cu_ptr address, unsigned char value, size_t byte_count)
 {
-    zt_status s = n ? zt_cu_persistent_kernel_cut(c->e, c->tape) : ZT_OK;
-    if (c->sizing || n == 0 || s) return s;
-    return zt_cu_try(c->e, c->e->cu.MemsetD8Async(at, v, n, c->e->stream), "MemsetD8Async");
+    zt_status status = byte_count ? zt_cu_persistent_kernel_cut(call->engine, call->persistent) : ZT_OK;
+    if (call->sizing || byte_count == 0 || status) return status;
+    return zt_cu_try(call->engine, call->engine->cu.MemsetD8Async(address, value, byte_count, call->engine->stream),
+                     "MemsetD8Async");
 }
 
-zt_status zt_cu_move(zt_cu_call *c, zt_cu_ptr to, zt_cu_ptr from, size_t n)
+zt_status zt_cu_move(zt_cu_call *call, zt_cu_ptr to, zt_cu_ptr from, size_t byte_count)
 {
-    if (n == 0 || to == from) return ZT_OK;
-    zt_status s = zt_cu_persistent_kernel_cut(c->e, c->tape);
-    if (c->sizing || s) return s;
-    return zt_cu_try(c->e, c->e->cu.MemcpyDtoDAsync(to, from, n, c->e->stream), "MemcpyDtoDAsync");
+    if (byte_count == 0 || to == from) return ZT_OK;
+    zt_status status = zt_cu_persistent_kernel_cut(call->engine, call->persistent);
+    if (call->sizing || status) return status;
+    return zt_cu_try(call->engine, call->engine->cu.MemcpyDtoDAsync(to, from, byte_count, call->engine->stream),
+                     "MemcpyDtoDAsync");
 }
 
-zt_cu_dim zt_cu_grid(int64_t n, int64_t each)
+zt_cu_dim zt_cu_grid(int64_t item_count, int64_t threads)
 {
-    int64_t blocks = n / each + (n % each > 0);
+    int64_t blocks = item_count / threads + (item_count % threads > 0);
     return (zt_cu_dim){(unsigned)(blocks < UINT32_MAX ? blocks : UINT32_MAX), 1, 1};
 }

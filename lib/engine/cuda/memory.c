@@ -13,153 +13,153 @@ enum { SMALLEST = 4096, ALIGN = 256 };
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-static void held(zt_cu_engine *e, size_t more, size_t less)
+static void count_held(zt_cu_engine *engine, size_t more, size_t less)
 {
-    e->report.held += more - less;
-    e->report.allocated += more;
-    if (e->report.held > e->report.peak) e->report.peak = e->report.held;
+    engine->report.held += more - less;
+    engine->report.allocated += more;
+    if (engine->report.held > engine->report.peak) engine->report.peak = engine->report.held;
 }
 
 /* The class whose buffers hold so many bytes, or -1: too large for the pool. */
 static int class_of(size_t bytes)
 {
-    int c = 0;
-    while (c < ZT_CU_CLASSES && (size_t)SMALLEST << c < bytes) c++;
-    return c < ZT_CU_CLASSES ? c : -1;
+    int size_class = 0;
+    while (size_class < ZT_CU_CLASSES && (size_t)SMALLEST << size_class < bytes) size_class++;
+    return size_class < ZT_CU_CLASSES ? size_class : -1;
 }
 
 /* ---- of the driver --------------------------------------------------------------------------- */
 
 /* Waits, so that nothing works on what goes; what steps found wrong stays for the next sync. */
-static void rest(zt_cu_engine *e)
+static void wait_idle(zt_cu_engine *engine)
 {
-    if (e->pending && !e->lost && e->cu.StreamSynchronize(e->stream)) e->lost = true;
+    if (engine->pending && !engine->lost && engine->cu.StreamSynchronize(engine->stream)) engine->lost = true;
 }
 
-static void destroy(zt_cu_engine *e, zt_cu_mem *m)
+static void destroy_memory(zt_cu_engine *engine, zt_cu_mem *memory)
 {
-    if (m->at && m->host)
-        e->cu.MemFreeHost(m->host);
-    else if (m->at)
-        e->cu.MemFree(m->at);
-    if (m->at) {
-        zt_mem_release(e->base.ctx, m->bytes);
-        held(e, 0, m->bytes);
+    if (memory->address && memory->host)
+        engine->cu.MemFreeHost(memory->host);
+    else if (memory->address)
+        engine->cu.MemFree(memory->address);
+    if (memory->address) {
+        zt_mem_release(engine->base.ctx, memory->bytes);
+        count_held(engine, 0, memory->bytes);
     }
-    memset(m, 0, sizeof *m);
+    memset(memory, 0, sizeof *memory);
 }
 
 /* Frees what waits in the pool; false: there was nothing. */
-static bool give_up_pool(zt_cu_engine *e)
+static bool give_up_pool(zt_cu_engine *engine)
 {
-    if (e->report.pooled == 0) return false;
-    rest(e);
+    if (engine->report.pooled == 0) return false;
+    wait_idle(engine);
     for (int k = 0; k < ZT_CU_KINDS; k++)
-        for (int c = 0; c < ZT_CU_CLASSES; c++)
-            while (e->pool.n[k][c] > 0) {
-                zt_cu_mem *m = &e->pool.free[k][c][--e->pool.n[k][c]];
-                e->report.pooled--;
-                e->report.pooled_bytes -= m->bytes;
-                destroy(e, m);
+        for (int size_class = 0; size_class < ZT_CU_CLASSES; size_class++)
+            while (engine->pool.count[k][size_class] > 0) {
+                zt_cu_mem *memory = &engine->pool.free[k][size_class][--engine->pool.count[k][size_class]];
+                engine->report.pooled--;
+                engine->report.pooled_bytes -= memory->bytes;
+                destroy_memory(engine, memory);
             }
     return true;
 }
 
 /* Room for it under the context's limit, if need be by giving up what waits. */
-static void make_room(zt_cu_engine *e, size_t bytes)
+static void make_room(zt_cu_engine *engine, size_t bytes)
 {
-    zt_mem m = zt_mem_get(e->base.ctx);
-    if (m.limit && (m.held > m.limit || bytes > m.limit - m.held)) give_up_pool(e);
+    zt_mem usage = zt_mem_get(engine->base.ctx);
+    if (usage.limit && (usage.held > usage.limit || bytes > usage.limit - usage.held)) give_up_pool(engine);
 }
 
 /* Pinned memory of one address space: the device may be given its address too. */
-static int ask_driver(zt_cu_engine *e, zt_cu_kind kind, zt_cu_mem *m)
+static int ask_driver(zt_cu_engine *engine, zt_cu_kind kind, zt_cu_mem *memory)
 {
-    void *p = NULL;
-    if (kind == ZT_CU_DEVICE_MEM) return e->cu.MemAlloc(&m->at, m->bytes);
-    int r = e->cu.MemHostAlloc(&p, m->bytes, 0);
-    m->host = p;
-    m->at = (zt_cu_ptr)(uintptr_t)p;
-    return r;
+    void *pinned = NULL;
+    if (kind == ZT_CU_DEVICE_MEM) return engine->cu.MemAlloc(&memory->address, memory->bytes);
+    int result = engine->cu.MemHostAlloc(&pinned, memory->bytes, 0);
+    memory->host = pinned;
+    memory->address = (zt_cu_ptr)(uintptr_t)pinned;
+    return result;
 }
 
-static zt_status create(zt_cu_engine *e, zt_cu_kind kind, size_t bytes, zt_cu_mem *m)
+static zt_status create_memory(zt_cu_engine *engine, zt_cu_kind kind, size_t bytes, zt_cu_mem *memory)
 {
-    memset(m, 0, sizeof *m);
-    m->bytes = bytes;
-    if (e->lost) return zt_cu_lost(e);
-    make_room(e, bytes);
-    zt_status s = zt_mem_reserve(e->base.ctx, bytes);
-    if (s) return s;
-    int r = ask_driver(e, kind, m);
-    if (r == ZT_CU_OUT_OF_MEMORY && give_up_pool(e)) r = ask_driver(e, kind, m);
-    if (r == ZT_CU_SUCCESS) {
-        held(e, bytes, 0);
+    memset(memory, 0, sizeof *memory);
+    memory->bytes = bytes;
+    if (engine->lost) return zt_cu_lost(engine);
+    make_room(engine, bytes);
+    zt_status status = zt_mem_reserve(engine->base.ctx, bytes);
+    if (status) return status;
+    int result = ask_driver(engine, kind, memory);
+    if (result == ZT_CU_OUT_OF_MEMORY && give_up_pool(engine)) result = ask_driver(engine, kind, memory);
+    if (result == ZT_CU_SUCCESS) {
+        count_held(engine, bytes, 0);
         return ZT_OK;
     }
-    memset(m, 0, sizeof *m);
-    zt_mem_release(e->base.ctx, bytes);
-    if (r == ZT_CU_OUT_OF_MEMORY)
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "%s: %s has no %zu bytes more, %zu are held",
-                       e->base.vt->name, e->name, bytes, e->report.held);
-    return zt_cu_try(e, r, kind == ZT_CU_DEVICE_MEM ? "MemAlloc" : "MemHostAlloc");
+    memset(memory, 0, sizeof *memory);
+    zt_mem_release(engine->base.ctx, bytes);
+    if (result == ZT_CU_OUT_OF_MEMORY)
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %s has no %zu bytes more, %zu are held",
+                       engine->base.vt->name, engine->name, bytes, engine->report.held);
+    return zt_cu_try(engine, result, kind == ZT_CU_DEVICE_MEM ? "MemAlloc" : "MemHostAlloc");
 }
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-static bool take(zt_cu_engine *e, zt_cu_kind kind, int c, zt_cu_mem *out)
+static bool take_pooled(zt_cu_engine *engine, zt_cu_kind kind, int size_class, zt_cu_mem *out)
 {
-    int *n = &e->pool.n[kind][c];
-    if (*n == 0) return false;
-    *out = e->pool.free[kind][c][--*n];
-    e->report.pooled--;
-    e->report.pooled_bytes -= out->bytes;
+    int *free_count = &engine->pool.count[kind][size_class];
+    if (*free_count == 0) return false;
+    *out = engine->pool.free[kind][size_class][--*free_count];
+    engine->report.pooled--;
+    engine->report.pooled_bytes -= out->bytes;
     return true;
 }
 
-zt_status zt_cu_alloc(zt_cu_engine *e, zt_cu_kind kind, size_t bytes, zt_cu_mem *out)
+zt_status zt_cu_alloc(zt_cu_engine *engine, zt_cu_kind kind, size_t bytes, zt_cu_mem *out)
 {
-    int c = class_of(bytes);
-    zt_status s = ZT_OK;
+    int size_class = class_of(bytes);
+    zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
     if (bytes > SIZE_MAX - ALIGN)
-        return zt_fail(e->base.ctx, ZT_ENOMEM, "%s: %zu bytes wanted", e->base.vt->name,
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %zu bytes wanted", engine->base.vt->name,
                        bytes);
-    if (c < 0) {
-        s = create(e, kind, (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), out);
-    } else if (take(e, kind, c, out)) {
-        e->report.pool_hits++;
+    if (size_class < 0) {
+        status = create_memory(engine, kind, (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), out);
+    } else if (take_pooled(engine, kind, size_class, out)) {
+        engine->report.pool_hits++;
     } else {
-        e->report.pool_misses++;
-        s = create(e, kind, (size_t)SMALLEST << c, out);
-        if (!s) out->pooled = 1 + c + (kind == ZT_CU_HOST_MEM ? ZT_CU_CLASSES : 0);
-        e->report.pool_allocated += !s;
+        engine->report.pool_misses++;
+        status = create_memory(engine, kind, (size_t)SMALLEST << size_class, out);
+        if (!status) out->pooled = 1 + size_class + (kind == ZT_CU_HOST_MEM ? ZT_CU_CLASSES : 0);
+        engine->report.pool_allocated += !status;
     }
-    e->report.buffers += !s;
-    return s;
+    engine->report.buffers += !status;
+    return status;
 }
 
-static bool keep(zt_cu_engine *e, const zt_cu_mem *m)
+static bool keep_pooled(zt_cu_engine *engine, const zt_cu_mem *memory)
 {
-    if (m->pooled == 0 || e->report.pooled_bytes + m->bytes > ZT_CU_POOL_BYTES) return false;
-    int kind = (m->pooled - 1) / ZT_CU_CLASSES, c = (m->pooled - 1) % ZT_CU_CLASSES;
-    if (e->pool.n[kind][c] == ZT_CU_POOL_EACH) return false;
-    e->pool.free[kind][c][e->pool.n[kind][c]++] = *m;
-    e->report.pooled++;
-    e->report.pooled_bytes += m->bytes;
+    if (memory->pooled == 0 || engine->report.pooled_bytes + memory->bytes > ZT_CU_POOL_BYTES) return false;
+    int kind = (memory->pooled - 1) / ZT_CU_CLASSES, size_class = (memory->pooled - 1) % ZT_CU_CLASSES;
+    if (engine->pool.count[kind][size_class] == ZT_CU_POOL_EACH) return false;
+    engine->pool.free[kind][size_class][engine->pool.count[kind][size_class]++] = *memory;
+    engine->report.pooled++;
+    engine->report.pooled_bytes += memory->bytes;
     return true;
 }
 
-void zt_cu_release(zt_cu_engine *e, zt_cu_mem *m)
+void zt_cu_release(zt_cu_engine *engine, zt_cu_mem *memory)
 {
-    if (!m->at) return;
-    e->report.buffers--;
-    e->report.pool_released += m->pooled > 0;
-    if (!keep(e, m)) {
-        rest(e);
-        destroy(e, m);
+    if (!memory->address) return;
+    engine->report.buffers--;
+    engine->report.pool_released += memory->pooled > 0;
+    if (!keep_pooled(engine, memory)) {
+        wait_idle(engine);
+        destroy_memory(engine, memory);
     }
-    memset(m, 0, sizeof *m);
+    memset(memory, 0, sizeof *memory);
 }
 
-void zt_cu_pool_close(zt_cu_engine *e) { give_up_pool(e); }
+void zt_cu_pool_close(zt_cu_engine *engine) { give_up_pool(engine); }

@@ -3,70 +3,70 @@
 #include "lib/engine/cuda/cu.h"
 
 /* Blocks of the matrix with its rows filled up to tiles of 16, by 16. */
-static int64_t blocks_of(const zt_cu_pack *p, int64_t rows, int64_t columns)
+static int64_t blocks_of(const zt_cu_pack *form, int64_t rows, int64_t columns)
 {
-    return (rows + 15) / 16 * (columns / zt_dtype_get(p->dtype)->block);
+    return (rows + 15) / 16 * (columns / zt_dtype_get(form->dtype)->block);
 }
 
-static size_t pack_bytes(const zt_cu_pack *p, int64_t rows, int64_t columns)
+static size_t pack_bytes(const zt_cu_pack *form, int64_t rows, int64_t columns)
 {
-    return (size_t)blocks_of(p, rows, columns) * 16 * (size_t)zt_dtype_get(p->dtype)->block_bytes;
+    return (size_t)blocks_of(form, rows, columns) * 16 * (size_t)zt_dtype_get(form->dtype)->block_bytes;
 }
 
-zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *p, zt_cu_ptr packed, int64_t rows, int64_t columns)
+zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *form, zt_cu_ptr packed, int64_t rows, int64_t columns)
 {
-    return packed + (zt_cu_ptr)blocks_of(p, rows, columns) * 64 * (zt_cu_ptr)p->codes;
+    return packed + (zt_cu_ptr)blocks_of(form, rows, columns) * 64 * (zt_cu_ptr)form->codes;
 }
 
-zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *p, zt_cu_ptr packed, int64_t rows, int64_t columns)
+zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *form, zt_cu_ptr packed, int64_t rows, int64_t columns)
 {
-    return zt_cu_pack_heads(p, packed, rows, columns) +
-           (zt_cu_ptr)blocks_of(p, rows, columns) * 64 * (zt_cu_ptr)p->head;
+    return zt_cu_pack_heads(form, packed, rows, columns) +
+           (zt_cu_ptr)blocks_of(form, rows, columns) * 64 * (zt_cu_ptr)form->head;
 }
 
-zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *p, int64_t rows, int64_t columns)
+zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *form, int64_t rows, int64_t columns)
 {
-    const zt_dtype_info *d = zt_dtype_get(p->dtype);
+    const zt_dtype_info *info = zt_dtype_get(form->dtype);
     return (zt_cu_pack_args){.rows = rows,
-                             .units = columns / d->block,
-                             .codes = p->codes,
-                             .head = p->head,
-                             .half = p->half,
-                             .each = p->codes / 2 < 4 ? p->codes / 2 : 4,
-                             .codes_at = p->codes_at,
-                             .head_at = p->head_at,
-                             .half_at = p->half_at,
-                             .block_bytes = d->block_bytes};
+                             .units = columns / info->block,
+                             .codes = form->codes,
+                             .head = form->head,
+                             .half = form->half,
+                             .each = form->codes / 2 < 4 ? form->codes / 2 : 4,
+                             .codes_at = form->codes_at,
+                             .head_at = form->head_at,
+                             .half_at = form->half_at,
+                             .block_bytes = info->block_bytes};
 }
 
 /* A thread 16 bits of a block. */
-static zt_status launch(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr raw, zt_cu_ptr packed,
+static zt_status launch_repack(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr raw, zt_cu_ptr packed,
                         int64_t rows, int64_t columns, bool back)
 {
-    zt_cu_pack_args a = zt_cu_pack_call(p, rows, columns);
-    int64_t n = blocks_of(p, rows, columns) * 16 * (a.block_bytes / 2);
-    a.raw = raw;
-    a.packed = packed;
-    a.back = back;
-    return zt_cu_launch(c, "zt_pack", zt_cu_grid(n, 256), (zt_cu_dim){256, 1, 1}, 0, &a, sizeof a);
+    zt_cu_pack_args args = zt_cu_pack_call(form, rows, columns);
+    int64_t half_word_count = blocks_of(form, rows, columns) * 16 * (args.block_bytes / 2);
+    args.raw = raw;
+    args.packed = packed;
+    args.back = back;
+    return zt_cu_launch(call, "zt_pack", zt_cu_grid(half_word_count, 256), (zt_cu_dim){256, 1, 1}, 0, &args, sizeof args);
 }
 
-static zt_status pack(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
+static zt_status pack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr from, zt_cu_ptr to,
                       int64_t rows, int64_t columns)
 {
-    return launch(p, c, from, to, rows, columns, false);
+    return launch_repack(form, call, from, to, rows, columns, false);
 }
 
-static zt_status unpack(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
+static zt_status unpack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr from, zt_cu_ptr to,
                         int64_t rows, int64_t columns)
 {
-    return launch(p, c, to, from, rows, columns, true);
+    return launch_repack(form, call, to, from, rows, columns, true);
 }
 
 /* Block layouts: lib/tensor/dtype_blocks.c, dtype_k.c. */
 #define PACK(type, name, codes, head, half, codes_at, head_at, half_at)                            \
     {                                                                                              \
-        type, pack_bytes, pack, unpack, codes, head, half, codes_at, head_at, half_at,             \
+        type, pack_bytes, pack_matrix, unpack_matrix, codes, head, half, codes_at, head_at, half_at,             \
             "zt_codes_" name, "zt_packed_" name, "zt_few_" name, "zt_large_" name                  \
     }
 const zt_cu_pack zt_cu_packs[] = {

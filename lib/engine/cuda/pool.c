@@ -1,103 +1,104 @@
 /* pool.c - pools over windows and their ways back; max_unpool and plane_gather are in index.c. */
 #include "lib/engine/cuda/window.h"
 
-static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)out;
-    return zt_cu_is_plain(in[0]->dtype);
+    (void)engine, (void)attrs, (void)output_types;
+    return zt_cu_is_plain(input_types[0]->dtype);
 }
 
-static zt_status emit(zt_cu_call *c, zt_cu_pool_args *a, const zt_window_lists *l,
+static zt_status emit_pool(zt_cu_call *call, zt_cu_pool_args *args, const zt_window_lists *lists,
                       const zt_ints *kernel, const zt_type *large, const zt_type *small, bool back)
 {
     static const char *const names[] = {"zt_cu_pool", "zt_cu_unpool", "zt_cu_max_pool"};
-    const zt_window w = zt_window_of(l, large, small, kernel->v);
-    zt_status s = zt_cu_window_of(c, &w, &a->win);
-    if (s) return s;
-    a->planes = large->dim[0] * large->dim[1];
-    a->type = c->in[0]->dtype;
-    return zt_cu_launch_each(c, names[a->kind == ZT_CU_POOL_MAX ? 2 : back],
-                             a->planes * (back ? w.n_in : w.n_out), a, sizeof *a);
+    const zt_window window = zt_window_of(lists, large, small, kernel->v);
+    zt_status status = zt_cu_window_of(call, &window, &args->win);
+    if (status) return status;
+    args->planes = large->dim[0] * large->dim[1];
+    args->type = call->input_types[0]->dtype;
+    return zt_cu_launch_each(call, names[args->kind == ZT_CU_POOL_MAX ? 2 : back],
+                             args->planes * (back ? window.n_in : window.n_out), args, sizeof *args);
 }
 
-static zt_status emit_max(zt_cu_call *c)
+static zt_status emit_max(zt_cu_call *call)
 {
-    const zt_max_pool_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = {.x = c->x[0], .y = c->y[0], .i = c->y[1], .kind = ZT_CU_POOL_MAX};
-    return emit(c, &a, &l, &n->kernel, c->in[0], c->out[0] ? c->out[0] : c->out[1], false);
+    const zt_max_pool_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = {.x = call->inputs[0], .y = call->outputs[0], .i = call->outputs[1], .kind = ZT_CU_POOL_MAX};
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0],
+                     call->output_types[0] ? call->output_types[0] : call->output_types[1], false);
 }
 
-static zt_cu_pool_args averaged(const zt_cu_call *c, int64_t divisor, bool count_pad)
+static zt_cu_pool_args average_args(const zt_cu_call *call, int64_t divisor, bool count_pad)
 {
-    return (zt_cu_pool_args){.x = c->x[0],
-                             .y = c->y[0],
+    return (zt_cu_pool_args){.x = call->inputs[0],
+                             .y = call->outputs[0],
                              .divisor = divisor,
                              .kind = ZT_CU_POOL_AVG,
                              .count_pad = count_pad};
 }
 
-static zt_status emit_avg(zt_cu_call *c)
+static zt_status emit_avg(zt_cu_call *call)
 {
-    const zt_avg_pool_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = averaged(c, n->divisor_override, n->count_include_pad != 0);
-    return emit(c, &a, &l, &n->kernel, c->in[0], c->out[0], false);
+    const zt_avg_pool_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = average_args(call, attrs->divisor_override, attrs->count_include_pad != 0);
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->output_types[0], false);
 }
 
-static zt_status emit_avg_back(zt_cu_call *c)
+static zt_status emit_avg_back(zt_cu_call *call)
 {
-    const zt_avg_unpool_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = averaged(c, n->divisor_override, n->count_include_pad != 0);
-    return emit(c, &a, &l, &n->kernel, c->out[0], c->in[0], true);
+    const zt_avg_unpool_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = average_args(call, attrs->divisor_override, attrs->count_include_pad != 0);
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->output_types[0], call->input_types[0], true);
 }
 
-static zt_status emit_lp(zt_cu_call *c)
+static zt_status emit_lp(zt_cu_call *call)
 {
-    const zt_lp_pool_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = {.x = c->x[0], .y = c->y[0], .p = n->p, .kind = ZT_CU_POOL_LP};
-    return emit(c, &a, &l, &n->kernel, c->in[0], c->out[0], false);
+    const zt_lp_pool_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = {.x = call->inputs[0], .y = call->outputs[0], .p = attrs->p, .kind = ZT_CU_POOL_LP};
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->output_types[0], false);
 }
 
-static zt_status emit_smooth(zt_cu_call *c)
+static zt_status emit_smooth(zt_cu_call *call)
 {
-    const zt_smooth_max_pool_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = {.x = c->x[0],
-                         .y = c->y[0],
-                         .p = n->beta,
-                         .pad_value = n->pad_value,
+    const zt_smooth_max_pool_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = {.x = call->inputs[0],
+                         .y = call->outputs[0],
+                         .p = attrs->beta,
+                         .pad_value = attrs->pad_value,
                          .kind = ZT_CU_POOL_SMOOTH};
-    return emit(c, &a, &l, &n->kernel, c->in[0], c->out[0], false);
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->output_types[0], false);
 }
 
-static zt_cu_pool_args weighted(const zt_cu_call *c, double beta)
+static zt_cu_pool_args weighted_args(const zt_cu_call *call, double beta)
 {
-    return (zt_cu_pool_args){.x = c->x[0],
-                             .y = c->y[0],
-                             .top = c->x[1],
-                             .v = c->x[2],
+    return (zt_cu_pool_args){.x = call->inputs[0],
+                             .y = call->outputs[0],
+                             .top = call->inputs[1],
+                             .v = call->inputs[2],
                              .p = beta,
                              .kind = ZT_CU_POOL_MEAN};
 }
 
-static zt_status emit_smooth_back(zt_cu_call *c)
+static zt_status emit_smooth_back(zt_cu_call *call)
 {
-    const zt_smooth_max_unpool_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = weighted(c, n->beta);
-    return emit(c, &a, &l, &n->kernel, c->in[0], c->in[1], true);
+    const zt_smooth_max_unpool_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = weighted_args(call, attrs->beta);
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->input_types[1], true);
 }
 
-static zt_status emit_smooth_mean(zt_cu_call *c)
+static zt_status emit_smooth_mean(zt_cu_call *call)
 {
-    const zt_smooth_max_mean_attrs *n = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(n);
-    zt_cu_pool_args a = weighted(c, n->beta);
-    return emit(c, &a, &l, &n->kernel, c->in[0], c->in[1], false);
+    const zt_smooth_max_mean_attrs *attrs = call->attrs;
+    const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
+    zt_cu_pool_args args = weighted_args(call, attrs->beta);
+    return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->input_types[1], false);
 }
 
 const zt_cu_row zt_cu_pools[] = {

@@ -1,62 +1,62 @@
 /* quant.c - linear quantization; codes are integers of up to 32 bits and floats of a byte. */
 #include "lib/engine/cuda/args_quant.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 
-static bool is_code(zt_dtype t)
+static bool is_code(zt_dtype dtype)
 {
-    return (t > ZT_BF16 && t < ZT_F8_E8M0) || (t >= ZT_I32 && t <= ZT_U8 && t != ZT_U64);
+    return (dtype > ZT_BF16 && dtype < ZT_F8_E8M0) || (dtype >= ZT_I32 && dtype <= ZT_U8 && dtype != ZT_U64);
 }
 
-static bool quantize_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                         const zt_type out[])
+static bool quantize_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                         const zt_type output_types[])
 {
-    (void)e, (void)attrs;
-    return zt_cu_is_wide_float(in[0]->dtype) && is_code(out[0].dtype);
+    (void)engine, (void)attrs;
+    return zt_cu_is_wide_float(input_types[0]->dtype) && is_code(output_types[0].dtype);
 }
-static bool dequantize_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                           const zt_type out[])
+static bool dequantize_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                           const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)out;
-    return is_code(in[0]->dtype);
+    (void)engine, (void)attrs, (void)output_types;
+    return is_code(input_types[0]->dtype);
 }
 
-static zt_status emit(zt_cu_call *c, const char *name, int64_t axis, int64_t block, zt_dtype code,
+static zt_status emit_linear(zt_cu_call *call, const char *name, int64_t axis, int64_t block, zt_dtype code,
                       bool saturate)
 {
-    const zt_type *x = c->in[0], *scale = c->in[1];
-    zt_cu_quant_args a = {.x = c->x[0],
-                          .scale = c->x[1],
-                          .zero = c->x[2],
-                          .y = c->y[0],
-                          .n = zt_type_count(x),
+    const zt_type *x_type = call->input_types[0], *scale = call->input_types[1];
+    zt_cu_quant_args args = {.x = call->inputs[0],
+                          .scale = call->inputs[1],
+                          .zero = call->inputs[2],
+                          .y = call->outputs[0],
+                          .n = zt_type_count(x_type),
                           .size = 1,
                           .inner = 1,
                           .block = block,
                           .one = block == 0 && zt_type_count(scale) == 1 && scale->rank <= 1,
                           .saturate = saturate,
-                          .x_type = x->dtype,
-                          .y_type = c->out[0]->dtype,
+                          .x_type = x_type->dtype,
+                          .y_type = call->output_types[0]->dtype,
                           .scale_type = scale->dtype,
                           .code_type = code};
-    zt_dtype_range(code, &a.least, &a.most);
-    if (!a.one) {
-        int at = (int)(axis < 0 ? axis + x->rank : axis);
-        a.size = x->dim[at];
-        a.blocks = block ? scale->dim[at] : 0;
-        for (int d = at + 1; d < x->rank; d++) a.inner *= x->dim[d];
+    zt_dtype_range(code, &args.least, &args.most);
+    if (!args.one) {
+        int axis_at = (int)(axis < 0 ? axis + x_type->rank : axis);
+        args.size = x_type->dim[axis_at];
+        args.blocks = block ? scale->dim[axis_at] : 0;
+        for (int dimension = axis_at + 1; dimension < x_type->rank; dimension++) args.inner *= x_type->dim[dimension];
     }
-    return zt_cu_launch_each(c, name, a.n, &a, sizeof a);
+    return zt_cu_launch_each(call, name, args.n, &args, sizeof args);
 }
 
-static zt_status emit_quantize(zt_cu_call *c)
+static zt_status emit_quantize(zt_cu_call *call)
 {
-    const zt_quantize_linear_attrs *n = c->attrs;
-    return emit(c, "zt_cu_quantize", n->axis, n->block, c->out[0]->dtype, n->saturate != 0);
+    const zt_quantize_linear_attrs *attrs = call->attrs;
+    return emit_linear(call, "zt_cu_quantize", attrs->axis, attrs->block, call->output_types[0]->dtype, attrs->saturate != 0);
 }
-static zt_status emit_dequantize(zt_cu_call *c)
+static zt_status emit_dequantize(zt_cu_call *call)
 {
-    const zt_dequantize_linear_attrs *n = c->attrs;
-    return emit(c, "zt_cu_dequantize", n->axis, n->block, c->in[0]->dtype, true);
+    const zt_dequantize_linear_attrs *attrs = call->attrs;
+    return emit_linear(call, "zt_cu_dequantize", attrs->axis, attrs->block, call->input_types[0]->dtype, true);
 }
 
 const zt_cu_row zt_cu_quant[] = {

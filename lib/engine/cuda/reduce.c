@@ -7,178 +7,178 @@
 
 enum { THREADS = 256 };
 
-static zt_dtype wide_of(zt_dtype t)
+static zt_dtype wide_of(zt_dtype dtype)
 {
-    return t == ZT_F64 ? ZT_F64 : zt_cu_is_float(t) ? ZT_F32 : ZT_I64;
+    return dtype == ZT_F64 ? ZT_F64 : zt_cu_is_float(dtype) ? ZT_F32 : ZT_I64;
 }
 
 /* ---- dimensions ------------------------------------------------------------------------------ */
 
-static void add_dim(int32_t *n, int64_t *dim, int64_t *step, int64_t d, int64_t s)
+static void add_dim(int32_t *dim_count, int64_t *dim, int64_t *step, int64_t size, int64_t stride)
 {
-    if (d == 1) return;
-    if (*n && s == step[*n - 1] * dim[*n - 1]) {
-        dim[*n - 1] *= d;
+    if (size == 1) return;
+    if (*dim_count && stride == step[*dim_count - 1] * dim[*dim_count - 1]) {
+        dim[*dim_count - 1] *= size;
         return;
     }
-    dim[*n] = d;
-    step[(*n)++] = s;
+    dim[*dim_count] = size;
+    step[(*dim_count)++] = stride;
 }
 
 /* x's dimensions: those marked go. */
-static void set_dims(zt_cu_reduce_args *a, const zt_type *x, const bool *gone)
+static void set_dims(zt_cu_reduce_args *args, const zt_type *x_type, const bool *gone)
 {
     int64_t step = 1;
-    a->kept = a->gone = 1;
-    for (int d = x->rank - 1; d >= 0; step *= x->dim[d--]) {
-        if (gone[d])
-            add_dim(&a->n_gone, a->gone_dim, a->gone_step, x->dim[d], step);
+    args->kept = args->gone = 1;
+    for (int dimension = x_type->rank - 1; dimension >= 0; step *= x_type->dim[dimension--]) {
+        if (gone[dimension])
+            add_dim(&args->n_gone, args->gone_dim, args->gone_step, x_type->dim[dimension], step);
         else
-            add_dim(&a->n_kept, a->kept_dim, a->kept_step, x->dim[d], step);
-        *(gone[d] ? &a->gone : &a->kept) *= x->dim[d];
+            add_dim(&args->n_kept, args->kept_dim, args->kept_step, x_type->dim[dimension], step);
+        *(gone[dimension] ? &args->gone : &args->kept) *= x_type->dim[dimension];
     }
-    if (!a->n_gone) a->gone_dim[a->n_gone++] = 1;
-    if (!a->n_kept) a->kept_dim[a->n_kept++] = 1;
+    if (!args->n_gone) args->gone_dim[args->n_gone++] = 1;
+    if (!args->n_kept) args->kept_dim[args->n_kept++] = 1;
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
 /* A block takes a row where what goes lies in a row; else a thread does. */
-static bool by_rows(const zt_cu_reduce_args *a) { return a->gone >= 32 && a->gone_step[0] == 1; }
+static bool by_rows(const zt_cu_reduce_args *args) { return args->gone >= 32 && args->gone_step[0] == 1; }
 
 /* Of few long rows, the elements of a part; else all. */
-static int64_t part_of(const zt_cu_reduce_args *a)
+static int64_t part_of(const zt_cu_reduce_args *args)
 {
-    if (a->fold == ZT_CU_LSE) return a->gone;
-    if (by_rows(a)) return a->gone > 32768 && a->kept < 512 ? 8192 : a->gone;
-    return a->gone > 512 && a->kept < 65536 ? 128 : a->gone;
+    if (args->fold == ZT_CU_LSE) return args->gone;
+    if (by_rows(args)) return args->gone > 32768 && args->kept < 512 ? 8192 : args->gone;
+    return args->gone > 512 && args->kept < 65536 ? 128 : args->gone;
 }
 
-static zt_status launch(zt_cu_call *c, zt_cu_reduce_args *a)
+static zt_status launch_fold(zt_cu_call *call, zt_cu_reduce_args *args)
 {
-    const bool rows = by_rows(a);
-    const int64_t n = a->kept * a->parts;
-    return zt_cu_launch(c, rows ? "zt_cu_reduce_rows" : "zt_cu_reduce_columns",
-                        zt_cu_spread(c, n, rows ? 1 : THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, a,
-                        sizeof *a);
+    const bool rows = by_rows(args);
+    const int64_t part_count = args->kept * args->parts;
+    return zt_cu_launch(call, rows ? "zt_cu_reduce_rows" : "zt_cu_reduce_columns",
+                        zt_cu_spread(call, part_count, rows ? 1 : THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
+                        sizeof *args);
 }
 
-static zt_status reduce(zt_cu_call *c, zt_cu_reduce_args *a)
+static zt_status run_reduce(zt_cu_call *call, zt_cu_reduce_args *args)
 {
-    const zt_dtype wide = wide_of((zt_dtype)a->x_type), y_type = (zt_dtype)a->y_type;
-    const zt_cu_ptr y = a->y;
-    const double by = a->by;
-    a->each = part_of(a);
-    a->parts = a->each < a->gone ? (a->gone + a->each - 1) / a->each : 1;
-    if (!a->each) a->each = 1;
-    if (a->parts == 1 || !a->kept) return launch(c, a);
-    zt_cu_ptr parts = zt_cu_scratch(c, (size_t)(a->kept * a->parts) * 8);
-    if (!parts) return zt_ctx_status(c->e->base.ctx);
-    a->y = parts;
-    a->y_type = wide;
-    a->by = 1;
-    zt_status s = launch(c, a);
-    return s ? s
-             : zt_cu_fold_rows(c, (zt_cu_fold)a->fold, parts, wide, y, y_type, a->kept, a->parts,
-                               by);
+    const zt_dtype wide = wide_of((zt_dtype)args->x_type), y_type = (zt_dtype)args->y_type;
+    const zt_cu_ptr result = args->y;
+    const double factor = args->by;
+    args->each = part_of(args);
+    args->parts = args->each < args->gone ? (args->gone + args->each - 1) / args->each : 1;
+    if (!args->each) args->each = 1;
+    if (args->parts == 1 || !args->kept) return launch_fold(call, args);
+    zt_cu_ptr parts = zt_cu_scratch(call, (size_t)(args->kept * args->parts) * 8);
+    if (!parts) return zt_ctx_status(call->engine->base.ctx);
+    args->y = parts;
+    args->y_type = wide;
+    args->by = 1;
+    zt_status status = launch_fold(call, args);
+    return status ? status
+             : zt_cu_fold_rows(call, (zt_cu_fold)args->fold, parts, wide, result, y_type, args->kept, args->parts,
+                               factor);
 }
 
-zt_status zt_cu_fold_rows(zt_cu_call *c, zt_cu_fold fold, zt_cu_ptr x, zt_dtype x_type, zt_cu_ptr y,
-                          zt_dtype y_type, int64_t rows, int64_t n, double by)
+zt_status zt_cu_fold_rows(zt_cu_call *call, zt_cu_fold fold, zt_cu_ptr x, zt_dtype x_type, zt_cu_ptr y,
+                          zt_dtype y_type, int64_t rows, int64_t column_count, double by)
 {
-    const zt_type t = zt_type_make(x_type, 2, (int64_t[]){rows, n});
-    zt_cu_reduce_args a = {
+    const zt_type type = zt_type_make(x_type, 2, (int64_t[]){rows, column_count});
+    zt_cu_reduce_args args = {
         .x = x, .y = y, .by = by, .fold = fold, .x_type = x_type, .y_type = y_type};
-    set_dims(&a, &t, (bool[]){false, true});
-    return reduce(c, &a);
+    set_dims(&args, &type, (bool[]){false, true});
+    return run_reduce(call, &args);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)out;
-    return zt_cu_is_plain(in[0]->dtype);
+    (void)engine, (void)attrs, (void)output_types;
+    return zt_cu_is_plain(input_types[0]->dtype);
 }
 
 static void gone_axes(const zt_ints *axes, int rank, bool *gone)
 {
-    for (int d = 0; d < rank; d++) gone[d] = axes->n == 0;
+    for (int dimension = 0; dimension < rank; dimension++) gone[dimension] = axes->n == 0;
     for (int64_t i = 0; i < axes->n; i++)
         gone[axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i]] = true;
 }
 
-static zt_status emit_fold(zt_cu_call *c, zt_cu_fold fold, bool mean)
+static zt_status emit_fold(zt_cu_call *call, zt_cu_fold fold, bool mean)
 {
-    const zt_type *x = c->in[0];
+    const zt_type *x_type = call->input_types[0];
     bool gone[ZT_MAX_RANK];
-    zt_cu_reduce_args a = {
-        .x = c->x[0], .y = c->y[0], .by = 1, .fold = fold, .x_type = x->dtype, .y_type = x->dtype};
-    gone_axes(&((const zt_sum_attrs *)c->attrs)->axes, x->rank, gone);
-    set_dims(&a, x, gone);
-    if (mean) a.by = (double)a.gone;
-    return reduce(c, &a);
+    zt_cu_reduce_args args = {
+        .x = call->inputs[0], .y = call->outputs[0], .by = 1, .fold = fold, .x_type = x_type->dtype, .y_type = x_type->dtype};
+    gone_axes(&((const zt_sum_attrs *)call->attrs)->axes, x_type->rank, gone);
+    set_dims(&args, x_type, gone);
+    if (mean) args.by = (double)args.gone;
+    return run_reduce(call, &args);
 }
 
-static zt_status emit_sum(zt_cu_call *c) { return emit_fold(c, ZT_CU_SUM, false); }
-static zt_status emit_mean(zt_cu_call *c) { return emit_fold(c, ZT_CU_SUM, true); }
-static zt_status emit_prod(zt_cu_call *c) { return emit_fold(c, ZT_CU_PROD, false); }
-static zt_status emit_amax(zt_cu_call *c) { return emit_fold(c, ZT_CU_MAX, false); }
-static zt_status emit_amin(zt_cu_call *c) { return emit_fold(c, ZT_CU_MIN, false); }
-static zt_status emit_logsumexp(zt_cu_call *c) { return emit_fold(c, ZT_CU_LSE, false); }
+static zt_status emit_sum(zt_cu_call *call) { return emit_fold(call, ZT_CU_SUM, false); }
+static zt_status emit_mean(zt_cu_call *call) { return emit_fold(call, ZT_CU_SUM, true); }
+static zt_status emit_prod(zt_cu_call *call) { return emit_fold(call, ZT_CU_PROD, false); }
+static zt_status emit_amax(zt_cu_call *call) { return emit_fold(call, ZT_CU_MAX, false); }
+static zt_status emit_amin(zt_cu_call *call) { return emit_fold(call, ZT_CU_MIN, false); }
+static zt_status emit_logsumexp(zt_cu_call *call) { return emit_fold(call, ZT_CU_LSE, false); }
 
 /* Over what `like` would be repeated along. */
-static zt_status emit_sum_to(zt_cu_call *c)
+static zt_status emit_sum_to(zt_cu_call *call)
 {
-    const zt_type *x = c->in[0], *y = c->out[0];
+    const zt_type *x_type = call->input_types[0], *y_type = call->output_types[0];
     bool gone[ZT_MAX_RANK];
-    zt_cu_reduce_args a = {.x = c->x[0],
-                           .y = c->y[0],
+    zt_cu_reduce_args args = {.x = call->inputs[0],
+                           .y = call->outputs[0],
                            .by = 1,
                            .fold = ZT_CU_SUM,
-                           .x_type = x->dtype,
-                           .y_type = x->dtype};
-    for (int d = 0; d < x->rank; d++) {
-        int at = d - (x->rank - y->rank);
-        gone[d] = at < 0 || (y->dim[at] == 1 && x->dim[d] != 1);
+                           .x_type = x_type->dtype,
+                           .y_type = x_type->dtype};
+    for (int dimension = 0; dimension < x_type->rank; dimension++) {
+        int target_dimension = dimension - (x_type->rank - y_type->rank);
+        gone[dimension] = target_dimension < 0 || (y_type->dim[target_dimension] == 1 && x_type->dim[dimension] != 1);
     }
-    set_dims(&a, x, gone);
-    return reduce(c, &a);
+    set_dims(&args, x_type, gone);
+    return run_reduce(call, &args);
 }
 
 /* A chain of one op, whose operand stands still along the axes. */
-static zt_status emit_spread(zt_cu_call *c)
+static zt_status emit_spread(zt_cu_call *call)
 {
-    const zt_spread_attrs *s = c->attrs;
-    const zt_type *y = c->out[0];
+    const zt_spread_attrs *attrs = call->attrs;
+    const zt_type *y_type = call->output_types[0];
     bool gone[ZT_MAX_RANK];
     int64_t step = 1, times = 1;
-    gone_axes(&s->axes, y->rank, gone);
-    zt_cu_chain_args a = {
-        .n = zt_type_count(y),
-        .x = {c->x[0]},
-        .y = {c->y[0]},
+    gone_axes(&attrs->axes, y_type->rank, gone);
+    zt_cu_chain_args args = {
+        .n = zt_type_count(y_type),
+        .x = {call->inputs[0]},
+        .y = {call->outputs[0]},
         .n_ops = 1,
         .n_in = 1,
-        .x_type = {(uint8_t)y->dtype},
-        .y_type = {(uint8_t)y->dtype},
-        .one = {.fn = ZT_CU_F_scale, .of = (uint8_t)y->dtype, .to = (uint8_t)y->dtype}};
-    for (int d = y->rank - 1; d >= 0; d--) {
-        a.dim[a.n_dims] = y->dim[d];
-        a.step[0][a.n_dims++] = gone[d] ? 0 : step;
-        *(gone[d] ? &times : &step) *= y->dim[d];
+        .x_type = {(uint8_t)y_type->dtype},
+        .y_type = {(uint8_t)y_type->dtype},
+        .one = {.fn = ZT_CU_F_scale, .of = (uint8_t)y_type->dtype, .to = (uint8_t)y_type->dtype}};
+    for (int dimension = y_type->rank - 1; dimension >= 0; dimension--) {
+        args.dim[args.n_dims] = y_type->dim[dimension];
+        args.step[0][args.n_dims++] = gone[dimension] ? 0 : step;
+        *(gone[dimension] ? &times : &step) *= y_type->dim[dimension];
     }
-    if (!a.n_dims) a.dim[a.n_dims++] = 1;
-    a.one.p = s->mean && times ? 1 / (double)times : 1;
-    return zt_cu_launch_each(c, "zt_cu_chain", a.n, &a, sizeof a);
+    if (!args.n_dims) args.dim[args.n_dims++] = 1;
+    args.one.p = attrs->mean && times ? 1 / (double)times : 1;
+    return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
 }
 
-static bool float_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool float_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
 {
-    (void)e, (void)attrs, (void)in;
-    return zt_cu_is_wide_float(out[0].dtype);
+    (void)engine, (void)attrs, (void)input_types;
+    return zt_cu_is_wide_float(output_types[0].dtype);
 }
 
 const zt_cu_row zt_cu_reduce[] = {

@@ -3,7 +3,7 @@
 #define ZT_CU_REDUCE_H
 
 #include "lib/engine/cuda/args_reduce.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 
 /* y[o] = fold of x[o, 0 .. n-1], o below `rows`, over `by`; types are plain, y's computed as x's.
  */

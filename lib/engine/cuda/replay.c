@@ -14,206 +14,218 @@ static const char *const words[ZT_CU_TROUBLES] = {
     [ZT_CU_DIVISION] = "an integer is divided by zero",
 };
 
-zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *t, zt_op op, int step)
+zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *error, zt_op op, int step)
 {
     char where[32] = "";
-    if (t->kind == 0) return ZT_OK;
+    if (error->kind == 0) return ZT_OK;
     const char *name = zt_op_info(op)->name;
-    const char *what = words[t->kind < ZT_CU_TROUBLES ? t->kind : ZT_CU_INDEX];
+    const char *what = words[error->kind < ZT_CU_TROUBLES ? error->kind : ZT_CU_INDEX];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
-    if (t->kind == ZT_CU_DIVISION) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s", name, where, what);
-    if (t->value < 0)
+    if (error->kind == ZT_CU_DIVISION) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s", name, where, what);
+    if (error->value < 0)
         return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is below 0", name, where, what,
-                       (long long)t->value);
+                       (long long)error->value);
     return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is not below %lld", name, where, what,
-                   (long long)t->value, (long long)t->limit);
+                   (long long)error->value, (long long)error->limit);
 }
 
-zt_status zt_cu_clear_runtime_errors(zt_cu_engine *e, zt_cu_ptr blocks, int n, zt_cu_ptr flag)
+zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int count, zt_cu_ptr flag)
 {
-    zt_status s = zt_cu_clear(e, flag, sizeof(uint32_t));
-    for (int i = 0; i < n && !s;) {
-        size_t bytes = (size_t)(n - i) * sizeof(zt_cu_runtime_error);
-        uint8_t *p = zt_cu_half(e, &bytes);
-        if (!p) return zt_ctx_status(e->base.ctx);
+    zt_status status = zt_cu_clear(engine, flag, sizeof(uint32_t));
+    for (int i = 0; i < count && !status;) {
+        size_t bytes = (size_t)(count - i) * sizeof(zt_cu_runtime_error);
+        uint8_t *staging = zt_cu_half(engine, &bytes);
+        if (!staging) return zt_ctx_status(engine->base.ctx);
         int part = (int)(bytes / sizeof(zt_cu_runtime_error));
-        for (int k = 0; k < part; k++) ((zt_cu_runtime_error *)p)[k] = (zt_cu_runtime_error){.flag = flag};
-        s = zt_cu_half_send(e, blocks + (size_t)i * sizeof(zt_cu_runtime_error),
+        for (int k = 0; k < part; k++) ((zt_cu_runtime_error *)staging)[k] = (zt_cu_runtime_error){.flag = flag};
+        status = zt_cu_half_send(engine, blocks + (size_t)i * sizeof(zt_cu_runtime_error),
                             (size_t)part * sizeof(zt_cu_runtime_error));
         i += part;
     }
-    return s;
+    return status;
 }
 
 /* The flag was set: some block holds why. The first step's is told, and all are clean again. */
-static zt_status find_trouble(zt_cu_engine *e, zt_executable *r)
+static zt_status find_runtime_error(zt_cu_engine *engine, zt_executable *executable)
 {
-    zt_cu_ptr blocks = r->device.at + r->trouble_at;
-    zt_cu_runtime_error *all = zt_alloc_array(e->base.ctx, (size_t)r->n_tasks, sizeof *all);
-    zt_status s = all ? zt_cu_read(e, blocks, all, (size_t)r->n_tasks * sizeof *all) : ZT_ENOMEM;
-    if (!s) s = zt_cu_clear_runtime_errors(e, blocks, r->n_tasks, r->device.at + r->flag_at);
-    for (int i = 0; i < r->n_tasks && !s; i++) {
-        int step = r->task[i].step;
-        s = zt_cu_report_runtime_error(e->base.ctx, &all[i], r->plan.step[step].op, step);
+    zt_cu_ptr blocks = executable->device.address + executable->errors_at;
+    zt_cu_runtime_error *all = zt_alloc_array(engine->base.ctx, (size_t)executable->n_tasks, sizeof *all);
+    zt_status status = all ? zt_cu_read(engine, blocks, all, (size_t)executable->n_tasks * sizeof *all) : ZT_ENOMEM;
+    if (!status)
+        status =
+            zt_cu_clear_runtime_errors(engine, blocks, executable->n_tasks, executable->device.address + executable->flag_at);
+    for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++) {
+        int step = executable->tasks[task_index].step;
+        status = zt_cu_report_runtime_error(engine->base.ctx, &all[task_index], executable->schedule.step[step].op, step);
     }
-    zt_free(e->base.ctx, all);
-    return s;
+    zt_free(engine->base.ctx, all);
+    return status;
 }
 
 /* ---- as a graph ------------------------------------------------------------------------------ */
 
-static zt_status bring(zt_cu_engine *e, const zt_executable *r)
+static zt_status copy_inputs(zt_cu_engine *engine, const zt_executable *executable)
 {
-    if (r->in_total == 0) return ZT_OK;
+    if (executable->in_total == 0) return ZT_OK;
     return zt_cu_try(
-        e, e->cu.MemcpyHtoDAsync(r->device.at, r->host.host, r->in_total, e->stream),
+        engine,
+        engine->cu.MemcpyHtoDAsync(executable->device.address, executable->host.host, executable->in_total, engine->stream),
         "MemcpyHtoDAsync");
 }
 
-static zt_status fetch(zt_cu_engine *e, const zt_executable *r)
+static zt_status copy_outputs(zt_cu_engine *engine, const zt_executable *executable)
 {
-    size_t from = r->in_total, n = r->flag_at + sizeof(uint32_t) - from;
+    size_t from = executable->in_total, byte_count = executable->flag_at + sizeof(uint32_t) - from;
     return zt_cu_try(
-        e, e->cu.MemcpyDtoHAsync(r->host.host + from, r->device.at + from, n, e->stream),
+        engine,
+        engine->cu.MemcpyDtoHAsync(executable->host.host + from, executable->device.address + from, byte_count, engine->stream),
         "MemcpyDtoHAsync");
 }
 
-static zt_cu_where own_places(const zt_executable *r)
+static zt_cu_where own_places(const zt_executable *executable)
 {
-    return (zt_cu_where){.troubles = r->device.at + r->trouble_at};
+    return (zt_cu_where){.errors = executable->device.address + executable->errors_at};
 }
 
-static zt_status run_tasks(zt_cu_engine *e, zt_executable *r, const zt_cu_where *w)
+static zt_status run_tasks(zt_cu_engine *engine, zt_executable *executable, const zt_cu_where *where)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; i < r->n_tasks && !s; i++) s = zt_cu_run_task(e, r, i, w);
-    return s ? s : zt_cu_persistent_kernel_cut(e, w->tape);
+    zt_status status = ZT_OK;
+    for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++)
+        status = zt_cu_run_task(engine, executable, task_index, where);
+    return status ? status : zt_cu_persistent_kernel_cut(engine, where->persistent);
 }
 
 /* The tape of a plan that is captured, and which of its launches go on it. */
-static zt_status write_tape(zt_cu_engine *e, zt_executable *r, zt_cu_where *w)
+static zt_status record_stages(zt_cu_engine *engine, zt_executable *executable, zt_cu_where *where)
 {
-    if (!zt_cu_persistent_kernel_fits(e)) return ZT_OK;
-    if (!r->tape) {
-        r->tape = zt_arena_alloc(r->memory, sizeof *r->tape);
-        if (!r->tape) return ZT_ENOMEM;
-        *r->tape = (zt_cu_persistent_kernel){0};
+    if (!zt_cu_persistent_kernel_fits(engine)) return ZT_OK;
+    if (!executable->persistent) {
+        executable->persistent = zt_arena_alloc(executable->memory, sizeof *executable->persistent);
+        if (!executable->persistent) return ZT_ENOMEM;
+        *executable->persistent = (zt_cu_persistent_kernel){0};
     }
-    w->tape = r->tape;
-    zt_cu_persistent_kernel_begin(r->tape, false);
-    zt_status s = run_tasks(e, r, w);
-    if (!s) s = zt_cu_persistent_kernel_send(e, r->tape);
-    zt_cu_persistent_kernel_begin(r->tape, true);
-    return s;
+    where->persistent = executable->persistent;
+    zt_cu_persistent_kernel_begin(executable->persistent, false);
+    zt_status status = run_tasks(engine, executable, where);
+    if (!status) status = zt_cu_persistent_kernel_send(engine, executable->persistent);
+    zt_cu_persistent_kernel_begin(executable->persistent, true);
+    return status;
 }
 
-zt_status zt_cu_capture(zt_cu_engine *e, zt_executable *r)
+zt_status zt_cu_capture(zt_cu_engine *engine, zt_executable *executable)
 {
     zt_cu_graph graph = NULL;
-    zt_cu_where w = own_places(r);
-    zt_status wrote = write_tape(e, r, &w);
+    zt_cu_where where = own_places(executable);
+    zt_status wrote = record_stages(engine, executable, &where);
     if (wrote) return wrote;
-    r->moved = UINT64_MAX; /* until it is whole */
-    if (r->exec) e->cu.GraphExecDestroy(r->exec);
-    r->exec = NULL;
+    executable->moved = UINT64_MAX; /* until it is whole */
+    if (executable->exec) engine->cu.GraphExecDestroy(executable->exec);
+    executable->exec = NULL;
     /* Libraries load their kernels when these are first called, which may be here. */
-    int mode = e->blas || e->fft ? ZT_CU_CAPTURE_RELAXED : ZT_CU_CAPTURE_THREAD_LOCAL;
-    zt_status s = zt_cu_try(e, e->cu.StreamBeginCapture(e->stream, mode), "StreamBeginCapture");
-    if (s) return s;
-    s = bring(e, r);
-    if (!s) s = run_tasks(e, r, &w);
-    if (!s) s = fetch(e, r);
-    int ended = e->cu.StreamEndCapture(e->stream, &graph);
-    if (!s) s = zt_cu_try(e, ended, "StreamEndCapture");
-    if (!s) s = zt_cu_try(e, e->cu.GraphInstantiate(&r->exec, graph, 0), "GraphInstantiate");
-    if (s) r->exec = NULL;
-    if (graph) e->cu.GraphDestroy(graph);
-    if (!s) r->moved = e->moved;
-    if (!s && r->tape) r->launches = r->tape->launches;
-    return s;
+    int mode = engine->blas || engine->fft ? ZT_CU_CAPTURE_RELAXED : ZT_CU_CAPTURE_THREAD_LOCAL;
+    zt_status status = zt_cu_try(engine, engine->cu.StreamBeginCapture(engine->stream, mode), "StreamBeginCapture");
+    if (status) return status;
+    status = copy_inputs(engine, executable);
+    if (!status) status = run_tasks(engine, executable, &where);
+    if (!status) status = copy_outputs(engine, executable);
+    int ended = engine->cu.StreamEndCapture(engine->stream, &graph);
+    if (!status) status = zt_cu_try(engine, ended, "StreamEndCapture");
+    if (!status) status = zt_cu_try(engine, engine->cu.GraphInstantiate(&executable->exec, graph, 0), "GraphInstantiate");
+    if (status) executable->exec = NULL;
+    if (graph) engine->cu.GraphDestroy(graph);
+    if (!status) executable->moved = engine->moved;
+    if (!status && executable->persistent) executable->launches = executable->persistent->launches;
+    return status;
 }
 
-static zt_status run_graph(zt_cu_engine *e, zt_executable *r)
+static zt_status run_graph(zt_cu_engine *engine, zt_executable *executable)
 {
-    zt_status s = r->moved == e->moved ? ZT_OK : zt_cu_capture(e, r);
-    return s ? s : zt_cu_try(e, e->cu.GraphLaunch(r->exec, e->stream), "GraphLaunch");
+    zt_status status = executable->moved == engine->moved ? ZT_OK : zt_cu_capture(engine, executable);
+    return status ? status : zt_cu_try(engine, engine->cu.GraphLaunch(executable->exec, engine->stream), "GraphLaunch");
 }
 
 /* ---- watched --------------------------------------------------------------------------------- */
 
 /* All steps are asked before any runs. */
-static zt_status ask_before(zt_cu_engine *e, zt_executable *r, const zt_watch *watch)
+static zt_status call_before(zt_cu_engine *engine, zt_executable *executable, const zt_watch *watch)
 {
-    zt_status s = ZT_OK;
-    for (int i = 0; watch->before && i < r->plan.n_steps && !s; i++)
-        s = watch->before(watch->user, &r->plan, i);
-    if (!r->times && !s)
-        r->times = zt_calloc(e->base.ctx, (size_t)r->n_tasks + 1, sizeof *r->times);
-    if (!r->times && !s) return ZT_ENOMEM;
-    for (int i = 0; i <= r->n_tasks && !s; i++)
-        if (!r->times[i]) s = zt_cu_try(e, e->cu.EventCreate(&r->times[i], 0), "EventCreate");
-    return s;
+    zt_status status = ZT_OK;
+    for (int step_index = 0; watch->before && step_index < executable->schedule.n_steps && !status; step_index++)
+        status = watch->before(watch->user, &executable->schedule, step_index);
+    if (!executable->times && !status)
+        executable->times = zt_calloc(engine->base.ctx, (size_t)executable->n_tasks + 1, sizeof *executable->times);
+    if (!executable->times && !status) return ZT_ENOMEM;
+    for (int task_index = 0; task_index <= executable->n_tasks && !status; task_index++)
+        if (!executable->times[task_index])
+            status = zt_cu_try(engine, engine->cu.EventCreate(&executable->times[task_index], 0), "EventCreate");
+    return status;
 }
 
-static zt_status run_steps(zt_cu_engine *e, zt_executable *r)
+static zt_status run_steps(zt_cu_engine *engine, zt_executable *executable)
 {
-    zt_cu_where w = own_places(r);
-    zt_status s = bring(e, r);
-    if (!s) s = zt_cu_try(e, e->cu.EventRecord(r->times[0], e->stream), "EventRecord");
-    for (int i = 0; i < r->n_tasks && !s; i++) {
-        s = zt_cu_run_task(e, r, i, &w);
-        if (!s) s = zt_cu_try(e, e->cu.EventRecord(r->times[i + 1], e->stream), "EventRecord");
+    zt_cu_where where = own_places(executable);
+    zt_status status = copy_inputs(engine, executable);
+    if (!status) status = zt_cu_try(engine, engine->cu.EventRecord(executable->times[0], engine->stream), "EventRecord");
+    for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++) {
+        status = zt_cu_run_task(engine, executable, task_index, &where);
+        if (!status)
+            status =
+                zt_cu_try(engine, engine->cu.EventRecord(executable->times[task_index + 1], engine->stream), "EventRecord");
     }
-    return s ? s : fetch(e, r);
+    return status ? status : copy_outputs(engine, executable);
 }
 
 /* Their times, laid so that the first begins with `submitted`. */
-static zt_status tell_after(zt_cu_engine *e, zt_executable *r, const zt_watch *watch, double submitted)
+static zt_status report_times(zt_cu_engine *engine, zt_executable *executable, const zt_watch *watch, double submitted)
 {
-    zt_status s = ZT_OK;
-    double at = submitted;
-    for (int i = 0; i < r->n_tasks && !s; i++) {
-        float ms = 0;
-        s = zt_cu_try(e, e->cu.EventElapsedTime(&ms, r->times[i], r->times[i + 1]),
-                      "EventElapsedTime");
-        zt_span span = {.step = r->task[i].step, .begin = at, .end = at + (double)ms * 1e-3};
-        at = span.end;
-        if (s) break;
-        if (watch->span) watch->span(watch->user, &r->plan, &span);
-        if (watch->after) watch->after(watch->user, &r->plan, span.step, (double)ms * 1e-3);
+    zt_status status = ZT_OK;
+    double start = submitted;
+    for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++) {
+        float milliseconds = 0;
+        status = zt_cu_try(
+            engine,
+            engine->cu.EventElapsedTime(&milliseconds, executable->times[task_index], executable->times[task_index + 1]),
+            "EventElapsedTime");
+        zt_span span = {.step = executable->tasks[task_index].step, .begin = start, .end = start + (double)milliseconds * 1e-3};
+        start = span.end;
+        if (status) break;
+        if (watch->span) watch->span(watch->user, &executable->schedule, &span);
+        if (watch->after) watch->after(watch->user, &executable->schedule, span.step, (double)milliseconds * 1e-3);
     }
-    return s;
+    return status;
 }
 
 /* ---- the replay ------------------------------------------------------------------------------ */
 
-static uint32_t flag_of(const zt_executable *r)
+static uint32_t flag_of(const zt_executable *executable)
 {
     uint32_t flag;
-    memcpy(&flag, r->host.host + r->flag_at, sizeof flag);
+    memcpy(&flag, executable->host.host + executable->flag_at, sizeof flag);
     return flag;
 }
 
-zt_status zt_cu_replay(zt_engine *base, zt_executable *r, const void *const *in, void *const *out,
+zt_status zt_cu_replay(zt_engine *base, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_status s = zt_cu_enter(e);
-    if (!s) s = zt_cu_sync(base);
-    if (!s && watch) s = ask_before(e, r, watch);
-    if (s) return s;
-    for (int i = 0; i < r->plan.n_in; i++)
-        if (r->in.bytes[i]) memcpy(r->host.host + r->in.at[i], in[i], r->in.bytes[i]);
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_status status = zt_cu_enter(engine);
+    if (!status) status = zt_cu_sync(base);
+    if (!status && watch) status = call_before(engine, executable, watch);
+    if (status) return status;
+    for (int input = 0; input < executable->schedule.n_in; input++)
+        if (executable->inputs.bytes[input])
+            memcpy(executable->host.host + executable->inputs.at[input], inputs[input], executable->inputs.bytes[input]);
     double submitted = watch ? zt_seconds() : 0;
-    s = watch ? run_steps(e, r) : run_graph(e, r);
-    zt_status waited = zt_cu_done(e, e->cu.StreamSynchronize(e->stream), "StreamSynchronize");
-    if (!s) s = waited;
-    if (!s && flag_of(r)) s = find_trouble(e, r);
-    for (int i = 0; i < r->plan.n_out && !s; i++)
-        if (r->out.bytes[i]) memcpy(out[i], r->host.host + r->out.at[i], r->out.bytes[i]);
-    e->report.submits++;
-    e->report.downloads += r->plan.n_out > 0;
-    e->report.replays++;
-    e->report.kernels += r->launches;
-    return s || !watch ? s : tell_after(e, r, watch, submitted);
+    status = watch ? run_steps(engine, executable) : run_graph(engine, executable);
+    zt_status waited = zt_cu_done(engine, engine->cu.StreamSynchronize(engine->stream), "StreamSynchronize");
+    if (!status) status = waited;
+    if (!status && flag_of(executable)) status = find_runtime_error(engine, executable);
+    for (int output = 0; output < executable->schedule.n_out && !status; output++)
+        if (executable->outputs.bytes[output])
+            memcpy(outputs[output], executable->host.host + executable->outputs.at[output], executable->outputs.bytes[output]);
+    engine->report.submits++;
+    engine->report.downloads += executable->schedule.n_out > 0;
+    engine->report.replays++;
+    engine->report.kernels += executable->launches;
+    return status || !watch ? status : report_times(engine, executable, watch, submitted);
 }

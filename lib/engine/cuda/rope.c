@@ -8,204 +8,207 @@
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-static int64_t head_of(const zt_rope_attrs *a, const zt_type *x)
+static int64_t head_of(const zt_rope_attrs *attrs, const zt_type *x_type)
 {
-    return a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
+    return attrs->head ? attrs->head : attrs->dims ? attrs->dims : x_type->dim[x_type->rank - 1];
 }
 
-static int64_t dims_of(const zt_rope_attrs *a, const zt_type *x)
+static int64_t dims_of(const zt_rope_attrs *attrs, const zt_type *x_type)
 {
-    return a->dims ? a->dims : head_of(a, x);
+    return attrs->dims ? attrs->dims : head_of(attrs, x_type);
 }
 
-static bool rope_fits(const zt_cu_engine *e, const zt_rope_attrs *a, const zt_type *x)
+static bool rope_fits(const zt_cu_engine *engine, const zt_rope_attrs *attrs, const zt_type *x_type)
 {
-    return zt_cu_is_float(x->dtype) && dims_of(a, x) <= 2 * ZT_CU_PAIRS &&
-           x->dim[0] <= (int64_t)e->max_grid[0];
+    return zt_cu_is_float(x_type->dtype) && dims_of(attrs, x_type) <= 2 * ZT_CU_PAIRS &&
+           x_type->dim[0] <= (int64_t)engine->max_grid[0];
 }
 
-static bool has_rope(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                     const zt_type out[])
+static bool has_rope(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                     const zt_type output_types[])
 {
-    (void)out;
-    return rope_fits(e, attrs, in[0]);
+    (void)output_types;
+    return rope_fits(engine, attrs, input_types[0]);
 }
 
 /* Quarter turns a position of each pair. */
-static void fill_turns(const zt_rope_attrs *at, int64_t dims, double *turns)
+static void fill_quarter_turns(const zt_rope_attrs *attrs, int64_t dims, double *turns)
 {
     for (int64_t i = 0; i < dims / 2; i++)
-        turns[i] = zt_rope_scale(at, i) * pow(at->theta, -2 * (double)i / (double)dims) / M_PI_2;
+        turns[i] = zt_rope_scale(attrs, i) * pow(attrs->theta, -2 * (double)i / (double)dims) / M_PI_2;
 }
 
-static zt_status launch_rope(zt_cu_call *c, const zt_rope_attrs *at, const zt_type *type,
-                             zt_cu_ptr x, zt_cu_ptr pos, zt_cu_ptr tab, zt_cu_ptr y)
+static zt_status launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const zt_type *type,
+                             zt_cu_ptr x, zt_cu_ptr pos, zt_cu_ptr table, zt_cu_ptr y)
 {
     const char *kernel = type->dtype == ZT_F32   ? "zt_rope_f32"
                          : type->dtype == ZT_F16 ? "zt_rope_f16"
                                                  : "zt_rope_bf16";
-    int64_t rows = type->dim[0], dims = dims_of(at, type);
-    zt_cu_rope_args a = {.x = x,
+    int64_t rows = type->dim[0], dims = dims_of(attrs, type);
+    zt_cu_rope_args args = {.x = x,
                          .y = y,
-                         .tab = tab,
+                         .tab = table,
                          .pos = pos,
                          .rows = rows,
                          .cols = rows ? zt_type_count(type) / rows : 0,
-                         .head = head_of(at, type),
+                         .head = head_of(attrs, type),
                          .dims = dims,
-                         .amplitude = (float)at->amplitude,
-                         .neighbours = !strcmp(at->pair.s, "neighbours")};
-    if (a.cols == 0) return ZT_OK;
-    fill_turns(at, dims, a.turns);
-    return zt_cu_launch(c, kernel, (zt_cu_dim){(unsigned)rows, 1, 1}, (zt_cu_dim){128, 1, 1}, 0, &a,
-                        sizeof a);
+                         .amplitude = (float)attrs->amplitude,
+                         .neighbours = !strcmp(attrs->pair.s, "neighbours")};
+    if (args.cols == 0) return ZT_OK;
+    fill_quarter_turns(attrs, dims, args.turns);
+    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)rows, 1, 1}, (zt_cu_dim){128, 1, 1}, 0, &args,
+                        sizeof args);
 }
 
-static zt_status emit_rope(zt_cu_call *c)
+static zt_status emit_rope(zt_cu_call *call)
 {
-    return launch_rope(c, c->attrs, c->in[0], c->x[0], c->x[1], c->x[2], c->y[0]);
+    return launch_rope(call, call->attrs, call->input_types[0], call->inputs[0], call->inputs[1], call->inputs[2],
+                       call->outputs[0]);
 }
 
 /* ---- kv_put ---------------------------------------------------------------------------------- */
 
-zt_cu_slots zt_cu_slots_of(const zt_cu_call *c, const zt_type *cache, int pos)
+zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos)
 {
-    const zt_type *table = c->in[pos + 2];
+    const zt_type *table = call->input_types[pos + 2];
     int64_t ctx = cache->dim[0];
-    zt_cu_slots s = {
-        .pos = c->x[pos], .seq = c->x[pos + 1], .ctx = ctx, .S = 1, .B = 1, .block = ctx};
-    if (!table) return s;
-    s.table = c->x[pos + 2];
-    s.S = table->dim[0];
-    s.B = table->dim[1];
-    s.block = ctx / s.B;
-    return s;
+    zt_cu_slots slots = {
+        .pos = call->inputs[pos], .seq = call->inputs[pos + 1], .ctx = ctx, .S = 1, .B = 1, .block = ctx};
+    if (!table) return slots;
+    slots.table = call->inputs[pos + 2];
+    slots.S = table->dim[0];
+    slots.B = table->dim[1];
+    slots.block = ctx / slots.B;
+    return slots;
 }
 
-static zt_status launch_put(zt_cu_call *c, const zt_type *cache, zt_cu_ptr to, zt_cu_ptr x,
-                            int64_t n, int pos)
+static zt_status launch_put(zt_cu_call *call, const zt_type *cache, zt_cu_ptr to, zt_cu_ptr x,
+                            int64_t row_count, int pos)
 {
-    zt_cu_put_args a = {.cache = to,
+    zt_cu_put_args args = {.cache = to,
                         .x = x,
-                        .trouble = c->trouble,
-                        .slots = zt_cu_slots_of(c, cache, pos),
-                        .n = n,
+                        .trouble = call->error,
+                        .slots = zt_cu_slots_of(call, cache, pos),
+                        .n = row_count,
                         .W = cache->dim[1]};
-    return zt_cu_launch(c, cache->dtype == ZT_F16 ? "zt_put_f16" : "zt_put_f32",
-                        (zt_cu_dim){(unsigned)n, (unsigned)((a.W + 1023) / 1024 + !a.W), 1},
-                        (zt_cu_dim){128, 1, 1}, 0, &a, sizeof a);
+    return zt_cu_launch(call, cache->dtype == ZT_F16 ? "zt_put_f16" : "zt_put_f32",
+                        (zt_cu_dim){(unsigned)row_count, (unsigned)((args.W + 1023) / 1024 + !args.W), 1},
+                        (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
 }
 
-static bool has_put(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                    const zt_type out[])
+static bool has_put(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                    const zt_type output_types[])
 {
-    (void)attrs, (void)out;
-    return in[1]->dim[0] <= (int64_t)e->max_grid[0] &&
-           in[0]->dim[1] <= 1024 * (int64_t)e->max_grid[1];
+    (void)attrs, (void)output_types;
+    return input_types[1]->dim[0] <= (int64_t)engine->max_grid[0] &&
+           input_types[0]->dim[1] <= 1024 * (int64_t)engine->max_grid[1];
 }
 
-static zt_status emit_put(zt_cu_call *c)
+static zt_status emit_put(zt_cu_call *call)
 {
-    return launch_put(c, c->in[0], c->y[0], c->x[1], c->in[1]->dim[0], 2);
+    return launch_put(call, call->input_types[0], call->outputs[0], call->inputs[1], call->input_types[1]->dim[0], 2);
 }
 
 /* ---- rope_put -------------------------------------------------------------------------------- */
 
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
 
-static bool has_rope_put(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                         const zt_type out[])
+static bool has_rope_put(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                         const zt_type output_types[])
 {
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
-    (void)out;
-    for (int x = Q; x <= K; x++)
-        if (!rope_fits(e, &rope, in[x]) || zt_type_count(in[x]) > (int64_t)e->max_grid[0])
+    (void)output_types;
+    for (int input = Q; input <= K; input++)
+        if (!rope_fits(engine, &rope, input_types[input]) || zt_type_count(input_types[input]) > (int64_t)engine->max_grid[0])
             return false;
-    return in[KC]->dim[1] <= 1024 * (int64_t)e->max_grid[1];
+    return input_types[KC]->dim[1] <= 1024 * (int64_t)engine->max_grid[1];
 }
 
 /* q or k, normed where there is a weight for it, and turned into y. */
-static zt_status turn(zt_cu_call *c, int x, int g, zt_cu_ptr y)
+static zt_status rotate_input(zt_cu_call *call, int input, int gain, zt_cu_ptr output)
 {
-    const zt_rope_put_attrs *at = c->attrs;
-    const zt_rope_attrs rope = zt_rope_put_rope(at);
-    zt_cu_ptr from = c->x[x];
-    zt_status s = ZT_OK;
-    if (c->in[g]) {
-        from = zt_cu_scratch(c, zt_type_bytes(c->in[x]));
+    const zt_rope_put_attrs *attrs = call->attrs;
+    const zt_rope_attrs rope = zt_rope_put_rope(attrs);
+    zt_cu_ptr from = call->inputs[input];
+    zt_status status = ZT_OK;
+    if (call->input_types[gain]) {
+        from = zt_cu_scratch(call, zt_type_bytes(call->input_types[input]));
         if (!from) return ZT_ENOMEM;
-        s = zt_cu_rms_norm(c, c->in[x], c->x[x], c->x[g], at->eps, at->norm_dims, from);
+        status = zt_cu_rms_norm(call, call->input_types[input], call->inputs[input], call->inputs[gain], attrs->eps,
+                                attrs->norm_dims, from);
     }
-    return s ? s : launch_rope(c, &rope, c->in[x], from, c->x[POS], c->x[TAB], y);
+    return status ? status
+                  : launch_rope(call, &rope, call->input_types[input], from, call->inputs[POS], call->inputs[TAB], output);
 }
 
 /* Norms that a warp makes as a block of theirs would: heads that a team of 32 has. */
-static bool norms_heads(const zt_cu_call *c, int64_t head)
+static bool norms_heads(const zt_cu_call *call, int64_t head)
 {
-    const zt_rope_put_attrs *at = c->attrs;
-    for (int x = 0; x < 2; x++) {
-        const zt_type *t = c->in[Q + x];
-        int64_t columns = at->norm_dims ? at->norm_dims : t->dim[t->rank - 1];
-        if (c->in[GQ + x] && (columns != head || zt_cu_norm_team(columns) != 32)) return false;
+    const zt_rope_put_attrs *attrs = call->attrs;
+    for (int input = 0; input < 2; input++) {
+        const zt_type *type = call->input_types[Q + input];
+        int64_t columns = attrs->norm_dims ? attrs->norm_dims : type->dim[type->rank - 1];
+        if (call->input_types[GQ + input] && (columns != head || zt_cu_norm_team(columns) != 32)) return false;
     }
     return true;
 }
 
 /* All of it in one launch: false where that has no way. */
-static bool is_seat(const zt_cu_call *c, int64_t head)
+static bool is_rope_kv_write(const zt_cu_call *call, int64_t head)
 {
-    for (int x = Q; x <= V; x++)
-        if (c->in[x]->dtype != ZT_F32) return false;
-    for (int g = GQ; g <= GK; g++)
-        if (c->in[g] && c->in[g]->dtype != ZT_F32) return false;
-    return c->in[KC]->dtype == c->in[VC]->dtype && c->in[KC]->dim[1] % head == 0 &&
-           norms_heads(c, head);
+    for (int input = Q; input <= V; input++)
+        if (call->input_types[input]->dtype != ZT_F32) return false;
+    for (int gain = GQ; gain <= GK; gain++)
+        if (call->input_types[gain] && call->input_types[gain]->dtype != ZT_F32) return false;
+    return call->input_types[KC]->dtype == call->input_types[VC]->dtype && call->input_types[KC]->dim[1] % head == 0 &&
+           norms_heads(call, head);
 }
 
-static zt_status launch_seat(zt_cu_call *c, const zt_rope_attrs *rope)
+static zt_status launch_rope_kv_write(zt_cu_call *call, const zt_rope_attrs *rope)
 {
-    const zt_type *q = c->in[Q];
-    int64_t n = q->dim[0], head = head_of(rope, q), dims = dims_of(rope, q);
+    const zt_type *q_type = call->input_types[Q];
+    int64_t row_count = q_type->dim[0], head = head_of(rope, q_type), dims = dims_of(rope, q_type);
     double turns[ZT_CU_PAIRS];
-    fill_turns(rope, dims, turns);
-    zt_cu_rope_kv_write_args a = {.q = c->x[Q],
-                         .k = c->x[K],
-                         .v = c->x[V],
-                         .y = c->y[2],
-                         .kc = c->y[0],
-                         .vc = c->y[1],
-                         .gq = c->x[GQ],
-                         .gk = c->x[GK],
-                         .trouble = c->trouble,
-                         .turns = zt_cu_table(c, turns, (size_t)dims / 2 * sizeof *turns),
-                         .tab = c->x[TAB],
-                         .slots = zt_cu_slots_of(c, c->in[KC], POS),
-                         .n = n,
+    fill_quarter_turns(rope, dims, turns);
+    zt_cu_rope_kv_write_args args = {.q = call->inputs[Q],
+                         .k = call->inputs[K],
+                         .v = call->inputs[V],
+                         .y = call->outputs[2],
+                         .kc = call->outputs[0],
+                         .vc = call->outputs[1],
+                         .gq = call->inputs[GQ],
+                         .gk = call->inputs[GK],
+                         .trouble = call->error,
+                         .turns = zt_cu_table(call, turns, (size_t)dims / 2 * sizeof *turns),
+                         .tab = call->inputs[TAB],
+                         .slots = zt_cu_slots_of(call, call->input_types[KC], POS),
+                         .n = row_count,
                          .head = head,
                          .half = dims / 2,
-                         .heads = n ? zt_type_count(q) / n / head : 0,
-                         .k_heads = c->in[KC]->dim[1] / head,
-                         .v_width = c->in[VC]->dim[1],
-                         .eps = ((const zt_rope_put_attrs *)c->attrs)->eps,
+                         .heads = row_count ? zt_type_count(q_type) / row_count / head : 0,
+                         .k_heads = call->input_types[KC]->dim[1] / head,
+                         .v_width = call->input_types[VC]->dim[1],
+                         .eps = ((const zt_rope_put_attrs *)call->attrs)->eps,
                          .amplitude = (float)rope->amplitude,
                          .neighbours = !strcmp(rope->pair.s, "neighbours"),
-                         .cache_type = (int32_t)c->in[KC]->dtype};
-    int64_t all = a.heads + a.k_heads + (a.v_width + head - 1) / head;
-    if (!a.turns) return ZT_ENOMEM;
-    return zt_cu_launch(c, "zt_rope_kv_write", zt_cu_grid(n * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
-                        &a, sizeof a);
+                         .cache_type = (int32_t)call->input_types[KC]->dtype};
+    int64_t all = args.heads + args.k_heads + (args.v_width + head - 1) / head;
+    if (!args.turns) return ZT_ENOMEM;
+    return zt_cu_launch(call, "zt_rope_kv_write", zt_cu_grid(row_count * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
+                        &args, sizeof args);
 }
 
-static zt_status emit_rope_put(zt_cu_call *c)
+static zt_status emit_rope_put(zt_cu_call *call)
 {
-    const zt_rope_attrs rope = zt_rope_put_rope(c->attrs);
-    int64_t n = c->in[Q]->dim[0];
-    if (is_seat(c, head_of(&rope, c->in[Q]))) return launch_seat(c, &rope);
-    zt_cu_ptr k = zt_cu_scratch(c, zt_type_bytes(c->in[K]));
-    zt_status s = k ? turn(c, K, GK, k) : ZT_ENOMEM;
-    if (!s && c->y[2]) s = turn(c, Q, GQ, c->y[2]);
-    if (!s) s = launch_put(c, c->in[KC], c->y[0], k, n, POS);
-    return s ? s : launch_put(c, c->in[VC], c->y[1], c->x[V], n, POS);
+    const zt_rope_attrs rope = zt_rope_put_rope(call->attrs);
+    int64_t row_count = call->input_types[Q]->dim[0];
+    if (is_rope_kv_write(call, head_of(&rope, call->input_types[Q]))) return launch_rope_kv_write(call, &rope);
+    zt_cu_ptr k = zt_cu_scratch(call, zt_type_bytes(call->input_types[K]));
+    zt_status status = k ? rotate_input(call, K, GK, k) : ZT_ENOMEM;
+    if (!status && call->outputs[2]) status = rotate_input(call, Q, GQ, call->outputs[2]);
+    if (!status) status = launch_put(call, call->input_types[KC], call->outputs[0], k, row_count, POS);
+    return status ? status : launch_put(call, call->input_types[VC], call->outputs[1], call->inputs[V], row_count, POS);
 }
 
 const zt_cu_row zt_cu_rope[] = {

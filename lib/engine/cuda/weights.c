@@ -8,95 +8,96 @@
 
 #include <string.h>
 
-const zt_cu_pack *zt_cu_pack_find(zt_dtype t)
+const zt_cu_pack *zt_cu_pack_find(zt_dtype dtype)
 {
-    for (const zt_cu_pack *p = zt_cu_packs; p->pack; p++)
-        if (p->dtype == t) return p;
+    for (const zt_cu_pack *pack = zt_cu_packs; pack->pack; pack++)
+        if (pack->dtype == dtype) return pack;
     return NULL;
 }
 
-static zt_status read_through(zt_cu_engine *e, size_t bytes, const zt_store *s, int64_t handle,
-                              zt_cu_ptr to)
+static zt_status read_through(zt_cu_engine *engine, size_t bytes, const zt_store *store, int64_t handle,
+                              zt_cu_ptr target)
 {
-    zt_status st = ZT_OK;
-    for (size_t at = 0; at < bytes && !st;) {
-        size_t part = bytes - at;
-        uint8_t *p = zt_cu_half(e, &part);
-        if (!p) return zt_ctx_status(e->base.ctx);
-        st = s->read(s->user, handle, at, p, part);
-        if (!st) st = zt_cu_half_send(e, to + at, part);
-        at += part;
+    zt_status status = ZT_OK;
+    for (size_t offset = 0; offset < bytes && !status;) {
+        size_t part = bytes - offset;
+        uint8_t *staging = zt_cu_half(engine, &part);
+        if (!staging) return zt_ctx_status(engine->base.ctx);
+        status = store->read(store->user, handle, offset, staging, part);
+        if (!status) status = zt_cu_half_send(engine, target + offset, part);
+        offset += part;
     }
-    return st;
+    return status;
 }
 
-static zt_status load_raw(zt_cu_engine *e, const zt_type *t, const zt_store *s, int64_t handle,
-                          bool stays, zt_cu_mem *to)
+static zt_status load_raw(zt_cu_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
+                          bool stays, zt_cu_mem *target)
 {
-    size_t bytes = zt_type_bytes(t);
-    bool shared = stays && e->unified;
-    zt_status st = zt_cu_alloc(e, shared ? ZT_CU_HOST_MEM : ZT_CU_DEVICE_MEM, bytes, to);
-    if (st || bytes == 0) return st;
-    return shared ? s->read(s->user, handle, 0, to->host, bytes)
-                  : read_through(e, bytes, s, handle, to->at);
+    size_t bytes = zt_type_bytes(type);
+    bool shared = stays && engine->unified;
+    zt_status status = zt_cu_alloc(engine, shared ? ZT_CU_HOST_MEM : ZT_CU_DEVICE_MEM, bytes, target);
+    if (status || bytes == 0) return status;
+    return shared ? store->read(store->user, handle, 0, target->host, bytes)
+                  : read_through(engine, bytes, store, handle, target->address);
 }
 
 /* One form into the other, both of them weights of b's type. */
-static zt_status repack(zt_cu_engine *e, const zt_ebuf *b, bool back, zt_cu_ptr from, zt_cu_ptr to)
+static zt_status repack_weight(zt_cu_engine *engine, const zt_ebuf *buffer, bool back, zt_cu_ptr from, zt_cu_ptr target)
 {
-    const zt_type *t = &b->type;
-    zt_cu_call c = {.e = e, .op = ZT_OP_linear};
-    e->pending = true;
-    return (back ? b->pack->unpack : b->pack->pack)(b->pack, &c, from, to, t->dim[0], t->dim[1]);
+    const zt_type *type = &buffer->type;
+    zt_cu_call call = {.engine = engine, .op = ZT_OP_linear};
+    engine->pending = true;
+    return (back ? buffer->pack->unpack : buffer->pack->pack)(buffer->pack, &call, from, target, type->dim[0], type->dim[1]);
 }
 
-static zt_status load_packed(zt_cu_engine *e, const zt_store *s, int64_t handle, zt_ebuf *b)
+static zt_status load_packed(zt_cu_engine *engine, const zt_store *store, int64_t handle, zt_ebuf *buffer)
 {
     zt_cu_mem raw;
-    zt_status st = load_raw(e, &b->type, s, handle, false, &raw);
-    if (!st)
-        st = zt_cu_alloc(e, ZT_CU_DEVICE_MEM,
-                         b->pack->bytes(b->pack, b->type.dim[0], b->type.dim[1]), &b->mem);
-    if (!st) st = repack(e, b, false, raw.at, b->mem.at);
-    zt_cu_release(e, &raw);
-    return st;
+    zt_status status = load_raw(engine, &buffer->type, store, handle, false, &raw);
+    if (!status)
+        status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM,
+                         buffer->pack->bytes(buffer->pack, buffer->type.dim[0], buffer->type.dim[1]), &buffer->memory);
+    if (!status) status = repack_weight(engine, buffer, false, raw.address, buffer->memory.address);
+    zt_cu_release(engine, &raw);
+    return status;
 }
 
 /* Weights leave a part of the device's memory to what plans need, so that where not all of them fit
  * the device still runs those that do. */
 enum { PLANS_PART = 16 };
 
-static zt_status leave_room(zt_cu_engine *e, size_t bytes)
+static zt_status leave_room(zt_cu_engine *engine, size_t bytes)
 {
     size_t left = 0, whole = 0;
-    zt_status s = zt_cu_try(e, e->cu.MemGetInfo(&left, &whole), "MemGetInfo");
-    if (s || (left >= whole / PLANS_PART && bytes <= left - whole / PLANS_PART)) return s;
-    return zt_fail(e->base.ctx, ZT_ENOMEM,
+    zt_status status = zt_cu_try(engine, engine->cu.MemGetInfo(&left, &whole), "MemGetInfo");
+    if (status || (left >= whole / PLANS_PART && bytes <= left - whole / PLANS_PART)) return status;
+    return zt_fail(engine->base.ctx, ZT_ENOMEM,
                    "%s: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
-                   e->base.vt->name, e->name, bytes, left, whole / PLANS_PART);
+                   engine->base.vt->name, engine->name, bytes, left, whole / PLANS_PART);
 }
 
-zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *t, const zt_store *s, int64_t handle)
+zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *type, const zt_store *store, int64_t handle)
 {
-    zt_cu_engine *e = (zt_cu_engine *)base;
-    zt_ebuf *b = zt_cu_enter(e) ? NULL : zt_calloc(base->ctx, 1, sizeof *b);
-    if (!b) return NULL;
-    b->type = *t;
-    b->model = true;
-    b->pack = t->rank == 2 && zt_type_count(t) > 0 ? zt_cu_pack_find(t->dtype) : NULL;
-    zt_status st = leave_room(e, zt_type_bytes(t));
-    if (!st)
-        st = b->pack ? load_packed(e, s, handle, b) : load_raw(e, t, s, handle, true, &b->mem);
-    if (!st) return b;
-    base->vt->free(base, b);
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_ebuf *buffer = zt_cu_enter(engine) ? NULL : zt_calloc(base->ctx, 1, sizeof *buffer);
+    if (!buffer) return NULL;
+    buffer->type = *type;
+    buffer->model = true;
+    buffer->pack = type->rank == 2 && zt_type_count(type) > 0 ? zt_cu_pack_find(type->dtype) : NULL;
+    zt_status status = leave_room(engine, zt_type_bytes(type));
+    if (!status)
+        status = buffer->pack ? load_packed(engine, store, handle, buffer)
+                              : load_raw(engine, type, store, handle, true, &buffer->memory);
+    if (!status) return buffer;
+    base->vt->free(base, buffer);
     return NULL;
 }
 
-zt_status zt_cu_plain(zt_cu_engine *e, zt_ebuf *b)
+zt_status zt_cu_plain(zt_cu_engine *engine, zt_ebuf *buffer)
 {
-    if (b->plain.at) return ZT_OK;
-    zt_status s = zt_cu_alloc(e, ZT_CU_DEVICE_MEM, zt_type_bytes(&b->type), &b->plain);
-    if (!s) s = repack(e, b, true, b->mem.at, b->plain.at);
-    if (s) zt_cu_release(e, &b->plain);
-    return s;
+    if (buffer->plain.address) return ZT_OK;
+    zt_status status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM, zt_type_bytes(&buffer->type), &buffer->plain);
+    if (!status) status = repack_weight(engine, buffer, true, buffer->memory.address, buffer->plain.address);
+    if (status) zt_cu_release(engine, &buffer->plain);
+    return status;
 }

@@ -30,17 +30,17 @@ enum { ZT_CU_WGMMAS = 12 };
 
 /* *done, or it is not for these kernels. batches: of y; steps are those of rows and columns that
  * follow each other. */
-zt_status zt_cu_wgmma_multiply(zt_cu_call *c, const zt_cu_matmul_args *m, zt_dtype t,
+zt_status zt_cu_wgmma_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, zt_dtype dtype,
                                int64_t batches, bool *done);
 /* By the kernel `by`, in so many blocks; what it needs is there. */
-zt_status zt_cu_wgmma_launch(zt_cu_call *c, const zt_cu_wgmma *by, const zt_cu_matmul_args *m,
+zt_status zt_cu_wgmma_launch(zt_cu_call *call, const zt_cu_wgmma *variant, const zt_cu_matmul_args *args,
                              int64_t batches, unsigned blocks);
 /* Products with weights of type t, of which x is too; a has all but `right`. *done, as above. */
-zt_status zt_cu_wgmma_linear(zt_cu_call *c, zt_dtype t, const zt_cu_linear_args *a, unsigned count,
+zt_status zt_cu_wgmma_linear(zt_cu_call *call, zt_dtype dtype, const zt_cu_linear_args *args, unsigned count,
                              bool *done);
-zt_status zt_cu_wgmma_linear_launch(zt_cu_call *c, zt_dtype t, const zt_cu_linear_args *a,
+zt_status zt_cu_wgmma_linear_launch(zt_cu_call *call, zt_dtype dtype, const zt_cu_linear_args *args,
                                     unsigned count, unsigned blocks);
 /* What the engine's device gives; why not all is told in the log. Outside of captures. */
-zt_cu_wgmma_use zt_cu_wgmma_prove(zt_cu_engine *e);
+zt_cu_wgmma_use zt_cu_wgmma_prove(zt_cu_engine *engine);
 
 #endif

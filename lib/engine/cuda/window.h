@@ -3,7 +3,7 @@
 #define ZT_CU_WINDOW_H
 
 #include "lib/engine/cuda/args_conv.h"
-#include "lib/engine/cuda/walk.h"
+#include "lib/engine/cuda/strides.h"
 #include "lib/ops/window.h"
 
 /* The step's own table of what taps reach goes with it. */

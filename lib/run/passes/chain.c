@@ -281,7 +281,7 @@ static zt_status find_candidates(chain_groups *groups, zt_str *text)
 
 /* ---- the new program ------------------------------------------------------------------------- */
 
-static zt_status put_group(zt_rewrite *rewrite_program, const chain_groups *groups, int leader, int mark_value, zt_str *text)
+static zt_status put_group(zt_rewrite *rewrite, const chain_groups *groups, int leader, int mark_value, zt_str *text)
 {
     int member[MAX_MEMBERS] = {0}, member_count = members_of(groups, leader, member), stands[ZT_MAX_OUT];
     fused_chain fused;
@@ -291,25 +291,25 @@ static zt_status put_group(zt_rewrite *rewrite_program, const chain_groups *grou
     zt_status status =
         build_chain(groups, member, member_count, mark_value, &fused) ? try_text(groups, &fused, text, &fits) : ZT_OK;
     for (int member_index = 0; member_index < member_count && !fits && !status; member_index++)
-        status = zt_rewrite_copy(rewrite_program, member[member_index], NULL);
+        status = zt_rewrite_copy(rewrite, member[member_index], NULL);
     if (status || !fits) return status;
     memcpy(stands, fused.out, (size_t)fused.chain.n_out * sizeof *stands);
     for (int input = fused.n_in; input < ZT_MAX_IN; input++) fused.in[input] = ZT_NONE;
-    return zt_rewrite_op(rewrite_program, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, fused.in, stands);
+    return zt_rewrite_op(rewrite, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, fused.in, stands);
 }
 
 static zt_status rewrite_program(zt_ctx *ctx, const chain_groups *groups, int mark_value, zt_str *text, zt_prog **rewritten)
 {
-    zt_rewrite rewrite_program;
-    zt_status status = zt_rewrite_begin(&rewrite_program, ctx, groups->program);
+    zt_rewrite rewrite;
+    zt_status status = zt_rewrite_begin(&rewrite, ctx, groups->program);
     for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
         int leader = groups->leader[step_index];
         if (groups->last[leader] == leader)
-            status = zt_rewrite_copy(&rewrite_program, step_index, NULL);
+            status = zt_rewrite_copy(&rewrite, step_index, NULL);
         else if (groups->last[leader] == step_index)
-            status = put_group(&rewrite_program, groups, leader, ++mark_value, text);
+            status = put_group(&rewrite, groups, leader, ++mark_value, text);
     }
-    return zt_rewrite_end(&rewrite_program, status, rewritten);
+    return zt_rewrite_end(&rewrite, status, rewritten);
 }
 
 static zt_status find_groups(zt_ctx *ctx, chain_groups *groups, zt_prog **rewritten)
