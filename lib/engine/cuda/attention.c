@@ -13,7 +13,7 @@ static const struct {
     int64_t D;
     const char *decode, *prefill;
     size_t decode_bytes, prefill_bytes;
-    int prefill_warps; /* of many: 16 rows each */
+    int prefill_warps; /* of a prefill kernel's block: 16 rows each */
 } mma_kernels[] = {
     {64, "zt_attention_few_64", "zt_attention_many_64", ZT_CU_FEW_BYTES(64),
      ZT_CU_MANY_BYTES(64, 4), 4},

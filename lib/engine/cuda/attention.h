@@ -4,7 +4,7 @@
  * Keys go by splits of SPLIT positions from a multiple of SPLIT on. Within one softmax goes on by
  * tiles of TILE positions; states of splits (top, sum of exponentials, sums of values) are joined in
  * their order. So it does not change a bit whether splits are blocks of their own (few rows: the
- * join is a kernel) or one block walks them all, nor what else is in the batch.
+ * join is a kernel) or one block goes through them all, nor what else is in the batch.
  */
 #ifndef ZT_CU_ATTENTION_H
 #define ZT_CU_ATTENTION_H

@@ -15,7 +15,7 @@ enum {
     DEFAULT = -1
 };
 
-zt_status zt_cu_blas_told(zt_cu_engine *engine, int result, const char *call)
+zt_status zt_cu_blas_check(zt_cu_engine *engine, int result, const char *call)
 {
     if (result == 0) return ZT_OK;
     if (result == ALLOC_FAILED)
@@ -46,7 +46,7 @@ static zt_status open_lt(zt_cu_engine *engine)
                lacks);
         return ZT_OK;
     }
-    zt_status status = zt_cu_blas_told(engine, blas->lt_call.Create(&blas->lt_handle), "LtCreate");
+    zt_status status = zt_cu_blas_check(engine, blas->lt_call.Create(&blas->lt_handle), "LtCreate");
     if (status) blas->lt_handle = NULL;
     return status;
 }
@@ -57,15 +57,15 @@ static zt_status open_named(zt_cu_engine *engine, const char *name)
     const zt_cu_blas_calls *calls = &blas->call;
     zt_status status = zt_cu_beside(engine->base.ctx, name, "cuBLAS", symbols, &blas->call, &blas->library);
     if (status) return status;
-    status = zt_cu_blas_told(engine, calls->Create(&blas->handle), "Create");
+    status = zt_cu_blas_check(engine, calls->Create(&blas->handle), "Create");
     if (status) blas->handle = NULL;
-    if (!status) status = zt_cu_blas_told(engine, calls->SetStream(blas->handle, engine->stream), "SetStream");
+    if (!status) status = zt_cu_blas_check(engine, calls->SetStream(blas->handle, engine->stream), "SetStream");
     if (!status) status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM, ZT_CU_BLAS_ROOM, &blas->room);
     if (!status)
-        status = zt_cu_blas_told(
+        status = zt_cu_blas_check(
             engine, calls->SetWorkspace(blas->handle, (void *)(uintptr_t)blas->room.address, ZT_CU_BLAS_ROOM),
             "SetWorkspace");
-    if (!status) status = zt_cu_blas_told(engine, calls->SetMathMode(blas->handle, EXACT_SUMS), "SetMathMode");
+    if (!status) status = zt_cu_blas_check(engine, calls->SetMathMode(blas->handle, EXACT_SUMS), "SetMathMode");
     return status ? status : open_lt(engine);
 }
 
@@ -133,5 +133,5 @@ zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, b
                          dtype == ZT_F64 ? (const void *)&none_d : &none, (void *)(uintptr_t)args->y, type,
                          (int)args->M, args->M * args->N, (int)batches,
                          dtype == ZT_F64 ? COMPUTE_64F : COMPUTE_32F, DEFAULT);
-    return zt_cu_blas_told(call->engine, result, "GemmStridedBatchedEx");
+    return zt_cu_blas_check(call->engine, result, "GemmStridedBatchedEx");
 }

@@ -85,6 +85,6 @@ zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, b
  * all. */
 zt_status zt_cu_blas_linear(zt_cu_call *call, const zt_cu_linear_args *args, unsigned n, bool *done);
 enum { ZT_CU_BLAS_ROOM = 32 << 20 }; /* what it recommends for Hopper; elsewhere 4 MiB would do */
-zt_status zt_cu_blas_told(zt_cu_engine *engine, int result, const char *call); /* call: without "cublas" */
+zt_status zt_cu_blas_check(zt_cu_engine *engine, int result, const char *call); /* call: without "cublas" */
 
 #endif

@@ -86,7 +86,7 @@ static zt_status run_multiply(zt_cu_call *call, const zt_cu_linear_args *args, c
                                         product->w_layout, (const void *)(uintptr_t)args->x, product->x_layout, &none, output,
                                         product->y_layout, output, product->y_layout, product->choice.algorithm,
                                         (void *)(uintptr_t)blas->room.address, ZT_CU_BLAS_ROOM, call->engine->stream);
-    return zt_cu_blas_told(call->engine, result, "LtMatmul");
+    return zt_cu_blas_check(call->engine, result, "LtMatmul");
 }
 
 static zt_status add_after(zt_cu_call *call, const zt_cu_linear_args *args, const zt_cu_product *target)
@@ -108,7 +108,7 @@ zt_status zt_cu_blas_linear(zt_cu_call *call, const zt_cu_linear_args *args, uns
     if (!*done) return ZT_OK;
     for (unsigned i = 0; i < product_count && asks && *done && !status; i++) {
         status =
-            zt_cu_blas_told(call->engine, describe_product(blas, args, &args->product[i], &products[i]), "LtMatmulDescCreate");
+            zt_cu_blas_check(call->engine, describe_product(blas, args, &args->product[i], &products[i]), "LtMatmulDescCreate");
         *done = !status && choose_algorithm(blas, &products[i]);
     }
     for (unsigned i = 0; i < product_count && *done && !status; i++) {

@@ -1,10 +1,10 @@
-/* cu.h - private to lib/engine/cuda: the engine, its memory, kernels and prepared plans.
+/* cu.h - private to lib/engine/cuda: the engine, its memory, kernels and executables.
  *
  * Files: driver.h the driver, platform.c what CUDA's and HIP's differ in, loader.c one opened,
  * device.c a device made ready, adapters.c which there are, memory.c buffers and the pool, copies.c
  * to and from them, weights.c how weights come in, pack.c their forms, kernels.c which row runs an
  * op and how one launches, blas*.c and fft.c what cuBLAS and cuFFT do where they are named, FAMILY.c
- * the rows beside FAMILY.cu, their kernels, prepare.c from a plan to what is captured, replay.c running it, work.c what runs
+ * the rows beside FAMILY.cu, their kernels, prepare.c from a schedule to what is captured, replay.c running it, work.c what runs
  * ahead of the caller, cuda.c the vtables: cuda and hip are this one engine on two drivers.
  *
  * All work goes to one stream, in order: memory that is released may be given out again at once,
@@ -73,10 +73,10 @@ typedef struct zt_cu_engine {
         bool used;
     } halves[ZT_CU_HALVES];
     int next_half;
-    zt_cu_mem arena; /* of all prepared plans: nothing lives there between steps of the stream */
-    uint64_t moved;  /* counts its moves: prepared plans are captured anew then */
+    zt_cu_mem arena; /* of all executables: nothing lives there between steps of the stream */
+    uint64_t moved;  /* counts its moves: executables are captured anew then */
     int executables;       /* prepared now: with the last of them the arena goes */
-    /* Plans that ran ahead since the last sync: a trouble block a step, and whose it is. */
+    /* What ran asynchronously since the last sync: an error block a step, and the step's op. */
     zt_cu_mem ahead, ahead_host;
     zt_op ahead_op[ZT_CU_AHEAD];
     int n_ahead;
@@ -170,7 +170,7 @@ struct zt_cu_call {
     bool beside; /* emit: what is launched next needs nothing of what this op launched before */
     zt_cu_persistent_kernel *persistent; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
-    bool sizing; /* nothing is launched; with a tape addresses are true ones */
+    bool sizing; /* nothing is launched; with `persistent` addresses are the real ones */
     size_t scratch_bytes, scratch_used;
     zt_cu_ptr scratch, tables;
     size_t table_bytes; /* so far, of all steps */
@@ -191,10 +191,10 @@ typedef struct zt_cu_row {
  * do. `shared`: bytes of dynamic shared memory. */
 zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block,
                        size_t shared, const void *args, size_t bytes);
-/* Is the launch a stage of the tape's? Then it is not to be made. */
+/* *taken: the launch is a stage of the persistent kernel, and must not be made. */
 zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu_dim grid, size_t shared,
                           const void *args, size_t bytes, bool *taken);
-/* Before anything else goes into the stream, in both passes: what the tape has goes first. t may be
+/* Before anything else goes into the stream, in both passes: ends the run of stages, which goes first. kernel may be
  * NULL. */
 zt_status zt_cu_persistent_kernel_cut(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel);
 /* What a library launches comes next; *goes: now, and not in a pass that only sees what there is. */
@@ -236,7 +236,7 @@ zt_status zt_cu_multiply(zt_cu_call *call, const struct zt_cu_matmul_args *args)
 /* linear.c: the vectors that codes of a block type stand for, as a constant of the step; 0 of others. */
 zt_status zt_cu_vectors(zt_cu_call *call, zt_dtype dtype, zt_cu_ptr *address);
 
-/* ---- prepared plans -------------------------------------------------------------------------- */
+/* ---- executables ----------------------------------------------------------------------------- */
 
 typedef struct zt_cu_task { /* a step: copies into places apart, then its row */
     int step;
@@ -252,12 +252,12 @@ struct zt_executable {
     zt_cu_task *tasks;
     int n_tasks;
     /* Inputs, then outputs, then the flag: pinned, and the same on the device; so one copy brings
-     * all inputs and one takes all outputs. Behind them on the device a trouble block a task. */
+     * all inputs and one takes all outputs. Behind them on the device an error block a task. */
     zt_cu_mem host, device;
     zt_layout inputs, outputs;
     size_t in_total, flag_at, errors_at;
     zt_cu_mem tables;
-    size_t scratch_bytes; /* behind the plan's arena; one scratch for all steps */
+    size_t scratch_bytes; /* behind the schedule's arena; one scratch for all steps */
     uint64_t launches;    /* kernels a replay */
     zt_cu_persistent_kernel *persistent; /* NULL: every launch is one */
     zt_cu_exec exec;
@@ -265,11 +265,11 @@ struct zt_executable {
     zt_cu_event *times; /* n_tasks + 1, made when first watched */
 };
 
-zt_executable *zt_cu_prepare(zt_engine *engine, const zt_run_schedule *plan);
+zt_executable *zt_cu_prepare(zt_engine *engine, const zt_run_schedule *schedule);
 void zt_cu_unprepare(zt_engine *engine, zt_executable *executable);
-/* Where inputs and outputs are: the plan's own memory, or the buffers given. */
+/* Where inputs and outputs are: the executable's own memory, or the buffers given. */
 typedef struct zt_cu_where {
-    zt_ebuf *const *inputs, *const *outputs; /* NULL: the plan's */
+    zt_ebuf *const *inputs, *const *outputs; /* NULL: the executable's */
     zt_cu_ptr errors;
     zt_cu_persistent_kernel *persistent; /* or NULL */
 } zt_cu_where;
@@ -277,7 +277,7 @@ zt_status zt_cu_capture(zt_cu_engine *engine, zt_executable *executable);
 zt_status zt_cu_run_task(zt_cu_engine *engine, const zt_executable *executable, int task, const zt_cu_where *where);
 zt_status zt_cu_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch);
-/* The trouble of op `op`, step `step` (-1: none), if the block holds one. */
+/* The runtime error of op `op`, step `step` (-1: none), if the block holds one. */
 zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *error, zt_op op, int step);
 
 /* n blocks, empty, and the word at `flag` that they set. */
@@ -286,6 +286,6 @@ zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int
 /* work.c */
 zt_status zt_cu_enqueue(zt_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out);
 zt_status zt_cu_flush(zt_engine *engine);
-zt_status zt_cu_sync(zt_engine *engine); /* waits for all of it and tells the first trouble */
+zt_status zt_cu_sync(zt_engine *engine); /* waits for all of it and reports the first runtime error */
 
 #endif

@@ -21,7 +21,7 @@ typedef struct CUgraphExec_st *zt_cu_exec;
 typedef struct CUmod_st *zt_cu_module;
 typedef struct CUfunc_st *zt_cu_function;
 
-/* Results, of which these are told apart; an attribute of functions; a mode. */
+/* Results that are distinguished; an attribute of functions; a mode. */
 enum {
     ZT_CU_SUCCESS = 0,
     ZT_CU_OUT_OF_MEMORY = 2,

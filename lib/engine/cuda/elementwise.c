@@ -75,7 +75,7 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
     return good;
 }
 
-/* Floats of a byte too; of powers of two, which a cast rounds as it is told, the other way alone. */
+/* Floats of a byte too; of powers of two, whose rounding is an attribute of the cast, from them alone. */
 static bool cast_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
                      const zt_type output_types[])
 {

@@ -52,7 +52,7 @@ static bool rounds_activations(const zt_enum_string *act) { return strcmp(act->s
 /* Rows of codes a row of x. */
 static int codes_of(const zt_enum_string *act) { return strcmp(act->s, "q16") ? 1 : 2; }
 
-/* units: has the device matrix units that are worth two products for one? */
+/* mma: has the device matrix units that are worth two products for one? */
 static product_form form_of(const zt_enum_string *act, zt_dtype x_dtype, zt_dtype w_dtype, const zt_cu_pack *packed, bool mma)
 {
     int block = packed ? zt_dtype_get(w_dtype)->block : 32;

@@ -6,27 +6,11 @@
  * given up first.
  */
 #include "lib/engine/cuda/cu.h"
+#include "lib/engine/device_memory.h"
 
 #include <string.h>
 
-enum { SMALLEST = 4096, ALIGN = 256 };
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static void count_held(zt_cu_engine *engine, size_t more, size_t less)
-{
-    engine->report.held += more - less;
-    engine->report.allocated += more;
-    if (engine->report.held > engine->report.peak) engine->report.peak = engine->report.held;
-}
-
-/* The class whose buffers hold so many bytes, or -1: too large for the pool. */
-static int class_of(size_t bytes)
-{
-    int size_class = 0;
-    while (size_class < ZT_CU_CLASSES && (size_t)SMALLEST << size_class < bytes) size_class++;
-    return size_class < ZT_CU_CLASSES ? size_class : -1;
-}
+enum { ALIGN = 256 };
 
 /* ---- of the driver --------------------------------------------------------------------------- */
 
@@ -44,7 +28,7 @@ static void destroy_memory(zt_cu_engine *engine, zt_cu_mem *memory)
         engine->cu.MemFree(memory->address);
     if (memory->address) {
         zt_mem_release(engine->base.ctx, memory->bytes);
-        count_held(engine, 0, memory->bytes);
+        zt_count_held(&engine->report, 0, memory->bytes);
     }
     memset(memory, 0, sizeof *memory);
 }
@@ -58,18 +42,10 @@ static bool give_up_pool(zt_cu_engine *engine)
         for (int size_class = 0; size_class < ZT_CU_CLASSES; size_class++)
             while (engine->pool.count[k][size_class] > 0) {
                 zt_cu_mem *memory = &engine->pool.free[k][size_class][--engine->pool.count[k][size_class]];
-                engine->report.pooled--;
-                engine->report.pooled_bytes -= memory->bytes;
+                zt_count_unpooled(&engine->report, memory->bytes);
                 destroy_memory(engine, memory);
             }
     return true;
-}
-
-/* Room for it under the context's limit, if need be by giving up what waits. */
-static void make_room(zt_cu_engine *engine, size_t bytes)
-{
-    zt_mem usage = zt_mem_get(engine->base.ctx);
-    if (usage.limit && (usage.held > usage.limit || bytes > usage.limit - usage.held)) give_up_pool(engine);
 }
 
 /* Pinned memory of one address space: the device may be given its address too. */
@@ -88,13 +64,13 @@ static zt_status create_memory(zt_cu_engine *engine, zt_cu_kind kind, size_t byt
     memset(memory, 0, sizeof *memory);
     memory->bytes = bytes;
     if (engine->lost) return zt_cu_lost(engine);
-    make_room(engine, bytes);
+    if (zt_exceeds_limit(engine->base.ctx, bytes)) give_up_pool(engine);
     zt_status status = zt_mem_reserve(engine->base.ctx, bytes);
     if (status) return status;
     int result = ask_driver(engine, kind, memory);
     if (result == ZT_CU_OUT_OF_MEMORY && give_up_pool(engine)) result = ask_driver(engine, kind, memory);
     if (result == ZT_CU_SUCCESS) {
-        count_held(engine, bytes, 0);
+        zt_count_held(&engine->report, bytes, 0);
         return ZT_OK;
     }
     memset(memory, 0, sizeof *memory);
@@ -112,14 +88,13 @@ static bool take_pooled(zt_cu_engine *engine, zt_cu_kind kind, int size_class, z
     int *free_count = &engine->pool.count[kind][size_class];
     if (*free_count == 0) return false;
     *out = engine->pool.free[kind][size_class][--*free_count];
-    engine->report.pooled--;
-    engine->report.pooled_bytes -= out->bytes;
+    zt_count_unpooled(&engine->report, out->bytes);
     return true;
 }
 
 zt_status zt_cu_alloc(zt_cu_engine *engine, zt_cu_kind kind, size_t bytes, zt_cu_mem *out)
 {
-    int size_class = class_of(bytes);
+    int size_class = zt_size_class(bytes, ZT_CU_CLASSES);
     zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
     if (bytes > SIZE_MAX - ALIGN)
@@ -131,7 +106,7 @@ zt_status zt_cu_alloc(zt_cu_engine *engine, zt_cu_kind kind, size_t bytes, zt_cu
         engine->report.pool_hits++;
     } else {
         engine->report.pool_misses++;
-        status = create_memory(engine, kind, (size_t)SMALLEST << size_class, out);
+        status = create_memory(engine, kind, zt_size_class_bytes(size_class), out);
         if (!status) out->pooled = 1 + size_class + (kind == ZT_CU_HOST_MEM ? ZT_CU_CLASSES : 0);
         engine->report.pool_allocated += !status;
     }
@@ -145,8 +120,7 @@ static bool keep_pooled(zt_cu_engine *engine, const zt_cu_mem *memory)
     int kind = (memory->pooled - 1) / ZT_CU_CLASSES, size_class = (memory->pooled - 1) % ZT_CU_CLASSES;
     if (engine->pool.count[kind][size_class] == ZT_CU_POOL_EACH) return false;
     engine->pool.free[kind][size_class][engine->pool.count[kind][size_class]++] = *memory;
-    engine->report.pooled++;
-    engine->report.pooled_bytes += memory->bytes;
+    zt_count_pooled(&engine->report, memory->bytes);
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* persistent_kernel.c - launches of a plan that become stages of one: what may, which of them are made on the
- * way by the product that wants them, and the launch. */
+/* persistent_kernel.c - launches of a schedule that become stages of one launch: which kernels may,
+ * which of them the product that reads their result computes itself (folding), and the launch. */
 #include "lib/engine/cuda/persistent_kernel.h"
 
 #include <string.h>
@@ -14,8 +14,7 @@ bool zt_cu_persistent_kernel_fits(const zt_cu_engine *engine) { return engine->c
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* What a launch is, if it is a stage: false where its arguments are not of the few rows that a
- * token has. */
+/* A kernel that may be a stage; fits: are the arguments of a launch those of decoding, few rows. */
 typedef struct stage_kind {
     const char *kernel;
     int stage;
@@ -36,7 +35,7 @@ static bool gates_fit(const void *args)
 static bool rope_kv_writes_fit(const void *args) { return ((const zt_cu_rope_kv_write_args *)args)->n <= ZT_CU_FEW; }
 static bool rows_fit(const void *args) { return ((const zt_cu_few_args *)args)->a.n <= ZT_CU_FEW; }
 
-static bool few_picks(const void *args) { return ((const zt_cu_rows_args *)args)->n <= ZT_CU_FEW; }
+static bool row_reads_fit(const void *args) { return ((const zt_cu_rows_args *)args)->n <= ZT_CU_FEW; }
 
 static bool heads_fit(const void *args)
 {
@@ -46,8 +45,8 @@ static bool heads_fit(const void *args)
 static const stage_kind kinds[] = {
     {"zt_norm_f32", ZT_CU_STAGE_NORM, norms_fit, sizeof(zt_cu_norm_args)},
     {"zt_gate", ZT_CU_STAGE_GATE, gates_fit, sizeof(zt_cu_gate_args)},
-    {"zt_rows", ZT_CU_STAGE_ROWS, few_picks, sizeof(zt_cu_rows_args)},
-    {"zt_rows_packed", ZT_CU_STAGE_ROWS_PACKED, few_picks, sizeof(zt_cu_rows_args)},
+    {"zt_rows", ZT_CU_STAGE_ROWS, row_reads_fit, sizeof(zt_cu_rows_args)},
+    {"zt_rows_packed", ZT_CU_STAGE_ROWS_PACKED, row_reads_fit, sizeof(zt_cu_rows_args)},
     {"zt_rope_kv_write", ZT_CU_STAGE_SEAT, rope_kv_writes_fit, sizeof(zt_cu_rope_kv_write_args)},
 #define X(D)                                                                                       \
     {"zt_attention_few_" #D, ZT_CU_STAGE_ATTENTION_##D, heads_fit, sizeof(zt_cu_attention_args)},
@@ -84,8 +83,14 @@ static bool ranges_overlap(const byte_range *first, int first_count, const byte_
     return false;
 }
 
-/* While some blocks still read what x is made of, others write: the product, and one of them what
- * the kernel that x stands for would have left. So these must not lie there. */
+/* A product that computes its x itself (folding) reads what x is computed from in all blocks, and there is
+ * no barrier before the writes. So these ranges of memory must not overlap:
+ *
+ *     from      what x is computed from       read by every block
+ *     outputs   the product's outputs         written while other blocks still read `from`
+ *     left      what the folded kernel wrote  written by one block, at the same time
+ *     more      the residual that is added    read while `left` is written
+ */
 static bool is_apart(const zt_cu_few_args *args, const byte_range from[3], const byte_range left[3])
 {
     const int64_t row_count = args->a.n, element_bytes = args->a.y_type == ZT_CU_F32 ? 4 : 2;

@@ -1,10 +1,14 @@
-/* persistent_kernel.h - private to lib/engine/cuda: launches of a plan that become stages of one.
+/* persistent_kernel.h - private to lib/engine/cuda: kernel launches of a schedule that become stages of one launch.
  *
- * A plan is captured in two passes. The first, with `sizing` set, launches nothing: launches whose
- * kernels persistent_kernel.cu has are written down as stages, in runs that end where something else comes (a
- * copy, another kernel). Then the stages go to the device. In the second, the capture itself, the
- * launches of a run that is long enough are passed over, and where it ends one cooperative launch
- * stands for them. Both see the same launches, since a row's emit depends on its call alone.
+ * A schedule is captured in two passes, which see the same launches, since a row's emit depends on its
+ * call alone:
+ *
+ *   pass        what happens to a launch
+ *   1, sizing   If persistent_kernel.cu has its kernel, it is recorded as a stage. Consecutive stages form
+ *               a run, which ends at anything else (a copy, another kernel). Then all stages are copied to
+ *               the device.
+ *   2, capture  A launch of a run of at least ZT_CU_MIN_RUN launches is skipped. At the end of the run one
+ *               cooperative launch of the persistent kernel replaces all of them.
  */
 #ifndef ZT_CU_PERSISTENT_KERNEL_H
 #define ZT_CU_PERSISTENT_KERNEL_H
@@ -12,11 +16,11 @@
 #include "lib/engine/cuda/args_persistent_kernel.h"
 #include "lib/engine/cuda/cu.h"
 
-enum { ZT_CU_MIN_RUN = 3 }; /* launches that are worth a kernel that stays */
+enum { ZT_CU_MIN_RUN = 3 }; /* the least launches that a persistent kernel replaces */
 
 typedef struct zt_cu_persistent_kernel_run {
-    int first, stage_count;      /* stages */
-    int launches;      /* that they stand for */
+    int first, stage_count;
+    int launches;      /* that it replaces */
     int blocks;        /* the most of a stage */
     size_t shared;     /* bytes, the most of a stage */
 } zt_cu_persistent_kernel_run;
@@ -35,9 +39,9 @@ struct zt_cu_persistent_kernel {
     uint64_t launches;  /* of the second pass */
 };
 
-/* May plans of this engine have one? */
+/* Can this engine's device run a persistent kernel in a graph? */
 bool zt_cu_persistent_kernel_fits(const zt_cu_engine *engine);
-void zt_cu_persistent_kernel_begin(zt_cu_persistent_kernel *kernel, bool plays);
+void zt_cu_persistent_kernel_begin(zt_cu_persistent_kernel *kernel, bool captures);
 /* After the first pass: the stages are on the device. */
 zt_status zt_cu_persistent_kernel_send(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel);
 void zt_cu_persistent_kernel_free(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel);

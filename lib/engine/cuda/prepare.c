@@ -1,7 +1,7 @@
-/* prepare.c - from a plan to tasks, which replay.c captures as one graph.
+/* prepare.c - from a schedule to tasks, which replay.c captures as one graph.
  *
- * Each step is asked once, with addresses that mean nothing, what it needs: kernels, scratch,
- * tables. What all of them need is made here, so that a replay allocates nothing.
+ * Each step's `emit` runs once with `sizing` set and with addresses that are not used: so it is known
+ * which kernels, scratch memory and tables all steps need. These are made here; a replay allocates nothing.
  */
 #include "lib/engine/cuda/persistent_kernel.h"
 
@@ -11,7 +11,7 @@ enum { ALIGN = 256 };
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
-/* ---- memory of the plan ---------------------------------------------------------------------- */
+/* ---- memory of the executable ---------------------------------------------------------------- */
 
 static zt_status lay_out(zt_cu_engine *engine, zt_executable *executable, zt_place_kind kind, int count, zt_layout *layout,
                          size_t *total)
@@ -185,7 +185,7 @@ static zt_status make_tasks(zt_cu_engine *engine, zt_executable *executable, zt_
     return ZT_OK;
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
+/* ---- the executable -------------------------------------------------------------------------- */
 
 /* Memory for inputs and outputs, and one error block a task. Each error block holds the address
  * of a flag word, which a kernel sets when it writes an error. */

@@ -1,11 +1,11 @@
-/* replay.c - a plan captured as one graph, and run: inputs into pinned memory, one launch, outputs
+/* replay.c - a schedule captured as one graph, and run: inputs into pinned memory, one launch, outputs
  * out of it. Watched, its steps run one by one with an event between them. */
 #include "lib/engine/cuda/persistent_kernel.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- troubles -------------------------------------------------------------------------------- */
+/* ---- runtime errors -------------------------------------------------------------------------- */
 
 static const char *const words[ZT_CU_TROUBLES] = {
     [ZT_CU_INDEX] = "index",   [ZT_CU_POSITION] = "position",
@@ -45,7 +45,7 @@ zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int
     return status;
 }
 
-/* The flag was set: some block holds why. The first step's is told, and all are clean again. */
+/* The flag was set: some block holds why. The first step's is reported, and all are cleared. */
 static zt_status find_runtime_error(zt_cu_engine *engine, zt_executable *executable)
 {
     zt_cu_ptr blocks = executable->device.address + executable->errors_at;
@@ -95,7 +95,7 @@ static zt_status run_tasks(zt_cu_engine *engine, zt_executable *executable, cons
     return status ? status : zt_cu_persistent_kernel_cut(engine, where->persistent);
 }
 
-/* The tape of a plan that is captured, and which of its launches go on it. */
+/* The first pass of a capture: which launches become stages of the persistent kernel. */
 static zt_status record_stages(zt_cu_engine *engine, zt_executable *executable, zt_cu_where *where)
 {
     if (!zt_cu_persistent_kernel_fits(engine)) return ZT_OK;

@@ -3,7 +3,7 @@
 #include "lib/engine/cuda/cu.h"
 
 /* Threads of a row's block: of a short row fewer. */
-enum { SHORT = 4096, FEW = 256, MANY = 1024 };
+enum { SHORT_ROW = 4096, SHORT_ROW_THREADS = 256, LONG_ROW_THREADS = 1024 };
 
 static bool sample_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
                 const zt_type output_types[])
@@ -33,7 +33,7 @@ static zt_status emit_sample(zt_cu_call *call)
     args.orders = zt_cu_scratch(call, (size_t)zt_type_count(x_type) * sizeof(uint32_t));
     if (!args.orders) return ZT_ENOMEM;
     return zt_cu_launch(call, "zt_cu_sample", (zt_cu_dim){(unsigned)x_type->dim[0], 1, 1},
-                        (zt_cu_dim){args.n <= SHORT ? FEW : MANY, 1, 1}, 0, &args, sizeof args);
+                        (zt_cu_dim){args.n <= SHORT_ROW ? SHORT_ROW_THREADS : LONG_ROW_THREADS, 1, 1}, 0, &args, sizeof args);
 }
 
 const zt_cu_row zt_cu_sample[] = {

@@ -10,7 +10,7 @@ enum { WARPS = 4, ROWS = 16, TILE = 32 }; /* as sdpa.cu has them */
 enum { Q, K, V, DY, LSE, DELTA, MASK, LEN };
 
 #define OF_TYPE(name, end) name "_f32" end, name "_f16" end, name "_bf16" end
-/* What a kernel is called by type: any number of columns, up to 64 on the units, up to 128. */
+/* What a kernel is called by type: any number of columns, up to 64 by mma, up to 128. */
 enum { F32, F16, BF16, F64 };
 typedef struct kernel_names {
     const char *plain[4], *mma[2][3];
@@ -86,7 +86,7 @@ static zt_cu_sdpa_args args_of(const zt_cu_call *call, const zt_sdpa *sizes, int
 
 /* ---- on the matrix units --------------------------------------------------------------------- */
 
-/* How an op runs: with D columns on the units, in parts of numbers; D 0: by sdpa.cu. */
+/* How an op runs: with D columns by mma, in parts of numbers; D 0: by sdpa.cu. */
 typedef struct kernel_choice {
     int type, D, parts;
     size_t bytes; /* of a block's shared memory */
@@ -134,7 +134,7 @@ static zt_status split_rows(zt_cu_call *call, const zt_sdpa *sizes, zt_cu_rows *
                         &args, sizeof args);
 }
 
-/* q, k, v and, of the gradient, dy as the units want them. */
+/* q, k, v and, of the gradient, dy in the form that mma kernels read. */
 static zt_status convert_for_mma(zt_cu_call *call, const zt_sdpa *sizes, const kernel_choice *choice, bool back,
                            zt_cu_sdpa_args *args)
 {

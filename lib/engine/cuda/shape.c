@@ -1,4 +1,4 @@
-/* shape.c - ops that move elements: all are walks in steps, or rows for columns. */
+/* shape.c - ops that move elements: all step through an operand, or swap rows and columns. */
 #include "lib/engine/cuda/args_shape.h"
 #include "lib/engine/cuda/strides.h"
 
@@ -30,7 +30,7 @@ static bool bytes_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
     return zt_dtype_get(output_types[0].dtype)->block == 1;
 }
 
-/* ---- walks ----------------------------------------------------------------------------------- */
+/* ---- steps through an operand ---------------------------------------------------------------- */
 
 /* Dimensions from the last, with the steps of what does not lie in a row. */
 typedef struct element_steps {

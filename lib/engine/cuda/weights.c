@@ -62,7 +62,7 @@ static zt_status load_packed(zt_cu_engine *engine, const zt_store *store, int64_
     return status;
 }
 
-/* Weights leave a part of the device's memory to what plans need, so that where not all of them fit
+/* Weights leave a part of the device's memory to what schedules need, so that where not all of them fit
  * the device still runs those that do. */
 enum { PLANS_PART = 16 };
 

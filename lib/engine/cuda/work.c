@@ -1,5 +1,5 @@
-/* work.c - plans that run ahead of the caller: their kernels are launched as they come, and the
- * stream keeps their order. What a step found wrong is in its trouble block, of which there are
+/* work.c - executables that run asynchronously: their kernels are launched as they come, and the
+ * stream keeps their order. What a step found wrong is in its error block, of which there are
  * ZT_CU_AHEAD; they are looked at when the host next waits, or when no block is left. */
 #include "lib/engine/cuda/cu.h"
 
