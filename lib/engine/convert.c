@@ -42,41 +42,41 @@ static const struct {
     [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
 };
 
-void zt_widen(zt_dtype dtype, const void *src, void *dst, int64_t count)
+void zt_widen(zt_dtype dtype, const void *source, void *destination, int64_t count)
 {
     const zt_dtype_info *info = zt_dtype_get(dtype);
     float chunk[CHUNK];
-    double *wide = dst;
+    double *wide = destination;
     if (count == 0) return;
     if (integers[dtype].widen) {
-        integers[dtype].widen(src, dst, count);
+        integers[dtype].widen(source, destination, count);
     } else if (dtype == ZT_F64) {
-        memcpy(dst, src, (size_t)count * sizeof(double));
+        memcpy(destination, source, (size_t)count * sizeof(double));
     } else {
         for (int64_t start = 0; start < count; start += CHUNK) {
             int64_t part = count - start < CHUNK ? count - start : CHUNK;
-            info->decode((const char *)src + start / info->block * info->block_bytes, chunk, part);
+            info->decode((const char *)source + start / info->block * info->block_bytes, chunk, part);
             for (int64_t i = 0; i < part; i++) wide[start + i] = chunk[i];
         }
     }
 }
 
-void zt_narrow(zt_dtype dtype, const void *src, void *dst, int64_t count)
+void zt_narrow(zt_dtype dtype, const void *source, void *destination, int64_t count)
 {
     const zt_dtype_info *info = zt_dtype_get(dtype);
     float chunk[CHUNK];
-    const double *wide = src;
+    const double *wide = source;
     if (count == 0) return;
     if (integers[dtype].narrow) {
-        integers[dtype].narrow(src, dst, count);
+        integers[dtype].narrow(source, destination, count);
     } else if (dtype == ZT_F64) {
-        memcpy(dst, src, (size_t)count * sizeof(double));
+        memcpy(destination, source, (size_t)count * sizeof(double));
     } else {
         for (int64_t start = 0; start < count; start += CHUNK) {
             int64_t part = count - start < CHUNK ? count - start : CHUNK;
             for (int64_t i = 0; i < part; i++)
                 chunk[i] = dtype == ZT_F32 ? (float)wide[start + i] : zt_f64_to_f32_odd(wide[start + i]);
-            info->encode(chunk, (char *)dst + start / info->block * info->block_bytes, part);
+            info->encode(chunk, (char *)destination + start / info->block * info->block_bytes, part);
         }
     }
 }

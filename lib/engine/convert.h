@@ -6,9 +6,9 @@
 #include "lib/tensor/tensor.h"
 
 /* count elements (whole blocks) of host memory to f64 or int64_t. */
-void zt_widen(zt_dtype dtype, const void *src, void *dst, int64_t count);
+void zt_widen(zt_dtype dtype, const void *source, void *destination, int64_t count);
 /* Back: floats are rounded once to their type, integers lose their upper bits. Not for block types
  * that have no encoder. */
-void zt_narrow(zt_dtype dtype, const void *src, void *dst, int64_t count);
+void zt_narrow(zt_dtype dtype, const void *source, void *destination, int64_t count);
 
 #endif

@@ -54,7 +54,7 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
 {
     const zt_engine_opts usual = {.isa = zt_isa_best()};
     char text[256];
-    size_t len = strlen(name);
+    size_t length = strlen(name);
     if (!opts) opts = &usual;
     if (strcmp(name, "auto") == 0) name = "cpu";
     int64_t device;
@@ -72,7 +72,7 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
         if (engine) engine->compute = opts->compute;
         return engine;
     }
-    zt_escape(text, sizeof text, name, len < 60 ? len : 60);
+    zt_escape(text, sizeof text, name, length < 60 ? length : 60);
     for (int i = 0; i < N_NOT_BUILT; i++) {
         if (!is_device_of(name, not_built[i], &device)) continue;
         zt_fail(ctx, ZT_ENOTSUP, "engine '%s': this zt was built without %s", text, not_built[i]);

@@ -57,12 +57,12 @@ static zt_status before_step(void *user, const zt_run_schedule *schedule, int st
 {
     const zt_fault *fault = &((fault_engine *)user)->fault;
     const zt_step *failing_step = &schedule->step[step];
-    const zt_opinfo *info = zt_op_info(failing_step->op);
-    if (fault->op && strcmp(fault->op, info->name)) return ZT_OK;
-    if (fault->at == ZT_FAULT_KERNEL) return count_event(user, info->name);
-    for (int output = 0; output < info->n_out && fault->at == ZT_FAULT_OUTPUT; output++) {
+    const zt_opinfo *op_info = zt_op_info(failing_step->op);
+    if (fault->op && strcmp(fault->op, op_info->name)) return ZT_OK;
+    if (fault->at == ZT_FAULT_KERNEL) return count_event(user, op_info->name);
+    for (int output = 0; output < op_info->n_out && fault->at == ZT_FAULT_OUTPUT; output++) {
         if (failing_step->out[output] < 0 || (fault->one_value && failing_step->out[output] != fault->value)) continue;
-        zt_status status = count_event(user, info->name);
+        zt_status status = count_event(user, op_info->name);
         if (status) return status;
     }
     return ZT_OK;

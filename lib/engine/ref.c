@@ -58,9 +58,9 @@ static void ref_close(zt_engine *engine)
 }
 
 static bool ref_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
-                    const zt_type out[])
+                    const zt_type output_types[])
 {
-    (void)engine, (void)attrs, (void)input_types, (void)out;
+    (void)engine, (void)attrs, (void)input_types, (void)output_types;
     return zt_op_info(op)->def->ref != NULL;
 }
 
@@ -263,21 +263,21 @@ static void start_as_input(const zt_arg *input, const zt_arg *output)
 static zt_status run_step(ref_engine *ref, const zt_executable *executable, int step_index)
 {
     const zt_step *step = &executable->schedule.step[step_index];
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     zt_arg inputs[ZT_MAX_IN] = {0}, outputs[ZT_MAX_OUT] = {0};
     zt_runtime_error failure = {0};
-    for (int input = 0; input < info->n_in; input++) inputs[input] = arg_of(ref, executable, step->in[input]);
-    for (int output = 0; output < info->n_out; output++) outputs[output] = arg_of(ref, executable, step->out[output]);
+    for (int input = 0; input < op_info->n_in; input++) inputs[input] = arg_of(ref, executable, step->in[input]);
+    for (int output = 0; output < op_info->n_out; output++) outputs[output] = arg_of(ref, executable, step->out[output]);
     for (int k = 0; k < zt_op_shares(step->op); k++) start_as_input(&inputs[k], &outputs[k]);
-    if (!(info->def->flags & ZT_OPF_VIEW)) info->def->ref(step->attrs, inputs, outputs, &failure);
+    if (!(op_info->def->flags & ZT_OPF_VIEW)) op_info->def->ref(step->attrs, inputs, outputs, &failure);
     ref->report.kernels++;
     if (!failure.what) return ZT_OK;
     if (failure.limit < 0)
-        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s", info->name, step_index, failure.what);
+        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s", op_info->name, step_index, failure.what);
     if (failure.value < 0)
-        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", info->name, step_index,
+        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op_info->name, step_index,
                        failure.what, (long long)failure.value);
-    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", info->name,
+    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op_info->name,
                    step_index, failure.what, (long long)failure.value, (long long)failure.limit);
 }
 

@@ -21,8 +21,8 @@ zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *schedule,
     copy->step = step;
     if (!copy->type || !copy->place || !copy->buf || !step) return ZT_ENOMEM;
     for (int step_index = 0; step_index < schedule->n_steps; step_index++) {
-        const zt_opinfo *info = zt_op_info(step[step_index].op);
-        const void *attrs = step[step_index].attrs ? step[step_index].attrs : info->defaults;
+        const zt_opinfo *op_info = zt_op_info(step[step_index].op);
+        const void *attrs = step[step_index].attrs ? step[step_index].attrs : op_info->defaults;
         step[step_index].attrs = zt_op_attrs_copy(arena, step[step_index].op, attrs);
         if (!step[step_index].attrs) return ZT_ENOMEM;
     }

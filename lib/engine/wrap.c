@@ -21,9 +21,9 @@ void zt_wrap_close(zt_engine *engine)
 }
 
 bool zt_wrap_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
-                 const zt_type out[])
+                 const zt_type output_types[])
 {
-    return engine->inner->vt->has(engine->inner, op, attrs, input_types, out);
+    return engine->inner->vt->has(engine->inner, op, attrs, input_types, output_types);
 }
 
 size_t zt_wrap_value_bytes(zt_engine *engine, const zt_type *type)

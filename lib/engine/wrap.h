@@ -14,7 +14,7 @@ void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vtable, size_t bytes);
 
 void zt_wrap_close(zt_engine *engine);
 bool zt_wrap_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
-                 const zt_type out[]);
+                 const zt_type output_types[]);
 size_t zt_wrap_value_bytes(zt_engine *engine, const zt_type *type);
 zt_ebuf *zt_wrap_alloc(zt_engine *engine, const zt_type *type);
 zt_ebuf *zt_wrap_load(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle);

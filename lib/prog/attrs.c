@@ -51,12 +51,12 @@ static bool i64_equal(const void *left, const void *right)
     return memcmp(left, right, sizeof(int64_t)) == 0;
 }
 
-static zt_status put_i64(const zt_prog *program, const void *field, zt_str *out)
+static zt_status put_i64(const zt_prog *program, const void *field, zt_str *output_text)
 {
     int64_t number;
     (void)program;
     memcpy(&number, field, sizeof number);
-    return zt_str_printf(out, "%" PRId64, number);
+    return zt_str_printf(output_text, "%" PRId64, number);
 }
 
 static zt_status read_i64(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -83,12 +83,12 @@ static bool equal_f64(const void *left, const void *right)
            (isnan(left_number) && isnan(right_number)); /* 0 and -0 differ */
 }
 
-static zt_status put_f64(const zt_prog *program, const void *field, zt_str *out)
+static zt_status put_f64(const zt_prog *program, const void *field, zt_str *output_text)
 {
     double number;
     (void)program;
     memcpy(&number, field, sizeof number);
-    return zt_str_put_double(out, number);
+    return zt_str_put_double(output_text, number);
 }
 
 static zt_status read_f64(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -126,10 +126,10 @@ static bool word_equal(const void *left, const void *right)
     return strncmp(left, right, sizeof(zt_enum_string)) == 0;
 }
 
-static zt_status word_put(const zt_prog *program, const void *field, zt_str *out)
+static zt_status word_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
     (void)program;
-    return zt_str_puts(out, field);
+    return zt_str_puts(output_text, field);
 }
 
 static zt_status read_word(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -173,11 +173,11 @@ static bool equal_dims(const void *left, const void *right)
            memcmp(left_dims.dim, right_dims.dim, (size_t)left_dims.n * sizeof left_dims.dim[0]) == 0;
 }
 
-static zt_status dims_put(const zt_prog *program, const void *field, zt_str *out)
+static zt_status dims_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
     zt_dims dims;
     memcpy(&dims, field, sizeof dims);
-    return zt_dims_put(program, (int)dims.n, dims.dim, out);
+    return zt_dims_put(program, (int)dims.n, dims.dim, output_text);
 }
 
 static zt_status read_dims(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -225,15 +225,15 @@ static bool equal_ints(const void *left, const void *right)
            memcmp(left_ints.v, right_ints.v, (size_t)left_ints.n * sizeof left_ints.v[0]) == 0;
 }
 
-static zt_status ints_put(const zt_prog *program, const void *field, zt_str *out)
+static zt_status ints_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
     zt_ints ints;
     (void)program;
     memcpy(&ints, field, sizeof ints);
-    zt_status status = zt_str_putc(out, '[');
+    zt_status status = zt_str_putc(output_text, '[');
     for (int i = 0; i < ints.n && !status; i++)
-        status = zt_str_printf(out, "%s%" PRId64, i > 0 ? "," : "", ints.v[i]);
-    return status ? status : zt_str_putc(out, ']');
+        status = zt_str_printf(output_text, "%s%" PRId64, i > 0 ? "," : "", ints.v[i]);
+    return status ? status : zt_str_putc(output_text, ']');
 }
 
 static zt_status read_ints(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -277,10 +277,10 @@ static bool str_equal(const void *left, const void *right)
     return strcmp(string_of(left), string_of(right)) == 0;
 }
 
-static zt_status str_put(const zt_prog *program, const void *field, zt_str *out)
+static zt_status str_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
     (void)program;
-    return zt_str_put_json(out, string_of(field), strlen(string_of(field)));
+    return zt_str_put_json(output_text, string_of(field), strlen(string_of(field)));
 }
 
 static zt_status read_string(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -306,11 +306,11 @@ static bool func_equal(const void *left, const void *right) { return function_of
 /* A function without a name is marked: text cannot find it again. */
 static const char opaque[] = "opaque";
 
-static zt_status func_put(const zt_prog *program, const void *field, zt_str *out)
+static zt_status func_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
     const char *name = function_of(field)->name;
     (void)program;
-    return name ? zt_str_put_json(out, name, strlen(name)) : zt_str_puts(out, opaque);
+    return name ? zt_str_put_json(output_text, name, strlen(name)) : zt_str_puts(output_text, opaque);
 }
 
 static zt_status read_function(const attribute_owner *owner, zt_lex *lexer, void *field)
@@ -331,11 +331,11 @@ static zt_status read_function(const attribute_owner *owner, zt_lex *lexer, void
     return ZT_OK;
 }
 
-bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs)
+bool zt_attrs_opaque(const zt_opinfo *op_info, const void *attrs)
 {
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
         const zt_func *function =
-            info->attrs[attr_index].kind == ZT_ATTR_func ? function_of(field_of(attrs, &info->attrs[attr_index])) : NULL;
+            op_info->attrs[attr_index].kind == ZT_ATTR_func ? function_of(field_of(attrs, &op_info->attrs[attr_index])) : NULL;
         if (function && !function->name) return true;
     }
     return false;
@@ -361,16 +361,16 @@ static const struct kind {
     [ZT_ATTR_func] = {sizeof(zt_func *), NULL, func_equal, func_put, read_function, NULL},
 };
 
-static bool is_default(const zt_opinfo *info, const zt_attrdef *attribute, const void *attrs)
+static bool is_default(const zt_opinfo *op_info, const zt_attrdef *attribute, const void *attrs)
 {
-    return kinds[attribute->kind].equal(field_of(attrs, attribute), field_of(info->defaults, attribute));
+    return kinds[attribute->kind].equal(field_of(attrs, attribute), field_of(op_info->defaults, attribute));
 }
 
 bool zt_attrs_same(zt_op op, const void *left, const void *right)
 {
-    const zt_opinfo *info = zt_op_info(op);
-    for (int attr_index = 0; attr_index < info->n_attrs && left != right; attr_index++) {
-        const zt_attrdef *attribute = &info->attrs[attr_index];
+    const zt_opinfo *op_info = zt_op_info(op);
+    for (int attr_index = 0; attr_index < op_info->n_attrs && left != right; attr_index++) {
+        const zt_attrdef *attribute = &op_info->attrs[attr_index];
         if (!kinds[attribute->kind].equal(field_of(left, attribute), field_of(right, attribute))) return false;
     }
     return true;
@@ -379,10 +379,10 @@ bool zt_attrs_same(zt_op op, const void *left, const void *right)
 /* FNV-1a over the fields: each is in the one form in which programs keep it. */
 uint64_t zt_attrs_hash(zt_op op, const void *attrs)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     uint64_t hash = 0xcbf29ce484222325u;
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
-        const zt_attrdef *attribute = &info->attrs[attr_index];
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &op_info->attrs[attr_index];
         bool text = attribute->kind == ZT_ATTR_str;
         const char *bytes = text ? string_of(field_of(attrs, attribute)) : field_of(attrs, attribute);
         size_t length = text ? strlen(bytes) : kinds[attribute->kind].bytes;
@@ -392,56 +392,56 @@ uint64_t zt_attrs_hash(zt_op op, const void *attrs)
 }
 
 /* Field by field, so that what lies between them never differs; defaults are not looked at. */
-const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *info, const void *attrs, bool *symbolic)
+const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *op_info, const void *attrs, bool *symbolic)
 {
     char buffer[ZT_MAX_ATTR_BYTES];
     bool changed = false;
     *symbolic = false;
-    memcpy(buffer, info->defaults, info->attr_bytes);
-    for (int attr_index = 0; attrs && attr_index < info->n_attrs; attr_index++) {
-        const zt_attrdef *attribute = &info->attrs[attr_index];
+    memcpy(buffer, op_info->defaults, op_info->attr_bytes);
+    for (int attr_index = 0; attrs && attr_index < op_info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &op_info->attrs[attr_index];
         const struct kind *kind = &kinds[attribute->kind];
-        if (is_default(info, attribute, attrs)) continue;
+        if (is_default(op_info, attribute, attrs)) continue;
         changed = true;
         memcpy(buffer + attribute->offset, field_of(attrs, attribute), kind->bytes);
-        attribute_owner owner = {program, info->name, attribute->name};
+        attribute_owner owner = {program, op_info->name, attribute->name};
         if (kind->check && kind->check(&owner, buffer + attribute->offset, symbolic)) return NULL;
     }
-    if (!changed) return info->defaults;
-    void *copy = zt_arena_alloc(program->memory, info->attr_bytes);
-    return copy ? memcpy(copy, buffer, info->attr_bytes) : NULL;
+    if (!changed) return op_info->defaults;
+    void *copy = zt_arena_alloc(program->memory, op_info->attr_bytes);
+    return copy ? memcpy(copy, buffer, op_info->attr_bytes) : NULL;
 }
 
-zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *info, const void *attrs, zt_str *out)
+zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *op_info, const void *attrs, zt_str *output_text)
 {
     zt_status status = ZT_OK;
-    for (int attr_index = 0; attr_index < info->n_attrs && !status; attr_index++) {
-        const zt_attrdef *attribute = &info->attrs[attr_index];
-        if (is_default(info, attribute, attrs)) continue;
-        status = zt_str_printf(out, " %s=", attribute->name);
-        if (!status) status = kinds[attribute->kind].put(program, field_of(attrs, attribute), out);
+    for (int attr_index = 0; attr_index < op_info->n_attrs && !status; attr_index++) {
+        const zt_attrdef *attribute = &op_info->attrs[attr_index];
+        if (is_default(op_info, attribute, attrs)) continue;
+        status = zt_str_printf(output_text, " %s=", attribute->name);
+        if (!status) status = kinds[attribute->kind].put(program, field_of(attrs, attribute), output_text);
     }
     return status;
 }
 
-zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *out)
+zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *output_text)
 {
-    return zt_attrs_put(program, zt_op_info(op), attrs, out);
+    return zt_attrs_put(program, zt_op_info(op), attrs, output_text);
 }
 
-zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, const zt_attrdef *attribute,
+zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, const zt_attrdef *attribute,
                        void *attrs)
 {
-    attribute_owner owner = {program, info->name, attribute->name};
+    attribute_owner owner = {program, op_info->name, attribute->name};
     return kinds[attribute->kind].read(&owner, lexer, (char *)attrs + attribute->offset);
 }
 
-zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *info, const void *attrs,
+zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *op_info, const void *attrs,
                         const int64_t *value, void *bound_attrs)
 {
-    memcpy(bound_attrs, attrs, info->attr_bytes);
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
-        const zt_attrdef *attribute = &info->attrs[attr_index];
+    memcpy(bound_attrs, attrs, op_info->attr_bytes);
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &op_info->attrs[attr_index];
         zt_status status = ZT_OK;
         if (kinds[attribute->kind].bind)
             status = kinds[attribute->kind].bind(program, value, (char *)bound_attrs + attribute->offset);

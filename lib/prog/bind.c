@@ -24,7 +24,7 @@ static bool alloc_bound(program_binder *binder)
     size_t types = (sizeof *binder->bound + 15) & ~(size_t)15;
     size_t pointers = types + (size_t)program->values.count * sizeof *binder->bound->type;
     size_t values = pointers + (size_t)program->steps.count * sizeof *binder->bound->attrs;
-    size_t attrs = (values + (size_t)program->exprs.count * sizeof *binder->value + 15) & ~(size_t)15;
+    size_t attrs = (values + (size_t)program->expressions.count * sizeof *binder->value + 15) & ~(size_t)15;
     char *memory = zt_alloc(program->ctx, attrs + program->symbolic_bytes);
     if (!memory) return false;
     binder->bound = (zt_bound *)memory;
@@ -44,10 +44,11 @@ static zt_status bind_symbols(program_binder *binder, const zt_binding *bindings
     int64_t symbol[ZT_MAX_SYMBOLS] = {0};
     for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
         int k = 0;
-        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[symbol_id]) != 0) k++;
-        if (k == binding_count) return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no value", program->symbol[symbol_id]);
+        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol_names[symbol_id]) != 0) k++;
+        if (k == binding_count)
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no value", program->symbol_names[symbol_id]);
         if (bindings[k].value < 0)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' is %" PRId64 ", below 0", program->symbol[symbol_id],
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' is %" PRId64 ", below 0", program->symbol_names[symbol_id],
                            bindings[k].value);
         symbol[symbol_id] = bindings[k].value;
     }
@@ -73,24 +74,24 @@ static zt_status bind_step(program_binder *binder, int step_index)
 {
     const zt_made *made = (const zt_made *)binder->program->steps.items + step_index;
     const zt_step *step = &made->step;
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
-    zt_type out[ZT_MAX_OUT];
+    zt_type output_types[ZT_MAX_OUT];
     binder->bound->attrs[step_index] = step->attrs;
     if (made->symbolic) {
-        zt_status status = zt_attrs_bind(binder->program, info, step->attrs, binder->value, binder->attrs);
+        zt_status status = zt_attrs_bind(binder->program, op_info, step->attrs, binder->value, binder->attrs);
         if (status) return status;
         binder->bound->attrs[step_index] = binder->attrs;
-        binder->attrs += (info->attr_bytes + 15) & ~(size_t)15;
+        binder->attrs += (op_info->attr_bytes + 15) & ~(size_t)15;
     }
-    for (int input = 0; input < info->n_in; input++)
+    for (int input = 0; input < op_info->n_in; input++)
         input_types[input] = step->in[input] >= 0 ? &binder->bound->type[step->in[input]] : NULL;
-    zt_status status = zt_op_infer(binder->inner_ctx, step->op, binder->bound->attrs[step_index], input_types, out);
+    zt_status status = zt_op_infer(binder->inner_ctx, step->op, binder->bound->attrs[step_index], input_types, output_types);
     if (status) /* a wrong attribute is the program's fault, not its caller's */
         return zt_fail(binder->program->ctx, status == ZT_EUSAGE ? ZT_EDATA : status, "step %d, '%s': %s", step_index,
                        zt_prog_value(binder->program, step->out[0])->name, zt_ctx_error(binder->inner_ctx));
-    for (int output = 0; output < info->n_out; output++)
-        if (step->out[output] >= 0) binder->bound->type[step->out[output]] = out[output];
+    for (int output = 0; output < op_info->n_out; output++)
+        if (step->out[output] >= 0) binder->bound->type[step->out[output]] = output_types[output];
     return ZT_OK;
 }
 

@@ -30,13 +30,13 @@ static bool output_taken(const zt_prog *program, zt_span name)
 }
 
 /* "v7", or the next number whose name nobody took. */
-static zt_span made_up(const zt_prog *program, char buf[24])
+static zt_span made_up(const zt_prog *program, char buffer[24])
 {
     int k = program->values.count;
     do {
-        snprintf(buf, 24, "v%d", k++);
-    } while (zt_prog_lookup(program, zt_span_of(buf)) >= 0);
-    return zt_span_of(buf);
+        snprintf(buffer, 24, "v%d", k++);
+    } while (zt_prog_lookup(program, zt_span_of(buffer)) >= 0);
+    return zt_span_of(buffer);
 }
 
 static zt_status put_name(zt_prog *program, zt_map *names, zt_span name, int number, const char **copy)
@@ -48,9 +48,9 @@ static zt_status put_name(zt_prog *program, zt_map *names, zt_span name, int num
 /* A new value, not used by anyone yet; its number, or -1 and nothing changed. */
 static int add_value(zt_prog *program, zt_value_kind kind, zt_span name)
 {
-    char buf[24];
+    char buffer[24];
     int value_id = program->values.count, kind_count = program->kinds[kind].count;
-    if (!name.text) name = made_up(program, buf);
+    if (!name.text) name = made_up(program, buffer);
     if (zt_name_check(program, "value", name)) return -1;
     if (zt_prog_lookup(program, name) >= 0) {
         zt_prog_fail(program, ZT_EUSAGE, "value '%.*s' is there already", (int)name.length, name.text);
@@ -92,10 +92,10 @@ static zt_status check_type(const zt_prog *program, zt_span name, const zt_type 
 }
 
 int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank,
-                    const int64_t *dim, zt_span tensor)
+                    const int64_t *dims, zt_span tensor)
 {
-    char buf[24], quote[ZT_QUOTE];
-    if (!name.text) name = made_up(program, buf);
+    char buffer[24], quote[ZT_QUOTE];
+    if (!name.text) name = made_up(program, buffer);
     if (rank < 0 || rank > ZT_MAX_RANK || !zt_dtype_get(dtype)) {
         zt_prog_fail(program, ZT_EUSAGE, "value '%s': dtype %d of rank %d is no type",
                      zt_quote(quote, name), (int)dtype, rank);
@@ -105,7 +105,7 @@ int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype
         zt_prog_fail(program, ZT_EUSAGE, "value '%s': data of no tensor", zt_quote(quote, name));
         return -1;
     }
-    zt_type type = zt_type_make(dtype, rank, dim);
+    zt_type type = zt_type_make(dtype, rank, dims);
     const char *copy = NULL;
     if (zt_name_check(program, "value", name) || check_type(program, name, &type)) return -1;
     if (tensor.text && !(copy = zt_arena_strndup(program->memory, tensor.text, tensor.length))) return -1;
@@ -116,20 +116,20 @@ int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype
     return value_id;
 }
 
-int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim)
+int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims)
 {
-    return zt_prog_declare(program, ZT_VALUE_IN, zt_span_of(name), dtype, rank, dim, (zt_span){0});
+    return zt_prog_declare(program, ZT_VALUE_IN, zt_span_of(name), dtype, rank, dims, (zt_span){0});
 }
 
-int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim)
+int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims)
 {
-    return zt_prog_declare(program, ZT_VALUE_STATE, zt_span_of(name), dtype, rank, dim, (zt_span){0});
+    return zt_prog_declare(program, ZT_VALUE_STATE, zt_span_of(name), dtype, rank, dims, (zt_span){0});
 }
 
-int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim,
+int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims,
                  const char *tensor)
 {
-    return zt_prog_declare(program, ZT_VALUE_DATA, zt_span_of(name), dtype, rank, dim, zt_span_of(tensor));
+    return zt_prog_declare(program, ZT_VALUE_DATA, zt_span_of(name), dtype, rank, dims, zt_span_of(tensor));
 }
 
 /* ---- uses ------------------------------------------------------------------------------------ */
@@ -151,14 +151,14 @@ static zt_status check_use(const zt_prog *program, const char *who, int value_id
                         item->value.name, zt_item_at(program, root->holder)->value.name);
 }
 
-static zt_status check_inputs(const zt_prog *program, const zt_opinfo *info, const int *inputs)
+static zt_status check_inputs(const zt_prog *program, const zt_opinfo *op_info, const int *inputs)
 {
     char who[64];
-    snprintf(who, sizeof who, "op %s", info->name);
-    for (int input = 0; input < info->n_in; input++) {
-        if (inputs[input] == ZT_NONE && input >= info->def->n_required) continue;
+    snprintf(who, sizeof who, "op %s", op_info->name);
+    for (int input = 0; input < op_info->n_in; input++) {
+        if (inputs[input] == ZT_NONE && input >= op_info->def->n_required) continue;
         if (inputs[input] == ZT_NONE)
-            return zt_prog_fail(program, ZT_EUSAGE, "%s: input '%s' is missing", who, info->in_name[input]);
+            return zt_prog_fail(program, ZT_EUSAGE, "%s: input '%s' is missing", who, op_info->in_name[input]);
         zt_status status = check_use(program, who, inputs[input]);
         if (status) return status;
     }
@@ -166,20 +166,20 @@ static zt_status check_inputs(const zt_prog *program, const zt_opinfo *info, con
 }
 
 /* May the donated input be used up: not an input or data of the program, not read beside, not pinned. */
-static zt_status check_donation(const zt_prog *program, const zt_opinfo *info, const int *inputs, int donated_input)
+static zt_status check_donation(const zt_prog *program, const zt_opinfo *op_info, const int *inputs, int donated_input)
 {
     const zt_item *item = zt_item_at(program, inputs[donated_input]), *root = root_of(program, inputs[donated_input]);
     const char *name = item->value.name;
     if (root->value.kind == ZT_VALUE_IN || root->value.kind == ZT_VALUE_DATA)
         return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', which is %s and no state",
-                            info->name, name, kind_name[root->value.kind]);
+                            op_info->name, name, kind_name[root->value.kind]);
     if (root->pinned >= 0)
         return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output",
-                            info->name, name, zt_item_at(program, root->pinned)->value.name);
-    for (int input = 0; input < info->n_in; input++)
+                            op_info->name, name, zt_item_at(program, root->pinned)->value.name);
+    for (int input = 0; input < op_info->n_in; input++)
         if (input != donated_input && inputs[input] >= 0 && zt_item_at(program, inputs[input])->root == item->root)
             return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too",
-                                info->name, name, info->in_name[input]);
+                                op_info->name, name, op_info->in_name[input]);
     return ZT_OK;
 }
 
@@ -199,11 +199,11 @@ static void share_memory(zt_prog *program, const zt_step *step)
     }
 }
 
-static zt_status add_outputs(zt_prog *program, const zt_opinfo *info, const zt_span *names, zt_step *step)
+static zt_status add_outputs(zt_prog *program, const zt_opinfo *op_info, const zt_span *names, zt_step *step)
 {
     for (int output = 0; output < ZT_MAX_OUT; output++) {
         step->out[output] = ZT_NONE;
-        if (output >= info->n_out || zt_span_is(names[output], "_")) continue;
+        if (output >= op_info->n_out || zt_span_is(names[output], "_")) continue;
         step->out[output] = add_value(program, ZT_VALUE_OP, names[output]);
         if (step->out[output] < 0) return zt_ctx_status(program->ctx);
         zt_item_at(program, step->out[output])->value.index = program->steps.count - 1;
@@ -211,12 +211,12 @@ static zt_status add_outputs(zt_prog *program, const zt_opinfo *info, const zt_s
     return ZT_OK;
 }
 
-static zt_status add_step(zt_prog *program, const zt_opinfo *info, zt_made made, const zt_span *names)
+static zt_status add_step(zt_prog *program, const zt_opinfo *op_info, zt_made made, const zt_span *names)
 {
     zt_made *step = zt_prog_push(program, &program->steps, sizeof *step, "ops");
     if (!step) return ZT_ENOMEM;
     int n_values = program->values.count, n_ops = program->kinds[ZT_VALUE_OP].count;
-    zt_status status = add_outputs(program, info, names, &made.step);
+    zt_status status = add_outputs(program, op_info, names, &made.step);
     if (status) {
         program->values.count = n_values;
         program->kinds[ZT_VALUE_OP].count = n_ops;
@@ -224,7 +224,7 @@ static zt_status add_step(zt_prog *program, const zt_opinfo *info, zt_made made,
         return status;
     }
     *step = made;
-    if (made.symbolic) program->symbolic_bytes += (info->attr_bytes + 15) & ~(size_t)15;
+    if (made.symbolic) program->symbolic_bytes += (op_info->attr_bytes + 15) & ~(size_t)15;
     share_memory(program, &step->step);
     return ZT_OK;
 }
@@ -232,25 +232,25 @@ static zt_status add_step(zt_prog *program, const zt_opinfo *info, zt_made made,
 zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
                          const zt_span *names, int *outputs)
 {
-    const zt_opinfo *info = zt_op_info(op);
-    if (!info) return zt_prog_fail(program, ZT_EUSAGE, "op number %d is not known", (int)op);
-    zt_status status = check_inputs(program, info, inputs);
-    for (int donated = 0; donated < info->def->donates && !status; donated++)
-        status = check_donation(program, info, inputs, donated);
+    const zt_opinfo *op_info = zt_op_info(op);
+    if (!op_info) return zt_prog_fail(program, ZT_EUSAGE, "op number %d is not known", (int)op);
+    zt_status status = check_inputs(program, op_info, inputs);
+    for (int donated = 0; donated < op_info->def->donates && !status; donated++)
+        status = check_donation(program, op_info, inputs, donated);
     if (status) return status;
     if (zt_span_is(names[0], "_"))
-        return zt_prog_fail(program, ZT_EUSAGE, "op %s: its first output needs a name", info->name);
-    for (int donated = 1; donated < info->def->donates; donated++)
+        return zt_prog_fail(program, ZT_EUSAGE, "op %s: its first output needs a name", op_info->name);
+    for (int donated = 1; donated < op_info->def->donates; donated++)
         if (zt_span_is(names[donated], "_"))
             return zt_prog_fail(program, ZT_EUSAGE, "op %s: output '%s', which has the memory of '%s', "
-                                "needs a name", info->name, info->out_name[donated], info->in_name[donated]);
+                                "needs a name", op_info->name, op_info->out_name[donated], op_info->in_name[donated]);
     zt_made made = {.step.op = op, .line = program->line};
-    made.step.attrs = zt_attrs_keep(program, info, attrs, &made.symbolic);
+    made.step.attrs = zt_attrs_keep(program, op_info, attrs, &made.symbolic);
     if (!made.step.attrs) return zt_ctx_status(program->ctx);
-    for (int input = 0; input < ZT_MAX_IN; input++) made.step.in[input] = input < info->n_in ? inputs[input] : ZT_NONE;
-    status = add_step(program, info, made, names);
+    for (int input = 0; input < ZT_MAX_IN; input++) made.step.in[input] = input < op_info->n_in ? inputs[input] : ZT_NONE;
+    status = add_step(program, op_info, made, names);
     if (status || !outputs) return status;
-    memcpy(outputs, zt_prog_step(program, program->steps.count - 1)->out, (size_t)info->n_out * sizeof *outputs);
+    memcpy(outputs, zt_prog_step(program, program->steps.count - 1)->out, (size_t)op_info->n_out * sizeof *outputs);
     return ZT_OK;
 }
 
@@ -258,8 +258,8 @@ zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *i
                      const char *const *names, int *outputs)
 {
     zt_span span[ZT_MAX_OUT] = {{0}};
-    const zt_opinfo *info = zt_op_info(op);
-    for (int output = 0; names && info && output < info->n_out; output++) span[output] = zt_span_of(names[output]);
+    const zt_opinfo *op_info = zt_op_info(op);
+    for (int output = 0; names && op_info && output < op_info->n_out; output++) span[output] = zt_span_of(names[output]);
     return zt_prog_add_op(program, op, attrs, inputs, span, outputs);
 }
 
@@ -317,10 +317,10 @@ static bool is_hex(zt_span id)
 
 zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id)
 {
-    char buf[ZT_QUOTE];
+    char buffer[ZT_QUOTE];
     if (program->file) return zt_prog_fail(program, ZT_EUSAGE, "the model is named already: '%s'", program->file);
     if (id.text && !is_hex(id))
-        return zt_prog_fail(program, ZT_EUSAGE, "id '%s' is not hexadecimal", zt_quote(buf, id));
+        return zt_prog_fail(program, ZT_EUSAGE, "id '%s' is not hexadecimal", zt_quote(buffer, id));
     const char *id_copy = id.text ? zt_arena_strndup(program->memory, id.text, id.length) : NULL;
     const char *copy = !id.text || id_copy ? zt_arena_strndup(program->memory, file.text, file.length) : NULL;
     if (!copy) return ZT_ENOMEM;

@@ -36,9 +36,9 @@ static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindin
 {
     for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
         int k = 0;
-        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol[symbol_id]) != 0) k++;
+        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol_names[symbol_id]) != 0) k++;
         if (k == binding_count)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol[symbol_id]);
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol_names[symbol_id]);
         symbol[symbol_id] = bindings[k].value;
     }
     return ZT_OK;
@@ -52,8 +52,8 @@ zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int sampl
     if (!builder) return NULL;
     builder->program = program;
     builder->emit = (zt_emit){builder, emit_op, emit_type};
-    builder->n_exprs = program->exprs.count;
-    builder->expr_values = zt_calloc(program->ctx, (size_t)program->exprs.count + 1, sizeof *builder->expr_values);
+    builder->n_exprs = program->expressions.count;
+    builder->expr_values = zt_calloc(program->ctx, (size_t)program->expressions.count + 1, sizeof *builder->expr_values);
     if (builder->expr_values && zt_dims_eval(program, symbol, builder->expr_values) == ZT_OK) return builder;
     zt_builder_free(builder);
     return NULL;
@@ -73,7 +73,7 @@ const zt_emit *zt_builder_emit(zt_builder *builder) { return &builder->emit; }
 static zt_status know_types(zt_builder *builder)
 {
     zt_prog *program = builder->program;
-    if (program->exprs.count != builder->n_exprs)
+    if (program->expressions.count != builder->n_exprs)
         return zt_fail(program->ctx, ZT_EBUG, "dimensions were added beside a builder");
     if (program->values.count > builder->capacity) {
         zt_type *type = zt_realloc(program->ctx, builder->types, (size_t)program->values.count * 2 * sizeof *type);
@@ -93,21 +93,21 @@ static zt_status infer_last(zt_builder *builder)
 {
     const zt_made *made = (const zt_made *)builder->program->steps.items + (builder->program->steps.count - 1);
     const zt_step *step = &made->step;
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     int64_t bound[ZT_MAX_ATTR_BYTES / sizeof(int64_t)];
     const zt_type *input_types[ZT_MAX_IN] = {0};
-    zt_type out[ZT_MAX_OUT];
+    zt_type output_types[ZT_MAX_OUT];
     const void *attrs = step->attrs;
     if (made->symbolic) {
-        zt_status status = zt_attrs_bind(builder->program, info, step->attrs, builder->expr_values, bound);
+        zt_status status = zt_attrs_bind(builder->program, op_info, step->attrs, builder->expr_values, bound);
         if (status) return status;
         attrs = bound;
     }
-    for (int input = 0; input < info->n_in; input++)
+    for (int input = 0; input < op_info->n_in; input++)
         input_types[input] = step->in[input] >= 0 ? &builder->types[step->in[input]] : NULL;
-    zt_status status = zt_op_infer(builder->program->ctx, step->op, attrs, input_types, out);
-    for (int output = 0; output < info->n_out && !status; output++)
-        if (step->out[output] >= 0) builder->types[step->out[output]] = out[output];
+    zt_status status = zt_op_infer(builder->program->ctx, step->op, attrs, input_types, output_types);
+    for (int output = 0; output < op_info->n_out && !status; output++)
+        if (step->out[output] >= 0) builder->types[step->out[output]] = output_types[output];
     return status;
 }
 
@@ -129,20 +129,20 @@ zt_type zt_builder_type(zt_builder *builder, int value_id)
 
 static zt_status copy_dims(zt_prog *target, const zt_prog *program)
 {
-    for (int i = 0; i < program->exprs.count; i++) {
-        zt_expr *expression = zt_prog_push(target, &target->exprs, sizeof *expression, "dimension expressions");
+    for (int i = 0; i < program->expressions.count; i++) {
+        zt_expr *expression = zt_prog_push(target, &target->expressions, sizeof *expression, "dimension expressions");
         if (!expression) return ZT_ENOMEM;
-        *expression = ((const zt_expr *)program->exprs.items)[i];
+        *expression = ((const zt_expr *)program->expressions.items)[i];
     }
     for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
-        target->symbol[symbol_id] =
-            zt_arena_strndup(target->memory, program->symbol[symbol_id], strlen(program->symbol[symbol_id]));
-        if (!target->symbol[symbol_id]) return ZT_ENOMEM;
-        target->symbol_dim[symbol_id] = program->symbol_dim[symbol_id];
+        target->symbol_names[symbol_id] =
+            zt_arena_strndup(target->memory, program->symbol_names[symbol_id], strlen(program->symbol_names[symbol_id]));
+        if (!target->symbol_names[symbol_id]) return ZT_ENOMEM;
+        target->symbol_dims[symbol_id] = program->symbol_dims[symbol_id];
     }
     target->n_symbols = program->n_symbols;
-    for (int i = 0; i < program->n_given; i++) {
-        zt_status status = zt_prog_set_binding(target, program->given[i].symbol, program->given[i].value);
+    for (int i = 0; i < program->n_bindings; i++) {
+        zt_status status = zt_prog_set_binding(target, program->bindings[i].symbol, program->bindings[i].value);
         if (status) return status;
     }
     return program->file ? zt_prog_model(target, program->file, program->id) : ZT_OK;

@@ -8,12 +8,12 @@
 static int emit_step(zt_prog *program, zt_op op, const char *label, const void *attrs, const int *inputs,
                 int *const *more)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     const char *names[ZT_MAX_OUT] = {label};
     int outputs[ZT_MAX_OUT] = {-1, -1, -1};
-    for (int output = 1; output < info->n_out; output++) names[output] = more[output] ? NULL : "_";
+    for (int output = 1; output < op_info->n_out; output++) names[output] = more[output] ? NULL : "_";
     if (zt_prog_op(program, op, attrs, inputs, names, outputs)) outputs[0] = outputs[1] = outputs[2] = -1;
-    for (int output = 1; output < info->n_out; output++)
+    for (int output = 1; output < op_info->n_out; output++)
         if (more[output]) *more[output] = outputs[output];
     return outputs[0];
 }

@@ -20,7 +20,7 @@ zt_prog *zt_prog_new(zt_ctx *ctx)
 void zt_prog_free(zt_prog *program)
 {
     if (!program) return;
-    zt_list *lists[] = {&program->values, &program->steps, &program->exprs, &program->outputs};
+    zt_list *lists[] = {&program->values, &program->steps, &program->expressions, &program->outputs};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) zt_free(program->ctx, lists[i]->items);
     for (int k = 0; k <= ZT_VALUE_OP; k++) zt_free(program->ctx, program->kinds[k].items);
     zt_map_free(program->names);
@@ -62,12 +62,12 @@ size_t zt_name_length(const char *text, size_t max_length)
 
 zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name)
 {
-    char buf[ZT_QUOTE];
+    char buffer[ZT_QUOTE];
     if (name.length > ZT_MAX_NAME)
         return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what,
-                            zt_quote(buf, name), name.length, ZT_MAX_NAME);
+                            zt_quote(buffer, name), name.length, ZT_MAX_NAME);
     if (name.length == 0 || zt_name_length(name.text, name.length) != name.length || (name.length == 1 && *name.text == '_'))
-        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buf, name));
+        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buffer, name));
     return ZT_OK;
 }
 
@@ -133,7 +133,7 @@ int zt_prog_n_symbols(const zt_prog *program)
 
 const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id)
 {
-    return symbol_id >= 0 && symbol_id < program->n_symbols ? program->symbol[symbol_id] : NULL;
+    return symbol_id >= 0 && symbol_id < program->n_symbols ? program->symbol_names[symbol_id] : NULL;
 }
 
 int zt_prog_find(const zt_prog *program, const char *name)

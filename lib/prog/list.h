@@ -23,7 +23,7 @@ typedef struct zt_span {
 
 /* A cursor in the rest of one line. */
 typedef struct zt_lex {
-    const char *at, *end;
+    const char *cursor, *end;
 } zt_lex;
 
 typedef struct zt_list {
@@ -59,15 +59,15 @@ struct zt_prog {
     zt_ctx *ctx;
     zt_arena *memory;
     zt_map *names, *out_names; /* may hold names that a failed call left: see zt_prog_lookup */
-    zt_list values, steps, exprs, outputs;
+    zt_list values, steps, expressions, outputs;
     zt_list kinds[ZT_VALUE_OP + 1]; /* int: values of each kind in order */
     int n_symbols;
-    const char *symbol[ZT_MAX_SYMBOLS];
-    int64_t symbol_dim[ZT_MAX_SYMBOLS];
+    const char *symbol_names[ZT_MAX_SYMBOLS];
+    int64_t symbol_dims[ZT_MAX_SYMBOLS];
     size_t symbolic_bytes; /* of the attributes that binding copies, each rounded up to 16 */
-    zt_binding given[ZT_MAX_SYMBOLS]; /* [n_given]: the bind line, in its order */
-    int n_given;
-    long given_line; /* of the last bind line that was parsed */
+    zt_binding bindings[ZT_MAX_SYMBOLS]; /* [n_given]: the bind line, in its order */
+    int n_bindings;
+    long bindings_line; /* of the last bind line that was parsed */
     const char *file, *id; /* the model line */
     const char *where;     /* while parsing: the text's name, escaped */
     long line;             /* while parsing: from 1; 0 else */
@@ -94,7 +94,7 @@ static inline zt_item *zt_item_at(const zt_prog *program, int value_id)
 
 static inline const zt_expr *zt_expr_at(const zt_prog *program, int64_t dim)
 {
-    return (const zt_expr *)program->exprs.items + (-1 - dim);
+    return (const zt_expr *)program->expressions.items + (-1 - dim);
 }
 
 /* ---- list.c: messages and room --------------------------------------------------------------- */
@@ -114,7 +114,7 @@ const char *zt_quote(char quotation[ZT_QUOTE], zt_span text);
 int zt_prog_lookup(const zt_prog *program, zt_span name); /* value number or -1 */
 /* name.s NULL: made up. `tensor` only for ZT_VALUE_DATA. */
 int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank,
-                    const int64_t *dim, zt_span tensor);
+                    const int64_t *dims, zt_span tensor);
 zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
                          const zt_span *names, int *outputs);
 zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value);
@@ -127,34 +127,34 @@ zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value);
 /* Does a dimension have each symbol that is given a number? */
 zt_status zt_given_check(const zt_prog *program);
 /* The bind line of those symbols that a dimension has; nothing where there is none. */
-zt_status zt_given_put(const zt_prog *program, zt_str *out);
+zt_status zt_given_put(const zt_prog *program, zt_str *output_text);
 
 /* ---- dims.c ---------------------------------------------------------------------------------- */
 
 bool zt_dim_known(const zt_prog *program, int64_t dim); /* a number, or an expression of this program */
 int64_t zt_dim_symbol(zt_prog *program, zt_span name); /* 0 on failure */
-zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dim); /* dim: a op b */
-zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *out);
-zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dim, zt_str *out); /* "[n,4]" */
+zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dims); /* dim: a op b */
+zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *output_text);
+zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dims, zt_str *output_text); /* "[n,4]" */
 /* Every expression's value, from those of the symbols. */
 zt_status zt_dims_eval(const zt_prog *program, const int64_t *symbol, int64_t *value);
 /* Dimensions become the numbers that they stand for; ZT_EDATA when one is below 0. */
-zt_status zt_dims_bind(const zt_prog *program, const int64_t *value, int rank, int64_t *dim);
+zt_status zt_dims_bind(const zt_prog *program, const int64_t *value, int rank, int64_t *dims);
 
 /* ---- attrs.c --------------------------------------------------------------------------------- */
 
 /* Checks attributes (NULL: defaults) and gives those to keep: the op's defaults themselves or a
  * copy in the program's memory. NULL on failure. */
-const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *info, const void *attrs, bool *symbolic);
+const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *op_info, const void *attrs, bool *symbolic);
 /* " eps=1e-05 dims=64": those that differ from the defaults. */
-zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *info, const void *attrs, zt_str *out);
+zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *op_info, const void *attrs, zt_str *output_text);
 /* The value after `name=`, into the attribute struct. */
-zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, const zt_attrdef *attribute,
+zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, const zt_attrdef *attribute,
                        void *attrs);
 /* Is a function without a name among them? */
-bool zt_attrs_opaque(const zt_opinfo *info, const void *attrs);
+bool zt_attrs_opaque(const zt_opinfo *op_info, const void *attrs);
 /* A copy in `to` whose dims are numbers. */
-zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *info, const void *attrs,
+zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *op_info, const void *attrs,
                         const int64_t *value, void *to);
 
 /* ---- lex.c ----------------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ bool zt_lex_name(zt_lex *lexer, zt_span *name); /* a name of any length, "_" too
 bool zt_lex_bare(zt_lex *lexer, zt_span *word); /* a run of letters, digits, _ . + - */
 zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *text); /* JSON; the text in the arena */
 /* "[n,2*(m+1)]": at most ZT_MAX_RANK dimensions. */
-zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dim[ZT_MAX_RANK]);
+zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dims[ZT_MAX_RANK]);
 /* Fails with "WHAT expected, not 'next token'". */
 zt_status zt_lex_expected(const zt_prog *program, zt_lex *lexer, const char *what);
 

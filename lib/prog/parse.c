@@ -10,10 +10,10 @@
 /* The value of that name, defined before. */
 static zt_status value_named(const zt_prog *program, zt_span name, int *value_id)
 {
-    char buf[ZT_QUOTE];
+    char buffer[ZT_QUOTE];
     *value_id = zt_prog_lookup(program, name);
     if (*value_id >= 0) return ZT_OK;
-    return zt_prog_fail(program, ZT_EDATA, "value '%s' is not defined before", zt_quote(buf, name));
+    return zt_prog_fail(program, ZT_EDATA, "value '%s' is not defined before", zt_quote(buffer, name));
 }
 
 static zt_status line_end(const zt_prog *program, zt_lex *lexer)
@@ -43,7 +43,7 @@ static zt_status read_bind(zt_prog *program, zt_lex *lexer)
     zt_status status = ZT_OK;
     do {
         zt_span symbol, number;
-        char digits[24], buf[ZT_QUOTE];
+        char digits[24], buffer[ZT_QUOTE];
         int64_t value;
         if (!zt_lex_name(lexer, &symbol)) return zt_lex_expected(program, lexer, "a symbol");
         if (!zt_lex_char(lexer, '=')) return zt_lex_expected(program, lexer, "'='");
@@ -51,9 +51,9 @@ static zt_status read_bind(zt_prog *program, zt_lex *lexer)
         snprintf(digits, sizeof digits, "%.*s", (int)(number.length < 24 ? number.length : 23), number.text);
         if (number.length >= sizeof digits || !zt_parse_i64(digits, &value))
             return zt_prog_fail(program, ZT_EDATA, "symbol's number '%s' is not one of 63 bits",
-                                zt_quote(buf, number));
+                                zt_quote(buffer, number));
         status = zt_prog_give(program, symbol, value);
-        program->given_line = program->line;
+        program->bindings_line = program->line;
     } while (!status && !zt_lex_end(lexer));
     return status;
 }
@@ -80,10 +80,10 @@ static const char *attribute_name(const void *info, int i)
 static zt_status not_known(const zt_prog *program, const char *what, zt_span word, zt_name_fn *name,
                            const void *user)
 {
-    char buf[ZT_QUOTE], hint[ZT_QUOTE + 24] = "";
+    char buffer[ZT_QUOTE], hint[ZT_QUOTE + 24] = "";
     const char *near = zt_near_name(word.text, word.length, name, user);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
-    return zt_prog_fail(program, ZT_EDATA, "%s '%s' is not known%s", what, zt_quote(buf, word), hint);
+    return zt_prog_fail(program, ZT_EDATA, "%s '%s' is not known%s", what, zt_quote(buffer, word), hint);
 }
 
 /* NAME: TYPE[...] and, of data, "TENSOR" */
@@ -92,17 +92,17 @@ static zt_status read_declaration(zt_prog *program, zt_lex *lexer, zt_value_kind
     zt_span name, type, tensor = {0};
     zt_dtype dtype;
     int rank;
-    int64_t dim[ZT_MAX_RANK];
+    int64_t dims[ZT_MAX_RANK];
     if (!zt_lex_name(lexer, &name)) return zt_lex_expected(program, lexer, "a name");
     if (!zt_lex_char(lexer, ':')) return zt_lex_expected(program, lexer, "':'");
     if (!zt_lex_name(lexer, &type)) return zt_lex_expected(program, lexer, "a dtype");
     if (!zt_dtype_parse(type.text, type.length, &dtype))
         return not_known(program, "dtype", type, dtype_name, NULL);
-    zt_status status = zt_lex_dims(program, lexer, &rank, dim);
+    zt_status status = zt_lex_dims(program, lexer, &rank, dims);
     if (!status && kind == ZT_VALUE_DATA) status = zt_lex_string(program, lexer, &tensor);
     if (!status) status = line_end(program, lexer);
     if (status) return status;
-    int value_id = zt_prog_declare(program, kind, name, dtype, rank, dim, tensor);
+    int value_id = zt_prog_declare(program, kind, name, dtype, rank, dims, tensor);
     return value_id < 0 ? zt_ctx_status(program->ctx) : ZT_OK;
 }
 
@@ -172,42 +172,42 @@ static zt_status find_op(const zt_prog *program, zt_lex *lexer, int n_out, zt_op
     if (!zt_lex_name(lexer, &name)) return zt_lex_expected(program, lexer, "an op");
     if (!zt_op_find(name.text, name.length, op))
         return not_known(program, "op", name, op_name, NULL);
-    const zt_opinfo *info = zt_op_info(*op);
-    if (n_out <= info->n_out) return ZT_OK;
-    return zt_prog_fail(program, ZT_EDATA, "op %s: %d outputs named, it has %d", info->name, n_out,
-                        info->n_out);
+    const zt_opinfo *op_info = zt_op_info(*op);
+    if (n_out <= op_info->n_out) return ZT_OK;
+    return zt_prog_fail(program, ZT_EDATA, "op %s: %d outputs named, it has %d", op_info->name, n_out,
+                        op_info->n_out);
 }
 
 /* NAME=VALUE; `seen` has a bit for each attribute that was there. */
-static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo *info, zt_span name, void *attrs,
+static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, zt_span name, void *attrs,
                            unsigned *seen)
 {
-    char buf[ZT_QUOTE];
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
-        if (!zt_span_is(name, info->attrs[attr_index].name)) continue;
+    char buffer[ZT_QUOTE];
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
+        if (!zt_span_is(name, op_info->attrs[attr_index].name)) continue;
         if (*seen & 1u << attr_index)
-            return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' comes twice", info->name,
-                                info->attrs[attr_index].name);
+            return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' comes twice", op_info->name,
+                                op_info->attrs[attr_index].name);
         *seen |= 1u << attr_index;
-        return zt_attr_take(program, lexer, info, &info->attrs[attr_index], attrs);
+        return zt_attr_take(program, lexer, op_info, &op_info->attrs[attr_index], attrs);
     }
     char hint[ZT_QUOTE + 24] = "";
-    const char *near = zt_near_name(name.text, name.length, attribute_name, info);
+    const char *near = zt_near_name(name.text, name.length, attribute_name, op_info);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
-    return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' is not known%s", info->name,
-                        zt_quote(buf, name), hint);
+    return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' is not known%s", op_info->name,
+                        zt_quote(buffer, name), hint);
 }
 
-static zt_status read_input(const zt_prog *program, const zt_opinfo *info, zt_span name, int *inputs, int *input_count,
+static zt_status read_input(const zt_prog *program, const zt_opinfo *op_info, zt_span name, int *inputs, int *input_count,
                        bool late)
 {
-    char buf[ZT_QUOTE];
+    char buffer[ZT_QUOTE];
     if (late)
-        return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' after the attributes", info->name,
-                            zt_quote(buf, name));
-    if (*input_count == info->n_in)
-        return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs, it has %d", info->name,
-                            info->n_in);
+        return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' after the attributes", op_info->name,
+                            zt_quote(buffer, name));
+    if (*input_count == op_info->n_in)
+        return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs, it has %d", op_info->name,
+                            op_info->n_in);
     if (zt_span_is(name, "_")) {
         inputs[(*input_count)++] = ZT_NONE;
         return ZT_OK;
@@ -226,11 +226,11 @@ static zt_status read_op_line(zt_prog *program, zt_lex *lexer)
     zt_status status = read_outputs(program, lexer, names, &n_out);
     if (!status) status = find_op(program, lexer, n_out, &op);
     if (status) return status;
-    const zt_opinfo *info = zt_op_info(op);
-    memcpy(attrs, info->defaults, info->attr_bytes);
+    const zt_opinfo *op_info = zt_op_info(op);
+    memcpy(attrs, op_info->defaults, op_info->attr_bytes);
     while (!status && zt_lex_name(lexer, &word))
-        status = zt_lex_char(lexer, '=') ? read_attribute(program, lexer, info, word, attrs, &seen)
-                                : read_input(program, info, word, inputs, &n_in, seen != 0);
+        status = zt_lex_char(lexer, '=') ? read_attribute(program, lexer, op_info, word, attrs, &seen)
+                                : read_input(program, op_info, word, inputs, &n_in, seen != 0);
     if (!status) status = line_end(program, lexer);
     while (n_in < ZT_MAX_IN) inputs[n_in++] = ZT_NONE;
     return status ? status : zt_prog_add_op(program, op, attrs, inputs, names, NULL);
@@ -249,7 +249,7 @@ static const struct line_kind {
 /* Words are not reserved: `in = silu x` is an op whose output is called in. */
 static zt_status read_line(zt_prog *program, zt_lex lexer)
 {
-    char buf[ZT_QUOTE];
+    char buffer[ZT_QUOTE];
     zt_lex start = lexer;
     zt_span word;
     if (zt_lex_end(&lexer)) return ZT_OK;
@@ -258,19 +258,19 @@ static zt_status read_line(zt_prog *program, zt_lex lexer)
     for (size_t k = 0; k < sizeof line_kinds / sizeof line_kinds[0]; k++)
         if (zt_span_is(word, line_kinds[k].word)) return line_kinds[k].read(program, &lexer);
     return zt_prog_fail(program, ZT_EDATA, "'%s' begins no line: model, bind, in, state, data, keep, out, or "
-                        "NAME = OP expected", zt_quote(buf, word));
+                        "NAME = OP expected", zt_quote(buffer, word));
 }
 
 static zt_status read_first_line(const zt_prog *program, zt_lex lexer)
 {
-    char buf[ZT_QUOTE];
+    char buffer[ZT_QUOTE];
     zt_span first_word, second_word, version;
     if (!zt_lex_name(&lexer, &first_word) || !zt_span_is(first_word, "zt") || !zt_lex_name(&lexer, &second_word) ||
         !zt_span_is(second_word, "program") || !zt_lex_bare(&lexer, &version))
         return zt_prog_fail(program, ZT_EDATA, "no program: it must begin with 'zt program 1'");
     if (!zt_span_is(version, "1"))
         return zt_prog_fail(program, ZT_EDATA, "version %s of programs is not known, only 1",
-                            zt_quote(buf, version));
+                            zt_quote(buffer, version));
     return line_end(program, &lexer);
 }
 
@@ -293,7 +293,7 @@ zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t l
     if (!program) return NULL;
     program->where = zt_escape(where, sizeof where, name, strlen(name));
     zt_status status = read_lines(program, length ? text : "", (length ? text : "") + length);
-    program->line = program->given_line;
+    program->line = program->bindings_line;
     if (!status) status = zt_given_check(program);
     program->where = NULL;
     program->line = 0;

@@ -59,12 +59,12 @@ int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name giv
 int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t right);
 
 /* The three kinds of declaration: what each step is given, what a step leaves for the next, a tensor
- * of the model by its name there. `name` NULL: one is made up (v0, v1, ...). dim has `rank` entries.
+ * of the model by its name there. `name` NULL: one is made up (v0, v1, ...). dims has `rank` entries.
  * Each returns the value's number, or -1: ZT_EUSAGE for names and dimensions, ZT_ESHAPE. */
-int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim);
-int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim); /* as zt_prog_in */
+int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims);
+int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims); /* as zt_prog_in */
 /* As zt_prog_in, of the model's tensor `tensor`, whose name is copied. */
-int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dim,
+int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims,
                  const char *tensor);
 /* inputs[k] ZT_NONE: absent. attrs NULL: defaults. outputs[k] gets the outputs' numbers; names[k] may be
  * NULL, and "_" says that the output is not wanted (its number is ZT_NONE); never the first. On
@@ -144,7 +144,7 @@ const char *zt_prog_model_id(const zt_prog *program);   /* hexadecimal digits; N
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* A function without a name is marked fn=opaque: such text is for eyes, and refused when parsed. */
-zt_status zt_prog_print(const zt_prog *program, zt_str *out);
+zt_status zt_prog_print(const zt_prog *program, zt_str *output_text);
 bool zt_prog_has_opaque(const zt_prog *program); /* does it call one */
 /* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t length);
@@ -183,7 +183,7 @@ bool zt_attrs_same(zt_op op, const void *left, const void *right);
 /* A hash of attributes that a program keeps; equal attributes have equal hashes. */
 uint64_t zt_attrs_hash(zt_op op, const void *attrs);
 /* " eps=1e-05 dims=64", as in a step's line: those that differ from the defaults. */
-zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *out);
+zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *output_text);
 
 /* Steps first to last of a bound program as a program of its own, whose dimensions are numbers and
  * whose values keep their names. What comes in from before is an input, or a state where a step

@@ -7,19 +7,19 @@
 zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value)
 {
     zt_status status = zt_name_check(program, "symbol", symbol);
-    for (int i = 0; i < program->n_given && !status; i++)
-        if (zt_span_is(symbol, program->given[i].symbol))
+    for (int i = 0; i < program->n_bindings && !status; i++)
+        if (zt_span_is(symbol, program->bindings[i].symbol))
             status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%s' has a number already",
-                             program->given[i].symbol);
+                             program->bindings[i].symbol);
     if (!status && value < 0)
         status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ", below 0", (int)symbol.length,
                          symbol.text, value);
-    if (!status && program->n_given == ZT_MAX_SYMBOLS)
+    if (!status && program->n_bindings == ZT_MAX_SYMBOLS)
         status = zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d symbols", ZT_MAX_SYMBOLS);
     if (status) return status;
     const char *copy = zt_arena_strndup(program->memory, symbol.text, symbol.length);
     if (!copy) return ZT_ENOMEM;
-    program->given[program->n_given++] = (zt_binding){copy, value};
+    program->bindings[program->n_bindings++] = (zt_binding){copy, value};
     return ZT_OK;
 }
 
@@ -31,10 +31,10 @@ zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t valu
 void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding_count)
 {
     int before = *binding_count;
-    for (int binding_index = 0; binding_index < program->n_given && *binding_count < ZT_MAX_SYMBOLS; binding_index++) {
+    for (int binding_index = 0; binding_index < program->n_bindings && *binding_count < ZT_MAX_SYMBOLS; binding_index++) {
         int k = 0;
-        while (k < before && strcmp(bindings[k].symbol, program->given[binding_index].symbol) != 0) k++;
-        if (k == before) bindings[(*binding_count)++] = program->given[binding_index];
+        while (k < before && strcmp(bindings[k].symbol, program->bindings[binding_index].symbol) != 0) k++;
+        if (k == before) bindings[(*binding_count)++] = program->bindings[binding_index];
     }
 }
 
@@ -53,18 +53,18 @@ static void mark_dim(const zt_prog *program, int64_t dim, bool used[ZT_MAX_SYMBO
     mark_dim(program, expression->right, used);
 }
 
-static void mark_dims(const zt_prog *program, int rank, const int64_t *dim, bool used[ZT_MAX_SYMBOLS])
+static void mark_dims(const zt_prog *program, int rank, const int64_t *dims, bool used[ZT_MAX_SYMBOLS])
 {
-    for (int i = 0; i < rank; i++) mark_dim(program, dim[i], used);
+    for (int i = 0; i < rank; i++) mark_dim(program, dims[i], used);
 }
 
 static void mark_attrs(const zt_prog *program, const zt_step *step, bool used[ZT_MAX_SYMBOLS])
 {
-    const zt_opinfo *info = zt_op_info(step->op);
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
         zt_dims dims;
-        if (info->attrs[attr_index].kind != ZT_ATTR_dims) continue;
-        memcpy(&dims, (const char *)step->attrs + info->attrs[attr_index].offset, sizeof dims);
+        if (op_info->attrs[attr_index].kind != ZT_ATTR_dims) continue;
+        memcpy(&dims, (const char *)step->attrs + op_info->attrs[attr_index].offset, sizeof dims);
         mark_dims(program, dims.n, dims.dim, used);
     }
 }
@@ -85,32 +85,32 @@ static void mark_used(const zt_prog *program, bool used[ZT_MAX_SYMBOLS])
 static bool is_used(const zt_prog *program, const char *symbol, const bool used[ZT_MAX_SYMBOLS])
 {
     for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++)
-        if (used[symbol_id] && !strcmp(program->symbol[symbol_id], symbol)) return true;
+        if (used[symbol_id] && !strcmp(program->symbol_names[symbol_id], symbol)) return true;
     return false;
 }
 
 zt_status zt_given_check(const zt_prog *program)
 {
     bool used[ZT_MAX_SYMBOLS];
-    if (!program->n_given) return ZT_OK;
+    if (!program->n_bindings) return ZT_OK;
     mark_used(program, used);
-    for (int i = 0; i < program->n_given; i++)
-        if (!is_used(program, program->given[i].symbol, used))
+    for (int i = 0; i < program->n_bindings; i++)
+        if (!is_used(program, program->bindings[i].symbol, used))
             return zt_prog_fail(program, ZT_EDATA, "bind: no dimension has a symbol '%s'",
-                                program->given[i].symbol);
+                                program->bindings[i].symbol);
     return ZT_OK;
 }
 
-zt_status zt_given_put(const zt_prog *program, zt_str *out)
+zt_status zt_given_put(const zt_prog *program, zt_str *output_text)
 {
     bool used[ZT_MAX_SYMBOLS];
     int put_count = 0;
     zt_status status = ZT_OK;
-    if (!program->n_given) return ZT_OK;
+    if (!program->n_bindings) return ZT_OK;
     mark_used(program, used);
-    for (int i = 0; i < program->n_given && !status; i++)
-        if (is_used(program, program->given[i].symbol, used))
-            status = zt_str_printf(out, "%s %s=%" PRId64, put_count++ ? "" : "bind ", program->given[i].symbol,
-                              program->given[i].value);
-    return status || !put_count ? status : zt_str_putc(out, '\n');
+    for (int i = 0; i < program->n_bindings && !status; i++)
+        if (is_used(program, program->bindings[i].symbol, used))
+            status = zt_str_printf(output_text, "%s %s=%" PRId64, put_count++ ? "" : "bind ", program->bindings[i].symbol,
+                              program->bindings[i].value);
+    return status || !put_count ? status : zt_str_putc(output_text, '\n');
 }

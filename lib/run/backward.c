@@ -15,15 +15,15 @@
 static zt_leaf *find_leaf(const zt_run *run, const zt_tensor *tensor)
 {
     for (size_t i = 0; i < run->n_leaves; i++)
-        if (run->leaf[i].x == tensor) return &run->leaf[i];
+        if (run->leaves[i].tensor == tensor) return &run->leaves[i];
     return NULL;
 }
 
 static void drop_leaf(zt_run *run, zt_leaf *leaf)
 {
-    zt_tensor_unref(leaf->x);
-    zt_tensor_unref(leaf->grad);
-    *leaf = run->leaf[--run->n_leaves];
+    zt_tensor_unref(leaf->tensor);
+    zt_tensor_unref(leaf->gradient);
+    *leaf = run->leaves[--run->n_leaves];
 }
 
 zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on)
@@ -36,8 +36,8 @@ zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on)
     if (zt_dtype_get(zt_tensor_type(tensor)->dtype)->kind != 'F')
         return zt_fail(run->ctx, ZT_EUSAGE, "a tensor %s has no gradient: it is not of plain floats",
                        zt_type_text(zt_tensor_type(tensor), text));
-    zt_status status = zt_run_grow(run->ctx, &run->leaf, run->n_leaves, &run->cap_leaves, sizeof *run->leaf);
-    if (!status) run->leaf[run->n_leaves++] = (zt_leaf){zt_tensor_ref(tensor), NULL};
+    zt_status status = zt_run_grow(run->ctx, &run->leaves, run->n_leaves, &run->cap_leaves, sizeof *run->leaves);
+    if (!status) run->leaves[run->n_leaves++] = (zt_leaf){zt_tensor_ref(tensor), NULL};
     return status;
 }
 
@@ -46,15 +46,15 @@ bool zt_grad_required(const zt_run *run, const zt_tensor *tensor) { return find_
 zt_tensor *zt_grad_of(const zt_run *run, const zt_tensor *tensor)
 {
     const zt_leaf *leaf = find_leaf(run, tensor);
-    return leaf ? leaf->grad : NULL;
+    return leaf ? leaf->gradient : NULL;
 }
 
 void zt_grad_zero(zt_run *run, const zt_tensor *tensor)
 {
     for (size_t i = 0; i < run->n_leaves; i++) {
-        if (tensor && run->leaf[i].x != tensor) continue;
-        zt_tensor_unref(run->leaf[i].grad);
-        run->leaf[i].grad = NULL;
+        if (tensor && run->leaves[i].tensor != tensor) continue;
+        zt_tensor_unref(run->leaves[i].gradient);
+        run->leaves[i].gradient = NULL;
     }
 }
 
@@ -75,7 +75,7 @@ typedef struct backward_pass {
     zt_run *run;
     zt_arena *memory;   /* of the arrays */
     const zt_prog *recording; /* the recording */
-    zt_prog *cone, *grad;
+    zt_prog *cone, *gradient;
     int *cone_of;    /* [values of all]: its number in the cone, -1: y does not depend on it */
     int *grad_of;    /* [values of cone]: its number in grad */
     int count;           /* marked tensors that y depends on */
@@ -117,12 +117,12 @@ static bool *find_needed(backward_pass *backward, int result)
 
 static zt_status copy_step(backward_pass *backward, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int input = 0; input < info->n_in; input++)
+    for (int input = 0; input < op_info->n_in; input++)
         inputs[input] = step->in[input] < 0 ? ZT_NONE : backward->cone_of[step->in[input]];
     zt_status status = zt_prog_op(backward->cone, step->op, step->attrs, inputs, NULL, outputs);
-    for (int output = 0; output < info->n_out && !status; output++) backward->cone_of[step->out[output]] = outputs[output];
+    for (int output = 0; output < op_info->n_out && !status; output++) backward->cone_of[step->out[output]] = outputs[output];
     return status;
 }
 
@@ -159,14 +159,14 @@ static zt_status find_leaves(backward_pass *backward)
     backward->sums = alloc_array(backward, (int)backward->run->n_leaves, sizeof(zt_tensor *));
     if (!backward->leaves || !backward->wrt || !backward->sums) return ZT_ENOMEM;
     for (size_t i = 0; i < backward->run->n_leaves; i++) {
-        zt_tensor *tensor = backward->run->leaf[i].x;
+        zt_tensor *tensor = backward->run->leaves[i].tensor;
         int value_id = zt_recorder_value(backward->run->recorder, tensor);
         if (zt_recorder_lost(backward->run->recorder, tensor, backward->cone_of))
             return zt_fail(backward->run->ctx, ZT_EUSAGE,
                            "backward: a marked tensor %s was written over since it was recorded",
                            zt_type_text(zt_tensor_type(tensor), text));
         if (value_id < 0 || backward->cone_of[value_id] < 0) continue;
-        backward->leaves[backward->count] = &backward->run->leaf[i];
+        backward->leaves[backward->count] = &backward->run->leaves[i];
         backward->wrt[backward->count++] = backward->cone_of[value_id];
     }
     if (backward->count > 0) return ZT_OK;
@@ -178,9 +178,9 @@ static zt_status make_gradient(backward_pass *backward, bool seeded)
 {
     backward->grad_of = alloc_array(backward, zt_prog_n_values(backward->cone), sizeof *backward->grad_of);
     if (!backward->grad_of) return ZT_ENOMEM;
-    backward->grad = zt_grad_pass(backward->run->ctx, backward->cone, backward->wrt, backward->count,
+    backward->gradient = zt_grad_pass(backward->run->ctx, backward->cone, backward->wrt, backward->count,
                                   &(zt_grad_opts){.seeds = seeded}, backward->grad_of);
-    return backward->grad ? ZT_OK : zt_ctx_status(backward->run->ctx);
+    return backward->gradient ? ZT_OK : zt_ctx_status(backward->run->ctx);
 }
 
 /* ---- running it ------------------------------------------------------------------------------ */
@@ -189,7 +189,7 @@ static zt_status make_gradient(backward_pass *backward, bool seeded)
 static zt_status place_known(backward_pass *backward, zt_tensor *dy)
 {
     zt_tensor **known = alloc_array(backward, zt_prog_n_values(backward->recording), sizeof(zt_tensor *));
-    backward->tensors = alloc_array(backward, zt_prog_n_values(backward->grad), sizeof(zt_tensor *));
+    backward->tensors = alloc_array(backward, zt_prog_n_values(backward->gradient), sizeof(zt_tensor *));
     if (!known || !backward->tensors) return ZT_ENOMEM;
     zt_recorder_tensors(backward->run->recorder, known);
     for (int value_id = 0; value_id < zt_prog_n_values(backward->recording); value_id++) {
@@ -197,31 +197,31 @@ static zt_status place_known(backward_pass *backward, zt_tensor *dy)
         if (grad_value >= 0 && known[value_id] && !backward->tensors[grad_value])
             backward->tensors[grad_value] = zt_tensor_ref(known[value_id]);
     }
-    if (dy) backward->tensors[zt_prog_find(backward->grad, "d.y")] = zt_tensor_ref(dy);
+    if (dy) backward->tensors[zt_prog_find(backward->gradient, "d.y")] = zt_tensor_ref(dy);
     return ZT_OK;
 }
 
 static int result_of(const backward_pass *backward, int i)
 {
-    return zt_prog_output(backward->grad, zt_prog_n_outputs(backward->grad) - backward->count + i)->value;
+    return zt_prog_output(backward->gradient, zt_prog_n_outputs(backward->gradient) - backward->count + i)->value;
 }
 
 /* Which steps run: those that make what is read and not there. */
 static zt_status count_uses(backward_pass *backward)
 {
-    backward->uses = alloc_array(backward, zt_prog_n_values(backward->grad), sizeof *backward->uses);
-    backward->runs = alloc_array(backward, zt_prog_n_steps(backward->grad), sizeof *backward->runs);
+    backward->uses = alloc_array(backward, zt_prog_n_values(backward->gradient), sizeof *backward->uses);
+    backward->runs = alloc_array(backward, zt_prog_n_steps(backward->gradient), sizeof *backward->runs);
     if (!backward->uses || !backward->runs) return ZT_ENOMEM;
     for (int i = 0; i < backward->count; i++) backward->uses[result_of(backward, i)]++;
-    for (int step_index = zt_prog_n_steps(backward->grad); step_index-- > 0;) {
-        const zt_step *step = zt_prog_step(backward->grad, step_index);
-        const zt_opinfo *info = zt_op_info(step->op);
-        for (int output = 0; output < info->n_out; output++) {
+    for (int step_index = zt_prog_n_steps(backward->gradient); step_index-- > 0;) {
+        const zt_step *step = zt_prog_step(backward->gradient, step_index);
+        const zt_opinfo *op_info = zt_op_info(step->op);
+        for (int output = 0; output < op_info->n_out; output++) {
             int value_id = step->out[output];
             backward->runs[step_index] =
                 backward->runs[step_index] || (value_id >= 0 && backward->uses[value_id] > 0 && !backward->tensors[value_id]);
         }
-        for (int input = 0; input < info->n_in && backward->runs[step_index]; input++)
+        for (int input = 0; input < op_info->n_in && backward->runs[step_index]; input++)
             if (step->in[input] >= 0) backward->uses[step->in[input]]++;
     }
     return ZT_OK;
@@ -236,35 +236,35 @@ static void drop_use(backward_pass *backward, int value_id)
 
 static zt_status run_step(backward_pass *backward, int step_index)
 {
-    const zt_step *step = zt_prog_step(backward->grad, step_index);
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_step *step = zt_prog_step(backward->gradient, step_index);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     zt_tensor *in[ZT_MAX_IN] = {0}, *out[ZT_MAX_OUT];
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         if (step->in[input] < 0) continue;
         in[input] = backward->tensors[step->in[input]];
         if (!in[input])
             return zt_fail(backward->run->ctx, ZT_EUSAGE,
                            "backward: op %s needs '%s', which was written over since it was "
-                           "recorded", info->name, zt_prog_value(backward->grad, step->in[input])->name);
+                           "recorded", op_info->name, zt_prog_value(backward->gradient, step->in[input])->name);
     }
     zt_scope_begin(backward->run);
     zt_status bad = zt_run_op(backward->run, step->op, step->attrs, in, out);
-    for (int output = 0; output < info->n_out && !bad; output++)
+    for (int output = 0; output < op_info->n_out && !bad; output++)
         if (step->out[output] >= 0 && backward->uses[step->out[output]] > 0 && !backward->tensors[step->out[output]])
             backward->tensors[step->out[output]] = zt_tensor_ref(out[output]);
     zt_scope_end(backward->run);
-    for (int input = 0; input < info->n_in && !bad; input++) drop_use(backward, step->in[input]);
+    for (int input = 0; input < op_info->n_in && !bad; input++) drop_use(backward, step->in[input]);
     return bad;
 }
 
 /* The new gradient of leaf i: a tensor of its own, that shares no bytes with anybody's. */
 static zt_status add_up(backward_pass *backward, int i)
 {
-    zt_tensor *dx = backward->tensors[result_of(backward, i)], *was = backward->leaves[i]->grad;
+    zt_tensor *dx = backward->tensors[result_of(backward, i)], *was = backward->leaves[i]->gradient;
     if (!dx)
         return zt_fail(backward->run->ctx, ZT_EUSAGE,
                        "backward: '%s' was written over since it was recorded",
-                       zt_prog_value(backward->grad, result_of(backward, i))->name);
+                       zt_prog_value(backward->gradient, result_of(backward, i))->name);
     if (!was && zt_tensor_sole(dx) && backward->uses[result_of(backward, i)] == 1) {
         backward->sums[i] = zt_tensor_ref(dx);
     } else {
@@ -281,12 +281,12 @@ static zt_status run_gradient(backward_pass *backward, zt_tensor *dy)
 {
     zt_status status = place_known(backward, dy);
     if (!status) status = count_uses(backward);
-    for (int step_index = 0; step_index < zt_prog_n_steps(backward->grad) && !status; step_index++)
+    for (int step_index = 0; step_index < zt_prog_n_steps(backward->gradient) && !status; step_index++)
         if (backward->runs[step_index]) status = run_step(backward, step_index);
     for (int i = 0; i < backward->count && !status; i++) status = add_up(backward, i);
     for (int i = 0; i < backward->count && !status; i++) {
-        zt_tensor_unref(backward->leaves[i]->grad);
-        backward->leaves[i]->grad = backward->sums[i];
+        zt_tensor_unref(backward->leaves[i]->gradient);
+        backward->leaves[i]->gradient = backward->sums[i];
         backward->sums[i] = NULL;
     }
     return status;
@@ -315,10 +315,10 @@ static zt_status check_arguments(zt_run *run, const zt_tensor *y, const zt_tenso
 
 static void close_back(backward_pass *backward)
 {
-    for (int value_id = 0; backward->tensors && value_id < zt_prog_n_values(backward->grad); value_id++)
+    for (int value_id = 0; backward->tensors && value_id < zt_prog_n_values(backward->gradient); value_id++)
         zt_tensor_unref(backward->tensors[value_id]);
     for (int i = 0; i < backward->count; i++) zt_tensor_unref(backward->sums[i]);
-    zt_prog_free(backward->grad);
+    zt_prog_free(backward->gradient);
     zt_prog_free(backward->cone);
     zt_arena_free(backward->memory);
 }

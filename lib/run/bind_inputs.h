@@ -66,11 +66,11 @@ zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *program, const zt_gguf
 /* The same for a model with this name (for messages) and id (32 hex digits). */
 zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name, const char *id);
 
-/* Draws value v of a bound program into dst: contiguous host memory of zt_type_bytes of v's type.
+/* Draws value v of a bound program into destination: contiguous host memory of zt_type_bytes of v's type.
  * The draw depends on the seed and v's name, so programs that share an input get the same numbers.
  * Floats: normal, deviation 1. Integers by the ops that read them: positions rise from 0, sequences
  * are 0, a block table gives each sequence its own blocks, indices are in range. */
-void zt_bound_inputs_draw(const zt_bound *bound, int v, uint64_t seed, void *dst);
+void zt_bound_inputs_draw(const zt_bound *bound, int v, uint64_t seed, void *destination);
 
 #ifdef __cplusplus
 }

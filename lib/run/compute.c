@@ -16,7 +16,7 @@ typedef enum form { DECLARED, LOWERED, WEIGHT, FORMS } form;
 typedef struct lowering_state {
     zt_rewrite rewrite;
     const zt_bound *bound;
-    zt_dtype dtype[FORMS]; /* of LESS and WEIGHT */
+    zt_dtype dtypes[FORMS]; /* of LESS and WEIGHT */
     bool has_weights;          /* are there WEIGHTs */
     int *values[FORMS];      /* [values] of LESS and WEIGHT: numbers in w.to, or -1 */
 } lowering_state;
@@ -29,24 +29,25 @@ static int *form_slot(lowering_state *lowering, int value_id, form wanted)
 }
 
 /* A name that neither program has: "h3.bf16". One that the builder finds may be a later value's. */
-static const char *name_of(const lowering_state *lowering, int value_id, zt_dtype dtype, char buf[128])
+static const char *name_of(const lowering_state *lowering, int value_id, zt_dtype dtype, char buffer[128])
 {
-    const char *name = zt_prog_value(lowering->rewrite.from, value_id)->name, *type = zt_dtype_get(dtype)->name;
-    snprintf(buf, 128, "%.80s.%s", name, type);
-    for (int k = 2; zt_prog_find(lowering->rewrite.from, buf) >= 0 || zt_prog_find(lowering->rewrite.to, buf) >= 0; k++)
-        snprintf(buf, 128, "%.80s.%s.%d", name, type, k);
-    return buf;
+    const char *name = zt_prog_value(lowering->rewrite.source, value_id)->name, *type = zt_dtype_get(dtype)->name;
+    snprintf(buffer, 128, "%.80s.%s", name, type);
+    for (int k = 2; zt_prog_find(lowering->rewrite.source, buffer) >= 0 || zt_prog_find(lowering->rewrite.target, buffer) >= 0;
+         k++)
+        snprintf(buffer, 128, "%.80s.%s.%d", name, type, k);
+    return buffer;
 }
 
 /* The value as it is in `from`, cast. */
 static zt_status add_cast(lowering_state *lowering, int value_id, int from, zt_dtype dtype, int *value)
 {
     zt_cast_attrs attrs = zt_cast_defaults();
-    char buf[128];
-    const char *names[] = {name_of(lowering, value_id, dtype, buf)};
+    char buffer[128];
+    const char *names[] = {name_of(lowering, value_id, dtype, buffer)};
     memset(&attrs.to, 0, sizeof attrs.to);
     strncpy(attrs.to.s, zt_dtype_get(dtype)->name, sizeof attrs.to.s - 1);
-    return zt_prog_op(lowering->rewrite.to, ZT_OP_cast, &attrs, &from, names, value);
+    return zt_prog_op(lowering->rewrite.target, ZT_OP_cast, &attrs, &from, names, value);
 }
 
 /* The value in the wanted form, made of the form that is there. */
@@ -56,7 +57,7 @@ static zt_status ensure_form(lowering_state *lowering, int value_id, form wanted
     if (*slot >= 0) return ZT_OK;
     int from = lowering->rewrite.map[value_id] >= 0 ? lowering->rewrite.map[value_id] : lowering->values[LOWERED][value_id];
     return add_cast(lowering, value_id, from,
-                    wanted == DECLARED ? lowering->bound->type[value_id].dtype : lowering->dtype[wanted], slot);
+                    wanted == DECLARED ? lowering->bound->type[value_id].dtype : lowering->dtypes[wanted], slot);
 }
 
 /* ---- forms of a step ------------------------------------------------------------------------- */
@@ -79,7 +80,7 @@ static bool is_weight(const lowering_state *lowering, const zt_step *step, int k
             : step->op == ZT_OP_gated_linear ? 2
                                            : 0;
     const zt_type *type = &lowering->bound->type[step->in[k]];
-    return k >= 1 && k <= last_weight && zt_prog_value(lowering->rewrite.from, step->in[k])->kind == ZT_VALUE_DATA &&
+    return k >= 1 && k <= last_weight && zt_prog_value(lowering->rewrite.source, step->in[k])->kind == ZT_VALUE_DATA &&
            type->rank == 2 && (type->dtype == ZT_F32 || type->dtype == ZT_F16 || type->dtype == ZT_BF16);
 }
 
@@ -99,25 +100,25 @@ static form form_of(const lowering_state *lowering, const zt_step *step, int k, 
 static bool rule_allows(const lowering_state *lowering, const zt_step *step, const void *attrs, const form *forms,
                     unsigned *lowered_outputs)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
-    zt_type type[ZT_MAX_IN], out[ZT_MAX_OUT] = {{0}};
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    zt_type type[ZT_MAX_IN], output_types[ZT_MAX_OUT] = {{0}};
     const zt_type *input_types[ZT_MAX_IN] = {0};
     bool any = false;
     *lowered_outputs = 0;
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         if (step->in[input] < 0) continue;
         type[input] = lowering->bound->type[step->in[input]];
-        if (forms[input] != DECLARED) type[input].dtype = lowering->dtype[forms[input]];
+        if (forms[input] != DECLARED) type[input].dtype = lowering->dtypes[forms[input]];
         any = any || forms[input] != DECLARED;
         input_types[input] = &type[input];
     }
-    if (!any || zt_op_infer(NULL, step->op, attrs, input_types, out)) return false;
-    for (int output = 0; output < info->n_out; output++) {
+    if (!any || zt_op_infer(NULL, step->op, attrs, input_types, output_types)) return false;
+    for (int output = 0; output < op_info->n_out; output++) {
         if (step->out[output] < 0) continue;
         zt_type was = lowering->bound->type[step->out[output]];
-        bool lowered = was.dtype == ZT_F32 && out[output].dtype == lowering->dtype[LOWERED];
-        if (lowered) was.dtype = out[output].dtype;
-        if (!zt_type_equal(&was, &out[output]) || (lowered && output < info->def->donates)) return false;
+        bool lowered = was.dtype == ZT_F32 && output_types[output].dtype == lowering->dtypes[LOWERED];
+        if (lowered) was.dtype = output_types[output].dtype;
+        if (!zt_type_equal(&was, &output_types[output]) || (lowered && output < op_info->def->donates)) return false;
         *lowered_outputs |= (unsigned)lowered << output;
     }
     return true;
@@ -128,22 +129,22 @@ static bool rule_allows(const lowering_state *lowering, const zt_step *step, con
 /* lowered_outputs: outputs that come in the lesser type. */
 static zt_status emit_step(lowering_state *lowering, const zt_step *step, const form *forms, unsigned lowered_outputs)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT] = {0};
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         inputs[input] = ZT_NONE;
         if (step->in[input] < 0) continue;
         zt_status status = ensure_form(lowering, step->in[input], forms[input]);
         if (status) return status;
         inputs[input] = *form_slot(lowering, step->in[input], forms[input]);
     }
-    for (int output = 0; output < info->n_out; output++)
-        names[output] = step->out[output] >= 0 ? zt_prog_value(lowering->rewrite.from, step->out[output])->name
+    for (int output = 0; output < op_info->n_out; output++)
+        names[output] = step->out[output] >= 0 ? zt_prog_value(lowering->rewrite.source, step->out[output])->name
                         : output               ? "_"
                                                : NULL;
-    zt_status status = zt_prog_op(lowering->rewrite.to, step->op, step->attrs, inputs, names, outputs);
-    for (int output = 0; output < info->n_out && !status; output++)
+    zt_status status = zt_prog_op(lowering->rewrite.target, step->op, step->attrs, inputs, names, outputs);
+    for (int output = 0; output < op_info->n_out && !status; output++)
         if (step->out[output] >= 0)
             *form_slot(lowering, step->out[output], lowered_outputs >> output & 1 ? LOWERED : DECLARED) = outputs[output];
     return status;
@@ -151,7 +152,7 @@ static zt_status emit_step(lowering_state *lowering, const zt_step *step, const 
 
 static zt_status lower_step(lowering_state *lowering, int step)
 {
-    const zt_step *source_step = zt_prog_step(lowering->rewrite.from, step);
+    const zt_step *source_step = zt_prog_step(lowering->rewrite.source, step);
     unsigned lowered_outputs;
     for (int attempt = lowering->has_weights ? ALL_AND_WEIGHTS : ALL; attempt < TRIES && !keeps_precision(source_step->op);
          attempt++) {
@@ -169,7 +170,7 @@ static zt_status lower_step(lowering_state *lowering, int step)
 /* What states keep and outputs give is as it was declared. */
 static zt_status declare_ends(lowering_state *lowering)
 {
-    const zt_prog *program = lowering->rewrite.from;
+    const zt_prog *program = lowering->rewrite.source;
     zt_status status = ZT_OK;
     for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++) {
         int keep = zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, state_index))->keep;
@@ -180,13 +181,13 @@ static zt_status declare_ends(lowering_state *lowering)
     return status;
 }
 
-static zt_status rewrite_program(lowering_state *lowering, zt_ctx *ctx, const zt_prog *program, bool lower, zt_prog **out)
+static zt_status rewrite_program(lowering_state *lowering, zt_ctx *ctx, const zt_prog *program, bool lower, zt_prog **rewritten)
 {
     zt_status status = zt_rewrite_begin(&lowering->rewrite, ctx, program);
     for (int step_index = 0; step_index < zt_prog_n_steps(program) && !status; step_index++)
         status = lower ? lower_step(lowering, step_index) : zt_rewrite_copy(&lowering->rewrite, step_index, NULL);
     if (!status && lower) status = declare_ends(lowering);
-    return zt_rewrite_end(&lowering->rewrite, status, out);
+    return zt_rewrite_end(&lowering->rewrite, status, rewritten);
 }
 
 zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample,
@@ -195,7 +196,7 @@ zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding 
     size_t value_slots = (size_t)zt_prog_n_values(program) + 1;
     bool lower = compute != ZT_COMPUTE_F32 && zt_prog_n_symbols(program) <= n_sample;
     zt_dtype half = compute == ZT_COMPUTE_F16 ? ZT_F16 : ZT_BF16;
-    lowering_state lowering = {.dtype = {ZT_F32, half, ZT_F8_E4M3}, .has_weights = compute == ZT_COMPUTE_FP8};
+    lowering_state lowering = {.dtypes = {ZT_F32, half, ZT_F8_E4M3}, .has_weights = compute == ZT_COMPUTE_FP8};
     zt_bound *bound = lower ? zt_prog_bind(program, sample, n_sample) : NULL;
     zt_prog *out = NULL;
     zt_status status = lower && !bound ? zt_ctx_status(ctx) : ZT_OK;

@@ -44,16 +44,16 @@ static zt_prog *parse_one_op(zt_ctx *ctx, const char *name)
     return program;
 }
 
-static zt_status check_type(zt_ctx *ctx, const zt_prog *program, const zt_type *want)
+static zt_status check_type(zt_ctx *ctx, const zt_prog *program, const zt_type *wanted_type)
 {
     char actual_text[ZT_TYPE_TEXT], wanted_text[ZT_TYPE_TEXT];
     zt_bound *bound = zt_prog_bind(program, NULL, 0);
     if (!bound) return zt_ctx_status(ctx);
     zt_type type = bound->type[zt_prog_output(program, 0)->value];
     zt_bound_free(bound);
-    if (zt_prog_n_outputs(program) == 1 && zt_type_equal(&type, want)) return ZT_OK;
+    if (zt_prog_n_outputs(program) == 1 && zt_type_equal(&type, wanted_type)) return ZT_OK;
     return zt_fail(ctx, ZT_EDATA, "data made of data is %s, the program wants %s",
-                   zt_type_text(&type, actual_text), zt_type_text(want, wanted_text));
+                   zt_type_text(&type, actual_text), zt_type_text(wanted_type, wanted_text));
 }
 
 typedef struct constant_bytes {
@@ -78,7 +78,7 @@ static zt_status read_constant(void *user, int64_t handle, size_t offset, void *
 
 bool zt_is_derived(const char *tensor) { return tensor[0] == '@'; }
 
-zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *want,
+zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *wanted_type,
                           const zt_store *store, void *bytes)
 {
     zt_ctx *ctx = engine->ctx;
@@ -86,7 +86,7 @@ zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_ty
         if ((unsigned char)*letter < ' ')
             return zt_fail(ctx, ZT_EDATA, "data made of data: a line break in its name");
     zt_prog *program = parse_one_op(ctx, name);
-    zt_status status = program ? check_type(ctx, program, want) : zt_ctx_status(ctx);
+    zt_status status = program ? check_type(ctx, program, wanted_type) : zt_ctx_status(ctx);
     zt_session *session = status ? NULL : zt_session_open(engine, program, store, NULL);
     if (!status) status = session ? zt_session_step(session, NULL, 0, NULL, (void *[]){bytes}) : zt_ctx_status(ctx);
     zt_session_close(session);
@@ -94,13 +94,13 @@ zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_ty
     return status;
 }
 
-zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *want, const zt_store *store)
+zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *wanted_type, const zt_store *store)
 {
-    char *bytes = zt_alloc(engine->ctx, zt_type_bytes(want) + 1);
-    zt_status status = bytes ? zt_constant_data_read(engine, name, want, store, bytes) : ZT_ENOMEM;
-    constant_bytes constant = {want, bytes};
+    char *bytes = zt_alloc(engine->ctx, zt_type_bytes(wanted_type) + 1);
+    zt_status status = bytes ? zt_constant_data_read(engine, name, wanted_type, store, bytes) : ZT_ENOMEM;
+    constant_bytes constant = {wanted_type, bytes};
     const zt_store store_of_one = {&constant, find_constant, read_constant};
-    zt_ebuf *buffer = status ? NULL : engine->vt->load(engine, want, &store_of_one, 0);
+    zt_ebuf *buffer = status ? NULL : engine->vt->load(engine, wanted_type, &store_of_one, 0);
     zt_free(engine->ctx, bytes);
     return buffer;
 }

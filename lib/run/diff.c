@@ -135,7 +135,7 @@ typedef struct diff_pair {
     const zt_prog *reference_program, *tested_program;
     const zt_diff_opts *options;
     int *reference_value;    /* [values of b]: the value of a, or -1 */
-    double *root; /* [values of b]: root of the bound on what may have added up, through */
+    double *roots; /* [values of b]: root of the bound on what may have added up, through */
     zt_diff_fn *fn;
     void *user;
 } diff_pair;
@@ -169,18 +169,18 @@ static double output_bound_root(zt_interpreter *interpreter, int step_index, int
 {
     const zt_bound *bound = zt_interpreter_bound(interpreter);
     const zt_step *step = zt_prog_step(zt_interpreter_prog(interpreter), step_index);
-    const zt_type *input_types[ZT_MAX_IN] = {0}, *out = &bound->type[step->out[output_index]];
+    const zt_type *input_types[ZT_MAX_IN] = {0}, *output_types = &bound->type[step->out[output_index]];
     for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
         input_types[input] = step->in[input] < 0 ? NULL : &bound->type[step->in[input]];
-    double own = zt_op_bound(step->op, bound->attrs[step_index], input_types, out);
+    double own = zt_op_bound(step->op, bound->attrs[step_index], input_types, output_types);
     /* What only moves or rounds rounds other values to the other side now and then, as a cast. */
-    if (before > 0) own = fmax(own, zt_op_bound(ZT_OP_cast, NULL, input_types, out));
+    if (before > 0) own = fmax(own, zt_op_bound(ZT_OP_cast, NULL, input_types, output_types));
     double root = sqrt(own) * (options->judge ? 1 : 2);
     const void *input_bytes =
         zt_op_rounds(step->op, bound->attrs[step_index], input_types) ? zt_interpreter_get(interpreter, step->in[0]) : NULL;
     if (input_bytes && zt_dtype_get(input_types[0]->dtype)->kind == 'F')
         root *= sqrt(measure_roughness(input_types[0], input_bytes));
-    return options->exact ? 0 : zt_dtype_is_float(out->dtype) ? root + before : root;
+    return options->exact ? 0 : zt_dtype_is_float(output_types->dtype) ? root + before : root;
 }
 
 /* Compares what both have. */
@@ -276,12 +276,12 @@ static zt_status report_item(diff_pair *pair, int step_index, const zt_step *ste
                          .value = step->out[output_index],
                          .reference_value = pair->reference_value[step->out[output_index]]};
     for (int input = 0; input < zt_op_info(step->op)->n_in && pair->options->through; input++)
-        if (step->in[input] >= 0) before = fmax(before, pair->root[step->in[input]]);
-    pair->root[item.value] = output_bound_root(pair->tested, step_index, output_index, pair->options, before);
+        if (step->in[input] >= 0) before = fmax(before, pair->roots[step->in[input]]);
+    pair->roots[item.value] = output_bound_root(pair->tested, step_index, output_index, pair->options, before);
     if (item.reference_value < 0) return ZT_OK;
-    zt_status bad = fill_item(pair->reference, pair->tested, pair->options, pair->root[item.value], &item);
+    zt_status bad = fill_item(pair->reference, pair->tested, pair->options, pair->roots[item.value], &item);
     if (!bad) bad = widen_bound(pair->tested, pair->options, before, &item);
-    pair->root[item.value] = fmax(pair->root[item.value], sqrt(item.bound));
+    pair->roots[item.value] = fmax(pair->roots[item.value], sqrt(item.bound));
     return bad ? bad : pair->fn(pair->user, &item);
 }
 
@@ -315,12 +315,12 @@ zt_status zt_diff(zt_interpreter *reference, zt_interpreter *tested, const zt_di
     for (int step_index = 0; step_index < zt_prog_n_steps(reference_program) && !status; step_index++)
         status = zt_interpreter_step(reference, step_index);
     pair.reference_value = zt_calloc(ctx, value_slots, sizeof *pair.reference_value);
-    pair.root = zt_calloc(ctx, value_slots, sizeof *pair.root);
-    if (!status && (!pair.reference_value || !pair.root)) status = ZT_ENOMEM;
+    pair.roots = zt_calloc(ctx, value_slots, sizeof *pair.roots);
+    if (!status && (!pair.reference_value || !pair.roots)) status = ZT_ENOMEM;
     for (int value_id = 0; value_id < zt_prog_n_values(tested_program) && !status; value_id++)
         pair.reference_value[value_id] = find_namesake(&pair, value_id);
     if (!status) status = run_tested(&pair, ctx);
     zt_free(ctx, pair.reference_value);
-    zt_free(ctx, pair.root);
+    zt_free(ctx, pair.roots);
     return status;
 }

@@ -97,8 +97,8 @@ void zt_run_free(zt_run *run)
     run->n_scopes = run->unopened = 0;
     zt_scope_end(run);
     for (size_t i = 0; i < run->n_leaves; i++) {
-        zt_tensor_unref(run->leaf[i].x);
-        zt_tensor_unref(run->leaf[i].grad);
+        zt_tensor_unref(run->leaves[i].tensor);
+        zt_tensor_unref(run->leaves[i].gradient);
     }
     zt_recorder_free(run->recorder);
     zt_tensor_unref(run->into);
@@ -106,7 +106,7 @@ void zt_run_free(zt_run *run)
     zt_run_sync(run);
     for (int i = 0; i < ZT_MAX_CACHED; i++) entry_free(run, run->cache[i]);
     zt_chain_fini(&run->chain);
-    zt_free(run->ctx, run->leaf);
+    zt_free(run->ctx, run->leaves);
     zt_free(run->ctx, run->kept);
     zt_free(run->ctx, run->scope);
     zt_free(run->ctx, run);
@@ -139,31 +139,31 @@ static int donated_count(zt_op op) { return zt_op_info(op)->def->donates; }
 
 static zt_status entry_prepare(zt_run *run, entry *cached)
 {
-    const zt_opinfo *info = zt_op_info(cached->op);
+    const zt_opinfo *op_info = zt_op_info(cached->op);
     zt_type type[ZT_MAX_IN + ZT_MAX_OUT];
     zt_place place[ZT_MAX_IN + ZT_MAX_OUT];
     zt_step step = {.op = cached->op, .attrs = cached->attrs};
     int n_in = 0, n_out = 0;
     memset(place, 0, sizeof place);
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         step.in[input] = cached->has_input[input] ? input : ZT_NONE;
         type[input] = cached->in[input];
         if (!cached->has_input[input] || input < donated_count(cached->op)) continue;
         place[input] = (zt_place){.kind = ZT_PLACE_IN, .index = n_in++};
     }
-    for (int output = 0; output < info->n_out; output++) {
+    for (int output = 0; output < op_info->n_out; output++) {
         step.out[output] = ZT_MAX_IN + output;
         type[ZT_MAX_IN + output] = cached->out[output];
         if (output < donated_count(cached->op)) continue;
         place[ZT_MAX_IN + output] = (zt_place){.kind = ZT_PLACE_OUT, .index = n_out++};
     }
-    for (int input = info->n_in; input < ZT_MAX_IN; input++) type[input] = zt_type_make(ZT_F32, 0, NULL);
+    for (int input = op_info->n_in; input < ZT_MAX_IN; input++) type[input] = zt_type_make(ZT_F32, 0, NULL);
     for (int donated = 0; donated < donated_count(cached->op); donated++) {
         place[donated] = place[ZT_MAX_IN + donated] = (zt_place){.kind = ZT_PLACE_BUF, .index = donated};
         cached->donated[donated] = cached->engine->vt->alloc(cached->engine, &cached->in[donated]);
         if (!cached->donated[donated]) return zt_ctx_status(run->ctx);
     }
-    zt_run_schedule schedule = {.n_values = ZT_MAX_IN + info->n_out, .type = type, .place = place, .n_steps = 1,
+    zt_run_schedule schedule = {.n_values = ZT_MAX_IN + op_info->n_out, .type = type, .place = place, .n_steps = 1,
                     .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donated_count(cached->op),
                     .buf = cached->donated, .queued = runs_ahead(cached)};
     cached->executable = cached->engine->vt->prepare(cached->engine, &schedule);
@@ -172,12 +172,12 @@ static zt_status entry_prepare(zt_run *run, entry *cached)
 
 static bool entry_matches(const entry *cached, const entry *key)
 {
-    const zt_opinfo *info = zt_op_info(key->op);
+    const zt_opinfo *op_info = zt_op_info(key->op);
     if (cached->op != key->op || cached->may_run_ahead != key->may_run_ahead ||
         cached->past_first_engine != key->past_first_engine)
         return false;
     if (!zt_attrs_same(key->op, cached->attrs, key->attrs)) return false;
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         if (cached->has_input[input] != key->has_input[input]) return false;
         if (key->has_input[input] && !zt_type_equal(&cached->in[input], &key->in[input])) return false;
     }
@@ -187,13 +187,13 @@ static bool entry_matches(const entry *cached, const entry *key)
 /* Strings are the caller's: the entry takes its own. */
 static zt_status own_texts(zt_run *run, entry *cached)
 {
-    const zt_opinfo *info = zt_op_info(cached->op);
+    const zt_opinfo *op_info = zt_op_info(cached->op);
     bool any = false;
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) any |= info->attrs[attr_index].kind == ZT_ATTR_str;
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) any |= op_info->attrs[attr_index].kind == ZT_ATTR_str;
     if (!any) return ZT_OK;
     cached->texts = zt_arena_new(run->ctx, 0);
     const void *own = cached->texts ? zt_op_attrs_copy(cached->texts, cached->op, cached->attrs) : NULL;
-    if (own) memcpy(cached->attrs, own, info->attr_bytes);
+    if (own) memcpy(cached->attrs, own, op_info->attr_bytes);
     return own ? ZT_OK : ZT_ENOMEM;
 }
 
@@ -213,7 +213,7 @@ static entry *get_entry(zt_run *run, const entry *key)
     entry *cached = engine_index < 0 ? NULL : zt_alloc(run->ctx, sizeof *cached);
     if (!cached) return NULL;
     *cached = *key;
-    cached->engine = run->chain.engine[engine_index];
+    cached->engine = run->chain.engines[engine_index];
     cached->fell_back = engine_index > 0;
     if (own_texts(run, cached) || entry_prepare(run, cached)) {
         entry_free(run, cached);
@@ -235,18 +235,18 @@ bool zt_shares_bytes(const zt_tensor *first, const zt_tensor *second)
  * works in place on the whole of it. */
 static zt_status check_into(zt_run *run, const entry *key, zt_tensor *const *inputs, const zt_tensor *dst)
 {
-    const zt_opinfo *info = zt_op_info(key->op);
+    const zt_opinfo *op_info = zt_op_info(key->op);
     char want[ZT_TYPE_TEXT], has[ZT_TYPE_TEXT];
     if (!zt_type_equal(zt_tensor_type(dst), &key->out[0]))
-        return zt_fail(run->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", info->name,
+        return zt_fail(run->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", op_info->name,
                        zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         if (!inputs[input] || !zt_shares_bytes(inputs[input], dst)) continue;
         bool whole = zt_tensor_address(inputs[input]) == zt_tensor_address(dst) &&
                      zt_type_equal(zt_tensor_type(inputs[input]), zt_tensor_type(dst));
-        if (!whole || !(info->def->flags & ZT_OPF_INPLACE || input < donated_count(key->op)))
-            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", info->name,
-                           info->in_name[input]);
+        if (!whole || !(op_info->def->flags & ZT_OPF_INPLACE || input < donated_count(key->op)))
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", op_info->name,
+                           op_info->in_name[input]);
     }
     return ZT_OK;
 }
@@ -261,16 +261,16 @@ static zt_tensor *place_output(zt_run *run, const entry *key, int k, zt_tensor *
 
 static zt_status check_call(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, entry *key)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
     memset(key, 0, sizeof *key);
     key->op = op;
     key->may_run_ahead = !run->eager && !run->into && !donated_count(op);
-    memcpy(key->attrs, attrs ? attrs : info->defaults, info->attr_bytes);
-    for (int input = 0; input < info->n_in; input++) {
-        if (!inputs[input] && input < info->def->n_required)
-            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", info->name,
-                           info->in_name[input]);
+    memcpy(key->attrs, attrs ? attrs : op_info->defaults, op_info->attr_bytes);
+    for (int input = 0; input < op_info->n_in; input++) {
+        if (!inputs[input] && input < op_info->def->n_required)
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", op_info->name,
+                           op_info->in_name[input]);
         key->has_input[input] = inputs[input] != NULL;
         if (inputs[input]) key->in[input] = *(types[input] = zt_tensor_type(inputs[input]));
     }
@@ -299,18 +299,18 @@ static zt_status report_written(zt_run *run, zt_op op, zt_tensor *const *made)
 
 void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *output_types, bool fell_back)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     uint64_t bytes = 0;
-    for (int output = 0; output < info->n_out; output++) bytes += zt_type_bytes(&output_types[output]);
-    zt_count(ctx, "op", info->name, 1);
-    zt_count(ctx, "bytes", info->name, bytes);
-    if (fell_back) zt_count(ctx, "fallback", info->name, 1);
+    for (int output = 0; output < op_info->n_out; output++) bytes += zt_type_bytes(&output_types[output]);
+    zt_count(ctx, "op", op_info->name, 1);
+    zt_count(ctx, "bytes", op_info->name, bytes);
+    if (fell_back) zt_count(ctx, "fallback", op_info->name, 1);
 }
 
 static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inputs,
                            zt_tensor *const *outputs)
 {
-    const zt_opinfo *info = zt_op_info(key->op);
+    const zt_opinfo *op_info = zt_op_info(key->op);
     entry *cached = get_entry(run, key);
     const void *from[ZT_MAX_IN];
     void *output_bytes[ZT_MAX_OUT];
@@ -318,10 +318,10 @@ static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inpu
     if (!cached) return zt_ctx_status(run->ctx);
     cached->used = ++run->clock;
     run->fallbacks += cached->fell_back;
-    if (runs_ahead(cached)) return zt_eager_async_op(run, cached->engine, cached->executable, info, inputs, outputs);
-    for (int input = first; input < info->n_in; input++)
+    if (runs_ahead(cached)) return zt_eager_async_op(run, cached->engine, cached->executable, op_info, inputs, outputs);
+    for (int input = first; input < op_info->n_in; input++)
         if (inputs[input]) from[n_in++] = zt_tensor_data(inputs[input]);
-    for (int output = first; output < info->n_out; output++) output_bytes[n_out++] = zt_tensor_data(outputs[output]);
+    for (int output = first; output < op_info->n_out; output++) output_bytes[n_out++] = zt_tensor_data(outputs[output]);
     zt_engine *engine = cached->engine;
     zt_status status = ZT_OK;
     for (int k = 0; k < first && !status; k++)
@@ -352,16 +352,16 @@ static zt_status record_call(zt_run *run, const entry *key, zt_tensor *const *in
 
 zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor **outputs)
 {
-    const zt_opinfo *info = zt_op_info(op);
-    bool view = info->def->flags & ZT_OPF_VIEW;
+    const zt_opinfo *op_info = zt_op_info(op);
+    bool view = op_info->def->flags & ZT_OPF_VIEW;
     entry key;
     zt_tensor *made[ZT_MAX_OUT] = {0};
     bool ran = false;
     uint64_t fallbacks = run->fallbacks;
     zt_status status = zt_ctx_status(run->ctx);
-    for (int output = 0; output < info->n_out; output++) outputs[output] = NULL;
+    for (int output = 0; output < op_info->n_out; output++) outputs[output] = NULL;
     if (!status) status = check_call(run, op, attrs, inputs, &key);
-    for (int output = 0; output < info->n_out && !status; output++) {
+    for (int output = 0; output < op_info->n_out && !status; output++) {
         status = fault_point(run, ZT_FAULT_ALLOC, op, NULL);
         if (status) break;
         made[output] = view && !run->into ? zt_tensor_view(inputs[0], &key.out[output], 0)
@@ -380,7 +380,7 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
     if (status) return status;
     run->count[op]++;
     if (zt_metrics_on(run->ctx)) zt_run_metrics(run->ctx, op, key.out, run->fallbacks > fallbacks);
-    for (int output = 0; output < info->n_out; output++) outputs[output] = made[output];
+    for (int output = 0; output < op_info->n_out; output++) outputs[output] = made[output];
     return ZT_OK;
 }
 

@@ -12,7 +12,7 @@ typedef struct zt_held zt_held;   /* a tensor that is away: eager_async.c's own 
 
 /* A tensor whose gradient is wanted, and what has been gathered of it. */
 typedef struct zt_leaf {
-    zt_tensor *x, *grad; /* grad NULL: none yet */
+    zt_tensor *tensor, *gradient; /* grad NULL: none yet */
 } zt_leaf;
 
 struct zt_run {
@@ -33,7 +33,7 @@ struct zt_run {
     bool eager;            /* no op runs ahead */
     int flush_at, waiting; /* ops: handed over at so many, recorded since the last time */
     zt_held *held;
-    zt_leaf *leaf;
+    zt_leaf *leaves;
     size_t n_leaves, cap_leaves;
 };
 
@@ -43,12 +43,12 @@ zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t n, size_t *cap, size_t si
 zt_status zt_run_take(zt_run *run, zt_tensor *tensor);
 bool zt_shares_bytes(const zt_tensor *a, const zt_tensor *b);
 /* Tells the context's metrics of an op that ran. */
-void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *out, bool fell_back);
+void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *output_types, bool fell_back);
 
 /* ---- eager_async.c ---------------------------------------------------------------------------------- */
 
 /* Enqueues a queued schedule of one op: out[] are whole fresh tensors, which are away then. */
-zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready, const zt_opinfo *info,
+zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready, const zt_opinfo *op_info,
                      zt_tensor *const *inputs, zt_tensor *const *outputs);
 void zt_eager_async_bring(zt_run *run); /* all that is away */
 

@@ -88,14 +88,14 @@ static zt_ebuf *find_resident(zt_run *run, const zt_engine *engine, const zt_ten
     return whole ? held->buffer : NULL;
 }
 
-zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *executable, const zt_opinfo *info,
+zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *executable, const zt_opinfo *op_info,
                      zt_tensor *const *inputs, zt_tensor *const *outputs)
 {
     zt_ebuf *input_buffers[ZT_MAX_IN], *output_buffers[ZT_MAX_OUT], *lent_buffers[ZT_MAX_IN];
     zt_held *held[ZT_MAX_OUT] = {0};
     int n_in = 0, n_lent = 0;
     bool good = true;
-    for (int input = 0; input < info->n_in && good; input++) {
+    for (int input = 0; input < op_info->n_in && good; input++) {
         if (!inputs[input]) continue;
         input_buffers[n_in] = find_resident(run, engine, inputs[input]);
         if (!input_buffers[n_in]) {
@@ -106,7 +106,7 @@ zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *execu
         }
         n_in++;
     }
-    for (int output = 0; output < info->n_out && good; output++) {
+    for (int output = 0; output < op_info->n_out && good; output++) {
         held[output] = new_held(run, engine, zt_tensor_type(outputs[output]));
         good = held[output] != NULL;
         if (good) output_buffers[output] = held[output]->buffer;
@@ -114,7 +114,7 @@ zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *execu
     good = good && zt_ctx_status(run->ctx) == ZT_OK &&
            engine->vt->enqueue(engine, executable, input_buffers, output_buffers) == ZT_OK;
     for (int k = 0; k < n_lent; k++) engine->vt->free(engine, lent_buffers[k]);
-    for (int output = 0; output < info->n_out; output++)
+    for (int output = 0; output < op_info->n_out; output++)
         if (good)
             send_away(run, held[output], outputs[output]);
         else
@@ -130,14 +130,14 @@ void zt_run_flush_at(zt_run *run, int n) { run->flush_at = n > 0 ? n : 0; }
 
 zt_status zt_run_flush(zt_run *run)
 {
-    zt_engine *engine = run->chain.engine[0];
+    zt_engine *engine = run->chain.engines[0];
     run->waiting = 0;
     return engine->vt->flush ? engine->vt->flush(engine) : ZT_OK;
 }
 
 zt_status zt_run_sync(zt_run *run)
 {
-    zt_engine *engine = run->chain.engine[0];
+    zt_engine *engine = run->chain.engines[0];
     run->waiting = 0;
     return engine->vt->sync ? engine->vt->sync(engine) : ZT_OK;
 }

@@ -20,27 +20,27 @@ void zt_chain_init(zt_chain *chain, zt_engine *engine)
 {
     int row = 0;
     const char *name = zt_engine_inmost(engine)->vt->name;
-    *chain = (zt_chain){.engine = {engine}, .name = {name}, .count = 1};
+    *chain = (zt_chain){.engines = {engine}, .names = {name}, .count = 1};
     while (fallback[row].name && strcmp(fallback[row].name, name) != 0) row++;
     for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++)
-        chain->name[chain->count++] = fallback[row].next[i];
+        chain->names[chain->count++] = fallback[row].next[i];
     chain->spills = fallback[row].spills;
 }
 
 void zt_chain_fini(zt_chain *chain)
 {
-    for (int i = 1; i < chain->count; i++) zt_engine_close(chain->engine[i]);
-    if (chain->count) zt_free(chain->engine[0]->ctx, chain->skip_first_for);
+    for (int i = 1; i < chain->count; i++) zt_engine_close(chain->engines[i]);
+    if (chain->count) zt_free(chain->engines[0]->ctx, chain->skip_first_for);
     chain->count = 0;
 }
 
 static zt_engine *chain_engine(zt_chain *chain, int i)
 {
-    if (!chain->engine[i]) {
+    if (!chain->engines[i]) {
         zt_engine_opts opts = {.threads = 0, .isa = zt_isa_best()};
-        chain->engine[i] = zt_engine_open(chain->engine[0]->ctx, chain->name[i], &opts);
+        chain->engines[i] = zt_engine_open(chain->engines[0]->ctx, chain->names[i], &opts);
     }
-    return chain->engine[i];
+    return chain->engines[i];
 }
 
 int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, const zt_type *const input_types[],
@@ -52,16 +52,16 @@ int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, con
         if (!engine) return -1;
         if (engine->vt->has(engine, op, attrs, input_types, output_types)) return i;
     }
-    zt_fail(chain->engine[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s",
-            chain->name[0], zt_op_info(op)->name, zt_type_text(output_types, text));
+    zt_fail(chain->engines[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s",
+            chain->names[0], zt_op_info(op)->name, zt_type_text(output_types, text));
     return -1;
 }
 
 bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *what)
 {
-    zt_ctx *ctx = chain->engine[0]->ctx;
+    zt_ctx *ctx = chain->engines[0]->ctx;
     if (status != ZT_ENOMEM || !chain->spills || strict) return false;
-    zt_log(ctx, ZT_LOG_WARN, "%s; %s runs on %s", zt_ctx_error(ctx), what, chain->name[1]);
+    zt_log(ctx, ZT_LOG_WARN, "%s; %s runs on %s", zt_ctx_error(ctx), what, chain->names[1]);
     zt_ctx_clear(ctx);
     return true;
 }

@@ -11,15 +11,15 @@
 
 typedef struct grad_pass {
     zt_ctx *ctx;
-    const zt_prog *from;
-    zt_prog *to;
+    const zt_prog *source;
+    zt_prog *target;
     zt_builder *builder;
     zt_emit forward; /* emits into `to`, expanding what has no vjp */
     int *map;        /* [values of from]: numbers in `to` */
     bool *wanted;     /* [values of from]: is its gradient asked for */
     /* Of values of `to`; cap of them. */
     bool *active; /* does it depend on a value asked about, through what has a gradient */
-    int *grad;    /* its cotangent so far, or ZT_NONE */
+    int *cotangents;    /* its cotangent so far, or ZT_NONE */
     int capacity;
 } grad_pass;
 
@@ -31,8 +31,8 @@ static bool is_real(grad_pass *pass, int value_id)
 /* Is the value an output that its op keeps for the gradient alone. */
 static bool is_saved(const grad_pass *pass, int value_id)
 {
-    for (int step_index = 0; step_index < zt_prog_n_steps(pass->to); step_index++) {
-        const zt_step *step = zt_prog_step(pass->to, step_index);
+    for (int step_index = 0; step_index < zt_prog_n_steps(pass->target); step_index++) {
+        const zt_step *step = zt_prog_step(pass->target, step_index);
         for (int output = 0; output < zt_op_info(step->op)->n_out; output++)
             if (step->out[output] == value_id) return zt_op_info(step->op)->def->saved >> output & 1;
     }
@@ -42,18 +42,18 @@ static bool is_saved(const grad_pass *pass, int value_id)
 /* Room for what is known of values; new ones are not active and have no cotangent. */
 static zt_status grow_arrays(grad_pass *pass)
 {
-    int value_count = zt_prog_n_values(pass->to), old_capacity = pass->capacity;
+    int value_count = zt_prog_n_values(pass->target), old_capacity = pass->capacity;
     if (value_count <= old_capacity) return ZT_OK;
     bool *active = zt_realloc(pass->ctx, pass->active, (size_t)value_count * 2 * sizeof *active);
     if (!active) return ZT_ENOMEM;
     pass->active = active;
-    int *grad = zt_realloc(pass->ctx, pass->grad, (size_t)value_count * 2 * sizeof *grad);
+    int *grad = zt_realloc(pass->ctx, pass->cotangents, (size_t)value_count * 2 * sizeof *grad);
     if (!grad) return ZT_ENOMEM;
-    pass->grad = grad;
+    pass->cotangents = grad;
     pass->capacity = value_count * 2;
     for (int value_id = old_capacity; value_id < pass->capacity; value_id++) {
         pass->active[value_id] = false;
-        pass->grad[value_id] = ZT_NONE;
+        pass->cotangents[value_id] = ZT_NONE;
     }
     return ZT_OK;
 }
@@ -67,10 +67,10 @@ static bool gradient_flows(const grad_pass *pass, const zt_opdef *def, const int
     return inputs[k] >= 0 && pass->active[inputs[k]] && !(def->constant >> k & 1);
 }
 
-static bool any_gradient_flows(const grad_pass *pass, const zt_opinfo *info, const int *inputs)
+static bool any_gradient_flows(const grad_pass *pass, const zt_opinfo *op_info, const int *inputs)
 {
-    for (int input = 0; input < info->n_in; input++)
-        if (gradient_flows(pass, info->def, inputs, input)) return true;
+    for (int input = 0; input < op_info->n_in; input++)
+        if (gradient_flows(pass, op_info->def, inputs, input)) return true;
     return false;
 }
 
@@ -85,32 +85,33 @@ static bool is_made_up(const char *name)
 static zt_status add_step(grad_pass *pass, zt_op op, const void *attrs, const int *inputs,
                           const char *const *names, int *outputs)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     const char *free_name[ZT_MAX_OUT] = {0};
-    for (int output = 0; output < info->n_out && names; output++)
-        if (names[output] && !is_made_up(names[output]) && zt_prog_find(pass->to, names[output]) < 0)
+    for (int output = 0; output < op_info->n_out && names; output++)
+        if (names[output] && !is_made_up(names[output]) && zt_prog_find(pass->target, names[output]) < 0)
             free_name[output] = names[output];
     zt_status status = zt_builder_op(pass->builder, op, attrs, inputs, free_name, outputs);
     if (!status) status = grow_arrays(pass);
     if (status) return status;
-    bool active = any_gradient_flows(pass, info, inputs);
-    for (int output = 0; output < info->n_out; output++) pass->active[outputs[output]] = active && is_real(pass, outputs[output]);
+    bool active = any_gradient_flows(pass, op_info, inputs);
+    for (int output = 0; output < op_info->n_out; output++)
+        pass->active[outputs[output]] = active && is_real(pass, outputs[output]);
     return ZT_OK;
 }
 
 static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const int *inputs,
                             const char *const *names, int *outputs)
 {
-    const zt_opinfo *info = zt_op_info(op);
-    const zt_opdef *def = info->def;
-    for (int input = 0; input < info->n_in; input++)
-        if (inputs[input] == -1) return zt_fail(pass->ctx, ZT_EBUG, "op %s is given what failed", info->name);
-    if (def->vjp || !def->expand || !any_gradient_flows(pass, info, inputs))
+    const zt_opinfo *op_info = zt_op_info(op);
+    const zt_opdef *def = op_info->def;
+    for (int input = 0; input < op_info->n_in; input++)
+        if (inputs[input] == -1) return zt_fail(pass->ctx, ZT_EBUG, "op %s is given what failed", op_info->name);
+    if (def->vjp || !def->expand || !any_gradient_flows(pass, op_info, inputs))
         return add_step(pass, op, attrs, inputs, names, outputs);
-    if (!attrs) attrs = info->defaults;
-    for (int output = 0; output < info->n_out; output++) outputs[output] = ZT_NONE;
+    if (!attrs) attrs = op_info->defaults;
+    for (int output = 0; output < op_info->n_out; output++) outputs[output] = ZT_NONE;
     def->expand(&pass->forward, attrs, inputs, outputs);
-    for (int output = 0; output < info->n_out; output++)
+    for (int output = 0; output < op_info->n_out; output++)
         if (outputs[output] == -1) return zt_ctx_status(pass->ctx);
     return ZT_OK;
 }
@@ -133,7 +134,7 @@ static zt_status mark_active(grad_pass *pass, int value_id)
 {
     if (!is_real(pass, pass->map[value_id]))
         return zt_fail(pass->ctx, ZT_EUSAGE, "'%s' is %s, and has no gradient",
-                       zt_prog_value(pass->from, value_id)->name,
+                       zt_prog_value(pass->source, value_id)->name,
                        zt_dtype_get(zt_builder_type(pass->builder, pass->map[value_id]).dtype)->name);
     pass->active[pass->map[value_id]] = true;
     return ZT_OK;
@@ -141,19 +142,20 @@ static zt_status mark_active(grad_pass *pass, int value_id)
 
 static zt_status copy_step(grad_pass *pass, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT] = {0};
     int inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];
-    for (int input = 0; input < info->n_in; input++) inputs[input] = step->in[input] < 0 ? ZT_NONE : pass->map[step->in[input]];
-    for (int output = 0; output < info->n_out; output++)
-        if (step->out[output] >= 0) names[output] = zt_prog_value(pass->from, step->out[output])->name;
+    for (int input = 0; input < op_info->n_in; input++)
+        inputs[input] = step->in[input] < 0 ? ZT_NONE : pass->map[step->in[input]];
+    for (int output = 0; output < op_info->n_out; output++)
+        if (step->out[output] >= 0) names[output] = zt_prog_value(pass->source, step->out[output])->name;
     zt_status status = forward_op(pass, step->op, step->attrs, inputs, names, outputs);
-    for (int output = 0; output < info->n_out && !status; output++) {
+    for (int output = 0; output < op_info->n_out && !status; output++) {
         if (step->out[output] < 0) continue;
         pass->map[step->out[output]] = outputs[output];
         if (outputs[output] < 0)
-            status = zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", info->name,
-                        info->out_name[output]);
+            status = zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", op_info->name,
+                        op_info->out_name[output]);
         else if (pass->wanted[step->out[output]])
             status = mark_active(pass, step->out[output]);
     }
@@ -164,56 +166,56 @@ static zt_status copy_step(grad_pass *pass, const zt_step *step)
 
 static zt_status add_cotangent(grad_pass *pass, int value_id, int cotangent)
 {
-    if (pass->grad[value_id] < 0) {
-        pass->grad[value_id] = cotangent;
+    if (pass->cotangents[value_id] < 0) {
+        pass->cotangents[value_id] = cotangent;
         return ZT_OK;
     }
     int outputs[ZT_MAX_OUT];
     zt_status status =
-        zt_builder_op(pass->builder, ZT_OP_add, NULL, (const int[]){pass->grad[value_id], cotangent}, NULL, outputs);
-    if (!status) pass->grad[value_id] = outputs[0];
+        zt_builder_op(pass->builder, ZT_OP_add, NULL, (const int[]){pass->cotangents[value_id], cotangent}, NULL, outputs);
+    if (!status) pass->cotangents[value_id] = outputs[0];
     return status;
 }
 
 /* What a row wrote for input k of its step. */
-static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *info, const zt_vjp *vjp, int k)
+static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *op_info, const zt_vjp *vjp, int k)
 {
     char actual_text[ZT_TYPE_TEXT], expected_text[ZT_TYPE_TEXT];
     if (!vjp->want[k] || vjp->dx[k] == ZT_NONE) return ZT_OK;
     if (vjp->dx[k] < 0)
         return zt_ctx_status(pass->ctx) ? zt_ctx_status(pass->ctx)
-                                     : zt_fail(pass->ctx, ZT_EBUG, "op %s: its vjp fails", info->name);
+                                     : zt_fail(pass->ctx, ZT_EBUG, "op %s: its vjp fails", op_info->name);
     zt_type want = zt_builder_type(pass->builder, vjp->in[k]), got = zt_builder_type(pass->builder, vjp->dx[k]);
     if (!zt_type_equal(&want, &got))
-        return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s is %s, its value %s", info->name,
-                       info->in_name[k], zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
+        return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s is %s, its value %s", op_info->name,
+                       op_info->in_name[k], zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
     return add_cotangent(pass, vjp->in[k], vjp->dx[k]);
 }
 
 static zt_status back_step(grad_pass *pass, int step_index)
 {
-    const zt_step step = *zt_prog_step(pass->to, step_index);
-    const zt_opinfo *info = zt_op_info(step.op);
+    const zt_step step = *zt_prog_step(pass->target, step_index);
+    const zt_opinfo *op_info = zt_op_info(step.op);
     zt_vjp vjp = {.emit = zt_builder_emit(pass->builder), .attrs = step.attrs, .in = step.in, .out = step.out};
     bool asked = false;
     for (int output = 0; output < ZT_MAX_OUT; output++) {
-        vjp.dy[output] = output < info->n_out ? pass->grad[step.out[output]] : ZT_NONE;
+        vjp.dy[output] = output < op_info->n_out ? pass->cotangents[step.out[output]] : ZT_NONE;
         asked = asked || vjp.dy[output] >= 0;
-        if (vjp.dy[output] >= 0 && info->def->saved >> output & 1)
+        if (vjp.dy[output] >= 0 && op_info->def->saved >> output & 1)
             return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: no gradient goes through its output '%s'",
-                           info->name, info->out_name[output]);
+                           op_info->name, op_info->out_name[output]);
     }
-    if (!asked || !any_gradient_flows(pass, info, step.in)) return ZT_OK;
-    if (!info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient", info->name);
+    if (!asked || !any_gradient_flows(pass, op_info, step.in)) return ZT_OK;
+    if (!op_info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient", op_info->name);
     for (int input = 0; input < ZT_MAX_IN; input++) {
-        vjp.want[input] = input < info->n_in && gradient_flows(pass, info->def, step.in, input);
+        vjp.want[input] = input < op_info->n_in && gradient_flows(pass, op_info->def, step.in, input);
         vjp.dx[input] = ZT_NONE;
     }
-    info->def->vjp(&vjp);
+    op_info->def->vjp(&vjp);
     if (vjp.refused[0])
-        return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", info->name, vjp.refused);
+        return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", op_info->name, vjp.refused);
     zt_status st_ = zt_ctx_status(pass->ctx);
-    for (int input = 0; input < info->n_in && !st_; input++) st_ = check_cotangent(pass, info, &vjp, input);
+    for (int input = 0; input < op_info->n_in && !st_; input++) st_ = check_cotangent(pass, op_info, &vjp, input);
     return st_ ? st_ : grow_arrays(pass);
 }
 
@@ -243,11 +245,11 @@ static zt_status seed_output(grad_pass *pass, const zt_output *output, bool give
                        is_real(pass, value_id) ? "kept for the gradient of others" : "not of floats");
     if (given) {
         zt_type type = zt_builder_type(pass->builder, value_id);
-        if (zt_prog_n_symbols(pass->to))
+        if (zt_prog_n_symbols(pass->target))
             return zt_fail(pass->ctx, ZT_EUSAGE, "the cotangent of '%s' cannot be an input: shapes "
                            "are known only when symbols are bound", output->name);
         snprintf(name, sizeof name, "d.%s", output->name);
-        cotangent = zt_prog_in(pass->to, name, type.dtype, type.rank, type.dim);
+        cotangent = zt_prog_in(pass->target, name, type.dtype, type.rank, type.dim);
     } else {
         cotangent = add_constant(pass, value_id, 1);
     }
@@ -258,8 +260,8 @@ static zt_status seed_output(grad_pass *pass, const zt_output *output, bool give
 static zt_status seed_outputs(grad_pass *pass, const zt_grad_opts *opts)
 {
     int found = 0;
-    for (int output_index = 0; output_index < zt_prog_n_outputs(pass->from); output_index++) {
-        const zt_output *out = zt_prog_output(pass->from, output_index);
+    for (int output_index = 0; output_index < zt_prog_n_outputs(pass->source); output_index++) {
+        const zt_output *out = zt_prog_output(pass->source, output_index);
         bool named = false;
         for (int k = 0; k < opts->n_of; k++) named = named || !strcmp(opts->of[k], out->name);
         int value_id = pass->map[out->value];
@@ -277,14 +279,15 @@ static zt_status seed_outputs(grad_pass *pass, const zt_grad_opts *opts)
 static zt_status put_gradient(grad_pass *pass, int wrt)
 {
     char name[300];
-    int value_id = pass->map[wrt], cotangent = pass->grad[value_id] >= 0 ? pass->grad[value_id] : add_constant(pass, value_id, 0);
+    int value_id = pass->map[wrt],
+        cotangent = pass->cotangents[value_id] >= 0 ? pass->cotangents[value_id] : add_constant(pass, value_id, 0);
     if (cotangent < 0) return zt_ctx_status(pass->ctx);
-    snprintf(name, sizeof name, "d.%s", zt_prog_value(pass->from, wrt)->name);
-    while (is_output(pass->to, name) && strlen(name) + 3 < sizeof name) {
+    snprintf(name, sizeof name, "d.%s", zt_prog_value(pass->source, wrt)->name);
+    while (is_output(pass->target, name) && strlen(name) + 3 < sizeof name) {
         memmove(name + 2, name, strlen(name) + 1);
         memcpy(name, "d.", 2);
     }
-    return zt_prog_out(pass->to, name, cotangent);
+    return zt_prog_out(pass->target, name, cotangent);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -307,16 +310,16 @@ static zt_status run_pass(grad_pass *pass, const int *wrt, int wrt_count, const 
     if (status) return status;
     for (int wrt_index = 0; wrt_index < wrt_count && !status; wrt_index++) {
         pass->wanted[wrt[wrt_index]] = true;
-        if (zt_prog_value(pass->from, wrt[wrt_index])->kind != ZT_VALUE_OP) status = mark_active(pass, wrt[wrt_index]);
+        if (zt_prog_value(pass->source, wrt[wrt_index])->kind != ZT_VALUE_OP) status = mark_active(pass, wrt[wrt_index]);
     }
-    for (int step_index = 0; step_index < zt_prog_n_steps(pass->from) && !status; step_index++)
-        status = copy_step(pass, zt_prog_step(pass->from, step_index));
-    int n_forward = zt_prog_n_steps(pass->to);
+    for (int step_index = 0; step_index < zt_prog_n_steps(pass->source) && !status; step_index++)
+        status = copy_step(pass, zt_prog_step(pass->source, step_index));
+    int n_forward = zt_prog_n_steps(pass->target);
     if (!status) status = seed_outputs(pass, opts);
     for (int i = n_forward; i-- > 0 && !status;) status = back_step(pass, i);
-    for (int output_index = 0; output_index < zt_prog_n_outputs(pass->from) && !status; output_index++) {
-        const zt_output *out = zt_prog_output(pass->from, output_index);
-        status = zt_prog_out(pass->to, out->name, pass->map[out->value]);
+    for (int output_index = 0; output_index < zt_prog_n_outputs(pass->source) && !status; output_index++) {
+        const zt_output *out = zt_prog_output(pass->source, output_index);
+        status = zt_prog_out(pass->target, out->name, pass->map[out->value]);
     }
     for (int wrt_index = 0; wrt_index < wrt_count && !status; wrt_index++) status = put_gradient(pass, wrt[wrt_index]);
     return status;
@@ -326,20 +329,20 @@ zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int w
                       const zt_grad_opts *opts, int *map)
 {
     static const zt_grad_opts plain;
-    grad_pass pass = {.ctx = ctx, .from = program, .map = map};
+    grad_pass pass = {.ctx = ctx, .source = program, .map = map};
     if (!opts) opts = &plain;
     if (zt_ctx_status(ctx) || check_targets(program, ctx, wrt, wrt_count)) return NULL;
     pass.forward = (zt_emit){&pass, forward_emit, forward_type};
     pass.wanted = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *pass.wanted);
-    if (pass.wanted) pass.to = zt_prog_like(program, map);
-    if (pass.to) pass.builder = zt_builder_new(pass.to, opts->sample, opts->n_sample);
+    if (pass.wanted) pass.target = zt_prog_like(program, map);
+    if (pass.target) pass.builder = zt_builder_new(pass.target, opts->sample, opts->n_sample);
     bool good = pass.builder && run_pass(&pass, wrt, wrt_count, opts) == ZT_OK;
     zt_builder_free(pass.builder);
     zt_free(ctx, pass.wanted);
     zt_free(ctx, pass.active);
-    zt_free(ctx, pass.grad);
-    if (good) return pass.to;
-    zt_prog_free(pass.to);
+    zt_free(ctx, pass.cotangents);
+    if (good) return pass.target;
+    zt_prog_free(pass.target);
     return NULL;
 }
 

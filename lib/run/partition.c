@@ -16,11 +16,11 @@ enum { ALIGN = 64 };
 
 static void find_roots(zt_partition *partition, const zt_bound *bound)
 {
-    for (int value_id = 0; value_id < bound->n_values; value_id++) partition->root[value_id] = value_id;
+    for (int value_id = 0; value_id < bound->n_values; value_id++) partition->roots[value_id] = value_id;
     for (int step_index = 0; step_index < partition->n_steps; step_index++) {
-        const zt_step *step = &partition->step[step_index];
+        const zt_step *step = &partition->steps[step_index];
         for (int k = 0; k < zt_op_shares(step->op); k++)
-            if (step->out[k] >= 0) partition->root[step->out[k]] = partition->root[step->in[k]];
+            if (step->out[k] >= 0) partition->roots[step->out[k]] = partition->roots[step->in[k]];
     }
 }
 
@@ -29,15 +29,15 @@ static void find_roots(zt_partition *partition, const zt_bound *bound)
 static int pick_engine(const zt_partition *partition, zt_chain *chain, const zt_bound *bound, const zt_step *step,
                        bool strict)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
     zt_type output_types[ZT_MAX_OUT] = {0};
     bool whole = chain->skip_first;
-    for (int input = 0; input < info->n_in; input++)
+    for (int input = 0; input < op_info->n_in; input++)
         input_types[input] = step->in[input] >= 0 ? &bound->type[step->in[input]] : NULL;
-    if (zt_op_infer(chain->engine[0]->ctx, step->op, step->attrs, input_types, output_types)) return -1;
-    for (int input = 0; input < info->n_in && chain->skip_first_for; input++)
-        if (step->in[input] >= 0 && chain->skip_first_for[partition->root[step->in[input]]]) chain->skip_first = true;
+    if (zt_op_infer(chain->engines[0]->ctx, step->op, step->attrs, input_types, output_types)) return -1;
+    for (int input = 0; input < op_info->n_in && chain->skip_first_for; input++)
+        if (step->in[input] >= 0 && chain->skip_first_for[partition->roots[step->in[input]]]) chain->skip_first = true;
     int engine_index = zt_chain_pick(chain, strict, step->op, step->attrs, input_types, output_types);
     chain->skip_first = whole;
     return engine_index;
@@ -48,18 +48,18 @@ static zt_status split_steps(zt_partition *partition, zt_chain *chain, const zt_
     int *engine_of = zt_arena_alloc(partition->memory, (size_t)(partition->n_steps + 1) * sizeof *engine_of);
     if (!engine_of) return ZT_ENOMEM;
     for (int step_index = 0; step_index < partition->n_steps; step_index++) {
-        bool view = zt_op_info(partition->step[step_index].op)->def->flags & ZT_OPF_VIEW;
+        bool view = zt_op_info(partition->steps[step_index].op)->def->flags & ZT_OPF_VIEW;
         engine_of[step_index] = view ? (step_index ? engine_of[step_index - 1] : 0)
-                                     : pick_engine(partition, chain, bound, &partition->step[step_index], strict);
-        if (engine_of[step_index] < 0) return zt_ctx_status(chain->engine[0]->ctx);
+                                     : pick_engine(partition, chain, bound, &partition->steps[step_index], strict);
+        if (engine_of[step_index] < 0) return zt_ctx_status(chain->engines[0]->ctx);
         partition->fallbacks += engine_of[step_index] > 0 && !view;
         partition->n_segments += step_index == 0 || engine_of[step_index] != engine_of[step_index - 1];
     }
     size_t segment_count = (size_t)partition->n_segments;
-    partition->segment = zt_arena_alloc(partition->memory, (segment_count + 1) * sizeof *partition->segment);
-    if (!partition->segment) return ZT_ENOMEM;
-    memset(partition->segment, 0, (segment_count + 1) * sizeof *partition->segment);
-    zt_segment *segment = partition->segment - 1;
+    partition->segments = zt_arena_alloc(partition->memory, (segment_count + 1) * sizeof *partition->segments);
+    if (!partition->segments) return ZT_ENOMEM;
+    memset(partition->segments, 0, (segment_count + 1) * sizeof *partition->segments);
+    zt_segment *segment = partition->segments - 1;
     for (int step_index = 0; step_index < partition->n_steps; step_index++) {
         if (step_index == 0 || engine_of[step_index] != engine_of[step_index - 1])
             *++segment = (zt_segment){.engine = engine_of[step_index], .first = step_index};
@@ -75,16 +75,16 @@ static void find_last_reads(const zt_partition *partition, const zt_bound *bound
 {
     for (int value_id = 0; value_id < bound->n_values; value_id++) last[value_id] = -1;
     for (int step_index = 0; step_index < partition->n_steps; step_index++)
-        for (int input = 0; input < zt_op_info(partition->step[step_index].op)->n_in; input++)
-            if (partition->step[step_index].in[input] >= 0)
-                last[partition->root[partition->step[step_index].in[input]]] = step_index;
+        for (int input = 0; input < zt_op_info(partition->steps[step_index].op)->n_in; input++)
+            if (partition->steps[step_index].in[input] >= 0)
+                last[partition->roots[partition->steps[step_index].in[input]]] = step_index;
     for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
         if (partition->wanted[output_index])
-            last[partition->root[zt_prog_output(bound->prog, output_index)->value]] = partition->n_steps;
+            last[partition->roots[zt_prog_output(bound->prog, output_index)->value]] = partition->n_steps;
     for (int value_id = 0; value_id < bound->n_values; value_id++) {
         const zt_value *value = zt_prog_value(bound->prog, value_id);
-        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && partition->root[value->keep] != value_id)
-            last[partition->root[value->keep]] = partition->n_steps;
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && partition->roots[value->keep] != value_id)
+            last[partition->roots[value->keep]] = partition->n_steps;
     }
 }
 
@@ -92,10 +92,10 @@ static void find_last_reads(const zt_partition *partition, const zt_bound *bound
  * after writing that one, whichever of its inputs and outputs lie over each other. */
 static bool can_overwrite(const zt_partition *partition, const zt_bound *bound, int step_index, int state_id)
 {
-    const zt_step *step = &partition->step[step_index];
+    const zt_step *step = &partition->steps[step_index];
     const unsigned both = ZT_OPF_INPLACE | ZT_OPF_ELEMENTWISE;
     for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
-        if (step->in[input] < 0 || partition->root[step->in[input]] != state_id) continue;
+        if (step->in[input] < 0 || partition->roots[step->in[input]] != state_id) continue;
         if ((zt_op_info(step->op)->def->flags & both) != both ||
             !zt_type_equal(&bound->type[step->in[input]], &bound->type[state_id]))
             return false;
@@ -113,7 +113,7 @@ static void take_state(zt_partition *partition, const zt_bound *bound, zt_engine
         engine->vt->value_bytes(engine, &bound->type[state_id]) != zt_type_bytes(&bound->type[state_id]))
         return;
     for (int other = 0; other < bound->n_values; other++)
-        if (partition->root[other] == kept) partition->root[other] = state_id;
+        if (partition->roots[other] == kept) partition->roots[other] = state_id;
 }
 
 static zt_status take_states(zt_partition *partition, const zt_chain *chain, const zt_bound *bound)
@@ -129,12 +129,12 @@ static zt_status take_states(zt_partition *partition, const zt_chain *chain, con
         if (value->kind == ZT_VALUE_STATE && value->keep >= 0) keeper[value->keep] = state_id;
     }
     for (int segment_index = 0; segment_index < partition->n_segments; segment_index++) {
-        const zt_segment *segment = &partition->segment[segment_index];
+        const zt_segment *segment = &partition->segments[segment_index];
         for (int step_index = segment->first; step_index < segment->last && segment->engine == 0; step_index++)
-            for (int output = 0; output < zt_op_info(partition->step[step_index].op)->n_out; output++) {
-                int value_id = partition->step[step_index].out[output];
-                if (value_id >= 0 && partition->root[value_id] == value_id && keeper[value_id] >= 0)
-                    take_state(partition, bound, chain->engine[0], step_index, keeper[value_id], last[keeper[value_id]]);
+            for (int output = 0; output < zt_op_info(partition->steps[step_index].op)->n_out; output++) {
+                int value_id = partition->steps[step_index].out[output];
+                if (value_id >= 0 && partition->roots[value_id] == value_id && keeper[value_id] >= 0)
+                    take_state(partition, bound, chain->engines[0], step_index, keeper[value_id], last[keeper[value_id]]);
             }
     }
     return ZT_OK;
@@ -152,24 +152,24 @@ static void find_last_uses(const zt_partition *partition, const zt_bound *bound,
 {
     for (int value_id = 0; value_id < bound->n_values; value_id++) first_made[value_id] = last_use[value_id] = -1;
     for (int step_index = 0; step_index < partition->n_steps; step_index++) {
-        const zt_step *step = &partition->step[step_index];
-        const zt_opinfo *info = zt_op_info(step->op);
-        for (int input = 0; input < info->n_in; input++)
-            if (step->in[input] >= 0) last_use[partition->root[step->in[input]]] = step_index;
-        for (int output = 0; output < info->n_out; output++) {
+        const zt_step *step = &partition->steps[step_index];
+        const zt_opinfo *op_info = zt_op_info(step->op);
+        for (int input = 0; input < op_info->n_in; input++)
+            if (step->in[input] >= 0) last_use[partition->roots[step->in[input]]] = step_index;
+        for (int output = 0; output < op_info->n_out; output++) {
             if (step->out[output] < 0) continue;
-            int root = partition->root[step->out[output]];
+            int root = partition->roots[step->out[output]];
             if (first_made[root] < 0 && root == step->out[output]) first_made[root] = step_index;
             if (last_use[root] < step_index) last_use[root] = step_index;
         }
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(bound->prog); output_index++)
         if (partition->wanted[output_index])
-            keep_to_end(last_use, partition->root, zt_prog_output(bound->prog, output_index)->value, partition->n_steps);
+            keep_to_end(last_use, partition->roots, zt_prog_output(bound->prog, output_index)->value, partition->n_steps);
     for (int value_id = 0; value_id < bound->n_values; value_id++) {
         const zt_value *value = zt_prog_value(bound->prog, value_id);
-        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && partition->root[value->keep] != value_id)
-            keep_to_end(last_use, partition->root, value->keep, partition->n_steps);
+        if (value->kind == ZT_VALUE_STATE && value->keep >= 0 && partition->roots[value->keep] != value_id)
+            keep_to_end(last_use, partition->roots, value->keep, partition->n_steps);
     }
 }
 
@@ -178,19 +178,19 @@ static void find_last_uses(const zt_partition *partition, const zt_bound *bound,
 static zt_status place_arena(zt_partition *partition, zt_segment *segment, const zt_bound *bound, zt_live_range *ranges,
                              int range_count, const zt_plan_layout *layout)
 {
-    zt_status status = layout ? zt_plan_layout_apply(layout, partition, (int)(segment - partition->segment), bound, ranges,
+    zt_status status = layout ? zt_plan_layout_apply(layout, partition, (int)(segment - partition->segments), bound, ranges,
                                                      range_count, &segment->arena_bytes, &segment->liveness_bytes)
                               : zt_live_ranges_place(partition->memory, ranges, range_count, segment->first, segment->last,
                                                      &segment->arena_bytes, &segment->liveness_bytes);
     for (int range_index = 0; range_index < range_count && !status; range_index++)
-        segment->place[ranges[range_index].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = ranges[range_index].offset};
+        segment->places[ranges[range_index].root] = (zt_place){.kind = ZT_PLACE_ARENA, .offset = ranges[range_index].offset};
     return status;
 }
 
 static void place_once(zt_segment *segment, int root, zt_place_kind kind, int *list, int *count)
 {
-    if (segment->place[root].kind != ZT_PLACE_NOWHERE) return;
-    segment->place[root] = (zt_place){.kind = kind, .index = *count};
+    if (segment->places[root].kind != ZT_PLACE_NOWHERE) return;
+    segment->places[root] = (zt_place){.kind = kind, .index = *count};
     list[(*count)++] = root;
 }
 
@@ -198,7 +198,7 @@ static void place_once(zt_segment *segment, int root, zt_place_kind kind, int *l
 static bool read_twice(const zt_partition *partition, const zt_step *step, int k, int root)
 {
     for (int input = 0; input < zt_op_info(step->op)->n_in; input++)
-        if (input != k && step->in[input] >= 0 && partition->root[step->in[input]] == root) return true;
+        if (input != k && step->in[input] >= 0 && partition->roots[step->in[input]] == root) return true;
     return false;
 }
 
@@ -207,12 +207,12 @@ static bool read_twice(const zt_partition *partition, const zt_step *step, int k
 static zt_live_range *find_range_to_extend(const zt_partition *partition, const zt_bound *bound, int step_index,
                                            const int *last_use, zt_live_range *ranges, const int *range_of)
 {
-    const zt_step *step = &partition->step[step_index];
-    const zt_opinfo *info = zt_op_info(step->op);
-    if (!(info->def->flags & ZT_OPF_INPLACE)) return NULL;
-    int candidate_count = info->def->flags & ZT_OPF_ELEMENTWISE ? info->n_in : 1;
+    const zt_step *step = &partition->steps[step_index];
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    if (!(op_info->def->flags & ZT_OPF_INPLACE)) return NULL;
+    int candidate_count = op_info->def->flags & ZT_OPF_ELEMENTWISE ? op_info->n_in : 1;
     for (int k = 0; k < candidate_count; k++) {
-        int root = step->in[k] < 0 ? -1 : partition->root[step->in[k]];
+        int root = step->in[k] < 0 ? -1 : partition->roots[step->in[k]];
         if (root < 0 || range_of[root] < 0 || last_use[root] != step_index || read_twice(partition, step, k, root)) continue;
         if (zt_type_equal(&bound->type[step->in[k]], &bound->type[step->out[0]])) return &ranges[range_of[root]];
     }
@@ -227,25 +227,25 @@ typedef struct placing_work {
 static zt_status place_step(zt_partition *partition, zt_segment *segment, const zt_bound *bound, zt_engine *engine,
                             int step_index, placing_work *work, int *range_count)
 {
-    const zt_step *step = &partition->step[step_index];
-    const zt_opinfo *info = zt_op_info(step->op);
-    for (int input = 0; input < info->n_in; input++) {
+    const zt_step *step = &partition->steps[step_index];
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    for (int input = 0; input < op_info->n_in; input++) {
         if (step->in[input] < 0) continue;
-        int root = partition->root[step->in[input]];
+        int root = partition->roots[step->in[input]];
         zt_value_kind kind = zt_prog_value(bound->prog, root)->kind;
         if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
             place_once(segment, root, ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
         else if (kind == ZT_VALUE_IN || work->first_made[root] < segment->first)
-            place_once(segment, root, ZT_PLACE_IN, segment->in, &segment->n_in);
+            place_once(segment, root, ZT_PLACE_IN, segment->inputs, &segment->n_inputs);
     }
-    for (int output = 0; output < info->n_out; output++) {
+    for (int output = 0; output < op_info->n_out; output++) {
         int root = step->out[output];
         if (root < 0) continue;
-        if (zt_prog_value(bound->prog, partition->root[root])->kind == ZT_VALUE_STATE)
-            place_once(segment, partition->root[root], ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
-        if (partition->root[root] != root) continue;
+        if (zt_prog_value(bound->prog, partition->roots[root])->kind == ZT_VALUE_STATE)
+            place_once(segment, partition->roots[root], ZT_PLACE_BUF, segment->buffers, &segment->n_buffers);
+        if (partition->roots[root] != root) continue;
         if (work->last_use[root] >= segment->last) {
-            place_once(segment, root, ZT_PLACE_OUT, segment->out, &segment->n_out);
+            place_once(segment, root, ZT_PLACE_OUT, segment->outputs, &segment->n_outputs);
             continue;
         }
         zt_live_range *over =
@@ -271,13 +271,13 @@ static zt_status place_segment(zt_partition *partition, zt_segment *segment, con
 {
     size_t value_slots = (size_t)bound->n_values + 1;
     int range_count = 0;
-    segment->place = zt_arena_alloc(partition->memory, value_slots * sizeof *segment->place);
-    segment->in = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
-    segment->out = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
+    segment->places = zt_arena_alloc(partition->memory, value_slots * sizeof *segment->places);
+    segment->inputs = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
+    segment->outputs = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
     segment->buffers = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
     segment->over = zt_arena_alloc(partition->memory, value_slots * sizeof(int));
-    if (!segment->over || !segment->place || !segment->in || !segment->out || !segment->buffers) return ZT_ENOMEM;
-    memset(segment->place, 0, value_slots * sizeof *segment->place);
+    if (!segment->over || !segment->places || !segment->inputs || !segment->outputs || !segment->buffers) return ZT_ENOMEM;
+    memset(segment->places, 0, value_slots * sizeof *segment->places);
     for (int value_id = 0; value_id < bound->n_values; value_id++) work->range_of[value_id] = segment->over[value_id] = -1;
     for (int step_index = segment->first; step_index < segment->last; step_index++) {
         zt_status status = place_step(partition, segment, bound, engine, step_index, work, &range_count);
@@ -286,9 +286,9 @@ static zt_status place_segment(zt_partition *partition, zt_segment *segment, con
     zt_status status = place_arena(partition, segment, bound, work->ranges, range_count, layout);
     if (status) return status;
     for (int value_id = 0; value_id < bound->n_values; value_id++)
-        if (segment->over[value_id] >= 0) segment->place[value_id] = segment->place[segment->over[value_id]];
+        if (segment->over[value_id] >= 0) segment->places[value_id] = segment->places[segment->over[value_id]];
     for (int value_id = 0; value_id < bound->n_values; value_id++)
-        segment->place[value_id] = segment->place[partition->root[value_id]];
+        segment->places[value_id] = segment->places[partition->roots[value_id]];
     return ZT_OK;
 }
 
@@ -309,10 +309,10 @@ static void note_wanted(const zt_partition *partition, const zt_bound *bound, bo
  * output is wanted, every step runs, for its runtime errors too. */
 static bool is_live(const zt_step *step, bool all, bool *needed)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
-    bool live = all || info->def->donates;
-    for (int output = 0; output < info->n_out; output++) live = live || (step->out[output] >= 0 && needed[step->out[output]]);
-    for (int input = 0; input < info->n_in; input++)
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    bool live = all || op_info->def->donates;
+    for (int output = 0; output < op_info->n_out; output++) live = live || (step->out[output] >= 0 && needed[step->out[output]]);
+    for (int input = 0; input < op_info->n_in; input++)
         if (live && step->in[input] >= 0) needed[step->in[input]] = true;
     return live;
 }
@@ -321,12 +321,12 @@ static zt_status copy_live_steps(zt_partition *partition, const zt_bound *bound,
 {
     int n_out = zt_prog_n_outputs(bound->prog);
     size_t n_values = (size_t)bound->n_values + 1, n_steps = (size_t)bound->n_steps + 1;
-    partition->root = zt_arena_alloc(partition->memory, n_values * sizeof *partition->root);
-    partition->step = zt_arena_alloc(partition->memory, n_steps * sizeof *partition->step);
+    partition->roots = zt_arena_alloc(partition->memory, n_values * sizeof *partition->roots);
+    partition->steps = zt_arena_alloc(partition->memory, n_steps * sizeof *partition->steps);
     partition->wanted = zt_arena_alloc(partition->memory, (size_t)n_out + 1);
     bool *needed = zt_arena_alloc(partition->memory, n_values);
     bool *live = zt_arena_alloc(partition->memory, n_steps);
-    if (!partition->root || !partition->step || !partition->wanted || !needed || !live) return ZT_ENOMEM;
+    if (!partition->roots || !partition->steps || !partition->wanted || !needed || !live) return ZT_ENOMEM;
     bool all = true;
     for (int output_index = 0; output_index < n_out; output_index++) {
         partition->wanted[output_index] = !outputs || outputs[output_index];
@@ -338,8 +338,8 @@ static zt_status copy_live_steps(zt_partition *partition, const zt_bound *bound,
         live[step_index] = is_live(zt_prog_step(bound->prog, step_index), all, needed);
     for (int step_index = 0; step_index < bound->n_steps; step_index++) {
         if (!live[step_index]) continue;
-        partition->step[partition->n_steps] = *zt_prog_step(bound->prog, step_index);
-        partition->step[partition->n_steps++].attrs = bound->attrs[step_index];
+        partition->steps[partition->n_steps] = *zt_prog_step(bound->prog, step_index);
+        partition->steps[partition->n_steps++].attrs = bound->attrs[step_index];
     }
     return ZT_OK;
 }
@@ -362,8 +362,8 @@ static zt_status make_partition(zt_partition *partition, zt_chain *chain, const 
     if (!work.first_made || !work.last_use || !work.range_of || !work.ranges) return ZT_ENOMEM;
     find_last_uses(partition, bound, work.first_made, work.last_use);
     for (int segment_index = 0; segment_index < partition->n_segments && !status; segment_index++)
-        status = place_segment(partition, &partition->segment[segment_index], bound,
-                               chain->engine[partition->segment[segment_index].engine], &work, layout);
+        status = place_segment(partition, &partition->segments[segment_index], bound,
+                               chain->engines[partition->segments[segment_index].engine], &work, layout);
     return status;
 }
 
@@ -371,7 +371,7 @@ zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_b
                       void *const *outputs, const zt_plan_layout *layout)
 {
     memset(partition, 0, sizeof *partition);
-    partition->memory = zt_arena_new(chain->engine[0]->ctx, 1 << 18);
+    partition->memory = zt_arena_new(chain->engines[0]->ctx, 1 << 18);
     if (!partition->memory) return ZT_ENOMEM;
     zt_status status = make_partition(partition, chain, bound, strict, outputs, layout);
     if (status) zt_partition_free(partition);

@@ -12,8 +12,8 @@
 /* The engine asked for and those it falls back to, opened when first needed. */
 #define ZT_MAX_CHAIN 3
 typedef struct zt_chain {
-    zt_engine *engine[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
-    const char *name[ZT_MAX_CHAIN];
+    zt_engine *engines[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
+    const char *names[ZT_MAX_CHAIN];
     int count;
     bool spills;      /* what the first engine has no memory for runs on the next */
     bool skip_first;       /* pick past the first */
@@ -24,7 +24,7 @@ void zt_chain_fini(zt_chain *chain);
 /* The first engine of the chain that has a kernel: its index, or -1 with ZT_ENOTSUP (`strict`: the
  * first engine or nothing). input_types[k] NULL: absent. */
 int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, const zt_type *const input_types[],
-                  const zt_type *out);
+                  const zt_type *output_types);
 /* May what failed with `status` on the first engine run on the next one? Then the error is logged as a
  * warning that names `what`, and cleared. */
 bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *what);
@@ -32,22 +32,22 @@ bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *
 /* Steps [first, last) run by one engine. in and out name the values that cross its border. */
 typedef struct zt_segment {
     int engine, first, last;
-    int n_in, n_out, n_buffers;
-    int *in, *out; /* roots, read from and written to host memory */
+    int n_inputs, n_outputs, n_buffers;
+    int *inputs, *outputs; /* roots, read from and written to host memory */
     int *buffers;      /* roots: data and states */
-    zt_place *place; /* [n_values], of every value used inside */
+    zt_place *places; /* [n_values], of every value used inside */
     int *over;       /* [n_values]: the root whose bytes it takes over, or -1 */
     size_t arena_bytes, liveness_bytes;
 } zt_segment;
 
 typedef struct zt_partition {
     zt_arena *memory; /* holds everything below */
-    int *root;        /* [n_values] */
-    zt_step *step;    /* [n_steps], attributes bound; none that only unwanted outputs need */
+    int *roots;        /* [n_values] */
+    zt_step *steps;    /* [n_steps], attributes bound; none that only unwanted outputs need */
     int n_steps;
     bool *wanted;       /* [the program's outputs] */
     int n_segments, fallbacks;
-    zt_segment *segment;
+    zt_segment *segments;
 } zt_partition;
 
 /* A value's bytes in an arena, from the step that makes it to the last that reads it. */
@@ -105,13 +105,13 @@ void zt_partition_free(zt_partition *partition);
 
 /* constant_data.c: a tensor whose name begins with @, computed from those of the store. */
 bool zt_is_derived(const char *tensor);
-zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *want,
+zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *wanted_type,
                           const zt_store *store, void *bytes);
-zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *want,
+zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *wanted_type,
                          const zt_store *store);
 
 /* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */
-zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *wanted_type,
                           int64_t *handle);
 
 #endif

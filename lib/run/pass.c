@@ -37,14 +37,14 @@ static double bytes_of(const zt_prog *program, const zt_bound *bound)
     double sum = 0;
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
-        const zt_opinfo *info = zt_op_info(step->op);
+        const zt_opinfo *op_info = zt_op_info(step->op);
         const zt_type *input_types[ZT_MAX_IN] = {0};
-        zt_type out[ZT_MAX_OUT] = {{0}};
-        for (int input = 0; input < info->n_in; input++)
+        zt_type output_types[ZT_MAX_OUT] = {{0}};
+        for (int input = 0; input < op_info->n_in; input++)
             input_types[input] = step->in[input] < 0 ? NULL : &bound->type[step->in[input]];
-        for (int output = 0; output < info->n_out; output++)
-            if (step->out[output] >= 0) out[output] = bound->type[step->out[output]];
-        sum += zt_op_bytes(step->op, bound->attrs[step_index], input_types, out);
+        for (int output = 0; output < op_info->n_out; output++)
+            if (step->out[output] >= 0) output_types[output] = bound->type[step->out[output]];
+        sum += zt_op_bytes(step->op, bound->attrs[step_index], input_types, output_types);
     }
     return sum;
 }
@@ -63,9 +63,9 @@ zt_status zt_pass_measure(const zt_prog *program, const zt_pass_opts *options, z
     if (!status) figures->fallbacks = partition.fallbacks;
     if (!status) figures->bytes = bytes_of(program, bound);
     for (int i = 0; i < figures->segments; i++) {
-        if (partition.segment[i].arena_bytes <= figures->arena) continue;
-        figures->arena = partition.segment[i].arena_bytes;
-        figures->bound = partition.segment[i].liveness_bytes;
+        if (partition.segments[i].arena_bytes <= figures->arena) continue;
+        figures->arena = partition.segments[i].arena_bytes;
+        figures->bound = partition.segments[i].liveness_bytes;
     }
     zt_partition_free(&partition);
     zt_chain_fini(&chain);

@@ -9,14 +9,14 @@ enum { ALIGN = 64 };
 
 zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition *partition, const zt_chain *chain)
 {
-    zt_ctx *ctx = chain->engine[0]->ctx;
+    zt_ctx *ctx = chain->engines[0]->ctx;
     if (layout->n_splits != partition->n_segments)
         return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", layout->where,
                        layout->n_splits, partition->n_segments);
     for (int i = 0; i < layout->n_splits; i++) {
         const zt_plan_layout_part *part = &layout->split[i];
-        const zt_segment *segment = &partition->segment[i];
-        const char *engine = segment->engine ? chain->name[segment->engine] : layout->engine;
+        const zt_segment *segment = &partition->segments[i];
+        const char *engine = segment->engine ? chain->names[segment->engine] : layout->engine;
         if (part->first == segment->first && part->last == segment->last && !strcmp(part->engine, engine)) continue;
         return zt_fail(ctx, ZT_EDATA, "%s: the plan splits %s %d..%d, its program %s %d..%d",
                        layout->where, part->engine, part->first, part->last, engine, segment->first, segment->last);
@@ -116,7 +116,7 @@ zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition 
 {
     const zt_plan_layout_part *split = &layout->split[segment_index];
     place_check check = {
-        .layout = layout, .program = bound->prog, .ctx = layout->ctx, .heirs = partition->segment[segment_index].over};
+        .layout = layout, .program = bound->prog, .ctx = layout->ctx, .heirs = partition->segments[segment_index].over};
     size_t values = (size_t)bound->n_values + 1, end = 0;
     int n_heirs = 0;
     check.places = zt_arena_alloc(partition->memory, values * sizeof *check.places);

@@ -17,7 +17,7 @@ enum { MAX_STATED = 256, MAX_WORDS = 8, MAX_LINE = 4096 };
 struct zt_plan_file {
     zt_ctx *ctx;
     zt_arena *memory;
-    zt_prog *prog;
+    zt_prog *program;
     char engine[32];
     zt_isa isa;
     unsigned passes_off;
@@ -34,49 +34,49 @@ typedef struct plan_writer {
     const zt_plan_file_opts *options;
     zt_chain chain;
     zt_bound *bound;
-    zt_str *out;
+    zt_str *text;
 } plan_writer;
 
 static zt_status put_head(const plan_writer *writer)
 {
-    zt_status status = zt_str_printf(writer->out, "#plan engine %s isa=%s\n#plan passes",
+    zt_status status = zt_str_printf(writer->text, "#plan engine %s isa=%s\n#plan passes",
                                 zt_engine_inmost(writer->options->engine)->vt->name, zt_isa_name(writer->options->isa));
     for (int i = 0; zt_pass_at(i) && !status; i++)
-        if (!(writer->options->off >> i & 1)) status = zt_str_printf(writer->out, " %s", zt_pass_at(i)->name);
-    return status ? status : zt_str_putc(writer->out, '\n');
+        if (!(writer->options->off >> i & 1)) status = zt_str_printf(writer->text, " %s", zt_pass_at(i)->name);
+    return status ? status : zt_str_putc(writer->text, '\n');
 }
 
 static zt_status put_bind(const plan_writer *writer, const bool *want)
 {
-    zt_status status = zt_str_puts(writer->out, "#plan bind");
+    zt_status status = zt_str_puts(writer->text, "#plan bind");
     for (int binding_index = 0; binding_index < writer->options->n_bind && !status; binding_index++)
-        status = zt_str_printf(writer->out, " %s=%" PRId64, writer->options->bind[binding_index].symbol,
+        status = zt_str_printf(writer->text, " %s=%" PRId64, writer->options->bind[binding_index].symbol,
                                writer->options->bind[binding_index].value);
-    if (!status) status = zt_str_puts(writer->out, " out=");
+    if (!status) status = zt_str_puts(writer->text, " out=");
     bool first = true;
     for (int output_index = 0; output_index < zt_prog_n_outputs(writer->program) && !status; output_index++) {
         if (!want[output_index]) continue;
-        status = zt_str_printf(writer->out, "%s%s", first ? "" : ",", zt_prog_output(writer->program, output_index)->name);
+        status = zt_str_printf(writer->text, "%s%s", first ? "" : ",", zt_prog_output(writer->program, output_index)->name);
         first = false;
     }
-    return status ? status : zt_str_putc(writer->out, '\n');
+    return status ? status : zt_str_putc(writer->text, '\n');
 }
 
 /* Values in the order of their numbers: of roots, those in the arena. */
 static zt_status put_segment(const plan_writer *writer, const zt_partition *partition, const zt_segment *segment)
 {
-    zt_engine *engine = writer->chain.engine[segment->engine];
-    zt_status status = zt_str_printf(writer->out, "#plan split %s %d..%d arena=%zu bound=%zu\n",
-                                writer->chain.name[segment->engine], segment->first, segment->last, segment->arena_bytes,
+    zt_engine *engine = writer->chain.engines[segment->engine];
+    zt_status status = zt_str_printf(writer->text, "#plan split %s %d..%d arena=%zu bound=%zu\n",
+                                writer->chain.names[segment->engine], segment->first, segment->last, segment->arena_bytes,
                                 segment->liveness_bytes);
     for (int value_id = 0; value_id < writer->bound->n_values && !status; value_id++) {
-        if (partition->root[value_id] != value_id || segment->place[value_id].kind != ZT_PLACE_ARENA) continue;
+        if (partition->roots[value_id] != value_id || segment->places[value_id].kind != ZT_PLACE_ARENA) continue;
         size_t bytes = (engine->vt->value_bytes(engine, &writer->bound->type[value_id]) + 63) & ~(size_t)63;
-        status = zt_str_printf(writer->out, "#plan at %s %zu %zu", zt_prog_value(writer->program, value_id)->name,
-                          segment->place[value_id].offset, bytes);
+        status = zt_str_printf(writer->text, "#plan at %s %zu %zu", zt_prog_value(writer->program, value_id)->name,
+                          segment->places[value_id].offset, bytes);
         if (!status && segment->over[value_id] >= 0)
-            status = zt_str_printf(writer->out, " over %s", zt_prog_value(writer->program, segment->over[value_id])->name);
-        if (!status) status = zt_str_putc(writer->out, '\n');
+            status = zt_str_printf(writer->text, " over %s", zt_prog_value(writer->program, segment->over[value_id])->name);
+        if (!status) status = zt_str_putc(writer->text, '\n');
     }
     return status;
 }
@@ -89,7 +89,7 @@ static zt_status put_layout(plan_writer *writer, void *const *outputs)
     if (status) return status;
     status = put_bind(writer, partition.wanted);
     for (int segment_index = 0; segment_index < partition.n_segments && !status; segment_index++)
-        status = put_segment(writer, &partition, &partition.segment[segment_index]);
+        status = put_segment(writer, &partition, &partition.segments[segment_index]);
     zt_partition_free(&partition);
     return status;
 }
@@ -118,16 +118,16 @@ static zt_status put_program(const plan_writer *writer)
     zt_status status = zt_prog_print(writer->program, &text);
     const char *end = status ? NULL : memchr(text.data, '\n', text.len);
     size_t first = end ? (size_t)(end - text.data) + 1 : 0;
-    if (!status) status = zt_str_put(writer->out, text.data, first);
+    if (!status) status = zt_str_put(writer->text, text.data, first);
     if (!status) status = put_head(writer);
-    if (!status) status = zt_str_put(writer->out, text.data + first, text.len - first);
+    if (!status) status = zt_str_put(writer->text, text.data + first, text.len - first);
     zt_str_fini(&text);
     return status;
 }
 
-zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *options, zt_str *out)
+zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *options, zt_str *output_text)
 {
-    plan_writer writer = {.program = program, .options = options, .out = out};
+    plan_writer writer = {.program = program, .options = options, .text = output_text};
     zt_status status = put_program(&writer);
     if (status || options->n_bind < zt_prog_n_symbols(program)) return status;
     writer.bound = zt_prog_bind(program, options->bind, options->n_bind);
@@ -211,7 +211,7 @@ static zt_status read_wanted(plan_reader *reader, zt_plan_layout *layout, const 
 {
     for (const char *name = list; *name;) {
         size_t length = strcspn(name, ",");
-        int output_index = find_output(reader->plan->prog, name, length);
+        int output_index = find_output(reader->plan->program, name, length);
         if (output_index < 0) return fail_line(reader, "'%s' are not the program's outputs", list);
         layout->wanted[output_index] = true;
         name += length + (name[length] == ',');
@@ -222,7 +222,7 @@ static zt_status read_wanted(plan_reader *reader, zt_plan_layout *layout, const 
 static zt_status read_symbol(plan_reader *reader, zt_plan_layout *layout, char *word)
 {
     char *equals = strchr(word, '=');
-    const zt_prog *program = reader->plan->prog;
+    const zt_prog *program = reader->plan->program;
     for (int symbol_id = 0; equals && symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         const char *name = zt_prog_symbol_name(program, symbol_id);
         if (strlen(name) != (size_t)(equals - word) || memcmp(name, word, strlen(name)) != 0) continue;
@@ -240,14 +240,14 @@ static zt_status read_bind(plan_reader *reader)
     if (plan->n_layouts == MAX_STATED) return fail_line(reader, "one %s too many", "bind");
     if (!plan->layouts) plan->layouts = zt_arena_alloc(plan->memory, MAX_STATED * sizeof *plan->layouts);
     if (!plan->layouts) return ZT_ENOMEM;
-    size_t n_out = (size_t)zt_prog_n_outputs(plan->prog);
+    size_t n_out = (size_t)zt_prog_n_outputs(plan->program);
     char where[300];
     zt_plan_layout *layout = &plan->layouts[plan->n_layouts];
     *layout = (zt_plan_layout){.ctx = plan->ctx, .engine = plan->engine, .first_split = plan->n_parts};
     layout->wanted = zt_arena_alloc(plan->memory, n_out + 1);
     int where_length = snprintf(where, sizeof where, "%s:%d", reader->name, reader->line);
-    size_t len = (size_t)where_length < sizeof where ? (size_t)where_length : sizeof where - 1;
-    layout->where = zt_arena_strndup(plan->memory, where, len);
+    size_t length = (size_t)where_length < sizeof where ? (size_t)where_length : sizeof where - 1;
+    layout->where = zt_arena_strndup(plan->memory, where, length);
     if (!layout->wanted || !layout->where) return ZT_ENOMEM;
     memset(layout->wanted, 0, n_out + 1);
     for (int i = 0; i < ZT_MAX_SYMBOLS; i++) layout->symbols[i] = -1;
@@ -256,9 +256,9 @@ static zt_status read_bind(plan_reader *reader)
         const char *list = text_after_key(reader->words[i], "out");
         status = list ? read_wanted(reader, layout, list) : read_symbol(reader, layout, reader->words[i]);
     }
-    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(plan->prog) && !status; symbol_id++)
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(plan->program) && !status; symbol_id++)
         if (layout->symbols[symbol_id] < 0)
-            status = fail_line(reader, "symbol '%s' has no number", zt_prog_symbol_name(plan->prog, symbol_id));
+            status = fail_line(reader, "symbol '%s' has no number", zt_prog_symbol_name(plan->program, symbol_id));
     plan->n_layouts++;
     return status;
 }
@@ -303,8 +303,8 @@ static zt_status read_at(plan_reader *reader)
     bool good = (reader->word_count == 5 || (reader->word_count == 7 && !strcmp(reader->words[5], "over"))) &&
                 parse_size(reader->words[3], &place.offset) && parse_size(reader->words[4], &place.bytes);
     if (!good) return fail_line(reader, "no place: '%s'", reader->word_count > 2 ? reader->words[2] : "");
-    place.value = zt_prog_find(plan->prog, reader->words[2]);
-    if (reader->word_count == 7) place.over = zt_prog_find(plan->prog, reader->words[6]);
+    place.value = zt_prog_find(plan->program, reader->words[2]);
+    if (reader->word_count == 7) place.over = zt_prog_find(plan->program, reader->words[6]);
     if (place.value < 0 || (reader->word_count == 7 && place.over < 0))
         return fail_line(reader, "'%s' is no value of the program", place.value < 0 ? reader->words[2] : reader->words[6]);
     plan->places = grow_array(reader, plan->places, plan->n_places, &reader->place_capacity, sizeof place);
@@ -370,8 +370,8 @@ zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text
     if (!plan) return NULL;
     plan->ctx = ctx;
     plan->memory = zt_arena_new(ctx, 0);
-    plan->prog = plan->memory ? zt_prog_parse(ctx, name, text, length) : NULL;
-    if (plan->prog && read_lines(plan, name, text, length) == ZT_OK) return plan;
+    plan->program = plan->memory ? zt_prog_parse(ctx, name, text, length) : NULL;
+    if (plan->program && read_lines(plan, name, text, length) == ZT_OK) return plan;
     zt_plan_file_free(plan);
     return NULL;
 }
@@ -379,14 +379,14 @@ zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text
 void zt_plan_file_free(zt_plan_file *plan)
 {
     if (!plan) return;
-    zt_prog_free(plan->prog);
+    zt_prog_free(plan->program);
     zt_arena_free(plan->memory);
     zt_free(plan->ctx, plan);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-const zt_prog *zt_plan_file_prog(const zt_plan_file *plan) { return plan->prog; }
+const zt_prog *zt_plan_file_prog(const zt_plan_file *plan) { return plan->program; }
 const char *zt_plan_file_engine(const zt_plan_file *plan) { return plan->engine; }
 zt_isa zt_plan_file_isa(const zt_plan_file *plan) { return plan->isa; }
 unsigned zt_plan_file_off(const zt_plan_file *plan) { return plan->passes_off; }
@@ -397,8 +397,8 @@ const zt_plan_layout *zt_plan_file_find(const zt_plan_file *plan, const int64_t 
 {
     for (int i = 0; i < plan->n_layouts; i++) {
         const zt_plan_layout *layout = &plan->layouts[i];
-        bool same = !memcmp(layout->symbols, symbols, (size_t)zt_prog_n_symbols(plan->prog) * sizeof *symbols);
-        for (int output_index = 0; output_index < zt_prog_n_outputs(plan->prog) && same; output_index++)
+        bool same = !memcmp(layout->symbols, symbols, (size_t)zt_prog_n_symbols(plan->program) * sizeof *symbols);
+        for (int output_index = 0; output_index < zt_prog_n_outputs(plan->program) && same; output_index++)
             same = layout->wanted[output_index] == (!outputs || outputs[output_index]);
         if (same) return layout;
     }

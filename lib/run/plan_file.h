@@ -37,7 +37,7 @@ typedef struct zt_plan_file_opts {
 
 /* Appends the plan's text to `out`. program has gone through the passes. Memory is planned only where
  * o->bind has a number for every symbol of program; o->engine is required then. */
-zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *opts, zt_str *out);
+zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *opts, zt_str *output_text);
 
 /* Parses length bytes of text. `name` is for messages and only read here. NULL with ZT_EDATA: not a
  * valid program or plan, an unknown pass or engine, or a malformed number. */

@@ -131,7 +131,7 @@ static uint64_t hash_name(const char *name, uint64_t seed)
     return state;
 }
 
-void zt_bound_inputs_draw(const zt_bound *bound, int value_id, uint64_t seed, void *dst)
+void zt_bound_inputs_draw(const zt_bound *bound, int value_id, uint64_t seed, void *destination)
 {
     const zt_type *type = &bound->type[value_id];
     zt_case made = {.in = {*type}, .fill = {ZT_FILL_NORMAL}};
@@ -144,5 +144,5 @@ void zt_bound_inputs_draw(const zt_bound *bound, int value_id, uint64_t seed, vo
         made.fill[0] = found.fill;
         made.limit[0] = found.fill == ZT_FILL_IDS && found.limit < 1 ? 1 : found.limit;
     }
-    zt_case_fill(&made, 0, hash_name(zt_prog_value(bound->prog, value_id)->name, seed), dst);
+    zt_case_fill(&made, 0, hash_name(zt_prog_value(bound->prog, value_id)->name, seed), destination);
 }

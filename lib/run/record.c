@@ -23,10 +23,10 @@ typedef struct seen {
 
 struct zt_recorder {
     zt_ctx *ctx;
-    zt_prog *prog;
+    zt_prog *program;
     zt_arena *memory;
     zt_map *by_tensor; /* pointer -> address of its `seen` */
-    seen **list;
+    seen **entries;
     size_t seen_count, capacity;
     int n_in, n_state;
 };
@@ -36,10 +36,10 @@ zt_recorder *zt_recorder_new(zt_ctx *ctx)
     zt_recorder *recorder = zt_calloc(ctx, 1, sizeof *recorder);
     if (!recorder) return NULL;
     recorder->ctx = ctx;
-    recorder->prog = zt_prog_new(ctx);
+    recorder->program = zt_prog_new(ctx);
     recorder->memory = zt_arena_new(ctx, 0);
     recorder->by_tensor = zt_map_new(ctx, 64);
-    if (recorder->prog && recorder->memory && recorder->by_tensor) return recorder;
+    if (recorder->program && recorder->memory && recorder->by_tensor) return recorder;
     zt_recorder_free(recorder);
     return NULL;
 }
@@ -47,11 +47,11 @@ zt_recorder *zt_recorder_new(zt_ctx *ctx)
 void zt_recorder_free(zt_recorder *recorder)
 {
     if (!recorder) return;
-    for (size_t i = 0; i < recorder->seen_count; i++) zt_tensor_unref(recorder->list[i]->tensor);
-    zt_free(recorder->ctx, recorder->list);
+    for (size_t i = 0; i < recorder->seen_count; i++) zt_tensor_unref(recorder->entries[i]->tensor);
+    zt_free(recorder->ctx, recorder->entries);
     zt_map_free(recorder->by_tensor);
     zt_arena_free(recorder->memory);
-    zt_prog_free(recorder->prog);
+    zt_prog_free(recorder->program);
     zt_free(recorder->ctx, recorder);
 }
 
@@ -59,16 +59,16 @@ static seen *find_seen(const zt_recorder *recorder, const zt_tensor *tensor)
 {
     int64_t address;
     if (!zt_map_get(recorder->by_tensor, (const char *)&tensor, sizeof tensor, &address)) return NULL;
-    return recorder->list[address];
+    return recorder->entries[address];
 }
 
 static seen *add_seen(zt_recorder *recorder, zt_tensor *tensor, int value, int state)
 {
     if (recorder->seen_count == recorder->capacity) {
         size_t cap = recorder->capacity ? recorder->capacity * 2 : 64;
-        seen **list = zt_realloc(recorder->ctx, recorder->list, cap * sizeof *list);
+        seen **list = zt_realloc(recorder->ctx, recorder->entries, cap * sizeof *list);
         if (!list) return NULL;
-        recorder->list = list;
+        recorder->entries = list;
         recorder->capacity = cap;
     }
     seen *entry = zt_arena_alloc(recorder->memory, sizeof *entry);
@@ -77,7 +77,7 @@ static seen *add_seen(zt_recorder *recorder, zt_tensor *tensor, int value, int s
     if (zt_map_put(recorder->by_tensor, (const char *)&entry->tensor, sizeof entry->tensor, (int64_t)recorder->seen_count))
         return NULL;
     zt_tensor_ref(tensor);
-    return recorder->list[recorder->seen_count++] = entry;
+    return recorder->entries[recorder->seen_count++] = entry;
 }
 
 /* The value of an input; of one not seen before, a new declaration. */
@@ -93,8 +93,8 @@ static int value_of(zt_recorder *recorder, zt_tensor *tensor, bool donated)
         return -1;
     }
     snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? recorder->n_state++ : recorder->n_in++);
-    int value_id = donated ? zt_prog_state(recorder->prog, name, type->dtype, type->rank, type->dim)
-                    : zt_prog_in(recorder->prog, name, type->dtype, type->rank, type->dim);
+    int value_id = donated ? zt_prog_state(recorder->program, name, type->dtype, type->rank, type->dim)
+                    : zt_prog_in(recorder->program, name, type->dtype, type->rank, type->dim);
     return value_id < 0 || !add_seen(recorder, tensor, value_id, donated ? value_id : -1) ? -1 : value_id;
 }
 
@@ -104,16 +104,16 @@ zt_status zt_recorder_freeze(zt_recorder *recorder, zt_tensor *frozen, const cha
     const zt_type *type = zt_tensor_type(frozen);
     if (find_seen(recorder, frozen))
         return zt_fail(recorder->ctx, ZT_EUSAGE, "a tensor is frozen before an op uses it, and once");
-    snprintf(name, sizeof name, "w%d", zt_prog_count(recorder->prog, ZT_VALUE_DATA));
-    int value_id = zt_prog_data(recorder->prog, name, type->dtype, type->rank, type->dim, tensor);
+    snprintf(name, sizeof name, "w%d", zt_prog_count(recorder->program, ZT_VALUE_DATA));
+    int value_id = zt_prog_data(recorder->program, name, type->dtype, type->rank, type->dim, tensor);
     return value_id < 0 || !add_seen(recorder, frozen, value_id, -1) ? zt_ctx_status(recorder->ctx) : ZT_OK;
 }
 
 static void mark_overwritten(zt_recorder *recorder, const zt_tensor *target, fate how)
 {
     for (size_t i = 0; i < recorder->seen_count; i++)
-        if (recorder->list[i]->fate == HOLDS && zt_shares_bytes(recorder->list[i]->tensor, target))
-            recorder->list[i]->fate = how;
+        if (recorder->entries[i]->fate == HOLDS && zt_shares_bytes(recorder->entries[i]->tensor, target))
+            recorder->entries[i]->fate = how;
 }
 
 void zt_recorder_wrote(zt_recorder *recorder, const zt_tensor *dst) { mark_overwritten(recorder, dst, CHANGED); }
@@ -121,16 +121,16 @@ void zt_recorder_wrote(zt_recorder *recorder, const zt_tensor *dst) { mark_overw
 zt_status zt_recorder_op(zt_recorder *recorder, zt_op op, const void *attrs, zt_tensor *const *inputs,
                          zt_tensor *const *outputs, bool into)
 {
-    const zt_opinfo *info = zt_op_info(op);
-    const int donates = info->def->donates;
+    const zt_opinfo *op_info = zt_op_info(op);
+    const int donates = op_info->def->donates;
     int values[ZT_MAX_IN], made[ZT_MAX_OUT];
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         values[input] = inputs[input] ? value_of(recorder, inputs[input], input < donates) : ZT_NONE;
         if (values[input] == -1) return zt_ctx_status(recorder->ctx);
     }
-    zt_status status = zt_prog_op(recorder->prog, op, attrs, values, NULL, made);
+    zt_status status = zt_prog_op(recorder->program, op, attrs, values, NULL, made);
     if (!status && into) mark_overwritten(recorder, outputs[0], OVERWRITTEN);
-    for (int output = 0; output < info->n_out && !status; output++) {
+    for (int output = 0; output < op_info->n_out && !status; output++) {
         seen *from = output < donates ? find_seen(recorder, inputs[output]) : NULL, *old = find_seen(recorder, outputs[output]);
         int state = from ? from->state : -1;
         if (old) /* written again through zt_run_into */
@@ -145,10 +145,10 @@ zt_status zt_recorder_op(zt_recorder *recorder, zt_op op, const void *attrs, zt_
 static zt_status keep_states(zt_recorder *recorder)
 {
     for (size_t i = recorder->seen_count; i-- > 0;) {
-        const seen *entry = recorder->list[i];
+        const seen *entry = recorder->entries[i];
         if (entry->state < 0 || entry->value == entry->state) continue;
-        if (zt_prog_value(recorder->prog, entry->state)->keep >= 0) continue;
-        zt_status status = zt_prog_keep(recorder->prog, entry->state, entry->value);
+        if (zt_prog_value(recorder->program, entry->state)->keep >= 0) continue;
+        zt_status status = zt_prog_keep(recorder->program, entry->state, entry->value);
         if (status) return status;
     }
     return ZT_OK;
@@ -161,10 +161,10 @@ zt_prog *zt_recorder_take(zt_recorder *recorder, zt_tensor *const *outs, int n_o
     for (int i = 0; i < n_outs; i++) {
         int value_id = outs[i] ? value_of(recorder, outs[i], false) : -1;
         snprintf(name, sizeof name, "out%d", i);
-        if (value_id < 0 || zt_prog_out(recorder->prog, name, value_id)) return NULL;
+        if (value_id < 0 || zt_prog_out(recorder->program, name, value_id)) return NULL;
     }
-    zt_prog *program = recorder->prog;
-    recorder->prog = NULL;
+    zt_prog *program = recorder->program;
+    recorder->program = NULL;
     return program;
 }
 
@@ -174,9 +174,9 @@ zt_prog *zt_recorder_take(zt_recorder *recorder, zt_tensor *const *outs, int n_o
 static zt_tensor *find_frozen(const zt_recorder *recorder, int value_id)
 {
     for (size_t i = 0; i < recorder->seen_count; i++)
-        if (recorder->list[i]->value == value_id && recorder->list[i]->fate == HOLDS) return recorder->list[i]->tensor;
+        if (recorder->entries[i]->value == value_id && recorder->entries[i]->fate == HOLDS) return recorder->entries[i]->tensor;
     zt_fail(recorder->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over",
-            zt_prog_value(recorder->prog, value_id)->tensor);
+            zt_prog_value(recorder->program, value_id)->tensor);
     return NULL;
 }
 
@@ -184,7 +184,7 @@ static zt_status put_frozen(const zt_recorder *recorder, zt_writer *writer, int 
 {
     zt_status status = ZT_OK;
     for (int i = 0; i < count && !status; i++) {
-        zt_tensor *tensor = find_frozen(recorder, zt_prog_nth(recorder->prog, ZT_VALUE_DATA, i));
+        zt_tensor *tensor = find_frozen(recorder, zt_prog_nth(recorder->program, ZT_VALUE_DATA, i));
         const void *data = tensor ? zt_tensor_data(tensor) : NULL;
         status = zt_ctx_status(recorder->ctx);
         if (!status) status = zt_writer_put(writer, data, zt_tensor_bytes(tensor));
@@ -194,12 +194,12 @@ static zt_status put_frozen(const zt_recorder *recorder, zt_writer *writer, int 
 
 zt_status zt_recorder_save(const zt_recorder *recorder, const char *path, bool force)
 {
-    int data_count = zt_prog_count(recorder->prog, ZT_VALUE_DATA);
+    int data_count = zt_prog_count(recorder->program, ZT_VALUE_DATA);
     zt_checkpoint_opts options = {.force = force};
     zt_entry *entries = zt_calloc(recorder->ctx, (size_t)data_count + 1, sizeof *entries);
     zt_meta *meta = zt_meta_new(recorder->ctx);
     for (int data_index = 0; entries && data_index < data_count; data_index++) {
-        const zt_value *value = zt_prog_value(recorder->prog, zt_prog_nth(recorder->prog, ZT_VALUE_DATA, data_index));
+        const zt_value *value = zt_prog_value(recorder->program, zt_prog_nth(recorder->program, ZT_VALUE_DATA, data_index));
         entries[data_index] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
                           zt_type_bytes(&value->type)};
     }
@@ -214,7 +214,7 @@ zt_status zt_recorder_save(const zt_recorder *recorder, const char *path, bool f
 
 /* ---- looking back ---------------------------------------------------------------------------- */
 
-const zt_prog *zt_recorder_prog(const zt_recorder *recorder) { return recorder->prog; }
+const zt_prog *zt_recorder_prog(const zt_recorder *recorder) { return recorder->program; }
 
 int zt_recorder_value(const zt_recorder *recorder, const zt_tensor *tensor)
 {
@@ -224,15 +224,15 @@ int zt_recorder_value(const zt_recorder *recorder, const zt_tensor *tensor)
 
 void zt_recorder_tensors(const zt_recorder *recorder, zt_tensor **tensor)
 {
-    for (int value_id = 0; value_id < zt_prog_n_values(recorder->prog); value_id++) tensor[value_id] = NULL;
+    for (int value_id = 0; value_id < zt_prog_n_values(recorder->program); value_id++) tensor[value_id] = NULL;
     for (size_t i = 0; i < recorder->seen_count; i++)
-        if (recorder->list[i]->fate == HOLDS) tensor[recorder->list[i]->value] = recorder->list[i]->tensor;
+        if (recorder->entries[i]->fate == HOLDS) tensor[recorder->entries[i]->value] = recorder->entries[i]->tensor;
 }
 
 bool zt_recorder_lost(const zt_recorder *recorder, const zt_tensor *tensor, const int *among)
 {
     for (size_t i = 0; i < recorder->seen_count; i++) {
-        const seen *entry = recorder->list[i];
+        const seen *entry = recorder->entries[i];
         if (entry->tensor == tensor && entry->fate != HOLDS && among[entry->value] >= 0) return true;
     }
     return false;

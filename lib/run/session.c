@@ -20,16 +20,16 @@ typedef struct session_replay {
     zt_executable **executables; /* [n_segments] */
     zt_run_schedule *schedules;    /* [n_segments], in the partition's memory */
     void **host;      /* [n_values] of roots: staging owned by us, or NULL */
-    const void **in;  /* scratch for a segment's pointers */
-    void **out;
+    const void **segment_inputs;  /* scratch for a segment's pointers */
+    void **segment_outputs;
 } session_replay;
 
 struct zt_session {
     zt_ctx *ctx;
     zt_chain chain;
-    const zt_prog *prog;
+    const zt_prog *program;
     zt_store store;
-    zt_session_opts opts;
+    zt_session_opts options;
     int64_t fixed[ZT_MAX_SYMBOLS]; /* -1: given at each step */
     zt_ebuf **buffers[ZT_MAX_CHAIN];   /* [n_values] of data and states, on each engine of the chain */
     zt_type *state_type;           /* [states], bound */
@@ -44,30 +44,30 @@ struct zt_session {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *want,
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *wanted_type,
                           int64_t *handle)
 {
     char actual_text[ZT_TYPE_TEXT], wanted_text[ZT_TYPE_TEXT];
     zt_type type;
     if (!store->find || store->find(store->user, name, &type, handle))
         return zt_fail(ctx, ZT_EDATA, "tensor '%s' is not there", name);
-    if (zt_type_equal(&type, want)) return ZT_OK;
+    if (zt_type_equal(&type, wanted_type)) return ZT_OK;
     return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", name,
-                   zt_type_text(&type, actual_text), zt_type_text(want, wanted_text));
+                   zt_type_text(&type, actual_text), zt_type_text(wanted_type, wanted_text));
 }
 
-static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_value *value, const zt_type *want)
+static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_value *value, const zt_type *wanted_type)
 {
     int64_t handle;
-    if (zt_is_derived(value->tensor)) return zt_constant_data_load(engine, value->tensor, want, &session->store);
-    if (zt_store_weight(session->ctx, &session->store, value->tensor, want, &handle)) return NULL;
-    return engine->vt->load(engine, want, &session->store, handle);
+    if (zt_is_derived(value->tensor)) return zt_constant_data_load(engine, value->tensor, wanted_type, &session->store);
+    if (zt_store_weight(session->ctx, &session->store, value->tensor, wanted_type, &handle)) return NULL;
+    return engine->vt->load(engine, wanted_type, &session->store, handle);
 }
 
 static zt_ebuf *session_buffer(zt_session *session, int engine_index, int value_id, const zt_type *type)
 {
-    zt_engine *engine = session->chain.engine[engine_index];
-    const zt_value *value = zt_prog_value(session->prog, value_id);
+    zt_engine *engine = session->chain.engines[engine_index];
+    const zt_value *value = zt_prog_value(session->program, value_id);
     if (session->buffers[engine_index][value_id]) return session->buffers[engine_index][value_id];
     zt_ebuf *buffer = value->kind == ZT_VALUE_DATA ? load_weight(session, engine, value, type) : engine->vt->alloc(engine, type);
     if (!buffer) return NULL;
@@ -81,9 +81,9 @@ static zt_ebuf *session_buffer(zt_session *session, int engine_index, int value_
 /* States live on the first engine of the chain. */
 static zt_status make_states(zt_session *session)
 {
-    int state_count = zt_prog_count(session->prog, ZT_VALUE_STATE);
+    int state_count = zt_prog_count(session->program, ZT_VALUE_STATE);
     for (int state_index = 0; state_index < state_count; state_index++)
-        if (!session_buffer(session, 0, zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index),
+        if (!session_buffer(session, 0, zt_prog_nth(session->program, ZT_VALUE_STATE, state_index),
                             &session->state_type[state_index]))
             return zt_ctx_status(session->ctx);
     return ZT_OK;
@@ -95,15 +95,15 @@ static void free_replay(zt_session *session, session_replay *replay)
 {
     if (!replay) return;
     for (int segment_index = 0; replay->executables && segment_index < replay->partition.n_segments; segment_index++) {
-        zt_engine *engine = session->chain.engine[replay->partition.segment[segment_index].engine];
+        zt_engine *engine = session->chain.engines[replay->partition.segments[segment_index].engine];
         if (replay->executables[segment_index]) engine->vt->unprepare(engine, replay->executables[segment_index]);
     }
-    for (int value_id = 0; replay->host && value_id < zt_prog_n_values(session->prog); value_id++)
+    for (int value_id = 0; replay->host && value_id < zt_prog_n_values(session->program); value_id++)
         zt_free(session->ctx, replay->host[value_id]);
     zt_free(session->ctx, replay->executables);
     zt_free(session->ctx, replay->host);
-    zt_free(session->ctx, replay->in);
-    zt_free(session->ctx, replay->out);
+    zt_free(session->ctx, replay->segment_inputs);
+    zt_free(session->ctx, replay->segment_outputs);
     zt_partition_free(&replay->partition);
     zt_bound_free(replay->bound);
     zt_free(session->ctx, replay);
@@ -111,8 +111,8 @@ static void free_replay(zt_session *session, session_replay *replay)
 
 static zt_status prepare_segment(zt_session *session, session_replay *replay, int segment_index)
 {
-    zt_segment *segment = &replay->partition.segment[segment_index];
-    zt_engine *engine = session->chain.engine[segment->engine];
+    zt_segment *segment = &replay->partition.segments[segment_index];
+    zt_engine *engine = session->chain.engines[segment->engine];
     zt_ebuf **buffers = zt_arena_alloc(replay->partition.memory, ((size_t)segment->n_buffers + 1) * sizeof *buffers);
     if (!buffers) return ZT_ENOMEM;
     for (int k = 0; k < segment->n_buffers; k++) {
@@ -121,10 +121,16 @@ static zt_status prepare_segment(zt_session *session, session_replay *replay, in
         session->no_memory_for = segment->engine == 0 ? segment->buffers[k] + 1 : 0;
         return zt_ctx_status(session->ctx);
     }
-    replay->schedules[segment_index] = (zt_run_schedule){.n_values = replay->bound->n_values, .type = replay->bound->type,
-                           .place = segment->place, .n_steps = segment->last - segment->first,
-                           .step = replay->partition.step + segment->first, .n_in = segment->n_in, .n_out = segment->n_out,
-                           .n_bufs = segment->n_buffers, .buf = buffers, .arena_bytes = segment->arena_bytes};
+    replay->schedules[segment_index] = (zt_run_schedule){.n_values = replay->bound->n_values,
+                                                         .type = replay->bound->type,
+                                                         .place = segment->places,
+                                                         .n_steps = segment->last - segment->first,
+                                                         .step = replay->partition.steps + segment->first,
+                                                         .n_in = segment->n_inputs,
+                                                         .n_out = segment->n_outputs,
+                                                         .n_bufs = segment->n_buffers,
+                                                         .buf = buffers,
+                                                         .arena_bytes = segment->arena_bytes};
     replay->executables[segment_index] = engine->vt->prepare(engine, &replay->schedules[segment_index]);
     if (segment->arena_bytes > session->report.arena_bytes) {
         session->report.arena_bytes = segment->arena_bytes;
@@ -143,9 +149,9 @@ static zt_status alloc_staging(zt_session *session, session_replay *replay, int 
 
 static bool is_program_output(const zt_session *session, const session_replay *replay, int root)
 {
-    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++)
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->program); output_index++)
         if (replay->partition.wanted[output_index] &&
-            replay->partition.root[zt_prog_output(session->prog, output_index)->value] == root)
+            replay->partition.roots[zt_prog_output(session->program, output_index)->value] == root)
             return true;
     return false;
 }
@@ -155,20 +161,20 @@ static zt_status alloc_all_staging(zt_session *session, session_replay *replay)
 {
     zt_status status = ZT_OK;
     for (int segment_index = 0; segment_index < replay->partition.n_segments && !status; segment_index++) {
-        const zt_segment *segment = &replay->partition.segment[segment_index];
-        for (int output = 0; output < segment->n_out && !status; output++)
-            if (!is_program_output(session, replay, segment->out[output]))
-                status = alloc_staging(session, replay, segment->out[output]);
+        const zt_segment *segment = &replay->partition.segments[segment_index];
+        for (int output = 0; output < segment->n_outputs && !status; output++)
+            if (!is_program_output(session, replay, segment->outputs[output]))
+                status = alloc_staging(session, replay, segment->outputs[output]);
         for (int k = 0; k < segment->n_buffers && !status; k++)
-            if (segment->engine > 0 && zt_prog_value(session->prog, segment->buffers[k])->kind == ZT_VALUE_STATE)
+            if (segment->engine > 0 && zt_prog_value(session->program, segment->buffers[k])->kind == ZT_VALUE_STATE)
                 status = alloc_staging(session, replay, segment->buffers[k]);
     }
-    for (int state_index = 0; state_index < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; state_index++) {
-        int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index),
-            keep = zt_prog_value(session->prog, value_id)->keep;
-        if (keep >= 0 && replay->partition.root[keep] != value_id &&
-            zt_prog_value(session->prog, replay->partition.root[keep])->kind == ZT_VALUE_STATE)
-            status = alloc_staging(session, replay, replay->partition.root[keep]);
+    for (int state_index = 0; state_index < zt_prog_count(session->program, ZT_VALUE_STATE) && !status; state_index++) {
+        int value_id = zt_prog_nth(session->program, ZT_VALUE_STATE, state_index),
+            keep = zt_prog_value(session->program, value_id)->keep;
+        if (keep >= 0 && replay->partition.roots[keep] != value_id &&
+            zt_prog_value(session->program, replay->partition.roots[keep])->kind == ZT_VALUE_STATE)
+            status = alloc_staging(session, replay, replay->partition.roots[keep]);
     }
     return status;
 }
@@ -176,29 +182,30 @@ static zt_status alloc_all_staging(zt_session *session, session_replay *replay)
 static zt_status fill_replay(zt_session *session, session_replay *replay, const int64_t *symbols, void *const *outputs)
 {
     zt_binding bindings[ZT_MAX_SYMBOLS];
-    int symbol_count = zt_prog_n_symbols(session->prog);
-    size_t n_values = (size_t)zt_prog_n_values(session->prog) + 1;
+    int symbol_count = zt_prog_n_symbols(session->program);
+    size_t n_values = (size_t)zt_prog_n_values(session->program) + 1;
     for (int symbol_id = 0; symbol_id < symbol_count; symbol_id++)
-        bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->prog, symbol_id), symbols[symbol_id]};
+        bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->program, symbol_id), symbols[symbol_id]};
     memcpy(replay->symbols, symbols, (size_t)symbol_count * sizeof *symbols);
-    replay->bound = zt_prog_bind(session->prog, bindings, symbol_count);
+    replay->bound = zt_prog_bind(session->program, bindings, symbol_count);
     if (!replay->bound) return zt_ctx_status(session->ctx);
-    const zt_plan_layout *layout = session->opts.plan ? zt_plan_file_find(session->opts.plan, symbols, outputs) : NULL;
+    const zt_plan_layout *layout = session->options.plan ? zt_plan_file_find(session->options.plan, symbols, outputs) : NULL;
     zt_status status =
-        zt_partition_make(&replay->partition, &session->chain, replay->bound, session->opts.strict, outputs, layout);
+        zt_partition_make(&replay->partition, &session->chain, replay->bound, session->options.strict, outputs, layout);
     if (status) return status;
     replay->executables = zt_calloc(session->ctx, (size_t)replay->partition.n_segments + 1, sizeof *replay->executables);
     replay->schedules =
         zt_arena_alloc(replay->partition.memory, ((size_t)replay->partition.n_segments + 1) * sizeof *replay->schedules);
     replay->host = zt_calloc(session->ctx, n_values, sizeof *replay->host);
-    replay->in = zt_calloc(session->ctx, n_values, sizeof *replay->in);
-    replay->out = zt_calloc(session->ctx, n_values, sizeof *replay->out);
-    if (!replay->executables || !replay->schedules || !replay->host || !replay->in || !replay->out) return ZT_ENOMEM;
+    replay->segment_inputs = zt_calloc(session->ctx, n_values, sizeof *replay->segment_inputs);
+    replay->segment_outputs = zt_calloc(session->ctx, n_values, sizeof *replay->segment_outputs);
+    if (!replay->executables || !replay->schedules || !replay->host || !replay->segment_inputs || !replay->segment_outputs)
+        return ZT_ENOMEM;
     for (int segment_index = 0; segment_index < replay->partition.n_segments && !status; segment_index++) {
-        for (int engine_index = 1; engine_index <= replay->partition.segment[segment_index].engine; engine_index++)
+        for (int engine_index = 1; engine_index <= replay->partition.segments[segment_index].engine; engine_index++)
             if (!session->buffers[engine_index])
                 session->buffers[engine_index] = zt_calloc(session->ctx, n_values, sizeof *session->buffers[engine_index]);
-        if (!session->buffers[replay->partition.segment[segment_index].engine]) return ZT_ENOMEM;
+        if (!session->buffers[replay->partition.segments[segment_index].engine]) return ZT_ENOMEM;
         status = prepare_segment(session, replay, segment_index);
     }
     if (!status) status = alloc_all_staging(session, replay);
@@ -212,17 +219,17 @@ static zt_status fill_replay(zt_session *session, session_replay *replay, const 
 static bool spill_to_next(zt_session *session, zt_status status)
 {
     char what[160] = "this plan";
-    if (session->no_memory_for == 0 || session->opts.plan) return false;
+    if (session->no_memory_for == 0 || session->options.plan) return false;
     if (session->no_memory_for > 0) {
-        const char *name = zt_prog_value(session->prog, session->no_memory_for - 1)->tensor;
+        const char *name = zt_prog_value(session->program, session->no_memory_for - 1)->tensor;
         snprintf(what, sizeof what, "what reads '%.120s'", name ? name : "a state");
         if (!name) return false; /* states live on the first engine */
     }
-    if (!zt_chain_spill(&session->chain, session->opts.strict, status, what)) return false;
+    if (!zt_chain_spill(&session->chain, session->options.strict, status, what)) return false;
     session->chain.skip_first = session->no_memory_for < 0;
     if (session->no_memory_for < 0) return true;
     bool **apart = &session->chain.skip_first_for;
-    if (!*apart) *apart = zt_calloc(session->ctx, (size_t)zt_prog_n_values(session->prog) + 1, sizeof **apart);
+    if (!*apart) *apart = zt_calloc(session->ctx, (size_t)zt_prog_n_values(session->program) + 1, sizeof **apart);
     if (*apart) (*apart)[session->no_memory_for - 1] = true;
     return *apart != NULL;
 }
@@ -248,8 +255,8 @@ static session_replay *make_replay(zt_session *session, const int64_t *symbols, 
 /* The symbol values of a step: those fixed, then those given. */
 static zt_status step_symbols(zt_session *session, const zt_binding *bindings, int binding_count, int64_t *symbols)
 {
-    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(session->prog); symbol_id++) {
-        const char *name = zt_prog_symbol_name(session->prog, symbol_id);
+    for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(session->program); symbol_id++) {
+        const char *name = zt_prog_symbol_name(session->program, symbol_id);
         symbols[symbol_id] = session->fixed[symbol_id];
         for (int binding_index = 0; binding_index < binding_count && symbols[symbol_id] < 0; binding_index++)
             if (strcmp(bindings[binding_index].symbol, name) == 0) symbols[symbol_id] = bindings[binding_index].value;
@@ -262,9 +269,9 @@ static zt_status step_symbols(zt_session *session, const zt_binding *bindings, i
 static bool replay_matches(const zt_session *session, const session_replay *replay, const int64_t *symbols,
                         void *const *outputs)
 {
-    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++)
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->program); output_index++)
         if (replay->partition.wanted[output_index] != (!outputs || outputs[output_index])) return false;
-    return !memcmp(replay->symbols, symbols, (size_t)zt_prog_n_symbols(session->prog) * sizeof *symbols);
+    return !memcmp(replay->symbols, symbols, (size_t)zt_prog_n_symbols(session->program) * sizeof *symbols);
 }
 
 static session_replay *get_replay(zt_session *session, const zt_binding *bindings, int binding_count, void *const *outputs)
@@ -306,10 +313,10 @@ void zt_session_forget(zt_session *session)
 /* Where a root's bytes are on the host: the caller's input or output, or our staging. */
 static void *host_bytes(zt_session *session, session_replay *replay, int root, const void *const *inputs, void *const *outputs)
 {
-    const zt_value *value = zt_prog_value(session->prog, root);
+    const zt_value *value = zt_prog_value(session->program, root);
     if (value->kind == ZT_VALUE_IN) return (void *)(uintptr_t)inputs[value->index];
-    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++)
-        if (outputs[output_index] && replay->partition.root[zt_prog_output(session->prog, output_index)->value] == root)
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->program); output_index++)
+        if (outputs[output_index] && replay->partition.roots[zt_prog_output(session->program, output_index)->value] == root)
             return outputs[output_index];
     return replay->host[root];
 }
@@ -317,8 +324,8 @@ static void *host_bytes(zt_session *session, session_replay *replay, int root, c
 static bool is_donated_in(const zt_partition *partition, const zt_segment *segment, int root)
 {
     for (int i = segment->first; i < segment->last; i++)
-        for (int donated = 0; donated < zt_op_info(partition->step[i].op)->def->donates; donated++)
-            if (partition->root[partition->step[i].in[donated]] == root) return true;
+        for (int donated = 0; donated < zt_op_info(partition->steps[i].op)->def->donates; donated++)
+            if (partition->roots[partition->steps[i].in[donated]] == root) return true;
     return false;
 }
 
@@ -326,10 +333,10 @@ static bool is_donated_in(const zt_partition *partition, const zt_segment *segme
 static zt_status move_states(zt_session *session, session_replay *replay, const zt_segment *segment, bool home)
 {
     if (segment->engine == 0) return ZT_OK;
-    zt_engine *home_engine = session->chain.engine[0], *away_engine = session->chain.engine[segment->engine];
+    zt_engine *home_engine = session->chain.engines[0], *away_engine = session->chain.engines[segment->engine];
     for (int k = 0; k < segment->n_buffers; k++) {
         int value_id = segment->buffers[k];
-        if (zt_prog_value(session->prog, value_id)->kind != ZT_VALUE_STATE) continue;
+        if (zt_prog_value(session->program, value_id)->kind != ZT_VALUE_STATE) continue;
         if (home && !is_donated_in(&replay->partition, segment, value_id)) continue;
         zt_engine *from = home ? away_engine : home_engine, *to = home ? home_engine : away_engine;
         zt_status status =
@@ -343,15 +350,15 @@ static zt_status move_states(zt_session *session, session_replay *replay, const 
 static zt_status run_segment(zt_session *session, session_replay *replay, int segment_index, const void *const *inputs,
                              void *const *outputs)
 {
-    const zt_segment *segment = &replay->partition.segment[segment_index];
-    zt_engine *engine = session->chain.engine[segment->engine];
-    for (int input = 0; input < segment->n_in; input++)
-        replay->in[input] = host_bytes(session, replay, segment->in[input], inputs, outputs);
-    for (int output = 0; output < segment->n_out; output++)
-        replay->out[output] = host_bytes(session, replay, segment->out[output], inputs, outputs);
+    const zt_segment *segment = &replay->partition.segments[segment_index];
+    zt_engine *engine = session->chain.engines[segment->engine];
+    for (int input = 0; input < segment->n_inputs; input++)
+        replay->segment_inputs[input] = host_bytes(session, replay, segment->inputs[input], inputs, outputs);
+    for (int output = 0; output < segment->n_outputs; output++)
+        replay->segment_outputs[output] = host_bytes(session, replay, segment->outputs[output], inputs, outputs);
     zt_status status = move_states(session, replay, segment, false);
     if (!status)
-        status = engine->vt->replay(engine, replay->executables[segment_index], replay->in, replay->out,
+        status = engine->vt->replay(engine, replay->executables[segment_index], replay->segment_inputs, replay->segment_outputs,
                                     session->watched ? &session->watch : NULL);
     return status ? status : move_states(session, replay, segment, true);
 }
@@ -359,10 +366,10 @@ static zt_status run_segment(zt_session *session, session_replay *replay, int se
 /* Outputs that no segment wrote where the caller wants them: inputs, states, data, twins. */
 static zt_status copy_outputs(zt_session *session, session_replay *replay, const void *const *inputs, void *const *outputs)
 {
-    zt_engine *engine = session->chain.engine[0];
-    for (int output_index = 0; output_index < zt_prog_n_outputs(session->prog); output_index++) {
-        int root = replay->partition.root[zt_prog_output(session->prog, output_index)->value];
-        const zt_value *value = zt_prog_value(session->prog, root);
+    zt_engine *engine = session->chain.engines[0];
+    for (int output_index = 0; output_index < zt_prog_n_outputs(session->program); output_index++) {
+        int root = replay->partition.roots[zt_prog_output(session->program, output_index)->value];
+        const zt_value *value = zt_prog_value(session->program, root);
         size_t bytes = zt_type_bytes(&replay->bound->type[root]);
         zt_status status = ZT_OK;
         int64_t handle;
@@ -386,15 +393,15 @@ static zt_status copy_outputs(zt_session *session, session_replay *replay, const
  * states may trade places. */
 static zt_status copy_keeps(zt_session *session, session_replay *replay, const void *const *inputs, void *const *outputs)
 {
-    zt_engine *engine = session->chain.engine[0];
+    zt_engine *engine = session->chain.engines[0];
     zt_status status = ZT_OK;
     for (int pass = 0; pass < 2; pass++) {
-        for (int state_index = 0; state_index < zt_prog_count(session->prog, ZT_VALUE_STATE) && !status; state_index++) {
-            int value_id = zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index),
-                keep = zt_prog_value(session->prog, value_id)->keep;
-            if (keep < 0 || replay->partition.root[keep] == value_id) continue;
-            int root = replay->partition.root[keep];
-            bool state = zt_prog_value(session->prog, root)->kind == ZT_VALUE_STATE;
+        for (int state_index = 0; state_index < zt_prog_count(session->program, ZT_VALUE_STATE) && !status; state_index++) {
+            int value_id = zt_prog_nth(session->program, ZT_VALUE_STATE, state_index),
+                keep = zt_prog_value(session->program, value_id)->keep;
+            if (keep < 0 || replay->partition.roots[keep] == value_id) continue;
+            int root = replay->partition.roots[keep];
+            bool state = zt_prog_value(session->program, root)->kind == ZT_VALUE_STATE;
             if (pass == 0 && state) status = engine->vt->download(engine, session->buffers[0][root], replay->host[root]);
             if (pass == 1)
                 status = engine->vt->upload(engine, session->buffers[0][value_id],
@@ -407,9 +414,9 @@ static zt_status copy_keeps(zt_session *session, session_replay *replay, const v
 static void report_metrics(const zt_session *session, const session_replay *replay)
 {
     for (int segment_index = 0; segment_index < replay->partition.n_segments; segment_index++) {
-        const zt_segment *segment = &replay->partition.segment[segment_index];
+        const zt_segment *segment = &replay->partition.segments[segment_index];
         for (int k = segment->first; k < segment->last; k++) {
-            const zt_step *step = &replay->partition.step[k];
+            const zt_step *step = &replay->partition.steps[k];
             zt_type output_types[ZT_MAX_OUT] = {0};
             for (int output_index = 0; output_index < zt_op_info(step->op)->n_out; output_index++)
                 output_types[output_index] = step->out[output_index] < 0 ? zt_type_make(ZT_U8, 1, (int64_t[]){0})
@@ -438,20 +445,20 @@ zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int b
 
 static zt_status bind_states(zt_session *session)
 {
-    int state_count = zt_prog_count(session->prog, ZT_VALUE_STATE);
+    int state_count = zt_prog_count(session->program, ZT_VALUE_STATE);
     session->state_type = zt_calloc(session->ctx, (size_t)state_count + 1, sizeof *session->state_type);
     if (!session->state_type) return ZT_ENOMEM;
     if (state_count == 0) return ZT_OK;
     /* Symbols that only rows depend on do not matter to states: 1 stands for them. */
     zt_binding bindings[ZT_MAX_SYMBOLS];
-    int n_symbols = zt_prog_n_symbols(session->prog);
+    int n_symbols = zt_prog_n_symbols(session->program);
     for (int symbol_id = 0; symbol_id < n_symbols; symbol_id++)
-        bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->prog, symbol_id),
+        bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->program, symbol_id),
                                            session->fixed[symbol_id] < 0 ? 1 : session->fixed[symbol_id]};
-    zt_bound *bound = zt_prog_bind(session->prog, bindings, n_symbols);
+    zt_bound *bound = zt_prog_bind(session->program, bindings, n_symbols);
     if (!bound) return zt_ctx_status(session->ctx);
     for (int state_index = 0; state_index < state_count; state_index++)
-        session->state_type[state_index] = bound->type[zt_prog_nth(session->prog, ZT_VALUE_STATE, state_index)];
+        session->state_type[state_index] = bound->type[zt_prog_nth(session->program, ZT_VALUE_STATE, state_index)];
     zt_bound_free(bound);
     return make_states(session);
 }
@@ -459,8 +466,8 @@ static zt_status bind_states(zt_session *session)
 /* Checks all layouts of the plan file, against the program and this engine. */
 static zt_status check_plan_file(zt_session *session)
 {
-    const zt_plan_file *plan = session->opts.plan;
-    int symbol_count = zt_prog_n_symbols(session->prog), n_out = zt_prog_n_outputs(session->prog);
+    const zt_plan_file *plan = session->options.plan;
+    int symbol_count = zt_prog_n_symbols(session->program), n_out = zt_prog_n_outputs(session->program);
     void **outputs = zt_calloc(session->ctx, (size_t)n_out + 1, sizeof *outputs);
     zt_status status = outputs ? ZT_OK : ZT_ENOMEM;
     for (int i = 0; i < zt_plan_file_count(plan) && !status; i++) {
@@ -468,11 +475,11 @@ static zt_status check_plan_file(zt_session *session)
         zt_binding bindings[ZT_MAX_SYMBOLS];
         zt_partition partition;
         for (int symbol_id = 0; symbol_id < symbol_count; symbol_id++)
-            bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->prog, symbol_id), layout->symbols[symbol_id]};
+            bindings[symbol_id] = (zt_binding){zt_prog_symbol_name(session->program, symbol_id), layout->symbols[symbol_id]};
         for (int output_index = 0; output_index < n_out; output_index++)
             outputs[output_index] = layout->wanted[output_index] ? session : NULL;
-        zt_bound *bound = zt_prog_bind(session->prog, bindings, symbol_count);
-        status = bound ? zt_partition_make(&partition, &session->chain, bound, session->opts.strict, outputs, layout)
+        zt_bound *bound = zt_prog_bind(session->program, bindings, symbol_count);
+        status = bound ? zt_partition_make(&partition, &session->chain, bound, session->options.strict, outputs, layout)
                    : zt_ctx_status(session->ctx);
         if (bound && !status) zt_partition_free(&partition);
         zt_bound_free(bound);
@@ -487,18 +494,18 @@ zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_
     zt_session *session = zt_calloc(engine->ctx, 1, sizeof *session);
     if (!session) return NULL;
     session->ctx = engine->ctx;
-    session->prog = program;
+    session->program = program;
     if (store) session->store = *store;
-    if (options) session->opts = *options;
+    if (options) session->options = *options;
     zt_chain_init(&session->chain, engine);
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++) {
         session->fixed[symbol_id] = -1;
-        for (int fixed_index = 0; fixed_index < session->opts.n_fixed; fixed_index++)
-            if (strcmp(session->opts.fixed[fixed_index].symbol, zt_prog_symbol_name(program, symbol_id)) == 0)
-                session->fixed[symbol_id] = session->opts.fixed[fixed_index].value;
+        for (int fixed_index = 0; fixed_index < session->options.n_fixed; fixed_index++)
+            if (strcmp(session->options.fixed[fixed_index].symbol, zt_prog_symbol_name(program, symbol_id)) == 0)
+                session->fixed[symbol_id] = session->options.fixed[fixed_index].value;
     }
     session->buffers[0] = zt_calloc(session->ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *session->buffers[0]);
-    if (!session->buffers[0] || (session->opts.plan && check_plan_file(session)) || bind_states(session)) {
+    if (!session->buffers[0] || (session->options.plan && check_plan_file(session)) || bind_states(session)) {
         zt_session_close(session);
         return NULL;
     }
@@ -510,9 +517,9 @@ void zt_session_close(zt_session *session)
     if (!session) return;
     zt_session_forget(session);
     for (int engine_index = 0; engine_index < ZT_MAX_CHAIN; engine_index++) {
-        for (int value_id = 0; session->buffers[engine_index] && value_id < zt_prog_n_values(session->prog); value_id++)
+        for (int value_id = 0; session->buffers[engine_index] && value_id < zt_prog_n_values(session->program); value_id++)
             if (session->buffers[engine_index][value_id])
-                session->chain.engine[engine_index]->vt->free(session->chain.engine[engine_index],
+                session->chain.engines[engine_index]->vt->free(session->chain.engines[engine_index],
                                                               session->buffers[engine_index][value_id]);
         zt_free(session->ctx, session->buffers[engine_index]);
     }
@@ -527,17 +534,17 @@ zt_type zt_session_state_type(const zt_session *session, int i) { return session
 
 zt_status zt_session_state_get(zt_session *session, int i, void *host)
 {
-    zt_engine *engine = session->chain.engine[0];
-    return engine->vt->download(engine, session->buffers[0][zt_prog_nth(session->prog, ZT_VALUE_STATE, i)], host);
+    zt_engine *engine = session->chain.engines[0];
+    return engine->vt->download(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], host);
 }
 
 zt_status zt_session_state_set(zt_session *session, int i, const void *host)
 {
-    zt_engine *engine = session->chain.engine[0];
-    return engine->vt->upload(engine, session->buffers[0][zt_prog_nth(session->prog, ZT_VALUE_STATE, i)], host);
+    zt_engine *engine = session->chain.engines[0];
+    return engine->vt->upload(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], host);
 }
 
-const zt_prog *zt_session_prog(const zt_session *session) { return session->prog; }
+const zt_prog *zt_session_prog(const zt_session *session) { return session->program; }
 
 zt_session_report zt_session_get(const zt_session *session) { return session->report; }
 
@@ -563,6 +570,6 @@ int zt_session_parts(const zt_session *session)
 zt_session_part zt_session_part_at(const zt_session *session, int i)
 {
     const session_replay *replay = latest_replay(session);
-    const zt_segment *segment = &replay->partition.segment[i];
-    return (zt_session_part){session->chain.engine[segment->engine], &replay->schedules[i], segment->liveness_bytes};
+    const zt_segment *segment = &replay->partition.segments[i];
+    return (zt_session_part){session->chain.engines[segment->engine], &replay->schedules[i], segment->liveness_bytes};
 }

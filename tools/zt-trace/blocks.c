@@ -51,34 +51,34 @@ static bool values_alike(const zt_prog *program, int first_value, int second_val
 }
 
 /* Strings are compared by their letters. */
-static bool same_attrs(const zt_opinfo *info, const void *left, const void *right)
+static bool same_attrs(const zt_opinfo *op_info, const void *left, const void *right)
 {
     char left_copy[ZT_MAX_ATTR_BYTES], right_copy[ZT_MAX_ATTR_BYTES];
-    memcpy(left_copy, left, info->attr_bytes);
-    memcpy(right_copy, right, info->attr_bytes);
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+    memcpy(left_copy, left, op_info->attr_bytes);
+    memcpy(right_copy, right, op_info->attr_bytes);
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
         const char *left_text, *right_text, *no_text = NULL;
-        size_t offset = info->attrs[attr_index].offset;
-        if (info->attrs[attr_index].kind != ZT_ATTR_str) continue;
+        size_t offset = op_info->attrs[attr_index].offset;
+        if (op_info->attrs[attr_index].kind != ZT_ATTR_str) continue;
         memcpy(&left_text, left_copy + offset, sizeof left_text);
         memcpy(&right_text, right_copy + offset, sizeof right_text);
         if (left_text != right_text && (!left_text || !right_text || strcmp(left_text, right_text))) return false;
         memcpy(left_copy + offset, &no_text, sizeof no_text);
         memcpy(right_copy + offset, &no_text, sizeof no_text);
     }
-    return !memcmp(left_copy, right_copy, info->attr_bytes);
+    return !memcmp(left_copy, right_copy, op_info->attr_bytes);
 }
 
 static bool steps_alike(block_finder *finder, int step_index, int size, int first)
 {
     const zt_step *former = zt_prog_step(finder->program, step_index), *latter = zt_prog_step(finder->program, step_index + size);
-    const zt_opinfo *info = zt_op_info(former->op);
+    const zt_opinfo *op_info = zt_op_info(former->op);
     finder->work--;
-    if (former->op != latter->op || !same_attrs(info, former->attrs, latter->attrs)) return false;
-    for (int input = 0; input < info->n_in; input++)
+    if (former->op != latter->op || !same_attrs(op_info, former->attrs, latter->attrs)) return false;
+    for (int input = 0; input < op_info->n_in; input++)
         if (!values_alike(finder->program, former->in[input], latter->in[input], size, step_index < first + size ? first : -1))
             return false;
-    for (int output = 0; output < info->n_out; output++)
+    for (int output = 0; output < op_info->n_out; output++)
         if ((former->out[output] < 0) != (latter->out[output] < 0)) return false;
     return true;
 }

@@ -30,7 +30,7 @@ typedef struct chrome_trace {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_string(zt_str *out, const char *text) { zt_str_put_json(out, text, strlen(text)); }
+static void put_string(zt_str *output_text, const char *text) { zt_str_put_json(output_text, text, strlen(text)); }
 
 static void begin_event(chrome_trace *trace, const char *name, const char *phase, int tid)
 {

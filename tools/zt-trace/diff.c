@@ -26,12 +26,12 @@ const char *diff_where(const diff_side *side, int step, char *text, size_t capac
 const char *diff_index(const zt_type *type, int64_t element, char *text, size_t capacity)
 {
     int64_t index[ZT_MAX_RANK];
-    size_t len = 0;
+    size_t length = 0;
     for (int axis = type->rank; axis-- > 0; element /= type->dim[axis]) index[axis] = element % type->dim[axis];
     text[0] = 0;
-    for (int axis = 0; axis < type->rank && len < capacity; axis++)
-        len += (size_t)snprintf(text + len, capacity - len, "%s%" PRId64, axis ? "," : "[", index[axis]);
-    if (len < capacity) snprintf(text + len, capacity - len, type->rank ? "]" : "[]");
+    for (int axis = 0; axis < type->rank && length < capacity; axis++)
+        length += (size_t)snprintf(text + length, capacity - length, "%s%" PRId64, axis ? "," : "[", index[axis]);
+    if (length < capacity) snprintf(text + length, capacity - length, type->rank ? "]" : "[]");
     return text;
 }
 
@@ -46,25 +46,25 @@ void diff_tell(const diff_job *job, const zt_diff_item *item)
     const diff_side *tested = &job->sides[1];
     const zt_bound *bound = zt_interpreter_bound(tested->interpreter);
     const zt_step *step = zt_prog_step(tested->program, item->step);
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     char where[300], index[240], type[ZT_TYPE_TEXT], got[40], want[40], given[1024] = "";
     size_t length = 0;
-    for (int input = 0; input < info->n_in && length < sizeof given; input++)
+    for (int input = 0; input < op_info->n_in && length < sizeof given; input++)
         if (step->in[input] >= 0)
             length += (size_t)snprintf(given + length, sizeof given - length, "%s%s %s", length ? ", " : "",
-                                   info->in_name[input], zt_type_text(&bound->type[step->in[input]], type));
+                                   op_info->in_name[input], zt_type_text(&bound->type[step->in[input]], type));
     zt_type_text(&bound->type[item->value], type);
     snprintf(got, sizeof got, "%.9g", item->difference.got);
     snprintf(want, sizeof want, "%.9g", item->difference.want);
     if (item->difference.worst < 0)
         zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: equal numbers, %" PRId64
                     " with other bits",
-                    diff_where(tested, item->step, where, sizeof where), item->step, info->name,
+                    diff_where(tested, item->step, where, sizeof where), item->step, op_info->name,
                     zt_prog_value(tested->program, item->value)->name, type, given, item->difference.bits);
     else
         zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: element %s is %s, not %s; largest "
                     "error %.3g, NMSE %.3g, allowed %.3g",
-                    diff_where(tested, item->step, where, sizeof where), item->step, info->name,
+                    diff_where(tested, item->step, where, sizeof where), item->step, op_info->name,
                     zt_prog_value(tested->program, item->value)->name, type, given,
                     diff_index(&bound->type[item->value], item->difference.worst, index, sizeof index), got,
                     want, item->difference.max_abs, item->difference.nmse, item->bound);

@@ -21,33 +21,33 @@ typedef struct dot_graph {
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* Inside a quoted string: Graphviz reads backslashes, quotes and HTML's entities there. */
-static void put_text(zt_str *out, const char *text, size_t length)
+static void put_text(zt_str *output_text, const char *text, size_t length)
 {
     zt_str clean;
-    zt_str_init(&clean, out->ctx);
+    zt_str_init(&clean, output_text->ctx);
     zt_str_put_escaped(&clean, text, length);
     for (size_t i = 0; i < clean.len; i++) {
         char letter = clean.data[i];
-        if (letter == '"' || letter == '\\') zt_str_putc(out, '\\');
-        zt_str_putc(out, letter);
-        if (letter == '&') zt_str_puts(out, "amp;");
+        if (letter == '"' || letter == '\\') zt_str_putc(output_text, '\\');
+        zt_str_putc(output_text, letter);
+        if (letter == '&') zt_str_puts(output_text, "amp;");
     }
     zt_str_fini(&clean);
 }
 
-static void put_name(zt_str *out, const char *name) { put_text(out, name, strlen(name)); }
+static void put_name(zt_str *output_text, const char *name) { put_text(output_text, name, strlen(name)); }
 
 /* Where two names part: a * stands for what is not alike. */
-static void put_merged(zt_str *out, const char *first, const char *second)
+static void put_merged(zt_str *output_text, const char *first, const char *second)
 {
     size_t first_length = strlen(first), second_length = strlen(second), head = 0, tail = 0;
     while (head < first_length && head < second_length && first[head] == second[head]) head++;
     while (tail < first_length - head && tail < second_length - head &&
            first[first_length - 1 - tail] == second[second_length - 1 - tail])
         tail++;
-    put_text(out, first, head);
-    if (head < first_length || head < second_length) zt_str_putc(out, '*');
-    put_text(out, first + first_length - tail, tail);
+    put_text(output_text, first, head);
+    if (head < first_length || head < second_length) zt_str_putc(output_text, '*');
+    put_text(output_text, first + first_length - tail, tail);
 }
 
 /* " f32[4,8]", or nothing where a dimension has no number. */

@@ -26,7 +26,7 @@ typedef struct memory_map {
     int *range_of;    /* [values]: the life of a value, -1: none */
     const zt_step **steps; /* [n_steps] as they run */
     int n_steps;
-    size_t *alive; /* [n_steps] bytes */
+    size_t *alive_bytes; /* [n_steps] bytes */
     size_t arena, bound, peak;
     int peak_at;
 } memory_map;
@@ -94,13 +94,13 @@ static void find_ranges(memory_map *map)
 static void find_peak(memory_map *map)
 {
     for (int range_index = 0; range_index < map->range_count; range_index++) {
-        map->alive[map->ranges[range_index].born] += map->ranges[range_index].bytes;
-        map->alive[map->ranges[range_index].dies + 1] -= map->ranges[range_index].bytes; /* wraps, and back in the sum */
+        map->alive_bytes[map->ranges[range_index].born] += map->ranges[range_index].bytes;
+        map->alive_bytes[map->ranges[range_index].dies + 1] -= map->ranges[range_index].bytes; /* wraps, and back in the sum */
     }
     for (int step_index = 0; step_index < map->n_steps; step_index++) {
-        if (step_index) map->alive[step_index] += map->alive[step_index - 1];
-        if (map->alive[step_index] <= map->peak) continue;
-        map->peak = map->alive[step_index];
+        if (step_index) map->alive_bytes[step_index] += map->alive_bytes[step_index - 1];
+        if (map->alive_bytes[step_index] <= map->peak) continue;
+        map->peak = map->alive_bytes[step_index];
         map->peak_at = step_index;
     }
 }
@@ -113,8 +113,8 @@ static zt_status find_map(memory_map *map)
     map->ranges = zt_calloc(ctx, values, sizeof *map->ranges);
     map->range_of = zt_calloc(ctx, values, sizeof *map->range_of);
     map->steps = zt_calloc(ctx, steps, sizeof *map->steps);
-    map->alive = zt_calloc(ctx, steps, sizeof *map->alive);
-    if (!map->ranges || !map->range_of || !map->steps || !map->alive) return ZT_ENOMEM;
+    map->alive_bytes = zt_calloc(ctx, steps, sizeof *map->alive_bytes);
+    if (!map->ranges || !map->range_of || !map->steps || !map->alive_bytes) return ZT_ENOMEM;
     find_ranges(map);
     find_peak(map);
     return ZT_OK;
@@ -170,12 +170,12 @@ static int family_colour(family_legend *legend, zt_op op)
     return legend->count - 1;
 }
 
-static void put_legend(const family_legend *legend, zt_str *out)
+static void put_legend(const family_legend *legend, zt_str *output_text)
 {
     double left = LEFT;
     for (int i = 0; i < legend->count; i++) {
-        zt_svg_rect(out, left, 54, 10, 10, zt_svg_colour((unsigned)i), NULL);
-        zt_svg_text(out, left + 15, 63, ZT_SVG_SMALL, ZT_SVG_START, false, legend->family[i]);
+        zt_svg_rect(output_text, left, 54, 10, 10, zt_svg_colour((unsigned)i), NULL);
+        zt_svg_text(output_text, left + 15, 63, ZT_SVG_SMALL, ZT_SVG_START, false, legend->family[i]);
         left += 34 + 6.6 * (double)strlen(legend->family[i]);
     }
 }
@@ -183,7 +183,7 @@ static void put_legend(const family_legend *legend, zt_str *out)
 /* A little less, so that a gap shows between neighbours. */
 static double shrink_length(double length) { return length > 3 ? length - 0.6 : length; }
 
-static void put_rectangles(const memory_map *map, const zt_svg_plot *plot, family_legend *legend, zt_str *out)
+static void put_rectangles(const memory_map *map, const zt_svg_plot *plot, family_legend *legend, zt_str *output_text)
 {
     zt_str title;
     zt_str_init(&title, map->cli->ctx);
@@ -198,14 +198,14 @@ static void put_rectangles(const memory_map *map, const zt_svg_plot *plot, famil
                       zt_type_text(&map->profile.bound->type[range->value], type),
                       zt_svg_bytes((double)range->bytes, bytes), range->offset, range->born, range->dies);
         double width = zt_svg_at_x(plot, range->dies + 1) - left, height = zt_svg_at_y(plot, (double)range->offset) - top;
-        zt_svg_rect(out, left, top, shrink_length(width), shrink_length(height),
+        zt_svg_rect(output_text, left, top, shrink_length(width), shrink_length(height),
                     zt_svg_colour((unsigned)family_colour(legend, map->steps[range->born]->op)), title.data);
     }
     zt_str_fini(&title);
 }
 
 /* Stairs: each step as wide as one. */
-static zt_status put_line(const memory_map *map, const zt_svg_plot *plot, zt_str *out)
+static zt_status put_line(const memory_map *map, const zt_svg_plot *plot, zt_str *output_text)
 {
     double *points = zt_alloc_array(map->cli->ctx, 4 * (size_t)map->n_steps + 4, sizeof *points);
     size_t point_count = 0;
@@ -214,22 +214,22 @@ static zt_status put_line(const memory_map *map, const zt_svg_plot *plot, zt_str
     for (int step_index = 0; step_index < map->n_steps; step_index++)
         for (int end = 0; end < 2; end++, point_count++) {
             points[2 * point_count] = zt_svg_at_x(plot, step_index + end);
-            points[2 * point_count + 1] = zt_svg_at_y(plot, (double)map->alive[step_index]);
+            points[2 * point_count + 1] = zt_svg_at_y(plot, (double)map->alive_bytes[step_index]);
         }
     points[2 * point_count] = plot->x + plot->width, points[2 * point_count++ + 1] = plot->y + plot->height;
-    zt_svg_line(out, points, point_count, zt_svg_colour(0), 1.2, false, zt_svg_colour(0));
+    zt_svg_line(output_text, points, point_count, zt_svg_colour(0), 1.2, false, zt_svg_colour(0));
     zt_free(map->cli->ctx, points);
     return ZT_OK;
 }
 
 static void put_level(const zt_svg_plot *plot, double bytes, const char *colour, bool dashed,
-                      zt_str *out)
+                      zt_str *output_text)
 {
     double height = zt_svg_at_y(plot, bytes), points[] = {plot->x, height, plot->x + plot->width, height};
-    zt_svg_line(out, points, 2, colour, 1.5, dashed, NULL);
+    zt_svg_line(output_text, points, 2, colour, 1.5, dashed, NULL);
 }
 
-static zt_status put_drawing(memory_map *map, const char *name, zt_str *out)
+static zt_status put_drawing(memory_map *map, const char *name, zt_str *output_text)
 {
     char arena[24], bound[24], peak[24], text[512];
     double most = map->arena ? (double)map->arena : 1, steps = map->n_steps ? map->n_steps : 1;
@@ -243,17 +243,17 @@ static zt_status put_drawing(memory_map *map, const char *name, zt_str *out)
     snprintf(text, sizeof text, "%.200s: arena %s, lower bound %s, most alive %s at step %d", name,
              zt_svg_bytes((double)map->arena, arena), zt_svg_bytes((double)map->bound, bound),
              zt_svg_bytes((double)map->peak, peak), map->peak_at);
-    zt_svg_begin(out, WIDTH, LINE_TOP + LINE + 70, text);
-    zt_svg_axes(out, &top);
-    put_rectangles(map, &top, &legend, out);
-    put_legend(&legend, out);
-    zt_svg_axes(out, &low);
-    zt_status status = put_line(map, &low, out);
-    put_level(&low, (double)map->arena, zt_svg_colour(3), false, out);
-    put_level(&low, (double)map->bound, zt_svg_colour(1), true, out);
-    zt_svg_text(out, LEFT, LINE_TOP + LINE + 56, ZT_SVG_SMALL, ZT_SVG_START, false,
+    zt_svg_begin(output_text, WIDTH, LINE_TOP + LINE + 70, text);
+    zt_svg_axes(output_text, &top);
+    put_rectangles(map, &top, &legend, output_text);
+    put_legend(&legend, output_text);
+    zt_svg_axes(output_text, &low);
+    zt_status status = put_line(map, &low, output_text);
+    put_level(&low, (double)map->arena, zt_svg_colour(3), false, output_text);
+    put_level(&low, (double)map->bound, zt_svg_colour(1), true, output_text);
+    zt_svg_text(output_text, LEFT, LINE_TOP + LINE + 56, ZT_SVG_SMALL, ZT_SVG_START, false,
                 "line: the arena's size; broken: the lower bound");
-    zt_svg_end(out);
+    zt_svg_end(output_text);
     return status;
 }
 
@@ -278,7 +278,7 @@ zt_status trace_memory(zt_cli *cli, const trace_options *options, char **operand
     zt_free(cli->ctx, map.ranges);
     zt_free(cli->ctx, map.range_of);
     zt_free(cli->ctx, map.steps);
-    zt_free(cli->ctx, map.alive);
+    zt_free(cli->ctx, map.alive_bytes);
     trace_profile_close(&map.profile);
     zt_prog_free(program);
     return status;

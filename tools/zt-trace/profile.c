@@ -24,9 +24,9 @@ static int64_t rows_filled(const trace_profile *profile)
     int64_t filled = -1;
     for (int step_index = 0; step_index < zt_prog_n_steps(profile->program); step_index++) {
         const zt_step *step = zt_prog_step(profile->program, step_index);
-        const zt_opinfo *info = zt_op_info(step->op);
-        for (int input = 0; input < info->n_in; input++) {
-            if (step->in[input] < 0 || strcmp(info->in_name[input], "pos")) continue;
+        const zt_opinfo *op_info = zt_op_info(step->op);
+        for (int input = 0; input < op_info->n_in; input++) {
+            if (step->in[input] < 0 || strcmp(op_info->in_name[input], "pos")) continue;
             const zt_value *value = zt_prog_value(profile->program, step->in[input]);
             const zt_type *type = &profile->bound->type[step->in[input]];
             if (value->kind != ZT_VALUE_IN || type->dtype != ZT_I32) continue;
@@ -38,18 +38,18 @@ static int64_t rows_filled(const trace_profile *profile)
     return filled;
 }
 
-void trace_types_of(const trace_profile *profile, int step_index, zt_str *out)
+void trace_types_of(const trace_profile *profile, int step_index, zt_str *output_text)
 {
     char text[ZT_TYPE_TEXT];
     const zt_step *step = zt_prog_step(profile->program, step_index);
-    const zt_opinfo *info = zt_op_info(step->op);
-    for (int input = 0; input < info->n_in; input++)
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    for (int input = 0; input < op_info->n_in; input++)
         if (step->in[input] >= 0)
-            zt_str_printf(out, "%s ", zt_type_text(&profile->bound->type[step->in[input]], text));
-    zt_str_puts(out, "->");
-    for (int output = 0; output < info->n_out; output++)
+            zt_str_printf(output_text, "%s ", zt_type_text(&profile->bound->type[step->in[input]], text));
+    zt_str_puts(output_text, "->");
+    for (int output = 0; output < op_info->n_out; output++)
         if (step->out[output] >= 0)
-            zt_str_printf(out, " %s", zt_type_text(&profile->bound->type[step->out[output]], text));
+            zt_str_printf(output_text, " %s", zt_type_text(&profile->bound->type[step->out[output]], text));
 }
 
 /* ---- replays --------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ zt_status trace_profile_prepare(trace_profile *profile, zt_cli *cli, const trace
                              char **operands, int operand_count);
 
 /* "f32[2,64] q8_0[5,64] -> f32[2,5]" */
-void trace_types_of(const trace_profile *profile, int step_index, zt_str *out);
+void trace_types_of(const trace_profile *profile, int step_index, zt_str *output_text);
 
 /* In order of their beginning, the first at 0. */
 void trace_sort_slices(trace_profile *profile);

@@ -308,15 +308,15 @@ static zt_status replay_part(trace_recording *recording, step_stopwatch *stopwat
     return status;
 }
 
-static zt_status put_times(const step_stopwatch *stopwatch, zt_str *out)
+static zt_status put_times(const step_stopwatch *stopwatch, zt_str *output_text)
 {
     for (int step_index = 0; step_index < zt_prog_n_steps(stopwatch->program); step_index++) {
         const zt_step *step = zt_prog_step(stopwatch->program, step_index);
-        zt_str_printf(out, "{\"step\":%d,\"op\":\"%s\",\"out\":\"%s\",\"seconds\":%.9f}\n", step_index,
+        zt_str_printf(output_text, "{\"step\":%d,\"op\":\"%s\",\"out\":\"%s\",\"seconds\":%.9f}\n", step_index,
                       zt_op_info(step->op)->name, zt_prog_value(stopwatch->program, step->out[0])->name,
                       stopwatch->least[step_index]);
     }
-    return zt_ctx_status(out->ctx);
+    return zt_ctx_status(output_text->ctx);
 }
 
 static zt_status write_times(trace_recording *recording)

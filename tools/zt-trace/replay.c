@@ -107,17 +107,18 @@ static zt_status put_outputs(const diff_job *job, zt_table *table, int step, zt_
                              int *beyond)
 {
     const zt_step *source_step = zt_prog_step(job->sides[0].program, step);
-    const zt_opinfo *info = zt_op_info(source_step->op);
+    const zt_opinfo *op_info = zt_op_info(source_step->op);
     zt_interpreter *reference = job->sides[0].interpreter, *tested = job->sides[1].interpreter;
     zt_status status = ZT_OK;
-    for (int output = 0; output < info->n_out && !status; output++) {
+    for (int output = 0; output < op_info->n_out && !status; output++) {
         zt_diff_item item;
         if (source_step->out[output] < 0) continue;
         status = zt_diff_step(reference, tested, step, output, &job->diff_options, &item);
         if (!status)
-            status = put_value(job, table, info->out_name[output], 0, item.value, zt_interpreter_engine(reference, step), NULL);
+            status =
+                put_value(job, table, op_info->out_name[output], 0, item.value, zt_interpreter_engine(reference, step), NULL);
         if (!status)
-            status = put_value(job, table, info->out_name[output], 1, item.value, zt_interpreter_engine(tested, step), &item);
+            status = put_value(job, table, op_info->out_name[output], 1, item.value, zt_interpreter_engine(tested, step), &item);
         if (item.share > 1 && !(*beyond)++) *first = item;
     }
     return status;
@@ -129,14 +130,14 @@ static zt_status put_table(diff_job *job, int step)
                                           "#mean", "#rms", "#nan", "#inf", "#max_abs", "#nmse",
                                           "#bound", "#share", "verdict"};
     const zt_step *source_step = zt_prog_step(job->sides[0].program, step);
-    const zt_opinfo *info = zt_op_info(source_step->op);
+    const zt_opinfo *op_info = zt_op_info(source_step->op);
     zt_table *table = zt_table_new(job->cli, "replay", columns, sizeof columns / sizeof *columns);
     zt_status status = table ? ZT_OK : ZT_ENOMEM;
     zt_diff_item first;
     int beyond = 0;
-    for (int input = 0; input < info->n_in && !status; input++)
+    for (int input = 0; input < op_info->n_in && !status; input++)
         if (source_step->in[input] >= 0)
-            status = put_value(job, table, info->in_name[input], 0, source_step->in[input], NULL, NULL);
+            status = put_value(job, table, op_info->in_name[input], 0, source_step->in[input], NULL, NULL);
     if (!status) status = put_outputs(job, table, step, &first, &beyond);
     if (!status) status = zt_table_print(table);
     if (!status) status = zt_cli_flush(job->cli);
@@ -188,19 +189,19 @@ static zt_status make_program(const diff_job *job, own_program *own, int step)
 {
     const zt_prog *program = job->sides[0].program;
     const zt_step *source_step = zt_prog_step(program, step);
-    const zt_opinfo *info = zt_op_info(source_step->op);
+    const zt_opinfo *op_info = zt_op_info(source_step->op);
     const char *names[ZT_MAX_OUT];
     int outputs[ZT_MAX_OUT];
     own->program = zt_prog_new(job->cli->ctx);
     if (!own->program) return ZT_ENOMEM;
-    for (int input = 0; input < info->n_in; input++) declare_input(job, own, source_step, input);
-    for (int output = 0; output < info->n_out; output++)
+    for (int input = 0; input < op_info->n_in; input++) declare_input(job, own, source_step, input);
+    for (int output = 0; output < op_info->n_out; output++)
         names[output] = source_step->out[output] < 0 ? "_" : zt_prog_value(program, source_step->out[output])->name;
     zt_status status = zt_ctx_status(job->cli->ctx);
     if (!status)
         status = zt_prog_op(own->program, source_step->op, zt_interpreter_bound(job->sides[0].interpreter)->attrs[step],
                             own->map, names, outputs);
-    for (int output = 0; output < info->n_out && !status; output++)
+    for (int output = 0; output < op_info->n_out && !status; output++)
         if (outputs[output] >= 0) status = zt_prog_out(own->program, names[output], outputs[output]);
     return status;
 }

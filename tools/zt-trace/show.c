@@ -10,20 +10,20 @@
 enum { WIDEST = 72 }; /* comments begin no further to the right than this */
 
 /* The comment of the line that declares the value, or of the op whose first output it is. */
-static void put_types(const zt_prog *program, const zt_bound *bound, int value_id, zt_str *out)
+static void put_types(const zt_prog *program, const zt_bound *bound, int value_id, zt_str *output_text)
 {
     char text[ZT_TYPE_TEXT];
     const zt_value *value = zt_prog_value(program, value_id);
     if (value->kind != ZT_VALUE_OP) {
-        zt_str_printf(out, "# %s\n", zt_type_text(&bound->type[value_id], text));
+        zt_str_printf(output_text, "# %s\n", zt_type_text(&bound->type[value_id], text));
         return;
     }
     const zt_step *step = zt_prog_step(program, value->index);
-    zt_str_printf(out, "# %d:", value->index);
+    zt_str_printf(output_text, "# %d:", value->index);
     for (int output = 0; output < zt_op_info(step->op)->n_out; output++)
         if (step->out[output] >= 0)
-            zt_str_printf(out, "%s %s", output ? "," : "", zt_type_text(&bound->type[step->out[output]], text));
-    zt_str_putc(out, '\n');
+            zt_str_printf(output_text, "%s %s", output ? "," : "", zt_type_text(&bound->type[step->out[output]], text));
+    zt_str_putc(output_text, '\n');
 }
 
 /* Does the canonical text have a line that begins with the value's name? */
@@ -53,34 +53,34 @@ static int header_lines(const zt_prog *program, const char *text)
 }
 
 /* The lines of `text`, canonical, in the order of the values. */
-static void put_annotated(const zt_prog *program, const zt_bound *bound, const char *text, zt_str *out)
+static void put_annotated(const zt_prog *program, const zt_bound *bound, const char *text, zt_str *output_text)
 {
     size_t width = width_of(text);
     int skip = header_lines(program, text), value_id = 0;
     for (const char *line = text; *line;) {
         size_t length = strcspn(line, "\n");
-        zt_str_put(out, line, length);
+        zt_str_put(output_text, line, length);
         line += length + (line[length] == '\n');
         while (value_id < bound->n_values && !has_line(program, value_id)) value_id++;
         if (skip > 0 || value_id == bound->n_values) {
             skip--;
-            zt_str_putc(out, '\n');
+            zt_str_putc(output_text, '\n');
             continue;
         }
-        zt_str_printf(out, "%*s  ", length < width ? (int)(width - length) : 0, "");
-        put_types(program, bound, value_id++, out);
+        zt_str_printf(output_text, "%*s  ", length < width ? (int)(width - length) : 0, "");
+        put_types(program, bound, value_id++, output_text);
     }
 }
 
 /* What there is, and which symbols wait for a number. */
-static void put_summary(const zt_prog *program, bool bound, zt_str *out)
+static void put_summary(const zt_prog *program, bool bound, zt_str *output_text)
 {
-    zt_str_printf(out, "# %d ops, %d inputs, %d states, %d data, %d outputs", zt_prog_n_steps(program),
+    zt_str_printf(output_text, "# %d ops, %d inputs, %d states, %d data, %d outputs", zt_prog_n_steps(program),
                   zt_prog_count(program, ZT_VALUE_IN), zt_prog_count(program, ZT_VALUE_STATE),
                   zt_prog_count(program, ZT_VALUE_DATA), zt_prog_n_outputs(program));
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++)
-        zt_str_printf(out, "%s%s", symbol_id ? " " : "; symbols ", zt_prog_symbol_name(program, symbol_id));
-    zt_str_puts(out, bound ? "\n" : " (--bind gives them numbers)\n");
+        zt_str_printf(output_text, "%s%s", symbol_id ? " " : "; symbols ", zt_prog_symbol_name(program, symbol_id));
+    zt_str_puts(output_text, bound ? "\n" : " (--bind gives them numbers)\n");
 }
 
 zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int operand_count)

@@ -18,16 +18,16 @@ typedef struct chain_groups {
     const zt_prog *program;
     const zt_pass_opts *options;
     zt_bound *bound;
-    int *root;      /* [values] */
+    int *roots;      /* [values] */
     bool *used_up;  /* [values]: a donation takes this root's memory */
     bool *ends;     /* [values]: kept, or an output */
     int *uses;      /* [values + 1]: where a value's readers begin in `reader`, steps rising */
-    int *reader;
+    int *readers;
     bool *may_join;      /* [steps] */
-    int *leader;    /* [steps]: the first step of its group */
+    int *leaders;    /* [steps]: the first step of its group */
     int *next;      /* [steps]: the next of its group, -1: the last */
     int *last;      /* [steps]: of a leader's group */
-    int *mark;      /* [steps]: the last union that a step was tried in */
+    int *marks;      /* [steps]: the last union that a step was tried in */
     int found;
 } chain_groups;
 
@@ -67,11 +67,11 @@ static bool any_pair(const zt_prog *program)
 static void find_ends(chain_groups *groups)
 {
     const zt_prog *program = groups->program;
-    zt_prog_roots(program, groups->root);
+    zt_prog_roots(program, groups->roots);
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
         for (int donated = 0; donated < zt_op_info(step->op)->def->donates; donated++)
-            groups->used_up[groups->root[step->in[donated]]] = true;
+            groups->used_up[groups->roots[step->in[donated]]] = true;
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
         groups->ends[zt_prog_output(program, output_index)->value] = true;
@@ -91,7 +91,7 @@ static void find_readers(chain_groups *groups)
                 int value_id = zt_prog_step(groups->program, step_index)->in[input];
                 if (value_id < 0 || input >= zt_op_info(zt_prog_step(groups->program, step_index)->op)->n_in) continue;
                 if (pass)
-                    groups->reader[--groups->uses[value_id]] = step_index;
+                    groups->readers[--groups->uses[value_id]] = step_index;
                 else
                     groups->uses[value_id]++;
             }
@@ -111,8 +111,8 @@ static bool same_shape(const zt_type *first, const zt_type *second)
 /* Its chain, inputs and outputs; false where a limit of the row is passed. */
 typedef struct fused_chain {
     zt_pointwise_chain chain;
-    int in[ZT_MAX_IN], n_in; /* values of the program */
-    int out[ZT_MAX_OUT];
+    int inputs[ZT_MAX_IN], input_count; /* values of the program */
+    int outputs[ZT_MAX_OUT];
 } fused_chain;
 
 static int step_of(const chain_groups *groups, int value_id)
@@ -124,7 +124,7 @@ static int step_of(const chain_groups *groups, int value_id)
 static bool read_outside(const chain_groups *groups, int value_id, int mark_value)
 {
     for (int i = groups->uses[value_id]; i < groups->uses[value_id + 1]; i++)
-        if (groups->mark[groups->reader[i]] != mark_value) return true;
+        if (groups->marks[groups->readers[i]] != mark_value) return true;
     return groups->ends[value_id];
 }
 
@@ -133,9 +133,9 @@ static int operand_number(fused_chain *fused, const chain_groups *groups, const 
     for (int member_index = 0; member_index < member_count; member_index++)
         if (member[member_index] == step_of(groups, value_id)) return ZT_POINTWISE_INS + member_index;
     int k = 0;
-    while (k < fused->n_in && fused->in[k] != value_id) k++;
+    while (k < fused->input_count && fused->inputs[k] != value_id) k++;
     if (k == ZT_POINTWISE_INS) return -1;
-    if (k == fused->n_in) fused->in[fused->n_in++] = value_id;
+    if (k == fused->input_count) fused->inputs[fused->input_count++] = value_id;
     fused->chain.inputs |= 1u << k;
     return k;
 }
@@ -143,20 +143,20 @@ static int operand_number(fused_chain *fused, const chain_groups *groups, const 
 /* Members are in order and marked with `mark_value`. */
 static bool build_chain(const chain_groups *groups, const int *member, int member_count, int mark_value, fused_chain *fused)
 {
-    fused->n_in = 0;
+    fused->input_count = 0;
     fused->chain.n_ops = fused->chain.n_out = 0;
     fused->chain.inputs = 0;
     for (int member_index = 0; member_index < member_count; member_index++) {
         const zt_step *step = zt_prog_step(groups->program, member[member_index]);
-        const zt_opinfo *info = zt_op_info(step->op);
+        const zt_opinfo *op_info = zt_op_info(step->op);
         zt_pointwise_op *chain_op = &fused->chain.op[fused->chain.n_ops++];
         *chain_op = (zt_pointwise_op){.op = step->op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
-        memcpy(chain_op->attrs, step->attrs ? step->attrs : info->defaults, info->attr_bytes);
-        for (int input = 0; input < info->n_in; input++)
+        memcpy(chain_op->attrs, step->attrs ? step->attrs : op_info->defaults, op_info->attr_bytes);
+        for (int input = 0; input < op_info->n_in; input++)
             if ((chain_op->in[input] = operand_number(fused, groups, member, member_count, step->in[input])) < 0) return false;
         if (!read_outside(groups, step->out[0], mark_value)) continue;
         if (fused->chain.n_out == ZT_POINTWISE_OUTS) return false;
-        fused->out[fused->chain.n_out] = step->out[0];
+        fused->outputs[fused->chain.n_out] = step->out[0];
         fused->chain.out[fused->chain.n_out++] = ZT_POINTWISE_INS + member_index;
     }
     return fused->chain.n_out && fused->chain.out[fused->chain.n_out - 1] == ZT_POINTWISE_INS + member_count - 1;
@@ -167,11 +167,11 @@ static bool engine_has(const chain_groups *groups, const fused_chain *fused, con
 {
     const zt_pointwise_attrs attrs = {text};
     const zt_type *input_types[ZT_MAX_IN] = {0};
-    zt_type out[ZT_MAX_OUT];
+    zt_type output_types[ZT_MAX_OUT];
     zt_engine *engine = groups->options->engine;
-    for (int input = 0; input < fused->n_in; input++) input_types[input] = &groups->bound->type[fused->in[input]];
-    return zt_op_infer(NULL, ZT_OP_pointwise, &attrs, input_types, out) == ZT_OK &&
-           (!engine || engine->vt->has(engine, ZT_OP_pointwise, &attrs, input_types, out));
+    for (int input = 0; input < fused->input_count; input++) input_types[input] = &groups->bound->type[fused->inputs[input]];
+    return zt_op_infer(NULL, ZT_OP_pointwise, &attrs, input_types, output_types) == ZT_OK &&
+           (!engine || engine->vt->has(engine, ZT_OP_pointwise, &attrs, input_types, output_types));
 }
 
 /* The text of a group's chain, into `text`; *fits says whether the op may be made. */
@@ -214,8 +214,8 @@ static bool read_later(const chain_groups *groups, const int *member, int member
 {
     for (int member_index = 0; member_index < member_count; member_index++) {
         int value_id = zt_prog_step(groups->program, member[member_index])->out[0];
-        for (int use = groups->uses[value_id]; use < groups->uses[value_id + 1] && groups->reader[use] <= step_index; use++)
-            if (groups->mark[groups->reader[use]] != mark_value) return false;
+        for (int use = groups->uses[value_id]; use < groups->uses[value_id + 1] && groups->readers[use] <= step_index; use++)
+            if (groups->marks[groups->readers[use]] != mark_value) return false;
     }
     return true;
 }
@@ -227,12 +227,12 @@ static bool unite_groups(chain_groups *groups, const int *leader, int n_leaders,
     fused_chain fused;
     int member_count = gather_members(groups, leader, n_leaders, step_index, member);
     if (member_count == 0) return false;
-    for (int member_index = 0; member_index < member_count; member_index++) groups->mark[member[member_index]] = mark_value;
+    for (int member_index = 0; member_index < member_count; member_index++) groups->marks[member[member_index]] = mark_value;
     if (!read_later(groups, member, member_count, step_index, mark_value) ||
         !build_chain(groups, member, member_count, mark_value, &fused))
         return false;
     for (int member_index = 0; member_index < member_count; member_index++) {
-        groups->leader[member[member_index]] = member[0];
+        groups->leaders[member[member_index]] = member[0];
         groups->next[member[member_index]] = member_index + 1 < member_count ? member[member_index + 1] : -1;
     }
     groups->last[member[0]] = step_index;
@@ -249,8 +249,8 @@ static void join_makers(chain_groups *groups, int step_index, int *mark_value)
         if (from < 0 || !groups->may_join[from]) continue;
         if (!same_shape(&groups->bound->type[step->in[input]], &groups->bound->type[step->out[0]])) continue;
         bool known = false;
-        for (int i = 0; i < leader_count; i++) known = known || leader[i] == groups->leader[from];
-        if (!known) leader[leader_count++] = groups->leader[from];
+        for (int i = 0; i < leader_count; i++) known = known || leader[i] == groups->leaders[from];
+        if (!known) leader[leader_count++] = groups->leaders[from];
     }
     if (leader_count == 0 || unite_groups(groups, leader, leader_count, step_index, ++*mark_value)) return;
     for (int i = 0; i < leader_count && leader_count > 1; i++)
@@ -264,17 +264,17 @@ static zt_status find_candidates(chain_groups *groups, zt_str *text)
     for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
         const zt_step *step = zt_prog_step(groups->program, step_index);
         fused_chain fused;
-        groups->may_join[step_index] = zt_pointwise_takes(step->op) && !groups->used_up[groups->root[step->out[0]]];
+        groups->may_join[step_index] = zt_pointwise_takes(step->op) && !groups->used_up[groups->roots[step->out[0]]];
         for (int input = 0; input < zt_op_info(step->op)->n_in && groups->may_join[step_index]; input++)
-            groups->may_join[step_index] = !groups->used_up[groups->root[step->in[input]]];
-        groups->mark[step_index] = 0;
+            groups->may_join[step_index] = !groups->used_up[groups->roots[step->in[input]]];
+        groups->marks[step_index] = 0;
         if (!groups->may_join[step_index]) continue;
-        groups->mark[step_index] = -1;
+        groups->marks[step_index] = -1;
         build_chain(groups, &step_index, 1, -1, &fused);
         fused.chain.n_out = 1; /* of a step that nobody reads, too */
         fused.chain.out[0] = ZT_POINTWISE_INS;
         status = try_text(groups, &fused, text, &groups->may_join[step_index]);
-        groups->mark[step_index] = 0;
+        groups->marks[step_index] = 0;
     }
     return status;
 }
@@ -286,16 +286,16 @@ static zt_status put_group(zt_rewrite *rewrite, const chain_groups *groups, int 
     int member[MAX_MEMBERS] = {0}, member_count = members_of(groups, leader, member), stands[ZT_MAX_OUT];
     fused_chain fused;
     bool fits = false;
-    for (int member_index = 0; member_index < member_count; member_index++) groups->mark[member[member_index]] = mark_value;
+    for (int member_index = 0; member_index < member_count; member_index++) groups->marks[member[member_index]] = mark_value;
     for (int output = 0; output < ZT_MAX_OUT; output++) stands[output] = ZT_NONE;
     zt_status status =
         build_chain(groups, member, member_count, mark_value, &fused) ? try_text(groups, &fused, text, &fits) : ZT_OK;
     for (int member_index = 0; member_index < member_count && !fits && !status; member_index++)
         status = zt_rewrite_copy(rewrite, member[member_index], NULL);
     if (status || !fits) return status;
-    memcpy(stands, fused.out, (size_t)fused.chain.n_out * sizeof *stands);
-    for (int input = fused.n_in; input < ZT_MAX_IN; input++) fused.in[input] = ZT_NONE;
-    return zt_rewrite_op(rewrite, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, fused.in, stands);
+    memcpy(stands, fused.outputs, (size_t)fused.chain.n_out * sizeof *stands);
+    for (int input = fused.input_count; input < ZT_MAX_IN; input++) fused.inputs[input] = ZT_NONE;
+    return zt_rewrite_op(rewrite, ZT_OP_pointwise, &(zt_pointwise_attrs){text->data}, fused.inputs, stands);
 }
 
 static zt_status rewrite_program(zt_ctx *ctx, const chain_groups *groups, int mark_value, zt_str *text, zt_prog **rewritten)
@@ -303,7 +303,7 @@ static zt_status rewrite_program(zt_ctx *ctx, const chain_groups *groups, int ma
     zt_rewrite rewrite;
     zt_status status = zt_rewrite_begin(&rewrite, ctx, groups->program);
     for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
-        int leader = groups->leader[step_index];
+        int leader = groups->leaders[step_index];
         if (groups->last[leader] == leader)
             status = zt_rewrite_copy(&rewrite, step_index, NULL);
         else if (groups->last[leader] == step_index)
@@ -321,10 +321,10 @@ static zt_status find_groups(zt_ctx *ctx, chain_groups *groups, zt_prog **rewrit
     find_readers(groups);
     zt_status status = find_candidates(groups, &text);
     for (int step_index = 0; step_index < zt_prog_n_steps(groups->program) && !status; step_index++) {
-        groups->leader[step_index] = groups->last[step_index] = step_index;
+        groups->leaders[step_index] = groups->last[step_index] = step_index;
         groups->next[step_index] = -1;
         if (groups->may_join[step_index]) join_makers(groups, step_index, &mark_value);
-        groups->found += groups->leader[step_index] != step_index;
+        groups->found += groups->leaders[step_index] != step_index;
     }
     if (!status && groups->found) status = rewrite_program(ctx, groups, mark_value, &text, rewritten);
     zt_str_fini(&text);
@@ -337,21 +337,21 @@ static zt_status run_chain_pass(zt_ctx *ctx, const zt_prog *program, const zt_pa
     if (!any_pair(program) || !tells_apart(program, options)) return ZT_OK;
     chain_groups groups = {
         .program = program, .options = options, .bound = zt_prog_bind(program, options->sample, options->n_sample)};
-    groups.root = zt_calloc(ctx, values, sizeof *groups.root);
+    groups.roots = zt_calloc(ctx, values, sizeof *groups.roots);
     groups.used_up = zt_calloc(ctx, values, sizeof *groups.used_up);
     groups.ends = zt_calloc(ctx, values, sizeof *groups.ends);
     groups.uses = zt_calloc(ctx, values, sizeof *groups.uses);
-    groups.reader = zt_alloc_array(ctx, steps * ZT_MAX_IN, sizeof *groups.reader);
+    groups.readers = zt_alloc_array(ctx, steps * ZT_MAX_IN, sizeof *groups.readers);
     groups.may_join = zt_calloc(ctx, steps, sizeof *groups.may_join);
-    groups.leader = zt_alloc_array(ctx, steps, sizeof *groups.leader);
+    groups.leaders = zt_alloc_array(ctx, steps, sizeof *groups.leaders);
     groups.next = zt_alloc_array(ctx, steps, sizeof *groups.next);
     groups.last = zt_alloc_array(ctx, steps, sizeof *groups.last);
-    groups.mark = zt_calloc(ctx, steps, sizeof *groups.mark);
-    bool room = groups.bound && groups.root && groups.used_up && groups.ends && groups.uses && groups.reader &&
-                groups.may_join && groups.leader && groups.next && groups.last && groups.mark;
+    groups.marks = zt_calloc(ctx, steps, sizeof *groups.marks);
+    bool room = groups.bound && groups.roots && groups.used_up && groups.ends && groups.uses && groups.readers &&
+                groups.may_join && groups.leaders && groups.next && groups.last && groups.marks;
     zt_status status = room ? find_groups(ctx, &groups, rewritten) : zt_ctx_status(ctx);
-    void *const all[] = {groups.root, groups.used_up, groups.ends, groups.uses, groups.reader,
-                         groups.may_join,  groups.leader,  groups.next, groups.last, groups.mark};
+    void *const all[] = {groups.roots, groups.used_up, groups.ends, groups.uses, groups.readers,
+                         groups.may_join,  groups.leaders,  groups.next, groups.last, groups.marks};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     zt_bound_free(groups.bound);
     return status;

@@ -14,19 +14,19 @@ typedef struct repeat_finder {
     int *same;     /* [values]: the value that stands for it; itself as a rule */
     bool *merged;  /* [steps] */
     bool *used_up; /* [values]: a donation takes its memory */
-    int *root;     /* [values] */
-    int *slot;     /* [n_slots] of steps, -1: free; open addressing */
+    int *roots;     /* [values] */
+    int *slots;     /* [n_slots] of steps, -1: free; open addressing */
     size_t n_slots;
     int found;
 } repeat_finder;
 
 static void find_used_up(repeat_finder *finder)
 {
-    zt_prog_roots(finder->program, finder->root);
+    zt_prog_roots(finder->program, finder->roots);
     for (int step_index = 0; step_index < zt_prog_n_steps(finder->program); step_index++) {
         const zt_step *step = zt_prog_step(finder->program, step_index);
         for (int donated = 0; donated < zt_op_info(step->op)->def->donates; donated++)
-            finder->used_up[finder->root[step->in[donated]]] = true;
+            finder->used_up[finder->roots[step->in[donated]]] = true;
     }
 }
 
@@ -56,10 +56,10 @@ static bool steps_same(const repeat_finder *finder, const zt_step *first, const 
 
 static bool may_merge(const repeat_finder *finder, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
-    if (info->def->donates || info->def->flags & ZT_OPF_CALLERS) return false;
-    for (int output = 0; output < info->n_out; output++)
-        if (step->out[output] >= 0 && finder->used_up[finder->root[step->out[output]]]) return false;
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    if (op_info->def->donates || op_info->def->flags & ZT_OPF_CALLERS) return false;
+    for (int output = 0; output < op_info->n_out; output++)
+        if (step->out[output] >= 0 && finder->used_up[finder->roots[step->out[output]]]) return false;
     return true;
 }
 
@@ -76,8 +76,8 @@ static void check_step(repeat_finder *finder, int step_index)
     const zt_step *step = zt_prog_step(finder->program, step_index);
     if (!may_merge(finder, step)) return;
     size_t slot = step_hash(finder, step) & (finder->n_slots - 1);
-    for (; finder->slot[slot] >= 0; slot = (slot + 1) & (finder->n_slots - 1)) {
-        const zt_step *first = zt_prog_step(finder->program, finder->slot[slot]);
+    for (; finder->slots[slot] >= 0; slot = (slot + 1) & (finder->n_slots - 1)) {
+        const zt_step *first = zt_prog_step(finder->program, finder->slots[slot]);
         if (!steps_same(finder, first, step) || !makes_all_of(first, step)) continue;
         for (int output = 0; output < ZT_MAX_OUT; output++)
             if (step->out[output] >= 0) finder->same[step->out[output]] = finder->same[first->out[output]];
@@ -85,7 +85,7 @@ static void check_step(repeat_finder *finder, int step_index)
         finder->found++;
         return;
     }
-    finder->slot[slot] = step_index;
+    finder->slots[slot] = step_index;
 }
 
 static zt_status merge_data(repeat_finder *finder, zt_ctx *ctx)
@@ -128,7 +128,7 @@ static zt_status merge_steps(zt_ctx *ctx, const repeat_finder *finder, zt_prog *
 static zt_status find_repeats(repeat_finder *finder, zt_ctx *ctx)
 {
     for (int value_id = 0; value_id < zt_prog_n_values(finder->program); value_id++) finder->same[value_id] = value_id;
-    memset(finder->slot, 0xff, finder->n_slots * sizeof *finder->slot);
+    memset(finder->slots, 0xff, finder->n_slots * sizeof *finder->slots);
     find_used_up(finder);
     zt_status status = merge_data(finder, ctx);
     for (int step_index = 0; step_index < zt_prog_n_steps(finder->program) && !status; step_index++)
@@ -143,18 +143,18 @@ static zt_status run_cse_pass(zt_ctx *ctx, const zt_prog *program, const zt_pass
     (void)options;
     while (finder.n_slots < 2 * steps) finder.n_slots *= 2;
     finder.same = zt_alloc_array(ctx, values, sizeof *finder.same);
-    finder.root = zt_alloc_array(ctx, values, sizeof *finder.root);
+    finder.roots = zt_alloc_array(ctx, values, sizeof *finder.roots);
     finder.used_up = zt_calloc(ctx, values, sizeof *finder.used_up);
     finder.merged = zt_calloc(ctx, steps, sizeof *finder.merged);
-    finder.slot = zt_alloc_array(ctx, finder.n_slots, sizeof *finder.slot);
-    bool room = finder.same && finder.root && finder.used_up && finder.merged && finder.slot;
+    finder.slots = zt_alloc_array(ctx, finder.n_slots, sizeof *finder.slots);
+    bool room = finder.same && finder.roots && finder.used_up && finder.merged && finder.slots;
     zt_status status = room ? find_repeats(&finder, ctx) : ZT_ENOMEM;
     if (!status && finder.found) status = merge_steps(ctx, &finder, rewritten);
     zt_free(ctx, finder.same);
-    zt_free(ctx, finder.root);
+    zt_free(ctx, finder.roots);
     zt_free(ctx, finder.used_up);
     zt_free(ctx, finder.merged);
-    zt_free(ctx, finder.slot);
+    zt_free(ctx, finder.slots);
     return status;
 }
 

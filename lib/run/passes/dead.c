@@ -27,15 +27,15 @@ static bool find_dead(const zt_prog *program, liveness *usage)
     mark_ends(program, usage->read);
     for (int step_index = zt_prog_n_steps(program); step_index-- > 0;) {
         const zt_step *step = zt_prog_step(program, step_index);
-        const zt_opinfo *info = zt_op_info(step->op);
-        for (int output = 0; output < info->n_out; output++) {
+        const zt_opinfo *op_info = zt_op_info(step->op);
+        for (int output = 0; output < op_info->n_out; output++) {
             if (step->out[output] < 0) continue;
             usage->wanted[step_index] |= (unsigned)usage->read[step->out[output]] << output;
             some = some || (output > 0 && !usage->read[step->out[output]]);
         }
-        usage->live[step_index] = usage->wanted[step_index] || info->def->donates;
+        usage->live[step_index] = usage->wanted[step_index] || op_info->def->donates;
         some = some || !usage->live[step_index];
-        for (int input = 0; input < info->n_in && usage->live[step_index]; input++)
+        for (int input = 0; input < op_info->n_in && usage->live[step_index]; input++)
             if (step->in[input] >= 0) usage->read[step->in[input]] = true;
     }
     return some;

@@ -110,10 +110,10 @@ static bool fixed_type(const fold_state *folder, int value_id)
     return type->rank == folder->bound_twice->type[value_id].rank;
 }
 
-static bool has_dims(const zt_opinfo *info)
+static bool has_dims(const zt_opinfo *op_info)
 {
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++)
-        if (info->attrs[attr_index].kind == ZT_ATTR_dims) return true;
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++)
+        if (op_info->attrs[attr_index].kind == ZT_ATTR_dims) return true;
     return false;
 }
 
@@ -121,18 +121,18 @@ static bool has_dims(const zt_opinfo *info)
  * larger than what it is made of. */
 static bool may_derive(const fold_state *folder, const zt_step *step)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     size_t input_bytes = 0, made_bytes = zt_type_bytes(&folder->bound_once->type[step->out[0]]);
     int input_count = 0;
-    if (zt_op_shares(step->op) || info->def->flags & ZT_OPF_CALLERS || has_dims(info))
+    if (zt_op_shares(step->op) || op_info->def->flags & ZT_OPF_CALLERS || has_dims(op_info))
         return false;
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         if (step->in[input] < 0) continue;
         if (!folder->depth[step->in[input]] || folder->depth[step->in[input]] == MAX_DEPTH) return false;
         input_bytes += zt_type_bytes(&folder->bound_once->type[step->in[input]]);
         input_count++;
     }
-    for (int output = 1; output < info->n_out; output++)
+    for (int output = 1; output < op_info->n_out; output++)
         if (step->out[output] >= 0) return false;
     return input_count && fixed_type(folder, step->out[0]) && !folder->donated[step->out[0]] &&
            (made_bytes <= input_bytes || made_bytes <= MAX_DERIVED);
@@ -141,10 +141,10 @@ static bool may_derive(const fold_state *folder, const zt_step *step)
 /* "@cast f16[576] \"blk.0.attn_norm.weight\" to=f32": an absent input is _. */
 static zt_status derived_name(const fold_state *folder, const zt_rewrite *rewrite, const zt_step *step, zt_str *name)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
-    int input_count = info->n_in;
+    const zt_opinfo *op_info = zt_op_info(step->op);
+    int input_count = op_info->n_in;
     while (input_count > 0 && step->in[input_count - 1] < 0) input_count--;
-    zt_status status = zt_str_printf(name, "@%s", info->name);
+    zt_status status = zt_str_printf(name, "@%s", op_info->name);
     for (int k = 0; k < input_count && !status; k++) {
         status = zt_str_putc(name, ' ');
         if (status) break;
@@ -152,7 +152,7 @@ static zt_status derived_name(const fold_state *folder, const zt_rewrite *rewrit
             status = zt_str_putc(name, '_');
         } else {
             char type[ZT_TYPE_TEXT];
-            const char *tensor = zt_prog_value(rewrite->to, rewrite->map[folder->stands_for[step->in[k]]])->tensor;
+            const char *tensor = zt_prog_value(rewrite->target, rewrite->map[folder->stands_for[step->in[k]]])->tensor;
             status = zt_str_printf(name, "%s ", zt_type_text(&folder->bound_once->type[step->in[k]], type));
             if (!status) status = zt_str_put_json(name, tensor, strlen(tensor));
         }
@@ -167,7 +167,7 @@ static zt_status derive_data(const fold_state *folder, zt_rewrite *rewrite, cons
     zt_str_init(&name, folder->ctx);
     zt_status status = derived_name(folder, rewrite, step, &name);
     int value_id = status ? -1
-                          : zt_prog_data(rewrite->to, zt_prog_value(folder->program, step->out[0])->name, type->dtype,
+                          : zt_prog_data(rewrite->target, zt_prog_value(folder->program, step->out[0])->name, type->dtype,
                                          type->rank, type->dim, name.data);
     zt_str_fini(&name);
     rewrite->map[step->out[0]] = value_id;

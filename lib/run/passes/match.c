@@ -21,7 +21,7 @@ enum {
 typedef struct fused_op {
     zt_op op;
     int place; /* place */
-    int in[ZT_MAX_IN], stands[ZT_MAX_OUT];
+    int inputs[ZT_MAX_IN], stands[ZT_MAX_OUT];
     void *attrs;
 } fused_op;
 
@@ -31,15 +31,15 @@ struct zt_matcher {
     const zt_pass_opts *options;
     zt_arena *memory;
     zt_bound *bound;
-    int *maker;       /* [values]: the step, or -1 */
+    int *makers;       /* [values]: the step, or -1 */
     int *first_use, *uses; /* steps that read value v, rising: use[first[v]] .. use[first[v + 1] - 1] */
     bool *pinned;     /* [values]: an output, or kept */
-    int *root;        /* [values] */
+    int *roots;        /* [values] */
     int *place;       /* [steps] */
     int *fused_by;          /* [steps]: number of the fused op that it is part of, or -1 */
     int *op_first, *op_step; /* steps of each op, in the same form */
-    fused_op *found;     /* [steps] at most */
-    int n_found;
+    fused_op *fused_ops;     /* [steps] at most */
+    int n_fused;
     zt_dag *dag;
     bool no_dims;
 };
@@ -48,9 +48,9 @@ struct zt_matcher {
 typedef struct pattern_match {
     zt_matcher *matcher;
     const zt_pattern *pattern;
-    int step[ZT_DAG_NODES]; /* -1: not laid yet */
+    int steps[ZT_DAG_NODES]; /* -1: not laid yet */
     bool swapped[ZT_DAG_NODES];
-    int in[ZT_MAX_IN]; /* values of the program; -1: not bound */
+    int inputs[ZT_MAX_IN]; /* values of the program; -1: not bound */
     int n_laid;
 } pattern_match;
 
@@ -93,7 +93,7 @@ static void index_values(zt_matcher *matcher)
     const zt_prog *program = matcher->program;
     for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) {
         const zt_value *value = zt_prog_value(program, value_id);
-        matcher->maker[value_id] = value->kind == ZT_VALUE_OP ? value->index : -1;
+        matcher->makers[value_id] = value->kind == ZT_VALUE_OP ? value->index : -1;
         if (value->kind == ZT_VALUE_STATE && value->keep >= 0) matcher->pinned[value->keep] = true;
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
@@ -102,25 +102,25 @@ static void index_values(zt_matcher *matcher)
         matcher->place[step_index] = 2 * step_index + 1;
         matcher->fused_by[step_index] = -1;
     }
-    zt_prog_roots(program, matcher->root);
+    zt_prog_roots(program, matcher->roots);
 }
 
 static zt_status index_all(zt_matcher *matcher)
 {
     size_t values = (size_t)zt_prog_n_values(matcher->program) + 2, steps = (size_t)zt_prog_n_steps(matcher->program) + 1;
-    matcher->maker = zt_arena_alloc(matcher->memory, values * sizeof *matcher->maker);
+    matcher->makers = zt_arena_alloc(matcher->memory, values * sizeof *matcher->makers);
     matcher->first_use = zt_arena_alloc(matcher->memory, values * sizeof *matcher->first_use);
     matcher->uses = zt_arena_alloc(matcher->memory, steps * ZT_MAX_IN * sizeof *matcher->uses);
     matcher->pinned = zt_arena_alloc(matcher->memory, values * sizeof *matcher->pinned);
-    matcher->root = zt_arena_alloc(matcher->memory, values * sizeof *matcher->root);
+    matcher->roots = zt_arena_alloc(matcher->memory, values * sizeof *matcher->roots);
     matcher->place = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->place);
     matcher->fused_by = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->fused_by);
     matcher->op_first = zt_arena_alloc(matcher->memory, (ZT_OP_COUNT + 2) * sizeof *matcher->op_first);
     matcher->op_step = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->op_step);
-    matcher->found = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->found);
+    matcher->fused_ops = zt_arena_alloc(matcher->memory, steps * sizeof *matcher->fused_ops);
     matcher->dag = zt_arena_alloc(matcher->memory, sizeof *matcher->dag);
-    if (!matcher->maker || !matcher->first_use || !matcher->uses || !matcher->pinned || !matcher->root || !matcher->place ||
-        !matcher->fused_by || !matcher->op_first || !matcher->op_step || !matcher->found || !matcher->dag)
+    if (!matcher->makers || !matcher->first_use || !matcher->uses || !matcher->pinned || !matcher->roots || !matcher->place ||
+        !matcher->fused_by || !matcher->op_first || !matcher->op_step || !matcher->fused_ops || !matcher->dag)
         return ZT_ENOMEM;
     memset(matcher->pinned, 0, values * sizeof *matcher->pinned);
     index_values(matcher);
@@ -162,7 +162,7 @@ static bool lay_node(pattern_match *match, int node, int step);
 static bool is_taken(const pattern_match *match, int step_index)
 {
     for (int j = 0; j < match->pattern->n; j++)
-        if (match->step[j] == step_index) return true;
+        if (match->steps[j] == step_index) return true;
     return match->matcher->fused_by[step_index] >= 0;
 }
 
@@ -171,13 +171,13 @@ static bool lay_value(pattern_match *match, int pattern_value, int value_id)
 {
     if (pattern_value < 0 || value_id < 0) return pattern_value < 0 && value_id < 0;
     if (pattern_value < ZT_MAX_IN) {
-        if (match->in[pattern_value] < 0) match->in[pattern_value] = value_id;
-        return match->in[pattern_value] == value_id;
+        if (match->inputs[pattern_value] < 0) match->inputs[pattern_value] = value_id;
+        return match->inputs[pattern_value] == value_id;
     }
     int node = (pattern_value - ZT_MAX_IN) / ZT_MAX_OUT, k = (pattern_value - ZT_MAX_IN) % ZT_MAX_OUT;
-    int step = match->matcher->maker[value_id];
+    int step = match->matcher->makers[value_id];
     if (step < 0 || zt_prog_step(match->matcher->program, step)->out[k] != value_id) return false;
-    return match->step[node] >= 0 ? match->step[node] == step : lay_node(match, node, step);
+    return match->steps[node] >= 0 ? match->steps[node] == step : lay_node(match, node, step);
 }
 
 static bool lay_inputs(pattern_match *match, int node, const zt_step *step, bool swapped)
@@ -196,7 +196,7 @@ static bool lay_node(pattern_match *match, int node, int step)
     pattern_match before = *match;
     int ways = zt_op_info(source_step->op)->def->flags & ZT_OPF_COMMUTATIVE ? 2 : 1;
     for (int way = 0; way < ways; way++) {
-        match->step[node] = step;
+        match->steps[node] = step;
         match->swapped[node] = way;
         match->n_laid++;
         if (lay_inputs(match, node, source_step, way)) return true;
@@ -213,11 +213,11 @@ static int shared_value(const pattern_match *match, int node)
     int best = -1, least = 0;
     for (int input = 0; input < ZT_MAX_IN; input++) {
         int pattern_value = match->pattern->in[node][input];
-        if (pattern_value < 0 || pattern_value >= ZT_MAX_IN || match->in[pattern_value] < 0) continue;
+        if (pattern_value < 0 || pattern_value >= ZT_MAX_IN || match->inputs[pattern_value] < 0) continue;
         int use_count =
-            match->matcher->first_use[match->in[pattern_value] + 1] - match->matcher->first_use[match->in[pattern_value]];
+            match->matcher->first_use[match->inputs[pattern_value] + 1] - match->matcher->first_use[match->inputs[pattern_value]];
         if (best < 0 || use_count < least) {
-            best = match->in[pattern_value];
+            best = match->inputs[pattern_value];
             least = use_count;
         }
     }
@@ -228,9 +228,9 @@ static int shared_value(const pattern_match *match, int node)
 static bool lay_rest(pattern_match *match, int near_place)
 {
     int node = match->pattern->n - 1;
-    while (node >= 0 && match->step[node] >= 0) node--;
+    while (node >= 0 && match->steps[node] >= 0) node--;
     if (node < 0) return prove_match(match);
-    while (node >= 0 && (match->step[node] >= 0 || !(match->pattern->sinks >> node & 1) ||
+    while (node >= 0 && (match->steps[node] >= 0 || !(match->pattern->sinks >> node & 1) ||
                          shared_value(match, node) < 0))
         node--;
     if (node < 0) return false;
@@ -262,7 +262,7 @@ static bool lay_rest(pattern_match *match, int near_place)
 static bool in_match(const pattern_match *match, int step_index)
 {
     for (int j = 0; j < match->pattern->n; j++)
-        if (match->step[j] == step_index) return true;
+        if (match->steps[j] == step_index) return true;
     return false;
 }
 
@@ -281,7 +281,7 @@ static bool prove_outputs(const pattern_match *match, fused_op *fused, int *befo
     const zt_matcher *matcher = match->matcher;
     for (int output = 0; output < ZT_MAX_OUT; output++) fused->stands[output] = ZT_NONE;
     for (int j = 0; j < match->pattern->n; j++) {
-        const zt_step *step = zt_prog_step(matcher->program, match->step[j]);
+        const zt_step *step = zt_prog_step(matcher->program, match->steps[j]);
         for (int output = 0; output < zt_op_info(step->op)->n_out; output++) {
             int value_id = step->out[output], output_index = fused_output(match->pattern, j, output);
             if (value_id < 0) continue;
@@ -303,12 +303,12 @@ static bool is_disturbed(const pattern_match *match, int first, int last)
 {
     const zt_matcher *matcher = match->matcher;
     for (int j = 0; j < match->pattern->n; j++) {
-        const zt_step *step = zt_prog_step(matcher->program, match->step[j]);
+        const zt_step *step = zt_prog_step(matcher->program, match->steps[j]);
         for (int step_index = first + 1, shares = zt_op_shares(step->op); step_index < last && shares; step_index++) {
             const zt_step *other = zt_prog_step(matcher->program, step_index);
             for (int input = 0; input < ZT_MAX_IN && !in_match(match, step_index); input++)
                 for (int shared = 0; shared < shares && other->in[input] >= 0; shared++)
-                    if (matcher->root[other->in[input]] == matcher->root[step->in[shared]]) return true;
+                    if (matcher->roots[other->in[input]] == matcher->roots[step->in[shared]]) return true;
         }
     }
     return false;
@@ -318,17 +318,17 @@ static bool is_disturbed(const pattern_match *match, int first, int last)
 static bool prove_place(const pattern_match *match, fused_op *fused, int before)
 {
     const zt_matcher *matcher = match->matcher;
-    int first = match->step[0], last = match->step[0];
+    int first = match->steps[0], last = match->steps[0];
     for (int j = 1; j < match->pattern->n; j++) {
-        if (match->step[j] < first) first = match->step[j];
-        if (match->step[j] > last) last = match->step[j];
+        if (match->steps[j] < first) first = match->steps[j];
+        if (match->steps[j] > last) last = match->steps[j];
     }
     if (last - first > MAX_SPAN) return false;
     fused->place = 2 * last + 1;
     if (before <= fused->place) fused->place = before - 1;
     if (before % 2 == 0 && before < 2 * last + 1) return false; /* two before one step: no order */
     for (int input = 0; input < zt_op_info(fused->op)->n_in; input++) {
-        int maker = fused->in[input] < 0 ? -1 : matcher->maker[fused->in[input]];
+        int maker = fused->inputs[input] < 0 ? -1 : matcher->makers[fused->inputs[input]];
         if (maker >= 0 && (matcher->place[maker] >= fused->place || in_match(match, maker))) return false;
     }
     return !is_disturbed(match, first, last);
@@ -336,23 +336,23 @@ static bool prove_place(const pattern_match *match, fused_op *fused, int before)
 
 static void gather_attrs(const pattern_match *match, void *attrs)
 {
-    const zt_opinfo *info = zt_op_info(match->pattern->op);
-    memcpy(attrs, match->pattern->attrs, info->attr_bytes);
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
+    const zt_opinfo *op_info = zt_op_info(match->pattern->op);
+    memcpy(attrs, match->pattern->attrs, op_info->attr_bytes);
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
         const zt_origin *origin = &match->pattern->gather[attr_index];
         if (!origin->n) continue;
-        const zt_step *step = zt_prog_step(match->matcher->program, match->step[origin->at[0].node]);
+        const zt_step *step = zt_prog_step(match->matcher->program, match->steps[origin->at[0].node]);
         const zt_attrdef *from = &zt_op_info(step->op)->attrs[origin->at[0].attr];
-        size_t end = attr_index + 1 < info->n_attrs ? info->attrs[attr_index + 1].offset : info->attr_bytes;
-        memcpy((char *)attrs + info->attrs[attr_index].offset, (const char *)step->attrs + from->offset,
-               end - info->attrs[attr_index].offset);
+        size_t end = attr_index + 1 < op_info->n_attrs ? op_info->attrs[attr_index + 1].offset : op_info->attr_bytes;
+        memcpy((char *)attrs + op_info->attrs[attr_index].offset, (const char *)step->attrs + from->offset,
+               end - op_info->attrs[attr_index].offset);
     }
 }
 
 static bool same_node(const pattern_match *match, int node)
 {
     const zt_dag *dag = match->matcher->dag;
-    const zt_step *step = zt_prog_step(match->matcher->program, match->step[node]);
+    const zt_step *step = zt_prog_step(match->matcher->program, match->steps[node]);
     return dag->node[node].op == step->op &&
            !memcmp(dag->node[node].in, match->pattern->in[node], sizeof dag->node[node].in) &&
            zt_attrs_same(step->op, dag->node[node].attrs, step->attrs);
@@ -362,14 +362,14 @@ static bool same_node(const pattern_match *match, int node)
 static bool prove_meaning(const pattern_match *match, const fused_op *fused, const void *attrs)
 {
     const zt_matcher *matcher = match->matcher;
-    const zt_opinfo *info = zt_op_info(fused->op);
+    const zt_opinfo *op_info = zt_op_info(fused->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
-    zt_type out[ZT_MAX_OUT] = {0};
-    for (int input = 0; input < info->n_in; input++)
-        input_types[input] = fused->in[input] < 0 ? NULL : &matcher->bound->type[fused->in[input]];
-    if (zt_op_infer(NULL, fused->op, attrs, input_types, out)) return false;
-    for (int output = 0; output < info->n_out; output++)
-        if (fused->stands[output] >= 0 && !zt_type_equal(&out[output], &matcher->bound->type[fused->stands[output]]))
+    zt_type output_types[ZT_MAX_OUT] = {0};
+    for (int input = 0; input < op_info->n_in; input++)
+        input_types[input] = fused->inputs[input] < 0 ? NULL : &matcher->bound->type[fused->inputs[input]];
+    if (zt_op_infer(NULL, fused->op, attrs, input_types, output_types)) return false;
+    for (int output = 0; output < op_info->n_out; output++)
+        if (fused->stands[output] >= 0 && !zt_type_equal(&output_types[output], &matcher->bound->type[fused->stands[output]]))
             return false;
     if (!zt_dag_expand(matcher->dag, fused->op, attrs, input_types, matcher->no_dims) || matcher->dag->n != match->pattern->n ||
         memcmp(matcher->dag->out, match->pattern->out, sizeof match->pattern->out) != 0)
@@ -377,7 +377,7 @@ static bool prove_meaning(const pattern_match *match, const fused_op *fused, con
     for (int j = 0; j < match->pattern->n; j++)
         if (!same_node(match, j)) return false;
     zt_engine *engine = matcher->options->engine;
-    return !engine || engine->vt->has(engine, fused->op, attrs, input_types, out);
+    return !engine || engine->vt->has(engine, fused->op, attrs, input_types, output_types);
 }
 
 /* All of it; then the match is taken. */
@@ -385,23 +385,24 @@ static bool prove_match(pattern_match *match)
 {
     zt_matcher *matcher = match->matcher;
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
-    const zt_opinfo *info = zt_op_info(match->pattern->op);
+    const zt_opinfo *op_info = zt_op_info(match->pattern->op);
     fused_op fused = {.op = match->pattern->op};
     int before = 2 * zt_prog_n_steps(matcher->program) + 2;
-    for (int input = 0; input < ZT_MAX_IN; input++) fused.in[input] = match->in[input] < 0 ? ZT_NONE : match->in[input];
-    for (int k = 0; k < info->def->n_required; k++)
-        if (fused.in[k] < 0) return false;
+    for (int input = 0; input < ZT_MAX_IN; input++)
+        fused.inputs[input] = match->inputs[input] < 0 ? ZT_NONE : match->inputs[input];
+    for (int k = 0; k < op_info->def->n_required; k++)
+        if (fused.inputs[k] < 0) return false;
     if (!prove_outputs(match, &fused, &before) || !prove_place(match, &fused, before)) return false;
     gather_attrs(match, attrs);
     if (!prove_meaning(match, &fused, attrs)) return false;
-    fused.attrs = zt_arena_alloc(matcher->memory, info->attr_bytes);
+    fused.attrs = zt_arena_alloc(matcher->memory, op_info->attr_bytes);
     if (!fused.attrs) return false; /* no memory: the context says so */
-    memcpy(fused.attrs, attrs, info->attr_bytes);
+    memcpy(fused.attrs, attrs, op_info->attr_bytes);
     for (int j = 0; j < match->pattern->n; j++) {
-        matcher->fused_by[match->step[j]] = matcher->n_found;
-        matcher->place[match->step[j]] = fused.place;
+        matcher->fused_by[match->steps[j]] = matcher->n_fused;
+        matcher->place[match->steps[j]] = fused.place;
     }
-    matcher->found[matcher->n_found++] = fused;
+    matcher->fused_ops[matcher->n_fused++] = fused;
     return true;
 }
 
@@ -415,8 +416,8 @@ zt_status zt_matcher_find(zt_matcher *matcher, const zt_pattern *pattern)
     int first_step = matcher->op_first[pattern->node[anchor]], step_end = matcher->op_first[pattern->node[anchor] + 1];
     for (int i = step_end; i-- > first_step;) { /* the last of q, k and v is the last of the pattern's */
         pattern_match match = {.matcher = matcher, .pattern = pattern};
-        memset(match.step, 0xff, sizeof match.step);
-        memset(match.in, 0xff, sizeof match.in);
+        memset(match.steps, 0xff, sizeof match.steps);
+        memset(match.inputs, 0xff, sizeof match.inputs);
         if (lay_node(&match, anchor, matcher->op_step[i])) lay_rest(&match, matcher->op_step[i]);
     }
     return zt_ctx_status(matcher->ctx);
@@ -428,27 +429,27 @@ static zt_status emit_fused(zt_matcher *matcher, zt_rewrite *rewrite, const int 
     zt_status status = ZT_OK;
     for (int place = 0; place <= 2 * zt_prog_n_steps(matcher->program) && !status; place++) {
         for (int i = head[place]; i >= 0 && !status; i = next[i])
-            status = zt_rewrite_op(rewrite, matcher->found[i].op, matcher->found[i].attrs, matcher->found[i].in,
-                              matcher->found[i].stands);
+            status = zt_rewrite_op(rewrite, matcher->fused_ops[i].op, matcher->fused_ops[i].attrs, matcher->fused_ops[i].inputs,
+                              matcher->fused_ops[i].stands);
         if (place % 2 && !status && matcher->fused_by[place / 2] < 0) status = zt_rewrite_copy(rewrite, place / 2, NULL);
     }
     return status;
 }
 
-zt_status zt_matcher_replace(zt_matcher *matcher, zt_prog **out)
+zt_status zt_matcher_replace(zt_matcher *matcher, zt_prog **rewritten)
 {
     zt_rewrite rewrite;
     size_t places = 2 * (size_t)zt_prog_n_steps(matcher->program) + 2;
-    if (!matcher->n_found) return ZT_OK;
+    if (!matcher->n_fused) return ZT_OK;
     int *head = zt_arena_alloc(matcher->memory, places * sizeof *head);
-    int *next = zt_arena_alloc(matcher->memory, (size_t)matcher->n_found * sizeof *next);
+    int *next = zt_arena_alloc(matcher->memory, (size_t)matcher->n_fused * sizeof *next);
     if (!head || !next) return ZT_ENOMEM;
     memset(head, 0xff, places * sizeof *head);
-    for (int i = matcher->n_found; i-- > 0;) {
-        next[i] = head[matcher->found[i].place];
-        head[matcher->found[i].place] = i;
+    for (int i = matcher->n_fused; i-- > 0;) {
+        next[i] = head[matcher->fused_ops[i].place];
+        head[matcher->fused_ops[i].place] = i;
     }
     zt_status status = zt_rewrite_begin(&rewrite, matcher->ctx, matcher->program);
     if (!status) status = emit_fused(matcher, &rewrite, head, next);
-    return zt_rewrite_end(&rewrite, status, out);
+    return zt_rewrite_end(&rewrite, status, rewritten);
 }

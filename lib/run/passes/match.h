@@ -11,6 +11,6 @@ void zt_matcher_free(zt_matcher *matcher);
 /* Every place where the pattern is, fused; a step is part of one. */
 zt_status zt_matcher_find(zt_matcher *matcher, const zt_pattern *pattern);
 /* The program with what was found fused; *out stays as it is where there was nothing. */
-zt_status zt_matcher_replace(zt_matcher *matcher, zt_prog **out);
+zt_status zt_matcher_replace(zt_matcher *matcher, zt_prog **rewritten);
 
 #endif

@@ -16,21 +16,21 @@
 static zt_status dag_op(void *user, zt_op op, const void *attrs, const int *inputs, int *outputs)
 {
     zt_dag *dag = user;
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
     bool good = !dag->failed && dag->n < ZT_DAG_NODES;
-    for (int input = 0; input < info->n_in && good; input++) {
+    for (int input = 0; input < op_info->n_in && good; input++) {
         good = inputs[input] != -1;
         types[input] = inputs[input] >= 0 ? &dag->type[inputs[input]] : NULL;
     }
     if (good) {
         zt_step *step = &dag->node[dag->n];
-        memcpy(dag->attrs[dag->n], attrs ? attrs : info->defaults, info->attr_bytes);
+        memcpy(dag->attrs[dag->n], attrs ? attrs : op_info->defaults, op_info->attr_bytes);
         *step = (zt_step){.op = op, .attrs = dag->attrs[dag->n]};
-        for (int input = 0; input < ZT_MAX_IN; input++) step->in[input] = input < info->n_in ? inputs[input] : ZT_NONE;
+        for (int input = 0; input < ZT_MAX_IN; input++) step->in[input] = input < op_info->n_in ? inputs[input] : ZT_NONE;
         good = zt_op_infer(NULL, op, step->attrs, types, &dag->type[ZT_DAG_OUT(dag->n, 0)]) == ZT_OK;
     }
-    for (int output = 0; output < info->n_out; output++) outputs[output] = good ? ZT_DAG_OUT(dag->n, output) : -1;
+    for (int output = 0; output < op_info->n_out; output++) outputs[output] = good ? ZT_DAG_OUT(dag->n, output) : -1;
     dag->n += good;
     dag->failed = !good;
     return good ? ZT_OK : ZT_ESHAPE;
@@ -46,20 +46,20 @@ static zt_type dag_type(void *user, int value_id)
 
 bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *const input_types[], bool no_dims)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     const zt_emit emitter = {dag, dag_op, dag_type};
     int values[ZT_MAX_IN];
     dag->n = 0;
     dag->failed = false;
     dag->no_dims = no_dims;
-    for (int input = 0; input < info->n_in; input++) {
+    for (int input = 0; input < op_info->n_in; input++) {
         values[input] = input_types[input] ? input : ZT_NONE;
         if (input_types[input]) dag->type[input] = *input_types[input];
     }
     for (int output = 0; output < ZT_MAX_OUT; output++) dag->out[output] = ZT_NONE;
-    info->def->expand(&emitter, attrs, values, dag->out);
+    op_info->def->expand(&emitter, attrs, values, dag->out);
     bool good = !dag->failed && dag->n > 1;
-    for (int output = 0; output < info->n_out; output++) good = good && dag->out[output] != -1;
+    for (int output = 0; output < op_info->n_out; output++) good = good && dag->out[output] != -1;
     return good && dag->out[0] >= ZT_MAX_IN;
 }
 
@@ -95,10 +95,10 @@ static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_att
     origin->n = 0;
     for (int named = 1; named >= last; named--)
         for (int j = 0; j < dag->n; j++) {
-            const zt_opinfo *info = zt_op_info(dag->node[j].op);
-            for (int attr_index = 0; attr_index < info->n_attrs && origin->n < ZT_MAX_SOURCES; attr_index++)
-                if (named == !strcmp(info->attrs[attr_index].name, attribute->name) &&
-                    field_same(attribute, attrs, &info->attrs[attr_index], dag->node[j].attrs))
+            const zt_opinfo *op_info = zt_op_info(dag->node[j].op);
+            for (int attr_index = 0; attr_index < op_info->n_attrs && origin->n < ZT_MAX_SOURCES; attr_index++)
+                if (named == !strcmp(op_info->attrs[attr_index].name, attribute->name) &&
+                    field_same(attribute, attrs, &op_info->attrs[attr_index], dag->node[j].attrs))
                     origin->at[origin->n++] = (zt_source){(short)j, (short)attr_index};
         }
 }
@@ -120,17 +120,17 @@ static bool narrow_origin(zt_origin *origin, const zt_origin *also)
 /* Is it the same graph, with the same constants; then its sources are narrowed. */
 static bool join_pattern(zt_pattern *pattern, const zt_dag *dag, zt_op op, const void *attrs, const zt_origin *origin)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     zt_origin both[ZT_MAX_ATTR_BYTES / 8];
     bool same = pattern->op == op && pattern->n == dag->n && !memcmp(pattern->out, dag->out, sizeof pattern->out);
     for (int j = 0; j < dag->n && same; j++)
         same = pattern->node[j] == dag->node[j].op && !memcmp(pattern->in[j], dag->node[j].in, sizeof pattern->in[j]);
-    for (int attr_index = 0; attr_index < info->n_attrs && same; attr_index++) {
+    for (int attr_index = 0; attr_index < op_info->n_attrs && same; attr_index++) {
         both[attr_index] = pattern->gather[attr_index];
         same = pattern->gather[attr_index].n ? narrow_origin(&both[attr_index], &origin[attr_index])
-                              : field_same(&info->attrs[attr_index], pattern->attrs, &info->attrs[attr_index], attrs);
+                              : field_same(&op_info->attrs[attr_index], pattern->attrs, &op_info->attrs[attr_index], attrs);
     }
-    if (same) memcpy(pattern->gather, both, (size_t)info->n_attrs * sizeof *both);
+    if (same) memcpy(pattern->gather, both, (size_t)op_info->n_attrs * sizeof *both);
     return same;
 }
 
@@ -149,8 +149,8 @@ static unsigned sinks_of(const zt_dag *dag)
 static bool fill_pattern(zt_arena *arena, zt_pattern *pattern, const zt_dag *dag, zt_op op, const void *attrs,
                  const zt_origin *origin, int order)
 {
-    const zt_opinfo *info = zt_op_info(op);
-    size_t n_attrs = (size_t)info->n_attrs;
+    const zt_opinfo *op_info = zt_op_info(op);
+    size_t n_attrs = (size_t)op_info->n_attrs;
     *pattern = (zt_pattern){.op = op, .order = order, .n = dag->n, .sinks = sinks_of(dag)};
     memcpy(pattern->out, dag->out, sizeof pattern->out);
     for (int j = 0; j < dag->n; j++) {
@@ -158,10 +158,10 @@ static bool fill_pattern(zt_arena *arena, zt_pattern *pattern, const zt_dag *dag
         memcpy(pattern->in[j], dag->node[j].in, sizeof pattern->in[j]);
     }
     pattern->gather = zt_arena_alloc(arena, (n_attrs + 1) * sizeof *pattern->gather);
-    pattern->attrs = zt_arena_alloc(arena, info->attr_bytes);
+    pattern->attrs = zt_arena_alloc(arena, op_info->attr_bytes);
     if (!pattern->gather || !pattern->attrs) return false;
     memcpy(pattern->gather, origin, n_attrs * sizeof *origin);
-    memcpy(pattern->attrs, attrs, info->attr_bytes);
+    memcpy(pattern->attrs, attrs, op_info->attr_bytes);
     return true;
 }
 
@@ -204,33 +204,33 @@ static bool dags_same(const zt_dag *first, const zt_dag *second)
 static void drop_idle(pattern_maker *maker, zt_op op, void *attrs, const zt_type *const input_types[],
                       const zt_origin *origin)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     int64_t plain[ZT_MAX_ATTR_BYTES / 8];
-    for (int attr_index = 0; attr_index < info->n_attrs; attr_index++) {
-        const zt_attrdef *attribute = &info->attrs[attr_index];
-        if (origin[attr_index].n || field_same(attribute, attrs, attribute, info->defaults)) continue;
-        memcpy(plain, attrs, info->attr_bytes);
-        memcpy((char *)plain + attribute->offset, (const char *)info->defaults + attribute->offset,
+    for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
+        const zt_attrdef *attribute = &op_info->attrs[attr_index];
+        if (origin[attr_index].n || field_same(attribute, attrs, attribute, op_info->defaults)) continue;
+        memcpy(plain, attrs, op_info->attr_bytes);
+        memcpy((char *)plain + attribute->offset, (const char *)op_info->defaults + attribute->offset,
                bytes_of(attribute->kind));
         if (zt_dag_expand(maker->idle, op, plain, input_types, true) && dags_same(maker->dag, maker->idle))
-            memcpy(attrs, plain, info->attr_bytes);
+            memcpy(attrs, plain, op_info->attr_bytes);
     }
 }
 
 static zt_status add_row(pattern_maker *maker, zt_op op)
 {
-    const zt_opinfo *info = zt_op_info(op);
+    const zt_opinfo *op_info = zt_op_info(op);
     zt_origin origins[ZT_MAX_ATTR_BYTES / 8];
     zt_case made;
     int first = maker->count;
     zt_status status = ZT_OK;
     for (int i = 0; zt_op_case(op, i, &made) && !status; i++) {
         const zt_type *input_types[ZT_MAX_IN] = {0};
-        for (int input = 0; input < info->n_in; input++)
+        for (int input = 0; input < op_info->n_in; input++)
             if (made.fill[input] != ZT_FILL_ABSENT) input_types[input] = &made.in[input];
         if (!zt_dag_expand(maker->dag, op, made.attrs, input_types, true)) continue;
-        for (int attr_index = 0; attr_index < info->n_attrs; attr_index++)
-            find_sources(maker->dag, info, &info->attrs[attr_index], made.attrs, &origins[attr_index]);
+        for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++)
+            find_sources(maker->dag, op_info, &op_info->attrs[attr_index], made.attrs, &origins[attr_index]);
         drop_idle(maker, op, made.attrs, input_types, origins);
         status = add_pattern(maker, op, made.attrs, origins, first);
     }

@@ -18,9 +18,9 @@ enum { ROUNDS = 256 };
 typedef struct wait_state {
     const zt_prog *program;
     zt_bound *bound;
-    int *root;     /* [values] */
+    int *roots;     /* [values] */
     bool *fixed;   /* [values]: not in the arena, or of memory that views or donations share */
-    int *last;     /* [values]: the step that reads it last, -1: none; of roots */
+    int *last_reads;     /* [values]: the step that reads it last, -1: none; of roots */
     int *before;   /* [values]: the last reader up to the peak */
     int *after;    /* [values]: the first reader past the peak */
     int *again;    /* [values]: the step before which it is computed again, -1: never */
@@ -39,10 +39,10 @@ static int made_at(const wait_state *waiting, int value_id)
 static void find_fixed(wait_state *waiting)
 {
     const zt_prog *program = waiting->program;
-    zt_prog_roots(program, waiting->root);
+    zt_prog_roots(program, waiting->roots);
     for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) {
         if (made_at(waiting, value_id) < 0) waiting->fixed[value_id] = true;
-        if (waiting->root[value_id] != value_id) waiting->fixed[value_id] = waiting->fixed[waiting->root[value_id]] = true;
+        if (waiting->roots[value_id] != value_id) waiting->fixed[value_id] = waiting->fixed[waiting->roots[value_id]] = true;
     }
     for (int output_index = 0; output_index < zt_prog_n_outputs(program); output_index++)
         waiting->fixed[zt_prog_output(program, output_index)->value] = true;
@@ -54,11 +54,11 @@ static void find_fixed(wait_state *waiting)
 
 static void find_last(wait_state *waiting)
 {
-    for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) waiting->last[value_id] = -1;
+    for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) waiting->last_reads[value_id] = -1;
     for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++)
         for (int input = 0; input < zt_op_info(zt_prog_step(waiting->program, step_index)->op)->n_in; input++) {
             int value_id = zt_prog_step(waiting->program, step_index)->in[input];
-            if (value_id >= 0) waiting->last[waiting->root[value_id]] = step_index;
+            if (value_id >= 0) waiting->last_reads[waiting->roots[value_id]] = step_index;
         }
 }
 
@@ -70,10 +70,11 @@ static void find_peak(wait_state *waiting)
     memset(waiting->live, 0, ((size_t)step_count + 1) * sizeof *waiting->live);
     for (int value_id = 0; value_id < zt_prog_n_values(waiting->program); value_id++) {
         int from = made_at(waiting, value_id);
-        if (from < 0 || waiting->root[value_id] != value_id) continue;
+        if (from < 0 || waiting->roots[value_id] != value_id) continue;
         size_t bytes = zt_type_bytes(&waiting->bound->type[value_id]);
         waiting->live[from] += bytes;
-        waiting->live[(waiting->last[value_id] > from ? waiting->last[value_id] : from) + 1] -= bytes; /* wraps, and back */
+        waiting->live[(waiting->last_reads[value_id] > from ? waiting->last_reads[value_id] : from) + 1] -=
+            bytes; /* wraps, and back */
     }
     for (int step_index = 0; step_index < step_count; step_index++) {
         now += waiting->live[step_index];
@@ -100,11 +101,11 @@ static bool any_waits(const wait_state *waiting)
 {
     for (int step_index = 0; step_index < zt_prog_n_steps(waiting->program); step_index++) {
         const zt_step *step = zt_prog_step(waiting->program, step_index);
-        int last = waiting->last[step->out[0]];
+        int last = waiting->last_reads[step->out[0]];
         bool all = zt_pointwise_takes(step->op) && !waiting->fixed[step->out[0]] && last > step_index + 1;
         for (int k = 0; k < zt_op_info(step->op)->n_in && all; k++) {
             int input = step->in[k];
-            all = made_at(waiting, input) < 0 || waiting->last[waiting->root[input]] > step_index + 1;
+            all = made_at(waiting, input) < 0 || waiting->last_reads[waiting->roots[input]] > step_index + 1;
         }
         if (all) return true;
     }
@@ -118,7 +119,7 @@ static bool is_there(const wait_state *waiting, int value_id, int step_index)
 {
     zt_value_kind kind = zt_prog_value(waiting->program, value_id)->kind;
     if (kind == ZT_VALUE_IN || kind == ZT_VALUE_DATA) return true;
-    return kind == ZT_VALUE_OP && waiting->root[value_id] == value_id && waiting->last[value_id] >= step_index &&
+    return kind == ZT_VALUE_OP && waiting->roots[value_id] == value_id && waiting->last_reads[value_id] >= step_index &&
            !waiting->fixed[value_id];
 }
 
@@ -157,13 +158,13 @@ static void choose_values(wait_state *waiting)
 /* A name that neither program has: "h.2", "h.3" ... */
 static void name_again(const zt_rewrite *rewrite, int value_id, char name[64])
 {
-    const char *was = zt_prog_value(rewrite->from, value_id)->name;
+    const char *was = zt_prog_value(rewrite->source, value_id)->name;
     for (int i = 2;; i++) {
         if (strlen(was) < 40)
             snprintf(name, 64, "%s.%d", was, i);
         else
             snprintf(name, 64, "again.%d", i + value_id);
-        if (zt_prog_find(rewrite->from, name) < 0 && zt_prog_find(rewrite->to, name) < 0) return;
+        if (zt_prog_find(rewrite->source, name) < 0 && zt_prog_find(rewrite->target, name) < 0) return;
     }
 }
 
@@ -177,7 +178,7 @@ static zt_status compute_again(zt_rewrite *rewrite, const wait_state *waiting, i
     for (int input = 0; input < zt_op_info(step->op)->n_in; input++) inputs[input] = rewrite->map[step->in[input]];
     name_again(rewrite, value_id, name);
     names[0] = name;
-    zt_status status = zt_prog_op(rewrite->to, step->op, step->attrs, inputs, names, outputs);
+    zt_status status = zt_prog_op(rewrite->target, step->op, step->attrs, inputs, names, outputs);
     if (!status) rewrite->map[value_id] = outputs[0];
     return status;
 }
@@ -217,9 +218,9 @@ static zt_status round_of(zt_ctx *ctx, const zt_prog *program, const zt_pass_opt
 {
     size_t values = (size_t)zt_prog_n_values(program) + 1, steps = (size_t)zt_prog_n_steps(program) + 2;
     wait_state waiting = {.program = program};
-    waiting.root = zt_alloc_array(ctx, values, sizeof *waiting.root);
+    waiting.roots = zt_alloc_array(ctx, values, sizeof *waiting.roots);
     waiting.fixed = zt_calloc(ctx, values, sizeof *waiting.fixed);
-    waiting.last = zt_alloc_array(ctx, values, sizeof *waiting.last);
+    waiting.last_reads = zt_alloc_array(ctx, values, sizeof *waiting.last_reads);
     waiting.before = zt_alloc_array(ctx, values, sizeof *waiting.before);
     waiting.after = zt_alloc_array(ctx, values, sizeof *waiting.after);
     waiting.again = zt_alloc_array(ctx, values, sizeof *waiting.again);
@@ -238,7 +239,8 @@ static zt_status round_of(zt_ctx *ctx, const zt_prog *program, const zt_pass_opt
         choose_values(&waiting);
         if (waiting.found) status = rewrite_program(ctx, &waiting, rewritten);
     }
-    void *const all[] = {waiting.root, waiting.fixed, waiting.last, waiting.before, waiting.after, waiting.again, waiting.live};
+    void *const all[] = {waiting.roots, waiting.fixed, waiting.last_reads, waiting.before,
+                         waiting.after, waiting.again, waiting.live};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     zt_bound_free(waiting.bound);
     return status;

@@ -10,12 +10,12 @@
 
 typedef struct zt_rewrite {
     zt_ctx *ctx;
-    const zt_prog *from;
-    zt_prog *to;
+    const zt_prog *source;
+    zt_prog *target;
     int *map; /* [values of from]; -1: not made yet */
 } zt_rewrite;
 
-zt_status zt_rewrite_begin(zt_rewrite *rewrite, zt_ctx *ctx, const zt_prog *from);
+zt_status zt_rewrite_begin(zt_rewrite *rewrite, zt_ctx *ctx, const zt_prog *source);
 /* The step as it is, of the mapped inputs. wanted NULL: all its outputs, else bit k: output k
  * (the first is always there). */
 zt_status zt_rewrite_copy(zt_rewrite *rewrite, int step, const unsigned *wanted);
@@ -25,7 +25,7 @@ zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const 
                         const int *stands);
 /* Keeps and outputs: the new program, which is the caller's. After any failure, with its status
  * given as `status`: all is freed, and status comes back. */
-zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **out);
+zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **rewritten);
 
 /* What the sample's numbers give on the engine: the largest arena and its liveness bound, segments,
  * steps that fall back, bytes; all 0 without an engine. */

@@ -34,17 +34,17 @@ typedef struct split_state {
 
 /* Types of a step's operands; the rule is asked for those of outputs that nobody wants. */
 static zt_status types_of(zt_ctx *ctx, const zt_step *step, const zt_bound *bound, const void *attrs,
-                          const zt_type **input_types, zt_type *out)
+                          const zt_type **input_types, zt_type *output_types)
 {
-    const zt_opinfo *info = zt_op_info(step->op);
+    const zt_opinfo *op_info = zt_op_info(step->op);
     bool all = true;
-    for (int input = 0; input < info->n_in; input++)
+    for (int input = 0; input < op_info->n_in; input++)
         input_types[input] = step->in[input] < 0 ? NULL : &bound->type[step->in[input]];
-    for (int output = 0; output < info->n_out; output++) {
+    for (int output = 0; output < op_info->n_out; output++) {
         all = all && step->out[output] >= 0;
-        if (step->out[output] >= 0) out[output] = bound->type[step->out[output]];
+        if (step->out[output] >= 0) output_types[output] = bound->type[step->out[output]];
     }
-    return all ? ZT_OK : zt_op_infer(ctx, step->op, attrs, input_types, out);
+    return all ? ZT_OK : zt_op_infer(ctx, step->op, attrs, input_types, output_types);
 }
 
 static zt_status pick_all(const zt_prog *program, const zt_bound *bound, zt_chain *chain, int *engine_of)
@@ -52,13 +52,13 @@ static zt_status pick_all(const zt_prog *program, const zt_bound *bound, zt_chai
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
         const zt_type *input_types[ZT_MAX_IN] = {0};
-        zt_type out[ZT_MAX_OUT] = {{0}};
+        zt_type output_types[ZT_MAX_OUT] = {{0}};
         engine_of[step_index] = ANY;
         if (zt_op_info(step->op)->def->flags & ZT_OPF_VIEW) continue;
-        zt_status bad = types_of(chain->engine[0]->ctx, step, bound, bound->attrs[step_index], input_types, out);
+        zt_status bad = types_of(chain->engines[0]->ctx, step, bound, bound->attrs[step_index], input_types, output_types);
         if (bad) return bad;
-        engine_of[step_index] = zt_chain_pick(chain, false, step->op, bound->attrs[step_index], input_types, out);
-        if (engine_of[step_index] < 0) return zt_ctx_status(chain->engine[0]->ctx);
+        engine_of[step_index] = zt_chain_pick(chain, false, step->op, bound->attrs[step_index], input_types, output_types);
+        if (engine_of[step_index] < 0) return zt_ctx_status(chain->engines[0]->ctx);
     }
     return ZT_OK;
 }
@@ -71,7 +71,7 @@ static zt_status find_engines(const zt_prog *program, const zt_pass_opts *option
     zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
     if (!bound) return zt_ctx_status(options->engine->ctx);
     zt_chain_init(&chain, options->engine);
-    for (int i = 0; i < chain.count && names; i++) names[i] = chain.name[i];
+    for (int i = 0; i < chain.count && names; i++) names[i] = chain.names[i];
     zt_status status = pick_all(program, bound, &chain, engine);
     zt_chain_fini(&chain);
     zt_bound_free(bound);
@@ -117,18 +117,18 @@ static void find_edges(const edge_writer *edges, const int *root, int *reader, i
     for (int value_id = 0; value_id < zt_prog_n_values(program); value_id++) reader[value_id] = -1;
     for (int step_index = 0; step_index < edges->splitting->step_count; step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
-        const zt_opinfo *info = zt_op_info(step->op);
-        for (int donated = 0; donated < info->def->donates; donated++) {
+        const zt_opinfo *op_info = zt_op_info(step->op);
+        for (int donated = 0; donated < op_info->def->donates; donated++) {
             int *readers = &reader[root[step->in[donated]]];
             for (int read_index = *readers; read_index >= 0; read_index = next[read_index])
                 add_edge(edges, read_index / ZT_MAX_IN, step_index);
             *readers = -1; /* who comes later comes after this step, which came after them */
         }
-        if (info->def->flags & ZT_OPF_CALLERS) {
+        if (op_info->def->flags & ZT_OPF_CALLERS) {
             add_edge(edges, caller, step_index);
             caller = step_index;
         }
-        for (int input = 0; input < info->n_in; input++) {
+        for (int input = 0; input < op_info->n_in; input++) {
             if (step->in[input] < 0) continue;
             const zt_value *value = zt_prog_value(program, step->in[input]);
             add_edge(edges, value->kind == ZT_VALUE_OP ? value->index : -1, step_index);
@@ -235,13 +235,13 @@ static void try_order_from(split_state *splitting, int engine)
     memcpy(splitting->best, splitting->order, (size_t)splitting->step_count * sizeof *splitting->best);
 }
 
-static zt_status reorder_steps(zt_ctx *ctx, const split_state *splitting, zt_prog **out)
+static zt_status reorder_steps(zt_ctx *ctx, const split_state *splitting, zt_prog **rewritten)
 {
     zt_rewrite rewrite;
     zt_status status = zt_rewrite_begin(&rewrite, ctx, splitting->program);
     for (int step_index = 0; step_index < splitting->step_count && !status; step_index++)
         status = zt_rewrite_copy(&rewrite, splitting->best[step_index], NULL);
-    return zt_rewrite_end(&rewrite, status, out);
+    return zt_rewrite_end(&rewrite, status, rewritten);
 }
 
 static zt_status split_program(zt_ctx *ctx, split_state *splitting, const zt_pass_opts *options, zt_prog **rewritten)
