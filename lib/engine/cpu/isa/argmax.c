@@ -12,11 +12,11 @@ static int32_t argmax(const float *x, int64_t n)
     return 0;
 }
 
-static void argmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void argmax_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const float *x = c->in[0].data;
-    int32_t *y = c->out[0].data;
-    int64_t cols = cols_of(&c->in[0].type);
+    const float *x = call->in[0].data;
+    int32_t *y = call->out[0].data;
+    int64_t cols = cols_of(&call->in[0].type);
     (void)phase, (void)local;
     for (int64_t r = begin; r < end; r++) y[r] = argmax(x + r * cols, cols);
 }
@@ -35,11 +35,11 @@ static int32_t argmin(const float *x, int64_t n)
     return 0;
 }
 
-static void argmin_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void argmin_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const float *x = c->in[0].data;
-    int32_t *y = c->out[0].data;
-    int64_t cols = cols_of(&c->in[0].type);
+    const float *x = call->in[0].data;
+    int32_t *y = call->out[0].data;
+    int64_t cols = cols_of(&call->in[0].type);
     (void)phase, (void)local;
     for (int64_t r = begin; r < end; r++) y[r] = argmin(x + r * cols, cols);
 }
@@ -48,18 +48,18 @@ static void argmin_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, vo
 
 enum { L_TILES = L_INNER + 1 };
 
-static void arg_setup(zt_cpu_call *c)
+static void arg_setup(zt_cpu_call *call)
 {
-    int64_t axis = ((const zt_argmax_attrs *)c->attrs)->axis; /* argmin's attributes are the same */
-    const zt_type *x = &c->in[0].type;
+    int64_t axis = ((const zt_argmax_attrs *)call->attrs)->axis; /* argmin's attributes are the same */
+    const zt_type *x = &call->in[0].type;
     int at = (int)(axis < 0 ? axis + x->rank : axis);
     int64_t inner = 1, outer = 1;
     for (int d = 0; d < at; d++) outer *= x->dim[d];
     for (int d = at + 1; d < x->rank; d++) inner *= x->dim[d];
-    c->aux[L_N] = x->dim[at];
-    c->aux[L_INNER] = inner;
-    c->aux[L_TILES] = (inner + LANES - 1) / LANES;
-    c->items[0] = outer * c->aux[L_TILES];
+    call->aux[L_N] = x->dim[at];
+    call->aux[L_INNER] = inner;
+    call->aux[L_TILES] = (inner + LANES - 1) / LANES;
+    call->items[0] = outer * call->aux[L_TILES];
 }
 
 /* NaN never wins; 0 where all are NaN or there are none. */
@@ -76,13 +76,13 @@ INLINE void arg_lines(float sign, const float *x, int64_t n, int64_t inner, int 
         }
 }
 
-INLINE void arg_items(float sign, zt_cpu_call *c, int64_t begin, int64_t end)
+INLINE void arg_items(float sign, zt_cpu_call *call, int64_t begin, int64_t end)
 {
-    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], tiles = c->aux[L_TILES];
+    int64_t n = call->aux[L_N], inner = call->aux[L_INNER], tiles = call->aux[L_TILES];
     for (int64_t item = begin; item < end; item++) {
         int64_t o = item / tiles, column = item % tiles * LANES;
-        const float *x = (const float *)c->in[0].data + o * n * inner + column;
-        int32_t *y = (int32_t *)c->out[0].data + o * inner + column;
+        const float *x = (const float *)call->in[0].data + o * n * inner + column;
+        int32_t *y = (int32_t *)call->out[0].data + o * inner + column;
         if (inner - column >= LANES)
             arg_lines(sign, x, n, inner, LANES, y);
         else
@@ -90,16 +90,16 @@ INLINE void arg_items(float sign, zt_cpu_call *c, int64_t begin, int64_t end)
     }
 }
 
-static void argmax_columns_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void argmax_columns_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase, (void)local;
-    arg_items(1, c, begin, end);
+    arg_items(1, call, begin, end);
 }
 
-static void argmin_columns_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void argmin_columns_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase, (void)local;
-    arg_items(-1, c, begin, end);
+    arg_items(-1, call, begin, end);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_argmax)[] = {

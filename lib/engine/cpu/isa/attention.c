@@ -92,12 +92,12 @@ static void write_out(const run *w, part p)
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A block's rows, run by run. begin_block sets what all runs share. */
-static run begin_block(zt_cpu_call *c, int64_t g, float *scratch)
+static run begin_block(zt_cpu_call *call, int64_t g, float *scratch)
 {
-    const zt_attention_attrs *a = c->attrs;
-    sizes s = sizes_of(c);
-    run w = {.c = c, .s = s, .slots = slots_of(c, 3, s.ctx), .g = g, .cap = (float)a->softcap};
-    w.scale = a->scale != 0 ? (float)a->scale : (float)(1 / sqrt((double)s.D));
+    const zt_attention_attrs *attention = call->attrs;
+    sizes s = sizes_of(call);
+    run w = {.c = call, .s = s, .slots = slots_of(call, 3, s.ctx), .g = g, .cap = (float)attention->softcap};
+    w.scale = attention->scale != 0 ? (float)attention->scale : (float)(1 / sqrt((double)s.D));
     w.keys = scratch;
     w.values = w.keys + TILE * s.Dp;
     w.score = w.values + TILE * s.Dp;
@@ -107,20 +107,20 @@ static run begin_block(zt_cpu_call *c, int64_t g, float *scratch)
 /* The next rows of one sequence before `end`, and what they see. */
 static void begin_run(run *w, int64_t row, int64_t end)
 {
-    const zt_attention_attrs *a = w->c->attrs;
+    const zt_attention_attrs *attention = w->c->attrs;
     w->row = row;
     w->seq = slots_seq(&w->slots, row);
     for (w->rows = 0; row < end && slots_seq(&w->slots, row) == w->seq; row++, w->rows++) {
         int64_t pos = w->slots.pos[row], r = w->rows;
         bool good = slots_row_good(&w->slots, w->c, row, pos);
         w->hi[r] = good ? pos + 1 : 0;
-        w->lo[r] = good && a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
+        w->lo[r] = good && attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
     }
 }
 
-static int64_t end_of_block(const zt_cpu_call *c, int64_t block, int64_t n)
+static int64_t end_of_block(const zt_cpu_call *call, int64_t block, int64_t n)
 {
-    int64_t end = (block + 1) * c->aux[AUX_ROWS];
+    int64_t end = (block + 1) * call->aux[AUX_ROWS];
     return end < n ? end : n;
 }
 
@@ -146,10 +146,10 @@ static void run_whole(const run *w, part p, part total)
 /* ---- rows that are alone --------------------------------------------------------------------- */
 
 /* Is every row of a block in another sequence than the next one, and is the cache read as it is? */
-static bool each_alone(zt_cpu_call *c, int64_t row, int64_t end)
+static bool each_alone(zt_cpu_call *call, int64_t row, int64_t end)
 {
-    slots at = slots_of(c, 3, c->in[1].type.dim[0]);
-    if (end - row < 2 || sizes_of(c).share > ROWS) return false;
+    slots at = slots_of(call, 3, call->in[1].type.dim[0]);
+    if (end - row < 2 || sizes_of(call).share > ROWS) return false;
     for (; row + 1 < end; row++)
         if (slots_seq(&at, row) == slots_seq(&at, row + 1)) return false;
     return true;
@@ -177,20 +177,20 @@ static void write_zeros(run w, int64_t row, int64_t end, part total)
 }
 
 /* Queries that a thread has sums of: those of a block's rows and one key head, or of one row. */
-static int64_t queries_of(const zt_cpu_call *c, const sizes *s)
+static int64_t queries_of(const zt_cpu_call *call, const sizes *s)
 {
-    int64_t M = c->aux[AUX_ROWS] * s->share;
+    int64_t M = call->aux[AUX_ROWS] * s->share;
     return M > s->H ? M : s->H;
 }
 
 /* All heads of the rows from `row` to before `end`, as run_whole. */
-static void run_alone(zt_cpu_call *c, int64_t row, int64_t end, float *local)
+static void run_alone(zt_cpu_call *call, int64_t row, int64_t end, float *local)
 {
     stop stops[2];
     run *w = &stops[1].w;
     if (row >= end) return;
-    *w = begin_block(c, 0, local);
-    const int64_t M = queries_of(c, &w->s), n = w->s.n, H = w->s.H, Dp = w->s.Dp;
+    *w = begin_block(call, 0, local);
+    const int64_t M = queries_of(call, &w->s), n = w->s.n, H = w->s.H, Dp = w->s.Dp;
     float *parts = w->score + M * TILE;
     part p = part_at(parts, M), total = part_at(parts + part_floats(M, Dp), M);
     write_zeros(*w, row, end, total);
@@ -218,19 +218,19 @@ static void run_alone(zt_cpu_call *c, int64_t row, int64_t end, float *local)
 
 /* Long prompts from the last block on: those see most, and threads end together when the last work
  * is short. Few rows keep to their order, for the thread that made their queries. */
-static void run_blocks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+static void run_blocks(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
 {
-    sizes s = sizes_of(c);
-    int64_t M = c->aux[AUX_ROWS] * s.share;
+    sizes s = sizes_of(call);
+    int64_t M = call->aux[AUX_ROWS] * s.share;
     for (int64_t item = begin; item < end; item++) {
         int64_t block = item / s.G, g = item % s.G;
-        if (s.n > BLOCKS) block = c->aux[AUX_BLOCKS] - 1 - block;
-        int64_t row = block * c->aux[AUX_ROWS], last = end_of_block(c, block, s.n);
-        if (each_alone(c, row, last)) {
-            run_alone(c, row + (last - row) * g / s.G, row + (last - row) * (g + 1) / s.G, local);
+        if (s.n > BLOCKS) block = call->aux[AUX_BLOCKS] - 1 - block;
+        int64_t row = block * call->aux[AUX_ROWS], last = end_of_block(call, block, s.n);
+        if (each_alone(call, row, last)) {
+            run_alone(call, row + (last - row) * g / s.G, row + (last - row) * (g + 1) / s.G, local);
             continue;
         }
-        run w = begin_block(c, g, local);
+        run w = begin_block(call, g, local);
         float *parts = w.score + M * TILE;
         for (; row < last; row += w.rows) {
             begin_run(&w, row, last);
@@ -255,50 +255,50 @@ static int64_t step_of(int64_t n)
 }
 
 /* Chunks that hold a key which some row sees: one at least, so that each row is looked at. */
-static int64_t used_chunks(const zt_cpu_call *c)
+static int64_t used_chunks(const zt_cpu_call *call)
 {
-    const int32_t *pos = slots_of(c, 3, c->in[1].type.dim[0]).pos;
+    const int32_t *pos = slots_of(call, 3, call->in[1].type.dim[0]).pos;
     int64_t last = 0;
-    for (int64_t row = 0; row < c->in[0].type.dim[0]; row++)
+    for (int64_t row = 0; row < call->in[0].type.dim[0]; row++)
         if (pos[row] > last) last = pos[row];
-    return last / CHUNK < c->aux[AUX_CHUNKS] ? last / CHUNK + 1 : c->aux[AUX_CHUNKS];
+    return last / CHUNK < call->aux[AUX_CHUNKS] ? last / CHUNK + 1 : call->aux[AUX_CHUNKS];
 }
 
 /* Few rows, phase 0: one chunk of one block and key head an item, its sums to shared memory. */
-static void run_chunks(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+static void run_chunks(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
 {
-    sizes s = sizes_of(c);
-    int64_t M = c->aux[AUX_ROWS] * s.share, per_chunk = c->aux[AUX_BLOCKS] * s.G;
-    int64_t n = c->aux[AUX_CHUNKS] * per_chunk, step = c->aux[AUX_STEP], used = used_chunks(c);
+    sizes s = sizes_of(call);
+    int64_t M = call->aux[AUX_ROWS] * s.share, per_chunk = call->aux[AUX_BLOCKS] * s.G;
+    int64_t n = call->aux[AUX_CHUNKS] * per_chunk, step = call->aux[AUX_STEP], used = used_chunks(call);
     for (int64_t at = begin; at < end; at++) {
         int64_t item = at * step % n, chunk = item / per_chunk, block = item % per_chunk / s.G;
-        int64_t first = block * c->aux[AUX_ROWS], row = first;
+        int64_t first = block * call->aux[AUX_ROWS], row = first;
         if (chunk >= used) continue;
-        run w = begin_block(c, item % s.G, local);
-        part p = part_at((float *)c->shared + (size_t)item * part_floats(M, s.Dp), M);
-        for (; row < end_of_block(c, block, s.n); row += w.rows) {
-            begin_run(&w, row, end_of_block(c, block, s.n));
+        run w = begin_block(call, item % s.G, local);
+        part p = part_at((float *)call->shared + (size_t)item * part_floats(M, s.Dp), M);
+        for (; row < end_of_block(call, block, s.n); row += w.rows) {
+            begin_run(&w, row, end_of_block(call, block, s.n));
             attend_chunk(&w, part_from(p, (row - first) * s.share, s.Dp), chunk);
         }
     }
 }
 
 /* Few rows, phase 1: the chunks of one block and key head, in order. */
-static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+static void run_combine(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
 {
-    sizes s = sizes_of(c);
-    int64_t M = c->aux[AUX_ROWS] * s.share, per_chunk = c->aux[AUX_BLOCKS] * s.G;
-    const int64_t used = used_chunks(c);
+    sizes s = sizes_of(call);
+    int64_t M = call->aux[AUX_ROWS] * s.share, per_chunk = call->aux[AUX_BLOCKS] * s.G;
+    const int64_t used = used_chunks(call);
     for (int64_t item = begin; item < end; item++) {
-        int64_t block = item / s.G, first = block * c->aux[AUX_ROWS], row = first;
-        run w = begin_block(c, item % s.G, local);
+        int64_t block = item / s.G, first = block * call->aux[AUX_ROWS], row = first;
+        run w = begin_block(call, item % s.G, local);
         part total = part_at(local, M);
-        for (; row < end_of_block(c, block, s.n); row += w.rows) {
-            begin_run(&w, row, end_of_block(c, block, s.n));
+        for (; row < end_of_block(call, block, s.n); row += w.rows) {
+            begin_run(&w, row, end_of_block(call, block, s.n));
             part_clear(total, w.rows * s.share, s.Dp);
             for (int64_t k = 0; k < used; k++) {
                 size_t at = (size_t)(k * per_chunk + item) * part_floats(M, s.Dp);
-                part p = part_at((float *)c->shared + at, M);
+                part p = part_at((float *)call->shared + at, M);
                 combine_chunk(&w, total, part_from(p, (row - first) * s.share, s.Dp), k);
             }
             write_out(&w, total);
@@ -308,21 +308,21 @@ static void run_combine(zt_cpu_call *c, int64_t begin, int64_t end, float *local
 
 /* Of keys (k 1) or values (2) that row and head g read, from position p to before `end`, the first
  * that lie together; returns the position after them, or 0: there are none. */
-static int64_t lie_together(const zt_cpu_call *c, const sizes *s, int k, int64_t row, int64_t g,
+static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g,
                             int64_t p, int64_t end, zt_cpu_prefetch *to)
 {
-    const zt_attention_attrs *a = c->attrs;
-    const slots at = slots_of(c, 3, s->ctx);
-    const size_t item = c->in[k].type.dtype == ZT_F16 ? 2 : 4;
+    const zt_attention_attrs *attention = call->attrs;
+    const slots at = slots_of(call, 3, s->ctx);
+    const size_t item = call->in[k].type.dtype == ZT_F16 ? 2 : 4;
     const int64_t W = s->D * s->G, seq = slots_seq(&at, row), pos = at.pos[row];
     if (seq < 0 || seq >= at.S || pos < 0 || pos >= s->ctx) return 0;
-    if (a->window > 0 && p < pos - a->window + 1) p = pos - a->window + 1;
+    if (attention->window > 0 && p < pos - attention->window + 1) p = pos - attention->window + 1;
     if (end > pos + 1) end = pos + 1;
     if (p >= end) return 0;
     int64_t b = p / at.block, place = at.table ? at.table[seq * at.B + b] : 0;
     if (place < 0 || place >= at.B) return 0;
     if (end > (b + 1) * at.block) end = (b + 1) * at.block;
-    to->at = (const uint8_t *)c->in[k].data +
+    to->at = (const uint8_t *)call->in[k].data +
              (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
     to->bytes = (size_t)s->D * item;
     to->step = (size_t)W * item;
@@ -332,19 +332,19 @@ static int64_t lie_together(const zt_cpu_call *c, const sizes *s, int k, int64_t
 
 /* What items of few rows read: of each row of an item keys, then values. *turn counts these, and in
  * each the positions of a chunk. */
-static bool attention_late(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn,
+static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, int64_t *turn,
                            zt_cpu_prefetch *a)
 {
-    const sizes s = sizes_of(c);
-    const int64_t rows = c->aux[AUX_ROWS], per_chunk = c->aux[AUX_BLOCKS] * s.G;
+    const sizes s = sizes_of(call);
+    const int64_t rows = call->aux[AUX_ROWS], per_chunk = call->aux[AUX_BLOCKS] * s.G;
     for (; s.n <= FEW; *turn = (*turn / CHUNK + 1) * CHUNK) {
         int64_t of = *turn / CHUNK, item = begin + of / (2 * rows);
         if (item >= end) return false;
-        if (c->n_phases == 2) item = item * c->aux[AUX_STEP] % c->items[0];
+        if (call->n_phases == 2) item = item * call->aux[AUX_STEP] % call->items[0];
         int64_t first = item / per_chunk * CHUNK;
         int64_t row = item % per_chunk / s.G * rows + of / 2 % rows;
         if (row >= s.n) continue;
-        int64_t next = lie_together(c, &s, 1 + (int)(of % 2), row, item % s.G,
+        int64_t next = lie_together(call, &s, 1 + (int)(of % 2), row, item % s.G,
                                     first + *turn % CHUNK, first + CHUNK, a);
         if (!next) continue;
         *turn = of * CHUNK + next - first;
@@ -359,36 +359,36 @@ static bool attention_has(const void *attrs, const zt_type *const in[], const zt
     return in[1]->dtype == ZT_F32 || in[1]->dtype == ZT_F16;
 }
 
-static void attention_setup(zt_cpu_call *c)
+static void attention_setup(zt_cpu_call *call)
 {
-    sizes s = sizes_of(c);
+    sizes s = sizes_of(call);
     int64_t rows = s.share ? QUERIES / s.share : 1, chunks = (s.ctx + CHUNK - 1) / CHUNK;
     int64_t most = s.n > BLOCKS ? BLOCK : BLOCK / 4;
     rows = rows < 1 ? 1 : rows > most ? most : rows;
     if (rows > s.n && s.n) rows = s.n;
     int64_t M = rows * s.share, blocks = (s.n + rows - 1) / rows;
-    c->aux[AUX_ROWS] = rows;
-    c->aux[AUX_BLOCKS] = blocks;
-    c->items[0] = blocks * s.G;
-    const int64_t sums = queries_of(c, &s);
-    c->local_bytes = ((size_t)(TILE * (2 * s.Dp + sums)) + 2 * part_floats(sums, s.Dp)) * sizeof(float);
+    call->aux[AUX_ROWS] = rows;
+    call->aux[AUX_BLOCKS] = blocks;
+    call->items[0] = blocks * s.G;
+    const int64_t sums = queries_of(call, &s);
+    call->local_bytes = ((size_t)(TILE * (2 * s.Dp + sums)) + 2 * part_floats(sums, s.Dp)) * sizeof(float);
     if (s.n > FEW || chunks < 2) return;
-    c->aux[AUX_CHUNKS] = chunks;
-    c->n_phases = 2;
-    c->items[0] = chunks * blocks * s.G;
-    c->aux[AUX_STEP] = step_of(c->items[0]);
-    c->items[1] = blocks * s.G;
-    c->shared_bytes = (size_t)c->items[0] * part_floats(M, s.Dp) * sizeof(float);
+    call->aux[AUX_CHUNKS] = chunks;
+    call->n_phases = 2;
+    call->items[0] = chunks * blocks * s.G;
+    call->aux[AUX_STEP] = step_of(call->items[0]);
+    call->items[1] = blocks * s.G;
+    call->shared_bytes = (size_t)call->items[0] * part_floats(M, s.Dp) * sizeof(float);
 }
 
-static void attention_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void attention_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    if (c->n_phases == 1)
-        run_blocks(c, begin, end, local);
+    if (call->n_phases == 1)
+        run_blocks(call, begin, end, local);
     else if (phase == 0)
-        run_chunks(c, begin, end, local);
+        run_chunks(call, begin, end, local);
     else
-        run_combine(c, begin, end, local);
+        run_combine(call, begin, end, local);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {

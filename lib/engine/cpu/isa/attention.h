@@ -25,13 +25,13 @@ typedef struct sizes {
     int64_t H, G, share, ctx;
 } sizes;
 
-static sizes sizes_of(const zt_cpu_call *c)
+static sizes sizes_of(const zt_cpu_call *call)
 {
-    const zt_attention_attrs *a = c->attrs;
-    sizes s = {.n = c->in[0].type.dim[0], .D = a->head, .ctx = c->in[1].type.dim[0]};
+    const zt_attention_attrs *attention = call->attrs;
+    sizes s = {.n = call->in[0].type.dim[0], .D = attention->head, .ctx = call->in[1].type.dim[0]};
     s.Dp = (s.D + LANES - 1) / LANES * LANES;
-    s.H = c->in[0].type.dim[1] / s.D;
-    s.G = c->in[1].type.dim[1] / s.D;
+    s.H = call->in[0].type.dim[1] / s.D;
+    s.G = call->in[1].type.dim[1] / s.D;
     s.share = s.H / s.G;
     return s;
 }

@@ -49,45 +49,45 @@ typedef struct scratch {
     _Alignas(64) float band[];
 } scratch;
 
-static plan *plan_of(const zt_cpu_call *c) { return c->keep; }
-static part *parts_of(const zt_cpu_call *c) { return (part *)(plan_of(c) + 1); }
-static int32_t *places_of(const zt_cpu_call *c)
+static plan *plan_of(const zt_cpu_call *call) { return call->keep; }
+static part *parts_of(const zt_cpu_call *call) { return (part *)(plan_of(call) + 1); }
+static int32_t *places_of(const zt_cpu_call *call)
 {
-    return (int32_t *)(parts_of(c) + plan_of(c)->n_parts);
+    return (int32_t *)(parts_of(call) + plan_of(call)->n_parts);
 }
 
-static zt_window window_of(const zt_cpu_call *c)
+static zt_window window_of(const zt_cpu_call *call)
 {
-    const int64_t *kernel = c->in[1].type.dim + 2;
-    if (c->kernel->op == ZT_OP_conv) {
-        const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_attrs *)c->attrs);
-        return zt_window_of(&l, &c->in[0].type, &c->out[0].type, kernel);
+    const int64_t *kernel = call->in[1].type.dim + 2;
+    if (call->kernel->op == ZT_OP_conv) {
+        const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_attrs *)call->attrs);
+        return zt_window_of(&l, &call->in[0].type, &call->out[0].type, kernel);
     }
-    const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_transpose_attrs *)c->attrs);
-    return zt_window_of(&l, &c->out[0].type, &c->in[0].type, kernel);
+    const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_transpose_attrs *)call->attrs);
+    return zt_window_of(&l, &call->out[0].type, &call->in[0].type, kernel);
 }
 
-static int64_t groups_of(const zt_cpu_call *c)
+static int64_t groups_of(const zt_cpu_call *call)
 {
-    if (c->kernel->op == ZT_OP_conv) return ((const zt_conv_attrs *)c->attrs)->groups;
-    return ((const zt_conv_transpose_attrs *)c->attrs)->groups;
+    if (call->kernel->op == ZT_OP_conv) return ((const zt_conv_attrs *)call->attrs)->groups;
+    return ((const zt_conv_transpose_attrs *)call->attrs)->groups;
 }
 
 /* The plan without its parts; and part i, which comes after those counted in the plan so far. */
-static plan start(const zt_cpu_call *c, const zt_window *w)
+static plan start(const zt_cpu_call *call, const zt_window *window)
 {
-    bool forward = c->kernel->op == ZT_OP_conv;
-    const zt_type *x = &c->in[0].type, *y = &c->out[0].type;
-    plan p = {.N = x->dim[0], .groups = groups_of(c)};
+    bool forward = call->kernel->op == ZT_OP_conv;
+    const zt_type *x = &call->in[0].type, *y = &call->out[0].type;
+    plan p = {.N = x->dim[0], .groups = groups_of(call)};
     p.rows = y->dim[1] / p.groups;
     p.channels = x->dim[1] / p.groups;
-    p.row_step = forward ? p.channels * w->taps : w->taps;
-    p.channel_step = forward ? w->taps : p.rows * w->taps;
+    p.row_step = forward ? p.channels * window->taps : window->taps;
+    p.channel_step = forward ? window->taps : p.rows * window->taps;
     p.row_blocks = (p.rows + CHANNELS - 1) / CHANNELS;
     p.group_blocks = (p.groups + GROUPS - 1) / GROUPS;
-    p.n_out = forward ? w->n_out : w->n_in;
-    p.n_in = forward ? w->n_in : w->n_out;
-    p.n_parts = forward ? 1 : conv_views(w);
+    p.n_out = forward ? window->n_out : window->n_in;
+    p.n_in = forward ? window->n_in : window->n_out;
+    p.n_parts = forward ? 1 : conv_views(window);
     return p;
 }
 
@@ -116,9 +116,9 @@ static bool lay_flat(const plan *p, part *q)
     return true;
 }
 
-static void add_part(const zt_cpu_call *c, const zt_window *w, int64_t i, plan *p, part *q)
+static void add_part(const zt_cpu_call *call, const zt_window *window, int64_t i, plan *p, part *q)
 {
-    *q = (part){.v = c->kernel->op == ZT_OP_conv ? conv_view_forward(w) : conv_view_data(w, i)};
+    *q = (part){.v = call->kernel->op == ZT_OP_conv ? conv_view_forward(window) : conv_view_data(window, i)};
     q->K = q->v.n_taps * p->channels;
     q->blocks = (q->K + DEPTH - 1) / DEPTH;
     q->depth = q->blocks ? (q->K + q->blocks - 1) / q->blocks : 0;
@@ -149,23 +149,23 @@ static bool transpose_has(const void *attrs, const zt_type *const in[], const zt
 {
     const zt_window_lists l = ZT_WINDOW_LISTS((const zt_conv_transpose_attrs *)attrs);
     if (out[0].dtype != ZT_F32) return false;
-    zt_window w = zt_window_of(&l, &out[0], in[0], in[1]->dim + 2);
-    return conv_views(&w) <= MOST_VIEWS;
+    zt_window window = zt_window_of(&l, &out[0], in[0], in[1]->dim + 2);
+    return conv_views(&window) <= MOST_VIEWS;
 }
 
-static void conv_setup(zt_cpu_call *c)
+static void conv_setup(zt_cpu_call *call)
 {
-    zt_window w = window_of(c);
-    plan p = start(c, &w);
+    zt_window window = window_of(call);
+    plan p = start(call, &window);
     part q;
-    if (zt_type_count(&c->out[0].type) == 0) p.n_parts = 0;
-    for (int64_t i = 0; i < p.n_parts; i++) add_part(c, &w, i, &p, &q);
-    c->n_phases = 2;
-    c->items[0] = p.n_parts * p.groups * ((p.rows + STRIP - 1) / STRIP);
-    c->items[1] = p.items;
-    c->keep_bytes = sizeof(plan) + (size_t)p.n_parts * sizeof(part) + (size_t)p.table * sizeof(int32_t);
-    c->shared_bytes = p.weights * sizeof(float);
-    c->local_bytes = sizeof(scratch) + (size_t)p.band * sizeof(float);
+    if (zt_type_count(&call->out[0].type) == 0) p.n_parts = 0;
+    for (int64_t i = 0; i < p.n_parts; i++) add_part(call, &window, i, &p, &q);
+    call->n_phases = 2;
+    call->items[0] = p.n_parts * p.groups * ((p.rows + STRIP - 1) / STRIP);
+    call->items[1] = p.items;
+    call->keep_bytes = sizeof(plan) + (size_t)p.n_parts * sizeof(part) + (size_t)p.table * sizeof(int32_t);
+    call->shared_bytes = p.weights * sizeof(float);
+    call->local_bytes = sizeof(scratch) + (size_t)p.band * sizeof(float);
 }
 
 /* Where the right operand's rows begin in a band, for its first position. */
@@ -177,32 +177,32 @@ static void list_places(const plan *p, const part *q, int32_t *at)
     }
 }
 
-static void conv_prime(zt_cpu_call *c)
+static void conv_prime(zt_cpu_call *call)
 {
-    zt_window w = window_of(c);
-    plan *p = plan_of(c);
-    *p = start(c, &w);
-    if (zt_type_count(&c->out[0].type) == 0) p->n_parts = 0;
+    zt_window window = window_of(call);
+    plan *p = plan_of(call);
+    *p = start(call, &window);
+    if (zt_type_count(&call->out[0].type) == 0) p->n_parts = 0;
     for (int64_t i = 0; i < p->n_parts; i++) {
-        part *q = &parts_of(c)[i];
-        add_part(c, &w, i, p, q);
-        if (q->plane) list_places(p, q, places_of(c) + q->table);
+        part *q = &parts_of(call)[i];
+        add_part(call, &window, i, p, q);
+        if (q->plane) list_places(p, q, places_of(call) + q->table);
     }
 }
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
 /* n rows of filters of one view, in all its blocks. */
-static void pack_rows(const zt_cpu_call *c, const part *q, int64_t group, int64_t row, int64_t n)
+static void pack_rows(const zt_cpu_call *call, const part *q, int64_t group, int64_t row, int64_t n)
 {
-    const plan *p = plan_of(c);
-    const zt_type *t = &c->in[1].type;
+    const plan *p = plan_of(call);
+    const zt_type *type = &call->in[1].type;
     int64_t taps = 1, left = q->depth, shift[ZT_WINDOW_RANK];
-    for (int d = 2; d < t->rank; d++) taps *= t->dim[d];
-    const float *w = (const float *)c->in[1].data + group * p->rows * p->channels * taps +
+    for (int d = 2; d < type->rank; d++) taps *= type->dim[d];
+    const float *w = (const float *)call->in[1].data + group * p->rows * p->channels * taps +
                      row * p->row_step;
     float *to =
-        (float *)c->shared + q->weights + (group * q->blocks * p->rows + row) * GEMM_STRIDE;
+        (float *)call->shared + q->weights + (group * q->blocks * p->rows + row) * GEMM_STRIDE;
     for (int64_t tap = 0; tap < q->v.n_taps; tap++) {
         const float *from = w + conv_tap(&q->v, tap, shift);
         for (int64_t i = 0; i < p->channels; i++, left--, to++, from += p->channel_step) {
@@ -216,15 +216,15 @@ static void pack_rows(const zt_cpu_call *c, const part *q, int64_t group, int64_
 }
 
 /* A strip of rows: side by side where they lie so in w, else one after the other. */
-static void pack_strip(const zt_cpu_call *c, const part *q, int64_t group, int64_t row)
+static void pack_strip(const zt_cpu_call *call, const part *q, int64_t group, int64_t row)
 {
-    const plan *p = plan_of(c);
+    const plan *p = plan_of(call);
     int64_t n = p->rows - row < STRIP ? p->rows - row : STRIP;
     if (p->row_step < p->channel_step) {
-        pack_rows(c, q, group, row, n);
+        pack_rows(call, q, group, row, n);
         return;
     }
-    for (int64_t r = 0; r < n; r++) pack_rows(c, q, group, row + r, 1);
+    for (int64_t r = 0; r < n; r++) pack_rows(call, q, group, row + r, 1);
 }
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
@@ -282,64 +282,64 @@ typedef struct item {
 } item;
 
 /* The first row's plane of y, for panel i. */
-static float *plane(const zt_cpu_call *c, const item *t, int i)
+static float *plane(const zt_cpu_call *call, const item *t, int i)
 {
-    const plan *p = plan_of(c);
-    return (float *)c->out[0].data +
+    const plan *p = plan_of(call);
+    return (float *)call->out[0].data +
            ((t->image[i] * p->groups + t->group) * p->rows + t->row) * p->n_out;
 }
 
 /* Are the panels' pixels neighbours in y? Packed ones are, of the only grid. */
-static bool in_place(const zt_cpu_call *c, const item *t)
+static bool in_place(const zt_cpu_call *call, const item *t)
 {
-    return plan_of(c)->n_parts == 1 && !t->q->plane;
+    return plan_of(call)->n_parts == 1 && !t->q->plane;
 }
 
 /* Where panel i's results go, and from row to row of them. */
-INLINE float *results(const zt_cpu_call *c, const item *t, int i, scratch *s, int64_t *down)
+INLINE float *results(const zt_cpu_call *call, const item *t, int i, scratch *s, int64_t *down)
 {
-    *down = in_place(c, t) ? plan_of(c)->n_out : GEMM_WIDE;
-    return in_place(c, t) ? plane(c, t, i) + t->pixel[i] : s->tile[i];
+    *down = in_place(call, t) ? plan_of(call)->n_out : GEMM_WIDE;
+    return in_place(call, t) ? plane(call, t, i) + t->pixel[i] : s->tile[i];
 }
 
-static const float *channels(const zt_cpu_call *c, const item *t, int i)
+static const float *channels(const zt_cpu_call *call, const item *t, int i)
 {
-    const plan *p = plan_of(c);
-    return (const float *)c->in[0].data +
+    const plan *p = plan_of(call);
+    return (const float *)call->in[0].data +
            (t->image[i] * p->groups + t->group) * p->channels * p->n_in;
 }
 
 /* Block k of panel i's sums; b is to be said. */
-INLINE gemm_block sums_of(const zt_cpu_call *c, const item *t, int i, int64_t block, scratch *s)
+INLINE gemm_block sums_of(const zt_cpu_call *call, const item *t, int i, int64_t block, scratch *s)
 {
-    const plan *p = plan_of(c);
+    const plan *p = plan_of(call);
     const part *q = t->q;
     int64_t k = block * q->depth, depth = q->K - k < q->depth ? q->K - k : q->depth;
-    gemm_block g = {.a = (const float *)c->shared + q->weights +
+    gemm_block g = {.a = (const float *)call->shared + q->weights +
                          ((t->group * q->blocks + block) * p->rows + t->row) * GEMM_STRIDE,
                     .b_down = GEMM_WIDE,
                     .depth = (int)depth,
                     .columns = s->place[i].panel.columns,
                     .more = block > 0};
-    g.y = results(c, t, i, s, &g.down);
+    g.y = results(call, t, i, s, &g.down);
     return g;
 }
 
 /* From rows of the right operand in b. */
-static void add_packed(const zt_cpu_call *c, const item *t, int i, int64_t block, const float *b,
+static void add_packed(const zt_cpu_call *call, const item *t, int i, int64_t block, const float *b,
                        scratch *s)
 {
-    gemm_block g = sums_of(c, t, i, block, s);
+    gemm_block g = sums_of(call, t, i, block, s);
     g.b = b;
     gemm_down(GEMM_FLOATS, &g, (int)t->rows);
 }
 
 /* What is fetched during a block of panel i of a band, in rows *down apart: y, before it is written;
  * else as many channels of the next band as there are rows. */
-static const float *coming(const zt_cpu_call *c, const item *t, int i, int64_t block,
+static const float *coming(const zt_cpu_call *call, const item *t, int i, int64_t block,
                            const scratch *s, int64_t *down)
 {
-    const plan *p = plan_of(c);
+    const plan *p = plan_of(call);
     const conv_panel *panel = &s->place[i].panel;
     const int64_t channel = block * t->rows;
     if (block + 1 < t->q->blocks) {
@@ -349,49 +349,49 @@ static const float *coming(const zt_cpu_call *c, const item *t, int i, int64_t b
     }
     *down = p->n_out;
     if (!panel->n_runs) return NULL;
-    return plane(c, t, i) + first_of(&t->q->v, &panel->run[0], c->out[0].type.dim + 2);
+    return plane(call, t, i) + first_of(&t->q->v, &panel->run[0], call->out[0].type.dim + 2);
 }
 
 /* From rows of the right operand in the band. */
-static void add_flat(const zt_cpu_call *c, const item *t, int i, int64_t block, scratch *s)
+static void add_flat(const zt_cpu_call *call, const item *t, int i, int64_t block, scratch *s)
 {
     const part *q = t->q;
-    gemm_block g = sums_of(c, t, i, block, s);
+    gemm_block g = sums_of(call, t, i, block, s);
     g.b = s->band + t->pixel[i] - t->from;
-    g.at = places_of(c) + q->table + block * q->depth;
-    g.soon = coming(c, t, i, block, s, &g.soon_down);
+    g.at = places_of(call) + q->table + block * q->depth;
+    g.soon = coming(call, t, i, block, s, &g.soon_down);
     gemm_down(GEMM_LISTED, &g, (int)t->rows);
 }
 
 /* Panel i's sums, with their bias, in their places. */
-static void finish(const zt_cpu_call *c, const item *t, int i, scratch *s)
+static void finish(const zt_cpu_call *call, const item *t, int i, scratch *s)
 {
-    const plan *p = plan_of(c);
+    const plan *p = plan_of(call);
     const conv_panel *panel = &s->place[i].panel;
     int64_t down;
-    float *y = results(c, t, i, s, &down);
+    float *y = results(call, t, i, s, &down);
     for (int64_t m = 0; m < t->rows && !t->q->blocks; m++)
         memset(y + m * down, 0, (size_t)panel->columns * sizeof *y);
-    if (c->in[2].data)
-        add_bias((const float *)c->in[2].data + t->group * p->rows + t->row, y, down, t->rows,
+    if (call->in[2].data)
+        add_bias((const float *)call->in[2].data + t->group * p->rows + t->row, y, down, t->rows,
                  panel->columns);
-    if (!in_place(c, t))
-        spread(&t->q->v, panel, c->out[0].type.dim + 2, p->n_out, y, t->rows, plane(c, t, i));
+    if (!in_place(call, t))
+        spread(&t->q->v, panel, call->out[0].type.dim + 2, p->n_out, y, t->rows, plane(call, t, i));
 }
 
 /* Groups from t->group to end: a block of filters for all panels, one after the other. */
-static void run_groups(const zt_cpu_call *c, item *t, int64_t end, scratch *s)
+static void run_groups(const zt_cpu_call *call, item *t, int64_t end, scratch *s)
 {
     const part *q = t->q;
     for (; t->group < end; t->group++) {
         for (int64_t k = 0; k < q->blocks; k++)
             for (int i = 0; i < t->n; i++) {
                 int64_t at = k * q->depth, depth = q->K - at < q->depth ? q->K - at : q->depth;
-                conv_pack(&q->v, &s->place[i], channels(c, t, i), plan_of(c)->channels, at, depth,
+                conv_pack(&q->v, &s->place[i], channels(call, t, i), plan_of(call)->channels, at, depth,
                           s->b);
-                add_packed(c, t, i, k, s->b, s);
+                add_packed(call, t, i, k, s->b, s);
             }
-        for (int i = 0; i < t->n; i++) finish(c, t, i, s);
+        for (int i = 0; i < t->n; i++) finish(call, t, i, s);
     }
 }
 
@@ -415,7 +415,7 @@ INLINE void lay_line(const float *x, int n, float *to, int room)
 }
 
 /* Positions from..from+n-1 of the group's channels, and what taps reach around them. */
-static void fill_band(const zt_cpu_call *c, const item *t, int64_t from, int64_t n, float *band)
+static void fill_band(const zt_cpu_call *call, const item *t, int64_t from, int64_t n, float *band)
 {
     const part *q = t->q;
     const conv_flat *f = &q->flat;
@@ -423,20 +423,20 @@ static void fill_band(const zt_cpu_call *c, const item *t, int64_t from, int64_t
     conv_piece piece[CONV_LINES + 1];
     for (int64_t at = first; at < end;) {
         int lines = conv_lines(&q->v, f, first, &at, end, piece);
-        const float *x = channels(c, t, 0);
+        const float *x = channels(call, t, 0);
         float *to = band;
-        for (int64_t k = 0; k < plan_of(c)->channels; k++, x += q->v.n_in, to += q->plane)
+        for (int64_t k = 0; k < plan_of(call)->channels; k++, x += q->v.n_in, to += q->plane)
             for (const conv_piece *l = piece; l < piece + lines; l++)
                 lay_line(x + l->from, l->len, to + l->slot, l[1].slot - l->slot);
     }
 }
 
 /* The panels of one band, a few at a time as above. */
-static void run_band(const zt_cpu_call *c, item *t, int64_t panel, int64_t n, scratch *s)
+static void run_band(const zt_cpu_call *call, item *t, int64_t panel, int64_t n, scratch *s)
 {
     const part *q = t->q;
     t->from = panel * GEMM_WIDE;
-    fill_band(c, t, t->from, n * GEMM_WIDE, s->band);
+    fill_band(call, t, t->from, n * GEMM_WIDE, s->band);
     for (; n > 0; panel += t->n, n -= t->n) {
         t->n = n < PANELS ? (int)n : PANELS;
         for (int i = 0; i < t->n; i++) {
@@ -446,14 +446,14 @@ static void run_band(const zt_cpu_call *c, item *t, int64_t panel, int64_t n, sc
         }
         for (int64_t k = 0; k < q->blocks; k++)
             for (int i = 0; i < t->n; i++) {
-                add_flat(c, t, i, k, s);
-                if (k + 1 == q->blocks) finish(c, t, i, s);
+                add_flat(call, t, i, k, s);
+                if (k + 1 == q->blocks) finish(call, t, i, s);
             }
     }
 }
 
 /* Groups from t->group to end, of the part's `at`-th band. */
-static void run_flat(const zt_cpu_call *c, item *t, int64_t end, int64_t at, scratch *s)
+static void run_flat(const zt_cpu_call *call, item *t, int64_t end, int64_t at, scratch *s)
 {
     const part *q = t->q;
     const int64_t bands = (q->panels + q->at_once - 1) / q->at_once, panel = at % bands * q->at_once;
@@ -465,8 +465,8 @@ static void run_flat(const zt_cpu_call *c, item *t, int64_t end, int64_t at, scr
         int64_t then = last ? next : at; /* the band that comes next */
         item its = {.group = last ? first : t->group + 1, .image = {then / bands}};
         int64_t from = then % bands * q->at_once * GEMM_WIDE;
-        t->soon = then == q->panel_blocks ? NULL : channels(c, &its, 0) + around(q, from + q->flat.high);
-        run_band(c, t, panel, panels, s);
+        t->soon = then == q->panel_blocks ? NULL : channels(call, &its, 0) + around(q, from + q->flat.high);
+        run_band(call, t, panel, panels, s);
     }
 }
 
@@ -481,29 +481,29 @@ static void conv_pack_groups(const conv_view *v, const conv_place *p, const floa
 }
 
 /* The same where a group is one channel of few taps: the panels of all groups at a time. */
-static void run_single(const zt_cpu_call *c, item *t, int64_t end, scratch *s)
+static void run_single(const zt_cpu_call *call, item *t, int64_t end, scratch *s)
 {
     int64_t first = t->group;
     for (int i = 0; i < t->n; i++) {
         t->group = first;
-        conv_pack_groups(&t->q->v, &s->place[i], channels(c, t, i), end - first, s->b);
+        conv_pack_groups(&t->q->v, &s->place[i], channels(call, t, i), end - first, s->b);
         for (; t->group < end; t->group++) {
-            add_packed(c, t, i, 0, s->b + (t->group - first) * t->q->K * GEMM_WIDE, s);
-            finish(c, t, i, s);
+            add_packed(call, t, i, 0, s->b + (t->group - first) * t->q->K * GEMM_WIDE, s);
+            finish(call, t, i, s);
         }
     }
 }
 
-static void run_item(const zt_cpu_call *c, const part *q, int64_t at, scratch *s)
+static void run_item(const zt_cpu_call *call, const part *q, int64_t at, scratch *s)
 {
-    const plan *p = plan_of(c);
+    const plan *p = plan_of(call);
     int64_t block = at % q->panel_blocks, rest = at / q->panel_blocks;
     item t = {.q = q, .group = rest % p->group_blocks * GROUPS};
     int64_t end = t.group + GROUPS < p->groups ? t.group + GROUPS : p->groups;
     t.row = rest / p->group_blocks * CHANNELS;
     t.rows = p->rows - t.row < CHANNELS ? p->rows - t.row : CHANNELS;
     if (q->plane) {
-        run_flat(c, &t, end, block, s);
+        run_flat(call, &t, end, block, s);
         return;
     }
     bool single = p->channels == 1 && q->blocks == 1 && (end - t.group) * q->K <= DEPTH;
@@ -514,22 +514,22 @@ static void run_item(const zt_cpu_call *c, const part *q, int64_t at, scratch *s
         conv_place_at(&q->v, t.pixel[t.n], &s->place[t.n]);
         single = single && s->place[t.n].n_taps == q->v.n_taps;
     }
-    (single ? run_single : run_groups)(c, &t, end, s);
+    (single ? run_single : run_groups)(call, &t, end, s);
 }
 
-static void conv_run_phase(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void conv_run_phase(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const plan *p = plan_of(c);
-    const part *q = parts_of(c);
+    const plan *p = plan_of(call);
+    const part *q = parts_of(call);
     for (int64_t i = begin; i < end; i++) {
         if (phase == 0) {
             int64_t strips = (p->rows + STRIP - 1) / STRIP, each = p->groups * strips;
-            pack_strip(c, &q[i / each], i % each / strips, i % strips * STRIP);
+            pack_strip(call, &q[i / each], i % each / strips, i % strips * STRIP);
             continue;
         }
         int64_t k = 0;
         while (k + 1 < p->n_parts && q[k + 1].first_item <= i) k++;
-        run_item(c, &q[k], i - q[k].first_item, local);
+        run_item(call, &q[k], i - q[k].first_item, local);
     }
 }
 

@@ -38,17 +38,17 @@ static inline void conv_view_count(conv_view *v)
 }
 
 /* Conv's only view. */
-static inline conv_view conv_view_forward(const zt_window *w)
+static inline conv_view conv_view_forward(const zt_window *window)
 {
-    conv_view v = {.n = w->n};
-    for (int d = 0; d < w->n; d++) {
-        v.grid[d] = w->out[d];
+    conv_view v = {.n = window->n};
+    for (int d = 0; d < window->n; d++) {
+        v.grid[d] = window->out[d];
         v.spread[d] = v.tap_step[d] = 1;
-        v.in[d] = w->in[d];
-        v.step[d] = w->stride[d];
-        v.k[d] = v.taps[d] = w->k[d];
-        v.shift0[d] = -w->pad[d];
-        v.shift_step[d] = w->dilation[d];
+        v.in[d] = window->in[d];
+        v.step[d] = window->stride[d];
+        v.k[d] = v.taps[d] = window->k[d];
+        v.shift0[d] = -window->pad[d];
+        v.shift_step[d] = window->dilation[d];
     }
     conv_view_count(&v);
     return v;
@@ -76,33 +76,33 @@ static inline void conv_taps(conv_view *v, int d, int64_t dilation, int64_t stri
 }
 
 /* Views of transposed convolution: min(stride, output) along each dimension. */
-static inline int64_t conv_views(const zt_window *w)
+static inline int64_t conv_views(const zt_window *window)
 {
     int64_t n = 1;
-    for (int d = 0; d < w->n; d++) {
-        n *= w->stride[d] < w->in[d] ? w->stride[d] : w->in[d];
+    for (int d = 0; d < window->n; d++) {
+        n *= window->stride[d] < window->in[d] ? window->stride[d] : window->in[d];
         if (n > 1 << 20) return n;
     }
     return n;
 }
 
 /* The i-th view: its output begins at the i-th pixel of the first stride. */
-static inline conv_view conv_view_data(const zt_window *w, int64_t i)
+static inline conv_view conv_view_data(const zt_window *window, int64_t i)
 {
-    conv_view v = {.n = w->n};
-    for (int d = w->n - 1; d >= 0; d--) {
-        int64_t stride = w->stride[d], n = stride < w->in[d] ? stride : w->in[d];
-        int64_t first = i % n, at = first + w->pad[d], rest = (at % stride + stride) % stride;
+    conv_view v = {.n = window->n};
+    for (int d = window->n - 1; d >= 0; d--) {
+        int64_t stride = window->stride[d], n = stride < window->in[d] ? stride : window->in[d];
+        int64_t first = i % n, at = first + window->pad[d], rest = (at % stride + stride) % stride;
         i /= n;
-        v.grid[d] = (w->in[d] - 1 - first) / stride + 1;
+        v.grid[d] = (window->in[d] - 1 - first) / stride + 1;
         v.first[d] = first;
         v.spread[d] = stride;
-        v.in[d] = w->out[d];
+        v.in[d] = window->out[d];
         v.step[d] = 1;
-        v.k[d] = w->k[d];
-        conv_taps(&v, d, w->dilation[d], stride, rest);
-        v.shift0[d] = (at - v.tap0[d] * w->dilation[d]) / stride;
-        v.shift_step[d] = -(v.tap_step[d] * w->dilation[d] / stride);
+        v.k[d] = window->k[d];
+        conv_taps(&v, d, window->dilation[d], stride, rest);
+        v.shift0[d] = (at - v.tap0[d] * window->dilation[d]) / stride;
+        v.shift_step[d] = -(v.tap_step[d] * window->dilation[d] / stride);
     }
     conv_view_count(&v);
     return v;

@@ -61,15 +61,15 @@ static void lay_flat(filter *f)
     f->stride = stride;
 }
 
-static filter filter_of(const zt_cpu_call *c)
+static filter filter_of(const zt_cpu_call *call)
 {
-    const zt_conv_backward_filter_attrs *a = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    const zt_type *x = &c->in[0].type, *dy = &c->in[1].type;
-    filter f = {.w = zt_window_of(&l, x, dy, c->out[0].type.dim + 2)};
+    const zt_conv_backward_filter_attrs *conv_backward_filter = call->attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(conv_backward_filter);
+    const zt_type *x = &call->in[0].type, *dy = &call->in[1].type;
+    filter f = {.w = zt_window_of(&l, x, dy, call->out[0].type.dim + 2)};
     f.v = conv_view_forward(&f.w);
     f.N = x->dim[0];
-    f.groups = a->groups;
+    f.groups = conv_backward_filter->groups;
     f.rows = dy->dim[1] / f.groups;
     f.channels = x->dim[1] / f.groups;
     f.K = f.w.taps * f.channels;
@@ -95,15 +95,15 @@ static bool filter_has(const void *attrs, const zt_type *const in[], const zt_ty
     return out[0].dtype == ZT_F32;
 }
 
-static void filter_setup(zt_cpu_call *c)
+static void filter_setup(zt_cpu_call *call)
 {
-    filter f = filter_of(c);
-    c->n_phases = 2;
-    c->items[0] = f.chunks * f.group_blocks * f.row_blocks * f.tile_blocks;
-    c->items[1] = f.groups * f.rows;
-    c->shared_bytes = (size_t)f.chunks * chunk_floats(&f) * sizeof(float);
-    c->local_bytes = sizeof(scratch);
-    if (f.band) c->local_bytes += (size_t)((f.band + LANES) * f.stride) * sizeof(float);
+    filter f = filter_of(call);
+    call->n_phases = 2;
+    call->items[0] = f.chunks * f.group_blocks * f.row_blocks * f.tile_blocks;
+    call->items[1] = f.groups * f.rows;
+    call->shared_bytes = (size_t)f.chunks * chunk_floats(&f) * sizeof(float);
+    call->local_bytes = sizeof(scratch);
+    if (f.band) call->local_bytes += (size_t)((f.band + LANES) * f.stride) * sizeof(float);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
@@ -184,15 +184,15 @@ static const float *columns(const filter *f, int64_t tile, const scratch *s)
 
 /* Unit u for rows row.. of a group and tiles first..end-1, into the chunk's sums; s->at[] are its
  * panels, or s->place[] its pixels. */
-static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t group, int64_t row,
+static void add_unit(const zt_cpu_call *call, const filter *f, int64_t u, int64_t group, int64_t row,
                      int64_t first, int64_t end, bool more, float *sums, scratch *s)
 {
     int64_t image = u / f->each, pixel = u % f->each * f->depth;
     int64_t depth = f->w.n_out - pixel < f->depth ? f->w.n_out - pixel : f->depth;
     int64_t rows = f->rows - row < CHANNELS ? f->rows - row : CHANNELS;
-    const float *x = (const float *)c->in[0].data +
+    const float *x = (const float *)call->in[0].data +
                      (image * f->groups + group) * f->channels * f->w.n_in;
-    const float *dy = (const float *)c->in[1].data +
+    const float *dy = (const float *)call->in[1].data +
                       ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
     for (int64_t m = 0; m < rows; m++)
         memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
@@ -217,14 +217,14 @@ static void add_unit(const zt_cpu_call *c, const filter *f, int64_t u, int64_t g
     }
 }
 
-static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scratch *s)
+static void run_chunk(const zt_cpu_call *call, const filter *f, int64_t item, scratch *s)
 {
     int64_t block = item % f->tile_blocks, rest = item / f->tile_blocks;
     int64_t row = rest % f->row_blocks * CHANNELS, group = rest / f->row_blocks % f->group_blocks;
     int64_t chunk = rest / f->row_blocks / f->group_blocks, last_group = (group + 1) * GROUPS;
     int64_t begin = chunk * f->units / f->chunks, end = (chunk + 1) * f->units / f->chunks;
     int64_t first = block * TILES, last = first + TILES < f->tiles ? first + TILES : f->tiles;
-    float *sums = (float *)c->shared + (size_t)chunk * chunk_floats(f);
+    float *sums = (float *)call->shared + (size_t)chunk * chunk_floats(f);
     if (last_group > f->groups) last_group = f->groups;
     for (int64_t u = begin; u < end; u++) {
         int64_t pixel = u % f->each * f->depth, stop = pixel + f->depth;
@@ -233,19 +233,19 @@ static void run_chunk(const zt_cpu_call *c, const filter *f, int64_t item, scrat
         for (int64_t p = pixel; p < stop && !f->band; p += GEMM_WIDE)
             conv_place_at(&f->v, p, &s->at[(p - pixel) / GEMM_WIDE]);
         for (int64_t g = group * GROUPS; g < last_group; g++)
-            add_unit(c, f, u, g, row, first, last, u > begin, sums, s);
+            add_unit(call, f, u, g, row, first, last, u > begin, sums, s);
     }
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 /* Row m of dw. */
-static void add_chunks(const zt_cpu_call *c, const filter *f, int64_t m)
+static void add_chunks(const zt_cpu_call *call, const filter *f, int64_t m)
 {
     int64_t group = m / f->rows, row = m % f->rows, tap = 0, channel = 0;
-    float *dw = (float *)c->out[0].data + m * f->K, sum[GEMM_WIDE];
+    float *dw = (float *)call->out[0].data + m * f->K, sum[GEMM_WIDE];
     for (int64_t tile = 0; tile < f->tiles; tile++) {
-        const float *first = (const float *)c->shared +
+        const float *first = (const float *)call->shared +
                              ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE;
         memset(sum, 0, sizeof sum);
         for (int64_t i = 0; i < f->chunks; i++) {
@@ -260,14 +260,14 @@ static void add_chunks(const zt_cpu_call *c, const filter *f, int64_t m)
     }
 }
 
-static void filter_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void filter_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const filter f = filter_of(c);
+    const filter f = filter_of(call);
     for (int64_t i = begin; i < end; i++) {
         if (phase == 0)
-            run_chunk(c, &f, i, local);
+            run_chunk(call, &f, i, local);
         else
-            add_chunks(c, &f, i);
+            add_chunks(call, &f, i);
     }
 }
 

@@ -23,27 +23,27 @@ INLINE void zip(const float *a, const float *b, float *y, int64_t n, pairwise *f
     if (rest) vf_store_n(y + i, rest, f(vf_load_n(a + i, rest), vf_load_n(b + i, rest)));
 }
 
-INLINE void run_pairs(zt_cpu_call *c, int64_t begin, int64_t end, float *local, pairwise *f)
+INLINE void run_pairs(zt_cpu_call *call, int64_t begin, int64_t end, float *local, pairwise *f)
 {
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        const float *a = spread(c, &p, 0, local), *b = spread(c, &p, 1, local + CHUNK);
-        float *r = target(&c->out[0], p.at, local + 2 * CHUNK);
-        zip(a, b, r, p.n, f, streamed(&c->out[0], p.at));
-        put(&c->out[0], p.at, p.n, r);
+        piece part = piece_at(call, item);
+        const float *a = spread(call, &part, 0, local), *b = spread(call, &part, 1, local + CHUNK);
+        float *r = target(&call->out[0], part.at, local + 2 * CHUNK);
+        zip(a, b, r, part.n, f, streamed(&call->out[0], part.at));
+        put(&call->out[0], part.at, part.n, r);
     }
 }
 
 /* Where no vector function is there. f is known when compiling. */
-INLINE void run_each(zt_cpu_call *c, int64_t begin, int64_t end, float *local,
+INLINE void run_each(zt_cpu_call *call, int64_t begin, int64_t end, float *local,
                      float (*f)(float, float))
 {
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        const float *a = spread(c, &p, 0, local), *b = spread(c, &p, 1, local + CHUNK);
-        float *r = result(&c->out[0], p.at, local + 2 * CHUNK);
-        for (int64_t i = 0; i < p.n; i++) r[i] = f(a[i], b[i]);
-        put(&c->out[0], p.at, p.n, r);
+        piece part = piece_at(call, item);
+        const float *a = spread(call, &part, 0, local), *b = spread(call, &part, 1, local + CHUNK);
+        float *r = result(&call->out[0], part.at, local + 2 * CHUNK);
+        for (int64_t i = 0; i < part.n; i++) r[i] = f(a[i], b[i]);
+        put(&call->out[0], part.at, part.n, r);
     }
 }
 
@@ -98,22 +98,22 @@ PAIR_LOOP(min, F64, double, u < w || u != u ? u : w)
 
 /* RUN(op, what runs its floats, entries of the loops besides integers') */
 #define RUN(OP, FLOATS, ...)                                                                       \
-    static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
+    static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
         static int_loop *const loops[ZT_DTYPE_COUNT] = {                                           \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16,                         \
             [ZT_I8] = OP##_I8,   [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32,                         \
             [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8,   __VA_ARGS__};                                \
         (void)phase;                                                                               \
-        if (loops[c->out[0].type.dtype])                                                           \
-            run_int(c, begin, end, loops[c->out[0].type.dtype]);                                   \
+        if (loops[call->out[0].type.dtype])                                                           \
+            run_int(call, begin, end, loops[call->out[0].type.dtype]);                                   \
         else                                                                                       \
-            FLOATS(c, begin, end, local);                                                          \
+            FLOATS(call, begin, end, local);                                                          \
     }
 #define FLOATS(OP, HOW, F)                                                                         \
-    static void OP##_floats(zt_cpu_call *c, int64_t begin, int64_t end, float *local)              \
+    static void OP##_floats(zt_cpu_call *call, int64_t begin, int64_t end, float *local)              \
     {                                                                                              \
-        HOW(c, begin, end, local, F);                                                              \
+        HOW(call, begin, end, local, F);                                                              \
     }
 FLOATS(add, run_pairs, vf_add)
 FLOATS(sub, run_pairs, vf_sub)
@@ -132,10 +132,10 @@ RUN_PAIRS(min, min_floats, [ZT_F64] = min_F64)
 RUN_PAIRS(mod, mod_floats, [ZT_F64] = mod_F64)
 RUN_PAIRS(fmod, fmod_floats, [ZT_F64] = fmod_F64)
 
-static void pow_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void pow_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    run_pairs(c, begin, end, local, exact_pow);
+    run_pairs(call, begin, end, local, exact_pow);
 }
 
 static bool number_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -145,10 +145,10 @@ static bool number_has(const void *attrs, const zt_type *const in[], const zt_ty
     return narrow(out[0].dtype) || out[0].dtype == ZT_F64 || kind == 'I' || kind == 'U';
 }
 
-static void prelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void prelu_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    run_pairs(c, begin, end, local, bent);
+    run_pairs(call, begin, end, local, bent);
 }
 
 /* ---- one gated by another -------------------------------------------------------------------- */
@@ -190,41 +190,41 @@ INLINE void map_gate(const float *x, const float *up, float *y, int64_t n, gate_
         vf_store_n(y + i, rest, vf_mul(f(vf_load_n(x + i, rest)), vf_load_n(up + i, rest)));
 }
 
-INLINE void run_gate(zt_cpu_call *c, int64_t begin, int64_t end, float *local, gate_curve *f)
+INLINE void run_gate(zt_cpu_call *call, int64_t begin, int64_t end, float *local, gate_curve *f)
 {
-    int64_t count = zt_type_count(&c->out[0].type);
+    int64_t count = zt_type_count(&call->out[0].type);
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
-        const float *x = operand(&c->in[0], at, n, local);
-        const float *up = operand(&c->in[1], at, n, local + CHUNK);
-        float *y = target(&c->out[0], at, local + 2 * CHUNK);
-        map_gate(x, up, y, n, f, streamed(&c->out[0], at));
-        put(&c->out[0], at, n, y);
+        const float *x = operand(&call->in[0], at, n, local);
+        const float *up = operand(&call->in[1], at, n, local + CHUNK);
+        float *y = target(&call->out[0], at, local + 2 * CHUNK);
+        map_gate(x, up, y, n, f, streamed(&call->out[0], at));
+        put(&call->out[0], at, n, y);
     }
 }
 
-static void tanh_prime_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void tanh_prime_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    run_gate(c, begin, end, local, tanh_slope);
+    run_gate(call, begin, end, local, tanh_slope);
 }
 
-static void swiglu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void swiglu_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    run_gate(c, begin, end, local, quick_silu);
+    run_gate(call, begin, end, local, quick_silu);
 }
 
 static bool is_erf(const zt_enum_string *form) { return !strcmp(form->s, "erf"); }
 
-static void geglu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void geglu_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_geglu_attrs *a = c->attrs;
+    const zt_geglu_attrs *geglu = call->attrs;
     (void)phase;
-    if (is_erf(&a->form))
-        run_gate(c, begin, end, local, gelu_erf);
+    if (is_erf(&geglu->form))
+        run_gate(call, begin, end, local, gelu_erf);
     else
-        run_gate(c, begin, end, local, quick_gelu_tanh);
+        run_gate(call, begin, end, local, quick_gelu_tanh);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */

@@ -13,9 +13,9 @@
     PAIR_LOOP(shift_right, NAME, T, FAR(T, w) ? (u < (T)1 && u != 0 ? -1 : 0) : u >> w)
 ALL_INTEGERS(BIT_LOOPS)
 
-static void no_floats(zt_cpu_call *c, int64_t begin, int64_t end, float *local)
+static void no_floats(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
 {
-    (void)c, (void)begin, (void)end, (void)local; /* the row refuses them */
+    (void)call, (void)begin, (void)end, (void)local; /* the row refuses them */
 }
 RUN_PAIRS(bitwise_and, no_floats, )
 RUN_PAIRS(bitwise_or, no_floats, )

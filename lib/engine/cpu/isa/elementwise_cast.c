@@ -94,12 +94,12 @@ static float power_of(int64_t round, float x)
 }
 
 /* What floats of a byte need before they are rounded: a power of two, an end. */
-static void prepare(const zt_cast_attrs *a, zt_dtype to, float *x, int64_t n)
+static void prepare(const zt_cast_attrs *cast, zt_dtype to, float *x, int64_t n)
 {
     double least, most;
     if (to == ZT_F8_E8M0)
-        for (int64_t i = 0; i < n; i++) x[i] = power_of(a->round, x[i]);
-    if (!a->saturate || zt_dtype_get(to)->kind != 'F' || zt_dtype_get(to)->block_bytes > 1) return;
+        for (int64_t i = 0; i < n; i++) x[i] = power_of(cast->round, x[i]);
+    if (!cast->saturate || zt_dtype_get(to)->kind != 'F' || zt_dtype_get(to)->block_bytes > 1) return;
     zt_dtype_range(to, &least, &most);
     const float top = (float)most, bottom = to == ZT_F8_E8M0 ? -INFINITY : (float)least;
     for (int64_t i = 0; i < n; i++) x[i] = x[i] > top ? top : x[i] < bottom ? bottom : x[i];
@@ -117,9 +117,9 @@ static void low_bits(const int64_t *x, float *y, int64_t n)
 }
 
 /* n elements of x as f32, ready to be encoded as the output's type; `wide` has room for n f64. */
-static void as_floats(const zt_cpu_call *c, const char *src, float *f, void *wide, int64_t n)
+static void as_floats(const zt_cpu_call *call, const char *src, float *f, void *wide, int64_t n)
 {
-    zt_dtype from = c->in[0].type.dtype, to = c->out[0].type.dtype;
+    zt_dtype from = call->in[0].type.dtype, to = call->out[0].type.dtype;
     bool bits = zt_dtype_is_packed(to) && to != ZT_F4_E2M1;
     int64_t *whole = wide;
     double *real = wide;
@@ -141,7 +141,7 @@ static void as_floats(const zt_cpu_call *c, const char *src, float *f, void *wid
             real[i] = odd_of(whole[i], zt_dtype_get(from)->kind == 'I');
         shorten(to, real, f, n);
     }
-    prepare(c->attrs, to, f, n);
+    prepare(call->attrs, to, f, n);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -152,10 +152,10 @@ static bool any_has(const void *attrs, const zt_type *const in[], const zt_type 
     return true; /* what is not possible is refused by the row */
 }
 
-static void to_integers(const zt_cpu_call *c, const char *src, char *dst, float *f, int64_t *wide,
+static void to_integers(const zt_cpu_call *call, const char *src, char *dst, float *f, int64_t *wide,
                         int64_t n)
 {
-    zt_dtype from = c->in[0].type.dtype, to = c->out[0].type.dtype;
+    zt_dtype from = call->in[0].type.dtype, to = call->out[0].type.dtype;
     if (from == ZT_F64) {
         integer[to].whole_wide((const double *)src, dst, n);
     } else if (zt_dtype_get(from)->decode) {
@@ -167,7 +167,7 @@ static void to_integers(const zt_cpu_call *c, const char *src, char *dst, float 
     }
 }
 
-static bool is_half(zt_dtype t) { return t == ZT_F16 || t == ZT_BF16; }
+static bool is_half(zt_dtype dtype) { return dtype == ZT_F16 || dtype == ZT_BF16; }
 
 /* Whole vectors of n elements; returns how many elements those are. */
 static int64_t to_halves(zt_dtype to, const float *x, char *y, int64_t n)
@@ -187,15 +187,15 @@ static int64_t of_halves(zt_dtype from, const char *x, float *y, int64_t n)
 }
 
 /* n elements from the i-th; `local` holds CHUNK floats, then CHUNK elements of 8 bytes. */
-static void cast_chunk(const zt_cpu_call *c, int64_t at, int64_t n, float *local)
+static void cast_chunk(const zt_cpu_call *call, int64_t at, int64_t n, float *local)
 {
-    zt_dtype from = c->in[0].type.dtype, to = c->out[0].type.dtype;
-    char *src = element(&c->in[0], at), *dst = element(&c->out[0], at);
+    zt_dtype from = call->in[0].type.dtype, to = call->out[0].type.dtype;
+    char *src = element(&call->in[0], at), *dst = element(&call->out[0], at);
     void *wide = local + CHUNK;
     if (from == to && !zt_dtype_is_packed(to)) {
         memmove(dst, src, (size_t)(n / zt_dtype_get(to)->block * zt_dtype_get(to)->block_bytes));
     } else if (!zt_dtype_get(to)->encode) {
-        to_integers(c, src, dst, local, wide, n);
+        to_integers(call, src, dst, local, wide, n);
     } else if (to == ZT_F64 && integer[from].doubles) {
         integer[from].doubles(src, (double *)(void *)dst, n);
     } else if (is_half(to) && from == ZT_F32) {
@@ -205,28 +205,28 @@ static void cast_chunk(const zt_cpu_call *c, int64_t at, int64_t n, float *local
         int64_t i = of_halves(from, src, (float *)(void *)dst, n);
         zt_dtype_get(from)->decode(src + 2 * i, (float *)(void *)dst + i, n - i);
     } else {
-        as_floats(c, src, local, wide, n);
+        as_floats(call, src, local, wide, n);
         zt_dtype_get(to)->encode(local, dst, n);
     }
 }
 
-static void cast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void cast_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t count = zt_type_count(&c->out[0].type);
+    int64_t count = zt_type_count(&call->out[0].type);
     (void)phase;
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
-        cast_chunk(c, at, count - at < CHUNK ? count - at : CHUNK, local);
+        cast_chunk(call, at, count - at < CHUNK ? count - at : CHUNK, local);
 }
 
-static void bitcast_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void bitcast_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_dtype_info *d = zt_dtype_get(c->out[0].type.dtype);
-    int64_t bytes = (int64_t)zt_type_bytes(&c->out[0].type);
-    int64_t each = CHUNK / d->block * d->block_bytes;
+    const zt_dtype_info *info = zt_dtype_get(call->out[0].type.dtype);
+    int64_t bytes = (int64_t)zt_type_bytes(&call->out[0].type);
+    int64_t each = CHUNK / info->block * info->block_bytes;
     int64_t first = begin * each, last = end * each < bytes ? end * each : bytes;
     (void)phase, (void)local;
     if (first < last)
-        memcpy((char *)c->out[0].data + first, (const char *)c->in[0].data + first,
+        memcpy((char *)call->out[0].data + first, (const char *)call->in[0].data + first,
                (size_t)(last - first));
 }
 

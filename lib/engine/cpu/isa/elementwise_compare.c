@@ -35,17 +35,17 @@ RUN_TEST(ge)
 #define ASKS(OP, EXPR)                                                                             \
     ASK(OP, F32, float, EXPR)                                                                      \
     ASK(OP, F64, double, EXPR)                                                                     \
-    static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
+    static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
         (void)phase;                                                                               \
         for (int64_t item = begin; item < end; item++) {                                           \
-            piece p = piece_at(c, item);                                                           \
-            uint8_t *y = (uint8_t *)element(&c->out[0], p.at);                                     \
-            const void *x = plain(c, &p, 0, local);                                                \
-            if (c->in[0].type.dtype == ZT_F64)                                                     \
-                OP##_F64(x, c->attrs, y, p.n);                                                     \
+            piece part = piece_at(call, item);                                                           \
+            uint8_t *y = (uint8_t *)element(&call->out[0], part.at);                                     \
+            const void *x = plain(call, &part, 0, local);                                                \
+            if (call->in[0].type.dtype == ZT_F64)                                                     \
+                OP##_F64(x, call->attrs, y, part.n);                                                     \
             else                                                                                   \
-                OP##_F32(x, c->attrs, y, p.n);                                                     \
+                OP##_F32(x, call->attrs, y, part.n);                                                     \
         }                                                                                          \
     }
 ASKS(isnan, u != u)

@@ -29,14 +29,14 @@ static void (*const truths[ZT_DTYPE_COUNT])(const void *, int64_t, uint8_t *, in
     [ZT_BOOL] = truth_U8, [ZT_F32] = truth_F32, [ZT_F16] = truth_F32, [ZT_BF16] = truth_F32,
     [ZT_F64] = truth_F64};
 
-static void logical_not_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void logical_not_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        uint8_t *y = (uint8_t *)element(&c->out[0], p.at);
-        truths[c->in[0].type.dtype](plain(c, &p, 0, local), c->aux[AUX_STEP], y, p.n);
-        for (int64_t i = 0; i < p.n; i++) y[i] = !y[i];
+        piece part = piece_at(call, item);
+        uint8_t *y = (uint8_t *)element(&call->out[0], part.at);
+        truths[call->in[0].type.dtype](plain(call, &part, 0, local), call->aux[AUX_STEP], y, part.n);
+        for (int64_t i = 0; i < part.n; i++) y[i] = !y[i];
     }
 }
 
@@ -55,20 +55,20 @@ CHOOSE(16)
 CHOOSE(32)
 CHOOSE(64)
 
-static void where_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void where_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     static void (*const choose[])(const uint8_t *, const void *, int64_t, const void *, int64_t,
                                   void *, int64_t) = {
         [1] = choose_8, [2] = choose_16, [4] = choose_32, [8] = choose_64};
-    int bytes = zt_dtype_get(c->out[0].type.dtype)->block_bytes;
+    int bytes = zt_dtype_get(call->out[0].type.dtype)->block_bytes;
     uint8_t *mask = (uint8_t *)((float *)local + CHUNK);
     (void)phase;
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        truths[c->in[0].type.dtype](plain(c, &p, 0, local), c->aux[AUX_STEP], mask, p.n);
-        choose[bytes](mask, element(&c->in[1], p.in[1]), c->aux[AUX_STEP + 1],
-                      element(&c->in[2], p.in[2]), c->aux[AUX_STEP + 2], element(&c->out[0], p.at),
-                      p.n);
+        piece part = piece_at(call, item);
+        truths[call->in[0].type.dtype](plain(call, &part, 0, local), call->aux[AUX_STEP], mask, part.n);
+        choose[bytes](mask, element(&call->in[1], part.in[1]), call->aux[AUX_STEP + 1],
+                      element(&call->in[2], part.in[2]), call->aux[AUX_STEP + 2], element(&call->out[0], part.at),
+                      part.n);
     }
 }
 

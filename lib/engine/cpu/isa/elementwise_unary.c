@@ -32,12 +32,12 @@ IN_F32(clamp, vf_select(vf_lt(x, vf_set((float)p[0])), vf_set((float)p[0]),
 
 /* MAP(op, curve, what of the attributes the curve reads...) */
 #define MAP(NAME, F, ...)                                                                          \
-    static void NAME##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)     \
+    static void NAME##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)     \
     {                                                                                              \
-        const zt_##NAME##_attrs *a = c->attrs;                                                     \
+        const zt_##NAME##_attrs *a = call->attrs;                                                     \
         const double p[] = {__VA_ARGS__};                                                          \
         (void)phase, (void)a;                                                                      \
-        run_map(c, begin, end, local, F, p);                                                       \
+        run_map(call, begin, end, local, F, p);                                                       \
     }
 MAP(neg, neg_curve, 0)
 MAP(abs, abs_curve, 0)
@@ -86,45 +86,45 @@ MAP(shrink, exact_shrink, a->lambd, a->bias)
 MAP(thresholded_relu, exact_thresholded_relu, nextafter(a->alpha, INFINITY))
 
 /* A constant that is a float needs no f64: the result is rounded once all the same. */
-static void scale_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void scale_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const double by = ((const zt_scale_attrs *)c->attrs)->by;
+    const double by = ((const zt_scale_attrs *)call->attrs)->by;
     (void)phase;
     if ((double)(float)by == by)
-        run_map(c, begin, end, local, times_curve, &by);
+        run_map(call, begin, end, local, times_curve, &by);
     else
-        run_map(c, begin, end, local, exact_times, &by);
+        run_map(call, begin, end, local, exact_times, &by);
 }
 
-static void add_scalar_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void add_scalar_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const double by = ((const zt_add_scalar_attrs *)c->attrs)->by;
+    const double by = ((const zt_add_scalar_attrs *)call->attrs)->by;
     (void)phase;
     if ((double)(float)by == by)
-        run_map(c, begin, end, local, plus_curve, &by);
+        run_map(call, begin, end, local, plus_curve, &by);
     else
-        run_map(c, begin, end, local, exact_plus, &by);
+        run_map(call, begin, end, local, exact_plus, &by);
 }
 
-static void pow_scalar_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void pow_scalar_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const double by = ((const zt_pow_scalar_attrs *)c->attrs)->exponent;
+    const double by = ((const zt_pow_scalar_attrs *)call->attrs)->exponent;
     const double p[] = {by, rint(by) != by ? 2 : rint(by / 2) != by / 2, pow(0, by)};
     (void)phase;
     if (by == 2)
-        run_map(c, begin, end, local, square_curve, p);
+        run_map(call, begin, end, local, square_curve, p);
     else
-        run_map(c, begin, end, local, exact_pow_scalar, p);
+        run_map(call, begin, end, local, exact_pow_scalar, p);
 }
 
-static void gelu_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void gelu_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_gelu_attrs *a = c->attrs;
+    const zt_gelu_attrs *gelu = call->attrs;
     (void)phase;
-    if (!strcmp(a->form.s, "erf"))
-        run_map(c, begin, end, local, single_gelu_erf, NULL);
+    if (!strcmp(gelu->form.s, "erf"))
+        run_map(call, begin, end, local, single_gelu_erf, NULL);
     else
-        run_map(c, begin, end, local, single_gelu_tanh, NULL);
+        run_map(call, begin, end, local, single_gelu_tanh, NULL);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */

@@ -9,45 +9,45 @@
 
 static bool gather_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    const zt_dtype_info *d = zt_dtype_get(in[0]->dtype);
+    const zt_dtype_info *info = zt_dtype_get(in[0]->dtype);
     (void)attrs, (void)out;
-    return d->decode != NULL && in[0]->dim[1] % d->block == 0; /* rows are whole bytes */
+    return info->decode != NULL && in[0]->dim[1] % info->block == 0; /* rows are whole bytes */
 }
 
 /* gather and scatter_add have the same attributes. */
-static bool index_fails(const zt_cpu_call *c)
+static bool index_fails(const zt_cpu_call *call)
 {
-    return ((const zt_gather_attrs *)c->attrs)->oob.s[0] == 'e';
+    return ((const zt_gather_attrs *)call->attrs)->oob.s[0] == 'e';
 }
 
-static void gather_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->in[1].type); }
+static void gather_setup(zt_cpu_call *call) { call->items[0] = zt_type_count(&call->in[1].type); }
 
 static void gather_row(const zt_cpu_arg *x, int64_t i, float *y)
 {
-    zt_dtype t = x->type.dtype;
+    zt_dtype dtype = x->type.dtype;
     int64_t K = x->type.dim[1];
     const char *base = x->data;
     if (x->packed) {
-        size_t group = (size_t)(i / ZT_PACK_ROWS) * zt_pack_group_bytes(t, K);
-        zt_unpack_row(t, K, base + group, (int)(i % ZT_PACK_ROWS), y);
+        size_t group = (size_t)(i / ZT_PACK_ROWS) * zt_pack_group_bytes(dtype, K);
+        zt_unpack_row(dtype, K, base + group, (int)(i % ZT_PACK_ROWS), y);
         return;
     }
-    const zt_dtype_info *d = zt_dtype_get(t);
-    d->decode(base + i * (K / d->block * d->block_bytes), y, K);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    info->decode(base + i * (K / info->block * info->block_bytes), y, K);
 }
 
-static void gather_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void gather_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const int32_t *at = c->in[1].data;
-    int64_t N = c->in[0].type.dim[0], K = c->in[0].type.dim[1];
-    float *y = c->out[0].data;
+    const int32_t *at = call->in[1].data;
+    int64_t N = call->in[0].type.dim[0], K = call->in[0].type.dim[1];
+    float *y = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t r = begin; r < end; r++) {
         if (at[r] >= 0 && at[r] < N) {
-            gather_row(&c->in[0], at[r], y + r * K);
+            gather_row(&call->in[0], at[r], y + r * K);
             continue;
         }
-        if (index_fails(c)) zt_cpu_runtime_error(c, "index", at[r], N);
+        if (index_fails(call)) zt_cpu_runtime_error(call, "index", at[r], N);
         memset(y + r * K, 0, (size_t)K * sizeof *y);
     }
 }
@@ -64,24 +64,24 @@ static bool scatter_add_has(const void *attrs, const zt_type *const in[], const 
     return out[0].dtype == ZT_F32;
 }
 
-static void scatter_add_setup(zt_cpu_call *c)
+static void scatter_add_setup(zt_cpu_call *call)
 {
-    c->items[0] = (c->in[0].type.dim[1] + COLUMNS - 1) / COLUMNS;
+    call->items[0] = (call->in[0].type.dim[1] + COLUMNS - 1) / COLUMNS;
 }
 
-static void scatter_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void scatter_add_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t N = c->in[0].type.dim[0], K = c->in[0].type.dim[1], n = zt_type_count(&c->in[1].type);
+    int64_t N = call->in[0].type.dim[0], K = call->in[0].type.dim[1], n = zt_type_count(&call->in[1].type);
     int64_t first = begin * COLUMNS, last = end * COLUMNS < K ? end * COLUMNS : K;
-    const float *x = c->in[0].data, *y = c->in[2].data;
-    const int32_t *at = c->in[1].data;
-    float *z = c->out[0].data;
+    const float *x = call->in[0].data, *y = call->in[2].data;
+    const int32_t *at = call->in[1].data;
+    float *z = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t r = 0; r < N; r++)
         memmove(z + r * K + first, x + r * K + first, (size_t)(last - first) * sizeof *z);
     for (int64_t r = 0; r < n; r++) {
         if (at[r] < 0 || at[r] >= N) {
-            if (index_fails(c)) zt_cpu_runtime_error(c, "index", at[r], N);
+            if (index_fails(call)) zt_cpu_runtime_error(call, "index", at[r], N);
             continue;
         }
         for (int64_t k = first; k < last; k++) z[at[r] * K + k] += y[r * K + k];
@@ -90,20 +90,20 @@ static void scatter_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
 
 /* ---- one_hot: one index an item -------------------------------------------------------------- */
 
-static void one_hot_setup(zt_cpu_call *c) { c->items[0] = zt_type_count(&c->in[0].type); }
+static void one_hot_setup(zt_cpu_call *call) { call->items[0] = zt_type_count(&call->in[0].type); }
 
-static void one_hot_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void one_hot_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_one_hot_attrs *a = c->attrs;
-    const int32_t *at = c->in[0].data;
+    const zt_one_hot_attrs *one_hot = call->attrs;
+    const int32_t *at = call->in[0].data;
     (void)phase, (void)local;
     for (int64_t e = begin; e < end; e++) {
-        float *y = (float *)c->out[0].data + e * a->depth;
-        for (int64_t k = 0; k < a->depth; k++) y[k] = 0;
-        if (at[e] >= 0 && at[e] < a->depth)
+        float *y = (float *)call->out[0].data + e * one_hot->depth;
+        for (int64_t k = 0; k < one_hot->depth; k++) y[k] = 0;
+        if (at[e] >= 0 && at[e] < one_hot->depth)
             y[at[e]] = 1;
-        else if (a->oob.s[0] == 'e')
-            zt_cpu_runtime_error(c, "index", at[e], a->depth);
+        else if (one_hot->oob.s[0] == 'e')
+            zt_cpu_runtime_error(call, "index", at[e], one_hot->depth);
     }
 }
 
@@ -125,14 +125,14 @@ static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
     return p;
 }
 
-static int64_t part_at(zt_cpu_call *c, const parts *p, int64_t batch, bool fails, int64_t r)
+static int64_t part_at(zt_cpu_call *call, const parts *p, int64_t batch, bool fails, int64_t r)
 {
-    const int32_t *i = (const int32_t *)c->in[1].data + r * p->k;
+    const int32_t *i = (const int32_t *)call->in[1].data + r * p->k;
     int64_t at = 0;
     for (int64_t k = 0; k < p->k; k++) {
-        int64_t n = c->in[0].type.dim[batch + k];
+        int64_t n = call->in[0].type.dim[batch + k];
         if (i[k] < 0 || i[k] >= n) {
-            if (fails) zt_cpu_runtime_error(c, "index", i[k], n);
+            if (fails) zt_cpu_runtime_error(call, "index", i[k], n);
             return -1;
         }
         at = at * n + i[k];
@@ -140,29 +140,29 @@ static int64_t part_at(zt_cpu_call *c, const parts *p, int64_t batch, bool fails
     return r / p->per_batch * p->span + at * p->rest;
 }
 
-static void gather_nd_setup(zt_cpu_call *c)
+static void gather_nd_setup(zt_cpu_call *call)
 {
-    parts p = parts_of(((const zt_gather_nd_attrs *)c->attrs)->batch, &c->in[0].type,
-                       &c->in[1].type);
-    c->items[0] = (p.tuples + TUPLES - 1) / TUPLES;
+    parts p = parts_of(((const zt_gather_nd_attrs *)call->attrs)->batch, &call->in[0].type,
+                       &call->in[1].type);
+    call->items[0] = (p.tuples + TUPLES - 1) / TUPLES;
 }
 
-static void gather_nd_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void gather_nd_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_gather_nd_attrs *a = c->attrs;
-    parts p = parts_of(a->batch, &c->in[0].type, &c->in[1].type);
-    int64_t size = size_of(&c->in[0].type), bytes = p.rest * size;
+    const zt_gather_nd_attrs *gather_nd = call->attrs;
+    parts p = parts_of(gather_nd->batch, &call->in[0].type, &call->in[1].type);
+    int64_t size = size_of(&call->in[0].type), bytes = p.rest * size;
     int64_t last = end * TUPLES < p.tuples ? end * TUPLES : p.tuples;
     (void)phase, (void)local;
     for (int64_t r = begin * TUPLES; r < last; r++) {
-        int64_t at = part_at(c, &p, a->batch, a->oob.s[0] == 'e', r);
-        char *to = (char *)c->out[0].data + r * bytes;
+        int64_t at = part_at(call, &p, gather_nd->batch, gather_nd->oob.s[0] == 'e', r);
+        char *to = (char *)call->out[0].data + r * bytes;
         if (at < 0)
             memset(to, 0, (size_t)bytes);
         else if (p.rest == 1)
-            put_one(to, (const char *)c->in[0].data + at * size, size);
+            put_one(to, (const char *)call->in[0].data + at * size, size);
         else
-            memcpy(to, (const char *)c->in[0].data + at * size, (size_t)bytes);
+            memcpy(to, (const char *)call->in[0].data + at * size, (size_t)bytes);
     }
 }
 
@@ -185,33 +185,33 @@ INLINE float merged(char how, float a, float b)
 /* Nothing is computed, or it is f32. */
 static bool scatter_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    const zt_scatter_nd_attrs *a = attrs;
+    const zt_scatter_nd_attrs *scatter_nd = attrs;
     (void)in;
-    return out[0].dtype == ZT_F32 || how_of(&a->reduction) == 'n';
+    return out[0].dtype == ZT_F32 || how_of(&scatter_nd->reduction) == 'n';
 }
 
-static void scatter_nd_setup(zt_cpu_call *c)
+static void scatter_nd_setup(zt_cpu_call *call)
 {
-    parts p = parts_of(((const zt_scatter_nd_attrs *)c->attrs)->batch, &c->in[0].type,
-                       &c->in[1].type);
-    c->items[0] = zt_type_count(&c->in[0].type) ? (p.rest + COLUMNS - 1) / COLUMNS : 0;
+    parts p = parts_of(((const zt_scatter_nd_attrs *)call->attrs)->batch, &call->in[0].type,
+                       &call->in[1].type);
+    call->items[0] = zt_type_count(&call->in[0].type) ? (p.rest + COLUMNS - 1) / COLUMNS : 0;
 }
 
-static void scatter_nd_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void scatter_nd_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_scatter_nd_attrs *a = c->attrs;
-    parts p = parts_of(a->batch, &c->in[0].type, &c->in[1].type);
-    int64_t size = size_of(&c->in[0].type), first = begin * COLUMNS;
+    const zt_scatter_nd_attrs *scatter_nd = call->attrs;
+    parts p = parts_of(scatter_nd->batch, &call->in[0].type, &call->in[1].type);
+    int64_t size = size_of(&call->in[0].type), first = begin * COLUMNS;
     int64_t n = (end * COLUMNS < p.rest ? end * COLUMNS : p.rest) - first;
-    int64_t all = zt_type_count(&c->in[0].type) / p.rest;
-    char how = how_of(&a->reduction), *z = c->out[0].data;
+    int64_t all = zt_type_count(&call->in[0].type) / p.rest;
+    char how = how_of(&scatter_nd->reduction), *z = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t r = 0; r < all; r++)
         memmove(z + (r * p.rest + first) * size,
-                (const char *)c->in[0].data + (r * p.rest + first) * size, (size_t)(n * size));
+                (const char *)call->in[0].data + (r * p.rest + first) * size, (size_t)(n * size));
     for (int64_t r = 0; r < p.tuples; r++) {
-        int64_t at = part_at(c, &p, a->batch, a->oob.s[0] == 'e', r);
-        const char *u = (const char *)c->in[2].data + (r * p.rest + first) * size;
+        int64_t at = part_at(call, &p, scatter_nd->batch, scatter_nd->oob.s[0] == 'e', r);
+        const char *u = (const char *)call->in[2].data + (r * p.rest + first) * size;
         char *to = z + (at + first) * size;
         if (at < 0) continue;
         if (how == 'n') memcpy(to, u, (size_t)(n * size));
@@ -225,24 +225,24 @@ static void scatter_nd_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
 
 enum { BATCH = 1024 };
 
-static void elements_setup(zt_cpu_call *c)
+static void elements_setup(zt_cpu_call *call)
 {
-    c->items[0] = (zt_type_count(&c->in[1].type) + BATCH - 1) / BATCH;
+    call->items[0] = (zt_type_count(&call->in[1].type) + BATCH - 1) / BATCH;
 }
 
-static void gather_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void gather_elements_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_gather_elements_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type, *t = &c->in[1].type;
-    int along = plain_axis(a->axis, x);
+    const zt_gather_elements_attrs *gather_elements = call->attrs;
+    const zt_type *x = &call->in[0].type, *t = &call->in[1].type;
+    int along = plain_axis(gather_elements->axis, x);
     int64_t n = zt_type_count(t), last = end * BATCH < n ? end * BATCH : n, size = size_of(x);
-    const int32_t *at = c->in[1].data;
-    char *y = c->out[0].data;
+    const int32_t *at = call->in[1].data;
+    char *y = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t e = begin * BATCH; e < last; e++) {
         int64_t from = 0, step = 1, rest = e;
         if (at[e] < 0 || at[e] >= x->dim[along]) {
-            if (a->oob.s[0] == 'e') zt_cpu_runtime_error(c, "index", at[e], x->dim[along]);
+            if (gather_elements->oob.s[0] == 'e') zt_cpu_runtime_error(call, "index", at[e], x->dim[along]);
             memset(y + e * size, 0, (size_t)size);
             continue;
         }
@@ -251,7 +251,7 @@ static void gather_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_
             step *= x->dim[d];
             rest /= t->dim[d];
         }
-        put_one(y + e * size, (const char *)c->in[0].data + from * size, size);
+        put_one(y + e * size, (const char *)call->in[0].data + from * size, size);
     }
 }
 
@@ -259,17 +259,17 @@ static void gather_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_
 
 static bool scatter_elements_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    const zt_scatter_elements_attrs *a = attrs;
+    const zt_scatter_elements_attrs *scatter_elements = attrs;
     (void)in;
-    return out[0].dtype == ZT_F32 || how_of(&a->reduction) == 'n';
+    return out[0].dtype == ZT_F32 || how_of(&scatter_elements->reduction) == 'n';
 }
 
 /* The op's first attribute is the axis. */
-static void scatter_elements_setup(zt_cpu_call *c)
+static void scatter_elements_setup(zt_cpu_call *call)
 {
-    const zt_type *x = &c->in[0].type;
-    int at = plain_axis(((const zt_gather_elements_attrs *)c->attrs)->axis, x);
-    c->items[0] = zt_type_count(x) ? count_of(x, 0, at) : 0;
+    const zt_type *x = &call->in[0].type;
+    int at = plain_axis(((const zt_gather_elements_attrs *)call->attrs)->axis, x);
+    call->items[0] = zt_type_count(x) ? count_of(x, 0, at) : 0;
 }
 
 /* Which of i's blocks before the axis is x's block o; -1: i has none there. */
@@ -287,16 +287,16 @@ static int64_t block_of(const zt_type *x, const zt_type *i, int at, int64_t o)
 }
 
 /* Elements of i's block, in order, into x's block at z. */
-static void scatter_block(zt_cpu_call *c, char how, bool fails, int at, int64_t block, char *z)
+static void scatter_block(zt_cpu_call *call, char how, bool fails, int at, int64_t block, char *z)
 {
-    const zt_type *x = &c->in[0].type, *t = &c->in[1].type;
+    const zt_type *x = &call->in[0].type, *t = &call->in[1].type;
     int64_t n = count_of(t, at, t->rank), size = size_of(x), inner = count_of(x, at + 1, x->rank);
-    const int32_t *index = (const int32_t *)c->in[1].data + block * n;
-    const char *u = (const char *)c->in[2].data + block * n * size;
+    const int32_t *index = (const int32_t *)call->in[1].data + block * n;
+    const char *u = (const char *)call->in[2].data + block * n * size;
     for (int64_t e = 0; e < n; e++) {
         int64_t to = 0, step = 1, rest = e;
         if (index[e] < 0 || index[e] >= x->dim[at]) {
-            if (fails) zt_cpu_runtime_error(c, "index", index[e], x->dim[at]);
+            if (fails) zt_cpu_runtime_error(call, "index", index[e], x->dim[at]);
             continue;
         }
         for (int d = x->rank - 1; d > at; d--) {
@@ -314,33 +314,34 @@ static void scatter_block(zt_cpu_call *c, char how, bool fails, int at, int64_t 
     }
 }
 
-static void scatter_blocks(zt_cpu_call *c, char how, bool fails, int64_t axis, int64_t begin,
+static void scatter_blocks(zt_cpu_call *call, char how, bool fails, int64_t axis, int64_t begin,
                            int64_t end)
 {
-    const zt_type *x = &c->in[0].type;
+    const zt_type *x = &call->in[0].type;
     int at = plain_axis(axis, x);
     int64_t bytes = count_of(x, at, x->rank) * size_of(x);
     for (int64_t o = begin; o < end; o++) {
-        char *z = (char *)c->out[0].data + o * bytes;
-        int64_t block = block_of(x, &c->in[1].type, at, o);
-        memmove(z, (const char *)c->in[0].data + o * bytes, (size_t)bytes);
-        if (block >= 0) scatter_block(c, how, fails, at, block, z);
+        char *z = (char *)call->out[0].data + o * bytes;
+        int64_t block = block_of(x, &call->in[1].type, at, o);
+        memmove(z, (const char *)call->in[0].data + o * bytes, (size_t)bytes);
+        if (block >= 0) scatter_block(call, how, fails, at, block, z);
     }
 }
 
-static void scatter_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void scatter_elements_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_scatter_elements_attrs *a = c->attrs;
+    const zt_scatter_elements_attrs *scatter_elements = call->attrs;
     (void)phase, (void)local;
-    scatter_blocks(c, how_of(&a->reduction), a->oob.s[0] == 'e', a->axis, begin, end);
+    scatter_blocks(call, how_of(&scatter_elements->reduction), scatter_elements->oob.s[0] == 'e', scatter_elements->axis, begin,
+                   end);
 }
 
-static void scatter_add_elements_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
+static void scatter_add_elements_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
                                      void *local)
 {
-    const zt_scatter_add_elements_attrs *a = c->attrs;
+    const zt_scatter_add_elements_attrs *scatter_add_elements = call->attrs;
     (void)phase, (void)local;
-    scatter_blocks(c, 'a', a->oob.s[0] == 'e', a->axis, begin, end);
+    scatter_blocks(call, 'a', scatter_add_elements->oob.s[0] == 'e', scatter_add_elements->axis, begin, end);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_index)[] = {

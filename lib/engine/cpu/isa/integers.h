@@ -26,29 +26,29 @@ typedef bool pair_loop(const void *a, int64_t sa, const void *b, int64_t sb, voi
 
 /* An output over an input is safe: element i is written after it was read, and a repeated operand
  * is smaller than the output. */
-static inline void run_int_pairs(zt_cpu_call *c, int64_t begin, int64_t end, pair_loop *f)
+static inline void run_int_pairs(zt_cpu_call *call, int64_t begin, int64_t end, pair_loop *f)
 {
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        if (!f(element(&c->in[0], p.in[0]), c->aux[AUX_STEP], element(&c->in[1], p.in[1]),
-               c->aux[AUX_STEP + 1], element(&c->out[0], p.at), p.n))
-            zt_cpu_runtime_error(c, "an integer is divided by zero", 0, -1);
+        piece part = piece_at(call, item);
+        if (!f(element(&call->in[0], part.in[0]), call->aux[AUX_STEP], element(&call->in[1], part.in[1]),
+               call->aux[AUX_STEP + 1], element(&call->out[0], part.at), part.n))
+            zt_cpu_runtime_error(call, "an integer is divided by zero", 0, -1);
     }
 }
 
 /* RUN_PAIRS(op, what runs its floats, entries of the loops besides integers') */
 #define RUN_PAIRS(OP, FLOATS, ...)                                                                 \
-    static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
+    static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
         static pair_loop *const loops[ZT_DTYPE_COUNT] = {                                          \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16,                         \
             [ZT_I8] = OP##_I8,   [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32,                         \
             [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8,   __VA_ARGS__};                                \
         (void)phase;                                                                               \
-        if (loops[c->out[0].type.dtype])                                                           \
-            run_int_pairs(c, begin, end, loops[c->out[0].type.dtype]);                             \
+        if (loops[call->out[0].type.dtype])                                                           \
+            run_int_pairs(call, begin, end, loops[call->out[0].type.dtype]);                             \
         else                                                                                       \
-            FLOATS(c, begin, end, local);                                                          \
+            FLOATS(call, begin, end, local);                                                          \
     }
 
 /* ---- one value ------------------------------------------------------------------------------- */
@@ -67,21 +67,21 @@ static inline void run_int_pairs(zt_cpu_call *c, int64_t begin, int64_t end, pai
 
 typedef void each_loop(const void *in, void *out, int64_t n);
 
-static inline void run_each_int(zt_cpu_call *c, int64_t begin, int64_t end, each_loop *f)
+static inline void run_each_int(zt_cpu_call *call, int64_t begin, int64_t end, each_loop *f)
 {
-    int64_t count = zt_type_count(&c->out[0].type);
+    int64_t count = zt_type_count(&call->out[0].type);
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
-        f(element(&c->in[0], at), element(&c->out[0], at), count - at < CHUNK ? count - at : CHUNK);
+        f(element(&call->in[0], at), element(&call->out[0], at), count - at < CHUNK ? count - at : CHUNK);
 }
 
 #define RUN_EACH_INT(OP)                                                                           \
-    static void OP##_int_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)   \
+    static void OP##_int_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)   \
     {                                                                                              \
         static each_loop *const loops[ZT_DTYPE_COUNT] = {                                          \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
             [ZT_U64] = OP##_U64, [ZT_U32] = OP##_U32, [ZT_U16] = OP##_U16, [ZT_U8] = OP##_U8};     \
         (void)phase, (void)local;                                                                  \
-        run_each_int(c, begin, end, loops[c->out[0].type.dtype]);                                  \
+        run_each_int(call, begin, end, loops[call->out[0].type.dtype]);                                  \
     }
 
 INLINE bool int_has(const void *attrs, const zt_type *const in[], const zt_type out[])

@@ -17,9 +17,9 @@ static bool kv_put_has(const void *attrs, const zt_type *const in[], const zt_ty
     return out[0].dtype == ZT_F32 || out[0].dtype == ZT_F16;
 }
 
-static void kv_put_setup(zt_cpu_call *c)
+static void kv_put_setup(zt_cpu_call *call)
 {
-    c->items[0] = (c->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS;
+    call->items[0] = (call->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS;
 }
 
 static void put_f16(const float *x, char *dst, int64_t n)
@@ -32,21 +32,21 @@ static void put_f16(const float *x, char *dst, int64_t n)
     memcpy(dst + 2 * i, rest, (size_t)(n - i) * sizeof rest[0]);
 }
 
-static void kv_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void kv_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t n = c->in[1].type.dim[0], W = c->in[1].type.dim[1];
-    bool half = c->out[0].type.dtype == ZT_F16;
+    int64_t n = call->in[1].type.dim[0], W = call->in[1].type.dim[1];
+    bool half = call->out[0].type.dtype == ZT_F16;
     int64_t first = begin * COLUMNS, last = end * COLUMNS < W ? end * COLUMNS : W;
-    slots s = slots_of(c, 2, c->in[0].type.dim[0]);
+    slots slots_table = slots_of(call, 2, call->in[0].type.dim[0]);
     (void)phase, (void)local;
     for (int64_t t = 0; t < n; t++) {
-        int64_t slot = slots_own(&s, c, t);
+        int64_t slot = slots_own(&slots_table, call, t);
         if (slot < 0) continue;
-        const float *x = (const float *)c->in[1].data + t * W + first;
+        const float *x = (const float *)call->in[1].data + t * W + first;
         if (half)
-            put_f16(x, (char *)c->out[0].data + 2 * (slot * W + first), last - first);
+            put_f16(x, (char *)call->out[0].data + 2 * (slot * W + first), last - first);
         else
-            memcpy((float *)c->out[0].data + slot * W + first, x,
+            memcpy((float *)call->out[0].data + slot * W + first, x,
                    (size_t)(last - first) * sizeof *x);
     }
 }
@@ -75,73 +75,73 @@ static void start(part *p, const zt_cpu_kernel *list, zt_op op, const void *attr
     p->call.n_phases = 1;
 }
 
-static void forward(zt_cpu_call *c, const zt_cpu_call *inner)
+static void forward(zt_cpu_call *call, const zt_cpu_call *inner)
 {
     const zt_runtime_error *bad = &inner->trouble;
-    if (bad->what) zt_cpu_runtime_error(c, bad->what, bad->value, bad->limit);
+    if (bad->what) zt_cpu_runtime_error(call, bad->what, bad->value, bad->limit);
 }
 
 /* ---- phase 0 --------------------------------------------------------------------------------- */
 
-static void start_rope(part *p, const zt_cpu_call *c, const zt_type *rows)
+static void start_rope(part *p, const zt_cpu_call *call, const zt_type *rows)
 {
-    *p = (part){.rope = zt_rope_put_rope(c->attrs)};
+    *p = (part){.rope = zt_rope_put_rope(call->attrs)};
     start(p, ZT_SYM(zt_cpu_rope), ZT_OP_rope, &p->rope);
     p->call.in[0].type = p->call.out[0].type = *rows;
-    p->call.in[1] = c->in[POS];
-    p->call.in[2] = c->in[TAB];
+    p->call.in[1] = call->in[POS];
+    p->call.in[2] = call->in[TAB];
     p->call.kernel->setup(&p->call);
-    p->call.keep = c->keep;
+    p->call.keep = call->keep;
 }
 
 /* Rows begin..end-1 of input x by the gains g into y. */
-static void norm_rows(const zt_cpu_call *c, int x, int g, float *y, int64_t begin, int64_t end,
+static void norm_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end,
                       void *local)
 {
-    const zt_rope_put_attrs *a = c->attrs;
-    int64_t W = c->in[x].type.dim[1], groups = a->norm_dims ? W / a->norm_dims : 1;
-    part p = {.norm = {a->eps, a->norm_dims}};
+    const zt_rope_put_attrs *rope_put = call->attrs;
+    int64_t W = call->in[x].type.dim[1], groups = rope_put->norm_dims ? W / rope_put->norm_dims : 1;
+    part p = {.norm = {rope_put->eps, rope_put->norm_dims}};
     start(&p, ZT_SYM(zt_cpu_norm), ZT_OP_rms_norm, &p.norm);
-    p.call.in[0] = c->in[x];
-    p.call.in[1] = c->in[g];
-    p.call.out[0].type = c->in[x].type;
+    p.call.in[0] = call->in[x];
+    p.call.in[1] = call->in[g];
+    p.call.out[0].type = call->in[x].type;
     p.call.out[0].data = y;
-    p.call.out[1].type = zt_type_make(ZT_F32, 2, (int64_t[]){c->in[x].type.dim[0], groups});
+    p.call.out[1].type = zt_type_make(ZT_F32, 2, (int64_t[]){call->in[x].type.dim[0], groups});
     p.call.kernel->setup(&p.call);
     p.call.kernel->run(&p.call, 0, begin * groups, end * groups, local);
 }
 
-static void turn_rows(const zt_cpu_call *c, int x, int g, float *y, int64_t begin, int64_t end,
+static void turn_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end,
                       void *local)
 {
     part p;
-    if (c->in[g].data) norm_rows(c, x, g, y, begin, end, local);
-    start_rope(&p, c, &c->in[x].type);
-    p.call.in[0].data = c->in[g].data ? y : c->in[x].data;
+    if (call->in[g].data) norm_rows(call, x, g, y, begin, end, local);
+    start_rope(&p, call, &call->in[x].type);
+    p.call.in[0].data = call->in[g].data ? y : call->in[x].data;
     p.call.out[0].data = y;
     p.call.kernel->run(&p.call, 0, begin, end, local);
 }
 
 /* ---- phase 1 --------------------------------------------------------------------------------- */
 
-static void start_put(part *p, const zt_cpu_call *c, int cache)
+static void start_put(part *p, const zt_cpu_call *call, int cache)
 {
     *p = (part){.norm = {0}};
     start(p, ZT_SYM(zt_cpu_kv_cache), ZT_OP_kv_put, NULL);
-    p->call.in[0] = c->in[cache];
-    p->call.in[1] = c->in[cache + K];
-    for (int k = 0; k < 3; k++) p->call.in[2 + k] = c->in[POS + k];
-    p->call.out[0] = c->out[cache];
+    p->call.in[0] = call->in[cache];
+    p->call.in[1] = call->in[cache + K];
+    for (int k = 0; k < 3; k++) p->call.in[2 + k] = call->in[POS + k];
+    p->call.out[0] = call->out[cache];
     p->call.kernel->setup(&p->call);
 }
 
-static void put(zt_cpu_call *c, int cache, const void *x, int64_t begin, int64_t end, void *local)
+static void put(zt_cpu_call *call, int cache, const void *x, int64_t begin, int64_t end, void *local)
 {
     part p;
-    start_put(&p, c, cache);
+    start_put(&p, call, cache);
     p.call.in[1].data = (void *)(uintptr_t)x;
     p.call.kernel->run(&p.call, 0, begin, end, local);
-    forward(c, &p.call);
+    forward(call, &p.call);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -154,39 +154,39 @@ static bool rope_put_has(const void *attrs, const zt_type *const in[], const zt_
     return true;
 }
 
-static void rope_put_setup(zt_cpu_call *c)
+static void rope_put_setup(zt_cpu_call *call)
 {
     part rope, kv;
-    start_rope(&rope, c, &c->in[Q].type);
-    start_put(&kv, c, KC);
-    c->n_phases = 2;
-    c->items[0] = c->in[Q].type.dim[0];
-    c->aux[AUX_COLUMNS] = kv.call.items[0];
-    c->items[1] = 2 * kv.call.items[0];
-    c->keep_bytes = rope.call.keep_bytes;
-    c->local_bytes = rope.call.local_bytes;
-    c->shared_bytes = zt_type_bytes(&c->in[K].type);
+    start_rope(&rope, call, &call->in[Q].type);
+    start_put(&kv, call, KC);
+    call->n_phases = 2;
+    call->items[0] = call->in[Q].type.dim[0];
+    call->aux[AUX_COLUMNS] = kv.call.items[0];
+    call->items[1] = 2 * kv.call.items[0];
+    call->keep_bytes = rope.call.keep_bytes;
+    call->local_bytes = rope.call.local_bytes;
+    call->shared_bytes = zt_type_bytes(&call->in[K].type);
 }
 
-static void rope_put_prime(zt_cpu_call *c)
+static void rope_put_prime(zt_cpu_call *call)
 {
     part rope;
-    start_rope(&rope, c, &c->in[Q].type);
+    start_rope(&rope, call, &call->in[Q].type);
     rope.call.kernel->prime(&rope.call);
 }
 
-static void rope_put_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void rope_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t columns = c->aux[AUX_COLUMNS];
+    int64_t columns = call->aux[AUX_COLUMNS];
     if (phase == 0) {
-        if (c->out[2].data) turn_rows(c, Q, GQ, c->out[2].data, begin, end, local);
-        turn_rows(c, K, GK, c->shared, begin, end, local);
+        if (call->out[2].data) turn_rows(call, Q, GQ, call->out[2].data, begin, end, local);
+        turn_rows(call, K, GK, call->shared, begin, end, local);
         return;
     }
     if (begin < columns)
-        put(c, KC, c->shared, begin, end < columns ? end : columns, local);
+        put(call, KC, call->shared, begin, end < columns ? end : columns, local);
     if (end > columns)
-        put(c, VC, c->in[V].data, (begin > columns ? begin : columns) - columns, end - columns,
+        put(call, VC, call->in[V].data, (begin > columns ? begin : columns) - columns, end - columns,
             local);
 }
 

@@ -7,13 +7,13 @@
 
 /* ---- rows: the last axis --------------------------------------------------------------------- */
 
-INLINE int64_t cols_of(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+INLINE int64_t cols_of(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
 
-static inline void rows_setup(zt_cpu_call *c)
+static inline void rows_setup(zt_cpu_call *call)
 {
-    int64_t cols = cols_of(&c->in[0].type), count = zt_type_count(&c->in[0].type);
-    int64_t rows = cols ? count / cols : zt_type_count(&c->out[0].type);
-    c->items[0] = rows;
+    int64_t cols = cols_of(&call->in[0].type), count = zt_type_count(&call->in[0].type);
+    int64_t rows = cols ? count / cols : zt_type_count(&call->out[0].type);
+    call->items[0] = rows;
 }
 
 /* The largest of n, -inf when there is none; NaN never is. */
@@ -57,19 +57,19 @@ INLINE int64_t inner_of(int64_t axis, const zt_type *x)
 
 enum { L_N, L_INNER };
 
-static inline void lines_setup(zt_cpu_call *c, int64_t axis)
+static inline void lines_setup(zt_cpu_call *call, int64_t axis)
 {
-    const zt_type *x = &c->in[0].type;
+    const zt_type *x = &call->in[0].type;
     int at = (int)(axis < 0 ? axis + x->rank : axis);
-    c->aux[L_N] = x->dim[at];
-    c->aux[L_INNER] = 1;
-    for (int d = at + 1; d < x->rank; d++) c->aux[L_INNER] *= x->dim[d];
-    c->items[0] = x->dim[at] ? zt_type_count(x) / x->dim[at] : 0;
+    call->aux[L_N] = x->dim[at];
+    call->aux[L_INNER] = 1;
+    for (int d = at + 1; d < x->rank; d++) call->aux[L_INNER] *= x->dim[d];
+    call->items[0] = x->dim[at] ? zt_type_count(x) / x->dim[at] : 0;
 }
 
-static inline int64_t line_at(const zt_cpu_call *c, int64_t n, int64_t i)
+static inline int64_t line_at(const zt_cpu_call *call, int64_t n, int64_t i)
 {
-    return i / c->aux[L_INNER] * n * c->aux[L_INNER] + i % c->aux[L_INNER];
+    return i / call->aux[L_INNER] * n * call->aux[L_INNER] + i % call->aux[L_INNER];
 }
 
 #endif

@@ -16,22 +16,22 @@ static bool loss_has(const void *attrs, const zt_type *const in[], const zt_type
 
 enum { MEAN = 'm', NONE = 'n' };
 
-static int reduction_of(const zt_cpu_call *c)
+static int reduction_of(const zt_cpu_call *call)
 {
-    zt_op op = c->kernel->op;
-    return op == ZT_OP_mse         ? ((const zt_mse_attrs *)c->attrs)->reduction.s[0]
-           : op == ZT_OP_smooth_l1 ? ((const zt_smooth_l1_attrs *)c->attrs)->reduction.s[0]
-                                   : ((const zt_bce_with_logits_attrs *)c->attrs)->reduction.s[0];
+    zt_op op = call->kernel->op;
+    return op == ZT_OP_mse         ? ((const zt_mse_attrs *)call->attrs)->reduction.s[0]
+           : op == ZT_OP_smooth_l1 ? ((const zt_smooth_l1_attrs *)call->attrs)->reduction.s[0]
+                                   : ((const zt_bce_with_logits_attrs *)call->attrs)->reduction.s[0];
 }
 
-static void pair_setup(zt_cpu_call *c)
+static void pair_setup(zt_cpu_call *call)
 {
-    int64_t n = zt_type_count(&c->in[0].type), blocks = (n + PIECE - 1) / PIECE;
-    bool none = reduction_of(c) == NONE;
-    c->n_phases = none ? 1 : 2;
-    c->items[0] = blocks;
-    c->items[1] = 1;
-    c->shared_bytes = (size_t)blocks * sizeof(double);
+    int64_t n = zt_type_count(&call->in[0].type), blocks = (n + PIECE - 1) / PIECE;
+    bool none = reduction_of(call) == NONE;
+    call->n_phases = none ? 1 : 2;
+    call->items[0] = blocks;
+    call->items[1] = 1;
+    call->shared_bytes = (size_t)blocks * sizeof(double);
 }
 
 INLINE vf mse_of(vf x, vf t, float p)
@@ -81,30 +81,30 @@ INLINE double pair_block(const float *x, const float *t, float *y, int64_t n, pa
     return (double)vf_sum(sum);
 }
 
-static void pair_item(const zt_cpu_call *c, int64_t item)
+static void pair_item(const zt_cpu_call *call, int64_t item)
 {
-    int64_t count = zt_type_count(&c->in[0].type), at = item * PIECE;
+    int64_t count = zt_type_count(&call->in[0].type), at = item * PIECE;
     int64_t n = count - at < PIECE ? count - at : PIECE;
-    const float *x = (const float *)c->in[0].data + at, *t = (const float *)c->in[1].data + at;
-    float *y = reduction_of(c) == NONE ? (float *)c->out[0].data + at : NULL;
-    const zt_smooth_l1_attrs *a = c->attrs;
-    double *sum = (double *)c->shared + item;
-    if (c->kernel->op == ZT_OP_mse) *sum = pair_block(x, t, y, n, mse_of, 0);
-    if (c->kernel->op == ZT_OP_smooth_l1) *sum = pair_block(x, t, y, n, smooth_of, (float)a->beta);
-    if (c->kernel->op == ZT_OP_bce_with_logits) *sum = pair_block(x, t, y, n, bce_of, 0);
+    const float *x = (const float *)call->in[0].data + at, *t = (const float *)call->in[1].data + at;
+    float *y = reduction_of(call) == NONE ? (float *)call->out[0].data + at : NULL;
+    const zt_smooth_l1_attrs *smooth_l1 = call->attrs;
+    double *sum = (double *)call->shared + item;
+    if (call->kernel->op == ZT_OP_mse) *sum = pair_block(x, t, y, n, mse_of, 0);
+    if (call->kernel->op == ZT_OP_smooth_l1) *sum = pair_block(x, t, y, n, smooth_of, (float)smooth_l1->beta);
+    if (call->kernel->op == ZT_OP_bce_with_logits) *sum = pair_block(x, t, y, n, bce_of, 0);
 }
 
-static void pair_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void pair_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)local;
     for (int64_t i = begin; i < end; i++) {
         if (phase == 0) {
-            pair_item(c, i);
+            pair_item(call, i);
             continue;
         }
-        double sum = 0, n = (double)zt_type_count(&c->in[0].type);
-        for (int64_t k = 0; k < c->items[0]; k++) sum += ((double *)c->shared)[k];
-        *(float *)c->out[0].data = (float)(reduction_of(c) == MEAN ? sum / n : sum);
+        double sum = 0, n = (double)zt_type_count(&call->in[0].type);
+        for (int64_t k = 0; k < call->items[0]; k++) sum += ((double *)call->shared)[k];
+        *(float *)call->out[0].data = (float)(reduction_of(call) == MEAN ? sum / n : sum);
     }
 }
 
@@ -120,36 +120,36 @@ typedef struct class_op {
     double smoothing;
 } class_op;
 
-static class_op class_op_of(const zt_cpu_call *c)
+static class_op class_op_of(const zt_cpu_call *call)
 {
-    const zt_cross_entropy_attrs *a = c->attrs; /* the gradient's are the same */
-    if (c->kernel->op == ZT_OP_cross_entropy) return (class_op){2, -1, -1, a->label_smoothing};
-    if (c->kernel->op == ZT_OP_cross_entropy_backward)
-        return (class_op){4, 2, 3, a->label_smoothing};
-    if (c->kernel->op == ZT_OP_nll) return (class_op){2, -1, -1, 0};
+    const zt_cross_entropy_attrs *cross_entropy = call->attrs; /* the gradient's are the same */
+    if (call->kernel->op == ZT_OP_cross_entropy) return (class_op){2, -1, -1, cross_entropy->label_smoothing};
+    if (call->kernel->op == ZT_OP_cross_entropy_backward)
+        return (class_op){4, 2, 3, cross_entropy->label_smoothing};
+    if (call->kernel->op == ZT_OP_nll) return (class_op){2, -1, -1, 0};
     return (class_op){3, -1, 2, 0};
 }
 
-static void class_sizes(zt_cpu_call *c)
+static void class_sizes(zt_cpu_call *call)
 {
-    const zt_type *x = &c->in[0].type;
-    const zt_nll_attrs *a = c->attrs; /* all begin with reduction and ignore_index */
-    int64_t N = x->dim[0], inner = N ? zt_type_count(&c->in[1].type) / N : 0;
-    c->aux[AUX_N] = N;
-    c->aux[AUX_C] = x->dim[1];
-    c->aux[AUX_INNER] = inner;
-    c->aux[AUX_BLOCKS] = inner == 1 ? (N + LANES - 1) / LANES : N * ((inner + LANES - 1) / LANES);
-    c->aux[AUX_REDUCTION] = a->reduction.s[0];
-    c->aux[AUX_IGNORE] = a->ignore_index;
+    const zt_type *x = &call->in[0].type;
+    const zt_nll_attrs *nll = call->attrs; /* all begin with reduction and ignore_index */
+    int64_t N = x->dim[0], inner = N ? zt_type_count(&call->in[1].type) / N : 0;
+    call->aux[AUX_N] = N;
+    call->aux[AUX_C] = x->dim[1];
+    call->aux[AUX_INNER] = inner;
+    call->aux[AUX_BLOCKS] = inner == 1 ? (N + LANES - 1) / LANES : N * ((inner + LANES - 1) / LANES);
+    call->aux[AUX_REDUCTION] = nll->reduction.s[0];
+    call->aux[AUX_IGNORE] = nll->ignore_index;
 }
 
-static void class_setup(zt_cpu_call *c)
+static void class_setup(zt_cpu_call *call)
 {
-    class_sizes(c);
-    c->n_phases = c->aux[AUX_REDUCTION] == NONE ? 1 : 2;
-    c->items[0] = c->aux[AUX_BLOCKS];
-    c->items[1] = 1;
-    c->shared_bytes = (size_t)(2 * c->aux[AUX_BLOCKS]) * sizeof(double); /* losses and weights */
+    class_sizes(call);
+    call->n_phases = call->aux[AUX_REDUCTION] == NONE ? 1 : 2;
+    call->items[0] = call->aux[AUX_BLOCKS];
+    call->items[1] = 1;
+    call->shared_bytes = (size_t)(2 * call->aux[AUX_BLOCKS]) * sizeof(double); /* losses and weights */
 }
 
 /* Positions at.. of a block, n of them; element `first` of x is class 0 of the first. */
@@ -158,9 +158,9 @@ typedef struct block {
     int n;
 } block;
 
-static block block_of(const zt_cpu_call *c, int64_t item)
+static block block_of(const zt_cpu_call *call, int64_t item)
 {
-    int64_t N = c->aux[AUX_N], C = c->aux[AUX_C], inner = c->aux[AUX_INNER];
+    int64_t N = call->aux[AUX_N], C = call->aux[AUX_C], inner = call->aux[AUX_INNER];
     if (inner == 1) {
         int64_t at = item * LANES;
         return (block){at, at * C, N - at < LANES ? (int)(N - at) : LANES};
@@ -169,19 +169,19 @@ static block block_of(const zt_cpu_call *c, int64_t item)
     return (block){n * inner + i, n * C * inner + i, inner - i < LANES ? (int)(inner - i) : LANES};
 }
 
-static int64_t class_at(zt_cpu_call *c, int64_t i)
+static int64_t class_at(zt_cpu_call *call, int64_t i)
 {
-    int64_t t = ((const int32_t *)c->in[1].data)[i];
-    if (t == c->aux[AUX_IGNORE]) return -1;
-    if (t >= 0 && t < c->aux[AUX_C]) return t;
-    zt_cpu_runtime_error(c, "target", t, c->aux[AUX_C]);
+    int64_t t = ((const int32_t *)call->in[1].data)[i];
+    if (t == call->aux[AUX_IGNORE]) return -1;
+    if (t >= 0 && t < call->aux[AUX_C]) return t;
+    zt_cpu_runtime_error(call, "target", t, call->aux[AUX_C]);
     return -1;
 }
 
 /* Element of x for position k of a block and a class. */
-static int64_t element_at(const zt_cpu_call *c, const block *b, int k, int64_t class)
+static int64_t element_at(const zt_cpu_call *call, const block *b, int k, int64_t class)
 {
-    int64_t C = c->aux[AUX_C], inner = c->aux[AUX_INNER];
+    int64_t C = call->aux[AUX_C], inner = call->aux[AUX_INNER];
     return b->first + (inner == 1 ? k * C : k) + class * inner;
 }
 
@@ -233,74 +233,74 @@ static double all_weights(const float *weight, int64_t C)
     return sum;
 }
 
-static void class_block(zt_cpu_call *c, int64_t item)
+static void class_block(zt_cpu_call *call, int64_t item)
 {
-    class_op o = class_op_of(c);
-    block b = block_of(c, item);
-    const float *x = c->in[0].data, *weight = c->in[o.weight].data;
-    float lse[LANES] = {0}, weighed[LANES], *y = c->out[0].data;
-    int64_t C = c->aux[AUX_C];
-    bool nll = c->kernel->op == ZT_OP_nll;
+    class_op o = class_op_of(call);
+    block b = block_of(call, item);
+    const float *x = call->in[0].data, *weight = call->in[o.weight].data;
+    float lse[LANES] = {0}, weighed[LANES], *y = call->out[0].data;
+    int64_t C = call->aux[AUX_C];
+    bool nll = call->kernel->op == ZT_OP_nll;
     double total = 0, weights = 0, even = o.smoothing / (double)C;
     double all = o.smoothing > 0 ? all_weights(weight, C) : 0;
-    for (int k = 0; k < b.n && c->aux[AUX_INNER] == 1 && !nll; k++)
+    for (int k = 0; k < b.n && call->aux[AUX_INNER] == 1 && !nll; k++)
         lse[k] = line_lse(x + b.first + k * C, C, weight, &weighed[k]);
-    if (c->aux[AUX_INNER] != 1 && !nll)
-        lanes_lse(x + b.first, C, c->aux[AUX_INNER], b.n, weight, lse, weighed);
-    if (!nll && c->out[1].data)
-        memcpy((float *)c->out[1].data + b.at, lse, (size_t)b.n * sizeof *lse);
+    if (call->aux[AUX_INNER] != 1 && !nll)
+        lanes_lse(x + b.first, C, call->aux[AUX_INNER], b.n, weight, lse, weighed);
+    if (!nll && call->out[1].data)
+        memcpy((float *)call->out[1].data + b.at, lse, (size_t)b.n * sizeof *lse);
     for (int k = 0; k < b.n; k++) {
-        int64_t t = class_at(c, b.at + k);
+        int64_t t = class_at(call, b.at + k);
         double loss = 0, w = t < 0 ? 0 : (double)weight_at(weight, t), l = (double)lse[k];
-        if (t >= 0) loss = (1 - o.smoothing) * w * (l - (double)x[element_at(c, &b, k, t)]);
+        if (t >= 0) loss = (1 - o.smoothing) * w * (l - (double)x[element_at(call, &b, k, t)]);
         if (t >= 0 && o.smoothing > 0) loss += even * (all * l - (double)weighed[k]);
-        if (c->aux[AUX_REDUCTION] == NONE) y[b.at + k] = (float)loss;
+        if (call->aux[AUX_REDUCTION] == NONE) y[b.at + k] = (float)loss;
         total += loss;
         weights += w;
     }
-    ((double *)c->shared)[2 * item] = total;
-    ((double *)c->shared)[2 * item + 1] = weights;
+    ((double *)call->shared)[2 * item] = total;
+    ((double *)call->shared)[2 * item + 1] = weights;
 }
 
-static void class_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void class_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)local;
     for (int64_t i = begin; i < end; i++) {
         if (phase == 0) {
-            class_block(c, i);
+            class_block(call, i);
             continue;
         }
         double sum = 0, weights = 0;
-        for (int64_t k = 0; k < c->aux[AUX_BLOCKS]; k++) {
-            sum += ((double *)c->shared)[2 * k];
-            weights += ((double *)c->shared)[2 * k + 1];
+        for (int64_t k = 0; k < call->aux[AUX_BLOCKS]; k++) {
+            sum += ((double *)call->shared)[2 * k];
+            weights += ((double *)call->shared)[2 * k + 1];
         }
-        *(float *)c->out[0].data = (float)(c->aux[AUX_REDUCTION] == MEAN ? sum / weights : sum);
+        *(float *)call->out[0].data = (float)(call->aux[AUX_REDUCTION] == MEAN ? sum / weights : sum);
     }
 }
 
 /* ---- gradients of classes -------------------------------------------------------------------- */
 
-static void back_setup(zt_cpu_call *c)
+static void back_setup(zt_cpu_call *call)
 {
-    class_sizes(c);
-    c->n_phases = 2;
-    c->items[0] = 1;
-    c->items[1] = c->aux[AUX_BLOCKS];
-    c->shared_bytes = 2 * sizeof(double); /* the targets' weights, and all classes' */
+    class_sizes(call);
+    call->n_phases = 2;
+    call->items[0] = 1;
+    call->items[1] = call->aux[AUX_BLOCKS];
+    call->shared_bytes = 2 * sizeof(double); /* the targets' weights, and all classes' */
 }
 
-static void sum_weights(zt_cpu_call *c)
+static void sum_weights(zt_cpu_call *call)
 {
-    class_op o = class_op_of(c);
-    const float *weight = c->in[o.weight].data;
-    double *sums = c->shared;
+    class_op o = class_op_of(call);
+    const float *weight = call->in[o.weight].data;
+    double *sums = call->shared;
     sums[0] = 0;
-    for (int64_t i = 0; i < c->aux[AUX_N] * c->aux[AUX_INNER]; i++) {
-        int64_t t = class_at(c, i);
+    for (int64_t i = 0; i < call->aux[AUX_N] * call->aux[AUX_INNER]; i++) {
+        int64_t t = class_at(call, i);
         if (t >= 0) sums[0] += (double)weight_at(weight, t);
     }
-    sums[1] = all_weights(weight, c->aux[AUX_C]);
+    sums[1] = all_weights(weight, call->aux[AUX_C]);
 }
 
 /* dx = a exp(x - lse) - b weight; a and b of a line, or of a lane each. */
@@ -309,13 +309,13 @@ INLINE vf slope(vf x, vf lse, vf a, vf b, vf weight)
     return vf_sub(vf_mul(a, vf_exp(vf_sub(x, lse))), vf_mul(b, weight));
 }
 
-static void entropy_lines(const zt_cpu_call *c, const block *b, const float *weight,
+static void entropy_lines(const zt_cpu_call *call, const block *b, const float *weight,
                           const float *lse, const float *by_p, const float *by_w)
 {
-    int64_t C = c->aux[AUX_C];
+    int64_t C = call->aux[AUX_C];
     for (int k = 0; k < b->n; k++) {
-        const float *x = (const float *)c->in[0].data + b->first + k * C;
-        float *dx = (float *)c->out[0].data + b->first + k * C;
+        const float *x = (const float *)call->in[0].data + b->first + k * C;
+        float *dx = (float *)call->out[0].data + b->first + k * C;
         for (int64_t i = 0; i < C; i += LANES) {
             int n = C - i < LANES ? (int)(C - i) : LANES;
             vf w = weight ? vf_load_n(weight + i, n) : vf_set(1);
@@ -326,60 +326,60 @@ static void entropy_lines(const zt_cpu_call *c, const block *b, const float *wei
     }
 }
 
-static void entropy_lanes(const zt_cpu_call *c, const block *b, const float *weight,
+static void entropy_lanes(const zt_cpu_call *call, const block *b, const float *weight,
                           const float *lse, const float *by_p, const float *by_w)
 {
-    const float *x = (const float *)c->in[0].data + b->first;
-    float *dx = (float *)c->out[0].data + b->first;
+    const float *x = (const float *)call->in[0].data + b->first;
+    float *dx = (float *)call->out[0].data + b->first;
     vf l = vf_load_n(lse, b->n), p = vf_load(by_p), w = vf_load(by_w);
-    for (int64_t i = 0; i < c->aux[AUX_C]; i++, x += c->aux[AUX_INNER], dx += c->aux[AUX_INNER])
+    for (int64_t i = 0; i < call->aux[AUX_C]; i++, x += call->aux[AUX_INNER], dx += call->aux[AUX_INNER])
         vf_store_n(dx, b->n, slope(vf_load_n(x, b->n), l, p, w, vf_set(weight_at(weight, i))));
 }
 
-static void clear_block(const zt_cpu_call *c, const block *b)
+static void clear_block(const zt_cpu_call *call, const block *b)
 {
-    float *dx = c->out[0].data;
-    for (int64_t i = 0; i < c->aux[AUX_C]; i++)
-        for (int k = 0; k < b->n; k++) dx[element_at(c, b, k, i)] = 0;
+    float *dx = call->out[0].data;
+    for (int64_t i = 0; i < call->aux[AUX_C]; i++)
+        for (int k = 0; k < b->n; k++) dx[element_at(call, b, k, i)] = 0;
 }
 
-static void back_block(zt_cpu_call *c, int64_t item)
+static void back_block(zt_cpu_call *call, int64_t item)
 {
-    class_op o = class_op_of(c);
-    block b = block_of(c, item);
-    const float *weight = c->in[o.weight].data, *dy = c->in[o.dy].data;
-    const double *sums = c->shared;
-    float by_p[LANES] = {0}, by_w[LANES] = {0}, at_target[LANES] = {0}, *dx = c->out[0].data;
-    int64_t target[LANES], reduction = c->aux[AUX_REDUCTION];
+    class_op o = class_op_of(call);
+    block b = block_of(call, item);
+    const float *weight = call->in[o.weight].data, *dy = call->in[o.dy].data;
+    const double *sums = call->shared;
+    float by_p[LANES] = {0}, by_w[LANES] = {0}, at_target[LANES] = {0}, *dx = call->out[0].data;
+    int64_t target[LANES], reduction = call->aux[AUX_REDUCTION];
     for (int k = 0; k < b.n; k++) {
-        target[k] = class_at(c, b.at + k);
+        target[k] = class_at(call, b.at + k);
         if (target[k] < 0) continue;
         double d = (double)(reduction == NONE ? dy[b.at + k] : dy[0]);
         if (reduction == MEAN) d /= sums[0];
         double w = d * (1 - o.smoothing) * (double)weight_at(weight, target[k]);
-        double even = d * o.smoothing / (double)c->aux[AUX_C];
+        double even = d * o.smoothing / (double)call->aux[AUX_C];
         at_target[k] = (float)w;
         by_p[k] = (float)(w + even * sums[1]);
         by_w[k] = (float)even;
     }
     if (o.lse < 0)
-        clear_block(c, &b);
-    else if (c->aux[AUX_INNER] == 1)
-        entropy_lines(c, &b, weight, (const float *)c->in[o.lse].data + b.at, by_p, by_w);
+        clear_block(call, &b);
+    else if (call->aux[AUX_INNER] == 1)
+        entropy_lines(call, &b, weight, (const float *)call->in[o.lse].data + b.at, by_p, by_w);
     else
-        entropy_lanes(c, &b, weight, (const float *)c->in[o.lse].data + b.at, by_p, by_w);
+        entropy_lanes(call, &b, weight, (const float *)call->in[o.lse].data + b.at, by_p, by_w);
     for (int k = 0; k < b.n; k++)
-        if (target[k] >= 0) dx[element_at(c, &b, k, target[k])] -= at_target[k];
+        if (target[k] >= 0) dx[element_at(call, &b, k, target[k])] -= at_target[k];
 }
 
-static void back_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)local;
     for (int64_t i = begin; i < end; i++) {
         if (phase == 0)
-            sum_weights(c);
+            sum_weights(call);
         else
-            back_block(c, i);
+            back_block(call, i);
     }
 }
 

@@ -292,17 +292,17 @@ static int64_t even(int64_t n, int64_t most, int64_t by)
 }
 
 /* Wide tiles, or where these would be few, narrower and then lower ones. */
-static void choose_tile(zt_cpu_call *c, int64_t batches)
+static void choose_tile(zt_cpu_call *call, int64_t batches)
 {
-    int64_t N = c->aux[AUX_N], M = c->aux[AUX_M], columns = MOST_COLUMNS;
+    int64_t N = call->aux[AUX_N], M = call->aux[AUX_M], columns = MOST_COLUMNS;
     int64_t rows = MOST_ROWS;
     for (;;) {
-        c->aux[AUX_ROWS] = even(N, rows, GEMM_ROWS);
-        c->aux[AUX_COLUMNS] = even(M, columns, GEMM_WIDE);
-        c->aux[AUX_DOWN] = parts(N, c->aux[AUX_ROWS]);
-        c->aux[AUX_ACROSS] = parts(M, c->aux[AUX_COLUMNS]);
-        c->items[0] = batches * c->aux[AUX_DOWN] * c->aux[AUX_ACROSS];
-        if (c->items[0] >= (columns > WIDE ? MANY : ENOUGH)) return;
+        call->aux[AUX_ROWS] = even(N, rows, GEMM_ROWS);
+        call->aux[AUX_COLUMNS] = even(M, columns, GEMM_WIDE);
+        call->aux[AUX_DOWN] = parts(N, call->aux[AUX_ROWS]);
+        call->aux[AUX_ACROSS] = parts(M, call->aux[AUX_COLUMNS]);
+        call->items[0] = batches * call->aux[AUX_DOWN] * call->aux[AUX_ACROSS];
+        if (call->items[0] >= (columns > WIDE ? MANY : ENOUGH)) return;
         if (columns <= LEAST_COLUMNS && rows <= LEAST_ROWS) return;
         if (columns > LEAST_COLUMNS)
             columns /= 2;
@@ -312,55 +312,55 @@ static void choose_tile(zt_cpu_call *c, int64_t batches)
 }
 
 /* Floats of a thread's scratch: rows of a, a panel, and y where it is not of floats. */
-static int64_t floats_of_rows(const zt_cpu_call *c)
+static int64_t floats_of_rows(const zt_cpu_call *call)
 {
-    return parts(c->aux[AUX_ROWS], LANES) * LANES * stride_of(c->aux[AUX_APART] ? APART : FLOATS);
+    return parts(call->aux[AUX_ROWS], LANES) * LANES * stride_of(call->aux[AUX_APART] ? APART : FLOATS);
 }
 
-static void matmul_setup(zt_cpu_call *c)
+static void matmul_setup(zt_cpu_call *call)
 {
-    const zt_matmul_attrs *at = c->attrs;
-    const zt_type *a = &c->in[0].type, *y = &c->out[0].type;
+    const zt_matmul_attrs *matmul = call->attrs;
+    const zt_type *a = &call->in[0].type, *y = &call->out[0].type;
     int64_t batches = 1, floats;
-    c->aux[AUX_N] = y->dim[y->rank - 2];
-    c->aux[AUX_M] = y->dim[y->rank - 1];
-    c->aux[AUX_K] = a->dim[a->rank - (at->ta ? 2 : 1)];
+    call->aux[AUX_N] = y->dim[y->rank - 2];
+    call->aux[AUX_M] = y->dim[y->rank - 1];
+    call->aux[AUX_K] = a->dim[a->rank - (matmul->ta ? 2 : 1)];
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
-    c->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_cpu_slow_bf16();
-    choose_tile(c, batches);
-    floats = floats_of_rows(c) + PANELS;
-    if (y->dtype != ZT_F32) floats += c->aux[AUX_ROWS] * c->aux[AUX_COLUMNS];
-    c->local_bytes = (size_t)floats * sizeof(float);
+    call->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_cpu_slow_bf16();
+    choose_tile(call, batches);
+    floats = floats_of_rows(call) + PANELS;
+    if (y->dtype != ZT_F32) floats += call->aux[AUX_ROWS] * call->aux[AUX_COLUMNS];
+    call->local_bytes = (size_t)floats * sizeof(float);
 }
 
 /* The operand's matrix for the i-th of y's, by broadcasting of the dimensions before. */
 static const char *matrix_at(const zt_cpu_arg *x, const zt_type *y, int64_t i)
 {
-    const zt_type *t = &x->type;
-    int64_t size = t->dim[t->rank - 1] * t->dim[t->rank - 2], from = 0;
+    const zt_type *type = &x->type;
+    int64_t size = type->dim[type->rank - 1] * type->dim[type->rank - 2], from = 0;
     for (int d = y->rank - 3; d >= 0; d--) {
-        int own = d - (y->rank - t->rank);
+        int own = d - (y->rank - type->rank);
         if (own >= 0) {
-            from += (t->dim[own] == 1 ? 0 : i % y->dim[d]) * size;
-            size *= t->dim[own];
+            from += (type->dim[own] == 1 ? 0 : i % y->dim[d]) * size;
+            size *= type->dim[own];
         }
         i /= y->dim[d];
     }
-    return (const char *)x->data + from * zt_dtype_get(t->dtype)->block_bytes;
+    return (const char *)x->data + from * zt_dtype_get(type->dtype)->block_bytes;
 }
 
-static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t over, float *local)
+static tile tile_of(const zt_cpu_call *call, int64_t batch, int64_t down, int64_t over, float *local)
 {
-    const zt_matmul_attrs *at = c->attrs;
-    int64_t N = c->aux[AUX_N], K = c->aux[AUX_K], M = c->aux[AUX_M];
-    const zt_type *y = &c->out[0].type;
-    tile t = {.a = {matrix_at(&c->in[0], y, batch), at->ta ? 1 : K, at->ta ? N : 1, K},
-              .b = {matrix_at(&c->in[1], y, batch), at->tb ? K : 1, at->tb ? 1 : M, K},
-              .row = down * c->aux[AUX_ROWS], .column = over * c->aux[AUX_COLUMNS],
-              .packed_a = local, .panel = local + floats_of_rows(c)};
-    t.rows = (int)least(N - t.row, c->aux[AUX_ROWS]);
-    t.columns = (int)least(M - t.column, c->aux[AUX_COLUMNS]);
-    t.y = (char *)c->out[0].data +
+    const zt_matmul_attrs *matmul = call->attrs;
+    int64_t N = call->aux[AUX_N], K = call->aux[AUX_K], M = call->aux[AUX_M];
+    const zt_type *y = &call->out[0].type;
+    tile t = {.a = {matrix_at(&call->in[0], y, batch), matmul->ta ? 1 : K, matmul->ta ? N : 1, K},
+              .b = {matrix_at(&call->in[1], y, batch), matmul->tb ? K : 1, matmul->tb ? 1 : M, K},
+              .row = down * call->aux[AUX_ROWS], .column = over * call->aux[AUX_COLUMNS],
+              .packed_a = local, .panel = local + floats_of_rows(call)};
+    t.rows = (int)least(N - t.row, call->aux[AUX_ROWS]);
+    t.columns = (int)least(M - t.column, call->aux[AUX_COLUMNS]);
+    t.y = (char *)call->out[0].data +
           ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
     t.down = M;
     t.other = t.panel + GEMM_WIDE * GEMM_DEPTH;
@@ -368,17 +368,17 @@ static tile tile_of(const zt_cpu_call *c, int64_t batch, int64_t down, int64_t o
     return t;
 }
 
-static void matmul_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void matmul_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    zt_dtype dtype = c->out[0].type.dtype;
+    zt_dtype dtype = call->out[0].type.dtype;
     (void)phase;
     for (int64_t i = begin; i < end; i++) {
-        int64_t over = i % c->aux[AUX_ACROSS], rest = i / c->aux[AUX_ACROSS];
-        int64_t batch = rest / c->aux[AUX_DOWN];
-        tile t = tile_of(c, batch, rest % c->aux[AUX_DOWN], over, local);
+        int64_t over = i % call->aux[AUX_ACROSS], rest = i / call->aux[AUX_ACROSS];
+        int64_t batch = rest / call->aux[AUX_DOWN];
+        tile t = tile_of(call, batch, rest % call->aux[AUX_DOWN], over, local);
         (dtype == ZT_F32 ? multiply_floats
          : dtype == ZT_F16 ? multiply_halves
-         : c->aux[AUX_APART] ? multiply_apart
+         : call->aux[AUX_APART] ? multiply_apart
                              : multiply_brains)(&t);
     }
 }

@@ -5,22 +5,22 @@
 
 /* A row is written from the caches, past them if the output is large, with nothing else read
  * meanwhile: to prefetch the next row then, or to sum it up, takes longer. */
-static void norm_setup(zt_cpu_call *c)
+static void norm_setup(zt_cpu_call *call)
 {
-    c->items[0] = zt_type_count(&c->out[1].type); /* rows */
-    c->aux[0] = beyond_caches(&c->out[0].type);
+    call->items[0] = zt_type_count(&call->out[1].type); /* rows */
+    call->aux[0] = beyond_caches(&call->out[0].type);
 }
 
-static void rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void rms_norm_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_rms_norm_attrs *a = c->attrs;
-    const float *x = c->in[0].data, *g = c->in[1].data;
-    float *y = c->out[0].data, *out = c->out[1].data;
-    int64_t K = c->in[1].type.dim[0];
+    const zt_rms_norm_attrs *rms_norm = call->attrs;
+    const float *x = call->in[0].data, *g = call->in[1].data;
+    float *y = call->out[0].data, *out = call->out[1].data;
+    int64_t K = call->in[1].type.dim[0];
     (void)phase, (void)local;
     for (int64_t i = begin; i < end; i++) {
-        float rstd = rstd_of(x + i * K, K, a->eps);
-        if (y && c->aux[0] && on_line(y + i * K))
+        float rstd = rstd_of(x + i * K, K, rms_norm->eps);
+        if (y && call->aux[0] && on_line(y + i * K))
             norm_group(x + i * K, g, y + i * K, K, rstd, true);
         else if (y)
             norm_group(x + i * K, g, y + i * K, K, rstd, false);
@@ -82,22 +82,22 @@ static void layer_norm_row(const float *x, const float *g, const float *b, float
         norm_row(x, g, b, y, K, mean, rstd, past);
 }
 
-static void layer_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void layer_norm_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_layer_norm_attrs *a = c->attrs;
-    const zt_type *t = &c->in[0].type;
-    const float *x = c->in[0].data;
-    float *y = c->out[0].data, *means = c->out[1].data, *rstds = c->out[2].data;
-    int64_t K = t->dim[t->rank - 1];
+    const zt_layer_norm_attrs *layer_norm = call->attrs;
+    const zt_type *type = &call->in[0].type;
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data, *means = call->out[1].data, *rstds = call->out[2].data;
+    int64_t K = type->dim[type->rank - 1];
     (void)phase, (void)local;
     for (int64_t i = begin; i < end; i++) {
         const float *row = x + i * K;
         float mean = K ? (float)((double)sum_around(row, K, 0, false) / (double)K) : 0;
         double square = K ? (double)sum_around(row, K, mean, true) / (double)K : 0;
-        float rstd = (float)(1 / sqrt(square + a->eps));
+        float rstd = (float)(1 / sqrt(square + layer_norm->eps));
         if (y)
-            layer_norm_row(row, c->in[1].data, c->in[2].data, y + i * K, K, mean, rstd,
-                           c->aux[0] && on_line(y + i * K));
+            layer_norm_row(row, call->in[1].data, call->in[2].data, y + i * K, K, mean, rstd,
+                           call->aux[0] && on_line(y + i * K));
         if (means) means[i] = mean;
         if (rstds) rstds[i] = rstd;
     }
@@ -125,36 +125,36 @@ INLINE float add_to(const float *a, const float *b, float *y, int64_t K, double 
 }
 
 /* The sum goes where it is wanted, else to scratch. */
-static void add_rms_norm_setup(zt_cpu_call *c)
+static void add_rms_norm_setup(zt_cpu_call *call)
 {
-    rows_setup(c);
-    c->local_bytes = (size_t)cols_of(&c->in[0].type) * sizeof(float);
+    rows_setup(call);
+    call->local_bytes = (size_t)cols_of(&call->in[0].type) * sizeof(float);
 }
 
-static void add_rms_norm_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void add_rms_norm_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_add_rms_norm_attrs *a = c->attrs;
-    const float *x = c->in[0].data, *residual = c->in[1].data, *g = c->in[2].data;
-    float *y = c->out[0].data, *sums = c->out[1].data, *rstds = c->out[2].data;
-    int64_t K = cols_of(&c->in[0].type);
+    const zt_add_rms_norm_attrs *add_rms_norm = call->attrs;
+    const float *x = call->in[0].data, *residual = call->in[1].data, *g = call->in[2].data;
+    float *y = call->out[0].data, *sums = call->out[1].data, *rstds = call->out[2].data;
+    int64_t K = cols_of(&call->in[0].type);
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
         float *sum = sums ? sums + r * K : local;
-        float rstd = add_to(x + r * K, residual + r * K, sum, K, a->eps);
+        float rstd = add_to(x + r * K, residual + r * K, sum, K, add_rms_norm->eps);
         if (y) norm_group(sum, g, y + r * K, K, rstd, false);
         if (rstds) rstds[r] = rstd;
     }
 }
 
-static void norm_add_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void norm_add_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_norm_add_attrs *a = c->attrs;
-    const float *x = c->in[0].data, *g = c->in[1].data, *residual = c->in[2].data;
-    float *y = c->out[0].data;
-    int64_t K = cols_of(&c->in[0].type);
+    const zt_norm_add_attrs *norm_add = call->attrs;
+    const float *x = call->in[0].data, *g = call->in[1].data, *residual = call->in[2].data;
+    float *y = call->out[0].data;
+    int64_t K = cols_of(&call->in[0].type);
     (void)phase, (void)local;
     for (int64_t r = begin; r < end; r++) {
-        vf rstd = vf_set(rstd_of(x + r * K, K, a->eps));
+        vf rstd = vf_set(rstd_of(x + r * K, K, norm_add->eps));
         for (int64_t i = 0; i < K; i += LANES) {
             int n = K - i < LANES ? (int)(K - i) : LANES;
             vf v = vf_mul(vf_mul(vf_load_n(x + r * K + i, n), rstd), vf_load_n(g + i, n));

@@ -11,17 +11,17 @@ INLINE bool norm_has(const void *attrs, const zt_type *const in[], const zt_type
     return out[0].dtype == ZT_F32;
 }
 
-INLINE int64_t cols_of(const zt_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+INLINE int64_t cols_of(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
 
-INLINE int64_t rows_of(const zt_type *t)
+INLINE int64_t rows_of(const zt_type *type)
 {
     int64_t rows = 1;
-    for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
+    for (int d = 0; d + 1 < type->rank; d++) rows *= type->dim[d];
     return rows;
 }
 
 /* One row an item. */
-INLINE void rows_setup(zt_cpu_call *c) { c->items[0] = rows_of(&c->in[0].type); }
+INLINE void rows_setup(zt_cpu_call *call) { call->items[0] = rows_of(&call->in[0].type); }
 
 /* 1 / sqrt(mean + eps) from the sums of K squares. */
 INLINE float rstd_from(vf sum, int64_t K, double eps)

@@ -40,39 +40,39 @@ static inside inside_of(const zt_ints *before, const zt_type *x, const zt_type *
     return s;
 }
 
-static void pad_setup(zt_cpu_call *c)
+static void pad_setup(zt_cpu_call *call)
 {
-    const zt_type *y = &c->out[0].type;
-    c->items[0] = zt_type_count(y) ? count_of(y, 0, y->rank - 1) : 0;
+    const zt_type *y = &call->out[0].type;
+    call->items[0] = zt_type_count(y) ? count_of(y, 0, y->rank - 1) : 0;
 }
 
 /* The constant in bytes of y's dtype. */
-static void constant_of(zt_dtype t, double value, char bytes[8])
+static void constant_of(zt_dtype dtype, double value, char bytes[8])
 {
     float f = (float)value;
     int64_t i = fabs(value) < 0x1p63 ? (int64_t)value : 0; /* what no integer is: 0 */
-    if (t == ZT_BOOL) i = value != 0;
-    if (t == ZT_F64)
+    if (dtype == ZT_BOOL) i = value != 0;
+    if (dtype == ZT_F64)
         memcpy(bytes, &value, 8);
-    else if (zt_dtype_get(t)->encode)
-        zt_dtype_get(t)->encode(&f, bytes, 1);
+    else if (zt_dtype_get(dtype)->encode)
+        zt_dtype_get(dtype)->encode(&f, bytes, 1);
     else
         memcpy(bytes, &i, 8); /* little endian: the low bytes first */
 }
 
-static void pad_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void pad_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_pad_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type, *y = &c->out[0].type;
-    inside s = inside_of(&a->before, x, y);
+    const zt_pad_attrs *pad = call->attrs;
+    const zt_type *x = &call->in[0].type, *y = &call->out[0].type;
+    inside s = inside_of(&pad->before, x, y);
     int64_t size = size_of(y);
-    char none[8], mode = a->mode.s[0];
+    char none[8], mode = pad->mode.s[0];
     (void)phase, (void)local;
-    constant_of(y->dtype, a->value, none);
+    constant_of(y->dtype, pad->value, none);
     for (int64_t r = begin; r < end; r++) {
-        int64_t row = pad_row(&a->before, mode, x, y, r);
-        const char *from = (const char *)c->in[0].data + (row < 0 ? 0 : row) * size;
-        char *to = (char *)c->out[0].data + r * s.m * size;
+        int64_t row = pad_row(&pad->before, mode, x, y, r);
+        const char *from = (const char *)call->in[0].data + (row < 0 ? 0 : row) * size;
+        char *to = (char *)call->out[0].data + r * s.m * size;
         for (int64_t j = 0; j < s.m; j++) {
             if (row >= 0 && j == s.first && s.last > s.first) {
                 memcpy(to + j * size, from + (j - s.before) * size,
@@ -88,30 +88,30 @@ static void pad_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void 
 
 /* ---- pad_back: what lies before the first padded dimension an item --------------------------- */
 
-static void pad_back_setup(zt_cpu_call *c)
+static void pad_back_setup(zt_cpu_call *call)
 {
-    const zt_pad_back_attrs *a = c->attrs;
-    const zt_type *x = &c->out[0].type;
+    const zt_pad_back_attrs *pad_back = call->attrs;
+    const zt_type *x = &call->out[0].type;
     int d = 0;
-    while (d + 1 < x->rank && !zt_pad_at(&a->before, d) && !zt_pad_at(&a->after, d)) d++;
-    c->items[0] = zt_type_count(x) ? count_of(x, 0, d) : 0;
-    c->aux[0] = c->items[0] ? zt_type_count(x) / c->items[0] : 0; /* elements of dx an item */
-    const zt_type *y = &c->in[0].type;
-    c->aux[1] = count_of(y, d, y->rank - 1); /* rows of dy an item */
+    while (d + 1 < x->rank && !zt_pad_at(&pad_back->before, d) && !zt_pad_at(&pad_back->after, d)) d++;
+    call->items[0] = zt_type_count(x) ? count_of(x, 0, d) : 0;
+    call->aux[0] = call->items[0] ? zt_type_count(x) / call->items[0] : 0; /* elements of dx an item */
+    const zt_type *y = &call->in[0].type;
+    call->aux[1] = count_of(y, d, y->rank - 1); /* rows of dy an item */
 }
 
-static void pad_back_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void pad_back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_pad_back_attrs *a = c->attrs;
-    const zt_type *x = &c->out[0].type, *y = &c->in[0].type;
-    inside s = inside_of(&a->before, x, y);
-    float *dx = c->out[0].data;
-    char mode = a->mode.s[0];
+    const zt_pad_back_attrs *pad_back = call->attrs;
+    const zt_type *x = &call->out[0].type, *y = &call->in[0].type;
+    inside s = inside_of(&pad_back->before, x, y);
+    float *dx = call->out[0].data;
+    char mode = pad_back->mode.s[0];
     (void)phase, (void)local;
-    memset(dx + begin * c->aux[0], 0, (size_t)((end - begin) * c->aux[0]) * sizeof *dx);
-    for (int64_t r = begin * c->aux[1]; r < end * c->aux[1]; r++) {
-        int64_t row = pad_row(&a->before, mode, x, y, r);
-        const float *from = (const float *)c->in[0].data + r * s.m;
+    memset(dx + begin * call->aux[0], 0, (size_t)((end - begin) * call->aux[0]) * sizeof *dx);
+    for (int64_t r = begin * call->aux[1]; r < end * call->aux[1]; r++) {
+        int64_t row = pad_row(&pad_back->before, mode, x, y, r);
+        const float *from = (const float *)call->in[0].data + r * s.m;
         for (int64_t j = 0; j < s.m && row >= 0; j++) {
             int64_t k = zt_pad_source(mode, j - s.before, s.n);
             if (k >= 0) dx[row + k] += from[j];

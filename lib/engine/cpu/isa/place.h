@@ -17,32 +17,32 @@ INLINE bool f32_has(const void *attrs, const zt_type *const in[], const zt_type 
     return out[0].dtype == ZT_F32;
 }
 
-INLINE int64_t size_of(const zt_type *t) { return zt_dtype_get(t->dtype)->block_bytes; }
+INLINE int64_t size_of(const zt_type *type) { return zt_dtype_get(type->dtype)->block_bytes; }
 
-INLINE int plain_axis(int64_t axis, const zt_type *t)
+INLINE int plain_axis(int64_t axis, const zt_type *type)
 {
-    return (int)(axis < 0 ? axis + t->rank : axis);
+    return (int)(axis < 0 ? axis + type->rank : axis);
 }
 
-INLINE int64_t count_of(const zt_type *t, int from, int to)
+INLINE int64_t count_of(const zt_type *type, int from, int to)
 {
     int64_t n = 1;
-    for (int d = from; d < to; d++) n *= t->dim[d];
+    for (int d = from; d < to; d++) n *= type->dim[d];
     return n;
 }
 
 /* How many there are before an axis, and bytes of one of its entries. */
-INLINE int64_t outer_of(const zt_type *t, int axis)
+INLINE int64_t outer_of(const zt_type *type, int axis)
 {
     int64_t n = 1;
-    for (int d = 0; d < axis; d++) n *= t->dim[d];
+    for (int d = 0; d < axis; d++) n *= type->dim[d];
     return n;
 }
 
-INLINE int64_t inner_of(const zt_type *t, int axis)
+INLINE int64_t inner_of(const zt_type *type, int axis)
 {
-    int64_t n = size_of(t);
-    for (int d = axis + 1; d < t->rank; d++) n *= t->dim[d];
+    int64_t n = size_of(type);
+    for (int d = axis + 1; d < type->rank; d++) n *= type->dim[d];
     return n;
 }
 

@@ -39,9 +39,9 @@ typedef struct chain {
 
 /* ---- which kernels --------------------------------------------------------------------------- */
 
-static bool wide_type(const zt_type *t)
+static bool wide_type(const zt_type *type)
 {
-    return t->dtype == ZT_F64 || t->dtype == ZT_I64 || t->dtype == ZT_U64;
+    return type->dtype == ZT_F64 || type->dtype == ZT_I64 || type->dtype == ZT_U64;
 }
 
 /* The kernel that runs op i alone; *plain where that is the row's loop without copies. */
@@ -64,8 +64,8 @@ static const zt_cpu_kernel *kernel_of(const chain *k, int i, bool *plain)
 /* Parsed, typed and with kernels; false where one has none. */
 static bool understand(chain *k, const void *attrs, const zt_type *const in[])
 {
-    const zt_pointwise_attrs *a = attrs;
-    if (zt_pointwise_parse(NULL, a->chain, &k->p) ||
+    const zt_pointwise_attrs *pointwise = attrs;
+    if (zt_pointwise_parse(NULL, pointwise->chain, &k->p) ||
         zt_pointwise_types(NULL, &k->p, in, k->type, &k->whole))
         return false;
     for (int i = 0; i < k->p.n_ops; i++) {
@@ -87,15 +87,15 @@ static bool chain_has(const void *attrs, const zt_type *const in[], const zt_typ
 
 static void set_spreading(chain *k, int v)
 {
-    const zt_type *t = &k->type[v], *y = &k->whole;
+    const zt_type *type = &k->type[v], *y = &k->whole;
     spreading *s = &k->spread[v];
-    zt_type same = *t;
+    zt_type same = *type;
     same.dtype = y->dtype;
     s->needed = !zt_type_equal(&same, y);
     s->lead = y->rank;
     s->cols = 1;
-    s->step = !(y->rank && repeats(t, y, y->rank - 1));
-    while (s->lead && repeats(t, y, s->lead - 1) == !s->step) s->cols *= y->dim[--s->lead];
+    s->step = !(y->rank && repeats(type, y, y->rank - 1));
+    while (s->lead && repeats(type, y, s->lead - 1) == !s->step) s->cols *= y->dim[--s->lead];
 }
 
 static int free_slot(chain *k, const bool *taken)
@@ -128,14 +128,14 @@ static int dying_operand(const chain *k, int i)
 
 /* Does the last op's value go where the output is? Not past the caches; and outputs may lie over
  * inputs, which the op then must bear. */
-static bool goes_direct(const chain *k, const zt_cpu_call *c)
+static bool goes_direct(const chain *k, const zt_cpu_call *call)
 {
-    const zt_cpu_arg *y = &c->out[k->p.n_out - 1];
+    const zt_cpu_arg *y = &call->out[k->p.n_out - 1];
     unsigned flags = zt_op_info(k->p.op[k->p.n_ops - 1].op)->def->flags;
     return y->data && !beyond_caches(&y->type) && flags & ZT_OPF_INPLACE;
 }
 
-static void set_slots(chain *k, const zt_cpu_call *c)
+static void set_slots(chain *k, const zt_cpu_call *call)
 {
     bool taken[VALUES] = {false};
     const zt_pointwise_chain *p = &k->p;
@@ -148,7 +148,7 @@ static void set_slots(chain *k, const zt_cpu_call *c)
         if (p->inputs >> v & 1 && k->spread[v].needed) take(k, v, free_slot(k, taken), taken);
     for (int i = 0; i < p->n_ops; i++) {
         int v = ZT_POINTWISE_INS + i, over = dying_operand(k, i);
-        if (i < p->n_ops - 1 || !goes_direct(k, c))
+        if (i < p->n_ops - 1 || !goes_direct(k, call))
             take(k, v, over >= 0 ? k->slot[over] : free_slot(k, taken), taken);
         for (int n = 0; n < 3; n++) {
             int in = p->op[i].in[n];
@@ -158,13 +158,13 @@ static void set_slots(chain *k, const zt_cpu_call *c)
     }
 }
 
-static void chain_setup(zt_cpu_call *c)
+static void chain_setup(zt_cpu_call *call)
 {
     chain k;
     const zt_type *in[ZT_MAX_IN] = {0};
     size_t local = 0;
-    for (int v = 0; v < ZT_POINTWISE_INS; v++) in[v] = c->in[v].data ? &c->in[v].type : NULL;
-    if (!understand(&k, c->attrs, in)) return; /* the engine asked before */
+    for (int v = 0; v < ZT_POINTWISE_INS; v++) in[v] = call->in[v].data ? &call->in[v].type : NULL;
+    if (!understand(&k, call->attrs, in)) return; /* the engine asked before */
     for (int i = 0; i < k.p.n_ops; i++) {
         zt_cpu_call one = {.kernel = k.kernel[i], .op = k.p.op[i].op, .attrs = k.p.op[i].attrs};
         one.out[0].type = zt_type_make(k.type[ZT_POINTWISE_INS + i].dtype, 1, (int64_t[]){TILE});
@@ -178,22 +178,22 @@ static void chain_setup(zt_cpu_call *c)
     k.n_slots = 0;
     for (int v = 0; v < ZT_POINTWISE_INS; v++)
         if (in[v]) set_spreading(&k, v);
-    set_slots(&k, c);
-    c->keep_bytes = sizeof k;
-    c->local_bytes = (size_t)k.n_slots * SLOT + local;
-    c->items[0] = (zt_type_count(&k.whole) + TILE - 1) / TILE;
+    set_slots(&k, call);
+    call->keep_bytes = sizeof k;
+    call->local_bytes = (size_t)k.n_slots * SLOT + local;
+    call->items[0] = (zt_type_count(&k.whole) + TILE - 1) / TILE;
 }
 
-static void chain_prime(zt_cpu_call *c)
+static void chain_prime(zt_cpu_call *call)
 {
-    chain *k = c->keep;
+    chain *k = call->keep;
     const zt_type *in[ZT_MAX_IN] = {0};
-    for (int v = 0; v < ZT_POINTWISE_INS; v++) in[v] = c->in[v].data ? &c->in[v].type : NULL;
-    if (!understand(k, c->attrs, in)) return;
+    for (int v = 0; v < ZT_POINTWISE_INS; v++) in[v] = call->in[v].data ? &call->in[v].type : NULL;
+    if (!understand(k, call->attrs, in)) return;
     k->n_slots = 0;
     for (int v = 0; v < ZT_POINTWISE_INS; v++)
         if (in[v]) set_spreading(k, v);
-    set_slots(k, c);
+    set_slots(k, call);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
@@ -228,17 +228,17 @@ static void fill(const void *x, int bytes, void *to, int64_t n)
 static void spread_input(tile *t, int v)
 {
     const spreading *s = &t->k->spread[v];
-    const zt_cpu_arg *a = &t->c->in[v];
-    int bytes = zt_dtype_get(a->type.dtype)->block_bytes;
+    const zt_cpu_arg *arg = &t->c->in[v];
+    int bytes = zt_dtype_get(arg->type.dtype)->block_bytes;
     char *to = data_of(t, v);
     for (int64_t i = 0; i < t->n;) {
         int64_t row = (t->at + i) / s->cols, col = (t->at + i) % s->cols;
         int64_t n = s->cols - col < t->n - i ? s->cols - col : t->n - i;
-        int64_t from = row_begin(&a->type, &t->k->whole, s->lead, row) + col * s->step;
+        int64_t from = row_begin(&arg->type, &t->k->whole, s->lead, row) + col * s->step;
         if (s->step) {
-            memcpy(to + i * bytes, element(a, from), (size_t)(n * bytes));
+            memcpy(to + i * bytes, element(arg, from), (size_t)(n * bytes));
         } else if (n < t->n || t->filled[v] != from) {
-            fill(element(a, from), bytes, to + i * bytes, n);
+            fill(element(arg, from), bytes, to + i * bytes, n);
             t->filled[v] = n == TILE ? from : -1;
         }
         i += n;
@@ -262,12 +262,12 @@ static void run_plain(tile *t, int i)
     zt_op_info(o->op)->def->ref(o->attrs, in, out, &t->one.trouble);
 }
 
-static void set_arg(const tile *t, zt_cpu_arg *a, int v)
+static void set_arg(const tile *t, zt_cpu_arg *arg, int v)
 {
-    a->type.dtype = t->k->type[v].dtype;
-    a->type.rank = 1;
-    a->type.dim[0] = t->n;
-    a->data = data_of(t, v);
+    arg->type.dtype = t->k->type[v].dtype;
+    arg->type.rank = 1;
+    arg->type.dim[0] = t->n;
+    arg->data = data_of(t, v);
 }
 
 static void run_op(tile *t, int i)
@@ -301,10 +301,10 @@ static void put_outputs(const tile *t)
     }
 }
 
-static void chain_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void chain_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const chain *k = c->keep;
-    tile t = {.c = c, .k = k, .slots = local, .local = (char *)local + (size_t)k->n_slots * SLOT};
+    const chain *k = call->keep;
+    tile t = {.c = call, .k = k, .slots = local, .local = (char *)local + (size_t)k->n_slots * SLOT};
     int64_t count = zt_type_count(&k->whole);
     (void)phase;
     for (int v = 0; v < ZT_POINTWISE_INS; v++) t.filled[v] = -1;
@@ -316,7 +316,7 @@ static void chain_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, voi
         put_outputs(&t);
     }
     if (t.one.trouble.what)
-        zt_cpu_runtime_error(c, t.one.trouble.what, t.one.trouble.value, t.one.trouble.limit);
+        zt_cpu_runtime_error(call, t.one.trouble.what, t.one.trouble.value, t.one.trouble.limit);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_pointwise)[] = {

@@ -25,13 +25,13 @@ struct job {
 };
 
 /* Where the line's taps begin in the plane, without the last dimension; -1: outside. */
-static int64_t line_of(const zt_window *w, const int64_t *o, const int64_t *k)
+static int64_t line_of(const zt_window *window, const int64_t *o, const int64_t *k)
 {
     int64_t at = 0;
-    for (int d = 0; d < w->n - 1; d++) {
-        int64_t i = o[d] * w->stride[d] + k[d] * w->dilation[d] - w->pad[d];
-        if (i < 0 || i >= w->in[d]) return -1;
-        at = (at + i) * w->in[d + 1];
+    for (int d = 0; d < window->n - 1; d++) {
+        int64_t i = o[d] * window->stride[d] + k[d] * window->dilation[d] - window->pad[d];
+        if (i < 0 || i >= window->in[d]) return -1;
+        at = (at + i) * window->in[d + 1];
     }
     return at;
 }
@@ -39,32 +39,32 @@ static int64_t line_of(const zt_window *w, const int64_t *o, const int64_t *k)
 /* Once a plane: divisions cost more than short lines. */
 static void find_inside(job *j)
 {
-    const zt_window *w = j->w;
-    int last = w->n - 1;
-    int64_t step = w->stride[last];
-    for (int64_t k = 0; k < w->k[last]; k++) {
-        int64_t shift = k * w->dilation[last] - w->pad[last];
+    const zt_window *window = j->w;
+    int last = window->n - 1;
+    int64_t step = window->stride[last];
+    for (int64_t k = 0; k < window->k[last]; k++) {
+        int64_t shift = k * window->dilation[last] - window->pad[last];
         j->lo[k] = shift < 0 ? (-shift + step - 1) / step : 0;
-        j->hi[k] = shift >= w->in[last] ? 0 : (w->in[last] - 1 - shift) / step + 1;
-        if (j->hi[k] > w->out[last]) j->hi[k] = w->out[last];
+        j->hi[k] = shift >= window->in[last] ? 0 : (window->in[last] - 1 - shift) / step + 1;
+        if (j->hi[k] > window->out[last]) j->hi[k] = window->out[last];
     }
 }
 
 static void meet_line(const job *j, int64_t line, meet_fn *meet)
 {
-    const zt_window *w = j->w;
-    int last = w->n - 1;
-    int64_t o[ZT_WINDOW_RANK], k[ZT_WINDOW_RANK] = {0}, step = w->stride[last], rest = line;
+    const zt_window *window = j->w;
+    int last = window->n - 1;
+    int64_t o[ZT_WINDOW_RANK], k[ZT_WINDOW_RANK] = {0}, step = window->stride[last], rest = line;
     for (int d = last - 1; d >= 0; d--) {
-        o[d] = rest % w->out[d];
-        rest /= w->out[d];
+        o[d] = rest % window->out[d];
+        rest /= window->out[d];
     }
-    for (int64_t tap = 0; tap < w->taps; tap++) {
-        int64_t base = line_of(w, o, k), shift = k[last] * w->dilation[last] - w->pad[last];
+    for (int64_t tap = 0; tap < window->taps; tap++) {
+        int64_t base = line_of(window, o, k), shift = k[last] * window->dilation[last] - window->pad[last];
         int64_t lo = j->lo[k[last]], hi = j->hi[k[last]];
         if (base >= 0 && lo < hi)
-            meet(j, line * w->out[last] + lo, hi - lo, base + lo * step + shift, step);
-        for (int d = last; d >= 0 && ++k[d] == w->k[d]; d--) k[d] = 0;
+            meet(j, line * window->out[last] + lo, hi - lo, base + lo * step + shift, step);
+        for (int d = last; d >= 0 && ++k[d] == window->k[d]; d--) k[d] = 0;
     }
 }
 
@@ -177,15 +177,15 @@ static void meet_mean(const job *j, int64_t o, int64_t n, int64_t i, int64_t ste
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* All pools begin with max_pool's attributes. */
-static zt_window window_of(const zt_cpu_call *c)
+static zt_window window_of(const zt_cpu_call *call)
 {
-    const zt_max_pool_attrs *a = c->attrs;
-    const zt_window_lists l = ZT_WINDOW_LISTS(a);
-    const zt_type *small = c->out[0].data ? &c->out[0].type : &c->out[1].type;
-    const zt_type *large = &c->in[0].type;
-    if (c->kernel->op == ZT_OP_avg_unpool) large = &c->out[0].type, small = &c->in[0].type;
-    if (c->kernel->op == ZT_OP_smooth_max_unpool) small = &c->in[1].type;
-    return zt_window_of(&l, large, small, a->kernel.v);
+    const zt_max_pool_attrs *max_pool = call->attrs;
+    const zt_window_lists l = ZT_WINDOW_LISTS(max_pool);
+    const zt_type *small = call->out[0].data ? &call->out[0].type : &call->out[1].type;
+    const zt_type *large = &call->in[0].type;
+    if (call->kernel->op == ZT_OP_avg_unpool) large = &call->out[0].type, small = &call->in[0].type;
+    if (call->kernel->op == ZT_OP_smooth_max_unpool) small = &call->in[1].type;
+    return zt_window_of(&l, large, small, max_pool->kernel.v);
 }
 
 static bool pool_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -194,84 +194,84 @@ static bool pool_has(const void *attrs, const zt_type *const in[], const zt_type
     return in[0]->dtype == ZT_F32;
 }
 
-static int64_t planes_of(const zt_type *t) { return t->dim[0] * t->dim[1]; }
+static int64_t planes_of(const zt_type *type) { return type->dim[0] * type->dim[1]; }
 
-static void pool_setup(zt_cpu_call *c)
+static void pool_setup(zt_cpu_call *call)
 {
-    zt_window w = window_of(c);
-    zt_op op = c->kernel->op;
-    c->items[0] = planes_of(&c->in[0].type);
-    c->local_bytes = (size_t)(3 * w.out[w.n - 1] + 3 * LANES + LANES) * sizeof(float) +
-                     2 * (size_t)w.k[w.n - 1] * sizeof(int64_t);
+    zt_window window = window_of(call);
+    zt_op op = call->kernel->op;
+    call->items[0] = planes_of(&call->in[0].type);
+    call->local_bytes = (size_t)(3 * window.out[window.n - 1] + 3 * LANES + LANES) * sizeof(float) +
+                     2 * (size_t)window.k[window.n - 1] * sizeof(int64_t);
     if (op == ZT_OP_avg_pool || op == ZT_OP_avg_unpool || op == ZT_OP_smooth_max_pool)
-        c->keep_bytes = (size_t)w.n_out * sizeof(float);
+        call->keep_bytes = (size_t)window.n_out * sizeof(float);
 }
 
 /* What every window's sum is multiplied by. */
-static void avg_prime(zt_cpu_call *c)
+static void avg_prime(zt_cpu_call *call)
 {
-    const zt_avg_pool_attrs *a = c->attrs; /* avg_unpool's are the same */
-    zt_window w = window_of(c);
-    for (int64_t o = 0; o < w.n_out; o++) {
-        int64_t cells = a->divisor_override;
-        if (!cells) cells = zt_window_cells(&w, o, a->count_include_pad);
-        ((float *)c->keep)[o] = cells ? 1 / (float)cells : 0;
+    const zt_avg_pool_attrs *avg_pool = call->attrs; /* avg_unpool's are the same */
+    zt_window window = window_of(call);
+    for (int64_t o = 0; o < window.n_out; o++) {
+        int64_t cells = avg_pool->divisor_override;
+        if (!cells) cells = zt_window_cells(&window, o, avg_pool->count_include_pad);
+        ((float *)call->keep)[o] = cells ? 1 / (float)cells : 0;
     }
 }
 
 /* How many elements of every window are in the padding, where that counts. */
-static void smooth_prime(zt_cpu_call *c)
+static void smooth_prime(zt_cpu_call *call)
 {
-    const zt_smooth_max_pool_attrs *a = c->attrs;
-    zt_window w = window_of(c);
-    for (int64_t o = 0; o < w.n_out; o++)
-        ((float *)c->keep)[o] =
-            isfinite(a->pad_value)
-                ? (float)(zt_window_cells(&w, o, true) - zt_window_cells(&w, o, false))
+    const zt_smooth_max_pool_attrs *smooth_max_pool = call->attrs;
+    zt_window window = window_of(call);
+    for (int64_t o = 0; o < window.n_out; o++)
+        ((float *)call->keep)[o] =
+            isfinite(smooth_max_pool->pad_value)
+                ? (float)(zt_window_cells(&window, o, true) - zt_window_cells(&window, o, false))
                 : 0;
 }
 
 /* Plane p of an operand. */
-static void *plane_of(const zt_cpu_arg *a, int64_t p)
+static void *plane_of(const zt_cpu_arg *arg, int64_t p)
 {
     int64_t size = 4;
-    for (int d = 2; d < a->type.rank; d++) size *= a->type.dim[d];
-    return a->data ? (char *)a->data + p * size : NULL;
+    for (int d = 2; d < arg->type.rank; d++) size *= arg->type.dim[d];
+    return arg->data ? (char *)arg->data + p * size : NULL;
 }
 
-static job job_of(const zt_cpu_call *c, const zt_window *w, int64_t p, float *local)
+static job job_of(const zt_cpu_call *call, const zt_window *window, int64_t p, float *local)
 {
-    int64_t line = w->out[w->n - 1] + LANES, bounds = (3 * line + 1) / 2 * 2;
-    job j = {.w = w,
-             .x = plane_of(&c->in[0], p),
-             .y = plane_of(&c->in[1], p),
-             .v = plane_of(&c->in[2], p),
-             .out = plane_of(&c->out[0], p),
+    int64_t line = window->out[window->n - 1] + LANES, bounds = (3 * line + 1) / 2 * 2;
+    job j = {.w = window,
+             .x = plane_of(&call->in[0], p),
+             .y = plane_of(&call->in[1], p),
+             .v = plane_of(&call->in[2], p),
+             .out = plane_of(&call->out[0], p),
              .line = local,
              .top = local + line,
              .index = (int32_t *)(local + 2 * line),
              .lo = (int64_t *)(void *)(local + bounds),
-             .weight = c->keep};
-    j.hi = j.lo + w->k[w->n - 1];
+             .weight = call->keep};
+    j.hi = j.lo + window->k[window->n - 1];
     find_inside(&j);
     return j;
 }
 
-static int64_t lines_of(const zt_window *w)
+static int64_t lines_of(const zt_window *window)
 {
-    int64_t n = w->out[w->n - 1];
-    return n ? w->n_out / n : 0;
+    int64_t n = window->out[window->n - 1];
+    return n ? window->n_out / n : 0;
 }
 
-static void max_pool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void max_pool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_window w = window_of(c);
-    size_t n = (size_t)w.out[w.n - 1];
+    const zt_window window = window_of(call);
+    size_t n = (size_t)window.out[window.n - 1];
     (void)phase;
     for (int64_t p = begin; p < end; p++) {
-        job j = job_of(c, &w, p, local);
-        int32_t *index = plane_of(&c->out[1], p);
-        for (int64_t l = 0; l < lines_of(&w); l++) {
+        job j = job_of(call, &window, p, local);
+        int32_t *index = plane_of(&call->out[1], p);
+        for (int64_t l = 0; l < lines_of(&window); l++) {
             for (size_t o = 0; o < n; o++) {
                 j.line[o] = -INFINITY;
                 j.index[o] = -1;
@@ -292,16 +292,16 @@ static void clear(float *x, const zt_cpu_arg *like)
 }
 
 /* Pools that add up what meets. */
-static void sums(zt_cpu_call *c, int64_t begin, int64_t end, job j, meet_fn *meet,
+static void sums(zt_cpu_call *call, int64_t begin, int64_t end, job j, meet_fn *meet,
                  void (*done)(const job *j))
 {
-    const zt_window *w = j.w;
+    const zt_window *window = j.w;
     for (int64_t p = begin; p < end; p++) {
-        job now = job_of(c, w, p, j.line);
+        job now = job_of(call, window, p, j.line);
         now.p = j.p;
         now.beta = j.beta;
-        clear(now.out, &c->out[0]);
-        for (int64_t l = 0; l < lines_of(w); l++) meet_line(&now, l, meet);
+        clear(now.out, &call->out[0]);
+        for (int64_t l = 0; l < lines_of(window); l++) meet_line(&now, l, meet);
         if (done) done(&now);
     }
 }
@@ -318,42 +318,42 @@ static void done_power(const job *j)
                               : j->p == 1 ? j->out[o] : (float)pow((double)j->out[o], 1 / j->p);
 }
 
-static void avg_pool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void avg_pool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_window w = window_of(c);
+    const zt_window window = window_of(call);
     (void)phase;
-    sums(c, begin, end, (job){.w = &w, .line = local}, meet_sum, done_avg);
+    sums(call, begin, end, (job){.w = &window, .line = local}, meet_sum, done_avg);
 }
 
-static void avg_unpool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void avg_unpool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_window w = window_of(c);
+    const zt_window window = window_of(call);
     (void)phase;
-    sums(c, begin, end, (job){.w = &w, .line = local}, meet_spread, NULL);
+    sums(call, begin, end, (job){.w = &window, .line = local}, meet_spread, NULL);
 }
 
-static void lp_pool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void lp_pool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_window w = window_of(c);
-    double p = ((const zt_lp_pool_attrs *)c->attrs)->p;
+    const zt_window window = window_of(call);
+    double p = ((const zt_lp_pool_attrs *)call->attrs)->p;
     (void)phase;
-    sums(c, begin, end, (job){.w = &w, .line = local, .p = p}, meet_power, done_power);
+    sums(call, begin, end, (job){.w = &window, .line = local, .p = p}, meet_power, done_power);
 }
 
-static void smooth_unpool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void smooth_unpool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_window w = window_of(c);
-    float beta = (float)((const zt_smooth_max_unpool_attrs *)c->attrs)->beta;
+    const zt_window window = window_of(call);
+    float beta = (float)((const zt_smooth_max_unpool_attrs *)call->attrs)->beta;
     (void)phase;
-    sums(c, begin, end, (job){.w = &w, .line = local, .beta = beta}, meet_unpool, NULL);
+    sums(call, begin, end, (job){.w = &window, .line = local, .beta = beta}, meet_unpool, NULL);
 }
 
-static void smooth_mean_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void smooth_mean_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_window w = window_of(c);
-    float beta = (float)((const zt_smooth_max_mean_attrs *)c->attrs)->beta;
+    const zt_window window = window_of(call);
+    float beta = (float)((const zt_smooth_max_mean_attrs *)call->attrs)->beta;
     (void)phase;
-    sums(c, begin, end, (job){.w = &w, .line = local, .beta = beta}, meet_mean, NULL);
+    sums(call, begin, end, (job){.w = &window, .line = local, .beta = beta}, meet_mean, NULL);
 }
 
 /* A line of smooth_max_pool: the largest, then the sum of what is left over it. */
@@ -376,60 +376,60 @@ static void smooth_line(const job *j, int64_t l, float pad)
     }
 }
 
-static void smooth_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void smooth_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_smooth_max_pool_attrs *a = c->attrs;
-    const zt_window w = window_of(c);
+    const zt_smooth_max_pool_attrs *smooth_max_pool = call->attrs;
+    const zt_window window = window_of(call);
     (void)phase;
     for (int64_t p = begin; p < end; p++) {
-        job j = job_of(c, &w, p, local);
-        j.beta = (float)a->beta;
-        for (int64_t l = 0; l < lines_of(&w); l++) smooth_line(&j, l, (float)a->pad_value);
+        job j = job_of(call, &window, p, local);
+        j.beta = (float)smooth_max_pool->beta;
+        for (int64_t l = 0; l < lines_of(&window); l++) smooth_line(&j, l, (float)smooth_max_pool->pad_value);
     }
 }
 
 /* ---- along indices --------------------------------------------------------------------------- */
 
-static int64_t plane_size(const zt_type *t)
+static int64_t plane_size(const zt_type *type)
 {
     int64_t n = 1;
-    for (int d = 2; d < t->rank; d++) n *= t->dim[d];
+    for (int d = 2; d < type->rank; d++) n *= type->dim[d];
     return n;
 }
 
-static void indexed_setup(zt_cpu_call *c) { c->items[0] = planes_of(&c->in[1].type); }
+static void indexed_setup(zt_cpu_call *call) { call->items[0] = planes_of(&call->in[1].type); }
 
 /* Both ops have one attribute: are indices out of range an error? */
-static bool in_range(zt_cpu_call *c, int32_t i, int64_t n)
+static bool in_range(zt_cpu_call *call, int32_t i, int64_t n)
 {
     if (i >= 0 && i < n) return true;
-    if (((const zt_max_unpool_attrs *)c->attrs)->oob.s[0] == 'e') zt_cpu_runtime_error(c, "index", i, n);
+    if (((const zt_max_unpool_attrs *)call->attrs)->oob.s[0] == 'e') zt_cpu_runtime_error(call, "index", i, n);
     return false;
 }
 
-static void max_unpool_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void max_unpool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t n = plane_size(&c->in[0].type), large = plane_size(&c->out[0].type);
+    int64_t n = plane_size(&call->in[0].type), large = plane_size(&call->out[0].type);
     (void)phase, (void)local;
     for (int64_t p = begin; p < end; p++) {
-        const float *x = plane_of(&c->in[0], p);
-        const int32_t *i = plane_of(&c->in[1], p);
-        float *y = plane_of(&c->out[0], p);
-        clear(y, &c->out[0]);
+        const float *x = plane_of(&call->in[0], p);
+        const int32_t *i = plane_of(&call->in[1], p);
+        float *y = plane_of(&call->out[0], p);
+        clear(y, &call->out[0]);
         for (int64_t o = 0; o < n; o++)
-            if (in_range(c, i[o], large)) y[i[o]] += x[o];
+            if (in_range(call, i[o], large)) y[i[o]] += x[o];
     }
 }
 
-static void plane_gather_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void plane_gather_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t n = plane_size(&c->out[0].type), large = plane_size(&c->in[0].type);
+    int64_t n = plane_size(&call->out[0].type), large = plane_size(&call->in[0].type);
     (void)phase, (void)local;
     for (int64_t p = begin; p < end; p++) {
-        const float *x = plane_of(&c->in[0], p);
-        const int32_t *i = plane_of(&c->in[1], p);
-        float *y = plane_of(&c->out[0], p);
-        for (int64_t o = 0; o < n; o++) y[o] = in_range(c, i[o], large) ? x[i[o]] : 0;
+        const float *x = plane_of(&call->in[0], p);
+        const int32_t *i = plane_of(&call->in[1], p);
+        float *y = plane_of(&call->out[0], p);
+        for (int64_t o = 0; o < n; o++) y[o] = in_range(call, i[o], large) ? x[i[o]] : 0;
     }
 }
 

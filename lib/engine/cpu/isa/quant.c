@@ -55,29 +55,29 @@ static const struct {
 #undef X
 
 /* n <= CHUNK elements of codes from the i-th, whole blocks; f: room for as many floats. */
-static void numbers_of(const zt_cpu_arg *a, int64_t i, double *y, float *f, int64_t n)
+static void numbers_of(const zt_cpu_arg *arg, int64_t i, double *y, float *f, int64_t n)
 {
-    zt_dtype t = a->type.dtype;
-    if (codes[t].of) {
-        codes[t].of(element(a, i), y, n);
+    zt_dtype dtype = arg->type.dtype;
+    if (codes[dtype].of) {
+        codes[dtype].of(element(arg, i), y, n);
         return;
     }
-    zt_dtype_get(t)->decode(element(a, i), f, n);
+    zt_dtype_get(dtype)->decode(element(arg, i), f, n);
     for (int64_t j = 0; j < n; j++) y[j] = (double)f[j];
 }
 
 /* One of them, wherever it is in its byte. */
-static double number_at(const zt_cpu_arg *a, int64_t i)
+static double number_at(const zt_cpu_arg *arg, int64_t i)
 {
-    const zt_dtype_info *d = zt_dtype_get(a->type.dtype);
+    const zt_dtype_info *info = zt_dtype_get(arg->type.dtype);
     float f[4];
     double y;
-    if (codes[a->type.dtype].of) {
-        codes[a->type.dtype].of(element(a, i), &y, 1);
+    if (codes[arg->type.dtype].of) {
+        codes[arg->type.dtype].of(element(arg, i), &y, 1);
         return y;
     }
-    d->decode(element(a, i), f, d->block);
-    return (double)f[i % d->block];
+    info->decode(element(arg, i), f, info->block);
+    return (double)f[i % info->block];
 }
 
 static bool quantize_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -86,18 +86,18 @@ static bool quantize_has(const void *attrs, const zt_type *const in[], const zt_
     return in[0]->dtype == ZT_F32 && in[1]->dtype == ZT_F32;
 }
 
-static void quant_setup(zt_cpu_call *c)
+static void quant_setup(zt_cpu_call *call)
 {
-    c->items[0] = (zt_type_count(&c->out[0].type) + CHUNK - 1) / CHUNK;
-    c->local_bytes = CHUNK * (sizeof(float) + sizeof(double));
+    call->items[0] = (zt_type_count(&call->out[0].type) + CHUNK - 1) / CHUNK;
+    call->local_bytes = CHUNK * (sizeof(float) + sizeof(double));
 }
 
-static void quantize_chunk(zt_cpu_call *c, const scales *s, int64_t at, int64_t n, double *y,
+static void quantize_chunk(zt_cpu_call *call, const scales *s, int64_t at, int64_t n, double *y,
                            float *f)
 {
-    const zt_quantize_linear_attrs *a = c->attrs;
-    const float *x = (const float *)c->in[0].data + at, *scale = c->in[1].data;
-    zt_dtype to = c->out[0].type.dtype;
+    const zt_quantize_linear_attrs *quantize_linear = call->attrs;
+    const float *x = (const float *)call->in[0].data + at, *scale = call->in[1].data;
+    zt_dtype to = call->out[0].type.dtype;
     bool integers = codes[to].to || (zt_dtype_is_packed(to) && to != ZT_F4_E2M1);
     double least, most;
     zt_dtype_range(to, &least, &most);
@@ -105,26 +105,26 @@ static void quantize_chunk(zt_cpu_call *c, const scales *s, int64_t at, int64_t 
         int64_t k = scale_at(s, at + j);
         double v = (double)(x[j] / scale[k]);
         if (integers) v = v != v ? 0 : rint(v);
-        if (c->in[2].data) v += number_at(&c->in[2], k);
-        if (integers || a->saturate) v = v > most ? most : v < least ? least : v;
+        if (call->in[2].data) v += number_at(&call->in[2], k);
+        if (integers || quantize_linear->saturate) v = v > most ? most : v < least ? least : v;
         y[j] = v;
     }
     if (codes[to].to) {
-        codes[to].to(y, element(&c->out[0], at), n);
+        codes[to].to(y, element(&call->out[0], at), n);
         return;
     }
     for (int64_t j = 0; j < n; j++) f[j] = zt_f64_to_f32_odd(y[j]);
-    zt_dtype_get(to)->encode(f, element(&c->out[0], at), n);
+    zt_dtype_get(to)->encode(f, element(&call->out[0], at), n);
 }
 
-static void quantize_linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void quantize_linear_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_quantize_linear_attrs *a = c->attrs;
-    scales s = scales_of(a->axis, a->block, &c->in[0].type, &c->in[1].type);
-    int64_t count = zt_type_count(&c->out[0].type);
+    const zt_quantize_linear_attrs *quantize_linear = call->attrs;
+    scales s = scales_of(quantize_linear->axis, quantize_linear->block, &call->in[0].type, &call->in[1].type);
+    int64_t count = zt_type_count(&call->out[0].type);
     (void)phase;
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
-        quantize_chunk(c, &s, at, count - at < CHUNK ? count - at : CHUNK, local,
+        quantize_chunk(call, &s, at, count - at < CHUNK ? count - at : CHUNK, local,
                        (float *)((double *)local + CHUNK));
 }
 
@@ -134,22 +134,22 @@ static bool dequantize_has(const void *attrs, const zt_type *const in[], const z
     return out[0].dtype == ZT_F32;
 }
 
-static void dequantize_linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
+static void dequantize_linear_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
                                   void *local)
 {
-    const zt_dequantize_linear_attrs *a = c->attrs;
-    scales s = scales_of(a->axis, a->block, &c->in[0].type, &c->in[1].type);
-    int64_t count = zt_type_count(&c->out[0].type);
-    const float *scale = c->in[1].data;
+    const zt_dequantize_linear_attrs *dequantize_linear = call->attrs;
+    scales s = scales_of(dequantize_linear->axis, dequantize_linear->block, &call->in[0].type, &call->in[1].type);
+    int64_t count = zt_type_count(&call->out[0].type);
+    const float *scale = call->in[1].data;
     double *x = local;
     (void)phase;
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
-        float *y = (float *)c->out[0].data + at;
-        numbers_of(&c->in[0], at, x, (float *)(x + CHUNK), n);
+        float *y = (float *)call->out[0].data + at;
+        numbers_of(&call->in[0], at, x, (float *)(x + CHUNK), n);
         for (int64_t j = 0; j < n; j++) {
             int64_t k = scale_at(&s, at + j);
-            double less = c->in[2].data ? number_at(&c->in[2], k) : 0;
+            double less = call->in[2].data ? number_at(&call->in[2], k) : 0;
             y[j] = (float)((x[j] - less) * (double)scale[k]);
         }
     }

@@ -11,9 +11,9 @@ static bool random_has(const void *attrs, const zt_type *const in[], const zt_ty
     return true;
 }
 
-static void random_setup(zt_cpu_call *c)
+static void random_setup(zt_cpu_call *call)
 {
-    c->items[0] = (zt_type_count(&c->out[0].type) + PIECE - 1) / PIECE;
+    call->items[0] = (zt_type_count(&call->out[0].type) + PIECE - 1) / PIECE;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -95,31 +95,31 @@ INLINE void fill(uint64_t seed, uint64_t counter, int64_t position, double at, d
     for (int i = 0; i < DRAWS; i++) y[i] = (float)lanes[i % 4][i / 4];
 }
 
-INLINE void run(zt_cpu_call *c, int64_t begin, int64_t end, int64_t seed, double at, double by,
+INLINE void run(zt_cpu_call *call, int64_t begin, int64_t end, int64_t seed, double at, double by,
                 void draws(const vl *, vd *))
 {
-    int64_t n = zt_type_count(&c->out[0].type), last = end * PIECE < n ? end * PIECE : n;
-    float *y = c->out[0].data, some[DRAWS];
+    int64_t n = zt_type_count(&call->out[0].type), last = end * PIECE < n ? end * PIECE : n;
+    float *y = call->out[0].data, some[DRAWS];
     uint64_t counter;
-    memcpy(&counter, c->in[0].data, sizeof counter);
+    memcpy(&counter, call->in[0].data, sizeof counter);
     for (int64_t i = begin * PIECE; i < last; i += DRAWS) {
         fill((uint64_t)seed, counter, i / 4, at, by, draws, some);
         memcpy(y + i, some, (size_t)(last - i < DRAWS ? last - i : DRAWS) * sizeof *y);
     }
 }
 
-static void uniform_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void uniform_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_random_uniform_attrs *a = c->attrs;
+    const zt_random_uniform_attrs *random_uniform = call->attrs;
     (void)phase, (void)local;
-    run(c, begin, end, a->seed, a->low, a->high - a->low, uniform);
+    run(call, begin, end, random_uniform->seed, random_uniform->low, random_uniform->high - random_uniform->low, uniform);
 }
 
-static void normal_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void normal_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_random_normal_attrs *a = c->attrs;
+    const zt_random_normal_attrs *random_normal = call->attrs;
     (void)phase, (void)local;
-    run(c, begin, end, a->seed, a->mean, a->std, normal);
+    run(call, begin, end, random_normal->seed, random_normal->mean, random_normal->std, normal);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_random)[] = {

@@ -15,22 +15,22 @@ static bool recurrent_has(const void *attrs, const zt_type *const in[], const zt
 }
 
 /* Shared: w_ih turned [K,G], w_hh turned [H,G], then the gates' part of x [T*N,G]. */
-static void recurrent_setup(zt_cpu_call *c)
+static void recurrent_setup(zt_cpu_call *call)
 {
-    const zt_type *x = &c->in[0].type, *r = &c->in[2].type;
+    const zt_type *x = &call->in[0].type, *r = &call->in[2].type;
     int64_t T = x->dim[0], N = x->dim[1], K = x->dim[2], H = r->dim[1], G = r->dim[0];
     if (!H) T = N = K = 0; /* no units: nothing to do, however many steps */
-    c->aux[AUX_T] = T;
-    c->aux[AUX_N] = N;
-    c->aux[AUX_K] = K;
-    c->aux[AUX_H] = H;
-    c->aux[AUX_G] = G;
-    c->n_phases = 3;
-    c->items[0] = (K + TURN - 1) / TURN + (H + TURN - 1) / TURN;
-    c->items[1] = (T * N + PART_ROWS - 1) / PART_ROWS * ((G + PART_COLUMNS - 1) / PART_COLUMNS);
-    c->items[2] = (N + ROWS - 1) / ROWS;
-    c->shared_bytes = (size_t)((K + H + T * N) * G) * sizeof(float);
-    c->local_bytes = (size_t)(ROWS * (2 * G + 3 * H)) * sizeof(float);
+    call->aux[AUX_T] = T;
+    call->aux[AUX_N] = N;
+    call->aux[AUX_K] = K;
+    call->aux[AUX_H] = H;
+    call->aux[AUX_G] = G;
+    call->n_phases = 3;
+    call->items[0] = (K + TURN - 1) / TURN + (H + TURN - 1) / TURN;
+    call->items[1] = (T * N + PART_ROWS - 1) / PART_ROWS * ((G + PART_COLUMNS - 1) / PART_COLUMNS);
+    call->items[2] = (N + ROWS - 1) / ROWS;
+    call->shared_bytes = (size_t)((K + H + T * N) * G) * sizeof(float);
+    call->local_bytes = (size_t)(ROWS * (2 * G + 3 * H)) * sizeof(float);
 }
 
 /* Columns first.. of w [G,n] become rows. */
@@ -41,33 +41,33 @@ static void turn(const float *w, float *to, int64_t G, int64_t n, int64_t first)
         for (int64_t k = first; k < last; k++) to[k * G + g] = w[g * n + k];
 }
 
-static void turn_item(const zt_cpu_call *c, int64_t item)
+static void turn_item(const zt_cpu_call *call, int64_t item)
 {
-    int64_t K = c->aux[AUX_K], H = c->aux[AUX_H], G = c->aux[AUX_G];
+    int64_t K = call->aux[AUX_K], H = call->aux[AUX_H], G = call->aux[AUX_G];
     int64_t of_x = (K + TURN - 1) / TURN;
-    float *shared = c->shared;
+    float *shared = call->shared;
     if (item < of_x)
-        turn(c->in[1].data, shared, G, K, item * TURN);
+        turn(call->in[1].data, shared, G, K, item * TURN);
     else
-        turn(c->in[2].data, shared + K * G, G, H, (item - of_x) * TURN);
+        turn(call->in[2].data, shared + K * G, G, H, (item - of_x) * TURN);
 }
 
 /* b + w_ih x of some rows and columns. */
-static void gates_item(const zt_cpu_call *c, int64_t item)
+static void gates_item(const zt_cpu_call *call, int64_t item)
 {
-    int64_t K = c->aux[AUX_K], G = c->aux[AUX_G], rows = c->aux[AUX_T] * c->aux[AUX_N];
+    int64_t K = call->aux[AUX_K], G = call->aux[AUX_G], rows = call->aux[AUX_T] * call->aux[AUX_N];
     int64_t across = (G + PART_COLUMNS - 1) / PART_COLUMNS;
     int64_t row = item / across * PART_ROWS, column = item % across * PART_COLUMNS;
     int64_t n = rows - row < PART_ROWS ? rows - row : PART_ROWS;
     int64_t m = G - column < PART_COLUMNS ? G - column : PART_COLUMNS;
-    const float *turned = c->shared, *b = c->in[3].data;
-    float *gates = (float *)c->shared + (K + c->aux[AUX_H]) * G + row * G + column;
+    const float *turned = call->shared, *b = call->in[3].data;
+    float *gates = (float *)call->shared + (K + call->aux[AUX_H]) * G + row * G + column;
     for (int64_t i = 0; i < n; i++)
         if (b)
             memcpy(gates + i * G, b + column, (size_t)m * sizeof *b);
         else
             memset(gates + i * G, 0, (size_t)m * sizeof *b);
-    product p = {.a = (const float *)c->in[0].data + row * K,
+    product p = {.a = (const float *)call->in[0].data + row * K,
                  .b = turned + column,
                  .c = gates,
                  .down = K,
@@ -86,19 +86,19 @@ typedef struct lane_rows {
     float *g, *hid, *h, *c, *q;
 } lane_rows;
 
-static lane_rows lane_rows_of(const zt_cpu_call *c, float *local)
+static lane_rows lane_rows_of(const zt_cpu_call *call, float *local)
 {
-    int64_t H = c->aux[AUX_H], G = c->aux[AUX_G];
+    int64_t H = call->aux[AUX_H], G = call->aux[AUX_G];
     return (lane_rows){local, local + ROWS * G, local + 2 * ROWS * G, local + ROWS * (2 * G + H),
                        local + ROWS * (2 * G + 2 * H)};
 }
 
 /* hid[q, from..from+n-1] += w_hh a[q] for the block's rows. */
-static void add_hidden(const zt_cpu_call *c, const float *a, float *to, int64_t from, int64_t n,
+static void add_hidden(const zt_cpu_call *call, const float *a, float *to, int64_t from, int64_t n,
                        int rows)
 {
-    int64_t H = c->aux[AUX_H], G = c->aux[AUX_G];
-    const float *turned = (const float *)c->shared + c->aux[AUX_K] * G;
+    int64_t H = call->aux[AUX_H], G = call->aux[AUX_G];
+    const float *turned = (const float *)call->shared + call->aux[AUX_K] * G;
     product p = {.a = a,
                  .b = turned + from,
                  .c = to + from,
@@ -116,11 +116,11 @@ INLINE void keep(float *saved, int64_t H, int64_t j, int n, int count, const vf 
     for (int i = 0; i < count && saved; i++) vf_store_n(saved + i * H + j, n, values[i]);
 }
 
-static void rnn_units(const zt_cpu_call *c, const lane_rows *l, int q, float *y, float *saved)
+static void rnn_units(const zt_cpu_call *call, const lane_rows *l, int q, float *y, float *saved)
 {
-    const zt_rnn_attrs *a = c->attrs;
-    int64_t H = c->aux[AUX_H];
-    bool is_tanh = a->act.s[0] == 't';
+    const zt_rnn_attrs *rnn = call->attrs;
+    int64_t H = call->aux[AUX_H];
+    bool is_tanh = rnn->act.s[0] == 't';
     float *h = l->h + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
@@ -132,10 +132,10 @@ static void rnn_units(const zt_cpu_call *c, const lane_rows *l, int q, float *y,
     }
 }
 
-static void lstm_units(const zt_cpu_call *c, const lane_rows *l, int q, float *y, float *saved)
+static void lstm_units(const zt_cpu_call *call, const lane_rows *l, int q, float *y, float *saved)
 {
-    int64_t H = c->aux[AUX_H];
-    const float *g = l->g + q * 4 * H, *p = c->in[6].data;
+    int64_t H = call->aux[AUX_H];
+    const float *g = l->g + q * 4 * H, *p = call->in[6].data;
     float *h = l->h + q * H, *state = l->c + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
@@ -155,9 +155,9 @@ static void lstm_units(const zt_cpu_call *c, const lane_rows *l, int q, float *y
 }
 
 /* r, z in place of the gates; q = r h, or what is multiplied by r. */
-static void gru_gates(const zt_cpu_call *c, const lane_rows *l, int q, bool before)
+static void gru_gates(const zt_cpu_call *call, const lane_rows *l, int q, bool before)
 {
-    int64_t H = c->aux[AUX_H];
+    int64_t H = call->aux[AUX_H];
     float *g = l->g + q * 3 * H, *hid = l->hid + q * 3 * H;
     for (int64_t j = 0; j < 2 * H; j += LANES) {
         int n = lanes_left(2 * H, j);
@@ -170,17 +170,17 @@ static void gru_gates(const zt_cpu_call *c, const lane_rows *l, int q, bool befo
     }
 }
 
-static void gru_units(const zt_cpu_call *c, const lane_rows *l, int q, float *y, float *saved)
+static void gru_units(const zt_cpu_call *call, const lane_rows *l, int q, float *y, float *saved)
 {
-    const zt_gru_attrs *a = c->attrs;
-    int64_t H = c->aux[AUX_H];
+    const zt_gru_attrs *gru = call->attrs;
+    int64_t H = call->aux[AUX_H];
     const float *g = l->g + q * 3 * H, *hid = l->hid + q * 3 * H;
     float *h = l->h + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
         vf r = vf_load_n(g + j, n), z = vf_load_n(g + H + j, n), x = vf_load_n(g + 2 * H + j, n);
         vf u = vf_load_n(hid + 2 * H + j, n), was = vf_load_n(h + j, n);
-        vf fresh = vf_tanh(a->linear_before_reset ? vf_fma(r, u, x) : vf_add(x, u));
+        vf fresh = vf_tanh(gru->linear_before_reset ? vf_fma(r, u, x) : vf_add(x, u));
         vf v = vf_fma(z, vf_sub(was, fresh), fresh);
         keep(saved, H, j, n, 5, (vf[]){r, z, fresh, vf_load_n(l->q + q * H + j, n), was});
         vf_store_n(h + j, n, v);
@@ -188,17 +188,17 @@ static void gru_units(const zt_cpu_call *c, const lane_rows *l, int q, float *y,
     }
 }
 
-static void gru_hidden(const zt_cpu_call *c, const lane_rows *l, int rows)
+static void gru_hidden(const zt_cpu_call *call, const lane_rows *l, int rows)
 {
-    const zt_gru_attrs *a = c->attrs;
-    int64_t H = c->aux[AUX_H], G = 3 * H;
-    const float *b = c->in[4].data;
-    bool before = a->linear_before_reset;
+    const zt_gru_attrs *gru = call->attrs;
+    int64_t H = call->aux[AUX_H], G = 3 * H;
+    const float *b = call->in[4].data;
+    bool before = gru->linear_before_reset;
     for (int q = 0; q < rows; q++)
         for (int64_t j = 0; j < G; j++) l->hid[q * G + j] = b ? b[j] : 0;
-    add_hidden(c, l->h, l->hid, 0, before ? G : 2 * H, rows);
-    for (int q = 0; q < rows; q++) gru_gates(c, l, q, before);
-    if (!before) add_hidden(c, l->q, l->hid, 2 * H, H, rows);
+    add_hidden(call, l->h, l->hid, 0, before ? G : 2 * H, rows);
+    for (int q = 0; q < rows; q++) gru_gates(call, l, q, before);
+    if (!before) add_hidden(call, l->q, l->hid, 2 * H, H, rows);
 }
 
 typedef struct recurrence {
@@ -213,58 +213,58 @@ static recurrence recurrence_of(zt_op op)
     return (recurrence){5, -1, 6, 2, gru_units};
 }
 
-static void take_step(const zt_cpu_call *c, const recurrence *r, const sequences *s,
+static void take_step(const zt_cpu_call *call, const recurrence *r, const sequences *s,
                       const lane_rows *l, int64_t i)
 {
-    int64_t H = c->aux[AUX_H], K = c->aux[AUX_K], G = c->aux[AUX_G];
-    const float *gates = (const float *)c->shared + (K + H) * G;
-    const zt_cpu_arg *saved = &c->out[r->saved];
+    int64_t H = call->aux[AUX_H], K = call->aux[AUX_K], G = call->aux[AUX_G];
+    const float *gates = (const float *)call->shared + (K + H) * G;
+    const zt_cpu_arg *saved = &call->out[r->saved];
     int64_t S = saved->type.dim[2];
     for (int q = 0; q < s->n; q++)
         if (i < s->length[q])
             memcpy(l->g + q * G, gates + sequences_row(s, q, i) * G, (size_t)G * sizeof *gates);
     if (r->units == gru_units)
-        gru_hidden(c, l, s->n);
+        gru_hidden(call, l, s->n);
     else
-        add_hidden(c, l->h, l->g, 0, G, s->n);
+        add_hidden(call, l->h, l->g, 0, G, s->n);
     for (int q = 0; q < s->n; q++) {
         if (i >= s->length[q]) continue;
         int64_t row = sequences_row(s, q, i);
-        float *y = c->out[0].data;
-        r->units(c, l, q, y ? y + row * H : NULL,
+        float *y = call->out[0].data;
+        r->units(call, l, q, y ? y + row * H : NULL,
                  saved->data ? (float *)saved->data + row * S : NULL);
     }
 }
 
-static void steps_item(zt_cpu_call *c, int64_t item, float *local)
+static void steps_item(zt_cpu_call *call, int64_t item, float *local)
 {
-    recurrence r = recurrence_of(c->kernel->op);
-    int64_t reverse, H = c->aux[AUX_H];
-    const zt_opinfo *info = zt_op_info(c->kernel->op);
-    memcpy(&reverse, (const char *)c->attrs + info->attrs[info->n_attrs - 1].offset,
+    recurrence r = recurrence_of(call->kernel->op);
+    int64_t reverse, H = call->aux[AUX_H];
+    const zt_opinfo *info = zt_op_info(call->kernel->op);
+    memcpy(&reverse, (const char *)call->attrs + info->attrs[info->n_attrs - 1].offset,
            sizeof reverse);
     sequences s =
-        sequences_of(c, &c->in[r.lengths], c->aux[AUX_T], c->aux[AUX_N], H, reverse, item);
-    lane_rows l = lane_rows_of(c, local);
-    memset(l.g, 0, (size_t)(ROWS * c->aux[AUX_G]) * sizeof *l.g);
+        sequences_of(call, &call->in[r.lengths], call->aux[AUX_T], call->aux[AUX_N], H, reverse, item);
+    lane_rows l = lane_rows_of(call, local);
+    memset(l.g, 0, (size_t)(ROWS * call->aux[AUX_G]) * sizeof *l.g);
     for (int q = 0; q < s.n; q++) {
-        sequences_state(&s, q, c->in[r.h0].data, l.h + q * H);
-        if (r.c0 >= 0) sequences_state(&s, q, c->in[r.c0].data, l.c + q * H);
+        sequences_state(&s, q, call->in[r.h0].data, l.h + q * H);
+        if (r.c0 >= 0) sequences_state(&s, q, call->in[r.c0].data, l.c + q * H);
     }
-    for (int64_t i = 0; i < s.longest; i++) take_step(c, &r, &s, &l, i);
-    sequences_clear(&s, c->out[0].data, H);
-    sequences_clear(&s, c->out[r.saved].data, c->out[r.saved].type.dim[2]);
+    for (int64_t i = 0; i < s.longest; i++) take_step(call, &r, &s, &l, i);
+    sequences_clear(&s, call->out[0].data, H);
+    sequences_clear(&s, call->out[r.saved].data, call->out[r.saved].type.dim[2]);
     size_t bytes = (size_t)(s.n * H) * sizeof(float);
-    if (c->out[1].data) memcpy((float *)c->out[1].data + s.first * H, l.h, bytes);
-    if (r.c0 >= 0 && c->out[2].data) memcpy((float *)c->out[2].data + s.first * H, l.c, bytes);
+    if (call->out[1].data) memcpy((float *)call->out[1].data + s.first * H, l.h, bytes);
+    if (r.c0 >= 0 && call->out[2].data) memcpy((float *)call->out[2].data + s.first * H, l.c, bytes);
 }
 
-static void recurrent_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void recurrent_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     for (int64_t i = begin; i < end; i++) {
-        if (phase == 0) turn_item(c, i);
-        if (phase == 1) gates_item(c, i);
-        if (phase == 2) steps_item(c, i, local);
+        if (phase == 0) turn_item(call, i);
+        if (phase == 1) gates_item(call, i);
+        if (phase == 2) steps_item(call, i, local);
     }
 }
 

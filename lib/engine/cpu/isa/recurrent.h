@@ -73,7 +73,7 @@ typedef struct sequences {
 } sequences;
 
 /* The block of sequences `item`; a length that is none is trouble, and 0. */
-static inline sequences sequences_of(zt_cpu_call *c, const zt_cpu_arg *lengths, int64_t T,
+static inline sequences sequences_of(zt_cpu_call *call, const zt_cpu_arg *lengths, int64_t T,
                                      int64_t N, int64_t H, bool reverse, int64_t item)
 {
     sequences s = {.T = T, .N = N, .H = H, .first = item * ROWS, .reverse = reverse};
@@ -82,7 +82,7 @@ static inline sequences sequences_of(zt_cpu_call *c, const zt_cpu_arg *lengths, 
     for (int i = 0; i < s.n; i++) {
         int64_t length = given ? given[s.first + i] : T;
         if (length < 0 || length > T) {
-            zt_cpu_runtime_error(c, "length", length, T + 1);
+            zt_cpu_runtime_error(call, "length", length, T + 1);
             length = 0;
         }
         s.length[i] = length;

@@ -26,41 +26,41 @@ static bool back_has(const void *attrs, const zt_type *const in[], const zt_type
     return out[0].dtype == ZT_F32;
 }
 
-static bool linear_before(const zt_cpu_call *c)
+static bool linear_before(const zt_cpu_call *call)
 {
-    return c->kernel->op == ZT_OP_gru_backward &&
-           ((const zt_gru_backward_attrs *)c->attrs)->linear_before_reset;
+    return call->kernel->op == ZT_OP_gru_backward &&
+           ((const zt_gru_backward_attrs *)call->attrs)->linear_before_reset;
 }
 
-static int64_t gates_of(const zt_cpu_call *c)
+static int64_t gates_of(const zt_cpu_call *call)
 {
-    return c->kernel->op == ZT_OP_rnn_backward ? 1 : c->kernel->op == ZT_OP_lstm_backward ? 4 : 3;
+    return call->kernel->op == ZT_OP_rnn_backward ? 1 : call->kernel->op == ZT_OP_lstm_backward ? 4 : 3;
 }
 
 /* Shared: of a gru that is linear before the reset, dg's part of n times r, [T*N,H]. */
-static void back_setup(zt_cpu_call *c)
+static void back_setup(zt_cpu_call *call)
 {
-    const zt_type *saved = &c->in[0].type, *r = &c->in[1].type;
+    const zt_type *saved = &call->in[0].type, *r = &call->in[1].type;
     int64_t T = saved->dim[0], N = saved->dim[1], H = r->dim[1];
     if (!H) T = N = 0; /* no units: nothing to do, however many steps */
-    c->aux[AUX_T] = T;
-    c->aux[AUX_N] = N;
-    c->aux[AUX_H] = H;
-    c->aux[AUX_G] = r->dim[0];
-    c->aux[AUX_S] = saved->dim[2];
-    c->n_phases = c->kernel->op == ZT_OP_lstm_backward ? 3 : 2;
-    c->items[0] = (N + ROWS - 1) / ROWS;
-    c->items[1] = gates_of(c) * ((H + ROWS - 1) / ROWS);
-    c->items[2] = (H + LANES - 1) / LANES;
-    c->shared_bytes = (size_t)(T * N * (H + r->dim[0])) * sizeof(float);
-    c->local_bytes = (size_t)(ROWS * (r->dim[0] + 3 * H)) * sizeof(float);
+    call->aux[AUX_T] = T;
+    call->aux[AUX_N] = N;
+    call->aux[AUX_H] = H;
+    call->aux[AUX_G] = r->dim[0];
+    call->aux[AUX_S] = saved->dim[2];
+    call->n_phases = call->kernel->op == ZT_OP_lstm_backward ? 3 : 2;
+    call->items[0] = (N + ROWS - 1) / ROWS;
+    call->items[1] = gates_of(call) * ((H + ROWS - 1) / ROWS);
+    call->items[2] = (H + LANES - 1) / LANES;
+    call->shared_bytes = (size_t)(T * N * (H + r->dim[0])) * sizeof(float);
+    call->local_bytes = (size_t)(ROWS * (r->dim[0] + 3 * H)) * sizeof(float);
 }
 
 /* dg where it is wanted, else in shared memory. */
-static float *dg_of(const zt_cpu_call *c)
+static float *dg_of(const zt_cpu_call *call)
 {
-    if (c->out[0].data) return c->out[0].data;
-    return (float *)c->shared + c->aux[AUX_T] * c->aux[AUX_N] * c->aux[AUX_H];
+    if (call->out[0].data) return call->out[0].data;
+    return (float *)call->shared + call->aux[AUX_T] * call->aux[AUX_N] * call->aux[AUX_H];
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -71,14 +71,14 @@ typedef struct lane_rows {
 } lane_rows;
 
 /* to[q] += a[q] w_hh, of rows first.. of w_hh. */
-static void add_through(const zt_cpu_call *c, const float *a, int64_t first, int64_t n, float *to,
+static void add_through(const zt_cpu_call *call, const float *a, int64_t first, int64_t n, float *to,
                         int rows)
 {
-    int64_t H = c->aux[AUX_H];
+    int64_t H = call->aux[AUX_H];
     product p = {.a = a,
-                 .b = (const float *)c->in[1].data + first * H,
+                 .b = (const float *)call->in[1].data + first * H,
                  .c = to,
-                 .down = c->aux[AUX_G],
+                 .down = call->aux[AUX_G],
                  .right = 1,
                  .b_step = H,
                  .c_step = H,
@@ -97,26 +97,26 @@ INLINE vf dh_at(const float *dh, const float *dy, int64_t j, int n)
     return dy ? vf_add(d, vf_load_n(dy + j, n)) : d;
 }
 
-static void rnn_units(const zt_cpu_call *c, const lane_rows *l, int q, const float *saved,
+static void rnn_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
                       const float *dy)
 {
-    const zt_rnn_backward_attrs *a = c->attrs;
-    int64_t H = c->aux[AUX_H];
+    const zt_rnn_backward_attrs *rnn_backward = call->attrs;
+    int64_t H = call->aux[AUX_H];
     float *g = l->g + q * H, *dh = l->dh + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
         vf h = vf_load_n(saved + j, n), d = dh_at(dh, dy, j, n), zero = vf_set(0);
         vf on = vf_choose(vf_sub(zero, h), d, zero); /* -h has its sign set: h > 0 */
-        vf_store_n(g + j, n, a->act.s[0] == 't' ? vf_mul(d, one_minus_square(h)) : on);
+        vf_store_n(g + j, n, rnn_backward->act.s[0] == 't' ? vf_mul(d, one_minus_square(h)) : on);
         vf_store_n(dh + j, n, zero);
     }
 }
 
-static void lstm_units(const zt_cpu_call *c, const lane_rows *l, int q, const float *saved,
+static void lstm_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
                        const float *dy)
 {
-    int64_t H = c->aux[AUX_H];
-    const float *p = c->in[2].data;
+    int64_t H = call->aux[AUX_H];
+    const float *p = call->in[2].data;
     float *g = l->g + q * 4 * H, *dh = l->dh + q * H, *dc = l->dc + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
@@ -141,10 +141,10 @@ static void lstm_units(const zt_cpu_call *c, const lane_rows *l, int q, const fl
 }
 
 /* z and n of the gates; dh becomes what z passes on, q what the reset gate is given. */
-static void gru_units(const zt_cpu_call *c, const lane_rows *l, int q, const float *saved,
+static void gru_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
                       const float *dy)
 {
-    int64_t H = c->aux[AUX_H];
+    int64_t H = call->aux[AUX_H];
     float *g = l->g + q * 3 * H, *dh = l->dh + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
@@ -160,10 +160,10 @@ static void gru_units(const zt_cpu_call *c, const lane_rows *l, int q, const flo
 
 /* The reset gate. Linear before it: dn w_hh is multiplied by r first, kept in q for all rows; else
  * q has dn w_hh. */
-static void gru_reset(const zt_cpu_call *c, const lane_rows *l, int q, const float *saved,
+static void gru_reset(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
                       float *hidden)
 {
-    int64_t H = c->aux[AUX_H];
+    int64_t H = call->aux[AUX_H];
     float *g = l->g + q * 3 * H, *dh = l->dh + q * H, *dq = l->q + q * H;
     for (int64_t j = 0; j < H; j += LANES) {
         int n = lanes_left(H, j);
@@ -181,82 +181,82 @@ static void gru_reset(const zt_cpu_call *c, const lane_rows *l, int q, const flo
 }
 
 /* After the units of all rows: dg's r, what is kept for dw_hh, and dh through w_hh. */
-static void gru_hidden(const zt_cpu_call *c, const sequences *s, const lane_rows *l, int64_t i)
+static void gru_hidden(const zt_cpu_call *call, const sequences *s, const lane_rows *l, int64_t i)
 {
-    int64_t H = c->aux[AUX_H], G = 3 * H;
-    bool before = linear_before(c);
+    int64_t H = call->aux[AUX_H], G = 3 * H;
+    bool before = linear_before(call);
     memset(l->q, 0, (size_t)(ROWS * H) * sizeof(float));
-    if (!before) add_through(c, l->g + 2 * H, 2 * H, H, l->q, s->n);
+    if (!before) add_through(call, l->g + 2 * H, 2 * H, H, l->q, s->n);
     for (int q = 0; q < s->n; q++) {
         if (i >= s->length[q]) continue;
         int64_t row = sequences_row(s, q, i);
-        const float *saved = (const float *)c->in[0].data + row * c->aux[AUX_S];
-        float *hidden = before ? (float *)c->shared + row * H : NULL;
-        gru_reset(c, l, q, saved, hidden);
-        memcpy(dg_of(c) + row * G, l->g + q * G, (size_t)G * sizeof(float));
+        const float *saved = (const float *)call->in[0].data + row * call->aux[AUX_S];
+        float *hidden = before ? (float *)call->shared + row * H : NULL;
+        gru_reset(call, l, q, saved, hidden);
+        memcpy(dg_of(call) + row * G, l->g + q * G, (size_t)G * sizeof(float));
         if (before) memcpy(l->g + q * G + 2 * H, hidden, (size_t)H * sizeof(float));
     }
-    add_through(c, l->g, 0, before ? G : 2 * H, l->dh, s->n);
+    add_through(call, l->g, 0, before ? G : 2 * H, l->dh, s->n);
 }
 
-static void back_step(const zt_cpu_call *c, const backward *b, const sequences *s,
+static void back_step(const zt_cpu_call *call, const backward *b, const sequences *s,
                       const lane_rows *l, int64_t i)
 {
-    int64_t H = c->aux[AUX_H], G = c->aux[AUX_G];
-    zt_op op = c->kernel->op;
-    const float *dy = c->in[b->dy].data;
+    int64_t H = call->aux[AUX_H], G = call->aux[AUX_G];
+    zt_op op = call->kernel->op;
+    const float *dy = call->in[b->dy].data;
     for (int q = 0; q < s->n; q++) {
         if (i >= s->length[q]) continue;
         int64_t row = sequences_row(s, q, i);
-        const float *saved = (const float *)c->in[0].data + row * c->aux[AUX_S];
+        const float *saved = (const float *)call->in[0].data + row * call->aux[AUX_S];
         const float *d = dy ? dy + row * H : NULL;
-        if (op == ZT_OP_rnn_backward) rnn_units(c, l, q, saved, d);
-        if (op == ZT_OP_lstm_backward) lstm_units(c, l, q, saved, d);
-        if (op == ZT_OP_gru_backward) gru_units(c, l, q, saved, d);
+        if (op == ZT_OP_rnn_backward) rnn_units(call, l, q, saved, d);
+        if (op == ZT_OP_lstm_backward) lstm_units(call, l, q, saved, d);
+        if (op == ZT_OP_gru_backward) gru_units(call, l, q, saved, d);
         if (op != ZT_OP_gru_backward)
-            memcpy(dg_of(c) + row * G, l->g + q * G, (size_t)G * sizeof(float));
+            memcpy(dg_of(call) + row * G, l->g + q * G, (size_t)G * sizeof(float));
     }
     if (op == ZT_OP_gru_backward)
-        gru_hidden(c, s, l, i);
+        gru_hidden(call, s, l, i);
     else
-        add_through(c, l->g, 0, G, l->dh, s->n);
+        add_through(call, l->g, 0, G, l->dh, s->n);
 }
 
-static void back_item(zt_cpu_call *c, int64_t item, float *local)
+static void back_item(zt_cpu_call *call, int64_t item, float *local)
 {
-    backward b = backward_of(c->kernel->op);
-    const zt_opinfo *info = zt_op_info(c->kernel->op);
-    int64_t reverse, T = c->aux[AUX_T], N = c->aux[AUX_N], H = c->aux[AUX_H], G = c->aux[AUX_G];
-    memcpy(&reverse, (const char *)c->attrs + info->attrs[info->n_attrs - 1].offset,
+    backward b = backward_of(call->kernel->op);
+    const zt_opinfo *info = zt_op_info(call->kernel->op);
+    int64_t reverse, T = call->aux[AUX_T], N = call->aux[AUX_N], H = call->aux[AUX_H], G = call->aux[AUX_G];
+    memcpy(&reverse, (const char *)call->attrs + info->attrs[info->n_attrs - 1].offset,
            sizeof reverse);
-    sequences s = sequences_of(c, &c->in[b.lengths], T, N, H, reverse, item);
+    sequences s = sequences_of(call, &call->in[b.lengths], T, N, H, reverse, item);
     lane_rows l = {local, local + ROWS * G, local + ROWS * (G + H), local + ROWS * (G + 2 * H)};
     memset(l.g, 0, (size_t)(ROWS * G) * sizeof(float));
     for (int q = 0; q < s.n; q++) {
-        sequences_state(&s, q, c->in[b.dhn].data, l.dh + q * H);
-        if (b.dcn >= 0) sequences_state(&s, q, c->in[b.dcn].data, l.dc + q * H);
+        sequences_state(&s, q, call->in[b.dhn].data, l.dh + q * H);
+        if (b.dcn >= 0) sequences_state(&s, q, call->in[b.dcn].data, l.dc + q * H);
     }
-    for (int64_t i = s.longest; i-- > 0;) back_step(c, &b, &s, &l, i);
-    sequences_clear(&s, dg_of(c), G);
-    if (linear_before(c)) sequences_clear(&s, c->shared, H);
+    for (int64_t i = s.longest; i-- > 0;) back_step(call, &b, &s, &l, i);
+    sequences_clear(&s, dg_of(call), G);
+    if (linear_before(call)) sequences_clear(&s, call->shared, H);
     size_t bytes = (size_t)(s.n * H) * sizeof(float);
-    if (c->out[b.dh0].data) memcpy((float *)c->out[b.dh0].data + s.first * H, l.dh, bytes);
-    if (b.dc0 >= 0 && c->out[b.dc0].data)
-        memcpy((float *)c->out[b.dc0].data + s.first * H, l.dc, bytes);
+    if (call->out[b.dh0].data) memcpy((float *)call->out[b.dh0].data + s.first * H, l.dh, bytes);
+    if (b.dc0 >= 0 && call->out[b.dc0].data)
+        memcpy((float *)call->out[b.dc0].data + s.first * H, l.dc, bytes);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Up to ROWS rows of dw_hh, within one gate; of gru also of db_hh. */
-static void weights_item(const zt_cpu_call *c, int64_t item)
+static void weights_item(const zt_cpu_call *call, int64_t item)
 {
-    int64_t H = c->aux[AUX_H], G = c->aux[AUX_G], S = c->aux[AUX_S];
+    int64_t H = call->aux[AUX_H], G = call->aux[AUX_G], S = call->aux[AUX_S];
     int64_t across = (H + ROWS - 1) / ROWS, gate = item / across, unit = item % across * ROWS;
-    int64_t rows = H - unit < ROWS ? H - unit : ROWS, depth = c->aux[AUX_T] * c->aux[AUX_N];
-    bool gru = c->kernel->op == ZT_OP_gru_backward, before = linear_before(c);
+    int64_t rows = H - unit < ROWS ? H - unit : ROWS, depth = call->aux[AUX_T] * call->aux[AUX_N];
+    bool gru = call->kernel->op == ZT_OP_gru_backward, before = linear_before(call);
     bool other = gru && gate == 2;
-    const float *saved = c->in[0].data;
-    product p = {.a = dg_of(c) + gate * H + unit,
+    const float *saved = call->in[0].data;
+    product p = {.a = dg_of(call) + gate * H + unit,
                  .down = 1,
                  .right = G,
                  .depth = depth,
@@ -265,16 +265,16 @@ static void weights_item(const zt_cpu_call *c, int64_t item)
                  .c_step = H,
                  .columns = H};
     if (other && before) {
-        p.a = (const float *)c->shared + unit;
+        p.a = (const float *)call->shared + unit;
         p.right = H;
     }
-    if (c->out[1].data) {
-        p.c = (float *)c->out[1].data + (gate * H + unit) * H;
+    if (call->out[1].data) {
+        p.c = (float *)call->out[1].data + (gate * H + unit) * H;
         memset(p.c, 0, (size_t)(rows * H) * sizeof(float));
         product_run(p, rows);
     }
-    if (!gru || !c->out[2].data) return;
-    float *db = (float *)c->out[2].data + gate * H + unit;
+    if (!gru || !call->out[2].data) return;
+    float *db = (float *)call->out[2].data + gate * H + unit;
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
         for (int64_t m = 0; m < depth; m++) sum += (double)p.a[r + m * p.right];
@@ -283,13 +283,13 @@ static void weights_item(const zt_cpu_call *c, int64_t item)
 }
 
 /* LANES units of the peepholes' gradient. */
-static void peepholes_item(const zt_cpu_call *c, int64_t item)
+static void peepholes_item(const zt_cpu_call *call, int64_t item)
 {
-    int64_t H = c->aux[AUX_H], G = c->aux[AUX_G], S = c->aux[AUX_S], j = item * LANES;
-    int64_t rows = c->aux[AUX_T] * c->aux[AUX_N];
+    int64_t H = call->aux[AUX_H], G = call->aux[AUX_G], S = call->aux[AUX_S], j = item * LANES;
+    int64_t rows = call->aux[AUX_T] * call->aux[AUX_N];
     static const int gate[] = {0, 1, 3}, by[] = {5, 5, 4}; /* c before, c before, c */
-    const float *dg = dg_of(c), *saved = c->in[0].data;
-    float *dp = c->out[4].data;
+    const float *dg = dg_of(call), *saved = call->in[0].data;
+    float *dp = call->out[4].data;
     int n = lanes_left(H, j);
     for (int k = 0; k < 3 && dp; k++) {
         vf sum = vf_set(0);
@@ -300,12 +300,12 @@ static void peepholes_item(const zt_cpu_call *c, int64_t item)
     }
 }
 
-static void back_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     for (int64_t i = begin; i < end; i++) {
-        if (phase == 0) back_item(c, i, local);
-        if (phase == 1) weights_item(c, i);
-        if (phase == 2) peepholes_item(c, i);
+        if (phase == 0) back_item(call, i, local);
+        if (phase == 1) weights_item(call, i);
+        if (phase == 2) peepholes_item(call, i);
     }
 }
 

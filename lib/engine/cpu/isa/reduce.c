@@ -29,18 +29,18 @@ static float boundless(const float *x, int64_t cols, float top)
     return top;
 }
 
-static void logsumexp_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void logsumexp_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t cols = cols_of(&c->in[0].type);
-    const float *x = (const float *)c->in[0].data + begin * cols;
-    float *y = c->out[0].data;
+    int64_t cols = cols_of(&call->in[0].type);
+    const float *x = (const float *)call->in[0].data + begin * cols;
+    float *y = call->out[0].data;
     rows_past p = {.next_top = begin < end ? largest(x, cols) : 0};
     (void)phase, (void)local;
     for (int64_t r = begin; r < end; r++, x += cols) {
         float top = p.next_top;
         double sum;
         p.next = r + 1 < end ? x + cols : x;
-        if (c->aux[0]) {
+        if (call->aux[0]) {
             sum = past_exps(true, false, &p, x, cols, top);
         } else {
             sum = row_exps(false, x, NULL, cols, top);
@@ -131,35 +131,35 @@ INLINE void fold_columns(int kind, const groups *g, const float *x, int n, doubl
     for (int j = 0; j < n; j++) y[j] = (float)(sum[j] / by);
 }
 
-INLINE void fold_items(int kind, zt_cpu_call *c, bool mean, int64_t begin, int64_t end)
+INLINE void fold_items(int kind, zt_cpu_call *call, bool mean, int64_t begin, int64_t end)
 {
-    groups g = groups_of(&((const zt_sum_attrs *)c->attrs)->axes, &c->in[0].type);
-    double by = mean ? (double)g.gone * (double)(g.run_gone ? g.run : 1) : 1;
-    const float *x = c->in[0].data;
-    float *y = c->out[0].data;
-    int64_t tiles = tiles_of(&g);
+    groups axes = groups_of(&((const zt_sum_attrs *)call->attrs)->axes, &call->in[0].type);
+    double by = mean ? (double)axes.gone * (double)(axes.run_gone ? axes.run : 1) : 1;
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+    int64_t tiles = tiles_of(&axes);
     for (int64_t i = begin; i < end; i++) {
-        int64_t o = g.run_gone ? i : i / tiles, at = g.run_gone ? 0 : i % tiles * COLUMNS;
-        const float *from = x + group_at(g.n_kept, g.kept_dim, g.kept_stride, o) + at;
-        if (!g.run_gone) {
-            int n = g.run - at < COLUMNS ? (int)(g.run - at) : COLUMNS;
-            fold_columns(kind, &g, from, n, by, y + o * g.run + at);
+        int64_t o = axes.run_gone ? i : i / tiles, at = axes.run_gone ? 0 : i % tiles * COLUMNS;
+        const float *from = x + group_at(axes.n_kept, axes.kept_dim, axes.kept_stride, o) + at;
+        if (!axes.run_gone) {
+            int n = axes.run - at < COLUMNS ? (int)(axes.run - at) : COLUMNS;
+            fold_columns(kind, &axes, from, n, by, y + o * axes.run + at);
             continue;
         }
         double sum = (double)nothing(kind);
-        for (int64_t r = 0; r < g.gone; r++) {
-            int64_t next = group_at(g.n_gone, g.gone_dim, g.gone_stride, r);
-            sum = better(kind, sum, fold_run(kind, from + next, g.run));
+        for (int64_t r = 0; r < axes.gone; r++) {
+            int64_t next = group_at(axes.n_gone, axes.gone_dim, axes.gone_stride, r);
+            sum = better(kind, sum, fold_run(kind, from + next, axes.run));
         }
         y[i] = (float)(sum / by);
     }
 }
 
 #define FOLD(NAME, KIND, MEAN)                                                                     \
-    static void NAME##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)     \
+    static void NAME##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)     \
     {                                                                                              \
         (void)phase, (void)local;                                                                  \
-        fold_items(KIND, c, MEAN, begin, end);                                                     \
+        fold_items(KIND, call, MEAN, begin, end);                                                     \
     }
 FOLD(sum, SUM, false)
 FOLD(mean, SUM, true)
@@ -168,24 +168,24 @@ FOLD(amin, LEAST, false)
 
 /* ---- spread: one entry of x an item, or a run of them that stay neighbours ------------------- */
 
-static void spread_setup(zt_cpu_call *c)
+static void spread_setup(zt_cpu_call *call)
 {
-    groups g = groups_of(&((const zt_spread_attrs *)c->attrs)->axes, &c->out[0].type);
-    c->items[0] = g.kept * g.gone;
+    groups axes = groups_of(&((const zt_spread_attrs *)call->attrs)->axes, &call->out[0].type);
+    call->items[0] = axes.kept * axes.gone;
 }
 
-static void spread_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void spread_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_spread_attrs *a = c->attrs;
-    groups g = groups_of(&a->axes, &c->out[0].type);
-    double by = a->mean ? (double)g.gone * (double)(g.run_gone ? g.run : 1) : 1;
+    const zt_spread_attrs *spread = call->attrs;
+    groups axes = groups_of(&spread->axes, &call->out[0].type);
+    double by = spread->mean ? (double)axes.gone * (double)(axes.run_gone ? axes.run : 1) : 1;
     (void)phase, (void)local;
     for (int64_t i = begin; i < end; i++) {
-        int64_t o = i / g.gone, r = i % g.gone;
-        const float *x = (const float *)c->in[0].data + (g.run_gone ? o : o * g.run);
-        float *y = (float *)c->out[0].data + group_at(g.n_kept, g.kept_dim, g.kept_stride, o) +
-                   group_at(g.n_gone, g.gone_dim, g.gone_stride, r);
-        for (int64_t j = 0; j < g.run; j++) y[j] = (float)((double)x[g.run_gone ? 0 : j] / by);
+        int64_t o = i / axes.gone, r = i % axes.gone;
+        const float *x = (const float *)call->in[0].data + (axes.run_gone ? o : o * axes.run);
+        float *y = (float *)call->out[0].data + group_at(axes.n_kept, axes.kept_dim, axes.kept_stride, o) +
+                   group_at(axes.n_gone, axes.gone_dim, axes.gone_stride, r);
+        for (int64_t j = 0; j < axes.run; j++) y[j] = (float)((double)x[axes.run_gone ? 0 : j] / by);
     }
 }
 
@@ -199,12 +199,12 @@ typedef struct rows {
     int64_t n;
 } rows;
 
-static rows rows_of(const zt_cpu_call *c, const groups *g, int64_t item, float **y)
+static rows rows_of(const zt_cpu_call *call, const groups *g, int64_t item, float **y)
 {
     int64_t tiles = tiles_of(g), o = g->run_gone ? item : item / tiles;
     int64_t at = g->run_gone ? 0 : item % tiles * COLUMNS, left = g->run - at;
-    const float *x = c->in[0].data;
-    *y = (float *)c->out[0].data + (g->run_gone ? item : o * g->run + at);
+    const float *x = call->in[0].data;
+    *y = (float *)call->out[0].data + (g->run_gone ? item : o * g->run + at);
     return (rows){g, x + group_at(g->n_kept, g->kept_dim, g->kept_stride, o) + at,
                   g->run_gone ? g->run : left < COLUMNS ? left : COLUMNS};
 }
@@ -216,24 +216,24 @@ static const float *row_at(const rows *r, int64_t i)
 
 /* ---- prod: in f64 ---------------------------------------------------------------------------- */
 
-static void prod_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void prod_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    groups g = groups_of(&((const zt_prod_attrs *)c->attrs)->axes, &c->in[0].type);
+    groups axes = groups_of(&((const zt_prod_attrs *)call->attrs)->axes, &call->in[0].type);
     (void)phase, (void)local;
     for (int64_t item = begin; item < end; item++) {
         float *y;
-        rows r = rows_of(c, &g, item, &y);
+        rows r = rows_of(call, &axes, item, &y);
         double p[COLUMNS];
         for (int j = 0; j < COLUMNS; j++) p[j] = 1;
-        for (int64_t i = 0; i < g.gone; i++) {
+        for (int64_t i = 0; i < axes.gone; i++) {
             const float *x = row_at(&r, i);
             for (int64_t k = 0; k < r.n; k += COLUMNS) { /* all but a run that goes: once */
                 int some = r.n - k < COLUMNS ? (int)(r.n - k) : COLUMNS;
                 for (int j = 0; j < some; j++) p[j] *= (double)x[k + j];
             }
         }
-        for (int j = 1; j < COLUMNS && g.run_gone; j++) p[0] *= p[j];
-        for (int64_t j = 0; j < (g.run_gone ? 1 : r.n); j++) y[j] = (float)p[j];
+        for (int j = 1; j < COLUMNS && axes.run_gone; j++) p[0] *= p[j];
+        for (int64_t j = 0; j < (axes.run_gone ? 1 : r.n); j++) y[j] = (float)p[j];
     }
 }
 
@@ -282,23 +282,23 @@ static void sums_of(const rows *r, const float *top, double *sum)
     for (int j = 0; j < COLUMNS; j++) sum[j] += (double)part[j];
 }
 
-static void logsumexp_groups_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void logsumexp_groups_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    groups g = groups_of(&((const zt_logsumexp_attrs *)c->attrs)->axes, &c->in[0].type);
+    groups axes = groups_of(&((const zt_logsumexp_attrs *)call->attrs)->axes, &call->in[0].type);
     (void)phase, (void)local;
     for (int64_t item = begin; item < end; item++) {
         float *y, top[COLUMNS];
         double sum[COLUMNS];
-        rows r = rows_of(c, &g, item, &y);
+        rows r = rows_of(call, &axes, item, &y);
         tops_of(&r, top);
-        for (int j = 1; j < COLUMNS && g.run_gone; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
+        for (int j = 1; j < COLUMNS && axes.run_gone; j++) top[0] = top[j] > top[0] ? top[j] : top[0];
         for (int j = 0; j < COLUMNS; j++) {
-            if (g.run_gone) top[j] = top[0];
+            if (axes.run_gone) top[j] = top[0];
             if (!isfinite(top[j])) top[j] = 0;
         }
         sums_of(&r, top, sum);
-        for (int j = 1; j < COLUMNS && g.run_gone; j++) sum[0] += sum[j];
-        for (int64_t j = 0; j < (g.run_gone ? 1 : r.n); j++)
+        for (int j = 1; j < COLUMNS && axes.run_gone; j++) sum[0] += sum[j];
+        for (int64_t j = 0; j < (axes.run_gone ? 1 : r.n); j++)
             y[j] = (float)((double)top[j] + log(sum[j]));
     }
 }

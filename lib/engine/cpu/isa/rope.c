@@ -33,27 +33,27 @@ enum { AUX_HEAD, AUX_DIMS, AUX_NEIGHBOURS };
 
 static int64_t up16(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-static void rope_setup(zt_cpu_call *c)
+static void rope_setup(zt_cpu_call *call)
 {
-    const zt_rope_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type;
-    int64_t head = a->head ? a->head : a->dims ? a->dims : x->dim[x->rank - 1];
-    int64_t dims = a->dims ? a->dims : head;
-    c->items[0] = zt_type_count(x) ? x->dim[0] : 0;
-    c->aux[AUX_HEAD] = head;
-    c->aux[AUX_DIMS] = dims;
-    c->aux[AUX_NEIGHBOURS] = !strcmp(a->pair.s, "neighbours");
-    c->keep_bytes = (size_t)(dims / 2) * sizeof(double);
-    c->local_bytes = (size_t)(2 * dims + 3 * up16(dims / 2)) * sizeof(float);
+    const zt_rope_attrs *rope = call->attrs;
+    const zt_type *x = &call->in[0].type;
+    int64_t head = rope->head ? rope->head : rope->dims ? rope->dims : x->dim[x->rank - 1];
+    int64_t dims = rope->dims ? rope->dims : head;
+    call->items[0] = zt_type_count(x) ? x->dim[0] : 0;
+    call->aux[AUX_HEAD] = head;
+    call->aux[AUX_DIMS] = dims;
+    call->aux[AUX_NEIGHBOURS] = !strcmp(rope->pair.s, "neighbours");
+    call->keep_bytes = (size_t)(dims / 2) * sizeof(double);
+    call->local_bytes = (size_t)(2 * dims + 3 * up16(dims / 2)) * sizeof(float);
 }
 
 /* `extend` of the angle is unscaled up to pair `low`, and less and less of it up to `high`. */
-static void rope_prime(zt_cpu_call *c)
+static void rope_prime(zt_cpu_call *call)
 {
-    const zt_rope_attrs *a = c->attrs;
-    double *quarters = c->keep, dims = (double)c->aux[AUX_DIMS];
-    for (int64_t i = 0; i < c->aux[AUX_DIMS] / 2; i++)
-        quarters[i] = zt_rope_scale(a, i) * pow(a->theta, -2 * (double)i / dims) / M_PI_2;
+    const zt_rope_attrs *rope = call->attrs;
+    double *quarters = call->keep, dims = (double)call->aux[AUX_DIMS];
+    for (int64_t i = 0; i < call->aux[AUX_DIMS] / 2; i++)
+        quarters[i] = zt_rope_scale(rope, i) * pow(rope->theta, -2 * (double)i / dims) / M_PI_2;
 }
 
 /* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52
@@ -93,14 +93,14 @@ INLINE void sine_cosine(vf x, vi quarter, vf *sine, vf *cosine)
 }
 
 /* The row's table, with room for whole registers; its scratch is 3 up16(half) floats. */
-static void turn_table(const zt_cpu_call *c, double pos, float *near, float *far, float *scratch)
+static void turn_table(const zt_cpu_call *call, double pos, float *near, float *far, float *scratch)
 {
-    int64_t half = c->aux[AUX_DIMS] / 2, step = up16(half);
+    int64_t half = call->aux[AUX_DIMS] / 2, step = up16(half);
     float *radians = scratch, *sine = scratch + step, *cosine = scratch; /* radians, then cosine */
     int32_t *whole = (int32_t *)(scratch + 2 * step);
-    bool neighbours = c->aux[AUX_NEIGHBOURS];
-    const vf amplitude = vf_set((float)((const zt_rope_attrs *)c->attrs)->amplitude);
-    split_angles(pos, c->keep, c->in[2].data, half, radians, whole);
+    bool neighbours = call->aux[AUX_NEIGHBOURS];
+    const vf amplitude = vf_set((float)((const zt_rope_attrs *)call->attrs)->amplitude);
+    split_angles(pos, call->keep, call->in[2].data, half, radians, whole);
     for (int64_t i = 0; i < half; i += LANES) {
         vf s, k;
         sine_cosine(vf_load(radians + i), vi_load(whole + i), &s, &k);
@@ -126,19 +126,19 @@ static void turn_halves(const float *x, float *y, int64_t half, const float *nea
     }
 }
 
-static void rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void rope_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t head = c->aux[AUX_HEAD], dims = c->aux[AUX_DIMS];
-    int64_t cols = zt_type_count(&c->in[0].type) / c->in[0].type.dim[0];
-    const int32_t *pos = c->in[1].data;
+    int64_t head = call->aux[AUX_HEAD], dims = call->aux[AUX_DIMS];
+    int64_t cols = zt_type_count(&call->in[0].type) / call->in[0].type.dim[0];
+    const int32_t *pos = call->in[1].data;
     float *near = local, *far = near + dims, *scratch = far + dims;
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
-        turn_table(c, (double)pos[r], near, far, scratch);
-        const float *x = (const float *)c->in[0].data + r * cols;
-        float *y = (float *)c->out[0].data + r * cols;
+        turn_table(call, (double)pos[r], near, far, scratch);
+        const float *x = (const float *)call->in[0].data + r * cols;
+        float *y = (float *)call->out[0].data + r * cols;
         for (int64_t h = 0; h < cols; h += head) {
-            if (c->aux[AUX_NEIGHBOURS])
+            if (call->aux[AUX_NEIGHBOURS])
                 turn_neighbours(x + h, y + h, dims, near, far);
             else
                 turn_halves(x + h, y + h, dims / 2, near, far);
@@ -182,23 +182,23 @@ INLINE void turn(const float *x, float *y, int64_t half, const float *c, const f
         turn_halves_by(x, y, half, c, s);
 }
 
-static void rope_table_setup(zt_cpu_call *c)
+static void rope_table_setup(zt_cpu_call *call)
 {
-    rows_setup(c);
-    c->aux[0] = !strcmp(((const zt_rope_table_attrs *)c->attrs)->pair.s, "neighbours");
-    c->local_bytes = (size_t)(4 * cols_of(&c->in[1].type)) * sizeof(float);
+    rows_setup(call);
+    call->aux[0] = !strcmp(((const zt_rope_table_attrs *)call->attrs)->pair.s, "neighbours");
+    call->local_bytes = (size_t)(4 * cols_of(&call->in[1].type)) * sizeof(float);
 }
 
-static void rope_table_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void rope_table_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t K = cols_of(&c->in[0].type), seq = c->in[1].type.dim[0], half = c->in[1].type.dim[1];
-    float *scratch = c->aux[0] ? local : NULL;
+    int64_t K = cols_of(&call->in[0].type), seq = call->in[1].type.dim[0], half = call->in[1].type.dim[1];
+    float *scratch = call->aux[0] ? local : NULL;
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
-        const float *x = (const float *)c->in[0].data + r * K;
-        const float *cs = (const float *)c->in[1].data + r % seq * half;
-        const float *sn = (const float *)c->in[2].data + r % seq * half;
-        float *y = (float *)c->out[0].data + r * K;
+        const float *x = (const float *)call->in[0].data + r * K;
+        const float *cs = (const float *)call->in[1].data + r % seq * half;
+        const float *sn = (const float *)call->in[2].data + r % seq * half;
+        float *y = (float *)call->out[0].data + r * K;
         if (scratch) spread_table(cs, sn, half, scratch, scratch + 2 * half);
         turn(x, y, half, cs, sn, scratch);
         memmove(y + 2 * half, x + 2 * half, (size_t)(K - 2 * half) * sizeof *y);
@@ -207,29 +207,29 @@ static void rope_table_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end
 
 /* ---- norms with turns: one row of tables and all its heads an item --------------------------- */
 
-static void qk_norm_rope_setup(zt_cpu_call *c)
+static void qk_norm_rope_setup(zt_cpu_call *call)
 {
-    c->items[0] = rows_of(&c->in[3].type);
-    c->aux[0] = !strcmp(((const zt_qk_norm_rope_attrs *)c->attrs)->pair.s, "neighbours");
-    c->local_bytes = (size_t)(4 * cols_of(&c->in[3].type)) * sizeof(float);
+    call->items[0] = rows_of(&call->in[3].type);
+    call->aux[0] = !strcmp(((const zt_qk_norm_rope_attrs *)call->attrs)->pair.s, "neighbours");
+    call->local_bytes = (size_t)(4 * cols_of(&call->in[3].type)) * sizeof(float);
 }
 
-static void qk_norm_rope_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void qk_norm_rope_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_qk_norm_rope_attrs *a = c->attrs;
-    const zt_type *t = &c->in[0].type;
-    int64_t H = t->dim[t->rank - 2], D = t->dim[t->rank - 1], half = cols_of(&c->in[3].type);
-    float *scratch = c->aux[0] ? local : NULL;
+    const zt_qk_norm_rope_attrs *qk_norm_rope = call->attrs;
+    const zt_type *type = &call->in[0].type;
+    int64_t H = type->dim[type->rank - 2], D = type->dim[type->rank - 1], half = cols_of(&call->in[3].type);
+    float *scratch = call->aux[0] ? local : NULL;
     (void)phase;
     for (int64_t i = begin; i < end; i++) {
-        const float *cs = (const float *)c->in[3].data + i * half;
-        const float *sn = (const float *)c->in[4].data + i * half;
+        const float *cs = (const float *)call->in[3].data + i * half;
+        const float *sn = (const float *)call->in[4].data + i * half;
         if (scratch) spread_table(cs, sn, half, scratch, scratch + 2 * half);
         for (int64_t h = 0; h < H; h++) {
-            const float *x = (const float *)c->in[0].data + (i * H + h) * D;
-            const float *w = c->in[h < a->q_heads ? 1 : 2].data;
-            float *y = (float *)c->out[0].data + (i * H + h) * D;
-            norm_group(x, w, y, D, rstd_of(x, D, a->eps), false);
+            const float *x = (const float *)call->in[0].data + (i * H + h) * D;
+            const float *w = call->in[h < qk_norm_rope->q_heads ? 1 : 2].data;
+            float *y = (float *)call->out[0].data + (i * H + h) * D;
+            norm_group(x, w, y, D, rstd_of(x, D, qk_norm_rope->eps), false);
             turn(y, y, half, cs, sn, scratch);
         }
     }

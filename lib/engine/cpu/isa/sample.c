@@ -14,34 +14,34 @@
 
 enum { X, U, TEMP, TOP_K, TOP_P, MIN_P, PENALTY, RECENT, BANNED };
 
-static void sample_setup(zt_cpu_call *c)
+static void sample_setup(zt_cpu_call *call)
 {
-    const zt_type *x = &c->in[X].type;
-    c->items[0] = x->dim[0];
-    c->local_bytes = (size_t)x->dim[1] * sizeof(uint64_t);
+    const zt_type *x = &call->in[X].type;
+    call->items[0] = x->dim[0];
+    call->local_bytes = (size_t)x->dim[1] * sizeof(uint64_t);
 }
 
-static double of_row(const zt_cpu_call *c, int k, int64_t r, double otherwise)
+static double of_row(const zt_cpu_call *call, int k, int64_t r, double otherwise)
 {
-    return c->in[k].data ? ((const double *)c->in[k].data)[r] : otherwise;
+    return call->in[k].data ? ((const double *)call->in[k].data)[r] : otherwise;
 }
 
 /* The row's list of places, *n of them: one for all rows, or its own. */
-static const int32_t *list_of(const zt_cpu_call *c, int k, int64_t r, int64_t *n)
+static const int32_t *list_of(const zt_cpu_call *call, int k, int64_t r, int64_t *n)
 {
-    const zt_type *t = &c->in[k].type;
-    const int32_t *list = c->in[k].data;
-    *n = list ? t->dim[t->rank - 1] : 0;
-    return list && t->rank == 2 ? list + r * *n : list;
+    const zt_type *type = &call->in[k].type;
+    const int32_t *list = call->in[k].data;
+    *n = list ? type->dim[type->rank - 1] : 0;
+    return list && type->rank == 2 ? list + r * *n : list;
 }
 
 /* All that count, in no order. */
-static void gather(const zt_cpu_call *c, int64_t r, zt_ranked *e)
+static void gather(const zt_cpu_call *call, int64_t r, zt_ranked *e)
 {
-    int64_t n = c->in[X].type.dim[1], h, b;
-    const float *x = (const float *)c->in[X].data + r * n;
-    const int32_t *recent = list_of(c, RECENT, r, &h), *banned = list_of(c, BANNED, r, &b);
-    double by = of_row(c, PENALTY, r, 1);
+    int64_t n = call->in[X].type.dim[1], h, b;
+    const float *x = (const float *)call->in[X].data + r * n;
+    const int32_t *recent = list_of(call, RECENT, r, &h), *banned = list_of(call, BANNED, r, &b);
+    double by = of_row(call, PENALTY, r, 1);
     for (int64_t i = 0; i < n; i++) zt_ranked_set(e, i, zt_ranked_key(x[i], i));
     for (int64_t k = 0; k < h && by != 1; k++) {
         int64_t i = recent[k];
@@ -87,11 +87,11 @@ static int64_t reach(zt_ranked *e, int64_t count, double temp, uint64_t enough)
     return count;
 }
 
-static int32_t draw(const zt_cpu_call *c, int64_t r, zt_ranked *e)
+static int32_t draw(const zt_cpu_call *call, int64_t r, zt_ranked *e)
 {
-    double temp = of_row(c, TEMP, r, 1), top_p = of_row(c, TOP_P, r, 1);
-    double min_p = of_row(c, MIN_P, r, 0), u = of_row(c, U, r, 0);
-    int64_t k = c->in[TOP_K].data ? ((const int32_t *)c->in[TOP_K].data)[r] : 0;
+    double temp = of_row(call, TEMP, r, 1), top_p = of_row(call, TOP_P, r, 1);
+    double min_p = of_row(call, MIN_P, r, 0), u = of_row(call, U, r, 0);
+    int64_t k = call->in[TOP_K].data ? ((const int32_t *)call->in[TOP_K].data)[r] : 0;
     if (e->count == 0) return -1;
     zt_ranked_heap(e, 0);
     if (!(temp > 0)) return zt_ranked_place(zt_ranked_best(e, 0));
@@ -106,13 +106,13 @@ static int32_t draw(const zt_cpu_call *c, int64_t r, zt_ranked *e)
     return zt_ranked_place(zt_ranked_best(e, reach(e, k, temp, want < all ? want : all) - 1));
 }
 
-static void sample_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void sample_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
         zt_ranked e = {.keys = local};
-        gather(c, r, &e);
-        ((int32_t *)c->out[0].data)[r] = draw(c, r, &e);
+        gather(call, r, &e);
+        ((int32_t *)call->out[0].data)[r] = draw(call, r, &e);
     }
 }
 

@@ -14,9 +14,9 @@
 
 enum { AUX_PANELS, AUX_BLOCKS, AUX_K_FLOATS, AUX_V_FLOATS };
 
-static zt_sdpa sizes_of(const zt_cpu_call *c)
+static zt_sdpa sizes_of(const zt_cpu_call *call)
 {
-    return zt_sdpa_sizes(c->attrs, &c->in[0].type, &c->in[1].type, &c->in[2].type);
+    return zt_sdpa_sizes(call->attrs, &call->in[0].type, &call->in[1].type, &call->in[2].type);
 }
 
 static bool sdpa_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -25,50 +25,50 @@ static bool sdpa_has(const void *attrs, const zt_type *const in[], const zt_type
     return in[0]->dtype == ZT_F32;
 }
 
-static void sdpa_setup(zt_cpu_call *c)
+static void sdpa_setup(zt_cpu_call *call)
 {
-    zt_sdpa z = sizes_of(c);
+    zt_sdpa z = sizes_of(call);
     int64_t keys = sdpa_up(z.t, GEMM_WIDE), wide = sdpa_up(z.dv, GEMM_WIDE);
-    c->n_phases = 2;
-    c->aux[AUX_PANELS] = keys / GEMM_WIDE;
-    c->aux[AUX_BLOCKS] = (z.s + SDPA_ROWS - 1) / SDPA_ROWS;
-    c->aux[AUX_K_FLOATS] = keys * z.d;
-    c->aux[AUX_V_FLOATS] = z.t * wide;
-    c->items[0] = z.b * z.g * c->aux[AUX_PANELS];
-    c->items[1] = z.b * z.h * c->aux[AUX_BLOCKS];
-    size_t room = (size_t)(c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS] + c->aux[AUX_PANELS]);
-    c->shared_bytes = (size_t)(z.b * z.g) * room * sizeof(float);
-    c->local_bytes = (sdpa_left_floats(z.d) + (size_t)SDPA_ROWS * GEMM_STRIDE +
+    call->n_phases = 2;
+    call->aux[AUX_PANELS] = keys / GEMM_WIDE;
+    call->aux[AUX_BLOCKS] = (z.s + SDPA_ROWS - 1) / SDPA_ROWS;
+    call->aux[AUX_K_FLOATS] = keys * z.d;
+    call->aux[AUX_V_FLOATS] = z.t * wide;
+    call->items[0] = z.b * z.g * call->aux[AUX_PANELS];
+    call->items[1] = z.b * z.h * call->aux[AUX_BLOCKS];
+    size_t room = (size_t)(call->aux[AUX_K_FLOATS] + call->aux[AUX_V_FLOATS] + call->aux[AUX_PANELS]);
+    call->shared_bytes = (size_t)(z.b * z.g) * room * sizeof(float);
+    call->local_bytes = (sdpa_left_floats(z.d) + (size_t)SDPA_ROWS * GEMM_STRIDE +
                       (size_t)(SDPA_ROWS * (wide + 2)) + SDPA_TILE + LANES) *
                      sizeof(float);
 }
 
-static float *key_panels(const zt_cpu_call *c, int64_t head)
+static float *key_panels(const zt_cpu_call *call, int64_t head)
 {
-    return (float *)c->shared + head * (c->aux[AUX_K_FLOATS] + c->aux[AUX_V_FLOATS]);
+    return (float *)call->shared + head * (call->aux[AUX_K_FLOATS] + call->aux[AUX_V_FLOATS]);
 }
 
 /* Behind all panels a float for each of values: 0, or NaN where one is infinite or NaN. */
-static float *wild_panels(const zt_cpu_call *c, int64_t head)
+static float *wild_panels(const zt_cpu_call *call, int64_t head)
 {
-    zt_sdpa z = sizes_of(c);
-    return key_panels(c, z.b * z.g) + head * c->aux[AUX_PANELS];
+    zt_sdpa z = sizes_of(call);
+    return key_panels(call, z.b * z.g) + head * call->aux[AUX_PANELS];
 }
 
-static void pack_panel(zt_cpu_call *c, int64_t item)
+static void pack_panel(zt_cpu_call *call, int64_t item)
 {
-    zt_sdpa z = sizes_of(c);
-    int64_t head = item / c->aux[AUX_PANELS], first = item % c->aux[AUX_PANELS] * GEMM_WIDE;
+    zt_sdpa z = sizes_of(call);
+    int64_t head = item / call->aux[AUX_PANELS], first = item % call->aux[AUX_PANELS] * GEMM_WIDE;
     int64_t batch = head / z.g, g = head % z.g;
     int64_t last = first + GEMM_WIDE < z.t ? first + GEMM_WIDE : z.t;
-    const float *k = c->in[1].data, *v = c->in[2].data;
-    float *keys = key_panels(c, head);
+    const float *k = call->in[1].data, *v = call->in[2].data;
+    float *keys = key_panels(call, head);
     k += zt_sdpa_row(&z, batch, g, 0, z.g, z.t, z.d);
     v += zt_sdpa_row(&z, batch, g, 0, z.g, z.t, z.dv);
     sdpa_pack_turned(k, z.bshd ? z.g * z.d : z.d, first, z.t, z.d, keys + first * z.d);
     int64_t step = z.bshd ? z.g * z.dv : z.dv;
-    sdpa_pack(v, step, first, last, z.t, z.dv, keys + c->aux[AUX_K_FLOATS]);
-    wild_panels(c, head)[first / GEMM_WIDE] =
+    sdpa_pack(v, step, first, last, z.t, z.dv, keys + call->aux[AUX_K_FLOATS]);
+    wild_panels(call, head)[first / GEMM_WIDE] =
         sdpa_wildness(v + first * step, step, last - first, z.dv);
 }
 
@@ -187,12 +187,12 @@ static void write_out(const sdpa_block *b, const sums *u)
 
 /* Blocks from the last on: with causal attention those see most, and threads end together when the
  * last work is short. */
-static void attend_block(zt_cpu_call *c, int64_t item, float *local)
+static void attend_block(zt_cpu_call *call, int64_t item, float *local)
 {
-    zt_sdpa z = sizes_of(c);
-    int64_t block = c->aux[AUX_BLOCKS] - 1 - item / (z.b * z.h), head = item % (z.b * z.h);
+    zt_sdpa z = sizes_of(call);
+    int64_t block = call->aux[AUX_BLOCKS] - 1 - item / (z.b * z.h), head = item % (z.b * z.h);
     sdpa_block b =
-        sdpa_begin(c, &z, head / z.h, head % z.h, block * SDPA_ROWS, &c->in[3], &c->in[4]);
+        sdpa_begin(call, &z, head / z.h, head % z.h, block * SDPA_ROWS, &call->in[3], &call->in[4]);
     sums u = begin_sums(&b, local);
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         int width = b.last - tile < SDPA_TILE ? (int)(b.last - tile) : SDPA_TILE;
@@ -207,13 +207,13 @@ static void attend_block(zt_cpu_call *c, int64_t item, float *local)
     write_out(&b, &u);
 }
 
-static void sdpa_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void sdpa_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     for (int64_t item = begin; item < end; item++) {
         if (phase == 0)
-            pack_panel(c, item);
+            pack_panel(call, item);
         else
-            attend_block(c, item, local);
+            attend_block(call, item, local);
     }
 }
 

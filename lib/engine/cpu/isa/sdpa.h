@@ -143,13 +143,13 @@ typedef struct sdpa_block {
 } sdpa_block;
 
 /* How many keys of a batch there are; 0 and trouble where `len` is wrong. */
-static inline int64_t sdpa_keys(zt_cpu_call *c, const zt_cpu_arg *len, const zt_sdpa *z,
+static inline int64_t sdpa_keys(zt_cpu_call *call, const zt_cpu_arg *len, const zt_sdpa *z,
                                 int64_t batch)
 {
     if (!len->data) return z->t;
     int64_t n = ((const int32_t *)len->data)[batch];
     if (n >= 0 && n <= z->t) return n;
-    zt_cpu_runtime_error(c, "length", n, z->t + 1);
+    zt_cpu_runtime_error(call, "length", n, z->t + 1);
     return 0;
 }
 
@@ -166,11 +166,11 @@ static inline void sdpa_mask_strides(const zt_cpu_arg *mask, int64_t stride[4])
 }
 
 /* The block of queries from `row` on. */
-static inline sdpa_block sdpa_begin(zt_cpu_call *c, const zt_sdpa *z, int64_t batch, int64_t head,
+static inline sdpa_block sdpa_begin(zt_cpu_call *call, const zt_sdpa *z, int64_t batch, int64_t head,
                                     int64_t row, const zt_cpu_arg *mask, const zt_cpu_arg *len)
 {
-    sdpa_block b = {.c = c, .a = c->attrs, .z = *z, .batch = batch, .head = head, .row = row};
-    int64_t n = sdpa_keys(c, len, z, batch), stride[4];
+    sdpa_block b = {.c = call, .a = call->attrs, .z = *z, .batch = batch, .head = head, .row = row};
+    int64_t n = sdpa_keys(call, len, z, batch), stride[4];
     b.rows = z->s - row < SDPA_ROWS ? (int)(z->s - row) : SDPA_ROWS;
     for (int r = 0; r < b.rows; r++) {
         zt_sdpa_span seen = zt_sdpa_seen(b.a, z, n, row + r);

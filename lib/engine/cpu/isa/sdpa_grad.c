@@ -20,9 +20,9 @@ typedef struct sizes {
     int64_t key_head, query_head;
 } sizes;
 
-static sizes sizes_of(const zt_cpu_call *c)
+static sizes sizes_of(const zt_cpu_call *call)
 {
-    sizes s = {.z = zt_sdpa_sizes(c->attrs, &c->in[Q].type, &c->in[K].type, &c->in[V].type)};
+    sizes s = {.z = zt_sdpa_sizes(call->attrs, &call->in[Q].type, &call->in[K].type, &call->in[V].type)};
     s.keys = sdpa_up(s.z.t, GEMM_WIDE);
     s.queries = sdpa_up(s.z.s, GEMM_WIDE);
     s.wide = sdpa_up(s.z.d, GEMM_WIDE);
@@ -40,17 +40,17 @@ typedef struct query_panels {
     float *q_turned, *dy_turned, *q, *dy, *lse, *delta;
 } query_panels;
 
-static key_panels keys_of(const zt_cpu_call *c, const sizes *s, int64_t head)
+static key_panels keys_of(const zt_cpu_call *call, const sizes *s, int64_t head)
 {
-    key_panels p = {.k_turned = (float *)c->shared + head * s->key_head};
+    key_panels p = {.k_turned = (float *)call->shared + head * s->key_head};
     p.v_turned = p.k_turned + s->keys * s->z.d;
     p.k = p.v_turned + s->keys * s->z.dv;
     return p;
 }
 
-static query_panels queries_of(const zt_cpu_call *c, const sizes *s, int64_t head)
+static query_panels queries_of(const zt_cpu_call *call, const sizes *s, int64_t head)
 {
-    float *from = (float *)c->shared + s->z.b * s->z.g * s->key_head;
+    float *from = (float *)call->shared + s->z.b * s->z.g * s->key_head;
     query_panels p = {.q_turned = from + head * s->query_head};
     p.dy_turned = p.q_turned + s->queries * s->z.d;
     p.q = p.dy_turned + s->queries * s->z.dv;
@@ -61,15 +61,15 @@ static query_panels queries_of(const zt_cpu_call *c, const sizes *s, int64_t hea
 }
 
 /* Behind all panels sdpa_wildness of each panel of k, then of a head's q and of its dy. */
-static float *wild_keys(const zt_cpu_call *c, const sizes *s, int64_t head)
+static float *wild_keys(const zt_cpu_call *call, const sizes *s, int64_t head)
 {
-    float *all = (float *)c->shared + s->z.b * (s->z.g * s->key_head + s->z.h * s->query_head);
+    float *all = (float *)call->shared + s->z.b * (s->z.g * s->key_head + s->z.h * s->query_head);
     return all + head * (s->keys / GEMM_WIDE);
 }
 
-static float *wild_queries(const zt_cpu_call *c, const sizes *s, int64_t head, bool dy)
+static float *wild_queries(const zt_cpu_call *call, const sizes *s, int64_t head, bool dy)
 {
-    return wild_keys(c, s, s->z.b * s->z.g) + (2 * head + dy) * (s->queries / GEMM_WIDE);
+    return wild_keys(call, s, s->z.b * s->z.g) + (2 * head + dy) * (s->queries / GEMM_WIDE);
 }
 
 static bool sdpa_grad_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -80,19 +80,19 @@ static bool sdpa_grad_has(const void *attrs, const zt_type *const in[], const zt
 
 static int64_t blocks_of(int64_t n) { return (n + SDPA_ROWS - 1) / SDPA_ROWS; }
 
-static void sdpa_grad_setup(zt_cpu_call *c)
+static void sdpa_grad_setup(zt_cpu_call *call)
 {
-    sizes s = sizes_of(c);
+    sizes s = sizes_of(call);
     int64_t b = s.z.b;
-    c->n_phases = 3;
-    c->items[0] = b * s.z.g * (s.keys / GEMM_WIDE) + b * s.z.h * (s.queries / GEMM_WIDE);
-    c->items[1] = c->out[Q].data ? b * s.z.h * blocks_of(s.z.s) : 0;
-    c->items[2] = c->out[K].data || c->out[V].data ? b * s.z.g * blocks_of(s.z.t) : 0;
-    c->shared_bytes =
+    call->n_phases = 3;
+    call->items[0] = b * s.z.g * (s.keys / GEMM_WIDE) + b * s.z.h * (s.queries / GEMM_WIDE);
+    call->items[1] = call->out[Q].data ? b * s.z.h * blocks_of(s.z.s) : 0;
+    call->items[2] = call->out[K].data || call->out[V].data ? b * s.z.g * blocks_of(s.z.t) : 0;
+    call->shared_bytes =
         ((size_t)(b * s.z.g) * (size_t)(s.key_head + s.keys / GEMM_WIDE) +
          (size_t)(b * s.z.h) * (size_t)(s.query_head + 2 * s.queries / GEMM_WIDE)) *
         sizeof(float);
-    c->local_bytes =
+    call->local_bytes =
         (sdpa_left_floats(s.z.d) + sdpa_left_floats(s.z.dv) + 2 * (size_t)SDPA_ROWS * GEMM_STRIDE +
          (size_t)(SDPA_ROWS * (s.wide + s.wide_v)) + SDPA_TILE + LANES) *
         sizeof(float);
@@ -105,33 +105,33 @@ static int64_t step_of(const zt_sdpa *z, int64_t heads, int64_t cols)
     return z->bshd ? heads * cols : cols;
 }
 
-static void pack_keys(zt_cpu_call *c, const sizes *s, int64_t item)
+static void pack_keys(zt_cpu_call *call, const sizes *s, int64_t item)
 {
     const zt_sdpa *z = &s->z;
     int64_t panels = s->keys / GEMM_WIDE, head = item / panels, first = item % panels * GEMM_WIDE;
     int64_t last = first + GEMM_WIDE < z->t ? first + GEMM_WIDE : z->t;
-    key_panels p = keys_of(c, s, head);
-    const float *k = c->in[K].data, *v = c->in[V].data;
+    key_panels p = keys_of(call, s, head);
+    const float *k = call->in[K].data, *v = call->in[V].data;
     k += zt_sdpa_row(z, head / z->g, head % z->g, 0, z->g, z->t, z->d);
     v += zt_sdpa_row(z, head / z->g, head % z->g, 0, z->g, z->t, z->dv);
     sdpa_pack_turned(k, step_of(z, z->g, z->d), first, z->t, z->d, p.k_turned + first * z->d);
     sdpa_pack_turned(v, step_of(z, z->g, z->dv), first, z->t, z->dv, p.v_turned + first * z->dv);
     sdpa_pack(k, step_of(z, z->g, z->d), first, last, z->t, z->d, p.k);
     const int64_t step = step_of(z, z->g, z->d);
-    wild_keys(c, s, head)[first / GEMM_WIDE] =
+    wild_keys(call, s, head)[first / GEMM_WIDE] =
         sdpa_wildness(k + first * step, step, last - first, z->d);
 }
 
 /* A row whose lse is -inf saw nothing: with +inf its weights are exp(-inf). */
-static void pack_queries(zt_cpu_call *c, const sizes *s, int64_t item)
+static void pack_queries(zt_cpu_call *call, const sizes *s, int64_t item)
 {
     const zt_sdpa *z = &s->z;
     int64_t panels = s->queries / GEMM_WIDE, head = item / panels;
     int64_t first = item % panels * GEMM_WIDE;
     int64_t last = first + GEMM_WIDE < z->s ? first + GEMM_WIDE : z->s;
-    query_panels p = queries_of(c, s, head);
-    const float *q = c->in[Q].data, *dy = c->in[DY].data;
-    const float *lse = c->in[LSE].data, *delta = c->in[DELTA].data;
+    query_panels p = queries_of(call, s, head);
+    const float *q = call->in[Q].data, *dy = call->in[DY].data;
+    const float *lse = call->in[LSE].data, *delta = call->in[DELTA].data;
     q += zt_sdpa_row(z, head / z->h, head % z->h, 0, z->h, z->s, z->d);
     dy += zt_sdpa_row(z, head / z->h, head % z->h, 0, z->h, z->s, z->dv);
     sdpa_pack_turned(q, step_of(z, z->h, z->d), first, z->s, z->d, p.q_turned + first * z->d);
@@ -139,9 +139,9 @@ static void pack_queries(zt_cpu_call *c, const sizes *s, int64_t item)
     sdpa_pack(q, step_of(z, z->h, z->d), first, last, z->s, z->d, p.q);
     sdpa_pack(dy, step_of(z, z->h, z->dv), first, last, z->s, z->dv, p.dy);
     const int64_t step = step_of(z, z->h, z->d), step_v = step_of(z, z->h, z->dv);
-    wild_queries(c, s, head, false)[first / GEMM_WIDE] =
+    wild_queries(call, s, head, false)[first / GEMM_WIDE] =
         sdpa_wildness(q + first * step, step, last - first, z->d);
-    wild_queries(c, s, head, true)[first / GEMM_WIDE] =
+    wild_queries(call, s, head, true)[first / GEMM_WIDE] =
         sdpa_wildness(dy + first * step_v, step_v, last - first, z->dv);
     for (int64_t i = first; i < first + GEMM_WIDE; i++) {
         float x = i < z->s ? lse[head * z->s + i] : INFINITY;
@@ -237,19 +237,19 @@ static int tile_width(const sdpa_block *b, int64_t tile)
 }
 
 /* dq of a block of queries. */
-static void query_block(zt_cpu_call *c, int64_t item, float *local)
+static void query_block(zt_cpu_call *call, int64_t item, float *local)
 {
-    sizes s = sizes_of(c);
+    sizes s = sizes_of(call);
     const zt_sdpa *z = &s.z;
     int64_t heads = z->b * z->h, head = item % heads;
     int64_t row = (blocks_of(z->s) - 1 - item / heads) * SDPA_ROWS;
-    sdpa_block b = sdpa_begin(c, z, head / z->h, head % z->h, row, &c->in[MASK], &c->in[LEN]);
+    sdpa_block b = sdpa_begin(call, z, head / z->h, head % z->h, row, &call->in[MASK], &call->in[LEN]);
     scratch u = scratch_at(&s, local);
     const int64_t key_head = b.batch * z->g + b.head / (z->h / z->g);
-    const float *wild_k = wild_keys(c, &s, key_head);
-    key_panels p = keys_of(c, &s, key_head);
-    query_panels of = queries_of(c, &s, head);
-    const float *q = c->in[Q].data, *dy = c->in[DY].data;
+    const float *wild_k = wild_keys(call, &s, key_head);
+    key_panels p = keys_of(call, &s, key_head);
+    query_panels of = queries_of(call, &s, head);
+    const float *q = call->in[Q].data, *dy = call->in[DY].data;
     int64_t q_at = zt_sdpa_row(z, b.batch, b.head, row, z->h, z->s, z->d);
     int64_t y_at = zt_sdpa_row(z, b.batch, b.head, row, z->h, z->s, z->dv);
     sdpa_left(q + q_at, step_of(z, z->h, z->d), b.rows, z->d, (float)zt_sdpa_scale(b.a, z),
@@ -263,17 +263,17 @@ static void query_block(zt_cpu_call *c, int64_t item, float *local)
             weigh(false, &b, &u, r, tile, tile_width(&b, tile), of.lse, of.delta, wild);
         add(&b, u.dscore, p.k, z->t, tile, u.acc, s.wide, wild);
     }
-    write_rows(u.acc, s.wide, b.rows, z->d, (float *)c->out[Q].data + q_at, step_of(z, z->h, z->d));
+    write_rows(u.acc, s.wide, b.rows, z->d, (float *)call->out[Q].data + q_at, step_of(z, z->h, z->d));
 }
 
 /* The queries lo..hi-1 that see key j of n: zt_sdpa_seen the other way round. */
-static zt_sdpa_span seen_by(const zt_sdpa_attrs *a, const zt_sdpa *z, int64_t n, int64_t j)
+static zt_sdpa_span seen_by(const zt_sdpa_attrs *sdpa, const zt_sdpa *z, int64_t n, int64_t j)
 {
-    int64_t ahead = j - a->offset - (strcmp(a->align.s, "end") ? 0 : n - z->s);
-    int64_t right = a->causal ? 0 : a->right;
+    int64_t ahead = j - sdpa->offset - (strcmp(sdpa->align.s, "end") ? 0 : n - z->s);
+    int64_t right = sdpa->causal ? 0 : sdpa->right;
     zt_sdpa_span span = {0, z->s};
     if (right >= 0 && ahead - right > 0) span.lo = ahead - right;
-    if (a->left >= 0 && ahead + a->left + 1 < z->s) span.hi = ahead + a->left + 1;
+    if (sdpa->left >= 0 && ahead + sdpa->left + 1 < z->s) span.hi = ahead + sdpa->left + 1;
     if (j >= n || span.lo > z->s) span.lo = z->s;
     if (span.hi < 0) span.hi = 0;
     if (j >= n) span.hi = z->s;
@@ -282,11 +282,11 @@ static zt_sdpa_span seen_by(const zt_sdpa_attrs *a, const zt_sdpa *z, int64_t n,
 }
 
 /* The block of keys from `key` on, as rows, with the queries of a head as columns. */
-static sdpa_block begin_keys(zt_cpu_call *c, const zt_sdpa *z, int64_t batch, int64_t head,
+static sdpa_block begin_keys(zt_cpu_call *call, const zt_sdpa *z, int64_t batch, int64_t head,
                              int64_t key)
 {
-    sdpa_block b = {.c = c, .a = c->attrs, .z = *z, .batch = batch, .head = head, .row = key};
-    int64_t n = sdpa_keys(c, &c->in[LEN], z, batch), stride[4];
+    sdpa_block b = {.c = call, .a = call->attrs, .z = *z, .batch = batch, .head = head, .row = key};
+    int64_t n = sdpa_keys(call, &call->in[LEN], z, batch), stride[4];
     b.rows = z->t - key < SDPA_ROWS ? (int)(z->t - key) : SDPA_ROWS;
     for (int r = 0; r < b.rows; r++) {
         zt_sdpa_span seen = seen_by(b.a, z, n, key + r);
@@ -295,7 +295,7 @@ static sdpa_block begin_keys(zt_cpu_call *c, const zt_sdpa *z, int64_t batch, in
     }
     b.first = b.lo[0];
     b.last = b.hi[b.rows - 1];
-    b.mask = &c->in[MASK];
+    b.mask = &call->in[MASK];
     sdpa_mask_strides(b.mask, stride);
     b.mask_at = batch * stride[0] + head * stride[1] + key * stride[3];
     b.mask_row = stride[3];
@@ -323,42 +323,42 @@ static void add_head(const sdpa_block *b, const sizes *s, const scratch *u)
 }
 
 /* dk and dv of a block of keys. */
-static void key_block(zt_cpu_call *c, int64_t item, float *local)
+static void key_block(zt_cpu_call *call, int64_t item, float *local)
 {
-    sizes s = sizes_of(c);
+    sizes s = sizes_of(call);
     const zt_sdpa *z = &s.z;
     int64_t batch = item % (z->b * z->g) / z->g, g = item % z->g;
     int64_t key = item / (z->b * z->g) * SDPA_ROWS, share = z->h / z->g;
     scratch u = scratch_at(&s, local);
-    const float *k = c->in[K].data, *v = c->in[V].data;
-    float *dk = c->out[K].data, *dv = c->out[V].data;
+    const float *k = call->in[K].data, *v = call->in[V].data;
+    float *dk = call->out[K].data, *dv = call->out[V].data;
     int64_t k_at = zt_sdpa_row(z, batch, g, key, z->g, z->t, z->d);
     int64_t v_at = zt_sdpa_row(z, batch, g, key, z->g, z->t, z->dv);
     int rows = z->t - key < SDPA_ROWS ? (int)(z->t - key) : SDPA_ROWS;
-    sdpa_left(k + k_at, step_of(z, z->g, z->d), rows, z->d, (float)zt_sdpa_scale(c->attrs, z),
+    sdpa_left(k + k_at, step_of(z, z->g, z->d), rows, z->d, (float)zt_sdpa_scale(call->attrs, z),
               SDPA_ROWS, u.left);
     sdpa_left(v + v_at, step_of(z, z->g, z->dv), rows, z->dv, 1, SDPA_ROWS, u.left_v);
     for (int64_t h = g * share; h < (g + 1) * share; h++) {
-        sdpa_block b = begin_keys(c, z, batch, h, key);
+        sdpa_block b = begin_keys(call, z, batch, h, key);
         add_head(&b, &s, &u);
     }
     if (dk) write_rows(u.acc, s.wide, rows, z->d, dk + k_at, step_of(z, z->g, z->d));
     if (dv) write_rows(u.acc_v, s.wide_v, rows, z->dv, dv + v_at, step_of(z, z->g, z->dv));
 }
 
-static void sdpa_grad_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void sdpa_grad_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    sizes s = sizes_of(c);
+    sizes s = sizes_of(call);
     int64_t of_keys = s.z.b * s.z.g * (s.keys / GEMM_WIDE);
     for (int64_t item = begin; item < end; item++) {
         if (phase == 1)
-            query_block(c, item, local);
+            query_block(call, item, local);
         else if (phase == 2)
-            key_block(c, item, local);
+            key_block(call, item, local);
         else if (item < of_keys)
-            pack_keys(c, &s, item);
+            pack_keys(call, &s, item);
         else
-            pack_queries(c, &s, item - of_keys);
+            pack_queries(call, &s, item - of_keys);
     }
 }
 

@@ -57,15 +57,15 @@ static int64_t pieces_of(const turned *t, int d, int64_t *most)
     return (t->dim[d] + size - 1) / size;
 }
 
-static void transpose_setup(zt_cpu_call *c)
+static void transpose_setup(zt_cpu_call *call)
 {
-    turned t = turned_of(&((const zt_transpose_attrs *)c->attrs)->axes, &c->in[0].type,
-                         &c->out[0].type);
-    bool empty = zt_type_count(&c->out[0].type) == 0;
-    c->items[0] = !empty;
+    turned t = turned_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
+                         &call->out[0].type);
+    bool empty = zt_type_count(&call->out[0].type) == 0;
+    call->items[0] = !empty;
     int64_t most;
-    for (int d = 0; d < t.n && !empty; d++) c->items[0] *= pieces_of(&t, d, &most);
-    c->aux[0] = beyond_caches(&c->out[0].type);
+    for (int d = 0; d < t.n && !empty; d++) call->items[0] *= pieces_of(&t, d, &most);
+    call->aux[0] = beyond_caches(&call->out[0].type);
 }
 
 /* x[c * down + r] becomes y[r * across + c], elements of `size` bytes. */
@@ -162,11 +162,11 @@ static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, in
             memcpy(y, x, (size_t)run);
 }
 
-static void transpose_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void transpose_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    turned t = turned_of(&((const zt_transpose_attrs *)c->attrs)->axes, &c->in[0].type,
-                         &c->out[0].type);
-    int64_t size = size_of(&c->in[0].type);
+    turned t = turned_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
+                         &call->out[0].type);
+    int64_t size = size_of(&call->in[0].type);
     int last = t.n - 1;
     bool plain = t.n == 0 || t.thin == last;
     int64_t most[ZT_MAX_RANK], pieces[ZT_MAX_RANK];
@@ -184,18 +184,18 @@ static void transpose_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
             from += k * t.from[d];
             to += k * t.to[d];
         }
-        const char *x = (const char *)c->in[0].data + from * size;
-        char *y = (char *)c->out[0].data + to * size;
+        const char *x = (const char *)call->in[0].data + from * size;
+        char *y = (char *)call->out[0].data + to * size;
         if (plain) {
             int64_t run = t.n ? t.dim[last] * size : size;
-            bool past = c->aux[0] && on_line(y) && run % 64 == 0;
+            bool past = call->aux[0] && on_line(y) && run % 64 == 0;
             if (last > 0)
                 copy_runs(x, t.from[t.near] * size, y, t.to[t.near] * size, run, n[t.near], past);
             else
                 copy_runs(x, 0, y, 0, run, 1, past);
         } else {
             turning turns = {x, y, t.from[last], t.to[t.thin], false};
-            turns.past = c->aux[0] && on_line(y) && turns.across * size % 64 == 0;
+            turns.past = call->aux[0] && on_line(y) && turns.across * size % 64 == 0;
             turn_any((int)size, &turns, n[t.thin], n[last]);
         }
     }
@@ -205,71 +205,71 @@ static void transpose_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end,
 
 enum { PARTS = 5 };
 
-static void concat_setup(zt_cpu_call *c)
+static void concat_setup(zt_cpu_call *call)
 {
-    const zt_type *y = &c->out[0].type;
-    int at = plain_axis(((const zt_concat_attrs *)c->attrs)->axis, y);
-    c->items[0] = outer_of(y, at) * PARTS;
+    const zt_type *y = &call->out[0].type;
+    int at = plain_axis(((const zt_concat_attrs *)call->attrs)->axis, y);
+    call->items[0] = outer_of(y, at) * PARTS;
 }
 
-static void concat_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void concat_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_type *y = &c->out[0].type;
-    int at = plain_axis(((const zt_concat_attrs *)c->attrs)->axis, y);
+    const zt_type *y = &call->out[0].type;
+    int at = plain_axis(((const zt_concat_attrs *)call->attrs)->axis, y);
     int64_t inner = inner_of(y, at), first[PARTS + 1] = {0}, run[PARTS] = {0};
     (void)phase, (void)local;
     for (int k = 0; k < PARTS; k++) {
-        if (c->in[k].data) run[k] = c->in[k].type.dim[at] * inner;
+        if (call->in[k].data) run[k] = call->in[k].type.dim[at] * inner;
         first[k + 1] = first[k] + run[k];
     }
     for (int64_t i = begin; i < end; i++) {
         int64_t o = i / PARTS, k = i % PARTS;
         if (run[k] == 0) continue;
-        char *to = (char *)c->out[0].data + o * first[PARTS] + first[k];
-        memcpy(to, (const char *)c->in[k].data + o * run[k], (size_t)run[k]);
+        char *to = (char *)call->out[0].data + o * first[PARTS] + first[k];
+        memcpy(to, (const char *)call->in[k].data + o * run[k], (size_t)run[k]);
     }
 }
 
-static void uncat_setup(zt_cpu_call *c)
+static void uncat_setup(zt_cpu_call *call)
 {
-    const zt_uncat_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type;
-    int at = plain_axis(a->axis, x);
-    c->items[0] = outer_of(x, at);
-    c->aux[0] = x->dim[at] * inner_of(x, at);
-    c->aux[1] = 0;
-    for (int k = 0; k < a->part; k++)
-        if (c->in[1 + k].data) c->aux[1] += c->in[1 + k].type.dim[at] * inner_of(x, at);
-    c->aux[2] = c->out[0].type.dim[at] * inner_of(x, at);
+    const zt_uncat_attrs *uncat = call->attrs;
+    const zt_type *x = &call->in[0].type;
+    int at = plain_axis(uncat->axis, x);
+    call->items[0] = outer_of(x, at);
+    call->aux[0] = x->dim[at] * inner_of(x, at);
+    call->aux[1] = 0;
+    for (int k = 0; k < uncat->part; k++)
+        if (call->in[1 + k].data) call->aux[1] += call->in[1 + k].type.dim[at] * inner_of(x, at);
+    call->aux[2] = call->out[0].type.dim[at] * inner_of(x, at);
 }
 
-static void uncat_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void uncat_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t whole = c->aux[0], first = c->aux[1], run = c->aux[2];
+    int64_t whole = call->aux[0], first = call->aux[1], run = call->aux[2];
     (void)phase, (void)local;
     for (int64_t i = begin; i < end && run > 0; i++)
-        memcpy((char *)c->out[0].data + i * run, (const char *)c->in[0].data + i * whole + first,
+        memcpy((char *)call->out[0].data + i * run, (const char *)call->in[0].data + i * whole + first,
                (size_t)run);
 }
 
 /* ---- repeat: one entry of the axis an item --------------------------------------------------- */
 
-static void repeat_setup(zt_cpu_call *c)
+static void repeat_setup(zt_cpu_call *call)
 {
-    const zt_type *x = &c->in[0].type;
-    int at = plain_axis(((const zt_repeat_attrs *)c->attrs)->axis, x);
-    c->items[0] = outer_of(x, at) * x->dim[at];
-    c->aux[0] = inner_of(x, at);
+    const zt_type *x = &call->in[0].type;
+    int at = plain_axis(((const zt_repeat_attrs *)call->attrs)->axis, x);
+    call->items[0] = outer_of(x, at) * x->dim[at];
+    call->aux[0] = inner_of(x, at);
 }
 
-static void repeat_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void repeat_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t inner = c->aux[0], times = ((const zt_repeat_attrs *)c->attrs)->times;
+    int64_t inner = call->aux[0], times = ((const zt_repeat_attrs *)call->attrs)->times;
     (void)phase, (void)local;
     for (int64_t i = begin; i < end && inner > 0; i++)
         for (int64_t k = 0; k < times; k++)
-            memcpy((char *)c->out[0].data + (i * times + k) * inner,
-                   (const char *)c->in[0].data + i * inner, (size_t)inner);
+            memcpy((char *)call->out[0].data + (i * times + k) * inner,
+                   (const char *)call->in[0].data + i * inner, (size_t)inner);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_shape)[] = {

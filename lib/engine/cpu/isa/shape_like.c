@@ -15,21 +15,21 @@ typedef struct groups {
 
 static groups groups_of(const zt_type *x, const zt_type *y)
 {
-    groups g = {0}; /* innermost first */
+    groups axes = {0}; /* innermost first */
     int64_t stride = 1;
     for (int d = x->rank - 1; d >= 0; stride *= x->dim[d--]) {
         int own = d - (x->rank - y->rank);
         bool kept = own >= 0 && y->dim[own] == x->dim[d];
         if (x->dim[d] == 1) continue;
-        if (g.n && g.kept[g.n - 1] == kept) {
-            g.dim[g.n - 1] *= x->dim[d];
+        if (axes.n && axes.kept[axes.n - 1] == kept) {
+            axes.dim[axes.n - 1] *= x->dim[d];
             continue;
         }
-        g.dim[g.n] = x->dim[d];
-        g.stride[g.n] = stride;
-        g.kept[g.n++] = kept;
+        axes.dim[axes.n] = x->dim[d];
+        axes.stride[axes.n] = stride;
+        axes.kept[axes.n++] = kept;
     }
-    return g;
+    return axes;
 }
 
 /* Where in x the i-th of all combinations of kept (or summed) groups from `first` on begins. */
@@ -52,13 +52,13 @@ static int64_t combinations(const groups *g, int first, bool kept)
     return n;
 }
 
-static void sum_to_setup(zt_cpu_call *c)
+static void sum_to_setup(zt_cpu_call *call)
 {
-    groups g = groups_of(&c->in[0].type, &c->out[0].type);
-    int64_t count = zt_type_count(&c->out[0].type);
-    bool columns = g.n && g.kept[0];
-    c->local_bytes = CHUNK * sizeof(float);
-    c->items[0] = columns && count ? count / g.dim[0] * ((g.dim[0] + COLS - 1) / COLS)
+    groups axes = groups_of(&call->in[0].type, &call->out[0].type);
+    int64_t count = zt_type_count(&call->out[0].type);
+    bool columns = axes.n && axes.kept[0];
+    call->local_bytes = CHUNK * sizeof(float);
+    call->items[0] = columns && count ? count / axes.dim[0] * ((axes.dim[0] + COLS - 1) / COLS)
                                    : (count + OUTPUTS - 1) / OUTPUTS;
 }
 
@@ -70,7 +70,7 @@ static void add_into(float *sum, const float *x, int n)
 }
 
 /* n neighbouring outputs from x's element `at` on: rows of x added to each other. */
-static void sum_columns(const zt_cpu_call *c, const groups *g, int64_t at, int n, float *y,
+static void sum_columns(const zt_cpu_call *call, const groups *g, int64_t at, int n, float *y,
                         float *scratch)
 {
     double total[COLS] = {0};
@@ -78,7 +78,7 @@ static void sum_columns(const zt_cpu_call *c, const groups *g, int64_t at, int n
     for (int64_t r = 0; r < rows; r += BLOCK) {
         float sum[COLS] = {0};
         for (int64_t i = r; i < r + BLOCK && i < rows; i++)
-            add_into(sum, operand(&c->in[0], at + offset(g, 1, false, i), n, scratch), n);
+            add_into(sum, operand(&call->in[0], at + offset(g, 1, false, i), n, scratch), n);
         for (int j = 0; j < n; j++) total[j] += sum[j];
     }
     for (int j = 0; j < n; j++) y[j] = (float)total[j];
@@ -94,7 +94,7 @@ static float sum_chunk(const float *x, int n)
 }
 
 /* One output from x's element `at` on: runs of neighbours. */
-static float sum_run(const zt_cpu_call *c, const groups *g, int64_t at, float *scratch)
+static float sum_run(const zt_cpu_call *call, const groups *g, int64_t at, float *scratch)
 {
     double total = 0;
     int64_t runs = g->n ? combinations(g, 1, false) : 1, m = g->n ? g->dim[0] : 1;
@@ -102,48 +102,48 @@ static float sum_run(const zt_cpu_call *c, const groups *g, int64_t at, float *s
         int64_t from = at + offset(g, 1, false, r);
         for (int64_t i = 0; i < m; i += CHUNK) {
             int n = (int)(m - i < CHUNK ? m - i : CHUNK);
-            total += sum_chunk(operand(&c->in[0], from + i, n, scratch), n);
+            total += sum_chunk(operand(&call->in[0], from + i, n, scratch), n);
         }
     }
     return (float)total;
 }
 
-static void sum_to_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void sum_to_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    groups g = groups_of(&c->in[0].type, &c->out[0].type);
-    const zt_dtype_info *info = zt_dtype_get(c->out[0].type.dtype);
-    int64_t count = zt_type_count(&c->out[0].type);
+    groups axes = groups_of(&call->in[0].type, &call->out[0].type);
+    const zt_dtype_info *info = zt_dtype_get(call->out[0].type.dtype);
+    int64_t count = zt_type_count(&call->out[0].type);
     float y[COLS];
     (void)phase;
     for (int64_t item = begin; item < end; item++) {
-        if (g.n && g.kept[0]) {
-            int64_t pieces = (g.dim[0] + COLS - 1) / COLS, row = item / pieces;
+        if (axes.n && axes.kept[0]) {
+            int64_t pieces = (axes.dim[0] + COLS - 1) / COLS, row = item / pieces;
             int64_t i = item % pieces * COLS;
-            int n = (int)(g.dim[0] - i < COLS ? g.dim[0] - i : COLS);
-            sum_columns(c, &g, offset(&g, 1, true, row) + i, n, y, local);
-            info->encode(y, element(&c->out[0], row * g.dim[0] + i), n);
+            int n = (int)(axes.dim[0] - i < COLS ? axes.dim[0] - i : COLS);
+            sum_columns(call, &axes, offset(&axes, 1, true, row) + i, n, y, local);
+            info->encode(y, element(&call->out[0], row * axes.dim[0] + i), n);
             continue;
         }
         int64_t first = item * OUTPUTS;
         int n = (int)(count - first < OUTPUTS ? count - first : OUTPUTS);
         for (int j = 0; j < n; j++)
-            y[j] = sum_run(c, &g, offset(&g, 0, true, first + j), local);
-        info->encode(y, element(&c->out[0], first), n);
+            y[j] = sum_run(call, &axes, offset(&axes, 0, true, first + j), local);
+        info->encode(y, element(&call->out[0], first), n);
     }
 }
 
 /* ---- fill_like ------------------------------------------------------------------------------- */
 
-static void fill_like_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void fill_like_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_fill_like_attrs *a = c->attrs;
-    int64_t count = zt_type_count(&c->out[0].type);
+    const zt_fill_like_attrs *fill_like = call->attrs;
+    int64_t count = zt_type_count(&call->out[0].type);
     (void)phase;
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
-        float *y = result(&c->out[0], at, local);
-        for (int64_t i = 0; i < n; i++) y[i] = (float)a->value;
-        put(&c->out[0], at, n, y);
+        float *y = result(&call->out[0], at, local);
+        for (int64_t i = 0; i < n; i++) y[i] = (float)fill_like->value;
+        put(&call->out[0], at, n, y);
     }
 }
 
@@ -157,15 +157,15 @@ static bool plain_has(const void *attrs, const zt_type *const in[], const zt_typ
     return true; /* block types are refused by the row */
 }
 
-static void broadcast_to_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void broadcast_to_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    size_t bytes = (size_t)zt_dtype_get(c->out[0].type.dtype)->block_bytes;
+    size_t bytes = (size_t)zt_dtype_get(call->out[0].type.dtype)->block_bytes;
     (void)phase, (void)local;
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        const char *x = element(&c->in[0], p.in[0]);
-        char *y = element(&c->out[0], p.at);
-        size_t all = (size_t)p.n * bytes, done = c->aux[AUX_STEP] ? all : bytes;
+        piece part = piece_at(call, item);
+        const char *x = element(&call->in[0], part.in[0]);
+        char *y = element(&call->out[0], part.at);
+        size_t all = (size_t)part.n * bytes, done = call->aux[AUX_STEP] ? all : bytes;
         memcpy(y, x, done);
         for (; done < all; done *= 2) memcpy(y + done, y, done < all - done ? done : all - done);
     }

@@ -13,50 +13,50 @@ typedef struct slots {
     int64_t ctx, S, B, block;
 } slots;
 
-static inline slots slots_of(const zt_cpu_call *c, int k, int64_t ctx)
+static inline slots slots_of(const zt_cpu_call *call, int k, int64_t ctx)
 {
-    slots s = {.pos = c->in[k].data, .seq = c->in[k + 1].data, .table = c->in[k + 2].data};
-    s.ctx = s.block = ctx;
-    s.S = s.B = 1;
-    if (!s.table) return s;
-    s.S = c->in[k + 2].type.dim[0];
-    s.B = c->in[k + 2].type.dim[1];
-    s.block = ctx / s.B;
-    return s;
+    slots slots_table = {.pos = call->in[k].data, .seq = call->in[k + 1].data, .table = call->in[k + 2].data};
+    slots_table.ctx = slots_table.block = ctx;
+    slots_table.S = slots_table.B = 1;
+    if (!slots_table.table) return slots_table;
+    slots_table.S = call->in[k + 2].type.dim[0];
+    slots_table.B = call->in[k + 2].type.dim[1];
+    slots_table.block = ctx / slots_table.B;
+    return slots_table;
 }
 
 static inline int64_t slots_seq(const slots *s, int64_t t) { return s->seq ? s->seq[t] : 0; }
 
 /* Are position p and sequence of row t in range? */
-static inline bool slots_row_good(const slots *s, zt_cpu_call *c, int64_t t, int64_t p)
+static inline bool slots_row_good(const slots *s, zt_cpu_call *call, int64_t t, int64_t p)
 {
     int64_t seq = slots_seq(s, t);
     bool good = p >= 0 && p < s->ctx;
     if (!good)
-        zt_cpu_runtime_error(c, "position", p, s->ctx);
+        zt_cpu_runtime_error(call, "position", p, s->ctx);
     else if (seq < 0 || seq >= s->S) {
-        zt_cpu_runtime_error(c, "sequence", seq, s->S);
+        zt_cpu_runtime_error(call, "sequence", seq, s->S);
         good = false;
     }
     return good;
 }
 
 /* The cache row where the b-th block of a good sequence begins, or -1 and trouble. */
-static inline int64_t slots_block(const slots *s, zt_cpu_call *c, int64_t seq, int64_t b)
+static inline int64_t slots_block(const slots *s, zt_cpu_call *call, int64_t seq, int64_t b)
 {
     if (!s->table) return 0;
     int64_t block = s->table[seq * s->B + b];
     if (block >= 0 && block < s->B) return block * s->block;
-    zt_cpu_runtime_error(c, "block", block, s->B);
+    zt_cpu_runtime_error(call, "block", block, s->B);
     return -1;
 }
 
 /* The slot of row t's own position, or -1 and trouble. */
-static inline int64_t slots_own(const slots *s, zt_cpu_call *c, int64_t t)
+static inline int64_t slots_own(const slots *s, zt_cpu_call *call, int64_t t)
 {
     int64_t p = s->pos[t];
-    if (!slots_row_good(s, c, t, p)) return -1;
-    int64_t first = slots_block(s, c, slots_seq(s, t), p / s->block);
+    if (!slots_row_good(s, call, t, p)) return -1;
+    int64_t first = slots_block(s, call, slots_seq(s, t), p / s->block);
     return first < 0 ? -1 : first + p % s->block;
 }
 

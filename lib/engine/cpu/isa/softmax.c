@@ -58,38 +58,38 @@ INLINE void past_rows(bool logs, const float *x, float *y, int64_t rows, int64_t
 
 enum { PAST_COLS = 65536 }; /* a row's scratch: 256 KiB at most */
 
-static void softmax_setup(zt_cpu_call *c)
+static void softmax_setup(zt_cpu_call *call)
 {
-    int64_t cols = cols_of(&c->in[0].type);
-    past_setup(c);
-    c->aux[0] = c->aux[0] && cols <= PAST_COLS;
-    if (c->aux[0]) c->local_bytes = (size_t)cols * sizeof(float);
+    int64_t cols = cols_of(&call->in[0].type);
+    past_setup(call);
+    call->aux[0] = call->aux[0] && cols <= PAST_COLS;
+    if (call->aux[0]) call->local_bytes = (size_t)cols * sizeof(float);
 }
 
 typedef void row_run(const float *x, float *y, int64_t cols);
 
-INLINE void softmax_rows(bool logs, zt_cpu_call *c, int64_t begin, int64_t end, void *local)
+INLINE void softmax_rows(bool logs, zt_cpu_call *call, int64_t begin, int64_t end, void *local)
 {
-    int64_t cols = cols_of(&c->in[0].type);
-    const float *x = (const float *)c->in[0].data + begin * cols;
-    float *y = (float *)c->out[0].data + begin * cols;
+    int64_t cols = cols_of(&call->in[0].type);
+    const float *x = (const float *)call->in[0].data + begin * cols;
+    float *y = (float *)call->out[0].data + begin * cols;
     row_run *row = logs ? log_softmax_row : softmax_row;
-    if (c->aux[0] && on_line(y) && begin < end)
+    if (call->aux[0] && on_line(y) && begin < end)
         past_rows(logs, x, y, end - begin, cols, local);
     else
         for (int64_t r = begin; r < end; r++, x += cols, y += cols) row(x, y, cols);
 }
 
-static void softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void softmax_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    softmax_rows(false, c, begin, end, local);
+    softmax_rows(false, call, begin, end, local);
 }
 
-static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void log_softmax_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase;
-    softmax_rows(true, c, begin, end, local);
+    softmax_rows(true, call, begin, end, local);
 }
 
 /* ---- softmax and log_softmax along another axis than the last: LANES neighbours an item ---------- */
@@ -97,15 +97,15 @@ static void log_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t en
 /* Entries of a line, floats from one to the next, and items to `inner`. */
 enum { L_TILES = L_INNER + 1, BLOCK = 16 };
 
-static void columns_setup(zt_cpu_call *c)
+static void columns_setup(zt_cpu_call *call)
 {
-    int64_t axis = ((const zt_softmax_attrs *)c->attrs)->axis;
-    const zt_type *x = &c->in[0].type;
-    c->aux[L_N] = x->dim[axis < 0 ? axis + x->rank : axis];
-    c->aux[L_INNER] = inner_of(axis, x);
-    c->aux[L_TILES] = (c->aux[L_INNER] + LANES - 1) / LANES;
-    int64_t line = c->aux[L_N] * c->aux[L_INNER];
-    c->items[0] = line ? zt_type_count(x) / line * c->aux[L_TILES] : 0;
+    int64_t axis = ((const zt_softmax_attrs *)call->attrs)->axis;
+    const zt_type *x = &call->in[0].type;
+    call->aux[L_N] = x->dim[axis < 0 ? axis + x->rank : axis];
+    call->aux[L_INNER] = inner_of(axis, x);
+    call->aux[L_TILES] = (call->aux[L_INNER] + LANES - 1) / LANES;
+    int64_t line = call->aux[L_N] * call->aux[L_INNER];
+    call->items[0] = line ? zt_type_count(x) / line * call->aux[L_TILES] : 0;
 }
 
 /* The largest of each lane's line, and the sum of exp(x - it), in blocks of BLOCK. */
@@ -123,14 +123,14 @@ INLINE vf columns_sum(const float *x, int64_t n, int64_t inner, int some, vf *to
     return sum;
 }
 
-INLINE void columns(bool logs, zt_cpu_call *c, int64_t begin, int64_t end)
+INLINE void columns(bool logs, zt_cpu_call *call, int64_t begin, int64_t end)
 {
-    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], tiles = c->aux[L_TILES];
+    int64_t n = call->aux[L_N], inner = call->aux[L_INNER], tiles = call->aux[L_TILES];
     for (int64_t i = begin; i < end; i++) {
         int64_t column = i % tiles * LANES, at = i / tiles * n * inner + column;
         int some = inner - column < LANES ? (int)(inner - column) : LANES;
-        const float *x = (const float *)c->in[0].data + at;
-        float *y = (float *)c->out[0].data + at, lane[LANES];
+        const float *x = (const float *)call->in[0].data + at;
+        float *y = (float *)call->out[0].data + at, lane[LANES];
         vf top, sum = columns_sum(x, n, inner, some, &top);
         if (logs) {
             vf_store(lane, sum);
@@ -144,32 +144,32 @@ INLINE void columns(bool logs, zt_cpu_call *c, int64_t begin, int64_t end)
     }
 }
 
-static void softmax_columns(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void softmax_columns(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase, (void)local;
-    columns(false, c, begin, end);
+    columns(false, call, begin, end);
 }
 
-static void log_softmax_columns(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void log_softmax_columns(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     (void)phase, (void)local;
-    columns(true, c, begin, end);
+    columns(true, call, begin, end);
 }
 
 /* ---- scaled_softmax: LANES neighbours of the inner dimension an item, or a line --------------- */
 
-static void scaled_softmax_setup(zt_cpu_call *c)
+static void scaled_softmax_setup(zt_cpu_call *call)
 {
-    const zt_scaled_softmax_attrs *a = c->attrs;
-    const zt_type *t = &c->in[0].type;
-    int at = (int)(a->axis < 0 ? a->axis + t->rank : a->axis);
+    const zt_scaled_softmax_attrs *scaled_softmax = call->attrs;
+    const zt_type *type = &call->in[0].type;
+    int at = (int)(scaled_softmax->axis < 0 ? scaled_softmax->axis + type->rank : scaled_softmax->axis);
     int64_t inner = 1, outer = 1;
-    for (int d = 0; d < at; d++) outer *= t->dim[d];
-    for (int d = at + 1; d < t->rank; d++) inner *= t->dim[d];
-    c->aux[L_N] = t->dim[at];
-    c->aux[L_INNER] = inner;
-    c->aux[L_TILES] = inner == 1 ? 1 : (inner + LANES - 1) / LANES;
-    c->items[0] = t->dim[at] ? outer * c->aux[L_TILES] : 0;
+    for (int d = 0; d < at; d++) outer *= type->dim[d];
+    for (int d = at + 1; d < type->rank; d++) inner *= type->dim[d];
+    call->aux[L_N] = type->dim[at];
+    call->aux[L_INNER] = inner;
+    call->aux[L_TILES] = inner == 1 ? 1 : (inner + LANES - 1) / LANES;
+    call->items[0] = type->dim[at] ? outer * call->aux[L_TILES] : 0;
 }
 
 static void softmax_line(const float *x, float *y, int64_t n, vf scale)
@@ -217,16 +217,16 @@ static void softmax_lines(const float *x, float *y, int64_t n, int64_t step, int
         vf_store_n(y + i * step, some, vf_div(vf_load_n(y + i * step, some), total));
 }
 
-static void scaled_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void scaled_softmax_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_scaled_softmax_attrs *a = c->attrs;
-    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], strips = c->aux[L_TILES];
-    const vf scale = vf_set((float)a->scale);
+    const zt_scaled_softmax_attrs *scaled_softmax = call->attrs;
+    int64_t n = call->aux[L_N], inner = call->aux[L_INNER], strips = call->aux[L_TILES];
+    const vf scale = vf_set((float)scaled_softmax->scale);
     (void)phase, (void)local;
     for (int64_t item = begin; item < end; item++) {
         int64_t first = item % strips * LANES, at = item / strips * n * inner + first;
-        const float *x = (const float *)c->in[0].data + at;
-        float *y = (float *)c->out[0].data + at;
+        const float *x = (const float *)call->in[0].data + at;
+        float *y = (float *)call->out[0].data + at;
         if (inner == 1)
             softmax_line(x, y, n, scale);
         else
@@ -237,20 +237,20 @@ static void scaled_softmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t
 
 /* ---- entmax: one line an item, in f64 -------------------------------------------------------- */
 
-static void entmax_setup(zt_cpu_call *c)
+static void entmax_setup(zt_cpu_call *call)
 {
-    const zt_entmax_attrs *a = c->attrs;
-    const zt_type *x = &c->in[0].type;
-    int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    const zt_entmax_attrs *entmax = call->attrs;
+    const zt_type *x = &call->in[0].type;
+    int axis = (int)(entmax->axis < 0 ? entmax->axis + x->rank : entmax->axis);
     int64_t inner = 1, outer = 1;
-    c->items[0] = 0;
+    call->items[0] = 0;
     if (!zt_type_count(x)) return;
     for (int d = 0; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
-    c->aux[L_N] = x->dim[axis];
-    c->aux[L_INNER] = inner;
-    c->items[0] = outer * inner;
-    c->local_bytes = (size_t)x->dim[axis] * sizeof(double);
+    call->aux[L_N] = x->dim[axis];
+    call->aux[L_INNER] = inner;
+    call->items[0] = outer * inner;
+    call->local_bytes = (size_t)x->dim[axis] * sizeof(double);
 }
 
 static double power(double x, double p) { return p == 1 ? x : p == 2 ? x * x : pow(x, p); }
@@ -286,15 +286,15 @@ static double threshold(const double *z, int64_t n, double top, double p)
     return low;
 }
 
-static void entmax_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void entmax_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    double alpha = ((const zt_entmax_attrs *)c->attrs)->alpha, p = 1 / (alpha - 1), *z = local;
-    int64_t n = c->aux[L_N], inner = c->aux[L_INNER];
+    double alpha = ((const zt_entmax_attrs *)call->attrs)->alpha, p = 1 / (alpha - 1), *z = local;
+    int64_t n = call->aux[L_N], inner = call->aux[L_INNER];
     (void)phase;
     for (int64_t i = begin; i < end; i++) {
         int64_t at = i / inner * n * inner + i % inner;
-        const float *x = (const float *)c->in[0].data + at;
-        float *y = (float *)c->out[0].data + at;
+        const float *x = (const float *)call->in[0].data + at;
+        float *y = (float *)call->out[0].data + at;
         double top = -INFINITY, sum = 0;
         for (int64_t k = 0; k < n; k++) {
             z[k] = (double)x[k * inner] * (alpha - 1);

@@ -81,10 +81,10 @@ INLINE double past_exps(bool logs, bool before, rows_past *p, const float *x, in
     return all;
 }
 
-static inline void past_setup(zt_cpu_call *c)
+static inline void past_setup(zt_cpu_call *call)
 {
-    rows_setup(c);
-    c->aux[0] = cols_of(&c->in[0].type) % LANES == 0 && beyond_caches(&c->in[0].type);
+    rows_setup(call);
+    call->aux[0] = cols_of(&call->in[0].type) % LANES == 0 && beyond_caches(&call->in[0].type);
 }
 
 #endif

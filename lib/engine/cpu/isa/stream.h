@@ -9,7 +9,7 @@
 
 enum { BEYOND_CACHES = 32 << 20 }; /* bytes from which an output has no room in them */
 
-INLINE bool beyond_caches(const zt_type *t) { return zt_type_bytes(t) >= BEYOND_CACHES; }
+INLINE bool beyond_caches(const zt_type *type) { return zt_type_bytes(type) >= BEYOND_CACHES; }
 
 /* Does a cache line begin here? */
 INLINE bool on_line(const void *p) { return (uintptr_t)p % 64 == 0; }

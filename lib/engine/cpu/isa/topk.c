@@ -32,11 +32,11 @@ static void sink(entry *heap, int64_t n, int64_t at, entry e, bool largest)
     heap[at] = e;
 }
 
-static void topk_setup(zt_cpu_call *c)
+static void topk_setup(zt_cpu_call *call)
 {
-    const zt_topk_attrs *a = c->attrs;
-    lines_setup(c, a->axis);
-    c->local_bytes = (size_t)(a->k ? a->k : c->aux[L_N]) * sizeof(entry);
+    const zt_topk_attrs *topk = call->attrs;
+    lines_setup(call, topk->axis);
+    call->local_bytes = (size_t)(topk->k ? topk->k : call->aux[L_N]) * sizeof(entry);
 }
 
 static void topk_line(const float *x, int64_t n, int64_t inner, entry *heap, int64_t k,
@@ -55,17 +55,17 @@ static void topk_line(const float *x, int64_t n, int64_t inner, entry *heap, int
     }
 }
 
-static void topk_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void topk_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const zt_topk_attrs *a = c->attrs;
-    int64_t n = c->aux[L_N], inner = c->aux[L_INNER], k = a->k ? a->k : n;
+    const zt_topk_attrs *topk = call->attrs;
+    int64_t n = call->aux[L_N], inner = call->aux[L_INNER], k = topk->k ? topk->k : n;
     entry *heap = local;
-    float *y = c->out[0].data;
-    int32_t *where = c->out[1].data;
+    float *y = call->out[0].data;
+    int32_t *where = call->out[1].data;
     (void)phase;
     for (int64_t l = begin; l < end; l++) {
-        int64_t to = line_at(c, k, l);
-        topk_line((const float *)c->in[0].data + line_at(c, n, l), n, inner, heap, k, a->largest);
+        int64_t to = line_at(call, k, l);
+        topk_line((const float *)call->in[0].data + line_at(call, n, l), n, inner, heap, k, topk->largest);
         for (int64_t j = 0; j < k; j++) {
             if (y) y[to + j * inner] = heap[j].x;
             if (where) where[to + j * inner] = heap[j].i;

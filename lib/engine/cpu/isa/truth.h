@@ -20,24 +20,24 @@ typedef void test_loop(const void *a, int64_t sa, const void *b, int64_t sb, voi
     }
 
 /* Bytes of an operand of any type but block types: where they lie, floats as f32. */
-static inline const void *plain(const zt_cpu_call *c, const piece *p, int k, float *scratch)
+static inline const void *plain(const zt_cpu_call *call, const piece *part, int k, float *scratch)
 {
-    zt_dtype t = c->in[k].type.dtype;
-    if (!zt_dtype_is_float(t) || t == ZT_F64) return element(&c->in[k], p->in[k]);
-    return operand(&c->in[k], p->in[k], c->aux[AUX_STEP + k] ? p->n : 1, scratch);
+    zt_dtype dtype = call->in[k].type.dtype;
+    if (!zt_dtype_is_float(dtype) || dtype == ZT_F64) return element(&call->in[k], part->in[k]);
+    return operand(&call->in[k], part->in[k], call->aux[AUX_STEP + k] ? part->n : 1, scratch);
 }
 
-static inline void run_test(zt_cpu_call *c, int64_t begin, int64_t end, float *local, test_loop *f)
+static inline void run_test(zt_cpu_call *call, int64_t begin, int64_t end, float *local, test_loop *f)
 {
     for (int64_t item = begin; item < end; item++) {
-        piece p = piece_at(c, item);
-        f(plain(c, &p, 0, local), c->aux[AUX_STEP], plain(c, &p, 1, local + CHUNK),
-          c->aux[AUX_STEP + 1], element(&c->out[0], p.at), p.n);
+        piece part = piece_at(call, item);
+        f(plain(call, &part, 0, local), call->aux[AUX_STEP], plain(call, &part, 1, local + CHUNK),
+          call->aux[AUX_STEP + 1], element(&call->out[0], part.at), part.n);
     }
 }
 
 #define RUN_TEST(OP)                                                                               \
-    static void OP##_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)       \
+    static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
         static test_loop *const loops[ZT_DTYPE_COUNT] = {                                          \
             [ZT_I64] = OP##_I64, [ZT_I32] = OP##_I32, [ZT_I16] = OP##_I16, [ZT_I8] = OP##_I8,      \
@@ -45,7 +45,7 @@ static inline void run_test(zt_cpu_call *c, int64_t begin, int64_t end, float *l
             [ZT_BOOL] = OP##_U8, [ZT_F32] = OP##_F32, [ZT_F16] = OP##_F32, [ZT_BF16] = OP##_F32,   \
             [ZT_F64] = OP##_F64};                                                                  \
         (void)phase;                                                                               \
-        run_test(c, begin, end, local, loops[c->in[0].type.dtype]);                                \
+        run_test(call, begin, end, local, loops[call->in[0].type.dtype]);                                \
     }
 
 INLINE bool test_has(const void *attrs, const zt_type *const in[], const zt_type out[])
