@@ -114,7 +114,7 @@ typedef struct zt_cu_rows_args {
 /* ---- large products (gemm.cuh) ---------------------------------------------------------------- */
 
 enum { ZT_CU_GEMM_TILE = 128, ZT_CU_GEMM_BYTES = 128 * 136 * 4 /* of shared memory */ };
-enum { ZT_CU_CODES_BYTES = 4 * 10240 + 8 * (4352 + 8192) /* and of codes_mma.cu */ };
+enum { ZT_CU_CODES_BYTES = 4 * 10240 + 8 * (4352 + 8192) /* and of linear_codes_mma.cu */ };
 
 /* ---- matmul (matmul.cu) --------------------------------------------------------------------- */
 

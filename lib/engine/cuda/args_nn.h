@@ -4,7 +4,7 @@
 
 #include "lib/engine/cuda/args.h"
 
-/* ---- channels.cu ---------------------------------------------------------------------------- */
+/* ---- norm_channels.cu ----------------------------------------------------------------------- */
 
 /* x [N,C,...] of `size` elements a channel and sample. What is normalised together is a set: `of`
  * channels of one sample (group_norm: `groups` sets a sample), or one of all samples. */

@@ -210,8 +210,9 @@ zt_cu_dim zt_cu_grid(int64_t item_count, int64_t threads);
 
 /* They end with emit NULL. */
 #define ZT_CU_FAMILIES(X)                                                                          \
-    X(elementwise) X(shape) X(reduce) X(axis) X(linear) X(norm) X(rope) X(attention) X(matmul)     \
-    X(embed) X(index) X(random) X(loss) X(conv) X(pools) X(channels) X(sdpa) X(spectral)           \
+    X(elementwise) X(pointwise) X(shape) X(shape_like) X(slice) X(pad) X(triangular) X(reduce)     \
+    X(argmax) X(topk) X(scan) X(linear) X(norm) X(softmax) X(rope) X(kv_cache) X(attention)        \
+    X(matmul) X(index) X(random) X(loss) X(conv) X(pools) X(norm_channels) X(sdpa) X(spectral)      \
     X(quant) X(recurrent) X(sample)
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
@@ -223,7 +224,7 @@ void zt_cu_modules_close(zt_cu_engine *engine);
 bool zt_cu_is_float(zt_dtype dtype); /* f32, f16 or bf16 */
 /* Has the device `shared` bytes of dynamic shared memory for a block, beside a kernel's own arrays? */
 bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared);
-/* rope.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
+/* kv_cache.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
 struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos);
 /* norm.c: of a value of type `type`, as the row rms_norm. */
 zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps,

@@ -1,7 +1,5 @@
-/* elementwise.c - ops of single elements: one, or a chain of them. */
-#include "lib/engine/cuda/args_elementwise.h"
-#include "lib/engine/cuda/strides.h"
-#include "lib/ops/pointwise.h"
+/* elementwise.c - ops of single elements. */
+#include "lib/engine/cuda/elementwise.h"
 
 #include <string.h>
 
@@ -47,7 +45,7 @@ static double number_of(const zt_opinfo *info, const void *attrs, int k)
 }
 
 /* Operands' values are numbers in[], of type[]. */
-static bool op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *operands, zt_dtype dtype,
+bool zt_cu_chain_op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *operands, zt_dtype dtype,
                   zt_cu_chain_op *chain_op)
 {
     const zt_opinfo *info = zt_op_info(op);
@@ -84,7 +82,7 @@ static bool cast_has(const zt_cu_engine *engine, const void *attrs, const zt_typ
     return (from <= ZT_F8_E8M0 || zt_cu_is_plain(from)) && (dtype < ZT_F8_E8M0 || zt_cu_is_plain(dtype));
 }
 
-static void set_strides(zt_cu_chain_args *args, const zt_cu_call *call, int n_in, const zt_type *whole)
+void zt_cu_set_strides(zt_cu_chain_args *args, const zt_cu_call *call, int n_in, const zt_type *whole)
 {
     zt_cu_strides strides = zt_cu_strides_of(call->input_types, n_in, whole);
     args->n = zt_type_count(whole);
@@ -137,7 +135,7 @@ static bool map2_of(const zt_cu_call *call, const zt_cu_chain_op *chain_op, zt_c
            zt_cu_strides_periodic(&strides, 1, &args->b_each, &args->b_size);
 }
 
-static zt_status emit_one(zt_cu_call *call)
+zt_status zt_cu_emit_elementwise(zt_cu_call *call)
 {
     static const char *const names[] = ZT_CU_FLOAT_NAMES(zt_cu_map2);
     static const uint8_t order[] = {0, 1, 2};
@@ -146,69 +144,13 @@ static zt_status emit_one(zt_cu_call *call)
     zt_cu_map2_args two;
     zt_dtype type[3];
     for (int k = 0; k < 3; k++) type[k] = call->input_types[k] ? call->input_types[k]->dtype : output_type->dtype;
-    if (!op_of(call->op, call->attrs, type, order, output_type->dtype, &args.one)) return ZT_EBUG;
+    if (!zt_cu_chain_op_of(call->op, call->attrs, type, order, output_type->dtype, &args.one)) return ZT_EBUG;
     if (args.one.fn < ZT_CU_F_add && zt_cu_is_wide_float(output_type->dtype)) return emit_map(call, &args.one);
     if (map2_of(call, &args.one, &two))
         return zt_cu_launch(call, names[zt_cu_float_index(output_type->dtype)],
                             zt_cu_spread(call, two.n, 4 * THREADS), (zt_cu_dim){THREADS, 1, 1}, 0,
                             &two, sizeof two);
-    set_strides(&args, call, args.one.fn == ZT_CU_F_fill ? 0 : 3, output_type); /* which reads nothing */
-    return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
-}
-
-/* ---- chains ---------------------------------------------------------------------------------- */
-
-/* Parsed and typed, as the kernel has it; false where a value is none of its numbers. */
-static bool chain_of(const void *attrs, const zt_type *const input_types[], zt_cu_chain_op *ops, int *op_count,
-                     zt_type *whole)
-{
-    const zt_pointwise_attrs *pointwise = attrs;
-    zt_pointwise_chain chain;
-    zt_type value[ZT_POINTWISE_VALUES];
-    if (zt_pointwise_parse(NULL, pointwise->chain, &chain) || zt_pointwise_types(NULL, &chain, input_types, value, whole))
-        return false;
-    *op_count = chain.n_ops;
-    for (int i = 0; i < chain.n_ops; i++) {
-        const zt_type *y_type = &value[ZT_POINTWISE_INS + i];
-        uint8_t from[3];
-        zt_dtype type[3];
-        for (int k = 0; k < 3; k++) {
-            int operand = chain.op[i].in[k] < 0 ? chain.op[i].in[0] : chain.op[i].in[k];
-            from[k] = (uint8_t)operand;
-            type[k] = value[operand].dtype;
-            if (!zt_cu_is_plain(type[k])) return false;
-        }
-        if (!zt_cu_is_plain(y_type->dtype) ||
-            !op_of(chain.op[i].op, chain.op[i].attrs, type, from, y_type->dtype, &ops[i]))
-            return false;
-    }
-    for (int output = 0; output < chain.n_out; output++) ops[chain.out[output] - ZT_POINTWISE_INS].out = (uint8_t)(output + 1);
-    return true;
-}
-
-static bool chain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type output_types[])
-{
-    zt_cu_chain_op ops[ZT_CU_CHAIN_OPS];
-    zt_type whole;
-    int op_count;
-    (void)engine, (void)output_types;
-    return chain_of(attrs, input_types, ops, &op_count, &whole);
-}
-
-static zt_status emit_chain(zt_cu_call *call)
-{
-    zt_cu_chain_op ops[ZT_CU_CHAIN_OPS];
-    zt_cu_chain_args args = {0};
-    zt_type whole;
-    if (!chain_of(call->attrs, call->input_types, ops, &args.n_ops, &whole)) return ZT_EBUG;
-    set_strides(&args, call, ZT_CU_CHAIN_IN, &whole);
-    for (int k = 0; k < ZT_CU_CHAIN_OUT; k++) {
-        args.y[k] = call->outputs[k];
-        if (call->output_types[k]) args.y_type[k] = (uint8_t)call->output_types[k]->dtype;
-    }
-    args.ops = zt_cu_table(call, ops, (size_t)args.n_ops * sizeof ops[0]);
-    if (!args.ops) return zt_ctx_status(call->engine->base.ctx);
+    zt_cu_set_strides(&args, call, args.one.fn == ZT_CU_F_fill ? 0 : 3, output_type); /* which reads nothing */
     return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
 }
 
@@ -227,11 +169,10 @@ static zt_status emit_same_bytes(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_elementwise[] = {
-#define X(name) {.op = ZT_OP_##name, .has = plain_has, .emit = emit_one},
-    ZT_CU_OPS(X) X(gelu) X(geglu) X(where) X(fill_like)
+#define X(name) {.op = ZT_OP_##name, .has = plain_has, .emit = zt_cu_emit_elementwise},
+    ZT_CU_OPS(X) X(gelu) X(geglu) X(where)
 #undef X
-    {.op = ZT_OP_cast, .has = cast_has, .emit = emit_one},
-        {.op = ZT_OP_pointwise, .has = chain_has, .emit = emit_chain},
+    {.op = ZT_OP_cast, .has = cast_has, .emit = zt_cu_emit_elementwise},
     {.op = ZT_OP_bitcast, .has = any_has, .emit = emit_same_bytes},
     {.emit = NULL},
 };

@@ -1,8 +1,9 @@
-/* index.c - ops at places that are data. Sums of 16-bit floats are kept in f32 until the last one.
+/* index.c - ops at places that are data: rows, elements, tuples. Sums of 16-bit floats are kept in f32 until
+ * the last one.
  */
 #include "lib/engine/cuda/args_elementwise.h"
-#include "lib/engine/cuda/args_index.h"
-#include "lib/engine/cuda/strides.h"
+#include "lib/engine/cuda/args_llm.h"
+#include "lib/engine/cuda/index.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
 
 /* ---- sums that are wider than their result --------------------------------------------------- */
 
-static zt_status launch_cast(zt_cu_call *call, zt_cu_ptr input, zt_dtype from, zt_cu_ptr output, zt_dtype dtype,
+zt_status zt_cu_cast(zt_cu_call *call, zt_cu_ptr input, zt_dtype from, zt_cu_ptr output, zt_dtype dtype,
                       int64_t element_count)
 {
     zt_cu_chain_args args = {.n = element_count,
@@ -47,18 +48,16 @@ static zt_status open_target(zt_cu_call *call, scatter_target *target)
     target->type = target->is_scratch ? ZT_F32 : x_type->dtype;
     target->address = target->is_scratch ? zt_cu_scratch(call, (size_t)element_count * 4) : call->outputs[0];
     if (!target->address) return zt_ctx_status(call->engine->base.ctx);
-    return target->is_scratch ? launch_cast(call, call->inputs[0], x_type->dtype, target->address, ZT_F32, element_count)
+    return target->is_scratch ? zt_cu_cast(call, call->inputs[0], x_type->dtype, target->address, ZT_F32, element_count)
                     : zt_cu_move(call, target->address, call->inputs[0], zt_type_bytes(x_type));
 }
 
 static zt_status close_target(zt_cu_call *call, const scatter_target *target)
 {
     if (!target->is_scratch) return ZT_OK;
-    return launch_cast(call, target->address, target->type, call->outputs[0], call->input_types[0]->dtype,
+    return zt_cu_cast(call, target->address, target->type, call->outputs[0], call->input_types[0]->dtype,
                        zt_type_count(call->input_types[0]));
 }
-
-static bool word_is(const zt_enum_string *reduction, const char *s) { return strcmp(reduction->s, s) == 0; }
 
 static zt_cu_merge merge_of(const zt_enum_string *reduction)
 {
@@ -156,55 +155,6 @@ static zt_status emit_scatter_nd(zt_cu_call *call)
     return emit_scatter(call, &args, merge_of(&attrs->reduction));
 }
 
-/* ---- planes: max_pool's indices -----------------------------------------------------------------
- */
-
-/* i's elements are places in the plane of `large`, one after the other. */
-static zt_cu_parts_args planes_of(const zt_cu_call *call, const zt_type *large, const zt_enum_string *oob)
-{
-    const zt_type *i_type = call->input_types[1];
-    const int64_t planes = large->dim[0] * large->dim[1], index_count = zt_type_count(i_type);
-    zt_cu_parts_args args = {.x = call->inputs[0],
-                          .i = call->inputs[1],
-                          .y = call->outputs[0],
-                          .trouble = call->error,
-                          .tuples = index_count,
-                          .k = 1,
-                          .rest = 1,
-                          .per_batch = planes ? index_count / planes : 0,
-                          .span = planes ? zt_type_count(large) / planes : 0,
-                          .fails = word_is(oob, "error"),
-                          .x_type = call->input_types[0]->dtype,
-                          .y_type = call->output_types[0]->dtype,
-                          .batches = planes};
-    args.dim[0] = args.span;
-    return args;
-}
-
-static zt_status emit_plane_gather(zt_cu_call *call)
-{
-    zt_cu_parts_args args = planes_of(call, call->input_types[0], &((const zt_plane_gather_attrs *)call->attrs)->oob);
-    return zt_cu_launch_each(call, "zt_cu_gather", args.tuples, &args, sizeof args);
-}
-
-static zt_status emit_max_unpool(zt_cu_call *call)
-{
-    const zt_type *y_type = call->output_types[0];
-    zt_cu_parts_args args = planes_of(call, y_type, &((const zt_max_unpool_attrs *)call->attrs)->oob);
-    const bool apart = y_type->dtype == ZT_F16 || y_type->dtype == ZT_BF16;
-    const int64_t element_count = zt_type_count(y_type);
-    const size_t bytes = apart ? (size_t)element_count * 4 : zt_type_bytes(y_type);
-    args.u = call->inputs[0];
-    args.y = apart ? zt_cu_scratch(call, bytes) : call->outputs[0];
-    args.y_type = apart ? ZT_F32 : y_type->dtype;
-    args.merge = ZT_CU_ADD;
-    args.buckets = args.batches < 4096 ? 16 : 1;
-    if (!args.y) return zt_ctx_status(call->engine->base.ctx);
-    zt_status status = zt_cu_fill(call, args.y, 0, bytes);
-    if (!status) status = zt_cu_launch_each(call, "zt_cu_scatter", args.buckets * args.batches, &args, sizeof args);
-    return status || !apart ? status : launch_cast(call, args.y, ZT_F32, call->outputs[0], y_type->dtype, element_count);
-}
-
 /* ---- elements -------------------------------------------------------------------------------- */
 
 static zt_cu_elements_args elements_of(const zt_cu_call *call, int64_t axis, const zt_enum_string *oob)
@@ -288,7 +238,49 @@ static bool one_hot_has(const zt_cu_engine *engine, const void *attrs, const zt_
     return true;
 }
 
+/* ---- rows of weights ------------------------------------------------------------------------- */
+
+enum { WARPS = 4 }; /* ROW_WARPS of index_rows.cuh */
+
+static bool has_gather_rows(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                       const zt_type output_types[])
+{
+    (void)attrs, (void)output_types;
+    return input_types[0]->dtype != ZT_F64 && input_types[0]->dim[1] % zt_dtype_get(input_types[0]->dtype)->block == 0 &&
+           zt_type_count(input_types[1]) <= (int64_t)engine->max_grid[1];
+}
+
+static zt_status emit_gather_rows(zt_cu_call *call)
+{
+    const zt_gather_attrs *attrs = call->attrs;
+    const zt_type *w_type = call->input_types[0];
+    const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
+    zt_cu_rows_args args = {.w = call->inputs[0],
+                         .i = call->inputs[1],
+                         .y = call->outputs[0],
+                         .trouble = call->error,
+                         .rows = w_type->dim[0],
+                         .K = w_type->dim[1],
+                         .n = zt_type_count(call->input_types[1]),
+                         .row_bytes = w_type->dim[1] / info->block * info->block_bytes,
+                         .w_type = (int32_t)w_type->dtype,
+                         .block = info->block,
+                         .block_bytes = info->block_bytes,
+                         .strict = !strcmp(attrs->oob.s, "error")};
+    zt_cu_dim grid = zt_cu_grid(args.K, 4 * 32 * WARPS);
+    zt_status status = zt_cu_vectors(call, w_type->dtype, &args.grid);
+    if (call->packed[0]) {
+        args.pack = zt_cu_pack_call(call->packed[0], args.rows, args.K);
+        grid = zt_cu_grid(args.pack.units, WARPS);
+    }
+    grid.y = (unsigned)args.n;
+    if (status) return status;
+    return zt_cu_launch(call, call->packed[0] ? "zt_rows_packed" : "zt_rows", grid,
+                        (zt_cu_dim){32 * WARPS, 1, 1}, 0, &args, sizeof args);
+}
+
 const zt_cu_row zt_cu_index[] = {
+    {ZT_OP_gather, has_gather_rows, emit_gather_rows, 1 << 0}, /* weights of any type, packed too */
     {.op = ZT_OP_gather, .has = plain_has, .emit = emit_gather},
     {.op = ZT_OP_scatter_add, .has = plain_has, .emit = emit_scatter_add},
     {.op = ZT_OP_gather_elements, .has = plain_has, .emit = emit_gather_elements},
@@ -296,8 +288,6 @@ const zt_cu_row zt_cu_index[] = {
     {.op = ZT_OP_scatter_elements, .has = plain_has, .emit = emit_scatter_elements},
     {.op = ZT_OP_gather_nd, .has = plain_has, .emit = emit_gather_nd},
     {.op = ZT_OP_scatter_nd, .has = plain_has, .emit = emit_scatter_nd},
-    {.op = ZT_OP_max_unpool, .has = plain_has, .emit = emit_max_unpool},
-    {.op = ZT_OP_plane_gather, .has = plain_has, .emit = emit_plane_gather},
     {.op = ZT_OP_one_hot, .has = one_hot_has, .emit = emit_one_hot},
     {.emit = NULL},
 };

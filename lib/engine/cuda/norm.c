@@ -1,35 +1,8 @@
-/* norm.c - rows of norms, of heads turned by tables, of softmax and its kin. */
+/* norm.c - norms of rows, alone and fused with a sum. */
 #include "lib/engine/cuda/args_llm.h"
-#include "lib/engine/cuda/cu.h"
-
-#include <string.h>
-
-/* A kernel of each type of numbers. */
-static const char *of_type(zt_dtype dtype, const char *const names[4])
-{
-    return names[dtype == ZT_F32 ? 0 : dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : 3];
-}
-
-static int64_t last_dim(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
+#include "lib/engine/cuda/norm.h"
 
 /* ---- norms ----------------------------------------------------------------------------------- */
-
-static bool has_float(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type output_types[])
-{
-    (void)attrs, (void)output_types;
-    int64_t element_count = zt_type_count(input_types[0]);
-    return (zt_cu_is_float(input_types[0]->dtype) || input_types[0]->dtype == ZT_F64) &&
-           element_count <= (int64_t)engine->max_grid[0];
-}
-
-/* Threads for a row of K, which the order of its sum depends on. */
-static unsigned threads_of(int64_t K)
-{
-    unsigned threads = 32;
-    while (threads < 512 && (int64_t)threads * 8 < K) threads *= 2;
-    return threads;
-}
 
 /* At most what a block has that makes a norm on its way (persistent_kernel.cu). */
 unsigned zt_cu_norm_team(int64_t K)
@@ -119,120 +92,10 @@ static bool has_norm(const zt_cu_engine *engine, const void *attrs, const zt_typ
     return has_float(engine, attrs, input_types, output_types) && last_dim(input_types[0]) > 0;
 }
 
-/* ---- turned by tables ----------------------------------------------------------------------- */
-
-static zt_status launch_rotate(zt_cu_call *call, zt_cu_rotate_args *args)
-{
-    static const char *const names[] = {"zt_rotate_f32", "zt_rotate_f16", "zt_rotate_bf16",
-                                        "zt_rotate_f64"};
-    const zt_type *x_type = call->input_types[0];
-    args->x = call->inputs[0];
-    args->y = call->outputs[0];
-    args->K = last_dim(x_type);
-    args->rows = args->K ? zt_type_count(x_type) / args->K : 0;
-    args->heads = args->heads > 0 ? args->heads : 1;
-    args->tables = args->tables > 0 ? args->tables : 1;
-    return zt_cu_launch(call, of_type(x_type->dtype, names), zt_cu_grid(args->rows, 4), (zt_cu_dim){128, 1, 1},
-                        0, args, sizeof *args);
-}
-
-static zt_status emit_rope_table(zt_cu_call *call)
-{
-    const zt_rope_table_attrs *attrs = call->attrs;
-    zt_cu_rotate_args args = {.cos = call->inputs[1],
-                         .sin = call->inputs[2],
-                         .half = call->input_types[1]->dim[1],
-                         .tables = call->input_types[1]->dim[0],
-                         .per = 1,
-                         .neighbours = !strcmp(attrs->pair.s, "neighbours")};
-    return launch_rotate(call, &args);
-}
-
-static zt_status emit_qk_norm_rope(zt_cu_call *call)
-{
-    const zt_qk_norm_rope_attrs *attrs = call->attrs;
-    const zt_type *x_type = call->input_types[0], *table = call->input_types[3];
-    int64_t half = last_dim(table), heads = x_type->dim[x_type->rank - 2];
-    zt_cu_rotate_args args = {.wq = call->inputs[1],
-                         .wk = call->inputs[2],
-                         .cos = call->inputs[3],
-                         .sin = call->inputs[4],
-                         .half = half,
-                         .tables = half ? zt_type_count(table) / half : 1,
-                         .per = heads > 0 ? heads : 1,
-                         .heads = heads,
-                         .q_heads = attrs->q_heads,
-                         .eps = attrs->eps,
-                         .neighbours = !strcmp(attrs->pair.s, "neighbours")};
-    return launch_rotate(call, &args);
-}
-
-/* ---- softmax --------------------------------------------------------------------------------- */
-
-/* Lines along an axis. */
-static zt_cu_softmax_args lines_of(const zt_cu_call *call, int64_t axis, double scale, bool log)
-{
-    const zt_type *x_type = call->input_types[0];
-    int axis_at = (int)(axis < 0 ? axis + x_type->rank : axis);
-    zt_cu_softmax_args args = {
-        .x = call->inputs[0], .y = call->outputs[0], .n = x_type->dim[axis_at], .inner = 1, .scale = scale, .log = log};
-    for (int dimension = axis_at + 1; dimension < x_type->rank; dimension++) args.inner *= x_type->dim[dimension];
-    args.lines = args.n ? zt_type_count(x_type) / args.n : 0;
-    return args;
-}
-
-static zt_status launch_softmax(zt_cu_call *call, int64_t axis, double scale, bool log)
-{
-    static const char *const lines[] = {"zt_softmax_f32", "zt_softmax_f16", "zt_softmax_bf16",
-                                        "zt_softmax_f64"};
-    static const char *const across[] = {"zt_softmax_across_f32", "zt_softmax_across_f16",
-                                         "zt_softmax_across_bf16", "zt_softmax_across_f64"};
-    const zt_type *x_type = call->input_types[0];
-    zt_cu_softmax_args args = lines_of(call, axis, scale, log);
-    if (args.lines == 0) return ZT_OK;
-    if (args.inner > 1)
-        return zt_cu_launch(call, of_type(x_type->dtype, across), zt_cu_grid(args.lines, 128),
-                            (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
-    return zt_cu_launch(call, of_type(x_type->dtype, lines), (zt_cu_dim){(unsigned)args.lines, 1, 1},
-                        (zt_cu_dim){threads_of(args.n), 1, 1}, 0, &args, sizeof args);
-}
-
-static zt_status emit_softmax(zt_cu_call *call)
-{
-    return launch_softmax(call, ((const zt_softmax_attrs *)call->attrs)->axis, 1, false);
-}
-
-static zt_status emit_log_softmax(zt_cu_call *call)
-{
-    return launch_softmax(call, ((const zt_log_softmax_attrs *)call->attrs)->axis, 1, true);
-}
-
-static zt_status emit_scaled_softmax(zt_cu_call *call)
-{
-    const zt_scaled_softmax_attrs *attrs = call->attrs;
-    return launch_softmax(call, attrs->axis, attrs->scale, false);
-}
-
-static zt_status emit_entmax(zt_cu_call *call)
-{
-    static const char *const names[] = {"zt_entmax_f32", "zt_entmax_f16", "zt_entmax_bf16",
-                                        "zt_entmax_f64"};
-    const zt_entmax_attrs *attrs = call->attrs;
-    zt_cu_softmax_args args = lines_of(call, attrs->axis, attrs->alpha, false);
-    return zt_cu_launch(call, of_type(call->input_types[0]->dtype, names), (zt_cu_dim){(unsigned)args.lines, 1, 1},
-                        (zt_cu_dim){32, 1, 1}, 0, &args, sizeof args);
-}
-
 const zt_cu_row zt_cu_norm[] = {
     {ZT_OP_rms_norm, has_norm, emit_rms_norm, 0},
     {ZT_OP_add_rms_norm, has_norm, emit_add_rms_norm, 0},
     {ZT_OP_norm_add, has_norm, emit_norm_add, 0},
     {ZT_OP_layer_norm, has_norm, emit_layer_norm, 0},
-    {ZT_OP_rope_table, has_float, emit_rope_table, 0},
-    {ZT_OP_qk_norm_rope, has_float, emit_qk_norm_rope, 0},
-    {ZT_OP_softmax, has_float, emit_softmax, 0},
-    {ZT_OP_log_softmax, has_float, emit_log_softmax, 0},
-    {ZT_OP_scaled_softmax, has_float, emit_scaled_softmax, 0},
-    {ZT_OP_entmax, has_float, emit_entmax, 0},
-    {0},
+    {.emit = NULL},
 };

@@ -1,4 +1,4 @@
-/* norm.cu - norms of rows, and heads turned by tables. A block a row; which thread has which
+/* norm.cu - norms of rows. A block a row; which thread has which
  * columns depends on the row's length alone.
  */
 #include "lib/engine/cuda/norm.cuh"
@@ -56,42 +56,3 @@ LAYER(zt_layer_f32, float)
 LAYER(zt_layer_f16, f16)
 LAYER(zt_layer_bf16, bf16)
 LAYER(zt_layer_f64, double)
-
-/* ---- turned by tables ----------------------------------------------------------------------- */
-
-/* A warp a row: normed by its weight where there is one, then its first 2 half columns turned. */
-template <class T> FN void turn_row(const zt_cu_rotate_args &a)
-{
-    typedef typename wide<T>::type W;
-    int64_t row = (int64_t)block() * (threads() / 32) + warp();
-    bool any = row < a.rows;
-    const T *x = PTR(const T, a.x) + row * a.K;
-    const T *g = PTR(const T, row % a.heads < a.q_heads ? a.wq : a.wk);
-    W sum = 0, rstd = 1;
-    for (int64_t i = lane(); a.wq && any && i < a.K; i += 32) sum += get(x[i]) * get(x[i]);
-    sum = warp_sum(sum);
-    if (a.wq) rstd = 1 / root(sum / (W)a.K + (W)a.eps);
-    int64_t at = row / a.per % a.tables * a.half;
-    for (int64_t i = lane(); any && i < a.K - a.half; i += 32) {
-        T *y = PTR(T, a.y) + row * a.K;
-        bool pair = i < a.half; /* else a column past the pairs */
-        int64_t p = !pair ? i + a.half : a.neighbours ? 2 * i : i;
-        int64_t q = !pair ? p : a.neighbours ? p + 1 : i + a.half;
-        W first = get(x[p]), second = get(x[q]);
-        if (a.wq) {
-            first = first * rstd * get(g[p]);
-            second = second * rstd * get(g[q]);
-        }
-        W c = pair ? get(PTR(const T, a.cos)[at + i]) : 1,
-          s = pair ? get(PTR(const T, a.sin)[at + i]) : 0;
-        y[p] = put<T>(pair ? first * c - second * s : first);
-        if (pair) y[q] = put<T>(first * s + second * c);
-    }
-}
-
-#define TURN(name, number)                                                                         \
-    KERNEL(name, zt_cu_rotate_args) { turn_row<number>(a); }
-TURN(zt_rotate_f32, float)
-TURN(zt_rotate_f16, f16)
-TURN(zt_rotate_bf16, bf16)
-TURN(zt_rotate_f64, double)

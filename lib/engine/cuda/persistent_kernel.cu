@@ -9,9 +9,9 @@
 #ifndef __HIP__
 #include "lib/engine/cuda/args_persistent_kernel.h"
 #include "lib/engine/cuda/attention_decode.cuh"
-#include "lib/engine/cuda/embed.cuh"
+#include "lib/engine/cuda/index_rows.cuh"
 #include "lib/engine/cuda/linear_decode_plain.cuh"
-#include "lib/engine/cuda/rope_kv_write.cuh"
+#include "lib/engine/cuda/kv_cache.cuh"
 
 enum { THREADS = 32 * SLICES };
 

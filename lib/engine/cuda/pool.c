@@ -1,4 +1,5 @@
-/* pool.c - pools over windows and their ways back; max_unpool and plane_gather are in index.c. */
+/* pool.c - pools over windows and their gradients. */
+#include "lib/engine/cuda/index.h"
 #include "lib/engine/cuda/window.h"
 
 static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
@@ -101,6 +102,55 @@ static zt_status emit_smooth_mean(zt_cu_call *call)
     return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->input_types[1], false);
 }
 
+/* ---- planes: max_pool's indices -----------------------------------------------------------------
+ */
+
+/* i's elements are places in the plane of `large`, one after the other. */
+static zt_cu_parts_args planes_of(const zt_cu_call *call, const zt_type *large, const zt_enum_string *oob)
+{
+    const zt_type *i_type = call->input_types[1];
+    const int64_t planes = large->dim[0] * large->dim[1], index_count = zt_type_count(i_type);
+    zt_cu_parts_args args = {.x = call->inputs[0],
+                          .i = call->inputs[1],
+                          .y = call->outputs[0],
+                          .trouble = call->error,
+                          .tuples = index_count,
+                          .k = 1,
+                          .rest = 1,
+                          .per_batch = planes ? index_count / planes : 0,
+                          .span = planes ? zt_type_count(large) / planes : 0,
+                          .fails = word_is(oob, "error"),
+                          .x_type = call->input_types[0]->dtype,
+                          .y_type = call->output_types[0]->dtype,
+                          .batches = planes};
+    args.dim[0] = args.span;
+    return args;
+}
+
+static zt_status emit_plane_gather(zt_cu_call *call)
+{
+    zt_cu_parts_args args = planes_of(call, call->input_types[0], &((const zt_plane_gather_attrs *)call->attrs)->oob);
+    return zt_cu_launch_each(call, "zt_cu_gather", args.tuples, &args, sizeof args);
+}
+
+static zt_status emit_max_unpool(zt_cu_call *call)
+{
+    const zt_type *y_type = call->output_types[0];
+    zt_cu_parts_args args = planes_of(call, y_type, &((const zt_max_unpool_attrs *)call->attrs)->oob);
+    const bool apart = y_type->dtype == ZT_F16 || y_type->dtype == ZT_BF16;
+    const int64_t element_count = zt_type_count(y_type);
+    const size_t bytes = apart ? (size_t)element_count * 4 : zt_type_bytes(y_type);
+    args.u = call->inputs[0];
+    args.y = apart ? zt_cu_scratch(call, bytes) : call->outputs[0];
+    args.y_type = apart ? ZT_F32 : y_type->dtype;
+    args.merge = ZT_CU_ADD;
+    args.buckets = args.batches < 4096 ? 16 : 1;
+    if (!args.y) return zt_ctx_status(call->engine->base.ctx);
+    zt_status status = zt_cu_fill(call, args.y, 0, bytes);
+    if (!status) status = zt_cu_launch_each(call, "zt_cu_scatter", args.buckets * args.batches, &args, sizeof args);
+    return status || !apart ? status : zt_cu_cast(call, args.y, ZT_F32, call->outputs[0], y_type->dtype, element_count);
+}
+
 const zt_cu_row zt_cu_pools[] = {
     {.op = ZT_OP_max_pool, .has = plain_has, .emit = emit_max},
     {.op = ZT_OP_avg_pool, .has = plain_has, .emit = emit_avg},
@@ -109,5 +159,7 @@ const zt_cu_row zt_cu_pools[] = {
     {.op = ZT_OP_smooth_max_pool, .has = plain_has, .emit = emit_smooth},
     {.op = ZT_OP_smooth_max_unpool, .has = plain_has, .emit = emit_smooth_back},
     {.op = ZT_OP_smooth_max_mean, .has = plain_has, .emit = emit_smooth_mean},
+    {.op = ZT_OP_max_unpool, .has = plain_has, .emit = emit_max_unpool},
+    {.op = ZT_OP_plane_gather, .has = plain_has, .emit = emit_plane_gather},
     {.emit = NULL},
 };

@@ -26,7 +26,7 @@ static void add_dim(int32_t *dim_count, int64_t *dim, int64_t *step, int64_t siz
 }
 
 /* x's dimensions: those marked go. */
-static void set_dims(zt_cu_reduce_args *args, const zt_type *x_type, const bool *gone)
+void zt_cu_set_dims(zt_cu_reduce_args *args, const zt_type *x_type, const bool *gone)
 {
     int64_t step = 1;
     args->kept = args->gone = 1;
@@ -63,7 +63,7 @@ static zt_status launch_fold(zt_cu_call *call, zt_cu_reduce_args *args)
                         sizeof *args);
 }
 
-static zt_status run_reduce(zt_cu_call *call, zt_cu_reduce_args *args)
+zt_status zt_cu_launch_reduce(zt_cu_call *call, zt_cu_reduce_args *args)
 {
     const zt_dtype wide = wide_of((zt_dtype)args->x_type), y_type = (zt_dtype)args->y_type;
     const zt_cu_ptr result = args->y;
@@ -89,8 +89,8 @@ zt_status zt_cu_fold_rows(zt_cu_call *call, zt_cu_fold fold, zt_cu_ptr x, zt_dty
     const zt_type type = zt_type_make(x_type, 2, (int64_t[]){rows, column_count});
     zt_cu_reduce_args args = {
         .x = x, .y = y, .by = by, .fold = fold, .x_type = x_type, .y_type = y_type};
-    set_dims(&args, &type, (bool[]){false, true});
-    return run_reduce(call, &args);
+    zt_cu_set_dims(&args, &type, (bool[]){false, true});
+    return zt_cu_launch_reduce(call, &args);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -116,9 +116,9 @@ static zt_status emit_fold(zt_cu_call *call, zt_cu_fold fold, bool mean)
     zt_cu_reduce_args args = {
         .x = call->inputs[0], .y = call->outputs[0], .by = 1, .fold = fold, .x_type = x_type->dtype, .y_type = x_type->dtype};
     gone_axes(&((const zt_sum_attrs *)call->attrs)->axes, x_type->rank, gone);
-    set_dims(&args, x_type, gone);
+    zt_cu_set_dims(&args, x_type, gone);
     if (mean) args.by = (double)args.gone;
-    return run_reduce(call, &args);
+    return zt_cu_launch_reduce(call, &args);
 }
 
 static zt_status emit_sum(zt_cu_call *call) { return emit_fold(call, ZT_CU_SUM, false); }
@@ -127,25 +127,6 @@ static zt_status emit_prod(zt_cu_call *call) { return emit_fold(call, ZT_CU_PROD
 static zt_status emit_amax(zt_cu_call *call) { return emit_fold(call, ZT_CU_MAX, false); }
 static zt_status emit_amin(zt_cu_call *call) { return emit_fold(call, ZT_CU_MIN, false); }
 static zt_status emit_logsumexp(zt_cu_call *call) { return emit_fold(call, ZT_CU_LSE, false); }
-
-/* Over what `like` would be repeated along. */
-static zt_status emit_sum_to(zt_cu_call *call)
-{
-    const zt_type *x_type = call->input_types[0], *y_type = call->output_types[0];
-    bool gone[ZT_MAX_RANK];
-    zt_cu_reduce_args args = {.x = call->inputs[0],
-                           .y = call->outputs[0],
-                           .by = 1,
-                           .fold = ZT_CU_SUM,
-                           .x_type = x_type->dtype,
-                           .y_type = x_type->dtype};
-    for (int dimension = 0; dimension < x_type->rank; dimension++) {
-        int target_dimension = dimension - (x_type->rank - y_type->rank);
-        gone[dimension] = target_dimension < 0 || (y_type->dim[target_dimension] == 1 && x_type->dim[dimension] != 1);
-    }
-    set_dims(&args, x_type, gone);
-    return run_reduce(call, &args);
-}
 
 /* A chain of one op, whose operand stands still along the axes. */
 static zt_status emit_spread(zt_cu_call *call)
@@ -188,7 +169,6 @@ const zt_cu_row zt_cu_reduce[] = {
     {.op = ZT_OP_amax, .has = plain_has, .emit = emit_amax},
     {.op = ZT_OP_amin, .has = plain_has, .emit = emit_amin},
     {.op = ZT_OP_logsumexp, .has = plain_has, .emit = emit_logsumexp},
-    {.op = ZT_OP_sum_to, .has = plain_has, .emit = emit_sum_to},
     {.op = ZT_OP_spread, .has = float_has, .emit = emit_spread},
     {.emit = NULL},
 };

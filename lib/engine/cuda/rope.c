@@ -1,219 +1,124 @@
-/* rope.c - rows of rotary positions and of the cache that keys and values are put into. */
-#include "lib/ops/rope.h"
+/* rope.c - rotary positions: from positions, by tables, and after norms of queries and keys. */
 #include "lib/engine/cuda/args_llm.h"
-#include "lib/engine/cuda/cu.h"
+#include "lib/engine/cuda/norm.h"
+#include "lib/engine/cuda/rope.h"
+#include "lib/ops/rope.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-static int64_t head_of(const zt_rope_attrs *attrs, const zt_type *x_type)
+int64_t zt_cu_rope_head(const zt_rope_attrs *attrs, const zt_type *x_type)
 {
     return attrs->head ? attrs->head : attrs->dims ? attrs->dims : x_type->dim[x_type->rank - 1];
 }
 
-static int64_t dims_of(const zt_rope_attrs *attrs, const zt_type *x_type)
+int64_t zt_cu_rope_dims(const zt_rope_attrs *attrs, const zt_type *x_type)
 {
-    return attrs->dims ? attrs->dims : head_of(attrs, x_type);
+    return attrs->dims ? attrs->dims : zt_cu_rope_head(attrs, x_type);
 }
 
-static bool rope_fits(const zt_cu_engine *engine, const zt_rope_attrs *attrs, const zt_type *x_type)
+bool zt_cu_rope_fits(const zt_cu_engine *engine, const zt_rope_attrs *attrs, const zt_type *x_type)
 {
-    return zt_cu_is_float(x_type->dtype) && dims_of(attrs, x_type) <= 2 * ZT_CU_PAIRS &&
+    return zt_cu_is_float(x_type->dtype) && zt_cu_rope_dims(attrs, x_type) <= 2 * ZT_CU_PAIRS &&
            x_type->dim[0] <= (int64_t)engine->max_grid[0];
 }
 
-static bool has_rope(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                     const zt_type output_types[])
-{
-    (void)output_types;
-    return rope_fits(engine, attrs, input_types[0]);
-}
-
 /* Quarter turns a position of each pair. */
-static void fill_quarter_turns(const zt_rope_attrs *attrs, int64_t dims, double *turns)
+void zt_cu_rope_quarter_turns(const zt_rope_attrs *attrs, int64_t dims, double *turns)
 {
     for (int64_t i = 0; i < dims / 2; i++)
         turns[i] = zt_rope_scale(attrs, i) * pow(attrs->theta, -2 * (double)i / (double)dims) / M_PI_2;
 }
 
-static zt_status launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const zt_type *type,
+zt_status zt_cu_launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const zt_type *type,
                              zt_cu_ptr x, zt_cu_ptr pos, zt_cu_ptr table, zt_cu_ptr y)
 {
     const char *kernel = type->dtype == ZT_F32   ? "zt_rope_f32"
                          : type->dtype == ZT_F16 ? "zt_rope_f16"
                                                  : "zt_rope_bf16";
-    int64_t rows = type->dim[0], dims = dims_of(attrs, type);
+    int64_t rows = type->dim[0], dims = zt_cu_rope_dims(attrs, type);
     zt_cu_rope_args args = {.x = x,
                          .y = y,
                          .tab = table,
                          .pos = pos,
                          .rows = rows,
                          .cols = rows ? zt_type_count(type) / rows : 0,
-                         .head = head_of(attrs, type),
+                         .head = zt_cu_rope_head(attrs, type),
                          .dims = dims,
                          .amplitude = (float)attrs->amplitude,
                          .neighbours = !strcmp(attrs->pair.s, "neighbours")};
     if (args.cols == 0) return ZT_OK;
-    fill_quarter_turns(attrs, dims, args.turns);
+    zt_cu_rope_quarter_turns(attrs, dims, args.turns);
     return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)rows, 1, 1}, (zt_cu_dim){128, 1, 1}, 0, &args,
                         sizeof args);
 }
 
+static bool has_rope(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                     const zt_type output_types[])
+{
+    (void)output_types;
+    return zt_cu_rope_fits(engine, attrs, input_types[0]);
+}
+
 static zt_status emit_rope(zt_cu_call *call)
 {
-    return launch_rope(call, call->attrs, call->input_types[0], call->inputs[0], call->inputs[1], call->inputs[2],
+    return zt_cu_launch_rope(call, call->attrs, call->input_types[0], call->inputs[0], call->inputs[1], call->inputs[2],
                        call->outputs[0]);
 }
 
-/* ---- kv_put ---------------------------------------------------------------------------------- */
+/* ---- turned by tables ----------------------------------------------------------------------- */
 
-zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos)
+static zt_status launch_rotate(zt_cu_call *call, zt_cu_rotate_args *args)
 {
-    const zt_type *table = call->input_types[pos + 2];
-    int64_t ctx = cache->dim[0];
-    zt_cu_slots slots = {
-        .pos = call->inputs[pos], .seq = call->inputs[pos + 1], .ctx = ctx, .S = 1, .B = 1, .block = ctx};
-    if (!table) return slots;
-    slots.table = call->inputs[pos + 2];
-    slots.S = table->dim[0];
-    slots.B = table->dim[1];
-    slots.block = ctx / slots.B;
-    return slots;
+    static const char *const names[] = {"zt_rotate_f32", "zt_rotate_f16", "zt_rotate_bf16",
+                                        "zt_rotate_f64"};
+    const zt_type *x_type = call->input_types[0];
+    args->x = call->inputs[0];
+    args->y = call->outputs[0];
+    args->K = last_dim(x_type);
+    args->rows = args->K ? zt_type_count(x_type) / args->K : 0;
+    args->heads = args->heads > 0 ? args->heads : 1;
+    args->tables = args->tables > 0 ? args->tables : 1;
+    return zt_cu_launch(call, of_type(x_type->dtype, names), zt_cu_grid(args->rows, 4), (zt_cu_dim){128, 1, 1},
+                        0, args, sizeof *args);
 }
 
-static zt_status launch_put(zt_cu_call *call, const zt_type *cache, zt_cu_ptr to, zt_cu_ptr x,
-                            int64_t row_count, int pos)
+static zt_status emit_rope_table(zt_cu_call *call)
 {
-    zt_cu_put_args args = {.cache = to,
-                        .x = x,
-                        .trouble = call->error,
-                        .slots = zt_cu_slots_of(call, cache, pos),
-                        .n = row_count,
-                        .W = cache->dim[1]};
-    return zt_cu_launch(call, cache->dtype == ZT_F16 ? "zt_put_f16" : "zt_put_f32",
-                        (zt_cu_dim){(unsigned)row_count, (unsigned)((args.W + 1023) / 1024 + !args.W), 1},
-                        (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
+    const zt_rope_table_attrs *attrs = call->attrs;
+    zt_cu_rotate_args args = {.cos = call->inputs[1],
+                         .sin = call->inputs[2],
+                         .half = call->input_types[1]->dim[1],
+                         .tables = call->input_types[1]->dim[0],
+                         .per = 1,
+                         .neighbours = !strcmp(attrs->pair.s, "neighbours")};
+    return launch_rotate(call, &args);
 }
 
-static bool has_put(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                    const zt_type output_types[])
+static zt_status emit_qk_norm_rope(zt_cu_call *call)
 {
-    (void)attrs, (void)output_types;
-    return input_types[1]->dim[0] <= (int64_t)engine->max_grid[0] &&
-           input_types[0]->dim[1] <= 1024 * (int64_t)engine->max_grid[1];
-}
-
-static zt_status emit_put(zt_cu_call *call)
-{
-    return launch_put(call, call->input_types[0], call->outputs[0], call->inputs[1], call->input_types[1]->dim[0], 2);
-}
-
-/* ---- rope_put -------------------------------------------------------------------------------- */
-
-enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
-
-static bool has_rope_put(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                         const zt_type output_types[])
-{
-    const zt_rope_attrs rope = zt_rope_put_rope(attrs);
-    (void)output_types;
-    for (int input = Q; input <= K; input++)
-        if (!rope_fits(engine, &rope, input_types[input]) || zt_type_count(input_types[input]) > (int64_t)engine->max_grid[0])
-            return false;
-    return input_types[KC]->dim[1] <= 1024 * (int64_t)engine->max_grid[1];
-}
-
-/* q or k, normed where there is a weight for it, and turned into y. */
-static zt_status rotate_input(zt_cu_call *call, int input, int gain, zt_cu_ptr output)
-{
-    const zt_rope_put_attrs *attrs = call->attrs;
-    const zt_rope_attrs rope = zt_rope_put_rope(attrs);
-    zt_cu_ptr from = call->inputs[input];
-    zt_status status = ZT_OK;
-    if (call->input_types[gain]) {
-        from = zt_cu_scratch(call, zt_type_bytes(call->input_types[input]));
-        if (!from) return ZT_ENOMEM;
-        status = zt_cu_rms_norm(call, call->input_types[input], call->inputs[input], call->inputs[gain], attrs->eps,
-                                attrs->norm_dims, from);
-    }
-    return status ? status
-                  : launch_rope(call, &rope, call->input_types[input], from, call->inputs[POS], call->inputs[TAB], output);
-}
-
-/* Norms that a warp makes as a block of theirs would: heads that a team of 32 has. */
-static bool norms_heads(const zt_cu_call *call, int64_t head)
-{
-    const zt_rope_put_attrs *attrs = call->attrs;
-    for (int input = 0; input < 2; input++) {
-        const zt_type *type = call->input_types[Q + input];
-        int64_t columns = attrs->norm_dims ? attrs->norm_dims : type->dim[type->rank - 1];
-        if (call->input_types[GQ + input] && (columns != head || zt_cu_norm_team(columns) != 32)) return false;
-    }
-    return true;
-}
-
-/* All of it in one launch: false where that has no way. */
-static bool is_rope_kv_write(const zt_cu_call *call, int64_t head)
-{
-    for (int input = Q; input <= V; input++)
-        if (call->input_types[input]->dtype != ZT_F32) return false;
-    for (int gain = GQ; gain <= GK; gain++)
-        if (call->input_types[gain] && call->input_types[gain]->dtype != ZT_F32) return false;
-    return call->input_types[KC]->dtype == call->input_types[VC]->dtype && call->input_types[KC]->dim[1] % head == 0 &&
-           norms_heads(call, head);
-}
-
-static zt_status launch_rope_kv_write(zt_cu_call *call, const zt_rope_attrs *rope)
-{
-    const zt_type *q_type = call->input_types[Q];
-    int64_t row_count = q_type->dim[0], head = head_of(rope, q_type), dims = dims_of(rope, q_type);
-    double turns[ZT_CU_PAIRS];
-    fill_quarter_turns(rope, dims, turns);
-    zt_cu_rope_kv_write_args args = {.q = call->inputs[Q],
-                         .k = call->inputs[K],
-                         .v = call->inputs[V],
-                         .y = call->outputs[2],
-                         .kc = call->outputs[0],
-                         .vc = call->outputs[1],
-                         .gq = call->inputs[GQ],
-                         .gk = call->inputs[GK],
-                         .trouble = call->error,
-                         .turns = zt_cu_table(call, turns, (size_t)dims / 2 * sizeof *turns),
-                         .tab = call->inputs[TAB],
-                         .slots = zt_cu_slots_of(call, call->input_types[KC], POS),
-                         .n = row_count,
-                         .head = head,
-                         .half = dims / 2,
-                         .heads = row_count ? zt_type_count(q_type) / row_count / head : 0,
-                         .k_heads = call->input_types[KC]->dim[1] / head,
-                         .v_width = call->input_types[VC]->dim[1],
-                         .eps = ((const zt_rope_put_attrs *)call->attrs)->eps,
-                         .amplitude = (float)rope->amplitude,
-                         .neighbours = !strcmp(rope->pair.s, "neighbours"),
-                         .cache_type = (int32_t)call->input_types[KC]->dtype};
-    int64_t all = args.heads + args.k_heads + (args.v_width + head - 1) / head;
-    if (!args.turns) return ZT_ENOMEM;
-    return zt_cu_launch(call, "zt_rope_kv_write", zt_cu_grid(row_count * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
-                        &args, sizeof args);
-}
-
-static zt_status emit_rope_put(zt_cu_call *call)
-{
-    const zt_rope_attrs rope = zt_rope_put_rope(call->attrs);
-    int64_t row_count = call->input_types[Q]->dim[0];
-    if (is_rope_kv_write(call, head_of(&rope, call->input_types[Q]))) return launch_rope_kv_write(call, &rope);
-    zt_cu_ptr k = zt_cu_scratch(call, zt_type_bytes(call->input_types[K]));
-    zt_status status = k ? rotate_input(call, K, GK, k) : ZT_ENOMEM;
-    if (!status && call->outputs[2]) status = rotate_input(call, Q, GQ, call->outputs[2]);
-    if (!status) status = launch_put(call, call->input_types[KC], call->outputs[0], k, row_count, POS);
-    return status ? status : launch_put(call, call->input_types[VC], call->outputs[1], call->inputs[V], row_count, POS);
+    const zt_qk_norm_rope_attrs *attrs = call->attrs;
+    const zt_type *x_type = call->input_types[0], *table = call->input_types[3];
+    int64_t half = last_dim(table), heads = x_type->dim[x_type->rank - 2];
+    zt_cu_rotate_args args = {.wq = call->inputs[1],
+                         .wk = call->inputs[2],
+                         .cos = call->inputs[3],
+                         .sin = call->inputs[4],
+                         .half = half,
+                         .tables = half ? zt_type_count(table) / half : 1,
+                         .per = heads > 0 ? heads : 1,
+                         .heads = heads,
+                         .q_heads = attrs->q_heads,
+                         .eps = attrs->eps,
+                         .neighbours = !strcmp(attrs->pair.s, "neighbours")};
+    return launch_rotate(call, &args);
 }
 
 const zt_cu_row zt_cu_rope[] = {
     {ZT_OP_rope, has_rope, emit_rope, 0},
-    {ZT_OP_kv_put, has_put, emit_put, 0},
-    {ZT_OP_rope_put, has_rope_put, emit_rope_put, 0},
-    {0},
+    {ZT_OP_rope_table, has_float, emit_rope_table, 0},
+    {ZT_OP_qk_norm_rope, has_float, emit_qk_norm_rope, 0},
+    {.emit = NULL},
 };

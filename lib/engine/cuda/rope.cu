@@ -1,5 +1,6 @@
-/* rope.cu - rotary positions, and rows into the cache. A block a row. */
-#include "lib/engine/cuda/rope_kv_write.cuh"
+/* rope.cu - rotary positions: a block a row; and by tables: a warp a row. */
+#include "lib/engine/cuda/norm.cuh"
+#include "lib/engine/cuda/kv_cache.cuh"
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
@@ -47,26 +48,41 @@ ROPE(zt_rope_f32, float)
 ROPE(zt_rope_f16, f16)
 ROPE(zt_rope_bf16, bf16)
 
-/* ---- the cache ------------------------------------------------------------------------------- */
+/* ---- turned by tables ----------------------------------------------------------------------- */
 
-template <class T> FN void put_row(const zt_cu_put_args &a)
+/* A warp a row: normed by its weight where there is one, then its first 2 half columns turned. */
+template <class T> FN void turn_row(const zt_cu_rotate_args &a)
 {
-    int64_t row = block(), pos = PTR(const int32_t, a.slots.pos)[row];
-    int64_t slot = slot_of(a.slots, row, pos, thread() == 0 && block_y() == 0 ? a.trouble : 0, row);
-    const float *x = PTR(const float, a.x) + row * a.W;
-    T *cache = PTR(T, a.cache) + slot * a.W;
-    for (int64_t i = (int64_t)block_y() * threads() + thread(); slot >= 0 && i < a.W;
-         i += (int64_t)blocks_y() * threads())
-        cache[i] = put<T>(x[i]);
+    typedef typename wide<T>::type W;
+    int64_t row = (int64_t)block() * (threads() / 32) + warp();
+    bool any = row < a.rows;
+    const T *x = PTR(const T, a.x) + row * a.K;
+    const T *g = PTR(const T, row % a.heads < a.q_heads ? a.wq : a.wk);
+    W sum = 0, rstd = 1;
+    for (int64_t i = lane(); a.wq && any && i < a.K; i += 32) sum += get(x[i]) * get(x[i]);
+    sum = warp_sum(sum);
+    if (a.wq) rstd = 1 / root(sum / (W)a.K + (W)a.eps);
+    int64_t at = row / a.per % a.tables * a.half;
+    for (int64_t i = lane(); any && i < a.K - a.half; i += 32) {
+        T *y = PTR(T, a.y) + row * a.K;
+        bool pair = i < a.half; /* else a column past the pairs */
+        int64_t p = !pair ? i + a.half : a.neighbours ? 2 * i : i;
+        int64_t q = !pair ? p : a.neighbours ? p + 1 : i + a.half;
+        W first = get(x[p]), second = get(x[q]);
+        if (a.wq) {
+            first = first * rstd * get(g[p]);
+            second = second * rstd * get(g[q]);
+        }
+        W c = pair ? get(PTR(const T, a.cos)[at + i]) : 1,
+          s = pair ? get(PTR(const T, a.sin)[at + i]) : 0;
+        y[p] = put<T>(pair ? first * c - second * s : first);
+        if (pair) y[q] = put<T>(first * s + second * c);
+    }
 }
 
-KERNEL(zt_put_f32, zt_cu_put_args) { put_row<float>(a); }
-KERNEL(zt_put_f16, zt_cu_put_args) { put_row<f16>(a); }
-
-/* ---- both ------------------------------------------------------------------------------------ */
-
-KERNEL_OF(zt_rope_kv_write, zt_cu_rope_kv_write_args, 256)
-{
-    SHARED(float, turn, [ZT_CU_PAIRS][2]);
-    seat(a, block(), turn);
-}
+#define TURN(name, number)                                                                         \
+    KERNEL(name, zt_cu_rotate_args) { turn_row<number>(a); }
+TURN(zt_rotate_f32, float)
+TURN(zt_rotate_f16, f16)
+TURN(zt_rotate_bf16, bf16)
+TURN(zt_rotate_f64, double)

@@ -2,8 +2,8 @@
  *
  * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
  * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
- * how weights are packed, kernels.c which kernel runs an op, with elementwise.c, chain.c, rows.c
- * and llm.c, pipeline.c shaders, module.c the one that is written here, cache.c what the driver
+ * how weights are packed, kernels.c which kernel runs an op, with a file for each family of ops
+ * (elementwise.c, linear.c, norm.c, ...), pipeline.c shaders, module.c the one that is written here, cache.c what the driver
  * made of them, prepare.c from a schedule to tasks, record.c from tasks to commands, replay.c running
  * them, vulkan.c the vtable.
  *

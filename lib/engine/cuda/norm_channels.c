@@ -1,4 +1,4 @@
-/* channels.c - rows of norms by channels and of their gradients. */
+/* norm_channels.c - rows of norms by channels and of their gradients. */
 #include "lib/engine/cuda/args_nn.h"
 #include "lib/engine/cuda/cu.h"
 
@@ -95,7 +95,7 @@ static zt_status emit_batch_back(zt_cu_call *call)
 
 static zt_status emit_group_back(zt_cu_call *call) { return emit_back(call, call->input_types[1]->dim[1], true); }
 
-const zt_cu_row zt_cu_channels[] = {
+const zt_cu_row zt_cu_norm_channels[] = {
     {ZT_OP_batch_norm, has_float, emit_batch_norm, 0},
     {ZT_OP_batch_norm_inference, has_float, emit_inference, 0},
     {ZT_OP_batch_norm_backward, has_float, emit_batch_back, 0},

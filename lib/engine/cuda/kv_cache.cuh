@@ -1,4 +1,4 @@
-/* rope_kv_write.cuh - rotary positions' turns; and a token's q, k and v to where attention finds them: q turned,
+/* kv_cache.cuh - rotary positions' turns; and a token's q, k and v to where attention finds them: q turned,
  * k turned and v into the caches. A warp a head, in the order of the kernels it stands for (rope,
  * norm, put), so with their bits.
  */

@@ -1,4 +1,4 @@
-/* codes_mma.cu - products of packed weights with many rows of x, both as codes: 128 rows of w by
+/* linear_codes_mma.cu - products of packed weights with many rows of x, both as codes: 128 rows of w by
  * 128 of x a block, with the bits of linear_codes.cu and linear_decode.cu.
  *
  * A warp has 16 rows of w and all the block's rows of x, so a weight is unpacked once a block: a

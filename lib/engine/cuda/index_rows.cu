@@ -1,5 +1,5 @@
-/* embed.cu - rows of a matrix of any type as f32. */
-#include "lib/engine/cuda/embed.cuh"
+/* index_rows.cu - rows of a matrix of any type as f32. */
+#include "lib/engine/cuda/index_rows.cuh"
 
 KERNEL_OF(zt_rows, zt_cu_rows_args, 32 * ROW_WARPS) { rows_at(a, block(), block_y()); }
 

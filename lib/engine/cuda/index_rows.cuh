@@ -1,7 +1,7 @@
-/* embed.cuh - rows of a matrix of any type as f32: block x of row n, of ROW_WARPS warps, each with some
+/* index_rows.cuh - rows of a matrix of any type as f32: block x of row n, of ROW_WARPS warps, each with some
  * of its columns. */
-#ifndef ZT_CU_EMBED_CUH
-#define ZT_CU_EMBED_CUH
+#ifndef ZT_CU_INDEX_ROWS_CUH
+#define ZT_CU_INDEX_ROWS_CUH
 
 #include "lib/engine/cuda/packed.h"
 

@@ -1,4 +1,4 @@
-/* channels.cu - norms by channels and their gradients: a block a set of elements that are
+/* norm_channels.cu - norms by channels and their gradients: a block a set of elements that are
  * normalised together, or a channel. */
 #include "lib/engine/cuda/args_nn.h"
 #include "lib/engine/cuda/prim.h"

@@ -1,0 +1,18 @@
+/* argmax.c - where a line is largest or smallest. */
+#include "lib/engine/cuda/lines.h"
+
+static zt_status emit_arg(zt_cu_call *call, bool largest)
+{
+    zt_cu_line_args args = line_of(call, ((const zt_argmax_attrs *)call->attrs)->axis);
+    args.i = call->outputs[0];
+    args.largest = largest;
+    return launch_lines(call, "zt_cu_arg_rows", "zt_cu_arg_lines", &args);
+}
+static zt_status emit_argmax(zt_cu_call *call) { return emit_arg(call, true); }
+static zt_status emit_argmin(zt_cu_call *call) { return emit_arg(call, false); }
+
+const zt_cu_row zt_cu_argmax[] = {
+    {.op = ZT_OP_argmax, .has = plain_has, .emit = emit_argmax},
+    {.op = ZT_OP_argmin, .has = plain_has, .emit = emit_argmin},
+    {.emit = NULL},
+};
