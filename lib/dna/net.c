@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 64, MAX_PATH = 1 << 12 }; /* as lib/io/netjson_walk.c has it */
+enum { MAX_DEPTH = 64, MAX_PATH = 1 << 12 }; /* as lib/io/netjson_layers.c has it */
 
 typedef struct net_reader {
     zt_dna *model;

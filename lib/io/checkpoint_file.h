@@ -2,8 +2,8 @@
  * and what is kept of an open checkpoint and of one being written.
  *
  * checkpoint.c owns the table, opening and reading; checkpoint_parts.c several files as one; checkpoint_mask.c what a container
- * cannot say; checkpoint_write.c writing and shards; checkpoint_patch.c changes where a file is; checkpoint_gguf.c, _st.c, _np.c
- * and _json.c their containers. */
+ * cannot say; checkpoint_write.c writing, shards and changes in place; checkpoint_made.c tensors made as they are read; checkpoint_gguf.c,
+ * _safetensors.c, _arrays.c and _json.c their containers. */
 #ifndef ZT_CHECKPOINT_FILE_H
 #define ZT_CHECKPOINT_FILE_H
 

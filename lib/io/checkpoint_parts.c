@@ -1,6 +1,6 @@
 /* checkpoint_parts.c - owns models in several files as one checkpoint: by an index that says which
  * tensor is in which file, or by the files' numbers. GGUF says by its keys which file is which, and
- * has its own way (gguf_shards.c); an index of safetensors is safetensors_index.c's. */
+ * has its own way (gguf_shards.c); an index of safetensors is safetensors.c's. */
 #include "lib/io/checkpoint_file.h"
 #include "lib/io/index.h"
 

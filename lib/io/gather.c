@@ -91,40 +91,40 @@ static void reverse_bytes(uint8_t *bytes, size_t size, size_t width)
 /* ---- elements one after another -------------------------------------------------------------- */
 
 /* Where the walk is: the index in each dimension, and the element that it means. */
-typedef struct element_walk {
+typedef struct element_cursor {
     const zt_layout *layout;
     int64_t index[64];
     int64_t element;
-} element_walk;
+} element_cursor;
 
-static void seek_element(element_walk *walk, const zt_layout *layout, int64_t element)
+static void seek_element(element_cursor *cursor, const zt_layout *layout, int64_t element)
 {
-    walk->layout = layout;
-    walk->element = 0;
+    cursor->layout = layout;
+    cursor->element = 0;
     for (int i = layout->rank; i-- > 0;) {
-        walk->index[i] = element % layout->dim[i];
+        cursor->index[i] = element % layout->dim[i];
         element /= layout->dim[i];
-        walk->element += walk->index[i] * layout->stride[i];
+        cursor->element += cursor->index[i] * layout->stride[i];
     }
 }
 
-static void next_element(element_walk *walk)
+static void next_element(element_cursor *cursor)
 {
-    const zt_layout *layout = walk->layout;
+    const zt_layout *layout = cursor->layout;
     for (int i = layout->rank; i-- > 0;) {
-        walk->element += layout->stride[i];
-        if (++walk->index[i] < layout->dim[i])
+        cursor->element += layout->stride[i];
+        if (++cursor->index[i] < layout->dim[i])
             return;
-        walk->element -= layout->dim[i] * layout->stride[i];
-        walk->index[i] = 0;
+        cursor->element -= layout->dim[i] * layout->stride[i];
+        cursor->index[i] = 0;
     }
 }
 
-static void copy_elements(element_walk *walk, const uint8_t *span, uint8_t *dst, int64_t count)
+static void copy_elements(element_cursor *cursor, const uint8_t *span, uint8_t *dst, int64_t count)
 {
-    size_t item = walk->layout->item;
-    for (int64_t i = 0; i < count; i++, next_element(walk)) {
-        const uint8_t *source = span + (size_t)walk->element * item;
+    size_t item = cursor->layout->item;
+    for (int64_t i = 0; i < count; i++, next_element(cursor)) {
+        const uint8_t *source = span + (size_t)cursor->element * item;
         if (item == 4)
             memcpy(dst + 4 * i, source, 4);
         else if (item == 2)
@@ -134,12 +134,12 @@ static void copy_elements(element_walk *walk, const uint8_t *span, uint8_t *dst,
     }
 }
 
-static zt_status fetch_elements(element_walk *walk, uint8_t *dst, int64_t count, zt_fetch *fetch, void *user)
+static zt_status fetch_elements(element_cursor *cursor, uint8_t *dst, int64_t count, zt_fetch *fetch, void *user)
 {
-    size_t item = walk->layout->item;
+    size_t item = cursor->layout->item;
     zt_status status = ZT_OK;
-    for (int64_t i = 0; status == ZT_OK && i < count; i++, next_element(walk))
-        status = fetch(user, walk->layout->begin + (uint64_t)walk->element * item, dst + (size_t)i * item, item);
+    for (int64_t i = 0; status == ZT_OK && i < count; i++, next_element(cursor))
+        status = fetch(user, cursor->layout->begin + (uint64_t)cursor->element * item, dst + (size_t)i * item, item);
     return status;
 }
 
@@ -161,18 +161,18 @@ static zt_status hold_span(zt_gather *gather, const zt_layout *layout, int64_t k
 static zt_status read_strided(zt_gather *gather, const zt_layout *layout, int64_t key, int64_t first, uint8_t *dst,
                          int64_t count, zt_fetch *fetch, void *user)
 {
-    element_walk walk;
+    element_cursor cursor;
     int64_t all;
     uint64_t span;
     if (!zt_layout_check(layout, &all, &span))
         return zt_fail(gather->ctx, ZT_EBUG, "a layout that nobody checked");
-    seek_element(&walk, layout, first);
+    seek_element(&cursor, layout, first);
     if (!layout->forward && span > SMALL_SPAN && span / SPAN_RATIO > (uint64_t)all * layout->item)
-        return fetch_elements(&walk, dst, count, fetch, user);
+        return fetch_elements(&cursor, dst, count, fetch, user);
     pthread_mutex_lock(&gather->lock);
     zt_status status = hold_span(gather, layout, key, span, fetch, user);
     if (status == ZT_OK)
-        copy_elements(&walk, gather->span, dst, count);
+        copy_elements(&cursor, gather->span, dst, count);
     pthread_mutex_unlock(&gather->lock);
     return status;
 }
@@ -211,28 +211,4 @@ zt_status zt_gather_read(zt_gather *gather, const zt_layout *layout, int64_t key
         size -= step;
     }
     return ZT_OK;
-}
-
-/* ---- what all readers ask -------------------------------------------------------------------- */
-
-zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *array, size_t offset, size_t size)
-{
-    char text[160];
-    size_t end;
-    if (zt_add_size(offset, size, &end) && end <= array->bytes)
-        return ZT_OK;
-    return zt_fail(ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for", file,
-                   zt_escape(text, sizeof text, array->name, strlen(array->name)), size, offset, array->bytes);
-}
-
-zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *array, zt_type *type)
-{
-    char text[160], word[80];
-    *type = array->type;
-    if (array->type.rank >= 0 && array->type.dtype < ZT_DTYPE_COUNT)
-        return ZT_OK;
-    return zt_fail(ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", file,
-                   zt_escape(text, sizeof text, array->name, strlen(array->name)),
-                   zt_escape(word, sizeof word, array->dtype, strlen(array->dtype)),
-                   array->type.dtype < ZT_DTYPE_COUNT ? " with too many dimensions" : "");
 }

@@ -31,9 +31,4 @@ void zt_gather_free(zt_gather *gather);
 zt_status zt_gather_read(zt_gather *gather, const zt_layout *layout, int64_t key, size_t offset, void *dst,
                          size_t size, zt_fetch *fetch, void *user);
 
-/* Are `size` bytes at `offset` inside of the tensor? ZT_EUSAGE when not. */
-zt_status zt_array_range(zt_ctx *ctx, const char *file, const zt_array *array, size_t offset, size_t size);
-/* Its type for a store: ZT_ENOTSUP when zt has none. */
-zt_status zt_array_type(zt_ctx *ctx, const char *file, const zt_array *array, zt_type *type);
-
 #endif

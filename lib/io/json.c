@@ -55,62 +55,62 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max)
     return json;
 }
 
-/* ---- walking --------------------------------------------------------------------------------- */
+/* ---- members and items --------------------------------------------------------------------------------- */
 
-typedef struct json_walker {
+typedef struct json_scanner {
     zt_ctx *ctx;
     const char *file;
     const char *begin, *cursor, *end;
-} json_walker;
+} json_scanner;
 
-static zt_status fail_at(const json_walker *walker, const char *what)
+static zt_status fail_at(const json_scanner *scanner, const char *what)
 {
-    return zt_fail(walker->ctx, ZT_EDATA, "%s: JSON, byte %zu: %s", walker->file, (size_t)(walker->cursor - walker->begin),
+    return zt_fail(scanner->ctx, ZT_EDATA, "%s: JSON, byte %zu: %s", scanner->file, (size_t)(scanner->cursor - scanner->begin),
                    what);
 }
 
-static void skip_space(json_walker *walker)
+static void skip_space(json_scanner *scanner)
 {
-    while (walker->cursor < walker->end &&
-           (*walker->cursor == ' ' || *walker->cursor == '\n' || *walker->cursor == '\r' || *walker->cursor == '\t'))
-        walker->cursor++;
+    while (scanner->cursor < scanner->end &&
+           (*scanner->cursor == ' ' || *scanner->cursor == '\n' || *scanner->cursor == '\r' || *scanner->cursor == '\t'))
+        scanner->cursor++;
 }
 
 /* Is `wanted` next, after white space? Then it is passed. */
-static bool skip_character(json_walker *walker, char wanted)
+static bool skip_character(json_scanner *scanner, char wanted)
 {
-    skip_space(walker);
-    if (walker->cursor == walker->end || *walker->cursor != wanted)
+    skip_space(scanner);
+    if (scanner->cursor == scanner->end || *scanner->cursor != wanted)
         return false;
-    walker->cursor++;
+    scanner->cursor++;
     return true;
 }
 
 /* Past the string that begins at p. */
-static bool skip_string(json_walker *walker)
+static bool skip_string(json_scanner *scanner)
 {
-    for (walker->cursor++; walker->cursor < walker->end; walker->cursor++) {
-        if (*walker->cursor == '\\')
-            walker->cursor++;
-        else if (*walker->cursor == '"')
-            return ++walker->cursor <= walker->end;
+    for (scanner->cursor++; scanner->cursor < scanner->end; scanner->cursor++) {
+        if (*scanner->cursor == '\\')
+            scanner->cursor++;
+        else if (*scanner->cursor == '"')
+            return ++scanner->cursor <= scanner->end;
     }
-    walker->cursor = walker->end;
+    scanner->cursor = scanner->end;
     return false;
 }
 
 /* Past the array or object that begins at p, as far as brackets and strings tell. */
-static bool skip_nested(json_walker *walker)
+static bool skip_nested(json_scanner *scanner)
 {
     size_t depth = 0;
-    while (walker->cursor < walker->end) {
-        char character = *walker->cursor;
+    while (scanner->cursor < scanner->end) {
+        char character = *scanner->cursor;
         if (character == '"') {
-            if (!skip_string(walker))
+            if (!skip_string(scanner))
                 return false;
             continue;
         }
-        walker->cursor++;
+        scanner->cursor++;
         if (character == '[' || character == '{')
             depth++;
         else if ((character == ']' || character == '}') && --depth == 0)
@@ -120,18 +120,18 @@ static bool skip_nested(json_walker *walker)
 }
 
 /* The text of the value at p, of any sort. */
-static bool skip_value(json_walker *walker)
+static bool skip_value(json_scanner *scanner)
 {
-    if (walker->cursor == walker->end)
+    if (scanner->cursor == scanner->end)
         return false;
-    if (*walker->cursor == '"')
-        return skip_string(walker);
-    if (*walker->cursor == '[' || *walker->cursor == '{')
-        return skip_nested(walker);
-    const char *begin = walker->cursor;
-    while (walker->cursor < walker->end && !strchr(",]} \n\r\t", *walker->cursor))
-        walker->cursor++;
-    return walker->cursor > begin;
+    if (*scanner->cursor == '"')
+        return skip_string(scanner);
+    if (*scanner->cursor == '[' || *scanner->cursor == '{')
+        return skip_nested(scanner);
+    const char *begin = scanner->cursor;
+    while (scanner->cursor < scanner->end && !strchr(",]} \n\r\t", *scanner->cursor))
+        scanner->cursor++;
+    return scanner->cursor > begin;
 }
 
 bool zt_json_is_plain(const char *text, size_t size)
@@ -165,82 +165,82 @@ zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t
     return status;
 }
 
-static zt_status read_member(json_walker *walker, zt_str *key, zt_json_member_fn *fn, void *user)
+static zt_status read_member(json_scanner *scanner, zt_str *key, zt_json_member_fn *fn, void *user)
 {
-    skip_space(walker);
-    const char *begin = walker->cursor;
-    if (begin == walker->end || *begin != '"' || !skip_string(walker) || walker->cursor - begin > MAX_KEY)
-        return fail_at(walker, "a member's name expected, of less than 64 KiB");
+    skip_space(scanner);
+    const char *begin = scanner->cursor;
+    if (begin == scanner->end || *begin != '"' || !skip_string(scanner) || scanner->cursor - begin > MAX_KEY)
+        return fail_at(scanner, "a member's name expected, of less than 64 KiB");
     zt_str_clear(key);
-    zt_status status = zt_json_string(walker->ctx, walker->file, begin, (size_t)(walker->cursor - begin), key);
+    zt_status status = zt_json_string(scanner->ctx, scanner->file, begin, (size_t)(scanner->cursor - begin), key);
     if (status == ZT_OK)
         status = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
     if (status != ZT_OK)
         return status;
-    if (!skip_character(walker, ':'))
-        return fail_at(walker, "':' expected");
-    skip_space(walker);
-    begin = walker->cursor;
-    if (!skip_value(walker))
-        return fail_at(walker, "a value expected");
-    return fn(user, key->data, begin, (size_t)(walker->cursor - begin));
+    if (!skip_character(scanner, ':'))
+        return fail_at(scanner, "':' expected");
+    skip_space(scanner);
+    begin = scanner->cursor;
+    if (!skip_value(scanner))
+        return fail_at(scanner, "a value expected");
+    return fn(user, key->data, begin, (size_t)(scanner->cursor - begin));
 }
 
-static zt_status read_members(json_walker *walker, zt_str *key, zt_json_member_fn *fn, void *user)
+static zt_status read_members(json_scanner *scanner, zt_str *key, zt_json_member_fn *fn, void *user)
 {
-    if (!skip_character(walker, '{')) {
-        zt_foreign_fail(walker->ctx, walker->file, walker->begin, (size_t)(walker->end - walker->begin));
-        return fail_at(walker, "an object expected");
+    if (!skip_character(scanner, '{')) {
+        zt_foreign_fail(scanner->ctx, scanner->file, scanner->begin, (size_t)(scanner->end - scanner->begin));
+        return fail_at(scanner, "an object expected");
     }
-    if (!skip_character(walker, '}')) {
+    if (!skip_character(scanner, '}')) {
         do {
-            zt_status status = read_member(walker, key, fn, user);
+            zt_status status = read_member(scanner, key, fn, user);
             if (status != ZT_OK)
                 return status;
-        } while (skip_character(walker, ','));
-        if (!skip_character(walker, '}'))
-            return fail_at(walker, "',' or '}' expected");
+        } while (skip_character(scanner, ','));
+        if (!skip_character(scanner, '}'))
+            return fail_at(scanner, "',' or '}' expected");
     }
-    skip_space(walker);
-    return walker->cursor == walker->end ? ZT_OK : fail_at(walker, "nothing more expected after the object");
+    skip_space(scanner);
+    return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "nothing more expected after the object");
 }
 
 zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size,
                           zt_json_member_fn *fn, void *user)
 {
-    json_walker walker = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
+    json_scanner scanner = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
     zt_str key;
     zt_str_init(&key, ctx);
-    zt_status status = read_members(&walker, &key, fn, user);
+    zt_status status = read_members(&scanner, &key, fn, user);
     zt_str_fini(&key);
     return status;
 }
 
-static zt_status read_items(json_walker *walker, zt_json_item_fn *fn, void *user)
+static zt_status read_items(json_scanner *scanner, zt_json_item_fn *fn, void *user)
 {
     int64_t i = 0;
-    if (!skip_character(walker, '['))
-        return fail_at(walker, "an array expected");
-    if (!skip_character(walker, ']')) {
+    if (!skip_character(scanner, '['))
+        return fail_at(scanner, "an array expected");
+    if (!skip_character(scanner, ']')) {
         do {
-            skip_space(walker);
-            const char *begin = walker->cursor;
-            if (!skip_value(walker))
-                return fail_at(walker, "a value expected");
-            zt_status status = fn(user, i++, begin, (size_t)(walker->cursor - begin));
+            skip_space(scanner);
+            const char *begin = scanner->cursor;
+            if (!skip_value(scanner))
+                return fail_at(scanner, "a value expected");
+            zt_status status = fn(user, i++, begin, (size_t)(scanner->cursor - begin));
             if (status != ZT_OK)
                 return status;
-        } while (skip_character(walker, ','));
-        if (!skip_character(walker, ']'))
-            return fail_at(walker, "',' or ']' expected");
+        } while (skip_character(scanner, ','));
+        if (!skip_character(scanner, ']'))
+            return fail_at(scanner, "',' or ']' expected");
     }
-    skip_space(walker);
-    return walker->cursor == walker->end ? ZT_OK : fail_at(walker, "nothing more expected after the array");
+    skip_space(scanner);
+    return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "nothing more expected after the array");
 }
 
 zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size,
                         zt_json_item_fn *fn, void *user)
 {
-    json_walker walker = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
-    return read_items(&walker, fn, user);
+    json_scanner scanner = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
+    return read_items(&scanner, fn, user);
 }

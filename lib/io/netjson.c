@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "lib/io/gather.h"
 
 enum { PIECE = 1 << 14 }; /* characters of base64 that are decoded together */
 
@@ -25,89 +24,12 @@ bool zt_netjson_sniff(const void *bytes, size_t size)
 static zt_status map_names(zt_netjson *net)
 {
     zt_status status = ZT_OK;
-    net->names = zt_map_new(net->ctx, (size_t)net->tensor_count);
-    if (!net->names)
+    net->base.names = zt_map_new(net->base.ctx, (size_t)net->base.count);
+    if (!net->base.names)
         return ZT_ENOMEM;
-    for (int64_t i = 0; status == ZT_OK && i < net->tensor_count; i++)
-        status = zt_map_put(net->names, net->tensors[i].name, strlen(net->tensors[i].name), i);
+    for (int64_t i = 0; status == ZT_OK && i < net->base.count; i++)
+        status = zt_map_put(net->base.names, net->tensors[i].name, strlen(net->tensors[i].name), i);
     return status;
-}
-
-zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source)
-{
-    zt_netjson *net = zt_calloc(ctx, 1, sizeof *net);
-    if (!net)
-        return NULL;
-    net->ctx = ctx;
-    net->source = source;
-    net->file = zt_source_name(source);
-    zt_str_init(&net->frame, ctx);
-    net->arena = zt_arena_new(ctx, 4096);
-    if (net->arena && zt_nj_scan(net) == ZT_OK && zt_nj_walk(net) == ZT_OK && map_names(net) == ZT_OK)
-        return net;
-    zt_netjson_close(net);
-    return NULL;
-}
-
-zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
-{
-    zt_netjson *net = zt_calloc(ctx, 1, sizeof *net);
-    if (!net)
-        return NULL;
-    net->ctx = ctx;
-    net->file = "the network's frame";
-    zt_str_init(&net->frame, ctx);
-    net->arena = zt_arena_new(ctx, 4096);
-    if (net->arena && zt_str_put(&net->frame, frame, size) == ZT_OK && zt_nj_scan_frame(net) == ZT_OK &&
-        zt_nj_walk(net) == ZT_OK && map_names(net) == ZT_OK)
-        return net;
-    zt_netjson_close(net);
-    return NULL;
-}
-
-zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path)
-{
-    zt_source *source = zt_source_open(ctx, path);
-    return source ? zt_netjson_take(ctx, source) : NULL;
-}
-
-zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source)
-{
-    zt_netjson *net = zt_netjson_from(ctx, source);
-    if (net)
-        net->owned = source;
-    else
-        zt_source_close(source);
-    return net;
-}
-
-void zt_netjson_close(zt_netjson *net)
-{
-    if (!net)
-        return;
-    zt_map_free(net->names);
-    zt_arena_free(net->arena);
-    zt_free(net->ctx, net->tensors);
-    zt_free(net->ctx, net->weights);
-    zt_str_fini(&net->frame);
-    zt_source_close(net->owned);
-    zt_free(net->ctx, net);
-}
-
-int64_t zt_netjson_count(const zt_netjson *net)
-{
-    return net->tensor_count;
-}
-
-const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i)
-{
-    return &net->tensors[i];
-}
-
-int64_t zt_netjson_find(const zt_netjson *net, const char *name)
-{
-    int64_t i;
-    return zt_map_get(net->names, name, strlen(name), &i) ? i : -1;
 }
 
 const char *zt_netjson_frame(const zt_netjson *net, size_t *size)
@@ -123,27 +45,28 @@ static zt_status read_piece(const zt_netjson *net, const nj_weights *weights, si
     char text[PIECE];
     uint64_t start = offset / 3 * 4, total = (weights->bytes + 2) / 3 * 4;
     size_t step = total - start < PIECE ? (size_t)(total - start) : PIECE, got = 0, skip = offset % 3;
-    zt_status status = zt_source_read(net->source, weights->text + start, text, step);
+    zt_status status = zt_source_read(net->base.source, weights->text + start, text, step);
     if (status != ZT_OK)
         return status;
-    char *bytes = zt_base64_get(net->ctx, text, step, &got);
+    char *bytes = zt_base64_get(net->base.ctx, text, step, &got);
     if (!bytes || got <= skip) { /* it was base64 when it was opened */
-        zt_free(net->ctx, bytes);
-        status = zt_ctx_status(net->ctx);
-        return status != ZT_OK ? status : zt_fail(net->ctx, ZT_EIO, "%s: it has changed", net->file);
+        zt_free(net->base.ctx, bytes);
+        status = zt_ctx_status(net->base.ctx);
+        return status != ZT_OK ? status : zt_fail(net->base.ctx, ZT_EIO, "%s: it has changed", net->base.name);
     }
     *wanted = got - skip < *wanted ? got - skip : *wanted;
     memcpy(dst, bytes + skip, *wanted);
-    zt_free(net->ctx, bytes);
+    zt_free(net->base.ctx, bytes);
     return ZT_OK;
 }
 
-zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, size_t size)
+static const zt_array *get_array(const zt_array_file *file, int64_t i) { return &((const zt_netjson *)file)->tensors[i]; }
+
+static zt_status read_array(zt_array_file *file, int64_t i, size_t offset, void *dst, size_t size)
 {
+    const zt_netjson *net = (const zt_netjson *)file;
     char *output = dst;
-    zt_status status = zt_array_range(net->ctx, net->file, &net->tensors[i], offset, size);
-    if (!net->source)
-        status = zt_fail(net->ctx, ZT_EUSAGE, "%s has no weights", net->file);
+    zt_status status = file->source ? ZT_OK : zt_fail(file->ctx, ZT_EUSAGE, "%s has no weights", file->name);
     while (status == ZT_OK && size) {
         size_t step = size;
         status = read_piece(net, &net->weights[i], offset, output, &step);
@@ -154,23 +77,67 @@ zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, 
     return status;
 }
 
-static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
+static void close_net(zt_array_file *file)
 {
-    zt_netjson *net = user;
-    *handle = zt_netjson_find(net, name);
-    return *handle < 0 ? ZT_ENOENT
-                       : zt_array_type(net->ctx, net->file, zt_netjson_get(net, *handle), type);
+    zt_netjson *net = (zt_netjson *)file;
+    zt_free(file->ctx, net->tensors);
+    zt_free(file->ctx, net->weights);
+    zt_str_fini(&net->frame);
 }
 
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
+static const zt_array_file_ops net_ops = {.get = get_array, .read = read_array, .close = close_net};
+
+static zt_netjson *net_new(zt_ctx *ctx, zt_source *source, bool owns)
 {
-    return zt_netjson_read(user, handle, offset, dst, size);
+    zt_netjson *net = zt_array_file_new(ctx, &net_ops, sizeof *net, source, owns);
+    if (net) zt_str_init(&net->frame, ctx);
+    return net;
 }
 
-zt_store zt_netjson_store(zt_netjson *net)
+static zt_netjson *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 {
-    return (zt_store){.user = net, .find = store_find, .read = store_read};
+    zt_netjson *net = net_new(ctx, source, owns);
+    if (net && zt_nj_scan(net) == ZT_OK && zt_nj_read_layers(net) == ZT_OK && map_names(net) == ZT_OK) return net;
+    zt_netjson_close(net);
+    return NULL;
 }
+
+zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path)
+{
+    zt_source *source = zt_source_open(ctx, path);
+    return source ? open_source(ctx, source, true) : NULL;
+}
+
+zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+
+zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
+{
+    zt_netjson *net = net_new(ctx, NULL, false);
+    if (!net) return NULL;
+    net->base.name = "the network's frame";
+    if (zt_str_put(&net->frame, frame, size) == ZT_OK && zt_nj_scan_frame(net) == ZT_OK && zt_nj_read_layers(net) == ZT_OK &&
+        map_names(net) == ZT_OK)
+        return net;
+    zt_netjson_close(net);
+    return NULL;
+}
+
+void zt_netjson_close(zt_netjson *net) { zt_array_file_close((zt_array_file *)net); }
+
+int64_t zt_netjson_count(const zt_netjson *net) { return net->base.count; }
+
+const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i) { return get_array(&net->base, i); }
+
+int64_t zt_netjson_find(const zt_netjson *net, const char *name) { return zt_array_file_find(&net->base, name); }
+
+zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, size_t size)
+{
+    return zt_array_file_read(&net->base, i, offset, dst, size);
+}
+
+zt_store zt_netjson_store(zt_netjson *net) { return zt_array_file_store(&net->base); }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -201,7 +168,7 @@ void zt_netjson_writer_free(zt_netjson_writer *writer)
 {
     if (!writer)
         return;
-    zt_ctx *ctx = writer->net->ctx;
+    zt_ctx *ctx = writer->net->base.ctx;
     zt_netjson_close(writer->net);
     zt_free(ctx, writer);
 }
@@ -217,7 +184,7 @@ static zt_status put_frame(zt_netjson_writer *writer, size_t end)
 static zt_status put_base64(zt_netjson_writer *writer, const void *bytes, size_t size)
 {
     zt_str text;
-    zt_str_init(&text, writer->net->ctx);
+    zt_str_init(&text, writer->net->base.ctx);
     zt_status status = zt_base64_put(&text, bytes, size);
     if (status == ZT_OK)
         status = zt_sink_write(writer->out, text.data, text.len);
@@ -231,12 +198,12 @@ zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t b
     zt_netjson *net = writer->net;
     zt_escape(text, sizeof text, name, strlen(name));
     if (writer->remaining)
-        return zt_fail(net->ctx, ZT_EUSAGE, "a tensor before '%s' lacks %zu bytes", text, writer->remaining);
-    if (writer->next >= net->tensor_count || strcmp(net->tensors[writer->next].name, name) != 0)
-        return zt_fail(net->ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
-                       writer->next < net->tensor_count ? net->tensors[writer->next].name : "nothing");
+        return zt_fail(net->base.ctx, ZT_EUSAGE, "a tensor before '%s' lacks %zu bytes", text, writer->remaining);
+    if (writer->next >= net->base.count || strcmp(net->tensors[writer->next].name, name) != 0)
+        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
+                       writer->next < net->base.count ? net->tensors[writer->next].name : "nothing");
     if (net->tensors[writer->next].bytes != bytes)
-        return zt_fail(net->ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text,
+        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text,
                        bytes, net->tensors[writer->next].bytes);
     const nj_weights *weights = &net->weights[writer->next++];
     zt_status status = put_frame(writer, weights->frame);
@@ -251,7 +218,7 @@ zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t 
     const uint8_t *input = bytes;
     zt_status status = ZT_OK;
     if (size > writer->remaining)
-        return zt_fail(writer->net->ctx, ZT_EUSAGE, "more bytes than the tensor has");
+        return zt_fail(writer->net->base.ctx, ZT_EUSAGE, "more bytes than the tensor has");
     writer->remaining -= size;
     while (status == ZT_OK && size) {
         size_t step = writer->rest_size || size < 3 ? 1 : size - size % 3;
@@ -273,8 +240,8 @@ zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t 
 
 zt_status zt_netjson_finish(zt_netjson_writer *writer)
 {
-    if (writer->remaining || writer->next < writer->net->tensor_count)
-        return zt_fail(writer->net->ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
-                       (long long)writer->net->tensor_count, (long long)(writer->next - (writer->remaining > 0)));
+    if (writer->remaining || writer->next < writer->net->base.count)
+        return zt_fail(writer->net->base.ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
+                       (long long)writer->net->base.count, (long long)(writer->next - (writer->remaining > 0)));
     return put_frame(writer, writer->net->frame.len);
 }

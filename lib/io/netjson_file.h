@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "lib/io/array_file.h"
 #include "lib/io/netjson.h"
 
 /* Members of a layer that tell what its weights are. */
@@ -31,16 +32,11 @@ typedef struct nj_sizes {
 } nj_sizes;
 
 struct zt_netjson {
-    zt_ctx *ctx;
-    const char *file;
-    zt_source *source, *owned;
+    zt_array_file base; /* source NULL: a frame alone */
     zt_str frame;
     nj_weights *weights;
     int64_t weights_count;
-    zt_arena *arena;
     zt_array *tensors;
-    int64_t tensor_count;
-    zt_map *names;
 };
 
 /* Reads the file once: frame and weights. Only texts and base64 are looked at. */
@@ -48,7 +44,7 @@ zt_status zt_nj_scan(zt_netjson *net);
 /* Finds the frame's weights again, for a writer: their places and sizes. */
 zt_status zt_nj_scan_frame(zt_netjson *net);
 /* Goes through the frame's layers: every one of `weights` becomes a tensor, in order. */
-zt_status zt_nj_walk(zt_netjson *net);
+zt_status zt_nj_read_layers(zt_netjson *net);
 
 /* netjson_count.c: a member of a layer that may be one of its numbers. */
 void zt_nj_note_size(nj_sizes *sizes, const char *key, const json_t *value);

@@ -1,7 +1,7 @@
 /* netjson_scan.c - owns the way from a document to its frame: texts of weights are checked,
  * measured and left where they are; all else is kept.
  *
- * Whether the rest is JSON is found out later (netjson_walk.c): here only texts are told from what
+ * Whether the rest is JSON is found out later (netjson_layers.c): here only texts are told from what
  * is between them, and which of them is called "weights". */
 #include "lib/io/netjson_file.h"
 
@@ -30,7 +30,7 @@ static uint64_t read_position(const frame_scanner *scanner)
 
 static zt_status fail_at(const frame_scanner *scanner, const char *what)
 {
-    return zt_fail(scanner->net->ctx, ZT_EDATA, "%s: byte %" PRIu64 ": %s", scanner->net->file, read_position(scanner), what);
+    return zt_fail(scanner->net->base.ctx, ZT_EDATA, "%s: byte %" PRIu64 ": %s", scanner->net->base.name, read_position(scanner), what);
 }
 
 /* The next byte without passing it; -1 at the end, and on a failure that the context has. */
@@ -44,7 +44,7 @@ static int peek_byte(frame_scanner *scanner)
         return -1;
     if (scanner->frame)
         memcpy(scanner->buffer, scanner->frame + scanner->position, size);
-    else if (zt_source_read(scanner->net->source, scanner->position, scanner->buffer, size) != ZT_OK)
+    else if (zt_source_read(scanner->net->base.source, scanner->position, scanner->buffer, size) != ZT_OK)
         return -1;
     scanner->position += size;
     scanner->next = 0;
@@ -117,7 +117,7 @@ static zt_status pass_number(frame_scanner *scanner, uint64_t *bytes)
 static zt_status pass_weights(frame_scanner *scanner)
 {
     zt_netjson *net = scanner->net;
-    nj_weights *list = zt_nj_room(net->ctx, net->weights, net->weights_count, sizeof *list);
+    nj_weights *list = zt_nj_room(net->base.ctx, net->weights, net->weights_count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
     net->weights = list;
@@ -180,12 +180,12 @@ static zt_status scan_texts(frame_scanner *scanner)
     zt_status status = ZT_OK;
     for (int byte; status == ZT_OK && (byte = peek_byte(scanner)) >= 0;)
         status = byte == '"' ? pass_text(scanner) : keep_byte(scanner);
-    return status == ZT_OK ? zt_ctx_status(scanner->net->ctx) : status;
+    return status == ZT_OK ? zt_ctx_status(scanner->net->base.ctx) : status;
 }
 
 static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end, zt_str *out)
 {
-    frame_scanner *scanner = zt_alloc(net->ctx, sizeof *scanner);
+    frame_scanner *scanner = zt_alloc(net->base.ctx, sizeof *scanner);
     if (!scanner)
         return ZT_ENOMEM;
     scanner->net = net;
@@ -195,13 +195,13 @@ static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end,
     scanner->next = scanner->buffered = 0;
     scanner->out = out;
     zt_status status = scan_texts(scanner);
-    zt_free(net->ctx, scanner);
+    zt_free(net->base.ctx, scanner);
     return status;
 }
 
 zt_status zt_nj_scan(zt_netjson *net)
 {
-    return scan_document(net, NULL, zt_source_size(net->source), &net->frame);
+    return scan_document(net, NULL, zt_source_size(net->base.source), &net->frame);
 }
 
 zt_status zt_nj_scan_frame(zt_netjson *net)

@@ -195,14 +195,14 @@ zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weight
 {
     int64_t count = 0;
     zt_status status = ZT_OK;
-    frame_edit *edits = zt_alloc_array(net->ctx, (size_t)net->tensor_count + 1, EDITS * sizeof *edits);
+    frame_edit *edits = zt_alloc_array(net->base.ctx, (size_t)net->base.count + 1, EDITS * sizeof *edits);
     if (!edits)
         return ZT_ENOMEM;
-    for (int64_t i = 0; i < net->tensor_count && status == ZT_OK; i++) {
+    for (int64_t i = 0; i < net->base.count && status == ZT_OK; i++) {
         if (is_same(&weights[i], &net->weights[i].coding))
             continue;
         if (zt_netjson_elements(net, i) < 0)
-            status = zt_fail(net->ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told",
+            status = zt_fail(net->base.ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told",
                          net->tensors[i].name, zt_netjson_word(net->weights[i].coding.type));
         else
             count += collect_edits(net, i, &weights[i], edits + count);
@@ -211,6 +211,6 @@ zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weight
         qsort(edits, (size_t)count, sizeof *edits, compare_edits);
         status = put_edited(net, edits, count, out);
     }
-    zt_free(net->ctx, edits);
+    zt_free(net->base.ctx, edits);
     return status;
 }

@@ -1,5 +1,6 @@
 /* npy.c - owns .npy files: opening and reading one, and the header that is written. */
 #include "lib/io/npy.h"
+#include "lib/io/array_file.h"
 #include "lib/io/npy_array.h"
 
 #include <inttypes.h>
@@ -65,9 +66,7 @@ zt_status zt_npy_write_header(zt_sink *out, zt_ctx *ctx, const zt_type *type)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct zt_npy {
-    zt_ctx *ctx;
-    zt_source *source, *owned;
-    zt_arena *arena;
+    zt_array_file base;
     zt_gather *gather;
     npy_array array;
 };
@@ -77,23 +76,32 @@ static zt_status fetch_bytes(void *user, uint64_t offset, void *dst, size_t size
     return zt_source_read(user, offset, dst, size);
 }
 
-bool zt_npy_sniff(const void *bytes, size_t size)
+static const zt_array *get_array(const zt_array_file *file, int64_t i)
 {
-    return size >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0;
+    (void)i;
+    return &((const zt_npy *)file)->array.array;
 }
 
-zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source)
+static zt_status read_array(zt_array_file *file, int64_t i, size_t offset, void *dst, size_t size)
 {
-    zt_npy *npy = zt_calloc(ctx, 1, sizeof *npy);
-    if (!npy)
-        return NULL;
-    npy->ctx = ctx;
-    npy->source = source;
-    npy->arena = zt_arena_new(ctx, 1024);
+    zt_npy *npy = (zt_npy *)file;
+    return zt_gather_read(npy->gather, &npy->array.layout, i, offset, dst, size, fetch_bytes, file->source);
+}
+
+static void close_npy(zt_array_file *file) { zt_gather_free(((zt_npy *)file)->gather); }
+
+static const zt_array_file_ops npy_ops = {.get = get_array, .read = read_array, .close = close_npy};
+
+bool zt_npy_sniff(const void *bytes, size_t size) { return size >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0; }
+
+static zt_npy *open_source(zt_ctx *ctx, zt_source *source, bool owns)
+{
+    zt_npy *npy = zt_array_file_new(ctx, &npy_ops, sizeof *npy, source, owns);
+    if (!npy) return NULL;
+    npy->base.count = 1;
     npy->gather = zt_gather_new(ctx);
-    if (npy->arena && npy->gather &&
-        zt_npy_array_parse(ctx, zt_source_name(source), zt_source_size(source), fetch_bytes, source, npy->arena, &npy->array) ==
-            ZT_OK) {
+    if (npy->gather && zt_npy_array_parse(ctx, npy->base.name, zt_source_size(source), fetch_bytes, source, npy->base.arena,
+                                          &npy->array) == ZT_OK) {
         npy->array.array.name = "";
         return npy;
     }
@@ -104,68 +112,24 @@ zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source)
 zt_npy *zt_npy_open(zt_ctx *ctx, const char *path)
 {
     zt_source *source = zt_source_open(ctx, path);
-    return source ? zt_npy_take(ctx, source) : NULL;
+    return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source)
-{
-    zt_npy *npy = zt_npy_from(ctx, source);
-    if (npy)
-        npy->owned = source;
-    else
-        zt_source_close(source);
-    return npy;
-}
+zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
 
-void zt_npy_close(zt_npy *npy)
-{
-    if (!npy)
-        return;
-    zt_gather_free(npy->gather);
-    zt_arena_free(npy->arena);
-    zt_source_close(npy->owned);
-    zt_free(npy->ctx, npy);
-}
+zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
 
-int64_t zt_npy_count(const zt_npy *npy)
-{
-    (void)npy;
-    return 1;
-}
+void zt_npy_close(zt_npy *npy) { zt_array_file_close((zt_array_file *)npy); }
 
-const zt_array *zt_npy_get(const zt_npy *npy, int64_t i)
-{
-    (void)i;
-    return &npy->array.array;
-}
+int64_t zt_npy_count(const zt_npy *npy) { return npy->base.count; }
 
-int64_t zt_npy_find(const zt_npy *npy, const char *name)
-{
-    (void)npy;
-    return *name ? -1 : 0;
-}
+const zt_array *zt_npy_get(const zt_npy *npy, int64_t i) { return get_array(&npy->base, i); }
+
+int64_t zt_npy_find(const zt_npy *npy, const char *name) { return zt_array_file_find(&npy->base, name); }
 
 zt_status zt_npy_read(zt_npy *npy, int64_t i, size_t offset, void *dst, size_t size)
 {
-    zt_status status = zt_array_range(npy->ctx, zt_source_name(npy->source), &npy->array.array, offset, size);
-    return status == ZT_OK ? zt_gather_read(npy->gather, &npy->array.layout, i, offset, dst, size, fetch_bytes, npy->source)
-                       : status;
+    return zt_array_file_read(&npy->base, i, offset, dst, size);
 }
 
-static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
-{
-    zt_npy *npy = user;
-    *handle = 0;
-    return zt_npy_find(npy, name) ? ZT_ENOENT
-                                : zt_array_type(npy->ctx, zt_source_name(npy->source), &npy->array.array, type);
-}
-
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
-{
-    return zt_npy_read(user, handle, offset, dst, size);
-}
-
-zt_store zt_npy_store(zt_npy *npy)
-{
-    return (zt_store){.user = npy, .find = store_find, .read = store_read};
-}
+zt_store zt_npy_store(zt_npy *npy) { return zt_array_file_store(&npy->base); }

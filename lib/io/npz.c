@@ -1,5 +1,6 @@
 /* npz.c - owns .npz archives: opening, arrays by name, reading, writing. */
 #include "lib/io/npz.h"
+#include "lib/io/array_file.h"
 #include "lib/io/fault.h"
 #include "lib/io/npy_array.h"
 #include "lib/io/zip.h"
@@ -14,15 +15,10 @@ typedef struct npz_array {
 } npz_array;
 
 struct zt_npz {
-    zt_ctx *ctx;
-    const char *file;
-    zt_source *owned;
+    zt_array_file base;
     zt_zip *zip;
-    zt_arena *arena;
     zt_gather *gather;
     npz_array *arrays;
-    int64_t count;
-    zt_map *names;
 };
 
 bool zt_npz_sniff(const void *bytes, size_t size)
@@ -41,55 +37,73 @@ static zt_status add_member(zt_npz *npz, int64_t i)
     char text[160];
     if (length < end_length || strcmp(entry->name + length - end_length, end) != 0)
         return ZT_OK;
-    npz_array *array = &npz->arrays[npz->count];
+    npz_array *array = &npz->arrays[npz->base.count];
     zt_zip_member request = {.zip = npz->zip, .index = i};
     zt_str place;
-    zt_str_init(&place, npz->ctx);
+    zt_str_init(&place, npz->base.ctx);
     zt_status status =
-        zt_str_printf(&place, "%s: member '%s'", npz->file, zt_escape(text, sizeof text, entry->name, length));
+        zt_str_printf(&place, "%s: member '%s'", npz->base.name, zt_escape(text, sizeof text, entry->name, length));
     if (status == ZT_OK)
-        status = zt_npy_array_parse(npz->ctx, place.data, entry->size, zt_zip_fetch, &request, npz->arena, &array->npy);
+        status = zt_npy_array_parse(npz->base.ctx, place.data, entry->size, zt_zip_fetch, &request, npz->base.arena, &array->npy);
     zt_str_fini(&place);
     if (status != ZT_OK)
         return status;
     array->member = i;
     array->npy.layout.forward = entry->deflated;
-    array->npy.array.name = zt_arena_strndup(npz->arena, entry->name, length - end_length);
+    array->npy.array.name = zt_arena_strndup(npz->base.arena, entry->name, length - end_length);
     if (!array->npy.array.name)
         return ZT_ENOMEM;
-    return zt_map_put(npz->names, array->npy.array.name, length - end_length, npz->count++);
+    return zt_map_put(npz->base.names, array->npy.array.name, length - end_length, npz->base.count++);
 }
 
 static zt_status read_members(zt_npz *npz)
 {
     int64_t count = zt_zip_count(npz->zip);
     zt_status status = ZT_OK;
-    npz->arrays = zt_alloc_array(npz->ctx, (size_t)count, sizeof *npz->arrays);
-    npz->names = zt_map_new(npz->ctx, (size_t)count);
-    if (!npz->arrays || !npz->names)
+    npz->arrays = zt_alloc_array(npz->base.ctx, (size_t)count, sizeof *npz->arrays);
+    npz->base.names = zt_map_new(npz->base.ctx, (size_t)count);
+    if (!npz->arrays || !npz->base.names)
         return ZT_ENOMEM;
     for (int64_t i = 0; status == ZT_OK && i < count; i++)
-        status = zt_faults_pass(npz->ctx, add_member(npz, i));
-    if (status == ZT_OK && count && !npz->count)
-        status = zt_fail(npz->ctx, ZT_EDATA,
+        status = zt_faults_pass(npz->base.ctx, add_member(npz, i));
+    if (status == ZT_OK && count && !npz->base.count)
+        status = zt_fail(npz->base.ctx, ZT_EDATA,
                      "%s: a zip archive without an array (NAME.npy) or a checkpoint of PyTorch's: "
                      "extract it and name the model in it (unzip)",
-                     npz->file);
+                     npz->base.name);
     return status;
 }
 
-zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source)
+static const zt_array *get_array(const zt_array_file *file, int64_t i)
 {
-    zt_npz *npz = zt_calloc(ctx, 1, sizeof *npz);
-    if (!npz)
-        return NULL;
-    npz->ctx = ctx;
-    npz->file = zt_source_name(source);
-    npz->arena = zt_arena_new(ctx, 4096);
-    npz->gather = npz->arena ? zt_gather_new(ctx) : NULL;
+    return &((const zt_npz *)file)->arrays[i].npy.array;
+}
+
+static zt_status read_array(zt_array_file *file, int64_t i, size_t offset, void *dst, size_t size)
+{
+    const zt_npz *npz = (const zt_npz *)file;
+    const npz_array *array = &npz->arrays[i];
+    zt_zip_member request = {.zip = npz->zip, .index = array->member};
+    return zt_gather_read(npz->gather, &array->npy.layout, i, offset, dst, size, zt_zip_fetch, &request);
+}
+
+static void close_npz(zt_array_file *file)
+{
+    zt_npz *npz = (zt_npz *)file;
+    zt_zip_close(npz->zip);
+    zt_gather_free(npz->gather);
+    zt_free(file->ctx, npz->arrays);
+}
+
+static const zt_array_file_ops npz_ops = {.get = get_array, .read = read_array, .close = close_npz};
+
+static zt_npz *open_source(zt_ctx *ctx, zt_source *source, bool owns)
+{
+    zt_npz *npz = zt_array_file_new(ctx, &npz_ops, sizeof *npz, source, owns);
+    if (!npz) return NULL;
+    npz->gather = zt_gather_new(ctx);
     npz->zip = npz->gather ? zt_zip_from(ctx, source) : NULL;
-    if (npz->zip && read_members(npz) == ZT_OK)
-        return npz;
+    if (npz->zip && read_members(npz) == ZT_OK) return npz;
     zt_npz_close(npz);
     return NULL;
 }
@@ -97,75 +111,29 @@ zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source)
 zt_npz *zt_npz_open(zt_ctx *ctx, const char *path)
 {
     zt_source *source = zt_source_open(ctx, path);
-    return source ? zt_npz_take(ctx, source) : NULL;
+    return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source)
-{
-    zt_npz *npz = zt_npz_from(ctx, source);
-    if (npz)
-        npz->owned = source;
-    else
-        zt_source_close(source);
-    return npz;
-}
+zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
 
-void zt_npz_close(zt_npz *npz)
-{
-    if (!npz)
-        return;
-    zt_zip_close(npz->zip);
-    zt_gather_free(npz->gather);
-    zt_map_free(npz->names);
-    zt_arena_free(npz->arena);
-    zt_free(npz->ctx, npz->arrays);
-    zt_source_close(npz->owned);
-    zt_free(npz->ctx, npz);
-}
+zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+
+void zt_npz_close(zt_npz *npz) { zt_array_file_close((zt_array_file *)npz); }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-int64_t zt_npz_count(const zt_npz *npz)
-{
-    return npz->count;
-}
+int64_t zt_npz_count(const zt_npz *npz) { return npz->base.count; }
 
-const zt_array *zt_npz_get(const zt_npz *npz, int64_t i)
-{
-    return &npz->arrays[i].npy.array;
-}
+const zt_array *zt_npz_get(const zt_npz *npz, int64_t i) { return get_array(&npz->base, i); }
 
-int64_t zt_npz_find(const zt_npz *npz, const char *name)
-{
-    return zt_map_find(npz->names, name);
-}
+int64_t zt_npz_find(const zt_npz *npz, const char *name) { return zt_array_file_find(&npz->base, name); }
 
 zt_status zt_npz_read(zt_npz *npz, int64_t i, size_t offset, void *dst, size_t size)
 {
-    const npz_array *array = &npz->arrays[i];
-    zt_zip_member request = {.zip = npz->zip, .index = array->member};
-    zt_status status = zt_array_range(npz->ctx, npz->file, &array->npy.array, offset, size);
-    if (status != ZT_OK)
-        return status;
-    return zt_gather_read(npz->gather, &array->npy.layout, i, offset, dst, size, zt_zip_fetch, &request);
+    return zt_array_file_read(&npz->base, i, offset, dst, size);
 }
 
-static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
-{
-    zt_npz *npz = user;
-    *handle = zt_npz_find(npz, name);
-    return *handle < 0 ? ZT_ENOENT : zt_array_type(npz->ctx, npz->file, zt_npz_get(npz, *handle), type);
-}
-
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
-{
-    return zt_npz_read(user, handle, offset, dst, size);
-}
-
-zt_store zt_npz_store(zt_npz *npz)
-{
-    return (zt_store){.user = npz, .find = store_find, .read = store_read};
-}
+zt_store zt_npz_store(zt_npz *npz) { return zt_array_file_store(&npz->base); }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

@@ -16,15 +16,15 @@ static bool is_zip(const zt_source *source)
 /* What is right of all checkpoints: no file makes much more of itself than it is. */
 static zt_status check_sum(const zt_pt *pt)
 {
-    uint64_t limit = zt_source_size(pt->source), sum = 0;
+    uint64_t limit = zt_source_size(pt->base.source), sum = 0;
     limit = limit > UINT64_MAX / 64 - (1 << 20) ? UINT64_MAX : 64 * (limit + (1 << 20));
-    for (int64_t i = 0; i < pt->tensor_count; i++) {
+    for (int64_t i = 0; i < pt->base.count; i++) {
         const pt_tensor *tensor = &pt->tensors[i];
         uint64_t cost = tensor->array.bytes + (tensor->layout.forward ? pt->storages[tensor->storage_index].bytes : 0);
         if (cost > limit - sum)
             return zt_fail(
-                pt->ctx, ZT_EDATA,
-                "%s: its tensors name the same bytes over and over: %llu of them and more", pt->file,
+                pt->base.ctx, ZT_EDATA,
+                "%s: its tensors name the same bytes over and over: %llu of them and more", pt->base.name,
                 (unsigned long long)limit);
         sum += cost;
     }
@@ -38,8 +38,8 @@ static zt_status check_place(const zt_pt *pt, const pt_tensor *tensor)
     const pt_storage *storage = &pt->storages[tensor->storage_index];
     if (storage->placed || storage->reported)
         return ZT_OK;
-    return zt_fail(pt->ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file",
-                   pt->file, zt_escape(text, sizeof text, tensor->array.name, strlen(tensor->array.name)),
+    return zt_fail(pt->base.ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file",
+                   pt->base.name, zt_escape(text, sizeof text, tensor->array.name, strlen(tensor->array.name)),
                    zt_escape(key, sizeof key, storage->key, strlen(storage->key)));
 }
 
@@ -47,11 +47,11 @@ static zt_status check_place(const zt_pt *pt, const pt_tensor *tensor)
 static zt_status rebuild_names(zt_pt *pt)
 {
     zt_status status = ZT_OK;
-    zt_map_free(pt->names);
-    pt->names = zt_map_new(pt->ctx, (size_t)pt->tensor_count);
-    for (int64_t i = 0; pt->names && status == ZT_OK && i < pt->tensor_count; i++)
-        status = zt_map_put(pt->names, pt->tensors[i].array.name, strlen(pt->tensors[i].array.name), i);
-    return pt->names ? status : ZT_ENOMEM;
+    zt_map_free(pt->base.names);
+    pt->base.names = zt_map_new(pt->base.ctx, (size_t)pt->base.count);
+    for (int64_t i = 0; pt->base.names && status == ZT_OK && i < pt->base.count; i++)
+        status = zt_map_put(pt->base.names, pt->tensors[i].array.name, strlen(pt->tensors[i].array.name), i);
+    return pt->base.names ? status : ZT_ENOMEM;
 }
 
 /* All storages have been found; how their bytes come is known. */
@@ -59,10 +59,10 @@ static zt_status place_tensors(zt_pt *pt)
 {
     int64_t kept = 0;
     zt_status status = ZT_OK;
-    for (int64_t i = 0; status == ZT_OK && i < pt->tensor_count; i++) {
+    for (int64_t i = 0; status == ZT_OK && i < pt->base.count; i++) {
         pt_tensor *tensor = &pt->tensors[i];
         const pt_storage *storage = &pt->storages[tensor->storage_index];
-        status = zt_faults_pass(pt->ctx, check_place(pt, tensor));
+        status = zt_faults_pass(pt->base.ctx, check_place(pt, tensor));
         if (status != ZT_OK || !storage->placed)
             continue;
         tensor->layout.forward = storage->member >= 0 && zt_zip_get(pt->zip, storage->member)->deflated;
@@ -70,8 +70,8 @@ static zt_status place_tensors(zt_pt *pt)
             tensor->layout.swap = 1;
         pt->tensors[kept++] = *tensor;
     }
-    if (status == ZT_OK && kept != pt->tensor_count) {
-        pt->tensor_count = kept;
+    if (status == ZT_OK && kept != pt->base.count) {
+        pt->base.count = kept;
         status = rebuild_names(pt);
     }
     return status == ZT_OK ? check_sum(pt) : status;
@@ -80,9 +80,9 @@ static zt_status place_tensors(zt_pt *pt)
 static zt_status read_checkpoint(zt_pt *pt)
 {
     zt_status status = ZT_OK;
-    if (is_zip(pt->source)) {
-        pt->zip = zt_zip_from(pt->ctx, pt->source);
-        status = pt->zip ? zt_pt_parse_zip(pt) : zt_ctx_status(pt->ctx);
+    if (is_zip(pt->base.source)) {
+        pt->zip = zt_zip_from(pt->base.ctx, pt->base.source);
+        status = pt->zip ? zt_pt_parse_zip(pt) : zt_ctx_status(pt->base.ctx);
     } else {
         status = zt_pt_parse_older(pt);
     }
@@ -94,27 +94,59 @@ static void log_left_out(const zt_pt *pt)
 {
     const bool globals = pt->unknown.len, tensors = pt->unread.len;
     if (globals || tensors)
-        zt_log(pt->ctx, ZT_LOG_WARN, "%s: %s%s%s%s%s", pt->file,
+        zt_log(pt->base.ctx, ZT_LOG_WARN, "%s: %s%s%s%s%s", pt->base.name,
                globals ? "unknown globals, kept as opaque values and not called: " : "",
                globals ? pt->unknown.data : "", globals && tensors ? "; " : "",
                tensors ? "tensors that are not read: " : "", tensors ? pt->unread.data : "");
 }
 
-zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source)
+typedef struct raw_storage {
+    const zt_pt *pt;
+    const pt_storage *storage;
+} raw_storage;
+
+static zt_status fetch_raw(void *user, uint64_t offset, void *dst, size_t size)
 {
-    zt_pt *pt = zt_calloc(ctx, 1, sizeof *pt);
-    if (!pt)
-        return NULL;
-    pt->ctx = ctx;
-    pt->source = source;
-    pt->file = zt_source_name(source);
+    const raw_storage *raw = user;
+    if (raw->storage->member >= 0)
+        return zt_zip_read(raw->pt->zip, raw->storage->member, offset, dst, size);
+    return zt_source_read(raw->pt->base.source, raw->storage->begin + offset, dst, size);
+}
+
+static const zt_array *get_array(const zt_array_file *file, int64_t i) { return &((const zt_pt *)file)->tensors[i].array; }
+
+static zt_status read_array(zt_array_file *file, int64_t i, size_t offset, void *dst, size_t size)
+{
+    const zt_pt *pt = (const zt_pt *)file;
+    const pt_tensor *tensor = &pt->tensors[i];
+    raw_storage raw = {.pt = pt, .storage = &pt->storages[tensor->storage_index]};
+    return zt_gather_read(pt->gather, &tensor->layout, i, offset, dst, size, fetch_raw, &raw);
+}
+
+static void close_pt(zt_array_file *file)
+{
+    zt_pt *pt = (zt_pt *)file;
+    zt_zip_close(pt->zip);
+    zt_gather_free(pt->gather);
+    zt_map_free(pt->keys);
+    zt_str_fini(&pt->unknown);
+    zt_str_fini(&pt->unread);
+    zt_free(file->ctx, pt->storages);
+    zt_free(file->ctx, pt->tensors);
+}
+
+static const zt_array_file_ops pt_ops = {.get = get_array, .read = read_array, .close = close_pt};
+
+static zt_pt *open_source(zt_ctx *ctx, zt_source *source, bool owns)
+{
+    zt_pt *pt = zt_array_file_new(ctx, &pt_ops, sizeof *pt, source, owns);
+    if (!pt) return NULL;
     zt_str_init(&pt->unknown, ctx);
     zt_str_init(&pt->unread, ctx);
-    pt->arena = zt_arena_new(ctx, 1 << 14);
-    pt->gather = pt->arena ? zt_gather_new(ctx) : NULL;
+    pt->gather = zt_gather_new(ctx);
     pt->keys = pt->gather ? zt_map_new(ctx, 64) : NULL;
-    pt->names = pt->keys ? zt_map_new(ctx, 64) : NULL;
-    if (pt->names && read_checkpoint(pt) == ZT_OK) {
+    pt->base.names = pt->keys ? zt_map_new(ctx, 64) : NULL;
+    if (pt->base.names && read_checkpoint(pt) == ZT_OK) {
         log_left_out(pt);
         return pt;
     }
@@ -125,35 +157,14 @@ zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source)
 zt_pt *zt_pt_open(zt_ctx *ctx, const char *path)
 {
     zt_source *source = zt_source_open(ctx, path);
-    return source ? zt_pt_take(ctx, source) : NULL;
+    return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source)
-{
-    zt_pt *pt = zt_pt_from(ctx, source);
-    if (pt)
-        pt->owned = source;
-    else
-        zt_source_close(source);
-    return pt;
-}
+zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
 
-void zt_pt_close(zt_pt *pt)
-{
-    if (!pt)
-        return;
-    zt_zip_close(pt->zip);
-    zt_gather_free(pt->gather);
-    zt_map_free(pt->keys);
-    zt_map_free(pt->names);
-    zt_arena_free(pt->arena);
-    zt_str_fini(&pt->unknown);
-    zt_str_fini(&pt->unread);
-    zt_free(pt->ctx, pt->storages);
-    zt_free(pt->ctx, pt->tensors);
-    zt_source_close(pt->owned);
-    zt_free(pt->ctx, pt);
-}
+zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+
+void zt_pt_close(zt_pt *pt) { zt_array_file_close((zt_array_file *)pt); }
 
 /* Does the first member's name, as it stands at the file's beginning, end so? */
 static bool first_member_ends(const zt_source *source, const char *end)
@@ -188,55 +199,15 @@ bool zt_pt_is_zip(const zt_source *source)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-int64_t zt_pt_count(const zt_pt *pt)
-{
-    return pt->tensor_count;
-}
+int64_t zt_pt_count(const zt_pt *pt) { return pt->base.count; }
 
-const zt_array *zt_pt_get(const zt_pt *pt, int64_t i)
-{
-    return &pt->tensors[i].array;
-}
+const zt_array *zt_pt_get(const zt_pt *pt, int64_t i) { return get_array(&pt->base, i); }
 
-int64_t zt_pt_find(const zt_pt *pt, const char *name)
-{
-    return zt_map_find(pt->names, name);
-}
-
-typedef struct raw_storage {
-    const zt_pt *pt;
-    const pt_storage *storage;
-} raw_storage;
-
-static zt_status fetch_raw(void *user, uint64_t offset, void *dst, size_t size)
-{
-    const raw_storage *raw = user;
-    if (raw->storage->member >= 0)
-        return zt_zip_read(raw->pt->zip, raw->storage->member, offset, dst, size);
-    return zt_source_read(raw->pt->source, raw->storage->begin + offset, dst, size);
-}
+int64_t zt_pt_find(const zt_pt *pt, const char *name) { return zt_array_file_find(&pt->base, name); }
 
 zt_status zt_pt_read(zt_pt *pt, int64_t i, size_t offset, void *dst, size_t size)
 {
-    const pt_tensor *tensor = &pt->tensors[i];
-    raw_storage raw = {.pt = pt, .storage = &pt->storages[tensor->storage_index]};
-    zt_status status = zt_array_range(pt->ctx, pt->file, &tensor->array, offset, size);
-    return status == ZT_OK ? zt_gather_read(pt->gather, &tensor->layout, i, offset, dst, size, fetch_raw, &raw) : status;
+    return zt_array_file_read(&pt->base, i, offset, dst, size);
 }
 
-static zt_status store_find(void *user, const char *name, zt_type *type, int64_t *handle)
-{
-    zt_pt *pt = user;
-    *handle = zt_pt_find(pt, name);
-    return *handle < 0 ? ZT_ENOENT : zt_array_type(pt->ctx, pt->file, zt_pt_get(pt, *handle), type);
-}
-
-static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)
-{
-    return zt_pt_read(user, handle, offset, dst, size);
-}
-
-zt_store zt_pt_store(zt_pt *pt)
-{
-    return (zt_store){.user = pt, .find = store_find, .read = store_read};
-}
+zt_store zt_pt_store(zt_pt *pt) { return zt_array_file_store(&pt->base); }

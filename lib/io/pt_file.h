@@ -2,6 +2,7 @@
 #ifndef ZT_PT_FILE_H
 #define ZT_PT_FILE_H
 
+#include "lib/io/array_file.h"
 #include "lib/io/pickle.h"
 #include "lib/io/pt.h"
 #include "lib/io/zip.h"
@@ -23,19 +24,14 @@ typedef struct pt_tensor {
 } pt_tensor;
 
 struct zt_pt {
-    zt_ctx *ctx;
-    const char *file;
-    zt_source *source, *owned;
+    zt_array_file base;
     zt_zip *zip; /* NULL: the older format */
     bool big_endian;    /* elements are big endian */
-    zt_arena *arena;
     zt_gather *gather;
     pt_storage *storages;
     int64_t storage_count;
     zt_map *keys; /* of storages */
     pt_tensor *tensors;
-    int64_t tensor_count;
-    zt_map *names;
     zt_str unknown,
         unread;            /* unknown names, and tensors that are not read, as lists for messages */
     char unread_last[200]; /* the last one that was counted */

@@ -21,18 +21,18 @@ static const uint8_t magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 
 /* Memory that a pickle may take: real ones need about as much as the file that they are in has. */
 static size_t memory_budget(const zt_pt *pt)
 {
-    uint64_t size = zt_source_size(pt->source);
+    uint64_t size = zt_source_size(pt->base.source);
     return size > SIZE_MAX / 8 ? SIZE_MAX / 2 : (size_t)(4 * size) + (40 << 20);
 }
 
 /* The reading of pickles that lie in what `fetch` gives, `bytes` of it; zt_free it. */
 static pickle_reader *begin_pickle(zt_pt *pt, zt_fetch *fetch, void *user, uint64_t bytes)
 {
-    pickle_reader *pickle = zt_calloc(pt->ctx, 1, sizeof *pickle);
+    pickle_reader *pickle = zt_calloc(pt->base.ctx, 1, sizeof *pickle);
     if (pickle)
-        *pickle = (pickle_reader){.ctx = pt->ctx,
-                      .file = pt->file,
-                      .arena = pt->arena,
+        *pickle = (pickle_reader){.ctx = pt->base.ctx,
+                      .file = pt->base.name,
+                      .arena = pt->base.arena,
                       .budget = memory_budget(pt),
                       .fetch = fetch,
                       .user = user,
@@ -46,7 +46,7 @@ static pickle_reader *begin_pickle(zt_pt *pt, zt_fetch *fetch, void *user, uint6
 static zt_status find_member(zt_pt *pt, const char *root, size_t root_length, const char *name, int64_t *index)
 {
     zt_str path;
-    zt_str_init(&path, pt->ctx);
+    zt_str_init(&path, pt->base.ctx);
     zt_status status = zt_str_put(&path, root, root_length);
     if (status == ZT_OK)
         status = zt_str_printf(&path, "/%s", name);
@@ -66,7 +66,7 @@ static zt_status read_record(zt_pt *pt, const char *root, size_t root_length, co
         return status;
     uint64_t length = index < 0 ? 0 : zt_zip_get(pt->zip, index)->size;
     if (length >= MAX_RECORD)
-        return zt_fail(pt->ctx, ZT_EDATA, "%s: a record '%s' of %llu bytes", pt->file, name,
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: a record '%s' of %llu bytes", pt->base.name, name,
                        (unsigned long long)length);
     status = index < 0 ? ZT_OK : zt_zip_read(pt->zip, index, 0, text, (size_t)length);
     while (length && strchr(" \n\r\t", text[length - 1]))
@@ -83,19 +83,19 @@ static zt_status check_records(zt_pt *pt, const char *root, size_t root_length)
     if (status == ZT_OK && !*text)
         status = read_record(pt, root, root_length, ".data/version", text);
     if (status == ZT_OK && (!zt_parse_i64(text, &version) || version < MIN_VERSION || version > MAX_VERSION))
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: version '%s', there are %d to %d", pt->file,
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: version '%s', there are %d to %d", pt->base.name,
                      zt_escape(escaped, sizeof escaped, text, strlen(text)), MIN_VERSION,
                      MAX_VERSION);
     if (status == ZT_OK)
         status = read_record(pt, root, root_length, "byteorder", text);
     pt->big_endian = strcmp(text, "big") == 0;
     if (status == ZT_OK && *text && !pt->big_endian && strcmp(text, "little") != 0)
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: byte order '%s'", pt->file,
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: byte order '%s'", pt->base.name,
                      zt_escape(escaped, sizeof escaped, text, strlen(text)));
     if (status == ZT_OK)
         status = find_member(pt, root, root_length, "constants.pkl", &code);
     if (status == ZT_OK && code >= 0)
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: a TorchScript program, which is code", pt->file);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: a TorchScript program, which is code", pt->base.name);
     return status;
 }
 
@@ -110,8 +110,8 @@ static zt_status find_root(const zt_pt *pt, const char **root, size_t *length)
     for (int64_t i = 1; same && i < members; i++)
         same = strncmp(zt_zip_get(pt->zip, i)->name, first, *length + 1) == 0;
     return same ? ZT_OK
-               : zt_fail(pt->ctx, ZT_EDATA, "%s: a zip, but its members are not in one folder",
-                         pt->file);
+               : zt_fail(pt->base.ctx, ZT_EDATA, "%s: a zip, but its members are not in one folder",
+                         pt->base.name);
 }
 
 /* Storages are members data/KEY, and have the size that the pickle says. */
@@ -120,7 +120,7 @@ static zt_status place_members(zt_pt *pt, const char *root, size_t root_length)
     char text[160];
     zt_str name;
     zt_status status = ZT_OK;
-    zt_str_init(&name, pt->ctx);
+    zt_str_init(&name, pt->base.ctx);
     for (int64_t i = 0; status == ZT_OK && i < pt->storage_count; i++) {
         pt_storage *storage = &pt->storages[i];
         zt_str_clear(&name);
@@ -130,11 +130,11 @@ static zt_status place_members(zt_pt *pt, const char *root, size_t root_length)
         storage->placed = storage->member >= 0;
         if (!storage->placed || zt_zip_get(pt->zip, storage->member)->size == storage->bytes)
             continue;
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: storage '%s' is of %llu bytes, %llu are there", pt->file,
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: storage '%s' is of %llu bytes, %llu are there", pt->base.name,
                      zt_escape(text, sizeof text, storage->key, strlen(storage->key)),
                      (unsigned long long)storage->bytes,
                      (unsigned long long)zt_zip_get(pt->zip, storage->member)->size);
-        status = zt_faults_pass(pt->ctx, status);
+        status = zt_faults_pass(pt->base.ctx, status);
         storage->placed = false;
         storage->reported = true;
     }
@@ -145,7 +145,7 @@ static zt_status place_members(zt_pt *pt, const char *root, size_t root_length)
 static void end_pickle(zt_pt *pt, pickle_reader *pickle)
 {
     zt_pickle_end(pickle);
-    zt_free(pt->ctx, pickle);
+    zt_free(pt->base.ctx, pickle);
 }
 
 static zt_status read_pickle(zt_pt *pt, pickle_reader *pickle, pk_value *root)
@@ -171,9 +171,9 @@ zt_status zt_pt_parse_zip(zt_pt *pt)
     if (status != ZT_OK)
         return status;
     if (request.index < 0)
-        return zt_fail(pt->ctx, ZT_EDATA, "%s: a zip without its data.pkl", pt->file);
-    if (zt_zip_get(pt->zip, request.index)->size > zt_source_size(pt->source) * DENSE + (1 << 20))
-        return zt_fail(pt->ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", pt->file);
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: a zip without its data.pkl", pt->base.name);
+    if (zt_zip_get(pt->zip, request.index)->size > zt_source_size(pt->base.source) * DENSE + (1 << 20))
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", pt->base.name);
     pickle_reader *pickle = begin_pickle(pt, zt_zip_fetch, &request, zt_zip_get(pt->zip, request.index)->size);
     if (!pickle)
         return ZT_ENOMEM;
@@ -230,15 +230,15 @@ static zt_status read_preamble(zt_pt *pt, pickle_reader *pickle)
     zt_status status = read_plain(pickle, &value);
     if (status == ZT_OK &&
         (value.kind != PK_LONG || value.count != sizeof magic || memcmp(value.text, magic, value.count) != 0))
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: this is no checkpoint of PyTorch's", pt->file);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: this is no checkpoint of PyTorch's", pt->base.name);
     if (status == ZT_OK)
         status = read_plain(pickle, &value);
     if (status == ZT_OK && (value.kind != PK_INT || value.i != OLDER_VERSION))
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: its format is not version %d", pt->file, OLDER_VERSION);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: its format is not version %d", pt->base.name, OLDER_VERSION);
     if (status == ZT_OK)
         status = read_plain(pickle, &value);
     if (status == ZT_OK && !is_machine(&value))
-        status = zt_fail(pt->ctx, ZT_EDATA, "%s: nothing is told of the machine that wrote it", pt->file);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: nothing is told of the machine that wrote it", pt->base.name);
     return status;
 }
 
@@ -256,14 +256,14 @@ static zt_status place_older(zt_pt *pt, pickle_reader *pickle, const pk_value *k
     if (storage->placed || pickle->end - pickle->position < sizeof count)
         return zt_pk_fail(pickle,
                           storage->placed ? "a storage's key that is there twice" : "storages are cut");
-    status = zt_source_read(pt->source, pickle->position, count, sizeof count);
+    status = zt_source_read(pt->base.source, pickle->position, count, sizeof count);
     for (int byte = 8; byte-- > 0;)
         element_count = element_count << 8 | count[byte];
     storage->begin = pickle->position + sizeof count;
     if (status == ZT_OK && (storage->bytes / storage->item != element_count || pickle->end - storage->begin < storage->bytes))
-        status = zt_fail(pt->ctx, ZT_EDATA,
+        status = zt_fail(pt->base.ctx, ZT_EDATA,
                      "%s: storage '%s' is of %llu bytes; %llu elements are told, %llu bytes left",
-                     pt->file, zt_escape(text, sizeof text, storage->key, strlen(storage->key)),
+                     pt->base.name, zt_escape(text, sizeof text, storage->key, strlen(storage->key)),
                      (unsigned long long)storage->bytes, (unsigned long long)element_count,
                      (unsigned long long)(pickle->end - storage->begin));
     storage->placed = true;
@@ -291,7 +291,7 @@ static zt_status read_older(zt_pt *pt, pickle_reader *pickle)
 
 zt_status zt_pt_parse_older(zt_pt *pt)
 {
-    pickle_reader *pickle = begin_pickle(pt, fetch_file, pt->source, zt_source_size(pt->source));
+    pickle_reader *pickle = begin_pickle(pt, fetch_file, pt->base.source, zt_source_size(pt->base.source));
     if (!pickle)
         return ZT_ENOMEM;
     zt_status status = read_older(pt, pickle);

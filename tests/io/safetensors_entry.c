@@ -1,4 +1,4 @@
-/* safetensors_entry.c - an entry of a safetensors header means the same scanned as it does walked: each is
+/* safetensors_parse.c - an entry of a safetensors header means the same scanned as it does walked: each is
  * read as it is, and with an escape in the name of a member, which is not scanned. What is read is
  * what safetensors 0.8.0 (PyPI) reads. */
 #include "lib/io/safetensors.h"

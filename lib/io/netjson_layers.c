@@ -1,4 +1,4 @@
-/* netjson_walk.c - owns going through a frame: that it is JSON, where its layers are, and what
+/* netjson_layers.c - owns going through a frame: that it is JSON, where its layers are, and what
  * their weights are. */
 #include "lib/io/json.h"
 #include "lib/io/netjson_file.h"
@@ -95,7 +95,7 @@ typedef struct net_layer {
 static zt_status fail_at(const net_layer *layer, const char *what)
 {
     char text[160];
-    return zt_fail(layer->net->ctx, ZT_EDATA, "%s: %s: %s", layer->net->file,
+    return zt_fail(layer->net->base.ctx, ZT_EDATA, "%s: %s: %s", layer->net->base.name,
                    layer->path->len ? zt_escape(text, sizeof text, layer->path->data, layer->path->len)
                                 : "the network",
                    what);
@@ -106,13 +106,13 @@ static zt_status read_weights(net_layer *layer, const char *key, const char *tex
     char wanted[48];
     zt_netjson *net = layer->net;
     (void)key;
-    if (net->tensor_count >= net->weights_count)
+    if (net->base.count >= net->weights_count)
         return fail_at(layer, "weights that are no text");
     int length =
-        snprintf(wanted, sizeof wanted, "\"#%" PRId64 ":%" PRIu64 "\"", net->tensor_count, net->weights[net->tensor_count].bytes);
+        snprintf(wanted, sizeof wanted, "\"#%" PRId64 ":%" PRIu64 "\"", net->base.count, net->weights[net->base.count].bytes);
     if (size != (size_t)length || memcmp(text, wanted, size) != 0)
         return fail_at(layer, "weights that are no text");
-    layer->weights = net->tensor_count++;
+    layer->weights = net->base.count++;
     return ZT_OK;
 }
 
@@ -127,8 +127,8 @@ static zt_status read_dtype(net_layer *layer, const char *key, const char *text,
     zt_str word;
     (void)key;
     note_member(layer, NJ_DTYPE, text, size);
-    zt_str_init(&word, layer->net->ctx);
-    zt_status status = zt_json_string(layer->net->ctx, layer->net->file, text, size, &word);
+    zt_str_init(&word, layer->net->base.ctx);
+    zt_status status = zt_json_string(layer->net->base.ctx, layer->net->base.name, text, size, &word);
     if (status == ZT_OK)
         layer->dtype = dtype_named(word.len ? word.data : "");
     zt_str_fini(&word);
@@ -150,8 +150,8 @@ static zt_status read_scale(net_layer *layer, const char *key, const char *text,
 {
     (void)key;
     note_member(layer, NJ_SCALE, text, size);
-    json_t *json = zt_json_load(layer->net->ctx, layer->net->file, text, size);
-    zt_status status = json ? ZT_OK : zt_ctx_status(layer->net->ctx);
+    json_t *json = zt_json_load(layer->net->base.ctx, layer->net->base.name, text, size);
+    zt_status status = json ? ZT_OK : zt_ctx_status(layer->net->base.ctx);
     if (json && !json_is_number(json) && !json_is_null(json))
         status = fail_at(layer, "\"scale\" is no number");
     float scale = status == ZT_OK ? (float)json_number_value(json) : 0;
@@ -190,7 +190,7 @@ static zt_status read_layers(net_layer *layer, const char *key, const char *text
     zt_status status = zt_str_printf(layer->path, "%s%s", length ? "." : "", key);
     layer->depth++;
     if (status == ZT_OK && !(size == 4 && memcmp(text, "null", 4) == 0))
-        status = zt_json_items(layer->net->ctx, layer->net->file, text, size, read_layer, layer);
+        status = zt_json_items(layer->net->base.ctx, layer->net->base.name, text, size, read_layer, layer);
     layer->depth--;
     truncate_path(layer->path, length);
     layer->has_layers = true;
@@ -244,10 +244,10 @@ static zt_status read_member(void *user, const char *key, const char *text, size
     }
     if (size > MAX_VALUE)
         return fail_at(layer, "a member of more than 1 MiB");
-    json_t *json = zt_json_load(layer->net->ctx, layer->net->file, text, size);
+    json_t *json = zt_json_load(layer->net->base.ctx, layer->net->base.name, text, size);
     zt_nj_note_size(&layer->sizes, key, json);
     json_decref(json);
-    return json ? ZT_OK : zt_ctx_status(layer->net->ctx);
+    return json ? ZT_OK : zt_ctx_status(layer->net->base.ctx);
 }
 
 /* What the layer's weights are, now that all its members are known; and what zt calls them. */
@@ -276,18 +276,18 @@ static zt_status add_tensor(const net_layer *layer)
     bool packed = held == ZT_DTYPE_COUNT;
     size_t bytes = (size_t)net->weights[layer->weights].bytes;
     size_t item = packed ? 1 : (size_t)zt_dtype_get(held)->block_bytes;
-    int64_t *dim = zt_arena_alloc(net->arena, sizeof *dim);
+    int64_t *dim = zt_arena_alloc(net->base.arena, sizeof *dim);
     if (!dim)
         return ZT_ENOMEM;
     if (bytes % item != 0)
         return fail_at(layer, "weights that are no whole elements");
     zt_str name;
-    zt_str_init(&name, net->ctx);
+    zt_str_init(&name, net->base.ctx);
     zt_status status = zt_str_printf(&name, "%s.weights", layer->path->data);
     nj_weights *weights = &net->weights[layer->weights];
     *dim = (int64_t)(bytes / item);
     weights->count = packed ? zt_nj_count(&layer->sizes, &weights->coding, bytes) : *dim;
-    *array = (zt_array){.name = status == ZT_OK ? zt_arena_strndup(net->arena, name.data, name.len) : NULL,
+    *array = (zt_array){.name = status == ZT_OK ? zt_arena_strndup(net->base.arena, name.data, name.len) : NULL,
                     .dtype = dtype->name,
                     .type = zt_type_make(held, 1, dim),
                     .bytes = bytes,
@@ -308,7 +308,7 @@ static zt_status read_layer_at(const net_layer *above, const char *text, size_t 
                .weights = -1};
     if (layer.path->len > MAX_NAME)
         return fail_at(&layer, "a name that is too long");
-    zt_status status = zt_json_members(layer.net->ctx, layer.net->file, text, size, read_member, &layer);
+    zt_status status = zt_json_members(layer.net->base.ctx, layer.net->base.name, text, size, read_member, &layer);
     return status == ZT_OK && layer.weights >= 0 ? add_tensor(&layer) : status;
 }
 
@@ -323,18 +323,18 @@ static zt_status read_layer(void *user, int64_t i, const char *text, size_t size
     return status;
 }
 
-zt_status zt_nj_walk(zt_netjson *net)
+zt_status zt_nj_read_layers(zt_netjson *net)
 {
     zt_str path;
-    zt_str_init(&path, net->ctx);
+    zt_str_init(&path, net->base.ctx);
     net_layer top = {.net = net, .path = &path, .top = true, .weights = -1};
-    net->tensors = zt_calloc(net->ctx, (size_t)net->weights_count + 1, sizeof *net->tensors);
+    net->tensors = zt_calloc(net->base.ctx, (size_t)net->weights_count + 1, sizeof *net->tensors);
     zt_status status = net->tensors ? zt_str_put(&net->frame, "", 0) : ZT_ENOMEM;
     if (status == ZT_OK)
-        status = zt_json_members(net->ctx, net->file, net->frame.data, net->frame.len, read_member, &top);
+        status = zt_json_members(net->base.ctx, net->base.name, net->frame.data, net->frame.len, read_member, &top);
     if (status == ZT_OK && !top.has_layers)
         status = fail_at(&top, "there are no \"layers\"");
-    if (status == ZT_OK && net->tensor_count != net->weights_count)
+    if (status == ZT_OK && net->base.count != net->weights_count)
         status = fail_at(&top, "\"weights\" that are no layer's");
     zt_str_fini(&path);
     return status;

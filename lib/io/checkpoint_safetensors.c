@@ -1,4 +1,4 @@
-/* checkpoint_st.c - owns safetensors as a container: read, by an index too, and written. */
+/* checkpoint_safetensors.c - owns safetensors as a container: read, by an index too, and written. */
 #include "lib/io/checkpoint_file.h"
 #include "lib/io/safetensors_write.h"
 

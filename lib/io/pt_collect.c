@@ -1,4 +1,4 @@
-/* pt_walk.c - owns going through what a pickle made: every tensor in it gets its path as a name.
+/* pt_collect.c - owns collecting the tensors of what a pickle made: each gets its path as its name.
  *
  * Attributes of an unknown object are parts of a path as keys of a dictionary are. A module of
  * PyTorch's is such an object; its tensors get the names that its state_dict would give them. What
@@ -18,7 +18,7 @@ enum {
     SAID = 6    /* unread tensors, or unknown names, that a message says */
 };
 
-typedef struct pt_walker {
+typedef struct tensor_collector {
     zt_pt *pt;
     zt_str path;
     int parts;        /* keys that the path is made of */
@@ -28,13 +28,13 @@ typedef struct pt_walker {
     int depth;
     size_t left;   /* visits */
     size_t budget; /* bytes for tensors and their names */
-} pt_walker;
+} tensor_collector;
 
-static zt_status fail_at(const pt_walker *walker, const char *what)
+static zt_status fail_at(const tensor_collector *collector, const char *what)
 {
     char text[160];
-    return zt_fail(walker->pt->ctx, ZT_EDATA, "%s: at '%s': %s", walker->pt->file,
-                   zt_escape(text, sizeof text, walker->path.len ? walker->path.data : "", walker->path.len),
+    return zt_fail(collector->pt->base.ctx, ZT_EDATA, "%s: at '%s': %s", collector->pt->base.name,
+                   zt_escape(text, sizeof text, collector->path.len ? collector->path.data : "", collector->path.len),
                    what);
 }
 
@@ -46,13 +46,13 @@ static void *grow_list(zt_ctx *ctx, void *list, int64_t count, size_t size)
 
 /* ---- a tensor -------------------------------------------------------------------------------- */
 
-static zt_status find_storage(pt_walker *walker, const pk_storage *storage, int64_t *out)
+static zt_status find_storage(tensor_collector *collector, const pk_storage *storage, int64_t *out)
 {
-    zt_pt *pt = walker->pt;
+    zt_pt *pt = collector->pt;
     size_t length = strlen(storage->key);
     if (zt_map_get(pt->keys, storage->key, length, out))
-        return pt->storages[*out].bytes == storage->bytes ? ZT_OK : fail_at(walker, "its storage has two sizes");
-    pt_storage *list = grow_list(pt->ctx, pt->storages, pt->storage_count, sizeof *list);
+        return pt->storages[*out].bytes == storage->bytes ? ZT_OK : fail_at(collector, "its storage has two sizes");
+    pt_storage *list = grow_list(pt->base.ctx, pt->storages, pt->storage_count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
     pt->storages = list;
@@ -82,37 +82,37 @@ static void set_layout(pt_tensor *tensor, const pk_tensor *source)
     tensor->array.dim = source->dim;
 }
 
-static zt_status add_tensor(pt_walker *walker, const pk_tensor *source)
+static zt_status add_tensor(tensor_collector *collector, const pk_tensor *source)
 {
-    zt_pt *pt = walker->pt;
-    const char *path = walker->path.len ? walker->path.data : "";
-    size_t length = walker->path.len, cost = length + 2 * sizeof(pt_tensor) + 64;
-    if (cost > walker->budget)
-        return fail_at(walker, "more tensors than a file of its size should name");
-    walker->budget -= cost;
+    zt_pt *pt = collector->pt;
+    const char *path = collector->path.len ? collector->path.data : "";
+    size_t length = collector->path.len, cost = length + 2 * sizeof(pt_tensor) + 64;
+    if (cost > collector->budget)
+        return fail_at(collector, "more tensors than a file of its size should name");
+    collector->budget -= cost;
     if (memchr(path, 0, length))
-        return fail_at(walker, "a tensor whose name has a zero byte");
-    if (zt_map_get(pt->names, path, length, NULL))
-        return fail_at(walker, "two tensors have this name");
-    pt_tensor *list = grow_list(pt->ctx, pt->tensors, pt->tensor_count, sizeof *list);
+        return fail_at(collector, "a tensor whose name has a zero byte");
+    if (zt_map_get(pt->base.names, path, length, NULL))
+        return fail_at(collector, "two tensors have this name");
+    pt_tensor *list = grow_list(pt->base.ctx, pt->tensors, pt->base.count, sizeof *list);
     if (!list)
         return ZT_ENOMEM;
     pt->tensors = list;
-    pt_tensor *tensor = &list[pt->tensor_count];
-    *tensor = (pt_tensor){.array = {.name = zt_arena_strndup(pt->arena, path, length)}};
+    pt_tensor *tensor = &list[pt->base.count];
+    *tensor = (pt_tensor){.array = {.name = zt_arena_strndup(pt->base.arena, path, length)}};
     if (!tensor->array.name)
         return ZT_ENOMEM;
     set_layout(tensor, source);
-    zt_status status = find_storage(walker, source->storage, &tensor->storage_index);
-    return status == ZT_OK ? zt_map_put(pt->names, tensor->array.name, length, pt->tensor_count++) : status;
+    zt_status status = find_storage(collector, source->storage, &tensor->storage_index);
+    return status == ZT_OK ? zt_map_put(pt->base.names, tensor->array.name, length, pt->base.count++) : status;
 }
 
 /* A tensor at this path is not read. Several in one object are said once. */
-static zt_status report_lost(pt_walker *walker, const char *why)
+static zt_status report_lost(tensor_collector *collector, const char *why)
 {
-    zt_pt *pt = walker->pt;
+    zt_pt *pt = collector->pt;
     char path[100], text[200];
-    zt_escape(path, sizeof path, walker->path.len ? walker->path.data : "", walker->path.len);
+    zt_escape(path, sizeof path, collector->path.len ? collector->path.data : "", collector->path.len);
     snprintf(text, sizeof text, "'%s' (%s)", path, why);
     if (strcmp(text, pt->unread_last) == 0)
         return ZT_OK;
@@ -124,58 +124,58 @@ static zt_status report_lost(pt_walker *walker, const char *why)
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-static zt_status visit_value(pt_walker *walker, const pk_value *value);
+static zt_status visit_value(tensor_collector *collector, const pk_value *value);
 
 /* A value below a key. */
-static zt_status visit_below(pt_walker *walker, const pk_value *value, const pk_value *key)
+static zt_status visit_below(tensor_collector *collector, const pk_value *value, const pk_value *key)
 {
-    if (walker->lost)
-        return visit_value(walker, value);
-    size_t length = walker->path.len;
+    if (collector->lost)
+        return visit_value(collector, value);
+    size_t length = collector->path.len;
     bool named = key->kind == PK_TEXT || key->kind == PK_INT;
-    zt_status status = named && walker->parts ? zt_str_putc(&walker->path, '.') : ZT_OK;
-    walker->parts += named;
+    zt_status status = named && collector->parts ? zt_str_putc(&collector->path, '.') : ZT_OK;
+    collector->parts += named;
     if (status == ZT_OK && key->kind == PK_TEXT)
-        status = zt_str_put(&walker->path, key->text, key->count);
+        status = zt_str_put(&collector->path, key->text, key->count);
     else if (status == ZT_OK && named)
-        status = zt_str_printf(&walker->path, "%" PRId64, key->i);
-    if (status == ZT_OK && walker->path.len > MAX_NAME)
-        status = fail_at(walker, "a path of more than 64 KiB");
-    walker->nameless += !named;
+        status = zt_str_printf(&collector->path, "%" PRId64, key->i);
+    if (status == ZT_OK && collector->path.len > MAX_NAME)
+        status = fail_at(collector, "a path of more than 64 KiB");
+    collector->nameless += !named;
     if (status == ZT_OK)
-        status = visit_value(walker, value);
-    walker->nameless -= !named;
-    walker->parts -= named;
-    walker->path.len = length;
+        status = visit_value(collector, value);
+    collector->nameless -= !named;
+    collector->parts -= named;
+    collector->path.len = length;
     return status;
 }
 
-static zt_status visit_items(pt_walker *walker, const pk_value *items, size_t count, bool set)
+static zt_status visit_items(tensor_collector *collector, const pk_value *items, size_t count, bool set)
 {
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < count; i++) {
         pk_value key = {.kind = set ? PK_NONE : PK_INT, .i = (int64_t)i};
-        status = visit_below(walker, &items[i], &key);
+        status = visit_below(collector, &items[i], &key);
     }
     return status;
 }
 
 /* Of keys nothing but the name is looked at. */
-static zt_status visit_dict(pt_walker *walker, const pk_list *list)
+static zt_status visit_dict(tensor_collector *collector, const pk_list *list)
 {
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i + 1 < list->count; i += 2)
-        status = visit_below(walker, &list->items[i + 1], &list->items[i]);
+        status = visit_below(collector, &list->items[i + 1], &list->items[i]);
     return status;
 }
 
 /* What has no name of its own. */
-static zt_status visit_lost(pt_walker *walker, const pk_value *value, const char *why)
+static zt_status visit_lost(tensor_collector *collector, const pk_value *value, const char *why)
 {
-    const char *outer = walker->lost;
-    walker->lost = outer ? outer : why;
-    zt_status status = visit_value(walker, value);
-    walker->lost = outer;
+    const char *outer = collector->lost;
+    collector->lost = outer ? outer : why;
+    zt_status status = visit_value(collector, value);
+    collector->lost = outer;
     return status;
 }
 
@@ -184,23 +184,23 @@ static zt_status visit_lost(pt_walker *walker, const pk_value *value, const char
 static const char inside_object[] = "inside an unknown object";
 
 /* A dictionary of attributes, or a pair of such and of slots. */
-static zt_status visit_state(pt_walker *walker, const pk_value *value)
+static zt_status visit_state(tensor_collector *collector, const pk_value *value)
 {
     bool pair = value->kind == PK_TUPLE && value->count == 2;
     for (uint32_t i = 0; pair && i < 2; i++)
         pair = value->items[i].kind == PK_DICT || value->items[i].kind == PK_NONE;
     if (!pair)
-        return value->kind == PK_DICT ? visit_dict(walker, value->list) : visit_lost(walker, value, inside_object);
-    zt_status status = visit_state(walker, &value->items[0]);
-    return status == ZT_OK ? visit_state(walker, &value->items[1]) : status;
+        return value->kind == PK_DICT ? visit_dict(collector, value->list) : visit_lost(collector, value, inside_object);
+    zt_status status = visit_state(collector, &value->items[0]);
+    return status == ZT_OK ? visit_state(collector, &value->items[1]) : status;
 }
 
-static zt_status visit_tensor(pt_walker *walker, const pk_tensor *source)
+static zt_status visit_tensor(tensor_collector *collector, const pk_tensor *source)
 {
-    if (walker->lost || walker->nameless)
-        return report_lost(walker, walker->lost ? walker->lost : "in a set, or below a key that is no name");
-    zt_status status = add_tensor(walker, source);
-    return status == ZT_OK && source->state ? visit_state(walker, source->state) : status;
+    if (collector->lost || collector->nameless)
+        return report_lost(collector, collector->lost ? collector->lost : "in a set, or below a key that is no name");
+    zt_status status = add_tensor(collector, source);
+    return status == ZT_OK && source->state ? visit_state(collector, source->state) : status;
 }
 
 /* The attribute of this name; NULL: none. */
@@ -242,7 +242,7 @@ static bool is_among(const pk_value *key, const pk_value *set)
     return false;
 }
 
-static zt_status visit_module(pt_walker *walker, const pk_object *object, const pk_value *parts[PARTS])
+static zt_status visit_module(tensor_collector *collector, const pk_object *object, const pk_value *parts[PARTS])
 {
     const pk_value *skip = find_attribute(object, "_non_persistent_buffers_set");
     zt_status status = ZT_OK;
@@ -250,73 +250,73 @@ static zt_status visit_module(pt_walker *walker, const pk_object *object, const 
         const pk_list *list = parts[k]->list;
         for (size_t i = 0; status == ZT_OK && i + 1 < list->count; i += 2)
             if (k != BUFFERS || !is_among(&list->items[i], skip))
-                status = visit_below(walker, &list->items[i + 1], &list->items[i]);
+                status = visit_below(collector, &list->items[i + 1], &list->items[i]);
     }
     return status;
 }
 
-static zt_status visit_parts(pt_walker *walker, const pk_object *object)
+static zt_status visit_parts(tensor_collector *collector, const pk_object *object)
 {
-    zt_status status = visit_dict(walker, &object->pairs);
+    zt_status status = visit_dict(collector, &object->pairs);
     if (status == ZT_OK)
-        status = visit_items(walker, object->items.items, object->items.count, false);
+        status = visit_items(collector, object->items.items, object->items.count, false);
     for (size_t i = 0; status == ZT_OK && i < object->state.count; i++)
-        status = visit_state(walker, &object->state.items[i]);
-    return status == ZT_OK ? visit_lost(walker, &object->arguments, inside_object) : status;
+        status = visit_state(collector, &object->state.items[i]);
+    return status == ZT_OK ? visit_lost(collector, &object->arguments, inside_object) : status;
 }
 
 /* A module's tensors have a name by each path to it, as in its state_dict. Another object's have
  * one name, by the first path, however often and by whom, also itself, it is held. */
-static zt_status visit_object(pt_walker *walker, pk_object *object)
+static zt_status visit_object(tensor_collector *collector, pk_object *object)
 {
     const pk_value *parts[PARTS];
-    bool lost = walker->lost || walker->nameless, done = object->named || (lost && object->lost);
+    bool lost = collector->lost || collector->nameless, done = object->named || (lost && object->lost);
     if (object->tensor)
-        return visit_tensor(walker, object->tensor);
+        return visit_tensor(collector, object->tensor);
     if (object->type->what == PK_TENSOR_CLASS)
-        return report_lost(walker, "a tensor without data");
+        return report_lost(collector, "a tensor without data");
     bool module = is_module(object, parts);
     if (done && !module)
         return ZT_OK;
     *(lost ? &object->lost : &object->named) = true;
-    walker->opaque++;
-    zt_status status = module ? visit_module(walker, object, parts) : visit_parts(walker, object);
-    walker->opaque--;
+    collector->opaque++;
+    zt_status status = module ? visit_module(collector, object, parts) : visit_parts(collector, object);
+    collector->opaque--;
     return status;
 }
 
-static zt_status dispatch_value(pt_walker *walker, const pk_value *value)
+static zt_status dispatch_value(tensor_collector *collector, const pk_value *value)
 {
     pk_value attributes = {.kind = PK_DICT};
     zt_status status = ZT_OK;
     switch (value->kind) {
-    case PK_TENSOR: return visit_tensor(walker, value->tensor);
-    case PK_OBJECT: return visit_object(walker, value->object);
-    case PK_FOREIGN: return report_lost(walker, value->text);
-    case PK_STORAGE: return report_lost(walker, walker->lost ? walker->lost : "a storage without a tensor");
-    case PK_TUPLE: return visit_items(walker, value->items, value->count, false);
-    case PK_LIST: return visit_items(walker, value->list->items, value->list->count, value->list->set);
+    case PK_TENSOR: return visit_tensor(collector, value->tensor);
+    case PK_OBJECT: return visit_object(collector, value->object);
+    case PK_FOREIGN: return report_lost(collector, value->text);
+    case PK_STORAGE: return report_lost(collector, collector->lost ? collector->lost : "a storage without a tensor");
+    case PK_TUPLE: return visit_items(collector, value->items, value->count, false);
+    case PK_LIST: return visit_items(collector, value->list->items, value->list->count, value->list->set);
     case PK_DICT:
-        status = visit_dict(walker, value->list);
+        status = visit_dict(collector, value->list);
         attributes.list = value->list->attr;
         return status == ZT_OK && attributes.list
-                   ? visit_lost(walker, &attributes, "an attribute of a dictionary")
+                   ? visit_lost(collector, &attributes, "an attribute of a dictionary")
                    : status;
     default: return ZT_OK;
     }
 }
 
-static zt_status visit_value(pt_walker *walker, const pk_value *value)
+static zt_status visit_value(tensor_collector *collector, const pk_value *value)
 {
-    if (!walker->left--)
-        return fail_at(walker, "containers that hold each other over and over");
-    if (walker->depth == MAX_DEPTH && walker->opaque)
-        return report_lost(walker, "an unknown object nested too deep");
-    if (walker->depth == MAX_DEPTH)
-        return fail_at(walker, "containers nested too deep");
-    walker->depth++;
-    zt_status status = dispatch_value(walker, value);
-    walker->depth--;
+    if (!collector->left--)
+        return fail_at(collector, "containers that hold each other over and over");
+    if (collector->depth == MAX_DEPTH && collector->opaque)
+        return report_lost(collector, "an unknown object nested too deep");
+    if (collector->depth == MAX_DEPTH)
+        return fail_at(collector, "containers nested too deep");
+    collector->depth++;
+    zt_status status = dispatch_value(collector, value);
+    collector->depth--;
     return status;
 }
 
@@ -341,39 +341,39 @@ static zt_status list_unknown(zt_pt *pt, const pickle_reader *pickle)
 /* A file whose tensors are all lost has none, which is an answer that nobody may take for one. */
 static zt_status check_not_empty(zt_pt *pt, const pickle_reader *pickle)
 {
-    if (pt->tensor_count == 0 && pt->unread_count)
-        return zt_fail(pt->ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", pt->file,
+    if (pt->base.count == 0 && pt->unread_count)
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", pt->base.name,
                        pt->unread.data, pickle->unknown_count ? "; unknown globals, not called: " : "",
                        pickle->unknown_count ? pt->unknown.data : "");
-    if (pt->tensor_count == 0 && pickle->unknown_count)
-        return zt_fail(pt->ctx, ZT_EDATA,
+    if (pt->base.count == 0 && pickle->unknown_count)
+        return zt_fail(pt->base.ctx, ZT_EDATA,
                        "%s: it has no tensors, and its pickle names unknown globals, which are "
                        "not called: %s",
-                       pt->file, pt->unknown.data);
+                       pt->base.name, pt->unknown.data);
     return ZT_OK;
 }
 
 /* The older format has all storages in the file, also those that no tensor here uses. */
-static zt_status add_storages(pt_walker *walker, const pickle_reader *pickle)
+static zt_status add_storages(tensor_collector *collector, const pickle_reader *pickle)
 {
     int64_t index;
     zt_status status = ZT_OK;
     for (const pk_storage *storage = pickle->storages; status == ZT_OK && storage; storage = storage->previous)
-        status = find_storage(walker, storage, &index);
+        status = find_storage(collector, storage, &index);
     return status;
 }
 
 zt_status zt_pt_collect(zt_pt *pt, pk_value root, const pickle_reader *pickle)
 {
-    pt_walker walker = {.pt = pt, .left = OFTEN * pickle->ops + FEW, .budget = pickle->budget};
-    zt_str_init(&walker.path, pt->ctx);
-    zt_status status = visit_value(&walker, &root);
+    tensor_collector collector = {.pt = pt, .left = OFTEN * pickle->ops + FEW, .budget = pickle->budget};
+    zt_str_init(&collector.path, pt->base.ctx);
+    zt_status status = visit_value(&collector, &root);
     if (status == ZT_OK && !pt->zip)
-        status = add_storages(&walker, pickle);
+        status = add_storages(&collector, pickle);
     if (status == ZT_OK)
         status = list_unknown(pt, pickle);
     if (status == ZT_OK && pt->unread_count > SAID)
         status = zt_str_printf(&pt->unread, " and %" PRId64 " more", pt->unread_count - SAID);
-    zt_str_fini(&walker.path);
+    zt_str_fini(&collector.path);
     return status == ZT_OK ? check_not_empty(pt, pickle) : status;
 }
