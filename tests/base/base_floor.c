@@ -39,8 +39,8 @@ static void test_context(zt_ctx *ctx)
     char *huge = zt_calloc(ctx, 5000, 1);
     memset(huge, 'x', 4999);
     zt_fail(ctx, ZT_EDATA, "%s", huge);
-    size_t n = strlen(zt_ctx_error(ctx));
-    ok(n > 1000 && !strcmp(zt_ctx_error(ctx) + n - 3, "..."), "a long message is cut and says so");
+    size_t length = strlen(zt_ctx_error(ctx));
+    ok(length > 1000 && !strcmp(zt_ctx_error(ctx) + length - 3, "..."), "a long message is cut and says so");
     zt_ctx_clear(ctx);
     zt_free(ctx, huge);
 
@@ -71,52 +71,52 @@ static void test_context(zt_ctx *ctx)
 
 static void test_str(zt_ctx *ctx)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    ok(zt_str_puts(&s, "") == ZT_OK && s.data && !*s.data && s.len == 0, "an empty put makes \"\"");
-    zt_str_puts(&s, "abc");
-    zt_str_putc(&s, '-');
-    zt_str_put(&s, "d\0e", 3);
-    zt_str_printf(&s, "%d %s", 12, "x");
-    ok(s.len == 11 && !memcmp(s.data, "abc-d\0e12 x", 12), "puts, putc, put, printf");
+    zt_str string;
+    zt_str_init(&string, ctx);
+    ok(zt_str_puts(&string, "") == ZT_OK && string.data && !*string.data && string.len == 0, "an empty put makes \"\"");
+    zt_str_puts(&string, "abc");
+    zt_str_putc(&string, '-');
+    zt_str_put(&string, "d\0e", 3);
+    zt_str_printf(&string, "%d %s", 12, "x");
+    ok(string.len == 11 && !memcmp(string.data, "abc-d\0e12 x", 12), "puts, putc, put, printf");
     for (int i = 0; i < 1000; i++)
-        zt_str_printf(&s, "%d,", i);
-    ok(s.len == 11 + 10 * 2 + 90 * 3 + 900 * 4 && s.data[s.len] == 0, "it grows");
-    zt_str_clear(&s);
-    ok(s.len == 0 && !*s.data && s.cap > 1000, "clear keeps the memory");
+        zt_str_printf(&string, "%d,", i);
+    ok(string.len == 11 + 10 * 2 + 90 * 3 + 900 * 4 && string.data[string.len] == 0, "it grows");
+    zt_str_clear(&string);
+    ok(string.len == 0 && !*string.data && string.cap > 1000, "clear keeps the memory");
 
-    zt_str_puts(&s, "kept");
+    zt_str_puts(&string, "kept");
     zt_mem_fail(ctx, 1, true);
     char big[8000];
     memset(big, '\1', sizeof big);
-    bool refused = zt_str_put(&s, big, sizeof big) && zt_str_put_escaped(&s, big, sizeof big) &&
-                   zt_str_put_json(&s, big, sizeof big) &&
-                   zt_str_printf(&s, "%.*s", (int)sizeof big, big);
-    ok(refused && !strcmp(s.data, "kept") && s.len == 4, "a failed put leaves the string alone");
-    ok(zt_str_put(&s, big, SIZE_MAX) == ZT_ENOMEM, "lengths that overflow are refused");
+    bool refused = zt_str_put(&string, big, sizeof big) && zt_str_put_escaped(&string, big, sizeof big) &&
+                   zt_str_put_json(&string, big, sizeof big) &&
+                   zt_str_printf(&string, "%.*s", (int)sizeof big, big);
+    ok(refused && !strcmp(string.data, "kept") && string.len == 4, "a failed put leaves the string alone");
+    ok(zt_str_put(&string, big, SIZE_MAX) == ZT_ENOMEM, "lengths that overflow are refused");
     zt_mem_fail(ctx, 0, false);
     zt_ctx_clear(ctx);
-    zt_str_fini(&s);
-    ok(!s.data && zt_mem_get(ctx).blocks == 0, "fini");
+    zt_str_fini(&string);
+    ok(!string.data && zt_mem_get(ctx).blocks == 0, "fini");
 }
 
-static bool escapes(zt_ctx *ctx, const char *in, size_t n, const char *want)
+static bool escapes(zt_ctx *ctx, const char *in, size_t count, const char *want)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_str_put_escaped(&s, in, n);
-    bool same = !strcmp(s.data, want);
-    zt_str_fini(&s);
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_str_put_escaped(&string, in, count);
+    bool same = !strcmp(string.data, want);
+    zt_str_fini(&string);
     return same;
 }
 
-static bool json(zt_ctx *ctx, const char *in, size_t n, const char *want)
+static bool json(zt_ctx *ctx, const char *in, size_t count, const char *want)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_str_put_json(&s, in, n);
-    bool same = !strcmp(s.data, want);
-    zt_str_fini(&s);
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_str_put_json(&string, in, count);
+    bool same = !strcmp(string.data, want);
+    zt_str_fini(&string);
     return same;
 }
 
@@ -132,22 +132,22 @@ static zt_status put_in_quotes(zt_str *s, const char *bytes, size_t n)
 }
 
 /* The text is what its three pieces are, one after the other. */
-static bool is_pieces(zt_ctx *ctx, put_text *put, const char *text, size_t n, size_t at)
+static bool is_pieces(zt_ctx *ctx, put_text *put, const char *text, size_t count, size_t at)
 {
     zt_str whole, piece;
-    const size_t cut[] = {0, at, at + 1, n};
+    const size_t cut[] = {0, at, at + 1, count};
     zt_str_init(&whole, ctx);
-    put(&whole, text, n);
-    const char *p = whole.data;
+    put(&whole, text, count);
+    const char *cursor = whole.data;
     bool same = true;
     for (int i = 0; i < 3 && same; i++) {
         zt_str_init(&piece, ctx);
         put(&piece, text + cut[i], cut[i + 1] - cut[i]);
-        same = strncmp(p, piece.data, piece.len) == 0;
-        p += same ? piece.len : 0;
+        same = strncmp(cursor, piece.data, piece.len) == 0;
+        cursor += same ? piece.len : 0;
         zt_str_fini(&piece);
     }
-    same = same && *p == '\0';
+    same = same && *cursor == '\0';
     zt_str_fini(&whole);
     return same;
 }
@@ -240,35 +240,35 @@ static void test_utf8(void)
 
 static bool prints(zt_ctx *ctx, double x, const char *want)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_str_put_double(&s, x);
-    bool same = !strcmp(s.data, want);
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_str_put_double(&string, x);
+    bool same = !strcmp(string.data, want);
     if (!same)
-        diag("%.17g printed as %s", x, s.data);
-    zt_str_fini(&s);
+        diag("%.17g printed as %s", x, string.data);
+    zt_str_fini(&string);
     return same;
 }
 
-static bool round_trips(zt_ctx *ctx, int n)
+static bool round_trips(zt_ctx *ctx, int count)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
+    zt_str string;
+    zt_str_init(&string, ctx);
     bool good = true;
-    for (int i = 0; i < n && good; i++) {
+    for (int i = 0; i < count && good; i++) {
         uint32_t r[4];
         zt_philox(1, 2, (uint64_t)i, r);
         double x, y = 0;
         memcpy(&x, r, sizeof x);
         if (isnan(x))
             continue;
-        zt_str_clear(&s);
-        zt_str_put_double(&s, x);
-        good = zt_parse_double(s.data, &y) && memcmp(&x, &y, sizeof x) == 0;
+        zt_str_clear(&string);
+        zt_str_put_double(&string, x);
+        good = zt_parse_double(string.data, &y) && memcmp(&x, &y, sizeof x) == 0;
         if (!good)
-            diag("%.17g printed as %s", x, s.data);
+            diag("%.17g printed as %s", x, string.data);
     }
-    zt_str_fini(&s);
+    zt_str_fini(&string);
     return good;
 }
 
@@ -310,16 +310,16 @@ static void test_parse(void)
     for (size_t i = 0; i < sizeof no_size / sizeof *no_size; i++)
         ok(!zt_parse_size(no_size[i], &z), "no size: '%s'", no_size[i]);
 
-    int64_t n;
-    ok(zt_parse_i64("-9223372036854775808", &n) && n == INT64_MIN &&
-           zt_parse_i64("9223372036854775807", &n) && n == INT64_MAX && zt_parse_i64("+5", &n) &&
-           n == 5 && zt_parse_i64("007", &n) && n == 7,
+    int64_t number;
+    ok(zt_parse_i64("-9223372036854775808", &number) && number == INT64_MIN &&
+           zt_parse_i64("9223372036854775807", &number) && number == INT64_MAX && zt_parse_i64("+5", &number) &&
+           number == 5 && zt_parse_i64("007", &number) && number == 7,
        "parse_i64");
     static const char *const no_i64[] = {
         "",   "-",   "+",   "1x",  " 1",  "1 ", "0x1", "9223372036854775808",
         "--1", "1.0", "1e3", "-9223372036854775809"};
     for (size_t i = 0; i < sizeof no_i64 / sizeof *no_i64; i++)
-        ok(!zt_parse_i64(no_i64[i], &n), "no integer: '%s'", no_i64[i]);
+        ok(!zt_parse_i64(no_i64[i], &number), "no integer: '%s'", no_i64[i]);
 
     double x;
     ok(zt_parse_double("-1.5e3", &x) && x == -1500 && zt_parse_double(".5", &x) && x == 0.5 &&

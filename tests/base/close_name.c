@@ -49,16 +49,16 @@ static void test_near(void)
 static void test_messages(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_near_put(&s, 20, zt_near_list, names);
-    ok(!strcmp(s.data, "cos, exp, rms_norm, layer_norm, softmax, q4_k_m, q4_0, cross_entropy or "
+    zt_str text;
+    zt_str_init(&text, ctx);
+    zt_near_put(&text, 20, zt_near_list, names);
+    ok(!strcmp(text.data, "cos, exp, rms_norm, layer_norm, softmax, q4_k_m, q4_0, cross_entropy or "
                        "temperature"),
-       "all names: %s", s.data);
-    zt_str_clear(&s);
-    zt_near_put(&s, 2, zt_near_list, names);
-    ok(!strcmp(s.data, "cos, exp, ..."), "the first of many: %s", s.data);
-    zt_str_fini(&s);
+       "all names: %s", text.data);
+    zt_str_clear(&text);
+    zt_near_put(&text, 2, zt_near_list, names);
+    ok(!strcmp(text.data, "cos, exp, ..."), "the first of many: %s", text.data);
+    zt_str_fini(&text);
     static const char *const two[] = {"red", "blue", NULL};
     ok(zt_fail_unknown(ctx, ZT_EDATA, "colour", "bleu\033", 4, zt_near_list, two) == ZT_EDATA &&
            !strcmp(zt_ctx_error(ctx), "colour 'bleu' is not known (did you mean 'blue'?): red or blue"),

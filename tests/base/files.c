@@ -34,22 +34,22 @@ static bool holds(zt_ctx *ctx, const char *path, const char *want)
 
 static int files_here(void)
 {
-    DIR *d = opendir(".");
+    DIR *directory = opendir(".");
     int n = -2; /* . and .. */
-    while (readdir(d))
+    while (readdir(directory))
         n++;
-    closedir(d);
+    closedir(directory);
     return n;
 }
 
 static bool refuses(zt_ctx *ctx, const char *path, zt_status want, const char *says)
 {
-    zt_source *s = zt_source_open(ctx, path);
-    bool good = !s && zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), says) &&
+    zt_source *source = zt_source_open(ctx, path);
+    bool good = !source && zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), says) &&
                 !strncmp(zt_ctx_error(ctx), path, strlen(path));
     if (!good)
         diag("%s: %s", path, zt_ctx_error(ctx));
-    zt_source_close(s);
+    zt_source_close(source);
     zt_ctx_clear(ctx);
     return good;
 }
@@ -60,27 +60,27 @@ static void test_regular(zt_ctx *ctx)
 {
     char buf[16] = "";
     put_file("in", "0123456789", 10);
-    zt_source *s = zt_source_open(ctx, "in");
-    ok(s && zt_source_size(s) == 10 && !strcmp(zt_source_name(s), "in"), "a file opens");
-    ok(zt_source_read(s, 7, buf, 3) == ZT_OK && !memcmp(buf, "789", 3) &&
-           zt_source_read(s, 0, buf, 2) == ZT_OK && !memcmp(buf, "01", 2),
+    zt_source *source = zt_source_open(ctx, "in");
+    ok(source && zt_source_size(source) == 10 && !strcmp(zt_source_name(source), "in"), "a file opens");
+    ok(zt_source_read(source, 7, buf, 3) == ZT_OK && !memcmp(buf, "789", 3) &&
+           zt_source_read(source, 0, buf, 2) == ZT_OK && !memcmp(buf, "01", 2),
        "it is read anywhere");
-    ok(zt_source_read(s, 10, buf, 0) == ZT_OK && zt_source_read(s, 0, NULL, 0) == ZT_OK,
+    ok(zt_source_read(source, 10, buf, 0) == ZT_OK && zt_source_read(source, 0, NULL, 0) == ZT_OK,
        "reading nothing, at its end too");
-    ok(zt_source_read(s, 8, buf, 3) == ZT_EDATA &&
+    ok(zt_source_read(source, 8, buf, 3) == ZT_EDATA &&
            !strcmp(zt_ctx_error(ctx), "in: 3 bytes wanted at offset 8, the file ends at 10"),
        "past the end");
     zt_ctx_clear(ctx);
-    ok(zt_source_read(s, UINT64_MAX, buf, 3) == ZT_EDATA &&
-           zt_source_read(s, 2, buf, SIZE_MAX) == ZT_EDATA,
+    ok(zt_source_read(source, UINT64_MAX, buf, 3) == ZT_EDATA &&
+           zt_source_read(source, 2, buf, SIZE_MAX) == ZT_EDATA,
        "offsets and sizes that would overflow");
     zt_ctx_clear(ctx);
     put_file("in", "0123", 4);
-    ok(zt_source_read(s, 2, buf, 6) == ZT_EIO &&
+    ok(zt_source_read(source, 2, buf, 6) == ZT_EIO &&
            !strcmp(zt_ctx_error(ctx), "in: the file shrank while it was read"),
        "a file that shrinks is an error");
     zt_ctx_clear(ctx);
-    zt_source_close(s);
+    zt_source_close(source);
     zt_source_close(NULL);
 
     put_file("in", "", 0);
@@ -113,15 +113,15 @@ static void test_refused(zt_ctx *ctx)
     ok(good && zt_mem_get(ctx).blocks == 0, "without memory nothing is left");
 }
 
-/* A child writes n bytes, counting, to a descriptor opened by path. */
-static pid_t writer(const char *path, size_t n)
+/* A child writes count bytes, counting, to a descriptor opened by path. */
+static pid_t writer(const char *path, size_t count)
 {
     fflush(stdout); /* TSan flushes in the child, where what waits would be printed twice */
     pid_t pid = fork();
     if (pid)
         return pid;
     int fd = open(path, O_WRONLY);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         char c = (char)(i % 251);
         if (write(fd, &c, 1) != 1)
             _exit(1);
@@ -129,12 +129,12 @@ static pid_t writer(const char *path, size_t n)
     _exit(0);
 }
 
-static bool counted(const zt_source *s, size_t n)
+static bool counted(const zt_source *source, size_t count)
 {
-    bool good = s && zt_source_size(s) == n;
-    for (size_t i = n; good && i-- > 0;) { /* backwards: not a stream any more */
+    bool good = source && zt_source_size(source) == count;
+    for (size_t i = count; good && i-- > 0;) { /* backwards: not a stream any more */
         unsigned char c;
-        good = zt_source_read(s, i, &c, 1) == ZT_OK && c == i % 251;
+        good = zt_source_read(source, i, &c, 1) == ZT_OK && c == i % 251;
     }
     return good;
 }
@@ -143,19 +143,19 @@ static void test_streams(zt_ctx *ctx)
 {
     mkfifo("fifo", 0600);
     pid_t pid = writer("fifo", 3000);
-    zt_source *s = zt_source_open(ctx, "fifo");
-    ok(counted(s, 3000), "a FIFO is spooled");
+    zt_source *source = zt_source_open(ctx, "fifo");
+    ok(counted(source, 3000), "a FIFO is spooled");
     ok(files_here() == 1, "and the spool has no name");
-    zt_source_close(s);
+    zt_source_close(source);
     waitpid(pid, NULL, 0);
 
     int was = dup(0), fd;
     pid = writer("fifo", 500);
     fd = open("fifo", O_RDONLY);
     dup2(fd, 0);
-    s = zt_source_open(ctx, "-");
-    ok(counted(s, 500) && !strcmp(zt_source_name(s), "stdin"), "stdin that is a pipe");
-    zt_source_close(s);
+    source = zt_source_open(ctx, "-");
+    ok(counted(source, 500) && !strcmp(zt_source_name(source), "stdin"), "stdin that is a pipe");
+    zt_source_close(source);
     close(fd);
     waitpid(pid, NULL, 0);
 
@@ -169,8 +169,8 @@ static void test_streams(zt_ctx *ctx)
 
     setenv("TMPDIR", "missing", 1);
     pid = writer("fifo", 5);
-    s = zt_source_open(ctx, "fifo");
-    ok(!s && zt_ctx_status(ctx) == ZT_ECREATE && strstr(zt_ctx_error(ctx), "missing"), "%s",
+    source = zt_source_open(ctx, "fifo");
+    ok(!source && zt_ctx_status(ctx) == ZT_ECREATE && strstr(zt_ctx_error(ctx), "missing"), "%s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     unsetenv("TMPDIR");
@@ -200,10 +200,10 @@ static void test_interrupted(zt_ctx *ctx)
     for (int with_writer = 0; with_writer < 2; with_writer++) {
         int fd = with_writer ? open("fifo", O_RDWR) : -1;
         setitimer(ITIMER_REAL, &soon, NULL);
-        zt_source *s = zt_source_open(ctx, "fifo");
+        zt_source *source = zt_source_open(ctx, "fifo");
         setitimer(ITIMER_REAL, &never, NULL);
-        ok(!s && zt_ctx_status(ctx) == ZT_EINTR, "%s", zt_ctx_error(ctx));
-        zt_source_close(s);
+        ok(!source && zt_ctx_status(ctx) == ZT_EINTR, "%s", zt_ctx_error(ctx));
+        zt_source_close(source);
         zt_ctx_clear(ctx);
         if (fd >= 0)
             close(fd);
@@ -214,16 +214,16 @@ static void test_interrupted(zt_ctx *ctx)
 static void test_memory_source(zt_ctx *ctx)
 {
     char buf[4];
-    zt_source *s = zt_source_memory(ctx, "words", "abcdef", 6);
-    ok(zt_source_size(s) == 6 && !zt_source_read(s, 2, buf, 4) && !memcmp(buf, "cdef", 4),
+    zt_source *source = zt_source_memory(ctx, "words", "abcdef", 6);
+    ok(zt_source_size(source) == 6 && !zt_source_read(source, 2, buf, 4) && !memcmp(buf, "cdef", 4),
        "bytes in memory");
-    ok(zt_source_read(s, 3, buf, 4) == ZT_EDATA && !strncmp(zt_ctx_error(ctx), "words: ", 7),
+    ok(zt_source_read(source, 3, buf, 4) == ZT_EDATA && !strncmp(zt_ctx_error(ctx), "words: ", 7),
        "and their end");
     zt_ctx_clear(ctx);
-    zt_source_close(s);
-    s = zt_source_memory(ctx, "none", NULL, 0);
-    ok(s && zt_source_size(s) == 0 && zt_source_read(s, 0, buf, 0) == ZT_OK, "no bytes");
-    zt_source_close(s);
+    zt_source_close(source);
+    source = zt_source_memory(ctx, "none", NULL, 0);
+    ok(source && zt_source_size(source) == 0 && zt_source_read(source, 0, buf, 0) == ZT_OK, "no bytes");
+    zt_source_close(source);
 }
 
 /* ---- sinks ----------------------------------------------------------------------------------- */
@@ -250,10 +250,10 @@ static void test_replace(zt_ctx *ctx)
     zt_ctx_clear(ctx);
     ok(write_all(ctx, "out", true, "second") && holds(ctx, "out", "second"), "force replaces");
 
-    zt_sink *s = zt_sink_open(ctx, "out", true);
-    zt_sink_write(s, "half", 4);
+    zt_sink *sink = zt_sink_open(ctx, "out", true);
+    zt_sink_write(sink, "half", 4);
     ok(holds(ctx, "out", "second"), "until commit the old one stands");
-    zt_sink_close(s);
+    zt_sink_close(sink);
     ok(holds(ctx, "out", "second") && files_here() == 1, "close without commit leaves no trace");
 
     ok(symlink("out", "link") == 0 && write_all(ctx, "link", true, "third") &&
@@ -262,12 +262,12 @@ static void test_replace(zt_ctx *ctx)
     unlink("link");
 
     unlink("out");
-    s = zt_sink_open(ctx, "out", false);
+    sink = zt_sink_open(ctx, "out", false);
     put_file("out", "theirs", 6);
-    zt_sink_write(s, "ours", 4);
-    ok(zt_sink_commit(s) == ZT_ECREATE && holds(ctx, "out", "theirs"),
+    zt_sink_write(sink, "ours", 4);
+    ok(zt_sink_commit(sink) == ZT_ECREATE && holds(ctx, "out", "theirs"),
        "an output that came up meanwhile stays");
-    zt_sink_close(s);
+    zt_sink_close(sink);
     zt_ctx_clear(ctx);
     unlink("out");
     ok(files_here() == 0, "and nothing else does");
@@ -302,14 +302,14 @@ static void test_attributes(zt_ctx *ctx)
            (unsigned)before);
     }
     chmod("out", 0600);
-    zt_sink *s = zt_sink_open(ctx, "out", true);
+    zt_sink *sink = zt_sink_open(ctx, "out", true);
     mode_t mask = umask(0);
     zt_sink *fresh = zt_sink_open(ctx, "fresh", false);
-    ok(s && fresh && zt_sink_commit(fresh) == ZT_OK && mode_of("fresh") == 0666,
+    ok(sink && fresh && zt_sink_commit(fresh) == ZT_OK && mode_of("fresh") == 0666,
        "what is new beside it follows the umask");
     umask(mask);
     zt_sink_close(fresh);
-    zt_sink_close(s);
+    zt_sink_close(sink);
     unlink("fresh");
 
     if (setxattr("out", "user.zt", "kept", 4, 0) == 0)
@@ -386,12 +386,12 @@ static void test_large(zt_ctx *ctx)
     for (size_t i = 0; i < N; i++)
         text[i] = (char)('a' + i % 26);
     text[N] = '\0';
-    zt_sink *s = zt_sink_open(ctx, "out", false);
-    for (size_t at = 0, n = 1; at < N; at += n, n = n * 3 % 100003)
-        zt_sink_write(s, text + at, n < N - at ? n : N - at);
-    ok(zt_sink_write(s, NULL, 0) == ZT_OK && zt_sink_commit(s) == ZT_OK && holds(ctx, "out", text),
+    zt_sink *sink = zt_sink_open(ctx, "out", false);
+    for (size_t at = 0, count = 1; at < N; at += count, count = count * 3 % 100003)
+        zt_sink_write(sink, text + at, count < N - at ? count : N - at);
+    ok(zt_sink_write(sink, NULL, 0) == ZT_OK && zt_sink_commit(sink) == ZT_OK && holds(ctx, "out", text),
        "pieces of all sizes arrive in order");
-    zt_sink_close(s);
+    zt_sink_close(sink);
     zt_free(ctx, text);
     unlink("out");
 }
@@ -404,15 +404,15 @@ static void test_sink_refused(zt_ctx *ctx)
     ok(!zt_sink_open(ctx, ".", true) && zt_ctx_status(ctx) == ZT_ECREATE, "nor over one");
     zt_ctx_clear(ctx);
 
-    zt_sink *s = zt_sink_open(ctx, "/dev/full", false);
+    zt_sink *sink = zt_sink_open(ctx, "/dev/full", false);
     char block[1000] = "";
     zt_status st = ZT_OK;
     for (int i = 0; i < 100 && st == ZT_OK; i++)
-        st = zt_sink_write(s, block, sizeof block);
-    ok(st == ZT_EIO && zt_sink_write(s, block, 1) == ZT_EIO && zt_sink_commit(s) == ZT_EIO, "%s",
+        st = zt_sink_write(sink, block, sizeof block);
+    ok(st == ZT_EIO && zt_sink_write(sink, block, 1) == ZT_EIO && zt_sink_commit(sink) == ZT_EIO, "%s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    zt_sink_close(s);
+    zt_sink_close(sink);
     struct stat dev;
     ok(write_all(ctx, "/dev/null", true, "x") && stat("/dev/null", &dev) == 0 &&
            S_ISCHR(dev.st_mode),
@@ -421,9 +421,9 @@ static void test_sink_refused(zt_ctx *ctx)
     bool good = true;
     for (uint64_t nth = 1; nth <= 4; nth++) {
         zt_mem_fail(ctx, nth, true);
-        s = zt_sink_open(ctx, "out", false);
-        good &= !s || nth > 3;
-        zt_sink_close(s);
+        sink = zt_sink_open(ctx, "out", false);
+        good &= !sink || nth > 3;
+        zt_sink_close(sink);
         zt_ctx_clear(ctx);
     }
     zt_mem_fail(ctx, 0, false);

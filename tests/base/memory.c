@@ -31,14 +31,14 @@ static void test_blocks(void)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 4097, (4 << 20) - 1, 4 << 20, (6 << 20) + 5};
     enum { N = sizeof sizes / sizeof *sizes };
-    unsigned char *p[N];
+    unsigned char *bytes[N];
     size_t sum = 0;
     bool aligned = true, clear = true, kept = true;
     for (int i = 0; i < N; i++) {
-        p[i] = zt_calloc(ctx, sizes[i], 1);
-        aligned &= p[i] && (uintptr_t)p[i] % 64 == 0;
-        clear &= all_bytes(p[i], sizes[i], 0);
-        memset(p[i], i + 1, sizes[i]);
+        bytes[i] = zt_calloc(ctx, sizes[i], 1);
+        aligned &= bytes[i] && (uintptr_t)bytes[i] % 64 == 0;
+        clear &= all_bytes(bytes[i], sizes[i], 0);
+        memset(bytes[i], i + 1, sizes[i]);
         sum += sizes[i];
     }
     zt_mem m = zt_mem_get(ctx);
@@ -46,10 +46,10 @@ static void test_blocks(void)
     ok(clear, "calloc clears");
     ok(m.held == sum && m.peak >= sum && m.blocks == N, "held %zu of %zu bytes", m.held, sum);
     for (int i = 0; i < N; i++)
-        kept &= all_bytes(p[i], sizes[i], (unsigned char)(i + 1));
+        kept &= all_bytes(bytes[i], sizes[i], (unsigned char)(i + 1));
     ok(kept, "blocks do not touch");
     for (int i = 0; i < N; i++)
-        zt_free(ctx, p[i]);
+        zt_free(ctx, bytes[i]);
     zt_free(ctx, NULL);
     m = zt_mem_get(ctx);
     ok(m.held == 0 && m.blocks == 0 && m.peak >= sum, "all given back, the peak stays");
@@ -95,10 +95,10 @@ static void test_limit(void)
     zt_ctx_clear(ctx);
 }
 
-static int allocations_that_work(int n)
+static int allocations_that_work(int count)
 {
     int works = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         void *p = zt_alloc(ctx, 8);
         works = works * 2 + (p != NULL);
         zt_free(ctx, p);
@@ -131,53 +131,53 @@ static void test_memory(void)
            !zt_mul_i64(INT64_MAX, 2, &d) && !zt_mul_i64(-1, 1, &d) && !zt_mul_i64(1, -1, &d),
        "mul_i64 refuses overflow and negative sizes");
 
-    char *s = zt_strdup(ctx, "word"), *c = zt_strndup(ctx, "word", 2);
+    char *text = zt_strdup(ctx, "word"), *c = zt_strndup(ctx, "word", 2);
     char *e = zt_strndup(ctx, NULL, 0);
-    ok(!strcmp(s, "word") && !strcmp(e, "") && !strcmp(c, "wo"), "strdup, strndup");
-    zt_free(ctx, s), zt_free(ctx, e), zt_free(ctx, c);
+    ok(!strcmp(text, "word") && !strcmp(e, "") && !strcmp(c, "wo"), "strdup, strndup");
+    zt_free(ctx, text), zt_free(ctx, e), zt_free(ctx, c);
 }
 
 /* ---- arena ----------------------------------------------------------------------------------- */
 
 static void test_arena(void)
 {
-    zt_arena *a = zt_arena_new(ctx, 256);
-    ok(zt_arena_mark(a) == 0, "a new arena is empty");
-    char *first = zt_arena_strndup(a, "first", 5);
-    size_t mark = zt_arena_mark(a);
+    zt_arena *arena = zt_arena_new(ctx, 256);
+    ok(zt_arena_mark(arena) == 0, "a new arena is empty");
+    char *first = zt_arena_strndup(arena, "first", 5);
+    size_t mark = zt_arena_mark(arena);
     bool aligned = true;
     for (size_t i = 0; i < 100; i++) {
-        unsigned char *p = zt_arena_alloc(a, i);
-        aligned &= (uintptr_t)p % 16 == 0;
-        memset(p, 0xee, i);
+        unsigned char *bytes = zt_arena_alloc(arena, i);
+        aligned &= (uintptr_t)bytes % 16 == 0;
+        memset(bytes, 0xee, i);
     }
-    char *large = zt_arena_alloc(a, 100000);
+    char *large = zt_arena_alloc(arena, 100000);
     memset(large, 0xdd, 100000);
     ok(aligned && !strcmp(first, "first"), "blocks are aligned and apart");
-    zt_arena_reset(a, mark);
-    ok(zt_arena_mark(a) == mark && !strcmp(first, "first"), "reset keeps what came before it");
-    char *next = zt_arena_alloc(a, 1);
+    zt_arena_reset(arena, mark);
+    ok(zt_arena_mark(arena) == mark && !strcmp(first, "first"), "reset keeps what came before it");
+    char *next = zt_arena_alloc(arena, 1);
     ok(next > first && next - first <= 32, "and gives the rest out again");
 
     uint64_t calls = 0;
     for (int i = 0; i < 50; i++) {
-        mark = zt_arena_mark(a);
+        mark = zt_arena_mark(arena);
         for (int k = 0; k < 10; k++)
-            zt_arena_alloc(a, 100);
-        zt_arena_reset(a, mark);
+            zt_arena_alloc(arena, 100);
+        zt_arena_reset(arena, mark);
         if (i == 0)
             calls = zt_mem_get(ctx).calls;
     }
     size_t held = zt_mem_get(ctx).held;
     ok(held < 200000, "a loop around a mark does not grow (%zu bytes held)", held);
     diag("%d allocations in 49 rounds", (int)(zt_mem_get(ctx).calls - calls));
-    zt_arena_reset(a, 0);
-    ok(zt_arena_mark(a) == 0 && zt_arena_alloc(a, 300), "reset to 0, and on");
-    ok(!zt_arena_alloc(a, SIZE_MAX) && !zt_arena_alloc(a, SIZE_MAX - 20) &&
+    zt_arena_reset(arena, 0);
+    ok(zt_arena_mark(arena) == 0 && zt_arena_alloc(arena, 300), "reset to 0, and on");
+    ok(!zt_arena_alloc(arena, SIZE_MAX) && !zt_arena_alloc(arena, SIZE_MAX - 20) &&
            zt_ctx_status(ctx) == ZT_ENOMEM,
        "sizes that overflow are refused");
     zt_ctx_clear(ctx);
-    zt_arena_free(a);
+    zt_arena_free(arena);
     zt_arena_free(NULL);
     ok(zt_mem_get(ctx).blocks == 0, "an arena leaks nothing");
 }
@@ -221,9 +221,9 @@ static void *holder(void *user)
 {
     (void)user;
     for (int i = 0; i < ROUNDS; i++) {
-        size_t n = 1 + (size_t)i % 700;
-        void *p = zt_alloc(ctx, n);
-        if (p) memset(p, 1, n);
+        size_t count = 1 + (size_t)i % 700;
+        void *p = zt_alloc(ctx, count);
+        if (p) memset(p, 1, count);
         if (zt_mem_reserve(ctx, 100) == ZT_OK) zt_mem_release(ctx, 100);
         zt_free(ctx, p);
     }
@@ -247,18 +247,18 @@ static void tracker_threads(void)
 static void bins(void)
 {
     zt_bins *b = zt_bins_new(ctx);
-    char *p = zt_bins_take(b, 65), *q = zt_bins_take(b, 0);
-    ok(p && q && (uintptr_t)p % 64 == 0 && zt_bins_get(b).taken == 128 + 64,
+    char *cursor = zt_bins_take(b, 65), *q = zt_bins_take(b, 0);
+    ok(cursor && q && (uintptr_t)cursor % 64 == 0 && zt_bins_get(b).taken == 128 + 64,
        "blocks are of the next power of two, from 64 bytes on");
-    memset(p, 1, 65);
-    zt_bins_give(b, p);
+    memset(cursor, 1, 65);
+    zt_bins_give(b, cursor);
     ok(zt_bins_get(b).idle == 128 && zt_bins_get(b).taken == 64, "what is given back waits");
-    ok(zt_bins_take(b, 128) == p && zt_bins_get(b).hits == 1 && zt_bins_get(b).misses == 2,
+    ok(zt_bins_take(b, 128) == cursor && zt_bins_get(b).hits == 1 && zt_bins_get(b).misses == 2,
        "and is taken again by what is of its class");
     void *r = zt_bins_take(b, 129);
-    ok(r && r != p && zt_bins_get(b).misses == 3, "not by what is larger");
+    ok(r && r != cursor && zt_bins_get(b).misses == 3, "not by what is larger");
     zt_bins_give(b, NULL);
-    zt_bins_give(b, p);
+    zt_bins_give(b, cursor);
     zt_bins_give(b, q);
     zt_bins_give(b, r);
     zt_bins_stats s = zt_bins_get(b);
@@ -282,11 +282,11 @@ static void bins(void)
 static void *taker(void *user)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        size_t n = 1 + (size_t)i * 37 % 5000;
-        char *p = zt_bins_take(user, n), *q = zt_bins_take(user, 64);
-        memset(p, i, n);
+        size_t count = 1 + (size_t)i * 37 % 5000;
+        char *cursor = zt_bins_take(user, count), *q = zt_bins_take(user, 64);
+        memset(cursor, i, count);
         memset(q, i, 64);
-        zt_bins_give(user, p);
+        zt_bins_give(user, cursor);
         if (i % 100 == 0) zt_bins_reset(user, 1000);
         zt_bins_give(user, q);
     }
@@ -305,17 +305,17 @@ static void bins_threads(void)
 
 static void arena_floor(void)
 {
-    zt_arena *a = zt_arena_new(ctx, 256);
-    char *weights = zt_arena_strndup(a, "weights", 7);
-    size_t floor = zt_arena_mark(a);
-    zt_arena_floor(a, floor);
-    for (int i = 0; i < 50; i++) zt_arena_alloc(a, 100);
-    zt_arena_reset(a, 0);
-    ok(zt_arena_mark(a) == floor && !strcmp(weights, "weights"), "a reset stops at the floor");
-    zt_arena_floor(a, 0);
-    zt_arena_reset(a, 0);
-    ok(zt_arena_mark(a) == 0, "no floor: it frees all");
-    zt_arena_free(a);
+    zt_arena *arena = zt_arena_new(ctx, 256);
+    char *weights = zt_arena_strndup(arena, "weights", 7);
+    size_t floor = zt_arena_mark(arena);
+    zt_arena_floor(arena, floor);
+    for (int i = 0; i < 50; i++) zt_arena_alloc(arena, 100);
+    zt_arena_reset(arena, 0);
+    ok(zt_arena_mark(arena) == floor && !strcmp(weights, "weights"), "a reset stops at the floor");
+    zt_arena_floor(arena, 0);
+    zt_arena_reset(arena, 0);
+    ok(zt_arena_mark(arena) == 0, "no floor: it frees all");
+    zt_arena_free(arena);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -362,8 +362,8 @@ static bool dirty;
 static void *borrower(void *user)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){1 + i % 7});
-        zt_tensor *x = zt_tensor_pool_acquire(user, &t);
+        zt_type type = zt_type_make(ZT_F32, 1, (int64_t[]){1 + i % 7});
+        zt_tensor *x = zt_tensor_pool_acquire(user, &type);
         for (int k = 0; k <= i % 7; k++)
             if (((float *)zt_tensor_data(x))[k] != 0) dirty = true;
         memset(zt_tensor_data(x), 1, zt_tensor_bytes(x));
@@ -406,31 +406,31 @@ static void metrics(void)
 {
     static const zt_func twofold = {.name = "twofold", .unary = twice};
     zt_type t3 = zt_type_make(ZT_F32, 1, (int64_t[]){3});
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1});
-    zt_run *r = zt_run_new(e, false);
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1});
+    zt_run *runner = zt_run_new(engine, false);
     zt_tensor *x = zt_tensor_new(ctx, &t3);
     memset(zt_tensor_data(x), 0, zt_tensor_bytes(x));
     tally t = {0};
     zt_metrics_set(ctx, on_count, &t);
-    zt_record_begin(r);
-    zt_tensor *y = zt_eager_add(r, zt_eager_add(r, x, x), x);
-    y = zt_apply(r, &twofold, &y, NULL);
-    zt_prog *p = zt_record_end(r, &y, 1);
+    zt_record_begin(runner);
+    zt_tensor *y = zt_eager_add(runner, zt_eager_add(runner, x, x), x);
+    y = zt_apply(runner, &twofold, &y, NULL);
+    zt_prog *program = zt_record_end(runner, &y, 1);
     ok(t.adds == 2 && t.add_bytes == 24 && t.all == 3 && t.fallbacks == 1,
        "metrics of eager ops: by name, bytes, fallbacks");
     t = (tally){0};
     float in[3] = {1, 2, 3}, out[3];
-    zt_session *s = zt_session_open(e, p, NULL, NULL);
-    for (int i = 0; i < 2; i++) zt_session_step(s, NULL, 0, (const void *[]){in}, (void *[]){out});
+    zt_session *session = zt_session_open(engine, program, NULL, NULL);
+    for (int i = 0; i < 2; i++) zt_session_step(session, NULL, 0, (const void *[]){in}, (void *[]){out});
     ok(t.adds == 4 && t.add_bytes == 48 && t.all == 6 && t.fallbacks == 2, "and of sessions");
     zt_metrics_set(ctx, NULL, NULL);
-    zt_session_step(s, NULL, 0, (const void *[]){in}, (void *[]){out});
+    zt_session_step(session, NULL, 0, (const void *[]){in}, (void *[]){out});
     ok(t.all == 6 && out[2] == 18, "none when nobody asks");
-    zt_session_close(s);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(program);
     zt_tensor_unref(x);
-    zt_run_free(r);
-    zt_engine_close(e);
+    zt_run_free(runner);
+    zt_engine_close(engine);
 }
 
 int main(void)

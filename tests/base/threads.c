@@ -25,14 +25,14 @@ static void count(void *user, int thread, int n)
 
 /* Each round every thread publishes a number; behind the barrier all must see all of them. No
  * atomics here: if the barrier did not order these accesses, this would be a race. */
-static void exchange(void *user, int thread, int n)
+static void exchange(void *user, int thread, int total)
 {
     job *j = user;
     for (int round = 0; round < ROUNDS; round++) {
         j->part[thread] = (int64_t)round * (thread + 1);
         zt_pool_barrier(j->pool, thread);
         int64_t sum = 0;
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < total; i++)
             sum += j->part[i];
         j->sum[thread] += sum;
         zt_pool_barrier(j->pool, thread);
@@ -40,44 +40,44 @@ static void exchange(void *user, int thread, int n)
 }
 
 /* One thread comes so late to each barrier that the others have gone to sleep. */
-static void late(void *user, int thread, int n)
+static void late(void *user, int thread, int total)
 {
     job *j = user;
     for (int round = 0; round < 6; round++) {
-        if (round % n == thread)
+        if (round % total == thread)
             nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
         j->part[thread] = round;
         zt_pool_barrier(j->pool, thread);
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < total; i++)
             j->sum[thread] += j->part[i] != round;
         zt_pool_barrier(j->pool, thread);
     }
 }
 
-static void test_team(zt_ctx *ctx, int n)
+static void test_team(zt_ctx *ctx, int total)
 {
-    job j = {.pool = zt_pool_new(ctx, n)};
-    ok(j.pool && zt_pool_size(j.pool) == n, "%d threads: a team", n);
+    job j = {.pool = zt_pool_new(ctx, total)};
+    ok(j.pool && zt_pool_size(j.pool) == total, "%d threads: a team", total);
     bool good = true;
     for (int i = 0; i < ROUNDS; i++)
         zt_pool_run(j.pool, count, &j);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < total; i++)
         good &= j.runs[i] == ROUNDS;
-    ok(good && !j.wrong, "%d threads: each runs once a call", n);
+    ok(good && !j.wrong, "%d threads: each runs once a call", total);
 
-    int64_t want = (int64_t)ROUNDS * (ROUNDS - 1) / 2 * n * (n + 1) / 2;
+    int64_t want = (int64_t)ROUNDS * (ROUNDS - 1) / 2 * total * (total + 1) / 2;
     zt_pool_run(j.pool, exchange, &j);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < total; i++)
         good &= j.sum[i] == want;
-    ok(good, "%d threads: a barrier shows all to all", n);
+    ok(good, "%d threads: a barrier shows all to all", total);
 
     memset(j.sum, 0, sizeof j.sum);
     zt_pool_run(j.pool, late, &j);
     nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL); /* workers sleep between runs too */
     zt_pool_run(j.pool, count, &j);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < total; i++)
         good &= j.sum[i] == 0 && j.runs[i] == ROUNDS + 1;
-    ok(good, "%d threads: sleepers wake", n);
+    ok(good, "%d threads: sleepers wake", total);
     zt_pool_free(j.pool);
 }
 
@@ -91,11 +91,11 @@ typedef struct helped {
 
 enum { PARTS = 8 };
 
-static void help(void *user, int thread, int n)
+static void help(void *user, int thread, int total)
 {
     helped *h = user;
     unsigned did = 0;
-    (void)thread, (void)n;
+    (void)thread, (void)total;
     if (!h->open)
         __atomic_fetch_add(&h->strays, 1, __ATOMIC_RELAXED);
     for (; __atomic_fetch_add(&h->next, 1, __ATOMIC_RELAXED) < PARTS; did++)
@@ -106,9 +106,9 @@ static void help(void *user, int thread, int n)
 }
 
 /* Many short runs, so that workers come late: into a later run, never into one that is over. */
-static void test_help(zt_ctx *ctx, int n)
+static void test_help(zt_ctx *ctx, int total)
 {
-    helped h = {.pool = zt_pool_new(ctx, n)};
+    helped h = {.pool = zt_pool_new(ctx, total)};
     bool good = h.pool != NULL;
     for (int i = 0; i < ROUNDS * 20 && good; i++) {
         h.next = h.done = 0;
@@ -118,12 +118,12 @@ static void test_help(zt_ctx *ctx, int n)
         h.open = 0;
         good = h.done == PARTS && h.strays == 0;
     }
-    ok(good, "%d threads: help with %d runs (%d strays)", n, ROUNDS * 20, h.strays);
+    ok(good, "%d threads: help with %d runs (%d strays)", total, ROUNDS * 20, h.strays);
     job j = {.pool = h.pool};
     zt_pool_run(h.pool, count, &j);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < total; i++)
         good &= j.runs[i] == 1;
-    ok(good, "%d threads: and then a run of all", n);
+    ok(good, "%d threads: and then a run of all", total);
     zt_pool_free(h.pool);
 }
 

@@ -81,13 +81,13 @@ static void graft(zt_ctx *ctx)
 static void extract(zt_ctx *ctx)
 {
     zt_dna *a = open_net(ctx, net_a);
-    zt_source *s = zt_source_memory(ctx, "told", told, strlen(told));
-    zt_dna *t = s ? zt_dna_of_json(ctx, s) : NULL;
+    zt_source *source = zt_source_memory(ctx, "told", told, strlen(told));
+    zt_dna *t = source ? zt_dna_of_json(ctx, source) : NULL;
     zt_checkpoint_opts o = {.to = zt_container_named("gguf"), .force = true};
     if (a && t)
         (void)zt_dna_write_signatures(a, file, &o);
     zt_dna_close(t);
-    zt_source_close(s);
+    zt_source_close(source);
     zt_dna_close(a);
 }
 
@@ -110,8 +110,8 @@ static void test_short(const char *name, void (*run)(zt_ctx *ctx), bool onwards)
         zt_mem_fail(ctx, nth + 1, onwards);
         run(ctx);
         refused = zt_mem_get(ctx).calls > nth;
-        zt_status s = zt_ctx_status(ctx);
-        good = zt_mem_get(ctx).blocks == 0 && s == (refused ? ZT_ENOMEM : ZT_OK) &&
+        zt_status status = zt_ctx_status(ctx);
+        good = zt_mem_get(ctx).blocks == 0 && status == (refused ? ZT_ENOMEM : ZT_OK) &&
                (refused ? access(file, F_OK) != 0 : true);
         if (!good)
             diag("%s: allocation %llu: %s", name, (unsigned long long)nth, zt_ctx_error(ctx));

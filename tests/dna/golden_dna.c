@@ -19,10 +19,10 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
-static bool signature_is(zt_dna *d, int64_t i, const json_t *want)
+static bool signature_is(zt_dna *dna, int64_t i, const json_t *want)
 {
     static const char *const axis[4] = {"z", "y", "x", "l"};
-    const zt_dna_layer *l = zt_dna_get(d, i);
+    const zt_dna_layer *l = zt_dna_get(dna, i);
     const json_t *w = json_object_get(want, "weights");
     bool same = strcmp(l->type, text_of(want, "type_name")) == 0 &&
                 strcmp(l->dtype, text_of(want, "dtype_name")) == 0 &&
@@ -30,7 +30,7 @@ static bool signature_is(zt_dna *d, int64_t i, const json_t *want)
     for (int k = 0; k < 4; k++)
         same = same && l->place[k] == json_integer_value(json_object_get(want, axis[k]));
     float *x = malloc((size_t)l->count * sizeof *x + 1);
-    same = same && zt_dna_sign(d, i, x, NULL) == ZT_OK;
+    same = same && zt_dna_sign(dna, i, x, NULL) == ZT_OK;
     for (int64_t k = 0; same && k < l->count; k++)
         same = loom_near(x[k], loom_number(json_array_get(w, (size_t)k)), 1e-5);
     free(x);
@@ -84,18 +84,18 @@ static bool comparison_is(zt_dna *a, zt_dna *b, const json_t *want, int threads)
     return same;
 }
 
-static void test_case(zt_ctx *ctx, const json_t *c, const char *name)
+static void test_case(zt_ctx *ctx, const json_t *item, const char *name)
 {
     loom_net na, nb;
-    zt_dna *a = loom_open(&na, ctx, json_object_get(c, "a"), ZT_RULE_LOOM);
-    zt_dna *b = loom_open(&nb, ctx, json_object_get(c, "b"), ZT_RULE_LOOM);
+    zt_dna *a = loom_open(&na, ctx, json_object_get(item, "a"), ZT_RULE_LOOM);
+    zt_dna *b = loom_open(&nb, ctx, json_object_get(item, "b"), ZT_RULE_LOOM);
     ok(a && b, "dna/%s: both networks are read%s%s", name, a && b ? "" : ": ", zt_ctx_error(ctx));
     if (a && b) {
-        ok(signatures_are(a, json_object_get(c, "dna_a")) &&
-               signatures_are(b, json_object_get(c, "dna_b")),
+        ok(signatures_are(a, json_object_get(item, "dna_a")) &&
+               signatures_are(b, json_object_get(item, "dna_b")),
            "dna/%s: signatures", name);
-        ok(comparison_is(a, b, json_object_get(c, "compare"), 1), "dna/%s: a with b", name);
-        ok(comparison_is(b, a, json_object_get(c, "compare_reversed"), 3), "dna/%s: b with a",
+        ok(comparison_is(a, b, json_object_get(item, "compare"), 1), "dna/%s: a with b", name);
+        ok(comparison_is(b, a, json_object_get(item, "compare_reversed"), 3), "dna/%s: b with a",
            name);
     }
     loom_close(&na);
@@ -113,10 +113,10 @@ static json_t *one_layer(json_t *weights)
                      weights);
 }
 
-static void test_vectors(zt_ctx *ctx, const json_t *c, size_t number)
+static void test_vectors(zt_ctx *ctx, const json_t *item, size_t number)
 {
-    json_t *ja = one_layer(json_object_get(c, "a")), *jb = one_layer(json_object_get(c, "b"));
-    const json_t *unit = json_object_get(c, "normalize_a");
+    json_t *ja = one_layer(json_object_get(item, "a")), *jb = one_layer(json_object_get(item, "b"));
+    const json_t *unit = json_object_get(item, "normalize_a");
     loom_net na, nb;
     zt_dna *a = loom_open(&na, ctx, ja, ZT_RULE_LOOM), *b = loom_open(&nb, ctx, jb, ZT_RULE_LOOM);
     zt_dna_verdict v = {.ctx = NULL};
@@ -127,12 +127,12 @@ static void test_vectors(zt_ctx *ctx, const json_t *c, size_t number)
     for (int64_t k = 0; same && k < zt_dna_get(a, 0)->count; k++)
         same = loom_near(x[k], loom_number(json_array_get(unit, (size_t)k)), 1e-5);
     ok(same, "dna_helpers %zu: normalize", number);
-    const json_t *cosine = json_object_get(c, "cosine_similarity_of_normalized");
+    const json_t *cosine = json_object_get(item, "cosine_similarity_of_normalized");
     ok(same && loom_near(v.scores[0].overlap, loom_number(cosine), 1e-5),
        "dna_helpers %zu: similarity", number);
-    ok(same && loom_near(1 - v.scores[0].cosine, loom_number(json_object_get(c, "cosine_distance")),
+    ok(same && loom_near(1 - v.scores[0].cosine, loom_number(json_object_get(item, "cosine_distance")),
                          1e-5) &&
-           loom_near(sqrt(v.scores[0].sum_dd), loom_number(json_object_get(c, "euclidean")), 1e-5),
+           loom_near(sqrt(v.scores[0].sum_dd), loom_number(json_object_get(item, "euclidean")), 1e-5),
        "dna_helpers %zu: distances", number);
     zt_dna_verdict_free(&v);
     loom_close(&na);
@@ -146,16 +146,16 @@ static void test_vectors(zt_ctx *ctx, const json_t *c, size_t number)
 
 static void test_file(zt_ctx *ctx, const char *path, const char *name)
 {
-    json_error_t e;
-    json_t *c = json_load_file(path, 0, &e), *item;
+    json_error_t error;
+    json_t *case_item = json_load_file(path, 0, &error), *item;
     size_t i;
-    if (!c)
-        ok(false, "%s: %s", path, e.text);
-    else if (json_is_array(c))
-        json_array_foreach(c, i, item) test_vectors(ctx, item, i);
+    if (!case_item)
+        ok(false, "%s: %s", path, error.text);
+    else if (json_is_array(case_item))
+        json_array_foreach(case_item, i, item) test_vectors(ctx, item, i);
     else
-        test_case(ctx, c, name);
-    json_decref(c);
+        test_case(ctx, case_item, name);
+    json_decref(case_item);
 }
 
 static void test_set(zt_ctx *ctx, const char *set)
@@ -163,17 +163,17 @@ static void test_set(zt_ctx *ctx, const char *set)
     char folder[4096], path[8192];
     if (!golden_holds(set, folder))
         return;
-    DIR *d = opendir(folder);
+    DIR *directory = opendir(folder);
     int files = 0;
-    for (struct dirent *f; d && (f = readdir(d));) {
+    for (struct dirent *f; directory && (f = readdir(directory));) {
         if (!strstr(f->d_name, ".json"))
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
         test_file(ctx, path, f->d_name);
         files++;
     }
-    if (d)
-        closedir(d);
+    if (directory)
+        closedir(directory);
     ok(files > 0, "%s: %d files", set, files);
 }
 

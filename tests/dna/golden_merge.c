@@ -17,47 +17,47 @@ static bool quiet;     /* failures are wanted */
 
 /* ---- YAML of a JSON value, in blocks --------------------------------------------------------- */
 
-static void put_yaml(zt_str *out, const json_t *j, int indent, bool inside)
+static void put_yaml(zt_str *out, const json_t *root, int indent, bool inside)
 {
     const char *key;
     json_t *value;
     size_t i;
-    if (json_is_object(j) && json_object_size(j)) {
+    if (json_is_object(root) && json_object_size(root)) {
         if (!inside) zt_str_putc(out, '\n');
-        json_object_foreach((json_t *)j, key, value)
+        json_object_foreach((json_t *)root, key, value)
         {
             zt_str_printf(out, "%*s%s:", inside ? 0 : indent, "", key);
             put_yaml(out, value, indent + 2, false);
             inside = false;
         }
-    } else if (json_is_array(j) && json_array_size(j)) {
+    } else if (json_is_array(root) && json_array_size(root)) {
         zt_str_putc(out, '\n');
-        json_array_foreach(j, i, value)
+        json_array_foreach(root, i, value)
         {
             zt_str_printf(out, "%*s- ", indent, "");
             put_yaml(out, value, indent + 2, true);
         }
     } else {
-        char *text = json_dumps(j, JSON_ENCODE_ANY);
-        bool plain = json_is_string(j) && !strpbrk(json_string_value(j), ":#{}[]\"'\\ ");
-        zt_str_printf(out, " %s\n", plain ? json_string_value(j) : text);
+        char *text = json_dumps(root, JSON_ENCODE_ANY);
+        bool plain = json_is_string(root) && !strpbrk(json_string_value(root), ":#{}[]\"'\\ ");
+        zt_str_printf(out, " %s\n", plain ? json_string_value(root) : text);
         free(text);
     }
 }
 
 /* ---- models as floats ------------------------------------------------------------------------ */
 
-static float *floats_of(zt_ctx *ctx, zt_checkpoint *c, const char *name, int64_t *n)
+static float *floats_of(zt_ctx *ctx, zt_checkpoint *checkpoint, const char *name, int64_t *count)
 {
-    zt_entry e;
-    int64_t i = zt_checkpoint_find(c, name);
+    zt_entry entry;
+    int64_t i = zt_checkpoint_find(checkpoint, name);
     if (i < 0) return NULL;
-    zt_checkpoint_get(c, i, &e);
-    *n = zt_type_count(&e.type);
-    char *raw = zt_alloc(ctx, e.bytes);
-    float *x = zt_alloc_array(ctx, (size_t)*n + 1, sizeof *x);
-    if (zt_checkpoint_read(c, i, 0, raw, e.bytes) == ZT_OK)
-        zt_dtype_convert(e.type.dtype, raw, ZT_F32, x, *n);
+    zt_checkpoint_get(checkpoint, i, &entry);
+    *count = zt_type_count(&entry.type);
+    char *raw = zt_alloc(ctx, entry.bytes);
+    float *x = zt_alloc_array(ctx, (size_t)*count + 1, sizeof *x);
+    if (zt_checkpoint_read(checkpoint, i, 0, raw, entry.bytes) == ZT_OK)
+        zt_dtype_convert(entry.type.dtype, raw, ZT_F32, x, *count);
     zt_free(ctx, raw);
     return x;
 }
@@ -68,12 +68,12 @@ static double distance(zt_ctx *ctx, zt_checkpoint *a, zt_checkpoint *b)
 {
     double most = zt_checkpoint_count(a) == zt_checkpoint_count(b) ? 0 : INFINITY;
     for (int64_t i = 0; i < zt_checkpoint_count(b); i++) {
-        zt_entry e;
-        int64_t n = 0, m = 0;
-        zt_checkpoint_get(b, i, &e);
-        float *y = floats_of(ctx, b, e.name, &n), *x = floats_of(ctx, a, e.name, &m);
-        if (!x || n != m) most = INFINITY;
-        for (int64_t k = 0; x && n == m && k < n; k++) {
+        zt_entry entry;
+        int64_t count = 0, m = 0;
+        zt_checkpoint_get(b, i, &entry);
+        float *y = floats_of(ctx, b, entry.name, &count), *x = floats_of(ctx, a, entry.name, &m);
+        if (!x || count != m) most = INFINITY;
+        for (int64_t k = 0; x && count == m && k < count; k++) {
             double d = fabs((double)x[k] - y[k]) / (1e-6 + 1e-6 * fabs((double)y[k]));
             most = d > most || isnan(d) ? d : most;
         }
@@ -88,31 +88,31 @@ static double distance(zt_ctx *ctx, zt_checkpoint *a, zt_checkpoint *b)
 enum { MOST = 16 };
 
 /* The child of a recipe, as a file that is open; NULL: it failed. */
-static zt_checkpoint *merged(zt_ctx *ctx, const char *text, size_t n, int threads)
+static zt_checkpoint *merged(zt_ctx *ctx, const char *text, size_t count, int threads)
 {
     zt_merge_parent parent[MOST] = {{0}};
     char path[8192], out[8192];
     char name[64];
     snprintf(name, sizeof name, "child-%d.safetensors", threads);
     snprintf(out, sizeof out, "%s", under(name));
-    zt_recipe *r = zt_recipe_parse(ctx, "recipe", text, n);
-    bool good = r && zt_recipe_count(r) <= MOST;
-    for (int i = 0; good && i < zt_recipe_count(r); i++) {
-        snprintf(path, sizeof path, "%s/models/%s", set, zt_recipe_model(r, i));
+    zt_recipe *recipe = zt_recipe_parse(ctx, "recipe", text, count);
+    bool good = recipe && zt_recipe_count(recipe) <= MOST;
+    for (int i = 0; good && i < zt_recipe_count(recipe); i++) {
+        snprintf(path, sizeof path, "%s/models/%s", set, zt_recipe_model(recipe, i));
         parent[i].model = zt_checkpoint_open(ctx, path, 0);
         good = parent[i].model != NULL;
     }
     zt_merge *m =
-        good ? zt_merge_new(ctx, r, parent, &(zt_merge_opts){.threads = threads, .seed = 7}) : NULL;
-    zt_writer *w = m ? zt_writer_open(ctx, out, &(zt_checkpoint_opts){.force = true},
+        good ? zt_merge_new(ctx, recipe, parent, &(zt_merge_opts){.threads = threads, .seed = 7}) : NULL;
+    zt_writer *writer = m ? zt_writer_open(ctx, out, &(zt_checkpoint_opts){.force = true},
                                       zt_merge_meta(m), zt_merge_entries(m), zt_merge_count(m))
                      : NULL;
-    good = w && zt_merge_write(m, w) == ZT_OK && zt_writer_commit(w) == ZT_OK;
-    zt_writer_close(w);
+    good = writer && zt_merge_write(m, writer) == ZT_OK && zt_writer_commit(writer) == ZT_OK;
+    zt_writer_close(writer);
     zt_merge_free(m);
-    for (int i = 0; r && i < zt_recipe_count(r) && i < MOST; i++)
+    for (int i = 0; recipe && i < zt_recipe_count(recipe) && i < MOST; i++)
         zt_checkpoint_close(parent[i].model);
-    zt_recipe_free(r);
+    zt_recipe_free(recipe);
     if (!good && !quiet) diag("%s", zt_ctx_error(ctx));
     return good ? zt_checkpoint_open(ctx, out, 0) : NULL;
 }
@@ -128,9 +128,9 @@ static zt_checkpoint *merged_json(zt_ctx *ctx, const json_t *config, int threads
 static bool has_yaml(zt_ctx *ctx)
 {
     static const char text[] = "merge_method: linear\nmodels: [{model: a}]\n";
-    zt_recipe *r = zt_recipe_parse(ctx, "probe", text, sizeof text - 1);
-    bool has = r || zt_ctx_status(ctx) != ZT_ENOTSUP;
-    zt_recipe_free(r);
+    zt_recipe *recipe = zt_recipe_parse(ctx, "probe", text, sizeof text - 1);
+    bool has = recipe || zt_ctx_status(ctx) != ZT_ENOTSUP;
+    zt_recipe_free(recipe);
     zt_ctx_clear(ctx);
     return has;
 }
@@ -145,12 +145,12 @@ static void check_memory(const char *name, const json_t *config)
     for (uint64_t n = 1; n < 100000 && !done; n += 1 + n / 16, tried++) {
         zt_mem_fail(ctx, n, true);
         quiet = true;
-        zt_checkpoint *c = merged_json(ctx, config, 2);
+        zt_checkpoint *checkpoint = merged_json(ctx, config, 2);
         quiet = false;
         zt_mem_fail(ctx, 0, false);
-        done = c != NULL;
+        done = checkpoint != NULL;
         bad += !done && zt_ctx_status(ctx) != ZT_ENOMEM;
-        zt_checkpoint_close(c);
+        zt_checkpoint_close(checkpoint);
         bad += zt_mem_get(ctx).blocks != held;
         zt_ctx_clear(ctx);
     }
@@ -191,27 +191,27 @@ static void check_alone(zt_ctx *ctx, const char *name, const json_t *config, con
 {
     double density =
         json_number_value(json_object_get(json_object_get(model, "parameters"), "density"));
-    json_t *c = json_pack("{s:s, s:O, s:s, s:[{s:O, s:{s:f, s:f}}]}", "merge_method", "dare_linear",
+    json_t *item = json_pack("{s:s, s:O, s:s, s:[{s:O, s:{s:f, s:f}}]}", "merge_method", "dare_linear",
                           "base_model", json_object_get(config, "base_model"), "dtype", "float32",
                           "models", "model", json_object_get(model, "model"), "parameters",
                           "weight", 1.0, "density", density);
-    if (l1) json_object_set_new(c, "parameters", json_pack("{s:b}", "rescale", 1));
+    if (l1) json_object_set_new(item, "parameters", json_pack("{s:b}", "rescale", 1));
     char path[8192];
     snprintf(path, sizeof path, "%s/models/%s", set,
              json_string_value(json_object_get(config, "base_model")));
     zt_checkpoint *base = zt_checkpoint_open(ctx, path, 0);
     snprintf(path, sizeof path, "%s/models/%s", set,
              json_string_value(json_object_get(model, "model")));
-    zt_checkpoint *other = zt_checkpoint_open(ctx, path, 0), *out = merged_json(ctx, c, 2);
+    zt_checkpoint *other = zt_checkpoint_open(ctx, path, 0), *out = merged_json(ctx, item, 2);
     double kept = 0, all = 0, wrong = 0, before = 0, after = 0, worst = 0;
     for (int64_t i = 0; base && other && out && i < zt_checkpoint_count(base); i++) {
-        zt_entry e;
-        int64_t n = 0;
-        zt_checkpoint_get(base, i, &e);
-        float *b = floats_of(ctx, base, e.name, &n), *x = floats_of(ctx, other, e.name, &n),
-              *y = floats_of(ctx, out, e.name, &n);
+        zt_entry entry;
+        int64_t count = 0;
+        zt_checkpoint_get(base, i, &entry);
+        float *b = floats_of(ctx, base, entry.name, &count), *x = floats_of(ctx, other, entry.name, &count),
+              *y = floats_of(ctx, out, entry.name, &count);
         double l_before = 0, l_after = 0;
-        for (int64_t k = 0; k < n; k++) {
+        for (int64_t k = 0; k < count; k++) {
             double d = (double)x[k] - b[k], got = (double)y[k] - b[k];
             if (fabs(d) < 1e-5) continue; /* not to be told from nothing */
             all++;
@@ -239,7 +239,7 @@ static void check_alone(zt_ctx *ctx, const char *name, const json_t *config, con
     zt_checkpoint_close(base);
     zt_checkpoint_close(other);
     zt_checkpoint_close(out);
-    json_decref(c);
+    json_decref(item);
 }
 
 static void check_random(zt_ctx *ctx, const char *name, const json_t *config)

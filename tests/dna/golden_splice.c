@@ -39,10 +39,10 @@ static bool take_config(splice_case *t)
 }
 
 /* The numbers of a layer; malloc'ed. */
-static float *numbers_of(zt_dna *d, int64_t i)
+static float *numbers_of(zt_dna *dna, int64_t i)
 {
-    float *x = malloc((size_t)zt_dna_get(d, i)->count * sizeof *x + 1);
-    if (x && zt_dna_read(d, i, x) != ZT_OK) {
+    float *x = malloc((size_t)zt_dna_get(dna, i)->count * sizeof *x + 1);
+    if (x && zt_dna_read(dna, i, x) != ZT_OK) {
         free(x);
         return NULL;
     }
@@ -155,23 +155,23 @@ static bool overlaps_are(const splice_case *t, zt_dna *parent, const char *key)
     return same;
 }
 
-static void test_case(zt_ctx *ctx, const json_t *c, const char *name)
+static void test_case(zt_ctx *ctx, const json_t *item, const char *name)
 {
-    splice_case t = {.c = c, .name = name};
+    splice_case t = {.c = item, .name = name};
     loom_net na, nb;
     zt_dna_compare_opts work = {.threads = 1};
-    t.a = loom_open(&na, ctx, json_object_get(c, "a"), ZT_RULE_LOOM);
-    t.b = loom_open(&nb, ctx, json_object_get(c, "b"), ZT_RULE_LOOM);
+    t.a = loom_open(&na, ctx, json_object_get(item, "a"), ZT_RULE_LOOM);
+    t.b = loom_open(&nb, ctx, json_object_get(item, "b"), ZT_RULE_LOOM);
     t.child = t.a && t.b && take_config(&t) ? zt_dna_splice(t.a, t.b, &t.how, &work) : NULL;
     if (ok(t.child != NULL, "splice/%s: a child%s%s", name, t.child ? "" : ": ",
            zt_ctx_error(ctx))) {
         ok(similarities_are(&t), "splice/%s: similarities", name);
         ok(mixed_as_they_fit(&t), "splice/%s: what fits is mixed, and nothing else", name);
-        if (json_is_true(json_object_get(c, "random")))
+        if (json_is_true(json_object_get(item, "random")))
             test_random(&t);
         else
             ok(child_is(&t), "splice/%s: its numbers", name);
-        if (json_object_get(c, "child_vs_a"))
+        if (json_object_get(item, "child_vs_a"))
             ok(overlaps_are(&t, t.a, "child_vs_a") && overlaps_are(&t, t.b, "child_vs_b"),
                "splice/%s: the child beside its parents", name);
     }
@@ -185,23 +185,23 @@ int main(void)
 {
     char folder[4096], path[8192];
     zt_ctx *ctx = zt_ctx_new();
-    DIR *d = golden_holds("loom/splice", folder) ? opendir(folder) : NULL;
+    DIR *directory = golden_holds("loom/splice", folder) ? opendir(folder) : NULL;
     int files = 0;
-    for (struct dirent *f; d && (f = readdir(d));) {
-        json_error_t e;
+    for (struct dirent *f; directory && (f = readdir(directory));) {
+        json_error_t error;
         if (!strstr(f->d_name, ".json"))
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
-        json_t *c = json_load_file(path, 0, &e);
-        if (!c)
-            ok(false, "%s: %s", path, e.text);
-        else if (json_object_get(c, "a")) /* else it is the default configuration */
-            test_case(ctx, c, f->d_name);
-        json_decref(c);
+        json_t *item = json_load_file(path, 0, &error);
+        if (!item)
+            ok(false, "%s: %s", path, error.text);
+        else if (json_object_get(item, "a")) /* else it is the default configuration */
+            test_case(ctx, item, f->d_name);
+        json_decref(item);
         files++;
     }
-    if (d) {
-        closedir(d);
+    if (directory) {
+        closedir(directory);
         ok(files > 0, "loom/splice: %d files", files);
     }
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");

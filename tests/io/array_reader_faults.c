@@ -20,11 +20,11 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- memory fails ---------------------------------------------------------------------------- */
 
-/* The n-th allocation of opening and reading it all is refused, and all after it: the status. */
-static zt_status attempt(const io_kind *k, const void *bytes, size_t n, uint64_t nth, bool *sound)
+/* Allocation number `count` of opening and reading it all is refused, and all after it: the status. */
+static zt_status attempt(const io_kind *k, const void *bytes, size_t count, uint64_t nth, bool *sound)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_source *in = zt_source_memory(ctx, "made", bytes, n);
+    zt_source *in = zt_source_memory(ctx, "made", bytes, count);
     zt_mem_fail(ctx, nth, true);
     void *f = k->from(ctx, in);
     if (f)
@@ -41,12 +41,12 @@ static zt_status attempt(const io_kind *k, const void *bytes, size_t n, uint64_t
 
 static void test_memory(const io_kind *k, const char *path)
 {
-    size_t n = 0;
-    uint8_t *bytes = npy_file(path, &n);
+    size_t count = 0;
+    uint8_t *bytes = npy_file(path, &count);
     bool sound = bytes != NULL;
     uint64_t nth = 1;
-    zt_status want = attempt(k, bytes, n, 0, &sound), st = ZT_ENOMEM;
-    for (; nth < 5000 && sound && (st = attempt(k, bytes, n, nth, &sound)) == ZT_ENOMEM;)
+    zt_status want = attempt(k, bytes, count, 0, &sound), st = ZT_ENOMEM;
+    for (; nth < 5000 && sound && (st = attempt(k, bytes, count, nth, &sound)) == ZT_ENOMEM;)
         nth++;
     ok(sound && st == want && nth > 1, "%s: %s when any of %d allocations is refused", path,
        zt_status_name(ZT_ENOMEM), (int)nth - 1);
@@ -72,10 +72,10 @@ static void *read_all(void *user)
         for (int64_t i = 0; i < r->k->count(r->f); i++) {
             size_t all = r->k->get(r->f, i)->bytes, step = 1 + (size_t)(7 * turn + r->no) % 64;
             for (size_t at = 0; at < all; at += step) {
-                size_t n = all - at < step ? all - at : step;
-                size_t from = turn % 2 ? all - at - n : at;
-                r->same = r->same && r->k->read(r->f, i, from, piece, n) == ZT_OK &&
-                          memcmp(piece, r->want[i] + from, n) == 0;
+                size_t total = all - at < step ? all - at : step;
+                size_t from = turn % 2 ? all - at - total : at;
+                r->same = r->same && r->k->read(r->f, i, from, piece, total) == ZT_OK &&
+                          memcmp(piece, r->want[i] + from, total) == 0;
             }
         }
     }
@@ -88,10 +88,10 @@ static void test_threads(const io_kind *k, const char *path)
     zt_ctx *ctx = zt_ctx_new();
     zt_source *in = zt_source_open(ctx, path);
     void *f = in ? k->from(ctx, in) : NULL;
-    int64_t n = f ? k->count(f) : 0;
-    uint8_t **want = calloc((size_t)n + 1, sizeof *want);
+    int64_t total = f ? k->count(f) : 0;
+    uint8_t **want = calloc((size_t)total + 1, sizeof *want);
     bool same = f != NULL;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < total; i++)
         want[i] = io_read(k, f, i, &same);
     reader r[THREADS];
     pthread_t t[THREADS];
@@ -105,7 +105,7 @@ static void test_threads(const io_kind *k, const char *path)
         same = same && r[i].same;
     }
     ok(same, "%s: the same from %d threads%s", path, THREADS, zt_ctx_error(ctx));
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < total; i++)
         free(want[i]);
     free(want);
     if (f)
@@ -120,9 +120,9 @@ int main(void)
         char folder[64], path[400];
         struct dirent **entry;
         snprintf(folder, sizeof folder, "tests/fuzz/seeds/%s", kinds[i]->name);
-        int n = scandir(folder, &entry, NULL, alphasort), sound = 0;
-        ok(n > 2, "%s has files", folder);
-        for (int j = 0; j < n; j++) {
+        int count = scandir(folder, &entry, NULL, alphasort), sound = 0;
+        ok(count > 2, "%s has files", folder);
+        for (int j = 0; j < count; j++) {
             struct stat st;
             bool fine = true;
             size_t bytes = 0;
@@ -137,7 +137,7 @@ int main(void)
             free(entry[j]);
         }
         ok(sound > 1, "of %s %d were read", kinds[i]->name, sound);
-        if (n >= 0)
+        if (count >= 0)
             free(entry);
     }
     return tap_done();

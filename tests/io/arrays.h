@@ -28,14 +28,14 @@ ARRAYS_FN void made_fill(uint8_t *p, size_t n, zt_dtype t)
 }
 
 /* Is array i of an open file this one? */
-ARRAYS_FN bool made_is(const io_kind *k, void *f, int64_t i, const made_array *made)
+ARRAYS_FN bool made_is(const io_kind *reader, void *f, int64_t i, const made_array *made)
 {
-    const zt_array *e = k->get(f, i);
-    zt_type t = zt_type_make(made->dtype, made->rank, made->dim);
+    const zt_array *e = reader->get(f, i);
+    zt_type its_type = zt_type_make(made->dtype, made->rank, made->dim);
     uint8_t *want = malloc(e->bytes + 1), *got = malloc(e->bytes + 1);
     made_fill(want, e->bytes, made->dtype);
-    bool same = strcmp(e->name, made->name) == 0 && zt_type_equal(&e->type, &t) &&
-                k->read(f, i, 0, got, e->bytes) == ZT_OK && memcmp(want, got, e->bytes) == 0;
+    bool same = strcmp(e->name, made->name) == 0 && zt_type_equal(&e->type, &its_type) &&
+                reader->read(f, i, 0, got, e->bytes) == ZT_OK && memcmp(want, got, e->bytes) == 0;
     free(want);
     free(got);
     return same;
@@ -84,15 +84,15 @@ ARRAYS_FN zt_status made_write(zt_ctx *ctx, const arrays_writer *to, const char 
     void *w = out ? to->open(ctx, out) : NULL;
     zt_status st = w ? ZT_OK : ZT_ENOMEM;
     for (int i = 0; st == ZT_OK && i < n_made; i++) {
-        zt_type t = zt_type_make(made[i].dtype, made[i].rank, made[i].dim);
-        size_t n = zt_type_bytes(&t), half = n / 2;
-        uint8_t *bytes = malloc(n + 1);
-        made_fill(bytes, n, t.dtype);
-        st = to->begin(w, made[i].name, &t);
+        zt_type type = zt_type_make(made[i].dtype, made[i].rank, made[i].dim);
+        size_t size = zt_type_bytes(&type), half = size / 2;
+        uint8_t *bytes = malloc(size + 1);
+        made_fill(bytes, size, type.dtype);
+        st = to->begin(w, made[i].name, &type);
         if (st == ZT_OK)
             st = to->write(w, bytes, half);
         if (st == ZT_OK)
-            st = to->write(w, bytes + half, n - half);
+            st = to->write(w, bytes + half, size - half);
         free(bytes);
     }
     if (st == ZT_OK)
@@ -105,22 +105,22 @@ ARRAYS_FN zt_status made_write(zt_ctx *ctx, const arrays_writer *to, const char 
 }
 
 /* Leaves `file` in the test's folder. */
-ARRAYS_FN void test_written(zt_ctx *ctx, const io_kind *k, const arrays_writer *to,
+ARRAYS_FN void test_written(zt_ctx *ctx, const io_kind *reader, const arrays_writer *to,
                             const char *file, const made_array *made, int n_made)
 {
-    size_t n = 0, m = 0;
+    size_t total = 0, m = 0;
     bool done = made_write(ctx, to, under(file), made, n_made) == ZT_OK;
     zt_source *in = done ? zt_source_open(ctx, under(file)) : NULL;
-    void *f = in ? k->from(ctx, in) : NULL;
-    ok(f && k->count(f) == n_made, "what is written opens%s", zt_ctx_error(ctx));
+    void *f = in ? reader->from(ctx, in) : NULL;
+    ok(f && reader->count(f) == n_made, "what is written opens%s", zt_ctx_error(ctx));
     for (int i = 0; f && i < n_made; i++)
-        ok(made_is(k, f, i, &made[i]), "array '%s' is as it was written", made[i].name);
+        ok(made_is(reader, f, i, &made[i]), "array '%s' is as it was written", made[i].name);
     if (f)
-        k->close(f);
+        reader->close(f);
     zt_source_close(in);
     done = done && made_write(ctx, to, under("again"), made, n_made) == ZT_OK;
-    uint8_t *a = npy_file(under(file), &n), *b = npy_file(under("again"), &m);
-    ok(done && a && b && n == m && memcmp(a, b, n) == 0, "written twice: the same bytes");
+    uint8_t *a = npy_file(under(file), &total), *b = npy_file(under("again"), &m);
+    ok(done && a && b && total == m && memcmp(a, b, total) == 0, "written twice: the same bytes");
     free(a);
     free(b);
     unlink(under("again"));

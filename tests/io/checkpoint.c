@@ -58,19 +58,19 @@ static zt_meta *made_meta(zt_ctx *ctx)
 
 static bool write_made(zt_ctx *ctx, const char *path, const char *to, uint64_t shard)
 {
-    zt_entry e[N];
-    for (int i = 0; i < N; i++) entry_of(i, &e[i]);
-    zt_meta *m = made_meta(ctx);
+    zt_entry entry[N];
+    for (int i = 0; i < N; i++) entry_of(i, &entry[i]);
+    zt_meta *meta = made_meta(ctx);
     zt_checkpoint_opts o = {.to = zt_container_named(to), .shard = shard, .force = true};
-    zt_writer *w = zt_writer_open(ctx, path, &o, m, e, N);
-    for (int i = 0; w && i < N; i++)
-        for (size_t k = 0; k < e[i].bytes; k++) {
+    zt_writer *writer = zt_writer_open(ctx, path, &o, meta, entry, N);
+    for (int i = 0; writer && i < N; i++)
+        for (size_t k = 0; k < entry[i].bytes; k++) {
             unsigned char b = byte_of(i, k);
-            zt_writer_put(w, &b, 1);
+            zt_writer_put(writer, &b, 1);
         }
-    bool done = w && zt_writer_commit(w) == ZT_OK;
-    zt_writer_close(w);
-    zt_meta_free(m);
+    bool done = writer && zt_writer_commit(writer) == ZT_OK;
+    zt_writer_close(writer);
+    zt_meta_free(meta);
     return done;
 }
 
@@ -78,32 +78,32 @@ static bool write_made(zt_ctx *ctx, const char *path, const char *to, uint64_t s
 
 static bool meta_is_made(zt_ctx *ctx, const zt_meta *got)
 {
-    zt_meta *m = made_meta(ctx);
-    bool same = got && zt_meta_count(got) == zt_meta_count(m);
-    for (int64_t i = 0; same && i < zt_meta_count(m); i++) {
-        const zt_meta_item *a = zt_meta_get(m, i), *b = zt_meta_get(got, i);
+    zt_meta *meta = made_meta(ctx);
+    bool same = got && zt_meta_count(got) == zt_meta_count(meta);
+    for (int64_t i = 0; same && i < zt_meta_count(meta); i++) {
+        const zt_meta_item *a = zt_meta_get(meta, i), *b = zt_meta_get(got, i);
         same = a->kind == b->kind && a->bytes == b->bytes && !strcmp(a->key.data, b->key.data) &&
                !memcmp(a->value, b->value, a->bytes);
     }
-    zt_meta_free(m);
+    zt_meta_free(meta);
     return same;
 }
 
-static bool tensor_is_made(zt_checkpoint *c, int i)
+static bool tensor_is_made(zt_checkpoint *checkpoint, int i)
 {
-    zt_entry want, e;
+    zt_entry want, entry;
     char buf[MOST];
     entry_of(i, &want);
-    zt_checkpoint_get(c, i, &e);
-    if (strcmp(e.name, want.name) || strcmp(e.dtype, want.dtype) ||
-        !zt_type_equal(&e.type, &want.type) || e.bytes != want.bytes ||
-        zt_checkpoint_find(c, want.name) != i)
+    zt_checkpoint_get(checkpoint, i, &entry);
+    if (strcmp(entry.name, want.name) || strcmp(entry.dtype, want.dtype) ||
+        !zt_type_equal(&entry.type, &want.type) || entry.bytes != want.bytes ||
+        zt_checkpoint_find(checkpoint, want.name) != i)
         return false;
-    size_t half = (size_t)e.bytes / 2;
-    if (zt_checkpoint_read(c, i, 0, buf, half) ||
-        zt_checkpoint_read(c, i, half, buf + half, (size_t)e.bytes - half))
+    size_t half = (size_t)entry.bytes / 2;
+    if (zt_checkpoint_read(checkpoint, i, 0, buf, half) ||
+        zt_checkpoint_read(checkpoint, i, half, buf + half, (size_t)entry.bytes - half))
         return false;
-    for (size_t k = 0; k < e.bytes; k++)
+    for (size_t k = 0; k < entry.bytes; k++)
         if ((unsigned char)buf[k] != byte_of(i, k)) return false;
     return true;
 }
@@ -179,8 +179,8 @@ static void test_stream(zt_ctx *ctx, const char *name)
     pthread_t t;
     ok(mkfifo(f.fifo, 0600) == 0, "a FIFO");
     pthread_create(&t, NULL, feeder, &f);
-    zt_checkpoint *c = zt_checkpoint_open(ctx, f.fifo, ZT_CHECKPOINT_STREAM);
-    ok(c && zt_checkpoint_streams(c) && is_made(ctx, c), "%s comes through it whole %s", name,
+    zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, f.fifo, ZT_CHECKPOINT_STREAM);
+    ok(checkpoint && zt_checkpoint_streams(checkpoint) && is_made(ctx, checkpoint), "%s comes through it whole %s", name,
        zt_ctx_error(ctx));
     pthread_join(t, NULL);
     /* cut in its header, and in its data */
@@ -191,8 +191,8 @@ static void test_stream(zt_ctx *ctx, const char *name)
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         f.most = cuts[i];
         pthread_create(&t, NULL, feeder, &f);
-        c = zt_checkpoint_open(ctx, f.fifo, ZT_CHECKPOINT_STREAM);
-        bad += c ? is_made(ctx, c) : 0;
+        checkpoint = zt_checkpoint_open(ctx, f.fifo, ZT_CHECKPOINT_STREAM);
+        bad += checkpoint ? is_made(ctx, checkpoint) : 0;
         bad += zt_ctx_status(ctx) != ZT_EDATA;
         if (zt_ctx_status(ctx) != ZT_EDATA) diag("cut at %zu: %s", cuts[i], zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
@@ -207,19 +207,19 @@ static void test_stream(zt_ctx *ctx, const char *name)
 
 static void test_meta(zt_ctx *ctx)
 {
-    zt_meta *m = made_meta(ctx);
-    ok(zt_meta_find(m, "none.block_count") == 1 && zt_meta_find(m, "none") < 0, "keys are found");
-    zt_meta_remove(m, 0);
-    ok(zt_meta_count(m) == 3 && zt_meta_find(m, "general.architecture") < 0 &&
-           zt_meta_find(m, "a.double") == 2,
+    zt_meta *meta = made_meta(ctx);
+    ok(zt_meta_find(meta, "none.block_count") == 1 && zt_meta_find(meta, "none") < 0, "keys are found");
+    zt_meta_remove(meta, 0);
+    ok(zt_meta_count(meta) == 3 && zt_meta_find(meta, "general.architecture") < 0 &&
+           zt_meta_find(meta, "a.double") == 2,
        "a key is taken away, the others move up");
-    zt_meta_put_str(m, "none.block_count", "four", 4);
-    zt_meta_put_str(m, "general.architecture", "x", 1);
-    zt_bytes four = zt_meta_text(zt_meta_get(m, 0));
-    ok(zt_meta_find(m, "none.block_count") == 0 && four.n == 4 && !memcmp(four.data, "four", 4) &&
-           zt_meta_find(m, "general.architecture") == 3,
+    zt_meta_put_str(meta, "none.block_count", "four", 4);
+    zt_meta_put_str(meta, "general.architecture", "x", 1);
+    zt_bytes four = zt_meta_text(zt_meta_get(meta, 0));
+    ok(zt_meta_find(meta, "none.block_count") == 0 && four.n == 4 && !memcmp(four.data, "four", 4) &&
+           zt_meta_find(meta, "general.architecture") == 3,
        "a value is replaced in its place, a key put again comes last");
-    zt_meta_free(m);
+    zt_meta_free(meta);
 }
 
 /* A mask that contradicts what is stored is bad data. */
@@ -228,25 +228,25 @@ static void test_false_masks(zt_ctx *ctx)
     static const char *const told[][3] = {
         {"x", "y", "q4_1[32]"}, {"x", "y", "f32[3]"},  {"x", "y", "f32"},
         {"x", "y", "f32[-1]"},  {"x", "z", "i8[2,4]"}, {"x", "y", "f32[99999999999999999999]"}};
-    zt_entry e[2] = {
+    zt_entry entry[2] = {
         {.name = "x", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){8}), .bytes = 8},
         {.name = "z", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){1}), .bytes = 1}};
     int bad = 0;
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         zt_bytes text[3];
         for (int k = 0; k < 3; k++) text[k] = (zt_bytes){told[i][k], strlen(told[i][k])};
-        zt_meta *m = zt_meta_new(ctx);
-        zt_meta_put_strs(m, "zt.tensors", text, 3);
-        zt_writer *w =
-            zt_writer_open(ctx, under("false.gguf"), &(zt_checkpoint_opts){.force = true}, m, e, 2);
-        zt_writer_put(w, "123456789", 9);
-        zt_writer_commit(w);
-        zt_writer_close(w);
-        zt_meta_free(m);
-        zt_checkpoint *c = zt_checkpoint_open(ctx, under("false.gguf"), 0);
-        bad += c != NULL || zt_ctx_status(ctx) != ZT_EDATA;
-        if (c || zt_ctx_status(ctx) != ZT_EDATA) diag("%s: %s", told[i][2], zt_ctx_error(ctx));
-        zt_checkpoint_close(c);
+        zt_meta *meta = zt_meta_new(ctx);
+        zt_meta_put_strs(meta, "zt.tensors", text, 3);
+        zt_writer *writer =
+            zt_writer_open(ctx, under("false.gguf"), &(zt_checkpoint_opts){.force = true}, meta, entry, 2);
+        zt_writer_put(writer, "123456789", 9);
+        zt_writer_commit(writer);
+        zt_writer_close(writer);
+        zt_meta_free(meta);
+        zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, under("false.gguf"), 0);
+        bad += checkpoint != NULL || zt_ctx_status(ctx) != ZT_EDATA;
+        if (checkpoint || zt_ctx_status(ctx) != ZT_EDATA) diag("%s: %s", told[i][2], zt_ctx_error(ctx));
+        zt_checkpoint_close(checkpoint);
         zt_ctx_clear(ctx);
     }
     ok(bad == 0, "masks that cannot be true are bad data");
@@ -254,21 +254,21 @@ static void test_false_masks(zt_ctx *ctx)
 
 static void test_gguf_of(zt_ctx *ctx)
 {
-    zt_checkpoint *c = zt_checkpoint_open(ctx, under("m.safetensors"), 0);
-    zt_gguf *g = c ? zt_checkpoint_gguf(c) : NULL;
+    zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, under("m.safetensors"), 0);
+    zt_gguf *gguf = checkpoint ? zt_checkpoint_gguf(checkpoint) : NULL;
     int64_t layers = 0, handle;
-    zt_type t;
+    zt_type type;
     char buf[MOST];
-    bool same = g && zt_gguf_i64(g, "none.block_count", &layers) && layers == 3;
+    bool same = gguf && zt_gguf_i64(gguf, "none.block_count", &layers) && layers == 3;
     if (same) {
-        zt_store s = zt_gguf_store(g);
-        same = s.find(s.user, made[0].name, &t, &handle) == ZT_OK && t.dtype == ZT_Q4_1 &&
-               s.read(s.user, handle, 0, buf, zt_type_bytes(&t)) == ZT_OK;
-        for (size_t k = 0; same && k < zt_type_bytes(&t); k++)
+        zt_store s = zt_gguf_store(gguf);
+        same = s.find(s.user, made[0].name, &type, &handle) == ZT_OK && type.dtype == ZT_Q4_1 &&
+               s.read(s.user, handle, 0, buf, zt_type_bytes(&type)) == ZT_OK;
+        for (size_t k = 0; same && k < zt_type_bytes(&type); k++)
             same = (unsigned char)buf[k] == byte_of(0, k);
     }
     ok(same, "safetensors with GGUF's metadata is a GGUF %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
 }
 
 int main(void)

@@ -11,9 +11,9 @@
 
 static bool same_files(const char *a, const char *b)
 {
-    size_t n = 0, m = 0;
-    char *x = npy_file(a, &n), *y = npy_file(b, &m);
-    bool same = x && y && n == m && memcmp(x, y, n) == 0;
+    size_t count = 0, m = 0;
+    char *x = npy_file(a, &count), *y = npy_file(b, &m);
+    bool same = x && y && count == m && memcmp(x, y, count) == 0;
     free(x);
     free(y);
     return same;
@@ -70,28 +70,28 @@ static void test_networks(zt_ctx *ctx)
 /* A tensor more, one less: a network's JSON has just its own. */
 static void test_other_tensors(zt_ctx *ctx)
 {
-    zt_checkpoint *c = zt_checkpoint_open(ctx, under("a.json"), 0);
-    zt_entry e[5];
+    zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, under("a.json"), 0);
+    zt_entry entry[5];
     float x[16] = {0};
     for (int i = 0; i < 4; i++)
-        zt_checkpoint_get(c, i, &e[i]);
-    e[4] = (zt_entry){.name = "more",
+        zt_checkpoint_get(checkpoint, i, &entry[i]);
+    entry[4] = (zt_entry){.name = "more",
                       .dtype = "f32",
                       .type = {.dtype = ZT_F32, .rank = 1, .dim = {2}},
                       .bytes = 8};
     for (int n = 3; n <= 5; n++) {
-        zt_writer *w = zt_writer_open(ctx, under("d.json"), &(zt_checkpoint_opts){.force = true},
-                                      zt_checkpoint_meta(c), e, n);
-        for (int i = 0; w && i < n; i++)
-            zt_writer_put(w, x, (size_t)e[i].bytes);
-        bool done = w && zt_writer_commit(w) == ZT_OK;
-        zt_writer_close(w);
+        zt_writer *writer = zt_writer_open(ctx, under("d.json"), &(zt_checkpoint_opts){.force = true},
+                                      zt_checkpoint_meta(checkpoint), entry, n);
+        for (int i = 0; writer && i < n; i++)
+            zt_writer_put(writer, x, (size_t)entry[i].bytes);
+        bool done = writer && zt_writer_commit(writer) == ZT_OK;
+        zt_writer_close(writer);
         ok(done == (n == 4) && (done || zt_ctx_status(ctx) == ZT_ENOTSUP), "%d tensors: %s", n,
            zt_ctx_error(ctx));
         ok((access(under("d.json"), F_OK) == 0) == (n >= 4), "%d tensors: whole or absent", n);
         zt_ctx_clear(ctx);
     }
-    zt_checkpoint_close(c);
+    zt_checkpoint_close(checkpoint);
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -110,9 +110,9 @@ static void test_arrays(zt_ctx *ctx)
                ckpt_convert(ctx, under(through[i]), under("b.npy"), NULL) &&
                same_files(under("a.npy"), under("b.npy")),
            "through %s: the same bytes %s", through[i], zt_ctx_error(ctx));
-    zt_checkpoint *c = zt_checkpoint_open(ctx, under("x.pt"), 0);
-    ok(c && zt_checkpoint_find(c, "arr_0") == 0 && zt_checkpoint_count(c) == 1, "it is arr_0");
-    zt_checkpoint_close(c);
+    zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, under("x.pt"), 0);
+    ok(checkpoint && zt_checkpoint_find(checkpoint, "arr_0") == 0 && zt_checkpoint_count(checkpoint) == 1, "it is arr_0");
+    zt_checkpoint_close(checkpoint);
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static void put_all(zt_gguf_writer *w)
     zt_gguf_put_tensor(w, "b.weight", &b);
 }
 
-static bool same_numbers(const zt_gguf *g)
+static bool same_numbers(const zt_gguf *gguf)
 {
     static const struct {
         const char *key;
@@ -46,7 +46,7 @@ static bool same_numbers(const zt_gguf *g)
     bool same = true;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         int64_t v;
-        same = same && zt_gguf_i64(g, want[i].key, &v) && v == want[i].v;
+        same = same && zt_gguf_i64(gguf, want[i].key, &v) && v == want[i].v;
     }
     return same;
 }
@@ -65,57 +65,57 @@ static void released(void *user)
     *(int *)user = -1;
 }
 
-static void check_read(zt_gguf *g)
+static void check_read(zt_gguf *gguf)
 {
     double f32 = 0, f64 = 0;
     zt_bytes s = {0}, texts[3] = {{0}};
     int64_t numbers[3] = {0};
-    zt_gguf_f64(g, "f32", &f32);
-    zt_gguf_f64(g, "f64", &f64);
-    ok(same_numbers(g), "integers of every kind at their bounds");
+    zt_gguf_f64(gguf, "f32", &f32);
+    zt_gguf_f64(gguf, "f64", &f64);
+    ok(same_numbers(gguf), "integers of every kind at their bounds");
     ok(f32 == 0.5 && f64 == 0.1, "floats");
-    ok(zt_gguf_str(g, "s", &s) && s.n == 4 && memcmp(s.data, "text", 4) == 0, "a text");
-    ok(zt_gguf_array_strs(g, "texts", texts, 3) && texts[1].n == 0 && texts[2].n == 3 &&
+    ok(zt_gguf_str(gguf, "s", &s) && s.n == 4 && memcmp(s.data, "text", 4) == 0, "a text");
+    ok(zt_gguf_array_strs(gguf, "texts", texts, 3) && texts[1].n == 0 && texts[2].n == 3 &&
            memcmp(texts[2].data, "b\0c", 3) == 0,
        "texts");
-    ok(zt_gguf_array_i64(g, "numbers", numbers, 3) && numbers[0] == -1 && numbers[2] == 7,
+    ok(zt_gguf_array_i64(gguf, "numbers", numbers, 3) && numbers[0] == -1 && numbers[2] == 7,
        "numbers");
-    zt_type t;
+    zt_type type;
     uint64_t offset;
     size_t bytes;
-    const char *name = zt_gguf_tensor(g, 1, &t, &offset, &bytes);
-    ok(strcmp(name, "b.weight") == 0 && t.dtype == ZT_Q4_0 && t.rank == 1 && t.dim[0] == 64 &&
+    const char *name = zt_gguf_tensor(gguf, 1, &type, &offset, &bytes);
+    ok(strcmp(name, "b.weight") == 0 && type.dtype == ZT_Q4_0 && type.rank == 1 && type.dim[0] == 64 &&
            bytes == 36 && offset % 64 == 0,
        "a tensor: type, shape, place");
-    zt_gguf_tensor(g, 0, &t, NULL, NULL);
-    ok(t.rank == 2 && t.dim[0] == 3 && t.dim[1] == 5, "row-major shape");
+    zt_gguf_tensor(gguf, 0, &type, NULL, NULL);
+    ok(type.rank == 2 && type.dim[0] == 3 && type.dim[1] == 5, "row-major shape");
 }
 
 static void test_round_trip(zt_ctx *ctx)
 {
     zt_gguf_writer *w = zt_gguf_writer_new(ctx);
-    size_t n;
+    size_t count;
     uint64_t data;
     int calls = 0;
     char got[4];
     put_all(w);
-    char *header = zt_gguf_writer_finish(w, &n, &data);
-    ok(header && n % 64 == 0 && data == 128, "%zu bytes of header for %llu of data", n,
+    char *header = zt_gguf_writer_finish(w, &count, &data);
+    ok(header && count % 64 == 0 && data == 128, "%zu bytes of header for %llu of data", count,
        (unsigned long long)data);
     zt_gguf_writer_free(w);
     zt_store made = {.user = &calls, .read = read_made};
-    zt_gguf *g = zt_gguf_over(ctx, "made", header, n, data, &made, released);
-    if (!ok(g != NULL, "opens over a store %s", zt_ctx_error(ctx)))
+    zt_gguf *gguf = zt_gguf_over(ctx, "made", header, count, data, &made, released);
+    if (!ok(gguf != NULL, "opens over a store %s", zt_ctx_error(ctx)))
         return;
-    check_read(g);
-    zt_store store = zt_gguf_store(g);
+    check_read(gguf);
+    zt_store store = zt_gguf_store(gguf);
     ok(store.read(store.user, 1, 2, got, 4) == ZT_OK && got[0] == 102 && got[3] == 105 &&
            calls == 1,
        "the store's bytes");
     ok(store.read(store.user, 1, 33, got, 4) == ZT_EUSAGE && calls == 1,
        "what is past a tensor's end does not reach the store");
     zt_ctx_clear(ctx);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     ok(calls == -1, "the store is released with it");
 }
 
@@ -140,26 +140,26 @@ static void test_refusals(zt_ctx *ctx)
     name[64] = 0;
     for (int i = 0; i < 11; i++) {
         zt_gguf_writer *w = zt_gguf_writer_new(ctx);
-        size_t n;
+        size_t count;
         zt_gguf_put_str(w, "there", "", 0);
         zt_gguf_put_tensor(w, "there", &one); /* a key and a tensor may have one name */
         bool well = zt_gguf_writer_status(w) == ZT_OK;
-        zt_status s[] = {ZT_OK, ZT_OK};
+        zt_status status[] = {ZT_OK, ZT_OK};
         switch (i) {
-        case 0: s[0] = zt_gguf_put_int(w, "k", ZT_GGUF_U8, 256); break;
-        case 1: s[0] = zt_gguf_put_int(w, "k", ZT_GGUF_U32, -1); break;
-        case 2: s[0] = zt_gguf_put_int(w, "k", ZT_GGUF_BOOL, 2); break;
-        case 3: s[0] = zt_gguf_put_real(w, "k", ZT_GGUF_STR, 1); break;
-        case 4: s[0] = zt_gguf_put_str(w, "there", "", 0); break;
-        case 5: s[0] = zt_gguf_put_tensor(w, "t", &u8); break;
-        case 6: s[0] = zt_gguf_put_tensor(w, "t", &five); break;
-        case 7: s[0] = zt_gguf_put_tensor(w, name, &one); break;
-        case 8: s[0] = zt_gguf_put_tensor(w, "there", &one); break;
-        case 9: s[0] = zt_gguf_put_align(w, 48); break;
-        default: s[0] = zt_gguf_put_align(w, 64);
+        case 0: status[0] = zt_gguf_put_int(w, "k", ZT_GGUF_U8, 256); break;
+        case 1: status[0] = zt_gguf_put_int(w, "k", ZT_GGUF_U32, -1); break;
+        case 2: status[0] = zt_gguf_put_int(w, "k", ZT_GGUF_BOOL, 2); break;
+        case 3: status[0] = zt_gguf_put_real(w, "k", ZT_GGUF_STR, 1); break;
+        case 4: status[0] = zt_gguf_put_str(w, "there", "", 0); break;
+        case 5: status[0] = zt_gguf_put_tensor(w, "t", &u8); break;
+        case 6: status[0] = zt_gguf_put_tensor(w, "t", &five); break;
+        case 7: status[0] = zt_gguf_put_tensor(w, name, &one); break;
+        case 8: status[0] = zt_gguf_put_tensor(w, "there", &one); break;
+        case 9: status[0] = zt_gguf_put_align(w, 48); break;
+        default: status[0] = zt_gguf_put_align(w, 64);
         }
-        s[1] = zt_gguf_put_str(w, "after", "", 0);
-        ok(well && s[0] != ZT_OK && s[1] == s[0] && !zt_gguf_writer_finish(w, &n, NULL),
+        status[1] = zt_gguf_put_str(w, "after", "", 0);
+        ok(well && status[0] != ZT_OK && status[1] == status[0] && !zt_gguf_writer_finish(w, &count, NULL),
            "%s: refused, and all that follows", what[i]);
         zt_gguf_writer_free(w);
         zt_ctx_clear(ctx);
@@ -171,12 +171,12 @@ static void test_no_memory(zt_ctx *ctx)
     bool right = true, done = false;
     uint64_t nth = 1;
     for (; !done && nth < 1000; nth++) {
-        size_t n;
+        size_t count;
         zt_mem_fail(ctx, nth, false);
         zt_gguf_writer *w = zt_gguf_writer_new(ctx);
         if (w)
             put_all(w);
-        char *header = w ? zt_gguf_writer_finish(w, &n, NULL) : NULL;
+        char *header = w ? zt_gguf_writer_finish(w, &count, NULL) : NULL;
         zt_mem_fail(ctx, 0, false);
         done = header != NULL;
         right = right && (done || zt_ctx_status(ctx) == ZT_ENOMEM);

@@ -18,13 +18,13 @@ static int convert_all(zt_ctx *ctx, const char *root)
     char path[8192], to[600];
     int done = 0;
     size_t i;
-    json_t *c;
+    json_t *item;
     snprintf(path, sizeof path, "%s/valid.json", root);
     json_t *j = json_load_file(path, 0, NULL);
-    json_array_foreach(json_object_get(j, "cases"), i, c)
+    json_array_foreach(json_object_get(j, "cases"), i, item)
     {
-        const char *file = json_string_value(json_object_get(c, "file"));
-        const char *verdict = json_string_value(json_object_get(c, "verdict"));
+        const char *file = json_string_value(json_object_get(item, "file"));
+        const char *verdict = json_string_value(json_object_get(item, "verdict"));
         if (!file || !verdict || strcmp(verdict, "read") != 0)
             continue;
         bool both = true;
@@ -86,10 +86,10 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         if (!golden_holds(sets[i], root))
             continue;
-        int n = convert_all(ctx, root);
-        if (n && numpy)
+        int count = convert_all(ctx, root);
+        if (count && numpy)
             compare(numpy, root, "npz");
-        if (n && torch)
+        if (count && torch)
             compare(torch, root, "pt");
     }
     ok(folder_remove(), "cleaned");

@@ -61,18 +61,18 @@ static void test_flat(void)
         zt_imatrix *m = zt_imatrix_new(ctx);
         bool has = false, last = i == sizeof wrong / sizeof *wrong;
         zt_imatrix_add(m, "up", 1, 0, 6, y, 1);
-        zt_status s = last ? zt_imatrix_fit(m, "up", 3, 2, &has)
+        zt_status status = last ? zt_imatrix_fit(m, "up", 3, 2, &has)
                            : zt_imatrix_fit(m, "up", wrong[i].matrices, wrong[i].columns, &has);
         if (!last) {
-            ok(s == ZT_EDATA && has, "%s", zt_ctx_error(ctx));
+            ok(status == ZT_EDATA && has, "%s", zt_ctx_error(ctx));
         } else {
             const float *a = zt_imatrix_find(m, "up", 0, 2), *b = zt_imatrix_find(m, "up", 1, 2),
                         *c = zt_imatrix_find(m, "up", 2, 2);
-            ok(s == ZT_OK && a && b && c && a[0] == 9 && a[1] == 1 && b[0] == 1 && b[1] == 1 &&
+            ok(status == ZT_OK && a && b && c && a[0] == 9 && a[1] == 1 && b[0] == 1 && b[1] == 1 &&
                    c[0] == 4 && c[1] == 16 && !zt_imatrix_find(m, "up", 3, 2),
                "the values of expert e are [e * columns, (e + 1) * columns); 0 is never used");
-            s = zt_imatrix_fit(m, "up", 3, 2, &has);
-            ok(s == ZT_OK && zt_imatrix_fit(m, "up", 1, 6, &has) == ZT_EDATA,
+            status = zt_imatrix_fit(m, "up", 3, 2, &has);
+            ok(status == ZT_OK && zt_imatrix_fit(m, "up", 1, 6, &has) == ZT_EDATA,
                "split once, it has that shape");
         }
         zt_imatrix_close(m);
@@ -109,21 +109,21 @@ static void test_forms(void)
 static void test_hostile(const char *name)
 {
     zt_ctx *ctx = zt_ctx_new();
-    size_t n;
-    char *whole = zt_read_all(ctx, under(name), &n);
+    size_t count;
+    char *whole = zt_read_all(ctx, under(name), &count);
     int silent = 0, cut_read = 0;
     zt_mem_limit(ctx, zt_mem_get(ctx).held + (1 << 20));
-    for (size_t i = 0; i < 2 * n; i++) {
-        char *bytes = zt_alloc(ctx, n);
-        size_t have = i < n ? i : n;
-        memcpy(bytes, whole, n);
-        if (i >= n) bytes[i - n] ^= (char)(i % 3 ? 0x80 : 0xff);
-        zt_source *s = zt_source_memory(ctx, name, bytes, have);
-        zt_imatrix *m = zt_imatrix_from(ctx, s);
+    for (size_t i = 0; i < 2 * count; i++) {
+        char *bytes = zt_alloc(ctx, count);
+        size_t have = i < count ? i : count;
+        memcpy(bytes, whole, count);
+        if (i >= count) bytes[i - count] ^= (char)(i % 3 ? 0x80 : 0xff);
+        zt_source *source = zt_source_memory(ctx, name, bytes, have);
+        zt_imatrix *m = zt_imatrix_from(ctx, source);
         silent += !m && !*zt_ctx_error(ctx);
-        cut_read += m && i < n;
+        cut_read += m && i < count;
         zt_imatrix_close(m);
-        zt_source_close(s);
+        zt_source_close(source);
         zt_free(ctx, bytes);
         zt_ctx_clear(ctx);
     }

@@ -28,20 +28,20 @@ int main(void)
     };
     zt_ctx *ctx = zt_ctx_new();
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        json_error_t e;
-        json_t *quiet = zt_json_parse(row[i].text, row[i].n, JSON_DECODE_ANY, &e);
-        json_t *j = zt_json_load(ctx, "x.json", row[i].text, row[i].n);
-        ok(!!j == row[i].good && !!quiet == row[i].good &&
+        json_error_t error;
+        json_t *quiet = zt_json_parse(row[i].text, row[i].n, JSON_DECODE_ANY, &error);
+        json_t *root = zt_json_load(ctx, "x.json", row[i].text, row[i].n);
+        ok(!!root == row[i].good && !!quiet == row[i].good &&
                zt_ctx_status(ctx) == (row[i].good ? ZT_OK : ZT_EDATA),
            "%zu: %s%s", i, row[i].good ? "a value" : "none: ", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
-        json_decref(j);
+        json_decref(root);
         json_decref(quiet);
     }
-    json_error_t e;
-    json_t *j = zt_json_parse(TEXT("[1,\n\n2\0]"), 0, &e);
-    ok(!j && e.line == 3 && strstr(e.text, "byte 6"), "a zero byte's place: line %d, %s", e.line,
-       e.text);
+    json_error_t error;
+    json_t *root = zt_json_parse(TEXT("[1,\n\n2\0]"), 0, &error);
+    ok(!root && error.line == 3 && strstr(error.text, "byte 6"), "a zero byte's place: line %d, %s", error.line,
+       error.text);
     ok(!zt_json_parse(TEXT("[1\0]"), 0, NULL), "without asking why");
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);

@@ -26,10 +26,10 @@ static const char *out_path(void)
 /* The document written anew from its frame and tensors, each in pieces of `piece` bytes. */
 static bool write_back(zt_ctx *ctx, zt_netjson *j, size_t piece)
 {
-    size_t n;
-    const char *frame = zt_netjson_frame(j, &n);
+    size_t count;
+    const char *frame = zt_netjson_frame(j, &count);
     zt_sink *out = zt_sink_open(ctx, out_path(), true);
-    zt_netjson_writer *w = out ? zt_netjson_writer_new(ctx, out, frame, n) : NULL;
+    zt_netjson_writer *w = out ? zt_netjson_writer_new(ctx, out, frame, count) : NULL;
     bool done = w != NULL;
     for (int64_t i = 0; done && i < zt_netjson_count(j); i++) {
         const zt_array *a = zt_netjson_get(j, i);
@@ -47,15 +47,15 @@ static bool write_back(zt_ctx *ctx, zt_netjson *j, size_t piece)
     return done;
 }
 
-static bool comes_back(const char *text, size_t n, size_t piece)
+static bool comes_back(const char *text, size_t count, size_t piece)
 {
     zt_ctx *ctx = zt_ctx_new();
     size_t got = 0;
-    zt_source *in = zt_source_memory(ctx, "network", text, n);
+    zt_source *in = zt_source_memory(ctx, "network", text, count);
     zt_netjson *j = zt_netjson_from(ctx, in);
     bool same = j && write_back(ctx, j, piece);
     char *back = same ? npy_file(out_path(), &got) : NULL;
-    same = back && got == n && memcmp(back, text, n) == 0;
+    same = back && got == count && memcmp(back, text, count) == 0;
     if (!same)
         diag("%s", zt_ctx_error(ctx));
     free(back);
@@ -109,14 +109,14 @@ static bool is_read(const json_t *network, const json_t *masters)
 {
     bool sound = true;
     char *text = json_dumps(network, networks % 2 ? JSON_INDENT(2) : JSON_COMPACT);
-    size_t n = strlen(text);
+    size_t length = strlen(text);
     zt_ctx *ctx = zt_ctx_new();
-    zt_source *in = zt_source_memory(ctx, "network", text, n);
+    zt_source *in = zt_source_memory(ctx, "network", text, length);
     zt_netjson *j = zt_netjson_from(ctx, in);
     bool right = j && (size_t)zt_netjson_count(j) == count_weights(text) && masters_are(j, masters);
     if (j)
         io_walk(&io_netjson, j, ctx, &sound);
-    right = right && sound && comes_back(text, n, 1 + (size_t)networks % 9);
+    right = right && sound && comes_back(text, length, 1 + (size_t)networks % 9);
     networks++;
     texts_of_weights += j ? (int)zt_netjson_count(j) : 0;
     if (!right)
@@ -129,17 +129,17 @@ static bool is_read(const json_t *network, const json_t *masters)
 }
 
 /* Every network in a document, wherever it is. */
-static bool networks_are_read(const json_t *v, const json_t *masters)
+static bool networks_are_read(const json_t *value, const json_t *masters)
 {
     bool right = true;
     size_t i;
     const char *key;
     json_t *x;
-    if (json_object_get(v, "layers_per_cell") && json_is_array(json_object_get(v, "layers")))
-        return is_read(v, masters);
-    json_object_foreach((json_t *)(uintptr_t)v, key, x) right =
-        networks_are_read(x, json_object_get(v, "masters")) && right;
-    json_array_foreach(v, i, x) right = networks_are_read(x, NULL) && right;
+    if (json_object_get(value, "layers_per_cell") && json_is_array(json_object_get(value, "layers")))
+        return is_read(value, masters);
+    json_object_foreach((json_t *)(uintptr_t)value, key, x) right =
+        networks_are_read(x, json_object_get(value, "masters")) && right;
+    json_array_foreach(value, i, x) right = networks_are_read(x, NULL) && right;
     return right;
 }
 
@@ -148,23 +148,23 @@ static void walk_files(const char *path)
     struct dirent **entry;
     struct stat st;
     char sub[4096];
-    int n = scandir(path, &entry, NULL, alphasort);
-    for (int i = 0; i < n; i++) {
+    int count = scandir(path, &entry, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
         size_t len = strlen(entry[i]->d_name);
         snprintf(sub, sizeof sub, "%s/%s", path, entry[i]->d_name);
         if (entry[i]->d_name[0] != '.' && stat(sub, &st) == 0 && S_ISDIR(st.st_mode)) {
             walk_files(sub);
         } else if (len > 5 && strcmp(entry[i]->d_name + len - 5, ".json") == 0) {
             int before = networks;
-            json_t *j = json_load_file(sub, 0, NULL);
-            bool right = networks_are_read(j, NULL);
+            json_t *root = json_load_file(sub, 0, NULL);
+            bool right = networks_are_read(root, NULL);
             if (networks > before)
                 ok(right, "%s: %d networks", sub, networks - before);
-            json_decref(j);
+            json_decref(root);
         }
         free(entry[i]);
     }
-    if (n >= 0)
+    if (count >= 0)
         free(entry);
 }
 
@@ -256,15 +256,15 @@ static void test_by_hand(void)
 {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         zt_ctx *ctx = zt_ctx_new();
-        size_t n = strlen(good[i].text);
-        zt_source *in = zt_source_memory(ctx, "good", good[i].text, n);
+        size_t length = strlen(good[i].text);
+        zt_source *in = zt_source_memory(ctx, "good", good[i].text, length);
         zt_netjson *j = zt_netjson_from(ctx, in);
         bool right = j && zt_netjson_count(j) == good[i].n;
         const zt_array *a = right && good[i].n ? zt_netjson_get(j, good[i].n - 1) : NULL;
         right = right && (!a || (strcmp(a->name, good[i].name) == 0 &&
                                  strcmp(a->dtype, good[i].dtype) == 0 &&
                                  a->type.dtype == good[i].held && a->dim[0] == good[i].count));
-        ok(right && comes_back(good[i].text, n, 2), "%s%s", good[i].text, zt_ctx_error(ctx));
+        ok(right && comes_back(good[i].text, length, 2), "%s%s", good[i].text, zt_ctx_error(ctx));
         zt_netjson_close(j);
         zt_source_close(in);
         zt_ctx_free(ctx);

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 /* Write zeros of a type; NULL-closed header text of the file into `head`, its size back. */
-static size_t written(zt_ctx *ctx, const zt_type *t, char head[256])
+static size_t written(zt_ctx *ctx, const zt_type *type, char head[256])
 {
     char path[] = "/tmp/zt-npy-XXXXXX";
     int fd = mkstemp(path);
     zt_sink *out = fd < 0 ? NULL : zt_sink_open(ctx, path, true);
-    size_t bytes = zt_type_bytes(t), n = 0;
+    size_t bytes = zt_type_bytes(type), n = 0;
     void *zeros = calloc(bytes + 1, 1);
-    bool good = out && zt_npy_write_header(out, ctx, t) == ZT_OK &&
+    bool good = out && zt_npy_write_header(out, ctx, type) == ZT_OK &&
                 zt_sink_write(out, zeros, bytes) == ZT_OK && zt_sink_commit(out) == ZT_OK;
     zt_sink_close(out);
     char *file = good ? npy_file(path, &n) : NULL;
@@ -44,16 +44,16 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         char head[256] = "";
-        zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
-        size_t n = written(ctx, &t, head), begin = n - zt_type_bytes(&t);
-        ok(n > 0 && begin % 64 == 0 && strncmp(head, row[i].says, strlen(row[i].says)) == 0,
+        zt_type type = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
+        size_t size = written(ctx, &type, head), begin = size - zt_type_bytes(&type);
+        ok(size > 0 && begin % 64 == 0 && strncmp(head, row[i].says, strlen(row[i].says)) == 0,
            "%s", row[i].says);
     }
     for (int k = 0; k < 2; k++) {
         char head[256];
-        zt_type t = zt_type_make(k ? ZT_Q4_K : ZT_BF16, 1, (int64_t[]){256});
-        size_t n = written(ctx, &t, head);
-        ok(n == 0 && zt_ctx_status(ctx) == ZT_ENOTSUP, "refused: %s", zt_ctx_error(ctx));
+        zt_type type = zt_type_make(k ? ZT_Q4_K : ZT_BF16, 1, (int64_t[]){256});
+        size_t size = written(ctx, &type, head);
+        ok(size == 0 && zt_ctx_status(ctx) == ZT_ENOTSUP, "refused: %s", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
     }
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");

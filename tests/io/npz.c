@@ -103,12 +103,12 @@ static void test_zipfile(zt_ctx *ctx)
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         char file[40];
         snprintf(file, sizeof file, "%s.npz", how[i]);
-        zt_npz *z = zt_npz_open(ctx, under(file));
-        bool same = z && zt_npz_count(z) == ROWS;
+        zt_npz *archive = zt_npz_open(ctx, under(file));
+        bool same = archive && zt_npz_count(archive) == ROWS;
         for (int k = 0; same && k < ROWS; k++)
-            same = made_is(&io_npz, z, k, &row[k]);
+            same = made_is(&io_npz, archive, k, &row[k]);
         ok(same, "zipfile's, %s, is read%s", how[i], zt_ctx_error(ctx));
-        zt_npz_close(z);
+        zt_npz_close(archive);
         unlink(under(file));
     }
 }
@@ -117,22 +117,22 @@ static void test_zipfile(zt_ctx *ctx)
 static void test_libzip(zt_ctx *ctx)
 {
     int32_t x[40];
-    zt_npz *z = zt_npz_open(ctx, "tests/fuzz/seeds/npz/libzip.npz");
-    bool same = z && zt_npz_count(z) == 2;
+    zt_npz *archive = zt_npz_open(ctx, "tests/fuzz/seeds/npz/libzip.npz");
+    bool same = archive && zt_npz_count(archive) == 2;
     for (int k = 0; same && k < 2; k++) {
-        same = zt_npz_read(z, zt_npz_find(z, k ? "deflated" : "stored"), 0, x, sizeof x) == ZT_OK;
+        same = zt_npz_read(archive, zt_npz_find(archive, k ? "deflated" : "stored"), 0, x, sizeof x) == ZT_OK;
         for (int i = 0; same && i < 40; i++)
             same = x[i] == (k ? i : 1000 - i);
     }
     ok(same, "libzip's is read%s", zt_ctx_error(ctx));
-    zt_npz_close(z);
+    zt_npz_close(archive);
 }
 
 /* More members than a zip's first form can count: zip64. */
 static void test_many(zt_ctx *ctx)
 {
     enum { MANY = 70000 };
-    zt_type t = zt_type_make(ZT_U8, 0, (int64_t[]){0});
+    zt_type type = zt_type_make(ZT_U8, 0, (int64_t[]){0});
     char name[32], line[600];
     zt_sink *out = zt_sink_open(ctx, under("many.npz"), true);
     zt_npz_writer *w = zt_npz_writer_new(ctx, out);
@@ -140,20 +140,20 @@ static void test_many(zt_ctx *ctx)
     for (int i = 0; done && i < MANY; i++) {
         uint8_t x = (uint8_t)(i % 251);
         snprintf(name, sizeof name, "w%d", i);
-        done = zt_npz_begin(w, name, &t) == ZT_OK && zt_npz_write(w, &x, 1) == ZT_OK;
+        done = zt_npz_begin(w, name, &type) == ZT_OK && zt_npz_write(w, &x, 1) == ZT_OK;
     }
     done = done && zt_npz_finish(w) == ZT_OK && zt_sink_commit(out) == ZT_OK;
     zt_npz_writer_free(w);
     zt_sink_close(out);
-    zt_npz *z = done ? zt_npz_open(ctx, under("many.npz")) : NULL;
-    done = z && zt_npz_count(z) == MANY;
+    zt_npz *archive = done ? zt_npz_open(ctx, under("many.npz")) : NULL;
+    done = archive && zt_npz_count(archive) == MANY;
     for (int i = 0; done && i < MANY; i += 997) {
         uint8_t x = 0;
         snprintf(name, sizeof name, "w%d", i);
-        done = zt_npz_read(z, zt_npz_find(z, name), 0, &x, 1) == ZT_OK && x == i % 251;
+        done = zt_npz_read(archive, zt_npz_find(archive, name), 0, &x, 1) == ZT_OK && x == i % 251;
     }
     ok(done, "%d arrays%s", MANY, zt_ctx_error(ctx));
-    zt_npz_close(z);
+    zt_npz_close(archive);
     snprintf(line, sizeof line,
              "python3 -c 'import zipfile, sys\n"
              "assert len(zipfile.ZipFile(sys.argv[1]).infolist()) == %d' '%s' 2>/dev/null",
@@ -169,12 +169,12 @@ static void test_many(zt_ctx *ctx)
 static size_t make_fortran(uint8_t *out)
 {
     static const char head[] = "{'descr': '>u2', 'fortran_order': True, 'shape': (3, 4, 5), }\n";
-    size_t n = sizeof head - 1;
+    size_t length = sizeof head - 1;
     memcpy(out, "\x93NUMPY\x01\x00", 8);
-    out[8] = (uint8_t)n;
+    out[8] = (uint8_t)length;
     out[9] = 0;
-    memcpy(out + 10, head, n);
-    uint8_t *p = out + 10 + n;
+    memcpy(out + 10, head, length);
+    uint8_t *p = out + 10 + length;
     for (int k = 0; k < 5; k++)
         for (int j = 0; j < 4; j++)
             for (int i = 0; i < 3; i++) {
@@ -189,8 +189,8 @@ static void test_fortran(zt_ctx *ctx)
     uint8_t file[400];
     uint16_t got[60];
     bool same = true, sound = true;
-    size_t n = make_fortran(file);
-    zt_source *in = zt_source_memory(ctx, "fortran", file, n);
+    size_t count = make_fortran(file);
+    zt_source *in = zt_source_memory(ctx, "fortran", file, count);
     zt_npy *a = zt_npy_from(ctx, in);
     same = a && zt_npy_read(a, 0, 0, got, sizeof got) == ZT_OK;
     for (int i = 0; i < 60; i++)
@@ -199,7 +199,7 @@ static void test_fortran(zt_ctx *ctx)
     refused(ctx, a ? zt_npy_read(a, 0, 119, got, 2) : ZT_OK, ZT_EUSAGE);
     zt_npy_close(a);
     zt_source_close(in);
-    ok(io_try(&io_npy, file, n, 1 << 20, &sound) == ZT_OK && sound, "and any part of it");
+    ok(io_try(&io_npy, file, count, 1 << 20, &sound) == ZT_OK && sound, "and any part of it");
 }
 
 /* ---- deflated -------------------------------------------------------------------------------- */
@@ -212,15 +212,15 @@ static uint8_t *put(uint8_t *p, uint64_t v, int bytes)
 }
 
 /* A zip of one deflated member; malloc'ed. `size` and `crc` are what its directory says. */
-static uint8_t *deflated(const uint8_t *data, size_t n, uint32_t size, uint32_t crc, size_t *zip_n)
+static uint8_t *deflated(const uint8_t *data, size_t count, uint32_t size, uint32_t crc, size_t *zip_n)
 {
     z_stream z = {0};
-    uint8_t *zip = malloc(n + 1000), *p;
+    uint8_t *zip = malloc(count + 1000), *p;
     deflateInit2(&z, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
     z.next_in = (Bytef *)(uintptr_t)data;
-    z.avail_in = (uInt)n;
+    z.avail_in = (uInt)count;
     z.next_out = zip + 35;
-    z.avail_out = (uInt)n + 500;
+    z.avail_out = (uInt)count + 500;
     deflate(&z, Z_FINISH);
     uint32_t packed = (uint32_t)z.total_out;
     deflateEnd(&z);
@@ -243,12 +243,12 @@ static uint8_t *deflated(const uint8_t *data, size_t n, uint32_t size, uint32_t 
     return zip;
 }
 
-static zt_status try_deflated(const uint8_t *data, size_t n, uint32_t size, uint32_t crc,
+static zt_status try_deflated(const uint8_t *data, size_t count, uint32_t size, uint32_t crc,
                               size_t most)
 {
     bool sound = true;
     size_t zip_n;
-    uint8_t *zip = deflated(data, n, size, crc, &zip_n);
+    uint8_t *zip = deflated(data, count, size, crc, &zip_n);
     zt_status st = io_try(&io_npz, zip, zip_n, most, &sound);
     free(zip);
     return sound ? st : ZT_EBUG;
@@ -258,12 +258,12 @@ static void test_deflated(void)
 {
     enum { N = 3 << 20 };
     uint8_t small[400], *big = calloc(1, N);
-    size_t n = make_fortran(small);
-    uint32_t crc = (uint32_t)crc32(0, small, (uInt)n);
-    ok(try_deflated(small, n, (uint32_t)n, crc, 1 << 20) == ZT_OK, "deflated, in Fortran order");
-    ok(try_deflated(small, n, (uint32_t)n, crc ^ 1, 1 << 20) == ZT_EDATA, "a wrong CRC-32");
-    ok(try_deflated(small, n, (uint32_t)n - 1, crc, 1 << 20) == ZT_EDATA, "a size too small");
-    ok(try_deflated(small, n, (uint32_t)n + 1, crc, 1 << 20) == ZT_EDATA, "a size too large");
+    size_t count = make_fortran(small);
+    uint32_t crc = (uint32_t)crc32(0, small, (uInt)count);
+    ok(try_deflated(small, count, (uint32_t)count, crc, 1 << 20) == ZT_OK, "deflated, in Fortran order");
+    ok(try_deflated(small, count, (uint32_t)count, crc ^ 1, 1 << 20) == ZT_EDATA, "a wrong CRC-32");
+    ok(try_deflated(small, count, (uint32_t)count - 1, crc, 1 << 20) == ZT_EDATA, "a size too small");
+    ok(try_deflated(small, count, (uint32_t)count + 1, crc, 1 << 20) == ZT_EDATA, "a size too large");
     int head = sprintf((char *)big, "\x93NUMPY\x01%c", 0);
     head += 2 + sprintf((char *)big + 10,
                         "{'descr': '|u1', 'fortran_order': False, "
@@ -285,9 +285,9 @@ static void test_deflated(void)
 static zt_status try_name(char first, uint16_t local_flags, uint16_t flags)
 {
     uint8_t small[400];
-    size_t n = make_fortran(small), zip_n;
+    size_t count = make_fortran(small), zip_n;
     bool sound = true;
-    uint8_t *zip = deflated(small, n, (uint32_t)n, (uint32_t)crc32(0, small, (uInt)n), &zip_n);
+    uint8_t *zip = deflated(small, count, (uint32_t)count, (uint32_t)crc32(0, small, (uInt)count), &zip_n);
     uint8_t *entry = zip + zip_n - 22 - 51;
     zip[30] = entry[46] = (uint8_t)first;
     put(zip + 6, local_flags, 2);

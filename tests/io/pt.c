@@ -83,29 +83,29 @@ static void test_known(void)
        "no other encoding, and no character above 255");
 }
 
-/* A beginning, n times a piece, an end. */
-static zt_status try_long(zt_ctx *ctx, const zt_str *begin, const char *piece_of, int n,
+/* A beginning, total times a piece, an end. */
+static zt_status try_long(zt_ctx *ctx, const zt_str *begin, const char *piece_of, int total,
                           const char *end)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_str_put(&s, begin->data, begin->len);
-    for (int i = 0; i < n; i++)
-        zt_str_puts(&s, piece_of);
-    zt_str_puts(&s, end);
-    zt_status st = try_zip(s.data, s.len);
-    zt_str_fini(&s);
+    zt_str text;
+    zt_str_init(&text, ctx);
+    zt_str_put(&text, begin->data, begin->len);
+    for (int i = 0; i < total; i++)
+        zt_str_puts(&text, piece_of);
+    zt_str_puts(&text, end);
+    zt_status st = try_zip(text.data, text.len);
+    zt_str_fini(&text);
     return st;
 }
 
-static zt_status try_many(zt_ctx *ctx, const char *begin, const char *piece_of, int n,
+static zt_status try_many(zt_ctx *ctx, const char *begin, const char *piece_of, int total,
                           const char *end)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_str_puts(&s, begin);
-    zt_status st = try_long(ctx, &s, piece_of, n, end);
-    zt_str_fini(&s);
+    zt_str text;
+    zt_str_init(&text, ctx);
+    zt_str_puts(&text, begin);
+    zt_status st = try_long(ctx, &text, piece_of, total, end);
+    zt_str_fini(&text);
     return st;
 }
 
@@ -134,17 +134,17 @@ static void test_changed(void)
 {
     static const char good[] = "\x80\x02}(U\x01x" PLAIN "U\x01y](K\x01" PLAIN "eu.";
     static const uint8_t to[] = {0, 1, 0xff, '.', '(', 'R', 'c', 0x93};
-    size_t n;
-    uint8_t *file = ptw_older(good, sizeof good - 1, 3, &n);
-    bool fine = try(file, n) == ZT_OK;
-    for (size_t i = 0; i < n && fine; i++) {
+    size_t total;
+    uint8_t *file = ptw_older(good, sizeof good - 1, 3, &total);
+    bool fine = try(file, total) == ZT_OK;
+    for (size_t i = 0; i < total && fine; i++) {
         uint8_t *cut = malloc(i ? i : 1), was = file[i];
         memcpy(cut, file, i);
         fine = try(cut, i) == ZT_EDATA;
         free(cut);
         for (size_t k = 0; k < sizeof to && fine; k++) {
             file[i] = to[k];
-            zt_status st = try(file, n);
+            zt_status st = try(file, total);
             fine = st == ZT_OK || st == ZT_EDATA;
         }
         file[i] = was;
@@ -156,12 +156,12 @@ static void test_changed(void)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t n, int count,
+static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t total, int count,
                       const char *want)
 {
     float x[24];
     size_t size;
-    uint8_t *file = ptw_zip(pickle, n, &size);
+    uint8_t *file = ptw_zip(pickle, total, &size);
     zt_source *in = zt_source_memory(ctx, "view", file, size);
     zt_pt *t = zt_pt_from(ctx, in);
     bool same = t && zt_pt_count(t) == 1 && zt_pt_get(t, 0)->bytes == 4 * (size_t)count &&
@@ -251,8 +251,8 @@ static void test_writing(zt_ctx *ctx)
 {
     bool can = true;
     for (int i = 0; i < ROWS; i++) {
-        zt_type t = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
-        can = can && zt_pt_can(&t);
+        zt_type type = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
+        can = can && zt_pt_can(&type);
     }
     ok(can, "PyTorch has all of these types");
     test_written(ctx, &io_pt, &arrays_pt, "a.pt", row, ROWS);
@@ -334,12 +334,12 @@ static int write_evil(const char *to)
     bool done = true;
     for (int i = 0; done && i < PTW_EVIL; i++) {
         char path[4096];
-        size_t n;
-        uint8_t *file = ptw_zip(ptw_evil[i].bytes, ptw_evil[i].n, &n);
+        size_t total;
+        uint8_t *file = ptw_zip(ptw_evil[i].bytes, ptw_evil[i].n, &total);
         snprintf(path, sizeof path, "%s/%s.pt", to, ptw_evil[i].name);
-        FILE *f = fopen(path, "wb");
-        done = f && fwrite(file, 1, n, f) == n;
-        done = f && fclose(f) == 0 && done;
+        FILE *stream = fopen(path, "wb");
+        done = stream && fwrite(file, 1, total, stream) == total;
+        done = stream && fclose(stream) == 0 && done;
         free(file);
     }
     return !done;

@@ -334,14 +334,14 @@ PTW_FN uint8_t *ptw_le(uint8_t *p, uint64_t v, int bytes)
 }
 
 /* What a member's own header and the directory say alike. */
-PTW_FN uint8_t *ptw_head(uint8_t *p, const char *name, const void *bytes, size_t n)
+PTW_FN uint8_t *ptw_head(uint8_t *p, const char *name, const void *bytes, size_t count)
 {
     p = ptw_le(p, 20, 2);
     p = ptw_le(p, 0, 4); /* no flags, stored */
     p = ptw_le(p, 0x210000, 4);
-    p = ptw_le(p, crc32(0, bytes, (uInt)n), 4);
-    p = ptw_le(p, n, 4);
-    p = ptw_le(p, n, 4);
+    p = ptw_le(p, crc32(0, bytes, (uInt)count), 4);
+    p = ptw_le(p, count, 4);
+    p = ptw_le(p, count, 4);
     p = ptw_le(p, strlen(name), 2);
     return ptw_le(p, 0, 2);
 }
@@ -380,7 +380,7 @@ PTW_FN uint8_t *ptw_zip(const void *pickle, size_t n, size_t *size)
 
 /* One of the older format, `at` saying which of its five pickles this one takes the place of;
  * malloc'ed. */
-PTW_FN uint8_t *ptw_older(const void *pickle, size_t n, int at, size_t *size)
+PTW_FN uint8_t *ptw_older(const void *pickle, size_t total, int at, size_t *size)
 {
     static const piece usual[] = {
         P("magic", "\x80\x02\x8a\nl\xfc\x9c"
@@ -391,11 +391,11 @@ PTW_FN uint8_t *ptw_older(const void *pickle, size_t n, int at, size_t *size)
         P("keys", "\x80\x02](U\x01"
                   "0e."),
     };
-    uint8_t *file = malloc(n + 500);
+    uint8_t *file = malloc(total + 500);
     *size = 0;
     for (int i = 0; file && i < 5; i++) {
-        memcpy(file + *size, i == at ? pickle : usual[i].bytes, i == at ? n : usual[i].n);
-        *size += i == at ? n : usual[i].n;
+        memcpy(file + *size, i == at ? pickle : usual[i].bytes, i == at ? total : usual[i].n);
+        *size += i == at ? total : usual[i].n;
     }
     uint64_t count = 6;
     memcpy(file + *size, &count, 8);

@@ -14,29 +14,29 @@ static bool is_index(const char *file)
 
 /* ---- sound files ----------------------------------------------------------------------------- */
 
-static bool shape_is(const zt_type *t, const json_t *want)
+static bool shape_is(const zt_type *type, const json_t *want)
 {
-    if (t->rank >= 0 && (size_t)t->rank != json_array_size(want))
+    if (type->rank >= 0 && (size_t)type->rank != json_array_size(want))
         return false;
-    for (int i = 0; i < t->rank; i++)
-        if (t->dim[i] != json_integer_value(json_array_get(want, (size_t)i)))
+    for (int i = 0; i < type->rank; i++)
+        if (type->dim[i] != json_integer_value(json_array_get(want, (size_t)i)))
             return false;
     return true;
 }
 
-static bool tensor_is(zt_ctx *ctx, zt_safetensors *s, const json_t *want, const npz *z)
+static bool tensor_is(zt_ctx *ctx, zt_safetensors *safetensors, const json_t *want, const npz *archive)
 {
-    zt_store store = zt_safetensors_store(s);
+    zt_store store = zt_safetensors_store(safetensors);
     zt_type found;
-    int64_t handle, i = zt_safetensors_find(s, text_of(want, "name"));
+    int64_t handle, i = zt_safetensors_find(safetensors, text_of(want, "name"));
     npy a = {0};
     if (i < 0)
         return false;
-    const zt_safetensors_entry *e = zt_safetensors_get(s, i);
+    const zt_safetensors_entry *e = zt_safetensors_get(safetensors, i);
     char *data = malloc(e->bytes + 1);
     bool same = data && strcmp(e->dtype, text_of(want, "dtype")) == 0 &&
                 shape_is(&e->type, json_object_get(want, "shape")) &&
-                npz_get(z, text_of(want, "key"), &a) && a.bytes == e->bytes &&
+                npz_get(archive, text_of(want, "key"), &a) && a.bytes == e->bytes &&
                 store.read(store.user, i, 0, data, e->bytes) == ZT_OK &&
                 memcmp(data, a.data, e->bytes) == 0;
     /* what zt has no dtype for is found out when it is used, and named */
@@ -51,30 +51,30 @@ static bool tensor_is(zt_ctx *ctx, zt_safetensors *s, const json_t *want, const 
     return same;
 }
 
-static bool metadata_is(const zt_safetensors *s, const json_t *want)
+static bool metadata_is(const zt_safetensors *safetensors, const json_t *want)
 {
     const char *key, *value;
-    size_t n, there = 0;
-    while ((key = zt_safetensors_meta(s, (int64_t)there, &value, &n))) {
+    size_t count, there = 0;
+    while ((key = zt_safetensors_meta(safetensors, (int64_t)there, &value, &count))) {
         const json_t *w = json_object_get(want, key);
-        if (!w || json_string_length(w) != n || memcmp(json_string_value(w), value, n) != 0)
+        if (!w || json_string_length(w) != count || memcmp(json_string_value(w), value, count) != 0)
             return false;
         there++;
     }
     return there == json_object_size(want);
 }
 
-static bool file_is(zt_ctx *ctx, zt_safetensors *s, const json_t *want, const npz *z)
+static bool file_is(zt_ctx *ctx, zt_safetensors *safetensors, const json_t *want, const npz *archive)
 {
     const json_t *tensors = json_object_get(want, "tensors");
-    bool same = (size_t)zt_safetensors_count(s) == json_array_size(tensors) && st_walk(s);
+    bool same = (size_t)zt_safetensors_count(safetensors) == json_array_size(tensors) && st_walk(safetensors);
     for (size_t i = 0; same && i < json_array_size(tensors); i++) {
-        same = tensor_is(ctx, s, json_array_get(tensors, i), z);
+        same = tensor_is(ctx, safetensors, json_array_get(tensors, i), archive);
         if (!same)
             diag("tensor %zu differs", i);
     }
     return same &&
-           (is_index(text_of(want, "file")) || metadata_is(s, json_object_get(want, "metadata")));
+           (is_index(text_of(want, "file")) || metadata_is(safetensors, json_object_get(want, "metadata")));
 }
 
 static zt_safetensors *open_any(zt_ctx *ctx, const char *path)
@@ -101,20 +101,20 @@ static bool refused(zt_ctx *ctx, zt_safetensors *s, bool may)
     return right && zt_mem_get(ctx).blocks == 0;
 }
 
-static bool bytes_refused(zt_ctx *ctx, const void *file, size_t n, bool may)
+static bool bytes_refused(zt_ctx *ctx, const void *file, size_t count, bool may)
 {
-    char *copy = malloc(n + !n); /* of its own, so that a sanitizer sees the end */
+    char *copy = malloc(count + !count); /* of its own, so that a sanitizer sees the end */
     if (!copy)
         return false;
-    memcpy(copy, file, n);
-    zt_source *in = zt_source_memory(ctx, "t.safetensors", copy, n);
-    zt_safetensors *s = zt_safetensors_from(ctx, in);
-    bool named = s || strncmp(zt_ctx_error(ctx), "t.safetensors: ", 15) == 0;
+    memcpy(copy, file, count);
+    zt_source *in = zt_source_memory(ctx, "t.safetensors", copy, count);
+    zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
+    bool named = safetensors || strncmp(zt_ctx_error(ctx), "t.safetensors: ", 15) == 0;
     zt_status st = zt_ctx_status(ctx);
     zt_source_close(in);
     /* the source is closed: a file that opened after all is not to be read */
-    bool right = s ? may : (st == ZT_EDATA || st == ZT_ENOTSUP);
-    zt_safetensors_close(s);
+    bool right = safetensors ? may : (st == ZT_EDATA || st == ZT_ENOTSUP);
+    zt_safetensors_close(safetensors);
     zt_ctx_clear(ctx);
     free(copy);
     return named && right && zt_mem_get(ctx).blocks == 0;
@@ -128,7 +128,7 @@ static bool write_file(const char *path, const void *bytes, size_t n)
 }
 
 /* Every member of the archive that lies in the index's folder goes into a folder of its own. */
-static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t n, const char *index,
+static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t count, const char *index,
                           bool may)
 {
     char folder[] = "/tmp/zt-st-XXXXXX", path[256];
@@ -137,7 +137,7 @@ static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t n, const char 
     size_t bytes, prefix = (size_t)(strrchr(index, '/') - index) + 1;
     if (!mkdtemp(folder))
         return false;
-    for (size_t at = 0; (data = tar_next(tar, n, &at, &name, &bytes));) {
+    for (size_t at = 0; (data = tar_next(tar, count, &at, &name, &bytes));) {
         snprintf(path, sizeof path, "%s/%.100s", folder, name + prefix);
         if (strncmp(name, index, prefix) == 0)
             write_file(path, data, bytes);
@@ -160,11 +160,11 @@ static bool refuses(zt_ctx *ctx, const json_t *want, const uint8_t *tar, size_t 
 /* ---- what the sets do not try ---------------------------------------------------------------- */
 
 /* A file of this header and `data` bytes; malloc'ed. */
-static char *make(const char *header, size_t data, size_t *n)
+static char *make(const char *header, size_t data, size_t *count)
 {
     uint64_t len = strlen(header);
     char *file = calloc(1, 8 + len + data);
-    *n = 8 + len + data;
+    *count = 8 + len + data;
     memcpy(file, &len, 8);
     memcpy(file + 8, header, len);
     return file;
@@ -214,9 +214,9 @@ static void test_headers(zt_ctx *ctx)
         {"{}", "nothing", 0, true},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        size_t n;
-        char *file = make(files[i].header, files[i].data, &n);
-        bool refuses = bytes_refused(ctx, file, n, false);
+        size_t count;
+        char *file = make(files[i].header, files[i].data, &count);
+        bool refuses = bytes_refused(ctx, file, count, false);
         ok(refuses == !files[i].sound, "%s: %s", files[i].what,
            files[i].sound ? "well" : "refused");
         free(file);
@@ -227,7 +227,7 @@ static void test_headers(zt_ctx *ctx)
 static bool reads_further(zt_ctx *ctx, int depth, size_t text)
 {
     char *header = malloc((size_t)depth * 2 + text + 200), *p = header;
-    size_t n;
+    size_t count;
     p += sprintf(p, "{\"a\":{\"x\":");
     memset(p, '[', (size_t)depth), p += depth;
     *p++ = '"';
@@ -235,8 +235,8 @@ static bool reads_further(zt_ctx *ctx, int depth, size_t text)
     *p++ = '"';
     memset(p, ']', (size_t)depth), p += depth;
     sprintf(p, ",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}");
-    char *file = make(header, 4, &n);
-    bool reads = !bytes_refused(ctx, file, n, false) && bytes_refused(ctx, file, n, true);
+    char *file = make(header, 4, &count);
+    bool reads = !bytes_refused(ctx, file, count, false) && bytes_refused(ctx, file, count, true);
     free(file);
     free(header);
     return reads;
@@ -253,22 +253,22 @@ static void test_further(zt_ctx *ctx)
 static size_t written(zt_ctx *ctx, size_t least)
 {
     zt_st_writer *w = zt_st_writer_new(ctx, 0);
-    size_t n = 0;
+    size_t count = 0;
     int64_t dim = 1;
     zt_st_put_meta(w, "k", "v", 1);
     zt_st_put_tensor(w, "a", "U8", 1, &dim, 1);
-    char *header = zt_st_writer_finish(w, least, &n), *file = header ? calloc(1, n + 1) : NULL;
+    char *header = zt_st_writer_finish(w, least, &count), *file = header ? calloc(1, count + 1) : NULL;
     if (file)
-        memcpy(file, header, n);
-    zt_source *in = file ? zt_source_memory(ctx, "m", file, n + 1) : NULL;
-    zt_safetensors *s = in ? zt_safetensors_from(ctx, in) : NULL;
-    bool sound = s && zt_safetensors_find(s, "a") == 0;
-    zt_safetensors_close(s);
+        memcpy(file, header, count);
+    zt_source *in = file ? zt_source_memory(ctx, "m", file, count + 1) : NULL;
+    zt_safetensors *safetensors = in ? zt_safetensors_from(ctx, in) : NULL;
+    bool sound = safetensors && zt_safetensors_find(safetensors, "a") == 0;
+    zt_safetensors_close(safetensors);
     zt_source_close(in);
     free(file);
     zt_free(ctx, header);
     zt_st_writer_free(w);
-    return sound ? n : 0;
+    return sound ? count : 0;
 }
 
 static void test_written(zt_ctx *ctx)
@@ -281,23 +281,23 @@ static void test_written(zt_ctx *ctx)
 
 static void test_use(zt_ctx *ctx)
 {
-    size_t n;
+    size_t count;
     char *file = make("{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]},"
                       "\"\\u001b[2J\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
-                      9, &n);
-    zt_source *in = zt_source_memory(ctx, "m", file, n);
-    zt_safetensors *s = zt_safetensors_from(ctx, in);
+                      9, &count);
+    zt_source *in = zt_source_memory(ctx, "m", file, count);
+    zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
     char buf[16];
-    ok(s && strcmp(zt_safetensors_get(s, 1)->name, "b") == 0, "tensors in the order of their data");
-    ok(zt_safetensors_read(s, 1, 4, buf, 5) == ZT_EUSAGE, "no reading past a tensor's end");
+    ok(safetensors && strcmp(zt_safetensors_get(safetensors, 1)->name, "b") == 0, "tensors in the order of their data");
+    ok(zt_safetensors_read(safetensors, 1, 4, buf, 5) == ZT_EUSAGE, "no reading past a tensor's end");
     zt_ctx_clear(ctx);
-    ok(zt_safetensors_read(s, 0, 2, buf, 1) == ZT_EUSAGE && !strchr(zt_ctx_error(ctx), 27),
+    ok(zt_safetensors_read(safetensors, 0, 2, buf, 1) == ZT_EUSAGE && !strchr(zt_ctx_error(ctx), 27),
        "a terminal escape in a name is shown as %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    ok(zt_safetensors_find(s, "c") == -1, "a name that is not there");
-    zt_safetensors_close(s);
+    ok(zt_safetensors_find(safetensors, "c") == -1, "a name that is not there");
+    zt_safetensors_close(safetensors);
     zt_source_close(in);
-    ok(zt_safetensors_sniff(file, 9, n) && !zt_safetensors_sniff("GGUF\3\0\0\0{", 9, 100),
+    ok(zt_safetensors_sniff(file, 9, count) && !zt_safetensors_sniff("GGUF\3\0\0\0{", 9, 100),
        "safetensors is told from GGUF by nine bytes");
     ok(!zt_safetensors_open(ctx, "/nowhere/m.safetensors") && zt_ctx_status(ctx) == ZT_ENOENT,
        "no file");
@@ -308,23 +308,23 @@ static void test_use(zt_ctx *ctx)
 /* Each allocation in turn fails: an error, nothing lost. */
 static void test_no_memory(zt_ctx *ctx)
 {
-    size_t n;
+    size_t count;
     char *file = make("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
                       "\"__metadata__\":{\"k\":\"v\\n\"}}",
-                      4, &n);
+                      4, &count);
     bool right = true;
     uint64_t nth = 1;
-    for (zt_safetensors *s = NULL; !s && nth < 1000; nth++) {
-        zt_source *in = zt_source_memory(ctx, "m", file, n);
+    for (zt_safetensors *safetensors = NULL; !safetensors && nth < 1000; nth++) {
+        zt_source *in = zt_source_memory(ctx, "m", file, count);
         zt_mem_fail(ctx, nth, false);
-        s = zt_safetensors_from(ctx, in);
+        safetensors = zt_safetensors_from(ctx, in);
         zt_mem_fail(ctx, 0, false);
-        right = right && (s || zt_ctx_status(ctx) == ZT_ENOMEM);
-        zt_safetensors_close(s);
+        right = right && (safetensors || zt_ctx_status(ctx) == ZT_ENOMEM);
+        zt_safetensors_close(safetensors);
         zt_source_close(in);
         zt_ctx_clear(ctx);
         right = right && zt_mem_get(ctx).blocks == 0;
-        if (s)
+        if (safetensors)
             break;
     }
     ok(right && nth > 5 && nth < 1000, "memory that runs out at any of %d places", (int)nth - 1);

@@ -23,13 +23,13 @@ static outcome read_entry(zt_ctx *ctx, const char *entry)
     outcome o = {.status = ZT_OK};
     memcpy(file, &len, 8);
     zt_source *in = zt_source_memory(ctx, "m", file, 8 + len + DATA);
-    zt_safetensors *s = zt_safetensors_from(ctx, in);
-    if (s && zt_safetensors_count(s) == 1)
-        o.e = *zt_safetensors_get(s, 0);
+    zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
+    if (safetensors && zt_safetensors_count(safetensors) == 1)
+        o.e = *zt_safetensors_get(safetensors, 0);
     o.e.name = NULL;
     o.status = zt_ctx_status(ctx);
     snprintf(o.error, sizeof o.error, "%s", zt_ctx_error(ctx));
-    zt_safetensors_close(s);
+    zt_safetensors_close(safetensors);
     zt_source_close(in);
     zt_ctx_clear(ctx);
     return o;
@@ -154,14 +154,14 @@ static size_t below(size_t n) /* splitmix64 (Steele, Lea, Flood 2014) */
 static void change(char *text)
 {
     static const char draw[] = "{}[]\",:: \n\t0123456789-+.eEFBUI\\x";
-    size_t n = strlen(text), at = below(n), how = below(3);
+    size_t length = strlen(text), at = below(length), how = below(3);
     char c = draw[below(sizeof draw - 1)];
     if (how == 0)
         text[at] = c;
-    else if (how == 1 && n > 1)
-        memmove(text + at, text + at + 1, n - at);
+    else if (how == 1 && length > 1)
+        memmove(text + at, text + at + 1, length - at);
     else if (how == 2) {
-        memmove(text + at + 1, text + at, n - at + 1);
+        memmove(text + at + 1, text + at, length - at + 1);
         text[at] = c;
     }
 }

@@ -147,12 +147,12 @@ static int count_kind(const json_t *list, const char *kind)
 
 static bool is_empty(const char *path)
 {
-    DIR *d = opendir(path);
+    DIR *directory = opendir(path);
     int n = 0;
-    while (d && readdir(d))
+    while (directory && readdir(directory))
         n++;
-    if (d)
-        closedir(d);
+    if (directory)
+        closedir(directory);
     return n == 2;
 }
 

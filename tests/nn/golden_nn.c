@@ -10,14 +10,14 @@
 #include "tests/nn/solved_network.h"
 
 /* Is there a member `key` of this value anywhere? */
-static bool has(const json_t *v, const char *key, const char *value)
+static bool has(const json_t *element, const char *key, const char *value)
 {
     size_t i;
-    const char *name, *is = json_string_value(json_object_get(v, key));
+    const char *name, *is = json_string_value(json_object_get(element, key));
     json_t *item;
     bool any = is && !strcmp(is, value);
-    json_array_foreach(v, i, item) any = any || has(item, key, value);
-    json_object_foreach((json_t *)v, name, item) any = any || has(item, key, value);
+    json_array_foreach(element, i, item) any = any || has(item, key, value);
+    json_object_foreach((json_t *)element, name, item) any = any || has(item, key, value);
     return any;
 }
 
@@ -60,12 +60,12 @@ static json_t *document_of(const json_t *root)
 }
 
 /* What the original lays branch after branch, whole batches: [branch][row][col] as rows. */
-static void rows_of_branches(const json_t *root, int64_t rows, float *x, size_t n)
+static void rows_of_branches(const json_t *root, int64_t rows, float *x, size_t count)
 {
     size_t branches = json_array_size(json_object_get(first_layer(root), "parallel_branches"));
-    float *old = malloc((n + 1) * sizeof *x);
-    size_t cols = rows && branches ? n / (size_t)rows / branches : 0;
-    memcpy(old, x, n * sizeof *x);
+    float *old = malloc((count + 1) * sizeof *x);
+    size_t cols = rows && branches ? count / (size_t)rows / branches : 0;
+    memcpy(old, x, count * sizeof *x);
     for (size_t b = 0; b < branches; b++)
         for (size_t r = 0; r < (size_t)rows; r++)
             memcpy(x + (r * branches + b) * cols, old + (b * (size_t)rows + r) * cols,
@@ -73,12 +73,12 @@ static void rows_of_branches(const json_t *root, int64_t rows, float *x, size_t 
     free(old);
 }
 
-static void branches_of_rows(const json_t *root, int64_t rows, double *x, size_t n)
+static void branches_of_rows(const json_t *root, int64_t rows, double *x, size_t count)
 {
     size_t branches = json_array_size(json_object_get(first_layer(root), "parallel_branches"));
-    double *old = malloc((n + 1) * sizeof *x);
-    size_t cols = rows && branches ? n / (size_t)rows / branches : 0;
-    memcpy(old, x, n * sizeof *x);
+    double *old = malloc((count + 1) * sizeof *x);
+    size_t cols = rows && branches ? count / (size_t)rows / branches : 0;
+    memcpy(old, x, count * sizeof *x);
     for (size_t b = 0; b < branches; b++)
         for (size_t r = 0; r < (size_t)rows; r++)
             memcpy(x + (b * (size_t)rows + r) * cols, old + (r * branches + b) * cols,
@@ -111,18 +111,18 @@ static bool steps_are(const json_t *root, const double *dw, double *by_h, char *
     json_array_foreach(json_object_get(first_layer(root), key), k, step)
     {
         const char *text = json_string_value(json_object_get(step, "weights"));
-        size_t n = text ? strlen(text) / 4 * 3 / sizeof(float) : 0;
-        numbers there = {0}, truth = {by_h + at, n};
+        size_t length = text ? strlen(text) / 4 * 3 / sizeof(float) : 0;
+        numbers there = {0}, truth = {by_h + at, length};
         put_all(&there, json_object_get(json_array_get(nested, k), "data"));
         char ignored[300];
         bool right =
-            n && there.n == n && numbers_are(there.x, n, &truth, "", 0, ignored, sizeof ignored);
-        bool well = !right || numbers_are(dw + at, n, &there, "a step's grad_weights",
+            length && there.n == length && numbers_are(there.x, length, &truth, "", 0, ignored, sizeof ignored);
+        bool well = !right || numbers_are(dw + at, length, &there, "a step's grad_weights",
                                           has_gelu(root) ? 2e-3 : 1e-4, why, size);
         compared += right;
         free(there.x);
         if (!well) return false;
-        at += n;
+        at += length;
     }
     return true;
 }
@@ -147,24 +147,24 @@ static bool document_is(const json_t *root, const json_t *net, const char *engin
     const char *post = json_string_value(by_path(root, "expect.post"));
     char buf[80];
     const char *dx = gradient_of(root, "grad_input", buf, sizeof buf);
-    size_t n, m;
-    float *x = floats(input, &n), *dy = floats(json_object_get(root, "grad_output"), &m);
-    zt_type t = type_of(input);
+    size_t count, m;
+    float *x = floats(input, &count), *dy = floats(json_object_get(root, "grad_output"), &m);
+    zt_type type = type_of(input);
     bool own = is_wrong_there(root);
     double *by_h = NULL;
-    ran r;
-    if (joins(root)) rows_of_branches(root, t.dim[0], dy, m);
-    bool well = run_document(net, &t, x, dx ? dy : NULL, engine, &r, dx && own ? &by_h : NULL);
-    if (!well) snprintf(why, size, "%s", r.why);
-    if (well && joins(root)) branches_of_rows(root, t.dim[0], r.y, r.n_y);
+    ran result;
+    if (joins(root)) rows_of_branches(root, type.dim[0], dy, m);
+    bool well = run_document(net, &type, x, dx ? dy : NULL, engine, &result, dx && own ? &by_h : NULL);
+    if (!well) snprintf(why, size, "%s", result.why);
+    if (well && joins(root)) branches_of_rows(root, type.dim[0], result.y, result.n_y);
     if (!post) post = json_object_get(root, "post_full") ? "post_full" : "post";
     double tolerance =
         is_layer(root, "type", "LSTM") || is_layer(root, "type", "MultiHeadAttention") ? 1e-4
                                                                                        : 1e-5;
-    well = well && same_numbers(r.y, r.n_y, root, post, tolerance, why, size);
-    if (well && dx) well = same_numbers(r.dx, r.n_x, root, dx, tolerance, why, size);
-    if (well && dx) well = weights_are(root, &r, by_h, why, size);
-    ran_free(&r);
+    well = well && same_numbers(result.y, result.n_y, root, post, tolerance, why, size);
+    if (well && dx) well = same_numbers(result.dx, result.n_x, root, dx, tolerance, why, size);
+    if (well && dx) well = weights_are(root, &result, by_h, why, size);
+    ran_free(&result);
     free(by_h);
     free(x);
     free(dy);
@@ -176,11 +176,11 @@ static bool document_is(const json_t *root, const json_t *net, const char *engin
 /* The gradient by the skip of a residual whose input is W skip: W^T grad_input + grad_output. */
 static json_t *through(const float *w, const json_t *root, int rows, int d)
 {
-    size_t n, m;
-    float *dx = floats(json_object_get(root, "grad_input"), &n),
+    size_t count, m;
+    float *dx = floats(json_object_get(root, "grad_input"), &count),
           *dy = floats(json_object_get(root, "grad_output"), &m);
     json_t *list = json_array();
-    for (int r = 0; r < rows && n == m; r++)
+    for (int r = 0; r < rows && count == m; r++)
         for (int k = 0; k < d; k++) {
             double sum = dy[r * d + k];
             for (int o = 0; o < d; o++) sum += (double)w[o * d + k] * dx[r * d + o];
@@ -196,12 +196,12 @@ static bool skip_on(const json_t *root, const char *engine, char *why, size_t si
 {
     json_t *turned = json_deep_copy(root), *net = document_of(root);
     json_t *layers = json_object_get(net, "layers");
-    zt_type t = type_of(json_object_get(root, "input"));
-    int rows = (int)t.dim[0], d = (int)t.dim[1];
-    size_t n;
-    float w[MOST * MOST], *skip = floats(json_object_get(root, "skip"), &n),
-                          *input = floats(json_object_get(root, "input"), &n);
-    double *want = doubles(input, n);
+    zt_type type = type_of(json_object_get(root, "input"));
+    int rows = (int)type.dim[0], d = (int)type.dim[1];
+    size_t count;
+    float w[MOST * MOST], *skip = floats(json_object_get(root, "skip"), &count),
+                          *input = floats(json_object_get(root, "input"), &count);
+    double *want = doubles(input, count);
     bool well = rows <= MOST && d <= MOST && matrix_between(skip, want, rows, d, d, w);
     json_array_set_new(layers, 0,
                        json_pack("{s:s,s:[o,{s:s}]}", "type", "Sequential", "sequential_layers",
@@ -223,19 +223,19 @@ static bool skip_on(const json_t *root, const char *engine, char *why, size_t si
 static bool gumbel_on(const json_t *root, const char *engine, char *why, size_t size)
 {
     json_t *net = document_of(root);
-    zt_type t = type_of(json_object_get(root, "input"));
-    size_t n;
-    float *x = floats(json_object_get(root, "input"), &n);
+    zt_type type = type_of(json_object_get(root, "input"));
+    size_t count;
+    float *x = floats(json_object_get(root, "input"), &count);
     double sum = 0, most = 0;
-    ran r;
-    bool well = run_document(net, &t, x, NULL, engine, &r, NULL);
-    if (!well) snprintf(why, size, "%s", r.why);
+    ran result;
+    bool well = run_document(net, &type, x, NULL, engine, &result, NULL);
+    if (!well) snprintf(why, size, "%s", result.why);
     double T = json_number_value(json_object_get(first_layer(root), "temperature"));
-    for (size_t i = 0; i < n; i++) sum += exp(x[i] / (T > 0 ? T : 1));
-    for (size_t i = 0; i < n && well; i++)
-        most = fmax(most, fabs(r.y[i] - exp(x[i] / (T > 0 ? T : 1)) / sum));
+    for (size_t i = 0; i < count; i++) sum += exp(x[i] / (T > 0 ? T : 1));
+    for (size_t i = 0; i < count && well; i++)
+        most = fmax(most, fabs(result.y[i] - exp(x[i] / (T > 0 ? T : 1)) / sum));
     if (well && most > 1e-6) snprintf(why, size, "off the softmax by %g", most);
-    ran_free(&r);
+    ran_free(&result);
     free(x);
     json_decref(net);
     return well && most <= 1e-6;
@@ -276,26 +276,26 @@ static void layer_case(const json_t *root, const char *name)
  * another form, up to .002 off. */
 static void activation_case(const json_t *root, const char *name)
 {
-    size_t n;
+    size_t count;
     const float one = 1;
-    float *x = floats(json_object_get(root, "x"), &n), *dy = malloc((n + 1) * sizeof *dy);
+    float *x = floats(json_object_get(root, "x"), &count), *dy = malloc((count + 1) * sizeof *dy);
     const char *act = json_string_value(json_object_get(root, "activation"));
     json_t *layer = dense(&one, 1, 1);
     json_object_set_new(layer, "activation", json_string(act));
     json_t *net = json_pack("{s:i,s:i,s:i,s:i,s:[o]}", "depth", 1, "rows", 1, "cols", 1,
                             "layers_per_cell", 1, "layers", layer);
-    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){(int64_t)n, 1});
-    for (size_t i = 0; i < n; i++) dy[i] = 1;
+    zt_type type = zt_type_make(ZT_F32, 2, (int64_t[]){(int64_t)count, 1});
+    for (size_t i = 0; i < count; i++) dy[i] = 1;
     for (int e = 0; e < 2; e++) {
         char why[300] = "";
-        ran r;
+        ran result;
         bool gelu = act && !strcmp(act, "GELU");
-        bool well = run_document(net, &t, x, dy, engines[e], &r, NULL);
-        if (!well) snprintf(why, sizeof why, "%s", r.why);
-        well = well && same_numbers(r.y, r.n_y, root, "y", 1e-5, why, sizeof why);
-        well = well && same_numbers(r.dx, r.n_x, root, "dydx", gelu ? 2e-3 : 1e-5, why, sizeof why);
+        bool well = run_document(net, &type, x, dy, engines[e], &result, NULL);
+        if (!well) snprintf(why, sizeof why, "%s", result.why);
+        well = well && same_numbers(result.y, result.n_y, root, "y", 1e-5, why, sizeof why);
+        well = well && same_numbers(result.dx, result.n_x, root, "dydx", gelu ? 2e-3 : 1e-5, why, sizeof why);
         ok(well, "%s on %s%s%s", name, engines[e], well ? "" : ": ", why);
-        ran_free(&r);
+        ran_free(&result);
     }
     json_decref(net);
     free(x);
@@ -309,12 +309,12 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
     json_t *net = json_deep_copy(json_object_get(root, "network"));
     const json_t *disabled = json_object_get(root, "disabled_layer_indices"), *v;
     json_t *grads = json_deep_copy(json_object_get(root, "layer_grad_weights"));
-    size_t n, m, i;
-    float *x = floats(json_object_get(root, "input"), &n),
+    size_t count, m, i;
+    float *x = floats(json_object_get(root, "input"), &count),
           *dy = floats(json_object_get(root, "grad_output"), &m);
-    zt_type t = type_of(json_object_get(root, "input"));
+    zt_type type = type_of(json_object_get(root, "input"));
     numbers want = {0};
-    ran r;
+    ran result;
     json_array_foreach(disabled, i, v)
     {
         size_t k = (size_t)json_integer_value(v);
@@ -322,14 +322,14 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
                             json_true());
         json_array_set_new(grads, k, json_array()); /* its weights are in no program */
     }
-    bool gelu = has_gelu(root), well = run_document(net, &t, x, dy, engine, &r, NULL);
-    if (!well) snprintf(why, size, "%s", r.why);
+    bool gelu = has_gelu(root), well = run_document(net, &type, x, dy, engine, &result, NULL);
+    if (!well) snprintf(why, size, "%s", result.why);
     put_all(&want, grads);
-    well = well && same_numbers(r.y, r.n_y, root, "output", 1e-5, why, size);
-    well = well && same_numbers(r.dx, r.n_x, root, "grad_input", gelu ? 2e-3 : 1e-5, why, size);
+    well = well && same_numbers(result.y, result.n_y, root, "output", 1e-5, why, size);
+    well = well && same_numbers(result.dx, result.n_x, root, "grad_input", gelu ? 2e-3 : 1e-5, why, size);
     well = well &&
-           numbers_are(r.dw, r.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
-    ran_free(&r);
+           numbers_are(result.dw, result.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
+    ran_free(&result);
     free(want.x);
     free(x);
     free(dy);
@@ -358,12 +358,12 @@ static bool all_same(const json_t *list)
 /* The document with its weights as the dtype makes them, in f32. */
 static void simulate(json_t *layer, const json_t *weights, const char *dtype, float scale)
 {
-    size_t n;
+    size_t count;
     zt_storage t;
-    float *w = floats(weights, &n);
+    float *w = floats(weights, &count);
     zt_nn_dtype_parse(dtype, &t);
-    for (size_t i = 0; i < n; i++) w[i] = zt_loom_simulate(t, w[i], scale);
-    char *text = loom_base64(w, n);
+    for (size_t i = 0; i < count; i++) w[i] = zt_loom_simulate(t, w[i], scale);
+    char *text = loom_base64(w, count);
     json_object_set_new(layer, "weights", json_string(text));
     json_object_set_new(layer, "dtype", json_string("float32"));
     free(text);
@@ -374,11 +374,11 @@ static void simulate(json_t *layer, const json_t *weights, const char *dtype, fl
  * not, its way for all types but f32 is another function. */
 static bool is_another_there(const json_t *root)
 {
-    size_t n = 0;
+    size_t count = 0;
     char why[300];
-    float *x = floats(by_path(root, "by_dtype.float64.from_master"), &n);
-    double *d = doubles(x, n);
-    bool same = n == 0 || same_numbers(d, n, root, "post_f32", 1e-4, why, sizeof why);
+    float *x = floats(by_path(root, "by_dtype.float64.from_master"), &count);
+    double *d = doubles(x, count);
+    bool same = count == 0 || same_numbers(d, count, root, "post_f32", 1e-4, why, sizeof why);
     free(d);
     free(x);
     return !same;
@@ -393,25 +393,25 @@ static bool dtype_on(const json_t *root, const char *dtype, const json_t *from_m
 {
     json_t *net = json_deep_copy(json_object_get(root, "network_f32"));
     json_t *layer = json_array_get(json_object_get(net, "layers"), 0);
-    size_t n;
-    float *x = floats(json_object_get(root, "input"), &n);
-    zt_type t = type_of(json_object_get(root, "input"));
+    size_t count;
+    float *x = floats(json_object_get(root, "input"), &count);
+    zt_type type = type_of(json_object_get(root, "input"));
     bool nothing = all_same(from_master) || is_another_there(root);
-    ran r, made = {0};
+    ran result, made = {0};
     json_object_set_new(layer, "dtype", json_string(dtype));
     json_object_set(layer, "scale", json_object_get(root, "scale"));
-    bool well = run_document(net, &t, x, NULL, "cpu", &r, NULL);
-    if (!well) snprintf(why, size, "%s", r.why);
+    bool well = run_document(net, &type, x, NULL, "cpu", &result, NULL);
+    if (!well) snprintf(why, size, "%s", result.why);
     simulate(layer, json_object_get(root, "weights"), dtype,
              (float)json_number_value(json_object_get(root, "scale")));
     if (well && nothing) {
-        well = run_document(net, &t, x, NULL, "cpu", &made, NULL);
+        well = run_document(net, &type, x, NULL, "cpu", &made, NULL);
         numbers want = {made.y, made.n_y};
-        well = well && numbers_are(r.y, r.n_y, &want, "made so beforehand", 1e-6, why, size);
+        well = well && numbers_are(result.y, result.n_y, &want, "made so beforehand", 1e-6, why, size);
     } else if (well) {
-        well = same_numbers(r.y, r.n_y, from_master, "", 1e-4, why, size);
+        well = same_numbers(result.y, result.n_y, from_master, "", 1e-4, why, size);
     }
-    ran_free(&r);
+    ran_free(&result);
     ran_free(&made);
     free(x);
     json_decref(net);

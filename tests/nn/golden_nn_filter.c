@@ -101,11 +101,11 @@ static bool run_shared(const filter *f, double (*share)[MOST], ran *r)
 /* d.x while shares stay as they are. */
 static bool hold_shares(filter *f)
 {
-    ran r = {0};
-    bool well = run_shared(f, f->share, &r);
+    ran result = {0};
+    bool well = run_shared(f, f->share, &result);
     f->held = malloc((size_t)(f->rows * f->d) * sizeof *f->held + 1);
-    for (size_t i = 0; well && i < r.n_x; i++) f->held[i] = r.dx[i];
-    ran_free(&r);
+    for (size_t i = 0; well && i < result.n_x; i++) f->held[i] = result.dx[i];
+    ran_free(&result);
     return well;
 }
 
@@ -125,13 +125,13 @@ static double tolerance(const filter *f)
 /* What is recorded: branches that are added. */
 static bool recorded_is(const filter *f)
 {
-    ran r = {0};
+    ran result = {0};
     numbers want = {0};
     put_all(&want, by_path(f->root, "grad_weights.nested"));
-    bool well = run_shared(f, NULL, &r) &&
-                same_numbers(r.dx, r.n_x, f->root, "grad_input", tolerance(f), f->why, f->size) &&
-                numbers_are(r.dw, r.n_w, &want, "grad_weights", tolerance(f), f->why, f->size);
-    ran_free(&r);
+    bool well = run_shared(f, NULL, &result) &&
+                same_numbers(result.dx, result.n_x, f->root, "grad_input", tolerance(f), f->why, f->size) &&
+                numbers_are(result.dw, result.n_w, &want, "grad_weights", tolerance(f), f->why, f->size);
+    ran_free(&result);
     free(want.x);
     return well;
 }
@@ -189,25 +189,25 @@ static bool find_gate(const filter *f, float *g)
 /* Output and d.x as recorded; weights, the gate's too, by differences. */
 static bool gated_is(const filter *f, const float *g)
 {
-    ran r = {0};
+    ran result = {0};
     double *by_h = NULL;
     json_object_set_new(layer_of(f->net), "filter_gate", dense(g, f->d, f->branches));
-    bool well = run_document(f->net, &f->t, f->x, f->dy, f->engine, &r, &by_h);
-    if (!well) fail(f, r.why);
-    numbers want = {by_h, r.n_w};
-    well = well && same_numbers(r.y, r.n_y, f->root, "post", 1e-4, f->why, f->size) &&
-           numbers_are(r.dw, r.n_w, &want, "weights", 0, f->why, f->size);
+    bool well = run_document(f->net, &f->t, f->x, f->dy, f->engine, &result, &by_h);
+    if (!well) fail(f, result.why);
+    numbers want = {by_h, result.n_w};
+    well = well && same_numbers(result.y, result.n_y, f->root, "post", 1e-4, f->why, f->size) &&
+           numbers_are(result.dw, result.n_w, &want, "weights", 0, f->why, f->size);
     if (f->rows == 1)
-        well = well && same_numbers(r.dx, r.n_x, f->root, "finite_difference_grad_input", 0, f->why,
+        well = well && same_numbers(result.dx, result.n_x, f->root, "finite_difference_grad_input", 0, f->why,
                                     f->size);
-    ran_free(&r);
+    ran_free(&result);
     free(by_h);
     return well;
 }
 
 static bool filter_on(const json_t *root, const char *engine, char *why, size_t size)
 {
-    size_t n, m;
+    size_t count, m;
     float g[MOST * MOST];
     filter f = {.root = root,
                 .engine = engine,
@@ -215,23 +215,23 @@ static bool filter_on(const json_t *root, const char *engine, char *why, size_t 
                 .size = size,
                 .net = json_deep_copy(json_object_get(root, "network")),
                 .t = type_of(json_object_get(root, "input")),
-                .x = floats(json_object_get(root, "input"), &n),
+                .x = floats(json_object_get(root, "input"), &count),
                 .post = floats(json_object_get(root, "post"), &m),
                 .dy = floats(json_object_get(root, "grad_output"), &m),
-                .diff = floats(json_object_get(root, "finite_difference_grad_input"), &n)};
+                .diff = floats(json_object_get(root, "finite_difference_grad_input"), &count)};
     f.branches = (int)json_array_size(json_object_get(layer_of(f.net), "parallel_branches"));
     f.rows = (int)f.t.dim[0];
     f.d = (int)f.t.dim[1];
     f.cols = f.rows ? (int)m / f.rows : 0;
-    ran r = {0};
+    ran result = {0};
     bool well = f.branches <= MOST && f.rows <= MOST && f.d <= MOST && f.cols >= f.branches &&
-                run_joined(&f, NULL, &r);
-    f.y = r.y;
+                run_joined(&f, NULL, &result);
+    f.y = result.y;
     well = well && find_shares(&f);
     if (well) find_v(&f);
     well = well && hold_shares(&f) && recorded_is(&f) && first_rows(&f) && find_gate(&f, g) &&
            gated_is(&f, g);
-    ran_free(&r);
+    ran_free(&result);
     free(f.held);
     free(f.x);
     free(f.post);

@@ -49,16 +49,16 @@ static void names_case(const json_t *root, const char *name)
     } rows[] = {
         {"layer", kind_of}, {"activation", act_of}, {"softmax", softmax_of}, {"dtype", dtype_of}};
     size_t i;
-    const json_t *v;
-    json_array_foreach(root, i, v)
+    const json_t *value;
+    json_array_foreach(root, i, value)
     {
-        const char *kind = json_string_value(json_object_get(v, "kind")),
-                   *text = json_string_value(json_object_get(v, "text")), *got = NULL;
+        const char *kind = json_string_value(json_object_get(value, "kind")),
+                   *text = json_string_value(json_object_get(value, "text")), *got = NULL;
         int id = -2;
         for (int k = 0; k < 4 && kind && text; k++)
             if (!strcmp(kind, rows[k].kind)) got = rows[k].parse(text, &id);
-        ok(got && !strcmp(got, json_string_value(json_object_get(v, "name"))) &&
-               id == (int)json_integer_value(json_object_get(v, "id")),
+        ok(got && !strcmp(got, json_string_value(json_object_get(value, "name"))) &&
+               id == (int)json_integer_value(json_object_get(value, "id")),
            "%s: %s '%s'", name, kind, text);
     }
 }
@@ -67,9 +67,9 @@ static void names_case(const json_t *root, const char *name)
 
 static void stats_case(const json_t *root, const char *name)
 {
-    size_t n;
-    float *x = floats(json_object_get(root, "data"), &n);
-    zt_nn_stats s = zt_nn_stats_of(x, (int64_t)n);
+    size_t count;
+    float *x = floats(json_object_get(root, "data"), &count);
+    zt_nn_stats s = zt_nn_stats_of(x, (int64_t)count);
     const double got[] = {s.avg, s.max, s.min, (double)s.active, (double)s.total};
     static const char *const key[] = {"avg", "max", "min", "active", "total"};
     for (int k = 0; k < 5; k++)
@@ -82,14 +82,14 @@ static void stats_case(const json_t *root, const char *name)
 static bool holds(const json_t *got, const json_t *want)
 {
     const char *key;
-    json_t *v;
+    json_t *value;
     size_t i;
     bool well = json_typeof(got) == json_typeof(want);
-    json_object_foreach((json_t *)want, key, v) well =
-        well && json_object_get(got, key) && holds(json_object_get(got, key), v);
+    json_object_foreach((json_t *)want, key, value) well =
+        well && json_object_get(got, key) && holds(json_object_get(got, key), value);
     if (!json_is_array(want)) return well && (json_is_object(want) || json_equal(got, want));
     well = well && json_array_size(got) == json_array_size(want);
-    json_array_foreach(want, i, v) well = well && holds(json_array_get(got, i), v);
+    json_array_foreach(want, i, value) well = well && holds(json_array_get(got, i), value);
     return well;
 }
 
@@ -128,12 +128,12 @@ static bool archetype_is(const zt_nn_archetype *a, const json_t *want)
                 (size_t)a->role_count == json_object_size(roles) &&
                 (size_t)a->metric_count == json_object_size(metrics);
     for (int64_t i = 0; i < a->role_count && well; i++) {
-        const json_t *v = json_object_get(roles, a->roles[i].name);
-        well = v && json_integer_value(v) == a->roles[i].tensor;
+        const json_t *element = json_object_get(roles, a->roles[i].name);
+        well = element && json_integer_value(element) == a->roles[i].tensor;
     }
     for (int64_t i = 0; i < a->metric_count && well; i++) {
-        const json_t *v = json_object_get(metrics, a->metrics[i].name);
-        well = v && json_integer_value(v) == a->metrics[i].value;
+        const json_t *element = json_object_get(metrics, a->metrics[i].name);
+        well = element && json_integer_value(element) == a->metrics[i].value;
     }
     return well;
 }
@@ -155,31 +155,31 @@ static bool write_tensors(zt_ctx *ctx, const json_t *root, const char *path)
 {
     enum { MOST_TENSORS = 64 };
     const json_t *list = json_object_get(root, "geometries");
-    size_t n = json_array_size(list);
-    zt_entry e[MOST_TENSORS];
+    size_t size = json_array_size(list);
+    zt_entry entry[MOST_TENSORS];
     char names[MOST_TENSORS][8];
     zt_meta *meta = zt_meta_new(ctx);
-    for (size_t i = 0; i < n && i < MOST_TENSORS; i++) {
+    for (size_t i = 0; i < size && i < MOST_TENSORS; i++) {
         zt_type type = type_of(json_array_get(list, i));
         snprintf(names[i], sizeof names[i], "t%02zu", i);
-        e[i] = (zt_entry){names[i], "f32", type, zt_type_bytes(&type)};
+        entry[i] = (zt_entry){names[i], "f32", type, zt_type_bytes(&type)};
     }
-    zt_writer *w =
-        n <= MOST_TENSORS
-            ? zt_writer_open(ctx, path, &(zt_checkpoint_opts){.force = true}, meta, e, (int64_t)n)
+    zt_writer *writer =
+        size <= MOST_TENSORS
+            ? zt_writer_open(ctx, path, &(zt_checkpoint_opts){.force = true}, meta, entry, (int64_t)size)
             : NULL;
-    zt_status s = w ? ZT_OK : ZT_EUSAGE;
-    for (size_t i = 0; i < n && !s; i++) {
+    zt_status status = writer ? ZT_OK : ZT_EUSAGE;
+    for (size_t i = 0; i < size && !status; i++) {
         double mean = loom_number(json_object_get(json_array_get(list, i), "mean_abs"));
-        float *x = malloc(e[i].bytes + 1);
-        for (size_t k = 0; k < e[i].bytes / sizeof *x; k++) x[k] = (float)mean;
-        s = zt_writer_put(w, x, e[i].bytes);
+        float *x = malloc(entry[i].bytes + 1);
+        for (size_t k = 0; k < entry[i].bytes / sizeof *x; k++) x[k] = (float)mean;
+        status = zt_writer_put(writer, x, entry[i].bytes);
         free(x);
     }
-    if (!s) s = zt_writer_commit(w);
-    zt_writer_close(w);
+    if (!status) status = zt_writer_commit(writer);
+    zt_writer_close(writer);
     zt_meta_free(meta);
-    return !s;
+    return !status;
 }
 
 static bool number_is(const json_t *want, const char *key, int64_t got)
@@ -210,9 +210,9 @@ static void mounted_case(const json_t *root, const char *name)
     int64_t at = 0;
     snprintf(path, sizeof path, "/tmp/zt-mounted-%ld.safetensors", (long)getpid());
     bool well = write_tensors(ctx, root, path);
-    zt_checkpoint *c = well ? zt_checkpoint_open(ctx, path, 0) : NULL;
-    zt_nn_probe *p = c ? zt_nn_probe_of(ctx, c, NULL, 0) : NULL;
-    zt_nn *nn = p ? zt_nn_mount(ctx, p, c, NULL) : NULL;
+    zt_checkpoint *checkpoint = well ? zt_checkpoint_open(ctx, path, 0) : NULL;
+    zt_nn_probe *p = checkpoint ? zt_nn_probe_of(ctx, checkpoint, NULL, 0) : NULL;
+    zt_nn *nn = p ? zt_nn_mount(ctx, p, checkpoint, NULL) : NULL;
     well = nn != NULL;
     json_array_foreach(mounted, i, want)
     {
@@ -225,7 +225,7 @@ static void mounted_case(const json_t *root, const char *name)
        zt_ctx_error(ctx));
     zt_nn_close(nn);
     zt_nn_probe_free(p);
-    zt_checkpoint_close(c);
+    zt_checkpoint_close(checkpoint);
     remove(path);
     zt_ctx_free(ctx);
 }
@@ -235,16 +235,16 @@ static void universal_case(const json_t *root, const char *name)
     if (json_array_size(json_object_get(root, "mounted"))) mounted_case(root, name);
     const json_t *list = json_object_get(root, "geometries"),
                  *archs = json_object_get(root, "archetypes");
-    size_t n = json_array_size(list);
-    zt_nn_geometry *g = calloc(n + 1, sizeof *g);
+    size_t size = json_array_size(list);
+    zt_nn_geometry *g = calloc(size + 1, sizeof *g);
     zt_ctx *ctx = zt_ctx_new();
-    for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(list, i);
-        g[i].type = type_of(v);
-        g[i].mean_abs = (float)loom_number(json_object_get(v, "mean_abs"));
-        g[i].variance = (float)loom_number(json_object_get(v, "variance"));
+    for (size_t i = 0; i < size; i++) {
+        const json_t *value = json_array_get(list, i);
+        g[i].type = type_of(value);
+        g[i].mean_abs = (float)loom_number(json_object_get(value, "mean_abs"));
+        g[i].variance = (float)loom_number(json_object_get(value, "variance"));
     }
-    zt_nn_probe *p = zt_nn_probe_new(ctx, g, (int64_t)n, NULL, 0);
+    zt_nn_probe *p = zt_nn_probe_new(ctx, g, (int64_t)size, NULL, 0);
     bool well = p && (size_t)zt_nn_probe_count(p) == json_array_size(archs) &&
                 missed_are(p, json_object_get(root, "missed"));
     for (int64_t i = 0; p && i < zt_nn_probe_count(p) && well; i++)

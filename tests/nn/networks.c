@@ -11,9 +11,9 @@
 
 static bool same_output(zt_nn *a, zt_nn *b, int64_t rows)
 {
-    size_t n = 0, m = 0;
-    float *x = run(a, "cpu", NULL, rows, 0, &n), *y = run(b, "cpu", NULL, rows, 0, &m);
-    bool same = x && y && n == m && n > 0 && !memcmp(x, y, n * sizeof *x);
+    size_t count = 0, m = 0;
+    float *x = run(a, "cpu", NULL, rows, 0, &count), *y = run(b, "cpu", NULL, rows, 0, &m);
+    bool same = x && y && count == m && count > 0 && !memcmp(x, y, count * sizeof *x);
     free(x);
     free(y);
     return same;
@@ -62,35 +62,35 @@ static void test_grid(zt_ctx *ctx)
     "\"parallel_branches\":[" DENSE(0, 3, 3) "," branch "]}" END
 
 /* Gradients of the sum of y by weights, of all of them one behind the other; malloc'ed. */
-static float *gradients(zt_nn *nn, const char *skip, size_t *n)
+static float *gradients(zt_nn *nn, const char *skip, size_t *count)
 {
     zt_ctx *ctx = zt_nn_ctx(nn);
     int wrt[16], k = 0;
-    zt_prog *p = zt_prog_new(ctx);
-    int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){2, 3});
-    zt_prog_out(p, "y", zt_nn_emit(nn, p, x, NULL));
+    zt_prog *graph = zt_prog_new(ctx);
+    int x = zt_prog_in(graph, "x", ZT_F32, 2, (int64_t[]){2, 3});
+    zt_prog_out(graph, "y", zt_nn_emit(nn, graph, x, NULL));
     for (int64_t i = 0; i < zt_nn_n_weights(nn); i++)
         if (!skip || strcmp(skip, zt_nn_weight_at(nn, i)->name))
-            wrt[k++] = zt_prog_find(p, zt_nn_weight_at(nn, i)->name);
-    zt_prog *g = zt_prog_grad(ctx, p, wrt, k, &(zt_grad_opts){0});
-    zt_engine *e = zt_engine_open(ctx, "ref", NULL);
+            wrt[k++] = zt_prog_find(graph, zt_nn_weight_at(nn, i)->name);
+    zt_prog *program = zt_prog_grad(ctx, graph, wrt, k, &(zt_grad_opts){0});
+    zt_engine *engine = zt_engine_open(ctx, "ref", NULL);
     zt_store store = zt_nn_store(nn);
-    zt_session *s = g ? zt_session_open(e, g, &store, &(zt_session_opts){0}) : NULL;
+    zt_session *session = program ? zt_session_open(engine, program, &store, &(zt_session_opts){0}) : NULL;
     float in[6] = {.1f, -.4f, .9f, 1.1f, .3f, -.7f}, y[6], *all = calloc(9 * 16, sizeof *all);
     void *out[17] = {y};
     for (int i = 0; i < k; i++) out[1 + i] = all + 9 * i;
-    *n = 9 * (size_t)k;
-    if (!s || zt_session_step(s, NULL, 0, (const void *const[]){in}, out)) *n = 0;
-    zt_session_close(s);
-    zt_engine_close(e);
-    zt_prog_free(g);
-    zt_prog_free(p);
+    *count = 9 * (size_t)k;
+    if (!session || zt_session_step(session, NULL, 0, (const void *const[]){in}, out)) *count = 0;
+    zt_session_close(session);
+    zt_engine_close(engine);
+    zt_prog_free(program);
+    zt_prog_free(graph);
     return all;
 }
 
 static void test_links(zt_ctx *ctx)
 {
-    size_t n, m;
+    size_t count, m;
     zt_nn *link =
         open_text(ctx, LINKED("{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":0}"));
     zt_nn *copy = open_text(ctx, LINKED(DENSE(0, 3, 3)));
@@ -101,8 +101,8 @@ static void test_links(zt_ctx *ctx)
         copy_weights(link, 1, copy, 1);
         copy_weights(link, 0, copy, 2);
         ok(same_output(link, copy, 4), "a link runs its target's layer, with its weights");
-        float *a = gradients(link, NULL, &n), *b = gradients(copy, NULL, &m);
-        bool sum = n == 18 && m == 27;
+        float *a = gradients(link, NULL, &count), *b = gradients(copy, NULL, &m);
+        bool sum = count == 18 && m == 27;
         for (int i = 0; i < 9 && sum; i++)
             sum = fabsf(a[i] - b[i] - b[18 + i]) < 1e-5f && fabsf(a[9 + i] - b[9 + i]) < 1e-5f;
         ok(sum, "gradients of both uses are summed");
@@ -117,21 +117,21 @@ static void test_links(zt_ctx *ctx)
 
 static void test_gumbel(zt_ctx *ctx)
 {
-    size_t n = 0, m = 0;
+    size_t count = 0, m = 0;
     zt_nn *nn = open_text(
         ctx, GRID(1) "{\"type\":\"Softmax\",\"softmax_type\":\"Gumbel\",\"input_height\":8,"
                      "\"gumbel_noise\":true}" END);
-    float *a = nn ? run(nn, "cpu", NULL, 3, 0, &n) : NULL,
+    float *a = nn ? run(nn, "cpu", NULL, 3, 0, &count) : NULL,
           *b = nn ? run(nn, "ref", NULL, 3, 0, &m) : NULL;
     double sum = 0, most = 0;
     bool positive = true;
-    for (size_t i = 0; a && b && i < n; i++) {
+    for (size_t i = 0; a && b && i < count; i++) {
         sum += a[i];
         positive = positive && a[i] >= 0;
         most = fmax(most, fabs((double)a[i] - b[i]));
     }
-    ok(n == 24 && m == 24 && fabs(sum - 3) < 1e-5 && positive, "noisy rows sum to 1");
-    ok(n && most < 1e-5, "and are the same by the same counter on ref");
+    ok(count == 24 && m == 24 && fabs(sum - 3) < 1e-5 && positive, "noisy rows sum to 1");
+    ok(count && most < 1e-5, "and are the same by the same counter on ref");
     free(a);
     free(b);
     zt_nn_close(nn);
@@ -154,10 +154,10 @@ static void test_gumbel(zt_ctx *ctx)
 
 static void test_rows(zt_ctx *ctx)
 {
-    size_t n = 0, one = 0;
+    size_t count = 0, one = 0;
     zt_nn *nn = open_text(ctx, GATED);
-    float *all = nn ? run(nn, "cpu", NULL, 4, 0, &n) : NULL;
-    bool same = n == 20;
+    float *all = nn ? run(nn, "cpu", NULL, 4, 0, &count) : NULL;
+    bool same = count == 20;
     for (int64_t r = 0; r < 4 && same; r++) {
         float *y = run(nn, "cpu", NULL, 1, r, &one);
         same = y && one == 5 && !memcmp(y, all + 5 * r, 5 * sizeof *y) && y[1] == 0;
@@ -181,9 +181,9 @@ static zt_nn *again(zt_ctx *ctx, const zt_nn *nn, const char *file)
 
 static bool same_bytes(const char *a, const char *b, zt_ctx *ctx)
 {
-    size_t n = 0, m = 0;
-    char *x = zt_read_all(ctx, under(a), &n), *y = zt_read_all(ctx, under(b), &m);
-    bool same = x && y && n == m && !memcmp(x, y, n);
+    size_t count = 0, m = 0;
+    char *x = zt_read_all(ctx, under(a), &count), *y = zt_read_all(ctx, under(b), &m);
+    bool same = x && y && count == m && !memcmp(x, y, count);
     zt_free(ctx, x);
     zt_free(ctx, y);
     return same;
@@ -264,11 +264,11 @@ static void test_builders(zt_ctx *ctx)
         zt_nn_arch_set(ctx, &a, "initScale", "0.5");
         zt_nn_arch_set(ctx, &a, "activation", "gelu");
         if (cnn) zt_nn_arch_set(ctx, &a, "numClasses", "3");
-        size_t n = 0;
+        size_t count = 0;
         zt_nn *nn = zt_nn_new(ctx, zt_nn_builder(i), &a);
-        float *y = nn ? run(nn, "cpu", NULL, 2, 0, &n) : NULL;
-        bool finite = n == (cnn ? 6 : 16);
-        for (size_t k = 0; k < n && finite; k++) finite = isfinite(y[k]);
+        float *y = nn ? run(nn, "cpu", NULL, 2, 0, &count) : NULL;
+        bool finite = count == (cnn ? 6 : 16);
+        for (size_t k = 0; k < count && finite; k++) finite = isfinite(y[k]);
         ok(y && finite, "a new %s network runs%s", zt_nn_builder(i), zt_ctx_error(ctx));
         free(y);
         test_saved(ctx, zt_nn_builder(i), nn, 2);
@@ -278,10 +278,10 @@ static void test_builders(zt_ctx *ctx)
     for (uint64_t seed = 0; seed < 20; seed++) {
         a.seed = seed;
         a.num_heads = 2;
-        size_t n = 0;
+        size_t count = 0;
         zt_nn *nn = zt_nn_new(ctx, "random", &a);
-        float *y = nn ? run(nn, "ref", NULL, 3, 0, &n) : NULL;
-        if (!y || n != 18) ok(false, "seed %d: %s", (int)seed, zt_ctx_error(ctx));
+        float *y = nn ? run(nn, "ref", NULL, 3, 0, &count) : NULL;
+        if (!y || count != 18) ok(false, "seed %d: %s", (int)seed, zt_ctx_error(ctx));
         free(y);
         zt_nn_close(nn);
     }
@@ -350,10 +350,10 @@ static void test_refused(void)
         zt_ctx *ctx = zt_ctx_new();
         zt_nn *nn = open_text(ctx, rows[i].text);
         bool link = strstr(rows[i].text, "is_remote_link");
-        zt_prog *p = nn ? zt_nn_prog(nn, link ? &two : NULL) : NULL;
-        ok(!p && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), rows[i].says),
+        zt_prog *program = nn ? zt_nn_prog(nn, link ? &two : NULL) : NULL;
+        ok(!program && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), rows[i].says),
            "refused: %s", zt_ctx_error(ctx));
-        zt_prog_free(p);
+        zt_prog_free(program);
         zt_nn_close(nn);
         if (zt_mem_get(ctx).blocks) ok(false, "%zu blocks leak", zt_mem_get(ctx).blocks);
         zt_ctx_free(ctx);
@@ -375,8 +375,8 @@ static void test_blown_up(void)
     sprintf(at, "{\"type\":\"Residual\",\"l\":40}]}");
     zt_ctx *ctx = zt_ctx_new();
     zt_nn *nn = open_text(ctx, text);
-    zt_prog *p = nn ? zt_nn_prog(nn, &(zt_nn_shape){2, {0, 2}}) : NULL;
-    ok(nn && !p && strstr(zt_ctx_error(ctx), "links make more"), "refused: %s", zt_ctx_error(ctx));
+    zt_prog *program = nn ? zt_nn_prog(nn, &(zt_nn_shape){2, {0, 2}}) : NULL;
+    ok(nn && !program && strstr(zt_ctx_error(ctx), "links make more"), "refused: %s", zt_ctx_error(ctx));
     zt_nn_close(nn);
     zt_ctx_free(ctx);
 }
@@ -390,10 +390,10 @@ static void test_no_memory(void)
         zt_ctx *ctx = zt_ctx_new();
         zt_mem_fail(ctx, at + 1, true);
         zt_nn *nn = open_text(ctx, GATED);
-        zt_prog *p = nn ? zt_nn_prog(nn, NULL) : NULL;
-        done = p != NULL;
+        zt_prog *program = nn ? zt_nn_prog(nn, NULL) : NULL;
+        done = program != NULL;
         well = done || zt_ctx_status(ctx) == ZT_ENOMEM;
-        zt_prog_free(p);
+        zt_prog_free(program);
         zt_nn_close(nn);
         zt_mem_fail(ctx, 0, false);
         well = well && zt_mem_get(ctx).blocks == 0;

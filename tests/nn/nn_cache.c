@@ -44,19 +44,19 @@ static void stream_close(stream *t)
     zt_engine_close(t->engine);
 }
 
-/* Rows from..from+n of x [.., in] into y [.., out]. */
+/* Rows from..from+count of x [.., in] into y [.., out]. */
 static bool stream_step(stream *t, const float *x, int64_t in, float *y, int64_t out, int64_t from,
-                        int64_t n)
+                        int64_t count)
 {
     int32_t pos[64];
     const void *inputs[2];
-    for (int64_t i = 0; i < n; i++) pos[i] = (int32_t)(from + i);
+    for (int64_t i = 0; i < count; i++) pos[i] = (int32_t)(from + i);
     for (int i = 0; i < 2; i++) {
         int v = zt_prog_nth(t->p, ZT_VALUE_IN, i);
         bool is_pos = v >= 0 && !strcmp(zt_prog_value(t->p, v)->name, "pos");
         inputs[i] = is_pos ? (const void *)pos : x + from * in;
     }
-    return zt_session_step(t->s, &(zt_binding){"n", n}, 1, inputs,
+    return zt_session_step(t->s, &(zt_binding){"n", count}, 1, inputs,
                            (void *const[]){y + from * out}) == ZT_OK;
 }
 
@@ -76,17 +76,17 @@ static bool run_in(zt_ctx *ctx, const char *text, const char *engine, int64_t ea
 static void test_pieces(zt_ctx *ctx, const char *engine)
 {
     float all[ROWS * 5], y[ROWS * 5];
-    size_t n = 0;
+    size_t count = 0;
     zt_nn *nn = open_text(ctx, ATTENDING(""));
-    float *plain = nn ? run(nn, engine, NULL, ROWS, 0, &n) : NULL;
+    float *plain = nn ? run(nn, engine, NULL, ROWS, 0, &count) : NULL;
     bool well = run_in(ctx, ATTENDING(""), engine, ROWS, all), same = well;
     double most = 0;
     for (int64_t each = 1; each < 5; each++)
         same = same && run_in(ctx, ATTENDING(""), engine, each, y) && !memcmp(y, all, sizeof y);
     ok(same, "%s: rows get the same bits in steps of 1 to 4 and all at once%s", engine,
        zt_ctx_error(ctx));
-    for (size_t i = 0; plain && i < n; i++) most = fmax(most, fabs((double)plain[i] - all[i]));
-    ok(well && n == ROWS * 5 && most < 2e-6, "%s: and what attention without a cache gives: %g",
+    for (size_t i = 0; plain && i < count; i++) most = fmax(most, fabs((double)plain[i] - all[i]));
+    ok(well && count == ROWS * 5 && most < 2e-6, "%s: and what attention without a cache gives: %g",
        engine, most);
     free(plain);
     zt_nn_close(nn);
@@ -116,8 +116,8 @@ static void test_full(void)
        "more rows than max_seq_len: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_nn *nn = open_text(ctx, ATTENDING(""));
-    zt_prog *p = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cache = true, .cycles = 4}) : NULL;
-    ok(nn && !p && zt_ctx_status(ctx) == ZT_EUSAGE, "no cache by a clock: %s", zt_ctx_error(ctx));
+    zt_prog *program = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cache = true, .cycles = 4}) : NULL;
+    ok(nn && !program && zt_ctx_status(ctx) == ZT_EUSAGE, "no cache by a clock: %s", zt_ctx_error(ctx));
     zt_nn_close(nn);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
@@ -133,11 +133,11 @@ static bool cache_is(stream *t, const char *state, const json_t *root, const cha
         if (strcmp(zt_prog_value(t->p, zt_prog_nth(t->p, ZT_VALUE_STATE, i))->name, state))
             continue;
         zt_type type = zt_session_state_type(t->s, i);
-        size_t n = (size_t)zt_type_count(&type);
-        float *x = malloc(n * sizeof *x + 1);
+        size_t count = (size_t)zt_type_count(&type);
+        float *x = malloc(count * sizeof *x + 1);
         bool well = zt_session_state_get(t->s, i, x) == ZT_OK;
-        double *d = doubles(x, n);
-        well = well && same_numbers(d, n, root, key, 1e-5, why, size);
+        double *d = doubles(x, count);
+        well = well && same_numbers(d, count, root, key, 1e-5, why, size);
         free(d);
         free(x);
         return well;
@@ -148,18 +148,18 @@ static bool cache_is(stream *t, const char *state, const json_t *root, const cha
 static bool kv_on(const json_t *root, const char *engine, char *why, size_t size)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_type t = type_of(json_object_get(root, "input"));
-    size_t n;
-    float *x = floats(json_object_get(root, "input"), &n), *y = calloc(n + 1, sizeof *y);
+    zt_type type = type_of(json_object_get(root, "input"));
+    size_t count;
+    float *x = floats(json_object_get(root, "input"), &count), *y = calloc(count + 1, sizeof *y);
     char *text = json_dumps(json_object_get(root, "network"), JSON_COMPACT);
-    int64_t at = json_integer_value(json_object_get(root, "prefill")), rows = t.dim[0],
-            d = t.dim[1];
+    int64_t at = json_integer_value(json_object_get(root, "prefill")), rows = type.dim[0],
+            d = type.dim[1];
     stream s;
     bool well = stream_open(&s, ctx, text, engine, rows) && stream_step(&s, x, d, y, d, 0, at);
     for (; at < rows && well; at++) well = stream_step(&s, x, d, y, d, at, 1);
     if (!well) snprintf(why, size, "%s", zt_ctx_error(ctx));
-    double *got = doubles(y, n);
-    well = well && same_numbers(got, n, root, "post_incremental", 1e-5, why, size);
+    double *got = doubles(y, count);
+    well = well && same_numbers(got, count, root, "post_incremental", 1e-5, why, size);
     well = well && cache_is(&s, "layers.0.k_cache", root, "k_cache_rows", why, size);
     well = well && cache_is(&s, "layers.0.v_cache", root, "v_cache_rows", why, size);
     stream_close(&s);

@@ -69,9 +69,9 @@ static const struct {
 static void test_mesh(zt_ctx *ctx, size_t m, const char *engine, int64_t cycles)
 {
     zt_nn *nn = open_text(ctx, meshes[m].text);
-    size_t n = 0;
-    float *y = nn ? run_as(nn, engine, &(zt_nn_options){.cycles = cycles}, 2, 0, &n) : NULL;
-    bool same = y && n == 2 * D;
+    size_t count = 0;
+    float *y = nn ? run_as(nn, engine, &(zt_nn_options){.cycles = cycles}, 2, 0, &count) : NULL;
+    bool same = y && count == 2 * D;
     for (int r = 0; r < 2 && same; r++) {
         held h = {.any = {true}};
         const float *w[PLACES];
@@ -95,10 +95,10 @@ static void test_refused(int64_t cycles, const char *text, zt_status status, con
 {
     zt_ctx *ctx = zt_ctx_new();
     zt_nn *nn = open_text(ctx, text);
-    zt_prog *p = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cycles = cycles}) : NULL;
-    ok(nn && !p && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s",
+    zt_prog *program = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cycles = cycles}) : NULL;
+    ok(nn && !program && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s",
        zt_ctx_error(ctx));
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_nn_close(nn);
     if (zt_mem_get(ctx).blocks) ok(false, "%zu blocks leak", zt_mem_get(ctx).blocks);
     zt_ctx_free(ctx);
@@ -120,25 +120,25 @@ static json_t *with_masters(const json_t *root)
 
 /* The program of all cycles with its gradient by d.y; every place's value of every cycle goes out
  * after these, *n_each of them. */
-static zt_prog *clocked(zt_ctx *ctx, zt_nn *nn, const zt_type *t, int64_t cycles, int *each,
+static zt_prog *clocked(zt_ctx *ctx, zt_nn *nn, const zt_type *type, int64_t cycles, int *each,
                         size_t n_each, bool grads)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int wrt[MAX_GRADS], n = 1;
-    wrt[0] = zt_prog_in(p, "x", ZT_F32, t->rank, t->dim);
-    int y = zt_nn_emit_as(nn, p, wrt[0], &(zt_nn_options){.cycles = cycles}, each);
-    bool well = y >= 0 && zt_prog_out(p, "y", y) == ZT_OK;
+    zt_prog *program = zt_prog_new(ctx);
+    int wrt[MAX_GRADS], count = 1;
+    wrt[0] = zt_prog_in(program, "x", ZT_F32, type->rank, type->dim);
+    int y = zt_nn_emit_as(nn, program, wrt[0], &(zt_nn_options){.cycles = cycles}, each);
+    bool well = y >= 0 && zt_prog_out(program, "y", y) == ZT_OK;
     for (size_t i = 0; i < n_each && well && !grads; i++) {
         char name[32];
         snprintf(name, sizeof name, "each.%zu", i);
-        if (each[i] >= 0) well = zt_prog_out(p, name, each[i]) == ZT_OK;
+        if (each[i] >= 0) well = zt_prog_out(program, name, each[i]) == ZT_OK;
     }
-    for (int64_t i = 0; i < zt_nn_n_weights(nn) && grads && n < MAX_GRADS - 2; i++)
-        if ((wrt[n] = zt_prog_find(p, zt_nn_weight_at(nn, i)->name)) >= 0) n++;
+    for (int64_t i = 0; i < zt_nn_n_weights(nn) && grads && count < MAX_GRADS - 2; i++)
+        if ((wrt[count] = zt_prog_find(program, zt_nn_weight_at(nn, i)->name)) >= 0) count++;
     zt_prog *g =
-        well && grads ? zt_prog_grad(ctx, p, wrt, n, &(zt_grad_opts){.seeds = true}) : NULL;
-    if (well && !grads) return p;
-    zt_prog_free(p);
+        well && grads ? zt_prog_grad(ctx, program, wrt, count, &(zt_grad_opts){.seeds = true}) : NULL;
+    if (well && !grads) return program;
+    zt_prog_free(program);
     return g;
 }
 
@@ -161,25 +161,25 @@ static bool forward_is(mesh_case *m)
     size_t n_each = (size_t)(m->cycles * zt_nn_count(m->nn)), c, i, at = 0;
     int each[MAX_GRADS];
     numbers want = {0};
-    ran r = {0};
+    ran result = {0};
     if (n_each > MAX_GRADS - 4) return false;
-    zt_prog *p = clocked(m->ctx, m->nn, &m->t, m->cycles, each, n_each, false);
-    bool well = p && step(m->ctx, m->engine, m->nn, p, (const void *const[]){m->x}, &r);
+    zt_prog *program = clocked(m->ctx, m->nn, &m->t, m->cycles, each, n_each, false);
+    bool well = program && step(m->ctx, m->engine, m->nn, program, (const void *const[]){m->x}, &result);
     if (!well) snprintf(m->why, m->size, "%s", zt_ctx_error(m->ctx));
     json_array_foreach(cycles, c, list) json_array_foreach(list, i, v)
     {
         well = well && (json_is_null(v) == (each[at++] < 0));
         if (!json_is_null(v)) put_all(&want, v);
     }
-    for (size_t k = 0; well && k < r.n_w; k++) /* outputs 1 and on: dx and dw of `step` */
-        if (!loom_near(r.dw[k], want.x[r.n_x + k], 1e-5)) well = false;
-    for (size_t k = 0; well && k < r.n_x; k++)
-        if (!loom_near(r.dx[k], want.x[k], 1e-5)) well = false;
+    for (size_t k = 0; well && k < result.n_w; k++) /* outputs 1 and on: dx and dw of `step` */
+        if (!loom_near(result.dw[k], want.x[result.n_x + k], 1e-5)) well = false;
+    for (size_t k = 0; well && k < result.n_x; k++)
+        if (!loom_near(result.dx[k], want.x[k], 1e-5)) well = false;
     if (!well && !*m->why) snprintf(m->why, m->size, "another value in some cycle");
-    well = well && r.n_x + r.n_w == want.n;
-    ran_free(&r);
+    well = well && result.n_x + result.n_w == want.n;
+    ran_free(&result);
     free(want.x);
-    zt_prog_free(p);
+    zt_prog_free(program);
     return well;
 }
 
@@ -188,23 +188,23 @@ static bool backward_is(mesh_case *m)
 {
     int each[MAX_GRADS];
     numbers want = {0};
-    ran r = {0};
-    zt_prog *p = clocked(m->ctx, m->nn, &m->t, m->cycles, each, 0, true);
-    bool well = p && step(m->ctx, m->engine, m->nn, p, (const void *const[]){m->x, m->dy}, &r);
+    ran result = {0};
+    zt_prog *program = clocked(m->ctx, m->nn, &m->t, m->cycles, each, 0, true);
+    bool well = program && step(m->ctx, m->engine, m->nn, program, (const void *const[]){m->x, m->dy}, &result);
     if (!well) snprintf(m->why, m->size, "%s", zt_ctx_error(m->ctx));
     put_all(&want, json_object_get(m->root, "backward_layer_grad_weights"));
-    well = well && same_numbers(r.dx, r.n_x, m->root, "backward_grad_input", 2e-3, m->why, m->size);
+    well = well && same_numbers(result.dx, result.n_x, m->root, "backward_grad_input", 2e-3, m->why, m->size);
     well = well &&
-           numbers_are(r.dw, r.n_w, &want, "backward_layer_grad_weights", 2e-3, m->why, m->size);
-    ran_free(&r);
+           numbers_are(result.dw, result.n_w, &want, "backward_layer_grad_weights", 2e-3, m->why, m->size);
+    ran_free(&result);
     free(want.x);
-    zt_prog_free(p);
+    zt_prog_free(program);
     return well;
 }
 
 static bool systolic_on(const json_t *root, const char *engine, char *why, size_t size)
 {
-    size_t n;
+    size_t count;
     json_t *net = with_masters(root);
     char *text = json_dumps(net, JSON_COMPACT);
     mesh_case m = {.ctx = zt_ctx_new(),
@@ -213,8 +213,8 @@ static bool systolic_on(const json_t *root, const char *engine, char *why, size_
                    .size = size,
                    .t = type_of(json_object_get(root, "input")),
                    .cycles = json_integer_value(json_object_get(root, "cycles")),
-                   .x = floats(json_object_get(root, "input"), &n),
-                   .dy = floats(json_object_get(root, "grad_output"), &n)};
+                   .x = floats(json_object_get(root, "input"), &count),
+                   .dy = floats(json_object_get(root, "grad_output"), &count)};
     m.nn = open_text(m.ctx, text);
     m.engine = zt_engine_open(m.ctx, engine, NULL);
     bool well = m.nn && m.engine && forward_is(&m) && backward_is(&m);

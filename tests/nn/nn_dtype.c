@@ -44,17 +44,17 @@ static zt_nn *dense(zt_ctx *ctx, zt_storage t, const char *rule, float scale)
 /* The weight itself, through ops on an input. */
 static bool by_ops(zt_ctx *ctx, zt_nn *nn, const char *engine, const float *x, float *y)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int w = zt_prog_in(p, "layers.0.w", ZT_F32, 2, (int64_t[]){8, 8});
-    int made = zt_nn_through(nn, p, w, "layers.0.w");
-    int flat = zt_program_reshape(p, "y", made, &(zt_reshape_attrs){{1, {N}}});
+    zt_prog *program = zt_prog_new(ctx);
+    int w = zt_prog_in(program, "layers.0.w", ZT_F32, 2, (int64_t[]){8, 8});
+    int made = zt_nn_through(nn, program, w, "layers.0.w");
+    int flat = zt_program_reshape(program, "y", made, &(zt_reshape_attrs){{1, {N}}});
     zt_engine *e = zt_engine_open(ctx, engine, NULL);
-    bool well = zt_prog_out(p, "y", flat) == ZT_OK && e;
-    zt_session *s = well ? zt_session_open(e, p, NULL, &(zt_session_opts){0}) : NULL;
-    well = s && zt_session_step(s, NULL, 0, (const void *const[]){x}, (void *const[]){y}) == ZT_OK;
-    zt_session_close(s);
+    bool well = zt_prog_out(program, "y", flat) == ZT_OK && e;
+    zt_session *session = well ? zt_session_open(e, program, NULL, &(zt_session_opts){0}) : NULL;
+    well = session && zt_session_step(session, NULL, 0, (const void *const[]){x}, (void *const[]){y}) == ZT_OK;
+    zt_session_close(session);
     zt_engine_close(e);
-    zt_prog_free(p);
+    zt_prog_free(program);
     return well;
 }
 
@@ -119,18 +119,18 @@ static void test_step(zt_ctx *ctx)
                                        "\"dtype\":\"int4\"}" END);
     zt_nn_put(nn, "layers.0.w", w0, 2);
     zt_prog *y = zt_nn_prog(nn, NULL);
-    zt_binding b = {"n", 1};
-    zt_prog *p = zt_train_with_loss(ctx, y, NULL, ZT_LOSS_MSE, &b, 1);
+    zt_binding binding = {"n", 1};
+    zt_prog *program = zt_train_with_loss(ctx, y, NULL, ZT_LOSS_MSE, &binding, 1);
     zt_engine *e = zt_engine_open(ctx, "cpu", NULL);
-    zt_optim o = zt_optim_default(zt_optimizer_named("sgd"));
+    zt_optim optimizer = zt_optim_default(zt_optimizer_named("sgd"));
     zt_store masters = zt_nn_masters(nn);
-    zt_train_opts t = {.optim = &o, .sample = &b, .n_sample = 1, .through = through, .user = nn};
-    zt_trainer *r = p && e ? zt_trainer_open(e, p, &t, &masters) : NULL;
+    zt_train_opts t = {.optim = &optimizer, .sample = &binding, .n_sample = 1, .through = through, .user = nn};
+    zt_trainer *r = program && e ? zt_trainer_open(e, program, &t, &masters) : NULL;
     zt_trained got = {0};
     float w1[2] = {0};
     bool well =
         r &&
-        !zt_trainer_step(r, &b, 1, (const void *const[]){x, &target}, (double)lr, NULL, &got) &&
+        !zt_trainer_step(r, &binding, 1, (const void *const[]){x, &target}, (double)lr, NULL, &got) &&
         !zt_trainer_get(r, 0, w1);
     float off = .3f - 2 * .7f - target; /* codes 3 and -7 in scales of .1 */
     ok(well && fabs(got.loss - (double)(off * off)) < 1e-5, "the loss is that of the codes: %g%s",
@@ -140,7 +140,7 @@ static void test_step(zt_ctx *ctx)
        "masters move by the codes' gradient: %g %g", (double)w1[0], (double)w1[1]);
     zt_trainer_close(r);
     zt_engine_close(e);
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_prog_free(y);
     zt_nn_close(nn);
 }
@@ -155,11 +155,11 @@ static void test_drawn(zt_ctx *ctx)
                          "s\"}" END,
                  zt_netjson_word((zt_storage)t));
         zt_nn *nn = open_text(ctx, text);
-        size_t n = 0;
-        float *y = nn ? run(nn, "cpu", NULL, 2, 0, &n) : NULL;
+        size_t count = 0;
+        float *y = nn ? run(nn, "cpu", NULL, 2, 0, &count) : NULL;
         double most = 0;
-        for (size_t i = 0; i < n; i++) most = fmax(most, fabs((double)y[i]));
-        ok(n == 16 && most > .05, "drawn in %s: %g%s", zt_netjson_word((zt_storage)t), most,
+        for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)y[i]));
+        ok(count == 16 && most > .05, "drawn in %s: %g%s", zt_netjson_word((zt_storage)t), most,
            zt_ctx_error(ctx));
         free(y);
         zt_nn_close(nn);
@@ -196,21 +196,21 @@ static void test_counts(zt_ctx *ctx)
         char text[400];
         snprintf(text, sizeof text, GRID(1) "{%s}" END, layers[i]);
         zt_nn *nn = open_text(ctx, text);
-        int64_t n = nn ? zt_nn_layer_size(nn, zt_nn_layer_at(nn, 0)) : 0;
-        bool well = n > 0;
+        int64_t count = nn ? zt_nn_layer_size(nn, zt_nn_layer_at(nn, 0)) : 0;
+        bool well = count > 0;
         for (int k = 0; k < 4 && well; k++) {
             zt_net_weights w = {packed[k], true, ZT_RULE_LOOM, 1};
             for (int other = -1; other <= 0; other++) {
                 snprintf(text, sizeof text,
                          GRID(1) "{%s,\"dtype\":\"%s\",\"native\":true,\"weights\":\"#0:%zu\"}" END,
-                         layers[i], zt_netjson_word(packed[k]), zt_net_bytes(&w, n) - (size_t)-other);
+                         layers[i], zt_netjson_word(packed[k]), zt_net_bytes(&w, count) - (size_t)-other);
                 zt_netjson *j = zt_netjson_from_frame(ctx, text, strlen(text));
-                well = well && j && zt_netjson_elements(j, 0) == (other ? -1 : n);
+                well = well && j && zt_netjson_elements(j, 0) == (other ? -1 : count);
                 zt_netjson_close(j);
             }
         }
         ok(well, "%s: %lld weights, counted by the document alone, and only by as many bytes%s",
-           layers[i], (long long)n, zt_ctx_error(ctx));
+           layers[i], (long long)count, zt_ctx_error(ctx));
         zt_nn_close(nn);
     }
 }

@@ -97,17 +97,17 @@ static double weighed(const ran *r, const float *dy)
 }
 
 /* Central difference of that by *at. */
-static double slope(zt_ctx *ctx, zt_engine *e, zt_nn *nn, const zt_prog *p, const float *x,
+static double slope(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const float *x,
                     const float *dy, float *at)
 {
     const float h = 1.0f / 256, was = *at;
     double side[2] = {0};
     for (int k = 0; k < 2; k++) {
-        ran r = {0};
+        ran result = {0};
         const void *in[] = {x};
         *at = was + (k ? h : -h);
-        if (step(ctx, e, nn, p, in, &r)) side[k] = weighed(&r, dy);
-        ran_free(&r);
+        if (step(ctx, engine, nn, program, in, &result)) side[k] = weighed(&result, dy);
+        ran_free(&result);
     }
     *at = was;
     return (side[1] - side[0]) / (2 * (double)h);
@@ -133,33 +133,33 @@ static void compare(check *c, double got, double want)
 static bool gradient_is(zt_ctx *ctx, size_t g, check *dx, check *dw)
 {
     enum { MOST_OUT = 256 };
-    zt_type t = zt_type_make(ZT_F32, gradients[g].rank, gradients[g].dim);
-    size_t n = (size_t)zt_type_count(&t), at = 0;
-    float *x = malloc((n + 1) * sizeof *x), dy[MOST_OUT];
+    zt_type its_type = zt_type_make(ZT_F32, gradients[g].rank, gradients[g].dim);
+    size_t count = (size_t)zt_type_count(&its_type), at = 0;
+    float *x = malloc((count + 1) * sizeof *x), dy[MOST_OUT];
     zt_nn *nn = open_text(ctx, gradients[g].text);
-    zt_engine *e = zt_engine_open(ctx, "ref", NULL);
-    zt_prog *forward = nn ? lower(ctx, nn, &t, false) : NULL,
-            *grad = nn ? lower(ctx, nn, &t, true) : NULL;
-    ran r = {0};
-    drawn(x, n, 1);
+    zt_engine *engine = zt_engine_open(ctx, "ref", NULL);
+    zt_prog *forward = nn ? lower(ctx, nn, &its_type, false) : NULL,
+            *grad = nn ? lower(ctx, nn, &its_type, true) : NULL;
+    ran result = {0};
+    drawn(x, count, 1);
     drawn(dy, MOST_OUT, 2);
-    bool well = forward && grad && step(ctx, e, nn, grad, (const void *const[]){x, dy}, &r) &&
-                r.n_y <= MOST_OUT && r.n_x == n;
-    for (size_t i = 0; well && i < n; i++)
-        compare(dx, r.dx[i], slope(ctx, e, nn, forward, x, dy, &x[i]));
+    bool well = forward && grad && step(ctx, engine, nn, grad, (const void *const[]){x, dy}, &result) &&
+                result.n_y <= MOST_OUT && result.n_x == count;
+    for (size_t i = 0; well && i < count; i++)
+        compare(dx, result.dx[i], slope(ctx, engine, nn, forward, x, dy, &x[i]));
     for (int64_t k = 0; well && k < zt_nn_n_weights(nn); k++) {
         const zt_nn_weight *w = zt_nn_weight_at(nn, k);
         for (int64_t i = 0; i < zt_type_count(&w->type); i++, at++)
-            compare(dw, at < r.n_w ? r.dw[at] : NAN,
-                    slope(ctx, e, nn, forward, x, dy, &w->values[i]));
+            compare(dw, at < result.n_w ? result.dw[at] : NAN,
+                    slope(ctx, engine, nn, forward, x, dy, &w->values[i]));
     }
-    well = well && at == r.n_w;
-    ran_free(&r);
+    well = well && at == result.n_w;
+    ran_free(&result);
     free(x);
     zt_prog_free(forward);
     zt_prog_free(grad);
     zt_nn_close(nn);
-    zt_engine_close(e);
+    zt_engine_close(engine);
     return well;
 }
 
@@ -218,7 +218,7 @@ static void test_recurrent(zt_ctx *ctx, bool lstm)
     char text[200];
     float x[STEPS * IN];
     double want[STEPS][HIDDEN], worst = 0;
-    size_t n = 0;
+    size_t count = 0;
     snprintf(text, sizeof text,
              ONE("\"type\":\"%s\",\"input_height\":3,\"output_height\":4,\"seq_length\":4"),
              lstm ? "LSTM" : "RNN");
@@ -226,11 +226,11 @@ static void test_recurrent(zt_ctx *ctx, bool lstm)
     for (int i = 0; i < STEPS * IN; i++) x[i] = (float)zt_normal(7, 0, (uint64_t)i);
     for (int64_t k = 2; nn && k < zt_nn_n_weights(nn); k += 3) /* biases begin as 0 */
         drawn(zt_nn_weight_at(nn, k)->values, HIDDEN, (uint64_t)k);
-    float *y = nn ? run(nn, "cpu", NULL, 1, 0, &n) : NULL;
+    float *y = nn ? run(nn, "cpu", NULL, 1, 0, &count) : NULL;
     if (nn) recur(nn, lstm, x, want);
-    for (size_t i = 0; y && i < n; i++)
+    for (size_t i = 0; y && i < count; i++)
         worst = fmax(worst, fabs(y[i] - want[i / HIDDEN][i % HIDDEN]));
-    ok(y && n == STEPS * HIDDEN && worst < 1e-6, "%s is the textbook's: %.1g%s",
+    ok(y && count == STEPS * HIDDEN && worst < 1e-6, "%s is the textbook's: %.1g%s",
        lstm ? "LSTM" : "RNN", worst, zt_ctx_error(ctx));
     free(y);
     zt_nn_close(nn);
@@ -239,11 +239,11 @@ static void test_recurrent(zt_ctx *ctx, bool lstm)
 /* Row r of many is what it is alone. */
 static void test_concat(zt_ctx *ctx)
 {
-    size_t n = 0, one = 0;
+    size_t count = 0, one = 0;
     zt_nn *nn = open_text(ctx, ONE("\"type\":\"Parallel\",\"combine_mode\":\"concat\","
                                    "\"parallel_branches\":[" INNER(4, 2) "," INNER(4, 3) "]"));
-    float *all = nn ? run(nn, "cpu", NULL, 3, 0, &n) : NULL;
-    bool same = n == 15;
+    float *all = nn ? run(nn, "cpu", NULL, 3, 0, &count) : NULL;
+    bool same = count == 15;
     for (int64_t r = 0; r < 3 && same; r++) {
         float *y = run(nn, "cpu", NULL, 1, r, &one);
         same = y && one == 5 && !memcmp(y, all + 5 * r, 5 * sizeof *y);

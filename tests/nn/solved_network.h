@@ -6,15 +6,15 @@
 
 enum { MOST = 16 }; /* unknowns */
 
-/* a x = b, n of them, by elimination with pivots; false: there is no one solution. */
-NN_FN bool solve(double a[MOST][MOST], double b[MOST], int n)
+/* a x = b, count of them, by elimination with pivots; false: there is no one solution. */
+NN_FN bool solve(double a[MOST][MOST], double b[MOST], int count)
 {
-    for (int c = 0; c < n; c++) {
+    for (int c = 0; c < count; c++) {
         int best = c;
-        for (int r = c; r < n; r++)
+        for (int r = c; r < count; r++)
             if (fabs(a[r][c]) > fabs(a[best][c])) best = r;
         if (fabs(a[best][c]) < 1e-9) return false;
-        for (int k = 0; k < n; k++) {
+        for (int k = 0; k < count; k++) {
             double t = a[c][k];
             a[c][k] = a[best][k];
             a[best][k] = t;
@@ -22,13 +22,13 @@ NN_FN bool solve(double a[MOST][MOST], double b[MOST], int n)
         double t = b[c];
         b[c] = b[best];
         b[best] = t;
-        for (int r = 0; r < n; r++) {
+        for (int r = 0; r < count; r++) {
             double f = r == c ? 0 : a[r][c] / a[c][c];
-            for (int k = c; k < n; k++) a[r][k] -= f * a[c][k];
+            for (int k = c; k < count; k++) a[r][k] -= f * a[c][k];
             b[r] -= f * b[c];
         }
     }
-    for (int c = 0; c < n; c++) b[c] /= a[c][c];
+    for (int c = 0; c < count; c++) b[c] /= a[c][c];
     return true;
 }
 

@@ -21,25 +21,25 @@ static void said(const char *message, const char *what)
     zt_ctx_clear(ctx);
 }
 
-static void prints(const zt_prog *p, const char *text, const char *what)
+static void prints(const zt_prog *program, const char *text, const char *what)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    bool same = p && zt_prog_print(p, &s) == ZT_OK && strcmp(s.data, text) == 0;
-    if (!ok(same, "%s", what)) diag("%s\n%s", zt_ctx_error(ctx), s.data ? s.data : "nothing");
-    zt_str_fini(&s);
+    zt_str string;
+    zt_str_init(&string, ctx);
+    bool same = program && zt_prog_print(program, &string) == ZT_OK && strcmp(string.data, text) == 0;
+    if (!ok(same, "%s", what)) diag("%s\n%s", zt_ctx_error(ctx), string.data ? string.data : "nothing");
+    zt_str_fini(&string);
     zt_ctx_clear(ctx);
 }
 
 /* text in, canonical text out, and that once more. */
 static void becomes(const char *text, const char *canonical, const char *what)
 {
-    zt_prog *p = parse(text);
-    prints(p, canonical, what);
-    zt_prog_free(p);
-    p = parse(canonical);
-    prints(p, canonical, "... and its text is a fixed point");
-    zt_prog_free(p);
+    zt_prog *program = parse(text);
+    prints(program, canonical, what);
+    zt_prog_free(program);
+    program = parse(canonical);
+    prints(program, canonical, "... and its text is a fixed point");
+    zt_prog_free(program);
 }
 
 /* ---- the example of design.md ---------------------------------------------------------------- */
@@ -64,10 +64,10 @@ static zt_prog *build(void)
     int norm[2];
     zt_prog *p = zt_prog_new(ctx);
     if (!p) return NULL;
-    int64_t n = zt_prog_symbol(p, "n");
+    int64_t count = zt_prog_symbol(p, "n");
     zt_prog_model(p, "SmolLM2.gguf", "5f3c09aa12d4e6b70c81e2f49b3a6d57");
-    int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){n, 576});
-    int pos = zt_prog_in(p, "pos", ZT_I32, 1, &n);
+    int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){count, 576});
+    int pos = zt_prog_in(p, "pos", ZT_I32, 1, &count);
     int wk = zt_prog_data(p, "wk", ZT_Q4_1, 2, (int64_t[]){192, 576}, "blk.0.attn_k.weight");
     int g = zt_prog_data(p, "g", ZT_F32, 1, (int64_t[]){576}, "blk.0.attn_norm.weight");
     int kc = zt_prog_state(p, "kc", ZT_F16, 2, (int64_t[]){zt_prog_symbol(p, "ctx"), 192});
@@ -85,10 +85,10 @@ static zt_prog *build(void)
 
 static void test_example(void)
 {
-    zt_prog *p = build();
-    ok(p && zt_ctx_status(ctx) == ZT_OK, "the example is built (%s)", zt_ctx_error(ctx));
-    prints(p, canonical, "what C built prints as in design.md");
-    zt_prog_free(p);
+    zt_prog *program = build();
+    ok(program && zt_ctx_status(ctx) == ZT_OK, "the example is built (%s)", zt_ctx_error(ctx));
+    prints(program, canonical, "what C built prints as in design.md");
+    zt_prog_free(program);
     becomes("zt program 1\n"
             "model \"SmolLM2.gguf\" id=5f3c09aa12d4e6b70c81e2f49b3a6d57\n"
             "in    x: f32[n,576]\n"
@@ -107,30 +107,30 @@ static void test_example(void)
 
 static void test_look(void)
 {
-    zt_prog *p = build();
-    const zt_value *kc = zt_prog_value(p, zt_prog_find(p, "kc"));
-    ok(zt_prog_n_values(p) == 10 && zt_prog_n_steps(p) == 4 && zt_prog_n_outputs(p) == 1,
+    zt_prog *program = build();
+    const zt_value *kc = zt_prog_value(program, zt_prog_find(program, "kc"));
+    ok(zt_prog_n_values(program) == 10 && zt_prog_n_steps(program) == 4 && zt_prog_n_outputs(program) == 1,
        "10 values, 4 steps, 1 output");
-    ok(zt_prog_count(p, ZT_VALUE_IN) == 2 && zt_prog_nth(p, ZT_VALUE_IN, 1) == 1 &&
-           zt_prog_nth(p, ZT_VALUE_DATA, 0) == 2 && zt_prog_nth(p, ZT_VALUE_STATE, 1) == -1,
+    ok(zt_prog_count(program, ZT_VALUE_IN) == 2 && zt_prog_nth(program, ZT_VALUE_IN, 1) == 1 &&
+           zt_prog_nth(program, ZT_VALUE_DATA, 0) == 2 && zt_prog_nth(program, ZT_VALUE_STATE, 1) == -1,
        "values by kind");
-    ok(kc->kind == ZT_VALUE_STATE && kc->index == 0 && kc->keep == zt_prog_find(p, "kc1"),
+    ok(kc->kind == ZT_VALUE_STATE && kc->index == 0 && kc->keep == zt_prog_find(program, "kc1"),
        "a state knows what it keeps");
-    ok(strcmp(zt_prog_value(p, 2)->tensor, "blk.0.attn_k.weight") == 0, "data knows its tensor");
-    ok(zt_prog_value(p, zt_prog_find(p, "rstd"))->index == 0 &&
-           zt_prog_value(p, zt_prog_find(p, "kc1"))->index == 3,
+    ok(strcmp(zt_prog_value(program, 2)->tensor, "blk.0.attn_k.weight") == 0, "data knows its tensor");
+    ok(zt_prog_value(program, zt_prog_find(program, "rstd"))->index == 0 &&
+           zt_prog_value(program, zt_prog_find(program, "kc1"))->index == 3,
        "op values know their step");
-    const zt_step *st = zt_prog_step(p, 1);
-    ok(st->op == ZT_OP_linear && st->in[0] == zt_prog_find(p, "h") && st->in[2] == ZT_NONE &&
+    const zt_step *st = zt_prog_step(program, 1);
+    ok(st->op == ZT_OP_linear && st->in[0] == zt_prog_find(program, "h") && st->in[2] == ZT_NONE &&
            st->out[1] == ZT_NONE,
        "a step's inputs and outputs, absent ones as ZT_NONE");
-    ok(((const zt_rope_attrs *)zt_prog_step(p, 2)->attrs)->theta == 1e5, "a step's attributes");
-    ok(zt_prog_n_symbols(p) == 2 && strcmp(zt_prog_symbol_name(p, 1), "ctx") == 0, "symbols");
-    ok(strcmp(zt_prog_model_file(p), "SmolLM2.gguf") == 0 && *zt_prog_model_id(p) == '5', "model");
-    ok(!zt_prog_value(p, 10) && !zt_prog_step(p, -1) && !zt_prog_output(p, 1) &&
-           !zt_prog_symbol_name(p, 2) && zt_prog_find(p, "nobody") == -1,
+    ok(((const zt_rope_attrs *)zt_prog_step(program, 2)->attrs)->theta == 1e5, "a step's attributes");
+    ok(zt_prog_n_symbols(program) == 2 && strcmp(zt_prog_symbol_name(program, 1), "ctx") == 0, "symbols");
+    ok(strcmp(zt_prog_model_file(program), "SmolLM2.gguf") == 0 && *zt_prog_model_id(program) == '5', "model");
+    ok(!zt_prog_value(program, 10) && !zt_prog_step(program, -1) && !zt_prog_output(program, 1) &&
+           !zt_prog_symbol_name(program, 2) && zt_prog_find(program, "nobody") == -1,
        "past the end: nothing");
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 /* ---- canonical text -------------------------------------------------------------------------- */
@@ -168,27 +168,27 @@ static void test_bindings(void)
     becomes("zt program 1\nin x: f32[n]\nbind n = 3\nmodel \"a\"\nbind ctx=00 # so\n"
             "bind = reshape x shape=[ctx*0,n]\n",
             both, "a program's own numbers: anywhere in the text, one line where it is canonical");
-    zt_prog *p = parse(both);
-    zt_binding b[ZT_MAX_SYMBOLS] = {{"n", 7}, {"other", 1}};
-    int n = 2, map[2];
-    zt_prog_bindings(p, b, &n);
-    ok(n == 3 && b[0].value == 7 && !strcmp(b[2].symbol, "ctx") && b[2].value == 0,
+    zt_prog *program = parse(both);
+    zt_binding binding[ZT_MAX_SYMBOLS] = {{"n", 7}, {"other", 1}};
+    int count = 2, map[2];
+    zt_prog_bindings(program, binding, &count);
+    ok(count == 3 && binding[0].value == 7 && !strcmp(binding[2].symbol, "ctx") && binding[2].value == 0,
        "they are for those symbols that nobody gave a number");
-    zt_prog *q = zt_prog_like(p, map);
-    ok(q && zt_prog_set_binding(q, "n", 1) == ZT_EUSAGE, "a program like it has them");
+    zt_prog *other_program = zt_prog_like(program, map);
+    ok(other_program && zt_prog_set_binding(other_program, "n", 1) == ZT_EUSAGE, "a program like it has them");
     said("symbol 'n' has a number already", "its message");
-    prints(q, "zt program 1\nmodel \"a\"\nbind  n=3\nin    x: f32[n]\n",
+    prints(other_program, "zt program 1\nmodel \"a\"\nbind  n=3\nin    x: f32[n]\n",
            "a symbol that is in no dimension any more is not printed");
-    ok(zt_prog_model_path(q, "../b c") == ZT_OK && zt_prog_set_binding(q, "m", -1) == ZT_EUSAGE,
+    ok(zt_prog_model_path(other_program, "../b c") == ZT_OK && zt_prog_set_binding(other_program, "m", -1) == ZT_EUSAGE,
        "the model has another path; no number below 0");
     said("symbol 'm' is -1, below 0", "its message");
-    prints(q, "zt program 1\nmodel \"../b c\"\nbind  n=3\nin    x: f32[n]\n", "the path");
-    zt_prog_free(q);
-    zt_prog_free(p);
-    p = zt_prog_new(ctx);
-    ok(zt_prog_model_path(p, "a") == ZT_EUSAGE, "a path for no model");
+    prints(other_program, "zt program 1\nmodel \"../b c\"\nbind  n=3\nin    x: f32[n]\n", "the path");
+    zt_prog_free(other_program);
+    zt_prog_free(program);
+    program = zt_prog_new(ctx);
+    ok(zt_prog_model_path(program, "a") == ZT_EUSAGE, "a path for no model");
     said("the program names no model", "its message");
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 static void attribute(const char *op, const char *text, const char *canonical_text)
@@ -256,84 +256,84 @@ static void test_dimensions(void)
 
 static void test_chain(void)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int rstd = 5, x = zt_prog_in(p, "x", ZT_F32, 1, (int64_t[]){4});
-    ok(zt_prog_in(p, "x", ZT_F32, 0, NULL) == -1, "a name twice");
-    int y = zt_program_rms_norm(p, "y", x, -1, NULL, &rstd);
-    int z = zt_program_silu(p, "z", y);
-    ok(y == -1 && rstd == -1 && z == -1 && zt_prog_n_steps(p) == 0, "-1 passes through");
-    ok(zt_prog_keep(p, y, z) && zt_prog_out(p, "o", z), "keep and out of -1 fail");
+    zt_prog *program = zt_prog_new(ctx);
+    int rstd = 5, x = zt_prog_in(program, "x", ZT_F32, 1, (int64_t[]){4});
+    ok(zt_prog_in(program, "x", ZT_F32, 0, NULL) == -1, "a name twice");
+    int y = zt_program_rms_norm(program, "y", x, -1, NULL, &rstd);
+    int z = zt_program_silu(program, "z", y);
+    ok(y == -1 && rstd == -1 && z == -1 && zt_prog_n_steps(program) == 0, "-1 passes through");
+    ok(zt_prog_keep(program, y, z) && zt_prog_out(program, "o", z), "keep and out of -1 fail");
     said("value 'x' is there already", "the first error stays");
-    ok(zt_program_silu(p, "z", 7) == -1, "a number out of range");
+    ok(zt_program_silu(program, "z", 7) == -1, "a number out of range");
     said("op silu: value 7 is not in the program", "its message");
-    ok(zt_program_add(p, "z", x, ZT_NONE) == -1, "a required input is absent");
+    ok(zt_program_add(program, "z", x, ZT_NONE) == -1, "a required input is absent");
     said("op add: input 'b' is missing", "its message");
-    ok(zt_program_add(p, "z", x, -1) == -1, "a failure that left no message");
+    ok(zt_program_add(program, "z", x, -1) == -1, "a failure that left no message");
     said("op add is given a value that failed (-1)", "its message");
-    ok(zt_program_silu(p, "_", x) == -1, "an unwanted first output");
+    ok(zt_program_silu(program, "_", x) == -1, "an unwanted first output");
     said("op silu: its first output needs a name", "its message");
-    ok(zt_program_cast(p, "z", x, &(zt_cast_attrs){.to = {{'a', ' ', 'b'}}}) == -1, "a bad word");
+    ok(zt_program_cast(program, "z", x, &(zt_cast_attrs){.to = {{'a', ' ', 'b'}}}) == -1, "a bad word");
     said("op cast: attribute 'to' wants a word, not 'a b'", "its message");
-    ok(zt_prog_op(p, (zt_op)9999, NULL, NULL, NULL, NULL) == ZT_EUSAGE, "an op that is none");
+    ok(zt_prog_op(program, (zt_op)9999, NULL, NULL, NULL, NULL) == ZT_EUSAGE, "an op that is none");
     said("op number 9999 is not known", "its message");
-    ok(zt_prog_data(p, "w", ZT_F32, 0, NULL, NULL) == -1, "data of no tensor");
+    ok(zt_prog_data(program, "w", ZT_F32, 0, NULL, NULL) == -1, "data of no tensor");
     said("value 'w': data of no tensor", "its message");
-    ok(zt_prog_in(p, "w", (zt_dtype)99, 0, NULL) == -1, "no dtype");
+    ok(zt_prog_in(program, "w", (zt_dtype)99, 0, NULL) == -1, "no dtype");
     said("value 'w': dtype 99 of rank 0 is no type", "its message");
-    ok(zt_prog_in(p, "w", ZT_F32, 1, (int64_t[]){-5}) == -1, "a foreign dimension");
+    ok(zt_prog_in(program, "w", ZT_F32, 1, (int64_t[]){-5}) == -1, "a foreign dimension");
     said("value 'w': dimension 0 is not this program's", "its message");
-    ok(zt_program_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {1, {-1}}}) == -1, "in attributes");
+    ok(zt_program_reshape(program, "w", x, &(zt_reshape_attrs){.shape = {1, {-1}}}) == -1, "in attributes");
     said("op reshape: attribute 'shape': dimension 0 is not this program's", "its message");
-    ok(zt_program_reshape(p, "w", x, &(zt_reshape_attrs){.shape = {11, {0}}}) == -1, "too many");
+    ok(zt_program_reshape(program, "w", x, &(zt_reshape_attrs){.shape = {11, {0}}}) == -1, "too many");
     said("op reshape: attribute 'shape' has 11 dimensions", "its message");
-    ok(zt_program_sum(p, "w", x, &(zt_sum_attrs){.axes = {-1, {0}}}) == -1, "a list of -1 integers");
+    ok(zt_program_sum(program, "w", x, &(zt_sum_attrs){.axes = {-1, {0}}}) == -1, "a list of -1 integers");
     said("op sum: attribute 'axes' has -1 integers", "its message");
-    ok(zt_prog_dim(p, '%', 4, 2) == 0 && zt_prog_dim(p, '+', -1, 2) == 0, "no such dimension");
+    ok(zt_prog_dim(program, '%', 4, 2) == 0 && zt_prog_dim(program, '+', -1, 2) == 0, "no such dimension");
     zt_ctx_clear(ctx);
-    prints(p, "zt program 1\nin    x: f32[4]\n", "failures leave no trace");
-    zt_prog_free(p);
+    prints(program, "zt program 1\nin    x: f32[4]\n", "failures leave no trace");
+    zt_prog_free(program);
 }
 
 static void test_made_up_names(void)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int x = zt_prog_in(p, NULL, ZT_F32, 1, (int64_t[]){4});
-    int taken = zt_prog_in(p, "v2", ZT_F32, 1, (int64_t[]){4}), out[2];
-    zt_prog_op(p, ZT_OP_rms_norm, NULL, (int[]){x, taken}, NULL, out);
-    zt_program_rms_norm(p, NULL, out[0], taken, NULL, NULL);
-    prints(p, "zt program 1\nin    v0: f32[4]\nin    v2: f32[4]\nv3, v4 = rms_norm v0 v2\n"
+    zt_prog *program = zt_prog_new(ctx);
+    int x = zt_prog_in(program, NULL, ZT_F32, 1, (int64_t[]){4});
+    int taken = zt_prog_in(program, "v2", ZT_F32, 1, (int64_t[]){4}), out[2];
+    zt_prog_op(program, ZT_OP_rms_norm, NULL, (int[]){x, taken}, NULL, out);
+    zt_program_rms_norm(program, NULL, out[0], taken, NULL, NULL);
+    prints(program, "zt program 1\nin    v0: f32[4]\nin    v2: f32[4]\nv3, v4 = rms_norm v0 v2\n"
               "v5 = rms_norm v3 v2\n", "made-up names step aside");
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 static void test_attributes_from_c(void)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int x = zt_prog_in(p, "x", ZT_F32, 1, (int64_t[]){4});
+    zt_prog *program = zt_prog_new(ctx);
+    int x = zt_prog_in(program, "x", ZT_F32, 1, (int64_t[]){4});
     zt_cast_attrs a = {.saturate = 1};
     memset(&a.to, 'x', sizeof a.to);
     strcpy(a.to.s, "f16");
-    int y = zt_program_cast(p, "y", x, &a);
-    const zt_cast_attrs *kept = zt_prog_step(p, zt_prog_value(p, y)->index)->attrs;
+    int y = zt_program_cast(program, "y", x, &a);
+    const zt_cast_attrs *kept = zt_prog_step(program, zt_prog_value(program, y)->index)->attrs;
     zt_cast_attrs clean = {.to = {"f16"}, .saturate = 1};
     ok(memcmp(kept, &clean, sizeof clean) == 0, "what follows a word is cleared");
-    zt_program_cast(p, "z", x, NULL);
-    ok(zt_prog_step(p, 1)->attrs == zt_op_info(ZT_OP_cast)->defaults, "defaults are not copied");
-    zt_prog_free(p);
+    zt_program_cast(program, "z", x, NULL);
+    ok(zt_prog_step(program, 1)->attrs == zt_op_info(ZT_OP_cast)->defaults, "defaults are not copied");
+    zt_prog_free(program);
 }
 
 static void test_stress_dimensions(void)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int64_t d = zt_prog_symbol(p, "n");
-    for (int i = 0; i < 6; i++) d = zt_prog_dim(p, '+', d, d);
+    zt_prog *program = zt_prog_new(ctx);
+    int64_t d = zt_prog_symbol(program, "n");
+    for (int i = 0; i < 6; i++) d = zt_prog_dim(program, '+', d, d);
     ok(d < 0, "64 terms");
-    ok(zt_prog_dim(p, '+', d, 1) == 0, "65 are refused");
+    ok(zt_prog_dim(program, '+', d, 1) == 0, "65 are refused");
     said("a dimension has at most 64 numbers and symbols", "its message");
-    ok(zt_prog_symbol(p, "n") == zt_prog_symbol(p, "n"), "a symbol is one dimension");
-    ok(zt_prog_dim(p, '*', INT64_MAX, 2) == 0, "a number too large");
+    ok(zt_prog_symbol(program, "n") == zt_prog_symbol(program, "n"), "a symbol is one dimension");
+    ok(zt_prog_dim(program, '*', INT64_MAX, 2) == 0, "a number too large");
     said("dimension 9223372036854775807*2 overflows", "its message");
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 /* ---- bind ------------------------------------------------------------------------------------ */
@@ -347,36 +347,36 @@ static bool has_type(const zt_bound *b, const char *name, const char *type)
 
 static void test_bind(void)
 {
-    zt_prog *p = build();
+    zt_prog *program = build();
     const zt_binding some[] = {{"m", -3}, {"n", 3}, {"ctx", 32}};
-    zt_bound *b = zt_prog_bind(p, some, 3);
-    ok(b && has_type(b, "x", "f32[3,576]") && has_type(b, "rstd", "f32[3,1]") &&
-           has_type(b, "r", "f32[3,192]") && has_type(b, "kc1", "f16[32,192]"),
+    zt_bound *bound = zt_prog_bind(program, some, 3);
+    ok(bound && has_type(bound, "x", "f32[3,576]") && has_type(bound, "rstd", "f32[3,1]") &&
+           has_type(bound, "r", "f32[3,192]") && has_type(bound, "kc1", "f16[32,192]"),
        "types are inferred, other symbols ignored (%s)", zt_ctx_error(ctx));
-    zt_bound_free(b);
-    b = zt_prog_bind(p, (zt_binding[]){{"n", 0}, {"ctx", 0}}, 2);
-    ok(b && has_type(b, "k", "f32[0,192]"), "no rows");
-    zt_bound_free(b);
-    ok(!zt_prog_bind(p, some, 2) && zt_ctx_status(ctx) == ZT_EUSAGE, "a symbol without a value");
+    zt_bound_free(bound);
+    bound = zt_prog_bind(program, (zt_binding[]){{"n", 0}, {"ctx", 0}}, 2);
+    ok(bound && has_type(bound, "k", "f32[0,192]"), "no rows");
+    zt_bound_free(bound);
+    ok(!zt_prog_bind(program, some, 2) && zt_ctx_status(ctx) == ZT_EUSAGE, "a symbol without a value");
     said("symbol 'ctx' has no value", "its message");
-    ok(!zt_prog_bind(p, (zt_binding[]){{"n", -1}, {"ctx", 0}}, 2), "a value below 0");
+    ok(!zt_prog_bind(program, (zt_binding[]){{"n", -1}, {"ctx", 0}}, 2), "a value below 0");
     said("symbol 'n' is -1, below 0", "its message");
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 static void test_bind_attributes(void)
 {
-    zt_prog *p = parse("zt program 1\nin x: f32[n,6]\na = reshape x shape=[n*2,3]\n"
+    zt_prog *program = parse("zt program 1\nin x: f32[n,6]\na = reshape x shape=[n*2,3]\n"
                        "b = reshape a shape=[n*6]\nc = silu b\n");
-    zt_bound *b = zt_prog_bind(p, &(zt_binding){"n", 5}, 1);
-    ok(b && has_type(b, "a", "f32[10,3]") && has_type(b, "c", "f32[30]"), "dims in attributes (%s)",
+    zt_bound *bound = zt_prog_bind(program, &(zt_binding){"n", 5}, 1);
+    ok(bound && has_type(bound, "a", "f32[10,3]") && has_type(bound, "c", "f32[30]"), "dims in attributes (%s)",
        zt_ctx_error(ctx));
-    const zt_reshape_attrs *a = b ? b->attrs[0] : NULL, *other = b ? b->attrs[1] : NULL;
+    const zt_reshape_attrs *a = bound ? bound->attrs[0] : NULL, *other = bound ? bound->attrs[1] : NULL;
     ok(a && a->shape.n == 2 && a->shape.dim[0] == 10 && other->shape.dim[0] == 30,
        "bound attributes are numbers");
-    ok(b && b->attrs[2] == zt_prog_step(p, 2)->attrs, "others are not copied");
-    zt_bound_free(b);
-    zt_prog_free(p);
+    ok(bound && bound->attrs[2] == zt_prog_step(program, 2)->attrs, "others are not copied");
+    zt_bound_free(bound);
+    zt_prog_free(program);
 }
 
 /* Binds `lines` with n = 4 and m = 0. */
@@ -384,12 +384,12 @@ static void bind_fails(const char *lines, zt_status status, const char *message)
 {
     char text[512];
     snprintf(text, sizeof text, "zt program 1\nin m: f32[m]\nin n: f32[n]\n%s", lines);
-    zt_prog *p = parse(text);
-    zt_bound *b = p ? zt_prog_bind(p, (zt_binding[]){{"n", 4}, {"m", 0}}, 2) : NULL;
-    ok(p && !b && zt_ctx_status(ctx) == status, "%s is refused", zt_status_name(status));
+    zt_prog *program = parse(text);
+    zt_bound *bound = program ? zt_prog_bind(program, (zt_binding[]){{"n", 4}, {"m", 0}}, 2) : NULL;
+    ok(program && !bound && zt_ctx_status(ctx) == status, "%s is refused", zt_status_name(status));
     said(message, "its message");
-    zt_bound_free(b);
-    zt_prog_free(p);
+    zt_bound_free(bound);
+    zt_prog_free(program);
 }
 
 static void test_bind_errors(void)
@@ -407,42 +407,42 @@ static void test_bind_errors(void)
     bind_fails("state s: f32[n+1]\nkeep s = n\n", ZT_ESHAPE,
                "state 's' is f32[5], but 'n' that it keeps is f32[4]");
     char text[] = "zt program 1\nin x: f32[n,4]\ny = silu x\nz = add y w\nw = silu z\n";
-    zt_prog *p = parse(text);
-    ok(!p, "use before definition");
+    zt_prog *program = parse(text);
+    ok(!program, "use before definition");
     said("test.zt:4: value 'w' is not defined before", "its message");
-    p = parse("zt program 1\nin x: f32[2]\nin z: f32[3]\ny = silu x\nsum = add y z\n");
-    ok(p && !zt_prog_bind(p, NULL, 0) && zt_ctx_status(ctx) == ZT_ESHAPE, "shapes that do not fit");
+    program = parse("zt program 1\nin x: f32[2]\nin z: f32[3]\ny = silu x\nsum = add y z\n");
+    ok(program && !zt_prog_bind(program, NULL, 0) && zt_ctx_status(ctx) == ZT_ESHAPE, "shapes that do not fit");
     const char *error = zt_ctx_error(ctx);
     ok(strncmp(error, "step 1, 'sum': op add: ", 23) == 0 && strstr(error, "b f32[3]"),
        "says step, op and shapes: %s", error);
     zt_ctx_clear(ctx);
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
-/* 30 layers of 17 ops, bound for each new n: counted in allocations, and not slow. */
+/* 30 layers of 17 ops, bound for each new count: counted in allocations, and not slow. */
 static void test_bind_cost(void)
 {
-    zt_prog *p = zt_prog_new(ctx);
-    int64_t n = zt_prog_symbol(p, "n");
-    int x = zt_prog_in(p, "x", ZT_F32, 2, (int64_t[]){n, 64});
-    int g = zt_prog_in(p, "g", ZT_F32, 1, (int64_t[]){64});
+    zt_prog *program = zt_prog_new(ctx);
+    int64_t count = zt_prog_symbol(program, "n");
+    int x = zt_prog_in(program, "x", ZT_F32, 2, (int64_t[]){count, 64});
+    int g = zt_prog_in(program, "g", ZT_F32, 1, (int64_t[]){64});
     for (int i = 0; i < 255; i++) {
-        int y = zt_program_rms_norm(p, NULL, x, g, NULL, NULL);
-        x = zt_program_add(p, NULL, x, y);
+        int y = zt_program_rms_norm(program, NULL, x, g, NULL, NULL);
+        x = zt_program_add(program, NULL, x, y);
     }
     uint64_t calls = zt_mem_get(ctx).calls;
     double best = 1;
-    zt_bound_free(zt_prog_bind(p, &(zt_binding){"n", 1}, 1));
+    zt_bound_free(zt_prog_bind(program, &(zt_binding){"n", 1}, 1));
     ok(zt_mem_get(ctx).calls == calls + 1, "binding is one allocation");
     for (int i = 0; i < 20; i++) {
         double t = zt_seconds();
-        zt_bound_free(zt_prog_bind(p, &(zt_binding){"n", i}, 1));
+        zt_bound_free(zt_prog_bind(program, &(zt_binding){"n", i}, 1));
         t = zt_seconds() - t;
         best = t < best ? t : best;
     }
     diag("510 steps bound in %.0f us", best * 1e6);
     ok(best < 0.02, "510 steps bind in no time");
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 int main(void)

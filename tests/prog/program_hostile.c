@@ -28,14 +28,14 @@ static const char sound[] =
     "out   y = v\n"
     "out   rstd = rstd\n";
 
-static bool is_refused(const char *text, size_t n, const char *message)
+static bool is_refused(const char *text, size_t count, const char *message)
 {
-    zt_prog *p = zt_prog_parse(ctx, "run.zt", text, n);
-    zt_status s = zt_ctx_status(ctx);
-    bool good = !p && s == ZT_EDATA && !strchr(zt_ctx_error(ctx), '\n') &&
+    zt_prog *program = zt_prog_parse(ctx, "run.zt", text, count);
+    zt_status status = zt_ctx_status(ctx);
+    bool good = !program && status == ZT_EDATA && !strchr(zt_ctx_error(ctx), '\n') &&
                 (!message || strcmp(zt_ctx_error(ctx), message) == 0);
-    if (!good) diag("%s: %s", p ? "accepted" : zt_status_name(s), zt_ctx_error(ctx));
-    zt_prog_free(p);
+    if (!good) diag("%s: %s", program ? "accepted" : zt_status_name(status), zt_ctx_error(ctx));
+    zt_prog_free(program);
     zt_ctx_clear(ctx);
     return good;
 }
@@ -255,24 +255,24 @@ static void test_first_line(void)
     ok(is_refused(NULL, 0, first[0].message), "no text at all");
     ok(is_refused("zt program 1\nin x: f32[4]\0\n", 27, "run.zt:2: the end of the line expected, "
                   "not '\\x00'"), "a zero byte");
-    zt_prog *p = zt_prog_parse(ctx, "a\033[31m\n", "x", 1);
-    ok(!p && strncmp(zt_ctx_error(ctx), "a\\x1b[31m\\x0a:1: ", 16) == 0,
+    zt_prog *program = zt_prog_parse(ctx, "a\033[31m\n", "x", 1);
+    ok(!program && strncmp(zt_ctx_error(ctx), "a\\x1b[31m\\x0a:1: ", 16) == 0,
        "the file's name is escaped");
     zt_ctx_clear(ctx);
 }
 
 /* ---- large and deep -------------------------------------------------------------------------- */
 
-/* head, then `middle` n times, then tail. */
-static char *repeat(const char *head, const char *middle, size_t n, const char *tail, size_t *len)
+/* head, then `middle` count times, then tail. */
+static char *repeat(const char *head, const char *middle, size_t count, const char *tail, size_t *len)
 {
     size_t h = strlen(head), m = strlen(middle), t = strlen(tail);
-    char *text = malloc(h + n * m + t + 1);
+    char *text = malloc(h + count * m + t + 1);
     if (!text) exit(1);
     memcpy(text, head, h);
-    for (size_t i = 0; i < n; i++) memcpy(text + h + i * m, middle, m);
-    memcpy(text + h + n * m, tail, t + 1);
-    *len = h + n * m + t;
+    for (size_t i = 0; i < count; i++) memcpy(text + h + i * m, middle, m);
+    memcpy(text + h + count * m, tail, t + 1);
+    *len = h + count * m + t;
     return text;
 }
 
@@ -306,65 +306,65 @@ static void test_deep(void)
     size_t n;
     char *text = repeat("zt program 1\nin x: f32[", "(", 64, "n", &n), *all;
     all = repeat(text, ")", 64, "]\n", &n);
-    zt_prog *p = zt_prog_parse(ctx, "run.zt", all, n);
-    ok(p != NULL, "64 parentheses are fine");
-    zt_prog_free(p);
+    zt_prog *program = zt_prog_parse(ctx, "run.zt", all, n);
+    ok(program != NULL, "64 parentheses are fine");
+    zt_prog_free(program);
     free(all);
     free(text);
 }
 
 /* lines of "vN = silu vM"; the caller frees. */
-static char *many_lines(int lines, size_t *n)
+static char *many_lines(int lines, size_t *count)
 {
     char *text = malloc((size_t)lines * 40 + 64);
     if (!text) exit(1);
-    *n = (size_t)sprintf(text, "zt program 1\nin v0: f32[n*2+1]\n");
+    *count = (size_t)sprintf(text, "zt program 1\nin v0: f32[n*2+1]\n");
     for (int i = 1; i <= lines; i++)
-        *n += (size_t)sprintf(text + *n, "v%d = silu v%d\n", i, i / 2);
+        *count += (size_t)sprintf(text + *count, "v%d = silu v%d\n", i, i / 2);
     return text;
 }
 
 static void test_large(void)
 {
-    size_t n;
-    char *text = many_lines((1 << 20) - 1, &n);
+    size_t count;
+    char *text = many_lines((1 << 20) - 1, &count);
     clock_t t = clock();
-    zt_prog *p = zt_prog_parse(ctx, "run.zt", text, n);
+    zt_prog *program = zt_prog_parse(ctx, "run.zt", text, count);
     double seconds = (double)(clock() - t) / CLOCKS_PER_SEC;
-    ok(p && zt_prog_n_values(p) == 1 << 20, "a million lines (%s)", zt_ctx_error(ctx));
+    ok(program && zt_prog_n_values(program) == 1 << 20, "a million lines (%s)", zt_ctx_error(ctx));
     diag("parsed in %.2f s of processor time", seconds);
-    ok(zt_program_silu(p, NULL, 0) == -1 &&
+    ok(zt_program_silu(program, NULL, 0) == -1 &&
            !strcmp(zt_ctx_error(ctx), "a program has at most 1048576 values"), "one too many");
     zt_ctx_clear(ctx);
-    ok(zt_prog_n_values(p) == 1 << 20 && zt_prog_n_steps(p) == (1 << 20) - 1, "is not there");
-    zt_prog_free(p);
+    ok(zt_prog_n_values(program) == 1 << 20 && zt_prog_n_steps(program) == (1 << 20) - 1, "is not there");
+    zt_prog_free(program);
     free(text);
-    text = repeat("zt program 1\n", "\n", 1000000, "?", &n);
-    ok(is_refused(text, n, "run.zt:1000002: a name expected, not '?'"), "a million empty lines");
+    text = repeat("zt program 1\n", "\n", 1000000, "?", &count);
+    ok(is_refused(text, count, "run.zt:1000002: a name expected, not '?'"), "a million empty lines");
     free(text);
 }
 
 /* ---- broken text ----------------------------------------------------------------------------- */
 
 /* Refused with one line, or a program whose text is a fixed point. */
-static bool is_harmless(const char *text, size_t n)
+static bool is_harmless(const char *text, size_t count)
 {
-    zt_prog *p = zt_prog_parse(ctx, "run.zt", text, n), *again = NULL;
-    bool good = !p == (zt_ctx_status(ctx) == ZT_EDATA);
-    if (p) {
+    zt_prog *program = zt_prog_parse(ctx, "run.zt", text, count), *again = NULL;
+    bool good = !program == (zt_ctx_status(ctx) == ZT_EDATA);
+    if (program) {
         zt_str a, b;
         zt_str_init(&a, ctx);
         zt_str_init(&b, ctx);
-        good = good && zt_prog_print(p, &a) == ZT_OK;
+        good = good && zt_prog_print(program, &a) == ZT_OK;
         again = zt_prog_parse(ctx, "again", a.data, a.len);
         good = good && again && zt_prog_print(again, &b) == ZT_OK && strcmp(a.data, b.data) == 0;
         if (!good) diag("%s\n%s\n%s", zt_ctx_error(ctx), a.data, b.data ? b.data : "");
-        zt_bound_free(zt_prog_bind(p, (zt_binding[]){{"n", 2}, {"ctx", 64}}, 2));
+        zt_bound_free(zt_prog_bind(program, (zt_binding[]){{"n", 2}, {"ctx", 64}}, 2));
         zt_str_fini(&a);
         zt_str_fini(&b);
     }
     good = good && !strchr(zt_ctx_error(ctx), '\n');
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_prog_free(again);
     zt_ctx_clear(ctx);
     return good && zt_mem_get(ctx).blocks == 0;
@@ -373,36 +373,36 @@ static bool is_harmless(const char *text, size_t n)
 static void test_truncations(void)
 {
     int bad = 0;
-    size_t n = strlen(sound);
-    ok(is_harmless(sound, n), "the text to break");
-    for (size_t i = 0; i <= n; i++) {
+    size_t length = strlen(sound);
+    ok(is_harmless(sound, length), "the text to break");
+    for (size_t i = 0; i <= length; i++) {
         char *cut = malloc(i ? i : 1); /* so that a byte read past the end is seen */
         if (!cut) exit(1);
         memcpy(cut, sound, i);
         bad += !is_harmless(cut, i);
         free(cut);
     }
-    ok(bad == 0, "%zu truncations", n + 1);
+    ok(bad == 0, "%zu truncations", length + 1);
 }
 
 /* One to four bytes changed, lost, doubled, or swapped for another place's. */
-static void mutate(char *text, size_t *n, uint64_t seed)
+static void mutate(char *text, size_t *count, uint64_t seed)
 {
     static const char likely[] = "_=,:[]()\"\\#\n +-*/.0919nxyskc";
     uint32_t r[4];
     for (uint64_t i = 0; i < 1 + seed % 4; i++) {
         zt_philox(7, seed, i, r);
-        size_t at = r[0] % *n, from = r[1] % *n, len = 1 + r[2] % 12;
-        if (at + len > *n) len = *n - at;
+        size_t at = r[0] % *count, from = r[1] % *count, len = 1 + r[2] % 12;
+        if (at + len > *count) len = *count - at;
         switch (r[3] % 4) {
         case 0: text[at] = (char)r[2]; break;
         case 1: text[at] = likely[r[2] % (sizeof likely - 1)]; break;
         case 2:
-            memmove(text + at, text + at + len, *n - at - len);
-            *n -= *n > len ? len : 0;
+            memmove(text + at, text + at + len, *count - at - len);
+            *count -= *count > len ? len : 0;
             break;
         default:
-            if (from + len <= *n) memmove(text + at, text + from, len);
+            if (from + len <= *count) memmove(text + at, text + from, len);
         }
     }
 }
@@ -412,16 +412,16 @@ static void test_mutations(void)
     char text[sizeof sound];
     int bad = 0, accepted = 0;
     for (uint64_t seed = 0; seed < 6000; seed++) {
-        size_t n = strlen(sound);
-        memcpy(text, sound, n);
-        mutate(text, &n, seed);
-        if (!is_harmless(text, n)) {
+        size_t length = strlen(sound);
+        memcpy(text, sound, length);
+        mutate(text, &length, seed);
+        if (!is_harmless(text, length)) {
             bad++;
             diag("seed %llu", (unsigned long long)seed);
         }
-        zt_prog *p = zt_prog_parse(ctx, "run.zt", text, n);
-        accepted += p != NULL;
-        zt_prog_free(p);
+        zt_prog *program = zt_prog_parse(ctx, "run.zt", text, length);
+        accepted += program != NULL;
+        zt_prog_free(program);
         zt_ctx_clear(ctx);
     }
     ok(bad == 0, "6000 mutations (%d of them programs)", accepted);
@@ -433,31 +433,31 @@ static void test_mutations(void)
 static zt_status parse_bind_print(void)
 {
     zt_status s = ZT_ENOMEM;
-    zt_bound *b = NULL;
+    zt_bound *bound = NULL;
     zt_str out;
     zt_str_init(&out, ctx);
-    zt_prog *p = zt_prog_parse(ctx, "run.zt", sound, strlen(sound));
-    if (p) b = zt_prog_bind(p, (zt_binding[]){{"n", 2}, {"ctx", 64}}, 2);
-    if (b) s = zt_prog_print(p, &out);
+    zt_prog *program = zt_prog_parse(ctx, "run.zt", sound, strlen(sound));
+    if (program) bound = zt_prog_bind(program, (zt_binding[]){{"n", 2}, {"ctx", 64}}, 2);
+    if (bound) s = zt_prog_print(program, &out);
     if (s && out.len) s = ZT_EBUG; /* text is whole or absent */
     zt_str_fini(&out);
-    zt_bound_free(b);
-    zt_prog_free(p);
+    zt_bound_free(bound);
+    zt_prog_free(program);
     return s;
 }
 
 static void test_no_memory(void)
 {
     uint64_t before = zt_mem_get(ctx).calls;
-    zt_status s = parse_bind_print();
-    ok(s == ZT_OK, "parse, bind, print (%s)", zt_ctx_error(ctx));
+    zt_status status = parse_bind_print();
+    ok(status == ZT_OK, "parse, bind, print (%s)", zt_ctx_error(ctx));
     uint64_t calls = zt_mem_get(ctx).calls - before;
     int bad = 0;
     for (uint64_t i = 1; i <= calls; i++) {
         for (int onwards = 0; onwards < 2; onwards++) {
             zt_mem_fail(ctx, i, onwards);
-            s = parse_bind_print();
-            bool good = s == ZT_ENOMEM && zt_ctx_status(ctx) == ZT_ENOMEM;
+            status = parse_bind_print();
+            bool good = status == ZT_ENOMEM && zt_ctx_status(ctx) == ZT_ENOMEM;
             zt_mem_fail(ctx, 0, false);
             zt_ctx_clear(ctx);
             bad += !good || zt_mem_get(ctx).blocks != 0;
@@ -470,8 +470,8 @@ static void test_no_memory(void)
 static void test_retry(void)
 {
     int failures = 0;
-    zt_prog *p = zt_prog_new(ctx);
-    int x = zt_prog_in(p, "x", ZT_F32, 1, (int64_t[]){4});
+    zt_prog *program = zt_prog_new(ctx);
+    int x = zt_prog_in(program, "x", ZT_F32, 1, (int64_t[]){4});
     for (int i = 0; i < 300; i++) {
         char name[16], more[16];
         int out[2];
@@ -480,18 +480,18 @@ static void test_retry(void)
         zt_rms_norm_attrs a = {.eps = i};
         for (uint64_t nth = 1; nth < 4; nth++) {
             zt_mem_fail(ctx, nth, false);
-            bool done = !zt_prog_op(p, ZT_OP_rms_norm, &a, (int[]){x, x},
+            bool done = !zt_prog_op(program, ZT_OP_rms_norm, &a, (int[]){x, x},
                                     (const char *[]){name, more}, out);
             zt_mem_fail(ctx, 0, false);
             if (done) break;
             failures++;
-            if (zt_prog_find(p, name) >= 0 || zt_ctx_status(ctx) != ZT_ENOMEM) failures += 10000;
+            if (zt_prog_find(program, name) >= 0 || zt_ctx_status(ctx) != ZT_ENOMEM) failures += 10000;
             zt_ctx_clear(ctx);
         }
     }
-    ok(failures > 5 && failures < 10000 && zt_prog_n_steps(p) == 300 && zt_prog_n_values(p) == 601,
+    ok(failures > 5 && failures < 10000 && zt_prog_n_steps(program) == 300 && zt_prog_n_values(program) == 601,
        "300 ops in spite of %d refused allocations", failures);
-    zt_prog_free(p);
+    zt_prog_free(program);
 }
 
 int main(void)

@@ -110,10 +110,10 @@ static void test_plain_codecs(void)
     uint8_t buf[40];
     static const zt_dtype exact[] = {ZT_F64, ZT_F32};
     for (int i = 0; i < 2; i++) {
-        const zt_dtype_info *d = zt_dtype_get(exact[i]);
-        d->encode(x, buf + 1, 4); /* unaligned */
-        d->decode(buf + 1, y, 4);
-        ok(memcmp(x, y, sizeof x) == 0, "%s keeps f32", d->name);
+        const zt_dtype_info *info = zt_dtype_get(exact[i]);
+        info->encode(x, buf + 1, 4); /* unaligned */
+        info->decode(buf + 1, y, 4);
+        ok(memcmp(x, y, sizeof x) == 0, "%s keeps f32", info->name);
     }
     zt_dtype_get(ZT_F16)->encode(x, buf + 1, 4);
     zt_dtype_get(ZT_F16)->decode(buf + 1, y, 4);
@@ -133,23 +133,23 @@ static bool member(const npz *z, const char *type, const char *what, npy *out)
     return npz_get(z, name, out);
 }
 
-static bool decodes(const npz *z, const char *type, const zt_dtype_info *d, const char *bytes,
+static bool decodes(const npz *archive, const char *type, const zt_dtype_info *info, const char *bytes,
                     const char *values)
 {
     npy b = {0}, v = {0};
-    bool there = member(z, type, bytes, &b) && member(z, type, values, &v);
-    bool equal = there && (int64_t)b.bytes / d->block_bytes * d->block == v.count;
+    bool there = member(archive, type, bytes, &b) && member(archive, type, values, &v);
+    bool equal = there && (int64_t)b.bytes / info->block_bytes * info->block == v.count;
     float *x = equal ? malloc((size_t)v.count * sizeof *x) : NULL;
     int64_t bad = 0;
     if (x) {
-        d->decode(b.data, x, v.count);
+        info->decode(b.data, x, v.count);
         for (int64_t i = 0; i < v.count; i++) {
             float want;
             memcpy(&want, (const char *)v.data + 4 * i, 4);
             bad += !(isnan(want) ? isnan(x[i]) : memcmp(&want, &x[i], 4) == 0);
         }
         if (bad)
-            diag("%s.%s: %lld of %lld values differ", d->name, bytes, (long long)bad,
+            diag("%s.%s: %lld of %lld values differ", info->name, bytes, (long long)bad,
                  (long long)v.count);
     }
     equal = x && bad == 0;
@@ -160,22 +160,22 @@ static bool decodes(const npz *z, const char *type, const zt_dtype_info *d, cons
 }
 
 /* A type of the set, by ggml's name ("q4_K"). */
-static void test_golden_type(const npz *z, const char *type)
+static void test_golden_type(const npz *archive, const char *type)
 {
     char name[32];
-    zt_dtype t;
+    zt_dtype dtype;
     npy imatrix = {0};
     for (size_t i = 0; i < sizeof name; i++)
         name[i] = (char)tolower(i < strlen(type) ? type[i] : 0);
-    if (!ok(strlen(type) < sizeof name && zt_dtype_parse(name, strlen(name), &t), "%s: a dtype",
+    if (!ok(strlen(type) < sizeof name && zt_dtype_parse(name, strlen(name), &dtype), "%s: a dtype",
             type))
         return;
-    const zt_dtype_info *d = zt_dtype_get(t);
-    ok(decodes(z, type, d, "bytes", "dequant"), "%s: ggml's blocks decode to the bit", type);
-    ok(decodes(z, type, d, "random_bytes", "random_dequant"), "%s: random blocks too", type);
-    if (member(z, type, "bytes_imatrix", &imatrix)) {
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    ok(decodes(archive, type, info, "bytes", "dequant"), "%s: ggml's blocks decode to the bit", type);
+    ok(decodes(archive, type, info, "random_bytes", "random_dequant"), "%s: random blocks too", type);
+    if (member(archive, type, "bytes_imatrix", &imatrix)) {
         npy_free(&imatrix);
-        ok(decodes(z, type, d, "bytes_imatrix", "dequant_imatrix"), "%s: weighted ones too", type);
+        ok(decodes(archive, type, info, "bytes_imatrix", "dequant_imatrix"), "%s: weighted ones too", type);
     }
 }
 
@@ -184,49 +184,49 @@ static void test_golden(void)
 {
     char path[4096], manifest[4096];
     const char *golden = golden_folder();
-    json_error_t e;
-    npz z;
+    json_error_t error;
+    npz archive;
     if (!golden)
         skip("no golden data");
     snprintf(path, sizeof path, "%s/formats/quant/data.npz", golden ? golden : "");
     snprintf(manifest, sizeof manifest, "%s/formats/quant/manifest.json", golden ? golden : "");
     if (!golden || !golden_has(path) || !golden_has(manifest))
         return;
-    json_t *m = json_load_file(manifest, 0, &e);
+    json_t *m = json_load_file(manifest, 0, &error);
     const json_t *cases = json_object_get(m, "cases");
-    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : e.text) &&
-        ok(npz_open(&z, path), "%s", path)) {
+    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : error.text) &&
+        ok(npz_open(&archive, path), "%s", path)) {
         for (size_t i = 0; i < json_array_size(cases); i++) {
             const char *type = json_string_value(json_object_get(json_array_get(cases, i), "type"));
-            test_golden_type(&z, type ? type : "(no type)");
+            test_golden_type(&archive, type ? type : "(no type)");
         }
-        npz_close(&z);
+        npz_close(&archive);
     }
     json_decref(m);
 }
 
 /* formats/dtypes: every code of a small float and what it stands for, and values that are hard to
  * round. Overflow is to infinity, or NaN where there is none. */
-static bool codes_are(const zt_dtype_info *d, const npy *values, const npy *codes, int bytes)
+static bool codes_are(const zt_dtype_info *info, const npy *values, const npy *codes, int bytes)
 {
     bool encode = codes != NULL;
-    int64_t bad = 0, n = values->count;
-    for (int64_t i = 0; i < n; i++) {
+    int64_t bad = 0, total = values->count;
+    for (int64_t i = 0; i < total; i++) {
         float want, got;
         uint16_t code = encode ? 0 : (uint16_t)i, made = 0;
         memcpy(&want, (const char *)values->data + 4 * i, 4);
         if (encode)
             memcpy(&code, (const char *)codes->data + bytes * i, (size_t)bytes);
-        d->encode(&want, &made, 1);
-        d->decode(encode ? &made : &code, &got, 1);
-        if (isnan(want) && d->block == 1) /* f4_e2m1 has no NaN */
+        info->encode(&want, &made, 1);
+        info->decode(encode ? &made : &code, &got, 1);
+        if (isnan(want) && info->block == 1) /* f4_e2m1 has no NaN */
             bad += !isnan(got);
         else
             bad += encode ? made != code : memcmp(&got, &want, 4) != 0;
     }
     if (bad)
-        diag("%s: %lld of %lld differ", d->name, (long long)bad, (long long)n);
-    return bad == 0 && n > 0;
+        diag("%s: %lld of %lld differ", info->name, (long long)bad, (long long)total);
+    return bad == 0 && total > 0;
 }
 
 static void test_golden_halves(void)
@@ -245,23 +245,23 @@ static void test_golden_halves(void)
                  {"float4_e2m1fn", ZT_F4_E2M1, 1}};
     char path[4096];
     const char *golden = golden_folder();
-    npz z;
+    npz archive;
     snprintf(path, sizeof path, "%s/formats/dtypes/data.npz", golden ? golden : "");
-    if (!golden || !golden_has(path) || !ok(npz_open(&z, path), "%s", path))
+    if (!golden || !golden_has(path) || !ok(npz_open(&archive, path), "%s", path))
         return;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const zt_dtype_info *d = zt_dtype_get(types[i].dtype);
+        const zt_dtype_info *info = zt_dtype_get(types[i].dtype);
         npy all = {0}, in = {0}, out = {0};
-        if (member(&z, types[i].name, "decode_all", &all))
-            ok(all.descr[1] == 'f' && codes_are(d, &all, NULL, types[i].bytes), "%s: every code",
-               d->name);
-        if (member(&z, types[i].name, "encode_in", &in))
-            ok(member(&z, types[i].name, "encode_out", &out) && out.count == in.count &&
-                   codes_are(d, &in, &out, types[i].bytes),
-               "%s: rounding", d->name);
+        if (member(&archive, types[i].name, "decode_all", &all))
+            ok(all.descr[1] == 'f' && codes_are(info, &all, NULL, types[i].bytes), "%s: every code",
+               info->name);
+        if (member(&archive, types[i].name, "encode_in", &in))
+            ok(member(&archive, types[i].name, "encode_out", &out) && out.count == in.count &&
+                   codes_are(info, &in, &out, types[i].bytes),
+               "%s: rounding", info->name);
         npy_free(&all), npy_free(&in), npy_free(&out);
     }
-    npz_close(&z);
+    npz_close(&archive);
 }
 
 /* ---- types ---------------------------------------------------------------------------------- */
@@ -292,22 +292,22 @@ static void test_types(zt_ctx *ctx)
     int64_t big[ZT_MAX_RANK + 1], most[ZT_MAX_RANK + 1];
     for (int i = 0; i <= ZT_MAX_RANK; i++)
         big[i] = INT64_C(1) << 32, most[i] = INT64_MIN;
-    zt_type t = zt_type_make(ZT_F32, 2, big);
-    ok(refused(ctx, &t, "too large"), "too many elements");
-    t = zt_type_make(ZT_F64, 2, (int64_t[]){INT64_C(1) << 31, INT64_C(1) << 30});
-    ok(refused(ctx, &t, "too large"), "too many bytes");
-    t = zt_type_make(ZT_F32, 3, (int64_t[]){0, INT64_MAX, 2});
-    ok(refused(ctx, &t, "too large"), "too large though empty");
-    t = zt_type_make(ZT_F32, 1, (int64_t[]){-1});
-    ok(refused(ctx, &t, "negative"), "negative");
-    t = zt_type_make(ZT_Q8_0, 2, (int64_t[]){32, 33});
-    ok(refused(ctx, &t, "blocks"), "part of a block");
-    t = zt_type_make(ZT_Q8_0, 0, NULL);
-    ok(refused(ctx, &t, "blocks"), "a scalar of blocks");
-    t = zt_type_make(ZT_F32, ZT_MAX_RANK + 1, most);
-    ok(refused(ctx, &t, "rank"), "rank %d", ZT_MAX_RANK + 1);
-    t = zt_type_make(ZT_DTYPE_COUNT, ZT_MAX_RANK, most);
-    ok(refused(ctx, &t, "dtype") && strlen(zt_type_text(&t, text)) < ZT_TYPE_TEXT, "%s", text);
+    zt_type its_type = zt_type_make(ZT_F32, 2, big);
+    ok(refused(ctx, &its_type, "too large"), "too many elements");
+    its_type = zt_type_make(ZT_F64, 2, (int64_t[]){INT64_C(1) << 31, INT64_C(1) << 30});
+    ok(refused(ctx, &its_type, "too large"), "too many bytes");
+    its_type = zt_type_make(ZT_F32, 3, (int64_t[]){0, INT64_MAX, 2});
+    ok(refused(ctx, &its_type, "too large"), "too large though empty");
+    its_type = zt_type_make(ZT_F32, 1, (int64_t[]){-1});
+    ok(refused(ctx, &its_type, "negative"), "negative");
+    its_type = zt_type_make(ZT_Q8_0, 2, (int64_t[]){32, 33});
+    ok(refused(ctx, &its_type, "blocks"), "part of a block");
+    its_type = zt_type_make(ZT_Q8_0, 0, NULL);
+    ok(refused(ctx, &its_type, "blocks"), "a scalar of blocks");
+    its_type = zt_type_make(ZT_F32, ZT_MAX_RANK + 1, most);
+    ok(refused(ctx, &its_type, "rank"), "rank %d", ZT_MAX_RANK + 1);
+    its_type = zt_type_make(ZT_DTYPE_COUNT, ZT_MAX_RANK, most);
+    ok(refused(ctx, &its_type, "dtype") && strlen(zt_type_text(&its_type, text)) < ZT_TYPE_TEXT, "%s", text);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -320,11 +320,11 @@ static void count_release(void *user, void *data)
 
 static void test_tensors(zt_ctx *ctx)
 {
-    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3});
-    zt_type row = zt_type_make(ZT_F32, 1, t.dim + 1);
-    zt_tensor *x = zt_tensor_new(ctx, &t);
+    zt_type its_type = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3});
+    zt_type row = zt_type_make(ZT_F32, 1, its_type.dim + 1);
+    zt_tensor *x = zt_tensor_new(ctx, &its_type);
     ok(x && zt_tensor_bytes(x) == 24 && (uintptr_t)zt_tensor_data(x) % 64 == 0 &&
-           zt_tensor_ctx(x) == ctx && zt_type_equal(zt_tensor_type(x), &t),
+           zt_tensor_ctx(x) == ctx && zt_type_equal(zt_tensor_type(x), &its_type),
        "a tensor: 24 bytes, aligned to 64");
     float *data = zt_tensor_data(x);
     data[3] = 7;
@@ -347,7 +347,7 @@ static void test_tensors(zt_ctx *ctx)
 
     int released = 0;
     float own[6] = {0};
-    x = zt_tensor_wrap(ctx, &t, own, count_release, &released);
+    x = zt_tensor_wrap(ctx, &its_type, own, count_release, &released);
     v = zt_tensor_view(x, &row, 0);
     zt_tensor_unref(x);
     ok(released == 0 && zt_tensor_data(v) == own, "wrapped memory is lent");
@@ -362,9 +362,9 @@ static void test_tensors(zt_ctx *ctx)
 static bool make_and_view(zt_ctx *ctx, int *released)
 {
     float own[6];
-    zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){6});
-    zt_tensor *a = zt_tensor_new(ctx, &t), *b = zt_tensor_view(a, &t, 0);
-    zt_tensor *c = b ? zt_tensor_wrap(ctx, &t, own, count_release, released) : NULL;
+    zt_type its_type = zt_type_make(ZT_F32, 1, (int64_t[]){6});
+    zt_tensor *a = zt_tensor_new(ctx, &its_type), *b = zt_tensor_view(a, &its_type, 0);
+    zt_tensor *c = b ? zt_tensor_wrap(ctx, &its_type, own, count_release, released) : NULL;
     zt_tensor_unref(b);
     zt_tensor_unref(a);
     zt_tensor_unref(c);

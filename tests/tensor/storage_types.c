@@ -46,30 +46,30 @@ static size_t unbase64(const char *text, uint8_t *out, size_t most)
     return n;
 }
 
-static void loom_type(const char *file, const char *name, const json_t *c, const float *x,
-                      int64_t n, float scale)
+static void loom_type(const char *file, const char *name, const json_t *item, const float *x,
+                      int64_t count, float scale)
 {
     static uint8_t out[8 * MOST], want_bytes[8 * MOST];
     static float y[MOST], want[MOST];
     zt_storage t;
     zt_ctx *ctx = zt_ctx_new();
     if (!ok(zt_storage_parse(name, strlen(name), &t), "%s: %s is a type", file, name)) return;
-    size_t bits = (size_t)zt_storage_get(t)->bits * (size_t)n;
-    ok(json_integer_value(json_object_get(c, "bytes_reported")) == (json_int_t)((bits + 7) / 8),
+    size_t bits = (size_t)zt_storage_get(t)->bits * (size_t)count;
+    ok(json_integer_value(json_object_get(item, "bytes_reported")) == (json_int_t)((bits + 7) / 8),
        "%s: %s: its size", file, name);
-    for (int64_t i = 0; i < n; i++) y[i] = zt_loom_simulate(t, x[i], scale);
-    ok(floats_of(json_object_get(c, "simulate"), want) == n && !unlike(y, want, n),
+    for (int64_t i = 0; i < count; i++) y[i] = zt_loom_simulate(t, x[i], scale);
+    ok(floats_of(json_object_get(item, "simulate"), want) == count && !unlike(y, want, count),
        "%s: %s: simulated", file, name);
-    for (int64_t i = 0; i < n; i++) y[i] = zt_loom_morph(t, x[i], scale);
-    ok(floats_of(json_object_get(c, "unpacked"), want) == n && !unlike(y, want, n),
+    for (int64_t i = 0; i < count; i++) y[i] = zt_loom_morph(t, x[i], scale);
+    ok(floats_of(json_object_get(item, "unpacked"), want) == count && !unlike(y, want, count),
        "%s: %s: morphed", file, name);
-    size_t bytes = unbase64(json_string_value(json_object_get(c, "persisted_base64")), want_bytes,
+    size_t bytes = unbase64(json_string_value(json_object_get(item, "persisted_base64")), want_bytes,
                             sizeof want_bytes);
-    ok(zt_storage_encode(ctx, t, ZT_RULE_LOOM, x, n, scale, out) == ZT_OK &&
-           bytes == zt_storage_bytes(t, ZT_RULE_LOOM, n) && memcmp(out, want_bytes, bytes) == 0,
+    ok(zt_storage_encode(ctx, t, ZT_RULE_LOOM, x, count, scale, out) == ZT_OK &&
+           bytes == zt_storage_bytes(t, ZT_RULE_LOOM, count) && memcmp(out, want_bytes, bytes) == 0,
        "%s: %s: its %zu bytes", file, name, bytes);
-    zt_storage_decode(t, ZT_RULE_LOOM, want_bytes, n, scale, y);
-    ok(floats_of(json_object_get(c, "reloaded_master"), want) == n && !unlike(y, want, n),
+    zt_storage_decode(t, ZT_RULE_LOOM, want_bytes, count, scale, y);
+    ok(floats_of(json_object_get(item, "reloaded_master"), want) == count && !unlike(y, want, count),
        "%s: %s: read again", file, name);
     zt_ctx_free(ctx);
 }
@@ -77,17 +77,17 @@ static void loom_type(const char *file, const char *name, const json_t *c, const
 static void loom_file(const char *path, const char *file)
 {
     static float x[MOST];
-    json_error_t e;
-    json_t *j = json_load_file(path, 0, &e);
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
     const char *name;
-    json_t *c;
-    int64_t n = floats_of(json_object_get(j, "values"), x);
-    float scale = (float)json_number_value(json_object_get(j, "scale"));
-    ok(n > 0 && json_object_size(json_object_get(j, "dtypes")) == ZT_STORE_COUNT,
-       "%s: %lld values, every type", file, (long long)n);
-    json_object_foreach(json_object_get(j, "dtypes"), name, c)
-        loom_type(file, name, c, x, n, scale);
-    json_decref(j);
+    json_t *item;
+    int64_t count = floats_of(json_object_get(root, "values"), x);
+    float scale = (float)json_number_value(json_object_get(root, "scale"));
+    ok(count > 0 && json_object_size(json_object_get(root, "dtypes")) == ZT_STORE_COUNT,
+       "%s: %lld values, every type", file, (long long)count);
+    json_object_foreach(json_object_get(root, "dtypes"), name, item)
+        loom_type(file, name, item, x, count, scale);
+    json_decref(root);
 }
 
 /* ---- golden/loom/q4 -------------------------------------------------------------------------- */
@@ -96,54 +96,54 @@ static void q4_file(const char *path, const char *file)
 {
     static float x[MOST], y[MOST], want[MOST];
     static zt_loom_q4 blocks[MOST / 32];
-    json_error_t e;
-    json_t *j = json_load_file(path, 0, &e);
-    const json_t *given = json_object_get(j, "blocks");
-    int64_t n = floats_of(json_object_get(j, "values"), x), bad = 0;
-    zt_loom_q4_encode(x, n, blocks);
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    const json_t *given = json_object_get(root, "blocks");
+    int64_t count = floats_of(json_object_get(root, "values"), x), bad = 0;
+    zt_loom_q4_encode(x, count, blocks);
     for (size_t b = 0; b < json_array_size(given); b++) {
         const json_t *block = json_array_get(given, b), *codes = json_object_get(block, "bytes");
         bad += blocks[b].scale != (float)json_number_value(json_object_get(block, "scale"));
         for (size_t i = 0; i < 16; i++)
             bad += blocks[b].codes[i] != json_integer_value(json_array_get(codes, i));
     }
-    ok(n > 0 && (int64_t)json_array_size(given) == (n + 31) / 32 && bad == 0, "%s: blocks", file);
-    zt_loom_q4_decode(blocks, n, y);
-    ok(floats_of(json_object_get(j, "dequantized"), want) == n && !unlike(y, want, n),
+    ok(count > 0 && (int64_t)json_array_size(given) == (count + 31) / 32 && bad == 0, "%s: blocks", file);
+    zt_loom_q4_decode(blocks, count, y);
+    ok(floats_of(json_object_get(root, "dequantized"), want) == count && !unlike(y, want, count),
        "%s: and back", file);
-    json_decref(j);
+    json_decref(root);
 }
 
 static void walk(const char *set, void (*each)(const char *path, const char *file))
 {
     char folder[4096], path[8192];
     if (!golden_holds(set, folder)) return;
-    DIR *d = opendir(folder);
+    DIR *directory = opendir(folder);
     int files = 0;
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
-        size_t n = strlen(e->d_name);
-        if (n < 5 || strcmp(e->d_name + n - 5, ".json")) continue;
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        each(path, e->d_name);
+    for (struct dirent *entry = directory ? readdir(directory) : NULL; entry; entry = readdir(directory)) {
+        size_t length = strlen(entry->d_name);
+        if (length < 5 || strcmp(entry->d_name + length - 5, ".json")) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        each(path, entry->d_name);
         files++;
     }
     ok(files > 0, "%s: %d files", set, files);
-    if (d) closedir(d);
+    if (directory) closedir(directory);
 }
 
 /* ---- the field's rule ------------------------------------------------------------------------ */
 
 /* What a type does to weights with the scale that it chooses. */
-static void field(zt_storage t, const float *x, int n, const float *want)
+static void field(zt_storage t, const float *x, int count, const float *want)
 {
     uint8_t out[256];
-    float y[16], scale = zt_storage_scale(t, x, n);
+    float y[16], scale = zt_storage_scale(t, x, count);
     zt_ctx *ctx = zt_ctx_new();
-    bool good = zt_storage_encode(ctx, t, ZT_RULE_FIELD, x, n, scale, out) == ZT_OK;
-    zt_storage_decode(t, ZT_RULE_FIELD, out, n, scale, y);
-    for (int i = 0; i < n; i++) good = good && fabsf(y[i] - want[i]) <= 1e-6f * fabsf(want[i]);
+    bool good = zt_storage_encode(ctx, t, ZT_RULE_FIELD, x, count, scale, out) == ZT_OK;
+    zt_storage_decode(t, ZT_RULE_FIELD, out, count, scale, y);
+    for (int i = 0; i < count; i++) good = good && fabsf(y[i] - want[i]) <= 1e-6f * fabsf(want[i]);
     if (!ok(good, "%s by the field's rule", zt_storage_get(t)->name))
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < count; i++)
             diag("%g: %g, not %g", (double)x[i], (double)y[i], (double)want[i]);
     zt_ctx_free(ctx);
 }

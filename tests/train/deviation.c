@@ -63,17 +63,17 @@ static void play_set(const char *root)
 {
     char path[8192];
     snprintf(path, sizeof path, "%s/eval", root);
-    DIR *d = opendir(path);
+    DIR *directory = opendir(path);
     json_error_t why;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (*e->d_name == '.') continue;
-        snprintf(path, sizeof path, "%s/eval/%s", root, e->d_name);
-        json_t *v = json_load_file(path, 0, &why);
-        if (json_is_array(v)) predictions(v);
-        else metrics(v, e->d_name);
-        json_decref(v);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (*entry->d_name == '.') continue;
+        snprintf(path, sizeof path, "%s/eval/%s", root, entry->d_name);
+        json_t *value = json_load_file(path, 0, &why);
+        if (json_is_array(value)) predictions(value);
+        else metrics(value, entry->d_name);
+        json_decref(value);
     }
-    if (d) closedir(d);
+    if (directory) closedir(directory);
 }
 
 int main(void)

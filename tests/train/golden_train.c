@@ -57,17 +57,17 @@ static zt_prog *gradient_program(run *r, const int *wrt, const zt_binding *n)
 {
     const char *of = "loss";
     zt_prog *again = NULL;
-    zt_prog *g = zt_prog_grad(r->ctx, r->forward, wrt, r->n_weights,
+    zt_prog *program = zt_prog_grad(r->ctx, r->forward, wrt, r->n_weights,
                               &(zt_grad_opts){.of = &of, .n_of = 1, .sample = n, .n_sample = 1});
-    zt_str s, t;
+    zt_str s, string;
     zt_str_init(&s, r->ctx);
-    zt_str_init(&t, r->ctx);
-    if (g && !zt_prog_print(g, &s)) again = zt_prog_parse(r->ctx, "grad.zt", s.data, s.len);
-    if (again && !zt_prog_print(again, &t))
-        ok(t.len == s.len && !memcmp(t.data, s.data, s.len), "%s: canonical text", r->name);
+    zt_str_init(&string, r->ctx);
+    if (program && !zt_prog_print(program, &s)) again = zt_prog_parse(r->ctx, "grad.zt", s.data, s.len);
+    if (again && !zt_prog_print(again, &string))
+        ok(string.len == s.len && !memcmp(string.data, s.data, s.len), "%s: canonical text", r->name);
     zt_str_fini(&s);
-    zt_str_fini(&t);
-    zt_prog_free(g);
+    zt_str_fini(&string);
+    zt_prog_free(program);
     return again;
 }
 
@@ -79,16 +79,16 @@ static bool make_forward(run *r)
     return r->forward;
 }
 
-static bool make(run *r, zt_engine *e)
+static bool make(run *r, zt_engine *engine)
 {
     int wrt[MAX_SLOTS];
     if (!make_forward(r)) return false;
     for (int i = 0; i < r->n_weights; i++) wrt[i] = zt_prog_find(r->forward, r->slot[i].name);
     const zt_binding n = {"n", r->batch};
-    zt_optim o = optimizer_of(r);
+    zt_optim optimizer = optimizer_of(r);
     r->grad = gradient_program(r, wrt, &n);
-    r->t = zt_trainer_open(e, r->forward,
-                           &(zt_train_opts){.optim = &o, .clip = number(r, "clip_norm", 0),
+    r->t = zt_trainer_open(engine, r->forward,
+                           &(zt_train_opts){.optim = &optimizer, .clip = number(r, "clip_norm", 0),
                                             .weights = wrt, .n_weights = r->n_weights,
                                             .sample = &n, .n_sample = 1},
                            &(zt_store){r, find_tensor, read_tensor});
@@ -108,34 +108,34 @@ static void hold_batch(run *r, int64_t first, int64_t rows)
 }
 
 /* One run of a program whose inputs are the slots; out[o] is malloc'ed. */
-static bool replay(run *r, zt_engine *e, const zt_prog *p, int64_t rows, double **out)
+static bool replay(run *r, zt_engine *engine, const zt_prog *program, int64_t rows, double **out)
 {
     const void *in[MAX_SLOTS];
     void *made[2 * MAX_SLOTS] = {0};
     zt_binding n = {"n", rows};
-    zt_bound *b = zt_prog_bind(p, &n, 1);
-    zt_session *s = b ? zt_session_open(e, p, NULL, NULL) : NULL;
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_IN); i++)
-        in[i] = find(r, zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_IN, i))->name)->held;
-    for (int o = 0; b && o < zt_prog_n_outputs(p); o++)
-        made[o] = malloc(zt_type_bytes(&b->type[zt_prog_output(p, o)->value]) + 1);
-    bool ran = s && !zt_session_step(s, &n, 1, in, made);
-    for (int o = 0; ran && o < zt_prog_n_outputs(p); o++) {
-        int64_t count = zt_type_count(&b->type[zt_prog_output(p, o)->value]);
+    zt_bound *bound = zt_prog_bind(program, &n, 1);
+    zt_session *session = bound ? zt_session_open(engine, program, NULL, NULL) : NULL;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++)
+        in[i] = find(r, zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i))->name)->held;
+    for (int o = 0; bound && o < zt_prog_n_outputs(program); o++)
+        made[o] = malloc(zt_type_bytes(&bound->type[zt_prog_output(program, o)->value]) + 1);
+    bool ran = session && !zt_session_step(session, &n, 1, in, made);
+    for (int o = 0; ran && o < zt_prog_n_outputs(program); o++) {
+        int64_t count = zt_type_count(&bound->type[zt_prog_output(program, o)->value]);
         out[o] = calloc((size_t)count + 1, sizeof **out);
         for (int64_t i = 0; i < count; i++) out[o][i] = made_at(r, made[o], i);
     }
     for (int o = 0; o < 2 * MAX_SLOTS; o++) free(made[o]);
-    zt_session_close(s);
-    zt_bound_free(b);
+    zt_session_close(session);
+    zt_bound_free(bound);
     return ran;
 }
 
 /* |got - want| / |want|, of all elements together. */
-static double apart(const double *got, const double *want, int64_t n)
+static double apart(const double *got, const double *want, int64_t count)
 {
     double num = 0, den = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         num += (got[i] - want[i]) * (got[i] - want[i]);
         den += want[i] * want[i];
     }
@@ -183,12 +183,12 @@ typedef struct errors {
 } errors;
 
 /* The first gradient, of the program's own outputs d.NAME. */
-static bool first_gradient(run *r, zt_engine *e)
+static bool first_gradient(run *r, zt_engine *engine)
 {
     double *out[2 * MAX_SLOTS] = {0};
     int before = zt_prog_n_outputs(r->forward);
     hold_batch(r, 0, r->batch);
-    bool ran = replay(r, e, r->grad, r->batch, out);
+    bool ran = replay(r, engine, r->grad, r->batch, out);
     for (int i = 0; i < before; i++) free(out[i]);
     for (int i = 0; i < r->n_weights; i++) r->gradient[i] = out[before + i];
     return ran;
@@ -250,7 +250,7 @@ static bool take_weights(run *r)
     return took;
 }
 
-static bool finish(run *r, zt_engine *e, errors *err)
+static bool finish(run *r, zt_engine *engine, errors *err)
 {
     npy a;
     double *out[2 * MAX_SLOTS] = {0};
@@ -262,7 +262,7 @@ static bool finish(run *r, zt_engine *e, errors *err)
     }
     double *want = numbers(r, "outputs", "final_output", &a);
     hold_batch(r, 0, r->rows);
-    bool ran = want && replay(r, e, r->forward, r->rows, out); /* "net" is its first */
+    bool ran = want && replay(r, engine, r->forward, r->rows, out); /* "net" is its first */
     if (ran) err->net = apart(out[0], want, a.count);
     for (int o = 0; o < 2 * MAX_SLOTS; o++) free(out[o]);
     free(want);
@@ -284,14 +284,14 @@ static void close_run(run *r)
 }
 
 /* The whole run on an engine; false: it is not of a kind that there is a program for. */
-static bool play(run *r, zt_engine *e, errors *err)
+static bool play(run *r, zt_engine *engine, errors *err)
 {
     *err = (errors){0};
     if (!load(r) || !optimizer_of(r).method) return false;
-    if (r->reading < 0 && in_words(r) && r->f64) r->reading = find_reading(r, e);
-    if (!make(r, e)) return false;
-    bool ran = first_gradient(r, e) && train(r, err) && finish(r, e, err);
-    ok(ran, "%s: runs on %s (%s)", r->name, e->vt->name, zt_ctx_error(r->ctx));
+    if (r->reading < 0 && in_words(r) && r->f64) r->reading = find_reading(r, engine);
+    if (!make(r, engine)) return false;
+    bool ran = first_gradient(r, engine) && train(r, err) && finish(r, engine, err);
+    ok(ran, "%s: runs on %s (%s)", r->name, engine->vt->name, zt_ctx_error(r->ctx));
     return true;
 }
 
@@ -321,14 +321,14 @@ static double what_f32_loses(const run *like, zt_engine *ref)
     return most;
 }
 
-static bool play_case(zt_ctx *ctx, zt_engine *ref, zt_engine *cpu, const json_t *c, const npz *z)
+static bool play_case(zt_ctx *ctx, zt_engine *ref, zt_engine *cpu, const json_t *item, const npz *archive)
 {
-    run a = {.ctx = ctx, .json = c, .z = z, .f64 = true, .reading = -1,
-             .attrs = json_object_get(c, "attrs"),
-             .name = json_string_value(json_object_get(c, "name"))};
+    run a = {.ctx = ctx, .json = item, .z = archive, .f64 = true, .reading = -1,
+             .attrs = json_object_get(item, "attrs"),
+             .name = json_string_value(json_object_get(item, "name"))};
     run b = a;
     errors e, f;
-    double rtol = json_number_value(json_object_get(json_object_get(c, "tol"), "rtol"));
+    double rtol = json_number_value(json_object_get(json_object_get(item, "tol"), "rtol"));
     bool known = play(&a, ref, &e);
     b.f64 = false;
     b.reading = a.reading;
@@ -356,7 +356,7 @@ static void play_set(zt_ctx *ctx, const char *root)
 {
     char path[8192];
     size_t i;
-    const json_t *c;
+    const json_t *item;
     json_error_t why;
     int left = 0;
     zt_engine *ref = zt_engine_open(ctx, "ref", NULL);
@@ -365,12 +365,12 @@ static void play_set(zt_ctx *ctx, const char *root)
     snprintf(path, sizeof path, "%s/manifest.json", root);
     json_t *all = json_load_file(path, 0, &why), *cases = json_object_get(all, "cases");
     ok(json_array_size(cases) > 0, "there are cases");
-    json_array_foreach(cases, i, c)
+    json_array_foreach(cases, i, item)
     {
-        npz z;
-        snprintf(path, sizeof path, "%s/%s", root, json_string_value(json_object_get(c, "file")));
-        if (ok(npz_open(&z, path), "%s", path)) left += !play_case(ctx, ref, cpu, c, &z);
-        npz_close(&z);
+        npz archive;
+        snprintf(path, sizeof path, "%s/%s", root, json_string_value(json_object_get(item, "file")));
+        if (ok(npz_open(&archive, path), "%s", path)) left += !play_case(ctx, ref, cpu, item, &archive);
+        npz_close(&archive);
     }
     diag("%d of %zu runs played", (int)json_array_size(cases) - left, json_array_size(cases));
     json_decref(all);

@@ -163,16 +163,16 @@ __attribute__((format(printf, 2, 3))) static void put(text *t, const char *fmt, 
     t->n += k > 0 && (size_t)k < TEXT - t->n ? (size_t)k : 0;
 }
 
-static void put_inputs(const run *r, text *t)
+static void put_inputs(const run *r, text *buffer)
 {
     const char *real = r->f64 ? "f64" : "f32";
-    put(t, "zt program 1\n");
+    put(buffer, "zt program 1\n");
     for (int i = 0; i < r->n; i++) {
         const slot *s = &r->slot[i];
-        put(t, "in %s: %s[%s", s->name, s->ints ? "i32" : real, i < r->n_weights ? "" : "n");
+        put(buffer, "in %s: %s[%s", s->name, s->ints ? "i32" : real, i < r->n_weights ? "" : "n");
         for (int d = i < r->n_weights ? 0 : 1; d < s->rank; d++)
-            put(t, "%s%lld", d ? "," : "", (long long)s->shape[d]);
-        put(t, "]\n");
+            put(buffer, "%s%lld", d ? "," : "", (long long)s->shape[d]);
+        put(buffer, "]\n");
     }
 }
 
@@ -185,7 +185,7 @@ static void put_dense(const run *r, text *t, const char *to, const char *from, c
 }
 
 /* Dense layers w0 b0, w1 b1, ... with a curve between them. */
-static bool put_mlp(run *r, text *t)
+static bool put_mlp(run *r, text *buffer)
 {
     const char *curve = word(r, "activation");
     char h[16], a[16] = "x", w[16], b[16];
@@ -196,63 +196,63 @@ static bool put_mlp(run *r, text *t)
         snprintf(h, sizeof h, "h%d", i);
         snprintf(w, sizeof w, "w%d", i);
         snprintf(b, sizeof b, "b%d", i);
-        put_dense(r, t, i < layers - 1 ? h : "net", a, w, b);
+        put_dense(r, buffer, i < layers - 1 ? h : "net", a, w, b);
         snprintf(a, sizeof a, "a%d", i);
-        if (i < layers - 1) put(t, "%s = %s %s\n", a, curve, h);
+        if (i < layers - 1) put(buffer, "%s = %s %s\n", a, curve, h);
     }
     return true;
 }
 
 /* Two convolutions on a square picture, each with relu and a pool of 2, and a dense layer. */
-static bool put_cnn(run *r, text *t)
+static bool put_cnn(run *r, text *buffer)
 {
     slot *x = find(r, "x"), *w = find(r, "w");
     if (!x || !w || !find(r, "k1") || !find(r, "k2") || x->rank != 2) return false;
     long long side = llround(sqrt((double)x->shape[1])), flat = (long long)w->shape[1];
-    put(t, "p = reshape x shape=[n,1,%lld,%lld]\n", side, side);
-    put(t, "c1 = conv p k1 b1 pad=[1,1]\nr1 = relu c1\nm1, i1 = max_pool r1 kernel=[2,2] "
+    put(buffer, "p = reshape x shape=[n,1,%lld,%lld]\n", side, side);
+    put(buffer, "c1 = conv p k1 b1 pad=[1,1]\nr1 = relu c1\nm1, i1 = max_pool r1 kernel=[2,2] "
            "stride=[2,2]\n");
-    put(t, "c2 = conv m1 k2 b2 pad=[1,1]\nr2 = relu c2\nm2, i2 = max_pool r2 kernel=[2,2] "
+    put(buffer, "c2 = conv m1 k2 b2 pad=[1,1]\nr2 = relu c2\nm2, i2 = max_pool r2 kernel=[2,2] "
            "stride=[2,2]\n");
-    put(t, "f = reshape m2 shape=[n,%lld]\n", flat);
-    put_dense(r, t, "net", "f", "w", "b");
+    put(buffer, "f = reshape m2 shape=[n,%lld]\n", flat);
+    put_dense(r, buffer, "net", "f", "w", "b");
     return true;
 }
 
 /* lstm has no f64 either: its steps one by one, gates i, f, g, o in H columns each. */
-static void put_unrolled(text *t, int64_t steps, int64_t wide, int64_t H)
+static void put_unrolled(text *buffer, int64_t steps, int64_t wide, int64_t H)
 {
     static const char *const gate[] = {"i", "f", "g", "o"};
     for (int s = 0; s < (int)steps; s++) {
-        put(t, "t%d = slice x axis=1 from=%d to=%d\n", s, s, s + 1);
-        put(t, "x%d = reshape t%d shape=[n,%d]\n", s, s, (int)wide);
-        put(t, "z%d = matmul x%d w_ih tb=1\n", s, s);
-        if (s) put(t, "u%d = matmul h%d w_hh tb=1\nv%da = add z%d u%d\n", s, s - 1, s, s, s);
-        put(t, "y%d = add %s%d%s bb\n", s, s ? "v" : "z", s, s ? "a" : "");
+        put(buffer, "t%d = slice x axis=1 from=%d to=%d\n", s, s, s + 1);
+        put(buffer, "x%d = reshape t%d shape=[n,%d]\n", s, s, (int)wide);
+        put(buffer, "z%d = matmul x%d w_ih tb=1\n", s, s);
+        if (s) put(buffer, "u%d = matmul h%d w_hh tb=1\nv%da = add z%d u%d\n", s, s - 1, s, s, s);
+        put(buffer, "y%d = add %s%d%s bb\n", s, s ? "v" : "z", s, s ? "a" : "");
         for (int k = 0; k < 4; k++) {
-            put(t, "%s%d.z = slice y%d axis=1 from=%d to=%d\n", gate[k], s, s, k * (int)H,
+            put(buffer, "%s%d.z = slice y%d axis=1 from=%d to=%d\n", gate[k], s, s, k * (int)H,
                 (k + 1) * (int)H);
-            put(t, "%s%d = %s %s%d.z\n", gate[k], s, k == 2 ? "tanh" : "sigmoid", gate[k], s);
+            put(buffer, "%s%d = %s %s%d.z\n", gate[k], s, k == 2 ? "tanh" : "sigmoid", gate[k], s);
         }
-        put(t, "ig%d = mul i%d g%d\n", s, s, s);
-        if (s) put(t, "fc%d = mul f%d c%d\nc%d = add ig%d fc%d\n", s, s, s - 1, s, s, s);
-        else put(t, "c0 = scale ig0\n");
-        put(t, "tc%d = tanh c%d\nh%d = mul o%d tc%d\n", s, s, s, s, s);
+        put(buffer, "ig%d = mul i%d g%d\n", s, s, s);
+        if (s) put(buffer, "fc%d = mul f%d c%d\nc%d = add ig%d fc%d\n", s, s, s - 1, s, s, s);
+        else put(buffer, "c0 = scale ig0\n");
+        put(buffer, "tc%d = tanh c%d\nh%d = mul o%d tc%d\n", s, s, s, s, s);
     }
 }
 
 /* The last state of an LSTM over x [batch, time, features], and a dense layer. */
-static bool put_lstm(run *r, text *t)
+static bool put_lstm(run *r, text *buffer)
 {
     slot *x = find(r, "x"), *w = find(r, "w_hh");
     char last[32];
     if (!w || !find(r, "w_ih") || !find(r, "b_ih") || !find(r, "b_hh") || x->rank != 3)
         return false;
-    put(t, "bb = add b_ih b_hh\n");
-    if (r->f64) put_unrolled(t, x->shape[1], x->shape[2], w->shape[1]);
-    else put(t, "xt = transpose x axes=[1,0,2]\ns, hn = lstm xt w_ih w_hh bb\n");
+    put(buffer, "bb = add b_ih b_hh\n");
+    if (r->f64) put_unrolled(buffer, x->shape[1], x->shape[2], w->shape[1]);
+    else put(buffer, "xt = transpose x axes=[1,0,2]\ns, hn = lstm xt w_ih w_hh bb\n");
     snprintf(last, sizeof last, "h%d", (int)x->shape[1] - 1);
-    put_dense(r, t, "net", r->f64 ? last : "hn", "w", "b");
+    put_dense(r, buffer, "net", r->f64 ? last : "hn", "w", "b");
     return true;
 }
 
@@ -318,10 +318,10 @@ static void walk_block(dense_walk *w, const reading *g)
     walk_curve(w, g->curve, g->sum);
 }
 
-static bool put_residual(run *r, text *t)
+static bool put_residual(run *r, text *buffer)
 {
     reading g = reading_of(r->reading);
-    dense_walk w = {.r = r, .t = t, .at = "x"};
+    dense_walk w = {.r = r, .t = buffer, .at = "x"};
     int layers = 0;
     for (int i = 0; i < r->n_weights; i++) {
         int rank = r->slot[i].rank;
@@ -334,27 +334,27 @@ static bool put_residual(run *r, text *t)
     walk_curve(&w, g.curve, g.before && g.curved);
     for (; layers > 0; layers -= g.each) walk_block(&w, &g);
     if (g.behind) walk_dense(&w);
-    put(t, "net = scale %s\n", w.at);
+    put(buffer, "net = scale %s\n", w.at);
     return w.weight == r->n_weights;
 }
 
-static bool put_net(run *r, text *t)
+static bool put_net(run *r, text *buffer)
 {
     static const struct {
         const char *net;
-        bool (*put)(run *r, text *t);
+        bool (*put)(run *r, text *buffer);
     } nets[] = {{"mlp", put_mlp}, {"cnn", put_cnn}, {"lstm", put_lstm}};
     bool known = false, named = false;
-    put_inputs(r, t);
+    put_inputs(r, buffer);
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
         if (strcmp(word(r, "net"), nets[i].net)) continue;
-        known = nets[i].put(r, t);
+        known = nets[i].put(r, buffer);
         named = true;
     }
-    if (!named) known = r->reading >= 0 && put_residual(r, t);
+    if (!named) known = r->reading >= 0 && put_residual(r, buffer);
     const char *loss = word(r, "loss");
     if (!known || (strcmp(loss, "mse") && strcmp(loss, "cross_entropy"))) return false;
-    put(t, "%s net y\nout net = net\nout loss = loss\n",
+    put(buffer, "%s net y\nout net = net\nout loss = loss\n",
         strcmp(loss, "mse") ? "loss, lse = cross_entropy" : "loss = mse");
     return true;
 }
