@@ -48,12 +48,12 @@ static bool product(int K, bool ta, bool tb, const uint16_t *a, const uint16_t *
              "zt program 1\nin a: bf16[%d,%d]\nin b: bf16[%d,%d]\ny = matmul a b ta=%d tb=%d\n"
              "out y = y\n",
              ta ? K : ROWS, ta ? ROWS : K, tb ? COLUMNS : K, tb ? K : COLUMNS, ta, tb);
-    zt_prog *p = zt_prog_parse(ctx, "given", text, strlen(text));
-    zt_session *s = p ? zt_session_open(engine, p, NULL, NULL) : NULL;
-    bool good = s && zt_session_step(s, NULL, 0, (const void *[]){a, b}, (void *[]){y}) == ZT_OK;
+    zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
+    zt_session *session = program ? zt_session_open(engine, program, NULL, NULL) : NULL;
+    bool good = session && zt_session_step(session, NULL, 0, (const void *[]){a, b}, (void *[]){y}) == ZT_OK;
     if (!good) diag("%s", zt_ctx_error(ctx));
-    zt_session_close(s);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(program);
     return good;
 }
 

@@ -34,12 +34,12 @@ static zt_dtype key_dtype(zt_op op, const zt_case *c)
 }
 
 /* Are all floats of the case f32? */
-static bool is_f32(const trial *t)
+static bool is_f32(const trial *tried)
 {
     bool any = false;
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        if (!t->o.in[k] || !zt_dtype_is_float(t->o.in[k]->dtype)) continue;
-        if (t->o.in[k]->dtype != ZT_F32) return false;
+        if (!tried->o.in[k] || !zt_dtype_is_float(tried->o.in[k]->dtype)) continue;
+        if (tried->o.in[k]->dtype != ZT_F32) return false;
         any = true;
     }
     return any;
@@ -53,13 +53,13 @@ static bool rounds(const trial *t)
     return t->o.op == ZT_OP_linear && strcmp(a.act.s, "f32") != 0;
 }
 
-static void note(const trial *t, const setup *s, double error, bool falls_back)
+static void note(const trial *tried, const setup *options, double error, bool falls_back)
 {
-    int line = rounds(t) ? LINEAR_Q8 : (int)t->o.op;
-    cell *m = &matrix[s->column][line][key_dtype(t->o.op, &t->c)];
+    int line = rounds(tried) ? LINEAR_Q8 : (int)tried->o.op;
+    cell *m = &matrix[options->column][line][key_dtype(tried->o.op, &tried->c)];
     m->cases++;
     m->fallbacks += falls_back;
-    if (falls_back && s->column == ON_CPU && is_f32(t)) f32_falls_back[t->o.op] = true;
+    if (falls_back && options->column == ON_CPU && is_f32(tried)) f32_falls_back[tried->o.op] = true;
     if (error > m->worst) m->worst = error;
 }
 
@@ -150,30 +150,30 @@ static void check_cuda(int column)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-static bool check(trial *t, int which)
+static bool check(trial *tried, int which)
 {
-    const setup *s = &setups[which];
+    const setup *options = &setups[which];
     double worst = 0;
-    if (!oneop_has(s->engine, &t->o)) {
-        note(t, s, 0, true);
+    if (!oneop_has(options->engine, &tried->o)) {
+        note(tried, options, 0, true);
         return true;
     }
-    if (!run_into(t, s, t->got[which])) return false;
-    for (int k = 0; k < zt_op_info(t->o.op)->n_out; k++) {
-        double limit = zt_op_bound(t->o.op, t->c.attrs, t->o.in, &t->o.out[k]);
+    if (!run_into(tried, options, tried->got[which])) return false;
+    for (int k = 0; k < zt_op_info(tried->o.op)->n_out; k++) {
+        double limit = zt_op_bound(tried->o.op, tried->c.attrs, tried->o.in, &tried->o.out[k]);
         zt_difference d;
         char text[160];
-        zt_compare(&t->o.out[k], t->got[which][k], t->want[k], &d);
+        zt_compare(&tried->o.out[k], tried->got[which][k], tried->want[k], &d);
         worst = fmax(worst, d.nmse);
         snprintf(text, sizeof text,
                  "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g", k, d.nmse,
                  limit, (long long)d.worst, d.got, d.want);
-        if (!(zt_difference_share(&d, limit) <= 1)) return fails(t, s->name, text);
+        if (!(zt_difference_share(&d, limit) <= 1)) return fails(tried, options->name, text);
     }
-    note(t, s, worst, false);
-    if (s->twin >= 0 && !same_bits(t, t->got[which], t->got[s->twin]))
-        return fails(t, s->name, "other bits than with 1 thread");
-    return s->forced || rows_alone(t, s, t->got[which]);
+    note(tried, options, worst, false);
+    if (options->twin >= 0 && !same_bits(tried, tried->got[which], tried->got[options->twin]))
+        return fails(tried, options->name, "other bits than with 1 thread");
+    return options->forced || rows_alone(tried, options, tried->got[which]);
 }
 
 /* All cases of an op, as they are or in another dtype; how many. */
@@ -201,9 +201,9 @@ static void walk(zt_ctx *ctx, zt_op op)
     bool good[MAX_SETUPS], all_good = true;
     int more = 0;
     for (int s = 0; s < n_setups; s++) good[s] = true;
-    int n = walk_as(ctx, op, ZT_F32, good);
+    int count = walk_as(ctx, op, ZT_F32, good);
     for (int d = 0; d < 3; d++) more += walk_as(ctx, op, others[d], good);
-    ok(n > 0, "%s has cases: %d, and %d in other dtypes", zt_op_info(op)->name, n, more);
+    ok(count > 0, "%s has cases: %d, and %d in other dtypes", zt_op_info(op)->name, count, more);
     ok(good[0], "%s on ref", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++) all_good &= good[s];
     ok(all_good, "%s on the engines", zt_op_info(op)->name);

@@ -30,18 +30,18 @@ static const rows batch[ZT_OP_COUNT] = {
 };
 
 /* An op of single elements has rows wherever all its operands have the same shape. */
-static rows rows_of(const trial *t)
+static rows rows_of(const trial *tried)
 {
-    const zt_opdef *def = zt_op_info(t->o.op)->def;
+    const zt_opdef *def = zt_op_info(tried->o.op)->def;
     unsigned inputs = 0;
-    if (t->o.op == ZT_OP_sample_token && t->o.in[8] && t->o.in[8]->rank == 2)
+    if (tried->o.op == ZT_OP_sample_token && tried->o.in[8] && tried->o.in[8]->rank == 2)
         return (rows){511, 0, 2}; /* rows have lists of their own */
-    if (!(def->flags & ZT_OPF_ELEMENTWISE)) return batch[t->o.op];
+    if (!(def->flags & ZT_OPF_ELEMENTWISE)) return batch[tried->o.op];
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        if (!t->o.in[k]) continue;
-        zt_type like = t->o.out[0];
-        like.dtype = t->o.in[k]->dtype;
-        if (!zt_type_equal(&like, t->o.in[k])) return (rows){0};
+        if (!tried->o.in[k]) continue;
+        zt_type like = tried->o.out[0];
+        like.dtype = tried->o.in[k]->dtype;
+        if (!zt_type_equal(&like, tried->o.in[k])) return (rows){0};
         inputs |= 1u << k;
     }
     return (rows){inputs, 0, 1};
@@ -57,14 +57,14 @@ static bool has_no_rows(const trial *t)
 }
 
 /* Ops with an axis: the rows are one line of the case where it is the first. */
-static bool goes_across_rows(const trial *t)
+static bool goes_across_rows(const trial *tried)
 {
-    const zt_opinfo *info = zt_op_info(t->o.op);
+    const zt_opinfo *info = zt_op_info(tried->o.op);
     for (int k = 0; k < info->n_attrs; k++) {
         int64_t axis;
         if (strcmp(info->attrs[k].name, "axis")) continue;
-        memcpy(&axis, (const char *)t->c.attrs + info->attrs[k].offset, sizeof axis);
-        return axis == 0 || axis == -t->c.in[0].rank;
+        memcpy(&axis, (const char *)tried->c.attrs + info->attrs[k].offset, sizeof axis);
+        return axis == 0 || axis == -tried->c.in[0].rank;
     }
     return false;
 }
@@ -75,48 +75,48 @@ static bool rows_are_bytes(const zt_type *t, int64_t n)
     return zt_type_count(t) / n % zt_dtype_get(t->dtype)->block == 0;
 }
 
-static bool run_rows(trial *t, const setup *s, int64_t n, int64_t begin, int64_t end,
+static bool run_rows(trial *tried, const setup *options, int64_t count, int64_t begin, int64_t end,
                      void *const *whole)
 {
-    const zt_opinfo *info = zt_op_info(t->o.op);
-    oneop part = t->o;
+    const zt_opinfo *info = zt_op_info(tried->o.op);
+    oneop part = tried->o;
     zt_type in[ZT_MAX_IN];
     void *result[ZT_MAX_OUT] = {0};
     bool good = true;
-    rows by = rows_of(t);
+    rows by = rows_of(tried);
     for (int k = 0; k < info->n_in; k++) {
-        if (!t->o.in[k] || !(by.inputs >> k & 1)) continue;
-        in[k] = *t->o.in[k];
+        if (!tried->o.in[k] || !(by.inputs >> k & 1)) continue;
+        in[k] = *tried->o.in[k];
         in[k].dim[0] = end - begin;
         part.in[k] = &in[k];
         part.data[k] =
-            (const char *)t->data[k] + zt_type_bytes(t->o.in[k]) / (size_t)n * (size_t)begin;
+            (const char *)tried->data[k] + zt_type_bytes(tried->o.in[k]) / (size_t)count * (size_t)begin;
     }
-    if (zt_op_infer(t->ctx, part.op, part.attrs, part.in, part.out))
-        return fails(t, s->name, "part of the rows does not infer");
-    new_results(t->ctx, info, part.out, result);
+    if (zt_op_infer(tried->ctx, part.op, part.attrs, part.in, part.out))
+        return fails(tried, options->name, "part of the rows does not infer");
+    new_results(tried->ctx, info, part.out, result);
     memcpy(part.result, result, sizeof result);
-    if (oneop_run(s->engine, &part)) good = fails(t, s->name, "part of the rows does not run");
+    if (oneop_run(options->engine, &part)) good = fails(tried, options->name, "part of the rows does not run");
     for (int k = 0; k < info->n_out && good; k++) {
-        size_t row = zt_type_bytes(&t->o.out[k]) / (size_t)n;
+        size_t row = zt_type_bytes(&tried->o.out[k]) / (size_t)count;
         if (memcmp(result[k], (char *)whole[k] + row * (size_t)begin, row * (size_t)(end - begin)))
-            good = fails(t, s->name, "rows depend on their batch");
+            good = fails(tried, options->name, "rows depend on their batch");
     }
-    for (int k = 0; k < info->n_out; k++) zt_free(t->ctx, result[k]);
+    for (int k = 0; k < info->n_out; k++) zt_free(tried->ctx, result[k]);
     return good;
 }
 
-static bool rows_alone(trial *t, const setup *s, void *const *whole)
+static bool rows_alone(trial *tried, const setup *options, void *const *whole)
 {
-    rows by = rows_of(t);
-    if (!by.inputs || t->c.in[by.first].rank < by.min_rank) return true;
-    if (goes_across_rows(t) || has_no_rows(t)) return true;
-    int64_t n = t->c.in[by.first].dim[0];
-    if (n < 2 || !rows_are_bytes(&t->o.out[0], n)) return true;
+    rows by = rows_of(tried);
+    if (!by.inputs || tried->c.in[by.first].rank < by.min_rank) return true;
+    if (goes_across_rows(tried) || has_no_rows(tried)) return true;
+    int64_t count = tried->c.in[by.first].dim[0];
+    if (count < 2 || !rows_are_bytes(&tried->o.out[0], count)) return true;
     for (int k = 0; k < ZT_MAX_IN; k++)
-        if (by.inputs >> k & 1 && t->o.in[k] && !rows_are_bytes(t->o.in[k], n)) return true;
-    return run_rows(t, s, n, 0, n / 2, whole) && run_rows(t, s, n, n / 2, n, whole) &&
-           run_rows(t, s, n, n - 1, n, whole);
+        if (by.inputs >> k & 1 && tried->o.in[k] && !rows_are_bytes(tried->o.in[k], count)) return true;
+    return run_rows(tried, options, count, 0, count / 2, whole) && run_rows(tried, options, count, count / 2, count, whole) &&
+           run_rows(tried, options, count, count - 1, count, whole);
 }
 
 #endif

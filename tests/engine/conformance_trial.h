@@ -32,16 +32,16 @@ static int n_setups;
 static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, int twin,
                       bool forced)
 {
-    setup *s = &setups[n_setups++];
+    setup *options = &setups[n_setups++];
     zt_engine_opts opts = {.threads = threads, .isa = isa};
-    s->engine = zt_engine_open(ctx, engine, &opts);
-    s->threads = threads;
-    s->twin = twin;
-    s->forced = forced;
+    options->engine = zt_engine_open(ctx, engine, &opts);
+    options->threads = threads;
+    options->twin = twin;
+    options->forced = forced;
     bool ref = strcmp(engine, "ref") == 0;
-    snprintf(s->name, sizeof s->name, "%s%s%s", engine, ref ? "" : "-",
+    snprintf(options->name, sizeof options->name, "%s%s%s", engine, ref ? "" : "-",
              ref ? "" : zt_isa_name(isa));
-    ok(s->engine != NULL, "open %s with %d threads", s->name, threads);
+    ok(options->engine != NULL, "open %s with %d threads", options->name, threads);
 }
 
 /* Twice, so that a second run must give the same bits. */
@@ -91,15 +91,15 @@ typedef struct trial {
     void *got[MAX_SETUPS][ZT_MAX_OUT];
 } trial;
 
-static const char *trial_text(const trial *t, char *buf, size_t n)
+static const char *trial_text(const trial *tried, char *buf, size_t count)
 {
     char type[ZT_TYPE_TEXT];
-    size_t at = (size_t)snprintf(buf, n, "%s case %d (", zt_op_info(t->o.op)->name, t->index);
-    for (int k = 0; k < ZT_MAX_IN && at < n; k++)
-        if (t->o.in[k])
-            at += (size_t)snprintf(buf + at, n - at, "%s%s", k ? " " : "",
-                                   zt_type_text(t->o.in[k], type));
-    if (at < n) snprintf(buf + at, n - at, ")");
+    size_t at = (size_t)snprintf(buf, count, "%s case %d (", zt_op_info(tried->o.op)->name, tried->index);
+    for (int k = 0; k < ZT_MAX_IN && at < count; k++)
+        if (tried->o.in[k])
+            at += (size_t)snprintf(buf + at, count - at, "%s%s", k ? " " : "",
+                                   zt_type_text(tried->o.in[k], type));
+    if (at < count) snprintf(buf + at, count - at, ")");
     return buf;
 }
 
@@ -133,17 +133,17 @@ static bool guards_whole(const zt_opinfo *info, const zt_type *out, void *const 
 
 /* Case i with its f32 inputs in another dtype, where the op takes that: every case in f64, f16 and
  * bf16, without a word about it in the rows. */
-static bool is_another(const trial *t)
+static bool is_another(const trial *tried)
 {
     int64_t count = 0;
     zt_type out[ZT_MAX_OUT];
     const zt_type *in[ZT_MAX_IN] = {0};
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        if (t->c.fill[k] == ZT_FILL_ABSENT) continue;
-        in[k] = &t->c.in[k];
+        if (tried->c.fill[k] == ZT_FILL_ABSENT) continue;
+        in[k] = &tried->c.in[k];
         count += zt_type_count(in[k]);
     }
-    return count <= RETYPED && !zt_op_infer(NULL, t->o.op, t->c.attrs, in, out);
+    return count <= RETYPED && !zt_op_infer(NULL, tried->o.op, tried->c.attrs, in, out);
 }
 
 static bool trial_open(trial *t, zt_ctx *ctx, zt_op op, int i, zt_dtype as)
@@ -177,14 +177,14 @@ static void trial_close(trial *t)
 /* A watched replay hands out the items of every step, however little work they are. */
 static zt_watch step_by_step;
 
-static bool run_into(trial *t, const setup *s, void **result)
+static bool run_into(trial *tried, const setup *options, void **result)
 {
-    new_results(t->ctx, zt_op_info(t->o.op), t->o.out, result);
-    memcpy(t->o.result, result, sizeof t->o.result);
-    t->o.watch = s->forced ? &step_by_step : NULL;
-    if (oneop_run(s->engine, &t->o)) return fails(t, s->name, "does not run");
-    if (!guards_whole(zt_op_info(t->o.op), t->o.out, result))
-        return fails(t, s->name, "writes past its output");
+    new_results(tried->ctx, zt_op_info(tried->o.op), tried->o.out, result);
+    memcpy(tried->o.result, result, sizeof tried->o.result);
+    tried->o.watch = options->forced ? &step_by_step : NULL;
+    if (oneop_run(options->engine, &tried->o)) return fails(tried, options->name, "does not run");
+    if (!guards_whole(zt_op_info(tried->o.op), tried->o.out, result))
+        return fails(tried, options->name, "writes past its output");
     return true;
 }
 

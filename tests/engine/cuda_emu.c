@@ -144,11 +144,11 @@ static void grids(void)
         for (int i = 0; i < N; i++) good = good && y[i] == x[(i + 3 * 256) % N];
     }
     ok(good, "emu_grid gives the same in twenty orders");
-    int n = 0, r = 0;
+    int count = 0, r = 0;
     zt_cu_function f;
     cu.ModuleGetFunction(&f, module, "emu_grid");
-    r = cu.OccupancyMaxBlocks(&n, f, 256, 0);
-    ok(r == 0 && n >= 1, "so many blocks of it on a processor: %d", n);
+    r = cu.OccupancyMaxBlocks(&count, f, 256, 0);
+    ok(r == 0 && count >= 1, "so many blocks of it on a processor: %d", count);
     r = run("emu_grid", &args, 4096, 256);
     ok(r == TOO_LARGE, "blocks that do not all fit: %d", r);
     together = false;
@@ -273,8 +273,8 @@ static void numbers(void)
 /* ---- what is not ----------------------------------------------------------------------------- */
 
 /* Fails in every one of ten orders, with a line that has `says`; and the device is lost with it.
- * n: of the arguments; HOST: x is an address of the host. */
-static void wrong(const char *kernel, int64_t n, unsigned threads, int status, const char *says)
+ * count: of the arguments; HOST: x is an address of the host. */
+static void wrong(const char *kernel, int64_t count, unsigned threads, int status, const char *says)
 {
     bool good = true;
     const char *text = "";
@@ -283,8 +283,8 @@ static void wrong(const char *kernel, int64_t n, unsigned threads, int status, c
         end();
         begin();
         emu_args here = args;
-        here.n = n;
-        if (n == HOST) here.x = (uint64_t)(uintptr_t)x;
+        here.n = count;
+        if (count == HOST) here.x = (uint64_t)(uintptr_t)x;
         good = good && run(kernel, &here, blocks, threads) == status;
         cu.GetErrorString(status, &text);
         snprintf(line, sizeof line, "%s", text);

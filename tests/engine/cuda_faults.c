@@ -13,26 +13,26 @@ static void stays_lost(zt_ctx *ctx)
 {
     bool right = true;
     calls = fail_at = live = 0;
-    zt_engine *e = open_fake(ctx);
-    ok(e && copied(e, &right) == ZT_OK && watched(e, &right) == ZT_OK && right,
+    zt_engine *engine = open_fake(ctx);
+    ok(engine && copied(engine, &right) == ZT_OK && watched(engine, &right) == ZT_OK && right,
        "a device that works");
     only = "StreamSynchronize";
     fault = 719;
     calls = 0;
     fail_at = 1;
-    zt_status s = watched(e, &right);
-    ok(s == ZT_ESYS && zt_ctx_error(ctx)[0], "that is lost: %s", zt_ctx_error(ctx));
+    zt_status status = watched(engine, &right);
+    ok(status == ZT_ESYS && zt_ctx_error(ctx)[0], "that is lost: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     only = NULL;
     fail_at = 0;
     for (int i = 0; i < 2; i++, zt_ctx_clear(ctx)) {
-        s = watched(e, &right);
-        ok(s == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s",
+        status = watched(engine, &right);
+        ok(status == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s",
            zt_ctx_error(ctx));
     }
-    ok(ahead(ctx, e, &right) != ZT_OK, "for ops ahead of the caller too");
+    ok(ahead(ctx, engine, &right) != ZT_OK, "for ops ahead of the caller too");
     zt_ctx_clear(ctx);
-    zt_engine_close(e);
+    zt_engine_close(engine);
     zt_ctx_clear(ctx);
     ok(clean(ctx, ""), "and closes");
 }
@@ -50,8 +50,8 @@ static void hear(void *user, zt_level level, const char *line)
     strncat(warned, line, sizeof warned - 1);
 }
 
-/* The n-th allocation on the device fails, and all after it where `onwards`; y = (x + w) + x. */
-static zt_status spilled(zt_ctx *ctx, int n, bool strict, bool *right, int *fell)
+/* The count-th allocation on the device fails, and all after it where `onwards`; y = (x + w) + x. */
+static zt_status spilled(zt_ctx *ctx, int count, bool strict, bool *right, int *fell)
 {
     const zt_store store = {.find = find_w, .read = read_w};
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
@@ -59,23 +59,23 @@ static zt_status spilled(zt_ctx *ctx, int n, bool strict, bool *right, int *fell
     void *out[] = {y};
     only = NULL;
     calls = fail_at = live = warnings = 0;
-    zt_engine *e = open_fake(ctx);
-    zt_session *s = e ? zt_session_open(e, added, &store, &(zt_session_opts){.strict = strict}) : NULL;
+    zt_engine *engine = open_fake(ctx);
+    zt_session *session = engine ? zt_session_open(engine, added, &store, &(zt_session_opts){.strict = strict}) : NULL;
     fault = ZT_CU_OUT_OF_MEMORY;
     only = "MemAlloc";
     calls = 0;
-    fail_at = n;
-    zt_status st = s ? zt_session_step(s, NULL, 0, in, out) : zt_ctx_status(ctx);
+    fail_at = count;
+    zt_status st = session ? zt_session_step(session, NULL, 0, in, out) : zt_ctx_status(ctx);
     fail_at = 0;
     only = NULL;
     for (int i = 0; i < 8; i++) *right = *right && (st || y[i] == 2 * x[i] + 1);
-    *fell = s ? zt_session_get(s).fallbacks : 0;
-    if (s && !st) { /* and again: what is prepared stays */
-        st = zt_session_step(s, NULL, 0, in, out);
+    *fell = session ? zt_session_get(session).fallbacks : 0;
+    if (session && !st) { /* and again: what is prepared stays */
+        st = zt_session_step(session, NULL, 0, in, out);
         *right = *right && !st && y[7] == 17;
     }
-    zt_session_close(s);
-    zt_engine_close(e);
+    zt_session_close(session);
+    zt_engine_close(engine);
     return st;
 }
 
@@ -113,30 +113,30 @@ static void other_engine(zt_ctx *ctx)
 static void eager_ops(zt_ctx *ctx)
 {
     const int64_t dim = 6;
-    zt_type t = zt_type_make(ZT_F32, 1, &dim);
+    zt_type type = zt_type_make(ZT_F32, 1, &dim);
     bool right = true;
     int tried = 0;
     uint64_t least = 99;
     for (int n = 1; n < 40; n++) {
         calls = fail_at = live = 0;
         failed = NULL;
-        zt_engine *e = open_fake(ctx);
-        zt_run *r = zt_run_new(e, false);
-        zt_tensor *x = zt_tensor_new(ctx, &t);
+        zt_engine *engine = open_fake(ctx);
+        zt_run *runner = zt_run_new(engine, false);
+        zt_tensor *x = zt_tensor_new(ctx, &type);
         for (int i = 0; i < 6; i++) ((float *)zt_tensor_data(x))[i] = (float)i;
         fault = ZT_CU_OUT_OF_MEMORY;
         only = "MemAlloc";
         calls = 0;
         fail_at = n;
-        zt_tensor *y = zt_eager_add(r, zt_eager_add(r, zt_eager_add(r, x, x), x), x);
+        zt_tensor *y = zt_eager_add(runner, zt_eager_add(runner, zt_eager_add(runner, x, x), x), x);
         const float *data = y ? zt_tensor_data(y) : NULL;
         right = right && data && data[5] == 20 && !zt_ctx_status(ctx);
         fail_at = 0;
         only = NULL;
-        if (failed && zt_run_fallbacks(r) < least) least = zt_run_fallbacks(r);
-        zt_run_free(r);
+        if (failed && zt_run_fallbacks(runner) < least) least = zt_run_fallbacks(runner);
+        zt_run_free(runner);
         zt_tensor_unref(x);
-        zt_engine_close(e);
+        zt_engine_close(engine);
         zt_ctx_clear(ctx);
         if (!failed) break;
         tried++;

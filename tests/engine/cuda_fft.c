@@ -64,25 +64,25 @@ static double number(zt_dtype t, const void *p, int64_t i)
     return (double)f;
 }
 
-static void fill(const zt_type *t, void *to, int input)
+static void fill(const zt_type *type, void *to, int input)
 {
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    for (int64_t i = 0; i < zt_type_count(t); i++) {
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
+    for (int64_t i = 0; i < zt_type_count(type); i++) {
         double u = zt_uniform(3, (uint64_t)input, (uint64_t)i) * 2 - 1;
         float f = (float)u;
-        if (t->dtype == ZT_F64) ((double *)to)[i] = u;
-        else d->encode(&f, (char *)to + (size_t)i * d->block_bytes, 1);
+        if (type->dtype == ZT_F64) ((double *)to)[i] = u;
+        else info->encode(&f, (char *)to + (size_t)i * info->block_bytes, 1);
     }
 }
 
 /* As near as numbers of the type, and of f32 within, can be. */
-static bool near(const zt_type *t, const void *want, const void *got)
+static bool near(const zt_type *type, const void *want, const void *got)
 {
-    const double bound = t->dtype == ZT_F64 ? 1e-12 : t->dtype == ZT_F32 ? 1e-6
-                         : t->dtype == ZT_F16 ? 1e-3 : 8e-3;
+    const double bound = type->dtype == ZT_F64 ? 1e-12 : type->dtype == ZT_F32 ? 1e-6
+                         : type->dtype == ZT_F16 ? 1e-3 : 8e-3;
     double most = 0, apart = 0;
-    for (int64_t i = 0; i < zt_type_count(t); i++) {
-        double a = number(t->dtype, want, i), b = number(t->dtype, got, i);
+    for (int64_t i = 0; i < zt_type_count(type); i++) {
+        double a = number(type->dtype, want, i), b = number(type->dtype, got, i);
         most = fmax(most, fabs(a));
         if (!(fabs(a - b) <= apart)) apart = fabs(a - b);
     }
@@ -94,19 +94,19 @@ static bool near(const zt_type *t, const void *want, const void *got)
 static void test_memory(zt_ctx *ctx, zt_engine *cuda)
 {
     float x[101], y[102], want[102];
-    zt_prog *g = beside_program(ctx, "in x: f32[101]\ny = rfft x\n");
+    zt_prog *program = beside_program(ctx, "in x: f32[101]\ny = rfft x\n");
     zt_engine *cpu = zt_engine_open(ctx, "cpu", NULL);
-    zt_session *s = g ? zt_session_open(cuda, g, NULL, NULL) : NULL;
-    zt_session *by_cpu = g && cpu ? zt_session_open(cpu, g, NULL, NULL) : NULL;
+    zt_session *session = program ? zt_session_open(cuda, program, NULL, NULL) : NULL;
+    zt_session *by_cpu = program && cpu ? zt_session_open(cpu, program, NULL, NULL) : NULL;
     for (int i = 0; i < 101; i++) x[i] = (float)zt_uniform(1, 2, (uint64_t)i);
-    bool good = s && by_cpu && !zt_session_step(s, NULL, 0, (const void *[]){x}, (void *[]){y}) &&
+    bool good = session && by_cpu && !zt_session_step(session, NULL, 0, (const void *[]){x}, (void *[]){y}) &&
                 !zt_session_step(by_cpu, NULL, 0, (const void *[]){x}, (void *[]){want});
-    ok(good && !memcmp(y, want, sizeof y) && zt_session_get(s).fallbacks == 1,
+    ok(good && !memcmp(y, want, sizeof y) && zt_session_get(session).fallbacks == 1,
        "without memory for a plan the cpu has it: %s", zt_ctx_error(ctx));
-    zt_session_close(s);
+    zt_session_close(session);
     zt_session_close(by_cpu);
     zt_engine_close(cpu);
-    zt_prog_free(g);
+    zt_prog_free(program);
     zt_ctx_clear(ctx);
 }
 

@@ -29,21 +29,21 @@ typedef struct numbers {
     } as;
 } numbers;
 
-static double half_of(zt_dtype t, uint16_t bits)
+static double half_of(zt_dtype dtype, uint16_t bits)
 {
     uint32_t u = (uint32_t)bits << 16;
     float f;
     memcpy(&f, &u, 4);
-    if (t == ZT_BF16) return (double)f;
+    if (dtype == ZT_BF16) return (double)f;
     double m = ldexp(1024 + (bits & 1023), (bits >> 10 & 31) - 25);
     if (!(bits >> 10 & 31)) m = ldexp(bits & 1023, -24);
     return bits & 0x8000 ? -m : m;
 }
 
-static void fill(numbers *x, zt_dtype t, int64_t n)
+static void fill(numbers *x, zt_dtype t, int64_t count)
 {
     x->dtype = t;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         uint32_t u = draw(), sign = u >> 20 & 1;
         uint16_t bits = (uint16_t)(sign << 15 | (t == ZT_F16 ? 0x3800 | (u & 1023) : 0x3f00 | (u & 127)));
         if (t == ZT_F32) {
@@ -79,19 +79,19 @@ typedef struct sizes {
 
 static numbers x, w, y, part;
 
-static bool linear(sizes z, int64_t from, int64_t n, numbers *to)
+static bool linear(sizes z, int64_t from, int64_t count, numbers *to)
 {
     static const zt_linear_attrs attrs = {.act = {"q8"}};
     size_t each = x.dtype == ZT_F32 ? 4 : 2;
-    zt_type in[2] = {{.dtype = x.dtype, .rank = 2, .dim = {n, z.K}},
+    zt_type in[2] = {{.dtype = x.dtype, .rank = 2, .dim = {count, z.K}},
                      {.dtype = w.dtype, .rank = 2, .dim = {z.M, z.K}}};
-    oneop o = {.op = ZT_OP_linear,
+    oneop call = {.op = ZT_OP_linear,
                .attrs = &attrs,
                .in = {&in[0], &in[1]},
                .data = {(const char *)&x.as + (size_t)(from * z.K) * each, &w.as},
                .result = {&to->as}};
     to->dtype = x.dtype;
-    return oneop_made(engine, &o);
+    return oneop_made(engine, &call);
 }
 
 static void test_linear(zt_dtype tx, zt_dtype tw, sizes z)
@@ -120,25 +120,25 @@ static void test_linear(zt_dtype tx, zt_dtype tw, sizes z)
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
-static bool matmul(sizes z, int64_t n, bool ta, bool tb, numbers *to)
+static bool matmul(sizes z, int64_t count, bool ta, bool tb, numbers *to)
 {
     zt_matmul_attrs attrs = {.ta = ta, .tb = tb};
-    zt_type in[2] = {{.dtype = x.dtype, .rank = 3, .dim = {2, ta ? z.K : n, ta ? n : z.K}},
+    zt_type in[2] = {{.dtype = x.dtype, .rank = 3, .dim = {2, ta ? z.K : count, ta ? count : z.K}},
                      {.dtype = x.dtype, .rank = 2, .dim = {tb ? z.M : z.K, tb ? z.K : z.M}}};
-    oneop o = {.op = ZT_OP_matmul,
+    oneop call = {.op = ZT_OP_matmul,
                .attrs = &attrs,
                .in = {&in[0], &in[1]},
                .data = {&x.as, &w.as},
                .result = {&to->as}};
     to->dtype = x.dtype;
-    return oneop_made(engine, &o);
+    return oneop_made(engine, &call);
 }
 
-static void test_matmul(zt_dtype t, bool ta, bool tb, sizes z)
+static void test_matmul(zt_dtype dtype, bool ta, bool tb, sizes z)
 {
     double worst = 0;
-    fill(&x, t, 2 * z.n * z.K);
-    fill(&w, t, z.M * z.K);
+    fill(&x, dtype, 2 * z.n * z.K);
+    fill(&w, dtype, z.M * z.K);
     bool good = matmul(z, z.n, ta, tb, &y);
     for (int64_t i = 0; i < 2 * z.n * z.M && good; i++) {
         int64_t b = i / (z.n * z.M), n = i / z.M % z.n, m = i % z.M;
@@ -146,11 +146,11 @@ static void test_matmul(zt_dtype t, bool ta, bool tb, sizes z)
         for (int64_t k = 0; k < z.K; k++)
             want += x.v[b * z.n * z.K + (ta ? k * z.n + n : n * z.K + k)] *
                     w.v[tb ? m * z.K + k : k * z.M + m];
-        double off = fabs(number_at(&y, i) - want) / bound_of(t, want);
+        double off = fabs(number_at(&y, i) - want) / bound_of(dtype, want);
         worst = off > worst ? off : worst;
     }
     ok(good && worst <= 1, "matmul %s%s%s, %lld by %lld by %lld: %.2g of what it may be off",
-       zt_dtype_get(t)->name, ta ? ", a transposed" : "", tb ? ", b transposed" : "",
+       zt_dtype_get(dtype)->name, ta ? ", a transposed" : "", tb ? ", b transposed" : "",
        (long long)z.n, (long long)z.K, (long long)z.M, worst);
     if (ta) return;
     bool same = matmul(z, 40, ta, tb, &part) &&

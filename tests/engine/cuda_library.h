@@ -46,29 +46,29 @@ static inline zt_prog *beside_program(zt_ctx *ctx, const char *text)
 }
 
 /* On cuda strictly. */
-static inline zt_session *beside_open(const beside *b, zt_engine *e, const zt_prog *g)
+static inline zt_session *beside_open(const beside *b, zt_engine *engine, const zt_prog *program)
 {
     static char value[BESIDE_MOST];
-    const int inputs = zt_prog_count(g, ZT_VALUE_IN);
-    zt_session *s = zt_session_open(e, g, b->store, &(zt_session_opts){.strict = e == b->cuda});
-    for (int i = 0; s && i < zt_prog_count(g, ZT_VALUE_STATE); i++) {
-        zt_type t = zt_session_state_type(s, i);
-        assert(zt_type_bytes(&t) <= sizeof value);
-        b->fill(&t, value, inputs + i);
+    const int inputs = zt_prog_count(program, ZT_VALUE_IN);
+    zt_session *s = zt_session_open(engine, program, b->store, &(zt_session_opts){.strict = engine == b->cuda});
+    for (int i = 0; s && i < zt_prog_count(program, ZT_VALUE_STATE); i++) {
+        zt_type type = zt_session_state_type(s, i);
+        assert(zt_type_bytes(&type) <= sizeof value);
+        b->fill(&type, value, inputs + i);
         zt_session_state_set(s, i, value);
     }
     return s;
 }
 
-static inline void beside_inputs(const beside *b, const zt_prog *g, const zt_bound *bound,
+static inline void beside_inputs(const beside *b, const zt_prog *program, const zt_bound *bound,
                                  const void *at[BESIDE_INPUTS])
 {
     static char in[BESIDE_INPUTS][BESIDE_MOST];
-    assert(zt_prog_count(g, ZT_VALUE_IN) <= BESIDE_INPUTS);
-    for (int i = 0; i < zt_prog_count(g, ZT_VALUE_IN); i++) {
-        const zt_type *t = &bound->type[zt_prog_nth(g, ZT_VALUE_IN, i)];
-        assert(zt_type_bytes(t) <= sizeof in[i]);
-        b->fill(t, in[i], i);
+    assert(zt_prog_count(program, ZT_VALUE_IN) <= BESIDE_INPUTS);
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++) {
+        const zt_type *its_type = &bound->type[zt_prog_nth(program, ZT_VALUE_IN, i)];
+        assert(zt_type_bytes(its_type) <= sizeof in[i]);
+        b->fill(its_type, in[i], i);
         at[i] = in[i];
     }
 }
@@ -77,15 +77,15 @@ static inline bool beside_right(const beside *b, const beside_case *c)
 {
     static char want[BESIDE_MOST], got[2][BESIDE_MOST];
     const void *at[BESIDE_INPUTS];
-    zt_prog *g = beside_program(b->ctx, c->text);
-    zt_bound *bound = g ? zt_prog_bind(g, NULL, 0) : NULL;
-    if (!bound) return zt_prog_free(g), false;
-    zt_session *judge = beside_open(b, b->judge, g), *cuda = beside_open(b, b->cuda, g);
-    const zt_type *y = &bound->type[zt_prog_output(g, 0)->value];
+    zt_prog *program = beside_program(b->ctx, c->text);
+    zt_bound *bound = program ? zt_prog_bind(program, NULL, 0) : NULL;
+    if (!bound) return zt_prog_free(program), false;
+    zt_session *judge = beside_open(b, b->judge, program), *cuda = beside_open(b, b->cuda, program);
+    const zt_type *y = &bound->type[zt_prog_output(program, 0)->value];
     const size_t bytes = zt_type_bytes(y);
     const int before = *b->calls;
     assert(bytes <= sizeof want);
-    beside_inputs(b, g, bound, at);
+    beside_inputs(b, program, bound, at);
     bool good = judge && cuda && !zt_session_step(judge, NULL, 0, at, (void *[]){want});
     for (int twice = 0; twice < 2 && good; twice++)
         good = !zt_session_step(cuda, NULL, 0, at, (void *[]){got[twice]}) &&
@@ -96,7 +96,7 @@ static inline bool beside_right(const beside *b, const beside_case *c)
     zt_session_close(judge);
     zt_session_close(cuda);
     zt_bound_free(bound);
-    zt_prog_free(g);
+    zt_prog_free(program);
     return good;
 }
 
@@ -115,10 +115,10 @@ static inline void beside_refused(zt_ctx *ctx, const char *variable, const char 
                                   const char *why)
 {
     setenv(variable, name, 1);
-    zt_engine *e = zt_engine_open(ctx, "cuda", NULL);
-    ok(!e && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), why), "%s",
+    zt_engine *engine = zt_engine_open(ctx, "cuda", NULL);
+    ok(!engine && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), why), "%s",
        zt_ctx_error(ctx));
-    zt_engine_close(e);
+    zt_engine_close(engine);
     zt_ctx_clear(ctx);
 }
 
@@ -129,12 +129,12 @@ static inline int beside_main(const char *variable, void (*test)(zt_ctx *ctx, zt
     zt_ctx *ctx = zt_ctx_new();
     const char *library = getenv("ZT_LIBCUDA");
     unsetenv(variable);
-    zt_engine *e = device_emulated(ctx);
-    if (e && library) {
+    zt_engine *engine = device_emulated(ctx);
+    if (engine && library) {
         setenv(variable, library, 1);
-        test(ctx, e);
+        test(ctx, engine);
     }
-    return device_done(ctx, e);
+    return device_done(ctx, engine);
 }
 
 #endif

@@ -62,14 +62,14 @@ static bool same(const beside *b, const char *fused, const char *apart)
         char text[512];
         snprintf(text, sizeof text,
                  "in x: f32[20,33]\nin w: f32[24,33]\nin b: f32[24]\nin r: f32[20,24]\n%s", texts[i]);
-        zt_prog *g = beside_program(b->ctx, text);
-        zt_session *s = g ? beside_open(b, b->cuda, g) : NULL;
+        zt_prog *program = beside_program(b->ctx, text);
+        zt_session *session = program ? beside_open(b, b->cuda, program) : NULL;
         int before = *b->calls;
-        good = s && !zt_session_step(s, NULL, 0, (const void *[]){in[0], in[1], in[2], in[3]},
+        good = session && !zt_session_step(session, NULL, 0, (const void *[]){in[0], in[1], in[2], in[3]},
                                      (void *[]){y[i]}) &&
                *b->calls - before >= 1;
-        zt_session_close(s);
-        zt_prog_free(g);
+        zt_session_close(session);
+        zt_prog_free(program);
     }
     return good && !memcmp(y[0], y[1], sizeof y[0]);
 }

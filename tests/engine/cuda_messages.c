@@ -45,11 +45,11 @@ static void put(const zt_type *t, void *data, int64_t i, int64_t v)
 }
 
 /* Both engines on the same bytes; text: what each says, "" where it runs. */
-static void run_both(const oneop *o, char text[2][400])
+static void run_both(const oneop *call, char text[2][400])
 {
-    const zt_opinfo *info = zt_op_info(o->op);
+    const zt_opinfo *info = zt_op_info(call->op);
     for (int e = 0; e < 2; e++) {
-        oneop one = *o;
+        oneop one = *call;
         for (int k = 0; k < info->n_out; k++)
             one.result[k] = calloc(1, zt_type_bytes(&one.out[k]) + 8);
         text[e][0] = 0;
@@ -64,28 +64,28 @@ static void run_both(const oneop *o, char text[2][400])
 
 /* One case with two bad numbers in it: 1 they say the same, 0 they do not, -1 none says anything.
  */
-static int check(int f, zt_case *c, int index)
+static int check(int f, zt_case *op_case, int index)
 {
     const zt_opinfo *info = zt_op_info(faulty[f].op);
-    const zt_type *at = &c->in[faulty[f].input];
-    const int64_t n = zt_type_count(at);
-    oneop o = {.op = faulty[f].op, .attrs = c->attrs};
+    const zt_type *at = &op_case->in[faulty[f].input];
+    const int64_t count = zt_type_count(at);
+    oneop call = {.op = faulty[f].op, .attrs = op_case->attrs};
     void *data[ZT_MAX_IN] = {0};
     char text[2][400];
-    if (c->fill[faulty[f].input] == ZT_FILL_ABSENT || n < 1 || zt_dtype_is_float(at->dtype))
+    if (op_case->fill[faulty[f].input] == ZT_FILL_ABSENT || count < 1 || zt_dtype_is_float(at->dtype))
         return -1;
     for (int k = 0; k < info->n_in; k++) {
-        if (c->fill[k] == ZT_FILL_ABSENT) continue;
-        o.in[k] = &c->in[k];
-        o.data[k] = data[k] = calloc(1, zt_type_bytes(&c->in[k]) + 8);
-        zt_case_fill(c, k, 1, data[k]);
+        if (op_case->fill[k] == ZT_FILL_ABSENT) continue;
+        call.in[k] = &op_case->in[k];
+        call.data[k] = data[k] = calloc(1, zt_type_bytes(&op_case->in[k]) + 8);
+        zt_case_fill(op_case, k, 1, data[k]);
     }
-    put(at, data[faulty[f].input], n / 2, faulty[f].bad[0]);
-    put(at, data[faulty[f].input], n - 1, faulty[f].bad[1]);
+    put(at, data[faulty[f].input], count / 2, faulty[f].bad[0]);
+    put(at, data[faulty[f].input], count - 1, faulty[f].bad[1]);
     int good = -1;
     /* At what gives nothing the cpu does not look. */
-    if (!zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) && zt_type_count(&o.out[0]) > 0) {
-        run_both(&o, text);
+    if (!zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) && zt_type_count(&call.out[0]) > 0) {
+        run_both(&call, text);
         good = strcmp(text[0], text[1]) == 0;
         if (!good) diag("%s case %d: cpu '%s', cuda '%s'", info->name, index, text[0], text[1]);
         if (good && (!text[0][0] || !strcmp(text[0], "no kernel"))) good = -1;
@@ -102,9 +102,9 @@ int main(void)
     engines[0] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     for (int f = 0; f < (int)(sizeof faulty / sizeof faulty[0]); f++) {
         int told = 0, wrong = 0;
-        zt_case c;
-        for (int i = 0; zt_op_case(faulty[f].op, i, &c); i++) {
-            int r = check(f, &c, i);
+        zt_case op_case;
+        for (int i = 0; zt_op_case(faulty[f].op, i, &op_case); i++) {
+            int r = check(f, &op_case, i);
             told += r == 1;
             wrong += r == 0;
         }

@@ -32,17 +32,17 @@ static void fill(void)
     v[((ODD + 9) * G + 1) * D + ODD_COLUMN] = 0x7e00; /* NaN, in key head 1 */
 }
 
-static bool attend(int from, int n, float *y)
+static bool attend(int from, int count, float *y)
 {
     static const zt_attention_attrs attrs = {.head = D};
-    zt_type in[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {n, H * D}},
+    zt_type in[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {count, H * D}},
                      {.dtype = ZT_F16, .rank = 2, .dim = {CTX, G * D}},
                      {.dtype = ZT_F16, .rank = 2, .dim = {CTX, G * D}},
-                     {.dtype = ZT_I32, .rank = 1, .dim = {n}}};
-    oneop o = {.op = ZT_OP_attention, .attrs = &attrs, .result = {y}};
+                     {.dtype = ZT_I32, .rank = 1, .dim = {count}}};
+    oneop call = {.op = ZT_OP_attention, .attrs = &attrs, .result = {y}};
     const void *data[] = {q + from * H * D, k, v, pos + from};
-    for (int i = 0; i < 4; i++) o.in[i] = &in[i], o.data[i] = data[i];
-    return oneop_made(engine, &o);
+    for (int i = 0; i < 4; i++) call.in[i] = &in[i], call.data[i] = data[i];
+    return oneop_made(engine, &call);
 }
 
 /* Has a row NaN just where it sees what is no number? */

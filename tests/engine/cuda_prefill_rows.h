@@ -18,22 +18,22 @@ typedef struct manyrows {
     void *w;
 } manyrows;
 
-/* Its rows from .. from + n - 1, to `to` [n,M]; false after a line that says why not. */
-static inline bool manyrows_made(zt_engine *e, const manyrows *p, int64_t from, int64_t n,
+/* Its rows from .. from + count - 1, to `to` [count,M]; false after a line that says why not. */
+static inline bool manyrows_made(zt_engine *engine, const manyrows *p, int64_t from, int64_t count,
                                  float *to)
 {
     zt_linear_add_attrs attrs = {0};
     snprintf(attrs.act.s, sizeof attrs.act.s, "%s", p->act);
-    zt_type in[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {n, p->K}},
+    zt_type in[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {count, p->K}},
                      {.dtype = p->t, .rank = 2, .dim = {p->M, p->K}},
-                     {.dtype = ZT_F32, .rank = 2, .dim = {n, p->M}},
+                     {.dtype = ZT_F32, .rank = 2, .dim = {count, p->M}},
                      {.dtype = ZT_F32, .rank = 1, .dim = {p->M}}};
-    oneop o = {.op = ZT_OP_linear_add,
+    oneop call = {.op = ZT_OP_linear_add,
                .attrs = &attrs,
                .data = {p->x + from * p->K, p->w, p->more + from * p->M, p->bias},
                .result = {to}};
-    for (int i = 0; i < 4; i++) o.in[i] = &in[i];
-    return oneop_made(e, &o);
+    for (int i = 0; i < 4; i++) call.in[i] = &in[i];
+    return oneop_made(engine, &call);
 }
 
 /* Is a launch of this kernel in the emulation's list, which ZT_CUDA_EMU_LAUNCHES names? */
@@ -42,10 +42,10 @@ static inline bool was_launched(const char *kernel)
     const char *list = getenv("ZT_CUDA_EMU_LAUNCHES");
     char line[128];
     bool found = false;
-    FILE *f = list ? fopen(list, "r") : NULL;
-    while (f && !found && fgets(line, sizeof line, f))
+    FILE *file = list ? fopen(list, "r") : NULL;
+    while (file && !found && fgets(line, sizeof line, file))
         found = !strncmp(line, kernel, strlen(kernel)) && line[strlen(kernel)] == ' ';
-    if (f) fclose(f);
+    if (file) fclose(file);
     return found;
 }
 

@@ -51,28 +51,28 @@ static bool multiply(const product *p, uint16_t *to)
          .rank = 3,
          .dim = {p->batches, p->ta ? p->K : p->N, p->ta ? p->N : p->K}},
         {.dtype = p->dtype, .rank = 3, .dim = {of_b, p->tb ? p->M : p->K, p->tb ? p->K : p->M}}};
-    oneop o = {.op = ZT_OP_matmul,
+    oneop call = {.op = ZT_OP_matmul,
                .attrs = &attrs,
                .in = {&in[0], &in[1]},
                .data = {a, b},
                .result = {to}};
-    if (!zt_op_infer(ctx, o.op, o.attrs, o.in, o.out) && !oneop_run(engine, &o)) return true;
+    if (!zt_op_infer(ctx, call.op, call.attrs, call.in, call.out) && !oneop_run(engine, &call)) return true;
     diag("%s", zt_ctx_error(ctx));
     return false;
 }
 
-/* Rows `from` and on of a, n of them, by p's b transposed. */
-static bool linear(const product *p, int64_t from, int64_t n, uint16_t *to)
+/* Rows `from` and on of a, count of them, by p's b transposed. */
+static bool linear(const product *p, int64_t from, int64_t count, uint16_t *to)
 {
     static const zt_linear_attrs attrs = {.act = {"q8"}};
-    zt_type in[2] = {{.dtype = p->dtype, .rank = 2, .dim = {n, p->K}},
+    zt_type in[2] = {{.dtype = p->dtype, .rank = 2, .dim = {count, p->K}},
                      {.dtype = p->dtype, .rank = 2, .dim = {p->M, p->K}}};
-    oneop o = {.op = ZT_OP_linear,
+    oneop call = {.op = ZT_OP_linear,
                .attrs = &attrs,
                .in = {&in[0], &in[1]},
                .data = {a + from * p->K, b},
                .result = {to}};
-    if (!zt_op_infer(ctx, o.op, o.attrs, o.in, o.out) && !oneop_run(engine, &o)) return true;
+    if (!zt_op_infer(ctx, call.op, call.attrs, call.in, call.out) && !oneop_run(engine, &call)) return true;
     diag("%s", zt_ctx_error(ctx));
     return false;
 }
@@ -82,10 +82,10 @@ static const char *last_kernel(void)
 {
     static char name[128];
     char line[256];
-    FILE *f = fopen(launches, "r");
+    FILE *file = fopen(launches, "r");
     name[0] = 0;
-    while (f && fgets(line, sizeof line, f)) sscanf(line, "%127s", name);
-    if (f) fclose(f);
+    while (file && fgets(line, sizeof line, file)) sscanf(line, "%127s", name);
+    if (file) fclose(file);
     return name;
 }
 
@@ -106,18 +106,18 @@ static double off(const product *p, int64_t i)
 static void test(const product *p)
 {
     double worst = 0;
-    int64_t n = p->batches * p->N * p->M;
+    int64_t count = p->batches * p->N * p->M;
     fill(p->dtype, a, p->batches * p->N * p->K, 7);
     fill(p->dtype, b, (p->b_too ? p->batches : 1) * p->K * p->M, 8);
     bool good = multiply(p, y);
     const char *kernel = last_kernel();
-    for (int64_t i = 0; i < n && good; i++) worst = fmax(worst, off(p, i));
+    for (int64_t i = 0; i < count && good; i++) worst = fmax(worst, off(p, i));
     ok(good && worst <= 1, "%lld of %lld by %lld by %lld, %s%s%s: %.2g of what it may be off",
        (long long)p->batches, (long long)p->N, (long long)p->K, (long long)p->M,
        zt_dtype_get(p->dtype)->name, p->ta ? ", a transposed" : "", p->tb ? ", b transposed" : "",
        worst);
     ok(!*kernel || !strncmp(kernel, p->kernel, strlen(p->kernel)), "by %s", kernel);
-    ok(good && multiply(p, again) && !memcmp(y, again, (size_t)n * sizeof *y), "the same again");
+    ok(good && multiply(p, again) && !memcmp(y, again, (size_t)count * sizeof *y), "the same again");
 }
 
 static const product products[] = {
@@ -136,18 +136,18 @@ static const product products[] = {
     {ZT_F16, 2, 136, 104, 144, true, true, false, "zt_matmul_f16_tn"},
 };
 
-static void test_linear(zt_dtype t, int64_t K, const char *by)
+static void test_linear(zt_dtype dtype, int64_t K, const char *by)
 {
-    const product p = {t, 1, 200, K, 264, false, true, false, NULL};
+    const product p = {dtype, 1, 200, K, 264, false, true, false, NULL};
     double worst = 0;
-    fill(t, a, p.N * p.K, 7);
-    fill(t, b, p.K * p.M, 8);
+    fill(dtype, a, p.N * p.K, 7);
+    fill(dtype, b, p.K * p.M, 8);
     bool good = linear(&p, 0, p.N, y);
     const char *kernel = last_kernel();
     ok(!*kernel || !strcmp(kernel, by), "linear by %s", kernel);
     for (int64_t i = 0; i < p.N * p.M && good; i++) worst = fmax(worst, off(&p, i));
     ok(good && worst <= 1, "%lld columns of %s: %.2g of what it may be off", (long long)K,
-       zt_dtype_get(t)->name, worst);
+       zt_dtype_get(dtype)->name, worst);
     for (int64_t r = 0; r < p.N && good; r += 33)
         good = linear(&p, r, 1, again) && !memcmp(again, y + r * p.M, (size_t)p.M * sizeof *y);
     good = good && linear(&p, 3, 70, again) &&

@@ -26,13 +26,13 @@ static inline bool hit(const char *name)
 /* All that device_work.h asks, on a fresh engine; the first failure ends it. */
 static inline zt_status scenario(zt_ctx *ctx, bool *right)
 {
-    zt_engine *e = open_fake(ctx);
-    zt_status s = e ? replayed(ctx, e, right) : zt_ctx_status(ctx);
-    if (!s) s = watched(e, right);
-    if (!s) s = copied(e, right);
-    if (!s) s = ahead(ctx, e, right);
-    zt_engine_close(e);
-    return s ? s : zt_ctx_status(ctx);
+    zt_engine *engine = open_fake(ctx);
+    zt_status status = engine ? replayed(ctx, engine, right) : zt_ctx_status(ctx);
+    if (!status) status = watched(engine, right);
+    if (!status) status = copied(engine, right);
+    if (!status) status = ahead(ctx, engine, right);
+    zt_engine_close(engine);
+    return status ? status : zt_ctx_status(ctx);
 }
 
 /* A lost context's objects go with it: only what is of the host counts then. */
@@ -49,27 +49,27 @@ static inline bool clean(zt_ctx *ctx, const char *message)
 /* `say`: what each message has in it. */
 static inline void every_call(zt_ctx *ctx, const char *how, const char *say, int least)
 {
-    int n = 1, errors = 0, survived = 0;
+    int count = 1, errors = 0, survived = 0;
     bool good = true, right = true, told = true;
-    for (; n < 2000; n++) {
+    for (; count < 2000; count++) {
         char message[300] = "";
         failed = NULL;
         calls = live = 0;
-        fail_at = n;
-        zt_status s = scenario(ctx, &right);
+        fail_at = count;
+        zt_status status = scenario(ctx, &right);
         strncat(message, zt_ctx_error(ctx), sizeof message - 1);
-        if (s && (!message[0] || !strstr(message, say))) {
-            diag("%s failed: status %d, '%s'", failed, s, message);
+        if (status && (!message[0] || !strstr(message, say))) {
+            diag("%s failed: status %d, '%s'", failed, status, message);
             told = false;
         }
         zt_ctx_clear(ctx);
         good = clean(ctx, message) && good;
-        errors += s != ZT_OK;
-        survived += s == ZT_OK && failed != NULL;
+        errors += status != ZT_OK;
+        survived += status == ZT_OK && failed != NULL;
         if (!failed) break;
     }
-    ok(n > least && n < 2000 && errors > least / 2,
-       "%s: each of %d calls failed once, %d were errors", how, n - 1, errors);
+    ok(count > least && count < 2000 && errors > least / 2,
+       "%s: each of %d calls failed once, %d were errors", how, count - 1, errors);
     ok(told, "%s: and said so", how);
     ok(right, "%s: what went well was right, %d times in spite of a failure", how, survived);
     ok(good, "%s: the driver got everything back", how);
@@ -78,24 +78,24 @@ static inline void every_call(zt_ctx *ctx, const char *how, const char *say, int
 /* Memory too: the context refuses each allocation once, of the host and of the device. */
 static inline void every_allocation(zt_ctx *ctx)
 {
-    int n = 1, errors = 0;
+    int count = 1, errors = 0;
     bool good = true, right = true, told = true;
-    for (; n < 2000; n++) {
+    for (; count < 2000; count++) {
         calls = fail_at = live = 0;
         failed = NULL;
         uint64_t before = zt_mem_get(ctx).calls;
-        zt_mem_fail(ctx, (uint64_t)n, false);
-        zt_status s = scenario(ctx, &right);
+        zt_mem_fail(ctx, (uint64_t)count, false);
+        zt_status status = scenario(ctx, &right);
         zt_mem_fail(ctx, 0, false);
-        bool reached = zt_mem_get(ctx).calls - before >= (uint64_t)n;
-        told = told && (!s || (s == ZT_ENOMEM && zt_ctx_error(ctx)[0]));
-        errors += s != ZT_OK;
+        bool reached = zt_mem_get(ctx).calls - before >= (uint64_t)count;
+        told = told && (!status || (status == ZT_ENOMEM && zt_ctx_error(ctx)[0]));
+        errors += status != ZT_OK;
         zt_ctx_clear(ctx);
         good = clean(ctx, "an allocation") && good;
         if (!reached) break;
     }
-    ok(n > 40 && n < 2000 && errors > 30, "each of %d allocations failed once, %d were errors",
-       n - 1, errors);
+    ok(count > 40 && count < 2000 && errors > 30, "each of %d allocations failed once, %d were errors",
+       count - 1, errors);
     ok(told && right && good, "and said so, and nothing was left");
 }
 

@@ -15,9 +15,9 @@ typedef struct on {
     zt_llm *m;
 } on;
 
-static bool on_open(on *o, const file *f, zt_llm_opts opts)
+static bool on_open(on *o, const file *file_data, zt_llm_opts opts)
 {
-    o->src = zt_source_memory(o->ctx, "made", f->bytes, f->n);
+    o->src = zt_source_memory(o->ctx, "made", file_data->bytes, file_data->n);
     o->g = o->src ? zt_gguf_from(o->ctx, o->src) : NULL;
     opts.engine = o->e;
     opts.kv = ZT_DTYPE_COUNT;
@@ -68,9 +68,9 @@ static int32_t largest(const float *y, int64_t V)
 
 static void test_counts(on *o, const char *arch)
 {
-    file f = make(arch, "q8_0", 2, NULL);
+    file file_data = make(arch, "q8_0", 2, NULL);
     int32_t ids[PROMPT], next[MORE + 1], same[MORE + 1];
-    bool one = true, equal = true, opened = on_open(o, &f, (zt_llm_opts){.ctx_len = 64});
+    bool one = true, equal = true, opened = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64});
     int64_t V = opened ? zt_llm_get(o->m).vocab : 1;
     float *y = calloc((size_t)V, sizeof *y);
     draw_ids(ids, PROMPT, V);
@@ -96,14 +96,14 @@ static void test_counts(on *o, const char *arch)
        "%s: without an answer nothing is downloaded", arch);
     on_close(o);
     free(y);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- tokens that the engine draws ------------------------------------------------------------ */
 
 /* The tokens of one way to draw: by zt_sample from the engine's logits, and by the engine itself,
  * one by one and of all rows at once. */
-static bool test_way(on *o, const zt_sampler *s, const int32_t *ids, int64_t V, bool ban)
+static bool test_way(on *o, const zt_sampler *sampler, const int32_t *ids, int64_t V, bool ban)
 {
     const int32_t banned[] = {3, 5, 8, 13, 21};
     int32_t want[MORE + 1], got[MORE + 1], rows[PROMPT + MORE], text[PROMPT + MORE + 1];
@@ -115,17 +115,17 @@ static bool test_way(on *o, const zt_sampler *s, const int32_t *ids, int64_t V, 
         zt_llm_rewind(o->m, 0);
         for (int i = 0; i <= MORE && good; i++) {
             size_t from = i ? PROMPT + (size_t)i - 1 : 0, n = PROMPT + (size_t)i;
-            zt_draw d = {s, text, from, banned, ban ? 5 : 0};
+            zt_draw d = {sampler, text, from, banned, ban ? 5 : 0};
             cost start = spent(o, (cost){0, 0});
             good = way ? !zt_llm_draw(o->m, text + from, n - from, false, &d, next + i)
                        : !zt_llm_feed(o->m, text + from, n - from, false, y);
             good = good && is(spent(o, start), 1, 1);
             for (int k = 0; k < 5 && ban; k++) y[banned[k]] = -INFINITY;
-            if (!way) next[i] = zt_sample(s, y, V, text, n, (int64_t)n, scratch);
+            if (!way) next[i] = zt_sample(sampler, y, V, text, n, (int64_t)n, scratch);
             text[n] = next[i];
         }
     }
-    zt_draw d = {s, NULL, 0, banned, ban ? 5 : 0};
+    zt_draw d = {sampler, NULL, 0, banned, ban ? 5 : 0};
     zt_llm_rewind(o->m, 0);
     good = good && !memcmp(want, got, sizeof want) &&
            !zt_llm_draw(o->m, text, PROMPT + MORE, true, &d, rows) &&
@@ -137,10 +137,10 @@ static bool test_way(on *o, const zt_sampler *s, const int32_t *ids, int64_t V, 
 
 static void test_drawn(on *o, const char *arch)
 {
-    file f = make(arch, "q8_0", 1, NULL);
+    file file_data = make(arch, "q8_0", 1, NULL);
     int32_t ids[PROMPT];
     zt_llm_opts opts = {.ctx_len = 64, .draws = true};
-    bool opened = on_open(o, &f, opts), good = true;
+    bool opened = on_open(o, &file_data, opts), good = true;
     int64_t V = opened ? zt_llm_get(o->m).vocab : 1;
     draw_ids(ids, PROMPT, V);
     if (opened && !zt_llm_draws(o->m)) {
@@ -150,7 +150,7 @@ static void test_drawn(on *o, const char *arch)
         ok(zt_llm_draw(o->m, ids, PROMPT, false, &d, &next) == ZT_EUSAGE,
            "%s: an engine that does not draw says so: %s", arch, zt_ctx_error(o->ctx));
         on_close(o);
-        free(f.bytes);
+        free(file_data.bytes);
         return;
     }
     for (int i = 0; i < 24 && opened; i++) {
@@ -172,7 +172,7 @@ static void test_drawn(on *o, const char *arch)
     ok(!zt_draw_fits(&(zt_draw){.sampler = &far}), "%s: a penalty of all tokens does not fit",
        arch);
     on_close(o);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* Many texts at once, drawn in different ways and with other bans, beside one that is greedy and
@@ -230,13 +230,13 @@ static zt_status side_alone(on *o, side *t)
     bool more = true;
     for (size_t at = 0; more && !s;) {
         int32_t token = -1;
-        size_t n = t->ids.count - at;
+        size_t total = t->ids.count - at;
         zt_draw d = draw_of(t);
         d.history = t->ids.id;
         d.n_history = at;
-        s = t->gets == 0   ? zt_llm_draw(o->m, t->ids.id + at, n, false, &d, &token)
-            : t->gets == 1 ? zt_llm_next(o->m, t->ids.id + at, n, &token)
-                           : zt_llm_feed(o->m, t->ids.id + at, n, false, y);
+        s = t->gets == 0   ? zt_llm_draw(o->m, t->ids.id + at, total, false, &d, &token)
+            : t->gets == 1 ? zt_llm_next(o->m, t->ids.id + at, total, &token)
+                           : zt_llm_feed(o->m, t->ids.id + at, total, false, y);
         at = t->ids.count;
         if (!s) s = next_of_side(t, t->gets == 2 ? y : NULL, token, &more);
     }
@@ -246,23 +246,23 @@ static zt_status side_alone(on *o, side *t)
 
 static zt_status sides_together(on *o, side *t)
 {
-    zt_batch *b = zt_batch_open(o->m, &(zt_batch_opts){.next = next_of_side});
-    zt_status s = b ? ZT_OK : zt_ctx_status(o->ctx);
+    zt_batch *batch = zt_batch_open(o->m, &(zt_batch_opts){.next = next_of_side});
+    zt_status s = batch ? ZT_OK : zt_ctx_status(o->ctx);
     for (int k = 0; k < TOGETHER && !s; k++) {
         zt_draw d = draw_of(&t[k]);
-        s = t[k].gets == 0 ? zt_batch_add_drawn(b, &t[k], &t[k].ids, &d)
-                           : zt_batch_add(b, &t[k], &t[k].ids, t[k].gets == 2);
+        s = t[k].gets == 0 ? zt_batch_add_drawn(batch, &t[k], &t[k].ids, &d)
+                           : zt_batch_add(batch, &t[k], &t[k].ids, t[k].gets == 2);
     }
-    while (!s && zt_batch_counted(b).texts > 0) s = zt_batch_step(b);
-    zt_batch_close(b);
+    while (!s && zt_batch_counted(batch).texts > 0) s = zt_batch_step(batch);
+    zt_batch_close(batch);
     return s;
 }
 
 static void test_drawn_together(on *o, const char *arch)
 {
-    file f = make(arch, "q8_0", 1, NULL);
+    file file_data = make(arch, "q8_0", 1, NULL);
     side alone[TOGETHER], beside[TOGETHER];
-    bool good = on_open(o, &f, (zt_llm_opts){.ctx_len = 64, .draws = true});
+    bool good = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64, .draws = true});
     int64_t V = good ? zt_llm_get(o->m).vocab : 1;
     bool draws = good && zt_llm_draws(o->m);
     for (int k = 0; k < TOGETHER; k++) {
@@ -271,9 +271,9 @@ static void test_drawn_together(on *o, const char *arch)
         good = good && (!draws || !side_alone(o, &alone[k]));
     }
     on_close(o);
-    good = on_open(o, &f, (zt_llm_opts){.ctx_len = 64, .draws = true, .n_seq = 4, .chunk = 16}) &&
+    good = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64, .draws = true, .n_seq = 4, .chunk = 16}) &&
            good;
-    zt_status s = good ? sides_together(o, beside) : ZT_EBUG;
+    zt_status status = good ? sides_together(o, beside) : ZT_EBUG;
     for (int k = 0; k < TOGETHER; k++) {
         good = good && (!draws || (!beside[k].wrong && beside[k].ids.count == alone[k].ids.count &&
                                    !memcmp(beside[k].ids.id, alone[k].ids.id,
@@ -282,23 +282,23 @@ static void test_drawn_together(on *o, const char *arch)
         zt_ids_fini(o->ctx, &beside[k].ids);
     }
     if (draws)
-        ok(good && !s, "%s: %d texts at once, drawn, greedy and by logits: the tokens of each alone",
+        ok(good && !status, "%s: %d texts at once, drawn, greedy and by logits: the tokens of each alone",
            arch, TOGETHER);
     else
-        ok(s == ZT_EUSAGE, "%s: a batch does not draw where the engine does not: %s", arch,
+        ok(status == ZT_EUSAGE, "%s: a batch does not draw where the engine does not: %s", arch,
            zt_ctx_error(o->ctx));
     on_close(o);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- near the cpu's, and the same bits ------------------------------------------------------- */
 
-static float *logits_of(on *o, const file *f, int64_t V, bool exact, int64_t chunk)
+static float *logits_of(on *o, const file *file_data, int64_t V, bool exact, int64_t chunk)
 {
     int32_t ids[N_TOKENS];
     float *y = calloc((size_t)(N_TOKENS * V), sizeof *y);
     draw_ids(ids, N_TOKENS, V);
-    if (!on_open(o, f, (zt_llm_opts){.exact = exact, .chunk = chunk, .ctx_len = 128}) ||
+    if (!on_open(o, file_data, (zt_llm_opts){.exact = exact, .chunk = chunk, .ctx_len = 128}) ||
         zt_llm_feed(o->m, ids, N_TOKENS, true, y)) {
         diag("%s", zt_ctx_error(o->ctx));
         free(y);
@@ -308,10 +308,10 @@ static float *logits_of(on *o, const file *f, int64_t V, bool exact, int64_t chu
     return y;
 }
 
-static double most_apart(const float *a, const float *b, int64_t n)
+static double most_apart(const float *a, const float *b, int64_t count)
 {
     double most = a && b ? 0 : INFINITY;
-    for (int64_t i = 0; i < n && a && b; i++) {
+    for (int64_t i = 0; i < count && a && b; i++) {
         double d = fabs((double)a[i] - b[i]);
         most = d <= most ? most : d; /* a NaN is far */
     }
@@ -322,12 +322,12 @@ static double most_apart(const float *a, const float *b, int64_t n)
  * own differ from exact ones, a few times. */
 static void test_near(on *o, const char *arch, const char *type)
 {
-    file f = make(arch, type, 2, NULL);
-    int64_t V = vocab_of(&f), n = N_TOKENS * V;
+    file file_data = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&file_data), n = N_TOKENS * V;
     setup cpu = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
-    float *exact = all_logits(&f, &cpu, V), *y = logits_of(o, &f, V, true, 0);
+    float *exact = all_logits(&file_data, &cpu, V), *y = logits_of(o, &file_data, V, true, 0);
     cpu.exact = false;
-    float *rounded = all_logits(&f, &cpu, V), *z = logits_of(o, &f, V, false, 0);
+    float *rounded = all_logits(&file_data, &cpu, V), *z = logits_of(o, &file_data, V, false, 0);
     double apart = most_apart(exact, y, n), bound = 1e-5 + 3 * nmse(exact, rounded, n);
     ok(apart <= 1e-3, "%s %s: logits %.2g from --exact on cpu", arch, type, apart);
     ok(nmse(exact, z, n) <= bound, "%s %s: by default %.2g, of %.2g", arch, type,
@@ -336,18 +336,18 @@ static void test_near(on *o, const char *arch, const char *type)
     free(rounded);
     free(y);
     free(z);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_bits(on *o, const char *arch, const char *type, bool exact)
 {
     static const int64_t chunks[] = {512, 64, 7, 1, 512};
-    file f = make(arch, type, 2, NULL);
-    int64_t V = vocab_of(&f);
-    float *first = logits_of(o, &f, V, exact, 0);
+    file file_data = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&file_data);
+    float *first = logits_of(o, &file_data, V, exact, 0);
     bool same = first != NULL;
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks && same; i++) {
-        float *y = logits_of(o, &f, V, exact, chunks[i]);
+        float *y = logits_of(o, &file_data, V, exact, chunks[i]);
         same = y && !memcmp(y, first, (size_t)(N_TOKENS * V) * sizeof *y);
         if (!same)
             diag("chunk %lld", (long long)chunks[i]);
@@ -355,35 +355,35 @@ static void test_bits(on *o, const char *arch, const char *type, bool exact)
     }
     ok(same, "%s %s%s: the same bits for any chunk, and again", arch, type, exact ? ", exact" : "");
     free(first);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* Rows of two sequences, in blocks that lie anyhow, get what each gets alone. */
 static void test_batch(on *o, const char *arch, const char *type)
 {
     enum { N = 12, CTX = 128, B = CTX / 32, ROWS = 2 * N };
-    file f = make(arch, type, 2, NULL);
-    int64_t V = vocab_of(&f);
+    file file_data = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&file_data);
     int32_t ids[ROWS], mix[ROWS], pos[ROWS], seq[ROWS], rows[ROWS];
     int32_t table[2 * B] = {0, 2, -1, -1, 3, 1, -1, -1};
     float *alone = calloc((size_t)(ROWS * V), 4), *both = calloc((size_t)(ROWS * V), 4);
     draw_ids(ids, ROWS, V);
-    bool same = on_open(o, &f, (zt_llm_opts){.ctx_len = CTX, .n_seq = 2});
+    bool same = on_open(o, &file_data, (zt_llm_opts){.ctx_len = CTX, .n_seq = 2});
     for (int k = 0; k < 2 && same; k++)
         same = !zt_llm_rewind(o->m, 0) &&
                !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
     in_turns(ids, N, mix, pos, seq, rows);
     const void *in[] = {mix, pos, seq, table, rows};
     void *out[] = {both, NULL};
-    zt_binding b[] = {{"n", ROWS}, {"m", ROWS}};
-    same = same && !zt_session_step(zt_llm_session(o->m), b, 2, in, out);
+    zt_binding binding[] = {{"n", ROWS}, {"m", ROWS}};
+    same = same && !zt_session_step(zt_llm_session(o->m), binding, 2, in, out);
     for (int i = 0; i < ROWS && same; i++)
         same = !memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4);
     ok(same, "%s %s: two sequences in one step get what each gets alone", arch, type);
     on_close(o);
     free(alone);
     free(both);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- every architecture ---------------------------------------------------------------------- */
@@ -404,44 +404,44 @@ static void test_whole(on *o, const char *arch, const char *type, extra_fn *extr
 static void test_long(on *o)
 {
     enum { LONG = 300 };
-    file f = make("llama", "q4_k", 1, NULL);
+    file file_data = make("llama", "q4_k", 1, NULL);
     int32_t ids[LONG], next = -1;
-    draw_ids(ids, LONG, vocab_of(&f));
-    ok(on_open(o, &f, (zt_llm_opts){.ctx_len = LONG}) && !zt_llm_next(o->m, ids, LONG, &next),
+    draw_ids(ids, LONG, vocab_of(&file_data));
+    ok(on_open(o, &file_data, (zt_llm_opts){.ctx_len = LONG}) && !zt_llm_next(o->m, ids, LONG, &next),
        "llama: a prompt of %d tokens, and no step falls back: %s", LONG, zt_ctx_error(o->ctx));
     on_close(o);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
-/* A model opened and fed while the n-th allocation of the host fails: an error or the right token,
- * and nothing is left. Not every n: each is a whole model. */
+/* A model opened and fed while the count-th allocation of the host fails: an error or the right token,
+ * and nothing is left. Not every count: each is a whole model. */
 static void test_faults(on *o, const char *arch, const char *type)
 {
-    file f = make(arch, type, 1, NULL);
+    file file_data = make(arch, type, 1, NULL);
     int32_t ids[3] = {5, 6, 7}, want = -2, next;
     zt_llm_opts opts = {.ctx_len = 32, .greedy = true};
-    bool good = on_open(o, &f, opts) && !zt_llm_next(o->m, ids, 3, &want);
+    bool good = on_open(o, &file_data, opts) && !zt_llm_next(o->m, ids, 3, &want);
     on_close(o);
     size_t blocks = zt_mem_get(o->ctx).blocks, held = o->e->vt->report(o->e).held;
-    int n = 1, failed = 0;
-    for (; n < 100000 && good; n += 1 + n / 12) {
-        zt_mem_fail(o->ctx, (uint64_t)n, false);
-        o->src = zt_source_memory(o->ctx, "made", f.bytes, f.n);
+    int count = 1, failed = 0;
+    for (; count < 100000 && good; count += 1 + count / 12) {
+        zt_mem_fail(o->ctx, (uint64_t)count, false);
+        o->src = zt_source_memory(o->ctx, "made", file_data.bytes, file_data.n);
         o->g = o->src ? zt_gguf_from(o->ctx, o->src) : NULL;
         opts.engine = o->e;
         opts.kv = ZT_DTYPE_COUNT;
         o->m = o->g ? zt_llm_open(o->g, &opts) : NULL;
-        zt_status s = o->m ? zt_llm_next(o->m, ids, 3, &next) : zt_ctx_status(o->ctx);
+        zt_status status = o->m ? zt_llm_next(o->m, ids, 3, &next) : zt_ctx_status(o->ctx);
         zt_mem_fail(o->ctx, 0, false);
-        good = s == ZT_OK ? next == want : s == ZT_ENOMEM;
+        good = status == ZT_OK ? next == want : status == ZT_ENOMEM;
         on_close(o);
         good = good && zt_mem_get(o->ctx).blocks == blocks;
-        if (s == ZT_OK) break;
+        if (status == ZT_OK) break;
         failed++;
     }
     ok(good && failed > 20, "%s %s: %d allocations failed, each was an error", arch, type, failed);
     ok(o->e->vt->report(o->e).held == held, "%s %s: device memory is what it was", arch, type);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_engine(const char *name)

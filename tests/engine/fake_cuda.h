@@ -79,10 +79,10 @@ ENDS(X)
 #undef X
 
 /* A capture that fails is over all the same. */
-static int fake_StreamEndCapture(zt_cu_stream s, zt_cu_graph *g)
+static int fake_StreamEndCapture(zt_cu_stream stream, zt_cu_graph *g)
 {
     bool fails = hit("StreamEndCapture");
-    int r = real.StreamEndCapture(s, g);
+    int r = real.StreamEndCapture(stream, g);
     if (!fails) live += !r;
     if (!fails) return r;
     if (!r) real.GraphDestroy(*g);
@@ -96,16 +96,16 @@ static zt_engine *open_fake(zt_ctx *ctx)
     zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
     e->base = (zt_engine){.vt = &zt_engine_cuda, .ctx = ctx};
-    zt_status s = zt_cu_load(ctx, &zt_cu_nvidia, &e->cu);
-    if (!s) {
+    zt_status status = zt_cu_load(ctx, &zt_cu_nvidia, &e->cu);
+    if (!status) {
         real = e->cu;
 #define X(f, ...) e->cu.f = fake_##f;
         CALLS(X) ENDS(X)
 #undef X
         e->cu.StreamEndCapture = fake_StreamEndCapture;
-        s = zt_cu_device_open(e, 0);
+        status = zt_cu_device_open(e, 0);
     }
-    if (!s) return &e->base;
+    if (!status) return &e->base;
     zt_engine_cuda.close(&e->base);
     return NULL;
 }

@@ -189,15 +189,15 @@ __attribute__((unused)) static zt_engine *open_fake(zt_ctx *ctx)
     zt_vk_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
     e->base = (zt_engine){.vt = &zt_engine_vulkan, .ctx = ctx};
-    zt_status s = zt_vk_load(ctx, &e->vk, &e->instance);
-    if (!s) {
+    zt_status status = zt_vk_load(ctx, &e->vk, &e->instance);
+    if (!status) {
         real = e->vk;
         e->vk.CreateDevice = fake_CreateDevice;
         e->vk.GetDeviceProcAddr = fake_GetDeviceProcAddr;
         e->vk.GetPhysicalDeviceMemoryProperties = fake_GetPhysicalDeviceMemoryProperties;
-        s = zt_vk_device_open(e, 0);
+        status = zt_vk_device_open(e, 0);
     }
-    if (!s) return &e->base;
+    if (!status) return &e->base;
     zt_engine_vulkan.close(&e->base);
     return NULL;
 }

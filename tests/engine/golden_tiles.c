@@ -14,16 +14,16 @@ static int64_t whole(const json_t *object, const char *key)
 
 static void try_file(const char *name, const json_t *root)
 {
-    const json_t *c;
+    const json_t *item;
     size_t i, good = 0;
-    json_array_foreach(root, i, c) {
-        int64_t shared = whole(c, "shared_mem"), head = whole(c, "head_dim");
+    json_array_foreach(root, i, item) {
+        int64_t shared = whole(item, "shared_mem"), head = whole(item, "head_dim");
         int tile = zt_vk_tile((uint32_t)shared, head);
-        if (tile == whole(c, "tile"))
+        if (tile == whole(item, "tile"))
             good++;
         else
             diag("%lld bytes, head_dim %lld: %d, but %lld", (long long)shared, (long long)head,
-                 tile, (long long)whole(c, "tile"));
+                 tile, (long long)whole(item, "tile"));
     }
     ok(i > 0 && good == i, "%s: %zu of %zu tiles", name, good, i);
 }
@@ -50,17 +50,17 @@ int main(void)
 {
     char folder[4096], path[4500];
     struct dirent **entry;
-    int n = golden_holds("loom/tiles", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
-    if (n < 1)
+    int count = golden_holds("loom/tiles", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
+    if (count < 1)
         diag("no cases");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
         json_t *root = json_load_file(path, 0, NULL);
         try_file(entry[i]->d_name, root);
         json_decref(root);
         free(entry[i]);
     }
-    if (n >= 0)
+    if (count >= 0)
         free(entry);
     test_range();
     return tap_done();

@@ -59,22 +59,22 @@ static zt_engine *open_engine(const attempt *a)
 /* By the door, recorded. */
 static void run_door(attempt *a)
 {
-    zt_engine *e = open_engine(a);
-    zt_run *r = e ? zt_run_new(e, false) : NULL;
+    zt_engine *engine = open_engine(a);
+    zt_run *runner = engine ? zt_run_new(engine, false) : NULL;
     zt_tensor *in[ZT_MAX_IN] = {0}, *out[ZT_MAX_OUT] = {0};
-    bool good = r && !zt_record_begin(r);
-    if (r) zt_scope_begin(r);
+    bool good = runner && !zt_record_begin(runner);
+    if (runner) zt_scope_begin(runner);
     for (int k = 0; k < a->info->n_in && good; k++) {
         if (!a->host[k]) continue;
         in[k] = zt_tensor_new(a->ctx, &a->c.in[k]);
         good = in[k] != NULL;
         if (good) memcpy(zt_tensor_data(in[k]), a->host[k], zt_tensor_bytes(in[k]));
     }
-    if (good && !zt_run_op(r, a->op, a->c.attrs, in, out)) zt_prog_free(zt_record_end(r, out, 1));
+    if (good && !zt_run_op(runner, a->op, a->c.attrs, in, out)) zt_prog_free(zt_record_end(runner, out, 1));
     for (int k = 0; k < a->info->n_in; k++) zt_tensor_unref(in[k]);
-    if (r) zt_scope_end(r);
-    zt_run_free(r);
-    zt_engine_close(e);
+    if (runner) zt_scope_end(runner);
+    zt_run_free(runner);
+    zt_engine_close(engine);
 }
 
 /* The op as a program; what it uses up is a state. */
@@ -83,36 +83,36 @@ static zt_prog *program(const attempt *a)
     const int donates = a->info->def->donates;
     int in[ZT_MAX_IN], out[ZT_MAX_OUT];
     char name[24];
-    zt_prog *p = zt_prog_new(a->ctx);
-    if (!p) return NULL;
+    zt_prog *graph = zt_prog_new(a->ctx);
+    if (!graph) return NULL;
     for (int k = 0; k < a->info->n_in; k++) {
-        const zt_type *t = &a->c.in[k];
+        const zt_type *type = &a->c.in[k];
         in[k] = ZT_NONE;
         if (!a->host[k]) continue;
         snprintf(name, sizeof name, "in%d", k);
-        in[k] = k < donates ? zt_prog_state(p, name, t->dtype, t->rank, t->dim)
-                                  : zt_prog_in(p, name, t->dtype, t->rank, t->dim);
+        in[k] = k < donates ? zt_prog_state(graph, name, type->dtype, type->rank, type->dim)
+                                  : zt_prog_in(graph, name, type->dtype, type->rank, type->dim);
     }
-    bool good = !zt_prog_op(p, a->op, a->c.attrs, in, NULL, out);
-    for (int k = 0; k < donates && good; k++) good = !zt_prog_keep(p, in[k], out[k]);
+    bool good = !zt_prog_op(graph, a->op, a->c.attrs, in, NULL, out);
+    for (int k = 0; k < donates && good; k++) good = !zt_prog_keep(graph, in[k], out[k]);
     for (int k = 0; k < a->info->n_out && good; k++) {
         snprintf(name, sizeof name, "y%d", k);
-        good = !zt_prog_out(p, name, out[k]);
+        good = !zt_prog_out(graph, name, out[k]);
     }
-    if (good) return p;
-    zt_prog_free(p);
+    if (good) return graph;
+    zt_prog_free(graph);
     return NULL;
 }
 
-static void step(attempt *a, zt_engine *e, const zt_prog *p)
+static void step(attempt *a, zt_engine *engine, const zt_prog *graph)
 {
     const void *in[ZT_MAX_IN];
-    int n = 0, first = a->info->def->donates;
+    int count = 0, first = a->info->def->donates;
     for (int k = first; k < a->info->n_in; k++)
-        if (a->host[k]) in[n++] = a->host[k];
-    zt_session *s = zt_session_open(e, p, NULL, NULL);
-    if (s) zt_session_step(s, NULL, 0, in, a->result);
-    zt_session_close(s);
+        if (a->host[k]) in[count++] = a->host[k];
+    zt_session *session = zt_session_open(engine, graph, NULL, NULL);
+    if (session) zt_session_step(session, NULL, 0, in, a->result);
+    zt_session_close(session);
 }
 
 static void run_session(attempt *a)
@@ -151,9 +151,9 @@ static bool each_fails(attempt *a, int index, const char *how, void (*run)(attem
         zt_mem_fail(a->ctx, 0, false);
         if (zt_mem_get(a->ctx).blocks != blocks || zt_mem_get(a->ctx).held != held)
             return says(a, index, how, nth, "something is left");
-        zt_status s = zt_ctx_status(a->ctx);
-        if (s == ZT_OK) return nth > 1;
-        if (s != ZT_ENOMEM) return says(a, index, how, nth, "another message");
+        zt_status status = zt_ctx_status(a->ctx);
+        if (status == ZT_OK) return nth > 1;
+        if (status != ZT_ENOMEM) return says(a, index, how, nth, "another message");
         zt_ctx_clear(a->ctx);
     }
     return says(a, index, how, MOST, "no end");
@@ -162,28 +162,28 @@ static bool each_fails(attempt *a, int index, const char *how, void (*run)(attem
 /* The gradient's program of a case, run in a session; true when there is none. */
 static bool gradient_fails(attempt *a, int index, long *tried)
 {
-    int wrt[ZT_MAX_IN], n = 0;
+    int wrt[ZT_MAX_IN], count = 0;
     zt_prog *p = program(a);
     for (int k = 0; k < a->info->n_in; k++) {
         char name[24];
         snprintf(name, sizeof name, "in%d", k);
         if (a->host[k] && zt_dtype_get(a->c.in[k].dtype)->kind == 'F' &&
             !(a->info->def->constant >> k & 1))
-            wrt[n++] = zt_prog_find(p, name);
+            wrt[count++] = zt_prog_find(p, name);
     }
-    bool real = zt_dtype_get(a->out[0].dtype)->kind == 'F' && n > 0;
-    zt_prog *g = real ? zt_prog_grad(a->ctx, p, wrt, n, NULL) : NULL;
+    bool real = zt_dtype_get(a->out[0].dtype)->kind == 'F' && count > 0;
+    zt_prog *graph = real ? zt_prog_grad(a->ctx, p, wrt, count, NULL) : NULL;
     bool good = true;
-    if (g) {
-        a->prog = g;
-        for (int k = 0; k < n; k++)
+    if (graph) {
+        a->prog = graph;
+        for (int k = 0; k < count; k++)
             a->result[a->info->n_out + k] =
                 malloc(zt_type_bytes(&zt_prog_value(p, wrt[k])->type) + 1);
         good = each_fails(a, index, "gradient", run_program, tried);
-        for (int k = 0; k < n; k++) free(a->result[a->info->n_out + k]);
+        for (int k = 0; k < count; k++) free(a->result[a->info->n_out + k]);
     }
     zt_ctx_clear(a->ctx); /* some attributes have no gradient */
-    zt_prog_free(g);
+    zt_prog_free(graph);
     zt_prog_free(p);
     return good;
 }

@@ -51,82 +51,82 @@ static const int halves[ZT_DTYPE_COUNT][3] = {
     [ZT_IQ1_M] = {-1}};
 
 /* Random bytes, scales between about 2^-8 and 2^-7, of either sign. */
-static void fill(zt_dtype t, uint8_t *p, size_t bytes)
+static void fill(zt_dtype dtype, uint8_t *p, size_t bytes)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     for (size_t i = 0; i < bytes; i++) p[i] = (uint8_t)draw();
-    for (size_t i = 0; d->kind == 'Q' && i < bytes; i += (size_t)d->block_bytes)
-        for (int h = 0; halves[t][h] >= 0; h++) {
+    for (size_t i = 0; info->kind == 'Q' && i < bytes; i += (size_t)info->block_bytes)
+        for (int h = 0; halves[dtype][h] >= 0; h++) {
             uint16_t half = (uint16_t)((draw() & 0x83ff) | 0x1c00);
-            memcpy(p + i + halves[t][h], &half, 2);
+            memcpy(p + i + halves[dtype][h], &half, 2);
         }
-    for (size_t i = 0; t == ZT_MXFP4 && i < bytes; i += 17) p[i] = (uint8_t)(118 + draw() % 8);
-    for (size_t i = 0; t == ZT_IQ1_M && i < bytes; i += 56)
+    for (size_t i = 0; dtype == ZT_MXFP4 && i < bytes; i += 17) p[i] = (uint8_t)(118 + draw() % 8);
+    for (size_t i = 0; dtype == ZT_IQ1_M && i < bytes; i += 56)
         for (int w = 0; w < 4; w++)
             p[i + 49 + 2 * (size_t)w] =
                 (uint8_t)((p[i + 49 + 2 * (size_t)w] & 15) | (w == 3   ? 0x10
                                                               : w == 2 ? 0xc0
                                                                        : 0));
-    if (d->kind == 'Q') return;
-    for (size_t i = 0; i < bytes; i += (size_t)d->block_bytes) {
+    if (info->kind == 'Q') return;
+    for (size_t i = 0; i < bytes; i += (size_t)info->block_bytes) {
         float x = (float)((int)(draw() % 2001) - 1000) * 1e-3f;
-        d->encode(&x, p + i, 1);
+        info->encode(&x, p + i, 1);
     }
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
 /* Powers, in front of a group, come from what was packed, not from what memory held. */
-static void test_powers(zt_dtype t, int64_t K, const uint8_t *file, int rows)
+static void test_powers(zt_dtype dtype, int64_t K, const uint8_t *file, int rows)
 {
-    size_t group = zt_pack_group_bytes(t, K);
+    size_t group = zt_pack_group_bytes(dtype, K);
     uint8_t *packed[2];
     for (int i = 0; i < 2; i++) {
         packed[i] = aligned_alloc(64, group);
         memset(packed[i], i ? 0x11 : 0xee, group);
-        zt_pack_group(t, K, file, row_bytes(t, K), rows, packed[i]);
+        zt_pack_group(dtype, K, file, row_bytes(dtype, K), rows, packed[i]);
     }
     ok(!memcmp(packed[0], packed[1], ZT_PACK_POWERS), "%s: powers of %lld columns",
-       zt_dtype_get(t)->name, (long long)K);
+       zt_dtype_get(dtype)->name, (long long)K);
     free(packed[0]), free(packed[1]);
 }
 
-static void test_pack(zt_dtype t, int64_t K, int rows)
+static void test_pack(zt_dtype dtype, int64_t K, int rows)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    size_t row = row_bytes(t, K), group = zt_pack_group_bytes(t, K);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    size_t row = row_bytes(dtype, K), group = zt_pack_group_bytes(dtype, K);
     uint8_t *file = malloc(row * 16 + 1), *packed = aligned_alloc(64, group + 64);
     float *want = malloc((size_t)K * 4), *got = malloc((size_t)K * 4);
     int bad = 0;
-    fill(t, file, row * 16);
-    for (size_t i = 0; t == ZT_MXFP4 && i < row * 16; i += 17) /* every exponent */
+    fill(dtype, file, row * 16);
+    for (size_t i = 0; dtype == ZT_MXFP4 && i < row * 16; i += 17) /* every exponent */
         file[i] = (uint8_t)(i / 17);
     memset(packed, 0xee, group + 64);
-    zt_pack_group(t, K, file, row, rows, packed);
+    zt_pack_group(dtype, K, file, row, rows, packed);
     for (int r = 0; r < rows; r++) {
-        d->decode(file + (size_t)r * row, want, K);
-        zt_unpack_row(t, K, packed, r, got);
+        info->decode(file + (size_t)r * row, want, K);
+        zt_unpack_row(dtype, K, packed, r, got);
         bad += memcmp(want, got, (size_t)K * 4) != 0;
     }
     for (int r = rows; r < 16; r++) { /* a row of zeros: scale 0 */
-        zt_unpack_row(t, K, packed, r, got);
+        zt_unpack_row(dtype, K, packed, r, got);
         for (int64_t k = 0; k < K; k++) bad += got[k] != 0;
     }
     for (int i = 0; i < 64; i++) bad += packed[group + (size_t)i] != 0xee;
-    ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", d->name,
+    ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", info->name,
        rows, (long long)K);
-    if (zt_pack_form_of(t).bits) test_powers(t, K, file, rows);
+    if (zt_pack_form_of(dtype).bits) test_powers(dtype, K, file, rows);
     free(file), free(packed), free(want), free(got);
 }
 
-static void test_packs(zt_dtype t)
+static void test_packs(zt_dtype dtype)
 {
-    int block = zt_dtype_get(t)->block;
-    test_pack(t, block, 16);
-    test_pack(t, 2 * block, 16);
-    test_pack(t, 3 * block, 5);
-    if (block == 1) test_pack(t, 33, 16);
-    if (t == ZT_MXFP4) test_pack(t, 16 * block, 16);
+    int block = zt_dtype_get(dtype)->block;
+    test_pack(dtype, block, 16);
+    test_pack(dtype, 2 * block, 16);
+    test_pack(dtype, 3 * block, 5);
+    if (block == 1) test_pack(dtype, 33, 16);
+    if (dtype == ZT_MXFP4) test_pack(dtype, 16 * block, 16);
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
@@ -193,23 +193,23 @@ static void free_problem(problem *p)
     free(p->x), free(p->w), free(p->b), free(p->file), free(p->want);
 }
 
-/* Tokens from..from+n-1 on an engine, x and y of a type; the weight is loaded (and packed), or comes as
+/* Tokens from..from+count-1 on an engine, x and y of a type; the weight is loaded (and packed), or comes as
  * plain input. */
-static bool multiply_as(zt_engine *e, const problem *p, zt_dtype type, const void *from, int64_t n,
+static bool multiply_as(zt_engine *engine, const problem *p, zt_dtype type, const void *from, int64_t count,
                         void *y)
 {
     zt_linear_attrs attrs = zt_linear_defaults();
-    zt_type x = zt_type_make(type, 2, (int64_t[]){n, p->K});
+    zt_type x = zt_type_make(type, 2, (int64_t[]){count, p->K});
     zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}),
             b = zt_type_make(ZT_F32, 1, &p->M);
     if (p->q8 || p->q16) strcpy(attrs.act.s, p->q8 ? "q8" : "q16");
-    oneop o = {.op = ZT_OP_linear,
+    oneop call = {.op = ZT_OP_linear,
                .attrs = &attrs,
                .in = {&x, &w, p->bias ? &b : NULL},
                .data = {from, p->file, p->b},
-               .out = {zt_type_make(type, 2, (int64_t[]){n, p->M})},
+               .out = {zt_type_make(type, 2, (int64_t[]){count, p->M})},
                .result = {y}};
-    return oneop_run(e, &o) == ZT_OK;
+    return oneop_run(engine, &call) == ZT_OK;
 }
 
 static bool multiply(zt_engine *e, const problem *p, int64_t from, int64_t n, float *y)
@@ -240,23 +240,23 @@ static double allowed(const problem *p)
 
 static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
 {
-    zt_engine *e[3];
+    zt_engine *engine[3];
     bool fine = true, same = true;
     make_problem(&p);
     float *y = malloc((size_t)(p.n * p.M) * 4), *z = malloc((size_t)(p.n * p.M) * 4);
     for (int i = 0; i < 3; i++) {
-        e[i] = zt_engine_open(
+        engine[i] = zt_engine_open(
             ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = isa, .tile = 8 * i});
-        fine = fine && e[i];
+        fine = fine && engine[i];
     }
-    fine = fine && multiply(e[0], &p, 0, p.n, y);
+    fine = fine && multiply(engine[0], &p, 0, p.n, y);
     double lean = 0, error = fine ? error_of(&p, y, &lean) : 1;
     const int64_t parts[] = {p.n, p.n, p.n, 1, 2, 3, 5, 9, 17};
     for (int i = 0; i < 9 && fine; i++)
         for (int64_t t = 0; t < p.n && same; t += parts[i]) {
-            int64_t n = p.n - t < parts[i] ? p.n - t : parts[i];
-            same = multiply(e[(i + t) % 3], &p, t, n, z) &&
-                   !memcmp(z, y + t * p.M, (size_t)(n * p.M) * 4);
+            int64_t count = p.n - t < parts[i] ? p.n - t : parts[i];
+            same = multiply(engine[(i + t) % 3], &p, t, count, z) &&
+                   !memcmp(z, y + t * p.M, (size_t)(count * p.M) * 4);
         }
     /* bfloat16 pairs are added in an order of the processor's, without subnormals */
     ok(fine && error < allowed(&p) && (lean < .05 || p.K < 512),
@@ -264,7 +264,7 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
        zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : p.q16 ? "q16" : "f32", (long long)p.n,
        (long long)p.K, (long long)p.M, error, lean);
     ok(same, "... and every token has the same bits in any batch and tile, for 1, 2 and 3 threads");
-    for (int i = 0; i < 3; i++) zt_engine_close(e[i]);
+    for (int i = 0; i < 3; i++) zt_engine_close(engine[i]);
     free(y), free(z);
     free_problem(&p);
 }
@@ -294,11 +294,11 @@ static float pairs_of(const problem *p, int64_t t, int64_t m)
 static void test_pairs(zt_ctx *ctx)
 {
     problem p = {.dtype = ZT_BF16, .n = 13, .K = 75, .M = 69, .q8 = true};
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = ZT_ISA_AVX512});
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = ZT_ISA_AVX512});
     make_problem(&p);
     float *y = malloc((size_t)(p.n * p.M) * 4);
     for (int64_t i = 0; i < p.n * p.K; i++) p.x[i] = ldexpf(p.x[i], (int)(i / p.K % 3) * -62);
-    bool fine = e && multiply(e, &p, 0, p.n, y);
+    bool fine = engine && multiply(engine, &p, 0, p.n, y);
     int bad = 0, tiny = 0;
     for (int64_t i = 0; i < p.n * p.M && fine; i++) {
         float want = pairs_of(&p, i / p.M, i % p.M);
@@ -307,7 +307,7 @@ static void test_pairs(zt_ctx *ctx)
     }
     ok(fine && !bad && tiny > 0, "bf16 pairs: %d of %lld sums have other bits than vdpbf16ps's, %d are tiny",
        bad, (long long)(p.n * p.M), tiny);
-    zt_engine_close(e);
+    zt_engine_close(engine);
     free(y);
     free_problem(&p);
 }
@@ -317,7 +317,7 @@ static void test_pairs(zt_ctx *ctx)
 
 /* formats/quant: T.gemm is act times T's rows, in f64. Rows of all sorts of data, and blocks that
  * ggml made. */
-static void test_golden_type(zt_engine *e, const npz *z, const char *type)
+static void test_golden_type(zt_engine *engine, const npz *archive, const char *type)
 {
     char name[64] = {0};
     zt_dtype t;
@@ -327,11 +327,11 @@ static void test_golden_type(zt_engine *e, const npz *z, const char *type)
         ok(false, "%s: a dtype", type);
         return;
     }
-    npz_get(z, "act", &act);
+    npz_get(archive, "act", &act);
     snprintf(name, sizeof name, "%.40s.bytes", type);
-    npz_get(z, name, &bytes);
+    npz_get(archive, name, &bytes);
     snprintf(name, sizeof name, "%.40s.gemm", type);
-    bool there = npz_get_any(z, name, &gemm) && act.rank == 2 && bytes.rank == 2 &&
+    bool there = npz_get_any(archive, name, &gemm) && act.rank == 2 && bytes.rank == 2 &&
                  gemm.rank == 2 && gemm.shape[1] == bytes.shape[0] &&
                  gemm.shape[0] == act.shape[0] &&
                  (size_t)bytes.shape[1] == row_bytes(t, act.shape[1]);
@@ -347,7 +347,7 @@ static void test_golden_type(zt_engine *e, const npz *z, const char *type)
     double error[2] = {1, 1};
     for (int q8 = 0; q8 < 2 && there; q8++) {
         p.q8 = q8;
-        if (multiply(e, &p, 0, p.n, y)) error[q8] = error_of(&p, y, &(double){0});
+        if (multiply(engine, &p, 0, p.n, y)) error[q8] = error_of(&p, y, &(double){0});
     }
     ok(error[0] < 1e-11 && error[1] < 5e-4, "%s: golden products, error %.1e, 8-bit %.1e", type,
        error[0], error[1]);
@@ -358,22 +358,22 @@ static void test_golden_type(zt_engine *e, const npz *z, const char *type)
 static void test_golden(zt_ctx *ctx)
 {
     char path[4096];
-    json_error_t e;
-    npz z;
+    json_error_t error;
+    npz archive;
     const char *golden = golden_folder();
     if (!golden) return;
     snprintf(path, sizeof path, "%s/formats/quant/manifest.json", golden);
-    json_t *m = golden_has(path) ? json_load_file(path, 0, &e) : NULL;
+    json_t *m = golden_has(path) ? json_load_file(path, 0, &error) : NULL;
     snprintf(path, sizeof path, "%s/formats/quant/data.npz", golden);
-    if (m && golden_has(path) && ok(npz_open(&z, path), "%s", path)) {
+    if (m && golden_has(path) && ok(npz_open(&archive, path), "%s", path)) {
         zt_engine *cpu = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
         const json_t *cases = json_object_get(m, "cases");
         for (size_t i = 0; cpu && i < json_array_size(cases); i++) {
             const char *type = json_string_value(json_object_get(json_array_get(cases, i), "type"));
-            test_golden_type(cpu, &z, type ? type : "(none)");
+            test_golden_type(cpu, &archive, type ? type : "(none)");
         }
         zt_engine_close(cpu);
-        npz_close(&z);
+        npz_close(&archive);
     }
     json_decref(m);
 }
@@ -381,19 +381,19 @@ static void test_golden(zt_ctx *ctx)
 /* Activations of 16 bits give what the same numbers in f32 give, rounded. */
 static void test_narrow(zt_ctx *ctx, zt_dtype type, problem p)
 {
-    const zt_dtype_info *d = zt_dtype_get(type);
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
+    const zt_dtype_info *info = zt_dtype_get(type);
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
     make_problem(&p);
     const int64_t n_x = p.n * p.K, n_y = p.n * p.M;
     uint16_t *x = malloc((size_t)n_x * 2), *y = malloc((size_t)n_y * 2), *want = malloc((size_t)n_y * 2);
     float *wide = malloc((size_t)n_y * 4);
-    d->encode(p.x, x, n_x);
-    d->decode(x, p.x, n_x);
-    bool fine = e && multiply(e, &p, 0, p.n, wide) && multiply_as(e, &p, type, x, p.n, y);
-    d->encode(wide, want, n_y);
+    info->encode(p.x, x, n_x);
+    info->decode(x, p.x, n_x);
+    bool fine = engine && multiply(engine, &p, 0, p.n, wide) && multiply_as(engine, &p, type, x, p.n, y);
+    info->encode(wide, want, n_y);
     ok(fine && !memcmp(y, want, (size_t)n_y * 2), "%s %s: x of %s", zt_dtype_get(p.dtype)->name,
-       p.q8 ? "q8" : "q16", d->name);
-    zt_engine_close(e);
+       p.q8 ? "q8" : "q16", info->name);
+    zt_engine_close(engine);
     free(x), free(y), free(want), free(wide);
     free_problem(&p);
 }

@@ -168,26 +168,26 @@ int main(void)
         got[i] = malloc(FLOATS * sizeof(float));
         for (int k = 0; k < FLOATS; k++) in[i][k] = (float)(draw(2001) - 1000) * 1e-3f;
     }
-    zt_engine *e[ENGINES];
+    zt_engine *engine[ENGINES];
     zt_ebuf *w[ENGINES];
     for (int i = 0; i < ENGINES; i++) {
-        e[i] =
+        engine[i] =
             zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = zt_isa_best()});
-        w[i] = e[i]->vt->load(e[i], &wt, &store, 0);
+        w[i] = engine[i]->vt->load(engine[i], &wt, &store, 0);
     }
     static random_plan p;
     bool told = true, several = false;
     for (int n = 0; n < PLANS; n++) {
         make_plan(&p, w[0]);
-        bool fine = run_plan(e[0], &p.plan, in, want, &step_by_step), same = true;
+        bool fine = run_plan(engine[0], &p.plan, in, want, &step_by_step), same = true;
         for (int i = 0; i < ENGINES && fine; i++) {
             p.weight = w[i];
-            fine = run_plan(e[i], &p.plan, in, got, NULL);
+            fine = run_plan(engine[i], &p.plan, in, got, NULL);
             for (int s = 0; s < SLOTS; s++)
                 same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
             spans seen = {.threads = i + 1, .sound = true, .start = zt_seconds()};
             zt_watch timed = {.span = on_span, .user = &seen};
-            fine = fine && run_plan(e[i], &p.plan, in, got, &timed);
+            fine = fine && run_plan(engine[i], &p.plan, in, got, &timed);
             told = told && all_told(&seen, &p.plan);
             several = several || seen.several;
             for (int s = 0; s < SLOTS; s++)
@@ -199,8 +199,8 @@ int main(void)
     ok(told, "with times, at once: every step is told, on a thread, within the replay");
     ok(several, "by more than one thread");
     for (int i = 0; i < ENGINES; i++) {
-        e[i]->vt->free(e[i], w[i]);
-        zt_engine_close(e[i]);
+        engine[i]->vt->free(engine[i], w[i]);
+        zt_engine_close(engine[i]);
     }
     for (int i = 0; i < SLOTS; i++) free(in[i]), free(want[i]), free(got[i]);
     if (zt_ctx_status(ctx)) diag("%s", zt_ctx_error(ctx));

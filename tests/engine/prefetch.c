@@ -52,11 +52,11 @@ static bool mark(const uint8_t *at, size_t bytes)
 /* All that parts of `step` items send for, into `sent`; false: a piece that is none. */
 static bool send(const scene *s, int64_t step)
 {
-    zt_cpu_call c = call_of(s);
+    zt_cpu_call call = call_of(s);
     memset(sent, 0, sizeof sent);
-    for (int64_t i = 0; i < c.items[0]; i += step) {
-        int64_t turn = 0, end = i + step < c.items[0] ? i + step : c.items[0];
-        for (zt_cpu_prefetch a; c.kernel->late(&c, i, end, &turn, &a);)
+    for (int64_t i = 0; i < call.items[0]; i += step) {
+        int64_t turn = 0, end = i + step < call.items[0] ? i + step : call.items[0];
+        for (zt_cpu_prefetch a; call.kernel->late(&call, i, end, &turn, &a);)
             for (int64_t k = 0; k <= a.more; k++)
                 if (!mark(a.at + (size_t)k * a.step, a.bytes)) return false;
     }
@@ -79,10 +79,10 @@ static void look(const scene *s)
                 seen[0][slot(s, r, p)][g] = seen[1][slot(s, r, p)][g] = true;
 }
 
-static void test_all(int n, int blocks, int64_t window)
+static void test_all(int count, int blocks, int64_t window)
 {
-    scene s = {.a = {.head = D, .window = window}, .n = n, .blocks = blocks};
-    for (int r = 0; r < n; r++) {
+    scene s = {.a = {.head = D, .window = window}, .n = count, .blocks = blocks};
+    for (int r = 0; r < count; r++) {
         s.pos[r] = (500 + 41 * r) % CTX;
         s.seq[r] = blocks && r % 3 == 2;
     }
@@ -91,7 +91,7 @@ static void test_all(int n, int blocks, int64_t window)
     look(&s);
     for (int64_t step = 1; step < 20; step += 6)
         ok(send(&s, step) && !memcmp(sent, seen, sizeof sent),
-           "%d rows, %d blocks, window %lld, %lld items a part: what is seen is sent for", n,
+           "%d rows, %d blocks, window %lld, %lld items a part: what is seen is sent for", count,
            blocks, (long long)window, (long long)step);
 }
 
@@ -121,8 +121,8 @@ int main(void)
     test_all(5, 2, 300);
     test_hostile();
     scene many = {.a = {.head = D}, .n = 9, .pos = {5, 5, 5, 5, 5, 5, 5, 5, 5}};
-    zt_cpu_call c = call_of(&many);
+    zt_cpu_call call = call_of(&many);
     int64_t turn = 0;
-    ok(!c.kernel->late(&c, 0, c.items[0], &turn, &(zt_cpu_prefetch){0}), "9 rows: nothing");
+    ok(!call.kernel->late(&call, 0, call.items[0], &turn, &(zt_cpu_prefetch){0}), "9 rows: nothing");
     return tap_done();
 }

@@ -18,10 +18,10 @@ static size_t run_once(zt_ctx *ctx)
 {
     bool right = true;
     kept.given = 0;
-    zt_engine *e = open_fake(ctx);
-    zt_status s = e ? watched(e, &right) : zt_ctx_status(ctx);
-    zt_engine_close(e);
-    if (!s && right && !zt_ctx_status(ctx)) return kept.given;
+    zt_engine *engine = open_fake(ctx);
+    zt_status status = engine ? watched(engine, &right) : zt_ctx_status(ctx);
+    zt_engine_close(engine);
+    if (!status && right && !zt_ctx_status(ctx)) return kept.given;
     diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     return SIZE_MAX;
@@ -33,27 +33,27 @@ static bool find_file(void)
     char dir[128];
     int n = 0;
     snprintf(dir, sizeof dir, "%s/zt", folder);
-    DIR *d = opendir(dir);
-    for (struct dirent *at; d && (at = readdir(d));)
+    DIR *directory = opendir(dir);
+    for (struct dirent *at; directory && (at = readdir(directory));)
         if (at->d_name[0] != '.' || strlen(at->d_name) > 2) {
             snprintf(file, sizeof file, "%s/%s", dir, at->d_name);
             n++;
         }
-    if (d) closedir(d);
+    if (directory) closedir(directory);
     return n == 1;
 }
 
-/* The file with byte `at` changed (-1: none), cut to `n` bytes. */
-static void spoil(const char *bytes, size_t n, long at)
+/* The file with byte `at` changed (-1: none), cut to `count` bytes. */
+static void spoil(const char *bytes, size_t count, long at)
 {
-    FILE *f = fopen(file, "wb");
-    if (!f) return;
-    fwrite(bytes, 1, n, f);
+    FILE *stream = fopen(file, "wb");
+    if (!stream) return;
+    fwrite(bytes, 1, count, stream);
     if (at >= 0) {
-        fseek(f, at, SEEK_SET);
-        fputc(bytes[at] ^ 0x10, f);
+        fseek(stream, at, SEEK_SET);
+        fputc(bytes[at] ^ 0x10, stream);
     }
-    fclose(f);
+    fclose(stream);
 }
 
 static void test_spoiled(zt_ctx *ctx, size_t whole)
@@ -61,12 +61,12 @@ static void test_spoiled(zt_ctx *ctx, size_t whole)
     static const long at[] = {0, 16, 23, 24, 39, 40, 44, 48, 56, 100, 1071};
     static const size_t cut[] = {0, 1, 39, 40, 72, 1071};
     char bytes[2048];
-    FILE *f = fopen(file, "rb");
-    size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
-    bool good = n == whole + 40;
-    if (f) fclose(f);
+    FILE *stream = fopen(file, "rb");
+    size_t size = stream ? fread(bytes, 1, sizeof bytes, stream) : 0;
+    bool good = size == whole + 40;
+    if (stream) fclose(stream);
     for (size_t i = 0; i < sizeof at / sizeof at[0] && good; i++) {
-        spoil(bytes, n, at[i]);
+        spoil(bytes, size, at[i]);
         good = run_once(ctx) == 0 && run_once(ctx) == whole;
     }
     ok(good, "a byte changed: the driver is not given it, and the file is made anew");
@@ -115,15 +115,15 @@ static bool at_once(void)
 /* Data as this adapter's driver would write them. */
 static bool make_kept(zt_ctx *ctx)
 {
-    zt_engine *e = zt_engine_open(ctx, "vulkan", NULL);
-    const zt_vk_engine *v = (const zt_vk_engine *)e;
-    if (!e) return false;
+    zt_engine *engine = zt_engine_open(ctx, "vulkan", NULL);
+    const zt_vk_engine *v = (const zt_vk_engine *)engine;
+    if (!engine) return false;
     kept.on = true;
     kept.head = (VkPipelineCacheHeaderVersionOne){
         sizeof kept.head, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, v->vendor, v->model, {0}};
     memcpy(kept.head.pipelineCacheUUID, v->cache_uuid, VK_UUID_SIZE);
     for (size_t i = 0; i < sizeof kept.body; i++) kept.body[i] = (uint8_t)(i * 7);
-    zt_engine_close(e);
+    zt_engine_close(engine);
     return true;
 }
 

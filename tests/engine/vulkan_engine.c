@@ -18,32 +18,32 @@ static zt_prog *chain(zt_ctx *ctx, int n, int64_t rows)
     return p;
 }
 
-static zt_status once(zt_engine *e, const zt_prog *p, const float *x, float *y)
+static zt_status once(zt_engine *engine, const zt_prog *program, const float *x, float *y)
 {
-    zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true});
+    zt_session *session = zt_session_open(engine, program, NULL, &(zt_session_opts){.strict = true});
     const void *in[] = {x};
     void *out[] = {y};
-    zt_status st = s ? zt_session_step(s, NULL, 0, in, out) : zt_ctx_status(e->ctx);
-    zt_session_close(s);
+    zt_status st = session ? zt_session_step(session, NULL, 0, in, out) : zt_ctx_status(engine->ctx);
+    zt_session_close(session);
     return st;
 }
 
 /* Programs of many sizes come and go: then what is held is what the pool keeps, which is no more
  * than after the first round and no more than it may, and in use is what was before. */
-static void test_memory(zt_ctx *ctx, zt_engine *e)
+static void test_memory(zt_ctx *ctx, zt_engine *engine)
 {
     static float x[4096], y[4096];
     size_t after_first = 0;
     bool good = true;
-    zt_engine_report start = e->vt->report(e);
+    zt_engine_report start = engine->vt->report(engine);
     for (int i = 0; i < 4096; i++) x[i] = 1;
     for (int i = 0; i < 1000 && good; i++) {
-        zt_prog *p = chain(ctx, 3, 1 + i % 50 * 80);
-        good = once(e, p, x, y) == ZT_OK && y[0] == 3;
-        zt_prog_free(p);
-        if (i == 49) after_first = e->vt->report(e).held;
+        zt_prog *program = chain(ctx, 3, 1 + i % 50 * 80);
+        good = once(engine, program, x, y) == ZT_OK && y[0] == 3;
+        zt_prog_free(program);
+        if (i == 49) after_first = engine->vt->report(engine).held;
     }
-    zt_engine_report r = e->vt->report(e);
+    zt_engine_report r = engine->vt->report(engine);
     ok(good, "1000 programs prepared, run and freed");
     ok(r.buffers == start.buffers && r.held - r.pooled_bytes == start.held - start.pooled_bytes,
        "device memory in use is what it was: %zu bytes", r.held - r.pooled_bytes);
@@ -57,45 +57,45 @@ static void test_memory(zt_ctx *ctx, zt_engine *e)
 }
 
 /* Of one size 200 buffers at once: the pool keeps what it may. */
-static void test_pool_cap(zt_engine *e)
+static void test_pool_cap(zt_engine *engine)
 {
     enum { N = 200 };
     static const int64_t dims[] = {1 << 18, 1000}; /* a MiB, and less than 4 KiB */
     zt_ebuf *b[N];
     bool good = true;
     for (int d = 0; d < 2; d++) {
-        zt_type t = zt_type_make(ZT_F32, 1, &dims[d]);
-        zt_engine_report before = e->vt->report(e);
-        for (int i = 0; i < N; i++) good = (b[i] = e->vt->alloc(e, &t)) != NULL && good;
-        zt_engine_report full = e->vt->report(e);
+        zt_type its_type = zt_type_make(ZT_F32, 1, &dims[d]);
+        zt_engine_report before = engine->vt->report(engine);
+        for (int i = 0; i < N; i++) good = (b[i] = engine->vt->alloc(engine, &its_type)) != NULL && good;
+        zt_engine_report full = engine->vt->report(engine);
         good = good && full.buffers == before.buffers + N;
-        for (int i = 0; i < N; i++) e->vt->free(e, b[i]);
-        zt_engine_report r = e->vt->report(e);
+        for (int i = 0; i < N; i++) engine->vt->free(engine, b[i]);
+        zt_engine_report r = engine->vt->report(engine);
         ok(good && r.buffers == before.buffers, "200 buffers of %zu bytes come and go",
-           zt_type_bytes(&t));
+           zt_type_bytes(&its_type));
         ok(r.pooled <= before.pooled + 64 && r.pooled_bytes <= 32 << 20 && r.held < full.held,
            "%" PRIu64 " buffers of %zu bytes wait, no more", r.pooled, r.pooled_bytes);
         uint64_t hits = r.pool_hits;
-        e->vt->free(e, e->vt->alloc(e, &t));
-        ok(e->vt->report(e).pool_hits == hits + 1, "and are taken");
+        engine->vt->free(engine, engine->vt->alloc(engine, &its_type));
+        ok(engine->vt->report(engine).pool_hits == hits + 1, "and are taken");
     }
 }
 
 /* The context's limit holds for the device too; the pool is given up before anything fails. */
-static void test_limit(zt_ctx *ctx, zt_engine *e)
+static void test_limit(zt_ctx *ctx, zt_engine *engine)
 {
     const int64_t dim = 1 << 20, most = 40;
-    zt_type t = zt_type_make(ZT_F32, 1, &dim);
+    zt_type its_type = zt_type_make(ZT_F32, 1, &dim);
     zt_ebuf *b[40];
-    int n = 0;
+    int count = 0;
     size_t held = zt_mem_get(ctx).held;
     zt_mem_limit(ctx, held + (64 << 20));
-    while (n < most && (b[n] = e->vt->alloc(e, &t))) n++;
-    ok(n >= 15 && n < most && zt_ctx_status(ctx) == ZT_ENOMEM, "%d buffers of 4 MiB: %s", n,
+    while (count < most && (b[count] = engine->vt->alloc(engine, &its_type))) count++;
+    ok(count >= 15 && count < most && zt_ctx_status(ctx) == ZT_ENOMEM, "%d buffers of 4 MiB: %s", count,
        zt_ctx_error(ctx));
-    ok(e->vt->report(e).pooled == 0, "after what the pool kept was given up");
+    ok(engine->vt->report(engine).pooled == 0, "after what the pool kept was given up");
     zt_ctx_clear(ctx);
-    while (n > 0) e->vt->free(e, b[--n]);
+    while (count > 0) engine->vt->free(engine, b[--count]);
     zt_mem_limit(ctx, 0);
     ok(zt_mem_get(ctx).held <= held, "and all is there again");
 }
@@ -113,33 +113,33 @@ static zt_status made_find(void *user, const char *name, zt_type *type, int64_t 
 
 static float made_at(int64_t row, int64_t col) { return (float)(row % 97) - (float)(col % 3); }
 
-static zt_status made_read(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status made_read(void *user, int64_t handle, size_t offset, void *dst, size_t count)
 {
     float *to = dst;
     (void)user, (void)handle;
-    for (size_t i = 0; i < n / 4; i++) {
+    for (size_t i = 0; i < count / 4; i++) {
         int64_t at = (int64_t)(offset / 4 + i);
         to[i] = made_at(at / WIDE, at % WIDE);
     }
     return ZT_OK;
 }
 
-static void test_large(zt_ctx *ctx, zt_engine *e)
+static void test_large(zt_ctx *ctx, zt_engine *engine)
 {
     static float x[WIDE], y[TALL], rows[2 * WIDE];
     const int64_t nx[] = {1, WIDE}, ni = 2, nw[] = {TALL, WIDE};
     const int32_t i[] = {TALL - 1, 3};
     const zt_store store = {.find = made_find, .read = made_read};
-    zt_prog *p = zt_prog_new(ctx);
-    int a = zt_prog_in(p, "x", ZT_F32, 2, nx), ids = zt_prog_in(p, "i", ZT_I32, 1, &ni);
-    int w = zt_prog_data(p, "w", ZT_F32, 2, nw, "w");
-    zt_prog_out(p, "y", zt_program_linear(p, NULL, a, w, ZT_NONE, NULL));
-    zt_prog_out(p, "r", zt_program_gather(p, NULL, w, ids, NULL));
+    zt_prog *program = zt_prog_new(ctx);
+    int a = zt_prog_in(program, "x", ZT_F32, 2, nx), ids = zt_prog_in(program, "i", ZT_I32, 1, &ni);
+    int w = zt_prog_data(program, "w", ZT_F32, 2, nw, "w");
+    zt_prog_out(program, "y", zt_program_linear(program, NULL, a, w, ZT_NONE, NULL));
+    zt_prog_out(program, "r", zt_program_gather(program, NULL, w, ids, NULL));
     for (int k = 0; k < WIDE; k++) x[k] = (float)(k % 5);
-    zt_session *s = zt_session_open(e, p, &store, &(zt_session_opts){.strict = true});
+    zt_session *session = zt_session_open(engine, program, &store, &(zt_session_opts){.strict = true});
     const void *in[] = {x, i};
     void *out[] = {y, rows};
-    bool good = s && zt_session_step(s, NULL, 0, in, out) == ZT_OK;
+    bool good = session && zt_session_step(session, NULL, 0, in, out) == ZT_OK;
     for (int64_t r = 0; r < TALL && good; r += 1 + (TALL - 2) / 7) {
         double sum = 0;
         for (int k = 0; k < WIDE; k++) sum += (double)x[k] * made_at(r, k);
@@ -149,46 +149,46 @@ static void test_large(zt_ctx *ctx, zt_engine *e)
         good = rows[k] == made_at(TALL - 1, k) && rows[WIDE + k] == made_at(3, k);
     ok(good, "a matrix of %d bytes multiplies, and gives its last row: %s", 4 * WIDE * TALL,
        zt_ctx_error(ctx));
-    zt_session_close(s);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(program);
 }
 
-static void test_submits(zt_ctx *ctx, zt_engine *e)
+static void test_submits(zt_ctx *ctx, zt_engine *engine)
 {
     float x[8] = {1, 1, 1, 1, 1, 1, 1, 1}, y[8];
-    zt_prog *p = chain(ctx, 64, 8);
-    zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true});
+    zt_prog *program = chain(ctx, 64, 8);
+    zt_session *session = zt_session_open(engine, program, NULL, &(zt_session_opts){.strict = true});
     const void *in[] = {x};
     void *out[] = {y};
-    ok(s && zt_session_prepare(s, NULL, 0, NULL) == ZT_OK, "64 steps prepared");
-    zt_engine_report before = e->vt->report(e);
-    bool good = s && zt_session_step(s, NULL, 0, in, out) == ZT_OK;
-    zt_engine_report after = e->vt->report(e);
+    ok(session && zt_session_prepare(session, NULL, 0, NULL) == ZT_OK, "64 steps prepared");
+    zt_engine_report before = engine->vt->report(engine);
+    bool good = session && zt_session_step(session, NULL, 0, in, out) == ZT_OK;
+    zt_engine_report after = engine->vt->report(engine);
     ok(good && after.submits - before.submits == 1, "a replay is one submit");
     ok(after.downloads - before.downloads == 1, "and one download");
     ok(good && y[7] == 33, "with the right numbers");
-    zt_session_close(s);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(program);
 }
 
-static void test_trouble(zt_ctx *ctx, zt_engine *e)
+static void test_trouble(zt_ctx *ctx, zt_engine *engine)
 {
     const int64_t table[] = {5, 3}, n = 2;
     float x[15] = {0}, y[6];
     int32_t i[2] = {4, 5};
-    zt_prog *p = zt_prog_new(ctx);
-    int a = zt_prog_in(p, "x", ZT_F32, 2, table), b = zt_prog_in(p, "i", ZT_I32, 1, &n);
-    zt_prog_out(p, "y", zt_program_gather(p, NULL, a, b, NULL));
-    zt_session *s = zt_session_open(e, p, NULL, NULL);
+    zt_prog *program = zt_prog_new(ctx);
+    int a = zt_prog_in(program, "x", ZT_F32, 2, table), b = zt_prog_in(program, "i", ZT_I32, 1, &n);
+    zt_prog_out(program, "y", zt_program_gather(program, NULL, a, b, NULL));
+    zt_session *session = zt_session_open(engine, program, NULL, NULL);
     const void *in[] = {x, i};
     void *out[] = {y};
-    ok(s && zt_session_step(s, NULL, 0, in, out) == ZT_EDATA, "an index out of range is an error");
+    ok(session && zt_session_step(session, NULL, 0, in, out) == ZT_EDATA, "an index out of range is an error");
     ok(strstr(zt_ctx_error(ctx), "index 5 is not below 5") != NULL, "that says which");
     zt_ctx_clear(ctx);
     i[1] = 0;
-    ok(s && zt_session_step(s, NULL, 0, in, out) == ZT_OK, "the next replay is clean");
-    zt_session_close(s);
-    zt_prog_free(p);
+    ok(session && zt_session_step(session, NULL, 0, in, out) == ZT_OK, "the next replay is clean");
+    zt_session_close(session);
+    zt_prog_free(program);
 }
 
 /* ---- ahead of the caller --------------------------------------------------------------------- */
@@ -205,18 +205,18 @@ static zt_tensor *vector(zt_ctx *ctx, int64_t n, float value)
 }
 
 /* y = tanh(x) + x ... of CHAIN ops; the last is kept beyond its scope. */
-static zt_tensor *run_chain(zt_run *r, zt_tensor *x)
+static zt_tensor *run_chain(zt_run *runner, zt_tensor *x)
 {
     zt_tensor *y = x;
-    zt_scope_begin(r);
-    for (int i = 0; i < CHAIN; i++) y = i % 2 ? zt_eager_add(r, y, x) : zt_eager_tanh(r, y);
+    zt_scope_begin(runner);
+    for (int i = 0; i < CHAIN; i++) y = i % 2 ? zt_eager_add(runner, y, x) : zt_eager_tanh(runner, y);
     y = zt_tensor_ref(y);
-    zt_scope_end(r);
+    zt_scope_end(runner);
     return y;
 }
 
 /* How ops of a chain are handed over changes when, never what. */
-static void test_ahead(zt_ctx *ctx, zt_engine *e)
+static void test_ahead(zt_ctx *ctx, zt_engine *engine)
 {
     static const struct {
         const char *name;
@@ -230,17 +230,17 @@ static void test_ahead(zt_ctx *ctx, zt_engine *e)
     float first[100];
     zt_tensor *x = vector(ctx, 100, 0.25f);
     for (int m = 0; m < 4; m++) {
-        zt_run *r = zt_run_new(e, true);
-        zt_run_eager(r, modes[m].eager);
-        zt_run_flush_at(r, modes[m].flush_at);
-        zt_engine_report before = e->vt->report(e);
-        zt_tensor *y = run_chain(r, x);
-        zt_engine_report after = e->vt->report(e);
+        zt_run *runner = zt_run_new(engine, true);
+        zt_run_eager(runner, modes[m].eager);
+        zt_run_flush_at(runner, modes[m].flush_at);
+        zt_engine_report before = engine->vt->report(engine);
+        zt_tensor *y = run_chain(runner, x);
+        zt_engine_report after = engine->vt->report(engine);
         ok(y && after.submits - before.submits == modes[m].recorded &&
                after.downloads - before.downloads == (modes[m].eager ? CHAIN : 0),
            "%s: %d ops, %" PRIu64 " submits", modes[m].name, CHAIN, after.submits - before.submits);
         const float *data = y ? zt_tensor_data(y) : first;
-        after = e->vt->report(e);
+        after = engine->vt->report(engine);
         ok(after.submits - before.submits == modes[m].done &&
                after.downloads - before.downloads == (modes[m].eager ? CHAIN : 1),
            "%s: %" PRIu64 " when its end is asked for", modes[m].name,
@@ -248,38 +248,38 @@ static void test_ahead(zt_ctx *ctx, zt_engine *e)
         if (m == 0) memcpy(first, data, sizeof first);
         ok(!memcmp(first, data, sizeof first), "%s: the same bits", modes[m].name);
         zt_tensor_unref(y);
-        zt_run_free(r);
+        zt_run_free(runner);
     }
     zt_tensor_unref(x);
 }
 
 /* The host's bytes count when an op is run, not when it is done; what was asked for is the
  * host's. */
-static void test_host_writes(zt_ctx *ctx, zt_engine *e)
+static void test_host_writes(zt_ctx *ctx, zt_engine *engine)
 {
-    zt_run *r = zt_run_new(e, true);
+    zt_run *runner = zt_run_new(engine, true);
     zt_tensor *x = vector(ctx, 8, 1);
     float *data = zt_tensor_data(x);
-    zt_tensor *y = zt_eager_add(r, x, x);
+    zt_tensor *y = zt_eager_add(runner, x, x);
     data[0] = 100;
-    zt_tensor *z = zt_eager_add(r, y, x);
+    zt_tensor *z = zt_eager_add(runner, y, x);
     float *its = zt_tensor_data(y);
     ok(its[0] == 2 && ((float *)zt_tensor_data(z))[0] == 102, "inputs are copied as an op is run");
     its[0] = -7;
-    zt_tensor *again = zt_eager_neg(r, y);
+    zt_tensor *again = zt_eager_neg(runner, y);
     ok(((float *)zt_tensor_data(again))[0] == 7, "what was fetched and changed goes up again");
-    zt_tensor *w = zt_eager_neg(r, again);
+    zt_tensor *w = zt_eager_neg(runner, again);
     zt_type half = zt_type_make(ZT_F32, 1, (int64_t[]){4});
-    zt_tensor *view = zt_tensor_view(w, &half, 16), *back = zt_eager_neg(r, view);
+    zt_tensor *view = zt_tensor_view(w, &half, 16), *back = zt_eager_neg(runner, view);
     ok(((float *)zt_tensor_data(back))[1] == ((float *)zt_tensor_data(again))[5],
        "a piece of a tensor that is away");
-    zt_tensor *dst = vector(ctx, 8, 0), *late = zt_eager_exp(r, x);
+    zt_tensor *dst = vector(ctx, 8, 0), *late = zt_eager_exp(runner, x);
     const float *seen = zt_tensor_data(dst);
-    zt_run_into(r, dst);
-    zt_eager_add(r, late, x);
+    zt_run_into(runner, dst);
+    zt_eager_add(runner, late, x);
     ok(seen[0] == ((float *)zt_tensor_data(late))[0] + 100, "a destination is written at once");
-    late = zt_tensor_ref(zt_eager_add(r, x, x));
-    zt_run_free(r);
+    late = zt_tensor_ref(zt_eager_add(runner, x, x));
+    zt_run_free(runner);
     ok(((float *)zt_tensor_data(late))[0] == 200, "a tensor outlives the run");
     zt_tensor_unref(late);
     zt_tensor_unref(view);
@@ -288,22 +288,22 @@ static void test_host_writes(zt_ctx *ctx, zt_engine *e)
 }
 
 /* Case i of an op, both ways: 1 the same bits, 0 not, -1 no kernel of vulkan's or too large. */
-static int same_bits(zt_ctx *ctx, zt_run *const run[2], zt_op op, const zt_case *c, int i)
+static int same_bits(zt_ctx *ctx, zt_run *const run[2], zt_op op, const zt_case *op_case, int i)
 {
     const zt_opinfo *info = zt_op_info(op);
     zt_tensor *in[ZT_MAX_IN] = {0}, *out[2][ZT_MAX_OUT] = {{0}};
     zt_status st[2] = {ZT_OK, ZT_OK};
     int64_t count = 0;
     for (int k = 0; k < info->n_in; k++)
-        if (c->fill[k] != ZT_FILL_ABSENT) count += zt_type_count(&c->in[k]);
+        if (op_case->fill[k] != ZT_FILL_ABSENT) count += zt_type_count(&op_case->in[k]);
     for (int k = 0; k < info->n_in && count < 20000; k++) {
-        if (c->fill[k] == ZT_FILL_ABSENT) continue;
-        in[k] = zt_tensor_new(ctx, &c->in[k]);
-        zt_case_fill(c, k, 1 + (uint64_t)i, zt_tensor_data(in[k]));
+        if (op_case->fill[k] == ZT_FILL_ABSENT) continue;
+        in[k] = zt_tensor_new(ctx, &op_case->in[k]);
+        zt_case_fill(op_case, k, 1 + (uint64_t)i, zt_tensor_data(in[k]));
     }
     for (int r = 0; r < 2 && count < 20000; r++) {
         zt_scope_begin(run[r]);
-        st[r] = zt_run_op(run[r], op, c->attrs, in, out[r]);
+        st[r] = zt_run_op(run[r], op, op_case->attrs, in, out[r]);
         if (!st[r]) st[r] = zt_run_sync(run[r]);
         zt_ctx_clear(ctx);
     }
@@ -317,16 +317,16 @@ static int same_bits(zt_ctx *ctx, zt_run *const run[2], zt_op op, const zt_case 
 }
 
 /* The first cases of every op that vulkan has a kernel for. */
-static void test_every_op(zt_ctx *ctx, zt_engine *e)
+static void test_every_op(zt_ctx *ctx, zt_engine *engine)
 {
-    zt_run *run[2] = {zt_run_new(e, true), zt_run_new(e, true)};
+    zt_run *run[2] = {zt_run_new(engine, true), zt_run_new(engine, true)};
     int ops = 0, cases = 0, bad = 0;
     zt_run_eager(run[1], true);
     for (int op = 0; op < ZT_OP_COUNT; op++) {
-        zt_case c;
+        zt_case op_case;
         int before = cases;
-        for (int i = 0; i < 4 && zt_op_case((zt_op)op, i, &c); i++) {
-            int same = same_bits(ctx, run, (zt_op)op, &c, i);
+        for (int i = 0; i < 4 && zt_op_case((zt_op)op, i, &op_case); i++) {
+            int same = same_bits(ctx, run, (zt_op)op, &op_case, i);
             cases += same >= 0;
             bad += same == 0;
             if (same == 0) diag("%s case %d", zt_op_info((zt_op)op)->name, i);
@@ -340,24 +340,24 @@ static void test_every_op(zt_ctx *ctx, zt_engine *e)
 }
 
 /* More ops than batches hold, of which nobody looks at any but the last. */
-static void test_many(zt_ctx *ctx, zt_engine *e)
+static void test_many(zt_ctx *ctx, zt_engine *engine)
 {
-    zt_run *r = zt_run_new(e, true);
+    zt_run *runner = zt_run_new(engine, true);
     zt_tensor *x = vector(ctx, 300000, 1), *y = zt_tensor_ref(x);
     zt_tensor *small = vector(ctx, 4, 1), *z = zt_tensor_ref(small);
-    size_t peak = e->vt->report(e).held;
+    size_t peak = engine->vt->report(engine).held;
     for (int i = 0; i < 6000 && y && z; i++) {
-        zt_scope_begin(r);
-        zt_tensor *next = zt_tensor_ref(i % 2 ? zt_eager_add(r, z, small) : zt_eager_sub(r, z, small));
+        zt_scope_begin(runner);
+        zt_tensor *next = zt_tensor_ref(i % 2 ? zt_eager_add(runner, z, small) : zt_eager_sub(runner, z, small));
         zt_tensor_unref(z);
         z = next;
         if (i % 20 == 0) {
-            next = zt_tensor_ref(zt_eager_neg(r, y)); /* larger than the pool keeps */
+            next = zt_tensor_ref(zt_eager_neg(runner, y)); /* larger than the pool keeps */
             zt_tensor_unref(y);
             y = next;
         }
-        zt_scope_end(r);
-        if (e->vt->report(e).held > peak) peak = e->vt->report(e).held;
+        zt_scope_end(runner);
+        if (engine->vt->report(engine).held > peak) peak = engine->vt->report(engine).held;
     }
     ok(z && ((float *)zt_tensor_data(z))[0] == 1 && ((float *)zt_tensor_data(y))[0] == 1,
        "6300 ops before anything is asked for: %s", zt_ctx_error(ctx));
@@ -366,11 +366,11 @@ static void test_many(zt_ctx *ctx, zt_engine *e)
     zt_tensor_unref(z);
     zt_tensor_unref(x);
     zt_tensor_unref(small);
-    zt_run_free(r);
+    zt_run_free(runner);
 }
 
 /* A bad index is told at the next synchronisation, whichever that is. */
-static void test_late_trouble(zt_ctx *ctx, zt_engine *e)
+static void test_late_trouble(zt_ctx *ctx, zt_engine *engine)
 {
     const int64_t table[] = {5, 3}, n = 2;
     zt_type tx = zt_type_make(ZT_F32, 2, table), ti = zt_type_make(ZT_I32, 1, &n);
@@ -378,14 +378,14 @@ static void test_late_trouble(zt_ctx *ctx, zt_engine *e)
     memset(zt_tensor_data(x), 0, zt_tensor_bytes(x));
     memcpy(zt_tensor_data(i), (int32_t[]){4, 7}, 8);
     for (int how = 0; how < 4; how++) {
-        zt_run *r = zt_run_new(e, true);
-        zt_tensor *y = zt_eager_gather(r, x, i, NULL);
+        zt_run *runner = zt_run_new(engine, true);
+        zt_tensor *y = zt_eager_gather(runner, x, i, NULL);
         ok(y && zt_ctx_status(ctx) == ZT_OK, "a bad index is not known when the op is recorded");
-        if (how == 0) zt_run_sync(r);
+        if (how == 0) zt_run_sync(runner);
         if (how == 1) zt_tensor_data(y);
-        if (how == 2) zt_run_into(r, one);
-        if (how == 2) zt_eager_add(r, one, one);
-        zt_run_free(r);
+        if (how == 2) zt_run_into(runner, one);
+        if (how == 2) zt_eager_add(runner, one, one);
+        zt_run_free(runner);
         ok(zt_ctx_status(ctx) == ZT_EDATA &&
                strstr(zt_ctx_error(ctx), "gather: index 7 is not below 5"),
            "but when someone waits: %s", zt_ctx_error(ctx));
@@ -419,21 +419,21 @@ static void test_times(zt_ctx *ctx)
     static float x[1 << 16], y[1 << 16];
     times t = {.named = true};
     zt_engine_opts opts = {.isa = zt_isa_best()};
-    zt_engine *e = zt_engine_trace(zt_engine_open(ctx, "vulkan", &opts), note_time, &t);
-    zt_prog *p = chain(ctx, 20, 1 << 16);
-    zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true});
+    zt_engine *engine = zt_engine_trace(zt_engine_open(ctx, "vulkan", &opts), note_time, &t);
+    zt_prog *program = chain(ctx, 20, 1 << 16);
+    zt_session *session = zt_session_open(engine, program, NULL, &(zt_session_opts){.strict = true});
     const void *in[] = {x};
     void *out[] = {y};
     double start = zt_seconds();
-    bool good = s && zt_session_step(s, NULL, 0, in, out) == ZT_OK &&
-                zt_session_step(s, NULL, 0, in, out) == ZT_OK;
+    bool good = session && zt_session_step(session, NULL, 0, in, out) == ZT_OK &&
+                zt_session_step(session, NULL, 0, in, out) == ZT_OK;
     double all = zt_seconds() - start;
     ok(good && t.calls == 40 && t.named, "20 steps, each told twice with its time");
     ok(t.sum > 0 && t.sum <= all, "which add up to less than the time of all: %g of %g s", t.sum,
        all);
-    zt_session_close(s);
-    zt_prog_free(p);
-    zt_engine_close(e);
+    zt_session_close(session);
+    zt_prog_free(program);
+    zt_engine_close(engine);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -448,21 +448,21 @@ static void test_refusals(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_engine *e = device_open(ctx, "vulkan");
-    if (e) {
-        test_memory(ctx, e);
-        test_pool_cap(e);
-        test_limit(ctx, e);
-        test_large(ctx, e);
-        test_submits(ctx, e);
-        test_trouble(ctx, e);
-        test_ahead(ctx, e);
-        test_host_writes(ctx, e);
-        test_every_op(ctx, e);
-        test_many(ctx, e);
-        test_late_trouble(ctx, e);
+    zt_engine *engine = device_open(ctx, "vulkan");
+    if (engine) {
+        test_memory(ctx, engine);
+        test_pool_cap(engine);
+        test_limit(ctx, engine);
+        test_large(ctx, engine);
+        test_submits(ctx, engine);
+        test_trouble(ctx, engine);
+        test_ahead(ctx, engine);
+        test_host_writes(ctx, engine);
+        test_every_op(ctx, engine);
+        test_many(ctx, engine);
+        test_late_trouble(ctx, engine);
         test_times(ctx);
         test_refusals(ctx);
     }
-    return device_done(ctx, e);
+    return device_done(ctx, engine);
 }

@@ -14,24 +14,24 @@ static void stays_lost(zt_ctx *ctx)
 {
     bool right = true;
     calls = fail_at = 0;
-    zt_engine *e = open_fake(ctx);
-    ok(e && copied(e, &right) == ZT_OK && watched(e, &right) == ZT_OK, "a device that works");
+    zt_engine *engine = open_fake(ctx);
+    ok(engine && copied(engine, &right) == ZT_OK && watched(engine, &right) == ZT_OK, "a device that works");
     lose = true;
     only = "vkQueueSubmit";
     fail_at = calls + 1;
-    zt_status s = watched(e, &right);
-    ok(s == ZT_ESYS, "that is lost: %s", zt_ctx_error(ctx));
+    zt_status status = watched(engine, &right);
+    ok(status == ZT_ESYS, "that is lost: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     only = NULL;
     fail_at = 0;
     for (int i = 0; i < 2; i++, zt_ctx_clear(ctx)) {
-        s = watched(e, &right);
-        ok(s == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s",
+        status = watched(engine, &right);
+        ok(status == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s",
            zt_ctx_error(ctx));
     }
-    ok(ahead(ctx, e, &right) != ZT_OK, "for ops ahead of the caller too");
+    ok(ahead(ctx, engine, &right) != ZT_OK, "for ops ahead of the caller too");
     zt_ctx_clear(ctx);
-    zt_engine_close(e);
+    zt_engine_close(engine);
     zt_ctx_clear(ctx);
     lose = false;
     ok(clean(ctx, ""), "and closes");

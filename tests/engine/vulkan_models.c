@@ -106,10 +106,10 @@ typedef struct apart {
     double most, nmse;
 } apart;
 
-static apart apart_of(const float *a, const float *b, int64_t n)
+static apart apart_of(const float *a, const float *b, int64_t count)
 {
     double most = 0, num = 0, den = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         double d = (double)a[i] - b[i];
         most = fabs(d) <= most ? most : fabs(d);
         num += d * d;

@@ -4,18 +4,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx)
         return 0;
-    zt_mem_limit(ctx, 16 * n + (64 << 20));
-    zt_source *s = zt_source_memory(ctx, "fuzz", bytes, n);
-    zt_gguf *g = zt_gguf_from(ctx, s);
-    if (g ? !gguf_walk(g) : zt_ctx_status(ctx) == ZT_OK || zt_ctx_status(ctx) == ZT_ENOMEM)
+    zt_mem_limit(ctx, 16 * count + (64 << 20));
+    zt_source *source = zt_source_memory(ctx, "fuzz", bytes, count);
+    zt_gguf *gguf = zt_gguf_from(ctx, source);
+    if (gguf ? !gguf_walk(gguf) : zt_ctx_status(ctx) == ZT_OK || zt_ctx_status(ctx) == ZT_ENOMEM)
         abort(); /* an unsound file was opened, or a sound answer is missing */
-    zt_gguf_close(g);
-    zt_source_close(s);
+    zt_gguf_close(gguf);
+    zt_source_close(source);
     if (zt_mem_get(ctx).blocks)
         abort();
     zt_ctx_free(ctx);

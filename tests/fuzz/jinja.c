@@ -28,9 +28,9 @@ static void render(zt_ctx *ctx, const zt_jinja *t, const json_t *vars)
     zt_str_init(&origin, ctx);
     zt_jinja_vars v = {.input = vars, .now = 0, .utc = true,
                        .limits = {.steps = 200000, .memory = 1 << 24, .output = 1 << 20}};
-    zt_status s = zt_jinja_render(ctx, t, &v, &out, &origin);
-    check_status(ctx, s);
-    if (out.len != origin.len || out.len > (1 << 20) || (s != ZT_OK && out.len) ||
+    zt_status status = zt_jinja_render(ctx, t, &v, &out, &origin);
+    check_status(ctx, status);
+    if (out.len != origin.len || out.len > (1 << 20) || (status != ZT_OK && out.len) ||
         !zt_utf8_valid(out.len ? out.data : "", out.len))
         abort();
     for (size_t i = 0; i < origin.len; i++)
@@ -40,17 +40,17 @@ static void render(zt_ctx *ctx, const zt_jinja *t, const json_t *vars)
     zt_str_fini(&origin);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static const char text[] =
         "{\"messages\": [{\"role\": \"user\", \"content\": \"a b\\n\"}, {\"role\": \"assistant\", "
         "\"content\": null, \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1}}}]}],"
         " \"tools\": null, \"s\": \"Hi <b>\", \"n\": 3, \"f\": 1.5, \"l\": [3, 1, 2], \"d\": {\"a\": 1, \"b\": [true]}}";
-    const uint8_t *zero = n ? memchr(bytes, 0, n) : NULL;
-    size_t len = zero ? (size_t)(zero - bytes) : n;
+    const uint8_t *zero = count ? memchr(bytes, 0, count) : NULL;
+    size_t len = zero ? (size_t)(zero - bytes) : count;
     json_t *vars = json_loads(text, 0, NULL);
     if (zero)
-        json_object_set_new(vars, "u", json_stringn((const char *)zero + 1, n - len - 1));
+        json_object_set_new(vars, "u", json_stringn((const char *)zero + 1, count - len - 1));
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx || !vars)
         abort();

@@ -62,14 +62,14 @@ static size_t set_number(uint8_t *b, size_t n, const input *other)
     return n;
 }
 
-static size_t cut(uint8_t *b, size_t n, const input *other)
+static size_t cut(uint8_t *b, size_t count, const input *other)
 {
-    size_t at = below(n), len = 1 + below(n - at);
+    size_t at = below(count), len = 1 + below(count - at);
     (void)other;
     len = below(4) ? 1 + len % 16 : len;
-    len = len < n - at ? len : n - at;
-    memmove(b + at, b + at + len, n - at - len);
-    return n - len;
+    len = len < count - at ? len : count - at;
+    memmove(b + at, b + at + len, count - at - len);
+    return count - len;
 }
 
 /* `len` bytes from `from` (not in b) go in at a drawn place. */
@@ -83,15 +83,15 @@ static size_t insert(uint8_t *b, size_t n, const uint8_t *from, size_t len)
     return n + len;
 }
 
-static size_t repeat(uint8_t *b, size_t n, const input *other)
+static size_t repeat(uint8_t *b, size_t count, const input *other)
 {
     uint8_t piece[64];
     size_t len = 1 + below(sizeof piece), at;
     (void)other;
-    len = len < n ? len : n;
-    at = below(n - len + 1);
+    len = len < count ? len : count;
+    at = below(count - len + 1);
     memcpy(piece, b + at, len);
-    return insert(b, n, piece, len);
+    return insert(b, count, piece, len);
 }
 
 static size_t graft(uint8_t *b, size_t n, const input *other)
@@ -109,13 +109,13 @@ static size_t (*const changes[])(uint8_t *, size_t, const input *) = {
 static void run_changed(const input *in, size_t n_in, uint8_t *room)
 {
     const input *base = &in[below(n_in)], *other = &in[below(n_in)];
-    size_t n = base->n < MOST ? base->n : MOST;
-    memcpy(room, base->bytes, n);
-    for (size_t k = 1 + below(8); k && n; k--)
-        n = changes[below(sizeof changes / sizeof *changes)](room, n, other);
-    uint8_t *exact = malloc(n ? n : 1); /* so that a sanitizer sees one byte too far */
-    memcpy(exact, room, n);
-    LLVMFuzzerTestOneInput(exact, n);
+    size_t size = base->n < MOST ? base->n : MOST;
+    memcpy(room, base->bytes, size);
+    for (size_t k = 1 + below(8); k && size; k--)
+        size = changes[below(sizeof changes / sizeof *changes)](room, size, other);
+    uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees one byte too far */
+    memcpy(exact, room, size);
+    LLVMFuzzerTestOneInput(exact, size);
     free(exact);
 }
 
@@ -130,22 +130,22 @@ int main(int argc, char **argv)
         else
             return 64;
     }
-    size_t n = 0;
+    size_t count = 0;
     input *in = calloc((size_t)argc, sizeof *in);
     uint8_t *room = malloc(MOST);
     for (int i = optind; i < argc; i++) {
-        in[n].bytes = npy_file(argv[i], &in[n].n);
-        if (!in[n].bytes) {
+        in[count].bytes = npy_file(argv[i], &in[count].n);
+        if (!in[count].bytes) {
             fprintf(stderr, "%s: cannot read\n", argv[i]);
             return 66;
         }
-        LLVMFuzzerTestOneInput(in[n].bytes, in[n].n);
-        n++;
+        LLVMFuzzerTestOneInput(in[count].bytes, in[count].n);
+        count++;
     }
-    for (long long i = 0; n && i < runs; i++)
-        run_changed(in, n, room);
-    printf("%zu files and %lld inputs made from them\n", n, n ? runs : 0);
-    for (size_t i = 0; i < n; i++)
+    for (long long i = 0; count && i < runs; i++)
+        run_changed(in, count, room);
+    printf("%zu files and %lld inputs made from them\n", count, count ? runs : 0);
+    for (size_t i = 0; i < count; i++)
         free(in[i].bytes);
     free(room);
     free(in);

@@ -12,18 +12,18 @@ IO_KIND(netjson)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 /* A network's frame with all weights as another type: again a frame, of the same tensors. */
-static void reframe(const uint8_t *bytes, size_t n)
+static void reframe(const uint8_t *bytes, size_t total)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_source *in = zt_source_memory(ctx, "network", bytes, n);
+    zt_source *in = zt_source_memory(ctx, "network", bytes, total);
     zt_netjson *j = in ? zt_netjson_from(ctx, in) : NULL, *again = NULL;
     int64_t count = j ? zt_netjson_count(j) : 0;
     zt_net_weights *to = zt_alloc_array(ctx, (size_t)count + 1, sizeof *to);
     zt_str frame;
     zt_str_init(&frame, ctx);
     for (int64_t i = 0; i < count; i++)
-        to[i] = (zt_net_weights){(zt_storage)(n % ZT_STORE_COUNT), true,
-                                 (zt_storage_rule)(n / 7 % 2), 0.1f};
+        to[i] = (zt_net_weights){(zt_storage)(total % ZT_STORE_COUNT), true,
+                                 (zt_storage_rule)(total / 7 % 2), 0.1f};
     zt_status st = j ? zt_netjson_reframe(j, to, &frame) : ZT_ENOTSUP;
     if (st == ZT_OK)
         again = zt_netjson_from_frame(ctx, frame.data, frame.len);
@@ -44,16 +44,16 @@ static void reframe(const uint8_t *bytes, size_t n)
     zt_ctx_free(ctx);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     bool sound = true;
     io_most = 1 << 20;
-    zt_status st = io_try(&io_netjson, bytes, n, n + (64 << 20), &sound);
+    zt_status st = io_try(&io_netjson, bytes, count, count + (64 << 20), &sound);
     if (!sound || (st != ZT_OK && st != ZT_EDATA))
         abort(); /* an unsound file was opened, or a sound answer is missing */
-    reframe(bytes, n);
+    reframe(bytes, count);
     zt_ctx *ctx = zt_ctx_new();
-    zt_netjson_writer *w = zt_netjson_writer_new(ctx, NULL, (const char *)bytes, n);
+    zt_netjson_writer *w = zt_netjson_writer_new(ctx, NULL, (const char *)bytes, count);
     st = zt_ctx_status(ctx);
     zt_netjson_writer_free(w);
     if (!w != (st == ZT_EDATA) || zt_mem_get(ctx).blocks)

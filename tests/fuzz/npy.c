@@ -9,11 +9,11 @@ IO_KIND(npy)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     bool sound = true;
     io_most = 1 << 20;
-    zt_status st = io_try(&io_npy, bytes, n, n + (64 << 20), &sound);
+    zt_status st = io_try(&io_npy, bytes, count, count + (64 << 20), &sound);
     if (!sound || (st != ZT_OK && st != ZT_EDATA && st != ZT_ENOTSUP))
         abort(); /* an unsound file was opened, or a sound answer is missing */
     return 0;

@@ -10,9 +10,9 @@ static void bind(const zt_prog *p, int64_t value)
     zt_bound_free(zt_prog_bind(p, b, numbers(p, value, 0, b)));
 }
 
-static void read_as_plan(zt_ctx *ctx, const uint8_t *bytes, size_t n)
+static void read_as_plan(zt_ctx *ctx, const uint8_t *bytes, size_t count)
 {
-    zt_plan_file *plan = zt_plan_file_parse(ctx, "fuzz", (const char *)bytes, n);
+    zt_plan_file *plan = zt_plan_file_parse(ctx, "fuzz", (const char *)bytes, count);
     must(!plan == (zt_ctx_status(ctx) == ZT_EDATA));
     must(!plan || (zt_plan_file_prog(plan) && zt_plan_file_engine(plan)));
     must(!strchr(zt_ctx_error(ctx), '\n'));
@@ -20,22 +20,22 @@ static void read_as_plan(zt_ctx *ctx, const uint8_t *bytes, size_t n)
     zt_ctx_clear(ctx);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx) return 0;
-    zt_prog *p = zt_prog_parse(ctx, "fuzz", (const char *)bytes, n);
-    must(!p == (zt_ctx_status(ctx) == ZT_EDATA));
-    if (p) {
-        read_as_plan(ctx, bytes, n);
-        print_twice(ctx, p);
-        bind_own(p);
-        bind(p, 0);
-        bind(p, 64);
-        bind(p, INT64_MAX);
+    zt_prog *program = zt_prog_parse(ctx, "fuzz", (const char *)bytes, count);
+    must(!program == (zt_ctx_status(ctx) == ZT_EDATA));
+    if (program) {
+        read_as_plan(ctx, bytes, count);
+        print_twice(ctx, program);
+        bind_own(program);
+        bind(program, 0);
+        bind(program, 64);
+        bind(program, INT64_MAX);
     }
     must(!strchr(zt_ctx_error(ctx), '\n'));
-    zt_prog_free(p);
+    zt_prog_free(program);
     must(zt_mem_get(ctx).blocks == 0);
     zt_ctx_free(ctx);
     return 0;

@@ -24,27 +24,27 @@ static int numbers(const zt_prog *p, int64_t value, int64_t apart, zt_binding *b
 }
 
 /* The numbers that the program has are those of its symbols, which they bind. */
-__attribute__((unused)) static void bind_own(const zt_prog *p)
+__attribute__((unused)) static void bind_own(const zt_prog *program)
 {
-    zt_binding b[ZT_MAX_SYMBOLS];
-    int n = 0;
-    zt_prog_bindings(p, b, &n);
-    for (int i = 0; i < n; i++) {
+    zt_binding binding[ZT_MAX_SYMBOLS];
+    int count = 0;
+    zt_prog_bindings(program, binding, &count);
+    for (int i = 0; i < count; i++) {
         bool found = false;
-        for (int s = 0; s < zt_prog_n_symbols(p); s++)
-            found = found || !strcmp(zt_prog_symbol_name(p, s), b[i].symbol);
-        must(found && b[i].value >= 0);
+        for (int s = 0; s < zt_prog_n_symbols(program); s++)
+            found = found || !strcmp(zt_prog_symbol_name(program, s), binding[i].symbol);
+        must(found && binding[i].value >= 0);
     }
-    if (n == zt_prog_n_symbols(p)) zt_bound_free(zt_prog_bind(p, b, n));
+    if (count == zt_prog_n_symbols(program)) zt_bound_free(zt_prog_bind(program, binding, count));
 }
 
 /* The text of a program is a fixed point of reading and printing. */
-static void print_twice(zt_ctx *ctx, const zt_prog *p)
+static void print_twice(zt_ctx *ctx, const zt_prog *program)
 {
     zt_str a, b;
     zt_str_init(&a, ctx);
     zt_str_init(&b, ctx);
-    must(zt_prog_print(p, &a) == ZT_OK);
+    must(zt_prog_print(program, &a) == ZT_OK);
     zt_prog *again = zt_prog_parse(ctx, "again", a.data, a.len);
     must(again && zt_prog_print(again, &b) == ZT_OK);
     must(a.len == b.len && memcmp(a.data, b.data, a.len) == 0);

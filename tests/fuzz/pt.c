@@ -20,22 +20,22 @@ static zt_status read_file(const uint8_t *bytes, size_t n)
     return st;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     size_t size;
     io_most = 1 << 20;
-    if (zt_pt_sniff(bytes, n) || (n > 2 && memcmp(bytes, "PK", 2) == 0)) {
-        read_file(bytes, n);
+    if (zt_pt_sniff(bytes, count) || (count > 2 && memcmp(bytes, "PK", 2) == 0)) {
+        read_file(bytes, count);
         return 0;
     }
-    uint8_t *zip = ptw_zip(bytes, n, &size);
+    uint8_t *zip = ptw_zip(bytes, count, &size);
     zt_status in_zip = read_file(zip, size);
     free(zip);
-    uint8_t *older = ptw_older(bytes, n, 3, &size);
+    uint8_t *older = ptw_older(bytes, count, 3, &size);
     zt_status in_older = read_file(older, size);
     free(older);
     /* The zip allows no less, but for a frame (0x95) that ends in the pickle behind it. */
-    if (in_zip == ZT_EDATA && in_older == ZT_OK && !memchr(bytes, 0x95, n))
+    if (in_zip == ZT_EDATA && in_older == ZT_OK && !memchr(bytes, 0x95, count))
         abort();
     return 0;
 }

@@ -13,17 +13,17 @@ static void must(bool good)
     if (!good) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx) return 0;
-    zt_recipe *r = zt_recipe_parse(ctx, "fuzz", (const char *)bytes, n);
-    zt_status s = zt_ctx_status(ctx);
-    must(r ? s == ZT_OK : s == ZT_EDATA || s == ZT_ENOTSUP);
-    for (int i = 0; r && i < zt_recipe_count(r); i++) must(*zt_recipe_model(r, i) != 0);
-    if (r) must(zt_recipe_first(r) >= 0 && zt_recipe_first(r) < zt_recipe_count(r));
+    zt_recipe *recipe = zt_recipe_parse(ctx, "fuzz", (const char *)bytes, count);
+    zt_status status = zt_ctx_status(ctx);
+    must(recipe ? status == ZT_OK : status == ZT_EDATA || status == ZT_ENOTSUP);
+    for (int i = 0; recipe && i < zt_recipe_count(recipe); i++) must(*zt_recipe_model(recipe, i) != 0);
+    if (recipe) must(zt_recipe_first(recipe) >= 0 && zt_recipe_first(recipe) < zt_recipe_count(recipe));
     must(!strchr(zt_ctx_error(ctx), '\n'));
-    zt_recipe_free(r);
+    zt_recipe_free(recipe);
     must(zt_mem_get(ctx).blocks == 0);
     zt_ctx_free(ctx);
     return 0;

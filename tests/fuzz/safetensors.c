@@ -8,17 +8,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static void read_file(const uint8_t *bytes, size_t n)
+static void read_file(const uint8_t *bytes, size_t count)
 {
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx)
         return;
-    zt_mem_limit(ctx, 64 * n + (1 << 20));
-    zt_source *in = zt_source_memory(ctx, "fuzz", bytes, n);
-    zt_safetensors *s = zt_safetensors_from(ctx, in);
-    if (s ? !st_walk(s) : zt_ctx_status(ctx) != ZT_EDATA)
+    zt_mem_limit(ctx, 64 * count + (1 << 20));
+    zt_source *in = zt_source_memory(ctx, "fuzz", bytes, count);
+    zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
+    if (safetensors ? !st_walk(safetensors) : zt_ctx_status(ctx) != ZT_EDATA)
         abort(); /* an unsound file was opened, or a sound answer is missing */
-    zt_safetensors_close(s);
+    zt_safetensors_close(safetensors);
     zt_source_close(in);
     if (zt_mem_get(ctx).blocks)
         abort();
@@ -26,23 +26,23 @@ static void read_file(const uint8_t *bytes, size_t n)
 }
 
 /* A header alone: the data that its largest offset asks for are put behind it, if they are few. */
-static void read_header(const uint8_t *bytes, size_t n)
+static void read_header(const uint8_t *bytes, size_t count)
 {
     enum { DATA = 64 };
-    uint64_t len = n;
-    uint8_t *file = calloc(1, 8 + n + DATA);
+    uint64_t len = count;
+    uint8_t *file = calloc(1, 8 + count + DATA);
     if (!file)
         return;
     memcpy(file, &len, 8);
-    memcpy(file + 8, bytes, n);
+    memcpy(file + 8, bytes, count);
     const uint8_t *last = NULL; /* the text behind the last comma of data_offsets */
-    for (size_t i = 0; i + 1 < n; i++)
+    for (size_t i = 0; i + 1 < count; i++)
         if (bytes[i] == ',' && bytes[i + 1] >= '0' && bytes[i + 1] <= '9')
             last = bytes + i + 1;
     size_t data = 0;
-    for (; last && last < bytes + n && *last >= '0' && *last <= '9' && data < DATA; last++)
+    for (; last && last < bytes + count && *last >= '0' && *last <= '9' && data < DATA; last++)
         data = 10 * data + (size_t)(*last - '0');
-    read_file(file, 8 + n + (data < DATA ? data : DATA));
+    read_file(file, 8 + count + (data < DATA ? data : DATA));
     free(file);
 }
 

@@ -24,51 +24,51 @@ static void check_status(zt_ctx *ctx, zt_status s)
     zt_ctx_clear(ctx);
 }
 
-static void decode(const zt_vocab *v, const zt_ids *ids)
+static void decode(const zt_vocab *vocab, const zt_ids *ids)
 {
     zt_str out;
-    zt_str_init(&out, v->ctx);
-    check_status(v->ctx, zt_vocab_decode_ids(v, ids->id, ids->count, true, &out));
-    check_status(v->ctx, zt_vocab_decode_ids(v, ids->id, ids->count, false, &out));
+    zt_str_init(&out, vocab->ctx);
+    check_status(vocab->ctx, zt_vocab_decode_ids(vocab, ids->id, ids->count, true, &out));
+    check_status(vocab->ctx, zt_vocab_decode_ids(vocab, ids->id, ids->count, false, &out));
     for (size_t i = 0; i < ids->count && i < MOST_SHOWN; i++)
-        check_status(v->ctx, zt_vocab_decode(v, ids->id[i], i & 1, i == 0, &out));
+        check_status(vocab->ctx, zt_vocab_decode(vocab, ids->id[i], i & 1, i == 0, &out));
     zt_str_fini(&out);
 }
 
-static void try_text(const zt_vocab *v, const char *text, size_t n)
+static void try_text(const zt_vocab *vocab, const char *text, size_t total)
 {
     static const unsigned flags[] = {0, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, ZT_TOK_BOS};
     for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) {
         zt_ids ids = {0};
-        check_status(v->ctx, zt_vocab_encode(v, text, n, flags[f], &ids));
+        check_status(vocab->ctx, zt_vocab_encode(vocab, text, total, flags[f], &ids));
         for (size_t i = 0; i < ids.count; i++)
-            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(v))
+            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(vocab))
                 abort();
-        decode(v, &ids);
-        zt_ids_fini(v->ctx, &ids);
+        decode(vocab, &ids);
+        zt_ids_fini(vocab->ctx, &ids);
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static const char text[] = "a the <s> \xc3\xa9\xe2\x96\x81 Bc\n12 \xff'll";
-    const uint8_t *zero = n ? memchr(bytes, 0, n) : NULL;
-    size_t json = zero ? (size_t)(zero - bytes) : n;
+    const uint8_t *zero = count ? memchr(bytes, 0, count) : NULL;
+    size_t json = zero ? (size_t)(zero - bytes) : count;
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx)
         return 0;
     zt_mem_limit(ctx, 1 << 28);
-    zt_vocab *v = zt_vocab_open_json(ctx, "fuzz", (const char *)bytes, json);
-    if (!v && zt_ctx_status(ctx) == ZT_OK)
+    zt_vocab *vocab = zt_vocab_open_json(ctx, "fuzz", (const char *)bytes, json);
+    if (!vocab && zt_ctx_status(ctx) == ZT_OK)
         abort();
     zt_ctx_clear(ctx);
-    if (v) {
-        try_text(v, text, sizeof text - 1);
-        size_t rest = zero ? n - json - 1 : 0;
+    if (vocab) {
+        try_text(vocab, text, sizeof text - 1);
+        size_t rest = zero ? count - json - 1 : 0;
         if (zero)
-            try_text(v, (const char *)zero + 1, rest < MOST_TEXT ? rest : MOST_TEXT);
+            try_text(vocab, (const char *)zero + 1, rest < MOST_TEXT ? rest : MOST_TEXT);
     }
-    zt_vocab_free(v);
+    zt_vocab_free(vocab);
     if (zt_mem_get(ctx).blocks)
         abort();
     zt_ctx_free(ctx);

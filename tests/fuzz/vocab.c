@@ -31,12 +31,12 @@ static void add(tokens *t, const char *text, size_t n, int type, float score)
     t->score[t->n++] = score;
 }
 
-static void put_tokens(ggufw *w, const char *model, tokens *t)
+static void put_tokens(ggufw *writer, const char *model, tokens *t)
 {
-    ggufw_str(w, "tokenizer.ggml.model", model);
-    ggufw_strs(w, "tokenizer.ggml.tokens", t->text, (uint64_t)t->n);
-    ggufw_array(w, "tokenizer.ggml.token_type", NUMBER_I32, (uint64_t)t->n, t->type, 4 * (size_t)t->n);
-    ggufw_array(w, "tokenizer.ggml.scores", NUMBER_F32, (uint64_t)t->n, t->score, 4 * (size_t)t->n);
+    ggufw_str(writer, "tokenizer.ggml.model", model);
+    ggufw_strs(writer, "tokenizer.ggml.tokens", t->text, (uint64_t)t->n);
+    ggufw_array(writer, "tokenizer.ggml.token_type", NUMBER_I32, (uint64_t)t->n, t->type, 4 * (size_t)t->n);
+    ggufw_array(writer, "tokenizer.ggml.scores", NUMBER_F32, (uint64_t)t->n, t->score, 4 * (size_t)t->n);
     for (int i = 0; i < t->n; i++)
         free(t->text[i]);
 }
@@ -51,19 +51,19 @@ static bool keeps_all(const zt_vocab *v, const char *text, size_t n)
                                                          : false;
 }
 
-static void try_text(const zt_vocab *v, const char *text, size_t n, unsigned flags, bool whole)
+static void try_text(const zt_vocab *vocab, const char *text, size_t total, unsigned flags, bool whole)
 {
     zt_ids ids = {0};
     zt_str back;
-    zt_str_init(&back, v->ctx);
-    zt_status s = zt_vocab_encode(v, text, n, flags & ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; !s && i < ids.count; i++)
-        s = zt_vocab_decode(v, ids.id[i], true, i == 0, &back);
-    if (whole && s)
+    zt_str_init(&back, vocab->ctx);
+    zt_status status = zt_vocab_encode(vocab, text, total, flags & ZT_TOK_SPECIAL, &ids);
+    for (size_t i = 0; !status && i < ids.count; i++)
+        status = zt_vocab_decode(vocab, ids.id[i], true, i == 0, &back);
+    if (whole && status)
         abort(); /* the vocabularies made here take every text */
-    if (whole && keeps_all(v, text, n) && (back.len != n || (n && memcmp(back.data, text, n) != 0)))
+    if (whole && keeps_all(vocab, text, total) && (back.len != total || (total && memcmp(back.data, text, total) != 0)))
         abort();
-    zt_ids_fini(v->ctx, &ids);
+    zt_ids_fini(vocab->ctx, &ids);
     zt_str_fini(&back);
 }
 
@@ -81,9 +81,9 @@ static void add_bytes(tokens *t, bool printed)
 {
     for (int b = 0; b < 256; b++) {
         char text[8];
-        int n = printed ? zt_utf8_encode(char_of_byte(b), text)
+        int count = printed ? zt_utf8_encode(char_of_byte(b), text)
                         : snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
-        add(t, text, (size_t)n, printed ? ZT_TOK_NORMAL : ZT_TOK_BYTE, 0);
+        add(t, text, (size_t)count, printed ? ZT_TOK_NORMAL : ZT_TOK_BYTE, 0);
     }
 }
 
@@ -103,7 +103,7 @@ static void add_words(tokens *t)
 
 /* A double array that maps "a" to "b", "ab" to "" and U+00E9 to "e": units as vocab_charsmap.c
  * says. The root's children are at 0 ^ 256 ^ byte, those of "a" at 353 ^ 768 ^ byte, and so on. */
-static void put_charsmap(ggufw *w)
+static void put_charsmap(ggufw *writer)
 {
     enum { N = 2048 };
     static unsigned char map[4 + 4 * N + 6];
@@ -122,13 +122,13 @@ static void put_charsmap(ggufw *w)
     for (size_t i = 0; i < 4 * N; i++)
         map[4 + i] = (unsigned char)(unit[i / 4] >> 8 * (i % 4));
     memcpy(map + 4 + 4 * N, "b\0e\0\0", 6);
-    ggufw_array(w, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, sizeof map, map, sizeof map);
+    ggufw_array(writer, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, sizeof map, map, sizeof map);
 }
 
 static const char *const merges[] = {"a a", "aa aa", "a b", "ab c", "b c", "1 2", "12 3"};
 enum { N_MERGES = sizeof merges / sizeof *merges };
 
-static void make(ggufw *w, int model, const char *pre, bool space)
+static void make(ggufw *writer, int model, const char *pre, bool space)
 {
     tokens t = {0};
     add_bytes(&t, model == GPT2);
@@ -141,15 +141,15 @@ static void make(ggufw *w, int model, const char *pre, bool space)
     } else {
         add_words(&t);
     }
-    put_tokens(w, models[model], &t);
+    put_tokens(writer, models[model], &t);
     if (pre)
-        ggufw_str(w, "tokenizer.ggml.pre", pre);
+        ggufw_str(writer, "tokenizer.ggml.pre", pre);
     if (model == GPT2 || model == GEMMA4)
-        ggufw_strs(w, "tokenizer.ggml.merges", (char *const *)merges, N_MERGES);
+        ggufw_strs(writer, "tokenizer.ggml.merges", (char *const *)merges, N_MERGES);
     if (model == T5)
-        put_charsmap(w);
-    ggufw_bool(w, "tokenizer.ggml.add_space_prefix", space);
-    ggufw_bool(w, "tokenizer.ggml.remove_extra_whitespaces", space);
+        put_charsmap(writer);
+    ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", space);
+    ggufw_bool(writer, "tokenizer.ggml.remove_extra_whitespaces", space);
 }
 
 typedef struct made { /* an open vocabulary, and what it stands on */
@@ -160,18 +160,18 @@ typedef struct made { /* an open vocabulary, and what it stands on */
     zt_vocab *v;
 } made;
 
-static void open_made(made *m, int model, const char *pre, bool space)
+static void open_made(made *made_model, int model, const char *pre, bool space)
 {
-    ggufw w = {0};
-    size_t n;
-    make(&w, model, pre, space);
-    m->ctx = zt_ctx_new();
-    m->bytes = ggufw_bytes(&w, &n);
-    m->src = zt_source_memory(m->ctx, "made", m->bytes, n);
-    m->g = zt_gguf_from(m->ctx, m->src);
-    m->v = m->g ? zt_vocab_open(m->g) : NULL;
-    if (!m->v) {
-        fprintf(stderr, "%s\n", zt_ctx_error(m->ctx));
+    ggufw writer = {0};
+    size_t count;
+    make(&writer, model, pre, space);
+    made_model->ctx = zt_ctx_new();
+    made_model->bytes = ggufw_bytes(&writer, &count);
+    made_model->src = zt_source_memory(made_model->ctx, "made", made_model->bytes, count);
+    made_model->g = zt_gguf_from(made_model->ctx, made_model->src);
+    made_model->v = made_model->g ? zt_vocab_open(made_model->g) : NULL;
+    if (!made_model->v) {
+        fprintf(stderr, "%s\n", zt_ctx_error(made_model->ctx));
         abort();
     }
 }
@@ -213,7 +213,7 @@ static size_t take_piece(input *in, size_t n, const char **piece)
 }
 
 /* Lists of a length each, pieces with theirs. */
-static void keys_of(input *in, ggufw *w)
+static void keys_of(input *in, ggufw *writer)
 {
     tokens t = {0};
     char *lines[32] = {0};
@@ -225,40 +225,40 @@ static void keys_of(input *in, ggufw *w)
         size_t len = take_piece(in, head % 8, &piece);
         add(&t, piece, len, (int)(head >> 5), -(float)(head >> 3 & 3));
     }
-    put_tokens(w, models[kind % N_MODELS], &t);
+    put_tokens(writer, models[kind % N_MODELS], &t);
     for (unsigned k = take(in) % 32; k; k--) {
         size_t len = take_piece(in, take(in) % 16, &piece);
         lines[n_lines++] = strndup(piece, len);
     }
-    ggufw_strs(w, "tokenizer.ggml.merges", lines, (uint64_t)n_lines);
+    ggufw_strs(writer, "tokenizer.ggml.merges", lines, (uint64_t)n_lines);
     while (n_lines)
         free(lines[--n_lines]);
     size_t len = take_piece(in, flags & 1 ? 4 * take(in) : 0, &piece);
-    ggufw_array(w, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, len, piece, len);
-    ggufw_bool(w, "tokenizer.ggml.add_space_prefix", flags & 2);
-    ggufw_bool(w, "tokenizer.ggml.remove_extra_whitespaces", flags & 4);
-    ggufw_u32(w, "tokenizer.ggml.unknown_token_id", flags & 8 ? take(in) : 0);
-    ggufw_u32(w, "tokenizer.ggml.seperator_token_id", flags & 16 ? take(in) : 0);
-    ggufw_str(w, "tokenizer.ggml.pre", "gpt-2");
+    ggufw_array(writer, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, len, piece, len);
+    ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", flags & 2);
+    ggufw_bool(writer, "tokenizer.ggml.remove_extra_whitespaces", flags & 4);
+    ggufw_u32(writer, "tokenizer.ggml.unknown_token_id", flags & 8 ? take(in) : 0);
+    ggufw_u32(writer, "tokenizer.ggml.seperator_token_id", flags & 16 ? take(in) : 0);
+    ggufw_str(writer, "tokenizer.ggml.pre", "gpt-2");
 }
 
-static void try_keys(const uint8_t *bytes, size_t n)
+static void try_keys(const uint8_t *bytes, size_t count)
 {
-    input in = {bytes, bytes + n};
-    ggufw w = {0};
+    input in = {bytes, bytes + count};
+    ggufw writer = {0};
     zt_ctx *ctx = zt_ctx_new();
     size_t size;
-    keys_of(&in, &w);
-    char *file = ggufw_bytes(&w, &size);
+    keys_of(&in, &writer);
+    char *file = ggufw_bytes(&writer, &size);
     zt_source *src = zt_source_memory(ctx, "fuzz", file, size);
-    zt_gguf *g = zt_gguf_from(ctx, src);
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-    if (v)
-        try_text(v, (const char *)in.p, (size_t)(in.end - in.p), ZT_TOK_SPECIAL, false);
+    zt_gguf *gguf = zt_gguf_from(ctx, src);
+    zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
+    if (vocab)
+        try_text(vocab, (const char *)in.p, (size_t)(in.end - in.p), ZT_TOK_SPECIAL, false);
     else if (zt_ctx_status(ctx) != ZT_EDATA && zt_ctx_status(ctx) != ZT_ENOTSUP)
         abort();
-    zt_vocab_free(v);
-    zt_gguf_close(g);
+    zt_vocab_free(vocab);
+    zt_gguf_close(gguf);
     zt_source_close(src);
     if (zt_mem_get(ctx).blocks)
         abort();

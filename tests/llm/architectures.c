@@ -10,22 +10,22 @@ static bool encoder(const char *arch) { return mkmodel_has(arch, MK_SUM); }
 
 /* What a model says of N_TOKENS tokens: all logits, or of an encoder the embedding; f32[*count],
  * malloc'ed, or NULL. */
-static float *says(const file *f, const char *arch, const setup *s, int64_t *count)
+static float *says(const file *file_data, const char *arch, const setup *options, int64_t *count)
 {
     int32_t ids[N_TOKENS];
     if (!encoder(arch)) {
-        int64_t V = vocab_of(f);
+        int64_t V = vocab_of(file_data);
         *count = N_TOKENS * V;
-        return all_logits(f, s, V);
+        return all_logits(file_data, options, V);
     }
     zt_ctx *ctx = zt_ctx_new();
-    setup e = *s;
+    setup e = *options;
     model o;
     float *y = calloc(MAX, sizeof *y);
     *count = 64;
     e.embed = true;
     draw_ids(ids, N_TOKENS, 300);
-    zt_status st = model_open(&o, ctx, f, &e);
+    zt_status st = model_open(&o, ctx, file_data, &e);
     if (st == ZT_OK)
         st = zt_llm_embed(o.m, ids, N_TOKENS, y);
     if (st != ZT_OK) {
@@ -42,21 +42,21 @@ static float *says(const file *f, const char *arch, const setup *s, int64_t *cou
 
 static void test_engines(const char *arch)
 {
-    file f = make(arch, "q8_0", 2, NULL);
-    int64_t n = 0;
+    file file_data = make(arch, "q8_0", 2, NULL);
+    int64_t total = 0;
     setup ref = {.engine = "ref", .threads = 1, .exact = true};
     setup cpu = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .exact = true};
-    float *a = says(&f, arch, &ref, &n), *b = says(&f, arch, &cpu, &n);
-    double e = nmse(a, b, n);
+    float *a = says(&file_data, arch, &ref, &total), *b = says(&file_data, arch, &cpu, &total);
+    double e = nmse(a, b, total);
     ok(e <= 1e-9, "%s: cpu --exact is ref: NMSE %.2g", arch, e);
     cpu.exact = false;
-    float *c = says(&f, arch, &cpu, &n);
-    e = nmse(a, c, n);
+    float *c = says(&file_data, arch, &cpu, &total);
+    e = nmse(a, c, total);
     ok(e <= 2e-3, "%s: cpu with 8-bit activations is near: NMSE %.2g", arch, e);
     free(a);
     free(b);
     free(c);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_bits(const char *arch)
@@ -65,53 +65,53 @@ static void test_bits(const char *arch)
         int64_t chunk;
         int threads;
     } way[] = {{1, 2}, {7, 3}, {64, 2}};
-    file f = make(arch, "q8_0", 2, NULL);
+    file file_data = make(arch, "q8_0", 2, NULL);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
-        setup s = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa};
-        int64_t n = 0;
-        float *want = says(&f, arch, &s, &n);
+        setup options = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa};
+        int64_t total = 0;
+        float *want = says(&file_data, arch, &options, &total);
         bool same = want != NULL;
         for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
-            s.chunk = way[i].chunk;
-            s.threads = way[i].threads;
-            float *got = says(&f, arch, &s, &n);
-            same = same && got && memcmp(want, got, (size_t)n * 4) == 0;
+            options.chunk = way[i].chunk;
+            options.threads = way[i].threads;
+            float *got = says(&file_data, arch, &options, &total);
+            same = same && got && memcmp(want, got, (size_t)total * 4) == 0;
             free(got);
         }
         ok(same, "%s %s: the same bits for any chunk and threads", arch, zt_isa_name((zt_isa)isa));
         free(want);
     }
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_program(const char *arch)
 {
-    file f = make(arch, "f16", 5, NULL);
-    setup s = {.engine = "ref", .threads = 1, .embed = encoder(arch)};
+    file file_data = make(arch, "f16", 5, NULL);
+    setup options = {.engine = "ref", .threads = 1, .embed = encoder(arch)};
     zt_ctx *ctx = zt_ctx_new();
     zt_str text;
     zt_str_init(&text, ctx);
-    check_program(arch, &f, &s, &text);
+    check_program(arch, &file_data, &options, &text);
     zt_str_fini(&text);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* What the plan says of a model: its message, in `text`. */
-static zt_status planned(const file *f, char *text, size_t n)
+static zt_status planned(const file *file_data, char *text, size_t total)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_source *src = zt_source_memory(ctx, "made", f->bytes, f->n);
-    zt_gguf *g = zt_gguf_from(ctx, src);
+    zt_source *src = zt_source_memory(ctx, "made", file_data->bytes, file_data->n);
+    zt_gguf *gguf = zt_gguf_from(ctx, src);
     zt_engine *e = zt_engine_open(ctx, "ref", &(zt_engine_opts){.threads = 1});
     zt_llm_opts lo = {.engine = e, .kv = ZT_DTYPE_COUNT, .embed = true};
     zt_llm_info info;
-    zt_status st = g ? zt_llm_plan(g, &lo, &info) : zt_ctx_status(ctx);
-    snprintf(text, n, "%s", zt_ctx_error(ctx));
+    zt_status st = gguf ? zt_llm_plan(gguf, &lo, &info) : zt_ctx_status(ctx);
+    snprintf(text, total, "%s", zt_ctx_error(ctx));
     zt_engine_close(e);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_source_close(src);
     if (zt_mem_get(ctx).blocks) {
         diag("%zu blocks leak", zt_mem_get(ctx).blocks);
@@ -124,31 +124,31 @@ static zt_status planned(const file *f, char *text, size_t n)
 /* Each tensor under another name: it is missed, by its own name. */
 static void test_missing(const char *arch)
 {
-    file f = make(arch, "q8_0", 2, NULL);
+    file file_data = make(arch, "q8_0", 2, NULL);
     zt_ctx *ctx = zt_ctx_new();
-    zt_source *src = zt_source_memory(ctx, "made", f.bytes, f.n);
-    zt_gguf *g = zt_gguf_from(ctx, src);
-    bool good = g != NULL;
-    for (int64_t i = 0; g && i < zt_gguf_n_tensors(g); i++) {
+    zt_source *src = zt_source_memory(ctx, "made", file_data.bytes, file_data.n);
+    zt_gguf *gguf = zt_gguf_from(ctx, src);
+    bool good = gguf != NULL;
+    for (int64_t i = 0; gguf && i < zt_gguf_n_tensors(gguf); i++) {
         char name[64], other[64], text[512];
-        zt_type t;
-        snprintf(name, sizeof name, "%s", zt_gguf_tensor(g, i, &t, NULL, NULL));
+        zt_type type;
+        snprintf(name, sizeof name, "%s", zt_gguf_tensor(gguf, i, &type, NULL, NULL));
         snprintf(other, sizeof other, "%s", name);
         other[0] = '_';
-        rename_to(&f, name, other);
-        zt_status st = planned(&f, text, sizeof text);
+        rename_to(&file_data, name, other);
+        zt_status st = planned(&file_data, text, sizeof text);
         bool may = strcmp(arch, "nomic-bert") == 0 && strcmp(name, "token_types.weight") == 0;
         if (!strstr(text, may ? other : name) || st != (may ? ZT_ENOTSUP : ZT_EDATA)) {
             diag("%s: %s", name, text);
             good = false;
         }
-        rename_to(&f, other, name);
+        rename_to(&file_data, other, name);
     }
     ok(good, "%s: every tensor is missed by its name", arch);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_source_close(src);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_sizes(const char *arch)
@@ -293,20 +293,20 @@ static void test_keys(void)
         {"and short ones", "phi3", short_context, NULL, false},
         {"CLS pooling", "nomic-bert", pooled_first, NULL, true},
     };
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        int64_t n = 0;
-        file f = make(row[i].arch, "f32", 2, row[i].other);
+        int64_t total = 0;
+        file file_data = make(row[i].arch, "f32", 2, row[i].other);
         file g = make(row[i].arch, "f32", 2, row[i].extra);
         if (row[i].extra == pooled_first)
             patch(&g, "nomic-bert.pooling_type", 2);
-        float *a = says(&f, row[i].arch, &s, &n), *b = says(&g, row[i].arch, &s, &n);
-        bool same = a && b && memcmp(a, b, (size_t)n * 4) == 0;
+        float *a = says(&file_data, row[i].arch, &options, &total), *b = says(&g, row[i].arch, &options, &total);
+        bool same = a && b && memcmp(a, b, (size_t)total * 4) == 0;
         ok(a && b && same != row[i].changes, "%s: %s", row[i].what,
            row[i].changes ? "another answer" : "the same answer");
         free(a);
         free(b);
-        free(f.bytes);
+        free(file_data.bytes);
         free(g.bytes);
     }
 }
@@ -368,11 +368,11 @@ static void test_refusals(void)
         {both_layouts, ZT_ENOTSUP, "'blk.0.attn_qkv.weight' has no place"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        file f = make("llama", "q8_0", 2, row[i].extra);
+        file file_data = make("llama", "q8_0", 2, row[i].extra);
         if (row[i].extra == low_theta)
-            patch(&f, "llama.rope.freq_base", 0x3f000000u); /* 0.5 */
-        expect(&f, row[i].want, row[i].word, row[i].word);
-        free(f.bytes);
+            patch(&file_data, "llama.rope.freq_base", 0x3f000000u); /* 0.5 */
+        expect(&file_data, row[i].want, row[i].word, row[i].word);
+        free(file_data.bytes);
     }
 }
 
@@ -382,8 +382,8 @@ static void test_refusals(void)
 static void test_padding(const char *arch)
 {
     enum { N = 11, PAD = 29, W = 64 };
-    file f = make(arch, "q8_0", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .embed = true};
+    file file_data = make(arch, "q8_0", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .embed = true};
     zt_ctx *ctx = zt_ctx_new();
     model o;
     int32_t ids[PAD], types[PAD] = {0}, pos[PAD], last[PAD];
@@ -394,7 +394,7 @@ static void test_padding(const char *arch)
         last[i] = N - 1;
     }
     const void *in[] = {ids, types, pos, last};
-    zt_status st = model_open(&o, ctx, &f, &s);
+    zt_status st = model_open(&o, ctx, &file_data, &options);
     if (st == ZT_OK)
         st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", N}, 1, in, (void *[]){alone});
     if (st == ZT_OK)
@@ -408,26 +408,26 @@ static void test_padding(const char *arch)
     ok(st == ZT_OK && memcmp(alone, padded, sizeof alone) != 0, "%s: a token's type is", arch);
     model_close(&o);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void causal(ggufw *w) { ggufw_bool(w, "nomic-bert.attention.causal", true); }
 
 static void test_encoder(const char *arch)
 {
-    file f = make(arch, "q8_0", 2, NULL);
+    file file_data = make(arch, "q8_0", 2, NULL);
     int32_t ids[41];
     float y[64], first[64];
     draw_ids(ids, 41, 300);
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
-    ok(model_open(&o, ctx, &f, &s) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "encoder"),
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "encoder"),
        "%s: no text: %s", arch, zt_ctx_error(ctx));
     model_close(&o);
     zt_ctx_clear(ctx);
-    s.embed = true;
-    ok(model_open(&o, ctx, &f, &s) == ZT_OK && zt_llm_get(o.m).kv_bytes == 0, "%s: no cache %s",
+    options.embed = true;
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_OK && zt_llm_get(o.m).kv_bytes == 0, "%s: no cache %s",
        arch, zt_ctx_error(ctx));
     ok(o.m && zt_llm_embed(o.m, ids, 40, first) == ZT_OK, "as many tokens as the context");
     ok(o.m && zt_llm_embed(o.m, ids, 41, y) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "40"),
@@ -439,25 +439,25 @@ static void test_encoder(const char *arch)
     model_close(&o);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", arch);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_learned_positions(void)
 {
-    file f = make("gpt2", "q8_0", 2, NULL);
+    file file_data = make("gpt2", "q8_0", 2, NULL);
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 257};
-    ok(model_open(&o, ctx, &f, &s) == ZT_EUSAGE && strstr(zt_ctx_error(ctx), "256 positions"),
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 257};
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_EUSAGE && strstr(zt_ctx_error(ctx), "256 positions"),
        "no more context than positions: %s", zt_ctx_error(ctx));
     model_close(&o);
     zt_ctx_free(ctx);
-    free(f.bytes);
-    f = make("nomic-bert", "q8_0", 2, causal);
-    rename_to(&f, "nomic-bert.attention.causal", "nomic-bert.attention.casual");
+    free(file_data.bytes);
+    file_data = make("nomic-bert", "q8_0", 2, causal);
+    rename_to(&file_data, "nomic-bert.attention.causal", "nomic-bert.attention.casual");
     char text[512];
-    ok(planned(&f, text, sizeof text) == ZT_ENOTSUP && strstr(text, "causal"), "%s", text);
-    free(f.bytes);
+    ok(planned(&file_data, text, sizeof text) == ZT_ENOTSUP && strstr(text, "causal"), "%s", text);
+    free(file_data.bytes);
 }
 
 int main(void)

@@ -29,21 +29,21 @@ static void mix(text *t, const void *p, size_t n)
 
 static zt_status next(void *user, float *logits, int32_t best, bool *more)
 {
-    text *t = user;
-    zt_sampler s = zt_sampler_defaults();
-    s.seed = (uint64_t)t->id;
-    s.temp = 3;
+    text *buffer = user;
+    zt_sampler sampler = zt_sampler_defaults();
+    sampler.seed = (uint64_t)buffer->id;
+    sampler.temp = 3;
     if (logits) {
-        float *scratch = calloc((size_t)t->V, 2 * sizeof *scratch);
-        mix(t, logits, (size_t)t->V * sizeof *logits);
-        best = zt_sample(&s, logits, t->V, t->ids.id, t->ids.count, (int64_t)t->ids.count, scratch);
+        float *scratch = calloc((size_t)buffer->V, 2 * sizeof *scratch);
+        mix(buffer, logits, (size_t)buffer->V * sizeof *logits);
+        best = zt_sample(&sampler, logits, buffer->V, buffer->ids.id, buffer->ids.count, (int64_t)buffer->ids.count, scratch);
         free(scratch);
         logits[0] = NAN; /* they are ours */
     }
-    mix(t, &best, sizeof best);
-    zt_status st = zt_ids_push(t->ctx, &t->ids, best);
-    t->done = --t->make == 0 || st != ZT_OK;
-    *more = !t->done;
+    mix(buffer, &best, sizeof best);
+    zt_status st = zt_ids_push(buffer->ctx, &buffer->ids, best);
+    buffer->done = --buffer->make == 0 || st != ZT_OK;
+    *more = !buffer->done;
     return st;
 }
 
@@ -51,9 +51,9 @@ static zt_status next(void *user, float *logits, int32_t best, bool *more)
 static text make_text(zt_ctx *ctx, int k, int64_t V)
 {
     text t = {.ctx = ctx, .V = V, .id = k, .logits = k % 3 != 1};
-    int same = k % 4 * 30, n = same + 1 + k * 5 % 10;
-    t.make = 1 + k * 37 % (CTX - n);
-    for (int i = 0; i < n; i++) {
+    int same = k % 4 * 30, count = same + 1 + k * 5 % 10;
+    t.make = 1 + k * 37 % (CTX - count);
+    for (int i = 0; i < count; i++) {
         double u = zt_uniform(5, i < same ? 1000 : (uint64_t)k, (uint64_t)i);
         zt_ids_push(ctx, &t.ids, (int32_t)(u * (double)V));
     }
@@ -67,18 +67,18 @@ static bool same_text(const text *a, const text *b)
 }
 
 /* What text k gets alone, fed as ever. */
-static zt_status alone(zt_llm *m, text *t, float *y)
+static zt_status alone(zt_llm *m, text *buffer, float *y)
 {
     zt_status s = zt_llm_rewind(m, 0);
     bool more = true;
     for (size_t at = 0; s == ZT_OK && more;) {
         int32_t best = -1;
-        const int32_t *from = t->ids.id + at;
-        size_t n = t->ids.count - at;
-        at = t->ids.count;
-        s = t->logits ? zt_llm_feed(m, from, n, false, y) : zt_llm_next(m, from, n, &best);
+        const int32_t *from = buffer->ids.id + at;
+        size_t total = buffer->ids.count - at;
+        at = buffer->ids.count;
+        s = buffer->logits ? zt_llm_feed(m, from, total, false, y) : zt_llm_next(m, from, total, &best);
         if (s == ZT_OK)
-            s = next(t, t->logits ? y : NULL, best, &more);
+            s = next(buffer, buffer->logits ? y : NULL, best, &more);
     }
     return s;
 }
@@ -93,10 +93,10 @@ typedef struct stage {
     int64_t V;
 } stage;
 
-static bool open_stage(stage *t, const file *f, const setup *s, bool forget)
+static bool open_stage(stage *t, const file *file_data, const setup *options, bool forget)
 {
     *t = (stage){.ctx = zt_ctx_new()};
-    if (model_open(&t->o, t->ctx, f, s) == ZT_OK)
+    if (model_open(&t->o, t->ctx, file_data, options) == ZT_OK)
         t->b = zt_batch_open(t->o.m, &(zt_batch_opts){.next = next, .forget = forget});
     if (!t->b)
         return false;
@@ -120,13 +120,13 @@ static bool close_stage(stage *t)
 }
 
 /* All wanted texts, by a model of its own: here there is but the batch's. */
-static bool know(stage *t, const file *f, const setup *s)
+static bool know(stage *t, const file *file_data, const setup *options)
 {
     model o;
-    setup one = *s;
+    setup one = *options;
     float *y = calloc(4096, sizeof *y);
     one.n_seq = one.cache_len = one.chunk = 0;
-    zt_status st = model_open(&o, t->ctx, f, &one);
+    zt_status st = model_open(&o, t->ctx, file_data, &one);
     for (int k = 0; k < TEXTS && st == ZT_OK; k++) {
         t->want[k] = make_text(t->ctx, k, t->V);
         st = alone(o.m, &t->want[k], y);
@@ -136,37 +136,37 @@ static bool know(stage *t, const file *f, const setup *s)
     return st == ZT_OK;
 }
 
-/* n texts, `late` of them added only after some steps each. */
-static bool run_texts(stage *t, int n, int late)
+/* total texts, `late` of them added only after some steps each. */
+static bool run_texts(stage *t, int total, int late)
 {
     zt_status s = ZT_OK;
     bool good = true;
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < total; k++) {
         zt_ids_fini(t->ctx, &t->got[k].ids);
         t->got[k] = make_text(t->ctx, k, t->V);
     }
-    for (int k = 0; k < n && s == ZT_OK; k++) {
+    for (int k = 0; k < total && s == ZT_OK; k++) {
         s = zt_batch_add(t->b, &t->got[k], &t->got[k].ids, t->got[k].logits);
-        for (int i = 0; i < 3 && k >= n - late && s == ZT_OK; i++)
+        for (int i = 0; i < 3 && k >= total - late && s == ZT_OK; i++)
             s = zt_batch_step(t->b);
     }
     for (int i = 0; s == ZT_OK && zt_batch_counted(t->b).texts > 0 && i < 5000; i++)
         s = zt_batch_step(t->b);
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < total; k++)
         if (!same_text(&t->want[k], &t->got[k])) {
-            diag("text %d of %d: %zu tokens, %zu wanted", k, n, t->got[k].ids.count, t->want[k].ids.count);
+            diag("text %d of %d: %zu tokens, %zu wanted", k, total, t->got[k].ids.count, t->want[k].ids.count);
             good = false;
         }
     return s == ZT_OK && good;
 }
 
 /* Batches of 1, 1 + by, ... texts. */
-static void test_sizes(const char *arch, const char *type, setup s, int by, const char *what)
+static void test_sizes(const char *arch, const char *type, setup options, int by, const char *what)
 {
-    file f = make(arch, type, 2, NULL);
+    file file_data = make(arch, type, 2, NULL);
     stage t;
-    s.ctx_len = CTX;
-    bool good = open_stage(&t, &f, &s, false) && know(&t, &f, &s);
+    options.ctx_len = CTX;
+    bool good = open_stage(&t, &file_data, &options, false) && know(&t, &file_data, &options);
     for (int n = 1; n <= TEXTS && good; n += by)
         good = run_texts(&t, n, n / by % 4);
     zt_batch_count c = good ? zt_batch_counted(t.b) : (zt_batch_count){0};
@@ -176,10 +176,10 @@ static void test_sizes(const char *arch, const char *type, setup s, int by, cons
            c.pages.used <= c.pages.blocks,
        "%d tokens fed in %d steps, %d there already, %d times put back", (int)c.rows, (int)c.steps,
        (int)c.shared, (int)c.put_back);
-    if (s.cache_len < 2 * CTX && s.chunk > 1)
+    if (options.cache_len < 2 * CTX && options.chunk > 1)
         ok(c.put_back > 0, "memory was short: texts had to wait again");
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- what is counted ------------------------------------------------------------------------- */
@@ -187,26 +187,26 @@ static void test_sizes(const char *arch, const char *type, setup s, int by, cons
 /* Two of one long beginning, at once and one after the other: blocks of it are there once. */
 static void test_shared(void)
 {
-    file f = make("llama", "q8_0", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3,
+    file file_data = make("llama", "q8_0", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3,
                .cache_len = 8 * CTX};
     stage t;
-    bool good = open_stage(&t, &f, &s, false);
+    bool good = open_stage(&t, &file_data, &options, false);
     for (int k = 0; k < 4; k++) {
         t.got[k] = make_text(t.ctx, 3, t.V); /* more than 90 tokens in common */
         t.got[k].make = 5;
         t.got[k].logits = false;
     }
-    int64_t n = (int64_t)t.got[0].ids.count;
+    int64_t total = (int64_t)t.got[0].ids.count;
     zt_ids_push(t.ctx, &t.got[3].ids, 1);
     for (int k = 0; k < 2 && good; k++)
         good = zt_batch_add(t.b, &t.got[k], &t.got[k].ids, false) == ZT_OK;
     good = good && zt_batch_step(t.b) == ZT_OK;
     zt_batch_count c = zt_batch_counted(t.b);
     ok(good && c.running == 2 && c.pages.shared == 2 && c.shared == 64 &&
-           (int64_t)c.rows == 2 * n - 64,
+           (int64_t)c.rows == 2 * total - 64,
        "two that begin alike share whole blocks in their first step: %d of %d tokens fed",
-       (int)c.rows, (int)(2 * n));
+       (int)c.rows, (int)(2 * total));
     for (int i = 0; i < 4 && good; i++)
         good = zt_batch_step(t.b) == ZT_OK;
     c = zt_batch_counted(t.b);
@@ -217,7 +217,7 @@ static void test_shared(void)
     ok(good && c.shared == 128 && c.pages.shared == 2, "the next shares with one that is done");
     while (good && zt_batch_counted(t.b).texts > 0)
         good = zt_batch_step(t.b) == ZT_OK;
-    bool same = t.got[0].ids.count == (size_t)n + 5;
+    bool same = t.got[0].ids.count == (size_t)total + 5;
     for (int k = 1; k < 3; k++)
         same = same && memcmp(t.got[0].ids.id, t.got[k].ids.id, t.got[0].ids.count * 4) == 0;
     ok(good && same, "all three have one text");
@@ -225,18 +225,18 @@ static void test_shared(void)
            zt_batch_step(t.b) == ZT_OK;
     ok(good && zt_batch_counted(t.b).pages.sequences <= 3, "a kept one goes where none is free");
     zt_batch_drop(t.b, &t.got[3]);
-    ok(zt_batch_counted(t.b).texts == 0 && t.got[3].ids.count == (size_t)n + 2, "one is dropped");
+    ok(zt_batch_counted(t.b).texts == 0 && t.got[3].ids.count == (size_t)total + 2, "one is dropped");
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* A conversation goes on where it was: only what is new is fed. */
 static void test_resumed(void)
 {
-    file f = make("gemma3", "q8_0", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 1};
+    file file_data = make("gemma3", "q8_0", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 1};
     stage t;
-    bool good = open_stage(&t, &f, &s, false);
+    bool good = open_stage(&t, &file_data, &options, false);
     t.got[0] = make_text(t.ctx, 6, t.V);
     for (int turn = 0; turn < 3 && good; turn++) {
         t.got[0].make = 4;
@@ -248,17 +248,17 @@ static void test_resumed(void)
     ok(good && c.rows == t.got[0].ids.count - 1, "three turns: each of %d tokens is fed once",
        (int)c.rows);
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* One that is done leaves, and the next enters in the step after, while others go on. */
 static void test_continuous(void)
 {
-    file f = make("llama", "q4_1", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2,
+    file file_data = make("llama", "q4_1", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2,
                .cache_len = 4 * CTX, .chunk = 16};
     stage t;
-    bool good = open_stage(&t, &f, &s, false);
+    bool good = open_stage(&t, &file_data, &options, false);
     static const int make[4] = {9, 2, 3, 30};
     for (int k = 0; k < 4 && good; k++) {
         t.got[k] = make_text(t.ctx, 4 * k, t.V);
@@ -277,7 +277,7 @@ static void test_continuous(void)
     ok(good && always && steps == 9 && t.got[1].done && t.got[2].done && t.got[3].make == 30 - 4,
        "who is done makes room in the next step: %d to come after %d steps", t.got[3].make, steps);
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static int32_t bans[] = {-1, -1, 0, 1 << 30}; /* two that the text would have, and none of it */
@@ -285,32 +285,32 @@ static int32_t bans[] = {-1, -1, 0, 1 << 30}; /* two that the text would have, a
 /* The likeliest but for the bans. */
 static zt_status next_allowed(void *user, float *logits, int32_t best, bool *more)
 {
-    text *t = user;
+    text *buffer = user;
     for (int i = 0; logits && i < 3; i++)
         logits[bans[i]] = -INFINITY;
     if (logits)
-        best = zt_sample(&(zt_sampler){.top_p = 1, .repeat_penalty = 1}, logits, t->V, NULL, 0, 0, NULL);
-    *more = --t->make > 0;
-    return zt_ids_push(t->ctx, &t->ids, best);
+        best = zt_sample(&(zt_sampler){.top_p = 1, .repeat_penalty = 1}, logits, buffer->V, NULL, 0, 0, NULL);
+    *more = --buffer->make > 0;
+    return zt_ids_push(buffer->ctx, &buffer->ids, best);
 }
 
 /* Texts that never get some tokens: whether the batch sees to that or they look for themselves. */
 static void test_banned(void)
 {
-    file f = make("llama", "q4_1", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3};
+    file file_data = make("llama", "q4_1", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3};
     stage t;
-    bool good = open_stage(&t, &f, &s, false);
+    bool good = open_stage(&t, &file_data, &options, false);
     zt_batch_close(t.b);
     t.b = zt_batch_open(t.o.m, &(zt_batch_opts){.next = next_allowed});
     good = good && t.b;
-    size_t n = 0;
+    size_t total = 0;
     for (int round = 0; round < 2 && good; round++) {
         for (int k = 0; k < 3 && good; k++) {
             zt_ids_fini(t.ctx, &t.got[k].ids);
             t.got[k] = make_text(t.ctx, 5, t.V);
             t.got[k].make = 20;
-            n = t.got[k].ids.count;
+            total = t.got[k].ids.count;
         }
         good = good && zt_batch_add(t.b, &t.got[0], &t.got[0].ids, false) == ZT_OK;
         if (round) /* the first time the tokens to be banned are not known */
@@ -319,19 +319,19 @@ static void test_banned(void)
         while (good && zt_batch_counted(t.b).texts > 0)
             good = zt_batch_step(t.b) == ZT_OK;
         for (int i = 0; i < 2 && good; i++)
-            bans[i] = t.got[0].ids.id[n + 7 * (size_t)i];
+            bans[i] = t.got[0].ids.id[total + 7 * (size_t)i];
     }
     bool differs = false, none = true;
-    for (size_t i = n; good && i < n + 20; i++) {
+    for (size_t i = total; good && i < total + 20; i++) {
         differs = differs || t.got[0].ids.id[i] != t.got[2].ids.id[i];
         for (int k = 0; k < 3; k++)
             none = none && t.got[2].ids.id[i] != bans[k];
     }
-    ok(good && differs && none && t.got[2].ids.count == n + 20 &&
-           memcmp(t.got[1].ids.id, t.got[2].ids.id, (n + 20) * sizeof(int32_t)) == 0,
+    ok(good && differs && none && t.got[2].ids.count == total + 20 &&
+           memcmp(t.got[1].ids.id, t.got[2].ids.id, (total + 20) * sizeof(int32_t)) == 0,
        "of banned tokens the batch gives none, but the likeliest of the others");
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- refusals and failures ------------------------------------------------------------------- */
@@ -355,27 +355,27 @@ static void zeros_as_rope(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 0); 
 
 static void test_refused(void)
 {
-    file f = make("llama", "q8_0", 1, NULL);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
+    file file_data = make("llama", "q8_0", 1, NULL);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
     stage t;
     int32_t many[CTX + 1] = {0}, bad[2] = {1, -1}, high[1];
-    ok(open_stage(&t, &f, &s, false), "opened");
+    ok(open_stage(&t, &file_data, &options, false), "opened");
     high[0] = (int32_t)t.V;
     ok(refused(&t, (zt_ids){0}, ZT_EUSAGE), "no tokens");
     ok(refused(&t, (zt_ids){many, CTX + 1, 0}, ZT_ENOMEM), "more than the context holds");
     ok(refused(&t, (zt_ids){bad, 2, 0}, ZT_EUSAGE), "a token below 0");
     ok(refused(&t, (zt_ids){high, 1, 0}, ZT_EUSAGE), "a token beyond the vocabulary");
     ok(zt_batch_step(t.b) == ZT_OK, "a step without texts is nothing");
-    zt_batch *b = zt_batch_open(t.o.m, &(zt_batch_opts){.next = never_more});
+    zt_batch *batch = zt_batch_open(t.o.m, &(zt_batch_opts){.next = never_more});
     zt_ids one = {many, 1, 0};
-    bool wrong = zt_batch_add(b, &one, &one, false) == ZT_OK && zt_batch_step(b) == ZT_EUSAGE;
+    bool wrong = zt_batch_add(batch, &one, &one, false) == ZT_OK && zt_batch_step(batch) == ZT_EUSAGE;
     ok(wrong, "who goes on without a token: %s", zt_ctx_error(t.ctx));
     zt_ctx_clear(t.ctx);
-    zt_batch_close(b);
+    zt_batch_close(batch);
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
-    f = make("llama", "f32", 1, zeros_as_rope);
-    bool good = open_stage(&t, &f, &s, false);
+    free(file_data.bytes);
+    file_data = make("llama", "f32", 1, zeros_as_rope);
+    bool good = open_stage(&t, &file_data, &options, false);
     for (int k = 0; k < 2; k++) {
         t.got[k] = (text){.ctx = t.ctx, .V = t.V, .make = 1};
         zt_ids_push(t.ctx, &t.got[k].ids, 3);
@@ -385,17 +385,17 @@ static void test_refused(void)
     ok(good && t.got[0].ids.id[1] == -1 && t.got[1].ids.id[1] == -1,
        "where no logit is a number the likeliest is -1");
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* Each allocation failing, at opening and later: a failed step is
  * done again, and nothing is lost. */
-static bool survive(const file *f, const stage *k, uint64_t nth, bool *good)
+static bool survive(const file *file_data, const stage *k, uint64_t nth, bool *good)
 {
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 4};
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 4};
     stage t;
     *good = true;
-    if (!open_stage(&t, f, &s, false)) {
+    if (!open_stage(&t, file_data, &options, false)) {
         *good = false;
         return false;
     }
@@ -436,26 +436,26 @@ static bool survive(const file *f, const stage *k, uint64_t nth, bool *good)
 
 static void test_failing(void)
 {
-    file f = make("llama", "q8_0", 1, NULL);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 4};
+    file file_data = make("llama", "q8_0", 1, NULL);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 4};
     stage k;
-    bool good = open_stage(&k, &f, &s, false) && know(&k, &f, &s);
+    bool good = open_stage(&k, &file_data, &options, false) && know(&k, &file_data, &options);
     uint64_t nth = 1;
-    while (good && survive(&f, &k, nth, &good))
+    while (good && survive(&file_data, &k, nth, &good))
         nth++;
     ok(good && nth > 20, "each of %d allocations failing, once", (int)nth - 1);
     close_stage(&k);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* A limit under which no chunk of all texts fits: fewer run, and all are answered. */
 static void test_limit(void)
 {
-    file f = make("llama", "q8_0", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = SEQS,
+    file file_data = make("llama", "q8_0", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = SEQS,
                .cache_len = 4 * CTX};
     stage t;
-    bool good = open_stage(&t, &f, &s, false) && know(&t, &f, &s);
+    bool good = open_stage(&t, &file_data, &options, false) && know(&t, &file_data, &options);
     for (int k = 0; k < TEXTS && good; k++)
         t.got[k] = make_text(t.ctx, k, t.V);
     size_t held = zt_mem_get(t.ctx).held;
@@ -465,7 +465,7 @@ static void test_limit(void)
        "with %d KB more than it holds a batch gets on, fewer at once", MORE);
     zt_mem_limit(t.ctx, 0);
     ok(close_stage(&t), "nothing is left allocated");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 int main(void)

@@ -9,11 +9,11 @@
 
 enum { ITEMS = 6, KINDS = 4 };
 
-static double loss_of(const zt_candidate *c, const int *pick, int64_t n, int k, uint64_t *bytes)
+static double loss_of(const zt_candidate *c, const int *pick, int64_t count, int k, uint64_t *bytes)
 {
     double sum = 0;
     *bytes = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         sum += c[i * k + pick[i]].loss;
         *bytes += c[i * k + pick[i]].bytes;
     }
@@ -36,9 +36,9 @@ static double best_of_all(const zt_candidate *c, uint64_t limit)
 }
 
 /* Items of many sizes, each with types from 2 to 8 bits and errors of about 4^-bits. */
-static void draw(zt_candidate *c, int64_t n, int k, uint64_t seed)
+static void draw(zt_candidate *c, int64_t count, int k, uint64_t seed)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         double size = pow(2, 10 + 8 * zt_uniform(seed, 0, (uint64_t)i));
         double weight = pow(10, 2 * zt_uniform(seed, 1, (uint64_t)i));
         for (int b = 0; b < k; b++) {

@@ -32,13 +32,13 @@ typedef struct made {
 static made make(const char *text) /* NULL: a file without a template */
 {
     made m = {.ctx = zt_ctx_new()};
-    ggufw w = {0};
-    size_t n;
-    ggufw_str(&w, "general.architecture", "llama");
+    ggufw writer = {0};
+    size_t count;
+    ggufw_str(&writer, "general.architecture", "llama");
     if (text)
-        ggufw_str(&w, "tokenizer.chat_template", text);
-    m.bytes = ggufw_bytes(&w, &n);
-    m.src = zt_source_memory(m.ctx, "m.gguf", m.bytes, n);
+        ggufw_str(&writer, "tokenizer.chat_template", text);
+    m.bytes = ggufw_bytes(&writer, &count);
+    m.src = zt_source_memory(m.ctx, "m.gguf", m.bytes, count);
     m.g = zt_gguf_from(m.ctx, m.src);
     return m;
 }
@@ -53,38 +53,38 @@ static void drop(made *m)
 
 static void test_names(void)
 {
-    int n = 0;
-    for (const char *name; (name = zt_template_list(n)); n++) {
-        const zt_template *t = zt_template_find(name);
-        ok(t && strcmp(zt_template_name(t), name) == 0, "template %s is found by its name", name);
+    int count = 0;
+    for (const char *name; (name = zt_template_list(count)); count++) {
+        const zt_template *template = zt_template_find(name);
+        ok(template && strcmp(zt_template_name(template), name) == 0, "template %s is found by its name", name);
     }
-    ok(n > 10 && !zt_template_list(-1) && !zt_template_find("alpaca"), "%d templates, no others", n);
+    ok(count > 10 && !zt_template_list(-1) && !zt_template_find("alpaca"), "%d templates, no others", count);
 }
 
 /* The model's own template, its variants and its special tokens. */
 static void test_own(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    ggufw w = {0};
-    size_t n;
+    ggufw writer = {0};
+    size_t count;
     zt_bytes t = {NULL, 0};
     zt_str names;
     static char tool_use[] = "tool_use", rag[] = "rag", *const variants[] = {tool_use, rag};
     zt_str_init(&names, ctx);
-    ggufw_str(&w, "general.architecture", "llama");
-    ggufw_str(&w, "tokenizer.chat_template", "D");
-    ggufw_str(&w, "tokenizer.chat_template.tool_use", "T");
-    ggufw_strs(&w, "tokenizer.chat_templates", variants, 2);
-    char *bytes = ggufw_bytes(&w, &n);
-    zt_source *src = zt_source_memory(ctx, "m.gguf", bytes, n);
-    zt_gguf *g = zt_gguf_from(ctx, src);
-    ok(g && zt_chat_template(g, NULL, &t) && t.n == 1 && *t.data == 'D', "the default template");
-    ok(g && zt_chat_template(g, "tool_use", &t) && t.n == 1 && *t.data == 'T', "a variant");
-    ok(g && !zt_chat_template(g, "rag", &t), "one that is named and not there");
-    ok(g && !zt_chat_template_variants(g, &names) && strcmp(names.data, "tool_use, rag") == 0,
+    ggufw_str(&writer, "general.architecture", "llama");
+    ggufw_str(&writer, "tokenizer.chat_template", "D");
+    ggufw_str(&writer, "tokenizer.chat_template.tool_use", "T");
+    ggufw_strs(&writer, "tokenizer.chat_templates", variants, 2);
+    char *bytes = ggufw_bytes(&writer, &count);
+    zt_source *src = zt_source_memory(ctx, "m.gguf", bytes, count);
+    zt_gguf *gguf = zt_gguf_from(ctx, src);
+    ok(gguf && zt_chat_template(gguf, NULL, &t) && t.n == 1 && *t.data == 'D', "the default template");
+    ok(gguf && zt_chat_template(gguf, "tool_use", &t) && t.n == 1 && *t.data == 'T', "a variant");
+    ok(gguf && !zt_chat_template(gguf, "rag", &t), "one that is named and not there");
+    ok(gguf && !zt_chat_template_variants(gguf, &names) && strcmp(names.data, "tool_use, rag") == 0,
        "the names of variants");
     zt_str_fini(&names);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_source_close(src);
     zt_ctx_free(ctx);
     free(bytes);
@@ -121,15 +121,15 @@ static void test_rendered(void)
          "<start_of_turn>user\nWho am I?<end_of_turn>\n<start_of_turn>model\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made m = make(cases[i].own);
-        zt_str s;
-        zt_str_init(&s, m.ctx);
-        zt_status st = zt_template_render(zt_template_find(cases[i].name), m.g, NULL,
-                                          turns + cases[i].from, cases[i].n, &s);
-        if (!ok(!st && s.data && strcmp(s.data, cases[i].text) == 0, "rendered: %s", cases[i].what))
-            diag("%s", s.data ? s.data : "nothing");
-        zt_str_fini(&s);
-        drop(&m);
+        made made_model = make(cases[i].own);
+        zt_str string;
+        zt_str_init(&string, made_model.ctx);
+        zt_status st = zt_template_render(zt_template_find(cases[i].name), made_model.g, NULL,
+                                          turns + cases[i].from, cases[i].n, &string);
+        if (!ok(!st && string.data && strcmp(string.data, cases[i].text) == 0, "rendered: %s", cases[i].what))
+            diag("%s", string.data ? string.data : "nothing");
+        zt_str_fini(&string);
+        drop(&made_model);
     }
 }
 
@@ -154,57 +154,57 @@ static void test_default_system(void)
         {"'<|im_start|>system\nends in \\<|im_end|>'", "ends in \\"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made m = make(cases[i].own);
-        zt_str s, want;
-        zt_str_init(&s, m.ctx);
-        zt_str_init(&want, m.ctx);
+        made made_model = make(cases[i].own);
+        zt_str string, want;
+        zt_str_init(&string, made_model.ctx);
+        zt_str_init(&want, made_model.ctx);
         if (cases[i].system)
             zt_str_printf(&want, HEAD "%s<|im_end|>\n", cases[i].system);
         zt_str_puts(&want, "<|im_start|>user\nWho am I?<|im_end|>\n<|im_start|>assistant\n");
-        zt_template_render(zt_template_find("chatml"), m.g, NULL, &turns[3], 1, &s);
-        if (!ok(s.data && strcmp(s.data, want.data) == 0, "default system text %zu: %s", i,
+        zt_template_render(zt_template_find("chatml"), made_model.g, NULL, &turns[3], 1, &string);
+        if (!ok(string.data && strcmp(string.data, want.data) == 0, "default system text %zu: %s", i,
                 cases[i].system ? "taken" : "none"))
-            diag("%s", s.data ? s.data : "nothing");
-        zt_str_fini(&s);
+            diag("%s", string.data ? string.data : "nothing");
+        zt_str_fini(&string);
         zt_str_fini(&want);
-        drop(&m);
+        drop(&made_model);
     }
 }
 
 static void test_refused(void)
 {
     static const zt_message tool[] = {{"user", "a"}, {"tool", "b"}}, lone[] = {{"system", "a"}};
-    made m = make(smollm2);
-    zt_str s;
-    zt_str_init(&s, m.ctx);
-    ok(zt_template_render(zt_template_find("chatml"), m.g, NULL, tool, 2, &s) == ZT_EUSAGE &&
-           strstr(zt_ctx_error(m.ctx), "message 1: role 'tool'"),
+    made made_model = make(smollm2);
+    zt_str string;
+    zt_str_init(&string, made_model.ctx);
+    ok(zt_template_render(zt_template_find("chatml"), made_model.g, NULL, tool, 2, &string) == ZT_EUSAGE &&
+           strstr(zt_ctx_error(made_model.ctx), "message 1: role 'tool'"),
        "a role that is none");
-    zt_ctx_clear(m.ctx);
-    ok(zt_template_render(zt_template_find("gemma"), m.g, NULL, lone, 1, &s) == ZT_EUSAGE,
+    zt_ctx_clear(made_model.ctx);
+    ok(zt_template_render(zt_template_find("gemma"), made_model.g, NULL, lone, 1, &string) == ZT_EUSAGE,
        "gemma: a system message alone");
-    zt_str_fini(&s);
-    drop(&m);
+    zt_str_fini(&string);
+    drop(&made_model);
 }
 
 static void test_faults(void)
 {
-    made m = make(smollm2);
-    zt_mem before = zt_mem_get(m.ctx);
-    int n = 0, wrong = 0;
-    for (bool done = false; !done && n < 100;) {
-        zt_str s;
-        zt_str_init(&s, m.ctx);
-        zt_mem_fail(m.ctx, (uint64_t)++n, false);
-        done = !zt_template_render(zt_template_find("chatml"), m.g, NULL, &turns[3], 1, &s);
-        wrong += zt_ctx_status(m.ctx) != (done ? ZT_OK : ZT_ENOMEM);
-        zt_mem_fail(m.ctx, 0, false);
-        zt_ctx_clear(m.ctx);
-        zt_str_fini(&s);
-        wrong += zt_mem_get(m.ctx).blocks != before.blocks;
+    made made_model = make(smollm2);
+    zt_mem before = zt_mem_get(made_model.ctx);
+    int count = 0, wrong = 0;
+    for (bool done = false; !done && count < 100;) {
+        zt_str string;
+        zt_str_init(&string, made_model.ctx);
+        zt_mem_fail(made_model.ctx, (uint64_t)++count, false);
+        done = !zt_template_render(zt_template_find("chatml"), made_model.g, NULL, &turns[3], 1, &string);
+        wrong += zt_ctx_status(made_model.ctx) != (done ? ZT_OK : ZT_ENOMEM);
+        zt_mem_fail(made_model.ctx, 0, false);
+        zt_ctx_clear(made_model.ctx);
+        zt_str_fini(&string);
+        wrong += zt_mem_get(made_model.ctx).blocks != before.blocks;
     }
-    ok(n > 1 && n < 100 && !wrong, "each of %d allocations failing", n - 1);
-    drop(&m);
+    ok(count > 1 && count < 100 && !wrong, "each of %d allocations failing", count - 1);
+    drop(&made_model);
 }
 
 /* ---- golden ---------------------------------------------------------------------------------- */
@@ -225,20 +225,20 @@ static int messages_of(const json_t *array, zt_message m[MOST])
 /* The program: without the BOS with which it begins. */
 static bool runs_as(zt_ctx *ctx, const char *program, const json_t *messages, const char *want)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
+    zt_str string;
+    zt_str_init(&string, ctx);
     zt_jinja *t = zt_jinja_parse(ctx, "t", program, strlen(program));
     json_t *input = json_pack("{s:O, s:b}", "messages", messages, "add_generation_prompt", 1);
     json_t *own = json_pack("{s:s, s:s}", "bos_token", "<s>", "eos_token", "</s>");
     zt_jinja_vars vars = {.input = input, .own = own};
-    bool good = t && zt_jinja_render(ctx, t, &vars, &s, NULL) == ZT_OK;
-    const char *text = good && s.len ? s.data : "";
+    bool good = t && zt_jinja_render(ctx, t, &vars, &string, NULL) == ZT_OK;
+    const char *text = good && string.len ? string.data : "";
     text += strncmp(text, "<s>", 3) == 0 ? 3 : 0;
     good = good && strcmp(text, want) == 0;
     if (!good)
         diag("%s %s", zt_ctx_error(ctx), text);
     zt_jinja_free(t);
-    zt_str_fini(&s);
+    zt_str_fini(&string);
     json_decref(input);
     json_decref(own);
     zt_ctx_clear(ctx);
@@ -248,30 +248,30 @@ static bool runs_as(zt_ctx *ctx, const char *program, const json_t *messages, co
 /* Each model's template and the row that stands for it: each conversation as jinja2 renders it. */
 static void test_models(void)
 {
-    json_error_t e;
-    json_t *cases = json_load_file("tests/llm/templates/cases.json", 0, &e), *c, *r;
+    json_error_t error;
+    json_t *cases = json_load_file("tests/llm/templates/cases.json", 0, &error), *c, *r;
     size_t i, k;
     ok(json_array_size(cases) > 10, "golden renderings of %zu models", json_array_size(cases));
     json_array_foreach(cases, i, c) {
-        made m = make(json_string_value(json_object_get(c, "template")));
+        made made_model = make(json_string_value(json_object_get(c, "template")));
         const char *model = json_string_value(json_object_get(c, "model"));
         const char *name = json_string_value(json_object_get(c, "name"));
-        const zt_template *t = zt_template_find(name);
+        const zt_template *template = zt_template_find(name);
         json_array_foreach(json_object_get(c, "renderings"), k, r) {
             zt_message msg[MOST];
-            zt_str s;
+            zt_str string;
             const char *want = json_string_value(json_object_get(r, "text"));
-            int n = messages_of(json_object_get(r, "messages"), msg);
-            zt_str_init(&s, m.ctx);
-            if (!ok(t && !zt_template_render(t, m.g, NULL, msg, n, &s) && strcmp(s.data, want) == 0,
+            int count = messages_of(json_object_get(r, "messages"), msg);
+            zt_str_init(&string, made_model.ctx);
+            if (!ok(template && !zt_template_render(template, made_model.g, NULL, msg, count, &string) && strcmp(string.data, want) == 0,
                     "%s as %s: conversation %zu", model, name, k))
-                diag("%s, not %s", s.data ? s.data : "nothing", want);
-            ok(runs_as(m.ctx, json_string_value(json_object_get(c, "template")),
+                diag("%s, not %s", string.data ? string.data : "nothing", want);
+            ok(runs_as(made_model.ctx, json_string_value(json_object_get(c, "template")),
                        json_object_get(r, "messages"), want),
                "%s's program: conversation %zu", model, k);
-            zt_str_fini(&s);
+            zt_str_fini(&string);
         }
-        drop(&m);
+        drop(&made_model);
     }
     json_decref(cases);
 }
@@ -285,24 +285,24 @@ static zt_status put_piece(void *user, zt_bytes text, int message)
 /* One template of one of Loom's cases. Loom puts BOS into Llama 3's
  * system turn; ours is encoding's. */
 static void check_loom(const char *path, const char *name, const json_t *want, const zt_message *m,
-                       int n)
+                       int count)
 {
     static const char begin[] = "<|begin_of_text|>";
     made f = make(NULL);
-    const zt_template *t = zt_template_find(name);
+    const zt_template *template = zt_template_find(name);
     const char *prompt = json_string_value(json_object_get(want, "prompt"));
     const char *next = json_string_value(json_object_get(want, "next_turn"));
-    zt_str s;
-    zt_str_init(&s, f.ctx);
+    zt_str string;
+    zt_str_init(&string, f.ctx);
     if (prompt && strncmp(prompt, begin, strlen(begin)) == 0)
         prompt += strlen(begin);
-    ok(t && prompt && !zt_template_render(t, f.g, NULL, m, n, &s) && strcmp(s.data, prompt) == 0,
+    ok(template && prompt && !zt_template_render(template, f.g, NULL, m, count, &string) && strcmp(string.data, prompt) == 0,
        "%s: %s", path, name);
-    zt_str_clear(&s);
-    ok(t && next && !zt_template_next(t, f.g, NULL, m[n - 1].content, false, put_piece, &s) &&
-           strcmp(s.data, next) == 0,
+    zt_str_clear(&string);
+    ok(template && next && !zt_template_next(template, f.g, NULL, m[count - 1].content, false, put_piece, &string) &&
+           strcmp(string.data, next) == 0,
        "%s: %s, the next turn", path, name);
-    zt_str_fini(&s);
+    zt_str_fini(&string);
     drop(&f);
 }
 
@@ -314,22 +314,22 @@ static const char *either(const json_t *o, const char *a, const char *b)
 
 static void loom_case(const char *path)
 {
-    json_t *c = json_load_file(path, 0, NULL), *turn, *want;
+    json_t *item = json_load_file(path, 0, NULL), *turn, *want;
     zt_message m[MOST];
-    const char *key, *system = json_string_value(json_object_get(c, "system"));
-    int n = 0;
+    const char *key, *system = json_string_value(json_object_get(item, "system"));
+    int count = 0;
     size_t i;
     if (system && *system)
-        m[n++] = (zt_message){"system", system};
-    json_array_foreach(json_object_get(c, "turns"), i, turn) {
-        m[n++] = (zt_message){"user", either(turn, "user", "User")};
-        m[n++] = (zt_message){"assistant", either(turn, "assistant", "Assistant")};
+        m[count++] = (zt_message){"system", system};
+    json_array_foreach(json_object_get(item, "turns"), i, turn) {
+        m[count++] = (zt_message){"user", either(turn, "user", "User")};
+        m[count++] = (zt_message){"assistant", either(turn, "assistant", "Assistant")};
     }
-    m[n++] = (zt_message){"user", json_string_value(json_object_get(c, "user"))};
-    json_object_foreach(c, key, want)
+    m[count++] = (zt_message){"user", json_string_value(json_object_get(item, "user"))};
+    json_object_foreach(item, key, want)
         if (json_is_object(want))
-            check_loom(path, key, want, m, n);
-    json_decref(c);
+            check_loom(path, key, want, m, count);
+    json_decref(item);
 }
 
 static void test_loom(void)
@@ -351,28 +351,28 @@ static const char *write_file(const char *text)
 {
     static char path[64];
     snprintf(path, sizeof path, "/tmp/zt-template-%d.json", (int)getpid());
-    FILE *f = fopen(path, "w");
-    fputs(text, f);
-    fclose(f);
+    FILE *file = fopen(path, "w");
+    fputs(text, file);
+    fclose(file);
     return path;
 }
 
 static void test_file(const char *what, const char *text)
 {
-    made m = make(NULL);
-    zt_str s;
-    zt_str_init(&s, m.ctx);
-    zt_template *t = zt_template_open(m.ctx, write_file(text));
-    bool right = t && strcmp(zt_template_name(t), "mine") == 0 &&
-                 !zt_template_render(t, m.g, NULL, turns, 4, &s) &&
-                 strcmp(s.data, "(S: You are terse.;U:  My name is Ana.\n;A: Hello.U: Who am I?;A: )") == 0;
+    made made_model = make(NULL);
+    zt_str string;
+    zt_str_init(&string, made_model.ctx);
+    zt_template *template = zt_template_open(made_model.ctx, write_file(text));
+    bool right = template && strcmp(zt_template_name(template), "mine") == 0 &&
+                 !zt_template_render(template, made_model.g, NULL, turns, 4, &string) &&
+                 strcmp(string.data, "(S: You are terse.;U:  My name is Ana.\n;A: Hello.U: Who am I?;A: )") == 0;
     if (!ok(right, "a file: %s", what))
-        diag("%s %s", zt_ctx_error(m.ctx), s.data ? s.data : "");
-    zt_bytes user = t ? zt_template_user(t) : (zt_bytes){"", 0};
+        diag("%s %s", zt_ctx_error(made_model.ctx), string.data ? string.data : "");
+    zt_bytes user = template ? zt_template_user(template) : (zt_bytes){"", 0};
     ok(user.n == 2 && memcmp(user.data, "U:", 2) == 0, "a file: what opens a user's turn");
-    zt_str_fini(&s);
-    zt_template_free(m.ctx, t);
-    drop(&m);
+    zt_str_fini(&string);
+    zt_template_free(made_model.ctx, template);
+    drop(&made_model);
 }
 
 static void test_files(void)
@@ -398,24 +398,24 @@ static void test_files(void)
               " \"RoleSuffixes\": {\"system\": \";\", \"user\": \";\", \"assistant\": \".\"}}");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         zt_ctx *ctx = zt_ctx_new();
-        zt_template *t = zt_template_open(ctx, write_file(bad[i][0]));
-        if (!ok(!t && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), bad[i][1]),
+        zt_template *template = zt_template_open(ctx, write_file(bad[i][0]));
+        if (!ok(!template && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), bad[i][1]),
                 "refused: %s", bad[i][0]))
             diag("%s", zt_ctx_error(ctx));
         ok(zt_mem_get(ctx).blocks == 0, "nothing left behind");
         zt_ctx_free(ctx);
     }
-    made m = make(NULL);
-    zt_str s;
-    zt_str_init(&s, m.ctx);
-    zt_template *t = zt_template_open(
-        m.ctx, write_file("{\"role_prefixes\": {\"user\": \"\", \"assistant\": \"\"}}"));
-    ok(t && zt_template_render(t, m.g, NULL, turns, 2, &s) == ZT_EUSAGE &&
-           strstr(zt_ctx_error(m.ctx), "system"),
+    made made_model = make(NULL);
+    zt_str string;
+    zt_str_init(&string, made_model.ctx);
+    zt_template *template = zt_template_open(
+        made_model.ctx, write_file("{\"role_prefixes\": {\"user\": \"\", \"assistant\": \"\"}}"));
+    ok(template && zt_template_render(template, made_model.g, NULL, turns, 2, &string) == ZT_EUSAGE &&
+           strstr(zt_ctx_error(made_model.ctx), "system"),
        "a system message where there is no place for one");
-    zt_template_free(m.ctx, t);
-    zt_str_fini(&s);
-    drop(&m);
+    zt_template_free(made_model.ctx, template);
+    zt_str_fini(&string);
+    drop(&made_model);
     remove(write_file(""));
 }
 

@@ -145,10 +145,10 @@ static float *embedding_of(const golden *c, const char *engine)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static double distance(const float *a, const float *b, int64_t n)
+static double distance(const float *a, const float *b, int64_t count)
 {
     double most = a && b ? 0 : INFINITY;
-    for (int64_t i = 0; a && b && i < n; i++) {
+    for (int64_t i = 0; a && b && i < count; i++) {
         double d = fabs((double)a[i] - b[i]);
         most = d <= most ? most : d; /* a NaN is far */
     }
@@ -218,16 +218,16 @@ int main(int argc, char **argv)
         snprintf(folder, sizeof folder, "%s", argv[1]);
     gguf_folder = argc > 2 ? argv[2] : NULL;
     struct dirent **entry;
-    int n = scandir(folder, &entry, is_case, alphasort);
-    ok(n > 0, "%s: %d models", folder, n);
-    for (int i = 0; i < n; i++) {
+    int count = scandir(folder, &entry, is_case, alphasort);
+    ok(count > 0, "%s: %d models", folder, count);
+    for (int i = 0; i < count; i++) {
         char path[8192];
         snprintf(path, sizeof path, "%s/%s.gguf", gguf_folder ? gguf_folder : "", entry[i]->d_name);
         if (!gguf_folder || access(path, R_OK) == 0)
             try_case(folder, entry[i]->d_name);
         free(entry[i]);
     }
-    if (n >= 0)
+    if (count >= 0)
         free(entry);
     return tap_done();
 }

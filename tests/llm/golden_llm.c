@@ -95,27 +95,27 @@ typedef struct distance {
     double max, rms, kl; /* kl: of the softmax of y from that of the exact logits */
 } distance;
 
-static double log_sum(const float *x, int64_t n)
+static double log_sum(const float *x, int64_t count)
 {
     double most = x[0], sum = 0;
-    for (int64_t i = 1; i < n; i++)
+    for (int64_t i = 1; i < count; i++)
         most = x[i] > most ? x[i] : most;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         sum += exp(x[i] - most);
     return most + log(sum);
 }
 
-static distance distance_of(const float *exact, const float *y, int64_t n)
+static distance distance_of(const float *exact, const float *y, int64_t count)
 {
     distance d = {0};
-    double a = log_sum(exact, n), b = log_sum(y, n);
-    for (int64_t i = 0; i < n; i++) {
+    double a = log_sum(exact, count), b = log_sum(y, count);
+    for (int64_t i = 0; i < count; i++) {
         double diff = (double)y[i] - exact[i];
         d.max = fabs(diff) > d.max ? fabs(diff) : d.max;
         d.rms += diff * diff;
         d.kl += exp(exact[i] - a) * ((exact[i] - a) - (y[i] - b));
     }
-    d.rms = sqrt(d.rms / (double)n);
+    d.rms = sqrt(d.rms / (double)count);
     return d;
 }
 
@@ -175,10 +175,10 @@ static void try_prompt(model *o, const char *dir, const json_t *p, tally *t)
     const char *id = json_string_value(json_object_get(p, "id"));
     const json_t *greedy = json_object_get(p, "greedy");
     size_t n_want = ints_of(json_object_get(p, "prompt_ids"), want, MOST_IDS);
-    size_t n = encode(o, p, ids);
+    size_t count = encode(o, p, ids);
     size_t n_gen = ints_of(json_object_get(greedy, "gen_ids"), gen, MOST_IDS);
     float *exact = golden_logits(dir, id, o->V);
-    bool same = n == n_want && memcmp(ids, want, n * sizeof *ids) == 0;
+    bool same = count == n_want && memcmp(ids, want, count * sizeof *ids) == 0;
     t->prompts++;
     t->ids += same;
     if (SANITIZED && (n_want > SHORT_PROMPT || t->run == FEW_PROMPTS)) {
@@ -216,19 +216,19 @@ static void try_prompt(model *o, const char *dir, const json_t *p, tally *t)
 
 static void report(const char *name, bool exact, const tally *t)
 {
-    int n = t->run, m = t->measured;
+    int count = t->run, m = t->measured;
     if (SANITIZED)
-        diag("under a sanitizer %d of %d prompts, %d steps each", n, t->prompts, FEW_STEPS);
+        diag("under a sanitizer %d of %d prompts, %d steps each", count, t->prompts, FEW_STEPS);
     if (exact) {
-        ok(n > 0 && t->ids == t->prompts, "%s: ids of %d of %d prompts", name, t->ids, t->prompts);
-        ok(n > 0 && t->text == n, "%s --exact: greedy ids of %d of %d prompts", name, t->text, n);
+        ok(count > 0 && t->ids == t->prompts, "%s: ids of %d of %d prompts", name, t->ids, t->prompts);
+        ok(count > 0 && t->text == count, "%s --exact: greedy ids of %d of %d prompts", name, t->text, count);
         if (m)
             ok(t->logits == m, "%s --exact: logits within %g: %.2g", name, MAX_LOGIT_ERROR,
                t->worst);
         return;
     }
-    ok(n > 0 && t->sure == n, "%s: ids equal up to a narrow margin, %d of %d prompts", name,
-       t->sure, n);
+    ok(count > 0 && t->sure == count, "%s: ids equal up to a narrow margin, %d of %d prompts", name,
+       t->sure, count);
     if (m == 0)
         return;
     ok(t->rms <= t->peer_rms, "%s: mean rms %.4f, llama.cpp's %.4f", name, t->rms / m,

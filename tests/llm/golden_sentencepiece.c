@@ -31,13 +31,13 @@ static uint32_t number(file *f, size_t bytes)
     return v;
 }
 
-static zt_bytes text_of(file *f)
+static zt_bytes text_of(file *file_data)
 {
-    size_t n = number(f, 4);
-    if (n > f->n - f->at)
-        n = 0;
-    zt_bytes t = {f->bytes + f->at, n};
-    f->at += n;
+    size_t count = number(file_data, 4);
+    if (count > file_data->n - file_data->at)
+        count = 0;
+    zt_bytes t = {file_data->bytes + file_data->at, count};
+    file_data->at += count;
     return t;
 }
 
@@ -61,32 +61,32 @@ static void show_ids(const char *what, const int32_t *ids, size_t n)
     diag("  %s:%s", what, line);
 }
 
-static bool check_ids(zt_ctx *ctx, const zt_vocab *v, zt_bytes text, const int32_t *want, size_t n)
+static bool check_ids(zt_ctx *ctx, const zt_vocab *vocab, zt_bytes text, const int32_t *want, size_t total)
 {
     zt_ids got = {0};
     char buf[200];
-    zt_status s = zt_vocab_encode(v, text.data, text.n, 0, &got);
-    bool same = s == ZT_OK && got.count == n && (!n || memcmp(got.id, want, n * sizeof *want) == 0);
+    zt_status status = zt_vocab_encode(vocab, text.data, text.n, 0, &got);
+    bool same = status == ZT_OK && got.count == total && (!total || memcmp(got.id, want, total * sizeof *want) == 0);
     if (!same) {
         diag("'%s': %s", zt_escape(buf, sizeof buf, text.data, text.n), zt_ctx_error(ctx));
         show_ids("ids", got.id, got.count);
-        show_ids("expected", want, n);
+        show_ids("expected", want, total);
     }
     zt_ids_fini(ctx, &got);
     zt_ctx_clear(ctx);
     return same;
 }
 
-static bool check_text(zt_ctx *ctx, const zt_vocab *v, const int32_t *ids, size_t n, zt_bytes want)
+static bool check_text(zt_ctx *ctx, const zt_vocab *vocab, const int32_t *ids, size_t count, zt_bytes want)
 {
     zt_str out;
     char a[200], b[200];
     zt_str_init(&out, ctx);
     zt_str_puts(&out, "");
-    zt_status s = zt_vocab_decode_ids(v, ids, n, false, &out);
-    bool same = s == ZT_OK && out.len == want.n && memcmp(out.data, want.data, want.n) == 0;
+    zt_status status = zt_vocab_decode_ids(vocab, ids, count, false, &out);
+    bool same = status == ZT_OK && out.len == want.n && memcmp(out.data, want.data, want.n) == 0;
     if (!same) {
-        show_ids("of", ids, n);
+        show_ids("of", ids, count);
         diag("'%s', '%s' expected: %s", zt_escape(a, sizeof a, out.data, out.len),
              zt_escape(b, sizeof b, want.data, want.n), zt_ctx_error(ctx));
     }
@@ -97,17 +97,17 @@ static bool check_text(zt_ctx *ctx, const zt_vocab *v, const int32_t *ids, size_
 
 enum { SHOWN = 10 }; /* differences, before it is enough */
 
-static void check_vocab(zt_ctx *ctx, const zt_vocab *v, const char *name, file texts, file answers)
+static void check_vocab(zt_ctx *ctx, const zt_vocab *vocab, const char *name, file texts, file answers)
 {
     int32_t ids[MOST];
     int wrong[2] = {0}, all[2] = {0};
-    while (v && answers.at < answers.n && wrong[0] + wrong[1] < SHOWN) {
+    while (vocab && answers.at < answers.n && wrong[0] + wrong[1] < SHOWN) {
         bool has_text = texts.at < texts.n;
         zt_bytes text = has_text ? text_of(&texts) : (zt_bytes){"", 0};
-        size_t n = ids_of(&answers, ids);
+        size_t count = ids_of(&answers, ids);
         zt_bytes back = text_of(&answers);
-        wrong[0] += has_text && !check_ids(ctx, v, text, ids, n);
-        wrong[1] += !check_text(ctx, v, ids, n, back);
+        wrong[0] += has_text && !check_ids(ctx, vocab, text, ids, count);
+        wrong[1] += !check_text(ctx, vocab, ids, count, back);
         all[0] += has_text;
         all[1]++;
     }
@@ -117,31 +117,31 @@ static void check_vocab(zt_ctx *ctx, const zt_vocab *v, const char *name, file t
 
 /* ---- one model ------------------------------------------------------------------------------- */
 
-static void check_opened(zt_ctx *ctx, zt_gguf *g, const char *name, file texts, file answers)
+static void check_opened(zt_ctx *ctx, zt_gguf *gguf, const char *name, file texts, file answers)
 {
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-    if (!v)
+    zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
+    if (!vocab)
         diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    check_vocab(ctx, v, name, texts, answers);
-    zt_vocab_free(v);
-    zt_gguf_close(g);
+    check_vocab(ctx, vocab, name, texts, answers);
+    zt_vocab_free(vocab);
+    zt_gguf_close(gguf);
 }
 
 /* A directory of one tensor's model, written as a GGUF. */
-static zt_gguf *converted(zt_ctx *ctx, hfw *d)
+static zt_gguf *converted(zt_ctx *ctx, hfw *directory)
 {
     char out[600];
     zt_checkpoint_opts o = {.force = true};
-    snprintf(out, sizeof out, "%s", hfw_path(d, "o.gguf"));
-    zt_gguf *g = zt_model_open_whole(ctx, d->path);
-    zt_checkpoint *c = g ? zt_checkpoint_of_gguf(ctx, g) : NULL;
-    if (!c)
+    snprintf(out, sizeof out, "%s", hfw_path(directory, "o.gguf"));
+    zt_gguf *gguf = zt_model_open_whole(ctx, directory->path);
+    zt_checkpoint *checkpoint = gguf ? zt_checkpoint_of_gguf(ctx, gguf) : NULL;
+    if (!checkpoint)
         return NULL;
-    zt_writer *w = zt_writer_open(ctx, out, &o, zt_checkpoint_meta(c), NULL, 0);
-    bool written = w && zt_writer_commit(w) == ZT_OK;
-    zt_writer_close(w);
-    zt_checkpoint_close(c);
+    zt_writer *writer = zt_writer_open(ctx, out, &o, zt_checkpoint_meta(checkpoint), NULL, 0);
+    bool written = writer && zt_writer_commit(writer) == ZT_OK;
+    zt_writer_close(writer);
+    zt_checkpoint_close(checkpoint);
     return written ? zt_model_open(ctx, out) : NULL;
 }
 
@@ -157,22 +157,22 @@ static void check_model(const char *path, file texts)
     file answers = open_file(ctx, copy), model = open_file(ctx, path);
     snprintf(copy, sizeof copy, "%s", path);
     snprintf(name, sizeof name, "%s", basename(copy));
-    zt_gguf *g = zt_model_open(ctx, path);
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-    int n = v ? zt_vocab_size(v) : 0;
-    zt_vocab_free(v);
-    check_opened(ctx, g, name, texts, answers);
-    hfw d = hfw_new();
-    hfw_bytes(&d, "tokenizer.model", model.bytes, model.n);
-    snprintf(text, sizeof text, config, n);
-    hfw_text(&d, "config.json", text);
+    zt_gguf *gguf = zt_model_open(ctx, path);
+    zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
+    int count = vocab ? zt_vocab_size(vocab) : 0;
+    zt_vocab_free(vocab);
+    check_opened(ctx, gguf, name, texts, answers);
+    hfw directory = hfw_new();
+    hfw_bytes(&directory, "tokenizer.model", model.bytes, model.n);
+    snprintf(text, sizeof text, config, count);
+    hfw_text(&directory, "config.json", text);
     snprintf(name, sizeof name, "%s in a directory", basename(copy));
-    check_opened(ctx, zt_model_open_vocabulary(ctx, d.path), name, texts, answers);
-    hfw_f32(&d, "model.norm.weight", 1, (int64_t[]){8}, 1);
-    hfw_save(&d, "model.safetensors");
+    check_opened(ctx, zt_model_open_vocabulary(ctx, directory.path), name, texts, answers);
+    hfw_f32(&directory, "model.norm.weight", 1, (int64_t[]){8}, 1);
+    hfw_save(&directory, "model.safetensors");
     snprintf(name, sizeof name, "%s in a GGUF", basename(copy));
-    check_opened(ctx, converted(ctx, &d), name, texts, answers);
-    hfw_end(&d);
+    check_opened(ctx, converted(ctx, &directory), name, texts, answers);
+    hfw_end(&directory);
     zt_free(ctx, answers.bytes);
     zt_free(ctx, model.bytes);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", path);
@@ -192,9 +192,9 @@ int main(int argc, char **argv)
     file texts = open_file(ctx, path);
     snprintf(path, sizeof path, "%s/*.model", folder);
     glob_t g;
-    size_t n = glob(path, 0, NULL, &g) ? 0 : g.gl_pathc;
-    ok(texts.n && n >= 12, "%zu models in %s", n, folder);
-    for (size_t i = 0; i < n; i++)
+    size_t count = glob(path, 0, NULL, &g) ? 0 : g.gl_pathc;
+    ok(texts.n && count >= 12, "%zu models in %s", count, folder);
+    for (size_t i = 0; i < count; i++)
         check_model(g.gl_pathv[i], texts);
     globfree(&g);
     zt_free(ctx, texts.bytes);

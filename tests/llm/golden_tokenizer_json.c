@@ -94,15 +94,15 @@ static bool check_stream(const vocab *o, const json_t *ids, const json_t *want)
 {
     zt_str out;
     char a[300], b[300];
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     if (strstr(json_string_value(want), "\xef\xbf\xbd"))
         return true;
     zt_str_init(&out, o->ctx);
     zt_str_puts(&out, "");
-    for (size_t i = 0; !s && i < json_array_size(ids); i++)
-        s = zt_vocab_decode(o->v, (int32_t)json_integer_value(json_array_get(ids, i)), true, i == 0,
+    for (size_t i = 0; !status && i < json_array_size(ids); i++)
+        status = zt_vocab_decode(o->v, (int32_t)json_integer_value(json_array_get(ids, i)), true, i == 0,
                             &out);
-    bool same = !s && out.len == json_string_length(want) &&
+    bool same = !status && out.len == json_string_length(want) &&
                 memcmp(out.data, json_string_value(want), out.len) == 0;
     if (!same)
         diag("token by token '%s', '%s' expected", zt_escape(a, sizeof a, out.data, out.len),
@@ -116,12 +116,12 @@ static bool check_stream(const vocab *o, const json_t *ids, const json_t *want)
 static void check_cases(const vocab *o, const char *name, const json_t *cases, bool stream)
 {
     size_t i, bad[5] = {0};
-    json_t *c;
-    json_array_foreach(cases, i, c) {
-        const json_t *text = json_object_get(c, "text"), *ids = json_object_get(c, "ids");
-        const json_t *with = json_object_get(c, "ids_special");
-        const json_t *all = json_object_get(c, "decoded");
-        const json_t *skip = json_object_get(c, "decoded_skip");
+    json_t *item;
+    json_array_foreach(cases, i, item) {
+        const json_t *text = json_object_get(item, "text"), *ids = json_object_get(item, "ids");
+        const json_t *with = json_object_get(item, "ids_special");
+        const json_t *all = json_object_get(item, "decoded");
+        const json_t *skip = json_object_get(item, "decoded_skip");
         zt_bytes t = {json_string_value(text), json_string_length(text)};
         bad[0] += !check_ids(o, t, ZT_TOK_SPECIAL, ids);
         bad[1] += !check_ids(o, t, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, with ? with : ids);
@@ -148,9 +148,9 @@ static void one_letter(const vocab *o, const char *name)
         zt_ids ids = {0};
         for (size_t i = 0; i < total; i += len)
             memcpy(text + i, units[u], len);
-        zt_status s = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
+        zt_status status = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
         char buf[16];
-        ok(!s, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len),
+        ok(!status, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len),
            ids.count);
         zt_ids_fini(o->ctx, &ids);
     }
@@ -161,19 +161,19 @@ static void check_tokenizer(const char *cases_path, bool golden)
 {
     char path[4096], *copy = strdup(cases_path);
     const char *name = basename(copy);
-    size_t n = strlen(cases_path) - strlen(".cases.json");
-    json_t *j = json_load_file(cases_path, JSON_ALLOW_NUL, NULL);
-    snprintf(path, sizeof path, "%.*s.json", (int)n, cases_path);
+    size_t length = strlen(cases_path) - strlen(".cases.json");
+    json_t *root = json_load_file(cases_path, JSON_ALLOW_NUL, NULL);
+    snprintf(path, sizeof path, "%.*s.json", (int)length, cases_path);
     vocab o = open_file(path);
-    if (ok(o.v && j, "%s: opens", name)) {
-        check_cases(&o, name, json_object_get(j, "cases"), golden);
+    if (ok(o.v && root, "%s: opens", name)) {
+        check_cases(&o, name, json_object_get(root, "cases"), golden);
         if (golden)
             one_letter(&o, name);
     } else {
         diag("%s", zt_ctx_error(o.ctx));
     }
     close_file(&o);
-    json_decref(j);
+    json_decref(root);
     free(copy);
 }
 
@@ -217,19 +217,19 @@ static bool back(const vocab *o, zt_bytes t)
 
 static void loom_case(const vocab *o, const char *path)
 {
-    json_t *j = json_load_file(path, JSON_ALLOW_NUL, NULL);
-    const json_t *text = json_object_get(j, "text"), *ids = json_object_get(j, "ids");
+    json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
+    const json_t *text = json_object_get(root, "text"), *ids = json_object_get(root, "ids");
     zt_bytes t = {json_string_value(text), json_string_length(text)};
     if (ok(t.data != NULL, "%s: a case", path)) {
         ok(back(o, t), "%s: its bytes come back", path);
         if (is_plain(t)) {
             ok(check_ids(o, t, ZT_TOK_SPECIAL, ids), "%s: ids", path);
-            ok(check_text(o, ids, true, json_object_get(j, "decoded")), "%s: decoded", path);
-            ok(check_text(o, ids, false, json_object_get(j, "decoded_skip_special")),
+            ok(check_text(o, ids, true, json_object_get(root, "decoded")), "%s: decoded", path);
+            ok(check_text(o, ids, false, json_object_get(root, "decoded_skip_special")),
                "%s: decoded without special tokens", path);
         }
     }
-    json_decref(j);
+    json_decref(root);
 }
 
 static void check_loom(const char *folder)

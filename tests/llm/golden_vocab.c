@@ -19,7 +19,7 @@ static uint32_t u32(const uint8_t *p)
 }
 
 /* RFC 1952: a header with perhaps a name, deflate, a checksum, the size. NULL when it is not so. */
-static uint8_t *gunzip(const char *path, size_t *n)
+static uint8_t *gunzip(const char *path, size_t *count)
 {
     size_t size = 0, at = 10;
     uint8_t *in = npy_file(path, &size), *out = NULL;
@@ -27,9 +27,9 @@ static uint8_t *gunzip(const char *path, size_t *n)
         if (in[3] & 8)
             while (at < size - 8 && in[at++])
                 ;
-        *n = u32(in + size - 4);
-        out = malloc(*n + 1);
-        if (out && !inflate_bytes(in + at, size - 8 - at, out, *n)) {
+        *count = u32(in + size - 4);
+        out = malloc(*count + 1);
+        if (out && !inflate_bytes(in + at, size - 8 - at, out, *count)) {
             free(out);
             out = NULL;
         }
@@ -48,34 +48,34 @@ typedef struct made { /* an open vocabulary */
 
 /* Files that name no pre-tokenizer: the file's own name does ("ggml-vocab-deepseek-llm"), or its
  * first words. */
-static zt_vocab *open_by_name(made *m, const char *name)
+static zt_vocab *open_by_name(made *made_model, const char *name)
 {
     static const char prefix[] = "ggml-vocab-";
     char pre[300];
     zt_bytes text;
-    if (zt_gguf_str(m->g, "tokenizer.ggml.pre", &text) ||
-        !zt_gguf_str(m->g, "tokenizer.ggml.model", &text) || text.n != 4 ||
+    if (zt_gguf_str(made_model->g, "tokenizer.ggml.pre", &text) ||
+        !zt_gguf_str(made_model->g, "tokenizer.ggml.model", &text) || text.n != 4 ||
         memcmp(text.data, "gpt2", 4) != 0)
-        return zt_vocab_open(m->g);
+        return zt_vocab_open(made_model->g);
     if (strncmp(name, prefix, sizeof prefix - 1) == 0)
         name += sizeof prefix - 1;
     snprintf(pre, sizeof pre, "%s", name);
     for (;;) {
-        zt_vocab *v = zt_vocab_open_pre(m->g, pre);
+        zt_vocab *v = zt_vocab_open_pre(made_model->g, pre);
         char *dash = strrchr(pre, '-');
-        if (v || !dash || zt_ctx_status(m->ctx) != ZT_ENOTSUP)
+        if (v || !dash || zt_ctx_status(made_model->ctx) != ZT_ENOTSUP)
             return v;
         *dash = 0;
-        zt_ctx_clear(m->ctx);
+        zt_ctx_clear(made_model->ctx);
     }
 }
 
 static made open_vocab(const char *path, const char *name)
 {
     made m = {.ctx = zt_ctx_new()};
-    size_t n = 0;
-    m.bytes = gunzip(path, &n);
-    m.src = m.bytes ? zt_source_memory(m.ctx, name, m.bytes, n) : NULL;
+    size_t count = 0;
+    m.bytes = gunzip(path, &count);
+    m.src = m.bytes ? zt_source_memory(m.ctx, name, m.bytes, count) : NULL;
     m.g = m.src ? zt_gguf_from(m.ctx, m.src) : NULL;
     m.v = m.g ? open_by_name(&m, name) : NULL;
     return m;
@@ -100,20 +100,20 @@ static bool same_ids(const json_t *want, const zt_ids *ids)
     return same;
 }
 
-static bool same_text(const made *m, const zt_ids *ids, const json_t *text)
+static bool same_text(const made *made_model, const zt_ids *ids, const json_t *text)
 {
-    zt_str s;
-    zt_str_init(&s, m->ctx);
-    zt_status st = zt_str_puts(&s, "");
+    zt_str string;
+    zt_str_init(&string, made_model->ctx);
+    zt_status st = zt_str_puts(&string, "");
     for (size_t i = 0; !st && i < ids->count; i++)
-        st = zt_vocab_decode(m->v, ids->id[i], true, i == 0, &s);
-    bool same = !st && s.len == json_string_length(text) &&
-                memcmp(s.data, json_string_value(text), s.len) == 0;
-    zt_str_fini(&s);
+        st = zt_vocab_decode(made_model->v, ids->id[i], true, i == 0, &string);
+    bool same = !st && string.len == json_string_length(text) &&
+                memcmp(string.data, json_string_value(text), string.len) == 0;
+    zt_str_fini(&string);
     return same;
 }
 
-static void show(const char *what, const made *m, const zt_ids *ids, const json_t *text)
+static void show(const char *what, const made *made_model, const zt_ids *ids, const json_t *text)
 {
     char line[400], escaped[200];
     size_t at = 0;
@@ -122,26 +122,26 @@ static void show(const char *what, const made *m, const zt_ids *ids, const json_
     line[at] = 0;
     diag("%s: '%s':%s", what, zt_escape(escaped, sizeof escaped, json_string_value(text),
                                         json_string_length(text)), line);
-    if (zt_ctx_status(m->ctx))
-        diag("%s", zt_ctx_error(m->ctx));
+    if (zt_ctx_status(made_model->ctx))
+        diag("%s", zt_ctx_error(made_model->ctx));
 }
 
-static void try_cases(const made *m, const char *name, const json_t *top, bool decodes)
+static void try_cases(const made *made_model, const char *name, const json_t *top, bool decodes)
 {
-    const json_t *c;
+    const json_t *item;
     size_t i, wrong = 0, lost = 0;
-    json_array_foreach(json_object_get(top, "cases"), i, c) {
-        const json_t *text = json_object_get(c, "text");
+    json_array_foreach(json_object_get(top, "cases"), i, item) {
+        const json_t *text = json_object_get(item, "text");
         zt_ids ids = {0};
-        zt_status s = zt_vocab_encode(m->v, json_string_value(text), json_string_length(text), 0,
+        zt_status status = zt_vocab_encode(made_model->v, json_string_value(text), json_string_length(text), 0,
                                       &ids);
-        bool right = !s && same_ids(json_object_get(c, "ids"), &ids);
-        bool back = !right || !decodes || same_text(m, &ids, text);
+        bool right = !status && same_ids(json_object_get(item, "ids"), &ids);
+        bool back = !right || !decodes || same_text(made_model, &ids, text);
         if (!right || !back)
-            show(right ? "comes back otherwise" : "other ids", m, &ids, text);
+            show(right ? "comes back otherwise" : "other ids", made_model, &ids, text);
         wrong += !right;
         lost += !back;
-        zt_ids_fini(m->ctx, &ids);
+        zt_ids_fini(made_model->ctx, &ids);
     }
     ok(i > 0 && !wrong, "%s: the ids of %zu texts", name, i);
     if (decodes)
@@ -160,7 +160,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void try_long(const made *m, const char *name)
+static void try_long(const made *made_model, const char *name)
 {
     static const char *const of[] = {"a", " ", "\n", "ab", "7", "A", "!", " a", "\xe4\xb8\xad"};
     char *text = malloc(MEBI), line[200];
@@ -169,15 +169,15 @@ static void try_long(const made *m, const char *name)
     bool good = text != NULL;
     for (size_t i = 0; good && i < sizeof of / sizeof *of; i++) {
         zt_ids ids = {0};
-        size_t n = strlen(of[i]);
-        for (size_t k = 0; k + n <= MEBI; k += n)
-            memcpy(text + k, of[i], n);
+        size_t length = strlen(of[i]);
+        for (size_t k = 0; k + length <= MEBI; k += length)
+            memcpy(text + k, of[i], length);
         double start = seconds();
-        good = !zt_vocab_encode(m->v, text, MEBI / n * n, 0, &ids);
+        good = !zt_vocab_encode(made_model->v, text, MEBI / length * length, 0, &ids);
         double took = seconds() - start;
         slowest = took > slowest ? took : slowest;
         at += (size_t)snprintf(line + at, sizeof line - at, " %.2f", took);
-        zt_ids_fini(m->ctx, &ids);
+        zt_ids_fini(made_model->ctx, &ids);
     }
     ok(good && slowest < MOST_SECONDS, "%s: 1 MiB of one thing, in seconds:%s", name, line);
     free(text);
@@ -186,38 +186,38 @@ static void try_long(const made *m, const char *name)
 static void try_file(const char *folder, const char *name)
 {
     char path[1400];
-    json_error_t e;
+    json_error_t error;
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
-    json_t *top = json_load_file(path, JSON_ALLOW_NUL, &e);
+    json_t *top = json_load_file(path, JSON_ALLOW_NUL, &error);
     snprintf(path, sizeof path, "%s/%s.gguf.gz", folder, name);
-    made m = open_vocab(path, name);
+    made made_model = open_vocab(path, name);
     const char *model = json_string_value(json_object_get(top, "model"));
-    if (ok(top && m.v, "%s opens", name)) {
-        try_cases(&m, name, top, !model || strcmp(model, "bert") != 0);
-        try_long(&m, name);
+    if (ok(top && made_model.v, "%s opens", name)) {
+        try_cases(&made_model, name, top, !model || strcmp(model, "bert") != 0);
+        try_long(&made_model, name);
     } else {
-        diag("%s", m.v ? e.text : zt_ctx_error(m.ctx));
+        diag("%s", made_model.v ? error.text : zt_ctx_error(made_model.ctx));
     }
-    close_vocab(&m);
+    close_vocab(&made_model);
     json_decref(top);
 }
 
 /* NAME of every NAME.json beside which NAME.gguf.gz lies. */
 static void try_folder(const char *folder)
 {
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
         char packed[1400];
-        const char *dot = strstr(e->d_name, ".json");
+        const char *dot = strstr(entry->d_name, ".json");
         if (!dot || dot[5])
             continue;
         *(char *)dot = 0;
-        snprintf(packed, sizeof packed, "%s/%s.gguf.gz", folder, e->d_name);
+        snprintf(packed, sizeof packed, "%s/%s.gguf.gz", folder, entry->d_name);
         if (golden_has(packed))
-            try_file(folder, e->d_name);
+            try_file(folder, entry->d_name);
     }
-    if (d)
-        closedir(d);
+    if (directory)
+        closedir(directory);
 }
 
 int main(void)

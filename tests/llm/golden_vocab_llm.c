@@ -30,47 +30,47 @@ static bool same_ids(const json_t *want, const zt_ids *ids)
 
 /* llama_detokenize(remove_special, unparse_special): without the BOS that the model's rule puts,
  * control tokens as text. */
-static bool same_text(const zt_vocab *v, zt_ctx *ctx, const zt_ids *ids, const char *hex)
+static bool same_text(const zt_vocab *vocab, zt_ctx *ctx, const zt_ids *ids, const char *hex)
 {
-    zt_str s;
+    zt_str text;
     zt_ids rule = {0};
-    zt_str_init(&s, ctx);
-    bool good = !zt_vocab_encode(v, "", 0, ZT_TOK_BOS_RULE, &rule);
+    zt_str_init(&text, ctx);
+    bool good = !zt_vocab_encode(vocab, "", 0, ZT_TOK_BOS_RULE, &rule);
     size_t from = rule.count && ids->count && ids->id[0] == rule.id[0];
     zt_ids_fini(ctx, &rule);
     for (size_t i = from; i < ids->count; i++)
-        good = good && !zt_vocab_decode(v, ids->id[i], true, i == 0, &s);
-    good = good && strlen(hex) == 2 * s.len;
-    for (size_t i = 0; good && i < s.len; i++) {
+        good = good && !zt_vocab_decode(vocab, ids->id[i], true, i == 0, &text);
+    good = good && strlen(hex) == 2 * text.len;
+    for (size_t i = 0; good && i < text.len; i++) {
         unsigned byte;
-        good = sscanf(hex + 2 * i, "%2x", &byte) == 1 && byte == (unsigned char)s.data[i];
+        good = sscanf(hex + 2 * i, "%2x", &byte) == 1 && byte == (unsigned char)text.data[i];
     }
-    zt_str_fini(&s);
+    zt_str_fini(&text);
     return good;
 }
 
-static bool golden_case(const zt_vocab *v, zt_ctx *ctx, const json_t *c)
+static bool golden_case(const zt_vocab *vocab, zt_ctx *ctx, const json_t *item)
 {
-    const json_t *text = json_object_get(c, "text");
-    const json_t *want = json_object_get(c, "ids"), *hex = json_object_get(c, "detok_hex");
+    const json_t *text = json_object_get(item, "text");
+    const json_t *want = json_object_get(item, "ids"), *hex = json_object_get(item, "detok_hex");
     unsigned flags = 0;
     zt_ids ids = {0};
     char buf[2000];
     if (!text)
-        text = json_object_get(c, "prompt");
+        text = json_object_get(item, "prompt");
     if (!want)
-        want = json_object_get(c, "prompt_ids");
-    if (json_is_true(json_object_get(c, "add_special")))
+        want = json_object_get(item, "prompt_ids");
+    if (json_is_true(json_object_get(item, "add_special")))
         flags |= ZT_TOK_BOS_RULE;
-    if (json_is_true(json_object_get(c, "parse_special")))
+    if (json_is_true(json_object_get(item, "parse_special")))
         flags |= ZT_TOK_SPECIAL;
     bool good =
-        !zt_vocab_encode(v, json_string_value(text), json_string_length(text), flags, &ids) &&
+        !zt_vocab_encode(vocab, json_string_value(text), json_string_length(text), flags, &ids) &&
         same_ids(want, &ids);
     if (!good)
         diag("'%s' flags %u: got %s", json_string_value(text), flags,
              ids_text(&ids, buf, sizeof buf));
-    if (good && hex && !same_text(v, ctx, &ids, json_string_value(hex))) {
+    if (good && hex && !same_text(vocab, ctx, &ids, json_string_value(hex))) {
         diag("'%s' comes back otherwise", json_string_value(text));
         good = false;
     }
@@ -79,34 +79,34 @@ static bool golden_case(const zt_vocab *v, zt_ctx *ctx, const json_t *c)
 }
 
 /* The greedy text of a prompt stopped early exactly where its last token ends a generation. */
-static bool golden_end(const zt_vocab *v, const json_t *c)
+static bool golden_end(const zt_vocab *vocab, const json_t *item)
 {
-    const json_t *greedy = json_object_get(c, "greedy");
+    const json_t *greedy = json_object_get(item, "greedy");
     const json_t *stopped = json_object_get(greedy, "stopped_on_eog");
     const json_t *ids = json_object_get(greedy, "gen_ids");
-    size_t n = json_array_size(ids);
-    for (size_t i = 0; i < n; i++) {
+    size_t size = json_array_size(ids);
+    for (size_t i = 0; i < size; i++) {
         int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
-        if (zt_vocab_is_eog(v, id) != (i + 1 == n && json_is_true(stopped)))
+        if (zt_vocab_is_eog(vocab, id) != (i + 1 == size && json_is_true(stopped)))
             return false;
     }
-    return n > 0;
+    return size > 0;
 }
 
-static void golden_file(const zt_vocab *v, zt_ctx *ctx, const char *path)
+static void golden_file(const zt_vocab *vocab, zt_ctx *ctx, const char *path)
 {
-    json_error_t e;
-    json_t *top = json_load_file(path, JSON_ALLOW_NUL, &e);
+    json_error_t error;
+    json_t *top = json_load_file(path, JSON_ALLOW_NUL, &error);
     json_t *cases = json_is_array(top) ? top : json_object_get(top, "cases");
-    json_t *c;
+    json_t *item;
     size_t i, bad = 0, ends = 0;
     if (!cases)
         cases = json_object_get(top, "prompts");
     if (!top)
-        diag("%s: %s", path, e.text);
-    json_array_foreach(cases, i, c) {
-        bad += !golden_case(v, ctx, c);
-        ends += json_object_get(c, "greedy") && !golden_end(v, c);
+        diag("%s: %s", path, error.text);
+    json_array_foreach(cases, i, item) {
+        bad += !golden_case(vocab, ctx, item);
+        ends += json_object_get(item, "greedy") && !golden_end(vocab, item);
     }
     ok(json_array_size(cases) > 0 && !bad && !ends, "%zu golden cases of %s",
        json_array_size(cases), path);
@@ -116,14 +116,14 @@ static void golden_file(const zt_vocab *v, zt_ctx *ctx, const char *path)
 static void golden_model(const char *model, const char *const *path)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_gguf *g = zt_gguf_open(ctx, model);
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-    if (!ok(v != NULL, "%s opens", model))
+    zt_gguf *gguf = zt_gguf_open(ctx, model);
+    zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
+    if (!ok(vocab != NULL, "%s opens", model))
         diag("%s", zt_ctx_error(ctx));
-    for (; v && *path; path++)
-        golden_file(v, ctx, *path);
-    zt_vocab_free(v);
-    zt_gguf_close(g);
+    for (; vocab && *path; path++)
+        golden_file(vocab, ctx, *path);
+    zt_vocab_free(vocab);
+    zt_gguf_close(gguf);
     zt_ctx_free(ctx);
 }
 
@@ -135,13 +135,13 @@ int main(void)
     for (int i = 0; golden && i < REAL_MODELS; i++) {
         char file[2][600];
         const char *there[3] = {0}, *model;
-        int n = 0;
+        int count = 0;
         snprintf(file[0], sizeof file[0], "%s/llm/%s/tokenizer.json", golden, real_model[i].name);
         snprintf(file[1], sizeof file[1], "%s/llm/%s/prompts.json", golden, real_model[i].name);
         for (int k = 0; k < 2; k++)
             if (golden_has(file[k]))
-                there[n++] = file[k];
-        if (n && (model = real_path(i)))
+                there[count++] = file[k];
+        if (count && (model = real_path(i)))
             golden_model(model, there);
     }
     return tap_done();

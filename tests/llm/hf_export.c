@@ -20,11 +20,11 @@ static const zt_hf_opts as_stored = {.dtype = ZT_DTYPE_COUNT};
 static int files_in(const char *dir)
 {
     int n = 0;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    if (d)
-        closedir(d);
+    DIR *directory = opendir(dir);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (directory)
+        closedir(directory);
     return n;
 }
 
@@ -66,35 +66,35 @@ static void copy_into(const char *from, const char *to)
 /* The model's keys without tokenizer.json or tokenizer.model among them. */
 static zt_gguf *keys_alone(zt_ctx *ctx, const char *path)
 {
-    zt_gguf *g = zt_model_open_whole(ctx, path);
-    zt_checkpoint *c = g ? zt_checkpoint_of_gguf(ctx, g) : NULL;
-    if (!c)
+    zt_gguf *gguf = zt_model_open_whole(ctx, path);
+    zt_checkpoint *checkpoint = gguf ? zt_checkpoint_of_gguf(ctx, gguf) : NULL;
+    if (!checkpoint)
         return NULL;
     static const char *const whole[] = {"tokenizer.huggingface.json", "zt.tokenizer.sentencepiece"};
     for (size_t k = 0; k < sizeof whole / sizeof *whole; k++) {
-        int64_t i = zt_meta_find(zt_checkpoint_meta(c), whole[k]);
+        int64_t i = zt_meta_find(zt_checkpoint_meta(checkpoint), whole[k]);
         if (i >= 0)
-            zt_meta_remove(zt_checkpoint_meta(c), i);
+            zt_meta_remove(zt_checkpoint_meta(checkpoint), i);
     }
-    return zt_checkpoint_gguf(c);
+    return zt_checkpoint_gguf(checkpoint);
 }
 
 static void check_words(const char *folder, const char *dress)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     char from[5000];
     int wrong = 0;
     snprintf(from, sizeof from, "%s/%s", build, folder);
-    copy_into(from, d.path);
+    copy_into(from, directory.path);
     if (dress) {
         snprintf(from, sizeof from, "%s/ggufs/dress/%s", build, dress);
-        copy_into(from, d.path);
+        copy_into(from, directory.path);
     }
-    zt_gguf *g = keys_alone(ctx, d.path), *again = NULL;
-    if (g && zt_hf_write(ctx, g, hfw_path(&d, "back"), &as_stored) == ZT_OK)
-        again = zt_model_open(ctx, hfw_path(&d, "back"));
-    zt_vocab *a = again ? zt_vocab_open(g) : NULL, *b = again ? zt_vocab_open(again) : NULL;
+    zt_gguf *gguf = keys_alone(ctx, directory.path), *again = NULL;
+    if (gguf && zt_hf_write(ctx, gguf, hfw_path(&directory, "back"), &as_stored) == ZT_OK)
+        again = zt_model_open(ctx, hfw_path(&directory, "back"));
+    zt_vocab *a = again ? zt_vocab_open(gguf) : NULL, *b = again ? zt_vocab_open(again) : NULL;
     for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
         for (unsigned flags = 0; flags < 8; flags += 2) /* the rule, special tokens */
             wrong += !same_ids(ctx, a, b, texts[i], flags);
@@ -103,10 +103,10 @@ static void check_words(const char *folder, const char *dress)
     zt_vocab_free(a);
     zt_vocab_free(b);
     zt_gguf_close(again);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 /* The GGUF that is written of a directory gives the directory's ids; of tokenizers whose keys say
@@ -136,17 +136,17 @@ static void check_file(const char *folder, bool keys_suffice)
 /* One score for all tokens, which is no order: told. */
 static void check_unscored(void)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     char from[5000];
     snprintf(from, sizeof from, "%s/whole/llama2", build);
-    zt_gguf *g = keys_alone(ctx, from);
-    zt_status s = g ? zt_hf_write(ctx, g, hfw_path(&d, "back"), &as_stored) : ZT_OK;
-    ok(s == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "scores") && files_in(d.path) == 0,
+    zt_gguf *gguf = keys_alone(ctx, from);
+    zt_status status = gguf ? zt_hf_write(ctx, gguf, hfw_path(&directory, "back"), &as_stored) : ZT_OK;
+    ok(status == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "scores") && files_in(directory.path) == 0,
        "tokens without scores: %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 /* ---- tokenizer.model ------------------------------------------------------------------------- */
@@ -154,15 +154,15 @@ static void check_unscored(void)
 /* Runs, where there is no tokenizer.json. */
 static void check_pieces(void)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     char path[5000];
     int wrong = 0;
     snprintf(path, sizeof path, "%s/archs/llama", build);
-    copy_into(path, d.path);
+    copy_into(path, directory.path);
     snprintf(path, sizeof path, "%s/ggufs/dress/spm", build);
-    copy_into(path, d.path);
-    zt_gguf *dir = zt_model_open(ctx, d.path), *made = zt_model_open_whole(ctx, d.path);
+    copy_into(path, directory.path);
+    zt_gguf *dir = zt_model_open(ctx, directory.path), *made = zt_model_open_whole(ctx, directory.path);
     zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = made ? zt_vocab_open(made) : NULL;
     for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
         wrong += !same_ids(ctx, a, b, texts[i], ZT_TOK_BOS_RULE);
@@ -172,38 +172,38 @@ static void check_pieces(void)
     zt_gguf_close(dir);
     zt_gguf_close(made);
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 static void check_truncated(void)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     char path[5000], *pieces;
-    size_t n;
+    size_t count;
     int wrong = 0;
     snprintf(path, sizeof path, "%s/archs/llama", build);
-    copy_into(path, d.path);
+    copy_into(path, directory.path);
     snprintf(path, sizeof path, "%s/ggufs/dress/spm", build);
-    copy_into(path, d.path);
-    pieces = zt_read_all(ctx, hfw_path(&d, "tokenizer.model"), &n);
-    for (size_t k = 0; pieces && k < n; k++) {
-        hfw_bytes(&d, "tokenizer.model", pieces, k);
-        zt_gguf *g = zt_model_open_whole(ctx, d.path);
-        zt_status s = zt_ctx_status(ctx);
-        wrong += g ? s != ZT_OK : s != ZT_EDATA;
-        zt_gguf_close(g);
+    copy_into(path, directory.path);
+    pieces = zt_read_all(ctx, hfw_path(&directory, "tokenizer.model"), &count);
+    for (size_t k = 0; pieces && k < count; k++) {
+        hfw_bytes(&directory, "tokenizer.model", pieces, k);
+        zt_gguf *gguf = zt_model_open_whole(ctx, directory.path);
+        zt_status status = zt_ctx_status(ctx);
+        wrong += gguf ? status != ZT_OK : status != ZT_EDATA;
+        zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
     }
-    ok(pieces && n > 500 && wrong == 0,
-       "tokenizer.model cut anywhere in %zu bytes: sound, or bad data", n);
-    for (size_t k = 0; pieces && k < n; k++) {
+    ok(pieces && count > 500 && wrong == 0,
+       "tokenizer.model cut anywhere in %zu bytes: sound, or bad data", count);
+    for (size_t k = 0; pieces && k < count; k++) {
         pieces[k] = (char)(pieces[k] ^ 0x95);
-        hfw_bytes(&d, "tokenizer.model", pieces, n);
-        zt_gguf *g = zt_model_open_whole(ctx, d.path);
-        zt_status s = zt_ctx_status(ctx);
-        wrong += g ? s != ZT_OK : s != ZT_EDATA && s != ZT_ENOTSUP; /* a type that is not known */
-        zt_gguf_close(g);
+        hfw_bytes(&directory, "tokenizer.model", pieces, count);
+        zt_gguf *gguf = zt_model_open_whole(ctx, directory.path);
+        zt_status status = zt_ctx_status(ctx);
+        wrong += gguf ? status != ZT_OK : status != ZT_EDATA && status != ZT_ENOTSUP; /* a type that is not known */
+        zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
         pieces[k] = (char)(pieces[k] ^ 0x95);
     }
@@ -211,21 +211,21 @@ static void check_truncated(void)
     zt_free(ctx, pieces);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static float *values_of(zt_gguf *g, const char *name, zt_type *t)
+static float *values_of(zt_gguf *gguf, const char *name, zt_type *type)
 {
     int64_t handle;
-    zt_store store = zt_gguf_store(g);
-    if (store.find(store.user, name, t, &handle) != ZT_OK)
+    zt_store store = zt_gguf_store(gguf);
+    if (store.find(store.user, name, type, &handle) != ZT_OK)
         return NULL;
-    char *raw = malloc(zt_type_bytes(t) + 1);
-    float *x = malloc((size_t)zt_type_count(t) * sizeof *x + 1);
-    if (store.read(store.user, handle, 0, raw, zt_type_bytes(t)) == ZT_OK)
-        zt_dtype_get(t->dtype)->decode(raw, x, zt_type_count(t));
+    char *raw = malloc(zt_type_bytes(type) + 1);
+    float *x = malloc((size_t)zt_type_count(type) * sizeof *x + 1);
+    if (store.read(store.user, handle, 0, raw, zt_type_bytes(type)) == ZT_OK)
+        zt_dtype_get(type->dtype)->decode(raw, x, zt_type_count(type));
     free(raw);
     return x;
 }
@@ -236,10 +236,10 @@ static double compare_values(zt_gguf *a, zt_gguf *b, zt_dtype want, int *of_dtyp
     double most = 0;
     *of_dtype = 0;
     for (int64_t i = 0; i < zt_gguf_n_tensors(a); i++) {
-        zt_type t, u;
-        const char *name = zt_gguf_tensor(a, i, &t, NULL, NULL);
-        float *x = values_of(a, name, &t), *y = values_of(b, name, &u);
-        for (int64_t k = 0; x && y && k < zt_type_count(&t); k++)
+        zt_type type, u;
+        const char *name = zt_gguf_tensor(a, i, &type, NULL, NULL);
+        float *x = values_of(a, name, &type), *y = values_of(b, name, &u);
+        for (int64_t k = 0; x && y && k < zt_type_count(&type); k++)
             most = fmax(most, (double)fabsf(x[k] - y[k]));
         *of_dtype += y && u.rank == 2 && u.dtype == want;
         most = x && y ? most : INFINITY;
@@ -251,25 +251,25 @@ static double compare_values(zt_gguf *a, zt_gguf *b, zt_dtype want, int *of_dtyp
 
 static void check_blocks(zt_dtype dtype, zt_dtype want, double bound)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     int matrices = 0;
-    file f = make("llama", "q8_0", 2, NULL);
-    zt_source *src = zt_source_memory(ctx, "made.gguf", f.bytes, f.n);
-    zt_gguf *g = zt_gguf_from(ctx, src), *again = NULL;
+    file file_data = make("llama", "q8_0", 2, NULL);
+    zt_source *src = zt_source_memory(ctx, "made.gguf", file_data.bytes, file_data.n);
+    zt_gguf *gguf = zt_gguf_from(ctx, src), *again = NULL;
     zt_hf_opts o = {.dtype = dtype};
-    if (g && zt_hf_write(ctx, g, hfw_path(&d, "back"), &o) == ZT_OK)
-        again = zt_model_open(ctx, hfw_path(&d, "back"));
-    double off = again ? compare_values(g, again, want, &matrices) : INFINITY;
+    if (gguf && zt_hf_write(ctx, gguf, hfw_path(&directory, "back"), &o) == ZT_OK)
+        again = zt_model_open(ctx, hfw_path(&directory, "back"));
+    double off = again ? compare_values(gguf, again, want, &matrices) : INFINITY;
     ok(off <= bound && matrices == 15, "q8_0 as %s: off by %g, %d matrices %s",
        zt_dtype_get(want)->name, off, matrices, zt_ctx_error(ctx));
     zt_gguf_close(again);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_source_close(src);
-    free(f.bytes);
+    free(file_data.bytes);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 /* Of a model in bf16, what the converter keeps in f32. */
@@ -277,16 +277,16 @@ static void check_kept(const char *folder, const char *name)
 {
     zt_ctx *ctx = zt_ctx_new();
     char path[5000];
-    zt_type t = {0}, u = {0};
+    zt_type type = {0}, u = {0};
     snprintf(path, sizeof path, "%s/whole/%s", build, folder);
-    zt_gguf *g = zt_model_open_whole(ctx, path);
-    float *x = g ? values_of(g, name, &t) : NULL,
-          *y = g ? values_of(g, "token_embd.weight", &u) : NULL;
-    ok(x && t.rank == 2 && t.dtype == ZT_F32 && y && u.dtype == ZT_BF16, "%s of %s is f32", name,
+    zt_gguf *gguf = zt_model_open_whole(ctx, path);
+    float *x = gguf ? values_of(gguf, name, &type) : NULL,
+          *y = gguf ? values_of(gguf, "token_embd.weight", &u) : NULL;
+    ok(x && type.rank == 2 && type.dtype == ZT_F32 && y && u.dtype == ZT_BF16, "%s of %s is f32", name,
        folder);
     free(x);
     free(y);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_ctx_free(ctx);
 }
 
@@ -301,64 +301,64 @@ static bool at_once(void)
 
 static void check_targets(void)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     char path[5000];
     struct stat st;
     snprintf(path, sizeof path, "%s/whole/gpt2", build);
-    zt_gguf *g = zt_model_open_whole(ctx, path);
-    ok(g && zt_hf_write(ctx, g, hfw_path(&d, "new/"), &as_stored) == ZT_OK, "a new directory");
-    ok(stat(hfw_path(&d, "new/config.json"), &st) == 0 && files_in(d.path) == 1,
+    zt_gguf *gguf = zt_model_open_whole(ctx, path);
+    ok(gguf && zt_hf_write(ctx, gguf, hfw_path(&directory, "new/"), &as_stored) == ZT_OK, "a new directory");
+    ok(stat(hfw_path(&directory, "new/config.json"), &st) == 0 && files_in(directory.path) == 1,
        "it is there, and nothing beside it");
-    ok(zt_hf_write(ctx, g, hfw_path(&d, "new"), &as_stored) == ZT_ECREATE,
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "new"), &as_stored) == ZT_ECREATE,
        "one with files stays: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    mkdir(hfw_path(&d, "empty"), 0700);
-    ok(zt_hf_write(ctx, g, hfw_path(&d, "empty"), &as_stored) == ZT_OK, "an empty one is filled");
-    hfw_text(&d, "file", "x");
-    ok(zt_hf_write(ctx, g, hfw_path(&d, "file"), &as_stored) == ZT_ECREATE, "a file stays: %s",
+    mkdir(hfw_path(&directory, "empty"), 0700);
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "empty"), &as_stored) == ZT_OK, "an empty one is filled");
+    hfw_text(&directory, "file", "x");
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "file"), &as_stored) == ZT_ECREATE, "a file stays: %s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    ok(zt_hf_write(ctx, g, hfw_path(&d, "no/such/place"), &as_stored) == ZT_ECREATE, "%s",
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "no/such/place"), &as_stored) == ZT_ECREATE, "%s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_hf_opts stopped = {.dtype = ZT_DTYPE_COUNT, .stop = at_once};
-    ok(zt_hf_write(ctx, g, hfw_path(&d, "stopped"), &stopped) == ZT_EINTR && asked > 3,
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "stopped"), &stopped) == ZT_EINTR && asked > 3,
        "interrupted in the middle");
     zt_ctx_clear(ctx);
-    ok(files_in(d.path) == 3, "no temporary is left");
-    zt_gguf_close(g);
+    ok(files_in(directory.path) == 3, "no temporary is left");
+    zt_gguf_close(gguf);
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 /* ---- what is not known ----------------------------------------------------------------------- */
 
 static void check_unknown(void)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     zt_bytes text = {"", 0};
-    zt_type t = {0};
-    hfw_text(&d, "config.json", "{\"model_type\":\"dinosaur\",\"teeth\":60}");
-    hfw_f32(&d, "jaw.weight", 2, D(4, 3), 0);
-    hfw_f32(&d, "jaw.scale", 1, D(3), 7);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open_whole(ctx, d.path);
-    float *x = g ? values_of(g, "jaw.weight", &t) : NULL;
-    ok(g && zt_gguf_n_tensors(g) == 2 && x && t.dim[0] == 4 && x[11] == 11,
+    zt_type type = {0};
+    hfw_text(&directory, "config.json", "{\"model_type\":\"dinosaur\",\"teeth\":60}");
+    hfw_f32(&directory, "jaw.weight", 2, D(4, 3), 0);
+    hfw_f32(&directory, "jaw.scale", 1, D(3), 7);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open_whole(ctx, directory.path);
+    float *x = gguf ? values_of(gguf, "jaw.weight", &type) : NULL;
+    ok(gguf && zt_gguf_n_tensors(gguf) == 2 && x && type.dim[0] == 4 && x[11] == 11,
        "an unknown architecture has its tensors under their names");
-    ok(g && zt_gguf_str(g, "general.architecture", &text) && text.n == 8 &&
-           zt_gguf_str(g, "huggingface.config.json", &text) && strstr(text.data, "\"teeth\":60"),
+    ok(gguf && zt_gguf_str(gguf, "general.architecture", &text) && text.n == 8 &&
+           zt_gguf_str(gguf, "huggingface.config.json", &text) && strstr(text.data, "\"teeth\":60"),
        "and config.json as a key");
-    ok(g && zt_hf_write(ctx, g, hfw_path(&d, "back"), &as_stored) == ZT_ENOTSUP &&
+    ok(gguf && zt_hf_write(ctx, gguf, hfw_path(&directory, "back"), &as_stored) == ZT_ENOTSUP &&
            strstr(zt_ctx_error(ctx), "'dinosaur'"),
        "back: %s", zt_ctx_error(ctx));
     free(x);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 int main(void)

@@ -7,14 +7,14 @@
 /* What is said of a folder with this config and no weights. */
 static zt_status status_of(zt_ctx *ctx, const char *config, char message[300])
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json", config);
-    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", config);
+    zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
     zt_status s = zt_ctx_status(ctx);
     snprintf(message, 300, "%s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_ctx_clear(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
     return s;
 }
 
@@ -61,8 +61,8 @@ static void test_bad_configs(zt_ctx *ctx)
 {
     char message[300], deep[20001];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        zt_status s = status_of(ctx, bad[i].config, message);
-        ok(s == bad[i].want && strstr(message, bad[i].says), "%.80s: %s", bad[i].config, message);
+        zt_status status = status_of(ctx, bad[i].config, message);
+        ok(status == bad[i].want && strstr(message, bad[i].says), "%.80s: %s", bad[i].config, message);
     }
     memset(deep, '[', sizeof deep);
     memcpy(deep, "{\"model_type\":", 14);
@@ -76,18 +76,18 @@ static void test_bad_heads(zt_ctx *ctx)
     static const char *const heads[] = {"0", "3", "8", "4000000000"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         char config[300];
-        hfw d = hfw_new();
+        hfw directory = hfw_new();
         snprintf(config, sizeof config,
                  "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":%s}",
                  heads[i]);
-        hfw_text(&d, "config.json", config);
-        put_layer(&d, "model.");
-        hfw_save(&d, "model.safetensors");
-        zt_gguf *g = zt_model_open(ctx, d.path);
-        ok(!g && zt_ctx_status(ctx) == ZT_EDATA, "%s heads: %s", heads[i], zt_ctx_error(ctx));
-        zt_gguf_close(g);
+        hfw_text(&directory, "config.json", config);
+        put_layer(&directory, "model.");
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
+        ok(!gguf && zt_ctx_status(ctx) == ZT_EDATA, "%s heads: %s", heads[i], zt_ctx_error(ctx));
+        zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
-        hfw_end(&d);
+        hfw_end(&directory);
     }
 }
 
@@ -95,73 +95,73 @@ static void test_bad_heads(zt_ctx *ctx)
 
 static void test_files(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     refused(ctx, "/nowhere", ZT_ENOENT, "no such path");
-    refused(ctx, d.path, ZT_ENOENT, "no config.json");
-    put_layer(&d, "model.");
-    hfw_save(&d, "model.safetensors");
-    refused(ctx, hfw_path(&d, "model.safetensors"), ZT_ENOENT, "weights without config.json");
-    hfw_text(&d, "config.json", LLAMA);
-    zt_gguf *g = zt_model_open(ctx, hfw_path(&d, "model.safetensors"));
-    ok(g && zt_gguf_n_tensors(g) == 11, "weights with config.json beside them %s",
+    refused(ctx, directory.path, ZT_ENOENT, "no config.json");
+    put_layer(&directory, "model.");
+    hfw_save(&directory, "model.safetensors");
+    refused(ctx, hfw_path(&directory, "model.safetensors"), ZT_ENOENT, "weights without config.json");
+    hfw_text(&directory, "config.json", LLAMA);
+    zt_gguf *gguf = zt_model_open(ctx, hfw_path(&directory, "model.safetensors"));
+    ok(gguf && zt_gguf_n_tensors(gguf) == 11, "weights with config.json beside them %s",
        zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    if (truncate(hfw_path(&d, "model.safetensors"), 700) == 0)
-        refused(ctx, d.path, ZT_EDATA, "weights cut short");
-    hfw_text(&d, "model.safetensors", "GGUF");
-    refused(ctx, d.path, ZT_EDATA, "weights that are something else");
-    unlink(hfw_path(&d, "model.safetensors"));
-    hfw_text(&d, "model.safetensors.index.json",
+    zt_gguf_close(gguf);
+    if (truncate(hfw_path(&directory, "model.safetensors"), 700) == 0)
+        refused(ctx, directory.path, ZT_EDATA, "weights cut short");
+    hfw_text(&directory, "model.safetensors", "GGUF");
+    refused(ctx, directory.path, ZT_EDATA, "weights that are something else");
+    unlink(hfw_path(&directory, "model.safetensors"));
+    hfw_text(&directory, "model.safetensors.index.json",
              "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
-    refused(ctx, d.path, ZT_EDATA, "a shard outside of the folder");
-    hfw_text(&d, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"none.safetensors\"}}");
-    refused(ctx, d.path, ZT_ENOENT, "a shard that is not there");
-    hfw_end(&d);
+    refused(ctx, directory.path, ZT_EDATA, "a shard outside of the folder");
+    hfw_text(&directory, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"none.safetensors\"}}");
+    refused(ctx, directory.path, ZT_ENOENT, "a shard that is not there");
+    hfw_end(&directory);
 }
 
 static void test_shards(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     char map[4000] = "";
-    hfw_text(&d, "config.json", LLAMA);
-    put_layer(&d, "model.");
-    hfw_save(&d, "model-00001-of-00002.safetensors");
-    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
-    hfw_save(&d, "model-00002-of-00002.safetensors");
+    hfw_text(&directory, "config.json", LLAMA);
+    put_layer(&directory, "model.");
+    hfw_save(&directory, "model-00001-of-00002.safetensors");
+    hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&directory, "model-00002-of-00002.safetensors");
     map_layer(map, sizeof map, "model.", "model-00001-of-00002.safetensors");
-    hfw_index(&d, "model.safetensors.index.json", map);
+    hfw_index(&directory, "model.safetensors.index.json", map);
     hfw_map(map, sizeof map, "lm_head.weight", "model-00002-of-00002.safetensors");
-    hfw_index(&d, "model.safetensors.index.json", map);
+    hfw_index(&directory, "model.safetensors.index.json", map);
     const char *const names[] = {"", "model.safetensors.index.json",
                                  "model-00001-of-00002.safetensors",
                                  "model-00002-of-00002.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        zt_gguf *g = zt_model_open(ctx, hfw_path(&d, names[i]));
-        ok(g && zt_gguf_n_tensors(g) == 12 && zt_gguf_find(g, "output.weight") >= 0,
+        zt_gguf *gguf = zt_model_open(ctx, hfw_path(&directory, names[i]));
+        ok(gguf && zt_gguf_n_tensors(gguf) == 12 && zt_gguf_find(gguf, "output.weight") >= 0,
            "'%s': the shards' tensors %s", names[i], zt_ctx_error(ctx));
-        zt_gguf_close(g);
+        zt_gguf_close(gguf);
     }
-    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
-    hfw_f32(&d, "not.in.the.map", 1, D(8), 0);
-    hfw_save(&d, "model-00002-of-00002.safetensors");
-    refused(ctx, d.path, ZT_EDATA, "a tensor that the index does not name");
-    hfw_text(&d, "model.safetensors.index.json",
+    hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_f32(&directory, "not.in.the.map", 1, D(8), 0);
+    hfw_save(&directory, "model-00002-of-00002.safetensors");
+    refused(ctx, directory.path, ZT_EDATA, "a tensor that the index does not name");
+    hfw_text(&directory, "model.safetensors.index.json",
              "{\"weight_map\":{\"lm_head.weight\":\"model-00001-of-00002.safetensors\"}}");
-    refused(ctx, d.path, ZT_EDATA, "a tensor in another shard than the index says");
-    unlink(hfw_path(&d, "model.safetensors.index.json"));
-    refused(ctx, d.path, ZT_ENOTSUP, "without an index all shards count");
-    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
-    hfw_save(&d, "model-00002-of-00002.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
-    ok(g && zt_gguf_n_tensors(g) == 12, "shards without an index %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
-    hfw_save(&d, "model-00001-of-00002.safetensors");
-    refused(ctx, d.path, ZT_EDATA, "a tensor in two shards");
-    unlink(hfw_path(&d, "model-00001-of-00002.safetensors"));
-    if (mkfifo(hfw_path(&d, "model-00001-of-00002.safetensors"), 0600) == 0)
-        refused(ctx, d.path, ZT_EDATA, "a shard that is a pipe");
-    hfw_end(&d);
+    refused(ctx, directory.path, ZT_EDATA, "a tensor in another shard than the index says");
+    unlink(hfw_path(&directory, "model.safetensors.index.json"));
+    refused(ctx, directory.path, ZT_ENOTSUP, "without an index all shards count");
+    hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&directory, "model-00002-of-00002.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    ok(gguf && zt_gguf_n_tensors(gguf) == 12, "shards without an index %s", zt_ctx_error(ctx));
+    zt_gguf_close(gguf);
+    hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_save(&directory, "model-00001-of-00002.safetensors");
+    refused(ctx, directory.path, ZT_EDATA, "a tensor in two shards");
+    unlink(hfw_path(&directory, "model-00001-of-00002.safetensors"));
+    if (mkfifo(hfw_path(&directory, "model-00001-of-00002.safetensors"), 0600) == 0)
+        refused(ctx, directory.path, ZT_EDATA, "a shard that is a pipe");
+    hfw_end(&directory);
 }
 
 /* Two models that differ in nothing but a weight are two models, and one is itself. */
@@ -169,16 +169,16 @@ static void test_identity(zt_ctx *ctx)
 {
     char id[3][40] = {{0}};
     for (int i = 0; i < 3; i++) {
-        hfw d = hfw_new();
-        hfw_text(&d, "config.json", LLAMA);
-        put_layer(&d, "model.");
-        hfw_f32(&d, "model.norm.weight", 1, D(8), (float)(i / 2));
-        hfw_save(&d, "model.safetensors");
-        zt_gguf *g = zt_model_open(ctx, d.path);
-        if (g)
-            snprintf(id[i], sizeof id[i], "%s", zt_gguf_id(g));
-        zt_gguf_close(g);
-        hfw_end(&d);
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json", LLAMA);
+        put_layer(&directory, "model.");
+        hfw_f32(&directory, "model.norm.weight", 1, D(8), (float)(i / 2));
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
+        if (gguf)
+            snprintf(id[i], sizeof id[i], "%s", zt_gguf_id(gguf));
+        zt_gguf_close(gguf);
+        hfw_end(&directory);
     }
     ok(*id[0] && strcmp(id[0], id[1]) == 0 && strcmp(id[0], id[2]) != 0,
        "the identity follows the weights, not the folder's name");
@@ -186,41 +186,41 @@ static void test_identity(zt_ctx *ctx)
 
 static void test_unknown(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json", "{\"model_type\":\"dinosaur\"}");
-    hfw_text(&d, "tokenizer.json", "{}");
-    zt_gguf *g = zt_model_open(ctx, d.path);
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", "{\"model_type\":\"dinosaur\"}");
+    hfw_text(&directory, "tokenizer.json", "{}");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
     zt_llm_info info = {0};
-    ok(g && zt_gguf_find(g, "x") < 0 && text_key(g, "tokenizer.huggingface.json", "{}"),
+    ok(gguf && zt_gguf_find(gguf, "x") < 0 && text_key(gguf, "tokenizer.huggingface.json", "{}"),
        "an architecture that is not known has its tokenizer");
-    ok(g && plan(ctx, g, &info) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "'dinosaur'"), "%s",
+    ok(gguf && plan(ctx, gguf, &info) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "'dinosaur'"), "%s",
        zt_ctx_error(ctx));
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_ctx_clear(ctx);
-    hfw_end(&d);
+    hfw_end(&directory);
 }
 
 static void test_no_memory(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     bool right = true;
     uint64_t nth = 1;
-    zt_gguf *g = NULL;
-    hfw_text(&d, "config.json", LLAMA);
-    hfw_text(&d, "tokenizer.json", "{}");
-    put_layer(&d, "model.");
-    hfw_save(&d, "model.safetensors");
-    for (; !g && nth < 5000; nth++) {
+    zt_gguf *gguf = NULL;
+    hfw_text(&directory, "config.json", LLAMA);
+    hfw_text(&directory, "tokenizer.json", "{}");
+    put_layer(&directory, "model.");
+    hfw_save(&directory, "model.safetensors");
+    for (; !gguf && nth < 5000; nth++) {
         zt_mem_fail(ctx, nth, false);
-        g = zt_model_open(ctx, d.path);
+        gguf = zt_model_open(ctx, directory.path);
         zt_mem_fail(ctx, 0, false);
-        right = right && (g || zt_ctx_status(ctx) == ZT_ENOMEM);
+        right = right && (gguf || zt_ctx_status(ctx) == ZT_ENOMEM);
         zt_ctx_clear(ctx);
-        right = right && (g || zt_mem_get(ctx).blocks == 0);
+        right = right && (gguf || zt_mem_get(ctx).blocks == 0);
     }
-    ok(right && g && nth > 50, "memory that runs out at any of %d places", (int)nth - 2);
-    zt_gguf_close(g);
-    hfw_end(&d);
+    ok(right && gguf && nth > 50, "memory that runs out at any of %d places", (int)nth - 2);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 int main(void)

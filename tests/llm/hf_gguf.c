@@ -39,10 +39,10 @@ static const otherwise ours[] = {
 
 static bool on_purpose(const char *line)
 {
-    size_t n = strcspn(line, " ");
+    size_t count = strcspn(line, " ");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         size_t k = strlen(ours[i].ends);
-        if (n >= k && memcmp(line + n - k, ours[i].ends, k) == 0)
+        if (count >= k && memcmp(line + count - k, ours[i].ends, k) == 0)
             return true;
     }
     return false;
@@ -88,14 +88,14 @@ static void add_text(list *l, const char *key, zt_bytes t)
         add(l, "%s STRING %.*s", key, (int)t.n, t.data);
 }
 
-static uint64_t hash_strs(const zt_gguf *g, const char *key, int64_t n)
+static uint64_t hash_strs(const zt_gguf *gguf, const char *key, int64_t count)
 {
-    zt_bytes *s = malloc((size_t)(n + 1) * sizeof *s);
+    zt_bytes *s = malloc((size_t)(count + 1) * sizeof *s);
     XXH3_state_t *h = XXH3_createState();
     XXH3_64bits_reset(h);
-    if (!zt_gguf_array_strs(g, key, s, n))
-        n = 0;
-    for (int64_t i = 0; i < n; i++) {
+    if (!zt_gguf_array_strs(gguf, key, s, count))
+        count = 0;
+    for (int64_t i = 0; i < count; i++) {
         uint64_t len = s[i].n;
         XXH3_64bits_update(h, &len, sizeof len);
         XXH3_64bits_update(h, s[i].data, s[i].n);
@@ -106,14 +106,14 @@ static uint64_t hash_strs(const zt_gguf *g, const char *key, int64_t n)
     return out;
 }
 
-static uint64_t hash_numbers(const zt_gguf *g, const char *key, zt_gguf_kind kind, int64_t n)
+static uint64_t hash_numbers(const zt_gguf *gguf, const char *key, zt_gguf_kind kind, int64_t count)
 {
     static const size_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    double *x = malloc((size_t)(n + 1) * sizeof *x);
-    char *raw = calloc((size_t)(n + 1), 8), *p = raw;
-    if (!zt_gguf_array_f64(g, key, x, n))
-        n = 0;
-    for (int64_t i = 0; i < n; i++, p += bytes[kind]) {
+    double *x = malloc((size_t)(count + 1) * sizeof *x);
+    char *raw = calloc((size_t)(count + 1), 8), *p = raw;
+    if (!zt_gguf_array_f64(gguf, key, x, count))
+        count = 0;
+    for (int64_t i = 0; i < count; i++, p += bytes[kind]) {
         int64_t v = (int64_t)x[i];
         float f = (float)x[i];
         memcpy(p, kind == ZT_GGUF_F32 ? (void *)&f : (void *)&v, bytes[kind]);
@@ -124,43 +124,43 @@ static uint64_t hash_numbers(const zt_gguf *g, const char *key, zt_gguf_kind kin
     return out;
 }
 
-static void add_key(list *l, const zt_gguf *g, int64_t i)
+static void add_key(list *l, const zt_gguf *gguf, int64_t i)
 {
     zt_gguf_kind kind, elem;
-    zt_bytes name = zt_gguf_key(g, i, &kind), text;
-    int64_t n;
+    zt_bytes name = zt_gguf_key(gguf, i, &kind), text;
+    int64_t count;
     double x = 0;
     char key[256];
     snprintf(key, sizeof key, "%.*s", (int)name.n, name.data);
-    if (kind == ZT_GGUF_STR && zt_gguf_str(g, key, &text))
+    if (kind == ZT_GGUF_STR && zt_gguf_str(gguf, key, &text))
         add_text(l, key, text);
-    else if (kind == ZT_GGUF_ARRAY && zt_gguf_array(g, key, &elem, &n))
-        add(l, "%s [%s] %" PRId64 " %016" PRIx64, key, kind_name[elem], n,
-            elem == ZT_GGUF_STR ? hash_strs(g, key, n) : hash_numbers(g, key, elem, n));
-    else if (kind == ZT_GGUF_BOOL && zt_gguf_i64(g, key, &n))
-        add(l, "%s BOOL %" PRId64, key, n);
-    else if (zt_gguf_f64(g, key, &x))
+    else if (kind == ZT_GGUF_ARRAY && zt_gguf_array(gguf, key, &elem, &count))
+        add(l, "%s [%s] %" PRId64 " %016" PRIx64, key, kind_name[elem], count,
+            elem == ZT_GGUF_STR ? hash_strs(gguf, key, count) : hash_numbers(gguf, key, elem, count));
+    else if (kind == ZT_GGUF_BOOL && zt_gguf_i64(gguf, key, &count))
+        add(l, "%s BOOL %" PRId64, key, count);
+    else if (zt_gguf_f64(gguf, key, &x))
         add(l, "%s %s %.9g", key, kind_name[kind], x);
 }
 
 /* Read in pieces of an odd number of bytes: what is given must not depend on it. */
-static void add_tensor(list *l, zt_gguf *g, int64_t i)
+static void add_tensor(list *l, zt_gguf *gguf, int64_t i)
 {
-    zt_type t;
+    zt_type type;
     size_t bytes;
     int64_t handle;
     char shape[200] = "", dtype[32];
-    zt_store store = zt_gguf_store(g);
-    const char *name = zt_gguf_tensor(g, i, &t, NULL, &bytes);
+    zt_store store = zt_gguf_store(gguf);
+    const char *name = zt_gguf_tensor(gguf, i, &type, NULL, &bytes);
     char *data = malloc(bytes + 1);
-    bool good = store.find(store.user, name, &t, &handle) == ZT_OK;
+    bool good = store.find(store.user, name, &type, &handle) == ZT_OK;
     for (size_t at = 0, step = 1001; good && at < bytes; at += step)
         good = store.read(store.user, handle, at, data + at,
                           bytes - at < step ? bytes - at : step) == ZT_OK;
-    for (int d = 0; d < t.rank; d++)
+    for (int d = 0; d < type.rank; d++)
         snprintf(shape + strlen(shape), sizeof shape - strlen(shape), d ? "x%" PRId64 : "%" PRId64,
-                 t.dim[d]);
-    snprintf(dtype, sizeof dtype, "%s", zt_dtype_get(t.dtype)->name);
+                 type.dim[d]);
+    snprintf(dtype, sizeof dtype, "%s", zt_dtype_get(type.dtype)->name);
     for (char *c = dtype; *c; c++)
         *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
     add(l, "%s %s %s %016" PRIx64, name, dtype, shape,
@@ -174,30 +174,30 @@ static bool is_guess(const char *line)
     return strncmp(line, "general.name ", 13) == 0 || strncmp(line, "general.size_label ", 19) == 0;
 }
 
-static void list_model(list *l, zt_gguf *g)
+static void list_model(list *l, zt_gguf *gguf)
 {
-    for (int64_t i = 0; i < zt_gguf_n_keys(g); i++) {
-        add_key(l, g, i);
+    for (int64_t i = 0; i < zt_gguf_n_keys(gguf); i++) {
+        add_key(l, gguf, i);
         if (is_guess(l->line[l->n - 1]))
             free(l->line[--l->n]);
     }
-    for (int64_t i = 0; i < zt_gguf_n_tensors(g); i++)
-        add_tensor(l, g, i);
+    for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++)
+        add_tensor(l, gguf, i);
     qsort(l->line, (size_t)l->n, sizeof *l->line, by_text);
 }
 
 static bool list_file(list *l, const char *path)
 {
     char line[4096];
-    FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f)) {
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = 0;
         add(l, "%s", line);
     }
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
     qsort(l->line, (size_t)l->n, sizeof *l->line, by_text);
-    return f != NULL;
+    return file != NULL;
 }
 
 /* ---- a case ---------------------------------------------------------------------------------- */
@@ -205,29 +205,29 @@ static bool list_file(list *l, const char *path)
 /* Links to all files of a folder. */
 static void link_all(const char *from, const char *to)
 {
-    DIR *d = opendir(from);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    DIR *directory = opendir(from);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
         char a[5000], b[5000];
-        snprintf(a, sizeof a, "%s/%s", from, e->d_name);
-        snprintf(b, sizeof b, "%s/%s", to, e->d_name);
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && symlink(a, b) != 0)
+        snprintf(a, sizeof a, "%s/%s", from, entry->d_name);
+        snprintf(b, sizeof b, "%s/%s", to, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && symlink(a, b) != 0)
             diag("%s: cannot be linked", b);
     }
-    if (d)
-        closedir(d);
+    if (directory)
+        closedir(directory);
 }
 
 static void unlink_all(const char *dir)
 {
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    DIR *directory = opendir(dir);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
         char path[5000];
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (unlinkat(dirfd(d), e->d_name, 0) != 0 && e->d_name[0] != '.')
+        snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && entry->d_name[0] != '.')
             unlink_all(path);
     }
-    if (d)
-        closedir(d);
+    if (directory)
+        closedir(directory);
     rmdir(dir);
 }
 
@@ -255,7 +255,7 @@ static bool is_new(const char *line)
 }
 
 /* Written as a directory, read again: the same keys and tensors. */
-static void check_back(zt_ctx *ctx, zt_gguf *g, const list *before, const char *tmp,
+static void check_back(zt_ctx *ctx, zt_gguf *gguf, const list *before, const char *tmp,
                        const char *name)
 {
     char dir[5000];
@@ -263,7 +263,7 @@ static void check_back(zt_ctx *ctx, zt_gguf *g, const list *before, const char *
     list after = {.n = 0};
     snprintf(dir, sizeof dir, "%s/back", tmp);
     zt_hf_opts o = {.dtype = ZT_DTYPE_COUNT};
-    zt_gguf *again = zt_hf_write(ctx, g, dir, &o) == ZT_OK ? zt_model_open_whole(ctx, dir) : NULL;
+    zt_gguf *again = zt_hf_write(ctx, gguf, dir, &o) == ZT_OK ? zt_model_open_whole(ctx, dir) : NULL;
     if (again)
         list_model(&after, again);
     else
@@ -298,17 +298,17 @@ static void check_case(const char *root, const char *archs, const char *arch, co
     snprintf(path, sizeof path, "%s/dress/%s", root, dress);
     link_all(path, tmp);
     snprintf(path, sizeof path, "%s/%s.txt", root, name);
-    zt_gguf *g = zt_model_open_whole(ctx, tmp);
-    if (g)
-        list_model(&got, g);
+    zt_gguf *gguf = zt_model_open_whole(ctx, tmp);
+    if (gguf)
+        list_model(&got, gguf);
     else
         diag("%s: %s", name, zt_ctx_error(ctx));
-    bool there = list_file(&want, path) && g;
+    bool there = list_file(&want, path) && gguf;
     ok(there && compare(&want, &got, name) == 0, "%s in %s: the converter's keys and tensors", arch,
        dress);
-    if (g)
-        check_back(ctx, g, &got, tmp, name);
-    zt_gguf_close(g);
+    if (gguf)
+        check_back(ctx, gguf, &got, tmp, name);
+    zt_gguf_close(gguf);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", name);
     zt_ctx_free(ctx);
     list_free(&want);
@@ -323,17 +323,17 @@ int main(int argc, char **argv)
     snprintf(root, sizeof root, argc > 1 ? "%s" : "%s/ggufs", argc > 1 ? argv[1] : build);
     snprintf(archs, sizeof archs, argc > 2 ? "%s" : "%s/archs", argc > 2 ? argv[2] : build);
     snprintf(path, sizeof path, "%s/cases.tsv", root);
-    FILE *f = fopen(path, "r");
+    FILE *file = fopen(path, "r");
     int cases = 0;
-    while (f && fgets(line, sizeof line, f)) {
+    while (file && fgets(line, sizeof line, file)) {
         char arch[128], dress[128];
         if (sscanf(line, "%127s %127s", arch, dress) == 2) {
             check_case(root, archs, arch, dress);
             cases++;
         }
     }
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
     ok(cases > 0, "%d cases in %s", cases, root);
     free(own);
     return tap_done();

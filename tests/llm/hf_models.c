@@ -20,22 +20,22 @@ static double real_key(const zt_gguf *g, const char *key)
 }
 
 /* The f32 values of a tensor; its shape "f32[8]". Read whole, and again in pieces of 3 bytes. */
-static bool values_are(zt_gguf *g, const char *name, const char *shape, const float *want)
+static bool values_are(zt_gguf *gguf, const char *name, const char *shape, const float *want)
 {
-    zt_store store = zt_gguf_store(g);
-    zt_type t;
+    zt_store store = zt_gguf_store(gguf);
+    zt_type type;
     int64_t handle;
     char text[ZT_TYPE_TEXT];
     float x[256], pieces[256];
-    if (store.find(store.user, name, &t, &handle) != ZT_OK ||
-        strcmp(zt_type_text(&t, text), shape) != 0 || zt_type_bytes(&t) > sizeof x)
+    if (store.find(store.user, name, &type, &handle) != ZT_OK ||
+        strcmp(zt_type_text(&type, text), shape) != 0 || zt_type_bytes(&type) > sizeof x)
         return false;
-    size_t n = zt_type_bytes(&t);
-    bool done = store.read(store.user, handle, 0, x, n) == ZT_OK;
-    for (size_t at = 0; at < n; at += 3)
+    size_t size = zt_type_bytes(&type);
+    bool done = store.read(store.user, handle, 0, x, size) == ZT_OK;
+    for (size_t at = 0; at < size; at += 3)
         done = done && store.read(store.user, handle, at, (char *)pieces + at,
-                                  n - at < 3 ? n - at : 3) == ZT_OK;
-    return done && memcmp(x, want, n) == 0 && memcmp(pieces, want, n) == 0;
+                                  size - at < 3 ? size - at : 3) == ZT_OK;
+    return done && memcmp(x, want, size) == 0 && memcmp(pieces, want, size) == 0;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -98,130 +98,130 @@ static const key_case keys[] = {
 static void test_keys(zt_ctx *ctx)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        hfw d = hfw_new();
-        hfw_text(&d, "config.json", keys[i].config);
-        zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
-        double is = real_key(g, keys[i].key);
-        ok(g && (isnan(keys[i].want) ? isnan(is) : is == keys[i].want), "%.90s: %s is %g %s",
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json", keys[i].config);
+        zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
+        double is = real_key(gguf, keys[i].key);
+        ok(gguf && (isnan(keys[i].want) ? isnan(is) : is == keys[i].want), "%.90s: %s is %g %s",
            keys[i].config, keys[i].key, is, zt_ctx_error(ctx));
-        zt_gguf_close(g);
+        zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
-        hfw_end(&d);
+        hfw_end(&directory);
     }
 }
 
 static void test_layer_types(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     int64_t flag[3] = {-1, -1, -1};
-    hfw_text(&d, "config.json",
+    hfw_text(&directory, "config.json",
              "{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":3,\"layer_types\":"
              "[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]}");
-    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
-    ok(g && zt_gguf_array_i64(g, "gemma3.attention.sliding_window_pattern", flag, 3) && !flag[0] &&
+    zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(gguf && zt_gguf_array_i64(gguf, "gemma3.attention.sliding_window_pattern", flag, 3) && !flag[0] &&
            flag[1] == 1 && flag[2] == 1,
        "layer_types, one by one");
-    zt_gguf_close(g);
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static void test_paired(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     uint16_t half[8] = {0x3c00, 0x4000, 0, 0, 0, 0, 0, 0xc000};
     static const float norm[8] = {1, 2, 0, 0, 0, 0, 0, -2};
     static const float bias[8] = {1, 3, 2, 4, 5, 7, 6, 8};
     static const int row[8] = {0, 2, 1, 3, 4, 6, 5, 7};
     float q[64];
-    hfw_text(&d, "config.json", LLAMA);
-    hfw_f32(&d, "model.embed_tokens.weight", 2, D(16, 8), 0);
-    hfw_f32(&d, "model.layers.0.self_attn.q_proj.weight", 2, D(8, 8), 0);
-    hfw_f32(&d, "model.layers.0.self_attn.q_proj.bias", 1, D(8), 1);
-    hfw_f32(&d, "model.layers.0.self_attn.v_proj.bias", 1, D(4), 1);
-    hfw_tensor(&d, "model.norm.weight", "F16", 1, D(8), half, sizeof half);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
+    hfw_text(&directory, "config.json", LLAMA);
+    hfw_f32(&directory, "model.embed_tokens.weight", 2, D(16, 8), 0);
+    hfw_f32(&directory, "model.layers.0.self_attn.q_proj.weight", 2, D(8, 8), 0);
+    hfw_f32(&directory, "model.layers.0.self_attn.q_proj.bias", 1, D(8), 1);
+    hfw_f32(&directory, "model.layers.0.self_attn.v_proj.bias", 1, D(4), 1);
+    hfw_tensor(&directory, "model.norm.weight", "F16", 1, D(8), half, sizeof half);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
     for (int i = 0; i < 64; i++)
         q[i] = (float)(8 * row[i / 8] + i % 8);
-    ok(g && values_are(g, "blk.0.attn_q.weight", "f32[8,8]", q),
+    ok(gguf && values_are(gguf, "blk.0.attn_q.weight", "f32[8,8]", q),
        "q's rows: halves of a head become neighbours %s", zt_ctx_error(ctx));
-    ok(g && values_are(g, "blk.0.attn_q.bias", "f32[8]", bias), "and q's bias");
-    ok(g && values_are(g, "blk.0.attn_v.bias", "f32[4]", (float[]){1, 2, 3, 4}), "v stays");
-    ok(g && values_are(g, "output_norm.weight", "f32[8]", norm), "a norm of F16 is f32");
-    zt_gguf_close(g);
-    hfw_end(&d);
+    ok(gguf && values_are(gguf, "blk.0.attn_q.bias", "f32[8]", bias), "and q's bias");
+    ok(gguf && values_are(gguf, "blk.0.attn_v.bias", "f32[4]", (float[]){1, 2, 3, 4}), "v stays");
+    ok(gguf && values_are(gguf, "output_norm.weight", "f32[8]", norm), "a norm of F16 is f32");
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 static void test_gemma(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json", "{\"model_type\":\"gemma3_text\"," SIZES ",\"head_dim\":4}");
-    hfw_f32(&d, "model.embed_tokens.weight", 2, D(16, 2), 0);
-    hfw_f32(&d, "lm_head.weight", 2, D(16, 2), 9);
-    hfw_f32(&d, "model.layers.0.self_attn.k_norm.weight", 1, D(4), 0.5);
-    hfw_f32(&d, "vision_tower.encoder.layers.0.self_attn.q_proj.weight", 1, D(4), 1);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
-    ok(g && values_are(g, "blk.0.attn_k_norm.weight", "f32[4]", (float[]){1.5, 2.5, 3.5, 4.5}),
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", "{\"model_type\":\"gemma3_text\"," SIZES ",\"head_dim\":4}");
+    hfw_f32(&directory, "model.embed_tokens.weight", 2, D(16, 2), 0);
+    hfw_f32(&directory, "lm_head.weight", 2, D(16, 2), 9);
+    hfw_f32(&directory, "model.layers.0.self_attn.k_norm.weight", 1, D(4), 0.5);
+    hfw_f32(&directory, "vision_tower.encoder.layers.0.self_attn.q_proj.weight", 1, D(4), 1);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    ok(gguf && values_are(gguf, "blk.0.attn_k_norm.weight", "f32[4]", (float[]){1.5, 2.5, 3.5, 4.5}),
        "gemma's norms are one more than what is saved %s", zt_ctx_error(ctx));
-    ok(g && values_are(g, "output_norm.weight", "f32[2]", (float[]){1, 1}),
+    ok(gguf && values_are(gguf, "output_norm.weight", "f32[2]", (float[]){1, 1}),
        "a final norm that is missing is all ones");
-    ok(g && zt_gguf_find(g, "output.weight") < 0 && zt_gguf_n_tensors(g) == 3,
+    ok(gguf && zt_gguf_find(gguf, "output.weight") < 0 && zt_gguf_n_tensors(gguf) == 3,
        "a tied head and the vision tower are left out");
-    zt_gguf_close(g);
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 static void test_transposed(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     float want[80 * 3];
     uint16_t mask = 1;
-    hfw_text(&d, "config.json",
+    hfw_text(&directory, "config.json",
              "{\"model_type\":\"gpt2\",\"n_embd\":3,\"n_head\":1,\"n_layer\":1}");
-    hfw_f32(&d, "transformer.wte.weight", 2, D(2, 3), 0);
-    hfw_f32(&d, "transformer.h.0.mlp.c_proj.weight", 2, D(80, 3), 0);
-    hfw_f32(&d, "transformer.h.0.mlp.c_fc.weight", 2, D(3, 2), 0);
-    hfw_tensor(&d, "transformer.h.0.attn.bias", "U16", 1, D(1), &mask, 2);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
+    hfw_f32(&directory, "transformer.wte.weight", 2, D(2, 3), 0);
+    hfw_f32(&directory, "transformer.h.0.mlp.c_proj.weight", 2, D(80, 3), 0);
+    hfw_f32(&directory, "transformer.h.0.mlp.c_fc.weight", 2, D(3, 2), 0);
+    hfw_tensor(&directory, "transformer.h.0.attn.bias", "U16", 1, D(1), &mask, 2);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
     for (int i = 0; i < 240; i++)
         want[i] = (float)(i % 80 * 3 + i / 80);
-    ok(g && values_are(g, "blk.0.ffn_down.weight", "f32[3,80]", want), "GPT-2's matrices turn %s",
+    ok(gguf && values_are(gguf, "blk.0.ffn_down.weight", "f32[3,80]", want), "GPT-2's matrices turn %s",
        zt_ctx_error(ctx));
-    ok(g && values_are(g, "blk.0.ffn_up.weight", "f32[2,3]", (float[]){0, 2, 4, 1, 3, 5}) &&
-           values_are(g, "blk.0.ffn_down.weight", "f32[3,80]", want),
+    ok(gguf && values_are(gguf, "blk.0.ffn_up.weight", "f32[2,3]", (float[]){0, 2, 4, 1, 3, 5}) &&
+           values_are(gguf, "blk.0.ffn_down.weight", "f32[3,80]", want),
        "one after the other, and the first again");
-    ok(g && zt_gguf_find(g, "output_norm.bias") >= 0 && zt_gguf_n_tensors(g) == 5,
+    ok(gguf && zt_gguf_find(gguf, "output_norm.bias") >= 0 && zt_gguf_n_tensors(gguf) == 5,
        "the mask is left out, the final norm is made");
-    zt_gguf_close(g);
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 static void test_factors(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json",
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json",
              "{\"model_type\":\"llama\"," SIZES ",\"rope_scaling\":{\"rope_type\":\"llama3\","
              "\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,"
              "\"original_max_position_embeddings\":32}}");
-    hfw_f32(&d, "model.embed_tokens.weight", 2, D(16, 8), 0);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
-    ok(g && values_are(g, "rope_freqs.weight", "f32[2]", (float[]){1, 8}),
+    hfw_f32(&directory, "model.embed_tokens.weight", 2, D(16, 8), 0);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    ok(gguf && values_are(gguf, "rope_freqs.weight", "f32[2]", (float[]){1, 8}),
        "Llama 3's divisors: short waves stay, long ones are 8 times as long %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_text(&d, "config.json",
+    zt_gguf_close(gguf);
+    hfw_text(&directory, "config.json",
              "{\"model_type\":\"phi3\"," SIZES ",\"original_max_position_embeddings\":16,"
              "\"rope_scaling\":{\"type\":\"su\",\"long_factor\":[2,3],\"short_factor\":[1,1]}}");
-    g = zt_model_open(ctx, d.path);
-    ok(g && values_are(g, "rope_factors_long.weight", "f32[2]", (float[]){2, 3}) &&
-           real_key(g, "phi3.rope.scaling.attn_factor") == (float)sqrt(1 + log(4) / log(16)),
+    gguf = zt_model_open(ctx, directory.path);
+    ok(gguf && values_are(gguf, "rope_factors_long.weight", "f32[2]", (float[]){2, 3}) &&
+           real_key(gguf, "phi3.rope.scaling.attn_factor") == (float)sqrt(1 + log(4) / log(16)),
        "Phi-3's long factors and how much attention grows %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -230,33 +230,33 @@ static void test_prefixes(zt_ctx *ctx)
 {
     static const char *const prefixes[] = {"", "model.", "language_model.model.", "a.b.c.model."};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        hfw d = hfw_new();
-        hfw_text(&d, "config.json", LLAMA);
-        put_layer(&d, prefixes[i]);
-        hfw_save(&d, "model.safetensors");
-        zt_gguf *g = zt_model_open(ctx, d.path);
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json", LLAMA);
+        put_layer(&directory, prefixes[i]);
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
         zt_llm_info info = {0};
-        ok(g && zt_gguf_n_tensors(g) == 11 && plan(ctx, g, &info) == ZT_OK && info.vocab == 16,
+        ok(gguf && zt_gguf_n_tensors(gguf) == 11 && plan(ctx, gguf, &info) == ZT_OK && info.vocab == 16,
            "prefix '%s', no head, no final norm: a whole model %s", prefixes[i], zt_ctx_error(ctx));
-        zt_gguf_close(g);
+        zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
-        hfw_end(&d);
+        hfw_end(&directory);
     }
 }
 
 static void test_head_only(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json",
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json",
              "{\"model_type\":\"llama\"," SIZES ",\"tie_word_embeddings\":true}");
-    hfw_f32(&d, "lm_head.weight", 2, D(16, 8), 0);
-    hfw_f32(&d, "model.norm.weight", 1, D(8), 0);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
-    ok(g && zt_gguf_find(g, "token_embd.weight") >= 0 && zt_gguf_find(g, "output.weight") < 0,
+    hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
+    hfw_f32(&directory, "model.norm.weight", 1, D(8), 0);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    ok(gguf && zt_gguf_find(gguf, "token_embd.weight") >= 0 && zt_gguf_find(gguf, "output.weight") < 0,
        "of tied weights the head alone was saved: it is the embedding %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 static void test_names(zt_ctx *ctx)
@@ -274,109 +274,109 @@ static void test_names(zt_ctx *ctx)
         {"model.norm.weight", "", "''", ZT_ENOTSUP},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hfw d = hfw_new();
-        hfw_text(&d, "config.json", LLAMA);
-        hfw_f32(&d, cases[i].a, 1, D(8), 0);
-        hfw_f32(&d, cases[i].b, 1, D(8), 0);
-        hfw_save(&d, "model.safetensors");
-        zt_gguf *g = zt_model_open(ctx, d.path);
-        ok(!g && zt_ctx_status(ctx) == cases[i].want && strstr(zt_ctx_error(ctx), cases[i].says),
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json", LLAMA);
+        hfw_f32(&directory, cases[i].a, 1, D(8), 0);
+        hfw_f32(&directory, cases[i].b, 1, D(8), 0);
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
+        ok(!gguf && zt_ctx_status(ctx) == cases[i].want && strstr(zt_ctx_error(ctx), cases[i].says),
            "%s", zt_ctx_error(ctx));
-        zt_gguf_close(g);
+        zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
-        hfw_end(&d);
+        hfw_end(&directory);
     }
 }
 
 static void test_types(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     int64_t eight[8] = {0};
-    hfw_text(&d, "config.json", LLAMA);
-    hfw_tensor(&d, "model.norm.weight", "F8_E4M3", 1, D(8), eight, 8);
-    hfw_save(&d, "model.safetensors");
-    zt_gguf *g = zt_model_open(ctx, d.path);
-    ok(!g && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "f8_e4m3"), "%s",
+    hfw_text(&directory, "config.json", LLAMA);
+    hfw_tensor(&directory, "model.norm.weight", "F8_E4M3", 1, D(8), eight, 8);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    ok(!gguf && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "f8_e4m3"), "%s",
        zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    hfw_tensor(&d, "model.norm.weight", "F64", 1, D(8), (double[]){1, 2, 3, 4, 5, 6, 7, 8}, 64);
-    hfw_save(&d, "model.safetensors");
-    g = zt_model_open(ctx, d.path);
-    ok(g && values_are(g, "output_norm.weight", "f32[8]", (float[]){1, 2, 3, 4, 5, 6, 7, 8}),
+    hfw_tensor(&directory, "model.norm.weight", "F64", 1, D(8), (double[]){1, 2, 3, 4, 5, 6, 7, 8}, 64);
+    hfw_save(&directory, "model.safetensors");
+    gguf = zt_model_open(ctx, directory.path);
+    ok(gguf && values_are(gguf, "output_norm.weight", "f32[8]", (float[]){1, 2, 3, 4, 5, 6, 7, 8}),
        "F64 is read as f32 %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 /* ---- tokenizer and templates ----------------------------------------------------------------- */
 
 static void test_tokenizer(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
+    hfw directory = hfw_new();
     int64_t ends[2] = {0};
-    hfw_text(&d, "config.json",
+    hfw_text(&directory, "config.json",
              "{\"model_type\":\"llama\"," SIZES
              ",\"bos_token_id\":3,\"pad_token_id\":-1,\"eos_token_id\":4}");
-    hfw_text(&d, "generation_config.json", "{\"eos_token_id\":[5,6]}");
-    hfw_text(&d, "tokenizer_config.json",
+    hfw_text(&directory, "generation_config.json", "{\"eos_token_id\":[5,6]}");
+    hfw_text(&directory, "tokenizer_config.json",
              "{\"bos_token\":{\"content\":\"<b>\"},\"unk_token\":\"<u>\",\"add_bos_token\":true,"
              "\"added_tokens_decoder\":{\"7\":{\"content\":\"<b>\"},\"8\":{\"content\":\"<u>\"}},"
              "\"chat_template\":[{\"name\":\"tool\",\"template\":\"T\"},"
              "{\"name\":\"default\",\"template\":\"D\"}]}");
-    hfw_text(&d, "tokenizer.json", "{\"model\":{}}");
-    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
-    ok(text_key(g, "tokenizer.huggingface.json", "{\"model\":{}}"), "tokenizer.json, whole %s",
+    hfw_text(&directory, "tokenizer.json", "{\"model\":{}}");
+    zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(text_key(gguf, "tokenizer.huggingface.json", "{\"model\":{}}"), "tokenizer.json, whole %s",
        zt_ctx_error(ctx));
-    ok(int_key(g, "tokenizer.ggml.bos_token_id") == 7, "BOS by its text, before config.json's id");
-    ok(int_key(g, "tokenizer.ggml.unknown_token_id") == 8, "a token that is a plain string");
-    ok(int_key(g, "tokenizer.ggml.eos_token_id") == 5 &&
-           zt_gguf_array_i64(g, "tokenizer.ggml.eos_token_ids", ends, 2) && ends[1] == 6,
+    ok(int_key(gguf, "tokenizer.ggml.bos_token_id") == 7, "BOS by its text, before config.json's id");
+    ok(int_key(gguf, "tokenizer.ggml.unknown_token_id") == 8, "a token that is a plain string");
+    ok(int_key(gguf, "tokenizer.ggml.eos_token_id") == 5 &&
+           zt_gguf_array_i64(gguf, "tokenizer.ggml.eos_token_ids", ends, 2) && ends[1] == 6,
        "all that end a generation");
-    ok(int_key(g, "tokenizer.ggml.add_bos_token") == 1, "add_bos_token");
-    ok(text_key(g, "tokenizer.chat_template", "D") &&
-           text_key(g, "tokenizer.chat_template.tool", "T"),
+    ok(int_key(gguf, "tokenizer.ggml.add_bos_token") == 1, "add_bos_token");
+    ok(text_key(gguf, "tokenizer.chat_template", "D") &&
+           text_key(gguf, "tokenizer.chat_template.tool", "T"),
        "of several templates the default and the others");
-    zt_gguf_close(g);
-    hfw_text(&d, "chat_template.jinja", "J");
-    g = zt_model_open_vocabulary(ctx, d.path);
-    ok(text_key(g, "tokenizer.chat_template", "J") &&
-           !text_key(g, "tokenizer.chat_template.tool", "T"),
+    zt_gguf_close(gguf);
+    hfw_text(&directory, "chat_template.jinja", "J");
+    gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(text_key(gguf, "tokenizer.chat_template", "J") &&
+           !text_key(gguf, "tokenizer.chat_template.tool", "T"),
        "chat_template.jinja comes first, and alone");
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     char folder[128];
-    snprintf(folder, sizeof folder, "%s/additional_chat_templates", d.path);
+    snprintf(folder, sizeof folder, "%s/additional_chat_templates", directory.path);
     mkdir(folder, 0755);
-    hfw_text(&d, "additional_chat_templates/tool_use.jinja", "A");
-    hfw_text(&d, "additional_chat_templates/notes.txt", "N");
-    g = zt_model_open_vocabulary(ctx, d.path);
-    ok(text_key(g, "tokenizer.chat_template.tool_use", "A") &&
-           text_key(g, "tokenizer.chat_template", "J"),
+    hfw_text(&directory, "additional_chat_templates/tool_use.jinja", "A");
+    hfw_text(&directory, "additional_chat_templates/notes.txt", "N");
+    gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(text_key(gguf, "tokenizer.chat_template.tool_use", "A") &&
+           text_key(gguf, "tokenizer.chat_template", "J"),
        "additional_chat_templates are its variants");
-    zt_gguf_close(g);
-    hfw_text(&d, "generation_config.json", "{\"eos_token_id\":[\"x\"]}");
-    put_layer(&d, "model.");
-    hfw_save(&d, "model.safetensors");
-    refused(ctx, d.path, ZT_EDATA, "an end that is no id");
-    hfw_end(&d);
+    zt_gguf_close(gguf);
+    hfw_text(&directory, "generation_config.json", "{\"eos_token_id\":[\"x\"]}");
+    put_layer(&directory, "model.");
+    hfw_save(&directory, "model.safetensors");
+    refused(ctx, directory.path, ZT_EDATA, "an end that is no id");
+    hfw_end(&directory);
 }
 
 static void test_pooling(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json", "{\"model_type\":\"bert\"}");
-    hfw_text(&d, "modules.json",
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", "{\"model_type\":\"bert\"}");
+    hfw_text(&directory, "modules.json",
              "[{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]");
-    mkdir(hfw_path(&d, "1_Pooling"), 0700);
-    hfw_text(&d, "1_Pooling/config.json", "{\"pooling_mode_cls_token\":true}");
-    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
-    ok(int_key(g, "bert.pooling_type") == 2, "pooling as its module says %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_text(&d, "modules.json",
+    mkdir(hfw_path(&directory, "1_Pooling"), 0700);
+    hfw_text(&directory, "1_Pooling/config.json", "{\"pooling_mode_cls_token\":true}");
+    zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(int_key(gguf, "bert.pooling_type") == 2, "pooling as its module says %s", zt_ctx_error(ctx));
+    zt_gguf_close(gguf);
+    hfw_text(&directory, "modules.json",
              "[{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"../x\"}]");
-    g = zt_model_open_vocabulary(ctx, d.path);
-    ok(g && int_key(g, "bert.pooling_type") == -1, "not from outside of the folder");
-    zt_gguf_close(g);
-    hfw_end(&d);
+    gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(gguf && int_key(gguf, "bert.pooling_type") == -1, "not from outside of the folder");
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
 }
 
 int main(void)

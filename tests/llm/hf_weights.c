@@ -7,37 +7,37 @@
 #include "tests/llm/hf_small.h"
 
 /* Tensors [first, last) of the file `from` to the file `to`, whose suffix says what it is. */
-static void copy_some(zt_ctx *ctx, const hfw *d, const char *from, const char *to, int64_t first,
+static void copy_some(zt_ctx *ctx, const hfw *directory, const char *from, const char *to, int64_t first,
                       int64_t last)
 {
-    zt_checkpoint *c = zt_checkpoint_open(ctx, hfw_path(d, from), 0);
+    zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, hfw_path(directory, from), 0);
     zt_entry *e = calloc((size_t)(last - first), sizeof *e);
     char buf[1024];
     zt_checkpoint_opts o = {.to = zt_container_for(to), .force = true};
-    if (!c || !e)
+    if (!checkpoint || !e)
         abort();
     for (int64_t i = first; i < last; i++)
-        zt_checkpoint_get(c, i, &e[i - first]);
-    zt_writer *w = zt_writer_open(ctx, hfw_path(d, to), &o, NULL, e, last - first);
-    bool done = w != NULL;
+        zt_checkpoint_get(checkpoint, i, &e[i - first]);
+    zt_writer *writer = zt_writer_open(ctx, hfw_path(directory, to), &o, NULL, e, last - first);
+    bool done = writer != NULL;
     for (int64_t i = first; done && i < last; i++)
-        done = zt_checkpoint_read(c, i, 0, buf, (size_t)e[i - first].bytes) == ZT_OK &&
-               zt_writer_put(w, buf, (size_t)e[i - first].bytes) == ZT_OK;
-    if (!done || zt_writer_commit(w) != ZT_OK)
+        done = zt_checkpoint_read(checkpoint, i, 0, buf, (size_t)e[i - first].bytes) == ZT_OK &&
+               zt_writer_put(writer, buf, (size_t)e[i - first].bytes) == ZT_OK;
+    if (!done || zt_writer_commit(writer) != ZT_OK)
         abort();
-    zt_writer_close(w);
-    zt_checkpoint_close(c);
+    zt_writer_close(writer);
+    zt_checkpoint_close(checkpoint);
     free(e);
 }
 
 /* The identity, which follows tensors and a sample of the weights; "" where it does not open. */
 static const char *id_of(zt_ctx *ctx, const char *path, char id[40])
 {
-    zt_gguf *g = zt_model_open(ctx, path);
-    snprintf(id, 40, "%s", g ? zt_gguf_id(g) : "");
-    if (!g || zt_gguf_n_tensors(g) != 11)
+    zt_gguf *gguf = zt_model_open(ctx, path);
+    snprintf(id, 40, "%s", gguf ? zt_gguf_id(gguf) : "");
+    if (!gguf || zt_gguf_n_tensors(gguf) != 11)
         diag("%s: %s", path, zt_ctx_error(ctx));
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_ctx_clear(ctx);
     return id;
 }
@@ -61,18 +61,18 @@ static void says(zt_ctx *ctx, const char *path, zt_status want, const char *word
 static void take_away(const hfw *d, const char *name) { unlink(hfw_path(d, name)); }
 
 /* The names of the ten tensors, in the order of the file, to parts. */
-static void index_parts(zt_ctx *ctx, hfw *d, const char *from, const char *index, const char *a,
+static void index_parts(zt_ctx *ctx, hfw *directory, const char *from, const char *index, const char *a,
                         const char *b)
 {
     char map[4000] = "";
-    zt_checkpoint *c = zt_checkpoint_open(ctx, hfw_path(d, from), 0);
-    for (int64_t i = 0; c && i < zt_checkpoint_count(c); i++) {
-        zt_entry e;
-        zt_checkpoint_get(c, i, &e);
-        hfw_map(map, sizeof map, e.name, i < 6 ? a : b);
+    zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, hfw_path(directory, from), 0);
+    for (int64_t i = 0; checkpoint && i < zt_checkpoint_count(checkpoint); i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        hfw_map(map, sizeof map, entry.name, i < 6 ? a : b);
     }
-    zt_checkpoint_close(c);
-    hfw_index(d, index, map);
+    zt_checkpoint_close(checkpoint);
+    hfw_index(directory, index, map);
 }
 
 static hfw made(zt_ctx *ctx, char id[40])
@@ -90,59 +90,59 @@ static hfw made(zt_ctx *ctx, char id[40])
 static void test_bin(zt_ctx *ctx)
 {
     char id[40];
-    hfw d = made(ctx, id);
-    copy_some(ctx, &d, "model.safetensors", "pytorch_model.bin", 0, HFSMALL_ROWS);
-    hfw_bytes(&d, "pytorch_model.bin.index.json", "{}", 2);
-    same(ctx, &d, "", id);
-    take_away(&d, "model.safetensors");
-    same(ctx, &d, "", id);
-    same(ctx, &d, "pytorch_model.bin", id);
-    take_away(&d, "config.json");
-    says(ctx, hfw_path(&d, "pytorch_model.bin"), ZT_ENOENT, "without config.json");
-    hfw_end(&d);
+    hfw directory = made(ctx, id);
+    copy_some(ctx, &directory, "model.safetensors", "pytorch_model.bin", 0, HFSMALL_ROWS);
+    hfw_bytes(&directory, "pytorch_model.bin.index.json", "{}", 2);
+    same(ctx, &directory, "", id);
+    take_away(&directory, "model.safetensors");
+    same(ctx, &directory, "", id);
+    same(ctx, &directory, "pytorch_model.bin", id);
+    take_away(&directory, "config.json");
+    says(ctx, hfw_path(&directory, "pytorch_model.bin"), ZT_ENOENT, "without config.json");
+    hfw_end(&directory);
 }
 
 /* Files of the suffix, told apart by an index and by their numbers. */
 static void test_parts(zt_ctx *ctx, const char *stem, const char *suffix)
 {
     char id[40], a[80], b[80], whole[80], index[80], other[80];
-    hfw d = made(ctx, id);
+    hfw directory = made(ctx, id);
     snprintf(a, sizeof a, "%s-00001-of-00002%s", stem, suffix);
     snprintf(b, sizeof b, "%s-00002-of-00002%s", stem, suffix);
     snprintf(index, sizeof index, "%s%s.index.json", stem, suffix);
     snprintf(whole, sizeof whole, "whole%s", suffix);
-    copy_some(ctx, &d, "model.safetensors", whole, 0, HFSMALL_ROWS);
-    copy_some(ctx, &d, whole, a, 0, 6);
-    copy_some(ctx, &d, whole, b, 6, HFSMALL_ROWS);
-    take_away(&d, "model.safetensors");
+    copy_some(ctx, &directory, "model.safetensors", whole, 0, HFSMALL_ROWS);
+    copy_some(ctx, &directory, whole, a, 0, 6);
+    copy_some(ctx, &directory, whole, b, 6, HFSMALL_ROWS);
+    take_away(&directory, "model.safetensors");
     const char *const parts[] = {"", a, b};
-    for (size_t i = 0; i < 3; i++) same(ctx, &d, parts[i], id);
-    index_parts(ctx, &d, whole, index, a, b);
-    for (size_t i = 0; i < 3; i++) same(ctx, &d, parts[i], id);
-    same(ctx, &d, index, id);
+    for (size_t i = 0; i < 3; i++) same(ctx, &directory, parts[i], id);
+    index_parts(ctx, &directory, whole, index, a, b);
+    for (size_t i = 0; i < 3; i++) same(ctx, &directory, parts[i], id);
+    same(ctx, &directory, index, id);
 
-    index_parts(ctx, &d, whole, index, b, a);
-    says(ctx, d.path, ZT_EDATA, "where the index does not have it");
+    index_parts(ctx, &directory, whole, index, b, a);
+    says(ctx, directory.path, ZT_EDATA, "where the index does not have it");
     snprintf(other, sizeof other, "other-x%s", suffix);
-    copy_some(ctx, &d, whole, other, 0, 6);
-    index_parts(ctx, &d, whole, index, other, b);
-    same(ctx, &d, "", id);
-    says(ctx, hfw_path(&d, a), ZT_EDATA, "does not name it");
-    index_parts(ctx, &d, whole, index, a, "../x");
-    says(ctx, d.path, ZT_EDATA, "not the name of a file beside it");
-    index_parts(ctx, &d, whole, index, a, "none");
-    says(ctx, d.path, ZT_ENOENT, "none");
-    take_away(&d, index);
+    copy_some(ctx, &directory, whole, other, 0, 6);
+    index_parts(ctx, &directory, whole, index, other, b);
+    same(ctx, &directory, "", id);
+    says(ctx, hfw_path(&directory, a), ZT_EDATA, "does not name it");
+    index_parts(ctx, &directory, whole, index, a, "../x");
+    says(ctx, directory.path, ZT_EDATA, "not the name of a file beside it");
+    index_parts(ctx, &directory, whole, index, a, "none");
+    says(ctx, directory.path, ZT_ENOENT, "none");
+    take_away(&directory, index);
 
-    copy_some(ctx, &d, whole, b, 5, HFSMALL_ROWS);
-    says(ctx, d.path, ZT_EDATA, "both have the tensor");
-    index_parts(ctx, &d, whole, index, a, b);
-    says(ctx, d.path, ZT_EDATA, "both have the tensor");
-    take_away(&d, index);
-    take_away(&d, a);
-    says(ctx, d.path, ZT_EDATA, "the first");
-    says(ctx, hfw_path(&d, b), ZT_EDATA, "-00001-of-00002");
-    hfw_end(&d);
+    copy_some(ctx, &directory, whole, b, 5, HFSMALL_ROWS);
+    says(ctx, directory.path, ZT_EDATA, "both have the tensor");
+    index_parts(ctx, &directory, whole, index, a, b);
+    says(ctx, directory.path, ZT_EDATA, "both have the tensor");
+    take_away(&directory, index);
+    take_away(&directory, a);
+    says(ctx, directory.path, ZT_EDATA, "the first");
+    says(ctx, hfw_path(&directory, b), ZT_EDATA, "-00001-of-00002");
+    hfw_end(&directory);
 }
 
 static void test_shard_names(zt_ctx *ctx)
@@ -177,48 +177,48 @@ static void test_shard_names(zt_ctx *ctx)
 static void test_names(zt_ctx *ctx)
 {
     char id[40];
-    hfw d = made(ctx, id);
-    copy_some(ctx, &d, "model.safetensors", "model.fp16.safetensors", 0, HFSMALL_ROWS);
-    copy_some(ctx, &d, "model.safetensors", "weights.safetensors", 0, HFSMALL_ROWS);
-    take_away(&d, "model.safetensors");
-    same(ctx, &d, "", id);
-    copy_some(ctx, &d, "weights.safetensors", "model.other.safetensors", 0, 3);
-    says(ctx, d.path, ZT_EDATA, "may be the weights");
-    take_away(&d, "model.fp16.safetensors");
-    take_away(&d, "model.other.safetensors");
-    says(ctx, d.path, ZT_ENOENT, "no weights");
-    index_parts(ctx, &d, "weights.safetensors", "transformer.safetensors.index.json",
+    hfw directory = made(ctx, id);
+    copy_some(ctx, &directory, "model.safetensors", "model.fp16.safetensors", 0, HFSMALL_ROWS);
+    copy_some(ctx, &directory, "model.safetensors", "weights.safetensors", 0, HFSMALL_ROWS);
+    take_away(&directory, "model.safetensors");
+    same(ctx, &directory, "", id);
+    copy_some(ctx, &directory, "weights.safetensors", "model.other.safetensors", 0, 3);
+    says(ctx, directory.path, ZT_EDATA, "may be the weights");
+    take_away(&directory, "model.fp16.safetensors");
+    take_away(&directory, "model.other.safetensors");
+    says(ctx, directory.path, ZT_ENOENT, "no weights");
+    index_parts(ctx, &directory, "weights.safetensors", "transformer.safetensors.index.json",
                 "weights.safetensors", "weights.safetensors");
-    same(ctx, &d, "", id);
-    copy_some(ctx, &d, "weights.safetensors", "model-00001-of-00002.safetensors", 0, 3);
-    copy_some(ctx, &d, "weights.safetensors", "model-00001-of-00003.safetensors", 0, 3);
-    says(ctx, d.path, ZT_EDATA, "may be the weights");
-    hfw_end(&d);
+    same(ctx, &directory, "", id);
+    copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00002.safetensors", 0, 3);
+    copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00003.safetensors", 0, 3);
+    says(ctx, directory.path, ZT_EDATA, "may be the weights");
+    hfw_end(&directory);
 }
 
 /* ---- none ------------------------------------------------------------------------------------ */
 
 static void test_none(zt_ctx *ctx)
 {
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json", LLAMA);
-    hfw_text(&d, "tokenizer.json", "{}");
-    says(ctx, d.path, ZT_ENOENT, "model.safetensors, model.safetensors.index.json, model-*.");
-    says(ctx, d.path, ZT_ENOENT, "pytorch_model.bin");
-    zt_gguf *g = zt_model_open_whole(ctx, d.path);
-    ok(!g && zt_ctx_status(ctx) == ZT_ENOENT, "nor is it a file: %s", zt_ctx_error(ctx));
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", LLAMA);
+    hfw_text(&directory, "tokenizer.json", "{}");
+    says(ctx, directory.path, ZT_ENOENT, "model.safetensors, model.safetensors.index.json, model-*.");
+    says(ctx, directory.path, ZT_ENOENT, "pytorch_model.bin");
+    zt_gguf *gguf = zt_model_open_whole(ctx, directory.path);
+    ok(!gguf && zt_ctx_status(ctx) == ZT_ENOENT, "nor is it a file: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    g = zt_model_open_vocabulary(ctx, d.path);
-    ok(g && zt_gguf_n_tensors(g) == 0, "a vocabulary it has %s", zt_ctx_error(ctx));
-    zt_gguf_close(g);
-    hfw_text(&d, "config.json", "{\"model_type\":\"dinosaur\"}");
-    g = zt_model_open_whole(ctx, d.path);
-    ok(!g && zt_ctx_status(ctx) == ZT_ENOENT, "of no architecture: %s", zt_ctx_error(ctx));
+    gguf = zt_model_open_vocabulary(ctx, directory.path);
+    ok(gguf && zt_gguf_n_tensors(gguf) == 0, "a vocabulary it has %s", zt_ctx_error(ctx));
+    zt_gguf_close(gguf);
+    hfw_text(&directory, "config.json", "{\"model_type\":\"dinosaur\"}");
+    gguf = zt_model_open_whole(ctx, directory.path);
+    ok(!gguf && zt_ctx_status(ctx) == ZT_ENOENT, "of no architecture: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    hfw_text(&d, "config.json", LLAMA);
-    hfw_save(&d, "model.safetensors");
-    says(ctx, d.path, ZT_EDATA, "no tensors");
-    hfw_end(&d);
+    hfw_text(&directory, "config.json", LLAMA);
+    hfw_save(&directory, "model.safetensors");
+    says(ctx, directory.path, ZT_EDATA, "no tensors");
+    hfw_end(&directory);
 }
 
 /* ---- what stands in their place -------------------------------------------------------------- */
@@ -232,21 +232,21 @@ static void test_foreign(zt_ctx *ctx)
     static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors",
                                         "model.safetensors.index.json", "pytorch_model.bin"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        hfw d = hfw_new();
-        hfw_text(&d, "config.json", LLAMA);
-        hfw_text(&d, files[i], pointer);
-        says(ctx, d.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "git lfs pull");
-        hfw_text(&d, files[i], page);
-        says(ctx, d.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "HTML");
-        hfw_end(&d);
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json", LLAMA);
+        hfw_text(&directory, files[i], pointer);
+        says(ctx, directory.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "git lfs pull");
+        hfw_text(&directory, files[i], page);
+        says(ctx, directory.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "HTML");
+        hfw_end(&directory);
     }
-    hfw d = hfw_new();
-    hfw_text(&d, "config.json", LLAMA);
-    put_layer(&d, "model.");
-    hfw_save(&d, "model-00001-of-00002.safetensors");
-    hfw_text(&d, "model-00002-of-00002.safetensors", pointer);
-    says(ctx, d.path, ZT_EDATA, "git lfs pull");
-    hfw_end(&d);
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", LLAMA);
+    put_layer(&directory, "model.");
+    hfw_save(&directory, "model-00001-of-00002.safetensors");
+    hfw_text(&directory, "model-00002-of-00002.safetensors", pointer);
+    says(ctx, directory.path, ZT_EDATA, "git lfs pull");
+    hfw_end(&directory);
 }
 
 int main(void)

@@ -19,13 +19,13 @@ typedef struct result {
     zt_str text, origin;
 } result;
 
-static result render(const char *template, size_t n, const json_t *input, const json_t *own,
+static result render(const char *template, size_t count, const json_t *input, const json_t *own,
                      zt_jinja_limits limits)
 {
     result r = {.ctx = zt_ctx_new()};
     zt_str_init(&r.text, r.ctx);
     zt_str_init(&r.origin, r.ctx);
-    zt_jinja *t = zt_jinja_parse(r.ctx, "t", template, n);
+    zt_jinja *t = zt_jinja_parse(r.ctx, "t", template, count);
     zt_jinja_vars vars = {.input = input, .own = own, .now = NOW, .utc = true, .limits = limits};
     r.status = t ? zt_jinja_render(r.ctx, t, &vars, &r.text, &r.origin) : zt_ctx_status(r.ctx);
     zt_jinja_free(t);
@@ -50,17 +50,17 @@ typedef struct tally {
 
 static const char *written[TEMPLATES]; /* templates that later lines refer to */
 
-static bool check_case(const json_t *c, const json_t *vars)
+static bool check_case(const json_t *item, const json_t *vars)
 {
-    const json_t *t = json_object_get(c, "t"), *input = json_object_get(c, "c");
+    const json_t *t = json_object_get(item, "t"), *input = json_object_get(item, "c");
     const char *text = json_is_integer(t) ? written[json_integer_value(t)] : json_string_value(t);
-    const json_t *want = json_object_get(c, "x");
-    const char *error = json_string_value(json_object_get(c, "e"));
-    size_t n = json_is_integer(t) ? strlen(text) : json_string_length(t);
-    json_int_t number = json_integer_value(json_object_get(c, "number"));
-    if (json_object_get(c, "number") && number < TEMPLATES)
+    const json_t *want = json_object_get(item, "x");
+    const char *error = json_string_value(json_object_get(item, "e"));
+    size_t length = json_is_integer(t) ? strlen(text) : json_string_length(t);
+    json_int_t number = json_integer_value(json_object_get(item, "number"));
+    if (json_object_get(item, "number") && number < TEMPLATES)
         written[number] = text;
-    result r = render(text, n, json_is_string(input) ? vars : input, NULL, (zt_jinja_limits){0});
+    result r = render(text, length, json_is_string(input) ? vars : input, NULL, (zt_jinja_limits){0});
     zt_status status = want ? ZT_OK : strcmp(error, "raise") == 0 ? ZT_ENOTSUP : ZT_EDATA;
     bool right = r.status == status && r.origin.len == r.text.len;
     if (want)
@@ -87,27 +87,27 @@ static tally *tally_of(tally *all, int *n, const char *group)
 static void check_cases(const char *path)
 {
     static tally all[64];
-    FILE *f = fopen(path, "r");
+    FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t cap = 0;
-    int n = 0, cases = 0, kept = 0;
+    int count = 0, cases = 0, kept = 0;
     json_t *vars = NULL, **keep = calloc(100000, sizeof *keep);
-    while (f && getline(&line, &cap, f) > 0 && kept < 100000) {
-        json_t *c = json_loads(line, JSON_ALLOW_NUL, NULL);
-        if (json_object_get(c, "vars"))
-            vars = json_object_get(c, "vars");
-        const char *group = json_string_value(json_object_get(c, "group"));
-        if (group && n < 64) {
-            tally *t = tally_of(all, &n, group);
-            bool right = check_case(c, vars);
+    while (file && getline(&line, &cap, file) > 0 && kept < 100000) {
+        json_t *item = json_loads(line, JSON_ALLOW_NUL, NULL);
+        if (json_object_get(item, "vars"))
+            vars = json_object_get(item, "vars");
+        const char *group = json_string_value(json_object_get(item, "group"));
+        if (group && count < 64) {
+            tally *t = tally_of(all, &count, group);
+            bool right = check_case(item, vars);
             t->n++;
             if (!right && ++t->wrong <= MOST_SHOWN)
                 diag("%s, wrong: %.400s", group, line);
             cases++;
         }
-        keep[kept++] = c; /* templates are borrowed from the lines */
+        keep[kept++] = item; /* templates are borrowed from the lines */
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < count; i++)
         ok(all[i].wrong == 0, "%s: %d of %d as jinja2", all[i].group, all[i].n - all[i].wrong,
            all[i].n);
     ok(cases > 1000, "%d cases in %s", cases, path);
@@ -115,8 +115,8 @@ static void check_cases(const char *path)
         json_decref(keep[--kept]);
     free(keep);
     free(line);
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
 }
 
 /* ---- where bytes come from ------------------------------------------------------------------- */
@@ -129,17 +129,17 @@ static void check_origin(const char *template, const char *want)
     json_t *input = json_loads(vars, 0, NULL), *own = json_loads("{\"bos\": \"<s>\"}", 0, NULL);
     result r = render(template, strlen(template), input, own, (zt_jinja_limits){0});
     char shown[512];
-    size_t n = 0;
-    for (size_t i = 0; i <= r.text.len && n < sizeof shown - 3; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i <= r.text.len && count < sizeof shown - 3; i++) {
         bool before = i > 0 && r.origin.data[i - 1], now = i < r.text.len && r.origin.data[i];
         if (before && !now)
-            shown[n++] = ']';
+            shown[count++] = ']';
         if (now && !before)
-            shown[n++] = '[';
+            shown[count++] = '[';
         if (i < r.text.len)
-            shown[n++] = r.text.data[i];
+            shown[count++] = r.text.data[i];
     }
-    shown[n] = 0;
+    shown[count] = 0;
     if (!ok(r.status == ZT_OK && strcmp(shown, want) == 0, "origin: %s", template))
         diag("%s %s", shown, zt_ctx_error(r.ctx));
     drop(&r);
@@ -192,11 +192,11 @@ static void check_refused(const char *what, const char *template, const char *sa
 
 static char *repeated(const char *before, const char *what, int times, const char *after)
 {
-    size_t n = strlen(what), at = strlen(before);
-    char *s = malloc(at + n * (size_t)times + strlen(after) + 1);
+    size_t length = strlen(what), at = strlen(before);
+    char *s = malloc(at + length * (size_t)times + strlen(after) + 1);
     memcpy(s, before, at);
-    for (int i = 0; i < times; i++, at += n)
-        memcpy(s + at, what, n);
+    for (int i = 0; i < times; i++, at += length)
+        memcpy(s + at, what, length);
     strcpy(s + at, after);
     return s;
 }
@@ -281,22 +281,22 @@ static void test_faults(void)
     static const char text[] = "{% macro m(a) %}{{ a|map('upper')|join }}{% endmacro %}"
                                "{% for i in range(2000) %}{{ m(['a', 'b']) ~ {'a': i}|tojson }}{% endfor %}";
     zt_ctx *ctx = zt_ctx_new();
-    int n = 0, wrong = 0;
-    for (bool done = false; !done && n < 1000;) {
-        zt_str s;
-        zt_str_init(&s, ctx);
-        zt_mem_fail(ctx, (uint64_t)++n, false);
+    int count = 0, wrong = 0;
+    for (bool done = false; !done && count < 1000;) {
+        zt_str string;
+        zt_str_init(&string, ctx);
+        zt_mem_fail(ctx, (uint64_t)++count, false);
         zt_jinja *t = zt_jinja_parse(ctx, "t", text, strlen(text));
         zt_jinja_vars vars = {0};
-        done = t && zt_jinja_render(ctx, t, &vars, &s, NULL) == ZT_OK;
-        wrong += zt_ctx_status(ctx) != (done ? ZT_OK : ZT_ENOMEM) || (!done && s.len);
+        done = t && zt_jinja_render(ctx, t, &vars, &string, NULL) == ZT_OK;
+        wrong += zt_ctx_status(ctx) != (done ? ZT_OK : ZT_ENOMEM) || (!done && string.len);
         zt_mem_fail(ctx, 0, false);
         zt_ctx_clear(ctx);
         zt_jinja_free(t);
-        zt_str_fini(&s);
+        zt_str_fini(&string);
         wrong += zt_mem_get(ctx).blocks != 0;
     }
-    ok(n > 3 && n < 1000 && !wrong, "each of %d allocations failing", n - 1);
+    ok(count > 3 && count < 1000 && !wrong, "each of %d allocations failing", count - 1);
     zt_ctx_free(ctx);
 }
 

@@ -6,21 +6,21 @@
 
 static void test_engines(const char *arch, const char *type, int64_t layers)
 {
-    file f = make(arch, type, layers, NULL);
-    int64_t V = vocab_of(&f), n = N_TOKENS * V;
+    file file_data = make(arch, type, layers, NULL);
+    int64_t V = vocab_of(&file_data), n = N_TOKENS * V;
     setup ref = {.engine = "ref", .threads = 1, .exact = true};
     setup cpu = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .exact = true};
-    float *a = all_logits(&f, &ref, V), *b = all_logits(&f, &cpu, V);
+    float *a = all_logits(&file_data, &ref, V), *b = all_logits(&file_data, &cpu, V);
     double e = nmse(a, b, n);
     ok(e <= 1e-9, "%s %s: cpu --exact is ref: NMSE %.2g", arch, type, e);
     cpu.exact = false;
-    float *c = all_logits(&f, &cpu, V);
+    float *c = all_logits(&file_data, &cpu, V);
     e = nmse(a, c, n);
     ok(e <= 2e-3, "%s %s: cpu with 8-bit activations is near: NMSE %.2g", arch, type, e);
     free(a);
     free(b);
     free(c);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* One answer for every chunk, thread count and repetition, at each instruction set. */
@@ -30,19 +30,19 @@ static void test_bits(const char *arch, const char *type, bool exact)
         int64_t chunk;
         int threads;
     } way[] = {{1, 1}, {3, 2}, {64, 3}, {64, 1}, {7, 3}, {64, 2}};
-    file f = make(arch, type, 2, NULL);
-    int64_t V = vocab_of(&f);
+    file file_data = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&file_data);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
-        setup s = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa, .exact = exact};
-        float *want = all_logits(&f, &s, V);
+        setup options = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa, .exact = exact};
+        float *want = all_logits(&file_data, &options, V);
         bool same = want != NULL;
         for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
-            s.chunk = way[i].chunk;
-            s.threads = way[i].threads;
-            float *got = all_logits(&f, &s, V);
+            options.chunk = way[i].chunk;
+            options.threads = way[i].threads;
+            float *got = all_logits(&file_data, &options, V);
             bool equal = want && got && memcmp(want, got, (size_t)(N_TOKENS * V) * 4) == 0;
             if (!equal)
-                diag("chunk %d, %d threads", (int)s.chunk, s.threads);
+                diag("chunk %d, %d threads", (int)options.chunk, options.threads);
             same &= equal;
             free(got);
         }
@@ -50,23 +50,23 @@ static void test_bits(const char *arch, const char *type, bool exact)
            zt_isa_name((zt_isa)isa), exact ? " --exact" : "");
         free(want);
     }
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* Two sequences in one step, with blocks of their own, get what each gets alone. */
 static void test_neighbours(const char *arch)
 {
     enum { N = 12, CTX = 128, B = CTX / 32, PAD = 2 * N };
-    file f = make(arch, "q8_0", 2, NULL);
-    int64_t V = vocab_of(&f);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
+    file file_data = make(arch, "q8_0", 2, NULL);
+    int64_t V = vocab_of(&file_data);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
     zt_ctx *ctx = zt_ctx_new();
     model o;
     int32_t ids[PAD], mix[PAD], pos[PAD], seq[PAD], rows[PAD];
     int32_t table[2 * B] = {0, 2, -1, -1, 3, 1, -1, -1};
     float *alone = calloc((size_t)(PAD * V), 4), *both = calloc((size_t)(PAD * V), 4);
     draw_ids(ids, PAD, V);
-    zt_status st = model_open(&o, ctx, &f, &s);
+    zt_status st = model_open(&o, ctx, &file_data, &options);
     for (int k = 0; k < 2 && st == ZT_OK; k++) {
         st = zt_llm_rewind(o.m, 0);
         if (st == ZT_OK)
@@ -75,9 +75,9 @@ static void test_neighbours(const char *arch)
     in_turns(ids, N, mix, pos, seq, rows);
     const void *in[] = {mix, pos, seq, table, rows};
     void *out[] = {both, NULL};
-    zt_binding b[] = {{"n", PAD}, {"m", PAD}};
+    zt_binding binding[] = {{"n", PAD}, {"m", PAD}};
     if (st == ZT_OK)
-        st = zt_session_step(zt_llm_session(o.m), b, 2, in, out);
+        st = zt_session_step(zt_llm_session(o.m), binding, 2, in, out);
     bool same = st == ZT_OK;
     for (int i = 0; i < PAD && same; i++)
         same = memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4) == 0;
@@ -88,7 +88,7 @@ static void test_neighbours(const char *arch)
     zt_ctx_free(ctx);
     free(alone);
     free(both);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- optional weights ------------------------------------------------------------------------ */
@@ -131,13 +131,13 @@ static void test_optional(void)
         {"biases of 0 in f16", half_zero_bias, false},
         {"a bias of .5 in f16", half_one_bias, true},
     };
-    file f = make("llama", "f32", 2, NULL);
-    int64_t V = vocab_of(&f);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
-    float *plain = all_logits(&f, &s, V);
+    file file_data = make("llama", "f32", 2, NULL);
+    int64_t V = vocab_of(&file_data);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    float *plain = all_logits(&file_data, &options, V);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         file g = make("llama", "f32", 2, row[i].extra);
-        float *y = all_logits(&g, &s, V);
+        float *y = all_logits(&g, &options, V);
         bool same = plain && y && memcmp(plain, y, (size_t)(N_TOKENS * V) * 4) == 0;
         ok(y && same != row[i].changes, "%s: %s", row[i].what, row[i].changes ? "other logits"
                                                                               : "the same logits");
@@ -145,22 +145,22 @@ static void test_optional(void)
         free(g.bytes);
     }
     free(plain);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- feeding --------------------------------------------------------------------------------- */
 
 static void test_feed(void)
 {
-    file f = make("gemma3", "q8_0", 2, NULL);
-    int64_t V = vocab_of(&f);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
+    file file_data = make("gemma3", "q8_0", 2, NULL);
+    int64_t V = vocab_of(&file_data);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
     int32_t ids[N_TOKENS];
     zt_ctx *ctx = zt_ctx_new();
     model o;
     float *a = calloc((size_t)V, 4), *b = calloc((size_t)V, 4);
     draw_ids(ids, N_TOKENS, V);
-    ok(model_open(&o, ctx, &f, &s) == ZT_OK, "open");
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_OK, "open");
     ok(zt_llm_get(o.m).ctx_len == 40, "the context is as asked, whole blocks or not");
     ok(zt_llm_feed(o.m, ids, 20, false, a) == ZT_OK && zt_llm_position(o.m) == 20, "feed 20");
     ok(zt_llm_feed(o.m, ids + 30, 5, false, NULL) == ZT_OK, "feed 5 more, no logits");
@@ -184,26 +184,26 @@ static void test_feed(void)
     zt_ctx_free(ctx);
     free(a);
     free(b);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void nan_bias(ggufw *w) { add_vector(w, "blk.1.attn_v.bias", 32, NAN); }
 
 /* The likeliest after each token are those of the logits, in any
  * chunks; -1 where none is a number. */
-static void test_nexts(const char *arch, void (*more)(ggufw *w), int64_t chunk)
+static void test_nexts(const char *arch, void (*more)(ggufw *writer), int64_t chunk)
 {
     enum { N = 13 };
-    file f = make(arch, "q8_0", 2, more);
-    int64_t V = vocab_of(&f);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = 40, .chunk = chunk};
+    file file_data = make(arch, "q8_0", 2, more);
+    int64_t V = vocab_of(&file_data);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = 40, .chunk = chunk};
     int32_t ids[N], best[N], want[N];
     zt_ctx *ctx = zt_ctx_new();
     model o;
     float *y = calloc((size_t)(N * V), 4);
     draw_ids(ids, N, V);
     bool good =
-        model_open(&o, ctx, &f, &s) == ZT_OK && zt_llm_feed(o.m, ids, 3, false, NULL) == ZT_OK;
+        model_open(&o, ctx, &file_data, &options) == ZT_OK && zt_llm_feed(o.m, ids, 3, false, NULL) == ZT_OK;
     good = good && zt_llm_nexts(o.m, ids, N, best) == ZT_OK && zt_llm_position(o.m) == 3 + N;
     good = good && zt_llm_rewind(o.m, 3) == ZT_OK && zt_llm_feed(o.m, ids, N, true, y) == ZT_OK;
     for (int i = 0; i < N && good; i++) {
@@ -218,7 +218,7 @@ static void test_nexts(const char *arch, void (*more)(ggufw *w), int64_t chunk)
     model_close(&o);
     zt_ctx_free(ctx);
     free(y);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
@@ -227,16 +227,16 @@ static void test_embed(const char *arch)
 {
     enum { N = 20, MAX = 64 };
     static const int64_t chunk[] = {512, 7, 1};
-    file f = make(arch, "q8_0", 2, NULL);
+    file file_data = make(arch, "q8_0", 2, NULL);
     int32_t ids[N];
     float y[3][MAX], none;
     draw_ids(ids, N, 200);
     for (int i = 0; i < 3; i++) {
-        setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i],
+        setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i],
                    .ctx_len = 32, .embed = true};
         zt_ctx *ctx = zt_ctx_new();
         model o;
-        zt_status st = model_open(&o, ctx, &f, &s);
+        zt_status st = model_open(&o, ctx, &file_data, &options);
         if (st == ZT_OK)
             st = zt_llm_embed(o.m, ids + 3, 9, y[i]); /* what was there before is forgotten */
         if (st == ZT_OK)
@@ -251,20 +251,20 @@ static void test_embed(const char *arch)
         ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
         zt_ctx_free(ctx);
     }
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_steps_allocate_nothing(void)
 {
-    file f = make("llama", "q4_1", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
+    file file_data = make("llama", "q4_1", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
     int32_t ids[N_TOKENS];
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    int64_t V = vocab_of(&f);
+    int64_t V = vocab_of(&file_data);
     float *y = calloc((size_t)V, 4);
     draw_ids(ids, N_TOKENS, V);
-    zt_status st = model_open(&o, ctx, &f, &s);
+    zt_status st = model_open(&o, ctx, &file_data, &options);
     uint64_t before = zt_mem_get(ctx).calls;
     for (int i = 0; i < 20 && st == ZT_OK; i++)
         st = zt_llm_feed(o.m, ids + i, 1, false, y);
@@ -272,17 +272,17 @@ static void test_steps_allocate_nothing(void)
     model_close(&o);
     zt_ctx_free(ctx);
     free(y);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_plan(void)
 {
-    file f = make("gemma3", "q8_0", 3, NULL);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
+    file file_data = make("gemma3", "q8_0", 3, NULL);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     zt_llm_info p = {0};
     model o;
-    ok(model_open(&o, ctx, &f, &s) == ZT_OK, "open %s", zt_ctx_error(ctx));
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_OK, "open %s", zt_ctx_error(ctx));
     zt_llm_opts lo = {.engine = o.e, .kv = ZT_DTYPE_COUNT};
     ok(zt_llm_plan(o.g, &lo, &p) == ZT_OK, "plan %s", zt_ctx_error(ctx));
     zt_llm_info i = zt_llm_get(o.m);
@@ -295,17 +295,17 @@ static void test_plan(void)
     ok(p.kv_bytes == 2 * 3 * 256 * 32 * 2 && p.ctx_len == 256, "the cache is 2 L ctx W halves");
     model_close(&o);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_program(const char *arch)
 {
-    file f = make(arch, "q8_0", 7, NULL);
-    setup s = {.engine = "ref", .threads = 1};
+    file file_data = make(arch, "q8_0", 7, NULL);
+    setup options = {.engine = "ref", .threads = 1};
     zt_ctx *ctx = zt_ctx_new();
     zt_str text;
     zt_str_init(&text, ctx);
-    check_program(arch, &f, &s, &text);
+    check_program(arch, &file_data, &options, &text);
     bool gemma = strcmp(arch, "gemma3") == 0;
     int windows = 0;
     for (char *at = text.data; at && (at = strstr(at, " window=16")); at++)
@@ -313,22 +313,22 @@ static void test_program(const char *arch)
     ok(windows == (gemma ? 6 : 0), "%s: %d of 7 layers see a window", arch, windows);
     zt_str_fini(&text);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- every allocation failing ---------------------------------------------------------------- */
 
 /* Load and 4 tokens with the nth allocation refused; true when nothing was left to refuse. */
-static bool survive(const file *f, const setup *s, uint64_t nth, bool onwards, bool *good)
+static bool survive(const file *file_data, const setup *options, uint64_t nth, bool onwards, bool *good)
 {
     static const int32_t ids[4] = {5, 6, 7, 8};
     zt_ctx *ctx = zt_ctx_new();
     model o;
     float y[512];
     zt_mem_fail(ctx, nth, onwards);
-    zt_status st = model_open(&o, ctx, f, s);
+    zt_status st = model_open(&o, ctx, file_data, options);
     for (size_t n = 3; n > 0 && st == ZT_OK; n /= 3) /* 3, then 1 */
-        st = s->embed ? zt_llm_embed(o.m, ids, n, y) : zt_llm_feed(o.m, ids, n, false, y);
+        st = options->embed ? zt_llm_embed(o.m, ids, n, y) : zt_llm_feed(o.m, ids, n, false, y);
     bool reached = zt_mem_get(ctx).calls >= nth;
     zt_mem_fail(ctx, 0, false);
     model_close(&o);
@@ -343,19 +343,19 @@ static bool survive(const file *f, const setup *s, uint64_t nth, bool onwards, b
 
 static void test_failing(const char *arch, const char *engine)
 {
-    file f = make(arch, "q8_0", 1, NULL);
-    setup s = {.engine = engine, .threads = 2, .isa = zt_isa_best(),
+    file file_data = make(arch, "q8_0", 1, NULL);
+    setup options = {.engine = engine, .threads = 2, .isa = zt_isa_best(),
                .embed = mkmodel_has(arch, MK_SUM)};
     bool good = true;
     uint64_t nth = 1;
-    while (!survive(&f, &s, nth, false, &good) && good)
+    while (!survive(&file_data, &options, nth, false, &good) && good)
         nth++;
     ok(good && nth > 20, "%s on %s: each of %d allocations failing, once", arch, engine,
        (int)nth - 1);
     for (uint64_t k = 1; k < nth && good; k += 5)
-        survive(&f, &s, k, true, &good);
+        survive(&file_data, &options, k, true, &good);
     ok(good, "%s on %s: allocations failing from some point on", arch, engine);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 int main(void)

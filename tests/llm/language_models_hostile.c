@@ -59,22 +59,22 @@ static void test_shapes(void)
         {dynamic, "", "", ZT_ENOTSUP, "rope scaling"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        file f = make("llama", "q8_0", 2, row[i].extra);
-        rename_to(&f, row[i].from, row[i].to);
-        expect(&f, row[i].want, row[i].word, row[i].word);
-        free(f.bytes);
+        file file_data = make("llama", "q8_0", 2, row[i].extra);
+        rename_to(&file_data, row[i].from, row[i].to);
+        expect(&file_data, row[i].want, row[i].word, row[i].word);
+        free(file_data.bytes);
     }
-    file f = make("llama", "q8_0", 2, NULL);
-    rename_to(&f, "general.architecture", "general.archilecture");
-    expect(&f, ZT_EDATA, "general.architecture", "no architecture");
-    free(f.bytes);
-    f = make("llama", "q8_0", 2, NULL);
-    rename_to(&f, "llama", "ll\x1bma"); /* the first is the architecture's name */
-    expect(&f, ZT_ENOTSUP, "ll\\x1bma", "an unknown architecture with an escape in its name");
-    free(f.bytes);
-    f.bytes = mkmodel_uneven(290, 300, &f.n);
-    expect(&f, ZT_EDATA, "(290, 300)", "a vocabulary shorter than the embedding");
-    free(f.bytes);
+    file file_data = make("llama", "q8_0", 2, NULL);
+    rename_to(&file_data, "general.architecture", "general.archilecture");
+    expect(&file_data, ZT_EDATA, "general.architecture", "no architecture");
+    free(file_data.bytes);
+    file_data = make("llama", "q8_0", 2, NULL);
+    rename_to(&file_data, "llama", "ll\x1bma"); /* the first is the architecture's name */
+    expect(&file_data, ZT_ENOTSUP, "ll\\x1bma", "an unknown architecture with an escape in its name");
+    free(file_data.bytes);
+    file_data.bytes = mkmodel_uneven(290, 300, &file_data.n);
+    expect(&file_data, ZT_EDATA, "(290, 300)", "a vocabulary shorter than the embedding");
+    free(file_data.bytes);
 }
 
 int main(void)

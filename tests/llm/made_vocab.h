@@ -17,12 +17,12 @@ typedef struct made { /* an open vocabulary over a file in memory */
 } made;
 
 /* v is NULL, and the reason a comment, where the keys make no vocabulary. */
-static made open_made(ggufw *w)
+static made open_made(ggufw *writer)
 {
     made m = {.ctx = zt_ctx_new()};
-    size_t n;
-    m.bytes = ggufw_bytes(w, &n);
-    m.src = zt_source_memory(m.ctx, "made", m.bytes, n);
+    size_t count;
+    m.bytes = ggufw_bytes(writer, &count);
+    m.src = zt_source_memory(m.ctx, "made", m.bytes, count);
     m.g = zt_gguf_from(m.ctx, m.src);
     m.v = m.g ? zt_vocab_open(m.g) : NULL;
     if (!m.v)
@@ -40,40 +40,40 @@ static void close_made(made *m)
 }
 
 /* Opens, encodes and decodes; true if all went well. */
-static inline bool made_lives(const made *m, const char *text, unsigned flags)
+static inline bool made_lives(const made *made_model, const char *text, unsigned flags)
 {
-    zt_vocab *v = zt_vocab_open(m->g);
+    zt_vocab *vocab = zt_vocab_open(made_model->g);
     zt_ids ids = {0};
-    zt_str s;
-    zt_str_init(&s, m->ctx);
-    bool good = v && !zt_vocab_encode(v, text, strlen(text), flags | ZT_TOK_SPECIAL, &ids);
+    zt_str string;
+    zt_str_init(&string, made_model->ctx);
+    bool good = vocab && !zt_vocab_encode(vocab, text, strlen(text), flags | ZT_TOK_SPECIAL, &ids);
     for (size_t i = 0; good && i < ids.count; i++)
-        good = !zt_vocab_decode(v, ids.id[i], true, false, &s);
-    zt_str_fini(&s);
-    zt_ids_fini(m->ctx, &ids);
-    zt_vocab_free(v);
+        good = !zt_vocab_decode(vocab, ids.id[i], true, false, &string);
+    zt_str_fini(&string);
+    zt_ids_fini(made_model->ctx, &ids);
+    zt_vocab_free(vocab);
     return good;
 }
 
-/* Every allocation of that fails once; closes m. kind: for the line. */
-static inline void made_fails(made *m, int kind, const char *text, unsigned flags)
+/* Every allocation of that fails once; closes made_model. kind: for the line. */
+static inline void made_fails(made *made_model, int kind, const char *text, unsigned flags)
 {
-    zt_vocab_free(m->v);
-    m->v = NULL;
-    size_t before = zt_mem_get(m->ctx).blocks;
-    uint64_t n = 0, wrong = 0;
+    zt_vocab_free(made_model->v);
+    made_model->v = NULL;
+    size_t before = zt_mem_get(made_model->ctx).blocks;
+    uint64_t count = 0, wrong = 0;
     bool done = false;
-    while (!done && n < 10000) {
-        zt_mem_fail(m->ctx, ++n, false);
-        done = made_lives(m, text, flags);
-        wrong += (zt_ctx_status(m->ctx) != (done ? ZT_OK : ZT_ENOMEM)) +
-                 (zt_mem_get(m->ctx).blocks != before);
-        zt_mem_fail(m->ctx, 0, false);
-        zt_ctx_clear(m->ctx);
+    while (!done && count < 10000) {
+        zt_mem_fail(made_model->ctx, ++count, false);
+        done = made_lives(made_model, text, flags);
+        wrong += (zt_ctx_status(made_model->ctx) != (done ? ZT_OK : ZT_ENOMEM)) +
+                 (zt_mem_get(made_model->ctx).blocks != before);
+        zt_mem_fail(made_model->ctx, 0, false);
+        zt_ctx_clear(made_model->ctx);
     }
-    ok(done && n > 8 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d",
-       (int)n - 1, kind);
-    close_made(m);
+    ok(done && count > 8 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d",
+       (int)count - 1, kind);
+    close_made(made_model);
 }
 
 #endif

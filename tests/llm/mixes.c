@@ -28,17 +28,17 @@ static void add_tensors(model *m, const char *line)
     char name[64], spelt[64];
     int at = 0, more;
     long long d;
-    zt_type t = {.dtype = ZT_F16};
+    zt_type its_type = {.dtype = ZT_F16};
     sscanf(line, "%63s%n", name, &at);
     for (; sscanf(line + at, "%lld%n", &d, &more) == 1; at += more)
-        t.dim[t.rank++] = d;
-    t.dtype = t.rank == 1 ? ZT_F32 : ZT_F16;
+        its_type.dim[its_type.rank++] = d;
+    its_type.dtype = its_type.rank == 1 ? ZT_F32 : ZT_F16;
     char *star = strchr(name, '*');
     for (long long i = 0; i < (star ? m->layers : 1) && m->n < MOST; i++) {
         if (star)
             snprintf(spelt, sizeof spelt, "%.*s%lld%s", (int)(star - name), name, i, star + 1);
         memcpy(m->name[m->n], star ? spelt : name, sizeof spelt);
-        m->type[m->n++] = t;
+        m->type[m->n++] = its_type;
     }
 }
 
@@ -54,8 +54,8 @@ static bool same_kind(const char *name, const char *pattern)
     const char *star = strchr(pattern, '*');
     if (!star)
         return !strcmp(name, pattern);
-    size_t n = (size_t)(star - pattern);
-    const char *rest = strncmp(name, pattern, n) ? "" : name + n + strspn(name + n, "0123456789");
+    size_t count = (size_t)(star - pattern);
+    const char *rest = strncmp(name, pattern, count) ? "" : name + count + strspn(name + count, "0123456789");
     return !strcmp(rest, star + 1);
 }
 
@@ -133,11 +133,11 @@ static void start_mix(const char *head)
 static void test_llama_quantize(zt_ctx *ctx)
 {
     char line[1024], head[128] = "", comment[64] = "";
-    FILE *f = fopen("tests/llm/mixes/types.txt", "r");
+    FILE *file = fopen("tests/llm/mixes/types.txt", "r");
     bool tensors = false;
-    if (!ok(f != NULL, "tests/llm/mixes/types.txt"))
+    if (!ok(file != NULL, "tests/llm/mixes/types.txt"))
         return;
-    while (fgets(line, sizeof line, f)) {
+    while (fgets(line, sizeof line, file)) {
         bool model_line = !strncmp(line, "model ", 6), mix_line = !strncmp(line, "mix ", 4);
         if ((model_line || mix_line) && *head)
             check_mix(ctx, head, comment);
@@ -156,7 +156,7 @@ static void test_llama_quantize(zt_ctx *ctx)
         }
     }
     check_mix(ctx, head, comment);
-    fclose(f);
+    fclose(file);
 }
 
 /* ---- what is ours
@@ -205,16 +205,16 @@ static void test_other_files(zt_ctx *ctx)
 
 static void test_names(void)
 {
-    int n = 0, blocks = 0;
-    for (const zt_mix *m; (m = zt_mix_at(n)); n++) {
+    int count = 0, blocks = 0;
+    for (const zt_mix *m; (m = zt_mix_at(count)); count++) {
         blocks += zt_dtype_get(m->dtype)->block > 1;
         if (zt_mix_find(m->name) != m)
             ok(false, "%s is found by its name", m->name);
-        for (int k = 0; k < n; k++)
+        for (int k = 0; k < count; k++)
             if (!strcmp(m->name, zt_mix_at(k)->name))
                 ok(false, "%s is there twice", m->name);
     }
-    ok(n > 20 && blocks == n - 5, "%d mixes, each found by its own name", n);
+    ok(count > 20 && blocks == count - 5, "%d mixes, each found by its own name", count);
     ok(zt_mix_find("Q4_K") == zt_mix_find("q4_k_m") && zt_mix_find("q3_k")->file_type == 12,
        "aliases as llama-quantize has them, in any case");
     ok(!zt_mix_find("q9_k") && !zt_mix_find("") && !zt_mix_at(-1), "no such mix");

@@ -60,19 +60,19 @@ static void test_penalty(void)
     static const float x[] = {4, 3.5f, -1, -1.5f};
     static const int32_t history[] = {0, 1, 1, 1, 99, -5};
     float scratch[8];
-    zt_sampler s = greedy;
-    s.repeat_penalty = 2;
-    s.repeat_last = -1;
-    ok(zt_sample(&s, x, 4, history, 6, 0, scratch) == 0, "once for each token, whatever its count");
-    s.repeat_last = 3;
-    ok(zt_sample(&s, x, 4, history, 4, 0, scratch) == 0, "only the last ones count");
-    s.repeat_last = 4;
-    ok(zt_sample(&s, x, 4, history, 1, 0, scratch) == 1, "a history shorter than that");
-    s.repeat_last = 0;
-    ok(zt_sample(&s, x, 4, history, 6, 0, scratch) == 0, "none of them");
+    zt_sampler sampler = greedy;
+    sampler.repeat_penalty = 2;
+    sampler.repeat_last = -1;
+    ok(zt_sample(&sampler, x, 4, history, 6, 0, scratch) == 0, "once for each token, whatever its count");
+    sampler.repeat_last = 3;
+    ok(zt_sample(&sampler, x, 4, history, 4, 0, scratch) == 0, "only the last ones count");
+    sampler.repeat_last = 4;
+    ok(zt_sample(&sampler, x, 4, history, 1, 0, scratch) == 1, "a history shorter than that");
+    sampler.repeat_last = 0;
+    ok(zt_sample(&sampler, x, 4, history, 6, 0, scratch) == 0, "none of them");
     static const float low[] = {-1, -1.5f};
-    s.repeat_last = -1;
-    ok(zt_sample(&s, low, 2, history, 1, 0, scratch) == 1, "a negative logit falls too");
+    sampler.repeat_last = -1;
+    ok(zt_sample(&sampler, low, 2, history, 1, 0, scratch) == 1, "a negative logit falls too");
 }
 
 /* Where the penalties are counted by hand: 0 is there once, 1 three times. */
@@ -99,13 +99,13 @@ static void test_counted_penalties(void)
     };
     float scratch[8];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        zt_sampler s = greedy;
-        s.frequency_penalty = cases[i].frequency;
-        s.presence_penalty = cases[i].presence;
-        s.repeat_penalty = cases[i].repeat;
-        s.repeat_last = cases[i].last;
-        int32_t id = zt_sample(&s, x, 4, history, 7, 0, scratch);
-        ok(id == cases[i].id && zt_sampler_penalises(&s), "%s: token %d", cases[i].what, (int)id);
+        zt_sampler sampler = greedy;
+        sampler.frequency_penalty = cases[i].frequency;
+        sampler.presence_penalty = cases[i].presence;
+        sampler.repeat_penalty = cases[i].repeat;
+        sampler.repeat_last = cases[i].last;
+        int32_t id = zt_sample(&sampler, x, 4, history, 7, 0, scratch);
+        ok(id == cases[i].id && zt_sampler_penalises(&sampler), "%s: token %d", cases[i].what, (int)id);
     }
     ok(!zt_sampler_penalises(&greedy), "no penalty by default");
 }
@@ -155,41 +155,41 @@ static int by_logit(const void *a, const void *b)
     return p->x != q->x ? (p->x < q->x ? 1 : -1) : p->id - q->id;
 }
 
-static int32_t slow_sample(const zt_sampler *s, const float *x, int64_t V, const int32_t *history,
+static int32_t slow_sample(const zt_sampler *sampler, const float *x, int64_t V, const int32_t *history,
                            size_t n_history, int64_t position)
 {
     static cand c[LARGE];
-    int64_t n = 0;
+    int64_t total = 0;
     for (int64_t i = 0; i < V; i++) {
-        float v = x[i], p = (float)s->repeat_penalty, count = 0;
+        float v = x[i], p = (float)sampler->repeat_penalty, count = 0;
         for (size_t j = n_history; j-- > 0;)
             count += history[j] == i &&
-                     (s->repeat_last < 0 || n_history - j <= (size_t)s->repeat_last);
+                     (sampler->repeat_last < 0 || n_history - j <= (size_t)sampler->repeat_last);
         if (count > 0)
             v = (v > 0 ? v / p : v * p) -
-                (count * (float)s->frequency_penalty + (float)s->presence_penalty);
+                (count * (float)sampler->frequency_penalty + (float)sampler->presence_penalty);
         if (!isnan(v))
-            c[n++] = (cand){v, (int32_t)i};
+            c[total++] = (cand){v, (int32_t)i};
     }
-    qsort(c, (size_t)n, sizeof *c, by_logit);
-    if (n == 0 || s->temp == 0)
-        return n ? c[0].id : -1;
-    if (s->top_k && s->top_k < n)
-        n = s->top_k;
+    qsort(c, (size_t)total, sizeof *c, by_logit);
+    if (total == 0 || sampler->temp == 0)
+        return total ? c[0].id : -1;
+    if (sampler->top_k && sampler->top_k < total)
+        total = sampler->top_k;
     double sum = 0, part = 0;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < total; i++)
         sum += exp(c[i].x - c[0].x);
     int64_t kept = 0;
-    while (kept < n && (s->top_p == 1 || part < s->top_p * sum))
+    while (kept < total && (sampler->top_p == 1 || part < sampler->top_p * sum))
         part += exp(c[kept++].x - c[0].x);
-    while (kept > 1 && exp(c[kept - 1].x - c[0].x) < s->min_p)
+    while (kept > 1 && exp(c[kept - 1].x - c[0].x) < sampler->min_p)
         kept--;
     sum = part = 0;
     for (int64_t i = 0; i < kept; i++)
-        sum += exp((c[i].x - c[0].x) / s->temp);
-    double u = zt_uniform(s->seed, s->sequence, (uint64_t)position);
+        sum += exp((c[i].x - c[0].x) / sampler->temp);
+    double u = zt_uniform(sampler->seed, sampler->sequence, (uint64_t)position);
     for (int64_t i = 0; i < kept; i++) {
-        part += exp((c[i].x - c[0].x) / s->temp);
+        part += exp((c[i].x - c[0].x) / sampler->temp);
         if (part > u * sum)
             return c[i].id;
     }
@@ -212,7 +212,7 @@ static void test_slow(void)
     int wrong = 0, changed = 0;
     for (uint64_t i = 0; i < 6000; i++) {
         int64_t V = 1 + pick(i, 0, i % 8 ? 300 : LARGE);
-        zt_sampler s = {.temp = temps[pick(i, 1, 5)], .top_k = top_ks[pick(i, 2, 6)],
+        zt_sampler sampler = {.temp = temps[pick(i, 1, 5)], .top_k = top_ks[pick(i, 2, 6)],
                         .top_p = top_ps[pick(i, 3, 4)], .min_p = min_ps[pick(i, 4, 4)],
                         .repeat_penalty = penalties[pick(i, 5, 2)],
                         .repeat_last = lasts[pick(i, 6, 3)],
@@ -227,11 +227,11 @@ static void test_slow(void)
         for (int j = 0; j < 20; j++)
             history[j] = (int32_t)pick(i, (uint64_t)(1000 + j), V);
         memcpy(before, x, sizeof x);
-        int32_t got = zt_sample(&s, x, V, history, 20, (int64_t)i, scratch);
-        int32_t want = slow_sample(&s, x, V, history, 20, (int64_t)i);
+        int32_t got = zt_sample(&sampler, x, V, history, 20, (int64_t)i, scratch);
+        int32_t want = slow_sample(&sampler, x, V, history, 20, (int64_t)i);
         if (got != want && !wrong++)
             diag("case %d: V %d top-k %d top-p %g min-p %g temp %g: %d, expected %d", (int)i,
-                 (int)V, (int)s.top_k, s.top_p, s.min_p, s.temp, got, want);
+                 (int)V, (int)sampler.top_k, sampler.top_p, sampler.min_p, sampler.temp, got, want);
         changed += memcmp(before, x, sizeof x) != 0;
     }
     ok(!wrong, "6000 random cases choose as sorting everything does");
@@ -246,15 +246,15 @@ static void test_chance(void)
     float x[5];
     enum { N = 20000 };
     int count[5] = {0}, other = 0, again = 0;
-    zt_sampler s = plain, t = plain;
+    zt_sampler sampler = plain, t = plain;
     t.seed = 1;
     for (int i = 0; i < 5; i++)
         x[i] = (float)log(p[i]) + 3;
     for (int64_t i = 0; i < N; i++) {
-        int32_t id = sample(&s, x, 5, i);
+        int32_t id = sample(&sampler, x, 5, i);
         count[id]++;
         other += id != sample(&t, x, 5, i);
-        again += id != sample(&s, x, 5, i);
+        again += id != sample(&sampler, x, 5, i);
     }
     for (int i = 0; i < 5; i++) { /* five deviations of a binomial */
         double d = fabs(count[i] - N * p[i]) / sqrt(N * p[i] * (1 - p[i]));
@@ -269,7 +269,7 @@ static void test_extremes(void)
 {
     enum { V = 262144 };
     float *x = malloc(sizeof *x * V), *scratch = malloc(2 * sizeof *x * V);
-    zt_sampler s = plain, k = plain, m = plain;
+    zt_sampler sampler = plain, k = plain, m = plain;
     int differ = 0, far = 0;
     for (int64_t i = 0; i < V; i++)
         x[i] = (float)zt_normal(8, 0, (uint64_t)i);
@@ -277,7 +277,7 @@ static void test_extremes(void)
     m.top_k = 40;
     m.top_p = 0.95;
     for (int64_t i = 0; i < 10; i++) {
-        int32_t a = zt_sample(&s, x, V, NULL, 0, i, scratch);
+        int32_t a = zt_sample(&sampler, x, V, NULL, 0, i, scratch);
         differ += a != zt_sample(&k, x, V, NULL, 0, i, scratch);
         far += x[zt_sample(&m, x, V, NULL, 0, i, scratch)] < 3;
     }
@@ -286,12 +286,12 @@ static void test_extremes(void)
     float two[] = {INFINITY, INFINITY, 5}, flat[] = {-INFINITY, -INFINITY};
     bool seen[3] = {0};
     for (int64_t i = 0; i < 64; i++)
-        seen[sample(&s, two, 3, i)] = true;
+        seen[sample(&sampler, two, 3, i)] = true;
     ok(seen[0] && seen[1] && !seen[2], "among infinities the draw decides");
-    ok(sample(&s, flat, 2, 0) >= 0, "minus infinity alone is still chosen");
+    ok(sample(&sampler, flat, 2, 0) >= 0, "minus infinity alone is still chosen");
     float wide[] = {FLT_MAX, -FLT_MAX};
-    s.min_p = DBL_MIN;
-    ok(sample(&s, wide, 2, 0) == 0, "the widest gap there is");
+    sampler.min_p = DBL_MIN;
+    ok(sample(&sampler, wide, 2, 0) == 0, "the widest gap there is");
     free(x);
     free(scratch);
 }
@@ -316,33 +316,33 @@ static double apart(const int *a, const int *b, int64_t V)
 
 static void golden_case(const char *path)
 {
-    json_t *c = json_load_file(path, 0, NULL);
-    const json_t *logits = json_object_get(c, "logits"), *counts = json_object_get(c, "counts");
+    json_t *item = json_load_file(path, 0, NULL);
+    const json_t *logits = json_object_get(item, "logits"), *counts = json_object_get(item, "counts");
     int64_t V = (int64_t)json_array_size(logits),
-            draws = json_integer_value(json_object_get(c, "draws"));
+            draws = json_integer_value(json_object_get(item, "draws"));
     static float x[MOST];
     static int want[MOST], got[MOST];
-    zt_sampler s = plain;
+    zt_sampler sampler = plain;
     memset(got, 0, sizeof got);
     for (int64_t i = 0; i < V && i < MOST; i++) {
         x[i] = (float)json_number_value(json_array_get(logits, (size_t)i));
         want[i] = (int)json_integer_value(json_array_get(counts, (size_t)i));
     }
     ok(V > 0 && V <= MOST &&
-           sample(&greedy, x, V, 0) == json_integer_value(json_object_get(c, "greedy")),
+           sample(&greedy, x, V, 0) == json_integer_value(json_object_get(item, "greedy")),
        "%s: greedy", path);
-    s.temp = json_number_value(json_object_get(c, "temperature"));
-    s.temp = s.temp > 0 ? s.temp : 0;
-    s.top_k = json_integer_value(json_object_get(c, "top_k"));
+    sampler.temp = json_number_value(json_object_get(item, "temperature"));
+    sampler.temp = sampler.temp > 0 ? sampler.temp : 0;
+    sampler.top_k = json_integer_value(json_object_get(item, "top_k"));
     for (int64_t i = 0; i < draws; i++)
-        got[sample(&s, x, V, i)]++;
+        got[sample(&sampler, x, V, i)]++;
     double far = apart(want, got, V);
     bool both = true; /* nothing is drawn often by one and never by the other */
     for (int64_t i = 0; i < V; i++)
         both = both && !(want[i] > 20 && got[i] == 0) && !(got[i] > 20 && want[i] == 0);
     if (!ok(both && far < 6, "%s: %d draws", path, (int)draws))
         diag("%g deviations apart", far);
-    json_decref(c);
+    json_decref(item);
 }
 
 static void test_golden(void)
@@ -366,10 +366,10 @@ static void test_scores(void)
     int32_t id[6];
     double all = zt_log_sum_exp(x, 6), want = log(exp(1) + 2 * exp(3) + exp(2));
     ok(fabs(all - want) < 1e-6, "the sum of exp passes over what is no number");
-    int n = zt_likeliest(x, 6, 3, id);
-    ok(n == 3 && id[0] == 1 && id[1] == 3 && id[2] == 5, "the likeliest, ties by id");
-    n = zt_likeliest(x, 6, 6, id);
-    ok(n == 5 && id[3] == 0 && id[4] == 2, "all that have a probability");
+    int total = zt_likeliest(x, 6, 3, id);
+    ok(total == 3 && id[0] == 1 && id[1] == 3 && id[2] == 5, "the likeliest, ties by id");
+    total = zt_likeliest(x, 6, 6, id);
+    ok(total == 5 && id[3] == 0 && id[4] == 2, "all that have a probability");
     ok(zt_likeliest(x, 6, 0, id) == 0, "none wanted, none given");
     static const float huge[] = {1e30f, -1e30f}, none[] = {NAN, NAN};
     ok(zt_log_sum_exp(huge, 2) == 1e30f && isinf(zt_log_sum_exp(none, 2)), "huge logits, and none");

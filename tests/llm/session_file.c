@@ -15,13 +15,13 @@ static char path[64];
 
 static const setup as_usual = {.engine = "cpu", .threads = 1, .isa = ZT_ISA_SCALAR, .ctx_len = 64};
 
-static char *slurp(size_t *n)
+static char *slurp(size_t *size)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *stream = fopen(path, "rb");
     char *bytes = calloc(1, 1 << 20);
-    *n = f ? fread(bytes, 1, 1 << 20, f) : 0;
-    if (f)
-        fclose(f);
+    *size = stream ? fread(bytes, 1, 1 << 20, stream) : 0;
+    if (stream)
+        fclose(stream);
     return bytes;
 }
 
@@ -33,37 +33,37 @@ static void spit(const char *bytes, size_t n)
 }
 
 /* A session of N tokens in the file, and the logits that MORE more tokens have after it. */
-static void make_session(const file *f, const int32_t *ids, float *logits, int64_t V)
+static void make_session(const file *file_data, const int32_t *ids, float *logits, int64_t V)
 {
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    zt_status s = model_open(&o, ctx, f, &as_usual);
-    if (s == ZT_OK)
-        s = zt_llm_feed(o.m, ids, N, false, NULL);
-    if (s == ZT_OK)
-        s = zt_llm_save(o.m, ID, HOW, ids, path);
-    if (s == ZT_OK)
-        s = zt_llm_feed(o.m, ids + N, MORE, true, logits);
-    ok(s == ZT_OK && zt_llm_get(o.m).vocab == V, "saved: %s", zt_ctx_error(ctx));
+    zt_status status = model_open(&o, ctx, file_data, &as_usual);
+    if (status == ZT_OK)
+        status = zt_llm_feed(o.m, ids, N, false, NULL);
+    if (status == ZT_OK)
+        status = zt_llm_save(o.m, ID, HOW, ids, path);
+    if (status == ZT_OK)
+        status = zt_llm_feed(o.m, ids + N, MORE, true, logits);
+    ok(status == ZT_OK && zt_llm_get(o.m).vocab == V, "saved: %s", zt_ctx_error(ctx));
     model_close(&o);
     ok(zt_mem_get(ctx).blocks == 0, "saving leaves nothing behind");
     zt_ctx_free(ctx);
 }
 
-static void test_goes_on(const char *arch, const file *f, const int32_t *ids, const float *want, int64_t V)
+static void test_goes_on(const char *arch, const file *file_data, const int32_t *ids, const float *want, int64_t V)
 {
     zt_ctx *ctx = zt_ctx_new();
     model o;
     zt_ids got = {0};
     float *logits = calloc((size_t)(MORE * V), sizeof *logits);
-    zt_status s = model_open(&o, ctx, f, &as_usual);
-    if (s == ZT_OK)
-        s = zt_llm_load(o.m, ID, HOW, path, &got);
-    ok(s == ZT_OK && got.count == N && zt_llm_position(o.m) == N && memcmp(got.id, ids, N * 4) == 0,
+    zt_status status = model_open(&o, ctx, file_data, &as_usual);
+    if (status == ZT_OK)
+        status = zt_llm_load(o.m, ID, HOW, path, &got);
+    ok(status == ZT_OK && got.count == N && zt_llm_position(o.m) == N && memcmp(got.id, ids, N * 4) == 0,
        "%s: tokens and position are back: %s", arch, zt_ctx_error(ctx));
-    if (s == ZT_OK)
-        s = zt_llm_feed(o.m, ids + N, MORE, true, logits);
-    ok(s == ZT_OK && memcmp(logits, want, (size_t)(MORE * V) * 4) == 0,
+    if (status == ZT_OK)
+        status = zt_llm_feed(o.m, ids + N, MORE, true, logits);
+    ok(status == ZT_OK && memcmp(logits, want, (size_t)(MORE * V) * 4) == 0,
        "%s: what comes after has the same bits", arch);
     zt_ids_fini(ctx, &got);
     model_close(&o);
@@ -83,33 +83,33 @@ static zt_status try(model *o, bool *sound)
     return s;
 }
 
-static void test_damaged(const file *f)
+static void test_damaged(const file *file_data)
 {
-    size_t n;
-    char *bytes = slurp(&n);
+    size_t count;
+    char *bytes = slurp(&count);
     zt_ctx *ctx = zt_ctx_new();
     model o;
     bool sound = true;
     int wrong = 0;
     zt_log_set(ctx, ZT_LOG_WARN, NULL, NULL);
-    if (!ok(model_open(&o, ctx, f, &as_usual) == ZT_OK && try(&o, &sound) == ZT_OK, "a sound one"))
+    if (!ok(model_open(&o, ctx, file_data, &as_usual) == ZT_OK && try(&o, &sound) == ZT_OK, "a sound one"))
         diag("%s", zt_ctx_error(ctx));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         bytes[i] ^= 0x55;
-        spit(bytes, n);
+        spit(bytes, count);
         bytes[i] ^= 0x55;
-        zt_status s = try(&o, &sound);
-        bool other = (i >= AT_HOW && i < AT_KV + 4) && s == ZT_OK; /* of another arithmetic: not used */
-        wrong += !sound || !(s == ZT_EDATA || other);
+        zt_status status = try(&o, &sound);
+        bool other = (i >= AT_HOW && i < AT_KV + 4) && status == ZT_OK; /* of another arithmetic: not used */
+        wrong += !sound || !(status == ZT_EDATA || other);
     }
-    ok(!wrong, "each of %zu bytes changed", n);
+    ok(!wrong, "each of %zu bytes changed", count);
     wrong = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         spit(bytes, i);
         wrong += try(&o, &sound) != ZT_EDATA || !sound;
     }
-    ok(!wrong, "cut at each of %zu bytes", n);
-    spit(bytes, n);
+    ok(!wrong, "cut at each of %zu bytes", count);
+    spit(bytes, count);
     zt_ids ids = {0};
     ok(zt_llm_load(o.m, ID, HOW, "/nonexistent/s", &ids) == ZT_ENOENT, "no such file");
     zt_ctx_clear(ctx);
@@ -119,7 +119,7 @@ static void test_damaged(const file *f)
 }
 
 /* With a checksum that is right. */
-static void test_hostile(const file *f)
+static void test_hostile(const file *file_data)
 {
     static const struct {
         const char *what;
@@ -133,62 +133,62 @@ static void test_hostile(const file *f)
         {"negative tokens", AT_N, -9, 8},     {"fewer tokens", AT_N, 3, 8},
         {"another size", AT_BYTES, 77, 8},    {"no size", AT_BYTES, 0, 8},
     };
-    size_t n;
-    char *bytes = slurp(&n), *bad = malloc(n);
+    size_t count;
+    char *bytes = slurp(&count), *bad = malloc(count);
     zt_ctx *ctx = zt_ctx_new();
     model o;
     bool sound;
-    if (model_open(&o, ctx, f, &as_usual) != ZT_OK)
+    if (model_open(&o, ctx, file_data, &as_usual) != ZT_OK)
         diag("%s", zt_ctx_error(ctx));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         XXH128_canonical_t sum;
-        memcpy(bad, bytes, n);
+        memcpy(bad, bytes, count);
         memcpy(bad + cases[i].at, &cases[i].value, cases[i].size);
-        XXH128_canonicalFromHash(&sum, XXH3_128bits(bad, n - sizeof sum));
-        memcpy(bad + n - sizeof sum, &sum, sizeof sum);
-        spit(bad, n);
+        XXH128_canonicalFromHash(&sum, XXH3_128bits(bad, count - sizeof sum));
+        memcpy(bad + count - sizeof sum, &sum, sizeof sum);
+        spit(bad, count);
         ok(try(&o, &sound) == ZT_EDATA && sound, "hostile: %s", cases[i].what);
     }
-    spit(bytes, n);
+    spit(bytes, count);
     model_close(&o);
     free(bytes);
     free(bad);
     zt_ctx_free(ctx);
 }
 
-static void test_faults(const file *f)
+static void test_faults(const file *file_data)
 {
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    int n = 0, wrong = 0;
-    if (model_open(&o, ctx, f, &as_usual) != ZT_OK)
+    int count = 0, wrong = 0;
+    if (model_open(&o, ctx, file_data, &as_usual) != ZT_OK)
         diag("%s", zt_ctx_error(ctx));
     zt_mem before = zt_mem_get(ctx);
-    for (bool done = false; !done && n < 200;) {
+    for (bool done = false; !done && count < 200;) {
         zt_ids ids = {0};
         zt_llm_rewind(o.m, 0);
-        zt_mem_fail(ctx, (uint64_t)++n, false);
+        zt_mem_fail(ctx, (uint64_t)++count, false);
         done = zt_llm_load(o.m, ID, HOW, path, &ids) == ZT_OK &&
                zt_llm_save(o.m, ID, HOW, ids.id, path) == ZT_OK;
         if (zt_ctx_status(ctx) != (done ? ZT_OK : ZT_ENOMEM)) {
             wrong++;
-            diag("allocation %d: %s", n, zt_ctx_error(ctx));
+            diag("allocation %d: %s", count, zt_ctx_error(ctx));
         }
         zt_mem_fail(ctx, 0, false);
         zt_ctx_clear(ctx);
         zt_ids_fini(ctx, &ids);
         wrong += zt_mem_get(ctx).blocks != before.blocks;
     }
-    ok(n > 4 && n < 200 && !wrong, "each of %d allocations failing", n - 1);
+    ok(count > 4 && count < 200 && !wrong, "each of %d allocations failing", count - 1);
     model_close(&o);
     zt_ctx_free(ctx);
 }
 
 /* The score of a window is that of its logits, whatever was fed before. */
-static void test_score(const file *f, int64_t V)
+static void test_score(const file *file_data, int64_t V)
 {
     enum { W = 30, FROM = 15 };
-    setup s = as_usual;
+    setup options = as_usual;
     int32_t ids[W];
     zt_ctx *ctx = zt_ctx_new();
     model o;
@@ -196,7 +196,7 @@ static void test_score(const file *f, int64_t V)
     float *y = calloc((size_t)(W * V), sizeof *y);
     double want = 0;
     draw_ids(ids, W, V);
-    zt_status st = model_open(&o, ctx, f, &s);
+    zt_status st = model_open(&o, ctx, file_data, &options);
     if (st == ZT_OK)
         st = zt_llm_feed(o.m, ids, W, true, y);
     for (int i = FROM; i < W - 1; i++) {
@@ -225,19 +225,19 @@ int main(void)
     static const char *const archs[] = {"llama", "gemma3"};
     snprintf(path, sizeof path, "/tmp/zt-save-%d", (int)getpid());
     for (int i = 0; i < 2; i++) {
-        file f = make(archs[i], "q8_0", 2, NULL);
-        int64_t V = vocab_of(&f);
+        file file_data = make(archs[i], "q8_0", 2, NULL);
+        int64_t V = vocab_of(&file_data);
         int32_t ids[N + MORE];
         float *logits = calloc((size_t)(MORE * V), sizeof *logits);
         draw_ids(ids, N + MORE, V);
-        make_session(&f, ids, logits, V);
-        test_goes_on(archs[i], &f, ids, logits, V);
-        test_damaged(&f);
-        test_hostile(&f);
-        test_faults(&f);
-        test_score(&f, V);
+        make_session(&file_data, ids, logits, V);
+        test_goes_on(archs[i], &file_data, ids, logits, V);
+        test_damaged(&file_data);
+        test_hostile(&file_data);
+        test_faults(&file_data);
+        test_score(&file_data, V);
         free(logits);
-        free(f.bytes);
+        free(file_data.bytes);
     }
     remove(path);
     return tap_done();

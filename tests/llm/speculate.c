@@ -14,13 +14,13 @@ typedef struct walk {
 } walk;
 
 /* The text from PROMPT on, as if a model wrote it; `cost` of a batch's further rows, in steps. */
-static walk follow(zt_drafts *d, const int32_t *id, size_t n, double cost)
+static walk follow(zt_drafts *d, const int32_t *id, size_t count, double cost)
 {
     walk w = {.sizes = true};
     const int32_t *draft;
-    for (size_t at = PROMPT; at < n; w.steps++) {
-        size_t k = zt_drafts_next(d, id, at, n - at - 1, &draft), a = 0;
-        w.sizes &= (k == 0 || k == 3 || k == 7 || k == 15) && k <= n - at - 1;
+    for (size_t at = PROMPT; at < count; w.steps++) {
+        size_t k = zt_drafts_next(d, id, at, count - at - 1, &draft), a = 0;
+        w.sizes &= (k == 0 || k == 3 || k == 7 || k == 15) && k <= count - at - 1;
         while (a < k && draft[a] == id[at + a])
             a++;
         zt_drafts_took(d, 1 + k, 1 + cost * (double)k);

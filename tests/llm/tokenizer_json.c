@@ -82,92 +82,92 @@ static void test_deep(void)
     enum { DEPTH = 100000 };
     char *text = malloc(2 * DEPTH + 64);
     strcpy(text, "{\"normalizer\":");
-    size_t n = strlen(text);
-    memset(text + n, '[', DEPTH);
-    strcpy(text + n + DEPTH, "]}");
+    size_t length = strlen(text);
+    memset(text + length, '[', DEPTH);
+    strcpy(text + length + DEPTH, "]}");
     refused(text, ZT_EDATA, "depth");
     free(text);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static bool ids_are(const made *m, const char *text, size_t n, unsigned flags, const char *want)
+static bool ids_are(const made *made_model, const char *text, size_t total, unsigned flags, const char *want)
 {
     zt_ids ids = {0};
     char got[400] = "";
-    zt_status s = zt_vocab_encode(m->v, text, n, flags, &ids);
+    zt_status result = zt_vocab_encode(made_model->v, text, total, flags, &ids);
     for (size_t i = 0, at = 0; i < ids.count && at < sizeof got - 12; i++)
         at += (size_t)snprintf(got + at, sizeof got - at, "%s%d", i ? " " : "", ids.id[i]);
-    zt_ids_fini(m->ctx, &ids);
-    if (s || strcmp(got, want) != 0)
-        diag("'%s', '%s' expected: %s", got, want, zt_ctx_error(m->ctx));
-    return !s && strcmp(got, want) == 0;
+    zt_ids_fini(made_model->ctx, &ids);
+    if (result || strcmp(got, want) != 0)
+        diag("'%s', '%s' expected: %s", got, want, zt_ctx_error(made_model->ctx));
+    return !result && strcmp(got, want) == 0;
 }
 
 static void test_bytes(void)
 {
-    made m = open_text("{\"added_tokens\":[{\"content\":\"<s>\",\"special\":true}],"
+    made made_model = open_text("{\"added_tokens\":[{\"content\":\"<s>\",\"special\":true}],"
                        "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"a\","
                        "\"vocab\":{\"a\":0,\"<0xFF>\":1,\"<0xC3>\":5},\"merges\":[\"x y\"]}}");
-    ok(m.v && zt_vocab_size(m.v) == 6, "a merge of what is no token is passed over; ids may have gaps");
-    ok(ids_are(&m, "a\xff\xc3", 3, 0, "0 1 5"), "bytes that are no UTF-8 are tokens of bytes");
-    ok(ids_are(&m, "\xfe", 1, 0, "0"), "where there is none, the unknown token");
-    ok(ids_are(&m, "a<s>\xff", 5, ZT_TOK_SPECIAL, "0 3 1"), "an added token has the next free id");
-    close_made(&m);
-    m = open_text("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+    ok(made_model.v && zt_vocab_size(made_model.v) == 6, "a merge of what is no token is passed over; ids may have gaps");
+    ok(ids_are(&made_model, "a\xff\xc3", 3, 0, "0 1 5"), "bytes that are no UTF-8 are tokens of bytes");
+    ok(ids_are(&made_model, "\xfe", 1, 0, "0"), "where there is none, the unknown token");
+    ok(ids_are(&made_model, "a<s>\xff", 5, ZT_TOK_SPECIAL, "0 3 1"), "an added token has the next free id");
+    close_made(&made_model);
+    made_model = open_text("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
                   "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\xc3\xbf\":0,\"\xc4\x80\":1,\"a\":2},\"merges\":[]}}");
-    ok(ids_are(&m, "a\xff\0a", 4, 0, "2 0 1 2"), "by a byte level they are their characters");
-    close_made(&m);
-    m = open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"b\\u0000\",\"vocab\":{\"\\u0000a\":0,\"b\\u0000\":1}}}");
-    ok(ids_are(&m, "\0a", 2, 0, "0") && ids_are(&m, "?", 1, 0, "1"), "a token may have U+0000 in it");
-    close_made(&m);
+    ok(ids_are(&made_model, "a\xff\0a", 4, 0, "2 0 1 2"), "by a byte level they are their characters");
+    close_made(&made_model);
+    made_model = open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"b\\u0000\",\"vocab\":{\"\\u0000a\":0,\"b\\u0000\":1}}}");
+    ok(ids_are(&made_model, "\0a", 2, 0, "0") && ids_are(&made_model, "?", 1, 0, "1"), "a token may have U+0000 in it");
+    close_made(&made_model);
 }
 
 static void test_explosion(void)
 {
-    made m = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"^(?:a|aa|a)+(?=[^a])\"},"
+    made made_model = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"^(?:a|aa|a)+(?=[^a])\"},"
                        "\"behavior\":\"Isolated\",\"invert\":false}," MODEL "}");
     char text[4000];
     zt_ids ids = {0};
     memset(text, 'a', sizeof text);
-    zt_status s = m.v ? zt_vocab_encode(m.v, text, sizeof text, 0, &ids) : ZT_OK;
-    ok(s == ZT_EDATA && strstr(zt_ctx_error(m.ctx), "regular expression"),
-       "a regular expression that explodes: %s", zt_ctx_error(m.ctx));
-    zt_ids_fini(m.ctx, &ids);
-    close_made(&m);
+    zt_status result = made_model.v ? zt_vocab_encode(made_model.v, text, sizeof text, 0, &ids) : ZT_OK;
+    ok(result == ZT_EDATA && strstr(zt_ctx_error(made_model.ctx), "regular expression"),
+       "a regular expression that explodes: %s", zt_ctx_error(made_model.ctx));
+    zt_ids_fini(made_model.ctx, &ids);
+    close_made(&made_model);
 }
 
 /* Every step of a repeated group can be gone back to: that wants room, not failure. */
 static void test_long_group(void)
 {
     enum { N = 100000 };
-    made m = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z&&[^b]]+\"},"
+    made made_model = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z&&[^b]]+\"},"
                        "\"behavior\":\"Removed\",\"invert\":false}," MODEL "}");
     char *text = malloc(N);
     zt_ids ids = {0};
     memset(text, 'a', N);
     text[N - 1] = 'b';
-    zt_status s = zt_vocab_encode(m.v, text, N, 0, &ids);
-    ok(!s && ids.count == 1 && ids.id[0] == 1, "a class repeated %d times: %s", N, zt_ctx_error(m.ctx));
-    zt_ids_fini(m.ctx, &ids);
+    zt_status result = zt_vocab_encode(made_model.v, text, N, 0, &ids);
+    ok(!result && ids.count == 1 && ids.id[0] == 1, "a class repeated %d times: %s", N, zt_ctx_error(made_model.ctx));
+    zt_ids_fini(made_model.ctx, &ids);
     free(text);
-    close_made(&m);
+    close_made(&made_model);
 }
 
 static void test_missing_unk(void)
 {
-    made m = open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"a\":0}}}");
+    made made_model = open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"a\":0}}}");
     zt_ids ids = {0};
-    ok(ids_are(&m, "a", 1, 0, "0"), "an unknown token may be missing");
-    zt_status s = zt_vocab_encode(m.v, "b", 1, 0, &ids);
-    ok(s == ZT_EDATA, "until it is met: %s", zt_ctx_error(m.ctx));
-    zt_ids_fini(m.ctx, &ids);
-    close_made(&m);
+    ok(ids_are(&made_model, "a", 1, 0, "0"), "an unknown token may be missing");
+    zt_status result = zt_vocab_encode(made_model.v, "b", 1, 0, &ids);
+    ok(result == ZT_EDATA, "until it is met: %s", zt_ctx_error(made_model.ctx));
+    zt_ids_fini(made_model.ctx, &ids);
+    close_made(&made_model);
 }
 
 static void test_piecewise(void)
 {
-    made m = open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
+    made made_model = open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
                        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"},"
                        "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
                        "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
@@ -175,22 +175,22 @@ static void test_piecewise(void)
                        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"_a\":0,\"<0xC3>\":1,\"<0xA9>\":2},\"merges\":[]}}");
     static const int32_t ids[] = {0, 1, 2, 3, 0};
     zt_str one, all;
-    zt_str_init(&one, m.ctx);
-    zt_str_init(&all, m.ctx);
+    zt_str_init(&one, made_model.ctx);
+    zt_str_init(&all, made_model.ctx);
     for (size_t i = 0; i < 5; i++)
-        zt_vocab_decode(m.v, ids[i], true, i == 0, &one);
-    zt_vocab_decode_ids(m.v, ids, 5, true, &all);
+        zt_vocab_decode(made_model.v, ids[i], true, i == 0, &one);
+    zt_vocab_decode_ids(made_model.v, ids, 5, true, &all);
     ok(strcmp(one.data, "a\xc3\xa9<s> a") == 0, "token by token: '%s'", one.data);
     ok(strcmp(one.data, all.data) == 0, "the same as a list");
     zt_str_clear(&all);
-    zt_vocab_decode_ids(m.v, ids, 5, false, &all);
+    zt_vocab_decode_ids(made_model.v, ids, 5, false, &all);
     ok(strcmp(all.data, "a\xc3\xa9 a") == 0, "without special tokens: '%s'", all.data);
     zt_str_clear(&all);
-    zt_vocab_decode_ids(m.v, ids + 1, 1, false, &all);
+    zt_vocab_decode_ids(made_model.v, ids + 1, 1, false, &all);
     ok(strcmp(all.data, "\xef\xbf\xbd") == 0, "half a character in a list is U+FFFD");
     zt_str_fini(&one);
     zt_str_fini(&all);
-    close_made(&m);
+    close_made(&made_model);
 }
 
 /* ---- beside a model -------------------------------------------------------------------------- */
@@ -211,13 +211,13 @@ typedef struct in_model {
     zt_vocab *v;
 } in_model;
 
-static in_model open_model(ggufw *w)
+static in_model open_model(ggufw *writer)
 {
     in_model m = {.ctx = zt_ctx_new()};
-    size_t n;
-    ggufw_str(w, "tokenizer.huggingface.json", with_post);
-    m.bytes = ggufw_bytes(w, &n);
-    m.src = zt_source_memory(m.ctx, "made", m.bytes, n);
+    size_t count;
+    ggufw_str(writer, "tokenizer.huggingface.json", with_post);
+    m.bytes = ggufw_bytes(writer, &count);
+    m.src = zt_source_memory(m.ctx, "made", m.bytes, count);
     m.g = zt_gguf_from(m.ctx, m.src);
     m.v = m.g ? zt_vocab_open(m.g) : NULL;
     return m;
@@ -235,32 +235,32 @@ static void close_model(in_model *m)
 static void test_model(void)
 {
     static const int32_t ends[] = {1, 2};
-    ggufw w = {0};
-    in_model m = open_model(&w);
+    ggufw writer = {0};
+    in_model m = open_model(&writer);
     ok(m.v && zt_vocab_bos(m.v) == 4 && zt_vocab_eos(m.v) == -1, "BOS is what the template begins with");
     ok(zt_vocab_is_eog(m.v, 5) && !zt_vocab_is_eog(m.v, 1), "<|eot_id|> ends a generation");
     made t = {m.ctx, m.v};
     ok(ids_are(&t, "ab", 2, ZT_TOK_BOS_RULE | ZT_TOK_BOS, "4 0 1"), "it comes once");
     close_model(&m);
-    w = (ggufw){0};
-    ggufw_u32(&w, "tokenizer.ggml.bos_token_id", 0);
-    ggufw_u32(&w, "tokenizer.ggml.eos_token_id", 5);
-    ggufw_array(&w, "tokenizer.ggml.eos_token_ids", 5, 2, ends, sizeof ends);
-    m = open_model(&w);
+    writer = (ggufw){0};
+    ggufw_u32(&writer, "tokenizer.ggml.bos_token_id", 0);
+    ggufw_u32(&writer, "tokenizer.ggml.eos_token_id", 5);
+    ggufw_array(&writer, "tokenizer.ggml.eos_token_ids", 5, 2, ends, sizeof ends);
+    m = open_model(&writer);
     ok(m.v && zt_vocab_bos(m.v) == 0 && zt_vocab_eos(m.v) == 5, "keys of the model come first");
     ok(zt_vocab_is_eog(m.v, 1) && zt_vocab_is_eog(m.v, 2) && zt_vocab_is_eog(m.v, 5), "all ends end");
     close_model(&m);
-    w = (ggufw){0};
-    ggufw_u32(&w, "tokenizer.ggml.eos_token_id", 5);
-    ggufw_bool(&w, "tokenizer.ggml.add_bos_token", false);
-    ggufw_bool(&w, "tokenizer.ggml.add_eos_token", true);
-    m = open_model(&w);
+    writer = (ggufw){0};
+    ggufw_u32(&writer, "tokenizer.ggml.eos_token_id", 5);
+    ggufw_bool(&writer, "tokenizer.ggml.add_bos_token", false);
+    ggufw_bool(&writer, "tokenizer.ggml.add_eos_token", true);
+    m = open_model(&writer);
     t = (made){m.ctx, m.v};
     ok(m.v && ids_are(&t, "ab", 2, ZT_TOK_BOS_RULE, "0 1 5"), "keys say what goes before and after");
     close_model(&m);
-    w = (ggufw){0};
-    ggufw_u32(&w, "tokenizer.ggml.eos_token_id", 6);
-    m = open_model(&w);
+    writer = (ggufw){0};
+    ggufw_u32(&writer, "tokenizer.ggml.eos_token_id", 6);
+    m = open_model(&writer);
     ok(!m.v && zt_ctx_status(m.ctx) == ZT_EDATA, "an id beyond the vocabulary: %s", zt_ctx_error(m.ctx));
     close_model(&m);
 }
@@ -271,14 +271,14 @@ static void test_file(void)
     int fd = mkstemp(path);
     ok(fd >= 0 && write(fd, with_post, strlen(with_post)) == (ssize_t)strlen(with_post), "a file");
     close(fd);
-    made m = {.ctx = zt_ctx_new()};
-    zt_gguf *g = zt_model_open(m.ctx, path);
-    m.v = g ? zt_vocab_open(g) : NULL;
-    ok(m.v && zt_vocab_size(m.v) == 6, "tokenizer.json alone opens: %s", zt_ctx_error(m.ctx));
-    zt_vocab_free(m.v);
-    m.v = NULL;
-    zt_gguf_close(g);
-    close_made(&m);
+    made made_model = {.ctx = zt_ctx_new()};
+    zt_gguf *gguf = zt_model_open(made_model.ctx, path);
+    made_model.v = gguf ? zt_vocab_open(gguf) : NULL;
+    ok(made_model.v && zt_vocab_size(made_model.v) == 6, "tokenizer.json alone opens: %s", zt_ctx_error(made_model.ctx));
+    zt_vocab_free(made_model.v);
+    made_model.v = NULL;
+    zt_gguf_close(gguf);
+    close_made(&made_model);
     unlink(path);
 }
 
@@ -286,37 +286,37 @@ static void test_file(void)
 
 static zt_status whole_way(zt_ctx *ctx)
 {
-    zt_vocab *v = zt_vocab_open_json(ctx, "t.json", with_post, strlen(with_post));
+    zt_vocab *vocab = zt_vocab_open_json(ctx, "t.json", with_post, strlen(with_post));
     zt_ids ids = {0};
     zt_str out;
     zt_str_init(&out, ctx);
-    zt_status s = v ? zt_vocab_encode(v, "ab <s> \xff\xc3\xa9", 10, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, &ids)
+    zt_status s = vocab ? zt_vocab_encode(vocab, "ab <s> \xff\xc3\xa9", 10, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, &ids)
                     : zt_ctx_status(ctx);
     if (!s)
-        s = zt_vocab_decode_ids(v, ids.id, ids.count, true, &out);
+        s = zt_vocab_decode_ids(vocab, ids.id, ids.count, true, &out);
     zt_str_fini(&out);
     zt_ids_fini(ctx, &ids);
-    zt_vocab_free(v);
+    zt_vocab_free(vocab);
     return s;
 }
 
 static void test_memory(void)
 {
     size_t wrong = 0, leaks = 0;
-    uint64_t n = 0;
-    for (zt_status s = ZT_ENOMEM; s && n < 10000;) {
+    uint64_t count = 0;
+    for (zt_status result = ZT_ENOMEM; result && count < 10000;) {
         zt_ctx *ctx = zt_ctx_new();
-        zt_mem_fail(ctx, ++n, false);
-        s = whole_way(ctx);
+        zt_mem_fail(ctx, ++count, false);
+        result = whole_way(ctx);
         bool failed = zt_ctx_status(ctx) != ZT_OK;
-        if (failed ? s != zt_ctx_status(ctx) || s != ZT_ENOMEM : s != ZT_OK)
-            diag("allocation %llu: %s, %s", (unsigned long long)n, zt_status_name(s), zt_ctx_error(ctx)), wrong++;
+        if (failed ? result != zt_ctx_status(ctx) || result != ZT_ENOMEM : result != ZT_OK)
+            diag("allocation %llu: %s, %s", (unsigned long long)count, zt_status_name(result), zt_ctx_error(ctx)), wrong++;
         leaks += zt_mem_get(ctx).blocks != 0;
-        if (!failed && zt_mem_get(ctx).calls >= n)
-            s = ZT_ENOMEM; /* that one was not needed: without JIT PCRE2 interprets */
+        if (!failed && zt_mem_get(ctx).calls >= count)
+            result = ZT_ENOMEM; /* that one was not needed: without JIT PCRE2 interprets */
         zt_ctx_free(ctx);
     }
-    ok(n > 30 && n < 10000, "%llu allocations", (unsigned long long)n - 1);
+    ok(count > 30 && count < 10000, "%llu allocations", (unsigned long long)count - 1);
     ok(!wrong && !leaks, "each failing: %zu wrong answers, %zu leaks", wrong, leaks);
 }
 

@@ -11,28 +11,28 @@
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
 
-static void put_bytes(ggufw_buf *b, int number, const void *text, size_t n)
+static void put_bytes(ggufw_buf *buffer, int number, const void *text, size_t count)
 {
-    unsigned char head[4] = {(unsigned char)(number << 3 | 2), (unsigned char)n};
+    unsigned char head[4] = {(unsigned char)(number << 3 | 2), (unsigned char)count};
     size_t k = 2;
-    if (n > 127) {
-        head[1] = (unsigned char)(n | 128);
-        head[k++] = (unsigned char)(n >> 7 & 127) | (n >> 14 ? 128 : 0);
+    if (count > 127) {
+        head[1] = (unsigned char)(count | 128);
+        head[k++] = (unsigned char)(count >> 7 & 127) | (count >> 14 ? 128 : 0);
     }
-    if (n >> 14)
-        head[k++] = (unsigned char)(n >> 14);
-    ggufw_put(b, head, k);
-    ggufw_put(b, text, n);
+    if (count >> 14)
+        head[k++] = (unsigned char)(count >> 14);
+    ggufw_put(buffer, head, k);
+    ggufw_put(buffer, text, count);
 }
 
-static void put_piece_of(ggufw_buf *b, const char *text, size_t n, float score, int type)
+static void put_piece_of(ggufw_buf *buffer, const char *text, size_t count, float score, int type)
 {
     ggufw_buf p = {0};
-    put_bytes(&p, 1, text, n);
+    put_bytes(&p, 1, text, count);
     ggufw_put(&p, "\x15", 1);
     ggufw_put(&p, &score, 4);
     ggufw_put(&p, (unsigned char[]){3 << 3, (unsigned char)type}, 2);
-    put_bytes(b, 1, p.data, p.n);
+    put_bytes(buffer, 1, p.data, p.n);
     free(p.data);
 }
 
@@ -207,19 +207,19 @@ static void check_refusals(void)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         zt_ctx *ctx = zt_ctx_new();
-        hfw d = hfw_new();
-        ggufw_buf b = {0};
-        refusals[i].make(&b);
-        zt_gguf *g = open_file(ctx, &d, &b);
-        zt_vocab *v = g ? zt_vocab_open(g) : NULL;
-        ok(!v && zt_ctx_status(ctx) == refusals[i].status &&
+        hfw directory = hfw_new();
+        ggufw_buf buffer = {0};
+        refusals[i].make(&buffer);
+        zt_gguf *gguf = open_file(ctx, &directory, &buffer);
+        zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
+        ok(!vocab && zt_ctx_status(ctx) == refusals[i].status &&
                strstr(zt_ctx_error(ctx), refusals[i].says),
            "refused: %s", zt_ctx_error(ctx));
-        zt_gguf_close(g);
+        zt_gguf_close(gguf);
         ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
         zt_ctx_free(ctx);
-        free(b.data);
-        hfw_end(&d);
+        free(buffer.data);
+        hfw_end(&directory);
     }
 }
 
@@ -227,17 +227,17 @@ static void check_refusals(void)
 
 static bool lives(zt_ctx *ctx, const char *path)
 {
-    zt_gguf *g = zt_model_open(ctx, path);
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
+    zt_gguf *gguf = zt_model_open(ctx, path);
+    zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
     zt_ids ids = {0};
     zt_str text;
     zt_str_init(&text, ctx);
-    bool good = v && zt_vocab_encode(v, "a <s> b", 7, ZT_TOK_SPECIAL, &ids) == ZT_OK &&
-                zt_vocab_decode_ids(v, ids.id, ids.count, true, &text) == ZT_OK;
+    bool good = vocab && zt_vocab_encode(vocab, "a <s> b", 7, ZT_TOK_SPECIAL, &ids) == ZT_OK &&
+                zt_vocab_decode_ids(vocab, ids.id, ids.count, true, &text) == ZT_OK;
     zt_str_fini(&text);
     zt_ids_fini(ctx, &ids);
-    zt_vocab_free(v);
-    zt_gguf_close(g);
+    zt_vocab_free(vocab);
+    zt_gguf_close(gguf);
     return good;
 }
 
@@ -245,15 +245,15 @@ static bool lives(zt_ctx *ctx, const char *path)
 static void check_cut(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    hfw d = hfw_new();
-    ggufw_buf b = {0};
+    hfw directory = hfw_new();
+    ggufw_buf buffer = {0};
     int wrong = 0, good = 0;
-    put_usual(&b);
-    put_trainer(&b, 1, false);
-    put_bytes(&b, 3, "\x0a\x04nfkc\x18\x01\x20\x00", 10);
-    for (size_t n = 4; n <= b.n; n++) {
-        hfw_bytes(&d, "tokenizer.model", b.data, n);
-        bool lived = lives(ctx, hfw_path(&d, "tokenizer.model"));
+    put_usual(&buffer);
+    put_trainer(&buffer, 1, false);
+    put_bytes(&buffer, 3, "\x0a\x04nfkc\x18\x01\x20\x00", 10);
+    for (size_t n = 4; n <= buffer.n; n++) {
+        hfw_bytes(&directory, "tokenizer.model", buffer.data, n);
+        bool lived = lives(ctx, hfw_path(&directory, "tokenizer.model"));
         good += lived;
         wrong += zt_ctx_status(ctx) != (lived ? ZT_OK : ZT_EDATA);
         zt_ctx_clear(ctx);
@@ -262,15 +262,15 @@ static void check_cut(void)
     uint64_t n = 0;
     for (bool done = false; !done && n < 10000;) {
         zt_mem_fail(ctx, ++n, false);
-        done = lives(ctx, hfw_path(&d, "tokenizer.model"));
+        done = lives(ctx, hfw_path(&directory, "tokenizer.model"));
         wrong += (zt_ctx_status(ctx) != (done ? ZT_OK : ZT_ENOMEM)) + (zt_mem_get(ctx).blocks != 0);
         zt_mem_fail(ctx, 0, false);
         zt_ctx_clear(ctx);
     }
     ok(!wrong && n > 20, "each of %d allocations failing: ENOMEM and no leak", (int)n - 1);
     zt_ctx_free(ctx);
-    free(b.data);
-    hfw_end(&d);
+    free(buffer.data);
+    hfw_end(&directory);
 }
 
 /* ---- settings beside the file ---------------------------------------------------------------- */
@@ -279,30 +279,30 @@ static void check_cut(void)
 static zt_status ids_of(const char *config, zt_ids *ids, char error[300])
 {
     zt_ctx *ctx = zt_ctx_new();
-    hfw d = hfw_new();
-    ggufw_buf b = {0};
-    put_usual(&b);
-    put_piece(&b, "[x]", USER);
-    put_trainer(&b, 1, false);
-    hfw_bytes(&d, "tokenizer.model", b.data, b.n);
-    hfw_text(&d, "config.json", CONFIG);
-    hfw_text(&d, "tokenizer_config.json", config);
-    zt_gguf *g = zt_model_open_vocabulary(ctx, d.path);
-    zt_vocab *v = g ? zt_vocab_open(g) : NULL;
+    hfw directory = hfw_new();
+    ggufw_buf buffer = {0};
+    put_usual(&buffer);
+    put_piece(&buffer, "[x]", USER);
+    put_trainer(&buffer, 1, false);
+    hfw_bytes(&directory, "tokenizer.model", buffer.data, buffer.n);
+    hfw_text(&directory, "config.json", CONFIG);
+    hfw_text(&directory, "tokenizer_config.json", config);
+    zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
+    zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
     zt_ids got = {0};
-    if (v)
-        zt_vocab_encode(v, "a[x]<new>a", 10, ZT_TOK_BOS_RULE, &got);
+    if (vocab)
+        zt_vocab_encode(vocab, "a[x]<new>a", 10, ZT_TOK_BOS_RULE, &got);
     zt_status s = zt_ctx_status(ctx);
     snprintf(error, 300, "%s", zt_ctx_error(ctx));
     ids->count = 0;
     for (size_t i = 0; i < got.count; i++)
         ids->id[ids->count++] = got.id[i];
     zt_ids_fini(ctx, &got);
-    zt_vocab_free(v);
-    zt_gguf_close(g);
+    zt_vocab_free(vocab);
+    zt_gguf_close(gguf);
     zt_ctx_free(ctx);
-    free(b.data);
-    hfw_end(&d);
+    free(buffer.data);
+    hfw_end(&directory);
     return s;
 }
 
@@ -331,11 +331,11 @@ static void check_settings(void)
     char error[300];
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         zt_ids ids = {.id = id};
-        size_t n = 0;
-        while (settings[i].ids[n] >= 0)
-            n++;
-        zt_status s = ids_of(settings[i].config, &ids, error);
-        if (!ok(s == ZT_OK && ids.count == n && memcmp(id, settings[i].ids, n * sizeof *id) == 0,
+        size_t total = 0;
+        while (settings[i].ids[total] >= 0)
+            total++;
+        zt_status status = ids_of(settings[i].config, &ids, error);
+        if (!ok(status == ZT_OK && ids.count == total && memcmp(id, settings[i].ids, total * sizeof *id) == 0,
                 "%s %s", settings[i].config, error))
             for (size_t k = 0; k < ids.count; k++)
                 diag("%d", id[k]);

@@ -55,7 +55,7 @@ static const char *const bpe_merges[] = {"h e", "l l", "he ll", "hell o", "\xc4\
 enum { N_MERGES = sizeof bpe_merges / sizeof *bpe_merges };
 
 /* Bytes are tokens 0 .. 255, then the merges, then special tokens. */
-static void make_bpe(ggufw *w, const char *pre)
+static void make_bpe(ggufw *writer, const char *pre)
 {
     list l = {0};
     char text[64];
@@ -72,16 +72,16 @@ static void make_bpe(ggufw *w, const char *pre)
     add(&l, "<user>", 4, 0);
     add(&l, "<user><user>", 4, 0);
     add(&l, "<unk>", 2, 0);
-    put_list(w, "gpt2", &l);
-    ggufw_strs(w, "tokenizer.ggml.merges", (char *const *)bpe_merges, N_MERGES);
+    put_list(writer, "gpt2", &l);
+    ggufw_strs(writer, "tokenizer.ggml.merges", (char *const *)bpe_merges, N_MERGES);
     if (pre)
-        ggufw_str(w, "tokenizer.ggml.pre", pre);
-    ggufw_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)end);
-    ggufw_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)end);
+        ggufw_str(writer, "tokenizer.ggml.pre", pre);
+    ggufw_u32(writer, "tokenizer.ggml.bos_token_id", (uint32_t)end);
+    ggufw_u32(writer, "tokenizer.ggml.eos_token_id", (uint32_t)end);
     free_list(&l);
 }
 
-static void make_spm(ggufw *w, bool space)
+static void make_spm(ggufw *writer, bool space)
 {
     static const char *const words[] = {"h", "e", "l", "o", "a", "b", "c", SPACE, "he", "ll",
                                         "hell", "hello", SPACE "h", SPACE "hello", "aa", "aaaa",
@@ -98,8 +98,8 @@ static void make_spm(ggufw *w, bool space)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         add(&l, words[i], 1, -(float)(i * 7 % 20));
     add(&l, "[user]", 4, 0);
-    put_list(w, "llama", &l);
-    ggufw_bool(w, "tokenizer.ggml.add_space_prefix", space);
+    put_list(writer, "llama", &l);
+    ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", space);
     free_list(&l);
 }
 
@@ -118,20 +118,20 @@ static made open_spm(bool space)
 }
 
 /* The tokens of text by their texts, with a bar between. */
-static const char *cut_text(const made *m, const char *text, size_t n, unsigned flags, char *buf,
+static const char *cut_text(const made *made_model, const char *text, size_t total, unsigned flags, char *buf,
                             size_t room)
 {
     zt_ids ids = {0};
-    zt_str s;
-    zt_str_init(&s, m->ctx);
-    zt_vocab_encode(m->v, text, n, flags, &ids);
+    zt_str string;
+    zt_str_init(&string, made_model->ctx);
+    zt_vocab_encode(made_model->v, text, total, flags, &ids);
     for (size_t i = 0; i < ids.count; i++) {
-        zt_str_puts(&s, i ? "|" : "");
-        zt_vocab_decode(m->v, ids.id[i], true, false, &s);
+        zt_str_puts(&string, i ? "|" : "");
+        zt_vocab_decode(made_model->v, ids.id[i], true, false, &string);
     }
-    snprintf(buf, room, "%s", s.data ? s.data : "");
-    zt_str_fini(&s);
-    zt_ids_fini(m->ctx, &ids);
+    snprintf(buf, room, "%s", string.data ? string.data : "");
+    zt_str_fini(&string);
+    zt_ids_fini(made_model->ctx, &ids);
     return buf;
 }
 
@@ -177,8 +177,8 @@ static void test_cuts(void)
     made g = open_bpe("gpt-2"), s = open_bpe("smollm"), l = open_spm(false), p = open_spm(true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char buf[200], kind = cases[i].kind;
-        const made *m = kind == 'g' ? &g : kind == 's' ? &s : kind == 'l' ? &l : &p;
-        cut_text(m, cases[i].text, strlen(cases[i].text), cases[i].flags, buf, sizeof buf);
+        const made *made_model = kind == 'g' ? &g : kind == 's' ? &s : kind == 'l' ? &l : &p;
+        cut_text(made_model, cases[i].text, strlen(cases[i].text), cases[i].flags, buf, sizeof buf);
         if (!ok(strcmp(buf, cases[i].cut) == 0, "%c: '%s' is cut into '%s'", kind, cases[i].text,
                 cases[i].cut))
             diag("got '%s'", buf);
@@ -191,13 +191,13 @@ static void test_cuts(void)
 
 /* ---- against a plain merge ------------------------------------------------------------------- */
 
-static int merge_rank(const made *m, bool spm, const char *a, const char *b)
+static int merge_rank(const made *made_model, bool spm, const char *a, const char *b)
 {
     char text[200];
     snprintf(text, sizeof text, "%s%s", a, b);
     if (spm) {
-        int32_t id = zt_vocab_find(m->v, text, strlen(text));
-        int32_t base = zt_vocab_find(m->v, "h", 1);
+        int32_t id = zt_vocab_find(made_model->v, text, strlen(text));
+        int32_t base = zt_vocab_find(made_model->v, "h", 1);
         return id < base ? -1 : (id - base) * 7 % 20;
     }
     snprintf(text, sizeof text, "%s %s", a, b);
@@ -208,17 +208,17 @@ static int merge_rank(const made *m, bool spm, const char *a, const char *b)
 }
 
 /* Merge the leftmost of the best pairs until there is none; letters only. */
-static void plain_merge(const made *m, bool spm, const char *text, char *out, size_t room)
+static void plain_merge(const made *made_model, bool spm, const char *text, char *out, size_t room)
 {
     static char sym[64][64];
     char both[130];
-    int n = 0;
-    for (; text[n]; n++)
-        snprintf(sym[n], sizeof sym[n], "%c", text[n]);
+    int count = 0;
+    for (; text[count]; count++)
+        snprintf(sym[count], sizeof sym[count], "%c", text[count]);
     for (;;) {
         int best = -1, at = 0;
-        for (int i = 0; i + 1 < n; i++) {
-            int r = merge_rank(m, spm, sym[i], sym[i + 1]);
+        for (int i = 0; i + 1 < count; i++) {
+            int r = merge_rank(made_model, spm, sym[i], sym[i + 1]);
             if (r >= 0 && (best < 0 || r < best))
                 best = r, at = i;
         }
@@ -226,48 +226,48 @@ static void plain_merge(const made *m, bool spm, const char *text, char *out, si
             break;
         snprintf(both, sizeof both, "%s%s", sym[at], sym[at + 1]);
         memcpy(sym[at], both, sizeof sym[at]);
-        memmove(sym[at + 1], sym[at + 2], sizeof *sym * (size_t)(n - at - 2));
-        n--;
+        memmove(sym[at + 1], sym[at + 2], sizeof *sym * (size_t)(count - at - 2));
+        count--;
     }
     out[0] = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < count; i++)
         snprintf(out + strlen(out), room - strlen(out), "%s%s", i ? "|" : "", sym[i]);
 }
 
 static void test_plain(void)
 {
-    made m[2] = {open_bpe("gpt-2"), open_spm(false)};
+    made made_model[2] = {open_bpe("gpt-2"), open_spm(false)};
     for (int k = 0; k < 2; k++) {
         int bad = 0;
         for (uint64_t i = 0; i < 3000; i++) {
             char text[40], want[200], got[200];
-            int n = 1 + (int)(zt_uniform(1, i, 99) * 30);
-            for (int j = 0; j < n; j++)
+            int count = 1 + (int)(zt_uniform(1, i, 99) * 30);
+            for (int j = 0; j < count; j++)
                 text[j] = "helloabca"[(int)(zt_uniform(1, i, (uint64_t)j) * 9)];
-            text[n] = 0;
-            plain_merge(&m[k], k == 1, text, want, sizeof want);
-            cut_text(&m[k], text, (size_t)n, 0, got, sizeof got);
+            text[count] = 0;
+            plain_merge(&made_model[k], k == 1, text, want, sizeof want);
+            cut_text(&made_model[k], text, (size_t)count, 0, got, sizeof got);
             if (strcmp(want, got) != 0 && !bad++)
                 diag("%s: expected %s, got %s", text, want, got);
         }
         ok(!bad, "3000 random words are merged as one pair after the other would be, kind %d", k);
-        close_made(&m[k]);
+        close_made(&made_model[k]);
     }
 }
 
 /* ---- any bytes ------------------------------------------------------------------------------- */
 
-static bool round_trip(const made *m, const char *text, size_t n)
+static bool round_trip(const made *made_model, const char *text, size_t total)
 {
     zt_ids ids = {0};
-    zt_str s;
-    zt_str_init(&s, m->ctx);
-    bool good = zt_vocab_encode(m->v, text, n, 0, &ids) == ZT_OK;
+    zt_str string;
+    zt_str_init(&string, made_model->ctx);
+    bool good = zt_vocab_encode(made_model->v, text, total, 0, &ids) == ZT_OK;
     for (size_t i = 0; good && i < ids.count; i++)
-        good = zt_vocab_decode(m->v, ids.id[i], true, i == 0, &s) == ZT_OK;
-    good = good && s.len == n && (n == 0 || memcmp(s.data, text, n) == 0);
-    zt_str_fini(&s);
-    zt_ids_fini(m->ctx, &ids);
+        good = zt_vocab_decode(made_model->v, ids.id[i], true, i == 0, &string) == ZT_OK;
+    good = good && string.len == total && (total == 0 || memcmp(string.data, text, total) == 0);
+    zt_str_fini(&string);
+    zt_ids_fini(made_model->ctx, &ids);
     return good;
 }
 
@@ -282,20 +282,20 @@ static void test_bytes(void)
         "\x80", "\xff\xfe", "a\xc3", "\xc3(", "\xe2\x96", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\x80",
         "\xf4\x90\x80\x80", " \xff ", "\xffhello",
     };
-    made m[3] = {open_bpe("smollm"), open_spm(false), open_spm(true)};
+    made made_model[3] = {open_bpe("smollm"), open_spm(false), open_spm(true)};
     enum { N = 1 << 20 };
     char *text = malloc(N);
     for (int k = 0; k < 3; k++) {
         bool good = true;
         for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
-            good = good && round_trip(&m[k], broken[i], strlen(broken[i]));
+            good = good && round_trip(&made_model[k], broken[i], strlen(broken[i]));
         ok(good, "broken UTF-8 comes back, vocabulary %d", k);
         good = true;
         for (uint64_t i = 0; i < 500; i++) {
-            size_t n = (size_t)(zt_uniform(3, i, 0) * 40);
-            for (size_t j = 0; j < n; j++)
+            size_t count = (size_t)(zt_uniform(3, i, 0) * 40);
+            for (size_t j = 0; j < count; j++)
                 text[j] = (char)(zt_uniform(3, i, j + 1) * 256);
-            good = good && round_trip(&m[k], text, n);
+            good = good && round_trip(&made_model[k], text, count);
         }
         ok(good, "500 random strings of bytes come back, vocabulary %d", k);
         for (size_t b = 0; b < sizeof big / sizeof *big; b++) {
@@ -306,11 +306,11 @@ static void test_bytes(void)
                           : big[b].kind == 3 ? (char)(zt_uniform(4, 0, i) * 256)
                           : big[b].kind == 4 ? '\n'
                                              : "<user"[i % 5];
-            ok(round_trip(&m[k], text, N), "1 MiB of %s comes back, vocabulary %d", big[b].what, k);
+            ok(round_trip(&made_model[k], text, N), "1 MiB of %s comes back, vocabulary %d", big[b].what, k);
         }
     }
     for (int k = 0; k < 3; k++)
-        close_made(&m[k]);
+        close_made(&made_model[k]);
     free(text);
 }
 
@@ -318,48 +318,48 @@ static void test_bytes(void)
 
 static void test_questions(void)
 {
-    made m = open_bpe(NULL);
-    zt_str s;
-    zt_str_init(&s, m.ctx);
-    int32_t end = zt_vocab_find(m.v, "<|im_end|>", 10), unk = zt_vocab_find(m.v, "<unk>", 5);
-    ok(end == 256 + N_MERGES && zt_vocab_size(m.v) == end + 4, "find and size");
-    ok(zt_vocab_bos(m.v) == end && zt_vocab_eos(m.v) == end, "bos and eos");
-    ok(zt_vocab_is_eog(m.v, end) && !zt_vocab_is_eog(m.v, 0) && !zt_vocab_is_eog(m.v, -1) &&
-           !zt_vocab_is_eog(m.v, end + 4),
+    made made_model = open_bpe(NULL);
+    zt_str string;
+    zt_str_init(&string, made_model.ctx);
+    int32_t end = zt_vocab_find(made_model.v, "<|im_end|>", 10), unk = zt_vocab_find(made_model.v, "<unk>", 5);
+    ok(end == 256 + N_MERGES && zt_vocab_size(made_model.v) == end + 4, "find and size");
+    ok(zt_vocab_bos(made_model.v) == end && zt_vocab_eos(made_model.v) == end, "bos and eos");
+    ok(zt_vocab_is_eog(made_model.v, end) && !zt_vocab_is_eog(made_model.v, 0) && !zt_vocab_is_eog(made_model.v, -1) &&
+           !zt_vocab_is_eog(made_model.v, end + 4),
        "what ends a generation");
-    ok(zt_vocab_is_control(m.v, end) && !zt_vocab_is_control(m.v, end + 1), "control tokens");
-    ok(zt_vocab_find(m.v, "nope", 4) == -1 && zt_vocab_find(m.v, "", 0) == -1, "no such text");
-    ok(!zt_vocab_decode(m.v, end, false, false, &s) && !zt_vocab_decode(m.v, unk, false, false, &s) &&
-           s.len == 0,
+    ok(zt_vocab_is_control(made_model.v, end) && !zt_vocab_is_control(made_model.v, end + 1), "control tokens");
+    ok(zt_vocab_find(made_model.v, "nope", 4) == -1 && zt_vocab_find(made_model.v, "", 0) == -1, "no such text");
+    ok(!zt_vocab_decode(made_model.v, end, false, false, &string) && !zt_vocab_decode(made_model.v, unk, false, false, &string) &&
+           string.len == 0,
        "control tokens print nothing");
-    ok(!zt_vocab_decode(m.v, end, true, false, &s) && strcmp(s.data, "<|im_end|>") == 0,
+    ok(!zt_vocab_decode(made_model.v, end, true, false, &string) && strcmp(string.data, "<|im_end|>") == 0,
        "or their text");
-    zt_str_clear(&s);
-    ok(!zt_vocab_decode(m.v, end + 1, false, false, &s) && strcmp(s.data, "<user>") == 0,
+    zt_str_clear(&string);
+    ok(!zt_vocab_decode(made_model.v, end + 1, false, false, &string) && strcmp(string.data, "<user>") == 0,
        "what a user defined prints always");
-    ok(zt_vocab_decode(m.v, end + 4, true, false, &s) == ZT_EUSAGE &&
-           strstr(zt_ctx_error(m.ctx), "token id 273: the vocabulary has 273 tokens"),
+    ok(zt_vocab_decode(made_model.v, end + 4, true, false, &string) == ZT_EUSAGE &&
+           strstr(zt_ctx_error(made_model.ctx), "token id 273: the vocabulary has 273 tokens"),
        "an id out of range");
-    zt_str_fini(&s);
-    close_made(&m);
+    zt_str_fini(&string);
+    close_made(&made_model);
 }
 
 /* A file that names no pre-tokenizer, or another, and the caller's choice. */
 static void test_pre(void)
 {
-    made m = open_bpe("gpt-2");
+    made made_model = open_bpe("gpt-2");
     char buf[100];
-    zt_vocab_free(m.v);
-    m.v = zt_vocab_open_pre(m.g, "smollm");
-    ok(m.v && strcmp(cut_text(&m, "a12", 3, 0, buf, sizeof buf), "a|1|2") == 0,
+    zt_vocab_free(made_model.v);
+    made_model.v = zt_vocab_open_pre(made_model.g, "smollm");
+    ok(made_model.v && strcmp(cut_text(&made_model, "a12", 3, 0, buf, sizeof buf), "a|1|2") == 0,
        "the caller's pre-tokenizer instead of the file's");
-    zt_vocab_free(m.v);
-    m.v = zt_vocab_open_pre(m.g, NULL);
-    ok(m.v && strcmp(cut_text(&m, "a12", 3, 0, buf, sizeof buf), "a|12") == 0, "the file's without");
-    ok(!zt_vocab_open_pre(m.g, "gpt-9\x1b") && zt_ctx_status(m.ctx) == ZT_ENOTSUP &&
-           strstr(zt_ctx_error(m.ctx), "pre-tokenizer 'gpt-9\\x1b' is not known"),
+    zt_vocab_free(made_model.v);
+    made_model.v = zt_vocab_open_pre(made_model.g, NULL);
+    ok(made_model.v && strcmp(cut_text(&made_model, "a12", 3, 0, buf, sizeof buf), "a|12") == 0, "the file's without");
+    ok(!zt_vocab_open_pre(made_model.g, "gpt-9\x1b") && zt_ctx_status(made_model.ctx) == ZT_ENOTSUP &&
+           strstr(zt_ctx_error(made_model.ctx), "pre-tokenizer 'gpt-9\\x1b' is not known"),
        "one that is not known");
-    close_made(&m);
+    close_made(&made_model);
 }
 
 static void test_faults(void)
@@ -399,37 +399,37 @@ static void test_hostile(void)
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         bool spm = i == 9 || i == 10;
-        ggufw w = {0};
+        ggufw writer = {0};
         char *long_one[] = {"a", NULL}, text[601];
         memset(text, 'x', 600);
         text[600] = 0;
         long_one[1] = text;
         if (i != 0)
-            ggufw_str(&w, "tokenizer.ggml.model", i == 1 ? "bert\x1b" : spm ? "llama" : "gpt2");
+            ggufw_str(&writer, "tokenizer.ggml.model", i == 1 ? "bert\x1b" : spm ? "llama" : "gpt2");
         if (i == 14)
-            ggufw_array(&w, "tokenizer.ggml.tokens", 5, 2, types, 8);
+            ggufw_array(&writer, "tokenizer.ggml.tokens", 5, 2, types, 8);
         else if (i != 2)
-            ggufw_strs(&w, "tokenizer.ggml.tokens", i == 13 ? long_one : two, 2);
+            ggufw_strs(&writer, "tokenizer.ggml.tokens", i == 13 ? long_one : two, 2);
         if (i == 3)
-            ggufw_str(&w, "tokenizer.ggml.pre", "qwen99");
+            ggufw_str(&writer, "tokenizer.ggml.pre", "qwen99");
         if (i == 5 || i == 6 || i == 13)
-            ggufw_strs(&w, "tokenizer.ggml.merges", i == 6 ? one_word : merges, i == 13 ? 0 : 1);
+            ggufw_strs(&writer, "tokenizer.ggml.merges", i == 6 ? one_word : merges, i == 13 ? 0 : 1);
         if (i == 7 || i == 13)
-            ggufw_array(&w, "tokenizer.ggml.token_type", 5, 2, i == 7 ? types : (int32_t[]){1, 4}, 8);
+            ggufw_array(&writer, "tokenizer.ggml.token_type", 5, 2, i == 7 ? types : (int32_t[]){1, 4}, 8);
         if (i == 8)
-            ggufw_array(&w, "tokenizer.ggml.token_type", 5, 3, three, 12);
+            ggufw_array(&writer, "tokenizer.ggml.token_type", 5, 3, three, 12);
         if (i == 10)
-            ggufw_array(&w, "tokenizer.ggml.scores", 6, 2, nan_scores, sizeof scores);
+            ggufw_array(&writer, "tokenizer.ggml.scores", 6, 2, nan_scores, sizeof scores);
         if (i == 11)
-            ggufw_u32(&w, "tokenizer.ggml.bos_token_id", 2);
+            ggufw_u32(&writer, "tokenizer.ggml.bos_token_id", 2);
         if (i == 12)
-            ggufw_u32(&w, "tokenizer.ggml.eot_token_id", 7);
-        made m = open_made(&w);
-        if (!ok(!m.v && zt_ctx_status(m.ctx) == cases[i].status &&
-                    strstr(zt_ctx_error(m.ctx), cases[i].says),
+            ggufw_u32(&writer, "tokenizer.ggml.eot_token_id", 7);
+        made made_model = open_made(&writer);
+        if (!ok(!made_model.v && zt_ctx_status(made_model.ctx) == cases[i].status &&
+                    strstr(zt_ctx_error(made_model.ctx), cases[i].says),
                 "%s is refused", cases[i].what))
-            diag("%s", zt_ctx_error(m.ctx));
-        close_made(&m);
+            diag("%s", zt_ctx_error(made_model.ctx));
+        close_made(&made_model);
     }
 }
 

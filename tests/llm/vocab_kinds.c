@@ -13,51 +13,51 @@ typedef struct word {
 } word;
 
 /* Words up to a NULL, and with `bytes` the 256 byte tokens after them. */
-static void put_words(ggufw *w, const char *model, const word *words, bool bytes)
+static void put_words(ggufw *writer, const char *model, const word *words, bool bytes)
 {
     char *text[600];
     int32_t type[600];
     float score[600];
-    int n = 0;
-    for (; words[n].text; n++) {
-        text[n] = strdup(words[n].text);
-        type[n] = words[n].type;
-        score[n] = words[n].score;
+    int count = 0;
+    for (; words[count].text; count++) {
+        text[count] = strdup(words[count].text);
+        type[count] = words[count].type;
+        score[count] = words[count].score;
     }
     for (int b = 0; bytes && b < 256; b++) {
-        text[n] = malloc(8);
-        snprintf(text[n], 8, "<0x%02X>", (unsigned)b);
-        type[n] = BYTE;
-        score[n++] = 0;
+        text[count] = malloc(8);
+        snprintf(text[count], 8, "<0x%02X>", (unsigned)b);
+        type[count] = BYTE;
+        score[count++] = 0;
     }
-    ggufw_str(w, "tokenizer.ggml.model", model);
-    ggufw_strs(w, "tokenizer.ggml.tokens", text, (uint64_t)n);
-    ggufw_array(w, "tokenizer.ggml.token_type", 5, (uint64_t)n, type, 4 * (size_t)n);
-    ggufw_array(w, "tokenizer.ggml.scores", 6, (uint64_t)n, score, 4 * (size_t)n);
-    while (n)
-        free(text[--n]);
+    ggufw_str(writer, "tokenizer.ggml.model", model);
+    ggufw_strs(writer, "tokenizer.ggml.tokens", text, (uint64_t)count);
+    ggufw_array(writer, "tokenizer.ggml.token_type", 5, (uint64_t)count, type, 4 * (size_t)count);
+    ggufw_array(writer, "tokenizer.ggml.scores", 6, (uint64_t)count, score, 4 * (size_t)count);
+    while (count)
+        free(text[--count]);
 }
 
 /* The tokens of text by their texts, with a bar between; unknown ones as "?". */
-static bool cuts_into(const made *m, const char *text, unsigned flags, const char *want)
+static bool cuts_into(const made *made_model, const char *text, unsigned flags, const char *want)
 {
     zt_ids ids = {0};
-    zt_str s;
-    zt_str_init(&s, m->ctx);
-    zt_status st = zt_vocab_encode(m->v, text, strlen(text), flags, &ids);
-    zt_str_puts(&s, "");
+    zt_str string;
+    zt_str_init(&string, made_model->ctx);
+    zt_status st = zt_vocab_encode(made_model->v, text, strlen(text), flags, &ids);
+    zt_str_puts(&string, "");
     for (size_t i = 0; !st && i < ids.count; i++) {
-        zt_str_puts(&s, i ? "|" : "");
-        st = zt_vocab_decode(m->v, ids.id[i], true, false, &s);
+        zt_str_puts(&string, i ? "|" : "");
+        st = zt_vocab_decode(made_model->v, ids.id[i], true, false, &string);
     }
     char a[200], b[200];
-    bool good = ok(!st && strcmp(s.data, want) == 0, "'%s' is cut into '%s'",
+    bool good = ok(!st && strcmp(string.data, want) == 0, "'%s' is cut into '%s'",
                    zt_escape(a, sizeof a, text, strlen(text)),
                    zt_escape(b, sizeof b, want, strlen(want)));
     if (!good)
-        diag("got '%s'", s.data);
-    zt_ids_fini(m->ctx, &ids);
-    zt_str_fini(&s);
+        diag("got '%s'", string.data);
+    zt_ids_fini(made_model->ctx, &ids);
+    zt_str_fini(&string);
     return good;
 }
 
@@ -90,10 +90,10 @@ static double score_of(const char *text, size_t n)
 
 /* The best score of letters and spaces (one unknown 'x' costs 10 more than the worst), by trying
  * all first tokens of all ends. */
-static double best_score(const char *text, size_t n)
+static double best_score(const char *text, size_t count)
 {
     double best[64] = {0};
-    for (size_t to = 1; to <= n; to++) {
+    for (size_t to = 1; to <= count; to++) {
         best[to] = -1e9;
         for (size_t from = 0; from < to; from++) {
             double s = score_of(text + from, to - from);
@@ -103,35 +103,35 @@ static double best_score(const char *text, size_t n)
                 best[to] = best[from] + s;
         }
     }
-    return best[n];
+    return best[count];
 }
 
 /* Encoding must find a way that scores as much; unknown neighbours are one token. */
 static void test_unigram(void)
 {
-    made m = open_t5(false, false, false);
+    made made_model = open_t5(false, false, false);
     int bad = 0;
     for (uint64_t i = 0; i < 2000; i++) {
         char text[32];
         zt_ids ids = {0};
-        size_t n = 1 + (size_t)(zt_uniform(5, i, 99) * 20), at = 0;
+        size_t total = 1 + (size_t)(zt_uniform(5, i, 99) * 20), at = 0;
         double score = 0;
-        for (size_t j = 0; j < n; j++)
+        for (size_t j = 0; j < total; j++)
             text[j] = "aaabbcx"[(size_t)(zt_uniform(5, i, j) * 7)];
-        text[n] = 0;
-        zt_vocab_encode(m.v, text, n, 0, &ids);
+        text[total] = 0;
+        zt_vocab_encode(made_model.v, text, total, 0, &ids);
         for (size_t k = 0; k < ids.count; k++) {
             size_t len = ids.id[k] == 2 ? strspn(text + at, "x") : strlen(t5_words[ids.id[k]].text);
             score += ids.id[k] == 2 ? (double)len * ((double)-9.97f - 10)
                                     : score_of(text + at, len);
             at += len;
         }
-        if ((at != n || score < best_score(text, n) - 1e-6) && !bad++)
-            diag("%s: %.3f, best is %.3f", text, score, best_score(text, n));
-        zt_ids_fini(m.ctx, &ids);
+        if ((at != total || score < best_score(text, total) - 1e-6) && !bad++)
+            diag("%s: %.3f, best is %.3f", text, score, best_score(text, total));
+        zt_ids_fini(made_model.ctx, &ids);
     }
     ok(!bad, "2000 random words score as the best cut of all");
-    close_made(&m);
+    close_made(&made_model);
 }
 
 static void test_t5(void)
@@ -139,8 +139,8 @@ static void test_t5(void)
     made plain = open_t5(false, false, false), spaced = open_t5(true, false, false);
     made merged = open_t5(true, true, false), bytes = open_t5(false, false, true);
     made words = open_t5(false, true, false);
-    zt_str s;
-    zt_str_init(&s, merged.ctx);
+    zt_str string;
+    zt_str_init(&string, merged.ctx);
     cuts_into(&plain, "ab", 0, "ab");
     cuts_into(&plain, " ab", 0, " ab");
     cuts_into(&plain, "xx\xe4\xb8\xad" "axb", 0, "?|a|?|b");
@@ -156,11 +156,11 @@ static void test_t5(void)
     cuts_into(&merged, "   ", 0, "");
     cuts_into(&words, "ab  a ", 0, " ab| a"); /* as llama.cpp: a space before each word */
     cuts_into(&bytes, "a\xe4\xb8\xad", 0, "a|\xe4|\xb8|\xad");
-    ok(!zt_vocab_decode(merged.v, 10, false, true, &s) && strcmp(s.data, "a") == 0,
+    ok(!zt_vocab_decode(merged.v, 10, false, true, &string) && strcmp(string.data, "a") == 0,
        "the first token loses the space that was added");
     ok(zt_vocab_eos(plain.v) == 1 && zt_vocab_is_eog(plain.v, 1) && zt_vocab_bos(plain.v) == -1,
        "</s> ends, nothing begins");
-    zt_str_fini(&s);
+    zt_str_fini(&string);
     close_made(&plain);
     close_made(&spaced);
     close_made(&merged);
@@ -222,36 +222,36 @@ static void fails(const made *m, const char *text, const char *says)
 static void test_charsmap(void)
 {
     static unsigned char map[4 + 4 * UNITS + sizeof replaced];
-    size_t n = charsmap(map);
-    made m = open_mapped(map, n);
-    cuts_into(&m, "x", 0, "a");
-    cuts_into(&m, "xyx", 0, "b| |b|a");
-    cuts_into(&m, "\xc3\x89\xc3\xa9", 0, "\xc3\xa9|\xc3\xa9");
-    cuts_into(&m, "\xc3\x8a" "b", 0, "?|b");
-    close_made(&m);
+    size_t count = charsmap(map);
+    made made_model = open_mapped(map, count);
+    cuts_into(&made_model, "x", 0, "a");
+    cuts_into(&made_model, "xyx", 0, "b| |b|a");
+    cuts_into(&made_model, "\xc3\x89\xc3\xa9", 0, "\xc3\xa9|\xc3\xa9");
+    cuts_into(&made_model, "\xc3\x8a" "b", 0, "?|b");
+    close_made(&made_model);
 
-    m = open_mapped(map, 7);
-    fails(&m, "x", "the charsmap has 7 bytes");
-    close_made(&m);
-    m = open_mapped(map, 4 * UNITS);
-    fails(&m, "x", "of them 8192 of a trie");
-    close_made(&m);
-    m = open_mapped(map, n - sizeof replaced);
-    fails(&m, "x", "leads to byte 0 of 0");
-    close_made(&m);
+    made_model = open_mapped(map, 7);
+    fails(&made_model, "x", "the charsmap has 7 bytes");
+    close_made(&made_model);
+    made_model = open_mapped(map, 4 * UNITS);
+    fails(&made_model, "x", "of them 8192 of a trie");
+    close_made(&made_model);
+    made_model = open_mapped(map, count - sizeof replaced);
+    fails(&made_model, "x", "leads to byte 0 of 0");
+    close_made(&made_model);
     set_unit(map, 256 ^ 'x', 0x1fffffu << 10 | LEAF | 'x');
-    m = open_mapped(map, n);
-    fails(&m, "x", "leads to unit");
-    close_made(&m);
+    made_model = open_mapped(map, count);
+    fails(&made_model, "x", "leads to unit");
+    close_made(&made_model);
     set_unit(map, 0, 0x1fffffu << 10);
-    m = open_mapped(map, n);
-    fails(&m, "b", "leads to unit");
-    close_made(&m);
+    made_model = open_mapped(map, count);
+    fails(&made_model, "b", "leads to unit");
+    close_made(&made_model);
     charsmap(map);
     set_unit(map, 256 ^ 'x' ^ 512, 1u << 31 | 500);
-    m = open_mapped(map, n);
-    fails(&m, "x", "leads to byte 500 of 9");
-    close_made(&m);
+    made_model = open_mapped(map, count);
+    fails(&made_model, "x", "leads to byte 500 of 9");
+    close_made(&made_model);
 }
 
 /* ---- bert ------------------------------------------------------------------------------------ */
@@ -266,42 +266,42 @@ static const word bert_words[] = {
 
 static made open_bert(int lowercase, int strip)
 {
-    ggufw w = {0};
-    put_words(&w, "bert", bert_words, false);
-    ggufw_u32(&w, "tokenizer.ggml.cls_token_id", 2);
-    ggufw_u32(&w, "tokenizer.ggml.seperator_token_id", 3);
-    ggufw_u32(&w, "tokenizer.ggml.unknown_token_id", 1);
+    ggufw writer = {0};
+    put_words(&writer, "bert", bert_words, false);
+    ggufw_u32(&writer, "tokenizer.ggml.cls_token_id", 2);
+    ggufw_u32(&writer, "tokenizer.ggml.seperator_token_id", 3);
+    ggufw_u32(&writer, "tokenizer.ggml.unknown_token_id", 1);
     if (lowercase >= 0)
-        ggufw_bool(&w, "tokenizer.ggml.normalizer.lowercase", lowercase);
+        ggufw_bool(&writer, "tokenizer.ggml.normalizer.lowercase", lowercase);
     if (strip >= 0)
-        ggufw_bool(&w, "tokenizer.ggml.normalizer.strip_accents", strip);
-    return open_made(&w);
+        ggufw_bool(&writer, "tokenizer.ggml.normalizer.strip_accents", strip);
+    return open_made(&writer);
 }
 
 static void test_bert(void)
 {
-    made m = open_bert(-1, -1), cased = open_bert(0, -1), accents = open_bert(1, 0);
-    zt_str s;
-    zt_str_init(&s, m.ctx);
-    cuts_into(&m, "Hello HELLOS\thell.", 0, " hello| hello|s| hell| .");
-    cuts_into(&m, "caf\xc3\xa9 cafe\xcc\x81", 0, " cafe| cafe");
-    cuts_into(&m, "\xe4\xb8\xad" "a\xe4\xb8\xad", 0, " \xe4\xb8\xad| a| \xe4\xb8\xad");
-    cuts_into(&m, "a$a", 0, " a| $| a");
-    cuts_into(&m, "ab az abb", 0, " a|b|[UNK]| a|b|b");
-    cuts_into(&m, "\x01" "a\xe2\x80\x8b" "b\xff", 0, " a|b");
-    cuts_into(&m, "\xea\xb0\x80", 0, " \xe1\x84\x80|\xe1\x85\xa1");
-    cuts_into(&m, "a\xc2\xa0\xe3\x80\x80" "a", 0, " a| a");
-    cuts_into(&m, "a", ZT_TOK_BOS_RULE, "[CLS]| a|[SEP]");
-    cuts_into(&m, "[SEP] a", ZT_TOK_SPECIAL, "[SEP]| a");
-    cuts_into(&m, " \t", 0, "");
+    made made_model = open_bert(-1, -1), cased = open_bert(0, -1), accents = open_bert(1, 0);
+    zt_str string;
+    zt_str_init(&string, made_model.ctx);
+    cuts_into(&made_model, "Hello HELLOS\thell.", 0, " hello| hello|s| hell| .");
+    cuts_into(&made_model, "caf\xc3\xa9 cafe\xcc\x81", 0, " cafe| cafe");
+    cuts_into(&made_model, "\xe4\xb8\xad" "a\xe4\xb8\xad", 0, " \xe4\xb8\xad| a| \xe4\xb8\xad");
+    cuts_into(&made_model, "a$a", 0, " a| $| a");
+    cuts_into(&made_model, "ab az abb", 0, " a|b|[UNK]| a|b|b");
+    cuts_into(&made_model, "\x01" "a\xe2\x80\x8b" "b\xff", 0, " a|b");
+    cuts_into(&made_model, "\xea\xb0\x80", 0, " \xe1\x84\x80|\xe1\x85\xa1");
+    cuts_into(&made_model, "a\xc2\xa0\xe3\x80\x80" "a", 0, " a| a");
+    cuts_into(&made_model, "a", ZT_TOK_BOS_RULE, "[CLS]| a|[SEP]");
+    cuts_into(&made_model, "[SEP] a", ZT_TOK_SPECIAL, "[SEP]| a");
+    cuts_into(&made_model, " \t", 0, "");
     cuts_into(&cased, "A a", 0, " A| a");
     cuts_into(&cased, "\xc3\xa9", 0, " \xc3\xa9");
     cuts_into(&accents, "\xc3\x89", 0, " \xc3\xa9");
-    ok(!zt_vocab_decode(m.v, 4, false, true, &s) && !zt_vocab_decode(m.v, 4, false, false, &s) &&
-           strcmp(s.data, "hello hello") == 0,
+    ok(!zt_vocab_decode(made_model.v, 4, false, true, &string) && !zt_vocab_decode(made_model.v, 4, false, false, &string) &&
+           strcmp(string.data, "hello hello") == 0,
        "no space before the first word");
-    zt_str_fini(&s);
-    close_made(&m);
+    zt_str_fini(&string);
+    close_made(&made_model);
     close_made(&cased);
     close_made(&accents);
 }
@@ -317,23 +317,23 @@ static const char *const gemma4_merges[] = {"a b", SP " a", SP " " SP};
 
 static made open_gemma4(void)
 {
-    ggufw w = {0};
-    put_words(&w, "gemma4", gemma4_words, true);
-    ggufw_strs(&w, "tokenizer.ggml.merges", (char *const *)gemma4_merges, 3);
-    ggufw_u32(&w, "tokenizer.ggml.bos_token_id", 1);
-    ggufw_bool(&w, "tokenizer.ggml.add_bos_token", false);
-    return open_made(&w);
+    ggufw writer = {0};
+    put_words(&writer, "gemma4", gemma4_words, true);
+    ggufw_strs(&writer, "tokenizer.ggml.merges", (char *const *)gemma4_merges, 3);
+    ggufw_u32(&writer, "tokenizer.ggml.bos_token_id", 1);
+    ggufw_bool(&writer, "tokenizer.ggml.add_bos_token", false);
+    return open_made(&writer);
 }
 
 static void test_gemma4(void)
 {
-    made m = open_gemma4();
-    cuts_into(&m, "ab a", 0, "ab| a");
-    cuts_into(&m, "a  b", 0, "a|  |b");
-    cuts_into(&m, "a\n\nb\n\n\n", 0, "a|\n\n|b|\n|\n|\n");
-    cuts_into(&m, "\xc3\xa9", 0, "\xc3|\xa9");
-    cuts_into(&m, "a", ZT_TOK_BOS_RULE, "<bos>|a"); /* whatever the file says */
-    close_made(&m);
+    made made_model = open_gemma4();
+    cuts_into(&made_model, "ab a", 0, "ab| a");
+    cuts_into(&made_model, "a  b", 0, "a|  |b");
+    cuts_into(&made_model, "a\n\nb\n\n\n", 0, "a|\n\n|b|\n|\n|\n");
+    cuts_into(&made_model, "\xc3\xa9", 0, "\xc3|\xa9");
+    cuts_into(&made_model, "a", ZT_TOK_BOS_RULE, "<bos>|a"); /* whatever the file says */
+    close_made(&made_model);
 }
 
 static void test_strip(void)
@@ -343,22 +343,22 @@ static void test_strip(void)
         {"[u]", USER, 0}, {"<mask>", CONTROL, 0}, {"a", NORMAL, 0}, {SP, NORMAL, 0}, {NULL, 0, 0},
     };
     for (int phi = 0; phi < 2; phi++) {
-        ggufw w = {0};
-        put_words(&w, "llama", words, true);
-        ggufw_str(&w, "general.name", phi ? "Phi-3-mini" : "other");
-        ggufw_str(&w, "general.architecture", phi ? "phi3" : "nomic-bert-moe");
-        ggufw_bool(&w, "tokenizer.ggml.add_space_prefix", false);
-        made m = open_made(&w);
+        ggufw writer = {0};
+        put_words(&writer, "llama", words, true);
+        ggufw_str(&writer, "general.name", phi ? "Phi-3-mini" : "other");
+        ggufw_str(&writer, "general.architecture", phi ? "phi3" : "nomic-bert-moe");
+        ggufw_bool(&writer, "tokenizer.ggml.add_space_prefix", false);
+        made made_model = open_made(&writer);
         if (phi) {
-            cuts_into(&m, "a<|end|> \n a", ZT_TOK_SPECIAL, "a|<|end|>|a");
-            cuts_into(&m, "a<s> a", ZT_TOK_SPECIAL, "a|<s>| |a");
-            cuts_into(&m, "a[u]  ", 0, "a|[u]");
+            cuts_into(&made_model, "a<|end|> \n a", ZT_TOK_SPECIAL, "a|<|end|>|a");
+            cuts_into(&made_model, "a<s> a", ZT_TOK_SPECIAL, "a|<s>| |a");
+            cuts_into(&made_model, "a[u]  ", 0, "a|[u]");
         } else {
-            cuts_into(&m, "a <mask> a", ZT_TOK_SPECIAL, "a|<mask>| |a");
-            cuts_into(&m, " <mask>", ZT_TOK_SPECIAL, "<mask>");
-            cuts_into(&m, "a [u] a", 0, "a| |[u]| |a");
+            cuts_into(&made_model, "a <mask> a", ZT_TOK_SPECIAL, "a|<mask>| |a");
+            cuts_into(&made_model, " <mask>", ZT_TOK_SPECIAL, "<mask>");
+            cuts_into(&made_model, "a [u] a", 0, "a| |[u]| |a");
         }
-        close_made(&m);
+        close_made(&made_model);
     }
 }
 
@@ -369,9 +369,9 @@ static void test_faults(void)
     static const char text[] = "hello ab  a [UNK] \xff\xc3\xa9  aaaaaaaaaaaa\n\nxyzxyzxyzxyzxyz";
     static unsigned char map[4 + 4 * UNITS + sizeof replaced];
     size_t n_map = charsmap(map);
-    made m[] = {open_mapped(map, n_map), open_bert(1, 1), open_gemma4()};
+    made made_model[] = {open_mapped(map, n_map), open_bert(1, 1), open_gemma4()};
     for (int k = 0; k < 3; k++)
-        made_fails(&m[k], k, text, ZT_TOK_BOS_RULE);
+        made_fails(&made_model[k], k, text, ZT_TOK_BOS_RULE);
 }
 
 /* Any key that names a token beyond the vocabulary. */
@@ -383,20 +383,20 @@ static void test_ids(void)
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char key[80], says[160];
-        ggufw w = {0};
-        put_words(&w, "t5", t5_words, false);
+        ggufw writer = {0};
+        put_words(&writer, "t5", t5_words, false);
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", names[i]);
         snprintf(says, sizeof says, "'%s' is 16, but there are 16 tokens", key);
-        ggufw_u32(&w, key, 16);
-        made m = {.ctx = zt_ctx_new()};
-        size_t n;
-        m.bytes = ggufw_bytes(&w, &n);
-        m.src = zt_source_memory(m.ctx, "made", m.bytes, n);
-        m.g = zt_gguf_from(m.ctx, m.src);
-        m.v = zt_vocab_open(m.g);
-        ok(!m.v && zt_ctx_status(m.ctx) == ZT_EDATA && strstr(zt_ctx_error(m.ctx), says),
+        ggufw_u32(&writer, key, 16);
+        made made_model = {.ctx = zt_ctx_new()};
+        size_t count;
+        made_model.bytes = ggufw_bytes(&writer, &count);
+        made_model.src = zt_source_memory(made_model.ctx, "made", made_model.bytes, count);
+        made_model.g = zt_gguf_from(made_model.ctx, made_model.src);
+        made_model.v = zt_vocab_open(made_model.g);
+        ok(!made_model.v && zt_ctx_status(made_model.ctx) == ZT_EDATA && strstr(zt_ctx_error(made_model.ctx), says),
            "a %s token beyond the vocabulary is refused", names[i]);
-        close_made(&m);
+        close_made(&made_model);
     }
 }
 

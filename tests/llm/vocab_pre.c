@@ -125,11 +125,11 @@ static void mixed(zt_str *s, uint64_t seed)
 static void test_all(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    int n = 0, bad = 0;
+    int count = 0, bad = 0;
     zt_str text, got;
     zt_str_init(&text, ctx);
     zt_str_init(&got, ctx);
-    for (const char *name; (name = zt_pre_name(n)) != NULL; n++) {
+    for (const char *name; (name = zt_pre_name(count)) != NULL; count++) {
         zt_split *split = open_split(ctx, name);
         bool good = split != NULL;
         for (uint64_t i = 0; good && i < 50; i++) {
@@ -142,7 +142,7 @@ static void test_all(void)
             diag("%s: %s", name, zt_ctx_error(ctx));
         zt_split_free(split);
     }
-    ok(n > 90 && !bad, "each of %d pre-tokenizers takes texts apart and loses nothing", n);
+    ok(count > 90 && !bad, "each of %d pre-tokenizers takes texts apart and loses nothing", count);
     ok(!zt_pre_find((zt_bytes){"gpt-", 4}) && !zt_pre_find((zt_bytes){"", 0}), "others are not known");
     zt_str_fini(&text);
     zt_str_fini(&got);
@@ -175,9 +175,9 @@ static double slowest(const zt_split *split, char *text)
                                      "a b ", "\xe4\xb8\xad", "'"};
     double worst = 0;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        size_t n = strlen(of[i]), all = MEBI / n * n, seen = 0;
-        for (size_t k = 0; k < all; k += n)
-            memcpy(text + k, of[i], n);
+        size_t length = strlen(of[i]), all = MEBI / length * length, seen = 0;
+        for (size_t k = 0; k < all; k += length)
+            memcpy(text + k, of[i], length);
         text[all] = 'x'; /* what comes last may undo all before it */
         double start = seconds();
         if (zt_split_run(split, text, all + 1, count_piece, &seen) || seen != all + 1)

@@ -27,19 +27,19 @@ static zt_tensor *leaf(zt_tensor *x)
     return x;
 }
 
-static bool holds(const zt_tensor *t, int n, const float *want)
+static bool holds(const zt_tensor *tensor, int count, const float *want)
 {
-    if (!t) {
+    if (!tensor) {
         diag("no tensor: %s", zt_ctx_error(ctx));
         return false;
     }
-    const float *x = zt_tensor_data(t);
-    for (int i = 0; i < n; i++)
+    const float *x = zt_tensor_data(tensor);
+    for (int i = 0; i < count; i++)
         if (!(fabsf(x[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])))) {
             diag("[%d] is %g, not %g", i, x[i], want[i]);
             return false;
         }
-    return zt_type_count(zt_tensor_type(t)) == n;
+    return zt_type_count(zt_tensor_type(tensor)) == count;
 }
 
 #define HOLDS(t, ...)                                                                              \
@@ -334,11 +334,11 @@ static void allocations(const char *engine)
 {
     zt_status st = ZT_ENOMEM;
     bool told = true, freed = true;
-    int n = 0;
-    for (; st && n < 5000; n++) {
+    int count = 0;
+    for (; st && count < 5000; count++) {
         zt_engine *e = zt_engine_open(ctx, engine, &(zt_engine_opts){.threads = 1});
         size_t before = zt_mem_get(ctx).blocks;
-        zt_mem_fail(ctx, (uint64_t)n + 1, false);
+        zt_mem_fail(ctx, (uint64_t)count + 1, false);
         st = everything(e);
         zt_mem_fail(ctx, 0, false);
         told = told && (st == ZT_OK || st == ZT_ENOMEM);
@@ -347,8 +347,8 @@ static void allocations(const char *engine)
         zt_engine_close(e);
         freed = freed && zt_mem_get(ctx).blocks == 0;
     }
-    ok(st == ZT_OK && n > 100 && told && freed, "%s: each of %d allocations fails cleanly", engine,
-       n - 1);
+    ok(st == ZT_OK && count > 100 && told && freed, "%s: each of %d allocations fails cleanly", engine,
+       count - 1);
 }
 
 int main(void)

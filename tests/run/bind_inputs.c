@@ -39,11 +39,11 @@ static void said(zt_status status, const char *part)
 
 /* An npz of arrays f32 or i32 that hold 1, 2, 3, ... */
 static char path[] = "/tmp/zt-feed-XXXXXX";
-static zt_checkpoint *archive(const char *const *name, const zt_type *type, int n)
+static zt_checkpoint *archive(const char *const *name, const zt_type *type, int count)
 {
     zt_sink *sink = zt_sink_open(ctx, path, true);
     zt_npz_writer *w = zt_npz_writer_new(ctx, sink);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         zt_npz_begin(w, name[i], &type[i]);
         for (int k = 0; k < zt_type_count(&type[i]); k++) {
             float f = (float)(k + 1);
@@ -74,10 +74,10 @@ static bool rises(const int32_t *x, int n)
     return true;
 }
 
-static bool below(const void *x, size_t size, int n, int64_t limit)
+static bool below(const void *x, size_t size, int count, int64_t limit)
 {
     int64_t most = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         int64_t v = 0;
         memcpy(&v, (const char *)x + (size_t)i * size, size);
         if (v < 0 || v >= limit) return false;
@@ -86,13 +86,13 @@ static bool below(const void *x, size_t size, int n, int64_t limit)
     return most > 0;
 }
 
-static void test_drawn(const zt_prog *p)
+static void test_drawn(const zt_prog *program)
 {
-    zt_binding b[] = {{"n", 40}, {"m", 30}, {"ctx", 64}};
-    zt_bound_inputs_opts o = {.bind = b, .n_bind = 3, .draw = true, .draw_data = true, .seed = 7};
-    zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &o), *g = zt_bound_inputs_new(ctx, p, &o);
+    zt_binding binding[] = {{"n", 40}, {"m", 30}, {"ctx", 64}};
+    zt_bound_inputs_opts o = {.bind = binding, .n_bind = 3, .draw = true, .draw_data = true, .seed = 7};
+    zt_bound_inputs *f = zt_bound_inputs_new(ctx, program, &o), *g = zt_bound_inputs_new(ctx, program, &o);
     o.seed = 8;
-    zt_bound_inputs *h = zt_bound_inputs_new(ctx, p, &o);
+    zt_bound_inputs *h = zt_bound_inputs_new(ctx, program, &o);
     ok(f && g && h, "a program is fed (%s)", zt_ctx_error(ctx));
     int32_t *table = input(f, "table");
     ok(below(input(f, "ids"), 4, 40, 50), "ids are below the vocabulary");
@@ -111,22 +111,22 @@ static void test_drawn(const zt_prog *p)
            memcmp(input(f, "ids"), input(h, "ids"), 160),
        "the same seed draws the same, another another");
     ok(memcmp(f->data[0], h->data[0], 50 * 34) != 0, "data is drawn from the seed too");
-    zt_engine *e =
+    zt_engine *engine =
         zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
-    zt_session_opts so = {.fixed = b, .n_fixed = 3};
-    zt_session *s = zt_session_open(e, p, &f->store, &so);
-    ok(s && !zt_bound_inputs_states(f, s) &&
-           !zt_session_step(s, b, 3, (const void *const *)f->in, f->out) && *(float *)f->out[0] > 0,
+    zt_session_opts so = {.fixed = binding, .n_fixed = 3};
+    zt_session *session = zt_session_open(engine, program, &f->store, &so);
+    ok(session && !zt_bound_inputs_states(f, session) &&
+           !zt_session_step(session, binding, 3, (const void *const *)f->in, f->out) && *(float *)f->out[0] > 0,
        "and it runs (%s)", zt_ctx_error(ctx));
-    zt_session_close(s);
-    zt_engine_close(e);
+    zt_session_close(session);
+    zt_engine_close(engine);
     zt_bound_inputs_free(f);
     zt_bound_inputs_free(g);
     zt_bound_inputs_free(h);
 }
 
 /* A program with one of another's inputs, and others of other names, numbers and uses. */
-static void test_by_name(const zt_prog *p)
+static void test_by_name(const zt_prog *program)
 {
     static const char *const other = "zt program 1\n"
                                      "in    more: f32[3]\n"
@@ -134,59 +134,59 @@ static void test_by_name(const zt_prog *p)
                                      "in    ids: i32[40]\n"
                                      "y = gather table ids\n"
                                      "out   y = y\n";
-    zt_prog *q = zt_prog_parse(ctx, "q", other, strlen(other));
-    zt_binding b[] = {{"n", 40}, {"m", 1}, {"ctx", 32}};
-    zt_bound_inputs_opts o = {.bind = b, .n_bind = 3, .draw = true};
-    zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &o), *g = zt_bound_inputs_new(ctx, q, &o);
+    zt_prog *other_program = zt_prog_parse(ctx, "q", other, strlen(other));
+    zt_binding binding[] = {{"n", 40}, {"m", 1}, {"ctx", 32}};
+    zt_bound_inputs_opts o = {.bind = binding, .n_bind = 3, .draw = true};
+    zt_bound_inputs *f = zt_bound_inputs_new(ctx, program, &o), *g = zt_bound_inputs_new(ctx, other_program, &o);
     ok(f && g && !memcmp(input(f, "ids"), input(g, "ids"), 160),
        "an input of the same name and use is drawn alike in another program");
     zt_bound_inputs_free(f);
     zt_bound_inputs_free(g);
-    zt_prog_free(q);
+    zt_prog_free(other_program);
 }
 
-static void test_given(const zt_prog *p)
+static void test_given(const zt_prog *program)
 {
     const char *name[] = {"ids", "target", "kc"};
     zt_type type[] = {zt_type_make(ZT_I32, 1, (int64_t[]){5}),
                       zt_type_make(ZT_I32, 1, (int64_t[]){2}),
                       zt_type_make(ZT_F16, 2, (int64_t[]){32, 32})};
-    zt_checkpoint *c = archive(name, type, 3);
-    zt_binding b[ZT_MAX_SYMBOLS] = {{"m", 9}};
-    int n = 1;
-    zt_bound_inputs_symbols(ctx, p, c, b, &n);
-    ok(n == 3 && !strcmp(b[1].symbol, "n") && b[1].value == 5 && !strcmp(b[2].symbol, "ctx") &&
-           b[2].value == 32 && b[0].value == 9,
+    zt_checkpoint *checkpoint = archive(name, type, 3);
+    zt_binding binding[ZT_MAX_SYMBOLS] = {{"m", 9}};
+    int count = 1;
+    zt_bound_inputs_symbols(ctx, program, checkpoint, binding, &count);
+    ok(count == 3 && !strcmp(binding[1].symbol, "n") && binding[1].value == 5 && !strcmp(binding[2].symbol, "ctx") &&
+           binding[2].value == 32 && binding[0].value == 9,
        "shapes of inputs and states tell symbols that have no number");
-    zt_bound_inputs_opts o = {.bind = b, .n_bind = n, .from = c, .draw = true};
-    ok(!zt_bound_inputs_new(ctx, p, &o), "an input of another shape is refused");
+    zt_bound_inputs_opts o = {.bind = binding, .n_bind = count, .from = checkpoint, .draw = true};
+    ok(!zt_bound_inputs_new(ctx, program, &o), "an input of another shape is refused");
     said(ZT_EDATA, "input 'target' is i32[2], the program wants i32[9]");
-    b[0].value = 2;
-    zt_bound_inputs *f = zt_bound_inputs_new(ctx, p, &o);
+    binding[0].value = 2;
+    zt_bound_inputs *f = zt_bound_inputs_new(ctx, program, &o);
     uint16_t one = zt_f32_to_f16(1);
     ok(f && input(f, "ids")[4] == 5 && f->state[0] && !memcmp(f->state[0], &one, 2),
        "inputs and states come from the archive (%s)", zt_ctx_error(ctx));
     ok(f && rises(input(f, "pos"), 5), "and the rest is drawn");
     zt_bound_inputs_free(f);
     o.draw = false;
-    ok(!zt_bound_inputs_new(ctx, p, &o), "or is missed");
+    ok(!zt_bound_inputs_new(ctx, program, &o), "or is missed");
     said(ZT_EDATA, "no input 'pos'");
     o.n_bind = 1;
-    ok(!zt_bound_inputs_new(ctx, p, &o), "a symbol without a number is misuse");
+    ok(!zt_bound_inputs_new(ctx, program, &o), "a symbol without a number is misuse");
     said(ZT_EUSAGE, "symbol 'n'");
-    zt_checkpoint_close(c);
+    zt_checkpoint_close(checkpoint);
 }
 
 int main(void)
 {
     ctx = zt_ctx_new();
     close(mkstemp(path));
-    zt_prog *p = zt_prog_parse(ctx, "p", text, strlen(text));
-    ok(p != NULL, "a program (%s)", zt_ctx_error(ctx));
-    test_drawn(p);
-    test_by_name(p);
-    test_given(p);
-    zt_prog_free(p);
+    zt_prog *program = zt_prog_parse(ctx, "p", text, strlen(text));
+    ok(program != NULL, "a program (%s)", zt_ctx_error(ctx));
+    test_drawn(program);
+    test_by_name(program);
+    test_given(program);
+    zt_prog_free(program);
     unlink(path);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is leaked");
     zt_ctx_free(ctx);

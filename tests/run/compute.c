@@ -15,19 +15,19 @@ static const zt_binding sample[] = {{"n", 3}};
 /* The program in less, and after the passes where `passed`, as text. */
 static char *lessened(const char *from, zt_compute how, bool passed)
 {
-    zt_str s;
-    zt_prog *p = zt_prog_parse(ctx, "test", from, strlen(from));
-    zt_prog *q = p ? zt_prog_computed(ctx, p, sample, 1, how) : NULL;
+    zt_str string;
+    zt_prog *program = zt_prog_parse(ctx, "test", from, strlen(from));
+    zt_prog *other_program = program ? zt_prog_computed(ctx, program, sample, 1, how) : NULL;
     zt_prog *r =
-        q && passed ? zt_prog_passes(ctx, q, &(zt_pass_opts){.sample = sample, .n_sample = 1}, NULL)
+        other_program && passed ? zt_prog_passes(ctx, other_program, &(zt_pass_opts){.sample = sample, .n_sample = 1}, NULL)
                     : NULL;
-    zt_str_init(&s, ctx);
-    if (q) zt_prog_print(passed ? r : q, &s);
-    char *text = s.data ? strdup(s.data) : strdup("");
+    zt_str_init(&string, ctx);
+    if (other_program) zt_prog_print(passed ? r : other_program, &string);
+    char *text = string.data ? strdup(string.data) : strdup("");
     if (zt_ctx_status(ctx)) diag("%s", zt_ctx_error(ctx));
-    zt_str_fini(&s);
-    zt_prog_free(p);
-    zt_prog_free(q);
+    zt_str_fini(&string);
+    zt_prog_free(program);
+    zt_prog_free(other_program);
     zt_prog_free(r);
     return text;
 }
@@ -103,11 +103,11 @@ static zt_status find_any(void *user, const char *name, zt_type *type, int64_t *
     return ZT_OK;
 }
 
-static zt_status read_any(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+static zt_status read_any(void *user, int64_t handle, size_t offset, void *dst, size_t total)
 {
     (void)user;
     float *f = dst;
-    for (size_t i = 0; i < n / 4; i++) {
+    for (size_t i = 0; i < total / 4; i++) {
         size_t at = offset / 4 + i;
         f[i] = handle == 'g' ? 1 : (float)((at * 37 + (size_t)handle) % 61) / 244 - 0.125f;
     }
@@ -134,15 +134,15 @@ static bool run_layer(const char *engine, zt_compute how, float *y)
     zt_engine_opts opts = {.isa = zt_isa_best(), .compute = how};
     zt_engine *e = zt_engine_open(ctx, engine, &opts);
     if (!e) return false;
-    zt_prog *p = zt_prog_parse(ctx, "layer", layer, strlen(layer));
+    zt_prog *program = zt_prog_parse(ctx, "layer", layer, strlen(layer));
     zt_pass_opts po = {.sample = sample, .n_sample = 1, .engine = e};
-    zt_prog *q = p ? zt_prog_passes(ctx, p, &po, NULL) : NULL;
-    zt_session *s = q ? zt_session_open(e, q, &store, NULL) : NULL;
-    bool good = s && !zt_session_step(s, sample, 1, (const void *[]){x}, (void *[]){y});
+    zt_prog *other_program = program ? zt_prog_passes(ctx, program, &po, NULL) : NULL;
+    zt_session *session = other_program ? zt_session_open(e, other_program, &store, NULL) : NULL;
+    bool good = session && !zt_session_step(session, sample, 1, (const void *[]){x}, (void *[]){y});
     if (!good) diag("%s: %s", engine, zt_ctx_error(ctx));
-    zt_session_close(s);
-    zt_prog_free(q);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
     zt_engine_close(e);
     zt_ctx_clear(ctx);
     return good;

@@ -15,13 +15,13 @@ static zt_cost_whole cost_of(const char *body, int64_t filled, double runs)
     zt_cost_whole w = {0};
     zt_str_init(&text, ctx);
     zt_str_printf(&text, "zt program 1\n%s", body);
-    zt_prog *p = zt_prog_parse(ctx, "p", text.data, text.len);
-    zt_bound *b = p ? zt_prog_bind(p, &(zt_binding){"n", 3}, 1) : NULL;
-    int *root = b ? zt_cost_roots(ctx, p) : NULL;
-    ok(root && !zt_cost_add(ctx, b, root, filled, runs, &w), "costs (%s)", zt_ctx_error(ctx));
+    zt_prog *program = zt_prog_parse(ctx, "p", text.data, text.len);
+    zt_bound *bound = program ? zt_prog_bind(program, &(zt_binding){"n", 3}, 1) : NULL;
+    int *root = bound ? zt_cost_roots(ctx, program) : NULL;
+    ok(root && !zt_cost_add(ctx, bound, root, filled, runs, &w), "costs (%s)", zt_ctx_error(ctx));
     zt_free(ctx, root);
-    zt_bound_free(b);
-    zt_prog_free(p);
+    zt_bound_free(bound);
+    zt_prog_free(program);
     zt_str_fini(&text);
     return w;
 }

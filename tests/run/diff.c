@@ -145,53 +145,53 @@ static void test_walk(const char *engine)
     int32_t i[N];
     const float zero[CTX * W] = {0};
     zt_engine *e = open_engine(engine);
-    zt_prog *p = parse(layer);
-    zt_interpreter *k = walk_open(e, p);
-    zt_session *s = zt_session_open(e, p, &store, NULL);
-    ok(!zt_interpreter_has(k, zt_prog_find(p, "h")) && zt_interpreter_has(k, zt_prog_find(p, "w")),
+    zt_prog *program = parse(layer);
+    zt_interpreter *k = walk_open(e, program);
+    zt_session *session = zt_session_open(e, program, &store, NULL);
+    ok(!zt_interpreter_has(k, zt_prog_find(program, "h")) && zt_interpreter_has(k, zt_prog_find(program, "w")),
        "what is there");
-    ok(!zt_interpreter_get(k, zt_prog_find(p, "u")), "what is not");
+    ok(!zt_interpreter_get(k, zt_prog_find(program, "u")), "what is not");
     said("'u' is not made yet");
     bool ran = true;
-    for (int n = 0; n < zt_prog_n_steps(p); n++) ran = ran && zt_interpreter_step(k, n) == ZT_OK;
+    for (int n = 0; n < zt_prog_n_steps(program); n++) ran = ran && zt_interpreter_step(k, n) == ZT_OK;
     ok(ran, "%s: every op runs (%s)", engine, zt_ctx_error(ctx));
-    ok(!zt_session_step(s, &rows, 1, (const void *[]){x, pos}, (void *[]){y, i, t}), "a session");
-    zt_session_state_get(s, 0, kc);
+    ok(!zt_session_step(session, &rows, 1, (const void *[]){x, pos}, (void *[]){y, i, t}), "a session");
+    zt_session_state_get(session, 0, kc);
     if (strcmp(engine, "ref")) { /* ref rounds only at the end of a session's step */
-        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "y")), y, sizeof y), "%s: y", engine);
-        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "t")), t, sizeof t), "%s: t", engine);
-        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "k1")), kc, sizeof kc), "%s: the state", engine);
+        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(program, "y")), y, sizeof y), "%s: y", engine);
+        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(program, "t")), t, sizeof t), "%s: t", engine);
+        ok(!memcmp(zt_interpreter_get(k, zt_prog_find(program, "k1")), kc, sizeof kc), "%s: the state", engine);
     }
-    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "i")), i, sizeof i), "%s: i", engine);
-    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "kc")), zero, sizeof zero),
+    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(program, "i")), i, sizeof i), "%s: i", engine);
+    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(program, "kc")), zero, sizeof zero),
        "%s: the cache before its op is there still", engine);
-    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(p, "w")), w, sizeof w), "%s: data", engine);
+    ok(!memcmp(zt_interpreter_get(k, zt_prog_find(program, "w")), w, sizeof w), "%s: data", engine);
     ok(!strcmp(zt_interpreter_engine(k, 0), engine) && zt_interpreter_fallbacks(k) == 0, "ran on %s",
        zt_interpreter_engine(k, 0));
-    ok(zt_prog_step_line(p, 0) == 8 && zt_prog_step_line(p, 7) == 15 && !zt_prog_step_line(p, 8),
-       "lines of the text: %ld", zt_prog_step_line(p, 0));
-    zt_session_close(s);
+    ok(zt_prog_step_line(program, 0) == 8 && zt_prog_step_line(program, 7) == 15 && !zt_prog_step_line(program, 8),
+       "lines of the text: %ld", zt_prog_step_line(program, 0));
+    zt_session_close(session);
     zt_interpreter_close(k);
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_engine_close(e);
 }
 
 static void test_refusals(void)
 {
     zt_engine *e = open_engine("cpu");
-    zt_prog *p = parse(layer), *q = parse("zt program 1\ndata w: f32[4] \"none\"\ny = neg w\n"
+    zt_prog *program = parse(layer), *q = parse("zt program 1\ndata w: f32[4] \"none\"\ny = neg w\n"
                                           "out y = y\n"),
             *bad = parse("zt program 1\nin i: i32[n]\nin m: f32[6,32]\ny = gather m i\n"
                          "out y = y\n");
-    zt_interpreter *k = zt_interpreter_open(e, p, &store, &rows, 1, false);
+    zt_interpreter *k = zt_interpreter_open(e, program, &store, &rows, 1, false);
     ok(zt_interpreter_step(k, 0) == ZT_EUSAGE, "an input that nobody put");
     said("input 'x' has no value");
-    ok(zt_interpreter_put(k, zt_prog_find(p, "w"), w) == ZT_EUSAGE, "data are not put");
+    ok(zt_interpreter_put(k, zt_prog_find(program, "w"), w) == ZT_EUSAGE, "data are not put");
     said("'w' is data");
     ok(zt_interpreter_step(k, 99) == ZT_EUSAGE, "a step that is not there");
     zt_ctx_clear(ctx);
     zt_interpreter_close(k);
-    ok(!zt_interpreter_open(e, p, &store, NULL, 0, false), "a symbol without a value");
+    ok(!zt_interpreter_open(e, program, &store, NULL, 0, false), "a symbol without a value");
     zt_ctx_clear(ctx);
     k = zt_interpreter_open(e, q, &store, NULL, 0, false);
     ok(zt_interpreter_step(k, 0) == ZT_EDATA, "data that are not there");
@@ -203,7 +203,7 @@ static void test_refusals(void)
     ok(zt_interpreter_step(k, 0) == ZT_EDATA, "an op that fails: an index out of range");
     said("step 0, 'y': op gather");
     zt_interpreter_close(k);
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_prog_free(q);
     zt_prog_free(bad);
     zt_engine_close(e);
@@ -213,15 +213,15 @@ static void test_refusals(void)
 static void test_derived(void)
 {
     zt_engine *e = open_engine("cpu");
-    zt_prog *p = parse("zt program 1\ndata d: f32[32] \"@neg f32[32] \\\"g\\\"\"\ny = neg d\n"
+    zt_prog *program = parse("zt program 1\ndata d: f32[32] \"@neg f32[32] \\\"g\\\"\"\ny = neg d\n"
                        "out y = y\n");
-    zt_interpreter *k = p ? zt_interpreter_open(e, p, &store, NULL, 0, false) : NULL;
-    ok(k && !zt_interpreter_step(k, 0) && !memcmp(zt_interpreter_get(k, zt_prog_find(p, "y")), g, sizeof g),
+    zt_interpreter *k = program ? zt_interpreter_open(e, program, &store, NULL, 0, false) : NULL;
+    ok(k && !zt_interpreter_step(k, 0) && !memcmp(zt_interpreter_get(k, zt_prog_find(program, "y")), g, sizeof g),
        "data made of data (%s)", zt_ctx_error(ctx));
-    const float *d = k ? zt_interpreter_get(k, zt_prog_find(p, "d")) : NULL;
+    const float *d = k ? zt_interpreter_get(k, zt_prog_find(program, "d")) : NULL;
     ok(d && d[3] == -g[3], "and its bytes (%s)", zt_ctx_error(ctx));
     zt_interpreter_close(k);
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_engine_close(e);
 }
 
@@ -356,11 +356,11 @@ static zt_status see_bound(void *user, const zt_diff_item *it)
 static void test_rough(void)
 {
     zt_engine *ref = open_engine("ref"), *e = open_engine("cpu");
-    zt_prog *p = parse(layer);
+    zt_prog *program = parse(layer);
     double bound[2] = {0};
     for (int rough = 0; rough < 2; rough++) {
         for (int i = 0; rough && i < N; i++) x[i * W + i] *= 1000;
-        zt_interpreter *a = walk_open(ref, p), *b = zt_interpreter_open(e, p, &store, &rows, 1, false);
+        zt_interpreter *a = walk_open(ref, program), *b = zt_interpreter_open(e, program, &store, &rows, 1, false);
         ok(!zt_diff(a, b, &(zt_diff_opts){.judge = true}, see_bound, &bound[rough]),
            "within the bounds");
         zt_interpreter_close(a);
@@ -369,7 +369,7 @@ static void test_rough(void)
     ok(bound[0] >= 5e-4 && bound[0] < 6e-4 && bound[1] > 2.4e-3 && bound[1] < 2.7e-3,
        "x in 8 bits: %g allowed, %g with one large value in each block", bound[0], bound[1]);
     fill_all();
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_engine_close(ref);
     zt_engine_close(e);
 }

@@ -32,21 +32,21 @@ static bool says(const eager *e, const char *what)
 }
 
 /* The inputs' tensors; false: there are too many elements. */
-static bool fill(eager *e)
+static bool fill(eager *chain)
 {
     int64_t count = 0;
-    for (int k = 0; k < e->info->n_in; k++) {
-        e->in[k] = NULL;
-        e->was[k] = NULL;
+    for (int k = 0; k < chain->info->n_in; k++) {
+        chain->in[k] = NULL;
+        chain->was[k] = NULL;
     }
-    for (int k = 0; k < e->info->n_in; k++) {
-        const zt_type *t = &e->c.in[k];
-        if (e->c.fill[k] == ZT_FILL_ABSENT) continue;
-        if ((count += zt_type_count(t)) > MANY) return false;
-        e->in[k] = zt_tensor_new(ctx, t);
-        zt_case_fill(&e->c, k, 1 + (uint64_t)e->index, zt_tensor_data(e->in[k]));
-        e->was[k] = malloc(zt_type_bytes(t) + 1);
-        if (zt_type_bytes(t)) memcpy(e->was[k], zt_tensor_data(e->in[k]), zt_type_bytes(t));
+    for (int k = 0; k < chain->info->n_in; k++) {
+        const zt_type *type = &chain->c.in[k];
+        if (chain->c.fill[k] == ZT_FILL_ABSENT) continue;
+        if ((count += zt_type_count(type)) > MANY) return false;
+        chain->in[k] = zt_tensor_new(ctx, type);
+        zt_case_fill(&chain->c, k, 1 + (uint64_t)chain->index, zt_tensor_data(chain->in[k]));
+        chain->was[k] = malloc(zt_type_bytes(type) + 1);
+        if (zt_type_bytes(type)) memcpy(chain->was[k], zt_tensor_data(chain->in[k]), zt_type_bytes(type));
     }
     return true;
 }
@@ -75,63 +75,63 @@ static bool inputs_are_whole(const eager *e)
 
 /* ---- a destination --------------------------------------------------------------------------- */
 
-static bool into(const eager *e, zt_run *r, const zt_tensor *want, int old)
+static bool into(const eager *chain, zt_run *runner, const zt_tensor *want, int old)
 {
     zt_tensor *dst = zt_tensor_new(ctx, zt_tensor_type(want)), *out[ZT_MAX_OUT];
     size_t bytes = zt_tensor_bytes(want);
     if (bytes) memset(zt_tensor_data(dst), old, bytes);
-    zt_run_into(r, dst);
-    bool good = zt_run_op(r, e->op, e->c.attrs, e->in, out) == ZT_OK && out[0] == dst &&
+    zt_run_into(runner, dst);
+    bool good = zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) == ZT_OK && out[0] == dst &&
                 (!bytes || !memcmp(zt_tensor_data(dst), zt_tensor_data(want), bytes));
     zt_tensor_unref(dst);
     return good;
 }
 
-static bool wrong_into(const eager *e, zt_run *r, const zt_tensor *want)
+static bool wrong_into(const eager *chain, zt_run *runner, const zt_tensor *want)
 {
-    zt_type t = *zt_tensor_type(want);
+    zt_type type = *zt_tensor_type(want);
     zt_tensor *out[ZT_MAX_OUT];
-    t.dtype = t.dtype == ZT_F64 ? ZT_I64 : ZT_F64;
-    zt_tensor *dst = zt_tensor_new(ctx, &t);
-    zt_run_into(r, dst);
-    bool good = zt_run_op(r, e->op, e->c.attrs, e->in, out) == ZT_ESHAPE && !out[0] &&
+    type.dtype = type.dtype == ZT_F64 ? ZT_I64 : ZT_F64;
+    zt_tensor *dst = zt_tensor_new(ctx, &type);
+    zt_run_into(runner, dst);
+    bool good = zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) == ZT_ESHAPE && !out[0] &&
                 strstr(zt_ctx_error(ctx), "dst is");
     zt_ctx_clear(ctx);
     zt_tensor_unref(dst);
     return good;
 }
 
-static bool check_into(const eager *e, zt_run *r)
+static bool check_into(const eager *chain, zt_run *runner)
 {
     zt_tensor *out[ZT_MAX_OUT];
-    zt_scope_begin(r);
-    bool good = zt_run_op(r, e->op, e->c.attrs, e->in, out) == ZT_OK || says(e, "does not run");
-    if (good) good = inputs_are_whole(e) || says(e, "an input was written");
+    zt_scope_begin(runner);
+    bool good = zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) == ZT_OK || says(chain, "does not run");
+    if (good) good = inputs_are_whole(chain) || says(chain, "an input was written");
     if (good)
-        good = (into(e, r, out[0], 0xFF) && into(e, r, out[0], 0x3C)) || says(e, "into a tensor");
-    if (good) good = wrong_into(e, r, out[0]) || says(e, "into a tensor of another type");
-    if (good) good = inputs_are_whole(e) || says(e, "an input was written");
-    zt_scope_end(r);
+        good = (into(chain, runner, out[0], 0xFF) && into(chain, runner, out[0], 0x3C)) || says(chain, "into a tensor");
+    if (good) good = wrong_into(chain, runner, out[0]) || says(chain, "into a tensor of another type");
+    if (good) good = inputs_are_whole(chain) || says(chain, "an input was written");
+    zt_scope_end(runner);
     return good;
 }
 
 /* ---- nothing in ------------------------------------------------------------------------------ */
 
-static bool check_missing(const eager *e, zt_run *r)
+static bool check_missing(const eager *chain, zt_run *runner)
 {
-    for (int k = 0; k < e->info->def->n_required; k++) {
+    for (int k = 0; k < chain->info->def->n_required; k++) {
         zt_tensor *in[ZT_MAX_IN], *out[ZT_MAX_OUT] = {0};
         char words[80];
-        memcpy(in, e->in, sizeof in);
+        memcpy(in, chain->in, sizeof in);
         in[k] = NULL;
-        snprintf(words, sizeof words, "op %s: input %s is missing", e->info->name,
-                 e->info->in_name[k]);
-        zt_status st = zt_run_op(r, e->op, e->c.attrs, in, out);
+        snprintf(words, sizeof words, "op %s: input %s is missing", chain->info->name,
+                 chain->info->in_name[k]);
+        zt_status st = zt_run_op(runner, chain->op, chain->c.attrs, in, out);
         bool good = st == ZT_EUSAGE && !strcmp(zt_ctx_error(ctx), words);
         /* What follows a failure does nothing, and the first message stays. */
-        good = good && zt_run_op(r, e->op, e->c.attrs, e->in, out) && !out[0] &&
+        good = good && zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) && !out[0] &&
                !strcmp(zt_ctx_error(ctx), words);
-        if (!good) return says(e, "without an input");
+        if (!good) return says(chain, "without an input");
         zt_ctx_clear(ctx);
     }
     return true;
@@ -141,30 +141,30 @@ static bool check_missing(const eager *e, zt_run *r)
 
 /* Variant v of an input's type: another dtype, a dimension more, one less, each dimension longer by
  * one; false: there are no more. */
-static bool vary(const zt_type *was, int v, zt_type *t)
+static bool vary(const zt_type *was, int v, zt_type *type)
 {
-    *t = *was;
-    if (v == 0) t->dtype = zt_dtype_is_float(was->dtype) ? ZT_BOOL : ZT_F32;
-    if (v == 1) t->dtype = was->dtype == ZT_F16 ? ZT_I32 : ZT_F16;
+    *type = *was;
+    if (v == 0) type->dtype = zt_dtype_is_float(was->dtype) ? ZT_BOOL : ZT_F32;
+    if (v == 1) type->dtype = was->dtype == ZT_F16 ? ZT_I32 : ZT_F16;
     if (v == 2 && was->rank < ZT_MAX_RANK) {
-        memmove(t->dim + 1, was->dim, (size_t)was->rank * sizeof was->dim[0]);
-        t->dim[0] = 1;
-        t->rank++;
+        memmove(type->dim + 1, was->dim, (size_t)was->rank * sizeof was->dim[0]);
+        type->dim[0] = 1;
+        type->rank++;
     }
     if (v == 3 && was->rank > 0) {
-        memmove(t->dim, was->dim + 1, (size_t)(was->rank - 1) * sizeof was->dim[0]);
-        t->dim[--t->rank] = 0;
+        memmove(type->dim, was->dim + 1, (size_t)(was->rank - 1) * sizeof was->dim[0]);
+        type->dim[--type->rank] = 0;
     }
-    if (v >= 4 && v - 4 < was->rank) t->dim[v - 4]++;
+    if (v >= 4 && v - 4 < was->rank) type->dim[v - 4]++;
     return v < 4 + was->rank;
 }
 
 /* "op linear: w has 64 columns, x 63 (x f32[2,63], w q8_0[5,64])" */
-static bool is_a_sentence(const eager *e, zt_status st)
+static bool is_a_sentence(const eager *chain, zt_status st)
 {
     const char *text = zt_ctx_error(ctx);
     char start[64];
-    snprintf(start, sizeof start, "op %s: ", e->info->name);
+    snprintf(start, sizeof start, "op %s: ", chain->info->name);
     return (st == ZT_ESHAPE || st == ZT_EUSAGE || st == ZT_ENOTSUP) &&
            !strncmp(text, start, strlen(start)) && strlen(text) > strlen(start) + 10 &&
            strlen(text) < 600 && !strpbrk(text, "\n\t") && !strstr(text, "(null)") &&
@@ -172,13 +172,13 @@ static bool is_a_sentence(const eager *e, zt_status st)
 }
 
 /* What is not refused runs on both engines, or fails on both for what lies in the inputs. */
-static bool runs_alike(const eager *e)
+static bool runs_alike(const eager *chain)
 {
     zt_status st[2];
     for (int i = 0; i < 2; i++) {
         zt_tensor *out[ZT_MAX_OUT];
         zt_scope_begin(runs[i]);
-        st[i] = zt_run_op(runs[i], e->op, e->c.attrs, e->in, out);
+        st[i] = zt_run_op(runs[i], chain->op, chain->c.attrs, chain->in, out);
         zt_scope_end(runs[i]);
         if (i == 0 || st[1] == st[0]) zt_ctx_clear(ctx);
     }
@@ -195,33 +195,33 @@ static bool can_fill(const eager *e)
     return true;
 }
 
-static bool check_variant(eager *e, int *refused)
+static bool check_variant(eager *chain, int *refused)
 {
     const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
     bool good = true;
-    for (int k = 0; k < e->info->n_in; k++) {
-        if (e->c.fill[k] == ZT_FILL_ABSENT) continue;
-        in[k] = &e->c.in[k];
+    for (int k = 0; k < chain->info->n_in; k++) {
+        if (chain->c.fill[k] == ZT_FILL_ABSENT) continue;
+        in[k] = &chain->c.in[k];
         if (!zt_type_check(NULL, in[k], NULL)) return true; /* no type at all */
     }
-    zt_status st = zt_op_infer(ctx, e->op, e->c.attrs, in, out);
-    if (st) good = is_a_sentence(e, st) || says(e, "refused without the right words");
+    zt_status st = zt_op_infer(ctx, chain->op, chain->c.attrs, in, out);
+    if (st) good = is_a_sentence(chain, st) || says(chain, "refused without the right words");
     *refused += st != ZT_OK;
     zt_ctx_clear(ctx);
-    if (st || !can_fill(e)) return good;
-    if (fill(e)) good = runs_alike(e) || says(e, "an odd shape");
-    drop(e);
+    if (st || !can_fill(chain)) return good;
+    if (fill(chain)) good = runs_alike(chain) || says(chain, "an odd shape");
+    drop(chain);
     return good;
 }
 
-static bool check_wrong(const eager *e, int *refused)
+static bool check_wrong(const eager *chain, int *refused)
 {
     bool good = true;
-    for (int k = 0; k < e->info->n_in; k++) {
-        if (e->c.fill[k] == ZT_FILL_ABSENT) continue;
-        eager odd = *e;
-        for (int v = 0; vary(&e->c.in[k], v, &odd.c.in[k]); v++)
+    for (int k = 0; k < chain->info->n_in; k++) {
+        if (chain->c.fill[k] == ZT_FILL_ABSENT) continue;
+        eager odd = *chain;
+        for (int v = 0; vary(&chain->c.in[k], v, &odd.c.in[k]); v++)
             good = check_variant(&odd, refused) && good;
     }
     return good;
@@ -236,17 +236,17 @@ static void walk(zt_op op)
 {
     const zt_opinfo *info = zt_op_info(op);
     bool good[2] = {true, true}, missing = true, wrong = true;
-    int n = 0, refused = 0;
+    int count = 0, refused = 0;
     eager e;
     for (int i = 0; case_open(&e, op, i); i++) {
         bool small = fill(&e);
         for (int r = 0; small && r < 2; r++) good[r] = check_into(&e, runs[r]) && good[r];
-        if (small && n == 0) missing = check_missing(&e, runs[1]);
+        if (small && count == 0) missing = check_missing(&e, runs[1]);
         drop(&e);
-        if (small && n++ < WRONG_CASES) wrong = check_wrong(&e, &refused) && wrong;
+        if (small && count++ < WRONG_CASES) wrong = check_wrong(&e, &refused) && wrong;
     }
-    ok(n > 0 && good[0] && good[1], "%s: into a destination, %d cases on ref and cpu", info->name,
-       n);
+    ok(count > 0 && good[0] && good[1], "%s: into a destination, %d cases on ref and cpu", info->name,
+       count);
     ok(missing, "%s: nothing in for nothing out", info->name);
     ok(wrong && (refused > 0 || takes_all(op)), "%s: %d wrong types are refused in words",
        info->name, refused);

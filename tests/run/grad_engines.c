@@ -12,20 +12,20 @@ enum { REF, ONE, THREE, FORCED, CUDA = FORCED + 7, AGAIN, ENGINES };
 static zt_engine *engines[ENGINES];
 
 /* A program's inputs as bytes: the sample's by its case, cotangents by normal draws. */
-static void *input_bytes(const sample *s, const zt_prog *g, int i)
+static void *input_bytes(const sample *sample_run, const zt_prog *program, int i)
 {
-    int v = zt_prog_nth(g, ZT_VALUE_IN, i), k = 0;
-    const zt_type *t = &zt_prog_value(g, v)->type;
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    char *data = calloc(1, zt_type_bytes(t) + 8);
-    while (k < ZT_MAX_IN && s->in[k] != v) k++;
+    int v = zt_prog_nth(program, ZT_VALUE_IN, i), k = 0;
+    const zt_type *its_type = &zt_prog_value(program, v)->type;
+    const zt_dtype_info *info = zt_dtype_get(its_type->dtype);
+    char *data = calloc(1, zt_type_bytes(its_type) + 8);
+    while (k < ZT_MAX_IN && sample_run->in[k] != v) k++;
     if (k < ZT_MAX_IN) {
-        zt_case_fill(&s->c, k, 1 + (uint64_t)s->index, data);
+        zt_case_fill(&sample_run->c, k, 1 + (uint64_t)sample_run->index, data);
         return data;
     }
-    for (int64_t e = 0; e < zt_type_count(t); e++) {
+    for (int64_t e = 0; e < zt_type_count(its_type); e++) {
         float x = (float)zt_normal(7, (uint64_t)i, (uint64_t)e);
-        d->encode(&x, data + e * d->block_bytes, 1);
+        info->encode(&x, data + e * info->block_bytes, 1);
     }
     return data;
 }
@@ -36,73 +36,73 @@ typedef struct outputs {
     void *data[2 * ZT_MAX_IN];
 } outputs;
 
-static bool run_on(zt_engine *e, const zt_prog *g, const void *const *in, outputs *o)
+static bool run_on(zt_engine *engine, const zt_prog *program, const void *const *in, outputs *o)
 {
-    zt_bound *b = zt_prog_bind(g, NULL, 0);
-    o->n = zt_prog_n_outputs(g);
-    for (int i = 0; i < o->n && b; i++) {
-        o->type[i] = b->type[zt_prog_output(g, i)->value];
+    zt_bound *bound = zt_prog_bind(program, NULL, 0);
+    o->n = zt_prog_n_outputs(program);
+    for (int i = 0; i < o->n && bound; i++) {
+        o->type[i] = bound->type[zt_prog_output(program, i)->value];
         o->data[i] = calloc(1, zt_type_bytes(&o->type[i]) + 8);
     }
-    zt_bound_free(b);
-    zt_session *s = zt_session_open(e, g, NULL, NULL);
-    bool good = s && zt_session_step(s, NULL, 0, in, o->data) == ZT_OK;
-    zt_session_close(s);
+    zt_bound_free(bound);
+    zt_session *session = zt_session_open(engine, program, NULL, NULL);
+    bool good = session && zt_session_step(session, NULL, 0, in, o->data) == ZT_OK;
+    zt_session_close(session);
     return good;
 }
 
 /* Normalised mean squared error; halves have been rounded on the way, and `rounds`: so has x. What
  * cancels is held to the size that cotangents of deviation 1 have. */
-static bool near(const zt_type *t, const void *got, const void *want, bool rounds)
+static bool near(const zt_type *type, const void *got, const void *want, bool rounds)
 {
     double num = 0, den = 0;
-    const zt_dtype_info *d = zt_dtype_get(t->dtype);
-    if (d->kind != 'F' || t->dtype == ZT_F64) return true;
-    for (int64_t i = 0; i < zt_type_count(t); i++) {
+    const zt_dtype_info *info = zt_dtype_get(type->dtype);
+    if (info->kind != 'F' || type->dtype == ZT_F64) return true;
+    for (int64_t i = 0; i < zt_type_count(type); i++) {
         float a, b;
-        d->decode((const char *)got + i * d->block_bytes, &a, 1);
-        d->decode((const char *)want + i * d->block_bytes, &b, 1);
+        info->decode((const char *)got + i * info->block_bytes, &a, 1);
+        info->decode((const char *)want + i * info->block_bytes, &b, 1);
         if (a == b || (isnan(a) && isnan(b))) continue; /* the mean of nothing is NaN */
         num += ((double)a - b) * ((double)a - b);
         den += (double)b * b;
     }
-    double most = t->dtype == ZT_F32 ? 1e-9 : t->dtype == ZT_F16 ? 1e-5 : 1e-3;
+    double most = type->dtype == ZT_F32 ? 1e-9 : type->dtype == ZT_F16 ? 1e-5 : 1e-3;
     if (rounds) most = fmax(most, 1e-5);
-    return num <= most * fmax(den, 0.1 * (double)zt_type_count(t));
+    return num <= most * fmax(den, 0.1 * (double)zt_type_count(type));
 }
 
 /* A gradient program gives on cpu what it gives on ref, and the same bits for any threads. */
-static bool check_engines(const sample *s)
+static bool check_engines(const sample *sample_run)
 {
-    int wrt[ZT_MAX_IN], n = wanted(s, zt_op_info(s->op)->def, wrt);
-    zt_prog *g = zt_prog_grad(s->ctx, s->p, wrt, n, &(zt_grad_opts){.seeds = true});
-    if (!g) return says(s, "no gradient");
+    int wrt[ZT_MAX_IN], n = wanted(sample_run, zt_op_info(sample_run->op)->def, wrt);
+    zt_prog *program = zt_prog_grad(sample_run->ctx, sample_run->p, wrt, n, &(zt_grad_opts){.seeds = true});
+    if (!program) return says(sample_run, "no gradient");
     void *in[2 * ZT_MAX_IN] = {0};
     outputs o[ENGINES] = {0};
     bool good = true;
-    int n_in = zt_prog_count(g, ZT_VALUE_IN);
-    for (int i = 0; i < n_in; i++) in[i] = input_bytes(s, g, i);
+    int n_in = zt_prog_count(program, ZT_VALUE_IN);
+    for (int i = 0; i < n_in; i++) in[i] = input_bytes(sample_run, program, i);
     for (int e = 0; e < ENGINES && good; e++)
-        good = !engines[e] || run_on(engines[e], g, (const void *const *)in, &o[e]) ||
-               says(s, "does not run");
+        good = !engines[e] || run_on(engines[e], program, (const void *const *)in, &o[e]) ||
+               says(sample_run, "does not run");
     for (int i = 0; i < o[REF].n && good; i++) {
         size_t bytes = zt_type_bytes(&o[ONE].type[i]);
         for (int e = THREE; e < CUDA && good; e++)
             if (engines[e] && memcmp(o[ONE].data[i], o[e].data[i], bytes))
-                good = says(s, "other bits with more threads than with 1");
-        bool rounds = zt_op_info(s->op)->def->weights != 0;
+                good = says(sample_run, "other bits with more threads than with 1");
+        bool rounds = zt_op_info(sample_run->op)->def->weights != 0;
         if (good && !near(&o[REF].type[i], o[ONE].data[i], o[REF].data[i], rounds))
-            good = says(s, "cpu differs from ref");
+            good = says(sample_run, "cpu differs from ref");
         if (!engines[CUDA]) continue;
         if (good && memcmp(o[CUDA].data[i], o[AGAIN].data[i], bytes))
-            good = says(s, "cuda gives other bits the second time");
+            good = says(sample_run, "cuda gives other bits the second time");
         if (good && !near(&o[REF].type[i], o[CUDA].data[i], o[REF].data[i], rounds))
-            good = says(s, "cuda differs from ref");
+            good = says(sample_run, "cuda differs from ref");
     }
     for (int e = 0; e < ENGINES; e++)
         for (int i = 0; i < o[e].n; i++) free(o[e].data[i]);
     for (int i = 0; i < n_in; i++) free(in[i]);
-    zt_prog_free(g);
+    zt_prog_free(program);
     return good;
 }
 
@@ -134,25 +134,25 @@ static double distance(const zt_arg *a, const zt_arg *b)
     return num == 0 ? 0 : num / den;
 }
 
-static bool check_expansion(const sample *s)
+static bool check_expansion(const sample *sample_run)
 {
-    const zt_opinfo *info = zt_op_info(s->op);
+    const zt_opinfo *info = zt_op_info(sample_run->op);
     int map[64], in[ZT_MAX_IN], out[ZT_MAX_OUT] = {0};
     for (int k = 0; k < ZT_MAX_OUT; k++) out[k] = ZT_NONE;
-    zt_prog *p = zt_prog_like(s->p, map);
-    zt_builder *b = zt_builder_new(p, NULL, 0);
+    zt_prog *program = zt_prog_like(sample_run->p, map);
+    zt_builder *b = zt_builder_new(program, NULL, 0);
     f64run one, many;
     bool good = true;
-    for (int k = 0; k < info->n_in; k++) in[k] = s->in[k] < 0 ? ZT_NONE : map[s->in[k]];
-    info->def->expand(zt_builder_emit(b), s->c.attrs, in, out);
+    for (int k = 0; k < info->n_in; k++) in[k] = sample_run->in[k] < 0 ? ZT_NONE : map[sample_run->in[k]];
+    info->def->expand(zt_builder_emit(b), sample_run->c.attrs, in, out);
     zt_builder_free(b);
-    if (zt_ctx_status(s->ctx) || !f64run_open(&many, p)) {
-        zt_prog_free(p);
-        return says(s, "the expansion");
+    if (zt_ctx_status(sample_run->ctx) || !f64run_open(&many, program)) {
+        zt_prog_free(program);
+        return says(sample_run, "the expansion");
     }
-    f64run_open(&one, s->p);
-    fill_inputs(s, &one);
-    fill_inputs(s, &many);
+    f64run_open(&one, sample_run->p);
+    fill_inputs(sample_run, &one);
+    fill_inputs(sample_run, &many);
     f64run_go(&one);
     f64run_go(&many);
     for (int k = 0; k < info->n_out; k++) {
@@ -162,13 +162,13 @@ static bool check_expansion(const sample *s)
         if (out[k] == ZT_NONE || !want) continue;
         const zt_arg *got = &many.arg[out[k]];
         if (!zt_type_equal(got->type, want->type))
-            good = says(s, "the expansion is of another type");
+            good = says(sample_run, "the expansion is of another type");
         else if (!(distance(got, want) <= 1e-12))
-            good = says(s, "the expansion differs");
+            good = says(sample_run, "the expansion differs");
     }
     f64run_close(&one);
     f64run_close(&many);
-    zt_prog_free(p);
+    zt_prog_free(program);
     return good;
 }
 

@@ -27,7 +27,7 @@ static void becomes(const char *pass, const char *from, const char *want, const 
 {
     static const zt_binding sample[] = {{"n", 3}, {"m", 2}};
     zt_pass_opts o = {.sample = sample, .n_sample = 2, .engine = cpu, .off = only(pass)};
-    zt_prog *p = parse(from), *q = p ? zt_prog_passes(ctx, p, &o, NULL) : NULL;
+    zt_prog *program = parse(from), *q = program ? zt_prog_passes(ctx, program, &o, NULL) : NULL;
     zt_str got;
     zt_str_init(&got, ctx);
     if (q) zt_prog_print(q, &got);
@@ -36,7 +36,7 @@ static void becomes(const char *pass, const char *from, const char *want, const 
         diag("%s got\n%s", zt_ctx_error(ctx), q ? got.data : "nothing");
     zt_str_fini(&got);
     zt_prog_free(q);
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_ctx_clear(ctx);
 }
 
@@ -136,15 +136,15 @@ static zt_status g_read(void *user, int64_t handle, size_t offset, void *dst, si
     return ZT_OK;
 }
 
-static zt_status run_on_g(const zt_prog *p, float y[8])
+static zt_status run_on_g(const zt_prog *program, float y[8])
 {
     static const float x[] = {1, -2, 3, 4, 5, 6, 7, -8};
     const zt_store store = {NULL, g_find, g_read};
-    zt_session *s = p ? zt_session_open(cpu, p, &store, NULL) : NULL;
+    zt_session *session = program ? zt_session_open(cpu, program, &store, NULL) : NULL;
     zt_status st =
-        s ? zt_session_step(s, &(zt_binding){"n", 2}, 1, (const void *[]){x}, (void *[]){y})
+        session ? zt_session_step(session, &(zt_binding){"n", 2}, 1, (const void *[]){x}, (void *[]){y})
           : zt_ctx_status(ctx);
-    zt_session_close(s);
+    zt_session_close(session);
     return st;
 }
 
@@ -153,15 +153,15 @@ static void test_derived(void)
     static const zt_binding sample[] = {{"n", 3}};
     float a[8], b[8];
     zt_pass_opts o = {.sample = sample, .n_sample = 1, .engine = cpu};
-    zt_prog *p =
+    zt_prog *program =
         parse(HEAD "in    x: f32[n,4]\ndata  g: f16[4] \"g\"\nh = cast g\ni = scale h by=0.1\n"
                    "y = rms_norm x i\nout   y = y\n");
-    zt_prog *q = p ? zt_prog_passes(ctx, p, &o, NULL) : NULL;
-    ok(q && zt_prog_n_steps(q) == 1 && !run_on_g(p, a) && !run_on_g(q, b) &&
+    zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, NULL) : NULL;
+    ok(other_program && zt_prog_n_steps(other_program) == 1 && !run_on_g(program, a) && !run_on_g(other_program, b) &&
            !memcmp(a, b, sizeof a),
        "data made of data: the same bits (%s)", zt_ctx_error(ctx));
-    zt_prog_free(q);
-    zt_prog_free(p);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
     static const struct {
         const char *tensor, *says;
     } bad[] = {
@@ -178,12 +178,12 @@ static void test_derived(void)
         char text[256];
         snprintf(text, sizeof text, HEAD "in    x: f32[n,4]\ndata  g: f32[4] \"%s\"\n"
                  "y = rms_norm x g\nout   y = y\n", bad[i].tensor);
-        p = parse(text);
-        zt_status st = p ? run_on_g(p, b) : ZT_OK;
+        program = parse(text);
+        zt_status st = program ? run_on_g(program, b) : ZT_OK;
         ok(st && strstr(zt_ctx_error(ctx), bad[i].says), "refused: %s (%s)", bad[i].tensor,
            zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
-        zt_prog_free(p);
+        zt_prog_free(program);
     }
 }
 
@@ -221,7 +221,7 @@ static void test_fuse(void)
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The gradient of a deep network of layers of different widths, after all passes. */
-static void test_gradient(int64_t n)
+static void test_gradient(int64_t count)
 {
     zt_str text;
     zt_str_init(&text, ctx);
@@ -236,24 +236,24 @@ static void test_gradient(int64_t n)
     }
     zt_str_puts(&text, "loss = mse a5 t\nout   loss = loss\n");
     for (char *at = text.data; (at = strstr(at, "linear x0")); at++) memcpy(at, "linear x ", 9);
-    zt_prog *p = zt_prog_parse(ctx, "mlp", text.data, text.len);
+    zt_prog *graph = zt_prog_parse(ctx, "mlp", text.data, text.len);
     int wrt[12], k = 0;
-    for (int i = 0; p && i < zt_prog_count(p, ZT_VALUE_DATA); i++)
-        wrt[k++] = zt_prog_nth(p, ZT_VALUE_DATA, i);
-    const zt_binding b = {"n", n};
-    zt_grad_opts go = {.sample = &b, .n_sample = 1};
-    zt_prog *g = p ? zt_prog_grad(ctx, p, wrt, k, &go) : NULL;
-    zt_pass_opts o = {.sample = &b, .n_sample = 1, .engine = cpu};
+    for (int i = 0; graph && i < zt_prog_count(graph, ZT_VALUE_DATA); i++)
+        wrt[k++] = zt_prog_nth(graph, ZT_VALUE_DATA, i);
+    const zt_binding binding = {"n", count};
+    zt_grad_opts go = {.sample = &binding, .n_sample = 1};
+    zt_prog *program = graph ? zt_prog_grad(ctx, graph, wrt, k, &go) : NULL;
+    zt_pass_opts o = {.sample = &binding, .n_sample = 1, .engine = cpu};
     zt_pass_report r[32];
-    zt_prog *q = g ? zt_prog_passes(ctx, g, &o, r) : NULL;
+    zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, r) : NULL;
     int last = 0;
     while (zt_pass_at(last + 1)) last++;
-    ok(q && r[last].arena_after > 0 && r[last].arena_after <= r[last].bound_after * 21 / 20,
-       "a gradient for %d rows: arena %zu bytes, lower bound %zu (%s)", (int)n, r[last].arena_after,
+    ok(other_program && r[last].arena_after > 0 && r[last].arena_after <= r[last].bound_after * 21 / 20,
+       "a gradient for %d rows: arena %zu bytes, lower bound %zu (%s)", (int)count, r[last].arena_after,
        r[last].bound_after, zt_ctx_error(ctx));
-    zt_prog_free(q);
-    zt_prog_free(g);
-    zt_prog_free(p);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
+    zt_prog_free(graph);
     zt_str_fini(&text);
 }
 
@@ -262,24 +262,24 @@ static void test_report(void)
     static const zt_binding sample[] = {{"n", 3}};
     zt_pass_report r[32];
     zt_pass_opts o = {.sample = sample, .n_sample = 1, .engine = cpu};
-    zt_prog *p = parse(HEAD "in    x: f32[n,4]\na = silu x\nb = gelu x\nc = neg a\nout   y = c\n");
-    zt_prog *q = zt_prog_passes(ctx, p, &o, r);
+    zt_prog *program = parse(HEAD "in    x: f32[n,4]\na = silu x\nb = gelu x\nc = neg a\nout   y = c\n");
+    zt_prog *other_program = zt_prog_passes(ctx, program, &o, r);
     int dead = zt_pass_find("dead", 4);
-    ok(q && r[dead].ran && r[dead].kernels_before == r[dead].kernels_after + 1,
+    ok(other_program && r[dead].ran && r[dead].kernels_before == r[dead].kernels_after + 1,
        "dead saved a kernel: %d, then %d", r[dead].kernels_before, r[dead].kernels_after);
     ok(r[dead].arena_after > 0 && r[dead].arena_after >= r[dead].bound_after &&
        r[dead].arena_after < r[dead].arena_before, "and memory: %zu, then %zu bytes",
        r[dead].arena_before, r[dead].arena_after);
-    zt_prog_free(q);
+    zt_prog_free(other_program);
     o.off = ~0u;
-    q = zt_prog_passes(ctx, p, &o, r);
-    ok(q && !r[dead].ran && zt_prog_n_steps(q) == 3, "a pass that is off does not run");
+    other_program = zt_prog_passes(ctx, program, &o, r);
+    ok(other_program && !r[dead].ran && zt_prog_n_steps(other_program) == 3, "a pass that is off does not run");
     ok(zt_pass_find("deadly", 6) < 0 && zt_pass_find("dea", 3) < 0, "names are whole");
     for (int i = 0; zt_pass_at(i); i++)
         ok(zt_pass_find(zt_pass_at(i)->name, strlen(zt_pass_at(i)->name)) == i &&
            strlen(zt_pass_at(i)->help) < 80, "%s: %s", zt_pass_at(i)->name, zt_pass_at(i)->help);
-    zt_prog_free(q);
-    zt_prog_free(p);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
 }
 
 int main(void)

@@ -7,49 +7,49 @@
 static void test_same(const char *arch, const char *type, const char *engine, zt_isa isa,
                       bool exact)
 {
-    file f = make(arch, type, 2, NULL);
-    int64_t V = vocab_of(&f);
+    file file_data = make(arch, type, 2, NULL);
+    int64_t V = vocab_of(&file_data);
     bool same = true;
     for (int chunk = 1; chunk <= 64 && same; chunk += 63) {
-        setup s = {.engine = engine, .threads = 2, .isa = isa, .exact = exact, .chunk = chunk};
-        float *with = all_logits(&f, &s, V);
-        s.passes_off = ~0u;
-        float *without = all_logits(&f, &s, V);
+        setup options = {.engine = engine, .threads = 2, .isa = isa, .exact = exact, .chunk = chunk};
+        float *with = all_logits(&file_data, &options, V);
+        options.passes_off = ~0u;
+        float *without = all_logits(&file_data, &options, V);
         same = with && without && !memcmp(with, without, (size_t)(N_TOKENS * V) * sizeof *with);
         free(with);
         free(without);
     }
     ok(same, "%s %s on %s %s%s: the same bits with every pass and with none", arch, type, engine,
        zt_isa_name(isa), exact ? " --exact" : "");
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* Each pass alone, too. */
 static void test_each(const char *arch)
 {
-    file f = make(arch, "q8_0", 2, NULL);
-    int64_t V = vocab_of(&f);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .passes_off = ~0u};
-    float *want = all_logits(&f, &s, V);
+    file file_data = make(arch, "q8_0", 2, NULL);
+    int64_t V = vocab_of(&file_data);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .passes_off = ~0u};
+    float *want = all_logits(&file_data, &options, V);
     for (int i = 0; zt_pass_at(i); i++) {
-        s.passes_off = ~(1u << i);
-        float *got = all_logits(&f, &s, V);
+        options.passes_off = ~(1u << i);
+        float *got = all_logits(&file_data, &options, V);
         ok(want && got && !memcmp(want, got, (size_t)(N_TOKENS * V) * sizeof *want),
            "%s: the same bits with the pass %s alone", arch, zt_pass_at(i)->name);
         free(got);
     }
     free(want);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static void test_replays(const char *arch)
 {
     enum { REPLAYS = 100 };
-    file f = make(arch, "q8_0", 2, NULL);
-    setup s = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
+    file file_data = make(arch, "q8_0", 2, NULL);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    if (ok(model_open(&o, ctx, &f, &s) == ZT_OK, "%s opens (%s)", arch, zt_ctx_error(ctx))) {
+    if (ok(model_open(&o, ctx, &file_data, &options) == ZT_OK, "%s opens (%s)", arch, zt_ctx_error(ctx))) {
         float *y = zt_alloc_array(ctx, (size_t)zt_llm_get(o.m).vocab, sizeof *y);
         int32_t id = 1;
         zt_status st = zt_llm_feed(o.m, &id, 1, false, y);
@@ -65,20 +65,20 @@ static void test_replays(const char *arch)
     }
     model_close(&o);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 static int kernels_of(const char *arch, int64_t layers)
 {
-    file f = make(arch, "q8_0", layers, NULL);
-    setup s = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
+    file file_data = make(arch, "q8_0", layers, NULL);
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    bool opened = model_open(&o, ctx, &f, &s) == ZT_OK;
+    bool opened = model_open(&o, ctx, &file_data, &options) == ZT_OK;
     int n = opened ? zt_prog_kernels(zt_session_prog(zt_llm_session(o.m))) : -1;
     model_close(&o);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
     return n;
 }
 

@@ -7,21 +7,21 @@
 static const setup cpu = {.engine = "cpu", .threads = 2, .ctx_len = 128, .chunk = 16};
 
 /* The plan of a made model for one token, as text. */
-static zt_status compile(const file *f, unsigned off, zt_str *text)
+static zt_status compile(const file *file_data, unsigned off, zt_str *text)
 {
-    setup s = cpu;
-    s.isa = zt_isa_best();
+    setup options = cpu;
+    options.isa = zt_isa_best();
     zt_ctx *ctx = zt_ctx_new();
     zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", 128}};
     zt_binding one[] = {{"n", 1}, {"m", 1}, {"ctx", 128}};
     model o;
-    zt_status st = model_open(&o, ctx, f, &s);
+    zt_status st = model_open(&o, ctx, file_data, &options);
     zt_pass_opts po = {.sample = sample, .n_sample = 3, .engine = o.e, .off = off};
-    zt_prog *p = st ? NULL : zt_prog_passes(ctx, zt_llm_prog(o.m), &po, NULL);
-    zt_plan_file_opts to = {.engine = o.e, .isa = s.isa, .off = off, .bind = one, .n_bind = 3};
-    st = p ? zt_plan_file_print(p, &to, text) : zt_ctx_status(ctx);
+    zt_prog *program = st ? NULL : zt_prog_passes(ctx, zt_llm_prog(o.m), &po, NULL);
+    zt_plan_file_opts to = {.engine = o.e, .isa = options.isa, .off = off, .bind = one, .n_bind = 3};
+    st = program ? zt_plan_file_print(program, &to, text) : zt_ctx_status(ctx);
     if (st) diag("%s", zt_ctx_error(ctx));
-    zt_prog_free(p);
+    zt_prog_free(program);
     model_close(&o);
     zt_ctx_free(ctx);
     return st;
@@ -29,20 +29,20 @@ static zt_status compile(const file *f, unsigned off, zt_str *text)
 
 /* Logits of a prompt and of a few tokens one by one under a plan (NULL: without), or NULL with the
  * message in `why`. */
-static float *run(const file *f, const char *plan, size_t n, int64_t V, char why[512])
+static float *run(const file *file_data, const char *plan, size_t count, int64_t V, char why[512])
 {
     enum { PROMPT = 20, MORE = 4 };
     int32_t ids[PROMPT + MORE];
     zt_ctx *ctx = zt_ctx_new();
     float *y = calloc((size_t)((1 + MORE) * V), sizeof *y);
-    zt_source *src = zt_source_memory(ctx, "made", f->bytes, f->n);
-    zt_gguf *g = src ? zt_gguf_from(ctx, src) : NULL;
+    zt_source *src = zt_source_memory(ctx, "made", file_data->bytes, file_data->n);
+    zt_gguf *gguf = src ? zt_gguf_from(ctx, src) : NULL;
     zt_engine *e =
         zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
-    zt_plan_file *planned = plan ? zt_plan_file_parse(ctx, "plan.zt", plan, n) : NULL;
+    zt_plan_file *planned = plan ? zt_plan_file_parse(ctx, "plan.zt", plan, count) : NULL;
     zt_llm_opts lo = {.engine = e, .ctx_len = 128, .chunk = 16, .kv = ZT_DTYPE_COUNT,
                       .planned = planned, .passes_off = plan ? 0 : ~0u};
-    zt_llm *m = g && (planned || !plan) ? zt_llm_open(g, &lo) : NULL;
+    zt_llm *m = gguf && (planned || !plan) ? zt_llm_open(gguf, &lo) : NULL;
     draw_ids(ids, PROMPT + MORE, V);
     zt_status st = m ? zt_llm_feed(m, ids, PROMPT, false, y) : zt_ctx_status(ctx);
     for (int i = 0; i < MORE && !st; i++)
@@ -51,7 +51,7 @@ static float *run(const file *f, const char *plan, size_t n, int64_t V, char why
     zt_llm_close(m);
     zt_plan_file_free(planned);
     zt_engine_close(e);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     zt_source_close(src);
     if (st || zt_mem_get(ctx).blocks) {
         if (!st) diag("%zu blocks leak", zt_mem_get(ctx).blocks);
@@ -65,14 +65,14 @@ static float *run(const file *f, const char *plan, size_t n, int64_t V, char why
 static void test_bits(const char *arch)
 {
     char why[512];
-    file f = make(arch, "q8_0", 2, NULL);
-    int64_t V = vocab_of(&f);
+    file file_data = make(arch, "q8_0", 2, NULL);
+    int64_t V = vocab_of(&file_data);
     zt_ctx *ctx = zt_ctx_new();
     zt_str text;
     zt_str_init(&text, ctx);
-    zt_status st = compile(&f, 0, &text);
+    zt_status st = compile(&file_data, 0, &text);
     ok(st == ZT_OK, "%s: a plan of %zu bytes", arch, text.len);
-    float *want = run(&f, NULL, 0, V, why), *got = run(&f, text.data, text.len, V, why);
+    float *want = run(&file_data, NULL, 0, V, why), *got = run(&file_data, text.data, text.len, V, why);
     ok(want && got && !memcmp(want, got, (size_t)(5 * V) * sizeof *want),
        "%s: the plan gives the bits of no plan and no pass (%s)", arch, why);
     /* The same text once more: planned again from what was parsed. */
@@ -96,7 +96,7 @@ static void test_bits(const char *arch)
     free(got);
     zt_str_fini(&text);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 /* ---- plans that lie -------------------------------------------------------------------------- */
@@ -119,13 +119,13 @@ static char *spoilt(const char *after, const char *what, const char *with)
 static void refused(const char *after, const char *what, const char *with, const char *says)
 {
     char why[512] = "";
-    char *s = spoilt(after, what, with);
-    float *y = s ? run(&llama, s, strlen(s), vocab, why) : NULL;
+    char *string = spoilt(after, what, with);
+    float *y = string ? run(&llama, string, strlen(string), vocab, why) : NULL;
     int status = atoi(why);
-    ok(s && !y && (status == ZT_EDATA || status == ZT_ESHAPE) && strstr(why, says),
+    ok(string && !y && (status == ZT_EDATA || status == ZT_ESHAPE) && strstr(why, says),
        "'%s' for '%s': refused, as '%s' (%s)", with, what, says, why);
     free(y);
-    free(s);
+    free(string);
 }
 
 /* A line's word number `word` from 0. */
@@ -133,9 +133,9 @@ static void word_of(const char *line, int word, char out[64])
 {
     snprintf(out, 64, "%s", "");
     for (const char *at = line; word >= 0; word--) {
-        size_t n = strcspn(at, " \n");
-        snprintf(out, 64, "%.*s", (int)n, at);
-        at += n + 1;
+        size_t count = strcspn(at, " \n");
+        snprintf(out, 64, "%.*s", (int)count, at);
+        at += count + 1;
     }
 }
 
@@ -188,14 +188,14 @@ static void test_overlap(void)
 {
     char why[512] = "";
     zt_ctx *ctx = zt_ctx_new();
-    file f = make("llama", "q8_0", 2, NULL);
-    int64_t V = vocab_of(&f);
+    file file_data = make("llama", "q8_0", 2, NULL);
+    int64_t V = vocab_of(&file_data);
     zt_str text, zero;
     zt_str_init(&text, ctx);
     zt_str_init(&zero, ctx);
-    compile(&f, 0, &text);
+    compile(&file_data, 0, &text);
     for (const char *at = text.data, *end = at + text.len; at < end;) {
-        size_t n = strcspn(at, "\n");
+        size_t count = strcspn(at, "\n");
         char name[64], bytes[64], offset[64];
         word_of(at, 2, name);
         word_of(at, 3, offset);
@@ -203,16 +203,16 @@ static void test_overlap(void)
         if (!strncmp(at, "#plan at ", 9) && strcmp(offset, "0") && !strstr(at, " over "))
             zt_str_printf(&zero, "#plan at %s 0 %s\n", name, bytes);
         else
-            zt_str_printf(&zero, "%.*s\n", (int)n, at);
-        at += n + 1;
+            zt_str_printf(&zero, "%.*s\n", (int)count, at);
+        at += count + 1;
     }
-    float *y = run(&f, zero.data, zero.len, V, why);
+    float *y = run(&file_data, zero.data, zero.len, V, why);
     ok(!y && atoi(why) == ZT_EDATA, "all values at offset 0: refused (%s)", why);
     free(y);
     zt_str_fini(&text);
     zt_str_fini(&zero);
     zt_ctx_free(ctx);
-    free(f.bytes);
+    free(file_data.bytes);
 }
 
 int main(void)

@@ -86,20 +86,20 @@ static void hostile_types(zt_ctx *ctx)
 
 static void texts_are_canonical(zt_ctx *ctx)
 {
-    zt_case c;
+    zt_case op_case;
     bool same = true;
-    zt_str s;
-    zt_str_init(&s, ctx);
-    for (int i = 0; zt_op_case(ZT_OP_pointwise, i, &c); i++) {
+    zt_str string;
+    zt_str_init(&string, ctx);
+    for (int i = 0; zt_op_case(ZT_OP_pointwise, i, &op_case); i++) {
         const char *text;
         zt_pointwise_chain p;
-        memcpy(&text, c.attrs, sizeof text);
-        zt_str_clear(&s);
-        same = same && !zt_pointwise_parse(ctx, text, &p) && !zt_pointwise_print(&p, &s) &&
-               !strcmp(s.data, text);
+        memcpy(&text, op_case.attrs, sizeof text);
+        zt_str_clear(&string);
+        same = same && !zt_pointwise_parse(ctx, text, &p) && !zt_pointwise_print(&p, &string) &&
+               !strcmp(string.data, text);
     }
     ok(same, "what is printed is what was read");
-    zt_str_fini(&s);
+    zt_str_fini(&string);
 }
 
 /* ---- random programs ------------------------------------------------------------------------- */
@@ -158,16 +158,16 @@ static void put_step(maker *m, bool device)
         uint64_t k = draw(m, device ? 14 : 19);
         zt_str_printf(&m->text, "y%d = %s %s%s\n", m->n, ones[k], full(m, a), ends[k]);
     } else if (kind < 6) {
-        const char *p = full(m, a);
-        zt_str_printf(&m->text, "y%d = %s %s %s\n", m->n, twos[draw(m, device ? 6 : 8)], p,
+        const char *cursor = full(m, a);
+        zt_str_printf(&m->text, "y%d = %s %s %s\n", m->n, twos[draw(m, device ? 6 : 8)], cursor,
                       pick(m, 'f', b));
     } else if (kind == 6 && truth) {
         zt_str_printf(&m->text, "y%d = where %s ", m->n, truth);
         zt_str_printf(&m->text, "%s ", full(m, a));
         zt_str_printf(&m->text, "%s\n", pick(m, 'f', b));
     } else if (kind == 7) {
-        const char *p = full(m, a);
-        zt_str_printf(&m->text, "y%d = gt %s %s\n", m->n, p, pick(m, 'f', b));
+        const char *cursor = full(m, a);
+        zt_str_printf(&m->text, "y%d = gt %s %s\n", m->n, cursor, pick(m, 'f', b));
         dtype = 'b';
     } else if (half && draw(m, 2)) {
         bool back = draw(m, 2);
@@ -180,16 +180,16 @@ static void put_step(maker *m, bool device)
     m->dtype[m->n++] = dtype;
 }
 
-/* A program of n steps; the last value, and some others, are outputs. */
-static zt_prog *make(zt_ctx *ctx, uint64_t seed, int n, bool device)
+/* A program of count steps; the last value, and some others, are outputs. */
+static zt_prog *make(zt_ctx *ctx, uint64_t seed, int count, bool device)
 {
     maker m = {.state = seed * 977 + 5};
     zt_str_init(&m.text, ctx);
     zt_str_puts(&m.text, head);
-    while (m.n < n) put_step(&m, device);
-    for (int v = 0; v < n - 1; v++)
+    while (m.n < count) put_step(&m, device);
+    for (int v = 0; v < count - 1; v++)
         if (draw(&m, 8) == 0) zt_str_printf(&m.text, "out o%d = y%d\n", v, v);
-    zt_str_printf(&m.text, "out y = y%d\n", n - 1);
+    zt_str_printf(&m.text, "out y = y%d\n", count - 1);
     zt_prog *p = zt_prog_parse(ctx, "made", m.text.data, m.text.len);
     if (!p) diag("%s\n%s", zt_ctx_error(ctx), m.text.data);
     zt_str_fini(&m.text);
@@ -199,22 +199,22 @@ static zt_prog *make(zt_ctx *ctx, uint64_t seed, int n, bool device)
 static float inputs[5][COUNT];
 
 /* All outputs, one after the other, in `to`; bytes, or 0: it failed. */
-static size_t run(zt_engine *e, const zt_prog *p, char *to)
+static size_t run(zt_engine *engine, const zt_prog *program, char *to)
 {
     const void *const in[] = {inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]};
     void *out[MOST_VALUES];
     size_t at = 0;
-    zt_bound *b = zt_prog_bind(p, NULL, 0);
-    zt_session *s = zt_session_open(e, p, NULL, &(zt_session_opts){.strict = true});
-    for (int o = 0; b && o < zt_prog_n_outputs(p); o++) {
+    zt_bound *bound = zt_prog_bind(program, NULL, 0);
+    zt_session *session = zt_session_open(engine, program, NULL, &(zt_session_opts){.strict = true});
+    for (int o = 0; bound && o < zt_prog_n_outputs(program); o++) {
         out[o] = to + at;
-        at += (zt_type_bytes(&b->type[zt_prog_output(p, o)->value]) + 63) / 64 * 64;
+        at += (zt_type_bytes(&bound->type[zt_prog_output(program, o)->value]) + 63) / 64 * 64;
     }
     memset(to, 0, at);
-    bool good = b && s && zt_session_step(s, NULL, 0, in, out) == ZT_OK;
-    if (!good) diag("%s", zt_ctx_error(e->ctx));
-    zt_session_close(s);
-    zt_bound_free(b);
+    bool good = bound && session && zt_session_step(session, NULL, 0, in, out) == ZT_OK;
+    if (!good) diag("%s", zt_ctx_error(engine->ctx));
+    zt_session_close(session);
+    zt_bound_free(bound);
     return good ? at : 0;
 }
 
@@ -229,16 +229,16 @@ static int compare(const char *name, zt_isa isa, int threads, int programs)
     unsigned off = ~(1u << zt_pass_find("chain", 5));
     if (!e) skip("%s: %s", name, zt_ctx_error(ctx));
     for (int i = 0; i < programs && e && saved >= 0; i++) {
-        zt_prog *p = make(ctx, (uint64_t)i, 1 + i * 3 % 70, device);
-        zt_prog *q = p ? zt_prog_passes(ctx, p, &(zt_pass_opts){.engine = e, .off = off}, NULL) : p;
-        size_t n = q ? run(e, p, without) : 0;
-        saved += q ? zt_prog_n_steps(p) - zt_prog_n_steps(q) : 0;
-        if (!n || run(e, q, with) != n || memcmp(with, without, n)) {
+        zt_prog *program = make(ctx, (uint64_t)i, 1 + i * 3 % 70, device);
+        zt_prog *other_program = program ? zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = e, .off = off}, NULL) : program;
+        size_t count = other_program ? run(e, program, without) : 0;
+        saved += other_program ? zt_prog_n_steps(program) - zt_prog_n_steps(other_program) : 0;
+        if (!count || run(e, other_program, with) != count || memcmp(with, without, count)) {
             diag("%s: program %d: %s", name, i, zt_ctx_error(ctx));
             saved = -1;
         }
-        zt_prog_free(q);
-        zt_prog_free(p);
+        zt_prog_free(other_program);
+        zt_prog_free(program);
     }
     zt_engine_close(e);
     zt_ctx_free(ctx);
@@ -267,24 +267,24 @@ static zt_prog *passed(zt_ctx *ctx, const char *text, int n_sample)
 {
     static const zt_binding sample[] = {{"n", 13}, {"m", 7}};
     unsigned off = ~(1u << zt_pass_find("chain", 5));
-    zt_prog *p = zt_prog_parse(ctx, "given", text, strlen(text));
-    if (!p) diag("%s", zt_ctx_error(ctx));
+    zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
+    if (!program) diag("%s", zt_ctx_error(ctx));
     zt_prog *q =
-        p ? zt_prog_passes(ctx, p, &(zt_pass_opts){sample, n_sample, NULL, off}, NULL) : NULL;
-    zt_prog_free(p);
+        program ? zt_prog_passes(ctx, program, &(zt_pass_opts){sample, n_sample, NULL, off}, NULL) : NULL;
+    zt_prog_free(program);
     return q;
 }
 
 static void becomes(zt_ctx *ctx, const char *text, const char *want, const char *what)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_prog *q = passed(ctx, text, 2);
-    bool good = q && zt_prog_print(q, &s) == ZT_OK && !strcmp(s.data, want);
-    if (!good) diag("%s", q ? s.data : zt_ctx_error(ctx));
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_prog *other_program = passed(ctx, text, 2);
+    bool good = other_program && zt_prog_print(other_program, &string) == ZT_OK && !strcmp(string.data, want);
+    if (!good) diag("%s", other_program ? string.data : zt_ctx_error(ctx));
     ok(good, "%s", what);
-    zt_prog_free(q);
-    zt_str_fini(&s);
+    zt_prog_free(other_program);
+    zt_str_fini(&string);
 }
 
 static void groups(zt_ctx *ctx)
@@ -327,14 +327,14 @@ static void traffic(zt_ctx *ctx)
                                "c = mul y x\nout y = c\n";
     zt_pass_report r[32];
     zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1});
-    zt_prog *p = zt_prog_parse(ctx, "given", text, strlen(text));
-    zt_prog *q = zt_prog_passes(ctx, p, &(zt_pass_opts){.engine = e}, r);
+    zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
+    zt_prog *other_program = zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = e}, r);
     const zt_pass_report *own = &r[zt_pass_find("chain", 5)];
-    ok(q && own->bytes_before == 10 * 256 && own->bytes_after == 2 * 256 &&
+    ok(other_program && own->bytes_before == 10 * 256 && own->bytes_after == 2 * 256 &&
            own->kernels_before == 4 && own->kernels_after == 1,
        "what the pass saved: %g bytes of traffic, then %g", own->bytes_before, own->bytes_after);
-    zt_prog_free(q);
-    zt_prog_free(p);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
     zt_engine_close(e);
 }
 

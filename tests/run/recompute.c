@@ -32,49 +32,49 @@ static zt_prog *gradient_of(const char *body, int layers, int weights)
         }
     }
     zt_str_printf(&text, "y = mean h%d\nout   y = y\n", layers);
-    zt_prog *p = zt_prog_parse(ctx, "net", text.data, text.len);
+    zt_prog *program = zt_prog_parse(ctx, "net", text.data, text.len);
     int wrt[64];
-    for (int i = 0; p && i < layers * weights; i++) {
+    for (int i = 0; program && i < layers * weights; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
-        wrt[i] = zt_prog_find(p, name);
+        wrt[i] = zt_prog_find(program, name);
     }
-    zt_prog *g = p ? zt_prog_grad(ctx, p, wrt, layers * weights, &(zt_grad_opts){0}) : NULL;
+    zt_prog *g = program ? zt_prog_grad(ctx, program, wrt, layers * weights, &(zt_grad_opts){0}) : NULL;
     if (!g) diag("%s\n%s", zt_ctx_error(ctx), text.data);
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_str_fini(&text);
     return g;
 }
 
 /* All outputs in one piece; its bytes, and the arena that it took. */
-static char *run(const zt_prog *p, size_t *bytes, size_t *arena)
+static char *run(const zt_prog *program, size_t *bytes, size_t *arena)
 {
-    int n_in = zt_prog_count(p, ZT_VALUE_IN), n_out = zt_prog_n_outputs(p);
+    int n_in = zt_prog_count(program, ZT_VALUE_IN), n_out = zt_prog_n_outputs(program);
     const void **in = calloc((size_t)n_in, sizeof *in);
     void **out = calloc((size_t)n_out, sizeof *out);
-    zt_bound *b = zt_prog_bind(p, NULL, 0);
-    zt_session *s = zt_session_open(engine, p, NULL, NULL);
+    zt_bound *bound = zt_prog_bind(program, NULL, 0);
+    zt_session *session = zt_session_open(engine, program, NULL, NULL);
     for (int i = 0; i < n_in; i++) {
-        int64_t n = zt_type_count(&b->type[zt_prog_nth(p, ZT_VALUE_IN, i)]);
-        float *x = malloc((size_t)n * sizeof *x);
-        for (int64_t k = 0; k < n; k++)
+        int64_t count = zt_type_count(&bound->type[zt_prog_nth(program, ZT_VALUE_IN, i)]);
+        float *x = malloc((size_t)count * sizeof *x);
+        for (int64_t k = 0; k < count; k++)
             x[k] = (float)(zt_normal(5, (uint64_t)i, (uint64_t)k) * (i ? 0.1 : 1));
         in[i] = x;
     }
     *bytes = 0;
-    for (int o = 0; o < n_out; o++) *bytes += zt_type_bytes(&b->type[zt_prog_output(p, o)->value]);
+    for (int o = 0; o < n_out; o++) *bytes += zt_type_bytes(&bound->type[zt_prog_output(program, o)->value]);
     char *all = calloc(1, *bytes);
     size_t at = 0;
     for (int o = 0; o < n_out; o++) {
         out[o] = all + at;
-        at += zt_type_bytes(&b->type[zt_prog_output(p, o)->value]);
+        at += zt_type_bytes(&bound->type[zt_prog_output(program, o)->value]);
     }
-    bool good = s && zt_session_step(s, NULL, 0, in, out) == ZT_OK;
+    bool good = session && zt_session_step(session, NULL, 0, in, out) == ZT_OK;
     if (!good) diag("%s", zt_ctx_error(ctx));
-    *arena = good ? zt_session_get(s).arena_bytes : 0;
+    *arena = good ? zt_session_get(session).arena_bytes : 0;
     for (int i = 0; i < n_in; i++) free((void *)(uintptr_t)in[i]);
-    zt_session_close(s);
-    zt_bound_free(b);
+    zt_session_close(session);
+    zt_bound_free(bound);
     free(in);
     free(out);
     return all;
@@ -82,34 +82,34 @@ static char *run(const zt_prog *p, size_t *bytes, size_t *arena)
 
 static void falls(const char *what, const char *body, int layers, int weights, double most)
 {
-    zt_prog *g = gradient_of(body, layers, weights);
+    zt_prog *program = gradient_of(body, layers, weights);
     zt_pass_opts o = {.engine = engine, .off = only("recompute")};
     zt_pass_report report[32];
-    zt_prog *q = g ? zt_prog_passes(ctx, g, &o, report) : NULL;
-    size_t n = 0, m = 0, before = 0, after = 0;
-    char *plain = q ? run(g, &n, &before) : NULL, *less = q ? run(q, &m, &after) : NULL;
+    zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, report) : NULL;
+    size_t count = 0, m = 0, before = 0, after = 0;
+    char *plain = other_program ? run(program, &count, &before) : NULL, *less = other_program ? run(other_program, &m, &after) : NULL;
     const zt_pass_report *r = &report[zt_pass_find("recompute", 9)];
-    ok(q && n == m && n && !memcmp(plain, less, n), "%s: the same bits", what);
-    ok(q && after > 0 && (double)after <= most * (double)before,
+    ok(other_program && count == m && count && !memcmp(plain, less, count), "%s: the same bits", what);
+    ok(other_program && after > 0 && (double)after <= most * (double)before,
        "%s: an arena of %zu bytes, then %zu", what, before, after);
-    ok(q && r->ran && r->arena_before == before && r->arena_after == after &&
+    ok(other_program && r->ran && r->arena_before == before && r->arena_after == after &&
            r->kernels_after >= r->kernels_before,
        "%s: the report says so: %d kernels, then %d", what, r->kernels_before, r->kernels_after);
     free(plain);
     free(less);
-    zt_prog_free(q);
-    zt_prog_free(g);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
 }
 
 /* A gradient that reads what its op gave needs nothing that the next layer does not keep. */
 static void leaner(const char *what, const char *body, const char *other, const char *by_x,
                    int layers)
 {
-    zt_prog *p[] = {gradient_of(body, layers, 1), gradient_of(by_x, layers, 1)};
-    size_t n, arena[2] = {0, 0};
+    zt_prog *program[] = {gradient_of(body, layers, 1), gradient_of(by_x, layers, 1)};
+    size_t count, arena[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        if (p[i]) free(run(p[i], &n, &arena[i]));
-        zt_prog_free(p[i]);
+        if (program[i]) free(run(program[i], &count, &arena[i]));
+        zt_prog_free(program[i]);
     }
     ok(arena[0] && (double)arena[0] <= 0.6 * (double)arena[1],
        "%s an arena of %zu bytes, %s %zu", what, arena[0], other, arena[1]);
@@ -117,17 +117,17 @@ static void leaner(const char *what, const char *body, const char *other, const 
 
 static void stays(const char *what, const char *text)
 {
-    zt_prog *p = zt_prog_parse(ctx, "given", text, strlen(text));
+    zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
     zt_pass_opts o = {.engine = engine, .off = only("recompute")};
-    zt_prog *q = p ? zt_prog_passes(ctx, p, &o, NULL) : NULL;
+    zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, NULL) : NULL;
     zt_str a, b;
     zt_str_init(&a, ctx);
     zt_str_init(&b, ctx);
-    ok(q && !zt_prog_print(p, &a) && !zt_prog_print(q, &b) && !strcmp(a.data, b.data), "%s", what);
+    ok(other_program && !zt_prog_print(program, &a) && !zt_prog_print(other_program, &b) && !strcmp(a.data, b.data), "%s", what);
     zt_str_fini(&a);
     zt_str_fini(&b);
-    zt_prog_free(q);
-    zt_prog_free(p);
+    zt_prog_free(other_program);
+    zt_prog_free(program);
 }
 
 int main(void)

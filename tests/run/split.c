@@ -17,17 +17,17 @@ static bool lacks_cos(zt_engine *e, zt_op op, const void *attrs, const zt_type *
     return op != ZT_OP_cos && zt_engine_cpu.has(e, op, attrs, in, out);
 }
 
-static bool run(const zt_prog *p, float *out)
+static bool run(const zt_prog *program, float *out)
 {
     float x[4];
     int32_t pos[2] = {1, 2};
     const void *in[] = {x, pos};
     void *to[] = {out};
     for (int i = 0; i < 4; i++) x[i] = (float)zt_normal(1, 2, (uint64_t)i);
-    zt_session *s = zt_session_open(engine, p, NULL, NULL);
-    bool good = s && zt_session_step(s, NULL, 0, in, to) == ZT_OK;
+    zt_session *session = zt_session_open(engine, program, NULL, NULL);
+    bool good = session && zt_session_step(session, NULL, 0, in, to) == ZT_OK;
     if (!good) diag("%s", zt_ctx_error(ctx));
-    zt_session_close(s);
+    zt_session_close(session);
     return good;
 }
 
@@ -36,8 +36,8 @@ static zt_prog *splits(const char *text, int before, int after, int fallbacks, c
 {
     zt_pass_report r[32];
     zt_pass_opts o = {.engine = engine, .off = off};
-    zt_prog *p = zt_prog_parse(ctx, "given", text, strlen(text));
-    zt_prog *q = p ? zt_prog_passes(ctx, p, &o, r) : NULL;
+    zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
+    zt_prog *q = program ? zt_prog_passes(ctx, program, &o, r) : NULL;
     const zt_pass_report *own = &r[zt_pass_find("split", 5)];
     float a[4] = {0}, b[4] = {0};
     bool good = q && own->segments_before == before && own->segments_after == after &&
@@ -46,19 +46,19 @@ static zt_prog *splits(const char *text, int before, int after, int fallbacks, c
         diag("%d segments, then %d; %d fall back", own->segments_before, own->segments_after,
              own->fallbacks);
     ok(good, "%s: %d segments, then %d", what, before, after);
-    ok(q && run(p, a) && run(q, b) && !memcmp(a, b, sizeof a), "%s: the same bits", what);
-    zt_prog_free(p);
+    ok(q && run(program, a) && run(q, b) && !memcmp(a, b, sizeof a), "%s: the same bits", what);
+    zt_prog_free(program);
     return q;
 }
 
-static void tells_engines(const zt_prog *p)
+static void tells_engines(const zt_prog *program)
 {
     const char *name[16];
     int wrong = 0;
     zt_pass_opts o = {.engine = engine};
-    bool good = p && zt_prog_n_steps(p) < 16 && zt_prog_engines(ctx, p, &o, name) == ZT_OK;
-    for (int s = 0; good && s < zt_prog_n_steps(p); s++) {
-        zt_op op = zt_prog_step(p, s)->op;
+    bool good = program && zt_prog_n_steps(program) < 16 && zt_prog_engines(ctx, program, &o, name) == ZT_OK;
+    for (int s = 0; good && s < zt_prog_n_steps(program); s++) {
+        zt_op op = zt_prog_step(program, s)->op;
         const char *want = op == ZT_OP_reshape ? NULL : op == ZT_OP_cos ? "ref" : "cpu";
         wrong += (want == NULL) != (name[s] == NULL) || (want && strcmp(want, name[s]) != 0);
     }
@@ -70,42 +70,42 @@ static void random_orders(void)
 {
     int worse = 0, differ = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {
-        zt_str t;
-        zt_str_init(&t, ctx);
-        zt_str_puts(&t, "zt program 1\nin x: f32[2,2]\nin pos: i32[2]\nstate k: f32[8,2]\n"
+        zt_str string;
+        zt_str_init(&string, ctx);
+        zt_str_puts(&string, "zt program 1\nin x: f32[2,2]\nin pos: i32[2]\nstate k: f32[8,2]\n"
                         "v0 = neg x\n");
-        int n = 1, put = 3 + (int)(seed % 9);
+        int count = 1, put = 3 + (int)(seed % 9);
         const char *cache = "k";
-        for (; n < 14; n++) {
-            uint64_t draw = (uint64_t)(1e6 * (3 + zt_normal(seed, 7, (uint64_t)n)));
+        for (; count < 14; count++) {
+            uint64_t draw = (uint64_t)(1e6 * (3 + zt_normal(seed, 7, (uint64_t)count)));
             static const char *const ops[] = {"cos", "neg", "add", "cos", "matmul"};
             const char *op = ops[draw % 5];
-            if (n == put) {
-                zt_str_printf(&t, "k1 = kv_put k v%d pos\n", (int)(draw / 7 % (uint64_t)n));
+            if (count == put) {
+                zt_str_printf(&string, "k1 = kv_put k v%d pos\n", (int)(draw / 7 % (uint64_t)count));
                 cache = "k1";
             }
             if (!strcmp(op, "matmul"))
-                zt_str_printf(&t, "m%d = matmul %s v%d\nv%d = slice m%d axis=0 from=1 to=3\n", n,
-                              cache, (int)(draw / 11 % (uint64_t)n), n, n);
+                zt_str_printf(&string, "m%d = matmul %s v%d\nv%d = slice m%d axis=0 from=1 to=3\n", count,
+                              cache, (int)(draw / 11 % (uint64_t)count), count, count);
             else if (!strcmp(op, "add"))
-                zt_str_printf(&t, "v%d = add v%d v%d\n", n, (int)(draw / 11 % (uint64_t)n),
-                              (int)(draw / 131 % (uint64_t)n));
+                zt_str_printf(&string, "v%d = add v%d v%d\n", count, (int)(draw / 11 % (uint64_t)count),
+                              (int)(draw / 131 % (uint64_t)count));
             else
-                zt_str_printf(&t, "v%d = %s v%d\n", n, op, (int)(draw / 11 % (uint64_t)n));
+                zt_str_printf(&string, "v%d = %s v%d\n", count, op, (int)(draw / 11 % (uint64_t)count));
         }
-        zt_str_puts(&t, "y = add v13 v12\nkeep k = k1\nout y = y\n");
+        zt_str_puts(&string, "y = add v13 v12\nkeep k = k1\nout y = y\n");
         zt_pass_report r[32];
-        zt_prog *p = zt_prog_parse(ctx, "made", t.data, t.len);
-        zt_prog *q =
-            p ? zt_prog_passes(ctx, p, &(zt_pass_opts){.engine = engine, .off = off}, r) : NULL;
+        zt_prog *program = zt_prog_parse(ctx, "made", string.data, string.len);
+        zt_prog *other_program =
+            program ? zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = engine, .off = off}, r) : NULL;
         const zt_pass_report *own = &r[zt_pass_find("split", 5)];
         float a[4] = {0}, b[4] = {0};
-        if (!q) diag("%s\n%s", zt_ctx_error(ctx), t.data);
-        differ += !q || !run(p, a) || !run(q, b) || memcmp(a, b, sizeof a);
-        worse += q && own->segments_after > own->segments_before;
-        zt_prog_free(q);
-        zt_prog_free(p);
-        zt_str_fini(&t);
+        if (!other_program) diag("%s\n%s", zt_ctx_error(ctx), string.data);
+        differ += !other_program || !run(program, a) || !run(other_program, b) || memcmp(a, b, sizeof a);
+        worse += other_program && own->segments_after > own->segments_before;
+        zt_prog_free(other_program);
+        zt_prog_free(program);
+        zt_str_fini(&string);
     }
     ok(differ == 0, "random programs: the same bits in the new order");
     ok(worse == 0, "and never more segments");
@@ -120,12 +120,12 @@ int main(void)
     lame = zt_engine_cpu;
     lame.has = lacks_cos;
     engine->vt = &lame;
-    zt_prog *q = splits("zt program 1\nin    x: f32[2,2]\nin    pos: i32[2]\na = cos x\nb = neg a\n"
+    zt_prog *other_program = splits("zt program 1\nin    x: f32[2,2]\nin    pos: i32[2]\na = cos x\nb = neg a\n"
                         "c = cos x\nd = neg c\ne = reshape x shape=[2,2]\nf = cos e\ng = add b d\n"
                         "y = add g f\nout   y = y\n",
                         6, 2, 3, "siblings come together");
-    tells_engines(q);
-    zt_prog_free(q);
+    tells_engines(other_program);
+    zt_prog_free(other_program);
     zt_prog_free(splits("zt program 1\nin    x: f32[2,2]\nin    pos: i32[2]\na = cos x\nb = neg a\n"
                         "c = cos b\nd = neg c\nout   y = d\n",
                         4, 4, 2, "a chain stays"));

@@ -74,19 +74,19 @@ static double two_speeds(uint64_t seed, uint64_t i)
 
 /* The share of experiments whose interval holds 1, where the truth is 1. drift: both sides of a
  * pair become slower together, by as much, from first to last. */
-static double held(noise_fn *noise, int n, bool paired, double drift)
+static double held(noise_fn *noise, int count, bool paired, double drift)
 {
     enum { EXPERIMENTS = 100 };
     double a[64], b[64];
     int in = 0;
     for (uint64_t e = 0; e < EXPERIMENTS; e++) {
-        for (int i = 0; i < n; i++) {
-            double slow = 1 + drift * i / n;
+        for (int i = 0; i < count; i++) {
+            double slow = 1 + drift * i / count;
             a[i] = slow * noise(2 * e, (uint64_t)i);
             b[i] = slow * noise(2 * e + 1, (uint64_t)i);
         }
         bench_ratio r;
-        bench_samples old = {a, n}, now = {b, n};
+        bench_samples old = {a, count}, now = {b, count};
         if (bench_ratio_of(ctx, old, now, paired, e, &r)) return 0;
         in += r.ci95[0] <= 1 && 1 <= r.ci95[1];
     }
@@ -167,8 +167,8 @@ static void test_memory(void)
         bench_ratio r;
         zt_mem_fail(ctx, nth, false);
         bench_samples same = {x, 6};
-        zt_status s = bench_ratio_of(ctx, same, same, false, 0, &r);
-        refused += s == ZT_ENOMEM;
+        zt_status status = bench_ratio_of(ctx, same, same, false, 0, &r);
+        refused += status == ZT_ENOMEM;
         zt_mem_fail(ctx, 0, false);
         zt_ctx_clear(ctx);
     }

@@ -58,20 +58,20 @@ static zt_tool tool = {.name = "zt-test", .summary = "test the tools", .synopsis
 
 static zt_status show(zt_cli *cli)
 {
-    zt_str s;
-    zt_str_init(&s, cli->ctx);
-    zt_str_printf(&s, "m=%s n=%d%s temp=%g any=%g size=%zu id=%llu kind=%d many=%d raw=%d cache=%d",
+    zt_str string;
+    zt_str_init(&string, cli->ctx);
+    zt_str_printf(&string, "m=%s n=%d%s temp=%g any=%g size=%zu id=%llu kind=%d many=%d raw=%d cache=%d",
                   o.model ? o.model : "-", (int)o.n, o.given ? "!" : "", o.temp, o.any, o.size,
                   (unsigned long long)o.id, o.kind, o.many, o.raw, o.cache);
-    zt_str_printf(&s, " t=%d seed=%llu isa=%s engine=%s v=%d out=%s", (int)cli->threads,
+    zt_str_printf(&string, " t=%d seed=%llu isa=%s engine=%s v=%d out=%s", (int)cli->threads,
                   (unsigned long long)cli->seed, zt_isa_name(cli->isa), cli->engine, cli->verbose,
                   cli->output ? cli->output : "-");
     for (int i = 0; i < o.stop.n; i++)
-        zt_str_printf(&s, " stop=%s", o.stop.item[i]);
+        zt_str_printf(&string, " stop=%s", o.stop.item[i]);
     for (int i = 1; i < cli->n_operands; i++)
-        zt_str_printf(&s, " [%s]", cli->operands[i]);
-    zt_status st = zt_cli_write(cli, s.data, s.len);
-    zt_str_fini(&s);
+        zt_str_printf(&string, " [%s]", cli->operands[i]);
+    zt_status st = zt_cli_write(cli, string.data, string.len);
+    zt_str_fini(&string);
     return st;
 }
 
@@ -126,8 +126,8 @@ static zt_status body(zt_cli *cli)
     zt_log(cli->ctx, ZT_LOG_DEBUG, "a detail");
     if (!strcmp(what, "enter")) {
         int mode = zt_cli_mode(cli, 2);
-        zt_status s = mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
-        return s ? s : zt_cli_write(cli, modes[mode].name, strlen(modes[mode].name));
+        zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
+        return status ? status : zt_cli_write(cli, modes[mode].name, strlen(modes[mode].name));
     }
     if (!strcmp(what, "show"))
         return show(cli);
@@ -436,10 +436,10 @@ static void test_tables(void)
        "md");
     static const char *const formats[] = {"tsv", "csv", "json", "ndjson", "md"};
     for (int f = 0; f < 5; f++) {
-        int n = 1, code;
-        while ((code = run("-q fault -n %d --format %s", n, formats[f])) == 75 && !*out && n < 900)
-            n++;
-        ok(code == 0 && n > 3 && *out, "%s: each of %d allocations may fail", formats[f], n - 1);
+        int count = 1, code;
+        while ((code = run("-q fault -n %d --format %s", count, formats[f])) == 75 && !*out && count < 900)
+            count++;
+        ok(code == 0 && count > 3 && *out, "%s: each of %d allocations may fail", formats[f], count - 1);
     }
 }
 

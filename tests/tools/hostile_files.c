@@ -131,12 +131,12 @@ static void try_members(oddity *o, json_t *object)
     char keys[MOST][100];
     const char *key;
     json_t *value;
-    size_t n = 0, most = json_object_size(object) > MOST ? 3 : MOST;
+    size_t size = 0, most = json_object_size(object) > MOST ? 3 : MOST;
     json_object_foreach(object, key, value) {
-        if (n < most)
-            snprintf(keys[n++], sizeof keys[0], "%s", key);
+        if (size < most)
+            snprintf(keys[size++], sizeof keys[0], "%s", key);
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < size; i++)
         if (json_object_get(object, keys[i]))
             try_value(o, object, keys[i]);
 }
@@ -185,16 +185,16 @@ static void test_shrunk(const char *archs, const char *name)
     const char *file = "shrunk/model.safetensors";
     bool there = shell("cp -r '%s/%s' '%s'", archs, name, under("shrunk"));
     zt_ctx *ctx = zt_ctx_new();
-    zt_gguf *g = zt_model_open(ctx, under("shrunk"));
+    zt_gguf *gguf = zt_model_open(ctx, under("shrunk"));
     zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.isa = zt_isa_best()});
     bool cut = truncate(under("%s", file), size_of(under("%s", file)) - 1) == 0;
     zt_llm_opts o = {.engine = e, .kv = ZT_DTYPE_COUNT};
-    zt_llm *m = g && e ? zt_llm_open(g, &o) : NULL;
-    ok(there && g && cut && !m && zt_ctx_status(ctx) == ZT_EIO, "%s cut after opening: %s", name,
+    zt_llm *model = gguf && e ? zt_llm_open(gguf, &o) : NULL;
+    ok(there && gguf && cut && !model && zt_ctx_status(ctx) == ZT_EIO, "%s cut after opening: %s", name,
        zt_ctx_error(ctx));
-    zt_llm_close(m);
+    zt_llm_close(model);
     zt_engine_close(e);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
 }

@@ -18,23 +18,23 @@ typedef struct file {
 static file make(const char *arch)
 {
     mkmodel_opts o = mkmodel_defaults(arch);
-    ggufw w = {0};
+    ggufw writer = {0};
     file f = {0};
-    mkmodel(&o, &w);
-    f.bytes = ggufw_bytes(&w, &f.n);
+    mkmodel(&o, &writer);
+    f.bytes = ggufw_bytes(&writer, &f.n);
     return f;
 }
 
 /* Overwrites the value of a key of 4 bytes. */
-static bool patch(file *f, const char *key, uint32_t value)
+static bool patch(file *file_data, const char *key, uint32_t value)
 {
-    size_t n = strlen(key);
-    for (char *at = f->bytes; (at = memmem(at, f->n - (size_t)(at - f->bytes), key, n)); at++) {
+    size_t size = strlen(key);
+    for (char *at = file_data->bytes; (at = memmem(at, file_data->n - (size_t)(at - file_data->bytes), key, size)); at++) {
         uint64_t length;
         memcpy(&length, at - 8, 8);
-        if (length != n)
+        if (length != size)
             continue;
-        memcpy(at + n + 4, &value, 4);
+        memcpy(at + size + 4, &value, 4);
         return true;
     }
     return false;
@@ -103,19 +103,19 @@ static void test_numbers(void)
         {"gemma3", "gemma3.attention.sliding_window", UINT32_MAX, 0},
         {"qwen2", "qwen2.attention.head_count", 0, 0},
     };
-    size_t n = sizeof row / sizeof *row, wrong = 0;
-    for (size_t i = 0; i < n; i++) {
+    size_t size = sizeof row / sizeof *row, wrong = 0;
+    for (size_t i = 0; i < size; i++) {
         char label[200];
-        file f = make(row[i].arch);
-        bool patched = patch(&f, row[i].key, row[i].value);
+        file file_data = make(row[i].arch);
+        bool patched = patch(&file_data, row[i].key, row[i].value);
         snprintf(label, sizeof label, "%s = 0x%x", row[i].key, row[i].value);
-        save(&f, "made.gguf");
+        save(&file_data, "made.gguf");
         outcome a = run(under("made.gguf"), GENERATE), b = run(under("made.gguf"), DRY_RUN);
         int want = row[i].want ? row[i].want : 65;
         wrong += !(patched && refused(&a, want, 1 << 20, label) &&
                    refused(&b, want, 1 << 20, label));
     }
-    ok(wrong == 0, "%zu impossible hyper-parameters are refused at load (%zu are not)", n, wrong);
+    ok(wrong == 0, "%zu impossible hyper-parameters are refused at load (%zu are not)", size, wrong);
 }
 
 static void test_special_ids(void)
@@ -129,19 +129,19 @@ static void test_special_ids(void)
         {"gemma3", "tokenizer.ggml.eot_token_id"},
     };
     static const uint32_t id[] = {400, 0x7fffffff, 0x80000000u};
-    size_t n = 0, wrong = 0;
+    size_t count = 0, wrong = 0;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        for (size_t k = 0; k < sizeof id / sizeof *id; k++, n++) {
+        for (size_t k = 0; k < sizeof id / sizeof *id; k++, count++) {
             char label[200];
-            file f = make(row[i].arch);
-            bool patched = patch(&f, row[i].key, id[k]);
+            file file_data = make(row[i].arch);
+            bool patched = patch(&file_data, row[i].key, id[k]);
             snprintf(label, sizeof label, "%s = %u", row[i].key, id[k]);
-            save(&f, "made.gguf");
+            save(&file_data, "made.gguf");
             outcome a = run(under("made.gguf"), GENERATE), b = run(under("made.gguf"), TOKENIZE);
             wrong += !(patched && refused(&a, 65, 1 << 20, label) &&
                        refused(&b, 65, 1 << 20, label));
         }
-    ok(wrong == 0, "%zu special ids beyond the vocabulary are refused at load (%zu are not)", n,
+    ok(wrong == 0, "%zu special ids beyond the vocabulary are refused at load (%zu are not)", count,
        wrong);
 }
 
@@ -149,21 +149,21 @@ static void test_vocabularies(void)
 {
     static const int64_t pair[][2] = {{299, 300}, {300, 299}, {290, 512}};
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
-        file f = {0};
-        f.bytes = mkmodel_uneven(pair[i][0], pair[i][1], &f.n);
-        save(&f, "made.gguf");
-        outcome o = run(under("made.gguf"), GENERATE);
-        ok(refused(&o, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0],
+        file file_data = {0};
+        file_data.bytes = mkmodel_uneven(pair[i][0], pair[i][1], &file_data.n);
+        save(&file_data, "made.gguf");
+        outcome result = run(under("made.gguf"), GENERATE);
+        ok(refused(&result, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0],
            (int)pair[i][1]);
     }
-    file f = make("llama");
-    save(&f, "made.gguf");
+    file file_data = make("llama");
+    save(&file_data, "made.gguf");
     static const char *const ids[] = {"300", "4294967296", "-1", "1 99999999999999999999"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "--detokenize",
                         "-p",   (char *)(uintptr_t)ids[i], NULL};
-        outcome o = finish(start(argv, -1));
-        ok(refused(&o, 65, 1 << 20, ids[i]), "--detokenize '%s': 65", ids[i]);
+        outcome result = finish(start(argv, -1));
+        ok(refused(&result, 65, 1 << 20, ids[i]), "--detokenize '%s': 65", ids[i]);
     }
 }
 
@@ -173,11 +173,11 @@ static void test_vocabularies(void)
 static file make_stray(void)
 {
     mkmodel_opts o = mkmodel_defaults("llama");
-    ggufw w = {0};
+    ggufw writer = {0};
     file f = {0};
-    mkmodel(&o, &w);
-    ggufw_tensor(&w, "stray.weight", 0, 1, (int64_t[]){1}, "none", 4);
-    f.bytes = ggufw_bytes(&w, &f.n);
+    mkmodel(&o, &writer);
+    ggufw_tensor(&writer, "stray.weight", 0, 1, (int64_t[]){1}, "none", 4);
+    f.bytes = ggufw_bytes(&writer, &f.n);
     return f;
 }
 
@@ -195,14 +195,14 @@ static void test_escapes(void)
         {"smollm", "sm\x1b[1m", "sm\\x1b[1m", 69}, /* the pre-tokenizer */
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        file f = make_stray();
-        bool renamed = rename_to(&f, row[i].from, row[i].to);
-        save(&f, "made.gguf");
-        outcome o = run(under("made.gguf"), GENERATE);
-        bool raw = strstr(o.err, "\xc2\x9b");
-        ok(renamed && refused(&o, row[i].want, 1 << 20, row[i].from) && !raw &&
-               strstr(o.err, row[i].shown),
-           "%s with an escape: %.*s", row[i].from, (int)strcspn(o.err, "\n"), o.err);
+        file file_data = make_stray();
+        bool renamed = rename_to(&file_data, row[i].from, row[i].to);
+        save(&file_data, "made.gguf");
+        outcome result = run(under("made.gguf"), GENERATE);
+        bool raw = strstr(result.err, "\xc2\x9b");
+        ok(renamed && refused(&result, row[i].want, 1 << 20, row[i].from) && !raw &&
+               strstr(result.err, row[i].shown),
+           "%s with an escape: %.*s", row[i].from, (int)strcspn(result.err, "\n"), result.err);
     }
 }
 
@@ -211,20 +211,20 @@ static void test_escapes(void)
 /* By the library: cut between opening and loading, to this many bytes before its end. */
 static void test_shrunk(off_t cut)
 {
-    file f = make("llama");
-    off_t size = (off_t)f.n;
-    save(&f, "made.gguf");
+    file file_data = make("llama");
+    off_t size = (off_t)file_data.n;
+    save(&file_data, "made.gguf");
     zt_ctx *ctx = zt_ctx_new();
-    zt_gguf *g = zt_gguf_open(ctx, under("made.gguf"));
+    zt_gguf *gguf = zt_gguf_open(ctx, under("made.gguf"));
     zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.isa = zt_isa_best()});
     zt_llm_opts o = {.engine = e, .kv = ZT_DTYPE_COUNT};
     bool cutting = truncate(under("made.gguf"), size - cut) == 0;
-    zt_llm *m = g && e ? zt_llm_open(g, &o) : NULL;
-    ok(g && cutting && !m && zt_ctx_status(ctx) == ZT_EIO, "%d bytes gone after opening: %s",
+    zt_llm *model = gguf && e ? zt_llm_open(gguf, &o) : NULL;
+    ok(gguf && cutting && !model && zt_ctx_status(ctx) == ZT_EIO, "%d bytes gone after opening: %s",
        (int)cut, zt_ctx_error(ctx));
-    zt_llm_close(m);
+    zt_llm_close(model);
     zt_engine_close(e);
-    zt_gguf_close(g);
+    zt_gguf_close(gguf);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
 }
@@ -233,8 +233,8 @@ static void test_shrunk(off_t cut)
 static void test_shrunk_while_running(void)
 {
     int pipes[2], left = 1;
-    file f = make("llama");
-    save(&f, "made.gguf");
+    file file_data = make("llama");
+    save(&file_data, "made.gguf");
     char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "-n", "1", NULL};
     if (pipe(pipes) != 0 || fcntl(pipes[1], F_SETFD, FD_CLOEXEC) != 0)
         return;
@@ -247,9 +247,9 @@ static void test_shrunk_while_running(void)
     bool cutting = truncate(under("made.gguf"), size_of(under("made.gguf")) / 2) == 0;
     close(pipes[1]);
     close(pipes[0]);
-    outcome o = finish(pid);
-    ok(fed && left == 0 && cutting && refused(&o, 74, 1 << 20, "shrunk"),
-       "zt-run, the model cut under it: %.*s", (int)strcspn(o.err, "\n"), o.err);
+    outcome result = finish(pid);
+    ok(fed && left == 0 && cutting && refused(&result, 74, 1 << 20, "shrunk"),
+       "zt-run, the model cut under it: %.*s", (int)strcspn(result.err, "\n"), result.err);
 }
 
 /* ---------------------------------------------------------------------------------------------- */

@@ -98,21 +98,21 @@ HOSTILE_FN outcome finish(pid_t pid)
                 (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
     o.memory = (int64_t)u.ru_maxrss * 1024;
     o.out = stat(under("out"), &st) == 0 ? (size_t)st.st_size : 1;
-    FILE *f = fopen(under("err"), "rb");
-    size_t n = f ? fread(o.err, 1, sizeof o.err - 1, f) : 0;
-    o.err[n] = 0;
-    if (f)
-        fclose(f);
+    FILE *file = fopen(under("err"), "rb");
+    size_t length = file ? fread(o.err, 1, sizeof o.err - 1, file) : 0;
+    o.err[length] = 0;
+    if (file)
+        fclose(file);
     return o;
 }
 
 /* One line, "zt-run: ...", in which nothing drives a terminal. */
 HOSTILE_FN bool one_line(const char *err)
 {
-    size_t n = strlen(err);
-    if (strncmp(err, "zt-run: ", 8) != 0 || err[n - 1] != '\n')
+    size_t length = strlen(err);
+    if (strncmp(err, "zt-run: ", 8) != 0 || err[length - 1] != '\n')
         return false;
-    for (size_t i = 0; i + 1 < n; i++)
+    for (size_t i = 0; i + 1 < length; i++)
         if ((unsigned char)err[i] < 0x20 || err[i] == 0x7f)
             return false;
     return true;
@@ -150,9 +150,9 @@ HOSTILE_FN bool refused_always(const char *model, int want, int64_t size, const 
     bool right = true;
     for (int mode = 0; mode < (SANITIZED ? 1 : MODES); mode++) { /* a sanitizer is slow to start */
         char label[600];
-        outcome o = run(model, mode);
+        outcome result = run(model, mode);
         snprintf(label, sizeof label, "%s %s", what, mode_name[mode]);
-        right &= refused(&o, want, size, label);
+        right &= refused(&result, want, size, label);
     }
     return right;
 }
