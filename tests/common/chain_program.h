@@ -89,23 +89,23 @@ CHAIN_FN zt_tensor *chain_eager(zt_run *r, zt_tensor *a, zt_tensor *b)
 
 /* ---- every allocation fails once ------------------------------------------------------------- */
 
-CHAIN_FN void every_allocation(const char *name, zt_status (*everything)(zt_engine *e))
+CHAIN_FN void every_allocation(const char *name, zt_status (*everything)(zt_engine *engine))
 {
-    zt_engine *e = open_engine(name);
+    zt_engine *engine = open_engine(name);
     size_t before = zt_mem_get(ctx).blocks;
-    int n = 0, wrong = 0;
+    int count = 0, wrong = 0;
     size_t leaked = 0;
-    for (zt_status st = ZT_ENOMEM; st; n++) {
-        zt_mem_fail(ctx, (uint64_t)n + 1, false);
-        st = everything(e);
+    for (zt_status st = ZT_ENOMEM; st; count++) {
+        zt_mem_fail(ctx, (uint64_t)count + 1, false);
+        st = everything(engine);
         wrong += st && st != ZT_ENOMEM;
         zt_ctx_clear(ctx);
         zt_mem_fail(ctx, 0, false);
     }
-    zt_engine_close(e); /* what the engine keeps for itself goes with it */
+    zt_engine_close(engine); /* what the engine keeps for itself goes with it */
     leaked = zt_mem_get(ctx).blocks;
-    ok(n > 30 && wrong == 0, "%s: each of %d allocations failing is out of memory (%d are not)",
-       name, n - 1, wrong);
+    ok(count > 30 && wrong == 0, "%s: each of %d allocations failing is out of memory (%d are not)",
+       name, count - 1, wrong);
     ok(leaked < before, "%s: nothing leaks (%zu blocks, %zu with an engine)", name, leaked, before);
 }
 

@@ -30,17 +30,17 @@ typedef struct ggufw {
     uint32_t align; /* 0: 32; set it before the first tensor, and write the key too */
 } ggufw;
 
-GGUFW_FN void ggufw_put(ggufw_buf *b, const void *bytes, size_t n)
+GGUFW_FN void ggufw_put(ggufw_buf *buffer, const void *bytes, size_t total)
 {
-    if (b->n + n > b->cap) {
-        b->cap = 2 * (b->n + n) + 64;
-        b->data = realloc(b->data, b->cap);
-        if (!b->data)
+    if (buffer->n + total > buffer->cap) {
+        buffer->cap = 2 * (buffer->n + total) + 64;
+        buffer->data = realloc(buffer->data, buffer->cap);
+        if (!buffer->data)
             abort();
     }
-    if (n)
-        memcpy(b->data + b->n, bytes, n);
-    b->n += n;
+    if (total)
+        memcpy(buffer->data + buffer->n, bytes, total);
+    buffer->n += total;
 }
 
 GGUFW_FN void ggufw_pad(ggufw_buf *b, size_t align)
@@ -123,48 +123,48 @@ GGUFW_FN void ggufw_strs(ggufw *w, const char *key, char *const *v, uint64_t cou
 
 /* ---- tensors ---- */
 
-GGUFW_FN void ggufw_tensor(ggufw *w, const char *name, uint32_t type, int rank, const int64_t *dim,
+GGUFW_FN void ggufw_tensor(ggufw *writer, const char *name, uint32_t type, int rank, const int64_t *dim,
                            const void *data, size_t bytes)
 {
-    ggufw_pad(&w->data, w->align ? w->align : 32);
-    w->n_tensors++;
-    ggufw_puts(&w->infos, name, strlen(name));
-    ggufw_put32(&w->infos, (uint32_t)rank);
+    ggufw_pad(&writer->data, writer->align ? writer->align : 32);
+    writer->n_tensors++;
+    ggufw_puts(&writer->infos, name, strlen(name));
+    ggufw_put32(&writer->infos, (uint32_t)rank);
     for (int i = rank - 1; i >= 0; i--)
-        ggufw_put64(&w->infos, (uint64_t)dim[i]);
-    ggufw_put32(&w->infos, type);
-    ggufw_put64(&w->infos, w->data.n);
-    ggufw_put(&w->data, data, bytes);
+        ggufw_put64(&writer->infos, (uint64_t)dim[i]);
+    ggufw_put32(&writer->infos, type);
+    ggufw_put64(&writer->infos, writer->data.n);
+    ggufw_put(&writer->data, data, bytes);
 }
 
 /* ---- the file ---- */
 
-GGUFW_FN char *ggufw_bytes(ggufw *w, size_t *n)
+GGUFW_FN char *ggufw_bytes(ggufw *writer, size_t *total)
 {
     ggufw_buf out = {0};
     ggufw_put(&out, "GGUF", 4);
     ggufw_put32(&out, 3);
-    ggufw_put64(&out, w->n_tensors);
-    ggufw_put64(&out, w->n_keys);
-    ggufw_put(&out, w->keys.data, w->keys.n);
-    ggufw_put(&out, w->infos.data, w->infos.n);
-    ggufw_pad(&out, w->align ? w->align : 32);
-    ggufw_put(&out, w->data.data, w->data.n);
-    free(w->keys.data);
-    free(w->infos.data);
-    free(w->data.data);
-    *w = (ggufw){0};
-    *n = out.n;
+    ggufw_put64(&out, writer->n_tensors);
+    ggufw_put64(&out, writer->n_keys);
+    ggufw_put(&out, writer->keys.data, writer->keys.n);
+    ggufw_put(&out, writer->infos.data, writer->infos.n);
+    ggufw_pad(&out, writer->align ? writer->align : 32);
+    ggufw_put(&out, writer->data.data, writer->data.n);
+    free(writer->keys.data);
+    free(writer->infos.data);
+    free(writer->data.data);
+    *writer = (ggufw){0};
+    *total = out.n;
     return out.data;
 }
 
-GGUFW_FN bool ggufw_save(ggufw *w, const char *path)
+GGUFW_FN bool ggufw_save(ggufw *writer, const char *path)
 {
-    size_t n;
-    char *bytes = ggufw_bytes(w, &n);
-    FILE *f = fopen(path, "wb");
-    bool done = f && fwrite(bytes, 1, n, f) == n;
-    if (f && fclose(f) != 0)
+    size_t total;
+    char *bytes = ggufw_bytes(writer, &total);
+    FILE *file = fopen(path, "wb");
+    bool done = file && fwrite(bytes, 1, total, file) == total;
+    if (file && fclose(file) != 0)
         done = false;
     free(bytes);
     return done;

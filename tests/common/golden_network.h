@@ -30,25 +30,25 @@ NN_FN void put_number(numbers *to, double x)
 }
 
 /* Of a list, or of a tensor with those nested in it. */
-NN_FN void put_all(numbers *to, const json_t *v)
+NN_FN void put_all(numbers *to, const json_t *value)
 {
     size_t i;
     const json_t *item;
-    if (json_is_number(v) || json_is_string(v)) put_number(to, loom_number(v));
-    json_array_foreach(v, i, item) put_all(to, item);
-    if (!json_is_object(v)) return;
-    put_all(to, json_object_get(v, "data"));
-    put_all(to, json_object_get(v, "nested"));
+    if (json_is_number(value) || json_is_string(value)) put_number(to, loom_number(value));
+    json_array_foreach(value, i, item) put_all(to, item);
+    if (!json_is_object(value)) return;
+    put_all(to, json_object_get(value, "data"));
+    put_all(to, json_object_get(value, "nested"));
 }
 
 static const json_t *by_path(const json_t *root, const char *path)
 {
     char part[80];
     while (path && *path && root) {
-        size_t n = strcspn(path, ".");
-        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        size_t count = strcspn(path, ".");
+        snprintf(part, sizeof part, "%.*s", (int)count, path);
         root = json_object_get(root, part);
-        path += n + (path[n] == '.');
+        path += count + (path[count] == '.');
     }
     return root;
 }
@@ -75,92 +75,92 @@ NN_FN double *doubles(const float *x, size_t n)
     return d;
 }
 
-/* Outputs y, d.x and d.WEIGHT of p, by inputs x and d.y. */
-NN_FN bool step(zt_ctx *ctx, zt_engine *e, zt_nn *nn, const zt_prog *p, const void *const *in,
+/* Outputs y, d.x and d.WEIGHT of program, by inputs x and d.y. */
+NN_FN bool step(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *const *in,
                 ran *r)
 {
     zt_store store = zt_nn_store(nn);
-    zt_session *s = zt_session_open(e, p, &store, &(zt_session_opts){0});
-    zt_bound *b = zt_prog_bind(p, NULL, 0);
-    int n = zt_prog_n_outputs(p);
+    zt_session *session = zt_session_open(engine, program, &store, &(zt_session_opts){0});
+    zt_bound *bound = zt_prog_bind(program, NULL, 0);
+    int total = zt_prog_n_outputs(program);
     float *out[MAX_GRADS] = {0};
     size_t count[MAX_GRADS] = {0};
-    for (int o = 0; b && o < n; o++) {
-        count[o] = (size_t)zt_type_count(&b->type[zt_prog_output(p, o)->value]);
+    for (int o = 0; bound && o < total; o++) {
+        count[o] = (size_t)zt_type_count(&bound->type[zt_prog_output(program, o)->value]);
         out[o] = calloc(count[o] + 1, sizeof(float));
     }
-    bool well = s && b && zt_session_step(s, NULL, 0, in, (void *const *)out) == ZT_OK;
+    bool well = session && bound && zt_session_step(session, NULL, 0, in, (void *const *)out) == ZT_OK;
     if (well) {
         r->y = doubles(out[0], r->n_y = count[0]);
         r->n_w = 0;
         r->dw = NULL;
-        if (n > 1) r->dx = doubles(out[1], r->n_x = count[1]);
-        for (int o = 2; o < n; o++) {
+        if (total > 1) r->dx = doubles(out[1], r->n_x = count[1]);
+        for (int o = 2; o < total; o++) {
             r->dw = realloc(r->dw, (r->n_w + count[o]) * sizeof *r->dw);
             for (size_t i = 0; i < count[o]; i++) r->dw[r->n_w++] = out[o][i];
         }
     }
-    for (int o = 0; o < n; o++) free(out[o]);
-    zt_bound_free(b);
-    zt_session_close(s);
+    for (int o = 0; o < total; o++) free(out[o]);
+    zt_bound_free(bound);
+    zt_session_close(session);
     if (!well) snprintf(r->why, sizeof r->why, "%s", zt_ctx_error(ctx));
     return well;
 }
 
 /* The network's program on x of these dimensions, numbers all, and its gradient by d.y. */
-NN_FN zt_prog *lower(zt_ctx *ctx, zt_nn *nn, const zt_type *t, bool grads)
+NN_FN zt_prog *lower(zt_ctx *ctx, zt_nn *nn, const zt_type *type, bool grads)
 {
-    int wrt[MAX_GRADS], n = 1;
-    zt_prog *p = zt_prog_new(ctx);
-    wrt[0] = zt_prog_in(p, "x", ZT_F32, t->rank, t->dim);
-    int y = zt_nn_emit(nn, p, wrt[0], NULL);
-    if (y < 0 || zt_prog_out(p, "y", y)) {
-        zt_prog_free(p);
+    int wrt[MAX_GRADS], count = 1;
+    zt_prog *program = zt_prog_new(ctx);
+    wrt[0] = zt_prog_in(program, "x", ZT_F32, type->rank, type->dim);
+    int y = zt_nn_emit(nn, program, wrt[0], NULL);
+    if (y < 0 || zt_prog_out(program, "y", y)) {
+        zt_prog_free(program);
         return NULL;
     }
-    if (!grads) return p;
-    for (int64_t i = 0; i < zt_nn_n_weights(nn) && n < MAX_GRADS - 2; i++)
-        if ((wrt[n] = zt_prog_find(p, zt_nn_weight_at(nn, i)->name)) >= 0) n++;
-    zt_prog *g = zt_prog_grad(ctx, p, wrt, n, &(zt_grad_opts){.seeds = true});
-    zt_prog_free(p);
+    if (!grads) return program;
+    for (int64_t i = 0; i < zt_nn_n_weights(nn) && count < MAX_GRADS - 2; i++)
+        if ((wrt[count] = zt_prog_find(program, zt_nn_weight_at(nn, i)->name)) >= 0) count++;
+    zt_prog *g = zt_prog_grad(ctx, program, wrt, count, &(zt_grad_opts){.seeds = true});
+    zt_prog_free(program);
     return g;
 }
 
-NN_FN float *floats(const json_t *v, size_t *n)
+NN_FN float *floats(const json_t *value, size_t *count)
 {
     numbers all = {0};
-    put_all(&all, v);
+    put_all(&all, value);
     float *x = malloc((all.n + 1) * sizeof *x);
     for (size_t i = 0; i < all.n; i++) x[i] = (float)all.x[i];
-    *n = all.n;
+    *count = all.n;
     free(all.x);
     return x;
 }
 
 /* d.w by central differences of the program's y: sum of dy (y(w + h) - y(w - h)) / 2h. */
-NN_FN double *differences(zt_ctx *ctx, zt_engine *e, zt_nn *nn, const zt_prog *p, const void *x,
-                          const float *dy, size_t n)
+NN_FN double *differences(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *x,
+                          const float *dy, size_t count)
 {
     const double h = 1.0 / 64;
-    double *d = calloc(n + 1, sizeof *d);
+    double *d = calloc(count + 1, sizeof *d);
     size_t at = 0;
     for (int64_t k = 0; k < zt_nn_n_weights(nn); k++)
-        for (int64_t i = 0; i < zt_type_count(&zt_nn_weight_at(nn, k)->type) && at < n; i++, at++)
+        for (int64_t i = 0; i < zt_type_count(&zt_nn_weight_at(nn, k)->type) && at < count; i++, at++)
             for (int side = -1; side <= 1; side += 2) {
                 float *w = &zt_nn_weight_at(nn, k)->values[i], was = *w;
-                ran r = {0};
+                ran result = {0};
                 *w = (float)(was + side * h);
-                if (step(ctx, e, nn, p, &x, &r))
-                    for (size_t o = 0; o < r.n_y; o++) d[at] += side * r.y[o] * dy[o] / (2 * h);
+                if (step(ctx, engine, nn, program, &x, &result))
+                    for (size_t o = 0; o < result.n_y; o++) d[at] += side * result.y[o] * dy[o] / (2 * h);
                 *w = was;
-                ran_free(&r);
+                ran_free(&result);
             }
     return d;
 }
 
 /* Runs a document on an engine. dy NULL: forward alone. `by_h`, if that is not NULL, gets the
  * differences that d.w ought to be. */
-NN_FN bool run_document(const json_t *net, const zt_type *t, const float *x, const float *dy,
+NN_FN bool run_document(const json_t *net, const zt_type *type, const float *x, const float *dy,
                         const char *engine, ran *r, double **by_h)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -168,16 +168,16 @@ NN_FN bool run_document(const json_t *net, const zt_type *t, const float *x, con
     zt_source *source = zt_source_memory(ctx, "net.json", text, strlen(text));
     zt_nn *nn = zt_nn_from(ctx, source, 0);
     zt_engine *e = zt_engine_open(ctx, engine, NULL);
-    zt_prog *p = nn && e ? lower(ctx, nn, t, dy != NULL) : NULL;
+    zt_prog *program = nn && e ? lower(ctx, nn, type, dy != NULL) : NULL;
     *r = (ran){0};
-    bool well = p && step(ctx, e, nn, p, (const void *const[]){x, dy}, r);
+    bool well = program && step(ctx, e, nn, program, (const void *const[]){x, dy}, r);
     if (!well) snprintf(r->why, sizeof r->why, "%s", zt_ctx_error(ctx));
     if (well && by_h) {
-        zt_prog *forward = lower(ctx, nn, t, false);
+        zt_prog *forward = lower(ctx, nn, type, false);
         *by_h = differences(ctx, e, nn, forward, x, dy, r->n_w);
         zt_prog_free(forward);
     }
-    zt_prog_free(p);
+    zt_prog_free(program);
     zt_engine_close(e);
     zt_nn_close(nn);
     zt_source_close(source);
@@ -199,32 +199,32 @@ NN_FN double largest(const numbers *v)
     return most;
 }
 
-/* Are n numbers those of `want`, within `tolerance` (relative above 1); tolerance 0: as finite
+/* Are count numbers those of `want`, within `tolerance` (relative above 1); tolerance 0: as finite
  * differences are, within the set's bound for these, of which two in a hundred may be at a kink. */
-NN_FN bool numbers_are(const double *got, size_t n, const numbers *want, const char *what,
+NN_FN bool numbers_are(const double *got, size_t count, const numbers *want, const char *what,
                        double tolerance, char *why, size_t size)
 {
     bool finite = tolerance == 0;
     double worst = 0;
     size_t bad = 0;
     if (finite) tolerance = 4e-3 * (0.05 + largest(want));
-    for (size_t i = 0; i < n && n == want->n; i++) {
+    for (size_t i = 0; i < count && count == want->n; i++) {
         worst = fmax(worst, fabs(got[i] - want->x[i]));
         bad += !loom_near(got[i], want->x[i], tolerance);
     }
-    bool well = n == want->n && (bad == 0 || (finite && bad * 50 <= n));
+    bool well = count == want->n && (bad == 0 || (finite && bad * 50 <= count));
     if (!well)
-        snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, n,
+        snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, count,
                  want->n, worst);
     return well;
 }
 
-NN_FN bool same_numbers(const double *got, size_t n, const json_t *root, const char *path,
+NN_FN bool same_numbers(const double *got, size_t count, const json_t *root, const char *path,
                         double tolerance, char *why, size_t size)
 {
     numbers want = {0};
     put_all(&want, by_path(root, path));
-    bool well = numbers_are(got, n, &want, path, strstr(path, "finite_difference") ? 0 : tolerance,
+    bool well = numbers_are(got, count, &want, path, strstr(path, "finite_difference") ? 0 : tolerance,
                             why, size);
     free(want.x);
     return well;
@@ -252,8 +252,8 @@ NN_FN int is_shown(const struct dirent *d) { return d->d_name[0] != '.'; }
 NN_FN int walk(const char *where, void (*fn)(const json_t *root, const char *name))
 {
     struct dirent **list;
-    int n = scandir(where, &list, is_shown, by_name), cases = 0;
-    for (int i = 0; i < n; i++) {
+    int count = scandir(where, &list, is_shown, by_name), cases = 0;
+    for (int i = 0; i < count; i++) {
         char path[1024];
         size_t len = strlen(list[i]->d_name);
         snprintf(path, sizeof path, "%s/%s", where, list[i]->d_name);
@@ -271,7 +271,7 @@ NN_FN int walk(const char *where, void (*fn)(const json_t *root, const char *nam
         json_decref(root);
         free(list[i]);
     }
-    if (n >= 0) free(list);
+    if (count >= 0) free(list);
     return cases;
 }
 

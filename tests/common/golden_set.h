@@ -47,30 +47,30 @@ typedef struct set_kind {
 
 GOLDEN_SET_FN void set_sound(zt_ctx *ctx, const set_kind *k, const json_t *cases)
 {
-    npz z;
-    if (!ok(npz_open(&z, in_set("expected.npz")), "expected.npz"))
+    npz archive;
+    if (!ok(npz_open(&archive, in_set("expected.npz")), "expected.npz"))
         return;
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);
         const char *file = text_of(want, "file");
-        ok(k->is(ctx, in_set(file), want, &z), "%s: all that it holds, to the bit %s", file,
+        ok(k->is(ctx, in_set(file), want, &archive), "%s: all that it holds, to the bit %s", file,
            zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
     }
-    npz_close(&z);
+    npz_close(&archive);
 }
 
 /* In 16 MiB. */
 GOLDEN_SET_FN void set_hostile(zt_ctx *ctx, const set_kind *k, const json_t *cases)
 {
-    size_t n = 0, wrong = 0;
-    uint8_t *tar = tar_open(in_set("bad.tar.gz"), &n);
+    size_t count = 0, wrong = 0;
+    uint8_t *tar = tar_open(in_set("bad.tar.gz"), &count);
     if (!ok(tar != NULL, "bad.tar.gz"))
         return;
     zt_mem_limit(ctx, (size_t)16 << 20);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);
-        bool right = k->refuses(ctx, want, tar, n);
+        bool right = k->refuses(ctx, want, tar, count);
         wrong += !right;
         if (!right)
             diag("%s: %s", text_of(want, "file"), text_of(want, "reason"));
@@ -84,14 +84,14 @@ GOLDEN_SET_FN void set_hostile(zt_ctx *ctx, const set_kind *k, const json_t *cas
 GOLDEN_SET_FN void set_list(zt_ctx *ctx, const set_kind *k, const char *list,
                             void (*test)(zt_ctx *, const set_kind *, const json_t *))
 {
-    json_error_t e;
+    json_error_t error;
     if (!golden_has(in_set(list)))
         return;
-    json_t *j = json_load_file(in_set(list), k->flags | JSON_ALLOW_NUL, &e);
-    const json_t *cases = json_object_get(j, "cases");
-    if (ok(json_is_array(cases), "%s %s", list, j ? "" : e.text))
+    json_t *root = json_load_file(in_set(list), k->flags | JSON_ALLOW_NUL, &error);
+    const json_t *cases = json_object_get(root, "cases");
+    if (ok(json_is_array(cases), "%s %s", list, root ? "" : error.text))
         test(ctx, k, cases);
-    json_decref(j);
+    json_decref(root);
 }
 
 /* The whole set, as far as the golden folder has it; without such a folder a skip. */

@@ -32,15 +32,15 @@ GGUFW_FN hfw hfw_new(void)
     return d;
 }
 
-GGUFW_FN void hfw_end(hfw *d)
+GGUFW_FN void hfw_end(hfw *directory)
 {
     char command[100];
-    snprintf(command, sizeof command, "rm -r '%s'", d->path);
+    snprintf(command, sizeof command, "rm -r '%s'", directory->path);
     if (system(command) != 0)
         abort();
-    free(d->head.data);
-    free(d->data.data);
-    *d = (hfw){0};
+    free(directory->head.data);
+    free(directory->data.data);
+    *directory = (hfw){0};
 }
 
 /* "FOLDER/name", good until the next call. */
@@ -63,18 +63,18 @@ GGUFW_FN void hfw_text(hfw *d, const char *name, const char *text)
     hfw_bytes(d, name, text, strlen(text));
 }
 
-GGUFW_FN void hfw_tensor(hfw *d, const char *name, const char *dtype, int rank, const int64_t *dim,
+GGUFW_FN void hfw_tensor(hfw *directory, const char *name, const char *dtype, int rank, const int64_t *dim,
                          const void *data, size_t bytes)
 {
     char text[400];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
-                                d->head.n ? "," : "{", name, dtype);
+    size_t size = (size_t)snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
+                                directory->head.n ? "," : "{", name, dtype);
     for (int i = 0; i < rank; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%" PRId64, i ? "," : "", dim[i]);
-    n += (size_t)snprintf(text + n, sizeof text - n, "],\"data_offsets\":[%zu,%zu]}", d->data.n,
-                          d->data.n + bytes);
-    ggufw_put(&d->head, text, n);
-    ggufw_put(&d->data, data, bytes);
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s%" PRId64, i ? "," : "", dim[i]);
+    size += (size_t)snprintf(text + size, sizeof text - size, "],\"data_offsets\":[%zu,%zu]}", directory->data.n,
+                          directory->data.n + bytes);
+    ggufw_put(&directory->head, text, size);
+    ggufw_put(&directory->data, data, bytes);
 }
 
 /* "tensor":"file" for an index, appended to `map`, which begins as "". */
@@ -92,32 +92,32 @@ GGUFW_FN void hfw_index(hfw *d, const char *name, const char *map)
 }
 
 /* Values first, first + 1, first + 2 ... */
-GGUFW_FN void hfw_f32(hfw *d, const char *name, int rank, const int64_t *dim, float first)
+GGUFW_FN void hfw_f32(hfw *directory, const char *name, int rank, const int64_t *dim, float first)
 {
-    size_t n = 1;
+    size_t count = 1;
     for (int i = 0; i < rank; i++)
-        n *= (size_t)dim[i];
-    float *x = malloc(n * sizeof *x + 1);
-    for (size_t i = 0; x && i < n; i++)
+        count *= (size_t)dim[i];
+    float *x = malloc(count * sizeof *x + 1);
+    for (size_t i = 0; x && i < count; i++)
         x[i] = first + (float)i;
     if (!x)
         abort();
-    hfw_tensor(d, name, "F32", rank, dim, x, n * sizeof *x);
+    hfw_tensor(directory, name, "F32", rank, dim, x, count * sizeof *x);
     free(x);
 }
 
-GGUFW_FN void hfw_save(hfw *d, const char *name)
+GGUFW_FN void hfw_save(hfw *directory, const char *name)
 {
     ggufw_buf file = {0};
-    if (!d->head.n)
-        ggufw_put(&d->head, "{", 1);
-    ggufw_put(&d->head, "}", 1);
-    ggufw_put64(&file, d->head.n);
-    ggufw_put(&file, d->head.data, d->head.n);
-    ggufw_put(&file, d->data.data, d->data.n);
-    hfw_bytes(d, name, file.data, file.n);
+    if (!directory->head.n)
+        ggufw_put(&directory->head, "{", 1);
+    ggufw_put(&directory->head, "}", 1);
+    ggufw_put64(&file, directory->head.n);
+    ggufw_put(&file, directory->head.data, directory->head.n);
+    ggufw_put(&file, directory->data.data, directory->data.n);
+    hfw_bytes(directory, name, file.data, file.n);
     free(file.data);
-    d->head.n = d->data.n = 0;
+    directory->head.n = directory->data.n = 0;
 }
 
 #endif

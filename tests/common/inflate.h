@@ -23,9 +23,9 @@ typedef struct inflate_code { /* canonical Huffman: codes of each length, symbol
     uint16_t count[16], symbol[288];
 } inflate_code;
 
-INFLATE_FN uint32_t inflate_take(inflate_state *s, int n)
+INFLATE_FN uint32_t inflate_take(inflate_state *s, int count)
 {
-    while (s->n_bits < n) {
+    while (s->n_bits < count) {
         if (s->at == s->n) {
             s->bad = true;
             return 0;
@@ -33,22 +33,22 @@ INFLATE_FN uint32_t inflate_take(inflate_state *s, int n)
         s->bits |= (uint32_t)s->in[s->at++] << s->n_bits;
         s->n_bits += 8;
     }
-    uint32_t v = s->bits & ((1u << n) - 1);
-    s->bits >>= n;
-    s->n_bits -= n;
+    uint32_t v = s->bits & ((1u << count) - 1);
+    s->bits >>= count;
+    s->n_bits -= count;
     return v;
 }
 
-INFLATE_FN void inflate_build(inflate_code *c, const uint8_t *len, int n)
+INFLATE_FN void inflate_build(inflate_code *c, const uint8_t *len, int total)
 {
     uint16_t at[16] = {0};
     memset(c, 0, sizeof *c);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < total; i++)
         c->count[len[i]]++;
     c->count[0] = 0;
     for (int l = 1; l < 15; l++)
         at[l + 1] = (uint16_t)(at[l] + c->count[l]);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < total; i++) {
         if (len[i])
             c->symbol[at[len[i]]++] = (uint16_t)i;
     }
@@ -59,11 +59,11 @@ INFLATE_FN int inflate_symbol(inflate_state *s, const inflate_code *c)
     int code = 0, first = 0, index = 0;
     for (int l = 1; l < 16 && !s->bad; l++) {
         code |= (int)inflate_take(s, 1);
-        int n = c->count[l];
-        if (code - first < n)
+        int total = c->count[l];
+        if (code - first < total)
             return c->symbol[index + code - first];
-        index += n;
-        first = (first + n) << 1;
+        index += total;
+        first = (first + total) << 1;
         code <<= 1;
     }
     s->bad = true;
@@ -91,12 +91,12 @@ INFLATE_FN void inflate_copy(inflate_state *s, int symbol, const inflate_code *d
         s->bad = true;
         return;
     }
-    uint32_t n = length[k] + inflate_take(s, k < 8 || k == 28 ? 0 : (k - 4) / 4);
+    uint32_t count = length[k] + inflate_take(s, k < 8 || k == 28 ? 0 : (k - 4) / 4);
     int d = inflate_symbol(s, dist);
     uint32_t back = d < 30 ? base[d] + inflate_take(s, d < 2 ? 0 : d / 2 - 1) : 0;
     if (back == 0 || back > s->done)
         s->bad = true;
-    while (!s->bad && n--)
+    while (!s->bad && count--)
         inflate_put(s, s->out[s->done - back]);
 }
 
@@ -137,11 +137,11 @@ INFLATE_FN void inflate_dynamic(inflate_state *s)
             continue;
         }
         uint8_t value = symbol == 16 && i > 0 ? len[i - 1] : 0;
-        int n = symbol == 16   ? 3 + (int)inflate_take(s, 2)
+        int count = symbol == 16   ? 3 + (int)inflate_take(s, 2)
                 : symbol == 17 ? 3 + (int)inflate_take(s, 3)
                                : 11 + (int)inflate_take(s, 7);
-        s->bad |= i + n > n_lit + n_dist;
-        while (!s->bad && n--)
+        s->bad |= i + count > n_lit + n_dist;
+        while (!s->bad && count--)
             len[i++] = value;
     }
     if (n_lit > 286)
@@ -164,9 +164,9 @@ INFLATE_FN void inflate_fixed(inflate_state *s)
 }
 
 /* Raw deflate; true when exactly `size` bytes came out. */
-INFLATE_FN bool inflate_bytes(const uint8_t *in, size_t n, uint8_t *out, size_t size)
+INFLATE_FN bool inflate_bytes(const uint8_t *in, size_t count, uint8_t *out, size_t size)
 {
-    inflate_state s = {.in = in, .n = n, .out = out, .size = size};
+    inflate_state s = {.in = in, .n = count, .out = out, .size = size};
     for (bool last = false; !last && !s.bad;) {
         last = inflate_take(&s, 1);
         uint32_t kind = inflate_take(&s, 2);

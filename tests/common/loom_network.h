@@ -26,11 +26,11 @@ LOOM_FN bool loom_near(double got, double want, double tolerance)
 }
 
 /* Numbers as base64 of little-endian f32; malloc'ed text. */
-LOOM_FN char *loom_base64(const float *x, size_t n)
+LOOM_FN char *loom_base64(const float *x, size_t count)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint8_t *p = (const uint8_t *)x;
-    size_t bytes = n * sizeof *x, k = 0;
+    size_t bytes = count * sizeof *x, k = 0;
     char *out = malloc((bytes + 2) / 3 * 4 + 1);
     for (size_t i = 0; out && i < bytes; i += 3) {
         uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < bytes ? (uint32_t)p[i + 1] << 8 : 0) |
@@ -47,11 +47,11 @@ LOOM_FN char *loom_base64(const float *x, size_t n)
 LOOM_FN void loom_put_master(json_t *layer, const json_t *masters, size_t *next)
 {
     const json_t *m = json_array_get(masters, (*next)++);
-    size_t n = json_array_size(m);
-    float *x = malloc(n * sizeof *x + 1);
-    for (size_t i = 0; x && i < n; i++)
+    size_t size = json_array_size(m);
+    float *x = malloc(size * sizeof *x + 1);
+    for (size_t i = 0; x && i < size; i++)
         x[i] = (float)loom_number(json_array_get(m, i));
-    char *text = x ? loom_base64(x, n) : NULL;
+    char *text = x ? loom_base64(x, size) : NULL;
     json_object_set_new(layer, "weights", json_string(text ? text : ""));
     json_object_del(layer, "native");
     free(text);

@@ -24,18 +24,18 @@ GGUFW_FN file make(const char *arch, const char *type, int64_t layers, extra_fn 
     const mkmodel_kind *k = mkmodel_type(type);
     bool wide = zt_dtype_get(k->dtype)->block == 256;
     file f = {0};
-    ggufw w = {0};
+    ggufw writer = {0};
     o.layers = layers;
     o.type = k;
     o.width = o.ffn = wide ? 256 : 64;
     o.head = wide ? 64 : 16;
     o.seed = 7;
-    const char *why = mkmodel(&o, &w);
+    const char *why = mkmodel(&o, &writer);
     if (why)
         diag("mkmodel: %s", why);
     if (extra)
-        extra(&w);
-    f.bytes = ggufw_bytes(&w, &f.n);
+        extra(&writer);
+    f.bytes = ggufw_bytes(&writer, &f.n);
     return f;
 }
 
@@ -57,23 +57,23 @@ typedef struct model {
     zt_llm *m;
 } model;
 
-GGUFW_FN zt_status model_open(model *o, zt_ctx *ctx, const file *f, const setup *s)
+GGUFW_FN zt_status model_open(model *o, zt_ctx *ctx, const file *file_data, const setup *options)
 {
     *o = (model){.ctx = ctx};
-    o->src = zt_source_memory(ctx, "made", f->bytes, f->n);
+    o->src = zt_source_memory(ctx, "made", file_data->bytes, file_data->n);
     o->g = o->src ? zt_gguf_from(ctx, o->src) : NULL;
-    zt_engine_opts eo = {.threads = s->threads, .isa = s->isa};
+    zt_engine_opts eo = {.threads = options->threads, .isa = options->isa};
     if (o->g)
-        o->e = zt_engine_open(ctx, s->engine, &eo);
+        o->e = zt_engine_open(ctx, options->engine, &eo);
     zt_llm_opts lo = {.engine = o->e,
-                      .exact = s->exact,
-                      .chunk = s->chunk,
-                      .ctx_len = s->ctx_len,
-                      .n_seq = s->n_seq,
-                      .cache_len = s->cache_len,
+                      .exact = options->exact,
+                      .chunk = options->chunk,
+                      .ctx_len = options->ctx_len,
+                      .n_seq = options->n_seq,
+                      .cache_len = options->cache_len,
                       .kv = ZT_DTYPE_COUNT,
-                      .embed = s->embed,
-                      .passes_off = s->passes_off};
+                      .embed = options->embed,
+                      .passes_off = options->passes_off};
     if (o->e)
         o->m = zt_llm_open(o->g, &lo);
     return o->m ? ZT_OK : zt_ctx_status(ctx);
@@ -88,14 +88,14 @@ GGUFW_FN void model_close(model *o)
 }
 
 /* The program of an architecture's model reads back as it was printed. Its text goes into `text`. */
-GGUFW_FN void check_program(const char *arch, const file *f, const setup *s, zt_str *text)
+GGUFW_FN void check_program(const char *arch, const file *file_data, const setup *options, zt_str *text)
 {
     zt_ctx *ctx = zt_ctx_new();
     model o;
     zt_str again;
     zt_str_init(&again, ctx);
     zt_prog *back = NULL;
-    if (model_open(&o, ctx, f, s) == ZT_OK && zt_prog_print(zt_llm_prog(o.m), text) == ZT_OK)
+    if (model_open(&o, ctx, file_data, options) == ZT_OK && zt_prog_print(zt_llm_prog(o.m), text) == ZT_OK)
         back = zt_prog_parse(ctx, "printed", text->data, text->len);
     ok(back && zt_prog_print(back, &again) == ZT_OK && again.len == text->len &&
            !memcmp(again.data, text->data, again.len),
@@ -107,12 +107,12 @@ GGUFW_FN void check_program(const char *arch, const file *f, const setup *s, zt_
     zt_ctx_free(ctx);
 }
 
-GGUFW_FN int64_t vocab_of(const file *f)
+GGUFW_FN int64_t vocab_of(const file *file_data)
 {
     zt_ctx *ctx = zt_ctx_new();
     model o;
-    setup s = {.engine = "ref", .threads = 1};
-    int64_t v = model_open(&o, ctx, f, &s) == ZT_OK ? zt_llm_get(o.m).vocab : 0;
+    setup options = {.engine = "ref", .threads = 1};
+    int64_t v = model_open(&o, ctx, file_data, &options) == ZT_OK ? zt_llm_get(o.m).vocab : 0;
     model_close(&o);
     zt_ctx_free(ctx);
     return v;
@@ -125,18 +125,18 @@ GGUFW_FN void draw_ids(int32_t *ids, int64_t n, int64_t vocab)
 }
 
 /* Logits of N_TOKENS tokens, all of them; malloc'ed f32[N_TOKENS, V], NULL on failure. */
-GGUFW_FN float *all_logits(const file *f, const setup *s, int64_t vocab)
+GGUFW_FN float *all_logits(const file *file_data, const setup *options, int64_t vocab)
 {
     int32_t ids[N_TOKENS];
     zt_ctx *ctx = zt_ctx_new();
     model o;
     float *y = calloc((size_t)(N_TOKENS * vocab), sizeof *y);
     draw_ids(ids, N_TOKENS, vocab);
-    zt_status st = model_open(&o, ctx, f, s);
+    zt_status st = model_open(&o, ctx, file_data, options);
     if (st == ZT_OK)
         st = zt_llm_feed(o.m, ids, N_TOKENS, true, y);
     if (st != ZT_OK) {
-        diag("%s: %s", s->engine, zt_ctx_error(ctx));
+        diag("%s: %s", options->engine, zt_ctx_error(ctx));
         free(y);
         y = NULL;
     }
@@ -151,12 +151,12 @@ GGUFW_FN float *all_logits(const file *f, const setup *s, int64_t vocab)
 }
 
 /* Normalised mean squared error, 1 when a side is missing. */
-GGUFW_FN double nmse(const float *a, const float *b, int64_t n)
+GGUFW_FN double nmse(const float *a, const float *b, int64_t count)
 {
     double err = 0, sum = 0;
     if (!a || !b)
         return 1;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         err += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
         sum += (double)a[i] * a[i];
     }
@@ -173,12 +173,12 @@ GGUFW_FN void add_vector(ggufw *w, const char *name, int64_t n, float value)
     ggufw_tensor(w, name, 0, 1, &n, x, (size_t)n * sizeof *x);
 }
 
-/* Two texts of n ids each as rows of one step, in turns: row i is token i/2 of sequence i%2. */
-GGUFW_FN void in_turns(const int32_t *ids, int n, int32_t *mix, int32_t *pos, int32_t *seq,
+/* Two texts of count ids each as rows of one step, in turns: row i is token i/2 of sequence i%2. */
+GGUFW_FN void in_turns(const int32_t *ids, int count, int32_t *mix, int32_t *pos, int32_t *seq,
                        int32_t *rows)
 {
-    for (int i = 0; i < 2 * n; i++) {
-        mix[i] = ids[i % 2 * n + i / 2];
+    for (int i = 0; i < 2 * count; i++) {
+        mix[i] = ids[i % 2 * count + i / 2];
         pos[i] = i / 2;
         seq[i] = i % 2;
         rows[i] = i;
@@ -206,13 +206,13 @@ GGUFW_FN void rename_to(file *f, const char *from, const char *to)
 }
 
 /* Opening says `want` with `word`, and so does planning; nothing leaks. */
-GGUFW_FN void expect(const file *f, zt_status want, const char *word, const char *what)
+GGUFW_FN void expect(const file *file_data, zt_status want, const char *word, const char *what)
 {
     zt_ctx *ctx = zt_ctx_new();
     zt_llm_info info;
-    setup s = {.engine = "ref", .threads = 1};
+    setup options = {.engine = "ref", .threads = 1};
     model o;
-    zt_status got = model_open(&o, ctx, f, &s);
+    zt_status got = model_open(&o, ctx, file_data, &options);
     bool said = strstr(zt_ctx_error(ctx), word) && strstr(zt_ctx_error(ctx), "made: ");
     ok(got == want && said, "%s: %s", what, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
@@ -228,12 +228,12 @@ GGUFW_FN void expect(const file *f, zt_status want, const char *word, const char
 GGUFW_FN void expect_key(const char *arch, const char *key, uint32_t value, const char *word)
 {
     char whole[96], what[128];
-    file f = make(arch, "q8_0", 2, NULL);
+    file file_data = make(arch, "q8_0", 2, NULL);
     snprintf(whole, sizeof whole, "%s.%s", arch, key);
     snprintf(what, sizeof what, "%s = %u", whole, value);
-    patch(&f, whole, value);
-    expect(&f, ZT_EDATA, word, what);
-    free(f.bytes);
+    patch(&file_data, whole, value);
+    expect(&file_data, ZT_EDATA, word, what);
+    free(file_data.bytes);
 }
 
 #endif

@@ -73,12 +73,12 @@ GGUFW_FN void mkmodel_joins(mkmodel_vocab *v, const char *space)
 /* GPT-2's printable stand-in for a byte, as UTF-8 (its bytes_to_unicode, as a fact). */
 GGUFW_FN void mkmodel_byte_text(int byte, char out[5])
 {
-    int code = byte, n = 0;
+    int code = byte, count = 0;
     for (int b = 0; b <= byte; b++) {
         bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
         if (b == byte && !plain)
-            code = 256 + n;
-        n += !plain;
+            code = 256 + count;
+        count += !plain;
     }
     out[zt_utf8_encode((uint32_t)code, out)] = 0;
 }
@@ -115,13 +115,13 @@ GGUFW_FN void mkmodel_spm(mkmodel_vocab *v)
 }
 
 /* A vocabulary of `vocab` tokens: SentencePiece's (gemma) or byte-level BPE. */
-GGUFW_FN void mkmodel_vocab_keys(ggufw *w, bool gemma, int64_t vocab)
+GGUFW_FN void mkmodel_vocab_keys(ggufw *writer, bool gemma, int64_t vocab)
 {
-    size_t n = (size_t)vocab;
-    mkmodel_vocab v = {.token = calloc(n, sizeof(char *)),
-                       .merge = calloc(n, sizeof(char *)),
-                       .score = calloc(n, 4),
-                       .type = calloc(n, 4),
+    size_t count = (size_t)vocab;
+    mkmodel_vocab v = {.token = calloc(count, sizeof(char *)),
+                       .merge = calloc(count, sizeof(char *)),
+                       .score = calloc(count, 4),
+                       .type = calloc(count, 4),
                        .cap = vocab};
     if (!v.token || !v.merge || !v.score || !v.type)
         abort();
@@ -129,24 +129,24 @@ GGUFW_FN void mkmodel_vocab_keys(ggufw *w, bool gemma, int64_t vocab)
         mkmodel_spm(&v);
     else
         mkmodel_bpe(&v);
-    ggufw_str(w, "tokenizer.ggml.model", gemma ? "llama" : "gpt2");
-    ggufw_str(w, "tokenizer.ggml.pre", gemma ? "default" : "smollm");
-    ggufw_strs(w, "tokenizer.ggml.tokens", v.token, n);
+    ggufw_str(writer, "tokenizer.ggml.model", gemma ? "llama" : "gpt2");
+    ggufw_str(writer, "tokenizer.ggml.pre", gemma ? "default" : "smollm");
+    ggufw_strs(writer, "tokenizer.ggml.tokens", v.token, count);
     if (gemma)
-        ggufw_array(w, "tokenizer.ggml.scores", 6, n, v.score, 4 * n);
-    ggufw_array(w, "tokenizer.ggml.token_type", 5, n, v.type, 4 * n);
+        ggufw_array(writer, "tokenizer.ggml.scores", 6, count, v.score, 4 * count);
+    ggufw_array(writer, "tokenizer.ggml.token_type", 5, count, v.type, 4 * count);
     if (!gemma)
-        ggufw_strs(w, "tokenizer.ggml.merges", v.merge, (uint64_t)v.n_merges);
-    ggufw_u32(w, "tokenizer.ggml.bos_token_id", gemma ? 2 : 1);
-    ggufw_u32(w, "tokenizer.ggml.eos_token_id", gemma ? 1 : 2);
+        ggufw_strs(writer, "tokenizer.ggml.merges", v.merge, (uint64_t)v.n_merges);
+    ggufw_u32(writer, "tokenizer.ggml.bos_token_id", gemma ? 2 : 1);
+    ggufw_u32(writer, "tokenizer.ggml.eos_token_id", gemma ? 1 : 2);
     if (gemma)
-        ggufw_u32(w, "tokenizer.ggml.eot_token_id", 5);
-    ggufw_u32(w, "tokenizer.ggml.unknown_token_id", gemma ? 3 : 0);
-    ggufw_u32(w, "tokenizer.ggml.padding_token_id", gemma ? 0 : 2);
-    ggufw_bool(w, "tokenizer.ggml.add_bos_token", gemma);
-    ggufw_bool(w, "tokenizer.ggml.add_eos_token", false);
-    ggufw_bool(w, "tokenizer.ggml.add_space_prefix", false);
-    for (size_t i = 0; i < n; i++) {
+        ggufw_u32(writer, "tokenizer.ggml.eot_token_id", 5);
+    ggufw_u32(writer, "tokenizer.ggml.unknown_token_id", gemma ? 3 : 0);
+    ggufw_u32(writer, "tokenizer.ggml.padding_token_id", gemma ? 0 : 2);
+    ggufw_bool(writer, "tokenizer.ggml.add_bos_token", gemma);
+    ggufw_bool(writer, "tokenizer.ggml.add_eos_token", false);
+    ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", false);
+    for (size_t i = 0; i < count; i++) {
         free(v.token[i]);
         free(v.merge[i]);
     }

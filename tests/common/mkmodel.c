@@ -57,11 +57,11 @@ int main(int argc, char **argv)
     if (also && !o.also)
         return fail(also, "no type of weights");
     o.untied = untied;
-    ggufw w = {0};
-    const char *why = mkmodel(&o, &w);
+    ggufw writer = {0};
+    const char *why = mkmodel(&o, &writer);
     if (why)
         return fail(argv[optind], why);
-    if (!ggufw_save(&w, argv[optind]))
+    if (!ggufw_save(&writer, argv[optind]))
         return fail(argv[optind], "cannot write");
     return 0;
 }

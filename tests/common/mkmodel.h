@@ -152,12 +152,12 @@ GGUFW_FN void mkmodel_set_half(uint8_t *p, double v)
     memcpy(p, &h, 2);
 }
 
-/* n values of deviation `dev`; n is a multiple of the block. */
+/* count values of deviation `dev`; count is a multiple of the block. */
 GGUFW_FN void mkmodel_weights(const mkmodel_kind *k, mkmodel_draw *r, double dev, uint8_t *out,
-                              int64_t n)
+                              int64_t count)
 {
     const zt_dtype_info *t = zt_dtype_get(k->dtype);
-    for (int64_t i = 0; i < n; i += t->block, out += t->block_bytes) {
+    for (int64_t i = 0; i < count; i += t->block, out += t->block_bytes) {
         if (k->unit == 0) {
             float v = (float)(dev * zt_normal(r->seed, r->sequence, r->position++));
             t->encode(&v, out, 1);
@@ -198,16 +198,16 @@ GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int
     free(data);
 }
 
-/* g[n]: f32, 1 give or take a fifth. */
-GGUFW_FN void mkmodel_norm(mkmodel_out *m, const char *name, int64_t n)
+/* g[count]: f32, 1 give or take a fifth. */
+GGUFW_FN void mkmodel_norm(mkmodel_out *m, const char *name, int64_t count)
 {
-    float *g = malloc((size_t)n * sizeof *g);
+    float *g = malloc((size_t)count * sizeof *g);
     uint64_t sequence = m->sequence++;
     if (!g)
         abort();
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         g[i] = (float)(0.8 + 0.4 * zt_uniform(m->o->seed, sequence, (uint64_t)i));
-    ggufw_tensor(m->w, name, 0, 1, &n, g, (size_t)n * sizeof *g);
+    ggufw_tensor(m->w, name, 0, 1, &count, g, (size_t)count * sizeof *g);
     free(g);
 }
 
@@ -277,7 +277,7 @@ static const char mkmodel_turns[] =
     "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}";
 
-GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
+GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 {
     bool gemma = mkmodel_has(o->arch, MK_SPM);
     struct {
@@ -299,12 +299,12 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
         {"vocab_size", o->vocab, !gemma},
     };
     char key[96];
-    ggufw_str(w, "general.architecture", o->arch);
-    ggufw_str(w, "general.name", "made by mkmodel");
+    ggufw_str(writer, "general.architecture", o->arch);
+    ggufw_str(writer, "general.name", "made by mkmodel");
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
         snprintf(key, sizeof key, "%s.%s", o->arch, number[i].name);
         if (number[i].wanted)
-            ggufw_u32(w, key, (uint32_t)number[i].value);
+            ggufw_u32(writer, key, (uint32_t)number[i].value);
     }
     bool layer_norm = mkmodel_has(o->arch, MK_PRE_BIAS | MK_SUM_BIAS);
     struct {
@@ -323,15 +323,15 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *w)
     for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
         snprintf(key, sizeof key, "%s.%s", o->arch, real[i].name);
         if (real[i].wanted)
-            ggufw_f32(w, key, real[i].value);
+            ggufw_f32(writer, key, real[i].value);
     }
     snprintf(key, sizeof key, "%s.attention.causal", o->arch);
     if (mkmodel_has(o->arch, MK_SUM))
-        ggufw_bool(w, key, false);
+        ggufw_bool(writer, key, false);
     if (mkmodel_has(o->arch, MK_TYPES))
-        ggufw_u32(w, "tokenizer.ggml.token_type_count", 2);
-    mkmodel_vocab_keys(w, gemma, o->vocab);
-    ggufw_str(w, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
+        ggufw_u32(writer, "tokenizer.ggml.token_type_count", 2);
+    mkmodel_vocab_keys(writer, gemma, o->vocab);
+    ggufw_str(writer, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
 }
 
 /* What does not fit, or NULL. */
@@ -353,13 +353,13 @@ GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
     return NULL;
 }
 
-GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *w)
+GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *writer)
 {
     const char *why = mkmodel_check(o);
     if (why)
         return why;
-    mkmodel_out m = {.o = o, .w = w};
-    mkmodel_keys(o, w);
+    mkmodel_out m = {.o = o, .w = writer};
+    mkmodel_keys(o, writer);
     /* logits are of deviation 2: a choice of tokens, none of them certain */
     mkmodel_matrix(&m, "token_embd.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
     if (mkmodel_has(o->arch, MK_POSITIONS))
@@ -383,7 +383,7 @@ GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *w)
 
 /* One that is at odds with itself: the keys of a llama of `vocab` tokens, the tensors of one with
  * `rows`. Its bytes, malloc'ed. */
-GGUFW_FN char *mkmodel_uneven(int64_t vocab, int64_t rows, size_t *n)
+GGUFW_FN char *mkmodel_uneven(int64_t vocab, int64_t rows, size_t *count)
 {
     mkmodel_opts o = mkmodel_defaults("llama");
     ggufw keys = {0}, w = {0};
@@ -394,8 +394,8 @@ GGUFW_FN char *mkmodel_uneven(int64_t vocab, int64_t rows, size_t *n)
     ggufw_buf other = w.keys;
     w.keys = keys.keys;
     keys.keys = other;
-    free(ggufw_bytes(&keys, n));
-    return ggufw_bytes(&w, n);
+    free(ggufw_bytes(&keys, count));
+    return ggufw_bytes(&w, count);
 }
 
 #endif

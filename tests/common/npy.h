@@ -37,25 +37,25 @@ typedef struct npy {
 } npy;
 
 /* A whole file, malloc'ed and closed by a zero; NULL when it cannot be read. */
-NPY_FN void *npy_file(const char *path, size_t *n)
+NPY_FN void *npy_file(const char *path, size_t *count)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     char *data = NULL;
-    if (f && fseek(f, 0, SEEK_END) == 0) {
-        long size = ftell(f);
-        rewind(f);
+    if (file && fseek(file, 0, SEEK_END) == 0) {
+        long size = ftell(file);
+        rewind(file);
         data = size < 0 ? NULL : malloc((size_t)size + 1);
-        if (data && fread(data, 1, (size_t)size, f) != (size_t)size) {
+        if (data && fread(data, 1, (size_t)size, file) != (size_t)size) {
             free(data);
             data = NULL;
         }
         if (data) {
-            *n = (size_t)size;
+            *count = (size_t)size;
             data[size] = 0;
         }
     }
-    if (f)
-        fclose(f);
+    if (file)
+        fclose(file);
     return data;
 }
 
@@ -66,33 +66,33 @@ NPY_FN void npy_free(npy *a)
 }
 
 /* Over bytes that stay the caller's, in either order. */
-NPY_FN bool npy_parse_any(const void *bytes, size_t n, npy *out)
+NPY_FN bool npy_parse_any(const void *bytes, size_t total, npy *out)
 {
     const uint8_t *b = bytes;
-    if (n < 12 || memcmp(b, "\x93NUMPY", 6) != 0)
+    if (total < 12 || memcmp(b, "\x93NUMPY", 6) != 0)
         return false;
     size_t start = b[6] == 1 ? 10 : 12;
     size_t len = b[6] == 1 ? b[8] | (size_t)b[9] << 8
                            : b[8] | (size_t)b[9] << 8 | (size_t)b[10] << 16 | (size_t)b[11] << 24;
     char head[1024];
-    if (len >= sizeof head || start + len > n)
+    if (len >= sizeof head || start + len > total)
         return false;
     memcpy(head, b + start, len);
     head[len] = 0;
     const char *descr = strstr(head, "'descr': '"), *shape = strstr(head, "'shape': (");
     if (!descr || !shape)
         return false;
-    *out = (npy){.count = 1, .data = b + start + len, .bytes = n - start - len};
+    *out = (npy){.count = 1, .data = b + start + len, .bytes = total - start - len};
     out->columns = strstr(head, "'fortran_order': True") != NULL;
     sscanf(descr + 10, "%7[^']", out->descr);
-    for (const char *p = shape + 10; *p && *p != ')';) {
+    for (const char *cursor = shape + 10; *cursor && *cursor != ')';) {
         char *end;
-        long long dim = strtoll(p, &end, 10);
-        if (end == p || out->rank == NPY_MAX_RANK)
+        long long dim = strtoll(cursor, &end, 10);
+        if (end == cursor || out->rank == NPY_MAX_RANK)
             return false;
         out->shape[out->rank++] = dim;
         out->count *= dim;
-        p = end + strspn(end, ", ");
+        cursor = end + strspn(end, ", ");
     }
     return true;
 }
@@ -105,11 +105,11 @@ NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out)
 /* f32 or f64 (rounded) values of a file; NULL when it has others or cannot be read. */
 NPY_FN float *npy_load_f32(const char *path, int64_t *shape, int *rank)
 {
-    size_t n;
+    size_t total;
     npy a;
-    void *file = npy_file(path, &n);
+    void *file = npy_file(path, &total);
     float *x = NULL;
-    if (file && npy_parse(file, n, &a)) {
+    if (file && npy_parse(file, total, &a)) {
         size_t size = strcmp(a.descr, "<f4") == 0 ? 4 : strcmp(a.descr, "<f8") == 0 ? 8 : 0;
         if (size && a.bytes >= (size_t)a.count * size)
             x = malloc((size_t)a.count * sizeof *x + 1);
@@ -148,15 +148,15 @@ NPY_FN uint32_t npz_le(const uint8_t *p, int bytes)
     return v;
 }
 
-NPY_FN bool npz_open(npz *z, const char *path)
+NPY_FN bool npz_open(npz *archive, const char *path)
 {
-    *z = (npz){0};
-    z->file = npy_file(path, &z->n);
-    for (size_t at = z->file && z->n >= 22 ? z->n - 22 + 1 : 0; at-- > 0;) {
-        if (memcmp(z->file + at, "PK\5\6", 4) == 0) {
-            z->count = (int)npz_le(z->file + at + 10, 2);
-            z->dir = npz_le(z->file + at + 16, 4);
-            return z->dir <= at;
+    *archive = (npz){0};
+    archive->file = npy_file(path, &archive->n);
+    for (size_t at = archive->file && archive->n >= 22 ? archive->n - 22 + 1 : 0; at-- > 0;) {
+        if (memcmp(archive->file + at, "PK\5\6", 4) == 0) {
+            archive->count = (int)npz_le(archive->file + at + 10, 2);
+            archive->dir = npz_le(archive->file + at + 16, 4);
+            return archive->dir <= at;
         }
     }
     return false;
@@ -169,23 +169,23 @@ NPY_FN void npz_close(npz *z)
 }
 
 /* The member NAME.npy; free with npy_free. */
-NPY_FN bool npz_get_any(const npz *z, const char *name, npy *out)
+NPY_FN bool npz_get_any(const npz *archive, const char *name, npy *out)
 {
-    const uint8_t *e = z->file + z->dir;
+    const uint8_t *e = archive->file + archive->dir;
     size_t len = strlen(name);
-    for (int i = 0; i < z->count; i++) {
-        size_t n = npz_le(e + 28, 2);
-        if (n == len + 4 && memcmp(e + 46, name, len) == 0 && memcmp(e + 46 + len, ".npy", 4) == 0)
+    for (int i = 0; i < archive->count; i++) {
+        size_t total = npz_le(e + 28, 2);
+        if (total == len + 4 && memcmp(e + 46, name, len) == 0 && memcmp(e + 46 + len, ".npy", 4) == 0)
             break;
-        e += 46 + n + npz_le(e + 30, 2) + npz_le(e + 32, 2);
-        if (i == z->count - 1)
+        e += 46 + total + npz_le(e + 30, 2) + npz_le(e + 32, 2);
+        if (i == archive->count - 1)
             return false;
     }
     size_t packed = npz_le(e + 20, 4), size = npz_le(e + 24, 4);
-    const uint8_t *local = z->file + npz_le(e + 42, 4);
+    const uint8_t *local = archive->file + npz_le(e + 42, 4);
     const uint8_t *data = local + 30 + npz_le(local + 26, 2) + npz_le(local + 28, 2);
     uint8_t *bytes = malloc(size + 1);
-    bool done = bytes && z->count > 0;
+    bool done = bytes && archive->count > 0;
     if (done && npz_le(e + 10, 2) == 8)
         done = inflate_bytes(data, packed, bytes, size);
     else if (done)

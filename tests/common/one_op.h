@@ -59,12 +59,12 @@ static inline bool oneop_has(zt_engine *e, const oneop *o)
 }
 
 /* The plan: inputs are values 0.., outputs come after them. */
-static zt_status oneop_run(zt_engine *e, const oneop *o)
+static zt_status oneop_run(zt_engine *engine, const oneop *call)
 {
-    const zt_opinfo *info = zt_op_info(o->op);
+    const zt_opinfo *info = zt_op_info(call->op);
     zt_type type[ZT_MAX_IN + ZT_MAX_OUT] = {0};
     zt_place place[ZT_MAX_IN + ZT_MAX_OUT] = {0};
-    zt_step step = {.op = o->op, .attrs = o->attrs};
+    zt_step step = {.op = call->op, .attrs = call->attrs};
     const void *in[ZT_MAX_IN];
     void *out[ZT_MAX_OUT];
     zt_ebuf *buf[ZT_MAX_IN];
@@ -75,51 +75,51 @@ static zt_status oneop_run(zt_engine *e, const oneop *o)
                     .n_steps = 1,
                     .step = &step,
                     .buf = buf};
-    int donates = oneop_donates(o->op);
-    unsigned stays = donates ? (1u << donates) - 1 : oneop_weights(o->op);
+    int donates = oneop_donates(call->op);
+    unsigned stays = donates ? (1u << donates) - 1 : oneop_weights(call->op);
     for (int k = 0; k < info->n_in; k++) {
-        step.in[k] = o->in[k] ? k : ZT_NONE;
-        if (!o->in[k]) continue;
-        type[k] = *o->in[k];
+        step.in[k] = call->in[k] ? k : ZT_NONE;
+        if (!call->in[k]) continue;
+        type[k] = *call->in[k];
         if (stays >> k & 1) {
-            zt_ebuf *b = donates ? oneop_state(e, o->in[k], o->data[k])
-                                 : oneop_load(e, o->in[k], o->data[k]);
+            zt_ebuf *b = donates ? oneop_state(engine, call->in[k], call->data[k])
+                                 : oneop_load(engine, call->in[k], call->data[k]);
             place[k] = (zt_place){.kind = ZT_PLACE_BUF, .index = plan.n_bufs};
             if (b) buf[plan.n_bufs++] = b;
-            if (!b) s = zt_ctx_status(e->ctx) ? zt_ctx_status(e->ctx) : ZT_EBUG;
+            if (!b) s = zt_ctx_status(engine->ctx) ? zt_ctx_status(engine->ctx) : ZT_EBUG;
         } else {
-            in[plan.n_in] = o->data[k];
+            in[plan.n_in] = call->data[k];
             place[k] = (zt_place){.kind = ZT_PLACE_IN, .index = plan.n_in++};
         }
     }
     for (int k = 0; k < info->n_out; k++) {
         int v = info->n_in + k;
-        step.out[k] = o->result[k] ? v : ZT_NONE;
-        type[v] = o->out[k];
-        if (!o->result[k]) continue;
+        step.out[k] = call->result[k] ? v : ZT_NONE;
+        type[v] = call->out[k];
+        if (!call->result[k]) continue;
         if (k < donates) {
             place[v] = place[k];
             continue;
         }
-        out[plan.n_out] = o->result[k];
+        out[plan.n_out] = call->result[k];
         place[v] = (zt_place){.kind = ZT_PLACE_OUT, .index = plan.n_out++};
     }
-    zt_executable *r = s ? NULL : e->vt->prepare(e, &plan);
-    if (!s) s = r ? e->vt->replay(e, r, in, out, o->watch) : zt_ctx_status(e->ctx);
+    zt_executable *r = s ? NULL : engine->vt->prepare(engine, &plan);
+    if (!s) s = r ? engine->vt->replay(engine, r, in, out, call->watch) : zt_ctx_status(engine->ctx);
     for (int k = 0; k < donates && !s; k++)
-        if (o->result[k]) s = e->vt->download(e, buf[k], o->result[k]);
-    if (r) e->vt->unprepare(e, r);
-    for (int k = 0; k < plan.n_bufs; k++) e->vt->free(e, buf[k]);
+        if (call->result[k]) s = engine->vt->download(engine, buf[k], call->result[k]);
+    if (r) engine->vt->unprepare(engine, r);
+    for (int k = 0; k < plan.n_bufs; k++) engine->vt->free(engine, buf[k]);
     return s;
 }
 
 /* The case's f32 inputs in another dtype; false: it has none. */
-static inline bool retyped(zt_case *c, zt_dtype as)
+static inline bool retyped(zt_case *op_case, zt_dtype as)
 {
     bool any = false;
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        if (c->fill[k] == ZT_FILL_ABSENT || c->in[k].dtype != ZT_F32) continue;
-        c->in[k].dtype = as;
+        if (op_case->fill[k] == ZT_FILL_ABSENT || op_case->in[k].dtype != ZT_F32) continue;
+        op_case->in[k].dtype = as;
         any = true;
     }
     return any;

@@ -58,19 +58,19 @@ __attribute__((unused)) static bool io_has_type(const zt_array *e)
 }
 
 /* Tensor i, malloc'ed, read at once; NULL: it cannot be, or its parts contradict its whole. */
-__attribute__((unused)) static uint8_t *io_read(const io_kind *k, void *f, int64_t i, bool *sound)
+__attribute__((unused)) static uint8_t *io_read(const io_kind *reader, void *f, int64_t i, bool *sound)
 {
-    const zt_array *e = k->get(f, i);
+    const zt_array *e = reader->get(f, i);
     uint8_t *all = malloc(e->bytes + 1), piece[7];
-    if (!all || k->read(f, i, 0, all, e->bytes) != ZT_OK) {
+    if (!all || reader->read(f, i, 0, all, e->bytes) != ZT_OK) {
         free(all);
         return NULL;
     }
     for (size_t at = e->bytes, turn = 0; at && turn < 40;
          turn++) { /* backwards, cutting elements */
-        size_t n = at < sizeof piece ? at : sizeof piece;
-        at -= n;
-        if (k->read(f, i, at, piece, n) != ZT_OK || memcmp(piece, all + at, n) != 0)
+        size_t size = at < sizeof piece ? at : sizeof piece;
+        at -= size;
+        if (reader->read(f, i, at, piece, size) != ZT_OK || memcmp(piece, all + at, size) != 0)
             *sound = false;
     }
     return all;
@@ -80,18 +80,18 @@ __attribute__((unused)) static uint8_t *io_read(const io_kind *k, void *f, int64
 static size_t io_most = SIZE_MAX;
 
 /* Reads all tensors. The status is the context's; *sound turns false when answers contradict. */
-__attribute__((unused)) static void io_walk(const io_kind *k, void *f, zt_ctx *ctx, bool *sound)
+__attribute__((unused)) static void io_walk(const io_kind *reader, void *f, zt_ctx *ctx, bool *sound)
 {
-    zt_store store = k->store(f);
-    for (int64_t i = 0; i < k->count(f) && zt_ctx_status(ctx) == ZT_OK; i++) {
-        const zt_array *e = k->get(f, i);
+    zt_store store = reader->store(f);
+    for (int64_t i = 0; i < reader->count(f) && zt_ctx_status(ctx) == ZT_OK; i++) {
+        const zt_array *e = reader->get(f, i);
         zt_type type;
         int64_t handle;
-        if (k->find(f, e->name) != i || !e->dtype || e->rank < 0 ||
+        if (reader->find(f, e->name) != i || !e->dtype || e->rank < 0 ||
             (io_has_type(e) && zt_type_bytes(&e->type) != e->bytes))
             *sound = false;
         if (e->bytes <= io_most)
-            free(io_read(k, f, i, sound));
+            free(io_read(reader, f, i, sound));
         if (io_has_type(e) && (store.find(store.user, e->name, &type, &handle) != ZT_OK ||
                                !zt_type_equal(&type, &e->type)))
             *sound = false;
@@ -101,21 +101,21 @@ __attribute__((unused)) static void io_walk(const io_kind *k, void *f, zt_ctx *c
 }
 
 /* The same of bytes in memory, whose reader may hold `most` bytes: the status it all ends with. */
-__attribute__((unused)) static zt_status io_try(const io_kind *k, const void *bytes, size_t n,
+__attribute__((unused)) static zt_status io_try(const io_kind *reader, const void *bytes, size_t count,
                                                 size_t most, bool *sound)
 {
     zt_ctx *ctx = zt_ctx_new();
     if (!ctx)
         return ZT_ENOMEM;
     zt_mem_limit(ctx, most);
-    zt_source *in = zt_source_memory(ctx, "made", bytes, n);
-    void *f = in ? k->from(ctx, in) : NULL;
+    zt_source *in = zt_source_memory(ctx, "made", bytes, count);
+    void *f = in ? reader->from(ctx, in) : NULL;
     if (f)
-        io_walk(k, f, ctx, sound);
+        io_walk(reader, f, ctx, sound);
     else if (zt_ctx_status(ctx) == ZT_OK)
         *sound = false;
     if (f)
-        k->close(f);
+        reader->close(f);
     zt_source_close(in);
     if (zt_mem_get(ctx).blocks)
         *sound = false;

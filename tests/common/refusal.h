@@ -37,13 +37,13 @@ static void refused(const refusal *r)
         type[k] = read_type(r->in[k]);
         in[k] = &type[k];
     }
-    zt_status s = zt_op_infer(ctx, r->op, r->attrs, in, out);
+    zt_status result = zt_op_infer(ctx, r->op, r->attrs, in, out);
     const char *e = zt_ctx_error(ctx);
     snprintf(name, sizeof name, "op %s: ", info->name);
-    bool good = s == r->status && zt_ctx_status(ctx) == s && !strncmp(e, name, strlen(name)) &&
+    bool good = result == r->status && zt_ctx_status(ctx) == result && !strncmp(e, name, strlen(name)) &&
                 strstr(e, r->says) && strstr(e, zt_type_text(in[0], text));
-    good &= zt_op_infer(NULL, r->op, r->attrs, in, out) == s;
-    if (!ok(good, "%s refuses: %s", info->name, r->says)) diag("status %d: %s", (int)s, e);
+    good &= zt_op_infer(NULL, r->op, r->attrs, in, out) == result;
+    if (!ok(good, "%s refuses: %s", info->name, r->says)) diag("status %d: %s", (int)result, e);
     zt_ctx_free(ctx);
 }
 

@@ -157,7 +157,7 @@ static const mean_case means[] = {
      {1, 0, 2}},
 };
 
-static bool is_mean(zt_engine *e, const mean_case *m)
+static bool is_mean(zt_engine *engine, const mean_case *m)
 {
     zt_type q = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 3, 2});
     zt_type k = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 4, 2});
@@ -165,14 +165,14 @@ static bool is_mean(zt_engine *e, const mean_case *m)
     zt_type mask = zt_type_make(ZT_BOOL, 2, (int64_t[]){3, 4});
     zt_type len = zt_type_make(ZT_I32, 1, (int64_t[]){1});
     float qs[6] = {1, 2, 3, 4, 5, 6}, ks[8] = {0}, vs[4] = {1, 2, 4, 8}, y[3], lse[3];
-    oneop o = {.op = ZT_OP_sdpa, .attrs = &m->a, .in = {&q, &k, &v}, .data = {qs, ks, vs}};
-    o.in[3] = m->mask ? &mask : NULL;
-    o.data[3] = m->mask;
-    o.in[4] = m->len >= 0 ? &len : NULL;
-    o.data[4] = &m->len;
-    o.result[0] = y;
-    o.result[1] = lse;
-    bool good = zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) == ZT_OK && !oneop_run(e, &o);
+    oneop call = {.op = ZT_OP_sdpa, .attrs = &m->a, .in = {&q, &k, &v}, .data = {qs, ks, vs}};
+    call.in[3] = m->mask ? &mask : NULL;
+    call.data[3] = m->mask;
+    call.in[4] = m->len >= 0 ? &len : NULL;
+    call.data[4] = &m->len;
+    call.result[0] = y;
+    call.result[1] = lse;
+    bool good = zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) == ZT_OK && !oneop_run(engine, &call);
     for (int i = 0; i < 3 && good; i++) {
         double want = m->n[i] ? m->want[i] / m->n[i] : 0;
         good = fabs((double)y[i] - want) < 1e-6 &&
@@ -182,14 +182,14 @@ static bool is_mean(zt_engine *e, const mean_case *m)
 }
 
 /* A NaN is a row's own, not hidden, and not its neighbours'. */
-static bool keeps_nan(zt_engine *e)
+static bool keeps_nan(zt_engine *engine)
 {
     zt_type q = zt_type_make(ZT_F32, 4, (int64_t[]){1, 1, 3, 1});
     float qs[3] = {1, NAN, 2}, ks[3] = {1, 2, 3}, y[3];
     zt_sdpa_attrs a = zt_sdpa_defaults();
-    oneop o = {.op = ZT_OP_sdpa, .attrs = &a, .in = {&q, &q, &q}, .data = {qs, ks, ks}};
-    o.result[0] = y;
-    return zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) == ZT_OK && !oneop_run(e, &o) &&
+    oneop call = {.op = ZT_OP_sdpa, .attrs = &a, .in = {&q, &q, &q}, .data = {qs, ks, ks}};
+    call.result[0] = y;
+    return zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) == ZT_OK && !oneop_run(engine, &call) &&
            isnan(y[1]) && isfinite(y[0]) && isfinite(y[2]);
 }
 
@@ -218,24 +218,24 @@ static void fill_hiding(hiding *h)
     }
 }
 
-static bool run_hiding(zt_engine *e, hiding *h, const zt_sdpa_attrs *a, zt_dtype mask, int run)
+static bool run_hiding(zt_engine *engine, hiding *h, const zt_sdpa_attrs *a, zt_dtype mask, int run)
 {
     const int64_t four[] = {1, 1, N, D}, n = N;
-    zt_type t = zt_type_make(ZT_F32, 4, four), stat = zt_type_make(ZT_F32, 3, four);
+    zt_type type = zt_type_make(ZT_F32, 4, four), stat = zt_type_make(ZT_F32, 3, four);
     zt_type m = zt_type_make(mask, 1, &n);
     void *is = a->causal ? NULL : mask == ZT_BOOL ? (void *)h->seen : (void *)h->added;
-    oneop o = {.op = ZT_OP_sdpa, .attrs = a, .in = {&t, &t, &t, is ? &m : NULL},
+    oneop call = {.op = ZT_OP_sdpa, .attrs = a, .in = {&type, &type, &type, is ? &m : NULL},
                .data = {h->q, h->k, h->v, is}};
     oneop g = {.op = ZT_OP_sdpa_grad, .attrs = a,
-               .in = {&t, &t, &t, &t, &stat, &stat, is ? &m : NULL},
+               .in = {&type, &type, &type, &type, &stat, &stat, is ? &m : NULL},
                .data = {h->q, h->k, h->v, h->dy, h->lse, h->delta, is}};
-    o.result[0] = h->y[run];
-    o.result[1] = h->lse;
+    call.result[0] = h->y[run];
+    call.result[1] = h->lse;
     g.result[0] = h->dq[run];
     g.result[1] = h->dk[run];
     g.result[2] = h->dv[run];
-    return zt_op_infer(NULL, o.op, a, o.in, o.out) == ZT_OK && !oneop_run(e, &o) &&
-           zt_op_infer(NULL, g.op, a, g.in, g.out) == ZT_OK && !oneop_run(e, &g);
+    return zt_op_infer(NULL, call.op, a, call.in, call.out) == ZT_OK && !oneop_run(engine, &call) &&
+           zt_op_infer(NULL, g.op, a, g.in, g.out) == ZT_OK && !oneop_run(engine, &g);
 }
 
 static bool row_is(const float (*x)[N][D], int row)
@@ -243,7 +243,7 @@ static bool row_is(const float (*x)[N][D], int row)
     return isfinite(x[0][row][0]) && !memcmp(x[0][row], x[1][row], sizeof x[0][row]);
 }
 
-static bool hides(zt_engine *e, bool causal, zt_dtype mask)
+static bool hides(zt_engine *engine, bool causal, zt_dtype mask)
 {
     static hiding h;
     zt_sdpa_attrs a = zt_sdpa_defaults();
@@ -256,7 +256,7 @@ static bool hides(zt_engine *e, bool causal, zt_dtype mask)
             h.v[150][d] = d % 2 ? NAN : INFINITY;
             h.v[199][d] = -INFINITY;
         }
-        good = good && run_hiding(e, &h, &a, mask, run);
+        good = good && run_hiding(engine, &h, &a, mask, run);
     }
     for (int i = 0; i < (causal ? 150 : N); i++) good = good && row_is(h.y, i) && row_is(h.dq, i);
     for (int i = 0; i < N && !causal; i++) good = good && row_is(h.dk, i) && row_is(h.dv, i);
@@ -265,34 +265,34 @@ static bool hides(zt_engine *e, bool causal, zt_dtype mask)
 
 /* ---- memory and trouble ---------------------------------------------------------------------- */
 
-/* Peak bytes of a step over n tokens, with its gradient. */
-static size_t peak_of(int64_t n, int32_t len, const char **error)
+/* Peak bytes of a step over count tokens, with its gradient. */
+static size_t peak_of(int64_t count, int32_t len, const char **error)
 {
     zt_ctx *ctx = zt_ctx_new();
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
-    zt_prog *p = zt_prog_new(ctx);
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
+    zt_prog *graph = zt_prog_new(ctx);
     static const char *const names[] = {"q", "k", "v"};
     static char says[200];
-    const int64_t dim[] = {1, 1, n, 16}, one = 1;
+    const int64_t dim[] = {1, 1, count, 16}, one = 1;
     zt_sdpa_attrs a = zt_sdpa_defaults();
     a.causal = 1;
-    int wrt[3], lens = zt_prog_in(p, "len", ZT_I32, 1, &one);
-    for (int k = 0; k < 3; k++) wrt[k] = zt_prog_in(p, names[k], ZT_F32, 4, dim);
-    int y = zt_program_sdpa(p, NULL, wrt[0], wrt[1], wrt[2], ZT_NONE, lens, &a, NULL);
-    zt_prog_out(p, "y", y);
-    zt_prog *g = zt_prog_grad(ctx, p, wrt, 3, &(zt_grad_opts){.seeds = true});
-    zt_session *s = g ? zt_session_open(e, g, NULL, NULL) : NULL;
-    float *x = calloc((size_t)n * 16, sizeof *x), *out = calloc((size_t)n * 16, sizeof *out);
+    int wrt[3], lens = zt_prog_in(graph, "len", ZT_I32, 1, &one);
+    for (int k = 0; k < 3; k++) wrt[k] = zt_prog_in(graph, names[k], ZT_F32, 4, dim);
+    int y = zt_program_sdpa(graph, NULL, wrt[0], wrt[1], wrt[2], ZT_NONE, lens, &a, NULL);
+    zt_prog_out(graph, "y", y);
+    zt_prog *program = zt_prog_grad(ctx, graph, wrt, 3, &(zt_grad_opts){.seeds = true});
+    zt_session *session = program ? zt_session_open(engine, program, NULL, NULL) : NULL;
+    float *x = calloc((size_t)count * 16, sizeof *x), *out = calloc((size_t)count * 16, sizeof *out);
     const void *in[] = {&len, x, x, x, x};
     void *outs[] = {out, out, out, out};
-    if (s) zt_session_step(s, NULL, 0, in, outs);
+    if (session) zt_session_step(session, NULL, 0, in, outs);
     snprintf(says, sizeof says, "%s", zt_ctx_error(ctx));
     *error = says;
-    zt_session_close(s);
-    zt_prog_free(g);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(program);
+    zt_prog_free(graph);
     size_t peak = zt_mem_get(ctx).peak;
-    zt_engine_close(e);
+    zt_engine_close(engine);
     zt_ctx_free(ctx);
     free(x);
     free(out);
@@ -316,14 +316,14 @@ int main(void)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) refused(&refusals[i]);
     for (int k = 0; k < 2; k++) {
         const char *name = k ? "cpu" : "ref";
-        zt_engine *e = zt_engine_open(ctx, name, &(zt_engine_opts){.threads = 2});
+        zt_engine *engine = zt_engine_open(ctx, name, &(zt_engine_opts){.threads = 2});
         for (size_t i = 0; i < sizeof means / sizeof means[0]; i++)
-            ok(is_mean(e, &means[i]), "%s: the mean of what is seen: %s", name, means[i].what);
-        ok(keeps_nan(e), "%s: a row of NaN stays one", name);
-        ok(hides(e, true, ZT_BOOL), "%s: what is causally hidden may be NaN", name);
-        ok(hides(e, false, ZT_BOOL), "%s: what a mask of bools hides may be NaN", name);
-        ok(hides(e, false, ZT_F32), "%s: what a mask of -infinity hides may be NaN", name);
-        zt_engine_close(e);
+            ok(is_mean(engine, &means[i]), "%s: the mean of what is seen: %s", name, means[i].what);
+        ok(keeps_nan(engine), "%s: a row of NaN stays one", name);
+        ok(hides(engine, true, ZT_BOOL), "%s: what is causally hidden may be NaN", name);
+        ok(hides(engine, false, ZT_BOOL), "%s: what a mask of bools hides may be NaN", name);
+        ok(hides(engine, false, ZT_F32), "%s: what a mask of -infinity hides may be NaN", name);
+        zt_engine_close(engine);
     }
     memory_is_linear();
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

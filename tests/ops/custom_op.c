@@ -52,28 +52,28 @@ static zt_tensor *apply(zt_run *r, const zt_func *f, zt_tensor *x)
     return zt_apply(r, f, (zt_tensor *[]){x}, NULL);
 }
 
-static void unary(zt_run *r)
+static void unary(zt_run *runner)
 {
     zt_tensor *x = row(3, (float[]){1, 2, -3});
-    ok(holds(apply(r, &power3, x), 3, (float[]){1, 8, -27}), "a function with its user's number");
-    zt_grad_require(r, x, true);
-    zt_record_begin(r);
-    ok(zt_backward(r, apply(r, &power3, x), NULL) == ZT_OK &&
-           holds(zt_grad_of(r, x), 3, (float[]){3, 12, 27}), "its gradient by its derivative");
-    zt_grad_zero(r, x);
-    zt_backward(r, apply(r, &slope3, x), NULL);
+    ok(holds(apply(runner, &power3, x), 3, (float[]){1, 8, -27}), "a function with its user's number");
+    zt_grad_require(runner, x, true);
+    zt_record_begin(runner);
+    ok(zt_backward(runner, apply(runner, &power3, x), NULL) == ZT_OK &&
+           holds(zt_grad_of(runner, x), 3, (float[]){3, 12, 27}), "its gradient by its derivative");
+    zt_grad_zero(runner, x);
+    zt_backward(runner, apply(runner, &slope3, x), NULL);
     said(ZT_ENOTSUP, "op call has no gradient: function 'slope3' has none");
-    zt_backward(r, apply(r, &nameless, x), NULL);
+    zt_backward(runner, apply(runner, &nameless, x), NULL);
     said(ZT_ENOTSUP, "function 'without a name' has none");
-    zt_prog_free(zt_record_end(r, NULL, 0));
+    zt_prog_free(zt_record_end(runner, NULL, 0));
     zt_type ti = zt_type_make(ZT_I32, 1, (int64_t[]){3});
     zt_tensor *ints = zt_tensor_new(ctx, &ti);
-    apply(r, &power3, ints);
+    apply(runner, &power3, ints);
     said(ZT_ESHAPE, "op call: a is i32");
-    zt_run_op(r, ZT_OP_call, NULL, (zt_tensor *[ZT_MAX_IN]){x}, (zt_tensor *[ZT_MAX_OUT]){0});
+    zt_run_op(runner, ZT_OP_call, NULL, (zt_tensor *[ZT_MAX_IN]){x}, (zt_tensor *[ZT_MAX_OUT]){0});
     said(ZT_EUSAGE, "no function is given");
     zt_tensor_unref(ints);
-    zt_grad_require(r, x, false);
+    zt_grad_require(runner, x, false);
     zt_tensor_unref(x);
 }
 
@@ -127,43 +127,43 @@ static void affine_vjp(zt_vjp *v, void *user)
 static const zt_func affine = {.name = "affine", .n_in = 3, .n_out = 1, .infer = affine_infer,
                                .run = affine_run, .vjp = affine_vjp};
 
-static void values(zt_run *r)
+static void values(zt_run *runner)
 {
     zt_type ts = zt_type_make(ZT_F32, 0, NULL);
     zt_tensor *a = row(2, (float[]){1, 2}), *b = row(2, (float[]){10, 20});
     zt_tensor *s = zt_tensor_new(ctx, &ts);
     *(float *)zt_tensor_data(s) = 3;
     zt_tensor *in[] = {a, b, s};
-    for (int k = 0; k < 3; k++) zt_grad_require(r, in[k], true);
-    zt_record_begin(r);
-    zt_tensor *y = zt_eager_square(r, zt_apply(r, &affine, in, NULL));
+    for (int k = 0; k < 3; k++) zt_grad_require(runner, in[k], true);
+    zt_record_begin(runner);
+    zt_tensor *y = zt_eager_square(runner, zt_apply(runner, &affine, in, NULL));
     ok(holds(y, 2, (float[]){169, 676}), "an op of the caller's: %s", zt_ctx_error(ctx));
-    ok(zt_backward(r, y, NULL) == ZT_OK && holds(zt_grad_of(r, a), 2, (float[]){78, 156}) &&
-           holds(zt_grad_of(r, b), 2, (float[]){26, 52}) &&
-           holds(zt_grad_of(r, s), 1, (float[]){130}),
+    ok(zt_backward(runner, y, NULL) == ZT_OK && holds(zt_grad_of(runner, a), 2, (float[]){78, 156}) &&
+           holds(zt_grad_of(runner, b), 2, (float[]){26, 52}) &&
+           holds(zt_grad_of(runner, s), 1, (float[]){130}),
        "its gradient, as ops and computed: %s", zt_ctx_error(ctx));
-    zt_apply(r, &affine, (zt_tensor *[]){a, b, b}, NULL);
+    zt_apply(runner, &affine, (zt_tensor *[]){a, b, b}, NULL);
     said(ZT_ESHAPE, "op call: s has 1 dimensions");
-    zt_eager_call(r, a, b, NULL, NULL, NULL, NULL, &(zt_call_attrs){&affine}, NULL, NULL);
+    zt_eager_call(runner, a, b, NULL, NULL, NULL, NULL, &(zt_call_attrs){&affine}, NULL, NULL);
     said(ZT_EUSAGE, "function 'affine' takes 3 inputs, not 2");
     *(float *)zt_tensor_data(s) = INFINITY;
-    zt_apply(r, &affine, in, NULL);
+    zt_apply(runner, &affine, in, NULL);
     said(ZT_EDATA, "affine is not finite");
-    zt_prog_free(zt_record_end(r, NULL, 0));
+    zt_prog_free(zt_record_end(runner, NULL, 0));
     for (int k = 0; k < 3; k++) {
-        zt_grad_require(r, in[k], false);
+        zt_grad_require(runner, in[k], false);
         zt_tensor_unref(in[k]);
     }
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static zt_prog *recorded(zt_run *r, const zt_func *f)
+static zt_prog *recorded(zt_run *runner, const zt_func *f)
 {
     zt_tensor *x = row(2, (float[]){2, 3});
-    zt_record_begin(r);
-    zt_tensor *y = apply(r, f, x);
-    zt_prog *p = zt_record_end(r, &y, 1);
+    zt_record_begin(runner);
+    zt_tensor *y = apply(runner, f, x);
+    zt_prog *p = zt_record_end(runner, &y, 1);
     zt_tensor_unref(x);
     return p;
 }
@@ -177,23 +177,23 @@ static bool runs(zt_engine *e, const zt_prog *p)
     return good && y[0] == 8 && y[1] == 27;
 }
 
-static void text(zt_engine *e, zt_run *r)
+static void text(zt_engine *engine, zt_run *runner)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_prog *p = recorded(r, &power3);
-    ok(p && !zt_prog_has_opaque(p) && zt_prog_print(p, &s) == ZT_OK &&
-           strstr(s.data, "= call in0 fn=\"power3\"\n"), "a named function has text");
-    ok(runs(e, p), "and replays");
-    zt_prog *q = zt_prog_parse(ctx, "t.zt", s.data, s.len);
-    ok(!q, "text of a function that is not registered");
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_prog *program = recorded(runner, &power3);
+    ok(program && !zt_prog_has_opaque(program) && zt_prog_print(program, &string) == ZT_OK &&
+           strstr(string.data, "= call in0 fn=\"power3\"\n"), "a named function has text");
+    ok(runs(engine, program), "and replays");
+    zt_prog *other_program = zt_prog_parse(ctx, "t.zt", string.data, string.len);
+    ok(!other_program, "text of a function that is not registered");
     said(ZT_EDATA, "attribute 'fn' names no registered function: 'power3'");
     ok(zt_func_register(ctx, &power3) == ZT_OK && zt_func_register(ctx, &power3) == ZT_OK &&
            zt_func_find(ctx, "power3") == &power3, "registered");
-    q = zt_prog_parse(ctx, "t.zt", s.data, s.len);
-    ok(q && runs(e, q), "then it is read, and replays: %s", zt_ctx_error(ctx));
-    zt_prog_free(q);
-    zt_prog_free(p);
+    other_program = zt_prog_parse(ctx, "t.zt", string.data, string.len);
+    ok(other_program && runs(engine, other_program), "then it is read, and replays: %s", zt_ctx_error(ctx));
+    zt_prog_free(other_program);
+    zt_prog_free(program);
     zt_func other = slope3;
     other.name = "power3";
     zt_func_register(ctx, &other);
@@ -206,15 +206,15 @@ static void text(zt_engine *e, zt_run *r)
     ok(zt_func_find(ctx, "power3") == &power3, "another of that name forgets nothing");
     zt_func_forget(ctx, &power3);
     ok(!zt_func_find(ctx, "power3"), "forgotten");
-    p = recorded(r, &nameless);
-    ok(p && zt_prog_has_opaque(p) && runs(e, p), "an opaque program replays");
-    zt_str_clear(&s);
-    ok(zt_prog_print(p, &s) == ZT_OK && strstr(s.data, "= call in0 fn=opaque\n"),
+    program = recorded(runner, &nameless);
+    ok(program && zt_prog_has_opaque(program) && runs(engine, program), "an opaque program replays");
+    zt_str_clear(&string);
+    ok(zt_prog_print(program, &string) == ZT_OK && strstr(string.data, "= call in0 fn=opaque\n"),
        "its text is marked");
-    ok(!zt_prog_parse(ctx, "t.zt", s.data, s.len), "and does not run elsewhere");
+    ok(!zt_prog_parse(ctx, "t.zt", string.data, string.len), "and does not run elsewhere");
     said(ZT_EDATA, "op call: its function has no name");
-    zt_prog_free(p);
-    zt_str_fini(&s);
+    zt_prog_free(program);
+    zt_str_fini(&string);
 }
 
 int main(void)
@@ -223,12 +223,12 @@ int main(void)
     ctx = zt_ctx_new();
     for (int i = 0; i < 2; i++) {
         zt_engine *e = zt_engine_open(ctx, engine[i], &(zt_engine_opts){.threads = 2});
-        zt_run *r = zt_run_new(e, false);
+        zt_run *runner = zt_run_new(e, false);
         diag("%s", engine[i]);
-        unary(r);
-        values(r);
-        text(e, r);
-        zt_run_free(r);
+        unary(runner);
+        values(runner);
+        text(e, runner);
+        zt_run_free(runner);
         zt_engine_close(e);
         ok(zt_mem_get(ctx).blocks == 0, "nothing is left");
     }

@@ -15,16 +15,16 @@ typedef struct f64run {
 } f64run;
 
 /* NULL-safe; the program is bound without symbols. False: it does not bind. */
-static inline bool f64run_open(f64run *r, const zt_prog *p)
+static inline bool f64run_open(f64run *r, const zt_prog *program)
 {
-    *r = (f64run){.p = p, .b = zt_prog_bind(p, NULL, 0)};
+    *r = (f64run){.p = program, .b = zt_prog_bind(program, NULL, 0)};
     if (!r->b) return false;
     r->arg = calloc((size_t)r->b->n_values + 1, sizeof *r->arg);
     for (int v = 0; v < r->b->n_values; v++) {
-        const zt_type *t = &r->b->type[v];
-        void *data = calloc((size_t)zt_type_count(t) + 1, 8);
-        r->arg[v].type = t;
-        if (zt_dtype_is_float(t->dtype))
+        const zt_type *its_type = &r->b->type[v];
+        void *data = calloc((size_t)zt_type_count(its_type) + 1, 8);
+        r->arg[v].type = its_type;
+        if (zt_dtype_is_float(its_type->dtype))
             r->arg[v].f = data;
         else
             r->arg[v].i = data;
@@ -40,12 +40,12 @@ static inline void f64run_close(f64run *r)
     zt_bound_free(r->b);
 }
 
-/* Inputs and data lie in r->arg[value]; afterwards what the first n steps make does. The first
+/* Inputs and data lie in r->arg[value]; afterwards what the first count steps make does. The first
  * trouble met. */
-static inline zt_runtime_error f64run_steps(f64run *r, int n)
+static inline zt_runtime_error f64run_steps(f64run *r, int count)
 {
     zt_runtime_error t = {0};
-    for (int s = 0; s < n; s++) {
+    for (int s = 0; s < count; s++) {
         const zt_step *st = zt_prog_step(r->p, s);
         const zt_opinfo *info = zt_op_info(st->op);
         zt_arg in[ZT_MAX_IN] = {0}, out[ZT_MAX_OUT] = {0};

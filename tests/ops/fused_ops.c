@@ -54,12 +54,12 @@ static bool expand(subject *s)
     char name[24];
     s->p = zt_prog_new(s->ctx);
     for (int k = 0; k < info->n_in; k++) {
-        const zt_type *t = s->whole.in[k];
+        const zt_type *type = s->whole.in[k];
         snprintf(name, sizeof name, "in%d", k);
-        in[k] = !t ? ZT_NONE
+        in[k] = !type ? ZT_NONE
                 : k < info->def->donates
-                    ? zt_prog_state(s->p, name, t->dtype, t->rank, t->dim)
-                    : zt_prog_in(s->p, name, t->dtype, t->rank, t->dim);
+                    ? zt_prog_state(s->p, name, type->dtype, type->rank, type->dim)
+                    : zt_prog_in(s->p, name, type->dtype, type->rank, type->dim);
     }
     for (int k = 0; k < ZT_MAX_OUT; k++) s->out[k] = ZT_NONE;
     zt_builder *b = zt_builder_new(s->p, NULL, 0);
@@ -103,9 +103,9 @@ static int open_subject(subject *s, zt_ctx *ctx, zt_op op, int index, zt_dtype a
 /* The inputs of the expansion, then every other value's room. */
 static void fill_values(subject *s)
 {
-    int n = zt_prog_n_values(s->p), v = 0;
-    s->value = calloc((size_t)n + 1, sizeof *s->value);
-    for (int i = 0; i < n; i++) s->value[i] = calloc(1, zt_type_bytes(&s->bound->type[i]) + 8);
+    int count = zt_prog_n_values(s->p), v = 0;
+    s->value = calloc((size_t)count + 1, sizeof *s->value);
+    for (int i = 0; i < count; i++) s->value[i] = calloc(1, zt_type_bytes(&s->bound->type[i]) + 8);
     for (int k = 0; k < ZT_MAX_IN; k++)
         if (s->whole.in[k]) {
             memcpy(s->value[v], s->data[k], zt_type_bytes(s->whole.in[k]));
@@ -114,22 +114,22 @@ static void fill_values(subject *s)
 }
 
 /* Step by step: 1, 0 where the engine has no kernel for one, -1 when it fails. */
-static int run_expansion(subject *s, zt_engine *e)
+static int run_expansion(subject *s, zt_engine *engine)
 {
     for (int i = 0; i < zt_prog_n_steps(s->p); i++) {
         const zt_step *st = zt_prog_step(s->p, i);
         const zt_opinfo *info = zt_op_info(st->op);
-        oneop o = {.op = st->op, .attrs = s->bound->attrs[i]};
+        oneop call = {.op = st->op, .attrs = s->bound->attrs[i]};
         for (int k = 0; k < info->n_in; k++) {
             if (st->in[k] < 0) continue;
-            o.in[k] = &s->bound->type[st->in[k]];
-            o.data[k] = s->value[st->in[k]];
+            call.in[k] = &s->bound->type[st->in[k]];
+            call.data[k] = s->value[st->in[k]];
         }
-        if (zt_op_infer(s->ctx, o.op, o.attrs, o.in, o.out)) return -1;
+        if (zt_op_infer(s->ctx, call.op, call.attrs, call.in, call.out)) return -1;
         for (int k = 0; k < info->n_out; k++)
-            o.result[k] = st->out[k] < 0 ? NULL : s->value[st->out[k]];
-        if (!oneop_has(e, &o)) return 0;
-        if (oneop_run(e, &o)) return -1;
+            call.result[k] = st->out[k] < 0 ? NULL : s->value[st->out[k]];
+        if (!oneop_has(engine, &call)) return 0;
+        if (oneop_run(engine, &call)) return -1;
     }
     return 1;
 }

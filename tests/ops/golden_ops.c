@@ -63,13 +63,13 @@ static void *narrowed(const int64_t *from, int64_t n)
 }
 
 /* The values of an entry as zt holds them; ids: i64 as i32. False: they cannot be read. */
-static bool load(const golden_case *g, const char *list, int i, bool ids, held *h)
+static bool load(const golden_case *golden, const char *list, int i, bool ids, held *h)
 {
-    const char *dtype = text_of(g, list, i, "dtype"), *key = text_of(g, list, i, "key");
+    const char *dtype = text_of(golden, list, i, "dtype"), *key = text_of(golden, list, i, "key");
     const logical *l = logical_named(dtype);
     zt_dtype t;
     npy a;
-    if (!l || !dtype_of(dtype, &t) || !key || !npz_get(g->z, key, &a)) return false;
+    if (!l || !dtype_of(dtype, &t) || !key || !npz_get(golden->z, key, &a)) return false;
     ids &= t == ZT_I64;
     h->type = zt_type_make(ids ? ZT_I32 : t, a.rank, a.shape);
     size_t bytes = zt_type_bytes(&h->type);
@@ -85,32 +85,32 @@ static bool load(const golden_case *g, const char *list, int i, bool ids, held *
     return good;
 }
 
-static bool add_inputs(golden_case *g)
+static bool add_inputs(golden_case *golden)
 {
-    call *c = &g->call;
+    call *c = &golden->call;
     char name[16];
-    c->n_in = count(g, "inputs");
-    c->n_out = count(g, "outputs");
-    for (int i = 0; i < c->n_out; i++) c->out_dtype[i] = text_of(g, "outputs", i, "dtype");
+    c->n_in = count(golden, "inputs");
+    c->n_out = count(golden, "outputs");
+    for (int i = 0; i < c->n_out; i++) c->out_dtype[i] = text_of(golden, "outputs", i, "dtype");
     for (int i = 0; i < MAX_ARGS; i++) c->in[i] = ZT_NONE;
     for (int i = 0; i < c->n_in; i++) {
-        if (!entry(g, "inputs", i)) continue;
-        if (!load(g, "inputs", i, g->how->ids, &g->in[i])) return false;
-        const zt_type *t = &g->in[i].type;
+        if (!entry(golden, "inputs", i)) continue;
+        if (!load(golden, "inputs", i, golden->how->ids, &golden->in[i])) return false;
+        const zt_type *its_type = &golden->in[i].type;
         snprintf(name, sizeof name, "x%d", i);
-        c->type[i] = *t;
-        c->data[i] = g->in[i].data;
-        c->dtype[i] = text_of(g, "inputs", i, "dtype");
-        c->name[i] = text_of(g, "inputs", i, "name");
-        c->in[i] = zt_prog_in(g->p, name, t->dtype, t->rank, t->dim);
+        c->type[i] = *its_type;
+        c->data[i] = golden->in[i].data;
+        c->dtype[i] = text_of(golden, "inputs", i, "dtype");
+        c->name[i] = text_of(golden, "inputs", i, "name");
+        c->in[i] = zt_prog_in(golden->p, name, its_type->dtype, its_type->rank, its_type->dim);
     }
     return true;
 }
 
-static bool add_op(golden_case *g)
+static bool add_op(golden_case *golden)
 {
-    const spelling *s = g->how;
-    call *c = &g->call;
+    const spelling *s = golden->how;
+    call *c = &golden->call;
     int in[ZT_MAX_IN], out[MAX_ARGS];
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     char name[16];
@@ -125,12 +125,12 @@ static bool add_op(golden_case *g)
             in[k] = from < c->n_in && k < info->n_in ? c->in[from] : ZT_NONE;
         }
         if (!read_attrs(s, c->attrs, (char *)attrs)) return false;
-        if (zt_prog_op(g->p, s->op, attrs, in, NULL, out)) return false;
+        if (zt_prog_op(golden->p, s->op, attrs, in, NULL, out)) return false;
     }
     for (int k = 0; k < c->n_out; k++) {
         snprintf(name, sizeof name, "y%d", k);
         if (!c->out_dtype[k]) continue;
-        if (out[k] < 0 || zt_prog_out(g->p, name, out[k])) return false;
+        if (out[k] < 0 || zt_prog_out(golden->p, name, out[k])) return false;
     }
     return true;
 }
@@ -144,12 +144,12 @@ static bool says(const golden_case *g, const char *engine, const char *what)
     return false;
 }
 
-static bool alike_type(const golden_case *g, const zt_type *want, const zt_type *got)
+static bool alike_type(const golden_case *golden, const zt_type *want, const zt_type *got)
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
-    zt_type t = *got;
-    if (!sets[g->set].dtypes) t.dtype = want->dtype;
-    if (zt_type_equal(want, &t)) return true;
+    zt_type type = *got;
+    if (!sets[golden->set].dtypes) type.dtype = want->dtype;
+    if (zt_type_equal(want, &type)) return true;
     diag("%s, not %s", zt_type_text(got, a), zt_type_text(want, b));
     return false;
 }
@@ -179,15 +179,15 @@ static bool same_integers(const held *want, const zt_type *t, const void *got)
 }
 
 /* |got - want| <= atol + rtol |want|. */
-static bool alike_values(const golden_case *g, const held *want, const zt_type *t, const void *got)
+static bool alike_values(const golden_case *golden, const held *want, const zt_type *its_type, const void *got)
 {
     zt_dtype dt = want->type.dtype;
     bool wide = !zt_dtype_is_float(dt) && zt_dtype_get(dt)->block_bytes == 8;
-    if (wide && t->dtype == dt) return same_integers(want, t, got);
-    double rtol = rtol_of(g, dt), atol = rtol > 0 ? g->atol : 0;
-    if (sets[g->set].scaled || g->how->sums) atol *= largest(want);
+    if (wide && its_type->dtype == dt) return same_integers(want, its_type, got);
+    double rtol = rtol_of(golden, dt), atol = rtol > 0 ? golden->atol : 0;
+    if (sets[golden->set].scaled || golden->how->sums) atol *= largest(want);
     for (int64_t e = 0; e < zt_type_count(&want->type); e++) {
-        double w = element(want->data, dt, e), y = element(got, t->dtype, e);
+        double w = element(want->data, dt, e), y = element(got, its_type->dtype, e);
         bool good = y == w || (isnan(y) && isnan(w)) || fabs(y - w) <= atol + rtol * fabs(w) ||
                     (dt == ZT_F64 && isinf((float)w) && y == (float)w);
         if (!good) diag("element %lld: %.9g, not %.9g", (long long)e, y, w);
@@ -196,11 +196,11 @@ static bool alike_values(const golden_case *g, const held *want, const zt_type *
     return true;
 }
 
-static bool alike(const golden_case *g, const char *list, int i, const zt_type *t, const void *got)
+static bool alike(const golden_case *golden, const char *list, int i, const zt_type *its_type, const void *got)
 {
     held want = {.data = NULL};
-    bool good = load(g, list, i, false, &want) && alike_type(g, &want.type, t) &&
-                alike_values(g, &want, t, got);
+    bool good = load(golden, list, i, false, &want) && alike_type(golden, &want.type, its_type) &&
+                alike_values(golden, &want, its_type, got);
     if (!good) diag("%s %d is wrong", list, i);
     free(want.data);
     return good;
@@ -224,37 +224,37 @@ static int gather_data(const held *h, int n, const void **in, int at)
     return at;
 }
 
-/* Replays p on the case's data and keeps all outputs. */
-static bool run(const golden_case *g, zt_engine *e, const zt_prog *p, results *r)
+/* Replays program on the case's data and keeps all outputs. */
+static bool run(const golden_case *golden, zt_engine *e, const zt_prog *program, results *r)
 {
     const void *in[2 * MAX_ARGS + MAX_MADE];
     void *out[4 * MAX_ARGS];
-    int n = gather_data(g->in, MAX_ARGS, in, 0);
-    n = gather_data(g->made, g->n_made, in, n);
-    gather_data(g->seed, MAX_ARGS, in, n);
+    int total = gather_data(golden->in, MAX_ARGS, in, 0);
+    total = gather_data(golden->made, golden->n_made, in, total);
+    gather_data(golden->seed, MAX_ARGS, in, total);
     *r = (results){.n = 0};
-    zt_bound *b = zt_prog_bind(p, NULL, 0);
-    if (!b) return false;
-    for (r->n = 0; r->n < zt_prog_n_outputs(p) && r->n < 4 * MAX_ARGS; r->n++) {
+    zt_bound *bound = zt_prog_bind(program, NULL, 0);
+    if (!bound) return false;
+    for (r->n = 0; r->n < zt_prog_n_outputs(program) && r->n < 4 * MAX_ARGS; r->n++) {
         held *h = &r->out[r->n];
-        h->type = b->type[zt_prog_output(p, r->n)->value];
+        h->type = bound->type[zt_prog_output(program, r->n)->value];
         out[r->n] = h->data = calloc(1, zt_type_bytes(&h->type) + 1);
     }
-    zt_bound_free(b);
-    zt_session *s = zt_session_open(e, p, NULL, NULL);
-    bool good = s && zt_session_step(s, NULL, 0, in, out) == ZT_OK;
-    zt_session_close(s);
+    zt_bound_free(bound);
+    zt_session *session = zt_session_open(e, program, NULL, NULL);
+    bool good = session && zt_session_step(session, NULL, 0, in, out) == ZT_OK;
+    zt_session_close(session);
     return good;
 }
 
-static bool check_forward(const golden_case *g, zt_engine *e)
+static bool check_forward(const golden_case *golden, zt_engine *e)
 {
     results r;
-    bool good = run(g, e, g->p, &r) || says(g, e->vt->name, "does not run");
-    for (int k = 0, o = 0; k < g->call.n_out && good; k++)
-        if (g->call.out_dtype[k]) {
-            good = alike(g, "outputs", k, &r.out[o].type, r.out[o].data) ||
-                   says(g, e->vt->name, "output");
+    bool good = run(golden, e, golden->p, &r) || says(golden, e->vt->name, "does not run");
+    for (int k = 0, o = 0; k < golden->call.n_out && good; k++)
+        if (golden->call.out_dtype[k]) {
+            good = alike(golden, "outputs", k, &r.out[o].type, r.out[o].data) ||
+                   says(golden, e->vt->name, "output");
             o++;
         }
     free_results(&r);
@@ -262,38 +262,38 @@ static bool check_forward(const golden_case *g, zt_engine *e)
 }
 
 /* The gradient program, with the cotangents' data after the inputs'. */
-static zt_prog *gradient(golden_case *g)
+static zt_prog *gradient(golden_case *golden)
 {
     char names[MAX_ARGS][16];
     const char *of[MAX_ARGS];
-    int n_of = 0, n = 0, wrt[MAX_ARGS];
-    for (int k = 0; k < g->call.n_out; k++) {
-        if (!entry(g, "cotangents", k)) continue;
-        if (!g->seed[k].data && !load(g, "cotangents", k, false, &g->seed[k])) return NULL;
+    int n_of = 0, total = 0, wrt[MAX_ARGS];
+    for (int k = 0; k < golden->call.n_out; k++) {
+        if (!entry(golden, "cotangents", k)) continue;
+        if (!golden->seed[k].data && !load(golden, "cotangents", k, false, &golden->seed[k])) return NULL;
         snprintf(names[k], sizeof names[k], "y%d", k);
         of[n_of++] = names[k];
     }
-    for (int i = 0; i < g->call.n_in; i++)
-        if (entry(g, "vjp", i)) wrt[n++] = g->call.in[i];
-    return zt_prog_grad(g->ctx, g->p, wrt, n,
+    for (int i = 0; i < golden->call.n_in; i++)
+        if (entry(golden, "vjp", i)) wrt[total++] = golden->call.in[i];
+    return zt_prog_grad(golden->ctx, golden->p, wrt, total,
                         &(zt_grad_opts){.of = of, .n_of = n_of, .seeds = true});
 }
 
-static bool check_vjp(golden_case *g, zt_engine *e)
+static bool check_vjp(golden_case *golden, zt_engine *e)
 {
     results r;
-    int o = zt_prog_n_outputs(g->p);
-    zt_prog *p = gradient(g);
-    if (!p) return says(g, e->vt->name, "no gradient");
-    bool good = run(g, e, p, &r) || says(g, e->vt->name, "its gradient does not run");
-    for (int i = 0; i < g->call.n_in && good; i++)
-        if (entry(g, "vjp", i)) {
-            good = alike(g, "vjp", i, &r.out[o].type, r.out[o].data) ||
-                   says(g, e->vt->name, "vjp");
+    int o = zt_prog_n_outputs(golden->p);
+    zt_prog *program = gradient(golden);
+    if (!program) return says(golden, e->vt->name, "no gradient");
+    bool good = run(golden, e, program, &r) || says(golden, e->vt->name, "its gradient does not run");
+    for (int i = 0; i < golden->call.n_in && good; i++)
+        if (entry(golden, "vjp", i)) {
+            good = alike(golden, "vjp", i, &r.out[o].type, r.out[o].data) ||
+                   says(golden, e->vt->name, "vjp");
             o++;
         }
     free_results(&r);
-    zt_prog_free(p);
+    zt_prog_free(program);
     return good;
 }
 
@@ -310,13 +310,13 @@ static const char *left_out(const golden_case *g)
 }
 
 /* A dtype that zt does not have: such a case cannot be written at all. */
-static const char *strange_dtype(const golden_case *g)
+static const char *strange_dtype(const golden_case *golden)
 {
     static char reason[64];
     zt_dtype t;
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < count(g, k ? "outputs" : "inputs"); i++) {
-            const char *dtype = text_of(g, k ? "outputs" : "inputs", i, "dtype");
+        for (int i = 0; i < count(golden, k ? "outputs" : "inputs"); i++) {
+            const char *dtype = text_of(golden, k ? "outputs" : "inputs", i, "dtype");
             if (!dtype || dtype_of(dtype, &t)) continue;
             snprintf(reason, sizeof reason, "%.40s is no dtype of zt", dtype);
             return reason;
@@ -364,14 +364,14 @@ static struct {
 static tally *tally_of(bool op, int set, const char *what)
 {
     tally *list = op ? ops.list : reasons.list;
-    int *n = op ? &ops.n : &reasons.n;
-    for (int i = 0; i < *n; i++)
+    int *total = op ? &ops.n : &reasons.n;
+    for (int i = 0; i < *total; i++)
         if (list[i].set == set && !strncmp(list[i].what, what, sizeof list[i].what - 1))
             return &list[i];
-    if (*n == 512) return &list[511];
-    snprintf(list[*n].what, sizeof list[*n].what, "%s", what);
-    list[*n].set = set;
-    return &list[(*n)++];
+    if (*total == 512) return &list[511];
+    snprintf(list[*total].what, sizeof list[*total].what, "%s", what);
+    list[*total].set = set;
+    return &list[(*total)++];
 }
 
 /* The npz of a case, kept open while the next case has the same. */

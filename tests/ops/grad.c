@@ -25,23 +25,23 @@ static int cotangent(const zt_prog *p, const zt_output *out)
 }
 
 /* Steps up to the last that makes an output with a cotangent: what a slope needs. */
-static int steps_of(const zt_prog *p)
+static int steps_of(const zt_prog *program)
 {
     int n = 0;
-    for (int o = 0; o < zt_prog_n_outputs(p); o++) {
-        const zt_value *v = zt_prog_value(p, zt_prog_output(p, o)->value);
-        if (v->kind == ZT_VALUE_OP && cotangent(p, zt_prog_output(p, o)) >= 0 && v->index >= n)
+    for (int o = 0; o < zt_prog_n_outputs(program); o++) {
+        const zt_value *v = zt_prog_value(program, zt_prog_output(program, o)->value);
+        if (v->kind == ZT_VALUE_OP && cotangent(program, zt_prog_output(program, o)) >= 0 && v->index >= n)
             n = v->index + 1;
     }
     return n;
 }
 
-/* The sum of outputs y times their cotangents d.y, in a run of the gradient program's first n
+/* The sum of outputs y times their cotangents d.y, in a run of the gradient program's first count
  * steps. */
-static double weighed(f64run *r, int n)
+static double weighed(f64run *r, int count)
 {
     double sum = 0;
-    f64run_steps(r, n);
+    f64run_steps(r, count);
     for (int o = 0; o < zt_prog_n_outputs(r->p); o++) {
         const zt_output *out = zt_prog_output(r->p, o);
         int d = cotangent(r->p, out);
@@ -58,10 +58,10 @@ static double slope(f64run *r, double *x, double h)
 {
     static const double at[] = {1, -1, 2, -2}, by[] = {8, -8, -1, 1};
     double was = *x, sum = 0;
-    int n = steps_of(r->p);
+    int count = steps_of(r->p);
     for (int i = 0; i < 4; i++) {
         *x = was + at[i] * h;
-        sum += by[i] * weighed(r, n);
+        sum += by[i] * weighed(r, count);
     }
     *x = was;
     return sum / (12 * h);
@@ -78,9 +78,9 @@ static double largest(const double *x, int64_t n)
  * smaller h decides. */
 static bool is_gradient(f64run *r, zt_arg *x, const double *dx, double *worst)
 {
-    int64_t n = zt_type_count(x->type), step = n / (n > LARGE ? FEW : COORDINATES) + 1;
-    double scale = fmax(largest(dx, n), 1e-2);
-    for (int64_t i = 0; i < n; i += step) {
+    int64_t count = zt_type_count(x->type), step = count / (count > LARGE ? FEW : COORDINATES) + 1;
+    double scale = fmax(largest(dx, count), 1e-2);
+    for (int64_t i = 0; i < count; i += step) {
         double error = INFINITY;
         for (double h = 1e-3; h > 1e-7 && !(error <= tolerance); h /= 30)
             error = fmin(error, fabs(slope(r, &x->f[i], h) - dx[i]) / scale);
@@ -95,18 +95,18 @@ static bool is_gradient(f64run *r, zt_arg *x, const double *dx, double *worst)
 }
 
 /* Every input's gradient of a gradient program. */
-static bool check_program(const sample *s, const zt_prog *g, const int *wrt, int n,
+static bool check_program(const sample *sample_run, const zt_prog *program, const int *wrt, int total,
                           const char *prefix, double *worst)
 {
     f64run r;
-    bool good = f64run_open(&r, g);
+    bool good = f64run_open(&r, program);
     if (!good) return false;
-    fill_inputs(s, &r);
+    fill_inputs(sample_run, &r);
     f64run_go(&r);
     double *dx[ZT_MAX_IN] = {0};
-    for (int i = 0; i < n && good; i++) {
+    for (int i = 0; i < total && good; i++) {
         char name[80];
-        snprintf(name, sizeof name, "%s%s", prefix, zt_prog_value(g, wrt[i])->name);
+        snprintf(name, sizeof name, "%s%s", prefix, zt_prog_value(program, wrt[i])->name);
         const zt_arg *d = f64run_out(&r, name);
         int64_t count = d ? zt_type_count(d->type) : 0;
         good = d && zt_type_equal(d->type, r.arg[wrt[i]].type);
@@ -116,41 +116,41 @@ static bool check_program(const sample *s, const zt_prog *g, const int *wrt, int
             good = isfinite(d->f[e]);
         }
     }
-    for (int i = 0; i < n && good; i++) good = is_gradient(&r, &r.arg[wrt[i]], dx[i], worst);
-    for (int i = 0; i < n; i++) free(dx[i]);
+    for (int i = 0; i < total && good; i++) good = is_gradient(&r, &r.arg[wrt[i]], dx[i], worst);
+    for (int i = 0; i < total; i++) free(dx[i]);
     f64run_close(&r);
     return good;
 }
 
 /* The gradient of output `first` (NULL: of all), and the gradient of the gradient (which an op on
  * the way may not have). */
-static bool check_outputs(const sample *s, const char *first, double *worst, int *seconds)
+static bool check_outputs(const sample *sample_run, const char *first, double *worst, int *seconds)
 {
-    const zt_opdef *def = zt_op_info(s->op)->def;
-    int wrt[ZT_MAX_IN], n = wanted(s, def, wrt);
-    zt_prog *g = zt_prog_grad(s->ctx, s->p, wrt, n,
+    const zt_opdef *def = zt_op_info(sample_run->op)->def;
+    int wrt[ZT_MAX_IN], n = wanted(sample_run, def, wrt);
+    zt_prog *program = zt_prog_grad(sample_run->ctx, sample_run->p, wrt, n,
                               &(zt_grad_opts){.of = &first, .n_of = first != NULL, .seeds = true});
-    if (!g) return says(s, "no gradient");
-    bool good = check_program(s, g, wrt, n, "d.", worst) || says(s, "not the slope");
+    if (!program) return says(sample_run, "no gradient");
+    bool good = check_program(sample_run, program, wrt, n, "d.", worst) || says(sample_run, "not the slope");
     if (good && n > 0) {
         char name[32];
-        snprintf(name, sizeof name, "d.%s", zt_prog_value(s->p, wrt[0])->name);
+        snprintf(name, sizeof name, "d.%s", zt_prog_value(sample_run->p, wrt[0])->name);
         const char *of[] = {name};
-        zt_prog *gg = zt_prog_grad(s->ctx, g, wrt, n,
+        zt_prog *gg = zt_prog_grad(sample_run->ctx, program, wrt, n,
                                    &(zt_grad_opts){.of = of, .n_of = 1, .seeds = true});
         if (gg) {
             double unused = 0;
             only = name;
-            good = check_program(s, gg, wrt, n, "d.d.", &unused) || says(s, "second gradient");
+            good = check_program(sample_run, gg, wrt, n, "d.d.", &unused) || says(sample_run, "second gradient");
             only = NULL;
             ++*seconds;
-        } else if (zt_ctx_status(s->ctx) != ZT_ENOTSUP) {
-            good = says(s, "second gradient");
+        } else if (zt_ctx_status(sample_run->ctx) != ZT_ENOTSUP) {
+            good = says(sample_run, "second gradient");
         }
-        zt_ctx_clear(s->ctx);
+        zt_ctx_clear(sample_run->ctx);
         zt_prog_free(gg);
     }
-    zt_prog_free(g);
+    zt_prog_free(program);
     return good;
 }
 
@@ -179,12 +179,12 @@ static void check_row(zt_ctx *ctx, zt_op op)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static bool prints(const zt_prog *p, zt_ctx *ctx, const char *part)
+static bool prints(const zt_prog *program, zt_ctx *ctx, const char *part)
 {
     zt_str text;
     zt_str_init(&text, ctx);
-    bool found = p && zt_prog_print(p, &text) == ZT_OK && strstr(text.data, part);
-    if (!found && p) diag("%s", text.data);
+    bool found = program && zt_prog_print(program, &text) == ZT_OK && strstr(text.data, part);
+    if (!found && program) diag("%s", text.data);
     zt_str_fini(&text);
     return found;
 }
@@ -200,33 +200,33 @@ static void symbols_stay(zt_ctx *ctx)
                                "in    b: f32[4]\nh = linear x w\ny = mul h h\nz = add x b\n"
                                "out   y = y\nout   z = z\n";
     const zt_binding three[] = {{"n", 3}};
-    zt_prog *p = parse(ctx, text);
-    int wrt[] = {zt_prog_find(p, "x"), zt_prog_find(p, "w"), zt_prog_find(p, "b")};
-    zt_prog *g = zt_prog_grad(ctx, p, wrt, 3, &(zt_grad_opts){.sample = three, .n_sample = 1});
-    ok(g && prints(g, ctx, "in    w: f32[n+1,4]") && prints(g, ctx, "out   d.b = "),
+    zt_prog *graph = parse(ctx, text);
+    int wrt[] = {zt_prog_find(graph, "x"), zt_prog_find(graph, "w"), zt_prog_find(graph, "b")};
+    zt_prog *program = zt_prog_grad(ctx, graph, wrt, 3, &(zt_grad_opts){.sample = three, .n_sample = 1});
+    ok(program && prints(program, ctx, "in    w: f32[n+1,4]") && prints(program, ctx, "out   d.b = "),
        "a gradient has the symbols of its program: %s", zt_ctx_error(ctx));
-    zt_bound *b = g ? zt_prog_bind(g, (zt_binding[]){{"n", 7}}, 1) : NULL;
-    ok(b != NULL, "and binds to other numbers than the sample's");
-    zt_bound_free(b);
-    zt_prog_free(g);
-    g = zt_prog_grad(ctx, p, wrt, 3, NULL);
-    ok(!g && strstr(zt_ctx_error(ctx), "symbol 'n' has no sample value"), "a sample is needed");
+    zt_bound *bound = program ? zt_prog_bind(program, (zt_binding[]){{"n", 7}}, 1) : NULL;
+    ok(bound != NULL, "and binds to other numbers than the sample's");
+    zt_bound_free(bound);
+    zt_prog_free(program);
+    program = zt_prog_grad(ctx, graph, wrt, 3, NULL);
+    ok(!program && strstr(zt_ctx_error(ctx), "symbol 'n' has no sample value"), "a sample is needed");
     zt_ctx_clear(ctx);
-    zt_prog_free(p);
+    zt_prog_free(graph);
 }
 
 static void refusal(zt_ctx *ctx, const char *text, const char *wrt, zt_status status,
                     const char *words)
 {
-    zt_prog *p = parse(ctx, text);
-    int v = p ? zt_prog_find(p, wrt) : -1;
-    zt_prog *g = p ? zt_prog_grad(ctx, p, &v, 1, NULL) : NULL;
-    if (!ok(p && !g && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words),
+    zt_prog *graph = parse(ctx, text);
+    int v = graph ? zt_prog_find(graph, wrt) : -1;
+    zt_prog *program = graph ? zt_prog_grad(ctx, graph, &v, 1, NULL) : NULL;
+    if (!ok(graph && !program && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words),
             "refused: %s", words))
         diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    zt_prog_free(g);
-    zt_prog_free(p);
+    zt_prog_free(program);
+    zt_prog_free(graph);
 }
 
 static void refusals(zt_ctx *ctx)
@@ -247,39 +247,39 @@ static void refusals(zt_ctx *ctx)
 
 static void unreached_is_zero(zt_ctx *ctx)
 {
-    zt_prog *p = parse(ctx, "zt program 1\nin    x: f32[2]\nin    u: f32[3]\ny = add x x\n"
+    zt_prog *graph = parse(ctx, "zt program 1\nin    x: f32[2]\nin    u: f32[3]\ny = add x x\n"
                             "out   y = y\n");
-    int wrt[] = {zt_prog_find(p, "x"), zt_prog_find(p, "u")};
-    zt_prog *g = zt_prog_grad(ctx, p, wrt, 2, NULL);
+    int wrt[] = {zt_prog_find(graph, "x"), zt_prog_find(graph, "u")};
+    zt_prog *program = zt_prog_grad(ctx, graph, wrt, 2, NULL);
     f64run r;
-    bool good = g && f64run_open(&r, g);
+    bool good = program && f64run_open(&r, program);
     if (good) {
         f64run_go(&r);
         good = f64run_out(&r, "d.x")->f[1] == 2 && f64run_out(&r, "d.u")->f[2] == 0;
         f64run_close(&r);
     }
     ok(good, "x + x has gradient 2 in x, 0 in what it does not depend on");
-    zt_prog_free(g);
-    zt_prog_free(p);
+    zt_prog_free(program);
+    zt_prog_free(graph);
 }
 
 static void of_what_ops_make(zt_ctx *ctx)
 {
-    zt_prog *p =
+    zt_prog *graph =
         parse(ctx, "zt program 1\nin    x: f32[2]\nh = mul x x\ny = mul h h\nout   y = y\n");
-    int wrt[] = {zt_prog_find(p, "h"), zt_prog_find(p, "x")};
-    zt_prog *g = zt_prog_grad(ctx, p, wrt, 2, NULL);
+    int wrt[] = {zt_prog_find(graph, "h"), zt_prog_find(graph, "x")};
+    zt_prog *program = zt_prog_grad(ctx, graph, wrt, 2, NULL);
     f64run r;
-    bool good = g && f64run_open(&r, g);
+    bool good = program && f64run_open(&r, program);
     if (good) {
-        r.arg[zt_prog_find(g, "x")].f[1] = 3;
+        r.arg[zt_prog_find(program, "x")].f[1] = 3;
         f64run_go(&r);
         good = f64run_out(&r, "d.h")->f[1] == 18 && f64run_out(&r, "d.x")->f[1] == 108;
         f64run_close(&r);
     }
     ok(good, "the gradient of what an op makes, and on through it");
-    zt_prog_free(g);
-    zt_prog_free(p);
+    zt_prog_free(program);
+    zt_prog_free(graph);
 }
 
 /* Of every row's first case: each allocation of the pass refused once leaves a message, and no
@@ -294,11 +294,11 @@ static bool allocations_fail(zt_op op)
     size_t blocks = zt_mem_get(ctx).blocks;
     for (uint64_t nth = 1; nth < 10000 && good && !done; nth++) {
         zt_mem_fail(ctx, nth, false);
-        zt_prog *g = zt_prog_grad(ctx, s.p, wrt, n, &(zt_grad_opts){.seeds = true});
+        zt_prog *program = zt_prog_grad(ctx, s.p, wrt, n, &(zt_grad_opts){.seeds = true});
         zt_mem_fail(ctx, 0, false);
-        done = g != NULL && zt_ctx_status(ctx) == ZT_OK;
-        good = done || (!g && zt_ctx_status(ctx) == ZT_ENOMEM);
-        zt_prog_free(g);
+        done = program != NULL && zt_ctx_status(ctx) == ZT_OK;
+        good = done || (!program && zt_ctx_status(ctx) == ZT_ENOMEM);
+        zt_prog_free(program);
         zt_ctx_clear(ctx);
         good = good && zt_mem_get(ctx).blocks == blocks;
     }

@@ -18,11 +18,11 @@ static bool gives(zt_op op, const void *attrs, const zt_type *const in[], const 
     bool good = true;
     for (int e = 0; e < 2; e++) {
         char y[2][512] = {{0}};
-        oneop o = {.op = op, .attrs = attrs, .result = {y[0], y[1]}};
-        for (int k = 0; k < ZT_MAX_IN && in[k]; k++) o.in[k] = in[k], o.data[k] = data[k];
-        bool runs = !zt_op_infer(ctx, op, attrs ? attrs : zt_op_info(op)->defaults, o.in, o.out) &&
-                    !oneop_run(engines[e], &o);
-        if (!runs || memcmp(y[0], want, zt_type_bytes(&o.out[0]))) {
+        oneop call = {.op = op, .attrs = attrs, .result = {y[0], y[1]}};
+        for (int k = 0; k < ZT_MAX_IN && in[k]; k++) call.in[k] = in[k], call.data[k] = data[k];
+        bool runs = !zt_op_infer(ctx, op, attrs ? attrs : zt_op_info(op)->defaults, call.in, call.out) &&
+                    !oneop_run(engines[e], &call);
+        if (!runs || memcmp(y[0], want, zt_type_bytes(&call.out[0]))) {
             diag("%s on %s: %s", zt_op_info(op)->name, e ? "cpu" : "ref", zt_ctx_error(ctx));
             good = false;
         }
@@ -33,16 +33,16 @@ static bool gives(zt_op op, const void *attrs, const zt_type *const in[], const 
 
 static zt_type line(zt_dtype t, int64_t n) { return zt_type_make(t, 1, &n); }
 
-/* n elements at x become those at `want`. */
-static bool casts(zt_dtype from, const void *x, const char *to, bool saturate, int64_t n,
+/* count elements at x become those at `want`. */
+static bool casts(zt_dtype from, const void *x, const char *to, bool saturate, int64_t count,
                   const void *want)
 {
     zt_cast_attrs a = zt_cast_defaults();
-    zt_type t = line(from, n);
+    zt_type type = line(from, count);
     a.to = (zt_enum_string){{0}};
     memcpy(a.to.s, to, strlen(to));
     a.saturate = saturate;
-    return gives(ZT_OP_cast, &a, (const zt_type *const[ZT_MAX_IN]){&t},
+    return gives(ZT_OP_cast, &a, (const zt_type *const[ZT_MAX_IN]){&type},
                  (const void *const[ZT_MAX_IN]){x}, want);
 }
 

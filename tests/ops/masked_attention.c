@@ -27,60 +27,60 @@ static bool is_odd(hiding h, int64_t key)
     return false;
 }
 
-static void fill(hiding h, bool dirty, zt_dtype t, int64_t D)
+static void fill(hiding h, bool dirty, zt_dtype dtype, int64_t D)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     for (int k = 0; k < 4; k++) {
         int64_t heads = k == 1 || k == 2 ? 1 : HEADS;
         for (int64_t i = 0; i < heads * N * D; i++)
             numbers[k][i] = sinf((float)(i * (2 * k + 3)) + (float)k);
         for (int64_t i = 0; i < N * D && dirty && heads == 1; i++)
             if (is_odd(h, i / D)) numbers[k][i] = k == 1 || i % 3 ? NAN : -INFINITY;
-        d->encode(numbers[k], in[k], heads * N * D);
+        info->encode(numbers[k], in[k], heads * N * D);
     }
 }
 
-static void fill_mask(hiding h, zt_dtype t)
+static void fill_mask(hiding h, zt_dtype dtype)
 {
-    const zt_dtype_info *d = zt_dtype_get(h == BOOLS ? ZT_BOOL : t);
+    const zt_dtype_info *info = zt_dtype_get(h == BOOLS ? ZT_BOOL : dtype);
     for (int j = 0; j < N; j++) {
         float x = is_odd(h, j) ? -INFINITY : 0;
         if (h == BOOLS)
             mask[j] = !is_odd(h, j);
         else
-            d->encode(&x, mask + (size_t)j * d->block_bytes, 1);
+            info->encode(&x, mask + (size_t)j * info->block_bytes, 1);
     }
 }
 
 /* y, dq, dk and dv of one program. */
-static bool run(zt_ctx *ctx, zt_engine *e, hiding h, zt_dtype t, int64_t D, void *const outs[])
+static bool run(zt_ctx *ctx, zt_engine *engine, hiding h, zt_dtype dtype, int64_t D, void *const outs[])
 {
     static const int32_t length = LENGTH;
     static const char *const names[] = {"q", "k", "v"};
     const int64_t q_dim[] = {1, HEADS, N, D}, k_dim[] = {1, 1, N, D}, one = 1, n = N;
     bool masked = h == BOOLS || h == ADDED;
     zt_sdpa_attrs a = zt_sdpa_defaults();
-    zt_prog *p = zt_prog_new(ctx);
+    zt_prog *graph = zt_prog_new(ctx);
     int x[3], m = ZT_NONE, len = ZT_NONE;
     const void *ins[6] = {in[0], in[1], in[2]};
     int n_in = 3;
     a.causal = h == CAUSAL;
     if (h == NEAR) a.left = a.right = WINDOW;
-    for (int k = 0; k < 3; k++) x[k] = zt_prog_in(p, names[k], t, 4, k ? k_dim : q_dim);
-    if (masked) m = zt_prog_in(p, "mask", h == BOOLS ? ZT_BOOL : t, 1, &n);
+    for (int k = 0; k < 3; k++) x[k] = zt_prog_in(graph, names[k], dtype, 4, k ? k_dim : q_dim);
+    if (masked) m = zt_prog_in(graph, "mask", h == BOOLS ? ZT_BOOL : dtype, 1, &n);
     if (masked) ins[n_in++] = mask;
-    if (h == SHORT) len = zt_prog_in(p, "len", ZT_I32, 1, &one);
+    if (h == SHORT) len = zt_prog_in(graph, "len", ZT_I32, 1, &one);
     if (h == SHORT) ins[n_in++] = &length;
-    zt_prog_out(p, "y", zt_program_sdpa(p, NULL, x[0], x[1], x[2], m, len, &a, NULL));
+    zt_prog_out(graph, "y", zt_program_sdpa(graph, NULL, x[0], x[1], x[2], m, len, &a, NULL));
     ins[n_in] = in[3];
-    zt_prog *g = zt_prog_grad(ctx, p, x, 3, &(zt_grad_opts){.seeds = true});
-    zt_session *s = g ? zt_session_open(e, g, NULL, NULL) : NULL;
-    bool good = s && !zt_session_step(s, NULL, 0, ins, outs);
+    zt_prog *program = zt_prog_grad(ctx, graph, x, 3, &(zt_grad_opts){.seeds = true});
+    zt_session *session = program ? zt_session_open(engine, program, NULL, NULL) : NULL;
+    bool good = session && !zt_session_step(session, NULL, 0, ins, outs);
     if (!good) diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    zt_session_close(s);
-    zt_prog_free(g);
-    zt_prog_free(p);
+    zt_session_close(session);
+    zt_prog_free(program);
+    zt_prog_free(graph);
     return good;
 }
 
@@ -96,16 +96,16 @@ static bool sees(hiding h, int i)
 
 /* Has a query that does see one, or by a seen query's gradient a key, not the bits any more? Else
  * nothing was tried. */
-static bool is_hidden(zt_ctx *ctx, zt_engine *e, hiding h, zt_dtype t, int64_t D)
+static bool is_hidden(zt_ctx *ctx, zt_engine *engine, hiding h, zt_dtype dtype, int64_t D)
 {
-    size_t row = (size_t)D * zt_dtype_get(t)->block_bytes;
+    size_t row = (size_t)D * zt_dtype_get(dtype)->block_bytes;
     bool good = true, differ = false, any = false;
-    fill_mask(h, t);
+    fill_mask(h, dtype);
     for (int dirty = 0; dirty < 2; dirty++) {
         void *outs[OUTS];
         for (int k = 0; k < OUTS; k++) outs[k] = out[dirty][k];
-        fill(h, dirty, t, D);
-        good = good && run(ctx, e, h, t, D, outs);
+        fill(h, dirty, dtype, D);
+        good = good && run(ctx, engine, h, dtype, D, outs);
     }
     for (int i = 0; i < HEADS * N && good; i++)
         for (int k = 0; k < 2; k++) { /* y, dq */
@@ -123,17 +123,17 @@ static bool is_hidden(zt_ctx *ctx, zt_engine *e, hiding h, zt_dtype t, int64_t D
     return good && differ == any;
 }
 
-static void test_programs(zt_ctx *ctx, zt_engine *e, const char *name)
+static void test_programs(zt_ctx *ctx, zt_engine *engine, const char *name)
 {
     static const zt_dtype types[] = {ZT_F32, ZT_F16, ZT_BF16};
     static const int64_t columns[] = {40, 33, 72, MOST};
     for (int h = 0; h < N_HIDINGS; h++) {
         bool good = true;
         for (int i = 0; i < 2; i++) { /* not every size of every type: in turn */
-            zt_dtype t = types[(h + i) % 3];
+            zt_dtype dtype = types[(h + i) % 3];
             int64_t D = columns[(2 * h + i) % 4];
-            bool fine = is_hidden(ctx, e, (hiding)h, t, D);
-            if (!fine) diag("%s of %lld columns", zt_dtype_get(t)->name, (long long)D);
+            bool fine = is_hidden(ctx, engine, (hiding)h, dtype, D);
+            if (!fine) diag("%s of %lld columns", zt_dtype_get(dtype)->name, (long long)D);
             good = good && fine;
         }
         ok(good, "%s: what %s hides changes nothing, forward and back", name, words[h]);
@@ -146,10 +146,10 @@ enum { D = 64, CTX = 128, ROWS = 20, FIRST = 50, SEEN = 30 };
 
 /* Rows at positions from FIRST on, with a window of SEEN; the cache is full of NaN where none of
  * them looks. */
-static bool cache_hides(zt_engine *e, zt_dtype t)
+static bool cache_hides(zt_engine *engine, zt_dtype t)
 {
     static const zt_attention_attrs attrs = {.head = D, .window = SEEN};
-    const zt_dtype_info *d = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(t);
     zt_type type[4] = {{.dtype = ZT_F32, .rank = 2, .dim = {ROWS, HEADS * D}},
                        {.dtype = t, .rank = 2, .dim = {CTX, D}},
                        {.dtype = t, .rank = 2, .dim = {CTX, D}},
@@ -164,12 +164,12 @@ static bool cache_hides(zt_engine *e, zt_dtype t)
                 bool unseen = i / D <= FIRST - SEEN || i / D >= FIRST + ROWS;
                 x[k][i] = dirty && k && unseen ? NAN : sinf((float)(i * (k + 3)));
             }
-            if (k) d->encode(x[k], in[k], CTX * D);
+            if (k) info->encode(x[k], in[k], CTX * D);
         }
-        oneop o = {.op = ZT_OP_attention, .attrs = &attrs, .data = {x[0], in[1], in[2], pos},
+        oneop call = {.op = ZT_OP_attention, .attrs = &attrs, .data = {x[0], in[1], in[2], pos},
                    .result = {out[dirty][0]}};
-        for (int k = 0; k < 4; k++) o.in[k] = &type[k];
-        good = good && !zt_op_infer(NULL, o.op, o.attrs, o.in, o.out) && !oneop_run(e, &o);
+        for (int k = 0; k < 4; k++) call.in[k] = &type[k];
+        good = good && !zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) && !oneop_run(engine, &call);
     }
     return good && !memcmp(out[0][0], out[1][0], ROWS * HEADS * D * sizeof(float));
 }
@@ -179,15 +179,15 @@ int main(void)
     static const char *const names[] = {"cpu", "cuda", "vulkan"};
     zt_ctx *ctx = zt_ctx_new();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        zt_engine *e = zt_engine_open(ctx, names[i],
+        zt_engine *engine = zt_engine_open(ctx, names[i],
                                       &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
-        if (!e) skip("%s: %s", names[i], zt_ctx_error(ctx));
+        if (!engine) skip("%s: %s", names[i], zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
-        if (!e) continue;
-        test_programs(ctx, e, names[i]);
-        ok(cache_hides(e, ZT_F32) && cache_hides(e, ZT_F16),
+        if (!engine) continue;
+        test_programs(ctx, engine, names[i]);
+        ok(cache_hides(engine, ZT_F32) && cache_hides(engine, ZT_F16),
            "%s: what a window over a cache hides changes nothing", names[i]);
-        zt_engine_close(e);
+        zt_engine_close(engine);
     }
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);

@@ -51,30 +51,30 @@ static const subject subjects[] = {
 
 static float *x, *second, *y, *part; /* LARGE floats each */
 
-/* Into `to`, of x's entries from..from+n-1 of dimension 0; returns floats of y. */
-static int64_t run(zt_engine *e, const subject *s, int64_t from, int64_t n, float *to)
+/* Into `to`, of x's entries from..from+count-1 of dimension 0; returns floats of y. */
+static int64_t run(zt_engine *engine, const subject *s, int64_t from, int64_t count, float *to)
 {
-    zt_type t = zt_type_make(ZT_F32, s->rank, s->dim), row = zt_type_make(ZT_F32, 1, &s->dim[s->rank - 1]);
-    int64_t at = from * (zt_type_count(&t) / s->dim[0]);
-    t.dim[0] = n;
-    oneop o = {.op = s->op,
+    zt_type type = zt_type_make(ZT_F32, s->rank, s->dim), row = zt_type_make(ZT_F32, 1, &s->dim[s->rank - 1]);
+    int64_t at = from * (zt_type_count(&type) / s->dim[0]);
+    type.dim[0] = count;
+    oneop call = {.op = s->op,
                .attrs = s->attrs ? s->attrs : zt_op_info(s->op)->defaults,
-               .in = {&t, s->second == WITH_LIKE ? &t : s->second == WITH_WEIGHTS ? &row : NULL},
+               .in = {&type, s->second == WITH_LIKE ? &type : s->second == WITH_WEIGHTS ? &row : NULL},
                .data = {x + at, s->second == WITH_LIKE ? second + at : second},
                .result = {to}};
-    return oneop_made(e, &o) ? zt_type_count(&o.out[0]) : 0;
+    return oneop_made(engine, &call) ? zt_type_count(&call.out[0]) : 0;
 }
 
-static void test_subject(zt_engine *e, const char *isa, const subject *s)
+static void test_subject(zt_engine *engine, const char *isa, const subject *s)
 {
-    int64_t whole = run(e, s, 0, s->dim[0], y), at = 0, same = 0;
+    int64_t whole = run(engine, s, 0, s->dim[0], y), at = 0, same = 0;
     for (int64_t from = 0; from < s->dim[0]; from += s->cut) {
-        int64_t n = run(e, s, from, s->cut, part);
-        same += n > 0 && !memcmp(y + at, part, (size_t)n * sizeof *y);
-        at += n;
+        int64_t count = run(engine, s, from, s->cut, part);
+        same += count > 0 && !memcmp(y + at, part, (size_t)count * sizeof *y);
+        at += count;
     }
-    zt_type t = zt_type_make(ZT_F32, s->rank, s->dim);
-    ok(zt_type_bytes(&t) >= 32 << 20 && at == whole && same * s->cut == s->dim[0], "%s on %s", s->name, isa);
+    zt_type type = zt_type_make(ZT_F32, s->rank, s->dim);
+    ok(zt_type_bytes(&type) >= 32 << 20 && at == whole && same * s->cut == s->dim[0], "%s on %s", s->name, isa);
 }
 
 static float *floats(unsigned seed)
@@ -106,10 +106,10 @@ int main(void)
     y = floats(3);
     part = floats(4);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
-        zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = (zt_isa)isa});
+        zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = (zt_isa)isa});
         for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
-            test_subject(e, zt_isa_name((zt_isa)isa), &subjects[i]);
-        zt_engine_close(e);
+            test_subject(engine, zt_isa_name((zt_isa)isa), &subjects[i]);
+        zt_engine_close(engine);
     }
     zt_ctx_free(ctx);
     free(x);

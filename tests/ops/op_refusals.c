@@ -285,19 +285,19 @@ static void refused_by_all(zt_op op)
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *in[ZT_MAX_IN] = {0}, no_type = {.dtype = ZT_F32, .rank = 1, .dim = {-1}};
     zt_type out[ZT_MAX_OUT];
-    zt_case c;
-    bool missing = zt_op_case(op, 0, &c), broken = missing;
+    zt_case op_case;
+    bool missing = zt_op_case(op, 0, &op_case), broken = missing;
     for (int k = 0; k < info->n_in; k++)
-        if (c.fill[k] != ZT_FILL_ABSENT) in[k] = &c.in[k];
+        if (op_case.fill[k] != ZT_FILL_ABSENT) in[k] = &op_case.in[k];
     for (int k = 0; k < info->def->n_required; k++) {
         const zt_type *right = in[k];
         zt_ctx *ctx = zt_ctx_new();
         in[k] = NULL;
-        missing &= zt_op_infer(ctx, op, c.attrs, in, out) == ZT_EUSAGE &&
+        missing &= zt_op_infer(ctx, op, op_case.attrs, in, out) == ZT_EUSAGE &&
                    strstr(zt_ctx_error(ctx), info->name) &&
                    strstr(zt_ctx_error(ctx), info->in_name[k]);
         in[k] = &no_type;
-        broken &= zt_op_infer(NULL, op, c.attrs, in, out) == ZT_ESHAPE;
+        broken &= zt_op_infer(NULL, op, op_case.attrs, in, out) == ZT_ESHAPE;
         in[k] = right;
         zt_ctx_free(ctx);
     }

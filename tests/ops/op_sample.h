@@ -24,39 +24,39 @@ typedef struct sample {
 SAMPLE_FN bool is_plain(zt_dtype t) { return zt_dtype_get(t)->kind == 'F'; }
 
 /* An output of f32[0] beside a first of another type: the case has none there. */
-SAMPLE_FN bool sample_lacks(const sample *s, int k)
+SAMPLE_FN bool sample_lacks(const sample *sample_run, int k)
 {
     const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT], none = zt_type_make(ZT_F32, 1, (int64_t[]){0});
     for (int i = 0; i < ZT_MAX_IN; i++)
-        if (s->c.fill[i] != ZT_FILL_ABSENT) in[i] = &s->c.in[i];
-    return zt_op_infer(NULL, s->op, s->c.attrs, in, out) == ZT_OK &&
+        if (sample_run->c.fill[i] != ZT_FILL_ABSENT) in[i] = &sample_run->c.in[i];
+    return zt_op_infer(NULL, sample_run->op, sample_run->c.attrs, in, out) == ZT_OK &&
            zt_type_equal(&out[k], &none) && !zt_type_equal(&out[0], &none);
 }
 
-SAMPLE_FN bool sample_open(sample *s, zt_ctx *ctx, zt_op op, int i)
+SAMPLE_FN bool sample_open(sample *sample_run, zt_ctx *ctx, zt_op op, int i)
 {
     const zt_opinfo *info = zt_op_info(op);
     char name[24];
-    *s = (sample){.ctx = ctx, .op = op, .index = i};
-    if (!zt_op_case(op, i, &s->c)) return false;
-    s->p = zt_prog_new(ctx);
+    *sample_run = (sample){.ctx = ctx, .op = op, .index = i};
+    if (!zt_op_case(op, i, &sample_run->c)) return false;
+    sample_run->p = zt_prog_new(ctx);
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        const zt_type *t = &s->c.in[k];
-        s->in[k] = ZT_NONE;
-        if (k >= info->n_in || s->c.fill[k] == ZT_FILL_ABSENT) continue;
+        const zt_type *type = &sample_run->c.in[k];
+        sample_run->in[k] = ZT_NONE;
+        if (k >= info->n_in || sample_run->c.fill[k] == ZT_FILL_ABSENT) continue;
         snprintf(name, sizeof name, "in%d", k);
-        s->in[k] = zt_prog_in(s->p, name, t->dtype, t->rank, t->dim);
+        sample_run->in[k] = zt_prog_in(sample_run->p, name, type->dtype, type->rank, type->dim);
     }
     int out[ZT_MAX_OUT];
     const char *names[ZT_MAX_OUT] = {0};
     for (int k = 1; k < info->n_out; k++)
-        if (sample_lacks(s, k)) names[k] = "_";
-    if (zt_prog_op(s->p, op, s->c.attrs, s->in, names, out)) return true;
+        if (sample_lacks(sample_run, k)) names[k] = "_";
+    if (zt_prog_op(sample_run->p, op, sample_run->c.attrs, sample_run->in, names, out)) return true;
     for (int k = 0; k < info->n_out; k++) {
         if (out[k] < 0) continue;
         snprintf(name, sizeof name, "y%d", k);
-        zt_prog_out(s->p, name, out[k]);
+        zt_prog_out(sample_run->p, name, out[k]);
     }
     return true;
 }
@@ -64,39 +64,39 @@ SAMPLE_FN bool sample_open(sample *s, zt_ctx *ctx, zt_op op, int i)
 SAMPLE_FN void sample_close(sample *s) { zt_prog_free(s->p); }
 
 /* The case's values into a run of a program whose first inputs are the sample's; others random. */
-SAMPLE_FN void fill_inputs(const sample *s, f64run *r)
+SAMPLE_FN void fill_inputs(const sample *sample_run, f64run *r)
 {
     for (int i = 0, n = zt_prog_count(r->p, ZT_VALUE_IN); i < n; i++) {
         int v = zt_prog_nth(r->p, ZT_VALUE_IN, i), k = 0;
         zt_arg *a = &r->arg[v];
         int64_t count = zt_type_count(a->type);
-        while (k < ZT_MAX_IN && s->in[k] != v) k++;
+        while (k < ZT_MAX_IN && sample_run->in[k] != v) k++;
         if (k == ZT_MAX_IN) {
             for (int64_t e = 0; e < count; e++)
                 a->f[e] = zt_normal(7, (uint64_t)i, (uint64_t)e);
             continue;
         }
-        const zt_dtype_info *d = zt_dtype_get(a->type->dtype);
+        const zt_dtype_info *info = zt_dtype_get(a->type->dtype);
         char *raw = malloc(zt_type_bytes(a->type) + 1);
-        zt_case_fill(&s->c, k, 1 + (uint64_t)s->index, raw);
+        zt_case_fill(&sample_run->c, k, 1 + (uint64_t)sample_run->index, raw);
         for (int64_t e = 0; e < count; e++) {
-            const char *at = raw + e * d->block_bytes;
+            const char *at = raw + e * info->block_bytes;
             if (a->type->dtype == ZT_F64) {
                 memcpy(&a->f[e], at, sizeof(double));
-            } else if (d->kind == 'F') {
+            } else if (info->kind == 'F') {
                 float x;
-                d->decode(at, &x, 1);
+                info->decode(at, &x, 1);
                 a->f[e] = x;
-            } else if (d->kind != 'Q') {
+            } else if (info->kind != 'Q') {
                 int64_t x = 0;
-                memcpy(&x, at, (size_t)d->block_bytes);
-                int unused = 64 - 8 * d->block_bytes;
-                a->i[e] = d->kind == 'I' ? (int64_t)((uint64_t)x << unused) >> unused : x;
+                memcpy(&x, at, (size_t)info->block_bytes);
+                int unused = 64 - 8 * info->block_bytes;
+                a->i[e] = info->kind == 'I' ? (int64_t)((uint64_t)x << unused) >> unused : x;
             }
         }
-        if (d->kind == 'Q') {
+        if (info->kind == 'Q') {
             float *x = malloc((size_t)count * sizeof *x);
-            d->decode(raw, x, count);
+            info->decode(raw, x, count);
             for (int64_t e = 0; e < count; e++) a->f[e] = x[e];
             free(x);
         }
@@ -105,19 +105,19 @@ SAMPLE_FN void fill_inputs(const sample *s, f64run *r)
 }
 
 /* Cases that are small enough and have floats to differentiate. */
-SAMPLE_FN bool is_small(const sample *s, const zt_opdef *def)
+SAMPLE_FN bool is_small(const sample *sample_run, const zt_opdef *def)
 {
     int64_t total = 0;
     bool floats = false;
     const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT];
-    for (int k = 0; k < zt_op_info(s->op)->n_in; k++) {
-        if (s->in[k] < 0) continue;
-        in[k] = &s->c.in[k];
+    for (int k = 0; k < zt_op_info(sample_run->op)->n_in; k++) {
+        if (sample_run->in[k] < 0) continue;
+        in[k] = &sample_run->c.in[k];
         total += zt_type_count(in[k]);
         floats |= is_plain(in[k]->dtype) && !(def->constant >> k & 1);
     }
-    if (zt_op_infer(NULL, s->op, s->c.attrs, in, out)) return false;
+    if (zt_op_infer(NULL, sample_run->op, sample_run->c.attrs, in, out)) return false;
     return floats && is_plain(out[0].dtype) && total <= SMALL &&
            zt_type_count(&out[0]) <= SMALL;
 }

@@ -50,16 +50,16 @@ static void defaults_are_right(void)
 
 static void fills_repeat(void)
 {
-    zt_case c;
+    zt_case op_case;
     unsigned char a[4096], b[4096];
     bool same = true, other = true;
-    for (int i = 0; zt_op_case(ZT_OP_gather, i, &c); i++) {
-        if (zt_type_bytes(&c.in[0]) > sizeof a) continue;
-        zt_case_fill(&c, 0, 3, a);
-        zt_case_fill(&c, 0, 3, b);
-        same &= !memcmp(a, b, zt_type_bytes(&c.in[0]));
-        zt_case_fill(&c, 0, 4, b);
-        other &= !!memcmp(a, b, zt_type_bytes(&c.in[0]));
+    for (int i = 0; zt_op_case(ZT_OP_gather, i, &op_case); i++) {
+        if (zt_type_bytes(&op_case.in[0]) > sizeof a) continue;
+        zt_case_fill(&op_case, 0, 3, a);
+        zt_case_fill(&op_case, 0, 3, b);
+        same &= !memcmp(a, b, zt_type_bytes(&op_case.in[0]));
+        zt_case_fill(&op_case, 0, 4, b);
+        other &= !!memcmp(a, b, zt_type_bytes(&op_case.in[0]));
     }
     ok(same, "a case is filled alike by one seed");
     ok(other, "and otherwise by another");
@@ -69,8 +69,8 @@ static void permutation_is_one(void)
 {
     int32_t t[3 * 12];
     int seen[12] = {0}, first = 0;
-    zt_case c = {.in = {zt_type_make(ZT_I32, 2, (int64_t[]){3, 12})}, .fill = {ZT_FILL_PERM}};
-    zt_case_fill(&c, 0, 5, t);
+    zt_case op_case = {.in = {zt_type_make(ZT_I32, 2, (int64_t[]){3, 12})}, .fill = {ZT_FILL_PERM}};
+    zt_case_fill(&op_case, 0, 5, t);
     for (int b = 0; b < 12; b++) seen[t[b]]++;
     bool once = true;
     for (int b = 0; b < 12; b++) once &= seen[b] == 1;
@@ -148,9 +148,9 @@ static void values_of_rope(void)
     ok(near(y[0], cos(1) - 2 * sin(1)) && near(y[1], sin(1) + 2 * cos(1)) &&
            near(y[2], 3 * cos(0.01) - 4 * sin(0.01)) && near(y[3], 3 * sin(0.01) + 4 * cos(0.01)),
        "rope turns neighbours");
-    zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){2});
+    zt_type type = zt_type_make(ZT_F32, 1, (int64_t[]){2});
     double tab[2] = {2, 4};
-    in[2] = arg(&t, tab, NULL);
+    in[2] = arg(&type, tab, NULL);
     a.scale = 6;
     run_ref(ZT_OP_rope, &a, in, &out);
     ok(near(y[0], cos(3) - 2 * sin(3)) && near(y[2], 3 * cos(0.015) - 4 * sin(0.015)),

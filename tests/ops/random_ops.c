@@ -10,18 +10,18 @@ enum { N = 1 << 18 };
 
 static float y[N], z[N];
 
-static bool draw(zt_engine *e, zt_op op, double at, double by, int64_t seed, int64_t counter,
+static bool draw(zt_engine *engine, zt_op op, double at, double by, int64_t seed, int64_t counter,
                  float *to)
 {
-    zt_type t = zt_type_make(ZT_I64, 0, NULL);
+    zt_type type = zt_type_make(ZT_I64, 0, NULL);
     zt_random_uniform_attrs u = {{2, {512, N / 512}}, seed, at, by};
     zt_random_normal_attrs n = {{2, {512, N / 512}}, seed, at, by};
-    oneop o = {.op = op,
+    oneop call = {.op = op,
                .attrs = op == ZT_OP_random_uniform ? (void *)&u : (void *)&n,
-               .in = {&t},
+               .in = {&type},
                .data = {&counter},
                .result = {to}};
-    return zt_op_infer(NULL, op, o.attrs, o.in, o.out) == ZT_OK && oneop_run(e, &o) == ZT_OK;
+    return zt_op_infer(NULL, op, call.attrs, call.in, call.out) == ZT_OK && oneop_run(engine, &call) == ZT_OK;
 }
 
 /* Draw i, from words of Philox(3, 2^40, i / 4): 24 bits of its own, or Box and Muller's transform
@@ -72,28 +72,28 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     for (int isa = -1; isa <= (int)zt_isa_best(); isa++) {
         zt_engine_opts opts = {.threads = 2, .isa = isa < 0 ? ZT_ISA_SCALAR : (zt_isa)isa};
-        zt_engine *e = zt_engine_open(ctx, isa < 0 ? "ref" : "cpu", &opts);
+        zt_engine *engine = zt_engine_open(ctx, isa < 0 ? "ref" : "cpu", &opts);
         const char *name = isa < 0 ? "ref" : zt_isa_name((zt_isa)isa);
-        ok(draw(e, ZT_OP_random_uniform, 0, 1, 3, INT64_C(1) << 40, y) &&
+        ok(draw(engine, ZT_OP_random_uniform, 0, 1, 3, INT64_C(1) << 40, y) &&
                as_host(ZT_OP_random_uniform),
            "%s: uniform draws are Philox's", name);
-        ok(draw(e, ZT_OP_random_normal, 0, 1, 3, INT64_C(1) << 40, y) &&
+        ok(draw(engine, ZT_OP_random_normal, 0, 1, 3, INT64_C(1) << 40, y) &&
                as_host(ZT_OP_random_normal),
            "%s: normal draws are Philox's", name);
-        zt_engine_close(e);
+        zt_engine_close(engine);
     }
-    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
-    draw(e, ZT_OP_random_uniform, -1, 3, 1, 0, y);
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2});
+    draw(engine, ZT_OP_random_uniform, -1, 3, 1, 0, y);
     moments("uniform from -1 to 3", 1, 16 / 12.0, 256 / 80.0);
     apart("uniform, neighbours", y, y + 1, N - 1, 1, 16 / 12.0);
-    draw(e, ZT_OP_random_uniform, -1, 3, 1, 1, z);
+    draw(engine, ZT_OP_random_uniform, -1, 3, 1, 1, z);
     apart("uniform, the next counter", y, z, N, 1, 16 / 12.0);
-    draw(e, ZT_OP_random_normal, 2, 3, 1, 0, y);
+    draw(engine, ZT_OP_random_normal, 2, 3, 1, 0, y);
     moments("normal of mean 2, deviation 3", 2, 9, 243);
     apart("normal, neighbours", y, y + 1, N - 1, 2, 9);
-    draw(e, ZT_OP_random_normal, 2, 3, 2, 0, z);
+    draw(engine, ZT_OP_random_normal, 2, 3, 2, 0, z);
     apart("normal, another seed", y, z, N, 2, 9);
-    zt_engine_close(e);
+    zt_engine_close(engine);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
     zt_ctx_free(ctx);
     return tap_done();

@@ -134,51 +134,51 @@ static screen *screen_of(const worker *w) { return w->screens ? screens[w->s->op
 
 /* What the results should be: the row's, or of all floats the screen's, but for one in so many,
  * where it is held to the row. At infinity it may fail: there the row is asked when it does. */
-static void find_wanted(worker *w, int n)
+static void find_wanted(worker *worker_state, int count)
 {
-    screen *s = screen_of(w);
-    int step = s && w->s->all ? ASKED : 1, asked = (n + step - 1) / step;
-    for (int i = 0; i < asked; i++) w->wide[i] = (double)w->x[i * step];
-    ask_row(w->s, w->wide, s ? w->row : w->want, asked);
+    screen *s = screen_of(worker_state);
+    int step = s && worker_state->s->all ? ASKED : 1, asked = (count + step - 1) / step;
+    for (int i = 0; i < asked; i++) worker_state->wide[i] = (double)worker_state->x[i * step];
+    ask_row(worker_state->s, worker_state->wide, s ? worker_state->row : worker_state->want, asked);
     if (!s) return;
-    s(w->s->attrs, w->x, w->want, n & ~7);
+    s(worker_state->s->attrs, worker_state->x, worker_state->want, count & ~7);
     for (int i = 0; i < asked; i++) {
-        bool screened = i * step < (n & ~7) && !isinf(w->wide[i]);
-        w->strays |= screened && !agree(w->want[i * step], w->row[i]);
-        w->want[i * step] = w->row[i];
+        bool screened = i * step < (count & ~7) && !isinf(worker_state->wide[i]);
+        worker_state->strays |= screened && !agree(worker_state->want[i * step], worker_state->row[i]);
+        worker_state->want[i * step] = worker_state->row[i];
     }
 }
 
 /* Where the screen sees more than 1 ulp, or another kind, the row decides. */
-static void ask_doubted(worker *w, const float *y, int n)
+static void ask_doubted(worker *worker_state, const float *y, int count)
 {
-    for (int at = 0; at < n; at += 64) {
-        if (screen_worst(y + at, w->want + at, 64) <= 1) continue;
+    for (int at = 0; at < count; at += 64) {
+        if (screen_worst(y + at, worker_state->want + at, 64) <= 1) continue;
         for (int i = at; i < at + 64; i++) {
-            double x = (double)w->x[i];
-            if (!(error_of(y[i], w->want[i]) <= 1)) ask_row(w->s, &x, &w->want[i], 1);
+            double x = (double)worker_state->x[i];
+            if (!(error_of(y[i], worker_state->want[i]) <= 1)) ask_row(worker_state->s, &x, &worker_state->want[i], 1);
         }
     }
 }
 
 /* Of the floats of a chunk; where the worst lies only if `known` is not as bad. */
-static finding judge(worker *w, const float *y, int n, double known)
+static finding judge(worker *worker_state, const float *y, int count, double known)
 {
     finding f = {0};
-    if (w->screens && n % 8 == 0) f.worst = screen_worst(y, w->want, n);
-    if (w->s->all && screen_of(w) && f.worst > 1) {
-        ask_doubted(w, y, n);
-        f.worst = screen_worst(y, w->want, n);
+    if (worker_state->screens && count % 8 == 0) f.worst = screen_worst(y, worker_state->want, count);
+    if (worker_state->s->all && screen_of(worker_state) && f.worst > 1) {
+        ask_doubted(worker_state, y, count);
+        f.worst = screen_worst(y, worker_state->want, count);
     }
-    if (w->screens && w->s->all && f.worst <= 2 && f.worst <= known) return f;
+    if (worker_state->screens && worker_state->s->all && f.worst <= 2 && f.worst <= known) return f;
     double worst = 0;
-    for (int i = 0; i < n; i++) {
-        double e = error_of(y[i], w->want[i]);
-        if (e > worst) f.at = bits_of(w->x[i]);
+    for (int i = 0; i < count; i++) {
+        double e = error_of(y[i], worker_state->want[i]);
+        if (e > worst) f.at = bits_of(worker_state->x[i]);
         if (e > worst) worst = e;
-        if (!(e <= 2) && f.wrong++ == 0) f.first = bits_of(w->x[i]);
+        if (!(e <= 2) && f.wrong++ == 0) f.first = bits_of(worker_state->x[i]);
     }
-    if (w->screens && n % 8 == 0) w->strays |= f.worst != worst;
+    if (worker_state->screens && count % 8 == 0) worker_state->strays |= f.worst != worst;
     f.worst = worst;
     return f;
 }
@@ -211,31 +211,31 @@ static void join(finding *all, const finding *f)
 }
 
 /* One chunk on every instruction set: what has the bits of the best one's is as that is. */
-static void look_at_chunk(worker *w, int64_t c)
+static void look_at_chunk(worker *worker_state, int64_t c)
 {
-    const int best = w->best, n = chunk_of(w, c);
+    const int best = worker_state->best, n = chunk_of(worker_state, c);
     finding top, f;
     double known = INFINITY;
-    find_wanted(w, n);
-    for (int isa = best; isa >= 0; isa--) known = fmin(known, w->found[isa].worst);
+    find_wanted(worker_state, n);
+    for (int isa = best; isa >= 0; isa--) known = fmin(known, worker_state->found[isa].worst);
     for (int isa = best; isa >= 0; isa--) {
-        bool runs = run(w, isa, w->x, n, w->y[isa]);
-        if (isa == best) top = judge(w, w->y[isa], n, known);
-        bool same = !memcmp(w->y[isa], w->y[best], (size_t)n * sizeof(float));
-        f = same ? top : judge(w, w->y[isa], n, known);
+        bool runs = run(worker_state, isa, worker_state->x, n, worker_state->y[isa]);
+        if (isa == best) top = judge(worker_state, worker_state->y[isa], n, known);
+        bool same = !memcmp(worker_state->y[isa], worker_state->y[best], (size_t)n * sizeof(float));
+        f = same ? top : judge(worker_state, worker_state->y[isa], n, known);
         f.failed = !runs;
-        f.moved = c % 128 == 0 && !stays(w, isa, n);
-        join(&w->found[isa], &f);
+        f.moved = c % 128 == 0 && !stays(worker_state, isa, n);
+        join(&worker_state->found[isa], &f);
     }
 }
 
 static void *work(void *user)
 {
-    worker *w = user;
+    worker *worker_state = user;
     for (;;) {
-        int64_t c = __atomic_fetch_add(w->next, 1, __ATOMIC_RELAXED);
-        if (c >= w->s->n) return NULL;
-        look_at_chunk(w, c);
+        int64_t c = __atomic_fetch_add(worker_state->next, 1, __ATOMIC_RELAXED);
+        if (c >= worker_state->s->n) return NULL;
+        look_at_chunk(worker_state, c);
     }
 }
 
@@ -274,12 +274,12 @@ static void say_row(const subject *s, const finding *f)
     printf(" %s |\n", screens[s->op] ? "screen" : "row");
 }
 
-static void look_at(subject *s, worker *const *workers, int n)
+static void look_at(subject *s, worker *const *workers, int count)
 {
     pthread_t thread[MAX_THREADS];
     int64_t next = 0;
     s->n = ((s->all ? (int64_t)1 << 32 : sample_size()) + CHUNK - 1) / CHUNK;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         workers[i]->s = s;
         workers[i]->next = &next;
         memset(workers[i]->found, 0, sizeof workers[i]->found);
@@ -287,7 +287,7 @@ static void look_at(subject *s, worker *const *workers, int n)
         if (i) pthread_create(&thread[i], NULL, work, workers[i]);
     }
     work(workers[0]);
-    for (int i = 1; i < n; i++) {
+    for (int i = 1; i < count; i++) {
         pthread_join(thread[i], NULL);
         for (int isa = 0; isa < ZT_ISA_COUNT; isa++)
             join(&workers[0]->found[isa], &workers[i]->found[isa]);
@@ -311,22 +311,22 @@ static bool fits(zt_op op, const void *attrs)
 }
 
 /* Each op with each set of attributes that its cases have. */
-static void walk(worker *const *workers, int n, const char *which)
+static void walk(worker *const *workers, int count, const char *which)
 {
     bool all = which && strcmp(which, "0") != 0, one = all && strcmp(which, "1") != 0;
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         int64_t seen[16][ZT_MAX_ATTR_BYTES / 8];
         int n_seen = 0;
-        zt_case c;
+        zt_case op_case;
         if (one && strcmp(which, zt_op_info((zt_op)op)->name)) continue;
-        for (int i = 0; n_seen < 16 && zt_op_case((zt_op)op, i, &c); i++) {
+        for (int i = 0; n_seen < 16 && zt_op_case((zt_op)op, i, &op_case); i++) {
             int k = 0;
-            while (k < n_seen && memcmp(seen[k], c.attrs, sizeof c.attrs)) k++;
-            if (k < n_seen || !fits((zt_op)op, c.attrs)) continue;
-            memcpy(seen[n_seen++], c.attrs, sizeof c.attrs);
+            while (k < n_seen && memcmp(seen[k], op_case.attrs, sizeof op_case.attrs)) k++;
+            if (k < n_seen || !fits((zt_op)op, op_case.attrs)) continue;
+            memcpy(seen[n_seen++], op_case.attrs, sizeof op_case.attrs);
             subject s = {.op = (zt_op)op, .all = all};
-            memcpy(s.attrs, c.attrs, sizeof s.attrs);
-            look_at(&s, workers, n);
+            memcpy(s.attrs, op_case.attrs, sizeof s.attrs);
+            look_at(&s, workers, count);
             fflush(stdout);
         }
     }
@@ -349,12 +349,12 @@ static worker *new_worker(void)
 int main(void)
 {
     worker *workers[MAX_THREADS];
-    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (getenv("ZT_LONG_THREADS")) n = atoi(getenv("ZT_LONG_THREADS"));
-    n = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
-    for (int i = 0; i < n; i++) workers[i] = new_worker();
-    walk(workers, n, getenv("ZT_LONG"));
-    for (int i = 0; i < n; i++) {
+    int count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (getenv("ZT_LONG_THREADS")) count = atoi(getenv("ZT_LONG_THREADS"));
+    count = count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : count;
+    for (int i = 0; i < count; i++) workers[i] = new_worker();
+    walk(workers, count, getenv("ZT_LONG"));
+    for (int i = 0; i < count; i++) {
         for (int isa = 0; isa < ZT_ISA_COUNT; isa++) zt_engine_close(workers[i]->engine[isa]);
         zt_ctx_free(workers[i]->ctx);
         free(workers[i]);

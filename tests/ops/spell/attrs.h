@@ -4,23 +4,23 @@
 
 #include "tests/ops/spell/spell.h"
 
-static bool set_attr(const zt_opinfo *info, const char *name, const json_t *v, char *attrs)
+static bool set_attr(const zt_opinfo *info, const char *name, const json_t *value, char *attrs)
 {
     for (int k = 0; k < info->n_attrs; k++) {
         const zt_attrdef *a = &info->attrs[k];
         if (strcmp(a->name, name)) continue;
-        double d = json_number(v);
+        double d = json_number(value);
         int64_t i = (int64_t)d;
-        zt_dims dims = {.n = (int64_t)json_array_size(v)};
+        zt_dims dims = {.n = (int64_t)json_array_size(value)};
         zt_enum_string word = {{0}};
         for (int64_t j = 0; j < dims.n && j < ZT_MAX_RANK; j++)
-            dims.dim[j] = json_integer_value(json_array_get(v, (size_t)j));
-        if (json_string_value(v)) snprintf(word.s, sizeof word.s, "%s", json_string_value(v));
+            dims.dim[j] = json_integer_value(json_array_get(value, (size_t)j));
+        if (json_string_value(value)) snprintf(word.s, sizeof word.s, "%s", json_string_value(value));
         if (a->kind == ZT_ATTR_f64) memcpy(attrs + a->offset, &d, sizeof d);
         if (a->kind == ZT_ATTR_i64) memcpy(attrs + a->offset, &i, sizeof i);
         if (a->kind == ZT_ATTR_dims) memcpy(attrs + a->offset, &dims, sizeof dims);
-        zt_ints ints = json_is_array(v) ? (zt_ints){.n = dims.n} : (zt_ints){1, {i}};
-        if (json_is_array(v)) memcpy(ints.v, dims.dim, sizeof ints.v);
+        zt_ints ints = json_is_array(value) ? (zt_ints){.n = dims.n} : (zt_ints){1, {i}};
+        if (json_is_array(value)) memcpy(ints.v, dims.dim, sizeof ints.v);
         if (a->kind == ZT_ATTR_ints) memcpy(attrs + a->offset, &ints, sizeof ints);
         if (a->kind == ZT_ATTR_word) memcpy(attrs + a->offset, &word, sizeof word);
         return true;
@@ -31,10 +31,10 @@ static bool set_attr(const zt_opinfo *info, const char *name, const json_t *v, c
 /* "c:by" among the renames of a spelling. */
 static const char *renamed(const spelling *s, const char *name, char *buf, size_t room)
 {
-    size_t n = strlen(name);
+    size_t length = strlen(name);
     for (const char *at = s->attrs; at && *at; at += strcspn(at, " "), at += *at == ' ')
-        if (!strncmp(at, name, n) && at[n] == ':') {
-            snprintf(buf, room, "%.*s", (int)strcspn(at + n + 1, " "), at + n + 1);
+        if (!strncmp(at, name, length) && at[length] == ':') {
+            snprintf(buf, room, "%.*s", (int)strcspn(at + length + 1, " "), at + length + 1);
             return buf;
         }
     return name;
@@ -45,17 +45,17 @@ static bool read_attrs(const spelling *s, const json_t *given, char *attrs)
     const zt_opinfo *info = zt_op_info(s->op);
     const char *key;
     char name[64], word[64];
-    json_t *v;
+    json_t *value;
     bool good = true;
     memcpy(attrs, info->defaults, info->attr_bytes);
-    json_object_foreach((json_t *)given, key, v) good &=
-        set_attr(info, renamed(s, key, name, sizeof name), v, attrs);
+    json_object_foreach((json_t *)given, key, value) good &=
+        set_attr(info, renamed(s, key, name, sizeof name), value, attrs);
     if (s->fixed && sscanf(s->fixed, "%63[^=]=%63s", name, word) == 2) {
         char *end;
         double d = strtod(word, &end);
-        v = *end ? json_string(word) : json_real(d);
-        good &= set_attr(info, name, v, attrs);
-        json_decref(v);
+        value = *end ? json_string(word) : json_real(d);
+        good &= set_attr(info, name, value, attrs);
+        json_decref(value);
     }
     return good;
 }

@@ -66,7 +66,7 @@ static int build_mha_decode(const call *c)
     const int64_t D = int_or(c, "head_dim", 1), cache[] = {b * n, G * D};
     const int64_t rows[] = {b, dim_of(c, 0, 2)}, step[] = {b, 1, dim_of(c, 0, 2)};
     const zt_concat_attrs along = {1};
-    zt_attention_attrs a = zt_attention_defaults();
+    zt_attention_attrs attrs = zt_attention_defaults();
     float *zeros = calloc((size_t)(b * n * G * D) + 1, sizeof *zeros);
     int32_t *ids = calloc((size_t)(b * b) + 1, sizeof *ids);
     for (int64_t i = 0; i < b; i++) ids[i] = (int32_t)i;
@@ -79,7 +79,7 @@ static int build_mha_decode(const call *c)
     int kc = constant(c, ZT_F32, 2, cache, zeros), vc = constant(c, ZT_F32, 2, cache, zeros);
     kc = zt_program_scale(c->p, NULL, kc, NULL);
     vc = zt_program_scale(c->p, NULL, vc, NULL);
-    a.head = D;
+    attrs.head = D;
     for (int64_t t = 0; t < n; t++) {
         int x = zt_program_slice(c->p, NULL, c->in[0], &(zt_slice_attrs){1, t, t + 1});
         int pos = attn_positions(c, b, 1, t);
@@ -88,7 +88,7 @@ static int build_mha_decode(const call *c)
         int k = attn_head_norm_rope(c, attn_projection(c, x, "wk", "bk"), "k_norm", pos);
         kc = zt_program_kv_put(c->p, NULL, kc, k, pos, seq, table);
         vc = zt_program_kv_put(c->p, NULL, vc, attn_projection(c, x, "wv", "bv"), pos, seq, table);
-        int o = zt_program_attention(c->p, NULL, q, kc, vc, pos, seq, table, &a);
+        int o = zt_program_attention(c->p, NULL, q, kc, vc, pos, seq, table, &attrs);
         o = reshaped(c, attn_projection(c, o, "wo", "bo"), 3, step);
         y = t ? zt_program_concat(c->p, NULL, y, o, ZT_NONE, ZT_NONE, ZT_NONE, &along) : o;
     }

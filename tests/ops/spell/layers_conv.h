@@ -25,8 +25,8 @@ static int build_cnn(const call *c)
 
 static int build_conv_transpose_layer(const call *c)
 {
-    windows w = torch_windows(c, "kernel");
-    zt_conv_transpose_attrs a = {w.stride, w.pad, w.pad_end, w.dilation,
+    windows window = torch_windows(c, "kernel");
+    zt_conv_transpose_attrs a = {window.stride, window.pad, window.pad_end, window.dilation,
                                  list_of(c, "output_padding"), int_or(c, "groups", 1)};
     int b = given(c, 2) ? c->in[2] : ZT_NONE;
     return activated(

@@ -44,18 +44,18 @@ static int build_mlp(const call *c)
 /* softmax(-|x - c|^2 / (2 T^2)) over the centers, and those weighed by it. */
 static int build_kmeans(const call *c)
 {
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     double t = number_or(c, "temperature", 1);
     int64_t K = dim_of(c, 1, 0), D = dim_of(c, 1, 1), n = D ? count_of(c, 0) / D : 0;
     int x = reshaped(c, c->in[0], 3, (int64_t[]){n, 1, D});
-    int d = zt_program_square(p, NULL, zt_program_sub(p, NULL, x, c->in[1]));
-    d = zt_program_sum(p, NULL, d, &(zt_sum_attrs){{1, {-1}}, 0});
+    int d = zt_program_square(program, NULL, zt_program_sub(program, NULL, x, c->in[1]));
+    d = zt_program_sum(program, NULL, d, &(zt_sum_attrs){{1, {-1}}, 0});
     int y =
-        zt_program_softmax(p, NULL, zt_program_scale(p, NULL, d, &(zt_scale_attrs){-0.5 / t / t}), NULL);
+        zt_program_softmax(program, NULL, zt_program_scale(program, NULL, d, &(zt_scale_attrs){-0.5 / t / t}), NULL);
     bool features = word_is(c, "output", "features");
     zt_type out = c->type[0];
     out.dim[out.rank - 1] = features ? D : K;
-    if (features) y = zt_program_matmul(p, NULL, y, c->in[1], NULL);
+    if (features) y = zt_program_matmul(program, NULL, y, c->in[1], NULL);
     return reshaped(c, y, out.rank, out.dim);
 }
 

@@ -47,17 +47,17 @@ typedef struct onnx_attention {
 /* What is missing of the mask at its end hides. */
 static int attn_whole_mask(const call *c, const onnx_attention *o)
 {
-    zt_type t = c->type[3];
-    int64_t missing = o->t - t.dim[t.rank - 1];
-    bool is_bool = t.dtype == ZT_BOOL;
+    zt_type its_type = c->type[3];
+    int64_t missing = o->t - its_type.dim[its_type.rank - 1];
+    bool is_bool = its_type.dtype == ZT_BOOL;
     int mask = c->in[3];
-    if (!is_bool && t.dtype != o->dtype) mask = attn_cast_like(c, mask, o->dtype);
+    if (!is_bool && its_type.dtype != o->dtype) mask = attn_cast_like(c, mask, o->dtype);
     if (missing <= 0) return mask;
-    t.dim[t.rank - 1] = missing;
-    int64_t count = zt_type_count(&t);
+    its_type.dim[its_type.rank - 1] = missing;
+    int64_t count = zt_type_count(&its_type);
     void *data = calloc((size_t)count + 1, sizeof(float));
     for (int64_t i = 0; i < count && !is_bool; i++) ((float *)data)[i] = -INFINITY;
-    int rest = constant(c, is_bool ? ZT_BOOL : ZT_F32, t.rank, t.dim, data);
+    int rest = constant(c, is_bool ? ZT_BOOL : ZT_F32, its_type.rank, its_type.dim, data);
     free(data);
     if (!is_bool && o->dtype != ZT_F32) rest = attn_cast_like(c, rest, o->dtype);
     return zt_program_concat(c->p, NULL, mask, rest, ZT_NONE, ZT_NONE, ZT_NONE,

@@ -60,18 +60,18 @@ static int build_onnx_dequantize(const call *c)
 static int build_dynamic_quantize(const call *c)
 {
     const float none = 0, steps = 255;
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     int zero = constant(c, ZT_F32, 0, NULL, &none);
-    int most = zt_program_max(p, NULL, zt_program_amax(p, NULL, c->in[0], NULL), zero);
-    int least = zt_program_min(p, NULL, zt_program_amin(p, NULL, c->in[0], NULL), zero);
-    int scale = zt_program_div(p, NULL, zt_program_sub(p, NULL, most, least),
+    int most = zt_program_max(program, NULL, zt_program_amax(program, NULL, c->in[0], NULL), zero);
+    int least = zt_program_min(program, NULL, zt_program_amin(program, NULL, c->in[0], NULL), zero);
+    int scale = zt_program_div(program, NULL, zt_program_sub(program, NULL, most, least),
                             constant(c, ZT_F32, 0, NULL, &steps));
     zt_quantize_linear_attrs a = {{"u8"}, 0, 0, 1};
-    int down = zt_program_sub(p, NULL, zero, least);
-    int point = zt_program_quantize_linear(p, NULL, down, scale, ZT_NONE, &a);
+    int down = zt_program_sub(program, NULL, zero, least);
+    int point = zt_program_quantize_linear(program, NULL, down, scale, ZT_NONE, &a);
     c->more[0] = scale;
     c->more[1] = point;
-    return zt_program_quantize_linear(p, NULL, c->in[0], scale, point, &a);
+    return zt_program_quantize_linear(program, NULL, c->in[0], scale, point, &a);
 }
 
 static const spelling onnx_cast_ops[] = {

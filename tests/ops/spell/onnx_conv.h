@@ -24,22 +24,22 @@ static int64_t half_down(int64_t a) { return a >= 0 ? a / 2 : -((1 - a) / 2); }
 /* output_shape, or auto_pad's in * stride, says what pads there must be; below 0 they add. */
 static int build_onnx_conv_transpose(const call *c)
 {
-    int n = spatial(c, 0);
+    int count = spatial(c, 0);
     const int64_t *in = c->type[0].dim + 2, *kernel = c->type[1].dim + 2;
     bool upper = word_is(c, "auto_pad", "SAME_UPPER"), lower = word_is(c, "auto_pad", "SAME_LOWER");
     zt_ints want = list_of(c, "output_shape"), more = list_of(c, "output_padding");
-    windows w = onnx_windows(c, n, in, kernel);
-    if (want.n > n) /* with batch and channels */
-        memmove(want.v, want.v + want.n - n, (size_t)n * sizeof want.v[0]);
-    for (int d = 0; d < n && (want.n || upper || lower); d++) {
-        int64_t y = want.n ? want.v[d] : in[d] * w.stride.v[d];
-        int64_t all = w.stride.v[d] * (in[d] - 1) + (more.n ? more.v[d] : 0) +
-                      (kernel[d] - 1) * w.dilation.v[d] + 1 - y;
-        w.pad.v[d] = upper ? half_down(all) : all - half_down(all);
-        w.pad_end.v[d] = all - w.pad.v[d];
+    windows window = onnx_windows(c, count, in, kernel);
+    if (want.n > count) /* with batch and channels */
+        memmove(want.v, want.v + want.n - count, (size_t)count * sizeof want.v[0]);
+    for (int d = 0; d < count && (want.n || upper || lower); d++) {
+        int64_t y = want.n ? want.v[d] : in[d] * window.stride.v[d];
+        int64_t all = window.stride.v[d] * (in[d] - 1) + (more.n ? more.v[d] : 0) +
+                      (kernel[d] - 1) * window.dilation.v[d] + 1 - y;
+        window.pad.v[d] = upper ? half_down(all) : all - half_down(all);
+        window.pad_end.v[d] = all - window.pad.v[d];
     }
-    zt_conv_transpose_attrs a = {w.stride,   w.pad, w.pad_end,
-                                 w.dilation, more,  int_or(c, "group", 1)};
+    zt_conv_transpose_attrs a = {window.stride,   window.pad, window.pad_end,
+                                 window.dilation, more,  int_or(c, "group", 1)};
     return zt_program_conv_transpose(c->p, NULL, c->in[0], c->in[1],
                                   given(c, 2) ? c->in[2] : ZT_NONE, ZT_NONE, &a);
 }
@@ -161,14 +161,14 @@ static int whole(const call *c, int64_t number)
 /* An index of a plane counted with the first dimension fastest. */
 static int column_order(const call *c, int i)
 {
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     const zt_type *x = &c->type[0];
     int at = -1;
     for (int d = x->rank - 1; d >= 2; d--) {
-        int rest = zt_program_div(p, NULL, i, whole(c, x->dim[d]));
-        int own = zt_program_sub(p, NULL, i, zt_program_mul(p, NULL, rest, whole(c, x->dim[d])));
-        own = zt_program_mul(p, NULL, own, whole(c, plane_size(x->dim + 2, d - 2)));
-        at = at < 0 ? own : zt_program_add(p, NULL, at, own);
+        int rest = zt_program_div(program, NULL, i, whole(c, x->dim[d]));
+        int own = zt_program_sub(program, NULL, i, zt_program_mul(program, NULL, rest, whole(c, x->dim[d])));
+        own = zt_program_mul(program, NULL, own, whole(c, plane_size(x->dim + 2, d - 2)));
+        at = at < 0 ? own : zt_program_add(program, NULL, at, own);
         i = rest;
     }
     return at;
@@ -177,9 +177,9 @@ static int column_order(const call *c, int i)
 /* ONNX counts indices over the whole of x. */
 static int build_onnx_max(const call *c)
 {
-    windows w = onnx_pool(c);
-    zt_max_pool_attrs a = {w.kernel, w.stride,   w.pad,
-                           w.pad_end, w.dilation, int_or(c, "ceil_mode", 0)};
+    windows window = onnx_pool(c);
+    zt_max_pool_attrs a = {window.kernel, window.stride,   window.pad,
+                           window.pad_end, window.dilation, int_or(c, "ceil_mode", 0)};
     int i, y = zt_program_max_pool(c->p, NULL, c->in[0], &a, &i);
     if (c->n_out < 2 || !c->out_dtype[1]) return y;
     i = conv_cast(c, i, "i64");
@@ -190,16 +190,16 @@ static int build_onnx_max(const call *c)
 }
 
 /* x lies in the corner of a larger value of zeros, one dimension after the other. */
-static int in_corner(const call *c, int x, int n, const int64_t *from, const int64_t *to)
+static int in_corner(const call *c, int x, int count, const int64_t *from, const int64_t *to)
 {
     int64_t dim[ZT_MAX_RANK];
-    memcpy(dim, from, (size_t)n * sizeof dim[0]);
-    for (int d = 0; d < n; d++) {
+    memcpy(dim, from, (size_t)count * sizeof dim[0]);
+    for (int d = 0; d < count; d++) {
         if (from[d] == to[d]) continue;
         dim[d] = to[d];
-        zt_type t = zt_type_make(c->type[0].dtype, n, dim);
-        void *zeros = calloc(1, zt_type_bytes(&t) + 1);
-        int like = constant(c, t.dtype, n, dim, zeros);
+        zt_type its_type = zt_type_make(c->type[0].dtype, count, dim);
+        void *zeros = calloc(1, zt_type_bytes(&its_type) + 1);
+        int like = constant(c, its_type.dtype, count, dim, zeros);
         free(zeros);
         x = zt_program_slice_put(c->p, NULL, x, like, &(zt_slice_put_attrs){d, 0, from[d]});
     }
@@ -211,13 +211,13 @@ static int build_onnx_unpool(const call *c)
 {
     const zt_type *x = &c->type[0];
     int64_t dim[ZT_MAX_RANK] = {x->dim[0], x->dim[1]}, want[ZT_MAX_RANK];
-    windows w = onnx_pool(c);
+    windows window = onnx_pool(c);
     for (int d = 2; d < x->rank; d++)
-        dim[d] = (x->dim[d] - 1) * w.stride.v[d - 2] + w.kernel.v[d - 2] - w.pad.v[d - 2] -
-                 w.pad_end.v[d - 2];
-    zt_type t = zt_type_make(x->dtype, x->rank, dim);
-    void *zeros = calloc(1, zt_type_bytes(&t) + 1);
-    int like = constant(c, t.dtype, t.rank, dim, zeros);
+        dim[d] = (x->dim[d] - 1) * window.stride.v[d - 2] + window.kernel.v[d - 2] - window.pad.v[d - 2] -
+                 window.pad_end.v[d - 2];
+    zt_type its_type = zt_type_make(x->dtype, x->rank, dim);
+    void *zeros = calloc(1, zt_type_bytes(&its_type) + 1);
+    int like = constant(c, its_type.dtype, its_type.rank, dim, zeros);
     free(zeros);
     int64_t size = plane_size(dim + 2, x->rank - 2);
     int i = zt_program_sub(c->p, NULL, c->in[1], plane_offsets(c, size));
@@ -256,18 +256,18 @@ static int build_global_lp(const call *c)
  * which become a spatial dimension. */
 static int build_lrn(const call *c)
 {
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     const zt_type *x = &c->type[0];
     int64_t size = int_or(c, "size", 1), rest = plane_size(x->dim + 2, x->rank - 2);
-    int squares = reshaped(c, zt_program_square(p, NULL, c->in[0]), 4,
+    int squares = reshaped(c, zt_program_square(program, NULL, c->in[0]), 4,
                            (int64_t[]){x->dim[0], 1, x->dim[1], rest});
     zt_avg_pool_attrs a = {{2, {size, 1}}, {0}, {2, {(size - 1) / 2, 0}}, {2, {size / 2, 0}},
                            {0}, 0, 1, size};
-    int y = reshaped(c, zt_program_avg_pool(p, NULL, squares, &a), x->rank, x->dim);
-    y = zt_program_scale(p, NULL, y, &(zt_scale_attrs){number_or(c, "alpha", 1e-4)});
-    y = zt_program_add_scalar(p, NULL, y, &(zt_add_scalar_attrs){number_or(c, "bias", 1)});
-    y = zt_program_pow_scalar(p, NULL, y, &(zt_pow_scalar_attrs){-number_or(c, "beta", 0.75)});
-    return zt_program_mul(p, NULL, c->in[0], y);
+    int y = reshaped(c, zt_program_avg_pool(program, NULL, squares, &a), x->rank, x->dim);
+    y = zt_program_scale(program, NULL, y, &(zt_scale_attrs){number_or(c, "alpha", 1e-4)});
+    y = zt_program_add_scalar(program, NULL, y, &(zt_add_scalar_attrs){number_or(c, "bias", 1)});
+    y = zt_program_pow_scalar(program, NULL, y, &(zt_pow_scalar_attrs){-number_or(c, "beta", 0.75)});
+    return zt_program_mul(program, NULL, c->in[0], y);
 }
 
 static const spelling onnx_conv_ops[] = {

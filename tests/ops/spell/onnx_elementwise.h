@@ -95,12 +95,12 @@ static int build_swish(const call *c)
 /* Of integers: max(x, 0) + slope min(x, 0). */
 static int build_prelu(const call *c)
 {
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     int x = c->in[0], slope = c->in[1];
-    if (onnx_is_float(c, 0)) return zt_program_prelu(p, NULL, x, slope);
-    int zero = zt_program_sub(p, NULL, x, x);
-    int below = zt_program_mul(p, NULL, slope, zt_program_min(p, NULL, x, zero));
-    return zt_program_add(p, NULL, zt_program_max(p, NULL, x, zero), below);
+    if (onnx_is_float(c, 0)) return zt_program_prelu(program, NULL, x, slope);
+    int zero = zt_program_sub(program, NULL, x, x);
+    int below = zt_program_mul(program, NULL, slope, zt_program_min(program, NULL, x, zero));
+    return zt_program_add(program, NULL, zt_program_max(program, NULL, x, zero), below);
 }
 
 typedef int onnx_pair(zt_prog *p, const char *name, int a, int b);

@@ -22,37 +22,37 @@ static int exchanged(const call *c, int x, int rank, int64_t axis)
     return zt_program_transpose(c->p, NULL, x, &a);
 }
 
-/* Half a spectrum to real numbers [...,n,1]. */
-static int real_of_half(const call *c, int64_t axis, int64_t n)
+/* Half a spectrum to real numbers [...,count,1]. */
+static int real_of_half(const call *c, int64_t axis, int64_t count)
 {
     zt_irfft_attrs a = zt_irfft_defaults();
-    zt_type t = c->type[0];
+    zt_type its_type = c->type[0];
     int x = zt_program_slice(c->p, NULL, c->in[0],
-                          &(zt_slice_attrs){.axis = axis, .from = 0, .to = n / 2 + 1});
-    a.n = n;
-    int y = zt_program_irfft(c->p, NULL, exchanged(c, x, t.rank, axis), &a);
-    t.dim[axis] = t.dim[t.rank - 2];
-    t.dim[t.rank - 2] = n;
-    t.dim[t.rank - 1] = 1;
-    return exchanged(c, reshaped(c, y, t.rank, t.dim), t.rank, axis);
+                          &(zt_slice_attrs){.axis = axis, .from = 0, .to = count / 2 + 1});
+    a.n = count;
+    int y = zt_program_irfft(c->p, NULL, exchanged(c, x, its_type.rank, axis), &a);
+    its_type.dim[axis] = its_type.dim[its_type.rank - 2];
+    its_type.dim[its_type.rank - 2] = count;
+    its_type.dim[its_type.rank - 1] = 1;
+    return exchanged(c, reshaped(c, y, its_type.rank, its_type.dim), its_type.rank, axis);
 }
 
 /* axis: an input since opset 20, an attribute before. */
 static int build_dft(const call *c)
 {
-    const zt_type *t = &c->type[0];
+    const zt_type *its_type = &c->type[0];
     int64_t axis = int_or(c, "axis", -2);
     if (given(c, 2)) axis = (int64_t)value_of(c, 2, 0);
-    if (axis < 0) axis += t->rank;
+    if (axis < 0) axis += its_type->rank;
     bool inverse = int_or(c, "inverse", 0), half = int_or(c, "onesided", 0);
-    int64_t n = given(c, 1) ? (int64_t)value_of(c, 1, 0) : 0;
-    if (inverse && half) return real_of_half(c, axis, n ? n : 2 * (t->dim[axis] - 1));
+    int64_t count = given(c, 1) ? (int64_t)value_of(c, 1, 0) : 0;
+    if (inverse && half) return real_of_half(c, axis, count ? count : 2 * (its_type->dim[axis] - 1));
     zt_dft_attrs a = zt_dft_defaults();
     a.axis = axis;
     a.inverse = inverse;
-    a.length = n;
-    int y = zt_program_dft(c->p, NULL, complex_of(c, c->in[0], t), &a);
-    return half ? sliced(c, y, axis, 0, (n ? n : t->dim[axis]) / 2 + 1) : y;
+    a.length = count;
+    int y = zt_program_dft(c->p, NULL, complex_of(c, c->in[0], its_type), &a);
+    return half ? sliced(c, y, axis, 0, (count ? count : its_type->dim[axis]) / 2 + 1) : y;
 }
 
 /* signal [B,L,1|2] as frames [B,F,W,1|2]: rows of a transposed signal, gathered. */
@@ -74,8 +74,8 @@ static int build_stft(const call *c)
     int64_t W = given(c, 3) ? (int64_t)value_of(c, 3, 0) : dim_of(c, 2, 0), F = 1 + (L - W) / step;
     int x = frames_of(c, step, F, W);
     if (given(c, 2)) x = zt_program_mul(c->p, NULL, x, reshaped(c, c->in[2], 2, (int64_t[]){W, 1}));
-    zt_type t = zt_type_make(c->type[0].dtype, 4, (int64_t[]){0, F, W, dim_of(c, 0, 2)});
-    int y = zt_program_dft(c->p, NULL, complex_of(c, x, &t), NULL);
+    zt_type its_type = zt_type_make(c->type[0].dtype, 4, (int64_t[]){0, F, W, dim_of(c, 0, 2)});
+    int y = zt_program_dft(c->p, NULL, complex_of(c, x, &its_type), NULL);
     return int_or(c, "onesided", 1) ? sliced(c, y, 2, 0, W / 2 + 1) : y;
 }
 

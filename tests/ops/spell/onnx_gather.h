@@ -103,9 +103,9 @@ static int build_tensor_scatter(const call *c)
         at = zt_program_add(c->p, NULL, first, at);
     }
     if (word_is(c, "mode", "circular")) {
-        int n = scalar_i32(c, (int32_t)dim_of(c, 0, axis));
-        int rounds = zt_program_div(c->p, NULL, at, n);
-        at = zt_program_sub(c->p, NULL, at, zt_program_mul(c->p, NULL, rounds, n));
+        int count = scalar_i32(c, (int32_t)dim_of(c, 0, axis));
+        int rounds = zt_program_div(c->p, NULL, at, count);
+        at = zt_program_sub(c->p, NULL, at, zt_program_mul(c->p, NULL, rounds, count));
     }
     return zt_program_scatter_elements(c->p, NULL, c->in[0], spread_to(c, at, u), c->in[1],
                                     &(zt_scatter_elements_attrs){axis, {"none"}, {"error"}});

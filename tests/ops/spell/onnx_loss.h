@@ -79,33 +79,33 @@ static int adaptive(const call *c, int h)
 
 static int build_adagrad(const call *c)
 {
-    int n = each_of(c, 3), first = -1;
+    int count = each_of(c, 3), first = -1;
     int decay = opt_times(c, time_of(c), number(c, "decay_factor"));
     int rate =
         opt_ratio(c, c->in[0], zt_program_add_scalar(c->p, NULL, decay, &(zt_add_scalar_attrs){1}));
-    for (int i = 0; i < n; i++) {
-        int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
-        int h = opt_plus(c, c->in[2 + 2 * n + i], zt_program_square(c->p, NULL, g));
+    for (int i = 0; i < count; i++) {
+        int x = c->in[2 + i], g = regular(c, x, c->in[2 + count + i]);
+        int h = opt_plus(c, c->in[2 + 2 * count + i], zt_program_square(c->p, NULL, g));
         put_new(c, i, opt_minus(c, x, opt_product(c, rate, opt_ratio(c, g, adaptive(c, h)))),
                 &first);
-        put_new(c, n + i, h, &first);
+        put_new(c, count + i, h, &first);
     }
     return first;
 }
 
 static int build_momentum(const call *c)
 {
-    int n = each_of(c, 3), first = -1;
+    int count = each_of(c, 3), first = -1;
     double alpha = number(c, "alpha");
     int one = zt_program_fill_like(c->p, NULL, c->in[0], &(zt_fill_like_attrs){1});
     int beta = if_later(c, opt_times(c, one, number(c, "beta")), one);
-    for (int i = 0; i < n; i++) {
-        int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
-        int v = opt_plus(c, opt_times(c, c->in[2 + 2 * n + i], alpha), opt_product(c, beta, g)),
+    for (int i = 0; i < count; i++) {
+        int x = c->in[2 + i], g = regular(c, x, c->in[2 + count + i]);
+        int v = opt_plus(c, opt_times(c, c->in[2 + 2 * count + i], alpha), opt_product(c, beta, g)),
             way = v;
         if (word_is(c, "mode", "nesterov")) way = opt_plus(c, g, opt_times(c, v, alpha));
         put_new(c, i, opt_minus(c, x, opt_product(c, c->in[0], way)), &first);
-        put_new(c, n + i, v, &first);
+        put_new(c, count + i, v, &first);
     }
     return first;
 }
@@ -120,20 +120,20 @@ static int unbias(const call *c, double base)
 
 static int build_adam(const call *c)
 {
-    int n = each_of(c, 4), first = -1;
+    int count = each_of(c, 4), first = -1;
     double alpha = number_or(c, "alpha", 0.9), beta = number_or(c, "beta", 0.999);
     double after = 1 - number(c, "norm_coefficient_post");
     int rate = opt_product(c, c->in[0], zt_program_sqrt(c->p, NULL, unbias(c, beta)));
     rate = if_later(c, opt_ratio(c, rate, unbias(c, alpha)), c->in[0]);
-    for (int i = 0; i < n; i++) {
-        int x = c->in[2 + i], g = regular(c, x, c->in[2 + n + i]);
-        int v = opt_plus(c, opt_times(c, c->in[2 + 2 * n + i], alpha), opt_times(c, g, 1 - alpha));
+    for (int i = 0; i < count; i++) {
+        int x = c->in[2 + i], g = regular(c, x, c->in[2 + count + i]);
+        int v = opt_plus(c, opt_times(c, c->in[2 + 2 * count + i], alpha), opt_times(c, g, 1 - alpha));
         int h = opt_times(c, zt_program_square(c->p, NULL, g), 1 - beta);
-        h = opt_plus(c, opt_times(c, c->in[2 + 3 * n + i], beta), h);
+        h = opt_plus(c, opt_times(c, c->in[2 + 3 * count + i], beta), h);
         x = opt_minus(c, x, opt_product(c, rate, opt_ratio(c, v, adaptive(c, h))));
         put_new(c, i, opt_times(c, x, after), &first);
-        put_new(c, n + i, v, &first);
-        put_new(c, 2 * n + i, h, &first);
+        put_new(c, count + i, v, &first);
+        put_new(c, 2 * count + i, h, &first);
     }
     return first;
 }

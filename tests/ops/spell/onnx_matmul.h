@@ -142,15 +142,15 @@ SPELL_FN int term_reshaped(const sums *s, const term *t, int v)
     return reshaped(s->c, v, t->n, dim);
 }
 
-SPELL_FN int turned(const sums *s, int v, int n, const int *from)
+SPELL_FN int turned(const sums *totals, int v, int count, const int *from)
 {
-    zt_transpose_attrs a = {.axes = {.n = n}};
+    zt_transpose_attrs a = {.axes = {.n = count}};
     bool same = true;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         a.axes.v[i] = from[i];
         same = same && from[i] == i;
     }
-    return same ? v : zt_program_transpose(s->c->p, NULL, v, &a);
+    return same ? v : zt_program_transpose(totals->c->p, NULL, v, &a);
 }
 
 /* The labels of one side of the equation; "..." is `dots` dimensions. The next character. */
@@ -165,36 +165,36 @@ SPELL_FN const char *read_labels(const char *at, int dots, term *t)
     return at;
 }
 
-/* Entries i,i of dimensions p < q, both of size n: brought to the front, one of n n, gathered. */
-SPELL_FN void take_diagonal(const sums *s, term *t, int p, int q)
+/* Entries i,i of dimensions p < q, both of size count: brought to the front, one of count count, gathered. */
+SPELL_FN void take_diagonal(const sums *totals, term *t, int p, int q)
 {
     int from[ZT_MAX_RANK] = {p, q}, k = 2, label = t->label[p];
-    int64_t n = s->size[label], rest = 1;
+    int64_t count = totals->size[label], rest = 1;
     for (int i = 0; i < t->n; i++)
         if (i != p && i != q) {
-            rest *= s->size[t->label[i]];
+            rest *= totals->size[t->label[i]];
             from[k++] = i;
         }
-    int32_t *at = malloc((size_t)(n * rest) * sizeof *at + 1);
-    for (int64_t i = 0; i < n * rest; i++) at[i] = (int32_t)(i / rest * (n + 1));
-    int v = reshaped(s->c, turned(s, t->v, t->n, from), 2, (int64_t[]){n * n, rest});
+    int32_t *at = malloc((size_t)(count * rest) * sizeof *at + 1);
+    for (int64_t i = 0; i < count * rest; i++) at[i] = (int32_t)(i / rest * (count + 1));
+    int v = reshaped(totals->c, turned(totals, t->v, t->n, from), 2, (int64_t[]){count * count, rest});
     zt_gather_elements_attrs a = zt_gather_elements_defaults();
-    v = zt_program_gather_elements(s->c->p, NULL, v,
-                                constant(s->c, ZT_I32, 2, (int64_t[]){n, rest}, at), &a);
+    v = zt_program_gather_elements(totals->c->p, NULL, v,
+                                constant(totals->c, ZT_I32, 2, (int64_t[]){count, rest}, at), &a);
     free(at);
     term old = *t;
     for (int i = 2; i < t->n; i++) t->label[i - 1] = old.label[from[i]];
     t->label[0] = label;
     t->n--;
-    t->v = term_reshaped(s, t, v);
+    t->v = term_reshaped(totals, t, v);
 }
 
-SPELL_FN void take_diagonals(const sums *s, term *t)
+SPELL_FN void take_diagonals(const sums *totals, term *t)
 {
     for (int q = 0; q < t->n; q++) {
         int p = place_of(t, t->label[q]);
         if (p == q) continue;
-        take_diagonal(s, t, p, q);
+        take_diagonal(totals, t, p, q);
         q = -1;
     }
 }
@@ -208,72 +208,72 @@ SPELL_FN bool wanted(const sums *s, int label, int first)
 }
 
 /* Sums over what neither `other` (may be NULL) nor anybody later wants. */
-SPELL_FN void sum_out(const sums *s, term *t, const term *other, int later)
+SPELL_FN void sum_out(const sums *totals, term *t, const term *other, int later)
 {
     zt_sum_attrs a = {.keepdims = 0};
     term left = {.v = t->v};
     for (int i = 0; i < t->n; i++) {
-        if ((other && place_of(other, t->label[i]) >= 0) || wanted(s, t->label[i], later))
+        if ((other && place_of(other, t->label[i]) >= 0) || wanted(totals, t->label[i], later))
             left.label[left.n++] = t->label[i];
         else
             a.axes.v[a.axes.n++] = i;
     }
-    if (a.axes.n) left.v = zt_program_sum(s->c->p, NULL, t->v, &a);
+    if (a.axes.n) left.v = zt_program_sum(totals->c->p, NULL, t->v, &a);
     *t = left;
 }
 
 /* t as [shared, own, summed], or with `right` [shared, summed, own], each a product of dimensions;
  * shared and own labels are added to y. */
-SPELL_FN int as_stack(const sums *s, const term *t, const term *other, int later, bool right,
+SPELL_FN int as_stack(const sums *totals, const term *t, const term *other, int later, bool right,
                       term *y)
 {
-    int from[ZT_MAX_RANK], n = 0;
+    int from[ZT_MAX_RANK], count = 0;
     int64_t size[3] = {1, 1, 1};
     for (int part = 0; part < 3; part++) {
         int want = right && part ? 3 - part : part;
         for (int i = 0; i < t->n; i++) {
-            bool both = place_of(other, t->label[i]) >= 0, kept = wanted(s, t->label[i], later);
+            bool both = place_of(other, t->label[i]) >= 0, kept = wanted(totals, t->label[i], later);
             if ((both ? kept ? 0 : 2 : 1) != want) continue;
-            size[part] *= s->size[t->label[i]];
-            from[n++] = i;
+            size[part] *= totals->size[t->label[i]];
+            from[count++] = i;
             if (want == 1 || (want == 0 && !right)) y->label[y->n++] = t->label[i];
         }
     }
-    return reshaped(s->c, turned(s, t->v, t->n, from), 3, size);
+    return reshaped(totals->c, turned(totals, t->v, t->n, from), 3, size);
 }
 
 /* Shared dimensions must come in one order on both sides: b's are put into that of a. */
-SPELL_FN void align(const sums *s, const term *a, term *b)
+SPELL_FN void align(const sums *totals, const term *a, term *b)
 {
-    int from[ZT_MAX_RANK], n = 0;
+    int from[ZT_MAX_RANK], count = 0;
     term old = *b;
     for (int i = 0; i < a->n; i++) {
         int at = place_of(&old, a->label[i]);
-        if (at >= 0) from[n++] = at;
+        if (at >= 0) from[count++] = at;
     }
     for (int i = 0; i < old.n; i++)
-        if (place_of(a, old.label[i]) < 0) from[n++] = i;
-    for (int i = 0; i < n; i++) b->label[i] = old.label[from[i]];
-    b->v = turned(s, old.v, n, from);
+        if (place_of(a, old.label[i]) < 0) from[count++] = i;
+    for (int i = 0; i < count; i++) b->label[i] = old.label[from[i]];
+    b->v = turned(totals, old.v, count, from);
 }
 
-SPELL_FN term product(const sums *s, term a, term b, int later)
+SPELL_FN term product(const sums *totals, term a, term b, int later)
 {
     term y = {.n = 0};
-    sum_out(s, &a, &b, later);
-    sum_out(s, &b, &a, later);
-    align(s, &a, &b);
-    int left = as_stack(s, &a, &b, later, false, &y), right = as_stack(s, &b, &a, later, true, &y);
-    int v = zt_program_matmul(s->c->p, NULL, left, right, &(zt_matmul_attrs){0, 0});
-    y.v = term_reshaped(s, &y, v);
+    sum_out(totals, &a, &b, later);
+    sum_out(totals, &b, &a, later);
+    align(totals, &a, &b);
+    int left = as_stack(totals, &a, &b, later, false, &y), right = as_stack(totals, &b, &a, later, true, &y);
+    int v = zt_program_matmul(totals->c->p, NULL, left, right, &(zt_matmul_attrs){0, 0});
+    y.v = term_reshaped(totals, &y, v);
     return y;
 }
 
 /* The operand's labels, dimensions of 1 dropped. */
-SPELL_FN const char *read_term(sums *s, int i, const char *at, int *most_dots)
+SPELL_FN const char *read_term(sums *totals, int i, const char *at, int *most_dots)
 {
-    term all, *t = &s->in[i];
-    const zt_type *type = &s->c->type[i];
+    term all, *t = &totals->in[i];
+    const zt_type *type = &totals->c->type[i];
     read_labels(at, 0, &all);
     int dots = type->rank - all.n;
     if (dots > *most_dots) *most_dots = dots;
@@ -281,7 +281,7 @@ SPELL_FN const char *read_term(sums *s, int i, const char *at, int *most_dots)
     t->n = 0;
     for (int d = 0; d < type->rank && d < all.n; d++) {
         if (type->dim[d] == 1) continue;
-        s->size[all.label[d]] = type->dim[d];
+        totals->size[all.label[d]] = type->dim[d];
         t->label[t->n++] = all.label[d];
     }
     return at;
@@ -319,12 +319,12 @@ SPELL_FN int build_einsum(const call *c)
     term y = s.in[0];
     for (int i = 1; i < c->n_in; i++) y = product(&s, y, s.in[i], i + 1);
     sum_out(&s, &y, NULL, c->n_in);
-    int from[ZT_MAX_RANK], n = 0;
+    int from[ZT_MAX_RANK], count = 0;
     for (int i = 0; i < s.out.n; i++) {
-        if (place_of(&y, s.out.label[i]) >= 0) from[n++] = place_of(&y, s.out.label[i]);
+        if (place_of(&y, s.out.label[i]) >= 0) from[count++] = place_of(&y, s.out.label[i]);
         dim[i] = s.size[s.out.label[i]];
     }
-    return as_wanted(c, reshaped(c, turned(&s, y.v, n, from), s.out.n, dim));
+    return as_wanted(c, reshaped(c, turned(&s, y.v, count, from), s.out.n, dim));
 }
 
 static const spelling onnx_matmul_ops[] = {

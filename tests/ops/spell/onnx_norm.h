@@ -9,9 +9,9 @@ static double epsilon(const call *c) { return number_or(c, "epsilon", 1e-5); }
 /* A batch of numbers alone has one channel. */
 static int build_batch_norm(const call *c)
 {
-    const zt_type *t = &c->type[0];
-    int64_t n = count_of(c, 0);
-    int x = t->rank > 1 ? c->in[0] : reshaped(c, c->in[0], 2, (int64_t[]){n, 1}), y, mean, var;
+    const zt_type *its_type = &c->type[0];
+    int64_t count = count_of(c, 0);
+    int x = its_type->rank > 1 ? c->in[0] : reshaped(c, c->in[0], 2, (int64_t[]){count, 1}), y, mean, var;
     if (int_or(c, "training_mode", 0)) {
         zt_batch_norm_attrs a = {epsilon(c), 1 - number_or(c, "momentum", 0.9), 0};
         y = zt_program_batch_norm(c->p, NULL, x, c->in[1], c->in[2], c->in[3], c->in[4], &a, NULL,
@@ -22,7 +22,7 @@ static int build_batch_norm(const call *c)
         y = zt_program_batch_norm_inference(c->p, NULL, x, c->in[3], c->in[4], c->in[1], c->in[2],
                                          &(zt_batch_norm_inference_attrs){epsilon(c)});
     }
-    return t->rank > 1 ? y : reshaped(c, y, 1, t->dim);
+    return its_type->rank > 1 ? y : reshaped(c, y, 1, its_type->dim);
 }
 
 static int groups_norm(const call *c, int64_t groups)
@@ -73,32 +73,32 @@ static int build_rms_norm(const call *c)
     return norm_end(c, zt_program_mul(c->p, NULL, x, r));
 }
 
-/* x / (sum |x|^p)^(1/p); what is 0 stays so. */
+/* x / (sum |x|^program)^(1/program); what is 0 stays so. */
 static int build_lp_norm(const call *c)
 {
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     const zt_sum_attrs along = {{1, {int_or(c, "axis", -1)}}, 1};
     bool one = int_or(c, "p", 2) == 1;
-    int x = c->in[0], s = one ? zt_program_abs(p, NULL, x) : zt_program_square(p, NULL, x);
-    s = zt_program_sum(p, NULL, s, &along);
-    if (!one) s = zt_program_sqrt(p, NULL, s);
-    int zero = zt_program_fill_like(p, NULL, s, &(zt_fill_like_attrs){0});
-    int unit = zt_program_fill_like(p, NULL, s, &(zt_fill_like_attrs){1});
-    s = zt_program_where(p, NULL, zt_program_eq(p, NULL, s, zero), unit, s);
-    return zt_program_div(p, NULL, x, s);
+    int x = c->in[0], s = one ? zt_program_abs(program, NULL, x) : zt_program_square(program, NULL, x);
+    s = zt_program_sum(program, NULL, s, &along);
+    if (!one) s = zt_program_sqrt(program, NULL, s);
+    int zero = zt_program_fill_like(program, NULL, s, &(zt_fill_like_attrs){0});
+    int unit = zt_program_fill_like(program, NULL, s, &(zt_fill_like_attrs){1});
+    s = zt_program_where(program, NULL, zt_program_eq(program, NULL, s, zero), unit, s);
+    return zt_program_div(program, NULL, x, s);
 }
 
 /* (x - mean) / (sqrt(mean x^2 - mean^2) + 1e-9) */
 static int build_mvn(const call *c)
 {
-    zt_prog *p = c->p;
+    zt_prog *program = c->p;
     zt_mean_attrs a = {{3, {0, 2, 3}}, 1};
-    int n = attr_ints(c, "axes", a.axes.v, ZT_MAX_RANK);
-    if (n >= 0) a.axes.n = n;
-    int mean = zt_program_mean(p, NULL, c->in[0], &a), x = zt_program_sub(p, NULL, c->in[0], mean);
-    int var = zt_program_mean(p, NULL, zt_program_square(p, NULL, x), &a);
-    int std = zt_program_add_scalar(p, NULL, zt_program_sqrt(p, NULL, var), &(zt_add_scalar_attrs){1e-9});
-    return zt_program_div(p, NULL, x, std);
+    int count = attr_ints(c, "axes", a.axes.v, ZT_MAX_RANK);
+    if (count >= 0) a.axes.n = count;
+    int mean = zt_program_mean(program, NULL, c->in[0], &a), x = zt_program_sub(program, NULL, c->in[0], mean);
+    int var = zt_program_mean(program, NULL, zt_program_square(program, NULL, x), &a);
+    int std = zt_program_add_scalar(program, NULL, zt_program_sqrt(program, NULL, var), &(zt_add_scalar_attrs){1e-9});
+    return zt_program_div(program, NULL, x, std);
 }
 
 static const spelling onnx_norm_ops[] = {

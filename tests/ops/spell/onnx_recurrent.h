@@ -21,12 +21,12 @@ static int reordered(const call *c, int x, int64_t rows, const int *order, int n
 /* Input i [dirs,a,b...] of direction d, as [a,b...]; state [N,dirs,H] with layout 1. */
 static int of_direction(const call *c, int i, int64_t d, int axis)
 {
-    const zt_type *t = &c->type[i];
-    int64_t dim[ZT_MAX_RANK], n = 0;
+    const zt_type *its_type = &c->type[i];
+    int64_t dim[ZT_MAX_RANK], count = 0;
     if (!given(c, i)) return ZT_NONE;
-    for (int k = 0; k < t->rank; k++)
-        if (k != axis) dim[n++] = t->dim[k];
-    return reshaped(c, sliced(c, c->in[i], axis, d, d + 1), (int)n, dim);
+    for (int k = 0; k < its_type->rank; k++)
+        if (k != axis) dim[count++] = its_type->dim[k];
+    return reshaped(c, sliced(c, c->in[i], axis, d, d + 1), (int)count, dim);
 }
 
 static cell_kind kind_of(const call *c)
@@ -99,9 +99,9 @@ static bool usual_activations(const call *c)
     const json_t *names = json_object_get(c->attrs, "activations");
     cell_kind k = kind_of(c);
     for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *s = json_string_value(json_array_get(names, i));
-        bool relu = k == CELL_RNN && s && !strcmp(s, "Relu");
-        if (!s || (!relu && strcmp(s, usual[k][i % (size_t)count[k]]))) return false;
+        const char *text = json_string_value(json_array_get(names, i));
+        bool relu = k == CELL_RNN && text && !strcmp(text, "Relu");
+        if (!text || (!relu && strcmp(text, usual[k][i % (size_t)count[k]]))) return false;
     }
     return true;
 }

@@ -44,12 +44,12 @@ SPELL_FN int filled(const call *c, double value, const zt_type *t)
 static bool reduced_axes(const call *c, zt_sum_attrs *a)
 {
     int64_t axes[ZT_MAX_RANK];
-    int n = input_ints(c, 1, axes, ZT_MAX_RANK);
-    if (n < 0) n = attr_ints(c, "axes", axes, ZT_MAX_RANK);
+    int count = input_ints(c, 1, axes, ZT_MAX_RANK);
+    if (count < 0) count = attr_ints(c, "axes", axes, ZT_MAX_RANK);
     *a = (zt_sum_attrs){.keepdims = int_or(c, "keepdims", 1)};
-    if (n <= 0) return !int_or(c, "noop_with_empty_axes", 0);
-    a->axes.n = n;
-    memcpy(a->axes.v, axes, (size_t)n * sizeof axes[0]);
+    if (count <= 0) return !int_or(c, "noop_with_empty_axes", 0);
+    a->axes.n = count;
+    memcpy(a->axes.v, axes, (size_t)count * sizeof axes[0]);
     return true;
 }
 

@@ -45,12 +45,12 @@ static int build_onnx_split(const call *c)
     return first;
 }
 
-/* Of n entries those that Python's [start:end:step] has: the first, and how many. */
-static int64_t stepped(int64_t n, int64_t step, int64_t end, int64_t *start)
+/* Of count entries those that Python's [start:end:step] has: the first, and how many. */
+static int64_t stepped(int64_t count, int64_t step, int64_t end, int64_t *start)
 {
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-    if (*start < 0) *start += n;
-    if (end < 0) end = end < -n ? -1 : end + n;
+    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? count : count - 1;
+    if (*start < 0) *start += count;
+    if (end < 0) end = end < -count ? -1 : end + count;
     if (*start < 0) *start = 0;
     if (*start > high) *start = high;
     if (end < low) end = low;
@@ -68,10 +68,10 @@ static int listed(const call *c, int input, const char *attr, int64_t *out)
 static int build_onnx_slice(const call *c)
 {
     int64_t start[ZT_MAX_RANK], end[ZT_MAX_RANK], axis[ZT_MAX_RANK], step[ZT_MAX_RANK];
-    int n = listed(c, 1, "starts", start), axes = listed(c, 3, "axes", axis);
+    int total = listed(c, 1, "starts", start), axes = listed(c, 3, "axes", axis);
     int steps = input_ints(c, 4, step, ZT_MAX_RANK), y = same(c, c->in[0], &c->type[0]);
     listed(c, 2, "ends", end);
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < total; k++) {
         int at = axes < 0 ? k : (int)axis[k];
         int64_t by = steps < 0 ? 1 : step[k], size = dim_of(c, 0, at);
         int64_t count = stepped(size, by, end[k], &start[k]);
@@ -95,24 +95,24 @@ static int build_flatten_at(const call *c)
 static int build_onnx_reshape(const call *c)
 {
     int64_t dim[ZT_MAX_RANK], known = 1;
-    int n = listed(c, 1, "shape", dim), free_at = -1;
-    for (int d = 0; d < n; d++) {
+    int count = listed(c, 1, "shape", dim), free_at = -1;
+    for (int d = 0; d < count; d++) {
         if (dim[d] == 0 && !int_or(c, "allowzero", 0)) dim[d] = c->type[0].dim[d];
         if (dim[d] < 0) free_at = d;
         else known *= dim[d];
     }
     if (free_at >= 0) dim[free_at] = known ? zt_type_count(&c->type[0]) / known : 0;
-    return reshaped(c, c->in[0], n < 0 ? 0 : n, dim);
+    return reshaped(c, c->in[0], count < 0 ? 0 : count, dim);
 }
 
 static int build_squeeze(const call *c)
 {
     const zt_type *x = &c->type[0];
     int64_t axes[ZT_MAX_RANK], dim[ZT_MAX_RANK];
-    int n = listed(c, 1, "axes", axes), rank = 0;
+    int count = listed(c, 1, "axes", axes), rank = 0;
     for (int d = 0; d < x->rank; d++) {
-        bool gone = n < 0 && x->dim[d] == 1;
-        for (int k = 0; k < n; k++) gone |= axes[k] == d || axes[k] + x->rank == d;
+        bool gone = count < 0 && x->dim[d] == 1;
+        for (int k = 0; k < count; k++) gone |= axes[k] == d || axes[k] + x->rank == d;
         if (!gone) dim[rank++] = x->dim[d];
     }
     return reshaped(c, c->in[0], rank, dim);
@@ -122,10 +122,10 @@ static int build_unsqueeze(const call *c)
 {
     const zt_type *x = &c->type[0];
     int64_t axes[ZT_MAX_RANK], dim[ZT_MAX_RANK];
-    int n = listed(c, 1, "axes", axes), rank = x->rank + n, at = 0;
+    int count = listed(c, 1, "axes", axes), rank = x->rank + count, at = 0;
     for (int d = 0; d < rank; d++) {
         bool new = false;
-        for (int k = 0; k < n; k++) new |= axes[k] == d || axes[k] + rank == d;
+        for (int k = 0; k < count; k++) new |= axes[k] == d || axes[k] + rank == d;
         dim[d] = new ? 1 : x->dim[at++];
     }
     return reshaped(c, c->in[0], rank, dim);
@@ -164,12 +164,12 @@ static int build_space_to_depth(const call *c)
 static int build_expand(const call *c)
 {
     int64_t dim[ZT_MAX_RANK];
-    int n = input_ints(c, 1, dim, ZT_MAX_RANK), more = c->type[0].rank - n;
-    zt_type y = zt_type_make(c->type[0].dtype, more > 0 ? c->type[0].rank : n, dim);
+    int count = input_ints(c, 1, dim, ZT_MAX_RANK), more = c->type[0].rank - count;
+    zt_type y = zt_type_make(c->type[0].dtype, more > 0 ? c->type[0].rank : count, dim);
     for (int d = y.rank - 1; d >= 0; d--) {
         int at = d - (y.rank - c->type[0].rank);
         int64_t own = at >= 0 ? c->type[0].dim[at] : 1;
-        int64_t want = d >= y.rank - n ? dim[d - (y.rank - n)] : 1;
+        int64_t want = d >= y.rank - count ? dim[d - (y.rank - count)] : 1;
         y.dim[d] = own == 1 ? want : own;
     }
     return spread_to(c, c->in[0], &y);
@@ -179,15 +179,15 @@ static int build_expand(const call *c)
 static int build_tile(const call *c)
 {
     int64_t times[ZT_MAX_RANK];
-    zt_type t = c->type[0];
-    int y = same(c, c->in[0], &t), n = input_ints(c, 1, times, ZT_MAX_RANK);
+    zt_type its_type = c->type[0];
+    int y = same(c, c->in[0], &its_type), n = input_ints(c, 1, times, ZT_MAX_RANK);
     for (int d = 0; d < n; d++) {
         int64_t outer = 1, inner = 1;
-        for (int k = 0; k < t.rank; k++) *(k < d ? &outer : &inner) *= t.dim[k];
-        zt_type wide = zt_type_make(t.dtype, 3, (int64_t[]){outer, times[d], inner});
+        for (int k = 0; k < its_type.rank; k++) *(k < d ? &outer : &inner) *= its_type.dim[k];
+        zt_type wide = zt_type_make(its_type.dtype, 3, (int64_t[]){outer, times[d], inner});
         y = spread_to(c, reshaped(c, y, 3, (int64_t[]){outer, 1, inner}), &wide);
-        t.dim[d] *= times[d];
-        y = same(c, y, &t);
+        its_type.dim[d] *= times[d];
+        y = same(c, y, &its_type);
     }
     return y;
 }
@@ -222,16 +222,16 @@ static int build_onnx_pad(const call *c)
 {
     const zt_type *x = &c->type[0];
     int64_t pads[2 * ZT_MAX_RANK], axes[ZT_MAX_RANK];
-    int n = input_ints(c, 1, pads, 2 * ZT_MAX_RANK);
+    int count = input_ints(c, 1, pads, 2 * ZT_MAX_RANK);
     int given_axes = input_ints(c, 3, axes, ZT_MAX_RANK);
     zt_pad_attrs a = {{x->rank, {0}}, {x->rank, {0}}, {{0}}, 0};
-    if (n < 0) n = attr_ints(c, "pads", pads, 2 * ZT_MAX_RANK);
+    if (count < 0) count = attr_ints(c, "pads", pads, 2 * ZT_MAX_RANK);
     snprintf(a.mode.s, sizeof a.mode.s, "%s", word_or(c, "mode", "constant"));
     a.value = count_of(c, 2) ? value_of(c, 2, 0) : number(c, "value");
-    for (int k = 0; k < n / 2; k++) {
+    for (int k = 0; k < count / 2; k++) {
         int64_t d = given_axes < 0 ? k : axes[k] < 0 ? axes[k] + x->rank : axes[k];
         a.before.v[d] = pads[k];
-        a.after.v[d] = pads[n / 2 + k];
+        a.after.v[d] = pads[count / 2 + k];
     }
     return zt_program_pad(c->p, NULL, c->in[0], &a);
 }
@@ -248,11 +248,11 @@ static int build_trilu(const call *c)
 
 static int build_shape(const call *c)
 {
-    int64_t n = c->type[0].rank, from = int_or(c, "start", 0), to = int_or(c, "end", n);
-    if (from < 0) from += n;
-    if (to < 0) to += n;
-    from = from < 0 ? 0 : from > n ? n : from;
-    to = to < from ? from : to > n ? n : to;
+    int64_t total = c->type[0].rank, from = int_or(c, "start", 0), to = int_or(c, "end", total);
+    if (from < 0) from += total;
+    if (to < 0) to += total;
+    from = from < 0 ? 0 : from > total ? total : from;
+    to = to < from ? from : to > total ? total : to;
     int64_t count = to - from;
     return constant(c, ZT_I64, 1, &count, c->type[0].dim + from);
 }

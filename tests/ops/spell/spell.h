@@ -68,22 +68,22 @@ typedef struct spelling {
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Element i of values of any dtype. */
-SPELL_FN double element(const void *data, zt_dtype t, int64_t i)
+SPELL_FN double element(const void *data, zt_dtype dtype, int64_t i)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    const char *at = (const char *)data + i / d->block * d->block_bytes;
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    const char *at = (const char *)data + i / info->block * info->block_bytes;
     int64_t v = 0;
     double x;
     float f[256];
-    if (t == ZT_F64) memcpy(&x, at, sizeof x);
-    if (t == ZT_F64) return x;
-    if (zt_dtype_is_float(t)) {
-        d->decode(at, f, d->block);
-        return (double)f[i % d->block];
+    if (dtype == ZT_F64) memcpy(&x, at, sizeof x);
+    if (dtype == ZT_F64) return x;
+    if (zt_dtype_is_float(dtype)) {
+        info->decode(at, f, info->block);
+        return (double)f[i % info->block];
     }
-    memcpy(&v, at, (size_t)d->block_bytes);
-    int unused = 64 - 8 * d->block_bytes;
-    if (d->kind == 'I') return (double)((int64_t)((uint64_t)v << unused) >> unused);
+    memcpy(&v, at, (size_t)info->block_bytes);
+    int unused = 64 - 8 * info->block_bytes;
+    if (info->kind == 'I') return (double)((int64_t)((uint64_t)v << unused) >> unused);
     return (double)(uint64_t)v;
 }
 
@@ -124,17 +124,17 @@ SPELL_FN int64_t dim_of(const call *c, int i, int axis)
 }
 
 /* A value of the program that is always `data` (copied): tables, indices, masks of a build. */
-SPELL_FN int constant(const call *c, zt_dtype t, int rank, const int64_t *dim, const void *data)
+SPELL_FN int constant(const call *c, zt_dtype dtype, int rank, const int64_t *dim, const void *data)
 {
     char name[16];
     if (*c->n_made == MAX_MADE) return -1;
-    held h = {.type = zt_type_make(t, rank, dim)};
-    size_t n = zt_type_bytes(&h.type);
-    h.data = malloc(n + 1);
-    memcpy(h.data, data, n);
+    held h = {.type = zt_type_make(dtype, rank, dim)};
+    size_t size = zt_type_bytes(&h.type);
+    h.data = malloc(size + 1);
+    memcpy(h.data, data, size);
     snprintf(name, sizeof name, "c%d", *c->n_made);
     c->made[(*c->n_made)++] = h;
-    return zt_prog_in(c->p, name, t, rank, dim);
+    return zt_prog_in(c->p, name, dtype, rank, dim);
 }
 
 SPELL_FN int reshaped(const call *c, int x, int rank, const int64_t *dim)
@@ -188,26 +188,26 @@ SPELL_FN bool word_is(const call *c, const char *name, const char *word)
 /* A list of integers, or one integer as a list of one; its length, -1 where it is absent. */
 SPELL_FN int attr_ints(const call *c, const char *name, int64_t *out, int room)
 {
-    const json_t *v = json_object_get(c->attrs, name);
+    const json_t *value = json_object_get(c->attrs, name);
     if (!has_attr(c, name)) return -1;
-    if (!json_is_array(v)) out[0] = (int64_t)json_number(v);
-    if (!json_is_array(v)) return 1;
-    int n = (int)json_array_size(v);
-    for (int k = 0; k < n && k < room; k++)
-        out[k] = (int64_t)json_number(json_array_get(v, (size_t)k));
-    return n < room ? n : room;
+    if (!json_is_array(value)) out[0] = (int64_t)json_number(value);
+    if (!json_is_array(value)) return 1;
+    int count = (int)json_array_size(value);
+    for (int k = 0; k < count && k < room; k++)
+        out[k] = (int64_t)json_number(json_array_get(value, (size_t)k));
+    return count < room ? count : room;
 }
 
 /* Likewise of floats. */
 SPELL_FN int attr_numbers(const call *c, const char *name, double *out, int room)
 {
-    const json_t *v = json_object_get(c->attrs, name);
+    const json_t *value = json_object_get(c->attrs, name);
     if (!has_attr(c, name)) return -1;
-    if (!json_is_array(v)) out[0] = json_number(v);
-    if (!json_is_array(v)) return 1;
-    int n = (int)json_array_size(v);
-    for (int k = 0; k < n && k < room; k++) out[k] = json_number(json_array_get(v, (size_t)k));
-    return n < room ? n : room;
+    if (!json_is_array(value)) out[0] = json_number(value);
+    if (!json_is_array(value)) return 1;
+    int count = (int)json_array_size(value);
+    for (int k = 0; k < count && k < room; k++) out[k] = json_number(json_array_get(value, (size_t)k));
+    return count < room ? count : room;
 }
 
 /* An axis attribute as an axis from the front of input i. */

@@ -122,12 +122,12 @@ static int build_nll(const call *c)
 /* One image, each channel for itself; of a batch that is the instance norm. */
 static int build_instancenorm(const call *c)
 {
-    zt_type t = c->type[0];
+    zt_type its_type = c->type[0];
     bool one = !strcmp(c->op, "batchnorm_chw");
-    if (one) memmove(t.dim + 1, t.dim, (size_t)t.rank++ * sizeof t.dim[0]);
-    if (one) t.dim[0] = 1;
-    int y = zt_program_group_norm(c->p, NULL, reshaped(c, c->in[0], t.rank, t.dim), c->in[1], c->in[2],
-                               &(zt_group_norm_attrs){t.dim[1], number(c, "eps")}, NULL, NULL);
+    if (one) memmove(its_type.dim + 1, its_type.dim, (size_t)its_type.rank++ * sizeof its_type.dim[0]);
+    if (one) its_type.dim[0] = 1;
+    int y = zt_program_group_norm(c->p, NULL, reshaped(c, c->in[0], its_type.rank, its_type.dim), c->in[1], c->in[2],
+                               &(zt_group_norm_attrs){its_type.dim[1], number(c, "eps")}, NULL, NULL);
     return reshaped(c, y, c->type[0].rank, c->type[0].dim);
 }
 

@@ -40,13 +40,13 @@ static int build_multi_head_attention(const call *c)
 static int build_paged_gqa(const call *c)
 {
     const json_t *given_table = json_object_get(c->attrs, "block_table");
-    const int64_t n = dim_of(c, 0, 0), blocks = dim_of(c, 1, 0), size = dim_of(c, 1, 1);
-    const int64_t D = dim_of(c, 0, 2), q_dims[] = {n, dim_of(c, 0, 1) * D};
+    const int64_t count = dim_of(c, 0, 0), blocks = dim_of(c, 1, 0), size = dim_of(c, 1, 1);
+    const int64_t D = dim_of(c, 0, 2), q_dims[] = {count, dim_of(c, 0, 1) * D};
     const int64_t kv_dims[] = {blocks * size, dim_of(c, 1, 2) * D};
-    const int64_t table_dims[] = {n, blocks}, y_dims[] = {n, dim_of(c, 0, 1), D};
+    const int64_t table_dims[] = {count, blocks}, y_dims[] = {count, dim_of(c, 0, 1), D};
     int32_t pos[64], seq[64], table[4096] = {0};
-    if (n > 64 || n * blocks > 4096) return -1;
-    for (int64_t s = 0; s < n; s++) {
+    if (count > 64 || count * blocks > 4096) return -1;
+    for (int64_t s = 0; s < count; s++) {
         const json_t *row = json_array_get(given_table, (size_t)s);
         pos[s] = (int32_t)int_or(c, "seq_len", 1) - 1;
         seq[s] = (int32_t)s;
@@ -57,7 +57,7 @@ static int build_paged_gqa(const call *c)
     a.head = D;
     int y = zt_program_attention(c->p, NULL, reshaped(c, c->in[0], 2, q_dims),
                               reshaped(c, c->in[1], 2, kv_dims), reshaped(c, c->in[2], 2, kv_dims),
-                              constant(c, ZT_I32, 1, &n, pos), constant(c, ZT_I32, 1, &n, seq),
+                              constant(c, ZT_I32, 1, &count, pos), constant(c, ZT_I32, 1, &count, seq),
                               constant(c, ZT_I32, 2, table_dims, table), &a);
     return reshaped(c, y, 3, y_dims);
 }

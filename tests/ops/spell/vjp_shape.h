@@ -8,10 +8,10 @@
 static int build_vjp_slice(const call *c)
 {
     int64_t start[ZT_MAX_RANK], stop[ZT_MAX_RANK], step[ZT_MAX_RANK];
-    int n = attr_ints(c, "starts", start, ZT_MAX_RANK), y = same(c, c->in[0], &c->type[0]);
+    int total = attr_ints(c, "starts", start, ZT_MAX_RANK), y = same(c, c->in[0], &c->type[0]);
     int steps = attr_ints(c, "steps", step, ZT_MAX_RANK);
     attr_ints(c, "stops", stop, ZT_MAX_RANK);
-    for (int d = 0; d < n; d++) {
+    for (int d = 0; d < total; d++) {
         int64_t by = d < steps ? step[d] : 1, size = dim_of(c, 0, d);
         int64_t count = stepped(size, by, stop[d], &start[d]);
         y = count == 0 ? cut(c, y, d, size, 0, 0)
