@@ -9,29 +9,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define X(f) +1
 typedef struct isa {
     zt_isa id;
-    const zt_cpu_kernel *family[7];
+    const zt_cpu_kernel *family[ZT_CPU_FAMILIES(X)]; /* the lists of kernels */
 } isa;
+#undef X
 
-#define FAMILIES(s)                                                                                \
-    {                                                                                              \
-        zt_cpu_elementwise_##s, zt_cpu_reduce_##s, zt_cpu_linear_##s, zt_cpu_index_##s,            \
-            zt_cpu_norm_##s, zt_cpu_attention_##s, zt_cpu_unary_##s                                \
-    }
 static const isa isas[] = {
-    {ZT_ISA_SCALAR, FAMILIES(scalar)},
+#define X(f) zt_cpu_##f##_scalar,
+    {ZT_ISA_SCALAR, {ZT_CPU_FAMILIES(X)}},
+#undef X
 #ifdef ZT_HAVE_AVX2
-    {ZT_ISA_AVX2, FAMILIES(avx2)},
+#define X(f) zt_cpu_##f##_avx2,
+    {ZT_ISA_AVX2, {ZT_CPU_FAMILIES(X)}},
+#undef X
 #endif
 #ifdef ZT_HAVE_AVX512
-    {ZT_ISA_AVX512, FAMILIES(avx512)},
+#define X(f) zt_cpu_##f##_avx512,
+    {ZT_ISA_AVX512, {ZT_CPU_FAMILIES(X)}},
+#undef X
 #endif
 };
 
 static inline const zt_cpu_kernel *find(const isa *s, zt_op op)
 {
-    for (int f = 0; f < 7; f++)
+    for (size_t f = 0; f < sizeof s->family / sizeof *s->family; f++)
         for (const zt_cpu_kernel *k = s->family[f]; k->run; k++)
             if (k->op == op) return k;
     return NULL;

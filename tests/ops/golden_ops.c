@@ -87,22 +87,22 @@ static bool load(const golden_case *golden, const char *list, int i, bool ids, h
 
 static bool add_inputs(golden_case *golden)
 {
-    call *c = &golden->call;
+    call *node = &golden->call;
     char name[16];
-    c->n_in = count(golden, "inputs");
-    c->n_out = count(golden, "outputs");
-    for (int i = 0; i < c->n_out; i++) c->out_dtype[i] = text_of(golden, "outputs", i, "dtype");
-    for (int i = 0; i < MAX_ARGS; i++) c->in[i] = ZT_NONE;
-    for (int i = 0; i < c->n_in; i++) {
+    node->n_in = count(golden, "inputs");
+    node->n_out = count(golden, "outputs");
+    for (int i = 0; i < node->n_out; i++) node->out_dtype[i] = text_of(golden, "outputs", i, "dtype");
+    for (int i = 0; i < MAX_ARGS; i++) node->in[i] = ZT_NONE;
+    for (int i = 0; i < node->n_in; i++) {
         if (!entry(golden, "inputs", i)) continue;
         if (!load(golden, "inputs", i, golden->how->ids, &golden->in[i])) return false;
         const zt_type *its_type = &golden->in[i].type;
         snprintf(name, sizeof name, "x%d", i);
-        c->type[i] = *its_type;
-        c->data[i] = golden->in[i].data;
-        c->dtype[i] = text_of(golden, "inputs", i, "dtype");
-        c->name[i] = text_of(golden, "inputs", i, "name");
-        c->in[i] = zt_prog_in(golden->p, name, its_type->dtype, its_type->rank, its_type->dim);
+        node->type[i] = *its_type;
+        node->data[i] = golden->in[i].data;
+        node->dtype[i] = text_of(golden, "inputs", i, "dtype");
+        node->name[i] = text_of(golden, "inputs", i, "name");
+        node->in[i] = zt_prog_in(golden->p, name, its_type->dtype, its_type->rank, its_type->dim);
     }
     return true;
 }
@@ -110,26 +110,26 @@ static bool add_inputs(golden_case *golden)
 static bool add_op(golden_case *golden)
 {
     const spelling *s = golden->how;
-    call *c = &golden->call;
+    call *node = &golden->call;
     int in[ZT_MAX_IN], out[MAX_ARGS];
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8];
     char name[16];
     for (int k = 0; k < MAX_ARGS; k++) out[k] = -1;
     if (s->build) {
-        c->more = out + 1;
-        out[0] = s->build(c);
+        node->more = out + 1;
+        out[0] = s->build(node);
     } else {
         const zt_opinfo *info = zt_op_info(s->op);
         for (int k = 0; k < ZT_MAX_IN; k++) {
             int from = s->order && k < (int)strlen(s->order) ? s->order[k] - '0' : k;
-            in[k] = from < c->n_in && k < info->n_in ? c->in[from] : ZT_NONE;
+            in[k] = from < node->n_in && k < info->n_in ? node->in[from] : ZT_NONE;
         }
-        if (!read_attrs(s, c->attrs, (char *)attrs)) return false;
+        if (!read_attrs(s, node->attrs, (char *)attrs)) return false;
         if (zt_prog_op(golden->p, s->op, attrs, in, NULL, out)) return false;
     }
-    for (int k = 0; k < c->n_out; k++) {
+    for (int k = 0; k < node->n_out; k++) {
         snprintf(name, sizeof name, "y%d", k);
-        if (!c->out_dtype[k]) continue;
+        if (!node->out_dtype[k]) continue;
         if (out[k] < 0 || zt_prog_out(golden->p, name, out[k])) return false;
     }
     return true;

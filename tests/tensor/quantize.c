@@ -17,14 +17,14 @@
 /* ---- formats/quant --------------------------------------------------------------------------- */
 
 /* Root mean square error of each row and their sum; weights may be NULL. */
-static double errors(const float *x, const float *y, const float *w, int64_t rows, int64_t n,
+static double errors(const float *x, const float *y, const float *w, int64_t rows, int64_t count,
                      double *each)
 {
     double sum = 0;
     for (int64_t r = 0; r < rows; r++) {
         double e2 = 0, all = 0;
-        for (int64_t i = 0; i < n; i++) {
-            double e = (double)y[r * n + i] - (double)x[r * n + i];
+        for (int64_t i = 0; i < count; i++) {
+            double e = (double)y[r * count + i] - (double)x[r * count + i];
             e2 += (w ? (double)w[i] : 1) * e * e;
             all += w ? (double)w[i] : 1;
         }
@@ -49,32 +49,32 @@ static int64_t unlike(const uint8_t *a, const uint8_t *b, int64_t n)
 }
 
 /* One type with or without importance against ggml's values, rows of which are `names`. */
-static void beside(const npz *z, const char *type, zt_dtype t, const npy *x, const npy *imatrix,
+static void beside(const npz *archive, const char *type, zt_dtype t, const npy *x, const npy *imatrix,
                    bool exact)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    int64_t rows = x->shape[0], n = x->shape[1], bytes = n / d->block * d->block_bytes;
+    const zt_dtype_info *info = zt_dtype_get(t);
+    int64_t rows = x->shape[0], count = x->shape[1], bytes = count / info->block * info->block_bytes;
     npy want = {0}, code = {0};
     const char *suffix = imatrix ? "_imatrix" : "";
     char name[32];
     snprintf(name, sizeof name, "dequant%s", suffix);
-    bool found = get(z, type, name, &want);
+    bool found = get(archive, type, name, &want);
     snprintf(name, sizeof name, "bytes%s", suffix);
-    found = found && get(z, type, name, &code);
+    found = found && get(archive, type, name, &code);
     uint8_t *out = malloc((size_t)(rows * bytes));
-    float *y = malloc((size_t)(rows * n) * sizeof *y);
+    float *y = malloc((size_t)(rows * count) * sizeof *y);
     double *ours = calloc((size_t)(3 * rows), sizeof *ours), *theirs = ours + rows;
     double *level = theirs + rows;
-    float *zero = calloc((size_t)(rows * n), sizeof *zero);
+    float *zero = calloc((size_t)(rows * count), sizeof *zero);
     const float *w = imatrix ? imatrix->data : NULL;
     zt_ctx *ctx = zt_ctx_new();
-    zt_quantizer q = {.dtype = t, .columns = n, .importance = w};
+    zt_quantizer q = {.dtype = t, .columns = count, .importance = w};
     if (ok(found && zt_quantize_rows(ctx, &q, x->data, rows, out) == ZT_OK, "%s%s: quantizes", type,
            suffix)) {
-        d->decode(out, y, rows * n);
-        double a = errors(x->data, y, w, rows, n, ours);
-        double b = errors(x->data, want.data, w, rows, n, theirs);
-        errors(x->data, zero, w, rows, n, level);
+        info->decode(out, y, rows * count);
+        double a = errors(x->data, y, w, rows, count, ours);
+        double b = errors(x->data, want.data, w, rows, count, theirs);
+        errors(x->data, zero, w, rows, count, level);
         int64_t bad = unlike(out, code.data, rows * bytes);
         if (exact)
             ok(bad * 1000 < rows * bytes, "%s%s: ggml's bytes (%lld of %lld differ)", type, suffix,
@@ -100,42 +100,42 @@ static void beside(const npz *z, const char *type, zt_dtype t, const npy *x, con
     npy_free(&code);
 }
 
-static void golden_type(const npz *z, const json_t *c, const npy *x, const npy *imatrix)
+static void golden_type(const npz *archive, const json_t *item, const npy *x, const npy *imatrix)
 {
-    const char *type = json_string_value(json_object_get(c, "type"));
-    bool exact = json_is_true(json_object_get(c, "quant_exact"));
-    bool always = json_is_true(json_object_get(c, "imatrix_used"));
+    const char *type = json_string_value(json_object_get(item, "type"));
+    bool exact = json_is_true(json_object_get(item, "quant_exact"));
+    bool always = json_is_true(json_object_get(item, "imatrix_used"));
     char lower[32] = "";
-    zt_dtype t;
+    zt_dtype dtype;
     npy weighed = {0};
     for (size_t i = 0; type && i < strlen(type) && i < sizeof lower - 1; i++)
         lower[i] = (char)tolower(type[i]);
-    if (!zt_dtype_parse(lower, strlen(lower), &t) || !zt_quantize_has(t)) return;
-    if (!always) beside(z, type, t, x, NULL, exact);
-    if (zt_quantize_weighs(t) && get(z, type, "bytes_imatrix", &weighed))
-        beside(z, type, t, x, imatrix, false);
+    if (!zt_dtype_parse(lower, strlen(lower), &dtype) || !zt_quantize_has(dtype)) return;
+    if (!always) beside(archive, type, dtype, x, NULL, exact);
+    if (zt_quantize_weighs(dtype) && get(archive, type, "bytes_imatrix", &weighed))
+        beside(archive, type, dtype, x, imatrix, false);
     npy_free(&weighed);
 }
 
 static void test_golden(void)
 {
     char path[4096], manifest[4096];
-    json_error_t e;
-    npz z;
+    json_error_t error;
+    npz archive;
     npy x = {0}, imatrix = {0};
     if (!golden_holds("formats/quant/data.npz", path) ||
         !golden_holds("formats/quant/manifest.json", manifest))
         return;
-    json_t *m = json_load_file(manifest, 0, &e);
+    json_t *m = json_load_file(manifest, 0, &error);
     const json_t *cases = json_object_get(m, "cases");
-    if (ok(json_array_size(cases) > 0, "%s %s", manifest, m ? "" : e.text) &&
-        ok(npz_open(&z, path), "%s", path)) {
-        if (ok(get(&z, "", "x", &x) && get(&z, "", "imatrix", &imatrix), "its matrix"))
+    if (ok(json_array_size(cases) > 0, "%s %s", manifest, m ? "" : error.text) &&
+        ok(npz_open(&archive, path), "%s", path)) {
+        if (ok(get(&archive, "", "x", &x) && get(&archive, "", "imatrix", &imatrix), "its matrix"))
             for (size_t i = 0; i < json_array_size(cases); i++)
-                golden_type(&z, json_array_get(cases, i), &x, &imatrix);
+                golden_type(&archive, json_array_get(cases, i), &x, &imatrix);
         npy_free(&x);
         npy_free(&imatrix);
-        npz_close(&z);
+        npz_close(&archive);
     }
     json_decref(m);
 }
@@ -191,9 +191,9 @@ static void test_refusals(void)
 }
 
 /* Kinds of rows. Their blocks must decode to numbers, and near enough to lie within the row. */
-static void fill(int kind, float most, float *x, int64_t n)
+static void fill(int kind, float most, float *x, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         double g = zt_normal(7, (uint64_t)kind, (uint64_t)i);
         x[i] = (float)g;
         if (kind == 1) x[i] = 0;
@@ -220,33 +220,33 @@ typedef enum how { OWN, WEIGHED, SEARCHED } how;
 
 /* Every instruction set has the same bytes, whole or in pieces; what they decode to is a number and
  * no farther from the row than 0 is. */
-static void test_kind(zt_dtype t, int kind, how by)
+static void test_kind(zt_dtype dtype, int kind, how by)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    size_t bytes = (size_t)(COLUMNS / d->block * d->block_bytes);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    size_t bytes = (size_t)(COLUMNS / info->block * info->block_bytes);
     static float x[COLUMNS], y[COLUMNS], w[COLUMNS];
     static uint8_t out[3][4 * COLUMNS];
     int unequal = 0;
     bool weighed = by == WEIGHED;
-    fill(kind, zt_quantize_most(t), x, COLUMNS);
+    fill(kind, zt_quantize_most(dtype), x, COLUMNS);
     for (int i = 0; i < COLUMNS; i++) w[i] = weighed ? (float)(i % 7) * 0.3f + 0.01f : 1;
     memset(out, 0x55, sizeof out);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
-        const zt_encoder *e = zt_encoder_find((zt_isa)isa, t);
+        const zt_encoder *e = zt_encoder_find((zt_isa)isa, dtype);
         zt_quantize_fn *run = by != OWN || !e->exact ? e->search : e->exact;
         run(x, weighed ? w : NULL, COLUMNS, out[isa > 0]);
-        for (int b = 0; b < COLUMNS; b += d->block)
-            run(x + b, weighed ? w + b : NULL, d->block, out[2] + b / d->block * d->block_bytes);
+        for (int b = 0; b < COLUMNS; b += info->block)
+            run(x + b, weighed ? w + b : NULL, info->block, out[2] + b / info->block * info->block_bytes);
         unequal += memcmp(out[0], out[isa > 0], bytes) || memcmp(out[0], out[2], bytes);
     }
-    d->decode(out[0], y, COLUMNS);
+    info->decode(out[0], y, COLUMNS);
     double e2 = 0, x2 = 0;
     for (int i = 0; i < COLUMNS; i++) {
         e2 += (double)w[i] * ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
         x2 += (double)w[i] * (double)x[i] * (double)x[i];
     }
     if (unequal || !(e2 <= x2))
-        ok(false, "%s of kind %d%s: %d unequal, error %g of %g", d->name, kind,
+        ok(false, "%s of kind %d%s: %d unequal, error %g of %g", info->name, kind,
            weighed ? " weighed" : by == SEARCHED ? " searched" : "", unequal, e2, x2);
 }
 
@@ -259,17 +259,17 @@ static void test_again(void)
     zt_ctx *ctx = zt_ctx_new();
     for (int i = 0; i < N; i++) x[i] = (float)zt_normal(5, 1, (uint64_t)i);
     for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
-        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
+        const zt_dtype_info *info = zt_dtype_get((zt_dtype)t);
         zt_quantizer q = {.dtype = (zt_dtype)t, .columns = N};
         double first, again;
         if (!zt_quantize_has((zt_dtype)t)) continue;
         zt_quantize_rows(ctx, &q, x, 1, out);
-        d->decode(out, y, N);
+        info->decode(out, y, N);
         zt_quantize_rows(ctx, &q, y, 1, out);
-        d->decode(out, z, N);
+        info->decode(out, z, N);
         errors(x, y, NULL, 1, N, &first);
         errors(y, z, NULL, 1, N, &again);
-        ok(again <= 0.1 * first, "%s: again %.3f of the first error", d->name,
+        ok(again <= 0.1 * first, "%s: again %.3f of the first error", info->name,
            first > 0 ? again / first : 0);
     }
     zt_ctx_free(ctx);
@@ -286,23 +286,23 @@ static uint32_t encoded(const zt_dtype_info *d, float f)
 
 /* Every code comes back; between two neighbours what is nearer is taken, in the middle the even
  * one. */
-static void test_codes(zt_dtype t, uint32_t codes, uint32_t sign)
+static void test_codes(zt_dtype dtype, uint32_t codes, uint32_t sign)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
+    const zt_dtype_info *info = zt_dtype_get(dtype);
     int lost = 0, wrong = 0;
     for (uint32_t c = 0; c < codes; c++) {
         uint32_t next = c + 1;
         float a, b;
-        d->decode(&c, &a, 1);
-        d->decode(&next, &b, 1);
-        lost += !isnan(a) && encoded(d, a) != c;
+        info->decode(&c, &a, 1);
+        info->decode(&next, &b, 1);
+        lost += !isnan(a) && encoded(info, a) != c;
         if ((c & ~sign) + 1 >= sign || !isfinite(a) || !isfinite(b)) continue;
         float middle = (float)(0.5 * ((double)a + (double)b)); /* exact */
-        wrong += encoded(d, middle) != (c & 1 ? next : c);
+        wrong += encoded(info, middle) != (c & 1 ? next : c);
         wrong +=
-            encoded(d, nextafterf(middle, a)) != c || encoded(d, nextafterf(middle, b)) != next;
+            encoded(info, nextafterf(middle, a)) != c || encoded(info, nextafterf(middle, b)) != next;
     }
-    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", d->name, lost,
+    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", info->name, lost,
        wrong);
 }
 
@@ -361,17 +361,17 @@ static void test_importance(void)
         w[i] = expf(2 * (float)zt_normal(3, 2, (uint64_t)i));
     }
     for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
-        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
+        const zt_dtype_info *info = zt_dtype_get((zt_dtype)t);
         double each[2];
         if (!zt_quantize_weighs((zt_dtype)t)) continue;
         for (int k = 0; k < 2; k++) {
             zt_quantizer q = {.dtype = (zt_dtype)t, .columns = N, .importance = k ? w : NULL};
             zt_quantize_rows(ctx, &q, x, 1, out);
-            d->decode(out, y[k], N);
+            info->decode(out, y[k], N);
         }
         errors(x, y[0], w, 1, N, &each[0]);
         errors(x, y[1], w, 1, N, &each[1]);
-        ok(each[1] < 0.99 * each[0], "%s: importance leaves %.3f of the weighted error", d->name,
+        ok(each[1] < 0.99 * each[0], "%s: importance leaves %.3f of the weighted error", info->name,
            each[1] / each[0]);
     }
     zt_ctx_free(ctx);
@@ -387,22 +387,22 @@ static void test_search(void)
     zt_ctx *ctx = zt_ctx_new();
     for (int i = 0; i < N; i++) x[i] = (float)zt_normal(4, 1, (uint64_t)i);
     for (int t = 0; t < ZT_DTYPE_COUNT; t++) {
-        const zt_dtype_info *d = zt_dtype_get((zt_dtype)t);
+        const zt_dtype_info *info = zt_dtype_get((zt_dtype)t);
         const zt_encoder *e = zt_encoder_find(zt_isa_best(), (zt_dtype)t);
         double left[2];
         memset(out, 0, sizeof out);
         for (int k = 0; e && e->exact && k < 2; k++) {
             zt_quantizer q = {.dtype = (zt_dtype)t, .columns = N, .search = k};
             zt_quantize_rows(ctx, &q, x, 1, out[k]);
-            d->decode(out[k], y, N);
+            info->decode(out[k], y, N);
             errors(x, y, NULL, 1, N, &left[k]);
         }
         if (!e || !e->exact) continue;
         if (e->search)
-            ok(left[1] < 0.97 * left[0], "%s: searched for, %.3f of its own rule's error", d->name,
+            ok(left[1] < 0.97 * left[0], "%s: searched for, %.3f of its own rule's error", info->name,
                left[1] / left[0]);
         else
-            ok(!memcmp(out[0], out[1], sizeof out[0]), "%s: its own rule", d->name);
+            ok(!memcmp(out[0], out[1], sizeof out[0]), "%s: its own rule", info->name);
     }
     zt_ctx_free(ctx);
 }

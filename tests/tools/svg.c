@@ -7,14 +7,14 @@
 
 static zt_ctx *ctx;
 
-static bool escapes(const char *text, size_t n, const char *want)
+static bool escapes(const char *text, size_t total, const char *want)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_svg_put_escaped(&s, text, n);
-    bool same = s.data && !strcmp(s.data, want);
-    if (!same) diag("'%s', not '%s'", s.data ? s.data : "", want);
-    zt_str_fini(&s);
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_svg_put_escaped(&string, text, total);
+    bool same = string.data && !strcmp(string.data, want);
+    if (!same) diag("'%s', not '%s'", string.data ? string.data : "", want);
+    zt_str_fini(&string);
     return same;
 }
 
@@ -37,21 +37,21 @@ static int count(const zt_str *s, const char *what)
 
 static void test_elements(void)
 {
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_svg_begin(&s, 100, 50.5, "a & b");
-    zt_svg_rect(&s, 1, 2.126, 3, NAN, "#fff\"/><script>", "t<");
-    zt_svg_dot(&s, 1, 2, 3, zt_svg_colour(3), NULL);
-    zt_svg_line(&s, (double[]){0, 0, 10, INFINITY}, 2, "#000", 1.5, true, "#eee");
-    zt_svg_end(&s);
-    ok(count(&s, "viewBox=\"0 0 100 50.5\"") == 1 && count(&s, "a &amp; b") == 2, "the page");
-    ok(count(&s, "y=\"2.13\" width=\"3\" height=\"0\"") == 1, "lengths are short, and numbers");
-    ok(count(&s, "<script") == 0 && count(&s, "<title>t&lt;</title></rect>") == 1,
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_svg_begin(&string, 100, 50.5, "a & b");
+    zt_svg_rect(&string, 1, 2.126, 3, NAN, "#fff\"/><script>", "t<");
+    zt_svg_dot(&string, 1, 2, 3, zt_svg_colour(3), NULL);
+    zt_svg_line(&string, (double[]){0, 0, 10, INFINITY}, 2, "#000", 1.5, true, "#eee");
+    zt_svg_end(&string);
+    ok(count(&string, "viewBox=\"0 0 100 50.5\"") == 1 && count(&string, "a &amp; b") == 2, "the page");
+    ok(count(&string, "y=\"2.13\" width=\"3\" height=\"0\"") == 1, "lengths are short, and numbers");
+    ok(count(&string, "<script") == 0 && count(&string, "<title>t&lt;</title></rect>") == 1,
        "nothing gets out");
-    ok(count(&s, "0,0 10,0") == 1 && count(&s, "stroke-dasharray") == 1, "a line");
-    ok(count(&s, "<svg") == 1 && count(&s, "</svg>\n") == 1, "one drawing");
-    ok(count(&s, "prefers-color-scheme") == 1, "for light and dark");
-    zt_str_fini(&s);
+    ok(count(&string, "0,0 10,0") == 1 && count(&string, "stroke-dasharray") == 1, "a line");
+    ok(count(&string, "<svg") == 1 && count(&string, "</svg>\n") == 1, "one drawing");
+    ok(count(&string, "prefers-color-scheme") == 1, "for light and dark");
+    zt_str_fini(&string);
 }
 
 static void test_scales(void)
@@ -61,18 +61,18 @@ static void test_scales(void)
                      .up = {.low = 0, .high = 3 << 20, .unit = ZT_SVG_BYTES, .label = "bytes"}};
     ok(fabs(zt_svg_at_x(&p, 10) - (10 + 100 / 3.0)) < 1e-9, "a log scale");
     ok(fabs(zt_svg_at_y(&p, 3 << 19) - 45) < 1e-9, "a linear one, upwards");
-    zt_str s;
-    zt_str_init(&s, ctx);
-    zt_svg_axes(&s, &p);
-    ok(count(&s, ">1<") == 1 && count(&s, ">10<") == 1 && count(&s, ">100<") == 1, "decades");
-    ok(count(&s, ">1 MiB<") == 1 && count(&s, ">3 MiB<") == 1, "powers of two");
-    ok(count(&s, ">0 B<") == 1 && count(&s, ">-0") == 0, "zero has no sign");
-    zt_str_clear(&s);
+    zt_str string;
+    zt_str_init(&string, ctx);
+    zt_svg_axes(&string, &p);
+    ok(count(&string, ">1<") == 1 && count(&string, ">10<") == 1 && count(&string, ">100<") == 1, "decades");
+    ok(count(&string, ">1 MiB<") == 1 && count(&string, ">3 MiB<") == 1, "powers of two");
+    ok(count(&string, ">0 B<") == 1 && count(&string, ">-0") == 0, "zero has no sign");
+    zt_str_clear(&string);
     p.across = (zt_svg_scale){.low = 7, .high = 7};
     p.up = (zt_svg_scale){.low = 0, .high = NAN};
-    zt_svg_axes(&s, &p);
-    ok(count(&s, "nan") == 0 && count(&s, "inf") == 0, "no range is no trouble");
-    zt_str_fini(&s);
+    zt_svg_axes(&string, &p);
+    ok(count(&string, "nan") == 0 && count(&string, "inf") == 0, "no range is no trouble");
+    zt_str_fini(&string);
     char text[24];
     ok(!strcmp(zt_svg_bytes(1536, text), "1.5 KiB"), "sizes");
     ok(!strcmp(zt_svg_bytes(5, text), "5 B"), "small ones");

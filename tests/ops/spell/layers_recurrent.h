@@ -5,51 +5,51 @@
 #include "tests/ops/spell/cells.h"
 
 /* "w_ih_l1_reverse" */
-static int layer_weight(const call *c, const char *what, int layer, bool reverse)
+static int layer_weight(const call *node, const char *what, int layer, bool reverse)
 {
     char name[40];
     snprintf(name, sizeof name, "%s_l%d%s", what, layer, reverse ? "_reverse" : "");
-    return named(c, name);
+    return named(node, name);
 }
 
 /* Row k of a state [layers*dirs,N,H]. */
-static int layer_state(const call *c, const char *what, int64_t k, int64_t N, int64_t H)
+static int layer_state(const call *node, const char *what, int64_t k, int64_t N, int64_t H)
 {
-    int v = named(c, what);
+    int v = named(node, what);
     if (v == ZT_NONE) return v;
-    return reshaped(c, sliced(c, v, 0, k, k + 1), 2, (int64_t[]){N, H});
+    return reshaped(node, sliced(node, v, 0, k, k + 1), 2, (int64_t[]){N, H});
 }
 
-static int build_layers(const call *c)
+static int build_layers(const call *node)
 {
-    cell_kind kind = !strcmp(c->op, "rnn")    ? CELL_RNN
-                     : !strcmp(c->op, "lstm") ? CELL_LSTM
+    cell_kind kind = !strcmp(node->op, "rnn")    ? CELL_RNN
+                     : !strcmp(node->op, "lstm") ? CELL_LSTM
                                               : CELL_GRU;
-    int64_t N = dim_of(c, 0, 0), H = int_or(c, "hidden", 1);
-    int layers = (int)int_or(c, "layers", 1), dirs = number(c, "bidirectional") != 0 ? 2 : 1, k = 0;
-    int x = swapped(c, c->in[0]), hn[16] = {0}, cn[16] = {0};
+    int64_t N = dim_of(node, 0, 0), H = int_or(node, "hidden", 1);
+    int layers = (int)int_or(node, "layers", 1), dirs = number(node, "bidirectional") != 0 ? 2 : 1, k = 0;
+    int x = swapped(node, node->in[0]), hn[16] = {0}, cn[16] = {0};
     for (int l = 0; l < layers && k < 16; l++) {
         int y[2];
         for (int d = 0; d < dirs; d++, k++) {
             direction v = {.x = x, .peep = ZT_NONE, .lengths = ZT_NONE, .before = true};
-            v.w = layer_weight(c, "w_ih", l, d);
-            v.r = layer_weight(c, "w_hh", l, d);
-            v.b_ih = layer_weight(c, "b_ih", l, d);
-            v.b_hh = layer_weight(c, "b_hh", l, d);
-            v.h0 = layer_state(c, "h0", k, N, H);
-            v.c0 = layer_state(c, "c0", k, N, H);
+            v.w = layer_weight(node, "w_ih", l, d);
+            v.r = layer_weight(node, "w_hh", l, d);
+            v.b_ih = layer_weight(node, "b_ih", l, d);
+            v.b_hh = layer_weight(node, "b_hh", l, d);
+            v.h0 = layer_state(node, "h0", k, N, H);
+            v.c0 = layer_state(node, "c0", k, N, H);
             v.reverse = d;
-            v.relu = word_is(c, "activation", "relu");
-            run_direction(c, kind, &v);
+            v.relu = word_is(node, "activation", "relu");
+            run_direction(node, kind, &v);
             y[d] = v.y;
-            hn[k] = reshaped(c, v.hn, 3, (int64_t[]){1, N, H});
-            if (kind == CELL_LSTM) cn[k] = reshaped(c, v.cn, 3, (int64_t[]){1, N, H});
+            hn[k] = reshaped(node, v.hn, 3, (int64_t[]){1, N, H});
+            if (kind == CELL_LSTM) cn[k] = reshaped(node, v.cn, 3, (int64_t[]){1, N, H});
         }
-        x = joined(c, y, dirs, 2);
+        x = joined(node, y, dirs, 2);
     }
-    c->more[0] = joined(c, hn, k, 0);
-    if (kind == CELL_LSTM) c->more[1] = joined(c, cn, k, 0);
-    return swapped(c, x);
+    node->more[0] = joined(node, hn, k, 0);
+    if (kind == CELL_LSTM) node->more[1] = joined(node, cn, k, 0);
+    return swapped(node, x);
 }
 
 static const spelling layers_recurrent_ops[] = {

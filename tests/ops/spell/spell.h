@@ -55,12 +55,12 @@ typedef struct spelling {
     const char *fixed; /* "name=word" or "name=number ..." */
     const char *order; /* our inputs as digits of the golden's; NULL: alike */
     bool ids;          /* i64 inputs are indices: i32 here */
-    int (*build)(const call *c); /* instead: emits its ops and returns the output; -1: not built */
+    int (*build)(const call *node); /* instead: emits its ops and returns the output; -1: not built */
     bool exact;                  /* a copy or a cast: floats too must be equal */
     bool sums;                   /* of many terms: atol grows with the largest value */
     const char *no;              /* the whole operator is left out, for this reason */
     /* The reason why this call is left out; NULL: it is not. */
-    const char *(*without)(const call *c);
+    const char *(*without)(const call *node);
 } spelling;
 
 #define SAME(name) {#name, .op = ZT_OP_##name}
@@ -88,61 +88,61 @@ SPELL_FN double element(const void *data, zt_dtype dtype, int64_t i)
 }
 
 /* Is input i there? */
-SPELL_FN bool given(const call *c, int i) { return i < c->n_in && c->in[i] != ZT_NONE; }
+SPELL_FN bool given(const call *node, int i) { return i < node->n_in && node->in[i] != ZT_NONE; }
 
-SPELL_FN int64_t count_of(const call *c, int i)
+SPELL_FN int64_t count_of(const call *node, int i)
 {
-    return given(c, i) ? zt_type_count(&c->type[i]) : 0;
+    return given(node, i) ? zt_type_count(&node->type[i]) : 0;
 }
 
 /* Value k of input i. */
-SPELL_FN double value_of(const call *c, int i, int64_t k)
+SPELL_FN double value_of(const call *node, int i, int64_t k)
 {
-    return element(c->data[i], c->type[i].dtype, k);
+    return element(node->data[i], node->type[i].dtype, k);
 }
 
 /* An input of integers as a list (axes, shapes, pads); its length, -1 where it is absent. */
-SPELL_FN int input_ints(const call *c, int i, int64_t *out, int room)
+SPELL_FN int input_ints(const call *node, int i, int64_t *out, int room)
 {
-    if (!given(c, i)) return -1;
-    int n = (int)count_of(c, i);
-    for (int k = 0; k < n && k < room; k++) out[k] = (int64_t)value_of(c, i, k);
+    if (!given(node, i)) return -1;
+    int n = (int)count_of(node, i);
+    for (int k = 0; k < n && k < room; k++) out[k] = (int64_t)value_of(node, i, k);
     return n < room ? n : room;
 }
 
 /* The value of the input called so ("w_ih_l0"); ZT_NONE: there is none. */
-SPELL_FN int named(const call *c, const char *name)
+SPELL_FN int named(const call *node, const char *name)
 {
-    for (int i = 0; i < c->n_in; i++)
-        if (c->name[i] && !strcmp(c->name[i], name)) return c->in[i];
+    for (int i = 0; i < node->n_in; i++)
+        if (node->name[i] && !strcmp(node->name[i], name)) return node->in[i];
     return ZT_NONE;
 }
 
-SPELL_FN int64_t dim_of(const call *c, int i, int axis)
+SPELL_FN int64_t dim_of(const call *node, int i, int axis)
 {
-    return c->type[i].dim[axis < 0 ? axis + c->type[i].rank : axis];
+    return node->type[i].dim[axis < 0 ? axis + node->type[i].rank : axis];
 }
 
 /* A value of the program that is always `data` (copied): tables, indices, masks of a build. */
-SPELL_FN int constant(const call *c, zt_dtype dtype, int rank, const int64_t *dim, const void *data)
+SPELL_FN int constant(const call *node, zt_dtype dtype, int rank, const int64_t *dim, const void *data)
 {
     char name[16];
-    if (*c->n_made == MAX_MADE) return -1;
+    if (*node->n_made == MAX_MADE) return -1;
     held h = {.type = zt_type_make(dtype, rank, dim)};
     size_t size = zt_type_bytes(&h.type);
     h.data = malloc(size + 1);
     memcpy(h.data, data, size);
-    snprintf(name, sizeof name, "c%d", *c->n_made);
-    c->made[(*c->n_made)++] = h;
-    return zt_prog_in(c->p, name, dtype, rank, dim);
+    snprintf(name, sizeof name, "c%d", *node->n_made);
+    node->made[(*node->n_made)++] = h;
+    return zt_prog_in(node->p, name, dtype, rank, dim);
 }
 
-SPELL_FN int reshaped(const call *c, int x, int rank, const int64_t *dim)
+SPELL_FN int reshaped(const call *node, int x, int rank, const int64_t *dim)
 {
     zt_reshape_attrs a = {{rank, {0}}};
     if (rank < 0 || rank > ZT_MAX_RANK) return -1;
     if (rank) memcpy(a.shape.dim, dim, (size_t)rank * sizeof dim[0]);
-    return zt_program_reshape(c->p, NULL, x, &a);
+    return zt_program_reshape(node->p, NULL, x, &a);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -154,42 +154,42 @@ SPELL_FN double json_number(const json_t *v)
     return json_is_boolean(v) ? json_is_true(v) : json_number_value(v);
 }
 
-SPELL_FN bool has_attr(const call *c, const char *name)
+SPELL_FN bool has_attr(const call *node, const char *name)
 {
-    const json_t *v = json_object_get(c->attrs, name);
+    const json_t *v = json_object_get(node->attrs, name);
     return v && !json_is_null(v);
 }
 
-SPELL_FN double number_or(const call *c, const char *name, double otherwise)
+SPELL_FN double number_or(const call *node, const char *name, double otherwise)
 {
-    return has_attr(c, name) ? json_number(json_object_get(c->attrs, name)) : otherwise;
+    return has_attr(node, name) ? json_number(json_object_get(node->attrs, name)) : otherwise;
 }
 
-SPELL_FN double number(const call *c, const char *name) { return number_or(c, name, 0); }
+SPELL_FN double number(const call *node, const char *name) { return number_or(node, name, 0); }
 
-SPELL_FN int64_t int_or(const call *c, const char *name, int64_t otherwise)
+SPELL_FN int64_t int_or(const call *node, const char *name, int64_t otherwise)
 {
-    const json_t *v = json_object_get(c->attrs, name);
+    const json_t *v = json_object_get(node->attrs, name);
     if (json_is_integer(v)) return json_integer_value(v);
-    return (int64_t)number_or(c, name, (double)otherwise);
+    return (int64_t)number_or(node, name, (double)otherwise);
 }
 
-SPELL_FN const char *word_or(const call *c, const char *name, const char *otherwise)
+SPELL_FN const char *word_or(const call *node, const char *name, const char *otherwise)
 {
-    const char *s = json_string_value(json_object_get(c->attrs, name));
+    const char *s = json_string_value(json_object_get(node->attrs, name));
     return s ? s : otherwise;
 }
 
-SPELL_FN bool word_is(const call *c, const char *name, const char *word)
+SPELL_FN bool word_is(const call *node, const char *name, const char *word)
 {
-    return !strcmp(word_or(c, name, ""), word);
+    return !strcmp(word_or(node, name, ""), word);
 }
 
 /* A list of integers, or one integer as a list of one; its length, -1 where it is absent. */
-SPELL_FN int attr_ints(const call *c, const char *name, int64_t *out, int room)
+SPELL_FN int attr_ints(const call *node, const char *name, int64_t *out, int room)
 {
-    const json_t *value = json_object_get(c->attrs, name);
-    if (!has_attr(c, name)) return -1;
+    const json_t *value = json_object_get(node->attrs, name);
+    if (!has_attr(node, name)) return -1;
     if (!json_is_array(value)) out[0] = (int64_t)json_number(value);
     if (!json_is_array(value)) return 1;
     int count = (int)json_array_size(value);
@@ -199,10 +199,10 @@ SPELL_FN int attr_ints(const call *c, const char *name, int64_t *out, int room)
 }
 
 /* Likewise of floats. */
-SPELL_FN int attr_numbers(const call *c, const char *name, double *out, int room)
+SPELL_FN int attr_numbers(const call *node, const char *name, double *out, int room)
 {
-    const json_t *value = json_object_get(c->attrs, name);
-    if (!has_attr(c, name)) return -1;
+    const json_t *value = json_object_get(node->attrs, name);
+    if (!has_attr(node, name)) return -1;
     if (!json_is_array(value)) out[0] = json_number(value);
     if (!json_is_array(value)) return 1;
     int count = (int)json_array_size(value);
@@ -211,16 +211,16 @@ SPELL_FN int attr_numbers(const call *c, const char *name, double *out, int room
 }
 
 /* An axis attribute as an axis from the front of input i. */
-SPELL_FN int64_t axis_or(const call *c, const char *name, int64_t otherwise, int i)
+SPELL_FN int64_t axis_or(const call *node, const char *name, int64_t otherwise, int i)
 {
-    int64_t axis = int_or(c, name, otherwise);
-    return axis < 0 ? axis + c->type[i].rank : axis;
+    int64_t axis = int_or(node, name, otherwise);
+    return axis < 0 ? axis + node->type[i].rank : axis;
 }
 
 /* The dtype that attribute `name` numbers as ONNX does ("to": 10); ZT_DTYPE_COUNT: none of ours. */
-SPELL_FN zt_dtype dtype_attr(const call *c, const char *name, int64_t otherwise)
+SPELL_FN zt_dtype dtype_attr(const call *node, const char *name, int64_t otherwise)
 {
-    const logical *l = logical_number(int_or(c, name, otherwise));
+    const logical *l = logical_number(int_or(node, name, otherwise));
     zt_dtype t;
     return l && dtype_of(l->name, &t) ? t : ZT_DTYPE_COUNT;
 }

@@ -4,151 +4,151 @@
 
 #include "tests/ops/spell/onnx_matmul.h"
 
-static int build_div_scalar(const call *c)
+static int build_div_scalar(const call *node)
 {
-    return zt_program_scale(c->p, NULL, c->in[0], &(zt_scale_attrs){1 / number(c, "c")});
+    return zt_program_scale(node->p, NULL, node->in[0], &(zt_scale_attrs){1 / number(node, "c")});
 }
 
-static int build_flatten(const call *c)
+static int build_flatten(const call *node)
 {
-    zt_reshape_attrs a = {{1, {zt_type_count(&c->type[0])}}};
-    return zt_program_reshape(c->p, NULL, c->in[0], &a);
+    zt_reshape_attrs a = {{1, {zt_type_count(&node->type[0])}}};
+    return zt_program_reshape(node->p, NULL, node->in[0], &a);
 }
 
-static int build_slice_range0(const call *c)
+static int build_slice_range0(const call *node)
 {
-    int64_t from = (int64_t)number(c, "start");
-    return zt_program_slice(c->p, NULL, c->in[0],
-                         &(zt_slice_attrs){0, from, from + (int64_t)number(c, "len")});
+    int64_t from = (int64_t)number(node, "start");
+    return zt_program_slice(node->p, NULL, node->in[0],
+                         &(zt_slice_attrs){0, from, from + (int64_t)number(node, "len")});
 }
 
 /* y = W x + b of one vector: a batch of one. */
-static int build_linear_vec(const call *c)
+static int build_linear_vec(const call *node)
 {
-    const zt_type *w = &c->type[0];
+    const zt_type *w = &node->type[0];
     zt_reshape_attrs one = {{2, {1, w->dim[1]}}}, flat = {{1, {w->dim[0]}}};
-    int x = zt_program_reshape(c->p, NULL, c->in[2], &one);
-    int y = zt_program_linear(c->p, NULL, x, c->in[0], c->in[1], NULL);
-    return zt_program_reshape(c->p, NULL, y, &flat);
+    int x = zt_program_reshape(node->p, NULL, node->in[2], &one);
+    int y = zt_program_linear(node->p, NULL, x, node->in[0], node->in[1], NULL);
+    return zt_program_reshape(node->p, NULL, y, &flat);
 }
 
-static int permuted(const call *c, int64_t p, int64_t q, int64_t r)
+static int permuted(const call *node, int64_t p, int64_t q, int64_t r)
 {
-    return zt_program_transpose(c->p, NULL, c->in[0], &(zt_transpose_attrs){{3, {p, q, r}}});
+    return zt_program_transpose(node->p, NULL, node->in[0], &(zt_transpose_attrs){{3, {p, q, r}}});
 }
 
-static int build_bca(const call *c) { return permuted(c, 1, 2, 0); }
-static int build_cab(const call *c) { return permuted(c, 2, 0, 1); }
-static int build_acb(const call *c) { return permuted(c, 0, 2, 1); }
+static int build_bca(const call *node) { return permuted(node, 1, 2, 0); }
+static int build_cab(const call *node) { return permuted(node, 2, 0, 1); }
+static int build_acb(const call *node) { return permuted(node, 0, 2, 1); }
 
 /* Past the last pair of axes: nothing moves. */
-static int build_swap_adjacent(const call *c)
+static int build_swap_adjacent(const call *node)
 {
-    int rank = c->type[0].rank;
-    int64_t depth = (int64_t)number(c, "depth");
+    int rank = node->type[0].rank;
+    int64_t depth = (int64_t)number(node, "depth");
     zt_transpose_attrs a = {{rank, {0}}};
     for (int d = 0; d < rank; d++)
         a.axes.v[d] = depth + 1 >= rank ? d : d == depth ? d + 1 : d == depth + 1 ? d - 1 : d;
-    return zt_program_transpose(c->p, NULL, c->in[0], &a);
+    return zt_program_transpose(node->p, NULL, node->in[0], &a);
 }
 
-static int build_split(const call *c)
+static int build_split(const call *node)
 {
-    int64_t axis = (int64_t)number(c, "axis"), n = (int64_t)number(c, "num");
-    int64_t size = c->type[0].dim[axis < 0 ? axis + c->type[0].rank : axis] / n;
+    int64_t axis = (int64_t)number(node, "axis"), n = (int64_t)number(node, "num");
+    int64_t size = node->type[0].dim[axis < 0 ? axis + node->type[0].rank : axis] / n;
     int first = -1;
     for (int k = 0; k < n && k < MAX_ARGS; k++) {
         zt_slice_attrs a = {axis, k * size, (k + 1) * size};
-        int y = zt_program_slice(c->p, NULL, c->in[0], &a);
-        *(k ? &c->more[k - 1] : &first) = y;
+        int y = zt_program_slice(node->p, NULL, node->in[0], &a);
+        *(k ? &node->more[k - 1] : &first) = y;
     }
     return first;
 }
 
 /* The parts one behind the other, as many as there are. */
-static int build_concat(const call *c)
+static int build_concat(const call *node)
 {
-    int y = c->in[0];
-    for (int k = 1; k < c->n_in; k++)
-        y = zt_program_concat(c->p, NULL, y, c->in[k], ZT_NONE, ZT_NONE, ZT_NONE,
-                           &(zt_concat_attrs){(int64_t)number(c, "axis")});
+    int y = node->in[0];
+    for (int k = 1; k < node->n_in; k++)
+        y = zt_program_concat(node->p, NULL, y, node->in[k], ZT_NONE, ZT_NONE, ZT_NONE,
+                           &(zt_concat_attrs){(int64_t)number(node, "axis")});
     return y;
 }
 
-static int build_numpy_matmul(const call *c)
+static int build_numpy_matmul(const call *node)
 {
-    return matmul_of(c, c->in[0], &c->type[0], c->in[1], &c->type[1]);
+    return matmul_of(node, node->in[0], &node->type[0], node->in[1], &node->type[1]);
 }
 
 /* The attribute `index` as the ids of one row. */
-static int one_index(const call *c)
+static int one_index(const call *node)
 {
     const int64_t one = 1;
-    const int32_t i = (int32_t)number(c, "index");
-    return constant(c, ZT_I32, 1, &one, &i);
+    const int32_t i = (int32_t)number(node, "index");
+    return constant(node, ZT_I32, 1, &one, &i);
 }
 
 /* Input i as a matrix of `rows` rows as x has them. */
-static int as_rows(const call *c, int i, int64_t rows)
+static int as_rows(const call *node, int i, int64_t rows)
 {
     int64_t dim[2] = {rows, 1};
-    for (int d = 1; d < c->type[0].rank; d++) dim[1] *= c->type[0].dim[d];
-    return reshaped(c, c->in[i], 2, dim);
+    for (int d = 1; d < node->type[0].rank; d++) dim[1] *= node->type[0].dim[d];
+    return reshaped(node, node->in[i], 2, dim);
 }
 
 /* x[index], and one added there; out of range 0, and nothing. */
-static int build_gather_one(const call *c)
+static int build_gather_one(const call *node)
 {
-    const zt_type *x = &c->type[0];
-    int y = zt_program_gather(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
+    const zt_type *x = &node->type[0];
+    int y = zt_program_gather(node->p, NULL, as_rows(node, 0, x->dim[0]), one_index(node),
                            &(zt_gather_attrs){{"zero"}});
-    return reshaped(c, y, x->rank - 1, x->dim + 1);
+    return reshaped(node, y, x->rank - 1, x->dim + 1);
 }
 
-static int build_add_one(const call *c)
+static int build_add_one(const call *node)
 {
-    const zt_type *x = &c->type[0];
-    int y = zt_program_scatter_add(c->p, NULL, as_rows(c, 0, x->dim[0]), one_index(c),
-                                as_rows(c, 1, 1), &(zt_scatter_add_attrs){{"zero"}});
-    return reshaped(c, y, x->rank, x->dim);
+    const zt_type *x = &node->type[0];
+    int y = zt_program_scatter_add(node->p, NULL, as_rows(node, 0, x->dim[0]), one_index(node),
+                                as_rows(node, 1, 1), &(zt_scatter_add_attrs){{"zero"}});
+    return reshaped(node, y, x->rank, x->dim);
 }
 
-static int build_nll(const call *c)
+static int build_nll(const call *node)
 {
-    int x = zt_program_log_softmax(c->p, NULL, c->in[0], &(zt_log_softmax_attrs){1});
-    return zt_program_nll(c->p, NULL, x, c->in[1], ZT_NONE, NULL);
+    int x = zt_program_log_softmax(node->p, NULL, node->in[0], &(zt_log_softmax_attrs){1});
+    return zt_program_nll(node->p, NULL, x, node->in[1], ZT_NONE, NULL);
 }
 
 /* One image, each channel for itself; of a batch that is the instance norm. */
-static int build_instancenorm(const call *c)
+static int build_instancenorm(const call *node)
 {
-    zt_type its_type = c->type[0];
-    bool one = !strcmp(c->op, "batchnorm_chw");
+    zt_type its_type = node->type[0];
+    bool one = !strcmp(node->op, "batchnorm_chw");
     if (one) memmove(its_type.dim + 1, its_type.dim, (size_t)its_type.rank++ * sizeof its_type.dim[0]);
     if (one) its_type.dim[0] = 1;
-    int y = zt_program_group_norm(c->p, NULL, reshaped(c, c->in[0], its_type.rank, its_type.dim), c->in[1], c->in[2],
-                               &(zt_group_norm_attrs){its_type.dim[1], number(c, "eps")}, NULL, NULL);
-    return reshaped(c, y, c->type[0].rank, c->type[0].dim);
+    int y = zt_program_group_norm(node->p, NULL, reshaped(node, node->in[0], its_type.rank, its_type.dim), node->in[1], node->in[2],
+                               &(zt_group_norm_attrs){its_type.dim[1], number(node, "eps")}, NULL, NULL);
+    return reshaped(node, y, node->type[0].rank, node->type[0].dim);
 }
 
-static int build_swiglu_ffn(const call *c)
+static int build_swiglu_ffn(const call *node)
 {
-    zt_prog *p = c->p;
-    int gate = zt_program_matmul(p, NULL, c->in[0], c->in[1], NULL);
-    int up = zt_program_matmul(p, NULL, c->in[0], c->in[2], NULL);
-    return zt_program_matmul(p, NULL, zt_program_swiglu(p, NULL, gate, up), c->in[3], NULL);
+    zt_prog *p = node->p;
+    int gate = zt_program_matmul(p, NULL, node->in[0], node->in[1], NULL);
+    int up = zt_program_matmul(p, NULL, node->in[0], node->in[2], NULL);
+    return zt_program_matmul(p, NULL, zt_program_swiglu(p, NULL, gate, up), node->in[3], NULL);
 }
 
 /* The tables say how many columns turn: rotary_dim, where 0 is all. */
-static int build_rope(const call *c)
+static int build_rope(const call *node)
 {
-    return zt_program_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], NULL);
+    return zt_program_rope_table(node->p, NULL, node->in[0], node->in[1], node->in[2], NULL);
 }
 
-static int build_rope_interleaved(const call *c)
+static int build_rope_interleaved(const call *node)
 {
     const zt_rope_table_attrs a = {{"neighbours"}};
-    return zt_program_rope_table(c->p, NULL, c->in[0], c->in[1], c->in[2], &a);
+    return zt_program_rope_table(node->p, NULL, node->in[0], node->in[1], node->in[2], &a);
 }
 
 static const spelling vjp_ops[] = {

@@ -6,9 +6,9 @@
 #include "tests/ops/spell/spell.h"
 
 /* Its attributes are the shapes. */
-static int build_spectral_conv(const call *c)
+static int build_spectral_conv(const call *node)
 {
-    return zt_program_spectral_conv1d_rfft(c->p, NULL, c->in[0], c->in[1], c->in[2]);
+    return zt_program_spectral_conv1d_rfft(node->p, NULL, node->in[0], node->in[1], node->in[2]);
 }
 
 static const spelling vjp_fft_ops[] = {

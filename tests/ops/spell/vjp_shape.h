@@ -5,17 +5,17 @@
 #include "tests/ops/spell/onnx_shape.h"
 
 /* x[start:stop:step, ...] of the first axes, as Python counts. */
-static int build_vjp_slice(const call *c)
+static int build_vjp_slice(const call *node)
 {
     int64_t start[ZT_MAX_RANK], stop[ZT_MAX_RANK], step[ZT_MAX_RANK];
-    int total = attr_ints(c, "starts", start, ZT_MAX_RANK), y = same(c, c->in[0], &c->type[0]);
-    int steps = attr_ints(c, "steps", step, ZT_MAX_RANK);
-    attr_ints(c, "stops", stop, ZT_MAX_RANK);
+    int total = attr_ints(node, "starts", start, ZT_MAX_RANK), y = same(node, node->in[0], &node->type[0]);
+    int steps = attr_ints(node, "steps", step, ZT_MAX_RANK);
+    attr_ints(node, "stops", stop, ZT_MAX_RANK);
     for (int d = 0; d < total; d++) {
-        int64_t by = d < steps ? step[d] : 1, size = dim_of(c, 0, d);
+        int64_t by = d < steps ? step[d] : 1, size = dim_of(node, 0, d);
         int64_t count = stepped(size, by, stop[d], &start[d]);
-        y = count == 0 ? cut(c, y, d, size, 0, 0)
-                       : zt_program_slice_step(c->p, NULL, y,
+        y = count == 0 ? cut(node, y, d, size, 0, 0)
+                       : zt_program_slice_step(node->p, NULL, y,
                                             &(zt_slice_step_attrs){d, start[d], by, count});
     }
     return y;

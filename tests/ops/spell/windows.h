@@ -6,13 +6,13 @@
 #include "tests/ops/spell/spell.h"
 
 /* Spatial dimensions of input i, which has a batch. */
-SPELL_FN int spatial(const call *c, int i) { return c->type[i].rank - 2; }
+SPELL_FN int spatial(const call *node, int i) { return node->type[i].rank - 2; }
 
 /* A list attribute, or none. */
-SPELL_FN zt_ints list_of(const call *c, const char *name)
+SPELL_FN zt_ints list_of(const call *node, const char *name)
 {
     zt_ints l = {0, {0}};
-    int n = attr_ints(c, name, l.v, ZT_MAX_RANK);
+    int n = attr_ints(node, name, l.v, ZT_MAX_RANK);
     l.n = n < 0 ? 0 : n;
     return l;
 }
@@ -23,13 +23,13 @@ typedef struct windows {
 } windows;
 
 /* PyTorch's and S4's: "padding" or "pad" on both sides, or "pads" before and after. */
-SPELL_FN windows torch_windows(const call *c, const char *kernel)
+SPELL_FN windows torch_windows(const call *node, const char *kernel)
 {
-    windows w = {list_of(c, kernel), list_of(c, "stride"), list_of(c, "padding"), {0, {0}},
-                 list_of(c, "dilation")};
+    windows w = {list_of(node, kernel), list_of(node, "stride"), list_of(node, "padding"), {0, {0}},
+                 list_of(node, "dilation")};
     int64_t pads[2 * ZT_MAX_RANK];
-    int n = attr_ints(c, "pads", pads, 2 * ZT_MAX_RANK) / 2;
-    if (!w.pad.n) w.pad = list_of(c, "pad");
+    int n = attr_ints(node, "pads", pads, 2 * ZT_MAX_RANK) / 2;
+    if (!w.pad.n) w.pad = list_of(node, "pad");
     if (n < 1) return w;
     w.pad.n = w.pad_end.n = n;
     for (int d = 0; d < n; d++) {
@@ -40,21 +40,21 @@ SPELL_FN windows torch_windows(const call *c, const char *kernel)
 }
 
 /* Of n dimensions: strides, dilations, pads or auto_pad by the input's dimensions. */
-SPELL_FN windows onnx_windows(const call *c, int n, const int64_t *in, const int64_t *kernel)
+SPELL_FN windows onnx_windows(const call *node, int n, const int64_t *in, const int64_t *kernel)
 {
     windows w = {{n, {0}}, {n, {0}}, {n, {0}}, {n, {0}}, {n, {0}}};
     int64_t pads[2 * ZT_MAX_RANK] = {0}, stride[ZT_MAX_RANK], dilation[ZT_MAX_RANK];
-    bool upper = word_is(c, "auto_pad", "SAME_UPPER"), lower = word_is(c, "auto_pad", "SAME_LOWER");
-    bool strides = attr_ints(c, "strides", stride, ZT_MAX_RANK) > 0;
-    bool dilations = attr_ints(c, "dilations", dilation, ZT_MAX_RANK) > 0;
-    attr_ints(c, "pads", pads, 2 * ZT_MAX_RANK);
+    bool upper = word_is(node, "auto_pad", "SAME_UPPER"), lower = word_is(node, "auto_pad", "SAME_LOWER");
+    bool strides = attr_ints(node, "strides", stride, ZT_MAX_RANK) > 0;
+    bool dilations = attr_ints(node, "dilations", dilation, ZT_MAX_RANK) > 0;
+    attr_ints(node, "pads", pads, 2 * ZT_MAX_RANK);
     for (int d = 0; d < n; d++) {
         w.kernel.v[d] = kernel[d];
         w.stride.v[d] = strides ? stride[d] : 1;
         w.dilation.v[d] = dilations ? dilation[d] : 1;
         w.pad.v[d] = pads[d];
         w.pad_end.v[d] = pads[n + d];
-        if (word_is(c, "auto_pad", "VALID")) w.pad.v[d] = w.pad_end.v[d] = 0;
+        if (word_is(node, "auto_pad", "VALID")) w.pad.v[d] = w.pad_end.v[d] = 0;
         if (!upper && !lower) continue;
         int64_t out = (in[d] + w.stride.v[d] - 1) / w.stride.v[d];
         int64_t all = (out - 1) * w.stride.v[d] + (kernel[d] - 1) * w.dilation.v[d] + 1 - in[d];
@@ -66,16 +66,16 @@ SPELL_FN windows onnx_windows(const call *c, int n, const int64_t *in, const int
 }
 
 /* x [C,...] as [1,C,...]; and back, by a sum over the one, for y's other dimensions are unknown. */
-SPELL_FN int with_batch(const call *c, int i)
+SPELL_FN int with_batch(const call *node, int i)
 {
     int64_t dim[ZT_MAX_RANK] = {1};
-    memcpy(dim + 1, c->type[i].dim, (size_t)c->type[i].rank * sizeof dim[0]);
-    return reshaped(c, c->in[i], c->type[i].rank + 1, dim);
+    memcpy(dim + 1, node->type[i].dim, (size_t)node->type[i].rank * sizeof dim[0]);
+    return reshaped(node, node->in[i], node->type[i].rank + 1, dim);
 }
 
-SPELL_FN int without_batch(const call *c, int y)
+SPELL_FN int without_batch(const call *node, int y)
 {
-    return zt_program_sum(c->p, NULL, y, &(zt_sum_attrs){{1, {0}}, 0});
+    return zt_program_sum(node->p, NULL, y, &(zt_sum_attrs){{1, {0}}, 0});
 }
 
 #endif
