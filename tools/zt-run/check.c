@@ -12,81 +12,79 @@ static bool from_stdin(const char *path)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static zt_status check_values(zt_ctx *ctx, const run_options *o)
+static zt_status check_values(zt_ctx *ctx, const run_options *options)
 {
-    for (int i = 0; i < o->stop.n; i++)
-        if (!*o->stop.item[i])
+    for (int i = 0; i < options->stop_texts.n; i++)
+        if (!*options->stop_texts.item[i])
             return zt_fail(ctx, ZT_EUSAGE, "--stop: the text is empty");
     return ZT_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static zt_status check_inputs(zt_ctx *ctx, const run_options *o)
+static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
 {
-    bool piped = !o->prompt && (!o->input || from_stdin(o->input));
-    if (!o->model)
+    bool piped = !options->prompt && (!options->input || from_stdin(options->input));
+    if (!options->model)
         return zt_fail(ctx, ZT_EUSAGE, "no model: name one with -m");
-    struct stat st;
-    if (from_stdin(o->session) ||
-        (o->session && stat(o->session, &st) == 0 && !S_ISREG(st.st_mode)))
+    struct stat info;
+    if (from_stdin(options->session) || (options->session && stat(options->session, &info) == 0 && !S_ISREG(info.st_mode)))
         return zt_fail(ctx, ZT_EUSAGE, "--session names a file, which is read and written");
-    if (o->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+    if (options->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is none");
-    if (o->dry_run || o->chat)
+    if (options->dry_run || options->chat)
         return ZT_OK;
-    if (o->perplexity)
-        piped = from_stdin(o->perplexity);
-    if (piped && from_stdin(o->model))
+    if (options->perplexity)
+        piped = from_stdin(options->perplexity);
+    if (piped && from_stdin(options->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model comes from stdin: give the prompt with -p or -i");
-    if (piped && !o->perplexity && !o->jsonl && !o->input && isatty(STDIN_FILENO))
+    if (piped && !options->perplexity && !options->jsonl && !options->input && isatty(STDIN_FILENO))
         return zt_fail(ctx, ZT_EUSAGE, "no prompt: give one with -p or -i, or pipe it in");
     return ZT_OK;
 }
 
-static zt_status check_outputs(zt_cli *cli, const run_options *o)
+static zt_status check_outputs(zt_cli *cli, const run_options *options)
 {
-    if (o->embed && cli->format != ZT_FMT_AUTO && cli->format != ZT_FMT_JSON &&
-        cli->format != ZT_FMT_NDJSON)
+    if (options->embed && cli->format != ZT_FMT_AUTO && cli->format != ZT_FMT_JSON && cli->format != ZT_FMT_NDJSON)
         return zt_fail(cli->ctx, ZT_EUSAGE, "--embed writes npy, or --format json or ndjson");
-    if (o->embed && cli->format == ZT_FMT_AUTO && !cli->output)
+    if (options->embed && cli->format == ZT_FMT_AUTO && !cli->output)
         return zt_cli_refuse_terminal(cli, "npy");
-    if (!from_stdin(o->logits))
+    if (!from_stdin(options->logits))
         return ZT_OK;
-    if ((o->n != 0 || o->json) && (!cli->output || from_stdin(cli->output)))
+    if ((options->new_tokens != 0 || options->json) && (!cli->output || from_stdin(cli->output)))
         return zt_fail(cli->ctx, ZT_EUSAGE,
                        "--logits - and the text both want stdout: give -n 0 or -o FILE");
     return zt_cli_refuse_terminal(cli, "logits");
 }
 
 /* No output may be a file that is read, nor two outputs one file. */
-static zt_status check_files(zt_cli *cli, const run_options *o)
+static zt_status check_files(zt_cli *cli, const run_options *options)
 {
-    const char *text = o->perplexity ? o->perplexity : o->prompt ? NULL : o->input ? o->input : "-";
-    const char *const in[] = {o->model, text, o->template};
-    const char *const out[] = {cli->output, o->logits, o->session};
-    const char *const name[] = {"--output", "--logits", "--session"};
+    const char *text = options->perplexity ? options->perplexity : options->prompt ? NULL : options->input ? options->input : "-";
+    const char *const inputs[] = {options->model, text, options->template};
+    const char *const outputs[] = {cli->output, options->logits, options->session};
+    const char *const output_options[] = {"--output", "--logits", "--session"};
     for (int i = 0; i < 9; i++) {
-        zt_status s = zt_cli_refuse_same(cli, in[i / 3], out[i % 3]);
-        if (s != ZT_OK)
-            return s;
+        zt_status status = zt_cli_refuse_same(cli, inputs[i / 3], outputs[i % 3]);
+        if (status != ZT_OK)
+            return status;
     }
     for (int i = 0; i < 3; i++)
-        for (int k = 0; k < i; k++)
-            if (out[i] && out[k] && strcmp(out[i], "-") != 0 && strcmp(out[i], out[k]) == 0)
-                return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s name one file, '%s'", name[i],
-                               name[k], out[i]);
+        for (int j = 0; j < i; j++)
+            if (outputs[i] && outputs[j] && strcmp(outputs[i], "-") != 0 && strcmp(outputs[i], outputs[j]) == 0)
+                return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s name one file, '%s'", output_options[i],
+                               output_options[j], outputs[i]);
     return ZT_OK;
 }
 
-zt_status run_options_check(zt_cli *cli, const run_options *o)
+zt_status run_options_check(zt_cli *cli, const run_options *options)
 {
-    zt_status s = check_values(cli->ctx, o);
-    if (s == ZT_OK)
-        s = check_inputs(cli->ctx, o);
-    if (s == ZT_OK)
-        s = check_outputs(cli, o);
-    if (s == ZT_OK)
-        s = check_files(cli, o);
-    return s == ZT_OK ? zt_sampler_check(cli->ctx, &o->sampler) : s;
+    zt_status status = check_values(cli->ctx, options);
+    if (status == ZT_OK)
+        status = check_inputs(cli->ctx, options);
+    if (status == ZT_OK)
+        status = check_outputs(cli, options);
+    if (status == ZT_OK)
+        status = check_files(cli, options);
+    return status == ZT_OK ? zt_sampler_check(cli->ctx, &options->sampler) : status;
 }

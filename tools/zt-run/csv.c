@@ -6,18 +6,18 @@
 
 bool run_is_csv(const char *path)
 {
-    size_t n = path ? strlen(path) : 0;
-    return n >= 4 && !strcmp(path + n - 4, ".csv");
+    size_t length = path ? strlen(path) : 0;
+    return length >= 4 && !strcmp(path + length - 4, ".csv");
 }
 
-bool run_looks_csv(const zt_source *s)
+bool run_looks_csv(const zt_source *source)
 {
     char head[16];
-    size_t n = zt_source_size(s) < sizeof head ? (size_t)zt_source_size(s) : sizeof head;
-    if (n == 0 || zt_source_read(s, 0, head, n) || (n >= 4 && !memcmp(head, "GGUF", 4)) ||
-        (n >= 2 && !memcmp(head, "PK", 2)) || strchr("{[", *head))
+    size_t size = zt_source_size(source) < sizeof head ? (size_t)zt_source_size(source) : sizeof head;
+    if (size == 0 || zt_source_read(source, 0, head, size) || (size >= 4 && !memcmp(head, "GGUF", 4)) ||
+        (size >= 2 && !memcmp(head, "PK", 2)) || strchr("{[", *head))
         return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < size; i++)
         if ((head[i] < ' ' && !memchr("\t\r\n", head[i], 3)) || head[i] == 127) return false;
     return true;
 }
@@ -25,130 +25,145 @@ bool run_looks_csv(const zt_source *s)
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* NumPy's words for what a number of a CSV file can become. */
-static const struct word {
+static const struct npy_type {
     zt_dtype dtype;
     const char *word;
-} words[] = {{ZT_F64, "<f8"}, {ZT_F32, "<f4"}, {ZT_F16, "<f2"}, {ZT_I64, "<i8"},
-             {ZT_I32, "<i4"}, {ZT_I16, "<i2"}, {ZT_I8, "|i1"},  {ZT_U64, "<u8"},
-             {ZT_U32, "<u4"}, {ZT_U16, "<u2"}, {ZT_U8, "|u1"},  {ZT_BOOL, "|b1"}};
+} npy_types[] = {{ZT_F64, "<f8"}, {ZT_F32, "<f4"}, {ZT_F16, "<f2"}, {ZT_I64, "<i8"}, {ZT_I32, "<i4"}, {ZT_I16, "<i2"},
+                 {ZT_I8, "|i1"},  {ZT_U64, "<u8"}, {ZT_U32, "<u4"}, {ZT_U16, "<u2"}, {ZT_U8, "|u1"},  {ZT_BOOL, "|b1"}};
 
-static const char *word_of(zt_dtype t)
+static const char *npy_type_of(zt_dtype dtype)
 {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (words[i].dtype == t) return words[i].word;
+    for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
+        if (npy_types[i].dtype == dtype)
+            return npy_types[i].word;
     return NULL;
 }
 
-/* Is a whole number x one of the type? */
-static bool fits(zt_dtype t, int64_t x)
+/* Is a whole number number one of the type? */
+static bool fits_type(zt_dtype dtype, int64_t number)
 {
     double least, most;
-    zt_dtype_range(t, &least, &most);
-    return t == ZT_BOOL ? x == 0 || x == 1 : (double)x >= least && (double)x <= most;
+    zt_dtype_range(dtype, &least, &most);
+    return dtype == ZT_BOOL ? number == 0 || number == 1 : (double)number >= least && (double)number <= most;
 }
 
-/* One cell, n bytes, as an element at `to`. */
-static bool take_cell(const char *cell, size_t n, zt_dtype t, void *to)
+/* One cell, length bytes, as an element at `element`. */
+static bool parse_cell(const char *cell, size_t length, zt_dtype dtype, void *element)
 {
     char text[64];
-    double x;
-    int64_t i;
-    while (n && memchr(" \t\r", cell[n - 1], 3)) n--;
-    while (n && memchr(" \t", *cell, 2)) cell++, n--;
-    if (n == 0 || n >= sizeof text) return false;
-    snprintf(text, sizeof text, "%.*s", (int)n, cell);
-    if (t == ZT_F64) return zt_parse_double(text, to);
-    if (zt_dtype_is_float(t)) {
-        if (!zt_parse_double(text, &x)) return false;
-        zt_dtype_convert(ZT_F64, &x, t, to, 1);
+    double number;
+    int64_t integer;
+    while (length && memchr(" \t\r", cell[length - 1], 3))
+        length--;
+    while (length && memchr(" \t", *cell, 2))
+        cell++, length--;
+    if (length == 0 || length >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)length, cell);
+    if (dtype == ZT_F64)
+        return zt_parse_double(text, element);
+    if (zt_dtype_is_float(dtype)) {
+        if (!zt_parse_double(text, &number))
+            return false;
+        zt_dtype_convert(ZT_F64, &number, dtype, element, 1);
         return true;
     }
-    if (!zt_parse_i64(text, &i) || !fits(t, i)) return false;
-    memcpy(to, &i, (size_t)zt_dtype_get(t)->block_bytes); /* little endian: the low bytes */
+    if (!zt_parse_i64(text, &integer) || !fits_type(dtype, integer))
+        return false;
+    memcpy(element, &integer, (size_t)zt_dtype_get(dtype)->block_bytes); /* little endian: the low bytes */
     return true;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-typedef struct reader {
+typedef struct csv_reader {
     zt_ctx *ctx;
     const char *path;
     zt_dtype dtype;
     zt_str data;
-    int64_t rows, columns;
-} reader;
+    int64_t row_count, column_count;
+} csv_reader;
 
-static zt_status take_line(reader *r, const char *at, const char *end, int64_t line)
+static zt_status read_row(csv_reader *reader, const char *line, const char *line_end, int64_t line_number)
 {
-    size_t size = (size_t)zt_dtype_get(r->dtype)->block_bytes;
+    size_t size = (size_t)zt_dtype_get(reader->dtype)->block_bytes;
     int64_t columns = 0;
     char shown[48];
     unsigned char element[8];
-    for (const char *cell = at; cell <= end; columns++) {
-        const char *comma = memchr(cell, ',', (size_t)(end - cell)), *stop = comma ? comma : end;
-        if (!take_cell(cell, (size_t)(stop - cell), r->dtype, element)) {
-            if (r->rows == 0 && line == 1 && columns == 0) return ZT_OK; /* names of the columns */
-            return zt_fail(r->ctx, ZT_EDATA, "%s:%" PRId64 ": '%s' is no %s", r->path, line,
-                           zt_escape(shown, sizeof shown, cell, (size_t)(stop - cell)),
-                           zt_dtype_get(r->dtype)->name);
+    for (const char *cell = line; cell <= line_end; columns++) {
+        const char *comma = memchr(cell, ',', (size_t)(line_end - cell)), *stop = comma ? comma : line_end;
+        if (!parse_cell(cell, (size_t)(stop - cell), reader->dtype, element)) {
+            if (reader->row_count == 0 && line_number == 1 && columns == 0)
+                return ZT_OK; /* names of the columns */
+            return zt_fail(reader->ctx, ZT_EDATA, "%s:%" PRId64 ": '%s' is no %s", reader->path, line_number,
+                           zt_escape(shown, sizeof shown, cell, (size_t)(stop - cell)), zt_dtype_get(reader->dtype)->name);
         }
-        if (zt_str_put(&r->data, element, size)) return ZT_ENOMEM;
+        if (zt_str_put(&reader->data, element, size))
+            return ZT_ENOMEM;
         cell = stop + 1;
     }
-    if (r->rows > 0 && columns != r->columns)
-        return zt_fail(r->ctx, ZT_EDATA, "%s:%" PRId64 ": %" PRId64 " numbers, the first line has "
-                       "%" PRId64, r->path, line, columns, r->columns);
-    r->columns = columns;
-    r->rows++;
+    if (reader->row_count > 0 && columns != reader->column_count)
+        return zt_fail(reader->ctx, ZT_EDATA,
+                       "%s:%" PRId64 ": %" PRId64 " numbers, the first line has "
+                       "%" PRId64,
+                       reader->path, line_number, columns, reader->column_count);
+    reader->column_count = columns;
+    reader->row_count++;
     return ZT_OK;
 }
 
-static zt_status take_lines(reader *r, const char *text, size_t n)
+static zt_status read_rows(csv_reader *reader, const char *text, size_t size)
 {
-    const char *end = text + n;
-    zt_status s = ZT_OK;
-    int64_t line = 1;
-    for (const char *at = text; at < end && !s; line++) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
+    const char *end = text + size;
+    zt_status status = ZT_OK;
+    int64_t line_number = 1;
+    for (const char *line = text; line < end && !status; line_number++) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
         stop = stop ? stop : end;
-        bool empty = stop == at || (stop == at + 1 && *at == '\r');
-        if (!empty) s = take_line(r, at, stop, line);
-        at = stop + 1;
+        bool empty = stop == line || (stop == line + 1 && *line == '\r');
+        if (!empty)
+            status = read_row(reader, line, stop, line_number);
+        line = stop + 1;
     }
-    return s;
+    return status;
 }
 
 /* ---- an array -------------------------------------------------------------------------------- */
 
 /* The shape of the numbers, as far as the type that is wanted leaves it open. */
-static zt_status shape(const reader *r, const zt_type *want, zt_type *t)
+static zt_status find_shape(const csv_reader *reader, const zt_type *wanted, zt_type *type)
 {
-    int64_t rest = 1, count = r->rows * r->columns;
-    *t = zt_type_make(want->dtype, want->rank, want->dim);
-    if (want->rank == 1) t->dim[0] = r->rows == 1 || r->columns == 1 ? count : -1;
-    if (want->rank == 2) t->dim[1] = r->columns;
-    if (want->rank >= 2) t->dim[0] = r->rows;
-    for (int d = 1; d < t->rank; d++)
-        if (t->dim[d] < 0 || !zt_mul_i64(rest, t->dim[d], &rest)) rest = -1;
-    if (want->rank == 0 ? count == 1 : want->rank == 1 ? t->dim[0] >= 0 : rest == r->columns)
+    int64_t rest = 1, count = reader->row_count * reader->column_count;
+    *type = zt_type_make(wanted->dtype, wanted->rank, wanted->dim);
+    if (wanted->rank == 1)
+        type->dim[0] = reader->row_count == 1 || reader->column_count == 1 ? count : -1;
+    if (wanted->rank == 2)
+        type->dim[1] = reader->column_count;
+    if (wanted->rank >= 2)
+        type->dim[0] = reader->row_count;
+    for (int axis = 1; axis < type->rank; axis++)
+        if (type->dim[axis] < 0 || !zt_mul_i64(rest, type->dim[axis], &rest))
+            rest = -1;
+    if (wanted->rank == 0 ? count == 1 : wanted->rank == 1 ? type->dim[0] >= 0 : rest == reader->column_count)
         return ZT_OK;
-    return zt_fail(r->ctx, ZT_EDATA, "%s: %" PRId64 " lines of %" PRId64
-                   " numbers are no tensor of the %d dimensions that the input has", r->path,
-                   r->rows, r->columns, want->rank);
+    return zt_fail(reader->ctx, ZT_EDATA,
+                   "%s: %" PRId64 " lines of %" PRId64 " numbers are no tensor of the %d dimensions that the input has",
+                   reader->path, reader->row_count, reader->column_count, wanted->rank);
 }
 
 /* The same bytes as an npy file. NumPy's format 1.0: the header fills up to a multiple of 64. */
-static char *npy_of(zt_ctx *ctx, const zt_type *t, const zt_str *data, size_t *n)
+static char *npy_of(zt_ctx *ctx, const zt_type *type, const zt_str *data, size_t *size)
 {
     zt_str head;
     zt_str_init(&head, ctx);
-    zt_str_printf(&head, "{'descr': '%s', 'fortran_order': False, 'shape': (", word_of(t->dtype));
-    for (int d = 0; d < t->rank; d++) zt_str_printf(&head, "%" PRId64 ",", t->dim[d]);
+    zt_str_printf(&head, "{'descr': '%s', 'fortran_order': False, 'shape': (", npy_type_of(type->dtype));
+    for (int axis = 0; axis < type->rank; axis++)
+        zt_str_printf(&head, "%" PRId64 ",", type->dim[axis]);
     zt_str_puts(&head, "), }");
     while ((10 + head.len + 1) % 64 && !zt_ctx_status(ctx)) zt_str_putc(&head, ' ');
     zt_str_putc(&head, '\n');
-    *n = 10 + head.len + data->len;
-    char *npy = zt_ctx_status(ctx) ? NULL : zt_alloc(ctx, *n);
+    *size = 10 + head.len + data->len;
+    char *npy = zt_ctx_status(ctx) ? NULL : zt_alloc(ctx, *size);
     if (npy) {
         memcpy(npy, "\x93NUMPY\x01", 8);
         npy[8] = (char)(head.len & 0xff);
@@ -160,65 +175,69 @@ static char *npy_of(zt_ctx *ctx, const zt_type *t, const zt_str *data, size_t *n
     return npy;
 }
 
-zt_checkpoint *run_csv_read(zt_ctx *ctx, const zt_source *src, const zt_type *want, char **bytes)
+zt_checkpoint *run_csv_read(zt_ctx *ctx, const zt_source *source, const zt_type *wanted, char **bytes)
 {
-    const char *path = zt_source_name(src);
-    size_t n = (size_t)zt_source_size(src);
-    zt_type t;
+    const char *path = zt_source_name(source);
+    size_t size = (size_t)zt_source_size(source);
+    zt_type type;
     *bytes = NULL;
-    if (!word_of(want->dtype)) {
-        zt_fail(ctx, ZT_ENOTSUP, "%s: an input of type %s does not come from CSV", path,
-                zt_dtype_get(want->dtype)->name);
+    if (!npy_type_of(wanted->dtype)) {
+        zt_fail(ctx, ZT_ENOTSUP, "%s: an input of type %s does not come from CSV", path, zt_dtype_get(wanted->dtype)->name);
         return NULL;
     }
-    reader r = {.ctx = ctx, .path = path, .dtype = want->dtype};
-    zt_str_init(&r.data, ctx);
-    char *text = zt_alloc(ctx, n + 1);
-    zt_status s = text ? zt_source_read(src, 0, text, n) : ZT_ENOMEM;
-    if (!s) s = zt_foreign_fail(ctx, path, text, n);
-    if (!s) s = take_lines(&r, text, n);
-    if (!s) s = shape(&r, want, &t);
-    if (!s) *bytes = npy_of(ctx, &t, &r.data, &n);
+    csv_reader reader = {.ctx = ctx, .path = path, .dtype = wanted->dtype};
+    zt_str_init(&reader.data, ctx);
+    char *text = zt_alloc(ctx, size + 1);
+    zt_status status = text ? zt_source_read(source, 0, text, size) : ZT_ENOMEM;
+    if (!status)
+        status = zt_foreign_fail(ctx, path, text, size);
+    if (!status)
+        status = read_rows(&reader, text, size);
+    if (!status)
+        status = find_shape(&reader, wanted, &type);
+    if (!status)
+        *bytes = npy_of(ctx, &type, &reader.data, &size);
     zt_free(ctx, text);
-    zt_str_fini(&r.data);
-    return *bytes ? zt_checkpoint_take(ctx, zt_source_memory(ctx, path, *bytes, n)) : NULL;
+    zt_str_fini(&reader.data);
+    return *bytes ? zt_checkpoint_take(ctx, zt_source_memory(ctx, path, *bytes, size)) : NULL;
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static void put_cell(zt_dtype t, const char *at, zt_str *out)
+static void write_cell(zt_dtype dtype, const char *element, zt_str *out)
 {
-    const zt_dtype_info *info = zt_dtype_get(t);
-    double x;
-    float f;
-    int64_t i = 0;
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    double number;
+    float single;
+    int64_t integer = 0;
     if (info->kind == 'F') {
-        if (t == ZT_F64) memcpy(&x, at, sizeof x);
-        if (t != ZT_F64) info->decode(at, &f, 1);
-        if (t == ZT_F64)
-            zt_str_put_double(out, x);
+        if (dtype == ZT_F64)
+            memcpy(&number, element, sizeof number);
+        if (dtype != ZT_F64)
+            info->decode(element, &single, 1);
+        if (dtype == ZT_F64)
+            zt_str_put_double(out, number);
         else
-            zt_str_printf(out, "%.9g", (double)f);
+            zt_str_printf(out, "%.9g", (double)single);
         return;
     }
-    memcpy(&i, at, (size_t)info->block_bytes);
+    memcpy(&integer, element, (size_t)info->block_bytes);
     int unused = 64 - 8 * info->block_bytes;
     if (info->kind == 'I')
-        zt_str_printf(out, "%" PRId64, (int64_t)((uint64_t)i << unused) >> unused);
+        zt_str_printf(out, "%" PRId64, (int64_t)((uint64_t)integer << unused) >> unused);
     else
-        zt_str_printf(out, "%" PRIu64, (uint64_t)i);
+        zt_str_printf(out, "%" PRIu64, (uint64_t)integer);
 }
 
-zt_status run_csv_put(const zt_type *t, const void *data, zt_str *out)
+zt_status run_csv_put(const zt_type *type, const void *data, zt_str *out)
 {
-    if (zt_dtype_get(t->dtype)->kind == 'Q')
-        return zt_fail(out->ctx, ZT_ENOTSUP, "an output of type %s does not become CSV",
-                       zt_dtype_get(t->dtype)->name);
-    int64_t count = zt_type_count(t), rows = t->rank ? t->dim[0] : 1;
+    if (zt_dtype_get(type->dtype)->kind == 'Q')
+        return zt_fail(out->ctx, ZT_ENOTSUP, "an output of type %s does not become CSV", zt_dtype_get(type->dtype)->name);
+    int64_t count = zt_type_count(type), rows = type->rank ? type->dim[0] : 1;
     int64_t columns = rows ? count / rows : 0;
-    size_t size = (size_t)zt_dtype_get(t->dtype)->block_bytes;
+    size_t size = (size_t)zt_dtype_get(type->dtype)->block_bytes;
     for (int64_t i = 0; i < count; i++) {
-        put_cell(t->dtype, (const char *)data + (size_t)i * size, out);
+        write_cell(type->dtype, (const char *)data + (size_t)i * size, out);
         zt_str_putc(out, (i + 1) % columns ? ',' : '\n');
     }
     return zt_ctx_status(out->ctx);

@@ -6,102 +6,101 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The vector of a text, f32[width]. *n: its tokens; where there are none there is no vector. */
-static zt_status embed(run *r, const char *text, size_t bytes, float *out, size_t *n)
+/* The vector of a text, f32[width]. *token_count: its tokens; where there are none there is no vector. */
+static zt_status embed_text(run_state *run, const char *text, size_t size, float *vector, size_t *token_count)
 {
-    const run_options *o = r->o;
-    unsigned bos = o->bos ? ZT_TOK_BOS : o->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    r->ids.count = 0;
-    zt_status s = zt_vocab_encode(r->vocab, text, bytes, bos | (o->special ? ZT_TOK_SPECIAL : 0),
-                                  &r->ids);
-    *n = r->ids.count;
-    return s == ZT_OK && *n ? zt_llm_embed(r->llm, r->ids.id, *n, out) : s;
+    const run_options *options = run->options;
+    unsigned bos = options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
+    run->ids.count = 0;
+    zt_status status = zt_vocab_encode(run->vocab, text, size, bos | (options->special ? ZT_TOK_SPECIAL : 0), &run->ids);
+    *token_count = run->ids.count;
+    return status == ZT_OK && *token_count ? zt_llm_embed(run->llm, run->ids.id, *token_count, vector) : status;
 }
 
-static zt_status write_npy(run *r, const float *v, int64_t width)
+static zt_status write_npy(run_state *run, const float *vector, int64_t width)
 {
-    zt_type t = zt_type_make(ZT_F32, 1, &width);
-    zt_sink *sink = r->sink ? r->sink : zt_sink_open(r->ctx, "-", false);
-    zt_status s = sink ? zt_npy_write_header(sink, r->ctx, &t) : zt_ctx_status(r->ctx);
-    if (s == ZT_OK)
-        s = zt_sink_write(sink, v, (size_t)width * sizeof *v);
-    if (s == ZT_OK && !r->sink)
-        s = zt_sink_commit(sink);
-    if (!r->sink)
+    zt_type type = zt_type_make(ZT_F32, 1, &width);
+    zt_sink *sink = run->sink ? run->sink : zt_sink_open(run->ctx, "-", false);
+    zt_status status = sink ? zt_npy_write_header(sink, run->ctx, &type) : zt_ctx_status(run->ctx);
+    if (status == ZT_OK)
+        status = zt_sink_write(sink, vector, (size_t)width * sizeof *vector);
+    if (status == ZT_OK && !run->sink)
+        status = zt_sink_commit(sink);
+    if (!run->sink)
         zt_sink_close(sink);
-    return s;
+    return status;
 }
 
 /* One object, one line. */
-static zt_status write_json(run *r, int64_t index, const float *v, int64_t width, size_t tokens)
+static zt_status write_json(run_state *run, int64_t index, const float *vector, int64_t width, size_t tokens)
 {
-    zt_str s;
-    zt_str_init(&s, r->ctx);
-    zt_str_printf(&s, "{\"index\":%" PRId64 ",\"tokens\":%zu,\"embedding\":", index, tokens);
+    zt_str object;
+    zt_str_init(&object, run->ctx);
+    zt_str_printf(&object, "{\"index\":%" PRId64 ",\"tokens\":%zu,\"embedding\":", index, tokens);
     for (int64_t i = 0; tokens && i < width; i++)
-        zt_str_printf(&s, "%c%.9g", i ? ',' : '[', v[i]);
-    zt_str_puts(&s, tokens ? "]}\n" : "null}\n");
-    zt_status st = zt_ctx_status(r->ctx);
-    if (st == ZT_OK)
-        st = run_write(r, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+        zt_str_printf(&object, "%c%.9g", i ? ',' : '[', vector[i]);
+    zt_str_puts(&object, tokens ? "]}\n" : "null}\n");
+    zt_status status = zt_ctx_status(run->ctx);
+    if (status == ZT_OK)
+        status = run_write(run, object.data, object.len);
+    zt_str_fini(&object);
+    return status;
 }
 
-/* Of a line that ends at `stop`, without the \r that belongs to its end. */
-static size_t line_bytes(const run *r, const char *line, const char *stop)
+/* Of a line that ends at `stop`, without the \run that belongs to its end. */
+static size_t line_bytes(const run_state *run, const char *line, const char *stop)
 {
-    bool ends = stop < r->input + r->input_bytes && stop > line && stop[-1] == '\r';
-    return (size_t)(stop - line) - (ends && !r->o->verbatim);
+    bool ends = stop < run->prompt_text + run->prompt_bytes && stop > line && stop[-1] == '\r';
+    return (size_t)(stop - line) - (ends && !run->options->verbatim);
 }
 
 /* What is wrong with a line says which it is. */
-static zt_status number_error(run *r, int64_t index, zt_status s)
+static zt_status number_error(run_state *run, int64_t index, zt_status status)
 {
     char why[512];
-    if (s == ZT_OK || s == ZT_EINTR || s == ZT_EBUG)
-        return s;
-    snprintf(why, sizeof why, "%s", zt_ctx_error(r->ctx));
-    zt_ctx_clear(r->ctx);
-    return zt_fail(r->ctx, s, "line %" PRId64 ": %s", index + 1, why);
+    if (status == ZT_OK || status == ZT_EINTR || status == ZT_EBUG)
+        return status;
+    snprintf(why, sizeof why, "%s", zt_ctx_error(run->ctx));
+    zt_ctx_clear(run->ctx);
+    return zt_fail(run->ctx, status, "line %" PRId64 ": %s", index + 1, why);
 }
 
-static zt_status embed_lines(run *r, float *v, int64_t width)
+static zt_status embed_lines(run_state *run, float *vector, int64_t width)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     int64_t index = 0;
-    const char *end = r->input + r->input_bytes;
-    for (const char *line = r->input, *next; s == ZT_OK && line < end; line = next) {
+    const char *end = run->prompt_text + run->prompt_bytes;
+    for (const char *line = run->prompt_text, *next; status == ZT_OK && line < end; line = next) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
-        size_t n;
+        size_t token_count;
         next = stop ? stop + 1 : end;
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        s = number_error(r, index, embed(r, line, line_bytes(r, line, stop ? stop : end), v, &n));
-        if (s == ZT_OK)
-            s = write_json(r, index++, v, width, n);
+        status = number_error(run, index, embed_text(run, line, line_bytes(run, line, stop ? stop : end), vector, &token_count));
+        if (status == ZT_OK)
+            status = write_json(run, index++, vector, width, token_count);
     }
-    return s;
+    return status;
 }
 
-zt_status run_embed(run *r)
+zt_status run_embed(run_state *run)
 {
-    size_t n = 0;
-    zt_status s = run_open_llm(r, 0, true);
-    int64_t width = s == ZT_OK ? zt_llm_get(r->llm).width : 0;
-    float *v = s == ZT_OK ? zt_alloc_array(r->ctx, (size_t)width, sizeof *v) : NULL;
-    if (!v)
-        return zt_ctx_status(r->ctx);
-    if (r->cli->format == ZT_FMT_NDJSON) {
-        s = embed_lines(r, v, width);
+    size_t token_count = 0;
+    zt_status status = run_open_llm(run, 0, true);
+    int64_t width = status == ZT_OK ? zt_llm_get(run->llm).width : 0;
+    float *vector = status == ZT_OK ? zt_alloc_array(run->ctx, (size_t)width, sizeof *vector) : NULL;
+    if (!vector)
+        return zt_ctx_status(run->ctx);
+    if (run->cli->format == ZT_FMT_NDJSON) {
+        status = embed_lines(run, vector, width);
     } else {
-        s = embed(r, r->input, r->input_bytes, v, &n);
-        if (s == ZT_OK && n == 0)
-            s = zt_fail(r->ctx, ZT_EUSAGE, "the text has no tokens");
-        if (s == ZT_OK)
-            s = r->cli->format == ZT_FMT_JSON ? write_json(r, 0, v, width, n)
-                                              : write_npy(r, v, width);
+        status = embed_text(run, run->prompt_text, run->prompt_bytes, vector, &token_count);
+        if (status == ZT_OK && token_count == 0)
+            status = zt_fail(run->ctx, ZT_EUSAGE, "the text has no tokens");
+        if (status == ZT_OK)
+            status =
+                run->cli->format == ZT_FMT_JSON ? write_json(run, 0, vector, width, token_count) : write_npy(run, vector, width);
     }
-    zt_free(r->ctx, v);
-    return s;
+    zt_free(run->ctx, vector);
+    return status;
 }

@@ -20,107 +20,109 @@
 
 /* ---- feeding --------------------------------------------------------------------------------- */
 
-static zt_status forget(run *r, size_t keep)
+static zt_status forget_after(run_state *run, size_t keep)
 {
-    r->fed.count = keep;
-    return zt_llm_rewind(r->llm, (int64_t)keep);
+    run->fed_ids.count = keep;
+    return zt_llm_rewind(run->llm, (int64_t)keep);
 }
 
 /* Are logits changed before the next token is chosen? */
-static bool changes_logits(const run *r)
+static bool changes_logits(const run_state *run)
 {
-    return zt_sampler_penalises(&r->o->sampler) || r->o->ignore_eos;
+    return zt_sampler_penalises(&run->options->sampler) || run->options->ignore_eos;
 }
 
-bool run_wants_best(const run *r)
+bool run_wants_best(const run_state *run)
 {
-    const run_options *o = r->o;
-    return o->sampler.temp == 0 && !zt_sampler_penalises(&o->sampler) && o->logprobs < 0 &&
-           !o->logits && r->choices == r->vocab_rows;
+    const run_options *options = run->options;
+    return options->sampler.temp == 0 && !zt_sampler_penalises(&options->sampler) && options->logprobs < 0 && !options->logits &&
+           run->choices == run->vocab_rows;
 }
 
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
-bool run_engine_chooses(const run *r)
+bool run_engine_chooses(const run_state *run)
 {
-    return run_wants_best(r) && !changes_logits(r);
+    return run_wants_best(run) && !changes_logits(run);
 }
 
-static zt_sampler sampler_of(const run *r)
+static zt_sampler sampler_of(const run_state *run)
 {
-    zt_sampler s = r->o->sampler;
-    s.seed = r->seed;
-    return s;
+    zt_sampler sampler = run->options->sampler;
+    sampler.seed = run->seed;
+    return sampler;
 }
 
-/* How the engine is to draw; *s has to live as long. */
-static zt_draw drawing_of(const run *r, zt_sampler *s)
+/* How the engine is to draw; *sampler has to live as long. */
+static zt_draw drawing_of(const run_state *run, zt_sampler *sampler)
 {
-    *s = sampler_of(r);
-    return (zt_draw){.sampler = s, .history = r->fed.id, .n_history = r->fed.count,
-                     .banned = r->ends.id, .n_banned = r->o->ignore_eos ? r->ends.count : 0};
+    *sampler = sampler_of(run);
+    return (zt_draw){.sampler = sampler,
+                     .history = run->fed_ids.id,
+                     .n_history = run->fed_ids.count,
+                     .banned = run->end_ids.id,
+                     .n_banned = run->options->ignore_eos ? run->end_ids.count : 0};
 }
 
 /* Is no more asked for than the token, of an engine that may draw it? */
-static bool may_draw(const run *r)
+static bool may_draw(const run_state *run)
 {
-    const run_options *o = r->o;
-    zt_sampler s;
-    zt_draw d = drawing_of(r, &s);
-    return !o->perplexity && !o->logits && o->logprobs < 0 && zt_draw_fits(&d);
+    const run_options *options = run->options;
+    zt_sampler sampler;
+    zt_draw draw = drawing_of(run, &sampler);
+    return !options->perplexity && !options->logits && options->logprobs < 0 && zt_draw_fits(&draw);
 }
 
-bool run_engine_draws(const run *r, zt_sampler *s, zt_draw *d)
+bool run_engine_draws(const run_state *run, zt_sampler *sampler, zt_draw *draw)
 {
-    *d = drawing_of(r, s);
-    return zt_llm_draws(r->llm) && may_draw(r) && r->choices == r->vocab_rows;
+    *draw = drawing_of(run, sampler);
+    return zt_llm_draws(run->llm) && may_draw(run) && run->choices == run->vocab_rows;
 }
 
 /* What is wanted of the tokens fed. */
-typedef enum answer { NOTHING, LAST, ALL } answer;
+typedef enum wanted_logits { NOTHING, LAST, ALL } wanted_logits;
 
 /* The answer becomes r->logits or r->next, of which the first row counts now. */
-static zt_status feed(run *r, const int32_t *id, size_t n, answer want)
+static zt_status feed_tokens(run_state *run, const int32_t *ids, size_t count, wanted_logits wanted)
 {
-    zt_status s;
+    zt_status status;
     zt_sampler sampler;
-    zt_draw d;
-    if (want && run_engine_draws(r, &sampler, &d))
-        s = zt_llm_draw(r->llm, id, n, want == ALL, &d, r->next);
-    else if (want && run_engine_chooses(r))
-        s = (want == ALL ? zt_llm_nexts : zt_llm_next)(r->llm, id, n, r->next);
+    zt_draw draw;
+    if (wanted && run_engine_draws(run, &sampler, &draw))
+        status = zt_llm_draw(run->llm, ids, count, wanted == ALL, &draw, run->next_ids);
+    else if (wanted && run_engine_chooses(run))
+        status = (wanted == ALL ? zt_llm_nexts : zt_llm_next)(run->llm, ids, count, run->next_ids);
     else
-        s = zt_llm_feed(r->llm, id, n, want == ALL, want ? r->logits : NULL);
-    r->row = 0;
-    for (size_t i = 0; i < n && s == ZT_OK; i++)
-        s = zt_ids_push(r->ctx, &r->fed, id[i]);
-    return s;
+        status = zt_llm_feed(run->llm, ids, count, wanted == ALL, wanted ? run->logits : NULL);
+    run->logits_row = 0;
+    for (size_t i = 0; i < count && status == ZT_OK; i++)
+        status = zt_ids_push(run->ctx, &run->fed_ids, ids[i]);
+    return status;
 }
 
 /* How many tokens the cache and r->ids begin with alike, `most` at most. */
-static size_t common(const run *r, size_t most)
+static size_t common_prefix(const run_state *run, size_t most)
 {
-    size_t n = 0;
-    while (n < most && n < r->fed.count && r->fed.id[n] == r->ids.id[n])
-        n++;
-    return n;
+    size_t count = 0;
+    while (count < most && count < run->fed_ids.count && run->fed_ids.id[count] == run->ids.id[count])
+        count++;
+    return count;
 }
 
 /* The last token must be fed for its logits; with --all-logits all must. */
-static zt_status forget_what_differs(run *r)
+static zt_status forget_what_differs(run_state *run)
 {
-    size_t most = r->o->all_logits || r->o->no_kv_cache ? 0 : r->n_prompt - 1;
-    r->reused = common(r, most);
-    zt_log(r->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu of them in the cache", r->n_prompt,
-           r->reused);
-    return forget(r, r->reused);
+    size_t most = run->options->all_logits || run->options->no_kv_cache ? 0 : run->prompt_count - 1;
+    run->reused_count = common_prefix(run, most);
+    zt_log(run->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu of them in the cache", run->prompt_count, run->reused_count);
+    return forget_after(run, run->reused_count);
 }
 
-static zt_sink *begin_npy(run *r)
+static zt_sink *begin_npy(run_state *run)
 {
-    int64_t rows = r->o->all_logits ? (int64_t)r->n_prompt : 1;
-    zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){rows, r->vocab_rows});
-    zt_sink *npy = zt_sink_open(r->ctx, r->o->logits, r->cli->force);
-    if (npy && zt_npy_write_header(npy, r->ctx, &t) == ZT_OK)
+    int64_t rows = run->options->all_logits ? (int64_t)run->prompt_count : 1;
+    zt_type type = zt_type_make(ZT_F32, 2, (int64_t[]){rows, run->vocab_rows});
+    zt_sink *npy = zt_sink_open(run->ctx, run->options->logits, run->cli->force);
+    if (npy && zt_npy_write_header(npy, run->ctx, &type) == ZT_OK)
         return npy;
     zt_sink_close(npy);
     return NULL;
@@ -128,325 +130,324 @@ static zt_sink *begin_npy(run *r)
 
 /* Feed the prompt in pieces; after the last, r->logits begins with the last token's, or there is
  * r->next. */
-static zt_status feed_pieces(run *r, zt_sink *npy)
+static zt_status feed_pieces(run_state *run, zt_sink *npy)
 {
-    bool all = r->o->all_logits;
-    zt_status s = forget_what_differs(r);
-    size_t V = (size_t)r->vocab_rows, most = all ? (size_t)r->rows : (size_t)r->o->chunk, n;
-    for (size_t at = r->fed.count; at < r->n_prompt && s == ZT_OK; at += n) {
+    bool all = run->options->all_logits;
+    zt_status status = forget_what_differs(run);
+    size_t vocab_rows = (size_t)run->vocab_rows, most = all ? (size_t)run->logits_rows : (size_t)run->options->chunk, count;
+    for (size_t position = run->fed_ids.count; position < run->prompt_count && status == ZT_OK; position += count) {
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        n = r->n_prompt - at < most ? r->n_prompt - at : most;
-        bool last = at + n == r->n_prompt;
-        s = feed(r, r->ids.id + at, n, all ? ALL : last ? LAST : NOTHING);
-        if (s == ZT_OK && npy && (all || last))
-            s = zt_sink_write(npy, r->logits, (all ? n : 1) * V * sizeof(float));
+        count = run->prompt_count - position < most ? run->prompt_count - position : most;
+        bool last = position + count == run->prompt_count;
+        status = feed_tokens(run, run->ids.id + position, count, all ? ALL : last ? LAST : NOTHING);
+        if (status == ZT_OK && npy && (all || last))
+            status = zt_sink_write(npy, run->logits, (all ? count : 1) * vocab_rows * sizeof(float));
         if (all && last)
-            memmove(r->logits, r->logits + (n - 1) * V, V * sizeof(float));
-        if (r->n_prompt > most)
-            zt_progress(r->cli, &(zt_work){"prompt", r->o->input, "tokens", (double)(at + n),
-                                           (double)r->n_prompt});
+            memmove(run->logits, run->logits + (count - 1) * vocab_rows, vocab_rows * sizeof(float));
+        if (run->prompt_count > most)
+            zt_progress(run->cli, &(zt_work){"prompt", run->options->input, "tokens", (double)(position + count),
+                                             (double)run->prompt_count});
     }
-    return s == ZT_OK && npy ? zt_sink_commit(npy) : s;
+    return status == ZT_OK && npy ? zt_sink_commit(npy) : status;
 }
 
-static zt_status feed_prompt(run *r)
+static zt_status feed_prompt(run_state *run)
 {
-    zt_sink *npy = r->o->logits ? begin_npy(r) : NULL;
-    if (r->o->logits && !npy)
-        return zt_ctx_status(r->ctx);
-    zt_status s = feed_pieces(r, npy);
+    zt_sink *npy = run->options->logits ? begin_npy(run) : NULL;
+    if (run->options->logits && !npy)
+        return zt_ctx_status(run->ctx);
+    zt_status status = feed_pieces(run, npy);
     zt_sink_close(npy);
-    return s;
+    return status;
 }
 
-float *run_logits(const run *r)
+float *run_logits(const run_state *run)
 {
-    return r->logits + r->row * (size_t)r->vocab_rows;
+    return run->logits + run->logits_row * (size_t)run->vocab_rows;
 }
 
 /* ---- token after token ----------------------------------------------------------------------- */
 
-static bool ends_text(const run *r, int32_t id)
+static bool ends_text(const run_state *run, int32_t id)
 {
-    if (!r->o->eos)
-        return zt_vocab_is_eog(r->vocab, id);
-    for (size_t i = 0; i < r->ends.count; i++)
-        if (r->ends.id[i] == id)
+    if (!run->options->eos)
+        return zt_vocab_is_eog(run->vocab, id);
+    for (size_t i = 0; i < run->end_ids.count; i++)
+        if (run->end_ids.id[i] == id)
             return true;
     return false;
 }
 
-static int32_t choose(run *r)
+static int32_t choose_token(run_state *run)
 {
     zt_sampler sampler;
-    zt_draw d;
-    if (!r->logits || run_engine_chooses(r) || run_engine_draws(r, &sampler, &d))
-        return r->next[r->row];
-    float *logits = run_logits(r);
-    for (size_t i = 0; r->o->ignore_eos && i < r->ends.count; i++)
-        if (r->ends.id[i] < r->choices)
-            logits[r->ends.id[i]] = -INFINITY;
-    return zt_sample(&sampler, logits, r->choices, r->ids.id, r->ids.count, (int64_t)r->ids.count,
-                     r->scratch);
+    zt_draw draw;
+    if (!run->logits || run_engine_chooses(run) || run_engine_draws(run, &sampler, &draw))
+        return run->next_ids[run->logits_row];
+    float *logits = run_logits(run);
+    for (size_t i = 0; run->options->ignore_eos && i < run->end_ids.count; i++)
+        if (run->end_ids.id[i] < run->choices)
+            logits[run->end_ids.id[i]] = -INFINITY;
+    return zt_sample(&sampler, logits, run->choices, run->ids.id, run->ids.count, (int64_t)run->ids.count, run->scratch);
 }
 
 /* A token's id, if those are wanted, and its text, if it is not the one that ends the text. */
-static zt_status put_token(run *r, int32_t id, bool ends)
+static zt_status put_token(run_state *run, int32_t id, bool ends)
 {
-    zt_status s = ZT_OK;
-    if (r->o->ids) {
+    zt_status status = ZT_OK;
+    if (run->options->ids) {
         char text[16];
-        const char *gap = r->ids.count > r->n_prompt + 1 ? " " : "";
-        int n = snprintf(text, sizeof text, "%s%" PRId32, gap, id);
-        s = run_write(r, text, (size_t)n);
+        const char *gap = run->ids.count > run->prompt_count + 1 ? " " : "";
+        int length = snprintf(text, sizeof text, "%s%" PRId32, gap, id);
+        status = run_write(run, text, (size_t)length);
     }
-    return s == ZT_OK && !ends ? run_text_put(r, id) : s;
+    return status == ZT_OK && !ends ? run_text_put(run, id) : status;
 }
 
 /* Feed the last token; without a cache, all of them. */
-static zt_status feed_last(run *r)
+static zt_status feed_last(run_state *run)
 {
-    size_t from = r->o->no_kv_cache ? 0 : r->ids.count - 1;
-    zt_status s = forget(r, from);
-    return s == ZT_OK ? feed(r, r->ids.id + from, r->ids.count - from, LAST) : s;
+    size_t from = run->options->no_kv_cache ? 0 : run->ids.count - 1;
+    zt_status status = forget_after(run, from);
+    return status == ZT_OK ? feed_tokens(run, run->ids.id + from, run->ids.count - from, LAST) : status;
 }
 
 /* Was the last token fed already, behind the one before it? Then so was its answer. */
-static bool foreseen(run *r)
+static bool was_foreseen(run_state *run)
 {
-    size_t at = r->ids.count - 1;
-    if (r->fed.count <= at || r->fed.id[at] != r->ids.id[at])
+    size_t last = run->ids.count - 1;
+    if (run->fed_ids.count <= last || run->fed_ids.id[last] != run->ids.id[last])
         return false;
-    r->row++;
-    r->accepted++;
+    run->logits_row++;
+    run->accepted_count++;
     return true;
 }
 
 /* How many tokens may be tried behind the last: the context and -n have room for them. */
-static size_t draft_room(const run *r)
+static size_t draft_room(const run_state *run)
 {
-    size_t room = (size_t)zt_llm_get(r->llm).ctx_len - r->ids.count, made = r->ids.count - r->n_prompt;
-    size_t wanted = r->o->n < 0 ? room : (size_t)r->o->n - made - 1;
+    size_t room = (size_t)zt_llm_get(run->llm).ctx_len - run->ids.count, made_count = run->ids.count - run->prompt_count;
+    size_t wanted = run->options->new_tokens < 0 ? room : (size_t)run->options->new_tokens - made_count - 1;
     return wanted < room ? wanted : room;
 }
 
 /* Feed the last token, and behind it what is likely to follow. */
-static zt_status feed_ahead(run *r)
+static zt_status feed_ahead(run_state *run)
 {
-    int32_t batch[ZT_DRAFT_ROWS] = {r->ids.id[r->ids.count - 1]};
+    int32_t batch[ZT_DRAFT_ROWS] = {run->ids.id[run->ids.count - 1]};
     const int32_t *draft;
-    size_t k = zt_drafts_next(r->drafts, r->ids.id, r->ids.count, draft_room(r), &draft);
-    zt_status s = zt_ctx_status(r->ctx);
-    if (s == ZT_OK)
-        s = forget(r, r->ids.count - 1);
-    memcpy(batch + 1, draft, k * sizeof *draft);
+    size_t draft_count = zt_drafts_next(run->drafts, run->ids.id, run->ids.count, draft_room(run), &draft);
+    zt_status status = zt_ctx_status(run->ctx);
+    if (status == ZT_OK)
+        status = forget_after(run, run->ids.count - 1);
+    memcpy(batch + 1, draft, draft_count * sizeof *draft);
     double before = zt_seconds();
-    if (s == ZT_OK)
-        s = feed(r, batch, 1 + k, k ? ALL : LAST);
-    zt_drafts_took(r->drafts, 1 + k, zt_seconds() - before);
-    r->drafted += k;
-    r->batches += k > 0;
-    return s;
+    if (status == ZT_OK)
+        status = feed_tokens(run, batch, 1 + draft_count, draft_count ? ALL : LAST);
+    zt_drafts_took(run->drafts, 1 + draft_count, zt_seconds() - before);
+    run->drafted_count += draft_count;
+    run->draft_batches += draft_count > 0;
+    return status;
 }
 
-static zt_status go_on(run *r)
+static zt_status feed_next(run_state *run)
 {
-    if (!r->drafts)
-        return feed_last(r);
-    return foreseen(r) ? ZT_OK : feed_ahead(r);
+    if (!run->drafts)
+        return feed_last(run);
+    return was_foreseen(run) ? ZT_OK : feed_ahead(run);
 }
 
-zt_status run_next_token(run *r)
+zt_status run_next_token(run_state *run)
 {
-    zt_status s = r->o->logprobs >= 0 ? run_note_likeliest(r) : ZT_OK;
-    int32_t id = choose(r);
+    zt_status status = run->options->logprobs >= 0 ? run_note_likeliest(run) : ZT_OK;
+    int32_t id = choose_token(run);
     if (id < 0)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: no logit is a number after token %zu",
-                       zt_gguf_name(r->gguf), r->ids.count);
-    bool ends = ends_text(r, id);
-    if (s == ZT_OK)
-        s = zt_ids_push(r->ctx, &r->ids, id);
-    if (s == ZT_OK && r->o->logprobs >= 0)
-        s = run_put_logprobs(r, id);
-    if (s == ZT_OK)
-        s = put_token(r, id, ends);
-    if (r->first == 0)
-        r->first = zt_seconds();
+        return zt_fail(run->ctx, ZT_EDATA, "%s: no logit is a number after token %zu", zt_gguf_name(run->gguf), run->ids.count);
+    bool ends = ends_text(run, id);
+    if (status == ZT_OK)
+        status = zt_ids_push(run->ctx, &run->ids, id);
+    if (status == ZT_OK && run->options->logprobs >= 0)
+        status = run_put_logprobs(run, id);
+    if (status == ZT_OK)
+        status = put_token(run, id, ends);
+    if (run->first_token_time == 0)
+        run->first_token_time = zt_seconds();
     if (ends)
-        r->stop = "eos";
-    else if (!r->stop && r->o->n >= 0 && r->ids.count - r->n_prompt >= (size_t)r->o->n)
-        r->stop = "length";
-    else if (!r->stop && (int64_t)r->ids.count > zt_llm_get(r->llm).ctx_len)
-        r->stop = "ctx";
-    return s;
+        run->stop_reason = "eos";
+    else if (!run->stop_reason && run->options->new_tokens >= 0 &&
+             run->ids.count - run->prompt_count >= (size_t)run->options->new_tokens)
+        run->stop_reason = "length";
+    else if (!run->stop_reason && (int64_t)run->ids.count > zt_llm_get(run->llm).ctx_len)
+        run->stop_reason = "ctx";
+    return status;
 }
 
 /* What was fed ahead of the text is forgotten, and the token at which it ended, as if never fed. */
-static zt_status forget_ahead(run *r)
+static zt_status forget_ahead(run_state *run)
 {
-    size_t keep = r->ids.count - (r->stop && r->ids.count > r->n_prompt);
-    return r->fed.count > keep ? forget(r, keep) : ZT_OK;
+    size_t keep = run->ids.count - (run->stop_reason && run->ids.count > run->prompt_count);
+    return run->fed_ids.count > keep ? forget_after(run, keep) : ZT_OK;
 }
 
-static zt_status generate(run *r)
+static zt_status generate_tokens(run_state *run)
 {
-    zt_status s = ZT_OK;
-    if (r->o->n == 0)
-        r->stop = "length";
-    while (s == ZT_OK && !r->stop) {
-        s = zt_cli_interrupted() ? ZT_EINTR : run_next_token(r);
-        if (s == ZT_OK && !r->stop)
-            s = go_on(r);
+    zt_status status = ZT_OK;
+    if (run->options->new_tokens == 0)
+        run->stop_reason = "length";
+    while (status == ZT_OK && !run->stop_reason) {
+        status = zt_cli_interrupted() ? ZT_EINTR : run_next_token(run);
+        if (status == ZT_OK && !run->stop_reason)
+            status = feed_next(run);
     }
-    zt_status rest = run_text_end(r);
-    if (rest == ZT_OK)
-        rest = forget_ahead(r);
-    return s == ZT_OK ? rest : s;
+    zt_status end_status = run_text_end(run);
+    if (end_status == ZT_OK)
+        end_status = forget_ahead(run);
+    return status == ZT_OK ? end_status : status;
 }
 
 /* The cache then holds all of r->ids. */
-zt_status run_catch_up(run *r)
+zt_status run_catch_up(run_state *run)
 {
-    size_t keep = common(r, r->ids.count);
-    zt_status s = forget(r, keep);
-    if (s != ZT_OK || keep == r->ids.count)
-        return s;
-    return feed(r, r->ids.id + keep, r->ids.count - keep, NOTHING);
+    size_t keep = common_prefix(run, run->ids.count);
+    zt_status status = forget_after(run, keep);
+    if (status != ZT_OK || keep == run->ids.count)
+        return status;
+    return feed_tokens(run, run->ids.id + keep, run->ids.count - keep, NOTHING);
 }
 
-zt_status run_check_room(const run *r)
+zt_status run_check_room(const run_state *run)
 {
-    int64_t limit = zt_llm_get(r->llm).ctx_len;
-    if ((int64_t)r->n_prompt <= limit)
+    int64_t limit = zt_llm_get(run->llm).ctx_len;
+    if ((int64_t)run->prompt_count <= limit)
         return ZT_OK;
-    return zt_fail(r->ctx, ZT_ENOMEM,
-                   "the prompt has %zu tokens, the context %" PRId64 ": see --ctx", r->n_prompt,
+    return zt_fail(run->ctx, ZT_ENOMEM, "the prompt has %zu tokens, the context %" PRId64 ": see --ctx", run->prompt_count,
                    limit);
 }
 
-zt_status run_answer(run *r)
+zt_status run_answer(run_state *run)
 {
-    run_text_begin(r);
-    r->asked = zt_seconds();
-    zt_status s = run_check_room(r);
-    if (s == ZT_OK)
-        s = feed_prompt(r);
-    r->prompted = zt_seconds();
-    r->first = 0;
-    r->drafted = r->accepted = r->batches = 0;
-    if (s == ZT_OK)
-        s = generate(r);
-    r->ended = zt_seconds();
-    return s;
+    run_text_begin(run);
+    run->asked_time = zt_seconds();
+    zt_status status = run_check_room(run);
+    if (status == ZT_OK)
+        status = feed_prompt(run);
+    run->prompt_time = zt_seconds();
+    run->first_token_time = 0;
+    run->drafted_count = run->accepted_count = run->draft_batches = 0;
+    if (status == ZT_OK)
+        status = generate_tokens(run);
+    run->end_time = zt_seconds();
+    return status;
 }
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
 /* --eos "2,7" into ids. */
-static zt_status parse_eos(run *r)
+static zt_status parse_eos(run_state *run)
 {
     int64_t id;
-    zt_status s = ZT_OK;
-    for (const char *c = r->o->eos, *next; s == ZT_OK && c; c = next) {
+    zt_status status = ZT_OK;
+    for (const char *part = run->options->eos, *next; status == ZT_OK && part; part = next) {
         char text[16];
-        size_t n = strcspn(c, ",");
-        next = c[n] ? c + n + 1 : NULL;
-        snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text), c);
-        if (!zt_parse_i64(text, &id) || id < 0 || id >= zt_vocab_size(r->vocab))
-            s = zt_fail(r->ctx, ZT_EUSAGE, "--eos: '%s': not token ids from 0 to %" PRId32,
-                        r->o->eos, zt_vocab_size(r->vocab) - 1);
+        size_t length = strcspn(part, ",");
+        next = part[length] ? part + length + 1 : NULL;
+        snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), part);
+        if (!zt_parse_i64(text, &id) || id < 0 || id >= zt_vocab_size(run->vocab))
+            status = zt_fail(run->ctx, ZT_EUSAGE, "--eos: '%s': not token ids from 0 to %" PRId32, run->options->eos,
+                             zt_vocab_size(run->vocab) - 1);
         else
-            s = zt_ids_push(r->ctx, &r->ends, (int32_t)id);
+            status = zt_ids_push(run->ctx, &run->end_ids, (int32_t)id);
     }
-    return s;
+    return status;
 }
 
 /* The tokens that end a text, where they are wanted as a list. */
-static zt_status list_ends(run *r)
+static zt_status list_ends(run_state *run)
 {
-    zt_status s = ZT_OK;
-    if (r->o->eos)
-        return parse_eos(r);
-    for (int32_t id = 0; (r->o->ignore_eos || r->o->jsonl) && id < zt_vocab_size(r->vocab); id++)
-        if (s == ZT_OK && zt_vocab_is_eog(r->vocab, id))
-            s = zt_ids_push(r->ctx, &r->ends, id);
-    return s;
+    zt_status status = ZT_OK;
+    if (run->options->eos)
+        return parse_eos(run);
+    for (int32_t id = 0; (run->options->ignore_eos || run->options->jsonl) && id < zt_vocab_size(run->vocab); id++)
+        if (status == ZT_OK && zt_vocab_is_eog(run->vocab, id))
+            status = zt_ids_push(run->ctx, &run->end_ids, id);
+    return status;
 }
 
-static zt_status make_buffers(run *r)
+static zt_status make_buffers(run_state *run)
 {
-    r->vocab_rows = zt_llm_get(r->llm).vocab;
-    r->choices = zt_vocab_size(r->vocab);
-    if (r->choices > r->vocab_rows)
-        r->choices = r->vocab_rows;
-    size_t row = (size_t)r->vocab_rows * sizeof(float);
-    int64_t fit = (int64_t)(LOGITS_BYTES / row) + 1;
-    r->rows = r->o->all_logits ? (int64_t)r->n_prompt : 1;
-    r->rows = r->rows < r->o->chunk ? r->rows : r->o->chunk;
-    r->rows = r->rows < fit ? r->rows : fit;
-    bool ahead = r->o->speculate && !r->o->jsonl;
-    if (ahead && r->rows < ZT_DRAFT_ROWS)
-        r->rows = ZT_DRAFT_ROWS;
+    run->vocab_rows = zt_llm_get(run->llm).vocab;
+    run->choices = zt_vocab_size(run->vocab);
+    if (run->choices > run->vocab_rows)
+        run->choices = run->vocab_rows;
+    size_t row_bytes = (size_t)run->vocab_rows * sizeof(float);
+    int64_t most_rows = (int64_t)(LOGITS_BYTES / row_bytes) + 1;
+    run->logits_rows = run->options->all_logits ? (int64_t)run->prompt_count : 1;
+    run->logits_rows = run->logits_rows < run->options->chunk ? run->logits_rows : run->options->chunk;
+    run->logits_rows = run->logits_rows < most_rows ? run->logits_rows : most_rows;
+    bool ahead = run->options->speculate && !run->options->jsonl;
+    if (ahead && run->logits_rows < ZT_DRAFT_ROWS)
+        run->logits_rows = ZT_DRAFT_ROWS;
     if (ahead)
-        r->drafts = zt_drafts_open(r->ctx, r->vocab_rows);
-    r->logits = zt_alloc_array(r->ctx, (size_t)r->rows, row);
-    r->scratch = zt_alloc_array(r->ctx, 2, row);
-    return r->logits && r->scratch ? zt_ctx_status(r->ctx) : ZT_ENOMEM;
+        run->drafts = zt_drafts_open(run->ctx, run->vocab_rows);
+    run->logits = zt_alloc_array(run->ctx, (size_t)run->logits_rows, row_bytes);
+    run->scratch = zt_alloc_array(run->ctx, 2, row_bytes);
+    return run->logits && run->scratch ? zt_ctx_status(run->ctx) : ZT_ENOMEM;
 }
 
-zt_status run_open_llm(run *r, int64_t max_tokens, bool embed)
+zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
 {
-    zt_llm_opts opts = run_llm_opts(r->cli, r->o);
-    if ((r->o->plan && run_read_plan(r) != ZT_OK) || run_open_engine(r) != ZT_OK)
-        return zt_ctx_status(r->ctx);
-    opts.engine = r->engine;
-    opts.planned = r->plan;
+    zt_llm_opts opts = run_llm_opts(run->cli, run->options);
+    if ((run->options->plan && run_read_plan(run) != ZT_OK) || run_open_engine(run) != ZT_OK)
+        return zt_ctx_status(run->ctx);
+    opts.engine = run->engine;
+    opts.planned = run->plan;
     opts.max_tokens = max_tokens;
     opts.embed = embed;
-    r->seed = r->cli->seed;
-    zt_status s = r->o->jsonl ? run_size_batch(r, &opts) : ZT_OK;
-    if (s == ZT_OK)
-        s = list_ends(r);
+    run->seed = run->cli->seed;
+    zt_status status = run->options->jsonl ? run_size_batch(run, &opts) : ZT_OK;
+    if (status == ZT_OK)
+        status = list_ends(run);
     /* Greedy choice needs no more than the best, unless logits are changed before. What requests
      * of --jsonl ask for, only they say. */
-    bool best = r->o->sampler.temp == 0;
-    bool drawn = r->o->jsonl || (may_draw(r) && (!best || changes_logits(r)));
-    opts.draws = drawn && !embed && zt_engine_inmost(r->engine)->vt->devices;
-    opts.greedy = best && (r->o->jsonl || !changes_logits(r));
-    if (s == ZT_OK)
-        r->llm = zt_llm_open(r->gguf, &opts);
-    r->loaded = zt_seconds();
-    if (!r->llm)
-        return zt_ctx_status(r->ctx);
-    s = zt_vocab_check_rows(r->vocab, zt_llm_get(r->llm).vocab);
-    if (s == ZT_OK && !embed)
-        s = make_buffers(r);
-    return s == ZT_OK && r->o->session ? run_session_load(r) : s;
+    bool best = run->options->sampler.temp == 0;
+    bool drawn = run->options->jsonl || (may_draw(run) && (!best || changes_logits(run)));
+    opts.draws = drawn && !embed && zt_engine_inmost(run->engine)->vt->devices;
+    opts.greedy = best && (run->options->jsonl || !changes_logits(run));
+    if (status == ZT_OK)
+        run->llm = zt_llm_open(run->gguf, &opts);
+    run->loaded_time = zt_seconds();
+    if (!run->llm)
+        return zt_ctx_status(run->ctx);
+    status = zt_vocab_check_rows(run->vocab, zt_llm_get(run->llm).vocab);
+    if (status == ZT_OK && !embed)
+        status = make_buffers(run);
+    return status == ZT_OK && run->options->session ? run_session_load(run) : status;
 }
 
 /* What ends the output: the object, or the end of a line where one is wanted. */
-static zt_status finish(run *r)
+static zt_status finish_output(run_state *run)
 {
-    if (r->o->json)
-        return run_report_json(r);
-    return r->o->ids || (r->terminal && r->ids.count > r->n_prompt) ? run_write(r, "\n", 1) : ZT_OK;
+    if (run->options->json)
+        return run_report_json(run);
+    return run->options->ids || (run->terminal && run->ids.count > run->prompt_count) ? run_write(run, "\n", 1) : ZT_OK;
 }
 
-zt_status run_generate(run *r)
+zt_status run_generate(run_state *run)
 {
-    zt_status s = run_encode_prompt(r);
-    if (s == ZT_OK)
-        s = run_open_llm(r, r->o->n < 0 ? 0 : (int64_t)r->n_prompt + r->o->n, false);
-    if (s == ZT_OK)
-        s = run_answer(r);
-    if (r->o->session && (s == ZT_OK || s == ZT_EINTR)) {
-        zt_status saved = run_session_save(r);
-        s = s == ZT_OK ? saved : s;
+    zt_status status = run_encode_prompt(run);
+    if (status == ZT_OK)
+        status =
+            run_open_llm(run, run->options->new_tokens < 0 ? 0 : (int64_t)run->prompt_count + run->options->new_tokens, false);
+    if (status == ZT_OK)
+        status = run_answer(run);
+    if (run->options->session && (status == ZT_OK || status == ZT_EINTR)) {
+        zt_status saved = run_session_save(run);
+        status = status == ZT_OK ? saved : status;
     }
-    if (s == ZT_OK)
-        s = finish(r);
-    if (s == ZT_OK && r->o->stats)
-        run_report_stats(r);
-    return s;
+    if (status == ZT_OK)
+        status = finish_output(run);
+    if (status == ZT_OK && run->options->stats)
+        run_report_stats(run);
+    return status;
 }

@@ -26,237 +26,238 @@ enum {
     OPEN = 256            /* requests read and not yet written, at most */
 };
 
-typedef struct queue {
-    run *r;
+typedef struct request_queue {
+    run_state *run;
     zt_batch *batch;
     int fd;
-    bool end;          /* of the input, */
-    zt_status trouble; /* and why, if it was not its end */
-    char why[512];
-    zt_str in; /* read; at: what of it is done with */
-    size_t at;
-    size_t lines;        /* taken from it */
-    request *open[OPEN]; /* in order */
-    size_t n, bytes;     /* of their lines */
-    int failed;
-} queue;
+    bool input_ended;       /* of the input, */
+    zt_status input_status; /* and why, if it was not its end */
+    char input_error[512];
+    zt_str input; /* read; at: what of it is done with */
+    size_t position;
+    size_t line_count;           /* taken from it */
+    run_request *requests[OPEN]; /* in order */
+    size_t count, line_bytes;    /* of their lines */
+    int failed_count;
+} request_queue;
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
 /* More of the input behind what is there. What is open is answered also when that fails. */
-static zt_status read_more(queue *q)
+static zt_status read_more(request_queue *queue)
 {
     char piece[PIECE];
-    zt_ctx *ctx = q->r->ctx;
-    const char *path = q->r->o->input;
-    if (q->at) /* before the first byte there is no data */
-        memmove(q->in.data, q->in.data + q->at, q->in.len - q->at);
-    q->in.len -= q->at;
-    q->at = 0;
-    ssize_t got = read(q->fd, piece, sizeof piece);
-    if (got < 0 && errno == EINTR)
+    zt_ctx *ctx = queue->run->ctx;
+    const char *path = queue->run->options->input;
+    if (queue->position) /* before the first byte there is no data */
+        memmove(queue->input.data, queue->input.data + queue->position, queue->input.len - queue->position);
+    queue->input.len -= queue->position;
+    queue->position = 0;
+    ssize_t read_size = read(queue->fd, piece, sizeof piece);
+    if (read_size < 0 && errno == EINTR)
         return zt_cli_interrupted() ? ZT_EINTR : ZT_OK;
-    q->end = got <= 0;
-    if (got < 0)
+    queue->input_ended = read_size <= 0;
+    if (read_size < 0)
         zt_fail(ctx, ZT_EIO, "%s: %s", path ? path : "stdin", strerror(errno));
-    else if (q->in.len + (size_t)got > MOST_BYTES)
-        zt_fail(ctx, ZT_EDATA, "line %zu: more than %u bytes", q->lines + 1, MOST_BYTES);
+    else if (queue->input.len + (size_t)read_size > MOST_BYTES)
+        zt_fail(ctx, ZT_EDATA, "line %zu: more than %u bytes", queue->line_count + 1, MOST_BYTES);
     else
-        zt_str_put(&q->in, piece, (size_t)got);
-    q->trouble = zt_ctx_status(ctx);
-    if (q->trouble == ZT_OK)
+        zt_str_put(&queue->input, piece, (size_t)read_size);
+    queue->input_status = zt_ctx_status(ctx);
+    if (queue->input_status == ZT_OK)
         return ZT_OK;
-    snprintf(q->why, sizeof q->why, "%s", zt_ctx_error(ctx));
+    snprintf(queue->input_error, sizeof queue->input_error, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    q->end = true;
-    q->in.len = 0;
+    queue->input_ended = true;
+    queue->input.len = 0;
     return ZT_OK;
 }
 
 /* The next whole line of what was read; at the end also the last, which may lack its newline. */
-static const char *next_line(queue *q, size_t *n)
+static const char *next_line(request_queue *queue, size_t *size)
 {
-    const char *line = q->in.data + q->at;
-    size_t left = q->in.len - q->at;
+    const char *line = queue->input.data + queue->position;
+    size_t left = queue->input.len - queue->position;
     const char *stop = left ? memchr(line, '\n', left) : NULL;
-    if (left == 0 || (!stop && !q->end))
+    if (left == 0 || (!stop && !queue->input_ended))
         return NULL;
-    *n = stop ? (size_t)(stop - line) : left;
-    q->at += *n + (stop != NULL);
-    q->lines++;
+    *size = stop ? (size_t)(stop - line) : left;
+    queue->position += *size + (stop != NULL);
+    queue->line_count++;
     return line;
 }
 
 /* Its tokens are the likeliest, or drawn by the engine, or of its logits. */
-static zt_status add_text(queue *q, request *one)
+static zt_status add_text(request_queue *queue, run_request *request)
 {
-    zt_sampler s;
-    zt_draw d;
-    const zt_ids *ids = &one->r.ids;
-    if (run_engine_chooses(&one->r))
-        return zt_batch_add(q->batch, one, ids, false);
-    if (run_engine_draws(&one->r, &s, &d))
-        return zt_batch_add_drawn(q->batch, one, ids, &d);
-    if (run_wants_best(&one->r))
-        return zt_batch_add_best(q->batch, one, ids, one->r.ends.id, one->r.ends.count);
-    return zt_batch_add(q->batch, one, ids, true);
+    zt_sampler sampler;
+    zt_draw draw;
+    const zt_ids *ids = &request->run.ids;
+    if (run_engine_chooses(&request->run))
+        return zt_batch_add(queue->batch, request, ids, false);
+    if (run_engine_draws(&request->run, &sampler, &draw))
+        return zt_batch_add_drawn(queue->batch, request, ids, &draw);
+    if (run_wants_best(&request->run))
+        return zt_batch_add_best(queue->batch, request, ids, request->run.end_ids.id, request->run.end_ids.count);
+    return zt_batch_add(queue->batch, request, ids, true);
 }
 
-static zt_status add_line(queue *q, const char *line, size_t n)
+static zt_status add_line(request_queue *queue, const char *line, size_t size)
 {
-    if (strspn(line, " \t\r") >= n)
+    if (strspn(line, " \t\r") >= size)
         return ZT_OK;
-    request *one = request_new(q->r, line, n, q->lines);
-    if (!one)
-        return zt_ctx_status(q->r->ctx);
-    one->bytes = n;
-    q->bytes += n;
-    q->open[q->n++] = one;
-    if (one->done)
+    run_request *request = request_new(queue->run, line, size, queue->line_count);
+    if (!request)
+        return zt_ctx_status(queue->run->ctx);
+    request->line_bytes = size;
+    queue->line_bytes += size;
+    queue->requests[queue->count++] = request;
+    if (request->done)
         return ZT_OK;
-    zt_status s = add_text(q, one);
-    return s == ZT_OK ? s : request_end(one, s);
+    zt_status status = add_text(queue, request);
+    return status == ZT_OK ? status : request_end(request, status);
 }
 
-static bool readable(int fd)
+static bool is_readable(int fd)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    return poll(&p, 1, 0) > 0;
+    struct pollfd poll_entry = {.fd = fd, .events = POLLIN};
+    return poll(&poll_entry, 1, 0) > 0;
 }
 
 /* Requests as far as they are there and have room; the first is waited for. */
-static zt_status take_requests(queue *q)
+static zt_status take_requests(request_queue *queue)
 {
-    zt_status s = ZT_OK;
-    while (s == ZT_OK && q->n < OPEN && q->bytes < MOST_BYTES) {
-        size_t n;
-        const char *line = next_line(q, &n);
+    zt_status status = ZT_OK;
+    while (status == ZT_OK && queue->count < OPEN && queue->line_bytes < MOST_BYTES) {
+        size_t size;
+        const char *line = next_line(queue, &size);
         if (zt_cli_interrupted())
             return ZT_EINTR;
         if (line)
-            s = add_line(q, line, n);
-        else if (q->end || (q->n > 0 && !readable(q->fd)))
+            status = add_line(queue, line, size);
+        else if (queue->input_ended || (queue->count > 0 && !is_readable(queue->fd)))
             break;
         else
-            s = read_more(q);
+            status = read_more(queue);
     }
-    return s;
+    return status;
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* The answers that are next. */
-static zt_status write_answers(queue *q)
+static zt_status write_answers(request_queue *queue)
 {
-    zt_status s = ZT_OK;
-    size_t n = 0;
-    for (; n < q->n && q->open[n]->done && s == ZT_OK; n++) {
-        request *one = q->open[n];
-        s = run_write(q->r, one->answer.data, one->answer.len);
-        q->failed += one->failed;
-        q->bytes -= one->bytes;
-        request_free(one);
+    zt_status status = ZT_OK;
+    size_t written = 0;
+    for (; written < queue->count && queue->requests[written]->done && status == ZT_OK; written++) {
+        run_request *request = queue->requests[written];
+        status = run_write(queue->run, request->answer.data, request->answer.len);
+        queue->failed_count += request->failed;
+        queue->line_bytes -= request->line_bytes;
+        request_free(request);
     }
-    q->n -= n;
-    memmove(q->open, q->open + n, q->n * sizeof *q->open);
-    return s;
+    queue->count -= written;
+    memmove(queue->requests, queue->requests + written, queue->count * sizeof *queue->requests);
+    return status;
 }
 
 /* A step of all that run. What cannot be done for the first alone is its error. */
-static zt_status step(queue *q)
+static zt_status step_batch(request_queue *queue)
 {
-    zt_status s = zt_batch_step(q->batch);
-    if (s == ZT_OK || !request_is_theirs(s))
-        return s;
-    zt_batch_drop(q->batch, q->open[0]);
-    return request_end(q->open[0], s);
+    zt_status status = zt_batch_step(queue->batch);
+    if (status == ZT_OK || !request_is_theirs(status))
+        return status;
+    zt_batch_drop(queue->batch, queue->requests[0]);
+    return request_end(queue->requests[0], status);
 }
 
-static zt_status serve(queue *q)
+static zt_status serve_requests(request_queue *queue)
 {
-    zt_status s = ZT_OK;
-    while (s == ZT_OK && !(q->end && q->n == 0 && q->at == q->in.len)) {
-        s = take_requests(q);
-        if (s == ZT_OK)
-            s = write_answers(q);
-        if (s == ZT_OK && q->n > 0)
-            s = step(q);
-        if (s == ZT_OK)
-            s = write_answers(q);
+    zt_status status = ZT_OK;
+    while (status == ZT_OK && !(queue->input_ended && queue->count == 0 && queue->position == queue->input.len)) {
+        status = take_requests(queue);
+        if (status == ZT_OK)
+            status = write_answers(queue);
+        if (status == ZT_OK && queue->count > 0)
+            status = step_batch(queue);
+        if (status == ZT_OK)
+            status = write_answers(queue);
     }
-    return s;
+    return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* How many tokens the cache holds is what memory allows; so many texts run as have room in it. */
-zt_status run_size_batch(run *r, zt_llm_opts *opts)
+zt_status run_size_batch(run_state *run, zt_llm_opts *opts)
 {
-    zt_llm_info i;
-    if (r->plan)
+    zt_llm_info info;
+    if (run->plan)
         return ZT_OK; /* it is of one sequence */
     opts->n_seq = SEQUENCES;
-    zt_status s = zt_llm_plan(r->gguf, opts, &i);
-    if (s != ZT_OK)
-        return s;
+    zt_status status = zt_llm_plan(run->gguf, opts, &info);
+    if (status != ZT_OK)
+        return status;
     /* Scratch twice, for it moves when it grows. */
-    size_t have = run_available_bytes(r->cli), want = i.weight_bytes + 2 * i.scratch_bytes +
-                  (size_t)(i.n_seq * i.vocab) * sizeof(float);
-    have = r->cli->mem_limit ? have - have / 8 : have / 2;
-    size_t token = i.kv_bytes / (size_t)i.cache_len, fit = have > want ? (have - want) / token : 0;
-    opts->cache_len = CACHE_TOKENS < SEQUENCES * i.ctx_len ? CACHE_TOKENS : SEQUENCES * i.ctx_len;
-    if ((size_t)opts->cache_len > fit)
-        opts->cache_len = (int64_t)fit;
+    size_t available = run_available_bytes(run->cli),
+           wanted = info.weight_bytes + 2 * info.scratch_bytes + (size_t)(info.n_seq * info.vocab) * sizeof(float);
+    available = run->cli->mem_limit ? available - available / 8 : available / 2;
+    size_t token_bytes = info.kv_bytes / (size_t)info.cache_len,
+           fitting = available > wanted ? (available - wanted) / token_bytes : 0;
+    opts->cache_len = CACHE_TOKENS < SEQUENCES * info.ctx_len ? CACHE_TOKENS : SEQUENCES * info.ctx_len;
+    if ((size_t)opts->cache_len > fitting)
+        opts->cache_len = (int64_t)fitting;
     return ZT_OK;
 }
 
-static void log_batch(const queue *q)
+static void log_batch(const request_queue *queue)
 {
-    zt_batch_count c = zt_batch_counted(q->batch);
-    zt_log(q->r->ctx, ZT_LOG_INFO,
+    zt_batch_count counts = zt_batch_counted(queue->batch);
+    zt_log(queue->run->ctx, ZT_LOG_INFO,
            "%llu steps of %llu tokens in all; %llu were there already; %lld of %lld blocks used at "
            "most; %llu times a request had to wait again",
-           (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.shared,
-           (long long)c.pages.peak, (long long)c.pages.blocks, (unsigned long long)c.put_back);
+           (unsigned long long)counts.steps, (unsigned long long)counts.rows, (unsigned long long)counts.shared,
+           (long long)counts.pages.peak, (long long)counts.pages.blocks, (unsigned long long)counts.put_back);
 }
 
-static zt_status serve_all(queue *q)
+static zt_status serve_all(request_queue *queue)
 {
-    zt_batch_opts opts = {.next = request_next, .forget = q->r->o->no_kv_cache};
-    zt_status s = run_open_llm(q->r, 0, false);
-    if (s == ZT_OK)
-        q->batch = zt_batch_open(q->r->llm, &opts);
-    if (!q->batch)
-        return zt_ctx_status(q->r->ctx);
-    s = serve(q);
-    log_batch(q);
-    zt_batch_close(q->batch);
-    for (size_t i = 0; i < q->n; i++)
-        request_free(q->open[i]);
-    if (s == ZT_OK && q->trouble)
-        s = zt_fail(q->r->ctx, q->trouble, "%s", q->why);
-    if (s == ZT_OK && q->failed)
-        s = zt_fail(q->r->ctx, ZT_EDATA, "%d request%s could not be answered",
-                    q->failed, q->failed == 1 ? "" : "s");
-    return s;
+    zt_batch_opts opts = {.next = request_next, .forget = queue->run->options->no_kv_cache};
+    zt_status status = run_open_llm(queue->run, 0, false);
+    if (status == ZT_OK)
+        queue->batch = zt_batch_open(queue->run->llm, &opts);
+    if (!queue->batch)
+        return zt_ctx_status(queue->run->ctx);
+    status = serve_requests(queue);
+    log_batch(queue);
+    zt_batch_close(queue->batch);
+    for (size_t i = 0; i < queue->count; i++)
+        request_free(queue->requests[i]);
+    if (status == ZT_OK && queue->input_status)
+        status = zt_fail(queue->run->ctx, queue->input_status, "%s", queue->input_error);
+    if (status == ZT_OK && queue->failed_count)
+        status = zt_fail(queue->run->ctx, ZT_EDATA, "%d request%s could not be answered", queue->failed_count,
+                         queue->failed_count == 1 ? "" : "s");
+    return status;
 }
 
-zt_status run_jsonl(run *r)
+zt_status run_jsonl(run_state *run)
 {
-    const char *path = r->o->input;
+    const char *path = run->options->input;
     bool named = path && strcmp(path, "-") != 0;
-    queue q = {.r = r, .fd = named ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO};
-    zt_str_init(&q.in, r->ctx);
-    struct stat st;
-    zt_status s = ZT_OK;
-    if (q.fd < 0)
-        s = zt_fail(r->ctx, ZT_ENOENT, "%s: %s", path, strerror(errno));
-    else if (fstat(q.fd, &st) == 0 && S_ISDIR(st.st_mode))
-        s = zt_fail(r->ctx, ZT_ENOENT, "%s: is a directory", named ? path : "stdin");
+    request_queue queue = {.run = run, .fd = named ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO};
+    zt_str_init(&queue.input, run->ctx);
+    struct stat info;
+    zt_status status = ZT_OK;
+    if (queue.fd < 0)
+        status = zt_fail(run->ctx, ZT_ENOENT, "%s: %s", path, strerror(errno));
+    else if (fstat(queue.fd, &info) == 0 && S_ISDIR(info.st_mode))
+        status = zt_fail(run->ctx, ZT_ENOENT, "%s: is a directory", named ? path : "stdin");
     else
-        s = serve_all(&q);
-    if (named && q.fd >= 0)
-        close(q.fd);
-    zt_str_fini(&q.in);
-    return s;
+        status = serve_all(&queue);
+    if (named && queue.fd >= 0)
+        close(queue.fd);
+    zt_str_fini(&queue.input);
+    return status;
 }

@@ -11,69 +11,66 @@
 
 #define WINDOW 512
 
-static zt_status encode_text(run *r)
+static zt_status encode_text(run_state *run)
 {
-    const run_options *o = r->o;
-    unsigned bos = o->bos ? ZT_TOK_BOS : o->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    r->input = zt_read_all(r->ctx, o->perplexity, &r->input_bytes);
-    if (!r->input || zt_foreign_text_fail(r->ctx, o->perplexity, r->input, r->input_bytes))
-        return zt_ctx_status(r->ctx);
-    return zt_vocab_encode(r->vocab, r->input, r->input_bytes,
-                           bos | (o->special ? ZT_TOK_SPECIAL : 0), &r->ids);
+    const run_options *options = run->options;
+    unsigned bos = options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
+    run->prompt_text = zt_read_all(run->ctx, options->perplexity, &run->prompt_bytes);
+    if (!run->prompt_text || zt_foreign_text_fail(run->ctx, options->perplexity, run->prompt_text, run->prompt_bytes))
+        return zt_ctx_status(run->ctx);
+    return zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, bos | (options->special ? ZT_TOK_SPECIAL : 0),
+                           &run->ids);
 }
 
-static zt_status score_windows(run *r, int64_t window, zt_score *score)
+static zt_status score_windows(run_state *run, int64_t window, zt_score *score)
 {
-    int64_t n = (int64_t)r->ids.count / window;
-    zt_status s = ZT_OK;
-    for (int64_t i = 0; i < n && s == ZT_OK; i++) {
-        const int32_t *ids = zt_score_window(r->vocab, &r->ids, window, i);
+    int64_t window_count = (int64_t)run->ids.count / window;
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < window_count && status == ZT_OK; i++) {
+        const int32_t *ids = zt_score_window(run->vocab, &run->ids, window, i);
         if (zt_cli_interrupted())
             return ZT_EINTR;
-        s = zt_llm_score(r->llm, ids, (size_t)window, (size_t)window / 2, score);
-        zt_progress(r->cli, &(zt_work){"perplexity", r->o->perplexity, "windows", (double)(i + 1),
-                                       (double)n});
+        status = zt_llm_score(run->llm, ids, (size_t)window, (size_t)window / 2, score);
+        zt_progress(run->cli,
+                    &(zt_work){"perplexity", run->options->perplexity, "windows", (double)(i + 1), (double)window_count});
     }
-    return s;
+    return status;
 }
 
-static zt_status print(run *r, const zt_score *score, int64_t window)
+static zt_status print_score(run_state *run, const zt_score *score, int64_t window)
 {
     char cell[5][32];
     double error, perplexity = zt_score_perplexity(score, &error);
     snprintf(cell[0], sizeof cell[0], "%.6f", perplexity);
     snprintf(cell[1], sizeof cell[1], "%.6f", error);
     snprintf(cell[2], sizeof cell[2], "%" PRId64, score->count);
-    snprintf(cell[3], sizeof cell[3], "%" PRId64, (int64_t)r->ids.count / window);
+    snprintf(cell[3], sizeof cell[3], "%" PRId64, (int64_t)run->ids.count / window);
     snprintf(cell[4], sizeof cell[4], "%" PRId64, window);
-    zt_table *t = zt_table_new(
-        r->cli, "perplexity",
-        (const char *const[]){"#perplexity", "#error", "#tokens", "#windows", "#window"}, 5);
-    if (!t)
-        return zt_ctx_status(r->ctx);
-    zt_status s =
-        zt_table_row(t, (const char *const[]){cell[0], cell[1], cell[2], cell[3], cell[4]});
-    if (s == ZT_OK)
-        s = run_write_table(r, t);
-    zt_table_free(t);
-    return s;
+    zt_table *table =
+        zt_table_new(run->cli, "perplexity", (const char *const[]){"#perplexity", "#error", "#tokens", "#windows", "#window"}, 5);
+    if (!table)
+        return zt_ctx_status(run->ctx);
+    zt_status status = zt_table_row(table, (const char *const[]){cell[0], cell[1], cell[2], cell[3], cell[4]});
+    if (status == ZT_OK)
+        status = run_write_table(run, table);
+    zt_table_free(table);
+    return status;
 }
 
-zt_status run_perplexity(run *r)
+zt_status run_perplexity(run_state *run)
 {
-    int64_t window = r->o->ctx ? r->o->ctx : WINDOW;
+    int64_t window = run->options->context_tokens ? run->options->context_tokens : WINDOW;
     zt_score score = {0};
-    zt_status s = encode_text(r);
-    if (s == ZT_OK)
-        s = run_open_llm(r, window, false);
-    if (s == ZT_OK && window > zt_llm_get(r->llm).ctx_len)
-        window = zt_llm_get(r->llm).ctx_len; /* all that the model was trained for */
-    if (s == ZT_OK && (int64_t)r->ids.count < window)
-        s = zt_fail(r->ctx, ZT_EDATA,
-                    "%s: %zu tokens are too few for a window of %" PRId64 ": see --ctx",
-                    r->o->perplexity, r->ids.count, window);
-    if (s == ZT_OK)
-        s = score_windows(r, window, &score);
-    r->prompted = r->ended = zt_seconds();
-    return s == ZT_OK ? print(r, &score, window) : s;
+    zt_status status = encode_text(run);
+    if (status == ZT_OK)
+        status = run_open_llm(run, window, false);
+    if (status == ZT_OK && window > zt_llm_get(run->llm).ctx_len)
+        window = zt_llm_get(run->llm).ctx_len; /* all that the model was trained for */
+    if (status == ZT_OK && (int64_t)run->ids.count < window)
+        status = zt_fail(run->ctx, ZT_EDATA, "%s: %zu tokens are too few for a window of %" PRId64 ": see --ctx",
+                         run->options->perplexity, run->ids.count, window);
+    if (status == ZT_OK)
+        status = score_windows(run, window, &score);
+    run->prompt_time = run->end_time = zt_seconds();
+    return status == ZT_OK ? print_score(run, &score, window) : status;
 }

@@ -8,115 +8,116 @@
 
 /* ---- its prompt ------------------------------------------------------------------------------- */
 
-static zt_status encode(request *q)
+static zt_status encode_prompt(run_request *request)
 {
-    run *r = &q->r;
-    r->ids.count = 0;
-    if (q->messages)
-        return request_encode_messages(q);
-    if (!*q->prompt)
-        return zt_fail(r->ctx, ZT_EUSAGE, "the prompt is empty");
-    r->input = (char *)q->prompt;
-    r->input_bytes = strlen(q->prompt);
-    zt_status s = run_encode_prompt(r);
-    r->input = NULL;
-    return s;
+    run_state *run = &request->run;
+    run->ids.count = 0;
+    if (request->messages)
+        return request_encode_messages(request);
+    if (!*request->prompt)
+        return zt_fail(run->ctx, ZT_EUSAGE, "the prompt is empty");
+    run->prompt_text = (char *)request->prompt;
+    run->prompt_bytes = strlen(request->prompt);
+    zt_status status = run_encode_prompt(run);
+    run->prompt_text = NULL;
+    return status;
 }
 
 /* ---- its answer ------------------------------------------------------------------------------ */
 
-static zt_status put_error(request *q, zt_status why)
+static zt_status put_error(run_request *request, zt_status error)
 {
-    zt_ctx *ctx = q->r.ctx;
+    zt_ctx *ctx = request->run.ctx;
     char message[1024];
-    int n = snprintf(message, sizeof message, "line %zu: ", q->line);
-    zt_escape(message + n, sizeof message - (size_t)n, zt_ctx_error(ctx), strlen(zt_ctx_error(ctx)));
+    int length = snprintf(message, sizeof message, "line %zu: ", request->line_number);
+    zt_escape(message + length, sizeof message - (size_t)length, zt_ctx_error(ctx), strlen(zt_ctx_error(ctx)));
     zt_ctx_clear(ctx);
-    zt_str_clear(&q->answer);
-    zt_str_printf(&q->answer, "{\"id\":%s,\"line\":%zu,\"error\":", q->id ? q->id : "null", q->line);
-    zt_str_put_json(&q->answer, message, strlen(message));
-    zt_str_printf(&q->answer, ",\"status\":%d}\n", zt_exit_code(why));
+    zt_str_clear(&request->answer);
+    zt_str_printf(&request->answer, "{\"id\":%s,\"line\":%zu,\"error\":", request->json_id ? request->json_id : "null",
+                  request->line_number);
+    zt_str_put_json(&request->answer, message, strlen(message));
+    zt_str_printf(&request->answer, ",\"status\":%d}\n", zt_exit_code(error));
     return zt_ctx_status(ctx);
 }
 
-bool request_is_theirs(zt_status s)
+bool request_is_theirs(zt_status status)
 {
-    return s == ZT_EDATA || s == ZT_EUSAGE || s == ZT_ENOMEM || s == ZT_ENOTSUP;
+    return status == ZT_EDATA || status == ZT_EUSAGE || status == ZT_ENOMEM || status == ZT_ENOTSUP;
 }
 
-zt_status request_end(request *q, zt_status s)
+zt_status request_end(run_request *request, zt_status status)
 {
-    if (s == ZT_OK)
-        s = run_text_end(&q->r);
-    q->r.ended = zt_seconds();
-    if (s == ZT_OK)
-        s = run_put_json(&q->r, &q->answer);
-    q->failed = s != ZT_OK;
-    q->done = true;
-    return request_is_theirs(s) ? put_error(q, s) : s;
+    if (status == ZT_OK)
+        status = run_text_end(&request->run);
+    request->run.end_time = zt_seconds();
+    if (status == ZT_OK)
+        status = run_put_json(&request->run, &request->answer);
+    request->failed = status != ZT_OK;
+    request->done = true;
+    return request_is_theirs(status) ? put_error(request, status) : status;
 }
 
 zt_status request_next(void *text, float *logits, int32_t best, bool *more)
 {
-    request *q = text;
-    if (q->r.prompted == 0)
-        q->r.prompted = zt_seconds();
-    q->r.logits = logits;
-    q->r.next[0] = best;
-    zt_status s = ZT_OK;
-    if (q->o.n == 0) /* the prompt only */
-        q->r.stop = "length";
+    run_request *request = text;
+    if (request->run.prompt_time == 0)
+        request->run.prompt_time = zt_seconds();
+    request->run.logits = logits;
+    request->run.next_ids[0] = best;
+    zt_status status = ZT_OK;
+    if (request->options.new_tokens == 0) /* the prompt only */
+        request->run.stop_reason = "length";
     else
-        s = run_next_token(&q->r);
-    *more = s == ZT_OK && !q->r.stop;
-    return *more ? ZT_OK : request_end(q, s);
+        status = run_next_token(&request->run);
+    *more = status == ZT_OK && !request->run.stop_reason;
+    return *more ? ZT_OK : request_end(request, status);
 }
 
 /* ---- a line ---------------------------------------------------------------------------------- */
 
-static void begin(request *q, run *base)
+static void init_request(run_request *request, run_state *base)
 {
-    *q = (request){.r = *base, .o = *base->o};
-    q->r.o = &q->o;
-    q->r.seed = base->cli->seed;
-    q->r.ids = q->r.fed = (zt_ids){0};
-    q->r.first = q->r.prompted = 0;
-    q->r.asked = zt_seconds();
-    zt_str *const strings[] = {REQUEST_STRINGS(q)};
+    *request = (run_request){.run = *base, .options = *base->options};
+    request->run.options = &request->options;
+    request->run.seed = base->cli->seed;
+    request->run.ids = request->run.fed_ids = (zt_ids){0};
+    request->run.first_token_time = request->run.prompt_time = 0;
+    request->run.asked_time = zt_seconds();
+    zt_str *const strings[] = {REQUEST_STRINGS(request)};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         zt_str_init(strings[i], base->ctx);
 }
 
-request *request_new(run *base, const char *text, size_t n, size_t line)
+run_request *request_new(run_state *base, const char *text, size_t size, size_t line)
 {
-    request *q = zt_alloc(base->ctx, sizeof *q);
-    if (!q)
+    run_request *request = zt_alloc(base->ctx, sizeof *request);
+    if (!request)
         return NULL;
-    begin(q, base);
-    q->line = line;
-    run_text_begin(&q->r);
-    zt_status s = request_parse(q, text, n);
-    q->r.id = q->id;
-    if (s == ZT_OK)
-        s = encode(q);
-    if (s == ZT_OK)
-        s = run_check_room(&q->r);
-    if (s == ZT_OK || request_end(q, s) == ZT_OK)
-        return q;
-    request_free(q);
+    init_request(request, base);
+    request->line_number = line;
+    run_text_begin(&request->run);
+    zt_status status = request_parse(request, text, size);
+    request->run.request_id = request->json_id;
+    if (status == ZT_OK)
+        status = encode_prompt(request);
+    if (status == ZT_OK)
+        status = run_check_room(&request->run);
+    if (status == ZT_OK || request_end(request, status) == ZT_OK)
+        return request;
+    request_free(request);
     return NULL;
 }
 
-void request_free(request *q)
+void request_free(run_request *request)
 {
-    zt_ctx *ctx = q->r.ctx;
-    zt_str *const strings[] = {REQUEST_STRINGS(q)};
+    zt_ctx *ctx = request->run.ctx;
+    zt_str *const strings[] = {REQUEST_STRINGS(request)};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         zt_str_fini(strings[i]);
-    zt_ids_fini(ctx, &q->r.ids);
-    if (q->own_stops)
-        zt_free(ctx, q->o.stop.item);
-    json_decref(q->json);
-    free(q->id);
-    zt_free(ctx, q);
+    zt_ids_fini(ctx, &request->run.ids);
+    if (request->own_stops)
+        zt_free(ctx, request->options.stop_texts.item);
+    json_decref(request->json);
+    free(request->json_id);
+    zt_free(ctx, request);
 }

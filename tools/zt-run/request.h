@@ -6,45 +6,46 @@
 
 #include <jansson.h>
 
-typedef struct request {
-    run r;         /* its own: options, ids, text and times; the rest is borrowed */
-    run_options o; /* the command line's, with what the request says */
-    size_t line;   /* of the input, from 1 */
+typedef struct run_request {
+    run_state run;       /* its own: options, ids, text and times; the rest is borrowed */
+    run_options options; /* the command line's, with what the request says */
+    size_t line_number;  /* of the input, from 1 */
     json_t *json;  /* o borrows texts of it */
     const json_t *messages;
     run_beside beside; /* the messages; NULL: not given */
     const char *prompt;
     const json_t *logprobs, *top_logprobs; /* as given; NULL: not */
-    char *id; /* JSON text of its "id"; malloc'ed by jansson */
+    char *json_id;                         /* JSON text of its "id"; malloc'ed by jansson */
     bool own_stops;
     bool done, failed; /* then there is the answer, a line */
     zt_str answer;
-    size_t bytes; /* of its line */
-} request;
+    size_t line_bytes; /* of its line */
+} run_request;
 
-#define REQUEST_STRINGS(q)                                                                         \
-    &(q)->r.held, &(q)->r.shown, &(q)->r.text, &(q)->r.logprobs, &(q)->r.likeliest, &(q)->answer
+#define REQUEST_STRINGS(request)                                                                                                 \
+    &(request)->run.held_text, &(request)->run.held_shown, &(request)->run.answer_text, &(request)->run.logprobs,                \
+        &(request)->run.likeliest, &(request)->answer
 
 /* From the input's line of that number: r.ids is the prompt, or it is done, since it cannot be
  * answered. NULL for what is not the request's fault. */
-request *request_new(run *base, const char *text, size_t n, size_t line);
-void request_free(request *q);
+run_request *request_new(run_state *base, const char *text, size_t size, size_t line);
+void request_free(run_request *request);
 /* A zt_batch_next: chooses a token of r.logits or r.next, and ends the request after its last. */
 zt_status request_next(void *text, float *logits, int32_t best, bool *more);
 /* Writes the answer, of a request that ended so. Another status than ZT_OK is not the request's. */
-zt_status request_end(request *q, zt_status s);
+zt_status request_end(run_request *request, zt_status status);
 /* The request's own fault, or too much for this run's limits: others may still be answered. */
-bool request_is_theirs(zt_status s);
+bool request_is_theirs(zt_status status);
 
-/* request_members.c: the request's line, of n bytes, into o, messages, prompt and id. A member that
+/* request_members.c: the request's line, of size bytes, into o, messages, prompt and id. A member that
  * is null is as one that is absent. ZT_EDATA names the member that is wrong. */
-zt_status request_parse(request *q, const char *text, size_t n);
+zt_status request_parse(run_request *request, const char *text, size_t size);
 /* "KEY: VALUE is not WANTED", with the value as JSON, cut where it is long. ZT_EDATA. */
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted);
-/* "unknown member KEY", with the nearest of n names, or all of them where none is near. ZT_EDATA. */
-zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t n);
+/* "unknown member KEY", with the nearest of name_count names, or all of them where none is near. ZT_EDATA. */
+zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t name_count);
 
 /* request_messages.c: the conversation of q->messages, of which none is read before, into r.ids. */
-zt_status request_encode_messages(request *q);
+zt_status request_encode_messages(run_request *request);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { SHOWN = 72 };
 
-static const char *show(char shown[SHOWN], const char *text)
+static const char *show_text(char shown[SHOWN], const char *text)
 {
     return zt_escape(shown, SHOWN, text, strlen(text));
 }
@@ -18,7 +18,7 @@ static const char *show(char shown[SHOWN], const char *text)
 static const char *show_json(char shown[SHOWN], const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    show(shown, text ? text : "?");
+    show_text(shown, text ? text : "?");
     free(text);
     return shown;
 }
@@ -26,219 +26,215 @@ static const char *show_json(char shown[SHOWN], const json_t *value)
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted)
 {
     char name[SHOWN], shown[SHOWN];
-    show(name, key);
+    show_text(name, key);
     if (!value)
         return zt_fail(ctx, ZT_EDATA, "\"%s\" is missing: %s is needed", name, wanted);
     return zt_fail(ctx, ZT_EDATA, "\"%s\": %s is not %s", name, show_json(shown, value), wanted);
 }
 
-zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t n)
+zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t name_count)
 {
     char shown[SHOWN];
-    const char **list = zt_calloc(ctx, n + 1, sizeof *list); /* NULL last */
+    const char **list = zt_calloc(ctx, name_count + 1, sizeof *list); /* NULL last */
     if (!list) return ZT_ENOMEM;
-    memcpy(list, names, n * sizeof *list);
+    memcpy(list, names, name_count * sizeof *list);
     const char *near = zt_near_name(key, strlen(key), zt_near_list, list);
     zt_str all;
     zt_str_init(&all, ctx);
-    zt_near_put(&all, (int)n, zt_near_list, list);
-    zt_status s = zt_ctx_status(ctx);
-    show(shown, key);
-    if (s == ZT_OK && near)
-        s = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\" (did you mean \"%s\"?)", shown, near);
-    else if (s == ZT_OK)
-        s = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\": known are %s", shown,
-                    all.data ? all.data : "");
+    zt_near_put(&all, (int)name_count, zt_near_list, list);
+    zt_status status = zt_ctx_status(ctx);
+    show_text(shown, key);
+    if (status == ZT_OK && near)
+        status = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\" (did you mean \"%s\"?)", shown, near);
+    else if (status == ZT_OK)
+        status = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\": known are %s", shown, all.data ? all.data : "");
     zt_str_fini(&all);
     zt_free(ctx, list);
-    return s;
+    return status;
 }
 
 /* ---- the members that take effect ------------------------------------------------------------ */
 
-typedef struct member member;
-typedef zt_status take_fn(request *q, const member *m, const json_t *value);
+typedef struct request_member request_member;
+typedef zt_status read_member_fn(run_request *q, const request_member *m, const json_t *value);
 
-struct member {
+struct request_member {
     const char *name; /* with _ for - */
-    take_fn *take;
-    size_t at; /* in the request: members of one place are names for one thing */
+    read_member_fn *read;
+    size_t offset; /* in the request: members of one place are names for one thing */
     int64_t least, most;
 };
 
-static zt_status take_bool(request *q, const member *m, const json_t *value)
+static zt_status read_bool(run_request *request, const request_member *member, const json_t *value)
 {
     if (!json_is_boolean(value))
-        return request_refuse(q->r.ctx, m->name, value, "true or false");
-    *(bool *)((char *)q + m->at) = json_is_true(value);
+        return request_refuse(request->run.ctx, member->name, value, "true or false");
+    *(bool *)((char *)request + member->offset) = json_is_true(value);
     return ZT_OK;
 }
 
-static zt_status check_integer(request *q, const member *m, const json_t *value)
+static zt_status check_integer(run_request *request, const request_member *member, const json_t *value)
 {
     char wanted[96];
-    bool in_range = json_is_integer(value) && json_integer_value(value) >= m->least &&
-                    json_integer_value(value) <= m->most;
-    snprintf(wanted, sizeof wanted, "an integer from %lld to %lld", (long long)m->least,
-             (long long)m->most);
-    return in_range ? ZT_OK : request_refuse(q->r.ctx, m->name, value, wanted);
+    bool in_range =
+        json_is_integer(value) && json_integer_value(value) >= member->least && json_integer_value(value) <= member->most;
+    snprintf(wanted, sizeof wanted, "an integer from %lld to %lld", (long long)member->least, (long long)member->most);
+    return in_range ? ZT_OK : request_refuse(request->run.ctx, member->name, value, wanted);
 }
 
-static zt_status take_integer(request *q, const member *m, const json_t *value)
+static zt_status read_integer(run_request *request, const request_member *member, const json_t *value)
 {
-    zt_status s = check_integer(q, m, value);
-    if (s == ZT_OK)
-        *(int64_t *)((char *)q + m->at) = json_integer_value(value);
-    return s;
+    zt_status status = check_integer(request, member, value);
+    if (status == ZT_OK)
+        *(int64_t *)((char *)request + member->offset) = json_integer_value(value);
+    return status;
 }
 
-static zt_status take_number(request *q, const member *m, const json_t *value)
+static zt_status read_number(run_request *request, const request_member *member, const json_t *value)
 {
     if (!json_is_number(value))
-        return request_refuse(q->r.ctx, m->name, value, "a number");
-    *(double *)((char *)q + m->at) = json_number_value(value);
+        return request_refuse(request->run.ctx, member->name, value, "a number");
+    *(double *)((char *)request + member->offset) = json_number_value(value);
     return ZT_OK;
 }
 
-static zt_status take_text(request *q, const member *m, const json_t *value)
+static zt_status read_text(run_request *request, const request_member *member, const json_t *value)
 {
     if (!json_is_string(value))
-        return request_refuse(q->r.ctx, m->name, value, "a text");
-    *(const char **)((char *)q + m->at) = json_string_value(value);
+        return request_refuse(request->run.ctx, member->name, value, "a text");
+    *(const char **)((char *)request + member->offset) = json_string_value(value);
     return ZT_OK;
 }
 
-static zt_status take_messages(request *q, const member *m, const json_t *value)
+static zt_status read_messages(run_request *request, const request_member *member, const json_t *value)
 {
     if (!json_is_array(value))
-        return request_refuse(q->r.ctx, m->name, value, "an array of messages");
-    q->messages = value;
+        return request_refuse(request->run.ctx, member->name, value, "an array of messages");
+    request->messages = value;
     return ZT_OK;
 }
 
 /* Objects: of functions, or of texts to answer from. */
-static zt_status take_objects(request *q, const member *m, const json_t *value)
+static zt_status read_objects(run_request *request, const request_member *member, const json_t *value)
 {
     bool fits = json_is_array(value);
     for (size_t i = 0; fits && i < json_array_size(value); i++)
         fits = json_is_object(json_array_get(value, i));
     if (!fits)
-        return request_refuse(q->r.ctx, m->name, value, "an array of objects");
+        return request_refuse(request->run.ctx, member->name, value, "an array of objects");
     if (json_array_size(value) > 0)
-        *(const json_t **)((char *)q + m->at) = value;
+        *(const json_t **)((char *)request + member->offset) = value;
     return ZT_OK;
 }
 
-static zt_status take_args(request *q, const member *m, const json_t *value)
+static zt_status read_args(run_request *request, const request_member *member, const json_t *value)
 {
     if (!json_is_object(value))
-        return request_refuse(q->r.ctx, m->name, value, "an object");
+        return request_refuse(request->run.ctx, member->name, value, "an object");
     if (json_object_get(value, "messages"))
-        return zt_fail(q->r.ctx, ZT_EDATA, "\"%s\": messages are a member of the request", m->name);
-    *(const json_t **)((char *)q + m->at) = value;
+        return zt_fail(request->run.ctx, ZT_EDATA, "\"%s\": messages are a member of the request", member->name);
+    *(const json_t **)((char *)request + member->offset) = value;
     return ZT_OK;
 }
 
-static zt_status take_id(request *q, const member *m, const json_t *value)
+static zt_status read_id(run_request *request, const request_member *member, const json_t *value)
 {
-    (void)q, (void)m, (void)value; /* it is read before all others, so that errors have it */
+    (void)request, (void)member, (void)value; /* it is read before all others, so that errors have it */
     return ZT_OK;
 }
 
 /* A text or an array of them. The list is ours, its texts the request's. */
-static zt_status take_stops(request *q, const member *m, const json_t *value)
+static zt_status read_stops(run_request *request, const request_member *member, const json_t *value)
 {
-    zt_opt_list *stop = &q->o.stop;
-    size_t n = json_is_array(value) ? json_array_size(value) : 1;
-    stop->n = 0;
-    q->own_stops = true;
-    stop->item = zt_alloc_array(q->r.ctx, n + 1, sizeof *stop->item);
-    for (size_t i = 0; stop->item && i < n; i++) {
+    zt_opt_list *stops = &request->options.stop_texts;
+    size_t text_count = json_is_array(value) ? json_array_size(value) : 1;
+    stops->n = 0;
+    request->own_stops = true;
+    stops->item = zt_alloc_array(request->run.ctx, text_count + 1, sizeof *stops->item);
+    for (size_t i = 0; stops->item && i < text_count; i++) {
         const json_t *text = json_is_array(value) ? json_array_get(value, i) : value;
         if (json_string_length(text) == 0)
-            return request_refuse(q->r.ctx, m->name, value,
-                                  "a text or an array of texts, of which none is empty");
-        stop->item[stop->n++] = json_string_value(text);
+            return request_refuse(request->run.ctx, member->name, value, "a text or an array of texts, of which none is empty");
+        stops->item[stops->n++] = json_string_value(text);
     }
-    return zt_ctx_status(q->r.ctx);
+    return zt_ctx_status(request->run.ctx);
 }
 
 /* Whether they are wanted, as in OpenAI's chats, or how many in each place. */
-static zt_status take_logprobs(request *q, const member *m, const json_t *value)
+static zt_status read_logprobs(run_request *request, const request_member *member, const json_t *value)
 {
-    *(const json_t **)((char *)q + m->at) = value;
-    bool wanted = json_is_boolean(value) && m->at == offsetof(request, logprobs);
-    return wanted ? ZT_OK : check_integer(q, m, value);
+    *(const json_t **)((char *)request + member->offset) = value;
+    bool wanted = json_is_boolean(value) && member->offset == offsetof(run_request, logprobs);
+    return wanted ? ZT_OK : check_integer(request, member, value);
 }
 
 /* Is `text` a name of the model that runs: its file's with or without folder and what follows a dot
  * (m.q4_1.gguf, m.q4_1, m), or its general.name, or its id? */
-static bool names_model(const run *r, const char *text)
+static bool names_model(const run_state *run, const char *text)
 {
-    const char *file = zt_gguf_name(r->gguf), *base = file;
-    size_t n = strlen(text);
-    for (const char *c = file; *c; c++) /* a directory's name may end in a slash */
-        if (*c == '/' && c[1] && c[1] != '/')
-            base = c + 1;
+    const char *file = zt_gguf_name(run->gguf), *base = file;
+    size_t length = strlen(text);
+    for (const char *letter = file; *letter; letter++) /* a directory's name may end in a slash */
+        if (*letter == '/' && letter[1] && letter[1] != '/')
+            base = letter + 1;
     zt_bytes name;
-    bool begins = n && strncmp(text, base, n) == 0 && (!base[n] || base[n] == '.' || base[n] == '/');
-    return begins || strcmp(text, file) == 0 || strcmp(text, r->o->model) == 0 ||
-           strcmp(text, zt_gguf_id(r->gguf)) == 0 ||
-           (zt_gguf_str(r->gguf, "general.name", &name) && name.n == n &&
-            memcmp(name.data, text, n) == 0);
+    bool begins = length && strncmp(text, base, length) == 0 && (!base[length] || base[length] == '.' || base[length] == '/');
+    return begins || strcmp(text, file) == 0 || strcmp(text, run->options->model) == 0 ||
+           strcmp(text, zt_gguf_id(run->gguf)) == 0 ||
+           (zt_gguf_str(run->gguf, "general.name", &name) && name.n == length && memcmp(name.data, text, length) == 0);
 }
 
-static zt_status take_model(request *q, const member *m, const json_t *value)
+static zt_status read_model(run_request *request, const request_member *member, const json_t *value)
 {
     char wanted[96 + SHOWN], shown[SHOWN];
-    const char *name = zt_gguf_name(q->r.gguf);
-    if (json_is_string(value) && names_model(&q->r, json_string_value(value)))
+    const char *name = zt_gguf_name(request->run.gguf);
+    if (json_is_string(value) && names_model(&request->run, json_string_value(value)))
         return ZT_OK;
-    snprintf(wanted, sizeof wanted, "the model that runs, \"%s\"", show(shown, name));
-    return request_refuse(q->r.ctx, m->name, value, wanted);
+    snprintf(wanted, sizeof wanted, "the model that runs, \"%s\"", show_text(shown, name));
+    return request_refuse(request->run.ctx, member->name, value, wanted);
 }
 
-#define AT(field) offsetof(request, field)
+#define AT(field) offsetof(run_request, field)
 #define ANY INT64_MIN, INT64_MAX
 
-static const member members[] = {
-    {"id", take_id, AT(id), 0, 0},
-    {"prompt", take_text, AT(prompt), 0, 0},
-    {"messages", take_messages, AT(messages), 0, 0},
-    {"tools", take_objects, AT(beside.tools), 0, 0},
-    {"documents", take_objects, AT(beside.documents), 0, 0},
-    {"chat_template_kwargs", take_args, AT(beside.args), 0, 0},
-    {"model", take_model, AT(r.gguf), 0, 0},
-    {"n", take_integer, AT(o.n), 0, INT32_MAX},
-    {"max_tokens", take_integer, AT(o.n), 0, INT32_MAX},
-    {"max_completion_tokens", take_integer, AT(o.n), 0, INT32_MAX},
-    {"temp", take_number, AT(o.sampler.temp), 0, 0},
-    {"temperature", take_number, AT(o.sampler.temp), 0, 0},
-    {"top_k", take_integer, AT(o.sampler.top_k), ANY},
-    {"top_p", take_number, AT(o.sampler.top_p), 0, 0},
-    {"min_p", take_number, AT(o.sampler.min_p), 0, 0},
-    {"repeat_penalty", take_number, AT(o.sampler.repeat_penalty), 0, 0},
-    {"repeat_last", take_integer, AT(o.sampler.repeat_last), ANY},
-    {"frequency_penalty", take_number, AT(o.sampler.frequency_penalty), 0, 0},
-    {"presence_penalty", take_number, AT(o.sampler.presence_penalty), 0, 0},
-    {"seed", take_integer, AT(r.seed), 0, INT64_MAX},
-    {"stop", take_stops, AT(o.stop), 0, 0},
-    {"logprobs", take_logprobs, AT(logprobs), 0, MOST_LOGPROBS},
-    {"top_logprobs", take_logprobs, AT(top_logprobs), 0, MOST_LOGPROBS},
-    {"system", take_text, AT(o.system), 0, 0},
-    {"raw", take_bool, AT(o.raw), 0, 0},
-    {"special", take_bool, AT(o.special), 0, 0},
-    {"ignore_eos", take_bool, AT(o.ignore_eos), 0, 0},
+static const request_member member_table[] = {
+    {"id", read_id, AT(json_id), 0, 0},
+    {"prompt", read_text, AT(prompt), 0, 0},
+    {"messages", read_messages, AT(messages), 0, 0},
+    {"tools", read_objects, AT(beside.tools), 0, 0},
+    {"documents", read_objects, AT(beside.documents), 0, 0},
+    {"chat_template_kwargs", read_args, AT(beside.args), 0, 0},
+    {"model", read_model, AT(run.gguf), 0, 0},
+    {"n", read_integer, AT(options.new_tokens), 0, INT32_MAX},
+    {"max_tokens", read_integer, AT(options.new_tokens), 0, INT32_MAX},
+    {"max_completion_tokens", read_integer, AT(options.new_tokens), 0, INT32_MAX},
+    {"temp", read_number, AT(options.sampler.temp), 0, 0},
+    {"temperature", read_number, AT(options.sampler.temp), 0, 0},
+    {"top_k", read_integer, AT(options.sampler.top_k), ANY},
+    {"top_p", read_number, AT(options.sampler.top_p), 0, 0},
+    {"min_p", read_number, AT(options.sampler.min_p), 0, 0},
+    {"repeat_penalty", read_number, AT(options.sampler.repeat_penalty), 0, 0},
+    {"repeat_last", read_integer, AT(options.sampler.repeat_last), ANY},
+    {"frequency_penalty", read_number, AT(options.sampler.frequency_penalty), 0, 0},
+    {"presence_penalty", read_number, AT(options.sampler.presence_penalty), 0, 0},
+    {"seed", read_integer, AT(run.seed), 0, INT64_MAX},
+    {"stop", read_stops, AT(options.stop_texts), 0, 0},
+    {"logprobs", read_logprobs, AT(logprobs), 0, MOST_LOGPROBS},
+    {"top_logprobs", read_logprobs, AT(top_logprobs), 0, MOST_LOGPROBS},
+    {"system", read_text, AT(options.system), 0, 0},
+    {"raw", read_bool, AT(options.raw), 0, 0},
+    {"special", read_bool, AT(options.special), 0, 0},
+    {"ignore_eos", read_bool, AT(options.ignore_eos), 0, 0},
 };
 
-enum { MEMBERS = sizeof members / sizeof *members };
+enum { MEMBERS = sizeof member_table / sizeof *member_table };
 
 /* ---- those of OpenAI's that do not ----------------------------------------------------------- */
 
 /* They may have the one value that asks for nothing. */
 static const struct {
     const char *name, *nothing; /* as JSON; NULL: there is none but null */
-} unsupported[] = {
+} unsupported_members[] = {
     {"audio", NULL},
     {"best_of", "1"},
     {"echo", "false"},
@@ -264,7 +260,7 @@ static const struct {
     {"web_search_options", NULL},
 };
 
-enum { UNSUPPORTED = sizeof unsupported / sizeof *unsupported };
+enum { UNSUPPORTED = sizeof unsupported_members / sizeof *unsupported_members };
 
 static bool asks_for_nothing(const json_t *value, const char *nothing)
 {
@@ -284,14 +280,14 @@ static bool is_name(const char *key, const char *name)
     return !*name && !*key;
 }
 
-static zt_status take_other(request *q, const char *key, const json_t *value)
+static zt_status refuse_other(run_request *request, const char *key, const json_t *value)
 {
     const char *names[MEMBERS];
     char shown[SHOWN];
-    zt_ctx *ctx = q->r.ctx;
+    zt_ctx *ctx = request->run.ctx;
     for (size_t i = 0; i < UNSUPPORTED; i++) {
-        const char *nothing = unsupported[i].nothing;
-        if (!is_name(key, unsupported[i].name))
+        const char *nothing = unsupported_members[i].nothing;
+        if (!is_name(key, unsupported_members[i].name))
             continue;
         if (asks_for_nothing(value, nothing))
             return ZT_OK;
@@ -299,92 +295,91 @@ static zt_status take_other(request *q, const char *key, const json_t *value)
                        nothing ? ": only " : "", nothing ? nothing : "");
     }
     for (size_t i = 0; i < MEMBERS; i++)
-        names[i] = members[i].name;
+        names[i] = member_table[i].name;
     return request_unknown(ctx, key, names, MEMBERS);
 }
 
-static bool same_value(const json_t *a, const json_t *b)
+static bool same_value(const json_t *first, const json_t *second)
 {
-    return json_is_number(a) && json_is_number(b) ? json_number_value(a) == json_number_value(b)
-                                                  : json_equal(a, b);
+    return json_is_number(first) && json_is_number(second) ? json_number_value(first) == json_number_value(second)
+                                                           : json_equal(first, second);
 }
 
 /* Two names of one thing, or two spellings of a name, whose values differ. */
 static zt_status refuse_both(zt_ctx *ctx, const char *name, const json_t *value, const char *other,
                              const json_t *another)
 {
-    char first[SHOWN], second[SHOWN];
-    show_json(first, value);
-    show_json(second, another);
-    return zt_fail(ctx, ZT_EDATA, "\"%s\": %s and \"%s\": %s mean the same, and differ", name, first,
-                   other, second);
+    char shown_value[SHOWN], shown_other[SHOWN];
+    show_json(shown_value, value);
+    show_json(shown_other, another);
+    return zt_fail(ctx, ZT_EDATA, "\"%s\": %s and \"%s\": %s mean the same, and differ", name, shown_value, other, shown_other);
 }
 
 /* given: what came before, by member. */
-static zt_status take(request *q, const char *key, const json_t *value, const json_t **given)
+static zt_status read_member(run_request *request, const char *key, const json_t *value, const json_t **given)
 {
     size_t i = 0;
-    while (i < MEMBERS && !is_name(key, members[i].name))
+    while (i < MEMBERS && !is_name(key, member_table[i].name))
         i++;
     if (i == MEMBERS)
-        return take_other(q, key, value);
-    for (size_t k = 0; k < MEMBERS; k++)
-        if (given[k] && members[k].at == members[i].at && !same_value(given[k], value))
-            return refuse_both(q->r.ctx, members[k].name, given[k], key, value);
+        return refuse_other(request, key, value);
+    for (size_t other = 0; other < MEMBERS; other++)
+        if (given[other] && member_table[other].offset == member_table[i].offset && !same_value(given[other], value))
+            return refuse_both(request->run.ctx, member_table[other].name, given[other], key, value);
     given[i] = value;
-    return members[i].take(q, &members[i], value);
+    return member_table[i].read(request, &member_table[i], value);
 }
 
 /* logprobs: true wants them as top_logprobs says, or the command line; a number says it by itself. */
-static zt_status settle_logprobs(request *q)
+static zt_status settle_logprobs(run_request *request)
 {
-    const json_t *wanted = q->logprobs, *top = q->top_logprobs;
-    int64_t usual = q->o.logprobs, n = json_is_integer(wanted) ? json_integer_value(wanted)
-                                      : json_is_false(wanted) ? -1
-                                      : json_is_true(wanted) && usual < 0 ? 0
-                                                                          : usual;
-    if (top && n < 0 && json_integer_value(top) == 0)
+    const json_t *wanted = request->logprobs, *top = request->top_logprobs;
+    int64_t usual = request->options.logprobs, count = json_is_integer(wanted)             ? json_integer_value(wanted)
+                                                       : json_is_false(wanted)             ? -1
+                                                       : json_is_true(wanted) && usual < 0 ? 0
+                                                                                           : usual;
+    if (top && count < 0 && json_integer_value(top) == 0)
         return ZT_OK;
-    if (top && (n < 0 || (json_is_integer(wanted) && json_integer_value(top) != n)))
-        return zt_fail(q->r.ctx, ZT_EDATA, "\"top_logprobs\" needs \"logprobs\": true");
-    q->o.logprobs = top ? json_integer_value(top) : n;
+    if (top && (count < 0 || (json_is_integer(wanted) && json_integer_value(top) != count)))
+        return zt_fail(request->run.ctx, ZT_EDATA, "\"top_logprobs\" needs \"logprobs\": true");
+    request->options.logprobs = top ? json_integer_value(top) : count;
     return ZT_OK;
 }
 
-static zt_status load(request *q, const char *text, size_t n)
+static zt_status load_json(run_request *request, const char *text, size_t size)
 {
-    json_error_t e;
+    json_error_t error;
     char shown[128];
-    zt_ctx *ctx = q->r.ctx;
-    q->json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
-    if (!q->json)
-        return zt_fail(ctx, ZT_EDATA, "column %d: not JSON: %s", e.column,
-                       zt_escape(shown, sizeof shown, e.text, strlen(e.text)));
-    if (!json_is_object(q->json))
+    zt_ctx *ctx = request->run.ctx;
+    request->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!request->json)
+        return zt_fail(ctx, ZT_EDATA, "column %d: not JSON: %s", error.column,
+                       zt_escape(shown, sizeof shown, error.text, strlen(error.text)));
+    if (!json_is_object(request->json))
         return zt_fail(ctx, ZT_EDATA, "not a JSON object");
-    if (json_object_get(q->json, "id"))
-        q->id = json_dumps(json_object_get(q->json, "id"), JSON_ENCODE_ANY | JSON_COMPACT);
+    if (json_object_get(request->json, "id"))
+        request->json_id = json_dumps(json_object_get(request->json, "id"), JSON_ENCODE_ANY | JSON_COMPACT);
     return ZT_OK;
 }
 
-zt_status request_parse(request *q, const char *text, size_t n)
+zt_status request_parse(run_request *request, const char *text, size_t size)
 {
     const char *key;
     const json_t *value, *given[MEMBERS] = {0};
-    zt_status s = load(q, text, n);
-    if (s != ZT_OK)
-        return s;
-    json_object_foreach(q->json, key, value)
-        if (s == ZT_OK && !json_is_null(value))
-            s = take(q, key, value, given);
-    if (s == ZT_OK && !q->prompt == !q->messages)
-        s = zt_fail(q->r.ctx, ZT_EDATA, "either \"prompt\" or \"messages\" is needed");
-    if (s == ZT_OK && q->o.raw && json_is_string(json_object_get(q->json, "system")))
-        s = zt_fail(q->r.ctx, ZT_EDATA, "\"system\" is of a chat template, and \"raw\" uses none");
-    if (s == ZT_OK && q->prompt && (q->beside.tools || q->beside.documents || q->beside.args))
-        s = zt_fail(q->r.ctx, ZT_EDATA, "\"tools\", \"documents\" and \"chat_template_kwargs\" go "
-                    "with \"messages\"");
-    if (s == ZT_OK)
-        s = settle_logprobs(q);
-    return s == ZT_OK ? zt_sampler_check(q->r.ctx, &q->o.sampler) : s;
+    zt_status status = load_json(request, text, size);
+    if (status != ZT_OK)
+        return status;
+    json_object_foreach(request->json, key, value) if (status == ZT_OK && !json_is_null(value)) status =
+        read_member(request, key, value, given);
+    if (status == ZT_OK && !request->prompt == !request->messages)
+        status = zt_fail(request->run.ctx, ZT_EDATA, "either \"prompt\" or \"messages\" is needed");
+    if (status == ZT_OK && request->options.raw && json_is_string(json_object_get(request->json, "system")))
+        status = zt_fail(request->run.ctx, ZT_EDATA, "\"system\" is of a chat template, and \"raw\" uses none");
+    if (status == ZT_OK && request->prompt && (request->beside.tools || request->beside.documents || request->beside.args))
+        status = zt_fail(request->run.ctx, ZT_EDATA,
+                         "\"tools\", \"documents\" and \"chat_template_kwargs\" go "
+                         "with \"messages\"");
+    if (status == ZT_OK)
+        status = settle_logprobs(request);
+    return status == ZT_OK ? zt_sampler_check(request->run.ctx, &request->options.sampler) : status;
 }

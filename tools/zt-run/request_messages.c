@@ -9,49 +9,48 @@
 /* Where a member of OpenAI's API is known. */
 enum { NOWHERE, PROGRAM, ALWAYS }; /* PROGRAM: only to a template that is a program */
 
-typedef struct member {
+typedef struct message_member {
     const char *name;
     int known;
-} member;
+} message_member;
 
-static const member message_members[] = {
-    {"role", ALWAYS},          {"content", ALWAYS},       {"name", PROGRAM},
-    {"tool_calls", PROGRAM},   {"tool_call_id", PROGRAM}, {"reasoning_content", PROGRAM},
-    {"reasoning", PROGRAM},    {"thinking", PROGRAM},     {"function_call", NOWHERE},
-    {"refusal", NOWHERE},      {"audio", NOWHERE},        {"annotations", NOWHERE},
+static const message_member message_members[] = {
+    {"role", ALWAYS},        {"content", ALWAYS},       {"name", PROGRAM},
+    {"tool_calls", PROGRAM}, {"tool_call_id", PROGRAM}, {"reasoning_content", PROGRAM},
+    {"reasoning", PROGRAM},  {"thinking", PROGRAM},     {"function_call", NOWHERE},
+    {"refusal", NOWHERE},    {"audio", NOWHERE},        {"annotations", NOWHERE},
 };
 
 enum { MEMBERS = sizeof message_members / sizeof *message_members };
 
-static const member part_members[] = {{"type", ALWAYS}, {"text", ALWAYS}};
+static const message_member part_members[] = {{"type", ALWAYS}, {"text", ALWAYS}};
 
-static zt_status check_member(zt_ctx *ctx, const char *key, const member *m, size_t n, int least)
+static zt_status check_member(zt_ctx *ctx, const char *key, const message_member *members, size_t member_count, int least)
 {
     const char *names[sizeof message_members / sizeof *message_members];
     size_t known = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(m[i].name, key) == 0)
-            return m[i].known >= least ? ZT_OK
-                                       : zt_fail(ctx, ZT_EDATA, "\"%s\" is not supported%s", key,
-                                                 m[i].known ? " by a template by rule" : "");
-        if (m[i].known >= least)
-            names[known++] = m[i].name;
+    for (size_t i = 0; i < member_count; i++) {
+        if (strcmp(members[i].name, key) == 0)
+            return members[i].known >= least ? ZT_OK
+                                             : zt_fail(ctx, ZT_EDATA, "\"%s\" is not supported%s", key,
+                                                       members[i].known ? " by a template by rule" : "");
+        if (members[i].known >= least)
+            names[known++] = members[i].name;
     }
     return request_unknown(ctx, key, names, known);
 }
 
 /* An object of such members; null is as absent. */
-static zt_status check_members(zt_ctx *ctx, const json_t *o, const member *m, size_t n, int least)
+static zt_status check_members(zt_ctx *ctx, const json_t *object, const message_member *members, size_t member_count, int least)
 {
-    zt_status s = ZT_OK;
+    zt_status status = ZT_OK;
     const char *key;
     const json_t *value;
-    if (!json_is_object(o))
-        return request_refuse(ctx, "messages", o, "an object with \"role\" and \"content\"");
-    json_object_foreach((json_t *)o, key, value)
-        if (s == ZT_OK && !json_is_null(value))
-            s = check_member(ctx, key, m, n, least);
-    return s;
+    if (!json_is_object(object))
+        return request_refuse(ctx, "messages", object, "an object with \"role\" and \"content\"");
+    json_object_foreach((json_t *)object, key, value) if (status == ZT_OK && !json_is_null(value)) status =
+        check_member(ctx, key, members, member_count, least);
+    return status;
 }
 
 /* ---- content --------------------------------------------------------------------------------- */
@@ -72,7 +71,7 @@ static const char *part_text(zt_ctx *ctx, const json_t *part)
 }
 
 /* The texts of a list's parts, a newline between two. */
-static const char *join_parts(zt_ctx *ctx, zt_arena *a, const json_t *parts)
+static const char *join_parts(zt_ctx *ctx, zt_arena *arena, const json_t *parts)
 {
     zt_str all;
     const char *joined = NULL;
@@ -83,175 +82,176 @@ static const char *join_parts(zt_ctx *ctx, zt_arena *a, const json_t *parts)
             zt_str_printf(&all, "%s%s", i ? "\n" : "", text);
     }
     if (!zt_ctx_status(ctx) && all.data)
-        joined = zt_arena_strndup(a, all.data, all.len);
+        joined = zt_arena_strndup(arena, all.data, all.len);
     zt_str_fini(&all);
     return joined;
 }
 
-static const char *content_of(zt_ctx *ctx, zt_arena *a, const json_t *content)
+static const char *content_of(zt_ctx *ctx, zt_arena *arena, const json_t *content)
 {
     if (json_is_string(content))
         return json_string_value(content);
     if (json_is_array(content) && json_array_size(content) > 0)
-        return join_parts(ctx, a, content);
+        return join_parts(ctx, arena, content);
     request_refuse(ctx, "content", content, "a text or a list of parts");
     return NULL;
 }
 
-static zt_status read_message(zt_ctx *ctx, zt_arena *a, const json_t *o, zt_message *m)
+static zt_status read_message(zt_ctx *ctx, zt_arena *arena, const json_t *object, zt_message *message)
 {
-    zt_status s = check_members(ctx, o, message_members, MEMBERS, ALWAYS);
-    if (s != ZT_OK)
-        return s;
-    const json_t *role = json_object_get(o, "role");
-    m->role = json_string_value(role);
-    if (!m->role)
+    zt_status status = check_members(ctx, object, message_members, MEMBERS, ALWAYS);
+    if (status != ZT_OK)
+        return status;
+    const json_t *role = json_object_get(object, "role");
+    message->role = json_string_value(role);
+    if (!message->role)
         return request_refuse(ctx, "role", role, "a text");
-    m->content = content_of(ctx, a, json_object_get(o, "content"));
-    return m->content ? ZT_OK : zt_ctx_status(ctx);
+    message->content = content_of(ctx, arena, json_object_get(object, "content"));
+    return message->content ? ZT_OK : zt_ctx_status(ctx);
 }
 
 /* What is wrong with the n-th says which it is. */
-static zt_status number_error(zt_ctx *ctx, int n, zt_status s)
+static zt_status number_error(zt_ctx *ctx, int index, zt_status status)
 {
     char why[512];
-    if (s != ZT_EDATA)
-        return s;
+    if (status != ZT_EDATA)
+        return status;
     snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    return zt_fail(ctx, s, "messages[%d]: %s", n, why);
+    return zt_fail(ctx, status, "messages[%d]: %s", index, why);
 }
 
 /* ---- for a template by rule ------------------------------------------------------------------ */
 
-/* m has room for one more than there are: --system opens a conversation that has no such message. */
-static zt_status encode_rows(request *q, zt_arena *a, zt_message *m, bool system)
+/* messages has room for one more than there are: --system opens a conversation that has no such message. */
+static zt_status encode_rows(run_request *request, zt_arena *arena, zt_message *messages, bool system)
 {
-    run *r = &q->r;
-    int n = 0, count = (int)json_array_size(q->messages);
-    zt_status s = ZT_OK;
-    if (q->beside.tools || q->beside.documents || q->beside.args)
-        s = zt_fail(r->ctx, ZT_EDATA, "template %s has no place for tools, documents or arguments",
-                    zt_template_name(r->tmpl));
+    run_state *run = &request->run;
+    int message_count = 0, count = (int)json_array_size(request->messages);
+    zt_status status = ZT_OK;
+    if (request->beside.tools || request->beside.documents || request->beside.args)
+        status = zt_fail(run->ctx, ZT_EDATA, "template %s has no place for tools, documents or arguments",
+                         zt_template_name(run->template));
     if (system)
-        m[n++] = (zt_message){"system", r->o->system};
-    for (int i = 0; i < count && s == ZT_OK; i++, n++)
-        s = number_error(r->ctx, i, read_message(r->ctx, a, json_array_get(q->messages, (size_t)i),
-                                                 &m[n]));
-    return s == ZT_OK ? run_encode_messages(r, m, n, &r->ids) : s;
+        messages[message_count++] = (zt_message){"system", run->options->system};
+    for (int i = 0; i < count && status == ZT_OK; i++, message_count++)
+        status = number_error(
+            run->ctx, i, read_message(run->ctx, arena, json_array_get(request->messages, (size_t)i), &messages[message_count]));
+    return status == ZT_OK ? run_encode_messages(run, messages, message_count, &run->ids) : status;
 }
 
 /* ---- for a program --------------------------------------------------------------------------- */
 
 /* A message may be without content where it calls tools. */
-static zt_status copy_content(run *r, zt_arena *a, const json_t *o, json_t *to)
+static zt_status copy_content(run_state *run, zt_arena *arena, const json_t *object, json_t *copy)
 {
-    const json_t *content = json_object_get(o, "content");
-    const json_t *calls = json_object_get(o, "tool_calls");
+    const json_t *content = json_object_get(object, "content");
+    const json_t *calls = json_object_get(object, "tool_calls");
     bool empty = !content || json_is_null(content);
     if (empty && json_array_size(calls) > 0)
         return ZT_OK;
-    const char *text = content_of(r->ctx, a, content);
+    const char *text = content_of(run->ctx, arena, content);
     if (!text)
-        return zt_ctx_status(r->ctx);
-    json_t *copy = json_is_string(content) ? json_incref((json_t *)(uintptr_t)content)
-                                           : json_stringn_nocheck(text, strlen(text));
-    return json_object_set_new(to, "content", copy) == 0 ? ZT_OK : ZT_ENOMEM;
+        return zt_ctx_status(run->ctx);
+    json_t *content_copy =
+        json_is_string(content) ? json_incref((json_t *)(uintptr_t)content) : json_stringn_nocheck(text, strlen(text));
+    return json_object_set_new(copy, "content", content_copy) == 0 ? ZT_OK : ZT_ENOMEM;
 }
 
 /* What a model thought goes by three names: reasoning_content, which templates read, the first that is
  * given, and thinking, which some read. */
-static int alias_reasoning(json_t *m)
+static int alias_reasoning(json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_t *text = NULL;
     for (int i = 0; i < 3 && !text; i++)
-        text = json_object_get(m, names[i]);
+        text = json_object_get(message, names[i]);
     if (!text)
         return 0;
     json_incref(text);
-    int bad = json_object_set(m, "reasoning_content", text);
-    if (!bad && !json_object_get(m, "thinking"))
-        bad = json_object_set(m, "thinking", text);
+    int bad = json_object_set(message, "reasoning_content", text);
+    if (!bad && !json_object_get(message, "thinking"))
+        bad = json_object_set(message, "thinking", text);
     json_decref(text);
     return bad;
 }
 
-static zt_status copy_message(run *r, zt_arena *a, const json_t *o, json_t *to)
+static zt_status copy_message(run_state *run, zt_arena *arena, const json_t *object, json_t *copy)
 {
     const char *key;
     json_t *value;
-    zt_status s = check_members(r->ctx, o, message_members, MEMBERS, PROGRAM);
-    const json_t *role = json_object_get(o, "role");
-    if (s == ZT_OK && !json_is_string(role))
-        s = request_refuse(r->ctx, "role", role, "a text");
-    json_object_foreach((json_t *)(uintptr_t)o, key, value) {
-        if (s == ZT_OK && strcmp(key, "content") == 0)
-            s = copy_content(r, a, o, to);
-        else if (s == ZT_OK && !json_is_null(value) && json_object_set(to, key, value) != 0)
-            s = ZT_ENOMEM;
+    zt_status status = check_members(run->ctx, object, message_members, MEMBERS, PROGRAM);
+    const json_t *role = json_object_get(object, "role");
+    if (status == ZT_OK && !json_is_string(role))
+        status = request_refuse(run->ctx, "role", role, "a text");
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        if (status == ZT_OK && strcmp(key, "content") == 0)
+            status = copy_content(run, arena, object, copy);
+        else if (status == ZT_OK && !json_is_null(value) && json_object_set(copy, key, value) != 0)
+            status = ZT_ENOMEM;
     }
-    if (s == ZT_OK && json_object_get(to, "tool_calls") && !zt_jinja_mentions(r->jinja, "tool_calls"))
-        s = json_array_size(json_object_get(to, "tool_calls")) == 0
-                ? ZT_OK
-                : zt_fail(r->ctx, ZT_EDATA, "the chat template has no place for tool_calls");
-    if (s == ZT_OK && !json_object_get(o, "content"))
-        s = copy_content(r, a, o, to);
-    if (s == ZT_OK && alias_reasoning(to) != 0)
-        s = ZT_ENOMEM;
-    return s == ZT_ENOMEM ? zt_fail(r->ctx, s, "no memory for a message") : s;
+    if (status == ZT_OK && json_object_get(copy, "tool_calls") && !zt_jinja_mentions(run->jinja, "tool_calls"))
+        status = json_array_size(json_object_get(copy, "tool_calls")) == 0
+                     ? ZT_OK
+                     : zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for tool_calls");
+    if (status == ZT_OK && !json_object_get(object, "content"))
+        status = copy_content(run, arena, object, copy);
+    if (status == ZT_OK && alias_reasoning(copy) != 0)
+        status = ZT_ENOMEM;
+    return status == ZT_ENOMEM ? zt_fail(run->ctx, status, "no memory for a message") : status;
 }
 
-static zt_status encode_program(request *q, zt_arena *a, json_t *all, bool system)
+static zt_status encode_program(run_request *request, zt_arena *arena, json_t *all, bool system)
 {
-    run *r = &q->r;
-    zt_status s = ZT_OK;
-    if (system && json_array_append_new(all, run_message(r, "system", r->o->system,
-                                                         strlen(r->o->system))) != 0)
-        s = zt_fail(r->ctx, ZT_ENOMEM, "no memory for a message");
-    for (size_t i = 0; s == ZT_OK && i < json_array_size(q->messages); i++) {
-        json_t *m = json_object();
-        s = m ? copy_message(r, a, json_array_get(q->messages, i), m) : ZT_ENOMEM;
-        s = number_error(r->ctx, (int)i, s);
-        if (json_array_append_new(all, m) != 0 && s == ZT_OK)
-            s = zt_fail(r->ctx, ZT_ENOMEM, "no memory for a message");
+    run_state *run = &request->run;
+    zt_status status = ZT_OK;
+    if (system && json_array_append_new(all, run_message(run, "system", run->options->system, strlen(run->options->system))) != 0)
+        status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
+    for (size_t i = 0; status == ZT_OK && i < json_array_size(request->messages); i++) {
+        json_t *message = json_object();
+        status = message ? copy_message(run, arena, json_array_get(request->messages, i), message) : ZT_ENOMEM;
+        status = number_error(run->ctx, (int)i, status);
+        if (json_array_append_new(all, message) != 0 && status == ZT_OK)
+            status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
     }
-    return s == ZT_OK ? run_encode_json(r, all, &q->beside, &r->ids) : s;
+    return status == ZT_OK ? run_encode_json(run, all, &request->beside, &run->ids) : status;
 }
 
 /* ---- the conversation ------------------------------------------------------------------------ */
 
-static zt_status encode(request *q, zt_arena *a, zt_message *m, json_t *all)
+static zt_status encode_conversation(run_request *request, zt_arena *arena, zt_message *messages, json_t *all)
 {
-    run *r = &q->r;
-    const json_t *first = json_array_get(q->messages, 0);
-    zt_status s = run_choose_template(r, q->beside.tools != NULL);
-    if (s == ZT_OK && !run_has_template(r))
-        s = zt_fail(r->ctx, ZT_EUSAGE, "\"messages\" need a chat template");
-    if (s == ZT_OK)
-        s = run_find_turn(r);
-    if (s == ZT_OK && !first)
-        s = zt_fail(r->ctx, ZT_EDATA, "\"messages\" is empty");
+    run_state *run = &request->run;
+    const json_t *first = json_array_get(request->messages, 0);
+    zt_status status = run_choose_template(run, request->beside.tools != NULL);
+    if (status == ZT_OK && !run_has_template(run))
+        status = zt_fail(run->ctx, ZT_EUSAGE, "\"messages\" need a chat template");
+    if (status == ZT_OK)
+        status = run_find_turn(run);
+    if (status == ZT_OK && !first)
+        status = zt_fail(run->ctx, ZT_EDATA, "\"messages\" is empty");
     const char *role = json_string_value(json_object_get(first, "role"));
     bool opened = role && strcmp(role, "system") == 0;
-    if (s == ZT_OK && opened && json_is_string(json_object_get(q->json, "system")))
-        s = zt_fail(r->ctx, ZT_EDATA, "\"system\" beside a message of the role system");
-    if (s != ZT_OK)
-        return s;
-    bool system = r->o->system && !opened;
-    return r->jinja ? encode_program(q, a, all, system) : encode_rows(q, a, m, system);
+    if (status == ZT_OK && opened && json_is_string(json_object_get(request->json, "system")))
+        status = zt_fail(run->ctx, ZT_EDATA, "\"system\" beside a message of the role system");
+    if (status != ZT_OK)
+        return status;
+    bool system = run->options->system && !opened;
+    return run->jinja ? encode_program(request, arena, all, system) : encode_rows(request, arena, messages, system);
 }
 
-zt_status request_encode_messages(request *q)
+zt_status request_encode_messages(run_request *request)
 {
-    run *r = &q->r;
-    zt_message *m = zt_alloc_array(r->ctx, json_array_size(q->messages) + 1, sizeof *m);
-    zt_arena *a = zt_arena_new(r->ctx, 0);
+    run_state *run = &request->run;
+    zt_message *messages = zt_alloc_array(run->ctx, json_array_size(request->messages) + 1, sizeof *messages);
+    zt_arena *arena = zt_arena_new(run->ctx, 0);
     json_t *all = json_array();
-    zt_status s = m && a && all ? encode(q, a, m, all) : zt_fail(r->ctx, ZT_ENOMEM, "no memory");
-    r->n_prompt = r->ids.count;
+    zt_status status =
+        messages && arena && all ? encode_conversation(request, arena, messages, all) : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+    run->prompt_count = run->ids.count;
     json_decref(all);
-    zt_arena_free(a);
-    zt_free(r->ctx, m);
-    return s;
+    zt_arena_free(arena);
+    zt_free(run->ctx, messages);
+    return status;
 }

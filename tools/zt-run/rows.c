@@ -5,110 +5,118 @@
 
 #include <string.h>
 
-typedef struct pieces {
+typedef struct rows_run {
     zt_cli *cli;
-    const zt_bound_inputs *feed; /* of the program that takes all rows at once */
-    zt_prog *prog;       /* that takes some, after its passes */
+    const zt_bound_inputs *whole; /* of the program that takes all rows at once */
+    zt_prog *program;             /* that takes some, after its passes */
     zt_session *session;
-    int64_t rows, each; /* of all, at most of a step */
-    int32_t *pos;       /* [rows] */
+    int64_t row_count, rows_per_step; /* of all, at most of a step */
+    int32_t *positions;               /* [rows] */
     int64_t counter;    /* of what is drawn: one more each step */
-    const void **in;    /* of prog's inputs: of all rows */
-    size_t *step;       /* bytes of a row of these; 0: the same for every step */
-} pieces;
+    const void **inputs;     /* of prog's inputs: of all rows */
+    size_t *input_row_bytes; /* bytes of a row of these; 0: the same for every step */
+} rows_run;
 
-static size_t row_bytes(const zt_type *t, int64_t rows)
+static size_t row_bytes(const zt_type *type, int64_t rows)
 {
-    return rows ? zt_type_bytes(t) / (size_t)rows : 0;
+    return rows ? zt_type_bytes(type) / (size_t)rows : 0;
 }
 
 /* What comes out must have a row for each that goes in. */
-static zt_status check_rows(pieces *r)
+static zt_status check_rows(rows_run *pieces)
 {
-    const zt_type *y = &r->feed->bound->type[zt_prog_output(r->feed->prog, 0)->value];
-    const zt_type *x = &r->feed->bound->type[zt_prog_nth(r->feed->prog, ZT_VALUE_IN, 0)];
-    r->rows = x->dim[0];
-    if (y->rank > 0 && y->dim[0] == r->rows) return ZT_OK;
-    return zt_fail(r->cli->ctx, ZT_EUSAGE,
-                   "--chunk: the network does not give a row for each that it takes");
+    const zt_type *output_type = &pieces->whole->bound->type[zt_prog_output(pieces->whole->prog, 0)->value];
+    const zt_type *input_type = &pieces->whole->bound->type[zt_prog_nth(pieces->whole->prog, ZT_VALUE_IN, 0)];
+    pieces->row_count = input_type->dim[0];
+    if (output_type->rank > 0 && output_type->dim[0] == pieces->row_count)
+        return ZT_OK;
+    return zt_fail(pieces->cli->ctx, ZT_EUSAGE, "--chunk: the network does not give a row for each that it takes");
 }
 
 /* The network's program with caches, for inputs of the shape that came. */
-static zt_status lower(pieces *r, const char *model, zt_engine *e)
+static zt_status lower_network(rows_run *pieces, const char *model, zt_engine *engine)
 {
-    zt_ctx *ctx = r->cli->ctx;
-    const zt_type *x =
-        &zt_prog_value(r->feed->prog, zt_prog_nth(r->feed->prog, ZT_VALUE_IN, 0))->type;
-    zt_nn_shape in = {.rank = x->rank};
-    memcpy(in.dim, x->dim, sizeof in.dim);
-    zt_prog *p = zt_cli_network(r->cli, model, &(zt_nn_options){.input = &in, .cache = true});
-    zt_binding sample[] = {{"n", r->each}, {"ctx", r->rows}};
-    int n = p ? zt_prog_n_symbols(p) : 0;
-    zt_pass_opts po = {.sample = sample, .n_sample = n, .engine = e};
-    r->prog = p ? zt_prog_passes(ctx, p, &po, NULL) : NULL;
-    zt_session_opts so = {.strict = r->cli->strict, .fixed = &sample[1], .n_fixed = n > 1};
-    if (r->prog) r->session = zt_session_open(e, r->prog, &r->feed->store, &so);
-    zt_prog_free(p);
-    return r->session ? ZT_OK : zt_ctx_status(ctx);
+    zt_ctx *ctx = pieces->cli->ctx;
+    const zt_type *input_type = &zt_prog_value(pieces->whole->prog, zt_prog_nth(pieces->whole->prog, ZT_VALUE_IN, 0))->type;
+    zt_nn_shape shape = {.rank = input_type->rank};
+    memcpy(shape.dim, input_type->dim, sizeof shape.dim);
+    zt_prog *program = zt_cli_network(pieces->cli, model, &(zt_nn_options){.input = &shape, .cache = true});
+    zt_binding sample[] = {{"n", pieces->rows_per_step}, {"ctx", pieces->row_count}};
+    int symbol_count = program ? zt_prog_n_symbols(program) : 0;
+    zt_pass_opts pass_options = {.sample = sample, .n_sample = symbol_count, .engine = engine};
+    pieces->program = program ? zt_prog_passes(ctx, program, &pass_options, NULL) : NULL;
+    zt_session_opts session_options = {.strict = pieces->cli->strict, .fixed = &sample[1], .n_fixed = symbol_count > 1};
+    if (pieces->program)
+        pieces->session = zt_session_open(engine, pieces->program, &pieces->whole->store, &session_options);
+    zt_prog_free(program);
+    return pieces->session ? ZT_OK : zt_ctx_status(ctx);
 }
 
-static int input_named(const zt_prog *p, const char *name)
+static int input_named(const zt_prog *program, const char *name)
 {
-    for (int i = 0; i < zt_prog_count(p, ZT_VALUE_IN); i++)
-        if (!strcmp(zt_prog_value(p, zt_prog_nth(p, ZT_VALUE_IN, i))->name, name)) return i;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++)
+        if (!strcmp(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i))->name, name))
+            return i;
     return -1;
 }
 
-static zt_status find_inputs(pieces *r)
+static zt_status find_inputs(rows_run *pieces)
 {
-    int n = zt_prog_count(r->prog, ZT_VALUE_IN);
-    r->pos = zt_alloc_array(r->cli->ctx, (size_t)r->rows + 1, sizeof *r->pos);
-    r->in = zt_calloc(r->cli->ctx, (size_t)n + 1, sizeof *r->in);
-    r->step = zt_calloc(r->cli->ctx, (size_t)n + 1, sizeof *r->step);
-    if (!r->pos || !r->in || !r->step) return ZT_ENOMEM;
-    for (int64_t i = 0; i < r->rows; i++) r->pos[i] = (int32_t)i;
-    for (int i = 0; i < n; i++) {
-        const char *name = zt_prog_value(r->prog, zt_prog_nth(r->prog, ZT_VALUE_IN, i))->name;
-        int at = input_named(r->feed->prog, name);
-        const zt_type *t =
-            at < 0 ? NULL : &r->feed->bound->type[zt_prog_nth(r->feed->prog, ZT_VALUE_IN, at)];
-        r->in[i] = t ? r->feed->in[at] : r->pos;
-        r->step[i] = !t ? sizeof *r->pos : at == 0 ? row_bytes(t, r->rows) : 0;
-        if (t && t->rank == 0 && !strcmp(name, "counter")) {
-            memcpy(&r->counter, r->in[i], sizeof r->counter);
-            r->in[i] = &r->counter;
+    int input_count = zt_prog_count(pieces->program, ZT_VALUE_IN);
+    pieces->positions = zt_alloc_array(pieces->cli->ctx, (size_t)pieces->row_count + 1, sizeof *pieces->positions);
+    pieces->inputs = zt_calloc(pieces->cli->ctx, (size_t)input_count + 1, sizeof *pieces->inputs);
+    pieces->input_row_bytes = zt_calloc(pieces->cli->ctx, (size_t)input_count + 1, sizeof *pieces->input_row_bytes);
+    if (!pieces->positions || !pieces->inputs || !pieces->input_row_bytes)
+        return ZT_ENOMEM;
+    for (int64_t i = 0; i < pieces->row_count; i++)
+        pieces->positions[i] = (int32_t)i;
+    for (int i = 0; i < input_count; i++) {
+        const char *name = zt_prog_value(pieces->program, zt_prog_nth(pieces->program, ZT_VALUE_IN, i))->name;
+        int input_index = input_named(pieces->whole->prog, name);
+        const zt_type *type =
+            input_index < 0 ? NULL : &pieces->whole->bound->type[zt_prog_nth(pieces->whole->prog, ZT_VALUE_IN, input_index)];
+        pieces->inputs[i] = type ? pieces->whole->in[input_index] : pieces->positions;
+        pieces->input_row_bytes[i] = !type              ? sizeof *pieces->positions
+                                     : input_index == 0 ? row_bytes(type, pieces->row_count)
+                                                        : 0;
+        if (type && type->rank == 0 && !strcmp(name, "counter")) {
+            memcpy(&pieces->counter, pieces->inputs[i], sizeof pieces->counter);
+            pieces->inputs[i] = &pieces->counter;
         }
     }
     return ZT_OK;
 }
 
-static zt_status run_piece(pieces *r, int64_t from, int64_t n)
+static zt_status run_piece(rows_run *pieces, int64_t first_row, int64_t count)
 {
-    const zt_type *y = &r->feed->bound->type[zt_prog_output(r->feed->prog, 0)->value];
-    const void *in[ZT_MAX_IN] = {0};
-    void *out = (char *)r->feed->out[0] + (size_t)from * row_bytes(y, r->rows);
-    for (int i = 0; i < zt_prog_count(r->prog, ZT_VALUE_IN) && i < ZT_MAX_IN; i++)
-        in[i] = (const char *)r->in[i] + (size_t)from * r->step[i];
-    zt_status s = zt_session_step(r->session, &(zt_binding){"n", n}, 1, in, &out);
-    r->counter++;
-    return s;
+    const zt_type *output_type = &pieces->whole->bound->type[zt_prog_output(pieces->whole->prog, 0)->value];
+    const void *inputs[ZT_MAX_IN] = {0};
+    void *output = (char *)pieces->whole->out[0] + (size_t)first_row * row_bytes(output_type, pieces->row_count);
+    for (int i = 0; i < zt_prog_count(pieces->program, ZT_VALUE_IN) && i < ZT_MAX_IN; i++)
+        inputs[i] = (const char *)pieces->inputs[i] + (size_t)first_row * pieces->input_row_bytes[i];
+    zt_status status = zt_session_step(pieces->session, &(zt_binding){"n", count}, 1, inputs, &output);
+    pieces->counter++;
+    return status;
 }
 
-zt_status run_rows(zt_cli *cli, const run_options *o, const zt_bound_inputs *feed)
+zt_status run_rows(zt_cli *cli, const run_options *options, const zt_bound_inputs *feed)
 {
-    pieces r = {.cli = cli, .feed = feed, .each = o->chunk};
-    zt_status s = check_rows(&r);
-    if (s || r.rows == 0) return s;
-    zt_engine *e = zt_cli_engine(cli);
-    s = e ? lower(&r, o->model, e) : zt_ctx_status(cli->ctx);
-    if (!s) s = find_inputs(&r);
-    for (int64_t at = 0; at < r.rows && !s; at += r.each)
-        s = run_piece(&r, at, r.rows - at < r.each ? r.rows - at : r.each);
-    zt_free(cli->ctx, r.pos);
-    zt_free(cli->ctx, r.in);
-    zt_free(cli->ctx, r.step);
-    zt_session_close(r.session);
-    zt_prog_free(r.prog);
-    zt_engine_close(e);
-    return s;
+    rows_run pieces = {.cli = cli, .whole = feed, .rows_per_step = options->chunk};
+    zt_status status = check_rows(&pieces);
+    if (status || pieces.row_count == 0)
+        return status;
+    zt_engine *engine = zt_cli_engine(cli);
+    status = engine ? lower_network(&pieces, options->model, engine) : zt_ctx_status(cli->ctx);
+    if (!status)
+        status = find_inputs(&pieces);
+    for (int64_t row = 0; row < pieces.row_count && !status; row += pieces.rows_per_step)
+        status = run_piece(&pieces, row,
+                           pieces.row_count - row < pieces.rows_per_step ? pieces.row_count - row : pieces.rows_per_step);
+    zt_free(cli->ctx, pieces.positions);
+    zt_free(cli->ctx, pieces.inputs);
+    zt_free(cli->ctx, pieces.input_row_bytes);
+    zt_session_close(pieces.session);
+    zt_prog_free(pieces.program);
+    zt_engine_close(engine);
+    return status;
 }

@@ -20,15 +20,15 @@ typedef struct run_options {
     const char *bind, *data; /* of a program */
     int64_t cycles;          /* of a network's clock; 0: layer after layer */
     bool chunk_given;
-    const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre, *plan;
-    int64_t n; /* -1: until the text ends or the context is full */
+    const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre_tokenizer, *plan;
+    int64_t new_tokens; /* -1: until the text ends or the context is full */
     bool verbatim, raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
     zt_sampler sampler; /* its seed is the shared --seed */
     const char *logits;
     bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run, speculate;
-    int64_t chunk, ctx, logprobs; /* logprobs -1: none are wanted */
-    int kv; /* index into f16|f32; -1: the default */
-    zt_opt_list stop, lora;
+    int64_t chunk, context_tokens, logprobs; /* logprobs -1: none are wanted */
+    int kv_type;                             /* index into f16|f32; -1: the default */
+    zt_opt_list stop_texts, adapters;
     zt_opt_list template_args; /* KEY=JSON */
     bool render;
     const char *eos; /* "2,7": instead of the model's own; NULL: not given */
@@ -53,27 +53,27 @@ enum {
 
 extern const zt_tool run_tool;
 run_options *run_options_init(void); /* with defaults, before the command line is read */
-zt_status run_options_check(zt_cli *cli, const run_options *o);
-zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *o);
+zt_status run_options_check(zt_cli *cli, const run_options *options);
+zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *options);
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
 typedef struct run_times run_times; /* of each op: times.c */
 
-typedef struct run {
+typedef struct run_state {
     zt_cli *cli;
     zt_ctx *ctx;
-    const run_options *o;
-    double start; /* when the process began, as zt_seconds has it */
+    const run_options *options;
+    double start_time; /* when the process began, as zt_seconds has it */
     zt_gguf *gguf;
-    zt_checkpoint *base;  /* of --lora: the model without, and what is added */
+    zt_checkpoint *base_model; /* of --lora: the model without, and what is added */
     zt_adapters adapters;
     zt_vocab *vocab;
     struct run_templates *templates; /* of all requests: template.c */
-    const zt_template *tmpl; /* a template by rule; NULL: none is used */
+    const zt_template *template;     /* a template by rule; NULL: none is used */
     zt_jinja *jinja;         /* a template that is a program; NULL likewise. Not both. */
-    char *input; /* the prompt's text, input_bytes of it */
-    size_t input_bytes;
+    char *prompt_text;       /* the prompt's text, input_bytes of it */
+    size_t prompt_bytes;
     zt_sink *sink; /* of --output; NULL: stdout */
     bool terminal; /* text goes to a terminal */
     zt_plan_file *plan; /* of --plan; NULL: none */
@@ -81,142 +81,140 @@ typedef struct run {
     run_times *times; /* NULL: not asked for */
     zt_llm *llm;
     zt_ids ids;      /* the prompt, then what was generated */
-    size_t n_prompt; /* how many of them are the prompt */
-    zt_ids fed;      /* what the KV cache holds */
-    size_t reused;   /* tokens of the prompt that it held already */
+    size_t prompt_count; /* how many of them are the prompt */
+    zt_ids fed_ids;      /* what the KV cache holds */
+    size_t reused_count; /* tokens of the prompt that it held already */
     /* generation */
     int64_t vocab_rows; /* V of the logits */
     int64_t choices;    /* the first of them, which the vocabulary names: the rest is padding */
     float *logits;      /* [rows, V]: of the last token, a draft's, or of a piece of the prompt */
-    int64_t rows;
-    int32_t next[ZT_DRAFT_ROWS]; /* the likeliest, where the engine chooses: no logits then */
-    size_t row;                  /* the one of them after the text as it is */
+    int64_t logits_rows;
+    int32_t next_ids[ZT_DRAFT_ROWS]; /* the likeliest, where the engine chooses: no logits then */
+    size_t logits_row;               /* the one of them after the text as it is */
     zt_drafts *drafts;           /* --speculate; NULL: none */
-    size_t drafted, accepted, batches; /* tokens tried ahead, those that came, batches with such */
+    size_t drafted_count, accepted_count, draft_batches; /* tokens tried ahead, those that came, batches with such */
     float *scratch; /* of the sampler, f32[2 * V] */
-    zt_ids ends;    /* --eos, or for --ignore-eos the model's own */
-    zt_str held, shown; /* text that is not certain yet, and of each byte whether it goes out */
-    zt_str text;        /* what was generated, for --json */
+    zt_ids end_ids; /* --eos, or for --ignore-eos the model's own */
+    zt_str held_text, held_shown; /* text that is not certain yet, and of each byte whether it goes out */
+    zt_str answer_text;           /* what was generated, for --json */
     zt_str logprobs;    /* the members of that array, likewise */
     zt_str likeliest;   /* --logprobs: the array of the next token, and log of all exp(logit) */
     double log_sum;
-    size_t cut;       /* bytes generated from the text on that ended the answer */
-    const char *stop; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
+    size_t cut_bytes;        /* bytes generated from the text on that ended the answer */
+    const char *stop_reason; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     uint64_t seed;
-    const char *id; /* of a request, as JSON; NULL: none */
-    double loaded, asked, prompted, first, ended; /* when, as zt_seconds */
-} run;
+    const char *request_id;                                                  /* of a request, as JSON; NULL: none */
+    double loaded_time, asked_time, prompt_time, first_token_time, end_time; /* when, as zt_seconds */
+} run_state;
 
 /* Data goes to --output, or to stdout at once. */
-zt_status run_write(run *r, const void *bytes, size_t n);
+zt_status run_write(run_state *run, const void *bytes, size_t size);
 /* Text likewise; what a terminal would obey is escaped for one. */
-zt_status run_write_text(run *r, const char *text, size_t n);
-zt_status run_write_table(run *r, const zt_table *t);
+zt_status run_write_text(run_state *run, const char *text, size_t size);
+zt_status run_write_table(run_state *run, const zt_table *table);
 
 /* template.c: chat templates. They are opened once for all requests. */
 typedef struct run_templates run_templates;
-run_templates *run_templates_new(const run *r);
-void run_templates_free(const run *r);
+run_templates *run_templates_new(const run_state *run);
+void run_templates_free(const run_state *run);
 /* Into r->tmpl or r->jinja, as the options say; neither where there is none. `tools`: the model's own
  * template for tools, if it has one. */
-zt_status run_choose_template(run *r, bool tools);
-bool run_has_template(const run *r);
+zt_status run_choose_template(run_state *run, bool tools);
+bool run_has_template(const run_state *run);
 /* Of a conversation: what stands beside its messages, any of them may be NULL. */
 typedef struct run_beside {
     const json_t *tools, *documents, *args;
 } run_beside;
 /* Appends the prompt that r->jinja makes of an array of messages, and where its bytes come from: 1 of
  * the conversation, 0 of the template. */
-zt_status run_render_messages(run *r, const json_t *messages, const run_beside *beside,
-                              zt_str *text, zt_str *origin);
+zt_status run_render_messages(run_state *run, const json_t *messages, const run_beside *beside, zt_str *text, zt_str *origin);
 /* {"role", "content"}: NULL is ZT_ENOMEM in the context. */
-json_t *run_message(run *r, const char *role, const char *content, size_t n);
+json_t *run_message(run_state *run, const char *role, const char *content, size_t size);
 /* What opens a user's turn, of either kind of template: a model that writes it goes too far. */
-zt_bytes run_turn_text(const run *r);
-zt_status run_find_turn(run *r); /* before it is asked for */
+zt_bytes run_turn_text(const run_state *run);
+zt_status run_find_turn(run_state *run); /* before it is asked for */
 
 /* prompt.c: the text, whole, from the one place that the options name; the template; ids. */
-zt_status run_read_prompt(run *r);
-zt_status run_encode_prompt(run *r); /* of r->input, into r->ids */
+zt_status run_read_prompt(run_state *run);
+zt_status run_encode_prompt(run_state *run); /* of r->input, into r->ids */
 /* A conversation in either kind of template, or in a program with what stands beside; the user's next
  * message. All append to ids. */
-zt_status run_encode_messages(run *r, const zt_message *m, int n, zt_ids *ids);
-zt_status run_encode_json(run *r, const json_t *messages, const run_beside *beside, zt_ids *ids);
-zt_status run_encode_next(run *r, const char *text, zt_ids *ids);
+zt_status run_encode_messages(run_state *run, const zt_message *messages, int message_count, zt_ids *ids);
+zt_status run_encode_json(run_state *run, const json_t *messages, const run_beside *beside, zt_ids *ids);
+zt_status run_encode_next(run_state *run, const char *text, zt_ids *ids);
 /* What a template wrote, from byte `from` on: its special tokens are tokens. All of it has BOS as the
  * options say. */
-zt_status run_encode_rendered(run *r, const zt_str *text, const zt_str *origin, size_t from,
-                              zt_ids *ids);
-zt_status run_render(run *r); /* --render: the prompt as text */
+zt_status run_encode_rendered(run_state *run, const zt_str *text, const zt_str *origin, size_t from, zt_ids *ids);
+zt_status run_render(run_state *run); /* --render: the prompt as text */
 
 /* tokens.c: the three that need only the vocabulary. */
-zt_status run_tokenize(run *r);
-zt_status run_detokenize(run *r);
-zt_status run_count(run *r);
+zt_status run_tokenize(run_state *run);
+zt_status run_detokenize(run_state *run);
+zt_status run_count(run_state *run);
 
 /* text.c: generated tokens become text, which leaves as soon as it is certain. */
-void run_text_begin(run *r);
-zt_status run_text_put(run *r, int32_t id); /* sets r->stop where a text ends it */
-zt_status run_text_end(run *r);
+void run_text_begin(run_state *run);
+zt_status run_text_put(run_state *run, int32_t id); /* sets r->stop where a text ends it */
+zt_status run_text_end(run_state *run);
 
 /* generate.c: the prompt through the model, logits out, then token after token. */
-zt_status run_generate(run *r);
+zt_status run_generate(run_state *run);
 /* The model, with a cache for as many tokens as can come (0: any number), and what answering needs;
  * `embed`: for embeddings only. */
-zt_status run_open_llm(run *r, int64_t max_tokens, bool embed);
+zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed);
 /* r->ids is the prompt: feeds what the cache lacks of it, and answers. */
-zt_status run_answer(run *r);
+zt_status run_answer(run_state *run);
 /* Choose a token, of r->next where the engine chooses or there are no logits and else of r->logits,
  * and write it; r->stop says why it is the last. */
-zt_status run_next_token(run *r);
+zt_status run_next_token(run_state *run);
 /* Is all that is asked for the likeliest token, though maybe none of those that end a text? */
-bool run_wants_best(const run *r);
-bool run_engine_chooses(const run *r);
-/* Is the token what the engine draws as *d says? Of what is not fed yet the history lacks the tokens;
- * *s has to live as long as *d. */
-bool run_engine_draws(const run *r, zt_sampler *s, zt_draw *d);
-zt_status run_check_room(const run *r); /* for the prompt in the context */
+bool run_wants_best(const run_state *run);
+bool run_engine_chooses(const run_state *run);
+/* Is the token what the engine draws as *draw says? Of what is not fed yet the history lacks the tokens;
+ * *sampler has to live as long as *draw. */
+bool run_engine_draws(const run_state *run, zt_sampler *sampler, zt_draw *draw);
+zt_status run_check_room(const run_state *run); /* for the prompt in the context */
 
-float *run_logits(const run *r); /* [V], of the last token */
-zt_status run_catch_up(run *r); /* the cache then holds all of r->ids */
+float *run_logits(const run_state *run); /* [V], of the last token */
+zt_status run_catch_up(run_state *run);  /* the cache then holds all of r->ids */
 
 /* plan.c: --plan into r->plan; it says which engine runs. */
-zt_status run_read_plan(run *r);
+zt_status run_read_plan(run_state *run);
 
 /* session.c: the KV cache from and to the file of --session. */
-zt_status run_session_load(run *r);
-zt_status run_session_save(run *r);
+zt_status run_session_load(run_state *run);
+zt_status run_session_save(run_state *run);
 
 /* chat.c, jsonl.c, perplexity.c, embed.c: what else is done with a model. */
-zt_status run_chat(run *r);
-zt_status run_jsonl(run *r);
-zt_status run_size_batch(run *r, zt_llm_opts *opts); /* of --jsonl: sequences and cache */
-zt_status run_perplexity(run *r);
-zt_status run_embed(run *r);
+zt_status run_chat(run_state *run);
+zt_status run_jsonl(run_state *run);
+zt_status run_size_batch(run_state *run, zt_llm_opts *opts); /* of --jsonl: sequences and cache */
+zt_status run_perplexity(run_state *run);
+zt_status run_embed(run_state *run);
 
 /* program.c: MODEL is a program; runs it */
 bool run_is_program(zt_cli *cli, const char *path);
-zt_status run_program(run *r);
+zt_status run_program(run_state *run);
 /* rows.c: of a network, --chunk rows of its input at a time, into the feed's outputs. */
 struct zt_bound_inputs;
-zt_status run_rows(zt_cli *cli, const run_options *o, const struct zt_bound_inputs *feed);
+zt_status run_rows(zt_cli *cli, const run_options *options, const struct zt_bound_inputs *feed);
 
 /* report.c */
 /* --logprobs: the alternatives, before the logits are touched; then the token chosen. */
-zt_status run_note_likeliest(run *r);
-zt_status run_put_logprobs(run *r, int32_t id);
-zt_status run_put_json(run *r, zt_str *s); /* the object of --json and its newline */
-zt_status run_report_json(run *r);
+zt_status run_note_likeliest(run_state *run);
+zt_status run_put_logprobs(run_state *run, int32_t id);
+zt_status run_put_json(run_state *run, zt_str *object); /* the object of --json and its newline */
+zt_status run_report_json(run_state *run);
 /* What the machine has free, or less by --mem-limit. */
 size_t run_available_bytes(const zt_cli *cli);
-void run_report_stats(run *r);
-zt_status run_dry(run *r);
+void run_report_stats(run_state *run);
+zt_status run_dry(run_state *run);
 /* adapt.c: the model with the adapters of --lora; without any it is left alone. */
-zt_status run_adapt(run *r);
-void run_unadapt(run *r); /* when the model is closed */
+zt_status run_adapt(run_state *run);
+void run_unadapt(run_state *run); /* when the model is closed */
 
 /* times.c */
-zt_status run_open_engine(run *r); /* as the options say */
-void run_report_times(run *r);
+zt_status run_open_engine(run_state *run); /* as the options say */
+void run_report_times(run_state *run);
 
 #endif

@@ -9,25 +9,25 @@
 #include <unistd.h>
 
 /* Whatever gives the cache other bits. */
-static const char *arithmetic(const run *r, char buf[64])
+static const char *arithmetic_key(const run_state *run, char buffer[64])
 {
-    snprintf(buf, 64, "zt " ZT_VERSION " %s %s%s", zt_engine_inmost(r->engine)->vt->name,
-             zt_isa_name(r->cli->isa), r->o->exact ? " exact" : "");
-    return buf;
+    snprintf(buffer, 64, "zt " ZT_VERSION " %s %s%s", zt_engine_inmost(run->engine)->vt->name, zt_isa_name(run->cli->isa),
+             run->options->exact ? " exact" : "");
+    return buffer;
 }
 
-zt_status run_session_load(run *r)
+zt_status run_session_load(run_state *run)
 {
-    char how[64], key[33];
-    if (access(r->o->session, F_OK) != 0)
+    char arithmetic[64], key[33];
+    if (access(run->options->session, F_OK) != 0)
         return ZT_OK;
-    zt_status s = zt_llm_key(r->gguf, key);
-    return s ? s : zt_llm_load(r->llm, key, arithmetic(r, how), r->o->session, &r->fed);
+    zt_status status = zt_llm_key(run->gguf, key);
+    return status ? status : zt_llm_load(run->llm, key, arithmetic_key(run, arithmetic), run->options->session, &run->fed_ids);
 }
 
-zt_status run_session_save(run *r)
+zt_status run_session_save(run_state *run)
 {
-    char how[64], key[33];
-    zt_status s = zt_llm_key(r->gguf, key);
-    return s ? s : zt_llm_save(r->llm, key, arithmetic(r, how), r->fed.id, r->o->session);
+    char arithmetic[64], key[33];
+    zt_status status = zt_llm_key(run->gguf, key);
+    return status ? status : zt_llm_save(run->llm, key, arithmetic_key(run, arithmetic), run->fed_ids.id, run->options->session);
 }

@@ -15,98 +15,97 @@
 #define MOST_BYTES ((size_t)4 << 20)
 
 struct run_templates {
-    zt_jinja *own, *own_tools; /* the model's default, and its tool_use */
+    zt_jinja *own_template, *tools_template; /* the model's default, and its tool_use */
     char *own_name, *tools_name;
-    bool no_tools;    /* there is no tool_use */
-    zt_jinja *other;  /* of --template */
-    zt_template *row; /* of --template, from JSON */
-    char *text;       /* of the file */
+    bool no_tools_template;   /* there is no tool_use */
+    zt_jinja *given_program;  /* of --template */
+    zt_template *given_rules; /* of --template, from JSON */
+    char *file_text;          /* of the file */
     json_t *tokens;   /* bos_token and so on */
-    json_t *args;     /* of --template-arg */
-    zt_str turn;      /* what opens a user's turn in `turn_of` */
+    json_t *given_args; /* of --template-arg */
+    zt_str turn_text;   /* what opens a user's turn in `turn_of` */
     const zt_jinja *turn_of;
 };
 
-run_templates *run_templates_new(const run *r)
+run_templates *run_templates_new(const run_state *run)
 {
-    run_templates *t = zt_calloc(r->ctx, 1, sizeof *t);
-    if (t)
-        zt_str_init(&t->turn, r->ctx);
-    return t;
+    run_templates *templates = zt_calloc(run->ctx, 1, sizeof *templates);
+    if (templates)
+        zt_str_init(&templates->turn_text, run->ctx);
+    return templates;
 }
 
-void run_templates_free(const run *r)
+void run_templates_free(const run_state *run)
 {
-    run_templates *t = r->templates;
-    if (!t)
+    run_templates *templates = run->templates;
+    if (!templates)
         return;
-    zt_jinja_free(t->own);
-    zt_jinja_free(t->own_tools);
-    zt_jinja_free(t->other);
-    zt_template_free(r->ctx, t->row);
-    zt_free(r->ctx, t->own_name);
-    zt_free(r->ctx, t->tools_name);
-    zt_free(r->ctx, t->text);
-    json_decref(t->tokens);
-    json_decref(t->args);
-    zt_str_fini(&t->turn);
-    zt_free(r->ctx, t);
+    zt_jinja_free(templates->own_template);
+    zt_jinja_free(templates->tools_template);
+    zt_jinja_free(templates->given_program);
+    zt_template_free(run->ctx, templates->given_rules);
+    zt_free(run->ctx, templates->own_name);
+    zt_free(run->ctx, templates->tools_name);
+    zt_free(run->ctx, templates->file_text);
+    json_decref(templates->tokens);
+    json_decref(templates->given_args);
+    zt_str_fini(&templates->turn_text);
+    zt_free(run->ctx, templates);
 }
 
-bool run_has_template(const run *r)
+bool run_has_template(const run_state *run)
 {
-    return r->tmpl || r->jinja;
+    return run->template || run->jinja;
 }
 
 /* ---- the model's own ------------------------------------------------------------------------- */
 
 /* "m.gguf: chat template", for messages. */
-static char *name_of(run *r, const char *variant)
+static char *template_title(run_state *run, const char *variant)
 {
-    zt_str s;
-    zt_str_init(&s, r->ctx);
-    zt_str_printf(&s, "%s: chat template%s%s", zt_gguf_name(r->gguf), variant ? " " : "",
-                  variant ? variant : "");
-    char *name = zt_ctx_status(r->ctx) == ZT_OK ? zt_strdup(r->ctx, s.data) : NULL;
-    zt_str_fini(&s);
+    zt_str text;
+    zt_str_init(&text, run->ctx);
+    zt_str_printf(&text, "%s: chat template%s%s", zt_gguf_name(run->gguf), variant ? " " : "", variant ? variant : "");
+    char *name = zt_ctx_status(run->ctx) == ZT_OK ? zt_strdup(run->ctx, text.data) : NULL;
+    zt_str_fini(&text);
     return name;
 }
 
-static zt_jinja *open_variant(run *r, const char *variant, zt_bytes text, char **name)
+static zt_jinja *open_variant(run_state *run, const char *variant, zt_bytes text, char **name)
 {
-    *name = name_of(r, variant);
-    return *name ? zt_jinja_parse(r->ctx, *name, text.data, text.n) : NULL;
+    *name = template_title(run, variant);
+    return *name ? zt_jinja_parse(run->ctx, *name, text.data, text.n) : NULL;
 }
 
 /* Some files have variants and no default. */
-static zt_status need_default(run *r)
+static zt_status need_default(run_state *run)
 {
     zt_str names;
-    zt_str_init(&names, r->ctx);
-    zt_status s = zt_chat_template_variants(r->gguf, &names);
-    if (s == ZT_OK && names.len)
-        s = zt_fail(r->ctx, ZT_EUSAGE, "%s has no default chat template: --template is one of %s",
-                    zt_gguf_name(r->gguf), names.data);
+    zt_str_init(&names, run->ctx);
+    zt_status status = zt_chat_template_variants(run->gguf, &names);
+    if (status == ZT_OK && names.len)
+        status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no default chat template: --template is one of %s", zt_gguf_name(run->gguf),
+                         names.data);
     zt_str_fini(&names);
-    return s;
+    return status;
 }
 
-static zt_status choose_own(run *r, bool tools)
+static zt_status choose_own(run_state *run, bool tools)
 {
-    run_templates *t = r->templates;
+    run_templates *templates = run->templates;
     zt_bytes text;
-    if (tools && !t->own_tools && !t->no_tools) {
-        t->no_tools = !zt_chat_template(r->gguf, "tool_use", &text);
-        if (!t->no_tools)
-            t->own_tools = open_variant(r, "tool_use", text, &t->tools_name);
+    if (tools && !templates->tools_template && !templates->no_tools_template) {
+        templates->no_tools_template = !zt_chat_template(run->gguf, "tool_use", &text);
+        if (!templates->no_tools_template)
+            templates->tools_template = open_variant(run, "tool_use", text, &templates->tools_name);
     }
-    if (!(tools && t->own_tools) && !t->own && zt_ctx_status(r->ctx) == ZT_OK) {
-        if (!zt_chat_template(r->gguf, NULL, &text))
-            return need_default(r);
-        t->own = open_variant(r, NULL, text, &t->own_name);
+    if (!(tools && templates->tools_template) && !templates->own_template && zt_ctx_status(run->ctx) == ZT_OK) {
+        if (!zt_chat_template(run->gguf, NULL, &text))
+            return need_default(run);
+        templates->own_template = open_variant(run, NULL, text, &templates->own_name);
     }
-    r->jinja = tools && t->own_tools ? t->own_tools : t->own;
-    return zt_ctx_status(r->ctx);
+    run->jinja = tools && templates->tools_template ? templates->tools_template : templates->own_template;
+    return zt_ctx_status(run->ctx);
 }
 
 /* ---- --template ------------------------------------------------------------------------------ */
@@ -117,25 +116,24 @@ static const char *template_name(const void *user, int i)
     return zt_template_list(i);
 }
 
-static zt_status unknown_template(run *r, const char *name)
+static zt_status unknown_template(run_state *run, const char *name)
 {
     char shown[128];
     zt_near_hint hint;
     zt_str names, own;
-    zt_str_init(&names, r->ctx);
-    zt_str_init(&own, r->ctx);
+    zt_str_init(&names, run->ctx);
+    zt_str_init(&own, run->ctx);
     for (int i = 0; zt_template_list(i); i++)
         zt_str_printf(&names, "%s%s", i ? ", " : "", zt_template_list(i));
-    zt_status s = zt_chat_template_variants(r->gguf, &own);
-    if (s == ZT_OK)
-        s = zt_fail(r->ctx, ZT_EUSAGE,
-                    "--template '%s' is no file and none of %s%s%s%s; --raw uses none",
-                    zt_escape(shown, sizeof shown, name, strlen(name)), names.data,
-                    own.len ? ", and of the model's own " : "", own.len ? own.data : "",
-                    zt_near(hint, name, template_name, NULL));
+    zt_status status = zt_chat_template_variants(run->gguf, &own);
+    if (status == ZT_OK)
+        status =
+            zt_fail(run->ctx, ZT_EUSAGE, "--template '%s' is no file and none of %s%s%s%s; --raw uses none",
+                    zt_escape(shown, sizeof shown, name, strlen(name)), names.data, own.len ? ", and of the model's own " : "",
+                    own.len ? own.data : "", zt_near(hint, name, template_name, NULL));
     zt_str_fini(&names);
     zt_str_fini(&own);
-    return s;
+    return status;
 }
 
 /* An object is a template by rule, in JSON; everything else a program. */
@@ -147,273 +145,266 @@ static bool is_json(const char *text)
     return *text == '{' && !strchr("{%#", text[1] ? text[1] : ' ');
 }
 
-static zt_status open_file(run *r, const char *path)
+static zt_status open_file(run_state *run, const char *path)
 {
-    run_templates *t = r->templates;
-    size_t n;
-    t->text = zt_read_all(r->ctx, path, &n);
-    if (!t->text || zt_foreign_fail(r->ctx, path, t->text, n) != ZT_OK)
-        return zt_ctx_status(r->ctx);
-    if (n > MOST_BYTES)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: a template of %zu bytes, more than %zu", path, n,
-                       MOST_BYTES);
-    if (is_json(t->text))
-        t->row = zt_template_open(r->ctx, path);
+    run_templates *templates = run->templates;
+    size_t size;
+    templates->file_text = zt_read_all(run->ctx, path, &size);
+    if (!templates->file_text || zt_foreign_fail(run->ctx, path, templates->file_text, size) != ZT_OK)
+        return zt_ctx_status(run->ctx);
+    if (size > MOST_BYTES)
+        return zt_fail(run->ctx, ZT_EDATA, "%s: a template of %zu bytes, more than %zu", path, size, MOST_BYTES);
+    if (is_json(templates->file_text))
+        templates->given_rules = zt_template_open(run->ctx, path);
     else
-        t->other = zt_jinja_parse(r->ctx, path, t->text, n);
-    return zt_ctx_status(r->ctx);
+        templates->given_program = zt_jinja_parse(run->ctx, path, templates->file_text, size);
+    return zt_ctx_status(run->ctx);
 }
 
 /* A variant of the model's, a name that is known, else a file. */
-static zt_status choose_named(run *r, const char *name)
+static zt_status choose_named(run_state *run, const char *name)
 {
-    run_templates *t = r->templates;
+    run_templates *templates = run->templates;
     zt_bytes text;
-    zt_status s = ZT_OK;
-    if (!t->other && !t->row && zt_chat_template(r->gguf, name, &text)) {
-        t->other = open_variant(r, name, text, &t->own_name);
-        s = zt_ctx_status(r->ctx);
+    zt_status status = ZT_OK;
+    if (!templates->given_program && !templates->given_rules && zt_chat_template(run->gguf, name, &text)) {
+        templates->given_program = open_variant(run, name, text, &templates->own_name);
+        status = zt_ctx_status(run->ctx);
     }
-    if (!t->other && !t->row && s == ZT_OK)
-        r->tmpl = zt_template_find(name);
-    if (r->tmpl || s != ZT_OK)
-        return s;
-    if (!t->other && !t->row) {
+    if (!templates->given_program && !templates->given_rules && status == ZT_OK)
+        run->template = zt_template_find(name);
+    if (run->template || status != ZT_OK)
+        return status;
+    if (!templates->given_program && !templates->given_rules) {
         if (access(name, F_OK) != 0 && !strchr(name, '/') && !strchr(name, '.'))
-            return unknown_template(r, name);
-        s = open_file(r, name);
+            return unknown_template(run, name);
+        status = open_file(run, name);
     }
-    r->jinja = t->other;
-    r->tmpl = t->row;
-    return s;
+    run->jinja = templates->given_program;
+    run->template = templates->given_rules;
+    return status;
 }
 
 /* ---- --template-arg -------------------------------------------------------------------------- */
 
-static zt_status wrong_arg(run *r, const char *arg, const char *why)
+static zt_status wrong_arg(run_state *run, const char *arg, const char *why)
 {
     char shown[128];
-    return zt_fail(r->ctx, ZT_EUSAGE, "--template-arg '%s': %s",
-                   zt_escape(shown, sizeof shown, arg, strlen(arg)), why);
+    return zt_fail(run->ctx, ZT_EUSAGE, "--template-arg '%s': %s", zt_escape(shown, sizeof shown, arg, strlen(arg)), why);
 }
 
-static zt_status read_arg(run *r, const char *arg)
+static zt_status read_arg(run_state *run, const char *arg)
 {
-    const char *is = strchr(arg, '=');
-    if (!is || is == arg)
-        return wrong_arg(r, arg, "KEY=JSON is expected");
-    json_t *value = json_loads(is + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-    char *key = value ? zt_strndup(r->ctx, arg, (size_t)(is - arg)) : NULL;
-    zt_status s = zt_ctx_status(r->ctx);
+    const char *equals = strchr(arg, '=');
+    if (!equals || equals == arg)
+        return wrong_arg(run, arg, "KEY=JSON is expected");
+    json_t *value = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    char *key = value ? zt_strndup(run->ctx, arg, (size_t)(equals - arg)) : NULL;
+    zt_status status = zt_ctx_status(run->ctx);
     if (!value)
-        s = wrong_arg(r, arg, "the value is not JSON (a text is written \"...\")");
-    else if (key && (strcmp(key, "messages") == 0 || json_object_get(r->templates->args, key)))
-        s = wrong_arg(r, arg, strcmp(key, "messages") == 0 ? "messages are the prompt's"
-                                                           : "the argument is given twice");
-    else if (key && json_object_set(r->templates->args, key, value) != 0)
-        s = zt_fail(r->ctx, ZT_ENOMEM, "no memory for a template's argument");
+        status = wrong_arg(run, arg, "the value is not JSON (a text is written \"...\")");
+    else if (key && (strcmp(key, "messages") == 0 || json_object_get(run->templates->given_args, key)))
+        status = wrong_arg(run, arg, strcmp(key, "messages") == 0 ? "messages are the prompt's" : "the argument is given twice");
+    else if (key && json_object_set(run->templates->given_args, key, value) != 0)
+        status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a template's argument");
     json_decref(value);
-    zt_free(r->ctx, key);
-    return s;
+    zt_free(run->ctx, key);
+    return status;
 }
 
-static zt_status read_args(run *r)
+static zt_status read_args(run_state *run)
 {
-    const zt_opt_list *list = &r->o->template_args;
-    if (r->templates->args)
+    const zt_opt_list *list = &run->options->template_args;
+    if (run->templates->given_args)
         return ZT_OK;
-    r->templates->args = json_object();
-    zt_status s = r->templates->args ? ZT_OK : zt_fail(r->ctx, ZT_ENOMEM, "no memory");
-    for (int i = 0; s == ZT_OK && i < list->n; i++)
-        s = read_arg(r, list->item[i]);
-    return s;
+    run->templates->given_args = json_object();
+    zt_status status = run->templates->given_args ? ZT_OK : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+    for (int i = 0; status == ZT_OK && i < list->n; i++)
+        status = read_arg(run, list->item[i]);
+    return status;
 }
 
 /* Nothing that is given goes by: it is read by the template, or an error. */
-static zt_status check_read(run *r, const json_t *given, zt_status status)
+static zt_status check_read(run_state *run, const json_t *given, zt_status status)
 {
     const char *key;
     char shown[64];
     const json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)given, key, value)
-        if (!zt_jinja_uses(r->jinja, key))
-            return zt_fail(r->ctx, status, "the chat template does not read '%s'",
-                           zt_escape(shown, sizeof shown, key, strlen(key)));
+    json_object_foreach((json_t *)(uintptr_t)given, key, value) if (!zt_jinja_uses(run->jinja, key)) return zt_fail(
+        run->ctx, status, "the chat template does not read '%s'", zt_escape(shown, sizeof shown, key, strlen(key)));
     return ZT_OK;
 }
 
-zt_status run_choose_template(run *r, bool tools)
+zt_status run_choose_template(run_state *run, bool tools)
 {
-    r->tmpl = NULL;
-    r->jinja = NULL;
-    if (r->o->raw)
+    run->template = NULL;
+    run->jinja = NULL;
+    if (run->options->raw)
         return ZT_OK;
-    zt_status s = r->o->template ? choose_named(r, r->o->template) : choose_own(r, tools);
-    if (s == ZT_OK)
-        s = read_args(r);
-    if (s == ZT_OK && r->jinja)
-        s = check_read(r, r->templates->args, ZT_EUSAGE);
-    if (s == ZT_OK && r->tmpl && r->o->template_args.n)
-        s = zt_fail(r->ctx, ZT_EUSAGE, "--template-arg: template %s takes no arguments",
-                    zt_template_name(r->tmpl));
-    return s;
+    zt_status status = run->options->template ? choose_named(run, run->options->template) : choose_own(run, tools);
+    if (status == ZT_OK)
+        status = read_args(run);
+    if (status == ZT_OK && run->jinja)
+        status = check_read(run, run->templates->given_args, ZT_EUSAGE);
+    if (status == ZT_OK && run->template && run->options->template_args.n)
+        status = zt_fail(run->ctx, ZT_EUSAGE, "--template-arg: template %s takes no arguments", zt_template_name(run->template));
+    return status;
 }
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
 /* SOURCE_DATE_EPOCH makes what is written of the date the same every day. */
-static int64_t now(bool *utc)
+static int64_t render_time(bool *utc)
 {
     const char *fixed = getenv("SOURCE_DATE_EPOCH");
-    int64_t t;
-    *utc = fixed && zt_parse_i64(fixed, &t);
-    return *utc ? t : (int64_t)time(NULL);
+    int64_t seconds;
+    *utc = fixed && zt_parse_i64(fixed, &seconds);
+    return *utc ? seconds : (int64_t)time(NULL);
 }
 
-json_t *run_message(run *r, const char *role, const char *content, size_t n)
+json_t *run_message(run_state *run, const char *role, const char *content, size_t size)
 {
-    json_t *m = json_pack("{s:s}", "role", role);
-    if (m && json_object_set_new(m, "content", json_stringn_nocheck(content, n)) == 0)
-        return m;
-    json_decref(m);
-    zt_fail(r->ctx, ZT_ENOMEM, "no memory for a message");
+    json_t *message = json_pack("{s:s}", "role", role);
+    if (message && json_object_set_new(message, "content", json_stringn_nocheck(content, size)) == 0)
+        return message;
+    json_decref(message);
+    zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
     return NULL;
 }
 
 /* The variables; those of the request go before the command line's. */
-static json_t *variables(run *r, const json_t *messages, const run_beside *b)
+static json_t *render_variables(run_state *run, const json_t *messages, const run_beside *beside)
 {
-    json_t *v = json_object();
-    bool good = v && json_object_set(v, "messages", (json_t *)(uintptr_t)messages) == 0 &&
-                json_object_set_new(v, "tools", json_null()) == 0 &&
-                json_object_set_new(v, "documents", json_null()) == 0 &&
-                json_object_set_new(v, "add_generation_prompt", json_true()) == 0 &&
-                json_object_update(v, r->templates->args) == 0;
-    if (good && b && b->args)
-        good = json_object_update(v, (json_t *)(uintptr_t)b->args) == 0;
-    if (good && b && b->tools)
-        good = json_object_set(v, "tools", (json_t *)(uintptr_t)b->tools) == 0;
-    if (good && b && b->documents)
-        good = json_object_set(v, "documents", (json_t *)(uintptr_t)b->documents) == 0;
+    json_t *variables = json_object();
+    bool good = variables && json_object_set(variables, "messages", (json_t *)(uintptr_t)messages) == 0 &&
+                json_object_set_new(variables, "tools", json_null()) == 0 &&
+                json_object_set_new(variables, "documents", json_null()) == 0 &&
+                json_object_set_new(variables, "add_generation_prompt", json_true()) == 0 &&
+                json_object_update(variables, run->templates->given_args) == 0;
+    if (good && beside && beside->args)
+        good = json_object_update(variables, (json_t *)(uintptr_t)beside->args) == 0;
+    if (good && beside && beside->tools)
+        good = json_object_set(variables, "tools", (json_t *)(uintptr_t)beside->tools) == 0;
+    if (good && beside && beside->documents)
+        good = json_object_set(variables, "documents", (json_t *)(uintptr_t)beside->documents) == 0;
     if (good)
-        return v;
-    json_decref(v);
-    zt_fail(r->ctx, ZT_ENOMEM, "no memory for a conversation");
+        return variables;
+    json_decref(variables);
+    zt_fail(run->ctx, ZT_ENOMEM, "no memory for a conversation");
     return NULL;
 }
 
-static zt_status check_beside(run *r, const run_beside *b)
+static zt_status check_beside(run_state *run, const run_beside *beside)
 {
-    zt_status s = b && b->args ? check_read(r, b->args, ZT_EDATA) : ZT_OK;
-    if (s == ZT_OK && b && b->tools && !zt_jinja_uses(r->jinja, "tools"))
-        s = zt_fail(r->ctx, ZT_EDATA, "the chat template has no place for tools");
-    if (s == ZT_OK && b && b->documents && !zt_jinja_uses(r->jinja, "documents"))
-        s = zt_fail(r->ctx, ZT_EDATA, "the chat template has no place for documents");
-    return s;
+    zt_status status = beside && beside->args ? check_read(run, beside->args, ZT_EDATA) : ZT_OK;
+    if (status == ZT_OK && beside && beside->tools && !zt_jinja_uses(run->jinja, "tools"))
+        status = zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for tools");
+    if (status == ZT_OK && beside && beside->documents && !zt_jinja_uses(run->jinja, "documents"))
+        status = zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for documents");
+    return status;
 }
 
-zt_status run_render_messages(run *r, const json_t *messages, const run_beside *beside,
-                              zt_str *text, zt_str *origin)
+zt_status run_render_messages(run_state *run, const json_t *messages, const run_beside *beside, zt_str *text, zt_str *origin)
 {
-    run_templates *t = r->templates;
+    run_templates *templates = run->templates;
     zt_jinja_vars vars = {0};
-    zt_status s = check_beside(r, beside);
-    if (s == ZT_OK && !t->tokens && !(t->tokens = zt_chat_template_tokens(r->gguf, r->vocab)))
-        s = zt_fail(r->ctx, ZT_ENOMEM, "no memory for the special tokens");
-    if (s != ZT_OK)
-        return s;
-    json_t *input = variables(r, messages, beside);
+    zt_status status = check_beside(run, beside);
+    if (status == ZT_OK && !templates->tokens && !(templates->tokens = zt_chat_template_tokens(run->gguf, run->vocab)))
+        status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for the special tokens");
+    if (status != ZT_OK)
+        return status;
+    json_t *input = render_variables(run, messages, beside);
     if (!input)
         return ZT_ENOMEM;
     vars.input = input;
-    vars.own = t->tokens;
-    vars.now = now(&vars.utc);
-    s = zt_jinja_render(r->ctx, r->jinja, &vars, text, origin);
+    vars.own = templates->tokens;
+    vars.now = render_time(&vars.utc);
+    status = zt_jinja_render(run->ctx, run->jinja, &vars, text, origin);
     json_decref(input);
-    return s;
+    return status;
 }
 
 /* ---- the words that open a user's turn ------------------------------------------------------- */
 
 static const char blanks[] = " \t\r\n\v\f";
 
-static void trim(zt_bytes *t)
+static void trim_blanks(zt_bytes *text)
 {
-    while (t->n && strchr(blanks, *t->data))
-        t->data++, t->n--;
-    while (t->n && strchr(blanks, t->data[t->n - 1]))
-        t->n--;
+    while (text->n && strchr(blanks, *text->data))
+        text->data++, text->n--;
+    while (text->n && strchr(blanks, text->data[text->n - 1]))
+        text->n--;
 }
 
-/* Behind the first token in t that ends a text, and the one that begins one. */
-static zt_status skip_end(run *r, zt_bytes *t)
+/* Behind the first token in text that ends a text, and the one that begins one. */
+static zt_status skip_end(run_state *run, zt_bytes *text)
 {
     zt_ids ids = {0};
     zt_str word;
-    zt_str_init(&word, r->ctx);
-    zt_status s = zt_vocab_encode(r->vocab, t->data, t->n, ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; s == ZT_OK && i < ids.count; i++) {
-        bool end = zt_vocab_is_eog(r->vocab, ids.id[i]), bos = ids.id[i] == zt_vocab_bos(r->vocab);
+    zt_str_init(&word, run->ctx);
+    zt_status status = zt_vocab_encode(run->vocab, text->data, text->n, ZT_TOK_SPECIAL, &ids);
+    for (size_t i = 0; status == ZT_OK && i < ids.count; i++) {
+        bool end = zt_vocab_is_eog(run->vocab, ids.id[i]), bos = ids.id[i] == zt_vocab_bos(run->vocab);
         if (!end && !bos)
             continue;
         zt_str_clear(&word);
-        s = zt_vocab_decode(r->vocab, ids.id[i], true, false, &word);
-        const char *hit = s == ZT_OK && word.len ? memmem(t->data, t->n, word.data, word.len) : NULL;
-        if (hit && (end || hit == t->data))
-            *t = (zt_bytes){hit + word.len, (size_t)(t->data + t->n - hit) - word.len};
+        status = zt_vocab_decode(run->vocab, ids.id[i], true, false, &word);
+        const char *hit = status == ZT_OK && word.len ? memmem(text->data, text->n, word.data, word.len) : NULL;
+        if (hit && (end || hit == text->data))
+            *text = (zt_bytes){hit + word.len, (size_t)(text->data + text->n - hit) - word.len};
     }
-    zt_ids_fini(r->ctx, &ids);
+    zt_ids_fini(run->ctx, &ids);
     zt_str_fini(&word);
-    return s;
+    return status;
 }
 
 /* What a program writes between an answer and the message after it. */
-static zt_status find_turn(run *r, zt_str *turn)
+static zt_status find_turn(run_state *run, zt_str *turn)
 {
     static const char *const said[] = {"zt-run's question", "zt-run's answer", "zt-run's next"};
     zt_str text;
-    zt_str_init(&text, r->ctx);
-    json_t *m = json_array();
+    zt_str_init(&text, run->ctx);
+    json_t *messages = json_array();
     for (int i = 0; i < 3; i++)
-        json_array_append_new(m, run_message(r, i == 1 ? "assistant" : "user", said[i],
-                                             strlen(said[i])));
-    zt_status s = m && json_array_size(m) == 3 ? run_render_messages(r, m, NULL, &text, NULL)
-                                               : zt_fail(r->ctx, ZT_ENOMEM, "no memory");
-    json_decref(m);
-    const char *from = s == ZT_OK && text.len ? strstr(text.data, said[1]) : NULL;
-    const char *to = from ? strstr(from, said[2]) : NULL;
-    if (to) {
-        from += strlen(said[1]);
-        zt_bytes t = {from, (size_t)(to - from)};
-        s = skip_end(r, &t);
-        trim(&t);
-        if (s == ZT_OK)
-            s = zt_str_put(turn, t.data, t.n);
+        json_array_append_new(messages, run_message(run, i == 1 ? "assistant" : "user", said[i], strlen(said[i])));
+    zt_status status = messages && json_array_size(messages) == 3 ? run_render_messages(run, messages, NULL, &text, NULL)
+                                                                  : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+    json_decref(messages);
+    const char *begin = status == ZT_OK && text.len ? strstr(text.data, said[1]) : NULL;
+    const char *end = begin ? strstr(begin, said[2]) : NULL;
+    if (end) {
+        begin += strlen(said[1]);
+        zt_bytes words = {begin, (size_t)(end - begin)};
+        status = skip_end(run, &words);
+        trim_blanks(&words);
+        if (status == ZT_OK)
+            status = zt_str_put(turn, words.data, words.n);
     }
     zt_str_fini(&text);
-    return s;
+    return status;
 }
 
 /* A template that refuses three messages has no such words. */
-zt_status run_find_turn(run *r)
+zt_status run_find_turn(run_state *run)
 {
-    run_templates *t = r->templates;
-    if (!r->jinja || t->turn_of == r->jinja)
+    run_templates *templates = run->templates;
+    if (!run->jinja || templates->turn_of == run->jinja)
         return ZT_OK;
-    t->turn_of = r->jinja;
-    zt_str_clear(&t->turn);
-    zt_status s = find_turn(r, &t->turn);
-    if (s != ZT_EDATA && s != ZT_ENOTSUP)
-        return s;
-    zt_ctx_clear(r->ctx);
+    templates->turn_of = run->jinja;
+    zt_str_clear(&templates->turn_text);
+    zt_status status = find_turn(run, &templates->turn_text);
+    if (status != ZT_EDATA && status != ZT_ENOTSUP)
+        return status;
+    zt_ctx_clear(run->ctx);
     return ZT_OK;
 }
 
-zt_bytes run_turn_text(const run *r)
+zt_bytes run_turn_text(const run_state *run)
 {
-    const run_templates *t = r->templates;
-    if (r->tmpl)
-        return zt_template_user(r->tmpl);
-    return r->jinja && t->turn_of == r->jinja && t->turn.len ? (zt_bytes){t->turn.data, t->turn.len}
-                                                             : (zt_bytes){NULL, 0};
+    const run_templates *templates = run->templates;
+    if (run->template)
+        return zt_template_user(run->template);
+    return run->jinja && templates->turn_of == run->jinja && templates->turn_text.len
+               ? (zt_bytes){templates->turn_text.data, templates->turn_text.len}
+               : (zt_bytes){NULL, 0};
 }

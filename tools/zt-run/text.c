@@ -10,84 +10,84 @@
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-zt_status run_write(run *r, const void *bytes, size_t n)
+zt_status run_write(run_state *run, const void *bytes, size_t size)
 {
-    if (r->sink)
-        return zt_sink_write(r->sink, bytes, n);
-    zt_status s = zt_cli_write(r->cli, bytes, n);
-    return s == ZT_OK ? zt_cli_flush(r->cli) : s;
+    if (run->sink)
+        return zt_sink_write(run->sink, bytes, size);
+    zt_status status = zt_cli_write(run->cli, bytes, size);
+    return status == ZT_OK ? zt_cli_flush(run->cli) : status;
 }
 
 /* Lines and tabs stay; other control characters a terminal would obey. */
-static zt_status write_escaped(run *r, const char *text, size_t n)
+static zt_status write_escaped(run_state *run, const char *text, size_t size)
 {
-    zt_str s;
-    zt_str_init(&s, r->ctx);
-    zt_status st = ZT_OK;
-    for (size_t at = 0, end; st == ZT_OK && at < n; at = end) {
-        for (end = at; end < n && text[end] != '\n' && text[end] != '\t';)
+    zt_str escaped;
+    zt_str_init(&escaped, run->ctx);
+    zt_status status = ZT_OK;
+    for (size_t position = 0, end; status == ZT_OK && position < size; position = end) {
+        for (end = position; end < size && text[end] != '\n' && text[end] != '\t';)
             end++;
-        st = zt_str_put_escaped(&s, text + at, end - at);
-        if (st == ZT_OK && end < n)
-            st = zt_str_putc(&s, text[end++]);
+        status = zt_str_put_escaped(&escaped, text + position, end - position);
+        if (status == ZT_OK && end < size)
+            status = zt_str_putc(&escaped, text[end++]);
     }
-    if (st == ZT_OK)
-        st = run_write(r, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    if (status == ZT_OK)
+        status = run_write(run, escaped.data, escaped.len);
+    zt_str_fini(&escaped);
+    return status;
 }
 
-zt_status run_write_text(run *r, const char *text, size_t n)
+zt_status run_write_text(run_state *run, const char *text, size_t size)
 {
-    if (n == 0)
+    if (size == 0)
         return ZT_OK;
-    return r->terminal ? write_escaped(r, text, n) : run_write(r, text, n);
+    return run->terminal ? write_escaped(run, text, size) : run_write(run, text, size);
 }
 
-zt_status run_write_table(run *r, const zt_table *t)
+zt_status run_write_table(run_state *run, const zt_table *table)
 {
-    zt_str s;
-    zt_str_init(&s, r->ctx);
-    zt_status st = zt_table_put(t, r->terminal, &s);
-    if (st == ZT_OK && s.len)
-        st = run_write(r, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    zt_str text;
+    zt_str_init(&text, run->ctx);
+    zt_status status = zt_table_put(table, run->terminal, &text);
+    if (status == ZT_OK && text.len)
+        status = run_write(run, text.data, text.len);
+    zt_str_fini(&text);
+    return status;
 }
 
 /* Certain text: to the reader at once, or to the object that --json writes at the end. */
-static zt_status put_text(run *r, const char *text, size_t n)
+static zt_status put_text(run_state *run, const char *text, size_t size)
 {
-    if (n == 0 || r->o->ids)
+    if (size == 0 || run->options->ids)
         return ZT_OK;
-    bool kept = r->o->json || r->o->jsonl;
-    zt_status s = kept || r->o->chat ? zt_str_put(&r->text, text, n) : ZT_OK;
-    return s == ZT_OK && !kept ? run_write_text(r, text, n) : s;
+    bool kept = run->options->json || run->options->jsonl;
+    zt_status status = kept || run->options->chat ? zt_str_put(&run->answer_text, text, size) : ZT_OK;
+    return status == ZT_OK && !kept ? run_write_text(run, text, size) : status;
 }
 
-/* What is shown of the first n bytes held. */
-static zt_status put_shown(run *r, size_t n)
+/* What is shown of the first size bytes held. */
+static zt_status put_shown(run_state *run, size_t size)
 {
-    zt_status s = ZT_OK;
-    for (size_t at = 0, end; s == ZT_OK && at < n; at = end) {
-        bool shown = r->shown.data[at];
-        for (end = at; end < n && (bool)r->shown.data[end] == shown;)
+    zt_status status = ZT_OK;
+    for (size_t position = 0, end; status == ZT_OK && position < size; position = end) {
+        bool shown = run->held_shown.data[position];
+        for (end = position; end < size && (bool)run->held_shown.data[end] == shown;)
             end++;
         if (shown)
-            s = put_text(r, r->held.data + at, end - at);
+            status = put_text(run, run->held_text.data + position, end - position);
     }
-    return s;
+    return status;
 }
 
 /* ---- certain or not -------------------------------------------------------------------------- */
 
-/* Bytes at the end of `s` that begin a UTF-8 character and are too few for it. */
-static size_t cut_character(const char *s, size_t n)
+/* Bytes at the end of `text` that begin a UTF-8 character and are too few for it. */
+static size_t cut_character(const char *text, size_t size)
 {
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        unsigned char c = (unsigned char)s[n - back];
-        size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-        if (c < 0x80 || c >= 0xc0)
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        unsigned char byte = (unsigned char)text[size - back];
+        size_t whole = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+        if (byte < 0x80 || byte >= 0xc0)
             return whole > back ? back : 0;
     }
     return 0;
@@ -95,85 +95,85 @@ static size_t cut_character(const char *s, size_t n)
 
 /* The i-th text that ends an answer, empty after the last: those of --stop, then what opens a
  * user's turn. Who wants no end by a token wants none by a turn either. */
-static zt_bytes stop_text(const run *r, int i, const char **why)
+static zt_bytes stop_text(const run_state *run, int i, const char **why)
 {
-    const zt_opt_list *stops = &r->o->stop;
+    const zt_opt_list *stops = &run->options->stop_texts;
     *why = i < stops->n ? "stop" : "turn";
     if (i < stops->n)
         return (zt_bytes){stops->item[i], strlen(stops->item[i])};
-    return i == stops->n && !r->o->ignore_eos ? run_turn_text(r) : (zt_bytes){NULL, 0};
+    return i == stops->n && !run->options->ignore_eos ? run_turn_text(run) : (zt_bytes){NULL, 0};
 }
 
-/* The longest end of `s` with which `stop` begins. */
-static size_t stop_begun(const char *s, size_t n, zt_bytes stop)
+/* The longest end of `text` with which `stop` begins. */
+static size_t stop_begun(const char *text, size_t size, zt_bytes stop)
 {
-    for (size_t k = n < stop.n ? n : stop.n; k > 0; k--)
-        if (memcmp(s + n - k, stop.data, k) == 0)
-            return k;
+    for (size_t length = size < stop.n ? size : stop.n; length > 0; length--)
+        if (memcmp(text + size - length, stop.data, length) == 0)
+            return length;
     return 0;
 }
 
 /* The first stop text in what is held; its offset, or the length when there is none. */
-static size_t find_stop(run *r)
+static size_t find_stop(run_state *run)
 {
     const char *why;
-    size_t first = r->held.len;
-    for (int i = 0; i <= r->o->stop.n && r->held.len; i++) {
-        zt_bytes stop = stop_text(r, i, &why);
-        const char *hit = stop.n ? memmem(r->held.data, r->held.len, stop.data, stop.n) : NULL;
-        if (hit && (size_t)(hit - r->held.data) < first) {
-            first = (size_t)(hit - r->held.data);
-            r->stop = why;
+    size_t first = run->held_text.len;
+    for (int i = 0; i <= run->options->stop_texts.n && run->held_text.len; i++) {
+        zt_bytes stop = stop_text(run, i, &why);
+        const char *hit = stop.n ? memmem(run->held_text.data, run->held_text.len, stop.data, stop.n) : NULL;
+        if (hit && (size_t)(hit - run->held_text.data) < first) {
+            first = (size_t)(hit - run->held_text.data);
+            run->stop_reason = why;
         }
     }
     return first;
 }
 
 /* Bytes at the end of what is held that may yet become something else. */
-static size_t uncertain(const run *r)
+static size_t uncertain_bytes(const run_state *run)
 {
     const char *why;
-    if (r->held.len == 0)
+    if (run->held_text.len == 0)
         return 0;
-    size_t hold = cut_character(r->held.data, r->held.len);
-    for (int i = 0; i <= r->o->stop.n; i++) {
-        size_t k = stop_begun(r->held.data, r->held.len, stop_text(r, i, &why));
-        hold = k > hold ? k : hold;
+    size_t held_bytes = cut_character(run->held_text.data, run->held_text.len);
+    for (int i = 0; i <= run->options->stop_texts.n; i++) {
+        size_t begun_bytes = stop_begun(run->held_text.data, run->held_text.len, stop_text(run, i, &why));
+        held_bytes = begun_bytes > held_bytes ? begun_bytes : held_bytes;
     }
-    return hold;
+    return held_bytes;
 }
 
-void run_text_begin(run *r)
+void run_text_begin(run_state *run)
 {
-    zt_str_clear(&r->held);
-    zt_str_clear(&r->shown);
-    zt_str_clear(&r->text);
-    zt_str_clear(&r->logprobs);
-    r->stop = NULL;
-    r->cut = 0;
+    zt_str_clear(&run->held_text);
+    zt_str_clear(&run->held_shown);
+    zt_str_clear(&run->answer_text);
+    zt_str_clear(&run->logprobs);
+    run->stop_reason = NULL;
+    run->cut_bytes = 0;
 }
 
-zt_status run_text_put(run *r, int32_t id)
+zt_status run_text_put(run_state *run, int32_t id)
 {
-    bool shown = !zt_vocab_is_control(r->vocab, id);
-    zt_status s = zt_vocab_decode(r->vocab, id, true, false, &r->held);
-    while (s == ZT_OK && r->shown.len < r->held.len)
-        s = zt_str_putc(&r->shown, shown);
-    if (s != ZT_OK || r->held.len == 0)
-        return s;
-    size_t certain = find_stop(r), hold = r->stop ? 0 : uncertain(r);
-    r->cut = r->held.len - certain;
-    certain -= hold;
-    s = put_shown(r, certain);
-    memmove(r->held.data, r->held.data + certain, hold);
-    memmove(r->shown.data, r->shown.data + certain, hold);
-    r->held.len = r->shown.len = hold;
-    return s;
+    bool shown = !zt_vocab_is_control(run->vocab, id);
+    zt_status status = zt_vocab_decode(run->vocab, id, true, false, &run->held_text);
+    while (status == ZT_OK && run->held_shown.len < run->held_text.len)
+        status = zt_str_putc(&run->held_shown, shown);
+    if (status != ZT_OK || run->held_text.len == 0)
+        return status;
+    size_t certain = find_stop(run), held_bytes = run->stop_reason ? 0 : uncertain_bytes(run);
+    run->cut_bytes = run->held_text.len - certain;
+    certain -= held_bytes;
+    status = put_shown(run, certain);
+    memmove(run->held_text.data, run->held_text.data + certain, held_bytes);
+    memmove(run->held_shown.data, run->held_shown.data + certain, held_bytes);
+    run->held_text.len = run->held_shown.len = held_bytes;
+    return status;
 }
 
-zt_status run_text_end(run *r)
+zt_status run_text_end(run_state *run)
 {
-    zt_status s = put_shown(r, r->held.len);
-    r->held.len = r->shown.len = 0;
-    return s;
+    zt_status status = put_shown(run, run->held_text.len);
+    run->held_text.len = run->held_shown.len = 0;
+    return status;
 }

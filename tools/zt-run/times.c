@@ -10,64 +10,64 @@ struct run_times {
     double seconds[ZT_OP_COUNT];
 };
 
-static void note(void *user, const zt_run_schedule *plan, int step, double seconds)
+static void note_time(void *user, const zt_run_schedule *plan, int step, double seconds)
 {
-    run_times *t = user;
+    run_times *times = user;
     zt_op op = plan->step[step].op;
-    t->calls[op]++;
-    t->seconds[op] += seconds;
+    times->calls[op]++;
+    times->seconds[op] += seconds;
 }
 
 /* auto goes by the model's program. What is wrong with the model is told when it is opened. */
-static zt_engine *open_engine(run *r)
+static zt_engine *open_engine(run_state *run)
 {
-    zt_llm_opts opts = run_llm_opts(r->cli, r->o);
+    zt_llm_opts opts = run_llm_opts(run->cli, run->options);
     int64_t ctx = opts.ctx_len > 0 ? opts.ctx_len : USUAL_CTX;
-    zt_binding b[] = {{"n", 1}, {"m", 1}, {"ctx", (ctx / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
-    opts.embed = r->o->embed;
-    zt_prog *p = zt_cli_may_choose(r->cli) ? zt_llm_program(r->gguf, &opts) : NULL;
-    if (!p)
-        zt_ctx_clear(r->ctx);
-    zt_engine *e = zt_cli_engine_for(r->cli, r->cli->threads, p, b, 3);
-    zt_prog_free(p);
-    return e;
+    zt_binding bindings[] = {{"n", 1}, {"m", 1}, {"ctx", (ctx / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
+    opts.embed = run->options->embed;
+    zt_prog *program = zt_cli_may_choose(run->cli) ? zt_llm_program(run->gguf, &opts) : NULL;
+    if (!program)
+        zt_ctx_clear(run->ctx);
+    zt_engine *engine = zt_cli_engine_for(run->cli, run->cli->threads, program, bindings, 3);
+    zt_prog_free(program);
+    return engine;
 }
 
-zt_status run_open_engine(run *r)
+zt_status run_open_engine(run_state *run)
 {
-    r->engine = open_engine(r);
-    if (!r->engine)
-        return zt_ctx_status(r->ctx);
-    if (!r->o->stats || r->cli->verbose < 2)
+    run->engine = open_engine(run);
+    if (!run->engine)
+        return zt_ctx_status(run->ctx);
+    if (!run->options->stats || run->cli->verbose < 2)
         return ZT_OK;
-    r->times = zt_calloc(r->ctx, 1, sizeof *r->times);
-    if (r->times)
-        r->engine = zt_engine_trace(r->engine, note, r->times);
-    return r->engine && r->times ? ZT_OK : zt_ctx_status(r->ctx);
+    run->times = zt_calloc(run->ctx, 1, sizeof *run->times);
+    if (run->times)
+        run->engine = zt_engine_trace(run->engine, note_time, run->times);
+    return run->engine && run->times ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
-static double larger(const run_times *t, double below, int *op)
+static double slowest_below(const run_times *times, double below, int *found_op)
 {
-    double most = -1;
+    double slowest = -1;
     for (int i = 0; i < ZT_OP_COUNT; i++)
-        if (t->calls[i] > 0 && t->seconds[i] < below && t->seconds[i] > most)
-            most = t->seconds[*op = i];
-    return most;
+        if (times->calls[i] > 0 && times->seconds[i] < below && times->seconds[i] > slowest)
+            slowest = times->seconds[ *found_op = i];
+    return slowest;
 }
 
 /* The slowest first; ops of equal time are told together. */
-void run_report_times(run *r)
+void run_report_times(run_state *run)
 {
-    double all = 0;
+    double total = 0;
     int op = 0;
-    if (!r->times)
+    if (!run->times)
         return;
     for (int i = 0; i < ZT_OP_COUNT; i++)
-        all += r->times->seconds[i];
-    for (double s = larger(r->times, HUGE_VAL, &op); s >= 0; s = larger(r->times, s, &op))
+        total += run->times->seconds[i];
+    for (double seconds = slowest_below(run->times, HUGE_VAL, &op); seconds >= 0;
+         seconds = slowest_below(run->times, seconds, &op))
         for (int i = 0; i < ZT_OP_COUNT; i++)
-            if (r->times->calls[i] > 0 && r->times->seconds[i] == s)
-                zt_cli_note(r->cli, "op           %9.3f s       %5.1f %%  %s (%" PRIu64 " times)",
-                            s, all > 0 ? 100 * s / all : 0, zt_op_info((zt_op)i)->name,
-                            r->times->calls[i]);
+            if (run->times->calls[i] > 0 && run->times->seconds[i] == seconds)
+                zt_cli_note(run->cli, "op           %9.3f s       %5.1f %%  %s (%" PRIu64 " times)", seconds,
+                            total > 0 ? 100 * seconds / total : 0, zt_op_info((zt_op)i)->name, run->times->calls[i]);
 }

@@ -4,43 +4,43 @@
 #include <inttypes.h>
 #include <string.h>
 
-static unsigned encode_flags(const run_options *o)
+static unsigned encode_flags(const run_options *options)
 {
-    unsigned bos = o->bos ? ZT_TOK_BOS : o->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    return bos | (o->special ? ZT_TOK_SPECIAL : 0);
+    unsigned bos = options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
+    return bos | (options->special ? ZT_TOK_SPECIAL : 0);
 }
 
-static zt_status write_str(run *r, zt_str *s)
+static zt_status write_str(run_state *run, zt_str *text)
 {
-    zt_status st = zt_ctx_status(r->ctx);
-    if (st == ZT_OK)
-        st = run_write(r, s->data ? s->data : "", s->len);
-    zt_str_fini(s);
-    return st;
+    zt_status status = zt_ctx_status(run->ctx);
+    if (status == ZT_OK)
+        status = run_write(run, text->data ? text->data : "", text->len);
+    zt_str_fini(text);
+    return status;
 }
 
-zt_status run_tokenize(run *r)
+zt_status run_tokenize(run_state *run)
 {
     zt_str line;
-    zt_status s = zt_vocab_encode(r->vocab, r->input, r->input_bytes, encode_flags(r->o), &r->ids);
-    if (s != ZT_OK)
-        return s;
-    zt_str_init(&line, r->ctx);
-    for (size_t i = 0; i < r->ids.count; i++)
-        zt_str_printf(&line, "%s%" PRId32, i ? " " : "", r->ids.id[i]);
+    zt_status status = zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, encode_flags(run->options), &run->ids);
+    if (status != ZT_OK)
+        return status;
+    zt_str_init(&line, run->ctx);
+    for (size_t i = 0; i < run->ids.count; i++)
+        zt_str_printf(&line, "%s%" PRId32, i ? " " : "", run->ids.id[i]);
     zt_str_putc(&line, '\n');
-    return write_str(r, &line);
+    return write_str(run, &line);
 }
 
-zt_status run_count(run *r)
+zt_status run_count(run_state *run)
 {
     zt_str line;
-    zt_status s = zt_vocab_encode(r->vocab, r->input, r->input_bytes, encode_flags(r->o), &r->ids);
-    if (s != ZT_OK)
-        return s;
-    zt_str_init(&line, r->ctx);
-    zt_str_printf(&line, "%zu\n", r->ids.count);
-    return write_str(r, &line);
+    zt_status status = zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, encode_flags(run->options), &run->ids);
+    if (status != ZT_OK)
+        return status;
+    zt_str_init(&line, run->ctx);
+    zt_str_printf(&line, "%zu\n", run->ids.count);
+    return write_str(run, &line);
 }
 
 /* ---- detokenize ------------------------------------------------------------------------------ */
@@ -51,70 +51,67 @@ static bool is_gap(char c)
 }
 
 /* Ids between blanks or commas, all of them in the vocabulary. */
-static zt_status parse_ids(run *r)
+static zt_status parse_ids(run_state *run)
 {
     int64_t id;
     char shown[64];
     int line = 1;
-    zt_status s = ZT_OK;
-    if (strlen(r->input) != r->input_bytes)
-        return zt_fail(r->ctx, ZT_EDATA, "a zero byte among token ids");
-    for (char *c = r->input; s == ZT_OK;) {
-        while (is_gap(*c))
-            line += *c++ == '\n';
-        char *end = c;
-        while (*end && !is_gap(*end))
-            end++;
-        if (end == c)
+    zt_status status = ZT_OK;
+    if (strlen(run->prompt_text) != run->prompt_bytes)
+        return zt_fail(run->ctx, ZT_EDATA, "a zero byte among token ids");
+    for (char *word = run->prompt_text; status == ZT_OK;) {
+        while (is_gap(*word))
+            line += *word++ == '\n';
+        char *word_end = word;
+        while (*word_end && !is_gap(*word_end))
+            word_end++;
+        if (word_end == word)
             break;
-        bool last = *end == 0;
-        int lines = *end == '\n'; /* that end here */
-        *end = 0;
-        if (!zt_parse_i64(c, &id) || id < 0 || id >= zt_vocab_size(r->vocab))
-            return zt_fail(r->ctx, ZT_EDATA, "line %d: '%s' is not a token id from 0 to %" PRId32,
-                           line, zt_escape(shown, sizeof shown, c, strlen(c)),
-                           zt_vocab_size(r->vocab) - 1);
-        s = zt_ids_push(r->ctx, &r->ids, (int32_t)id);
-        c = end + !last;
+        bool last = *word_end == 0;
+        int lines = *word_end == '\n'; /* that end here */
+        *word_end = 0;
+        if (!zt_parse_i64(word, &id) || id < 0 || id >= zt_vocab_size(run->vocab))
+            return zt_fail(run->ctx, ZT_EDATA, "line %d: '%s' is not a token id from 0 to %" PRId32, line,
+                           zt_escape(shown, sizeof shown, word, strlen(word)), zt_vocab_size(run->vocab) - 1);
+        status = zt_ids_push(run->ctx, &run->ids, (int32_t)id);
+        word = word_end + !last;
         line += lines;
     }
-    return s;
+    return status;
 }
 
 /* The BOS that --tokenize puts first under the same options is none of the text. */
-static bool opens_with_bos(run *r)
+static bool opens_with_bos(run_state *run)
 {
     zt_ids empty = {0};
-    unsigned flags = encode_flags(r->o);
-    bool has = r->ids.count > 0 && zt_vocab_encode(r->vocab, "", 0, flags, &empty) == ZT_OK &&
-               empty.count > 0 && empty.id[0] == r->ids.id[0] &&
-               empty.id[0] == zt_vocab_bos(r->vocab);
-    zt_ids_fini(r->ctx, &empty);
+    unsigned flags = encode_flags(run->options);
+    bool has = run->ids.count > 0 && zt_vocab_encode(run->vocab, "", 0, flags, &empty) == ZT_OK && empty.count > 0 &&
+               empty.id[0] == run->ids.id[0] && empty.id[0] == zt_vocab_bos(run->vocab);
+    zt_ids_fini(run->ctx, &empty);
     return has;
 }
 
 /* Special tokens come back as their text, so that what --tokenize --special took apart is whole; a
  * SentencePiece model's control symbols only with --special, as SentencePiece has none for them. */
-zt_status run_detokenize(run *r)
+zt_status run_detokenize(run_state *run)
 {
     zt_str text;
-    bool pieces = zt_vocab_is_pieces(r->vocab);
-    zt_status s = parse_ids(r);
-    if (s == ZT_OK && r->o->special && !pieces)
-        s = zt_fail(r->ctx, ZT_EUSAGE,
-                    "option '--special' applies to --detokenize of a tokenizer.model only: other "
-                    "vocabularies print special tokens without it");
-    if (s != ZT_OK)
-        return s;
-    zt_str_init(&text, r->ctx);
-    size_t begin = opens_with_bos(r);
-    if (pieces && begin < r->ids.count)
-        s = zt_vocab_decode_ids(r->vocab, r->ids.id + begin, r->ids.count - begin, r->o->special,
-                                &text);
-    for (size_t i = begin; i < r->ids.count && s == ZT_OK && !pieces; i++)
-        s = zt_vocab_decode(r->vocab, r->ids.id[i], true, i == begin, &text);
-    if (s == ZT_OK && text.len)
-        s = run_write_text(r, text.data, text.len);
+    bool pieces = zt_vocab_is_pieces(run->vocab);
+    zt_status status = parse_ids(run);
+    if (status == ZT_OK && run->options->special && !pieces)
+        status = zt_fail(run->ctx, ZT_EUSAGE,
+                         "option '--special' applies to --detokenize of a tokenizer.model only: other "
+                         "vocabularies print special tokens without it");
+    if (status != ZT_OK)
+        return status;
+    zt_str_init(&text, run->ctx);
+    size_t begin = opens_with_bos(run);
+    if (pieces && begin < run->ids.count)
+        status = zt_vocab_decode_ids(run->vocab, run->ids.id + begin, run->ids.count - begin, run->options->special, &text);
+    for (size_t i = begin; i < run->ids.count && status == ZT_OK && !pieces; i++)
+        status = zt_vocab_decode(run->vocab, run->ids.id[i], true, i == begin, &text);
+    if (status == ZT_OK && text.len)
+        status = run_write_text(run, text.data, text.len);
     zt_str_fini(&text);
-    return s;
+    return status;
 }
