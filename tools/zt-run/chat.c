@@ -1,10 +1,14 @@
 /* chat.c - --chat: a conversation on the terminal.
  *
- * r->ids is the conversation so far, as tokens. A template that is a program writes the whole
- * conversation anew for each turn; as long as that begins with what was there, as it does with most,
- * what was generated stays as it was generated, and a turn adds only its own segment behind it. Of a
- * conversation that a session file holds there are only tokens: there, and with a template by rule,
- * segments are all. The KV cache is kept from turn to turn.
+ * run->ids is the conversation so far, as tokens. The KV cache is kept from turn to turn. What a turn adds:
+ *
+ *   a template by rule, or a conversation   only the text of this turn: encoded, and appended
+ *   that comes from a session file
+ *
+ *   a template that is a program            the whole conversation is rendered. If the text begins with
+ *                                           what was there, only what follows is encoded and appended,
+ *                                           so that answers keep the tokens they were generated as;
+ *                                           else all of it is encoded anew
  */
 #include "tools/zt-run/run.h"
 
@@ -21,10 +25,10 @@ typedef struct chat_state {
     run_state *run;
     EditLine *editor;
     History *history;
-    bool begun;  /* there is something to go on from, */
-    bool only_tokens; /* and it is only tokens */
+    bool begun;       /* there is a turn before this one */
+    bool only_tokens; /* ... and it is known as tokens only: from a session file */
     json_t *messages;
-    zt_str known_text; /* the text of what was there: the last prompt and the answer to it */
+    zt_str known_text; /* the last prompt and the answer to it, as text */
     bool done;
     bool has_early_byte; /* a byte that came together with a Ctrl-C */
     char early_byte;
@@ -107,7 +111,7 @@ static void close_line(chat_state *chat)
         history_end(chat->history);
 }
 
-/* The next line without its end, ours to free; NULL at the end of input, or "" after Ctrl-C. */
+/* The next line without its newline, to be freed by the caller; "" after Ctrl-C; NULL at the end of input. */
 static char *read_line(chat_state *chat)
 {
     int size = 0;
@@ -127,8 +131,8 @@ static char *read_line(chat_state *chat)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-/* Take back what of the answer was not shown: the token that ended it, or the text that did, which
- * may have begun within a token. */
+/* Removes from run->ids what ended the answer and was not shown: a token, or a stop text, which may have
+ * begun in the middle of a token. */
 static zt_status drop_end(run_state *run)
 {
     zt_str text;
@@ -157,7 +161,7 @@ static zt_status add_message(chat_state *chat, const char *role, const char *tex
     return zt_fail(chat->run->ctx, ZT_ENOMEM, "no memory for a message");
 }
 
-/* The tokens of the rendered conversation: those that are there go on where the text does. */
+/* Encodes the rendered conversation: only what is new, if it begins with the text known so far. */
 static zt_status take_rendered(chat_state *chat, zt_str *text, const zt_str *origin)
 {
     run_state *run = chat->run;
@@ -190,7 +194,7 @@ static zt_status render_turn(chat_state *chat, const char *said)
     return status;
 }
 
-/* The answer belongs to what is known from here on. */
+/* Adds the answer to the messages and to the known text. */
 static zt_status keep_answer(chat_state *chat)
 {
     const zt_str *text = &chat->run->answer_text;
@@ -240,7 +244,7 @@ static zt_status answer_turn(chat_state *chat)
     return status == ZT_OK ? keep_answer(chat) : status;
 }
 
-/* A turn that has no room was never said. */
+/* A turn that has no room in the context is forgotten: all is as before it. */
 static zt_status undo_turn(chat_state *chat, size_t ids, size_t messages, const zt_str *known)
 {
     chat->run->ids.count = ids;
@@ -328,7 +332,7 @@ static zt_status obey_line(chat_state *chat, const char *text)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* A session's conversation goes on. */
+/* Goes on with the conversation that a session file holds. */
 static zt_status resume_session(chat_state *chat)
 {
     run_state *run = chat->run;

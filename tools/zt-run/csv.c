@@ -24,7 +24,7 @@ bool run_looks_csv(const zt_source *source)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* NumPy's words for what a number of a CSV file can become. */
+/* NumPy's names for the types that a CSV file can be read as. */
 static const struct npy_type {
     zt_dtype dtype;
     const char *word;
@@ -39,7 +39,7 @@ static const char *npy_type_of(zt_dtype dtype)
     return NULL;
 }
 
-/* Is a whole number number one of the type? */
+/* Is the number in the range of the type? */
 static bool fits_type(zt_dtype dtype, int64_t number)
 {
     double least, most;
@@ -47,7 +47,7 @@ static bool fits_type(zt_dtype dtype, int64_t number)
     return dtype == ZT_BOOL ? number == 0 || number == 1 : (double)number >= least && (double)number <= most;
 }
 
-/* One cell, length bytes, as an element at `element`. */
+/* Parses a cell of the given length into *element. */
 static bool parse_cell(const char *cell, size_t length, zt_dtype dtype, void *element)
 {
     char text[64];
@@ -151,7 +151,13 @@ static zt_status find_shape(const csv_reader *reader, const zt_type *wanted, zt_
                    reader->path, reader->row_count, reader->column_count, wanted->rank);
 }
 
-/* The same bytes as an npy file. NumPy's format 1.0: the header fills up to a multiple of 64. */
+/* The data as an npy file of format 1.0:
+ *
+ *   bytes    what
+ *   8        "\x93NUMPY", version 1, 0
+ *   2        length of the header, little endian
+ *   length   the header: a Python dict as text, then spaces and a newline, up to a multiple of 64 bytes
+ *   ...      the data */
 static char *npy_of(zt_ctx *ctx, const zt_type *type, const zt_str *data, size_t *size)
 {
     zt_str head;

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The vector of a text, f32[width]. *token_count: its tokens; where there are none there is no vector. */
+/* Writes the vector of a text, f32[width], and sets the number of its tokens. A text without tokens has no
+ * vector. */
 static zt_status embed_text(run_state *run, const char *text, size_t size, float *vector, size_t *token_count)
 {
     const run_options *options = run->options;
@@ -47,14 +48,14 @@ static zt_status write_json(run_state *run, int64_t index, const float *vector, 
     return status;
 }
 
-/* Of a line that ends at `stop`, without the \run that belongs to its end. */
+/* The size of a line that ends at `stop`, without the \r of "\r\n". */
 static size_t line_bytes(const run_state *run, const char *line, const char *stop)
 {
     bool ends = stop < run->prompt_text + run->prompt_bytes && stop > line && stop[-1] == '\r';
     return (size_t)(stop - line) - (ends && !run->options->verbatim);
 }
 
-/* What is wrong with a line says which it is. */
+/* Puts the number of the line before the error's message. */
 static zt_status number_error(run_state *run, int64_t index, zt_status status)
 {
     char why[512];

@@ -1,11 +1,15 @@
 /* generate.c - the prompt through the model, its logits to a file, then token after token.
  *
- * r->fed is what the KV cache holds. Of a prompt only what comes after the longest common prefix is
- * fed: tokens are compared, so that nothing depends on how a text was taken apart before.
+ * run->fed_ids is what the KV cache holds. Of a prompt only what comes after the longest common prefix
+ * with it is fed. Tokens are compared, not texts.
  *
- * With --speculate a draft is fed behind the last token, in one
- * batch. Each token is chosen as ever, from the row of the one before
- * it; while it is the one that was fed there, the next row is its.
+ * With --speculate, tokens that are likely to follow (a draft) are fed in one batch with the last token. Each
+ * token is then chosen as without it, from the logits after the token before it. As long as the token chosen
+ * is the one that was fed, its logits are there already:
+ *
+ *   fed       the    cat    sat    on
+ *   logits    row 0  row 1  row 2  row 3
+ *   chosen    cat    sat    up            row 2 was the last of use: "on" is forgotten, "up" is fed next
  */
 #include "lib/io/npy.h"
 #include "tools/zt-run/run.h"
@@ -52,7 +56,7 @@ static zt_sampler sampler_of(const run_state *run)
     return sampler;
 }
 
-/* How the engine is to draw; *sampler has to live as long. */
+/* How the engine is to draw. *sampler has to live as long as the result. */
 static zt_draw drawing_of(const run_state *run, zt_sampler *sampler)
 {
     *sampler = sampler_of(run);
@@ -63,7 +67,7 @@ static zt_draw drawing_of(const run_state *run, zt_sampler *sampler)
                      .n_banned = run->options->ignore_eos ? run->end_ids.count : 0};
 }
 
-/* Is no more asked for than the token, of an engine that may draw it? */
+/* Can the engine draw the next token: is nothing asked for that needs its logits? */
 static bool may_draw(const run_state *run)
 {
     const run_options *options = run->options;
@@ -78,10 +82,10 @@ bool run_engine_draws(const run_state *run, zt_sampler *sampler, zt_draw *draw)
     return zt_llm_draws(run->llm) && may_draw(run) && run->choices == run->vocab_rows;
 }
 
-/* What is wanted of the tokens fed. */
+/* After which of the tokens fed the logits, or the next token, are wanted. */
 typedef enum wanted_logits { NOTHING, LAST, ALL } wanted_logits;
 
-/* The answer becomes r->logits or r->next, of which the first row counts now. */
+/* Feeds tokens. What is wanted is in run->logits or run->next_ids, from row 0 on. */
 static zt_status feed_tokens(run_state *run, const int32_t *ids, size_t count, wanted_logits wanted)
 {
     zt_status status;
@@ -99,7 +103,7 @@ static zt_status feed_tokens(run_state *run, const int32_t *ids, size_t count, w
     return status;
 }
 
-/* How many tokens the cache and r->ids begin with alike, `most` at most. */
+/* The length of the common prefix of the cache and run->ids, at most `most`. */
 static size_t common_prefix(const run_state *run, size_t most)
 {
     size_t count = 0;
@@ -108,7 +112,8 @@ static size_t common_prefix(const run_state *run, size_t most)
     return count;
 }
 
-/* The last token must be fed for its logits; with --all-logits all must. */
+/* Forgets what the cache holds from the first difference on. The prompt's last token is always fed again, for
+ * its logits; with --all-logits all of them are. */
 static zt_status forget_what_differs(run_state *run)
 {
     size_t most = run->options->all_logits || run->options->no_kv_cache ? 0 : run->prompt_count - 1;
@@ -128,8 +133,7 @@ static zt_sink *begin_npy(run_state *run)
     return NULL;
 }
 
-/* Feed the prompt in pieces; after the last, r->logits begins with the last token's, or there is
- * r->next. */
+/* Feeds the prompt in pieces. Afterwards row 0 of run->logits, or run->next_ids[0], is of its last token. */
 static zt_status feed_pieces(run_state *run, zt_sink *npy)
 {
     bool all = run->options->all_logits;
@@ -192,7 +196,7 @@ static int32_t choose_token(run_state *run)
     return zt_sample(&sampler, logits, run->choices, run->ids.id, run->ids.count, (int64_t)run->ids.count, run->scratch);
 }
 
-/* A token's id, if those are wanted, and its text, if it is not the one that ends the text. */
+/* Writes a token's id, if ids are wanted; and its text, unless it is the token that ends the text. */
 static zt_status put_token(run_state *run, int32_t id, bool ends)
 {
     zt_status status = ZT_OK;
@@ -213,7 +217,7 @@ static zt_status feed_last(run_state *run)
     return status == ZT_OK ? feed_tokens(run, run->ids.id + from, run->ids.count - from, LAST) : status;
 }
 
-/* Was the last token fed already, behind the one before it? Then so was its answer. */
+/* Was the last token fed already, as part of a draft? Then its logits are the next row. */
 static bool was_foreseen(run_state *run)
 {
     size_t last = run->ids.count - 1;
@@ -224,7 +228,7 @@ static bool was_foreseen(run_state *run)
     return true;
 }
 
-/* How many tokens may be tried behind the last: the context and -n have room for them. */
+/* How long a draft may be: for what the context and -n have room. */
 static size_t draft_room(const run_state *run)
 {
     size_t room = (size_t)zt_llm_get(run->llm).ctx_len - run->ids.count, made_count = run->ids.count - run->prompt_count;
@@ -232,7 +236,7 @@ static size_t draft_room(const run_state *run)
     return wanted < room ? wanted : room;
 }
 
-/* Feed the last token, and behind it what is likely to follow. */
+/* Feeds the last token and a draft after it. */
 static zt_status feed_ahead(run_state *run)
 {
     int32_t batch[ZT_DRAFT_ROWS] = {run->ids.id[run->ids.count - 1]};
@@ -283,7 +287,7 @@ zt_status run_next_token(run_state *run)
     return status;
 }
 
-/* What was fed ahead of the text is forgotten, and the token at which it ended, as if never fed. */
+/* Forgets drafts that were fed and did not come, and the token that ended the text. */
 static zt_status forget_ahead(run_state *run)
 {
     size_t keep = run->ids.count - (run->stop_reason && run->ids.count > run->prompt_count);
@@ -306,7 +310,7 @@ static zt_status generate_tokens(run_state *run)
     return status == ZT_OK ? end_status : status;
 }
 
-/* The cache then holds all of r->ids. */
+/* The cache then holds all of run->ids. */
 zt_status run_catch_up(run_state *run)
 {
     size_t keep = common_prefix(run, run->ids.count);
@@ -343,7 +347,7 @@ zt_status run_answer(run_state *run)
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
-/* --eos "2,7" into ids. */
+/* Parses --eos, as in "2,7", into run->end_ids. */
 static zt_status parse_eos(run_state *run)
 {
     int64_t id;
@@ -362,7 +366,7 @@ static zt_status parse_eos(run_state *run)
     return status;
 }
 
-/* The tokens that end a text, where they are wanted as a list. */
+/* Lists the tokens that end a text in run->end_ids, if the list is needed. */
 static zt_status list_ends(run_state *run)
 {
     zt_status status = ZT_OK;
@@ -425,7 +429,7 @@ zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
     return status == ZT_OK && run->options->session ? run_session_load(run) : status;
 }
 
-/* What ends the output: the object, or the end of a line where one is wanted. */
+/* Ends the output: with the object of --json, or with a newline where one is wanted. */
 static zt_status finish_output(run_state *run)
 {
     if (run->options->json)

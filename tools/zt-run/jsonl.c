@@ -1,8 +1,8 @@
 /* jsonl.c - --jsonl: a request a line, an answer a line, in the same order.
  *
- * Requests run together (lib/llm/batch.h) and an answer leaves as soon as it and all before it are
- * there. Input is waited for only when there is nothing else to do. A bad request is answered by
- * {"id", "line", "error", "status"} in its place. The answers are those of runs by themselves.
+ * Requests run together (lib/llm/batch.h). An answer is written as soon as it and all before it are there.
+ * Input is waited for only when there is nothing else to do. A bad request is answered by
+ * {"id", "line", "error", "status"} in its place. Each answer is the same as if its request ran alone.
  */
 #include "tools/zt-run/request.h"
 
@@ -16,13 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A line's limit, and that of all lines whose requests are open; jansson's memory is bounded by it. */
+/* The largest size of a line, and of all lines whose requests are open. It bounds jansson's memory. */
 #define MOST_BYTES (64u << 20)
 #define PIECE (64u << 10)
 
 enum {
-    SEQUENCES = 64,       /* that run at once, at most */
-    CACHE_TOKENS = 16384, /* of all of them, unless one may have more, or memory is short */
+    SEQUENCES = 64,       /* requests that run at once, at most */
+    CACHE_TOKENS = 16384, /* of all sequences together, unless memory is short */
     OPEN = 256            /* requests read and not yet written, at most */
 };
 
@@ -30,20 +30,20 @@ typedef struct request_queue {
     run_state *run;
     zt_batch *batch;
     int fd;
-    bool input_ended;       /* of the input, */
-    zt_status input_status; /* and why, if it was not its end */
+    bool input_ended;       /* there is no more to read */
+    zt_status input_status; /* the error that ended it, if any */
     char input_error[512];
-    zt_str input; /* read; at: what of it is done with */
+    zt_str input; /* what was read of it; [position, end) is to be done */
     size_t position;
-    size_t line_count;           /* taken from it */
-    run_request *requests[OPEN]; /* in order */
-    size_t count, line_bytes;    /* of their lines */
+    size_t line_count;           /* taken from it so far */
+    run_request *requests[OPEN]; /* open requests, in order */
+    size_t count, line_bytes;    /* line_bytes: of all lines of open requests */
     int failed_count;
 } request_queue;
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* More of the input behind what is there. What is open is answered also when that fails. */
+/* Reads more of the input. An error ends the input; requests that are open are answered nevertheless. */
 static zt_status read_more(request_queue *queue)
 {
     char piece[PIECE];
@@ -87,7 +87,7 @@ static const char *next_line(request_queue *queue, size_t *size)
     return line;
 }
 
-/* Its tokens are the likeliest, or drawn by the engine, or of its logits. */
+/* Adds the request to the batch, with the way in which its tokens are chosen (see run.h). */
 static zt_status add_text(request_queue *queue, run_request *request)
 {
     zt_sampler sampler;
@@ -124,7 +124,7 @@ static bool is_readable(int fd)
     return poll(&poll_entry, 1, 0) > 0;
 }
 
-/* Requests as far as they are there and have room; the first is waited for. */
+/* Takes requests from the input as long as there are any and they have room. Waits only for the first. */
 static zt_status take_requests(request_queue *queue)
 {
     zt_status status = ZT_OK;
@@ -145,7 +145,7 @@ static zt_status take_requests(request_queue *queue)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* The answers that are next. */
+/* Writes the answers whose turn it is. */
 static zt_status write_answers(request_queue *queue)
 {
     zt_status status = ZT_OK;
@@ -162,7 +162,7 @@ static zt_status write_answers(request_queue *queue)
     return status;
 }
 
-/* A step of all that run. What cannot be done for the first alone is its error. */
+/* A step of all requests that run. A failure that a request can cause is taken as the first one's error. */
 static zt_status step_batch(request_queue *queue)
 {
     zt_status status = zt_batch_step(queue->batch);
@@ -189,17 +189,17 @@ static zt_status serve_requests(request_queue *queue)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* How many tokens the cache holds is what memory allows; so many texts run as have room in it. */
+/* The cache holds as many tokens as memory allows. As many requests run at once as have room in it. */
 zt_status run_size_batch(run_state *run, zt_llm_opts *opts)
 {
     zt_llm_info info;
     if (run->plan)
-        return ZT_OK; /* it is of one sequence */
+        return ZT_OK; /* a plan has one sequence */
     opts->n_seq = SEQUENCES;
     zt_status status = zt_llm_plan(run->gguf, opts, &info);
     if (status != ZT_OK)
         return status;
-    /* Scratch twice, for it moves when it grows. */
+    /* Scratch counts twice: while it grows, the old and the new one exist. */
     size_t available = run_available_bytes(run->cli),
            wanted = info.weight_bytes + 2 * info.scratch_bytes + (size_t)(info.n_seq * info.vocab) * sizeof(float);
     available = run->cli->mem_limit ? available - available / 8 : available / 2;

@@ -13,7 +13,7 @@ static zt_status run_with_output(run_state *run, zt_status (*job)(run_state *run
     }
     run->terminal = !run->sink && isatty(STDOUT_FILENO);
     zt_status status = job(run);
-    /* What was written before an interrupt stays valid. */
+    /* What was written before an interrupt is kept. */
     if (run->sink && (status == ZT_OK || status == ZT_EINTR)) {
         zt_status commit_status = zt_sink_commit(run->sink);
         status = commit_status == ZT_OK ? status : commit_status;
@@ -41,7 +41,7 @@ static zt_status run_mode(run_state *run)
     run->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(run->ctx, options->model);
     if (!run->gguf)
         return zt_ctx_status(run->ctx);
-    status = run_adapt(run);
+    status = run_apply_adapters(run);
     if (status != ZT_OK)
         return status;
     if (options->dry_run)
@@ -90,6 +90,6 @@ int main(int argc, char **argv)
     zt_vocab_free(run.vocab);
     zt_free(run.ctx, run.prompt_text);
     zt_gguf_close(run.gguf);
-    run_unadapt(&run);
+    run_close_adapters(&run);
     return zt_cli_close(cli, status);
 }

@@ -1,8 +1,10 @@
-/* perplexity.c - --perplexity: how well the model foresees a text.
+/* perplexity.c - --perplexity: how well the model predicts a text.
  *
- * As llama.cpp's llama-perplexity does it (tools/perplexity, as facts): the text's tokens in
- * windows of --ctx (512), each by itself and beginning with BOS where the model wants that; of each
- * window the second half is scored; a rest too short for a window is left out.
+ * The method is that of llama.cpp's llama-perplexity (tools/perplexity):
+ *
+ *   - the tokens are cut into windows of --ctx tokens (512); the rest, too short for one, is left out
+ *   - each window is run by itself, and begins with BOS where the model wants that
+ *   - the second half of each window is scored
  */
 #include "tools/zt-run/run.h"
 

@@ -1,7 +1,7 @@
 /* program.c - zt-run of a program: its inputs by name from a file, one step, its outputs to a file.
  *
- * States are cleared, or as the file has them; what the step leaves in them is not kept. What runs
- * is what the passes make of the program.
+ * States begin as in the file, or cleared; what they are after the step is not kept. The program goes through
+ * the passes before it runs.
  */
 #include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
@@ -13,7 +13,7 @@
 
 static const char program_magic[] = "zt program";
 
-/* Its first words tell; of a pipe with a name, its name. */
+/* Decided by the file's first words; for a named pipe, which cannot be read twice, by its name. */
 bool run_is_program(zt_cli *cli, const char *path)
 {
     char head[sizeof program_magic - 1];
@@ -39,7 +39,7 @@ static zt_status check_files(zt_cli *cli, const run_options *options)
     return status ? status : zt_cli_refuse_same(cli, options->data, cli->output);
 }
 
-/* Where inputs come from: the file named, else standard input if the program has any. */
+/* Where inputs come from: the file of -i; else standard input, if the program has inputs. */
 static const char *input_of(const run_options *options, const zt_prog *program)
 {
     if (options->input || zt_prog_count(program, ZT_VALUE_IN) == 0 || isatty(STDIN_FILENO) || !strcmp(options->model, "-"))
@@ -63,7 +63,7 @@ static zt_prog *open_network(const program_job *job, const zt_nn_shape *shape)
     return zt_cli_network(job->cli, job->options->model, &(zt_nn_options){.input = shape, .cycles = job->options->cycles});
 }
 
-/* A network takes what comes in the shape in which it comes; lines of CSV are rows of numbers. */
+/* Builds the network for the shape of its input: of the array in the file, or rows of numbers in CSV. */
 static zt_status reshape_network(program_job *job, const zt_checkpoint *input)
 {
     const zt_type *input_type = &zt_prog_value(job->program, zt_prog_nth(job->program, ZT_VALUE_IN, 0))->type;
@@ -103,7 +103,7 @@ static int64_t columns_of(const zt_source *source)
     return columns;
 }
 
-/* The file of inputs, CSV or a container of tensors, as its content tells. */
+/* Opens the file of inputs: CSV or a container of tensors, decided by its content. */
 static zt_checkpoint *open_input(program_job *job, const char *path)
 {
     zt_ctx *ctx = job->cli->ctx;
@@ -172,7 +172,7 @@ static zt_status write_csv(zt_cli *cli, const zt_type *type, const void *data)
     return status;
 }
 
-/* All outputs by name, in order. */
+/* Writes all outputs into a container, by name and in order. */
 static zt_status write_tensors(zt_cli *cli, const zt_bound_inputs *feed, const zt_container *container)
 {
     const zt_prog *program = feed->prog;
@@ -197,7 +197,8 @@ static zt_status write_tensors(zt_cli *cli, const zt_bound_inputs *feed, const z
     return status;
 }
 
-/* The form of the output: by its name; on stdout CSV where that came in and one tensor goes out. */
+/* The format of the output goes by the file's name. On stdout it is CSV if the input was CSV and there is one
+ * output. */
 static zt_status write_outputs(const program_job *job)
 {
     zt_cli *cli = job->cli;

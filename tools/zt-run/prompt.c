@@ -1,17 +1,16 @@
 /* prompt.c - the prompt: where its text comes from, the chat template around it, and its ids.
  *
- * Special tokens of the template are tokens; the same words in the user's text are words, unless
- * --special says else. Nobody can end their own turn by typing the mark that ends it. Apart from
- * that the ids are those of the whole rendered text: what stands between two special tokens is
- * encoded in one piece, whoever wrote it.
+ * Special tokens in the template's text are tokens. The same characters in the user's text are plain text,
+ * unless --special is given: a user cannot end their turn by typing the mark that ends it. The text between
+ * two special tokens is encoded in one piece, no matter which part comes from the template and which from
+ * the user.
  */
 #include "tools/zt-run/run.h"
 
 #include <string.h>
 
-/* A prompt from a file or a pipe loses one newline at its end, "\n" or "\run\n", as $(...) in a shell
- * takes it away: who writes a line into a pipe means its words. Lines of --embed are cut there anyway,
- * and each counts. */
+/* A prompt from a file or a pipe loses one newline at its end, "\n" or "\r\n", as with $(...) in a shell. Not
+ * with --embed by lines, where each line counts. */
 static void drop_newline(run_state *run)
 {
     size_t size = run->prompt_bytes;
@@ -43,7 +42,7 @@ zt_status run_read_prompt(run_state *run)
 
 /* ---- a conversation into text ---------------------------------------------------------------- */
 
-typedef struct rendered_prompt { /* a prompt, and of each byte whether somebody typed it */
+typedef struct rendered_prompt { /* a prompt; for each byte, whether it comes from the conversation */
     zt_str text, origin;
 } rendered_prompt;
 
@@ -61,7 +60,7 @@ static void rendered_free(rendered_prompt *rendered)
     zt_str_fini(&rendered->origin);
 }
 
-/* Of a template by rule. */
+/* Called by a template by rule for each piece of the prompt. */
 static zt_status add_piece(void *user, zt_bytes text, int message)
 {
     rendered_prompt *rendered = user;
@@ -102,7 +101,7 @@ static unsigned bos_flags(const run_state *run)
     return run->options->bos ? ZT_TOK_BOS : run->options->no_bos ? 0 : ZT_TOK_BOS_RULE;
 }
 
-/* By option or by the model's rule; a template that writes it does so itself. */
+/* Does a BOS come first, by option or else by the model's rule? */
 static bool wants_bos(run_state *run)
 {
     zt_ids empty = {0};
@@ -112,7 +111,8 @@ static bool wants_bos(run_state *run)
     return wants;
 }
 
-/* A template may bring it too: there is one at the beginning, or with --no-bos none. */
+/* A template may write a BOS itself: makes sure that there is one at the beginning, not two, or with --no-bos
+ * none. */
 static zt_status fix_bos(run_state *run, zt_ids *ids)
 {
     int32_t bos = zt_vocab_bos(run->vocab);
@@ -167,8 +167,8 @@ zt_status run_encode_json(run_state *run, const json_t *messages, const run_besi
     return status;
 }
 
-/* What a program writes from the end of an answer on: from a conversation of three messages, whose
- * answer is found again by its words. */
+/* What a program writes after an answer: renders a conversation of three messages, and takes what follows the
+ * words of the answer in it. */
 static zt_status render_next(run_state *run, const char *text, rendered_prompt *rendered)
 {
     static const char answer[] = "zt-run's stand-in for the answer";
@@ -200,7 +200,7 @@ zt_status run_encode_next(run_state *run, const char *text, zt_ids *ids)
     return status;
 }
 
-/* The prompt as a conversation; messages has room for 2. */
+/* The prompt as a conversation. */
 static zt_status prompt_messages(run_state *run, zt_message messages[2], int *message_count)
 {
     *message_count = 0;

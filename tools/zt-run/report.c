@@ -35,7 +35,7 @@ static void put_seconds(zt_str *json, const char *key, double seconds)
     zt_str_printf(json, ",\"%s\":%.6f", key, seconds > 0 ? seconds : 0);
 }
 
-/* A token as --logprobs tells it: {"id":..,"text":"..","logprob":.. */
+/* The beginning of a token's object in "logprobs": {"id":..,"text":"..","logprob":.. */
 static void put_likely(run_state *run, zt_str *json, int32_t id, double logprob)
 {
     zt_str text;
@@ -75,7 +75,7 @@ zt_status run_put_logprobs(run_state *run, int32_t id)
     return zt_ctx_status(run->ctx);
 }
 
-/* The context that the run may fill, of which its cache may be only a part. */
+/* The largest context of the run; the cache may be smaller. */
 static int64_t context_of(const run_state *run)
 {
     int64_t trained = zt_llm_get(run->llm).ctx_train;
@@ -94,8 +94,8 @@ static void put_texts(zt_str *json, const char *key, const zt_opt_list *texts)
     zt_str_puts(json, "]");
 }
 
-/* What the tokens were drawn by, under the names that requests of --jsonl have; "stop" is why the text
- * ended. */
+/* The settings of the sampler and the texts that end an answer, by the names that they have in requests of
+ * --jsonl; except "stop_texts", since "stop" says why the text ended. */
 static void put_settings(run_state *run, zt_str *json)
 {
     const run_options *options = run->options;
@@ -132,7 +132,7 @@ static void put_settings(run_state *run, zt_str *json)
         put_texts(json, "lora", &options->adapters);
 }
 
-/* id is null where the request has no name. */
+/* "id" is null where the request has none. */
 zt_status run_put_json(run_state *run, zt_str *json)
 {
     size_t made_count = run->ids.count - run->prompt_count;
@@ -176,7 +176,7 @@ static double tokens_per_second(size_t tokens, double seconds)
     return seconds > 0 ? (double)tokens / seconds : 0;
 }
 
-/* Of an engine with a device: what was asked of it, and its memory. */
+/* For an engine with a device: how often it was called, and its memory. */
 static void report_device(run_state *run)
 {
     zt_engine_report report = run->engine->vt->report(run->engine);
@@ -194,7 +194,7 @@ static void report_device(run_state *run)
 
 void run_report_stats(run_state *run)
 {
-    /* The first token comes out of the prompt's logits: generation is the steps after it. */
+    /* The first token comes from the prompt's logits: only the steps after it are generation. */
     size_t made_count = run->ids.count - run->prompt_count, step_count = made_count ? made_count - 1 : 0;
     zt_session_report report = zt_session_get(zt_llm_session(run->llm));
     zt_llm_info info = zt_llm_get(run->llm);

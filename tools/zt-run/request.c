@@ -1,6 +1,6 @@
 /* request.c - a request of --jsonl: from its line to its prompt's tokens, and its answer.
  *
- * Each has a run of its own, which borrows the model and what goes with it from the tool's.
+ * Each request has a run_state of its own, a copy of the tool's that shares the model.
  */
 #include "tools/zt-run/request.h"
 

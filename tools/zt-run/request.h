@@ -10,42 +10,43 @@ typedef struct run_request {
     run_state run;       /* its own: options, ids, text and times; the rest is borrowed */
     run_options options; /* the command line's, with what the request says */
     size_t line_number;  /* of the input, from 1 */
-    json_t *json;  /* o borrows texts of it */
+    json_t *json;        /* options borrow texts of it */
     const json_t *messages;
-    run_beside beside; /* the messages; NULL: not given */
+    run_beside beside; /* what is given beside the messages */
     const char *prompt;
-    const json_t *logprobs, *top_logprobs; /* as given; NULL: not */
+    const json_t *logprobs, *top_logprobs; /* as given; NULL: not given */
     char *json_id;                         /* JSON text of its "id"; malloc'ed by jansson */
-    bool own_stops;
-    bool done, failed; /* then there is the answer, a line */
-    zt_str answer;
-    size_t line_bytes; /* of its line */
+    bool own_stops;                        /* the list options.stop_texts belongs to the request */
+    bool done, failed;                     /* done: `answer` is there */
+    zt_str answer;                         /* a line */
+    size_t line_bytes;
 } run_request;
 
 #define REQUEST_STRINGS(request)                                                                                                 \
     &(request)->run.held_text, &(request)->run.held_shown, &(request)->run.answer_text, &(request)->run.logprobs,                \
         &(request)->run.likeliest, &(request)->answer
 
-/* From the input's line of that number: r.ids is the prompt, or it is done, since it cannot be
- * answered. NULL for what is not the request's fault. */
+/* From a line of the input. run.ids is the prompt; or the request is done, since it is wrong, and the error
+ * is its answer. NULL: an error that is not the request's fault. */
 run_request *request_new(run_state *base, const char *text, size_t size, size_t line);
 void request_free(run_request *request);
-/* A zt_batch_next: chooses a token of r.logits or r.next, and ends the request after its last. */
+/* A zt_batch_next: chooses a token of run.logits or run.next_ids, and ends the request after its last. */
 zt_status request_next(void *text, float *logits, int32_t best, bool *more);
-/* Writes the answer, of a request that ended so. Another status than ZT_OK is not the request's. */
+/* Makes the answer of a request that ended with this status. A status other than ZT_OK that it returns is
+ * not the request's fault. */
 zt_status request_end(run_request *request, zt_status status);
 /* The request's own fault, or too much for this run's limits: others may still be answered. */
 bool request_is_theirs(zt_status status);
 
-/* request_members.c: the request's line, of size bytes, into o, messages, prompt and id. A member that
- * is null is as one that is absent. ZT_EDATA names the member that is wrong. */
+/* request_members.c: reads the request's line into options, messages, prompt and json_id. A member that is
+ * null counts as absent. ZT_EDATA names the member that is wrong. */
 zt_status request_parse(run_request *request, const char *text, size_t size);
 /* "KEY: VALUE is not WANTED", with the value as JSON, cut where it is long. ZT_EDATA. */
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted);
-/* "unknown member KEY", with the nearest of name_count names, or all of them where none is near. ZT_EDATA. */
+/* "unknown member KEY", with the nearest of the names, or all of them where none is near. ZT_EDATA. */
 zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t name_count);
 
-/* request_messages.c: the conversation of q->messages, of which none is read before, into r.ids. */
+/* request_messages.c: encodes request->messages into run.ids. */
 zt_status request_encode_messages(run_request *request);
 
 #endif

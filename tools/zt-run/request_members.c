@@ -1,5 +1,5 @@
-/* request_members.c - what the line of a request may say: the options by their names, and OpenAI's
- * names for them beside. What is not known, or known and not supported, is an error by its name. */
+/* request_members.c - the members of a request's JSON object: the options by their names, and by those that
+ * OpenAI's API has for them. A member that is unknown or not supported is an error that names it. */
 #include "lib/base/near.h"
 #include "tools/zt-run/request.h"
 
@@ -61,7 +61,7 @@ typedef zt_status read_member_fn(run_request *q, const request_member *m, const 
 struct request_member {
     const char *name; /* with _ for - */
     read_member_fn *read;
-    size_t offset; /* in the request: members of one place are names for one thing */
+    size_t offset; /* in run_request; members with the same offset are names for the same thing */
     int64_t least, most;
 };
 
@@ -114,7 +114,7 @@ static zt_status read_messages(run_request *request, const request_member *membe
     return ZT_OK;
 }
 
-/* Objects: of functions, or of texts to answer from. */
+/* An array of objects: tools, or documents. */
 static zt_status read_objects(run_request *request, const request_member *member, const json_t *value)
 {
     bool fits = json_is_array(value);
@@ -139,11 +139,11 @@ static zt_status read_args(run_request *request, const request_member *member, c
 
 static zt_status read_id(run_request *request, const request_member *member, const json_t *value)
 {
-    (void)request, (void)member, (void)value; /* it is read before all others, so that errors have it */
+    (void)request, (void)member, (void)value; /* it is read before all others, so that error answers have it */
     return ZT_OK;
 }
 
-/* A text or an array of them. The list is ours, its texts the request's. */
+/* A text or an array of them. The list is allocated, its texts belong to the JSON object. */
 static zt_status read_stops(run_request *request, const request_member *member, const json_t *value)
 {
     zt_opt_list *stops = &request->options.stop_texts;
@@ -160,7 +160,7 @@ static zt_status read_stops(run_request *request, const request_member *member, 
     return zt_ctx_status(request->run.ctx);
 }
 
-/* Whether they are wanted, as in OpenAI's chats, or how many in each place. */
+/* logprobs: true or false, as in OpenAI's chat API, or a number of tokens; top_logprobs: a number of tokens. */
 static zt_status read_logprobs(run_request *request, const request_member *member, const json_t *value)
 {
     *(const json_t **)((char *)request + member->offset) = value;
@@ -229,11 +229,11 @@ static const request_member member_table[] = {
 
 enum { MEMBERS = sizeof member_table / sizeof *member_table };
 
-/* ---- those of OpenAI's that do not ----------------------------------------------------------- */
+/* ---- members of OpenAI's API without effect -------------------------------------------------- */
 
-/* They may have the one value that asks for nothing. */
+/* They are accepted only with the value that asks for nothing. */
 static const struct {
-    const char *name, *nothing; /* as JSON; NULL: there is none but null */
+    const char *name, *nothing; /* nothing: that value as JSON; NULL: only null */
 } unsupported_members[] = {
     {"audio", NULL},
     {"best_of", "1"},
@@ -272,7 +272,7 @@ static bool asks_for_nothing(const json_t *value, const char *nothing)
 
 /* ---- a line ---------------------------------------------------------------------------------- */
 
-/* Keys may be written with - for _. */
+/* Is the key this name? It may be written with - instead of _. */
 static bool is_name(const char *key, const char *name)
 {
     while (*name && (*name == *key || (*name == '_' && *key == '-')))
@@ -315,7 +315,7 @@ static zt_status refuse_both(zt_ctx *ctx, const char *name, const json_t *value,
     return zt_fail(ctx, ZT_EDATA, "\"%s\": %s and \"%s\": %s mean the same, and differ", name, shown_value, other, shown_other);
 }
 
-/* given: what came before, by member. */
+/* given: the values that were read before, by their index in member_table; NULL: not given. */
 static zt_status read_member(run_request *request, const char *key, const json_t *value, const json_t **given)
 {
     size_t i = 0;
@@ -330,7 +330,15 @@ static zt_status read_member(run_request *request, const char *key, const json_t
     return member_table[i].read(request, &member_table[i], value);
 }
 
-/* logprobs: true wants them as top_logprobs says, or the command line; a number says it by itself. */
+/* Sets options.logprobs:
+ *
+ *   "logprobs"    "top_logprobs" given           not given
+ *   a number      must be the same number        that number
+ *   true          top_logprobs                   the command line's, or 0
+ *   false         must be 0                      none
+ *   not given     top_logprobs if --logprobs     the command line's
+ *                 is given, else must be 0
+ */
 static zt_status settle_logprobs(run_request *request)
 {
     const json_t *wanted = request->logprobs, *top = request->top_logprobs;

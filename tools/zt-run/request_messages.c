@@ -40,7 +40,7 @@ static zt_status check_member(zt_ctx *ctx, const char *key, const message_member
     return request_unknown(ctx, key, names, known);
 }
 
-/* An object of such members; null is as absent. */
+/* Checks that the value is an object with these members only. A member that is null counts as absent. */
 static zt_status check_members(zt_ctx *ctx, const json_t *object, const message_member *members, size_t member_count, int least)
 {
     zt_status status = ZT_OK;
@@ -55,7 +55,7 @@ static zt_status check_members(zt_ctx *ctx, const json_t *object, const message_
 
 /* ---- content --------------------------------------------------------------------------------- */
 
-/* The text of {"type": "text", "text": ..}; NULL: the context says what is wrong with it. */
+/* The text of {"type": "text", "text": ..}. NULL: it is wrong, the context has the error. */
 static const char *part_text(zt_ctx *ctx, const json_t *part)
 {
     const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
@@ -110,7 +110,7 @@ static zt_status read_message(zt_ctx *ctx, zt_arena *arena, const json_t *object
     return message->content ? ZT_OK : zt_ctx_status(ctx);
 }
 
-/* What is wrong with the n-th says which it is. */
+/* Puts the index of the message before the error. */
 static zt_status number_error(zt_ctx *ctx, int index, zt_status status)
 {
     char why[512];
@@ -123,7 +123,7 @@ static zt_status number_error(zt_ctx *ctx, int index, zt_status status)
 
 /* ---- for a template by rule ------------------------------------------------------------------ */
 
-/* messages has room for one more than there are: --system opens a conversation that has no such message. */
+/* messages: room for one more than request->messages has, for the message of --system. */
 static zt_status encode_rows(run_request *request, zt_arena *arena, zt_message *messages, bool system)
 {
     run_state *run = &request->run;
@@ -142,7 +142,7 @@ static zt_status encode_rows(run_request *request, zt_arena *arena, zt_message *
 
 /* ---- for a program --------------------------------------------------------------------------- */
 
-/* A message may be without content where it calls tools. */
+/* A message that calls tools may have no content. */
 static zt_status copy_content(run_state *run, zt_arena *arena, const json_t *object, json_t *copy)
 {
     const json_t *content = json_object_get(object, "content");
@@ -158,8 +158,8 @@ static zt_status copy_content(run_state *run, zt_arena *arena, const json_t *obj
     return json_object_set_new(copy, "content", content_copy) == 0 ? ZT_OK : ZT_ENOMEM;
 }
 
-/* What a model thought goes by three names: reasoning_content, which templates read, the first that is
- * given, and thinking, which some read. */
+/* The text of a model's reasoning has three names in messages. Templates read reasoning_content, some read
+ * thinking: both are set to the one that is given. */
 static int alias_reasoning(json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};

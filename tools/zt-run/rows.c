@@ -1,5 +1,5 @@
-/* rows.c - zt-run of a network some rows at a time: keys and values of its attention are kept from
- * one step to the next. */
+/* rows.c - --chunk with a network: some rows of its input at a time. The keys and values of its attention are
+ * kept from one step to the next. */
 #include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
 
@@ -8,13 +8,13 @@
 typedef struct rows_run {
     zt_cli *cli;
     const zt_bound_inputs *whole; /* of the program that takes all rows at once */
-    zt_prog *program;             /* that takes some, after its passes */
+    zt_prog *program;             /* takes some rows at a time */
     zt_session *session;
-    int64_t row_count, rows_per_step; /* of all, at most of a step */
-    int32_t *positions;               /* [rows] */
-    int64_t counter;    /* of what is drawn: one more each step */
-    const void **inputs;     /* of prog's inputs: of all rows */
-    size_t *input_row_bytes; /* bytes of a row of these; 0: the same for every step */
+    int64_t row_count, rows_per_step;
+    int32_t *positions;      /* [row_count] */
+    int64_t counter;         /* of the random numbers: one more each step */
+    const void **inputs;     /* of `program`: the data of all rows */
+    size_t *input_row_bytes; /* for each input, bytes of a row; 0: the same data in every step */
 } rows_run;
 
 static size_t row_bytes(const zt_type *type, int64_t rows)
@@ -22,7 +22,7 @@ static size_t row_bytes(const zt_type *type, int64_t rows)
     return rows ? zt_type_bytes(type) / (size_t)rows : 0;
 }
 
-/* What comes out must have a row for each that goes in. */
+/* The output must have a row for each row of the input. */
 static zt_status check_rows(rows_run *pieces)
 {
     const zt_type *output_type = &pieces->whole->bound->type[zt_prog_output(pieces->whole->prog, 0)->value];
@@ -33,7 +33,7 @@ static zt_status check_rows(rows_run *pieces)
     return zt_fail(pieces->cli->ctx, ZT_EUSAGE, "--chunk: the network does not give a row for each that it takes");
 }
 
-/* The network's program with caches, for inputs of the shape that came. */
+/* Makes the network's program with caches, for the shape of the input. */
 static zt_status lower_network(rows_run *pieces, const char *model, zt_engine *engine)
 {
     zt_ctx *ctx = pieces->cli->ctx;

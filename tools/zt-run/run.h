@@ -9,7 +9,7 @@
 #include "lib/llm/speculate.h"
 #include "tools/common/cli.h"
 
-/* ---- options (options.c, check.c) ------------------------------------------------------------ */
+/* ---- options (options.c) --------------------------------------------------------------------- */
 
 enum {
     MOST_LOGPROBS = 1000,
@@ -58,7 +58,7 @@ zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *options);
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-typedef struct run_times run_times; /* of each op: times.c */
+typedef struct run_times run_times; /* of each op: model.c */
 
 typedef struct run_state {
     zt_cli *cli;
@@ -66,13 +66,13 @@ typedef struct run_state {
     const run_options *options;
     double start_time; /* when the process began, as zt_seconds has it */
     zt_gguf *gguf;
-    zt_checkpoint *base_model; /* of --lora: the model without, and what is added */
-    zt_adapters adapters;
+    zt_checkpoint *base_model; /* with --lora: the model without adapters; NULL: there are none */
+    zt_adapters adapters;      /* of --lora */
     zt_vocab *vocab;
     struct run_templates *templates; /* of all requests: template.c */
     const zt_template *template;     /* a template by rule; NULL: none is used */
-    zt_jinja *jinja;         /* a template that is a program; NULL likewise. Not both. */
-    char *prompt_text;       /* the prompt's text, input_bytes of it */
+    zt_jinja *jinja;                 /* a template that is a program; NULL: none is used. Never both */
+    char *prompt_text;               /* [prompt_bytes] */
     size_t prompt_bytes;
     zt_sink *sink; /* of --output; NULL: stdout */
     bool terminal; /* text goes to a terminal */
@@ -81,26 +81,26 @@ typedef struct run_state {
     run_times *times; /* NULL: not asked for */
     zt_llm *llm;
     zt_ids ids;      /* the prompt, then what was generated */
-    size_t prompt_count; /* how many of them are the prompt */
+    size_t prompt_count; /* the first so many are the prompt */
     zt_ids fed_ids;      /* what the KV cache holds */
-    size_t reused_count; /* tokens of the prompt that it held already */
+    size_t reused_count; /* tokens of the prompt that the cache held already */
     /* generation */
-    int64_t vocab_rows; /* V of the logits */
-    int64_t choices;    /* the first of them, which the vocabulary names: the rest is padding */
-    float *logits;      /* [rows, V]: of the last token, a draft's, or of a piece of the prompt */
+    int64_t vocab_rows; /* logits of a row */
+    int64_t choices;    /* the first so many have a token in the vocabulary, the others are padding */
+    float *logits;      /* [logits_rows, vocab_rows]: of the last token, of a draft's, or of a piece of the prompt */
     int64_t logits_rows;
-    int32_t next_ids[ZT_DRAFT_ROWS]; /* the likeliest, where the engine chooses: no logits then */
-    size_t logits_row;               /* the one of them after the text as it is */
+    int32_t next_ids[ZT_DRAFT_ROWS]; /* the tokens chosen, where the engine chooses; there are no logits then */
+    size_t logits_row;               /* the row of logits or next_ids that follows the last token */
     zt_drafts *drafts;           /* --speculate; NULL: none */
-    size_t drafted_count, accepted_count, draft_batches; /* tokens tried ahead, those that came, batches with such */
-    float *scratch; /* of the sampler, f32[2 * V] */
-    zt_ids end_ids; /* --eos, or for --ignore-eos the model's own */
-    zt_str held_text, held_shown; /* text that is not certain yet, and of each byte whether it goes out */
+    size_t drafted_count, accepted_count, draft_batches; /* tokens fed ahead; those that were right; batches with such */
+    float *scratch;                                      /* of the sampler, f32[2 * vocab_rows] */
+    zt_ids end_ids;               /* tokens that end a text: of --eos, or for --ignore-eos the model's own */
+    zt_str held_text, held_shown; /* text that may yet become a stop text; for each byte, whether it is shown */
     zt_str answer_text;           /* what was generated, for --json */
-    zt_str logprobs;    /* the members of that array, likewise */
-    zt_str likeliest;   /* --logprobs: the array of the next token, and log of all exp(logit) */
+    zt_str logprobs;              /* the members of the array of that name, for --json */
+    zt_str likeliest;             /* --logprobs: the array of the next token; log_sum is log(sum of exp(logit)) */
     double log_sum;
-    size_t cut_bytes;        /* bytes generated from the text on that ended the answer */
+    size_t cut_bytes;        /* bytes at the end of what was generated, from the stop text on */
     const char *stop_reason; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     uint64_t seed;
     const char *request_id;                                                  /* of a request, as JSON; NULL: none */
@@ -109,7 +109,7 @@ typedef struct run_state {
 
 /* Data goes to --output, or to stdout at once. */
 zt_status run_write(run_state *run, const void *bytes, size_t size);
-/* Text likewise; what a terminal would obey is escaped for one. */
+/* The same for text: on a terminal, control characters are escaped. */
 zt_status run_write_text(run_state *run, const char *text, size_t size);
 zt_status run_write_table(run_state *run, const zt_table *table);
 
@@ -117,90 +117,97 @@ zt_status run_write_table(run_state *run, const zt_table *table);
 typedef struct run_templates run_templates;
 run_templates *run_templates_new(const run_state *run);
 void run_templates_free(const run_state *run);
-/* Into r->tmpl or r->jinja, as the options say; neither where there is none. `tools`: the model's own
- * template for tools, if it has one. */
+/* Sets run->template or run->jinja, as the options say; neither where there is none. `tools`: the model's
+ * own template for tools, if it has one. */
 zt_status run_choose_template(run_state *run, bool tools);
 bool run_has_template(const run_state *run);
-/* Of a conversation: what stands beside its messages, any of them may be NULL. */
+/* What a conversation has beside its messages; each may be NULL. */
 typedef struct run_beside {
     const json_t *tools, *documents, *args;
 } run_beside;
-/* Appends the prompt that r->jinja makes of an array of messages, and where its bytes come from: 1 of
- * the conversation, 0 of the template. */
+/* Appends the prompt that run->jinja makes of an array of messages to `text`; and to `origin`, for each
+ * byte of it, 1 if it comes from the conversation, 0 if from the template. */
 zt_status run_render_messages(run_state *run, const json_t *messages, const run_beside *beside, zt_str *text, zt_str *origin);
-/* {"role", "content"}: NULL is ZT_ENOMEM in the context. */
+/* {"role": role, "content": content}. NULL: no memory. */
 json_t *run_message(run_state *run, const char *role, const char *content, size_t size);
-/* What opens a user's turn, of either kind of template: a model that writes it goes too far. */
+/* The text with which the template opens a user's turn. A model that generates it is past the end of its
+ * answer. run_find_turn must have been called. */
 zt_bytes run_turn_text(const run_state *run);
-zt_status run_find_turn(run_state *run); /* before it is asked for */
+zt_status run_find_turn(run_state *run);
 
-/* prompt.c: the text, whole, from the one place that the options name; the template; ids. */
+/* prompt.c: the prompt's text, from where the options say; the template around it; its token ids. */
 zt_status run_read_prompt(run_state *run);
-zt_status run_encode_prompt(run_state *run); /* of r->input, into r->ids */
-/* A conversation in either kind of template, or in a program with what stands beside; the user's next
- * message. All append to ids. */
+zt_status run_encode_prompt(run_state *run); /* of run->prompt_text, into run->ids */
+/* Append to ids: a conversation, in either kind of template; a conversation in JSON, with what it has
+ * beside its messages, in a template that is a program; the user's next message. */
 zt_status run_encode_messages(run_state *run, const zt_message *messages, int message_count, zt_ids *ids);
 zt_status run_encode_json(run_state *run, const json_t *messages, const run_beside *beside, zt_ids *ids);
 zt_status run_encode_next(run_state *run, const char *text, zt_ids *ids);
-/* What a template wrote, from byte `from` on: its special tokens are tokens. All of it has BOS as the
- * options say. */
+/* Appends to ids what a template wrote, from byte `from` on: its special tokens are tokens. With `from` 0
+ * there is a BOS as the options say. */
 zt_status run_encode_rendered(run_state *run, const zt_str *text, const zt_str *origin, size_t from, zt_ids *ids);
 zt_status run_render(run_state *run); /* --render: the prompt as text */
 
-/* tokens.c: the three that need only the vocabulary. */
+/* tokens.c: the modes that need only the vocabulary. */
 zt_status run_tokenize(run_state *run);
 zt_status run_detokenize(run_state *run);
 zt_status run_count(run_state *run);
 
-/* text.c: generated tokens become text, which leaves as soon as it is certain. */
+/* text.c: generated tokens become text, which is written as soon as it can no longer become a stop text. */
 void run_text_begin(run_state *run);
-zt_status run_text_put(run_state *run, int32_t id); /* sets r->stop where a text ends it */
+zt_status run_text_put(run_state *run, int32_t id); /* sets run->stop_reason where a text ends it */
 zt_status run_text_end(run_state *run);
 
-/* generate.c: the prompt through the model, logits out, then token after token. */
+/* generate.c: the prompt through the model, its logits to a file, then token after token. */
 zt_status run_generate(run_state *run);
-/* The model, with a cache for as many tokens as can come (0: any number), and what answering needs;
+/* Opens the model, with a cache for max_tokens (0: for the whole context), and what generating needs.
  * `embed`: for embeddings only. */
 zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed);
-/* r->ids is the prompt: feeds what the cache lacks of it, and answers. */
+/* run->ids is the prompt: feeds what the cache lacks of it, and generates the answer. */
 zt_status run_answer(run_state *run);
-/* Choose a token, of r->next where the engine chooses or there are no logits and else of r->logits,
- * and write it; r->stop says why it is the last. */
+/* Chooses a token and writes it: from run->next_ids where the engine chooses, else by run->logits. After the
+ * last, run->stop_reason says why it is the last. */
 zt_status run_next_token(run_state *run);
-/* Is all that is asked for the likeliest token, though maybe none of those that end a text? */
+/* How the next token is chosen:
+ *
+ *   run_engine_chooses   the likeliest, by the engine
+ *   run_engine_draws     by the engine, as *draw says: its history is the tokens that were fed. *sampler has
+ *                        to live as long as *draw
+ *   run_wants_best       the likeliest, maybe except for those that end a text
+ *   otherwise            by the logits */
 bool run_wants_best(const run_state *run);
 bool run_engine_chooses(const run_state *run);
-/* Is the token what the engine draws as *draw says? Of what is not fed yet the history lacks the tokens;
- * *sampler has to live as long as *draw. */
 bool run_engine_draws(const run_state *run, zt_sampler *sampler, zt_draw *draw);
 zt_status run_check_room(const run_state *run); /* for the prompt in the context */
 
-float *run_logits(const run_state *run); /* [V], of the last token */
-zt_status run_catch_up(run_state *run);  /* the cache then holds all of r->ids */
+float *run_logits(const run_state *run); /* [vocab_rows], of the last token */
+zt_status run_catch_up(run_state *run);  /* the cache then holds all of run->ids */
 
-/* plan.c: --plan into r->plan; it says which engine runs. */
-zt_status run_read_plan(run_state *run);
-
-/* session.c: the KV cache from and to the file of --session. */
-zt_status run_session_load(run_state *run);
+/* model.c: what goes with the model. */
+zt_status run_apply_adapters(run_state *run); /* of --lora, if any */
+void run_close_adapters(run_state *run);      /* after the model is closed */
+zt_status run_read_plan(run_state *run);      /* --plan; sets the engine that it is made for */
+zt_status run_open_engine(run_state *run);    /* as the options say */
+void run_report_times(run_state *run);        /* of each op */
+zt_status run_session_load(run_state *run);   /* the KV cache, from the file of --session */
 zt_status run_session_save(run_state *run);
 
-/* chat.c, jsonl.c, perplexity.c, embed.c: what else is done with a model. */
+/* chat.c, jsonl.c, perplexity.c, embed.c: the other modes of a language model. */
 zt_status run_chat(run_state *run);
 zt_status run_jsonl(run_state *run);
-zt_status run_size_batch(run_state *run, zt_llm_opts *opts); /* of --jsonl: sequences and cache */
+zt_status run_size_batch(run_state *run, zt_llm_opts *opts); /* sequences and cache of --jsonl */
 zt_status run_perplexity(run_state *run);
 zt_status run_embed(run_state *run);
 
-/* program.c: MODEL is a program; runs it */
+/* program.c: MODEL is a program, or a network */
 bool run_is_program(zt_cli *cli, const char *path);
 zt_status run_program(run_state *run);
-/* rows.c: of a network, --chunk rows of its input at a time, into the feed's outputs. */
+/* rows.c: runs a network on --chunk rows of its input at a time; writes into the outputs of `feed`. */
 struct zt_bound_inputs;
 zt_status run_rows(zt_cli *cli, const run_options *options, const struct zt_bound_inputs *feed);
 
 /* report.c */
-/* --logprobs: the alternatives, before the logits are touched; then the token chosen. */
+/* --logprobs: the likeliest tokens, before the sampler changes the logits; then the token chosen. */
 zt_status run_note_likeliest(run_state *run);
 zt_status run_put_logprobs(run_state *run, int32_t id);
 zt_status run_put_json(run_state *run, zt_str *object); /* the object of --json and its newline */
@@ -209,12 +216,4 @@ zt_status run_report_json(run_state *run);
 size_t run_available_bytes(const zt_cli *cli);
 void run_report_stats(run_state *run);
 zt_status run_dry(run_state *run);
-/* adapt.c: the model with the adapters of --lora; without any it is left alone. */
-zt_status run_adapt(run_state *run);
-void run_unadapt(run_state *run); /* when the model is closed */
-
-/* times.c */
-zt_status run_open_engine(run_state *run); /* as the options say */
-void run_report_times(run_state *run);
-
 #endif

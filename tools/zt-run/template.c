@@ -1,5 +1,9 @@
-/* template.c - which chat template is used: the model's own, which is a program; another of --template;
- * one that is known by name. And what a program is run with. */
+/* template.c - chooses the chat template, and renders conversations with one that is a program.
+ *
+ *   no --template      the model's own: a program (Jinja)
+ *   --template NAME    a variant of the model's own, else one that is built in: rules (JSON)
+ *   --template FILE    a JSON object is a template by rule, anything else is a program
+ */
 #include "lib/base/near.h"
 #include "tools/zt-run/run.h"
 
@@ -11,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A template's file is some tens of kilobytes. */
+/* The largest file of a template. Real ones have some tens of kilobytes. */
 #define MOST_BYTES ((size_t)4 << 20)
 
 struct run_templates {
-    zt_jinja *own_template, *tools_template; /* the model's default, and its tool_use */
+    zt_jinja *own_template, *tools_template; /* the model's default, and its variant tool_use */
     char *own_name, *tools_name;
     bool no_tools_template;   /* there is no tool_use */
     zt_jinja *given_program;  /* of --template */
@@ -60,7 +64,7 @@ bool run_has_template(const run_state *run)
 
 /* ---- the model's own ------------------------------------------------------------------------- */
 
-/* "m.gguf: chat template", for messages. */
+/* "m.gguf: chat template", for error messages. */
 static char *template_title(run_state *run, const char *variant)
 {
     zt_str text;
@@ -77,7 +81,7 @@ static zt_jinja *open_variant(run_state *run, const char *variant, zt_bytes text
     return *name ? zt_jinja_parse(run->ctx, *name, text.data, text.n) : NULL;
 }
 
-/* Some files have variants and no default. */
+/* An error if the file has variants, but no default. */
 static zt_status need_default(run_state *run)
 {
     zt_str names;
@@ -136,7 +140,7 @@ static zt_status unknown_template(run_state *run, const char *name)
     return status;
 }
 
-/* An object is a template by rule, in JSON; everything else a program. */
+/* Does the file hold a template by rule, a JSON object? Else it is a program. */
 static bool is_json(const char *text)
 {
     text += strspn(text, " \t\r\n");
@@ -161,7 +165,7 @@ static zt_status open_file(run_state *run, const char *path)
     return zt_ctx_status(run->ctx);
 }
 
-/* A variant of the model's, a name that is known, else a file. */
+/* Chooses by name: a variant of the model's own, else a built-in template, else a file. */
 static zt_status choose_named(run_state *run, const char *name)
 {
     run_templates *templates = run->templates;
@@ -224,7 +228,7 @@ static zt_status read_args(run_state *run)
     return status;
 }
 
-/* Nothing that is given goes by: it is read by the template, or an error. */
+/* An argument that the template does not read is an error. */
 static zt_status check_read(run_state *run, const json_t *given, zt_status status)
 {
     const char *key;
@@ -253,7 +257,7 @@ zt_status run_choose_template(run_state *run, bool tools)
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
-/* SOURCE_DATE_EPOCH makes what is written of the date the same every day. */
+/* The time that templates see: SOURCE_DATE_EPOCH if it is set, so that prompts can be reproduced; else now. */
 static int64_t render_time(bool *utc)
 {
     const char *fixed = getenv("SOURCE_DATE_EPOCH");
@@ -272,7 +276,7 @@ json_t *run_message(run_state *run, const char *role, const char *content, size_
     return NULL;
 }
 
-/* The variables; those of the request go before the command line's. */
+/* The template's variables. Those of the request take precedence over the command line's. */
 static json_t *render_variables(run_state *run, const json_t *messages, const run_beside *beside)
 {
     json_t *variables = json_object();
@@ -336,7 +340,7 @@ static void trim_blanks(zt_bytes *text)
         text->n--;
 }
 
-/* Behind the first token in text that ends a text, and the one that begins one. */
+/* Drops from the beginning of *text: all up to a token that ends a text, and a BOS. */
 static zt_status skip_end(run_state *run, zt_bytes *text)
 {
     zt_ids ids = {0};
@@ -358,7 +362,7 @@ static zt_status skip_end(run_state *run, zt_bytes *text)
     return status;
 }
 
-/* What a program writes between an answer and the message after it. */
+/* What a program writes between an answer and the message after it, without the token that ends the answer. */
 static zt_status find_turn(run_state *run, zt_str *turn)
 {
     static const char *const said[] = {"zt-run's question", "zt-run's answer", "zt-run's next"};
@@ -384,7 +388,7 @@ static zt_status find_turn(run_state *run, zt_str *turn)
     return status;
 }
 
-/* A template that refuses three messages has no such words. */
+/* A template that refuses a conversation of three messages has no such text. */
 zt_status run_find_turn(run_state *run)
 {
     run_templates *templates = run->templates;

@@ -8,12 +8,16 @@
 bool run_is_csv(const char *path); /* by its name: of an output */
 bool run_looks_csv(const zt_source *source); /* by its first bytes */
 
-/* The numbers of a CSV file as an array of the type that is wanted, whose dimensions below 0 are
- * not known yet: a line for each place of the first dimension, in it the rest in row-major order;
- * of rank 1 also all in one line. One line that does not begin with a number may stand on top. The
- * checkpoint holds one array without a name and stands on *bytes, which is freed after it. */
+/* The numbers of a CSV file as an array of the type that is wanted; its dimensions below 0 are not known
+ * yet. The layout of the file:
+ *
+ *   a first line that does not begin with a number is skipped: names of the columns
+ *   a line for each index of the first dimension; in it the other dimensions, in row-major order
+ *   an array of rank 1 may also be all in one line
+ *
+ * The checkpoint holds one array without a name. It reads *bytes, which is freed after it. */
 zt_checkpoint *run_csv_read(zt_ctx *ctx, const zt_source *source, const zt_type *want, char **bytes);
-/* The same back, as text. */
+/* The reverse: an array as CSV text. */
 zt_status run_csv_put(const zt_type *type, const void *data, zt_str *out);
 
 #endif

@@ -1,8 +1,10 @@
-/* text.c - generated tokens become text, which leaves as soon as it is certain.
+/* text.c - generated tokens become text, which is written as soon as it is certain. Not certain, and held back:
  *
- * A character cut in the middle waits for its rest. What could become a --stop text, or the words
- * with which the template opens a user's turn, waits until it is one or not: special tokens count
- * there, although they are not shown.
+ *   - the first bytes of a UTF-8 character, until all of it is there
+ *   - what may be the beginning of a stop text, until it is one or not
+ *
+ * Stop texts are those of --stop, and the text with which the template opens a user's turn. Special tokens
+ * are not shown, but can be part of a stop text.
  */
 #include "tools/zt-run/run.h"
 
@@ -18,7 +20,7 @@ zt_status run_write(run_state *run, const void *bytes, size_t size)
     return status == ZT_OK ? zt_cli_flush(run->cli) : status;
 }
 
-/* Lines and tabs stay; other control characters a terminal would obey. */
+/* Escapes control characters, for a terminal; except newlines and tabs. */
 static zt_status write_escaped(run_state *run, const char *text, size_t size)
 {
     zt_str escaped;
@@ -55,7 +57,7 @@ zt_status run_write_table(run_state *run, const zt_table *table)
     return status;
 }
 
-/* Certain text: to the reader at once, or to the object that --json writes at the end. */
+/* Certain text: written at once, or kept for the object that --json writes at the end. */
 static zt_status put_text(run_state *run, const char *text, size_t size)
 {
     if (size == 0 || run->options->ids)
@@ -65,7 +67,7 @@ static zt_status put_text(run_state *run, const char *text, size_t size)
     return status == ZT_OK && !kept ? run_write_text(run, text, size) : status;
 }
 
-/* What is shown of the first size bytes held. */
+/* Puts the first `size` bytes of the held text, as far as they are shown. */
 static zt_status put_shown(run_state *run, size_t size)
 {
     zt_status status = ZT_OK;
@@ -81,7 +83,7 @@ static zt_status put_shown(run_state *run, size_t size)
 
 /* ---- certain or not -------------------------------------------------------------------------- */
 
-/* Bytes at the end of `text` that begin a UTF-8 character and are too few for it. */
+/* The number of bytes at the end of `text` that are the beginning of a UTF-8 character, but not all of it. */
 static size_t cut_character(const char *text, size_t size)
 {
     for (size_t back = 1; back <= 3 && back <= size; back++) {
@@ -93,8 +95,8 @@ static size_t cut_character(const char *text, size_t size)
     return 0;
 }
 
-/* The i-th text that ends an answer, empty after the last: those of --stop, then what opens a
- * user's turn. Who wants no end by a token wants none by a turn either. */
+/* The i-th stop text, empty after the last: those of --stop, then the text that opens a user's turn; the
+ * latter not with --ignore-eos. */
 static zt_bytes stop_text(const run_state *run, int i, const char **why)
 {
     const zt_opt_list *stops = &run->options->stop_texts;
@@ -104,7 +106,7 @@ static zt_bytes stop_text(const run_state *run, int i, const char **why)
     return i == stops->n && !run->options->ignore_eos ? run_turn_text(run) : (zt_bytes){NULL, 0};
 }
 
-/* The longest end of `text` with which `stop` begins. */
+/* The length of the longest end of `text` that is a beginning of `stop`. */
 static size_t stop_begun(const char *text, size_t size, zt_bytes stop)
 {
     for (size_t length = size < stop.n ? size : stop.n; length > 0; length--)
@@ -113,7 +115,7 @@ static size_t stop_begun(const char *text, size_t size, zt_bytes stop)
     return 0;
 }
 
-/* The first stop text in what is held; its offset, or the length when there is none. */
+/* The offset of the first stop text in the held text; the length of it if there is none. */
 static size_t find_stop(run_state *run)
 {
     const char *why;
@@ -129,7 +131,7 @@ static size_t find_stop(run_state *run)
     return first;
 }
 
-/* Bytes at the end of what is held that may yet become something else. */
+/* The number of bytes at the end of the held text that are not certain. */
 static size_t uncertain_bytes(const run_state *run)
 {
     const char *why;

@@ -50,7 +50,7 @@ static bool is_gap(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ',';
 }
 
-/* Ids between blanks or commas, all of them in the vocabulary. */
+/* Parses token ids, separated by blanks or commas. */
 static zt_status parse_ids(run_state *run)
 {
     int64_t id;
@@ -68,7 +68,7 @@ static zt_status parse_ids(run_state *run)
         if (word_end == word)
             break;
         bool last = *word_end == 0;
-        int lines = *word_end == '\n'; /* that end here */
+        int lines = *word_end == '\n'; /* newlines at the word's end */
         *word_end = 0;
         if (!zt_parse_i64(word, &id) || id < 0 || id >= zt_vocab_size(run->vocab))
             return zt_fail(run->ctx, ZT_EDATA, "line %d: '%s' is not a token id from 0 to %" PRId32, line,
@@ -80,7 +80,7 @@ static zt_status parse_ids(run_state *run)
     return status;
 }
 
-/* The BOS that --tokenize puts first under the same options is none of the text. */
+/* Is the first id the BOS that --tokenize would put there under the same options? It is not part of the text. */
 static bool opens_with_bos(run_state *run)
 {
     zt_ids empty = {0};
@@ -91,8 +91,8 @@ static bool opens_with_bos(run_state *run)
     return has;
 }
 
-/* Special tokens come back as their text, so that what --tokenize --special took apart is whole; a
- * SentencePiece model's control symbols only with --special, as SentencePiece has none for them. */
+/* Special tokens become their text, so that --detokenize reverses --tokenize --special. Control symbols of a
+ * SentencePiece model do so only with --special: SentencePiece itself prints nothing for them. */
 zt_status run_detokenize(run_state *run)
 {
     zt_str text;
