@@ -3,22 +3,21 @@
 
 #if !defined(ZT_HAVE_SQLITE)
 
-static zt_status absent(zt_cli *cli, const char *path)
+static zt_status fail_absent(zt_cli *cli, const char *path)
 {
-    return zt_fail(cli->ctx, ZT_ENOTSUP, "%s: zt was built without SQLite: there is no history",
-                   path);
+    return zt_fail(cli->ctx, ZT_ENOTSUP, "%s: zt was built without SQLite: there is no history", path);
 }
 
-zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *l)
+zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *list)
 {
-    (void)l;
-    return absent(cli, path);
+    (void)list;
+    return fail_absent(cli, path);
 }
 
-zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *fn, void *user)
+zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *visit, void *user)
 {
-    (void)fn, (void)user;
-    return absent(cli, path);
+    (void)visit, (void)user;
+    return fail_absent(cli, path);
 }
 
 #else
@@ -36,256 +35,257 @@ zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *fn, v
 /* What tells our files: "ztbn", and the number of the tables' form. */
 enum { OURS = 0x7a74626e, FORM = 1, PATIENCE = 10000 /* ms for another writer */ };
 
-static const char make_tables[] =
-    "CREATE TABLE run(id INTEGER PRIMARY KEY, at TEXT NOT NULL, command TEXT NOT NULL,"
-    " version TEXT NOT NULL, os TEXT NOT NULL, cpu TEXT NOT NULL, isa TEXT NOT NULL,"
-    " processors INTEGER NOT NULL, engine TEXT, model TEXT, model_id TEXT, model_bytes INTEGER);"
-    "CREATE TABLE result(id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run(id),"
-    " test TEXT NOT NULL, threads INTEGER NOT NULL, unit TEXT NOT NULL, median REAL, low REAL,"
-    " high REAL, roof_share REAL);"
-    "CREATE TABLE sample(result INTEGER NOT NULL REFERENCES result(id), n INTEGER NOT NULL,"
-    " value REAL, PRIMARY KEY(result, n)) WITHOUT ROWID;"
-    "PRAGMA application_id = 2054447726; PRAGMA user_version = 1;";
+static const char make_tables[] = "CREATE TABLE run(id INTEGER PRIMARY KEY, at TEXT NOT NULL, command TEXT NOT NULL,"
+                                  " version TEXT NOT NULL, os TEXT NOT NULL, cpu TEXT NOT NULL, isa TEXT NOT NULL,"
+                                  " processors INTEGER NOT NULL, engine TEXT, model TEXT, model_id TEXT, model_bytes INTEGER);"
+                                  "CREATE TABLE result(id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run(id),"
+                                  " test TEXT NOT NULL, threads INTEGER NOT NULL, unit TEXT NOT NULL, median REAL, low REAL,"
+                                  " high REAL, roof_share REAL);"
+                                  "CREATE TABLE sample(result INTEGER NOT NULL REFERENCES result(id), n INTEGER NOT NULL,"
+                                  " value REAL, PRIMARY KEY(result, n)) WITHOUT ROWID;"
+                                  "PRAGMA application_id = 2054447726; PRAGMA user_version = 1;";
 _Static_assert(OURS == 2054447726, "the number in make_tables");
 
-typedef struct history {
+typedef struct history_file {
     zt_cli *cli;
     const char *path;
-    sqlite3 *db;
+    sqlite3 *database;
     sqlite3_stmt *run, *result, *sample;
-} history;
+} history_file;
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static zt_status failed(const history *h, int rc)
+static zt_status fail_history(const history_file *history, int code)
 {
     static const struct {
         int rc;
         zt_status s;
-    } table[] = {{SQLITE_NOTADB, ZT_EDATA},      {SQLITE_CORRUPT, ZT_EDATA},
-                 {SQLITE_ERROR, ZT_EDATA},       {SQLITE_CONSTRAINT, ZT_EDATA},
-                 {SQLITE_NOMEM, ZT_ENOMEM},      {SQLITE_CANTOPEN, ZT_ECREATE},
+    } table[] = {{SQLITE_NOTADB, ZT_EDATA},     {SQLITE_CORRUPT, ZT_EDATA}, {SQLITE_ERROR, ZT_EDATA},
+                 {SQLITE_CONSTRAINT, ZT_EDATA}, {SQLITE_NOMEM, ZT_ENOMEM},  {SQLITE_CANTOPEN, ZT_ECREATE},
                  {SQLITE_READONLY, ZT_ECREATE}, {SQLITE_PERM, ZT_ECREATE}};
-    zt_status s = ZT_EIO;
+    zt_status status = ZT_EIO;
     char shown[256];
-    const char *why = h->db ? sqlite3_errmsg(h->db) : sqlite3_errstr(rc);
+    const char *why = history->database ? sqlite3_errmsg(history->database) : sqlite3_errstr(code);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if ((rc & 0xff) == table[i].rc) s = table[i].s;
-    return zt_fail(h->cli->ctx, s, "%s: %s", h->path,
-                   zt_escape(shown, sizeof shown, why, strlen(why)));
+        if ((code & 0xff) == table[i].rc) status = table[i].s;
+    return zt_fail(history->cli->ctx, status, "%s: %s", history->path, zt_escape(shown, sizeof shown, why, strlen(why)));
 }
 
-static zt_status run_sql(const history *h, const char *sql)
+static zt_status run_sql(const history_file *history, const char *sql)
 {
-    int rc = sqlite3_exec(h->db, sql, NULL, NULL, NULL);
-    return rc == SQLITE_OK ? ZT_OK : failed(h, rc);
+    int code = sqlite3_exec(history->database, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? ZT_OK : fail_history(history, code);
 }
 
 /* A statement's one number. */
-static zt_status ask(const history *h, const char *sql, int64_t *x)
+static zt_status query_number(const history_file *history, const char *sql, int64_t *out)
 {
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(h->db, sql, -1, &st, NULL);
-    if (rc == SQLITE_OK) rc = sqlite3_step(st);
-    zt_status s = rc == SQLITE_ROW ? ZT_OK : failed(h, rc);
-    *x = s ? 0 : sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return s;
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(history->database, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK) code = sqlite3_step(statement);
+    zt_status status = code == SQLITE_ROW ? ZT_OK : fail_history(history, code);
+    *out = status ? 0 : sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return status;
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
 /* *empty: nothing is in it yet. */
-static zt_status check_ours(const history *h, bool *empty)
+static zt_status check_ours(const history_file *history, bool *empty)
 {
     int64_t tables = 0, ours = 0, form = 0;
-    zt_status s = ask(h, "SELECT count(*) FROM sqlite_master", &tables);
-    if (!s) s = ask(h, "PRAGMA application_id", &ours);
-    if (!s) s = ask(h, "PRAGMA user_version", &form);
+    zt_status status = query_number(history, "SELECT count(*) FROM sqlite_master", &tables);
+    if (!status) status = query_number(history, "PRAGMA application_id", &ours);
+    if (!status) status = query_number(history, "PRAGMA user_version", &form);
     *empty = tables == 0 && ours == 0;
-    if (s || *empty) return s;
-    if (ours != OURS)
-        return zt_fail(h->cli->ctx, ZT_EDATA, "%s: a database of another program", h->path);
+    if (status || *empty) return status;
+    if (ours != OURS) return zt_fail(history->cli->ctx, ZT_EDATA, "%s: a database of another program", history->path);
     if (form == FORM) return ZT_OK;
-    return zt_fail(h->cli->ctx, ZT_ENOTSUP, "%s: history of form %" PRId64 ", not %d", h->path,
-                   form, FORM);
+    return zt_fail(history->cli->ctx, ZT_ENOTSUP, "%s: history of form %" PRId64 ", not %d", history->path, form, FORM);
 }
 
-static zt_status open_file(history *h, int flags)
+static zt_status open_file(history_file *history, int flags)
 {
-    if (!*h->path || *h->path == ':' || !strcmp(h->path, "-")) /* SQLite's own meanings */
-        return zt_fail(h->cli->ctx, ZT_EUSAGE, "a history is a file: '%s'", h->path);
-    struct stat st;
-    if (stat(h->path, &st) == 0 && S_ISDIR(st.st_mode)) /* SQLite would speak of its own file in it */
-        return zt_fail(h->cli->ctx, flags & SQLITE_OPEN_READONLY ? ZT_ENOENT : ZT_ECREATE,
-                       "%s: is a directory", h->path);
-    int rc = sqlite3_open_v2(h->path, &h->db, flags, NULL);
-    if (rc != SQLITE_OK) return failed(h, rc);
-    sqlite3_busy_timeout(h->db, PATIENCE);
+    if (!*history->path || *history->path == ':' || !strcmp(history->path, "-")) /* SQLite's own meanings */
+        return zt_fail(history->cli->ctx, ZT_EUSAGE, "a history is a file: '%s'", history->path);
+    struct stat info;
+    if (stat(history->path, &info) == 0 && S_ISDIR(info.st_mode)) /* SQLite would speak of its own file in it */
+        return zt_fail(history->cli->ctx, flags & SQLITE_OPEN_READONLY ? ZT_ENOENT : ZT_ECREATE, "%s: is a directory",
+                       history->path);
+    int code = sqlite3_open_v2(history->path, &history->database, flags, NULL);
+    if (code != SQLITE_OK) return fail_history(history, code);
+    sqlite3_busy_timeout(history->database, PATIENCE);
     /* of a hostile file: no functions from its schema, and pages are looked at before use */
-    sqlite3_db_config(h->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(h->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    return run_sql(h, "PRAGMA cell_size_check = 1");
+    sqlite3_db_config(history->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(history->database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    return run_sql(history, "PRAGMA cell_size_check = 1");
 }
 
-static void close_file(history *h)
+static void close_file(history_file *history)
 {
-    sqlite3_finalize(h->run);
-    sqlite3_finalize(h->result);
-    sqlite3_finalize(h->sample);
-    sqlite3_close(h->db);
+    sqlite3_finalize(history->run);
+    sqlite3_finalize(history->result);
+    sqlite3_finalize(history->sample);
+    sqlite3_close(history->database);
 }
 
 /* ---- write ----------------------------------------------------------------------------------- */
 
-static zt_status prepare(const history *h, sqlite3_stmt **st, const char *sql)
+static zt_status prepare_statement(const history_file *history, sqlite3_stmt **statement, const char *sql)
 {
-    int rc = sqlite3_prepare_v2(h->db, sql, -1, st, NULL);
-    return rc == SQLITE_OK ? ZT_OK : failed(h, rc);
+    int code = sqlite3_prepare_v2(history->database, sql, -1, statement, NULL);
+    return code == SQLITE_OK ? ZT_OK : fail_history(history, code);
 }
 
-static zt_status prepare_all(history *h)
+static zt_status prepare_all(history_file *history)
 {
-    zt_status s = prepare(h, &h->run,
-                          "INSERT INTO run(at, command, version, os, cpu, isa, processors, engine,"
-                          " model, model_id, model_bytes) VALUES(?,?,?,?,?,?,?,?,?,?,?)");
-    if (!s)
-        s = prepare(h, &h->result,
-                    "INSERT INTO result(run, test, threads, unit, median, low, high, roof_share)"
-                    " VALUES(?,?,?,?,?,?,?,?)");
-    return s ? s : prepare(h, &h->sample, "INSERT INTO sample(result, n, value) VALUES(?,?,?)");
+    zt_status status = prepare_statement(history, &history->run,
+                                         "INSERT INTO run(at, command, version, os, cpu, isa, processors, engine,"
+                                         " model, model_id, model_bytes) VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    if (!status)
+        status = prepare_statement(history, &history->result,
+                                   "INSERT INTO result(run, test, threads, unit, median, low, high, roof_share)"
+                                   " VALUES(?,?,?,?,?,?,?,?)");
+    return status ? status : prepare_statement(history, &history->sample, "INSERT INTO sample(result, n, value) VALUES(?,?,?)");
 }
 
 /* NULL: nothing there. */
-static void bind_text(sqlite3_stmt *st, int at, const char *text)
+static void bind_text(sqlite3_stmt *statement, int column, const char *text)
 {
-    if (text) sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC);
+    if (text) sqlite3_bind_text(statement, column, text, -1, SQLITE_STATIC);
 }
 
 /* A failed bind leaves nothing there, which the table's NOT NULL refuses. */
-static zt_status insert(const history *h, sqlite3_stmt *st)
+static zt_status insert_row(const history_file *history, sqlite3_stmt *statement)
 {
-    int rc = sqlite3_step(st);
-    sqlite3_reset(st);
-    sqlite3_clear_bindings(st);
-    return rc == SQLITE_DONE ? ZT_OK : failed(h, rc);
+    int code = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+    return code == SQLITE_DONE ? ZT_OK : fail_history(history, code);
 }
 
-static zt_status add_run(const history *h, const bench_list *l)
+static zt_status add_run(const history_file *history, const bench_list *list)
 {
-    char at[32];
+    char time_text[32];
     time_t now = time(NULL);
     struct tm utc;
-    bench_machine_id m = l->machine;
-    if (!m.os[0]) bench_machine_here(h->cli, &m);
-    strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    const char *const text[] = {at, h->cli->operands[0], m.version, m.os, m.cpu, m.isa};
-    for (int i = 0; i < 6; i++) bind_text(h->run, i + 1, text[i]);
-    sqlite3_bind_int64(h->run, 7, m.threads);
-    bind_text(h->run, 8, l->engine[0] ? l->engine : NULL);
-    bind_text(h->run, 9, l->model);
-    bind_text(h->run, 10, l->model_id);
-    if (l->model) sqlite3_bind_int64(h->run, 11, (sqlite3_int64)l->model_bytes);
-    return insert(h, h->run);
+    bench_machine_id machine = list->machine;
+    if (!machine.os[0]) bench_machine_here(history->cli, &machine);
+    strftime(time_text, sizeof time_text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    const char *const text[] = {time_text, history->cli->operands[0], machine.version, machine.os, machine.cpu, machine.isa};
+    for (int i = 0; i < 6; i++) bind_text(history->run, i + 1, text[i]);
+    sqlite3_bind_int64(history->run, 7, machine.threads);
+    bind_text(history->run, 8, list->engine[0] ? list->engine : NULL);
+    bind_text(history->run, 9, list->model);
+    bind_text(history->run, 10, list->model_id);
+    if (list->model) sqlite3_bind_int64(history->run, 11, (sqlite3_int64)list->model_bytes);
+    return insert_row(history, history->run);
 }
 
-static zt_status add_result(const history *h, sqlite3_int64 run, const bench_result *r,
-                            double *scratch)
+static zt_status add_result(const history_file *history, sqlite3_int64 run, const bench_result *row, double *scratch)
 {
-    bench_summary m = bench_summarize(r->samples, r->n, scratch);
-    const double x[] = {m.median, m.ci95[0], m.ci95[1]};
-    sqlite3_bind_int64(h->result, 1, run);
-    bind_text(h->result, 2, r->test);
-    sqlite3_bind_int64(h->result, 3, r->threads);
-    bind_text(h->result, 4, r->unit);
-    for (int i = 0; i < 3; i++) sqlite3_bind_double(h->result, 5 + i, x[i]);
-    if (r->roof > 0) sqlite3_bind_double(h->result, 8, bench_roof_share(r, m.median));
-    zt_status s = insert(h, h->result);
-    sqlite3_int64 result = sqlite3_last_insert_rowid(h->db);
-    for (int64_t i = 0; i < r->n && !s; i++) {
-        sqlite3_bind_int64(h->sample, 1, result);
-        sqlite3_bind_int64(h->sample, 2, i);
-        sqlite3_bind_double(h->sample, 3, r->samples[i]); /* NaN: NULL */
-        s = insert(h, h->sample);
+    bench_summary summary = bench_summarize(row->samples, row->count, scratch);
+    const double values[] = {summary.median, summary.ci95[0], summary.ci95[1]};
+    sqlite3_bind_int64(history->result, 1, run);
+    bind_text(history->result, 2, row->test);
+    sqlite3_bind_int64(history->result, 3, row->threads);
+    bind_text(history->result, 4, row->unit);
+    for (int i = 0; i < 3; i++) sqlite3_bind_double(history->result, 5 + i, values[i]);
+    if (row->roof > 0) sqlite3_bind_double(history->result, 8, bench_roof_share(row, summary.median));
+    zt_status status = insert_row(history, history->result);
+    sqlite3_int64 result = sqlite3_last_insert_rowid(history->database);
+    for (int64_t i = 0; i < row->count && !status; i++) {
+        sqlite3_bind_int64(history->sample, 1, result);
+        sqlite3_bind_int64(history->sample, 2, i);
+        sqlite3_bind_double(history->sample, 3, row->samples[i]); /* NaN: NULL */
+        status = insert_row(history, history->sample);
     }
-    return s;
+    return status;
 }
 
-static zt_status add_all(history *h, const bench_list *l, double *scratch)
+static zt_status add_all(history_file *history, const bench_list *list, double *scratch)
 {
     bool empty = false;
-    zt_status s = run_sql(h, "BEGIN IMMEDIATE");
-    if (!s) s = check_ours(h, &empty);
-    if (!s && empty) s = run_sql(h, make_tables);
-    if (!s) s = prepare_all(h);
-    if (!s) s = add_run(h, l);
-    sqlite3_int64 run = sqlite3_last_insert_rowid(h->db);
-    for (const bench_result *r = l->first; r && !s; r = r->next)
-        if (r->n) s = add_result(h, run, r, scratch);
-    return s ? s : run_sql(h, "COMMIT"); /* else closing rolls back */
+    zt_status status = run_sql(history, "BEGIN IMMEDIATE");
+    if (!status) status = check_ours(history, &empty);
+    if (!status && empty) status = run_sql(history, make_tables);
+    if (!status) status = prepare_all(history);
+    if (!status) status = add_run(history, list);
+    sqlite3_int64 run = sqlite3_last_insert_rowid(history->database);
+    for (const bench_result *result = list->first; result && !status; result = result->next)
+        if (result->count) status = add_result(history, run, result, scratch);
+    return status ? status : run_sql(history, "COMMIT"); /* else closing rolls back */
 }
 
-zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *l)
+zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *list)
 {
-    history h = {.cli = cli, .path = path};
+    history_file history = {.cli = cli, .path = path};
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
-    zt_status s = scratch ? open_file(&h, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) : ZT_ENOMEM;
-    if (!s) s = add_all(&h, l, scratch);
-    close_file(&h);
+    zt_status status = scratch ? open_file(&history, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) : ZT_ENOMEM;
+    if (!status) status = add_all(&history, list, scratch);
+    close_file(&history);
     zt_free(cli->ctx, scratch);
-    return s;
+    return status;
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static const char *text_at(sqlite3_stmt *st, int column)
+static const char *text_at(sqlite3_stmt *statement, int column)
 {
-    const unsigned char *text = sqlite3_column_text(st, column);
+    const unsigned char *text = sqlite3_column_text(statement, column);
     return text ? (const char *)text : "";
 }
 
-static double real_at(sqlite3_stmt *st, int column)
+static double real_at(sqlite3_stmt *statement, int column)
 {
-    return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN : sqlite3_column_double(st, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN : sqlite3_column_double(statement, column);
 }
 
-static zt_status tell(sqlite3_stmt *st, bench_past_fn *fn, void *user)
+static zt_status visit_rows(sqlite3_stmt *statement, bench_past_fn *visit, void *user)
 {
-    bench_past p = {.run = sqlite3_column_int64(st, 0), .at = text_at(st, 1),
-                    .command = text_at(st, 2), .version = text_at(st, 3), .cpu = text_at(st, 4),
-                    .engine = text_at(st, 5), .model = text_at(st, 6), .model_id = text_at(st, 7),
-                    .test = text_at(st, 8), .unit = text_at(st, 9),
-                    .threads = sqlite3_column_int64(st, 10), .median = real_at(st, 11),
-                    .low = real_at(st, 12), .high = real_at(st, 13),
-                    .samples = sqlite3_column_int64(st, 14)};
-    return fn(user, &p);
+    bench_past past = {.run = sqlite3_column_int64(statement, 0),
+                       .time = text_at(statement, 1),
+                       .command = text_at(statement, 2),
+                       .version = text_at(statement, 3),
+                       .cpu = text_at(statement, 4),
+                       .engine = text_at(statement, 5),
+                       .model = text_at(statement, 6),
+                       .model_id = text_at(statement, 7),
+                       .test = text_at(statement, 8),
+                       .unit = text_at(statement, 9),
+                       .threads = sqlite3_column_int64(statement, 10),
+                       .median = real_at(statement, 11),
+                       .low = real_at(statement, 12),
+                       .high = real_at(statement, 13),
+                       .samples = sqlite3_column_int64(statement, 14)};
+    return visit(user, &past);
 }
 
-static zt_status read_all(history *h, bench_past_fn *fn, void *user)
+static zt_status read_all(history_file *history, bench_past_fn *visit, void *user)
 {
     bool empty = false;
-    zt_status s = check_ours(h, &empty);
-    if (s || empty) return s;
-    s = prepare(h, &h->result,
-                "SELECT run.id, at, command, version, cpu, engine, model, model_id, test, unit,"
-                " result.threads, median, low, high,"
-                " (SELECT count(*) FROM sample WHERE sample.result = result.id)"
-                " FROM result JOIN run ON run.id = result.run ORDER BY run.id, result.id");
-    int rc = s ? SQLITE_DONE : sqlite3_step(h->result);
-    for (; rc == SQLITE_ROW && !s; rc = sqlite3_step(h->result))
-        s = zt_cli_interrupted() ? ZT_EINTR : tell(h->result, fn, user);
-    return s || rc == SQLITE_DONE ? s : failed(h, rc);
+    zt_status status = check_ours(history, &empty);
+    if (status || empty) return status;
+    status = prepare_statement(history, &history->result,
+                               "SELECT run.id, at, command, version, cpu, engine, model, model_id, test, unit,"
+                               " result.threads, median, low, high,"
+                               " (SELECT count(*) FROM sample WHERE sample.result = result.id)"
+                               " FROM result JOIN run ON run.id = result.run ORDER BY run.id, result.id");
+    int code = status ? SQLITE_DONE : sqlite3_step(history->result);
+    for (; code == SQLITE_ROW && !status; code = sqlite3_step(history->result))
+        status = zt_cli_interrupted() ? ZT_EINTR : visit_rows(history->result, visit, user);
+    return status || code == SQLITE_DONE ? status : fail_history(history, code);
 }
 
-zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *fn, void *user)
+zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *visit, void *user)
 {
-    history h = {.cli = cli, .path = path};
-    if (strcmp(path, "-") && access(path, R_OK))
-        return zt_fail(cli->ctx, ZT_ENOENT, "%s: %s", path, strerror(errno));
-    zt_status s = open_file(&h, SQLITE_OPEN_READONLY);
-    if (!s) s = read_all(&h, fn, user);
-    close_file(&h);
-    return s;
+    history_file history = {.cli = cli, .path = path};
+    if (strcmp(path, "-") && access(path, R_OK)) return zt_fail(cli->ctx, ZT_ENOENT, "%s: %s", path, strerror(errno));
+    zt_status status = open_file(&history, SQLITE_OPEN_READONLY);
+    if (!status) status = read_all(&history, visit, user);
+    close_file(&history);
+    return status;
 }
 
 #endif

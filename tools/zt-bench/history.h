@@ -11,17 +11,17 @@
 
 /* Adds a run, whole or not at all; makes the file where there is none. ZT_ENOTSUP without SQLite;
  * ZT_EDATA for a file that is something else. */
-zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *l);
+zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *list);
 
 /* A result of a run, for a table and a plot; texts are borrowed for the call. */
 typedef struct bench_past {
     int64_t run;
-    const char *at, *command, *version, *cpu, *engine, *model, *model_id, *test, *unit;
+    const char *time, *command, *version, *cpu, *engine, *model, *model_id, *test, *unit;
     int64_t threads, samples;
     double median, low, high; /* NaN: none was kept */
 } bench_past;
 typedef zt_status bench_past_fn(void *user, const bench_past *p);
 /* Every result, in the order they were added. */
-zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *fn, void *user);
+zt_status bench_history_read(zt_cli *cli, const char *path, bench_past_fn *visit, void *user);
 
 #endif

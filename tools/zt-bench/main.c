@@ -6,95 +6,77 @@
 #include <string.h>
 #include <unistd.h>
 
-static bench_options opt = {.prompt = 512, .generate = 128, .ctx = 512, .from = -1,
-                            .threshold = "5%"};
+static bench_options opt = {.prompt = 512, .generate = 128, .ctx = 512, .from = -1, .threshold = "5%"};
 
 /* The commands, which are the tool's modes. */
 enum { MACHINE, MODEL, OP, RUN, KLD, COMPARE, PAST, N_COMMANDS };
 #define IN(command) ZT_IN(command)
-#define MEASURES (IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(KLD) | IN(COMPARE))
-#define ENGINE (IN(MODEL) | IN(OP) | IN(KLD) | IN(COMPARE))
+#define MEASURES    (IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(KLD) | IN(COMPARE))
+#define ENGINE      (IN(MODEL) | IN(OP) | IN(KLD) | IN(COMPARE))
 
 /* letter, name, kind, field, the commands it applies to, the argument's name, help; then what else a
  * row has */
-#define ROW(c, n, k, field, in, a, h, ...)                                                         \
-    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .modes = in, .arg = a,       \
-     .help = h, __VA_ARGS__}
+#define ROW(c, n, k, field, in, a, h, ...)                                                                                       \
+    {                                                                                                                            \
+        .letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .modes = in, .arg = a, .help = h, __VA_ARGS__           \
+    }
 
 static const zt_opt options[] = {
-    ROW('m', "model", LIST, models, IN(MODEL), "MODEL",
-        "model: GGUF, or a Hugging Face directory; may be given many times", ),
-    ROW('p', "prompt", I64, prompt, IN(MODEL) | IN(COMPARE), "N",
-        "tokens of the prompt; 0: no such row", .min = 0, .max = 1 << 24),
-    ROW('n', "generate", I64, generate, IN(MODEL) | IN(COMPARE), "N",
-        "tokens to generate; 0: no such row", .min = 0, .max = 1 << 24),
-    ROW('t', "threads", STR, threads, IN(MACHINE) | ENGINE, "N,...",
-        "numbers of threads, a row each", .otherwise = "all processors"),
-    ROW('r', "reps", I64, reps, IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), "N",
-        "samples of each row", .min = 1,
-        .max = BENCH_MAX_REPS, .otherwise = "5; of a command 10; pairs 20 to 80"),
-    ROW('i', "input", STR, input, IN(OP) | IN(KLD), "FILE",
-        "op lines to measure, a line each; the text of kld", ),
-    ROW('c', "ctx", I64, ctx, IN(KLD), "N", "tokens of a window of kld", .min = 2,
+    ROW('m', "model", LIST, models, IN(MODEL), "MODEL", "model: GGUF, or a Hugging Face directory; may be given many times", ),
+    ROW('p', "prompt", I64, prompt, IN(MODEL) | IN(COMPARE), "N", "tokens of the prompt; 0: no such row", .min = 0,
         .max = 1 << 24),
-    ROW(0, "from", I64, from, IN(KLD), "N",
-        "the first token of a window that is scored", .min = 0, .max = 1 << 24, .otherwise = "half"),
+    ROW('n', "generate", I64, generate, IN(MODEL) | IN(COMPARE), "N", "tokens to generate; 0: no such row", .min = 0,
+        .max = 1 << 24),
+    ROW('t', "threads", STR, threads, IN(MACHINE) | ENGINE, "N,...", "numbers of threads, a row each",
+        .otherwise = "all processors"),
+    ROW('r', "reps", I64, reps, IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), "N", "samples of each row", .min = 1,
+        .max = BENCH_MAX_REPS, .otherwise = "5; of a command 10; pairs 20 to 80"),
+    ROW('i', "input", STR, input, IN(OP) | IN(KLD), "FILE", "op lines to measure, a line each; the text of kld", ),
+    ROW('c', "ctx", I64, ctx, IN(KLD), "N", "tokens of a window of kld", .min = 2, .max = 1 << 24),
+    ROW(0, "from", I64, from, IN(KLD), "N", "the first token of a window that is scored", .min = 0, .max = 1 << 24,
+        .otherwise = "half"),
     ROW(0, "bind", STR, bind, IN(OP) | IN(COMPARE), "NAME=N,...", "the symbols of a program", ),
     ROW(0, "ops", WORD, how, IN(OP) | IN(COMPARE), "replay|ahead|eager",
         "how ops are run: prepared; one by one; and waited for", ),
-    ROW(0, "exact", FLAG, exact, IN(MODEL) | IN(KLD) | IN(COMPARE), NULL,
-        "activations and cache stay f32 (slower)", ),
-    ROW(0, "no-roof", FLAG, no_roof, IN(MODEL) | IN(OP), NULL,
-        "do not measure the roof: no roof_share", ),
-    ROW(0, "history", STR, history, MEASURES, "FILE",
-        "add the results, with all samples, to an SQLite file", ),
+    ROW(0, "exact", FLAG, exact, IN(MODEL) | IN(KLD) | IN(COMPARE), NULL, "activations and cache stay f32 (slower)", ),
+    ROW(0, "no-roof", FLAG, no_roof, IN(MODEL) | IN(OP), NULL, "do not measure the roof: no roof_share", ),
+    ROW(0, "history", STR, history, MEASURES, "FILE", "add the results, with all samples, to an SQLite file", ),
     ROW(0, "plot", STR, plot, IN(MACHINE) | IN(MODEL) | IN(OP) | IN(PAST), "FILE",
         "draw the roofline, or the history, there, as SVG", ),
-    ROW(0, "vs", FLAG, vs, IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), NULL,
-        "measure two subjects in turn and compare them", ),
+    ROW(0, "vs", FLAG, vs, IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), NULL, "measure two subjects in turn and compare them", ),
     ROW(0, "threshold", STR, threshold, IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), "SHARE",
         "slower by more than that is exit 1", ),
-    ROW(0, "ignore-failure", FLAG, ignore_failure, IN(RUN), NULL,
-        "run: the command may end as it likes", ),
+    ROW(0, "ignore-failure", FLAG, ignore_failure, IN(RUN), NULL, "run: the command may end as it likes", ),
     {0}};
 
-static const zt_shared_opt shared[] = {
-    {"output", 0, NULL},
-    {"engine", IN(MACHINE) | ENGINE, NULL},
-    {"strict-engine", ENGINE, NULL},
-    {"isa", IN(MACHINE) | ENGINE, NULL},
-    {"compute", ENGINE, NULL},
-    {"tile", ENGINE, NULL},
-    {"seed", IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), NULL},
-    {"progress", MEASURES, NULL},
-    {0}};
+static const zt_shared_opt shared[] = {{"output", 0, NULL},
+                                       {"engine", IN(MACHINE) | ENGINE, NULL},
+                                       {"strict-engine", ENGINE, NULL},
+                                       {"isa", IN(MACHINE) | ENGINE, NULL},
+                                       {"compute", ENGINE, NULL},
+                                       {"tile", ENGINE, NULL},
+                                       {"seed", IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), NULL},
+                                       {"progress", MEASURES, NULL},
+                                       {0}};
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
 enum { PAIRS = 20 };
 
 typedef struct bench_command {
-    zt_command is;
+    zt_command command;
     int64_t reps; /* unless -r says */
     zt_status (*run)(zt_cli *cli, const bench_options *o);
 } bench_command;
 
 /* In the order of the manual. */
 static const bench_command commands[N_COMMANDS] = {
-    [MACHINE] = {{"machine", "machine [-t N,...] [-r N] [OPTION...]"},
-     5, bench_machine},
-    [MODEL] = {{"model", "model -m MODEL [--vs MODEL] [-p N] [-n N] [-t N,...] [-r N] [OPTION...]"},
-     5, bench_model},
-    [OP] = {{"op",
-        "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]"},
-     5, bench_op},
-    [RUN] = {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]"},
-     10, bench_run},
-    [KLD] = {{"kld", "kld A B -i TEXT [-c N] [--from N] [-t N] [OPTION...]"},
-     1, bench_kld},
-    [COMPARE] = {{"compare",
-        "compare [--vs [-r N]] OLD NEW [--threshold SHARE] [--force] [OPTION...]"},
-     1, bench_compare},
+    [MACHINE] = {{"machine", "machine [-t N,...] [-r N] [OPTION...]"}, 5, bench_machine},
+    [MODEL] = {{"model", "model -m MODEL [--vs MODEL] [-p N] [-n N] [-t N,...] [-r N] [OPTION...]"}, 5, bench_model},
+    [OP] = {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]"}, 5, bench_op},
+    [RUN] = {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]"}, 10, bench_run},
+    [KLD] = {{"kld", "kld A B -i TEXT [-c N] [--from N] [-t N] [OPTION...]"}, 1, bench_kld},
+    [COMPARE] = {{"compare", "compare [--vs [-r N]] OLD NEW [--threshold SHARE] [--force] [OPTION...]"}, 1, bench_compare},
     [PAST] = {{"history", "history FILE [--plot FILE] [OPTION...]"}, 1, bench_past_show},
 };
 
@@ -106,8 +88,8 @@ static const zt_tool tool = {
     .summary = "measure the machine, a model, an op or a command; compare",
     .synopsis = synopsis,
     .options = options,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
-              ZT_SHARE_FORMAT | ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+              ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = -1,
     .modes = modes,
     .n_modes = N_COMMANDS,
@@ -117,31 +99,30 @@ static const zt_tool tool = {
 /* Before anything is measured for nothing. */
 static zt_status refuse_existing(zt_cli *cli)
 {
-    if (!cli->output || !strcmp(cli->output, "-") || cli->force || access(cli->output, F_OK))
-        return ZT_OK;
+    if (!cli->output || !strcmp(cli->output, "-") || cli->force || access(cli->output, F_OK)) return ZT_OK;
     return zt_fail(cli->ctx, ZT_ECREATE, "%s: is there already (--force overwrites)", cli->output);
 }
 
-static zt_status dispatch(zt_cli *cli)
+static zt_status run_command(zt_cli *cli)
 {
     int i = zt_command_enter(cli, commands, sizeof *commands, N_COMMANDS);
-    zt_status s = zt_ctx_status(cli->ctx);
-    if (!s && !opt.vs && i != COMPARE)
-        s = zt_cli_refuse_given(cli, "threshold|seed", "one subject; it applies with --vs");
-    if (!s) s = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
-    if (!s) s = refuse_existing(cli);
-    if (!s) s = zt_cli_claim(cli, cli->output, "--output");
-    if (!s) s = zt_cli_claim(cli, opt.plot, "--plot");
-    if (!s) s = zt_cli_claim(cli, opt.history, "--history");
-    if (!s) s = bench_check_plot(cli, &opt);
+    zt_status status = zt_ctx_status(cli->ctx);
+    if (!status && !opt.vs && i != COMPARE)
+        status = zt_cli_refuse_given(cli, "threshold|seed", "one subject; it applies with --vs");
+    if (!status) status = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
+    if (!status) status = refuse_existing(cli);
+    if (!status) status = zt_cli_claim(cli, cli->output, "--output");
+    if (!status) status = zt_cli_claim(cli, opt.plot, "--plot");
+    if (!status) status = zt_cli_claim(cli, opt.history, "--history");
+    if (!status) status = bench_check_plot(cli, &opt);
     opt.looks = opt.vs && !opt.reps ? BENCH_MOST_LOOKS : 1;
-    if (!s && !opt.reps) opt.reps = opt.vs ? PAIRS : commands[i].reps;
-    return s ? s : commands[i].run(cli, &opt);
+    if (!status && !opt.reps) opt.reps = opt.vs ? PAIRS : commands[i].reps;
+    return status ? status : commands[i].run(cli, &opt);
 }
 
 int main(int argc, char **argv)
 {
     zt_command_modes(commands, sizeof *commands, N_COMMANDS, modes, synopsis);
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
-    return zt_cli_close(cli, dispatch(cli));
+    return zt_cli_close(cli, run_command(cli));
 }

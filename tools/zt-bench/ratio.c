@@ -24,129 +24,126 @@ enum { LEAST_SAMPLES = 4, LEAST_PAIRS = 6, BLOCKS_FROM = 15 };
 enum { MOST_DRAWS = 10000, LEAST_DRAWS = 1000, WORK = 4000000 }; /* samples drawn in all */
 
 typedef struct sample {
-    double x;
-    int64_t at; /* in time */
+    double value;
+    int64_t index; /* in time */
 } sample;
 
-typedef struct side {
-    int64_t n;
-    sample *sorted; /* [n] */
-    int64_t *rank;  /* [n] of the sample at a time */
-    int64_t *times; /* [n] how often the sample of a rank was drawn */
-} side;
+typedef struct sample_side {
+    int64_t count;
+    sample *sorted; /* [count] */
+    int64_t *rank;  /* [count] of the sample at a time */
+    int64_t *times; /* [count] how often the sample of a rank was drawn */
+} sample_side;
 
-static int by_value(const void *a, const void *b)
+static int compare_values(const void *left, const void *right)
 {
-    const sample *x = a, *y = b;
-    if (x->x != y->x) return x->x > y->x ? 1 : -1;
-    return (x->at > y->at) - (x->at < y->at);
+    const sample *first = left, *second = right;
+    if (first->value != second->value) return first->value > second->value ? 1 : -1;
+    return (first->index > second->index) - (first->index < second->index);
 }
 
-static zt_status side_init(zt_ctx *ctx, side *s, const double *x, const double *over, int64_t n)
+static zt_status side_init(zt_ctx *ctx, sample_side *side, const double *sorted, const double *over, int64_t count)
 {
-    s->n = n;
-    s->sorted = zt_calloc(ctx, (size_t)n, sizeof *s->sorted);
-    s->rank = zt_calloc(ctx, (size_t)n, sizeof *s->rank);
-    s->times = zt_calloc(ctx, (size_t)n, sizeof *s->times);
-    if (!s->sorted || !s->rank || !s->times) return zt_ctx_status(ctx);
-    for (int64_t i = 0; i < n; i++)
-        s->sorted[i] = (sample){.x = over ? x[i] / over[i] : x[i], .at = i};
-    qsort(s->sorted, (size_t)n, sizeof *s->sorted, by_value);
-    for (int64_t i = 0; i < n; i++) s->rank[s->sorted[i].at] = i;
+    side->count = count;
+    side->sorted = zt_calloc(ctx, (size_t)count, sizeof *side->sorted);
+    side->rank = zt_calloc(ctx, (size_t)count, sizeof *side->rank);
+    side->times = zt_calloc(ctx, (size_t)count, sizeof *side->times);
+    if (!side->sorted || !side->rank || !side->times) return zt_ctx_status(ctx);
+    for (int64_t i = 0; i < count; i++) side->sorted[i] = (sample){.value = over ? sorted[i] / over[i] : sorted[i], .index = i};
+    qsort(side->sorted, (size_t)count, sizeof *side->sorted, compare_values);
+    for (int64_t i = 0; i < count; i++) side->rank[side->sorted[i].index] = i;
     return ZT_OK;
 }
 
-static void side_fini(zt_ctx *ctx, side *s)
+static void side_fini(zt_ctx *ctx, sample_side *side)
 {
-    zt_free(ctx, s->sorted);
-    zt_free(ctx, s->rank);
-    zt_free(ctx, s->times);
+    zt_free(ctx, side->sorted);
+    zt_free(ctx, side->rank);
+    zt_free(ctx, side->times);
 }
 
 /* The median of what `times` says was drawn, n samples in all. */
-static double median_drawn(const side *s)
+static double median_drawn(const sample_side *side)
 {
-    int64_t below = (s->n - 1) / 2, above = s->n / 2, seen = 0, i = 0;
-    while (seen + s->times[i] <= below) seen += s->times[i++];
-    double low = s->sorted[i].x;
-    while (seen + s->times[i] <= above) seen += s->times[i++];
-    return (low + s->sorted[i].x) / 2;
+    int64_t below = (side->count - 1) / 2, above = side->count / 2, seen = 0, i = 0;
+    while (seen + side->times[i] <= below) seen += side->times[i++];
+    double low = side->sorted[i].value;
+    while (seen + side->times[i] <= above) seen += side->times[i++];
+    return (low + side->sorted[i].value) / 2;
 }
 
-static double median(const side *s)
+static double find_median(const sample_side *side)
 {
-    return (s->sorted[(s->n - 1) / 2].x + s->sorted[s->n / 2].x) / 2;
+    return (side->sorted[(side->count - 1) / 2].value + side->sorted[side->count / 2].value) / 2;
 }
 
 /* The median of a new drawing of the side's samples, in blocks. */
-static double draw(side *s, uint64_t seed, uint64_t sequence)
+static double draw_resample(sample_side *side, uint64_t seed, uint64_t sequence)
 {
-    int64_t length = s->n < BLOCKS_FROM ? 1 : (int64_t)(cbrt((double)s->n) + 0.5), left = s->n;
+    int64_t length = side->count < BLOCKS_FROM ? 1 : (int64_t)(cbrt((double)side->count) + 0.5), left = side->count;
     uint32_t random[4] = {0};
-    for (int64_t i = 0; i < s->n; i++) s->times[i] = 0;
+    for (int64_t i = 0; i < side->count; i++) side->times[i] = 0;
     for (uint64_t block = 0; left > 0; block++) {
         if (block % 4 == 0) zt_philox(seed, sequence, block / 4, random);
-        int64_t from = (int64_t)((uint64_t)random[block % 4] * (uint64_t)s->n >> 32);
-        for (int64_t i = 0; i < length && left > 0; i++, left--)
-            s->times[s->rank[(from + i) % s->n]]++;
+        int64_t from = (int64_t)((uint64_t)random[block % 4] * (uint64_t)side->count >> 32);
+        for (int64_t i = 0; i < length && left > 0; i++, left--) side->times[side->rank[(from + i) % side->count]]++;
     }
-    return median_drawn(s);
+    return median_drawn(side);
 }
 
 /* Student's t at 97.5 per cent: the first by table, the rest by Fisher and Cornish's series. Of one
  * of several looks at pairs, of which there are enough for the series, where a part of the 2.5 per
  * cent is left out. */
-static double student(int64_t freedom, int looks)
+static double student_quantile(int64_t freedom, int looks)
 {
     static const double first[] = {12.706, 4.303, 3.182, 2.776};
     static const double normal[BENCH_MOST_LOOKS] = {1.959964, 2.241403, 2.393980};
-    double z = normal[looks - 1], v = (double)freedom;
+    double quantile = normal[looks - 1], degrees = (double)freedom;
     if (freedom <= 4) return first[freedom - 1];
-    return z + (pow(z, 3) + z) / (4 * v) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * v * v);
+    return quantile + (pow(quantile, 3) + quantile) / (4 * degrees) +
+           (5 * pow(quantile, 5) + 16 * pow(quantile, 3) + 3 * quantile) / (96 * degrees * degrees);
 }
 
 /* The share of drawings that is left out at each end. */
-static double left_out(int64_t n, int looks)
+static double count_left_out(int64_t count, int looks)
 {
-    double z = sqrt((double)n / (double)(n - 1)) * student(n - 1, looks);
-    return erfc(z / sqrt(2)) / 2;
+    double quantile = sqrt((double)count / (double)(count - 1)) * student_quantile(count - 1, looks);
+    return erfc(quantile / sqrt(2)) / 2;
 }
 
 /* One side (of ratios), or the second over the first. */
-static zt_status interval(zt_ctx *ctx, side *s, int sides, int looks, uint64_t seed,
-                          double ci95[2])
+static zt_status find_interval(zt_ctx *ctx, sample_side *side, int sides, int looks, uint64_t seed, double ci95[2])
 {
-    int64_t least = sides == 2 && s[1].n < s[0].n ? s[1].n : s[0].n;
-    int64_t most = sides == 2 && s[1].n > s[0].n ? s[1].n : s[0].n, draws = WORK / most;
+    int64_t least = sides == 2 && side[1].count < side[0].count ? side[1].count : side[0].count;
+    int64_t most = sides == 2 && side[1].count > side[0].count ? side[1].count : side[0].count, draws = WORK / most;
     draws = draws > MOST_DRAWS ? MOST_DRAWS : draws < LEAST_DRAWS ? LEAST_DRAWS : draws;
-    double *x = zt_calloc(ctx, (size_t)draws, sizeof *x);
-    if (!x) return zt_ctx_status(ctx);
+    double *ratios = zt_calloc(ctx, (size_t)draws, sizeof *ratios);
+    if (!ratios) return zt_ctx_status(ctx);
     for (int64_t i = 0; i < draws; i++) {
-        x[i] = draw(&s[sides - 1], seed, 2 * (uint64_t)i);
-        if (sides == 2) x[i] /= draw(&s[0], seed, 2 * (uint64_t)i + 1);
+        ratios[i] = draw_resample(&side[sides - 1], seed, 2 * (uint64_t)i);
+        if (sides == 2) ratios[i] /= draw_resample(&side[0], seed, 2 * (uint64_t)i + 1);
     }
-    bench_sort(x, x, draws);
-    int64_t out = (int64_t)(left_out(least, looks) * (double)draws);
-    ci95[0] = x[out];
-    ci95[1] = x[draws - 1 - out];
-    zt_free(ctx, x);
+    bench_sort(ratios, ratios, draws);
+    int64_t out = (int64_t)(count_left_out(least, looks) * (double)draws);
+    ci95[0] = ratios[out];
+    ci95[1] = ratios[draws - 1 - out];
+    zt_free(ctx, ratios);
     return ZT_OK;
 }
 
-zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, int pairs,
-                         uint64_t seed, bench_ratio *r)
+zt_status bench_ratio_of(zt_ctx *ctx, bench_samples old, bench_samples now, int pairs, uint64_t seed, bench_ratio *ratio)
 {
-    side s[2] = {{0}, {0}};
+    sample_side both[2] = {{0}, {0}};
     bool paired = pairs > 0;
     int sides = paired ? 1 : 2;
-    int64_t least = old.n < now.n ? old.n : now.n;
-    zt_status st = paired ? side_init(ctx, &s[0], now.x, old.x, least)
-                          : side_init(ctx, &s[0], old.x, NULL, old.n);
-    if (!st && !paired) st = side_init(ctx, &s[1], now.x, NULL, now.n);
-    *r = (bench_ratio){1, {0, INFINITY}};
-    if (!st) r->ratio = paired ? median(&s[0]) : median(&s[1]) / median(&s[0]);
-    if (!st && least >= (paired ? LEAST_PAIRS : LEAST_SAMPLES))
-        st = interval(ctx, s, sides, paired ? pairs : 1, seed, r->ci95);
-    for (int i = 0; i < 2; i++) side_fini(ctx, &s[i]);
-    return st;
+    int64_t least = old.count < now.count ? old.count : now.count;
+    zt_status status =
+        paired ? side_init(ctx, &both[0], now.values, old.values, least) : side_init(ctx, &both[0], old.values, NULL, old.count);
+    if (!status && !paired) status = side_init(ctx, &both[1], now.values, NULL, now.count);
+    *ratio = (bench_ratio){1, {0, INFINITY}};
+    if (!status) ratio->ratio = paired ? find_median(&both[0]) : find_median(&both[1]) / find_median(&both[0]);
+    if (!status && least >= (paired ? LEAST_PAIRS : LEAST_SAMPLES))
+        status = find_interval(ctx, both, sides, paired ? pairs : 1, seed, ratio->ci95);
+    for (int i = 0; i < 2; i++) side_fini(ctx, &both[i]);
+    return status;
 }

@@ -6,124 +6,119 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct reader {
+typedef struct list_reader {
     zt_ctx *ctx;
     const char *file;
     bench_list *list;
-} reader;
+} list_reader;
 
-static zt_status bad(const reader *r, const char *what)
+static zt_status fail_read(const list_reader *reader, const char *what)
 {
-    return zt_fail(r->ctx, ZT_EDATA, "%s: %s", r->file, what);
+    return zt_fail(reader->ctx, ZT_EDATA, "%s: %s", reader->file, what);
 }
 
 /* The text of a member; NULL: there is none, or it is no text. */
-static const char *text_of(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
+static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
 
 /* A member's text into a field that is too short for longer ones. */
-static void take_text(const json_t *object, const char *key, char *to, size_t bytes)
+static void copy_text(const json_t *object, const char *key, char *out, size_t bytes)
 {
     const char *text = text_of(object, key);
-    snprintf(to, bytes, "%s", text ? text : "");
+    snprintf(out, bytes, "%s", text ? text : "");
 }
 
-static zt_status read_machine(const reader *r, const json_t *j)
+static zt_status read_machine(const list_reader *reader, const json_t *j)
 {
-    bench_machine_id *m = &r->list->machine;
-    if (!json_is_object(j)) return bad(r, "no \"machine\"");
-    take_text(j, "os", m->os, sizeof m->os);
-    take_text(j, "cpu", m->cpu, sizeof m->cpu);
-    take_text(j, "isa", m->isa, sizeof m->isa);
-    take_text(j, "version", m->version, sizeof m->version);
-    m->threads = json_integer_value(json_object_get(j, "threads"));
-    if (!m->os[0] || !m->cpu[0]) return bad(r, "\"machine\" has no \"os\" or no \"cpu\"");
+    bench_machine_id *machine = &reader->list->machine;
+    if (!json_is_object(j)) return fail_read(reader, "no \"machine\"");
+    copy_text(j, "os", machine->os, sizeof machine->os);
+    copy_text(j, "cpu", machine->cpu, sizeof machine->cpu);
+    copy_text(j, "isa", machine->isa, sizeof machine->isa);
+    copy_text(j, "version", machine->version, sizeof machine->version);
+    machine->threads = json_integer_value(json_object_get(j, "threads"));
+    if (!machine->os[0] || !machine->cpu[0]) return fail_read(reader, "\"machine\" has no \"os\" or no \"cpu\"");
     return ZT_OK;
 }
 
-static zt_status read_model(const reader *r, const json_t *j)
+static zt_status read_model(const list_reader *reader, const json_t *j)
 {
     const char *file = text_of(j, "file"), *id = text_of(j, "id");
-    if (!file || !id) return j ? bad(r, "\"model\" has no \"file\" or no \"id\"") : ZT_OK;
-    r->list->model = zt_strdup(r->ctx, file);
-    r->list->model_id = zt_strdup(r->ctx, id);
-    r->list->model_bytes = (uint64_t)json_integer_value(json_object_get(j, "bytes"));
-    return zt_ctx_status(r->ctx);
+    if (!file || !id) return j ? fail_read(reader, "\"model\" has no \"file\" or no \"id\"") : ZT_OK;
+    reader->list->model = zt_strdup(reader->ctx, file);
+    reader->list->model_id = zt_strdup(reader->ctx, id);
+    reader->list->model_bytes = (uint64_t)json_integer_value(json_object_get(j, "bytes"));
+    return zt_ctx_status(reader->ctx);
 }
 
-static zt_status read_result(const reader *r, const json_t *j)
+static zt_status read_result(const list_reader *reader, const json_t *j)
 {
     const char *test = text_of(j, "test"), *unit = text_of(j, "unit");
     const json_t *samples = json_object_get(j, "samples");
-    int64_t n = (int64_t)json_array_size(samples);
-    if (!test || !unit) return bad(r, "a result has no \"test\" or no \"unit\"");
-    if (n < 1 || n > BENCH_MAX_REPS)
-        return zt_fail(r->ctx, ZT_EDATA, "%s: a result has %lld samples, not 1 to %d", r->file,
-                       (long long)n, BENCH_MAX_REPS);
+    int64_t count = (int64_t)json_array_size(samples);
+    if (!test || !unit) return fail_read(reader, "a result has no \"test\" or no \"unit\"");
+    if (count < 1 || count > BENCH_MAX_REPS)
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: a result has %lld samples, not 1 to %d", reader->file, (long long)count,
+                       BENCH_MAX_REPS);
     zt_str name; /* of one of several models: "MODEL TEST" */
     const char *model = text_of(j, "model");
-    zt_str_init(&name, r->ctx);
+    zt_str_init(&name, reader->ctx);
     zt_str_printf(&name, "%s%s%s", model ? model : "", model ? " " : "", test);
     int64_t threads = json_integer_value(json_object_get(j, "threads"));
-    bench_result *to =
-        name.data ? bench_add(r->ctx, r->list, name.data, threads, unit, n) : NULL;
+    bench_result *out = name.data ? bench_add(reader->ctx, reader->list, name.data, threads, unit, count) : NULL;
     zt_str_fini(&name);
-    if (!to) return zt_ctx_status(r->ctx);
-    for (; to->n < n; to->n++) {
-        const json_t *x = json_array_get(samples, (size_t)to->n);
-        if (!json_is_number(x) || !isfinite(json_number_value(x)))
-            return bad(r, "a sample is no number");
-        to->samples[to->n] = json_number_value(x);
+    if (!out) return zt_ctx_status(reader->ctx);
+    for (; out->count < count; out->count++) {
+        const json_t *value = json_array_get(samples, (size_t)out->count);
+        if (!json_is_number(value) || !isfinite(json_number_value(value))) return fail_read(reader, "a sample is no number");
+        out->samples[out->count] = json_number_value(value);
     }
     return ZT_OK;
 }
 
-static zt_status read_results(const reader *r, const json_t *j)
+static zt_status read_results(const list_reader *reader, const json_t *j)
 {
-    zt_status s = ZT_OK;
-    if (!json_is_array(j) || json_array_size(j) == 0) return bad(r, "no \"results\"");
-    for (size_t i = 0; i < json_array_size(j) && !s; i++) {
+    zt_status status = ZT_OK;
+    if (!json_is_array(j) || json_array_size(j) == 0) return fail_read(reader, "no \"results\"");
+    for (size_t i = 0; i < json_array_size(j) && !status; i++) {
         const json_t *one = json_array_get(j, i);
         const char *subject = text_of(one, "subject");
-        if (!subject || strcmp(subject, "old")) s = read_result(r, one);
+        if (!subject || strcmp(subject, "old")) status = read_result(reader, one);
     }
-    return s;
+    return status;
 }
 
-static zt_status read_json(zt_ctx *ctx, const char *file, const json_t *j, bench_list *l)
+static zt_status read_json(zt_ctx *ctx, const char *file, const json_t *j, bench_list *list)
 {
-    reader r = {ctx, file, l};
+    list_reader reader = {ctx, file, list};
     const char *schema = text_of(j, "schema");
     if (!schema || strcmp(schema, "zt.bench/1"))
-        return bad(&r, "not results of zt-bench: its \"schema\" is not zt.bench/1");
-    zt_status s = read_machine(&r, json_object_get(j, "machine"));
-    take_text(j, "engine", l->engine, sizeof l->engine);
-    if (!s) s = read_model(&r, json_object_get(j, "model"));
-    return s ? s : read_results(&r, json_object_get(j, "results"));
+        return fail_read(&reader, "not results of zt-bench: its \"schema\" is not zt.bench/1");
+    zt_status status = read_machine(&reader, json_object_get(j, "machine"));
+    copy_text(j, "engine", list->engine, sizeof list->engine);
+    if (!status) status = read_model(&reader, json_object_get(j, "model"));
+    return status ? status : read_results(&reader, json_object_get(j, "results"));
 }
 
-zt_status bench_read_text(zt_ctx *ctx, const char *name, const char *text, size_t n, bench_list *l)
+zt_status bench_read_text(zt_ctx *ctx, const char *name, const char *text, size_t length, bench_list *list)
 {
     char what[2 * JSON_ERROR_TEXT_LENGTH];
-    json_error_t e;
-    *l = (bench_list){0};
-    json_t *j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
-    zt_status s = j ? read_json(ctx, name, j, l)
-                    : zt_fail(ctx, ZT_EDATA, "%s: JSON, line %d: %s", name, e.line,
-                              zt_escape(what, sizeof what, e.text, strlen(e.text)));
+    json_error_t error;
+    *list = (bench_list){0};
+    json_t *j = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    zt_status status = j ? read_json(ctx, name, j, list)
+                         : zt_fail(ctx, ZT_EDATA, "%s: JSON, line %d: %s", name, error.line,
+                                   zt_escape(what, sizeof what, error.text, strlen(error.text)));
     json_decref(j);
-    return s;
+    return status;
 }
 
-zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *l)
+zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *list)
 {
-    size_t n;
-    *l = (bench_list){0};
-    char *text = zt_read_all(ctx, file, &n);
-    zt_status s = zt_ctx_status(ctx);
-    if (!s) s = bench_read_text(ctx, strcmp(file, "-") ? file : "stdin", text, n, l);
+    size_t length;
+    *list = (bench_list){0};
+    char *text = zt_read_all(ctx, file, &length);
+    zt_status status = zt_ctx_status(ctx);
+    if (!status) status = bench_read_text(ctx, strcmp(file, "-") ? file : "stdin", text, length, list);
     zt_free(ctx, text);
-    return s;
+    return status;
 }

@@ -1,339 +1,353 @@
-/* report.c - results: kept in a list, written as a table or as zt.bench/1. */
-#include "tools/zt-bench/bench.h"
+/* report.c - results: kept in a list, written as a table or as zt.bench/1, added to the history, drawn. */
+#include "tools/zt-bench/history.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
-bench_result *bench_add(zt_ctx *ctx, bench_list *l, const char *test, int64_t threads,
-                        const char *unit, int64_t most)
+bench_result *bench_add(zt_ctx *ctx, bench_list *list, const char *test, int64_t threads, const char *unit, int64_t most)
 {
-    bench_result *r = zt_calloc(ctx, 1, sizeof *r);
-    if (!r) return NULL;
-    r->threads = threads;
-    r->samples = zt_calloc(ctx, (size_t)most, sizeof *r->samples);
-    r->test = zt_strdup(ctx, test);
-    r->unit = zt_strdup(ctx, unit);
-    if (!l->first) l->last = &l->first;
-    *l->last = r;
-    l->last = &r->next;
-    return r->samples && r->test && r->unit ? r : NULL; /* the list has it in any case */
+    bench_result *result = zt_calloc(ctx, 1, sizeof *result);
+    if (!result) return NULL;
+    result->threads = threads;
+    result->samples = zt_calloc(ctx, (size_t)most, sizeof *result->samples);
+    result->test = zt_strdup(ctx, test);
+    result->unit = zt_strdup(ctx, unit);
+    if (!list->first) list->last = &list->first;
+    *list->last = result;
+    list->last = &result->next;
+    return result->samples && result->test && result->unit ? result : NULL; /* the list has it in any case */
 }
 
-zt_status bench_list_model(zt_ctx *ctx, bench_list *l, const zt_gguf *model)
+zt_status bench_list_model(zt_ctx *ctx, bench_list *list, const zt_gguf *model)
 {
-    l->model = zt_strdup(ctx, zt_gguf_name(model));
-    l->model_id = zt_strdup(ctx, zt_gguf_id(model));
-    l->model_bytes = zt_gguf_file_size(model);
-    return l->model && l->model_id ? ZT_OK : ZT_ENOMEM;
+    list->model = zt_strdup(ctx, zt_gguf_name(model));
+    list->model_id = zt_strdup(ctx, zt_gguf_id(model));
+    list->model_bytes = zt_gguf_file_size(model);
+    return list->model && list->model_id ? ZT_OK : ZT_ENOMEM;
 }
 
-void bench_list_free(zt_ctx *ctx, bench_list *l)
+void bench_list_free(zt_ctx *ctx, bench_list *list)
 {
-    for (bench_result *r = l->first, *next; r; r = next) {
-        next = r->next;
-        zt_free(ctx, r->samples);
-        zt_free(ctx, r->test);
-        zt_free(ctx, r->unit);
-        zt_free(ctx, r->model);
-        zt_free(ctx, r);
+    for (bench_result *result = list->first, *next; result; result = next) {
+        next = result->next;
+        zt_free(ctx, result->samples);
+        zt_free(ctx, result->test);
+        zt_free(ctx, result->unit);
+        zt_free(ctx, result->model);
+        zt_free(ctx, result);
     }
-    zt_free(ctx, l->roofs);
-    zt_free(ctx, l->model);
-    zt_free(ctx, l->model_id);
-    zt_free(ctx, l->command);
-    *l = (bench_list){0};
+    zt_free(ctx, list->roofs);
+    zt_free(ctx, list->model);
+    zt_free(ctx, list->model_id);
+    zt_free(ctx, list->command);
+    *list = (bench_list){0};
 }
 
-zt_status bench_list_join(zt_ctx *ctx, bench_list *to, bench_list *from)
+zt_status bench_list_join(zt_ctx *ctx, bench_list *target, bench_list *from)
 {
-    for (bench_result *r = from->first; r; r = r->next)
-        if (!(r->model = zt_strdup(ctx, from->model))) return ZT_ENOMEM;
-    memcpy(to->engine, from->engine, sizeof to->engine);
+    for (bench_result *result = from->first; result; result = result->next)
+        if (!(result->model = zt_strdup(ctx, from->model))) return ZT_ENOMEM;
+    memcpy(target->engine, from->engine, sizeof target->engine);
     if (!from->first) return ZT_OK;
-    if (!to->first) to->last = &to->first;
-    *to->last = from->first;
-    to->last = from->last;
+    if (!target->first) target->last = &target->first;
+    *target->last = from->first;
+    target->last = from->last;
     from->first = NULL;
     return ZT_OK;
 }
 
-void bench_machine_here(const zt_cli *cli, bench_machine_id *m)
+void bench_machine_here(const zt_cli *cli, bench_machine_id *machine)
 {
-    struct utsname u;
-    *m = (bench_machine_id){.os = "unknown", .version = ZT_VERSION, .threads = zt_cpu_count()};
-    if (uname(&u) == 0)
-        snprintf(m->os, sizeof m->os, "%.64s %.64s %.64s", u.sysname, u.release, u.machine);
-    zt_cpu_model(m->cpu);
-    snprintf(m->isa, sizeof m->isa, "%s", zt_isa_name(cli->isa));
+    struct utsname names;
+    *machine = (bench_machine_id){.os = "unknown", .version = ZT_VERSION, .threads = zt_cpu_count()};
+    if (uname(&names) == 0)
+        snprintf(machine->os, sizeof machine->os, "%.64s %.64s %.64s", names.sysname, names.release, names.machine);
+    zt_cpu_model(machine->cpu);
+    snprintf(machine->isa, sizeof machine->isa, "%s", zt_isa_name(cli->isa));
 }
 
 /* ---- json ------------------------------------------------------------------------------------ */
 
-static void put_text(zt_str *s, const char *key, const char *text)
+static void put_text(zt_str *out, const char *key, const char *text)
 {
-    zt_str_printf(s, "\"%s\":", key);
-    zt_str_put_json(s, text, strlen(text));
+    zt_str_printf(out, "\"%s\":", key);
+    zt_str_put_json(out, text, strlen(text));
 }
 
-static void put_member(zt_str *s, const char *key, const char *text)
+static void put_member(zt_str *out, const char *key, const char *text)
 {
-    put_text(s, key, text);
-    zt_str_puts(s, ",");
+    put_text(out, key, text);
+    zt_str_puts(out, ",");
 }
 
 /* JSON has no numbers that are none. */
-static void put_number(zt_str *s, const char *before, double x)
+static void put_number(zt_str *text, const char *before, double number)
 {
-    if (isfinite(x))
-        zt_str_printf(s, "%s%.9g", before, x);
+    if (isfinite(number))
+        zt_str_printf(text, "%s%.9g", before, number);
     else
-        zt_str_printf(s, "%snull", before);
+        zt_str_printf(text, "%snull", before);
 }
 
-static void put_machine(zt_str *s, const zt_cli *cli, const bench_list *l)
+static void put_machine(zt_str *text, const zt_cli *cli, const bench_list *list)
 {
-    bench_machine_id m = l->machine;
-    if (!m.os[0]) bench_machine_here(cli, &m);
-    zt_str_puts(s, "\"machine\":{");
-    put_text(s, "os", m.os);
-    zt_str_puts(s, ",");
-    put_text(s, "cpu", m.cpu);
-    zt_str_puts(s, ",");
-    put_text(s, "isa", m.isa);
-    zt_str_printf(s, ",\"threads\":%" PRId64 ",", m.threads);
-    put_text(s, "version", m.version);
-    if (l->put_machine) l->put_machine(s, l->user);
-    zt_str_putc(s, '}');
+    bench_machine_id machine = list->machine;
+    if (!machine.os[0]) bench_machine_here(cli, &machine);
+    zt_str_puts(text, "\"machine\":{");
+    put_text(text, "os", machine.os);
+    zt_str_puts(text, ",");
+    put_text(text, "cpu", machine.cpu);
+    zt_str_puts(text, ",");
+    put_text(text, "isa", machine.isa);
+    zt_str_printf(text, ",\"threads\":%" PRId64 ",", machine.threads);
+    put_text(text, "version", machine.version);
+    if (list->put_machine) list->put_machine(text, list->user);
+    zt_str_putc(text, '}');
 }
 
-static void put_counts(zt_str *s, const bench_result *r)
+static void put_counts(zt_str *text, const bench_result *result)
 {
     const char *before = ",\"counters\":{";
     for (int i = 0; i < BENCH_COUNTS; i++) {
-        if (r->count[i] < 0) continue;
-        zt_str_printf(s, "%s\"%s\":", before, bench_count_name(i));
-        put_number(s, "", r->count[i]);
+        if (result->counts[i] < 0) continue;
+        zt_str_printf(text, "%s\"%s\":", before, bench_count_name(i));
+        put_number(text, "", result->counts[i]);
         before = ",";
     }
-    zt_str_putc(s, '}'); /* the last five are always there */
+    zt_str_putc(text, '}'); /* the last five are always there */
 }
 
-static void put_result(zt_str *s, const bench_result *r, const bench_summary *m,
-                       const char *subject)
+static void put_result(zt_str *text, const bench_result *result, const bench_summary *summary, const char *subject)
 {
-    zt_str_puts(s, "{");
-    if (subject) put_member(s, "subject", subject);
-    if (r->model) put_member(s, "model", r->model);
-    put_text(s, "test", r->test);
-    zt_str_printf(s, ",\"threads\":%" PRId64 ",", r->threads);
-    put_text(s, "unit", r->unit);
-    put_number(s, ",\"median\":", m->median);
-    put_number(s, ",\"min\":", m->min);
-    put_number(s, ",\"max\":", m->max);
-    put_number(s, ",\"mad\":", m->mad);
-    put_number(s, ",\"ci95\":[", m->ci95[0]);
-    put_number(s, ",", m->ci95[1]);
-    zt_str_puts(s, "],\"samples\":[");
-    for (int64_t i = 0; i < r->n; i++)
-        put_number(s, i ? "," : "", r->samples[i]);
-    zt_str_puts(s, "]");
-    if (r->error > 0) put_number(s, ",\"error\":", r->error);
-    if (r->flops > 0 || r->bytes > 0) {
-        put_number(s, ",\"flops\":", r->flops);
-        put_number(s, ",\"bytes\":", r->bytes);
+    zt_str_puts(text, "{");
+    if (subject) put_member(text, "subject", subject);
+    if (result->model) put_member(text, "model", result->model);
+    put_text(text, "test", result->test);
+    zt_str_printf(text, ",\"threads\":%" PRId64 ",", result->threads);
+    put_text(text, "unit", result->unit);
+    put_number(text, ",\"median\":", summary->median);
+    put_number(text, ",\"min\":", summary->min);
+    put_number(text, ",\"max\":", summary->max);
+    put_number(text, ",\"mad\":", summary->mad);
+    put_number(text, ",\"ci95\":[", summary->ci95[0]);
+    put_number(text, ",", summary->ci95[1]);
+    zt_str_puts(text, "],\"samples\":[");
+    for (int64_t i = 0; i < result->count; i++) put_number(text, i ? "," : "", result->samples[i]);
+    zt_str_puts(text, "]");
+    if (result->standard_error > 0) put_number(text, ",\"error\":", result->standard_error);
+    if (result->flops > 0 || result->bytes > 0) {
+        put_number(text, ",\"flops\":", result->flops);
+        put_number(text, ",\"bytes\":", result->bytes);
     }
-    if (r->counted) put_counts(s, r);
-    if (r->roof > 0) {
-        put_number(s, ",\"roof\":", r->roof);
-        put_number(s, ",\"roof_share\":", bench_roof_share(r, m->median));
+    if (result->counted) put_counts(text, result);
+    if (result->roof > 0) {
+        put_number(text, ",\"roof\":", result->roof);
+        put_number(text, ",\"roof_share\":", bench_roof_share(result, summary->median));
     }
-    zt_str_puts(s, "}");
+    zt_str_puts(text, "}");
 }
 
-static void put_model(zt_str *s, const bench_list *l)
+static void put_model(zt_str *text, const bench_list *list)
 {
-    zt_str_puts(s, "\"model\":{");
-    put_text(s, "file", l->model);
-    zt_str_puts(s, ",");
-    put_text(s, "id", l->model_id);
-    zt_str_printf(s, ",\"bytes\":%" PRIu64 "},", l->model_bytes);
+    zt_str_puts(text, "\"model\":{");
+    put_text(text, "file", list->model);
+    zt_str_puts(text, ",");
+    put_text(text, "id", list->model_id);
+    zt_str_printf(text, ",\"bytes\":%" PRIu64 "},", list->model_bytes);
 }
 
 /* Results; each after another that was put, and with its subject where there are two. */
-static void put_results(zt_str *s, const bench_list *l, const char *subject, bool first,
-                        double *scratch)
+static void put_results(zt_str *text, const bench_list *list, const char *subject, bool first, double *scratch)
 {
-    for (const bench_result *r = l->first; r; r = r->next) {
-        bench_summary m = bench_summarize(r->samples, r->n, scratch);
-        zt_str_puts(s, first ? "" : ",");
-        put_result(s, r, &m, subject);
+    for (const bench_result *result = list->first; result; result = result->next) {
+        bench_summary summary = bench_summarize(result->samples, result->count, scratch);
+        zt_str_puts(text, first ? "" : ",");
+        put_result(text, result, &summary, subject);
         first = false;
     }
 }
 
 /* Of one list, or of two. */
-static zt_status write_json(zt_cli *cli, const bench_list *l, const bench_list *old,
-                            const zt_str *more, double *scratch)
+static zt_status write_json(zt_cli *cli, const bench_list *list, const bench_list *old, const zt_str *more, double *scratch)
 {
-    zt_str s;
-    zt_str_init(&s, cli->ctx);
-    zt_str_puts(&s, "{\"schema\":\"zt.bench/1\",");
-    put_machine(&s, cli, l);
-    zt_str_puts(&s, ",");
-    if (l->engine[0]) put_member(&s, "engine", l->engine);
-    if (l->command) put_member(&s, "command", l->command);
-    if (l->model) put_model(&s, l);
-    if (more) zt_str_printf(&s, "%s,", more->data ? more->data : "");
-    zt_str_puts(&s, "\"results\":[");
-    if (old) put_results(&s, old, "old", true, scratch);
-    put_results(&s, l, old ? "new" : NULL, !old || !old->first, scratch);
-    zt_str_puts(&s, "]}\n");
-    zt_status st = zt_ctx_status(cli->ctx);
-    if (st == ZT_OK)
-        st = bench_write(cli, s.data, s.len);
-    zt_str_fini(&s);
-    return st;
+    zt_str text;
+    zt_str_init(&text, cli->ctx);
+    zt_str_puts(&text, "{\"schema\":\"zt.bench/1\",");
+    put_machine(&text, cli, list);
+    zt_str_puts(&text, ",");
+    if (list->engine[0]) put_member(&text, "engine", list->engine);
+    if (list->command) put_member(&text, "command", list->command);
+    if (list->model) put_model(&text, list);
+    if (more) zt_str_printf(&text, "%s,", more->data ? more->data : "");
+    zt_str_puts(&text, "\"results\":[");
+    if (old) put_results(&text, old, "old", true, scratch);
+    put_results(&text, list, old ? "new" : NULL, !old || !old->first, scratch);
+    zt_str_puts(&text, "]}\n");
+    zt_status status = zt_ctx_status(cli->ctx);
+    if (status == ZT_OK) status = bench_write(cli, text.data, text.len);
+    zt_str_fini(&text);
+    return status;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-const char *bench_number(char to[BENCH_NUMBER], double x, int digits)
+const char *bench_number(char out[BENCH_NUMBER], double number, int digits)
 {
-    int whole = isfinite(x) && x != 0 ? 1 + (int)floor(log10(fabs(x))) : 1;
+    int whole = isfinite(number) && number != 0 ? 1 + (int)floor(log10(fabs(number))) : 1;
     int places = digits > whole ? digits - whole : 0;
-    if (!isfinite(x) || whole > 20 || x == 0)
-        snprintf(to, BENCH_NUMBER, "%.*g", digits, x);
+    if (!isfinite(number) || whole > 20 || number == 0)
+        snprintf(out, BENCH_NUMBER, "%.*g", digits, number);
     else
-        snprintf(to, BENCH_NUMBER, "%.*f", places < 15 ? places : 15, x);
-    return to;
+        snprintf(out, BENCH_NUMBER, "%.*f", places < 15 ? places : 15, number);
+    return out;
 }
 
 /* The first column is there where the list is of several models. */
 enum { N_COLUMNS = 11 };
-static const char *const columns[N_COLUMNS] = {"model",     "test",       "#threads", "unit",
-                                               "#median",   "#min",       "#max",     "#mad",
-                                               "#ci95_low", "#ci95_high", "#roof_share"};
+static const char *const columns[N_COLUMNS] = {"model", "test", "#threads",  "unit",       "#median",    "#min",
+                                               "#max",  "#mad", "#ci95_low", "#ci95_high", "#roof_share"};
 
-static zt_status add_row(zt_table *t, const bench_result *r, const bench_summary *m)
+static zt_status add_row(zt_table *table, const bench_result *result, const bench_summary *summary)
 {
-    const double value[] = {m->median, m->min, m->max, m->mad, m->ci95[0], m->ci95[1]};
+    const double value[] = {summary->median, summary->min, summary->max, summary->mad, summary->ci95[0], summary->ci95[1]};
     char threads[24], number[6][BENCH_NUMBER], share[24] = "";
-    snprintf(threads, sizeof threads, "%" PRId64, r->threads);
-    const char *cell[N_COLUMNS] = {r->model, r->test, threads, r->unit};
+    snprintf(threads, sizeof threads, "%" PRId64, result->threads);
+    const char *cell[N_COLUMNS] = {result->model, result->test, threads, result->unit};
     for (int i = 0; i < 6; i++) cell[4 + i] = bench_number(number[i], value[i], 5);
-    if (r->roof > 0) snprintf(share, sizeof share, "%.3f", bench_roof_share(r, m->median));
+    if (result->roof > 0) snprintf(share, sizeof share, "%.3f", bench_roof_share(result, summary->median));
     cell[10] = share;
-    return zt_table_row(t, cell + !r->model);
+    return zt_table_row(table, cell + !result->model);
 }
 
-static zt_status print_table(zt_cli *cli, const bench_list *l, double *scratch)
+static zt_status print_table(zt_cli *cli, const bench_list *list, double *scratch)
 {
-    int one = !l->first || !l->first->model; /* of one model: no column for it */
-    zt_table *t = zt_table_new(cli, "bench", columns + one, N_COLUMNS - one);
-    zt_status s = t ? ZT_OK : zt_ctx_status(cli->ctx);
-    for (const bench_result *r = l->first; r && s == ZT_OK; r = r->next) {
-        bench_summary m = bench_summarize(r->samples, r->n, scratch);
-        s = add_row(t, r, &m);
+    int one = !list->first || !list->first->model; /* of one model: no column for it */
+    zt_table *table = zt_table_new(cli, "bench", columns + one, N_COLUMNS - one);
+    zt_status status = table ? ZT_OK : zt_ctx_status(cli->ctx);
+    for (const bench_result *result = list->first; result && status == ZT_OK; result = result->next) {
+        bench_summary summary = bench_summarize(result->samples, result->count, scratch);
+        status = add_row(table, result, &summary);
     }
-    if (s == ZT_OK)
-        s = bench_write_table(cli, t);
-    zt_table_free(t);
-    return s;
+    if (status == ZT_OK) status = bench_write_table(cli, table);
+    zt_table_free(table);
+    return status;
 }
 
 /* ---- junit ----------------------------------------------------------------------------------- */
 
 /* Seconds that the samples stand for, where their unit is a time. */
-static double seconds_of(const bench_result *r)
+static double find_seconds(const bench_result *result)
 {
-    double sum = 0, unit = !strcmp(r->unit, "us") ? 1e-6 : !strcmp(r->unit, "s");
-    for (int64_t i = 0; i < r->n; i++) sum += r->samples[i] * unit;
+    double sum = 0, unit = !strcmp(result->unit, "us") ? 1e-6 : !strcmp(result->unit, "s");
+    for (int64_t i = 0; i < result->count; i++) sum += result->samples[i] * unit;
     return sum;
 }
 
-static const char *text_of(zt_arena *a, const bench_result *r, double *scratch)
+static const char *format_text(zt_arena *arena, const bench_result *result, double *scratch)
 {
     char text[256];
-    bench_summary m = bench_summarize(r->samples, r->n, scratch);
-    snprintf(text, sizeof text,
-             "%.6g %s, of %" PRId64 " samples %.6g to %.6g, interval %.6g to %.6g", m.median,
-             r->unit, r->n, m.min, m.max, m.ci95[0], m.ci95[1]);
-    return zt_arena_strndup(a, text, strlen(text));
+    bench_summary summary = bench_summarize(result->samples, result->count, scratch);
+    snprintf(text, sizeof text, "%.6g %s, of %" PRId64 " samples %.6g to %.6g, interval %.6g to %.6g", summary.median,
+             result->unit, result->count, summary.min, summary.max, summary.ci95[0], summary.ci95[1]);
+    return zt_arena_strndup(arena, text, strlen(text));
 }
 
-static const char *name_of(zt_arena *a, const bench_result *r)
+static const char *format_name(zt_arena *arena, const bench_result *result)
 {
     char more[64];
-    snprintf(more, sizeof more, " (%" PRId64 " threads, ", r->threads);
-    const char *model = r->model ? r->model : "", *gap = r->model ? " " : "";
-    size_t n = strlen(model) + strlen(r->test) + strlen(more) + strlen(r->unit) + 3;
-    char *name = zt_arena_alloc(a, n);
-    if (name) snprintf(name, n, "%s%s%s%s%s)", model, gap, r->test, more, r->unit);
+    snprintf(more, sizeof more, " (%" PRId64 " threads, ", result->threads);
+    const char *model = result->model ? result->model : "", *gap = result->model ? " " : "";
+    size_t length = strlen(model) + strlen(result->test) + strlen(more) + strlen(result->unit) + 3;
+    char *name = zt_arena_alloc(arena, length);
+    if (name) snprintf(name, length, "%s%s%s%s%s)", model, gap, result->test, more, result->unit);
     return name;
 }
 
-static zt_status write_junit(zt_cli *cli, const bench_list *l, double *scratch)
+static zt_status write_junit(zt_cli *cli, const bench_list *list, double *scratch)
 {
-    int64_t n = 0, i = 0;
-    for (const bench_result *r = l->first; r; r = r->next) n++;
-    zt_arena *a = zt_arena_new(cli->ctx, 0);
-    bench_case *c = a ? zt_arena_alloc(a, (size_t)(n + 1) * sizeof *c) : NULL;
-    for (const bench_result *r = l->first; r && c; r = r->next, i++)
-        c[i] = (bench_case){name_of(a, r), text_of(a, r, scratch), seconds_of(r), NULL};
-    zt_status st = zt_ctx_status(cli->ctx);
-    if (st == ZT_OK) st = bench_junit(cli, cli->operands[0], c, n);
-    zt_arena_free(a);
-    return st;
+    int64_t count = 0, i = 0;
+    for (const bench_result *result = list->first; result; result = result->next) count++;
+    zt_arena *arena = zt_arena_new(cli->ctx, 0);
+    bench_case *cases = arena ? zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *cases) : NULL;
+    for (const bench_result *result = list->first; result && cases; result = result->next, i++)
+        cases[i] = (bench_case){format_name(arena, result), format_text(arena, result, scratch), find_seconds(result), NULL};
+    zt_status status = zt_ctx_status(cli->ctx);
+    if (status == ZT_OK) status = bench_junit(cli, cli->operands[0], cases, count);
+    zt_arena_free(arena);
+    return status;
 }
 
-bool bench_is_list(const zt_cli *cli)
-{
-    return cli->format == ZT_FMT_JSON || cli->format == ZT_FMT_JUNIT;
-}
+bool bench_is_list(const zt_cli *cli) { return cli->format == ZT_FMT_JSON || cli->format == ZT_FMT_JUNIT; }
 
-zt_status bench_print(zt_cli *cli, const bench_list *l)
+zt_status bench_print(zt_cli *cli, const bench_list *list)
 {
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
-    if (!scratch)
-        return zt_ctx_status(cli->ctx);
-    zt_status s = cli->format == ZT_FMT_JSON    ? write_json(cli, l, NULL, NULL, scratch)
-                  : cli->format == ZT_FMT_JUNIT ? write_junit(cli, l, scratch)
-                                                : print_table(cli, l, scratch);
+    if (!scratch) return zt_ctx_status(cli->ctx);
+    zt_status status = cli->format == ZT_FMT_JSON    ? write_json(cli, list, NULL, NULL, scratch)
+                       : cli->format == ZT_FMT_JUNIT ? write_junit(cli, list, scratch)
+                                                     : print_table(cli, list, scratch);
     zt_free(cli->ctx, scratch);
-    return s;
+    return status;
 }
 
-zt_status bench_print_both(zt_cli *cli, const bench_list *old, const bench_list *now,
-                           const zt_str *more)
+zt_status bench_print_both(zt_cli *cli, const bench_list *old, const bench_list *now, const zt_str *more)
 {
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
-    zt_status s = scratch ? write_json(cli, now, old, more, scratch) : zt_ctx_status(cli->ctx);
+    zt_status status = scratch ? write_json(cli, now, old, more, scratch) : zt_ctx_status(cli->ctx);
     zt_free(cli->ctx, scratch);
-    return s;
+    return status;
 }
 
 /* ---- where it goes --------------------------------------------------------------------------- */
 
-zt_status bench_write(zt_cli *cli, const char *bytes, size_t n)
+zt_status bench_write(zt_cli *cli, const char *bytes, size_t length)
 {
-    if (!cli->output) return zt_cli_write(cli, bytes, n);
-    zt_sink *to = zt_sink_open(cli->ctx, cli->output, cli->force);
-    zt_status s = to ? zt_sink_write(to, bytes, n) : zt_ctx_status(cli->ctx);
-    if (!s) s = zt_sink_commit(to);
-    zt_sink_close(to);
-    return s;
+    if (!cli->output) return zt_cli_write(cli, bytes, length);
+    zt_sink *sink = zt_sink_open(cli->ctx, cli->output, cli->force);
+    zt_status status = sink ? zt_sink_write(sink, bytes, length) : zt_ctx_status(cli->ctx);
+    if (!status) status = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    return status;
 }
 
-zt_status bench_write_table(zt_cli *cli, zt_table *t)
+zt_status bench_write_table(zt_cli *cli, zt_table *table)
 {
-    if (!cli->output) return zt_table_print(t);
-    zt_str s;
-    zt_str_init(&s, cli->ctx);
-    zt_status st = zt_table_put(t, false, &s);
-    if (!st) st = bench_write(cli, s.data ? s.data : "", s.len);
-    zt_str_fini(&s);
-    return st;
+    if (!cli->output) return zt_table_print(table);
+    zt_str text;
+    zt_str_init(&text, cli->ctx);
+    zt_status status = zt_table_put(table, false, &text);
+    if (!status) status = bench_write(cli, text.data ? text.data : "", text.len);
+    zt_str_fini(&text);
+    return status;
+}
+
+/* ---- history and drawings ---------------------------------------------------------------------- */
+
+zt_status bench_check_plot(zt_cli *cli, const bench_options *options)
+{
+    if (!options->plot) return ZT_OK;
+    if (options->no_roof || options->vs)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--plot: %s measures no roof", options->no_roof ? "--no-roof" : "--vs");
+    if (!cli->force && access(options->plot, F_OK) == 0)
+        return zt_fail(cli->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", options->plot);
+    return ZT_OK;
+}
+
+zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg)
+{
+    zt_sink *sink = zt_ctx_status(cli->ctx) ? NULL : zt_sink_open(cli->ctx, path, cli->force);
+    zt_status status = sink ? zt_sink_write(sink, svg->data, svg->len) : zt_ctx_status(cli->ctx);
+    if (!status) status = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    return status;
+}
+
+zt_status bench_keep(zt_cli *cli, const bench_options *options, const bench_list *list)
+{
+    zt_status status = options->history ? bench_history_add(cli, options->history, list) : ZT_OK;
+    return !status && options->plot ? bench_roofline(cli, options->plot, list) : status;
 }

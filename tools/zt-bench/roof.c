@@ -10,28 +10,28 @@ static const double SECONDS = 0.15; /* for one measurement */
 enum { CHUNK = 512 };               /* tokens of a prompt at a time, as zt_llm_feed has it */
 
 struct bench_roofs {
-    zt_roof at[BENCH_MAX_COUNTS]; /* [n] */
-    int n;
+    zt_roof roofs[BENCH_MAX_COUNTS]; /* [count] */
+    int count;
 };
 
 /* Under a limit of memory what is walked through may be less than a cache: that says nothing. */
-static bool beyond_caches(const zt_roof *r)
+static bool beyond_caches(const zt_roof *roof)
 {
-    const zt_roof_level *memory = &r->level[r->n_levels - 1];
-    return r->n_levels < 2 || memory->set * (size_t)r->threads > memory[-1].bytes;
+    const zt_roof_level *memory = &roof->level[roof->n_levels - 1];
+    return roof->n_levels < 2 || memory->set * (size_t)roof->threads > memory[-1].bytes;
 }
 
-const zt_roof *bench_roof(zt_cli *cli, const bench_options *o, bench_list *l, int threads)
+const zt_roof *bench_roof(zt_cli *cli, const bench_options *options, bench_list *list, int threads)
 {
-    if (o->no_roof || o->vs || strcmp(l->engine, "cpu")) return NULL;
-    if (!l->roofs) l->roofs = zt_calloc(cli->ctx, 1, sizeof *l->roofs);
-    for (int i = 0; l->roofs && i < l->roofs->n; i++)
-        if (l->roofs->at[i].threads == threads) return &l->roofs->at[i];
-    if (!l->roofs || l->roofs->n == BENCH_MAX_COUNTS) return NULL;
-    zt_roof *roof = &l->roofs->at[l->roofs->n];
-    zt_roof_opts ro = {.threads = threads, .isa = cli->isa, .seconds = SECONDS, .brief = true};
-    if (zt_roof_measure(cli->ctx, &ro, roof) == ZT_OK && beyond_caches(roof)) {
-        l->roofs->n++;
+    if (options->no_roof || options->vs || strcmp(list->engine, "cpu")) return NULL;
+    if (!list->roofs) list->roofs = zt_calloc(cli->ctx, 1, sizeof *list->roofs);
+    for (int i = 0; list->roofs && i < list->roofs->count; i++)
+        if (list->roofs->roofs[i].threads == threads) return &list->roofs->roofs[i];
+    if (!list->roofs || list->roofs->count == BENCH_MAX_COUNTS) return NULL;
+    zt_roof *roof = &list->roofs->roofs[list->roofs->count];
+    zt_roof_opts roof_options = {.threads = threads, .isa = cli->isa, .seconds = SECONDS, .brief = true};
+    if (zt_roof_measure(cli->ctx, &roof_options, roof) == ZT_OK && beyond_caches(roof)) {
+        list->roofs->count++;
         return roof;
     }
     zt_cli_note(cli, "no roof: too little memory to measure with");
@@ -39,73 +39,69 @@ const zt_roof *bench_roof(zt_cli *cli, const bench_options *o, bench_list *l, in
     return NULL;
 }
 
-zt_status bench_roof_add(zt_ctx *ctx, bench_list *l, const zt_roof *roof)
+zt_status bench_roof_add(zt_ctx *ctx, bench_list *list, const zt_roof *roof)
 {
-    if (!l->roofs) l->roofs = zt_calloc(ctx, 1, sizeof *l->roofs);
-    if (!l->roofs) return ZT_ENOMEM;
-    if (l->roofs->n < BENCH_MAX_COUNTS) l->roofs->at[l->roofs->n++] = *roof;
+    if (!list->roofs) list->roofs = zt_calloc(ctx, 1, sizeof *list->roofs);
+    if (!list->roofs) return ZT_ENOMEM;
+    if (list->roofs->count < BENCH_MAX_COUNTS) list->roofs->roofs[list->roofs->count++] = *roof;
     return ZT_OK;
 }
 
-const zt_roof *bench_roof_nth(const bench_list *l, int i)
+const zt_roof *bench_roof_nth(const bench_list *list, int index)
 {
-    return l->roofs && i < l->roofs->n ? &l->roofs->at[i] : NULL;
+    return list->roofs && index < list->roofs->count ? &list->roofs->roofs[index] : NULL;
 }
 
-void bench_set_roof(bench_result *r, const zt_cost_whole *one, const zt_roof *roof)
+void bench_set_roof(bench_result *result, const zt_cost_whole *one, const zt_roof *roof)
 {
     double least = zt_cost_least(one, roof);
-    for (int k = 0; k < ZT_ROOF_KINDS; k++) r->flops += one->flops[k];
-    r->bytes = one->bytes;
+    for (int k = 0; k < ZT_ROOF_KINDS; k++) result->flops += one->flops[k];
+    result->bytes = one->bytes;
     if (!(least > 0)) return;
-    double per = !strcmp(r->unit, "GFLOP/s") ? r->flops / 1e9
-                 : !strcmp(r->unit, "GB/s")  ? r->bytes / 1e9
-                                             : 1;
-    r->roof = strcmp(r->unit, "us") ? per / least : least * 1e6;
+    double per = !strcmp(result->unit, "GFLOP/s") ? result->flops / 1e9 : !strcmp(result->unit, "GB/s") ? result->bytes / 1e9 : 1;
+    result->roof = strcmp(result->unit, "us") ? per / least : least * 1e6;
 }
 
 bool bench_less_is_better(const char *unit)
 {
-    size_t n = strlen(unit);
-    return n < 2 || strcmp(unit + n - 2, "/s");
+    size_t length = strlen(unit);
+    return length < 2 || strcmp(unit + length - 2, "/s");
 }
 
-double bench_roof_share(const bench_result *r, double median)
+double bench_roof_share(const bench_result *result, double median)
 {
-    if (!(r->roof > 0) || !(median > 0)) return 0;
-    return bench_less_is_better(r->unit) ? r->roof / median : median / r->roof;
+    if (!(result->roof > 0) || !(median > 0)) return 0;
+    return bench_less_is_better(result->unit) ? result->roof / median : median / result->roof;
 }
 
 /* ---- language models ------------------------------------------------------------------------- */
 
 /* A prompt's rows look back to its beginning: on average over half of the chunk, and all before. */
-static zt_status add_rows(zt_llm *m, int64_t n, int64_t before, bool last, double runs,
-                          zt_cost_whole *w)
+static zt_status add_rows(zt_llm *model, int64_t count, int64_t before, bool last, double runs, zt_cost_whole *cost)
 {
-    zt_ctx *ctx = zt_llm_ctx(m);
-    const zt_prog *p = zt_llm_prog(m);
-    int64_t rows = zt_llm_get(m).ctx_len / ZT_LLM_BLOCK * ZT_LLM_BLOCK + ZT_LLM_BLOCK;
-    const zt_binding at[] = {{"n", n}, {"m", last}, {"ctx", rows}};
-    zt_bound *b = zt_prog_bind(p, at, 3);
-    int *root = b ? zt_cost_roots(ctx, p) : NULL;
-    zt_status s = root ? zt_cost_add(ctx, b, root, before + (n + 1) / 2, runs, w) : ZT_ENOMEM;
+    zt_ctx *ctx = zt_llm_ctx(model);
+    const zt_prog *program = zt_llm_prog(model);
+    int64_t rows = zt_llm_get(model).ctx_len / ZT_LLM_BLOCK * ZT_LLM_BLOCK + ZT_LLM_BLOCK;
+    const zt_binding bindings[] = {{"n", count}, {"m", last}, {"ctx", rows}};
+    zt_bound *bound = zt_prog_bind(program, bindings, 3);
+    int *root = bound ? zt_cost_roots(ctx, program) : NULL;
+    zt_status status = root ? zt_cost_add(ctx, bound, root, before + (count + 1) / 2, runs, cost) : ZT_ENOMEM;
     zt_free(ctx, root);
-    zt_bound_free(b);
-    return s;
+    zt_bound_free(bound);
+    return status;
 }
 
-zt_status bench_roof_model(zt_cli *cli, const bench_options *o, bench_list *l, zt_llm *m,
-                           int64_t threads)
+zt_status bench_roof_model(zt_cli *cli, const bench_options *options, bench_list *list, zt_llm *model, int64_t threads)
 {
     zt_cost_whole prompt = {0}, token = {0};
-    const zt_roof *roof = bench_roof(cli, o, l, (int)threads);
-    zt_status s = ZT_OK;
-    for (int64_t at = 0, n; at < o->prompt && roof && !s; at += n) {
-        n = o->prompt - at < CHUNK ? o->prompt - at : CHUNK;
-        s = add_rows(m, n, at, at + n == o->prompt, 1.0 / (double)o->prompt, &prompt);
+    const zt_roof *roof = bench_roof(cli, options, list, (int)threads);
+    zt_status status = ZT_OK;
+    for (int64_t position = 0, count; position < options->prompt && roof && !status; position += count) {
+        count = options->prompt - position < CHUNK ? options->prompt - position : CHUNK;
+        status = add_rows(model, count, position, position + count == options->prompt, 1.0 / (double)options->prompt, &prompt);
     }
-    if (roof && o->generate > 0 && !s) s = add_rows(m, 1, o->generate / 2, true, 1, &token);
-    for (bench_result *r = l->first; r && roof && !s; r = r->next)
-        if (r->threads == threads) bench_set_roof(r, r->test[0] == 'p' ? &prompt : &token, roof);
-    return s;
+    if (roof && options->generate > 0 && !status) status = add_rows(model, 1, options->generate / 2, true, 1, &token);
+    for (bench_result *result = list->first; result && roof && !status; result = result->next)
+        if (result->threads == threads) bench_set_roof(result, result->test[0] == 'p' ? &prompt : &token, roof);
+    return status;
 }

@@ -17,155 +17,153 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct spent {
+typedef struct run_cost {
     double wall, user, sys, peak; /* seconds, bytes */
-} spent;
+} run_cost;
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* Has the line what a shell alone understands? */
-static bool needs_shell(const char *line)
-{
-    return line[strcspn(line, "'\"\\|&;<>()$`*?[]#~=%{}!\n")] != 0;
-}
+static bool needs_shell(const char *line) { return line[strcspn(line, "'\"\\|&;<>()$`*?[]#~=%{}!\n")] != 0; }
 
 /* The words of a line, between blanks; the strings lie in `text`, which is cut up. */
 static int cut_words(char *text, char **word, int most)
 {
-    int n = 0;
-    for (char *at = strtok(text, " \t"); at && n < most; at = strtok(NULL, " \t")) word[n++] = at;
-    return n;
+    int count = 0;
+    for (char *word_start = strtok(text, " \t"); word_start && count < most; word_start = strtok(NULL, " \t"))
+        word[count++] = word_start;
+    return count;
 }
 
-zt_status bench_line_of(zt_ctx *ctx, const char *line, bench_line *c)
+zt_status bench_line_of(zt_ctx *ctx, const char *line, bench_line *command)
 {
     enum { MOST = 4096 };
-    *c = (bench_line){.ctx = ctx, .name = zt_strdup(ctx, line), .text = zt_strdup(ctx, line)};
-    c->argv = zt_calloc(ctx, MOST + 1, sizeof *c->argv);
-    if (!c->name || !c->text || !c->argv) return zt_ctx_status(ctx);
+    *command = (bench_line){.ctx = ctx, .name = zt_strdup(ctx, line), .text = zt_strdup(ctx, line)};
+    command->argv = zt_calloc(ctx, MOST + 1, sizeof *command->argv);
+    if (!command->name || !command->text || !command->argv) return zt_ctx_status(ctx);
     if (needs_shell(line)) {
-        c->argv[0] = "/bin/sh";
-        c->argv[1] = "-c";
-        c->argv[2] = c->text;
-    } else if (cut_words(c->text, c->argv, MOST) == 0)
+        command->argv[0] = "/bin/sh";
+        command->argv[1] = "-c";
+        command->argv[2] = command->text;
+    } else if (cut_words(command->text, command->argv, MOST) == 0)
         return zt_fail(ctx, ZT_EUSAGE, "a command is empty");
     return ZT_OK;
 }
 
-static zt_status command_of_words(zt_ctx *ctx, char **word, int n, bench_line *c)
+static zt_status command_of_words(zt_ctx *ctx, char **word, int count, bench_line *command)
 {
     zt_str name;
-    *c = (bench_line){.ctx = ctx, .argv = zt_calloc(ctx, (size_t)n + 1, sizeof *c->argv)};
-    if (!c->argv) return zt_ctx_status(ctx);
-    memcpy(c->argv, word, (size_t)n * sizeof *word);
+    *command = (bench_line){.ctx = ctx, .argv = zt_calloc(ctx, (size_t)count + 1, sizeof *command->argv)};
+    if (!command->argv) return zt_ctx_status(ctx);
+    memcpy(command->argv, word, (size_t)count * sizeof *word);
     zt_str_init(&name, ctx);
-    for (int i = 0; i < n; i++) zt_str_printf(&name, "%s%s", i ? " " : "", word[i]);
-    c->name = name.data; /* zt_str's memory is zt_alloc's */
+    for (int i = 0; i < count; i++) zt_str_printf(&name, "%s%s", i ? " " : "", word[i]);
+    command->name = name.data; /* zt_str's memory is zt_alloc's */
     return zt_ctx_status(ctx);
 }
 
-void bench_line_free(bench_line *c)
+void bench_line_free(bench_line *command)
 {
-    if (!c->ctx) return;
-    zt_free(c->ctx, c->argv);
-    zt_free(c->ctx, c->name);
-    zt_free(c->ctx, c->text);
+    if (!command->ctx) return;
+    zt_free(command->ctx, command->argv);
+    zt_free(command->ctx, command->name);
+    zt_free(command->ctx, command->text);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
 /* What the child tells: when it let the program begin; errno, if there is none to begin. */
-typedef struct told {
+typedef struct start_report {
     double when; /* by zt_seconds, whose clock all processes share */
     int why;
-} told;
+} start_report;
 
 /* In the child: input, output, the program. Only what a signal handler may call. */
-static void become(const bench_line *c, int out, bool loud, int to)
+static void exec_command(const bench_line *command, int out, bool loud, int descriptor)
 {
-    told t = {0};
+    start_report report = {0};
     int null = open("/dev/null", O_RDWR);
     signal(SIGPIPE, SIG_DFL);
     if (null >= 0) {
         dup2(null, 0);
         dup2(out >= 0 ? out : loud ? 2 : null, 1);
         if (!loud) dup2(null, 2);
-        t.when = zt_seconds();
-        if (write(to, &t, sizeof t) == sizeof t) execvp(c->argv[0], c->argv);
+        report.when = zt_seconds();
+        if (write(descriptor, &report, sizeof report) == sizeof report) execvp(command->argv[0], command->argv);
     }
-    t.why = errno;
-    ssize_t n = write(to, &t, sizeof t); /* cut off, the parent sees an exit status of 127 */
-    _exit(n == sizeof t ? 0 : 127);
+    report.why = errno;
+    ssize_t size = write(descriptor, &report, sizeof report); /* cut off, the parent sees an exit status of 127 */
+    _exit(size == sizeof report ? 0 : 127);
 }
 
-static zt_status no_start(const bench_line *c, int why)
+static zt_status fail_start(const bench_line *command, int why)
 {
     bool absent = why == ENOENT || why == EACCES || why == ENOTDIR || why == ENOEXEC;
-    return zt_fail(c->ctx, absent ? ZT_ENOENT : ZT_ESYS, "%s: %s", c->argv[0], strerror(why));
+    return zt_fail(command->ctx, absent ? ZT_ENOENT : ZT_ESYS, "%s: %s", command->argv[0], strerror(why));
 }
 
 /* The last that the child tells; the program's beginning closes the child's end of the pipe. */
-static told hear(int from)
+static start_report read_reports(int from)
 {
-    told last = {0}, t;
-    ssize_t n;
-    while ((n = read(from, &t, sizeof t)) == sizeof t || (n < 0 && errno == EINTR))
-        if (n > 0) last = t;
+    start_report last = {0}, report;
+    ssize_t size;
+    while ((size = read(from, &report, sizeof report)) == sizeof report || (size < 0 && errno == EINTR))
+        if (size > 0) last = report;
     return last;
 }
 
-int bench_start(const bench_line *c, int out, bool loud, double *when)
+int bench_start(const bench_line *command, int out, bool loud, double *when)
 {
-    int fd[2];
-    if (pipe2(fd, O_CLOEXEC)) {
-        no_start(c, errno);
+    int pipe_ends[2];
+    if (pipe2(pipe_ends, O_CLOEXEC)) {
+        fail_start(command, errno);
         return -1;
     }
     pid_t pid = fork();
-    if (pid == 0) become(c, out, loud, fd[1]);
-    if (pid < 0) no_start(c, errno);
-    close(fd[1]);
-    told t = pid > 0 ? hear(fd[0]) : (told){0};
-    close(fd[0]);
-    *when = t.when;
-    if (!t.why) return pid;
+    if (pid == 0) exec_command(command, out, loud, pipe_ends[1]);
+    if (pid < 0) fail_start(command, errno);
+    close(pipe_ends[1]);
+    start_report report = pid > 0 ? read_reports(pipe_ends[0]) : (start_report){0};
+    close(pipe_ends[0]);
+    *when = report.when;
+    if (!report.why) return pid;
     waitpid(pid, NULL, 0);
-    no_start(c, t.why);
+    fail_start(command, report.why);
     return -1;
 }
 
-zt_status bench_wait(const bench_line *c, int pid, bool any_end, struct rusage *u)
+zt_status bench_wait(const bench_line *command, int pid, bool any_end, struct rusage *usage)
 {
     int status = 0;
     bool passed_on = false;
-    while (wait4(pid, &status, 0, u) < 0 && errno == EINTR)
+    while (wait4(pid, &status, 0, usage) < 0 && errno == EINTR)
         if (zt_cli_interrupted() && !passed_on) passed_on = !kill(pid, SIGINT);
     if (zt_cli_interrupted()) return ZT_EINTR;
     if (any_end) return ZT_OK;
     if (WIFSIGNALED(status))
-        return zt_fail(c->ctx, ZT_EDATA, "%s: ended by signal %d (%s)", c->argv[0],
-                       WTERMSIG(status), strsignal(WTERMSIG(status)));
+        return zt_fail(command->ctx, ZT_EDATA, "%s: ended by signal %d (%s)", command->argv[0], WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status))
-        return zt_fail(c->ctx, ZT_EDATA, "%s: exit status %d (--ignore-failure measures it)",
-                       c->argv[0], WEXITSTATUS(status));
+        return zt_fail(command->ctx, ZT_EDATA, "%s: exit status %d (--ignore-failure measures it)", command->argv[0],
+                       WEXITSTATUS(status));
     return ZT_OK;
 }
 
-static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+static double seconds_of(struct timeval time) { return (double)time.tv_sec + (double)time.tv_usec * 1e-6; }
 
-static zt_status run_once(zt_cli *cli, const bench_options *o, const bench_line *c, spent *s)
+static zt_status run_once(zt_cli *cli, const bench_options *options, const bench_line *command, run_cost *cost)
 {
-    struct rusage u = {0};
+    struct rusage usage = {0};
     double start;
     if (cli->verbose) zt_progress_clear(cli); /* what the command writes comes to the same place */
-    pid_t pid = bench_start(c, -1, cli->verbose > 0, &start);
+    pid_t pid = bench_start(command, -1, cli->verbose > 0, &start);
     if (pid < 0) return zt_ctx_status(cli->ctx);
-    zt_status st = bench_wait(c, pid, o->ignore_failure, &u);
-    s->wall = zt_seconds() - start;
-    s->user = seconds_of(u.ru_utime);
-    s->sys = seconds_of(u.ru_stime);
-    s->peak = (double)u.ru_maxrss * 1024;
-    return st;
+    zt_status status = bench_wait(command, pid, options->ignore_failure, &usage);
+    cost->wall = zt_seconds() - start;
+    cost->user = seconds_of(usage.ru_utime);
+    cost->sys = seconds_of(usage.ru_stime);
+    cost->peak = (double)usage.ru_maxrss * 1024;
+    return status;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -175,60 +173,58 @@ static const struct {
     const char *test, *unit;
 } rows[N_ROWS] = {{"wall", "s"}, {"user", "s"}, {"sys", "s"}, {"peak", "bytes"}};
 
-static zt_status add_rows(zt_ctx *ctx, bench_list *l, const char *name, int64_t most,
-                          bench_result *row[N_ROWS])
+static zt_status add_rows(zt_ctx *ctx, bench_list *list, const char *name, int64_t most, bench_result *row[N_ROWS])
 {
-    l->command = zt_strdup(ctx, name);
-    for (int i = 0; i < N_ROWS && l->command; i++)
-        if (!(row[i] = bench_add(ctx, l, rows[i].test, 0, rows[i].unit, most))) break;
+    list->command = zt_strdup(ctx, name);
+    for (int i = 0; i < N_ROWS && list->command; i++)
+        if (!(row[i] = bench_add(ctx, list, rows[i].test, 0, rows[i].unit, most))) break;
     return zt_ctx_status(ctx);
 }
 
-static void put_sample(bench_result *const row[N_ROWS], const spent *s)
+static void put_sample(bench_result *const row[N_ROWS], const run_cost *cost)
 {
-    const double value[N_ROWS] = {s->wall, s->user, s->sys, s->peak};
-    for (int i = 0; i < N_ROWS; i++) row[i]->samples[row[i]->n++] = value[i];
+    const double value[N_ROWS] = {cost->wall, cost->user, cost->sys, cost->peak};
+    for (int i = 0; i < N_ROWS; i++) row[i]->samples[row[i]->count++] = value[i];
 }
 
 /* Each once to warm up, and then in turn. */
-static zt_status sample(zt_cli *cli, const bench_options *o, const bench_line *c, int sides,
-                        bench_list *l)
+static zt_status take_samples(zt_cli *cli, const bench_options *options, const bench_line *commands, int sides, bench_list *lists)
 {
-    int64_t reps = o->reps;
+    int64_t reps = options->reps;
     bench_result *row[2][N_ROWS] = {{0}};
-    zt_status s = ZT_OK;
-    for (int k = 0; k < sides && !s; k++) s = add_rows(cli->ctx, &l[k], c[k].name, bench_most(o), row[k]);
-    for (int64_t i = -1; i < reps && !s; i++) {
-        for (int turn = 0; turn < sides && !s; turn++) {
+    zt_status status = ZT_OK;
+    for (int k = 0; k < sides && !status; k++)
+        status = add_rows(cli->ctx, &lists[k], commands[k].name, bench_most(options), row[k]);
+    for (int64_t i = -1; i < reps && !status; i++) {
+        for (int turn = 0; turn < sides && !status; turn++) {
             int k = bench_turn(sides, i, turn);
-            spent now = {0};
-            s = zt_cli_interrupted() ? ZT_EINTR : run_once(cli, o, &c[k], &now);
-            if (!s && i >= 0) put_sample(row[k], &now);
+            run_cost now = {0};
+            status = zt_cli_interrupted() ? ZT_EINTR : run_once(cli, options, &commands[k], &now);
+            if (!status && i >= 0) put_sample(row[k], &now);
         }
-        zt_progress(cli, &(zt_work){"run", c[0].name, "runs", (double)(i + 2), (double)(reps + 1)});
-        if (!s && i + 1 == reps) s = bench_more_of(cli, o, l, &reps);
+        zt_progress(cli, &(zt_work){"run", commands[0].name, "runs", (double)(i + 2), (double)(reps + 1)});
+        if (!status && i + 1 == reps) status = bench_more_of(cli, options, lists, &reps);
     }
-    return s;
+    return status;
 }
 
-zt_status bench_run(zt_cli *cli, const bench_options *o)
+zt_status bench_run(zt_cli *cli, const bench_options *options)
 {
-    int n = cli->n_operands - 1, sides = bench_sides(o);
+    int word_count = cli->n_operands - 1, sides = bench_sides(options);
     char **word = cli->operands + 1;
-    bench_line c[2] = {{0}};
-    bench_list l[2] = {{0}};
-    if (n < 1) return zt_fail(cli->ctx, ZT_EUSAGE, "no command: zt-bench run -- COMMAND");
-    if (o->vs && n != 2)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "run --vs takes two commands, each as one text, not %d",
-                       n);
-    zt_status s = o->vs ? bench_line_of(cli->ctx, word[0], &c[0])
-                        : command_of_words(cli->ctx, word, n, &c[0]);
-    if (!s && o->vs) s = bench_line_of(cli->ctx, word[1], &c[1]);
-    if (!s) s = sample(cli, o, c, sides, l);
-    if (!s) s = bench_answer(cli, o, l);
+    bench_line commands[2] = {{0}};
+    bench_list lists[2] = {{0}};
+    if (word_count < 1) return zt_fail(cli->ctx, ZT_EUSAGE, "no command: zt-bench run -- COMMAND");
+    if (options->vs && word_count != 2)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "run --vs takes two commands, each as one text, not %d", word_count);
+    zt_status status =
+        options->vs ? bench_line_of(cli->ctx, word[0], &commands[0]) : command_of_words(cli->ctx, word, word_count, &commands[0]);
+    if (!status && options->vs) status = bench_line_of(cli->ctx, word[1], &commands[1]);
+    if (!status) status = take_samples(cli, options, commands, sides, lists);
+    if (!status) status = bench_answer(cli, options, lists);
     for (int i = 0; i < 2; i++) {
-        bench_line_free(&c[i]);
-        bench_list_free(cli->ctx, &l[i]);
+        bench_line_free(&commands[i]);
+        bench_list_free(cli->ctx, &lists[i]);
     }
-    return s;
+    return status;
 }
