@@ -88,9 +88,9 @@ static const char *output_name(convert_job *job, int input, const picked_tensor 
     size_t length = strlen(base);
     if (job->input_count < 2 || zt_checkpoint_container(picked->checkpoint) != zt_container_named("npy") || length <= 4 ||
         strcmp(base + length - 4, ".npy") != 0)
-        return renamed(job, picked->in.name);
+        return rename_tensor(job, picked->in.name);
     const char *name = zt_arena_strndup(job->texts, base, length - 4);
-    return name ? renamed(job, name) : NULL;
+    return name ? rename_tensor(job, name) : NULL;
 }
 
 static zt_status pick_from(convert_job *job, int input, zt_dtype dtype)
