@@ -44,7 +44,7 @@ static void test_type(zt_dtype t, const char *act, int64_t K)
     ok(good && is_same(t, act, K, 0, 1) && is_same(t, act, K, 127, 8), "its few rows");
     ok(good && is_same(t, act, K, 130, 20), "and some rows have the same bits");
     snprintf(large, sizeof large, "zt_large_%s", name);
-    snprintf(few, sizeof few, "zt_few_%s", name);
+    snprintf(few, sizeof few, "zt_decode_%s", name);
     snprintf(some, sizeof some, "zt_codes_%s", name);
     if (getenv("ZT_LIBCUDA"))
         ok(was_launched(large) && was_launched(few) && was_launched(some), "three kernels");

@@ -110,14 +110,14 @@ int main(void)
     setenv("ZT_CUDA_WGMMA", "0", 1);
     engine = device_open(ctx, "cuda");
     if (engine) {
-        test(640, "zt_gemm_f16", "zt_few_pair");
-        test(364, "zt_gemm_f16", "zt_few_pair"); /* its end fills no step */
+        test(640, "zt_gemm_f16", "zt_decode_pair");
+        test(364, "zt_gemm_f16", "zt_decode_pair"); /* its end fills no step */
         test(75, "zt_gemm_f16", "zt_half_f16");
         zt_engine_close(engine);
         unsetenv("ZT_CUDA_WGMMA");
         engine = device_open(ctx, "cuda");
     }
-    if (engine) test(504, "zt_wgmma_linear_f16", "zt_few_pair");
+    if (engine) test(504, "zt_wgmma_linear_f16", "zt_decode_pair");
     if (fd >= 0) close(fd), unlink(launched);
     return device_done(ctx, engine);
 }

@@ -189,8 +189,8 @@ enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
 /* Shared memory of the kernels of attention_mma.cu for heads of D columns: two tiles of keys and
  * of values twice, and q; keys and values once, sums of D + 8 columns by 16 rows a warp, and q where
  * D > 128. */
-#define ZT_CU_FEW_BYTES(D)         (8 * ZT_CU_TILE * (D) + 64 * (D) + 11264)
-#define ZT_CU_MANY_BYTES(D, warps)                                                                 \
+#define ZT_CU_DECODE_BYTES(D)         (8 * ZT_CU_TILE * (D) + 64 * (D) + 11264)
+#define ZT_CU_PREFILL_BYTES(D, warps)                                                                 \
     (4 * ZT_CU_TILE * (D) + 64 * ((D) + 8) * (warps) + ((D) > 128 ? 64 * (D) * (warps) : 16) + 1088)
 
 typedef struct zt_cu_attention_args {
@@ -205,12 +205,12 @@ typedef struct zt_cu_attention_args {
 
 /* ---- products with few rows (linear_decode.cuh) ------------------------------------------------ */
 
-enum { ZT_CU_FEW = 8 };
+enum { ZT_CU_DECODE_ROWS = 8 };
 
 /* x of a product: rows that are there, or what a kernel before it would have made of them. */
 enum { ZT_CU_OF_ROWS, ZT_CU_OF_NORM, ZT_CU_OF_GATE, ZT_CU_OF_JOIN };
 
-typedef struct zt_cu_few_args {
+typedef struct zt_cu_decode_args {
     zt_cu_linear_args a; /* x: rows; without x_sums */
     union {
         zt_cu_norm_args norm;
@@ -223,6 +223,6 @@ typedef struct zt_cu_few_args {
      * floats; all of it. */
     int32_t sums_at, part_at, room_at, bytes;
     int64_t tile_bytes; /* of the codes of 16 rows of packed w */
-} zt_cu_few_args;
+} zt_cu_decode_args;
 
 #endif

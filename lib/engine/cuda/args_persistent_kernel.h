@@ -1,5 +1,5 @@
-/* args_persistent_kernel.h - stages of the kernel that stays: what host (persistent_kernel.c) and kernel (persistent_kernel.cu) know of
- * them. */
+/* args_persistent_kernel.h - stages of the kernel that stays: what host (persistent_kernel.c) and kernel (persistent_kernel.cu)
+ * know of them. */
 #ifndef ZT_CU_ARGS_PERSISTENT_KERNEL_H
 #define ZT_CU_ARGS_PERSISTENT_KERNEL_H
 
@@ -10,20 +10,20 @@
 enum {
     ZT_CU_STAGE_NORM,
     ZT_CU_STAGE_GATE,
-    ZT_CU_STAGE_SEAT,
+    ZT_CU_STAGE_ROPE_KV_WRITE,
     ZT_CU_STAGE_ROWS,
     ZT_CU_STAGE_ROWS_PACKED,
     ZT_CU_STAGE_ATTENTION_64,
     ZT_CU_STAGE_ATTENTION_128,
     ZT_CU_STAGE_ATTENTION_256,
     ZT_CU_STAGE_JOIN,
-#define X(type) ZT_CU_STAGE_FEW_##type,
+#define X(type) ZT_CU_STAGE_DECODE_##type,
     ZT_CU_PACKED_TYPES(X)
 #undef X
-        ZT_CU_STAGE_FEW_f32,
-    ZT_CU_STAGE_FEW_pair,
-    ZT_CU_STAGE_FEW_bf16,
-    ZT_CU_STAGE_FEW_half,
+        ZT_CU_STAGE_DECODE_f32,
+    ZT_CU_STAGE_DECODE_pair,
+    ZT_CU_STAGE_DECODE_bf16,
+    ZT_CU_STAGE_DECODE_half,
     ZT_CU_STAGES
 };
 
@@ -36,10 +36,10 @@ typedef struct zt_cu_stage {
     union {
         zt_cu_norm_args norm;
         zt_cu_gate_args gate;
-        zt_cu_rope_kv_write_args seat;
+        zt_cu_rope_kv_write_args rope_kv_write;
         zt_cu_rows_args rows;
         zt_cu_attention_args attention; /* and the join of its splits */
-        zt_cu_few_args few;
+        zt_cu_decode_args decode;
     } of;
 } zt_cu_stage;
 

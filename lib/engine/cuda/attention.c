@@ -15,12 +15,12 @@ static const struct {
     size_t decode_bytes, prefill_bytes;
     int prefill_warps; /* of a prefill kernel's block: 16 rows each */
 } mma_kernels[] = {
-    {64, "zt_attention_few_64", "zt_attention_many_64", ZT_CU_FEW_BYTES(64),
-     ZT_CU_MANY_BYTES(64, 4), 4},
-    {128, "zt_attention_few_128", "zt_attention_many_128", ZT_CU_FEW_BYTES(128),
-     ZT_CU_MANY_BYTES(128, 4), 4},
-    {256, "zt_attention_few_256", "zt_attention_many_256", ZT_CU_FEW_BYTES(256),
-     ZT_CU_MANY_BYTES(256, 2), 2},
+    {64, "zt_attention_decode_64", "zt_attention_prefill_64", ZT_CU_DECODE_BYTES(64),
+     ZT_CU_PREFILL_BYTES(64, 4), 4},
+    {128, "zt_attention_decode_128", "zt_attention_prefill_128", ZT_CU_DECODE_BYTES(128),
+     ZT_CU_PREFILL_BYTES(128, 4), 4},
+    {256, "zt_attention_decode_256", "zt_attention_prefill_256", ZT_CU_DECODE_BYTES(256),
+     ZT_CU_PREFILL_BYTES(256, 2), 2},
 };
 enum { MMA_KERNELS = sizeof mma_kernels / sizeof *mma_kernels };
 

@@ -7,7 +7,7 @@
 
 #include "lib/engine/cuda/attention_mma.cuh"
 
-template <int D> struct alignas(16) few_room {
+template <int D> struct alignas(16) decode_room {
     uint32_t q[D / 16 * 2 * 32 * 4];
     uint16_t keys[2][TILE * D], values[2][TILE * D];
     float score[16][TILE + 4];
@@ -17,15 +17,15 @@ template <int D> struct alignas(16) few_room {
 };
 
 /* Up to 16 heads of a key head, and what the row sees of the split. */
-typedef struct few_task {
+typedef struct decode_task {
     int64_t row, head, column, split, first, last;
     int heads;
     bool any; /* does it see anything of the split */
-} few_task;
+} decode_task;
 
-FN few_task few_task_of(const zt_cu_attention_args &a, int64_t row, int64_t group, int64_t split)
+FN decode_task decode_task_of(const zt_cu_attention_args &a, int64_t row, int64_t group, int64_t split)
 {
-    few_task w;
+    decode_task w;
     int64_t R = a.H / a.G, groups = (R + 15) / 16, from = group % groups * 16;
     w.row = row;
     w.split = split;
@@ -41,7 +41,7 @@ FN few_task few_task_of(const zt_cu_attention_args &a, int64_t row, int64_t grou
 
 /* The row's operands A, parked, and what gives scores. */
 template <int D, int WARPS>
-FN query few_query(const zt_cu_attention_args &a, const few_task &w, few_room<D> *r)
+FN query decode_query(const zt_cu_attention_args &a, const decode_task &w, decode_room<D> *r)
 {
     query q;
     for (int h = 0; h < 2; h++) {
@@ -56,8 +56,8 @@ FN query few_query(const zt_cu_attention_args &a, const few_task &w, few_room<D>
 
 /* Scores of the tile at p0. */
 template <int D, int WARPS>
-FN void few_scores(const zt_cu_attention_args &a, const few_task &w, const query &q, int64_t p0,
-                   uint16_t *keys, few_room<D> *r)
+FN void decode_scores(const zt_cu_attention_args &a, const decode_task &w, const query &q, int64_t p0,
+                   uint16_t *keys, decode_room<D> *r)
 {
     enum { N = 8 / WARPS };
     const parked all = {r->q};
@@ -74,7 +74,7 @@ FN void few_scores(const zt_cu_attention_args &a, const few_task &w, const query
 }
 
 /* Weights under the highest score so far, top[i] of row warp + i WARPS. */
-template <int D, int WARPS> FN void few_weights(few_room<D> *r, float top[16 / WARPS])
+template <int D, int WARPS> FN void decode_weights(decode_room<D> *r, float top[16 / WARPS])
 {
     for (int i = 0; i < 16 / WARPS; i++) {
         int row = warp() + i * WARPS;
@@ -93,8 +93,8 @@ template <int D, int WARPS> FN void few_weights(few_room<D> *r, float top[16 / W
 }
 
 /* Operands A of weights in the room. */
-template <int D> struct few_weighed {
-    const few_room<D> *r;
+template <int D> struct decode_weighed {
+    const decode_room<D> *r;
     FN_MEMBER void get(int ks, int part, uint32_t x[4]) const
     {
         ldmatrix_x4(x, &r->weight[part][lane() % 16][ks * 16 + lane() / 16 * 8]);
@@ -103,7 +103,7 @@ template <int D> struct few_weighed {
 
 /* y, or with splits the state of this one; a sum below 0 says that a slot was not good. */
 template <int D, int WARPS, int N>
-FN void few_store(const zt_cu_attention_args &a, const few_task &w, const few_room<D> *r,
+FN void decode_store(const zt_cu_attention_args &a, const decode_task &w, const decode_room<D> *r,
                   const float acc[N][4])
 {
     bool bad = r->tokens.bad[0];
@@ -126,16 +126,16 @@ FN void few_store(const zt_cu_attention_args &a, const few_task &w, const few_ro
 }
 
 /* Where nothing is seen: 0, or nothing at all where others have the other splits. */
-FN void few_none(const zt_cu_attention_args &a, const few_task &w)
+FN void decode_none(const zt_cu_attention_args &a, const decode_task &w)
 {
     for (int64_t i = thread(); !a.splits && i < w.heads * a.D; i += threads())
         PTR(float, a.y)[(w.row * a.H + w.head) * a.D + i] = 0;
 }
 
 template <int D, int WARPS, int N>
-FN void few_walk(const zt_cu_attention_args &a, const few_task &w, few_room<D> *r, float acc[N][4])
+FN void decode_keys(const zt_cu_attention_args &a, const decode_task &w, decode_room<D> *r, float acc[N][4])
 {
-    query q = few_query<D, WARPS>(a, w, r);
+    query q = decode_query<D, WARPS>(a, w, r);
     int64_t lo = w.split * SPLIT, hi = lo + SPLIT - 1;
     run all = {0, 1, w.row, w.first > lo ? w.first : lo, w.last < hi ? w.last : hi};
     int64_t j = all.lo / TILE, end = all.hi / TILE;
@@ -152,13 +152,13 @@ FN void few_walk(const zt_cu_attention_args &a, const few_task &w, few_room<D> *
         if (j < end) copy_wait<1>();
         else copy_wait<0>();
         barrier();
-        few_scores<D, WARPS>(a, w, q, j * TILE, r->keys[j % 2], r);
+        decode_scores<D, WARPS>(a, w, q, j * TILE, r->keys[j % 2], r);
         barrier();
-        few_weights<D, WARPS>(r, top);
+        decode_weights<D, WARPS>(r, top);
         barrier();
         for (int i = 0; i < N; i++)
             for (int c = 0; c < 4; c++) acc[i][c] *= r->shrink[lane() / 4 + c / 2 * 8];
-        const few_weighed<D> p = {r};
+        const decode_weighed<D> p = {r};
         sums_of<D, N>(p, r->values[j % 2], warp(), WARPS, acc);
         barrier();
     }
@@ -169,17 +169,17 @@ FN void few_walk(const zt_cu_attention_args &a, const few_task &w, few_room<D> *
 /* All threads of a block of WARPS warps; the room is free again after the next barrier. group: of
  * up to 16 heads of a key head. */
 template <int D, int WARPS>
-FN void few_rows(const zt_cu_attention_args &a, int64_t row, int64_t group, int64_t split,
-                 few_room<D> *r)
+FN void decode_rows(const zt_cu_attention_args &a, int64_t row, int64_t group, int64_t split,
+                 decode_room<D> *r)
 {
     enum { N = (D / 8 + 1 + WARPS - 1) / WARPS };
-    few_task w = few_task_of(a, row, group, split);
+    decode_task w = decode_task_of(a, row, group, split);
     float acc[N][4] = {{0}};
     /* The last position first, as the reference looks at it; also where no split has it. */
     if (thread() == 0 && group == 0 && split == 0)
         slot_of(a.slots, row, w.last, a.trouble, row << 32);
     if (!w.any) {
-        few_none(a, w);
+        decode_none(a, w);
         return;
     }
     if (thread() == 0) {
@@ -188,12 +188,12 @@ FN void few_rows(const zt_cu_attention_args &a, int64_t row, int64_t group, int6
         r->tokens.bad[0] = slot_of(a.slots, row, w.last, 0, 0) < 0;
     }
     barrier();
-    few_walk<D, WARPS, N>(a, w, r, acc);
+    decode_keys<D, WARPS, N>(a, w, r, acc);
     for (int i = 0; i < N; i++)
         if (warp() + i * WARPS == D / 8 && lane() % 4 == 0)
             for (int h = 0; h < 2; h++) r->sum[lane() / 4 + 8 * h] = acc[i][2 * h];
     barrier();
-    few_store<D, WARPS, N>(a, w, r, acc);
+    decode_store<D, WARPS, N>(a, w, r, acc);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* attention_mma.cuh - causal attention over caches of f16 on the matrix units: what few rows
- * (few_rows) and prompts (many_rows) do alike, so that both have the same bits.
+ * (decode_rows) and prompts (prefill_rows) do alike, so that both have the same bits.
  *
  * Rows of q by head are the 16 rows of operand A, eight keys or eight columns of values B. Keys and
  * values are f16 as they are; q (by a power of two, so that its largest is about 1) and the weights

@@ -9,7 +9,7 @@
 
 #include "lib/engine/cuda/attention_mma.cuh"
 
-template <int D, int WARPS> struct alignas(16) many_room {
+template <int D, int WARPS> struct alignas(16) prefill_room {
     uint16_t keys[TILE * D], values[TILE * D];
     float total[D / 8 + 1][4][WARPS * 32]; /* of all splits so far; each thread has its own */
     uint32_t q[D > 128 ? WARPS * D * 16 : 4]; /* operands A that do not fit into registers */
@@ -18,23 +18,23 @@ template <int D, int WARPS> struct alignas(16) many_room {
 };
 
 /* What a block has to do. */
-typedef struct many_task {
+typedef struct prefill_task {
     int64_t token, head, column; /* the first */
     int tokens, heads;
     bool tells;
-} many_task;
+} prefill_task;
 
 /* What a lane has: its rows lane / 4 and 8 more. */
-typedef struct many_rows_of {
+typedef struct prefill_rows_of {
     query q;
     int token[2], head[2]; /* of the block's; token -1: none */
     int32_t first[2], last[2]; /* seen in this run; last < 0: nothing */
     float top[2], all_top[2];
-} many_rows_of;
+} prefill_rows_of;
 
-FN many_task many_task_of(const zt_cu_attention_args &a, int rows)
+FN prefill_task prefill_task_of(const zt_cu_attention_args &a, int rows)
 {
-    many_task w;
+    prefill_task w;
     int64_t R = a.H / a.G, groups = (R + 15) / 16, each = R < 16 ? R : 16, most = rows / each;
     int64_t from = block_y() % groups * 16;
     w.token = (blocks() - 1 - block()) * most; /* those that see most begin */
@@ -46,7 +46,7 @@ FN many_task many_task_of(const zt_cu_attention_args &a, int rows)
     return w;
 }
 
-FN void gather_crowd(const zt_cu_attention_args &a, const many_task &w, crowd *c)
+FN void gather_crowd(const zt_cu_attention_args &a, const prefill_task &w, crowd *c)
 {
     for (int t = thread(); t < w.tokens; t += threads()) {
         int64_t row = w.token + t;
@@ -60,7 +60,7 @@ FN void gather_crowd(const zt_cu_attention_args &a, const many_task &w, crowd *c
 }
 
 /* The run that begins at token `from`; free: the positions that all tokens of the block see. */
-FN run run_from(const many_task &w, const crowd *c, int from, int64_t free[2])
+FN run run_from(const prefill_task &w, const crowd *c, int from, int64_t free[2])
 {
     run r = {from, w.tokens, w.token + from, 0, -1};
     int lo = INT32_MAX, hi = -1, all_lo = 0, all_hi = INT32_MAX;
@@ -87,7 +87,7 @@ FN run run_from(const many_task &w, const crowd *c, int from, int64_t free[2])
     return r;
 }
 
-FN void set_rows(const zt_cu_attention_args &a, const many_task &w, many_rows_of *m)
+FN void set_rows(const zt_cu_attention_args &a, const prefill_task &w, prefill_rows_of *m)
 {
     int64_t R = a.H / a.G;
     int each = R < 16 ? (int)R : 16;
@@ -106,7 +106,7 @@ FN void set_rows(const zt_cu_attention_args &a, const many_task &w, many_rows_of
 }
 
 /* Products to weights under the highest score so far; shrink: what that makes of older ones. */
-FN void soften(const zt_cu_attention_args &a, int64_t p0, many_rows_of *m, float s[8][4],
+FN void soften(const zt_cu_attention_args &a, int64_t p0, prefill_rows_of *m, float s[8][4],
                float shrink[2])
 {
     float most[2] = {-INFINITY, -INFINITY};
@@ -161,7 +161,7 @@ FN bool is_odd(uint16_t bits) { return (bits & 0x7c00) == 0x7c00; }
 /* Of a tile that not all rows see whole. 0 times infinity is NaN, so what is no number is taken out
  * for all, and added (by whatever weight: it comes to NaN) to those who see it. */
 template <int D, int WARPS>
-FN void mend(int64_t p0, const many_rows_of *m, many_room<D, WARPS> *r, float acc[D / 8 + 1][4])
+FN void mend(int64_t p0, const prefill_rows_of *m, prefill_room<D, WARPS> *r, float acc[D / 8 + 1][4])
 {
     if (thread() == 0) r->mends = 0;
     barrier();
@@ -187,7 +187,7 @@ FN void mend(int64_t p0, const many_rows_of *m, many_room<D, WARPS> *r, float ac
 
 /* The split is done: to the total, as zt_attention_join does it. */
 template <int D, int WARPS>
-FN void join_split(many_rows_of *m, many_room<D, WARPS> *r, float acc[D / 8 + 1][4])
+FN void join_split(prefill_rows_of *m, prefill_room<D, WARPS> *r, float acc[D / 8 + 1][4])
 {
     float old[2], fresh[2], unused = 0;
     for (int h = 0; h < 2; h++) {
@@ -206,7 +206,7 @@ FN void join_split(many_rows_of *m, many_room<D, WARPS> *r, float acc[D / 8 + 1]
 }
 
 template <int D, int WARPS>
-FN void add_tile(const float s[8][4], const float shrink[2], many_room<D, WARPS> *r,
+FN void add_tile(const float s[8][4], const float shrink[2], prefill_room<D, WARPS> *r,
                  float acc[D / 8 + 1][4])
 {
     weighed p;
@@ -220,8 +220,8 @@ FN void add_tile(const float s[8][4], const float shrink[2], many_room<D, WARPS>
 }
 
 template <int D, int WARPS, class Q>
-FN void walk_run(const zt_cu_attention_args &a, const many_task &w, const run &t,
-                 const int64_t free[2], const Q &q, many_rows_of *m, many_room<D, WARPS> *r,
+FN void walk_run(const zt_cu_attention_args &a, const prefill_task &w, const run &t,
+                 const int64_t free[2], const Q &q, prefill_rows_of *m, prefill_room<D, WARPS> *r,
                  float acc[D / 8 + 1][4])
 {
     int64_t end = t.hi / TILE;
@@ -258,8 +258,8 @@ FN void walk_run(const zt_cu_attention_args &a, const many_task &w, const run &t
 }
 
 template <int D, int WARPS, class Q>
-FN void walk_runs(const zt_cu_attention_args &a, const many_task &w, const Q &q, many_rows_of *m,
-                  many_room<D, WARPS> *r)
+FN void walk_runs(const zt_cu_attention_args &a, const prefill_task &w, const Q &q, prefill_rows_of *m,
+                  prefill_room<D, WARPS> *r)
 {
     float acc[D / 8 + 1][4];
     for (int i = 0; i <= D / 8; i++)
@@ -278,8 +278,8 @@ FN void walk_runs(const zt_cu_attention_args &a, const many_task &w, const Q &q,
 }
 
 template <int D, int WARPS>
-FN void many_store(const zt_cu_attention_args &a, const many_task &w, const many_rows_of *m,
-                   const many_room<D, WARPS> *r)
+FN void prefill_store(const zt_cu_attention_args &a, const prefill_task &w, const prefill_rows_of *m,
+                   const prefill_room<D, WARPS> *r)
 {
     for (int i = 0; i < D / 8; i++)
         for (int c = 0; c < 4; c++) {
@@ -293,10 +293,10 @@ FN void many_store(const zt_cu_attention_args &a, const many_task &w, const many
 }
 
 template <int D, int WARPS>
-FN void many_rows(const zt_cu_attention_args &a, many_room<D, WARPS> *r)
+FN void prefill_rows(const zt_cu_attention_args &a, prefill_room<D, WARPS> *r)
 {
-    many_task w = many_task_of(a, 16 * WARPS);
-    many_rows_of m;
+    prefill_task w = prefill_task_of(a, 16 * WARPS);
+    prefill_rows_of m;
     gather_crowd(a, w, &r->tokens);
     set_rows(a, w, &m);
     barrier();
@@ -313,7 +313,7 @@ FN void many_rows(const zt_cu_attention_args &a, many_room<D, WARPS> *r)
         walk_runs<D, WARPS>(a, w, q, &m, r);
     }
     barrier();
-    many_store<D, WARPS>(a, w, &m, r);
+    prefill_store<D, WARPS>(a, w, &m, r);
 }
 
 #endif

@@ -9,7 +9,7 @@ enum { DESC_TRANSPOSE_A = 3, DESC_EPILOGUE = 7, DESC_BIAS = 8, EPILOGUE_BIAS = 4
 enum { WISH_ROOM = 1, WISH_REDUCTIONS = 3, OF_COMPUTE_TYPE = 2 /* partial sums stay f32 */ };
 
 /* Fewer rows, of x or of weights, are the kernels' that read weights once and wait for memory. */
-enum { FEW = 16 };
+enum { MIN_ROWS = 16 };
 
 /* What describes one product. Its matrices have columns one behind the other: y [n,M] is M by n, and
  * the weights, transposed, come first. */
@@ -24,9 +24,9 @@ static bool takes_product(const zt_cu_call *call, const zt_cu_linear_args *args,
 {
     bool all = call->engine->blas && call->engine->blas->lt_handle && !call->model && !args->x_backs &&
                args->x_type == args->w_type &&
-               zt_cu_is_float((zt_dtype)args->w_type) && args->n > FEW && args->K > 0;
+               zt_cu_is_float((zt_dtype)args->w_type) && args->n > MIN_ROWS && args->K > 0;
     for (unsigned i = 0; i < product_count && all; i++)
-        all = args->product[i].M > FEW && (!args->product[i].b || args->product[i].b_type == args->y_type);
+        all = args->product[i].M > MIN_ROWS && (!args->product[i].b || args->product[i].b_type == args->y_type);
     return all;
 }
 

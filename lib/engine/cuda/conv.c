@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { THREADS = 256, TILE = 64, FEW = 8, PART = 2048 };
+enum { THREADS = 256, TILE = 64, MIN_SIDE = 8, PART = 2048 };
 
 /* ---- windows -----------------------------------------------------------------------------------
  */
@@ -68,7 +68,7 @@ static zt_status launch_conv(zt_cu_call *call, const zt_cu_conv_args *args, int6
     const int64_t tiles = (rows + TILE - 1) / TILE * ((columns + TILE - 1) / TILE);
     /* Which kernel must not hang on the batch: a sample's bits do not. */
     const int64_t one = args->kind == ZT_CU_FILTER || !args->N ? columns : columns / args->N;
-    if (rows < FEW || one < FEW || args->groups > 65535)
+    if (rows < MIN_SIDE || one < MIN_SIDE || args->groups > 65535)
         return zt_cu_launch_each(call, "zt_cu_conv_ones", rows * columns * args->groups * args->parts, args, sizeof *args);
     zt_cu_dim grid = zt_cu_grid(tiles, 1);
     grid.y = (unsigned)args->groups;

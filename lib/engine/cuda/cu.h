@@ -137,7 +137,7 @@ struct zt_cu_pack {
                         int64_t rows, int64_t columns);
     /* A block as zt_cu_pack_args has it, and the kernels of products with codes of x, or x itself. */
     int codes, head, half, codes_at, head_at, half_at;
-    const char *by_codes, *by_floats, *by_few, *by_large;
+    const char *by_codes, *by_floats, *by_decode, *by_large;
 };
 /* What kernels must know of a packed matrix; raw, packed and back are 0. */
 struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *pack, int64_t rows, int64_t columns);

@@ -73,7 +73,7 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
     return good;
 }
 
-/* Floats of a byte too; of powers of two, whose rounding is an attribute of the cast, from them alone. */
+/* f8 types too; e8m0 only as the source, since an attribute of the cast says how it is rounded to. */
 static bool cast_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
                      const zt_type output_types[])
 {

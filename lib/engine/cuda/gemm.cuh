@@ -123,9 +123,9 @@ template <class T, bool LEFT, bool RIGHT> FN void gemm_step(uint16_t *stage, gem
         const uint32_t one[4] = {low[0], high[0], low[1], high[1]};
         const uint32_t two[4] = {low[2], high[2], low[3], high[3]};
         UNROLL
-        for (int j = 0; j < 4; j++) units_mma(T(), sum[i][j], one, right[j]);
+        for (int j = 0; j < 4; j++) mma_of(T(), sum[i][j], one, right[j]);
         UNROLL
-        for (int j = 0; j < 4; j++) units_mma(T(), sum[i][j], two, right[j] + 2);
+        for (int j = 0; j < 4; j++) mma_of(T(), sum[i][j], two, right[j] + 2);
     }
 }
 

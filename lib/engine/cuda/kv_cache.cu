@@ -22,5 +22,5 @@ KERNEL(zt_put_f16, zt_cu_put_args) { put_row<f16>(a); }
 KERNEL_OF(zt_rope_kv_write, zt_cu_rope_kv_write_args, 256)
 {
     SHARED(float, turn, [ZT_CU_PAIRS][2]);
-    seat(a, block(), turn);
+    rope_kv_write(a, block(), turn);
 }

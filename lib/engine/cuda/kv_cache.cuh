@@ -2,8 +2,8 @@
  * k turned and v into the caches. A warp a head, in the order of the kernels it stands for (rope,
  * norm, put), so with their bits.
  */
-#ifndef ZT_CU_SEAT_CUH
-#define ZT_CU_SEAT_CUH
+#ifndef ZT_CU_ROPE_KV_WRITE_CUH
+#define ZT_CU_ROPE_KV_WRITE_CUH
 
 #include "lib/engine/cuda/slots.h"
 
@@ -63,7 +63,7 @@ FN void turn_head(const zt_cu_rope_kv_write_args &a, const float *x, zt_cu_ptr g
 
 /* Head h of a row: those of q, of k, and as many columns of v. */
 template <class T>
-FN void seat_head(const zt_cu_rope_kv_write_args &a, int64_t row, int64_t h, float (*turn)[2])
+FN void rope_kv_write_head(const zt_cu_rope_kv_write_args &a, int64_t row, int64_t h, float (*turn)[2])
 {
     const int64_t D = a.head, k = h - a.heads, v = (k - a.k_heads) * D, W = a.k_heads * D;
     if (k < 0) {
@@ -83,7 +83,7 @@ FN void seat_head(const zt_cu_rope_kv_write_args &a, int64_t row, int64_t h, flo
 }
 
 /* Block number `at`: eight heads of a row. */
-FN void seat(const zt_cu_rope_kv_write_args &a, int64_t at, float (*turn)[2])
+FN void rope_kv_write(const zt_cu_rope_kv_write_args &a, int64_t at, float (*turn)[2])
 {
     const int64_t all = a.heads + a.k_heads + (a.v_width + a.head - 1) / a.head;
     const int64_t groups = (all + 7) / 8, row = at / groups, h = at % groups * 8 + warp();
@@ -98,9 +98,9 @@ FN void seat(const zt_cu_rope_kv_write_args &a, int64_t at, float (*turn)[2])
     barrier();
     if (h >= all) return;
     if (a.cache_type == ZT_CU_F16)
-        seat_head<f16>(a, row, h, turn);
+        rope_kv_write_head<f16>(a, row, h, turn);
     else
-        seat_head<float>(a, row, h, turn);
+        rope_kv_write_head<float>(a, row, h, turn);
 }
 
 #endif

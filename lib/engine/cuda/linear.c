@@ -57,22 +57,22 @@ static product_form form_of(const zt_enum_string *act, zt_dtype x_dtype, zt_dtyp
 {
     int block = packed ? zt_dtype_get(w_dtype)->block : 32;
     if (packed && rounds_activations(act))
-        return (product_form){packed->by_codes, packed->by_few, true, 32, block, codes_of(act), false};
+        return (product_form){packed->by_codes, packed->by_decode, true, 32, block, codes_of(act), false};
     if (packed) return (product_form){packed->by_floats, NULL, false, 8, block, 0, false};
     if (w_dtype == ZT_BF16 && (x_dtype == ZT_BF16 || (x_dtype == ZT_F32 && rounds_activations(act))))
-        return (product_form){"zt_half_bf16", x_dtype == ZT_F32 ? "zt_few_half" : NULL, false, 64, 32, 2, false};
+        return (product_form){"zt_half_bf16", x_dtype == ZT_F32 ? "zt_decode_half" : NULL, false, 64, 32, 2, false};
     if (w_dtype == ZT_F16 && x_dtype == ZT_F16) return (product_form){"zt_half_f16", NULL, false, 64, 32, 0, false};
     if (w_dtype == ZT_F16 && x_dtype == ZT_F32 && mma)
-        return (product_form){"zt_half_f16", "zt_few_pair", false, 64, 32, 4, true};
+        return (product_form){"zt_half_f16", "zt_decode_pair", false, 64, 32, 4, true};
     if (w_dtype == ZT_F8_E4M3 && x_dtype != ZT_F32)
         return (product_form){
             x_dtype == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", NULL, false, 64, 32, 0, false};
     static const struct {
         zt_dtype w;
         const char *kernel, *few;
-    } plain[] = {{ZT_F32, "zt_linear_f32", "zt_few_f32"},
-                 {ZT_F16, "zt_linear_f16", "zt_few_f16"},
-                 {ZT_BF16, "zt_linear_bf16", "zt_few_bf16"}};
+    } plain[] = {{ZT_F32, "zt_linear_f32", "zt_decode_f32"},
+                 {ZT_F16, "zt_linear_f16", "zt_decode_f16"},
+                 {ZT_BF16, "zt_linear_bf16", "zt_decode_bf16"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (plain[i].w == w_dtype)
             return (product_form){
@@ -185,10 +185,10 @@ static size_t room_of(const zt_cu_engine *engine)
 
 /* With few rows of x, which each block brings into its shared memory for itself, as codes or as it
  * is: where there is room. Everything else of `f` is there. */
-static bool fill_decode(const zt_cu_call *call, product_form form, zt_cu_few_args *args)
+static bool fill_decode(const zt_cu_call *call, product_form form, zt_cu_decode_args *args)
 {
     const int64_t numbers = args->a.n * ((args->a.K + 31) / 32 * 32), bytes = numbers * form.x_bytes;
-    if (!form.decode_kernel || args->a.n > ZT_CU_FEW || args->a.K % 4 != 0 || bytes > (int64_t)room_of(call->engine))
+    if (!form.decode_kernel || args->a.n > ZT_CU_DECODE_ROWS || args->a.K % 4 != 0 || bytes > (int64_t)room_of(call->engine))
         return false;
     args->sums_at = (int32_t)bytes;
     args->part_at = args->sums_at + (form.uses_codes ? (int32_t)(bytes / 32 * 8) : 0);
@@ -198,7 +198,7 @@ static bool fill_decode(const zt_cu_call *call, product_form form, zt_cu_few_arg
     return (size_t)args->bytes <= room_of(call->engine);
 }
 
-static zt_status launch_decode(zt_cu_call *call, const char *kernel, zt_cu_few_args *args)
+static zt_status launch_decode(zt_cu_call *call, const char *kernel, zt_cu_decode_args *args)
 {
     int64_t tiles = 0;
     for (int product_index = 0; product_index < ZT_CU_PRODUCTS; product_index++)
@@ -288,7 +288,7 @@ static zt_status launch_products(linear_products *products, int first, unsigned 
     const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
     product_form form =
         form_of(products->act, x_type->dtype, w_type->dtype, packed, zt_cu_has_shared(call->engine, ZT_CU_GEMM_BYTES));
-    zt_cu_few_args decode_args = {.a = {.x = call->inputs[0],
+    zt_cu_decode_args decode_args = {.a = {.x = call->inputs[0],
                               .n = x_type->dim[0],
                               .K = x_type->dim[1],
                               .x_type = (int32_t)x_type->dtype,

@@ -120,7 +120,7 @@ FN void finish_split_pairs(const zt_cu_linear_args &a, const share &s, int most,
 
 /* A product by matrix units. Way::slice sums slice k of the share, Way::GROUPS groups of eight
  * tokens: acc[j][c] is of token 8j + lane % 4 * 2 + c % 2 and row lane / 4 + c / 2 * 8. */
-template <class Way> FN void by_units(const zt_cu_linear_args &a, float *part)
+template <class Way> FN void product_by_mma(const zt_cu_linear_args &a, float *part)
 {
     share s = share_of(a, 8 * Way::GROUPS);
     float total[Way::GROUPS][4] = {{0}};

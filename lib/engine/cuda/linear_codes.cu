@@ -83,7 +83,7 @@ template <class T> struct with_codes {
     KERNEL_OF(zt_codes_##type, zt_cu_linear_args, 32 * SLICES)                                     \
     {                                                                                              \
         DYNAMIC_SHARED(float, part);                                                               \
-        by_units<with_codes<packed_##type>>(a, part);                                              \
+        product_by_mma<with_codes<packed_##type>>(a, part);                                              \
     }
 ZT_CU_PACKED_TYPES(PRODUCT)
 

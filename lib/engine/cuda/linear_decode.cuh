@@ -1,4 +1,4 @@
-/* linear_decode.cuh - products of packed weights with at most FEW rows of x: what generation is made
+/* linear_decode.cuh - products of packed weights with at most DECODE_ROWS rows of x: what generation is made
  * of (linear_decode_plain.cuh has those of other weights).
  *
  * A block rounds x to codes by itself, in its shared memory, then makes 16 rows of w; its warps
@@ -6,14 +6,14 @@
  * does not depend on how many there are. Weights are read ahead: those of the next blocks are on
  * their way while some are multiplied.
  */
-#ifndef ZT_CU_LINEAR_FEW_CUH
-#define ZT_CU_LINEAR_FEW_CUH
+#ifndef ZT_CU_LINEAR_DECODE_CUH
+#define ZT_CU_LINEAR_DECODE_CUH
 
 #include "lib/engine/cuda/attention.h"
 #include "lib/engine/cuda/codes.cuh"
 #include "lib/engine/cuda/norm.cuh"
 
-enum { FEW = ZT_CU_FEW };
+enum { DECODE_ROWS = ZT_CU_DECODE_ROWS };
 
 /* The block's shared memory: codes of x by step of 32 columns, row, and lane of four, two words; by
  * step and row the scale and the scale times the sum of the codes. Of what codes leave over the
@@ -24,7 +24,7 @@ typedef struct x_room {
     uint32_t *top; /* of rows as pairs: their largest sizes */
 } x_room;
 
-FN x_room room_of(const zt_cu_few_args &f, char *at)
+FN x_room room_of(const zt_cu_decode_args &f, char *at)
 {
     x_room r;
     r.codes = (uint32_t *)at;
@@ -32,14 +32,14 @@ FN x_room room_of(const zt_cu_few_args &f, char *at)
     r.part = (float *)(at + f.part_at);
     r.room = (float *)(at + f.room_at);
     r.rstd = r.room + 32;
-    r.top = (uint32_t *)(r.rstd + FEW);
+    r.top = (uint32_t *)(r.rstd + DECODE_ROWS);
     return r;
 }
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
 /* Columns k .. k + 3 of row t. */
-FN void row_four(const zt_cu_few_args &f, int64_t t, int64_t k, float v[4])
+FN void row_four(const zt_cu_decode_args &f, int64_t t, int64_t k, float v[4])
 {
     const int64_t at = t * f.a.K + k;
     if (f.a.wide_x && f.a.x_type == ZT_CU_F32) {
@@ -51,7 +51,7 @@ FN void row_four(const zt_cu_few_args &f, int64_t t, int64_t k, float v[4])
 }
 
 /* The same, made here where another kernel would have made it, which `keeps` leaves behind. */
-FN void made_four(const zt_cu_few_args &f, const float *rstd, int64_t t, int64_t k, bool keeps,
+FN void made_four(const zt_cu_decode_args &f, const float *rstd, int64_t t, int64_t k, bool keeps,
                   float v[4])
 {
     const int64_t at = t * f.a.K + k;
@@ -74,7 +74,7 @@ FN void made_four(const zt_cu_few_args &f, const float *rstd, int64_t t, int64_t
 }
 
 /* Of norms that are made here, what rows are multiplied by. */
-FN void few_rstd(const zt_cu_few_args &f, const x_room &r, bool keeps)
+FN void decode_rstd(const zt_cu_decode_args &f, const x_room &r, bool keeps)
 {
     if (f.from != ZT_CU_OF_NORM) return;
     for (int t = 0; t < (int)f.a.n; t++) {
@@ -86,11 +86,11 @@ FN void few_rstd(const zt_cu_few_args &f, const x_room &r, bool keeps)
 
 /* Codes of all of x: four lanes 32 columns of a row, whole warps. MAKES: x may be of more than
  * rows; `first` is then the block that leaves behind what others may want of it. */
-template <bool MAKES> FN void few_codes(const zt_cu_few_args &f, const x_room &r, bool first)
+template <bool MAKES> FN void decode_codes(const zt_cu_decode_args &f, const x_room &r, bool first)
 {
     const int n = (int)f.a.n, items = (int)(f.a.K / 32) * n, most = (items + 7) / 8 * 8;
     const bool keeps = MAKES && f.tells && first;
-    if (MAKES) few_rstd(f, r, keeps);
+    if (MAKES) decode_rstd(f, r, keeps);
     barrier();
     for (int i = thread() / 4; i < most; i += threads() / 4) {
         const int step = i / n, t = i % n, four = thread() % 4;
@@ -118,7 +118,7 @@ template <bool MAKES> FN void few_codes(const zt_cu_few_args &f, const x_room &r
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
 /* Number v of the tiles of all products. */
-FN share few_share(const zt_cu_linear_args &a, int64_t v)
+FN share decode_share(const zt_cu_linear_args &a, int64_t v)
 {
     share s;
     int p = 0;
@@ -135,7 +135,7 @@ FN share few_share(const zt_cu_linear_args &a, int64_t v)
 }
 
 /* What a step needs, in registers: a stage's arguments lie in shared memory (persistent_kernel.cu). */
-typedef struct few_run {
+typedef struct decode_run {
     const uint32_t *codes; /* of x, and their sums */
     const float *sums;
     int n, items, each;
@@ -143,11 +143,11 @@ typedef struct few_run {
     const f16 *halves;
     int64_t block; /* number of the tile's first */
     int first, last;
-} few_run;
+} decode_run;
 
-FN few_run run_of(const zt_cu_few_args &f, const x_room &r, const share &s)
+FN decode_run run_of(const zt_cu_decode_args &f, const x_room &r, const share &s)
 {
-    few_run q;
+    decode_run q;
     q.codes = r.codes;
     q.sums = r.sums;
     q.n = (int)f.a.n;
@@ -164,7 +164,7 @@ FN few_run run_of(const zt_cu_few_args &f, const x_room &r, const share &s)
 }
 
 template <class T>
-FN void few_step(const few_run &q, const fragment *w, int step, float acc[4])
+FN void decode_step(const decode_run &q, const fragment *w, int step, float acc[4])
 {
     const int g = lane() / 4, t = lane() % 4;
     ROLLED for (int e = 0; e < q.each; e++)
@@ -187,7 +187,7 @@ template <class T> struct ahead {
     enum { EACH = T::STEPS == 1 ? 4 : 1 };
 };
 
-template <class T> FN void read_units(const few_run &q, int u, packed_unit *w)
+template <class T> FN void read_units(const decode_run &q, int u, packed_unit *w)
 {
     UNROLL
     for (int i = 0; i < ahead<T>::EACH; i++)
@@ -195,7 +195,7 @@ template <class T> FN void read_units(const few_run &q, int u, packed_unit *w)
 }
 
 /* The warp's slice of K. */
-template <class T> FN void few_slice(const few_run &q, float acc[4])
+template <class T> FN void decode_slice(const decode_run &q, float acc[4])
 {
     enum { EACH = ahead<T>::EACH };
     packed_unit now[EACH] = {};
@@ -210,7 +210,7 @@ template <class T> FN void few_slice(const few_run &q, float acc[4])
             for (int k = 0; k < T::STEPS; k++) {
                 fragment w;
                 T::get(&now[i], k, &w);
-                few_step<T>(q, &w, (u + i) * T::STEPS + k, acc);
+                decode_step<T>(q, &w, (u + i) * T::STEPS + k, acc);
             }
         }
         UNROLL
@@ -220,16 +220,16 @@ template <class T> FN void few_slice(const few_run &q, float acc[4])
 
 /* Half `half` of the room for sums of a tile's slices, so that one barrier is enough where a block
  * makes several tiles. */
-FN float *few_part(const zt_cu_few_args &f, const x_room &r, int half)
+FN float *decode_part(const zt_cu_decode_args &f, const x_room &r, int half)
 {
     return r.part + half * SLICES * (int)f.a.n * 16;
 }
 
 /* The sums of the tile's slices, then of these. */
-FN void few_finish(const zt_cu_few_args &f, const x_room &r, const share &s, const float acc[4],
+FN void decode_finish(const zt_cu_decode_args &f, const x_room &r, const share &s, const float acc[4],
                    int half)
 {
-    float *part = few_part(f, r, half);
+    float *part = decode_part(f, r, half);
     for (int c = 0; c < 4; c++) {
         int t = lane() % 4 * 2 + c % 2;
         if (t < s.tokens) keep(part, s, s.tokens, t, lane() / 4 + c / 2 * 8, acc[c]);

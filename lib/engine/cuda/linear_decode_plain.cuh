@@ -1,21 +1,21 @@
-/* linear_decode_plain.cuh - products of weights of f32, f16 or bf16 with at most FEW rows of x of f32:
+/* linear_decode_plain.cuh - products of weights of f32, f16 or bf16 with at most DECODE_ROWS rows of x of f32:
  * linear_decode.cuh with x as numbers in shared memory, by step of 32 columns and row; it has the bits
  * of linear_float.cu, and (halves, which are x rounded to bf16, and pairs of f16) of
  * linear_half.cu. */
-#ifndef ZT_CU_LINEAR_FEW_PLAIN_CUH
-#define ZT_CU_LINEAR_FEW_PLAIN_CUH
+#ifndef ZT_CU_LINEAR_DECODE_PLAIN_CUH
+#define ZT_CU_LINEAR_DECODE_PLAIN_CUH
 
 #include "lib/engine/cuda/linear_decode.cuh"
 #include "lib/engine/cuda/linear_float.cuh"
 #include "lib/engine/cuda/linear_half.cuh"
 
-/* All of x, of f32 or rounded to bf16. MAKES and `first` as few_codes has them. */
+/* All of x, of f32 or rounded to bf16. MAKES and `first` as decode_codes has them. */
 template <bool MAKES>
-FN void few_numbers(const zt_cu_few_args &f, const x_room &r, bool rounds, bool first)
+FN void decode_numbers(const zt_cu_decode_args &f, const x_room &r, bool rounds, bool first)
 {
     const int n = (int)f.a.n, items = (int)f.a.units * n;
     const bool keeps = MAKES && f.tells && first;
-    if (MAKES) few_rstd(f, r, keeps);
+    if (MAKES) decode_rstd(f, r, keeps);
     barrier();
     for (int i = thread(); i < items * 8; i += threads()) {
         const int64_t k = (int64_t)(i / 8 / n) * 32 + i % 8 * 4;
@@ -48,12 +48,12 @@ template <class T> FN void read_plains(const plain_rows<T> &p, int u, int last, 
 
 /* x: the step's columns 8 t .. 8 t + 7 of the first row. */
 template <class T>
-FN void few_plain_step(const plain_unit<T> &u, const float *x, int n, float acc[FEW][2])
+FN void decode_plain_step(const plain_unit<T> &u, const float *x, int n, float acc[DECODE_ROWS][2])
 {
     float w[2][8];
     get_plain(u, w);
     UNROLL
-    for (int t = 0; t < FEW; t++) {
+    for (int t = 0; t < DECODE_ROWS; t++) {
         if (t >= n) continue;
         vec<float, 4> low = load_vec<4>(x + t * 32), high = load_vec<4>(x + t * 32 + 4);
         const float v[8] = {low.v[0],  low.v[1],  low.v[2],  low.v[3],
@@ -62,15 +62,15 @@ FN void few_plain_step(const plain_unit<T> &u, const float *x, int n, float acc[
     }
 }
 
-/* The warp's slice of the tile, and what becomes of it (few_finish). */
+/* The warp's slice of the tile, and what becomes of it (decode_finish). */
 template <class T>
-FN void few_plain_tile(const zt_cu_few_args &f, const x_room &r, const share &s, int half)
+FN void decode_plain_tile(const zt_cu_decode_args &f, const x_room &r, const share &s, int half)
 {
     enum { EACH = plain_ahead<T>::EACH };
     const plain_rows<T> rows = plain_rows_of<T>(f.a, s);
-    const few_run q = run_of(f, r, s);
+    const decode_run q = run_of(f, r, s);
     const float *x = (const float *)r.codes + lane() % 4 * 8;
-    float acc[FEW][2] = {{0}}, *part = few_part(f, r, half);
+    float acc[DECODE_ROWS][2] = {{0}}, *part = decode_part(f, r, half);
     plain_unit<T> now[EACH] = {};
     read_plains(rows, q.first, q.last, now);
     for (int u = q.first; u < q.last; u += EACH) {
@@ -78,12 +78,12 @@ FN void few_plain_tile(const zt_cu_few_args &f, const x_room &r, const share &s,
         read_plains(rows, u + EACH, q.last, next);
         UNROLL
         for (int i = 0; i < EACH; i++)
-            if (u + i < q.last) few_plain_step(now[i], x + (u + i) * q.n * 32, q.n, acc);
+            if (u + i < q.last) decode_plain_step(now[i], x + (u + i) * q.n * 32, q.n, acc);
         UNROLL
         for (int i = 0; i < EACH; i++) now[i] = next[i];
     }
     UNROLL
-    for (int t = 0; t < FEW; t++) UNROLL
+    for (int t = 0; t < DECODE_ROWS; t++) UNROLL
     for (int k = 0; k < 2; k++) {
         if (t >= q.n) continue;
         float v = four_lanes(acc[t][k]);
@@ -113,7 +113,7 @@ FN void read_halves(const plain_rows<uint16_t> &p, int u, int last, half_unit *w
 
 /* The warp's slice of the tile. X::get has the lane's operand of group j of eight rows of x. */
 template <class X>
-FN void few_half_slice(const zt_cu_few_args &f, const few_run &q, const share &s,
+FN void decode_half_slice(const zt_cu_decode_args &f, const decode_run &q, const share &s,
                        float acc[X::GROUPS][4])
 {
     const plain_rows<uint16_t> rows = plain_rows_of<uint16_t>(f.a, s);
@@ -143,7 +143,7 @@ FN void few_half_slice(const zt_cu_few_args &f, const few_run &q, const share &s
 struct x_of_halves {
     typedef bf16 number;
     enum { GROUPS = 1, EACH = 8 };
-    FN_MEMBER static void get(const few_run &q, int u, int, uint32_t x[4])
+    FN_MEMBER static void get(const decode_run &q, int u, int, uint32_t x[4])
     {
         const int g = lane() / 4;
         const uint32_t *from = q.codes + (u * q.n + g) * 16 + lane() % 4 * 2;
@@ -153,11 +153,11 @@ struct x_of_halves {
     }
 };
 
-FN void few_half_tile(const zt_cu_few_args &f, const x_room &r, const share &s, int half)
+FN void decode_half_tile(const zt_cu_decode_args &f, const x_room &r, const share &s, int half)
 {
     float acc[1][4] = {{0}};
-    few_half_slice<x_of_halves>(f, run_of(f, r, s), s, acc);
-    few_finish(f, r, s, acc[0], half);
+    decode_half_slice<x_of_halves>(f, run_of(f, r, s), s, acc);
+    decode_finish(f, r, s, acc[0], half);
 }
 
 /* ---- pairs of f16 ---------------------------------------------------------------------------- */
@@ -167,12 +167,12 @@ FN void few_half_tile(const zt_cu_few_args &f, const x_room &r, const share &s, 
 FN int pair_at(int n, int i, int t) { return ((i / 8 * n + t) * 8 + (i % 8 ^ t % 2 * 4)) * 4; }
 
 /* All of x, with the bits of zt_pairs: first as it is, then in its place. */
-template <bool MAKES> FN void few_pairs(const zt_cu_few_args &f, const x_room &r, bool first)
+template <bool MAKES> FN void decode_pairs(const zt_cu_decode_args &f, const x_room &r, bool first)
 {
     const int n = (int)f.a.n, fours = (int)f.a.units * 8;
     const bool keeps = MAKES && f.tells && first;
-    if (thread() < FEW) r.top[thread()] = 0;
-    if (MAKES) few_rstd(f, r, keeps);
+    if (thread() < DECODE_ROWS) r.top[thread()] = 0;
+    if (MAKES) decode_rstd(f, r, keeps);
     barrier();
     ROLLED for (int t = 0; t < n; t++)
     {
@@ -208,8 +208,8 @@ template <bool MAKES> FN void few_pairs(const zt_cu_few_args &f, const x_room &r
 /* Of four rows, high and low beside each other. */
 struct x_of_pairs {
     typedef f16 number;
-    enum { GROUPS = FEW / 4, EACH = 4 };
-    FN_MEMBER static void get(const few_run &q, int u, int j, uint32_t x[4])
+    enum { GROUPS = DECODE_ROWS / 4, EACH = 4 };
+    FN_MEMBER static void get(const decode_run &q, int u, int j, uint32_t x[4])
     {
         const int g = lane() / 4, t = j * 4 + g / 2, i = u * 8 + lane() % 4;
         vec<uint32_t, 2> v[2] = {};
@@ -219,11 +219,11 @@ struct x_of_pairs {
     }
 };
 
-FN void few_pair_tile(const zt_cu_few_args &f, const x_room &r, const share &s, int half)
+FN void decode_pair_tile(const zt_cu_decode_args &f, const x_room &r, const share &s, int half)
 {
     const int n = (int)f.a.n, most = 2 * n;
     float acc[x_of_pairs::GROUPS][4] = {{0}}, *part = r.part + half * SLICES * most * 16;
-    few_half_slice<x_of_pairs>(f, run_of(f, r, s), s, acc);
+    decode_half_slice<x_of_pairs>(f, run_of(f, r, s), s, acc);
     UNROLL
     for (int j = 0; j < x_of_pairs::GROUPS; j++) UNROLL
     for (int c = 0; c < 4; c++) {

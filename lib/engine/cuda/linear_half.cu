@@ -87,7 +87,7 @@ template <class T, class S> struct with_halves {
     KERNEL_OF(name, zt_cu_linear_args, 32 * SLICES)                                                \
     {                                                                                              \
         DYNAMIC_SHARED(float, part);                                                               \
-        by_units<with_halves<number, weight>>(a, part);                                            \
+        product_by_mma<with_halves<number, weight>>(a, part);                                            \
     }
 PRODUCT(zt_half_f16, f16, uint16_t)
 PRODUCT(zt_half_bf16, bf16, uint16_t)

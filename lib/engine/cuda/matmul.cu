@@ -99,7 +99,7 @@ FN void product_half(const zt_cu_matmul_args &a, uint16_t (*left)[ROOM], uint16_
             for (int j = 0; j < 2; j++)
                 for (int h = 0; h < 2; h++) y[j][h] = pair(&right[j0 + 8 * j + g][d + h * 2]);
             for (int i = 0; i < 2; i++)
-                for (int j = 0; j < 2; j++) units_mma(T(), sum[i][j], x[i], y[j]);
+                for (int j = 0; j < 2; j++) mma_of(T(), sum[i][j], x[i], y[j]);
         }
         barrier();
     }

@@ -16,7 +16,7 @@ FN void batch_of(const zt_cu_matmul_args &a, int64_t rest, int64_t *at_a, int64_
     }
 }
 
-FN void units_mma(f16, float d[4], const uint32_t a[4], const uint32_t b[2]) { mma_f16(d, a, b); }
-FN void units_mma(bf16, float d[4], const uint32_t a[4], const uint32_t b[2]) { mma_bf16(d, a, b); }
+FN void mma_of(f16, float d[4], const uint32_t a[4], const uint32_t b[2]) { mma_f16(d, a, b); }
+FN void mma_of(bf16, float d[4], const uint32_t a[4], const uint32_t b[2]) { mma_bf16(d, a, b); }
 
 #endif

@@ -67,7 +67,7 @@ static zt_status unpack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_p
 #define PACK(type, name, codes, head, half, codes_at, head_at, half_at)                            \
     {                                                                                              \
         type, pack_bytes, pack_matrix, unpack_matrix, codes, head, half, codes_at, head_at, half_at,             \
-            "zt_codes_" name, "zt_packed_" name, "zt_few_" name, "zt_large_" name                  \
+            "zt_codes_" name, "zt_packed_" name, "zt_decode_" name, "zt_large_" name                  \
     }
 const zt_cu_pack zt_cu_packs[] = {
     PACK(ZT_Q4_0, "q4_0", 4, 0, 1, 2, 0, 0),

@@ -25,21 +25,21 @@ typedef struct stage_kind {
 static bool norms_fit(const void *args)
 {
     const zt_cu_norm_args *norm = args;
-    return norm->rows <= 2 * ZT_CU_FEW;
+    return norm->rows <= 2 * ZT_CU_DECODE_ROWS;
 }
 static bool gates_fit(const void *args)
 {
     const zt_cu_gate_args *gate = args;
-    return gate->type == ZT_CU_F32 && gate->n <= ZT_CU_FEW * 65536;
+    return gate->type == ZT_CU_F32 && gate->n <= ZT_CU_DECODE_ROWS * 65536;
 }
-static bool rope_kv_writes_fit(const void *args) { return ((const zt_cu_rope_kv_write_args *)args)->n <= ZT_CU_FEW; }
-static bool rows_fit(const void *args) { return ((const zt_cu_few_args *)args)->a.n <= ZT_CU_FEW; }
+static bool rope_kv_writes_fit(const void *args) { return ((const zt_cu_rope_kv_write_args *)args)->n <= ZT_CU_DECODE_ROWS; }
+static bool rows_fit(const void *args) { return ((const zt_cu_decode_args *)args)->a.n <= ZT_CU_DECODE_ROWS; }
 
-static bool row_reads_fit(const void *args) { return ((const zt_cu_rows_args *)args)->n <= ZT_CU_FEW; }
+static bool row_reads_fit(const void *args) { return ((const zt_cu_rows_args *)args)->n <= ZT_CU_DECODE_ROWS; }
 
 static bool heads_fit(const void *args)
 {
-    return ((const zt_cu_attention_args *)args)->n <= ZT_CU_FEW;
+    return ((const zt_cu_attention_args *)args)->n <= ZT_CU_DECODE_ROWS;
 }
 
 static const stage_kind kinds[] = {
@@ -47,13 +47,13 @@ static const stage_kind kinds[] = {
     {"zt_gate", ZT_CU_STAGE_GATE, gates_fit, sizeof(zt_cu_gate_args)},
     {"zt_rows", ZT_CU_STAGE_ROWS, row_reads_fit, sizeof(zt_cu_rows_args)},
     {"zt_rows_packed", ZT_CU_STAGE_ROWS_PACKED, row_reads_fit, sizeof(zt_cu_rows_args)},
-    {"zt_rope_kv_write", ZT_CU_STAGE_SEAT, rope_kv_writes_fit, sizeof(zt_cu_rope_kv_write_args)},
+    {"zt_rope_kv_write", ZT_CU_STAGE_ROPE_KV_WRITE, rope_kv_writes_fit, sizeof(zt_cu_rope_kv_write_args)},
 #define X(D)                                                                                       \
-    {"zt_attention_few_" #D, ZT_CU_STAGE_ATTENTION_##D, heads_fit, sizeof(zt_cu_attention_args)},
+    {"zt_attention_decode_" #D, ZT_CU_STAGE_ATTENTION_##D, heads_fit, sizeof(zt_cu_attention_args)},
     X(64) X(128) X(256)
 #undef X
     {"zt_attention_join", ZT_CU_STAGE_JOIN, heads_fit, sizeof(zt_cu_attention_args)},
-#define X(type) {"zt_few_" #type, ZT_CU_STAGE_FEW_##type, rows_fit, sizeof(zt_cu_few_args)},
+#define X(type) {"zt_decode_" #type, ZT_CU_STAGE_DECODE_##type, rows_fit, sizeof(zt_cu_decode_args)},
     ZT_CU_PACKED_TYPES(X) X(f32) X(pair) X(bf16) X(half)
 #undef X
 };
@@ -91,7 +91,7 @@ static bool ranges_overlap(const byte_range *first, int first_count, const byte_
  *     left      what the folded kernel wrote  written by one block, at the same time
  *     more      the residual that is added    read while `left` is written
  */
-static bool is_apart(const zt_cu_few_args *args, const byte_range from[3], const byte_range left[3])
+static bool is_apart(const zt_cu_decode_args *args, const byte_range from[3], const byte_range left[3])
 {
     const int64_t row_count = args->a.n, element_bytes = args->a.y_type == ZT_CU_F32 ? 4 : 2;
     byte_range outputs[ZT_CU_PRODUCTS], more = {0};
@@ -104,7 +104,7 @@ static bool is_apart(const zt_cu_few_args *args, const byte_range from[3], const
            !ranges_overlap(left, 3, outputs, ZT_CU_PRODUCTS) && !ranges_overlap(left, 3, &more, 1);
 }
 
-static bool folds_norm(const zt_cu_norm_args *norm, zt_cu_few_args *args)
+static bool folds_norm(const zt_cu_norm_args *norm, zt_cu_decode_args *args)
 {
     const int64_t bytes = norm->rows * norm->K * 4;
     const byte_range from[3] = {{norm->x, bytes}, {norm->before, bytes}, {norm->after, bytes}};
@@ -116,7 +116,7 @@ static bool folds_norm(const zt_cu_norm_args *norm, zt_cu_few_args *args)
     return true;
 }
 
-static bool folds_gate(const zt_cu_gate_args *gate, zt_cu_few_args *args)
+static bool folds_gate(const zt_cu_gate_args *gate, zt_cu_decode_args *args)
 {
     const int64_t bytes = gate->n * 4;
     const byte_range from[3] = {{gate->g, bytes}, {gate->u, bytes}, {0}}, left[3] = {{gate->y, bytes}, {0}, {0}};
@@ -127,7 +127,7 @@ static bool folds_gate(const zt_cu_gate_args *gate, zt_cu_few_args *args)
 }
 
 /* Every block joins all heads: worth it while there are few splits. */
-static bool folds_join(const zt_cu_attention_args *attention, zt_cu_few_args *decode)
+static bool folds_join(const zt_cu_attention_args *attention, zt_cu_decode_args *decode)
 {
     const int64_t rows = attention->n * attention->H * 4;
     const byte_range from[3] = {{attention->parts, rows * attention->splits * (attention->D + 2)}, {0}, {0}};
@@ -141,7 +141,7 @@ static bool folds_join(const zt_cu_attention_args *attention, zt_cu_few_args *de
 }
 
 /* Is x of the product what stage `s` makes? Then it makes it itself. */
-static bool folds_stage(const zt_cu_stage *stage, zt_cu_few_args *args)
+static bool folds_stage(const zt_cu_stage *stage, zt_cu_decode_args *args)
 {
     if (stage->blocks == 0 || args->a.x_type != ZT_CU_F32) return false;
     return stage->kind == ZT_CU_STAGE_NORM   ? folds_norm(&stage->of.norm, args)
@@ -200,7 +200,7 @@ static zt_status append_stage(zt_cu_engine *engine, zt_cu_persistent_kernel *ker
 static zt_status put_product(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel, zt_cu_stage *stage, size_t shared,
                              bool beside)
 {
-    zt_cu_few_args *args = &stage->of.few;
+    zt_cu_decode_args *args = &stage->of.decode;
     if (kernel->foldable_stage >= 0 && folds_stage(&kernel->stages[kernel->foldable_stage], args)) {
         kernel->folded = kernel->stages[kernel->foldable_stage];
         stage->waits = kernel->folded.waits;
@@ -223,7 +223,7 @@ static zt_status put_stage(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel
         .kind = kind->stage, .waits = 1, .across = (int32_t)grid.x, .up = (int32_t)grid.y};
     stage.blocks = (int32_t)(grid.x * grid.y * grid.z);
     memcpy(&stage.of, args, kind->bytes);
-    if (kind->stage >= ZT_CU_STAGE_FEW_q4_0) return put_product(engine, kernel, &stage, shared, beside);
+    if (kind->stage >= ZT_CU_STAGE_DECODE_q4_0) return put_product(engine, kernel, &stage, shared, beside);
     kernel->folded.blocks = 0;
     kernel->foldable_stage = kernel->n_stages;
     return append_stage(engine, kernel, &stage, shared);

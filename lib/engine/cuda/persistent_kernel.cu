@@ -35,11 +35,11 @@ FN void run_gate(const zt_cu_stage &s)
         gate_at(s.of.gate, v * THREADS + thread());
 }
 
-FN void run_seat(const zt_cu_stage &s, char *memory)
+FN void run_rope_kv_write(const zt_cu_stage &s, char *memory)
 {
     for (int64_t v = first_of(s); v < s.blocks; v += blocks()) {
         barrier();
-        seat(s.of.seat, v, (float (*)[2])memory);
+        rope_kv_write(s.of.rope_kv_write, v, (float (*)[2])memory);
     }
 }
 
@@ -60,8 +60,8 @@ template <int D> FN void run_attention(const zt_cu_stage &s, char *memory)
 {
     for (int64_t v = first_of(s); v < s.blocks; v += blocks()) {
         barrier();
-        few_rows<D, SLICES>(s.of.attention, v % s.across, v / s.across % s.up,
-                            v / s.across / s.up, (few_room<D> *)memory);
+        decode_rows<D, SLICES>(s.of.attention, v % s.across, v / s.across % s.up,
+                            v / s.across / s.up, (decode_room<D> *)memory);
     }
 }
 
@@ -75,11 +75,11 @@ FN void run_join(const zt_cu_stage &s)
     }
 }
 
-FN void slice_by_type(int kind, const few_run &q, float acc[4])
+FN void slice_by_type(int kind, const decode_run &q, float acc[4])
 {
     switch (kind) {
 #define X(type)                                                                                    \
-    case ZT_CU_STAGE_FEW_##type: few_slice<packed_##type>(q, acc); break;
+    case ZT_CU_STAGE_DECODE_##type: decode_slice<packed_##type>(q, acc); break;
         ZT_CU_PACKED_TYPES(X)
 #undef X
     default: break;
@@ -88,43 +88,43 @@ FN void slice_by_type(int kind, const few_run &q, float acc[4])
 
 FN void run_codes(const zt_cu_stage &s, const x_room &r, int64_t v)
 {
-    const zt_cu_few_args &f = s.of.few;
-    few_codes<true>(f, r, v == 0);
+    const zt_cu_decode_args &f = s.of.decode;
+    decode_codes<true>(f, r, v == 0);
     for (int half = 0; v < s.blocks; v += blocks(), half ^= 1) {
-        const share tile = few_share(f.a, v);
+        const share tile = decode_share(f.a, v);
         float acc[4] = {0};
         slice_by_type(s.kind, run_of(f, r, tile), acc);
-        few_finish(f, r, tile, acc, half);
+        decode_finish(f, r, tile, acc, half);
     }
 }
 
-FN void plain_by_type(int kind, const zt_cu_few_args &f, const x_room &r, const share &s, int half)
+FN void plain_by_type(int kind, const zt_cu_decode_args &f, const x_room &r, const share &s, int half)
 {
     switch (kind) {
-    case ZT_CU_STAGE_FEW_f32: few_plain_tile<float>(f, r, s, half); break;
-    case ZT_CU_STAGE_FEW_pair: few_pair_tile(f, r, s, half); break;
-    case ZT_CU_STAGE_FEW_bf16: few_plain_tile<bf16>(f, r, s, half); break;
-    default: few_half_tile(f, r, s, half);
+    case ZT_CU_STAGE_DECODE_f32: decode_plain_tile<float>(f, r, s, half); break;
+    case ZT_CU_STAGE_DECODE_pair: decode_pair_tile(f, r, s, half); break;
+    case ZT_CU_STAGE_DECODE_bf16: decode_plain_tile<bf16>(f, r, s, half); break;
+    default: decode_half_tile(f, r, s, half);
     }
 }
 
 FN void run_plain(const zt_cu_stage &s, const x_room &r, int64_t v)
 {
-    const zt_cu_few_args &f = s.of.few;
-    if (s.kind == ZT_CU_STAGE_FEW_pair)
-        few_pairs<true>(f, r, v == 0);
+    const zt_cu_decode_args &f = s.of.decode;
+    if (s.kind == ZT_CU_STAGE_DECODE_pair)
+        decode_pairs<true>(f, r, v == 0);
     else
-        few_numbers<true>(f, r, s.kind == ZT_CU_STAGE_FEW_half, v == 0);
+        decode_numbers<true>(f, r, s.kind == ZT_CU_STAGE_DECODE_half, v == 0);
     for (int half = 0; v < s.blocks; v += blocks(), half ^= 1)
-        plain_by_type(s.kind, f, r, few_share(f.a, v), half);
+        plain_by_type(s.kind, f, r, decode_share(f.a, v), half);
 }
 
-FN void run_few(const zt_cu_stage &s, char *memory)
+FN void run_decode(const zt_cu_stage &s, char *memory)
 {
-    const x_room r = room_of(s.of.few, memory);
+    const x_room r = room_of(s.of.decode, memory);
     const int64_t v = first_of(s);
     if (v >= s.blocks) return;
-    if (s.kind < ZT_CU_STAGE_FEW_f32)
+    if (s.kind < ZT_CU_STAGE_DECODE_f32)
         run_codes(s, r, v);
     else
         run_plain(s, r, v);
@@ -135,14 +135,14 @@ FN void run_stage(const zt_cu_stage &s, char *memory)
     switch (s.kind) {
     case ZT_CU_STAGE_NORM: run_norm(s, memory); break;
     case ZT_CU_STAGE_GATE: run_gate(s); break;
-    case ZT_CU_STAGE_SEAT: run_seat(s, memory); break;
+    case ZT_CU_STAGE_ROPE_KV_WRITE: run_rope_kv_write(s, memory); break;
     case ZT_CU_STAGE_ROWS:
     case ZT_CU_STAGE_ROWS_PACKED: run_rows(s, memory); break;
     case ZT_CU_STAGE_ATTENTION_64: run_attention<64>(s, memory); break;
     case ZT_CU_STAGE_ATTENTION_128: run_attention<128>(s, memory); break;
     case ZT_CU_STAGE_ATTENTION_256: run_attention<256>(s, memory); break;
     case ZT_CU_STAGE_JOIN: run_join(s); break;
-    default: run_few(s, memory);
+    default: run_decode(s, memory);
     }
 }
 
@@ -159,11 +159,11 @@ FN void fetch_rows(const zt_cu_linear_args &a, const share &s)
 FN void fetch_ahead(const zt_cu_stage &s)
 {
     const int64_t v = first_of(s);
-    if (s.kind < ZT_CU_STAGE_FEW_q4_0 || v >= s.blocks) return;
-    const share from = few_share(s.of.few.a, v);
-    const int64_t tile = s.of.few.tile_bytes;
-    if (s.kind >= ZT_CU_STAGE_FEW_f32) {
-        fetch_rows(s.of.few.a, from);
+    if (s.kind < ZT_CU_STAGE_DECODE_q4_0 || v >= s.blocks) return;
+    const share from = decode_share(s.of.decode.a, v);
+    const int64_t tile = s.of.decode.tile_bytes;
+    if (s.kind >= ZT_CU_STAGE_DECODE_f32) {
+        fetch_rows(s.of.decode.a, from);
         return;
     }
     for (int64_t i = (int64_t)thread() * 128; i < tile; i += THREADS * 128)

@@ -110,7 +110,7 @@ FN void products_of(uint16_t *own, uint16_t *others, float s[M][W / 8][4])
             ldmatrix_x4(b, chunk_of<D>(others + k * W * D, its, ks * 2 + lane() / 8));
             UNROLL
             for (int m = 0; m < 2 * M; m++)
-                units_mma(UNIT_OF(T)(), s[m / 2][i], x[m / 2][m % 2], b + m % 2 * 2);
+                mma_of(UNIT_OF(T)(), s[m / 2][i], x[m / 2][m % 2], b + m % 2 * 2);
         }
     }
 }
@@ -155,7 +155,7 @@ FN void add_products(const float w[M][W / 8][4], uint16_t *others, float acc[M][
             ldmatrix_x4_trans(b, chunk_of<D>(others + k * W * D, ks * 16 + lane(), n));
             UNROLL
             for (int i = 0; i < 2 * M * (weight - k); i++)
-                units_mma(UNIT_OF(T)(), acc[i / 2 % M][n], x[i / 2 % M][i % 2][i / 2 / M],
+                mma_of(UNIT_OF(T)(), acc[i / 2 % M][n], x[i / 2 % M][i % 2][i / 2 / M],
                           b + i % 2 * 2);
         }
     }
