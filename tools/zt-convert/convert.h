@@ -81,7 +81,7 @@ float *job_network_read(convert_job *job, const picked_tensor *picked);
 bool glob_matches(const char *pattern, const char *text);
 /* The name by the rules "FROM=TO", where * of TO stand for what those of FROM matched; the first
  * rule that matches counts. NULL: no memory. */
-const char *rename_tensor(convert_job *j, const char *name);
+const char *rename_tensor(convert_job *job, const char *name);
 bool rename_matches(const char *rule, const char *name); /* "FROM=TO" */
 zt_status check_renames(convert_job *job);
 

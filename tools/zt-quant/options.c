@@ -24,7 +24,7 @@ static const zt_mode modes[N_MODES] = {
      .help = h, __VA_ARGS__}
 #define FLAG(n, field, in, h) ROW(0, n, FLAG, field, in, NULL, h, )
 
-static const zt_opt options[] = {
+static const zt_opt option_table[] = {
     ROW('T', "type", STR, type, CHOOSES, "TYPE",
         "the type, or mix of types, of the matrices (--list-types)", ),
     ROW(0, "tensor-type", LIST, wishes, CHOOSES, "GLOB=TYPE",
@@ -85,7 +85,7 @@ const zt_tool quant_tool = {
     .name = "zt-quant",
     .summary = "quantize a model, and know what it cost",
     .synopsis = synopsis,
-    .options = options,
+    .options = option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR |
               ZT_SHARE_PROGRESS,
     .max_operands = 2,
