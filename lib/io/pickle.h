@@ -84,10 +84,19 @@ typedef struct pk_storage {
     const struct pk_storage *previous; /* the storage that the pickle named before this one */
 } pk_storage;
 
+/* What a call of a known function stands for, and which arguments it takes. */
+typedef struct pk_call {
+    zt_status (*make)(struct pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out);
+    const char *foreign;    /* where make is NULL: the kind of tensor that it makes and zt does not hold */
+    uint8_t least, most;    /* arguments */
+    uint16_t first, second; /* kinds (1 << pk_kind) that these arguments may be of, where they are given; 0: any */
+    const char *usage;      /* the message for other arguments */
+} pk_call;
+
 /* A name. */
 typedef struct pk_global {
     const char *module, *name;
-    zt_status (*call)(struct pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out); /* or NULL */
+    pk_call call;          /* of a PK_FUNCTION */
     const pk_dtype *dtype; /* of a storage class or a dtype; NULL: untyped, or neither */
     enum {
         PK_FUNCTION, /* or a class that is called */
@@ -160,13 +169,9 @@ zt_status zt_pk_build(pickle_reader *pickle, pk_value object, pk_value state);
 /* What a persistent id means: a storage, or the class of a module. */
 zt_status zt_pk_persistent(pickle_reader *pickle, pk_value id, pk_value *out);
 
-/* Rows of lib/io/pickle_names.c whose meaning is in pickle_torch.c. */
-typedef zt_status pk_call(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out);
-pk_call zt_pk_call_tensor, zt_pk_call_tensor_v2, zt_pk_call_tensor_v3, zt_pk_call_parameter,
-    zt_pk_call_from_type, zt_pk_call_cpu_tensor, zt_pk_call_sparse, zt_pk_call_quantized,
-    zt_pk_call_meta, zt_pk_call_wrapper, zt_pk_call_nested, zt_pk_call_numpy, zt_pk_call_dict,
-    zt_pk_call_counter, zt_pk_call_size, zt_pk_call_set, zt_pk_call_device, zt_pk_call_encode,
-    zt_pk_call_bytearray, zt_pk_call_complex, zt_pk_call_layout;
+/* The functions that a pickle may name, with what a call of each stands for: pickle_torch.c. */
+extern const pk_global zt_pk_functions[];
+extern const size_t zt_pk_function_count;
 /* A view of a storage: four arguments, as _rebuild_tensor takes them; dtype NULL: the storage's. */
 zt_status zt_pk_view(pickle_reader *pickle, const pk_value *arguments, const pk_dtype *dtype, pk_value *out);
 

@@ -40,42 +40,9 @@ const size_t zt_pk_n_dtypes = sizeof zt_pk_dtypes / sizeof *zt_pk_dtypes;
 
 /* ---- known names ----------------------------------------------------------------------------- */
 
-#define FUNCTION(module, name, call)                                                               \
-    {                                                                                              \
-        module, name, call, NULL, PK_FUNCTION, NULL, NULL                                          \
-    }
-#define NAMED(module, name, what)                                                                  \
-    {                                                                                              \
-        module, name, NULL, NULL, what, NULL, NULL                                                 \
-    }
+#define NAMED(module_, name_, what_) {.module = module_, .name = name_, .what = what_}
 
-static const pk_global known_names[] = {
-    FUNCTION("torch._utils", "_rebuild_tensor_v2", zt_pk_call_tensor_v2),
-    FUNCTION("torch._utils", "_rebuild_tensor_v3", zt_pk_call_tensor_v3),
-    FUNCTION("torch._utils", "_rebuild_tensor", zt_pk_call_tensor),
-    FUNCTION("torch._utils", "_rebuild_parameter", zt_pk_call_parameter),
-    FUNCTION("torch._utils", "_rebuild_parameter_with_state", zt_pk_call_parameter),
-    FUNCTION("torch._utils", "_rebuild_sparse_tensor", zt_pk_call_sparse),
-    FUNCTION("torch._utils", "_rebuild_qtensor", zt_pk_call_quantized),
-    FUNCTION("torch._utils", "_rebuild_nested_tensor", zt_pk_call_nested),
-    FUNCTION("torch._utils", "_rebuild_meta_tensor_no_storage", zt_pk_call_meta),
-    FUNCTION("torch._utils", "_rebuild_wrapper_subclass", zt_pk_call_wrapper),
-    FUNCTION("torch._utils", "_rebuild_device_tensor_from_numpy", zt_pk_call_numpy),
-    FUNCTION("torch._utils", "_rebuild_xla_tensor", zt_pk_call_numpy),
-    FUNCTION("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", zt_pk_call_cpu_tensor),
-    FUNCTION("torch._tensor", "_rebuild_from_type_v2", zt_pk_call_from_type),
-    FUNCTION("torch._tensor", "_rebuild_from_type", zt_pk_call_from_type),
-    FUNCTION("torch.tensor", "_rebuild_from_type", zt_pk_call_from_type),
-    FUNCTION("torch.nn.parameter", "Parameter", zt_pk_call_parameter),
-    FUNCTION("torch.serialization", "_get_layout", zt_pk_call_layout),
-    FUNCTION("torch", "Size", zt_pk_call_size),
-    FUNCTION("torch", "device", zt_pk_call_device),
-    FUNCTION("collections", "OrderedDict", zt_pk_call_dict),
-    FUNCTION("collections", "Counter", zt_pk_call_counter),
-    FUNCTION("_codecs", "encode", zt_pk_call_encode),
-    FUNCTION("builtins", "bytearray", zt_pk_call_bytearray),
-    FUNCTION("builtins", "complex", zt_pk_call_complex),
-    FUNCTION("builtins", "set", zt_pk_call_set),
+static const pk_global constants[] = {
     NAMED("torch.storage", "UntypedStorage", PK_STORAGE_CLASS),
     NAMED("torch.storage", "TypedStorage", PK_PLAIN), /* untyped, but its count is of elements */
     NAMED("torch", "Tensor", PK_TENSOR_CLASS),
@@ -146,6 +113,14 @@ static bool is_torch(const char *module, size_t module_length)
     return false;
 }
 
+static const pk_global *find_row(const pk_global *rows, size_t count, const char *module, size_t module_length,
+                                 const char *name, size_t length)
+{
+    for (size_t i = 0; i < count; i++)
+        if (zt_pk_is(module, module_length, rows[i].module) && zt_pk_is(name, length, rows[i].name)) return &rows[i];
+    return NULL;
+}
+
 static zt_status find_known(pickle_reader *pickle, const char *module, size_t module_length, const char *name, size_t length,
                             const pk_global **found)
 {
@@ -153,10 +128,8 @@ static zt_status find_known(pickle_reader *pickle, const char *module, size_t mo
         module = "builtins";
         module_length = strlen(module);
     }
-    *found = NULL;
-    for (size_t i = 0; !*found && i < sizeof known_names / sizeof *known_names; i++)
-        if (zt_pk_is(module, module_length, known_names[i].module) && zt_pk_is(name, length, known_names[i].name))
-            *found = &known_names[i];
+    *found = find_row(zt_pk_functions, zt_pk_function_count, module, module_length, name, length);
+    if (!*found) *found = find_row(constants, sizeof constants / sizeof *constants, module, module_length, name, length);
     return !*found && is_torch(module, module_length) ? find_torch_name(pickle, name, length, found) : ZT_OK;
 }
 

@@ -8,6 +8,11 @@
 
 enum { MAX_DIMS = 64 };
 
+/* Messages of functions that check more than the table does. */
+#define TENSOR_V3_USAGE "_rebuild_tensor_v3 takes 7 or 8 arguments, one a dtype"
+#define CPU_TENSOR_USAGE "a tensor of a device takes a tensor, a dtype and 2 more arguments"
+#define BYTES_USAGE "bytes that are no text in latin1"
+
 /* ---- what calls stand for -------------------------------------------------------------------- */
 
 /* A tuple of counts, kept. */
@@ -96,38 +101,30 @@ static zt_status check_marks(pickle_reader *pickle, pk_value marks, pk_value *ou
     return ZT_OK;
 }
 
-zt_status zt_pk_call_tensor(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_tensor(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    return count == 4 ? zt_pk_view(pickle, arguments, NULL, out)
-                  : zt_pk_fail(pickle, "_rebuild_tensor takes 4 arguments");
+    (void)count;
+    return zt_pk_view(pickle, arguments, NULL, out);
 }
 
-zt_status zt_pk_call_tensor_v2(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_tensor_v2(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count != 6 && count != 7)
-        return zt_pk_fail(pickle, "_rebuild_tensor_v2 takes 6 or 7 arguments");
     zt_status status = check_hooks(pickle, arguments + 4);
     if (status == ZT_OK)
         status = zt_pk_view(pickle, arguments, NULL, out);
     return status == ZT_OK && count == 7 ? check_marks(pickle, arguments[6], out) : status;
 }
 
-zt_status zt_pk_call_tensor_v3(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_tensor_v3(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if ((count != 7 && count != 8) || arguments[6].kind != PK_GLOBAL || arguments[6].global->what != PK_DTYPE)
-        return zt_pk_fail(pickle, "_rebuild_tensor_v3 takes 7 or 8 arguments, one a dtype");
+    if (arguments[6].kind != PK_GLOBAL || arguments[6].global->what != PK_DTYPE)
+        return zt_pk_fail(pickle, TENSOR_V3_USAGE);
     zt_status status = check_hooks(pickle, arguments + 4);
     if (status == ZT_OK && !arguments[6].global->dtype)
         return set_foreign("a tensor of integers narrower than a byte", out);
     if (status == ZT_OK)
         status = zt_pk_view(pickle, arguments, arguments[6].global->dtype, out);
     return status == ZT_OK && count == 8 ? check_marks(pickle, arguments[7], out) : status;
-}
-
-/* Is it a tensor, or may it be one? */
-static bool may_be_tensor(pk_value value)
-{
-    return value.kind == PK_TENSOR || value.kind == PK_FOREIGN || value.kind == PK_OBJECT;
 }
 
 /* The tensor `value` with attributes. */
@@ -149,20 +146,17 @@ static zt_status attach_state(pickle_reader *pickle, pk_value value, pk_value st
 
 /* A parameter is its tensor: _rebuild_parameter(data, requires_grad, hooks), with attributes in a
  * fourth argument, or the class Parameter(data, requires_grad). */
-zt_status zt_pk_call_parameter(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_parameter(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count < 1 || count > 4 || !may_be_tensor(arguments[0]))
-        return zt_pk_fail(pickle, "a parameter without a tensor");
     zt_status status = count > 2 ? check_hooks(pickle, arguments + 1) : ZT_OK;
-    const pk_value set_none = {.kind = PK_NONE};
-    return status == ZT_OK ? attach_state(pickle, arguments[0], count == 4 ? arguments[3] : set_none, out) : status;
+    const pk_value none = {.kind = PK_NONE};
+    return status == ZT_OK ? attach_state(pickle, arguments[0], count == 4 ? arguments[3] : none, out) : status;
 }
 
 /* func, type, args, state: what func makes of args, as an instance of a subclass. */
-zt_status zt_pk_call_from_type(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_from_type(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count != 4 || arguments[0].kind != PK_GLOBAL || arguments[1].kind != PK_GLOBAL)
-        return zt_pk_fail(pickle, "_rebuild_from_type takes a function, a class and 2 more arguments");
+    (void)count;
     zt_status status = zt_pk_reduce(pickle, arguments[0], arguments[2], out);
     if (status == ZT_OK && out->kind == PK_OBJECT && out->object->type->what == PK_UNKNOWN)
         return zt_pk_build(pickle, *out, arguments[3]);
@@ -170,97 +164,36 @@ zt_status zt_pk_call_from_type(pickle_reader *pickle, const pk_value *arguments,
 }
 
 /* The tensor itself unless its dtype changes: data, dtype, device, requires_grad. */
-zt_status zt_pk_call_cpu_tensor(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_cpu_tensor(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count != 4 || !may_be_tensor(arguments[0]) || arguments[1].kind != PK_GLOBAL ||
-        arguments[1].global->what != PK_DTYPE)
-        return zt_pk_fail(pickle, "a tensor of a device takes a tensor, a dtype and 2 more arguments");
+    (void)count;
+    if (arguments[1].global->what != PK_DTYPE)
+        return zt_pk_fail(pickle, CPU_TENSOR_USAGE);
     if (arguments[0].kind == PK_TENSOR && arguments[0].tensor->dtype != arguments[1].global->dtype)
         return set_foreign("a tensor that is converted when it is loaded", out);
     *out = arguments[0];
     return ZT_OK;
 }
 
-/* ---- tensors that are not held: their arguments are counted, no more ------------------------- */
-
-zt_status zt_pk_call_sparse(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    return count == 2 && arguments[1].kind == PK_TUPLE
-               ? set_foreign("a sparse tensor", out)
-               : zt_pk_fail(pickle, "_rebuild_sparse_tensor takes a layout and a tuple");
-}
-
-zt_status zt_pk_call_quantized(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    return count == 7 && arguments[0].kind == PK_STORAGE
-               ? set_foreign("a quantized tensor", out)
-               : zt_pk_fail(pickle, "_rebuild_qtensor takes a storage and 6 more arguments");
-}
-
-zt_status zt_pk_call_nested(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    return count == 4 && may_be_tensor(arguments[0])
-               ? set_foreign("a nested tensor", out)
-               : zt_pk_fail(pickle, "_rebuild_nested_tensor takes 4 tensors");
-}
-
-zt_status zt_pk_call_meta(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    (void)arguments;
-    return count == 4 ? set_foreign("a tensor without data", out)
-                  : zt_pk_fail(pickle, "_rebuild_meta_tensor_no_storage takes 4 arguments");
-}
-
-zt_status zt_pk_call_wrapper(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    return count == 8 && arguments[0].kind == PK_GLOBAL
-               ? set_foreign("a tensor subclass that wraps other tensors", out)
-               : zt_pk_fail(pickle, "_rebuild_wrapper_subclass takes a class and 7 more arguments");
-}
-
-zt_status zt_pk_call_numpy(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    (void)arguments;
-    return count == 4 ? set_foreign("a tensor stored as a NumPy array", out)
-                  : zt_pk_fail(pickle, "_rebuild_device_tensor_from_numpy takes 4 arguments");
-}
-
 /* ---- plain values ---------------------------------------------------------------------------- */
 
-static zt_status set_none(pk_value *out)
+/* Plain values that hold no tensor: a layout, a complex number, a bytearray, a device. */
+static zt_status make_none(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
+    (void)pickle;
+    (void)arguments;
+    (void)count;
     *out = (pk_value){.kind = PK_NONE};
     return ZT_OK;
 }
 
-zt_status zt_pk_call_layout(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    return count == 1 && arguments[0].kind == PK_TEXT ? set_none(out)
-                                            : zt_pk_fail(pickle, "_get_layout of what is no name");
-}
-
-zt_status zt_pk_call_complex(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    (void)arguments;
-    return count <= 2 ? set_none(out) : zt_pk_fail(pickle, "a complex number of more than two parts");
-}
-
-/* Of nothing, of bytes, or of a text and its encoding. */
-zt_status zt_pk_call_bytearray(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    bool right = count == 0 || ((arguments[0].kind == PK_TEXT || arguments[0].kind == PK_NONE) &&
-                            (count == 1 || (count == 2 && arguments[1].kind == PK_TEXT)));
-    return right ? set_none(out) : zt_pk_fail(pickle, "a bytearray of what is no bytes");
-}
-
 /* Bytes, which protocols before 3 write as a text whose characters they are. As all bytes here,
  * they are a text where they are UTF-8. */
-zt_status zt_pk_call_encode(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_bytes(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count != 2 || arguments[0].kind != PK_TEXT || arguments[1].kind != PK_TEXT ||
-        (!zt_pk_is(arguments[1].text, arguments[1].count, "latin1") &&
-         !zt_pk_is(arguments[1].text, arguments[1].count, "latin-1")))
-        return zt_pk_fail(pickle, "bytes that are no text in latin1");
+    if (!zt_pk_is(arguments[1].text, arguments[1].count, "latin1") &&
+         !zt_pk_is(arguments[1].text, arguments[1].count, "latin-1"))
+        return zt_pk_fail(pickle, BYTES_USAGE);
     const uint8_t *source = (const uint8_t *)arguments[0].text;
     size_t length = 0;
     char *bytes = zt_pk_alloc(pickle, (size_t)arguments[0].count + 1, 1);
@@ -275,7 +208,7 @@ zt_status zt_pk_call_encode(pickle_reader *pickle, const pk_value *arguments, si
     }
     bytes[length] = 0;
     *out = (pk_value){.kind = PK_TEXT, .count = (uint32_t)length, .text = bytes};
-    return zt_utf8_valid(bytes, length) ? ZT_OK : set_none(out);
+    return zt_utf8_valid(bytes, length) ? ZT_OK : make_none(pickle, arguments, count, out);
 }
 
 static zt_status add_pair(pickle_reader *pickle, pk_list *list, pk_value pair)
@@ -288,14 +221,12 @@ static zt_status add_pair(pickle_reader *pickle, pk_list *list, pk_value pair)
 }
 
 /* Without arguments, or of a list of pairs (Python 2). */
-zt_status zt_pk_call_dict(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_dict(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
     pk_list *list = zt_pk_list(pickle);
     zt_status status = ZT_OK;
     if (!list)
         return zt_ctx_status(pickle->ctx);
-    if (count > 1 || (count && arguments[0].kind != PK_LIST))
-        return zt_pk_fail(pickle, "an OrderedDict of what is no list");
     for (size_t i = 0; status == ZT_OK && count && i < arguments[0].list->count; i++)
         status = add_pair(pickle, list, arguments[0].list->items[i]);
     list->ordered = true;
@@ -304,29 +235,25 @@ zt_status zt_pk_call_dict(pickle_reader *pickle, const pk_value *arguments, size
 }
 
 /* Of nothing, or of a dictionary. */
-zt_status zt_pk_call_counter(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_counter(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count > 1 || (count && arguments[0].kind != PK_DICT))
-        return zt_pk_fail(pickle, "a Counter of what is no dictionary");
-    return count ? (*out = arguments[0], ZT_OK) : zt_pk_call_dict(pickle, NULL, 0, out);
+    return count ? (*out = arguments[0], ZT_OK) : make_dict(pickle, NULL, 0, out);
 }
 
-zt_status zt_pk_call_size(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_size(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (count != 1 || arguments[0].kind != PK_TUPLE)
-        return zt_pk_fail(pickle, "torch.Size of what is no tuple");
+    (void)pickle;
+    (void)count;
     *out = arguments[0];
     return ZT_OK;
 }
 
 /* Of a list of values. */
-zt_status zt_pk_call_set(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
+static zt_status make_set(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
     pk_list *list = zt_pk_list(pickle);
     if (!list)
         return zt_ctx_status(pickle->ctx);
-    if (count > 1 || (count && arguments[0].kind != PK_LIST))
-        return zt_pk_fail(pickle, "a set of what is no list");
     if (count)
         *list = *arguments[0].list;
     list->set = true;
@@ -334,24 +261,78 @@ zt_status zt_pk_call_set(pickle_reader *pickle, const pk_value *arguments, size_
     return ZT_OK;
 }
 
-zt_status zt_pk_call_device(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
-{
-    if (count < 1 || count > 2 || arguments[0].kind != PK_TEXT || (count == 2 && arguments[1].kind != PK_INT))
-        return zt_pk_fail(pickle, "torch.device of what is no name");
-    return set_none(out);
-}
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define KIND(kind) (1 << PK_##kind)
+#define ANY_TENSOR (KIND(TENSOR) | KIND(FOREIGN) | KIND(OBJECT)) /* a tensor, or what may be one */
+
+/* module, name; the function, or the kind of tensor that zt does not hold; fewest and most arguments, kinds of the
+ * first and of the second; the message for others */
+#define MAKES(module_, name_, make_, ...) {.module = module_, .name = name_, .what = PK_FUNCTION, .call = {make_, NULL, __VA_ARGS__}}
+#define FOREIGN(module_, name_, kind_, ...) {.module = module_, .name = name_, .what = PK_FUNCTION, .call = {NULL, kind_, __VA_ARGS__}}
+
+const pk_global zt_pk_functions[] = {
+    MAKES("torch._utils", "_rebuild_tensor_v2", make_tensor_v2, 6, 7, 0, 0, "_rebuild_tensor_v2 takes 6 or 7 arguments"),
+    MAKES("torch._utils", "_rebuild_tensor_v3", make_tensor_v3, 7, 8, 0, 0, TENSOR_V3_USAGE),
+    MAKES("torch._utils", "_rebuild_tensor", make_tensor, 4, 4, 0, 0, "_rebuild_tensor takes 4 arguments"),
+    MAKES("torch._utils", "_rebuild_parameter", make_parameter, 1, 4, ANY_TENSOR, 0, "a parameter without a tensor"),
+    MAKES("torch._utils", "_rebuild_parameter_with_state", make_parameter, 1, 4, ANY_TENSOR, 0, "a parameter without a tensor"),
+    FOREIGN("torch._utils", "_rebuild_sparse_tensor", "a sparse tensor", 2, 2, 0, KIND(TUPLE),
+            "_rebuild_sparse_tensor takes a layout and a tuple"),
+    FOREIGN("torch._utils", "_rebuild_qtensor", "a quantized tensor", 7, 7, KIND(STORAGE), 0,
+            "_rebuild_qtensor takes a storage and 6 more arguments"),
+    FOREIGN("torch._utils", "_rebuild_nested_tensor", "a nested tensor", 4, 4, ANY_TENSOR, 0,
+            "_rebuild_nested_tensor takes 4 tensors"),
+    FOREIGN("torch._utils", "_rebuild_meta_tensor_no_storage", "a tensor without data", 4, 4, 0, 0,
+            "_rebuild_meta_tensor_no_storage takes 4 arguments"),
+    FOREIGN("torch._utils", "_rebuild_wrapper_subclass", "a tensor subclass that wraps other tensors", 8, 8, KIND(GLOBAL), 0,
+            "_rebuild_wrapper_subclass takes a class and 7 more arguments"),
+    FOREIGN("torch._utils", "_rebuild_device_tensor_from_numpy", "a tensor stored as a NumPy array", 4, 4, 0, 0,
+            "_rebuild_device_tensor_from_numpy takes 4 arguments"),
+    FOREIGN("torch._utils", "_rebuild_xla_tensor", "a tensor stored as a NumPy array", 4, 4, 0, 0,
+            "_rebuild_device_tensor_from_numpy takes 4 arguments"),
+    MAKES("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", make_cpu_tensor, 4, 4, ANY_TENSOR, KIND(GLOBAL), CPU_TENSOR_USAGE),
+    MAKES("torch._tensor", "_rebuild_from_type_v2", make_from_type, 4, 4, KIND(GLOBAL), KIND(GLOBAL), "_rebuild_from_type takes a function, a class and 2 more arguments"),
+    MAKES("torch._tensor", "_rebuild_from_type", make_from_type, 4, 4, KIND(GLOBAL), KIND(GLOBAL), "_rebuild_from_type takes a function, a class and 2 more arguments"),
+    MAKES("torch.tensor", "_rebuild_from_type", make_from_type, 4, 4, KIND(GLOBAL), KIND(GLOBAL), "_rebuild_from_type takes a function, a class and 2 more arguments"),
+    MAKES("torch.nn.parameter", "Parameter", make_parameter, 1, 4, ANY_TENSOR, 0, "a parameter without a tensor"),
+    MAKES("torch.serialization", "_get_layout", make_none, 1, 1, KIND(TEXT), 0, "_get_layout of what is no name"),
+    MAKES("torch", "Size", make_size, 1, 1, KIND(TUPLE), 0, "torch.Size of what is no tuple"),
+    MAKES("torch", "device", make_none, 1, 2, KIND(TEXT), KIND(INT), "torch.device of what is no name"),
+    MAKES("collections", "OrderedDict", make_dict, 0, 1, KIND(LIST), 0, "an OrderedDict of what is no list"),
+    MAKES("collections", "Counter", make_counter, 0, 1, KIND(DICT), 0, "a Counter of what is no dictionary"),
+    MAKES("_codecs", "encode", make_bytes, 2, 2, KIND(TEXT), KIND(TEXT), BYTES_USAGE),
+    MAKES("builtins", "bytearray", make_none, 0, 2, KIND(TEXT) | KIND(NONE), KIND(TEXT), "a bytearray of what is no bytes"),
+    MAKES("builtins", "complex", make_none, 0, 2, 0, 0, "a complex number of more than two parts"),
+    MAKES("builtins", "set", make_set, 0, 1, KIND(LIST), 0, "a set of what is no list"),
+};
+const size_t zt_pk_function_count = sizeof zt_pk_functions / sizeof *zt_pk_functions;
 
 /* ---- calls ----------------------------------------------------------------------------------- */
+
+static bool is_of_kind(const pk_value *arguments, size_t count, size_t i, unsigned kinds)
+{
+    return i >= count || !kinds || kinds >> arguments[i].kind & 1;
+}
+
+static zt_status make_call(pickle_reader *pickle, const pk_call *call, const pk_value *arguments, size_t count, pk_value *out)
+{
+    if (count < call->least || count > call->most || !is_of_kind(arguments, count, 0, call->first) ||
+        !is_of_kind(arguments, count, 1, call->second))
+        return zt_pk_fail(pickle, call->usage);
+    return call->make ? call->make(pickle, arguments, count, out) : set_foreign(call->foreign, out);
+}
 
 zt_status zt_pk_reduce(pickle_reader *pickle, pk_value function, pk_value arguments, pk_value *out)
 {
     bool object = function.kind == PK_OBJECT;
     const pk_global *global = function.kind == PK_GLOBAL ? function.global : object ? function.object->type : NULL;
-    if (!global || (!object && !global->call && global->what != PK_UNKNOWN && global->what != PK_TENSOR_CLASS))
+    if (!global || (!object && global->what != PK_FUNCTION && global->what != PK_UNKNOWN && global->what != PK_TENSOR_CLASS))
         return zt_pk_fail(pickle, "a call of what is no function");
     if (arguments.kind != PK_TUPLE)
         return zt_pk_fail(pickle, "a call without a tuple of arguments");
-    return global->call && !object ? global->call(pickle, arguments.items, arguments.count, out)
+    return global->what == PK_FUNCTION && !object
+               ? make_call(pickle, &global->call, arguments.items, arguments.count, out)
                                    : zt_pk_object(pickle, global, arguments, out);
 }
 
