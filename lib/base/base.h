@@ -63,9 +63,9 @@ typedef struct zt_ctx zt_ctx;
 zt_ctx *zt_ctx_new(void);      /* NULL only when there is no memory at all */
 void zt_ctx_free(zt_ctx *ctx); /* asserts nothing: leaks are reported by zt_mem_get */
 
-/* Record an error unless one is recorded already; returns `s` so that `return zt_fail(...)` reads
+/* Record an error unless one is recorded already; returns `status` so that `return zt_fail(...)` reads
  * well. ctx NULL: only that. Thread-safe. */
-zt_status zt_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(3, 4);
+zt_status zt_fail(zt_ctx *ctx, zt_status status, const char *format, ...) ZT_PRINTF(3, 4);
 zt_status zt_ctx_status(const zt_ctx *ctx);  /* ZT_OK when nothing failed */
 const char *zt_ctx_error(const zt_ctx *ctx); /* "" when nothing failed */
 void zt_ctx_clear(zt_ctx *ctx); /* forgets the error, so that the next one is recorded */
@@ -81,7 +81,7 @@ typedef void zt_log_fn(void *user, zt_level level, const char *line);
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user); /* fn NULL: silence */
 /* One line, without a newline, to the function set; dropped where `level` is above `up_to`. A line
  * of 2048 bytes or more is cut and ends in "...". Thread-safe. */
-void zt_log(zt_ctx *ctx, zt_level level, const char *fmt, ...) ZT_PRINTF(3, 4);
+void zt_log(zt_ctx *ctx, zt_level level, const char *format, ...) ZT_PRINTF(3, 4);
 
 /* What is counted as it happens, told to one function: counter "op" (ops run, by the op's name),
  * "bytes" (that their outputs take), "fallback" (ops that another engine ran, counted when run). */
@@ -171,7 +171,7 @@ zt_status zt_str_put(zt_str *str, const void *bytes, size_t size); /* appends `s
 zt_status zt_str_puts(zt_str *str, const char *text); /* appends a string that a zero closes */
 zt_status zt_str_putc(zt_str *str, char character);           /* appends one byte */
 /* Appends formatted text. ZT_EUSAGE: the C library cannot format it. */
-zt_status zt_str_printf(zt_str *s, const char *fmt, ...) ZT_PRINTF(2, 3);
+zt_status zt_str_printf(zt_str *str, const char *format, ...) ZT_PRINTF(2, 3);
 /* Text from files: control bytes, DEL, C1 controls and broken UTF-8 become \xNN. */
 zt_status zt_str_put_escaped(zt_str *str, const char *bytes, size_t size);
 /* A JSON string with its quotes; broken UTF-8 becomes U+FFFD. */
@@ -235,8 +235,8 @@ zt_source *zt_source_open(zt_ctx *ctx, const char *path);
 /* The same, but a stream whose first bytes (ZT_HEAD of them, if it has so many) are not wanted is not
  * spooled past them: who reads it says what is wrong, and a stream without end is no trap. */
 #define ZT_HEAD 16
-typedef bool zt_wanted(const void *head, size_t n);
-/* `wanted` sees the first n bytes, at most ZT_HEAD. */
+typedef bool zt_wanted(const void *head, size_t size);
+/* `wanted` sees the first `size` bytes, at most ZT_HEAD. */
 zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
 /* The same, but what is no regular file is read as it comes, without a temporary file: offsets
  * rise, and what is passed by is gone. Its size is ZT_SIZE_UNKNOWN until its end has been met. */

@@ -40,32 +40,32 @@ typedef struct zt_part_ops {
     /* The header, with metadata in the container's own way and all entries: of `least` bytes at
      * least, where it can be filled up. NULL on failure; zt_free it. Containers that have no header
      * begin instead. */
-    char *(*header)(zt_part *p, const zt_meta *meta, size_t least, size_t *n);
-    zt_status (*begin)(zt_part *p, const zt_meta *meta);
-    zt_status (*tensor)(zt_part *p, int64_t i); /* before entry i's data; NULL: nothing is */
-    zt_status (*put)(zt_part *p, const void *bytes, size_t n); /* NULL: as they are */
-    zt_status (*end)(zt_part *p);                              /* NULL: nothing is */
-    void (*close)(zt_part *p);                                 /* frees user; NULL */
+    char *(*header)(zt_part *part, const zt_meta *meta, size_t least, size_t *size);
+    zt_status (*begin)(zt_part *part, const zt_meta *meta);
+    zt_status (*tensor)(zt_part *part, int64_t i); /* before entry i's data; NULL: nothing is */
+    zt_status (*put)(zt_part *part, const void *bytes, size_t size); /* NULL: as they are */
+    zt_status (*end)(zt_part *part);                              /* NULL: nothing is */
+    void (*close)(zt_part *part);                                 /* frees user; NULL */
 } zt_part_ops;
 
 struct zt_container {
     const char *name, *suffix;
-    /* Do these first bytes of a file of `size` bytes begin one? n is ZT_PROBE or the file's all. */
-    bool (*probe)(const unsigned char *head, size_t n, uint64_t size);
+    /* Do these first bytes of a file of `size` bytes begin one? head_size is ZT_PROBE or the file's all. */
+    bool (*probe)(const unsigned char *head, size_t head_size, uint64_t size);
     bool streams; /* is read as it comes */
     /* Takes over the source, also on failure; fills reader and user. */
-    zt_status (*open)(zt_checkpoint *c, zt_source *s);
+    zt_status (*open)(zt_checkpoint *checkpoint, zt_source *source);
     /* Writing; NULL: it is not written. */
     const zt_part_ops *ops;
-    bool (*can_store)(const zt_entry *e); /* name, dtype and shape as they are? */
+    bool (*can_store)(const zt_entry *entry); /* name, dtype and shape as they are? */
     /* Can it hold this metadata in its own way? NULL: it has none, and "zt.gguf" is a tensor. */
-    bool (*can_meta)(const zt_meta *m);
+    bool (*can_meta)(const zt_meta *meta);
     zt_dtype mask_dtype; /* of what it cannot say: U8, or I8 */
     bool shards;    /* NAME-00001-of-0000N and suffix are written as one model */
     /* Is a file of that name read with all the others, by numbers or an index? NULL: none is. */
-    bool (*numbered)(const zt_source *s);
+    bool (*numbered)(const zt_source *source);
     /* A shard's own keys (NULL: none); what is written beside them, when all are whole. */
-    zt_status (*shard_meta)(zt_meta *m, int64_t no, int64_t count, int64_t n_tensors);
+    zt_status (*shard_meta)(zt_meta *meta, int64_t index, int64_t count, int64_t tensor_count);
     char *(*index)(zt_ctx *ctx, const zt_part *part, int64_t n, size_t *mask_dtype);
     const char *index_suffix;
 };

@@ -8,8 +8,8 @@
 
 #include "lib/io/array.h"
 
-/* n raw bytes at `offset`. */
-typedef zt_status zt_fetch(void *user, uint64_t offset, void *dst, size_t n);
+/* `size` raw bytes at `offset`. */
+typedef zt_status zt_fetch(void *user, uint64_t offset, void *dst, size_t size);
 
 typedef struct zt_layout {
     int rank;

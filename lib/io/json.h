@@ -21,13 +21,13 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max);
 
 /* A member: its decoded key (borrowed, closed by a zero, with none inside) and its value's text,
  * which has been checked only so far as its end is known. */
-typedef zt_status zt_json_member_fn(void *user, const char *key, const char *text, size_t n);
+typedef zt_status zt_json_member_fn(void *user, const char *key, const char *text, size_t size);
 /* fn for every member of the object that the text is. Does not look for members that come twice.
  * Stops at the first status that is not ZT_OK, and returns it. */
 zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size,
                           zt_json_member_fn *fn, void *user);
 /* An item: its number and its text, checked likewise. */
-typedef zt_status zt_json_item_fn(void *user, int64_t i, const char *text, size_t n);
+typedef zt_status zt_json_item_fn(void *user, int64_t i, const char *text, size_t size);
 /* fn for every item of the array that the text is. Likewise. */
 zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size,
                         zt_json_item_fn *fn, void *user);

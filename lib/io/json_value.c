@@ -15,7 +15,7 @@ static const char *skip_space(const char *cursor, const char *end)
 /* ---- strings --------------------------------------------------------------------------------- */
 
 /* The four hexadecimal digits at `cursor`; -1: they are not there. */
-static int hex4(const char *cursor, const char *end)
+static int parse_hex4(const char *cursor, const char *end)
 {
     int value = 0;
     if (end - cursor < 4)
@@ -44,13 +44,13 @@ static const char *escape_end(const char *cursor, const char *end)
         return NULL;
     if (cursor[1] != 'u')
         return cursor + 2;
-    int unit = hex4(cursor + 2, end);
+    int unit = parse_hex4(cursor + 2, end);
     if (unit < 0 || is_low(unit))
         return NULL;
     cursor += 6;
     if (!is_high(unit))
         return cursor;
-    return end - cursor >= 2 && cursor[0] == '\\' && cursor[1] == 'u' && is_low(hex4(cursor + 2, end)) ? cursor + 6 : NULL;
+    return end - cursor >= 2 && cursor[0] == '\\' && cursor[1] == 'u' && is_low(parse_hex4(cursor + 2, end)) ? cursor + 6 : NULL;
 }
 
 static const char *string_end(const char *cursor, const char *end)

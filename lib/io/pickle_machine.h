@@ -22,7 +22,7 @@ zt_status zt_pk_pop(pickle_reader *pickle, pk_value *value); /* the topmost valu
 zt_status zt_pk_above_mark(pickle_reader *pickle, size_t *first);
 
 typedef struct pk_opcode {
-    zt_status (*run)(pickle_reader *p, int arg); /* NULL: there is no such */
+    zt_status (*run)(pickle_reader *pickle, int arg); /* NULL: there is no such */
     int arg;                              /* bytes of what follows, or what is made */
 } pk_opcode;
 extern const pk_opcode zt_pk_opcodes[256];

@@ -22,12 +22,12 @@ extern "C" {
 typedef struct zt_safetensors zt_safetensors;
 
 zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *s);     /* borrows the source */
+zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
 /* NAME.safetensors.index.json: the tensors of its "weight_map", in shards that lie beside it. A
  * shard outside of the folder, a tensor that is in two of them, or that is not in the very shard
  * named with it, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
-zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *s); /* owns it, also when it fails */
+zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source); /* owns it, also when it fails */
 void zt_safetensors_close(zt_safetensors *safetensors); /* NULL: nothing */
 
 /* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */

@@ -54,7 +54,7 @@ typedef struct st_parser {
  * entry is invalid, the fault was reported to a listener (fault.h), and the reader leaves it out. */
 zt_status zt_st_entry(const st_parser *parser, const char *text, size_t size, st_tensor *tensor);
 /* Reports a fault of tensor `name`. ZT_OK: a listener took it, reading goes on; else ZT_EDATA. */
-zt_status zt_st_report_fault(const st_parser *p, const char *name, const char *fmt, ...) ZT_PRINTF(3, 4);
+zt_status zt_st_report_fault(const st_parser *parser, const char *name, const char *format, ...) ZT_PRINTF(3, 4);
 /* Fills s->names from s->tensor. ZT_EDATA: two tensors have the same name. */
 zt_status zt_st_map_names(zt_safetensors *safetensors);
 

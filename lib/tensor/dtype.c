@@ -122,7 +122,7 @@ static void encode_f32(const float *src, void *dst, int64_t count)
     memmove(dst, src, (size_t)count * 4);
 }
 
-static inline uint16_t load16(const uint8_t *bytes)
+static inline uint16_t load_u16(const uint8_t *bytes)
 {
     uint16_t half;
     memcpy(&half, bytes, 2);
@@ -143,7 +143,7 @@ static void decode_bf16(const void *src, float *dst, int64_t count)
 {
     const uint8_t *bytes = src;
     for (int64_t i = 0; i < count; i++)
-        dst[i] = bits_f32((uint32_t)load16(bytes + 2 * i) << 16);
+        dst[i] = bits_f32((uint32_t)load_u16(bytes + 2 * i) << 16);
 }
 
 static void encode_bf16(const float *src, void *dst, int64_t count)

@@ -21,7 +21,7 @@ void zt_decode_q2_k(const void *src, float *dst, int64_t count)
 
 /* Scale `group` of 16 of q3_k, six bits less 32: their low four bits are the halves of bytes 0..7 (8..15
  * the high ones), the upper two are in bytes 8..11, four in each. */
-static int scale6(const uint8_t *scales, int group)
+static int get_scale6(const uint8_t *scales, int group)
 {
     int low = scales[group % 8] >> group / 8 * 4 & 15, high = scales[8 + group % 4] >> group / 4 * 2 & 3;
     return (low | high << 4) - 32;
@@ -35,7 +35,7 @@ void zt_decode_q3_k(const void *src, float *dst, int64_t count)
     for (int64_t i = 0; i < count; i += 256, block += 110) {
         float block_scale = zt_load_half(block + 108);
         for (int group = 0; group < 16; group++) {
-            float scale = block_scale * (float)scale6(block + 96, group);
+            float scale = block_scale * (float)get_scale6(block + 96, group);
             const uint8_t *high = block + group % 2 * 16, *codes = block + 32 + group / 8 * 32 + group % 2 * 16;
             for (int j = 0; j < 16; j++) {
                 int code = (codes[j] >> group / 2 % 4 * 2 & 3) | (high[j] >> group / 2 & 1) << 2;

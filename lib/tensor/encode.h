@@ -9,9 +9,9 @@
 
 #include "lib/tensor/tensor.h"
 
-/* n elements, whole blocks, to `out`; w are n weights, not negative, of mean 1 or about it; NULL:
+/* `count` elements, whole blocks, to `out`; `weights`, one each, are not negative, of mean 1 or about it; NULL:
  * all are 1. Blocks do not see each other. */
-typedef void zt_quantize_fn(const float *x, const float *w, int64_t n, uint8_t *out);
+typedef void zt_quantize_fn(const float *values, const float *weights, int64_t count, uint8_t *out);
 
 /* Either may be NULL. */
 typedef struct zt_encoder {
@@ -30,7 +30,7 @@ const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype dtype); /* NULL: none */
 typedef struct zt_plain {
     void (*decode_f16)(const void *src, float *dst, int64_t n);
     void (*encode_f16)(const float *src, void *dst, int64_t n);
-    bool (*any_above)(const float *x, int64_t n, float most); /* |x|, or NaN */
+    bool (*any_above)(const float *values, int64_t count, float limit); /* |value|, or NaN */
 } zt_plain;
 extern const zt_plain zt_plain_scalar, zt_plain_avx2, zt_plain_avx512;
 

@@ -178,8 +178,8 @@ zt_ctx *zt_tensor_ctx(const zt_tensor *tensor);  /* the context it was made with
  */
 typedef struct zt_device_resident zt_device_resident;
 struct zt_device_resident {
-    void (*fetch)(zt_device_resident *a);
-    void (*drop)(zt_device_resident *a);
+    void (*fetch)(zt_device_resident *record);
+    void (*drop)(zt_device_resident *record);
     void *data;   /* the buffer's memory */
     zt_device_resident **attached; /* the buffer's pointer to this struct */
 };
@@ -207,8 +207,8 @@ struct zt_store {
     void *user;
     /* ZT_OK and the type, or ZT_ENOENT without a message when there is none of that name. */
     zt_status (*find)(void *user, const char *name, zt_type *type, int64_t *handle);
-    /* n bytes at `offset` of that tensor. May be called from several threads at once. */
-    zt_status (*read)(void *user, int64_t handle, size_t offset, void *dst, size_t n);
+    /* `size` bytes at `offset` of that tensor. May be called from several threads at once. */
+    zt_status (*read)(void *user, int64_t handle, size_t offset, void *dst, size_t size);
 };
 
 #ifdef __cplusplus

@@ -83,7 +83,7 @@ quant_crew *quant_crew_new(quant_run *run);
 void quant_crew_free(quant_crew *crew);
 
 /* What is done with rows as they are ready, in order; NULL: nothing. */
-typedef zt_status quant_put_fn(void *user, const void *bytes, size_t n);
+typedef zt_status quant_put_fn(void *user, const void *bytes, size_t size);
 /* Rows of a job, from..to-1, as type `dtype`; `loss` (NULL: none) gets what that costs. The bytes do not
  * depend on how many threads there are. */
 zt_status quant_rows(quant_run *run, int64_t job, int64_t from, int64_t to, zt_dtype dtype, zt_loss_of *loss,
