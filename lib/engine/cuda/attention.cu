@@ -125,7 +125,7 @@ FN void add_values(const zt_cu_attention_args &a, const task &w, const room *r,
 
 /* The keys of one split: sums of values, and in the room the top and the sum of exponentials. */
 template <class T>
-FN void walk_split(const zt_cu_attention_args &a, const task &w, int64_t split, const float *q,
+FN void attend_split(const zt_cu_attention_args &a, const task &w, int64_t split, const float *q,
                    room *r, float acc[HEADS][COLUMNS])
 {
     barrier();
@@ -152,14 +152,14 @@ FN void walk_split(const zt_cu_attention_args &a, const task &w, int64_t split, 
 
 /* One block a row's heads: all splits in order. */
 template <class T>
-FN void walk_all(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
+FN void attend_all(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
 {
     float total[HEADS][COLUMNS] = {{0}}, top[HEADS], sum[HEADS];
     for (int i = 0; i < HEADS; i++) top[i] = -INFINITY, sum[i] = 0;
     for (int64_t s = w.first / SPLIT; w.last < a.slots.ctx && s <= w.last / SPLIT && w.last >= 0;
          s++) {
         float acc[HEADS][COLUMNS] = {{0}};
-        walk_split<T>(a, w, s, q, r, acc);
+        attend_split<T>(a, w, s, q, r, acc);
         for (int i = 0; i < HEADS; i++) {
             int h = i * w.parts + w.part;
             float old = 0, fresh = 0;
@@ -180,13 +180,13 @@ FN void walk_all(const zt_cu_attention_args &a, const task &w, const float *q, r
 
 /* A block a split: its state into the parts; a sum below 0 says that a slot was not good. */
 template <class T>
-FN void walk_one(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
+FN void attend_one(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
 {
     int64_t s = block_z();
     float acc[HEADS][COLUMNS] = {{0}};
     bool any = w.last >= 0 && w.last < a.slots.ctx && s >= w.first / SPLIT && s <= w.last / SPLIT;
     if (!any) return;
-    walk_split<T>(a, w, s, q, r, acc);
+    attend_split<T>(a, w, s, q, r, acc);
     for (int i = 0; i < HEADS; i++) {
         int h = i * w.parts + w.part;
         if (h >= w.heads || w.part >= w.parts) continue;
@@ -211,9 +211,9 @@ template <class T> FN void attend(const zt_cu_attention_args &a, float *q, room 
     for (int64_t i = thread(); i < w.heads * a.D; i += THREADS) q[i] = from[i];
     barrier();
     if (a.splits)
-        walk_one<T>(a, w, q, r);
+        attend_one<T>(a, w, q, r);
     else
-        walk_all<T>(a, w, q, r);
+        attend_all<T>(a, w, q, r);
 }
 
 KERNEL_OF(zt_attention_f32, zt_cu_attention_args, THREADS)

@@ -189,7 +189,7 @@ KERNEL_OF(zt_cu_chain, zt_cu_chain_args, 256)
         v[0].i = 0;
         for (int k = 0; k < a.n_in; k++)
             if (a.x[k])
-                v[k] = load_value(a.x_type[k], a.x[k], walk_to(a.n_dims, a.dim, a.step[k], i));
+                v[k] = load_value(a.x_type[k], a.x[k], offset_at(a.n_dims, a.dim, a.step[k], i));
         if (!a.ops) v[ZT_CU_CHAIN_IN] = run_op(a.one, v, i, a.trouble);
         for (int k = 0; k < a.n_ops && a.ops; k++)
             v[ZT_CU_CHAIN_IN + k] = run_op(ops[k], v, i, a.trouble);

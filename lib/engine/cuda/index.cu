@@ -100,8 +100,8 @@ template <class W> FN void gather_elements(const zt_cu_elements_args &a)
 {
     for (int64_t e = first(); e < a.lines * a.n; e += stride()) {
         const int64_t line = e % a.lines, k = e / a.lines;
-        const int64_t i_from = walk_to(a.n_dims, a.dim, a.i_at, line);
-        const int64_t at = element_at(a, i_from, walk_to(a.n_dims, a.dim, a.x_at, line), k);
+        const int64_t i_from = offset_at(a.n_dims, a.dim, a.i_at, line);
+        const int64_t at = element_at(a, i_from, offset_at(a.n_dims, a.dim, a.x_at, line), k);
         store_as(a.type, a.y, i_from + k * a.i_step, at < 0 ? W(0) : load_as<W>(a.type, a.x, at));
     }
 }
@@ -112,8 +112,8 @@ KERNEL_OF_VALUES(zt_cu_gather_elements, zt_cu_elements_args, 256, a.type, gather
 template <class W> FN void scatter_elements(const zt_cu_elements_args &a)
 {
     for (int64_t line = first(); line < a.lines; line += stride()) {
-        const int64_t i_from = walk_to(a.n_dims, a.dim, a.i_at, line);
-        const int64_t x_from = walk_to(a.n_dims, a.dim, a.x_at, line);
+        const int64_t i_from = offset_at(a.n_dims, a.dim, a.i_at, line);
+        const int64_t x_from = offset_at(a.n_dims, a.dim, a.x_at, line);
         for (int64_t k = 0; k < a.n; k++) {
             const int64_t at = element_at(a, i_from, x_from, k);
             if (at < 0) continue;

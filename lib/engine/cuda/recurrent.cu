@@ -1,4 +1,4 @@
-/* recurrent.cu - recurrences over sequences and their gradients: a block walks a sequence, the
+/* recurrent.cu - recurrences over sequences and their gradients: a block goes through a sequence, the
  * state in shared memory. What does not depend on the step before (w_ih x, and the gradients of
  * weights) are products of their own. Letters and what `saved` holds: lib/ops/recurrent.h.
  */
@@ -100,7 +100,7 @@ FN void resets(const zt_cu_recurrent_args &a, int64_t row, const float *h, float
 }
 
 /* Shared: two states that take turns, c, reset gates and what they leave. */
-template <int KIND> FN void walk(const zt_cu_recurrent_args &a, float *room)
+template <int KIND> FN void recur(const zt_cu_recurrent_args &a, float *room)
 {
     int64_t n = block(), H = a.H, length = length_of(a, n);
     float *h = room, *next = room + H, *c = room + 2 * H, *reset = room + 3 * H,
@@ -136,7 +136,7 @@ template <int KIND> FN void walk(const zt_cu_recurrent_args &a, float *room)
     KERNEL_OF(name, zt_cu_recurrent_args, THREADS)                                                 \
     {                                                                                              \
         DYNAMIC_SHARED(float, room);                                                               \
-        walk<kind>(a, room);                                                                       \
+        recur<kind>(a, room);                                                                       \
     }
 WALK(zt_rnn, RNN)
 WALK(zt_lstm, LSTM)
@@ -232,7 +232,7 @@ FN void back_resets(const zt_cu_recurrent_args &a, const back &b)
     }
 }
 
-template <int KIND> FN void walk_back(const zt_cu_recurrent_args &a, float *room)
+template <int KIND> FN void recur_back(const zt_cu_recurrent_args &a, float *room)
 {
     const int G = KIND == RNN ? 1 : KIND == LSTM ? 4 : 3;
     int64_t H = a.H, length = length_of(a, block());
@@ -265,7 +265,7 @@ template <int KIND> FN void walk_back(const zt_cu_recurrent_args &a, float *room
     KERNEL_OF(name, zt_cu_recurrent_args, THREADS)                                                 \
     {                                                                                              \
         DYNAMIC_SHARED(float, room);                                                               \
-        walk_back<kind>(a, room);                                                                  \
+        recur_back<kind>(a, room);                                                                  \
     }
 BACK(zt_rnn_back, RNN)
 BACK(zt_lstm_back, LSTM)

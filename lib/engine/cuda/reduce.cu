@@ -62,7 +62,7 @@ FN W fold_some(const zt_cu_reduce_args &a, int fold, int64_t base, int64_t from,
     W v = fold_start<W>(fold);
     for (int64_t r = from; r < to; r += by)
         v = folded(fold, v,
-                   load_as<W>(a.x_type, a.x, base + walk_to(a.n_gone, a.gone_dim, a.gone_step, r)));
+                   load_as<W>(a.x_type, a.x, base + offset_at(a.n_gone, a.gone_dim, a.gone_step, r)));
     return v;
 }
 template <class W>
@@ -70,7 +70,7 @@ FN W exp_some(const zt_cu_reduce_args &a, W top, int64_t base, int64_t from, int
 {
     W v = 0;
     for (int64_t r = from; r < to; r += by)
-        v += exp(load_as<W>(a.x_type, a.x, base + walk_to(a.n_gone, a.gone_dim, a.gone_step, r)) -
+        v += exp(load_as<W>(a.x_type, a.x, base + offset_at(a.n_gone, a.gone_dim, a.gone_step, r)) -
                  top);
     return v;
 }
@@ -93,7 +93,7 @@ FN int64_t lse(int64_t, int64_t) { return 0; }
 template <class W> FN void rows(const zt_cu_reduce_args &a, W (&room)[ROW_THREADS])
 {
     for (int64_t o = block(); o < a.kept * a.parts; o += blocks()) {
-        const int64_t base = walk_to(a.n_kept, a.kept_dim, a.kept_step, o / a.parts);
+        const int64_t base = offset_at(a.n_kept, a.kept_dim, a.kept_step, o / a.parts);
         const int64_t from = o % a.parts * a.each, end = from + a.each;
         const int64_t to = end < a.gone ? end : a.gone;
         const int fold = a.fold == ZT_CU_LSE ? (int)ZT_CU_MAX : a.fold;
@@ -124,7 +124,7 @@ template <class W> FN void columns(const zt_cu_reduce_args &a)
 {
     for (int64_t i = first(); i < a.kept * a.parts; i += stride()) {
         const int64_t o = i % a.kept, part = i / a.kept;
-        const int64_t base = walk_to(a.n_kept, a.kept_dim, a.kept_step, o);
+        const int64_t base = offset_at(a.n_kept, a.kept_dim, a.kept_step, o);
         const int64_t from = part * a.each, to = from + a.each < a.gone ? from + a.each : a.gone;
         W v = fold_some<W>(a, a.fold == ZT_CU_LSE ? (int)ZT_CU_MAX : a.fold, base, from, to, 1);
         if (a.fold == ZT_CU_LSE) {

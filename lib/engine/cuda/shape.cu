@@ -13,7 +13,7 @@ template <class T> FN void move(const zt_cu_move_args &a)
     const T *x = PTR(const T, a.x);
     T *y = PTR(T, a.y);
     for (int64_t i = first(); i < a.n; i += stride()) {
-        const int64_t at = a.base + walk_to(a.n_dims, a.dim, a.step, i);
+        const int64_t at = a.base + offset_at(a.n_dims, a.dim, a.step, i);
         if (a.put)
             y[at] = x[i];
         else
@@ -38,8 +38,8 @@ template <class T> FN void turn(const zt_cu_transpose_args &a, T (&tile)[TILE][T
     const int64_t r0 = block() / across * TILE, c0 = block() % across * TILE;
     const int fast = thread() % TILE, slow = thread() / TILE;
     for (int64_t b = block_y(); b < a.batches; b += blocks_y()) {
-        const T *x = PTR(const T, a.x) + walk_to(a.n_dims, a.dim, a.x_at, b);
-        T *y = PTR(T, a.y) + walk_to(a.n_dims, a.dim, a.y_at, b);
+        const T *x = PTR(const T, a.x) + offset_at(a.n_dims, a.dim, a.x_at, b);
+        T *y = PTR(T, a.y) + offset_at(a.n_dims, a.dim, a.y_at, b);
         for (int k = slow; k < TILE; k += TILE_ROWS)
             if (r0 + fast < a.rows && c0 + k < a.columns)
                 tile[k][fast] = x[r0 + fast + (c0 + k) * a.x_step];

@@ -189,7 +189,7 @@ template <class W> FN void store_as(int t, zt_cu_ptr at, int64_t i, W x)
 }
 
 /* Where element i of a value of these dimensions, the last first, is in another. */
-FN int64_t walk_to(int n, const int64_t *dim, const int64_t *step, int64_t i)
+FN int64_t offset_at(int n, const int64_t *dim, const int64_t *step, int64_t i)
 {
     int64_t at = 0;
     if (n == 1) return i * step[0];
