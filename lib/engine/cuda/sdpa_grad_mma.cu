@@ -1,5 +1,5 @@
 /* sdpa_grad_mma.cu - the gradient of dense attention on the matrix units, with weights made anew
- * from lse (Dao et al., "FlashAttention", 2022): of queries by a walk over the keys, of keys and
+ * from lse (Dao et al., "FlashAttention", 2022): of queries by a pass over the keys, of keys and
  * values by one over the queries of all heads that share them. No sum is shared between blocks.
  */
 #include "lib/engine/cuda/sdpa_mma.cuh"
@@ -34,7 +34,7 @@ typedef struct back_rows {
     float lse[2], delta[2], by[2];
 } back_rows;
 
-/* Where a step of the walk is: of keys, the head whose queries these are. */
+/* Where a step of the pass is: of keys, the head whose queries these are. */
 typedef struct back_step {
     int64_t head, at;
 } back_step;
@@ -105,14 +105,14 @@ FN void level(back_rows *r, float ds[W / 8][4], float acc[D / 8][4])
     }
 }
 
-/* ---- a walk ---------------------------------------------------------------------------------- */
+/* ---- a pass ---------------------------------------------------------------------------------- */
 
-/* What a block has to do: its head (of keys: of keys), and the heads of queries that it walks, each
+/* What a block has to do: its head (of keys: of keys), and the heads of queries that it visits, each
  * in `each` steps. */
 typedef struct back_task {
     int64_t head, batch, row, n;
     int64_t heads, each;
-    walk w;
+    pass_range w;
 } back_task;
 
 template <bool KEYS, int W> FN back_task task_of(const zt_cu_sdpa_args &a)
@@ -121,7 +121,7 @@ template <bool KEYS, int W> FN back_task task_of(const zt_cu_sdpa_args &a)
     back_task t = {block_y() % heads, block_y() / heads, 0, 0, KEYS ? a.h / a.g : 1, 0, {}};
     t.row = (int64_t)(KEYS ? block() : blocks() - 1 - block()) * ROWS; /* most begins */
     t.n = keys_of(a, t.batch, (t.batch * a.h + (KEYS ? 0 : t.head)) * a.s + (KEYS ? 0 : t.row));
-    t.w = walk_of<KEYS, W>(a, t.n, t.row, ROWS);
+    t.w = pass_range_of<KEYS, W>(a, t.n, t.row, ROWS);
     t.each = t.w.lo < t.w.hi ? (t.w.hi - t.w.lo + W - 1) / W : 0;
     return t;
 }
@@ -165,7 +165,7 @@ FN void bring_step(const zt_cu_sdpa_args &a, const back_task &t, int64_t step,
     copy_commit();
 }
 
-/* A tile of the walk. acc0: of q, or of k; acc1: of v. */
+/* A tile of the pass. acc0: of q, or of k; acc1: of v. */
 template <class T, int D, bool KEYS>
 FN void add_step(const zt_cu_sdpa_args &a, const back_task &t, int64_t step,
                  back_room<T, D> *room, back_rows *r, float acc0[1][D / 8][4],

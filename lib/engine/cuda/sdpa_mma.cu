@@ -131,7 +131,7 @@ FN void store(const zt_cu_sdpa_args &a, const queries<M> &q, const float acc[M][
 /* The next keys are on their way while weights are made and values added, the values while scores
  * are made. */
 template <class T, int D>
-FN void walk_keys(const zt_cu_sdpa_args &a, const side &keys, const side &values, const walk &w,
+FN void attend_keys(const zt_cu_sdpa_args &a, const side &keys, const side &values, const pass_range &w,
                   attend_room<T, D> *r, queries<attend_sizes<T, D>::M> *q,
                   float acc[attend_sizes<T, D>::M][D / 8][4])
 {
@@ -178,8 +178,8 @@ template <class T, int D> FN void attend(const zt_cu_sdpa_args &a, attend_room<T
     for (int i = 0; i < 2 * z::M; i++) q.top[i / 2][i % 2] = -INFINITY, q.sum[i / 2][i % 2] = 0;
     set_ranges<false>(a, n, q.row, &q.sees);
     bring<z::PARTS, D, z::ROWS>(side_of(a, 0, batch, head, a.s), row, r->q);
-    walk_keys<T, D>(a, side_of(a, 1, batch, shared, n), side_of(a, 2, batch, shared, n),
-                    walk_of<false, z::W>(a, n, row, z::ROWS), r, &q, acc);
+    attend_keys<T, D>(a, side_of(a, 1, batch, shared, n), side_of(a, 2, batch, shared, n),
+                    pass_range_of<false, z::W>(a, n, row, z::ROWS), r, &q, acc);
     store<T, D, z::M>(a, q, acc);
 }
 

@@ -1,7 +1,7 @@
 /* sdpa_mma.cuh - what dense attention on the matrix units and its gradient do alike.
  *
- * A block has rows of its own, 16 or 32 a warp, operand A, and walks tiles of W of the others,
- * operand B: of queries it walks the keys, of keys the queries. Numbers of 16 bits are multiplied
+ * A block has rows of its own, 16 or 32 a warp, operand A, and visits tiles of W of the others,
+ * operand B: of queries it visits the keys, of keys the queries. Numbers of 16 bits are multiplied
  * as they are. f32 goes as PARTS of bf16, of eight bits each, which together are all of it; of the
  * nine products of two such, six are made: part p with part k where p + k < PARTS, the rest being
  * some 2^-22 of the whole. There are no scales, so that a row's bits are its own.
@@ -194,17 +194,17 @@ FN void set_ranges(const zt_cu_sdpa_args &a, int64_t n, int64_t row, ranges<M> *
     }
 }
 
-/* What a block walks, and which of it all its rows see: no tile from free_lo on that ends by
+/* What a block visits, and which of it all its rows see: no tile from free_lo on that ends by
  * free_hi needs a look at ranges or masks. */
-typedef struct walk {
+typedef struct pass_range {
     int64_t lo, hi, free_lo, free_hi;
-} walk;
+} pass_range;
 
 template <bool KEYS, int W>
-FN walk walk_of(const zt_cu_sdpa_args &a, int64_t n, int64_t row, int64_t rows)
+FN pass_range pass_range_of(const zt_cu_sdpa_args &a, int64_t n, int64_t row, int64_t rows)
 {
     int64_t all = KEYS ? n : a.s, end = row + rows < all ? row + rows : all, last, first;
-    walk w = {0, 0, 0, 0};
+    pass_range w = {0, 0, 0, 0};
     if (row >= all) return w;
     range_of<KEYS>(a, n, row, &w.lo, &last);
     range_of<KEYS>(a, n, end - 1, &first, &w.hi);
@@ -215,7 +215,7 @@ FN walk walk_of(const zt_cu_sdpa_args &a, int64_t n, int64_t row, int64_t rows)
     return w;
 }
 
-FN bool is_free(const walk &w, int64_t at, int width)
+FN bool is_free(const pass_range &w, int64_t at, int width)
 {
     return at >= w.free_lo && at + width <= w.free_hi;
 }
