@@ -1,10 +1,10 @@
 /* sink_count.h - sinks of other kinds: one that keeps nothing and counts what it is given, for how
  * large an output would be, and one whose target is what is read.
  *
- *     zt_sink *s = zt_sink_count(ctx);
- *     zt_sink_write(s, bytes, n);
- *     zt_sink_counted(s);                                       // n
- *     zt_sink_close(s);
+ *     zt_sink *sink = zt_sink_count(ctx);
+ *     zt_sink_write(sink, bytes, size);
+ *     zt_sink_counted(sink);  // size
+ *     zt_sink_close(sink);
  */
 #ifndef ZT_SINK_COUNT_H
 #define ZT_SINK_COUNT_H

@@ -5,20 +5,20 @@
  * are read on demand, so that memory is the header's and what the caller holds, whatever the
  * model's size.
  *
- *     zt_checkpoint *c = zt_checkpoint_open(ctx, "m.gguf", 0);
- *     zt_entry e;
- *     for (int64_t i = 0; i < zt_checkpoint_count(c); i++)
- *         zt_checkpoint_get(c, i, &e), zt_checkpoint_read(c, i, 0, buf, e.bytes);
- *     zt_checkpoint_close(c);
+ *     zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, "m.gguf", 0);
+ *     zt_entry entry;
+ *     for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++)
+ *         zt_checkpoint_get(checkpoint, i, &entry), zt_checkpoint_read(checkpoint, i, 0, buf, entry.bytes);
+ *     zt_checkpoint_close(checkpoint);
  *
  * Writing. All metadata and all entries first, then the data in that order, in pieces of any size;
  * the file is there when commit says so, and not before.
  *
- *     zt_checkpoint_opts o = {.to = zt_container_named("gguf"), .force = true};
- *     zt_writer *w = zt_writer_open(ctx, "out.gguf", &o, meta, entries, n);
- *     zt_writer_put(w, bytes, k); ...
- *     zt_writer_commit(w);
- *     zt_writer_close(w);
+ *     zt_checkpoint_opts options = {.to = zt_container_named("gguf"), .force = true};
+ *     zt_writer *writer = zt_writer_open(ctx, "out.gguf", &options, meta, entries, count);
+ *     zt_writer_put(writer, bytes, size); ...
+ *     zt_writer_commit(writer);
+ *     zt_writer_close(writer);
  *
  * What a container cannot say is not lost. Metadata goes into one base64 entry, "zt.gguf": a GGUF
  * header without tensors. A tensor of a type, rank or name that the container lacks is stored as
@@ -138,7 +138,7 @@ zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opt
                           const zt_meta *meta, const zt_entry *entries, int64_t count);
 /* The next `size` bytes of the data of all entries, in order. */
 zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size);
-/* The next n bytes from a source: by the kernel where it can, and where nothing comes between
+/* The next `size` bytes from a source: by the kernel where it can, and where nothing comes between
  * tensors (seamless) at once for several. */
 bool zt_writer_seamless(const zt_writer *writer);
 /* As zt_writer_put, from a source. ZT_EBUG: more than the entries have, as for put. */

@@ -121,7 +121,7 @@ zt_status zt_checkpoint_unmask(zt_checkpoint *checkpoint);
 #define ZT_KEY_GGUF    "zt.gguf"
 #define ZT_KEY_TENSORS "zt.tensors"
 
-/* All keys of a GGUF put into m (lent: `gguf` lives as long) but those that say which of several files it
+/* All keys of a GGUF put into `to` (lent: `gguf` lives as long) but those that say which of several files it
  * is, and all of m into one that is written. */
 zt_status zt_gguf_all_keys(const zt_gguf *gguf, zt_meta *to, bool lent);
 zt_status zt_gguf_put_keys(zt_gguf_writer *writer, const zt_meta *meta);

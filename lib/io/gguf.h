@@ -7,10 +7,10 @@
  * out little endian; blocks of quantized types are taken as they are, as gguf-py does it. Format:
  * docs/gguf.md of ggml, as facts.
  *
- *     zt_gguf *g = zt_gguf_open(ctx, "m.gguf");
+ *     zt_gguf *gguf = zt_gguf_open(ctx, "m.gguf");
  *     int64_t layers;
- *     if (zt_gguf_i64(g, "llama.block_count", &layers)) ...
- *     zt_gguf_close(g);
+ *     if (zt_gguf_i64(gguf, "llama.block_count", &layers)) ...
+ *     zt_gguf_close(gguf);
  */
 #ifndef ZT_GGUF_H
 #define ZT_GGUF_H

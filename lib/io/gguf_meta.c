@@ -69,7 +69,7 @@ zt_bytes zt_gguf_key_value(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind, z
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-/* A number of any kind: as a double if `real`, else as its low 64 bits, negative if `minus`. */
+/* A number of any kind: as a double if `is_real`, else as its low 64 bits, negative if `is_negative`. */
 typedef struct any_number {
     bool is_real, is_negative;
     double real_value;

@@ -3,14 +3,14 @@
  * Types and offsets are decided from the header alone, so that data can stream behind it, each
  * tensor in the order given, padded to the alignment.
  *
- *     zt_gguf_writer *w = zt_gguf_writer_new(ctx);
- *     zt_gguf_put_str(w, "general.architecture", "llama", 5);
- *     zt_gguf_put_int(w, "llama.block_count", ZT_GGUF_U32, 30);
- *     zt_gguf_put_tensor(w, "token_embd.weight", &type);
- *     size_t n;
+ *     zt_gguf_writer *writer = zt_gguf_writer_new(ctx);
+ *     zt_gguf_put_str(writer, "general.architecture", "llama", 5);
+ *     zt_gguf_put_int(writer, "llama.block_count", ZT_GGUF_U32, 30);
+ *     zt_gguf_put_tensor(writer, "token_embd.weight", &type);
+ *     size_t size;
  *     uint64_t data_bytes;
- *     char *header = zt_gguf_writer_finish(w, &n, &data_bytes);     // zt_free it
- *     zt_gguf_writer_free(w);
+ *     char *header = zt_gguf_writer_finish(writer, &size, &data_bytes);  // zt_free it
+ *     zt_gguf_writer_free(writer);
  *
  * The first failure stays: the calls after it do nothing and return it, so that one look at the end
  * is enough. A key or a tensor put twice, and what GGUF cannot say, is ZT_EUSAGE or ZT_ENOTSUP.

@@ -13,9 +13,9 @@
  * A matrix that was never used (its count is 0, or all its values are) has the importance 1 in each
  * column, as in llama-quantize: its columns count alike.
  *
- *     zt_imatrix *m = zt_imatrix_open(ctx, "m.imatrix");
- *     const float *w = zt_imatrix_find(m, "blk.0.attn_q.weight", 0, 576);
- *     zt_imatrix_close(m);
+ *     zt_imatrix *imatrix = zt_imatrix_open(ctx, "m.imatrix");
+ *     const float *importance = zt_imatrix_find(imatrix, "blk.0.attn_q.weight", 0, 576);
+ *     zt_imatrix_close(imatrix);
  */
 #ifndef ZT_IMATRIX_H
 #define ZT_IMATRIX_H

@@ -86,7 +86,7 @@ static bool skip_character(json_scanner *scanner, char wanted)
     return true;
 }
 
-/* Past the string that begins at p. */
+/* Skips the string that begins at the cursor. */
 static bool skip_string(json_scanner *scanner)
 {
     for (scanner->cursor++; scanner->cursor < scanner->end; scanner->cursor++) {
@@ -99,7 +99,7 @@ static bool skip_string(json_scanner *scanner)
     return false;
 }
 
-/* Past the array or object that begins at p, as far as brackets and strings tell. */
+/* Skips the array or object that begins at the cursor, as far as brackets and strings tell. */
 static bool skip_nested(json_scanner *scanner)
 {
     size_t depth = 0;
@@ -119,7 +119,7 @@ static bool skip_nested(json_scanner *scanner)
     return false;
 }
 
-/* The text of the value at p, of any sort. */
+/* Skips the value at the cursor, of any kind. */
 static bool skip_value(json_scanner *scanner)
 {
     if (scanner->cursor == scanner->end)

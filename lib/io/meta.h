@@ -4,11 +4,11 @@
  * same bytes. Of a string that is a u64 length and its bytes; of an array a u32 kind, a u64 count
  * and the elements.
  *
- *     zt_meta *m = zt_meta_new(ctx);
- *     zt_meta_put_str(m, "general.name", "tiny", 4);
- *     int64_t i = zt_meta_find(m, "general.name");
- *     zt_meta_remove(m, i);
- *     zt_meta_free(m);
+ *     zt_meta *meta = zt_meta_new(ctx);
+ *     zt_meta_put_str(meta, "general.name", "tiny", 4);
+ *     int64_t i = zt_meta_find(meta, "general.name");
+ *     zt_meta_remove(meta, i);
+ *     zt_meta_free(meta);
  */
 #ifndef ZT_META_H
 #define ZT_META_H

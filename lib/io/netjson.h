@@ -1,16 +1,16 @@
 /* netjson.h - read and write networks as JSON: the persistence format of openfluke/loom's package
  * poly, as facts.
  *
- *     zt_netjson *j = zt_netjson_open(ctx, "net.json");
- *     for (int64_t i = 0; i < zt_netjson_count(j); i++) ... zt_netjson_get(j, i)->name ...
- *     size_t n;
- *     const char *frame = zt_netjson_frame(j, &n);
+ *     zt_netjson *net = zt_netjson_open(ctx, "net.json");
+ *     for (int64_t i = 0; i < zt_netjson_count(net); i++) ... zt_netjson_get(net, i)->name ...
+ *     size_t size;
+ *     const char *frame = zt_netjson_frame(net, &size);
  *
- *     zt_netjson_writer *w = zt_netjson_writer_new(ctx, sink, frame, n);
- *     zt_netjson_begin(w, name, bytes);                   // each tensor, in the frame's order
- *     zt_netjson_write(w, p, bytes);                      // in as many pieces as you like
- *     zt_netjson_finish(w);                               // then zt_sink_commit(sink)
- *     zt_netjson_writer_free(w);
+ *     zt_netjson_writer *writer = zt_netjson_writer_new(ctx, sink, frame, size);
+ *     zt_netjson_begin(writer, name, bytes);  // each tensor, in the frame's order
+ *     zt_netjson_write(writer, data, bytes);  // in as many pieces as you like
+ *     zt_netjson_finish(writer);  // then zt_sink_commit(sink)
+ *     zt_netjson_writer_free(writer);
  *
  * A document is {"id", "depth", "rows", "cols", "layers_per_cell", "layers": [LAYER...]}; a layer
  * has a place (z, y, x, l), a type, a dtype, numbers, and may have "weights" (base64), "native",

@@ -1,13 +1,13 @@
 /* npy.h - read and write NumPy's .npy files: one array of numbers.
  *
- *     zt_npy *a = zt_npy_open(ctx, "x.npy");
- *     const zt_array *e = zt_npy_get(a, 0);               // dtype, shape, bytes
- *     zt_npy_read(a, 0, 0, data, e->bytes);               // row-major, little endian
- *     zt_npy_close(a);
+ *     zt_npy *npy = zt_npy_open(ctx, "x.npy");
+ *     const zt_array *array = zt_npy_get(npy, 0);  // dtype, shape, bytes
+ *     zt_npy_read(npy, 0, 0, data, array->bytes);  // row-major, little endian
+ *     zt_npy_close(npy);
  *
- *     zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){rows, V});
- *     zt_npy_write_header(sink, ctx, &t);
- *     zt_sink_write(sink, values, zt_type_bytes(&t));     // in as many pieces as you like
+ *     zt_type type = zt_type_make(ZT_F32, 2, (int64_t[]){rows, V});
+ *     zt_npy_write_header(sink, ctx, &type);
+ *     zt_sink_write(sink, values, zt_type_bytes(&type));  // in as many pieces as you like
  *
  * Read are formats 1.0 to 3.0, either byte order, C and Fortran order, bool, integers, floats and
  * complex numbers (zt has no dtype for these: they are bytes). Files are hostile: the header is a

@@ -1,14 +1,14 @@
 /* npz.h - read and write NumPy's .npz archives: arrays by name, each an .npy in a zip.
  *
- *     zt_npz *z = zt_npz_open(ctx, "weights.npz");
- *     for (int64_t i = 0; i < zt_npz_count(z); i++) ... zt_npz_get(z, i)->name ...
- *     zt_npz_close(z);
+ *     zt_npz *npz = zt_npz_open(ctx, "weights.npz");
+ *     for (int64_t i = 0; i < zt_npz_count(npz); i++) ... zt_npz_get(npz, i)->name ...
+ *     zt_npz_close(npz);
  *
- *     zt_npz_writer *w = zt_npz_writer_new(ctx, sink);    // a pipe will do
- *     zt_npz_begin(w, "layer/0/w", &type);
- *     zt_npz_write(w, bytes, zt_type_bytes(&type));       // in as many pieces as you like
- *     zt_npz_finish(w);                                   // then zt_sink_commit(sink)
- *     zt_npz_writer_free(w);
+ *     zt_npz_writer *writer = zt_npz_writer_new(ctx, sink);  // a pipe will do
+ *     zt_npz_begin(writer, "layer/0/w", &type);
+ *     zt_npz_write(writer, bytes, zt_type_bytes(&type));  // in as many pieces as you like
+ *     zt_npz_finish(writer);  // then zt_sink_commit(sink)
+ *     zt_npz_writer_free(writer);
  *
  * Members may be stored or deflated, with zip64; names lose their ".npy", and are never paths.
  * Members of other names are passed over. What npy.h says of arrays holds of each; a CRC-32 that is

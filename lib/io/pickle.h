@@ -141,8 +141,8 @@ typedef struct pickle_reader {
     uint8_t buffer[PK_BUFFER];
 } pickle_reader;
 
-/* Reads the pickle that begins at p->at; p->at is then behind it. The machine's own memory goes;
- * values live as long as p->keep. */
+/* Reads the pickle that begins at pickle->position, which is then behind it. The machine's own memory goes;
+ * values live as long as pickle->arena. */
 zt_status zt_pickle_read(pickle_reader *pickle, pk_value *out);
 void zt_pickle_end(pickle_reader *pickle); /* frees what the reader holds between pickles, not the reader */
 

@@ -1,14 +1,14 @@
 /* pt.h - read and write PyTorch's checkpoints (.pt, .pth, .bin): tensors by name.
  *
- *     zt_pt *t = zt_pt_open(ctx, "model.pt");
- *     for (int64_t i = 0; i < zt_pt_count(t); i++) ... zt_pt_get(t, i)->name ...
- *     zt_pt_close(t);
+ *     zt_pt *checkpoint = zt_pt_open(ctx, "model.pt");
+ *     for (int64_t i = 0; i < zt_pt_count(checkpoint); i++) ... zt_pt_get(checkpoint, i)->name ...
+ *     zt_pt_close(checkpoint);
  *
- *     zt_pt_writer *w = zt_pt_writer_new(ctx, sink);      // a pipe will do
- *     zt_pt_begin(w, "fc.weight", &type);
- *     zt_pt_write(w, bytes, zt_type_bytes(&type));        // in as many pieces as you like
- *     zt_pt_finish(w);                                    // then zt_sink_commit(sink)
- *     zt_pt_writer_free(w);
+ *     zt_pt_writer *writer = zt_pt_writer_new(ctx, sink);  // a pipe will do
+ *     zt_pt_begin(writer, "fc.weight", &type);
+ *     zt_pt_write(writer, bytes, zt_type_bytes(&type));  // in as many pieces as you like
+ *     zt_pt_finish(writer);  // then zt_sink_commit(sink)
+ *     zt_pt_writer_free(writer);
  *
  * Both formats are read: the zip of PyTorch 1.6 and later, either byte order, and what was before
  * it. A checkpoint is a pickle, whose opcodes could call anything: here nothing is called (pickle.h).

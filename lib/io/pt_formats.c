@@ -242,7 +242,7 @@ static zt_status read_preamble(zt_pt *pt, pickle_reader *pickle)
     return status;
 }
 
-/* At p->at lies the storage of this key: how many elements, then these. */
+/* At pickle->position lies the storage of this key: how many elements, then these. */
 static zt_status place_older(zt_pt *pt, pickle_reader *pickle, const pk_value *key)
 {
     char text[160];

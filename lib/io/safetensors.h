@@ -6,9 +6,9 @@
  * n (at most 100 MB), n bytes of JSON {"name": {"dtype", "shape", "data_offsets"}, "__metadata__":
  * {"key": "text"}}, data.
  *
- *     zt_safetensors *s = zt_safetensors_open(ctx, "model.safetensors");
- *     for (int64_t i = 0; i < zt_safetensors_count(s); i++) ... zt_safetensors_get(s, i)->name ...
- *     zt_safetensors_close(s);
+ *     zt_safetensors *file = zt_safetensors_open(ctx, "model.safetensors");
+ *     for (int64_t i = 0; i < zt_safetensors_count(file); i++) ... zt_safetensors_get(file, i)->name ...
+ *     zt_safetensors_close(file);
  */
 #ifndef ZT_SAFETENSORS_H
 #define ZT_SAFETENSORS_H

@@ -1,11 +1,11 @@
 /* safetensors_write.h - write safetensors: the header, in memory; the data stream behind it, each
  * tensor in the order given, without gaps.
  *
- *     zt_st_writer *w = zt_st_writer_new(ctx);
- *     zt_st_put_meta(w, "format", "pt", 2);
- *     zt_st_put_tensor(w, "embed.weight", "BF16", 2, (int64_t[]){49152, 576}, bytes);
- *     char *header = zt_st_writer_finish(w, 0, &n);          // zt_free it; then `bytes` of data
- * follow zt_st_writer_free(w);
+ *     zt_st_writer *writer = zt_st_writer_new(ctx);
+ *     zt_st_put_meta(writer, "format", "pt", 2);
+ *     zt_st_put_tensor(writer, "embed.weight", "BF16", 2, (int64_t[]){49152, 576}, bytes);
+ *     char *header = zt_st_writer_finish(writer, 0, &size);  // zt_free it; then `bytes` of data follow
+ *     zt_st_writer_free(writer);
  *
  * The first failure stays: the calls after it do nothing and return it. */
 #ifndef ZT_SAFETENSORS_WRITE_H

@@ -36,7 +36,7 @@ static inline uint32_t zt_load_u32(const uint8_t *bytes)
     return value;
 }
 
-/* n elements, a multiple of the block, from src to f32: zt_decode_q4_0 ... */
+/* Elements, a multiple of the block, from src to f32: zt_decode_q4_0 ... */
 typedef void zt_decode_fn(const void *src, float *dst, int64_t n);
 extern zt_decode_fn zt_decode_q4_0, zt_decode_q4_1, zt_decode_q5_0, zt_decode_q5_1, zt_decode_q8_0;
 extern zt_decode_fn zt_decode_iq4_nl, zt_decode_mxfp4, zt_decode_nvfp4, zt_decode_q1_0;

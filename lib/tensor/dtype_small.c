@@ -133,7 +133,7 @@ static inline uint32_t e2m1_bits(float value, int bits)
     return encode_one(&e2m1, value);
 }
 
-/* n may end within a byte, whose other bits are then 0. */
+/* The count may end within a byte, whose other bits are then 0. */
 #define PACKED(NAME, BITS, OF, TO)                                                                 \
     void zt_decode_##NAME(const void *src, float *dst, int64_t n)                                  \
     {                                                                                              \

@@ -5,8 +5,8 @@
  * tq2_0 mxfp4, f16 and bf16 without importance are the formats' own rules, which leave nothing to
  * choose: the same bytes as every other writer's; but with `search` they leave the least error too.
  *
- *     zt_quantizer q = {.dtype = ZT_Q4_K, .n = 1024, .name = "blk.0.attn_q.weight"};
- *     zt_status s = zt_quantize_rows(ctx, &q, x, rows, out);
+ *     zt_quantizer quantizer = {.dtype = ZT_Q4_K, .columns = 1024, .name = "blk.0.attn_q.weight"};
+ *     zt_status status = zt_quantize_rows(ctx, &quantizer, values, rows, out);
  *
  * A row's bytes depend on that row alone: not on its neighbours, on who calls, nor on the
  * instruction set. Calls may run on several threads at once; nothing is allocated.
@@ -50,7 +50,7 @@ zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const flo
 zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power,
                             float *weights, bool *any);
 
-/* What is lost: sums over n elements, to which more may be added. Zero-initialised. */
+/* What is lost: sums over `count` elements, to which more may be added. Zero-initialised. */
 typedef struct zt_loss_of {
     int64_t count;
     double error2, x2, y2, xy; /* sums of (y - x)^2, x^2, y^2 and x y; x the original, y the result */

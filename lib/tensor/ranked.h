@@ -68,7 +68,7 @@ static inline void zt_ranked_sink(zt_ranked *ranked, int64_t i, uint64_t key, ui
     zt_ranked_set(ranked, i, key);
 }
 
-/* All n into a heap. */
+/* Makes a heap of all keys. */
 static inline void zt_ranked_heap(zt_ranked *ranked, uint64_t flip)
 {
     ranked->heap_size = ranked->count;

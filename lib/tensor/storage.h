@@ -21,9 +21,9 @@
  * in the lowest bits of a byte; by Loom's in the highest, f16 and bf16 there taking the 32 bits of
  * an f32. Bits that a last byte does not need are 0.
  *
- *     float scale = zt_storage_scale(ZT_STORE_I4, x, n);
- *     zt_storage_encode(ctx, ZT_STORE_I4, ZT_RULE_FIELD, x, n, scale, codes);
- *     zt_storage_decode(ZT_STORE_I4, ZT_RULE_FIELD, codes, n, scale, y);
+ *     float scale = zt_storage_scale(ZT_STORE_I4, values, count);
+ *     zt_storage_encode(ctx, ZT_STORE_I4, ZT_RULE_FIELD, values, count, scale, codes);
+ *     zt_storage_decode(ZT_STORE_I4, ZT_RULE_FIELD, codes, count, scale, decoded);
  */
 #ifndef ZT_STORAGE_H
 #define ZT_STORAGE_H

@@ -5,10 +5,10 @@
  * last dimension is contiguous. Rank 0 is a scalar. Block types (q4_0 ...) pack the last dimension
  * in blocks, which it must be a multiple of.
  *
- *     zt_type t = zt_type_make(ZT_F32, 2, (int64_t[]){4, 576});
- *     zt_tensor *x = zt_tensor_new(ctx, &t);
- *     float *data = zt_tensor_data(x);
- *     zt_tensor_unref(x);
+ *     zt_type type = zt_type_make(ZT_F32, 2, (int64_t[]){4, 576});
+ *     zt_tensor *tensor = zt_tensor_new(ctx, &type);
+ *     float *data = zt_tensor_data(tensor);
+ *     zt_tensor_unref(tensor);
  */
 #ifndef ZT_TENSOR_H
 #define ZT_TENSOR_H
@@ -91,10 +91,10 @@ typedef struct zt_dtype_info {
     int block;       /* elements a block; 1 for plain types */
     int block_bytes; /* bytes a block */
     char kind;       /* 'F' 'I' 'U' 'B' 'Q' */
-    /* n elements (a multiple of block) to f32, as the type's reference does it; for 'F' and 'Q'
+    /* Elements (a multiple of block) to f32, as the type's reference does it; for 'F' and 'Q'
      * kinds, NULL else. f64 is rounded. */
     void (*decode)(const void *src, float *dst, int64_t n);
-    /* n f32 elements to the type, round to nearest even, what is too large to infinity, or to NaN
+    /* f32 elements to the type, round to nearest even, what is too large to infinity, or to NaN
      * where there is none; for 'F' kinds and packed types, NULL else. */
     void (*encode)(const float *src, void *dst, int64_t n);
 } zt_dtype_info;

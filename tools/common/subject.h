@@ -3,7 +3,7 @@
  *
  *     zt_subject *s = zt_subject_open(cli, p, &(zt_subject_opts){.path = "run.zt", .draw = true});
  *     zt_session *run = zt_subject_session(s, engine);     // with its states
- *     zt_subject_step(s, run);                             // s->inputs->in to s->inputs->out
+ *     zt_subject_step(s, run);                             // subject->inputs->in to subject->inputs->out
  *     zt_session_close(run);
  *     zt_subject_close(s);
  */
