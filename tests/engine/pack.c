@@ -17,7 +17,7 @@
 
 static const zt_dtype dtypes[] = {ZT_F32, ZT_F16, ZT_BF16,
 #define X(NAME, ...) ZT_##NAME,
-                                  ZT_PACK_BLOCKS(X) ZT_PACK_WHOLE(X)
+                                  ZT_PACK_BLOCKS(X) ZT_PACK_AS_IN_FILE(X)
 #undef X
 };
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
@@ -150,7 +150,7 @@ static float in_two_bytes(float x, float d)
 /* x as an engine may round it before multiplying. */
 static void round_row(const problem *p, const float *x, float *y)
 {
-    bool rounded = zt_dtype_get(p->dtype)->kind == 'Q' && !zt_pack_whole(p->dtype);
+    bool rounded = zt_dtype_get(p->dtype)->kind == 'Q' && !zt_pack_as_in_file(p->dtype);
     for (int64_t k = 0; k < p->K; k++) {
         y[k] = x[k];
         if (p->q8 && p->dtype == ZT_BF16) y[k] = zt_bf16_to_f32(zt_f32_to_bf16(x[k]));
@@ -234,7 +234,7 @@ static double error_of(const problem *p, const float *y, double *lean)
 /* With 8 bits block types' scales and sums may be rounded to 16 bits. */
 static double allowed(const problem *p)
 {
-    bool block = zt_dtype_get(p->dtype)->kind == 'Q' && !zt_pack_whole(p->dtype);
+    bool block = zt_dtype_get(p->dtype)->kind == 'Q' && !zt_pack_as_in_file(p->dtype);
     return block && p->q8 ? 2e-7 : 1e-11;
 }
 

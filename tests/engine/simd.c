@@ -209,7 +209,7 @@ static void test_tree(void)
 
 static bool is_trouble(const zt_cpu_call *c, const char *what, int64_t value, int64_t limit)
 {
-    const zt_runtime_error *t = &c->trouble;
+    const zt_runtime_error *t = &c->error;
     return t->what && !strcmp(t->what, what) && t->value == value && t->limit == limit;
 }
 
@@ -261,7 +261,7 @@ static void test_read_troubles(const isa *s)
     call(s, ZT_OP_attention, &d, 1, false);
     ok(is_trouble(&d, "position", 3, 3) && y[0] > 1 && y[2] == 0 && y[3] == 0,
        "%s: attention: position 3, a row of zeros", zt_isa_name(s->id));
-    d.trouble = (zt_runtime_error){0};
+    d.error = (zt_runtime_error){0};
     d.in[3] = arg(ZT_I32, 1, 2, 0, (const int32_t[]){0, 1});
     d.in[5] = arg(ZT_I32, 2, 1, 3, broken);
     call(s, ZT_OP_attention, &d, 1, false);

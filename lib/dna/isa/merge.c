@@ -11,152 +11,152 @@
 #define CAT_(a, b) a##_##b
 #define CAT(a, b)  CAT_(a, b)
 
-typedef float v8 __attribute__((vector_size(32)));
-typedef double d8 __attribute__((vector_size(64)));
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef double f64x8 __attribute__((vector_size(64)));
 
-static void combine(float *y, const float *const *x, const float *c, int k, int64_t n)
+static void combine(float *result, const float *const *parents, const float *coef, int parent_count, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf sum = vf_load(x[0] + i) * c[0];
-        for (int j = 1; j < k; j++) sum += vf_load(x[j] + i) * c[j];
-        vf_store(y + i, sum);
+    for (; i + LANES <= count; i += LANES) {
+        vf sum = vf_load(parents[0] + i) * coef[0];
+        for (int j = 1; j < parent_count; j++) sum += vf_load(parents[j] + i) * coef[j];
+        vf_store(result + i, sum);
     }
-    for (; i < n; i++) {
-        float sum = x[0][i] * c[0];
-        for (int j = 1; j < k; j++) sum += x[j][i] * c[j];
-        y[i] = sum;
+    for (; i < count; i++) {
+        float sum = parents[0][i] * coef[0];
+        for (int j = 1; j < parent_count; j++) sum += parents[j][i] * coef[j];
+        result[i] = sum;
     }
 }
 
-static void combine_from(float *y, const float *b, const float *const *x, const float *c, int k,
-                         int64_t n)
+static void combine_from(float *result, const float *base, const float *const *parents, const float *coef, int parent_count,
+                         int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf from = vf_load(b + i), sum = vf_set(0);
-        for (int j = 0; j < k; j++) sum += (vf_load(x[j] + i) - from) * c[j];
-        vf_store(y + i, from + sum);
+    for (; i + LANES <= count; i += LANES) {
+        vf from = vf_load(base + i), sum = vf_set(0);
+        for (int j = 0; j < parent_count; j++) sum += (vf_load(parents[j] + i) - from) * coef[j];
+        vf_store(result + i, from + sum);
     }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         float sum = 0;
-        for (int j = 0; j < k; j++) sum += (x[j][i] - b[i]) * c[j];
-        y[i] = b[i] + sum;
+        for (int j = 0; j < parent_count; j++) sum += (parents[j][i] - base[i]) * coef[j];
+        result[i] = base[i] + sum;
     }
 }
 
-static void combine_on(float *y, const float *b, float *const *d, const float *c, int k, int64_t n)
+static void combine_on(float *result, const float *base, float *const *deltas, const float *coef, int parent_count, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
+    for (; i + LANES <= count; i += LANES) {
         vf sum = vf_set(0);
-        for (int j = 0; j < k; j++) sum += vf_load(d[j] + i) * c[j];
-        vf_store(y + i, vf_load(b + i) + sum);
+        for (int j = 0; j < parent_count; j++) sum += vf_load(deltas[j] + i) * coef[j];
+        vf_store(result + i, vf_load(base + i) + sum);
     }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         float sum = 0;
-        for (int j = 0; j < k; j++) sum += d[j][i] * c[j];
-        y[i] = b[i] + sum;
+        for (int j = 0; j < parent_count; j++) sum += deltas[j][i] * coef[j];
+        result[i] = base[i] + sum;
     }
 }
 
-static void subtract(float *d, const float *x, const float *b, int64_t n)
+static void subtract(float *delta, const float *x, const float *base, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(d + i, vf_load(x + i) - vf_load(b + i));
-    for (; i < n; i++) d[i] = x[i] - b[i];
+    for (; i + LANES <= count; i += LANES) vf_store(delta + i, vf_load(x + i) - vf_load(base + i));
+    for (; i < count; i++) delta[i] = x[i] - base[i];
 }
 
-static void add(float *y, const float *x, float c, int64_t n)
+static void add(float *result, const float *x, float coef, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) vf_store(y + i, vf_load(y + i) + vf_load(x + i) * c);
-    for (; i < n; i++) y[i] += x[i] * c;
+    for (; i + LANES <= count; i += LANES) vf_store(result + i, vf_load(result + i) + vf_load(x + i) * coef);
+    for (; i < count; i++) result[i] += x[i] * coef;
 }
 
-INLINE d8 wide(const float *p)
+INLINE f64x8 load_as_f64(const float *p)
 {
-    v8 a;
-    memcpy(&a, p, sizeof a);
-    return __builtin_convertvector(a, d8);
+    f32x8 floats;
+    memcpy(&floats, p, sizeof floats);
+    return __builtin_convertvector(floats, f64x8);
 }
 
-static double dot(const float *x, const float *y, int64_t n)
+static double dot(const float *x, const float *y, int64_t count)
 {
-    d8 a = {0}, b = {0};
-    double lane[16], rest = 0;
+    f64x8 low = {0}, high = {0};
+    double lane[16], remainder = 0;
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        a += wide(x + i) * wide(y + i);
-        b += wide(x + i + 8) * wide(y + i + 8);
+    for (; i + 16 <= count; i += 16) {
+        low += load_as_f64(x + i) * load_as_f64(y + i);
+        high += load_as_f64(x + i + 8) * load_as_f64(y + i + 8);
     }
-    for (; i < n; i++) rest += (double)x[i] * y[i];
-    memcpy(lane, &a, sizeof a);
-    memcpy(lane + 8, &b, sizeof b);
+    for (; i < count; i++) remainder += (double)x[i] * y[i];
+    memcpy(lane, &low, sizeof low);
+    memcpy(lane + 8, &high, sizeof high);
     for (int half = 8; half; half /= 2)
         for (int j = 0; j < half; j++) lane[j] += lane[j + half];
-    return lane[0] + rest;
+    return lane[0] + remainder;
 }
 
-static void keep(float *d, float lo, float hi, int64_t n)
+static void keep(float *delta, float low, float high, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf v = vf_load(d + i), a = vf_abs(v);
-        vf_store(d + i, vf_choose((a >= lo) & (a <= hi), v, vf_set(0)));
+    for (; i + LANES <= count; i += LANES) {
+        vf value = vf_load(delta + i), magnitude = vf_abs(value);
+        vf_store(delta + i, vf_select((magnitude >= low) & (magnitude <= high), value, vf_set(0)));
     }
-    for (; i < n; i++) d[i] = fabsf(d[i]) >= lo && fabsf(d[i]) <= hi ? d[i] : 0;
+    for (; i < count; i++) delta[i] = fabsf(delta[i]) >= low && fabsf(delta[i]) <= high ? delta[i] : 0;
 }
 
 /* One value; the lanes do the same. */
-INLINE float agreed(float b, float *const *d, const float *w, int k, bool normalize, float scale,
+INLINE float consensus_value(float base, float *const *deltas, const float *weight, int parent_count, bool normalize, float scale,
                     int64_t i)
 {
-    float sum = 0, some = 0, of = 0;
-    for (int j = 0; j < k; j++) sum += d[j][i] * w[j];
-    for (int j = 0; j < k; j++) {
-        float t = d[j][i] * w[j];
-        bool with = sum >= 0 ? t > 0 : t < 0;
-        some += with ? t : 0;
-        of += with ? w[j] : 0;
+    float sum = 0, agreeing = 0, weight_sum = 0;
+    for (int j = 0; j < parent_count; j++) sum += deltas[j][i] * weight[j];
+    for (int j = 0; j < parent_count; j++) {
+        float term = deltas[j][i] * weight[j];
+        bool agrees = sum >= 0 ? term > 0 : term < 0;
+        agreeing += agrees ? term : 0;
+        weight_sum += agrees ? weight[j] : 0;
     }
-    if (normalize) some = some / (of == 0 ? 1 : of);
-    return b + some * scale;
+    if (normalize) agreeing = agreeing / (weight_sum == 0 ? 1 : weight_sum);
+    return base + agreeing * scale;
 }
 
-static void consensus(float *y, const float *b, float *const *d, const float *w, int k,
-                      bool normalize, float scale, int64_t n)
+static void consensus(float *result, const float *base, float *const *deltas, const float *weight, int parent_count,
+                      bool normalize, float scale, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf sum = vf_set(0), some = sum, of = sum;
-        for (int j = 0; j < k; j++) sum += vf_load(d[j] + i) * w[j];
+    for (; i + LANES <= count; i += LANES) {
+        vf sum = vf_set(0), agreeing = sum, weight_sum = sum;
+        for (int j = 0; j < parent_count; j++) sum += vf_load(deltas[j] + i) * weight[j];
         vi up = sum >= 0;
-        for (int j = 0; j < k; j++) {
-            vf t = vf_load(d[j] + i) * w[j];
-            vi with = (up & (t > 0)) | (~up & (t < 0));
-            some += vf_choose(with, t, vf_set(0));
-            of += vf_choose(with, vf_set(w[j]), vf_set(0));
+        for (int j = 0; j < parent_count; j++) {
+            vf term = vf_load(deltas[j] + i) * weight[j];
+            vi agrees = (up & (term > 0)) | (~up & (term < 0));
+            agreeing += vf_select(agrees, term, vf_set(0));
+            weight_sum += vf_select(agrees, vf_set(weight[j]), vf_set(0));
         }
-        if (normalize) some = some / vf_choose(of == 0, vf_set(1), of);
-        vf_store(y + i, vf_load(b + i) + some * scale);
+        if (normalize) agreeing = agreeing / vf_select(weight_sum == 0, vf_set(1), weight_sum);
+        vf_store(result + i, vf_load(base + i) + agreeing * scale);
     }
-    for (; i < n; i++) y[i] = agreed(b[i], d, w, k, normalize, scale, i);
+    for (; i < count; i++) result[i] = consensus_value(base[i], deltas, weight, parent_count, normalize, scale, i);
 }
 
-static void nearswap(float *y, const float *a, const float *b, float t, int64_t n)
+static void nearswap(float *result, const float *a, const float *b, float threshold, int64_t count)
 {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf p = vf_load(a + i), q = vf_load(b + i), far = vf_abs(p - q);
-        vf w = vf_between(t / vf_choose(far < 1e-6f, vf_set(1e-6f), far), 0, 1);
-        vf_store(y + i, w * q + (1 - w) * p);
+    for (; i + LANES <= count; i += LANES) {
+        vf near_value = vf_load(a + i), other = vf_load(b + i), distance = vf_abs(near_value - other);
+        vf weight = vf_between(threshold / vf_select(distance < 1e-6f, vf_set(1e-6f), distance), 0, 1);
+        vf_store(result + i, weight * other + (1 - weight) * near_value);
     }
-    for (; i < n; i++) {
-        float far = fabsf(a[i] - b[i]), w = t / (far < 1e-6f ? 1e-6f : far);
-        w = w > 0 ? w : 0;
-        w = w < 1 ? w : 1;
-        y[i] = w * b[i] + (1 - w) * a[i];
+    for (; i < count; i++) {
+        float distance = fabsf(a[i] - b[i]), weight = threshold / (distance < 1e-6f ? 1e-6f : distance);
+        weight = weight > 0 ? weight : 0;
+        weight = weight < 1 ? weight : 1;
+        result[i] = weight * b[i] + (1 - weight) * a[i];
     }
 }
 

@@ -1,4 +1,4 @@
-/* caches.h - private to lib/engine/cpu: the processor's data caches, as the system tells them. */
+/* caches.h - private to lib/engine/cpu: the processor's data caches, as the system reports them. */
 #ifndef ZT_CPU_CACHES_H
 #define ZT_CPU_CACHES_H
 

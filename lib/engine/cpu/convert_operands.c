@@ -1,4 +1,4 @@
-/* convert_operands.c - kernels for operands that no kernel of a family takes as they are.
+/* convert_operands.c - kernels for operands of types that no kernel of a family takes.
  *
  *   wide    floats of 16 bits and less: to f32, then the f32 kernel, then back. Every value is
  *           rounded once, at the end.
@@ -15,192 +15,192 @@
 
 enum { LINE = 64, CHUNK = 4096 /* elements converted at a time; a multiple of every block */ };
 
-static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+static size_t whole_lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-static bool is_small_float(zt_dtype t)
+static bool is_small_float(zt_dtype type)
 {
-    const zt_dtype_info *d = zt_dtype_get(t);
-    return d->kind == 'F' && d->block_bytes < 4;
+    const zt_dtype_info *dtype = zt_dtype_get(type);
+    return dtype->kind == 'F' && dtype->block_bytes < 4;
 }
 
-static int64_t chunks_of(const zt_type *t) { return (zt_type_count(t) + CHUNK - 1) / CHUNK; }
+static int64_t chunks_of(const zt_type *type) { return (zt_type_count(type) + CHUNK - 1) / CHUNK; }
 
 /* Chunk i of t: where it begins, and how many elements it has. */
-static int64_t chunk_at(const zt_type *t, int64_t i, int64_t *n)
+static int64_t chunk_at(const zt_type *type, int64_t i, int64_t *count)
 {
-    int64_t left = zt_type_count(t) - i * CHUNK;
-    *n = left < CHUNK ? left : CHUNK;
+    int64_t left = zt_type_count(type) - i * CHUNK;
+    *count = left < CHUNK ? left : CHUNK;
     return i * CHUNK;
 }
 
 /* ---- operands with a copy -------------------------------------------------------------------- */
 
 /* One operand: the original, and its copy; `copy` NULL: it has none. */
-typedef struct twin {
+typedef struct operand_copy {
     const zt_cpu_arg *arg;
     char *copy;
-} twin;
+} operand_copy;
 
-typedef struct twins {
-    twin in[ZT_MAX_IN], out[ZT_MAX_OUT];
+typedef struct operand_copies {
+    operand_copy in[ZT_MAX_IN], out[ZT_MAX_OUT];
     size_t bytes; /* of all copies */
-} twins;
+} operand_copies;
 
 /* Copies lie in c->shared from `at` on; size(arg, k): bytes an element has there, 0: no copy. */
-static twins find_twins(const zt_cpu_call *c, size_t at,
-                        size_t (*size)(const zt_cpu_call *c, int k))
+static operand_copies find_copies(const zt_cpu_call *call, size_t at,
+                        size_t (*size)(const zt_cpu_call *call, int k))
 {
-    twins t = {.bytes = at};
+    operand_copies copies = {.bytes = at};
     for (int k = 0; k < ZT_MAX_IN + ZT_MAX_OUT; k++) {
-        const zt_cpu_arg *a = k < ZT_MAX_IN ? &c->in[k] : &c->out[k - ZT_MAX_IN];
-        twin *w = k < ZT_MAX_IN ? &t.in[k] : &t.out[k - ZT_MAX_IN];
-        size_t each = a->data ? size(c, k) : 0;
-        w->arg = a;
-        if (!each) continue;
-        w->copy = (char *)c->shared + t.bytes;
-        t.bytes += lines((size_t)zt_type_count(&a->type) * each);
+        const zt_cpu_arg *arg = k < ZT_MAX_IN ? &call->in[k] : &call->out[k - ZT_MAX_IN];
+        operand_copy *copy = k < ZT_MAX_IN ? &copies.in[k] : &copies.out[k - ZT_MAX_IN];
+        size_t element_bytes = arg->data ? size(call, k) : 0;
+        copy->arg = arg;
+        if (!element_bytes) continue;
+        copy->copy = (char *)call->shared + copies.bytes;
+        copies.bytes += whole_lines((size_t)zt_type_count(&arg->type) * element_bytes);
     }
-    return t;
+    return copies;
 }
 
 /* The same before there is scratch: only its size. */
-static size_t twin_bytes(const zt_cpu_call *c, size_t (*size)(const zt_cpu_call *c, int k))
+static size_t copy_bytes(const zt_cpu_call *call, size_t (*size)(const zt_cpu_call *call, int k))
 {
     size_t bytes = 0;
     for (int k = 0; k < ZT_MAX_IN + ZT_MAX_OUT; k++) {
-        const zt_cpu_arg *a = k < ZT_MAX_IN ? &c->in[k] : &c->out[k - ZT_MAX_IN];
-        if (a->data) bytes += lines((size_t)zt_type_count(&a->type) * size(c, k));
+        const zt_cpu_arg *arg = k < ZT_MAX_IN ? &call->in[k] : &call->out[k - ZT_MAX_IN];
+        if (arg->data) bytes += whole_lines((size_t)zt_type_count(&arg->type) * size(call, k));
     }
     return bytes;
 }
 
-static int64_t twin_chunks(const zt_cpu_call *c, int from, int to,
-                           size_t (*size)(const zt_cpu_call *c, int k))
+static int64_t copy_chunks(const zt_cpu_call *call, int from, int to,
+                           size_t (*size)(const zt_cpu_call *call, int k))
 {
-    int64_t n = 0;
+    int64_t count = 0;
     for (int k = from; k < to; k++) {
-        const zt_cpu_arg *a = k < ZT_MAX_IN ? &c->in[k] : &c->out[k - ZT_MAX_IN];
-        if (a->data && size(c, k)) n += chunks_of(&a->type);
+        const zt_cpu_arg *arg = k < ZT_MAX_IN ? &call->in[k] : &call->out[k - ZT_MAX_IN];
+        if (arg->data && size(call, k)) count += chunks_of(&arg->type);
     }
-    return n;
+    return count;
 }
 
-typedef void convert(const twin *w, int64_t at, int64_t n);
+typedef void convert_fn(const operand_copy *w, int64_t at, int64_t n);
 
 /* Items begin..end-1 of a list of twins: chunks of the first that has a copy, then of the next. */
-static void convert_items(const twin *w, int n_twins, int64_t begin, int64_t end, convert *f)
+static void convert_items(const operand_copy *copy, int count, int64_t begin, int64_t end, convert_fn *convert_chunk)
 {
-    for (int k = 0; k < n_twins && begin < end; k++) {
-        if (!w[k].copy) continue;
-        int64_t chunks = chunks_of(&w[k].arg->type), n;
+    for (int k = 0; k < count && begin < end; k++) {
+        if (!copy[k].copy) continue;
+        int64_t chunks = chunks_of(&copy[k].arg->type), elements;
         for (int64_t i = begin > 0 ? begin : 0; i < chunks && i < end; i++) {
-            int64_t at = chunk_at(&w[k].arg->type, i, &n);
-            f(&w[k], at, n);
+            int64_t at = chunk_at(&copy[k].arg->type, i, &elements);
+            convert_chunk(&copy[k], at, elements);
         }
         begin -= chunks, end -= chunks;
         if (begin < 0) begin = 0;
     }
 }
 
-static char *element(const zt_cpu_arg *a, int64_t i)
+static char *element_at(const zt_cpu_arg *arg, int64_t i)
 {
-    const zt_dtype_info *d = zt_dtype_get(a->type.dtype);
-    return (char *)a->data + i / d->block * d->block_bytes;
+    const zt_dtype_info *dtype = zt_dtype_get(arg->type.dtype);
+    return (char *)arg->data + i / dtype->block * dtype->block_bytes;
 }
 
 /* ---- wide ------------------------------------------------------------------------------------ */
 
 /* The types that the f32 kernel is to run with; false: nothing to widen, or the op does not allow
  * it. An input that is read in packed form stays as it is. */
-bool zt_cpu_widened(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[],
+bool zt_cpu_widen_types(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[],
                     zt_type wide_in[], zt_type wide_out[])
 {
     const zt_opinfo *info = zt_op_info(op);
-    const zt_type *with[ZT_MAX_IN] = {0};
+    const zt_type *types[ZT_MAX_IN] = {0};
     bool any = false;
     if (zt_op_shares(op)) return false;
     for (int k = 0; k < info->n_in; k++) {
         if (!in[k]) continue;
         wide_in[k] = *in[k];
-        with[k] = &wide_in[k];
+        types[k] = &wide_in[k];
         if (!is_small_float(in[k]->dtype) || info->def->weights >> k & 1) continue;
         wide_in[k].dtype = ZT_F32;
         any = true;
     }
-    if (!any || zt_op_infer(NULL, op, attrs, with, wide_out)) return false;
+    if (!any || zt_op_infer(NULL, op, attrs, types, wide_out)) return false;
     for (int k = 0; k < info->n_out; k++) {
-        zt_type t = out[k];
-        if (is_small_float(t.dtype)) t.dtype = wide_out[k].dtype;
-        if (!zt_type_equal(&t, &wide_out[k])) return false;
+        zt_type type = out[k];
+        if (is_small_float(type.dtype)) type.dtype = wide_out[k].dtype;
+        if (!zt_type_equal(&type, &wide_out[k])) return false;
     }
     return true;
 }
 
-static const zt_cpu_arg *inner_arg(const zt_cpu_call *c, int k)
+static const zt_cpu_arg *inner_arg(const zt_cpu_call *call, int k)
 {
-    return k < ZT_MAX_IN ? &c->inner->in[k] : &c->inner->out[k - ZT_MAX_IN];
+    return k < ZT_MAX_IN ? &call->inner->in[k] : &call->inner->out[k - ZT_MAX_IN];
 }
 
-static size_t wide_size(const zt_cpu_call *c, int k)
+static size_t wide_size(const zt_cpu_call *call, int k)
 {
-    const zt_cpu_arg *a = k < ZT_MAX_IN ? &c->in[k] : &c->out[k - ZT_MAX_IN];
-    return inner_arg(c, k)->type.dtype == a->type.dtype ? 0 : sizeof(float);
+    const zt_cpu_arg *arg = k < ZT_MAX_IN ? &call->in[k] : &call->out[k - ZT_MAX_IN];
+    return inner_arg(call, k)->type.dtype == arg->type.dtype ? 0 : sizeof(float);
 }
 
-static void wide_setup(zt_cpu_call *c)
+static void wide_setup(zt_cpu_call *call)
 {
-    zt_cpu_call *inner = c->inner;
+    zt_cpu_call *inner = call->inner;
     inner->n_phases = 1;
     inner->kernel->setup(inner);
-    c->n_phases = inner->n_phases + 2;
-    c->items[0] = twin_chunks(c, 0, ZT_MAX_IN, wide_size);
-    for (int p = 0; p < inner->n_phases; p++) c->items[p + 1] = inner->items[p];
-    c->items[c->n_phases - 1] = twin_chunks(c, ZT_MAX_IN, ZT_MAX_IN + ZT_MAX_OUT, wide_size);
-    c->shared_bytes = lines(inner->shared_bytes) + twin_bytes(c, wide_size);
-    c->local_bytes = inner->local_bytes;
-    c->keep_bytes = inner->keep_bytes;
+    call->n_phases = inner->n_phases + 2;
+    call->items[0] = copy_chunks(call, 0, ZT_MAX_IN, wide_size);
+    for (int phase = 0; phase < inner->n_phases; phase++) call->items[phase + 1] = inner->items[phase];
+    call->items[call->n_phases - 1] = copy_chunks(call, ZT_MAX_IN, ZT_MAX_IN + ZT_MAX_OUT, wide_size);
+    call->shared_bytes = whole_lines(inner->shared_bytes) + copy_bytes(call, wide_size);
+    call->local_bytes = inner->local_bytes;
+    call->keep_bytes = inner->keep_bytes;
 }
 
-static void wide_prime(zt_cpu_call *c)
+static void wide_prime(zt_cpu_call *call)
 {
-    c->inner->keep = c->keep;
-    if (c->inner->kernel->prime) c->inner->kernel->prime(c->inner);
+    call->inner->keep = call->keep;
+    if (call->inner->kernel->prime) call->inner->kernel->prime(call->inner);
 }
 
-static void decode(const twin *w, int64_t at, int64_t n)
+static void decode_chunk(const operand_copy *copy, int64_t at, int64_t count)
 {
-    zt_dtype_get(w->arg->type.dtype)->decode(element(w->arg, at), (float *)(void *)w->copy + at, n);
+    zt_dtype_get(copy->arg->type.dtype)->decode(element_at(copy->arg, at), (float *)(void *)copy->copy + at, count);
 }
 
-static void encode(const twin *w, int64_t at, int64_t n)
+static void encode_chunk(const operand_copy *copy, int64_t at, int64_t count)
 {
-    zt_dtype_get(w->arg->type.dtype)->encode((float *)(void *)w->copy + at, element(w->arg, at), n);
+    zt_dtype_get(copy->arg->type.dtype)->encode((float *)(void *)copy->copy + at, element_at(copy->arg, at), count);
 }
 
 /* The f32 kernel on the copies. The call is this thread's own: addresses change with replays. */
-static void run_inner(zt_cpu_call *c, const twins *t, int phase, int64_t begin, int64_t end,
+static void run_inner(zt_cpu_call *call, const operand_copies *copies, int phase, int64_t begin, int64_t end,
                       void *local)
 {
-    zt_cpu_call inner = *c->inner;
+    zt_cpu_call inner = *call->inner;
     for (int k = 0; k < ZT_MAX_IN; k++)
-        inner.in[k].data = t->in[k].copy ? t->in[k].copy : c->in[k].data;
+        inner.in[k].data = copies->in[k].copy ? copies->in[k].copy : call->in[k].data;
     for (int k = 0; k < ZT_MAX_OUT; k++)
-        inner.out[k].data = t->out[k].copy ? t->out[k].copy : c->out[k].data;
-    inner.shared = c->shared;
+        inner.out[k].data = copies->out[k].copy ? copies->out[k].copy : call->out[k].data;
+    inner.shared = call->shared;
     inner.kernel->run(&inner, phase, begin, end, local);
-    const zt_runtime_error *bad = &inner.trouble;
-    if (bad->what) zt_cpu_runtime_error(c, bad->what, bad->value, bad->limit);
+    const zt_runtime_error *error = &inner.error;
+    if (error->what) zt_cpu_runtime_error(call, error->what, error->value, error->limit);
 }
 
-static void wide_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void wide_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    twins t = find_twins(c, lines(c->inner->shared_bytes), wide_size);
+    operand_copies copies = find_copies(call, whole_lines(call->inner->shared_bytes), wide_size);
     if (phase == 0)
-        convert_items(t.in, ZT_MAX_IN, begin, end, decode);
-    else if (phase == c->n_phases - 1)
-        convert_items(t.out, ZT_MAX_OUT, begin, end, encode);
+        convert_items(copies.in, ZT_MAX_IN, begin, end, decode_chunk);
+    else if (phase == call->n_phases - 1)
+        convert_items(copies.out, ZT_MAX_OUT, begin, end, encode_chunk);
     else
-        run_inner(c, &t, phase - 1, begin, end, local);
+        run_inner(call, &copies, phase - 1, begin, end, local);
 }
 
 const zt_cpu_kernel zt_cpu_convert_operands = {.setup = wide_setup, .run = wide_run, .prime = wide_prime};
@@ -219,128 +219,128 @@ static const struct {
 };
 
 /* Where an operand is f64, or none is a float. */
-bool zt_cpu_is_plain(zt_op op, const zt_type *const in[], const zt_type out[])
+bool zt_cpu_needs_plain_loop(zt_op op, const zt_type *const in[], const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     bool floats = false, wide = false;
     if (zt_op_shares(op) || info->def->flags & ZT_OPF_CALLERS) return false;
     for (int k = 0; k < info->n_in + info->n_out; k++) {
-        const zt_type *t = k < info->n_in ? in[k] : &out[k - info->n_in];
-        floats |= t && zt_dtype_is_float(t->dtype);
-        wide |= t && t->dtype == ZT_F64;
+        const zt_type *type = k < info->n_in ? in[k] : &out[k - info->n_in];
+        floats |= type && zt_dtype_is_float(type->dtype);
+        wide |= type && type->dtype == ZT_F64;
     }
     return wide || !floats;
 }
 
-static size_t plain_size(const zt_cpu_call *c, int k)
+static size_t plain_size(const zt_cpu_call *call, int k)
 {
-    const zt_cpu_arg *a = k < ZT_MAX_IN ? &c->in[k] : &c->out[k - ZT_MAX_IN];
-    zt_dtype t = a->type.dtype;
+    const zt_cpu_arg *arg = k < ZT_MAX_IN ? &call->in[k] : &call->out[k - ZT_MAX_IN];
+    zt_dtype t = arg->type.dtype;
     return t == ZT_F64 || t == ZT_I64 || t == ZT_U64 ? 0 : 8;
 }
 
 /* The attribute `axis` of a row that has one, from the front; -1: it has none. */
-static int64_t axis_of(const zt_cpu_call *c)
+static int64_t axis_attribute(const zt_cpu_call *call)
 {
-    const zt_opinfo *info = zt_op_info(c->op);
+    const zt_opinfo *info = zt_op_info(call->op);
     for (int k = 0; k < info->n_attrs; k++) {
         int64_t axis;
         if (strcmp(info->attrs[k].name, "axis")) continue;
-        memcpy(&axis, (const char *)c->attrs + info->attrs[k].offset, sizeof axis);
-        return axis < 0 ? axis + c->in[0].type.rank : axis;
+        memcpy(&axis, (const char *)call->attrs + info->attrs[k].offset, sizeof axis);
+        return axis < 0 ? axis + call->in[0].type.rank : axis;
     }
     return -1;
 }
 
 /* Are the elements of all operands one for one, so that any piece may be done alone? */
-static bool one_for_one(const zt_cpu_call *c)
+static bool one_for_one(const zt_cpu_call *call)
 {
-    if (!(zt_op_info(c->op)->def->flags & ZT_OPF_ELEMENTWISE)) return false;
+    if (!(zt_op_info(call->op)->def->flags & ZT_OPF_ELEMENTWISE)) return false;
     for (int k = 0; k < ZT_MAX_IN; k++) {
-        zt_type t = c->in[k].type;
-        t.dtype = c->out[0].type.dtype;
-        if (c->in[k].data && !zt_type_equal(&t, &c->out[0].type)) return false;
+        zt_type type = call->in[k].type;
+        type.dtype = call->out[0].type.dtype;
+        if (call->in[k].data && !zt_type_equal(&type, &call->out[0].type)) return false;
     }
     return true;
 }
 
-enum { A_ROWS, A_INPUTS, A_FLAT }; /* of aux: rows an item; inputs that have rows; flat elements */
+enum { AUX_ROWS, AUX_INPUTS, AUX_FLAT }; /* of aux: rows an item; inputs that have rows; flat elements */
 
-static int64_t rows_of(const zt_cpu_call *c)
+static int64_t row_count(const zt_cpu_call *call)
 {
-    if (one_for_one(c)) return zt_type_count(&c->out[0].type);
-    if (!by_rows[c->op].inputs || c->in[0].type.rank < by_rows[c->op].min_rank) return 1;
-    return axis_of(c) == 0 ? 1 : c->in[0].type.dim[0];
+    if (one_for_one(call)) return zt_type_count(&call->out[0].type);
+    if (!by_rows[call->op].inputs || call->in[0].type.rank < by_rows[call->op].min_rank) return 1;
+    return axis_attribute(call) == 0 ? 1 : call->in[0].type.dim[0];
 }
 
-static void plain_setup(zt_cpu_call *c)
+static void plain_setup(zt_cpu_call *call)
 {
-    int64_t rows = rows_of(c), count = zt_type_count(&c->in[0].type);
+    int64_t rows = row_count(call), count = zt_type_count(&call->in[0].type);
     int64_t row = rows > 1 ? count / rows : 1; /* elements in one */
-    c->aux[A_FLAT] = one_for_one(c);
-    c->aux[A_INPUTS] = c->aux[A_FLAT] ? (1 << ZT_MAX_IN) - 1 : by_rows[c->op].inputs;
-    c->aux[A_ROWS] = rows > 1 && row < CHUNK ? CHUNK / (row > 0 ? row : 1) : 1;
-    c->n_phases = 3;
-    c->items[0] = twin_chunks(c, 0, ZT_MAX_IN, plain_size);
-    c->items[1] = rows > 1 ? (rows + c->aux[A_ROWS] - 1) / c->aux[A_ROWS] : 1;
-    c->items[2] = twin_chunks(c, ZT_MAX_IN, ZT_MAX_IN + ZT_MAX_OUT, plain_size);
-    c->shared_bytes = twin_bytes(c, plain_size);
+    call->aux[AUX_FLAT] = one_for_one(call);
+    call->aux[AUX_INPUTS] = call->aux[AUX_FLAT] ? (1 << ZT_MAX_IN) - 1 : by_rows[call->op].inputs;
+    call->aux[AUX_ROWS] = rows > 1 && row < CHUNK ? CHUNK / (row > 0 ? row : 1) : 1;
+    call->n_phases = 3;
+    call->items[0] = copy_chunks(call, 0, ZT_MAX_IN, plain_size);
+    call->items[1] = rows > 1 ? (rows + call->aux[AUX_ROWS] - 1) / call->aux[AUX_ROWS] : 1;
+    call->items[2] = copy_chunks(call, ZT_MAX_IN, ZT_MAX_IN + ZT_MAX_OUT, plain_size);
+    call->shared_bytes = copy_bytes(call, plain_size);
 }
 
-static void widen(const twin *w, int64_t at, int64_t n)
+static void widen_chunk(const operand_copy *copy, int64_t at, int64_t count)
 {
-    zt_widen(w->arg->type.dtype, element(w->arg, at), w->copy + 8 * at, n);
+    zt_widen(copy->arg->type.dtype, element_at(copy->arg, at), copy->copy + 8 * at, count);
 }
 
-static void narrow(const twin *w, int64_t at, int64_t n)
+static void narrow_chunk(const operand_copy *copy, int64_t at, int64_t count)
 {
-    zt_narrow(w->arg->type.dtype, w->copy + 8 * at, element(w->arg, at), n);
+    zt_narrow(copy->arg->type.dtype, copy->copy + 8 * at, element_at(copy->arg, at), count);
 }
 
 /* What the reference loop gets: rows first..first+n-1 of an operand that has rows, else all. */
-static zt_arg rows_arg(const twin *w, bool flat, bool has_rows, int64_t first, int64_t n,
+static zt_arg rows_arg(const operand_copy *copy, bool flat, bool has_rows, int64_t first, int64_t rows,
                        zt_type *type)
 {
-    const zt_cpu_arg *a = w->arg;
-    if (!a->data) return (zt_arg){0};
-    char *data = w->copy ? w->copy : a->data;
-    *type = flat ? zt_type_make(a->type.dtype, 1, (int64_t[]){n}) : a->type;
-    if (has_rows && !flat) type->dim[0] = n;
-    if (has_rows) data += 8 * first * (flat || n == 0 ? 1 : zt_type_count(type) / n);
-    bool floats = zt_dtype_is_float(a->type.dtype);
+    const zt_cpu_arg *arg = copy->arg;
+    if (!arg->data) return (zt_arg){0};
+    char *data = copy->copy ? copy->copy : arg->data;
+    *type = flat ? zt_type_make(arg->type.dtype, 1, (int64_t[]){rows}) : arg->type;
+    if (has_rows && !flat) type->dim[0] = rows;
+    if (has_rows) data += 8 * first * (flat || rows == 0 ? 1 : zt_type_count(type) / rows);
+    bool floats = zt_dtype_is_float(arg->type.dtype);
     return (zt_arg){.type = type,
                     .f = floats ? (double *)(void *)data : NULL,
                     .i = floats ? NULL : (int64_t *)(void *)data};
 }
 
-static void run_rows(zt_cpu_call *c, const twins *t, int64_t first, int64_t n, bool all)
+static void run_rows(zt_cpu_call *call, const operand_copies *copies, int64_t first, int64_t rows, bool all)
 {
     zt_type type[ZT_MAX_IN + ZT_MAX_OUT];
     zt_arg in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    zt_runtime_error bad = {0};
-    bool flat = c->aux[A_FLAT];
+    zt_runtime_error error = {0};
+    bool flat = call->aux[AUX_FLAT];
     for (int k = 0; k < ZT_MAX_IN; k++)
-        in[k] = rows_arg(&t->in[k], flat, !all && c->aux[A_INPUTS] >> k & 1, first, n, &type[k]);
+        in[k] = rows_arg(&copies->in[k], flat, !all && call->aux[AUX_INPUTS] >> k & 1, first, rows, &type[k]);
     for (int k = 0; k < ZT_MAX_OUT; k++)
-        out[k] = rows_arg(&t->out[k], flat, !all, first, n, &type[ZT_MAX_IN + k]);
-    zt_op_info(c->op)->def->ref(c->attrs, in, out, &bad);
-    if (bad.what) zt_cpu_runtime_error(c, bad.what, bad.value, bad.limit);
+        out[k] = rows_arg(&copies->out[k], flat, !all, first, rows, &type[ZT_MAX_IN + k]);
+    zt_op_info(call->op)->def->ref(call->attrs, in, out, &error);
+    if (error.what) zt_cpu_runtime_error(call, error.what, error.value, error.limit);
 }
 
-static void plain_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void plain_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    twins t = find_twins(c, 0, plain_size);
+    operand_copies copies = find_copies(call, 0, plain_size);
     (void)local;
-    if (phase == 0) convert_items(t.in, ZT_MAX_IN, begin, end, widen);
-    if (phase == 2) convert_items(t.out, ZT_MAX_OUT, begin, end, narrow);
+    if (phase == 0) convert_items(copies.in, ZT_MAX_IN, begin, end, widen_chunk);
+    if (phase == 2) convert_items(copies.out, ZT_MAX_OUT, begin, end, narrow_chunk);
     if (phase != 1) return;
-    int64_t rows = rows_of(c), each = c->aux[A_ROWS];
+    int64_t rows = row_count(call), rows_per_item = call->aux[AUX_ROWS];
     if (rows <= 1) {
-        run_rows(c, &t, 0, c->aux[A_FLAT] ? rows : 0, !c->aux[A_FLAT]);
+        run_rows(call, &copies, 0, call->aux[AUX_FLAT] ? rows : 0, !call->aux[AUX_FLAT]);
         return;
     }
-    int64_t first = begin * each, last = end * each < rows ? end * each : rows;
-    run_rows(c, &t, first, last - first, false);
+    int64_t first = begin * rows_per_item, last = end * rows_per_item < rows ? end * rows_per_item : rows;
+    run_rows(call, &copies, first, last - first, false);
 }
 
 const zt_cpu_kernel zt_cpu_plain_loop = {.setup = plain_setup, .run = plain_run};

@@ -35,11 +35,11 @@ typedef struct zt_cpu_prefetch {
     size_t bytes, step;
     int64_t more;
 } zt_cpu_prefetch;
-enum { ZT_CPU_AHEAD = 3 };
+enum { ZT_CPU_PREFETCH_PIECES = 3 }; /* at most, of a range of items */
 
 /* How many rows of x a product takes at once. */
 typedef struct zt_cpu_tile {
-    int64_t rows;  /* asked for; 0: those whose activations `bytes` hold */
+    int64_t rows;  /* that the caller set; 0: those whose activations `bytes` hold */
     int64_t bytes; /* of the second-level cache, a part */
     bool amx;      /* may it use AMX's registers (zt_cpu_amx) */
 } zt_cpu_tile;
@@ -50,25 +50,25 @@ typedef struct zt_cpu_kernel {
     bool (*has)(const void *attrs, const zt_type *const in[], const zt_type out[]);
     /* Once per prepared step: types, attrs and `packed` are set, data pointers only say present or
      * absent. Sets items of each phase, and the scratch it wants. */
-    void (*setup)(zt_cpu_call *c);
+    void (*setup)(zt_cpu_call *call);
     /* Items begin..end-1 of a phase. All items of a phase are done, by all threads, before the next
      * phase begins. `local` is local_bytes of this thread's own, 64-byte aligned, with any content. */
-    void (*run)(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local);
+    void (*run)(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local);
     /* NULL, or: once per prepared step, between setup and the first run.
      * Fills c->keep, c->keep_bytes of memory that lives as long as the prepared step; runs only
      * read it. From types and attrs alone. */
-    void (*prime)(zt_cpu_call *c);
+    void (*prime)(zt_cpu_call *call);
     /* NULL, or: phase 0 of both, which read the same in[0], would fill `shared` alike, so that b may
      * do without (its items[0] become 0) and use a's. Asked of set up calls that run side by side. */
-    bool (*alike)(const zt_cpu_call *a, const zt_cpu_call *b);
+    bool (*same_first_phase)(const zt_cpu_call *a, const zt_cpu_call *b);
     /* NULL, or: the packed weights that items begin..end-1 of the last phase read, in that order, one
      * piece or more where there are several weights; returns how many. So a thread that waits for
      * other work can bring them into its caches. */
-    int (*ahead)(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch a[ZT_CPU_AHEAD]);
-    /* NULL, or the same of what items of the first phase read of states, where inputs of integers say
-     * what that is: asked while a replay runs, if those are there from its beginning. The next piece;
-     * *turn is 0 for the first and the kernel's own after that. False: there is none. */
-    bool (*late)(const zt_cpu_call *c, int64_t begin, int64_t end, int64_t *turn, zt_cpu_prefetch *a);
+    int (*prefetch)(const zt_cpu_call *call, int64_t begin, int64_t end, zt_cpu_prefetch piece[ZT_CPU_PREFETCH_PIECES]);
+    /* NULL, or the same for states that items of the first phase read, where integer inputs say which these are. Called
+     * while a replay runs, if those inputs are there from its beginning. Returns the next piece; false: there are no more.
+     * *turn is 0 for the first piece and the kernel's own after that. */
+    bool (*prefetch_states)(const zt_cpu_call *call, int64_t begin, int64_t end, int64_t *turn, zt_cpu_prefetch *piece);
     bool uneven; /* items differ in what they cost: cut into more parts, of one item if they are few */
 } zt_cpu_kernel; /* lists end with run NULL */
 
@@ -85,12 +85,12 @@ struct zt_cpu_call {
     void *keep;                        /* 64-byte aligned; filled by prime before the first run */
     int64_t aux[8];                    /* the kernel's own notes from setup */
     zt_cpu_tile tile;                  /* the engine's */
-    zt_runtime_error trouble;                /* set through zt_cpu_runtime_error */
+    zt_runtime_error error;            /* set through zt_cpu_runtime_error */
     zt_cpu_call *inner;                /* of convert_operands.c: the call in f32; NULL else */
 };
 
-/* Note the first trouble of a call; from any thread. */
-void zt_cpu_runtime_error(zt_cpu_call *c, const char *what, int64_t value, int64_t limit);
+/* Notes the first error of a call; from any thread. */
+void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, int64_t limit);
 
 /* The lists: one per file of kernels in isa/ and instruction set, zt_cpu_FILE_ISA. */
 #define ZT_CPU_FAMILIES(X)                                                                         \

@@ -11,56 +11,57 @@
 #include <limits.h>
 
 /* Is everything that `late` looks at there before the replay begins? */
-static bool known(const zt_cpu_task *t)
+static bool states_known(const zt_cpu_task *task)
 {
     for (int k = 0; k < ZT_MAX_IN; k++)
-        if (t->in[k].kind != ZT_PLACE_NOWHERE && t->in[k].kind != ZT_PLACE_IN &&
-            !zt_dtype_is_float(t->call.in[k].type.dtype))
+        if (task->in[k].kind != ZT_PLACE_NOWHERE && task->in[k].kind != ZT_PLACE_IN &&
+            !zt_dtype_is_float(task->call.in[k].type.dtype))
             return false;
     return true;
 }
 
 /* What `thread` reads in round i, to `to` unless that is NULL; returns how many pieces it is. */
-static size_t look(const zt_executable *r, int i, int thread, int threads, zt_cpu_prefetch_item *to)
+static size_t list_reads(const zt_executable *executable, int round_index, int thread, int threads, zt_cpu_prefetch_item *list)
 {
-    const zt_cpu_round *round = &r->round[i];
-    int32_t end = zt_cpu_own_items(round->n, thread + 1, threads);
-    size_t n = 0, room = ZT_CPU_COMING;
-    for (int32_t p = zt_cpu_own_items(round->n, thread, threads); p < end; p++) {
-        const zt_cpu_part *part = &round->part[p];
-        const zt_cpu_call *c = &r->task[part->task].call;
-        zt_cpu_prefetch a[ZT_CPU_AHEAD];
-        if (!part->n && c->kernel->late && part->phase == 0 && known(&r->task[part->task])) {
-            if (to) to[n] = (zt_cpu_prefetch_item){i, {0}, c, part->begin, part->end};
-            n++;
+    const zt_cpu_round *round = &executable->round[round_index];
+    int32_t end = zt_cpu_first_part(round->part_count, thread + 1, threads);
+    size_t count = 0, bytes_left = ZT_CPU_PREFETCH_BYTES;
+    for (int32_t k = zt_cpu_first_part(round->part_count, thread, threads); k < end; k++) {
+        const zt_cpu_part *part = &round->part[k];
+        const zt_cpu_call *call = &executable->task[part->task].call;
+        zt_cpu_prefetch piece[ZT_CPU_PREFETCH_PIECES];
+        if (!part->call_count && call->kernel->prefetch_states && part->phase == 0 &&
+            states_known(&executable->task[part->task])) {
+            if (list) list[count] = (zt_cpu_prefetch_item){round_index, {0}, call, part->begin, part->end};
+            count++;
         }
         if (threads == 1) continue; /* it waits for nobody */
-        if (part->n || !c->kernel->ahead || part->phase != c->n_phases - 1) continue;
-        int pieces = c->kernel->ahead(c, part->begin, part->end, a);
-        for (int k = 0; k < pieces && room; k++) {
-            if (a[k].bytes > room) a[k].bytes = room;
-            room -= a[k].bytes;
-            if (to) to[n] = (zt_cpu_prefetch_item){.round = i, .what = a[k]};
-            n++;
+        if (part->call_count || !call->kernel->prefetch || part->phase != call->n_phases - 1) continue;
+        int pieces = call->kernel->prefetch(call, part->begin, part->end, piece);
+        for (int j = 0; j < pieces && bytes_left; j++) {
+            if (piece[j].bytes > bytes_left) piece[j].bytes = bytes_left;
+            bytes_left -= piece[j].bytes;
+            if (list) list[count] = (zt_cpu_prefetch_item){.round = round_index, .weights = piece[j]};
+            count++;
         }
     }
-    return n;
+    return count;
 }
 
-zt_status zt_cpu_prefetch_next(const zt_cpu_engine *e, zt_executable *r)
+zt_status zt_cpu_list_prefetches(const zt_cpu_engine *engine, zt_executable *executable)
 {
-    int threads = zt_pool_size(e->pool);
+    int threads = zt_pool_size(engine->pool);
     if (threads > zt_cpu_count()) return ZT_OK; /* nobody may spin */
-    r->coming = zt_arena_alloc(r->memory, (size_t)threads * sizeof *r->coming);
-    if (!r->coming) return ZT_ENOMEM;
-    for (int t = 0; t < threads; t++) {
-        size_t n = 0, all = 1;
-        for (int i = 0; i < r->n_rounds; i++) all += look(r, i, t, threads, NULL);
-        zt_cpu_prefetch_item *list = zt_arena_alloc(r->memory, all * sizeof *list);
+    executable->prefetch = zt_arena_alloc(executable->memory, (size_t)threads * sizeof *executable->prefetch);
+    if (!executable->prefetch) return ZT_ENOMEM;
+    for (int thread = 0; thread < threads; thread++) {
+        size_t count = 0, room = 1;
+        for (int i = 0; i < executable->n_rounds; i++) room += list_reads(executable, i, thread, threads, NULL);
+        zt_cpu_prefetch_item *list = zt_arena_alloc(executable->memory, room * sizeof *list);
         if (!list) return ZT_ENOMEM;
-        for (int i = 0; i < r->n_rounds; i++) n += look(r, i, t, threads, list + n);
-        list[n] = (zt_cpu_prefetch_item){.round = INT_MAX};
-        r->coming[t] = list;
+        for (int i = 0; i < executable->n_rounds; i++) count += list_reads(executable, i, thread, threads, list + count);
+        list[count] = (zt_cpu_prefetch_item){.round = INT_MAX};
+        executable->prefetch[thread] = list;
     }
     return ZT_OK;
 }

@@ -14,69 +14,69 @@
 #define SIXTEEN 16
 #define PARTS   (SIXTEEN / LANES)
 
-typedef struct batch {
+typedef struct lane_batch {
     int size;       /* numbers of a group */
     vf x[GROUP];    /* number j of each group */
     vf w[GROUP];    /* its weight */
     vf sw, sx, sxx; /* sums of w, w x and w x^2 */
     vf least, most; /* of x */
     vf magnitude;   /* the largest |x| */
-} batch;
+} lane_batch;
 
 /* What numbers weigh where no importance is given: |x|^power and `flat` times its mean in the
  * group. All alike would leave the least error, but where a column's numbers are large, what it is
  * multiplied by is too: in SmolLM2's ffn_down of layer 3, whose column 1 of 1536 has nine tenths of
  * the squares, iq4_nl then left 1.65 of llama-quantize's error in what comes out. {1, 4} is hardly
  * more error than all alike, and 1.03 there at most. */
-typedef struct weighing {
+typedef struct weight_rule {
     int power; /* 1 or 2; 0: all weigh 1 */
     float flat;
-} weighing;
+} weight_rule;
 
-INLINE void batch_weigh(batch *b, weighing how)
+INLINE void set_batch_weights(lane_batch *batch, weight_rule rule)
 {
     vf mean = vf_set(0);
-    if (how.power == 0) return;
-    for (int j = 0; j < b->size; j++) {
-        vf a = vf_abs(b->x[j]);
-        b->w[j] = how.power == 2 ? a * a : a;
-        mean += b->w[j];
+    if (rule.power == 0) return;
+    for (int j = 0; j < batch->size; j++) {
+        vf magnitude = vf_abs(batch->x[j]);
+        batch->w[j] = rule.power == 2 ? magnitude * magnitude : magnitude;
+        mean += batch->w[j];
     }
-    mean = mean / (float)b->size;
-    for (int j = 0; j < b->size; j++)
-        b->w[j] = vf_choose(mean > 0x1p-100f, b->w[j] + how.flat * mean, vf_set(1));
+    mean = mean / (float)batch->size;
+    for (int j = 0; j < batch->size; j++)
+        batch->w[j] = vf_select(mean > 0x1p-100f, batch->w[j] + rule.flat * mean, vf_set(1));
 }
 
 /* Number j of each of `groups` groups of `size` numbers to to[j]; lanes past them are `rest`. */
-INLINE void batch_spread(vf *to, int size, const float *x, int groups, float rest)
+INLINE void batch_spread(vf *lanes, int size, const float *x, int groups, float rest)
 {
-    for (int j = 0; j < size; j += LANES, to += LANES) {
-        for (int l = 0; l < LANES; l++)
-            to[l] = l < groups ? vf_load(x + l * size + j) : vf_set(rest);
-        vf_transpose(to);
+    for (int j = 0; j < size; j += LANES, lanes += LANES) {
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] = lane < groups ? vf_load(x + lane * size + j) : vf_set(rest);
+        vf_transpose(lanes);
     }
 }
 
-INLINE void batch_load(batch *b, int size, const float *x, const float *w, weighing how, int groups)
+INLINE void batch_load(lane_batch *batch, int size, const float *x, const float *w, weight_rule rule, int groups)
 {
-    b->size = size;
-    batch_spread(b->x, size, x, groups, 0);
-    for (int j = 0; !w && j < size; j++) b->w[j] = vf_set(1);
+    batch->size = size;
+    batch_spread(batch->x, size, x, groups, 0);
+    for (int j = 0; !w && j < size; j++) batch->w[j] = vf_set(1);
     if (w)
-        batch_spread(b->w, size, w, groups, 1);
+        batch_spread(batch->w, size, w, groups, 1);
     else
-        batch_weigh(b, how);
-    b->sw = b->sx = b->sxx = vf_set(0);
-    b->least = b->most = b->x[0];
+        set_batch_weights(batch, rule);
+    batch->sw = batch->sx = batch->sxx = vf_set(0);
+    batch->least = batch->most = batch->x[0];
     for (int j = 0; j < size; j++) {
-        vf x1 = b->x[j], wx = b->w[j] * x1;
-        b->sw += b->w[j];
-        b->sx += wx;
-        b->sxx += wx * x1;
-        b->least = vf_min(b->least, x1);
-        b->most = vf_max(b->most, x1);
+        vf number = batch->x[j], weighted = batch->w[j] * number;
+        batch->sw += batch->w[j];
+        batch->sx += weighted;
+        batch->sxx += weighted * number;
+        batch->least = vf_min(batch->least, number);
+        batch->most = vf_max(batch->most, number);
     }
-    b->magnitude = vf_max(b->most, -b->least);
+    batch->magnitude = vf_max(batch->most, -batch->least);
 }
 
 /* Codes of each group to bytes, code j of group l to out[l * size + j]. */
@@ -84,60 +84,60 @@ INLINE void batch_codes(const vf *code, int size, int groups, uint8_t *out)
 {
     for (int j = 0; j < size; j += 4) {
         vi four = vi_set(0);
-        int32_t v[LANES];
-        for (int k = 0; k < 4; k++) four |= __builtin_convertvector(code[j + k], vi) << 8 * k;
-        memcpy(v, &four, sizeof v);
-        for (int l = 0; l < groups; l++) memcpy(out + l * size + j, &v[l], 4);
+        int32_t words[LANES];
+        for (int byte = 0; byte < 4; byte++) four |= __builtin_convertvector(code[j + byte], vi) << 8 * byte;
+        memcpy(words, &four, sizeof words);
+        for (int lane = 0; lane < groups; lane++) memcpy(out + lane * size + j, &words[lane], 4);
     }
 }
 
 /* The sum and the largest of n numbers, or 0; in order. */
-INLINE double sum_of(const float *v, int n)
+INLINE double sum_in_order(const float *values, int count)
 {
     double sum = 0;
-    for (int l = 0; l < n; l++) sum += (double)v[l];
+    for (int lane = 0; lane < count; lane++) sum += (double)values[lane];
     return sum;
 }
 
-INLINE float most_of(const float *v, int n)
+INLINE float largest_of(const float *values, int count)
 {
     float most = 0;
-    for (int l = 0; l < n; l++) most = v[l] > most ? v[l] : most;
+    for (int lane = 0; lane < count; lane++) most = values[lane] > most ? values[lane] : most;
     return most;
 }
 
-INLINE void set_all(float *v, int n, float x)
+INLINE void fill(float *values, int count, float x)
 {
-    for (int l = 0; l < n; l++) v[l] = x;
+    for (int lane = 0; lane < count; lane++) values[lane] = x;
 }
 
 /* As f16 keeps it, the largest of which is the end. */
-INLINE float half_of(float f)
+INLINE float round_to_f16(float value)
 {
-    return zt_f16_to_f32(zt_f32_to_f16(f > 65504 ? 65504 : f < -65504 ? -65504 : f));
+    return zt_f16_to_f32(zt_f32_to_f16(value > 65504 ? 65504 : value < -65504 ? -65504 : value));
 }
 
 /* Makes of batches b, with `units` units, what is written to out. */
-typedef void batch_quantize(const batch *b, int units, uint8_t *out);
+typedef void batch_quantize(const lane_batch *b, int units, uint8_t *out);
 
 /* Units of `groups` groups of `size` numbers; x and w (NULL: no importance) have n of these: as
  * many units at a time as there are lanes, or as sixteen groups are; lanes past the last are 0.
  * `bytes` of out are a unit's. */
-INLINE void batch_each(batch_quantize *quantize, int groups, int size, weighing weigh,
-                       const float *x, const float *w, int64_t n, uint8_t *out, int bytes)
+INLINE void batch_each(batch_quantize *quantize, int groups, int size, weight_rule weigh,
+                       const float *x, const float *w, int64_t count, uint8_t *out, int bytes)
 {
     int parts = groups == 1 ? 1 : PARTS, step = parts * LANES / groups, unit = groups * size;
-    for (int64_t left = n / unit; left > 0; left -= step) {
-        int here = left < step ? (int)left : step;
-        batch b[PARTS];
-        for (int p = 0; p < parts; p++) {
-            int at = p * LANES, g = here * groups - at < LANES ? here * groups - at : LANES;
-            batch_load(&b[p], size, x + at * size, w ? w + at * size : NULL, weigh, g < 0 ? 0 : g);
+    for (int64_t left = count / unit; left > 0; left -= step) {
+        int units = left < step ? (int)left : step;
+        lane_batch batches[PARTS];
+        for (int part = 0; part < parts; part++) {
+            int at = part * LANES, part_groups = units * groups - at < LANES ? units * groups - at : LANES;
+            batch_load(&batches[part], size, x + at * size, w ? w + at * size : NULL, weigh, part_groups < 0 ? 0 : part_groups);
         }
-        quantize(b, here, out);
-        out += here * bytes;
-        x += unit * here;
-        if (w) w += unit * here;
+        quantize(batches, units, out);
+        out += units * bytes;
+        x += unit * units;
+        if (w) w += unit * units;
     }
 }
 

@@ -1,7 +1,7 @@
 /* encoders.h - private to isa/: the quantizers by name, each with its instruction set's ending.
  *
  * Files: blocks.c the formats' own rules, affine.c scales with minima, scaled.c scales alone,
- * quant_fp4.c floats of four bits, plain.c numbers that are no blocks.
+ * quant_fp4.c floats of four bits, plain.c numbers outside blocks.
  */
 #ifndef ZT_TENSOR_ENCODERS_H
 #define ZT_TENSOR_ENCODERS_H

@@ -41,14 +41,14 @@ INLINE vf vf_load(const float *p)
 INLINE void vf_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
 
 /* c ? a : b of a comparison c. */
-INLINE vf vf_choose(vi c, vf a, vf b) { return (vf)((c & (vi)a) | (~c & (vi)b)); }
+INLINE vf vf_select(vi c, vf a, vf b) { return (vf)((c & (vi)a) | (~c & (vi)b)); }
 
 #if defined(__AVX512F__)
 INLINE vf vf_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); }
 INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 #else
-INLINE vf vf_min(vf a, vf b) { return vf_choose(a < b, a, b); }
-INLINE vf vf_max(vf a, vf b) { return vf_choose(a > b, a, b); }
+INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
+INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
 #endif
 
 INLINE vf vf_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
@@ -72,56 +72,56 @@ INLINE bool vi_any(vi c)
 
 /* The lanes of a and b in turn: the lower halves' and the upper ones'. */
 #if LANES == 16
-#define TURNS(a, b, i)                                                                             \
+#define INTERLEAVE(a, b, i)                                                                             \
     __builtin_shufflevector(a, b, i, 16 + i, 1 + i, 17 + i, 2 + i, 18 + i, 3 + i, 19 + i, 4 + i,   \
                             20 + i, 5 + i, 21 + i, 6 + i, 22 + i, 7 + i, 23 + i)
 #elif LANES == 8
-#define TURNS(a, b, i)                                                                             \
+#define INTERLEAVE(a, b, i)                                                                             \
     __builtin_shufflevector(a, b, i, 8 + i, 1 + i, 9 + i, 2 + i, 10 + i, 3 + i, 11 + i)
 #else
-#define TURNS(a, b, i) __builtin_shufflevector(a, b, i, 4 + i, 1 + i, 5 + i)
+#define INTERLEAVE(a, b, i) __builtin_shufflevector(a, b, i, 4 + i, 1 + i, 5 + i)
 #endif
 
 /* Lane j of row i becomes lane i of row j. */
 INLINE void vf_transpose(vf row[LANES])
 {
-    for (int n = 1; n < LANES; n *= 2) {
-        vf to[LANES];
+    for (int done = 1; done < LANES; done *= 2) {
+        vf next[LANES];
         for (int i = 0; i < LANES / 2; i++) {
-            to[2 * i] = TURNS(row[i], row[LANES / 2 + i], 0);
-            to[2 * i + 1] = TURNS(row[i], row[LANES / 2 + i], LANES / 2);
+            next[2 * i] = INTERLEAVE(row[i], row[LANES / 2 + i], 0);
+            next[2 * i + 1] = INTERLEAVE(row[i], row[LANES / 2 + i], LANES / 2);
         }
-        memcpy(row, to, sizeof to);
+        memcpy(row, next, sizeof next);
     }
 }
 
 /* To f16, the largest of which is the end, and back. */
 INLINE vi vf_halves(vf a)
 {
-    vf most = vf_set(65504);
-    a = vf_choose(a > most, most, vf_choose(a < -most, -most, a));
+    vf limit = vf_set(65504);
+    a = vf_select(a > limit, limit, vf_select(a < -limit, -limit, a));
 #if defined(__AVX512F__)
     return (vi)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__AVX2__)
     return (vi)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT));
 #else
-    vi h;
-    for (int l = 0; l < LANES; l++) h[l] = zt_f32_to_f16(a[l]);
-    return h;
+    vi half;
+    for (int lane = 0; lane < LANES; lane++) half[lane] = zt_f32_to_f16(a[lane]);
+    return half;
 #endif
 }
 
-INLINE vf vf_of_halves(vi h)
+INLINE vf vf_of_halves(vi half)
 {
 #if defined(__AVX512F__)
-    return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)h));
+    return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)half));
 #elif defined(__AVX2__)
-    __m256i both = _mm256_packus_epi32((__m256i)h, (__m256i)h);
+    __m256i both = _mm256_packus_epi32((__m256i)half, (__m256i)half);
     return (vf)_mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(both, 8)));
 #else
-    vf a;
-    for (int l = 0; l < LANES; l++) a[l] = zt_f16_to_f32((uint16_t)h[l]);
-    return a;
+    vf value;
+    for (int lane = 0; lane < LANES; lane++) value[lane] = zt_f16_to_f32((uint16_t)half[lane]);
+    return value;
 #endif
 }
 

@@ -1,5 +1,5 @@
 /* scaled.c - quantizers of types whose groups have a scale alone: q3_k q6_k iq4_nl iq4_xs q2_0, and
- * q4_0 q5_0 q8_0 where columns have weights or their own rule is not asked for.
+ * q4_0 q5_0 q8_0 where columns have weights or their own rule is not wanted.
  *
  * A group x is taken as scale level, one of the type's levels: whole numbers, or the sixteen of the
  * iq4 types. For given levels the best scale is a weighted mean in closed form; for a given scale
@@ -15,7 +15,7 @@
 #include <math.h>
 
 /* What a kind of block is. */
-typedef struct kind {
+typedef struct block_kind {
     float least, most; /* levels: the whole numbers from least to most; */
     bool table;        /* or those of iq4 */
     float first, step; /* the largest magnitude is tried as level least, first, first + step ... */
@@ -23,8 +23,8 @@ typedef struct kind {
     int groups, size;              /* of a block; of a group */
     float least_scale, most_scale; /* small ones, where groups > 1 */
     int starts, rounds;
-    weighing weigh;
-} kind;
+    weight_rule weigh;
+} block_kind;
 
 /* The levels of iq4_nl, and where the nearest changes from one to the next. */
 #define IQ4(X)                                                                                     \
@@ -33,9 +33,9 @@ typedef struct kind {
 
 /* A whole number beyond the last level is cut off after the rounding, which far from it is none: it
  * stays beyond. */
-INLINE vf level_of(const kind *k, vf x)
+INLINE vf nearest_level(const block_kind *kind, vf x)
 {
-    if (!k->table) return vf_between(vf_round(x), k->least, k->most);
+    if (!kind->table) return vf_between(vf_round(x), kind->least, kind->most);
     vf y = vf_set(-127);
 #define X(a, b) y += (vf)((x > 0.5f * ((a) + (b))) & (vi)vf_set((b) - (a)));
     IQ4(X)
@@ -44,9 +44,9 @@ INLINE vf level_of(const kind *k, vf x)
 }
 
 /* Levels to codes. */
-INLINE vf code_of(const kind *k, vf level)
+INLINE vf code_of_level(const block_kind *kind, vf level)
 {
-    if (!k->table) return level - k->least;
+    if (!kind->table) return level - kind->least;
     vi y = vi_set(0);
 #define X(a, b) y -= level > 0.5f * ((a) + (b));
     IQ4(X)
@@ -55,98 +55,98 @@ INLINE vf code_of(const kind *k, vf level)
 }
 
 /* Sums over the nearest levels q of a scale and what they leave, r. */
-typedef struct sums {
+typedef struct error_sums {
     vf qq, rq, rr; /* w q^2, w r q; w r^2, the error */
-} sums;
+} error_sums;
 
-INLINE void add_level(sums *s, vf x, vf w, vf scale, vf q)
+INLINE void add_level(error_sums *sums, vf x, vf w, vf scale, vf q)
 {
     vf r = x - scale * q, wr = w * r;
-    s->qq += w * q * q;
-    s->rq += wr * q;
-    s->rr += wr * r;
+    sums->qq += w * q * q;
+    sums->rq += wr * q;
+    sums->rr += wr * r;
 }
 
-INLINE sums level_sums(const batch *b, const kind *k, vf scale)
+INLINE error_sums level_sums(const lane_batch *batch, const block_kind *kind, vf scale)
 {
     vf inverse = vf_ratio(vf_set(1), scale);
-    sums s = {vf_set(0), vf_set(0), vf_set(0)};
-    for (int j = 0; j < b->size; j++)
-        add_level(&s, b->x[j], b->w[j], scale, level_of(k, b->x[j] * inverse));
-    return s;
+    error_sums sums = {vf_set(0), vf_set(0), vf_set(0)};
+    for (int j = 0; j < batch->size; j++)
+        add_level(&sums, batch->x[j], batch->w[j], scale, nearest_level(kind, batch->x[j] * inverse));
+    return sums;
 }
 
 /* Of `scale` in s[1] and of -scale in s[0]: whose levels, and scale, are taken with the other sign,
  * which leaves every number as it is but for the sign of rq. */
-INLINE void both_sums(const batch *b, const kind *k, vf scale, sums s[2])
+INLINE void both_sums(const lane_batch *batch, const block_kind *kind, vf scale, error_sums sums[2])
 {
     vf inverse = vf_ratio(vf_set(1), scale), zero = vf_set(0);
-    s[0] = s[1] = (sums){zero, zero, zero};
-    for (int j = 0; j < b->size; j++) {
-        vf x = b->x[j], y = x * inverse;
-        vf q = k->table ? -level_of(k, -y) : vf_between(vf_round(y), -k->most, -k->least);
-        add_level(&s[0], x, b->w[j], scale, q);
-        add_level(&s[1], x, b->w[j], scale, level_of(k, y));
+    sums[0] = sums[1] = (error_sums){zero, zero, zero};
+    for (int j = 0; j < batch->size; j++) {
+        vf x = batch->x[j], y = x * inverse;
+        vf q = kind->table ? -nearest_level(kind, -y) : vf_between(vf_round(y), -kind->most, -kind->least);
+        add_level(&sums[0], x, batch->w[j], scale, q);
+        add_level(&sums[1], x, batch->w[j], scale, nearest_level(kind, y));
     }
-    s[0].rq = -s[0].rq;
+    sums[0].rq = -sums[0].rq;
 }
 
 /* Of a scale so large that all numbers are nearest to a level, so that none is cut off. */
-INLINE sums whole_sums(const batch *b, vf scale)
+INLINE error_sums whole_sums(const lane_batch *batch, vf scale)
 {
     vf inverse = vf_ratio(vf_set(1), scale);
-    sums s = {vf_set(0), vf_set(0), vf_set(0)};
-    for (int j = 0; j < b->size; j++)
-        add_level(&s, b->x[j], b->w[j], scale, vf_round(b->x[j] * inverse));
-    return s;
+    error_sums sums = {vf_set(0), vf_set(0), vf_set(0)};
+    for (int j = 0; j < batch->size; j++)
+        add_level(&sums, batch->x[j], batch->w[j], scale, vf_round(batch->x[j] * inverse));
+    return sums;
 }
 
 /* A scale and the error it leaves. */
-typedef struct found {
+typedef struct best_scale {
     vf scale, error;
-} found;
+} best_scale;
 
 /* The best scale for the levels of `scale`, whose sums are s, where it is better. */
-INLINE void take_better(found *best, vf scale, const sums *s, vf margin)
+INLINE void keep_better_scale(best_scale *best, vf scale, const error_sums *sums, vf margin)
 {
-    vf more = vf_ratio(s->rq, s->qq), left = s->rr - more * s->rq;
-    left = vf_max(left, vf_set(0)) + 2e-6f * s->rr; /* at most, as rounding may have it */
-    vi better = left < best->error - margin;
-    best->scale = vf_choose(better, scale + more, best->scale);
-    best->error = vf_choose(better, left, best->error);
+    vf step = vf_ratio(sums->rq, sums->qq), error = sums->rr - step * sums->rq;
+    error = vf_max(error, vf_set(0)) + 2e-6f * sums->rr; /* at most, as rounding may have it */
+    vi better = error < best->error - margin;
+    best->scale = vf_select(better, scale + step, best->scale);
+    best->error = vf_select(better, error, best->error);
 }
 
 /* Of both signs: the largest magnitude becomes -level, then level. Where no number is cut off by
  * either they leave the same, and the first is kept. (Of numbers below 2^-120, whose quotients may
  * be anything, squares are 0: no scale is better than none.) */
-INLINE void try_level(const batch *b, const kind *k, found *best, float level, vf margin)
+INLINE void try_level(const lane_batch *batch, const block_kind *kind, best_scale *best, float level, vf margin)
 {
-    vf scale = b->magnitude / level;
-    sums s[2];
-    if (!k->table && level < k->most + 0.4f && level < 0.4f - k->least) {
-        s[0] = whole_sums(b, scale);
-        s[0].rq = -s[0].rq;
-        take_better(best, -scale, &s[0], margin);
+    vf scale = batch->magnitude / level;
+    error_sums sums[2];
+    if (!kind->table && level < kind->most + 0.4f && level < 0.4f - kind->least) {
+        sums[0] = whole_sums(batch, scale);
+        sums[0].rq = -sums[0].rq;
+        keep_better_scale(best, -scale, &sums[0], margin);
         return;
     }
-    both_sums(b, k, scale, s);
-    take_better(best, -scale, &s[0], margin);
-    take_better(best, scale, &s[1], margin);
+    both_sums(batch, kind, scale, sums);
+    keep_better_scale(best, -scale, &sums[0], margin);
+    keep_better_scale(best, scale, &sums[1], margin);
 }
 
 /* The scales of least error. */
-INLINE vf find_scale(const batch *b, const kind *k)
+INLINE vf find_scale(const lane_batch *batch, const block_kind *kind)
 {
-    vf margin = 1e-9f * b->sxx;
-    found best = {vf_set(0), b->sxx};
-    try_level(b, k, &best, -k->least, margin);
-    for (int i = 0; i < k->steps; i++) {
-        float level = k->first + k->step * (float)i;
-        if (level != -k->least) try_level(b, k, &best, level, margin);
+    vf margin = 1e-9f * batch->sxx;
+    best_scale best = {vf_set(0), batch->sxx};
+    try_level(batch, kind, &best, -kind->least, margin);
+    for (int i = 0; i < kind->steps; i++) {
+        float level = kind->first + kind->step * (float)i;
+        if (level != -kind->least) try_level(batch, kind, &best, level, margin);
     }
-    for (int i = 0; i < k->turns; i++) {
-        sums s = level_sums(b, k, best.scale);
-        take_better(&best, best.scale, &s, margin);
+    for (int i = 0; i < kind->turns; i++) {
+        error_sums sums = level_sums(batch, kind, best.scale);
+        keep_better_scale(&best, best.scale, &sums, margin);
     }
     return best.scale;
 }
@@ -161,144 +161,144 @@ INLINE vf next_half(vi h, int by)
 }
 
 /* The best of the f16 about a scale. */
-INLINE vf round_scale(const batch *b, const kind *k, vf scale)
+INLINE vf round_scale(const lane_batch *batch, const block_kind *kind, vf scale)
 {
     vf best = vf_set(0), error = vf_set(INFINITY);
     vi half = vf_halves(scale);
     for (int by = -1; by <= 1; by++) {
-        vf s = next_half(half, by), left = level_sums(b, k, s).rr;
-        vi better = left < error;
-        best = vf_choose(better, s, best);
-        error = vf_choose(better, left, error);
+        vf tried = next_half(half, by), error_left = level_sums(batch, kind, tried).rr;
+        vi better = error_left < error;
+        best = vf_select(better, tried, best);
+        error = vf_select(better, error_left, error);
     }
     return best;
 }
 
 typedef void put_block(float d, const int8_t *scale, const uint8_t *code, uint8_t *out);
 
-INLINE void write_codes(const batch *b, const kind *k, vf scale, int groups, uint8_t *out)
+INLINE void write_codes(const lane_batch *batch, const block_kind *kind, vf scale, int groups, uint8_t *out)
 {
     vf code[GROUP], inverse = vf_ratio(vf_set(1), scale);
-    for (int j = 0; j < b->size; j++) code[j] = code_of(k, level_of(k, b->x[j] * inverse));
-    batch_codes(code, b->size, groups, out);
+    for (int j = 0; j < batch->size; j++) code[j] = code_of_level(kind, nearest_level(kind, batch->x[j] * inverse));
+    batch_codes(code, batch->size, groups, out);
 }
 
-INLINE void quantize_groups(const kind *k, const batch *b, int groups, uint8_t *out, int bytes,
+INLINE void quantize_groups(const block_kind *kind, const lane_batch *batch, int groups, uint8_t *out, int bytes,
                             put_block *put)
 {
     uint8_t codes[LANES * GROUP];
     float d[LANES];
-    vf scale = round_scale(b, k, find_scale(b, k));
-    write_codes(b, k, scale, groups, codes);
+    vf scale = round_scale(batch, kind, find_scale(batch, kind));
+    write_codes(batch, kind, scale, groups, codes);
     vf_store(d, scale);
-    for (int i = 0; i < groups; i++, out += bytes) put(d[i], NULL, codes + k->size * i, out);
+    for (int i = 0; i < groups; i++, out += bytes) put(d[i], NULL, codes + kind->size * i, out);
 }
 
 /* ---- groups with a multiple of a block's scale ----------------------------------------------- */
 
 /* Of sixteen groups, d alike in those of a block: x is d scale level. */
-typedef struct plan {
+typedef struct block_plan {
     float d[SIXTEEN], scale[SIXTEEN], error[SIXTEEN];
-} plan;
+} block_plan;
 
-INLINE void choose_small(const batch *b, const kind *k, plan *p, int at, vf want)
+INLINE void choose_small(const lane_batch *batch, const block_kind *kind, block_plan *plan, int at, vf want)
 {
-    vf d = vf_load(p->d + at), best = vf_set(0), error = vf_set(INFINITY);
-    vf about = vf_round(vf_between(vf_ratio(want, d), k->least_scale, k->most_scale));
+    vf d = vf_load(plan->d + at), best = vf_set(0), error = vf_set(INFINITY);
+    vf about = vf_round(vf_between(vf_ratio(want, d), kind->least_scale, kind->most_scale));
     for (int i = 0; i < 3; i++) {
-        vf scale = vf_between(about + (float)(i == 2 ? -1 : i), k->least_scale, k->most_scale);
-        sums s = level_sums(b, k, d * scale);
-        vi better = s.rr < error;
-        best = vf_choose(better, scale, best);
-        error = vf_choose(better, s.rr, error);
+        vf scale = vf_between(about + (float)(i == 2 ? -1 : i), kind->least_scale, kind->most_scale);
+        error_sums sums = level_sums(batch, kind, d * scale);
+        vi better = sums.rr < error;
+        best = vf_select(better, scale, best);
+        error = vf_select(better, sums.rr, error);
     }
-    vf_store(p->scale + at, best);
-    vf_store(p->error + at, error);
+    vf_store(plan->scale + at, best);
+    vf_store(plan->error + at, error);
 }
 
 /* d by which the group of the largest scale has the multiple least_scale + less; for odd starts
  * the other sign. */
-INLINE void span_block(const kind *k, plan *p, const float *want, int first, int start)
+INLINE void span_block(const block_kind *kind, block_plan *plan, const float *want, int first, int start)
 {
     float most = 0;
-    for (int l = first; l < first + k->groups; l++)
-        most = fabsf(want[l]) > fabsf(most) ? want[l] : most;
-    float level = k->least_scale + (float)((start + 1) / 2);
-    set_all(p->d + first, k->groups, half_of(most / (start & 1 ? -level : level)));
+    for (int g = first; g < first + kind->groups; g++)
+        most = fabsf(want[g]) > fabsf(most) ? want[g] : most;
+    float level = kind->least_scale + (float)((start + 1) / 2);
+    fill(plan->d + first, kind->groups, round_to_f16(most / (start & 1 ? -level : level)));
 }
 
 /* What the fit of d is made of, by group: sums of (scale q)^2 and scale q x, with weights. */
-typedef struct moments {
+typedef struct fit_moments {
     float a[SIXTEEN], u[SIXTEEN];
-} moments;
+} fit_moments;
 
-INLINE void block_moments(const batch *b, const kind *k, const plan *p, int at, moments *to)
+INLINE void block_moments(const lane_batch *batch, const block_kind *kind, const block_plan *plan, int at, fit_moments *to)
 {
-    vf small = vf_load(p->scale + at), scale = vf_load(p->d + at) * small;
-    sums s = level_sums(b, k, scale);
-    vf_store(to->a + at, small * small * s.qq);
-    vf_store(to->u + at, small * (s.rq + scale * s.qq));
+    vf small = vf_load(plan->scale + at), scale = vf_load(plan->d + at) * small;
+    error_sums sums = level_sums(batch, kind, scale);
+    vf_store(to->a + at, small * small * sums.qq);
+    vf_store(to->u + at, small * (sums.rq + scale * sums.qq));
 }
 
 /* d of least error for the plan's levels and small scales. */
-INLINE void fit_block(const moments *s, const kind *k, plan *p, int first)
+INLINE void fit_block(const fit_moments *moments, const block_kind *kind, block_plan *plan, int first)
 {
-    double a = sum_of(s->a + first, k->groups), u = sum_of(s->u + first, k->groups);
-    set_all(p->d + first, k->groups, half_of(a > 0 ? (float)(u / a) : 0));
+    double a = sum_in_order(moments->a + first, kind->groups), u = sum_in_order(moments->u + first, kind->groups);
+    fill(plan->d + first, kind->groups, round_to_f16(a > 0 ? (float)(u / a) : 0));
 }
 
 /* Groups of `to` in the block at `first` as those of `from`, where its sum of errors is less. */
-INLINE void keep_better(plan *to, const plan *from, int first, int n)
+INLINE void keep_better_plan(block_plan *to, const block_plan *from, int first, int groups)
 {
-    if (!(sum_of(from->error + first, n) < sum_of(to->error + first, n))) return;
-    for (int l = first; l < first + n; l++) {
-        to->d[l] = from->d[l];
-        to->scale[l] = from->scale[l];
-        to->error[l] = from->error[l];
+    if (!(sum_in_order(from->error + first, groups) < sum_in_order(to->error + first, groups))) return;
+    for (int g = first; g < first + groups; g++) {
+        to->d[g] = from->d[g];
+        to->scale[g] = from->scale[g];
+        to->error[g] = from->error[g];
     }
 }
 
-INLINE void find_plan(const batch b[PARTS], const kind *k, plan *best)
+INLINE void find_plan(const lane_batch batch[PARTS], const block_kind *kind, block_plan *best)
 {
     vf want[PARTS];
-    float all[SIXTEEN];
-    plan p;
-    moments s;
+    float wanted[SIXTEEN];
+    block_plan plan;
+    fit_moments moments;
     for (int i = 0; i < PARTS; i++) {
-        want[i] = find_scale(&b[i], k);
-        vf_store(all + i * LANES, want[i]);
+        want[i] = find_scale(&batch[i], kind);
+        vf_store(wanted + i * LANES, want[i]);
     }
-    set_all(best->error, SIXTEEN, INFINITY);
-    for (int turn = 0; turn < k->starts + k->rounds; turn++) {
-        bool start = turn < k->starts;
-        if (turn == k->starts) p = *best;
-        for (int i = 0; !start && i < PARTS; i++) block_moments(&b[i], k, &p, i * LANES, &s);
-        for (int at = 0; at < SIXTEEN; at += k->groups) {
+    fill(best->error, SIXTEEN, INFINITY);
+    for (int turn = 0; turn < kind->starts + kind->rounds; turn++) {
+        bool start = turn < kind->starts;
+        if (turn == kind->starts) plan = *best;
+        for (int i = 0; !start && i < PARTS; i++) block_moments(&batch[i], kind, &plan, i * LANES, &moments);
+        for (int at = 0; at < SIXTEEN; at += kind->groups) {
             if (start)
-                span_block(k, &p, all, at, turn);
+                span_block(kind, &plan, wanted, at, turn);
             else
-                fit_block(&s, k, &p, at);
+                fit_block(&moments, kind, &plan, at);
         }
-        for (int i = 0; i < PARTS; i++) choose_small(&b[i], k, &p, i * LANES, want[i]);
-        for (int at = 0; at < SIXTEEN; at += k->groups) keep_better(best, &p, at, k->groups);
+        for (int i = 0; i < PARTS; i++) choose_small(&batch[i], kind, &plan, i * LANES, want[i]);
+        for (int at = 0; at < SIXTEEN; at += kind->groups) keep_better_plan(best, &plan, at, kind->groups);
     }
 }
 
-INLINE void quantize_blocks(const kind *k, const batch *b, int blocks, uint8_t *out, int bytes,
+INLINE void quantize_blocks(const block_kind *kind, const lane_batch *batch, int blocks, uint8_t *out, int bytes,
                             put_block *put)
 {
     uint8_t codes[512];
     int8_t small[SIXTEEN];
-    plan p;
-    find_plan(b, k, &p);
-    for (int at = 0; at < blocks * k->groups; at += LANES) {
-        int groups = blocks * k->groups - at < LANES ? blocks * k->groups - at : LANES;
-        vf scale = vf_load(p.d + at) * vf_load(p.scale + at);
-        write_codes(&b[at / LANES], k, scale, groups, codes + at * k->size);
+    block_plan plan;
+    find_plan(batch, kind, &plan);
+    for (int at = 0; at < blocks * kind->groups; at += LANES) {
+        int groups = blocks * kind->groups - at < LANES ? blocks * kind->groups - at : LANES;
+        vf scale = vf_load(plan.d + at) * vf_load(plan.scale + at);
+        write_codes(&batch[at / LANES], kind, scale, groups, codes + at * kind->size);
     }
-    for (int l = 0; l < SIXTEEN; l++) small[l] = (int8_t)p.scale[l];
+    for (int g = 0; g < SIXTEEN; g++) small[g] = (int8_t)plan.scale[g];
     for (int i = 0; i < blocks; i++, out += bytes)
-        put(p.d[i * k->groups], small + i * k->groups, codes + 256 * i, out);
+        put(plan.d[i * kind->groups], small + i * kind->groups, codes + 256 * i, out);
 }
 
 /* ---- layouts: as dtype_blocks.c, dtype_k.c and dtype_iq.c draw them -------------------------- */
@@ -331,8 +331,8 @@ static void put_q2_0(float d, const int8_t *scale, const uint8_t *code, uint8_t 
     (void)scale;
     zt_put_half(out, d);
     for (int j = 0; j < 16; j++) {
-        const uint8_t *c = code + 4 * j;
-        out[2 + j] = (uint8_t)(c[0] | c[1] << 2 | c[2] << 4 | c[3] << 6);
+        const uint8_t *codes = code + 4 * j;
+        out[2 + j] = (uint8_t)(codes[0] | codes[1] << 2 | codes[2] << 4 | codes[3] << 6);
     }
 }
 
@@ -345,14 +345,14 @@ static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t 
         out[j] = (uint8_t)high;
     }
     for (int i = 0; i < 64; i++) {
-        const uint8_t *c = code + i / 32 * 128 + i % 32;
+        const uint8_t *codes = code + i / 32 * 128 + i % 32;
         out[32 + i] =
-            (uint8_t)((c[0] & 3) | (c[32] & 3) << 2 | (c[64] & 3) << 4 | (c[96] & 3) << 6);
+            (uint8_t)((codes[0] & 3) | (codes[32] & 3) << 2 | (codes[64] & 3) << 4 | (codes[96] & 3) << 6);
     }
     for (int g = 0; g < 16; g++) {
-        unsigned s = (unsigned)(scale[g] + 32);
-        out[96 + g % 8] |= (uint8_t)((s & 15) << g / 8 * 4);
-        out[104 + g % 4] |= (uint8_t)((s >> 4) << g / 4 * 2);
+        unsigned biased = (unsigned)(scale[g] + 32);
+        out[96 + g % 8] |= (uint8_t)((biased & 15) << g / 8 * 4);
+        out[104 + g % 4] |= (uint8_t)((biased >> 4) << g / 4 * 2);
     }
     zt_put_half(out + 108, d);
 }
@@ -362,10 +362,10 @@ static void put_q6_k(float d, const int8_t *scale, const uint8_t *code, uint8_t 
     for (int half = 0; half < 2; half++, code += 128, out += 64) {
         uint8_t *high = out + 128 - 32 * half;
         for (int j = 0; j < 32; j++) {
-            const uint8_t *c = code + j;
-            out[j] = (uint8_t)((c[0] & 15) | (c[64] & 15) << 4);
-            out[32 + j] = (uint8_t)((c[32] & 15) | (c[96] & 15) << 4);
-            high[j] = (uint8_t)(c[0] >> 4 | c[32] >> 4 << 2 | c[64] >> 4 << 4 | c[96] >> 4 << 6);
+            const uint8_t *codes = code + j;
+            out[j] = (uint8_t)((codes[0] & 15) | (codes[64] & 15) << 4);
+            out[32 + j] = (uint8_t)((codes[32] & 15) | (codes[96] & 15) << 4);
+            high[j] = (uint8_t)(codes[0] >> 4 | codes[32] >> 4 << 2 | codes[64] >> 4 << 4 | codes[96] >> 4 << 6);
         }
     }
     out -= 128;
@@ -380,9 +380,9 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
     zt_put_half(out, d);
     memset(out + 4, 0, 4);
     for (int g = 0; g < 8; g++) {
-        unsigned s = (unsigned)(scale[g] + 32);
-        high |= (s >> 4) << 2 * g;
-        out[4 + g / 2] |= (uint8_t)((s & 15) << g % 2 * 4);
+        unsigned biased = (unsigned)(scale[g] + 32);
+        high |= (biased >> 4) << 2 * g;
+        out[4 + g / 2] |= (uint8_t)((biased & 15) << g % 2 * 4);
         put_halves(code + 32 * g, out + 8 + 16 * g);
     }
     out[2] = (uint8_t)high;
@@ -390,8 +390,8 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
 }
 
 #define TYPE(NAME, BYTES, HOW, ...)                                                                \
-    static const kind NAME = {__VA_ARGS__};                                                        \
-    static void some_##NAME(const batch *b, int units, uint8_t *out)                               \
+    static const block_kind NAME = {__VA_ARGS__};                                                        \
+    static void some_##NAME(const lane_batch *b, int units, uint8_t *out)                               \
     {                                                                                              \
         HOW(&NAME, b, units, out, BYTES, put_##NAME);                                              \
     }                                                                                              \

@@ -15,12 +15,12 @@ typedef struct amx_shapes {
     uint8_t lines[16];
 } amx_shapes;
 
-static inline void amx_begin(const amx_shapes *s)
+static inline void amx_begin(const amx_shapes *shapes)
 {
 #if defined(ZT_ISA_avx512)
-    __asm__ volatile("ldtilecfg %0" : : "m"(*s));
+    __asm__ volatile("ldtilecfg %0" : : "m"(*shapes));
 #else
-    (void)s;
+    (void)shapes;
 #endif
 }
 

@@ -396,7 +396,7 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
      .has = attention_has,
      .setup = attention_setup,
      .run = attention_run,
-     .late = attention_late,
+     .prefetch_states = attention_late,
      .uneven = true},
     {0},
 };

@@ -107,54 +107,54 @@ INLINE void gemm_end(int R, unsigned usual, vf sum[GEMM_ROWS][GEMM_VECS])
     gemm_hold(R, sum);
 }
 
-INLINE void gemm_put(const gemm_block *g, float *y, int n, vf sum)
+INLINE void gemm_put(const gemm_block *block, float *y, int count, vf sum)
 {
-    if (n >= LANES)
-        vf_store(y, g->more ? vf_add(vf_load(y), sum) : sum);
+    if (count >= LANES)
+        vf_store(y, block->more ? vf_add(vf_load(y), sum) : sum);
     else
-        vf_store_n(y, n, g->more ? vf_add(vf_load_n(y, n), sum) : sum);
+        vf_store_n(y, count, block->more ? vf_add(vf_load_n(y, count), sum) : sum);
 }
 
 /* GEMM_WIDE words that are wanted soon; they may begin within a line. */
-INLINE void gemm_fetch(const float *p)
+INLINE void gemm_fetch(const float *words)
 {
-    UNROLL for (int w = 0; w < GEMM_VECS; w++) __builtin_prefetch(p + w * LANES);
-    __builtin_prefetch(p + GEMM_WIDE - 1);
+    UNROLL for (int v = 0; v < GEMM_VECS; v++) __builtin_prefetch(words + v * LANES);
+    __builtin_prefetch(words + GEMM_WIDE - 1);
 }
 
 /* The next row of the panel. */
-INLINE void gemm_copy_b(gemm_ride *c)
+INLINE void gemm_copy_b(gemm_ride *ride)
 {
-    if (!c->rows) return;
-    gemm_fetch(c->b + GEMM_SOON * c->b_down);
+    if (!ride->rows) return;
+    gemm_fetch(ride->b + GEMM_SOON * ride->b_down);
     UNROLL for (int w = 0; w < GEMM_VECS; w++)
-        vf_store(c->panel + w * LANES, vf_load(c->b + w * LANES));
-    c->b += c->b_down;
-    c->panel += GEMM_WIDE;
-    c->rows--;
+        vf_store(ride->panel + w * LANES, vf_load(ride->b + w * LANES));
+    ride->b += ride->b_down;
+    ride->panel += GEMM_WIDE;
+    ride->rows--;
 }
 
 /* The rows' words from k, at most GEMM_BEAT. After their last ones come the first of the rows below. */
-INLINE void gemm_copy_a(const gemm_ride *c, int k, int depth)
+INLINE void gemm_copy_a(const gemm_ride *ride, int k, int depth)
 {
-    const float *a = c->a + k, *soon = a + GEMM_SOON * GEMM_BEAT;
-    if (k + GEMM_SOON * GEMM_BEAT >= depth) soon += GEMM_ROWS * c->a_down - depth;
+    const float *a = ride->a + k, *soon = a + GEMM_SOON * GEMM_BEAT;
+    if (k + GEMM_SOON * GEMM_BEAT >= depth) soon += GEMM_ROWS * ride->a_down - depth;
     UNROLL for (int r = 0; r < GEMM_ROWS; r++)
     {
         __builtin_prefetch(soon);
-        vf_store(c->a_to + r * GEMM_STRIDE + k, vf_load_n(a, depth - k));
-        a += c->a_down, soon += c->a_down;
+        vf_store(ride->a_to + r * GEMM_STRIDE + k, vf_load_n(a, depth - k));
+        a += ride->a_down, soon += ride->a_down;
     }
 }
 
 /* Words k..end-1. */
-INLINE void gemm_words(int R, gemm_way way, const gemm_block *g, const float *a, int k, int end,
+INLINE void gemm_words(int R, gemm_way way, const gemm_block *block, const float *a, int k, int end,
                        vf sum[GEMM_ROWS][GEMM_VECS])
 {
     const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE;
-    const float *next = g->b + k * g->b_down;
-    for (; k < end; k++, next += g->b_down) {
-        const float *b = way == GEMM_LISTED ? g->b + g->at[k] : next;
+    const float *next = block->b + k * block->b_down;
+    for (; k < end; k++, next += block->b_down) {
+        const float *b = way == GEMM_LISTED ? block->b + block->at[k] : next;
         vf v[GEMM_VECS];
         UNROLL for (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
         UNROLL for (int r = 0; r < R; r++)
@@ -168,15 +168,15 @@ INLINE void gemm_words(int R, gemm_way way, const gemm_block *g, const float *a,
 
 /* R rows of the tile; R, way and load are constants. What is in y is wanted at the end only, and
  * lies apart, a row each: it is fetched meanwhile, or what else is wanted soon. */
-INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *g, int row)
+INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *block, int row)
 {
-    const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE, depth = g->depth;
+    const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE, depth = block->depth;
     const bool of_floats = way == GEMM_FLOATS || way == GEMM_LISTED;
     const bool in_beats = GEMM_ALONG && of_floats, one_by_one = depth >= R * GEMM_BEAT;
     const int beat = one_by_one || load != GEMM_NOTHING ? GEMM_BEAT : depth;
-    const int64_t coming_down = g->soon ? g->soon_down : g->down;
-    const float *a = g->a + row * stride, *coming = (g->soon ? g->soon : g->y) + row * coming_down;
-    float *y = g->y + row * g->down;
+    const int64_t coming_down = block->soon ? block->soon_down : block->down;
+    const float *a = block->a + row * stride, *coming = (block->soon ? block->soon : block->y) + row * coming_down;
+    float *y = block->y + row * block->down;
     vf sum[GEMM_ROWS][GEMM_VECS];
     UNROLL for (int r = 0; r < R; r++)
     {
@@ -184,36 +184,36 @@ INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *g, 
         if (!in_beats || !one_by_one) gemm_fetch(coming + r * coming_down);
     }
     const unsigned usual = way == GEMM_APART ? gemm_begin(R, sum) : 0;
-    if (!in_beats) gemm_words(R, way, g, a, 0, depth, sum);
+    if (!in_beats) gemm_words(R, way, block, a, 0, depth, sum);
     for (int k = 0; in_beats && k < depth; k += beat) {
         if (one_by_one && k < R * GEMM_BEAT) gemm_fetch(coming), coming += coming_down;
-        if (load != GEMM_NOTHING) gemm_copy_b(g->ride);
-        if (load == GEMM_ROWS_TOO) gemm_copy_a(g->ride, k, depth);
-        gemm_words(R, way, g, a, k, k + beat < depth ? k + beat : depth, sum);
+        if (load != GEMM_NOTHING) gemm_copy_b(block->ride);
+        if (load == GEMM_ROWS_TOO) gemm_copy_a(block->ride, k, depth);
+        gemm_words(R, way, block, a, k, k + beat < depth ? k + beat : depth, sum);
     }
     if (way == GEMM_APART) gemm_end(R, usual, sum);
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int w = 0; w < GEMM_VECS; w++)
-            gemm_put(g, y + r * g->down + w * LANES, g->columns - w * LANES, sum[r][w]);
+            gemm_put(block, y + r * block->down + w * LANES, block->columns - w * LANES, sum[r][w]);
 }
 
 /* Rows from..rows-1 of a by one panel; tiles of 8 rows and more carry the load. The last 16 are 8 and
  * 8, not 12 and 4: four rows are as many loads as sums. */
-INLINE void gemm_from(gemm_way way, gemm_load load, const gemm_block *g, int from, int rows)
+INLINE void gemm_from(gemm_way way, gemm_load load, const gemm_block *block, int from, int rows)
 {
     int i = from;
     for (; i + GEMM_ROWS <= rows && (GEMM_ROWS < 8 || rows - i != 16); i += GEMM_ROWS)
-        gemm_rows(GEMM_ROWS, way, load, g, i);
-    for (; GEMM_ROWS > 8 && i + 8 <= rows; i += 8) gemm_rows(8, way, load, g, i);
-    if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, GEMM_NOTHING, g, i), i += 4;
-    if (i + 2 <= rows) gemm_rows(2, way, GEMM_NOTHING, g, i), i += 2;
-    if (i < rows) gemm_rows(1, way, GEMM_NOTHING, g, i);
+        gemm_rows(GEMM_ROWS, way, load, block, i);
+    for (; GEMM_ROWS > 8 && i + 8 <= rows; i += 8) gemm_rows(8, way, load, block, i);
+    if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, GEMM_NOTHING, block, i), i += 4;
+    if (i + 2 <= rows) gemm_rows(2, way, GEMM_NOTHING, block, i), i += 2;
+    if (i < rows) gemm_rows(1, way, GEMM_NOTHING, block, i);
 }
 
 /* Any number of rows of a by one panel. */
-INLINE void gemm_down(gemm_way way, const gemm_block *g, int rows)
+INLINE void gemm_down(gemm_way way, const gemm_block *block, int rows)
 {
-    gemm_from(way, GEMM_NOTHING, g, 0, rows);
+    gemm_from(way, GEMM_NOTHING, block, 0, rows);
 }
 
 #endif

@@ -77,7 +77,7 @@ static void start(part *p, const zt_cpu_kernel *list, zt_op op, const void *attr
 
 static void forward(zt_cpu_call *call, const zt_cpu_call *inner)
 {
-    const zt_runtime_error *bad = &inner->trouble;
+    const zt_runtime_error *bad = &inner->error;
     if (bad->what) zt_cpu_runtime_error(call, bad->what, bad->value, bad->limit);
 }
 

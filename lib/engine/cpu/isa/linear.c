@@ -4,63 +4,55 @@
 
 enum { LINE = 64 };
 
-static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+static size_t whole_lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-static zt_product product_of(const zt_cpu_call *c)
+static zt_product product_of(const zt_cpu_call *call)
 {
-    const char *act = ((const zt_linear_attrs *)c->attrs)->act.s;
-    return ZT_SYM(zt_product_make)(&c->in[0], &c->in[1], &c->in[2], act, c->tile,
-                                   c->shared);
+    const char *act = ((const zt_linear_attrs *)call->attrs)->act.s;
+    return ZT_SYM(zt_product_make)(&call->in[0], &call->in[1], &call->in[2], act, call->tile, call->shared);
 }
 
 static bool linear_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs;
-    return ZT_SYM(zt_product_has)(in[0], in[1], in[2]) && out[0].dtype == in[0]->dtype;
+    return ZT_SYM(zt_product_supports)(in[0], in[1], in[2]) && out[0].dtype == in[0]->dtype;
 }
 
-/* With `alone`, activations lie behind the thread's scratch. */
-static void linear_setup(zt_cpu_call *c)
+/* With acts_per_thread, activations lie behind the thread's scratch. */
+static void linear_setup(zt_cpu_call *call)
 {
-    zt_product p = product_of(c);
-    c->n_phases = p.n_first ? 2 : 1;
-    c->items[0] = p.n_first;
-    c->items[c->n_phases - 1] = p.n_items;
-    c->shared_bytes = p.shared_bytes;
-    c->local_bytes = lines(p.local_bytes) + (p.alone ? p.acts_bytes : 0);
+    zt_product product = product_of(call);
+    call->n_phases = product.prepare_items ? 2 : 1;
+    call->items[0] = product.prepare_items;
+    call->items[call->n_phases - 1] = product.multiply_items;
+    call->shared_bytes = product.shared_bytes;
+    call->local_bytes = whole_lines(product.local_bytes) + (product.acts_per_thread ? product.acts_bytes : 0);
 }
 
-static void linear_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
+static void linear_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    zt_product p = product_of(c);
-    if (phase != c->n_phases - 1) {
-        ZT_SYM(zt_product_first)(&p, begin, end, local);
+    zt_product product = product_of(call);
+    if (phase != call->n_phases - 1) {
+        ZT_SYM(zt_product_prepare)(&product, begin, end, local);
         return;
     }
-    uint8_t *room = (uint8_t *)local + lines(p.local_bytes);
-    const uint8_t *acts = ZT_SYM(zt_product_acts)(&p, room, local);
-    const zt_product_out out = {.at = c->out[0].data, .step = p.M};
-    while (begin < end) {
-        int64_t t = begin / p.groups * p.block, g = begin % p.groups;
-        int64_t last = t + p.block < p.n ? t + p.block : p.n;
-        int64_t n = end - begin < p.groups - g ? end - begin : p.groups - g;
-        ZT_SYM(zt_product_multiply)(&p, acts, &out, t, last, g, g + n, local);
-        begin += n;
-    }
+    uint8_t *room = (uint8_t *)local + whole_lines(product.local_bytes);
+    const uint8_t *acts = ZT_SYM(zt_product_activations)(&product, room, local);
+    ZT_SYM(zt_product_multiply_items)(&product, acts, call->out[0].data, begin, end, local);
 }
 
 /* In a phase that does nothing else? */
-static bool linear_alike(const zt_cpu_call *a, const zt_cpu_call *b)
+static bool linear_same_first_phase(const zt_cpu_call *a, const zt_cpu_call *b)
 {
     zt_product p = product_of(a), q = product_of(b);
-    return a->n_phases == 2 && b->n_phases == 2 && !p.pack && !q.pack && !p.lies &&
-           ZT_SYM(zt_product_alike)(&p, &q);
+    return a->n_phases == 2 && b->n_phases == 2 && !p.packs_weights && !q.packs_weights && !p.acts_in_place &&
+           ZT_SYM(zt_product_same_acts)(&p, &q);
 }
 
-static int linear_ahead(const zt_cpu_call *c, int64_t begin, int64_t end, zt_cpu_prefetch a[])
+static int linear_prefetch(const zt_cpu_call *call, int64_t begin, int64_t end, zt_cpu_prefetch pieces[])
 {
-    zt_product p = product_of(c);
-    return ZT_SYM(zt_product_ahead)(&p, begin, end, a);
+    zt_product product = product_of(call);
+    return ZT_SYM(zt_product_prefetch)(&product, begin, end, pieces);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_linear)[] = {
@@ -68,7 +60,7 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_linear)[] = {
      .has = linear_has,
      .setup = linear_setup,
      .run = linear_run,
-     .ahead = linear_ahead,
-     .alike = linear_alike},
+     .prefetch = linear_prefetch,
+     .same_first_phase = linear_same_first_phase},
     {0},
 };

@@ -259,7 +259,7 @@ static void run_plain(tile *t, int i)
         zt_arg a = {&type[n], real ? data_of(t, v) : NULL, real ? NULL : data_of(t, v)};
         *(n < 3 ? &in[n] : &out[0]) = a;
     }
-    zt_op_info(o->op)->def->ref(o->attrs, in, out, &t->one.trouble);
+    zt_op_info(o->op)->def->ref(o->attrs, in, out, &t->one.error);
 }
 
 static void set_arg(const tile *t, zt_cpu_arg *arg, int v)
@@ -315,8 +315,8 @@ static void chain_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, 
         for (int i = 0; i < k->p.n_ops; i++) run_op(&t, i);
         put_outputs(&t);
     }
-    if (t.one.trouble.what)
-        zt_cpu_runtime_error(call, t.one.trouble.what, t.one.trouble.value, t.one.trouble.limit);
+    if (t.one.error.what)
+        zt_cpu_runtime_error(call, t.one.error.what, t.one.error.value, t.one.error.limit);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_pointwise)[] = {
