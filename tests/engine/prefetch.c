@@ -56,7 +56,7 @@ static bool send(const scene *s, int64_t step)
     memset(sent, 0, sizeof sent);
     for (int64_t i = 0; i < call.items[0]; i += step) {
         int64_t turn = 0, end = i + step < call.items[0] ? i + step : call.items[0];
-        for (zt_cpu_prefetch a; call.kernel->late(&call, i, end, &turn, &a);)
+        for (zt_cpu_prefetch a; call.kernel->prefetch_states(&call, i, end, &turn, &a);)
             for (int64_t k = 0; k <= a.more; k++)
                 if (!mark(a.at + (size_t)k * a.step, a.bytes)) return false;
     }
@@ -123,6 +123,6 @@ int main(void)
     scene many = {.a = {.head = D}, .n = 9, .pos = {5, 5, 5, 5, 5, 5, 5, 5, 5}};
     zt_cpu_call call = call_of(&many);
     int64_t turn = 0;
-    ok(!call.kernel->late(&call, 0, call.items[0], &turn, &(zt_cpu_prefetch){0}), "9 rows: nothing");
+    ok(!call.kernel->prefetch_states(&call, 0, call.items[0], &turn, &(zt_cpu_prefetch){0}), "9 rows: nothing");
     return tap_done();
 }
