@@ -230,11 +230,11 @@ static zt_status check_saved(const zt_adapted *adapted, const zt_lora *adapter, 
 static zt_status finish_entries(zt_adapted *adapted, const lora_ends *ends)
 {
     zt_status status = ZT_OK;
-    for (int64_t i = 0; i < adapted->tensor_count && status == ZT_OK; i++) {
-        adapted_change *change = adapted->changes[i];
-        zt_entry *entry = &adapted->entries[i];
+    for (int64_t tensor_index = 0; tensor_index < adapted->tensor_count && status == ZT_OK; tensor_index++) {
+        adapted_change *change = adapted->changes[tensor_index];
+        zt_entry *entry = &adapted->entries[tensor_index];
         if (!change) continue;
-        status = check_change(adapted, i);
+        status = check_change(adapted, tensor_index);
         if (entry->type.rank) entry->type.dim[0] = change->rows;
         if (adapted->options.floats) entry->type.dtype = ZT_F32;
         size_t bytes;

@@ -177,18 +177,18 @@ zt_status zt_adapted_rows(zt_adapted *adapted, const adapted_change *change, con
                           int64_t row_count, float *out, float *scratch)
 {
     zt_status status = read_base_rows(adapted, change, first, row_count, out);
-    for (int k = 0; k < change->item_count && status == ZT_OK; k++) {
-        const adapted_item *item = &change->items[k];
+    for (int item_index = 0; item_index < change->item_count && status == ZT_OK; item_index++) {
+        const adapted_item *item = &change->items[item_index];
         if (is_product(item->placement.part)) {
-            add_product(change, &item->placement, &loaded[k], (float)item->scale, first, row_count, out);
+            add_product(change, &item->placement, &loaded[item_index], (float)item->scale, first, row_count, out);
         } else if (change->item_count == 1 && item->scale == 1) {
-            status = apply_adapter(change, item, &loaded[k], first, row_count, out);
+            status = apply_adapter(change, item, &loaded[item_index], first, row_count, out);
         } else {
             int64_t count = row_count * change->columns;
             float *base = scratch, *with = scratch + count;
             status = read_base_rows(adapted, change, first, row_count, base);
             memcpy(with, base, (size_t)count * sizeof *with);
-            if (status == ZT_OK) status = apply_adapter(change, item, &loaded[k], first, row_count, with);
+            if (status == ZT_OK) status = apply_adapter(change, item, &loaded[item_index], first, row_count, with);
             for (int64_t i = 0; status == ZT_OK && i < count; i++) out[i] += (float)item->scale * (with[i] - base[i]);
         }
     }

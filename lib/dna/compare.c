@@ -91,10 +91,10 @@ static void mark_group(const change_marker *marking, int64_t first_index, double
     double middle = count ? find_median(values, count) : 0;
     for (int64_t i = 0; i < count; i++) values[i] = fabs(values[i] - middle);
     double six = count ? 6 * 1.4826 * find_median(values, count) : 0, half = middle / 2;
-    for (int64_t i = first_index; i < verdict->score_count; i++) {
-        zt_dna_score *score = &verdict->scores[i];
-        if (seen[i] || !have_same_dtypes(marking, first, score)) continue;
-        seen[i] = true;
+    for (int64_t score_index = first_index; score_index < verdict->score_count; score_index++) {
+        zt_dna_score *score = &verdict->scores[score_index];
+        if (seen[score_index] || !have_same_dtypes(marking, first, score)) continue;
+        seen[score_index] = true;
         score->change = classify_change(marking, score, score->rel_l2 > middle + (six > half ? six : half));
         score->changed = score->change == ZT_DNA_CHANGED || score->change == ZT_DNA_UNRELATED;
     }
@@ -276,11 +276,11 @@ static zt_status score_all(model_pairing *pairing)
     zt_dna_verdict *verdict = pairing->verdict;
     zt_status status = ZT_OK;
     double sum = 0;
-    for (int64_t i = 0; i < pairing->model_a->layer_count && status == ZT_OK; i++) {
-        if (!is_wanted(pairing, pairing->model_a->layers[i].name)) continue;
-        int64_t j = zt_dna_find(pairing->model_b, pairing->model_a->layers[i].name);
+    for (int64_t layer_index = 0; layer_index < pairing->model_a->layer_count && status == ZT_OK; layer_index++) {
+        if (!is_wanted(pairing, pairing->model_a->layers[layer_index].name)) continue;
+        int64_t j = zt_dna_find(pairing->model_b, pairing->model_a->layers[layer_index].name);
         if (j >= 0)
-            status = score_layers(pairing, i, j);
+            status = score_layers(pairing, layer_index, j);
         else
             verdict->only_a++;
     }
@@ -324,18 +324,18 @@ static zt_status find_best(model_pairing *pairing, int64_t index, const zt_dna_s
 {
     zt_status status = ZT_OK;
     *best = (zt_dna_shift){.from_layer = index, .to_layer = -1, .overlap = -INFINITY};
-    for (int64_t j = 0; j < pairing->model_b->layer_count && status == ZT_OK; j++) {
+    for (int64_t layer_index = 0; layer_index < pairing->model_b->layer_count && status == ZT_OK; layer_index++) {
         double overlap = 0, least = SHIFT_ABOVE;
-        if (pairing->model_a->layers[index].count != pairing->model_b->layers[j].count ||
-            !is_wanted(pairing, pairing->model_b->layers[j].name))
+        if (pairing->model_a->layers[index].count != pairing->model_b->layers[layer_index].count ||
+            !is_wanted(pairing, pairing->model_b->layers[layer_index].name))
             continue;
         if (own && own->overlap > least) least = own->overlap;
         if (best->overlap > least) least = best->overlap;
-        if (own && own->layer_b == j)
+        if (own && own->layer_b == layer_index)
             overlap = own->overlap;
-        else if (layers_fit(pairing, index, j) && may_be(pairing, index, j, least))
-            status = overlap_of(pairing, index, j, &overlap);
-        if (overlap > best->overlap) best->to_layer = j, best->overlap = overlap;
+        else if (layers_fit(pairing, index, layer_index) && may_be(pairing, index, layer_index, least))
+            status = overlap_of(pairing, index, layer_index, &overlap);
+        if (overlap > best->overlap) best->to_layer = layer_index, best->overlap = overlap;
     }
     return status;
 }
@@ -347,12 +347,12 @@ static zt_status find_shifts(model_pairing *pairing)
     int64_t next = 0;
     verdict->shifts = zt_alloc_array(pairing->model_a->ctx, (size_t)pairing->model_a->layer_count + 1, sizeof *verdict->shifts);
     if (!verdict->shifts) return ZT_ENOMEM;
-    for (int64_t i = 0; i < pairing->model_a->layer_count && status == ZT_OK; i++) {
+    for (int64_t layer_index = 0; layer_index < pairing->model_a->layer_count && status == ZT_OK; layer_index++) {
         zt_dna_shift best;
-        const zt_dna_layer *layer_a = &pairing->model_a->layers[i], *layer_b;
+        const zt_dna_layer *layer_a = &pairing->model_a->layers[layer_index], *layer_b;
         if (!is_wanted(pairing, layer_a->name)) continue;
         status = report_progress(pairing, layer_a->name);
-        if (status == ZT_OK) status = find_best(pairing, i, row_of(pairing, i, &next), &best);
+        if (status == ZT_OK) status = find_best(pairing, layer_index, row_of(pairing, layer_index, &next), &best);
         if (status != ZT_OK || best.to_layer < 0 || !(best.overlap > SHIFT_ABOVE)) continue;
         layer_b = &pairing->model_b->layers[best.to_layer];
         if (memcmp(layer_a->place, layer_b->place, sizeof layer_a->place) != 0) verdict->shifts[verdict->shift_count++] = best;

@@ -294,13 +294,13 @@ zt_status zt_extract_write(zt_extract *extract, zt_writer *writer)
 {
     zt_status status = ZT_OK;
     extract->delta_squares = extract->kept_squares = 0;
-    for (int64_t i = 0; i < extract->matrix_count && status == ZT_OK; i++) {
+    for (int64_t matrix_index = 0; matrix_index < extract->matrix_count && status == ZT_OK; matrix_index++) {
         if (extract->options.stop && extract->options.stop()) return zt_fail(extract->ctx, ZT_EINTR, "interrupted");
         zt_entry entry;
-        zt_checkpoint_get(extract->base, extract->matrices[i].base, &entry);
+        zt_checkpoint_get(extract->base, extract->matrices[matrix_index].base, &entry);
         if (extract->options.progress)
-            extract->options.progress(extract->options.user, entry.name, (double)i, (double)extract->matrix_count);
-        status = write_matrix(extract, &extract->matrices[i], writer);
+            extract->options.progress(extract->options.user, entry.name, (double)matrix_index, (double)extract->matrix_count);
+        status = write_matrix(extract, &extract->matrices[matrix_index], writer);
     }
     return status;
 }

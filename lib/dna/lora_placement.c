@@ -104,11 +104,11 @@ static bool ends_in(const char *name, const char *end)
 /* The tensor whose name ends in one of these; -1. */
 static int64_t find_end(zt_checkpoint *model, const char *const *ends)
 {
-    for (int64_t i = 0; i < zt_checkpoint_count(model); i++) {
+    for (int64_t tensor_index = 0; tensor_index < zt_checkpoint_count(model); tensor_index++) {
         zt_entry entry;
-        zt_checkpoint_get(model, i, &entry);
+        zt_checkpoint_get(model, tensor_index, &entry);
         for (const char *const *candidate = ends; *candidate; candidate++)
-            if (ends_in(entry.name, *candidate)) return i;
+            if (ends_in(entry.name, *candidate)) return tensor_index;
     }
     return -1;
 }

@@ -116,11 +116,11 @@ static void multiply_pairs(const merge_loops *loops, const float *const *vectors
 /* The vectors of a piece: as they are, or less the base. */
 static void make_vectors(const gram_table *gram, const merge_piece *piece, const float **vectors)
 {
-    for (int i = 0; i < gram->count; i++) {
-        vectors[i] = piece->sources[gram->sources[i]];
+    for (int source_index = 0; source_index < gram->count; source_index++) {
+        vectors[source_index] = piece->sources[gram->sources[source_index]];
         if (gram->base < 0) continue;
-        gram->loops->subtract(piece->deltas[i], vectors[i], piece->sources[gram->base], piece->count);
-        vectors[i] = piece->deltas[i];
+        gram->loops->subtract(piece->deltas[source_index], vectors[source_index], piece->sources[gram->base], piece->count);
+        vectors[source_index] = piece->deltas[source_index];
     }
 }
 
@@ -391,9 +391,9 @@ static void combine_stock(const gram_table *gram, const merge_work *work, const 
 {
     const float *vectors[MERGE_SOURCES];
     float coefficients[MERGE_SOURCES];
-    for (int i = 0; i < gram->count; i++) {
-        vectors[i] = piece->sources[gram->sources[i]] + offset;
-        coefficients[i] = (float)(ratio / gram->count);
+    for (int source_index = 0; source_index < gram->count; source_index++) {
+        vectors[source_index] = piece->sources[gram->sources[source_index]] + offset;
+        coefficients[source_index] = (float)(ratio / gram->count);
     }
     gram->loops->combine_from(piece->result + offset, piece->sources[work->base] + offset, vectors, coefficients, gram->count,
                               count);

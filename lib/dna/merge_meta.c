@@ -16,8 +16,8 @@ static zt_status check_union(const zt_merge *merge)
     const char *key = "tokenizer.ggml.tokens";
     const zt_meta *first = zt_checkpoint_meta(merge->parents[zt_recipe_first(merge->recipe)].model);
     int64_t first_index = zt_meta_find(first, key);
-    for (int i = 0; i < merge->recipe->model_count; i++) {
-        const zt_meta *other = zt_checkpoint_meta(merge->parents[i].model);
+    for (int model_index = 0; model_index < merge->recipe->model_count; model_index++) {
+        const zt_meta *other = zt_checkpoint_meta(merge->parents[model_index].model);
         int64_t other_index = zt_meta_find(other, key);
         const zt_meta_item *first_item = first_index >= 0 ? zt_meta_get(first, first_index) : NULL;
         const zt_meta_item *other_item = other_index >= 0 ? zt_meta_get(other, other_index) : NULL;
@@ -26,7 +26,7 @@ static zt_status check_union(const zt_merge *merge)
             return zt_fail(merge->ctx, ZT_EDATA,
                            "%s: tokenizer 'union': %s has other tokens, and such are not "
                            "put together",
-                           merge->recipe->name, zt_checkpoint_name(merge->parents[i].model));
+                           merge->recipe->name, zt_checkpoint_name(merge->parents[model_index].model));
     }
     return ZT_OK;
 }
@@ -122,10 +122,10 @@ static zt_status put_parents(zt_merge *merge)
     zt_bytes *names = zt_alloc_array(merge->ctx, (size_t)recipe->model_count * 2, sizeof *names);
     char(*ids)[33] = zt_alloc_array(merge->ctx, (size_t)recipe->model_count, sizeof *ids);
     zt_status status = names && ids ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < recipe->model_count && status == ZT_OK; i++) {
-        status = zt_dna_id(merge->ctx, merge->parents[i].model, ids[i]);
-        names[i] = (zt_bytes){recipe->models[i], strlen(recipe->models[i])};
-        names[recipe->model_count + i] = (zt_bytes){ids[i], 32};
+    for (int model_index = 0; model_index < recipe->model_count && status == ZT_OK; model_index++) {
+        status = zt_dna_id(merge->ctx, merge->parents[model_index].model, ids[model_index]);
+        names[model_index] = (zt_bytes){recipe->models[model_index], strlen(recipe->models[model_index])};
+        names[recipe->model_count + model_index] = (zt_bytes){ids[model_index], 32};
     }
     if (status == ZT_OK) status = zt_meta_put_strs(merge->meta, "zt.merge.parents", names, recipe->model_count);
     if (status == ZT_OK) status = zt_meta_put_strs(merge->meta, "zt.merge.ids", names + recipe->model_count, recipe->model_count);

@@ -253,15 +253,15 @@ zt_status zt_merge_resolve(const zt_recipe *recipe, const merge_slice *slice, co
     for (int param = 0; param < MP_COUNT && status == ZT_OK; param++)
         if (method->shared & MP_BIT(param))
             status = find_param(recipe, slice, NULL, (merge_param)param, name, position, &out->has_shared, &out->shared[param]);
-    for (int k = 0; k < slice->source_count && status == ZT_OK; k++) {
-        unsigned wanted = method->per_source | (k == slice->base_index ? 0 : method->per_other);
-        out->has_each[k] = 0;
+    for (int source_index = 0; source_index < slice->source_count && status == ZT_OK; source_index++) {
+        unsigned wanted = method->per_source | (source_index == slice->base_index ? 0 : method->per_other);
+        out->has_each[source_index] = 0;
         for (int param = 0; param < MP_COUNT && status == ZT_OK; param++)
             if (wanted & MP_BIT(param))
-                status = find_param(recipe, slice, &slice->sources[k], (merge_param)param, source_name[k], position,
-                                    &out->has_each[k], &out->each[k][param]);
-        if (status == ZT_OK && (method->per_other & MP_BIT(MP_EPSILON)) && k != slice->base_index)
-            status = check_params(recipe, name, out->each[k]);
+                status = find_param(recipe, slice, &slice->sources[source_index], (merge_param)param, source_name[source_index],
+                                    position, &out->has_each[source_index], &out->each[source_index][param]);
+        if (status == ZT_OK && (method->per_other & MP_BIT(MP_EPSILON)) && source_index != slice->base_index)
+            status = check_params(recipe, name, out->each[source_index]);
     }
     return status;
 }

@@ -31,10 +31,10 @@ static zt_netjson *open_frame(zt_merge *merge, zt_checkpoint *checkpoint)
 
 zt_status zt_merge_net_open(zt_merge *merge)
 {
-    for (int i = 0; i < merge->recipe->model_count; i++) {
-        zt_checkpoint *checkpoint = merge->parents[i].model;
+    for (int model_index = 0; model_index < merge->recipe->model_count; model_index++) {
+        zt_checkpoint *checkpoint = merge->parents[model_index].model;
         if (zt_meta_find(zt_checkpoint_meta(checkpoint), KEY_FRAME) < 0) continue;
-        if (!(merge->frames[i] = open_frame(merge, checkpoint))) return zt_ctx_status(merge->ctx);
+        if (!(merge->frames[model_index] = open_frame(merge, checkpoint))) return zt_ctx_status(merge->ctx);
     }
     return ZT_OK;
 }

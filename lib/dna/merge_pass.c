@@ -186,9 +186,9 @@ static zt_status process_piece(merge_pass *pass, zt_ctx *ctx, int thread, int64_
     const float *sources[MERGE_SOURCES];
     int64_t first = index * work->piece_size, offset = first - pass->first * work->piece_size;
     int64_t count = work->element_count - first < work->piece_size ? work->element_count - first : work->piece_size;
-    for (int k = 0; k < work->source_count; k++) {
-        sources[k] = decode_values(work, k, offset, count, buffer + k * work->piece_size);
-        deltas[k] = buffer + (work->source_count + k) * work->piece_size;
+    for (int source_index = 0; source_index < work->source_count; source_index++) {
+        sources[source_index] = decode_values(work, source_index, offset, count, buffer + source_index * work->piece_size);
+        deltas[source_index] = buffer + (work->source_count + source_index) * work->piece_size;
     }
     merge_piece piece = {.sources = sources,
                          .deltas = deltas,

@@ -46,9 +46,9 @@ static bool ends_in(const char *name, const char *end)
 static int64_t find_by_ending(zt_checkpoint *checkpoint, const char *end)
 {
     zt_entry entry;
-    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++) {
-        zt_checkpoint_get(checkpoint, i, &entry);
-        if (ends_in(entry.name, end)) return i;
+    for (int64_t tensor_index = 0; tensor_index < zt_checkpoint_count(checkpoint); tensor_index++) {
+        zt_checkpoint_get(checkpoint, tensor_index, &entry);
+        if (ends_in(entry.name, end)) return tensor_index;
     }
     return -1;
 }
@@ -71,11 +71,11 @@ static int64_t find_head(zt_checkpoint *checkpoint)
 
 static const char *find_head_name(const zt_merge *merge)
 {
-    for (int i = 0; i < merge->recipe->model_count; i++) {
+    for (int model_index = 0; model_index < merge->recipe->model_count; model_index++) {
         zt_entry entry;
-        int64_t head = find_head(merge->parents[i].model);
+        int64_t head = find_head(merge->parents[model_index].model);
         if (head < 0) continue;
-        zt_checkpoint_get(merge->parents[i].model, head, &entry);
+        zt_checkpoint_get(merge->parents[model_index].model, head, &entry);
         return entry.name;
     }
     return NULL;
@@ -185,19 +185,20 @@ static zt_status check_extra_tensors(const zt_merge *merge, const merge_slice *s
 {
     const merge_source *lead_source = &slice->sources[lead];
     zt_checkpoint *lead_model = merge->parents[lead_source->model].model;
-    for (int k = 0; k < slice->source_count; k++) {
-        const merge_source *source = &slice->sources[k];
+    for (int source_index = 0; source_index < slice->source_count; source_index++) {
+        const merge_source *source = &slice->sources[source_index];
         zt_checkpoint *other = merge->parents[source->model].model;
         int64_t end = source->end_layer < 0 ? merge->layer_counts[source->model] : source->end_layer;
         int64_t head = find_head(other);
-        if (k == lead || source->model == lead_source->model) continue;
-        for (int64_t i = 0; i < zt_checkpoint_count(other); i++) {
+        if (source_index == lead || source->model == lead_source->model) continue;
+        for (int64_t tensor_index = 0; tensor_index < zt_checkpoint_count(other); tensor_index++) {
             zt_entry entry;
             size_t digits_at, digit_count;
             char name[512], shown[160];
-            zt_checkpoint_get(other, i, &entry);
+            zt_checkpoint_get(other, tensor_index, &entry);
             int64_t layer = zt_merge_layer(entry.name, &digits_at, &digit_count);
-            if (i == head || is_buffer(entry.name) || (layer >= 0 && (layer < source->first_layer || layer >= end))) continue;
+            if (tensor_index == head || is_buffer(entry.name) || (layer >= 0 && (layer < source->first_layer || layer >= end)))
+                continue;
             if (layer < 0)
                 snprintf(name, sizeof name, "%s", entry.name);
             else
@@ -271,11 +272,11 @@ static zt_status sort_places(merge_planner *planner, const merge_slice *slice)
     zt_free(merge->ctx, planner->places);
     planner->places = zt_alloc_array(merge->ctx, (size_t)planner->place_count + 1, sizeof *planner->places);
     if (!planner->places) return ZT_ENOMEM;
-    for (int64_t i = 0; i < planner->place_count; i++) {
+    for (int64_t place_index = 0; place_index < planner->place_count; place_index++) {
         zt_entry entry;
         size_t digits_at, digit_count;
-        zt_checkpoint_get(checkpoint, i, &entry);
-        planner->places[i] = (placed_tensor){zt_merge_layer(entry.name, &digits_at, &digit_count), i};
+        zt_checkpoint_get(checkpoint, place_index, &entry);
+        planner->places[place_index] = (placed_tensor){zt_merge_layer(entry.name, &digits_at, &digit_count), place_index};
     }
     qsort(planner->places, (size_t)planner->place_count, sizeof *planner->places, compare_layers);
     return ZT_OK;
@@ -377,19 +378,20 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
     if (!job->entry.name || !job->tensors) return ZT_ENOMEM;
     zt_status status = put_stored_type(merge, &merge->parents[slice->sources[planner->lead].model], index, &job->entry);
     if (status != ZT_OK) return status;
-    for (int k = 0; k < slice->source_count; k++) {
-        const char *name =
-            renumber_name(merge->arena, lead.name, layer_offset < 0 ? -1 : slice->sources[k].first_layer + layer_offset);
+    for (int source_index = 0; source_index < slice->source_count; source_index++) {
+        const char *name = renumber_name(merge->arena, lead.name,
+                                         layer_offset < 0 ? -1 : slice->sources[source_index].first_layer + layer_offset);
         char shown[160];
         if (!name) return ZT_ENOMEM;
-        job->tensors[k] = find_tied_tensor(source_model(merge, slice, k), name);
-        if (job->tensors[k] < 0)
+        job->tensors[source_index] = find_tied_tensor(source_model(merge, slice, source_index), name);
+        if (job->tensors[source_index] < 0)
             return zt_fail(merge->ctx, ZT_EDATA, "%s: has no tensor '%s', which %s has",
-                           zt_checkpoint_name(source_model(merge, slice, k)), zt_escape(shown, sizeof shown, name, strlen(name)),
+                           zt_checkpoint_name(source_model(merge, slice, source_index)),
+                           zt_escape(shown, sizeof shown, name, strlen(name)),
                            zt_checkpoint_name(source_model(merge, slice, planner->lead)));
-        zt_merge_net_entry(merge, slice->sources[k].model, job->tensors[k], &entry);
+        zt_merge_net_entry(merge, slice->sources[source_index].model, job->tensors[source_index], &entry);
         job->head = job->head || (layer_offset < 0 && strcmp(entry.name, name));
-        status = check_source(planner, &lead, &entry, k);
+        status = check_source(planner, &lead, &entry, source_index);
         if (status != ZT_OK) return status;
     }
     merge->job_count++;
@@ -402,10 +404,13 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
 static zt_status add_outside(merge_planner *planner, bool before, bool behind)
 {
     zt_status status = ZT_OK;
-    for (int64_t i = 0; i < planner->place_count && planner->places[i].layer < 0 && status == ZT_OK; i++) {
+    for (int64_t place_index = 0; place_index < planner->place_count && planner->places[place_index].layer < 0 && status == ZT_OK;
+         place_index++) {
         zt_entry entry;
-        zt_checkpoint_get(source_model(planner->merge, planner->slice, planner->lead), planner->places[i].index, &entry);
-        if (is_before(entry.name) ? before : behind) status = add_job(planner, planner->places[i].index, NULL, -1, -1, 0);
+        zt_checkpoint_get(source_model(planner->merge, planner->slice, planner->lead), planner->places[place_index].index,
+                          &entry);
+        if (is_before(entry.name) ? before : behind)
+            status = add_job(planner, planner->places[place_index].index, NULL, -1, -1, 0);
     }
     return status;
 }
@@ -452,15 +457,15 @@ static zt_status add_layers(merge_planner *planner, int64_t count, int64_t *next
 /* Counts the layers of a slice, which must be equal in all sources. */
 static zt_status count_slice_layers(const zt_merge *merge, merge_slice *slice, int64_t *count)
 {
-    for (int k = 0; k < slice->source_count; k++) {
-        merge_source *source = &slice->sources[k];
+    for (int source_index = 0; source_index < slice->source_count; source_index++) {
+        merge_source *source = &slice->sources[source_index];
         int64_t model_layers = merge->layer_counts[source->model];
         const char *name = zt_checkpoint_name(merge->parents[source->model].model);
         int64_t end = source->end_layer < 0 ? model_layers : source->end_layer;
         if (end > model_layers)
             return zt_fail(merge->ctx, ZT_EDATA, "%s: layers %" PRId64 " to %" PRId64 " of %s, which has %" PRId64,
                            merge->recipe->name, source->first_layer, end, name, model_layers);
-        if (k && end - source->first_layer != *count)
+        if (source_index && end - source->first_layer != *count)
             return zt_fail(merge->ctx, ZT_EDATA, "%s: %" PRId64 " layers of %s beside %" PRId64 " of %s", merge->recipe->name,
                            end - source->first_layer, name, *count,
                            zt_checkpoint_name(merge->parents[slice->sources[0].model].model));
@@ -491,14 +496,14 @@ static zt_status list_jobs(zt_merge *merge)
     const zt_recipe *recipe = merge->recipe;
     int64_t next = 0;
     zt_status status = ZT_OK;
-    for (int i = 0; i < recipe->slice_count && status == ZT_OK; i++) {
+    for (int slice_index = 0; slice_index < recipe->slice_count && status == ZT_OK; slice_index++) {
         int64_t layer_count = 0;
-        status = count_slice_layers(merge, &recipe->slices[i], &layer_count);
+        status = count_slice_layers(merge, &recipe->slices[slice_index], &layer_count);
         if (status == ZT_OK && next + layer_count > LAYERS)
             status = zt_fail(merge->ctx, ZT_EDATA, "%s: more than %d layers", recipe->name, LAYERS);
-        if (status == ZT_OK) status = sort_places(&planner, &recipe->slices[i]);
-        if (status == ZT_OK) status = check_extra_tensors(merge, &recipe->slices[i], planner.lead);
-        if (status == ZT_OK && i == 0) status = add_outside(&planner, true, false);
+        if (status == ZT_OK) status = sort_places(&planner, &recipe->slices[slice_index]);
+        if (status == ZT_OK) status = check_extra_tensors(merge, &recipe->slices[slice_index], planner.lead);
+        if (status == ZT_OK && slice_index == 0) status = add_outside(&planner, true, false);
         if (status == ZT_OK) status = add_layers(&planner, layer_count, &next);
     }
     if (status == ZT_OK) status = add_outside(&planner, false, true);
@@ -557,10 +562,10 @@ bool zt_merge_copies(const zt_merge *merge, int64_t index) { return merge->jobs[
 static zt_status finish_job(zt_merge *merge, int64_t index, merge_values *values, const char **names)
 {
     merge_job *job = &merge->jobs[index];
-    for (int k = 0; k < job->slice->source_count; k++) {
+    for (int source_index = 0; source_index < job->slice->source_count; source_index++) {
         zt_entry entry;
-        zt_checkpoint_get(source_model(merge, job->slice, k), job->tensors[k], &entry);
-        names[k] = job->head ? job->entry.name : entry.name;
+        zt_checkpoint_get(source_model(merge, job->slice, source_index), job->tensors[source_index], &entry);
+        names[source_index] = job->head ? job->entry.name : entry.name;
     }
     zt_status status = zt_merge_resolve(merge->recipe, job->slice, job->entry.name, names, job->stack_position, values);
     merge->entries[index] = job->entry;

@@ -328,10 +328,10 @@ static void write_masked(merge_work *work, const merge_piece *piece, void *arg)
 {
     const delta_masks *masks = arg;
     const float *base = piece->sources[work->base];
-    for (int i = 0; i < masks->count; i++) {
-        keep_selected(masks, work, piece, i);
-        if (masks->scales[i] != 1)
-            for (int64_t j = 0; j < piece->count; j++) piece->deltas[i][j] *= masks->scales[i];
+    for (int source_index = 0; source_index < masks->count; source_index++) {
+        keep_selected(masks, work, piece, source_index);
+        if (masks->scales[source_index] != 1)
+            for (int64_t j = 0; j < piece->count; j++) piece->deltas[source_index][j] *= masks->scales[source_index];
     }
     if (work->merge->recipe->method->consensus)
         masks->loops->consensus(piece->result, base, piece->deltas, masks->weights, masks->count, masks->normalize, masks->factor,
@@ -345,9 +345,9 @@ static void write_masked(merge_work *work, const merge_piece *piece, void *arg)
 static void ranked_lists(merge_work *work, const merge_piece *piece, const float **lists, void *arg)
 {
     const delta_masks *masks = arg;
-    for (int k = 0; k < masks->ranked_count; k++) {
-        subtract_base(masks, work, piece, masks->list_of[k]);
-        lists[k] = piece->deltas[masks->list_of[k]];
+    for (int ranked_index = 0; ranked_index < masks->ranked_count; ranked_index++) {
+        subtract_base(masks, work, piece, masks->list_of[ranked_index]);
+        lists[ranked_index] = piece->deltas[masks->list_of[ranked_index]];
     }
 }
 
@@ -371,12 +371,12 @@ static void find_range(delta_masks *masks, const merge_work *work, int index)
 static zt_status find_ranges(delta_masks *masks, merge_work *work)
 {
     merge_range ranges[MERGE_SOURCES];
-    for (int i = 0; i < masks->count; i++) {
-        if (masks->keeps_all[i] || masks->keeps_none[i]) continue;
-        find_range(masks, work, i);
-        if (masks->keeps_none[i]) continue;
-        masks->list_of[masks->ranked_count] = i;
-        ranges[masks->ranked_count++] = masks->ranges[i];
+    for (int source_index = 0; source_index < masks->count; source_index++) {
+        if (masks->keeps_all[source_index] || masks->keeps_none[source_index]) continue;
+        find_range(masks, work, source_index);
+        if (masks->keeps_none[source_index]) continue;
+        masks->list_of[masks->ranked_count] = source_index;
+        ranges[masks->ranked_count++] = masks->ranges[source_index];
     }
     zt_status status = masks->ranked_count ? find_rank_limits(work, ranges, masks->ranked_count, ranked_lists, masks) : ZT_OK;
     for (int k = 0; k < masks->ranked_count; k++) masks->ranges[masks->list_of[k]] = ranges[k];
@@ -397,14 +397,14 @@ static zt_status alloc_sort_space(delta_masks *masks, merge_work *work)
 static void do_norms(merge_work *work, const merge_piece *piece, void *arg)
 {
     delta_masks *masks = arg;
-    for (int i = 0; i < masks->count; i++) {
+    for (int source_index = 0; source_index < masks->count; source_index++) {
         double before = 0, after = 0;
-        subtract_base(masks, work, piece, i);
-        for (int64_t j = 0; j < piece->count; j++) before += fabsf(piece->deltas[i][j]);
-        keep_selected(masks, work, piece, i);
-        for (int64_t j = 0; j < piece->count; j++) after += fabsf(piece->deltas[i][j]);
-        masks->before[piece->index * masks->count + i] = before;
-        masks->after[piece->index * masks->count + i] = after;
+        subtract_base(masks, work, piece, source_index);
+        for (int64_t j = 0; j < piece->count; j++) before += fabsf(piece->deltas[source_index][j]);
+        keep_selected(masks, work, piece, source_index);
+        for (int64_t j = 0; j < piece->count; j++) after += fabsf(piece->deltas[source_index][j]);
+        masks->before[piece->index * masks->count + source_index] = before;
+        masks->after[piece->index * masks->count + source_index] = after;
     }
 }
 
@@ -416,14 +416,14 @@ static zt_status find_norms(delta_masks *masks, merge_work *work)
     if (!masks->before) return ZT_ENOMEM;
     masks->after = masks->before + cells;
     zt_status status = zt_merge_pass(work, do_norms, masks);
-    for (int i = 0; i < masks->count && status == ZT_OK; i++) {
+    for (int source_index = 0; source_index < masks->count && status == ZT_OK; source_index++) {
         double before = 0, after = 0;
         for (int64_t piece = 0; piece < work->piece_count; piece++) {
-            before += masks->before[piece * masks->count + i];
-            after += masks->after[piece * masks->count + i];
+            before += masks->before[piece * masks->count + source_index];
+            after += masks->after[piece * masks->count + source_index];
         }
-        bool counts = !masks->keeps_all[i] && before >= 1e-7 && after >= 1e-7;
-        masks->scales[i] = counts ? (float)(before / after) : 1;
+        bool counts = !masks->keeps_all[source_index] && before >= 1e-7 && after >= 1e-7;
+        masks->scales[source_index] = counts ? (float)(before / after) : 1;
     }
     return status;
 }
@@ -438,18 +438,20 @@ static void set_up(delta_masks *masks, merge_work *work)
     masks->count = work->other_count;
     masks->by_chance = rescale == RESCALE_DENSITY;
     masks->normalize = work->values->shared[MP_NORMALIZE] != 0;
-    for (int i = 0; i < masks->count; i++) {
-        const double *params = source_params(work, i);
-        masks->densities[i] = params[MP_DENSITY];
-        masks->epsilons[i] = how->per_other & MP_BIT(MP_EPSILON) ? params[MP_EPSILON] : 0;
-        masks->keeps_all[i] = masks->densities[i] >= 1;
-        masks->keeps_none[i] = masks->densities[i] <= 0;
-        masks->scales[i] = 1;
-        if (masks->by_chance && how->sparse != SPARSE_RANKED && !masks->keeps_all[i] && !masks->keeps_none[i])
-            masks->scales[i] = (float)(1 / masks->densities[i]);
-        masks->sequences[i] = XXH3_64bits_withSeed(work->job->entry.name, strlen(work->job->entry.name),
-                                                   (uint64_t)work->job->slice->sources[work->others[i]].model);
-        sum += masks->weights[i] = (float)params[MP_WEIGHT];
+    for (int source_index = 0; source_index < masks->count; source_index++) {
+        const double *params = source_params(work, source_index);
+        masks->densities[source_index] = params[MP_DENSITY];
+        masks->epsilons[source_index] = how->per_other & MP_BIT(MP_EPSILON) ? params[MP_EPSILON] : 0;
+        masks->keeps_all[source_index] = masks->densities[source_index] >= 1;
+        masks->keeps_none[source_index] = masks->densities[source_index] <= 0;
+        masks->scales[source_index] = 1;
+        if (masks->by_chance && how->sparse != SPARSE_RANKED && !masks->keeps_all[source_index] &&
+            !masks->keeps_none[source_index])
+            masks->scales[source_index] = (float)(1 / masks->densities[source_index]);
+        masks->sequences[source_index] =
+            XXH3_64bits_withSeed(work->job->entry.name, strlen(work->job->entry.name),
+                                 (uint64_t)work->job->slice->sources[work->others[source_index]].model);
+        sum += masks->weights[source_index] = (float)params[MP_WEIGHT];
     }
     double divisor = masks->normalize && fabs(sum) >= 1e-8 ? sum : 1;
     masks->factor = (float)work->values->shared[MP_LAMBDA];
@@ -525,10 +527,11 @@ static void do_nonzero(merge_work *work, const merge_piece *piece, void *arg)
 static void select_deltas(const sce_selection *sce, const merge_work *work, const merge_piece *piece)
 {
     find_variances(sce, work, piece);
-    for (int i = 0; i < sce->count && !sce->all; i++) {
-        if (!sce->none) keep_range(&sce->range, piece, piece->result, piece->deltas[i]);
+    for (int source_index = 0; source_index < sce->count && !sce->all; source_index++) {
+        if (!sce->none) keep_range(&sce->range, piece, piece->result, piece->deltas[source_index]);
         for (int64_t j = 0; j < piece->count; j++)
-            if (sce->none || piece->result[j] < sce->range.low || piece->result[j] > sce->range.high) piece->deltas[i][j] = 0;
+            if (sce->none || piece->result[j] < sce->range.low || piece->result[j] > sce->range.high)
+                piece->deltas[source_index][j] = 0;
     }
 }
 
@@ -547,11 +550,11 @@ static void do_sce(merge_work *work, const merge_piece *piece, void *arg)
     for (int64_t j = 0; j < piece->count; j++) {
         float sum = 0, selected_sum = 0, weight_sum = 0;
         for (int i = 0; i < sce->count; i++) sum += piece->deltas[i][j];
-        for (int i = 0; i < sce->count; i++) {
-            float delta = piece->deltas[i][j];
+        for (int source_index = 0; source_index < sce->count; source_index++) {
+            float delta = piece->deltas[source_index][j];
             if (sum >= 0 ? delta <= 0 : delta >= 0) continue;
-            selected_sum += delta * sce->weights[i];
-            weight_sum += sce->weights[i];
+            selected_sum += delta * sce->weights[source_index];
+            weight_sum += sce->weights[source_index];
         }
         piece->result[j] = piece->sources[work->base][j] + selected_sum / (weight_sum < 1e-6f ? 1e-6f : weight_sum);
     }
@@ -576,10 +579,10 @@ static zt_status find_weights(sce_selection *sce, merge_work *work)
 {
     double mean[MERGE_SOURCES] = {0}, sum = 0;
     zt_status status = zt_merge_pass(work, do_squares, sce);
-    for (int i = 0; i < sce->count; i++) {
+    for (int source_index = 0; source_index < sce->count; source_index++) {
         for (int64_t piece = 0; piece < work->piece_count && status == ZT_OK; piece++)
-            mean[i] += sce->squares[piece * sce->count + i];
-        sum += mean[i] /= (double)work->element_count;
+            mean[source_index] += sce->squares[piece * sce->count + source_index];
+        sum += mean[source_index] /= (double)work->element_count;
     }
     for (int i = 0; i < sce->count; i++) sce->weights[i] = (float)(fabs(sum) < 1e-6 ? 1.0 / sce->count : mean[i] / sum);
     return status;

@@ -51,8 +51,8 @@ static const char *key_name(const void *rows, int index) { return ((const recipe
 static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
 {
     if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: keys and values were expected", what);
-    for (int64_t i = 0; i < map->count; i++) {
-        const zt_tree *key = map->items[2 * i], *value = map->items[2 * i + 1];
+    for (int64_t pair_index = 0; pair_index < map->count; pair_index++) {
+        const zt_tree *key = map->items[2 * pair_index], *value = map->items[2 * pair_index + 1];
         const recipe_key *row = rows;
         char shown[80];
         zt_near_hint hint;
@@ -183,8 +183,9 @@ static zt_status read_setting(recipe_builder *builder, const zt_tree *node, merg
     set->conditions = alloc_zeroed(builder, set->count, sizeof *set->conditions);
     if (!set->conditions) return ZT_ENOMEM;
     if (!list && node->kind != ZT_TREE_MAP) return read_values(builder, node, set->param, set->conditions);
-    for (int i = 0; i < set->count; i++) {
-        zt_status status = read_condition(builder, list ? node->items[i] : node, set->param, &set->conditions[i]);
+    for (int condition_index = 0; condition_index < set->count; condition_index++) {
+        zt_status status =
+            read_condition(builder, list ? node->items[condition_index] : node, set->param, &set->conditions[condition_index]);
         if (status != ZT_OK) return status;
     }
     return ZT_OK;
@@ -314,9 +315,9 @@ static zt_status check_slice(recipe_builder *builder, const zt_tree *node, const
 {
     merge_slice *slice = into->slice;
     if (!slice->source_count) return REFUSE(node, "a slice without 'sources'");
-    for (int i = 0; i < slice->source_count; i++) {
-        if (slice->sources[i].end_layer < 0) return REFUSE(node, "a source without 'layer_range'");
-        if (slice->sources[i].model == into->base) slice->base_index = i;
+    for (int source_index = 0; source_index < slice->source_count; source_index++) {
+        if (slice->sources[source_index].end_layer < 0) return REFUSE(node, "a source without 'layer_range'");
+        if (slice->sources[source_index].model == into->base) slice->base_index = source_index;
     }
     return into->base < 0 || slice->base_index >= 0 ? ZT_OK : REFUSE(node, "a slice's base_model is none of its sources");
 }

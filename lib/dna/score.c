@@ -213,11 +213,12 @@ static void cut_pieces(dna_workers *workers, const zt_type *shape, bool ranks, i
 static zt_status clear_sums(dna_workers *workers)
 {
     zt_status status = make_room(workers);
-    for (int k = 0; k < SLOTS && status == ZT_OK; k++) {
-        workers->slots[k].sums = (dna_sums){.sum_a = 0};
+    for (int slot_index = 0; slot_index < SLOTS && status == ZT_OK; slot_index++) {
+        workers->slots[slot_index].sums = (dna_sums){.sum_a = 0};
         for (int side = 0; side < 2; side++) {
-            if (workers->ranks) memset(workers->slots[k].probes[side], 0, PROBES * (size_t)workers->columns * sizeof(float));
-            if (workers->sketch) memset(workers->slots[k].sketch[side], 0, DNA_BUCKETS * sizeof(double));
+            if (workers->ranks)
+                memset(workers->slots[slot_index].probes[side], 0, PROBES * (size_t)workers->columns * sizeof(float));
+            if (workers->sketch) memset(workers->slots[slot_index].sketch[side], 0, DNA_BUCKETS * sizeof(double));
         }
     }
     for (int64_t i = 0; status == ZT_OK && workers->ranks && i < PROBES * workers->columns; i++)
@@ -241,8 +242,8 @@ static void add_up_slots(dna_workers *workers, dna_sums *out, double *sketch[2])
 {
     *out = (dna_sums){.rank_a = NAN, .rank_b = NAN};
     for (int side = 0; side < 2 && workers->sketch; side++) memset(sketch[side], 0, DNA_BUCKETS * sizeof(double));
-    for (int k = 0; k < SLOTS; k++) {
-        const dna_sums *sums = &workers->slots[k].sums;
+    for (int slot_index = 0; slot_index < SLOTS; slot_index++) {
+        const dna_sums *sums = &workers->slots[slot_index].sums;
         out->sum_a += sums->sum_a;
         out->sum_b += sums->sum_b;
         out->sum_aa += sums->sum_aa;
@@ -251,7 +252,7 @@ static void add_up_slots(dna_workers *workers, dna_sums *out, double *sketch[2])
         out->sum_dd += sums->sum_dd;
         out->max_diff = sums->max_diff > out->max_diff ? sums->max_diff : out->max_diff;
         for (int side = 0; side < 2 && workers->sketch; side++)
-            for (int i = 0; i < DNA_BUCKETS; i++) sketch[side][i] += workers->slots[k].sketch[side][i];
+            for (int i = 0; i < DNA_BUCKETS; i++) sketch[side][i] += workers->slots[slot_index].sketch[side][i];
     }
     if (!workers->ranks) return;
     out->rank_a = rank_of(workers, 0, out->sum_aa);
@@ -273,10 +274,10 @@ zt_status zt_dna_sum(dna_workers *workers, zt_dna *model_a, int64_t index_a, zt_
         int64_t here = count - offset < SLOTS * workers->piece_size ? count - offset : SLOTS * workers->piece_size;
         for (int side = 0; side < 2 && status == ZT_OK; side++)
             status = zt_dna_fetch(from[side], which[side], offset, here, workers->raw[side]);
-        for (int k = 0; k < SLOTS; k++) {
-            int64_t left = here - k * workers->piece_size;
-            workers->slots[k].offset = offset + k * workers->piece_size;
-            workers->slots[k].count = left < 0 ? 0 : left < workers->piece_size ? left : workers->piece_size;
+        for (int slot_index = 0; slot_index < SLOTS; slot_index++) {
+            int64_t left = here - slot_index * workers->piece_size;
+            workers->slots[slot_index].offset = offset + slot_index * workers->piece_size;
+            workers->slots[slot_index].count = left < 0 ? 0 : left < workers->piece_size ? left : workers->piece_size;
         }
         if (status == ZT_OK) zt_pool_run(workers->pool, sum_slots, workers);
     }

@@ -230,9 +230,10 @@ static zt_status list_layer(signature_writing *writing, int64_t index)
              layer->place[2], layer->place[3]);
     snprintf(length, sizeof length, "%.17g", writing->lengths[index]);
     const char *texts[TEXTS] = {layer->type, layer->dtype, place, length};
-    for (int k = 0; k < TEXTS; k++) {
-        writing->texts[k][writing->count] = zt_arena_strndup(writing->arena, texts[k], strlen(texts[k]));
-        if (!writing->texts[k][writing->count]) return ZT_ENOMEM;
+    for (int text_index = 0; text_index < TEXTS; text_index++) {
+        writing->texts[text_index][writing->count] =
+            zt_arena_strndup(writing->arena, texts[text_index], strlen(texts[text_index]));
+        if (!writing->texts[text_index][writing->count]) return ZT_ENOMEM;
     }
     writing->layers[writing->count++] = index;
     return ZT_OK;
@@ -250,11 +251,11 @@ static zt_status list_all(signature_writing *writing)
 {
     zt_dna *model = writing->model;
     zt_status status = ZT_OK;
-    for (int64_t i = 0; i < model->layer_count && status == ZT_OK; i++) {
+    for (int64_t layer_index = 0; layer_index < model->layer_count && status == ZT_OK; layer_index++) {
         float *values = NULL;
-        if (model->layers[i].count == 0) continue; /* nothing that zt can read */
-        status = sign_layer(writing, i, &values);
-        if (status == ZT_OK) status = list_layer(writing, i);
+        if (model->layers[layer_index].count == 0) continue; /* nothing that zt can read */
+        status = sign_layer(writing, layer_index, &values);
+        if (status == ZT_OK) status = list_layer(writing, layer_index);
         zt_free(model->ctx, values);
     }
     return status;
@@ -266,10 +267,10 @@ static zt_status put_texts(const signature_writing *writing, zt_meta *meta)
     zt_bytes *strings = zt_alloc_array(writing->model->ctx, (size_t)writing->count + 1, sizeof *strings);
     zt_status status = strings ? zt_meta_put_str(meta, KEY_RULE, rule, strlen(rule)) : ZT_ENOMEM;
     if (status == ZT_OK && zt_dna_is_net(writing->model)) status = zt_meta_put_u32(meta, KEY_NET, 1);
-    for (int k = 0; k < TEXTS && status == ZT_OK; k++) {
+    for (int text_index = 0; text_index < TEXTS && status == ZT_OK; text_index++) {
         for (int64_t i = 0; i < writing->count; i++)
-            strings[i] = (zt_bytes){.data = writing->texts[k][i], .n = strlen(writing->texts[k][i])};
-        status = zt_meta_put_strs(meta, meta_keys[k], strings, writing->count);
+            strings[i] = (zt_bytes){.data = writing->texts[text_index][i], .n = strlen(writing->texts[text_index][i])};
+        status = zt_meta_put_strs(meta, meta_keys[text_index], strings, writing->count);
     }
     zt_free(writing->model->ctx, strings);
     return status;

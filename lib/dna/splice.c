@@ -80,8 +80,8 @@ static bool same_parts(const zt_dna *model_a, int64_t part_a, const zt_dna *mode
 {
     int64_t part_count = model_a->parts[part_a].next - part_a;
     bool same = model_b->parts[part_b].next - part_b == part_count;
-    for (int64_t k = 0; k < part_count && same; k++) {
-        const dna_part *left = &model_a->parts[part_a + k], *right = &model_b->parts[part_b + k];
+    for (int64_t part_index = 0; part_index < part_count && same; part_index++) {
+        const dna_part *left = &model_a->parts[part_a + part_index], *right = &model_b->parts[part_b + part_index];
         same = left->is_group == right->is_group && left->count == right->count && left->next - part_a == right->next - part_b &&
                (left->tensor < 0) == (right->tensor < 0) && left->weights.type == right->weights.type;
     }

@@ -93,15 +93,15 @@ static bool rotate_pair(const svd_work *work, float *row_a, float *row_b, float 
     if (fabs(dot_ab) <= 1e-7 * sqrt(dot_aa) * sqrt(dot_bb)) return false;
     double zeta = (dot_bb - dot_aa) / (2 * dot_ab), tangent = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
     float cosine = (float)(1 / sqrt(1 + tangent * tangent)), sine = (float)(tangent / sqrt(1 + tangent * tangent));
-    for (int64_t i = 0; i < work->column_count; i++) {
-        float value_a = row_a[i], value_b = row_b[i];
-        row_a[i] = cosine * value_a - sine * value_b;
-        row_b[i] = sine * value_a + cosine * value_b;
+    for (int64_t column_index = 0; column_index < work->column_count; column_index++) {
+        float value_a = row_a[column_index], value_b = row_b[column_index];
+        row_a[column_index] = cosine * value_a - sine * value_b;
+        row_b[column_index] = sine * value_a + cosine * value_b;
     }
-    for (int64_t i = 0; i < work->row_count; i++) {
-        float value_a = tall_a[i], value_b = tall_b[i];
-        tall_a[i] = cosine * value_a - sine * value_b;
-        tall_b[i] = sine * value_a + cosine * value_b;
+    for (int64_t row = 0; row < work->row_count; row++) {
+        float value_a = tall_a[row], value_b = tall_b[row];
+        tall_a[row] = cosine * value_a - sine * value_b;
+        tall_b[row] = sine * value_a + cosine * value_b;
     }
     return true;
 }

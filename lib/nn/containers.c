@@ -65,13 +65,15 @@ nn_value zt_layer_emit_parallel(nn_lowering *lowering, const zt_nn_layer *layer,
     nn_value all = input, share = input;
     if (filter && !layer->gate) return zt_layer_refuse(lowering, layer, "it combines by a filter without a gate");
     if (filter && layer->branch_count) share = find_shares(lowering, layer, input);
-    for (int64_t i = 0; i < layer->branch_count && share.id >= 0 && all.id >= 0; i++) {
+    for (int64_t branch_index = 0; branch_index < layer->branch_count && share.id >= 0 && all.id >= 0; branch_index++) {
         lowering->skip = NULL;
-        nn_value output = zt_layer_layer(lowering, &layer->branches[i], input);
-        if (filter) output = weigh_branch(lowering, output, share, i);
-        if (i && output.id >= 0 && (sum ? !same_size(&all, &output) : all.dim[0] != output.dim[0]))
-            return zt_layer_refuse(lowering, layer, "branch %" PRId64 " gives another size than those before", i);
-        all = i == 0 || output.id < 0 ? output : sum ? add_values(lowering, all, output) : concat_rows(lowering, all, output);
+        nn_value output = zt_layer_layer(lowering, &layer->branches[branch_index], input);
+        if (filter) output = weigh_branch(lowering, output, share, branch_index);
+        if (branch_index && output.id >= 0 && (sum ? !same_size(&all, &output) : all.dim[0] != output.dim[0]))
+            return zt_layer_refuse(lowering, layer, "branch %" PRId64 " gives another size than those before", branch_index);
+        all = branch_index == 0 || output.id < 0 ? output
+              : sum                              ? add_values(lowering, all, output)
+                                                 : concat_rows(lowering, all, output);
     }
     if (share.id < 0) return share;
     if (!strcmp(layer->combine, "avg") && layer->branch_count)
@@ -85,10 +87,10 @@ nn_value zt_layer_emit_parallel(nn_lowering *lowering, const zt_nn_layer *layer,
 nn_value zt_layer_emit_sequential(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
     nn_value before = zt_layer_none();
-    for (int64_t i = 0; i < layer->step_count && input.id >= 0; i++) {
+    for (int64_t step_index = 0; step_index < layer->step_count && input.id >= 0; step_index++) {
         nn_value step_input = input;
-        lowering->skip = i ? &before : NULL;
-        input = zt_layer_layer(lowering, &layer->steps[i], input);
+        lowering->skip = step_index ? &before : NULL;
+        input = zt_layer_layer(lowering, &layer->steps[step_index], input);
         before = step_input;
     }
     lowering->skip = NULL;

@@ -164,9 +164,9 @@ nn_value zt_layer_of_grid(nn_lowering *lowering, const zt_nn_layer *layer, nn_va
 /* In the grid a link means something to the clock of systolic runs alone. */
 static nn_value run_grid(nn_lowering *lowering, nn_value input, int *layer)
 {
-    for (int64_t i = 0; i < lowering->network->layer_count && input.id >= 0; i++) {
-        input = zt_layer_of_grid(lowering, lowering->network->layers[i], input);
-        if (layer) layer[i] = input.id;
+    for (int64_t layer_index = 0; layer_index < lowering->network->layer_count && input.id >= 0; layer_index++) {
+        input = zt_layer_of_grid(lowering, lowering->network->layers[layer_index], input);
+        if (layer) layer[layer_index] = input.id;
     }
     return input;
 }

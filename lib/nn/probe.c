@@ -143,13 +143,13 @@ static zt_nn_archetype match_lstm(zt_nn_probe *probe, int64_t pivot)
     if (!is_rank(probe, pivot, 2) || get_dimension(probe, pivot, 1) < 1 ||
         get_dimension(probe, pivot, 0) / 4 != get_dimension(probe, pivot, 1) || get_dimension(probe, pivot, 0) % 4)
         return none;
-    for (int64_t j = 0; j < probe->tensor_count; j++) {
-        if (probe->used[j] || j == pivot || !is_rank(probe, j, 2) ||
-            get_dimension(probe, j, 0) != get_dimension(probe, pivot, 0) ||
-            get_dimension(probe, j, 1) != get_dimension(probe, pivot, 1))
+    for (int64_t tensor_index = 0; tensor_index < probe->tensor_count; tensor_index++) {
+        if (probe->used[tensor_index] || tensor_index == pivot || !is_rank(probe, tensor_index, 2) ||
+            get_dimension(probe, tensor_index, 0) != get_dimension(probe, pivot, 0) ||
+            get_dimension(probe, tensor_index, 1) != get_dimension(probe, pivot, 1))
             continue;
         zt_probe_role(probe, &archetype, "ih", pivot);
-        zt_probe_role(probe, &archetype, "hh", j);
+        zt_probe_role(probe, &archetype, "hh", tensor_index);
         zt_probe_metric(&archetype, "h", get_dimension(probe, pivot, 1));
         return archetype;
     }
@@ -186,16 +186,18 @@ static zt_nn_archetype match_norm(zt_nn_probe *probe, int64_t pivot)
     int64_t width = get_dimension(probe, pivot, 0), gain = is_gain(probe, pivot) ? pivot : -1, bias = gain < 0 ? pivot : -1;
     zt_nn_archetype archetype = {.kind = ZT_NN_LAYERNORM};
     if (!is_rank(probe, pivot, 1)) return none;
-    for (int64_t j = 0; j < probe->tensor_count; j++) {
+    for (int64_t tensor_index = 0; tensor_index < probe->tensor_count; tensor_index++) {
         char name[32];
-        if (probe->used[j] || j == pivot || !is_rank(probe, j, 1) || get_dimension(probe, j, 0) != width) continue;
-        if (is_gain(probe, j) && gain <= 0)
-            gain = j;
-        else if (is_bias(probe, j) && bias <= 0)
-            bias = j;
+        if (probe->used[tensor_index] || tensor_index == pivot || !is_rank(probe, tensor_index, 1) ||
+            get_dimension(probe, tensor_index, 0) != width)
+            continue;
+        if (is_gain(probe, tensor_index) && gain <= 0)
+            gain = tensor_index;
+        else if (is_bias(probe, tensor_index) && bias <= 0)
+            bias = tensor_index;
         else {
-            snprintf(name, sizeof name, "stat_%" PRId64, j);
-            zt_probe_role(probe, &archetype, zt_arena_strndup(probe->arena, name, strlen(name)), j);
+            snprintf(name, sizeof name, "stat_%" PRId64, tensor_index);
+            zt_probe_role(probe, &archetype, zt_arena_strndup(probe->arena, name, strlen(name)), tensor_index);
         }
     }
     if (gain >= 0) zt_probe_role(probe, &archetype, "s", gain);
@@ -272,13 +274,13 @@ static void hinted_metrics(const zt_nn_probe *probe, zt_nn_archetype *archetype,
 static zt_status take_hints(zt_nn_probe *probe, const zt_nn_hint *hints, int hint_count)
 {
     zt_status status = ZT_OK;
-    for (int k = 0; k < hint_count && !status; k++) {
-        zt_nn_archetype archetype = {.kind = hints[k].kind, .type = "HINTED Layer"};
-        if (hints[k].index < 0 || hints[k].index >= probe->tensor_count)
-            return zt_fail(probe->ctx, ZT_EUSAGE, "a hint for tensor %" PRId64 ": there are %" PRId64, hints[k].index,
+    for (int hint_index = 0; hint_index < hint_count && !status; hint_index++) {
+        zt_nn_archetype archetype = {.kind = hints[hint_index].kind, .type = "HINTED Layer"};
+        if (hints[hint_index].index < 0 || hints[hint_index].index >= probe->tensor_count)
+            return zt_fail(probe->ctx, ZT_EUSAGE, "a hint for tensor %" PRId64 ": there are %" PRId64, hints[hint_index].index,
                            probe->tensor_count);
-        zt_probe_role(probe, &archetype, "w", hints[k].index);
-        hinted_metrics(probe, &archetype, hints[k].index);
+        zt_probe_role(probe, &archetype, "w", hints[hint_index].index);
+        hinted_metrics(probe, &archetype, hints[hint_index].index);
         status = zt_probe_put(probe, &archetype);
     }
     return status;
@@ -295,8 +297,8 @@ static zt_status match_all(zt_nn_probe *probe)
             status = zt_probe_put(probe, &archetype);
             break;
         }
-    for (int64_t i = 0; i < probe->tensor_count && !status; i++) {
-        zt_nn_archetype archetype = probe->used[i] ? none : match_single(probe, i);
+    for (int64_t tensor_index = 0; tensor_index < probe->tensor_count && !status; tensor_index++) {
+        zt_nn_archetype archetype = probe->used[tensor_index] ? none : match_single(probe, tensor_index);
         if (archetype.kind != ZT_NN_KINDS) status = zt_probe_put(probe, &archetype);
     }
     return status;
@@ -371,9 +373,9 @@ static zt_status measure_tensor(zt_nn_probe *probe, zt_checkpoint *checkpoint, i
         size_t size = (size_t)((piece_count + info->block - 1) / info->block) * (size_t)info->block_bytes;
         status = zt_checkpoint_read(checkpoint, entry, (size_t)(offset / info->block) * (size_t)info->block_bytes, raw, size);
         if (!status) info->decode(raw, values, piece_count);
-        for (int64_t i = 0; i < piece_count && !status; i++) {
-            sum += fabs((double)values[i]);
-            squares += (double)values[i] * values[i];
+        for (int64_t piece_index = 0; piece_index < piece_count && !status; piece_index++) {
+            sum += fabs((double)values[piece_index]);
+            squares += (double)values[piece_index] * values[piece_index];
         }
     }
     zt_free(probe->ctx, raw);

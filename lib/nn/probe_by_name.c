@@ -173,10 +173,10 @@ static int64_t find_tensor(const zt_nn_probe *probe, const char *const *name, in
 {
     for (int name_index = 0; name_index < count; name_index++)
         for (int whole = 1; whole >= 0; whole--)
-            for (int64_t i = 0; i < probe->tensor_count; i++) {
-                size_t have = strlen(probe->geometries[i].name), want = strlen(name[name_index]);
-                if (have < want || strcmp(probe->geometries[i].name + have - want, name[name_index])) continue;
-                if (have == want || (!whole && probe->geometries[i].name[have - want - 1] == '.')) return i;
+            for (int64_t tensor_index = 0; tensor_index < probe->tensor_count; tensor_index++) {
+                size_t have = strlen(probe->geometries[tensor_index].name), want = strlen(name[name_index]);
+                if (have < want || strcmp(probe->geometries[tensor_index].name + have - want, name[name_index])) continue;
+                if (have == want || (!whole && probe->geometries[tensor_index].name[have - want - 1] == '.')) return tensor_index;
             }
     return -1;
 }

@@ -71,10 +71,10 @@ static int64_t find_tensor(const layout_reader *reader, const char *text, size_t
 
 static int64_t find_layer(const layout_reader *reader, int64_t tensor)
 {
-    for (int64_t i = 0; i < zt_nn_probe_count(reader->probe); i++) {
-        const zt_nn_archetype *archetype = zt_nn_probe_at(reader->probe, i);
+    for (int64_t archetype_index = 0; archetype_index < zt_nn_probe_count(reader->probe); archetype_index++) {
+        const zt_nn_archetype *archetype = zt_nn_probe_at(reader->probe, archetype_index);
         for (int64_t k = 0; k < archetype->role_count; k++)
-            if (archetype->roles[k].tensor == tensor && zt_nn_mounts(reader->probe, archetype)) return i;
+            if (archetype->roles[k].tensor == tensor && zt_nn_mounts(reader->probe, archetype)) return archetype_index;
     }
     return -1;
 }
@@ -164,14 +164,14 @@ zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *probe, const ch
 zt_nn_layout *zt_nn_layout_found(zt_ctx *ctx, const zt_nn_probe *probe)
 {
     zt_nn_layout *first = NULL, **link = &first;
-    for (int64_t i = 0; i < zt_nn_probe_count(probe); i++) {
-        if (!zt_nn_mounts(probe, zt_nn_probe_at(probe, i))) continue;
+    for (int64_t archetype_index = 0; archetype_index < zt_nn_probe_count(probe); archetype_index++) {
+        if (!zt_nn_mounts(probe, zt_nn_probe_at(probe, archetype_index))) continue;
         *link = new_node(ctx, ZT_NN_LAYOUT_LAYER);
         if (!*link) {
             zt_nn_layout_free(ctx, first);
             return NULL;
         }
-        (*link)->layer = i;
+        (*link)->layer = archetype_index;
         link = &(*link)->next;
     }
     return first;

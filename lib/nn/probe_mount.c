@@ -138,8 +138,8 @@ static void put_layer(zt_str *text, const zt_nn_archetype *archetype, const zt_n
 static int64_t put_layers(zt_str *text, const zt_nn_probe *probe, const zt_nn_overrides *overrides)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < zt_nn_probe_count(probe); i++) {
-        const zt_nn_archetype *archetype = zt_nn_probe_at(probe, i);
+    for (int64_t archetype_index = 0; archetype_index < zt_nn_probe_count(probe); archetype_index++) {
+        const zt_nn_archetype *archetype = zt_nn_probe_at(probe, archetype_index);
         if (!zt_nn_mounts(probe, archetype)) continue;
         zt_str_printf(text, "%s{\"l\":%" PRId64 ",", count ? ",\n" : "", count);
         if (archetype->residual)
@@ -148,7 +148,7 @@ static int64_t put_layers(zt_str *text, const zt_nn_probe *probe, const zt_nn_ov
         put_layer(text, archetype, overrides);
         if (archetype->residual) {
             zt_str_puts(text, "},{");
-            put_layer(text, zt_nn_probe_at(probe, ++i), overrides);
+            put_layer(text, zt_nn_probe_at(probe, ++archetype_index), overrides);
             zt_str_puts(text, "}]},{\"type\":\"Residual\"}]");
         }
         zt_str_putc(text, '}');
@@ -223,10 +223,10 @@ static zt_status put_tensor(zt_nn *network, const zt_nn_layer *layer, const char
     char name[160];
     zt_status status = ZT_OK;
     int parts = strchr(part, '%') ? 4 : 1;
-    for (int k = 0; k < parts && !status; k++) {
+    for (int part_index = 0; part_index < parts && !status; part_index++) {
         int len = snprintf(name, sizeof name, "%s.%s", layer->path, part);
-        if (parts == 4) snprintf(name + len - 2, 3, "%c", "ifgo"[k]);
-        status = zt_nn_put(network, name, values + k * (count / parts), count / parts);
+        if (parts == 4) snprintf(name + len - 2, 3, "%c", "ifgo"[part_index]);
+        status = zt_nn_put(network, name, values + part_index * (count / parts), count / parts);
     }
     return status;
 }
@@ -252,13 +252,13 @@ static zt_status fill_all(zt_nn *network, const zt_nn_probe *probe, zt_checkpoin
 {
     zt_status status = ZT_OK;
     int64_t layer_index = 0;
-    for (int64_t i = 0; i < zt_nn_probe_count(probe) && !status; i++) {
-        const zt_nn_archetype *archetype = zt_nn_probe_at(probe, i);
+    for (int64_t archetype_index = 0; archetype_index < zt_nn_probe_count(probe) && !status; archetype_index++) {
+        const zt_nn_archetype *archetype = zt_nn_probe_at(probe, archetype_index);
         if (!zt_nn_mounts(probe, archetype)) continue;
         const zt_nn_layer *layer = network->layers[layer_index++], *inner = archetype->residual ? layer->steps[0].steps : layer;
         status = fill_layer(network, inner, probe, archetype, find_form(archetype), checkpoint);
         if (!archetype->residual || status) continue;
-        archetype = zt_nn_probe_at(probe, ++i);
+        archetype = zt_nn_probe_at(probe, ++archetype_index);
         status = fill_layer(network, inner + 1, probe, archetype, find_form(archetype), checkpoint);
     }
     return status;

@@ -148,9 +148,9 @@ zt_status zt_nn_blueprint(const zt_nn *network, const char *id, zt_str *out)
     zt_str_puts(out, "{\"models\":[{\"id\":");
     zt_str_put_json(out, id, strlen(id));
     zt_str_printf(out, ",\"total_layers\":%" PRId64 ",\"layers\":[", network->layer_count);
-    for (int64_t i = 0; i < network->layer_count; i++) {
-        if (i) zt_str_putc(out, ',');
-        sums one = put_layer(&writer, network->layers[i]);
+    for (int64_t layer_index = 0; layer_index < network->layer_count; layer_index++) {
+        if (layer_index) zt_str_putc(out, ',');
+        sums one = put_layer(&writer, network->layers[layer_index]);
         all.parameters += one.parameters;
         all.weights += one.weights;
         all.layers += one.layers + 1;

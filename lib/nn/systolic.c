@@ -30,14 +30,16 @@ static const nn_value *find_source(const mesh_state *mesh, const zt_nn_layer *la
 static bool run_cycle(mesh_state *mesh)
 {
     const zt_nn *network = mesh->lowering->network;
-    for (int64_t i = 0, layer_index = 0; i < mesh->place_count; i++) {
+    for (int64_t place_index = 0, layer_index = 0; place_index < mesh->place_count; place_index++) {
         const zt_nn_layer *layer = layer_index < network->layer_count ? network->layers[layer_index] : NULL;
-        if (layer && zt_layer_index(network, layer->place) != i) layer = NULL;
+        if (layer && zt_layer_index(network, layer->place) != place_index) layer = NULL;
         layer_index += layer != NULL;
-        const nn_value *input = find_source(mesh, layer, i);
+        const nn_value *input = find_source(mesh, layer, place_index);
         if (!input) return false;
-        mesh->next[i] = input->rank == 0 ? mesh->now[i] : layer ? zt_layer_of_grid(mesh->lowering, layer, *input) : *input;
-        if (input->rank > 0 && mesh->next[i].id < 0) return false;
+        mesh->next[place_index] = input->rank == 0 ? mesh->now[place_index]
+                                  : layer          ? zt_layer_of_grid(mesh->lowering, layer, *input)
+                                                   : *input;
+        if (input->rank > 0 && mesh->next[place_index].id < 0) return false;
     }
     memcpy(mesh->now, mesh->next, (size_t)mesh->place_count * sizeof *mesh->now);
     return true;

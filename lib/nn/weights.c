@@ -99,11 +99,13 @@ static zt_status read_masters(zt_nn *network, zt_nn_layer *layer, zt_netjson *do
 static int64_t count_parts(const zt_nn *network, const zt_nn_layer *layer, const nn_part *parts, int part_count)
 {
     int64_t count = 0, size;
-    for (int k = 0; k < part_count; k++) {
+    for (int part_index = 0; part_index < part_count; part_index++) {
         size = 1;
-        for (int axis = 0; axis < parts[k].rank; axis++)
-            if (parts[k].dim[axis] < 1 || !zt_mul_i64(size, parts[k].dim[axis], &size) || size > INT32_MAX)
-                return zt_layer_bad(network, layer, "weight %s is of no size, or of more than 2^31 numbers", parts[k].name), 0;
+        for (int axis = 0; axis < parts[part_index].rank; axis++)
+            if (parts[part_index].dim[axis] < 1 || !zt_mul_i64(size, parts[part_index].dim[axis], &size) || size > INT32_MAX)
+                return zt_layer_bad(network, layer, "weight %s is of no size, or of more than 2^31 numbers",
+                                    parts[part_index].name),
+                       0;
         count += size;
     }
     return count;
@@ -132,11 +134,11 @@ zt_status zt_layer_take_weights(zt_nn *network, zt_nn_layer *layer, zt_netjson *
     float *masters = part_count ? new_masters(network, count) : NULL;
     if (part_count && !masters) return ZT_ENOMEM;
     zt_status status = tensor >= 0 && part_count ? read_masters(network, layer, document, tensor, masters, count) : ZT_OK;
-    for (int i = 0; i < part_count && !status; i++) {
+    for (int part_index = 0; part_index < part_count && !status; part_index++) {
         int64_t size = 1;
-        for (int axis = 0; axis < parts[i].rank; axis++) size *= parts[i].dim[axis];
-        if (tensor < 0) draw_weights(network, &parts[i], network->weight_count, masters, size);
-        status = add_weight(network, layer, &parts[i], masters);
+        for (int axis = 0; axis < parts[part_index].rank; axis++) size *= parts[part_index].dim[axis];
+        if (tensor < 0) draw_weights(network, &parts[part_index], network->weight_count, masters, size);
+        status = add_weight(network, layer, &parts[part_index], masters);
         masters += size;
     }
     layer->weight_count = network->weight_count - layer->first_weight;
@@ -201,9 +203,9 @@ static zt_status name_weights(zt_nn *network)
     zt_status status = ZT_OK;
     for (int64_t i = 0; i < network->weight_count && !status; i++)
         status = zt_map_put(network->weight_names, network->weights[i].name, strlen(network->weights[i].name), i);
-    for (int64_t i = 0; i < network->masked_count && !status; i++) {
-        const char *name = zt_layer_mask_name(network, network->masked[i]);
-        status = name ? zt_map_put(network->weight_names, name, strlen(name), network->weight_count + i) : ZT_ENOMEM;
+    for (int64_t masked_index = 0; masked_index < network->masked_count && !status; masked_index++) {
+        const char *name = zt_layer_mask_name(network, network->masked[masked_index]);
+        status = name ? zt_map_put(network->weight_names, name, strlen(name), network->weight_count + masked_index) : ZT_ENOMEM;
     }
     return status;
 }
@@ -248,9 +250,9 @@ zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_
 
 void zt_nn_set_dtype(zt_nn *network, zt_storage storage)
 {
-    for (int64_t i = 0; i < network->weight_count; i++) {
-        zt_nn_layer *layer = network->weights[i].layer;
-        if (i != layer->first_weight) continue;
+    for (int64_t weight_index = 0; weight_index < network->weight_count; weight_index++) {
+        zt_nn_layer *layer = network->weights[weight_index].layer;
+        if (weight_index != layer->first_weight) continue;
         layer->dtype = storage;
         reset_scale(network, layer);
         layer->exact = storage == ZT_STORE_F32;

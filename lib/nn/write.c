@@ -183,9 +183,9 @@ zt_status zt_nn_write(const zt_nn *network, zt_sink *out)
     network_writer writer = {.network = network};
     zt_str_init(&writer.text, network->ctx);
     zt_status status = flush_text(&writer, out, put_head(&writer));
-    for (int64_t i = 0; i < network->layer_count && !status; i++) {
-        zt_str_puts(&writer.text, i ? ",\n" : "\n");
-        status = flush_text(&writer, out, put_layer(&writer, network->layers[i]));
+    for (int64_t layer_index = 0; layer_index < network->layer_count && !status; layer_index++) {
+        zt_str_puts(&writer.text, layer_index ? ",\n" : "\n");
+        status = flush_text(&writer, out, put_layer(&writer, network->layers[layer_index]));
     }
     if (!status) status = flush_text(&writer, out, zt_str_puts(&writer.text, "\n]}\n"));
     zt_str_fini(&writer.text);

@@ -89,10 +89,10 @@ void zt_samples_scale(zt_samples *samples, double factor)
 
 zt_status zt_samples_check(zt_samples *samples, const char *name)
 {
-    for (int i = 0; i < samples->field_count; i++) {
-        const zt_field *field = &samples->fields[i];
+    for (int field_index = 0; field_index < samples->field_count; field_index++) {
+        const zt_field *field = &samples->fields[field_index];
         int64_t rows = field->bytes ? (int64_t)(field->data.len / field->bytes) : samples->rows;
-        if (i == 0) samples->rows = rows;
+        if (field_index == 0) samples->rows = rows;
         if (!field->data.len && field->bytes)
             return zt_fail(samples->ctx, ZT_EDATA, "%s: nothing is there for input '%s'", name, field->name);
         if (rows != samples->rows)
@@ -131,12 +131,12 @@ static zt_status get_batch(void *user, uint64_t epoch, int64_t batch, const void
     int64_t first = batch * samples->batch_size, left = samples->rows - first;
     int64_t rows = left < samples->batch_size ? left : samples->batch_size;
     put_in_order(samples, epoch);
-    for (int i = 0; i < samples->field_count; i++) {
-        const zt_field *field = &samples->fields[i];
+    for (int field_index = 0; field_index < samples->field_count; field_index++) {
+        const zt_field *field = &samples->fields[field_index];
         for (int64_t row = 0; row < rows; row++)
-            memcpy(samples->buffers[i] + (size_t)row * field->bytes,
+            memcpy(samples->buffers[field_index] + (size_t)row * field->bytes,
                    field->data.data + (size_t)samples->order[first + row] * field->bytes, field->bytes);
-        inputs[field->input] = samples->buffers[i];
+        inputs[field->input] = samples->buffers[field_index];
     }
     samples->sample_count = (int64_t)epoch * ((samples->rows + samples->batch_size - 1) / samples->batch_size) + batch;
     if (samples->counter >= 0) inputs[samples->counter] = &samples->sample_count;
@@ -159,10 +159,11 @@ zt_status zt_samples_batches(zt_samples *samples, const zt_shuffle *options, zt_
     zt_free(samples->ctx, samples->order);
     samples->order = zt_alloc_array(samples->ctx, (size_t)samples->rows + 1, sizeof *samples->order);
     if (!samples->order) return ZT_ENOMEM;
-    for (int i = 0; i < samples->field_count; i++) {
-        zt_free(samples->ctx, samples->buffers[i]);
-        samples->buffers[i] = zt_alloc_array(samples->ctx, (size_t)samples->batch_size, samples->fields[i].bytes + 1);
-        if (!samples->buffers[i]) return ZT_ENOMEM;
+    for (int field_index = 0; field_index < samples->field_count; field_index++) {
+        zt_free(samples->ctx, samples->buffers[field_index]);
+        samples->buffers[field_index] =
+            zt_alloc_array(samples->ctx, (size_t)samples->batch_size, samples->fields[field_index].bytes + 1);
+        if (!samples->buffers[field_index]) return ZT_ENOMEM;
     }
     *out = (zt_batches){
         .user = samples, .per_epoch = (samples->rows + samples->batch_size - 1) / samples->batch_size, .get = get_batch};

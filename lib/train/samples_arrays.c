@@ -115,9 +115,9 @@ zt_status zt_samples_arrays(zt_samples *samples, zt_checkpoint *checkpoint, cons
 {
     zt_status status = ZT_OK;
     int found = 0;
-    for (int i = 0; i < samples->field_count && !status; i++) {
-        int64_t index = find_array(samples, checkpoint, i, only);
-        if (index >= 0) status = put_array(samples, &samples->fields[i], checkpoint, index);
+    for (int field_index = 0; field_index < samples->field_count && !status; field_index++) {
+        int64_t index = find_array(samples, checkpoint, field_index, only);
+        if (index >= 0) status = put_array(samples, &samples->fields[field_index], checkpoint, index);
         found += index >= 0;
     }
     if (status || found) return status;

@@ -70,9 +70,9 @@ static char *compose_file(zt_trainer *trainer, const zt_fit_state *state, const 
     memcpy(head.magic, MAGIC, sizeof head.magic);
     zt_status status = hash_run(trainer, run, head.run);
     memcpy(file, &head, sizeof head);
-    for (int i = 0; i < zt_trainer_n_states(trainer) && !status; i++) {
-        zt_type type = zt_trainer_state_type(trainer, i);
-        status = zt_trainer_get(trainer, i, cursor);
+    for (int state_index = 0; state_index < zt_trainer_n_states(trainer) && !status; state_index++) {
+        zt_type type = zt_trainer_state_type(trainer, state_index);
+        status = zt_trainer_get(trainer, state_index, cursor);
         cursor += zt_type_bytes(&type);
     }
     put_hash(file, size - HASH, hash);
@@ -145,9 +145,9 @@ static zt_status restore_state(zt_trainer *trainer, const char *file, zt_fit_sta
 {
     zt_status status = ZT_OK;
     const char *cursor = file + sizeof(file_head);
-    for (int i = 0; i < zt_trainer_n_states(trainer) && !status; i++) {
-        zt_type type = zt_trainer_state_type(trainer, i);
-        status = zt_trainer_set(trainer, i, cursor);
+    for (int state_index = 0; state_index < zt_trainer_n_states(trainer) && !status; state_index++) {
+        zt_type type = zt_trainer_state_type(trainer, state_index);
+        status = zt_trainer_set(trainer, state_index, cursor);
         cursor += zt_type_bytes(&type);
     }
     if (status) return status;

@@ -80,12 +80,12 @@ static zt_status find_weights(step_builder *step)
     }
     if (!step->weight_count) return zt_fail(step->ctx, ZT_EUSAGE, "the program has no weights that can be trained");
     zt_status status = ZT_OK;
-    for (int i = 0; i < step->weight_count && !status; i++) {
-        status = check_weight(step, step->weights[i]);
-        for (int k = 0; k < i && !status; k++)
-            if (step->weights[k] == step->weights[i])
-                status =
-                    zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is named twice", zt_prog_value(program, step->weights[i])->name);
+    for (int weight_index = 0; weight_index < step->weight_count && !status; weight_index++) {
+        status = check_weight(step, step->weights[weight_index]);
+        for (int k = 0; k < weight_index && !status; k++)
+            if (step->weights[k] == step->weights[weight_index])
+                status = zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is named twice",
+                                 zt_prog_value(program, step->weights[weight_index])->name);
     }
     return status;
 }
@@ -126,16 +126,17 @@ static zt_status weights_to_states(step_builder *step)
         zt_free(step->ctx, state);
         return ZT_ENOMEM;
     }
-    for (int i = 0; i < step->weight_count; i++) {
-        step->weights[i] = zt_prog_find(step->gradient_program, zt_prog_value(step->forward, step->weights[i])->name);
-        state[step->weights[i]] = true;
+    for (int weight_index = 0; weight_index < step->weight_count; weight_index++) {
+        step->weights[weight_index] =
+            zt_prog_find(step->gradient_program, zt_prog_value(step->forward, step->weights[weight_index])->name);
+        state[step->weights[weight_index]] = true;
     }
     step->program = zt_prog_like_states(step->gradient_program, state, step->map);
     zt_free(step->ctx, state);
     zt_status status = step->program ? ZT_OK : zt_ctx_status(step->ctx);
-    for (int i = 0; i < step->weight_count && !status; i++) {
-        int old_value = step->weights[i], *mapped = &step->map[old_value];
-        step->weights[i] = *mapped;
+    for (int weight_index = 0; weight_index < step->weight_count && !status; weight_index++) {
+        int old_value = step->weights[weight_index], *mapped = &step->map[old_value];
+        step->weights[weight_index] = *mapped;
         if (step->options->through)
             *mapped = step->options->through(step->options->user, step->program, *mapped,
                                              zt_prog_value(step->gradient_program, old_value)->name);
@@ -153,9 +154,10 @@ static zt_status weights_to_states(step_builder *step)
 static int write_norm(const step_builder *step)
 {
     int sum = -1;
-    for (int i = 0; i < step->weight_count; i++) {
-        int one = zt_program_sum(step->program, NULL, zt_program_square(step->program, NULL, step->gradients[i]), NULL);
-        sum = i ? zt_program_add(step->program, NULL, sum, one) : one;
+    for (int weight_index = 0; weight_index < step->weight_count; weight_index++) {
+        int one =
+            zt_program_sum(step->program, NULL, zt_program_square(step->program, NULL, step->gradients[weight_index]), NULL);
+        sum = weight_index ? zt_program_add(step->program, NULL, sum, one) : one;
     }
     return zt_program_sqrt(step->program, "grad_norm", sum);
 }

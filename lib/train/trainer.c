@@ -72,10 +72,10 @@ static zt_status load_weight(zt_trainer *trainer, int index, const zt_store *sto
 static zt_status load_all(zt_trainer *trainer, const zt_prog *forward, const zt_store *store)
 {
     zt_status status = ZT_OK;
-    for (int i = 0; i < trainer->weight_count && !status; i++) {
-        const char *name = zt_trainer_state_name(trainer, i);
+    for (int weight_index = 0; weight_index < trainer->weight_count && !status; weight_index++) {
+        const char *name = zt_trainer_state_name(trainer, weight_index);
         const zt_value *value = zt_prog_value(forward, zt_prog_find(forward, name));
-        status = load_weight(trainer, i, store, value->kind == ZT_VALUE_DATA ? value->tensor : name);
+        status = load_weight(trainer, weight_index, store, value->kind == ZT_VALUE_DATA ? value->tensor : name);
     }
     return status;
 }

@@ -258,9 +258,9 @@ static zt_status print_json(const comparison_report *report)
     zt_str_init(&text, report->cli->ctx);
     zt_str_printf(&text, "\"threshold\":%.9g,\"paired\":%s,\"seed\":%" PRIu64 ",\"comparisons\":[", report->threshold,
                   report->pairs ? "true" : "false", report->cli->seed);
-    for (int64_t i = 0; i < report->row_count; i++) {
-        zt_str_puts(&text, i ? "," : "");
-        put_row(&text, &report->rows[i]);
+    for (int64_t row = 0; row < report->row_count; row++) {
+        zt_str_puts(&text, row ? "," : "");
+        put_row(&text, &report->rows[row]);
     }
     zt_str_puts(&text, "]");
     zt_status status = zt_ctx_status(report->cli->ctx);

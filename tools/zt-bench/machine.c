@@ -234,9 +234,9 @@ static void put_machine(zt_str *out, const void *user)
         zt_str_printf(out, "%s{\"name\":\"%s\",\"bytes\":%zu,\"processors\":%d}", i ? "," : "", subject->roof.level[i].name,
                       subject->roof.level[i].bytes, subject->roof.level[i].sharers);
     zt_str_puts(out, "],\"adapters\":[");
-    for (int i = 0; i < subject->adapter_count; i++) {
-        const found_adapter *adapter = &subject->adapters[i];
-        zt_str_puts(out, i ? ",{" : "{");
+    for (int adapter_index = 0; adapter_index < subject->adapter_count; adapter_index++) {
+        const found_adapter *adapter = &subject->adapters[adapter_index];
+        zt_str_puts(out, adapter_index ? ",{" : "{");
         put_key(out, "engine", adapter->engine);
         zt_str_putc(out, ',');
         put_key(out, "name", adapter->adapter.name);

@@ -194,9 +194,9 @@ static zt_status measure_models(zt_cli *cli, const bench_options *options, const
     int sides = bench_sides(options);
     model_subject subjects[2] = {{.cli = cli, .options = options}, {.cli = cli, .options = options}};
     zt_status status = ZT_OK;
-    for (int k = 0; k < sides && status == ZT_OK; k++) {
-        subjects[k].name = name[k];
-        status = open_model(&subjects[k], name[k], &list[k]);
+    for (int side_index = 0; side_index < sides && status == ZT_OK; side_index++) {
+        subjects[side_index].name = name[side_index];
+        status = open_model(&subjects[side_index], name[side_index], &list[side_index]);
     }
     for (int i = 0; i < threads->count && status == ZT_OK; i++) status = with_threads(subjects, sides, list, threads->values[i]);
     for (int k = 0; k < sides; k++) zt_gguf_close(subjects[k].model);

@@ -47,10 +47,10 @@ static void find_axes(roofline_drawing *drawing)
     double smallest = .05, largest = 200, low = INFINITY;
     for (int i = 0; i < drawing->roof->n_peaks; i++)
         drawing->most = fmax(drawing->most, drawing->roof->peak[i].rate[ZT_ROOF_ALL]);
-    for (int i = 0; i < drawing->dot_count; i++) {
-        smallest = fmin(smallest, drawing->dot[i].per_byte / 2);
-        largest = fmax(largest, drawing->dot[i].per_byte * 2);
-        low = fmin(low, drawing->dot[i].rate / 2);
+    for (int dot_index = 0; dot_index < drawing->dot_count; dot_index++) {
+        smallest = fmin(smallest, drawing->dot[dot_index].per_byte / 2);
+        largest = fmax(largest, drawing->dot[dot_index].per_byte * 2);
+        low = fmin(low, drawing->dot[dot_index].rate / 2);
     }
     const zt_roof_level *memory = &drawing->roof->level[drawing->roof->n_levels - 1];
     low = fmin(low, memory->read[ZT_ROOF_ONE] * smallest);

@@ -14,11 +14,12 @@ static zt_status write_text(zt_sink *out, zt_str *text)
 static zt_status write_layers(zt_cli *cli, zt_dna *model, zt_sink *out, zt_str *text)
 {
     zt_status status = ZT_OK;
-    for (int64_t i = 0; i < zt_dna_count(model) && status == ZT_OK; i++) {
+    for (int64_t layer_index = 0; layer_index < zt_dna_count(model) && status == ZT_OK; layer_index++) {
         if (zt_cli_interrupted()) return zt_fail(cli->ctx, ZT_EINTR, "interrupted");
-        zt_progress(cli, &(zt_work){"extract", zt_dna_get(model, i)->name, "layers", (double)i, (double)zt_dna_count(model)});
-        if (i) zt_str_putc(text, ',');
-        status = dna_put_signature(model, i, true, text);
+        zt_progress(cli, &(zt_work){"extract", zt_dna_get(model, layer_index)->name, "layers", (double)layer_index,
+                                    (double)zt_dna_count(model)});
+        if (layer_index) zt_str_putc(text, ',');
+        status = dna_put_signature(model, layer_index, true, text);
         if (status == ZT_OK) status = write_text(out, text);
     }
     return status;

@@ -12,9 +12,9 @@ static zt_status check_operands(zt_cli *cli, const dna_options *options, char **
     if (!cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "the output is missing: -o OUT");
     if (operand_count < 2 && !options->residual) return zt_fail(cli->ctx, ZT_EUSAGE, "one network alone: nothing to graft it to");
     if (operand_count > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d networks; %d at most", operand_count, MOST);
-    for (int i = 0; i < operand_count && status == ZT_OK; i++) {
-        stdins += !strcmp(operands[i], "-");
-        status = zt_cli_refuse_same(cli, operands[i], cli->output);
+    for (int operand_index = 0; operand_index < operand_count && status == ZT_OK; operand_index++) {
+        stdins += !strcmp(operands[operand_index], "-");
+        status = zt_cli_refuse_same(cli, operands[operand_index], cli->output);
     }
     return status == ZT_OK && stdins > 1 ? zt_fail(cli->ctx, ZT_EUSAGE, "only one network can be stdin") : status;
 }

@@ -80,9 +80,9 @@ zt_status dna_put_signature(zt_dna *model, int64_t index, bool weights, zt_str *
 zt_status dna_put_signatures(zt_dna *model, bool weights, zt_str *text)
 {
     zt_status status = zt_str_putc(text, '[');
-    for (int64_t i = 0; i < zt_dna_count(model) && status == ZT_OK; i++) {
-        if (i) zt_str_putc(text, ',');
-        status = dna_put_signature(model, i, weights, text);
+    for (int64_t layer_index = 0; layer_index < zt_dna_count(model) && status == ZT_OK; layer_index++) {
+        if (layer_index) zt_str_putc(text, ',');
+        status = dna_put_signature(model, layer_index, weights, text);
     }
     return status == ZT_OK ? zt_str_putc(text, ']') : status;
 }

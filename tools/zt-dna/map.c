@@ -115,9 +115,9 @@ static zt_status fill_map(score_map *map)
         return zt_fail(ctx, ZT_ENOMEM, "a map of %" PRId64 " by %" PRId64, map->row_count, map->column_count);
     map->scores = status == ZT_OK ? zt_calloc(ctx, cells + 1, sizeof(void *)) : NULL;
     if (status == ZT_OK && !map->scores) status = ZT_ENOMEM;
-    for (int64_t k = 0; k < verdict->score_count && status == ZT_OK; k++) {
-        status = place_layer(map, zt_dna_get(map->report->model_a, verdict->scores[k].layer_a), &row, &column);
-        map->scores[row * map->column_count + column] = &verdict->scores[k];
+    for (int64_t score_index = 0; score_index < verdict->score_count && status == ZT_OK; score_index++) {
+        status = place_layer(map, zt_dna_get(map->report->model_a, verdict->scores[score_index].layer_a), &row, &column);
+        map->scores[row * map->column_count + column] = &verdict->scores[score_index];
     }
     return status;
 }

@@ -69,14 +69,14 @@ zt_status dna_print_json(const dna_report *report)
     zt_str_printf(&text, ",\"alike\":%s,\"same\":%" PRId64 ",\"only_a\":%" PRId64 ",\"only_b\":%" PRId64 ",\"layers\":[",
                   verdict->overlap >= report->options->threshold ? "true" : "false", verdict->same_count, verdict->only_a,
                   verdict->only_b);
-    for (int64_t k = 0; k < verdict->score_count; k++) {
-        if (k) zt_str_putc(&text, ',');
-        put_layer(&text, report, &verdict->scores[k]);
+    for (int64_t score_index = 0; score_index < verdict->score_count; score_index++) {
+        if (score_index) zt_str_putc(&text, ',');
+        put_layer(&text, report, &verdict->scores[score_index]);
     }
     zt_str_puts(&text, "],\"shifts\":[");
-    for (int64_t k = 0; k < verdict->shift_count; k++) {
-        if (k) zt_str_putc(&text, ',');
-        put_shift(&text, report, &verdict->shifts[k]);
+    for (int64_t shift_index = 0; shift_index < verdict->shift_count; shift_index++) {
+        if (shift_index) zt_str_putc(&text, ',');
+        put_shift(&text, report, &verdict->shifts[shift_index]);
     }
     zt_status status = zt_str_puts(&text, "]}\n");
     if (status == ZT_OK) status = zt_cli_write(report->cli, text.data, text.len);
@@ -176,15 +176,15 @@ zt_status dna_print_blocks(const dna_report *report)
     zt_table *table = zt_table_new(report->cli, "dna.blocks", columns, 9);
     zt_status status = blocks && places && table ? ZT_OK : ZT_ENOMEM;
     int64_t block_count = 0;
-    for (int64_t k = 0; k < verdict->score_count && status == ZT_OK; k++) {
-        const zt_dna_layer *layer = zt_dna_get(report->model_a, verdict->scores[k].layer_a);
+    for (int64_t score_index = 0; score_index < verdict->score_count && status == ZT_OK; score_index++) {
+        const zt_dna_layer *layer = zt_dna_get(report->model_a, verdict->scores[score_index].layer_a);
         int64_t index = block_count;
         /* the map borrows its keys: the place within the layer */
         if (!zt_map_get(places, (const char *)layer->place, 3 * sizeof *layer->place, &index)) {
             blocks[block_count++] = (block_scores){.z = layer->place[0], .y = layer->place[1], .x = layer->place[2]};
             status = zt_map_put(places, (const char *)layer->place, 3 * sizeof *layer->place, index);
         }
-        add_score(&blocks[index], &verdict->scores[k]);
+        add_score(&blocks[index], &verdict->scores[score_index]);
     }
     if (status == ZT_OK) qsort(blocks, (size_t)block_count, sizeof *blocks, compare_places);
     for (int64_t k = 0; k < block_count && status == ZT_OK; k++) status = put_block(table, &blocks[k]);

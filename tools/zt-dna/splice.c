@@ -39,12 +39,13 @@ static void put_layers(const splice_state *splice, zt_str *text)
 {
     int64_t mixed = 0, common = 0;
     zt_str_puts(text, ",\"similarities\":{");
-    for (int64_t i = 0; i < zt_dna_count(splice->model_a); i++) {
-        const zt_splice_row *row = zt_dna_splice_row(splice->child, i);
+    for (int64_t layer_index = 0; layer_index < zt_dna_count(splice->model_a); layer_index++) {
+        const zt_splice_row *row = zt_dna_splice_row(splice->child, layer_index);
         mixed += row->mixed;
         if (row->layer_b < 0) continue;
         if (common++) zt_str_putc(text, ',');
-        zt_str_put_json(text, zt_dna_get(splice->model_a, i)->name, strlen(zt_dna_get(splice->model_a, i)->name));
+        zt_str_put_json(text, zt_dna_get(splice->model_a, layer_index)->name,
+                        strlen(zt_dna_get(splice->model_a, layer_index)->name));
         zt_str_putc(text, ':');
         if (isfinite(row->similarity))
             zt_str_put_double(text, row->similarity);
@@ -52,10 +53,10 @@ static void put_layers(const splice_state *splice, zt_str *text)
             zt_str_puts(text, "null");
     }
     zt_str_printf(text, "},\"mixed\":%" PRId64 ",\"layers\":[", mixed);
-    for (int64_t i = 0; i < zt_dna_count(splice->model_a); i++) {
-        const zt_splice_row *row = zt_dna_splice_row(splice->child, i);
-        zt_str_puts(text, i ? ",{" : "{");
-        dna_put_text(text, "name", zt_dna_get(splice->model_a, i)->name);
+    for (int64_t layer_index = 0; layer_index < zt_dna_count(splice->model_a); layer_index++) {
+        const zt_splice_row *row = zt_dna_splice_row(splice->child, layer_index);
+        zt_str_puts(text, layer_index ? ",{" : "{");
+        dna_put_text(text, "name", zt_dna_get(splice->model_a, layer_index)->name);
         zt_str_printf(text, ",\"in_b\":%s,\"mixed\":%s", row->layer_b < 0 ? "false" : "true", row->mixed ? "true" : "false");
         dna_put_number(text, "alpha", row->mixed && splice->options->mode == ZT_SPLICE_BLEND ? row->alpha : NAN);
         zt_str_putc(text, '}');

@@ -210,9 +210,9 @@ void train_learner_close(train_learner *learner)
 {
     if (!learner) return;
     zt_ctx *ctx = learner->cli->ctx;
-    for (int i = 0; i < learner->weight_count; i++) {
-        zt_free(ctx, learner->weights[i].name);
-        zt_free(ctx, learner->weights[i].values);
+    for (int weight_index = 0; weight_index < learner->weight_count; weight_index++) {
+        zt_free(ctx, learner->weights[weight_index].name);
+        zt_free(ctx, learner->weights[weight_index].values);
     }
     zt_free(ctx, learner->weights);
     zt_free(ctx, learner->trained);

@@ -64,10 +64,10 @@ static int find_output(const zt_prog *program, const char *name)
 static zt_status put_layers(train_learner *learner, zt_prog *program, const int *gives)
 {
     zt_status status = ZT_OK;
-    for (int64_t i = 0; i < zt_nn_count(learner->network) && !status; i++) {
-        const zt_nn_layer *layer = zt_nn_layer_at(learner->network, i);
+    for (int64_t layer_index = 0; layer_index < zt_nn_count(learner->network) && !status; layer_index++) {
+        const zt_nn_layer *layer = zt_nn_layer_at(learner->network, layer_index);
         if (layer->disabled) continue;
-        status = zt_prog_out(program, layer->path, gives[i]);
+        status = zt_prog_out(program, layer->path, gives[layer_index]);
         learner->observed[learner->observed_count++] = (train_seen){layer, find_output(program, layer->path)};
     }
     return status;

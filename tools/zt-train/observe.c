@@ -122,11 +122,11 @@ zt_status train_observer_end(train_observer *observer) { return observer->sink ?
 /* A layer that gives what it takes has the value of the one before. */
 static void watch_layer(train_observer *observer)
 {
-    for (int i = 0; i < observer->learner->observed_count; i++) {
-        int value = zt_prog_output(observer->learner->forward, observer->learner->observed[i].output)->value, k = 0;
+    for (int observed_index = 0; observed_index < observer->learner->observed_count; observed_index++) {
+        int value = zt_prog_output(observer->learner->forward, observer->learner->observed[observed_index].output)->value, k = 0;
         while (k < observer->n_watched && observer->watched[k] != value) k++;
         if (k == observer->n_watched) observer->watched[observer->n_watched++] = value;
-        observer->gradient[i] = k;
+        observer->gradient[observed_index] = k;
     }
 }
 
@@ -137,10 +137,11 @@ static zt_status make_room(train_observer *observer, int64_t batch)
     zt_bound *bound = zt_prog_bind(learner->forward, &binding, 1);
     zt_status status = bound ? ZT_OK : zt_ctx_status(observer->cli->ctx);
     int outputs = zt_prog_n_outputs(learner->forward);
-    for (int i = 0; i < learner->observed_count && !status; i++) {
-        const zt_type *type = &bound->type[zt_prog_output(learner->forward, learner->observed[i].output)->value];
-        void **forward = &observer->out[learner->observed[i].output], **back = &observer->out[outputs + observer->gradient[i]];
-        observer->per_row[i] = zt_type_count(type) / batch;
+    for (int observed_index = 0; observed_index < learner->observed_count && !status; observed_index++) {
+        const zt_type *type = &bound->type[zt_prog_output(learner->forward, learner->observed[observed_index].output)->value];
+        void **forward = &observer->out[learner->observed[observed_index].output],
+             **back = &observer->out[outputs + observer->gradient[observed_index]];
+        observer->per_row[observed_index] = zt_type_count(type) / batch;
         *forward = zt_alloc(observer->cli->ctx, zt_type_bytes(type) + 1);
         if (observer->n_watched && !*back) *back = zt_alloc(observer->cli->ctx, zt_type_bytes(type) + 1);
         if (!*forward || (observer->n_watched && !*back)) status = ZT_ENOMEM;
