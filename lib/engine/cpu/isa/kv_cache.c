@@ -111,7 +111,7 @@ static void norm_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t b
     p.call.kernel->run(&p.call, 0, begin * groups, end * groups, local);
 }
 
-static void turn_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end,
+static void rotate_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end,
                       void *local)
 {
     part p;
@@ -179,8 +179,8 @@ static void rope_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t en
 {
     int64_t columns = call->aux[AUX_COLUMNS];
     if (phase == 0) {
-        if (call->out[2].data) turn_rows(call, Q, GQ, call->out[2].data, begin, end, local);
-        turn_rows(call, K, GK, call->shared, begin, end, local);
+        if (call->out[2].data) rotate_rows(call, Q, GQ, call->out[2].data, begin, end, local);
+        rotate_rows(call, K, GK, call->shared, begin, end, local);
         return;
     }
     if (begin < columns)

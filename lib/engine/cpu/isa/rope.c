@@ -2,28 +2,28 @@
 #include "lib/engine/cpu/isa/norm.h"
 #include "lib/ops/rope.h"
 
-INLINE vf turned(vf x, vf partner, vf near, vf far)
+INLINE vf rotated(vf x, vf partner, vf cosines, vf sines)
 {
-    return vf_fma(x, near, vf_mul(partner, far));
+    return vf_fma(x, cosines, vf_mul(partner, sines));
 }
 
-/* Pairs of neighbours by tables of both columns: near[j] of its own, far[j] of its partner. */
-INLINE void turn_neighbours(const float *x, float *y, int64_t dims, const float *near,
-                            const float *far)
+/* Pairs of neighbours by tables of both columns: cosines[j] of its own, sines[j] of its partner. */
+INLINE void rotate_neighbours(const float *x, float *y, int64_t dims, const float *cosines,
+                            const float *sines)
 {
     for (int64_t i = 0; i < dims; i += LANES) {
         int n = dims - i < LANES ? (int)(dims - i) : LANES;
         vf a = vf_load_n(x + i, n);
         vf_store_n(y + i, n,
-                   turned(a, vf_swap_pairs(a), vf_load_n(near + i, n), vf_load_n(far + i, n)));
+                   rotated(a, vf_swap_pairs(a), vf_load_n(cosines + i, n), vf_load_n(sines + i, n)));
     }
 }
 
 /* ---- rope: one row an item ------------------------------------------------------------------- */
 
-/* Every head of a row turns by the same angles, so a row first makes a table of
+/* Every head of a row rotates by the same angles, so a row first makes a table of
  *
- *   near[j], far[j] with y[j] = x[j] near[j] + partner[j] far[j]
+ *   cosines[j], sines[j] with y[j] = x[j] cosines[j] + partner[j] sines[j]
  *
  * for the `dims` columns of a head: the cosine, and the sine with its sign, times the amplitude.
  * What an angle is in quarter turns a position is kept from prime on; their whole part and the rest
@@ -93,7 +93,7 @@ INLINE void sine_cosine(vf x, vi quarter, vf *sine, vf *cosine)
 }
 
 /* The row's table, with room for whole registers; its scratch is 3 up16(half) floats. */
-static void turn_table(const zt_cpu_call *call, double pos, float *near, float *far, float *scratch)
+static void make_rotation_table(const zt_cpu_call *call, double pos, float *cosines, float *sines, float *scratch)
 {
     int64_t half = call->aux[AUX_DIMS] / 2, step = up16(half);
     float *radians = scratch, *sine = scratch + step, *cosine = scratch; /* radians, then cosine */
@@ -109,20 +109,20 @@ static void turn_table(const zt_cpu_call *call, double pos, float *near, float *
     }
     for (int64_t i = 0; i < half; i++) {
         int64_t j = neighbours ? 2 * i : i, k = neighbours ? 2 * i + 1 : i + half;
-        near[j] = near[k] = cosine[i];
-        far[j] = -sine[i];
-        far[k] = sine[i];
+        cosines[j] = cosines[k] = cosine[i];
+        sines[j] = -sine[i];
+        sines[k] = sine[i];
     }
 }
 
-static void turn_halves(const float *x, float *y, int64_t half, const float *near, const float *far)
+static void rotate_halves(const float *x, float *y, int64_t half, const float *cosines, const float *sines)
 {
     for (int64_t i = 0; i < half; i += LANES) {
         int n = half - i < LANES ? (int)(half - i) : LANES;
         vf a = vf_load_n(x + i, n), b = vf_load_n(x + half + i, n);
-        vf k = vf_load_n(near + i, n);
-        vf_store_n(y + i, n, turned(a, b, k, vf_load_n(far + i, n)));
-        vf_store_n(y + half + i, n, turned(b, a, k, vf_load_n(far + half + i, n)));
+        vf k = vf_load_n(cosines + i, n);
+        vf_store_n(y + i, n, rotated(a, b, k, vf_load_n(sines + i, n)));
+        vf_store_n(y + half + i, n, rotated(b, a, k, vf_load_n(sines + half + i, n)));
     }
 }
 
@@ -131,36 +131,36 @@ static void rope_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
     int64_t head = call->aux[AUX_HEAD], dims = call->aux[AUX_DIMS];
     int64_t cols = zt_type_count(&call->in[0].type) / call->in[0].type.dim[0];
     const int32_t *pos = call->in[1].data;
-    float *near = local, *far = near + dims, *scratch = far + dims;
+    float *cosines = local, *sines = cosines + dims, *scratch = sines + dims;
     (void)phase;
     for (int64_t r = begin; r < end; r++) {
-        turn_table(call, (double)pos[r], near, far, scratch);
+        make_rotation_table(call, (double)pos[r], cosines, sines, scratch);
         const float *x = (const float *)call->in[0].data + r * cols;
         float *y = (float *)call->out[0].data + r * cols;
         for (int64_t h = 0; h < cols; h += head) {
             if (call->aux[AUX_NEIGHBOURS])
-                turn_neighbours(x + h, y + h, dims, near, far);
+                rotate_neighbours(x + h, y + h, dims, cosines, sines);
             else
-                turn_halves(x + h, y + h, dims / 2, near, far);
+                rotate_halves(x + h, y + h, dims / 2, cosines, sines);
             if (head > dims) memmove(y + h + dims, x + h + dims, (size_t)(head - dims) * sizeof *y);
         }
     }
 }
 
-/* ---- turns by tables ------------------------------------------------------------------------- */
+/* ---- rotations by tables ------------------------------------------------------------------------- */
 
-/* near and far of turn_neighbours, from a row of cos and sin. */
-static void spread_table(const float *c, const float *s, int64_t half, float *near, float *far)
+/* cosines and sines of rotate_neighbours, from a row of cos and sin. */
+static void spread_rotation_table(const float *c, const float *s, int64_t half, float *cosines, float *sines)
 {
     for (int64_t i = 0; i < half; i++) {
-        near[2 * i] = near[2 * i + 1] = c[i];
-        far[2 * i] = -s[i];
-        far[2 * i + 1] = s[i];
+        cosines[2 * i] = cosines[2 * i + 1] = c[i];
+        sines[2 * i] = -s[i];
+        sines[2 * i + 1] = s[i];
     }
 }
 
 /* x and y may be one. */
-INLINE void turn_halves_by(const float *x, float *y, int64_t half, const float *c, const float *s)
+INLINE void rotate_halves_by(const float *x, float *y, int64_t half, const float *c, const float *s)
 {
     for (int64_t i = 0; i < half; i += LANES) {
         int n = half - i < LANES ? (int)(half - i) : LANES;
@@ -171,15 +171,15 @@ INLINE void turn_halves_by(const float *x, float *y, int64_t half, const float *
     }
 }
 
-/* x's first 2 half columns turned; scratch holds 4 half floats, made by spread_table before where
+/* x's first 2 half columns rotated; scratch holds 4 half floats, made by spread_rotation_table before where
  * pairs are neighbours. */
-INLINE void turn(const float *x, float *y, int64_t half, const float *c, const float *s,
+INLINE void rotate(const float *x, float *y, int64_t half, const float *c, const float *s,
                  const float *scratch)
 {
     if (scratch)
-        turn_neighbours(x, y, 2 * half, scratch, scratch + 2 * half);
+        rotate_neighbours(x, y, 2 * half, scratch, scratch + 2 * half);
     else
-        turn_halves_by(x, y, half, c, s);
+        rotate_halves_by(x, y, half, c, s);
 }
 
 static void rope_table_setup(zt_cpu_call *call)
@@ -199,13 +199,13 @@ static void rope_table_run(zt_cpu_call *call, int phase, int64_t begin, int64_t 
         const float *cs = (const float *)call->in[1].data + r % seq * half;
         const float *sn = (const float *)call->in[2].data + r % seq * half;
         float *y = (float *)call->out[0].data + r * K;
-        if (scratch) spread_table(cs, sn, half, scratch, scratch + 2 * half);
-        turn(x, y, half, cs, sn, scratch);
+        if (scratch) spread_rotation_table(cs, sn, half, scratch, scratch + 2 * half);
+        rotate(x, y, half, cs, sn, scratch);
         memmove(y + 2 * half, x + 2 * half, (size_t)(K - 2 * half) * sizeof *y);
     }
 }
 
-/* ---- norms with turns: one row of tables and all its heads an item --------------------------- */
+/* ---- norms with rotations: one row of tables and all its heads an item --------------------------- */
 
 static void qk_norm_rope_setup(zt_cpu_call *call)
 {
@@ -224,13 +224,13 @@ static void qk_norm_rope_run(zt_cpu_call *call, int phase, int64_t begin, int64_
     for (int64_t i = begin; i < end; i++) {
         const float *cs = (const float *)call->in[3].data + i * half;
         const float *sn = (const float *)call->in[4].data + i * half;
-        if (scratch) spread_table(cs, sn, half, scratch, scratch + 2 * half);
+        if (scratch) spread_rotation_table(cs, sn, half, scratch, scratch + 2 * half);
         for (int64_t h = 0; h < H; h++) {
             const float *x = (const float *)call->in[0].data + (i * H + h) * D;
             const float *w = call->in[h < qk_norm_rope->q_heads ? 1 : 2].data;
             float *y = (float *)call->out[0].data + (i * H + h) * D;
             norm_group(x, w, y, D, rstd_of(x, D, qk_norm_rope->eps), false);
-            turn(y, y, half, cs, sn, scratch);
+            rotate(y, y, half, cs, sn, scratch);
         }
     }
 }

@@ -9,15 +9,15 @@
 
 /* y's dimensions without those of 1, neighbours that are so in x too taken together, with strides
  * in elements. `thin` is the one that is innermost in x. */
-typedef struct turned {
+typedef struct transposed_axes {
     int n, thin;
-    int near; /* of those before the last the one that is innermost in x; -1: there is none */
+    int nearest; /* of those before the last the one that is innermost in x; -1: there is none */
     int64_t dim[ZT_MAX_RANK], from[ZT_MAX_RANK], to[ZT_MAX_RANK];
-} turned;
+} transposed_axes;
 
-static turned turned_of(const zt_ints *axes, const zt_type *x, const zt_type *y)
+static transposed_axes transposed_axes_of(const zt_ints *axes, const zt_type *x, const zt_type *y)
 {
-    turned t = {0};
+    transposed_axes t = {0};
     int64_t stride[ZT_MAX_RANK], step = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
         stride[d] = step;
@@ -37,9 +37,9 @@ static turned turned_of(const zt_ints *axes, const zt_type *x, const zt_type *y)
         step *= t.dim[d];
         if (t.from[d] == 1) t.thin = d;
     }
-    t.near = t.n - 2;
+    t.nearest = t.n - 2;
     for (int d = t.n - 3; d >= 0; d--)
-        if (t.from[d] < t.from[t.near]) t.near = d;
+        if (t.from[d] < t.from[t.nearest]) t.nearest = d;
     return t;
 }
 
@@ -48,18 +48,18 @@ enum { SIDE = 256, SPAN = 256, RUNS = 256 };
 /* Of y's dimensions the innermost, and the one that is innermost in x, are cut: into SPAN columns
  * and SIDE rows. Where they are the same, neighbours stay neighbours: runs, of which RUNS that are
  * near in x are an item, so that reading goes straight on. The others are counted through. */
-static int64_t pieces_of(const turned *t, int d, int64_t *most)
+static int64_t pieces_of(const transposed_axes *t, int d, int64_t *most)
 {
     int last = t->n - 1;
     int64_t size = t->thin != last ? (d == last ? SPAN : d == t->thin ? SIDE : 1)
-                                   : (d == last ? t->dim[d] : d == t->near ? RUNS : 1);
+                                   : (d == last ? t->dim[d] : d == t->nearest ? RUNS : 1);
     *most = size;
     return (t->dim[d] + size - 1) / size;
 }
 
 static void transpose_setup(zt_cpu_call *call)
 {
-    turned t = turned_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
+    transposed_axes t = transposed_axes_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
                          &call->out[0].type);
     bool empty = zt_type_count(&call->out[0].type) == 0;
     call->items[0] = !empty;
@@ -69,15 +69,15 @@ static void transpose_setup(zt_cpu_call *call)
 }
 
 /* x[c * down + r] becomes y[r * across + c], elements of `size` bytes. */
-typedef struct turning {
+typedef struct transposition {
     const char *x;
     char *y;
     int64_t down, across;
     bool past; /* full lines of y may go past the caches */
-} turning;
+} transposition;
 
 /* Rows r.. and columns c.., 16 by 16, of 4 or 2 bytes: words in registers. */
-INLINE void turn_square(int size, const turning *t, int64_t r, int64_t c)
+INLINE void transpose_square(int size, const transposition *t, int64_t r, int64_t c)
 {
     vf v[LANES];
     const char *x = t->x + (c * t->down + r) * size;
@@ -95,7 +95,7 @@ INLINE void turn_square(int size, const turning *t, int64_t r, int64_t c)
     }
 }
 
-INLINE void turn_each(int size, const turning *t, int64_t r, int64_t rows, int64_t c,
+INLINE void transpose_each(int size, const transposition *t, int64_t r, int64_t rows, int64_t c,
                       int64_t columns)
 {
     for (int64_t i = r; i < rows; i++)
@@ -106,7 +106,7 @@ INLINE void turn_each(int size, const turning *t, int64_t r, int64_t rows, int64
 
 /* Lines of x that a later square wants: far apart, so that the processor foresees none. Into the
  * second cache: in the first they would meet in one set. */
-INLINE void fetch_square(int size, const turning *t, int64_t r, int64_t c)
+INLINE void prefetch_square(int size, const transposition *t, int64_t r, int64_t c)
 {
     for (int l = 0; l < LANES; l++)
         __builtin_prefetch(t->x + ((c + l) * t->down + r) * size, 0, 2);
@@ -114,31 +114,31 @@ INLINE void fetch_square(int size, const turning *t, int64_t r, int64_t c)
 
 /* By squares that lie above each other in y: a line of x is used up by one square, and the next
  * squares want the lines beside it. */
-INLINE void turn(int size, const turning *t, int64_t rows, int64_t columns)
+INLINE void transpose_block(int size, const transposition *t, int64_t rows, int64_t columns)
 {
     bool words = size == 4 || size == 2;
     for (int64_t c = 0; c < columns; c += LANES)
         for (int64_t r = 0; r < rows; r += LANES) {
             bool whole = rows - r >= LANES && columns - c >= LANES;
-            if (words && columns - c >= 2 * LANES) fetch_square(size, t, r, c + LANES);
+            if (words && columns - c >= 2 * LANES) prefetch_square(size, t, r, c + LANES);
             if (words && whole)
-                turn_square(size, t, r, c);
+                transpose_square(size, t, r, c);
             else
-                turn_each(size, t, r, rows - r < LANES ? rows : r + LANES, c,
+                transpose_each(size, t, r, rows - r < LANES ? rows : r + LANES, c,
                           columns - c < LANES ? columns : c + LANES);
         }
 }
 
-static void turn_any(int size, const turning *t, int64_t rows, int64_t columns)
+static void transpose_any(int size, const transposition *t, int64_t rows, int64_t columns)
 {
     if (size == 4)
-        turn(4, t, rows, columns);
+        transpose_block(4, t, rows, columns);
     else if (size == 2)
-        turn(2, t, rows, columns);
+        transpose_block(2, t, rows, columns);
     else if (size == 8)
-        turn(8, t, rows, columns);
+        transpose_block(8, t, rows, columns);
     else
-        turn(1, t, rows, columns);
+        transpose_block(1, t, rows, columns);
 }
 
 /* A run of whole lines past the caches. */
@@ -164,7 +164,7 @@ static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, in
 
 static void transpose_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    turned t = turned_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
+    transposed_axes t = transposed_axes_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
                          &call->out[0].type);
     int64_t size = size_of(&call->in[0].type);
     int last = t.n - 1;
@@ -190,13 +190,13 @@ static void transpose_run(zt_cpu_call *call, int phase, int64_t begin, int64_t e
             int64_t run = t.n ? t.dim[last] * size : size;
             bool past = call->aux[0] && on_line(y) && run % 64 == 0;
             if (last > 0)
-                copy_runs(x, t.from[t.near] * size, y, t.to[t.near] * size, run, n[t.near], past);
+                copy_runs(x, t.from[t.nearest] * size, y, t.to[t.nearest] * size, run, n[t.nearest], past);
             else
                 copy_runs(x, 0, y, 0, run, 1, past);
         } else {
-            turning turns = {x, y, t.from[last], t.to[t.thin], false};
-            turns.past = call->aux[0] && on_line(y) && turns.across * size % 64 == 0;
-            turn_any((int)size, &turns, n[t.thin], n[last]);
+            transposition block = {x, y, t.from[last], t.to[t.thin], false};
+            block.past = call->aux[0] && on_line(y) && block.across * size % 64 == 0;
+            transpose_any((int)size, &block, n[t.thin], n[last]);
         }
     }
 }
