@@ -39,7 +39,7 @@ typedef struct view {
     double scale, softcap;
 } view;
 
-static double score(const view *w, int64_t slot)
+static double score_of_slot(const view *w, int64_t slot)
 {
     const double *k = w->k + slot * w->stride;
     double sum = 0;
@@ -50,18 +50,18 @@ static double score(const view *w, int64_t slot)
 
 /* Scores are computed twice, once for their maximum, so that no memory is needed for them. All
  * slots are known to be good. */
-static void attend(const view *w, double *y)
+static void attend_row(const view *w, double *y)
 {
     zt_runtime_error none = {0};
     double max = -INFINITY, sum = 0;
     for (int64_t p = w->first; p <= w->last; p++) {
-        double s = score(w, zt_slots_find(w->slots, w->row, p, &none));
+        double s = score_of_slot(w, zt_slots_find(w->slots, w->row, p, &none));
         max = s > max ? s : max;
     }
     for (int64_t d = 0; d < w->D; d++) y[d] = 0;
     for (int64_t p = w->first; p <= w->last; p++) {
         int64_t slot = zt_slots_find(w->slots, w->row, p, &none);
-        double e = exp(score(w, slot) - max);
+        double e = exp(score_of_slot(w, slot) - max);
         sum += e;
         for (int64_t d = 0; d < w->D; d++) y[d] += e * w->v[slot * w->stride + d];
     }
@@ -102,7 +102,7 @@ static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
                       .scale = attention->scale != 0 ? attention->scale : 1 / sqrt((double)D),
                       .softcap = attention->softcap};
             if (good)
-                attend(&w, y);
+                attend_row(&w, y);
             else
                 for (int64_t d = 0; d < D; d++) y[d] = 0;
         }
@@ -175,7 +175,7 @@ static bool attention_cases(int i, zt_case *test_case)
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
 /* Rows of the cache, and the positions that they hold, f32 [ctx]. */
-static int positions(const zt_emit *emit, int k)
+static int emit_positions(const zt_emit *emit, int k)
 {
     int one = zt_build_sum(emit, k, &(zt_sum_attrs){{1, {1}}, 0});
     one = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){1});
@@ -183,7 +183,7 @@ static int positions(const zt_emit *emit, int k)
 }
 
 /* bool [n,ctx]: does row t see position p. */
-static int seen(const zt_emit *emit, int p, int pos, int64_t window)
+static int emit_seen(const zt_emit *emit, int p, int pos, int64_t window)
 {
     const zt_cast_attrs f32 = zt_cast_defaults();
     int last = zt_build_group(emit, zt_build_cast(emit, pos, &f32), &(zt_group_attrs){1});
@@ -225,8 +225,8 @@ static void attention_expand(const zt_emit *emit, const void *attrs, const int *
     zt_type q = emit->type(emit->user, in[0]), kv = emit->type(emit->user, in[1]);
     int64_t n = q.dim[0], ctx = kv.dim[0], D = attention->head, rows = 1;
     if (n < 0 || ctx < 0) return;
-    int k = zt_build_wide(emit, in[1]), v = zt_build_wide(emit, in[2]), p = positions(emit, k);
-    int mask = seen(emit, p, in[3], attention->window);
+    int k = zt_build_wide(emit, in[1]), v = zt_build_wide(emit, in[2]), p = emit_positions(emit, k);
+    int mask = emit_seen(emit, p, in[3], attention->window);
     if (in[5] != ZT_NONE) {
         const zt_gather_attrs zero = {.oob = {"zero"}};
         int64_t B = emit->type(emit->user, in[5]).dim[1];

@@ -48,43 +48,43 @@ typedef struct fill_args {
     int64_t limit;
 } fill_args;
 
-static uint32_t draw(const fill_args *a, int64_t i, int word)
+static uint32_t draw_bits(const fill_args *a, int64_t i, int word)
 {
     uint32_t r[4];
     zt_philox(a->seed, a->sequence, (uint64_t)i, r);
     return r[word];
 }
 
-static float normal(const fill_args *a, int64_t i)
+static float fill_normal(const fill_args *a, int64_t i)
 {
     return (float)zt_normal(a->seed, a->sequence, (uint64_t)i);
 }
 
-static float zero(const fill_args *a, int64_t i)
+static float fill_zero(const fill_args *a, int64_t i)
 {
     (void)a;
     (void)i;
     return 0;
 }
 
-static float positive(const fill_args *a, int64_t i) { return fabsf(normal(a, i)) + 0.2f; }
+static float fill_positive(const fill_args *a, int64_t i) { return fabsf(fill_normal(a, i)) + 0.2f; }
 
-static float small(const fill_args *a, int64_t i)
+static float fill_small(const fill_args *a, int64_t i)
 {
-    return 0.1f * normal(a, i);
+    return 0.1f * fill_normal(a, i);
 }
 
-static float unit(const fill_args *a, int64_t i)
+static float fill_unit(const fill_args *a, int64_t i)
 {
-    float x = normal(a, i);
+    float x = fill_normal(a, i);
     return x / (1.1f + fabsf(x));
 }
 
-static float above(const fill_args *a, int64_t i) { return fabsf(normal(a, i)) + 1.2f; }
+static float fill_above(const fill_args *a, int64_t i) { return fabsf(fill_normal(a, i)) + 1.2f; }
 
-static float tie(const fill_args *a, int64_t i)
+static float fill_ties(const fill_args *a, int64_t i)
 {
-    uint32_t r = draw(a, i, 0);
+    uint32_t r = draw_bits(a, i, 0);
     return r % 16 == 0 ? NAN : (float)(r / 16 % 5) - 2;
 }
 
@@ -187,7 +187,7 @@ static void fill_blocks(const zt_type *type, const fill_args *a, void *dst)
     const block_scales *s = scales;
     if (zt_dtype_is_packed(type->dtype)) {
         for (size_t i = 0; i < zt_type_bytes(type); i++)
-            ((unsigned char *)dst)[i] = (unsigned char)draw(a, (int64_t)i, 0);
+            ((unsigned char *)dst)[i] = (unsigned char)draw_bits(a, (int64_t)i, 0);
         return;
     }
     while (s->dtype != type->dtype) s++;
@@ -211,7 +211,7 @@ static int64_t gcd(int64_t a, int64_t b)
  * divisor with B, rotated so that the first B/S columns of all rows are different blocks. */
 static int64_t perm_at(const zt_type *type, const fill_args *a, int64_t i)
 {
-    int64_t S = type->dim[0], B = type->dim[1], step = 1 + draw(a, 0, 0) % B;
+    int64_t S = type->dim[0], B = type->dim[1], step = 1 + draw_bits(a, 0, 0) % B;
     while (gcd(step, B) != 1) step++;
     return ((i % B + i / B * (B / S)) * step + 1) % B;
 }
@@ -220,7 +220,7 @@ static int64_t integer_at(const zt_type *type, zt_fill fill, const fill_args *a,
 {
     if (fill == ZT_FILL_RISING) return a->limit + i;
     if (fill == ZT_FILL_PERM) return perm_at(type, a, i);
-    if (fill == ZT_FILL_IDS && a->limit > 0) return draw(a, i, 0) % a->limit;
+    if (fill == ZT_FILL_IDS && a->limit > 0) return draw_bits(a, i, 0) % a->limit;
     return 0;
 }
 
@@ -252,12 +252,12 @@ void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst)
         fill_blocks(type, &a, dst);
     else
         fill_float(type, &a,
-                   test_case->fill[k] == ZT_FILL_TIES       ? tie
-                   : test_case->fill[k] == ZT_FILL_ZERO     ? zero
-                   : test_case->fill[k] == ZT_FILL_POSITIVE ? positive
-                   : test_case->fill[k] == ZT_FILL_SMALL    ? small
-                   : test_case->fill[k] == ZT_FILL_UNIT     ? unit
-                   : test_case->fill[k] == ZT_FILL_ABOVE    ? above
-                                                    : normal,
+                   test_case->fill[k] == ZT_FILL_TIES       ? fill_ties
+                   : test_case->fill[k] == ZT_FILL_ZERO     ? fill_zero
+                   : test_case->fill[k] == ZT_FILL_POSITIVE ? fill_positive
+                   : test_case->fill[k] == ZT_FILL_SMALL    ? fill_small
+                   : test_case->fill[k] == ZT_FILL_UNIT     ? fill_unit
+                   : test_case->fill[k] == ZT_FILL_ABOVE    ? fill_above
+                                                    : fill_normal,
                    dst);
 }

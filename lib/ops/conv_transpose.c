@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* y's spatial dimensions: like's, where conv brings them to x's, else those that fit exactly. */
-static zt_status spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, const zt_type *const in[],
+static zt_status infer_spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, const zt_type *const in[],
                          zt_type *y)
 {
     const zt_type *x = in[0], *w = in[1], *like = in[3];
@@ -46,7 +46,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     if (status) return status;
     out[0] = *x;
     out[0].dim[1] = channels;
-    return spatial(ctx, conv, in, &out[0]);
+    return infer_spatial(ctx, conv, in, &out[0]);
 }
 
 static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)

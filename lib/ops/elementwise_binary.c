@@ -146,14 +146,14 @@ static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_runtime_error *e
 }
 
 /* What that leaves, of a's sign; and, floored, of b's. */
-static uint64_t leaves(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
+static uint64_t remainder_of(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
 {
     return (uint64_t)a - quotient(a, b, flip, error) * (uint64_t)b;
 }
 
 static uint64_t modulus(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
 {
-    int64_t r = (int64_t)leaves(a, b, flip, error);
+    int64_t r = (int64_t)remainder_of(a, b, flip, error);
     if (b == 0) return 0;
     return (uint64_t)(r && !flip && (r < 0) != (b < 0) ? r + b : r);
 }
@@ -166,18 +166,18 @@ static double float_modulus(double a, double b)
 }
 
 /* NaN wins, as numpy's maximum and minimum have it. */
-static double larger(double a, double b) { return a > b || isnan(a) ? a : b; }
+static double larger_of(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-static double smaller(double a, double b) { return a < b || isnan(a) ? a : b; }
+static double smaller_of(double a, double b) { return a < b || isnan(a) ? a : b; }
 
 REF(add, a + b, (uint64_t)a + (uint64_t)b)
 REF(sub, a - b, (uint64_t)a - (uint64_t)b)
 REF(mul, a *b, (uint64_t)a *(uint64_t)b)
 REF(div, a / b, quotient(a, b, flip, error))
 REF(mod, float_modulus(a, b), modulus(a, b, flip, error))
-REF(fmod, fmod(a, b), b ? leaves(a, b, flip, error) : quotient(a, b, flip, error))
-REF(max, larger(a, b), (uint64_t)(lesser(b, a, flip) ? a : b))
-REF(min, smaller(a, b), (uint64_t)(lesser(a, b, flip) ? a : b))
+REF(fmod, fmod(a, b), b ? remainder_of(a, b, flip, error) : quotient(a, b, flip, error))
+REF(max, larger_of(a, b), (uint64_t)(lesser(b, a, flip) ? a : b))
+REF(min, smaller_of(a, b), (uint64_t)(lesser(a, b, flip) ? a : b))
 REF(pow, pow(a, b), 0 * (uint64_t)(a + b))
 
 static void add_vjp(zt_vjp *vjp)
@@ -347,7 +347,7 @@ static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_row_fail(ctx, ZT_ESHAPE, "gate and up are not of one type");
 }
 
-static void gate(const zt_arg *in, zt_arg *out, zt_curve *f)
+static void gate_values(const zt_arg *in, zt_arg *out, zt_curve *f)
 {
     int64_t count = zt_type_count(out->type);
     for (int64_t i = 0; i < count; i++) out->f[i] = f(in[0].f[i]) * in[1].f[i];
@@ -356,7 +356,7 @@ static void gate(const zt_arg *in, zt_arg *out, zt_curve *f)
 static void swiglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)attrs, (void)error;
-    gate(in, out, silu);
+    gate_values(in, out, silu);
 }
 
 static bool swiglu_cases(int i, zt_case *test_case)
@@ -396,7 +396,7 @@ static void geglu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runti
 {
     const zt_geglu_attrs *geglu = attrs;
     (void)error;
-    gate(in, out, gelu_form(&geglu->form));
+    gate_values(in, out, gelu_form(&geglu->form));
 }
 
 static bool geglu_cases(int i, zt_case *test_case)

@@ -4,17 +4,17 @@
 /* ---- two integers ---------------------------------------------------------------------------- */
 
 /* How far b shifts: the type's width, which leaves none of its bits, where b is not below it. */
-static int width(const zt_type *type) { return 8 * zt_dtype_get(type->dtype)->block_bytes; }
+static int bit_width(const zt_type *type) { return 8 * zt_dtype_get(type->dtype)->block_bytes; }
 
-static bool too_far(int64_t b, const zt_type *type) { return b < 0 || b >= width(type); }
+static bool too_far(int64_t b, const zt_type *type) { return b < 0 || b >= bit_width(type); }
 
 /* a << b; and a >> b, which keeps the sign of signed types. */
-static uint64_t left(int64_t a, int64_t b, const zt_type *type)
+static uint64_t shifted_left(int64_t a, int64_t b, const zt_type *type)
 {
     return too_far(b, type) ? 0 : (uint64_t)a << b;
 }
 
-static uint64_t right(int64_t a, int64_t b, const zt_type *type)
+static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
 {
     if (zt_dtype_get(type->dtype)->kind == 'U') return too_far(b, type) ? 0 : (uint64_t)a >> b;
     return (uint64_t)(a >> (too_far(b, type) ? 63 : b));
@@ -34,11 +34,11 @@ BITS(bitwise_and, "y = the bits set in both a and b", (uint64_t)(a &b), ZT_OPF_C
 BITS(bitwise_or, "y = the bits set in a or b", (uint64_t)(a | b), ZT_OPF_COMMUTATIVE)
 BITS(bitwise_xor, "y = the bits set in one of a and b", (uint64_t)(a ^ b), ZT_OPF_COMMUTATIVE)
 BITS(shift_left, "y = a << b, 0 where b is below 0 or not below the type's width",
-     left(a, b, in[0].type), 0)
+     shifted_left(a, b, in[0].type), 0)
 BITS(shift_right,
      "y = a >> b, of signed types with copies of the sign; b below 0 or not below the "
      "type's width leaves nothing else",
-     right(a, b, in[0].type), 0)
+     shifted_right(a, b, in[0].type), 0)
 
 /* ---- one integer ----------------------------------------------------------------------------- */
 

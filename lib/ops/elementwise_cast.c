@@ -31,7 +31,7 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 }
 
 /* Towards zero, what is out of range to its end, NaN to 0. */
-static int64_t whole(zt_dtype dtype, double x)
+static int64_t round_to_integer(zt_dtype dtype, double x)
 {
     const zt_dtype_info *info = zt_dtype_get(dtype);
     int bits = 8 * info->block_bytes - (info->kind == 'I');
@@ -44,7 +44,7 @@ static int64_t whole(zt_dtype dtype, double x)
 }
 
 /* The low bits that a type keeps. */
-static int64_t cut(zt_dtype dtype, int64_t v)
+static int64_t wrap_integer(zt_dtype dtype, int64_t v)
 {
     const zt_dtype_info *info = zt_dtype_get(dtype);
     int unused = 64 - 8 * info->block_bytes;
@@ -63,7 +63,7 @@ static double of_integer(zt_dtype from, zt_dtype to, int64_t v)
 }
 
 /* What the bits of a packed integer type keep of a whole number. */
-static double packed(zt_dtype to, int64_t v)
+static double integer_to_float(zt_dtype to, int64_t v)
 {
     double least, most;
     zt_dtype_range(to, &least, &most);
@@ -99,12 +99,12 @@ static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
     for (int64_t i = 0; i < count; i++) {
         double x = in[0].f ? in[0].f[i] : of_integer(from, to, in[0].i[i]);
         if (bits)
-            out[0].f[i] = packed(to, in[0].f ? whole(ZT_I64, x) : in[0].i[i]);
+            out[0].f[i] = integer_to_float(to, in[0].f ? round_to_integer(ZT_I64, x) : in[0].i[i]);
         else if (out[0].f)
             out[0].f[i] = to_float(attrs, to, x);
         else
-            out[0].i[i] = in[0].f ? (to == ZT_BOOL && isnan(x) ? 1 : whole(to, x))
-                                  : cut(to, in[0].i[i]);
+            out[0].i[i] = in[0].f ? (to == ZT_BOOL && isnan(x) ? 1 : round_to_integer(to, x))
+                                  : wrap_integer(to, in[0].i[i]);
     }
 }
 
@@ -240,7 +240,7 @@ static void of_bytes(const zt_arg *y, int64_t i, const unsigned char bytes[8])
     if (dtype == ZT_F64) return;
     if (y->i) {
         memcpy(&v, bytes, 8);
-        y->i[i] = cut(dtype, v);
+        y->i[i] = wrap_integer(dtype, v);
         return;
     }
     zt_dtype_get(dtype)->decode(bytes, &f, 1);

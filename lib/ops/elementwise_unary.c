@@ -134,18 +134,18 @@ static double shrink(double x, double lambd, double bias)
 
 #define PLUS(p, c) zt_build_plus(emit, p, c)
 
-static int power(const zt_emit *emit, int x, double exponent)
+static int emit_power(const zt_emit *emit, int x, double exponent)
 {
     return zt_build_pow_scalar(emit, x, &(zt_pow_scalar_attrs){exponent});
 }
 
 /* 1 where x > 0, else 0. */
-static int above(const zt_emit *emit, int x) { return zt_build_relu(emit, zt_build_sign(emit, x)); }
+static int emit_above(const zt_emit *emit, int x) { return zt_build_relu(emit, zt_build_sign(emit, x)); }
 
 /* 1 from lo to hi, else 0. */
-static int within(const zt_emit *emit, int x, double lo, double hi)
+static int emit_within(const zt_emit *emit, int x, double lo, double hi)
 {
-    int out = BOTH(add, above(emit, PLUS(x, -hi)), above(emit, PLUS(FN(neg, x), lo)));
+    int out = BOTH(add, emit_above(emit, PLUS(x, -hi)), emit_above(emit, PLUS(FN(neg, x), lo)));
     return PLUS(FN(neg, out), 1);
 }
 
@@ -188,18 +188,18 @@ UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
 UNARY(elu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1)",
       x > 0 ? x : a->alpha * expm1(x),
       BOTH(mul, dy,
-           BOTH(add, PLUS(TIMES(above(emit, x), 1 - a->alpha), a->alpha),
-                BOTH(mul, y, PLUS(FN(neg, above(emit, x)), 1)))),
+           BOTH(add, PLUS(TIMES(emit_above(emit, x), 1 - a->alpha), a->alpha),
+                BOTH(mul, y, PLUS(FN(neg, emit_above(emit, x)), 1)))),
       {1}, {0.3})
 UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]", x > 0 ? x : a->alpha * x,
-      BOTH(mul, dy, PLUS(TIMES(above(emit, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
+      BOTH(mul, dy, PLUS(TIMES(emit_above(emit, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
 UNARY(clamp, ZT_FILL_NORMAL, "y[i] = min(max(x[i], lo), hi), derivative 1 from lo to hi",
-      clamp(x, a->lo, a->hi), BOTH(mul, dy, within(emit, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
+      clamp(x, a->lo, a->hi), BOTH(mul, dy, emit_within(emit, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
 UNARY(safe_log, ZT_FILL_NORMAL, "y[i] = log(log(1 + exp(x[i])) + eps)", log(softplus(x) + a->eps),
       BOTH(mul, dy, BOTH(mul, FN(sigmoid, x), FN(exp, FN(neg, y)))), {1e-6}, {1e-3})
 UNARY(add_scalar, ZT_FILL_NORMAL, "y[i] = x[i] + by", x + a->by, dy, {0.5}, {-3})
 UNARY(pow_scalar, ZT_FILL_POSITIVE, "y[i] = x[i]^exponent", pow(x, a->exponent),
-      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(power(emit, x, a->exponent - 1), a->exponent)),
+      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(emit_power(emit, x, a->exponent - 1), a->exponent)),
       {2}, {0.5}, {-1}, {3}, {0})
 
 /* ---- arcs and hyperbolic functions ----------------------------------------------------------- */
@@ -230,7 +230,7 @@ UNARY(atanh, ZT_FILL_UNIT, "y[i] = log((1 + x[i]) / (1 - x[i])) / 2", atanh(x),
 /* dy where x > 0; elsewhere dy times (y + at) by, which is the slope of by-scaled exponentials. */
 static int by_parts(const zt_emit *emit, int x, int y, int dy, double above_0, double at, double by)
 {
-    int p = above(emit, x), below = PLUS(FN(neg, p), 1);
+    int p = emit_above(emit, x), below = PLUS(FN(neg, p), 1);
     int slope = TIMES(BOTH(mul, below, PLUS(y, at)), by);
     return BOTH(mul, dy, BOTH(add, TIMES(p, above_0), slope));
 }
@@ -246,14 +246,14 @@ UNARY(selu, ZT_FILL_NORMAL, "y[i] = gamma (x[i] > 0 ? x[i] : alpha (exp(x[i]) - 
       {1.6732632423543772, 1.0507009873554805}, {2, 3})
 UNARY(hard_sigmoid, ZT_FILL_NORMAL, "y[i] = max(0, min(1, alpha x[i] + beta))",
       clamp(a->alpha *x + a->beta, 0, 1),
-      TIMES(BOTH(mul, dy, within(emit, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha),
+      TIMES(BOTH(mul, dy, emit_within(emit, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha),
       {0.2, 0.5}, {0.7, 0.4})
 /* (2 x + 3) / 6 between -3 and 3, there and beyond it 1 or 0. */
 UNARY(hard_swish, ZT_FILL_NORMAL, "y[i] = x[i] max(0, min(1, x[i] / 6 + 1/2))",
       x *clamp(x *(1 / 6.0) + 0.5, 0, 1),
       BOTH(mul, dy,
-           BOTH(add, BOTH(mul, within(emit, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
-                above(emit, PLUS(x, -3)))),
+           BOTH(add, BOTH(mul, emit_within(emit, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
+                emit_above(emit, PLUS(x, -3)))),
       {0})
 /* With t = tanh(softplus(x)): t + x (1 - t^2) sigmoid(x). */
 static int mish_slope(const zt_emit *emit, int x)
@@ -270,14 +270,14 @@ UNARY(
     "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
     "bias lambd)",
     shrink(x, a->lambd, a->bias),
-    BOTH(mul, dy, BOTH(add, above(emit, PLUS(x, -a->lambd)), above(emit, PLUS(FN(neg, x), -a->lambd)))),
+    BOTH(mul, dy, BOTH(add, emit_above(emit, PLUS(x, -a->lambd)), emit_above(emit, PLUS(FN(neg, x), -a->lambd)))),
     {0.51, 0}, {0.75, 0.75}, {0.3, -1})
 UNARY(thresholded_relu, ZT_FILL_NORMAL, "y[i] = x[i] > alpha ? x[i] : 0", x <= a->alpha ? 0 : x,
-      BOTH(mul, dy, above(emit, PLUS(x, -a->alpha))), {1}, {-0.5})
+      BOTH(mul, dy, emit_above(emit, PLUS(x, -a->alpha))), {1}, {-0.5})
 
 /* ---- one input ------------------------------------------------------------------------------- */
 
-static void map(const zt_arg *in, zt_arg *out, zt_curve *f)
+static void map_values(const zt_arg *in, zt_arg *out, zt_curve *f)
 {
     int64_t count = zt_type_count(out->type);
     for (int64_t i = 0; i < count; i++) out->f[i] = f(in->f[i]);
@@ -358,7 +358,7 @@ const zt_opdef zt_op_softcap = {
 static void silu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)attrs, (void)error;
-    map(in, out, silu);
+    map_values(in, out, silu);
 }
 
 /* s + y (1 - s), s = sigmoid(x) */
@@ -393,7 +393,7 @@ static void gelu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
 {
     const zt_gelu_attrs *gelu = attrs;
     (void)error;
-    map(in, out, gelu_form(&gelu->form));
+    map_values(in, out, gelu_form(&gelu->form));
 }
 
 static bool gelu_cases(int i, zt_case *test_case)

@@ -6,7 +6,7 @@
 /* An index out of range is an error, or (zero) reads 0 and adds nothing. */
 static const char *const oob_words[] = {"error", "zero"};
 
-static bool fails(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
+static bool is_error(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         bool good = i >= 0 && i < N;
-        if (!good && fails(&((const zt_gather_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
+        if (!good && is_error(&((const zt_gather_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
         for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
     }
 }
@@ -125,7 +125,7 @@ static void scatter_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
     for (int64_t r = 0; r < n; r++) {
         int64_t i = in[1].i[r];
         if (i < 0 || i >= N) {
-            if (fails(&((const zt_scatter_add_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
+            if (is_error(&((const zt_scatter_add_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
             continue;
         }
         for (int64_t k = 0; k < K; k++) out[0].f[i * K + k] += in[2].f[r * K + k];
@@ -211,7 +211,7 @@ static void one_hot_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
         int64_t i = in[0].i[e];
         if (i >= 0 && i < one_hot->depth)
             out[0].f[e * one_hot->depth + i] = 1;
-        else if (fails(&one_hot->oob))
+        else if (is_error(&one_hot->oob))
             zt_row_runtime_error(error, "index", i, one_hot->depth);
     }
 }

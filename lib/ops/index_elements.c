@@ -8,7 +8,7 @@ static const char *const oob_words[] = {"error", "zero"};
 /* Both ops' attributes. */
 typedef zt_gather_elements_attrs element_attrs;
 
-static bool fails(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
+static bool is_error(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 
 /* i has x's rank, and no dimension but the axis is larger than x's. */
 static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x,
@@ -35,7 +35,7 @@ static int64_t element_of(const element_attrs *a, const zt_type *x, const zt_arg
     int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t index = i->i[e], place = 0, step = 1;
     if (index < 0 || index >= x->dim[at]) {
-        if (fails(&a->oob)) zt_row_runtime_error(error, "index", index, x->dim[at]);
+        if (is_error(&a->oob)) zt_row_runtime_error(error, "index", index, x->dim[at]);
         return -1;
     }
     for (int d = x->rank - 1; d >= 0; d--) {

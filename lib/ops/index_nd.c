@@ -160,7 +160,7 @@ const zt_opdef zt_op_gather_nd = {
 
 /* ---- what comes to an entry ------------------------------------------------------------------ */
 
-static double merged(char how, double a, double b)
+static double merge_floats(char how, double a, double b)
 {
     if (how == 'a') return a + b;
     return how == 'n' || isnan(b) ? b : isnan(a) ? a : how == 'x' ? fmax(a, b) : fmin(a, b);
@@ -185,12 +185,12 @@ static char how_of(const zt_enum_string *w)
     return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1];
 }
 
-static void merge(char how, zt_arg *z, int64_t to, const zt_arg *u, int64_t from)
+static void merge_entry(char how, zt_arg *z, int64_t to, const zt_arg *u, int64_t from)
 {
     if (z->i)
         z->i[to] = merged_int(z->type->dtype, how, z->i[to], u->i[from]);
     else
-        z->f[to] = how == 'u' ? z->f[to] * u->f[from] : merged(how, z->f[to], u->f[from]);
+        z->f[to] = how == 'u' ? z->f[to] * u->f[from] : merge_floats(how, z->f[to], u->f[from]);
 }
 
 static zt_status want_number(zt_ctx *ctx, const zt_type *x, char how)
@@ -267,7 +267,7 @@ static void scatter_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
     for (int64_t r = 0; r < p.tuples; r++) {
         int64_t at = part_at(&p, scatter_nd->batch, scatter_nd->oob.s[0] == 'e', in[0].type, in[1].i, r, error);
         for (int64_t j = 0; j < p.rest && at >= 0; j++)
-            merge(how, &out[0], at + j, &in[2], r * p.rest + j);
+            merge_entry(how, &out[0], at + j, &in[2], r * p.rest + j);
     }
 }
 
@@ -278,7 +278,7 @@ static double scatter_flops(const void *attrs, const zt_type *const in[], const 
 }
 
 /* Where the last write, or a tie, would decide, indices count up, so that they differ. */
-static void differ(zt_case *test_case, const zt_enum_string *reduction)
+static void make_indices_differ(zt_case *test_case, const zt_enum_string *reduction)
 {
     if (reduction->s[0] == 'a' || reduction->s[1] == 'u') return;
     test_case->fill[1] = ZT_FILL_RISING;
@@ -296,7 +296,7 @@ static bool scatter_nd_cases(int i, zt_case *test_case)
     bool one = test_case->in[1].dim[test_case->in[1].rank - 1] == 1;
     if (!one && how != 1 && how != 2) return scatter_nd_cases(i + 1, test_case); /* rising: of one index */
     zt_case_attrs(test_case, &a, sizeof a);
-    if (one) differ(test_case, &a.reduction);
+    if (one) make_indices_differ(test_case, &a.reduction);
     if (test_case->fill[1] == ZT_FILL_RISING && like.batch) /* the second batch entry has others */
         memcpy(a.oob.s, "zero", 5), zt_case_attrs(test_case, &a, sizeof a);
     if (taken_type(NULL, a.batch, &a.oob, &test_case->in[0], &test_case->in[1], &test_case->in[2])) return false;
@@ -385,7 +385,7 @@ static void scatter_elements_ref(const void *attrs, const zt_arg *in, zt_arg *ou
             step *= x->dim[d];
             rest /= it->dim[d];
         }
-        merge(how_of(&scatter->reduction), &out[0], to, &in[2], e);
+        merge_entry(how_of(&scatter->reduction), &out[0], to, &in[2], e);
     }
 }
 
@@ -414,7 +414,7 @@ static bool scatter_elements_cases(int i, zt_case *test_case)
     zt_case_plain_in(test_case, 0, ZT_FILL_NORMAL, 100, &rows[i].x);
     zt_case_type_in(test_case, 1, ZT_FILL_IDS, &rows[i].i);
     test_case->limit[1] = rows[i].x.dim[zt_plain_axis(rows[i].a.axis, rows[i].x.rank)];
-    if (rows[i].x.dtype != ZT_I32) differ(test_case, &rows[i].a.reduction);
+    if (rows[i].x.dtype != ZT_I32) make_indices_differ(test_case, &rows[i].a.reduction);
     zt_case_type u = rows[i].i;
     u.dtype = rows[i].x.dtype;
     zt_case_plain_in(test_case, 2, ZT_FILL_NORMAL, 100, &u);

@@ -105,7 +105,7 @@ static zt_status rope_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
 }
 
 /* Rows of x, n of them from row r of the call, normed and turned into y. */
-static void turn(const zt_rope_put_attrs *attrs, const zt_arg *in, int x, int g, int64_t r, int64_t n,
+static void rotate_rows(const zt_rope_put_attrs *attrs, const zt_arg *in, int x, int g, int64_t r, int64_t n,
                  double *y)
 {
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
@@ -127,10 +127,10 @@ static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_ru
 {
     int64_t n = in[Q].type->dim[0], W = in[K].type->dim[1];
     zt_slots slots = zt_slots_make(in[KC].type->dim[0], &in[SEQ], &in[TABLE]);
-    if (out[2].type) turn(attrs, in, Q, GQ, 0, n, out[2].f);
+    if (out[2].type) rotate_rows(attrs, in, Q, GQ, 0, n, out[2].f);
     for (int64_t r = 0; r < n; r++) {
         int64_t slot = zt_slots_find(&slots, r, in[POS].i[r], error);
-        if (slot >= 0) turn(attrs, in, K, GK, r, 1, out[0].f + slot * W);
+        if (slot >= 0) rotate_rows(attrs, in, K, GK, r, 1, out[0].f + slot * W);
     }
     zt_op_kv_put.ref(NULL, (zt_arg[]){in[VC], in[V], in[POS], in[SEQ], in[TABLE]}, &out[1], error);
 }

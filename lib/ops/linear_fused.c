@@ -20,16 +20,16 @@ static const zt_after curves[] = {{"relu", ZT_OP_relu, NULL},       {"silu", ZT_
                                   {"gelu", ZT_OP_gelu, &gelu_tanh}, {"gelu_erf", ZT_OP_gelu, &gelu_erf},
                                   {"tanh", ZT_OP_tanh, NULL},       {"sigmoid", ZT_OP_sigmoid, NULL}};
 
-static const zt_after *find(const zt_after *list, int n, const zt_enum_string *word)
+static const zt_after *find_after(const zt_after *list, int n, const zt_enum_string *word)
 {
     for (int i = 0; i < n; i++)
         if (!strcmp(list[i].word, word->s)) return &list[i];
     return NULL;
 }
 
-const zt_after *zt_gate_after(const zt_enum_string *gate) { return find(gates, ZT_LEN(gates), gate); }
+const zt_after *zt_gate_after(const zt_enum_string *gate) { return find_after(gates, ZT_LEN(gates), gate); }
 
-const zt_after *zt_curve_after(const zt_enum_string *curve) { return find(curves, ZT_LEN(curves), curve); }
+const zt_after *zt_curve_after(const zt_enum_string *curve) { return find_after(curves, ZT_LEN(curves), curve); }
 
 static zt_status want_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const zt_after *list,
                            int n)
@@ -46,7 +46,7 @@ static int emit_after(const zt_emit *emit, const zt_after *f, int a, int b)
 }
 
 /* Its reference loop, over one element. */
-static double apply(const zt_after *f, double a, double b)
+static double apply_after(const zt_after *f, double a, double b)
 {
     const zt_type one = zt_type_make(ZT_F64, 0, NULL);
     double y;
@@ -247,7 +247,7 @@ static void gated_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
     (void)error;
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
-            out[0].f[r * M + m] = apply(gate, zt_linear_at(&in[0], &in[1], &in[3], r, m),
+            out[0].f[r * M + m] = apply_after(gate, zt_linear_at(&in[0], &in[1], &in[3], r, m),
                                         zt_linear_at(&in[0], &in[2], &in[4], r, m));
 }
 
@@ -330,7 +330,7 @@ static void linear_act_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
     (void)error;
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
-            out[0].f[r * M + m] = apply(curve, zt_linear_at(&in[0], &in[1], &in[2], r, m), 0);
+            out[0].f[r * M + m] = apply_after(curve, zt_linear_at(&in[0], &in[1], &in[2], r, m), 0);
 }
 
 static double linear_act_flops(const void *attrs, const zt_type *const in[], const zt_type *out)

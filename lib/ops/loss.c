@@ -60,7 +60,7 @@ static bool pair_case(int i, zt_fill target, zt_case *test_case, zt_enum_string 
 }
 
 /* What each loss gets of dy: dy itself, repeated, or that divided by how many there are. */
-static int share(const zt_vjp *vjp, const zt_enum_string *reduction)
+static int gradient_share(const zt_vjp *vjp, const zt_enum_string *reduction)
 {
     if (reduction->s[0] == 'n') return vjp->dy[0];
     zt_spread_attrs a = {{0, {0}}, reduction->s[0] == 'm'};
@@ -70,7 +70,7 @@ static int share(const zt_vjp *vjp, const zt_enum_string *reduction)
 /* dx = slope dy, dtarget = -dx */
 static void difference_vjp(zt_vjp *vjp, int slope, const zt_enum_string *reduction)
 {
-    int dx = zt_build_mul(vjp->emit, slope, share(vjp, reduction));
+    int dx = zt_build_mul(vjp->emit, slope, gradient_share(vjp, reduction));
     if (vjp->want[0]) vjp->dx[0] = dx;
     if (vjp->want[1]) vjp->dx[1] = zt_build_neg(vjp->emit, dx);
 }
@@ -87,7 +87,7 @@ static zt_status mse_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     return pair_infer(ctx, &((const zt_mse_attrs *)attrs)->reduction, in, out);
 }
 
-static double squared(double x, double t, double p)
+static double squared_error(double x, double t, double p)
 {
     (void)p;
     return (x - t) * (x - t);
@@ -96,7 +96,7 @@ static double squared(double x, double t, double p)
 static void mse_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)error;
-    pair_ref(&((const zt_mse_attrs *)attrs)->reduction, squared, 0, in, out);
+    pair_ref(&((const zt_mse_attrs *)attrs)->reduction, squared_error, 0, in, out);
 }
 
 static bool mse_cases(int i, zt_case *test_case)
@@ -134,7 +134,7 @@ static zt_status smooth_l1_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     return pair_infer(ctx, &smooth_l1->reduction, in, out);
 }
 
-static double smooth(double x, double t, double beta)
+static double smooth_l1_error(double x, double t, double beta)
 {
     double d = fabs(x - t);
     return d < beta ? d * d / (2 * beta) : d - beta / 2;
@@ -144,7 +144,7 @@ static void smooth_l1_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 {
     const zt_smooth_l1_attrs *smooth_l1 = attrs;
     (void)error;
-    pair_ref(&smooth_l1->reduction, smooth, smooth_l1->beta, in, out);
+    pair_ref(&smooth_l1->reduction, smooth_l1_error, smooth_l1->beta, in, out);
 }
 
 static bool smooth_l1_cases(int i, zt_case *test_case)
@@ -182,7 +182,7 @@ static zt_status bce_with_logits_infer(zt_ctx *ctx, const void *attrs, const zt_
     return pair_infer(ctx, &((const zt_bce_with_logits_attrs *)attrs)->reduction, in, out);
 }
 
-static double bce(double x, double t, double p)
+static double bce_error(double x, double t, double p)
 {
     (void)p;
     return fmax(x, 0) - x * t + log1p(exp(-fabs(x)));
@@ -191,7 +191,7 @@ static double bce(double x, double t, double p)
 static void bce_with_logits_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)error;
-    pair_ref(&((const zt_bce_with_logits_attrs *)attrs)->reduction, bce, 0, in, out);
+    pair_ref(&((const zt_bce_with_logits_attrs *)attrs)->reduction, bce_error, 0, in, out);
 }
 
 static bool bce_with_logits_cases(int i, zt_case *test_case)
@@ -205,7 +205,7 @@ static bool bce_with_logits_cases(int i, zt_case *test_case)
 static void bce_with_logits_vjp(zt_vjp *vjp)
 {
     const zt_emit *emit = vjp->emit;
-    int dy = share(vjp, &((const zt_bce_with_logits_attrs *)vjp->attrs)->reduction);
+    int dy = gradient_share(vjp, &((const zt_bce_with_logits_attrs *)vjp->attrs)->reduction);
     if (vjp->want[0]) vjp->dx[0] = zt_build_mul(emit, zt_build_sub(emit, zt_build_sigmoid(emit, vjp->in[0]), vjp->in[1]), dy);
     if (vjp->want[1]) vjp->dx[1] = zt_build_neg(emit, zt_build_mul(emit, vjp->in[0], dy));
 }

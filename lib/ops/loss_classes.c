@@ -89,7 +89,7 @@ static double total_weight(const classes *k)
 }
 
 /* Each position's y, put there or summed. */
-static void reduce(const zt_enum_string *reduction, zt_arg *out, int64_t i, double y)
+static void add_loss(const zt_enum_string *reduction, zt_arg *out, int64_t i, double y)
 {
     if (reduction->s[0] == 'n')
         out->f[i] = y;
@@ -103,7 +103,7 @@ static void reduce_end(const classes *k, const zt_enum_string *reduction, zt_arg
 }
 
 /* What position i's loss gets of dy. */
-static double share(const zt_enum_string *reduction, const zt_arg *dy, int64_t i, double total)
+static double gradient_share(const zt_enum_string *reduction, const zt_arg *dy, int64_t i, double total)
 {
     return reduction->s[0] == 'n' ? dy->f[i] : reduction->s[0] == 'm' ? dy->f[0] / total : dy->f[0];
 }
@@ -212,7 +212,7 @@ static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, 
         if (c >= 0) y = (1 - entropy->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
         for (int64_t j = 0; j < k.C && c >= 0 && even > 0; j++)
             y += even * weight_of(&k, j) * (lse - x[j * k.inner]);
-        reduce(&entropy->reduction, &out[0], i, y);
+        add_loss(&entropy->reduction, &out[0], i, y);
     }
     reduce_end(&k, &entropy->reduction, &out[0]);
 }
@@ -286,7 +286,7 @@ static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_a
     double even = entropy->label_smoothing / (double)k.C, all = all_weights(&k), total = total_weight(&k);
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         int64_t at = first_of(&k, i), target = class_at(&k, i, error);
-        double dy = share(&entropy->reduction, &in[3], i, total);
+        double dy = gradient_share(&entropy->reduction, &in[3], i, total);
         double w = target < 0 ? 0 : (1 - entropy->label_smoothing) * weight_of(&k, target);
         for (int64_t c = 0; c < k.C; c++) {
             int64_t e = at + c * k.inner;
@@ -365,7 +365,7 @@ static void nll_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         int64_t c = class_at(&k, i, error);
         double y = c < 0 ? 0 : -weight_of(&k, c) * in[0].f[first_of(&k, i) + c * k.inner];
-        reduce(&nll->reduction, &out[0], i, y);
+        add_loss(&nll->reduction, &out[0], i, y);
     }
     reduce_end(&k, &nll->reduction, &out[0]);
 }
@@ -417,7 +417,7 @@ static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
         int64_t c = class_at(&k, i, error);
         if (c < 0) continue;
         out[0].f[first_of(&k, i) + c * k.inner] =
-            -weight_of(&k, c) * share(&nll->reduction, &in[2], i, total);
+            -weight_of(&k, c) * gradient_share(&nll->reduction, &in[2], i, total);
     }
 }
 

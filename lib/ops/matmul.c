@@ -36,7 +36,7 @@ static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return status;
 }
 
-static void multiply(const zt_matmul_attrs *attrs, const double *a, const double *b, double *y,
+static void multiply_matrices(const zt_matmul_attrs *attrs, const double *a, const double *b, double *y,
                      int64_t N, int64_t K, int64_t M)
 {
     for (int64_t n = 0; n < N; n++)
@@ -66,7 +66,7 @@ static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
             ib += rest % ly.dim[d] * sb[d];
             rest /= ly.dim[d];
         }
-        multiply(matmul, in[0].f + ia * N * K, in[1].f + ib * K * M, out[0].f + i * N * M, N, K, M);
+        multiply_matrices(matmul, in[0].f + ia * N * K, in[1].f + ib * K * M, out[0].f + i * N * M, N, K, M);
     }
 }
 

@@ -83,7 +83,7 @@ static bool rms_norm_cases(int i, zt_case *test_case)
 }
 
 /* x, or x in groups: [...,K/dims,dims]; f32 where it is a half. */
-static int grouped(const zt_emit *emit, int x, int64_t dims)
+static int emit_grouped(const zt_emit *emit, int x, int64_t dims)
 {
     x = zt_build_wide(emit, x);
     return dims ? zt_build_group(emit, x, &(zt_group_attrs){dims}) : x;
@@ -102,10 +102,10 @@ static void rms_norm_vjp(zt_vjp *vjp)
 {
     const zt_rms_norm_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
-    int x = grouped(emit, vjp->in[0], attrs->dims), r = attrs->dims ? grouped(emit, vjp->out[1], 1) : vjp->out[1];
+    int x = emit_grouped(emit, vjp->in[0], attrs->dims), r = attrs->dims ? emit_grouped(emit, vjp->out[1], 1) : vjp->out[1];
     int dx = ZT_NONE, s = ZT_NONE, rrr = zt_build_mul(emit, r, zt_build_square(emit, r));
     if (vjp->dy[0] != ZT_NONE) {
-        int dy = grouped(emit, vjp->dy[0], attrs->dims), h = zt_build_mul(emit, dy, zt_build_wide(emit, vjp->in[1]));
+        int dy = emit_grouped(emit, vjp->dy[0], attrs->dims), h = zt_build_mul(emit, dy, zt_build_wide(emit, vjp->in[1]));
         dx = zt_build_mul(emit, r, h);
         s = mean_to(emit, zt_build_mul(emit, h, x), r);
         if (vjp->want[1])
@@ -113,7 +113,7 @@ static void rms_norm_vjp(zt_vjp *vjp)
                 emit, zt_build_sum_to(emit, zt_build_mul(emit, dy, zt_build_mul(emit, x, r)), vjp->in[1]), vjp->in[1]);
     }
     if (vjp->dy[1] != ZT_NONE) {
-        int dr = attrs->dims ? grouped(emit, vjp->dy[1], 1) : vjp->dy[1];
+        int dr = attrs->dims ? emit_grouped(emit, vjp->dy[1], 1) : vjp->dy[1];
         int one = zt_build_fill_like(emit, x, &(zt_fill_like_attrs){1});
         dr = zt_build_div(emit, dr, zt_build_sum_to(emit, one, r));
         s = s == ZT_NONE ? dr : zt_build_add(emit, s, dr);
@@ -127,7 +127,7 @@ static void rms_norm_vjp(zt_vjp *vjp)
 static void rms_norm_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_rms_norm_attrs *rms_norm = attrs;
-    int x = grouped(emit, in[0], rms_norm->dims);
+    int x = emit_grouped(emit, in[0], rms_norm->dims);
     int square = zt_build_mean(emit, zt_build_square(emit, x), &(zt_mean_attrs){{1, {-1}}, 1});
     int r = zt_build_rsqrt(emit, zt_build_plus(emit, square, rms_norm->eps));
     int y = zt_build_mul(emit, zt_build_mul(emit, x, r), zt_build_wide(emit, in[1]));

@@ -111,7 +111,7 @@ static bool pad_cases(int i, zt_case *test_case)
     return true;
 }
 
-static zt_ints less(const zt_ints *pads)
+static zt_ints negated_pads(const zt_ints *pads)
 {
     zt_ints y = {pads->n, {0}};
     for (int d = 0; d < pads->n; d++) y.v[d] = -pads->v[d];
@@ -121,7 +121,7 @@ static zt_ints less(const zt_ints *pads)
 static void pad_vjp(zt_vjp *vjp)
 {
     const pad_attrs *a = vjp->attrs;
-    pad_attrs cut = {less(&a->before), less(&a->after), a->mode, 0};
+    pad_attrs cut = {negated_pads(&a->before), negated_pads(&a->after), a->mode, 0};
     zt_pad_back_attrs back = {a->before, a->after, a->mode};
     vjp->dx[0] = a->mode.s[0] == 'c' ? zt_build_pad(vjp->emit, vjp->dy[0], &cut)
                                    : zt_build_pad_back(vjp->emit, vjp->dy[0], vjp->in[0], &back);

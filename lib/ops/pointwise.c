@@ -66,7 +66,7 @@ static zt_arg arg_of(tiles *t, int v)
 }
 
 /* Elements at.. of input x, broadcast to `whole`. */
-static void gather(const zt_arg *x, const zt_type *whole, int64_t at, int64_t n, int64_t *to)
+static void gather_places(const zt_arg *x, const zt_type *whole, int64_t at, int64_t n, int64_t *to)
 {
     int64_t stride[ZT_MAX_RANK];
     zt_row_strides(x->type, whole, stride);
@@ -120,7 +120,7 @@ static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
     for (int64_t at = 0; at < count; at += TILE) {
         int64_t n = count - at < TILE ? count - at : TILE;
         for (int k = 0; k < ZT_POINTWISE_INS; k++)
-            if (in[k].type) gather(&in[k], &whole, at, n, t.data[k]);
+            if (in[k].type) gather_places(&in[k], &whole, at, n, t.data[k]);
         run_tile(&chain, &t, n, trouble);
         put_tile(&chain, &t, at, n, out);
     }

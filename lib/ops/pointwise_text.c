@@ -88,7 +88,7 @@ typedef struct reader {
     bool used[ZT_POINTWISE_VALUES];
 } reader;
 
-static zt_status refuse(const reader *r, const char *wrong)
+static zt_status refuse_chain(const reader *r, const char *wrong)
 {
     char text[4 * sizeof r->word];
     return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: op %d: '%s' %s", r->p->n_ops,
@@ -102,7 +102,7 @@ static zt_status next_word(reader *r)
     size_t keep = n < sizeof r->word ? n : sizeof r->word - 1;
     memcpy(r->word, r->at, keep);
     r->word[keep] = 0;
-    if (n == 0 || n > keep) return refuse(r, n ? "is too long" : "stands where a word should");
+    if (n == 0 || n > keep) return refuse_chain(r, n ? "is too long" : "stands where a word should");
     r->at += n;
     r->more = *r->at == ' ';
     if (r->more) r->at++;
@@ -128,7 +128,7 @@ static zt_status take_operand(reader *r, int *value)
     zt_status status = r->more ? next_word(r) : ZT_OK;
     if (status) return status;
     *value = value_of(r);
-    if (*value < 0) return refuse(r, "is no input and no value before it");
+    if (*value < 0) return refuse_chain(r, "is no input and no value before it");
     r->used[*value] = true;
     if (*value < ZT_POINTWISE_INS) r->p->inputs |= 1u << *value;
     return ZT_OK;
@@ -146,11 +146,11 @@ static zt_status take_attrs(reader *r, const zt_opinfo *info, zt_pointwise_op *o
         while (next < info->n_attrs && (strlen(info->attrs[next].name) != n ||
                                         memcmp(info->attrs[next].name, r->word, n)))
             next++;
-        if (!is || next == info->n_attrs) return refuse(r, "is no attribute, or not in its place");
+        if (!is || next == info->n_attrs) return refuse_chain(r, "is no attribute, or not in its place");
         const zt_attrdef *a = &info->attrs[next++];
         if (!take_value(a->kind, is + 1, (char *)o->attrs + a->offset) ||
             is_default(info, a, o->attrs))
-            return refuse(r, "is not a value as programs print it, or is the default");
+            return refuse_chain(r, "is not a value as programs print it, or is the default");
     }
     return ZT_OK;
 }
@@ -159,15 +159,15 @@ static zt_status take_op(reader *r, const char *name)
 {
     zt_pointwise_chain *chain = r->p;
     zt_op op;
-    if (!zt_op_find(name, strlen(name), &op)) return refuse(r, "is no op");
-    if (!zt_pointwise_takes(op)) return refuse(r, "is no op of single elements");
+    if (!zt_op_find(name, strlen(name), &op)) return refuse_chain(r, "is no op");
+    if (!zt_pointwise_takes(op)) return refuse_chain(r, "is no op of single elements");
     if (chain->n_ops == ZT_POINTWISE_OPS)
         return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d ops", ZT_POINTWISE_OPS);
     const zt_opinfo *info = zt_op_info(op);
     zt_pointwise_op *o = &chain->op[chain->n_ops];
     *o = (zt_pointwise_op){.op = op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
     for (int k = 0; k < info->n_in; k++) {
-        if (!r->more) return refuse(r, "has too few operands");
+        if (!r->more) return refuse_chain(r, "has too few operands");
         zt_status status = take_operand(r, &o->in[k]);
         if (status) return status;
     }
@@ -188,11 +188,11 @@ static zt_status take_outs(reader *r)
         zt_status status = take_operand(r, &value);
         if (status) return status;
         if (value < ZT_POINTWISE_INS || (chain->n_out && value <= chain->out[chain->n_out - 1]))
-            return refuse(r, "is no output: they are values of ops, rising");
+            return refuse_chain(r, "is no output: they are values of ops, rising");
         chain->out[chain->n_out++] = value;
     }
-    if (chain->n_out < 2) return refuse(r, "lists one output, which is the last op's value unsaid");
-    return *r->at ? refuse(r, "is not the end") : ZT_OK;
+    if (chain->n_out < 2) return refuse_chain(r, "lists one output, which is the last op's value unsaid");
+    return *r->at ? refuse_chain(r, "is not the end") : ZT_OK;
 }
 
 static zt_status check_used(reader *r)
@@ -227,7 +227,7 @@ zt_status zt_pointwise_parse(zt_ctx *ctx, const char *text, zt_pointwise_chain *
         status = outs ? take_outs(&r) : take_op(&r, name);
         if (status) return status;
         if (!*r.at) break;
-        if (r.at[0] != ';' || r.at[1] != ' ') return refuse(&r, "is not followed by '; '");
+        if (r.at[0] != ';' || r.at[1] != ' ') return refuse_chain(&r, "is not followed by '; '");
         r.at += 2;
     }
     return check_used(&r);

@@ -105,7 +105,7 @@ typedef struct max_one {
 } max_one;
 
 /* Is x[a] above x[b]? A NaN is above all. */
-static bool above(const zt_arg *x, int64_t a, int64_t b)
+static bool is_larger(const zt_arg *x, int64_t a, int64_t b)
 {
     if (x->i) return x->i[a] > x->i[b];
     return x->f[a] > x->f[b] || (isnan(x->f[a]) && !isnan(x->f[b]));
@@ -115,11 +115,11 @@ static void max_meet(void *user, int64_t o, int64_t tap, int64_t i)
 {
     max_one *m = user;
     (void)o, (void)tap;
-    if (m->at < 0 || above(m->x, m->plane + i, m->plane + m->at)) m->at = i;
+    if (m->at < 0 || is_larger(m->x, m->plane + i, m->plane + m->at)) m->at = i;
 }
 
 /* The least value of an integer type. */
-static int64_t lowest(zt_dtype dtype)
+static int64_t lowest_value(zt_dtype dtype)
 {
     const zt_dtype_info *info = zt_dtype_get(dtype);
     return info->kind == 'I' ? -((int64_t)1 << (8 * info->block_bytes - 2)) * 2 : 0;
@@ -130,7 +130,7 @@ static void put_max(const zt_arg *x, int64_t from, zt_arg *y, int64_t to)
     if (y->f)
         y->f[to] = from < 0 ? -INFINITY : x->f[from];
     else
-        y->i[to] = from < 0 ? lowest(x->type->dtype) : x->i[from];
+        y->i[to] = from < 0 ? lowest_value(x->type->dtype) : x->i[from];
 }
 
 static void max_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -224,7 +224,7 @@ static int64_t plane_of(const zt_type *type)
 }
 
 /* Element e of the small value: where in the large one; -1, and trouble if asked: out of range. */
-static int64_t pointed(const zt_arg *i, int64_t e, const zt_type *large, const zt_enum_string *oob,
+static int64_t pointed_place(const zt_arg *i, int64_t e, const zt_type *large, const zt_enum_string *oob,
                        zt_runtime_error *error)
 {
     int64_t plane = plane_of(large), at = i->i[e];
@@ -249,7 +249,7 @@ static void max_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
     int64_t count = zt_type_count(in[0].type);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     for (int64_t e = 0; e < count; e++) {
-        int64_t at = pointed(&in[1], e, out[0].type, &max_unpool->oob, error);
+        int64_t at = pointed_place(&in[1], e, out[0].type, &max_unpool->oob, error);
         if (at >= 0) out[0].f[at] += in[0].f[e];
     }
 }
@@ -319,7 +319,7 @@ static void plane_gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
     const zt_plane_gather_attrs *plane_gather = attrs;
     int64_t count = zt_type_count(out[0].type);
     for (int64_t e = 0; e < count; e++) {
-        int64_t at = pointed(&in[1], e, in[0].type, &plane_gather->oob, error);
+        int64_t at = pointed_place(&in[1], e, in[0].type, &plane_gather->oob, error);
         out[0].f[e] = at < 0 ? 0 : in[0].f[at];
     }
 }

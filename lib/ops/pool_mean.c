@@ -33,7 +33,7 @@ typedef struct avg_loop {
 } avg_loop;
 
 /* What a window's elements are multiplied by. */
-static void weigh(avg_loop *r, int64_t o)
+static void weigh_window(avg_loop *r, int64_t o)
 {
     int64_t cells = r->a->divisor_override;
     if (r->at == o) return;
@@ -46,7 +46,7 @@ static void avg_meet(void *user, int64_t o, int64_t tap, int64_t i)
 {
     avg_loop *r = user;
     (void)tap;
-    weigh(r, o);
+    weigh_window(r, o);
     for (int64_t p = 0; p < r->planes; p++)
         r->y[p * r->w->n_out + o] += r->x[p * r->w->n_in + i] * r->by;
 }
@@ -55,7 +55,7 @@ static void avg_meet_back(void *user, int64_t o, int64_t tap, int64_t i)
 {
     avg_loop *r = user;
     (void)tap;
-    weigh(r, o);
+    weigh_window(r, o);
     for (int64_t p = 0; p < r->planes; p++)
         r->y[p * r->w->n_in + i] += r->x[p * r->w->n_out + o] * r->by;
 }
@@ -131,7 +131,7 @@ const zt_opdef zt_op_avg_pool = {
     .vjp = avg_pool_vjp,
 };
 
-static zt_avg_pool_attrs forward(const zt_avg_unpool_attrs *attrs)
+static zt_avg_pool_attrs pool_attrs(const zt_avg_unpool_attrs *attrs)
 {
     return (zt_avg_pool_attrs){attrs->kernel,   attrs->stride,    attrs->pad,
                                attrs->pad_end,  attrs->dilation,  attrs->ceil_mode,
@@ -152,7 +152,7 @@ static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type 
 
 static void avg_unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    zt_avg_pool_attrs a = forward(attrs);
+    zt_avg_pool_attrs a = pool_attrs(attrs);
     (void)error;
     avg_walk(&a, out[0].type, in[0].type, &in[0], &out[0], avg_meet_back);
 }
@@ -174,7 +174,7 @@ static bool avg_unpool_cases(int i, zt_case *test_case)
 
 static void avg_unpool_vjp(zt_vjp *vjp)
 {
-    const zt_avg_pool_attrs a = forward(vjp->attrs);
+    const zt_avg_pool_attrs a = pool_attrs(vjp->attrs);
     vjp->dx[0] = zt_build_avg_pool(vjp->emit, vjp->dy[0], &a);
 }
 

@@ -133,7 +133,7 @@ typedef struct weighted_loop {
     double *z;
 } weighted_loop;
 
-static double weight(const weighted_loop *r, int64_t i, int64_t o)
+static double softmax_weight(const weighted_loop *r, int64_t i, int64_t o)
 {
     return exp(r->beta * (r->x[i] - r->y[o]));
 }
@@ -143,7 +143,7 @@ static void meet_unpool(void *user, int64_t o, int64_t tap, int64_t i)
     const weighted_loop *r = user;
     (void)tap;
     for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in)
-        r->z[i] += r->v[o] * weight(r, i, o);
+        r->z[i] += r->v[o] * softmax_weight(r, i, o);
 }
 
 static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
@@ -151,11 +151,11 @@ static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
     const weighted_loop *r = user;
     (void)tap;
     for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in)
-        r->z[o] += r->v[i] * weight(r, i, o);
+        r->z[o] += r->v[i] * softmax_weight(r, i, o);
 }
 
 /* Both ops have the same attributes. */
-static void weighted(const zt_smooth_max_unpool_attrs *attrs, const zt_arg *in, zt_arg *out,
+static void sum_weighted(const zt_smooth_max_unpool_attrs *attrs, const zt_arg *in, zt_arg *out,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
@@ -190,7 +190,7 @@ static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)error;
-    weighted(attrs, in, out, meet_unpool);
+    sum_weighted(attrs, in, out, meet_unpool);
 }
 
 static double weighted_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -276,7 +276,7 @@ static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
 {
     const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
     (void)error;
-    weighted(&a, in, out, meet_mean);
+    sum_weighted(&a, in, out, meet_mean);
 }
 
 /* z_o = sum_i v_i p_io, cotangent g: dv_i = sum_o g_o p_io = u, dx = beta v u, dy = -beta g z. */

@@ -74,7 +74,7 @@ static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype dtype)
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, info->name);
 }
 
-static double number(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (double)a->i[i]; }
+static double number_at(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (double)a->i[i]; }
 
 /* ---- quantize_linear ------------------------------------------------------------------------- */
 
@@ -116,7 +116,7 @@ static void quantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out
         int64_t k = scale_at(quantize->axis, quantize->block, in[0].type, in[1].type, i);
         double y = quotient(&in[0], i, &in[1], k);
         if (!floats) y = isnan(y) ? 0 : rint(y);
-        if (in[2].type) y += number(&in[2], k);
+        if (in[2].type) y += number_at(&in[2], k);
         if (!floats || quantize->saturate) y = y > most ? most : y < least ? least : y;
         if (out->f)
             out->f[i] = y;
@@ -215,7 +215,7 @@ static void dequantize_linear_ref(const void *attrs, const zt_arg *in, zt_arg *o
     (void)error;
     for (int64_t i = 0, n = zt_type_count(out->type); i < n; i++) {
         int64_t k = scale_at(dequantize->axis, dequantize->block, in[0].type, in[1].type, i);
-        double x = number(&in[0], i) - (in[2].type ? number(&in[2], k) : 0);
+        double x = number_at(&in[0], i) - (in[2].type ? number_at(&in[2], k) : 0);
         out->f[i] = x * in[1].f[k];
     }
 }

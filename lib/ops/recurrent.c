@@ -9,7 +9,7 @@
 /* ---- sizes and cases ------------------------------------------------------------------------- */
 
 /* Of x, w and r, and of outputs y, hn and, last, saved with S values a unit. */
-static zt_status sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates,
+static zt_status check_sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates,
                        int S, zt_type *y, zt_type *hn, zt_type *saved)
 {
     zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 3);
@@ -73,18 +73,18 @@ typedef struct cell {
     double *y, *c_next, *saved; /* c_next and saved may be NULL */
 } cell;
 
-static double gate(const cell *k, int g, int64_t j)
+static double gate_input(const cell *k, int g, int64_t j)
 {
     int64_t row = g * k->H + j;
     return dot(k->in[1].f + row * k->K, k->x, k->K) + (k->in[3].type ? k->in[3].f[row] : 0);
 }
 
-static double hidden(const cell *k, int g, int64_t j)
+static double hidden_sum(const cell *k, int g, int64_t j)
 {
     return dot(k->in[2].f + (g * k->H + j) * k->H, k->h, k->H);
 }
 
-static void keep(const cell *k, int64_t j, int n, const double *values)
+static void keep_values(const cell *k, int64_t j, int n, const double *values)
 {
     for (int i = 0; i < n && k->saved; i++) k->saved[i * k->H + j] = values[i];
 }
@@ -142,7 +142,7 @@ static zt_status rnn_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     const zt_rnn_attrs *rnn = attrs;
     zt_status status = zt_recurrent_act(ctx, &rnn->act);
     if (!status) status = zt_recurrent_flag(ctx, "reverse", rnn->reverse);
-    if (!status) status = sizes(ctx, in[0], in[1], in[2], 1, ZT_RNN_SAVED, &out[0], &out[1], &out[2]);
+    if (!status) status = check_sizes(ctx, in[0], in[1], in[2], 1, ZT_RNN_SAVED, &out[0], &out[1], &out[2]);
     if (!status) status = zt_recurrent_want(ctx, "b", in[3], 1, &out[0].dim[2]);
     if (!status) status = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
     return status ? status : zt_recurrent_lengths(ctx, in[5], out[0].dim[1]);
@@ -152,8 +152,8 @@ static void rnn_step(const cell *k)
 {
     const zt_rnn_attrs *attrs = k->attrs;
     for (int64_t j = 0; j < k->H; j++) {
-        double g = gate(k, 0, j) + hidden(k, 0, j), h = attrs->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
-        keep(k, j, ZT_RNN_SAVED, (double[]){h, k->h ? k->h[j] : 0});
+        double g = gate_input(k, 0, j) + hidden_sum(k, 0, j), h = attrs->act.s[0] == 't' ? tanh(g) : fmax(g, 0);
+        keep_values(k, j, ZT_RNN_SAVED, (double[]){h, k->h ? k->h[j] : 0});
         k->y[j] = h;
     }
 }
@@ -224,7 +224,7 @@ static zt_status lstm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 {
     const zt_lstm_attrs *lstm = attrs;
     zt_status status = zt_recurrent_flag(ctx, "reverse", lstm->reverse);
-    if (!status) status = sizes(ctx, in[0], in[1], in[2], 4, ZT_LSTM_SAVED, &out[0], &out[1], &out[3]);
+    if (!status) status = check_sizes(ctx, in[0], in[1], in[2], 4, ZT_LSTM_SAVED, &out[0], &out[1], &out[3]);
     if (!status) status = zt_recurrent_want(ctx, "b", in[3], 1, &in[2]->dim[0]);
     if (!status) status = zt_recurrent_want(ctx, "h0", in[4], 2, out[1].dim);
     if (!status) status = zt_recurrent_want(ctx, "c0", in[5], 2, out[1].dim);
@@ -240,12 +240,12 @@ static void lstm_step(const cell *k)
     const double *p = k->in[6].type ? k->in[6].f : NULL;
     for (int64_t j = 0; j < k->H; j++) {
         double before = k->c ? k->c[j] : 0, g[4];
-        for (int i = 0; i < 4; i++) g[i] = gate(k, i, j) + hidden(k, i, j);
+        for (int i = 0; i < 4; i++) g[i] = gate_input(k, i, j) + hidden_sum(k, i, j);
         for (int i = 0; i < 2 && p; i++) g[i] += p[i * k->H + j] * before;
         double in = sigmoid(g[0]), forget = sigmoid(g[1]), fresh = tanh(g[2]);
         double c = forget * before + in * fresh;
         double out = sigmoid(p ? g[3] + p[2 * k->H + j] * c : g[3]);
-        keep(k, j, ZT_LSTM_SAVED,
+        keep_values(k, j, ZT_LSTM_SAVED,
              (double[]){in, forget, fresh, out, c, before, k->h ? k->h[j] : 0});
         k->y[j] = out * tanh(c);
         if (k->c_next) k->c_next[j] = c;
@@ -316,7 +316,7 @@ static zt_status gru_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     const zt_gru_attrs *gru = attrs;
     zt_status status = zt_recurrent_flag(ctx, "linear_before_reset", gru->linear_before_reset);
     if (!status) status = zt_recurrent_flag(ctx, "reverse", gru->reverse);
-    if (!status) status = sizes(ctx, in[0], in[1], in[2], 3, ZT_GRU_SAVED, &out[0], &out[1], &out[2]);
+    if (!status) status = check_sizes(ctx, in[0], in[1], in[2], 3, ZT_GRU_SAVED, &out[0], &out[1], &out[2]);
     if (!status) status = zt_recurrent_want(ctx, "b_ih", in[3], 1, &in[2]->dim[0]);
     if (!status) status = zt_recurrent_want(ctx, "b_hh", in[4], 1, &in[2]->dim[0]);
     if (!status) status = zt_recurrent_want(ctx, "h0", in[5], 2, out[1].dim);
@@ -325,12 +325,12 @@ static zt_status gru_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
 
 static double gru_hidden(const cell *k, int g, int64_t j)
 {
-    return hidden(k, g, j) + (k->in[4].type ? k->in[4].f[g * k->H + j] : 0);
+    return hidden_sum(k, g, j) + (k->in[4].type ? k->in[4].f[g * k->H + j] : 0);
 }
 
 static double gru_reset(const cell *k, int64_t j)
 {
-    return sigmoid(gate(k, 0, j) + gru_hidden(k, 0, j));
+    return sigmoid(gate_input(k, 0, j) + gru_hidden(k, 0, j));
 }
 
 /* R_n (r h) + rb_n: with no memory for r h, each of r is made anew. */
@@ -347,10 +347,10 @@ static void gru_step(const cell *k)
     bool before = ((const zt_gru_attrs *)k->attrs)->linear_before_reset;
     for (int64_t j = 0; j < k->H; j++) {
         double h = k->h ? k->h[j] : 0, r = gru_reset(k, j);
-        double z = sigmoid(gate(k, 1, j) + gru_hidden(k, 1, j));
+        double z = sigmoid(gate_input(k, 1, j) + gru_hidden(k, 1, j));
         double q = before ? gru_hidden(k, 2, j) : r * h;
-        double n = tanh(gate(k, 2, j) + (before ? r * q : gru_after_reset(k, j)));
-        keep(k, j, ZT_GRU_SAVED, (double[]){r, z, n, q, h});
+        double n = tanh(gate_input(k, 2, j) + (before ? r * q : gru_after_reset(k, j)));
+        keep_values(k, j, ZT_GRU_SAVED, (double[]){r, z, n, q, h});
         k->y[j] = (1 - z) * n + z * h;
     }
 }

@@ -53,7 +53,7 @@ typedef struct back {
     double *dg, *hand;
 } back;
 
-static double value(const back *k, int which, int64_t j) { return k->saved[which * k->H + j]; }
+static double saved_value(const back *k, int which, int64_t j) { return k->saved[which * k->H + j]; }
 
 /* sum_j dg[g H + j] r[g H + j, i] over the gates first..last-1 of the later step. */
 static double through_r(const back *k, int first, int last, int64_t i)
@@ -78,7 +78,7 @@ typedef struct back_walk {
 } back_walk;
 
 /* Before the first step: the gradients of the states that the sequence began with. */
-static void finish(const back_walk *w, back *k, const double *dhn)
+static void finish_step(const back_walk *w, back *k, const double *dhn)
 {
     int64_t H = k->H, n = k->n;
     zt_arg *dh0 = &k->out[w->dh0];
@@ -105,7 +105,7 @@ static void back_one(const back_walk *w, const zt_steps *steps, back k, int64_t 
         k.dg_later = k.dg;
         k.handed = k.hand;
     }
-    finish(w, &k, dhn);
+    finish_step(w, &k, dhn);
 }
 
 static void back_all(const back_walk *w, const zt_steps *steps, const void *attrs, const zt_arg *in,
@@ -161,7 +161,7 @@ static void rnn_back(const back *k)
 {
     const zt_rnn_backward_attrs *attrs = k->attrs;
     for (int64_t j = 0; j < k->H; j++) {
-        double h = value(k, 0, j), dh = (k->dy ? k->dy[j] : 0) + rnn_dh(k, j);
+        double h = saved_value(k, 0, j), dh = (k->dy ? k->dy[j] : 0) + rnn_dh(k, j);
         if (!k->dg_later && k->handed) dh += k->handed[j];
         k->dg[j] = attrs->act.s[0] == 't' ? dh * (1 - h * h) : h > 0 ? dh : 0;
     }
@@ -236,8 +236,8 @@ static void lstm_unit(const back *k, int64_t j, const double *dhn)
     const double *p = k->in[2].type ? k->in[2].f : NULL;
     double *dp = k->out[4].type ? k->out[4].f : NULL;
     int64_t H = k->H;
-    double i = value(k, 0, j), f = value(k, 1, j), g = value(k, 2, j), o = value(k, 3, j);
-    double c = value(k, 4, j), before = value(k, 5, j), tc = tanh(c);
+    double i = saved_value(k, 0, j), f = saved_value(k, 1, j), g = saved_value(k, 2, j), o = saved_value(k, 3, j);
+    double c = saved_value(k, 4, j), before = saved_value(k, 5, j), tc = tanh(c);
     double dh = (k->dy ? k->dy[j] : 0) + lstm_dh(k, j) + (dhn ? dhn[j] : 0);
     double d_o = dh * tc * o * (1 - o);
     double dc =
@@ -346,7 +346,7 @@ static void gru_weights(const back *k, int64_t j)
     const double *h = k->saved + 4 * k->H, *q = k->saved + 3 * k->H;
     bool before = attrs->linear_before_reset;
     for (int g = 0; g < 3; g++) {
-        double d = k->dg[g * k->H + j] * (g == 2 && before ? value(k, 0, j) : 1);
+        double d = k->dg[g * k->H + j] * (g == 2 && before ? saved_value(k, 0, j) : 1);
         add_dr(k, g, j, d, g == 2 && !before ? q : h);
         if (k->out[2].type) k->out[2].f[g * k->H + j] += d;
     }
@@ -357,16 +357,16 @@ static void gru_back(const back *k)
     const zt_gru_backward_attrs *attrs = k->attrs;
     int64_t H = k->H;
     for (int64_t j = 0; j < H; j++) {
-        double z = value(k, 1, j), n = value(k, 2, j), h = value(k, 4, j);
+        double z = saved_value(k, 1, j), n = saved_value(k, 2, j), h = saved_value(k, 4, j);
         double dh = (k->dy ? k->dy[j] : 0) + gru_dh(k, j);
         k->dg[H + j] = dh * (h - n) * z * (1 - z);
         k->dg[2 * H + j] = dh * (1 - z) * (1 - n * n);
         if (k->hand) k->hand[j] = dh * z;
     }
     for (int64_t j = 0; j < H; j++) {
-        double r = value(k, 0, j);
-        double dr = attrs->linear_before_reset ? k->dg[2 * H + j] * value(k, 3, j)
-                                           : gru_dq(k, k->dg, j) * value(k, 4, j);
+        double r = saved_value(k, 0, j);
+        double dr = attrs->linear_before_reset ? k->dg[2 * H + j] * saved_value(k, 3, j)
+                                           : gru_dq(k, k->dg, j) * saved_value(k, 4, j);
         k->dg[j] = dr * r * (1 - r);
     }
     for (int64_t j = 0; j < H; j++) gru_weights(k, j);

@@ -13,12 +13,12 @@ enum { PARTS = ZT_LSTM_SAVED, GATES = 4 };
 
 /* ---- absent values are 0 --------------------------------------------------------------------- */
 
-static int plus(const zt_emit *emit, int x, int y)
+static int add_optional(const zt_emit *emit, int x, int y)
 {
     return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(emit, x, y);
 }
 
-static int times(const zt_emit *emit, int x, int y)
+static int multiply_optional(const zt_emit *emit, int x, int y)
 {
     return x == ZT_NONE || y == ZT_NONE ? ZT_NONE : zt_build_mul(emit, x, y);
 }
@@ -36,7 +36,7 @@ static int tanh_slope(const zt_emit *emit, int x)
 }
 
 /* Along axis, values that are there. */
-static int joined(const zt_emit *emit, int axis, int n, const int *x)
+static int emit_concat(const zt_emit *emit, int axis, int n, const int *x)
 {
     int in[5] = {ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE};
     for (int i = 0; i < n; i++) in[i] = x[i];
@@ -68,18 +68,18 @@ typedef struct kind {
 } kind;
 
 /* The step's row of a value of the sequence. */
-static int at(const walk *w, int x) { return part_of(w->e, x, 0, w->t, w->t + 1); }
+static int step_of(const walk *w, int x) { return part_of(w->e, x, 0, w->t, w->t + 1); }
 
 /* slope times d, and extra, of gate i. */
-static int gate(const walk *w, int i, int d)
+static int gate_of(const walk *w, int i, int d)
 {
-    return plus(w->e, times(w->e, d, at(w, w->slope[i])), at(w, w->extra[i]));
+    return add_optional(w->e, multiply_optional(w->e, d, step_of(w, w->slope[i])), step_of(w, w->extra[i]));
 }
 
 static int by_r(const walk *w, int x, int r) { return zt_build_matmul(w->e, x, r, NULL); }
 
 /* Gates H from..to of a [T,N,G*H], transposed, times b [T,N,H]: [.,H] */
-static int outer(const walk *w, int a, int from, int to, int b)
+static int emit_outer(const walk *w, int a, int from, int to, int b)
 {
     int64_t rows = w->T * w->N;
     a = part_of(w->e, a, 2, from * w->H, to * w->H);
@@ -89,7 +89,7 @@ static int outer(const walk *w, int a, int from, int to, int b)
 }
 
 /* Over steps and sequences. */
-static int summed(const walk *w, int x)
+static int sum_rows(const walk *w, int x)
 {
     return zt_build_sum(w->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0});
 }
@@ -108,7 +108,7 @@ static int valid_steps(const walk *w)
 }
 
 /* x at steps within their sequence, else y, or 0 where that is absent. */
-static int within(const walk *w, int x, int y)
+static int mask_past(const walk *w, int x, int y)
 {
     if (x == ZT_NONE || w->within == ZT_NONE) return x;
     if (y == ZT_NONE) y = zt_build_fill_like(w->e, x, &(zt_fill_like_attrs){0});
@@ -130,7 +130,7 @@ static void join_last(const walk *w, pieces *p)
 {
     int last = --p->n, two[2] = {p->value[last], p->value[last - 1]};
     if (w->u->reverse) two[0] = p->value[last - 1], two[1] = p->value[last];
-    p->value[last - 1] = joined(w->e, 0, 2, two);
+    p->value[last - 1] = emit_concat(w->e, 0, 2, two);
     p->length[last - 1] += p->length[last];
 }
 
@@ -152,13 +152,13 @@ static int end_of(const walk *w, pieces *p, int gates)
 
 /* ---- beginning, steps, end ------------------------------------------------------------------- */
 
-static int given(const walk *w, int state)
+static int initial_state(const walk *w, int state)
 {
     if (state == ZT_NONE) return w->zero;
     return zt_build_reshape(w->e, state, &(zt_reshape_attrs){{3, {1, w->N, w->H}}});
 }
 
-static bool begin(walk *w, const kind *k)
+static bool begin_walk(walk *w, const kind *k)
 {
     const zt_emit *emit = w->e;
     zt_unrolled *unrolled = w->u;
@@ -174,26 +174,26 @@ static bool begin(walk *w, const kind *k)
     w->zero = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){0});
     w->valid = valid_steps(w);
     w->dy = unrolled->dy;
-    w->h = given(w, unrolled->dhn);
-    w->c = given(w, unrolled->dcn);
+    w->h = initial_state(w, unrolled->dhn);
+    w->c = initial_state(w, unrolled->dcn);
     k->begin(w);
     return true;
 }
 
-static bool unroll(const kind *k, zt_unrolled *unrolled)
+static bool unroll_steps(const kind *k, zt_unrolled *unrolled)
 {
     walk w = {.e = unrolled->e, .u = unrolled};
     pieces gates = {.n = 0}, hidden = {.n = 0};
-    if (!begin(&w, k)) return false;
+    if (!begin_walk(&w, k)) return false;
     for (int64_t i = 0; i < w.T && w.N * w.H > 0; i++) {
         int h, c = ZT_NONE;
         w.t = unrolled->reverse ? i : w.T - 1 - i;
-        w.within = at(&w, w.valid);
+        w.within = step_of(&w, w.valid);
         k->step(&w, &h, &c);
-        add_piece(&w, &gates, within(&w, w.gates, ZT_NONE));
-        if (k->has_hidden) add_piece(&w, &hidden, within(&w, w.hidden, ZT_NONE));
-        w.h = within(&w, h, w.h);
-        w.c = within(&w, c, w.c);
+        add_piece(&w, &gates, mask_past(&w, w.gates, ZT_NONE));
+        if (k->has_hidden) add_piece(&w, &hidden, mask_past(&w, w.hidden, ZT_NONE));
+        w.h = mask_past(&w, h, w.h);
+        w.c = mask_past(&w, c, w.c);
     }
     unrolled->dg = end_of(&w, &gates, k->gates);
     unrolled->dh0 = zt_build_sum(w.e, w.h, &(zt_sum_attrs){{1, {0}}, 0});
@@ -207,29 +207,29 @@ enum { RNN_H, RNN_BEFORE };
 
 static void rnn_begin(walk *w)
 {
-    w->dy = plus(w->e, w->dy, w->dpart[RNN_H]);
+    w->dy = add_optional(w->e, w->dy, w->dpart[RNN_H]);
     w->slope[0] = w->u->other ? zt_build_gt(w->e, w->part[RNN_H], w->zero)
                               : tanh_slope(w->e, w->part[RNN_H]);
 }
 
 static void rnn_step(walk *w, int *h, int *c)
 {
-    int dh = plus(w->e, w->h, at(w, w->dy)), slope = at(w, w->slope[0]);
+    int dh = add_optional(w->e, w->h, step_of(w, w->dy)), slope = step_of(w, w->slope[0]);
     (void)c;
     w->gates = w->u->other ? zt_build_where(w->e, slope, dh, w->zero) : zt_build_mul(w->e, dh, slope);
-    *h = plus(w->e, by_r(w, w->gates, w->u->w_hh), at(w, w->dpart[RNN_BEFORE]));
+    *h = add_optional(w->e, by_r(w, w->gates, w->u->w_hh), step_of(w, w->dpart[RNN_BEFORE]));
 }
 
 static void rnn_end(walk *w, int dg, int dhidden)
 {
-    w->u->dw_hh = outer(w, dhidden, 0, 1, w->part[RNN_BEFORE]);
+    w->u->dw_hh = emit_outer(w, dhidden, 0, 1, w->part[RNN_BEFORE]);
     (void)dg;
 }
 
 bool zt_rnn_unroll(zt_unrolled *unrolled)
 {
     static const kind k = {ZT_RNN_SAVED, 1, false, rnn_begin, rnn_step, rnn_end};
-    return unroll(&k, unrolled);
+    return unroll_steps(&k, unrolled);
 }
 
 /* ---- lstm ------------------------------------------------------------------------------------ */
@@ -245,29 +245,29 @@ static void lstm_begin(walk *w)
     for (int i = 0; i < GATES; i++) {
         int slope = i == G ? tanh_slope(emit, p[i]) : sigmoid_slope(emit, p[i]);
         w->slope[i] = zt_build_mul(emit, by[i], slope);
-        w->extra[i] = times(emit, w->dpart[i], slope);
+        w->extra[i] = multiply_optional(emit, w->dpart[i], slope);
     }
     w->slope_c = zt_build_mul(emit, p[O], tanh_slope(emit, tc));
 }
 
 /* x times gate i's row of the peepholes. */
-static int peeped(const walk *w, int x, int row)
+static int emit_peephole(const walk *w, int x, int row)
 {
-    return times(w->e, x, part_of(w->e, w->u->peep, 0, row, row + 1));
+    return multiply_optional(w->e, x, part_of(w->e, w->u->peep, 0, row, row + 1));
 }
 
 static void lstm_step(walk *w, int *h, int *c)
 {
     const zt_emit *emit = w->e;
-    int d[GATES], dh = plus(emit, w->h, at(w, w->dy));
-    d[O] = gate(w, O, dh);
-    int dc = plus(emit, w->c, zt_build_mul(emit, dh, at(w, w->slope_c)));
-    dc = plus(emit, plus(emit, dc, at(w, w->dpart[C])), peeped(w, d[O], 2));
-    for (int i = I; i <= G; i++) d[i] = gate(w, i, dc);
-    w->gates = joined(emit, 2, GATES, d);
-    *h = plus(emit, by_r(w, w->gates, w->u->w_hh), at(w, w->dpart[H_BEFORE]));
-    *c = plus(emit, zt_build_mul(emit, dc, at(w, w->part[F])), at(w, w->dpart[C_BEFORE]));
-    *c = plus(emit, plus(emit, *c, peeped(w, d[I], 0)), peeped(w, d[F], 1));
+    int d[GATES], dh = add_optional(emit, w->h, step_of(w, w->dy));
+    d[O] = gate_of(w, O, dh);
+    int dc = add_optional(emit, w->c, zt_build_mul(emit, dh, step_of(w, w->slope_c)));
+    dc = add_optional(emit, add_optional(emit, dc, step_of(w, w->dpart[C])), emit_peephole(w, d[O], 2));
+    for (int i = I; i <= G; i++) d[i] = gate_of(w, i, dc);
+    w->gates = emit_concat(emit, 2, GATES, d);
+    *h = add_optional(emit, by_r(w, w->gates, w->u->w_hh), step_of(w, w->dpart[H_BEFORE]));
+    *c = add_optional(emit, zt_build_mul(emit, dc, step_of(w, w->part[F])), step_of(w, w->dpart[C_BEFORE]));
+    *c = add_optional(emit, add_optional(emit, *c, emit_peephole(w, d[I], 0)), emit_peephole(w, d[F], 1));
 }
 
 static void lstm_end(walk *w, int dg, int dhidden)
@@ -275,19 +275,19 @@ static void lstm_end(walk *w, int dg, int dhidden)
     static const int of[3] = {I, F, O}, by[3] = {C_BEFORE, C_BEFORE, C};
     const zt_emit *emit = w->e;
     int row[3];
-    w->u->dw_hh = outer(w, dhidden, 0, GATES, w->part[H_BEFORE]);
+    w->u->dw_hh = emit_outer(w, dhidden, 0, GATES, w->part[H_BEFORE]);
     w->u->dc0 = zt_build_sum(emit, w->c, &(zt_sum_attrs){{1, {0}}, 0});
     for (int i = 0; i < 3; i++) {
         int d = part_of(emit, dg, 2, of[i] * w->H, (of[i] + 1) * w->H);
-        row[i] = summed(w, zt_build_mul(emit, d, w->part[by[i]]));
+        row[i] = sum_rows(w, zt_build_mul(emit, d, w->part[by[i]]));
     }
-    w->u->dpeep = zt_build_reshape(emit, joined(emit, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
+    w->u->dpeep = zt_build_reshape(emit, emit_concat(emit, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
 }
 
 bool zt_lstm_unroll(zt_unrolled *unrolled)
 {
     static const kind k = {ZT_LSTM_SAVED, GATES, false, lstm_begin, lstm_step, lstm_end};
-    return unroll(&k, unrolled);
+    return unroll_steps(&k, unrolled);
 }
 
 /* ---- gru ------------------------------------------------------------------------------------- */
@@ -303,9 +303,9 @@ static void gru_begin(walk *w)
     w->slope[R] = zt_build_mul(emit, w->u->other ? h : p[Q], r_slope);
     w->slope[Z] = zt_build_mul(emit, zt_build_sub(emit, h, p[N]), z_slope);
     w->slope[N] = zt_build_mul(emit, kept, n_slope);
-    w->extra[R] = times(emit, w->dpart[R], r_slope);
-    w->extra[Z] = times(emit, w->dpart[Z], z_slope);
-    w->extra[N] = times(emit, w->dpart[N], n_slope);
+    w->extra[R] = multiply_optional(emit, w->dpart[R], r_slope);
+    w->extra[Z] = multiply_optional(emit, w->dpart[Z], z_slope);
+    w->extra[N] = multiply_optional(emit, w->dpart[N], n_slope);
     w->r[0] = w->u->w_hh;
     if (!w->u->other) return;
     w->r[0] = part_of(emit, w->u->w_hh, 0, 0, 2 * w->H);
@@ -316,38 +316,38 @@ static void gru_begin(walk *w)
 static void gru_step(walk *w, int *h, int *c)
 {
     const zt_emit *emit = w->e;
-    int d[3], dh = plus(emit, w->h, at(w, w->dy)), dq;
+    int d[3], dh = add_optional(emit, w->h, step_of(w, w->dy)), dq;
     (void)c;
-    d[Z] = gate(w, Z, dh);
-    d[N] = gate(w, N, dh);
-    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_build_mul(emit, d[N], at(w, w->part[R]));
-    dq = plus(emit, dq, at(w, w->dpart[Q]));
-    d[R] = gate(w, R, w->u->other ? dq : d[N]);
-    w->gates = joined(emit, 2, 3, d);
-    w->hidden = w->u->other ? w->gates : joined(emit, 2, 3, (const int[]){d[R], d[Z], dq});
-    *h = by_r(w, w->u->other ? joined(emit, 2, 2, d) : w->hidden, w->r[0]);
-    if (w->u->other) *h = plus(emit, *h, zt_build_mul(emit, dq, at(w, w->part[R])));
-    *h = plus(emit, *h, zt_build_mul(emit, dh, at(w, w->part[Z])));
-    *h = plus(emit, *h, at(w, w->dpart[GRU_BEFORE]));
+    d[Z] = gate_of(w, Z, dh);
+    d[N] = gate_of(w, N, dh);
+    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_build_mul(emit, d[N], step_of(w, w->part[R]));
+    dq = add_optional(emit, dq, step_of(w, w->dpart[Q]));
+    d[R] = gate_of(w, R, w->u->other ? dq : d[N]);
+    w->gates = emit_concat(emit, 2, 3, d);
+    w->hidden = w->u->other ? w->gates : emit_concat(emit, 2, 3, (const int[]){d[R], d[Z], dq});
+    *h = by_r(w, w->u->other ? emit_concat(emit, 2, 2, d) : w->hidden, w->r[0]);
+    if (w->u->other) *h = add_optional(emit, *h, zt_build_mul(emit, dq, step_of(w, w->part[R])));
+    *h = add_optional(emit, *h, zt_build_mul(emit, dh, step_of(w, w->part[Z])));
+    *h = add_optional(emit, *h, step_of(w, w->dpart[GRU_BEFORE]));
 }
 
 static void gru_end(walk *w, int dg, int dhidden)
 {
     int h = w->part[GRU_BEFORE];
     (void)dg;
-    w->u->db_hh = summed(w, dhidden);
+    w->u->db_hh = sum_rows(w, dhidden);
     if (!w->u->other) {
-        w->u->dw_hh = outer(w, dhidden, 0, 3, h);
+        w->u->dw_hh = emit_outer(w, dhidden, 0, 3, h);
         return;
     }
-    const int rows[] = {outer(w, dhidden, 0, 2, h), outer(w, dhidden, 2, 3, w->part[Q])};
-    w->u->dw_hh = joined(w->e, 0, 2, rows);
+    const int rows[] = {emit_outer(w, dhidden, 0, 2, h), emit_outer(w, dhidden, 2, 3, w->part[Q])};
+    w->u->dw_hh = emit_concat(w->e, 0, 2, rows);
 }
 
 bool zt_gru_unroll(zt_unrolled *unrolled)
 {
     static const kind k = {ZT_GRU_SAVED, 3, true, gru_begin, gru_step, gru_end};
-    return unroll(&k, unrolled);
+    return unroll_steps(&k, unrolled);
 }
 
 /* ---- what is outside the loop ---------------------------------------------------------------- */
@@ -361,7 +361,7 @@ static bool is_known(const zt_emit *emit, int x)
 }
 
 /* x [T,N,K] as [T*N,K] */
-static int flat(const zt_emit *emit, int x)
+static int emit_flat(const zt_emit *emit, int x)
 {
     zt_type type = emit->type(emit->user, x);
     return zt_build_reshape(emit, x, &(zt_reshape_attrs){{2, {type.dim[0] * type.dim[1], type.dim[2]}}});
@@ -377,8 +377,8 @@ void zt_recurrent_vjp(zt_vjp *vjp, bool made, int dg, int n, const int *to, cons
     if (vjp->want[0]) vjp->dx[0] = zt_build_matmul(emit, dg, vjp->in[1], NULL);
     if (vjp->want[1] && dg >= 0) { /* one product where numbers are known, else one a step */
         bool one = is_known(emit, dg) && is_known(emit, vjp->in[0]);
-        int x = one ? flat(emit, vjp->in[0]) : vjp->in[0];
-        int dw = zt_build_matmul(emit, one ? flat(emit, dg) : dg, x, &(zt_matmul_attrs){1, 0});
+        int x = one ? emit_flat(emit, vjp->in[0]) : vjp->in[0];
+        int dw = zt_build_matmul(emit, one ? emit_flat(emit, dg) : dg, x, &(zt_matmul_attrs){1, 0});
         vjp->dx[1] = zt_build_reduced(emit, dw, vjp->in[1]);
     }
     if (vjp->want[3]) vjp->dx[3] = zt_build_sum_to(emit, dg, vjp->in[3]);

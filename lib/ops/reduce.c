@@ -52,7 +52,7 @@ static parts parts_of(const zt_type *x, const zt_ints *axes)
 }
 
 /* Where the i-th of these dimensions' indices lies. */
-static int64_t place(int n, const int64_t *dim, const int64_t *stride, int64_t i)
+static int64_t place_of(int n, const int64_t *dim, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
     for (int d = n - 1; d >= 0; d--) {
@@ -64,12 +64,12 @@ static int64_t place(int n, const int64_t *dim, const int64_t *stride, int64_t i
 
 static int64_t kept_at(const parts *p, int64_t i)
 {
-    return place(p->n_kept, p->kept_dim, p->kept_stride, i);
+    return place_of(p->n_kept, p->kept_dim, p->kept_stride, i);
 }
 
 static int64_t gone_at(const parts *p, int64_t i)
 {
-    return place(p->n_gone, p->gone_dim, p->gone_stride, i);
+    return place_of(p->n_gone, p->gone_dim, p->gone_stride, i);
 }
 
 /* Every reduction's attributes begin, and end, like sum's. */
@@ -133,14 +133,14 @@ typedef struct fold {
     int64_t (*inext)(int64_t, int64_t);
 } fold;
 
-static double plus(double a, double b) { return a + b; }
-static double times(double a, double b) { return a * b; }
-static double larger(double a, double b) { return b > a || isnan(b) ? b : a; }
-static double smaller(double a, double b) { return b < a || isnan(b) ? b : a; }
-static int64_t iplus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t itimes(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static int64_t ilarger(int64_t a, int64_t b) { return b > a ? b : a; }
-static int64_t ismaller(int64_t a, int64_t b) { return b < a ? b : a; }
+static double add_floats(double a, double b) { return a + b; }
+static double multiply_floats(double a, double b) { return a * b; }
+static double larger_float(double a, double b) { return b > a || isnan(b) ? b : a; }
+static double smaller_float(double a, double b) { return b < a || isnan(b) ? b : a; }
+static int64_t add_integers(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t multiply_integers(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t larger_integer(int64_t a, int64_t b) { return b > a ? b : a; }
+static int64_t smaller_integer(int64_t a, int64_t b) { return b < a ? b : a; }
 
 static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_arg *out)
 {
@@ -169,10 +169,10 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
         (void)error;                                                                                   \
         fold_all(attrs, &f, in, out);                                                              \
     }
-FOLD_REF(sum, 0, plus, 0, iplus)
-FOLD_REF(prod, 1, times, 1, itimes)
-FOLD_REF(amax, -INFINITY, larger, INT64_MIN, ilarger)
-FOLD_REF(amin, INFINITY, smaller, INT64_MAX, ismaller)
+FOLD_REF(sum, 0, add_floats, 0, add_integers)
+FOLD_REF(prod, 1, multiply_floats, 1, multiply_integers)
+FOLD_REF(amax, -INFINITY, larger_float, INT64_MIN, larger_integer)
+FOLD_REF(amin, INFINITY, smaller_float, INT64_MAX, smaller_integer)
 
 static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
@@ -307,19 +307,19 @@ const zt_opdef zt_op_spread = {
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 /* A value of the reduced shape, back in that of x. */
-static int back(const zt_vjp *vjp, int y)
+static int emit_keepdims(const zt_vjp *vjp, int y)
 {
     const reduce_attrs *a = vjp->attrs;
     return zt_build_spread(vjp->emit, y, vjp->in[0], &(zt_spread_attrs){a->axes, 0});
 }
 
-static int summed(const zt_vjp *vjp, int x)
+static int emit_summed(const zt_vjp *vjp, int x)
 {
     const reduce_attrs *a = vjp->attrs;
     return zt_build_sum(vjp->emit, x, &(zt_sum_attrs){a->axes, a->keepdims});
 }
 
-static void sum_vjp(zt_vjp *vjp) { vjp->dx[0] = back(vjp, vjp->dy[0]); }
+static void sum_vjp(zt_vjp *vjp) { vjp->dx[0] = emit_keepdims(vjp, vjp->dy[0]); }
 
 static void mean_vjp(zt_vjp *vjp)
 {
@@ -332,9 +332,9 @@ static void extreme_vjp(zt_vjp *vjp)
 {
     const zt_emit *emit = vjp->emit;
     int x = vjp->in[0];
-    int chosen = zt_build_as(emit, zt_build_eq(emit, x, back(vjp, vjp->out[0])), x);
-    int share = zt_build_div(emit, vjp->dy[0], summed(vjp, chosen));
-    vjp->dx[0] = zt_build_mul(emit, back(vjp, share), chosen);
+    int chosen = zt_build_as(emit, zt_build_eq(emit, x, emit_keepdims(vjp, vjp->out[0])), x);
+    int share = zt_build_div(emit, vjp->dy[0], emit_summed(vjp, chosen));
+    vjp->dx[0] = zt_build_mul(emit, emit_keepdims(vjp, share), chosen);
 }
 
 /* The product of the others: all but the zeros, divided by x where x is none and there is none, as
@@ -349,16 +349,16 @@ static void prod_vjp(zt_vjp *vjp)
     int is_zero = zt_build_eq(emit, x, none), zero = zt_build_as(emit, is_zero, x);
     int safe = zt_build_where(emit, is_zero, one, x);
     int product = zt_build_prod(emit, safe, &(zt_prod_attrs){a->axes, a->keepdims});
-    int others = zt_build_div(emit, back(vjp, zt_build_mul(emit, vjp->dy[0], product)), safe);
-    int right = zt_build_as(emit, zt_build_eq(emit, back(vjp, summed(vjp, zero)), zero), x);
+    int others = zt_build_div(emit, emit_keepdims(vjp, zt_build_mul(emit, vjp->dy[0], product)), safe);
+    int right = zt_build_as(emit, zt_build_eq(emit, emit_keepdims(vjp, emit_summed(vjp, zero)), zero), x);
     vjp->dx[0] = zt_build_mul(emit, others, right);
 }
 
 static void logsumexp_vjp(zt_vjp *vjp)
 {
     const zt_emit *emit = vjp->emit;
-    int share = zt_build_exp(emit, zt_build_sub(emit, vjp->in[0], back(vjp, vjp->out[0])));
-    vjp->dx[0] = zt_build_mul(emit, back(vjp, vjp->dy[0]), share);
+    int share = zt_build_exp(emit, zt_build_sub(emit, vjp->in[0], emit_keepdims(vjp, vjp->out[0])));
+    vjp->dx[0] = zt_build_mul(emit, emit_keepdims(vjp, vjp->dy[0]), share);
 }
 
 /* ---- the reductions -------------------------------------------------------------------------- */

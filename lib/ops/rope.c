@@ -289,7 +289,7 @@ static void rope_table_vjp(zt_vjp *vjp)
 
 /* Pairs of columns of x[...,K] turned by c and s, which broadcast to [...,half]; the columns past
  * them as they are. */
-static int turned(const zt_emit *emit, int x, int c, int s, int64_t half, int64_t K, bool halves)
+static int emit_rotated(const zt_emit *emit, int x, int c, int s, int64_t half, int64_t K, bool halves)
 {
     const zt_concat_attrs last = {-1};
     bool whole = 2 * half == K;
@@ -326,7 +326,7 @@ static void rope_table_expand(const zt_emit *emit, const void *attrs, const int 
     if (half < 1) /* nothing turns */
         out[0] = zt_build_scale(emit, in[0], &(zt_scale_attrs){1});
     else
-        out[0] = turned(emit, in[0], in[1], in[2], half, last_of(emit, in[0]), in_halves(&rope_table->pair));
+        out[0] = emit_rotated(emit, in[0], in[1], in[2], half, last_of(emit, in[0]), in_halves(&rope_table->pair));
 }
 
 const zt_opdef zt_op_rope_table = {
@@ -464,7 +464,7 @@ static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const in
     if (half < 1) return;
     int c = zt_build_group(emit, in[3], &(zt_group_attrs){half});
     int s = zt_build_group(emit, in[4], &(zt_group_attrs){half});
-    out[0] = turned(emit, y, c, s, half, x.dim[x.rank - 1], in_halves(&rope->pair));
+    out[0] = emit_rotated(emit, y, c, s, half, x.dim[x.rank - 1], in_halves(&rope->pair));
 }
 
 const zt_opdef zt_op_qk_norm_rope = {

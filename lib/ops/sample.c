@@ -60,7 +60,7 @@ static double of_row(const line *l, int k, double otherwise)
     return l->in[k].type ? l->in[k].f[l->r] : otherwise;
 }
 
-static bool has(const zt_arg *list, int64_t from, int64_t n, int64_t i)
+static bool list_has(const zt_arg *list, int64_t from, int64_t n, int64_t i)
 {
     for (int64_t k = 0; k < n; k++)
         if (list->i[from + k] == i) return true;
@@ -68,15 +68,15 @@ static bool has(const zt_arg *list, int64_t from, int64_t n, int64_t i)
 }
 
 /* Entry i as it counts: NaN does not. */
-static double value(const line *l, int64_t i)
+static double penalized_logit(const line *l, int64_t i)
 {
     const zt_arg *recent = &l->in[RECENT], *banned = &l->in[BANNED];
     double v = l->in[X].f[l->r * l->n + i], by = of_row(l, PENALTY, 1);
     int64_t h = recent->type ? recent->type->dim[1] : 0;
     bool own = banned->type && banned->type->rank == 2;
     int64_t n = banned->type ? banned->type->dim[own] : 0;
-    if (has(banned, own ? l->r * n : 0, n, i)) return NAN;
-    if (by == 1 || !has(recent, l->r * h, h, i)) return v;
+    if (list_has(banned, own ? l->r * n : 0, n, i)) return NAN;
+    if (by == 1 || !list_has(recent, l->r * h, h, i)) return v;
     return v > 0 ? v / by : v * by;
 }
 
@@ -85,21 +85,21 @@ typedef struct entry { /* at -1: none */
     int64_t at;
 } entry;
 
-static bool before(entry a, entry b) { return a.v > b.v || (a.v == b.v && a.at < b.at); }
+static bool comes_before(entry a, entry b) { return a.v > b.v || (a.v == b.v && a.at < b.at); }
 
 /* The best of those after `last`, or of all. */
-static entry next(const line *l, entry last)
+static entry next_entry(const line *l, entry last)
 {
     entry best = {0, -1};
     for (int64_t i = 0; i < l->n; i++) {
-        entry e = {value(l, i), i};
-        if (isnan(e.v) || (last.at >= 0 && !before(last, e))) continue;
-        if (best.at < 0 || before(e, best)) best = e;
+        entry e = {penalized_logit(l, i), i};
+        if (isnan(e.v) || (last.at >= 0 && !comes_before(last, e))) continue;
+        if (best.at < 0 || comes_before(e, best)) best = e;
     }
     return best;
 }
 
-static uint64_t weight(double v, double max, double temp)
+static uint64_t fixed_weight(double v, double max, double temp)
 {
     double w = v == max ? 1 : exp((v - max) / temp);
     return (uint64_t)(w * 0x1p40 + 0.5);
@@ -117,9 +117,9 @@ static sum add_up(const line *l, entry best, double temp, int64_t count, double 
                   uint64_t enough)
 {
     sum s = {0, 0, best};
-    for (entry e = best; e.at >= 0 && s.count < count; e = next(l, e)) {
+    for (entry e = best; e.at >= 0 && s.count < count; e = next_entry(l, e)) {
         if (s.count && (e.v < least || s.weight >= enough)) break;
-        s.weight += weight(e.v, best.v, temp);
+        s.weight += fixed_weight(e.v, best.v, temp);
         s.last = e;
         s.count++;
     }
@@ -133,9 +133,9 @@ static uint64_t part_of(double p, uint64_t all)
     return part > 1 ? (uint64_t)part : 1;
 }
 
-static int64_t draw(const line *l)
+static int64_t draw_token(const line *l)
 {
-    entry best = next(l, (entry){0, -1});
+    entry best = next_entry(l, (entry){0, -1});
     double temp = of_row(l, TEMP, 1), top_p = of_row(l, TOP_P, 1), min_p = of_row(l, MIN_P, 0);
     int64_t k = l->in[TOP_K].type ? l->in[TOP_K].i[l->r] : 0;
     double u = of_row(l, U, 0), least = min_p > 0 ? best.v + log(min_p) : -INFINITY;
@@ -156,7 +156,7 @@ static void sample_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     (void)attrs, (void)error;
     for (int64_t r = 0; r < in[X].type->dim[0]; r++) {
         const line l = {in, r, in[X].type->dim[1]};
-        out[0].i[r] = draw(&l);
+        out[0].i[r] = draw_token(&l);
     }
 }
 

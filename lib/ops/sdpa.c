@@ -137,7 +137,7 @@ double zt_sdpa_score(const zt_sdpa_loop *l, int64_t j, double *capped)
 
 /* Scores are computed twice, once for their maximum, so that no memory is needed for them. NaN is
  * the largest of all. */
-static double attend(const zt_sdpa_loop *l, double *y)
+static double attend_query(const zt_sdpa_loop *l, double *y)
 {
     double top = -INFINITY, sum = 0;
     for (int64_t j = l->seen.lo; j < l->seen.hi; j++) {
@@ -173,19 +173,19 @@ int64_t zt_sdpa_share(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q, in
     return h > 0 && g > 0 ? h / g : 1;
 }
 
-static int constant(const zt_emit *emit, int like, double value)
+static int emit_constant(const zt_emit *emit, int like, double value)
 {
     return zt_build_fill_like(emit, like, &(zt_fill_like_attrs){value});
 }
 
-static int both(const zt_emit *emit, int a, int b)
+static int emit_both(const zt_emit *emit, int a, int b)
 {
     return a == ZT_NONE ? b : zt_build_logical_and(emit, a, b);
 }
 
 /* Which keys windows and lengths leave to be seen, as bools of ones' shape. A key's position less
  * the query's, both from where they are aligned, is a difference of running sums of ones. */
-static int windows(const zt_emit *emit, const zt_sdpa_attrs *attrs, int ones, int len)
+static int emit_windows(const zt_emit *emit, const zt_sdpa_attrs *attrs, int ones, int len)
 {
     bool end = !strcmp(attrs->align.s, "end"), right = attrs->causal || attrs->right >= 0;
     int seen = ZT_NONE, n = ZT_NONE;
@@ -204,9 +204,9 @@ static int windows(const zt_emit *emit, const zt_sdpa_attrs *attrs, int ones, in
     }
     int ahead = zt_build_sub(emit, j, i);
     int64_t most = attrs->offset + (attrs->causal ? 0 : attrs->right);
-    if (right) seen = both(emit, seen, zt_build_le(emit, ahead, constant(emit, ahead, (double)most)));
+    if (right) seen = emit_both(emit, seen, zt_build_le(emit, ahead, emit_constant(emit, ahead, (double)most)));
     int64_t least = attrs->offset - attrs->left;
-    if (attrs->left >= 0) seen = both(emit, seen, zt_build_ge(emit, ahead, constant(emit, ahead, (double)least)));
+    if (attrs->left >= 0) seen = emit_both(emit, seen, zt_build_ge(emit, ahead, emit_constant(emit, ahead, (double)least)));
     return seen;
 }
 
@@ -225,16 +225,16 @@ zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q
     if (attrs->softcap > 0) o.capped = zt_build_softcap(emit, o.capped, &(zt_softcap_attrs){attrs->softcap});
     o.score = o.capped;
     if (attrs->causal || attrs->left >= 0 || attrs->right >= 0 || len != ZT_NONE)
-        o.seen = windows(emit, attrs, constant(emit, o.score, 1), len);
+        o.seen = emit_windows(emit, attrs, emit_constant(emit, o.score, 1), len);
     if (mask >= 0 && emit->type(emit->user, mask).dtype == ZT_BOOL) {
-        o.seen = both(emit, o.seen, mask);
+        o.seen = emit_both(emit, o.seen, mask);
     } else if (mask != ZT_NONE) {
         mask = zt_build_as(emit, mask, o.score);
-        o.seen = both(emit, o.seen, zt_build_gt(emit, mask, constant(emit, mask, -INFINITY)));
+        o.seen = emit_both(emit, o.seen, zt_build_gt(emit, mask, emit_constant(emit, mask, -INFINITY)));
         o.score = zt_build_add(emit, o.score, mask);
     }
     if (o.seen == ZT_NONE) return o;
-    o.none = constant(emit, o.score, -INFINITY);
+    o.none = emit_constant(emit, o.score, -INFINITY);
     o.score = zt_build_where(emit, o.seen, o.score, o.none);
     return o;
 }
@@ -337,7 +337,7 @@ static void sdpa_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
     zt_sdpa_loop l = zt_sdpa_loop_make(attrs, &in[0], &in[1], &in[2], &in[3], &in[4]);
     for (int64_t n = 0, count = l.z.b * l.z.h * l.z.s; n < count; n++) {
         zt_sdpa_loop_at(&l, n, error);
-        double lse = attend(&l, out[0].f + l.y_at);
+        double lse = attend_query(&l, out[0].f + l.y_at);
         if (out[1].type) out[1].f[n] = lse;
     }
 }

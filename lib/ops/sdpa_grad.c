@@ -28,7 +28,7 @@ static zt_status sdpa_grad_infer(zt_ctx *ctx, const void *attrs, const zt_type *
 }
 
 /* One query and one key: weight and the gradient of the score, then of q, k and v. */
-static void pair(const zt_sdpa_loop *l, const zt_arg *in, zt_arg *out, int64_t n, int64_t j)
+static void add_pair(const zt_sdpa_loop *l, const zt_arg *in, zt_arg *out, int64_t n, int64_t j)
 {
     double capped, s = zt_sdpa_score(l, j, &capped), dp = 0;
     if (s == -INFINITY) return;
@@ -52,7 +52,7 @@ static void sdpa_grad_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
         for (int64_t i = 0; out[k].type && i < zt_type_count(out[k].type); i++) out[k].f[i] = 0;
     for (int64_t n = 0, count = l.z.b * l.z.h * l.z.s; n < count; n++) {
         zt_sdpa_loop_at(&l, n, error);
-        for (int64_t j = l.seen.lo; j < l.seen.hi; j++) pair(&l, in, out, n, j);
+        for (int64_t j = l.seen.lo; j < l.seen.hi; j++) add_pair(&l, in, out, n, j);
     }
 }
 
@@ -77,7 +77,7 @@ static bool sdpa_grad_cases(int i, zt_case *test_case)
 
 /* What was repeated for the query heads that share a key head, summed again: the heads last, in
  * groups. */
-static int unshared(const zt_emit *emit, int x, int64_t share)
+static int emit_unshared(const zt_emit *emit, int x, int64_t share)
 {
     const zt_transpose_attrs swap = {{4, {0, 3, 2, 1}}};
     if (share == 1) return x;
@@ -102,8 +102,8 @@ static void sdpa_grad_expand(const zt_emit *emit, const void *attrs, const int *
     int64_t d = in[Q] < 0 ? -1 : emit->type(emit->user, in[Q]).dim[3];
     ds = zt_build_times(emit, ds, zt_sdpa_scale(sdpa, &(zt_sdpa){.d = d > 0 ? d : 0}));
     out[Q] = zt_build_matmul(emit, ds, o.k, NULL);
-    out[K] = unshared(emit, zt_build_matmul(emit, ds, o.q, &transposed), share);
-    out[V] = unshared(emit, zt_build_matmul(emit, p, dy, &transposed), share);
+    out[K] = emit_unshared(emit, zt_build_matmul(emit, ds, o.q, &transposed), share);
+    out[V] = emit_unshared(emit, zt_build_matmul(emit, p, dy, &transposed), share);
     for (int k = 0; k < 3; k++) out[k] = zt_build_as(emit, zt_sdpa_heads(emit, sdpa, out[k]), in[k]);
 }
 

@@ -9,7 +9,7 @@
 
 /* Can `from` be broadcast to `to`'s shape: aligned at the last dimensions, 1 or no dimension
  * repeated. */
-static bool broadcasts(const zt_type *from, const zt_type *to)
+static bool broadcasts_to(const zt_type *from, const zt_type *to)
 {
     if (from->rank > to->rank) return false;
     for (int d = 1; d <= from->rank; d++) {
@@ -19,7 +19,7 @@ static bool broadcasts(const zt_type *from, const zt_type *to)
     return true;
 }
 
-static zt_status refuse(zt_ctx *ctx, const zt_type *from, const zt_type *to)
+static zt_status refuse_shapes(zt_ctx *ctx, const zt_type *from, const zt_type *to)
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is not what broadcasts to %s", zt_type_text(from, a),
@@ -71,7 +71,7 @@ static zt_status sum_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
-    return broadcasts(in[1], in[0]) ? ZT_OK : refuse(ctx, in[1], in[0]);
+    return broadcasts_to(in[1], in[0]) ? ZT_OK : refuse_shapes(ctx, in[1], in[0]);
 }
 
 static void sum_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -125,7 +125,7 @@ static zt_status broadcast_to_infer(zt_ctx *ctx, const void *attrs, const zt_typ
                            (long long)broadcast_to->shape.n, ZT_MAX_RANK);
     out[0] = in[1] ? zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim)
                    : zt_type_make(in[0]->dtype, (int)broadcast_to->shape.n, broadcast_to->shape.dim);
-    return broadcasts(in[0], &out[0]) ? ZT_OK : refuse(ctx, in[0], &out[0]);
+    return broadcasts_to(in[0], &out[0]) ? ZT_OK : refuse_shapes(ctx, in[0], &out[0]);
 }
 
 static void broadcast_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)

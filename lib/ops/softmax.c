@@ -224,7 +224,7 @@ static zt_status entmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 }
 
 /* What y is at threshold t, for x times alpha - 1. */
-static double share(double x, double t, double alpha)
+static double entmax_share(double x, double t, double alpha)
 {
     return x > t ? pow(x - t, 1 / (alpha - 1)) : 0;
 }
@@ -237,12 +237,12 @@ static void line_entmax(const double *x, double *y, int64_t n, int64_t step, dou
     double low = top - 1, high = top;
     for (int k = 0; k < 200 && low < high; k++) {
         double middle = low + (high - low) / 2, total = 0;
-        for (int64_t i = 0; i < n; i++) total += share(x[i * step] * (alpha - 1), middle, alpha);
+        for (int64_t i = 0; i < n; i++) total += entmax_share(x[i * step] * (alpha - 1), middle, alpha);
         if (middle == low || middle == high) break;
         *(total >= 1 ? &low : &high) = middle;
     }
     for (int64_t i = 0; i < n; i++)
-        sum += y[i * step] = share(x[i * step] * (alpha - 1), low, alpha);
+        sum += y[i * step] = entmax_share(x[i * step] * (alpha - 1), low, alpha);
     for (int64_t i = 0; i < n; i++) y[i * step] /= sum;
 }
 

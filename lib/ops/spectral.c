@@ -32,14 +32,14 @@ static zt_enum_string adjoint_norm(const zt_enum_string *norm)
 }
 
 /* cos and sin of 2 pi j k / n */
-static void turn(int64_t j, int64_t k, int64_t n, double *c, double *s)
+static void root_of_unity(int64_t j, int64_t k, int64_t n, double *c, double *s)
 {
     double angle = 2 * M_PI * (double)(j * k % n) / (double)n;
     *c = cos(angle);
     *s = sin(angle);
 }
 
-static int64_t bins(int64_t n) { return n / 2 + 1; }
+static int64_t bin_count(int64_t n) { return n / 2 + 1; }
 static bool is_end(int64_t k, int64_t n) { return k == 0 || 2 * k == n; }
 
 static double fft_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -75,7 +75,7 @@ static zt_status half_infer(zt_ctx *ctx, const zt_enum_string *norm, const zt_ty
         return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
                            ZT_MAX_RANK - 1);
     *y = *x;
-    y->dim[y->rank - 1] = bins(x->dim[x->rank - 1]);
+    y->dim[y->rank - 1] = bin_count(x->dim[x->rank - 1]);
     y->dim[y->rank++] = 2;
     return ZT_OK;
 }
@@ -89,12 +89,12 @@ static zt_status rfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 /* Of real lines of n; twice: bins inside count double, and the ends' imaginary parts are 0. */
 static void half_spectrum(const zt_arg *x, double scale, bool twice, zt_arg *y)
 {
-    int64_t n = zt_row_cols(x->type), m = bins(n), rows = zt_row_rows(x->type);
+    int64_t n = zt_row_cols(x->type), m = bin_count(n), rows = zt_row_rows(x->type);
     for (int64_t i = 0; i < rows * m; i++) {
         const double *line = x->f + i / m * n;
         double re = 0, im = 0, c, s;
         for (int64_t j = 0; j < n; j++) {
-            turn(j, i % m, n, &c, &s);
+            root_of_unity(j, i % m, n, &c, &s);
             re += line[j] * c;
             im -= line[j] * s;
         }
@@ -160,12 +160,12 @@ static zt_status rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_ty
 /* dx[j] = sum_k Re(dy[k] exp(2 pi i j k / n)) of the half spectrum; `twice` as above. */
 static void real_lines(const zt_arg *y, int64_t n, double scale, bool twice, zt_arg *x)
 {
-    int64_t m = bins(n), count = zt_type_count(x->type);
+    int64_t m = bin_count(n), count = zt_type_count(x->type);
     for (int64_t i = 0; i < count; i++) {
         const double *line = y->f + i / n * m * 2;
         double sum = 0, c, s;
         for (int64_t k = 0; k < m; k++) {
-            turn(i % n, k, n, &c, &s);
+            root_of_unity(i % n, k, n, &c, &s);
             double by = twice && !is_end(k, n) ? 2 : 1;
             double im = twice && is_end(k, n) ? 0 : line[2 * k + 1];
             sum += by * (line[2 * k] * c - im * s);
@@ -226,7 +226,7 @@ static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     if (x->rank < 2 || x->dim[x->rank - 1] != 2 || x->dim[x->rank - 2] < 1)
         return zt_row_fail(ctx, ZT_ESHAPE, "x is not bins of pairs");
     int64_t m = x->dim[x->rank - 2], n = irfft->n ? irfft->n : 2 * (m - 1);
-    if (irfft->n < 0 || bins(n) != m)
+    if (irfft->n < 0 || bin_count(n) != m)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins are not the spectrum of %lld numbers",
                            (long long)m, (long long)irfft->n);
     out[0] = *x;
@@ -346,7 +346,7 @@ static void dft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime
         double re = 0, im = 0;
         for (int64_t j = 0; j < n && j < given; j++) {
             const double *x = in[0].f + 2 * ((o * given + j) * inner + q);
-            turn(j, k, n, &c, &s);
+            root_of_unity(j, k, n, &c, &s);
             re += x[0] * c - sign * x[1] * s;
             im += x[1] * c + sign * x[0] * s;
         }

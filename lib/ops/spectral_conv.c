@@ -40,7 +40,7 @@ static zt_status want_grid(zt_ctx *ctx, const zt_type *x, const zt_type *w_re, c
 }
 
 /* Bin k of channel c, C channels, of a real signal. */
-static void bin(const double *x, int64_t n, int64_t C, int64_t c, int64_t k, double *re, double *im)
+static void dft_bin(const double *x, int64_t n, int64_t C, int64_t c, int64_t k, double *re, double *im)
 {
     *re = *im = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -88,7 +88,7 @@ static void spectral_conv1d_rfft_ref(const void *attrs, const zt_arg *in, zt_arg
         for (int64_t k = 0; k < g.modes; k++)
             for (int64_t i = 0; i < g.I; i++) {
                 double re, im, by = bin_weight(k, g.n);
-                bin(in[0].f + b * g.n * g.I, g.n, g.I, i, k, &re, &im);
+                dft_bin(in[0].f + b * g.n * g.I, g.n, g.I, i, k, &re, &im);
                 for (int64_t o = 0; o < g.O; o++) {
                     int64_t w = (k * g.I + i) * g.O + o;
                     double wr = in[1].f[w], wi = in[2].f[w];
@@ -168,10 +168,10 @@ static void back_bin(const grid *g, int64_t b, int64_t k, int64_t i, const zt_ar
 {
     double xr, xi, zr, zi, dr = 0, di = 0, by = bin_weight(k, g->n);
     bool end = k == 0 || 2 * k == g->n;
-    bin(in[0].f + b * g->n * g->I, g->n, g->I, i, k, &xr, &xi);
+    dft_bin(in[0].f + b * g->n * g->I, g->n, g->I, i, k, &xr, &xi);
     for (int64_t o = 0; o < g->O; o++) {
         int64_t w = (k * g->I + i) * g->O + o;
-        bin(in[3].f + b * g->n * g->O, g->n, g->O, o, k, &zr, &zi);
+        dft_bin(in[3].f + b * g->n * g->O, g->n, g->O, o, k, &zr, &zi);
         zr *= by;
         zi = end ? 0 : zi * by;
         if (out[1].type) out[1].f[w] += xr * zr + xi * zi;

@@ -196,7 +196,7 @@ static void inputs_text(const zt_opinfo *info, const zt_type *const in[], char *
 }
 
 /* Arity, then the row's own rule, then: are the outputs types at all, and do their bytes fit. */
-static zt_status infer(zt_ctx *ctx, const zt_opinfo *info, const void *attrs,
+static zt_status infer_types(zt_ctx *ctx, const zt_opinfo *info, const void *attrs,
                        const zt_type *const in[], zt_type out[])
 {
     for (int k = 0; k < info->n_in; k++) {
@@ -217,14 +217,14 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
     const zt_opinfo *info = zt_op_info(op);
     if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);
     if (!attrs) attrs = info->defaults;
-    zt_status status = infer(NULL, info, attrs, in, out);
+    zt_status status = infer_types(NULL, info, attrs, in, out);
     if (!status || !ctx) return status;
     /* The sentence is made in a context of its own, so that op and types can be put around it. */
     char types[TYPES_TEXT];
     inputs_text(info, in, types);
     zt_ctx *own = zt_ctx_new();
     if (!own) return zt_fail(ctx, ZT_ENOMEM, "op %s: no memory for a message", info->name);
-    infer(own, info, attrs, in, out);
+    infer_types(own, info, attrs, in, out);
     zt_fail(ctx, status, "op %s: %s (%s)", info->name, zt_ctx_error(own), types);
     zt_ctx_free(own);
     return status;

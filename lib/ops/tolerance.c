@@ -28,7 +28,7 @@ static bool has_weight(const zt_opinfo *info, const zt_type *const in[], bool bf
 }
 
 /* Errors of roundings one after the other add up; squared, by the square of their number. */
-static double roundings(const zt_opinfo *info, const void *attrs)
+static double rounding_count(const zt_opinfo *info, const void *attrs)
 {
     double n = info->def->roundings ? info->def->roundings(attrs ? attrs : info->defaults) : 1;
     return n * n;
@@ -50,11 +50,11 @@ double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const
     double narrow = out->dtype == ZT_F16 ? 1e-6 : out->dtype == ZT_BF16 ? 4e-6 : 0;
     if (info->def->flags & (ZT_OPF_EXACT | ZT_OPF_VIEW) || !zt_dtype_is_float(out->dtype)) return 0;
     if (bits && has_weight(info, in, false)) /* x in blocks of 32: (amax/127)^2/12 of 1 is 3e-5 */
-        return narrow * roundings(info, attrs) + (bits == 8 ? 5e-4 : 5e-4 / 254 / 254);
+        return narrow * rounding_count(info, attrs) + (bits == 8 ? 5e-4 : 5e-4 / 254 / 254);
     if (bits && has_weight(info, in, true)) /* x in bf16: at worst 2^-18 */
-        return (narrow + 4e-6) * roundings(info, attrs);
-    if (narrow > 0) return narrow * roundings(info, attrs);
+        return (narrow + 4e-6) * rounding_count(info, attrs);
+    if (narrow > 0) return narrow * rounding_count(info, attrs);
     if (d->kind == 'F' && d->block_bytes == 1) return 1e-3;
     if (out->dtype == ZT_F64) return 1e-20;
-    return info->def->flags & ZT_OPF_SUMS ? 1e-10 : 1e-12 * roundings(info, attrs);
+    return info->def->flags & ZT_OPF_SUMS ? 1e-10 : 1e-12 * rounding_count(info, attrs);
 }

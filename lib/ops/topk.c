@@ -25,7 +25,7 @@ static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 }
 
 /* Does entry i come before entry j: larger (or smaller), NaN larger than all, else the earlier. */
-static bool before(const zt_arg *x, bool largest, int64_t i, int64_t j, int64_t step)
+static bool comes_before(const zt_arg *x, bool largest, int64_t i, int64_t j, int64_t step)
 {
     if (x->f) {
         double a = x->f[i * step], b = x->f[j * step];
@@ -43,8 +43,8 @@ static int64_t next_best(const zt_arg *x, const lines *along, bool largest, int6
 {
     int64_t best = -1;
     for (int64_t i = 0; i < along->n; i++) {
-        if (last >= 0 && !before(x, largest, last, i, along->inner)) continue;
-        if (best < 0 || before(x, largest, i, best, along->inner)) best = i;
+        if (last >= 0 && !comes_before(x, largest, last, i, along->inner)) continue;
+        if (best < 0 || comes_before(x, largest, i, best, along->inner)) best = i;
     }
     return best;
 }

@@ -12,7 +12,7 @@ static zt_status tril_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
 }
 
 /* sign 1: entries up to the diagonal stay; -1: those from it on. */
-static void triangle(int sign, int64_t diagonal, const zt_arg *in, zt_arg *out)
+static void keep_triangle(int sign, int64_t diagonal, const zt_arg *in, zt_arg *out)
 {
     int64_t m = in->type->dim[in->type->rank - 1], n = in->type->dim[in->type->rank - 2];
     for (int64_t i = 0, all = zt_type_count(in->type); i < all; i++) {
@@ -27,13 +27,13 @@ static void triangle(int sign, int64_t diagonal, const zt_arg *in, zt_arg *out)
 static void tril_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)error;
-    triangle(1, ((const zt_tril_attrs *)attrs)->diagonal, in, out);
+    keep_triangle(1, ((const zt_tril_attrs *)attrs)->diagonal, in, out);
 }
 
 static void triu_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)error;
-    triangle(-1, ((const zt_triu_attrs *)attrs)->diagonal, in, out);
+    keep_triangle(-1, ((const zt_triu_attrs *)attrs)->diagonal, in, out);
 }
 
 static bool tril_cases(int i, zt_case *test_case)

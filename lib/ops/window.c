@@ -6,7 +6,7 @@
 /* Numbers up to here keep every product and sum of sizes below 2^63. */
 static const int64_t most = (int64_t)1 << 30, most_in = (int64_t)1 << 60;
 
-static zt_status take(zt_ctx *ctx, const char *name, const zt_ints *list, int n, int64_t none,
+static zt_status take_list(zt_ctx *ctx, const char *name, const zt_ints *list, int n, int64_t none,
                       int64_t least, int64_t *to)
 {
     if (list->n != 0 && list->n != n)
@@ -24,10 +24,10 @@ static zt_status take(zt_ctx *ctx, const char *name, const zt_ints *list, int n,
 static zt_status take_lists(zt_ctx *ctx, const zt_window_lists *lists, zt_window *window)
 {
     const zt_ints *end = lists->pad_end->n ? lists->pad_end : lists->pad;
-    zt_status status = take(ctx, "stride", lists->stride, window->n, 1, 1, window->stride);
-    if (!status) status = take(ctx, "dilation", lists->dilation, window->n, 1, 1, window->dilation);
-    if (!status) status = take(ctx, "pad", lists->pad, window->n, 0, -most, window->pad);
-    if (!status) status = take(ctx, "pad_end", end, window->n, 0, -most, window->end);
+    zt_status status = take_list(ctx, "stride", lists->stride, window->n, 1, 1, window->stride);
+    if (!status) status = take_list(ctx, "dilation", lists->dilation, window->n, 1, 1, window->dilation);
+    if (!status) status = take_list(ctx, "pad", lists->pad, window->n, 0, -most, window->pad);
+    if (!status) status = take_list(ctx, "pad_end", end, window->n, 0, -most, window->end);
     for (int d = 0; d < window->n && !status; d++)
         if (window->k[d] < 1 || window->k[d] > most)
             status = zt_row_fail(ctx, ZT_ESHAPE, "a kernel of %lld along spatial dimension %d",
@@ -60,7 +60,7 @@ zt_window zt_window_of(const zt_window_lists *lists, const zt_type *large, const
 }
 
 /* What the taps of one window span. */
-static int64_t span(const zt_window *window, int d) { return window->dilation[d] * (window->k[d] - 1) + 1; }
+static int64_t window_span(const zt_window *window, int d) { return window->dilation[d] * (window->k[d] - 1) + 1; }
 
 zt_status zt_window_infer(zt_ctx *ctx, const zt_window_lists *lists, bool ceil, zt_window *window)
 {
@@ -68,11 +68,11 @@ zt_status zt_window_infer(zt_ctx *ctx, const zt_window_lists *lists, bool ceil, 
     for (int d = 0; d < window->n && !status; d++) {
         if (window->in[d] > most_in)
             return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d cannot be counted", d);
-        int64_t padded = window->in[d] + window->pad[d] + window->end[d], room = padded - span(window, d);
+        int64_t padded = window->in[d] + window->pad[d] + window->end[d], room = padded - window_span(window, d);
         if (room < 0)
             return zt_row_fail(ctx, ZT_ESHAPE,
                                "the kernel spans %lld along spatial dimension %d, x with its "
-                               "padding %lld", (long long)span(window, d), d, (long long)padded);
+                               "padding %lld", (long long)window_span(window, d), d, (long long)padded);
         window->out[d] = room / window->stride[d] + 1;
         if (ceil && room % window->stride[d] && window->out[d] * window->stride[d] < window->in[d] + window->pad[d])
             window->out[d]++;
@@ -85,14 +85,14 @@ zt_status zt_window_infer_in(zt_ctx *ctx, const zt_window_lists *lists, const zt
 {
     int64_t extra[ZT_WINDOW_RANK];
     zt_status status = take_lists(ctx, lists, window);
-    if (!status) status = take(ctx, "output_padding", more, window->n, 0, 0, extra);
+    if (!status) status = take_list(ctx, "output_padding", more, window->n, 0, 0, extra);
     for (int d = 0; d < window->n && !status; d++) {
         int64_t steps;
         if (window->out[d] < 1)
             return zt_row_fail(ctx, ZT_ESHAPE, "x has nothing along spatial dimension %d", d);
         if (!zt_mul_i64(window->out[d] - 1, window->stride[d], &steps) || steps > most_in)
             return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d cannot be counted", d);
-        window->in[d] = steps + span(window, d) + extra[d] - window->pad[d] - window->end[d];
+        window->in[d] = steps + window_span(window, d) + extra[d] - window->pad[d] - window->end[d];
         if (window->in[d] < 0)
             return zt_row_fail(ctx, ZT_ESHAPE, "y would have %lld elements along spatial "
                                "dimension %d", (long long)window->in[d], d);
@@ -112,7 +112,7 @@ static void count_on(int n, const int64_t *size, int64_t *at)
 }
 
 /* Where tap k of window o is in the large value; -1: outside. */
-static int64_t met(const zt_window *window, const int64_t *o, const int64_t *k)
+static int64_t met_element(const zt_window *window, const int64_t *o, const int64_t *k)
 {
     int64_t at = 0;
     for (int d = 0; d < window->n; d++) {
@@ -132,7 +132,7 @@ void zt_window_one(const zt_window *window, int64_t at,
         rest /= window->out[d];
     }
     for (int64_t tap = 0; tap < window->taps; tap++, count_on(window->n, window->k, k)) {
-        int64_t i = met(window, o, k);
+        int64_t i = met_element(window, o, k);
         if (i >= 0) meet(user, at, tap, i);
     }
 }
