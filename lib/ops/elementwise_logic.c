@@ -53,12 +53,12 @@ static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
 static void where_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t count = zt_type_count(out[0].type);
-    broadcast_walk walk = broadcast_start(in, 3, out[0].type);
+    broadcast_steps steps = broadcast_start(in, 3, out[0].type);
     (void)attrs, (void)error;
-    for (int64_t i = 0; i < count; i++, broadcast_next(&walk)) {
-        bool c = in[0].f ? in[0].f[walk.at[0]] != 0 : in[0].i[walk.at[0]] != 0;
+    for (int64_t i = 0; i < count; i++, broadcast_next(&steps)) {
+        bool c = in[0].f ? in[0].f[steps.at[0]] != 0 : in[0].i[steps.at[0]] != 0;
         const zt_arg *from = &in[c ? 1 : 2];
-        int64_t at = walk.at[c ? 1 : 2];
+        int64_t at = steps.at[c ? 1 : 2];
         if (out[0].f)
             out[0].f[i] = from->f[at];
         else

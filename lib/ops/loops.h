@@ -7,20 +7,20 @@
 /* ---- broadcasting ---------------------------------------------------------------------------- */
 
 /* Up to three operands stepped through together, in the order of the output's elements. */
-typedef struct broadcast_walk {
+typedef struct broadcast_steps {
     const zt_type *y;
     int n;
     int64_t stride[3][ZT_MAX_RANK], index[ZT_MAX_RANK], at[3];
-} broadcast_walk;
+} broadcast_steps;
 
-static inline broadcast_walk broadcast_start(const zt_arg *in, int n, const zt_type *y)
+static inline broadcast_steps broadcast_start(const zt_arg *in, int n, const zt_type *y)
 {
-    broadcast_walk walk = {.y = y, .n = n};
-    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, walk.stride[k]);
-    return walk;
+    broadcast_steps steps = {.y = y, .n = n};
+    for (int k = 0; k < n; k++) zt_row_strides(in[k].type, y, steps.stride[k]);
+    return steps;
 }
 
-static inline void broadcast_next(broadcast_walk *w)
+static inline void broadcast_next(broadcast_steps *w)
 {
     for (int d = w->y->rank - 1; d >= 0; d--) {
         bool inside = ++w->index[d] < w->y->dim[d];
@@ -53,15 +53,15 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
         int64_t count = zt_type_count(out[0].type);                                                    \
-        broadcast_walk walk = broadcast_start(in, 2, out[0].type);                                                \
+        broadcast_steps steps = broadcast_start(in, 2, out[0].type);                                                \
         int64_t flip = flip_of(in[0].type);                                                        \
         (void)attrs, (void)error, (void)flip;                                                          \
-        for (int64_t i = 0; i < count && out[0].f; i++, broadcast_next(&walk)) {                                 \
-            double a = in[0].f[walk.at[0]], b = in[1].f[walk.at[1]];                                     \
+        for (int64_t i = 0; i < count && out[0].f; i++, broadcast_next(&steps)) {                                 \
+            double a = in[0].f[steps.at[0]], b = in[1].f[steps.at[1]];                                     \
             out[0].f[i] = F;                                                                       \
         }                                                                                          \
-        for (int64_t i = 0; i < count && out[0].i; i++, broadcast_next(&walk)) {                                 \
-            int64_t a = in[0].i[walk.at[0]], b = in[1].i[walk.at[1]];                                    \
+        for (int64_t i = 0; i < count && out[0].i; i++, broadcast_next(&steps)) {                                 \
+            int64_t a = in[0].i[steps.at[0]], b = in[1].i[steps.at[1]];                                    \
             out[0].i[i] = wrapped(out[0].type->dtype, I);                                          \
         }                                                                                          \
     }
@@ -71,15 +71,15 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
         int64_t count = zt_type_count(out[0].type);                                                    \
-        broadcast_walk walk = broadcast_start(in, 2, out[0].type);                                                \
+        broadcast_steps steps = broadcast_start(in, 2, out[0].type);                                                \
         int64_t flip = ORDERED ? flip_of(in[0].type) : 0;                                          \
         (void)attrs, (void)error;                                                                      \
-        for (int64_t i = 0; i < count && in[0].f; i++, broadcast_next(&walk)) {                                  \
-            double a = in[0].f[walk.at[0]], b = in[1].f[walk.at[1]];                                     \
+        for (int64_t i = 0; i < count && in[0].f; i++, broadcast_next(&steps)) {                                  \
+            double a = in[0].f[steps.at[0]], b = in[1].f[steps.at[1]];                                     \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \
-        for (int64_t i = 0; i < count && in[0].i; i++, broadcast_next(&walk)) {                                  \
-            int64_t a = in[0].i[walk.at[0]] ^ flip, b = in[1].i[walk.at[1]] ^ flip;                      \
+        for (int64_t i = 0; i < count && in[0].i; i++, broadcast_next(&steps)) {                                  \
+            int64_t a = in[0].i[steps.at[0]] ^ flip, b = in[1].i[steps.at[1]] ^ flip;                      \
             out[0].i[i] = EXPR;                                                                    \
         }                                                                                          \
     }                                                                                              \

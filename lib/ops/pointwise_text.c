@@ -46,7 +46,7 @@ static void value_text(zt_attr_kind kind, const void *field, char text[MOST_VALU
     }
 }
 
-/* The same backwards; false where it is no such value, or not as it is printed. */
+/* The reverse; false where the text is not a value, or not in its printed form. */
 static bool take_value(zt_attr_kind kind, const char *text, void *field)
 {
     char again[MOST_VALUE];

@@ -90,24 +90,24 @@ static void keep_values(const cell *k, int64_t j, int n, const double *values)
 }
 
 /* Inputs h0 and c0 (below 0: no such), outputs 1 hn, 2 cn if there is a c, and saved last. */
-typedef struct walk {
+typedef struct recurrence {
     int h0, c0, lengths, saved, per_unit;
     void (*step)(const cell *k);
-} walk;
+} recurrence;
 
 static void copy_row(const zt_arg *to, int64_t n, const double *from, int64_t H)
 {
     for (int64_t j = 0; j < H && to->type; j++) to->f[n * H + j] = from ? from[j] : 0;
 }
 
-static void walk_one(const walk *w, const zt_steps *steps, cell k, int64_t n, int64_t length,
+static void run_sequence(const recurrence *loop, const zt_steps *steps, cell k, int64_t n, int64_t length,
                      zt_arg *out)
 {
-    int64_t H = k.H, S = w->per_unit * H;
-    const zt_arg *in = k.in, *saved = &out[w->saved], none = {0};
-    k.h = in[w->h0].type ? in[w->h0].f + n * H : NULL;
-    if (w->c0 >= 0) k.c = in[w->c0].type ? in[w->c0].f + n * H : NULL;
-    const zt_arg *cn = w->c0 >= 0 ? &out[2] : &none;
+    int64_t H = k.H, S = loop->per_unit * H;
+    const zt_arg *in = k.in, *saved = &out[loop->saved], none = {0};
+    k.h = in[loop->h0].type ? in[loop->h0].f + n * H : NULL;
+    if (loop->c0 >= 0) k.c = in[loop->c0].type ? in[loop->c0].f + n * H : NULL;
+    const zt_arg *cn = loop->c0 >= 0 ? &out[2] : &none;
     if (!length) copy_row(cn, n, k.c, H);
     for (int64_t i = 0; i < length; i++) {
         int64_t row = zt_steps_row(steps, n, length, i);
@@ -117,21 +117,21 @@ static void walk_one(const walk *w, const zt_steps *steps, cell k, int64_t n, in
         k.saved = saved->type ? saved->f + row * S : NULL;
         k.c_next = !last ? out[0].f + zt_steps_row(steps, n, length, i + 1) * H : NULL;
         if (last && cn->type) k.c_next = cn->f + n * H;
-        w->step(&k);
+        loop->step(&k);
         k.h = k.y;
         k.c = k.c_next;
     }
     copy_row(&out[1], n, k.h, H);
 }
 
-static void walk_all(const walk *w, const zt_steps *steps, const void *attrs, const zt_arg *in,
+static void run_sequences(const recurrence *loop, const zt_steps *steps, const void *attrs, const zt_arg *in,
                      zt_arg *out, zt_runtime_error *error)
 {
-    const zt_arg *saved = &out[w->saved];
+    const zt_arg *saved = &out[loop->saved];
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     if (saved->type) memset(saved->f, 0, (size_t)zt_type_count(saved->type) * sizeof(double));
     cell k = {.attrs = attrs, .in = in, .K = in[0].type->dim[2], .H = steps->H};
-    for (int64_t n = 0; n < steps->N && steps->H; n++) walk_one(w, steps, k, n, zt_steps_length(steps, n, error), out);
+    for (int64_t n = 0; n < steps->N && steps->H; n++) run_sequence(loop, steps, k, n, zt_steps_length(steps, n, error), out);
 }
 
 /* ---- rnn ------------------------------------------------------------------------------------- */
@@ -160,10 +160,10 @@ static void rnn_step(const cell *k)
 
 static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    static const walk w = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
+    static const recurrence loop = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
     zt_steps steps =
         zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_rnn_attrs *)attrs)->reverse, &in[5]);
-    walk_all(&w, &steps, attrs, in, out, error);
+    run_sequences(&loop, &steps, attrs, in, out, error);
 }
 
 static double recurrent_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -254,10 +254,10 @@ static void lstm_step(const cell *k)
 
 static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    static const walk w = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
+    static const recurrence loop = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
     zt_steps steps = zt_steps_of(in[0].type, in[2].type->dim[1],
                              ((const zt_lstm_attrs *)attrs)->reverse, &in[7]);
-    walk_all(&w, &steps, attrs, in, out, error);
+    run_sequences(&loop, &steps, attrs, in, out, error);
 }
 
 static bool lstm_cases(int i, zt_case *test_case)
@@ -357,10 +357,10 @@ static void gru_step(const cell *k)
 
 static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    static const walk w = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
+    static const recurrence loop = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
     zt_steps steps =
         zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_gru_attrs *)attrs)->reverse, &in[6]);
-    walk_all(&w, &steps, attrs, in, out, error);
+    run_sequences(&loop, &steps, attrs, in, out, error);
 }
 
 static bool gru_cases(int i, zt_case *test_case)

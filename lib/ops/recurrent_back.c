@@ -71,28 +71,28 @@ static void add_dr(const back *k, int g, int64_t j, double d, const double *by)
     for (int64_t i = 0; i < k->H && to; i++) to[i] += d * by[i];
 }
 
-typedef struct back_walk {
+typedef struct backward_loop {
     int gates, S, lengths, dy, last, dh0, dlast0; /* dlast0: where the handed goes; -1 nowhere */
     void (*step)(const back *k);
     double (*dh)(const back *k, int64_t j); /* of h, from the step after */
-} back_walk;
+} backward_loop;
 
 /* Before the first step: the gradients of the states that the sequence began with. */
-static void finish_step(const back_walk *w, back *k, const double *dhn)
+static void finish_step(const backward_loop *loop, back *k, const double *dhn)
 {
     int64_t H = k->H, n = k->n;
-    zt_arg *dh0 = &k->out[w->dh0];
+    zt_arg *dh0 = &k->out[loop->dh0];
     for (int64_t j = 0; j < H && dh0->type; j++)
-        dh0->f[n * H + j] = k->dg_later ? w->dh(k, j) : dhn ? dhn[j] : 0;
+        dh0->f[n * H + j] = k->dg_later ? loop->dh(k, j) : dhn ? dhn[j] : 0;
 }
 
-static void back_one(const back_walk *w, const zt_steps *steps, back k, int64_t length,
+static void run_sequence_back(const backward_loop *loop, const zt_steps *steps, back k, int64_t length,
                      const double *dhn)
 {
-    int64_t n = k.n, H = k.H, G = w->gates * H, S = w->S * H;
-    zt_arg *end = w->dlast0 >= 0 ? &k.out[w->dlast0] : NULL;
+    int64_t n = k.n, H = k.H, G = loop->gates * H, S = loop->S * H;
+    zt_arg *end = loop->dlast0 >= 0 ? &k.out[loop->dlast0] : NULL;
     double *start = end && end->type ? end->f + n * H : NULL;
-    const zt_arg *saved = &k.in[0], *dy = &k.in[w->dy];
+    const zt_arg *saved = &k.in[0], *dy = &k.in[loop->dy];
     for (int64_t j = 0; j < H && start; j++) start[j] = k.handed ? k.handed[j] : 0;
     for (int64_t i = length; i-- > 0;) {
         int64_t row = zt_steps_row(steps, n, length, i);
@@ -100,24 +100,24 @@ static void back_one(const back_walk *w, const zt_steps *steps, back k, int64_t 
         k.dy = dy->type ? dy->f + row * H : NULL;
         k.dg = k.out[0].f + row * G;
         k.hand = i ? k.out[0].f + zt_steps_row(steps, n, length, i - 1) * G : start;
-        w->step(&k);
+        loop->step(&k);
         k.saved_later = k.saved;
         k.dg_later = k.dg;
         k.handed = k.hand;
     }
-    finish_step(w, &k, dhn);
+    finish_step(loop, &k, dhn);
 }
 
-static void back_all(const back_walk *w, const zt_steps *steps, const void *attrs, const zt_arg *in,
+static void run_sequences_back(const backward_loop *loop, const zt_steps *steps, const void *attrs, const zt_arg *in,
                      zt_arg *out, int n_out, int dcn, zt_runtime_error *error)
 {
     for (int o = 0; o < n_out; o++)
         if (out[o].type) memset(out[o].f, 0, (size_t)zt_type_count(out[o].type) * sizeof(double));
     for (int64_t n = 0; n < steps->N && steps->H; n++) {
-        const zt_arg *dhn = &in[w->last], *first = dcn >= 0 ? &in[dcn] : dhn;
+        const zt_arg *dhn = &in[loop->last], *first = dcn >= 0 ? &in[dcn] : dhn;
         back k = {.attrs = attrs, .in = in, .out = out, .H = steps->H, .n = n};
         k.handed = first->type ? first->f + n * steps->H : NULL;
-        back_one(w, steps, k, zt_steps_length(steps, n, error), dhn->type ? dhn->f + n * steps->H : NULL);
+        run_sequence_back(loop, steps, k, zt_steps_length(steps, n, error), dhn->type ? dhn->f + n * steps->H : NULL);
     }
 }
 
@@ -170,10 +170,10 @@ static void rnn_back(const back *k)
 
 static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    static const back_walk w = {1, ZT_RNN_SAVED, 2, 3, 4, 2, -1, rnn_back, rnn_dh};
+    static const backward_loop loop = {1, ZT_RNN_SAVED, 2, 3, 4, 2, -1, rnn_back, rnn_dh};
     zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_rnn_backward_attrs *)attrs)->reverse, &in[2]);
-    back_all(&w, &steps, attrs, in, out, 3, -1, error);
+    run_sequences_back(&loop, &steps, attrs, in, out, 3, -1, error);
 }
 
 static bool rnn_backward_cases(int i, zt_case *test_case)
@@ -262,10 +262,10 @@ static void lstm_back(const back *k)
 
 static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    static const back_walk w = {4, ZT_LSTM_SAVED, 3, 4, 5, 2, 3, lstm_back, lstm_dh};
+    static const backward_loop loop = {4, ZT_LSTM_SAVED, 3, 4, 5, 2, 3, lstm_back, lstm_dh};
     zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_lstm_backward_attrs *)attrs)->reverse, &in[3]);
-    back_all(&w, &steps, attrs, in, out, 5, 6, error);
+    run_sequences_back(&loop, &steps, attrs, in, out, 5, 6, error);
 }
 
 static bool lstm_backward_cases(int i, zt_case *test_case)
@@ -374,10 +374,10 @@ static void gru_back(const back *k)
 
 static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    static const back_walk w = {3, ZT_GRU_SAVED, 2, 3, 4, 3, 3, gru_back, gru_dh};
+    static const backward_loop loop = {3, ZT_GRU_SAVED, 2, 3, 4, 3, 3, gru_back, gru_dh};
     zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
                              ((const zt_gru_backward_attrs *)attrs)->reverse, &in[2]);
-    back_all(&w, &steps, attrs, in, out, 4, -1, error);
+    run_sequences_back(&loop, &steps, attrs, in, out, 4, -1, error);
 }
 
 static bool gru_backward_cases(int i, zt_case *test_case)

@@ -43,9 +43,9 @@ static int emit_concat(const zt_emit *emit, int axis, int n, const int *x)
     return zt_build_concat(emit, in[0], in[1], in[2], in[3], in[4], &(zt_concat_attrs){axis});
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the unrolling --------------------------------------------------------------------------- */
 
-typedef struct walk {
+typedef struct unrolling {
     const zt_emit *e;
     zt_unrolled *u;
     int64_t T, N, H, t; /* t: of the step */
@@ -57,62 +57,63 @@ typedef struct walk {
     int valid, within; /* bool [T,N,1]: steps within their sequence; the step's. ZT_NONE: all */
     int h, c;       /* in hand */
     int gates, hidden; /* the step's gradients, [1,N,G*H]; hidden: of what w_hh h is */
-} walk;
+} unrolling;
 
 typedef struct kind {
     int parts, gates;
     bool has_hidden;
-    void (*begin)(walk *w);
-    void (*step)(walk *w, int *h, int *c); /* what is in hand next */
-    void (*end)(walk *w, int dg, int dhidden);
+    void (*begin)(unrolling *unroll);
+    void (*step)(unrolling *unroll, int *h, int *c); /* what is in hand next */
+    void (*end)(unrolling *unroll, int dg, int dhidden);
 } kind;
 
 /* The step's row of a value of the sequence. */
-static int step_of(const walk *w, int x) { return part_of(w->e, x, 0, w->t, w->t + 1); }
+static int step_of(const unrolling *unroll, int x) { return part_of(unroll->e, x, 0, unroll->t, unroll->t + 1); }
 
 /* slope times d, and extra, of gate i. */
-static int gate_of(const walk *w, int i, int d)
+static int gate_of(const unrolling *unroll, int i, int d)
 {
-    return add_optional(w->e, multiply_optional(w->e, d, step_of(w, w->slope[i])), step_of(w, w->extra[i]));
+    return add_optional(unroll->e, multiply_optional(unroll->e, d, step_of(unroll, unroll->slope[i])),
+                        step_of(unroll, unroll->extra[i]));
 }
 
-static int by_r(const walk *w, int x, int r) { return zt_build_matmul(w->e, x, r, NULL); }
+static int by_r(const unrolling *unroll, int x, int r) { return zt_build_matmul(unroll->e, x, r, NULL); }
 
 /* Gates H from..to of a [T,N,G*H], transposed, times b [T,N,H]: [.,H] */
-static int emit_outer(const walk *w, int a, int from, int to, int b)
+static int emit_outer(const unrolling *unroll, int a, int from, int to, int b)
 {
-    int64_t rows = w->T * w->N;
-    a = part_of(w->e, a, 2, from * w->H, to * w->H);
-    a = zt_build_reshape(w->e, a, &(zt_reshape_attrs){{2, {rows, (to - from) * w->H}}});
-    b = zt_build_reshape(w->e, b, &(zt_reshape_attrs){{2, {rows, w->H}}});
-    return zt_build_matmul(w->e, a, b, &(zt_matmul_attrs){1, 0});
+    int64_t rows = unroll->T * unroll->N;
+    a = part_of(unroll->e, a, 2, from * unroll->H, to * unroll->H);
+    a = zt_build_reshape(unroll->e, a, &(zt_reshape_attrs){{2, {rows, (to - from) * unroll->H}}});
+    b = zt_build_reshape(unroll->e, b, &(zt_reshape_attrs){{2, {rows, unroll->H}}});
+    return zt_build_matmul(unroll->e, a, b, &(zt_matmul_attrs){1, 0});
 }
 
 /* Over steps and sequences. */
-static int sum_rows(const walk *w, int x)
+static int sum_rows(const unrolling *unroll, int x)
 {
-    return zt_build_sum(w->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0});
+    return zt_build_sum(unroll->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0});
 }
 
 /* t < length, of all steps and sequences. */
-static int valid_steps(const walk *w)
+static int valid_steps(const unrolling *unroll)
 {
-    const zt_emit *emit = w->e;
+    const zt_emit *emit = unroll->e;
     const zt_cast_attrs f32 = zt_cast_defaults();
-    if (w->u->lengths == ZT_NONE) return ZT_NONE;
-    int one = zt_build_sum(emit, w->part[0], &(zt_sum_attrs){{1, {2}}, 1});
+    if (unroll->u->lengths == ZT_NONE) return ZT_NONE;
+    int one = zt_build_sum(emit, unroll->part[0], &(zt_sum_attrs){{1, {2}}, 1});
     one = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){1});
     int t = zt_build_cumsum(emit, one, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1});
-    int lengths = zt_build_group(emit, zt_build_cast(emit, w->u->lengths, &f32), &(zt_group_attrs){1});
+    int lengths = zt_build_group(emit, zt_build_cast(emit, unroll->u->lengths, &f32), &(zt_group_attrs){1});
     return zt_build_lt(emit, t, lengths);
 }
 
 /* x at steps within their sequence, else y, or 0 where that is absent. */
-static int mask_past(const walk *w, int x, int y)
+static int mask_past(const unrolling *unroll, int x, int y)
 {
-    if (x == ZT_NONE || w->within == ZT_NONE) return x;
-    if (y == ZT_NONE) y = zt_build_fill_like(w->e, x, &(zt_fill_like_attrs){0});
-    return zt_build_where(w->e, w->within, x, y);
+    if (x == ZT_NONE || unroll->within == ZT_NONE) return x;
+    if (y == ZT_NONE) y = zt_build_fill_like(unroll->e, x, &(zt_fill_like_attrs){0});
+    return zt_build_where(unroll->e, unroll->within, x, y);
 }
 
 /* ---- pieces of a sequence -------------------------------------------------------------------- */
@@ -126,78 +127,78 @@ typedef struct pieces {
 } pieces;
 
 /* The last two; the later piece stands first where steps go from the last to the first. */
-static void join_last(const walk *w, pieces *p)
+static void join_last(const unrolling *unroll, pieces *p)
 {
     int last = --p->n, two[2] = {p->value[last], p->value[last - 1]};
-    if (w->u->reverse) two[0] = p->value[last - 1], two[1] = p->value[last];
-    p->value[last - 1] = emit_concat(w->e, 0, 2, two);
+    if (unroll->u->reverse) two[0] = p->value[last - 1], two[1] = p->value[last];
+    p->value[last - 1] = emit_concat(unroll->e, 0, 2, two);
     p->length[last - 1] += p->length[last];
 }
 
-static void add_piece(const walk *w, pieces *p, int x)
+static void add_piece(const unrolling *unroll, pieces *p, int x)
 {
     p->value[p->n] = x;
     p->length[p->n++] = 1;
-    while (p->n > 1 && p->length[p->n - 1] == p->length[p->n - 2]) join_last(w, p);
+    while (p->n > 1 && p->length[p->n - 1] == p->length[p->n - 2]) join_last(unroll, p);
 }
 
 /* The pieces as one; of nothing nothing, [T,N,gates*H]. */
-static int end_of(const walk *w, pieces *p, int gates)
+static int end_of(const unrolling *unroll, pieces *p, int gates)
 {
     const zt_fill_like_attrs zero = {0};
-    while (p->n > 1) join_last(w, p);
+    while (p->n > 1) join_last(unroll, p);
     if (p->n) return p->value[0];
-    return zt_build_fill_like(w->e, part_of(w->e, w->u->saved, 2, 0, gates * w->H), &zero);
+    return zt_build_fill_like(unroll->e, part_of(unroll->e, unroll->u->saved, 2, 0, gates * unroll->H), &zero);
 }
 
 /* ---- beginning, steps, end ------------------------------------------------------------------- */
 
-static int initial_state(const walk *w, int state)
+static int initial_state(const unrolling *unroll, int state)
 {
-    if (state == ZT_NONE) return w->zero;
-    return zt_build_reshape(w->e, state, &(zt_reshape_attrs){{3, {1, w->N, w->H}}});
+    if (state == ZT_NONE) return unroll->zero;
+    return zt_build_reshape(unroll->e, state, &(zt_reshape_attrs){{3, {1, unroll->N, unroll->H}}});
 }
 
-static bool begin_walk(walk *w, const kind *k)
+static bool begin_unrolling(unrolling *unroll, const kind *k)
 {
-    const zt_emit *emit = w->e;
-    zt_unrolled *unrolled = w->u;
+    const zt_emit *emit = unroll->e;
+    zt_unrolled *unrolled = unroll->u;
     if (unrolled->saved < 0) return false;
     zt_type saved = emit->type(emit->user, unrolled->saved);
     if (saved.dim[0] < 0) return false;
-    w->T = saved.dim[0], w->N = saved.dim[1], w->H = saved.dim[2] / k->parts;
+    unroll->T = saved.dim[0], unroll->N = saved.dim[1], unroll->H = saved.dim[2] / k->parts;
     for (int i = 0; i < k->parts; i++) {
-        w->part[i] = part_of(emit, unrolled->saved, 2, i * w->H, (i + 1) * w->H);
-        w->dpart[i] = part_of(emit, unrolled->dsaved, 2, i * w->H, (i + 1) * w->H);
+        unroll->part[i] = part_of(emit, unrolled->saved, 2, i * unroll->H, (i + 1) * unroll->H);
+        unroll->dpart[i] = part_of(emit, unrolled->dsaved, 2, i * unroll->H, (i + 1) * unroll->H);
     }
-    int one = zt_build_sum(emit, w->part[0], &(zt_sum_attrs){{1, {0}}, 1});
-    w->zero = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){0});
-    w->valid = valid_steps(w);
-    w->dy = unrolled->dy;
-    w->h = initial_state(w, unrolled->dhn);
-    w->c = initial_state(w, unrolled->dcn);
-    k->begin(w);
+    int one = zt_build_sum(emit, unroll->part[0], &(zt_sum_attrs){{1, {0}}, 1});
+    unroll->zero = zt_build_fill_like(emit, one, &(zt_fill_like_attrs){0});
+    unroll->valid = valid_steps(unroll);
+    unroll->dy = unrolled->dy;
+    unroll->h = initial_state(unroll, unrolled->dhn);
+    unroll->c = initial_state(unroll, unrolled->dcn);
+    k->begin(unroll);
     return true;
 }
 
 static bool unroll_steps(const kind *k, zt_unrolled *unrolled)
 {
-    walk w = {.e = unrolled->e, .u = unrolled};
+    unrolling unroll = {.e = unrolled->e, .u = unrolled};
     pieces gates = {.n = 0}, hidden = {.n = 0};
-    if (!begin_walk(&w, k)) return false;
-    for (int64_t i = 0; i < w.T && w.N * w.H > 0; i++) {
+    if (!begin_unrolling(&unroll, k)) return false;
+    for (int64_t i = 0; i < unroll.T && unroll.N * unroll.H > 0; i++) {
         int h, c = ZT_NONE;
-        w.t = unrolled->reverse ? i : w.T - 1 - i;
-        w.within = step_of(&w, w.valid);
-        k->step(&w, &h, &c);
-        add_piece(&w, &gates, mask_past(&w, w.gates, ZT_NONE));
-        if (k->has_hidden) add_piece(&w, &hidden, mask_past(&w, w.hidden, ZT_NONE));
-        w.h = mask_past(&w, h, w.h);
-        w.c = mask_past(&w, c, w.c);
+        unroll.t = unrolled->reverse ? i : unroll.T - 1 - i;
+        unroll.within = step_of(&unroll, unroll.valid);
+        k->step(&unroll, &h, &c);
+        add_piece(&unroll, &gates, mask_past(&unroll, unroll.gates, ZT_NONE));
+        if (k->has_hidden) add_piece(&unroll, &hidden, mask_past(&unroll, unroll.hidden, ZT_NONE));
+        unroll.h = mask_past(&unroll, h, unroll.h);
+        unroll.c = mask_past(&unroll, c, unroll.c);
     }
-    unrolled->dg = end_of(&w, &gates, k->gates);
-    unrolled->dh0 = zt_build_sum(w.e, w.h, &(zt_sum_attrs){{1, {0}}, 0});
-    k->end(&w, unrolled->dg, k->has_hidden ? end_of(&w, &hidden, k->gates) : unrolled->dg);
+    unrolled->dg = end_of(&unroll, &gates, k->gates);
+    unrolled->dh0 = zt_build_sum(unroll.e, unroll.h, &(zt_sum_attrs){{1, {0}}, 0});
+    k->end(&unroll, unrolled->dg, k->has_hidden ? end_of(&unroll, &hidden, k->gates) : unrolled->dg);
     return true;
 }
 
@@ -205,24 +206,24 @@ static bool unroll_steps(const kind *k, zt_unrolled *unrolled)
 
 enum { RNN_H, RNN_BEFORE };
 
-static void rnn_begin(walk *w)
+static void rnn_begin(unrolling *unroll)
 {
-    w->dy = add_optional(w->e, w->dy, w->dpart[RNN_H]);
-    w->slope[0] = w->u->other ? zt_build_gt(w->e, w->part[RNN_H], w->zero)
-                              : tanh_slope(w->e, w->part[RNN_H]);
+    unroll->dy = add_optional(unroll->e, unroll->dy, unroll->dpart[RNN_H]);
+    unroll->slope[0] = unroll->u->other ? zt_build_gt(unroll->e, unroll->part[RNN_H], unroll->zero)
+                              : tanh_slope(unroll->e, unroll->part[RNN_H]);
 }
 
-static void rnn_step(walk *w, int *h, int *c)
+static void rnn_step(unrolling *unroll, int *h, int *c)
 {
-    int dh = add_optional(w->e, w->h, step_of(w, w->dy)), slope = step_of(w, w->slope[0]);
+    int dh = add_optional(unroll->e, unroll->h, step_of(unroll, unroll->dy)), slope = step_of(unroll, unroll->slope[0]);
     (void)c;
-    w->gates = w->u->other ? zt_build_where(w->e, slope, dh, w->zero) : zt_build_mul(w->e, dh, slope);
-    *h = add_optional(w->e, by_r(w, w->gates, w->u->w_hh), step_of(w, w->dpart[RNN_BEFORE]));
+    unroll->gates = unroll->u->other ? zt_build_where(unroll->e, slope, dh, unroll->zero) : zt_build_mul(unroll->e, dh, slope);
+    *h = add_optional(unroll->e, by_r(unroll, unroll->gates, unroll->u->w_hh), step_of(unroll, unroll->dpart[RNN_BEFORE]));
 }
 
-static void rnn_end(walk *w, int dg, int dhidden)
+static void rnn_end(unrolling *unroll, int dg, int dhidden)
 {
-    w->u->dw_hh = emit_outer(w, dhidden, 0, 1, w->part[RNN_BEFORE]);
+    unroll->u->dw_hh = emit_outer(unroll, dhidden, 0, 1, unroll->part[RNN_BEFORE]);
     (void)dg;
 }
 
@@ -236,52 +237,52 @@ bool zt_rnn_unroll(zt_unrolled *unrolled)
 
 enum { I, F, G, O, C, C_BEFORE, H_BEFORE };
 
-static void lstm_begin(walk *w)
+static void lstm_begin(unrolling *unroll)
 {
-    const zt_emit *emit = w->e;
-    const int *p = w->part;
+    const zt_emit *emit = unroll->e;
+    const int *p = unroll->part;
     int tc = zt_build_tanh(emit, p[C]);
     const int by[GATES] = {p[G], p[C_BEFORE], p[I], tc};
     for (int i = 0; i < GATES; i++) {
         int slope = i == G ? tanh_slope(emit, p[i]) : sigmoid_slope(emit, p[i]);
-        w->slope[i] = zt_build_mul(emit, by[i], slope);
-        w->extra[i] = multiply_optional(emit, w->dpart[i], slope);
+        unroll->slope[i] = zt_build_mul(emit, by[i], slope);
+        unroll->extra[i] = multiply_optional(emit, unroll->dpart[i], slope);
     }
-    w->slope_c = zt_build_mul(emit, p[O], tanh_slope(emit, tc));
+    unroll->slope_c = zt_build_mul(emit, p[O], tanh_slope(emit, tc));
 }
 
 /* x times gate i's row of the peepholes. */
-static int emit_peephole(const walk *w, int x, int row)
+static int emit_peephole(const unrolling *unroll, int x, int row)
 {
-    return multiply_optional(w->e, x, part_of(w->e, w->u->peep, 0, row, row + 1));
+    return multiply_optional(unroll->e, x, part_of(unroll->e, unroll->u->peep, 0, row, row + 1));
 }
 
-static void lstm_step(walk *w, int *h, int *c)
+static void lstm_step(unrolling *unroll, int *h, int *c)
 {
-    const zt_emit *emit = w->e;
-    int d[GATES], dh = add_optional(emit, w->h, step_of(w, w->dy));
-    d[O] = gate_of(w, O, dh);
-    int dc = add_optional(emit, w->c, zt_build_mul(emit, dh, step_of(w, w->slope_c)));
-    dc = add_optional(emit, add_optional(emit, dc, step_of(w, w->dpart[C])), emit_peephole(w, d[O], 2));
-    for (int i = I; i <= G; i++) d[i] = gate_of(w, i, dc);
-    w->gates = emit_concat(emit, 2, GATES, d);
-    *h = add_optional(emit, by_r(w, w->gates, w->u->w_hh), step_of(w, w->dpart[H_BEFORE]));
-    *c = add_optional(emit, zt_build_mul(emit, dc, step_of(w, w->part[F])), step_of(w, w->dpart[C_BEFORE]));
-    *c = add_optional(emit, add_optional(emit, *c, emit_peephole(w, d[I], 0)), emit_peephole(w, d[F], 1));
+    const zt_emit *emit = unroll->e;
+    int d[GATES], dh = add_optional(emit, unroll->h, step_of(unroll, unroll->dy));
+    d[O] = gate_of(unroll, O, dh);
+    int dc = add_optional(emit, unroll->c, zt_build_mul(emit, dh, step_of(unroll, unroll->slope_c)));
+    dc = add_optional(emit, add_optional(emit, dc, step_of(unroll, unroll->dpart[C])), emit_peephole(unroll, d[O], 2));
+    for (int i = I; i <= G; i++) d[i] = gate_of(unroll, i, dc);
+    unroll->gates = emit_concat(emit, 2, GATES, d);
+    *h = add_optional(emit, by_r(unroll, unroll->gates, unroll->u->w_hh), step_of(unroll, unroll->dpart[H_BEFORE]));
+    *c = add_optional(emit, zt_build_mul(emit, dc, step_of(unroll, unroll->part[F])), step_of(unroll, unroll->dpart[C_BEFORE]));
+    *c = add_optional(emit, add_optional(emit, *c, emit_peephole(unroll, d[I], 0)), emit_peephole(unroll, d[F], 1));
 }
 
-static void lstm_end(walk *w, int dg, int dhidden)
+static void lstm_end(unrolling *unroll, int dg, int dhidden)
 {
     static const int of[3] = {I, F, O}, by[3] = {C_BEFORE, C_BEFORE, C};
-    const zt_emit *emit = w->e;
+    const zt_emit *emit = unroll->e;
     int row[3];
-    w->u->dw_hh = emit_outer(w, dhidden, 0, GATES, w->part[H_BEFORE]);
-    w->u->dc0 = zt_build_sum(emit, w->c, &(zt_sum_attrs){{1, {0}}, 0});
+    unroll->u->dw_hh = emit_outer(unroll, dhidden, 0, GATES, unroll->part[H_BEFORE]);
+    unroll->u->dc0 = zt_build_sum(emit, unroll->c, &(zt_sum_attrs){{1, {0}}, 0});
     for (int i = 0; i < 3; i++) {
-        int d = part_of(emit, dg, 2, of[i] * w->H, (of[i] + 1) * w->H);
-        row[i] = sum_rows(w, zt_build_mul(emit, d, w->part[by[i]]));
+        int d = part_of(emit, dg, 2, of[i] * unroll->H, (of[i] + 1) * unroll->H);
+        row[i] = sum_rows(unroll, zt_build_mul(emit, d, unroll->part[by[i]]));
     }
-    w->u->dpeep = zt_build_reshape(emit, emit_concat(emit, 0, 3, row), &(zt_reshape_attrs){{2, {3, w->H}}});
+    unroll->u->dpeep = zt_build_reshape(emit, emit_concat(emit, 0, 3, row), &(zt_reshape_attrs){{2, {3, unroll->H}}});
 }
 
 bool zt_lstm_unroll(zt_unrolled *unrolled)
@@ -294,54 +295,54 @@ bool zt_lstm_unroll(zt_unrolled *unrolled)
 
 enum { R, Z, N, Q, GRU_BEFORE };
 
-static void gru_begin(walk *w)
+static void gru_begin(unrolling *unroll)
 {
-    const zt_emit *emit = w->e;
-    const int *p = w->part;
+    const zt_emit *emit = unroll->e;
+    const int *p = unroll->part;
     int h = p[GRU_BEFORE], r_slope = sigmoid_slope(emit, p[R]), z_slope = sigmoid_slope(emit, p[Z]);
     int n_slope = tanh_slope(emit, p[N]), kept = zt_build_plus(emit, zt_build_neg(emit, p[Z]), 1);
-    w->slope[R] = zt_build_mul(emit, w->u->other ? h : p[Q], r_slope);
-    w->slope[Z] = zt_build_mul(emit, zt_build_sub(emit, h, p[N]), z_slope);
-    w->slope[N] = zt_build_mul(emit, kept, n_slope);
-    w->extra[R] = multiply_optional(emit, w->dpart[R], r_slope);
-    w->extra[Z] = multiply_optional(emit, w->dpart[Z], z_slope);
-    w->extra[N] = multiply_optional(emit, w->dpart[N], n_slope);
-    w->r[0] = w->u->w_hh;
-    if (!w->u->other) return;
-    w->r[0] = part_of(emit, w->u->w_hh, 0, 0, 2 * w->H);
-    w->r[1] = part_of(emit, w->u->w_hh, 0, 2 * w->H, 3 * w->H);
+    unroll->slope[R] = zt_build_mul(emit, unroll->u->other ? h : p[Q], r_slope);
+    unroll->slope[Z] = zt_build_mul(emit, zt_build_sub(emit, h, p[N]), z_slope);
+    unroll->slope[N] = zt_build_mul(emit, kept, n_slope);
+    unroll->extra[R] = multiply_optional(emit, unroll->dpart[R], r_slope);
+    unroll->extra[Z] = multiply_optional(emit, unroll->dpart[Z], z_slope);
+    unroll->extra[N] = multiply_optional(emit, unroll->dpart[N], n_slope);
+    unroll->r[0] = unroll->u->w_hh;
+    if (!unroll->u->other) return;
+    unroll->r[0] = part_of(emit, unroll->u->w_hh, 0, 0, 2 * unroll->H);
+    unroll->r[1] = part_of(emit, unroll->u->w_hh, 0, 2 * unroll->H, 3 * unroll->H);
 }
 
 /* q is what r multiplies, R_n h + rb_n, or (`other`) r h, of which R_n is taken. */
-static void gru_step(walk *w, int *h, int *c)
+static void gru_step(unrolling *unroll, int *h, int *c)
 {
-    const zt_emit *emit = w->e;
-    int d[3], dh = add_optional(emit, w->h, step_of(w, w->dy)), dq;
+    const zt_emit *emit = unroll->e;
+    int d[3], dh = add_optional(emit, unroll->h, step_of(unroll, unroll->dy)), dq;
     (void)c;
-    d[Z] = gate_of(w, Z, dh);
-    d[N] = gate_of(w, N, dh);
-    dq = w->u->other ? by_r(w, d[N], w->r[1]) : zt_build_mul(emit, d[N], step_of(w, w->part[R]));
-    dq = add_optional(emit, dq, step_of(w, w->dpart[Q]));
-    d[R] = gate_of(w, R, w->u->other ? dq : d[N]);
-    w->gates = emit_concat(emit, 2, 3, d);
-    w->hidden = w->u->other ? w->gates : emit_concat(emit, 2, 3, (const int[]){d[R], d[Z], dq});
-    *h = by_r(w, w->u->other ? emit_concat(emit, 2, 2, d) : w->hidden, w->r[0]);
-    if (w->u->other) *h = add_optional(emit, *h, zt_build_mul(emit, dq, step_of(w, w->part[R])));
-    *h = add_optional(emit, *h, zt_build_mul(emit, dh, step_of(w, w->part[Z])));
-    *h = add_optional(emit, *h, step_of(w, w->dpart[GRU_BEFORE]));
+    d[Z] = gate_of(unroll, Z, dh);
+    d[N] = gate_of(unroll, N, dh);
+    dq = unroll->u->other ? by_r(unroll, d[N], unroll->r[1]) : zt_build_mul(emit, d[N], step_of(unroll, unroll->part[R]));
+    dq = add_optional(emit, dq, step_of(unroll, unroll->dpart[Q]));
+    d[R] = gate_of(unroll, R, unroll->u->other ? dq : d[N]);
+    unroll->gates = emit_concat(emit, 2, 3, d);
+    unroll->hidden = unroll->u->other ? unroll->gates : emit_concat(emit, 2, 3, (const int[]){d[R], d[Z], dq});
+    *h = by_r(unroll, unroll->u->other ? emit_concat(emit, 2, 2, d) : unroll->hidden, unroll->r[0]);
+    if (unroll->u->other) *h = add_optional(emit, *h, zt_build_mul(emit, dq, step_of(unroll, unroll->part[R])));
+    *h = add_optional(emit, *h, zt_build_mul(emit, dh, step_of(unroll, unroll->part[Z])));
+    *h = add_optional(emit, *h, step_of(unroll, unroll->dpart[GRU_BEFORE]));
 }
 
-static void gru_end(walk *w, int dg, int dhidden)
+static void gru_end(unrolling *unroll, int dg, int dhidden)
 {
-    int h = w->part[GRU_BEFORE];
+    int h = unroll->part[GRU_BEFORE];
     (void)dg;
-    w->u->db_hh = sum_rows(w, dhidden);
-    if (!w->u->other) {
-        w->u->dw_hh = emit_outer(w, dhidden, 0, 3, h);
+    unroll->u->db_hh = sum_rows(unroll, dhidden);
+    if (!unroll->u->other) {
+        unroll->u->dw_hh = emit_outer(unroll, dhidden, 0, 3, h);
         return;
     }
-    const int rows[] = {emit_outer(w, dhidden, 0, 2, h), emit_outer(w, dhidden, 2, 3, w->part[Q])};
-    w->u->dw_hh = emit_concat(w->e, 0, 2, rows);
+    const int rows[] = {emit_outer(unroll, dhidden, 0, 2, h), emit_outer(unroll, dhidden, 2, 3, unroll->part[Q])};
+    unroll->u->dw_hh = emit_concat(unroll->e, 0, 2, rows);
 }
 
 bool zt_gru_unroll(zt_unrolled *unrolled)

@@ -27,25 +27,25 @@ static zt_status refuse_shapes(zt_ctx *ctx, const zt_type *from, const zt_type *
 }
 
 /* Walks the elements of `big` in order: where the value that was broadcast has each. */
-typedef struct walk {
+typedef struct element_pairs {
     const zt_type *big;
     int64_t stride[ZT_MAX_RANK], at[ZT_MAX_RANK], small;
-} walk;
+} element_pairs;
 
-static walk walk_start(const zt_type *small, const zt_type *big)
+static element_pairs start_pairs(const zt_type *small, const zt_type *big)
 {
-    walk w = {.big = big};
-    zt_row_strides(small, big, w.stride);
-    return w;
+    element_pairs elements = {.big = big};
+    zt_row_strides(small, big, elements.stride);
+    return elements;
 }
 
-static void walk_on(walk *w)
+static void next_pair(element_pairs *elements)
 {
-    for (int d = w->big->rank - 1; d >= 0; d--) {
-        w->small += w->stride[d];
-        if (++w->at[d] < w->big->dim[d]) return;
-        w->small -= w->at[d] * w->stride[d];
-        w->at[d] = 0;
+    for (int d = elements->big->rank - 1; d >= 0; d--) {
+        elements->small += elements->stride[d];
+        if (++elements->at[d] < elements->big->dim[d]) return;
+        elements->small -= elements->at[d] * elements->stride[d];
+        elements->at[d] = 0;
     }
 }
 
@@ -79,8 +79,8 @@ static void sum_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     (void)attrs, (void)error;
     int64_t count = zt_type_count(in[0].type);
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
-    walk w = walk_start(out[0].type, in[0].type);
-    for (int64_t i = 0; i < count; i++, walk_on(&w)) out[0].f[w.small] += in[0].f[i];
+    element_pairs elements = start_pairs(out[0].type, in[0].type);
+    for (int64_t i = 0; i < count; i++, next_pair(&elements)) out[0].f[elements.small] += in[0].f[i];
 }
 
 static bool sum_to_cases(int i, zt_case *test_case)
@@ -132,12 +132,12 @@ static void broadcast_to_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
 {
     (void)attrs, (void)error;
     int64_t count = zt_type_count(out[0].type);
-    walk w = walk_start(in[0].type, out[0].type);
-    for (int64_t i = 0; i < count; i++, walk_on(&w))
+    element_pairs elements = start_pairs(in[0].type, out[0].type);
+    for (int64_t i = 0; i < count; i++, next_pair(&elements))
         if (out[0].f)
-            out[0].f[i] = in[0].f[w.small];
+            out[0].f[i] = in[0].f[elements.small];
         else
-            out[0].i[i] = in[0].i[w.small];
+            out[0].i[i] = in[0].i[elements.small];
 }
 
 static bool broadcast_to_cases(int i, zt_case *test_case)
