@@ -256,7 +256,7 @@ typedef struct zt_opinfo {
 } zt_opinfo;
 
 const zt_opinfo *zt_op_info(zt_op op); /* valid for the program's life; NULL: out of range */
-const char *zt_op_family(zt_op op); /* "linalg", "norm": that of its file and heading in ops.def */
+const char *zt_op_family(zt_op op); /* "linalg", "norm": its heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes, old ones too; false: *out stays */
 const char *zt_op_old_name(zt_op op); /* what programs of earlier releases call it; NULL: the same */
 /* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. */
