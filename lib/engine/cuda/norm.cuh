@@ -6,6 +6,7 @@
 
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/prim.h"
+#include "lib/engine/cuda/unroll.h"
 
 /* Columns i .. i + 3 of a row. */
 template <class T>
@@ -47,14 +48,24 @@ FN void summed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T
 }
 
 /* 1 / sqrt(mean of squares + eps), for every thread. Columns go to the first `team` threads in turn,
- * as many as a block has that norms a row alone, so that the sum has the same order. */
-template <class T>
+ * as many as a block has that norms a row alone, so that the sum has the same order. The first HELD
+ * fours of a thread stay in `held`, so that they are read once. */
+template <class T, int HELD = 0>
 FN typename wide<T>::type rstd_of(const zt_cu_norm_args &a, int64_t row, bool tells,
-                                  typename wide<T>::type *room)
+                                  typename wide<T>::type *room,
+                                  typename wide<T>::type (*held)[4] = nullptr)
 {
     typedef typename wide<T>::type W;
     W sum = 0, v[4];
-    for (int64_t i = 4 * thread(); thread() < a.team && i < a.K; i += 4 * a.team) {
+    UNROLL
+    for (int k = 0; k < HELD; k++) {
+        const int64_t i = 4 * (thread() + (int64_t)k * a.team);
+        if (thread() >= a.team || i >= a.K) continue;
+        summed<T>(a, row, i, held[k]);
+        for (int j = 0; j < 4; j++) sum += held[k][j] * held[k][j];
+        if (a.sum && tells) store_four(PTR(T, a.sum) + row * a.K, i, a.K, a.wide, held[k]);
+    }
+    for (int64_t i = 4 * (thread() + (int64_t)HELD * a.team); thread() < a.team && i < a.K; i += 4 * a.team) {
         summed<T>(a, row, i, v);
         for (int j = 0; j < 4; j++) sum += v[j] * v[j];
         if (a.sum && tells) store_four(PTR(T, a.sum) + row * a.K, i, a.K, a.wide, v);
@@ -65,13 +76,12 @@ FN typename wide<T>::type rstd_of(const zt_cu_norm_args &a, int64_t row, bool te
     return rstd;
 }
 
-/* Columns i .. i + 3 of the norm's row. */
+/* Columns i .. i + 3 of the norm's row, of v: what `summed` gives for them. */
 template <class T>
-FN void normed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T>::type rstd,
-               typename wide<T>::type v[4])
+FN void scale_four(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T>::type rstd,
+                   typename wide<T>::type v[4])
 {
     typename wide<T>::type g[4], more[4];
-    summed<T>(a, row, i, v);
     load_four(PTR(const T, a.g), i, a.K, a.wide, g);
     for (int j = 0; j < 4; j++) v[j] = v[j] * rstd * g[j];
     if (!a.after) return;
@@ -79,12 +89,28 @@ FN void normed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T
     for (int j = 0; j < 4; j++) v[j] += more[j];
 }
 
+/* Columns i .. i + 3 of the norm's row. */
 template <class T>
+FN void normed(const zt_cu_norm_args &a, int64_t row, int64_t i, typename wide<T>::type rstd,
+               typename wide<T>::type v[4])
+{
+    summed<T>(a, row, i, v);
+    scale_four<T>(a, row, i, rstd, v);
+}
+
+template <class T, int HELD = 0>
 FN void norm_row(const zt_cu_norm_args &a, int64_t row, typename wide<T>::type *room)
 {
     typedef typename wide<T>::type W;
-    W v[4], rstd = rstd_of<T>(a, row, true, room);
-    for (int64_t i = 4 * thread(); thread() < a.team && i < a.K; i += 4 * a.team) {
+    W held[HELD ? HELD : 1][4], v[4], rstd = rstd_of<T, HELD>(a, row, true, room, held);
+    UNROLL
+    for (int k = 0; k < HELD; k++) {
+        const int64_t i = 4 * (thread() + (int64_t)k * a.team);
+        if (thread() >= a.team || i >= a.K) continue;
+        scale_four<T>(a, row, i, rstd, held[k]);
+        store_four(PTR(T, a.y) + row * a.K, i, a.K, a.wide, held[k]);
+    }
+    for (int64_t i = 4 * (thread() + (int64_t)HELD * a.team); thread() < a.team && i < a.K; i += 4 * a.team) {
         normed<T>(a, row, i, rstd, v);
         store_four(PTR(T, a.y) + row * a.K, i, a.K, a.wide, v);
     }

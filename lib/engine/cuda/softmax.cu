@@ -3,6 +3,7 @@
  */
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/prim.h"
+#include "lib/engine/cuda/unroll.h"
 
 FN float exp_of(float x) { return expf(x); }
 FN double exp_of(double x) { return exp(x); }
@@ -12,19 +13,41 @@ FN double log_of(double x) { return log(x); }
 template <class W> FN W larger(W a, W b) { return b > a ? b : a; }
 template <class W> FN W lowest() { return (W)-INFINITY; }
 
+/* Entries that a thread keeps in registers: a line of 8192 is read once. */
+enum { HELD = 16 };
+
 template <class T> FN void softmax_line(const zt_cu_softmax_args &a, typename wide<T>::type *room)
 {
     typedef typename wide<T>::type W;
     const T *x = PTR(const T, a.x) + (int64_t)block() * a.n;
     T *y = PTR(T, a.y) + (int64_t)block() * a.n;
-    W top = lowest<W>(), sum = 0, scale = (W)a.scale;
-    for (int64_t i = thread(); i < a.n; i += threads()) top = larger(top, get(x[i]) * scale);
+    W top = lowest<W>(), sum = 0, scale = (W)a.scale, held[HELD];
+    const int64_t rest = thread() + (int64_t)HELD * threads();
+    UNROLL
+    for (int k = 0; k < HELD; k++) {
+        const int64_t i = thread() + (int64_t)k * threads();
+        held[k] = i < a.n ? get(x[i]) * scale : lowest<W>();
+        if (i < a.n) top = larger(top, held[k]);
+    }
+    for (int64_t i = rest; i < a.n; i += threads()) top = larger(top, get(x[i]) * scale);
     top = block_max(top, room);
     barrier();
-    for (int64_t i = thread(); i < a.n; i += threads()) sum += exp_of(get(x[i]) * scale - top);
+    UNROLL
+    for (int k = 0; k < HELD; k++) {
+        if (thread() + (int64_t)k * threads() >= a.n) continue;
+        const W v = held[k] - top, power = exp_of(v);
+        held[k] = a.log ? v : power;
+        sum += power;
+    }
+    for (int64_t i = rest; i < a.n; i += threads()) sum += exp_of(get(x[i]) * scale - top);
     sum = block_sum(sum, room);
     W more = a.log ? log_of(sum) : 0;
-    for (int64_t i = thread(); i < a.n; i += threads()) {
+    UNROLL
+    for (int k = 0; k < HELD; k++) {
+        const int64_t i = thread() + (int64_t)k * threads();
+        if (i < a.n) y[i] = put<T>(a.log ? held[k] - more : held[k] / sum);
+    }
+    for (int64_t i = rest; i < a.n; i += threads()) {
         W v = get(x[i]) * scale - top;
         y[i] = put<T>(a.log ? v - more : exp_of(v) / sum);
     }
@@ -49,7 +72,7 @@ template <class T> FN void softmax_across(const zt_cu_softmax_args &a)
 }
 
 #define SOFTMAX(name, number)                                                                      \
-    KERNEL_OF(zt_softmax_##name, zt_cu_softmax_args, 512)                                          \
+    KERNEL_EACH(zt_softmax_##name, zt_cu_softmax_args, 512, 2)                                     \
     {                                                                                              \
         SHARED(wide<number>::type, room, [32]);                                                    \
         softmax_line<number>(a, room);                                                             \
