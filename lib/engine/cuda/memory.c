@@ -54,6 +54,8 @@ static int ask_driver(zt_cu_engine *engine, zt_cu_kind kind, zt_cu_mem *memory)
     void *pinned = NULL;
     if (kind == ZT_CU_DEVICE_MEM) return engine->cu.MemAlloc(&memory->address, memory->bytes);
     int result = engine->cu.MemHostAlloc(&pinned, memory->bytes, 0);
+    /* Inputs go over in one copy, with the gaps that their alignment leaves. */
+    if (result == ZT_CU_SUCCESS) memset(pinned, 0, memory->bytes);
     memory->host = pinned;
     memory->address = (zt_cu_ptr)(uintptr_t)pinned;
     return result;
