@@ -48,9 +48,9 @@ struct zt_batch {
     zt_llm_info info;
     zt_pages *pages;
     zt_batch_slot *slot; /* [n_seq] */
-    zt_batch_text *text; /* n of them, those that run first */
+    zt_batch_text *text; /* [text_count], those that run first */
     size_t text_count, text_capacity, running;
-    size_t max_running; /* texts that may run at once, and */
+    size_t max_running; /* texts that may run at once */
     int64_t chunk;      /* tokens of prompts in a step: fewer than were asked for after ZT_ENOMEM */
     /* a step */
     int32_t *ids, *pos, *seq;     /* [n_rows]; room for the larger of chunk and n_seq + 1 */

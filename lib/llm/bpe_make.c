@@ -23,8 +23,8 @@ typedef struct vocab_maker {
     size_t piece_count, piece_capacity;
     int32_t n_tokens, max_tokens;
     zt_str text;      /* of all tokens, one behind the other */
-    size_t *token_at; /* [most + 1]: where each begins in text */
-    int64_t *count;   /* [most][most]: pairs, of best_pair */
+    size_t *token_at; /* [max_tokens + 1]: where each begins in text */
+    int64_t *count;   /* [max_tokens][max_tokens]: how often each pair occurs */
     int64_t n_merges;
     zt_str merges;
     size_t *merge_at;

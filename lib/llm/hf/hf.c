@@ -1,4 +1,4 @@
-/* hf.c - owns opening a model of any container: what a path is, and where the files of a Hugging
+/* hf.c - opens a model of any container: what a path is, and where the files of a Hugging
  * Face model are. */
 #include "lib/llm/hf/hf.h"
 #include "lib/io/pt.h"

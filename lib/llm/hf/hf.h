@@ -188,8 +188,7 @@ zt_status zt_hf_int(const hf_import *import, const char *names, int64_t *out);
 zt_status zt_hf_real(const hf_import *import, const char *names, double *out);
 /* A number in any object of it; `what` names it in messages. */
 zt_status zt_hf_number(const hf_import *import, const json_t *value, const char *what, double *out);
-/* The number of a key of GGUF: config.json's, else what holds where it is silent; `out` stays where
- * neither says one. */
+/* The value of a number's key in GGUF: config.json's, else the default. `out` stays if there is neither. */
 zt_status zt_hf_value(const hf_import *import, const char *suffix, double *out);
 bool zt_hf_is(const hf_import *import, unsigned set); /* is the architecture of the set? */
 
@@ -232,7 +231,7 @@ typedef struct hf_tokens {
 
 zt_status zt_hf_tokens_init(hf_tokens *tokens, hf_import *import, int64_t count);
 void zt_hf_tokens_fini(hf_tokens *tokens);
-/* The text is copied. Ids from n on are passed over: the model has no rows for them. */
+/* The text is copied. Ids from `count` on are ignored: the model has no rows for them. */
 zt_status zt_hf_tokens_set(hf_tokens *tokens, int64_t id, zt_bytes text, hf_token_type type, float score);
 bool zt_hf_looks_special(zt_bytes text); /* "<|...|>" and the like */
 /* A token that was added: CONTROL if it is special or looks so, else USER with plain spaces. */
@@ -256,7 +255,7 @@ zt_status zt_hf_spm_ends(hf_import *import, const zt_sp_model *model, const json
 /* The keys of its normalizer, but add_space_prefix where that was put, and the file itself; config is
  * tokenizer_config.json or NULL. */
 zt_status zt_hf_spm_put_keys(hf_import *import, const zt_sp_model *model, zt_bytes file, bool spaced, const json_t *config);
-/* All keys of a tokenizer.model that is alone, m->path. */
+/* All keys of a tokenizer.model that is alone, import->path. */
 zt_status zt_hf_spm_alone(hf_import *import, const char *text, size_t size);
 /* Appends a piece to a tokenizer.model; after the last what its reader wants to know: `bytes`, that
  * there are pieces for all bytes. */
@@ -270,7 +269,8 @@ zt_status zt_hf_pre_name(hf_import *import, const zt_vocab *vocab, const json_t 
 /* Are its patterns, to the letter, those that the name stands for here? */
 bool zt_hf_pre_same(const json_t *tokenizer, const char *name);
 
-/* Positions in which pair pair of `dims` columns turns once; by what Llama 3 divides its angle. */
+/* The wave of a pair of columns, the number of positions in which it rotates once; and the factor by which
+ * Llama 3 divides its angle. */
 float zt_hf_wave(double theta, int64_t pair, int64_t dims);
 float zt_hf_llama3(float wave, double factor, double low, double high, double original);
 

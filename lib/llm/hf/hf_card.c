@@ -1,4 +1,4 @@
-/* hf_card.c - owns the model card: what README.md's front matter says of a model, and back.
+/* hf_card.c - the model card: what README.md's front matter says of a model, and back.
  *
  * Of YAML what cards are written in: between two lines "---", `name: text` from the first column,
  * a list as `[a, b]` or as lines "- a" below; texts plain or in quotes. Anything else is passed

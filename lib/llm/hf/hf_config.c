@@ -1,4 +1,4 @@
-/* hf_config.c - owns config.json: which architecture it describes, and its numbers as GGUF's keys.
+/* hf_config.c - config.json: which architecture it describes, and its numbers as GGUF's keys.
  *
  * Names and meaning of keys: convert_hf_to_gguf.py of llama.cpp (conversion/), what holds where
  * config.json is silent: configuration_*.py of transformers; both as facts. Of a number we only ask

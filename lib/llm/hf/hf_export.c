@@ -1,4 +1,4 @@
-/* hf_export.c - owns writing a GGUF as a Hugging Face directory: the directory, whole or absent, and
+/* hf_export.c - writes a GGUF as a Hugging Face directory: the directory, whole or absent, and
  * the small files in it. */
 #include "lib/base/attributes.h"
 #include "lib/llm/hf/hf_export.h"

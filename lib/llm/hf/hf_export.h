@@ -16,7 +16,7 @@
 typedef struct hf_export {
     zt_ctx *ctx;
     zt_gguf *gguf;
-    const char *file; /* g's name, for messages */
+    const char *file; /* the GGUF's name, for messages */
     zt_hf_opts opts;
     const hf_arch *arch;
     zt_hyper hyper;
@@ -29,7 +29,7 @@ typedef struct hf_export {
 const char *zt_export_key(const hf_export *export, const char *suffix, char key[128]);
 bool zt_export_int(const hf_export *export, const char *suffix, int64_t *value);
 bool zt_export_real(const hf_export *export, const char *suffix, double *value);
-/* As short as an f32 may be written and read back. */
+/* The shortest number that reads back as this f32. */
 json_t *zt_export_number(double value);
 /* object[name] = value, which is taken over. ZT_ENOMEM when either is NULL. */
 zt_status zt_export_set(hf_export *export, json_t *object, const char *name, json_t *value);
@@ -45,7 +45,7 @@ zt_status zt_export_tokenizer(hf_export *export); /* all that a text needs; none
 /* tokenizer.json, and tokenizer.model of SentencePiece's BPE, from tokenizer.ggml.*. */
 zt_status zt_export_tokens(hf_export *export);
 
-/* Values of a tensor of f32, limit of them at most; 0: there is none such. */
+/* Reads the values of a tensor of f32, at most `limit`. Returns how many; 0: there is no such tensor. */
 int64_t zt_export_values(hf_export *export, const char *name, float *values, int64_t limit);
 
 #endif

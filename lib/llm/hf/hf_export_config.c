@@ -32,7 +32,7 @@ static const char *first_of(const char *names, char separator, char word[64])
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-/* GPT-2's feed-forward is four times as wide where nothing is said. */
+/* GPT-2's feed-forward is four times as wide as the model where config.json gives no width. */
 static bool goes_without(const hf_export *export, const hf_key *row)
 {
     return export->arch->id == HF_GPT2 && strcmp(row->suffix, "feed_forward_length") == 0 &&
@@ -97,7 +97,7 @@ static zt_status put_class(hf_export *export)
     return status;
 }
 
-/* Sizes that tensors say, and biases that they are. */
+/* Sizes that follow from tensors, and which biases there are. */
 static zt_status put_sizes(hf_export *export)
 {
     zt_status status = set_member(export, "vocab_size", json_integer(export->hyper.vocab));
@@ -181,7 +181,7 @@ static zt_status put_rope_layers(hf_export *export)
 
 /* ---- encoders -------------------------------------------------------------------------------- */
 
-/* As sentence-transformers says how states are pooled. */
+/* How states are pooled, as sentence-transformers writes it. */
 static zt_status put_pooling(hf_export *export)
 {
     int64_t type;
@@ -223,7 +223,7 @@ static zt_status set_real(hf_export *export, json_t *object, const char *name, d
     return zt_export_set(export, object, name, zt_export_number(value));
 }
 
-/* object[name] = the key, where the file has it. */
+/* object[name] = the key's value, if the file has the key. */
 static zt_status pass_real(hf_export *export, json_t *object, const char *name, const char *suffix)
 {
     double value;
@@ -251,16 +251,23 @@ static bool reproduces_divisors(const hf_export *export, const llama3 *params, c
     return true;
 }
 
-/* A bound between two waves: of numbers there, the one that reads best, a power of two. */
+/* A bound between two waves: a power of two if there is one between them. */
 static double power_between(double low, double high)
 {
     double power = exp2(ceil(log2(low)));
     return power <= high ? power : sqrt(low * high);
 }
 
-/* low is 1: only ratios matter. Between the bounds the share of the unscaled angle is a line over
- * 1/wave: two waves there give the line, one gives it with high = 4 low as Llama has it, and where
- * there is none the bounds only have to lie between the two kinds. */
+/* Finds low_freq_factor and high_freq_factor from the factors of all pairs. Only their ratio matters: low is
+ * set to 1. With context = the original context,
+ *
+ *   share of the unscaled angle (wave) = (context / wave - low) / (high - low)
+ *
+ * is 0 for long waves, 1 for short ones, and in between a line over 1 / wave. By the number of waves in between:
+ *
+ *   2 or more    two of them determine the line
+ *   1            it determines the line, with high = 4 low as in Llama
+ *   0            the bounds only have to lie between the long and the short waves */
 static bool solve_llama3(const hf_export *export, const float *divisor, int64_t count, llama3 *params)
 {
     double slope, inverse_wave[2] = {0, 0}, share[2] = {0, 0}, short_wave = 1, long_wave = 0;
@@ -336,7 +343,7 @@ static zt_status put_list(hf_export *export, json_t *scaling, const char *name, 
     return zt_export_set(export, scaling, name, list);
 }
 
-/* The amplitude that follows from the lengths is not said. */
+/* An amplitude that follows from the lengths is not written. */
 static zt_status put_longrope(hf_export *export, json_t **scaling)
 {
     double given = 1, longest = (double)export->hyper.ctx_train, original = (double)export->hyper.ctx_orig;
@@ -393,7 +400,7 @@ static zt_status put_scaled(hf_export *export, json_t **scaling)
 
 /* ---- rope: all ------------------------------------------------------------------------------------- */
 
-/* Phi-3 says how many columns turn, and how long the context was, in any case. */
+/* Phi-3 always has the number of columns that rotate, and the length of the original context. */
 static zt_status put_phi3(hf_export *export)
 {
     if (export->arch->id != HF_PHI3)

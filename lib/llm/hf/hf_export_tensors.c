@@ -1,5 +1,5 @@
-/* hf_export_tensors.c - owns model.safetensors as it is written: names, shapes and dtypes first, then
- * the values in GGUF's order, with what the converter did to them undone.
+/* hf_export_tensors.c - writes model.safetensors: names, shapes and dtypes first, then the values in
+ * GGUF's order, with what the converter did to them undone.
  *
  * Memory: pieces of a mebibyte, and one matrix that is transposed. */
 #include "lib/llm/hf/hf_export.h"
@@ -21,13 +21,16 @@ typedef struct output_tensor {
 
 /* ---- what each becomes ----------------------------------------------------------------------- */
 
-/* Tensors that config.json says instead. */
+/* Tensors whose values are in config.json instead. */
 static bool is_in_config(const char *name)
 {
     return strncmp(name, "rope_", 5) == 0;
 }
 
-/* Vectors stay in f32; of matrices what is asked for, else what they are stored in, blocks f16. */
+/* The dtype of a tensor as it is written:
+ *
+ *   vectors     f32
+ *   matrices    the one that is asked for; else the one that they are stored in, and f16 for blocks */
 static zt_dtype output_dtype(const hf_export *export, const zt_type *from)
 {
     bool plain = from->dtype == ZT_F32 || from->dtype == ZT_F16 || from->dtype == ZT_BF16;
@@ -131,7 +134,7 @@ static zt_status grow_buffers(tensor_writer *writer, size_t raw, size_t values)
     return (raw && !writer->raw) || (values && !writer->values_room) ? ZT_ENOMEM : ZT_OK;
 }
 
-/* count values that lie in w->raw as `from`, written as the tensor is. */
+/* Writes the first `count` values of writer->raw, which are of type `from`, in the tensor's type. */
 static zt_status put_values(tensor_writer *writer, const output_tensor *output, int64_t count)
 {
     if (writer->export->opts.stop && writer->export->opts.stop())
@@ -150,7 +153,7 @@ static zt_status put_values(tensor_writer *writer, const output_tensor *output, 
     return zt_sink_write(writer->sink, writer->bytes, (size_t)count * (size_t)to->block_bytes);
 }
 
-/* Of a vector each value is a row. */
+/* In a vector each value counts as a row. */
 static size_t row_bytes(const zt_type *type)
 {
     zt_type one = *type;
@@ -159,7 +162,7 @@ static size_t row_bytes(const zt_type *type)
     return zt_type_bytes(&one);
 }
 
-/* The row of the GGUF tensor that becomes row row of the tensor written. GGUF interleaves the two halves
+/* The row of the GGUF tensor that becomes this row of the tensor written. GGUF interleaves the two halves
  * of each head's rows (rope); with heads of four rows:
  *
  *     row, written     0  1  2  3
@@ -192,7 +195,7 @@ static zt_status write_rows(tensor_writer *writer, const output_tensor *output)
     return status;
 }
 
-/* The whole of it as f32, then column by column. */
+/* Reads the whole matrix as f32, then writes it column by column. */
 static zt_status write_columns(tensor_writer *writer, const output_tensor *output)
 {
     const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);

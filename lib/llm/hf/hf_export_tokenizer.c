@@ -18,7 +18,7 @@
 
 typedef struct token_writer {
     hf_export *export;
-    int64_t count, first_added; /* ids from base on are added tokens only */
+    int64_t count, first_added; /* ids from first_added on are added tokens only */
     zt_bytes *text;
     int64_t *type;
     double *score;
@@ -118,7 +118,7 @@ static zt_status put_added(token_writer *tokens)
     return status == ZT_OK ? zt_str_putc(out, ']') : status;
 }
 
-/* {"text":id,...} of the model's own. */
+/* {"text":id,...} of the tokens of the model's own vocabulary. */
 static zt_status put_vocab(token_writer *tokens)
 {
     zt_status status = zt_str_puts(&tokens->json, "\"vocab\":{");
@@ -330,13 +330,13 @@ static bool merges_to(const token_writer *tokens, int64_t index, size_t left)
            tokens->type[id] == HF_TOKEN_NORMAL;
 }
 
-/* Of an honest length: a token is looked at once for each of its bytes. */
+/* Refuses tokens that are too long: the search for merges looks at a token once for each of its bytes. */
 static bool may_be_merged(const token_writer *tokens, int64_t index)
 {
     return tokens->type[index] == HF_TOKEN_NORMAL && tokens->text[index].n <= 1024;
 }
 
-/* Into list (NULL: only counted) every way in which two tokens make one. */
+/* Lists every way in which two tokens make one. list NULL: they are only counted. */
 static int64_t find_merges(const token_writer *tokens, merge *list)
 {
     int64_t count = 0;
@@ -441,7 +441,7 @@ static zt_status put_llama_model(token_writer *tokens)
 
 /* ---- WordPiece ------------------------------------------------------------------------------- */
 
-/* GGUF marks what opens a word, tokenizer.json what goes on. */
+/* GGUF marks tokens that begin a word, tokenizer.json those that continue one (##). */
 static zt_status convert_wordpiece_marks(token_writer *tokens, zt_arena *texts)
 {
     size_t mark_length = strlen(SPACE);

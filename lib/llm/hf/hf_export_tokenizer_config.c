@@ -1,4 +1,4 @@
-/* hf_export_tokenizer_config.c - owns what goes with a tokenizer as it is written: tokenizer_config.json with
+/* hf_export_tokenizer_config.c - writes what goes with a tokenizer: tokenizer_config.json with
  * special tokens and templates, generation_config.json, and tokenizer.json where the file holds it.
  */
 #include "lib/llm/hf/hf_export.h"

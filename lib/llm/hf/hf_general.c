@@ -1,4 +1,4 @@
-/* hf_general.c - owns general.*: what a file says of itself, and how its makers want it sampled.
+/* hf_general.c - the keys general.*: what a file says of itself, and how its makers want it sampled.
  *
  * Names come from the directory's; what the converter guesses from words in it (basename, finetune,
  * version, organization) is left out, and of a model card the models and data it was made of.

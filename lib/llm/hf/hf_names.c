@@ -1,4 +1,4 @@
-/* hf_names.c - owns the names of tensors: which GGUF tensor each one of a Hugging Face model is,
+/* hf_names.c - the names of tensors: which GGUF tensor each one of a Hugging Face model is,
  * and what has to be done to its values.
  *
  * Names are facts from llama.cpp (gguf-py/gguf/tensor_mapping.py, conversion/). Whatever stands
@@ -142,7 +142,7 @@ static int64_t after_layer(const char *name, const char **rest)
     return -1;
 }
 
-/* Is text[0..n) the word, or does it end in it behind a point? */
+/* Is the text this word, or does it end in "." and this word? */
 static bool ends_in(const char *text, size_t length, const char *word, bool prefix)
 {
     size_t word_length = strlen(word);

@@ -1,4 +1,4 @@
-/* hf_pretokenizer.c - owns the name of a pre-tokenizer, which GGUF has instead of its patterns.
+/* hf_pretokenizer.c - the name of a pre-tokenizer, which GGUF has instead of its patterns.
  *
  * llama.cpp tells models apart by the ids that their tokenizers make of one text: the first eight
  * bytes of the SHA-256 of "[1, 2, 3]", as such ids print. Names, hashes and text:
@@ -170,7 +170,7 @@ static zt_status name_by_ids(hf_import *import, const zt_vocab *vocab, const cha
 
 /* ---- by patterns ----------------------------------------------------------------------------- */
 
-typedef struct pattern_list { /* borrowed patterns, in order; n -1: something that has no pattern */
+typedef struct pattern_list { /* borrowed patterns, in order; count -1: it does something that no pattern can say */
     const char *pattern[ZT_PRE_RULES];
     int count;
 } pattern_list;

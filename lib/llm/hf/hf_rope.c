@@ -1,4 +1,4 @@
-/* hf_rope.c - owns rope: config.json's parameters, in their old and new dress, as keys and tensors.
+/* hf_rope.c - rope: config.json's parameters, in their old and new form, as keys and tensors.
  *
  * Old: "rope_theta" beside "rope_scaling" {"type" or "rope_type", ...}. New (transformers 5):
  * "rope_parameters" with both in it, or one such object for each type of layer. Facts:

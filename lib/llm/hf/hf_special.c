@@ -1,4 +1,4 @@
-/* hf_special.c - owns special tokens in GGUF's terms: which they are, and what is put around texts.
+/* hf_special.c - special tokens in GGUF's terms: which they are, and what is put around texts.
  *
  * Of tokenizer_config.json, tokenizer.json's post-processor and added tokens, and config.json, the
  * first that knows has the word. Facts: SpecialVocab of llama.cpp's gguf-py/gguf/vocab.py. */

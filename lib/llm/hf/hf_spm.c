@@ -1,4 +1,4 @@
-/* hf_spm.c - owns the way from tokenizer.model to GGUF's keys and back.
+/* hf_spm.c - from tokenizer.model to GGUF's keys and back.
  *
  * The pieces become tokens as llama.cpp's converter takes them (_create_vocab_sentencepiece of
  * conversion/base.py, as facts); where there is no tokenizer.json, the file itself goes along under

@@ -1,8 +1,8 @@
-/* hf_store.c - owns reading the tensors of a Hugging Face model as GGUF has them: rows in another
- * order, values in another type, matrices transposed, factors that we made.
+/* hf_store.c - reads the tensors of a Hugging Face model as GGUF has them: rows in another order, values in
+ * another type, matrices transposed, and tensors that zt makes.
  *
- * Nothing is kept in memory but values that we made and the one transposed matrix that was read
- * last: readers take a matrix in pieces, one matrix after the other. */
+ * In memory are only the values that zt makes, and the transposed matrix that was read last: readers take a
+ * matrix in pieces, one matrix after the other. */
 #include "lib/llm/hf/hf.h"
 
 #include <inttypes.h>
@@ -81,7 +81,7 @@ zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Elements [at, at + count) of the source, in its own order, as the tensor's type. */
+/* Reads elements of the source, in its own order, as the tensor's type. */
 static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
     enum { STEP = 1024 };
@@ -106,14 +106,18 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
     return ZT_OK;
 }
 
-/* Where row row comes from: of each head, rows 2j and 2j + 1 are j and j + half of the source. */
+/* The source's row for a row of the tensor. Within each head, with half = rows of a head / 2:
+ *
+ *   row of the tensor       2j     2j + 1
+ *   row of the source       j      j + half
+ */
 static int64_t source_row(const hf_tensor *tensor, int64_t rows, int64_t row)
 {
     int64_t head = rows / tensor->heads, half = head / 2, within = row % head;
     return row - within + within % 2 * half + within / 2;
 }
 
-/* Elements [at, at + count) of the tensor, whose rows are in another order than the source's. */
+/* Reads elements of a tensor whose rows are in another order than the source's. */
 static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
     size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
@@ -142,7 +146,7 @@ static void transpose_rows(const char *source, char *target, size_t element_size
                    source + (size_t)(row * columns + column) * element_size, element_size);
 }
 
-/* The whole of tensor i into bytes: the source has `rows` rows, which become its columns. */
+/* Reads a whole tensor and transposes it: the source's `rows` rows become its columns. */
 static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *tensor, char *bytes)
 {
     enum { STEP = 64 };
@@ -161,7 +165,7 @@ static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *te
     return status;
 }
 
-/* Has the cache hold tensor index; the lock is held. */
+/* Makes the cache hold this tensor. The lock is held. */
 static zt_status fill_cache(const hf_tensors *tensors, int64_t index)
 {
     struct hf_cache *cache = tensors->cache;
@@ -193,7 +197,7 @@ static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, 
     return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }
 
-/* Bytes need not be whole elements: those that are cut at either end go through a buffer. */
+/* Reads bytes. They need not be whole elements: an element that is cut at either end goes through a buffer. */
 static zt_status read_bytes(const hf_tensors *tensors, const hf_tensor *tensor, size_t offset, char *dst, size_t size)
 {
     size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;

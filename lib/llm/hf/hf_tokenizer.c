@@ -1,4 +1,4 @@
-/* hf_tokenizer.c - owns what goes with the tokenizer: tokenizer.json itself (one key, as GGUF has it),
+/* hf_tokenizer.c - what goes with the tokenizer: tokenizer.json itself (one key, as GGUF has it),
  * special tokens, and chat templates.
  *
  * Files: tokenizer.json, tokenizer_config.json, special_tokens in config.json and

@@ -1,5 +1,5 @@
-/* hf_vocab.c - owns a tokenizer in GGUF's terms, tokenizer.ggml.*: from tokenizer.model or
- * tokenizer.json, as llama.cpp's converter takes them.
+/* hf_vocab.c - a tokenizer in GGUF's terms, the keys tokenizer.ggml.*: from tokenizer.model or tokenizer.json,
+ * as llama.cpp's converter makes them.
  *
  * Which way a tokenizer goes is a row of `ways`; what GGUF has no terms for (a pre-tokenizer
  * without a name) goes in tokenizer.huggingface.json alone, and that goes along wherever these keys
@@ -118,7 +118,7 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
 typedef struct source_tokenizer { /* tokenizer.json, read in two ways */
     hf_import *import;
     zt_vocab *vocab;
-    const zt_tj *parsed; /* of v */
+    const zt_tj *parsed; /* borrowed from vocab */
     json_t *root;
     void *held;
     zt_arena *texts;
@@ -301,7 +301,7 @@ static zt_status put_gpt2(const source_tokenizer *source, hf_tokens *tokens)
     return status;
 }
 
-/* "##x" goes on a word, and all others open one: GGUF marks these. */
+/* "##x" continues a word, all other tokens begin one: GGUF marks the latter. */
 static zt_status mark_openers(hf_tokens *tokens)
 {
     zt_str text;
@@ -555,7 +555,8 @@ static zt_status put_pieces(hf_import *import, const char *text, size_t size, co
     return status;
 }
 
-/* The SentencePiece file that counts; NULL: none. Beside tokenizer.json only some have it. Phi-4 has phi3's layers, and GPT-2's tokenizer. */
+/* The SentencePiece file that is used; NULL: none. Where there is a tokenizer.json too, only some architectures
+ * use it. (Phi-4 has phi3's layers, but GPT-2's tokenizer.) */
 static const char *pieces_name(hf_import *import, const json_t *config, bool alone)
 {
     static const char usual[] = "tokenizer.model";

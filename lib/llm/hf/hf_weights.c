@@ -1,4 +1,4 @@
-/* hf_weights.c - owns finding the weights of a Hugging Face directory. */
+/* hf_weights.c - finds the weights of a Hugging Face directory. */
 #include "lib/io/index.h"
 #include "lib/io/shards.h"
 #include "lib/llm/hf/hf.h"

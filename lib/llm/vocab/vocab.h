@@ -60,12 +60,12 @@ typedef struct zt_around {
 typedef struct zt_vocab_spec {
     const char *file; /* for messages; lives as long as the vocabulary */
     const zt_vocab_kind *kind;
-    int32_t token_count; /* tokens */
+    int32_t token_count;
 
     /* zt_alloc'd, and the vocabulary's (or freed) whatever zt_vocab_from answers. */
-    zt_bytes *text; /* [n], "" for an id without a text */
-    uint16_t *attr; /* [n]: type and bits */
-    double *score;  /* [n]; NULL where the kind has none */
+    zt_bytes *text; /* [token_count], "" for an id without a text */
+    uint16_t *attr; /* [token_count]: type and bits */
+    double *score;  /* [token_count]; NULL where the kind has none */
     void *storage;  /* texts may point into it; NULL: they live elsewhere as long */
 
     /* Borrowed for the call. */
@@ -107,9 +107,9 @@ struct zt_vocab {
     const char *file; /* for messages */
     const zt_vocab_kind *kind;
     int32_t token_count;
-    zt_bytes *text; /* [n] */
-    uint16_t *attr; /* [n] */
-    double *score;  /* [n] or NULL */
+    zt_bytes *text; /* [token_count] */
+    uint16_t *attr; /* [token_count] */
+    double *score;  /* [token_count] or NULL */
     void *storage;
     zt_slot *slot;  /* text -> id, open addressing */
     size_t mask;    /* slots - 1 */
@@ -122,7 +122,7 @@ struct zt_vocab {
     int32_t byte_id[256]; /* the token of a byte, -1: none */
     zt_pairs *merges;  /* BPE */
     zt_split *split;   /* the rules; NULL: none */
-    uint32_t *order;   /* llama, [n]: scores as integers, the best is the smallest */
+    uint32_t *order;   /* llama, [token_count]: scores as integers, the best is the smallest */
     /* t5 and bert */
     zt_trie *trie;       /* text -> id, byte by byte */
     zt_charsmap *charsmap;
@@ -189,7 +189,7 @@ void zt_pairs_put(zt_pairs *pairs, int32_t left, int32_t right, uint32_t rank, i
 
 /* ---- cutting text into pieces ---------------------------------------------------------------- */
 
-/* Called with each piece in order; n > 0. What it returns ends the cutting unless it is ZT_OK. */
+/* Called with each piece in order, none of them empty. A status other than ZT_OK ends the cutting. */
 typedef zt_status zt_split_fn(void *arg, const char *piece, size_t size);
 
 /* ZT_EBUG where a pattern does not compile: they are ours. */
@@ -240,7 +240,7 @@ struct zt_vocab_kind {
     const char *name; /* tokenizer.ggml.model */
     zt_status (*open)(zt_vocab *vocab, const zt_vocab_spec *spec);
     void (*close)(zt_vocab *vocab); /* also after an open that failed half way */
-    /* Ordinary text without special tokens; nothing or a special token is before it. n > 0.
+    /* Ordinary text without special tokens; nothing or a special token is before it. Not empty.
      * The merger is working memory, kept from call to call. */
     zt_status (*encode)(const zt_vocab *vocab, const char *text, size_t size, zt_merger *merger, zt_ids *ids);
     /* The same of text behind a special token; NULL: it is as any. */

@@ -75,7 +75,7 @@ typedef struct zt_text { /* a stretch of text on its way to the model */
 
 typedef struct zt_parts { /* a list of texts */
     zt_str bytes;
-    size_t *end; /* [n] */
+    size_t *end; /* [count] */
     size_t count, capacity;
 } zt_parts;
 zt_status zt_parts_end(zt_parts *parts); /* what was put into bytes since the last end is one text */
@@ -135,7 +135,7 @@ uint32_t zt_char_next(const char *text, size_t size, size_t *offset);
 typedef struct zt_model_row {
     const char *name;
     zt_status (*read)(zt_tj_reader *reader, const json_t *object, zt_tj *tokenizer);
-    zt_status (*piece)(const zt_tj *tokenizer, zt_tj_work *work, const char *text, size_t size); /* n > 0 */
+    zt_status (*piece)(const zt_tj *tokenizer, zt_tj_work *work, const char *text, size_t size); /* not empty */
 } zt_model_row;
 
 /* ---- added tokens (vocab_json_added.c) ------------------------------------------------------- */
@@ -182,7 +182,7 @@ struct zt_tj {
     /* The model's own tokens. */
     zt_map *ids;    /* text -> id */
     size_t entries; /* how many the file lists */
-    zt_bytes *text; /* [n]; data NULL: a gap */
+    zt_bytes *text; /* [token_count]; data NULL: a gap */
     int32_t token_count;
     int32_t unk;       /* -1: none */
     bool unk_missing;  /* an unknown token is named and is none: met, it is an error */

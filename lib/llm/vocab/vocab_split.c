@@ -50,7 +50,8 @@ void zt_split_free(zt_split *split)
     zt_free(split->ctx, split);
 }
 
-/* What pattern begins with: bytes of it, and what to write instead (NULL: the same). *in_class: in a class. */
+/* The size of the item at the beginning of a pattern, and what to write instead (NULL: the same). *in_class: is
+ * it inside of a class ([...])? */
 static size_t pattern_item(const char *pattern, bool *in_class, const char **instead)
 {
     *instead = NULL;
