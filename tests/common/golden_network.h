@@ -76,7 +76,7 @@ NN_FN double *doubles(const float *x, size_t n)
 }
 
 /* Outputs y, d.x and d.WEIGHT of program, by inputs x and d.y. */
-NN_FN bool step(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *const *in,
+NN_FN bool run_program(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *const *in,
                 ran *r)
 {
     zt_store store = zt_nn_store(nn);
@@ -150,7 +150,7 @@ NN_FN double *differences(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_pr
                 float *w = &zt_nn_weight_at(nn, k)->values[i], was = *w;
                 ran result = {0};
                 *w = (float)(was + side * h);
-                if (step(ctx, engine, nn, program, &x, &result))
+                if (run_program(ctx, engine, nn, program, &x, &result))
                     for (size_t o = 0; o < result.n_y; o++) d[at] += side * result.y[o] * dy[o] / (2 * h);
                 *w = was;
                 ran_free(&result);
@@ -170,7 +170,7 @@ NN_FN bool run_document(const json_t *net, const zt_type *type, const float *x, 
     zt_engine *e = zt_engine_open(ctx, engine, NULL);
     zt_prog *program = nn && e ? lower(ctx, nn, type, dy != NULL) : NULL;
     *r = (ran){0};
-    bool well = program && step(ctx, e, nn, program, (const void *const[]){x, dy}, r);
+    bool well = program && run_program(ctx, e, nn, program, (const void *const[]){x, dy}, r);
     if (!well) snprintf(r->why, sizeof r->why, "%s", zt_ctx_error(ctx));
     if (well && by_h) {
         zt_prog *forward = lower(ctx, nn, type, false);
@@ -249,7 +249,7 @@ NN_FN int by_name(const struct dirent **a, const struct dirent **b)
 NN_FN int is_shown(const struct dirent *d) { return d->d_name[0] != '.'; }
 
 /* fn for every case at or below a folder; how many. */
-NN_FN int walk(const char *where, void (*fn)(const json_t *root, const char *name))
+NN_FN int each_case(const char *where, void (*fn)(const json_t *root, const char *name))
 {
     struct dirent **list;
     int count = scandir(where, &list, is_shown, by_name), cases = 0;
@@ -266,7 +266,7 @@ NN_FN int walk(const char *where, void (*fn)(const json_t *root, const char *nam
         } else if (json) {
             ok(false, "%s is JSON", path);
         } else {
-            cases += walk(path, fn);
+            cases += each_case(path, fn);
         }
         json_decref(root);
         free(list[i]);
@@ -283,7 +283,7 @@ typedef struct walked {
 NN_FN void walk_set(const walked *w)
 {
     char path[1024];
-    if (golden_holds(w->set, path)) diag("%s: %d cases", w->set, walk(path, w->fn));
+    if (golden_holds(w->set, path)) diag("%s: %d cases", w->set, each_case(path, w->fn));
 }
 
 #endif

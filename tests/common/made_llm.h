@@ -18,7 +18,7 @@ typedef struct file {
 
 typedef void extra_fn(ggufw *w);
 
-GGUFW_FN file make(const char *arch, const char *type, int64_t layers, extra_fn *extra)
+GGUFW_FN file make_file(const char *arch, const char *type, int64_t layers, extra_fn *extra)
 {
     mkmodel_opts o = mkmodel_defaults(arch);
     const mkmodel_kind *k = mkmodel_type(type);
@@ -228,7 +228,7 @@ GGUFW_FN void expect(const file *file_data, zt_status want, const char *word, co
 GGUFW_FN void expect_key(const char *arch, const char *key, uint32_t value, const char *word)
 {
     char whole[96], what[128];
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     snprintf(whole, sizeof whole, "%s.%s", arch, key);
     snprintf(what, sizeof what, "%s = %u", whole, value);
     patch(&file_data, whole, value);

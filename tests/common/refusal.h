@@ -25,7 +25,7 @@ static zt_type read_type(const char *text)
     return t;
 }
 
-static void refused(const refusal *r)
+static void op_refused(const refusal *r)
 {
     const zt_opinfo *info = zt_op_info(r->op);
     zt_ctx *ctx = zt_ctx_new();

@@ -195,7 +195,7 @@ static int walk_as(zt_ctx *ctx, zt_op op, zt_dtype as, bool *good)
     return n;
 }
 
-static void walk(zt_ctx *ctx, zt_op op)
+static void check_op(zt_ctx *ctx, zt_op op)
 {
     static const zt_dtype others[] = {ZT_F64, ZT_F16, ZT_BF16};
     bool good[MAX_SETUPS], all_good = true;
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
     add_setups(ctx, argc > 1 ? argv[1] : NULL);
     if (tap_failed) return tap_done();
     for (int op = 0; op < ZT_OP_COUNT; op++)
-        if (argc < 3 || among(zt_op_info((zt_op)op)->name, argv + 2)) walk(ctx, (zt_op)op);
+        if (argc < 3 || among(zt_op_info((zt_op)op)->name, argv + 2)) check_op(ctx, (zt_op)op);
     if (argc < 2 || !strcmp(argv[1], "cpu")) print_cpu();
     for (int s = 0; s < n_setups; s++)
         if (setups[s].column != ON_CPU && setups[s].twin < 0) print_device(setups[s].column);

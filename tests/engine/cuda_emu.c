@@ -108,7 +108,7 @@ static void end(void)
     cu.PrimaryCtxRelease(0);
 }
 
-static int run(const char *kernel, const emu_args *a, unsigned grid, unsigned threads)
+static int launch_kernel(const char *kernel, const emu_args *a, unsigned grid, unsigned threads)
 {
     zt_cu_function f;
     emu_args copy = *a;
@@ -128,7 +128,7 @@ static void right(const char *kernel, int flip)
 {
     bool good = true;
     for (int again = 0; again < 20 && good; again++) {
-        good = run(kernel, &args, 2, 256) == 0;
+        good = launch_kernel(kernel, &args, 2, 256) == 0;
         for (int i = 0; i < N; i++) good = good && y[i] == x[i ^ flip];
     }
     ok(good, "%s gives the same in twenty orders", kernel);
@@ -140,7 +140,7 @@ static void grids(void)
     bool good = true;
     together = true;
     for (int again = 0; again < 20 && good; again++) {
-        good = run("emu_grid", &args, 2, 256) == 0;
+        good = launch_kernel("emu_grid", &args, 2, 256) == 0;
         for (int i = 0; i < N; i++) good = good && y[i] == x[(i + 3 * 256) % N];
     }
     ok(good, "emu_grid gives the same in twenty orders");
@@ -149,7 +149,7 @@ static void grids(void)
     cu.ModuleGetFunction(&f, module, "emu_grid");
     r = cu.OccupancyMaxBlocks(&count, f, 256, 0);
     ok(r == 0 && count >= 1, "so many blocks of it on a processor: %d", count);
-    r = run("emu_grid", &args, 4096, 256);
+    r = launch_kernel("emu_grid", &args, 4096, 256);
     ok(r == TOO_LARGE, "blocks that do not all fit: %d", r);
     together = false;
 }
@@ -163,7 +163,7 @@ static void sums(void)
     a.n = N;
     for (int i = 0; i < N; i++) want += x[i];
     cu.MemsetD8Async(args.z, 0, sizeof y, stream);
-    int r = run("emu_sum", &a, 1, 256);
+    int r = launch_kernel("emu_sum", &a, 1, 256);
     for (int i = 0; i < 256; i++) good = good && y[i] == want;
     cu.MemcpyDtoHAsync(&count, args.z, sizeof count, stream);
     ok(!r && good && count == 256, "the sum of a block reaches every thread; atomics count them");
@@ -174,7 +174,7 @@ static void products(void)
     emu_args a = args;
     bool good = true;
     a.n = 16;
-    ok(run("emu_mma", &a, 1, 32) == 0, "mma_f16 runs");
+    ok(launch_kernel("emu_mma", &a, 1, 32) == 0, "mma_f16 runs");
     for (int i = 0; i < 16 * 8; i++) {
         float want = 0;
         for (int k = 0; k < 16; k++) want += x[i / 8 * 16 + k] * x[(16 + i % 8) * 16 + k];
@@ -186,7 +186,7 @@ static void products(void)
     a.n = 64;
     for (int i = 0; i < 24 * 64; i++) bytes[i] = (int8_t)(i * 7 % 251 - 125);
     cu.MemcpyHtoDAsync(args.x, bytes, sizeof bytes, stream);
-    ok(run("emu_mma_s8", &a, 1, 32) == 0, "mma_s8 runs");
+    ok(launch_kernel("emu_mma_s8", &a, 1, 32) == 0, "mma_s8 runs");
     memcpy(got, y, sizeof got);
     for (int i = 0; i < 16 * 8; i++) {
         int32_t want = 0;
@@ -203,7 +203,7 @@ static void waves(void)
     const char *const kernels[] = {"emu_wave_mma", "emu_wave_rows", "emu_wave_copy"};
     for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
         float unlike = 0, likes = 0;
-        int r = run(kernels[k], &args, 1, 256);
+        int r = launch_kernel(kernels[k], &args, 1, 256);
         for (int i = 0; i < 256; i++) unlike += y[i], likes += y[256 + i];
         ok(!r && unlike == 0 && likes > 256, "%s: %g words as they should be, %g not", kernels[k],
            (double)likes, (double)unlike);
@@ -212,7 +212,7 @@ static void waves(void)
 
 static void async_copies(void)
 {
-    bool good = run("emu_copy_waited", &args, 1, 32) == 0;
+    bool good = launch_kernel("emu_copy_waited", &args, 1, 32) == 0;
     for (int i = 0; i < 128; i++) good = good && y[i] == (i < 126 ? x[i] : 0);
     ok(good, "a copy that is waited for is there, with zeros past its bytes");
 }
@@ -221,11 +221,11 @@ static void async_copies(void)
 static void boxes(void)
 {
     const uint16_t *from = (const uint16_t *)x, *got = (const uint16_t *)y;
-    bool good = run("emu_box", &args, 1, 128) == 0;
+    bool good = launch_kernel("emu_box", &args, 1, 128) == 0;
     for (int i = 0; i < 8 * 64 && good; i++)
         good = got[i] == (i / 64 < 4 && i % 64 < 56 ? from[(12 + i / 64) * 64 + 8 + i % 64] : 0);
     ok(good, "a box that is waited for is there, with zeros outside of the tensor");
-    good = run("emu_wgmma_ones", &args, 1, 128) == 0;
+    good = launch_kernel("emu_wgmma_ones", &args, 1, 128) == 0;
     for (int i = 0; i < N; i++) good = good && y[i] == 16;
     ok(good, "a warpgroup multiplies");
     ok(map_x(8, 0, 128) && map_x(257, 3, 128) && map_x(8, 3, 120), "maps that it does not take");
@@ -238,11 +238,11 @@ static void contexts(void)
     zt_cu_context own;
     zt_cu_stream before = stream;
     ok(cu.CtxCreate(&own, 0, 0) == 0 && cu.StreamCreate(&stream, 0) == 0, "a context of its own");
-    ok(run("emu_ends_early", &args, 1, 64) == LAUNCH_FAILED && cu.StreamSynchronize(stream),
+    ok(launch_kernel("emu_ends_early", &args, 1, 64) == LAUNCH_FAILED && cu.StreamSynchronize(stream),
        "a launch fails there");
     cu.StreamDestroy(stream);
     stream = before;
-    ok(cu.CtxDestroy(own) == 0 && run("emu_reverse", &args, 2, 256) == 0 && y[0] == x[255],
+    ok(cu.CtxDestroy(own) == 0 && launch_kernel("emu_reverse", &args, 2, 256) == 0 && y[0] == x[255],
        "and the one before goes on");
 }
 
@@ -254,7 +254,7 @@ static void numbers(void)
     emu_args a = args;
     cu.MemAlloc(&a.y, sizeof got);
     cu.MemAlloc(&a.z, sizeof back);
-    bool good = run("emu_numbers", &a, 256, 256) == 0;
+    bool good = launch_kernel("emu_numbers", &a, 256, 256) == 0;
     cu.MemcpyDtoHAsync(got, a.y, sizeof got, stream);
     cu.MemcpyDtoHAsync(back, a.z, sizeof back, stream);
     for (int i = 0; i < 65536; i++) all[i] = (uint16_t)i;
@@ -285,7 +285,7 @@ static void wrong(const char *kernel, int64_t count, unsigned threads, int statu
         emu_args here = args;
         here.n = count;
         if (count == HOST) here.x = (uint64_t)(uintptr_t)x;
-        good = good && run(kernel, &here, blocks, threads) == status;
+        good = good && launch_kernel(kernel, &here, blocks, threads) == status;
         cu.GetErrorString(status, &text);
         snprintf(line, sizeof line, "%s", text);
         good = good && strstr(line, kernel) && strstr(line, "thread") && strstr(line, says);
@@ -295,7 +295,7 @@ static void wrong(const char *kernel, int64_t count, unsigned threads, int statu
     diag("%s", line);
     end();
     begin();
-    ok(run("emu_reverse", &args, 2, 256) == 0, "a new context works");
+    ok(launch_kernel("emu_reverse", &args, 2, 256) == 0, "a new context works");
 }
 
 static void faults(void)

@@ -76,7 +76,7 @@ static void fill(const zt_type *type, void *to, int input)
 }
 
 /* As near as numbers of the type, and of f32 within, can be. */
-static bool near(const zt_type *type, const void *want, const void *got)
+static bool values_near(const zt_type *type, const void *want, const void *got)
 {
     const double bound = type->dtype == ZT_F64 ? 1e-12 : type->dtype == ZT_F32 ? 1e-6
                          : type->dtype == ZT_F16 ? 1e-3 : 8e-3;
@@ -116,7 +116,7 @@ static void test_transforms(zt_ctx *ctx)
                 .judge = zt_engine_open(ctx, "ref", NULL),
                 .cuda = zt_engine_open(ctx, "cuda", NULL),
                 .fill = fill,
-                .near = near};
+                .near = values_near};
     zt_cu_fft *f = b.cuda ? ((zt_cu_engine *)b.cuda)->fft : NULL;
     ok(f != NULL, "it is opened where it is named: %s", zt_ctx_error(ctx));
     int *plans = f ? dlsym(f->library, "zt_cufft_plans") : NULL; /* as the emulated cuFFT counts */

@@ -52,7 +52,7 @@ static zt_status read_w(void *user, int64_t handle, size_t offset, void *dst, si
 }
 
 /* A fused op and the ops that it stands for, of numbers that are not whole. */
-static bool same(const beside *b, const char *fused, const char *apart)
+static bool same_bits(const beside *b, const char *fused, const char *apart)
 {
     static float in[4][20 * 33], y[2][20 * 24];
     const char *const texts[] = {fused, apart};
@@ -95,7 +95,7 @@ static void test_forms(zt_ctx *ctx, zt_engine *without)
     int *things = blas ? dlsym(blas->library, "zt_cublaslt_things") : NULL;
     if (b.calls) beside_walk(&b, "form", forms, sizeof forms / sizeof forms[0]);
     for (size_t i = 0; b.calls && i < sizeof pairs / sizeof pairs[0]; i++) {
-        bool good = same(&b, pairs[i][0], pairs[i][1]);
+        bool good = same_bits(&b, pairs[i][0], pairs[i][1]);
         ok(good, "fused as apart, %zu: %s", i, zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
     }

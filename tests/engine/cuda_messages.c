@@ -38,7 +38,7 @@ static zt_ctx *ctx;
 static zt_engine *engines[2]; /* cpu, cuda */
 
 /* Element i of a value of an integer type; the low bytes are those of any width. */
-static void put(const zt_type *t, void *data, int64_t i, int64_t v)
+static void put_index(const zt_type *t, void *data, int64_t i, int64_t v)
 {
     size_t bytes = (size_t)zt_dtype_get(t->dtype)->block_bytes;
     memcpy((char *)data + (size_t)i * bytes, &v, bytes);
@@ -80,8 +80,8 @@ static int check(int f, zt_case *op_case, int index)
         call.data[k] = data[k] = calloc(1, zt_type_bytes(&op_case->in[k]) + 8);
         zt_case_fill(op_case, k, 1, data[k]);
     }
-    put(at, data[faulty[f].input], count / 2, faulty[f].bad[0]);
-    put(at, data[faulty[f].input], count - 1, faulty[f].bad[1]);
+    put_index(at, data[faulty[f].input], count / 2, faulty[f].bad[0]);
+    put_index(at, data[faulty[f].input], count - 1, faulty[f].bad[1]);
     int good = -1;
     /* At what gives nothing the cpu does not look. */
     if (!zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) && zt_type_count(&call.out[0]) > 0) {

@@ -48,7 +48,7 @@ static cost spent(on *o, cost before)
     return (cost){r.submits - before.submits, r.downloads - before.downloads};
 }
 
-static bool is(cost c, uint64_t submits, uint64_t downloads)
+static bool cost_is(cost c, uint64_t submits, uint64_t downloads)
 {
     if (c.submits == submits && c.downloads == downloads)
         return true;
@@ -68,7 +68,7 @@ static int32_t largest(const float *y, int64_t V)
 
 static void test_counts(on *o, const char *arch)
 {
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int32_t ids[PROMPT], next[MORE + 1], same[MORE + 1];
     bool one = true, equal = true, opened = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64});
     int64_t V = opened ? zt_llm_get(o->m).vocab : 1;
@@ -76,10 +76,10 @@ static void test_counts(on *o, const char *arch)
     draw_ids(ids, PROMPT, V);
     cost start = spent(o, (cost){0, 0});
     ok(opened && !zt_llm_next(o->m, ids, PROMPT, next), "%s: a prompt of %d", arch, PROMPT);
-    ok(is(spent(o, start), 1, 1), "%s: it is one submit and one download", arch);
+    ok(cost_is(spent(o, start), 1, 1), "%s: it is one submit and one download", arch);
     for (int i = 0; i < MORE && opened; i++) {
         start = spent(o, (cost){0, 0});
-        one = one && !zt_llm_next(o->m, next + i, 1, next + i + 1) && is(spent(o, start), 1, 1);
+        one = one && !zt_llm_next(o->m, next + i, 1, next + i + 1) && cost_is(spent(o, start), 1, 1);
     }
     ok(one, "%s: and so is each of %d tokens", arch, MORE);
     for (int i = 0; i <= MORE && opened; i++) {
@@ -87,12 +87,12 @@ static void test_counts(on *o, const char *arch)
             zt_llm_rewind(o->m, 0);
         start = spent(o, (cost){0, 0});
         zt_llm_feed(o->m, i ? same + i - 1 : ids, i ? 1 : PROMPT, false, y);
-        equal = equal && is(spent(o, start), 1, 1);
+        equal = equal && cost_is(spent(o, start), 1, 1);
         same[i] = largest(y, V);
     }
     ok(equal && !memcmp(next, same, sizeof same), "%s: logits name the same tokens", arch);
     start = spent(o, (cost){0, 0});
-    ok(opened && !zt_llm_feed(o->m, ids, 1, false, NULL) && is(spent(o, start), 1, 0),
+    ok(opened && !zt_llm_feed(o->m, ids, 1, false, NULL) && cost_is(spent(o, start), 1, 0),
        "%s: without an answer nothing is downloaded", arch);
     on_close(o);
     free(y);
@@ -119,7 +119,7 @@ static bool test_way(on *o, const zt_sampler *sampler, const int32_t *ids, int64
             cost start = spent(o, (cost){0, 0});
             good = way ? !zt_llm_draw(o->m, text + from, n - from, false, &d, next + i)
                        : !zt_llm_feed(o->m, text + from, n - from, false, y);
-            good = good && is(spent(o, start), 1, 1);
+            good = good && cost_is(spent(o, start), 1, 1);
             for (int k = 0; k < 5 && ban; k++) y[banned[k]] = -INFINITY;
             if (!way) next[i] = zt_sample(sampler, y, V, text, n, (int64_t)n, scratch);
             text[n] = next[i];
@@ -137,7 +137,7 @@ static bool test_way(on *o, const zt_sampler *sampler, const int32_t *ids, int64
 
 static void test_drawn(on *o, const char *arch)
 {
-    file file_data = make(arch, "q8_0", 1, NULL);
+    file file_data = make_file(arch, "q8_0", 1, NULL);
     int32_t ids[PROMPT];
     zt_llm_opts opts = {.ctx_len = 64, .draws = true};
     bool opened = on_open(o, &file_data, opts), good = true;
@@ -260,7 +260,7 @@ static zt_status sides_together(on *o, side *t)
 
 static void test_drawn_together(on *o, const char *arch)
 {
-    file file_data = make(arch, "q8_0", 1, NULL);
+    file file_data = make_file(arch, "q8_0", 1, NULL);
     side alone[TOGETHER], beside[TOGETHER];
     bool good = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64, .draws = true});
     int64_t V = good ? zt_llm_get(o->m).vocab : 1;
@@ -322,7 +322,7 @@ static double most_apart(const float *a, const float *b, int64_t count)
  * own differ from exact ones, a few times. */
 static void test_near(on *o, const char *arch, const char *type)
 {
-    file file_data = make(arch, type, 2, NULL);
+    file file_data = make_file(arch, type, 2, NULL);
     int64_t V = vocab_of(&file_data), n = N_TOKENS * V;
     setup cpu = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
     float *exact = all_logits(&file_data, &cpu, V), *y = logits_of(o, &file_data, V, true, 0);
@@ -342,7 +342,7 @@ static void test_near(on *o, const char *arch, const char *type)
 static void test_bits(on *o, const char *arch, const char *type, bool exact)
 {
     static const int64_t chunks[] = {512, 64, 7, 1, 512};
-    file file_data = make(arch, type, 2, NULL);
+    file file_data = make_file(arch, type, 2, NULL);
     int64_t V = vocab_of(&file_data);
     float *first = logits_of(o, &file_data, V, exact, 0);
     bool same = first != NULL;
@@ -362,7 +362,7 @@ static void test_bits(on *o, const char *arch, const char *type, bool exact)
 static void test_batch(on *o, const char *arch, const char *type)
 {
     enum { N = 12, CTX = 128, B = CTX / 32, ROWS = 2 * N };
-    file file_data = make(arch, type, 2, NULL);
+    file file_data = make_file(arch, type, 2, NULL);
     int64_t V = vocab_of(&file_data);
     int32_t ids[ROWS], mix[ROWS], pos[ROWS], seq[ROWS], rows[ROWS];
     int32_t table[2 * B] = {0, 2, -1, -1, 3, 1, -1, -1};
@@ -393,7 +393,7 @@ static void divisors(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 1.625f); 
 /* on_open is strict: a step that the engine lacks is an error. */
 static void test_whole(on *o, const char *arch, const char *type, extra_fn *extra, const char *with)
 {
-    file f = make(arch, type, 1, extra);
+    file f = make_file(arch, type, 1, extra);
     zt_llm_opts opts = {.ctx_len = 64, .embed = mkmodel_has(arch, MK_TYPES)};
     ok(on_open(o, &f, opts), "%s %s%s: no step falls back", arch, type, with);
     on_close(o);
@@ -404,7 +404,7 @@ static void test_whole(on *o, const char *arch, const char *type, extra_fn *extr
 static void test_long(on *o)
 {
     enum { LONG = 300 };
-    file file_data = make("llama", "q4_k", 1, NULL);
+    file file_data = make_file("llama", "q4_k", 1, NULL);
     int32_t ids[LONG], next = -1;
     draw_ids(ids, LONG, vocab_of(&file_data));
     ok(on_open(o, &file_data, (zt_llm_opts){.ctx_len = LONG}) && !zt_llm_next(o->m, ids, LONG, &next),
@@ -417,7 +417,7 @@ static void test_long(on *o)
  * and nothing is left. Not every count: each is a whole model. */
 static void test_faults(on *o, const char *arch, const char *type)
 {
-    file file_data = make(arch, type, 1, NULL);
+    file file_data = make_file(arch, type, 1, NULL);
     int32_t ids[3] = {5, 6, 7}, want = -2, next;
     zt_llm_opts opts = {.ctx_len = 32, .greedy = true};
     bool good = on_open(o, &file_data, opts) && !zt_llm_next(o->m, ids, 3, &want);

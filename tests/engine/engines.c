@@ -6,7 +6,7 @@
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-static void refused(const char *name, zt_status status, const char *says)
+static void open_refused(const char *name, zt_status status, const char *says)
 {
     zt_ctx *ctx = zt_ctx_new();
     zt_engine *engine = zt_engine_open(ctx, name, NULL);
@@ -45,14 +45,14 @@ static void names(zt_ctx *ctx)
     ok(!zt_engine_has_devices("cpu") && !zt_engine_has_devices("ref") &&
            !zt_engine_has_devices("") && zt_engine_has_devices("cuda") == is_listed("cuda"),
        "which engines have devices is told by name");
-    if (!is_listed("cuda")) refused("cuda", ZT_ENOTSUP, "'cuda': this zt was built without cuda");
-    refused("cuda:99", ZT_ENOTSUP, "cuda");
-    refused("vulkan:99", ZT_ENOTSUP, "vulkan");
-    refused("cpu:1", ZT_EUSAGE, "not known");
-    refused("cuda:x", ZT_EUSAGE, "not known");
-    refused("cudax", ZT_EUSAGE, "not known");
-    refused("", ZT_EUSAGE, "''");
-    refused("re\nf", ZT_EUSAGE, "re\\x0af");
+    if (!is_listed("cuda")) open_refused("cuda", ZT_ENOTSUP, "'cuda': this zt was built without cuda");
+    open_refused("cuda:99", ZT_ENOTSUP, "cuda");
+    open_refused("vulkan:99", ZT_ENOTSUP, "vulkan");
+    open_refused("cpu:1", ZT_EUSAGE, "not known");
+    open_refused("cuda:x", ZT_EUSAGE, "not known");
+    open_refused("cudax", ZT_EUSAGE, "not known");
+    open_refused("", ZT_EUSAGE, "''");
+    open_refused("re\nf", ZT_EUSAGE, "re\\x0af");
 }
 
 /* ---- an op to run: gather, then a bigger plan ------------------------------------------------ */

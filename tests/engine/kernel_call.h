@@ -32,7 +32,7 @@ static const isa isas[] = {
 #endif
 };
 
-static inline const zt_cpu_kernel *find(const isa *s, zt_op op)
+static inline const zt_cpu_kernel *find_kernel(const isa *s, zt_op op)
 {
     for (size_t f = 0; f < sizeof s->family / sizeof *s->family; f++)
         for (const zt_cpu_kernel *k = s->family[f]; k->run; k++)
@@ -40,7 +40,7 @@ static inline const zt_cpu_kernel *find(const isa *s, zt_op op)
     return NULL;
 }
 
-static inline void *memory(size_t bytes)
+static inline void *aligned_memory(size_t bytes)
 {
     size_t n = (bytes + 64) / 64 * 64;
     void *p = aligned_alloc(64, n);
@@ -52,15 +52,15 @@ static inline void *memory(size_t bytes)
 /* All of a call, `step` items at a time, from the last or the first on. */
 static inline void call(const isa *s, zt_op op, zt_cpu_call *c, int64_t step, bool backwards)
 {
-    c->kernel = find(s, op);
+    c->kernel = find_kernel(s, op);
     c->n_phases = 1;
     c->kernel->setup(c);
-    c->keep = memory(c->keep_bytes);
-    c->shared = memory(c->shared_bytes);
+    c->keep = aligned_memory(c->keep_bytes);
+    c->shared = aligned_memory(c->shared_bytes);
     if (c->kernel->prime) c->kernel->prime(c);
     for (int p = 0; p < c->n_phases; p++)
         for (int64_t i = 0; i < c->items[p]; i += step) {
-            void *local = memory(c->local_bytes);
+            void *local = aligned_memory(c->local_bytes);
             int64_t n = c->items[p] - i < step ? c->items[p] - i : step;
             int64_t begin = backwards ? c->items[p] - i - n : i;
             c->kernel->run(c, p, begin, begin + n, local);
@@ -80,7 +80,7 @@ static inline float normal(uint64_t stream, int64_t i) { return (float)zt_normal
 
 static inline float *normals(uint64_t stream, int64_t n)
 {
-    float *x = memory((size_t)n * sizeof *x);
+    float *x = aligned_memory((size_t)n * sizeof *x);
     for (int64_t i = 0; i < n; i++) x[i] = normal(stream, i);
     return x;
 }

@@ -104,7 +104,7 @@ static zt_prog *program(const attempt *a)
     return NULL;
 }
 
-static void step(attempt *a, zt_engine *engine, const zt_prog *graph)
+static void run_in_session(attempt *a, zt_engine *engine, const zt_prog *graph)
 {
     const void *in[ZT_MAX_IN];
     int count = 0, first = a->info->def->donates;
@@ -119,7 +119,7 @@ static void run_session(attempt *a)
 {
     zt_engine *e = open_engine(a);
     zt_prog *p = e ? program(a) : NULL;
-    if (p) step(a, e, p);
+    if (p) run_in_session(a, e, p);
     zt_prog_free(p);
     zt_engine_close(e);
 }
@@ -127,13 +127,13 @@ static void run_session(attempt *a)
 static void run_program(attempt *a)
 {
     zt_engine *e = open_engine(a);
-    if (e) step(a, e, a->prog);
+    if (e) run_in_session(a, e, a->prog);
     zt_engine_close(e);
 }
 
 /* ---- each allocation fails once -------------------------------------------------------------- */
 
-static bool says(const attempt *a, int index, const char *how, uint64_t nth, const char *what)
+static bool report_failure(const attempt *a, int index, const char *how, uint64_t nth, const char *what)
 {
     diag("%s case %d on %s, %s: allocation %llu: %s: status %d, %s", a->info->name, index,
          a->engine, how, (unsigned long long)nth, what, (int)zt_ctx_status(a->ctx),
@@ -150,13 +150,13 @@ static bool each_fails(attempt *a, int index, const char *how, void (*run)(attem
         run(a);
         zt_mem_fail(a->ctx, 0, false);
         if (zt_mem_get(a->ctx).blocks != blocks || zt_mem_get(a->ctx).held != held)
-            return says(a, index, how, nth, "something is left");
+            return report_failure(a, index, how, nth, "something is left");
         zt_status status = zt_ctx_status(a->ctx);
         if (status == ZT_OK) return nth > 1;
-        if (status != ZT_ENOMEM) return says(a, index, how, nth, "another message");
+        if (status != ZT_ENOMEM) return report_failure(a, index, how, nth, "another message");
         zt_ctx_clear(a->ctx);
     }
-    return says(a, index, how, MOST, "no end");
+    return report_failure(a, index, how, MOST, "no end");
 }
 
 /* The gradient's program of a case, run in a session; true when there is none. */

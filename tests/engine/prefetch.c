@@ -70,7 +70,7 @@ static int64_t slot(const scene *s, int row, int64_t p)
     return s->table[s->seq[row] * s->blocks + p / each] * each + p % each;
 }
 
-static void look(const scene *s)
+static void check_scene(const scene *s)
 {
     memset(seen, 0, sizeof seen);
     for (int r = 0; r < s->n; r++)
@@ -88,7 +88,7 @@ static void test_all(int count, int blocks, int64_t window)
     }
     for (int i = 0; i < SEQS * blocks; i++) /* 7 is prime to the blocks: a permutation each */
         s.table[i] = (i % blocks * 7 + i / blocks * 3) % blocks;
-    look(&s);
+    check_scene(&s);
     for (int64_t step = 1; step < 20; step += 6)
         ok(send(&s, step) && !memcmp(sent, seen, sizeof sent),
            "%d rows, %d blocks, window %lld, %lld items a part: what is seen is sent for", count,

@@ -42,7 +42,7 @@ static double worst(const float *x, const float *y, double (*f)(double))
 static void test_functions(const isa *s)
 {
     static const double spans[] = {1e-6, 1, 5, 12, 60};
-    float *x = memory(POINTS * sizeof *x), *y = memory(POINTS * sizeof *y);
+    float *x = aligned_memory(POINTS * sizeof *x), *y = aligned_memory(POINTS * sizeof *y);
     zt_softcap_attrs one = {.cap = 1};
     zt_gelu_attrs erf_form = {.form = {"erf"}}, tanh_form = {.form = {"tanh"}};
     double e[4] = {0};
@@ -78,7 +78,7 @@ static void test_functions(const isa *s)
 /* softmax of (0, x) is exp(x) / (1 + exp(x)): nothing but exp where x is far below 0. */
 static void test_exp(const isa *s)
 {
-    float *x = memory(2 * POINTS * sizeof *x), *y = memory(2 * POINTS * sizeof *y);
+    float *x = aligned_memory(2 * POINTS * sizeof *x), *y = aligned_memory(2 * POINTS * sizeof *y);
     double bad = 0, tiny = 0;
     bool zero = true;
     for (int i = 0; i < POINTS; i++) {
@@ -135,8 +135,8 @@ static bool same_half(uint16_t a, uint16_t b)
 static void test_to_half(const isa *s)
 {
     enum { W = 65536 };
-    float *x = memory(3 * W * sizeof *x);
-    uint16_t *cache = memory(3 * W * sizeof *cache);
+    float *x = aligned_memory(3 * W * sizeof *x);
+    uint16_t *cache = aligned_memory(3 * W * sizeof *cache);
     const int32_t pos[] = {0, 1, 2};
     for (int i = 0; i < W; i++) {
         float a = zt_f16_to_f32((uint16_t)i), b = zt_f16_to_f32((uint16_t)(i + 1)),

@@ -21,7 +21,7 @@ typedef struct scene {
 
 static void *cache_of(const scene *w, const float *x, int64_t n)
 {
-    void *c = memory((size_t)n * 4);
+    void *c = aligned_memory((size_t)n * 4);
     zt_dtype_get(w->half ? ZT_F16 : ZT_F32)->encode(x, c, n);
     zt_dtype_get(w->half ? ZT_F16 : ZT_F32)->decode(c, (float *)(uintptr_t)x, n);
     return c;
@@ -127,7 +127,7 @@ static bool same_in_parts(const isa *s, scene *w, const float *y)
 {
     size_t bytes = (size_t)(N * H * w->a.head) * sizeof(float);
     static const int cuts[] = {1, 3, 4, 5, 11};
-    float *z = memory(bytes);
+    float *z = aligned_memory(bytes);
     bool same = true;
     for (int k = 0; k < 5; k++) {
         memset(z, 0xff, bytes);
@@ -144,7 +144,7 @@ static bool same_in_a_prompt(const isa *s, const scene *w, const float *y)
 {
     enum { TIMES = 8 };
     size_t row = (size_t)(N * H * w->a.head);
-    float *q = memory(TIMES * row * sizeof *q), *z = memory(TIMES * row * sizeof *z);
+    float *q = aligned_memory(TIMES * row * sizeof *q), *z = aligned_memory(TIMES * row * sizeof *z);
     int32_t pos[TIMES * N], seq[TIMES * N];
     bool same = true;
     for (size_t k = 0; k < TIMES; k++) {
@@ -163,7 +163,7 @@ static bool same_in_a_prompt(const isa *s, const scene *w, const float *y)
 static bool deaf_to_the_future(const isa *s, scene *w, const float *y)
 {
     int64_t D = w->a.head, W = w->G * D, item = w->half ? 2 : 4;
-    float *z = memory((size_t)(N * H * D) * sizeof *z);
+    float *z = aligned_memory((size_t)(N * H * D) * sizeof *z);
     for (int64_t p = w->pos[0] + 1; p < CTX; p++) {
         memset((char *)w->kc + p * W * item, 0xff, (size_t)(W * item)); /* NaN */
         memset((char *)w->vc + p * W * item, 0xff, (size_t)(W * item));
@@ -197,7 +197,7 @@ static void test_attention(const isa *s)
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         scene w = make_scene(rows[i].a, rows[i].half, rows[i].pages, rows[i].G);
-        float *y = memory((size_t)(N * H * w.a.head) * sizeof *y);
+        float *y = aligned_memory((size_t)(N * H * w.a.head) * sizeof *y);
         attend(s, &w, 0, N, false, y);
         char name[64];
         snprintf(name, sizeof name, "%s: attention %d, head %lld", zt_isa_name(s->id), i,

@@ -18,7 +18,7 @@ static zt_prog *chain(zt_ctx *ctx, int n, int64_t rows)
     return p;
 }
 
-static zt_status once(zt_engine *engine, const zt_prog *program, const float *x, float *y)
+static zt_status run_once(zt_engine *engine, const zt_prog *program, const float *x, float *y)
 {
     zt_session *session = zt_session_open(engine, program, NULL, &(zt_session_opts){.strict = true});
     const void *in[] = {x};
@@ -39,7 +39,7 @@ static void test_memory(zt_ctx *ctx, zt_engine *engine)
     for (int i = 0; i < 4096; i++) x[i] = 1;
     for (int i = 0; i < 1000 && good; i++) {
         zt_prog *program = chain(ctx, 3, 1 + i % 50 * 80);
-        good = once(engine, program, x, y) == ZT_OK && y[0] == 3;
+        good = run_once(engine, program, x, y) == ZT_OK && y[0] == 3;
         zt_prog_free(program);
         if (i == 49) after_first = engine->vt->report(engine).held;
     }

@@ -63,7 +63,7 @@ static bool costs_one(const model *o, zt_engine_report before)
     return now.submits - before.submits == 1 && now.downloads - before.downloads == 1;
 }
 
-static bool ask(model *o, answer *a)
+static bool ask_model(model *o, answer *a)
 {
     bool good = true;
     a->one = true;
@@ -94,7 +94,7 @@ static bool answer_of(const char *path, const char *engine, bool exact, answer *
     model o;
     bool good = model_open(&o, path, engine, exact) && o.ids.count < MOST;
     a->y = calloc((size_t)o.V + 1, sizeof *a->y);
-    good = good && ask(&o, a);
+    good = good && ask_model(&o, a);
     a->same = good && same_by_tokens(&o, a);
     if (!good) diag("%s: %s", engine, zt_ctx_error(o.ctx));
     *V = o.V;

@@ -17,7 +17,7 @@ typedef struct trial {
     uint8_t bytes[MOST];
 } trial;
 
-static zt_status find(void *user, const char *name, zt_type *type, int64_t *handle)
+static zt_status find_weight(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     const trial *t = user;
     *type = t->w;
@@ -46,7 +46,7 @@ static int matrix(zt_prog *program, trial *tried, source from, zt_dtype type)
 }
 
 /* y of x or rows i times the matrix from there. */
-static bool run(trial *tried, source from, zt_dtype type, const char *act, float *y)
+static bool run_linear(trial *tried, source from, zt_dtype type, const char *act, float *y)
 {
     zt_prog *program = zt_prog_new(tried->ctx);
     const int64_t x_dim[] = {N, K}, i_dim[] = {N};
@@ -56,7 +56,7 @@ static bool run(trial *tried, source from, zt_dtype type, const char *act, float
     if (act) snprintf(a.act.s, sizeof a.act.s, "%s", act);
     zt_prog_out(program, "y", act ? zt_program_linear(program, NULL, x, w, ZT_NONE, &a)
                             : zt_program_gather(program, NULL, w, x, NULL));
-    zt_store store = {.user = tried, .find = find, .read = read_bytes};
+    zt_store store = {.user = tried, .find = find_weight, .read = read_bytes};
     zt_session *session = zt_session_open(tried->e, program, &store, &(zt_session_opts){.strict = true});
     const void *in[] = {act ? (const void *)tried->x : tried->i, tried->bytes};
     void *out[] = {y};
@@ -75,7 +75,7 @@ static void test_sources(trial *tried, zt_dtype type, const char *act)
     bool same = true;
     memset(y, 0, sizeof y);
     for (int from = 0; from < N_SOURCES; from++)
-        same = run(tried, (source)from, type, act, y[from]) && same &&
+        same = run_linear(tried, (source)from, type, act, y[from]) && same &&
                !memcmp(y[from], y[DATA], sizeof y[0]);
     ok(same && y[DATA][1] != 0, "%s %s: data, input and reshaped data give the same bits",
        act ? act : "gather", zt_dtype_get(type)->name);

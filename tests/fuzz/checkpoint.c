@@ -17,7 +17,7 @@ static void must(bool sound)
     if (!sound) abort();
 }
 
-static uint64_t walk(zt_checkpoint *checkpoint)
+static uint64_t read_all(zt_checkpoint *checkpoint)
 {
     uint64_t all = 0;
     const zt_meta *meta = zt_checkpoint_meta(checkpoint);
@@ -76,7 +76,7 @@ static void hear(void *user, const char *text)
 }
 
 /* As zt-convert --check does it: behind faults, where nothing is believed any more. */
-static void look(zt_ctx *ctx, const uint8_t *bytes, size_t count)
+static void open_bytes(zt_ctx *ctx, const uint8_t *bytes, size_t count)
 {
     const zt_faults all = {.tell = hear};
     zt_faults_listen(ctx, &all);
@@ -103,12 +103,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     zt_mem_limit(ctx, 16 * count + (64 << 20));
     zt_checkpoint *checkpoint = zt_checkpoint_take(ctx, zt_source_memory(ctx, "fuzz", bytes, count));
     must(checkpoint || zt_ctx_status(ctx) != ZT_OK);
-    if (checkpoint && walk(checkpoint) < MOST)
+    if (checkpoint && read_all(checkpoint) < MOST)
         for (int i = 0; zt_container_at(i); i++)
             if (zt_container_writes(zt_container_at(i))) write_as(ctx, checkpoint, zt_container_at(i));
     zt_checkpoint_close(checkpoint);
     zt_ctx_clear(ctx);
-    look(ctx, bytes, count);
+    open_bytes(ctx, bytes, count);
     must(zt_mem_get(ctx).blocks == 0);
     zt_ctx_free(ctx);
     return 0;

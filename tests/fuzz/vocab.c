@@ -128,7 +128,7 @@ static void put_charsmap(ggufw *writer)
 static const char *const merges[] = {"a a", "aa aa", "a b", "ab c", "b c", "1 2", "12 3"};
 enum { N_MERGES = sizeof merges / sizeof *merges };
 
-static void make(ggufw *writer, int model, const char *pre, bool space)
+static void make_vocab(ggufw *writer, int model, const char *pre, bool space)
 {
     tokens t = {0};
     add_bytes(&t, model == GPT2);
@@ -164,7 +164,7 @@ static void open_made(made *made_model, int model, const char *pre, bool space)
 {
     ggufw writer = {0};
     size_t count;
-    make(&writer, model, pre, space);
+    make_vocab(&writer, model, pre, space);
     made_model->ctx = zt_ctx_new();
     made_model->bytes = ggufw_bytes(&writer, &count);
     made_model->src = zt_source_memory(made_model->ctx, "made", made_model->bytes, count);
@@ -198,7 +198,7 @@ typedef struct input {
     const uint8_t *p, *end;
 } input;
 
-static unsigned take(input *in)
+static unsigned take_number(input *in)
 {
     return in->p < in->end ? *in->p++ : 0;
 }
@@ -219,26 +219,26 @@ static void keys_of(input *in, ggufw *writer)
     char *lines[32] = {0};
     int n_lines = 0;
     const char *piece;
-    unsigned kind = take(in), flags = take(in), n = 1 + take(in) % 64;
+    unsigned kind = take_number(in), flags = take_number(in), n = 1 + take_number(in) % 64;
     for (unsigned i = 0; i < n; i++) {
-        unsigned head = take(in);
+        unsigned head = take_number(in);
         size_t len = take_piece(in, head % 8, &piece);
         add(&t, piece, len, (int)(head >> 5), -(float)(head >> 3 & 3));
     }
     put_tokens(writer, models[kind % N_MODELS], &t);
-    for (unsigned k = take(in) % 32; k; k--) {
-        size_t len = take_piece(in, take(in) % 16, &piece);
+    for (unsigned k = take_number(in) % 32; k; k--) {
+        size_t len = take_piece(in, take_number(in) % 16, &piece);
         lines[n_lines++] = strndup(piece, len);
     }
     ggufw_strs(writer, "tokenizer.ggml.merges", lines, (uint64_t)n_lines);
     while (n_lines)
         free(lines[--n_lines]);
-    size_t len = take_piece(in, flags & 1 ? 4 * take(in) : 0, &piece);
+    size_t len = take_piece(in, flags & 1 ? 4 * take_number(in) : 0, &piece);
     ggufw_array(writer, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, len, piece, len);
     ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", flags & 2);
     ggufw_bool(writer, "tokenizer.ggml.remove_extra_whitespaces", flags & 4);
-    ggufw_u32(writer, "tokenizer.ggml.unknown_token_id", flags & 8 ? take(in) : 0);
-    ggufw_u32(writer, "tokenizer.ggml.seperator_token_id", flags & 16 ? take(in) : 0);
+    ggufw_u32(writer, "tokenizer.ggml.unknown_token_id", flags & 8 ? take_number(in) : 0);
+    ggufw_u32(writer, "tokenizer.ggml.seperator_token_id", flags & 16 ? take_number(in) : 0);
     ggufw_str(writer, "tokenizer.ggml.pre", "gpt-2");
 }
 

@@ -127,7 +127,7 @@ ARRAYS_FN void test_written(zt_ctx *ctx, const io_kind *reader, const arrays_wri
 }
 
 /* What a writer is asked that it must not do; the context is clear again. */
-ARRAYS_FN void refused(zt_ctx *ctx, zt_status got, zt_status want)
+ARRAYS_FN void status_is(zt_ctx *ctx, zt_status got, zt_status want)
 {
     ok(got == want, "refused: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);

@@ -187,7 +187,7 @@ static void test_sample(zt_ctx *ctx)
 /* ---- what is wrong is said ------------------------------------------------------------------ */
 
 /* Opens bytes; true when that fails with the status and text, and nothing is left behind. */
-static bool says(zt_ctx *ctx, const void *file, size_t count, zt_status status, const char *text)
+static bool refused_with(zt_ctx *ctx, const void *file, size_t count, zt_status status, const char *text)
 {
     zt_source *source = zt_source_memory(ctx, "t.gguf", file, count);
     zt_gguf *gguf = zt_gguf_from(ctx, source);
@@ -202,20 +202,20 @@ static bool says(zt_ctx *ctx, const void *file, size_t count, zt_status status, 
 
 static void test_not_gguf(zt_ctx *ctx)
 {
-    ok(says(ctx, "", 0, ZT_EDATA, "t.gguf: empty file"), "an empty file");
-    ok(says(ctx, "Once upon a time", 16, ZT_EDATA, "t.gguf: not a GGUF file (starts with 'Once')"),
+    ok(refused_with(ctx, "", 0, ZT_EDATA, "t.gguf: empty file"), "an empty file");
+    ok(refused_with(ctx, "Once upon a time", 16, ZT_EDATA, "t.gguf: not a GGUF file (starts with 'Once')"),
        "a text file");
-    ok(says(ctx, "\x1b[2", 3, ZT_EDATA, "not a GGUF file (starts with '\\x1b[2')"), "escaped");
-    ok(says(ctx, "GG", 2, ZT_EDATA, "header: 24 bytes expected, 2 left"), "a beginning");
+    ok(refused_with(ctx, "\x1b[2", 3, ZT_EDATA, "not a GGUF file (starts with '\\x1b[2')"), "escaped");
+    ok(refused_with(ctx, "GG", 2, ZT_EDATA, "header: 24 bytes expected, 2 left"), "a beginning");
     size_t count;
     char *file = sample(&count);
     memcpy(file + 4, "\0\0\0\3", 4);
-    ok(says(ctx, file, count, ZT_EDATA, "cannot fit"),
+    ok(refused_with(ctx, file, count, ZT_EDATA, "cannot fit"),
        "a big-endian version before little-endian counts");
     memcpy(file + 4, "\1\0\0\0", 4);
-    ok(says(ctx, file, count, ZT_EDATA, "version 1"), "version 1");
+    ok(refused_with(ctx, file, count, ZT_EDATA, "version 1"), "version 1");
     memcpy(file + 4, "\0\0\0\0", 4);
-    ok(says(ctx, file, count, ZT_EDATA, "version 0"), "version 0");
+    ok(refused_with(ctx, file, count, ZT_EDATA, "version 0"), "version 0");
     free(file);
     ok(!zt_gguf_open(ctx, "/nowhere/m.gguf") && zt_ctx_status(ctx) == ZT_ENOENT, "no file");
     zt_ctx_clear(ctx);
@@ -284,7 +284,7 @@ static void test_messages(zt_ctx *ctx)
         size_t count;
         char *file = ggufw_bytes(&writer, &count);
         count -= strcmp(c, "cut data") == 0;
-        ok(says(ctx, file, count, ZT_EDATA, cases[i].message), "%s: %s", c, cases[i].message);
+        ok(refused_with(ctx, file, count, ZT_EDATA, cases[i].message), "%s: %s", c, cases[i].message);
         free(file);
     }
 }
@@ -301,7 +301,7 @@ static void test_bombs(zt_ctx *ctx)
             uint64_t old, big = UINT64_C(1) << shift;
             memcpy(&old, file + at, 8);
             memcpy(file + at, &big, 8);
-            right &= says(ctx, file, count, ZT_EDATA, "t.gguf: ");
+            right &= refused_with(ctx, file, count, ZT_EDATA, "t.gguf: ");
             memcpy(file + at, &old, 8);
         }
         ok(right, "2^%d tensors, keys, bytes of a key", shift);
@@ -319,7 +319,7 @@ static void test_cut(zt_ctx *ctx)
     for (size_t k = 0; k < count; k++) {
         char *cut = malloc(k + !k); /* of its own, so that a sanitizer sees the end */
         memcpy(cut, file, k);
-        wrong += !says(ctx, cut, k, ZT_EDATA, "t.gguf: ");
+        wrong += !refused_with(ctx, cut, k, ZT_EDATA, "t.gguf: ");
         free(cut);
     }
     ok(wrong == 0, "every one of %zu truncations is bad data (%zu are not)", count, wrong);
@@ -371,7 +371,7 @@ static void test_starved(zt_ctx *ctx, const char *path)
 
 /* ---- made models ---------------------------------------------------------------------------- */
 
-static char *made(const char *arch, const mkmodel_kind *type, uint64_t seed, size_t *count)
+static char *made_file(const char *arch, const mkmodel_kind *type, uint64_t seed, size_t *count)
 {
     mkmodel_opts o = mkmodel_defaults(arch);
     o.width = o.ffn = 256, o.head = 64, o.layers = 1;
@@ -412,8 +412,8 @@ static void test_made(zt_ctx *ctx)
         const mkmodel_kind *type = &mkmodel_kinds[k];
         const char *arch = k % 2 ? "gemma3" : "llama";
         size_t count = 0, again = 0, other = 0;
-        char *file = made(arch, type, 7, &count), *same = made(arch, type, 7, &again);
-        char *differs = made(arch, type, 8, &other);
+        char *file = made_file(arch, type, 7, &count), *same = made_file(arch, type, 7, &again);
+        char *differs = made_file(arch, type, 8, &other);
         zt_source *source = zt_source_memory(ctx, "made", file, count);
         zt_gguf *gguf = zt_gguf_from(ctx, source);
         ok(gguf && gguf_walk(gguf) && sane_weights(gguf), "%s %s: sound, weights of the size asked for %s",

@@ -12,7 +12,7 @@
 #include "tests/common/tap.h"
 
 /* Two weights, one of them of three experts, the last of which was never used. */
-static zt_imatrix *made(zt_ctx *ctx)
+static zt_imatrix *made_matrix(zt_ctx *ctx)
 {
     const float x[2][4] = {{1, 2, 3, -4}, {3, 0, 1, 4}}, y[2] = {0.5f, -2};
     zt_imatrix *m = zt_imatrix_new(ctx);
@@ -87,7 +87,7 @@ static void test_forms(void)
                                                                         zt_imatrix_write_dat};
     static const char *const names[] = {"m.gguf", "m.dat"};
     zt_ctx *ctx = zt_ctx_new();
-    zt_imatrix *m = made(ctx);
+    zt_imatrix *m = made_matrix(ctx);
     ok(is_made(m, true), "sums of squares over rows");
     for (int i = 0; i < 2; i++) {
         zt_sink *out = zt_sink_open(ctx, under(names[i]), true);

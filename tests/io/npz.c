@@ -31,13 +31,13 @@ static void test_writer_faults(zt_ctx *ctx)
     float x[5] = {0};
     zt_sink *out = zt_sink_open(ctx, under("c.npz"), true);
     zt_npz_writer *w = zt_npz_writer_new(ctx, out);
-    refused(ctx, zt_npz_begin(w, "q", &q), ZT_ENOTSUP);
-    refused(ctx, zt_npz_begin(w, "\xe9", &f), ZT_ENOTSUP);
+    status_is(ctx, zt_npz_begin(w, "q", &q), ZT_ENOTSUP);
+    status_is(ctx, zt_npz_begin(w, "\xe9", &f), ZT_ENOTSUP);
     ok(zt_npz_begin(w, "x", &f) == ZT_OK, "an array begins");
-    refused(ctx, zt_npz_write(w, x, 20), ZT_EUSAGE);
-    refused(ctx, zt_npz_begin(w, "y", &f), ZT_EUSAGE);
+    status_is(ctx, zt_npz_write(w, x, 20), ZT_EUSAGE);
+    status_is(ctx, zt_npz_begin(w, "y", &f), ZT_EUSAGE);
     ok(zt_npz_write(w, x, 16) == ZT_OK, "and ends");
-    refused(ctx, zt_npz_begin(w, "x", &f), ZT_EUSAGE);
+    status_is(ctx, zt_npz_begin(w, "x", &f), ZT_EUSAGE);
     zt_npz_writer_free(w);
     zt_sink_close(out);
     ok(access(under("c.npz"), F_OK) != 0, "nothing is left of it");
@@ -196,7 +196,7 @@ static void test_fortran(zt_ctx *ctx)
     for (int i = 0; i < 60; i++)
         same = same && got[i] == i;
     ok(same, "Fortran order and big endian become what C on this machine reads");
-    refused(ctx, a ? zt_npy_read(a, 0, 119, got, 2) : ZT_OK, ZT_EUSAGE);
+    status_is(ctx, a ? zt_npy_read(a, 0, 119, got, 2) : ZT_OK, ZT_EUSAGE);
     zt_npy_close(a);
     zt_source_close(in);
     ok(io_try(&io_npy, file, count, 1 << 20, &sound) == ZT_OK && sound, "and any part of it");
@@ -204,7 +204,7 @@ static void test_fortran(zt_ctx *ctx)
 
 /* ---- deflated -------------------------------------------------------------------------------- */
 
-static uint8_t *put(uint8_t *p, uint64_t v, int bytes)
+static uint8_t *put_number(uint8_t *p, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         *p++ = (uint8_t)(v >> 8 * i);
@@ -224,21 +224,21 @@ static uint8_t *deflated(const uint8_t *data, size_t count, uint32_t size, uint3
     deflate(&z, Z_FINISH);
     uint32_t packed = (uint32_t)z.total_out;
     deflateEnd(&z);
-    p = put(zip, 0x04034b50, 4), p = put(p, 20, 2), p = put(p, 0, 2), p = put(p, 8, 2);
-    p = put(p, 0x210000, 4), p = put(p, crc, 4), p = put(p, packed, 4), p = put(p, size, 4);
-    p = put(p, 5, 2), p = put(p, 0, 2);
+    p = put_number(zip, 0x04034b50, 4), p = put_number(p, 20, 2), p = put_number(p, 0, 2), p = put_number(p, 8, 2);
+    p = put_number(p, 0x210000, 4), p = put_number(p, crc, 4), p = put_number(p, packed, 4), p = put_number(p, size, 4);
+    p = put_number(p, 5, 2), p = put_number(p, 0, 2);
     memcpy(p, "a.npy", 5);
     p = zip + 35 + packed;
     uint32_t begin = (uint32_t)(p - zip);
-    p = put(p, 0x02014b50, 4), p = put(p, 20, 2), p = put(p, 20, 2), p = put(p, 0, 2);
-    p = put(p, 8, 2), p = put(p, 0x210000, 4), p = put(p, crc, 4), p = put(p, packed, 4);
-    p = put(p, size, 4), p = put(p, 5, 2), p = put(p, 0, 8), p = put(p, 0, 8);
+    p = put_number(p, 0x02014b50, 4), p = put_number(p, 20, 2), p = put_number(p, 20, 2), p = put_number(p, 0, 2);
+    p = put_number(p, 8, 2), p = put_number(p, 0x210000, 4), p = put_number(p, crc, 4), p = put_number(p, packed, 4);
+    p = put_number(p, size, 4), p = put_number(p, 5, 2), p = put_number(p, 0, 8), p = put_number(p, 0, 8);
     memcpy(p - 4 + 0, "\0\0\0\0", 4);
     memcpy(p, "a.npy", 5);
     p += 5;
     uint32_t bytes = (uint32_t)(p - zip) - begin;
-    p = put(p, 0x06054b50, 4), p = put(p, 0, 4), p = put(p, 1, 2), p = put(p, 1, 2);
-    p = put(p, bytes, 4), p = put(p, begin, 4), p = put(p, 0, 2);
+    p = put_number(p, 0x06054b50, 4), p = put_number(p, 0, 4), p = put_number(p, 1, 2), p = put_number(p, 1, 2);
+    p = put_number(p, bytes, 4), p = put_number(p, begin, 4), p = put_number(p, 0, 2);
     *zip_n = (size_t)(p - zip);
     return zip;
 }
@@ -269,11 +269,11 @@ static void test_deflated(void)
                         "{'descr': '|u1', 'fortran_order': False, "
                         "'shape': (%d,), } \n",
                         N - 80);
-    put(big + 8, 80 - 10, 2);
+    put_number(big + 8, 80 - 10, 2);
     memset(big + head, ' ', (size_t)(80 - head));
     crc = (uint32_t)crc32(0, big, N);
     ok(try_deflated(big, N, N, crc, 1 << 20) == ZT_OK, "3 MB of zeros, in 1 MB of memory");
-    put(big + 8, 70, 2);
+    put_number(big + 8, 70, 2);
     memcpy(strchr((char *)big + 10, '('), "(9,), }    ", 11);
     crc = (uint32_t)crc32(0, big, N);
     ok(try_deflated(big, N, N, crc, 1 << 20) == ZT_EDATA, "3 MB behind a header that says 9 bytes");
@@ -290,8 +290,8 @@ static zt_status try_name(char first, uint16_t local_flags, uint16_t flags)
     uint8_t *zip = deflated(small, count, (uint32_t)count, (uint32_t)crc32(0, small, (uInt)count), &zip_n);
     uint8_t *entry = zip + zip_n - 22 - 51;
     zip[30] = entry[46] = (uint8_t)first;
-    put(zip + 6, local_flags, 2);
-    put(entry + 8, flags, 2);
+    put_number(zip + 6, local_flags, 2);
+    put_number(entry + 8, flags, 2);
     zt_status st = io_try(&io_npz, zip, zip_n, 1 << 20, &sound);
     free(zip);
     return sound ? st : ZT_EBUG;

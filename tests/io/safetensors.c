@@ -92,7 +92,7 @@ static bool sound(zt_ctx *ctx, const char *path, const json_t *want, const npz *
 
 /* ---- hostile files --------------------------------------------------------------------------- */
 
-static bool refused(zt_ctx *ctx, zt_safetensors *s, bool may)
+static bool file_refused(zt_ctx *ctx, zt_safetensors *s, bool may)
 {
     zt_status st = zt_ctx_status(ctx);
     bool right = s ? may && st_walk(s) : st != ZT_OK && st != ZT_ENOMEM && *zt_ctx_error(ctx);
@@ -143,7 +143,7 @@ static bool index_refused(zt_ctx *ctx, const uint8_t *tar, size_t count, const c
             write_file(path, data, bytes);
     }
     snprintf(path, sizeof path, "%s/%s", folder, index + prefix);
-    bool right = refused(ctx, zt_safetensors_open_index(ctx, path), may);
+    bool right = file_refused(ctx, zt_safetensors_open_index(ctx, path), may);
     snprintf(path, sizeof path, "rm -r %s", folder);
     return system(path) == 0 && right;
 }
@@ -160,7 +160,7 @@ static bool refuses(zt_ctx *ctx, const json_t *want, const uint8_t *tar, size_t 
 /* ---- what the sets do not try ---------------------------------------------------------------- */
 
 /* A file of this header and `data` bytes; malloc'ed. */
-static char *make(const char *header, size_t data, size_t *count)
+static char *make_file(const char *header, size_t data, size_t *count)
 {
     uint64_t len = strlen(header);
     char *file = calloc(1, 8 + len + data);
@@ -215,7 +215,7 @@ static void test_headers(zt_ctx *ctx)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t count;
-        char *file = make(files[i].header, files[i].data, &count);
+        char *file = make_file(files[i].header, files[i].data, &count);
         bool refuses = bytes_refused(ctx, file, count, false);
         ok(refuses == !files[i].sound, "%s: %s", files[i].what,
            files[i].sound ? "well" : "refused");
@@ -235,7 +235,7 @@ static bool reads_further(zt_ctx *ctx, int depth, size_t text)
     *p++ = '"';
     memset(p, ']', (size_t)depth), p += depth;
     sprintf(p, ",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}");
-    char *file = make(header, 4, &count);
+    char *file = make_file(header, 4, &count);
     bool reads = !bytes_refused(ctx, file, count, false) && bytes_refused(ctx, file, count, true);
     free(file);
     free(header);
@@ -282,7 +282,7 @@ static void test_written(zt_ctx *ctx)
 static void test_use(zt_ctx *ctx)
 {
     size_t count;
-    char *file = make("{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]},"
+    char *file = make_file("{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]},"
                       "\"\\u001b[2J\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
                       9, &count);
     zt_source *in = zt_source_memory(ctx, "m", file, count);
@@ -309,7 +309,7 @@ static void test_use(zt_ctx *ctx)
 static void test_no_memory(zt_ctx *ctx)
 {
     size_t count;
-    char *file = make("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+    char *file = make_file("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
                       "\"__metadata__\":{\"k\":\"v\\n\"}}",
                       4, &count);
     bool right = true;

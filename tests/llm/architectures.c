@@ -10,7 +10,7 @@ static bool encoder(const char *arch) { return mkmodel_has(arch, MK_SUM); }
 
 /* What a model says of N_TOKENS tokens: all logits, or of an encoder the embedding; f32[*count],
  * malloc'ed, or NULL. */
-static float *says(const file *file_data, const char *arch, const setup *options, int64_t *count)
+static float *logits_of_arch(const file *file_data, const char *arch, const setup *options, int64_t *count)
 {
     int32_t ids[N_TOKENS];
     if (!encoder(arch)) {
@@ -42,15 +42,15 @@ static float *says(const file *file_data, const char *arch, const setup *options
 
 static void test_engines(const char *arch)
 {
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int64_t total = 0;
     setup ref = {.engine = "ref", .threads = 1, .exact = true};
     setup cpu = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .exact = true};
-    float *a = says(&file_data, arch, &ref, &total), *b = says(&file_data, arch, &cpu, &total);
+    float *a = logits_of_arch(&file_data, arch, &ref, &total), *b = logits_of_arch(&file_data, arch, &cpu, &total);
     double e = nmse(a, b, total);
     ok(e <= 1e-9, "%s: cpu --exact is ref: NMSE %.2g", arch, e);
     cpu.exact = false;
-    float *c = says(&file_data, arch, &cpu, &total);
+    float *c = logits_of_arch(&file_data, arch, &cpu, &total);
     e = nmse(a, c, total);
     ok(e <= 2e-3, "%s: cpu with 8-bit activations is near: NMSE %.2g", arch, e);
     free(a);
@@ -65,16 +65,16 @@ static void test_bits(const char *arch)
         int64_t chunk;
         int threads;
     } way[] = {{1, 2}, {7, 3}, {64, 2}};
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
         setup options = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa};
         int64_t total = 0;
-        float *want = says(&file_data, arch, &options, &total);
+        float *want = logits_of_arch(&file_data, arch, &options, &total);
         bool same = want != NULL;
         for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
             options.chunk = way[i].chunk;
             options.threads = way[i].threads;
-            float *got = says(&file_data, arch, &options, &total);
+            float *got = logits_of_arch(&file_data, arch, &options, &total);
             same = same && got && memcmp(want, got, (size_t)total * 4) == 0;
             free(got);
         }
@@ -86,7 +86,7 @@ static void test_bits(const char *arch)
 
 static void test_program(const char *arch)
 {
-    file file_data = make(arch, "f16", 5, NULL);
+    file file_data = make_file(arch, "f16", 5, NULL);
     setup options = {.engine = "ref", .threads = 1, .embed = encoder(arch)};
     zt_ctx *ctx = zt_ctx_new();
     zt_str text;
@@ -124,7 +124,7 @@ static zt_status planned(const file *file_data, char *text, size_t total)
 /* Each tensor under another name: it is missed, by its own name. */
 static void test_missing(const char *arch)
 {
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     zt_ctx *ctx = zt_ctx_new();
     zt_source *src = zt_source_memory(ctx, "made", file_data.bytes, file_data.n);
     zt_gguf *gguf = zt_gguf_from(ctx, src);
@@ -296,11 +296,11 @@ static void test_keys(void)
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         int64_t total = 0;
-        file file_data = make(row[i].arch, "f32", 2, row[i].other);
-        file g = make(row[i].arch, "f32", 2, row[i].extra);
+        file file_data = make_file(row[i].arch, "f32", 2, row[i].other);
+        file g = make_file(row[i].arch, "f32", 2, row[i].extra);
         if (row[i].extra == pooled_first)
             patch(&g, "nomic-bert.pooling_type", 2);
-        float *a = says(&file_data, row[i].arch, &options, &total), *b = says(&g, row[i].arch, &options, &total);
+        float *a = logits_of_arch(&file_data, row[i].arch, &options, &total), *b = logits_of_arch(&g, row[i].arch, &options, &total);
         bool same = a && b && memcmp(a, b, (size_t)total * 4) == 0;
         ok(a && b && same != row[i].changes, "%s: %s", row[i].what,
            row[i].changes ? "another answer" : "the same answer");
@@ -368,7 +368,7 @@ static void test_refusals(void)
         {both_layouts, ZT_ENOTSUP, "'blk.0.attn_qkv.weight' has no place"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        file file_data = make("llama", "q8_0", 2, row[i].extra);
+        file file_data = make_file("llama", "q8_0", 2, row[i].extra);
         if (row[i].extra == low_theta)
             patch(&file_data, "llama.rope.freq_base", 0x3f000000u); /* 0.5 */
         expect(&file_data, row[i].want, row[i].word, row[i].word);
@@ -382,7 +382,7 @@ static void test_refusals(void)
 static void test_padding(const char *arch)
 {
     enum { N = 11, PAD = 29, W = 64 };
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .embed = true};
     zt_ctx *ctx = zt_ctx_new();
     model o;
@@ -415,7 +415,7 @@ static void causal(ggufw *w) { ggufw_bool(w, "nomic-bert.attention.causal", true
 
 static void test_encoder(const char *arch)
 {
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int32_t ids[41];
     float y[64], first[64];
     draw_ids(ids, 41, 300);
@@ -444,7 +444,7 @@ static void test_encoder(const char *arch)
 
 static void test_learned_positions(void)
 {
-    file file_data = make("gpt2", "q8_0", 2, NULL);
+    file file_data = make_file("gpt2", "q8_0", 2, NULL);
     zt_ctx *ctx = zt_ctx_new();
     model o;
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 257};
@@ -453,7 +453,7 @@ static void test_learned_positions(void)
     model_close(&o);
     zt_ctx_free(ctx);
     free(file_data.bytes);
-    file_data = make("nomic-bert", "q8_0", 2, causal);
+    file_data = make_file("nomic-bert", "q8_0", 2, causal);
     rename_to(&file_data, "nomic-bert.attention.causal", "nomic-bert.attention.casual");
     char text[512];
     ok(planned(&file_data, text, sizeof text) == ZT_ENOTSUP && strstr(text, "causal"), "%s", text);

@@ -163,7 +163,7 @@ static bool run_texts(stage *t, int total, int late)
 /* Batches of 1, 1 + by, ... texts. */
 static void test_sizes(const char *arch, const char *type, setup options, int by, const char *what)
 {
-    file file_data = make(arch, type, 2, NULL);
+    file file_data = make_file(arch, type, 2, NULL);
     stage t;
     options.ctx_len = CTX;
     bool good = open_stage(&t, &file_data, &options, false) && know(&t, &file_data, &options);
@@ -187,7 +187,7 @@ static void test_sizes(const char *arch, const char *type, setup options, int by
 /* Two of one long beginning, at once and one after the other: blocks of it are there once. */
 static void test_shared(void)
 {
-    file file_data = make("llama", "q8_0", 2, NULL);
+    file file_data = make_file("llama", "q8_0", 2, NULL);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3,
                .cache_len = 8 * CTX};
     stage t;
@@ -233,7 +233,7 @@ static void test_shared(void)
 /* A conversation goes on where it was: only what is new is fed. */
 static void test_resumed(void)
 {
-    file file_data = make("gemma3", "q8_0", 2, NULL);
+    file file_data = make_file("gemma3", "q8_0", 2, NULL);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 1};
     stage t;
     bool good = open_stage(&t, &file_data, &options, false);
@@ -254,7 +254,7 @@ static void test_resumed(void)
 /* One that is done leaves, and the next enters in the step after, while others go on. */
 static void test_continuous(void)
 {
-    file file_data = make("llama", "q4_1", 2, NULL);
+    file file_data = make_file("llama", "q4_1", 2, NULL);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2,
                .cache_len = 4 * CTX, .chunk = 16};
     stage t;
@@ -297,7 +297,7 @@ static zt_status next_allowed(void *user, float *logits, int32_t best, bool *mor
 /* Texts that never get some tokens: whether the batch sees to that or they look for themselves. */
 static void test_banned(void)
 {
-    file file_data = make("llama", "q4_1", 2, NULL);
+    file file_data = make_file("llama", "q4_1", 2, NULL);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3};
     stage t;
     bool good = open_stage(&t, &file_data, &options, false);
@@ -336,7 +336,7 @@ static void test_banned(void)
 
 /* ---- refusals and failures ------------------------------------------------------------------- */
 
-static bool refused(stage *t, zt_ids ids, zt_status want)
+static bool text_refused(stage *t, zt_ids ids, zt_status want)
 {
     zt_status s = zt_batch_add(t->b, t, &ids, true);
     bool right = s == want && zt_ctx_error(t->ctx)[0];
@@ -355,16 +355,16 @@ static void zeros_as_rope(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 0); 
 
 static void test_refused(void)
 {
-    file file_data = make("llama", "q8_0", 1, NULL);
+    file file_data = make_file("llama", "q8_0", 1, NULL);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
     stage t;
     int32_t many[CTX + 1] = {0}, bad[2] = {1, -1}, high[1];
     ok(open_stage(&t, &file_data, &options, false), "opened");
     high[0] = (int32_t)t.V;
-    ok(refused(&t, (zt_ids){0}, ZT_EUSAGE), "no tokens");
-    ok(refused(&t, (zt_ids){many, CTX + 1, 0}, ZT_ENOMEM), "more than the context holds");
-    ok(refused(&t, (zt_ids){bad, 2, 0}, ZT_EUSAGE), "a token below 0");
-    ok(refused(&t, (zt_ids){high, 1, 0}, ZT_EUSAGE), "a token beyond the vocabulary");
+    ok(text_refused(&t, (zt_ids){0}, ZT_EUSAGE), "no tokens");
+    ok(text_refused(&t, (zt_ids){many, CTX + 1, 0}, ZT_ENOMEM), "more than the context holds");
+    ok(text_refused(&t, (zt_ids){bad, 2, 0}, ZT_EUSAGE), "a token below 0");
+    ok(text_refused(&t, (zt_ids){high, 1, 0}, ZT_EUSAGE), "a token beyond the vocabulary");
     ok(zt_batch_step(t.b) == ZT_OK, "a step without texts is nothing");
     zt_batch *batch = zt_batch_open(t.o.m, &(zt_batch_opts){.next = never_more});
     zt_ids one = {many, 1, 0};
@@ -374,7 +374,7 @@ static void test_refused(void)
     zt_batch_close(batch);
     ok(close_stage(&t), "nothing is left allocated");
     free(file_data.bytes);
-    file_data = make("llama", "f32", 1, zeros_as_rope);
+    file_data = make_file("llama", "f32", 1, zeros_as_rope);
     bool good = open_stage(&t, &file_data, &options, false);
     for (int k = 0; k < 2; k++) {
         t.got[k] = (text){.ctx = t.ctx, .V = t.V, .make = 1};
@@ -436,7 +436,7 @@ static bool survive(const file *file_data, const stage *k, uint64_t nth, bool *g
 
 static void test_failing(void)
 {
-    file file_data = make("llama", "q8_0", 1, NULL);
+    file file_data = make_file("llama", "q8_0", 1, NULL);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 4};
     stage k;
     bool good = open_stage(&k, &file_data, &options, false) && know(&k, &file_data, &options);
@@ -451,7 +451,7 @@ static void test_failing(void)
 /* A limit under which no chunk of all texts fits: fewer run, and all are answered. */
 static void test_limit(void)
 {
-    file file_data = make("llama", "q8_0", 2, NULL);
+    file file_data = make_file("llama", "q8_0", 2, NULL);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = SEQS,
                .cache_len = 4 * CTX};
     stage t;

@@ -29,7 +29,7 @@ typedef struct made {
     zt_gguf *g;
 } made;
 
-static made make(const char *text) /* NULL: a file without a template */
+static made make_model(const char *text) /* NULL: a file without a template */
 {
     made m = {.ctx = zt_ctx_new()};
     ggufw writer = {0};
@@ -121,7 +121,7 @@ static void test_rendered(void)
          "<start_of_turn>user\nWho am I?<end_of_turn>\n<start_of_turn>model\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made made_model = make(cases[i].own);
+        made made_model = make_model(cases[i].own);
         zt_str string;
         zt_str_init(&string, made_model.ctx);
         zt_status st = zt_template_render(zt_template_find(cases[i].name), made_model.g, NULL,
@@ -154,7 +154,7 @@ static void test_default_system(void)
         {"'<|im_start|>system\nends in \\<|im_end|>'", "ends in \\"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made made_model = make(cases[i].own);
+        made made_model = make_model(cases[i].own);
         zt_str string, want;
         zt_str_init(&string, made_model.ctx);
         zt_str_init(&want, made_model.ctx);
@@ -174,7 +174,7 @@ static void test_default_system(void)
 static void test_refused(void)
 {
     static const zt_message tool[] = {{"user", "a"}, {"tool", "b"}}, lone[] = {{"system", "a"}};
-    made made_model = make(smollm2);
+    made made_model = make_model(smollm2);
     zt_str string;
     zt_str_init(&string, made_model.ctx);
     ok(zt_template_render(zt_template_find("chatml"), made_model.g, NULL, tool, 2, &string) == ZT_EUSAGE &&
@@ -189,7 +189,7 @@ static void test_refused(void)
 
 static void test_faults(void)
 {
-    made made_model = make(smollm2);
+    made made_model = make_model(smollm2);
     zt_mem before = zt_mem_get(made_model.ctx);
     int count = 0, wrong = 0;
     for (bool done = false; !done && count < 100;) {
@@ -253,7 +253,7 @@ static void test_models(void)
     size_t i, k;
     ok(json_array_size(cases) > 10, "golden renderings of %zu models", json_array_size(cases));
     json_array_foreach(cases, i, c) {
-        made made_model = make(json_string_value(json_object_get(c, "template")));
+        made made_model = make_model(json_string_value(json_object_get(c, "template")));
         const char *model = json_string_value(json_object_get(c, "model"));
         const char *name = json_string_value(json_object_get(c, "name"));
         const zt_template *template = zt_template_find(name);
@@ -288,7 +288,7 @@ static void check_loom(const char *path, const char *name, const json_t *want, c
                        int count)
 {
     static const char begin[] = "<|begin_of_text|>";
-    made f = make(NULL);
+    made f = make_model(NULL);
     const zt_template *template = zt_template_find(name);
     const char *prompt = json_string_value(json_object_get(want, "prompt"));
     const char *next = json_string_value(json_object_get(want, "next_turn"));
@@ -359,7 +359,7 @@ static const char *write_file(const char *text)
 
 static void test_file(const char *what, const char *text)
 {
-    made made_model = make(NULL);
+    made made_model = make_model(NULL);
     zt_str string;
     zt_str_init(&string, made_model.ctx);
     zt_template *template = zt_template_open(made_model.ctx, write_file(text));
@@ -405,7 +405,7 @@ static void test_files(void)
         ok(zt_mem_get(ctx).blocks == 0, "nothing left behind");
         zt_ctx_free(ctx);
     }
-    made made_model = make(NULL);
+    made made_model = make_model(NULL);
     zt_str string;
     zt_str_init(&string, made_model.ctx);
     zt_template *template = zt_template_open(

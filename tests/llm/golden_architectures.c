@@ -32,7 +32,7 @@ typedef struct golden {
     int64_t vocab, width;
 } golden;
 
-static float *load(const char *dir, const char *file, int64_t *rows, int64_t *cols)
+static float *load_matrix(const char *dir, const char *file, int64_t *rows, int64_t *cols)
 {
     char path[4700];
     int64_t shape[NPY_MAX_RANK];
@@ -60,8 +60,8 @@ static bool golden_open(golden *c, const char *folder, const char *name)
         c->ids[i] = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
     json_decref(root);
     if (text)
-        c->logits = load(dir, "logits.npy", &rows, &c->vocab);
-    c->pooled = load(dir, "pooled.npy", &(int64_t){0}, &c->width);
+        c->logits = load_matrix(dir, "logits.npy", &rows, &c->vocab);
+    c->pooled = load_matrix(dir, "pooled.npy", &(int64_t){0}, &c->width);
     snprintf(c->model, sizeof c->model, gguf_folder ? "%s/%s.gguf" : "%s/%s",
              gguf_folder ? gguf_folder : folder, name);
     return c->n > 0 && c->n <= MOST_IDS && c->pooled && (!text || rows == c->n);
@@ -156,7 +156,7 @@ static double distance(const float *a, const float *b, int64_t count)
 }
 
 /* The first row that is off tells what is wrong: 0 a weight, 1 a rotation, later ones a window. */
-static void tell(const golden *c, const float *y)
+static void print_deviation(const golden *c, const float *y)
 {
     for (int64_t row = 0; y && row < c->n; row++) {
         double d = distance(c->logits + row * c->vocab, y + row * c->vocab, c->vocab);
@@ -172,7 +172,7 @@ static void try_logits(const golden *c, const char *engine)
     float *y = logits_of(c, engine, 0);
     double d = distance(c->logits, y, c->n * c->vocab);
     if (!ok(d <= BOUND, "%s on %s: logits off by %.2g", c->name, engine, d))
-        tell(c, y);
+        print_deviation(c, y);
     static const int64_t chunk[] = {1, 7};
     bool same = y;
     for (size_t i = 0; i < sizeof chunk / sizeof *chunk; i++) {

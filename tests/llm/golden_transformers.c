@@ -78,7 +78,7 @@ typedef struct made {
 } made;
 
 /* The next rows x cols weights (cols 0: a vector). */
-static void put(made *made_model, int64_t block, const char *what, int64_t rows, int64_t cols)
+static void put_tensor(made *made_model, int64_t block, const char *what, int64_t rows, int64_t cols)
 {
     char name[64];
     int64_t count = rows * (cols ? cols : 1);
@@ -93,7 +93,7 @@ static void put(made *made_model, int64_t block, const char *what, int64_t rows,
 
 static void put_norm(made *m, int64_t block, const json_t *l, bool second)
 {
-    put(m, block, second ? "ffn_norm.weight" : "attn_norm.weight", whole(l, "input_height"), 0);
+    put_tensor(m, block, second ? "ffn_norm.weight" : "attn_norm.weight", whole(l, "input_height"), 0);
 }
 
 static void put_attention(made *made_model, int64_t block, const json_t *l, float *w)
@@ -108,25 +108,25 @@ static void put_attention(made *made_model, int64_t block, const json_t *l, floa
     interleave(w + q * d, kv_heads, head, d);
     interleave(w + biases, heads, head, 1);
     interleave(w + biases + q, kv_heads, head, 1);
-    put(made_model, block, "attn_q.weight", q, d);
-    put(made_model, block, "attn_k.weight", kv, d);
-    put(made_model, block, "attn_v.weight", kv, d);
-    put(made_model, block, "attn_output.weight", d, q);
-    put(made_model, block, "attn_q.bias", q, 0);
-    put(made_model, block, "attn_k.bias", kv, 0);
-    put(made_model, block, "attn_v.bias", kv, 0);
-    put(made_model, block, "attn_output.bias", d, 0);
+    put_tensor(made_model, block, "attn_q.weight", q, d);
+    put_tensor(made_model, block, "attn_k.weight", kv, d);
+    put_tensor(made_model, block, "attn_v.weight", kv, d);
+    put_tensor(made_model, block, "attn_output.weight", d, q);
+    put_tensor(made_model, block, "attn_q.bias", q, 0);
+    put_tensor(made_model, block, "attn_k.bias", kv, 0);
+    put_tensor(made_model, block, "attn_v.bias", kv, 0);
+    put_tensor(made_model, block, "attn_output.bias", d, 0);
 }
 
 static void put_mlp(made *made_model, int64_t block, const json_t *l)
 {
     int64_t d = whole(l, "input_height"), inter = whole(l, "output_height");
-    put(made_model, block, "ffn_gate.weight", inter, d);
-    put(made_model, block, "ffn_up.weight", inter, d);
-    put(made_model, block, "ffn_down.weight", d, inter);
-    put(made_model, block, "ffn_gate.bias", inter, 0);
-    put(made_model, block, "ffn_up.bias", inter, 0);
-    put(made_model, block, "ffn_down.bias", d, 0);
+    put_tensor(made_model, block, "ffn_gate.weight", inter, d);
+    put_tensor(made_model, block, "ffn_up.weight", inter, d);
+    put_tensor(made_model, block, "ffn_down.weight", d, inter);
+    put_tensor(made_model, block, "ffn_gate.bias", inter, 0);
+    put_tensor(made_model, block, "ffn_up.bias", inter, 0);
+    put_tensor(made_model, block, "ffn_down.bias", d, 0);
 }
 
 static void put_layer(made *made_model, const json_t *l, int64_t i)
@@ -180,7 +180,7 @@ static void put_keys(made *made_model, const json_t *root, const json_t *layers)
 }
 
 /* The case as a GGUF file, malloc'ed; NULL: not such a network. */
-static char *make(const json_t *root, size_t *count)
+static char *make_gguf(const json_t *root, size_t *count)
 {
     made made_model = {.good = true};
     const json_t *layers = json_object_get(json_object_get(root, "network"), "layers");
@@ -253,7 +253,7 @@ static void try_case(const char *name, json_t *root)
     static const char *const engines[] = {"cpu", "ref"};
     size_t bytes;
     int32_t want[MOST_IDS];
-    char *file = make(root, &bytes);
+    char *file = make_gguf(root, &bytes);
     const char *penalty;
     json_t *ids, *by_penalty = json_object_get(root, "greedy_tokens_by_repetition_penalty");
     if (!ok(file && json_object_size(by_penalty) > 0, "%s: a network of such blocks", name))

@@ -254,7 +254,7 @@ static void check_blocks(zt_dtype dtype, zt_dtype want, double bound)
     hfw directory = hfw_new();
     zt_ctx *ctx = zt_ctx_new();
     int matrices = 0;
-    file file_data = make("llama", "q8_0", 2, NULL);
+    file file_data = make_file("llama", "q8_0", 2, NULL);
     zt_source *src = zt_source_memory(ctx, "made.gguf", file_data.bytes, file_data.n);
     zt_gguf *gguf = zt_gguf_from(ctx, src), *again = NULL;
     zt_hf_opts o = {.dtype = dtype};

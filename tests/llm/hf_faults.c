@@ -96,26 +96,26 @@ static void test_bad_heads(zt_ctx *ctx)
 static void test_files(zt_ctx *ctx)
 {
     hfw directory = hfw_new();
-    refused(ctx, "/nowhere", ZT_ENOENT, "no such path");
-    refused(ctx, directory.path, ZT_ENOENT, "no config.json");
+    model_refused(ctx, "/nowhere", ZT_ENOENT, "no such path");
+    model_refused(ctx, directory.path, ZT_ENOENT, "no config.json");
     put_layer(&directory, "model.");
     hfw_save(&directory, "model.safetensors");
-    refused(ctx, hfw_path(&directory, "model.safetensors"), ZT_ENOENT, "weights without config.json");
+    model_refused(ctx, hfw_path(&directory, "model.safetensors"), ZT_ENOENT, "weights without config.json");
     hfw_text(&directory, "config.json", LLAMA);
     zt_gguf *gguf = zt_model_open(ctx, hfw_path(&directory, "model.safetensors"));
     ok(gguf && zt_gguf_n_tensors(gguf) == 11, "weights with config.json beside them %s",
        zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     if (truncate(hfw_path(&directory, "model.safetensors"), 700) == 0)
-        refused(ctx, directory.path, ZT_EDATA, "weights cut short");
+        model_refused(ctx, directory.path, ZT_EDATA, "weights cut short");
     hfw_text(&directory, "model.safetensors", "GGUF");
-    refused(ctx, directory.path, ZT_EDATA, "weights that are something else");
+    model_refused(ctx, directory.path, ZT_EDATA, "weights that are something else");
     unlink(hfw_path(&directory, "model.safetensors"));
     hfw_text(&directory, "model.safetensors.index.json",
              "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
-    refused(ctx, directory.path, ZT_EDATA, "a shard outside of the folder");
+    model_refused(ctx, directory.path, ZT_EDATA, "a shard outside of the folder");
     hfw_text(&directory, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"none.safetensors\"}}");
-    refused(ctx, directory.path, ZT_ENOENT, "a shard that is not there");
+    model_refused(ctx, directory.path, ZT_ENOENT, "a shard that is not there");
     hfw_end(&directory);
 }
 
@@ -144,12 +144,12 @@ static void test_shards(zt_ctx *ctx)
     hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
     hfw_f32(&directory, "not.in.the.map", 1, D(8), 0);
     hfw_save(&directory, "model-00002-of-00002.safetensors");
-    refused(ctx, directory.path, ZT_EDATA, "a tensor that the index does not name");
+    model_refused(ctx, directory.path, ZT_EDATA, "a tensor that the index does not name");
     hfw_text(&directory, "model.safetensors.index.json",
              "{\"weight_map\":{\"lm_head.weight\":\"model-00001-of-00002.safetensors\"}}");
-    refused(ctx, directory.path, ZT_EDATA, "a tensor in another shard than the index says");
+    model_refused(ctx, directory.path, ZT_EDATA, "a tensor in another shard than the index says");
     unlink(hfw_path(&directory, "model.safetensors.index.json"));
-    refused(ctx, directory.path, ZT_ENOTSUP, "without an index all shards count");
+    model_refused(ctx, directory.path, ZT_ENOTSUP, "without an index all shards count");
     hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
     hfw_save(&directory, "model-00002-of-00002.safetensors");
     zt_gguf *gguf = zt_model_open(ctx, directory.path);
@@ -157,10 +157,10 @@ static void test_shards(zt_ctx *ctx)
     zt_gguf_close(gguf);
     hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
     hfw_save(&directory, "model-00001-of-00002.safetensors");
-    refused(ctx, directory.path, ZT_EDATA, "a tensor in two shards");
+    model_refused(ctx, directory.path, ZT_EDATA, "a tensor in two shards");
     unlink(hfw_path(&directory, "model-00001-of-00002.safetensors"));
     if (mkfifo(hfw_path(&directory, "model-00001-of-00002.safetensors"), 0600) == 0)
-        refused(ctx, directory.path, ZT_EDATA, "a shard that is a pipe");
+        model_refused(ctx, directory.path, ZT_EDATA, "a shard that is a pipe");
     hfw_end(&directory);
 }
 

@@ -356,7 +356,7 @@ static void test_tokenizer(zt_ctx *ctx)
     hfw_text(&directory, "generation_config.json", "{\"eos_token_id\":[\"x\"]}");
     put_layer(&directory, "model.");
     hfw_save(&directory, "model.safetensors");
-    refused(ctx, directory.path, ZT_EDATA, "an end that is no id");
+    model_refused(ctx, directory.path, ZT_EDATA, "an end that is no id");
     hfw_end(&directory);
 }
 

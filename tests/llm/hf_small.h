@@ -35,7 +35,7 @@ HFSMALL_FN zt_status plan(zt_ctx *ctx, zt_gguf *g, zt_llm_info *info)
     return s;
 }
 
-HFSMALL_FN void refused(zt_ctx *ctx, const char *path, zt_status want, const char *what)
+HFSMALL_FN void model_refused(zt_ctx *ctx, const char *path, zt_status want, const char *what)
 {
     zt_gguf *g = zt_model_open(ctx, path);
     ok(!g && zt_ctx_status(ctx) == want, "%s: %s", what, zt_ctx_error(ctx));

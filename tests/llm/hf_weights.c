@@ -42,14 +42,14 @@ static const char *id_of(zt_ctx *ctx, const char *path, char id[40])
     return id;
 }
 
-static void same(zt_ctx *ctx, const hfw *d, const char *name, const char *want)
+static void same_values(zt_ctx *ctx, const hfw *d, const char *name, const char *want)
 {
     char id[40];
     ok(strcmp(id_of(ctx, *name ? hfw_path(d, name) : d->path, id), want) == 0 && *want,
        "'%s' is the model", name);
 }
 
-static void says(zt_ctx *ctx, const char *path, zt_status want, const char *words)
+static void refused_with(zt_ctx *ctx, const char *path, zt_status want, const char *words)
 {
     zt_gguf *g = zt_model_open(ctx, path);
     ok(!g && zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), words), "%s",
@@ -75,7 +75,7 @@ static void index_parts(zt_ctx *ctx, hfw *directory, const char *from, const cha
     hfw_index(directory, index, map);
 }
 
-static hfw made(zt_ctx *ctx, char id[40])
+static hfw make_directory(zt_ctx *ctx, char id[40])
 {
     hfw d = hfw_new();
     hfw_text(&d, "config.json", LLAMA);
@@ -90,15 +90,15 @@ static hfw made(zt_ctx *ctx, char id[40])
 static void test_bin(zt_ctx *ctx)
 {
     char id[40];
-    hfw directory = made(ctx, id);
+    hfw directory = make_directory(ctx, id);
     copy_some(ctx, &directory, "model.safetensors", "pytorch_model.bin", 0, HFSMALL_ROWS);
     hfw_bytes(&directory, "pytorch_model.bin.index.json", "{}", 2);
-    same(ctx, &directory, "", id);
+    same_values(ctx, &directory, "", id);
     take_away(&directory, "model.safetensors");
-    same(ctx, &directory, "", id);
-    same(ctx, &directory, "pytorch_model.bin", id);
+    same_values(ctx, &directory, "", id);
+    same_values(ctx, &directory, "pytorch_model.bin", id);
     take_away(&directory, "config.json");
-    says(ctx, hfw_path(&directory, "pytorch_model.bin"), ZT_ENOENT, "without config.json");
+    refused_with(ctx, hfw_path(&directory, "pytorch_model.bin"), ZT_ENOENT, "without config.json");
     hfw_end(&directory);
 }
 
@@ -106,7 +106,7 @@ static void test_bin(zt_ctx *ctx)
 static void test_parts(zt_ctx *ctx, const char *stem, const char *suffix)
 {
     char id[40], a[80], b[80], whole[80], index[80], other[80];
-    hfw directory = made(ctx, id);
+    hfw directory = make_directory(ctx, id);
     snprintf(a, sizeof a, "%s-00001-of-00002%s", stem, suffix);
     snprintf(b, sizeof b, "%s-00002-of-00002%s", stem, suffix);
     snprintf(index, sizeof index, "%s%s.index.json", stem, suffix);
@@ -116,32 +116,32 @@ static void test_parts(zt_ctx *ctx, const char *stem, const char *suffix)
     copy_some(ctx, &directory, whole, b, 6, HFSMALL_ROWS);
     take_away(&directory, "model.safetensors");
     const char *const parts[] = {"", a, b};
-    for (size_t i = 0; i < 3; i++) same(ctx, &directory, parts[i], id);
+    for (size_t i = 0; i < 3; i++) same_values(ctx, &directory, parts[i], id);
     index_parts(ctx, &directory, whole, index, a, b);
-    for (size_t i = 0; i < 3; i++) same(ctx, &directory, parts[i], id);
-    same(ctx, &directory, index, id);
+    for (size_t i = 0; i < 3; i++) same_values(ctx, &directory, parts[i], id);
+    same_values(ctx, &directory, index, id);
 
     index_parts(ctx, &directory, whole, index, b, a);
-    says(ctx, directory.path, ZT_EDATA, "where the index does not have it");
+    refused_with(ctx, directory.path, ZT_EDATA, "where the index does not have it");
     snprintf(other, sizeof other, "other-x%s", suffix);
     copy_some(ctx, &directory, whole, other, 0, 6);
     index_parts(ctx, &directory, whole, index, other, b);
-    same(ctx, &directory, "", id);
-    says(ctx, hfw_path(&directory, a), ZT_EDATA, "does not name it");
+    same_values(ctx, &directory, "", id);
+    refused_with(ctx, hfw_path(&directory, a), ZT_EDATA, "does not name it");
     index_parts(ctx, &directory, whole, index, a, "../x");
-    says(ctx, directory.path, ZT_EDATA, "not the name of a file beside it");
+    refused_with(ctx, directory.path, ZT_EDATA, "not the name of a file beside it");
     index_parts(ctx, &directory, whole, index, a, "none");
-    says(ctx, directory.path, ZT_ENOENT, "none");
+    refused_with(ctx, directory.path, ZT_ENOENT, "none");
     take_away(&directory, index);
 
     copy_some(ctx, &directory, whole, b, 5, HFSMALL_ROWS);
-    says(ctx, directory.path, ZT_EDATA, "both have the tensor");
+    refused_with(ctx, directory.path, ZT_EDATA, "both have the tensor");
     index_parts(ctx, &directory, whole, index, a, b);
-    says(ctx, directory.path, ZT_EDATA, "both have the tensor");
+    refused_with(ctx, directory.path, ZT_EDATA, "both have the tensor");
     take_away(&directory, index);
     take_away(&directory, a);
-    says(ctx, directory.path, ZT_EDATA, "the first");
-    says(ctx, hfw_path(&directory, b), ZT_EDATA, "-00001-of-00002");
+    refused_with(ctx, directory.path, ZT_EDATA, "the first");
+    refused_with(ctx, hfw_path(&directory, b), ZT_EDATA, "-00001-of-00002");
     hfw_end(&directory);
 }
 
@@ -177,22 +177,22 @@ static void test_shard_names(zt_ctx *ctx)
 static void test_names(zt_ctx *ctx)
 {
     char id[40];
-    hfw directory = made(ctx, id);
+    hfw directory = make_directory(ctx, id);
     copy_some(ctx, &directory, "model.safetensors", "model.fp16.safetensors", 0, HFSMALL_ROWS);
     copy_some(ctx, &directory, "model.safetensors", "weights.safetensors", 0, HFSMALL_ROWS);
     take_away(&directory, "model.safetensors");
-    same(ctx, &directory, "", id);
+    same_values(ctx, &directory, "", id);
     copy_some(ctx, &directory, "weights.safetensors", "model.other.safetensors", 0, 3);
-    says(ctx, directory.path, ZT_EDATA, "may be the weights");
+    refused_with(ctx, directory.path, ZT_EDATA, "may be the weights");
     take_away(&directory, "model.fp16.safetensors");
     take_away(&directory, "model.other.safetensors");
-    says(ctx, directory.path, ZT_ENOENT, "no weights");
+    refused_with(ctx, directory.path, ZT_ENOENT, "no weights");
     index_parts(ctx, &directory, "weights.safetensors", "transformer.safetensors.index.json",
                 "weights.safetensors", "weights.safetensors");
-    same(ctx, &directory, "", id);
+    same_values(ctx, &directory, "", id);
     copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00002.safetensors", 0, 3);
     copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00003.safetensors", 0, 3);
-    says(ctx, directory.path, ZT_EDATA, "may be the weights");
+    refused_with(ctx, directory.path, ZT_EDATA, "may be the weights");
     hfw_end(&directory);
 }
 
@@ -203,8 +203,8 @@ static void test_none(zt_ctx *ctx)
     hfw directory = hfw_new();
     hfw_text(&directory, "config.json", LLAMA);
     hfw_text(&directory, "tokenizer.json", "{}");
-    says(ctx, directory.path, ZT_ENOENT, "model.safetensors, model.safetensors.index.json, model-*.");
-    says(ctx, directory.path, ZT_ENOENT, "pytorch_model.bin");
+    refused_with(ctx, directory.path, ZT_ENOENT, "model.safetensors, model.safetensors.index.json, model-*.");
+    refused_with(ctx, directory.path, ZT_ENOENT, "pytorch_model.bin");
     zt_gguf *gguf = zt_model_open_whole(ctx, directory.path);
     ok(!gguf && zt_ctx_status(ctx) == ZT_ENOENT, "nor is it a file: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
@@ -217,7 +217,7 @@ static void test_none(zt_ctx *ctx)
     zt_ctx_clear(ctx);
     hfw_text(&directory, "config.json", LLAMA);
     hfw_save(&directory, "model.safetensors");
-    says(ctx, directory.path, ZT_EDATA, "no tensors");
+    refused_with(ctx, directory.path, ZT_EDATA, "no tensors");
     hfw_end(&directory);
 }
 
@@ -235,9 +235,9 @@ static void test_foreign(zt_ctx *ctx)
         hfw directory = hfw_new();
         hfw_text(&directory, "config.json", LLAMA);
         hfw_text(&directory, files[i], pointer);
-        says(ctx, directory.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "git lfs pull");
+        refused_with(ctx, directory.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "git lfs pull");
         hfw_text(&directory, files[i], page);
-        says(ctx, directory.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "HTML");
+        refused_with(ctx, directory.path, i == 1 ? ZT_ENOENT : ZT_EDATA, i == 1 ? "no weights" : "HTML");
         hfw_end(&directory);
     }
     hfw directory = hfw_new();
@@ -245,7 +245,7 @@ static void test_foreign(zt_ctx *ctx)
     put_layer(&directory, "model.");
     hfw_save(&directory, "model-00001-of-00002.safetensors");
     hfw_text(&directory, "model-00002-of-00002.safetensors", pointer);
-    says(ctx, directory.path, ZT_EDATA, "git lfs pull");
+    refused_with(ctx, directory.path, ZT_EDATA, "git lfs pull");
     hfw_end(&directory);
 }
 

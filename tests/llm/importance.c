@@ -93,7 +93,7 @@ static double furthest(const opened *o, const int32_t *ids, int64_t n_ids, const
 
 static void test_first_layer(const char *engine)
 {
-    file file_data = make("llama", "q8_0", 2, NULL);
+    file file_data = make_file("llama", "q8_0", 2, NULL);
     opened o = open_it(&file_data, engine, 48);
     int32_t ids[40];
     int64_t count = 0;
@@ -113,7 +113,7 @@ static void test_first_layer(const char *engine)
 /* Both windows together against each by itself; and two engines. */
 static void test_adds(const char *arch)
 {
-    file file_data = make(arch, "f16", 2, NULL);
+    file file_data = make_file(arch, "f16", 2, NULL);
     opened a = open_it(&file_data, "cpu", 64), b = open_it(&file_data, "cpu", 64), c = open_it(&file_data, "ref", 64);
     int32_t ids[64];
     double worst = 0, apart = 0;
@@ -146,7 +146,7 @@ static void said(zt_ctx *ctx, bool refused, const char *word)
 
 static void test_refused(void)
 {
-    file file_data = make("llama", "q8_0", 1, NULL);
+    file file_data = make_file("llama", "q8_0", 1, NULL);
     opened o = open_it(&file_data, "cpu", 32);
     int32_t ids[40] = {0}, far[1] = {1 << 20};
     zt_importance *none = zt_importance_open(o.g, o.e, 0);
@@ -161,7 +161,7 @@ static void test_refused(void)
 /* Each allocation in turn is refused. */
 static void test_memory(void)
 {
-    file file_data = make("llama", "q8_0", 1, NULL);
+    file file_data = make_file("llama", "q8_0", 1, NULL);
     int failed = 0, wrong = 0;
     for (uint64_t nth = 1; nth < 4000; nth++) {
         opened o = {.ctx = zt_ctx_new()};

@@ -6,7 +6,7 @@
 
 static void test_engines(const char *arch, const char *type, int64_t layers)
 {
-    file file_data = make(arch, type, layers, NULL);
+    file file_data = make_file(arch, type, layers, NULL);
     int64_t V = vocab_of(&file_data), n = N_TOKENS * V;
     setup ref = {.engine = "ref", .threads = 1, .exact = true};
     setup cpu = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .exact = true};
@@ -30,7 +30,7 @@ static void test_bits(const char *arch, const char *type, bool exact)
         int64_t chunk;
         int threads;
     } way[] = {{1, 1}, {3, 2}, {64, 3}, {64, 1}, {7, 3}, {64, 2}};
-    file file_data = make(arch, type, 2, NULL);
+    file file_data = make_file(arch, type, 2, NULL);
     int64_t V = vocab_of(&file_data);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
         setup options = {.engine = "cpu", .threads = 1, .isa = (zt_isa)isa, .exact = exact};
@@ -57,7 +57,7 @@ static void test_bits(const char *arch, const char *type, bool exact)
 static void test_neighbours(const char *arch)
 {
     enum { N = 12, CTX = 128, B = CTX / 32, PAD = 2 * N };
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int64_t V = vocab_of(&file_data);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2};
     zt_ctx *ctx = zt_ctx_new();
@@ -131,12 +131,12 @@ static void test_optional(void)
         {"biases of 0 in f16", half_zero_bias, false},
         {"a bias of .5 in f16", half_one_bias, true},
     };
-    file file_data = make("llama", "f32", 2, NULL);
+    file file_data = make_file("llama", "f32", 2, NULL);
     int64_t V = vocab_of(&file_data);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
     float *plain = all_logits(&file_data, &options, V);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        file g = make("llama", "f32", 2, row[i].extra);
+        file g = make_file("llama", "f32", 2, row[i].extra);
         float *y = all_logits(&g, &options, V);
         bool same = plain && y && memcmp(plain, y, (size_t)(N_TOKENS * V) * 4) == 0;
         ok(y && same != row[i].changes, "%s: %s", row[i].what, row[i].changes ? "other logits"
@@ -152,7 +152,7 @@ static void test_optional(void)
 
 static void test_feed(void)
 {
-    file file_data = make("gemma3", "q8_0", 2, NULL);
+    file file_data = make_file("gemma3", "q8_0", 2, NULL);
     int64_t V = vocab_of(&file_data);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
     int32_t ids[N_TOKENS];
@@ -194,7 +194,7 @@ static void nan_bias(ggufw *w) { add_vector(w, "blk.1.attn_v.bias", 32, NAN); }
 static void test_nexts(const char *arch, void (*more)(ggufw *writer), int64_t chunk)
 {
     enum { N = 13 };
-    file file_data = make(arch, "q8_0", 2, more);
+    file file_data = make_file(arch, "q8_0", 2, more);
     int64_t V = vocab_of(&file_data);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = 40, .chunk = chunk};
     int32_t ids[N], best[N], want[N];
@@ -227,7 +227,7 @@ static void test_embed(const char *arch)
 {
     enum { N = 20, MAX = 64 };
     static const int64_t chunk[] = {512, 7, 1};
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int32_t ids[N];
     float y[3][MAX], none;
     draw_ids(ids, N, 200);
@@ -256,7 +256,7 @@ static void test_embed(const char *arch)
 
 static void test_steps_allocate_nothing(void)
 {
-    file file_data = make("llama", "q4_1", 2, NULL);
+    file file_data = make_file("llama", "q4_1", 2, NULL);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
     int32_t ids[N_TOKENS];
     zt_ctx *ctx = zt_ctx_new();
@@ -277,7 +277,7 @@ static void test_steps_allocate_nothing(void)
 
 static void test_plan(void)
 {
-    file file_data = make("gemma3", "q8_0", 3, NULL);
+    file file_data = make_file("gemma3", "q8_0", 3, NULL);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     zt_llm_info p = {0};
@@ -300,7 +300,7 @@ static void test_plan(void)
 
 static void test_program(const char *arch)
 {
-    file file_data = make(arch, "q8_0", 7, NULL);
+    file file_data = make_file(arch, "q8_0", 7, NULL);
     setup options = {.engine = "ref", .threads = 1};
     zt_ctx *ctx = zt_ctx_new();
     zt_str text;
@@ -343,7 +343,7 @@ static bool survive(const file *file_data, const setup *options, uint64_t nth, b
 
 static void test_failing(const char *arch, const char *engine)
 {
-    file file_data = make(arch, "q8_0", 1, NULL);
+    file file_data = make_file(arch, "q8_0", 1, NULL);
     setup options = {.engine = engine, .threads = 2, .isa = zt_isa_best(),
                .embed = mkmodel_has(arch, MK_SUM)};
     bool good = true;

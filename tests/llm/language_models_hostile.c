@@ -59,16 +59,16 @@ static void test_shapes(void)
         {dynamic, "", "", ZT_ENOTSUP, "rope scaling"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        file file_data = make("llama", "q8_0", 2, row[i].extra);
+        file file_data = make_file("llama", "q8_0", 2, row[i].extra);
         rename_to(&file_data, row[i].from, row[i].to);
         expect(&file_data, row[i].want, row[i].word, row[i].word);
         free(file_data.bytes);
     }
-    file file_data = make("llama", "q8_0", 2, NULL);
+    file file_data = make_file("llama", "q8_0", 2, NULL);
     rename_to(&file_data, "general.architecture", "general.archilecture");
     expect(&file_data, ZT_EDATA, "general.architecture", "no architecture");
     free(file_data.bytes);
-    file_data = make("llama", "q8_0", 2, NULL);
+    file_data = make_file("llama", "q8_0", 2, NULL);
     rename_to(&file_data, "llama", "ll\x1bma"); /* the first is the architecture's name */
     expect(&file_data, ZT_ENOTSUP, "ll\\x1bma", "an unknown architecture with an escape in its name");
     free(file_data.bytes);

@@ -72,7 +72,7 @@ static void test_goes_on(const char *arch, const file *file_data, const int32_t 
 }
 
 /* One try with the file as it is: the status, and whether all is as it was unless it was taken. */
-static zt_status try(model *o, bool *sound)
+static zt_status restore_session(model *o, bool *sound)
 {
     zt_ids ids = {0};
     zt_llm_rewind(o->m, 0);
@@ -92,13 +92,13 @@ static void test_damaged(const file *file_data)
     bool sound = true;
     int wrong = 0;
     zt_log_set(ctx, ZT_LOG_WARN, NULL, NULL);
-    if (!ok(model_open(&o, ctx, file_data, &as_usual) == ZT_OK && try(&o, &sound) == ZT_OK, "a sound one"))
+    if (!ok(model_open(&o, ctx, file_data, &as_usual) == ZT_OK && restore_session(&o, &sound) == ZT_OK, "a sound one"))
         diag("%s", zt_ctx_error(ctx));
     for (size_t i = 0; i < count; i++) {
         bytes[i] ^= 0x55;
         spit(bytes, count);
         bytes[i] ^= 0x55;
-        zt_status status = try(&o, &sound);
+        zt_status status = restore_session(&o, &sound);
         bool other = (i >= AT_HOW && i < AT_KV + 4) && status == ZT_OK; /* of another arithmetic: not used */
         wrong += !sound || !(status == ZT_EDATA || other);
     }
@@ -106,7 +106,7 @@ static void test_damaged(const file *file_data)
     wrong = 0;
     for (size_t i = 0; i < count; i++) {
         spit(bytes, i);
-        wrong += try(&o, &sound) != ZT_EDATA || !sound;
+        wrong += restore_session(&o, &sound) != ZT_EDATA || !sound;
     }
     ok(!wrong, "cut at each of %zu bytes", count);
     spit(bytes, count);
@@ -147,7 +147,7 @@ static void test_hostile(const file *file_data)
         XXH128_canonicalFromHash(&sum, XXH3_128bits(bad, count - sizeof sum));
         memcpy(bad + count - sizeof sum, &sum, sizeof sum);
         spit(bad, count);
-        ok(try(&o, &sound) == ZT_EDATA && sound, "hostile: %s", cases[i].what);
+        ok(restore_session(&o, &sound) == ZT_EDATA && sound, "hostile: %s", cases[i].what);
     }
     spit(bytes, count);
     model_close(&o);
@@ -225,7 +225,7 @@ int main(void)
     static const char *const archs[] = {"llama", "gemma3"};
     snprintf(path, sizeof path, "/tmp/zt-save-%d", (int)getpid());
     for (int i = 0; i < 2; i++) {
-        file file_data = make(archs[i], "q8_0", 2, NULL);
+        file file_data = make_file(archs[i], "q8_0", 2, NULL);
         int64_t V = vocab_of(&file_data);
         int32_t ids[N + MORE];
         float *logits = calloc((size_t)(MORE * V), sizeof *logits);

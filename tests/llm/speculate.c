@@ -169,7 +169,7 @@ static void changes(zt_ctx *ctx)
 }
 
 /* Memory that is not there: no draft, and the context tells. */
-static void memory(void)
+static void test_memory(void)
 {
     int32_t id[400] = {0};
     const int32_t *draft;
@@ -199,6 +199,6 @@ int main(void)
     rounds(ctx);
     changes(ctx);
     zt_ctx_free(ctx);
-    memory();
+    test_memory();
     return tap_done();
 }

@@ -31,7 +31,7 @@ static void close_made(made *m)
 
 /* ---- files that are refused ------------------------------------------------------------------ */
 
-static void refused(const char *text, zt_status status, const char *word)
+static void tokenizer_refused(const char *text, zt_status status, const char *word)
 {
     made m = open_text(text);
     ok(!m.v && zt_ctx_status(m.ctx) == status && strstr(zt_ctx_error(m.ctx), word), "%.60s: %s", text,
@@ -74,7 +74,7 @@ static void test_refused(void)
         {"{\"added_tokens\":[{\"id\":0}]," MODEL "}", ZT_EDATA, "'content'"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        refused(rows[i].text, rows[i].status, rows[i].word);
+        tokenizer_refused(rows[i].text, rows[i].status, rows[i].word);
 }
 
 static void test_deep(void)
@@ -85,7 +85,7 @@ static void test_deep(void)
     size_t length = strlen(text);
     memset(text + length, '[', DEPTH);
     strcpy(text + length + DEPTH, "]}");
-    refused(text, ZT_EDATA, "depth");
+    tokenizer_refused(text, ZT_EDATA, "depth");
     free(text);
 }
 

@@ -164,7 +164,7 @@ static bool forward_is(mesh_case *m)
     ran result = {0};
     if (n_each > MAX_GRADS - 4) return false;
     zt_prog *program = clocked(m->ctx, m->nn, &m->t, m->cycles, each, n_each, false);
-    bool well = program && step(m->ctx, m->engine, m->nn, program, (const void *const[]){m->x}, &result);
+    bool well = program && run_program(m->ctx, m->engine, m->nn, program, (const void *const[]){m->x}, &result);
     if (!well) snprintf(m->why, m->size, "%s", zt_ctx_error(m->ctx));
     json_array_foreach(cycles, c, list) json_array_foreach(list, i, v)
     {
@@ -190,7 +190,7 @@ static bool backward_is(mesh_case *m)
     numbers want = {0};
     ran result = {0};
     zt_prog *program = clocked(m->ctx, m->nn, &m->t, m->cycles, each, 0, true);
-    bool well = program && step(m->ctx, m->engine, m->nn, program, (const void *const[]){m->x, m->dy}, &result);
+    bool well = program && run_program(m->ctx, m->engine, m->nn, program, (const void *const[]){m->x, m->dy}, &result);
     if (!well) snprintf(m->why, m->size, "%s", zt_ctx_error(m->ctx));
     put_all(&want, json_object_get(m->root, "backward_layer_grad_weights"));
     well = well && same_numbers(result.dx, result.n_x, m->root, "backward_grad_input", 2e-3, m->why, m->size);

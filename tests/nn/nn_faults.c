@@ -106,7 +106,7 @@ static double slope(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *pr
         ran result = {0};
         const void *in[] = {x};
         *at = was + (k ? h : -h);
-        if (step(ctx, engine, nn, program, in, &result)) side[k] = weighed(&result, dy);
+        if (run_program(ctx, engine, nn, program, in, &result)) side[k] = weighed(&result, dy);
         ran_free(&result);
     }
     *at = was;
@@ -143,7 +143,7 @@ static bool gradient_is(zt_ctx *ctx, size_t g, check *dx, check *dw)
     ran result = {0};
     drawn(x, count, 1);
     drawn(dy, MOST_OUT, 2);
-    bool well = forward && grad && step(ctx, engine, nn, grad, (const void *const[]){x, dy}, &result) &&
+    bool well = forward && grad && run_program(ctx, engine, nn, grad, (const void *const[]){x, dy}, &result) &&
                 result.n_y <= MOST_OUT && result.n_x == count;
     for (size_t i = 0; well && i < count; i++)
         compare(dx, result.dx[i], slope(ctx, engine, nn, forward, x, dy, &x[i]));

@@ -313,7 +313,7 @@ static void memory_is_linear(void)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) refused(&refusals[i]);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) op_refused(&refusals[i]);
     for (int k = 0; k < 2; k++) {
         const char *name = k ? "cpu" : "ref";
         zt_engine *engine = zt_engine_open(ctx, name, &(zt_engine_opts){.threads = 2});

@@ -61,7 +61,7 @@ static void refusals_of_conv(void)
         {ZT_OP_conv_backward_filter, NULL, ZT_ESHAPE, "like has 2 dimensions, x 3",
          {"f32 1 2 5", "f32 1 3 4", "f32 3 2"}},
     };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) refused(&list[i]);
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) op_refused(&list[i]);
 }
 
 #define POOL(op, ...) (&(const zt_##op##_attrs){.kernel = {2, {2, 2}}, __VA_ARGS__})
@@ -105,7 +105,7 @@ static void refusals_of_pools(void)
         {ZT_OP_smooth_max_mean, POOL(smooth_max_mean, .beta = 1), ZT_ESHAPE,
          "x and v have two shapes", {"f32 1 2 5 5", "f32 1 2 4 4", "f32 1 2 4 4"}},
     };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) refused(&list[i]);
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) op_refused(&list[i]);
 }
 
 /* ---- values by hand -------------------------------------------------------------------------- */

@@ -138,7 +138,7 @@ typedef struct tally {
     int same, other, without;
 } tally;
 
-static bool says(const subject *s, const machine *m, const char *what)
+static bool report_mismatch(const subject *s, const machine *m, const char *what)
 {
     char type[ZT_TYPE_TEXT];
     diag("%s case %d (%s), %s: %s %s", zt_op_info(s->op)->name, s->index,
@@ -157,25 +157,25 @@ static bool compare(subject *s, const machine *m, bool held, tally *t)
         return true;
     }
     int ran = run_expansion(s, m->engine);
-    if (ran < 0) return says(s, m, "the expansion does not run:");
-    if (ran == 0) return !held || says(s, m, "there is no kernel for an op of the expansion");
+    if (ran < 0) return report_mismatch(s, m, "the expansion does not run:");
+    if (ran == 0) return !held || report_mismatch(s, m, "there is no kernel for an op of the expansion");
     for (int k = 0; k < info->n_out; k++)
         whole.result[k] = calloc(1, zt_type_bytes(&whole.out[k]) + 8);
-    if (oneop_run(m->engine, &whole)) good = says(s, m, "does not run:");
+    if (oneop_run(m->engine, &whole)) good = report_mismatch(s, m, "does not run:");
     for (int k = 0; k < info->n_out && good; k++) {
         if (s->out[k] == ZT_NONE) continue;
         if (!zt_type_equal(&whole.out[k], &s->bound->type[s->out[k]]))
-            good = says(s, m, "an output is of another type");
+            good = report_mismatch(s, m, "an output is of another type");
         else if (memcmp(whole.result[k], s->value[s->out[k]], zt_type_bytes(&whole.out[k])))
             same = false;
     }
     for (int k = 0; k < info->n_out; k++) free(whole.result[k]);
     *(same ? &t->same : &t->other) += 1;
-    return good && (same || !held || says(s, m, "other bits than its expansion"));
+    return good && (same || !held || report_mismatch(s, m, "other bits than its expansion"));
 }
 
 /* All cases of a row in one dtype. */
-static bool walk(zt_ctx *ctx, zt_op op, zt_dtype as, bool held, tally *t)
+static bool check_cases(zt_ctx *ctx, zt_op op, zt_dtype as, bool held, tally *t)
 {
     bool good = true;
     subject s;
@@ -205,7 +205,7 @@ int main(void)
             if (held) ok(false, "%s has an expansion", info->name);
             continue;
         }
-        for (int d = 0; d < 4; d++) good = walk(ctx, (zt_op)op, dtypes[d], held, &t) && good;
+        for (int d = 0; d < 4; d++) good = check_cases(ctx, (zt_op)op, dtypes[d], held, &t) && good;
         ok(good && (!held || t.same > 0), "%s: %s its expansion (%d the same, %d not, %d without)",
            info->name, held ? "the bits of" : "runs as", t.same, t.other, t.without);
         if (!held && t.other == 0) diag("%s could say ZT_OPF_SAME", info->name);

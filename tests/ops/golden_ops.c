@@ -63,7 +63,7 @@ static void *narrowed(const int64_t *from, int64_t n)
 }
 
 /* The values of an entry as zt holds them; ids: i64 as i32. False: they cannot be read. */
-static bool load(const golden_case *golden, const char *list, int i, bool ids, held *h)
+static bool load_value(const golden_case *golden, const char *list, int i, bool ids, held *h)
 {
     const char *dtype = text_of(golden, list, i, "dtype"), *key = text_of(golden, list, i, "key");
     const logical *l = logical_named(dtype);
@@ -95,7 +95,7 @@ static bool add_inputs(golden_case *golden)
     for (int i = 0; i < MAX_ARGS; i++) node->in[i] = ZT_NONE;
     for (int i = 0; i < node->n_in; i++) {
         if (!entry(golden, "inputs", i)) continue;
-        if (!load(golden, "inputs", i, golden->how->ids, &golden->in[i])) return false;
+        if (!load_value(golden, "inputs", i, golden->how->ids, &golden->in[i])) return false;
         const zt_type *its_type = &golden->in[i].type;
         snprintf(name, sizeof name, "x%d", i);
         node->type[i] = *its_type;
@@ -137,7 +137,7 @@ static bool add_op(golden_case *golden)
 
 /* ---- running and comparing ------------------------------------------------------------------- */
 
-static bool says(const golden_case *g, const char *engine, const char *what)
+static bool report_failure(const golden_case *g, const char *engine, const char *what)
 {
     diag("%s on %s: %s: %s", g->name, engine, what, zt_ctx_error(g->ctx));
     zt_ctx_clear(g->ctx);
@@ -199,7 +199,7 @@ static bool alike_values(const golden_case *golden, const held *want, const zt_t
 static bool alike(const golden_case *golden, const char *list, int i, const zt_type *its_type, const void *got)
 {
     held want = {.data = NULL};
-    bool good = load(golden, list, i, false, &want) && alike_type(golden, &want.type, its_type) &&
+    bool good = load_value(golden, list, i, false, &want) && alike_type(golden, &want.type, its_type) &&
                 alike_values(golden, &want, its_type, got);
     if (!good) diag("%s %d is wrong", list, i);
     free(want.data);
@@ -225,7 +225,7 @@ static int gather_data(const held *h, int n, const void **in, int at)
 }
 
 /* Replays program on the case's data and keeps all outputs. */
-static bool run(const golden_case *golden, zt_engine *e, const zt_prog *program, results *r)
+static bool run_program(const golden_case *golden, zt_engine *e, const zt_prog *program, results *r)
 {
     const void *in[2 * MAX_ARGS + MAX_MADE];
     void *out[4 * MAX_ARGS];
@@ -250,11 +250,11 @@ static bool run(const golden_case *golden, zt_engine *e, const zt_prog *program,
 static bool check_forward(const golden_case *golden, zt_engine *e)
 {
     results r;
-    bool good = run(golden, e, golden->p, &r) || says(golden, e->vt->name, "does not run");
+    bool good = run_program(golden, e, golden->p, &r) || report_failure(golden, e->vt->name, "does not run");
     for (int k = 0, o = 0; k < golden->call.n_out && good; k++)
         if (golden->call.out_dtype[k]) {
             good = alike(golden, "outputs", k, &r.out[o].type, r.out[o].data) ||
-                   says(golden, e->vt->name, "output");
+                   report_failure(golden, e->vt->name, "output");
             o++;
         }
     free_results(&r);
@@ -269,7 +269,7 @@ static zt_prog *gradient(golden_case *golden)
     int n_of = 0, total = 0, wrt[MAX_ARGS];
     for (int k = 0; k < golden->call.n_out; k++) {
         if (!entry(golden, "cotangents", k)) continue;
-        if (!golden->seed[k].data && !load(golden, "cotangents", k, false, &golden->seed[k])) return NULL;
+        if (!golden->seed[k].data && !load_value(golden, "cotangents", k, false, &golden->seed[k])) return NULL;
         snprintf(names[k], sizeof names[k], "y%d", k);
         of[n_of++] = names[k];
     }
@@ -284,12 +284,12 @@ static bool check_vjp(golden_case *golden, zt_engine *e)
     results r;
     int o = zt_prog_n_outputs(golden->p);
     zt_prog *program = gradient(golden);
-    if (!program) return says(golden, e->vt->name, "no gradient");
-    bool good = run(golden, e, program, &r) || says(golden, e->vt->name, "its gradient does not run");
+    if (!program) return report_failure(golden, e->vt->name, "no gradient");
+    bool good = run_program(golden, e, program, &r) || report_failure(golden, e->vt->name, "its gradient does not run");
     for (int i = 0; i < golden->call.n_in && good; i++)
         if (entry(golden, "vjp", i)) {
             good = alike(golden, "vjp", i, &r.out[o].type, r.out[o].data) ||
-                   says(golden, e->vt->name, "vjp");
+                   report_failure(golden, e->vt->name, "vjp");
             o++;
         }
     free_results(&r);
@@ -334,9 +334,9 @@ static bool check_case(golden_case *g, zt_engine *const *engines, const char **r
                      .attrs = json_object_get(g->json, "attrs"),
                      .made = g->made,
                      .n_made = &g->n_made};
-    bool good = add_inputs(g) || says(g, "any", "cannot be read");
+    bool good = add_inputs(g) || report_failure(g, "any", "cannot be read");
     if (good) good = !(*reason = left_out(g));
-    if (good) good = add_op(g) || says(g, "any", "cannot be written");
+    if (good) good = add_op(g) || report_failure(g, "any", "cannot be written");
     for (int e = 0; e < 2 && good; e++) {
         good = check_forward(g, engines[e]);
         if (good && count(g, "vjp") > 0) good = check_vjp(g, engines[e]);
@@ -394,7 +394,7 @@ static const npz *archive(const char *folder, const char *set, const char *file)
     return &z;
 }
 
-static void walk(zt_ctx *ctx, zt_engine *const *engines, const char *folder, int set,
+static void check_cases(zt_ctx *ctx, zt_engine *const *engines, const char *folder, int set,
                  const json_t *cases)
 {
     size_t i;
@@ -480,7 +480,7 @@ int main(void)
         if (!golden_has(path)) continue;
         json_t *manifest = json_load_file(path, 0, NULL);
         ok(manifest != NULL, "the list of %s is read", sets[set].name);
-        walk(ctx, engines, folder, set, json_object_get(manifest, "cases"));
+        check_cases(ctx, engines, folder, set, json_object_get(manifest, "cases"));
         report(set);
         json_decref(manifest);
     }

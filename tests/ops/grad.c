@@ -130,8 +130,8 @@ static bool check_outputs(const sample *sample_run, const char *first, double *w
     int wrt[ZT_MAX_IN], n = wanted(sample_run, def, wrt);
     zt_prog *program = zt_prog_grad(sample_run->ctx, sample_run->p, wrt, n,
                               &(zt_grad_opts){.of = &first, .n_of = first != NULL, .seeds = true});
-    if (!program) return says(sample_run, "no gradient");
-    bool good = check_program(sample_run, program, wrt, n, "d.", worst) || says(sample_run, "not the slope");
+    if (!program) return report_failure(sample_run, "no gradient");
+    bool good = check_program(sample_run, program, wrt, n, "d.", worst) || report_failure(sample_run, "not the slope");
     if (good && n > 0) {
         char name[32];
         snprintf(name, sizeof name, "d.%s", zt_prog_value(sample_run->p, wrt[0])->name);
@@ -141,11 +141,11 @@ static bool check_outputs(const sample *sample_run, const char *first, double *w
         if (gg) {
             double unused = 0;
             only = name;
-            good = check_program(sample_run, gg, wrt, n, "d.d.", &unused) || says(sample_run, "second gradient");
+            good = check_program(sample_run, gg, wrt, n, "d.d.", &unused) || report_failure(sample_run, "second gradient");
             only = NULL;
             ++*seconds;
         } else if (zt_ctx_status(sample_run->ctx) != ZT_ENOTSUP) {
-            good = says(sample_run, "second gradient");
+            good = report_failure(sample_run, "second gradient");
         }
         zt_ctx_clear(sample_run->ctx);
         zt_prog_free(gg);

@@ -182,7 +182,7 @@ int main(void)
     ok(engines[0] && engines[1], "the engines open");
     values_of_casts();
     values_of_places();
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) refused(&refusals[i]);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) op_refused(&refusals[i]);
     zt_engine_close(engines[0]);
     zt_engine_close(engines[1]);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

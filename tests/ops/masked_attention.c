@@ -53,7 +53,7 @@ static void fill_mask(hiding h, zt_dtype dtype)
 }
 
 /* y, dq, dk and dv of one program. */
-static bool run(zt_ctx *ctx, zt_engine *engine, hiding h, zt_dtype dtype, int64_t D, void *const outs[])
+static bool run_attention(zt_ctx *ctx, zt_engine *engine, hiding h, zt_dtype dtype, int64_t D, void *const outs[])
 {
     static const int32_t length = LENGTH;
     static const char *const names[] = {"q", "k", "v"};
@@ -105,7 +105,7 @@ static bool is_hidden(zt_ctx *ctx, zt_engine *engine, hiding h, zt_dtype dtype, 
         void *outs[OUTS];
         for (int k = 0; k < OUTS; k++) outs[k] = out[dirty][k];
         fill(h, dirty, dtype, D);
-        good = good && run(ctx, engine, h, dtype, D, outs);
+        good = good && run_attention(ctx, engine, h, dtype, D, outs);
     }
     for (int i = 0; i < HEADS * N && good; i++)
         for (int k = 0; k < 2; k++) { /* y, dq */

@@ -52,7 +52,7 @@ static const subject subjects[] = {
 static float *x, *second, *y, *part; /* LARGE floats each */
 
 /* Into `to`, of x's entries from..from+count-1 of dimension 0; returns floats of y. */
-static int64_t run(zt_engine *engine, const subject *s, int64_t from, int64_t count, float *to)
+static int64_t run_rows(zt_engine *engine, const subject *s, int64_t from, int64_t count, float *to)
 {
     zt_type type = zt_type_make(ZT_F32, s->rank, s->dim), row = zt_type_make(ZT_F32, 1, &s->dim[s->rank - 1]);
     int64_t at = from * (zt_type_count(&type) / s->dim[0]);
@@ -67,9 +67,9 @@ static int64_t run(zt_engine *engine, const subject *s, int64_t from, int64_t co
 
 static void test_subject(zt_engine *engine, const char *isa, const subject *s)
 {
-    int64_t whole = run(engine, s, 0, s->dim[0], y), at = 0, same = 0;
+    int64_t whole = run_rows(engine, s, 0, s->dim[0], y), at = 0, same = 0;
     for (int64_t from = 0; from < s->dim[0]; from += s->cut) {
-        int64_t count = run(engine, s, from, s->cut, part);
+        int64_t count = run_rows(engine, s, from, s->cut, part);
         same += count > 0 && !memcmp(y + at, part, (size_t)count * sizeof *y);
         at += count;
     }

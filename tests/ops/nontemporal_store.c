@@ -18,7 +18,7 @@ static const struct {
 static bool norms(zt_op op) { return op == ZT_OP_rms_norm || op == ZT_OP_layer_norm; }
 
 /* Norms are given weights: some values; a sum x twice. */
-static zt_status run(zt_engine *engine, zt_op op, const float *x, float *y, int64_t rows, int64_t cols)
+static zt_status run_op(zt_engine *engine, zt_op op, const float *x, float *y, int64_t rows, int64_t cols)
 {
     static float g[4096] = {1, 2, 3, 0.5f, -1};
     zt_type weight = zt_type_make(ZT_F32, 1, &cols);
@@ -40,12 +40,12 @@ static int64_t differences(zt_engine *engine, zt_op op, const float *x, const fl
     for (int64_t r = 0; op == ZT_OP_transpose && r < rows; r++)
         for (int64_t c = 0; c < cols; c++) wrong += y[c * rows + r] != x[r * cols + c];
     for (int64_t r = 0; (op == ZT_OP_softmax || norms(op)) && r < rows; r += rows / 16) {
-        run(engine, op, x + r * cols, one, 1, cols);
+        run_op(engine, op, x + r * cols, one, 1, cols);
         wrong += memcmp(one, y + r * cols, (size_t)cols * sizeof *one) != 0;
     }
     for (int64_t c = 0; rows == 1 && c < cols; c += part) {
         int64_t count = cols - c < part ? cols - c : part;
-        run(engine, op, x + c, one, 1, count);
+        run_op(engine, op, x + c, one, 1, count);
         wrong += memcmp(one, y + c, (size_t)count * sizeof *one) != 0;
     }
     free(one);
@@ -60,7 +60,7 @@ static void check(zt_ctx *ctx, zt_isa isa, int threads)
         int64_t count = big[i].rows * big[i].cols;
         float *x = zt_alloc(ctx, (size_t)count * sizeof *x), *y = zt_calloc(ctx, (size_t)count, sizeof *y);
         for (int64_t k = 0; k < count; k++) x[k] = (float)(k * 7919 % 10007) / 10007 - 0.5f;
-        zt_status status = run(engine, big[i].op, x, y, big[i].rows, big[i].cols);
+        zt_status status = run_op(engine, big[i].op, x, y, big[i].rows, big[i].cols);
         int64_t wrong = status ? count : differences(engine, big[i].op, x, y, big[i].rows, big[i].cols);
         ok(wrong == 0, "%s of %lld x %lld, %s, %d threads: %lld wrong", zt_op_info(big[i].op)->name,
            (long long)big[i].rows, (long long)big[i].cols, zt_isa_name(isa), threads,

@@ -307,7 +307,7 @@ static void refused_by_all(zt_op op)
 
 int main(void)
 {
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) refused(&refusals[i]);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) op_refused(&refusals[i]);
     for (int op = 0; op < ZT_OP_COUNT; op++) refused_by_all((zt_op)op);
     return tap_done();
 }

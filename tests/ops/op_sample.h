@@ -132,7 +132,7 @@ SAMPLE_FN int wanted(const sample *s, const zt_opdef *def, int *wrt)
     return n;
 }
 
-SAMPLE_FN bool says(const sample *s, const char *what)
+SAMPLE_FN bool report_failure(const sample *s, const char *what)
 {
     diag("%s case %d: %s: %s", zt_op_info(s->op)->name, s->index, what, zt_ctx_error(s->ctx));
     zt_ctx_clear(s->ctx);

@@ -85,7 +85,7 @@ static void permutation_is_one(void)
 
 static zt_arg arg(const zt_type *t, double *f, int64_t *i) { return (zt_arg){t, f, i}; }
 
-static bool near(double a, double b) { return fabs(a - b) < 1e-12; }
+static bool nearly_equal(double a, double b) { return fabs(a - b) < 1e-12; }
 
 static zt_runtime_error run_ref(zt_op op, const void *attrs, const zt_arg *in, zt_arg *out)
 {
@@ -102,13 +102,13 @@ static void values_of_curves(void)
     double x = 1, y;
     zt_arg in = arg(&one, &x, NULL), out = arg(&one, &y, NULL);
     run_ref(ZT_OP_silu, NULL, &in, &out);
-    ok(near(y, 0.7310585786300049), "silu(1)");
+    ok(nearly_equal(y, 0.7310585786300049), "silu(1)");
     run_ref(ZT_OP_gelu, NULL, &in, &out);
-    ok(near(y, 0.8411919906082768), "gelu(1), tanh");
+    ok(nearly_equal(y, 0.8411919906082768), "gelu(1), tanh");
     run_ref(ZT_OP_gelu, &erf_form, &in, &out);
-    ok(near(y, 0.8413447460685429), "gelu(1), erf");
+    ok(nearly_equal(y, 0.8413447460685429), "gelu(1), erf");
     run_ref(ZT_OP_softcap, &cap, &in, &out);
-    ok(near(y, 2 * 0.46211715726000973), "softcap(1), 2");
+    ok(nearly_equal(y, 2 * 0.46211715726000973), "softcap(1), 2");
 }
 
 static bool casts_to(double x, zt_dtype dtype, int64_t want)
@@ -140,20 +140,20 @@ static void values_of_rope(void)
     zt_arg in[3] = {arg(&x, v, NULL), arg(&p, NULL, &pos), {0}}, out = arg(&x, y, NULL);
     zt_rope_attrs a = zt_rope_defaults(); /* angles 1 and 0.01 */
     run_ref(ZT_OP_rope, &a, in, &out);
-    ok(near(y[0], cos(1) - 3 * sin(1)) && near(y[2], sin(1) + 3 * cos(1)) &&
-           near(y[1], 2 * cos(0.01) - 4 * sin(0.01)) && near(y[3], 2 * sin(0.01) + 4 * cos(0.01)),
+    ok(nearly_equal(y[0], cos(1) - 3 * sin(1)) && nearly_equal(y[2], sin(1) + 3 * cos(1)) &&
+           nearly_equal(y[1], 2 * cos(0.01) - 4 * sin(0.01)) && nearly_equal(y[3], 2 * sin(0.01) + 4 * cos(0.01)),
        "rope turns halves");
     strcpy(a.pair.s, "neighbours");
     run_ref(ZT_OP_rope, &a, in, &out);
-    ok(near(y[0], cos(1) - 2 * sin(1)) && near(y[1], sin(1) + 2 * cos(1)) &&
-           near(y[2], 3 * cos(0.01) - 4 * sin(0.01)) && near(y[3], 3 * sin(0.01) + 4 * cos(0.01)),
+    ok(nearly_equal(y[0], cos(1) - 2 * sin(1)) && nearly_equal(y[1], sin(1) + 2 * cos(1)) &&
+           nearly_equal(y[2], 3 * cos(0.01) - 4 * sin(0.01)) && nearly_equal(y[3], 3 * sin(0.01) + 4 * cos(0.01)),
        "rope turns neighbours");
     zt_type type = zt_type_make(ZT_F32, 1, (int64_t[]){2});
     double tab[2] = {2, 4};
     in[2] = arg(&type, tab, NULL);
     a.scale = 6;
     run_ref(ZT_OP_rope, &a, in, &out);
-    ok(near(y[0], cos(3) - 2 * sin(3)) && near(y[2], 3 * cos(0.015) - 4 * sin(0.015)),
+    ok(nearly_equal(y[0], cos(3) - 2 * sin(3)) && nearly_equal(y[2], 3 * cos(0.015) - 4 * sin(0.015)),
        "rope with frequency factors and scale");
 }
 
@@ -176,11 +176,11 @@ static void values_of_cache(void)
         arg(&x, xs, NULL), arg(&cache, keys, NULL), arg(&cache, v, NULL), put[2], put[3], put[4]};
     zt_arg att = arg(&x, y, NULL);
     run_ref(ZT_OP_attention, &a, in, &att);
-    ok(near(y[0], 5) && near(y[1], 6.0 / 4) && near(y[2], 12.0 / 3),
+    ok(nearly_equal(y[0], 5) && nearly_equal(y[1], 6.0 / 4) && nearly_equal(y[2], 12.0 / 3),
        "attention sees its sequence only");
     a.window = 2;
     run_ref(ZT_OP_attention, &a, in, &att);
-    ok(near(y[0], 5) && near(y[1], 6.0 / 2) && near(y[2], 7.0 / 2),
+    ok(nearly_equal(y[0], 5) && nearly_equal(y[1], 6.0 / 2) && nearly_equal(y[2], 7.0 / 2),
        "and no further than its window");
     pos[1] = 8;
     zt_runtime_error t = run_ref(ZT_OP_attention, &a, in, &att);

@@ -185,7 +185,7 @@ static finding judge(worker *worker_state, const float *y, int count, double kno
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static bool run(worker *w, int isa, const float *x, int n, float *y)
+static bool run_function(worker *w, int isa, const float *x, int n, float *y)
 {
     zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){n});
     oneop o = {
@@ -196,7 +196,7 @@ static bool run(worker *w, int isa, const float *x, int n, float *y)
 /* The same floats from the 5th on, in a vector that ends earlier, give the same bits. */
 static bool stays(worker *w, int isa, int n)
 {
-    return n < 16 || (run(w, isa, w->x + 5, n - 12, w->shifted) &&
+    return n < 16 || (run_function(w, isa, w->x + 5, n - 12, w->shifted) &&
                       !memcmp(w->shifted, w->y[isa] + 5, (size_t)(n - 12) * sizeof(float)));
 }
 
@@ -219,7 +219,7 @@ static void look_at_chunk(worker *worker_state, int64_t c)
     find_wanted(worker_state, n);
     for (int isa = best; isa >= 0; isa--) known = fmin(known, worker_state->found[isa].worst);
     for (int isa = best; isa >= 0; isa--) {
-        bool runs = run(worker_state, isa, worker_state->x, n, worker_state->y[isa]);
+        bool runs = run_function(worker_state, isa, worker_state->x, n, worker_state->y[isa]);
         if (isa == best) top = judge(worker_state, worker_state->y[isa], n, known);
         bool same = !memcmp(worker_state->y[isa], worker_state->y[best], (size_t)n * sizeof(float));
         f = same ? top : judge(worker_state, worker_state->y[isa], n, known);
@@ -251,7 +251,7 @@ static void name_attrs(const subject *s, char *name, size_t room)
         snprintf(name, room, " %s=%.23s", info->attrs[0].name, (const char *)s->attrs);
 }
 
-static void say(const subject *s, int isa, const finding *f)
+static void report_finding(const subject *s, int isa, const finding *f)
 {
     char attrs[64];
     name_attrs(s, attrs, sizeof attrs);
@@ -293,7 +293,7 @@ static void look_at(subject *s, worker *const *workers, int count)
             join(&workers[0]->found[isa], &workers[i]->found[isa]);
         workers[0]->strays |= workers[i]->strays;
     }
-    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) say(s, isa, &workers[0]->found[isa]);
+    for (int isa = 0; isa <= (int)zt_isa_best(); isa++) report_finding(s, isa, &workers[0]->found[isa]);
     if (workers[0]->strays) ok(false, "%s: the screen is as the row", zt_op_info(s->op)->name);
     if (s->all) say_row(s, workers[0]->found);
 }
@@ -311,7 +311,7 @@ static bool fits(zt_op op, const void *attrs)
 }
 
 /* Each op with each set of attributes that its cases have. */
-static void walk(worker *const *workers, int count, const char *which)
+static void search_floats(worker *const *workers, int count, const char *which)
 {
     bool all = which && strcmp(which, "0") != 0, one = all && strcmp(which, "1") != 0;
     for (int op = 0; op < ZT_OP_COUNT; op++) {
@@ -353,7 +353,7 @@ int main(void)
     if (getenv("ZT_LONG_THREADS")) count = atoi(getenv("ZT_LONG_THREADS"));
     count = count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : count;
     for (int i = 0; i < count; i++) workers[i] = new_worker();
-    walk(workers, count, getenv("ZT_LONG"));
+    search_floats(workers, count, getenv("ZT_LONG"));
     for (int i = 0; i < count; i++) {
         for (int isa = 0; isa < ZT_ISA_COUNT; isa++) zt_engine_close(workers[i]->engine[isa]);
         zt_ctx_free(workers[i]->ctx);

@@ -45,7 +45,7 @@ static bool holds(const zt_tensor *tensor, int count, const float *want)
 #define HOLDS(t, ...)                                                                              \
     holds(t, (int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)), (float[]){__VA_ARGS__})
 
-static void refused(zt_status status, const char *words, const char *what)
+static void call_refused(zt_status status, const char *words, const char *what)
 {
     bool good = zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words);
     if (!ok(good, "refused: %s", what))
@@ -118,13 +118,13 @@ static void cotangents(void)
            zt_tensor_data(zt_grad_of(run, a)) != zt_tensor_data(zt_grad_of(run, b)),
        "and two leaves do not share one");
     ok(zt_backward(run, y, &(zt_backward_opts){.dy = dz}) == ZT_ESHAPE, "a cotangent must fit");
-    refused(ZT_ESHAPE, "the cotangent is f32[1,2], the tensor f32[2]", "another shape");
+    call_refused(ZT_ESHAPE, "the cotangent is f32[1,2], the tensor f32[2]", "another shape");
     zt_tensor_unref(dy);
     end(a, b);
 }
 
 /* (x^3)' = 3 x^2, '' = 6 x, ''' = 6; and the penalty |grad|^2. */
-static void twice(void)
+static void test_twice(void)
 {
     const zt_backward_opts again = {.record = true};
     begin();
@@ -229,12 +229,12 @@ static void written_over(void)
     zt_run_into(run, a);
     zt_eager_add(run, a, x);
     ok(zt_backward(run, y, NULL) == ZT_EUSAGE && !zt_grad_of(run, x), "an input written over");
-    refused(ZT_EUSAGE, "op mul needs 'in0', which was written over", "it cannot be computed again");
+    call_refused(ZT_EUSAGE, "op mul needs 'in0', which was written over", "it cannot be computed again");
     zt_tensor *v = zt_eager_reshape(run, a, &(zt_reshape_attrs){{2, {1, 2}}});
     zt_run_into(run, a);
     zt_eager_add(run, a, x);
     ok(!zt_eager_exp(run, v), "a view of what was written over");
-    refused(ZT_EUSAGE, "f32[1,2] is used after an op wrote over it", "its recorded value is gone");
+    call_refused(ZT_EUSAGE, "f32[1,2] is used after an op wrote over it", "its recorded value is gone");
     end(x, a);
 }
 
@@ -258,7 +258,7 @@ static void steps(void)
         if (i == 1) zt_record_clear(run);
         if (i == 0) {
             good = good && zt_backward(run, loss, NULL) == ZT_EUSAGE;
-            refused(ZT_EUSAGE, "a marked tensor f32[1] was written over",
+            call_refused(ZT_EUSAGE, "a marked tensor f32[1] was written over",
                     "backward of a loss before the step");
         }
         zt_grad_zero(run, NULL);
@@ -277,31 +277,31 @@ static void refusals(void)
     zt_type ti = zt_type_make(ZT_I32, 1, (int64_t[]){3});
     zt_tensor *ints = zt_tensor_new(ctx, &ti);
     zt_backward(run, x, NULL);
-    refused(ZT_EUSAGE, "recording has not begun", "backward without a recording");
+    call_refused(ZT_EUSAGE, "recording has not begun", "backward without a recording");
     zt_record_clear(run);
-    refused(ZT_EUSAGE, "recording has not begun", "nothing to clear");
+    call_refused(ZT_EUSAGE, "recording has not begun", "nothing to clear");
     ok(zt_record_steps(run) == -1, "no recording, no steps");
     zt_grad_require(run, ints, true);
-    refused(ZT_EUSAGE, "a tensor i32[3] has no gradient", "a mark on integers");
+    call_refused(ZT_EUSAGE, "a tensor i32[3] has no gradient", "a mark on integers");
     begin();
     zt_backward(run, x, NULL);
-    refused(ZT_EUSAGE, "f32[2] has not been recorded", "a tensor that nobody recorded");
+    call_refused(ZT_EUSAGE, "f32[2] has not been recorded", "a tensor that nobody recorded");
     zt_tensor *s = zt_eager_add(run, x, y);
     zt_backward(run, s, NULL);
-    refused(ZT_EUSAGE, "depends on none that is marked", "nothing is marked");
+    call_refused(ZT_EUSAGE, "depends on none that is marked", "nothing is marked");
     leaf(x);
     zt_tensor *i = zt_eager_argmax(run, x, NULL);
     zt_backward(run, i, NULL);
-    refused(ZT_EUSAGE, "i32[] is not of plain floats", "an integer tensor");
+    call_refused(ZT_EUSAGE, "i32[] is not of plain floats", "an integer tensor");
     zt_backward(run, NULL, NULL);
-    refused(ZT_EUSAGE, "no tensor to begin from", "no tensor");
+    call_refused(ZT_EUSAGE, "no tensor to begin from", "no tensor");
     zt_run_fail(run, 1, false);
     ok(zt_backward(run, zt_eager_square(run, x), NULL), "a fault point before backward");
     zt_ctx_clear(ctx);
     zt_tensor *q = zt_eager_square(run, x);
     zt_run_fail(run, 1, false);
     ok(zt_backward(run, q, NULL) && !zt_grad_of(run, x), "and in it: no gradient has changed");
-    refused(ZT_ENOMEM, "refused by a fault point", "a fault in backward");
+    call_refused(ZT_ENOMEM, "refused by a fault point", "a fault in backward");
     ok(zt_backward(run, q, NULL) == ZT_OK && HOLDS(zt_grad_of(run, x), 2, 4), "then it goes well");
     zt_tensor_unref(ints);
     end(x, y);
@@ -362,7 +362,7 @@ int main(void)
         diag("%s", engine[i]);
         plain();
         cotangents();
-        twice();
+        test_twice();
         pauses();
         lives();
         views();

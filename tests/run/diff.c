@@ -103,7 +103,7 @@ static float x[N * W], g[W];
 static unsigned char w[W * 34];
 static int32_t pos[N] = {0, 1, 2, 3, 4, 5};
 
-static zt_status find(void *user, const char *name, zt_type *type, int64_t *handle)
+static zt_status find_weight(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     (void)user;
     *handle = name[0];
@@ -119,7 +119,7 @@ static zt_status read_bytes(void *user, int64_t handle, size_t offset, void *dst
     return ZT_OK;
 }
 
-static const zt_store store = {.find = find, .read = read_bytes};
+static const zt_store store = {.find = find_weight, .read = read_bytes};
 static const zt_binding rows = {"n", N};
 
 static void fill_all(void)

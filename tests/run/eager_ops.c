@@ -24,7 +24,7 @@ typedef struct eager {
     void *was[ZT_MAX_IN]; /* their bytes */
 } eager;
 
-static bool says(const eager *e, const char *what)
+static bool report_failure(const eager *e, const char *what)
 {
     diag("%s case %d: %s: %s", e->info->name, e->index, what, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
@@ -105,12 +105,12 @@ static bool check_into(const eager *chain, zt_run *runner)
 {
     zt_tensor *out[ZT_MAX_OUT];
     zt_scope_begin(runner);
-    bool good = zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) == ZT_OK || says(chain, "does not run");
-    if (good) good = inputs_are_whole(chain) || says(chain, "an input was written");
+    bool good = zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) == ZT_OK || report_failure(chain, "does not run");
+    if (good) good = inputs_are_whole(chain) || report_failure(chain, "an input was written");
     if (good)
-        good = (into(chain, runner, out[0], 0xFF) && into(chain, runner, out[0], 0x3C)) || says(chain, "into a tensor");
-    if (good) good = wrong_into(chain, runner, out[0]) || says(chain, "into a tensor of another type");
-    if (good) good = inputs_are_whole(chain) || says(chain, "an input was written");
+        good = (into(chain, runner, out[0], 0xFF) && into(chain, runner, out[0], 0x3C)) || report_failure(chain, "into a tensor");
+    if (good) good = wrong_into(chain, runner, out[0]) || report_failure(chain, "into a tensor of another type");
+    if (good) good = inputs_are_whole(chain) || report_failure(chain, "an input was written");
     zt_scope_end(runner);
     return good;
 }
@@ -131,7 +131,7 @@ static bool check_missing(const eager *chain, zt_run *runner)
         /* What follows a failure does nothing, and the first message stays. */
         good = good && zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) && !out[0] &&
                !strcmp(zt_ctx_error(ctx), words);
-        if (!good) return says(chain, "without an input");
+        if (!good) return report_failure(chain, "without an input");
         zt_ctx_clear(ctx);
     }
     return true;
@@ -206,11 +206,11 @@ static bool check_variant(eager *chain, int *refused)
         if (!zt_type_check(NULL, in[k], NULL)) return true; /* no type at all */
     }
     zt_status st = zt_op_infer(ctx, chain->op, chain->c.attrs, in, out);
-    if (st) good = is_a_sentence(chain, st) || says(chain, "refused without the right words");
+    if (st) good = is_a_sentence(chain, st) || report_failure(chain, "refused without the right words");
     *refused += st != ZT_OK;
     zt_ctx_clear(ctx);
     if (st || !can_fill(chain)) return good;
-    if (fill(chain)) good = runs_alike(chain) || says(chain, "an odd shape");
+    if (fill(chain)) good = runs_alike(chain) || report_failure(chain, "an odd shape");
     drop(chain);
     return good;
 }
@@ -232,7 +232,7 @@ static bool takes_all(zt_op op) { return op == ZT_OP_logical_not || op == ZT_OP_
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-static void walk(zt_op op)
+static void check_op(zt_op op)
 {
     const zt_opinfo *info = zt_op_info(op);
     bool good[2] = {true, true}, missing = true, wrong = true;
@@ -259,7 +259,7 @@ int main(void)
                              zt_engine_open(ctx, "cpu",
                                             &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()})};
     for (int i = 0; i < 2; i++) runs[i] = zt_run_new(engines[i], false);
-    for (int op = 0; op < ZT_OP_COUNT; op++) walk((zt_op)op);
+    for (int op = 0; op < ZT_OP_COUNT; op++) check_op((zt_op)op);
     for (int i = 0; i < 2; i++) {
         zt_run_free(runs[i]);
         zt_engine_close(engines[i]);

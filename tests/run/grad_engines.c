@@ -53,7 +53,7 @@ static bool run_on(zt_engine *engine, const zt_prog *program, const void *const 
 
 /* Normalised mean squared error; halves have been rounded on the way, and `rounds`: so has x. What
  * cancels is held to the size that cotangents of deviation 1 have. */
-static bool near(const zt_type *type, const void *got, const void *want, bool rounds)
+static bool values_near(const zt_type *type, const void *got, const void *want, bool rounds)
 {
     double num = 0, den = 0;
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
@@ -76,7 +76,7 @@ static bool check_engines(const sample *sample_run)
 {
     int wrt[ZT_MAX_IN], n = wanted(sample_run, zt_op_info(sample_run->op)->def, wrt);
     zt_prog *program = zt_prog_grad(sample_run->ctx, sample_run->p, wrt, n, &(zt_grad_opts){.seeds = true});
-    if (!program) return says(sample_run, "no gradient");
+    if (!program) return report_failure(sample_run, "no gradient");
     void *in[2 * ZT_MAX_IN] = {0};
     outputs o[ENGINES] = {0};
     bool good = true;
@@ -84,20 +84,20 @@ static bool check_engines(const sample *sample_run)
     for (int i = 0; i < n_in; i++) in[i] = input_bytes(sample_run, program, i);
     for (int e = 0; e < ENGINES && good; e++)
         good = !engines[e] || run_on(engines[e], program, (const void *const *)in, &o[e]) ||
-               says(sample_run, "does not run");
+               report_failure(sample_run, "does not run");
     for (int i = 0; i < o[REF].n && good; i++) {
         size_t bytes = zt_type_bytes(&o[ONE].type[i]);
         for (int e = THREE; e < CUDA && good; e++)
             if (engines[e] && memcmp(o[ONE].data[i], o[e].data[i], bytes))
-                good = says(sample_run, "other bits with more threads than with 1");
+                good = report_failure(sample_run, "other bits with more threads than with 1");
         bool rounds = zt_op_info(sample_run->op)->def->weights != 0;
-        if (good && !near(&o[REF].type[i], o[ONE].data[i], o[REF].data[i], rounds))
-            good = says(sample_run, "cpu differs from ref");
+        if (good && !values_near(&o[REF].type[i], o[ONE].data[i], o[REF].data[i], rounds))
+            good = report_failure(sample_run, "cpu differs from ref");
         if (!engines[CUDA]) continue;
         if (good && memcmp(o[CUDA].data[i], o[AGAIN].data[i], bytes))
-            good = says(sample_run, "cuda gives other bits the second time");
-        if (good && !near(&o[REF].type[i], o[CUDA].data[i], o[REF].data[i], rounds))
-            good = says(sample_run, "cuda differs from ref");
+            good = report_failure(sample_run, "cuda gives other bits the second time");
+        if (good && !values_near(&o[REF].type[i], o[CUDA].data[i], o[REF].data[i], rounds))
+            good = report_failure(sample_run, "cuda differs from ref");
     }
     for (int e = 0; e < ENGINES; e++)
         for (int i = 0; i < o[e].n; i++) free(o[e].data[i]);
@@ -148,7 +148,7 @@ static bool check_expansion(const sample *sample_run)
     zt_builder_free(b);
     if (zt_ctx_status(sample_run->ctx) || !f64run_open(&many, program)) {
         zt_prog_free(program);
-        return says(sample_run, "the expansion");
+        return report_failure(sample_run, "the expansion");
     }
     f64run_open(&one, sample_run->p);
     fill_inputs(sample_run, &one);
@@ -162,9 +162,9 @@ static bool check_expansion(const sample *sample_run)
         if (out[k] == ZT_NONE || !want) continue;
         const zt_arg *got = &many.arg[out[k]];
         if (!zt_type_equal(got->type, want->type))
-            good = says(sample_run, "the expansion is of another type");
+            good = report_failure(sample_run, "the expansion is of another type");
         else if (!(distance(got, want) <= 1e-12))
-            good = says(sample_run, "the expansion differs");
+            good = report_failure(sample_run, "the expansion differs");
     }
     f64run_close(&one);
     f64run_close(&many);

@@ -41,7 +41,7 @@ static void counts_by_hand(zt_ctx *ctx)
     zt_pages_close(NULL);
 }
 
-static void refused(zt_ctx *ctx, bool good, const char *says)
+static void call_refused(zt_ctx *ctx, bool good, const char *says)
 {
     if (!ok(good && strstr(zt_ctx_error(ctx), says), "refused: %s", says))
         diag("%s", zt_ctx_error(ctx));
@@ -50,21 +50,21 @@ static void refused(zt_ctx *ctx, bool good, const char *says)
 
 static void refusals(zt_ctx *ctx)
 {
-    refused(ctx, !zt_pages_open(ctx, 0, 4, 1), "0 blocks of 4 positions for 1 sequences");
-    refused(ctx, !zt_pages_open(ctx, INT64_MAX, 2, 1), "positions for 1");
-    refused(ctx, !zt_pages_open(ctx, 1 << 20, 2048, 1), "1048576 blocks");
+    call_refused(ctx, !zt_pages_open(ctx, 0, 4, 1), "0 blocks of 4 positions for 1 sequences");
+    call_refused(ctx, !zt_pages_open(ctx, INT64_MAX, 2, 1), "positions for 1");
+    call_refused(ctx, !zt_pages_open(ctx, 1 << 20, 2048, 1), "1048576 blocks");
     zt_pages *pages = zt_pages_open(ctx, 2, 4, 1);
     int a = zt_pages_begin(pages);
-    refused(ctx, zt_pages_begin(pages) == -1, "all 1 sequences are in use");
-    refused(ctx, zt_pages_append(pages, a, 9, NULL, NULL) == ZT_ENOMEM,
+    call_refused(ctx, zt_pages_begin(pages) == -1, "all 1 sequences are in use");
+    call_refused(ctx, zt_pages_append(pages, a, 9, NULL, NULL) == ZT_ENOMEM,
             "sequence 0 of 0 positions wants 3 blocks more for 9, 2 of 2 are free");
     ok(zt_pages_length(pages, a) == 0 && zt_pages_counted(pages).used == 0, "and nothing has changed");
-    refused(ctx, zt_pages_append(pages, 1, 1, NULL, NULL) == ZT_EUSAGE, "sequence 1 of 1 is not");
-    refused(ctx, zt_pages_append(pages, a, -1, NULL, NULL) == ZT_EUSAGE, "-1 positions more");
-    refused(ctx, zt_pages_cut(pages, -1, 0) == -1, "sequence -1");
-    refused(ctx, zt_pages_cut(pages, a, -3) == -1, "cut to -3 positions");
-    refused(ctx, zt_pages_share(pages, 7, 0) == -1, "sequence 7");
-    refused(ctx, zt_pages_share(pages, a, 0) == -1, "all 1 sequences");
+    call_refused(ctx, zt_pages_append(pages, 1, 1, NULL, NULL) == ZT_EUSAGE, "sequence 1 of 1 is not");
+    call_refused(ctx, zt_pages_append(pages, a, -1, NULL, NULL) == ZT_EUSAGE, "-1 positions more");
+    call_refused(ctx, zt_pages_cut(pages, -1, 0) == -1, "sequence -1");
+    call_refused(ctx, zt_pages_cut(pages, a, -3) == -1, "cut to -3 positions");
+    call_refused(ctx, zt_pages_share(pages, 7, 0) == -1, "sequence 7");
+    call_refused(ctx, zt_pages_share(pages, a, 0) == -1, "all 1 sequences");
     zt_pages_close(pages);
     size_t held = zt_mem_get(ctx).blocks;
     ok(held == 0, "nothing is left allocated");

@@ -7,7 +7,7 @@
 static void test_same(const char *arch, const char *type, const char *engine, zt_isa isa,
                       bool exact)
 {
-    file file_data = make(arch, type, 2, NULL);
+    file file_data = make_file(arch, type, 2, NULL);
     int64_t V = vocab_of(&file_data);
     bool same = true;
     for (int chunk = 1; chunk <= 64 && same; chunk += 63) {
@@ -27,7 +27,7 @@ static void test_same(const char *arch, const char *type, const char *engine, zt
 /* Each pass alone, too. */
 static void test_each(const char *arch)
 {
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int64_t V = vocab_of(&file_data);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .passes_off = ~0u};
     float *want = all_logits(&file_data, &options, V);
@@ -45,7 +45,7 @@ static void test_each(const char *arch)
 static void test_replays(const char *arch)
 {
     enum { REPLAYS = 100 };
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     model o;
@@ -70,7 +70,7 @@ static void test_replays(const char *arch)
 
 static int kernels_of(const char *arch, int64_t layers)
 {
-    file file_data = make(arch, "q8_0", layers, NULL);
+    file file_data = make_file(arch, "q8_0", layers, NULL);
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best()};
     zt_ctx *ctx = zt_ctx_new();
     model o;

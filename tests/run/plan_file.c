@@ -29,7 +29,7 @@ static zt_status compile(const file *file_data, unsigned off, zt_str *text)
 
 /* Logits of a prompt and of a few tokens one by one under a plan (NULL: without), or NULL with the
  * message in `why`. */
-static float *run(const file *file_data, const char *plan, size_t count, int64_t V, char why[512])
+static float *run_plan(const file *file_data, const char *plan, size_t count, int64_t V, char why[512])
 {
     enum { PROMPT = 20, MORE = 4 };
     int32_t ids[PROMPT + MORE];
@@ -65,14 +65,14 @@ static float *run(const file *file_data, const char *plan, size_t count, int64_t
 static void test_bits(const char *arch)
 {
     char why[512];
-    file file_data = make(arch, "q8_0", 2, NULL);
+    file file_data = make_file(arch, "q8_0", 2, NULL);
     int64_t V = vocab_of(&file_data);
     zt_ctx *ctx = zt_ctx_new();
     zt_str text;
     zt_str_init(&text, ctx);
     zt_status st = compile(&file_data, 0, &text);
     ok(st == ZT_OK, "%s: a plan of %zu bytes", arch, text.len);
-    float *want = run(&file_data, NULL, 0, V, why), *got = run(&file_data, text.data, text.len, V, why);
+    float *want = run_plan(&file_data, NULL, 0, V, why), *got = run_plan(&file_data, text.data, text.len, V, why);
     ok(want && got && !memcmp(want, got, (size_t)(5 * V) * sizeof *want),
        "%s: the plan gives the bits of no plan and no pass (%s)", arch, why);
     /* The same text once more: planned again from what was parsed. */
@@ -116,11 +116,11 @@ static char *spoilt(const char *after, const char *what, const char *with)
     return s;
 }
 
-static void refused(const char *after, const char *what, const char *with, const char *says)
+static void plan_refused(const char *after, const char *what, const char *with, const char *says)
 {
     char why[512] = "";
     char *string = spoilt(after, what, with);
-    float *y = string ? run(&llama, string, strlen(string), vocab, why) : NULL;
+    float *y = string ? run_plan(&llama, string, strlen(string), vocab, why) : NULL;
     int status = atoi(why);
     ok(string && !y && (status == ZT_EDATA || status == ZT_ESHAPE) && strstr(why, says),
        "'%s' for '%s': refused, as '%s' (%s)", with, what, says, why);
@@ -143,41 +143,41 @@ static void test_lies(void)
 {
     zt_ctx *ctx = zt_ctx_new();
     char name[64], bytes[64], line[256], moved[600];
-    llama = make("llama", "q8_0", 2, NULL);
+    llama = make_file("llama", "q8_0", 2, NULL);
     vocab = vocab_of(&llama);
     zt_str_init(&good, ctx);
     ok(compile(&llama, 0, &good) == ZT_OK, "a plan to be spoilt");
-    refused("zt program", "zt program 1", "zt programme 1", "zt program 1");
-    refused("zt program", "#plan engine cpu", "#plan engine tpu", "tpu");
-    refused("zt program", "#plan engine", "# engine", "says no engine");
-    refused("#plan", "isa=", "isa=mmx", "no engine with its isa");
-    refused("#plan passes", "cse", "magic", "pass 'magic' is not known");
-    refused("model", "id=", "id=00", "plan is of the model");
-    refused("#plan bind", "ctx=128", "ctx=12x", "gives no symbol a number");
-    refused("#plan bind", "n=1 ", "", "symbol 'n' has no number");
-    refused("#plan bind", "out=logits", "out=wisdom", "not the program's outputs");
-    refused("#plan split", "split cpu 0..", "split cpu 1..", "splits cpu 1..");
-    refused("#plan split", "split cpu", "split ref", "splits ref");
-    refused("#plan split", "arena=", "arena=9", "its values need");
-    refused("#plan split", "#plan split", "#plan splat", "begins no line of a plan");
+    plan_refused("zt program", "zt program 1", "zt programme 1", "zt program 1");
+    plan_refused("zt program", "#plan engine cpu", "#plan engine tpu", "tpu");
+    plan_refused("zt program", "#plan engine", "# engine", "says no engine");
+    plan_refused("#plan", "isa=", "isa=mmx", "no engine with its isa");
+    plan_refused("#plan passes", "cse", "magic", "pass 'magic' is not known");
+    plan_refused("model", "id=", "id=00", "plan is of the model");
+    plan_refused("#plan bind", "ctx=128", "ctx=12x", "gives no symbol a number");
+    plan_refused("#plan bind", "n=1 ", "", "symbol 'n' has no number");
+    plan_refused("#plan bind", "out=logits", "out=wisdom", "not the program's outputs");
+    plan_refused("#plan split", "split cpu 0..", "split cpu 1..", "splits cpu 1..");
+    plan_refused("#plan split", "split cpu", "split ref", "splits ref");
+    plan_refused("#plan split", "arena=", "arena=9", "its values need");
+    plan_refused("#plan split", "#plan split", "#plan splat", "begins no line of a plan");
     /* The second value of an arena, moved onto the first, which it is made of. */
     const char *at = strstr(good.data, "#plan at");
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
     word_of(line, 2, name);
     word_of(line, 4, bytes);
     snprintf(moved, sizeof moved, "#plan at %s 64 %s", name, bytes);
-    refused("#plan at", line, moved, "");
+    plan_refused("#plan at", line, moved, "");
     snprintf(moved, sizeof moved, "#plan at %s -64 %s", name, bytes);
-    refused("#plan at", line, moved, "no place");
+    plan_refused("#plan at", line, moved, "no place");
     snprintf(moved, sizeof moved, "#plan at %s 9223372036854775744 %s", name, bytes);
-    refused("#plan at", line, moved, "");
+    plan_refused("#plan at", line, moved, "");
     snprintf(moved, sizeof moved, "#plan at nobody 0 %s", bytes);
-    refused("#plan at", line, moved, "no value of the program");
+    plan_refused("#plan at", line, moved, "no value of the program");
     snprintf(moved, sizeof moved, "%s\n%s", line, line);
-    refused("#plan at", line, moved, "two places");
-    refused("#plan at", line, "#", "has no place");
+    plan_refused("#plan at", line, moved, "two places");
+    plan_refused("#plan at", line, "#", "has no place");
     snprintf(moved, sizeof moved, "#plan at %s 0 64", name);
-    refused("#plan at", line, moved, "is of another size");
+    plan_refused("#plan at", line, moved, "is of another size");
     zt_str_fini(&good);
     zt_ctx_free(ctx);
     free(llama.bytes);
@@ -188,7 +188,7 @@ static void test_overlap(void)
 {
     char why[512] = "";
     zt_ctx *ctx = zt_ctx_new();
-    file file_data = make("llama", "q8_0", 2, NULL);
+    file file_data = make_file("llama", "q8_0", 2, NULL);
     int64_t V = vocab_of(&file_data);
     zt_str text, zero;
     zt_str_init(&text, ctx);
@@ -206,7 +206,7 @@ static void test_overlap(void)
             zt_str_printf(&zero, "%.*s\n", (int)count, at);
         at += count + 1;
     }
-    float *y = run(&file_data, zero.data, zero.len, V, why);
+    float *y = run_plan(&file_data, zero.data, zero.len, V, why);
     ok(!y && atoi(why) == ZT_EDATA, "all values at offset 0: refused (%s)", why);
     free(y);
     zt_str_fini(&text);

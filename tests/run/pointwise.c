@@ -181,7 +181,7 @@ static void put_step(maker *m, bool device)
 }
 
 /* A program of count steps; the last value, and some others, are outputs. */
-static zt_prog *make(zt_ctx *ctx, uint64_t seed, int count, bool device)
+static zt_prog *make_chain(zt_ctx *ctx, uint64_t seed, int count, bool device)
 {
     maker m = {.state = seed * 977 + 5};
     zt_str_init(&m.text, ctx);
@@ -199,7 +199,7 @@ static zt_prog *make(zt_ctx *ctx, uint64_t seed, int count, bool device)
 static float inputs[5][COUNT];
 
 /* All outputs, one after the other, in `to`; bytes, or 0: it failed. */
-static size_t run(zt_engine *engine, const zt_prog *program, char *to)
+static size_t run_program(zt_engine *engine, const zt_prog *program, char *to)
 {
     const void *const in[] = {inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]};
     void *out[MOST_VALUES];
@@ -229,11 +229,11 @@ static int compare(const char *name, zt_isa isa, int threads, int programs)
     unsigned off = ~(1u << zt_pass_find("chain", 5));
     if (!e) skip("%s: %s", name, zt_ctx_error(ctx));
     for (int i = 0; i < programs && e && saved >= 0; i++) {
-        zt_prog *program = make(ctx, (uint64_t)i, 1 + i * 3 % 70, device);
+        zt_prog *program = make_chain(ctx, (uint64_t)i, 1 + i * 3 % 70, device);
         zt_prog *other_program = program ? zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = e, .off = off}, NULL) : program;
-        size_t count = other_program ? run(e, program, without) : 0;
+        size_t count = other_program ? run_program(e, program, without) : 0;
         saved += other_program ? zt_prog_n_steps(program) - zt_prog_n_steps(other_program) : 0;
-        if (!count || run(e, other_program, with) != count || memcmp(with, without, count)) {
+        if (!count || run_program(e, other_program, with) != count || memcmp(with, without, count)) {
             diag("%s: program %d: %s", name, i, zt_ctx_error(ctx));
             saved = -1;
         }

@@ -47,7 +47,7 @@ static zt_prog *gradient_of(const char *body, int layers, int weights)
 }
 
 /* All outputs in one piece; its bytes, and the arena that it took. */
-static char *run(const zt_prog *program, size_t *bytes, size_t *arena)
+static char *run_program(const zt_prog *program, size_t *bytes, size_t *arena)
 {
     int n_in = zt_prog_count(program, ZT_VALUE_IN), n_out = zt_prog_n_outputs(program);
     const void **in = calloc((size_t)n_in, sizeof *in);
@@ -87,7 +87,7 @@ static void falls(const char *what, const char *body, int layers, int weights, d
     zt_pass_report report[32];
     zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, report) : NULL;
     size_t count = 0, m = 0, before = 0, after = 0;
-    char *plain = other_program ? run(program, &count, &before) : NULL, *less = other_program ? run(other_program, &m, &after) : NULL;
+    char *plain = other_program ? run_program(program, &count, &before) : NULL, *less = other_program ? run_program(other_program, &m, &after) : NULL;
     const zt_pass_report *r = &report[zt_pass_find("recompute", 9)];
     ok(other_program && count == m && count && !memcmp(plain, less, count), "%s: the same bits", what);
     ok(other_program && after > 0 && (double)after <= most * (double)before,
@@ -108,7 +108,7 @@ static void leaner(const char *what, const char *body, const char *other, const 
     zt_prog *program[] = {gradient_of(body, layers, 1), gradient_of(by_x, layers, 1)};
     size_t count, arena[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        if (program[i]) free(run(program[i], &count, &arena[i]));
+        if (program[i]) free(run_program(program[i], &count, &arena[i]));
         zt_prog_free(program[i]);
     }
     ok(arena[0] && (double)arena[0] <= 0.6 * (double)arena[1],

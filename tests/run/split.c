@@ -17,7 +17,7 @@ static bool lacks_cos(zt_engine *e, zt_op op, const void *attrs, const zt_type *
     return op != ZT_OP_cos && zt_engine_cpu.has(e, op, attrs, in, out);
 }
 
-static bool run(const zt_prog *program, float *out)
+static bool run_program(const zt_prog *program, float *out)
 {
     float x[4];
     int32_t pos[2] = {1, 2};
@@ -46,7 +46,7 @@ static zt_prog *splits(const char *text, int before, int after, int fallbacks, c
         diag("%d segments, then %d; %d fall back", own->segments_before, own->segments_after,
              own->fallbacks);
     ok(good, "%s: %d segments, then %d", what, before, after);
-    ok(q && run(program, a) && run(q, b) && !memcmp(a, b, sizeof a), "%s: the same bits", what);
+    ok(q && run_program(program, a) && run_program(q, b) && !memcmp(a, b, sizeof a), "%s: the same bits", what);
     zt_prog_free(program);
     return q;
 }
@@ -101,7 +101,7 @@ static void random_orders(void)
         const zt_pass_report *own = &r[zt_pass_find("split", 5)];
         float a[4] = {0}, b[4] = {0};
         if (!other_program) diag("%s\n%s", zt_ctx_error(ctx), string.data);
-        differ += !other_program || !run(program, a) || !run(other_program, b) || memcmp(a, b, sizeof a);
+        differ += !other_program || !run_program(program, a) || !run_program(other_program, b) || memcmp(a, b, sizeof a);
         worse += other_program && own->segments_after > own->segments_before;
         zt_prog_free(other_program);
         zt_prog_free(program);

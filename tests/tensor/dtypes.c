@@ -24,7 +24,7 @@ static double small_float(uint32_t bits, int e, int m)
     return bits >> (e + m) & 1 ? -v : v;
 }
 
-static bool same(float a, double b)
+static bool same_float(float a, double b)
 {
     return isnan(b) ? isnan(a) : (double)a == b && !signbit(a) == !signbit(b);
 }
@@ -34,8 +34,8 @@ static void test_decode_halves(void)
     int bad16 = 0, badb = 0, back16 = 0, backb = 0;
     for (uint32_t h = 0; h < 65536; h++) {
         float f = zt_f16_to_f32((uint16_t)h), b = zt_bf16_to_f32((uint16_t)h);
-        bad16 += !same(f, small_float(h, 5, 10));
-        badb += !same(b, small_float(h, 8, 7));
+        bad16 += !same_float(f, small_float(h, 5, 10));
+        badb += !same_float(b, small_float(h, 8, 7));
         back16 += isnan(f) ? !isnan(zt_f16_to_f32(zt_f32_to_f16(f))) : zt_f32_to_f16(f) != h;
         backb += isnan(b) ? !isnan(zt_bf16_to_f32(zt_f32_to_bf16(b))) : zt_f32_to_bf16(b) != h;
     }
@@ -266,7 +266,7 @@ static void test_golden_halves(void)
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-static bool refused(zt_ctx *ctx, const zt_type *t, const char *word)
+static bool type_refused(zt_ctx *ctx, const zt_type *t, const char *word)
 {
     zt_ctx_clear(ctx);
     bool r = !zt_type_check(ctx, t, NULL) && zt_ctx_status(ctx) == ZT_ESHAPE &&
@@ -293,21 +293,21 @@ static void test_types(zt_ctx *ctx)
     for (int i = 0; i <= ZT_MAX_RANK; i++)
         big[i] = INT64_C(1) << 32, most[i] = INT64_MIN;
     zt_type its_type = zt_type_make(ZT_F32, 2, big);
-    ok(refused(ctx, &its_type, "too large"), "too many elements");
+    ok(type_refused(ctx, &its_type, "too large"), "too many elements");
     its_type = zt_type_make(ZT_F64, 2, (int64_t[]){INT64_C(1) << 31, INT64_C(1) << 30});
-    ok(refused(ctx, &its_type, "too large"), "too many bytes");
+    ok(type_refused(ctx, &its_type, "too large"), "too many bytes");
     its_type = zt_type_make(ZT_F32, 3, (int64_t[]){0, INT64_MAX, 2});
-    ok(refused(ctx, &its_type, "too large"), "too large though empty");
+    ok(type_refused(ctx, &its_type, "too large"), "too large though empty");
     its_type = zt_type_make(ZT_F32, 1, (int64_t[]){-1});
-    ok(refused(ctx, &its_type, "negative"), "negative");
+    ok(type_refused(ctx, &its_type, "negative"), "negative");
     its_type = zt_type_make(ZT_Q8_0, 2, (int64_t[]){32, 33});
-    ok(refused(ctx, &its_type, "blocks"), "part of a block");
+    ok(type_refused(ctx, &its_type, "blocks"), "part of a block");
     its_type = zt_type_make(ZT_Q8_0, 0, NULL);
-    ok(refused(ctx, &its_type, "blocks"), "a scalar of blocks");
+    ok(type_refused(ctx, &its_type, "blocks"), "a scalar of blocks");
     its_type = zt_type_make(ZT_F32, ZT_MAX_RANK + 1, most);
-    ok(refused(ctx, &its_type, "rank"), "rank %d", ZT_MAX_RANK + 1);
+    ok(type_refused(ctx, &its_type, "rank"), "rank %d", ZT_MAX_RANK + 1);
     its_type = zt_type_make(ZT_DTYPE_COUNT, ZT_MAX_RANK, most);
-    ok(refused(ctx, &its_type, "dtype") && strlen(zt_type_text(&its_type, text)) < ZT_TYPE_TEXT, "%s", text);
+    ok(type_refused(ctx, &its_type, "dtype") && strlen(zt_type_text(&its_type, text)) < ZT_TYPE_TEXT, "%s", text);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */

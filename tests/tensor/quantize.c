@@ -34,7 +34,7 @@ static double errors(const float *x, const float *y, const float *w, int64_t row
     return sum;
 }
 
-static bool get(const npz *z, const char *type, const char *what, npy *out)
+static bool read_array(const npz *z, const char *type, const char *what, npy *out)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%s%s", type, *type ? "." : "", what);
@@ -58,9 +58,9 @@ static void beside(const npz *archive, const char *type, zt_dtype t, const npy *
     const char *suffix = imatrix ? "_imatrix" : "";
     char name[32];
     snprintf(name, sizeof name, "dequant%s", suffix);
-    bool found = get(archive, type, name, &want);
+    bool found = read_array(archive, type, name, &want);
     snprintf(name, sizeof name, "bytes%s", suffix);
-    found = found && get(archive, type, name, &code);
+    found = found && read_array(archive, type, name, &code);
     uint8_t *out = malloc((size_t)(rows * bytes));
     float *y = malloc((size_t)(rows * count) * sizeof *y);
     double *ours = calloc((size_t)(3 * rows), sizeof *ours), *theirs = ours + rows;
@@ -112,7 +112,7 @@ static void golden_type(const npz *archive, const json_t *item, const npy *x, co
         lower[i] = (char)tolower(type[i]);
     if (!zt_dtype_parse(lower, strlen(lower), &dtype) || !zt_quantize_has(dtype)) return;
     if (!always) beside(archive, type, dtype, x, NULL, exact);
-    if (zt_quantize_weighs(dtype) && get(archive, type, "bytes_imatrix", &weighed))
+    if (zt_quantize_weighs(dtype) && read_array(archive, type, "bytes_imatrix", &weighed))
         beside(archive, type, dtype, x, imatrix, false);
     npy_free(&weighed);
 }
@@ -130,7 +130,7 @@ static void test_golden(void)
     const json_t *cases = json_object_get(m, "cases");
     if (ok(json_array_size(cases) > 0, "%s %s", manifest, m ? "" : error.text) &&
         ok(npz_open(&archive, path), "%s", path)) {
-        if (ok(get(&archive, "", "x", &x) && get(&archive, "", "imatrix", &imatrix), "its matrix"))
+        if (ok(read_array(&archive, "", "x", &x) && read_array(&archive, "", "imatrix", &imatrix), "its matrix"))
             for (size_t i = 0; i < json_array_size(cases); i++)
                 golden_type(&archive, json_array_get(cases, i), &x, &imatrix);
         npy_free(&x);

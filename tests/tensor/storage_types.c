@@ -114,7 +114,7 @@ static void q4_file(const char *path, const char *file)
     json_decref(root);
 }
 
-static void walk(const char *set, void (*each)(const char *path, const char *file))
+static void each_case(const char *set, void (*each)(const char *path, const char *file))
 {
     char folder[4096], path[8192];
     if (!golden_holds(set, folder)) return;
@@ -228,8 +228,8 @@ static void test_refusals(void)
 
 int main(void)
 {
-    walk("loom/dtypes", loom_file);
-    walk("loom/q4", q4_file);
+    each_case("loom/dtypes", loom_file);
+    each_case("loom/q4", q4_file);
     test_field();
     test_codes();
     test_refusals();

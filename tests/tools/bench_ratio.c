@@ -74,7 +74,7 @@ static double two_speeds(uint64_t seed, uint64_t i)
 
 /* The share of experiments whose interval holds 1, where the truth is 1. drift: both sides of a
  * pair become slower together, by as much, from first to last. */
-static double held(noise_fn *noise, int count, bool paired, double drift)
+static double share_held(noise_fn *noise, int count, bool paired, double drift)
 {
     enum { EXPERIMENTS = 100 };
     double a[64], b[64];
@@ -103,11 +103,11 @@ static void test_held(void)
     for (int k = 0; k < 3; k++)
         for (int s = 0; s < 2; s++)
             for (int paired = 0; paired < 2; paired++) {
-                double share = held(kinds[k].noise, sizes[s], paired, 0);
+                double share = share_held(kinds[k].noise, sizes[s], paired, 0);
                 ok(share >= .91, "%s, %d samples%s: the truth is within in %.1f%%", kinds[k].name,
                    sizes[s], paired ? " in pairs" : "", 100 * share);
             }
-    ok(held(plain, 20, true, .5) >= .91, "a machine half as slow again at the end: pairs hold it");
+    ok(share_held(plain, 20, true, .5) >= .91, "a machine half as slow again at the end: pairs hold it");
 }
 
 /* As compare --vs takes pairs: 20, 40, 80, until the interval lies on one side of a twentieth slower

@@ -187,7 +187,7 @@ static void child(char *line, int fd_out, int fd_err)
 }
 
 /* The exit code, 1000 + the signal that killed it. */
-static int run(const char *fmt, ...)
+static int run_tool(const char *fmt, ...)
 {
     char line[1000], name[2][24] = {"/tmp/zt-cli-XXXXXX", "/tmp/zt-cli-XXXXXX"};
     va_list ap;
@@ -215,7 +215,7 @@ static void misuse(const char *line, const char *says)
 {
     char want[500];
     snprintf(want, sizeof want, "zt-test: %s\n", says);
-    int code = run("-q %s", line);
+    int code = run_tool("-q %s", line);
     if (!ok(code == 64 && !*out && !strcmp(err, want), "misuse: %s", says))
         diag("exit %d, stdout '%s', stderr '%s'", code, out, err);
 }
@@ -232,34 +232,34 @@ static bool has(const char *text, const char *part)
 
 static void test_values(void)
 {
-    ok(run("-q show") == 0 && has(out, "m=- n=256 temp=0.8 any=0 size=0 id=0 kind=0 many=0") &&
+    ok(run_tool("-q show") == 0 && has(out, "m=- n=256 temp=0.8 any=0 size=0 id=0 kind=0 many=0") &&
            has(out, "raw=0 cache=1 t=0 seed=0") && has(out, "engine=auto v=0 out=-"),
        "defaults");
-    ok(run("-q show -m M -n 3 --temp=0.5 --any -1e3 --size 4GiB --id 18446744073709551615 "
+    ok(run_tool("-q show -m M -n 3 --temp=0.5 --any -1e3 --size 4GiB --id 18446744073709551615 "
            "--kind blue -xx --many --raw --no-cache") == 0 &&
            has(out, "m=M n=3! temp=0.5 any=-1000 size=4294967296 id=18446744073709551615 kind=2 "
                     "many=3 raw=1 cache=0"),
        "a value of each kind");
-    ok(run("-q show -t 2 --isa scalar --engine ref --seed 7 -vv -o F") == 0 &&
+    ok(run_tool("-q show -t 2 --isa scalar --engine ref --seed 7 -vv -o F") == 0 &&
            has(out, "t=2 seed=7 isa=scalar engine=ref v=2 out=F"),
        "shared options");
-    ok(run("-q show a --stop x -n7 --stop y b") == 0 && has(out, "n=7!") &&
+    ok(run_tool("-q show a --stop x -n7 --stop y b") == 0 && has(out, "n=7!") &&
            has(out, "stop=x stop=y [a] [b]"),
        "options and operands in any order, lists");
-    ok(run("-q show -- -n --raw") == 0 && has(out, "n=256 ") && has(out, "[-n] [--raw]"),
+    ok(run_tool("-q show -- -n --raw") == 0 && has(out, "n=256 ") && has(out, "[-n] [--raw]"),
        "-- ends options");
-    ok(run("-q show -") == 0 && has(out, "[-]"), "- is an operand");
-    ok(run("-q show --tempera") == 64 && run("-q show --si 1K") == 0 && has(out, "size=1000"),
+    ok(run_tool("-q show -") == 0 && has(out, "[-]"), "- is an operand");
+    ok(run_tool("-q show --tempera") == 64 && run_tool("-q show --si 1K") == 0 && has(out, "size=1000"),
        "a name may be cut while it is clear");
 }
 
 static void test_modes(void)
 {
     tool.shared_options = of_modes;
-    ok(run("-q enter") == 0 && has(out, "rest") && run("-q enter --dive --deep") == 0 &&
+    ok(run_tool("-q enter") == 0 && has(out, "rest") && run_tool("-q enter --dive --deep") == 0 &&
            has(out, "diving"),
        "an option chooses the mode");
-    ok(run("-q enter --dive --deep --all --extra -n 1 --stop a --stop b") == 0,
+    ok(run_tool("-q enter --dive --deep --all --extra -n 1 --stop a --stop b") == 0,
        "options that go together");
     misuse("enter --swim --dive", "options '--swim' and '--dive' exclude each other");
     misuse("enter --deep", "option '--deep' does not apply to rest; it applies to diving");
@@ -270,7 +270,7 @@ static void test_modes(void)
     misuse("enter --extra --raw", "options '--extra' and '--raw' exclude each other");
     misuse("enter -m a --model b", "option '--model' is given twice: 'a' and 'b'");
     misuse("enter -n 1 -n 2", "option '-n' is given twice: '1' and '2'");
-    ok(run("-q enter -n 1 -n 1 --raw --raw -vv -v") == 0, "the same twice is no conflict");
+    ok(run_tool("-q enter -n 1 -n 1 --raw --raw -vv -v") == 0, "the same twice is no conflict");
     tool.shared_options = NULL;
 }
 
@@ -315,7 +315,7 @@ static void test_misuse(void)
 
 static void test_print(void)
 {
-    ok(run("--help") == 0 && !*err && has(out, "Usage: zt-test [OPTION...] WHAT [FILE]\n") &&
+    ok(run_tool("--help") == 0 && !*err && has(out, "Usage: zt-test [OPTION...] WHAT [FILE]\n") &&
            has(out, "       zt-test --stop TEXT\n") &&
            has(out, "\n  -m, --model MODEL         the model (default: none)\n") &&
            has(out, "\n  -n N                      new tokens (default: 256)\n") &&
@@ -324,25 +324,25 @@ static void test_print(void)
            has(out, "\n      --raw                 raw\n") &&
            has(out, "\n  -t, --threads N ") && has(out, "\n  -h, --help "),
        "--help");
-    ok(run("--temp 3 -n 5 --help") == 0 && has(out, "temperature (default: 0.8)") &&
+    ok(run_tool("--temp 3 -n 5 --help") == 0 && has(out, "temperature (default: 0.8)") &&
            has(out, "new tokens (default: 256)"),
        "defaults are those, whatever is on the line");
     bool all = true;
     for (const zt_opt *p = options; p->letter || p->name; p++)
         all &= !p->name || has(out, p->name);
-    ok(all && run("-h --nonsense") == 0, "every option is in it; -h goes before what follows");
-    ok(run("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") &&
+    ok(all && run_tool("-h --nonsense") == 0, "every option is in it; -h goes before what follows");
+    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") &&
            has(out, "\ninstructions: scalar"),
        "-V");
-    ok(run("--format json --version") == 0 &&
+    ok(run_tool("--format json --version") == 0 &&
            has(out, "{\"schema\":\"zt.version/1\",\"name\":\"zt-test\",\"version\":\"" ZT_VERSION
                     "\",\"engines\":[\""),
        "--version --format json");
-    ok(run("--completion bash") == 0 && has(out, "complete -o default -F _zt_test zt-test\n") &&
+    ok(run_tool("--completion bash") == 0 && has(out, "complete -o default -F _zt_test zt-test\n") &&
            has(out, "--kind) COMPREPLY=($(compgen -W 'red green blue' ") && has(out, "--no-cache"),
        "--completion");
     tool.shared = 0;
-    ok(run("--version --format json") == 0 && has(out, "zt.version/1"), "in a tool without tables");
+    ok(run_tool("--version --format json") == 0 && has(out, "zt.version/1"), "in a tool without tables");
     misuse("--format json", "option '--format' goes with --version only");
     misuse("--force", "unknown option '--force': --help lists the options");
     tool.shared = 0x7f;
@@ -355,40 +355,40 @@ static void test_exit(void)
     for (int i = 0; i < ZT_STATUS_COUNT; i++)
         good &= zt_exit_code((zt_status)i) == code[i];
     ok(good, "exit codes");
-    ok(run("-q") == 0 && !*out && !*err, "well: 0, and quiet");
-    ok(run("-q no") == 1 && !*err, "no: 1, without a word");
-    ok(run("-q silent") == 65 && !strcmp(err, "zt-test: shapes do not fit\n"), "never without one");
-    ok(run("-q escape") == 65 && !strcmp(err, "zt-test: m.gguf: tensor '\\x1b[31m\\x0a'\n"),
+    ok(run_tool("-q") == 0 && !*out && !*err, "well: 0, and quiet");
+    ok(run_tool("-q no") == 1 && !*err, "no: 1, without a word");
+    ok(run_tool("-q silent") == 65 && !strcmp(err, "zt-test: shapes do not fit\n"), "never without one");
+    ok(run_tool("-q escape") == 65 && !strcmp(err, "zt-test: m.gguf: tensor '\\x1b[31m\\x0a'\n"),
        "a message is one line without controls");
-    ok(run("-q memory --mem-limit 1M") == 75 && has(err, "zt-test: out of memory: 2000000 ") &&
+    ok(run_tool("-q memory --mem-limit 1M") == 75 && has(err, "zt-test: out of memory: 2000000 ") &&
            has(err, ", limit 1000000\n"),
        "--mem-limit");
-    ok(run("-q int") == 130 && !strcmp(out, "valid\n") && !strcmp(err, "zt-test: interrupted\n"),
+    ok(run_tool("-q int") == 130 && !strcmp(out, "valid\n") && !strcmp(err, "zt-test: interrupted\n"),
        "SIGINT: 130, and what was written is there");
-    ok(run("-q on") == 0 && has(out, "next\n"), "an interrupted line editor fails nothing");
-    ok(run("-q die") == 1000 + SIGINT, "the second SIGINT kills");
+    ok(run_tool("-q on") == 0 && has(out, "next\n"), "an interrupted line editor fails nothing");
+    ok(run_tool("-q die") == 1000 + SIGINT, "the second SIGINT kills");
 
     to = "/dev/full";
-    ok(run("-q show") == 74 && !strcmp(err, "zt-test: stdout: No space left on device\n"),
+    ok(run_tool("-q show") == 74 && !strcmp(err, "zt-test: stdout: No space left on device\n"),
        "a full stdout is 74");
-    ok(run("--help") == 74 && run("--version") == 74, "for --help and --version too");
-    ok(run("-q pipe") == 74, "also when it is noticed early");
+    ok(run_tool("--help") == 74 && run_tool("--version") == 74, "for --help and --version too");
+    ok(run_tool("-q pipe") == 74, "also when it is noticed early");
     to = NULL;
 }
 
 static void test_words(void)
 {
-    run("x");
+    run_tool("x");
     ok(!strcmp(err, "zt-test: a warning\n"), "warnings are said");
-    run("x -v");
+    run_tool("x -v");
     ok(!strcmp(err, "zt-test: a warning\nzt-test: some news\n"), "-v says more");
-    run("x -v --verbose");
+    run_tool("x -v --verbose");
     ok(has(err, "zt-test: a detail\n"), "-vv still more");
-    run("x -vv -q");
+    run_tool("x -vv -q");
     ok(!*err, "-q says nothing");
-    run("-q bar");
+    run_tool("-q bar");
     ok(!*err, "no bar where nobody looks");
-    run("-q bar --progress always");
+    run_tool("-q bar --progress always");
     ok(has(err, "\r\033[Kreading [####            ]  25%\r\033[K"),
        "--progress always; the bar is taken away");
 }
@@ -396,31 +396,31 @@ static void test_words(void)
 static void test_isa(void)
 {
     setenv("ZT_ISA", "scalar", 1);
-    ok(run("-q show") == 0 && has(out, "isa=scalar"), "ZT_ISA");
+    ok(run_tool("-q show") == 0 && has(out, "isa=scalar"), "ZT_ISA");
     setenv("ZT_ISA", "mmx", 1);
-    ok(run("-q show --isa scalar") == 0 && has(out, "isa=scalar"), "--isa goes before it");
+    ok(run_tool("-q show --isa scalar") == 0 && has(out, "isa=scalar"), "--isa goes before it");
     misuse("show", "ZT_ISA: 'mmx' is not one of scalar|avx2|avx512");
     unsetenv("ZT_ISA");
-    ok(run("-q show") == 0 && has(out, zt_isa_name(zt_isa_best())), "the best, if not told");
+    ok(run_tool("-q show") == 0 && has(out, zt_isa_name(zt_isa_best())), "the best, if not told");
     if (zt_isa_best() < ZT_ISA_AVX512)
-        ok(run("-q show --isa avx512") == 69 && has(err, "processor has at most"), "not there");
+        ok(run_tool("-q show --isa avx512") == 69 && has(err, "processor has at most"), "not there");
     else
         skip("this processor has them all");
 }
 
 static void test_tables(void)
 {
-    ok(run("-q table") == 0 &&
+    ok(run_tool("-q table") == 0 &&
            !strcmp(out, "name\tbytes\tnote\na\t12\tplain\nb|c\t-1.5e3\ttab\\x09here\n"
                         "d,e\tnan\tsay \"no\"\n\\x1b[2J\t07\ttwo\\x0alines\n"
                         "gr\xc3\xbc\xc3\x9f\t\t\n"),
        "tsv, and the default in a pipe");
-    ok(run("-q table --format csv") == 0 &&
+    ok(run_tool("-q table --format csv") == 0 &&
            !strcmp(out, "name,bytes,note\na,12,plain\nb|c,-1.5e3,tab\there\n"
                         "\"d,e\",nan,\"say \"\"no\"\"\"\n\033[2J,07,\"two\nlines\"\n"
                         "gr\xc3\xbc\xc3\x9f,,\n"),
        "csv");
-    ok(run("-q table --format json") == 0 &&
+    ok(run_tool("-q table --format json") == 0 &&
            !strcmp(out, "{\"schema\":\"zt.test/1\",\"rows\":[\n"
                         "{\"name\":\"a\",\"bytes\":12,\"note\":\"plain\"},\n"
                         "{\"name\":\"b|c\",\"bytes\":-1.5e3,\"note\":\"tab\\there\"},\n"
@@ -428,16 +428,16 @@ static void test_tables(void)
                         "{\"name\":\"\\u001b[2J\",\"bytes\":\"07\",\"note\":\"two\\nlines\"},\n"
                         "{\"name\":\"gr\xc3\xbc\xc3\x9f\",\"bytes\":null,\"note\":null}]}\n"),
        "json");
-    ok(run("-q table --format ndjson") == 0 &&
+    ok(run_tool("-q table --format ndjson") == 0 &&
            has(out, "{\"name\":\"a\",\"bytes\":12,\"note\":\"plain\"}\n{\"name\":\"b|c\""),
        "ndjson");
-    ok(run("-q table --format md") == 0 &&
+    ok(run_tool("-q table --format md") == 0 &&
            has(out, "| name | bytes | note |\n|---|---:|---|\n| a | 12 | plain |\n| b\\|c | "),
        "md");
     static const char *const formats[] = {"tsv", "csv", "json", "ndjson", "md"};
     for (int f = 0; f < 5; f++) {
         int count = 1, code;
-        while ((code = run("-q fault -n %d --format %s", count, formats[f])) == 75 && !*out && count < 900)
+        while ((code = run_tool("-q fault -n %d --format %s", count, formats[f])) == 75 && !*out && count < 900)
             count++;
         ok(code == 0 && count > 3 && *out, "%s: each of %d allocations may fail", formats[f], count - 1);
     }
@@ -448,7 +448,7 @@ static void test_tables(void)
 /* What the tool writes to a terminal, its line ends put back. */
 static int run_terminal(int master, const char *line)
 {
-    int code = run("%s", line);
+    int code = run_tool("%s", line);
     ssize_t n = read(master, out, sizeof out - 1);
     char *end = out;
     for (ssize_t i = 0; i < n; i++)

@@ -98,10 +98,10 @@ static void try_oddity(oddity *o, const char *key)
     snprintf(label, sizeof label, "%s/%s: %.99s odd in way %d", o->name, o->file, key,
              *o->turn % 9);
     if (json_dump_file(o->root, under("hf/%s", o->file), 0) == 0)
-        r = run(under("hf"), o->mode);
+        r = run_model(under("hf"), o->mode);
     bool small = SANITIZED || (r.seconds <= MOST_SECONDS && r.memory <= 2 * MOST_MEMORY);
     bool fine = r.code == 0 || (r.code == 1 && o->mode == DRY_RUN);
-    if (fine ? !small : !refused(&r, r.code == 75 ? 75 : 0, 1 << 20, label))
+    if (fine ? !small : !outcome_refused(&r, r.code == 75 ? 75 : 0, 1 << 20, label))
         o->wrong++;
     o->runs++;
     ++*o->turn;

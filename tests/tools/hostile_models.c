@@ -15,7 +15,7 @@ typedef struct file {
     size_t n;
 } file;
 
-static file make(const char *arch)
+static file make_model(const char *arch)
 {
     mkmodel_opts o = mkmodel_defaults(arch);
     ggufw writer = {0};
@@ -106,14 +106,14 @@ static void test_numbers(void)
     size_t size = sizeof row / sizeof *row, wrong = 0;
     for (size_t i = 0; i < size; i++) {
         char label[200];
-        file file_data = make(row[i].arch);
+        file file_data = make_model(row[i].arch);
         bool patched = patch(&file_data, row[i].key, row[i].value);
         snprintf(label, sizeof label, "%s = 0x%x", row[i].key, row[i].value);
         save(&file_data, "made.gguf");
-        outcome a = run(under("made.gguf"), GENERATE), b = run(under("made.gguf"), DRY_RUN);
+        outcome a = run_model(under("made.gguf"), GENERATE), b = run_model(under("made.gguf"), DRY_RUN);
         int want = row[i].want ? row[i].want : 65;
-        wrong += !(patched && refused(&a, want, 1 << 20, label) &&
-                   refused(&b, want, 1 << 20, label));
+        wrong += !(patched && outcome_refused(&a, want, 1 << 20, label) &&
+                   outcome_refused(&b, want, 1 << 20, label));
     }
     ok(wrong == 0, "%zu impossible hyper-parameters are refused at load (%zu are not)", size, wrong);
 }
@@ -133,13 +133,13 @@ static void test_special_ids(void)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         for (size_t k = 0; k < sizeof id / sizeof *id; k++, count++) {
             char label[200];
-            file file_data = make(row[i].arch);
+            file file_data = make_model(row[i].arch);
             bool patched = patch(&file_data, row[i].key, id[k]);
             snprintf(label, sizeof label, "%s = %u", row[i].key, id[k]);
             save(&file_data, "made.gguf");
-            outcome a = run(under("made.gguf"), GENERATE), b = run(under("made.gguf"), TOKENIZE);
-            wrong += !(patched && refused(&a, 65, 1 << 20, label) &&
-                       refused(&b, 65, 1 << 20, label));
+            outcome a = run_model(under("made.gguf"), GENERATE), b = run_model(under("made.gguf"), TOKENIZE);
+            wrong += !(patched && outcome_refused(&a, 65, 1 << 20, label) &&
+                       outcome_refused(&b, 65, 1 << 20, label));
         }
     ok(wrong == 0, "%zu special ids beyond the vocabulary are refused at load (%zu are not)", count,
        wrong);
@@ -152,18 +152,18 @@ static void test_vocabularies(void)
         file file_data = {0};
         file_data.bytes = mkmodel_uneven(pair[i][0], pair[i][1], &file_data.n);
         save(&file_data, "made.gguf");
-        outcome result = run(under("made.gguf"), GENERATE);
-        ok(refused(&result, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0],
+        outcome result = run_model(under("made.gguf"), GENERATE);
+        ok(outcome_refused(&result, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0],
            (int)pair[i][1]);
     }
-    file file_data = make("llama");
+    file file_data = make_model("llama");
     save(&file_data, "made.gguf");
     static const char *const ids[] = {"300", "4294967296", "-1", "1 99999999999999999999"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "--detokenize",
                         "-p",   (char *)(uintptr_t)ids[i], NULL};
         outcome result = finish(start(argv, -1));
-        ok(refused(&result, 65, 1 << 20, ids[i]), "--detokenize '%s': 65", ids[i]);
+        ok(outcome_refused(&result, 65, 1 << 20, ids[i]), "--detokenize '%s': 65", ids[i]);
     }
 }
 
@@ -198,9 +198,9 @@ static void test_escapes(void)
         file file_data = make_stray();
         bool renamed = rename_to(&file_data, row[i].from, row[i].to);
         save(&file_data, "made.gguf");
-        outcome result = run(under("made.gguf"), GENERATE);
+        outcome result = run_model(under("made.gguf"), GENERATE);
         bool raw = strstr(result.err, "\xc2\x9b");
-        ok(renamed && refused(&result, row[i].want, 1 << 20, row[i].from) && !raw &&
+        ok(renamed && outcome_refused(&result, row[i].want, 1 << 20, row[i].from) && !raw &&
                strstr(result.err, row[i].shown),
            "%s with an escape: %.*s", row[i].from, (int)strcspn(result.err, "\n"), result.err);
     }
@@ -211,7 +211,7 @@ static void test_escapes(void)
 /* By the library: cut between opening and loading, to this many bytes before its end. */
 static void test_shrunk(off_t cut)
 {
-    file file_data = make("llama");
+    file file_data = make_model("llama");
     off_t size = (off_t)file_data.n;
     save(&file_data, "made.gguf");
     zt_ctx *ctx = zt_ctx_new();
@@ -233,7 +233,7 @@ static void test_shrunk(off_t cut)
 static void test_shrunk_while_running(void)
 {
     int pipes[2], left = 1;
-    file file_data = make("llama");
+    file file_data = make_model("llama");
     save(&file_data, "made.gguf");
     char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "-n", "1", NULL};
     if (pipe(pipes) != 0 || fcntl(pipes[1], F_SETFD, FD_CLOEXEC) != 0)
@@ -248,7 +248,7 @@ static void test_shrunk_while_running(void)
     close(pipes[1]);
     close(pipes[0]);
     outcome result = finish(pid);
-    ok(fed && left == 0 && cutting && refused(&result, 74, 1 << 20, "shrunk"),
+    ok(fed && left == 0 && cutting && outcome_refused(&result, 74, 1 << 20, "shrunk"),
        "zt-run, the model cut under it: %.*s", (int)strcspn(result.err, "\n"), result.err);
 }
 

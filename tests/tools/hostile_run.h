@@ -119,7 +119,7 @@ HOSTILE_FN bool one_line(const char *err)
 }
 
 /* want: the code, or 0 for any with which a file may be refused. */
-HOSTILE_FN bool refused(const outcome *o, int want, int64_t size, const char *what)
+HOSTILE_FN bool outcome_refused(const outcome *o, int want, int64_t size, const char *what)
 {
     bool code = want ? o->code == want : o->code == 65 || o->code == 66 || o->code == 69;
     bool small = SANITIZED || (o->seconds <= MOST_SECONDS && o->memory <= size + MOST_MEMORY);
@@ -133,7 +133,7 @@ HOSTILE_FN bool refused(const outcome *o, int want, int64_t size, const char *wh
 enum { GENERATE, TOKENIZE, DRY_RUN, MODES };
 static const char *const mode_name[MODES] = {"-p x -n 1", "--tokenize -p x", "--dry-run"};
 
-HOSTILE_FN outcome run(const char *model, int mode)
+HOSTILE_FN outcome run_model(const char *model, int mode)
 {
     char *argv[] = {tool, "-m", (char *)(uintptr_t)model, "-p", "x", NULL, NULL, NULL};
     if (mode == DRY_RUN)
@@ -150,9 +150,9 @@ HOSTILE_FN bool refused_always(const char *model, int want, int64_t size, const 
     bool right = true;
     for (int mode = 0; mode < (SANITIZED ? 1 : MODES); mode++) { /* a sanitizer is slow to start */
         char label[600];
-        outcome result = run(model, mode);
+        outcome result = run_model(model, mode);
         snprintf(label, sizeof label, "%s %s", what, mode_name[mode]);
-        right &= refused(&result, want, size, label);
+        right &= outcome_refused(&result, want, size, label);
     }
     return right;
 }

@@ -16,7 +16,7 @@ static double number(const json_t *v)
     return !strcmp(s, "nan") ? NAN : !strcmp(s, "-inf") ? -INFINITY : INFINITY;
 }
 
-static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * (fabs(b) + 1); }
+static bool nearly_equal(double a, double b) { return fabs(a - b) <= 1e-9 * (fabs(b) + 1); }
 
 static void predictions(const json_t *all)
 {
@@ -27,7 +27,7 @@ static void predictions(const json_t *all)
         zt_deviation d = zt_deviation_of(number(json_object_get(p, "expected")),
                                          number(json_object_get(p, "actual")));
         const char *bucket = json_string_value(json_object_get(p, "bucket"));
-        ok(near(d.deviation, number(json_object_get(p, "deviation"))) &&
+        ok(nearly_equal(d.deviation, number(json_object_get(p, "deviation"))) &&
                !strcmp(zt_deviation_bucket_at(d.bucket)->name, bucket),
            "%g for %g: %g per cent, %s", d.actual, d.expected, d.deviation, bucket);
     }
@@ -53,9 +53,9 @@ static void metrics(const json_t *m, const char *name)
                                json_object_get(json_object_get(m, "buckets"),
                                                zt_deviation_bucket_at(k)->name), "count"));
     ok(same, "%s: counts", name);
-    ok(near(zt_deviations_accuracy(&all), number(json_object_get(m, "accuracy"))) &&
-           near(zt_deviations_score(&all), number(json_object_get(m, "score"))) &&
-           near(zt_deviations_mean(&all), number(json_object_get(m, "avg_deviation"))),
+    ok(nearly_equal(zt_deviations_accuracy(&all), number(json_object_get(m, "accuracy"))) &&
+           nearly_equal(zt_deviations_score(&all), number(json_object_get(m, "score"))) &&
+           nearly_equal(zt_deviations_mean(&all), number(json_object_get(m, "avg_deviation"))),
        "%s: accuracy, score, mean", name);
 }
 

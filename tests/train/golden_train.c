@@ -38,7 +38,7 @@ static zt_optim optimizer_of(const run *r)
 static zt_status find_tensor(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     run *r = user;
-    slot *s = find(r, name);
+    slot *s = find_slot(r, name);
     if (!s) return ZT_ENOENT;
     *type = zt_type_make(r->f64 ? ZT_F64 : ZT_F32, s->rank, s->shape);
     *handle = s - r->slot;
@@ -79,7 +79,7 @@ static bool make_forward(run *r)
     return r->forward;
 }
 
-static bool make(run *r, zt_engine *engine)
+static bool make_step(run *r, zt_engine *engine)
 {
     int wrt[MAX_SLOTS];
     if (!make_forward(r)) return false;
@@ -103,7 +103,7 @@ static void hold_batch(run *r, int64_t first, int64_t rows)
     for (int i = r->n_weights; i < r->n_weights + 2; i++) {
         slot s = r->slot[i];
         s.count = s.count / s.shape[0] * rows;
-        hold(r, &s, r->slot[i].now + s.count / rows * first);
+        hold_values(r, &s, r->slot[i].now + s.count / rows * first);
     }
 }
 
@@ -116,7 +116,7 @@ static bool replay(run *r, zt_engine *engine, const zt_prog *program, int64_t ro
     zt_bound *bound = zt_prog_bind(program, &n, 1);
     zt_session *session = bound ? zt_session_open(engine, program, NULL, NULL) : NULL;
     for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++)
-        in[i] = find(r, zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i))->name)->held;
+        in[i] = find_slot(r, zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i))->name)->held;
     for (int o = 0; bound && o < zt_prog_n_outputs(program); o++)
         made[o] = malloc(zt_type_bytes(&bound->type[zt_prog_output(program, o)->value]) + 1);
     bool ran = session && !zt_session_step(session, &n, 1, in, made);
@@ -207,7 +207,7 @@ static bool round_weights(run *r)
 {
     bool fine = r->f64;
     for (int i = 0; i < r->n_weights && fine; i++) {
-        slot *s = find(r, zt_trainer_state_name(r->t, i));
+        slot *s = find_slot(r, zt_trainer_state_name(r->t, i));
         fine = s && !zt_trainer_get(r->t, i, s->held);
         for (int64_t k = 0; fine && k < s->count; k++)
             ((double *)s->held)[k] = rounded(((double *)s->held)[k], r->rounds);
@@ -243,7 +243,7 @@ static bool take_weights(run *r)
 {
     bool took = true;
     for (int i = 0; i < r->n_weights; i++) {
-        slot *s = find(r, zt_trainer_state_name(r->t, i));
+        slot *s = find_slot(r, zt_trainer_state_name(r->t, i));
         took = took && s && !zt_trainer_get(r->t, i, s->held);
         for (int64_t k = 0; took && k < s->count; k++) s->now[k] = made_at(r, s->held, k);
     }
@@ -284,12 +284,12 @@ static void close_run(run *r)
 }
 
 /* The whole run on an engine; false: it is not of a kind that there is a program for. */
-static bool play(run *r, zt_engine *engine, errors *err)
+static bool play_run(run *r, zt_engine *engine, errors *err)
 {
     *err = (errors){0};
-    if (!load(r) || !optimizer_of(r).method) return false;
+    if (!load_run(r) || !optimizer_of(r).method) return false;
     if (r->reading < 0 && in_words(r) && r->f64) r->reading = find_reading(r, engine);
-    if (!make(r, engine)) return false;
+    if (!make_step(r, engine)) return false;
     bool ran = first_gradient(r, engine) && train(r, err) && finish(r, engine, err);
     ok(ran, "%s: runs on %s (%s)", r->name, engine->vt->name, zt_ctx_error(r->ctx));
     return true;
@@ -314,7 +314,7 @@ static double what_f32_loses(const run *like, zt_engine *ref)
         run r = {.ctx = like->ctx, .json = like->json, .z = like->z, .attrs = like->attrs,
                  .name = like->name, .f64 = true, .reading = like->reading, .rounds = how};
         errors e;
-        if (play(&r, ref, &e)) most = fmax(most, e.loss);
+        if (play_run(&r, ref, &e)) most = fmax(most, e.loss);
         close_run(&r);
     }
     diag("%s in exact steps between weights of f32: losses within %.1e", like->name, most);
@@ -329,10 +329,10 @@ static bool play_case(zt_ctx *ctx, zt_engine *ref, zt_engine *cpu, const json_t 
     run b = a;
     errors e, f;
     double rtol = json_number_value(json_object_get(json_object_get(item, "tol"), "rtol"));
-    bool known = play(&a, ref, &e);
+    bool known = play_run(&a, ref, &e);
     b.f64 = false;
     b.reading = a.reading;
-    if (known && play(&b, cpu, &f)) {
+    if (known && play_run(&b, cpu, &f)) {
         ok(e.loss <= 1e-9 && e.norm <= 1e-9 && e.weights <= 1e-9 && e.net <= 1e-9,
            "%s on ref: losses %.1e, norms %.1e, weights %.1e, output %.1e", a.name, e.loss, e.norm,
            e.weights, e.net);

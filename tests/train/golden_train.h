@@ -84,7 +84,7 @@ static double *numbers(const run *r, const char *list, const char *name, npy *sh
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-static slot *find(run *r, const char *name)
+static slot *find_slot(run *r, const char *name)
 {
     for (int i = 0; i < r->n; i++)
         if (!strcmp(r->slot[i].name, name)) return &r->slot[i];
@@ -102,7 +102,7 @@ static slot *add_slot(run *r, const char *prefix, const char *name, int rank, co
     return s;
 }
 
-static void hold(const run *r, const slot *s, const double *from)
+static void hold_values(const run *r, const slot *s, const double *from)
 {
     for (int64_t i = 0; i < s->count; i++) {
         if (s->ints) ((int32_t *)s->held)[i] = (int32_t)from[i];
@@ -117,7 +117,7 @@ static double made_at(const run *r, const void *made, int64_t i)
 }
 
 /* Weights, then x and y, a batch of them each. */
-static bool load(run *r)
+static bool load_run(run *r)
 {
     size_t i;
     const json_t *t;
@@ -129,7 +129,7 @@ static bool load(run *r)
         if (!x || r->n == MAX_SLOTS / 4) return false;
         slot *s = add_slot(r, "", name, a.rank, a.shape);
         memcpy(s->now, x, (size_t)s->count * sizeof *x);
-        hold(r, s, x);
+        hold_values(r, s, x);
         free(x);
     }
     r->n_weights = r->n;
@@ -206,8 +206,8 @@ static bool put_mlp(run *r, text *buffer)
 /* Two convolutions on a square picture, each with relu and a pool of 2, and a dense layer. */
 static bool put_cnn(run *r, text *buffer)
 {
-    slot *x = find(r, "x"), *w = find(r, "w");
-    if (!x || !w || !find(r, "k1") || !find(r, "k2") || x->rank != 2) return false;
+    slot *x = find_slot(r, "x"), *w = find_slot(r, "w");
+    if (!x || !w || !find_slot(r, "k1") || !find_slot(r, "k2") || x->rank != 2) return false;
     long long side = llround(sqrt((double)x->shape[1])), flat = (long long)w->shape[1];
     put(buffer, "p = reshape x shape=[n,1,%lld,%lld]\n", side, side);
     put(buffer, "c1 = conv p k1 b1 pad=[1,1]\nr1 = relu c1\nm1, i1 = max_pool r1 kernel=[2,2] "
@@ -244,9 +244,9 @@ static void put_unrolled(text *buffer, int64_t steps, int64_t wide, int64_t H)
 /* The last state of an LSTM over x [batch, time, features], and a dense layer. */
 static bool put_lstm(run *r, text *buffer)
 {
-    slot *x = find(r, "x"), *w = find(r, "w_hh");
+    slot *x = find_slot(r, "x"), *w = find_slot(r, "w_hh");
     char last[32];
-    if (!w || !find(r, "w_ih") || !find(r, "b_ih") || !find(r, "b_hh") || x->rank != 3)
+    if (!w || !find_slot(r, "w_ih") || !find_slot(r, "b_ih") || !find_slot(r, "b_hh") || x->rank != 3)
         return false;
     put(buffer, "bb = add b_ih b_hh\n");
     if (r->f64) put_unrolled(buffer, x->shape[1], x->shape[2], w->shape[1]);

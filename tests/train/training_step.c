@@ -95,7 +95,7 @@ typedef struct states {
     int n;
 } states;
 
-static states take(zt_trainer *trainer)
+static states take_states(zt_trainer *trainer)
 {
     states s = {.n = zt_trainer_n_states(trainer)};
     for (int i = 0; i < s.n; i++) {
@@ -130,7 +130,7 @@ static void same_bits(zt_ctx *ctx, const zt_prog *program, const char *method)
         zt_trainer *trainer = open_net(engine, program, method);
         loss[k] = steps(trainer, lr, 0, k == 2 ? 7 : LAST);
         if (k == 2) { /* the rest by another one, from its states */
-            states half = take(trainer);
+            states half = take_states(trainer);
             zt_trainer *u = open_net(engine, program, method);
             for (int i = 0; i < half.n; i++) zt_trainer_set(u, i, half.at[i]);
             zt_trainer_set_steps(u, zt_trainer_steps(trainer));
@@ -139,7 +139,7 @@ static void same_bits(zt_ctx *ctx, const zt_prog *program, const char *method)
             loss[k] = steps(trainer, lr, 7, LAST);
             drop(&half);
         }
-        all[k] = take(trainer);
+        all[k] = take_states(trainer);
         zt_trainer_close(trainer);
         zt_engine_close(engine);
     }

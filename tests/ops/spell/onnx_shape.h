@@ -5,7 +5,7 @@
 
 #include "tests/ops/spell/onnx_gather.h"
 
-static int same(const call *node, int x, const zt_type *t) { return reshaped(node, x, t->rank, t->dim); }
+static int shaped_like(const call *node, int x, const zt_type *t) { return reshaped(node, x, t->rank, t->dim); }
 
 /* ---- joining and cutting --------------------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ static int build_onnx_concat(const call *node)
         for (int j = 0; j < 4; j++) in[j] = k + j < n ? node->in[k + j] : ZT_NONE;
         y = zt_program_concat(node->p, NULL, y, in[0], in[1], in[2], in[3], &a);
     }
-    return n == 1 ? same(node, y, &node->type[0]) : y;
+    return n == 1 ? shaped_like(node, y, &node->type[0]) : y;
 }
 
 /* Entries [from, to) of an axis of n; an end of 0 would be the end of the axis. */
@@ -69,7 +69,7 @@ static int build_onnx_slice(const call *node)
 {
     int64_t start[ZT_MAX_RANK], end[ZT_MAX_RANK], axis[ZT_MAX_RANK], step[ZT_MAX_RANK];
     int total = listed(node, 1, "starts", start), axes = listed(node, 3, "axes", axis);
-    int steps = input_ints(node, 4, step, ZT_MAX_RANK), y = same(node, node->in[0], &node->type[0]);
+    int steps = input_ints(node, 4, step, ZT_MAX_RANK), y = shaped_like(node, node->in[0], &node->type[0]);
     listed(node, 2, "ends", end);
     for (int k = 0; k < total; k++) {
         int at = axes < 0 ? k : (int)axis[k];
@@ -180,14 +180,14 @@ static int build_tile(const call *node)
 {
     int64_t times[ZT_MAX_RANK];
     zt_type its_type = node->type[0];
-    int y = same(node, node->in[0], &its_type), n = input_ints(node, 1, times, ZT_MAX_RANK);
+    int y = shaped_like(node, node->in[0], &its_type), n = input_ints(node, 1, times, ZT_MAX_RANK);
     for (int d = 0; d < n; d++) {
         int64_t outer = 1, inner = 1;
         for (int k = 0; k < its_type.rank; k++) *(k < d ? &outer : &inner) *= its_type.dim[k];
         zt_type wide = zt_type_make(its_type.dtype, 3, (int64_t[]){outer, times[d], inner});
         y = spread_to(node, reshaped(node, y, 3, (int64_t[]){outer, 1, inner}), &wide);
         its_type.dim[d] *= times[d];
-        y = same(node, y, &its_type);
+        y = shaped_like(node, y, &its_type);
     }
     return y;
 }
@@ -275,7 +275,7 @@ static int build_dropout(const call *node)
     zt_type mask = node->type[0];
     mask.dtype = ZT_BOOL;
     if (node->n_out > 1) node->more[0] = filled(node, 1, &mask);
-    return same(node, node->in[0], &node->type[0]);
+    return shaped_like(node, node->in[0], &node->type[0]);
 }
 
 static const spelling onnx_shape_ops[] = {

@@ -8,7 +8,7 @@
 static int build_vjp_slice(const call *node)
 {
     int64_t start[ZT_MAX_RANK], stop[ZT_MAX_RANK], step[ZT_MAX_RANK];
-    int total = attr_ints(node, "starts", start, ZT_MAX_RANK), y = same(node, node->in[0], &node->type[0]);
+    int total = attr_ints(node, "starts", start, ZT_MAX_RANK), y = shaped_like(node, node->in[0], &node->type[0]);
     int steps = attr_ints(node, "steps", step, ZT_MAX_RANK);
     attr_ints(node, "stops", stop, ZT_MAX_RANK);
     for (int d = 0; d < total; d++) {
