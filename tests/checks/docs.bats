@@ -101,7 +101,7 @@ block() { # heading file
 @test "functions, types and constants that the documents name are in the sources" {
     cd "$repo"
     n=0
-    for page in README.md ARCHITECTURE.md SECURITY.md docs/engines.md; do
+    for page in README.md ARCHITECTURE.md SECURITY.md docs/engines.md docs/quantized-product.md; do
         for word in $(grep -oE '`(zt|ZT)_[A-Za-z0-9_]+`' $page | tr -d '`' | sort -u); do
             grep -rqwF --include='*.[ch]' --include='*.c[pu]*' --include='*.def' --include='*.mk' -e "$word" lib tools tests Makefile mk ||
                 [[ $word == *_ || $word == *FAMILY ]] || { echo "$page names $word"; false; }
@@ -236,4 +236,8 @@ defaults_of_man() { # page
     # whatever else is on the line
     zt-run --temp 3 --help | grep -qE -- '--temp .*\(default: 0.8\)'
     zt-train --help | grep -A1 -e '--epochs' | grep -q 'default: 10'
+}
+
+@test "the picture of the folders is what scripts/draw-includes draws" {
+    cd "$repo" && scripts/draw-includes | cmp - docs/includes.svg
 }
