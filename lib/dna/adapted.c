@@ -260,7 +260,7 @@ static zt_status finish_entries(zt_adapted *adapted, const lora_ends *ends)
 
 enum { ARRAY_HEAD = 12 }; /* kind and count before an array's elements */
 
-/* An array of the tokenizer, with name_length elements of `bytes` more; NULL: of names for new tokens. */
+/* Extends an array of the tokenizer to target_count elements by copies of `one`, of `bytes` bytes; NULL: by names of new tokens. */
 static zt_status lengthen_array(zt_adapted *adapted, const char *key, zt_gguf_kind kind, int64_t target_count, const void *one,
                                 size_t bytes)
 {

@@ -1,4 +1,4 @@
-/* adapted.h - a model with adapters: a checkpoint whose tensors are made as they are read.
+/* adapted.h - a model with adapters: a checkpoint whose tensors are computed when they are read.
  *
  *     zt_lora_use a[] = {{lora, 1}, {other, 0.5}};
  *     zt_adapted *m = zt_adapted_new(ctx, base, a, 2, &(zt_adapted_opts){0});

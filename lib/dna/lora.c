@@ -1,4 +1,4 @@
-/* lora.c - owns adapters as they are read: their files, and what each of their tensors is.
+/* lora.c - owns the reading of adapters: their files, and the role of each tensor.
  *
  * PEFT (huggingface/peft 0.21.2, as facts): adapter_config.json, adapter_model.safetensors with
  * base_model.model.MODULE.lora_A.weight [r, in] and lora_B.weight [out, r]; of embeddings

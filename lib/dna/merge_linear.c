@@ -43,7 +43,7 @@ static void do_combination(merge_work *work, const merge_piece *piece, void *arg
         combination->loops->combine(piece->result, piece->sources, combination->coefficients, work->source_count, piece->count);
 }
 
-/* The whole tensor by coefficients coefficients; around -1: by nothing but them. */
+/* Combines the whole tensor by the coefficients. around: the source to combine around, -1: none. */
 static zt_status combine_sources(merge_work *work, const double *coefficients, int around)
 {
     linear_combination combination = {.loops = zt_merge_loops(), .around = around};
@@ -98,7 +98,7 @@ zt_status zt_merge_nearswap(merge_work *work)
 
 /* ---- inner products -------------------------------------------------------------------------- */
 
-/* Of count vectors: g[i * count + j]. */
+/* Inner products of `count` vectors: of i and j at [i * count + j]. */
 typedef struct gram_table {
     const merge_loops *loops;
     const int *sources; /* [count] the sources */
@@ -113,7 +113,7 @@ static void multiply_pairs(const merge_loops *loops, const float *const *vectors
             table[i * vector_count + j] = table[j * vector_count + i] = loops->dot(vectors[i], vectors[j], count);
 }
 
-/* The vectors of a piece: as they are, or less the base. */
+/* The vectors of a piece: the sources' values, or their differences to the base. */
 static void make_vectors(const gram_table *gram, const merge_piece *piece, const float **vectors)
 {
     for (int source_index = 0; source_index < gram->count; source_index++) {
@@ -150,7 +150,7 @@ static double clamp_cosine(double cosine) { return cosine < -1 ? -1 : cosine > 1
 
 /* ---- slerp ----------------------------------------------------------------------------------- */
 
-/* Coefficients of two vectors of these products at ratio; false: they lie in one line. */
+/* Coefficients of two vectors with these inner products, at `ratio` of the arc between them; false: they are collinear. */
 static bool find_arc(double dot_aa, double dot_ab, double dot_bb, double ratio, double least, double near, double *coefficient_a,
                      double *coefficient_b)
 {

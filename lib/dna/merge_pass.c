@@ -23,7 +23,7 @@ static size_t block_bytes(zt_dtype dtype, int64_t count)
     return (size_t)(count / info->block) * (size_t)info->block_bytes;
 }
 
-/* count elements of source source, from a place that ends a byte; and of the child. */
+/* Bytes of `count` elements of a source, from a byte boundary; and of the child. */
 static size_t source_bytes(const merge_work *work, int source, int64_t count)
 {
     return work->coded[source] ? zt_net_bytes(&work->net_weights[source], count) : block_bytes(work->types[source].dtype, count);
@@ -119,7 +119,7 @@ static zt_status load_window(merge_work *work, int64_t first)
     return status;
 }
 
-/* The source-th source's values: where they lie, if they are floats already. */
+/* The values of a source: in place if they are f32 already, else decoded to buffer. */
 static const float *decode_values(const merge_work *work, int source, int64_t offset, int64_t count, float *buffer)
 {
     const char *raw = work->raw[source] + source_bytes(work, source, offset);
@@ -132,7 +132,7 @@ static const float *decode_values(const merge_work *work, int source, int64_t of
     return buffer;
 }
 
-/* The first of count values that is no number, or -1. */
+/* The index of the first value that is not finite, or -1. */
 static int64_t find_not_finite(const float *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)

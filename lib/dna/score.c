@@ -112,7 +112,7 @@ static float dot_product(const float *left, const float *right, int64_t count)
     return sum;
 }
 
-/* y += scale x */
+/* out += scale * vector */
 static void add_scaled(float *out, float scale, const float *vector, int64_t count)
 {
     int64_t i = 0;
@@ -121,7 +121,7 @@ static void add_scaled(float *out, float scale, const float *vector, int64_t cou
     for (; i < count; i++) out[i] += scale * vector[i];
 }
 
-/* G signs += w (w . signs) for each row w. */
+/* G z += w (w . z) for each row w; probes: G z, signs: z. */
 static void add_probes(float *probes, const float *signs, const float *rows, int64_t count, int64_t columns)
 {
     for (int64_t offset = 0; offset < count; offset += columns)

@@ -20,7 +20,7 @@ static void cross_over(float *values, const float *other, int64_t offset, int64_
     for (int64_t i = offset < first ? first - offset : 0; i < count; i++) values[i] = other[i];
 }
 
-/* A draw of 32 bits for each number: the i-th of part part_index is word i % 4 of position i / 4. */
+/* A random word of 32 bits for each value: for value i of a part, word i % 4 of Philox's position i / 4. */
 static void pick_values(float *values, const float *other, int64_t part_index, int64_t offset, int64_t count,
                         const zt_splice_opts *options)
 {
@@ -40,7 +40,7 @@ static int64_t first_of_a(double ratio, int64_t count)
     return boundary >= (double)count ? count : boundary > 0 ? (int64_t)boundary : 0;
 }
 
-/* B's numbers at .. at+count-1 of part part_index. */
+/* B's values [offset, offset + count) of a part. */
 static zt_status fetch_b(zt_dna *model_b, int64_t part_index, int64_t offset, int64_t count, float *out)
 {
     if (model_b->is_net) return zt_dna_master(model_b, part_index, out);
@@ -88,7 +88,7 @@ static bool same_parts(const zt_dna *model_a, int64_t part_a, const zt_dna *mode
     return same;
 }
 
-/* Can a tensor's dtype be written again? Whole numbers stay as they are. */
+/* Is the dtype a float type, which can be mixed? Integers are kept. */
 static bool is_float(zt_dtype dtype) { return dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(dtype); }
 
 static bool can_mix(const zt_dna *model_a, int64_t index_a, const zt_dna *model_b, int64_t index_b)

@@ -69,7 +69,7 @@ static void run_all(svd_work *work, zt_pool *pool, zt_pool_fn *task)
 }
 
 /* Rows made orthonormal, twice over; what depends on those before becomes 0. */
-static void orthonormalize(const svd_work *work, float *vectors, int64_t count)
+static void orthonormalize_rows(const svd_work *work, float *vectors, int64_t count)
 {
     for (int64_t k = 0; k < work->vector_count; k++) {
         float *row = vectors + k * count;
@@ -107,7 +107,7 @@ static bool rotate_pair(const svd_work *work, float *row_a, float *row_b, float 
 }
 
 /* D = tall^T wide stays so, and the rows of wide become orthogonal. */
-static void orthogonalize(const svd_work *work)
+static void orthogonalize_rows(const svd_work *work)
 {
     bool any = true;
     for (int sweep = 0; sweep < SWEEPS && any; sweep++) {
@@ -153,12 +153,12 @@ zt_status zt_svd_find(zt_ctx *ctx, zt_pool *pool, const float *matrix, zt_svd *o
     if (good) {
         run_all(&work, pool, draw_vectors);
         for (int turn = 0; turn < TURNS; turn++) {
-            orthonormalize(&work, work.wide, work.column_count);
+            orthonormalize_rows(&work, work.wide, work.column_count);
             run_all(&work, pool, multiply_to_tall);
-            orthonormalize(&work, work.tall, work.row_count);
+            orthonormalize_rows(&work, work.tall, work.row_count);
             run_all(&work, pool, multiply_to_wide);
         }
-        orthogonalize(&work);
+        orthogonalize_rows(&work);
         take_largest(&work, out);
     }
     zt_free(ctx, work.tall);

@@ -9,7 +9,7 @@ typedef struct zt_svd {
     int64_t rank; /* wanted; may be more than there are: what is past those is 0 */
     uint64_t seed;
     float *left;    /* [rank, rows] the i-th left vector times the root of its value */
-    float *right;   /* [rank, columns] likewise */
+    float *right;   /* [rank, columns] the same for right vectors */
     double *values; /* [rank] falling */
 } zt_svd;
 

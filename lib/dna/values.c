@@ -161,7 +161,7 @@ static double normalize_values(float *values, int64_t count)
     return sum;
 }
 
-/* Part part_index brought to length 1, and what is in it before that; adds the squares of its numbers. */
+/* Normalizes a part to length 1, the parts inside it first; adds the squares of its values to *squares. */
 static zt_status sign_part(zt_dna *model, int64_t part_index, float *out, double *squares)
 {
     const dna_part *part = &model->parts[part_index];

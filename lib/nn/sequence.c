@@ -1,6 +1,6 @@
 /* sequence.c - owns layers over a sequence: attention, RNN, LSTM.
  *
- * x is [n,s,k], n sequences; rows [n,s*k] with s of the document likewise. Attention takes [n,d]
+ * x is [n,s,k], n sequences; or rows [n,s*k] with s from the document. Attention takes [n,d]
  * for one sequence of n. */
 #include "lib/nn/nn_internal.h"
 

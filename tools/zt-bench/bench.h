@@ -76,7 +76,7 @@ typedef struct bench_result {
     double flops, bytes;   /* of one run of an op, one token; the least there can be (run/cost.h) */
     double roof;           /* the roofline's figure, in the unit; 0: not known */
     bool counted;
-    double counts[BENCH_COUNTS]; /* of one likewise (counters.c); below 0: not there */
+    double counts[BENCH_COUNTS]; /* the same per run or token (counters.c); below 0: not available */
     struct bench_result *next;
 } bench_result;
 
