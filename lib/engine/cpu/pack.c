@@ -6,6 +6,7 @@
  * of a q4_0 block in 64-bit arithmetic.
  */
 #include "lib/engine/cpu/pack.h"
+#include "lib/tensor/decode.h"
 
 #include <math.h>
 #include <string.h>
@@ -278,6 +279,30 @@ INLINE void put_IQ4_XS(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
     }
 }
 
+/* Four columns of iq3_s: values 1, 3 ... 15 by the vector's nibbles, negative where a sign bit is set, as codes of the
+ * table of odd numbers -15 ... 15. */
+INLINE uint32_t odd_codes(uint32_t vector, uint32_t signs)
+{
+    uint32_t code = (vector | vector << 8) & 0x00ff00ffu;
+    code = ((code | code << 4) & 0x0f0f0f0fu) + 0x08080808u;
+    return code ^ ((signs & 15) * 0x00204081u & 0x01010101u) * 15;
+}
+
+/* iq3_s: f16 d, 64 codes of vectors of four columns, 8 bytes of their ninth bits, 32 of signs, 8 scales of four bits,
+ * which are 1 + 2 times that. */
+INLINE void put_IQ3_S(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
+{
+    put16(head, r, src);
+    for (int c = 0; c < 8; c++, codes += 256) {
+        const uint8_t *vectors = src + 2 + 8 * c, *signs = src + 74 + 4 * c;
+        uint32_t word[8];
+        for (int i = 0; i < 8; i++)
+            word[i] = odd_codes(zt_grid_iq3_s[vectors[i] | (src[66 + c] >> i & 1) << 8], signs[i / 2] >> i % 2 * 4);
+        for (int i = 0; i < 4; i++) put32(codes, i, r, word[i] | word[4 + i] << 4);
+        put_scale(head + 32, c, r, (uint8_t)(1 + 2 * (src[106 + c / 2] >> c % 2 * 4 & 15)));
+    }
+}
+
 /* ---- one row of plain types ------------------------------------------------------------------ */
 
 INLINE void put_f32(uint8_t *dst, int r, const uint8_t *src) { memcpy(dst + 4 * r, src, 4); }
@@ -365,8 +390,9 @@ static const bool as_in_file[ZT_DTYPE_COUNT] = {
 #undef X
 };
 
-const uint8_t zt_pack_table_values[3][16] = {
+const uint8_t zt_pack_table_values[ZT_TABLE_COUNT][16] = {
     [ZT_TABLE_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
+    [ZT_TABLE_ODD] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30},
     [ZT_TABLE_E2M1] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
 };
 

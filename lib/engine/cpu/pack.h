@@ -71,8 +71,8 @@ typedef enum zt_pack_scales {
 } zt_pack_scales;
 
 /* Tables of what codes of 4 bits stand for, plus the offset. */
-typedef enum zt_pack_table { ZT_TABLE_NONE, ZT_TABLE_IQ4, ZT_TABLE_E2M1 } zt_pack_table;
-extern const uint8_t zt_pack_table_values[3][16];
+typedef enum zt_pack_table { ZT_TABLE_NONE, ZT_TABLE_IQ4, ZT_TABLE_E2M1, ZT_TABLE_ODD, ZT_TABLE_COUNT } zt_pack_table;
+extern const uint8_t zt_pack_table_values[ZT_TABLE_COUNT][16];
 
 /* X(NAME, bits a code, table, offset taken from it, scales, bytes of a head in whole lines, slices of a head (n
  * above)) */
@@ -92,10 +92,11 @@ extern const uint8_t zt_pack_table_values[3][16];
     X(Q4_K, 4, NONE, 0, U6_MIN, 320, 8)                                                            \
     X(Q5_K, 5, NONE, 0, U6_MIN, 320, 8)                                                            \
     X(Q6_K, 6, NONE, 32, I8_16, 320, 8)                                                            \
-    X(IQ4_XS, 4, IQ4, 128, I8, 192, 8)
+    X(IQ4_XS, 4, IQ4, 128, I8, 192, 8)                                                             \
+    X(IQ3_S, 4, ODD, 15, I8, 192, 8)
 
 #define ZT_PACK_AS_IN_FILE(X)                                                                           \
-    X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
+    X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
 
 typedef struct zt_pack_form {
     int bits; /* as above; 0: not a block type, or one kept as in the file */
@@ -145,7 +146,7 @@ static inline bool zt_pack_has_mins(zt_pack_form form)
 static inline bool zt_pack_scale_per_16(zt_pack_form form) { return ZT_PACK_SCALE_PER_16(form.scales); }
 static inline int zt_pack_value_bits(zt_pack_form form)
 {
-    return form.table == ZT_TABLE_IQ4 ? 8 : form.table == ZT_TABLE_E2M1 ? 5 : form.bits;
+    return form.table == ZT_TABLE_IQ4 ? 8 : form.table ? 5 : form.bits;
 }
 
 /* Bits of scales that are bytes, or halves of them, without their sign; 0: scales are floats. */
@@ -172,7 +173,9 @@ static inline int zt_pack_middle(zt_pack_form form)
 /* Bits that a sum of these times numbers of 8 bits, of the columns of one scale, has beyond 16: what tiles shift out. */
 static inline int zt_pack_dot_shift(zt_pack_form form)
 {
-    const int last = form.table == ZT_TABLE_E2M1 ? 24 : (1 << zt_pack_value_bits(form)) - 1;
+    const int last = form.table == ZT_TABLE_E2M1  ? 24
+                     : form.table == ZT_TABLE_ODD ? 30
+                                                  : (1 << zt_pack_value_bits(form)) - 1;
     const int middle = zt_pack_middle(form), most = middle > last - middle ? middle : last - middle;
     const int sum = most * 127 * (zt_pack_scale_per_16(form) ? 16 : 32);
     return (sum >> 15 > 0) + (sum >> 16 > 0) + (sum >> 17 > 0) + (sum >> 18 > 0);
