@@ -9,7 +9,7 @@
  *     zt_ids prompt = {0};
  *     int32_t next = -1;
  *     if (llm && !zt_vocab_encode(vocab, "The sky is", 10, ZT_TOK_BOS_RULE, &prompt) &&
- *         !zt_llm_next(llm, prompt.id, prompt.n, &next))        // feed it, get the next token
+ *         !zt_llm_next(llm, prompt.id, prompt.count, &next))        // feed it, get the next token
  *         printf("next token: %d\n", next);
  *     else
  *         fprintf(stderr, "%s\n", zt_ctx_error(ctx));           // what failed first, one sentence
