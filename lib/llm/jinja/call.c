@@ -39,7 +39,7 @@ static void add_mapping(jmachine *machine, jcall *call, jvalue dict)
         jvalue key = dict.dict->pairs[i].key;
         if (key.kind != J_STRING)
             zt_j_fail(machine, "keywords must be strings");
-        add_keyword(machine, call, zt_j_zero(machine, key.s), dict.dict->pairs[i].value);
+        add_keyword(machine, call, zt_j_zero(machine, key.text), dict.dict->pairs[i].value);
     }
 }
 

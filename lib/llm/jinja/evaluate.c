@@ -171,7 +171,7 @@ static jvalue evaluate_node(jmachine *machine, const jnode *node, jscope *scope)
     case N_DICT:
         return evaluate_dict(machine, node, scope);
     case N_ATTR:
-        return zt_j_attribute(machine, zt_j_evaluate(machine, node->first, scope), node->value.s);
+        return zt_j_attribute(machine, zt_j_evaluate(machine, node->first, scope), node->value.text);
     case N_ITEM:
         return evaluate_item(machine, node, scope);
     case N_SLICE:

@@ -294,7 +294,7 @@ static int execute_filter_block(jmachine *machine, const jnode *node, jscope *sc
     jvalue value = run_filters(machine, node->second, zt_j_string(text), inner);
     if (value.kind != J_STRING)
         zt_j_fail(machine, "a filter block makes text, not '%s'", zt_j_type(value));
-    zt_j_put_text(machine, machine->out, value.s);
+    zt_j_put_text(machine, machine->out, value.text);
     return FLOW_NEXT;
 }
 
@@ -347,7 +347,7 @@ static int execute_node(jmachine *machine, const jnode *node, jscope *scope)
 {
     switch (node->type) {
     case N_DATA:
-        zt_j_put_text(machine, machine->out, node->value.s);
+        zt_j_put_text(machine, machine->out, node->value.text);
         return FLOW_NEXT;
     case N_OUTPUT:
         zt_j_put_str(machine, machine->out, zt_j_evaluate(machine, node->first, scope));

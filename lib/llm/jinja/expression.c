@@ -97,9 +97,9 @@ static jnode *parse_name(jmachine *machine, bool nsref)
 static jnode *parse_string(jmachine *machine)
 {
     jtoken *token = take_token(machine);
-    jtext joined = token->value.s;
+    jtext joined = token->value.text;
     while (zt_j_token(machine)->type == T_STRING)
-        joined = zt_j_concat(machine, joined, take_token(machine)->value.s);
+        joined = zt_j_concat(machine, joined, take_token(machine)->value.text);
     return make_constant(machine, zt_j_string(zt_j_text(machine, zt_j_data(joined), joined.size, false)), token->line);
 }
 

@@ -61,7 +61,7 @@ FILTER(f_trim)
         return keep_safety(value, zt_j_strip(machine, text, NULL, true, true));
     if (args[0].kind != J_STRING)
         zt_j_fail(machine, "trim: expected a string, not '%s'", zt_j_type(args[0]));
-    return keep_safety(value, zt_j_strip(machine, text, &args[0].s, true, true));
+    return keep_safety(value, zt_j_strip(machine, text, &args[0].text, true, true));
 }
 
 FILTER(f_string)
@@ -82,7 +82,7 @@ FILTER(f_escape)
 {
     UNUSED;
     jvalue result =
-        zt_j_string(value.kind == J_STRING && value.safe ? value.s : zt_j_escape_html(machine, zt_j_str(machine, value)));
+        zt_j_string(value.kind == J_STRING && value.safe ? value.text : zt_j_escape_html(machine, zt_j_str(machine, value)));
     result.safe = true;
     return result;
 }
@@ -133,11 +133,11 @@ FILTER(f_indent)
     if (value.kind != J_STRING)
         zt_j_fail(machine, "indent: expected a string, not '%s'", zt_j_type(value));
     jtext indentation = width.kind == J_STRING
-                            ? width.s
-                            : zt_j_repeat(machine, zt_j_literal(machine, " ").s, zt_j_as_int(machine, width, "indent"));
-    jlist *lines = zt_j_lines(machine, zt_j_concat(machine, value.s, zt_j_literal(machine, "\n").s), false);
+                            ? width.text
+                            : zt_j_repeat(machine, zt_j_literal(machine, " ").text, zt_j_as_int(machine, width, "indent"));
+    jlist *lines = zt_j_lines(machine, zt_j_concat(machine, value.text, zt_j_literal(machine, "\n").text), false);
     for (size_t i = 0; i < lines->count; i++) {
-        jtext line = lines->items[i].s;
+        jtext line = lines->items[i].text;
         if (i)
             zt_j_puts(machine, &out, "\n");
         if (i ? blank || line.size : first)
@@ -164,17 +164,17 @@ FILTER(f_truncate)
     (void)call;
     if (!zt_j_length(machine, value, &length) || end.kind != J_STRING)
         zt_j_fail(machine, "truncate: expected a string, not '%s'", zt_j_type(value));
-    int64_t tail = (int64_t)zt_j_chars(machine, end.s);
+    int64_t tail = (int64_t)zt_j_chars(machine, end.text);
     if (wanted < tail || leeway < 0)
         zt_j_fail(machine, "truncate: a length of at least %lld is expected, got %lld", (long long)tail, (long long)wanted);
     if (length <= wanted + leeway)
         return value;
     if (value.kind != J_STRING)
         zt_j_fail(machine, "truncate: expected a string, not '%s'", zt_j_type(value));
-    jtext cut = zt_j_part(value.s, 0, zt_j_char_at(machine, value.s, (size_t)(wanted - tail)));
+    jtext cut = zt_j_part(value.text, 0, zt_j_char_at(machine, value.text, (size_t)(wanted - tail)));
     if (args[1].kind == J_ABSENT || !zt_j_truth(machine, args[1]))
         cut = zt_j_part(cut, 0, last_space(cut));
-    return keep_safety(value, zt_j_concat(machine, cut, end.s));
+    return keep_safety(value, zt_j_concat(machine, cut, end.text));
 }
 
 FILTER(f_wordcount)
@@ -237,7 +237,7 @@ FILTER(f_urlencode)
         return zt_j_string(zt_j_done(machine, &out));
     }
     if (value.kind == J_DICT)
-        value = zt_j_call(machine, zt_j_attribute(machine, value, zt_j_literal(machine, "items").s), &(jcall){0});
+        value = zt_j_call(machine, zt_j_attribute(machine, value, zt_j_literal(machine, "items").text), &(jcall){0});
     jlist *pairs = zt_j_listed(machine, value);
     for (size_t i = 0; i < pairs->count; i++) {
         jlist *pair = zt_j_listed(machine, pairs->items[i]);

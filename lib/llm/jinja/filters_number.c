@@ -86,7 +86,7 @@ static bool to_float(jmachine *machine, jvalue value, double *out)
     if (value.kind == J_UNDEFINED)
         zt_j_fail_undefined(machine, value);
     if (value.kind == J_STRING)
-        return parse_float(machine, value.s, out);
+        return parse_float(machine, value.text, out);
     if (zt_j_is_number(value))
         *out = zt_j_as_float(value);
     return zt_j_is_number(value);
@@ -106,8 +106,8 @@ FILTER(f_int)
     double number;
     (void)call;
     if (value.kind == J_INT || value.kind == J_BOOL)
-        return zt_j_int(value.kind == J_INT ? value.i : value.b);
-    if (value.kind == J_STRING && parse_int(machine, value.s, base, &parsed))
+        return zt_j_int(value.kind == J_INT ? value.integer : value.boolean);
+    if (value.kind == J_STRING && parse_int(machine, value.text, base, &parsed))
         return zt_j_int(parsed);
     if (!to_float(machine, value, &number) || isnan(number) || (value.kind == J_STRING && isinf(number)))
         return otherwise;
@@ -127,8 +127,8 @@ FILTER(f_abs)
     if (!zt_j_is_number(value))
         zt_j_fail(machine, "bad operand type for abs(): '%s'", zt_j_type(value));
     if (value.kind == J_FLOAT)
-        return zt_j_float(fabs(value.f));
-    return value.kind == J_BOOL ? zt_j_int(value.b) : value.i < 0 ? zt_j_negate(machine, value) : value;
+        return zt_j_float(fabs(value.number));
+    return value.kind == J_BOOL ? zt_j_int(value.boolean) : value.integer < 0 ? zt_j_negate(machine, value) : value;
 }
 
 /* To the even neighbour where two are as near. */
@@ -178,13 +178,13 @@ FILTER(f_round)
     (void)call;
     if (!zt_j_is_number(value) || method.kind != J_STRING)
         zt_j_fail(machine, "type %s cannot be rounded", zt_j_type(value));
-    if (zt_j_text_is(method.s, "ceil") || zt_j_text_is(method.s, "floor"))
-        return zt_j_float(round_scaled(machine, value, precision, zt_j_text_is(method.s, "ceil")));
-    if (!zt_j_text_is(method.s, "common"))
+    if (zt_j_text_is(method.text, "ceil") || zt_j_text_is(method.text, "floor"))
+        return zt_j_float(round_scaled(machine, value, precision, zt_j_text_is(method.text, "ceil")));
+    if (!zt_j_text_is(method.text, "common"))
         zt_j_fail(machine, "round: the method must be common, ceil or floor");
     if (value.kind == J_FLOAT)
-        return zt_j_float(round_float(value.f, precision));
-    return zt_j_int(round_int(machine, value.kind == J_BOOL ? value.b : value.i, precision));
+        return zt_j_float(round_float(value.number, precision));
+    return zt_j_int(round_int(machine, value.kind == J_BOOL ? value.boolean : value.integer, precision));
 }
 
 FILTER(f_sum)

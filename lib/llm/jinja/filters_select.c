@@ -18,7 +18,7 @@ static const char *builtin_name(jmachine *machine, jvalue value, const char *wha
 {
     if (value.kind != J_STRING)
         zt_j_fail(machine, "the name of a %s is a string, not '%s'", what, zt_j_type(value));
-    return zt_j_zero(machine, value.s);
+    return zt_j_zero(machine, value.text);
 }
 
 static const jbuiltin *find_filter(jmachine *machine, jvalue value)

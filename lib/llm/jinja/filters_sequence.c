@@ -13,7 +13,7 @@ static bool truth_of(jmachine *machine, jvalue value) /* of an argument that may
 
 static jvalue ignore_case(jmachine *machine, jvalue value)
 {
-    return value.kind == J_STRING ? zt_j_string(zt_j_lower(machine, value.s)) : value;
+    return value.kind == J_STRING ? zt_j_string(zt_j_lower(machine, value.text)) : value;
 }
 
 static bool next_listed(jmachine *machine, jiter *iterator, jvalue *out)
@@ -101,9 +101,9 @@ FILTER(f_attr)
     if (value.kind == J_UNDEFINED)
         zt_j_fail_undefined(machine, value);
     if (value.kind != J_DICT)
-        return zt_j_attribute(machine, value, args[0].s);
+        return zt_j_attribute(machine, value, args[0].text);
     jvalue empty = {.kind = J_DICT, .dict = zt_j_dict(machine)}; /* its methods, not its items */
-    jvalue method = zt_j_attribute(machine, empty, args[0].s);
+    jvalue method = zt_j_attribute(machine, empty, args[0].text);
     if (method.kind == J_METHOD)
         method.method->self = value;
     return method;
@@ -121,7 +121,7 @@ FILTER(f_join)
 {
     jvalue item;
     jout out = {NULL};
-    jtext sep = args[0].kind == J_ABSENT ? zt_j_literal(machine, "").s : zt_j_str(machine, args[0]);
+    jtext sep = args[0].kind == J_ABSENT ? zt_j_literal(machine, "").text : zt_j_str(machine, args[0]);
     jiter *iterator = zt_j_iter(machine, value);
     (void)call;
     zt_j_put(machine, &out, "", 0, false);
@@ -152,7 +152,7 @@ FILTER(f_reverse)
         return generator_of(machine, list, "reversed");
     zt_j_put(machine, &out, "", 0, false);
     for (size_t i = 0; i < list->count; i++)
-        zt_j_put_text(machine, &out, list->items[i].s);
+        zt_j_put_text(machine, &out, list->items[i].text);
     jvalue result = zt_j_string(zt_j_done(machine, &out));
     result.safe = value.safe;
     return result;
@@ -178,10 +178,10 @@ static jvalue sort_key(jmachine *machine, jvalue item, jvalue path, bool exact)
         zt_j_append(machine, key, exact ? value : ignore_case(machine, value));
         return zt_j_of_list(key, J_LIST);
     }
-    jtext comma = zt_j_literal(machine, ",").s;
-    for (size_t from = 0; from <= path.s.size;) {
-        size_t hit = zt_j_find_text(machine, path.s, from, comma);
-        jtext part = zt_j_part(path.s, from, (hit == SIZE_MAX ? path.s.size : hit) - from);
+    jtext comma = zt_j_literal(machine, ",").text;
+    for (size_t from = 0; from <= path.text.size;) {
+        size_t hit = zt_j_find_text(machine, path.text, from, comma);
+        jtext part = zt_j_part(path.text, from, (hit == SIZE_MAX ? path.text.size : hit) - from);
         jvalue value = zt_j_path(machine, item, zt_j_string(part), NULL);
         zt_j_append(machine, key, exact ? value : ignore_case(machine, value));
         from += part.size + 1;
@@ -206,8 +206,8 @@ FILTER(f_dictsort)
     bool exact = truth_of(machine, args[0]), by_value = false;
     (void)call;
     if (args[1].kind != J_ABSENT) {
-        by_value = args[1].kind == J_STRING && zt_j_text_is(args[1].s, "value");
-        if (!by_value && (args[1].kind != J_STRING || !zt_j_text_is(args[1].s, "key")))
+        by_value = args[1].kind == J_STRING && zt_j_text_is(args[1].text, "value");
+        if (!by_value && (args[1].kind != J_STRING || !zt_j_text_is(args[1].text, "key")))
             zt_j_fail(machine, "dictsort: sorting is by 'key' or 'value'");
     }
     if (value.kind == J_UNDEFINED)

@@ -180,7 +180,7 @@ static jvalue named_argument(percent_format *state)
     jvalue key = zt_j_string(zt_j_part(state->text, from, state->position++ - from));
     jvalue *found = zt_j_dict_get(state->machine, state->args.dict, key);
     if (!found)
-        zt_j_fail(state->machine, "format key not found: %s", zt_j_zero(state->machine, key.s));
+        zt_j_fail(state->machine, "format key not found: %s", zt_j_zero(state->machine, key.text));
     return *found;
 }
 
@@ -207,26 +207,27 @@ static void put_number(percent_format *state, format_spec *spec, jvalue value)
         put_float(state->machine, state->out, spec, zt_j_as_float(value));
         return;
     }
-    if (value.kind == J_FLOAT && !(fabs(value.f) < 9.2e18))
+    if (value.kind == J_FLOAT && !(fabs(value.number) < 9.2e18))
         zt_j_fail(state->machine, "an integer of more than 64 bits");
     spec->type = spec->type == 'i' || spec->type == 'u' ? 'd' : spec->type;
     put_int(state->machine, state->out, spec,
-            value.kind == J_FLOAT  ? (int64_t)value.f
-            : value.kind == J_BOOL ? value.b
-                                   : value.i);
+            value.kind == J_FLOAT  ? (int64_t)value.number
+            : value.kind == J_BOOL ? value.boolean
+                                   : value.integer);
 }
 
 static void put_character(percent_format *state, const format_spec *spec, jvalue value)
 {
     jout letter = {NULL};
-    if (value.kind == J_INT && value.i >= 0 && value.i <= 0x10ffff && (value.i < 0xd800 || value.i > 0xdfff)) {
-        zt_j_put_char(state->machine, &letter, (uint32_t)value.i, false);
+    if (value.kind == J_INT && value.integer >= 0 && value.integer <= 0x10ffff &&
+        (value.integer < 0xd800 || value.integer > 0xdfff)) {
+        zt_j_put_char(state->machine, &letter, (uint32_t)value.integer, false);
         put_string(state->machine, state->out, spec, zt_j_done(state->machine, &letter), spec->align ? spec->align : '>');
         return;
     }
-    if (value.kind != J_STRING || zt_j_chars(state->machine, value.s) != 1)
+    if (value.kind != J_STRING || zt_j_chars(state->machine, value.text) != 1)
         zt_j_fail(state->machine, "%%c requires an int or a character");
-    put_string(state->machine, state->out, spec, value.s, spec->align ? spec->align : '>');
+    put_string(state->machine, state->out, spec, value.text, spec->align ? spec->align : '>');
 }
 
 static void read_flags(percent_format *state, format_spec *spec)
@@ -298,7 +299,7 @@ static void put_directive(percent_format *state)
 jvalue zt_j_percent(jmachine *machine, jvalue template, jvalue args)
 {
     jout out = {NULL};
-    percent_format state = {.machine = machine, .out = &out, .text = template.s, .args = args, .safe = template.safe};
+    percent_format state = {.machine = machine, .out = &out, .text = template.text, .args = args, .safe = template.safe};
     zt_j_put(machine, &out, "", 0, false);
     while (state.position < state.text.size) {
         const char *data = zt_j_data(state.text), *hit = memchr(data + state.position, '%', state.text.size - state.position);
@@ -372,9 +373,9 @@ static void put_spec(jmachine *machine, jout *out, jvalue value, jtext text)
         return;
     }
     if (value.kind == J_STRING && (spec.type == 0 || spec.type == 's') && !spec.sign && !spec.group && spec.align != '=') {
-        put_string(machine, out, &spec, value.s, spec.align ? spec.align : '<');
+        put_string(machine, out, &spec, value.text, spec.align ? spec.align : '<');
     } else if (integer && spec.precision < 0 && (spec.type == 0 || strchr("bdoxX", spec.type))) {
-        put_int(machine, out, &spec, value.kind == J_INT ? value.i : value.b);
+        put_int(machine, out, &spec, value.kind == J_INT ? value.integer : value.boolean);
     } else if (zt_j_is_number(value) && (value.kind == J_FLOAT || spec.type) &&
                (spec.type == 0 || strchr("eEfFgG%", spec.type))) {
         put_float(machine, out, &spec, zt_j_as_float(value));
@@ -497,7 +498,7 @@ jvalue zt_j_str_format(jmachine *machine, jvalue self, const jvalue *args, const
 {
     str_formatter formatter = {.machine = machine, .call = call};
     (void)args;
-    jvalue value = zt_j_string(expand_fields(&formatter, self.s, 1));
+    jvalue value = zt_j_string(expand_fields(&formatter, self.text, 1));
     value.safe = self.safe;
     return value;
 }

@@ -72,8 +72,8 @@ FUNCTION(g_namespace)
     jdict *dict = make_dict(machine, call);
     for (size_t i = 0; i < dict->count; i++) {
         jvalue key = dict->pairs[i].key;
-        if (key.kind == J_STRING && key.s.size && *zt_j_data(key.s) == '_')
-            zt_j_fail(machine, "a namespace's attribute cannot begin with '_' ('%s')", zt_j_zero(machine, key.s));
+        if (key.kind == J_STRING && key.text.size && *zt_j_data(key.text) == '_')
+            zt_j_fail(machine, "a namespace's attribute cannot begin with '_' ('%s')", zt_j_zero(machine, key.text));
     }
     return (jvalue){.kind = J_NAMESPACE, .dict = dict};
 }
@@ -117,8 +117,8 @@ FUNCTION(g_strftime_now)
         zt_j_fail(machine, "strftime_now: expected a string, not '%s'", zt_j_type(args[0]));
     if (!(machine->vars->utc ? gmtime_r(&now, &parts) : localtime_r(&now, &parts)))
         zt_j_fail(machine, "strftime_now: the time is out of range");
-    size_t size = args[0].s.size ? strftime(buffer, sizeof buffer, zt_j_zero(machine, args[0].s), &parts) : 0;
-    if (size == 0 && args[0].s.size)
+    size_t size = args[0].text.size ? strftime(buffer, sizeof buffer, zt_j_zero(machine, args[0].text), &parts) : 0;
+    if (size == 0 && args[0].text.size)
         zt_j_fail(machine, "strftime_now: the format makes no text, or a very long one");
     if (!zt_utf8_valid(buffer, size))
         zt_j_fail(machine, "strftime_now: the text is not UTF-8");

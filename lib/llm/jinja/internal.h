@@ -100,10 +100,10 @@ struct jvalue {
     uint8_t kind;
     bool safe; /* of a string: markupsafe's Markup */
     union {
-        bool b;
-        int64_t i;
-        double f;
-        jtext s;
+        bool boolean;
+        int64_t integer;
+        double number;
+        jtext text;
         jlist *list; /* and tuple */
         jdict *dict; /* and namespace */
         jundefined *undefined;

@@ -148,7 +148,7 @@ static void put_list(json_writer *writer, const jlist *list, int level)
 static void put_key(json_writer *writer, jvalue key)
 {
     if (key.kind == J_STRING) {
-        put_string(writer, key.s);
+        put_string(writer, key.text);
         return;
     }
     if (key.kind != J_NONE && !zt_j_is_number(key))
@@ -195,16 +195,16 @@ static void put_value(json_writer *writer, jvalue value, int level)
         zt_j_puts(writer->machine, writer->out, "null");
         break;
     case J_BOOL:
-        zt_j_puts(writer->machine, writer->out, value.b ? "true" : "false");
+        zt_j_puts(writer->machine, writer->out, value.boolean ? "true" : "false");
         break;
     case J_INT:
-        put_int(writer, value.i);
+        put_int(writer, value.integer);
         break;
     case J_FLOAT:
-        put_float(writer, value.f);
+        put_float(writer, value.number);
         break;
     case J_STRING:
-        put_string(writer, value.s);
+        put_string(writer, value.text);
         break;
     case J_LIST:
     case J_TUPLE:
@@ -224,7 +224,7 @@ static jtext get_separator(json_writer *writer, jvalue of, size_t index)
     jlist *list = zt_j_listed(writer->machine, of);
     if (list->count != 2 || list->items[index].kind != J_STRING)
         zt_j_fail(writer->machine, "tojson: separators are two strings");
-    return list->items[index].s;
+    return list->items[index].text;
 }
 
 /* args: ensure_ascii, indent, separators, sort_keys. */
@@ -237,11 +237,11 @@ jvalue zt_j_tojson(jmachine *machine, jvalue value, const jvalue *args)
     writer.lines = args[1].kind != J_ABSENT && args[1].kind != J_NONE;
     writer.sort = args[3].kind != J_ABSENT && zt_j_truth(machine, args[3]);
     if (writer.lines && args[1].kind == J_STRING)
-        writer.indent = args[1].s;
+        writer.indent = args[1].text;
     else if (writer.lines)
         writer.indent = zt_j_repeat(machine, zt_j_text(machine, " ", 1, false), zt_j_as_int(machine, args[1], "tojson"));
-    writer.item = given ? get_separator(&writer, args[2], 0) : zt_j_literal(machine, writer.lines ? "," : ", ").s;
-    writer.key = given ? get_separator(&writer, args[2], 1) : zt_j_literal(machine, ": ").s;
+    writer.item = given ? get_separator(&writer, args[2], 0) : zt_j_literal(machine, writer.lines ? "," : ", ").text;
+    writer.key = given ? get_separator(&writer, args[2], 1) : zt_j_literal(machine, ": ").text;
     put_value(&writer, value, 0);
     return zt_j_string(zt_j_done(machine, &out));
 }

@@ -360,7 +360,7 @@ static bool lex_string(template_lexer *lexer)
     }
     jtoken *token = push_token(lexer, T_STRING, lexer->machine->line);
     token->value = zt_j_string(zt_j_done(lexer->machine, &out));
-    token->value.s = zt_j_text(lexer->machine, zt_j_data(token->value.s), token->value.s.size, false); /* without room */
+    token->value.text = zt_j_text(lexer->machine, zt_j_data(token->value.text), token->value.text.size, false); /* without room */
     advance_to(lexer, end + 1);
     return true;
 }

@@ -32,11 +32,12 @@ static bool same_dicts(jmachine *machine, const jdict *left, const jdict *right)
 static int compare_numbers(jvalue left, jvalue right)
 {
     if (left.kind != J_FLOAT && right.kind != J_FLOAT) {
-        int64_t left_number = left.kind == J_BOOL ? left.b : left.i, right_number = right.kind == J_BOOL ? right.b : right.i;
+        int64_t left_number = left.kind == J_BOOL ? left.boolean : left.integer,
+                right_number = right.kind == J_BOOL ? right.boolean : right.integer;
         return (left_number > right_number) - (left_number < right_number);
     }
-    long double left_number = left.kind == J_FLOAT ? left.f : left.kind == J_BOOL ? left.b : left.i;
-    long double right_number = right.kind == J_FLOAT ? right.f : right.kind == J_BOOL ? right.b : right.i;
+    long double left_number = left.kind == J_FLOAT ? left.number : left.kind == J_BOOL ? left.boolean : left.integer;
+    long double right_number = right.kind == J_FLOAT ? right.number : right.kind == J_BOOL ? right.boolean : right.integer;
     return isnan(left_number) || isnan(right_number) ? 2 : (left_number > right_number) - (left_number < right_number);
 }
 
@@ -53,8 +54,8 @@ static bool same_kind(jmachine *machine, jvalue left, jvalue right)
     case J_NONE:
         return true;
     case J_STRING:
-        zt_j_step(machine, left.s.size / 16);
-        return zt_j_text_same(left.s, right.s);
+        zt_j_step(machine, left.text.size / 16);
+        return zt_j_text_same(left.text, right.text);
     case J_LIST:
     case J_TUPLE:
         return same_lists(machine, left.list, right.list);
@@ -119,8 +120,8 @@ bool zt_j_less(jmachine *machine, jvalue left, jvalue right, int op)
     if (zt_j_is_number(left) && zt_j_is_number(right))
         return order_holds(op, compare_numbers(left, right));
     if (left.kind == J_STRING && right.kind == J_STRING) {
-        zt_j_step(machine, (left.s.size < right.s.size ? left.s.size : right.s.size) / 16);
-        return order_holds(op, zt_j_text_compare(left.s, right.s));
+        zt_j_step(machine, (left.text.size < right.text.size ? left.text.size : right.text.size) / 16);
+        return order_holds(op, zt_j_text_compare(left.text, right.text));
     }
     if (left.kind != right.kind || (left.kind != J_LIST && left.kind != J_TUPLE))
         zt_j_fail(machine, "'%s' not supported between '%s' and '%s'", op_name(op, name), zt_j_type(left), zt_j_type(right));
@@ -144,8 +145,8 @@ bool zt_j_contains(jmachine *machine, jvalue container, jvalue item)
     if (container.kind == J_STRING) {
         if (item.kind != J_STRING)
             zt_j_fail(machine, "'in <string>' requires a string as left operand, not '%s'", zt_j_type(item));
-        zt_j_step(machine, container.s.size / 16);
-        return zt_j_find_text(machine, container.s, 0, item.s) != SIZE_MAX;
+        zt_j_step(machine, container.text.size / 16);
+        return zt_j_find_text(machine, container.text, 0, item.text) != SIZE_MAX;
     }
     if (container.kind == J_DICT || (container.kind == J_VIEW && container.view->part == 'k')) {
         if (!zt_j_hashable(machine, item))
@@ -299,7 +300,7 @@ static jvalue float_arith(jmachine *machine, int op, double left, double right)
 static jvalue repeat_value(jmachine *machine, jvalue repeated, int64_t times)
 {
     if (repeated.kind == J_STRING) {
-        jvalue value = zt_j_string(zt_j_repeat(machine, repeated.s, times));
+        jvalue value = zt_j_string(zt_j_repeat(machine, repeated.text, times));
         value.safe = repeated.safe;
         return value;
     }
@@ -337,8 +338,8 @@ static jvalue join_lists(jmachine *machine, jvalue left, jvalue right)
 static jvalue join_texts(jmachine *machine, jvalue left, jvalue right)
 {
     bool safe = left.safe || right.safe;
-    jtext left_text = safe && !left.safe ? zt_j_escape_html(machine, left.s) : left.s;
-    jtext right_text = safe && !right.safe ? zt_j_escape_html(machine, right.s) : right.s;
+    jtext left_text = safe && !left.safe ? zt_j_escape_html(machine, left.text) : left.text;
+    jtext right_text = safe && !right.safe ? zt_j_escape_html(machine, right.text) : right.text;
     jvalue value = zt_j_string(zt_j_concat(machine, left_text, right_text));
     value.safe = safe;
     return value;
@@ -356,14 +357,15 @@ jvalue zt_j_arith(jmachine *machine, int op, jvalue left, jvalue right)
     if (zt_j_is_number(left) && zt_j_is_number(right)) {
         if (left.kind == J_FLOAT || right.kind == J_FLOAT)
             return float_arith(machine, op, zt_j_as_float(left), zt_j_as_float(right));
-        return int_arith(machine, op, left.kind == J_INT ? left.i : left.b, right.kind == J_INT ? right.i : right.b);
+        return int_arith(machine, op, left.kind == J_INT ? left.integer : left.boolean,
+                         right.kind == J_INT ? right.integer : right.boolean);
     }
     if (op == '+' && left.kind == right.kind && is_sequence(left))
         return left.kind == J_STRING ? join_texts(machine, left, right) : join_lists(machine, left, right);
     if (op == '*' && is_sequence(left) && is_int(right))
-        return repeat_value(machine, left, right.kind == J_INT ? right.i : right.b);
+        return repeat_value(machine, left, right.kind == J_INT ? right.integer : right.boolean);
     if (op == '*' && is_sequence(right) && is_int(left))
-        return repeat_value(machine, right, left.kind == J_INT ? left.i : left.b);
+        return repeat_value(machine, right, left.kind == J_INT ? left.integer : left.boolean);
     fail_unsupported(machine, op, left, right);
 }
 
@@ -379,14 +381,14 @@ jvalue zt_j_negate(jmachine *machine, jvalue value)
 {
     check_number(machine, value, '-');
     if (value.kind == J_FLOAT)
-        return zt_j_float(-value.f);
-    return int_arith(machine, '-', 0, value.kind == J_INT ? value.i : value.b);
+        return zt_j_float(-value.number);
+    return int_arith(machine, '-', 0, value.kind == J_INT ? value.integer : value.boolean);
 }
 
 jvalue zt_j_plus(jmachine *machine, jvalue value)
 {
     check_number(machine, value, '+');
-    return value.kind == J_BOOL ? zt_j_int(value.b) : value;
+    return value.kind == J_BOOL ? zt_j_int(value.boolean) : value;
 }
 
 /* ---- sorting --------------------------------------------------------------------------------- */

@@ -148,9 +148,9 @@ static void put_number(jmachine *machine, jout *out, jvalue value)
 {
     char buffer[64];
     if (value.kind == J_FLOAT) {
-        zt_j_puts(machine, out, zt_j_print_float(value.f, buffer));
+        zt_j_puts(machine, out, zt_j_print_float(value.number, buffer));
     } else {
-        snprintf(buffer, sizeof buffer, "%" PRId64, value.i);
+        snprintf(buffer, sizeof buffer, "%" PRId64, value.integer);
         zt_j_puts(machine, out, buffer);
     }
 }
@@ -216,7 +216,7 @@ void zt_j_put_repr(jmachine *machine, jout *out, jvalue value)
         zt_j_puts(machine, out, "None");
         break;
     case J_BOOL:
-        zt_j_puts(machine, out, value.b ? "True" : "False");
+        zt_j_puts(machine, out, value.boolean ? "True" : "False");
         break;
     case J_INT:
     case J_FLOAT:
@@ -224,7 +224,7 @@ void zt_j_put_repr(jmachine *machine, jout *out, jvalue value)
         break;
     case J_STRING:
         zt_j_puts(machine, out, value.safe ? "Markup(" : "");
-        put_quoted(machine, out, value.s);
+        put_quoted(machine, out, value.text);
         zt_j_puts(machine, out, value.safe ? ")" : "");
         break;
     case J_LIST:
@@ -251,7 +251,7 @@ void zt_j_put_repr(jmachine *machine, jout *out, jvalue value)
 void zt_j_put_str(jmachine *machine, jout *out, jvalue value)
 {
     if (value.kind == J_STRING)
-        zt_j_put_text(machine, out, value.s);
+        zt_j_put_text(machine, out, value.text);
     else if (value.kind != J_UNDEFINED)
         zt_j_put_repr(machine, out, value);
 }
@@ -260,7 +260,7 @@ jtext zt_j_str(jmachine *machine, jvalue value)
 {
     jout out = {NULL};
     if (value.kind == J_STRING)
-        return value.s;
+        return value.text;
     zt_j_put_str(machine, &out, value);
     return zt_j_done(machine, &out);
 }

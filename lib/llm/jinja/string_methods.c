@@ -10,7 +10,7 @@ static jtext expect_text(jmachine *machine, jvalue value, const char *method)
         zt_j_fail_undefined(machine, value);
     if (value.kind != J_STRING)
         zt_j_fail(machine, "%s: expected a string, not '%s'", method, zt_j_type(value));
-    return value.s;
+    return value.text;
 }
 
 static bool is_given(jvalue value)
@@ -34,19 +34,19 @@ static jvalue keep_safety(jvalue self, jtext text)
 METHOD(m_upper)
 {
     UNUSED;
-    return keep_safety(self, zt_j_upper(machine, self.s));
+    return keep_safety(self, zt_j_upper(machine, self.text));
 }
 
 METHOD(m_lower)
 {
     UNUSED;
-    return keep_safety(self, zt_j_lower(machine, self.s));
+    return keep_safety(self, zt_j_lower(machine, self.text));
 }
 
 METHOD(m_capitalize)
 {
     UNUSED;
-    return keep_safety(self, zt_j_capitalize(machine, self.s));
+    return keep_safety(self, zt_j_capitalize(machine, self.text));
 }
 
 static bool is_cased(uint32_t codepoint)
@@ -61,9 +61,9 @@ static jvalue each_char(jmachine *machine, jvalue self, int (*change)(uint32_t c
     jout out = {NULL};
     bool word = false;
     zt_j_put(machine, &out, "", 0, false);
-    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
-        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
-        jtext character = zt_j_part(self.s, offset, length);
+    for (size_t offset = 0, length; offset < self.text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
+        jtext character = zt_j_part(self.text, offset, length);
         int direction = change(zt_j_code(zt_j_data(character), length), &word);
         zt_j_put_text(machine, &out,
                       direction > 0   ? zt_j_upper(machine, character)
@@ -105,9 +105,9 @@ static jvalue strip_text(jmachine *machine, jvalue self, const jvalue *args, boo
 {
     jtext chars;
     if (!is_given(args[0]))
-        return keep_safety(self, zt_j_strip(machine, self.s, NULL, left, right));
+        return keep_safety(self, zt_j_strip(machine, self.text, NULL, left, right));
     chars = expect_text(machine, args[0], "strip");
-    return keep_safety(self, zt_j_strip(machine, self.s, &chars, left, right));
+    return keep_safety(self, zt_j_strip(machine, self.text, &chars, left, right));
 }
 
 METHOD(m_strip)
@@ -146,7 +146,7 @@ static void reverse_list(jlist *list)
 static jlist *split_space(jmachine *machine, jvalue self, int64_t max_splits, bool back)
 {
     jlist *list = zt_j_list(machine, 0);
-    jtext rest = zt_j_strip(machine, self.s, NULL, !back, back);
+    jtext rest = zt_j_strip(machine, self.text, NULL, !back, back);
     while (rest.size > 0) {
         const char *data = zt_j_data(rest);
         size_t position = back ? rest.size : 0, length = 0;
@@ -181,7 +181,7 @@ static jlist *split_space(jmachine *machine, jvalue self, int64_t max_splits, bo
 static jlist *split_at(jmachine *machine, jvalue self, jtext separator, int64_t max_splits, bool back)
 {
     jlist *list = zt_j_list(machine, 0);
-    jtext rest = self.s;
+    jtext rest = self.text;
     if (separator.size == 0)
         zt_j_fail(machine, "empty separator");
     for (;;) {
@@ -224,7 +224,7 @@ METHOD(m_rsplit)
 METHOD(m_splitlines)
 {
     (void)call;
-    jlist *list = zt_j_lines(machine, self.s, args[0].kind != J_ABSENT && zt_j_truth(machine, args[0]));
+    jlist *list = zt_j_lines(machine, self.text, args[0].kind != J_ABSENT && zt_j_truth(machine, args[0]));
     for (size_t i = 0; i < list->count; i++)
         list->items[i].safe = self.safe;
     return zt_j_of_list(list, J_LIST);
@@ -233,19 +233,20 @@ METHOD(m_splitlines)
 static jvalue partition_text(jmachine *machine, jvalue self, jtext separator, bool back)
 {
     jlist *list = zt_j_list(machine, 3);
-    jvalue none = keep_safety(self, zt_j_part(self.s, 0, 0));
+    jvalue none = keep_safety(self, zt_j_part(self.text, 0, 0));
     if (separator.size == 0)
         zt_j_fail(machine, "empty separator");
-    size_t hit = back ? zt_j_rfind_text(machine, self.s, self.s.size, separator) : zt_j_find_text(machine, self.s, 0, separator);
+    size_t hit =
+        back ? zt_j_rfind_text(machine, self.text, self.text.size, separator) : zt_j_find_text(machine, self.text, 0, separator);
     if (hit == SIZE_MAX) {
         zt_j_append(machine, list, back ? none : self);
         zt_j_append(machine, list, none);
         zt_j_append(machine, list, back ? self : none);
     } else {
-        zt_j_append(machine, list, keep_safety(self, zt_j_part(self.s, 0, hit)));
+        zt_j_append(machine, list, keep_safety(self, zt_j_part(self.text, 0, hit)));
         zt_j_append(machine, list, keep_safety(self, separator));
         zt_j_append(machine, list,
-                    keep_safety(self, zt_j_part(self.s, hit + separator.size, self.s.size - hit - separator.size)));
+                    keep_safety(self, zt_j_part(self.text, hit + separator.size, self.text.size - hit - separator.size)));
     }
     return zt_j_of_list(list, J_TUPLE);
 }
@@ -282,12 +283,12 @@ static int64_t find_in_window(jmachine *machine, jvalue self, const jvalue *args
 {
     size_t from, to;
     jtext what = expect_text(machine, args[0], method);
-    if (!find_window(machine, self.s, args + 1, &from, &to))
+    if (!find_window(machine, self.text, args + 1, &from, &to))
         return -1;
-    jtext window = zt_j_part(self.s, from, to - from);
+    jtext window = zt_j_part(self.text, from, to - from);
     zt_j_step(machine, window.size / 16);
     size_t hit = back ? zt_j_rfind_text(machine, window, window.size, what) : zt_j_find_text(machine, window, 0, what);
-    return hit == SIZE_MAX ? -1 : (int64_t)zt_j_chars(machine, zt_j_part(self.s, 0, from + hit));
+    return hit == SIZE_MAX ? -1 : (int64_t)zt_j_chars(machine, zt_j_part(self.text, 0, from + hit));
 }
 
 METHOD(m_find)
@@ -327,9 +328,9 @@ METHOD(m_count)
     size_t from, to, count = 0;
     jtext what = expect_text(machine, args[0], "count");
     (void)call;
-    if (!find_window(machine, self.s, args + 1, &from, &to))
+    if (!find_window(machine, self.text, args + 1, &from, &to))
         return zt_j_int(0);
-    jtext window = zt_j_part(self.s, from, to - from);
+    jtext window = zt_j_part(self.text, from, to - from);
     if (what.size == 0)
         return zt_j_int((int64_t)zt_j_chars(machine, window) + 1);
     for (size_t offset = 0; (offset = zt_j_find_text(machine, window, offset, what)) != SIZE_MAX; offset += what.size)
@@ -347,9 +348,9 @@ static jvalue match_affix(jmachine *machine, jvalue self, const jvalue *args, bo
 {
     size_t from, to;
     const char *name = end ? "endswith" : "startswith";
-    if (!find_window(machine, self.s, args + 1, &from, &to))
+    if (!find_window(machine, self.text, args + 1, &from, &to))
         return zt_j_bool(false);
-    jtext window = zt_j_part(self.s, from, to - from);
+    jtext window = zt_j_part(self.text, from, to - from);
     if (args[0].kind != J_TUPLE)
         return zt_j_bool(has_affix(window, expect_text(machine, args[0], name), end));
     for (size_t i = 0; i < args[0].list->count; i++)
@@ -374,16 +375,16 @@ METHOD(m_removeprefix)
 {
     (void)call;
     jtext what = expect_text(machine, args[0], "removeprefix");
-    bool has = has_affix(self.s, what, false);
-    return keep_safety(self, has ? zt_j_part(self.s, what.size, self.s.size - what.size) : self.s);
+    bool has = has_affix(self.text, what, false);
+    return keep_safety(self, has ? zt_j_part(self.text, what.size, self.text.size - what.size) : self.text);
 }
 
 METHOD(m_removesuffix)
 {
     (void)call;
     jtext what = expect_text(machine, args[0], "removesuffix");
-    bool has = has_affix(self.s, what, true);
-    return keep_safety(self, has ? zt_j_part(self.s, 0, self.s.size - what.size) : self.s);
+    bool has = has_affix(self.text, what, true);
+    return keep_safety(self, has ? zt_j_part(self.text, 0, self.text.size - what.size) : self.text);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -394,7 +395,7 @@ METHOD(m_replace)
     jtext old = expect_text(machine, args[0], "replace"), new = expect_text(machine, args[1], "replace");
     if (self.safe && !args[1].safe)
         new = zt_j_escape_html(machine, new);
-    return keep_safety(self, zt_j_replace(machine, self.s, old, new, split_limit(machine, args[2])));
+    return keep_safety(self, zt_j_replace(machine, self.text, old, new, split_limit(machine, args[2])));
 }
 
 METHOD(m_join)
@@ -406,10 +407,10 @@ METHOD(m_join)
     zt_j_put(machine, &out, "", 0, false);
     for (size_t i = 0; zt_j_next(machine, iterator, &item); i++) {
         if (i)
-            zt_j_put_text(machine, &out, self.s);
+            zt_j_put_text(machine, &out, self.text);
         if (item.kind != J_STRING)
             zt_j_fail(machine, "sequence item %zu: expected str instance, %s found", i, zt_j_type(item));
-        zt_j_put_text(machine, &out, self.safe && !item.safe ? zt_j_escape_html(machine, item.s) : item.s);
+        zt_j_put_text(machine, &out, self.safe && !item.safe ? zt_j_escape_html(machine, item.text) : item.text);
     }
     return keep_safety(self, zt_j_done(machine, &out));
 }
@@ -418,14 +419,14 @@ METHOD(m_join)
 static jvalue pad_text(jmachine *machine, jvalue self, const jvalue *args, int side)
 {
     jout out = {NULL};
-    int64_t length = (int64_t)zt_j_chars(machine, self.s), width = zt_j_as_int(machine, args[0], "width");
+    int64_t length = (int64_t)zt_j_chars(machine, self.text), width = zt_j_as_int(machine, args[0], "width");
     int64_t missing = width > length ? width - length : 0;
-    jtext fill = args[1].kind == J_ABSENT ? zt_j_literal(machine, " ").s : expect_text(machine, args[1], "fillchar");
+    jtext fill = args[1].kind == J_ABSENT ? zt_j_literal(machine, " ").text : expect_text(machine, args[1], "fillchar");
     if (zt_j_chars(machine, fill) != 1)
         zt_j_fail(machine, "the fill character must be exactly one character long");
     int64_t left = side < 0 ? missing : side > 0 ? 0 : missing / 2 + (missing & width & 1);
     zt_j_put_fill(machine, &out, fill, left);
-    zt_j_put_text(machine, &out, self.s);
+    zt_j_put_text(machine, &out, self.text);
     zt_j_put_fill(machine, &out, fill, missing - left);
     return keep_safety(self, zt_j_done(machine, &out));
 }
@@ -451,12 +452,12 @@ METHOD(m_center)
 METHOD(m_zfill)
 {
     jout out = {NULL};
-    int64_t length = (int64_t)zt_j_chars(machine, self.s), width = zt_j_as_int(machine, args[0], "width");
-    bool sign = self.s.size && (*zt_j_data(self.s) == '-' || *zt_j_data(self.s) == '+');
+    int64_t length = (int64_t)zt_j_chars(machine, self.text), width = zt_j_as_int(machine, args[0], "width");
+    bool sign = self.text.size && (*zt_j_data(self.text) == '-' || *zt_j_data(self.text) == '+');
     (void)call;
-    zt_j_put_text(machine, &out, zt_j_part(self.s, 0, sign));
-    zt_j_put_fill(machine, &out, zt_j_literal(machine, "0").s, width - length);
-    zt_j_put_text(machine, &out, zt_j_part(self.s, sign, self.s.size - sign));
+    zt_j_put_text(machine, &out, zt_j_part(self.text, 0, sign));
+    zt_j_put_fill(machine, &out, zt_j_literal(machine, "0").text, width - length);
+    zt_j_put_text(machine, &out, zt_j_part(self.text, sign, self.text.size - sign));
     return keep_safety(self, zt_j_done(machine, &out));
 }
 
@@ -466,14 +467,14 @@ METHOD(m_expandtabs)
     int64_t size = args[0].kind == J_ABSENT ? 8 : zt_j_as_int(machine, args[0], "tabsize"), column = 0;
     (void)call;
     zt_j_put(machine, &out, "", 0, false);
-    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
-        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
-        char letter = zt_j_data(self.s)[offset];
+    for (size_t offset = 0, length; offset < self.text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
+        char letter = zt_j_data(self.text)[offset];
         int64_t blanks = letter == '\t' && size > 0 ? size - column % size : 0;
         if (letter == '\t')
-            zt_j_put_fill(machine, &out, zt_j_literal(machine, " ").s, blanks);
+            zt_j_put_fill(machine, &out, zt_j_literal(machine, " ").text, blanks);
         else
-            zt_j_put_text(machine, &out, zt_j_part(self.s, offset, length));
+            zt_j_put_text(machine, &out, zt_j_part(self.text, offset, length));
         column = letter == '\n' || letter == '\r' ? 0 : column + (letter == '\t' ? blanks : 1);
     }
     return keep_safety(self, zt_j_done(machine, &out));
@@ -521,13 +522,13 @@ static bool is_ascii(uint32_t codepoint)
 /* Not empty, and all of its characters are so. */
 static jvalue all_chars(jmachine *machine, jvalue self, char_test *test, bool empty)
 {
-    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
-        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
+    for (size_t offset = 0, length; offset < self.text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
         zt_j_step(machine, 1);
-        if (!test(zt_j_code(zt_j_data(self.s) + offset, length)))
+        if (!test(zt_j_code(zt_j_data(self.text) + offset, length)))
             return zt_j_bool(false);
     }
-    return zt_j_bool(empty || self.s.size > 0);
+    return zt_j_bool(empty || self.text.size > 0);
 }
 
 #define QUESTION(name, test, empty)                                                                                              \
@@ -548,9 +549,9 @@ QUESTION(m_isascii, is_ascii, true)
 static jvalue one_case(jmachine *machine, jvalue self, utf8proc_category_t want)
 {
     bool some = false;
-    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
-        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
-        uint32_t codepoint = zt_j_code(zt_j_data(self.s) + offset, length);
+    for (size_t offset = 0, length; offset < self.text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
+        uint32_t codepoint = zt_j_code(zt_j_data(self.text) + offset, length);
         zt_j_step(machine, 1);
         if (is_cased(codepoint) && utf8proc_category((utf8proc_int32_t)codepoint) != want)
             return zt_j_bool(false);
@@ -575,9 +576,9 @@ METHOD(m_istitle)
 {
     bool word = false, some = false;
     UNUSED;
-    for (size_t offset = 0, length; offset < self.s.size; offset += length) {
-        length = zt_j_char_bytes(zt_j_data(self.s) + offset, self.s.size - offset);
-        uint32_t codepoint = zt_j_code(zt_j_data(self.s) + offset, length);
+    for (size_t offset = 0, length; offset < self.text.size; offset += length) {
+        length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
+        uint32_t codepoint = zt_j_code(zt_j_data(self.text) + offset, length);
         bool cased = is_cased(codepoint);
         zt_j_step(machine, 1);
         if (cased && word != (utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_LL))

@@ -17,8 +17,8 @@ KIND(t_defined, value.kind != J_UNDEFINED)
 KIND(t_undefined, value.kind == J_UNDEFINED)
 KIND(t_none, value.kind == J_NONE)
 KIND(t_boolean, value.kind == J_BOOL)
-KIND(t_true, value.kind == J_BOOL && value.b)
-KIND(t_false, value.kind == J_BOOL && !value.b)
+KIND(t_true, value.kind == J_BOOL && value.boolean)
+KIND(t_false, value.kind == J_BOOL && !value.boolean)
 KIND(t_integer, value.kind == J_INT)
 KIND(t_float, value.kind == J_FLOAT)
 KIND(t_number, zt_j_is_number(value))
@@ -85,7 +85,7 @@ TEST(t_upper)
 
 TEST(t_filter)
 {
-    const jbuiltin *filter = value.kind == J_STRING ? zt_j_filter(zt_j_data(value.s), value.s.size) : NULL;
+    const jbuiltin *filter = value.kind == J_STRING ? zt_j_filter(zt_j_data(value.text), value.text.size) : NULL;
     UNUSED;
     return zt_j_bool(filter && filter->fn);
 }
@@ -93,7 +93,7 @@ TEST(t_filter)
 TEST(t_test)
 {
     UNUSED;
-    return zt_j_bool(value.kind == J_STRING && zt_j_test(zt_j_data(value.s), value.s.size));
+    return zt_j_bool(value.kind == J_STRING && zt_j_test(zt_j_data(value.text), value.text.size));
 }
 
 #define COMPARISON(name, op)                                                                                                     \

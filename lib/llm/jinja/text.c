@@ -49,7 +49,7 @@ jtext zt_j_part(jtext text, size_t offset, size_t size)
 
 jvalue zt_j_string(jtext text)
 {
-    return (jvalue){.kind = J_STRING, .s = text};
+    return (jvalue){.kind = J_STRING, .text = text};
 }
 
 jvalue zt_j_literal(jmachine *machine, const char *text)

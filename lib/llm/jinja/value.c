@@ -8,17 +8,17 @@ const jvalue zt_j_none = {.kind = J_NONE}, zt_j_absent = {.kind = J_ABSENT};
 
 jvalue zt_j_bool(bool boolean)
 {
-    return (jvalue){.kind = J_BOOL, .b = boolean};
+    return (jvalue){.kind = J_BOOL, .boolean = boolean};
 }
 
 jvalue zt_j_int(int64_t integer)
 {
-    return (jvalue){.kind = J_INT, .i = integer};
+    return (jvalue){.kind = J_INT, .integer = integer};
 }
 
 jvalue zt_j_float(double number)
 {
-    return (jvalue){.kind = J_FLOAT, .f = number};
+    return (jvalue){.kind = J_FLOAT, .number = number};
 }
 
 static const char *const type_names[J_KINDS] = {
@@ -151,16 +151,16 @@ static uint64_t hash_value(jmachine *machine, jvalue value)
     uint64_t hash = mix_hash(value.kind, 7);
     switch ((jkind)value.kind) {
     case J_BOOL:
-        return mix_hash(1, value.b);
+        return mix_hash(1, value.boolean);
     case J_INT:
-        return mix_hash(1, (uint64_t)value.i);
+        return mix_hash(1, (uint64_t)value.integer);
     case J_FLOAT:
-        return hash_float(value.f);
+        return hash_float(value.number);
     case J_STRING:
-        zt_j_step(machine, value.s.size / 16);
-        for (size_t i = 0; i < value.s.size; i++)
-            hash = (hash ^ (unsigned char)zt_j_data(value.s)[i]) * UINT64_C(0x100000001b3);
-        return mix_hash(hash, value.s.size);
+        zt_j_step(machine, value.text.size / 16);
+        for (size_t i = 0; i < value.text.size; i++)
+            hash = (hash ^ (unsigned char)zt_j_data(value.text)[i]) * UINT64_C(0x100000001b3);
+        return mix_hash(hash, value.text.size);
     case J_TUPLE:
         zt_j_enter(machine);
         for (size_t i = 0; i < value.list->count; i++)
@@ -263,11 +263,11 @@ bool zt_j_truth(jmachine *machine, jvalue value)
     case J_NONE:
         return false;
     case J_BOOL:
-        return value.b;
+        return value.boolean;
     case J_INT:
-        return value.i != 0;
+        return value.integer != 0;
     case J_FLOAT:
-        return value.f != 0;
+        return value.number != 0;
     default:
         return !zt_j_length(machine, value, &length) || length > 0;
     }
@@ -284,12 +284,12 @@ int64_t zt_j_as_int(jmachine *machine, jvalue value, const char *what)
         zt_j_fail_undefined(machine, value);
     if (value.kind != J_INT && value.kind != J_BOOL)
         zt_j_fail(machine, "%s: '%s' cannot be interpreted as an integer", what, zt_j_type(value));
-    return value.kind == J_BOOL ? value.b : value.i;
+    return value.kind == J_BOOL ? value.boolean : value.integer;
 }
 
 double zt_j_as_float(jvalue value)
 {
-    return value.kind == J_FLOAT ? value.f : value.kind == J_BOOL ? value.b : (double)value.i;
+    return value.kind == J_FLOAT ? value.number : value.kind == J_BOOL ? value.boolean : (double)value.integer;
 }
 
 bool zt_j_length(jmachine *machine, jvalue value, int64_t *length)
@@ -299,7 +299,7 @@ bool zt_j_length(jmachine *machine, jvalue value, int64_t *length)
     case J_UNDEFINED:
         return true;
     case J_STRING: /* empty or not is known at once */
-        *length = value.s.size ? (int64_t)zt_j_chars(machine, value.s) : 0;
+        *length = value.text.size ? (int64_t)zt_j_chars(machine, value.text) : 0;
         return true;
     case J_LIST:
     case J_TUPLE:
@@ -326,7 +326,7 @@ bool zt_j_length(jmachine *machine, jvalue value, int64_t *length)
 
 static bool next_char(jmachine *machine, jiter *iterator, jvalue *out)
 {
-    jtext text = iterator->source.s;
+    jtext text = iterator->source.text;
     if (iterator->position >= text.size)
         return false;
     size_t length = zt_j_char_bytes(zt_j_data(text) + iterator->position, text.size - iterator->position);
@@ -506,8 +506,8 @@ static jvalue item_by_number(jmachine *machine, jvalue of, int64_t index)
         return zt_j_range_item(of.range, index);
     if (of.kind != J_STRING)
         return of.list->items[index];
-    size_t offset = zt_j_char_at(machine, of.s, (size_t)index);
-    return zt_j_string(zt_j_part(of.s, offset, zt_j_char_bytes(zt_j_data(of.s) + offset, of.s.size - offset)));
+    size_t offset = zt_j_char_at(machine, of.text, (size_t)index);
+    return zt_j_string(zt_j_part(of.text, offset, zt_j_char_bytes(zt_j_data(of.text) + offset, of.text.size - offset)));
 }
 
 jvalue zt_j_item(jmachine *machine, jvalue of, jvalue key)
@@ -523,12 +523,12 @@ jvalue zt_j_item(jmachine *machine, jvalue of, jvalue key)
     } else if ((of.kind == J_STRING || of.kind == J_LIST || of.kind == J_TUPLE ||
                 of.kind == J_RANGE) &&
                (key.kind == J_INT || key.kind == J_BOOL)) {
-        value = item_by_number(machine, of, key.kind == J_INT ? key.i : key.b);
+        value = item_by_number(machine, of, key.kind == J_INT ? key.integer : key.boolean);
     }
     if (value.kind == J_ABSENT && key.kind == J_STRING) {
-        value = find_attribute(machine, of, key.s);
+        value = find_attribute(machine, of, key.text);
         if (value.kind == J_ABSENT)
-            return no_attribute(machine, of, zt_j_data(key.s), key.s.size);
+            return no_attribute(machine, of, zt_j_data(key.text), key.text.size);
     }
     if (value.kind != J_ABSENT)
         return value;
@@ -575,7 +575,7 @@ static jvalue slice_text(jmachine *machine, jtext text, int64_t from, int64_t st
     }
     jlist *chars = zt_j_listed(machine, zt_j_string(text));
     for (int64_t index = 0; index < count; index++)
-        zt_j_put_text(machine, &out, chars->items[from + index * step].s);
+        zt_j_put_text(machine, &out, chars->items[from + index * step].text);
     return zt_j_string(zt_j_done(machine, &out));
 }
 
@@ -589,7 +589,7 @@ jvalue zt_j_slice(jmachine *machine, jvalue of, jvalue start, jvalue stop, jvalu
     zt_j_length(machine, of, &length);
     int64_t count = zt_j_slice_of(machine, length, start, stop, step, &from, &stride);
     if (of.kind == J_STRING) {
-        jvalue value = slice_text(machine, of.s, from, stride, count);
+        jvalue value = slice_text(machine, of.text, from, stride, count);
         value.safe = of.safe;
         return value;
     }
@@ -625,9 +625,9 @@ jvalue zt_j_path(jmachine *machine, jvalue item, jvalue path, const jvalue *othe
         return item.kind == J_UNDEFINED && otherwise ? *otherwise : item;
     }
     jtext point = zt_j_text(machine, ".", 1, false);
-    for (size_t from = 0; from <= path.s.size;) {
-        size_t dot = zt_j_find_text(machine, path.s, from, point);
-        jtext part = zt_j_part(path.s, from, (dot == SIZE_MAX ? path.s.size : dot) - from);
+    for (size_t from = 0; from <= path.text.size;) {
+        size_t dot = zt_j_find_text(machine, path.text, from, point);
+        jtext part = zt_j_part(path.text, from, (dot == SIZE_MAX ? path.text.size : dot) - from);
         if (all_digits(zt_j_data(part), part.size)) {
             int64_t number = 0;
             for (size_t digit = 0; digit < part.size; digit++)
