@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static quant_options opt; /* filled by the option table, which needs constant addresses */
+static quant_options opt; /* filled by the rows of options.def, which need constant addresses */
 
 /* What zt-quant does: the modes of the option table. */
 enum { QUANTIZE, MEASURE, DRY, IMATRIX, TYPES, N_MODES };
@@ -17,48 +17,9 @@ static const zt_mode modes[N_MODES] = {
 #define WRITES (ZT_IN(QUANTIZE) | ZT_IN(MEASURE))
 #define CHOOSES (WRITES | ZT_IN(DRY)) /* types for tensors */
 
-/* letter, name, kind, field, the modes it applies to (0: all), the argument's name, help; then what
- * else a row has */
-#define ROW(c, n, k, field, in, a, h, ...)                                                         \
-    {.letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .modes = in, .arg = a,       \
-     .help = h, __VA_ARGS__}
-#define FLAG(n, field, in, h) ROW(0, n, FLAG, field, in, NULL, h, )
-
 static const zt_opt option_table[] = {
-    ROW('T', "type", STR, type, CHOOSES, "TYPE",
-        "the type, or mix of types, of the matrices (--list-types)", ),
-    ROW(0, "tensor-type", LIST, wishes, CHOOSES, "GLOB=TYPE",
-        "another type for such names; the last that matches holds", ),
-    ROW(0, "scale", WORD, scale, CHOOSES, "row|tensor",
-        "of FP8: a scale for each row, or one",
-        .given = &opt.scale_given),
-    ROW(0, "rule", WORD, rule, CHOOSES, "field|loom",
-        "of networks: how codes are chosen", ),
-    FLAG("pure", pure, CHOOSES, "all matrices of one type: no mix"),
-    ROW(0, "target-size", SIZE, target, CHOOSES, "SIZE",
-        "types by measured error; the whole file has at most this size", .min = 1,
-        .excludes = "type|pure|bpw"),
-    ROW(0, "bpw", F64, bpw, CHOOSES, "X",
-        "the same; the tensors have at most X bits per weight of the model", .fmin = 1e-3,
-        .fmax = 64, .excludes = "type|pure"),
-    ROW(0, "imatrix", STR, imatrix, CHOOSES, "FILE",
-        "importance matrix (--make-imatrix)", ),
-    FLAG("strict", strict, CHOOSES,
-        "exit 1 where a tensor cannot have its type and falls back to another"),
-    FLAG("dry-run", dry_run, 0, "the types and sizes, as a table; nothing is written"),
-    FLAG("measure", measure, 0, "the error of each tensor, as a table; OUT may be left out"),
-    ROW(0, "to", STR, to, CHOOSES, "FORMAT",
-        "the container of OUT", .otherwise = "by its name, else gguf"),
-    FLAG("no-history", no_history, CHOOSES,
-        "do not note this run in the metadata: same bytes twice"),
-    FLAG("list-types", list_types, 0, "the types and mixes, as a table"),
-    FLAG("make-imatrix", make_imatrix, 0,
-         "run a model over a text, to see how much each column counts"),
-    ROW('m', "model", STR, model, ZT_IN(IMATRIX), "MODEL", "with --make-imatrix: the model", ),
-    ROW('i', "input", STR, input, ZT_IN(IMATRIX), "TEXT", "with --make-imatrix: the text", ),
-    ROW('c', "ctx", I64, window, ZT_IN(IMATRIX), "N",
-        "with --make-imatrix: tokens of a window",
-        .min = 1, .max = 1 << 24),
+#define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, opt.field, __VA_ARGS__)
+#include "tools/zt-quant/options.def"
     {0}};
 
 static const zt_shared_opt shared[] = {
@@ -96,7 +57,10 @@ const zt_tool quant_tool = {
 
 quant_options *quant_options_init(void)
 {
-    opt = (quant_options){.window = 512};
+    opt = (quant_options){
+#define DEFAULT ZT_OPTION_DEFAULT
+#include "tools/zt-quant/options.def"
+    };
     return &opt;
 }
 
@@ -194,7 +158,7 @@ static zt_status take_types(quant_run *run)
     zt_status status = run->wishes && run->globs && run->net_wishes ? ZT_OK : ZT_ENOMEM;
     for (size_t i = 0; i < count && status == ZT_OK; i++)
         status = take_wish(run, (int)i);
-    if (status == ZT_OK && options->scale_given && !has_scales(run))
+    if (status == ZT_OK && zt_cli_given(run->cli, "scale") && !has_scales(run))
         return fail_misuse(run, "--scale is of FP8: no type that is asked for has scales");
     return status;
 }

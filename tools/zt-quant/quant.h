@@ -4,17 +4,13 @@
 
 #include "tools/common/cli.h"
 
-enum { QUANT_SCALE_ROW, QUANT_SCALE_TENSOR };
+#define WORDS ZT_OPTION_WORDS
+#define LIB_WORDS ZT_OPTION_LIB_WORDS
+#include "tools/zt-quant/options.def"
 
 typedef struct quant_options {
-    const char *type, *imatrix, *to, *model, *input;
-    zt_opt_list wishes; /* GLOB=TYPE */
-    size_t target;      /* --target-size: bytes of the whole file; 0: none */
-    double bpw;         /* --bpw: bits of tensor data per weight; 0: none */
-    int scale;          /* QUANT_SCALE_ */
-    int rule;           /* zt_storage_rule, of networks */
-    int64_t window;     /* tokens of a text for --make-imatrix */
-    bool pure, strict, dry_run, measure, list_types, make_imatrix, no_history, scale_given;
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-quant/options.def"
 } quant_options;
 
 /* A tensor: as it comes, what it becomes, and what that cost. */
