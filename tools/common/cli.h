@@ -1,13 +1,8 @@
 /* cli.h - what every tool shares: one option table that feeds getopt_long, --help, completion and
  * the check against the man page; exit codes; messages; tables; progress.
  *
- *     static struct { const char *model; int64_t n; } o = {.n = 256};
- *     static const zt_opt options[] = {
- *         {.letter = 'm', .name = "model", .kind = ZT_OPT_STR, .value = &o.model, .arg = "MODEL",
- *          .help = "the model to run"},
- *         {.letter = 'n', .kind = ZT_OPT_I64, .value = &o.n, .arg = "N", .help = "new tokens",
- *          .min = 0, .max = INT32_MAX},
- *         {0}};
+ * A tool's table is made from its options.def, a row an option (option_rows.h).
+ *
  *     int main(int argc, char **argv)
  *     {
  *         zt_cli *cli = zt_cli_open(&zt_run_tool, argc, argv); // may exit: --help, misuse

@@ -50,6 +50,7 @@
 #define ZT_WORDS(list)             (&(list(ZT_WORD_TEXT))[1])
 #define ZT_WORD_TEXT(number, word) "|" word
 #define ZT_WORD_NUMBER(number, word) number,
+#define ZT_WORD_ONLY(number, word)   word,
 
 /* #define WORDS ZT_OPTION_WORDS, #define LIB_WORDS ZT_OPTION_LIB_WORDS */
 #define ZT_OPTION_WORDS(list)     enum { list(ZT_WORD_NUMBER) };

@@ -7,31 +7,18 @@
 
 #define BENCH_MAX_REPS 10000
 
+#define WORDS ZT_OPTION_WORDS
+#include "tools/zt-bench/options.def"
+
 typedef struct bench_options {
-    zt_opt_list models;
-    int64_t prompt, generate;
-    int64_t reps;        /* samples of a row: by -r, else the command's own number */
-    int looks;           /* how often pairs are judged, each time of twice as many as before */
-    const char *threads; /* "1,2"; NULL: as many as there are processors */
-    const char *input;   /* a file of op lines; the text of kld */
-    int64_t ctx, from;   /* of kld: a window's tokens, the first that is scored; -1: its half */
-    const char *bind;    /* "n=16,ctx=64" */
-    const char *history, *plot;
-    bool no_roof;
-    bool exact;
-    int how; /* of ops: BENCH_REPLAY ... */
-    bool vs; /* two subjects, in turn */
-    bool ignore_failure;
-    const char *threshold; /* "5%" */
-    double beyond;         /* the same as a share: .05 */
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-bench/options.def"
+    int looks;     /* how often pairs are judged, each time of twice as many as before */
+    double beyond; /* --threshold as a share: .05 */
 } bench_options;
 
 /* Names of the options that select engine and threads. */
 #define BENCH_MEASURING "threads|engine|strict-engine|isa|compute|tile"
-
-/* How an op or a program is run: prepared and replayed; or op by op, asynchronously where the engine can, or waiting for
- * each. */
-enum { BENCH_REPLAY, BENCH_AHEAD, BENCH_EAGER };
 
 /* ---- statistics (stats.c) -------------------------------------------------------------------- */
 

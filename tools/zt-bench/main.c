@@ -6,7 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static bench_options opt = {.prompt = 512, .generate = 128, .ctx = 512, .from = -1, .threshold = "5%"};
+static bench_options opt = {
+#define DEFAULT ZT_OPTION_DEFAULT
+#include "tools/zt-bench/options.def"
+};
 
 /* The commands, which are the tool's modes. */
 enum { MACHINE, MODEL, OP, RUN, KLD, COMPARE, PAST, N_COMMANDS };
@@ -14,39 +17,9 @@ enum { MACHINE, MODEL, OP, RUN, KLD, COMPARE, PAST, N_COMMANDS };
 #define MEASURES    (IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(KLD) | IN(COMPARE))
 #define ENGINE      (IN(MODEL) | IN(OP) | IN(KLD) | IN(COMPARE))
 
-/* letter, name, kind, field, the commands it applies to, the argument's name, help; then what else a
- * row has */
-#define ROW(c, n, k, field, in, a, h, ...)                                                                                       \
-    {                                                                                                                            \
-        .letter = c, .name = n, .kind = ZT_OPT_##k, .value = &opt.field, .modes = in, .arg = a, .help = h, __VA_ARGS__           \
-    }
-
 static const zt_opt options[] = {
-    ROW('m', "model", LIST, models, IN(MODEL), "MODEL", "model: GGUF, or a Hugging Face directory; may be given many times", ),
-    ROW('p', "prompt", I64, prompt, IN(MODEL) | IN(COMPARE), "N", "tokens of the prompt; 0: no such row", .min = 0,
-        .max = 1 << 24),
-    ROW('n', "generate", I64, generate, IN(MODEL) | IN(COMPARE), "N", "tokens to generate; 0: no such row", .min = 0,
-        .max = 1 << 24),
-    ROW('t', "threads", STR, threads, IN(MACHINE) | ENGINE, "N,...", "numbers of threads, a row each",
-        .otherwise = "all processors"),
-    ROW('r', "reps", I64, reps, IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), "N", "samples of each row", .min = 1,
-        .max = BENCH_MAX_REPS, .otherwise = "5; of a command 10; pairs 20 to 80"),
-    ROW('i', "input", STR, input, IN(OP) | IN(KLD), "FILE", "op lines to measure, a line each; the text of kld", ),
-    ROW('c', "ctx", I64, ctx, IN(KLD), "N", "tokens of a window of kld", .min = 2, .max = 1 << 24),
-    ROW(0, "from", I64, from, IN(KLD), "N", "the first token of a window that is scored", .min = 0, .max = 1 << 24,
-        .otherwise = "half"),
-    ROW(0, "bind", STR, bind, IN(OP) | IN(COMPARE), "NAME=N,...", "the symbols of a program", ),
-    ROW(0, "ops", WORD, how, IN(OP) | IN(COMPARE), "replay|ahead|eager",
-        "how ops are run: prepared; one by one; and waited for", ),
-    ROW(0, "exact", FLAG, exact, IN(MODEL) | IN(KLD) | IN(COMPARE), NULL, "activations and cache stay f32 (slower)", ),
-    ROW(0, "no-roof", FLAG, no_roof, IN(MODEL) | IN(OP), NULL, "do not measure the roof: no roof_share", ),
-    ROW(0, "history", STR, history, MEASURES, "FILE", "add the results, with all samples, to an SQLite file", ),
-    ROW(0, "plot", STR, plot, IN(MACHINE) | IN(MODEL) | IN(OP) | IN(PAST), "FILE",
-        "draw the roofline, or the history, there, as SVG", ),
-    ROW(0, "vs", FLAG, vs, IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), NULL, "measure two subjects in turn and compare them", ),
-    ROW(0, "threshold", STR, threshold, IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), "SHARE",
-        "slower by more than that is exit 1", ),
-    ROW(0, "ignore-failure", FLAG, ignore_failure, IN(RUN), NULL, "run: the command may end as it likes", ),
+#define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, opt.field, __VA_ARGS__)
+#include "tools/zt-bench/options.def"
     {0}};
 
 static const zt_shared_opt shared[] = {{"output", 0, NULL},

@@ -8,12 +8,12 @@
 
 #include "tools/common/cli.h"
 
+#define WORDS ZT_OPTION_WORDS
+#include "tools/zt-convert/options.def"
+
 typedef struct convert_options {
-    bool list, meta, check, hash, no_history, probe, blueprint;
-    int by; /* layer|dtype; -1: each tensor */
-    const char *cat, *to, *dtype;
-    zt_opt_list select, drop, rename, set, unset, hint;
-    size_t shard;
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-convert/options.def"
 } convert_options;
 
 /* What zt-convert does: the modes of its option table. */

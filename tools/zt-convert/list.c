@@ -114,7 +114,7 @@ static zt_status list_sums(convert_job *job, zt_checkpoint *checkpoint)
         zt_entry entry;
         zt_checkpoint_get(checkpoint, i, &entry);
         if (!is_chosen(job, entry.name)) continue;
-        status = job->options->by == 1 ? add_to_sum(&sums, entry.dtype, strlen(entry.dtype), &entry)
+        status = job->options->by == CONVERT_BY_DTYPE ? add_to_sum(&sums, entry.dtype, strlen(entry.dtype), &entry)
                            : add_to_sum(&sums, entry.name, layer_name_length(entry.name), &entry);
     }
     if (status == ZT_OK) status = put_sums(&sums);

@@ -1,8 +1,8 @@
 /* dna_tool.h - private to zt-dna: its options, its commands, and what the commands share.
  *
  * To add a command: a file with its function, declared here; its number below, and a row of
- * `commands` in main.c with its name and synopsis. To add an option: a field of dna_options and a
- * row in options.c, which says the commands that it applies to. With others it is misuse.
+ * `commands` in main.c with its name and synopsis. To add an option: a row of options.def,
+ * which says the commands that it applies to. With others it is misuse.
  */
 #ifndef ZT_DNA_TOOL_H
 #define ZT_DNA_TOOL_H
@@ -12,26 +12,14 @@
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
-typedef struct dna_options {
-    zt_opt_list select;
-    int rule;         /* zt_storage_rule */
-    double threshold; /* overlap from which two models are alike */
-    int by;           /* DNA_BY_ */
-    bool shifts, map;
-    int mode; /* zt_splice_mode */
-    double alpha, ratio, fitness_a, fitness_b;
-    const char *report, *to, *plot;
-    bool no_history;
-    int combine; /* of concat, add, avg, grid_scatter, filter */
-    const char *gate;
-    bool residual;
-    const char *method, *config, *models, *base, *type;
-    zt_opt_list weight, density, gamma, epsilon, scale, param;
-    double t, lambda;
-    int64_t rank;
-} dna_options;
+#define WORDS ZT_OPTION_WORDS
+#define LIB_WORDS ZT_OPTION_LIB_WORDS
+#include "tools/zt-dna/options.def"
 
-enum { DNA_BY_LAYER, DNA_BY_BLOCK };
+typedef struct dna_options {
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-dna/options.def"
+} dna_options;
 
 extern dna_options dna_opt;
 extern const zt_opt dna_option_table[];

@@ -19,9 +19,9 @@ static zt_status check_operands(zt_cli *cli, const dna_options *options, char **
     return status == ZT_OK && stdins > 1 ? zt_fail(cli->ctx, ZT_EUSAGE, "only one network can be stdin") : status;
 }
 
-static const char *const words[] = {"concat", "add", "avg", "grid_scatter", "filter"};
+static const char *const words[] = {DNA_JOINS(ZT_WORD_ONLY)};
 
-static bool is_filter(const dna_options *options) { return !strcmp(words[options->combine], "filter"); }
+static bool is_filter(const dna_options *options) { return options->combine == DNA_FILTER; }
 
 static zt_status check_gate(zt_cli *cli, const dna_options *options, char **operands, int count)
 {

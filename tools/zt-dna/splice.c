@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const modes[] = {"blend", "point", "uniform"};
+static const char *const modes[] = {DNA_MODES(ZT_WORD_ONLY)};
 
 typedef struct splice_state {
     zt_cli *cli;

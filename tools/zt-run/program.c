@@ -243,7 +243,7 @@ zt_status run_program(run_state *run)
     if (!status)
         status = job.program ? open_subject(&job) : zt_ctx_status(job.cli->ctx);
     if (!status)
-        status = job.options->chunk_given ? run_rows(job.cli, job.options, job.subject->inputs) : run_step(&job);
+        status = zt_cli_given(job.cli, "chunk") ? run_rows(job.cli, job.options, job.subject->inputs) : run_step(&job);
     if (!status)
         status = write_outputs(&job);
     zt_subject_close(job.subject);

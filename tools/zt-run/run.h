@@ -17,21 +17,9 @@ enum {
 };
 
 typedef struct run_options {
-    const char *bind, *data; /* of a program */
-    int64_t cycles;          /* of a network's clock; 0: layer after layer */
-    bool chunk_given;
-    const char *model, *prompt, *input, *system, *template, *session, *perplexity, *pre_tokenizer, *plan;
-    int64_t new_tokens; /* -1: until the text ends or the context is full */
-    bool verbatim, raw, bos, no_bos, special, ids, tokenize, detokenize, count, chat, no_kv_cache;
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-run/options.def"
     zt_sampler sampler; /* its seed is the shared --seed */
-    const char *logits;
-    bool all_logits, exact, ignore_eos, json, jsonl, embed, stats, dry_run, speculate;
-    int64_t chunk, context_tokens, logprobs; /* logprobs -1: none are wanted */
-    int kv_type;                             /* index into f16|f32; -1: the default */
-    zt_opt_list stop_texts, adapters;
-    zt_opt_list template_args; /* KEY=JSON */
-    bool render;
-    const char *eos; /* "2,7": instead of the model's own; NULL: not given */
 } run_options;
 
 /* What zt-run does: the modes of its option table. */

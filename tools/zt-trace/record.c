@@ -32,7 +32,7 @@ typedef struct trace_recording {
 
 static zt_status open_program(trace_recording *recording)
 {
-    static const zt_dtype cache_types[] = {ZT_F16, ZT_F32};
+    static const zt_dtype cache_types[] = {TRACE_CACHE_TYPES(ZT_WORD_NUMBER)};
     zt_llm_opts llm_options = {.ctx_len = recording->options->ctx,
                                .exact = recording->options->exact,
                                .embed = recording->options->embed,

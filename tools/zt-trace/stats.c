@@ -13,15 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of --by's words. */
-enum { BY_OP, BY_STEP, BY_FAMILY, BY_LAYER };
-
 typedef struct stats_group {
     const char *name;
     int64_t count;
     double seconds, flops, bytes;
     double least, held; /* seconds at the roof, and those that they are held against */
-    int step;           /* of BY_STEP */
+    int step;           /* of TRACE_BY_STEP */
 } stats_group;
 
 typedef struct trace_stats_state {
@@ -42,9 +39,9 @@ static const char *name_of(const trace_stats_state *stats, int step)
 {
     const zt_step *source_step = zt_prog_step(stats->profile.program, step);
     switch (stats->by) {
-    case BY_STEP: return zt_prog_value(stats->profile.program, source_step->out[0])->name;
-    case BY_FAMILY: return zt_op_family(source_step->op);
-    case BY_LAYER: return stats->layers.names[stats->layers.of_step[step]];
+    case TRACE_BY_STEP: return zt_prog_value(stats->profile.program, source_step->out[0])->name;
+    case TRACE_BY_FAMILY: return zt_op_family(source_step->op);
+    case TRACE_BY_LAYER: return stats->layers.names[stats->layers.of_step[step]];
     default: return zt_op_info(source_step->op)->name;
     }
 }
@@ -54,9 +51,9 @@ static int key_of(const trace_stats_state *stats, int step)
 {
     zt_op op = zt_prog_step(stats->profile.program, step)->op;
     switch (stats->by) {
-    case BY_STEP: return step;
-    case BY_LAYER: return stats->layers.of_step[step];
-    case BY_FAMILY: /* its first op */
+    case TRACE_BY_STEP: return step;
+    case TRACE_BY_LAYER: return stats->layers.of_step[step];
+    case TRACE_BY_FAMILY: /* its first op */
         while (op > 0 && zt_op_family(op) == zt_op_family((zt_op)(op - 1))) op = (zt_op)(op - 1);
         return (int)op;
     default: return (int)op;
@@ -185,7 +182,7 @@ static zt_status put_group(trace_stats_state *stats, zt_table *table, const stat
 {
     zt_str detail;
     zt_str_init(&detail, stats->cli->ctx);
-    if (stats->by == BY_STEP) {
+    if (stats->by == TRACE_BY_STEP) {
         const zt_step *step = zt_prog_step(stats->profile.program, group->step);
         zt_str_printf(&detail, "%d: %s ", group->step, zt_op_info(step->op)->name);
         trace_types_of(&stats->profile, group->step, &detail);

@@ -1,8 +1,8 @@
 /* trace.h - private to zt-trace: its options, its commands, and what the commands share.
  *
  * To add a command: a file with its function, declared here; its number below, and a row of
- * `commands` in main.c with its name and synopsis. To add an option: a field of trace_options and a
- * row in options.c, which says the commands that it applies to. With others it is misuse.
+ * `commands` in main.c with its name and synopsis. To add an option: a row of options.def,
+ * which says the commands that it applies to. With others it is misuse.
  */
 #ifndef ZT_TRACE_H
 #define ZT_TRACE_H
@@ -15,24 +15,13 @@
 #define TRACE_PASS_NUMBER(pass) TRACE_PASS_##pass,
 enum { ZT_PASSES(TRACE_PASS_NUMBER) TRACE_N_PASSES };
 
+#define WORDS ZT_OPTION_WORDS
+#include "tools/zt-trace/options.def"
+
 typedef struct trace_options {
-    const char *model, *input, *data; /* of a program that is run: as zt_subject_opts has them */
-    const char *bind;                 /* "n=16,ctx=64" */
-    bool plain;
-    /* of record */
-    const char *prompt, *steps, *values;
-    int64_t at, ctx;
-    bool embed;
-    int64_t cycles; /* of a network's clock; 0: layer after layer */
-    int kv; /* index into f16|f32; -1: the default */
-    const char *times;
-    int by; /* word of --by */
-    const char *replay; /* a line, or the name of a value */
-    bool through, exact, all;
-    zt_opt_list wrt, of; /* names, each item a list "a,b" */
-    bool seeds;
-    bool report;                  /* compile: what each pass saved */
-    bool no_pass[TRACE_N_PASSES]; /* compile: in the order of the passes' table */
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-trace/options.def"
+    bool no_pass[TRACE_N_PASSES]; /* compile: --no-NAME, in the order of the passes' table */
 } trace_options;
 
 extern trace_options trace_opt;

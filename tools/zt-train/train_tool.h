@@ -10,26 +10,15 @@
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
+#define LIB_WORDS ZT_OPTION_LIB_WORDS
+#include "tools/zt-train/options.def"
+
 typedef struct train_options {
-    zt_opt_list models;                        /* -m; several with --eval */
-    const char *model, *input, *target, *data; /* model: the first of them, or the one at hand */
-    const char *make;                          /* --new */
-    zt_opt_list set;                           /* "dModel=64" */
-    const char *text, *arch;
-    size_t size; /* parameters */
-    int64_t vocab, ctx;
-    const char *valid, *valid_target;
-    bool eval;
-    int64_t ids; /* ids per sample of a network; 0: from its own numbers */
-    bool wide;   /* --eval: the target has a number for each output */
-    int loss;    /* a zt_loss_kind; -1: the default */
-    int method;  /* 0: backprop, the only one */
-    const char *optim, *schedule;
-    double lr, lr_min, momentum, decay, clip, scale;
-    int64_t warmup, epochs, batch, patience, save_every;
-    bool ordered; /* --no-shuffle */
-    const char *checkpoint, *plot, *observe;
-    bool resume;
+#define OPTION ZT_OPTION_FIELD
+#include "tools/zt-train/options.def"
+    const char *model; /* the first of models, or the one at hand */
+    int64_t ids;       /* ids per sample of a network; 0: from its own numbers */
+    bool wide;         /* --eval: the target has a number for each output */
 } train_options;
 extern train_options train_opt;
 extern const zt_opt train_option_table[];
