@@ -20,7 +20,7 @@ long:
 	@$(MAKE) --no-print-directory sanitize
 	ZT_LONG=1 $(BUILD)/tests/op_allocations
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
-	mandoc -T lint -W warning man/*.[15] $(BUILD)/man/zt-ops.7
+	mandoc -T lint -W warning man/*.[157] $(BUILD)/man/zt-ops.7
 
 # Adds new facts of the table of ops to the contract. Old ones stay, so that a test finds those that no longer hold.
 contract: $(BUILD)/man/mkops

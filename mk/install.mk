@@ -20,7 +20,7 @@ install: all
 	install -m 755 $(bins) $(bindir)
 	install -m 644 $(pages:%=man/%) $(mandir)
 	install -m 644 man/zt-formats.5 man/zt-network.5 man/zt-program.5 $(man5dir)
-	install -m 644 $(BUILD)/man/zt-ops.7 $(man7dir)
+	install -m 644 man/zt.7 $(BUILD)/man/zt-ops.7 $(man7dir)
 	for t in $(tools); do $(BUILD)/bin/$$t --completion bash >$(compdir)/$$t || exit; done
 	install -m 644 $(BUILD)/libzt.a $(libdir)
 	for h in $(public); do \
@@ -34,7 +34,7 @@ install: all
 
 uninstall:
 	for t in $(tools); do rm -f $(bindir)/$$t $(mandir)/$$t.1 $(compdir)/$$t; done
-	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc $(man5dir)/zt-formats.5 $(man5dir)/zt-network.5 $(man5dir)/zt-program.5 $(man7dir)/zt-ops.7
+	rm -f $(libdir)/libzt.a $(libdir)/pkgconfig/zt.pc $(man5dir)/zt-formats.5 $(man5dir)/zt-network.5 $(man5dir)/zt-program.5 $(man7dir)/zt.7 $(man7dir)/zt-ops.7
 	rm -f $(incdir)/zt.h
 	rm -rf $(incdir)/zt
 

@@ -32,6 +32,7 @@ tools() {
         echo share/man/man5/zt-formats.5 644
         echo share/man/man5/zt-network.5 644
         echo share/man/man5/zt-program.5 644
+        echo share/man/man7/zt.7 644
         echo share/man/man7/zt-ops.7 644
         echo lib/libzt.a 644
         echo lib/pkgconfig/zt.pc 644

@@ -104,12 +104,27 @@ man_has_commands() { # tool
     "$1" --help | sed -nE "s/^(Usage:|      ) $1 ([a-z]+).*/\\2/p" >commands
     [ -s commands ]
     diff commands <(awk '/^\.Sh SYNOPSIS/{on = 1} /^\.Sh DESC/{on = 0} on && /^\.Nm/{getline; print $2}' "$man")
-    diff commands <(sed -n 's/^\.Ss //p' "$man")
+    diff commands <(awk '/^\.Sh /{on = ($2 == "DESCRIPTION")} on && sub(/^\.Ss /, "")' "$man")
 }
 
-# The lines that man pages display.
+# The commands that man pages display, one a line: .Dl lines, and literal displays of EXAMPLES, in which
+# a line that ends with a backslash, | or && continues.
 man_examples() { # page...
-    sed -n '/^\.Dl /{s///;s/\\e/\\/g;s/\\(dq/"/g;p}' "${@/#/$repo/man/}"
+    awk 'FNR == 1 {on = 0} /^\.Sh /{on = ($2 == "EXAMPLES")}
+         /^\.Dl /{print substr($0, 5)}
+         /^\.Bd -literal/{display = on; next} /^\.Ed/{display = 0}
+         display {
+             more = sub(/ \\e$/, "") || /(\||&&)$/
+             sub(/^ +/, "")
+             text = text $0
+             if (more) text = text " "
+             else {print text; text = ""}
+         }' "${@/#/$repo/man/}" | displayed
+}
+
+# What mdoc shows of text: its escapes, as characters.
+displayed() {
+    sed "s/\\\\(dq/\"/g; s/\\\\(aq/'/g; s/\\\\(ga/\`/g; s/\\\\(ha/^/g; s/\\\\(ti/~/g; s/\\\\-/-/g; s/\\\\e/\\\\/g"
 }
 
 # Each of its own man page runs as it stands.

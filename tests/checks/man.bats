@@ -1,0 +1,45 @@
+#!/usr/bin/env bats
+# The manuals as a reader sees them: examples that can be pasted.
+
+load ../common/helper
+
+setup() {
+    command -v mandoc >/dev/null || skip "no mandoc"
+    cd "$BATS_TEST_TMPDIR" || exit
+}
+
+# The lines of the literal displays in EXAMPLES, as they are in the source, without indentation.
+example_lines() { # page
+    awk '/^\.Sh /{on = ($2 == "EXAMPLES")} /^\.Bd -literal/{display = on; next} /^\.Ed/{display = 0} display' "$1" |
+        displayed | sed 's/^ *//'
+}
+
+rendered() { # page
+    mandoc -T ascii -O width=80 "$1" | col -bx
+}
+
+@test "examples are rendered at 80 columns as they are in the source" {
+    for page in "$repo"/man/*.[157]; do
+        ! sed -n '/^\.Sh EXAMPLES/,$p' "$page" | grep '^\.Dl'
+        example_lines "$page" >lines
+        rendered "$page" | awk '/^EXAMPLES/{on = 1; next} /^[A-Z]/{on = 0} on' >shown
+        awk '/^ {9}/ && length > 78' shown >long
+        [ ! -s long ] || { echo "$page"; cat long; false; }
+        sed 's/^ *//' shown >stripped
+        while IFS= read -r line; do
+            grep -qxF -- "$line" stripped || { echo "$page does not show: $line"; false; }
+        done <lines
+    done
+    [ "$(example_lines "$repo/man/zt-run.1" | wc -l)" -gt 40 ]
+}
+
+@test "man(1) renders examples with the same characters" {
+    command -v groff >/dev/null || skip "no groff"
+    for page in "$repo"/man/*.[157]; do
+        example_lines "$page" >lines
+        MANWIDTH=80 groff -mdoc -T utf8 -P -cbou "$page" 2>/dev/null | sed 's/^ *//' >stripped
+        while IFS= read -r line; do
+            grep -qxF -- "$line" stripped || { echo "$page does not show: $line"; false; }
+        done <lines
+    done
+}
