@@ -222,6 +222,42 @@ defaults_of_man() { # page
          on && /^Default: /{sub(/^Default: /, ""); sub(/\.$/, ""); print name " " $0}' "$1" | sort
 }
 
+# Names of all options of a --help on stdin, as man-option takes them.
+option_names() {
+    spelled | sed -E 's/^-[A-Za-z] (--)/\1/' | cut -d' ' -f1
+}
+
+@test "scripts/man-option writes names, arguments and defaults of each option as the page has them" {
+    for t in $(tools); do
+        mapfile -t names < <("$t" --help | option_names)
+        { echo .Sh OPTIONS; ZT_BIN=$bin "$repo/scripts/man-option" "$t" "${names[@]}"; } >entries
+        [ "$(spelled_in_man entries | wc -l)" -eq "${#names[@]}" ]
+        diff <(spelled_in_man entries) <(spelled_in_man "$repo/man/$t.1")
+        diff <(grep '^\.It' entries) <(awk '/^\.Sh /{on = ($2 == "OPTIONS")} on && /^\.It Fl/' "$repo/man/$t.1")
+        diff <(defaults_of_man entries) <(defaults_of_man "$repo/man/$t.1")
+        [ -z "$(ZT_BIN=$bin "$repo/scripts/man-option" "$t")" ]
+    done
+}
+
+@test "scripts/man-option prints what a page lacks, and refuses what is no option" {
+    mkdir scripts man
+    cp "$repo/scripts/man-option" scripts
+    sed '/^\.It Fl -tensor-type /d; /^\.It Fl T , Fl -type /d' "$repo/man/zt-quant.1" >man/zt-quant.1
+    ZT_BIN=$bin scripts/man-option zt-quant >entries
+    diff entries - <<'END'
+.It Fl T , Fl -type Ar TYPE
+The type, or mix of types, of the matrices
+.Pq Fl -list-types .
+Default: none.
+.It Fl -tensor-type Ar GLOB=TYPE
+Another type for such names; the last that matches holds.
+Default: none.
+END
+    ZT_BIN=$bin run scripts/man-option zt-quant --nonesuch
+    [ "$status" -ne 0 ]
+    [[ $output == *"zt-quant has no option 'nonesuch'"* ]]
+}
+
 # --help has them from the tables: what a variable begins with, or the row's words.
 @test "every option with a value has its default in --help, and manuals have the same" {
     for t in $(tools); do
