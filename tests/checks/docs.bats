@@ -270,7 +270,7 @@ END
         [ ! -s bare ] || { cat bare; false; }
     done
     # whatever else is on the line
-    zt-run --temp 3 --help | grep -qE -- '--temp .*\(default: 0.8\)'
+    zt-run --temp 3 --help | grep -E -- '--temp .*\(default: 0.8\)' >/dev/null
     zt-train --help | grep -A1 -e '--epochs' | grep -q 'default: 10'
 }
 
