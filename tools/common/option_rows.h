@@ -27,34 +27,36 @@
 
 /* A field for a row: #define OPTION ZT_OPTION_FIELD */
 #define ZT_OPTION_FIELD(kind, field, ...) ZT_OPTION_TYPE_##kind field;
-#define ZT_OPTION_TYPE_FLAG  bool
-#define ZT_OPTION_TYPE_OFF   bool
-#define ZT_OPTION_TYPE_STR   const char *
-#define ZT_OPTION_TYPE_LIST  zt_opt_list
-#define ZT_OPTION_TYPE_I64   int64_t
-#define ZT_OPTION_TYPE_U64   uint64_t
-#define ZT_OPTION_TYPE_F64   double
-#define ZT_OPTION_TYPE_SIZE  size_t
-#define ZT_OPTION_TYPE_WORD  int
-#define ZT_OPTION_TYPE_COUNT int
+#define ZT_OPTION_TYPE_FLAG               bool
+#define ZT_OPTION_TYPE_OFF                bool
+#define ZT_OPTION_TYPE_STR                const char *
+#define ZT_OPTION_TYPE_LIST               zt_opt_list
+#define ZT_OPTION_TYPE_I64                int64_t
+#define ZT_OPTION_TYPE_U64                uint64_t
+#define ZT_OPTION_TYPE_F64                double
+#define ZT_OPTION_TYPE_SIZE               size_t
+#define ZT_OPTION_TYPE_WORD               int
+#define ZT_OPTION_TYPE_COUNT              int
 
 /* A zt_opt for a row, where `options` is the struct:
  * #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, options.field, __VA_ARGS__) */
-#define ZT_OPTION_ROW(kind_, field_, letter_, name_, modes_, arg_, ...) \
+#define ZT_OPTION_ROW(kind_, field_, letter_, name_, modes_, arg_, ...)                                                          \
     {.kind = kind_, .value = &field_, .letter = letter_, .name = name_, .modes = modes_, .arg = arg_, .help = __VA_ARGS__},
 
 /* An initializer's part: #define DEFAULT ZT_OPTION_DEFAULT */
 #define ZT_OPTION_DEFAULT(field, ...) .field = __VA_ARGS__,
 
 /* "row|tensor" of a list of words. */
-#define ZT_WORDS(list)             (&(list(ZT_WORD_TEXT))[1])
-#define ZT_WORD_TEXT(number, word) "|" word
+#define ZT_WORDS(list)               (&(list(ZT_WORD_TEXT))[1])
+#define ZT_WORD_TEXT(number, word)   "|" word
 #define ZT_WORD_NUMBER(number, word) number,
 #define ZT_WORD_ONLY(number, word)   word,
 
 /* #define WORDS ZT_OPTION_WORDS, #define LIB_WORDS ZT_OPTION_LIB_WORDS */
-#define ZT_OPTION_WORDS(list)     enum { list(ZT_WORD_NUMBER) };
-#define ZT_OPTION_LIB_WORDS(list) enum { list(ZT_WORD_INDEX) }; list(ZT_WORD_CHECK)
+#define ZT_OPTION_WORDS(list) enum { list(ZT_WORD_NUMBER) };
+#define ZT_OPTION_LIB_WORDS(list)                                                                                                \
+    enum { list(ZT_WORD_INDEX) };                                                                                                \
+    list(ZT_WORD_CHECK)
 #define ZT_WORD_INDEX(number, word) INDEX_OF_##number,
 #define ZT_WORD_CHECK(number, word) _Static_assert((int)INDEX_OF_##number == (int)number, "words out of order: " word);
 
