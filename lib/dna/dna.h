@@ -124,6 +124,7 @@ typedef struct zt_dna_compare_opts {
 /* Compares the layers of equal names. Two layers fit together if type and shape are equal; by Loom's rule their dtype too.
  * In memory: one layer of each model at most, by the field's rule a piece of it. Free the verdict on failure too. */
 zt_status zt_dna_compare(zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_opts *options, zt_dna_verdict *verdict);
+/* Frees what the verdict holds, not the verdict itself; one of zeros is fine. */
 void zt_dna_verdict_free(zt_dna_verdict *verdict);
 
 /* ---- many models ----------------------------------------------------------------------------- */
@@ -154,6 +155,7 @@ typedef struct zt_lineage {
  * nearer to its parent than to its parent's parent. Free the lineage on failure too. */
 zt_status zt_dna_lineage(zt_dna *const *models, int count, const zt_dna_compare_opts *options, double min_cosine,
                          zt_lineage *out);
+/* Frees what the lineage holds, not the lineage itself; one of zeros is fine. */
 void zt_lineage_free(zt_lineage *lineage);
 const char *zt_dna_relation_name(zt_dna_relation kinship); /* "fine-tune" */
 
